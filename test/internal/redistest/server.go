@@ -9,6 +9,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -40,6 +41,9 @@ type Server struct {
 	args   []string
 	ready  string // the line in the log after which it serves
 
+	asking sync.Once
+	asker  *redis.Client // of once
+
 	mu      sync.Mutex
 	process *process.Process
 }
@@ -48,9 +52,7 @@ type Server struct {
 // command line, so they override, for instance "--maxmemory", "10mb".
 func Standalone(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return start(t, "Ready to accept connections", func(port int) []string {
-		return append(commonArgs(port), args...)
-	})
+	return startServer(t, args...)
 }
 
 // Independent starts n servers that know nothing of each other, the ground for
@@ -62,6 +64,13 @@ func Independent(t testing.TB, n int, args ...string) []*Server {
 		servers[i] = Standalone(t, args...)
 	}
 	return servers
+}
+
+func startServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, "Ready to accept connections", func(_ string, port int) []string {
+		return append(commonArgs(port), args...)
+	})
 }
 
 func commonArgs(port int) []string {
@@ -82,7 +91,7 @@ func binary(t testing.TB) string {
 
 // start runs a server on a free port, and on another one if somebody else was
 // faster to listen there.
-func start(t testing.TB, ready string, args func(port int) []string) *Server {
+func start(t testing.TB, ready string, args func(dir string, port int) []string) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: binary(t), ready: ready, dir: t.TempDir()}
 	t.Cleanup(s.cleanup) // after TempDir, so that it runs while the log still exists
@@ -90,7 +99,7 @@ func start(t testing.TB, ready string, args func(port int) []string) *Server {
 	var err error
 	for range 5 {
 		s.port = process.Port(t)
-		s.args = args(s.port)
+		s.args = args(s.dir, s.port)
 		if err = s.run(); err == nil {
 			return s
 		}
@@ -151,6 +160,20 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return client
 }
 
+// once returns a client for questions while things break: it waits for nobody
+// and never tries twice.
+func (s *Server) once(t testing.TB) *redis.Client {
+	t.Helper()
+	s.asking.Do(func() {
+		s.asker = redis.NewClient(&redis.Options{
+			Addr: s.Addr(), DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
+			DialTimeout: time.Second, ReadTimeout: 2 * time.Second,
+		})
+		s.t.Cleanup(func() { _ = s.asker.Close() })
+	})
+	return s.asker
+}
+
 // Kill ends the server with SIGKILL and returns when it is gone. What it held
 // in memory is lost. A second call does nothing.
 func (s *Server) Kill() {
@@ -187,6 +210,44 @@ func (s *Server) Restart() {
 		// Errorf, as a nemesis may call this from a goroutine of its own.
 		s.t.Errorf("redistest: restart %s: %v", s.Addr(), err)
 	}
+}
+
+// find returns the server that listens on addr, or nil.
+func find(servers []*Server, addr string) *Server {
+	for _, s := range servers {
+		if s.Addr() == addr {
+			return s
+		}
+	}
+	return nil
+}
+
+func addrs(servers []*Server) []string {
+	all := make([]string, len(servers))
+	for i, s := range servers {
+		all[i] = s.Addr()
+	}
+	return all
+}
+
+// withAddrs is a URL in the form that go-redis parses: the first address is the
+// host, the others are parameters.
+func withAddrs(servers []*Server, parameters url.Values) string {
+	if parameters == nil {
+		parameters = url.Values{}
+	}
+	for _, s := range servers[1:] {
+		parameters.Add("addr", s.Addr())
+	}
+	u := url.URL{Scheme: "redis", Host: servers[0].Addr(), RawQuery: parameters.Encode()}
+	return u.String()
+}
+
+// alive reports whether the process exists. A stopped one does.
+func (s *Server) alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Alive()
 }
 
 // Log is what the server has written since its last start.

@@ -1,0 +1,213 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/test/internal/process"
+)
+
+const sentinels, quorum = 3, 2
+
+// SentinelSet is a master with two replicas, watched by three sentinels of which
+// two must agree.
+type SentinelSet struct {
+	Name      string    // of the master, as sentinels know it
+	Master    *Server   // at the start; a failover does not change the field
+	Replicas  []*Server // of Master
+	Sentinels []*Server
+}
+
+// Sentinel starts a set and returns when every sentinel knows every other one
+// and both replicas, so that a failover can begin at once.
+func Sentinel(t testing.TB) *SentinelSet {
+	t.Helper()
+	set := &SentinelSet{Name: "mymaster", Master: startServer(t)}
+	host, port, err := net.SplitHostPort(set.Master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		set.Replicas = append(set.Replicas, startServer(t, "--replicaof", host, port))
+	}
+	for range sentinels {
+		set.Sentinels = append(set.Sentinels, startSentinel(t, set.Name, host, port))
+	}
+	for _, sentinel := range set.Sentinels {
+		set.await(t, sentinel, "num-slaves", len(set.Replicas))
+		set.await(t, sentinel, "num-other-sentinels", sentinels-1)
+	}
+	for _, replica := range set.Replicas {
+		awaitLink(t, replica)
+	}
+	return set
+}
+
+func startSentinel(t testing.TB, name, host, port string) *Server {
+	t.Helper()
+	// Sentinels rewrite their configuration, so each has a file of its own.
+	write := func(dir string, ownPort int) []string {
+		path := filepath.Join(dir, "sentinel.conf")
+		config := strings.Join([]string{
+			"port " + strconv.Itoa(ownPort),
+			"bind 127.0.0.1",
+			fmt.Sprintf("sentinel monitor %s %s %s %d", name, host, port, quorum),
+			fmt.Sprintf("sentinel down-after-milliseconds %s 1000", name),
+			fmt.Sprintf("sentinel failover-timeout %s 5000", name),
+			"",
+		}, "\n")
+		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{path, "--sentinel"}
+	}
+	sentinel := start(t, "Sentinel ID is", write)
+
+	// Sentinels greet each other every 2 s and look for replicas every 10 s;
+	// asking for more saves most of the start. A pause of the machine must not
+	// send them into 30 s of tilt. Servers before 7.0 have no such switch, and
+	// are just slower.
+	_ = sentinel.Client(t).Do(t.Context(), "SENTINEL", "DEBUG",
+		"publish-period", 200, "info-period", 200, "tilt-period", 1000).Err()
+	return sentinel
+}
+
+func (set *SentinelSet) await(t testing.TB, sentinel *Server, field string, want int) {
+	t.Helper()
+	client := set.sentinelClient(t, sentinel)
+	err := process.Poll(patience, func() error {
+		master, err := client.Master(t.Context(), set.Name).Result()
+		if err == nil && master[field] != strconv.Itoa(want) {
+			err = fmt.Errorf("%s of %s is %s, want %d", field, sentinel.Addr(), master[field], want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("redistest: form sentinel set: %v", err)
+	}
+}
+
+func (set *SentinelSet) sentinelClient(t testing.TB, sentinel *Server) *redis.SentinelClient {
+	t.Helper()
+	client := redis.NewSentinelClient(&redis.Options{
+		Addr: sentinel.Addr(), DisableIdentity: true, DialerRetries: 1, MaxRetries: -1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Addrs are the addresses of the sentinels.
+func (set *SentinelSet) Addrs() []string { return addrs(set.Sentinels) }
+
+// URL is what redis.ParseFailoverURL reads: the sentinels and the name.
+func (set *SentinelSet) URL() string {
+	return withAddrs(set.Sentinels, url.Values{"master_name": {set.Name}})
+}
+
+// Client returns a plain go-redis client that follows the master, closed when t
+// ends.
+func (set *SentinelSet) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: set.Name, SentinelAddrs: set.Addrs(), DisableIdentity: true,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Failover kills the server that is master now and waits until all sentinels
+// agree on another one that has taken the role. It returns the new master.
+func (set *SentinelSet) Failover(t testing.TB) *Server {
+	t.Helper()
+	old := set.Current(t)
+	old.Kill()
+	return set.AwaitMasterOtherThan(t, old)
+}
+
+// Current is the server that the first sentinel names as the master.
+func (set *SentinelSet) Current(t testing.TB) *Server {
+	t.Helper()
+	master, err := set.named(t.Context(), set.sentinelClient(t, set.Sentinels[0]))
+	if err != nil {
+		t.Fatalf("redistest: current master: %v", err)
+	}
+	return master
+}
+
+// AwaitMasterOtherThan waits until all sentinels that run agree on a master that
+// is not old and that has taken the role, and returns it.
+func (set *SentinelSet) AwaitMasterOtherThan(t testing.TB, old *Server) *Server {
+	t.Helper()
+	var clients []*redis.SentinelClient
+	for _, sentinel := range set.Sentinels {
+		if sentinel.alive() {
+			clients = append(clients, set.sentinelClient(t, sentinel))
+		}
+	}
+	var master *Server
+	err := process.Poll(patience, func() (err error) {
+		for _, client := range clients {
+			if master, err = set.named(t.Context(), client); err != nil {
+				return err
+			}
+			if master == old {
+				return fmt.Errorf("%s is still the master", old.Addr())
+			}
+		}
+		return master.hasRole(t, "master")
+	})
+	if err != nil {
+		t.Fatalf("redistest: failover: %v", err)
+	}
+	return master
+}
+
+func (set *SentinelSet) named(ctx context.Context, client *redis.SentinelClient) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	pair, err := client.GetMasterAddrByName(ctx, set.Name).Result()
+	if err != nil {
+		return nil, err
+	}
+	addr := net.JoinHostPort(pair[0], pair[1])
+	if master := find(append([]*Server{set.Master}, set.Replicas...), addr); master != nil {
+		return master, nil
+	}
+	return nil, fmt.Errorf("the sentinel names %s, which is not ours", addr)
+}
+
+// hasRole asks the server itself.
+func (s *Server) hasRole(t testing.TB, want string) error {
+	t.Helper()
+	role, err := s.once(t).Do(t.Context(), "ROLE").Slice()
+	if err == nil && role[0] != want {
+		err = fmt.Errorf("%s is %v, want %s", s.Addr(), role[0], want)
+	}
+	return err
+}
+
+// awaitLink waits until a replica streams from its master.
+func awaitLink(t testing.TB, replica *Server) {
+	t.Helper()
+	client := replica.Client(t)
+	err := process.Poll(patience, func() error {
+		info, err := client.Info(t.Context(), "replication").Result()
+		if err == nil && !strings.Contains(info, "master_link_status:up") {
+			err = fmt.Errorf("%s is not linked to its master", replica.Addr())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("redistest: replicate: %v", err)
+	}
+}
