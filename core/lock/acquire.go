@@ -1,0 +1,436 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+var (
+	errExpired  = errors.New("not renewed in time")
+	errForced   = errors.New("force released")
+	errGone     = errors.New("the store no longer has the hold")
+	errTooLate  = errors.New("granted too late to be trusted")
+	errWaitOver = fmt.Errorf("wait limit reached: %w", context.DeadlineExceeded)
+)
+
+// How long a failing store is asked again. A caller that never got an answer
+// learns of a dead store soon; a waiter that was already told to wait rides
+// out a restart or a failover.
+const (
+	freshTries     = 3
+	waiterPatience = 10 * time.Second
+	minBackoff     = 5 * time.Millisecond
+	maxBackoff     = 250 * time.Millisecond
+)
+
+// acquisition is one call of Acquire or TryAcquire.
+type acquisition struct {
+	*Locker
+	o       options
+	claim   Claim
+	once    bool
+	start   time.Time
+	caller  context.Context // what the lease's context descends from
+	reenter bool
+
+	waiter  *waiter
+	waiting func()        // ends the Waiting hook
+	told    bool          // somebody else was seen to have the key
+	naps    int           // without a subscription
+	doubt   bool          // a call without an answer may have run
+	noWatch time.Duration // when subscribing may be tried again
+
+	// Guarded by mu, for calls that are answered when nobody waits any more.
+	over bool
+	hold *hold
+}
+
+func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Option) (*Lease, error) {
+	o, err := l.defaults.with(opts)
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err == nil {
+		err = l.begin()
+	}
+	if err != nil {
+		return nil, &Error{Op: "acquire", Key: key, Err: err}
+	}
+	defer l.running.Done()
+	a := &acquisition{Locker: l, o: o, caller: ctx, start: time.Now()}
+	a.once = once || o.waitSet && o.wait == 0
+	a.claim = Claim{Key: key, Owner: o.owner, Mode: o.mode, Holds: 1, TTL: o.ttl()}
+	lease, err := a.run(ctx)
+	if err != nil {
+		err = &Error{Op: "acquire", Key: key, Err: err}
+	}
+	a.observe(ctx, err)
+	return lease, err
+}
+
+func (a *acquisition) observe(ctx context.Context, err error) {
+	if a.waiting != nil {
+		a.waiting()
+	}
+	if hook := a.defaults.hooks.Acquired; hook != nil {
+		hook(ctx, AcquireEvent{Event: a.event(), Elapsed: time.Since(a.start), Reentrant: a.reenter, Err: err})
+	}
+}
+
+func (a *acquisition) event() Event {
+	return Event{Key: a.claim.Key, Name: a.o.name, Mode: a.o.mode}
+}
+
+func (a *acquisition) run(ctx context.Context) (*Lease, error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx)
+	}
+	h, err := a.own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if h != nil {
+		lease, err := a.reenterHold(ctx, h)
+		if a.o.owner == "" || !errors.Is(err, ErrReleased) {
+			return lease, err
+		}
+	}
+	if a.claim.Owner == "" {
+		a.claim.Owner = a.newOwner()
+	}
+	if a.once {
+		return a.tryOnce(ctx)
+	}
+	return a.queueUp(ctx)
+}
+
+// own finds the hold that the caller already has: that of its context, or of
+// the owner it names.
+func (a *acquisition) own(ctx context.Context) (*hold, error) {
+	here := func(lease *Lease) bool { return lease.hold.locker == a.Locker }
+	lease := leaseOf(ctx, a.claim.Key, here)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var h *hold
+	if lease != nil && lease.hold.state == holdAlive && (a.o.owner == "" || a.o.owner == lease.hold.owner) {
+		h = lease.hold
+	} else if g := a.gates[a.claim.Key]; g != nil {
+		h = a.sameOwner(g)
+	}
+	if h != nil && h.mode != a.o.mode {
+		return nil, fmt.Errorf("%w: already held in mode %s by this owner, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
+	}
+	return h, nil
+}
+
+// sameOwner is the gate's hold if it belongs to the owner the caller named;
+// mu is held.
+func (a *acquisition) sameOwner(g *gate) *hold {
+	if h := g.hold; h != nil && h.state == holdAlive && h.owner == a.o.owner {
+		return h
+	}
+	return nil
+}
+
+func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
+	if a.heldHere(a.claim.Key) {
+		return nil, ErrBusy
+	}
+	lease, err := a.ask(ctx)
+	if err == nil {
+		return lease, nil
+	}
+	a.abandon()
+	var busy *BusyError
+	if errors.As(err, &busy) {
+		return nil, ErrBusy
+	}
+	if ctx.Err() != nil {
+		return nil, a.gaveUp(ctx)
+	}
+	return nil, err
+}
+
+// queueUp waits in the process's queue and, as its head, on the store.
+func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
+	limited := ctx
+	if a.o.waitSet {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeoutCause(ctx, a.o.wait, errWaitOver)
+		defer cancel()
+	}
+	a.waiter = a.join(a.claim.Key)
+	lease, err := a.contend(limited)
+	if err == nil {
+		a.leave(a.claim.Key, a.waiter, nil)
+		return lease, nil
+	}
+	a.abandon()
+	switch {
+	case errors.Is(err, ErrClosed):
+	case limited.Err() != nil:
+		err = a.gaveUp(ctx)
+	}
+	// What the head learned of the store holds for those behind it: they
+	// must not each find out for themselves, one after the other.
+	var shared error
+	if limited.Err() == nil && errors.Is(err, ErrUnavailable) {
+		shared = err
+	}
+	a.leave(a.claim.Key, a.waiter, shared)
+	return nil, err
+}
+
+// contend loops until the key is granted or the wait is over.
+func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
+	for {
+		mayAsk, h, err := a.turn()
+		switch {
+		case err != nil:
+			return nil, err
+		case h != nil:
+			lease, err := a.reenterHold(ctx, h)
+			if errors.Is(err, ErrReleased) {
+				continue // it was quicker
+			}
+			return lease, err
+		case !mayAsk:
+			if err := a.sleep(ctx, nil); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		lease, err := a.ask(ctx)
+		var busy *BusyError
+		if !errors.As(err, &busy) {
+			return lease, err
+		}
+		a.markContended()
+		if a.watch(ctx) {
+			continue // what happened before the subscription was not seen
+		}
+		timer := time.NewTimer(a.nap(busy.TTL))
+		err = a.sleep(ctx, timer.C)
+		timer.Stop()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// turn says whether the caller may ask the store now.
+func (a *acquisition) turn() (mayAsk bool, own *hold, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiter.err != nil {
+		return false, nil, a.waiter.err
+	}
+	g := a.gates[a.claim.Key]
+	if h := a.sameOwner(g); h != nil && h.mode == a.o.mode {
+		return false, h, nil
+	}
+	a.told = a.told || g.contended
+	return g.hold == nil && g.head() == a.waiter, nil, nil
+}
+
+func (a *acquisition) markContended() {
+	a.told = true
+	a.mu.Lock()
+	a.gates[a.claim.Key].contended = true
+	a.mu.Unlock()
+}
+
+// sleep waits for a hint, the timer, or the end.
+func (a *acquisition) sleep(ctx context.Context, timer <-chan time.Time) error {
+	if hook := a.defaults.hooks.Waiting; hook != nil && a.waiting == nil {
+		if a.waiting = hook(ctx, a.event()); a.waiting == nil {
+			a.waiting = func() {}
+		}
+	}
+	select {
+	case <-a.waiter.wake:
+	case <-timer:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.closing:
+		return ErrClosed
+	}
+	return ctx.Err() // an ended wait must not go on because a hint came too
+}
+
+// nap is how long to rely on hints: until the hold that is in the way
+// expires, at most the poll interval. Without a subscription it is short, and
+// scattered so that processes do not ask in step.
+func (a *acquisition) nap(ttl time.Duration) time.Duration {
+	d := a.o.poll
+	if !a.watching() {
+		a.naps++
+		d = min(d, backoff(a.naps))
+	}
+	if ttl >= 0 {
+		d = min(d, ttl+time.Millisecond) // the store counts in milliseconds
+	}
+	return d
+}
+
+func (a *acquisition) watching() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gates[a.claim.Key].unwatch != nil
+}
+
+// watch subscribes the queue to wake-ups of the key; true means that it just
+// did. Where that fails, polling goes on.
+func (a *acquisition) watch(ctx context.Context) bool {
+	if a.watching() || a.now() < a.noWatch {
+		return false
+	}
+	key := a.claim.Key
+	subscribe := func(ctx context.Context) (func(), error) {
+		return a.store.Watch(ctx, a.claim, func() { a.woken(key) })
+	}
+	late := func(unwatch func(), err error) {
+		if err == nil {
+			unwatch()
+		}
+	}
+	unwatch, err := bounded(ctx, a.Locker, a.o.callTimeout, subscribe, late)
+	if err != nil {
+		a.noWatch = a.now() + a.o.poll
+		return false
+	}
+	a.subscribed(key, unwatch)
+	return true
+}
+
+// gaveUp is the error of a wait that ended: with ctx, or else by WithWait.
+func (a *acquisition) gaveUp(ctx context.Context) error {
+	cause := error(context.DeadlineExceeded)
+	if ctx.Err() != nil {
+		cause = ended(ctx)
+	}
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	a.mu.Lock()
+	g := a.gates[a.claim.Key]
+	contended := a.told || g != nil && g.contended
+	a.mu.Unlock()
+	if contended {
+		return because(ErrBusy, cause)
+	}
+	return because(ErrUnavailable, cause)
+}
+
+// ask sends the claim until the store answers it, and makes a lease of a
+// grant. Repeating is safe: the claim is absolute, and its owner unique.
+func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
+	began := a.now()
+	for tries := 1; ; tries++ {
+		sent := a.now()
+		fence, err := a.send(ctx)
+		switch {
+		case err == nil:
+			return a.granted(sent, fence)
+		case isAnswer(err):
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case outcomeOf(err) == OutcomeRefused, !a.patient(tries, began):
+			return nil, failure(ctx, err)
+		case !a.pause(ctx, backoff(tries)):
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, ErrClosed
+		}
+	}
+}
+
+// isAnswer tells a store's decision from a failure to decide.
+func isAnswer(err error) bool { return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld) }
+
+// patient says whether a failing store is worth another try.
+func (a *acquisition) patient(tries int, began time.Duration) bool {
+	if a.told {
+		return a.now()-began < waiterPatience
+	}
+	return tries < freshTries && a.now()-began < a.o.callTimeout
+}
+
+func backoff(tries int) time.Duration {
+	d := min(minBackoff<<min(tries, 10), maxBackoff)
+	return d/2 + rand.N(d/2)
+}
+
+// send makes one bounded call.
+func (a *acquisition) send(ctx context.Context) (uint64, error) {
+	// An answer that comes when trust would be over is of no use.
+	timeout := min(a.o.callTimeout, a.claim.TTL-margin(a.claim.TTL))
+	fence, err := bounded(ctx, a.Locker, timeout, func(ctx context.Context) (uint64, error) {
+		return a.store.Acquire(ctx, a.claim)
+	}, a.late)
+	if err != nil && !isAnswer(err) && outcomeOf(err) == OutcomeUnknown {
+		a.doubt = true
+	}
+	return fence, err
+}
+
+// late sees the answer of a call that was given up. If the acquisition is
+// over without a hold, and the call may have made one, it is undone now.
+func (a *acquisition) late(_ uint64, err error) {
+	if err != nil && (isAnswer(err) || outcomeOf(err) != OutcomeUnknown) {
+		return
+	}
+	a.mu.Lock()
+	orphan := a.over && (a.hold == nil || a.hold.state != holdAlive)
+	a.mu.Unlock()
+	if orphan {
+		a.undo(a.claim)
+	}
+}
+
+// abandon ends an acquisition without a hold.
+func (a *acquisition) abandon() {
+	a.mu.Lock()
+	a.over = true
+	a.mu.Unlock()
+	if a.doubt && a.hold == nil {
+		a.undo(a.claim)
+	}
+}
+
+// granted makes a hold of a grant and a lease of it. The grant counts from
+// when it was asked for.
+func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) {
+	if a.reenter {
+		return a.regranted(sent)
+	}
+	h := &hold{
+		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
+		fence: fence, start: time.Now(), turn: make(chan struct{}, 1), leases: make(map[*Lease]struct{}, 1),
+		count: 1, index: -1, doubt: a.doubt,
+	}
+	h.confirm(sent, a.claim.TTL)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.closed:
+		a.doubt = true // abandon undoes it
+		return nil, ErrClosed
+	case !h.trusted():
+		a.doubt = true
+		return nil, because(ErrUnavailable, errTooLate)
+	}
+	lease := h.addLease(a.caller, &a.o)
+	a.over, a.hold = true, h
+	a.holds[h] = struct{}{}
+	g := a.gateOf(h.key)
+	g.hold, g.contended = h, true
+	h.timer = time.AfterFunc(h.trustedUntil()-a.now(), func() { a.checkTrust(h) })
+	a.watchdogOn(h, sent)
+	return lease, nil
+}

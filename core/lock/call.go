@@ -1,0 +1,90 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// errNoAnswer is the cause when a store call outlives the call timeout.
+var errNoAnswer = errors.New("no answer in time")
+
+// bounded calls the store and stops waiting when ctx ends or the timeout is
+// over: clients do not look at a cancelled context while they read a reply.
+// An answer that nobody waits for any more goes to late, if there is one, on
+// the goroutine of the call. The caller must be counted in running.
+func bounded[T any](
+	ctx context.Context, l *Locker, timeout time.Duration,
+	call func(context.Context) (T, error), late func(T, error),
+) (T, error) {
+	callCtx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
+	defer cancel()
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	var taken atomic.Bool
+	l.running.Go(func() {
+		value, err := call(callCtx)
+		if taken.CompareAndSwap(false, true) {
+			answered <- answer{value, err}
+		} else if late != nil {
+			late(value, err)
+		}
+	})
+	select {
+	case a := <-answered:
+		return a.value, a.err
+	case <-callCtx.Done():
+	}
+	if !taken.CompareAndSwap(false, true) {
+		a := <-answered
+		return a.value, a.err
+	}
+	var none T
+	return none, &abandonedError{cause: context.Cause(callCtx)}
+}
+
+// abandonedError is the error of a call that is still under way.
+type abandonedError struct{ cause error }
+
+func (e *abandonedError) Error() string { return "store call abandoned: " + e.cause.Error() }
+func (e *abandonedError) Unwrap() error { return e.cause }
+
+// failure turns the error of a store call into what the caller is told.
+func failure(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case errors.Is(err, ErrUnsupported), errors.Is(err, ErrInvalid):
+		return err
+	default:
+		return because(ErrUnavailable, err)
+	}
+}
+
+// ended is the error for a context that is over: its own, and its cause where
+// that says more.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || errors.Is(err, cause) || errors.Is(cause, err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// pause waits for d; it returns false when ctx or the locker ended before.
+func (l *Locker) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-l.closing:
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+package lock
+
+import "container/list"
+
+// gate is where the callers of one process meet before a key: one hold at
+// most, and a queue of which only the head asks the store.
+type gate struct {
+	hold  *hold
+	queue list.List // of *waiter
+	// contended is set once another owner was seen to have the key.
+	contended bool
+	// unwatch ends the subscription that the head opened; it passes from
+	// head to head.
+	unwatch func()
+}
+
+// waiter is one queued acquisition.
+type waiter struct {
+	place *list.Element
+	// wake holds at most one hint that something changed; the waiter looks
+	// for itself what.
+	wake chan struct{}
+	// err ends the wait: the head found that the store is unavailable.
+	err error
+}
+
+func (w *waiter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // a hint is waiting already
+	}
+}
+
+func (g *gate) head() *waiter {
+	if front := g.queue.Front(); front != nil {
+		return front.Value.(*waiter)
+	}
+	return nil
+}
+
+func (g *gate) wakeHead() {
+	if w := g.head(); w != nil {
+		w.signal()
+	}
+}
+
+// gateOf returns the gate of key, a new one if need be; mu is held.
+func (l *Locker) gateOf(key string) *gate {
+	g := l.gates[key]
+	if g == nil {
+		g = &gate{}
+		l.gates[key] = g
+	}
+	return g
+}
+
+// join queues a waiter.
+func (l *Locker) join(key string) *waiter {
+	w := &waiter{wake: make(chan struct{}, 1)}
+	l.mu.Lock()
+	w.place = l.gateOf(key).queue.PushBack(w)
+	l.mu.Unlock()
+	return w
+}
+
+// leave takes w out of the queue. Whoever is head then is woken, so that a
+// hint that w did not act on is not lost. err, if any, ends the wait of all
+// others as well.
+func (l *Locker) leave(key string, w *waiter, err error) {
+	l.mu.Lock()
+	g := l.gates[key]
+	g.queue.Remove(w.place)
+	if err != nil {
+		for e := g.queue.Front(); e != nil; e = e.Next() {
+			other := e.Value.(*waiter)
+			other.err = err
+			other.signal()
+		}
+	}
+	if g.hold == nil { // else the end of the hold wakes
+		g.wakeHead()
+	}
+	unwatch := l.tidy(key, g)
+	l.mu.Unlock()
+	unwatch()
+}
+
+// vacate takes h off its gate; mu is held. The queue's head is woken.
+func (l *Locker) vacate(h *hold) {
+	g := l.gates[h.key]
+	if g == nil || g.hold != h {
+		return // a later owner came first
+	}
+	g.hold = nil
+	g.wakeHead()
+	l.tidy(h.key, g) // no unwatch to call: only a queue has one
+}
+
+// tidy drops what the gate does not need any more; mu is held. The caller
+// calls the result without mu.
+func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
+	unwatch = func() {}
+	if g.queue.Len() > 0 {
+		return unwatch
+	}
+	if g.unwatch != nil {
+		unwatch, g.unwatch = g.unwatch, nil
+	}
+	if g.hold == nil {
+		delete(l.gates, key)
+	}
+	return unwatch
+}
+
+// heldHere says whether another owner of this process certainly has key, so
+// that the store need not be asked.
+func (l *Locker) heldHere(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.gates[key]
+	return g != nil && g.hold != nil && g.hold.state == holdAlive && g.hold.trusted()
+}
+
+// subscribed hands a new subscription to the queue of key, or ends it if
+// nobody waits there or another one came first.
+func (l *Locker) subscribed(key string, unwatch func()) {
+	l.mu.Lock()
+	if g := l.gates[key]; g != nil && g.queue.Len() > 0 && g.unwatch == nil {
+		g.unwatch, unwatch = unwatch, func() {}
+	}
+	l.mu.Unlock()
+	unwatch()
+}
+
+// woken is what the store calls on a wake-up of key.
+func (l *Locker) woken(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g := l.gates[key]; g != nil {
+		g.wakeHead()
+	}
+}

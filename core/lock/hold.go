@@ -1,0 +1,181 @@
+package lock
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// hold is one owner's claim on one key in the store, shared by the leases
+// that re-entered it.
+type hold struct {
+	locker *Locker
+	key    string
+	owner  string
+	mode   Mode
+	name   string
+	fence  uint64
+	start  time.Time
+
+	// turn is taken by whoever changes the hold count in the store: counts
+	// are absolute, so two writers at once would undo each other.
+	turn chan struct{}
+	// trust is when the hold stops being trusted, as nanoseconds since the
+	// locker's epoch.
+	trust atomic.Int64
+
+	// What follows is guarded by locker.mu.
+
+	state    holdState
+	count    int                 // hold count in the store
+	leases   map[*Lease]struct{} // that have not been released
+	expiry   time.Duration       // when the store forgets the hold, at the latest
+	timer    *time.Timer         // fires when trust is over
+	watchdog time.Duration       // what a renewal sets
+	watchers int                 // leases that ask for renewal
+	renewAt  time.Duration
+	index    int  // in the renewal queue, -1 outside
+	doubt    bool // an acquire without an answer may still run in the store
+}
+
+type holdState uint8
+
+const (
+	holdAlive     holdState = iota
+	holdReleasing           // the last release is under way
+	holdReleased
+	holdLost
+	holdClosed // released by Close
+)
+
+// margin is what trust ends before the store's TTL: room for two clocks that
+// run at rates within one per cent of each other, and for the store's
+// millisecond steps.
+func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+func (h *hold) trustedUntil() time.Duration { return time.Duration(h.trust.Load()) }
+
+func (h *hold) trusted() bool { return h.locker.now() < h.trustedUntil() }
+
+func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mode} }
+
+// claim is what the hold asks of the store; mu is held.
+func (h *hold) claim(holds int) Claim {
+	return Claim{Key: h.key, Owner: h.owner, Mode: h.mode, Holds: holds, TTL: max(h.watchdog, h.expiry-h.locker.now())}
+}
+
+// confirm takes in that the store set the TTL in a call sent at that time; mu
+// is held. What was promised before stays.
+func (h *hold) confirm(sent, ttl time.Duration) {
+	h.expiry = max(h.expiry, sent+ttl)
+	if until := sent + ttl - margin(ttl); until > h.trustedUntil() {
+		h.trust.Store(int64(until))
+		if h.timer != nil {
+			h.timer.Reset(until - h.locker.now())
+		}
+	}
+}
+
+// addLease makes a lease of h; mu is held.
+func (h *hold) addLease(ctx context.Context, o *options) *Lease {
+	outer, _ := FromContext(ctx)
+	inner, cancel := context.WithCancelCause(ctx)
+	lease := &Lease{hold: h, outer: outer, cancel: cancel, start: time.Now(), renewed: o.lease == 0}
+	lease.ctx = &leaseContext{Context: inner, lease: lease}
+	h.leases[lease] = struct{}{}
+	if lease.renewed {
+		h.watchers++
+		h.watchdog = max(h.watchdog, o.watchdog)
+	}
+	return lease
+}
+
+// takeLeases empties the set of leases, for their contexts to be ended
+// without mu: that runs code of others. mu is held.
+func (h *hold) takeLeases() []*Lease {
+	leases := make([]*Lease, 0, len(h.leases))
+	for lease := range h.leases {
+		leases = append(leases, lease)
+	}
+	clear(h.leases)
+	return leases
+}
+
+func endLeases(leases []*Lease, cause error) {
+	for _, lease := range leases {
+		lease.cancel(cause)
+	}
+}
+
+// retire takes h out of everything that keeps it going; mu is held.
+func (l *Locker) retire(h *hold) {
+	delete(l.holds, h)
+	h.timer.Stop()
+	l.renewals.remove(h)
+	l.vacate(h)
+}
+
+// checkTrust loses h if its time is over.
+func (l *Locker) checkTrust(h *hold) {
+	l.mu.Lock()
+	if h.state == holdAlive {
+		if left := h.trustedUntil() - l.now(); left > 0 {
+			h.timer.Reset(left)
+			l.mu.Unlock()
+			return
+		}
+	}
+	l.mu.Unlock()
+	l.lose(h, errExpired)
+}
+
+// lose ends the leases of h with ErrLost; a hold that is over stays as it is.
+func (l *Locker) lose(h *hold, cause error) {
+	l.mu.Lock()
+	if h.state != holdAlive {
+		l.mu.Unlock()
+		return
+	}
+	h.state = holdLost
+	leases := h.takeLeases()
+	l.retire(h)
+	l.mu.Unlock()
+	endLeases(leases, ErrLost)
+	if hook := l.defaults.hooks.Lost; hook != nil {
+		hook(LossEvent{Event: h.event(), Held: time.Since(h.start), Cause: because(ErrLost, cause)})
+	}
+}
+
+// forced loses the holds of key that this locker has: the store dropped them.
+func (l *Locker) forced(key string) {
+	l.mu.Lock()
+	var taken []*hold
+	for h := range l.holds {
+		if h.key == key {
+			taken = append(taken, h)
+		}
+	}
+	l.mu.Unlock()
+	for _, h := range taken {
+		l.lose(h, errForced)
+	}
+}
+
+// holdStatus is nil while h is alive and trusted.
+func (l *Locker) holdStatus(h *hold) error {
+	if !h.trusted() {
+		l.checkTrust(h)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch h.state {
+	case holdAlive:
+		return nil
+	case holdLost:
+		return ErrLost
+	case holdClosed:
+		return ErrClosed
+	default:
+		return ErrReleased
+	}
+}

@@ -1,0 +1,152 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Lease is the right to a key until it is released or lost. It is safe for
+// concurrent use. Several leases share one hold when they re-entered it: each
+// must be released.
+type Lease struct {
+	hold    *hold
+	outer   *Lease
+	ctx     *leaseContext
+	cancel  context.CancelCauseFunc
+	start   time.Time
+	renewed bool // asks for the watchdog
+	release sync.Once
+	result  error
+}
+
+// Context ends when the lease is released, lost, or when the context it was
+// acquired with ends; [context.Cause] tells which: [ErrReleased], [ErrLost],
+// [ErrClosed] or the parent's. Acquiring the same key with it re-enters the
+// hold. Its Err is never late: it looks at the clock, not only at the timer.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Key returns the key.
+func (l *Lease) Key() string { return l.hold.key }
+
+// Fence returns a number larger than that of every earlier grant of the key
+// to another owner; re-entering does not change it. Send it along to the
+// resource, and let the resource refuse smaller ones. It fits in 53 bits.
+func (l *Lease) Fence() uint64 { return l.hold.fence }
+
+// Owner returns the owner under which the store keeps the hold. It is enough
+// to release the key: do not show it to clients.
+func (l *Lease) Owner() string { return l.hold.owner }
+
+// Mode returns the mode the key is held in.
+func (l *Lease) Mode() Mode { return l.hold.mode }
+
+// Deadline returns the moment until which the lease is trusted as things
+// stand; a renewal moves it.
+func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.trustedUntil()) }
+
+// Release gives the lease back and wakes a waiter. It does not depend on ctx
+// being alive, only uses its values, and takes at most the call timeout.
+// A second call does nothing and returns what the first returned.
+//
+// nil means released. [ErrLost] (with [ErrNotHeld] if the store said so)
+// means that the lease had ended before: work done under it may have
+// overlapped with another owner's. [ErrUnavailable] means that the store did
+// not confirm; the release is then repeated in the background until the key
+// has expired.
+func (l *Lease) Release(ctx context.Context) error {
+	l.release.Do(func() {
+		if err := l.hold.locker.release(context.WithoutCancel(ctx), l); err != nil {
+			l.result = &Error{Op: "release", Key: l.hold.key, Err: err}
+		}
+	})
+	return l.result
+}
+
+// Extend makes the hold last at least d from now, in the store and in trust.
+// It never shortens. Errors: [ErrInvalid] (d below [MinLease]), [ErrReleased],
+// [ErrLost], [ErrUnavailable] (unknown: the old deadline stands), or the
+// context's.
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	err := l.extend(ctx, d)
+	if err != nil {
+		return &Error{Op: "extend", Key: l.hold.key, Err: err}
+	}
+	return nil
+}
+
+func (l *Lease) extend(ctx context.Context, d time.Duration) error {
+	if d < MinLease {
+		return fmt.Errorf("%w: Extend(%v): must be at least %v", ErrInvalid, d, MinLease)
+	}
+	return l.hold.locker.extend(ctx, l, d)
+}
+
+// leaseContext carries a lease, and knows by the clock when it is over.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+}
+
+type leaseKey struct{}
+
+func (c *leaseContext) Value(key any) any {
+	if key == (leaseKey{}) {
+		return c.lease
+	}
+	return c.Context.Value(key)
+}
+
+func (c *leaseContext) Err() error {
+	if c.Context.Err() == nil && !c.lease.hold.trusted() {
+		// The timer is late, as after a pause of the whole process.
+		c.lease.hold.locker.checkTrust(c.lease.hold)
+	}
+	return c.Context.Err()
+}
+
+// FromContext returns the innermost lease that ctx was derived from. The
+// lease may be over: see [AssertHeld].
+func FromContext(ctx context.Context) (*Lease, bool) {
+	lease, ok := ctx.Value(leaseKey{}).(*Lease)
+	return lease, ok
+}
+
+// leaseOf finds the innermost lease of key that ctx was derived from.
+func leaseOf(ctx context.Context, key string, match func(*Lease) bool) *Lease {
+	lease, _ := FromContext(ctx)
+	for lease != nil && (lease.hold.key != key || !match(lease)) {
+		lease = lease.outer
+	}
+	return lease
+}
+
+// AssertHeld returns nil if ctx was derived from a lease of key that is
+// trusted at this moment. Otherwise it says [ErrNotHeld], [ErrLost] or
+// [ErrReleased]. Call it where code relies on a lock that others must have
+// taken.
+func AssertHeld(ctx context.Context, key string) error {
+	lease := leaseOf(ctx, key, func(*Lease) bool { return true })
+	err := ErrNotHeld
+	if lease != nil {
+		err = lease.status()
+	}
+	if err != nil {
+		return &Error{Op: "assert", Key: key, Err: err}
+	}
+	return nil
+}
+
+// status is nil while the lease is trusted.
+func (l *Lease) status() error {
+	if l.ctx.Err() == nil {
+		return nil
+	}
+	switch cause := context.Cause(l.ctx); cause {
+	case ErrLost, ErrReleased, ErrClosed:
+		return cause
+	default: // the parent ended, the hold may well be alive
+		return l.hold.locker.holdStatus(l.hold)
+	}
+}

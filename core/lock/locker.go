@@ -1,0 +1,135 @@
+package lock
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Locker acquires leases from one store. It is safe for concurrent use, and
+// one per process and store is enough: it is what makes the callers of a
+// process queue instead of all asking the store.
+type Locker struct {
+	store    Store
+	defaults options
+	client   string        // first part of every owner
+	counter  atomic.Uint64 // second part
+	epoch    time.Time     // what trust is counted from, on the monotonic clock
+
+	closing chan struct{}      // closed by Close
+	drained chan struct{}      // closed when nothing of ours runs any more
+	base    context.Context    // of background work; ends when Close gives up
+	stop    context.CancelFunc // ends base
+	running sync.WaitGroup     // operations and background work
+
+	mu       sync.Mutex // guards what follows, and the state of every hold
+	closed   bool
+	gates    map[string]*gate
+	holds    map[*hold]struct{}
+	renewals renewals
+}
+
+// New returns a locker on store, which the caller still owns. It starts
+// nothing before the first acquisition. Options are the defaults of every
+// acquisition; a wrong one makes New panic.
+func New(store Store, opts ...Option) *Locker {
+	defaults, err := defaultOptions().with(opts)
+	if err != nil {
+		panic("lock.New: " + err.Error())
+	}
+	if store == nil {
+		panic("lock.New: store is nil")
+	}
+	base, stop := context.WithCancel(context.Background())
+	return &Locker{
+		store:    store,
+		defaults: defaults,
+		client:   newClientID(),
+		epoch:    time.Now(),
+		closing:  make(chan struct{}),
+		drained:  make(chan struct{}),
+		base:     base,
+		stop:     stop,
+		gates:    make(map[string]*gate),
+		holds:    make(map[*hold]struct{}),
+	}
+}
+
+// Acquire waits until it has key, ctx ends, or [WithWait] is over. Callers of
+// one locker get a contended key in the order in which they came; between
+// processes there is no order unless the mode promises one.
+//
+// If ctx was derived from a lease of key of this locker, Acquire re-enters
+// it: the new lease shares its hold and must be released as well.
+//
+// Errors: [ErrBusy] (with [context.DeadlineExceeded] when a limit was
+// reached), ctx's error, [ErrUnavailable], [ErrUnsupported], [ErrInvalid],
+// [ErrClosed]; [ErrLost] when the hold to re-enter turned out to be gone.
+// After an error nothing is held: what an unanswered call may have left in
+// the store is removed in the background.
+func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	return l.acquire(ctx, key, false, opts)
+}
+
+// TryAcquire is [Locker.Acquire] that never waits for another owner: it says
+// [ErrBusy] at once, without asking the store if this locker itself holds the
+// key. [WithWait] is ignored.
+func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	return l.acquire(ctx, key, true, opts)
+}
+
+// Inspect reports who holds key. A free key is a State that is not Held.
+func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
+	return query(ctx, l, "inspect", key, l.store.Inspect)
+}
+
+// ForceRelease takes key away from whoever holds it and wakes waiters. freed
+// says whether anybody held it. A holder elsewhere learns of it at its next
+// renewal, at the latest when its lease is over; its fence is older than the
+// next owner's.
+func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
+	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
+	if err == nil {
+		l.forced(key)
+	}
+	return freed, err
+}
+
+// query asks the store something that needs no clean-up when it stays
+// unanswered.
+func query[T any](ctx context.Context, l *Locker, op, key string, ask func(context.Context, string) (T, error)) (T, error) {
+	var none T
+	err := checkKey(key)
+	if err == nil {
+		err = l.begin()
+	}
+	if err != nil {
+		return none, &Error{Op: op, Key: key, Err: err}
+	}
+	defer l.running.Done()
+	answer, err := bounded(ctx, l, l.defaults.callTimeout, func(ctx context.Context) (T, error) { return ask(ctx, key) }, nil)
+	if err != nil {
+		return none, &Error{Op: op, Key: key, Err: failure(ctx, err)}
+	}
+	return answer, nil
+}
+
+// begin counts an operation in, so that Close waits for it.
+func (l *Locker) begin() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	l.running.Add(1)
+	return nil
+}
+
+func (l *Locker) newOwner() string {
+	return l.client + ":" + strconv.FormatUint(l.counter.Add(1), 10)
+}
+
+// now is the time on the monotonic clock that trust is counted in.
+func (l *Locker) now() time.Duration { return time.Since(l.epoch) }

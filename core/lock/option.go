@@ -1,0 +1,155 @@
+package lock
+
+import (
+	"fmt"
+	"time"
+)
+
+// Defaults of a locker.
+const (
+	// DefaultWatchdog is the lease that the watchdog renews, every third of
+	// it, as in Redisson.
+	DefaultWatchdog = 30 * time.Second
+	// DefaultPoll bounds how long a waiter relies on wake-ups alone.
+	DefaultPoll = time.Second
+	// DefaultCallTimeout bounds one call to the store.
+	DefaultCallTimeout = 2 * time.Second
+	// MinLease is the shortest lease and watchdog interval.
+	MinLease = 10 * time.Millisecond
+	// MaxKeyBytes is the longest key.
+	MaxKeyBytes = 4096
+)
+
+// Option is a setting of a locker or of one acquisition: given to [New] it is
+// the default, given to a call it overrides. A wrong value makes New panic
+// and a call fail with [ErrInvalid].
+type Option func(*options)
+
+type options struct {
+	mode        Mode
+	wait        time.Duration
+	waitSet     bool
+	lease       time.Duration // 0: watchdog
+	watchdog    time.Duration
+	poll        time.Duration
+	callTimeout time.Duration
+	owner       string
+	name        string
+	hooks       Hooks
+	err         error
+}
+
+func defaultOptions() options {
+	return options{watchdog: DefaultWatchdog, poll: DefaultPoll, callTimeout: DefaultCallTimeout}
+}
+
+// with returns o changed by opts; the first wrong value is the error.
+func (o options) with(opts []Option) (options, error) {
+	for _, apply := range opts {
+		apply(&o)
+	}
+	return o, o.err
+}
+
+// ttl is what a hold lasts in the store without renewal.
+func (o *options) ttl() time.Duration {
+	if o.lease > 0 {
+		return o.lease
+	}
+	return o.watchdog
+}
+
+func (o *options) reject(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+	}
+}
+
+// WithMode asks for a kind of lock. Default [Exclusive].
+func WithMode(m Mode) Option {
+	return func(o *options) {
+		if !m.Valid() {
+			o.reject("WithMode(%d): unknown mode", uint8(m))
+		}
+		o.mode = m
+	}
+}
+
+// WithWait bounds how long [Locker.Acquire] waits for the key, in addition to
+// its context. 0 tries once. Default: until the context ends.
+func WithWait(d time.Duration) Option {
+	return func(o *options) {
+		if d < 0 {
+			o.reject("WithWait(%v): must not be negative; 0 tries once", d)
+		}
+		o.wait, o.waitSet = d, true
+	}
+}
+
+// WithLease asks for a lease of fixed length that nobody renews: after d the
+// key is free again, whether or not the work is done, and the lease is lost.
+// At least [MinLease].
+func WithLease(d time.Duration) Option {
+	return func(o *options) {
+		if d < MinLease {
+			o.reject("WithLease(%v): must be at least %v", d, MinLease)
+		}
+		o.lease = d
+	}
+}
+
+// WithWatchdog asks for a lease of d that is renewed every d/3 for as long as
+// it is held: a dead process frees the key within d. Default
+// [DefaultWatchdog]; at least [MinLease]. It undoes a [WithLease] before it.
+func WithWatchdog(d time.Duration) Option {
+	return func(o *options) {
+		if d < MinLease {
+			o.reject("WithWatchdog(%v): must be at least %v", d, MinLease)
+		}
+		o.watchdog, o.lease = d, 0
+	}
+}
+
+// WithOwner acquires as the given owner in place of a fresh one. Acquisitions
+// of one locker with the same owner re-enter each other's hold, wherever they
+// run. Across lockers the owner must be unique to one of them: the store
+// cannot tell them apart. The text must not be empty, hold control bytes or
+// braces, be "mode" or end in ":write".
+func WithOwner(owner string) Option {
+	return func(o *options) {
+		if err := checkOwner(owner); err != nil {
+			o.reject("WithOwner(%q): %v", owner, err)
+		}
+		o.owner = owner
+	}
+}
+
+// WithName gives the lock a name of low cardinality (a template, a rule) for
+// hooks: metrics must not carry keys.
+func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// WithPoll bounds how long a waiter sleeps without asking the store, so that
+// a lost wake-up costs at most d. Default [DefaultPoll].
+func WithPoll(d time.Duration) Option {
+	return func(o *options) {
+		if d < time.Millisecond {
+			o.reject("WithPoll(%v): must be at least 1ms", d)
+		}
+		o.poll = d
+	}
+}
+
+// WithCallTimeout bounds one call to the store; a call that takes longer has
+// an unknown outcome and is repeated or undone. Default
+// [DefaultCallTimeout].
+func WithCallTimeout(d time.Duration) Option {
+	return func(o *options) {
+		if d < time.Millisecond {
+			o.reject("WithCallTimeout(%v): must be at least 1ms", d)
+		}
+		o.callTimeout = d
+	}
+}
+
+// WithHooks observes the locker. Only for [New].
+func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }

@@ -1,0 +1,44 @@
+package lock
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// newClientID returns a random UUID, version 4: the first part of every owner
+// of a locker, in the shape that Redisson's tools read.
+func newClientID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it aborts the program instead
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// checkOwner refuses owners that would collide with the fields and channel
+// names a store derives from them.
+func checkOwner(owner string) error {
+	switch {
+	case owner == "":
+		return errors.New("must not be empty")
+	case len(owner) > 256:
+		return errors.New("must be at most 256 bytes")
+	case owner == "mode" || strings.HasSuffix(owner, ":write"):
+		return errors.New(`must not be "mode" or end in ":write"`)
+	case strings.ContainsFunc(owner, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }):
+		return errors.New("must not hold spaces, control bytes or braces")
+	}
+	return nil
+}
+
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: key must not be empty", ErrInvalid)
+	case len(key) > MaxKeyBytes:
+		return fmt.Errorf("%w: key has %d bytes, the limit is %d", ErrInvalid, len(key), MaxKeyBytes)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// reenterHold adds a lease to a hold that the caller has already.
+func (a *acquisition) reenterHold(ctx context.Context, h *hold) (*Lease, error) {
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-h.turn }()
+	if err := a.holdStatus(h); err != nil {
+		return nil, err
+	}
+	a.reenter = true
+	a.mu.Lock()
+	a.hold = h
+	a.claim.Owner, a.claim.Holds = h.owner, h.count+1
+	a.mu.Unlock()
+	lease, err := a.ask(ctx)
+	switch {
+	case err == nil:
+		return lease, nil
+	case isAnswer(err): // somebody else has the key, or nobody
+		a.lose(h, because(errGone, err))
+		return nil, ErrLost
+	case a.doubt:
+		a.restate(h)
+	}
+	return nil, err
+}
+
+// regranted takes in a successful re-entry.
+func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
+	h := a.hold
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h.state != holdAlive {
+		return nil, ErrLost // meanwhile; its end removes the whole hold
+	}
+	h.count++
+	h.doubt = h.doubt || a.doubt
+	h.confirm(sent, a.claim.TTL)
+	lease := h.addLease(a.caller, &a.o)
+	a.watchdogOn(h, sent)
+	return lease, nil
+}
+
+// restate writes the hold count again, in the background: a re-entry that was
+// given up may have raised it.
+func (l *Locker) restate(h *hold) {
+	l.running.Go(func() {
+		h.turn <- struct{}{}
+		defer func() { <-h.turn }()
+		l.mu.Lock()
+		c, alive := h.claim(h.count), h.state == holdAlive
+		l.mu.Unlock()
+		if alive {
+			_ = l.settle(l.base, c, l.now()+l.defaults.callTimeout)
+		}
+	})
+}
+
+// extend implements [Lease.Extend].
+func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) error {
+	h := lease.hold
+	if err := l.begin(); err != nil {
+		return err
+	}
+	defer l.running.Done()
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	if err := lease.status(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	c := h.claim(h.count)
+	c.TTL = max(d, h.expiry-l.now())
+	l.mu.Unlock()
+	var sent time.Duration
+	err := l.persist(ctx, l.defaults.callTimeout, func(ctx context.Context) error {
+		sent = l.now()
+		return l.renewOne(ctx, c)
+	})
+	switch {
+	case err == nil:
+		return l.extended(h, sent, c.TTL)
+	case errors.Is(err, ErrNotHeld):
+		l.lose(h, because(errGone, err))
+		return ErrLost
+	default:
+		return failure(ctx, err)
+	}
+}
+
+func (l *Locker) extended(h *hold, sent, ttl time.Duration) error {
+	l.mu.Lock()
+	alive := h.state == holdAlive
+	if alive {
+		h.confirm(sent, ttl)
+	}
+	l.mu.Unlock()
+	if !alive {
+		return l.holdStatus(h)
+	}
+	return nil
+}
+
+// renewOne renews one claim.
+func (l *Locker) renewOne(ctx context.Context, c Claim) error {
+	var result error
+	l.store.Renew(ctx, []Claim{c}, func(_ int, err error) { result = err })
+	return result
+}

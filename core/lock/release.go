@@ -1,0 +1,132 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// release gives one lease back. ctx is used for its values only.
+func (l *Locker) release(ctx context.Context, lease *Lease) error {
+	h := lease.hold
+	if !h.trusted() {
+		l.checkTrust(h) // the cause must say lost, though the timer be late
+	}
+	lease.cancel(ErrReleased)
+	h.turn <- struct{}{} // held for a few bounded calls at most
+	defer func() { <-h.turn }()
+	c, err := l.beginRelease(lease)
+	if err != nil {
+		return err
+	}
+	defer l.running.Done()
+	err = l.sendRelease(ctx, h, c)
+	if c.Holds > 0 {
+		l.releasedOne(h, err)
+	} else {
+		l.releasedAll(h, c, err)
+	}
+	if hook := l.defaults.hooks.Released; hook != nil {
+		hook(ReleaseEvent{Event: h.event(), Held: time.Since(lease.start), Err: err})
+	}
+	return err
+}
+
+// beginRelease takes the lease out of its hold, and returns what the store
+// must be told. An error means that the hold is over already.
+func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
+	h := lease.hold
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch h.state {
+	case holdClosed:
+		return Claim{}, ErrClosed
+	case holdLost:
+		if !l.closed {
+			// The store may still think that the hold lasts.
+			l.undo(h.claim(0))
+		}
+		return Claim{}, ErrLost
+	}
+	l.running.Add(1)
+	delete(h.leases, lease)
+	h.count--
+	if lease.renewed {
+		h.watchers--
+	}
+	if h.watchers == 0 {
+		l.renewals.remove(h)
+	}
+	if h.count == 0 {
+		h.state = holdReleasing
+		h.timer.Stop()
+	}
+	return h.claim(h.count), nil
+}
+
+// sendRelease tells the store, again if need be: a release is absolute.
+func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim) error {
+	unanswered := false
+	err := l.persist(ctx, l.defaults.callTimeout, func(ctx context.Context) error {
+		err := l.store.Release(ctx, c)
+		if errors.Is(err, ErrNotHeld) && unanswered && h.trusted() {
+			return nil // the call before did it, only its answer was lost
+		}
+		unanswered = unanswered || err != nil && outcomeOf(err) == OutcomeUnknown
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrNotHeld):
+		return because(ErrLost, ErrNotHeld)
+	default:
+		return because(ErrUnavailable, err)
+	}
+}
+
+// releasedOne takes in the release of a re-entered lease: the hold goes on.
+func (l *Locker) releasedOne(h *hold, err error) {
+	switch {
+	case errors.Is(err, ErrLost):
+		l.lose(h, because(errGone, err))
+	case err != nil:
+		l.restate(h)
+	}
+}
+
+// releasedAll takes in the end of the hold.
+func (l *Locker) releasedAll(h *hold, c Claim, err error) {
+	l.mu.Lock()
+	h.state = holdReleased
+	if errors.Is(err, ErrLost) {
+		h.state = holdLost
+	}
+	l.retire(h)
+	l.mu.Unlock()
+	if h.doubt || errors.Is(err, ErrUnavailable) {
+		l.undo(c)
+	}
+}
+
+// persist repeats an idempotent call until the store answers or refuses it,
+// ctx ends, or the limit is over; then it returns the last error.
+func (l *Locker) persist(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errNoAnswer)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		_, err := bounded(ctx, l, limit, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, call(ctx)
+		}, nil)
+		if err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused || ctx.Err() != nil {
+			return err
+		}
+		timer := time.NewTimer(backoff(tries))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package lock
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// renewals is the queue of holds by when they are to be renewed, served by
+// one timer for the whole locker: a held lease costs no goroutine.
+type renewals struct {
+	queue renewQueue
+	timer *time.Timer
+}
+
+// renewQueue is a heap.
+type renewQueue []*hold
+
+func (q renewQueue) Len() int           { return len(q) }
+func (q renewQueue) Less(i, j int) bool { return q[i].renewAt < q[j].renewAt }
+
+func (q renewQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (q *renewQueue) Push(x any) {
+	h := x.(*hold)
+	h.index = len(*q)
+	*q = append(*q, h)
+}
+
+// Pop implements heap.Interface.
+func (q *renewQueue) Pop() any {
+	last := len(*q) - 1
+	h := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	h.index = -1
+	return h
+}
+
+func (r *renewals) remove(h *hold) {
+	if h.index >= 0 {
+		heap.Remove(&r.queue, h.index)
+	}
+}
+
+// due takes out the holds to renew by that time.
+func (r *renewals) due(by time.Duration) []*hold {
+	var due []*hold
+	for len(r.queue) > 0 && r.queue[0].renewAt <= by {
+		due = append(due, heap.Pop(&r.queue).(*hold))
+	}
+	return due
+}
+
+// watchdogOn schedules the next renewal of h, if a lease of it asks for one;
+// mu is held.
+func (l *Locker) watchdogOn(h *hold, sent time.Duration) {
+	if h.watchers > 0 {
+		l.schedule(h, sent+h.watchdog/3)
+	}
+}
+
+// schedule sets when h is renewed next; mu is held.
+func (l *Locker) schedule(h *hold, at time.Duration) {
+	if l.closed || h.state != holdAlive {
+		return
+	}
+	h.renewAt = at
+	if h.index >= 0 {
+		heap.Fix(&l.renewals.queue, h.index)
+	} else {
+		heap.Push(&l.renewals.queue, h)
+	}
+	if h.index == 0 {
+		l.armRenewals()
+	}
+}
+
+// armRenewals sets the timer for the head of the queue; mu is held. A timer
+// that fires for a hold that is gone by then finds nothing to do.
+func (l *Locker) armRenewals() {
+	r := &l.renewals
+	if len(r.queue) == 0 {
+		return
+	}
+	wait := max(0, r.queue[0].renewAt-l.now())
+	if r.timer == nil {
+		r.timer = time.AfterFunc(wait, l.renewDue)
+	} else {
+		r.timer.Reset(wait)
+	}
+}
+
+// renewal is one round: what was sent when, and who has not been reported.
+type renewal struct {
+	*Locker
+	holds   []*hold
+	claims  []Claim
+	sent    time.Duration
+	pending []bool // guarded by mu
+}
+
+// renewDue renews all holds whose time has come, in one call.
+func (l *Locker) renewDue() {
+	r := l.beginRenewal()
+	if r == nil {
+		return
+	}
+	defer l.running.Done()
+	_, err := bounded(l.base, l, r.timeout(), func(ctx context.Context) (struct{}, error) {
+		l.store.Renew(ctx, r.claims, r.report)
+		return struct{}{}, nil
+	}, nil)
+	if err == nil {
+		err = errNoAnswer // for claims that the store forgot to report
+	}
+	for i := range r.claims {
+		r.report(i, err)
+	}
+}
+
+func (l *Locker) beginRenewal() *renewal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	defer l.armRenewals()
+	now := l.now()
+	due := l.renewals.due(now)
+	if len(due) == 0 {
+		return nil
+	}
+	// Those that are due soon come along: fewer, larger calls.
+	due = append(due, l.renewals.due(now+due[0].watchdog/30)...)
+	r := &renewal{Locker: l, holds: due, sent: now, claims: make([]Claim, len(due)), pending: make([]bool, len(due))}
+	for i, h := range due {
+		r.claims[i], r.pending[i] = h.claim(h.count), true
+	}
+	l.running.Add(1)
+	return r
+}
+
+// timeout leaves the shortest lease of the round time for further tries.
+func (r *renewal) timeout() time.Duration {
+	timeout := r.defaults.callTimeout
+	for _, c := range r.claims {
+		timeout = min(timeout, c.TTL/6)
+	}
+	return timeout
+}
+
+// report takes in the result of one claim. Only the first failure counts; a
+// success that comes later than that is still good news.
+func (r *renewal) report(i int, err error) {
+	h := r.holds[i]
+	r.mu.Lock()
+	first := r.pending[i]
+	r.pending[i] = false
+	switch {
+	case h.state != holdAlive, err != nil && !first:
+		r.mu.Unlock()
+		return
+	case err == nil:
+		h.confirm(r.sent, r.claims[i].TTL)
+		r.watchdogOn(h, r.sent)
+	case !errors.Is(err, ErrNotHeld):
+		r.schedule(h, r.now()+retryRenewal(h.watchdog))
+	}
+	r.mu.Unlock()
+	if hook := r.defaults.hooks.Renewed; hook != nil {
+		hook(RenewEvent{Event: h.event(), Err: err})
+	}
+	if errors.Is(err, ErrNotHeld) {
+		r.lose(h, because(errGone, err))
+	}
+}
+
+// retryRenewal is how soon a failed renewal is tried again: often enough that
+// one success before the end of trust is likely, with jitter.
+func retryRenewal(watchdog time.Duration) time.Duration {
+	d := min(max(watchdog/30, minBackoff), time.Second)
+	return d/2 + rand.N(d/2)
+}

@@ -1,0 +1,90 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+// Claim is what an owner asks of a store. All its parts are absolute, so that
+// a call that is sent twice changes nothing the second time.
+type Claim struct {
+	Key string
+	// Owner is unique to one acquisition ("<uuid>:<number>").
+	Owner string
+	Mode  Mode
+	// Holds is the hold count the owner has when the call is done: for
+	// Acquire at least 1 (more than 1 re-enters), for Release what remains
+	// (0 frees the key).
+	Holds int
+	// TTL is how long the hold lasts from the moment the store executes the
+	// call.
+	TTL time.Duration
+}
+
+// Store keeps the holds. The engine is its only caller. It is written for
+// stores across a network: every method may be called concurrently, may be
+// repeated with the same claim after an error, and need not be prompt when
+// ctx ends (the engine stops waiting by itself); it must return eventually.
+//
+// Errors: [*BusyError] and [ErrNotHeld] are answers. [ErrUnsupported] and
+// [ErrInvalid] refuse the call. Every other error is a failure, whose
+// [Outcome] a [*StoreError] may tell. Package storetest holds an
+// implementation to this contract.
+type Store interface {
+	// Acquire gives the owner the key if nobody else has it, and returns the
+	// fence of the grant: larger than that of every earlier grant of the key
+	// to another owner. If the owner already has the key, the hold count
+	// becomes c.Holds and the TTL the larger of what is left and c.TTL.
+	// A claim with Holds > 1 of an owner that does not have the key is not
+	// granted: ErrNotHeld.
+	Acquire(ctx context.Context, c Claim) (fence uint64, err error)
+
+	// Renew sets the TTL of each claim whose owner still has its key, and
+	// never creates a hold. It calls report once for every claim before it
+	// returns, as early as it knows the result, from any goroutine: with nil,
+	// with ErrNotHeld when the owner no longer has the key, or with a failure.
+	// Claims must not wait for each other where one part of the store is slow.
+	Renew(ctx context.Context, claims []Claim, report func(i int, err error))
+
+	// Release lowers the hold count to c.Holds; at 0 it removes the hold and
+	// wakes a waiter. It never touches another owner's hold: ErrNotHeld when
+	// the owner does not have the key.
+	Release(ctx context.Context, c Claim) error
+
+	// Watch calls wake, from any goroutine, whenever c might be granted now:
+	// on each wake-up of the key, and once after every gap in which wake-ups
+	// may have been missed. It returns when wake-ups from now on cannot be
+	// missed. After stop has returned, wake is not called again. wake never
+	// blocks. ErrUnsupported makes the engine poll.
+	Watch(ctx context.Context, c Claim, wake func()) (stop func(), err error)
+
+	// Inspect reports who has the key. A free key is a zero State, no error.
+	Inspect(ctx context.Context, key string) (State, error)
+
+	// ForceRelease removes whatever hold there is and wakes waiters. freed is
+	// false when the key was free.
+	ForceRelease(ctx context.Context, key string) (freed bool, err error)
+}
+
+// State is a snapshot of a key.
+type State struct {
+	// Held says whether anybody has the key.
+	Held bool
+	// Mode is the mode it is held in; it means nothing when Held is false.
+	Mode Mode
+	// Owners are the holds. They identify owners to operators: do not show
+	// them to clients.
+	Owners []OwnerHolds
+	// TTL is how long the key stays held unless renewed; negative when it
+	// has no expiry.
+	TTL time.Duration
+	// Waiters are the owners queued in the store, in order. Modes without a
+	// queue have none: their waiters are known to their own process only.
+	Waiters []string
+}
+
+// OwnerHolds is one owner's hold count.
+type OwnerHolds struct {
+	Owner string
+	Holds int
+}
