@@ -7,10 +7,12 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -60,6 +62,7 @@ func Look(name string) string {
 type Spec struct {
 	Path       string              // the binary
 	Args       []string            // without the binary itself
+	Stdin      io.Reader           // nil means empty
 	Dir        string              // working directory
 	Log        string              // stdout and stderr are appended to this file
 	Credential *syscall.Credential // nil means the user of the test
@@ -93,7 +96,8 @@ func Start(spec Spec) (*Process, error) {
 	}
 	cmd := exec.Command(spec.Path, spec.Args...) //nolint:noctx // the life of a server is ended by Kill, which also waits
 	cmd.Dir = spec.Dir
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // logs are read for readiness, so they must not be translated
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = spec.Stdin, log, log
 	cmd.SysProcAttr = attributes(spec.Credential)
 
 	p := &Process{cmd: cmd, log: spec.Log, offset: info.Size(), done: make(chan struct{})}
@@ -103,6 +107,20 @@ func Start(spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("process: start %s: %w", spec.Path, err)
 	}
 	return p, nil
+}
+
+// Run runs a program to its end, for instance one that prepares a folder for a
+// server. The error contains what it wrote.
+func Run(spec Spec) error {
+	p, err := Start(spec)
+	if err != nil {
+		return err
+	}
+	<-p.done
+	if p.err != nil {
+		return fmt.Errorf("process: %s: %w\n%s", spec.Path, p.err, p.Log())
+	}
+	return nil
 }
 
 func (p *Process) run(started chan<- error) {
@@ -193,6 +211,16 @@ func (p *Process) Log() string {
 type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
+
+// Contains says what a log must contain before a server is ready.
+func (p *Process) Contains(text string) func() error {
+	return func() error {
+		if strings.Contains(p.Log(), text) {
+			return nil
+		}
+		return fmt.Errorf("%q is not in the log", text)
+	}
+}
 
 // Poll calls ready until it returns nil, or returns its last error once the
 // timeout is over.

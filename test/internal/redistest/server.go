@@ -8,7 +8,6 @@ package redistest
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -122,16 +121,11 @@ func (s *Server) run() error {
 		return err
 	}
 	s.process = p
-	err = p.Await(patience, func() error {
-		if strings.Contains(p.Log(), s.ready) {
-			return nil
-		}
-		return fmt.Errorf("%q is not in the log", s.ready)
-	})
-	if err != nil {
+	if err := p.Await(patience, p.Contains(s.ready)); err != nil {
 		p.Kill()
+		return err
 	}
-	return err
+	return nil
 }
 
 func (s *Server) cleanup() {
