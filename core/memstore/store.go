@@ -20,7 +20,12 @@ type Store struct {
 	holds    map[string]*hold
 	fence    uint64
 	watchers map[string]map[*watcher]struct{}
+	// sweepAt is the number of holds at which expired ones, that nobody asks
+	// for any more, are looked for.
+	sweepAt int
 }
+
+const minSweep = 64
 
 type hold struct {
 	owner   string
@@ -34,7 +39,11 @@ type watcher struct{ wake func() }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{holds: make(map[string]*hold), watchers: make(map[string]map[*watcher]struct{})}
+	return &Store{
+		holds:    make(map[string]*hold),
+		watchers: make(map[string]map[*watcher]struct{}),
+		sweepAt:  minSweep,
+	}
 }
 
 // Acquire implements [lock.Store].
@@ -57,6 +66,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	case h != nil:
 		return 0, &lock.BusyError{TTL: time.Until(h.expires)}
 	}
+	s.sweep()
 	s.fence = max(s.fence+1, uint64(time.Now().UnixMicro()))
 	s.holds[c.Key] = &hold{owner: c.Owner, mode: c.Mode, count: c.Holds, fence: s.fence, expires: time.Now().Add(c.TTL)}
 	return s.fence, nil
@@ -127,7 +137,7 @@ func (s *Store) unwatch(key string, w *watcher) {
 
 // Inspect implements [lock.Store].
 func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return lock.State{}, err
 	}
 	s.mu.Lock()
@@ -144,7 +154,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 
 // ForceRelease implements [lock.Store].
 func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
@@ -166,6 +176,18 @@ func (s *Store) alive(key string) *hold {
 	return h
 }
 
+// sweep drops expired holds each time their number has doubled, so that its
+// cost per grant stays constant; mu is held.
+func (s *Store) sweep() {
+	if len(s.holds) < s.sweepAt {
+		return
+	}
+	for key := range s.holds {
+		s.alive(key)
+	}
+	s.sweepAt = max(minSweep, 2*len(s.holds))
+}
+
 // free removes the hold of key and wakes who watches it; mu is held, so that
 // no wake comes after its stop.
 func (s *Store) free(key string) {
@@ -179,5 +201,21 @@ func check(ctx context.Context, m lock.Mode) error {
 	if m != lock.Exclusive {
 		return fmt.Errorf("%w: memstore has no mode %s", lock.ErrUnsupported, m)
 	}
-	return ctx.Err()
+	return ended(ctx)
+}
+
+// ended is nil while ctx is not over; nothing was done if it is.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: err}
+	}
+	return nil
+}
+
+// Len returns the number of entries, expired ones included that were not
+// looked at since.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.holds)
 }

@@ -1,0 +1,252 @@
+package storetest
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+const minute = time.Minute
+
+func grantsFreeKey(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	if fence := b.acquire(a(1, minute)); fence == 0 || fence >= 1<<53 {
+		b.Errorf("fence %d is not within 1..2^53", fence)
+	}
+	if holds := b.holds("k"); holds != 1 {
+		b.Errorf("%d holds, want 1", holds)
+	}
+}
+
+func saysBusy(_ *testing.T, b *bench) {
+	a, other := b.owner("k"), b.owner("k")
+	b.acquire(a(1, minute))
+	if ttl := b.busy(other(1, 2*minute)); ttl <= 0 || ttl > minute {
+		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
+	}
+	if ttl := b.state("k").TTL; ttl > minute {
+		b.Errorf("the refused claim set the TTL to %v", ttl)
+	}
+}
+
+func repeatsAreOneHold(_ *testing.T, b *bench) {
+	a, other := b.owner("k"), b.owner("k")
+	first := b.acquire(a(1, minute))
+	if again := b.acquire(a(1, minute)); again < first {
+		b.Errorf("fence fell from %d to %d", first, again)
+	}
+	if holds := b.holds("k"); holds != 1 {
+		b.Errorf("%d holds, want 1", holds)
+	}
+	b.release(a(0, minute), nil)
+	b.acquire(other(1, minute))
+}
+
+func reenters(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	b.acquire(a(1, minute))
+	b.acquire(a(2, time.Second))
+	if state := b.state("k"); state.TTL <= 30*time.Second {
+		b.Errorf("re-entry shortened the TTL to %v", state.TTL)
+	}
+	b.acquire(a(3, 2*minute))
+	if state := b.state("k"); state.TTL <= minute {
+		b.Errorf("re-entry did not lengthen the TTL: %v", state.TTL)
+	}
+	b.acquire(a(3, minute))
+	if holds := b.holds("k"); holds != 3 {
+		b.Errorf("%d holds, want 3", holds)
+	}
+}
+
+func refusesReentryWithoutHold(_ *testing.T, b *bench) {
+	a, other := b.owner("k"), b.owner("k")
+	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); err != lock.ErrNotHeld {
+		b.Errorf("re-entry of a free key: got %v, want ErrNotHeld", err)
+	}
+	if b.state("k").Held {
+		b.Error("the key became held")
+	}
+	b.acquire(other(1, minute))
+	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); err != lock.ErrNotHeld {
+		b.Errorf("re-entry of another's key: got %v, want ErrNotHeld", err)
+	}
+}
+
+func releasesToCount(_ *testing.T, b *bench) {
+	a, other := b.owner("k"), b.owner("k")
+	b.acquire(a(1, minute))
+	b.acquire(a(3, minute))
+	for range 2 { // a repeat changes nothing
+		b.release(a(1, minute), nil)
+		if holds := b.holds("k"); holds != 1 {
+			b.Fatalf("%d holds, want 1", holds)
+		}
+	}
+	b.release(a(2, minute), nil) // never raises
+	if holds := b.holds("k"); holds != 1 {
+		b.Errorf("release raised the count to %d", holds)
+	}
+	b.busy(other(1, minute))
+	b.release(a(0, minute), nil)
+	b.acquire(other(1, minute))
+}
+
+func releasesOwnOnly(_ *testing.T, b *bench) {
+	a, other := b.owner("k"), b.owner("k")
+	b.acquire(a(1, minute))
+	b.release(other(0, minute), lock.ErrNotHeld)
+	b.release(other(1, minute), lock.ErrNotHeld)
+	b.busy(other(1, minute))
+	if holds := b.holds("k"); holds != 1 {
+		b.Errorf("%d holds, want 1", holds)
+	}
+}
+
+func releaseSaysGone(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	b.release(a(0, minute), lock.ErrNotHeld)
+	b.acquire(a(1, minute))
+	b.release(a(0, minute), nil)
+	b.release(a(0, minute), lock.ErrNotHeld)
+}
+
+func renewsOwnOnly(_ *testing.T, b *bench) {
+	a, other := b.owner("k"), b.owner("k")
+	b.acquire(a(1, time.Second))
+	b.renew(other(1, time.Hour), lock.ErrNotHeld)
+	if ttl := b.state("k").TTL; ttl > time.Second {
+		b.Errorf("a stranger renewed to %v", ttl)
+	}
+	b.renew(a(1, time.Hour), nil)
+	if ttl := b.state("k").TTL; ttl < minute || ttl > time.Hour {
+		b.Errorf("TTL %v after renewal to 1h", ttl)
+	}
+	b.renew(a(1, minute), nil) // outright, not the larger
+	if ttl := b.state("k").TTL; ttl > minute {
+		b.Errorf("TTL %v after renewal to 1m", ttl)
+	}
+}
+
+func renewalNeverCreates(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	b.renew(a(1, minute), lock.ErrNotHeld)
+	if b.state("k").Held {
+		b.Error("renewal created a hold")
+	}
+	b.acquire(a(1, minute))
+	b.release(a(0, minute), nil)
+	b.renew(a(1, minute), lock.ErrNotHeld)
+	if b.state("k").Held {
+		b.Error("renewal brought a released hold back")
+	}
+}
+
+func renewsMany(_ *testing.T, b *bench) {
+	const n = 217 // not a multiple of any batch size
+	claims := make([]lock.Claim, n)
+	for i := range claims {
+		claims[i] = b.owner("k"+newID())(1, minute)
+		if i%3 != 0 {
+			b.acquire(claims[i])
+		}
+		claims[i].TTL = time.Hour
+	}
+	var mu sync.Mutex
+	reports := make(map[int]error)
+	b.Store.Renew(b.Context(), claims, func(i int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, twice := reports[i]; twice {
+			b.Errorf("claim %d reported twice", i)
+		}
+		reports[i] = err
+	})
+	for i := range claims {
+		want := error(nil)
+		if i%3 == 0 {
+			want = lock.ErrNotHeld
+		}
+		if got, ok := reports[i]; !ok || got != want {
+			b.Errorf("claim %d: reported %v, %v; want %v", i, ok, got, want)
+		}
+	}
+}
+
+func expires(_ *testing.T, b *bench) {
+	a, other := b.owner("k"), b.owner("k")
+	b.acquire(a(1, 100*time.Millisecond))
+	b.busy(other(1, minute))
+	b.eventually("expiry", func() bool { return !b.state("k").Held })
+	b.renew(a(1, minute), lock.ErrNotHeld)
+	b.release(a(0, minute), lock.ErrNotHeld)
+	b.acquire(other(1, minute))
+}
+
+func fencesGrow(_ *testing.T, b *bench) {
+	var last uint64
+	grant := func(how string, ttl time.Duration) lock.Claim {
+		c := b.owner("k")(1, ttl)
+		fence := b.acquire(c)
+		if fence <= last {
+			b.Errorf("after %s: fence %d is not larger than %d", how, fence, last)
+		}
+		last = fence
+		return c
+	}
+	c := grant("nothing", minute)
+	for range 50 {
+		c.Holds = 0
+		b.release(c, nil)
+		c = grant("release", 50*time.Millisecond)
+	}
+	b.eventually("expiry", func() bool { return !b.state("k").Held })
+	grant("expiry", minute)
+	if freed, err := b.Store.ForceRelease(b.Context(), b.key("k")); err != nil || !freed {
+		b.Fatalf("ForceRelease: %v, %v", freed, err)
+	}
+	grant("force", minute)
+}
+
+func oneWinner(_ *testing.T, b *bench) {
+	var winners atomic.Int32
+	together(100, func(int) {
+		if _, err := b.Store.Acquire(b.Context(), b.owner("k")(1, minute)); err == nil {
+			winners.Add(1)
+		}
+	})
+	if n := winners.Load(); n != 1 {
+		b.Errorf("%d winners", n)
+	}
+}
+
+func inspects(_ *testing.T, b *bench) {
+	if state := b.state("k"); state.Held || len(state.Owners) != 0 {
+		b.Errorf("a free key: %+v", state)
+	}
+	c := b.owner("k")(1, minute)
+	b.acquire(c)
+	c.Holds = 2
+	b.acquire(c)
+	state := b.state("k")
+	if !state.Held || state.Mode != lock.Exclusive || state.TTL <= 0 || state.TTL > minute {
+		b.Errorf("a held key: %+v", state)
+	}
+	if len(state.Owners) != 1 || state.Owners[0] != (lock.OwnerHolds{Owner: c.Owner, Holds: 2}) {
+		b.Errorf("owners %+v, want %s twice", state.Owners, c.Owner)
+	}
+	if freed, err := b.Store.ForceRelease(b.Context(), b.key("free")); err != nil || freed {
+		b.Errorf("ForceRelease of a free key: %v, %v", freed, err)
+	}
+}
+
+func keysAreIndependent(_ *testing.T, b *bench) {
+	for _, name := range []string{"a", "a:b", "{t}a", "a{t}b", "a%3Ab", "ä", "a b", "a\x00b"} {
+		c := b.owner(name)(1, minute)
+		b.acquire(c)
+		defer b.release(func() lock.Claim { c.Holds = 0; return c }(), nil)
+	}
+}
