@@ -1,0 +1,42 @@
+package rule
+
+import "fmt"
+
+// OnBusy says what happens to a call that did not get its lock because another
+// owner holds it. Running the work without the lock is not among the choices.
+type OnBusy uint8
+
+const (
+	// Reject fails the call with the contended status of its front end. It is the default.
+	Reject OnBusy = iota
+	// Skip ends the call successfully without running the work, for jobs that
+	// need to run once, no matter for whom.
+	Skip
+)
+
+var onBusyNames = [...]string{Reject: "reject", Skip: "skip"}
+
+// String returns the name that rules spell: "reject" or "skip".
+func (b OnBusy) String() string {
+	if b.Valid() {
+		return onBusyNames[b]
+	}
+	return fmt.Sprintf("onBusy(%d)", uint8(b))
+}
+
+// Valid reports whether b is one of the choices above.
+func (b OnBusy) Valid() bool { return int(b) < len(onBusyNames) }
+
+// ParseOnBusy is the inverse of [OnBusy.String]; the empty text is Reject. Its
+// error wraps [ErrInvalid].
+func ParseOnBusy(text string) (OnBusy, error) {
+	if text == "" {
+		return Reject, nil
+	}
+	for b, name := range onBusyNames {
+		if name == text {
+			return OnBusy(b), nil
+		}
+	}
+	return Reject, fmt.Errorf("%w: unknown onBusy %q, use reject or skip", ErrInvalid, text)
+}

@@ -1,0 +1,62 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Overlap is a group of rules whose templates differ but have the same shape, so
+// that they can render to the same key: "lock:order:<userId>" and
+// "lock:order:<orderId>" both lock "lock:order:7". That is right when the two names
+// mean the same thing, and a needless (or deadlocking) shared lock otherwise.
+type Overlap struct {
+	Shape string      // see [key.Template.Shape]
+	Rules []*Compiled // in the order of the set, at least two
+}
+
+// String describes the overlap in one line.
+func (o Overlap) String() string {
+	parts := make([]string, len(o.Rules))
+	for i, c := range o.Rules {
+		parts[i] = fmt.Sprintf("%s of %q", c.Key, c.Operation)
+	}
+	return "these templates can render to the same key: " + strings.Join(parts, ", ")
+}
+
+// Overlaps returns the groups of rules that share the shape of their keys without
+// sharing the template, in the order of their first rules. They are worth a
+// warning at start-up, no more.
+func (s *Set) Overlaps() []Overlap {
+	var overlaps []Overlap
+	for _, group := range s.byShape() {
+		if !sameTemplate(group.Rules) {
+			overlaps = append(overlaps, group)
+		}
+	}
+	return overlaps
+}
+
+func (s *Set) byShape() []Overlap {
+	var groups []Overlap
+	index := make(map[string]int, len(s.rules))
+	for _, c := range s.rules {
+		shape := c.Template.Shape()
+		i, ok := index[shape]
+		if !ok {
+			i = len(groups)
+			index[shape] = i
+			groups = append(groups, Overlap{Shape: shape})
+		}
+		groups[i].Rules = append(groups[i].Rules, c)
+	}
+	return groups
+}
+
+func sameTemplate(rules []*Compiled) bool {
+	for _, c := range rules[1:] {
+		if c.Key != rules[0].Key {
+			return false
+		}
+	}
+	return true
+}

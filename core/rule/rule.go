@@ -1,0 +1,136 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Rule says which lock an operation takes, and how. It is plain data; [Rule.Compile]
+// and [NewSet] check it.
+type Rule struct {
+	// Operation names what the lock is for, as its front end does: "POST
+	// /vouchers/:id/orders", "/shop.v1.Stock/Refill". A rule of a set needs one.
+	Operation string
+
+	// Key is the template of the lock's key, see [key].
+	Key string
+
+	// Mode is the kind of lock. Defaults to [lock.Exclusive].
+	Mode lock.Mode
+
+	// Wait is how long to wait for the lock. Defaults to 0: try once. There is no
+	// value for "forever"; a negative one is invalid.
+	Wait time.Duration
+
+	// Lease is how long the lock is held at most. Defaults to 0: as long as the
+	// work runs, kept alive by the watchdog. Otherwise at least [lock.MinLease].
+	Lease time.Duration
+
+	// OnBusy says what happens when another owner holds the lock. Defaults to [Reject].
+	OnBusy OnBusy
+
+	// Name stands for the rule in metrics and logs, so it must not hold anything
+	// of a request. Defaults to the text of Key.
+	Name string
+}
+
+// Compiled is a rule that was checked, with its defaults filled in and its
+// template parsed. It must not be changed.
+type Compiled struct {
+	Rule
+	Template *key.Template
+}
+
+// Compile checks the rule. The error is [Faults] with everything that is wrong.
+// A rule without Operation compiles, for it may be used without a [Set].
+func (r Rule) Compile() (*Compiled, error) {
+	compiled, problems := r.compile()
+	var faults Faults
+	for _, p := range problems {
+		faults = append(faults, Fault{Operation: r.Operation, Field: p.field, Reason: p.reason})
+	}
+	if err := faults.err(); err != nil {
+		return nil, err
+	}
+	return compiled, nil
+}
+
+// problem is a fault without its place.
+type problem struct {
+	field, reason string
+	column        int // in the text of the field, from 1; 0: the field as a whole
+}
+
+const (
+	fieldOperation = "operation"
+	fieldKey       = "key"
+	fieldMode      = "mode"
+	fieldWait      = "wait"
+	fieldLease     = "lease"
+	fieldOnBusy    = "onBusy"
+	fieldName      = "name"
+)
+
+func (r Rule) compile() (*Compiled, []problem) {
+	var problems []problem
+	report := func(field, format string, args ...any) {
+		problems = append(problems, problem{field: field, reason: fmt.Sprintf(format, args...)})
+	}
+
+	if !presentable(r.Operation) {
+		report(fieldOperation, "%.300q has a control byte or a space at its ends, remove it", r.Operation)
+	}
+	template, fault := parseKey(r.Key)
+	if fault != nil {
+		problems = append(problems, *fault)
+	}
+	if !r.Mode.Valid() {
+		report(fieldMode, "unknown %v, use exclusive, fair, read or write", r.Mode)
+	}
+	if r.Wait < 0 {
+		report(fieldWait, "%v is negative, use 0 to try once or the longest time to wait", r.Wait)
+	}
+	switch {
+	case r.Lease < 0:
+		report(fieldLease, "%v is negative, use 0 for a lease that the watchdog keeps alive", r.Lease)
+	case r.Lease > 0 && r.Lease < lock.MinLease:
+		report(fieldLease, "%v is too short to hold a lock, use at least %v, or 0 for the watchdog", r.Lease, lock.MinLease)
+	}
+	if !r.OnBusy.Valid() {
+		report(fieldOnBusy, "unknown %v, use reject or skip", r.OnBusy)
+	}
+	if !presentable(r.Name) {
+		report(fieldName, "%.300q has a control byte or a space at its ends, remove it", r.Name)
+	}
+
+	if r.Name == "" {
+		r.Name = r.Key
+	}
+	return &Compiled{Rule: r, Template: template}, problems
+}
+
+func parseKey(text string) (*key.Template, *problem) {
+	if text == "" {
+		return nil, &problem{field: fieldKey, reason: `is missing, add a template such as "lock:order:<userId>"`}
+	}
+	template, err := key.Parse(text)
+	var syntax *key.SyntaxError
+	if errors.As(err, &syntax) {
+		reason := fmt.Sprintf("%.300q, column %d: %s", text, syntax.Column, syntax.Reason)
+		return nil, &problem{field: fieldKey, reason: reason, column: syntax.Column}
+	}
+	return template, nil
+}
+
+// presentable reports whether text may stand in a log line as it is.
+func presentable(text string) bool {
+	return strings.TrimSpace(text) == text && !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsPrint(r) || r == unicode.ReplacementChar
+	})
+}

@@ -1,0 +1,217 @@
+package rule_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+func TestCompileFillsInTheDefaults(t *testing.T) {
+	got, err := rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>"}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rule.Rule{
+		Operation: "POST /orders", Key: "lock:order:<userId>", Name: "lock:order:<userId>",
+		Mode: lock.Exclusive, OnBusy: rule.Reject,
+	}
+	if got.Rule != want {
+		t.Errorf("got %+v, want %+v", got.Rule, want)
+	}
+	if got.Template.String() != want.Key {
+		t.Errorf("template is %s", got.Template)
+	}
+}
+
+func TestCompileKeepsWhatIsSet(t *testing.T) {
+	want := rule.Rule{
+		Operation: "/shop.v1.Stock/Refill", Key: "lock:stock", Mode: lock.Write,
+		Wait: time.Second, Lease: lock.MinLease, OnBusy: rule.Skip, Name: "refill",
+	}
+	got, err := want.Compile()
+	if err != nil || got.Rule != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestCompileDoesNotNeedAnOperation(t *testing.T) {
+	if _, err := (rule.Rule{Key: "lock:x"}).Compile(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEveryFaultOfARuleNamesFieldAndFix(t *testing.T) {
+	tests := map[string]struct {
+		change func(*rule.Rule)
+		field  string
+		fix    string
+	}{
+		"no key":                 {func(r *rule.Rule) { r.Key = "" }, "key", "add a template"},
+		"broken key":             {func(r *rule.Rule) { r.Key = "lock:<a" }, "key", `column 6: the variable is not closed, add ">"`},
+		"key without separator":  {func(r *rule.Rule) { r.Key = "<a>-<b>" }, "key", `put ":" between`},
+		"unknown mode":           {func(r *rule.Rule) { r.Mode = 99 }, "mode", "use exclusive, fair, read or write"},
+		"negative wait":          {func(r *rule.Rule) { r.Wait = -1 }, "wait", "use 0 to try once"},
+		"negative lease":         {func(r *rule.Rule) { r.Lease = -time.Second }, "lease", "use 0"},
+		"lease too short":        {func(r *rule.Rule) { r.Lease = lock.MinLease - 1 }, "lease", "use at least 10ms"},
+		"unknown onBusy":         {func(r *rule.Rule) { r.OnBusy = 7 }, "onBusy", "use reject or skip"},
+		"operation over 2 lines": {func(r *rule.Rule) { r.Operation = "a\nb" }, "operation", "remove it"},
+		"operation with space":   {func(r *rule.Rule) { r.Operation = "a " }, "operation", "remove it"},
+		"name with escape":       {func(r *rule.Rule) { r.Name = "a\x1bb" }, "name", "remove it"},
+		"name not UTF-8":         {func(r *rule.Rule) { r.Name = "a\xff" }, "name", "remove it"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := rule.Rule{Operation: "op", Key: "lock:<a>"}
+			tt.change(&r)
+			compiled, err := r.Compile()
+			if compiled != nil {
+				t.Error("a rule with a fault compiled")
+			}
+			faults := wantFaults(t, err, 1)
+			if f := faults[0]; f.Field != tt.field || !strings.Contains(f.Reason, tt.fix) || f.Operation != r.Operation {
+				t.Errorf("fault %+v, want field %q and a reason with %q", f, tt.field, tt.fix)
+			}
+			if strings.ContainsAny(err.Error(), "\n\x1b\xff") {
+				t.Errorf("text %q is not one printable line", err)
+			}
+		})
+	}
+}
+
+func TestCompileReportsAllFaults(t *testing.T) {
+	_, err := rule.Rule{Key: "<", Mode: 9, Wait: -1, Lease: 1, OnBusy: 9, Name: " "}.Compile()
+	var fields []string
+	for _, f := range wantFaults(t, err, 6) {
+		fields = append(fields, f.Field)
+	}
+	if want := []string{"key", "mode", "wait", "lease", "onBusy", "name"}; !reflect.DeepEqual(fields, want) {
+		t.Errorf("fields %v, want %v", fields, want)
+	}
+}
+
+func TestNewSetFindsRulesByOperation(t *testing.T) {
+	set, err := rule.NewSet(
+		rule.Rule{Operation: "POST /b", Key: "lock:b:<id>"},
+		rule.Rule{Operation: "POST /a", Key: "lock:a:<id>", Wait: time.Second},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, ok := set.Lookup("POST /a")
+	if !ok || got.Key != "lock:a:<id>" || got.Wait != time.Second {
+		t.Errorf("Lookup = %+v, %v", got, ok)
+	}
+	for _, unknown := range []string{"", "POST /c", "post /a", "POST /a "} {
+		if _, ok := set.Lookup(unknown); ok {
+			t.Errorf("Lookup(%q) found a rule", unknown)
+		}
+	}
+	all := set.All()
+	if len(all) != 2 || all[0].Operation != "POST /b" || all[1] != got {
+		t.Errorf("All() = %v", all)
+	}
+	all[0] = nil
+	if set.All()[0] == nil {
+		t.Error("changing the result of All changed the set")
+	}
+	again, err := rule.NewSet(set.Rules()...)
+	if err != nil || !reflect.DeepEqual(again.Rules(), set.Rules()) {
+		t.Errorf("a set of the rules of a set is another: %v, %v", again, err)
+	}
+}
+
+func TestAnEmptySetHasNoRules(t *testing.T) {
+	set, err := rule.NewSet()
+	if err != nil || len(set.All()) != 0 || len(set.Overlaps()) != 0 {
+		t.Errorf("got %v, %v", set, err)
+	}
+	if _, ok := set.Lookup(""); ok {
+		t.Error("found a rule")
+	}
+}
+
+func TestNewSetReportsEveryFaultWithItsPlace(t *testing.T) {
+	set, err := rule.NewSet(
+		rule.Rule{Operation: "a", Key: "lock:<"},
+		rule.Rule{Operation: "b", Key: "lock:b", Wait: -1, Lease: 1},
+		rule.Rule{Key: "lock:c"},
+		rule.Rule{Operation: "b", Key: "lock:d"},
+		rule.Rule{Operation: "b", Key: ""},
+	)
+	if set != nil {
+		t.Error("got a set with faults")
+	}
+	wantFaults(t, err, 7)
+	const want = `rules[0]: "a": key: "lock:<", column 6: the variable is not closed, add ">"
+rules[1]: "b": wait: -1ns is negative, use 0 to try once or the longest time to wait
+rules[1]: "b": lease: 1ns is too short to hold a lock, use at least 10ms, or 0 for the watchdog
+rules[2]: operation: is missing, name the route or method that takes the lock
+rules[3]: "b": operation: has a rule already, rules[1], keep one of them
+rules[4]: "b": key: is missing, add a template such as "lock:order:<userId>"
+rules[4]: "b": operation: has a rule already, rules[1], keep one of them`
+	if err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestOverlapsNameTemplatesOfOneShape(t *testing.T) {
+	set, err := rule.NewSet(
+		rule.Rule{Operation: "a", Key: "lock:order:<userId>"},
+		rule.Rule{Operation: "b", Key: "lock:stock:<id>"},
+		rule.Rule{Operation: "c", Key: "lock:order:<path.orderId|int>"},
+		rule.Rule{Operation: "d", Key: "lock:stock:<id>"}, // the same template is no accident
+		rule.Rule{Operation: "e", Key: "lock:order:<userId>"},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlaps := set.Overlaps()
+	if len(overlaps) != 1 || overlaps[0].Shape != "lock:order:<>" {
+		t.Fatalf("got %v", overlaps)
+	}
+	const want = `these templates can render to the same key: lock:order:<userId> of "a", ` +
+		`lock:order:<path.orderId|int> of "c", lock:order:<userId> of "e"`
+	if got := overlaps[0].String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestOnBusyTextIsReadBack(t *testing.T) {
+	for _, want := range []rule.OnBusy{rule.Reject, rule.Skip} {
+		if got, err := rule.ParseOnBusy(want.String()); err != nil || got != want || !got.Valid() {
+			t.Errorf("%v: got %v, %v", want, got, err)
+		}
+	}
+	if got, err := rule.ParseOnBusy(""); err != nil || got != rule.Reject {
+		t.Errorf("empty: got %v, %v", got, err)
+	}
+	for _, text := range []string{"run", "Skip", " skip", "onBusy(2)"} {
+		if _, err := rule.ParseOnBusy(text); !errors.Is(err, rule.ErrInvalid) {
+			t.Errorf("%q: got %v, want ErrInvalid", text, err)
+		}
+	}
+	if got := rule.OnBusy(2); got.String() != "onBusy(2)" || got.Valid() {
+		t.Errorf("got %v", got)
+	}
+}
+
+func wantFaults(t *testing.T, err error, n int) rule.Faults {
+	t.Helper()
+	var faults rule.Faults
+	if !errors.As(err, &faults) || !errors.Is(err, rule.ErrInvalid) {
+		t.Fatalf("error is %T (%v), want Faults and ErrInvalid", err, err)
+	}
+	var first rule.Fault
+	if !errors.As(err, &first) || first != faults[0] {
+		t.Errorf("errors.As finds %+v, want the first fault", first)
+	}
+	if len(faults) != n {
+		t.Fatalf("%d faults, want %d:\n%v", len(faults), n, err)
+	}
+	return faults
+}

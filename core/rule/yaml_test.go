@@ -1,0 +1,247 @@
+package rule_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+var everyField = []rule.Rule{
+	{
+		Operation: "POST /vouchers/:id/orders", Key: "lock:{order:<userId>}", Mode: lock.Fair,
+		Wait: 200 * time.Millisecond, Lease: 90 * time.Second, OnBusy: rule.Skip, Name: "order",
+	},
+	{Operation: "/shop.v1.Stock/Refill", Key: "lock:stock:<req.voucher_id>", Name: "lock:stock:<req.voucher_id>"},
+}
+
+const everyFieldYAML = `# what takes which lock
+rules:
+  - operation: POST /vouchers/:id/orders   # a comment
+    key: lock:{order:<userId>}
+    mode: fair
+    wait: 200ms
+    lease: 1m30s
+    onBusy: skip
+    name: order
+
+  - operation: '/shop.v1.Stock/Refill'
+    key: "lock:stock:<req.voucher_id>"
+    mode: exclusive
+    wait: 0
+    lease: 0s
+    onBusy: reject
+`
+
+func TestParseReadsEveryField(t *testing.T) {
+	const compact = `{"rules":[{"operation":"POST /vouchers/:id/orders","key":"lock:{order:\u003cuserId\u003e}","mode":"fair",` +
+		`"wait":"200ms","lease":"90s","onBusy":"skip","name":"order"},` +
+		`{"operation":"\/shop.v1.Stock\/Refill","key":"lock:stock:<req.voucher_id>"}]}`
+	documents := map[string]string{
+		"YAML":                 everyFieldYAML,
+		"YAML with CRLF":       strings.ReplaceAll(everyFieldYAML, "\n", "\r\n"),
+		"YAML with BOM":        "\ufeff" + everyFieldYAML,
+		"YAML with a document": "---\n" + everyFieldYAML + "...\n",
+		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, lease: 90s, onBusy: skip, name: order}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
+		"folded YAML":          strings.Replace(everyFieldYAML, "key: \"lock:stock:<req.voucher_id>\"", "key: >-\n      lock:stock:<req.voucher_id>", 1),
+		"compact JSON":         compact,
+		"JSON with tabs":       indent(t, compact),
+	}
+	for name, text := range documents {
+		t.Run(name, func(t *testing.T) {
+			set, err := rule.Parse([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(set.Rules(), everyField) {
+				t.Errorf("got %+v\nwant %+v", set.Rules(), everyField)
+			}
+		})
+	}
+}
+
+func TestParseReadsAnEmptyList(t *testing.T) {
+	set, err := rule.Parse([]byte("rules: []"))
+	if err != nil || len(set.All()) != 0 {
+		t.Errorf("got %v, %v", set, err)
+	}
+}
+
+func TestParseFaultHasLineAndColumn(t *testing.T) {
+	const op = "rules:\n- operation: a\n" // then line 3
+	tests := map[string]struct {
+		text string
+		want string // the beginning of the one fault
+	}{
+		"nothing":              {"", `1:1: there are no rules`},
+		"comment only":         {"# rules:\n", `1:1: there are no rules`},
+		"not YAML":             {"rules:\n- a: [1\nb: {", `3:1: is not YAML: `},
+		"tab as indentation":   {"rules:\n\t- operation: a", `2:1: is not YAML: `},
+		"colon in plain text":  {op + "  key: lock: <a>", `3:8: is not YAML: `},
+		"not UTF-8":            {"rules:\n- opé: \xff", `2:8: is not UTF-8`},
+		"not UTF-8 at once":    {"\xff", `1:1: is not UTF-8`},
+		"root is a list":       {"- operation: a", `1:1: is a list, not a mapping`},
+		"root is text":         {"rules", `1:1: is text, not a mapping`},
+		"no rules":             {"{}", `1:1: field "rules" is missing`},
+		"rules is empty":       {"rules:\n", `1:1: rules is empty, not a list`},
+		"rules is a mapping":   {"rules:\n  operation: a\n  key: b\n", `2:3: rules is a mapping, not a list`},
+		"rules is text":        {"rules: all", `1:8: rules is text, not a list`},
+		"rules twice":          {"rules: []\nrules: []", `2:1: field "rules" is there twice`},
+		"unknown root field":   {"rules: []\nrule: []", `2:1: unknown field "rule", known is rules`},
+		"second document":      {"rules: []\n---\nrules: []", `3:1: a second document is not read`},
+		"item is text":         {"rules:\n- a", `2:3: is text, not a rule`},
+		"item is a list":       {"rules:\n- - a", `2:3: is a list, not a rule`},
+		"item is empty":        {"rules:\n- \n", `2:3: is empty, not a rule`},
+		"item is an alias":     {"rules:\n- *a\n", `2:3: is an anchor, an alias or a tag`},
+		"list has an anchor":   {"rules: &a []\n", `1:8: rules is an anchor`},
+		"no operation":         {"rules:\n- key: lock:a", `2:3: operation: is missing`},
+		"empty operation":      {"rules:\n- key: lock:a\n  operation: ''", `3:14: operation: is missing`},
+		"no key":               {"rules:\n- operation: a", `2:3: "a": key: is missing`},
+		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", known are operation, key, mode, wait, lease, onBusy, name`},
+		"field in capitals":    {op + "  key: b\n  onbusy: skip", `4:3: "a": unknown field "onbusy"`},
+		"number as a field":    {op + "  key: b\n  1: x", `4:3: "a": unknown field "1"`},
+		"merge key":            {op + "  key: b\n  <<: x", `4:3: "a": unknown field "<<"`},
+		"field twice":          {op + "  key: b\n  key: c", `4:3: "a": key: is there twice`},
+		"field before its op":  {"rules:\n- wiat: 5s\n  key: b\n  operation: a", `2:3: "a": unknown field "wiat"`},
+		"operation is number":  {"rules:\n- operation: 5\n  key: b", `2:14: operation: is a number, not text, put it in quotes`},
+		"key is true":          {op + "  key: true", `3:8: "a": key: is true or false, not text, put it in quotes`},
+		"key is a list":        {op + "  key: [b]", `3:8: "a": key: is a list, not text`},
+		"key is a mapping":     {op + "  key: {b: c}", `3:8: "a": key: is a mapping, not text`},
+		"key is empty":         {op + "  key:\n", `3:3: "a": key: has no value, add one or remove the field`},
+		"key has an anchor":    {op + "  key: &k b", `3:8: "a": key: is an anchor`},
+		"key has a tag":        {op + "  key: !!str b", `3:8: "a": key: is an anchor, an alias or a tag`},
+		"key in plain text":    {op + "  key: lock:<a", `3:13: "a": key: "lock:<a", column 6: the variable is not closed`},
+		"key in double quotes": {op + "  key: \"lock:<a\"", `3:14: "a": key: "lock:<a", column 6`},
+		"key in single quotes": {op + "  key: 'lock:<a'", `3:14: "a": key: "lock:<a", column 6`},
+		"key with an escape":   {op + "  key: \"lock:\\u003ca\"", `3:8: "a": key: "lock:<a", column 6`},
+		"key over two lines":   {op + "  key: |\n    lock:<a>\n    x", `3:8: "a": key: "lock:<a>\nx", column 9`},
+		"key ends too early":   {op + "  key: '<a><b>'", `3:12: "a": key: "<a><b>", column 4: nothing separates`},
+		"unknown mode":         {op + "  key: b\n  mode: shared", `4:9: "a": mode: unknown "shared", use exclusive, fair, read or write`},
+		"mode is number":       {op + "  key: b\n  mode: 1", `4:9: "a": mode: is a number`},
+		"unknown onBusy":       {op + "  key: b\n  onBusy: run", `4:11: "a": onBusy: unknown "run", use reject or skip`},
+		"wait without unit":    {op + "  key: b\n  wait: 5", `4:9: "a": wait: "5" is not a duration`},
+		"wait is a word":       {op + "  key: b\n  wait: forever", `4:9: "a": wait: "forever" is not a duration, write a number and its unit, such as "200ms" or "5s"`},
+		"wait is a fraction":   {op + "  key: b\n  wait: 1.5", `4:9: "a": wait: is a number, not text`},
+		"wait is empty":        {op + "  key: b\n  wait: ''", `4:9: "a": wait: "" is not a duration`},
+		"wait is too large":    {op + "  key: b\n  wait: 9999999h", `4:9: "a": wait: "9999999h" is not a duration`},
+		"wait is negative":     {op + "  key: b\n  wait: -5s", `4:9: "a": wait: -5s is negative`},
+		"lease is negative":    {op + "  key: b\n  lease: -5s", `4:10: "a": lease: -5s is negative`},
+		"lease is too short":   {op + "  key: b\n  lease: 1ms", `4:10: "a": lease: 1ms is too short`},
+		"name over two lines":  {op + "  key: b\n  name: |\n    x\n    y", `4:9: "a": name: "x\ny" has a control byte`},
+		"operation twice":      {op + "  key: b\n- key: c\n  operation: a", `5:14: "a": operation: has a rule already, the rule in line 2`},
+		"after CRLF":           {"# c\r\nrules:\r\n- operation: a\r\n  key: <\r\n", `4:8: "a": key: "<", column 1`},
+		"after other letters":  {"rules: [{operation: é, key: <}]", `1:29: "é": key: "<", column 1`},
+		"in JSON":              {"{\"rules\":[{\"operation\":\"a\",\"key\":\"lock:<a\"}]}", `1:40: "a": key: "lock:<a", column 6`},
+		"in JSON with tabs":    {"{\n\t\"rules\": [\n\t\t{\n\t\t\t\"operation\": \"a\",\n\t\t\t\"key\": \"lock:<a\"\n\t\t}\n\t]\n}", `5:17: "a": key: "lock:<a", column 6`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			set, err := rule.Parse([]byte(tt.text))
+			if set != nil || err == nil {
+				t.Fatalf("got %v, %v; want a fault", set, err)
+			}
+			wantFaults(t, err, 1)
+			if !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got  %v\nwant %s...", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseReportsEveryFaultInOrder(t *testing.T) {
+	const text = `version: 2
+rules:
+  - key: lock:<a
+    wiat: 5s
+    mode: shared
+  - operation: POST /b
+    key: lock:b
+    wait: 5
+    lease: 1ms
+    onBusy: [skip]
+  - just text
+  - operation: POST /b
+    key: lock:b
+    key: lock:c
+`
+	_, err := rule.Parse([]byte(text))
+	wantFaults(t, err, 11)
+	const want = `1:1: unknown field "version", known is rules
+3:5: operation: is missing, name the route or method that takes the lock
+3:15: key: "lock:<a", column 6: the variable is not closed, add ">"
+4:5: unknown field "wiat", known are operation, key, mode, wait, lease, onBusy, name
+5:11: mode: unknown "shared", use exclusive, fair, read or write
+8:11: "POST /b": wait: "5" is not a duration, write a number and its unit, such as "200ms" or "5s"
+9:12: "POST /b": lease: 1ms is too short to hold a lock, use at least 10ms, or 0 for the watchdog
+10:13: "POST /b": onBusy: is a list, not text
+11:5: is text, not a rule with the fields operation and key
+12:16: "POST /b": operation: has a rule already, the rule in line 6, keep one of them
+14:5: "POST /b": key: is there twice, keep one`
+	if err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestLoadNamesTheFileInEveryFault(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	write(t, path, "rules:\n- operation: a\n  key: <\n- operation: b\n  key: <\n")
+	_, err := rule.Load(path)
+	for _, f := range wantFaults(t, err, 2) {
+		if f.Source != path || !strings.HasPrefix(f.Error(), path+":") {
+			t.Errorf("fault %v does not name %s", f, path)
+		}
+	}
+}
+
+func TestLoadReadsWhatParseReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	write(t, path, everyFieldYAML)
+	set, err := rule.Load(path)
+	if err != nil || !reflect.DeepEqual(set.Rules(), everyField) {
+		t.Errorf("got %v, %v", set, err)
+	}
+}
+
+func TestLoadFailsOnFilesItCannotRead(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	if _, err := rule.Load(missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+		t.Errorf("missing file: got %v", err)
+	}
+	if _, err := rule.Load(t.TempDir()); err == nil || errors.Is(err, rule.ErrInvalid) {
+		t.Errorf("folder: got %v", err)
+	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	write(t, large, strings.Repeat("#", rule.MaxFile+1))
+	_, err := rule.Load(large)
+	if f := wantFaults(t, err, 1)[0]; f.Source != large || !strings.Contains(f.Reason, "larger than") {
+		t.Errorf("large file: got %v", err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func indent(t *testing.T, compact string) string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(compact), &value); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.MarshalIndent(value, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
