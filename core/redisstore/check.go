@@ -1,0 +1,72 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Check tells at start-up whether Redis is there; of a cluster, every master
+// must be. Its error wraps [lock.ErrUnavailable] and names the address.
+//
+// It also warns, through the logger, of a server that may evict locks when its
+// memory is full. Where INFO is not permitted it cannot know, and says
+// nothing.
+func (s *Store) Check(ctx context.Context) error {
+	if s.unusable != nil {
+		return s.unusable
+	}
+	if s.cluster == nil {
+		return s.checkNode(ctx, s.rdb, s.address())
+	}
+	err := s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		return s.checkNode(ctx, node, node.Options().Addr)
+	})
+	if err != nil && !errors.Is(err, lock.ErrUnavailable) {
+		return unreachable(s.address(), err) // not even the topology is known
+	}
+	return err
+}
+
+func (s *Store) checkNode(ctx context.Context, node redis.Cmdable, address string) error {
+	if err := node.Ping(ctx).Err(); err != nil {
+		return unreachable(address, err)
+	}
+	info, err := node.Info(ctx, "memory").Result()
+	if err != nil {
+		s.log.DebugContext(ctx, "redis does not tell its eviction policy", "address", address, "error", err)
+		return nil
+	}
+	for line := range strings.Lines(info) {
+		policy, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:")
+		if found && policy != "noeviction" {
+			s.log.WarnContext(ctx, "redis may evict locks that are held: set maxmemory-policy to noeviction",
+				"address", address, "policy", policy)
+		}
+	}
+	return nil
+}
+
+func unreachable(address string, err error) error {
+	return fmt.Errorf("%w: redis at %s: %w", lock.ErrUnavailable, address, err)
+}
+
+// address says where the client looks for Redis.
+func (s *Store) address() string {
+	switch rdb := s.rdb.(type) {
+	case *redis.ClusterClient:
+		return strings.Join(rdb.Options().Addrs, ", ")
+	case *redis.Client:
+		if rdb.Options().Addr != "FailoverClient" { // what go-redis calls it
+			return rdb.Options().Addr
+		}
+		return "the master that the sentinels name"
+	default:
+		return "the address of the client"
+	}
+}

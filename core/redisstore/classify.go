@@ -1,0 +1,128 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// replies tells what an error reply says about the script, by the first word.
+// A reply that is not here leaves the outcome unknown.
+var replies = map[string]lock.Outcome{
+	// Not now, or not here; nothing has run.
+	"NOSCRIPT":    lock.OutcomeNotExecuted,
+	"MOVED":       lock.OutcomeNotExecuted,
+	"ASK":         lock.OutcomeNotExecuted,
+	"TRYAGAIN":    lock.OutcomeNotExecuted,
+	"CLUSTERDOWN": lock.OutcomeNotExecuted,
+	"LOADING":     lock.OutcomeNotExecuted,
+	"READONLY":    lock.OutcomeNotExecuted,
+	"MASTERDOWN":  lock.OutcomeNotExecuted,
+	"BUSY":        lock.OutcomeNotExecuted,
+	"OOM":         lock.OutcomeNotExecuted,
+	"NOREPLICAS":  lock.OutcomeNotExecuted,
+
+	// Never, until somebody changes the set-up.
+	"NOAUTH":    lock.OutcomeRefused,
+	"WRONGPASS": lock.OutcomeRefused,
+	"NOPERM":    lock.OutcomeRefused,
+	"WRONGTYPE": lock.OutcomeRefused,
+	"CROSSSLOT": lock.OutcomeRefused,
+	"MISCONF":   lock.OutcomeRefused,
+	"DENIED":    lock.OutcomeRefused, // protected mode
+}
+
+// generic does the same for replies that only say ERR, by how they go on.
+var generic = []struct {
+	text    string
+	outcome lock.Outcome
+}{
+	{"max number of clients", lock.OutcomeNotExecuted},
+	{"unknown command", lock.OutcomeRefused},
+	{"AUTH ", lock.OutcomeRefused}, // a password for a server without one
+	{"invalid password", lock.OutcomeRefused},
+	{"DB index is out of range", lock.OutcomeRefused},
+	{"SELECT is not allowed in cluster mode", lock.OutcomeRefused},
+	{"This instance has cluster support disabled", lock.OutcomeRefused},
+}
+
+// wrapped finds, in the reply of a script before Redis 7, the error of the
+// command inside: "ERR Error running script (call to f_1a2b): @user_script:7:
+// @user_script: 7: -OOM command not allowed …".
+var wrapped = regexp.MustCompile(`^ERR Error running script.*@user_script: ?\d+: -?([A-Z]+ .*)$`)
+
+// failure says what the error of a call means for the lock. In a cluster it
+// also looks for the node that serves now: a dead one sends no redirection.
+func (s *Store) failure(err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *lock.StoreError
+	if errors.As(err, &known) {
+		return err
+	}
+	if s.cluster != nil && isUnreachable(err) {
+		s.cluster.ReloadState(context.Background()) // returns at once
+	}
+	return &lock.StoreError{Outcome: outcomeOf(err), Err: err}
+}
+
+func outcomeOf(err error) lock.Outcome {
+	var reply redis.Error
+	if errors.As(err, &reply) && !errors.Is(err, redis.Nil) {
+		return outcomeOfReply(reply.Error())
+	}
+	switch {
+	case errors.Is(err, redis.ErrClosed), isHandshake(err):
+		return lock.OutcomeRefused
+	case isDial(err), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return lock.OutcomeNotExecuted
+	default:
+		return lock.OutcomeUnknown
+	}
+}
+
+func outcomeOfReply(text string) lock.Outcome {
+	if inner := wrapped.FindStringSubmatch(text); inner != nil {
+		text = inner[1]
+	}
+	code, rest, _ := strings.Cut(text, " ")
+	if code != "ERR" {
+		return replies[code]
+	}
+	for _, g := range generic {
+		if strings.HasPrefix(rest, g.text) {
+			return g.outcome
+		}
+	}
+	return lock.OutcomeUnknown
+}
+
+func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// isDial: there was no connection, so nothing was sent.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// isHandshake: the server is not the one we may talk to.
+func isHandshake(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return errors.As(err, &certificate) || errors.As(err, &record)
+}
+
+// isUnreachable: there was no answer from the node.
+func isUnreachable(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

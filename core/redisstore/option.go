@@ -1,0 +1,41 @@
+package redisstore
+
+import "log/slog"
+
+// Option is a setting of [New].
+type Option func(*Store)
+
+// WithLogger sets where warnings go: about the server's set-up, and about
+// refused subscriptions. Default [slog.Default].
+func WithLogger(log *slog.Logger) Option {
+	return func(s *Store) {
+		if log == nil {
+			panic("redisstore.WithLogger: logger is nil")
+		}
+		s.log = log
+	}
+}
+
+// WithKeyPrefix puts prefix in front of every key. Java services that share
+// the locks need a NameMapper that does the same. It replaces
+// [WithNameMapper].
+func WithKeyPrefix(prefix string) Option {
+	return WithNameMapper(func(key string) string { return prefix + key })
+}
+
+// WithNameMapper makes the name of the lock in Redis from its key, like
+// Redisson's NameMapper. It must be injective, or different keys become one
+// lock. Default: the key itself. It replaces [WithKeyPrefix].
+func WithNameMapper(name func(key string) string) Option {
+	return func(s *Store) {
+		if name == nil {
+			panic("redisstore.WithNameMapper: mapper is nil")
+		}
+		s.name = name
+	}
+}
+
+// WithPolling does without publish/subscribe, for proxies and managed services
+// that do not pass it on: Watch answers [lock.ErrUnsupported], and waiters
+// poll.
+func WithPolling() Option { return func(s *Store) { s.wakeups = nil } }

@@ -1,0 +1,41 @@
+-- Lowers the owner's hold count, or removes the hold and wakes a waiter.
+--
+-- KEYS[1]  the lock, a hash {owner: hold count}
+-- ARGV[1]  owner
+-- ARGV[2]  hold count that remains, absolute; 0 removes the hold
+-- ARGV[3]  channel on which waiters listen; not a key, as a second key would
+--          make releases fail while the slot migrates
+--
+-- Returns  1  done, or nothing to do: the count is not above what remains
+--          0  the owner has no hold
+--
+-- It works when Redis is out of memory: HDEL and DEL always may, and HSET may
+-- once the script has written. That is what deleting a field that cannot exist
+-- is for. ("#!lua flags=allow-oom" says the same, but not before Redis 7.)
+
+local lock, owner, remain = KEYS[1], ARGV[1], tonumber(ARGV[2])
+
+local count = redis.call('hget', lock, owner)
+if not count then
+  return 0
+end
+
+if remain > 0 then
+  if tonumber(count) > remain then
+    redis.call('hdel', lock, '')
+    redis.call('hset', lock, owner, remain)
+  end
+  return 1
+end
+
+redis.call('hdel', lock, owner)
+local left = redis.call('hlen', lock)
+if left == 1 and redis.call('hexists', lock, 'mode') == 1 then
+  -- A Redisson reader came in, as Redisson overlooks plain locks, and left.
+  redis.call('del', lock)
+  left = 0
+end
+if left == 0 then
+  redis.call('publish', ARGV[3], '0')
+end
+return 1

@@ -1,0 +1,134 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+var errNoReply = errors.New("redis: the client returned no reply")
+
+// call is one run of a script.
+type call struct {
+	script *script
+	keys   []string
+	args   []any
+}
+
+// once is a command that the client sends once, however many retries it was
+// configured with: after a lost reply nobody but the engine can know whether
+// the script should run again. Redirections of a cluster (MOVED, ASK) are
+// followed all the same, as a redirected command has not run.
+type once struct{ *redis.Cmd }
+
+// NoRetry is looked at by all clients of go-redis, in pipelines too.
+func (once) NoRetry() bool { return true }
+
+// bySHA names the script, which costs 40 bytes.
+func (c *call) bySHA(ctx context.Context) once { return c.command(ctx, "evalsha", c.script.sha) }
+
+// byText brings the script along, for a server that does not know it.
+func (c *call) byText(ctx context.Context) once { return c.command(ctx, "eval", c.script.text) }
+
+func (c *call) command(ctx context.Context, name, script string) once {
+	args := make([]any, 0, 3+len(c.keys)+len(c.args))
+	args = append(args, name, script, len(c.keys))
+	for _, key := range c.keys {
+		args = append(args, key)
+	}
+	args = append(args, c.args...)
+	cmd := redis.NewCmd(ctx, args...)
+	if len(c.keys) > 0 {
+		cmd.SetFirstKeyPos(3)
+	}
+	return once{cmd}
+}
+
+// run sends one script. Its errors are classified.
+func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) {
+	cmd, err := s.process(ctx, c.bySHA(ctx))
+	if isNoScript(err) {
+		cmd, err = s.process(ctx, c.byText(ctx))
+	}
+	return cmd, s.failure(err)
+}
+
+// number is run for a script that returns one integer.
+func (s *Store) number(ctx context.Context, c call) (int64, error) {
+	cmd, err := s.run(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	n, err := cmd.Int64()
+	return n, s.failure(err)
+}
+
+func (s *Store) process(ctx context.Context, cmd once) (*redis.Cmd, error) {
+	if ctx.Err() != nil {
+		return nil, unsent(ctx)
+	}
+	return cmd.Cmd, s.rdb.Process(ctx, cmd)
+}
+
+// outcome is what became of one call of a pipeline; err is classified.
+type outcome struct {
+	cmd *redis.Cmd
+	err error
+}
+
+// pipeline sends several scripts at once. They succeed and fail one by one.
+func (s *Store) pipeline(ctx context.Context, calls []call) []outcome {
+	outcomes := s.exec(ctx, calls, (*call).bySHA)
+	var unknown []call
+	var at []int
+	for i, o := range outcomes {
+		if isNoScript(o.err) {
+			unknown, at = append(unknown, calls[i]), append(at, i)
+		}
+	}
+	if len(unknown) > 0 {
+		for i, o := range s.exec(ctx, unknown, (*call).byText) {
+			outcomes[at[i]] = o
+		}
+	}
+	for i := range outcomes {
+		outcomes[i].err = s.failure(outcomes[i].err)
+	}
+	return outcomes
+}
+
+func (s *Store) exec(ctx context.Context, calls []call, command func(*call, context.Context) once) []outcome {
+	outcomes := make([]outcome, len(calls))
+	if ctx.Err() != nil {
+		for i := range outcomes {
+			outcomes[i].err = unsent(ctx)
+		}
+		return outcomes
+	}
+	pipe := s.rdb.Pipeline()
+	for i := range calls {
+		cmd := command(&calls[i], ctx)
+		outcomes[i].cmd = cmd.Cmd
+		_ = pipe.Process(ctx, cmd) // queues it, and cannot fail
+	}
+	_, failed := pipe.Exec(ctx)
+	for i := range outcomes {
+		o := &outcomes[i]
+		o.err = o.cmd.Err()
+		if o.err == nil && o.cmd.Val() == nil { // a script of ours never returns nil
+			o.err = failed
+			if failed == nil {
+				o.err = errNoReply
+			}
+		}
+	}
+	return outcomes
+}
+
+// unsent is the error of a call for which there was no time left.
+func unsent(ctx context.Context) error {
+	return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: context.Cause(ctx)}
+}
