@@ -1,0 +1,127 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+func TestCloseReleasesWakesAndRefuses(t *testing.T) {
+	store := memstore.New()
+	l := lock.New(store)
+	var leases []*lock.Lease
+	for i := range 100 {
+		leases = append(leases, acquire(t, l, t.Context(), fmt.Sprint("k:", i)))
+	}
+	waiting := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := l.Acquire(t.Context(), "k:0")
+			waiting <- err
+		}()
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		wantErr(t, <-waiting, lock.ErrClosed)
+	}
+	if n := store.Len(); n != 0 {
+		t.Errorf("%d keys left", n)
+	}
+	for _, lease := range leases {
+		if cause := context.Cause(lease.Context()); cause != lock.ErrClosed {
+			t.Fatalf("cause %v, want ErrClosed", cause)
+		}
+		wantErr(t, lease.Release(t.Context()), lock.ErrClosed)
+		wantErr(t, lease.Extend(t.Context(), time.Minute), lock.ErrClosed)
+	}
+	_, err := l.Acquire(t.Context(), "k")
+	wantErr(t, err, lock.ErrClosed)
+	_, err = l.TryAcquire(t.Context(), "k")
+	wantErr(t, err, lock.ErrClosed)
+	_, err = l.Inspect(t.Context(), "k")
+	wantErr(t, err, lock.ErrClosed)
+	_, err = l.ForceRelease(t.Context(), "k")
+	wantErr(t, err, lock.ErrClosed)
+	if err := l.Close(t.Context()); err != nil {
+		t.Errorf("the second Close: %v", err)
+	}
+}
+
+func TestCloseWithADeadStoreEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		acquire(t, l, t.Context(), "k")
+		heal := make(chan struct{})
+		store.set(func(string, lock.Claim) error { <-heal; return errLineCut }, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		wantErr(t, l.Close(ctx), context.DeadlineExceeded)
+		if took := time.Since(start); took != 500*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		close(heal)
+	})
+}
+
+func TestCloseSaysWhatItCouldNotRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		acquire(t, l, t.Context(), "a")
+		acquire(t, l, t.Context(), "b")
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Key == "a" {
+				return errLineCut
+			}
+			return nil
+		}), nil)
+		wantErr(t, l.Close(t.Context()), lock.ErrUnavailable, errLineCut)
+		if holds(t, store, "b") != 0 {
+			t.Error("one failure kept the other from being released")
+		}
+	})
+}
+
+func TestCloseStopsTheWatchdog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		acquire(t, l, t.Context(), "k")
+		time.Sleep(time.Minute)
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		renewed := store.count("renew")
+		time.Sleep(time.Hour)
+		if n := store.count("renew"); n != renewed {
+			t.Errorf("%d renewals after Close", n-renewed)
+		}
+	})
+}
+
+func TestCloseWaitsForWhatCleansUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err := l.Acquire(ctx, "k")
+		wantErr(t, err, context.DeadlineExceeded)
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if holds(t, store, "k") != 0 {
+			t.Error("Close returned before the orphan was removed")
+		}
+	})
+}

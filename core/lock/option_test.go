@@ -1,0 +1,105 @@
+package lock_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+func TestWrongOptionsAreRefusedByName(t *testing.T) {
+	tests := []struct {
+		opt  lock.Option
+		name string
+	}{
+		{lock.WithWait(-1), "WithWait(-1ns)"},
+		{lock.WithLease(0), "WithLease(0s)"},
+		{lock.WithLease(-time.Second), "WithLease(-1s)"},
+		{lock.WithWatchdog(time.Millisecond), "WithWatchdog(1ms)"},
+		{lock.WithMode(lock.Mode(99)), "WithMode(99)"},
+		{lock.WithPoll(0), "WithPoll(0s)"},
+		{lock.WithCallTimeout(0), "WithCallTimeout(0s)"},
+		{lock.WithOwner(""), `WithOwner("")`},
+		{lock.WithOwner("mode"), `WithOwner("mode")`},
+		{lock.WithOwner("a:1:write"), `WithOwner("a:1:write")`},
+		{lock.WithOwner("{a}"), `WithOwner("{a}")`},
+		{lock.WithOwner("a b"), `WithOwner("a b")`},
+		{lock.WithOwner(strings.Repeat("a", 257)), "256 bytes"},
+	}
+	l := newLocker(t, memstore.New())
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, call := range []func() error{
+				func() error { _, err := l.Acquire(t.Context(), "k", tt.opt); return err },
+				func() error { _, err := l.TryAcquire(t.Context(), "k", tt.opt); return err },
+			} {
+				err := call()
+				wantErr(t, err, lock.ErrInvalid)
+				if !strings.Contains(err.Error(), tt.name) {
+					t.Errorf("%q does not name %s", err, tt.name)
+				}
+			}
+			defer func() {
+				if message, _ := recover().(string); !strings.Contains(message, tt.name) {
+					t.Errorf("New panicked with %q, want it to name %s", message, tt.name)
+				}
+			}()
+			lock.New(memstore.New(), tt.opt)
+		})
+	}
+}
+
+func TestWrongKeysAreRefused(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	for _, key := range []string{"", strings.Repeat("k", lock.MaxKeyBytes+1)} {
+		_, err := l.Acquire(t.Context(), key)
+		wantErr(t, err, lock.ErrInvalid)
+		_, err = l.Inspect(t.Context(), key)
+		wantErr(t, err, lock.ErrInvalid)
+	}
+}
+
+func TestErrorsCarryOperationKeyAndDecision(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	lease := acquire(t, l, t.Context(), "order:42")
+	_, err := l.TryAcquire(t.Context(), "order:42")
+	var failed *lock.Error
+	if !errors.As(err, &failed) || failed.Op != "acquire" || failed.Key != "order:42" {
+		t.Fatalf("got %#v", err)
+	}
+	if got, want := err.Error(), `lock: acquire "order:42": lock is held by another owner`; got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+	release(t, lease)
+}
+
+func TestModesHaveNames(t *testing.T) {
+	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write} {
+		if got, err := lock.ParseMode(m.String()); err != nil || got != m {
+			t.Errorf("ParseMode(%q) = %v, %v", m, got, err)
+		}
+	}
+	if m, err := lock.ParseMode(""); err != nil || m != lock.Exclusive {
+		t.Errorf(`ParseMode("") = %v, %v`, m, err)
+	}
+	_, err := lock.ParseMode("shared")
+	wantErr(t, err, lock.ErrInvalid)
+}
+
+func TestDefaultsAreOverriddenPerCall(t *testing.T) {
+	store := memstore.New()
+	l := newLocker(t, store, lock.WithLease(time.Minute))
+	a := acquire(t, l, t.Context(), "a")
+	b := acquire(t, l, t.Context(), "b", lock.WithWatchdog(time.Hour))
+	for key, want := range map[string]time.Duration{"a": time.Minute, "b": time.Hour} {
+		state, err := l.Inspect(t.Context(), key)
+		if err != nil || state.TTL > want || state.TTL < want-30*time.Second {
+			t.Errorf("%s: TTL %v, %v; want about %v", key, state.TTL, err, want)
+		}
+	}
+	release(t, a)
+	release(t, b)
+}

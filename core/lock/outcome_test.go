@@ -1,0 +1,326 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+func TestALostReplyIsNoError(t *testing.T) {
+	for _, op := range []string{"acquire", "release", "renew"} {
+		for n := 1; n <= 2; n++ {
+			t.Run(fmt.Sprintf("%s lost %d times", op, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newFaulty()
+					l := newLocker(t, store)
+					store.set(nil, only(op, times(n, errLineCut)))
+					lease := acquire(t, l, t.Context(), "k")
+					if got := holds(t, store, "k"); got != 1 {
+						t.Errorf("hold count %d, want 1", got)
+					}
+					time.Sleep(time.Minute)
+					if lease.Context().Err() != nil {
+						t.Errorf("lost: %v", context.Cause(lease.Context()))
+					}
+					release(t, lease)
+					time.Sleep(time.Minute)
+					if holds(t, store, "k") != 0 {
+						t.Error("the key is still held")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestALostReplyOfAReentryKeepsTheCountRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k")
+
+		store.set(nil, only("acquire", times(1, errLineCut)))
+		inner := acquire(t, l, outer.Context(), "k")
+		if n := holds(t, store, "k"); n != 2 {
+			t.Errorf("hold count %d, want 2", n)
+		}
+		store.set(nil, only("release", times(1, errLineCut)))
+		release(t, inner)
+		if n := holds(t, store, "k"); n != 1 {
+			t.Errorf("hold count %d, want 1", n)
+		}
+
+		// Given up for good: the count is put right behind the caller's back.
+		store.set(nil, only("acquire", times(100, errLineCut)))
+		_, err := l.Acquire(outer.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable)
+		synctest.Wait()
+		if n := holds(t, store, "k"); n != 1 {
+			t.Errorf("hold count %d after a failed re-entry, want 1", n)
+		}
+		release(t, outer)
+	})
+}
+
+func TestADeadStoreIsUnavailableSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(func(string, lock.Claim) error { return errLineCut }, nil)
+		l := newLocker(t, store)
+		start := time.Now()
+		_, err := l.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable, errLineCut)
+		_, err = l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable, errLineCut)
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		store.set(nil, nil)
+		release(t, acquire(t, l, t.Context(), "k"))
+	})
+}
+
+func TestAHangingStoreCostsOneCallTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		heal := make(chan struct{})
+		store.set(only("acquire", func(lock.Claim) error { <-heal; return nil }), nil)
+		l := newLocker(t, store)
+		start := time.Now()
+		_, err := l.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable)
+		if took := time.Since(start); took != lock.DefaultCallTimeout {
+			t.Errorf("took %v, want %v", took, lock.DefaultCallTimeout)
+		}
+		time.Sleep(10 * time.Second)
+		close(heal) // the request runs after all, long after it was undone
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		if holds(t, store, "k") != 0 {
+			t.Error("an orphan hold is left")
+		}
+	})
+}
+
+func TestCallersBehindAHangingStoreDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		heal := make(chan struct{})
+		store.set(only("acquire", func(lock.Claim) error { <-heal; return errLineCut }), nil)
+		l := newLocker(t, store)
+		start := time.Now()
+		errs := make(chan error)
+		for range 100 {
+			go func() {
+				_, err := l.Acquire(t.Context(), "k")
+				errs <- err
+			}()
+		}
+		for range 100 {
+			wantErr(t, <-errs, lock.ErrUnavailable)
+		}
+		if took := time.Since(start); took > 2*lock.DefaultCallTimeout {
+			t.Errorf("the last of 100 callers learned of it after %v", took)
+		}
+		close(heal)
+	})
+}
+
+func TestAWaiterRidesOutARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store), newLocker(t, store.Store)
+		lease := acquire(t, other, t.Context(), "k")
+		got := make(chan error, 1)
+		go func() {
+			next, err := l.Acquire(t.Context(), "k")
+			if err == nil {
+				err = next.Release(t.Context())
+			}
+			got <- err
+		}()
+		synctest.Wait()
+		store.set(func(string, lock.Claim) error { return errLineCut }, nil)
+		time.Sleep(5 * time.Second)
+		release(t, lease)
+		time.Sleep(time.Second)
+		store.set(nil, nil)
+		if err := <-got; err != nil {
+			t.Errorf("the waiter: %v", err)
+		}
+	})
+}
+
+func TestGivingUpLeavesNoOrphan(t *testing.T) {
+	tests := []struct {
+		name string
+		call func(l *lock.Locker) error
+	}{
+		{"cancelled", func(l *lock.Locker) error {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			_, err := l.Acquire(ctx, "k")
+			return err
+		}},
+		{"deadline", func(l *lock.Locker) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			_, err := l.TryAcquire(ctx, "k")
+			return err
+		}},
+		{"wait limit", func(l *lock.Locker) error {
+			_, err := l.Acquire(context.Background(), "k", lock.WithWait(50*time.Millisecond))
+			return err
+		}},
+	}
+	for _, tt := range tests {
+		for _, when := range []string{"before it runs", "after it ran"} {
+			t.Run(tt.name+" "+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newFaulty()
+					slow := only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return nil })
+					if when == "before it runs" {
+						store.set(slow, nil)
+					} else {
+						store.set(nil, slow)
+					}
+					l := newLocker(t, store)
+					start := time.Now()
+					if err := tt.call(l); err == nil {
+						t.Fatal("granted")
+					}
+					if took := time.Since(start); took != 50*time.Millisecond {
+						t.Errorf("returned after %v, want at once", took)
+					}
+					time.Sleep(1500 * time.Millisecond)
+					if holds(t, store, "k") != 0 {
+						t.Error("an orphan hold is left")
+					}
+				})
+			})
+		}
+	}
+}
+
+// The first request of an acquisition gets stuck, as in a socket buffer, and
+// runs after the second was granted and released.
+func TestADelayedDuplicateOfTheAcquireDoesNotOutliveTheRelease(t *testing.T) {
+	tests := []struct {
+		name  string
+		stick func(store *faulty, c lock.Claim) error
+	}{
+		{"the client still waits for the answer", func(*faulty, lock.Claim) error {
+			time.Sleep(3 * time.Second)
+			return nil
+		}},
+		{"the client was cut off", func(store *faulty, c lock.Claim) error {
+			time.AfterFunc(500*time.Millisecond, func() { _, _ = store.Store.Acquire(context.Background(), c) })
+			return errLineCut
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				var calls atomic.Int32
+				store.set(only("acquire", func(c lock.Claim) error {
+					if calls.Add(1) == 1 {
+						return tt.stick(store, c)
+					}
+					return nil
+				}), nil)
+				l := newLocker(t, store, lock.WithCallTimeout(time.Second), lock.WithLease(time.Hour))
+				lease, err := l.Acquire(t.Context(), "k")
+				if err != nil { // the first answer took the whole call timeout
+					wantErr(t, err, lock.ErrUnavailable)
+				} else {
+					release(t, lease)
+				}
+				time.Sleep(5 * time.Second) // the stuck one has run by now
+				if holds(t, store, "k") != 0 {
+					t.Error("the delayed request made an orphan hold")
+				}
+			})
+		})
+	}
+}
+
+func TestAReleaseThatTheStoreDoesNotConfirm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		store.set(only("release", func(lock.Claim) error { return errLineCut }), nil)
+		start := time.Now()
+		wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable, errLineCut)
+		if took := time.Since(start); took > lock.DefaultCallTimeout {
+			t.Errorf("took %v", took)
+		}
+		time.Sleep(5 * time.Second)
+		store.set(nil, nil)
+		time.Sleep(time.Second)
+		if holds(t, store, "k") != 0 {
+			t.Error("the release was not repeated in the background")
+		}
+	})
+}
+
+func TestReleaseWorksWhenTheRequestIsOver(t *testing.T) {
+	store := memstore.New()
+	l := newLocker(t, store)
+	ctx, cancel := context.WithCancel(t.Context())
+	lease := acquire(t, l, ctx, "k")
+	cancel()
+	if err := lease.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := lease.Release(ctx); err != nil {
+		t.Errorf("the second release: %v", err)
+	}
+	if holds(t, store, "k") != 0 {
+		t.Error("still held")
+	}
+}
+
+func TestARefusalIsNotRepeated(t *testing.T) {
+	store := newFaulty()
+	l := newLocker(t, store)
+	errPermission := errors.New("no permission")
+	store.set(only("acquire", func(lock.Claim) error {
+		return &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errPermission}
+	}), nil)
+	_, err := l.Acquire(t.Context(), "k")
+	wantErr(t, err, lock.ErrUnavailable, errPermission)
+	if n := store.count("acquire"); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	if n := store.count("release"); n != 0 {
+		t.Errorf("undid %d times what never ran", n)
+	}
+}
+
+func TestModesAStoreLacksAreUnsupported(t *testing.T) {
+	l := newLocker(t, &oneMode{memstore.New()})
+	_, err := l.Acquire(t.Context(), "k", lock.WithMode(lock.Fair))
+	wantErr(t, err, lock.ErrUnsupported)
+	if errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("%v must not look like an outage", err)
+	}
+}
+
+// oneMode knows Exclusive only.
+type oneMode struct{ lock.Store }
+
+func (s *oneMode) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if c.Mode != lock.Exclusive {
+		return 0, lock.ErrUnsupported
+	}
+	return s.Store.Acquire(ctx, c)
+}

@@ -1,0 +1,234 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+// A waiter that is cancelled in the very moment the key becomes free must
+// pass the wake-up on; rueidislock strands the others here.
+func TestACancelledWaiterStrandsNobody(t *testing.T) {
+	tests := []struct {
+		name   string
+		holder func(store lock.Store, l *lock.Locker) *lock.Locker
+	}{
+		{"held here", func(_ lock.Store, l *lock.Locker) *lock.Locker { return l }},
+		{"held elsewhere", func(store lock.Store, _ *lock.Locker) *lock.Locker { return lock.New(store) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			store := memstore.New()
+			// No poll may hide a lost wake-up.
+			l := newLocker(t, store, lock.WithPoll(time.Hour), lock.WithWatchdog(3*time.Hour))
+			holder := tt.holder(store, l)
+			for range 500 {
+				lease, err := holder.Acquire(t.Context(), "k", lock.WithWatchdog(3*time.Hour))
+				if err != nil {
+					t.Fatal(err)
+				}
+				cancelOneOf(t, l, 4, lease)
+			}
+			if holder != l {
+				if err := holder.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// cancelOneOf lets n waiters queue, cancels some while the key is released,
+// and fails if one that was not cancelled stays without it.
+func cancelOneOf(t *testing.T, l *lock.Locker, n int, lease *lock.Lease) {
+	t.Helper()
+	var wg sync.WaitGroup
+	cancels := make([]context.CancelFunc, n)
+	for i := range n {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancels[i] = cancel
+		wg.Go(func() {
+			next, err := l.Acquire(ctx, "k")
+			if err != nil {
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v, want Canceled", err)
+				}
+				return
+			}
+			if err := next.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	spared := rand.N(n)
+	wg.Go(func() {
+		for i, cancel := range cancels {
+			if i != spared {
+				cancel()
+			}
+		}
+	})
+	if err := lease.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("a waiter is stranded")
+	}
+	cancels[spared]()
+}
+
+func TestALostWakeupCostsAtMostThePollInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &deaf{Store: memstore.New()}
+		l, other := newLocker(t, store, lock.WithPoll(700*time.Millisecond)), newLocker(t, store)
+		lease := acquire(t, other, t.Context(), "k")
+		got := make(chan time.Time, 1)
+		go func() {
+			next := acquire(t, l, t.Context(), "k")
+			got <- time.Now()
+			release(t, next)
+		}()
+		time.Sleep(10*time.Second + 123*time.Millisecond)
+		freed := time.Now()
+		release(t, lease)
+		if waited := (<-got).Sub(freed); waited > 700*time.Millisecond {
+			t.Errorf("waited %v after the release", waited)
+		}
+	})
+}
+
+// deaf loses every wake-up.
+type deaf struct{ lock.Store }
+
+func (*deaf) Watch(context.Context, lock.Claim, func()) (func(), error) { return func() {}, nil }
+
+func TestAStoreWithoutWakeupsIsPolled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &mute{Store: memstore.New()}
+		l, other := newLocker(t, store), newLocker(t, store)
+		lease := acquire(t, other, t.Context(), "k")
+		got := make(chan time.Time, 1)
+		go func() {
+			next := acquire(t, l, t.Context(), "k")
+			got <- time.Now()
+			release(t, next)
+		}()
+		time.Sleep(10 * time.Second)
+		freed := time.Now()
+		release(t, lease)
+		if waited := (<-got).Sub(freed); waited > 250*time.Millisecond {
+			t.Errorf("waited %v after the release", waited)
+		}
+	})
+}
+
+// mute has no wake-ups.
+type mute struct{ lock.Store }
+
+func (*mute) Watch(context.Context, lock.Claim, func()) (func(), error) {
+	return nil, lock.ErrUnsupported
+}
+
+func TestADeadHoldersKeyIsTakenWhenItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := newLocker(t, store, lock.WithPoll(time.Hour))
+		dead := lock.Claim{Key: "k", Owner: "dead:1", Holds: 1, TTL: 7 * time.Second}
+		if _, err := store.Acquire(t.Context(), dead); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		lease := acquire(t, l, t.Context(), "k")
+		if waited := time.Since(start); waited > 7*time.Second+10*time.Millisecond {
+			t.Errorf("waited %v for a hold of 7s", waited)
+		}
+		release(t, lease)
+	})
+}
+
+func TestOnlyTheHeadAsksTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store), newLocker(t, store.Store)
+		lease := acquire(t, other, t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() { _, _ = l.Acquire(ctx, "k") })
+		}
+		synctest.Wait()
+		if n := store.count("acquire"); n != 2 { // before and after subscribing
+			t.Errorf("100 waiters asked %d times", n)
+		}
+		if n := store.count("watch"); n != 1 {
+			t.Errorf("100 waiters subscribed %d times", n)
+		}
+		cancel()
+		wg.Wait()
+		release(t, lease)
+	})
+}
+
+func TestTryAcquireOfAKeyHeldHereDoesNotAsk(t *testing.T) {
+	store := newFaulty()
+	l := newLocker(t, store)
+	lease := acquire(t, l, t.Context(), "k")
+	asked := store.count("acquire")
+	for range 10 {
+		_, err := l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrBusy)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Error("a try has no deadline")
+		}
+	}
+	if n := store.count("acquire"); n != asked {
+		t.Errorf("asked %d times", n-asked)
+	}
+	release(t, lease)
+}
+
+func TestACancelledWaiterReturnsAtOnceWithTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		lease := acquire(t, l, t.Context(), "k")
+		errGone := errors.New("client is gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		got := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(ctx, "k")
+			got <- err
+		}()
+		time.Sleep(time.Second)
+		cancel(errGone)
+		err := <-got
+		wantErr(t, err, context.Canceled, errGone)
+		if errors.Is(err, lock.ErrBusy) {
+			t.Error("a cancelled caller is not told busy")
+		}
+		_, err = l.Acquire(ctx, "k")
+		wantErr(t, err, context.Canceled, errGone)
+		release(t, lease)
+	})
+}
+
+func TestAWaiterInsideALostLeaseStopsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		outer := acquire(t, l, t.Context(), "outer", lock.WithLease(time.Second))
+		taken := acquire(t, l, t.Context(), "taken")
+		_, err := l.Acquire(outer.Context(), "taken")
+		wantErr(t, err, lock.ErrLost, context.Canceled)
+		release(t, taken)
+	})
+}
