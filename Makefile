@@ -1,0 +1,105 @@
+# See https://tech.davis-hansson.com/p/make/
+SHELL := bash
+.DELETE_ON_ERROR:
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --warn-undefined-variables
+MAKEFLAGS += --no-builtin-rules
+MAKEFLAGS += --no-print-directory
+
+GO ?= go
+BIN := $(CURDIR)/.tmp/bin
+
+# Tools are pinned, and built from source into .tmp. The version is in the name of
+# the file, so that a new one is built when, and only when, it changes here.
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
+
+# The library, then the modules that its users must not inherit.
+MODULES := . $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod test/*/go.mod))
+
+# Packages that are tested at the same time. Integration packages run servers of
+# their own, up to six each, so more does not help and makes timing tests tight.
+TEST_PARALLEL ?= 2
+TEST_FLAGS ?=
+FUZZTIME ?= 30s
+BENCH ?= .
+
+# each_module runs a command in the folder of every module.
+each_module = for module in $(MODULES); do echo "== $$module: $(1)"; (cd "$$module" && $(1)); done
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z/]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "}; {printf "  %-16s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: ## Run the seckill service and a load against it, and check the result
+	$(GO) run ./examples/seckill demo
+
+.PHONY: serve
+serve: ## Run the seckill service until Ctrl-C
+	$(GO) run ./examples/seckill serve
+
+.PHONY: test
+test: servers ## Install missing servers, then run all tests with the race detector
+	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) unit
+
+.PHONY: unit
+unit: ## Run all tests; those whose server is missing are skipped
+	@$(call each_module,$(GO) test -race -shuffle=on -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...)
+
+.PHONY: servers
+servers: ## Install redis, mariadb and postgres if they are missing
+	@scripts/install-servers.sh
+
+.PHONY: check
+check: lint layers generate/check tidy/check test demo ## Everything that CI runs
+
+.PHONY: lint
+lint: $(GOLANGCI) ## Check format and style
+	@$(GOLANGCI) config verify
+	@$(GOLANGCI) fmt --diff
+	@$(call each_module,$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...)
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format all code
+	$(GOLANGCI) fmt
+
+.PHONY: layers
+layers: ## Check that imports only go down
+	$(GO) test -count=1 -run '^TestLayers' .
+
+.PHONY: generate
+generate: ## Run all code generators
+	@$(call each_module,$(GO) generate ./...)
+
+.PHONY: generate/check
+generate/check: ## Check that generated code is what the generators write
+	@scripts/check-generated.sh $(MAKE) generate
+
+.PHONY: tidy
+tidy: ## Tidy the go.mod files
+	@$(call each_module,$(GO) mod tidy)
+
+.PHONY: tidy/check
+tidy/check: ## Check that the go.mod files are tidy
+	@$(call each_module,$(GO) mod tidy -diff)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (30s)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: servers ## Run the benchmarks whose name matches BENCH (all)
+	@$(call each_module,$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -p 1 ./...)
+
+.PHONY: clean
+clean: ## Remove tools, caches of tools and test leftovers
+	rm -rf .tmp bin coverage.out
+	find . -path ./.git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -print -delete
+
+$(GOLANGCI):
+	@echo "building golangci-lint $(GOLANGCI_VERSION), once; this takes minutes"
+	@mkdir -p $(@D)
+	GOBIN=$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv $(@D)/golangci-lint $@
