@@ -1,0 +1,133 @@
+package guard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// Call is one operation that asks to run.
+type Call struct {
+	// Operation names it as the rules do, and in errors.
+	Operation string
+	// Rule overrides the guard's rule for Operation.
+	Rule *rule.Compiled
+	// Vars finds the values for the rule's template. It returns
+	// [ErrUnresolvable] for a variable that no request could give a value.
+	Vars key.Lookup
+	// Key, if not nil, makes the key in place of the rule's template. What it
+	// returns is used as it is: it must keep its parts apart itself.
+	Key func() (string, error)
+}
+
+// Enter takes the lock of the call and returns the context to run the work
+// with, which ends when the lease does (see [lock.Lease.Context]), and leave,
+// which gives the lock back. Without a rule for the operation it returns ctx
+// and a leave that does nothing.
+//
+// The error is an [*Error]; the work must not run then, and leave is a no-op.
+//
+// leave must be called when the work is done, also when it panicked. It works
+// although ctx has ended, and a second call only returns what the first did:
+// nil, or an [*Error] of kind [Lost] when the lease was lost before, so that
+// the work may have overlapped with another owner's. A release that the store
+// did not confirm goes on in the background and is no error.
+func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leave func() error, err error) {
+	r := c.Rule
+	if r == nil {
+		var ok bool
+		if r, ok = g.rules.Lookup(c.Operation); !ok {
+			return ctx, stay, nil
+		}
+	}
+	text, err := c.key(r)
+	if err != nil {
+		return ctx, stay, c.fail(r, keyKind(ctx, err), err)
+	}
+	lease, err := g.acquire(ctx, r, text)
+	if err != nil {
+		return ctx, stay, c.fail(r, acquireKind(ctx, r, err), err)
+	}
+	leave = func() error {
+		err := lease.Release(ctx)
+		if KindOf(err) == Lost || errors.Is(err, lock.ErrClosed) {
+			return c.fail(r, Lost, err)
+		}
+		return nil
+	}
+	return lease.Context(), leave, nil
+}
+
+func stay() error { return nil }
+
+func (g *Guard) acquire(ctx context.Context, r *rule.Compiled, text string) (*lock.Lease, error) {
+	opts := make([]lock.Option, 0, 4)
+	opts = append(opts, lock.WithName(r.Name), lock.WithMode(r.Mode))
+	if r.Lease > 0 {
+		opts = append(opts, lock.WithLease(r.Lease))
+	}
+	if r.Wait > 0 {
+		return g.locker.Acquire(ctx, text, append(opts, lock.WithWait(r.Wait))...)
+	}
+	return g.locker.TryAcquire(ctx, text, opts...)
+}
+
+// key makes the key of the call.
+func (c *Call) key(r *rule.Compiled) (string, error) {
+	if c.Key == nil {
+		if c.Vars == nil {
+			return r.Template.Resolve(unresolvable)
+		}
+		return r.Template.Resolve(c.Vars)
+	}
+	text, err := c.Key()
+	switch {
+	case err != nil:
+		return "", err
+	case text == "":
+		return "", key.ErrMissing
+	case len(text) > key.MaxKey:
+		return "", key.ErrTooLong
+	}
+	return text, nil
+}
+
+func unresolvable(key.Var) (string, error) { return "", ErrUnresolvable }
+
+// keyKind sorts an error of making the key. What the lookup made up is the
+// request's fault, unless the request ended meanwhile.
+func keyKind(ctx context.Context, err error) Kind {
+	if kind := KindOf(err); kind == BadKey || kind == Invalid {
+		return kind
+	}
+	if ctx.Err() != nil {
+		return Canceled
+	}
+	return BadKey
+}
+
+// acquireKind sorts an error of taking the lock. Only here is known whose time
+// ran out: the caller's or the rule's.
+func acquireKind(ctx context.Context, r *rule.Compiled, err error) Kind {
+	kind := KindOf(err)
+	switch {
+	case ctx.Err() != nil && kind != Unavailable && endedBy(err):
+		return Canceled
+	case kind == Contended && r.OnBusy == rule.Skip:
+		return Skipped
+	case kind == None:
+		return Unavailable // an error outside the contract of the store
+	}
+	return kind
+}
+
+func endedBy(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (c *Call) fail(r *rule.Compiled, kind Kind, err error) *Error {
+	return &Error{Kind: kind, Operation: c.Operation, Name: r.Name, Err: err}
+}

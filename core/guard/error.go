@@ -1,0 +1,59 @@
+package guard
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/redlatch/redlatch/core/key"
+)
+
+// Error is why an operation did not run, or, of kind [Lost], why it cannot be
+// trusted.
+//
+// Its text carries neither the rendered key nor an owner nor anything the
+// store said, so that it may be logged and shown. Err, which [errors.Is] and
+// [errors.As] see, may carry all of them: it is for the operator alone.
+type Error struct {
+	Kind      Kind
+	Operation string // as in the [Call]
+	Name      string // of the rule
+	Err       error
+}
+
+// Error names the operation, the rule and what happened.
+func (e *Error) Error() string {
+	text := "guard: "
+	if e.Operation != "" {
+		text += e.Operation + ": "
+	}
+	text += e.Kind.String()
+	if e.Name != "" {
+		text += ": lock " + strconv.Quote(e.Name)
+	}
+	if reason := e.reason(); reason != "" {
+		text += ": " + reason
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// reason is what can be said of the cause without quoting from it.
+func (e *Error) reason() string {
+	var value *key.ValueError
+	if errors.As(e.Err, &value) && !errors.Is(e.Err, ErrUnresolvable) {
+		return value.Error()
+	}
+	text := ""
+	for _, d := range decisions {
+		if errors.Is(e.Err, d.err) {
+			text = d.err.Error()
+			break
+		}
+	}
+	if value != nil && value.Var != "" {
+		text += ": <" + value.Var + ">"
+	}
+	return text
+}

@@ -1,0 +1,121 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// Kind sorts errors by what the caller of an operation can do about them.
+type Kind uint8
+
+const (
+	// None is no error, or one that is not about locks.
+	None Kind = iota
+	// Contended: another owner holds the lock, and still did when the rule's
+	// wait was over. The work did not run; trying again later is safe.
+	Contended
+	// BadKey: a variable of the key is missing, ambiguous, too long or not
+	// canonical. The work did not run; the caller has to change the request.
+	BadKey
+	// Unavailable: the store could not be reached or could not answer. The
+	// work did not run; trying again later is safe.
+	Unavailable
+	// Canceled: the caller's context ended before the lock was obtained. The
+	// work did not run.
+	Canceled
+	// Lost: the lease ended before the work did. The work may have overlapped
+	// with another owner's, and must not be repeated blindly.
+	Lost
+	// Skipped: as Contended, for a rule that says [rule.Skip]. The work did
+	// not run, and need not.
+	Skipped
+	// Invalid: the rule asks for something that cannot be had: a variable
+	// without a source, a mode that the store does not know. The work did not
+	// run, and will not before the program or its configuration is put right.
+	Invalid
+)
+
+var kinds = [...]struct{ name, code string }{
+	None:        {"none", ""},
+	Contended:   {"contended", "LOCK_CONTENDED"},
+	BadKey:      {"bad key", "LOCK_KEY_INVALID"},
+	Unavailable: {"unavailable", "LOCK_UNAVAILABLE"},
+	Canceled:    {"canceled", "LOCK_CANCELED"},
+	Lost:        {"lost", "LOCK_LOST"},
+	Skipped:     {"skipped", "LOCK_SKIPPED"},
+	Invalid:     {"invalid rule", "LOCK_RULE_INVALID"},
+}
+
+// String returns the kind in words, for people and metrics.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k].name
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Code returns the stable code that clients see: "LOCK_CONTENDED" and so on.
+// It is empty for [None].
+func (k Kind) Code() string {
+	if int(k) < len(kinds) {
+		return kinds[k].code
+	}
+	return ""
+}
+
+// Retryable reports whether the same request may succeed when it is sent
+// again, without any risk that the work runs twice.
+func (k Kind) Retryable() bool { return k == Contended || k == Unavailable || k == Canceled }
+
+// ErrUnresolvable is for a [Call]'s Vars to return when the fault is the
+// rule's and not the request's: the variable has no source here.
+var ErrUnresolvable = errors.New("variable has no source")
+
+// decisions are the errors that have a kind by themselves. The first match
+// counts: an [lock.ErrUnavailable] or [lock.ErrBusy] may wrap the
+// [context.DeadlineExceeded] that led to it.
+var decisions = [...]struct {
+	err  error
+	kind Kind
+}{
+	{ErrUnresolvable, Invalid},
+	{key.ErrSyntax, Invalid},
+	{key.ErrUnknown, Invalid},
+	{rule.ErrInvalid, Invalid},
+	{key.ErrMissing, BadKey},
+	{key.ErrInvalid, BadKey},
+	{key.ErrTooLong, BadKey},
+	{key.ErrAmbiguous, BadKey},
+	{lock.ErrLost, Lost},
+	{lock.ErrNotHeld, Lost},
+	{lock.ErrBusy, Contended},
+	{lock.ErrUnavailable, Unavailable},
+	{lock.ErrClosed, Unavailable},
+	{lock.ErrUnsupported, Invalid},
+	{lock.ErrInvalid, Invalid},
+	{context.Canceled, Canceled},
+	{context.DeadlineExceeded, Canceled},
+}
+
+// KindOf sorts an error. An [*Error] has its kind; other errors are sorted by
+// the sentinels of packages key, rule, lock and context that they wrap.
+func KindOf(err error) Kind {
+	if err == nil {
+		return None
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	for _, d := range decisions {
+		if errors.Is(err, d.err) {
+			return d.kind
+		}
+	}
+	return None
+}
