@@ -1,0 +1,197 @@
+package ginlock
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// Defaults of a middleware.
+const (
+	// DefaultMaxBody is the largest body that is read for a key, in bytes.
+	DefaultMaxBody = 1 << 20
+	// DefaultRetryAfter is what clients are told to wait before they try
+	// again.
+	DefaultRetryAfter = time.Second
+)
+
+// Option is a setting of a middleware. A later one overrides an earlier one.
+type Option interface{ apply(*config) }
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+type config struct {
+	rule       rule.Rule
+	ruled      []string // options that are part of a rule
+	vars       map[string]Source
+	keyFunc    func(*gin.Context) (string, error)
+	skip       func(*gin.Context) bool
+	onError    func(*gin.Context, *guard.Error)
+	contention int
+	retryAfter time.Duration
+	maxBody    int64
+	readFirst  bool
+	faults     []error
+}
+
+func newConfig(opts []Option) config {
+	c := config{
+		vars:       make(map[string]Source),
+		onError:    Problem,
+		contention: http.StatusConflict,
+		retryAfter: DefaultRetryAfter,
+		maxBody:    DefaultMaxBody,
+	}
+	for _, o := range opts {
+		if o == nil {
+			c.fault("an option is nil")
+			continue
+		}
+		o.apply(&c)
+	}
+	return c
+}
+
+func (c *config) fault(format string, args ...any) {
+	c.faults = append(c.faults, fmt.Errorf("ginlock: "+format, args...))
+}
+
+// ruleOption is an option that a rule has a field for.
+func ruleOption(name string, set func(*config)) Option {
+	return optionFunc(func(c *config) {
+		c.ruled = append(c.ruled, name)
+		set(c)
+	})
+}
+
+// WithWait makes a request wait up to d for the lock. Default 0: try once.
+// Each waiting request occupies a goroutine and its connection.
+func WithWait(d time.Duration) Option {
+	return ruleOption("WithWait", func(c *config) { c.rule.Wait = d })
+}
+
+// WithLease holds the lock for at most d, whether or not the handler is done
+// by then. Default: as long as the handler runs, kept alive by the watchdog.
+func WithLease(d time.Duration) Option {
+	return ruleOption("WithLease", func(c *config) { c.rule.Lease = d })
+}
+
+// WithMode asks for a kind of lock. Default [lock.Exclusive].
+func WithMode(m lock.Mode) Option {
+	return ruleOption("WithMode", func(c *config) { c.rule.Mode = m })
+}
+
+// WithOnBusy says what happens when another owner holds the lock. Default
+// [rule.Reject]; [rule.Skip] answers 204 without running the handler.
+func WithOnBusy(b rule.OnBusy) Option {
+	return ruleOption("WithOnBusy", func(c *config) { c.rule.OnBusy = b })
+}
+
+// WithName names the lock in metrics and logs. Default: the template.
+func WithName(name string) Option {
+	return ruleOption("WithName", func(c *config) { c.rule.Name = name })
+}
+
+// WithKeyFunc makes the key with f in place of a template, which must be
+// empty then; it needs a [WithName]. The key is used as f returns it: f must
+// see to it that two requests share one only if they should. An error of f is
+// answered with 400, unless it wraps [guard.ErrUnresolvable]; an empty key is
+// an error.
+func WithKeyFunc(f func(*gin.Context) (string, error)) Option {
+	return ruleOption("WithKeyFunc", func(c *config) {
+		if f == nil {
+			c.fault("WithKeyFunc: the func is nil")
+		}
+		c.keyFunc = f
+	})
+}
+
+// WithVar binds the bare variable <name> to a source, and to no other.
+//
+//	ginlock.New(g, "lock:order:<userId>", ginlock.WithVar("userId", ginlock.Header("X-User-Id")))
+func WithVar(name string, src Source) Option {
+	return optionFunc(func(c *config) {
+		if src == nil {
+			c.fault("WithVar(%q): the source is nil", name)
+		}
+		if isReserved(name) {
+			c.fault("WithVar(%q): the name is reserved", name)
+		}
+		c.vars[name] = src
+	})
+}
+
+// WithSkipper lets requests pass without the lock for which skip returns
+// true.
+func WithSkipper(skip func(*gin.Context) bool) Option {
+	return optionFunc(func(c *config) { c.skip = skip })
+}
+
+// WithErrorHandler answers with f in place of [Problem], which f may call.
+// The request is aborted whatever f does. Of a lost lease f learns only if
+// nothing was written yet.
+func WithErrorHandler(f func(*gin.Context, *guard.Error)) Option {
+	return optionFunc(func(c *config) {
+		if f == nil {
+			c.fault("WithErrorHandler: the func is nil")
+		}
+		c.onError = f
+	})
+}
+
+// WithContentionStatus is the status of a request that did not get its lock:
+// 409 (the default), 429 (for clients whose retries know that one only) or
+// 423 (for APIs whose clients see locks as resources).
+func WithContentionStatus(status int) Option {
+	return optionFunc(func(c *config) {
+		switch status {
+		case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests:
+			c.contention = status
+		default:
+			c.fault("WithContentionStatus(%d): use 409, 423 or 429", status)
+		}
+	})
+}
+
+// WithRetryAfter is what clients are told to wait before they try again,
+// rounded up to seconds. Default [DefaultRetryAfter].
+func WithRetryAfter(d time.Duration) Option {
+	return optionFunc(func(c *config) {
+		if d <= 0 {
+			c.fault("WithRetryAfter(%v): must be positive", d)
+		}
+		c.retryAfter = d
+	})
+}
+
+// WithMaxBody is the largest body that is read for a key, in bytes; a larger
+// one is answered with 413. It does not bound what handlers read of bodies
+// that no key needs. Default [DefaultMaxBody].
+func WithMaxBody(n int64) Option {
+	return optionFunc(func(c *config) { c.limitBody("WithMaxBody", n) })
+}
+
+// WithPrereadBody reads the whole body, up to n bytes, before the lock is
+// taken also when the key does not need it: a client that sends slowly does
+// not hold the lock meanwhile. n takes the place of [WithMaxBody].
+func WithPrereadBody(n int64) Option {
+	return optionFunc(func(c *config) {
+		c.limitBody("WithPrereadBody", n)
+		c.readFirst = true
+	})
+}
+
+func (c *config) limitBody(option string, n int64) {
+	if n <= 0 {
+		c.fault("%s(%d): must be positive", option, n)
+	}
+	c.maxBody = n
+}
