@@ -48,3 +48,7 @@ func (g *Guard) Rule(operation string) (*rule.Compiled, bool) { return g.rules.L
 
 // Rules returns all rules, in the order in which they were given.
 func (g *Guard) Rules() []*rule.Compiled { return g.rules.All() }
+
+// Overlaps returns the groups of rules whose templates differ but can render
+// to the same key: worth a warning at start-up.
+func (g *Guard) Overlaps() []rule.Overlap { return g.rules.Overlaps() }
