@@ -42,7 +42,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
 	}
-	s.wakeups = &wakeups{store: s}
+	s.wakeups = newWakeups(s)
 	for _, apply := range opts {
 		apply(s)
 	}

@@ -26,11 +26,16 @@ const (
 // wakeups are the watches of a store. Their state is in the feed, under mu;
 // nothing that can take time happens under it.
 type wakeups struct {
-	store  *Store
-	warned sync.Once
+	store         *Store
+	ping, silence time.Duration
+	warned        sync.Once
 
 	mu   sync.Mutex
 	feed *feed // nil while nobody watches
+}
+
+func newWakeups(s *Store) *wakeups {
+	return &wakeups{store: s, ping: pingEvery, silence: silence}
 }
 
 // feed is a subscription connection, from the first watch to the last stop.
@@ -102,7 +107,7 @@ func (u *wakeups) start() *feed {
 		topics: make(map[string]*topic), told: make(map[string]*topic),
 	}
 	f.ctx, f.end = context.WithCancel(context.Background())
-	go f.run()
+	go f.run() // ends with f.ctx, that is, with the last watch
 	return f
 }
 
@@ -150,7 +155,7 @@ func (f *feed) change() {
 // Whatever it waits for, it waits alone.
 func (f *feed) run() {
 	pubsub := f.store.rdb.Subscribe(f.ctx) // without channels it does no I/O
-	ping := time.NewTicker(pingEvery)
+	ping := time.NewTicker(f.ping)
 	var reading sync.WaitGroup
 	var begin sync.Once
 	for f.ctx.Err() == nil {
@@ -251,7 +256,7 @@ func (f *feed) read(pubsub *redis.PubSub) {
 // receive gives up on a connection that has been silent for too long. A
 // deadline of the context, unlike a timeout, makes the client drop it.
 func (f *feed) receive(pubsub *redis.PubSub) (any, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, silence)
+	ctx, cancel := context.WithTimeout(f.ctx, f.silence)
 	defer cancel()
 	return pubsub.Receive(ctx)
 }

@@ -1,0 +1,92 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+// reply is an error that a server sent.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+func TestErrorsTellWhatBecameOfTheScript(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	tests := []struct {
+		err  error
+		want lock.Outcome
+	}{
+		{reply("NOSCRIPT No matching script. Please use EVAL."), lock.OutcomeNotExecuted},
+		{reply("MOVED 3999 127.0.0.1:6381"), lock.OutcomeNotExecuted},
+		{reply("ASK 3999 127.0.0.1:6381"), lock.OutcomeNotExecuted},
+		{reply("TRYAGAIN Multiple keys request during rehashing of slot"), lock.OutcomeNotExecuted},
+		{reply("CLUSTERDOWN The cluster is down"), lock.OutcomeNotExecuted},
+		{reply("LOADING Redis is loading the dataset in memory"), lock.OutcomeNotExecuted},
+		{reply("READONLY You can't write against a read only replica."), lock.OutcomeNotExecuted},
+		{reply("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), lock.OutcomeNotExecuted},
+		{reply("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."), lock.OutcomeNotExecuted},
+		{reply("OOM command not allowed when used memory > 'maxmemory'. script: 7a9b, on @user_script:41."), lock.OutcomeNotExecuted},
+		{reply("NOREPLICAS Not enough good replicas to write."), lock.OutcomeNotExecuted},
+		{reply("ERR max number of clients reached"), lock.OutcomeNotExecuted},
+		{redis.ErrPoolTimeout, lock.OutcomeNotExecuted},
+		{redis.ErrPoolExhausted, lock.OutcomeNotExecuted},
+		{dial, lock.OutcomeNotExecuted},
+		{fmt.Errorf("all sentinels are unreachable: %w", errors.Join(dial, dial)), lock.OutcomeNotExecuted},
+		{fmt.Errorf("%w: %w", context.DeadlineExceeded, dial), lock.OutcomeNotExecuted},
+
+		{reply("NOAUTH Authentication required."), lock.OutcomeRefused},
+		{reply("WRONGPASS invalid username-password pair or user is disabled."), lock.OutcomeRefused},
+		{reply("NOPERM this user has no permissions to run the 'evalsha' command"), lock.OutcomeRefused},
+		{reply("WRONGTYPE Operation against a key holding the wrong kind of value script: 7a9b, on @user_script:3."), lock.OutcomeRefused},
+		{reply("CROSSSLOT Keys in request don't hash to the same slot"), lock.OutcomeRefused},
+		{redis.ErrCrossSlot, lock.OutcomeRefused},
+		{reply("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."), lock.OutcomeRefused},
+		{reply("DENIED Redis is running in protected mode"), lock.OutcomeRefused},
+		{reply("ERR unknown command 'evalsha', with args beginning with:"), lock.OutcomeRefused},
+		{reply("ERR AUTH <password> called without any password configured for the default user."), lock.OutcomeRefused},
+		{reply("ERR invalid password"), lock.OutcomeRefused},
+		{reply("ERR DB index is out of range"), lock.OutcomeRefused},
+		{redis.ErrClosed, lock.OutcomeRefused},
+		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, lock.OutcomeRefused},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, lock.OutcomeRefused},
+
+		// Before Redis 7 the error of the command is inside that of the script.
+		{reply("ERR Error running script (call to f_0a9a): @user_script:41: @user_script: 41: -OOM command not allowed when used memory > 'maxmemory'."), lock.OutcomeNotExecuted},
+		{reply("ERR Error running script (call to f_0a9a): @user_script:41: @user_script: 41: -READONLY You can't write against a read only replica."), lock.OutcomeNotExecuted},
+		{reply("ERR Error running script (call to f_0a9a): @user_script:3: WRONGTYPE Operation against a key holding the wrong kind of value"), lock.OutcomeRefused},
+
+		{reply("ERR Error running script (call to f_0a9a): @user_script:3: user_script:3: attempt to compare nil with number"), lock.OutcomeUnknown},
+		{reply("ERR something new"), lock.OutcomeUnknown},
+		{reply("NEWCODE something new"), lock.OutcomeUnknown},
+		{io.EOF, lock.OutcomeUnknown},
+		{io.ErrUnexpectedEOF, lock.OutcomeUnknown},
+		{&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, lock.OutcomeUnknown},
+		{&net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}, lock.OutcomeUnknown},
+		{context.Canceled, lock.OutcomeUnknown},
+		{context.DeadlineExceeded, lock.OutcomeUnknown},
+		{redis.Nil, lock.OutcomeUnknown},
+		{errors.New("something else"), lock.OutcomeUnknown},
+	}
+	for _, tt := range tests {
+		if got := redisstore.OutcomeOf(tt.err); got != tt.want {
+			t.Errorf("%v: outcome %d, want %d", tt.err, got, tt.want)
+		}
+		if got := redisstore.OutcomeOf(fmt.Errorf("hook: %w", tt.err)); got != tt.want {
+			t.Errorf("wrapped %v: outcome %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}

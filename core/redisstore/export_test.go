@@ -1,0 +1,24 @@
+package redisstore
+
+import "time"
+
+// What tests outside the package look at.
+var (
+	Prefixed  = prefixed
+	CheckName = checkName
+	OutcomeOf = outcomeOf
+)
+
+const (
+	LockChannel      = lockChannel
+	ReadWriteChannel = readWriteChannel
+)
+
+// SHA is the name of a script on the server.
+func SHA(name string) string { return load(name).sha }
+
+// SetSilence changes how soon a silent connection is given up. Call it before
+// the first Watch.
+func (s *Store) SetSilence(ping, silence time.Duration) {
+	s.wakeups.ping, s.wakeups.silence = ping, silence
+}

@@ -1,0 +1,142 @@
+package redisstore_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// fake is a server that says what a test wants it to say.
+type fake struct {
+	t      *testing.T
+	answer func(command []string) string // RESP; empty says nothing
+
+	mu       sync.Mutex
+	commands [][]string
+	conns    int
+	running  sync.WaitGroup
+}
+
+// newFake returns the server and a client of it. Commands that answer leaves
+// to the server by returning "default" are answered like a polite one would.
+func newFake(t *testing.T, answer func(command []string) string) (*fake, *redis.Client) {
+	t.Helper()
+	f := &fake{t: t, answer: answer}
+	t.Cleanup(f.running.Wait)
+	client := redis.NewClient(&redis.Options{
+		Dialer: f.dial, Protocol: 2, DisableIdentity: true,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return f, client
+}
+
+func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	f.mu.Lock()
+	f.conns++
+	f.mu.Unlock()
+	f.running.Go(func() { f.serve(server) })
+	return client, nil
+}
+
+func (f *fake) serve(conn net.Conn) {
+	defer conn.Close()
+	replies := make(chan string, 1000) // a pipe has no buffer: read and write must not wait for each other
+	defer close(replies)
+	f.running.Go(func() {
+		for reply := range replies {
+			_, _ = io.WriteString(conn, reply)
+		}
+	})
+	in := bufio.NewReader(conn)
+	for {
+		command, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		reply := polite(command)
+		if reply == "" {
+			f.mu.Lock()
+			f.commands = append(f.commands, command)
+			f.mu.Unlock()
+			reply = f.answer(command)
+		}
+		if reply == "hang up" {
+			return
+		}
+		replies <- reply
+	}
+}
+
+// polite answers what every client sends first.
+func polite(command []string) string {
+	switch strings.ToLower(command[0]) {
+	case "hello":
+		return "-ERR unknown command 'hello'\r\n"
+	case "client":
+		return "+OK\r\n"
+	}
+	return ""
+}
+
+func readCommand(in *bufio.Reader) ([]string, error) {
+	line := func() (string, error) {
+		text, err := in.ReadString('\n')
+		return strings.TrimRight(text, "\r\n"), err
+	}
+	head, err := line()
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(head, "*"))
+	if err != nil {
+		return nil, fmt.Errorf("not a command: %q", head)
+	}
+	command := make([]string, n)
+	for i := range command {
+		size, err := line()
+		if err != nil {
+			return nil, err
+		}
+		length, err := strconv.Atoi(strings.TrimPrefix(size, "$"))
+		if err != nil {
+			return nil, fmt.Errorf("not a length: %q", size)
+		}
+		text := make([]byte, length+2)
+		if _, err := io.ReadFull(in, text); err != nil {
+			return nil, err
+		}
+		command[i] = string(text[:length])
+	}
+	return command, nil
+}
+
+// received returns the commands so far.
+func (f *fake) received() [][]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([][]string(nil), f.commands...)
+}
+
+func (f *fake) connections() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.conns
+}
+
+// Replies, in the protocol.
+func integer(n int64) string { return fmt.Sprintf(":%d\r\n", n) }
+
+func failed(text string) string { return "-" + text + "\r\n" }
+
+func push(kind, channel string, n int) string {
+	return fmt.Sprintf("*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:%d\r\n", len(kind), kind, len(channel), channel, n)
+}

@@ -1,0 +1,276 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+var claim = lock.Claim{Key: "order:42", Owner: "5f0c:1", Holds: 1, TTL: 30 * time.Second}
+
+func TestRepliesOfAcquireAreDecoded(t *testing.T) {
+	tests := []struct {
+		reply int64
+		fence uint64
+		err   error
+		ttl   time.Duration
+	}{
+		{reply: 1732150809000000, fence: 1732150809000000},
+		{reply: 1<<53 - 1, fence: 1<<53 - 1},
+		{reply: 0, err: lock.ErrNotHeld},
+		{reply: -1, err: lock.ErrBusy, ttl: -1},
+		{reply: -2, err: lock.ErrBusy, ttl: 0},
+		{reply: -2 - 30000, err: lock.ErrBusy, ttl: 30 * time.Second},
+	}
+	for _, tt := range tests {
+		_, rdb := newFake(t, func([]string) string { return integer(tt.reply) })
+		fence, err := redisstore.New(rdb).Acquire(t.Context(), claim)
+		if fence != tt.fence || !errors.Is(err, tt.err) {
+			t.Errorf("%d: got %d, %v; want %d, %v", tt.reply, fence, err, tt.fence, tt.err)
+		}
+		var busy *lock.BusyError
+		if errors.As(err, &busy) && busy.TTL != tt.ttl {
+			t.Errorf("%d: busy for %v, want %v", tt.reply, busy.TTL, tt.ttl)
+		}
+	}
+}
+
+func TestEveryScriptDeclaresOneKey(t *testing.T) {
+	f, rdb := newFake(t, func([]string) string { return integer(1) })
+	store := redisstore.New(rdb)
+	ctx := t.Context()
+	_, _ = store.Acquire(ctx, claim)
+	_ = store.Release(ctx, claim)
+	_, _ = store.ForceRelease(ctx, claim.Key)
+	_, _ = store.Inspect(ctx, claim.Key)
+	store.Renew(ctx, []lock.Claim{claim}, func(int, error) {})
+
+	commands := f.received()
+	var names []string
+	for _, c := range commands {
+		if c[0] != "evalsha" || c[2] != "1" || c[3] != claim.Key {
+			t.Errorf("%q does not declare the lock as its one key", c)
+		}
+		names = append(names, c[1])
+	}
+	for _, name := range []string{"acquire", "release", "force_release", "inspect", "renew"} {
+		if !slices.Contains(names, redisstore.SHA(name)) {
+			t.Errorf("script %s was not sent", name)
+		}
+	}
+}
+
+func TestAnUnknownScriptIsSentWithItsText(t *testing.T) {
+	f, rdb := newFake(t, func(c []string) string {
+		if c[0] == "evalsha" {
+			return failed("NOSCRIPT No matching script. Please use EVAL.")
+		}
+		return integer(7)
+	})
+	fence, err := redisstore.New(rdb).Acquire(t.Context(), claim)
+	if err != nil || fence != 7 {
+		t.Fatalf("got %d, %v", fence, err)
+	}
+	commands := f.received()
+	if len(commands) != 2 || commands[1][0] != "eval" || !strings.Contains(commands[1][1], "Grants the lock") {
+		t.Errorf("sent %q", commands)
+	}
+}
+
+func TestNothingIsSentTwice(t *testing.T) {
+	// The client retries what fails like this three times by default.
+	for _, reply := range []string{"hang up", failed("LOADING Redis is loading the dataset in memory"), failed("TRYAGAIN later")} {
+		f, rdb := newFake(t, func([]string) string { return reply })
+		store := redisstore.New(rdb)
+		_, err := store.Acquire(t.Context(), claim)
+		var failed *lock.StoreError
+		if !errors.As(err, &failed) {
+			t.Errorf("%q: got %v, want a StoreError", reply, err)
+		}
+		if n := len(f.received()); n != 1 {
+			t.Errorf("%q: acquire was sent %d times", reply, n)
+		}
+		store.Renew(t.Context(), []lock.Claim{claim}, func(_ int, err error) {
+			if !errors.As(err, &failed) {
+				t.Errorf("%q: renewal reported %v, want a StoreError", reply, err)
+			}
+		})
+		if n := len(f.received()); n != 2 {
+			t.Errorf("%q: renew was sent %d times", reply, n-1)
+		}
+	}
+}
+
+func TestRenewalSendsBatchesAndReportsEachClaim(t *testing.T) {
+	claims := make([]lock.Claim, 120)
+	for i := range claims {
+		claims[i] = claim
+		claims[i].Key = fmt.Sprintf("k%d", i)
+	}
+	claims[3].TTL, claims[60].Mode = 0, lock.Fair // cannot be sent
+	f, rdb := newFake(t, func(c []string) string {
+		held := make([]string, 0, 50)
+		for _, key := range c[3:] {
+			switch {
+			case key == "k77":
+				held = append(held, integer(0))
+			case strings.HasPrefix(key, "k"):
+				held = append(held, integer(1))
+			}
+		}
+		return fmt.Sprintf("*%d\r\n%s", len(held), strings.Join(held, ""))
+	})
+	got := make(map[int]error)
+	redisstore.New(rdb).Renew(t.Context(), claims, func(i int, err error) { got[i] = err })
+	if len(got) != len(claims) {
+		t.Errorf("%d reports for %d claims", len(got), len(claims))
+	}
+	want := map[int]error{3: lock.ErrInvalid, 60: lock.ErrUnsupported, 77: lock.ErrNotHeld}
+	for i, err := range got {
+		if !errors.Is(err, want[i]) {
+			t.Errorf("claim %d: got %v, want %v", i, err, want[i])
+		}
+	}
+	if n := len(f.received()); n != 3 {
+		t.Errorf("118 claims took %d scripts, want 3", n)
+	}
+}
+
+func TestAnEndedContextSendsNothing(t *testing.T) {
+	f, rdb := newFake(t, func([]string) string { return integer(1) })
+	store := redisstore.New(rdb)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, acquire := store.Acquire(ctx, claim)
+	var renew error
+	store.Renew(ctx, []lock.Claim{claim}, func(_ int, err error) { renew = err })
+	for what, err := range map[string]error{"acquire": acquire, "release": store.Release(ctx, claim), "renew": renew} {
+		var failed *lock.StoreError
+		if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v, want not executed and Canceled", what, err)
+		}
+	}
+	if commands := f.received(); len(commands) != 0 {
+		t.Errorf("sent %q", commands)
+	}
+}
+
+func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
+	f, rdb := newFake(t, func([]string) string { return integer(1) })
+	store := redisstore.New(rdb)
+	change := func(apply func(*lock.Claim)) lock.Claim {
+		c := claim
+		apply(&c)
+		return c
+	}
+	tests := []struct {
+		name  string
+		claim lock.Claim
+		want  error
+	}{
+		{"fair", change(func(c *lock.Claim) { c.Mode = lock.Fair }), lock.ErrUnsupported},
+		{"read", change(func(c *lock.Claim) { c.Mode = lock.Read }), lock.ErrUnsupported},
+		{"write", change(func(c *lock.Claim) { c.Mode = lock.Write }), lock.ErrUnsupported},
+		{"no mode at all", change(func(c *lock.Claim) { c.Mode = 99 }), lock.ErrUnsupported},
+		{"no owner", change(func(c *lock.Claim) { c.Owner = "" }), lock.ErrInvalid},
+		{"owner named like a field of Redisson", change(func(c *lock.Claim) { c.Owner = "mode" }), lock.ErrInvalid},
+		{"no key", change(func(c *lock.Claim) { c.Key = "" }), lock.ErrInvalid},
+		{"no holds", change(func(c *lock.Claim) { c.Holds = 0 }), lock.ErrInvalid},
+		{"no TTL", change(func(c *lock.Claim) { c.TTL = 0 }), lock.ErrInvalid},
+	}
+	for _, tt := range tests {
+		if _, err := store.Acquire(t.Context(), tt.claim); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	if err := store.Release(t.Context(), change(func(c *lock.Claim) { c.Holds = -1 })); !errors.Is(err, lock.ErrInvalid) {
+		t.Errorf("release to -1: got %v, want ErrInvalid", err)
+	}
+	if commands := f.received(); len(commands) != 0 {
+		t.Errorf("sent %q", commands)
+	}
+}
+
+func TestTTLsAreRoundedUp(t *testing.T) {
+	f, rdb := newFake(t, func([]string) string { return integer(1) })
+	c := claim
+	c.TTL = 10*time.Millisecond + 1
+	if _, err := redisstore.New(rdb).Acquire(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.received()[0][6]; got != "11" {
+		t.Errorf("sent a TTL of %s ms, want 11: the key must outlive the trust in it", got)
+	}
+}
+
+func TestNamesAreMapped(t *testing.T) {
+	tests := []struct {
+		name   string
+		option redisstore.Option
+		want   string
+	}{
+		{"prefix", redisstore.WithKeyPrefix("app:"), "app:order:42"},
+		{"mapper", redisstore.WithNameMapper(strings.ToUpper), "ORDER:42"},
+	}
+	for _, tt := range tests {
+		f, rdb := newFake(t, func([]string) string { return integer(1) })
+		if err := redisstore.New(rdb, tt.option).Release(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		command := f.received()[0]
+		if command[3] != tt.want || command[6] != "redisson_lock__channel:{"+tt.want+"}" {
+			t.Errorf("%s: key %q, channel %q", tt.name, command[3], command[6])
+		}
+	}
+}
+
+func TestARingIsRefused(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "localhost:1"}, HeartbeatFrequency: time.Hour})
+	t.Cleanup(func() { _ = ring.Close() })
+	store := redisstore.New(ring)
+	if _, err := store.Acquire(t.Context(), claim); !errors.Is(err, lock.ErrUnsupported) {
+		t.Errorf("Acquire: got %v, want ErrUnsupported", err)
+	}
+	if err := store.Check(t.Context()); !errors.Is(err, lock.ErrUnsupported) {
+		t.Errorf("Check: got %v, want ErrUnsupported", err)
+	}
+}
+
+func TestAPollingStoreDoesNotWatch(t *testing.T) {
+	f, rdb := newFake(t, func([]string) string { return integer(1) })
+	_, err := redisstore.New(rdb, redisstore.WithPolling()).Watch(t.Context(), claim, func() {})
+	if !errors.Is(err, lock.ErrUnsupported) {
+		t.Errorf("got %v, want ErrUnsupported", err)
+	}
+	if n := f.connections(); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+func TestWrongSetUpPanics(t *testing.T) {
+	_, rdb := newFake(t, func([]string) string { return "" })
+	tests := map[string]func(){
+		"nil client": func() { redisstore.New(nil) },
+		"nil mapper": func() { redisstore.New(rdb, redisstore.WithNameMapper(nil)) },
+		"nil logger": func() { redisstore.New(rdb, redisstore.WithLogger(nil)) },
+	}
+	for name, build := range tests {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			build()
+		}()
+	}
+}

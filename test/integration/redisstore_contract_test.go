@@ -1,0 +1,25 @@
+package integration_test
+
+import (
+	"testing"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/storetest"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+func TestRedisStoreKeepsTheContract(t *testing.T) {
+	t.Run("standalone", func(t *testing.T) {
+		server := redistest.Standalone(t)
+		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(server.Client(t)) })
+	})
+	t.Run("sentinel", func(t *testing.T) {
+		set := redistest.Sentinel(t)
+		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(set.Client(t)) })
+	})
+	t.Run("cluster", func(t *testing.T) {
+		set := redistest.Cluster(t)
+		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(set.Client(t)) })
+	})
+}
