@@ -1,0 +1,321 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+func TestEnterHoldsTheKeyOfTheRuleUntilLeave(t *testing.T) {
+	g := newGuard(t, orders())
+	ctx, leave, err := g.Enter(t.Context(), user("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.AssertHeld(ctx, "lock:order:42"); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := g.Enter(t.Context(), user("42")); guard.KindOf(err) != guard.Contended {
+		t.Errorf("a second one got %v, want Contended", err)
+	}
+	if err := leave(); err != nil {
+		t.Error(err)
+	}
+	if !errors.Is(context.Cause(ctx), lock.ErrReleased) {
+		t.Errorf("cause is %v, want ErrReleased", context.Cause(ctx))
+	}
+	_, again, err := g.Enter(t.Context(), user("42"))
+	if err != nil {
+		t.Fatalf("after leave: %v", err)
+	}
+	_ = again()
+}
+
+func TestEnterWithoutARulePassesThrough(t *testing.T) {
+	g := newGuard(t, orders())
+	ctx, leave, err := g.Enter(t.Context(), guard.Call{Operation: "GET /orders"})
+	if err != nil || ctx != t.Context() {
+		t.Fatalf("got a new context or %v, want the context unchanged", err)
+	}
+	for range 2 {
+		if err := leave(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEnterUsesTheRuleOfTheCall(t *testing.T) {
+	g := newGuard(t, orders())
+	own, err := rule.Rule{Key: "lock:stock:<id>"}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := user("7")
+	call.Rule = own
+	ctx, leave, err := g.Enter(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave() //nolint:errcheck // nothing can be lost here
+	if err := lock.AssertHeld(ctx, "lock:stock:7"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEnterReentersTheKeyOfItsContext(t *testing.T) {
+	g := newGuard(t, orders())
+	outer, leaveOuter, err := g.Enter(t.Context(), user("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, leaveInner, err := g.Enter(outer, user("42"))
+	if err != nil {
+		t.Fatalf("inside: %v", err)
+	}
+	if err := leaveInner(); err != nil {
+		t.Error(err)
+	}
+	if err := lock.AssertHeld(outer, "lock:order:42"); err != nil {
+		t.Errorf("after the inner leave: %v", err)
+	}
+	if err := leaveOuter(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLeaveWorksForAnEndedRequestAndTwice(t *testing.T) {
+	g := newGuard(t, orders())
+	ctx, cancel := context.WithCancel(t.Context())
+	_, leave, err := g.Enter(ctx, user("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for range 2 {
+		if err := leave(); err != nil {
+			t.Errorf("leave: %v", err)
+		}
+	}
+	state, err := g.Locker().Inspect(t.Context(), "lock:order:42")
+	if err != nil || state.Held {
+		t.Errorf("held %v, %v: want free", state.Held, err)
+	}
+}
+
+func TestLeaveTellsOfALostLease(t *testing.T) {
+	store := memstore.New()
+	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(60*time.Millisecond)), orders()))
+	ctx, leave, err := g.Enter(t.Context(), user("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newLocker(t, store).ForceRelease(t.Context(), "lock:order:42"); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	for range 2 {
+		if err := leave(); guard.KindOf(err) != guard.Lost || !errors.Is(err, lock.ErrLost) {
+			t.Errorf("leave: %v, want kind Lost that wraps ErrLost", err)
+		}
+	}
+}
+
+func TestLeaveTellsOfAClosedLocker(t *testing.T) {
+	locker := lock.New(memstore.New())
+	g := guard.Must(guard.New(locker, orders()))
+	_, leave, err := g.Enter(t.Context(), user("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := locker.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := leave(); guard.KindOf(err) != guard.Lost {
+		t.Errorf("leave: %v, want kind Lost: the key was free before the work was done", err)
+	}
+	if _, _, err := g.Enter(t.Context(), user("42")); guard.KindOf(err) != guard.Unavailable {
+		t.Errorf("enter: %v, want kind Unavailable", err)
+	}
+}
+
+func TestEnterSortsWhatGoesWrong(t *testing.T) {
+	vars := func(err error) guard.Call {
+		return guard.Call{Operation: operation, Vars: func(key.Var) (string, error) { return "", err }}
+	}
+	for name, test := range map[string]struct {
+		rule rule.Rule
+		call guard.Call
+		busy bool
+		want guard.Kind
+		is   error
+	}{
+		"busy":                     {orders(), user("42"), true, guard.Contended, lock.ErrBusy},
+		"busy for the whole wait":  {orders(waiting), user("42"), true, guard.Contended, context.DeadlineExceeded},
+		"busy, to be skipped":      {orders(skipping), user("42"), true, guard.Skipped, lock.ErrBusy},
+		"waited, to be skipped":    {orders(waiting, skipping), user("42"), true, guard.Skipped, lock.ErrBusy},
+		"missing value":            {orders(), vars(key.ErrMissing), false, guard.BadKey, key.ErrMissing},
+		"empty value":              {orders(), vars(nil), false, guard.BadKey, key.ErrMissing},
+		"ambiguous value":          {orders(), vars(key.ErrAmbiguous), false, guard.BadKey, key.ErrAmbiguous},
+		"value too long":           {orders(), user(strings.Repeat("x", 257)), false, guard.BadKey, key.ErrTooLong},
+		"value the filter refuses": {orders(ints), user("07"), false, guard.BadKey, key.ErrInvalid},
+		"a door's own error":       {orders(), vars(errDoor), false, guard.BadKey, errDoor},
+		"no source":                {orders(), vars(guard.ErrUnresolvable), false, guard.Invalid, guard.ErrUnresolvable},
+		"no vars at all":           {orders(), guard.Call{Operation: operation}, false, guard.Invalid, guard.ErrUnresolvable},
+		"mode of another store":    {orders(fair), user("42"), false, guard.Invalid, lock.ErrUnsupported},
+		"empty key from a func":    {orders(), keyed("", nil), false, guard.BadKey, key.ErrMissing},
+		"long key from a func":     {orders(), keyed(strings.Repeat("x", key.MaxKey+1), nil), false, guard.BadKey, key.ErrTooLong},
+		"key func fails":           {orders(), keyed("", errDoor), false, guard.BadKey, errDoor},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			g := guard.Must(guard.New(newLocker(t, store), test.rule))
+			if test.busy {
+				hold(t, newLocker(t, store), "lock:order:42")
+			}
+			ctx, leave, err := g.Enter(t.Context(), test.call)
+			if got := guard.KindOf(err); got != test.want || !errors.Is(err, test.is) {
+				t.Errorf("got %v: %v, want %v that wraps %q", got, err, test.want, test.is)
+			}
+			var e *guard.Error
+			if !errors.As(err, &e) || e.Operation != operation || e.Name != "orders" {
+				t.Errorf("got %#v, want a *guard.Error that names operation and rule", err)
+			}
+			if _, held := lock.FromContext(ctx); held {
+				t.Error("the context carries a lease")
+			}
+			if err := leave(); err != nil {
+				t.Errorf("leave: %v", err)
+			}
+		})
+	}
+}
+
+var errDoor = errors.New("the door stuck")
+
+func waiting(r *rule.Rule)  { r.Wait = 20 * time.Millisecond }
+func skipping(r *rule.Rule) { r.OnBusy = rule.Skip }
+func fair(r *rule.Rule)     { r.Mode = lock.Fair }
+func ints(r *rule.Rule)     { r.Key = "lock:order:<userId|int>" }
+
+func keyed(text string, err error) guard.Call {
+	return guard.Call{Operation: operation, Key: func() (string, error) { return text, err }}
+}
+
+func TestEnterTellsWhoseTimeRanOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		wait, deadline time.Duration
+		want           guard.Kind
+	}{
+		"the rule's":   {wait: time.Second, deadline: time.Minute, want: guard.Contended},
+		"the caller's": {wait: time.Minute, deadline: time.Second, want: guard.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGuard(t, orders(func(r *rule.Rule) { r.Wait = test.wait }))
+				lease := hold(t, g.Locker(), "lock:order:42")
+				ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
+				defer cancel()
+				began := time.Now()
+				_, _, err := g.Enter(ctx, user("42"))
+				if got := guard.KindOf(err); got != test.want || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v: %v, want %v that wraps DeadlineExceeded", got, err, test.want)
+				}
+				if took := time.Since(began); took != time.Second {
+					t.Errorf("waited %v, want 1s", took)
+				}
+				_ = lease.Release(ctx)
+			})
+		})
+	}
+}
+
+func TestEnterStopsWaitingWhenTheCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, orders(func(r *rule.Rule) { r.Wait = time.Minute }))
+		lease := hold(t, g.Locker(), "lock:order:42")
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, _, err := g.Enter(ctx, user("42"))
+		if guard.KindOf(err) != guard.Canceled || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want Canceled", err)
+		}
+		_ = lease.Release(ctx)
+	})
+}
+
+func TestEnterCountsALookupThatTheCallerCutShortAsCanceled(t *testing.T) {
+	g := newGuard(t, orders())
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, err := g.Enter(ctx, guard.Call{Operation: operation, Vars: func(key.Var) (string, error) {
+		cancel()
+		return "", errDoor
+	}})
+	if guard.KindOf(err) != guard.Canceled {
+		t.Errorf("got %v, want Canceled", err)
+	}
+}
+
+func TestEnterHoldsAFixedLeaseNoLongerThanTheRuleSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, orders(func(r *rule.Rule) { r.Lease = 5 * time.Second }))
+		ctx, leave, err := g.Enter(t.Context(), user("42"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		<-ctx.Done()
+		if held := time.Since(began); held > 5*time.Second || held < 4*time.Second {
+			t.Errorf("held for %v, want a little less than 5s", held)
+		}
+		if err := leave(); guard.KindOf(err) != guard.Lost {
+			t.Errorf("leave: %v, want Lost", err)
+		}
+		synctest.Wait()
+	})
+}
+
+func TestEnterReportsAStoreThatFails(t *testing.T) {
+	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()}), orders()))
+	_, _, err := g.Enter(t.Context(), user("42"))
+	if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, errDown) {
+		t.Errorf("got %v, want Unavailable that wraps the store's error", err)
+	}
+}
+
+func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
+	var names []string
+	hooks := lock.Hooks{Acquired: func(_ context.Context, e lock.AcquireEvent) { names = append(names, e.Name) }}
+	g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithHooks(hooks)), orders(),
+		rule.Rule{Operation: "unnamed", Key: "lock:<userId>"}))
+	for _, operation := range []string{operation, "unnamed"} {
+		call := user("42")
+		call.Operation = operation
+		_, leave, err := g.Enter(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = leave()
+	}
+	if got := fmt.Sprint(names); got != "[orders lock:<userId>]" {
+		t.Errorf("names are %s", got)
+	}
+}
+
+var errDown = errors.New("dial tcp 10.1.2.3:6379: secret-password refused for lock:order:42")
+
+// brokenStore refuses every acquisition.
+type brokenStore struct{ lock.Store }
+
+func (brokenStore) Acquire(context.Context, lock.Claim) (uint64, error) {
+	return 0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errDown}
+}

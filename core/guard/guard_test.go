@@ -1,0 +1,104 @@
+package guard_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+func TestNewReportsEveryFaultOfEveryRule(t *testing.T) {
+	_, err := guard.New(newLocker(t, memstore.New()),
+		rule.Rule{Operation: "a", Key: "lock:<"},
+		rule.Rule{Operation: "b", Key: "lock:x", Wait: -time.Second},
+		rule.Rule{Operation: "c", Key: "lock:x"},
+		rule.Rule{Operation: "c", Key: "lock:y"},
+	)
+	var faults rule.Faults
+	if !errors.As(err, &faults) || len(faults) != 3 || guard.KindOf(err) != guard.Invalid {
+		t.Fatalf("got %v, want three faults", err)
+	}
+	for i, want := range []string{`"a": key`, `"b": wait`, `"c": operation`} {
+		if !strings.Contains(faults[i].Error(), want) {
+			t.Errorf("fault %d is %q, want it to name %s", i, faults[i], want)
+		}
+	}
+}
+
+func TestNewNeedsALocker(t *testing.T) {
+	if _, err := guard.New(nil); err == nil {
+		t.Error("a guard without a locker was made")
+	}
+}
+
+func TestMustPanicsOnAFault(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	guard.Must(guard.New(nil))
+}
+
+func TestRulesAreFoundByTheirOperation(t *testing.T) {
+	locker := newLocker(t, memstore.New())
+	g := guard.Must(guard.New(locker, orders(), rule.Rule{Operation: "GET /b", Key: "lock:order:<id>"}))
+	if r, ok := g.Rule(operation); !ok || r.Name != "orders" {
+		t.Errorf("got %v, %v", r, ok)
+	}
+	if _, ok := g.Rule("post /orders"); ok {
+		t.Error("found a rule under another spelling")
+	}
+	if rules := g.Rules(); len(rules) != 2 || rules[0].Operation != operation {
+		t.Errorf("Rules returned %v", rules)
+	}
+	if overlaps := g.Overlaps(); len(overlaps) != 1 {
+		t.Errorf("%d overlaps, want 1", len(overlaps))
+	}
+	if g.Locker() != locker {
+		t.Error("another locker")
+	}
+}
+
+func TestErrorTextHoldsNeitherKeyNorValueNorTheStoresWords(t *testing.T) {
+	const secret = "alice@example.org"
+	store := memstore.New()
+	g := guard.Must(guard.New(newLocker(t, store), orders(waiting)))
+	broken := guard.Must(guard.New(newLocker(t, brokenStore{store}), orders()))
+	hold(t, newLocker(t, store), "lock:order:"+strings.ReplaceAll(secret, "@", "%40"))
+	_, _, contended := g.Enter(t.Context(), user(secret))
+	_, _, unavailable := broken.Enter(t.Context(), user(secret))
+	_, _, tooLong := g.Enter(t.Context(), user(strings.Repeat(secret, 50)))
+	_, _, custom := g.Enter(t.Context(), keyed("", errDown))
+	for want, err := range map[string]error{
+		`guard: POST /orders: contended: lock "orders": lock is held by another owner`:                                    contended,
+		`guard: POST /orders: unavailable: lock "orders": lock store is unavailable`:                                      unavailable,
+		`guard: POST /orders: bad key: lock "orders": key: too long: variable "userId" of template "lock:order:<userId>"`: tooLong,
+		`guard: POST /orders: bad key: lock "orders"`:                                                                     custom,
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+func TestErrorNamesTheVariableWithoutASource(t *testing.T) {
+	g := newGuard(t, orders())
+	_, _, err := g.Enter(t.Context(), guard.Call{Operation: operation})
+	const want = `guard: POST /orders: invalid rule: lock "orders": variable has no source: <userId>`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestErrorOfAnUnknownOperationIsReadable(t *testing.T) {
+	err := &guard.Error{Kind: guard.Lost, Err: lock.ErrLost}
+	if got := err.Error(); got != "guard: lost: lease is lost" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,75 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+func TestKindOfIsAFunctionOfTheSentinels(t *testing.T) {
+	and := func(errs ...error) error { return errors.Join(errs...) }
+	for _, test := range []struct {
+		err  error
+		want guard.Kind
+	}{
+		{nil, guard.None},
+		{errors.New("of the handler"), guard.None},
+		{lock.ErrBusy, guard.Contended},
+		{&lock.BusyError{}, guard.Contended},
+		{and(lock.ErrBusy, context.DeadlineExceeded), guard.Contended},
+		{and(lock.ErrUnavailable, context.DeadlineExceeded), guard.Unavailable},
+		{lock.ErrClosed, guard.Unavailable},
+		{lock.ErrLost, guard.Lost},
+		{and(context.Canceled, lock.ErrLost), guard.Lost},
+		{lock.ErrNotHeld, guard.Lost},
+		{context.Canceled, guard.Canceled},
+		{context.DeadlineExceeded, guard.Canceled},
+		{key.ErrMissing, guard.BadKey},
+		{key.ErrInvalid, guard.BadKey},
+		{key.ErrTooLong, guard.BadKey},
+		{key.ErrAmbiguous, guard.BadKey},
+		{key.ErrSyntax, guard.Invalid},
+		{rule.ErrInvalid, guard.Invalid},
+		{lock.ErrInvalid, guard.Invalid},
+		{lock.ErrUnsupported, guard.Invalid},
+		{guard.ErrUnresolvable, guard.Invalid},
+		{&guard.Error{Kind: guard.Canceled, Err: lock.ErrBusy}, guard.Canceled},
+	} {
+		if got := guard.KindOf(test.err); got != test.want {
+			t.Errorf("KindOf(%v) is %v, want %v", test.err, got, test.want)
+		}
+		if test.err == nil {
+			continue
+		}
+		if got := guard.KindOf(fmt.Errorf("wrapped: %w", test.err)); got != test.want {
+			t.Errorf("KindOf(wrapped %v) is %v, want %v", test.err, got, test.want)
+		}
+	}
+}
+
+func TestEveryKindHasItsCode(t *testing.T) {
+	for kind, want := range map[guard.Kind]struct {
+		name, code string
+		retryable  bool
+	}{
+		guard.None:        {"none", "", false},
+		guard.Contended:   {"contended", "LOCK_CONTENDED", true},
+		guard.BadKey:      {"bad key", "LOCK_KEY_INVALID", false},
+		guard.Unavailable: {"unavailable", "LOCK_UNAVAILABLE", true},
+		guard.Canceled:    {"canceled", "LOCK_CANCELED", true},
+		guard.Lost:        {"lost", "LOCK_LOST", false},
+		guard.Skipped:     {"skipped", "LOCK_SKIPPED", false},
+		guard.Invalid:     {"invalid rule", "LOCK_RULE_INVALID", false},
+		guard.Kind(99):    {"kind(99)", "", false},
+	} {
+		if kind.String() != want.name || kind.Code() != want.code || kind.Retryable() != want.retryable {
+			t.Errorf("%d: %q %q %v, want %v", kind, kind, kind.Code(), kind.Retryable(), want)
+		}
+	}
+}
