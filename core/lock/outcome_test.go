@@ -109,6 +109,43 @@ func TestAHangingStoreCostsOneCallTimeout(t *testing.T) {
 	})
 }
 
+func TestAnUnansweredAcquireThatRanIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(nil, only("acquire", func(lock.Claim) error { return errLineCut }))
+		l := newLocker(t, store)
+		for _, call := range []func(context.Context, string, ...lock.Option) (*lock.Lease, error){l.Acquire, l.TryAcquire} {
+			_, err := call(t.Context(), "k")
+			wantErr(t, err, lock.ErrUnavailable)
+			time.Sleep(50 * time.Millisecond)
+			if holds(t, store, "k") != 0 {
+				t.Error("the hold that nobody knows of is still there")
+			}
+		}
+	})
+}
+
+func TestNoLeaseIsOverWhenItIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		const lease = 100 * time.Millisecond
+		// The answer comes in the very moment in which trust ends.
+		store.set(nil, only("acquire", func(lock.Claim) error { time.Sleep(trustOf(lease)); return nil }))
+		for range 300 {
+			got, err := l.TryAcquire(t.Context(), "k", lock.WithLease(lease))
+			if err == nil {
+				t.Fatalf("granted until %v, and it is %v", got.Deadline(), time.Now())
+			}
+			wantErr(t, err, lock.ErrUnavailable)
+			time.Sleep(5 * time.Second)
+		}
+		if holds(t, store, "k") != 0 {
+			t.Error("an orphan hold is left")
+		}
+	})
+}
+
 func TestCallersBehindAHangingStoreDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
