@@ -94,7 +94,7 @@ func Start(spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process: stat log: %w", err)
 	}
-	cmd := exec.Command(spec.Path, spec.Args...) //nolint:noctx // the life of a server is ended by Kill, which also waits
+	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Dir = spec.Dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C") // logs are read for readiness, so they must not be translated
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = spec.Stdin, log, log

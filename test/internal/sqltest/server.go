@@ -40,7 +40,7 @@ type server struct {
 // for a socket and is closed to other users.
 func newServer(t testing.TB, quit os.Signal) *server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "redlatch-sql")
+	dir, err := os.MkdirTemp("", "redlatch-sql") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatalf("sqltest: %v", err)
 	}
@@ -81,7 +81,7 @@ func (s *server) path(name string) string { return filepath.Join(s.dir, name) }
 func (s *server) file(name, content string) string {
 	s.t.Helper()
 	path := s.path(name)
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil { //nolint:gosec // read by another user
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		s.t.Fatalf("sqltest: %v", err)
 	}
 	return path
