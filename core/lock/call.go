@@ -19,6 +19,9 @@ func bounded[T any](
 	ctx context.Context, l *Locker, timeout time.Duration,
 	call func(context.Context) (T, error), late func(T, error),
 ) (T, error) {
+	if l.prompt {
+		return call(ctx)
+	}
 	callCtx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
 	type answer struct {

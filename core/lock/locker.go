@@ -13,6 +13,7 @@ import (
 // process queue instead of all asking the store.
 type Locker struct {
 	store    Store
+	prompt   bool // the store is a PromptStore
 	defaults options
 	client   string        // first part of every owner
 	counter  atomic.Uint64 // second part
@@ -43,8 +44,10 @@ func New(store Store, opts ...Option) *Locker {
 		panic("lock.New: store is nil")
 	}
 	base, stop := context.WithCancel(context.Background())
+	_, prompt := store.(PromptStore)
 	return &Locker{
 		store:    store,
+		prompt:   prompt,
 		defaults: defaults,
 		client:   newClientID(),
 		epoch:    time.Now(),

@@ -112,16 +112,19 @@ func (l *Locker) releasedAll(h *hold, c Claim, err error) {
 // persist repeats an idempotent call until the store answers or refuses it,
 // ctx ends, or the limit is over; then it returns the last error.
 func (l *Locker) persist(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errNoAnswer)
-	defer cancel()
+	until := l.now() + limit
 	for tries := 1; ; tries++ {
-		_, err := bounded(ctx, l, limit, func(ctx context.Context) (struct{}, error) {
+		_, err := bounded(ctx, l, until-l.now(), func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, call(ctx)
 		}, nil)
-		if err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused || ctx.Err() != nil {
+		if err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused {
 			return err
 		}
-		timer := time.NewTimer(backoff(tries))
+		wait := backoff(tries)
+		if ctx.Err() != nil || l.now()+wait >= until {
+			return err
+		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -66,6 +66,15 @@ type Store interface {
 	ForceRelease(ctx context.Context, key string) (freed bool, err error)
 }
 
+// PromptStore is a Store that never waits for anything, such as one in memory.
+// The engine calls it directly; other stores are called on a goroutine of
+// their own, so that the caller can stop waiting.
+type PromptStore interface {
+	Store
+	// Prompt marks the store; it is never called.
+	Prompt()
+}
+
 // State is a snapshot of a key.
 type State struct {
 	// Held says whether anybody has the key.

@@ -46,6 +46,9 @@ func New() *Store {
 	}
 }
 
+// Prompt tells the engine that no call ever waits.
+func (*Store) Prompt() {}
+
 // Acquire implements [lock.Store].
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(ctx, c.Mode); err != nil {
