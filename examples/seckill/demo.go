@@ -1,0 +1,22 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/app"
+)
+
+type demo struct {
+	people `embed:""`
+}
+
+// Run serves on a free port, lets the crowd loose and ends.
+func (d *demo) Run(ctx context.Context, t terminal) error {
+	a, err := app.Start(ctx, app.Config{HTTP: "127.0.0.1:0", Log: t.logger(slog.LevelWarn)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.storm(ctx, t, []string{a.URL()}), a.Stop())
+}

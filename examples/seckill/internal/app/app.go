@@ -1,0 +1,218 @@
+// Package app puts the service together, starts it and stops it.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/dig"
+	"go.uber.org/fx"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
+	"github.com/redlatch/redlatch/examples/seckill/internal/store"
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+	"github.com/redlatch/redlatch/examples/seckill/internal/web"
+	"github.com/redlatch/redlatch/fxmodule"
+)
+
+const (
+	startTimeout = 90 * time.Second // another instance may be migrating
+	stopTimeout  = 30 * time.Second
+	pingTimeout  = 5 * time.Second
+)
+
+// Config is what can be set.
+type Config struct {
+	// HTTP is the address to listen on; port 0 takes a free one.
+	HTTP string
+	// DB is an address of [store.ParseAddress]. Empty: a SQLite file in a
+	// folder of its own, which is removed at the end.
+	DB string
+	// Redis is a URL of [redisurl.Parse]. Empty: locks are kept in memory.
+	Redis string
+	// LockWait is how long a request waits for the lock of its user.
+	LockWait time.Duration
+	// Watchdog is how long a lock outlives a process that died.
+	Watchdog time.Duration
+	// DrainDelay is how long the service goes on after it said that it is not
+	// ready any more, so that balancers notice.
+	DrainDelay time.Duration
+	Log        *slog.Logger
+	// Variant replaces parts of the service.
+	Variant Variant
+}
+
+// Variant replaces parts of the service. The zero value replaces none.
+type Variant struct {
+	Store func(context.Context, *store.Store) (voucher.Store, error)
+	Door  func(*guard.Guard) web.Door
+}
+
+// App is a service that serves.
+type App struct {
+	fx        *fx.App
+	server    *server
+	resources []resource
+}
+
+// resource is something that is closed after everything that uses it.
+type resource struct {
+	name  string
+	close func() error
+}
+
+// Start opens the database and Redis, starts to serve, and returns. An error
+// says what could not be had, where and why, without passwords; nothing is
+// left behind then.
+func Start(ctx context.Context, c Config) (*App, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	a := &App{}
+	if err := a.start(ctx, c); err != nil {
+		return nil, errors.Join(err, a.closeResources())
+	}
+	return a, nil
+}
+
+func (a *App) start(ctx context.Context, c Config) error {
+	// What the application owns is opened before it is wired together: the
+	// errors are those of people who mistyped an address.
+	db, err := a.openDB(ctx, c)
+	if err != nil {
+		return err
+	}
+	options := []fx.Option{
+		fx.NopLogger,
+		fx.StopTimeout(stopTimeout),
+		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
+		fxmodule.Module,
+		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog}),
+		fx.Provide(voucher.NewService, newDoor, newHealth(db), web.NewHandler, newServer),
+		fx.Populate(&a.server),
+	}
+	rdb, err := a.openRedis(ctx, c)
+	if err != nil {
+		return err
+	}
+	if rdb != nil {
+		options = append(options, fx.Supply(fx.Annotate(rdb, fx.As(new(redis.UniversalClient)))))
+	}
+	a.fx = fx.New(options...)
+	if err := a.fx.Err(); err != nil {
+		return dig.RootCause(err)
+	}
+	return a.fx.Start(ctx)
+}
+
+// database is the store, with what can be asked of any database.
+type database struct {
+	voucher.Store
+	ping func(context.Context) error
+}
+
+func (a *App) openDB(ctx context.Context, c Config) (*database, error) {
+	text := c.DB
+	if text == "" {
+		folder, err := os.MkdirTemp("", "seckill-")
+		if err != nil {
+			return nil, fmt.Errorf("folder for the database: %w", err)
+		}
+		a.own("temporary folder", func() error { return os.RemoveAll(folder) })
+		// What does not outlive the process need not outlive a power cut.
+		text = "sqlite:" + filepath.Join(folder, "seckill.db") + "?synchronous=normal"
+	}
+	address, err := store.ParseAddress(text)
+	if err != nil {
+		return nil, fmt.Errorf("--db: %w", err)
+	}
+	s, err := store.Open(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("--db: %w", err)
+	}
+	a.own("database", s.Close)
+	c.Log.Info("database is open", "where", address.String())
+	db := &database{Store: s, ping: s.Ping}
+	if c.Variant.Store != nil {
+		if db.Store, err = c.Variant.Store(ctx, s); err != nil {
+			return nil, fmt.Errorf("--db: %w", err)
+		}
+	}
+	return db, nil
+}
+
+// openRedis returns nil if there shall be none.
+func (a *App) openRedis(ctx context.Context, c Config) (redis.UniversalClient, error) {
+	if c.Redis == "" {
+		return nil, nil
+	}
+	target, err := redisurl.Parse(c.Redis)
+	if err != nil {
+		return nil, fmt.Errorf("--redis: %w", err)
+	}
+	rdb := target.Open()
+	a.own("Redis client", rdb.Close)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return nil, fmt.Errorf("--redis: %s: %w", target, err)
+	}
+	c.Log.Info("locks are kept in Redis", "where", target.String())
+	return rdb, nil
+}
+
+func newDoor(c Config, g *guard.Guard) web.Door {
+	if c.Variant.Door != nil {
+		return c.Variant.Door(g)
+	}
+	return web.Locked(g, c.LockWait)
+}
+
+func newHealth(db *database) func(*lock.Locker) *web.Health {
+	return func(locker *lock.Locker) *web.Health {
+		return web.NewHealth(
+			web.Probe{Name: "database", Check: db.ping},
+			web.Probe{Name: "lock store", Check: func(ctx context.Context) error {
+				_, err := locker.Inspect(ctx, "lock:readyz")
+				return err
+			}},
+		)
+	}
+}
+
+// URL is where the service answers.
+func (a *App) URL() string { return "http://" + a.server.listener.Addr().String() }
+
+// Failed is sent the error that ends the service early, if one does.
+func (a *App) Failed() <-chan error { return a.server.failed }
+
+// Stop says that the service is not ready, stops accepting, waits for the
+// requests under way, gives all locks back and closes everything.
+func (a *App) Stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return errors.Join(a.fx.Stop(ctx), a.closeResources())
+}
+
+func (a *App) own(name string, closer func() error) {
+	a.resources = append(a.resources, resource{name, closer})
+}
+
+// closeResources closes in reverse order.
+func (a *App) closeResources() error {
+	var errs []error
+	for i := len(a.resources) - 1; i >= 0; i-- {
+		if err := a.resources[i].close(); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", a.resources[i].name, err))
+		}
+	}
+	a.resources = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/fx"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/web"
+)
+
+// server listens between start and stop of the application.
+type server struct {
+	http     *http.Server
+	listener net.Listener
+	health   *web.Health
+	drain    time.Duration
+	log      *slog.Logger
+	failed   chan error
+	done     chan struct{}
+}
+
+func newServer(lc fx.Lifecycle, c Config, handler http.Handler, health *web.Health) *server {
+	s := &server{
+		http: &http.Server{
+			Addr: c.HTTP, Handler: handler,
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       15 * time.Second,
+			// Longer than a request may wait, for its lock and for the database.
+			WriteTimeout:   c.LockWait + time.Minute,
+			IdleTimeout:    2 * time.Minute,
+			MaxHeaderBytes: 16 << 10,
+			ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		},
+		health: health, drain: c.DrainDelay, log: c.Log,
+		failed: make(chan error, 1),
+		done:   make(chan struct{}),
+	}
+	lc.Append(fx.Hook{OnStart: s.start, OnStop: s.stop})
+	return s
+}
+
+func (s *server) start(ctx context.Context) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.http.Addr)
+	if err != nil {
+		return err // says what and where: "listen tcp 127.0.0.1:8080: …"
+	}
+	s.listener = listener
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- err
+		}
+	}()
+	s.log.Info("serving", "url", "http://"+listener.Addr().String())
+	return nil
+}
+
+func (s *server) stop(ctx context.Context) error {
+	s.health.Drain()
+	s.log.Info("draining")
+	select {
+	case <-time.After(s.drain):
+	case <-ctx.Done():
+	}
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		// Requests that are still under way lose their connection: their
+		// contexts end, and their locks are given back.
+		err = errors.Join(err, s.http.Close())
+	}
+	<-s.done
+	return err
+}

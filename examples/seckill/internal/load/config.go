@@ -1,0 +1,53 @@
+// Package load plays the crowd of a flash sale against running instances of
+// the service, and checks what the sale promises.
+package load
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config is the crowd, and where it goes.
+type Config struct {
+	// Targets are the base URLs of instances that sell the same vouchers.
+	Targets []string
+	// Users each click Clicks times; Concurrency clicks are under way at once.
+	Users, Clicks, Concurrency int
+	// Stock is how many vouchers there are.
+	Stock int64
+	// Patience is how long a click is repeated that got no final answer.
+	Patience time.Duration
+}
+
+func (c *Config) check() error {
+	var faults []error
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"users", int64(c.Users)},
+		{"clicks", int64(c.Clicks)},
+		{"concurrency", int64(c.Concurrency)},
+		{"stock", c.Stock},
+		{"patience", int64(c.Patience)},
+	} {
+		if n.value < 1 {
+			faults = append(faults, fmt.Errorf("--%s: must be positive", n.name))
+		}
+	}
+	if len(c.Targets) == 0 {
+		faults = append(faults, errors.New("--target: at least one is needed"))
+	}
+	for i, target := range c.Targets {
+		u, err := url.Parse(target)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+			faults = append(faults, fmt.Errorf("--target: %q is not a base URL such as http://127.0.0.1:8080", target))
+			continue
+		}
+		c.Targets[i] = strings.TrimRight(target, "/")
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,207 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// gaveUp is the reason of clicks that got no final answer within the patience.
+const gaveUp = "GAVE_UP"
+
+const (
+	firstPause = 10 * time.Millisecond
+	maxPause   = 500 * time.Millisecond
+)
+
+// Run puts a voucher on sale, lets the crowd click until every click has its
+// final answer, and asks the service for its report. clicked, if not nil, is
+// called after every click, from several goroutines.
+//
+// An answer is final unless it says that the request was not carried out but
+// may be next time (LOCK_CONTENDED, 503, a lost lock) or there was none. Such
+// a click is repeated, after a pause that grows and is never in step with
+// others; a target that does not answer is passed over for a while. Repeating
+// is safe: a user gets one order at most.
+//
+// The error is not nil if the sale could not be carried out; a Result whose
+// invariants are broken is no error.
+func Run(ctx context.Context, c Config, clicked func()) (*Result, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if clicked == nil {
+		clicked = func() {}
+	}
+	r := &run{
+		Config: c, client: newClient(c.Concurrency), targets: newTargets(c.Targets), clicked: clicked,
+		crowd: strconv.FormatUint(uint64(rand.Uint32()), 36),
+	}
+	defer r.client.close()
+	if err := r.anyTarget(ctx, func(url string) (err error) {
+		r.voucherID, err = r.client.createVoucher(ctx, url, c.Stock)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("create voucher: %w", err)
+	}
+	start := time.Now()
+	seen := r.clickAll(ctx)
+	elapsed := time.Since(start)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var report Report
+	if err := r.anyTarget(ctx, func(url string) (err error) {
+		report, err = r.client.report(ctx, url, r.voucherID)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return r.result(seen, report, start, elapsed), nil
+}
+
+type run struct {
+	Config
+	client    *client
+	targets   *targets
+	clicked   func()
+	crowd     string // makes the users of this run its own
+	voucherID string
+}
+
+// anyTarget asks one target after the other until one answers.
+func (r *run) anyTarget(ctx context.Context, ask func(url string) error) error {
+	var errs []error
+	for _, url := range r.Targets {
+		err := ask(url)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", url, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// clickAll runs the crowd. The clicks of a user come together, as those of an
+// impatient finger do, and each goes to another instance.
+func (r *run) clickAll(ctx context.Context) *tally {
+	clicks := make(chan int)
+	workers := make([]*tally, r.Concurrency)
+	var running sync.WaitGroup
+	for i := range workers {
+		workers[i] = newTally()
+		running.Go(func() {
+			for n := range clicks {
+				r.click(ctx, n, workers[i])
+				r.clicked()
+			}
+		})
+	}
+	for n := range r.Users * r.Clicks {
+		select {
+		case clicks <- n:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(clicks)
+	running.Wait()
+	total := newTally()
+	for _, worker := range workers {
+		total.add(worker)
+	}
+	return total
+}
+
+// click is the nth click, with all its attempts.
+func (r *run) click(ctx context.Context, n int, seen *tally) {
+	user := n / r.Clicks
+	id := r.crowd + "-" + strconv.Itoa(user)
+	deadline := time.Now().Add(r.Patience)
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		target := r.targets.pick(n + attempt)
+		sent := time.Now()
+		a, err := r.client.order(ctx, target.url, r.voucherID, id)
+		switch {
+		case err != nil:
+			if ctx.Err() != nil {
+				return
+			}
+			r.targets.failed(target)
+			if !neverSent(err) {
+				seen.unknown++
+			}
+		case a.status == http.StatusCreated:
+			seen.answered(time.Since(sent))
+			seen.placed[user]++
+			seen.lastOrder = time.Now()
+			return
+		case a.final():
+			seen.answered(time.Since(sent))
+			seen.refused[a.reason()]++
+			return
+		default:
+			seen.answered(time.Since(sent))
+			seen.retried[a.reason()]++
+			if a.ambiguous() {
+				seen.unknown++
+			}
+		}
+		if time.Now().After(deadline) {
+			seen.refused[gaveUp]++
+			return
+		}
+		if !pause(ctx, attempt) {
+			return
+		}
+	}
+}
+
+// final reports whether the same click would get the same answer again.
+func (a answer) final() bool {
+	switch a.code {
+	case "LOCK_CONTENDED", "LOCK_LOST":
+		return false
+	}
+	switch a.status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return false
+	}
+	return true
+}
+
+// ambiguous reports whether an answer that is not final leaves open whether
+// there is an order now.
+func (a answer) ambiguous() bool {
+	return a.code != "LOCK_CONTENDED" && a.code != "LOCK_UNAVAILABLE"
+}
+
+func (a answer) reason() string {
+	if a.code != "" {
+		return a.code
+	}
+	return "HTTP_" + strconv.Itoa(a.status)
+}
+
+// pause waits before the next attempt. It does not wait as long as
+// Retry-After says, which speaks to people's browsers: a crowd is impatient.
+func pause(ctx context.Context, attempt int) bool {
+	limit := min(firstPause<<min(attempt, 10), maxPause)
+	timer := time.NewTimer(limit/2 + rand.N(limit/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,60 @@
+package load
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// downTime is how long a target is passed over after it gave no answer.
+const downTime = time.Second
+
+// targets spreads clicks over instances and passes over those that are down.
+type targets struct {
+	list  []*target
+	epoch time.Time
+}
+
+type target struct {
+	url       string
+	downUntil atomic.Int64 // since the epoch
+	failures  atomic.Int64
+}
+
+func newTargets(urls []string) *targets {
+	t := &targets{epoch: time.Now()}
+	for _, url := range urls {
+		t.list = append(t.list, &target{url: url})
+	}
+	return t
+}
+
+// pick returns the nth target, or the next that is up. If none is, it returns
+// the nth: somebody has to find out when it is back.
+func (t *targets) pick(n int) *target {
+	now := int64(time.Since(t.epoch))
+	for i := range t.list {
+		candidate := t.list[(n+i)%len(t.list)]
+		if candidate.downUntil.Load() <= now {
+			return candidate
+		}
+	}
+	return t.list[n%len(t.list)]
+}
+
+// failed marks a target as down for a while.
+func (t *targets) failed(which *target) {
+	which.failures.Add(1)
+	which.downUntil.Store(int64(time.Since(t.epoch) + downTime))
+}
+
+// failures counts the requests that got no answer.
+func (t *targets) failures() (total int64, byURL map[string]int64) {
+	byURL = make(map[string]int64)
+	for _, target := range t.list {
+		if n := target.failures.Load(); n > 0 {
+			byURL[target.url] += n
+			total += n
+		}
+	}
+	return total, byURL
+}

@@ -1,0 +1,41 @@
+package voucher
+
+import (
+	"errors"
+	"strings"
+)
+
+// Why an order, or a question, was refused.
+var (
+	ErrVoucherNotFound = errors.New("no such voucher")
+	ErrOrderNotFound   = errors.New("no such order")
+	ErrNotStarted      = errors.New("the sale has not started")
+	ErrEnded           = errors.New("the sale is over")
+	ErrAlreadyOrdered  = errors.New("the user has already ordered this voucher")
+	ErrSoldOut         = errors.New("the voucher is sold out")
+	// ErrStaleFence: the order came from a holder that lost the lock to a newer
+	// one, which has ordered since. Nothing was written.
+	ErrStaleFence = errors.New("the lock has a newer holder")
+	// ErrStoreUnavailable: the database did not do it, after retries where
+	// these could help. An order is then placed or not: placing it again is
+	// safe, since a user gets at most one.
+	ErrStoreUnavailable = errors.New("the database is unavailable")
+)
+
+// Fault is one wrong field of a draft.
+type Fault struct {
+	Field  string
+	Reason string
+}
+
+// InvalidError tells everything that is wrong with a draft.
+type InvalidError struct{ Faults []Fault }
+
+// Error implements the error interface.
+func (e *InvalidError) Error() string {
+	texts := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		texts[i] = f.Field + ": " + f.Reason
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,104 @@
+package voucher
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Reader answers questions. Errors: [ErrVoucherNotFound], [ErrOrderNotFound],
+// [ErrStoreUnavailable], or the context's.
+type Reader interface {
+	Voucher(ctx context.Context, id string) (Voucher, error)
+	// Vouchers returns the newest, newest first.
+	Vouchers(ctx context.Context, limit int) ([]Voucher, error)
+	Order(ctx context.Context, id string) (Order, error)
+	// Orders returns a voucher's newest orders, newest first.
+	Orders(ctx context.Context, voucherID string, limit int) ([]Order, error)
+	Report(ctx context.Context, voucherID string) (Report, error)
+}
+
+// Store keeps vouchers and orders.
+type Store interface {
+	Reader
+	CreateVoucher(ctx context.Context, v Voucher) error
+	// PlaceOrder takes one from the stock and records the order, both or
+	// neither. Placing the order with the same ID again changes nothing and
+	// says nil again. Errors: those of Reader, [ErrAlreadyOrdered],
+	// [ErrSoldOut], [ErrStaleFence].
+	PlaceOrder(ctx context.Context, o Order) error
+}
+
+// Service sells vouchers. It is safe for concurrent use.
+type Service struct {
+	Reader
+	store Store
+	now   func() time.Time
+}
+
+// NewService returns a service on store.
+func NewService(store Store) *Service { return NewServiceAt(store, time.Now) }
+
+// NewServiceAt is [NewService] with a clock of the caller's.
+func NewServiceAt(store Store, now func() time.Time) *Service {
+	return &Service{Reader: store, store: store, now: now}
+}
+
+// Create puts a voucher on sale. Errors: [*InvalidError],
+// [ErrStoreUnavailable], or the context's.
+func (s *Service) Create(ctx context.Context, d Draft) (Voucher, error) {
+	if err := d.check(); err != nil {
+		return Voucher{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return Voucher{}, err
+	}
+	v := Voucher{
+		ID: id, Title: d.Title, Stock: d.Stock, Remaining: d.Stock,
+		BeginAt: stamp(d.BeginAt), EndAt: stamp(d.EndAt), CreatedAt: stamp(s.now()),
+	}
+	return v, s.store.CreateVoucher(ctx, v)
+}
+
+// Place orders one voucher for a user, who must hold the lock that fence
+// belongs to. Errors: [ErrVoucherNotFound], [ErrNotStarted], [ErrEnded],
+// [ErrAlreadyOrdered], [ErrSoldOut], [ErrStaleFence], [ErrStoreUnavailable],
+// or the context's.
+func (s *Service) Place(ctx context.Context, voucherID, userID string, fence Fence) (Order, error) {
+	v, err := s.store.Voucher(ctx, voucherID)
+	if err != nil {
+		return Order{}, err
+	}
+	now := s.now()
+	switch {
+	case now.Before(v.BeginAt):
+		return Order{}, ErrNotStarted
+	case !now.Before(v.EndAt):
+		return Order{}, ErrEnded
+	}
+	id, err := newID()
+	if err != nil {
+		return Order{}, err
+	}
+	o := Order{ID: id, VoucherID: voucherID, UserID: userID, Fence: fence, CreatedAt: stamp(now)}
+	if err := s.store.PlaceOrder(ctx, o); err != nil {
+		return Order{}, err
+	}
+	return o, nil
+}
+
+// newID returns an id that is unique across instances and sorts by time.
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("new id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// stamp cuts a time to what every database keeps, so that it reads the same
+// before and after it is stored.
+func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

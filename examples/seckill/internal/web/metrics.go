@@ -1,0 +1,83 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// codeKey is where a refusal leaves its code for the metrics.
+const codeKey = "seckill.code"
+
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.HistogramVec
+	orders   *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	factory := promauto.With(registry)
+	return &metrics{
+		registry: registry,
+		requests: factory.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "seckill_http_request_duration_seconds",
+			Help:    "Time to answer, by route and status.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		}, []string{"method", "route", "status"}),
+		orders: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_order_requests_total",
+			Help: "Requests to order, by outcome: placed, or the code of the refusal.",
+		}, []string{"outcome"}),
+	}
+}
+
+func (m *metrics) handler() gin.HandlerFunc {
+	return gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry}))
+}
+
+// observe measures the requests behind it. The route, not the path, is the
+// label: clients make up paths.
+func (m *metrics) observe(c *gin.Context) {
+	start := time.Now()
+	defer func() {
+		route := c.FullPath()
+		if route == "" {
+			route = "none"
+		}
+		m.requests.WithLabelValues(methodOf(c), route, strconv.Itoa(c.Writer.Status())).
+			Observe(time.Since(start).Seconds())
+	}()
+	c.Next()
+}
+
+// countOrder counts what becomes of requests to order.
+func (m *metrics) countOrder(c *gin.Context) {
+	c.Next()
+	outcome := c.GetString(codeKey)
+	switch {
+	case c.Writer.Status() == http.StatusCreated:
+		outcome = "placed"
+	case outcome == "":
+		outcome = "CANCELED" // the client has gone
+	}
+	m.orders.WithLabelValues(outcome).Inc()
+}
+
+// methodOf keeps methods that clients make up out of the labels.
+func methodOf(c *gin.Context) string {
+	if c.FullPath() == "" {
+		return "any"
+	}
+	return c.Request.Method
+}

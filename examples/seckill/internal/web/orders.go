@@ -1,0 +1,71 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+)
+
+// errNoLock: a request came to the handler without a lock. The service does
+// not sell then.
+var errNoLock = errors.New("order handler runs without its lock")
+
+type orderBody struct {
+	OrderID   string `json:"orderId"`
+	VoucherID string `json:"voucherId"`
+	UserID    string `json:"userId"`
+	// Fence is text: JSON numbers lose digits in many clients.
+	Fence     string    `json:"fence"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+func orderOf(o voucher.Order) orderBody {
+	return orderBody{o.ID, o.VoucherID, o.UserID, strconv.FormatUint(o.Fence.Token, 10), o.CreatedAt}
+}
+
+func (s *site) placeOrder(c *gin.Context) {
+	ctx := c.Request.Context()
+	fence, ok := s.door.fence(ctx)
+	if !ok {
+		fail(c, errNoLock)
+		return
+	}
+	o, err := s.service.Place(ctx, c.Param("id"), c.GetString(userKey), fence)
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	c.Header("Location", "/api/orders/"+o.ID)
+	c.JSON(http.StatusCreated, orderOf(o))
+}
+
+func (s *site) order(c *gin.Context) {
+	o, err := s.service.Order(c.Request.Context(), c.Param("id"))
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	c.JSON(http.StatusOK, orderOf(o))
+}
+
+func (s *site) orders(c *gin.Context) {
+	limit, ok := limitOf(c)
+	if !ok {
+		return
+	}
+	list, err := s.service.Orders(c.Request.Context(), c.Param("id"), limit)
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	bodies := make([]orderBody, len(list))
+	for i, o := range list {
+		bodies[i] = orderOf(o)
+	}
+	c.JSON(http.StatusOK, bodies)
+}

@@ -1,0 +1,95 @@
+// Package web is the service over HTTP: routes, problem documents, health,
+// metrics and the live page.
+package web
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+)
+
+//go:embed page.html
+var page []byte
+
+type site struct {
+	service *voucher.Service
+	door    Door
+	log     *slog.Logger
+}
+
+// NewHandler returns the service's routes.
+func NewHandler(service *voucher.Service, door Door, health *Health, log *slog.Logger) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	s, m := &site{service, door, log}, newMetrics()
+	engine := gin.New()
+	engine.HandleMethodNotAllowed = true
+	engine.RedirectTrailingSlash = false
+	engine.Use(m.observe, s.logErrors, gin.CustomRecoveryWithWriter(nil, s.recovered))
+	engine.NoRoute(func(c *gin.Context) {
+		refuse(c, problem{
+			Status: http.StatusNotFound, Code: "NOT_FOUND", Title: "Not found",
+			Detail: "There is nothing at this address.",
+		})
+	})
+	engine.NoMethod(func(c *gin.Context) {
+		refuse(c, problem{
+			Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Title: "Method not allowed",
+			Detail: "This address does not take " + c.Request.Method + " requests.",
+		})
+	})
+
+	engine.GET("/", showPage)
+	engine.GET("/healthz", live)
+	engine.GET("/readyz", health.ready)
+	engine.GET("/metrics", m.handler())
+
+	api := engine.Group("/api", fresh)
+	api.POST("/vouchers", s.createVoucher)
+	api.GET("/vouchers", s.vouchers)
+	api.GET("/vouchers/:id", s.voucher)
+	api.GET("/vouchers/:id/report", s.report)
+	api.GET("/vouchers/:id/orders", s.orders)
+	api.GET("/orders/:id", s.order)
+	api.POST("/vouchers/:id/orders", m.countOrder, authenticate, door.enter, s.placeOrder)
+	return engine
+}
+
+// fresh keeps caches from answering: everything here changes by the
+// millisecond.
+func fresh(c *gin.Context) { c.Header("Cache-Control", "no-store") }
+
+func showPage(c *gin.Context) {
+	c.Header("Cache-Control", "no-cache")
+	c.Header("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'")
+	c.Data(http.StatusOK, "text/html; charset=utf-8", page)
+}
+
+// logErrors logs what clients are not told.
+func (s *site) logErrors(c *gin.Context) {
+	c.Next()
+	for _, e := range c.Errors {
+		if errors.Is(e.Err, context.Canceled) && c.Writer.Status() < http.StatusInternalServerError {
+			continue // the client has gone
+		}
+		s.log.WarnContext(c.Request.Context(), "request failed",
+			"method", c.Request.Method, "route", c.FullPath(), "status", c.Writer.Status(), "err", e.Err)
+	}
+}
+
+// recovered answers a panic, unless an answer was begun.
+func (s *site) recovered(c *gin.Context, cause any) {
+	s.log.ErrorContext(c.Request.Context(), "handler panicked", "route", c.FullPath(), "cause", cause, "stack", string(debug.Stack()))
+	if c.Writer.Written() {
+		c.Abort()
+		return
+	}
+	refuse(c, internal)
+}

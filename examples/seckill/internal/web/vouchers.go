@@ -1,0 +1,180 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+)
+
+const (
+	maxBody      = 64 << 10
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+type voucherBody struct {
+	ID        string    `json:"id"`
+	Title     string    `json:"title"`
+	Stock     int64     `json:"stock"`
+	Remaining int64     `json:"remaining"`
+	BeginAt   time.Time `json:"beginAt"`
+	EndAt     time.Time `json:"endAt"`
+}
+
+func voucherOf(v voucher.Voucher) voucherBody {
+	return voucherBody{v.ID, v.Title, v.Stock, v.Remaining, v.BeginAt, v.EndAt}
+}
+
+type reportBody struct {
+	Stock           int64 `json:"stock"`
+	Sold            int64 `json:"sold"`
+	Orders          int64 `json:"orders"`
+	DistinctUsers   int64 `json:"distinctUsers"`
+	Oversold        bool  `json:"oversold"`
+	DuplicateOrders int64 `json:"duplicateOrders"`
+}
+
+func (s *site) createVoucher(c *gin.Context) {
+	var body struct {
+		Title   string `json:"title"`
+		Stock   int64  `json:"stock"`
+		BeginAt string `json:"beginAt"`
+		EndAt   string `json:"endAt"`
+	}
+	if !decode(c, &body) {
+		return
+	}
+	v, err := s.service.Create(c.Request.Context(), voucher.Draft{
+		Title: body.Title, Stock: body.Stock,
+		// What is no time stays zero, which the service refuses by name,
+		// together with everything else that is wrong.
+		BeginAt: parseTime(body.BeginAt), EndAt: parseTime(body.EndAt),
+	})
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	c.Header("Location", "/api/vouchers/"+v.ID)
+	c.JSON(http.StatusCreated, voucherOf(v))
+}
+
+func (s *site) voucher(c *gin.Context) {
+	v, err := s.service.Voucher(c.Request.Context(), c.Param("id"))
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	c.JSON(http.StatusOK, voucherOf(v))
+}
+
+func (s *site) vouchers(c *gin.Context) {
+	limit, ok := limitOf(c)
+	if !ok {
+		return
+	}
+	list, err := s.service.Vouchers(c.Request.Context(), limit)
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	bodies := make([]voucherBody, len(list))
+	for i, v := range list {
+		bodies[i] = voucherOf(v)
+	}
+	c.JSON(http.StatusOK, bodies)
+}
+
+func (s *site) report(c *gin.Context) {
+	r, err := s.service.Report(c.Request.Context(), c.Param("id"))
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	c.JSON(http.StatusOK, reportBody{
+		r.Stock, r.Sold, r.Orders, r.DistinctUsers, r.Oversold(), r.DuplicateOrders(),
+	})
+}
+
+// decode reads the body into v, or answers what is wrong with it.
+func decode(c *gin.Context, v any) bool {
+	decoder := json.NewDecoder(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	err := decoder.Decode(v)
+	if err == nil {
+		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
+			return true
+		}
+		if err == nil {
+			err = errors.New("more than one value")
+		}
+	}
+	var (
+		tooLarge *http.MaxBytesError
+		wrong    *json.UnmarshalTypeError
+	)
+	switch {
+	case errors.As(err, &tooLarge):
+		p := bodyTooLarge
+		p.Detail = fmt.Sprintf("The body may have at most %d bytes.", tooLarge.Limit)
+		refuse(c, p)
+	case errors.As(err, &wrong) && wrong.Field != "":
+		refuseFaults(c, fault{wrong.Field, fmt.Sprintf("must be %s, is %s", jsonName(wrong), wrong.Value)})
+	case errors.As(err, &wrong):
+		refuseFaults(c, fault{"body", "must be a JSON object, is " + wrong.Value})
+	default:
+		refuseFaults(c, fault{"body", "must be one JSON object: " + complaint(err)})
+	}
+	return false
+}
+
+func jsonName(wrong *json.UnmarshalTypeError) string {
+	if strings.HasPrefix(wrong.Type.String(), "int") {
+		return "a whole number"
+	}
+	return "a " + wrong.Type.String()
+}
+
+func complaint(err error) string {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("%v (at byte %d)", syntax, syntax.Offset)
+	case errors.Is(err, io.EOF):
+		return "it is empty"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ends too early"
+	default:
+		return err.Error()
+	}
+}
+
+// parseTime reads RFC 3339, and returns the zero time for anything else.
+func parseTime(text string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// limitOf reads ?limit=, or answers what is wrong with it.
+func limitOf(c *gin.Context) (int, bool) {
+	text, given := c.GetQuery("limit")
+	if !given {
+		return defaultLimit, true
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > maxLimit {
+		refuseFaults(c, fault{"limit", fmt.Sprintf("must be a whole number from 1 to %d", maxLimit)})
+		return 0, false
+	}
+	return limit, true
+}

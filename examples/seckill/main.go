@@ -1,0 +1,80 @@
+// Seckill is a flash-sale voucher service, its load test, and both in one.
+//
+//	seckill serve   the service
+//	seckill load    a crowd against running instances
+//	seckill demo    both in one process, with nothing to install
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitFailed = 1 // it did not work, or an invariant is broken
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+type commands struct {
+	Serve serve `cmd:"" help:"Run the service until it is told to stop."`
+	Load  crowd `cmd:"" help:"Let a crowd order from running instances, and check the invariants. Exits with 1 if one is broken."`
+	Demo  demo  `cmd:"" help:"Run the service and a crowd in one process: locks in memory, orders in SQLite."`
+}
+
+// terminal is where commands write.
+type terminal struct{ out, err io.Writer }
+
+// logger writes for operators.
+func (t terminal) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.err, &slog.HandlerOptions{Level: level}))
+}
+
+// run runs one command and returns the exit code.
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	exited := -1
+	parser, err := kong.New(&commands{},
+		kong.Name("seckill"),
+		kong.Description("A flash sale: vouchers, one for each user, no more than there are."),
+		kong.Writers(out, errs),
+		kong.Exit(func(code int) { exited = code }),
+		kong.UsageOnError(),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(terminal{out, errs}),
+	)
+	if err != nil {
+		fmt.Fprintln(errs, "seckill:", err)
+		return exitFailed
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintln(errs, "seckill:", err)
+		fmt.Fprintln(errs, `Try "seckill --help".`)
+		return exitUsage
+	}
+	if err := command.Run(); err != nil {
+		fmt.Fprintln(errs, "seckill:", err)
+		return exitFailed
+	}
+	return 0
+}

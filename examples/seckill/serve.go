@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/app"
+)
+
+type serve struct {
+	HTTP       string        `name:"http" env:"SECKILL_HTTP" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address to listen on. Default ${default}."`
+	Redis      string        `name:"redis" env:"SECKILL_REDIS" placeholder:"URL" help:"Redis for the locks: redis://host:6379/0, redis+sentinel://host:26379,…/master/0, redis+cluster://host:6379,…; rediss for TLS. Default: the memory of this process."`
+	DB         string        `name:"db" env:"SECKILL_DB" placeholder:"URL" help:"Database for the orders: sqlite:PATH, mysql://user:password@host:3306/database or postgres://user:password@host:5432/database. Default: a temporary SQLite file."`
+	LockWait   time.Duration `env:"SECKILL_LOCK_WAIT" default:"0s" placeholder:"TIME" help:"How long a request waits for the lock of its user. Default ${default}: it tries once."`
+	Watchdog   time.Duration `env:"SECKILL_WATCHDOG" default:"30s" placeholder:"TIME" help:"How long a lock outlives a process that died. Default ${default}."`
+	DrainDelay time.Duration `env:"SECKILL_DRAIN_DELAY" default:"500ms" placeholder:"TIME" help:"How long to go on serving after /readyz says no. Default ${default}."`
+
+	unguarded `embed:""`
+}
+
+// Validate is called when the flags are read.
+func (s *serve) Validate() error {
+	return notNegative(
+		option{"lock-wait", s.LockWait}, option{"watchdog", s.Watchdog}, option{"drain-delay", s.DrainDelay},
+	)
+}
+
+// Run serves until ctx ends.
+func (s *serve) Run(ctx context.Context, t terminal) error {
+	a, err := app.Start(ctx, app.Config{
+		HTTP: s.HTTP, DB: s.DB, Redis: s.Redis,
+		LockWait: s.LockWait, Watchdog: s.Watchdog, DrainDelay: s.DrainDelay,
+		Log:     t.logger(slog.LevelInfo),
+		Variant: s.variant(),
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return a.Stop()
+	case err := <-a.Failed():
+		_ = a.Stop() // the first error is the one to tell
+		return err
+	}
+}
