@@ -26,6 +26,13 @@ const (
 	maxBackoff     = 250 * time.Millisecond
 )
 
+const (
+	// defaultPatience is Redisson's fairLockWaitTimeout.
+	defaultPatience = 5 * time.Minute
+	// queueNap is the least that a waiter in a store's queue sleeps.
+	queueNap = 50 * time.Millisecond
+)
+
 // acquisition is one call of Acquire or TryAcquire.
 type acquisition struct {
 	*Locker
@@ -42,6 +49,7 @@ type acquisition struct {
 	naps    int           // without a subscription
 	doubt   bool          // a call without an answer may have run
 	noWatch time.Duration // when subscribing may be tried again
+	unwatch func()        // of a waiter that is not in the process's queue
 
 	// Guarded by mu, for calls that are answered when nobody waits any more.
 	over bool
@@ -62,7 +70,7 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 	defer l.running.Done()
 	a := &acquisition{Locker: l, o: o, caller: ctx, start: time.Now()}
 	a.once = once || o.waitSet && o.wait == 0
-	a.claim = Claim{Key: key, Owner: o.owner, Mode: o.mode, Holds: 1, TTL: o.ttl()}
+	a.claim = Claim{Key: key, Owner: o.owner, Mode: o.mode, Holds: 1, TTL: o.ttl(), Permits: o.permits, Size: o.size}
 	lease, err := a.run(ctx)
 	if err != nil {
 		err = &Error{Op: "acquire", Key: key, Err: err}
@@ -92,6 +100,10 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	if h != nil && h.mode != a.o.mode {
+		a.claim.Owner = h.owner // a writer that reads: the same owner, a hold of its own
+		return a.askOnce(ctx)
+	}
 	if h != nil {
 		lease, err := a.reenterHold(ctx, h)
 		if a.o.owner == "" || !errors.Is(err, ErrReleased) {
@@ -108,22 +120,41 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 }
 
 // own finds the hold that the caller already has: that of its context, or of
-// the owner it names.
+// the owner it names. A hold in another mode is an error, as waiting for it
+// would be waiting for oneself, unless it is a writer's who wants to read.
 func (a *acquisition) own(ctx context.Context) (*hold, error) {
-	here := func(lease *Lease) bool { return lease.hold.locker == a.Locker }
-	lease := leaseOf(ctx, a.claim.Key, here)
+	if a.o.mode == Semaphore {
+		return nil, nil // permits do not re-enter, they add up
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var h *hold
-	if lease != nil && lease.hold.state == holdAlive && (a.o.owner == "" || a.o.owner == lease.hold.owner) {
-		h = lease.hold
-	} else if g := a.gates[a.claim.Key]; g != nil {
+	h := a.ofContext(ctx, func(h *hold) bool { return h.mode == a.o.mode })
+	if h == nil {
+		h = a.ofContext(ctx, func(*hold) bool { return true })
+	}
+	if g := a.gates[a.claim.Key]; h == nil && g != nil {
 		h = a.sameOwner(g)
 	}
-	if h != nil && h.mode != a.o.mode {
-		return nil, fmt.Errorf("%w: already held in mode %s by this owner, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
+	switch {
+	case h == nil, h.mode == a.o.mode, h.mode == Write && a.o.mode == Read:
+		if h != nil && a.o.noReentry {
+			return nil, fmt.Errorf("%w: by the same owner, and re-entry is off", ErrBusy)
+		}
+		return h, nil
 	}
-	return h, nil
+	return nil, fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
+}
+
+// ofContext finds a hold of the caller's context; mu is held.
+func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *hold {
+	lease := leaseOf(ctx, a.claim.Key, func(lease *Lease) bool {
+		h := lease.hold
+		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || a.o.owner == h.owner) && match(h)
+	})
+	if lease == nil {
+		return nil
+	}
+	return lease.hold
 }
 
 // sameOwner is the gate's hold if it belongs to the owner the caller named;
@@ -139,6 +170,10 @@ func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
 	if a.heldHere(a.claim.Key) {
 		return nil, ErrBusy
 	}
+	return a.askOnce(ctx)
+}
+
+func (a *acquisition) askOnce(ctx context.Context) (*Lease, error) {
 	lease, err := a.ask(ctx)
 	if err == nil {
 		return lease, nil
@@ -162,8 +197,12 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 		limited, cancel = context.WithTimeoutCause(ctx, a.o.wait, errWaitOver)
 		defer cancel()
 	}
-	a.waiter = a.join(a.claim.Key)
+	a.claim.Patience = a.patience(limited)
+	a.waiter = a.join(a.claim.Key, a.claim.Mode)
 	lease, err := a.contend(limited)
+	if a.unwatch != nil {
+		a.unwatch()
+	}
 	if err == nil {
 		a.leave(a.claim.Key, a.waiter, nil)
 		return lease, nil
@@ -228,19 +267,24 @@ func (a *acquisition) turn() (mayAsk bool, own *hold, err error) {
 	if a.waiter.err != nil {
 		return false, nil, a.waiter.err
 	}
+	if a.waiter.place == nil {
+		return true, nil, nil
+	}
 	g := a.gates[a.claim.Key]
 	if h := a.sameOwner(g); h != nil && h.mode == a.o.mode {
 		return false, h, nil
 	}
 	a.told = a.told || g.contended
-	return g.hold == nil && g.head() == a.waiter, nil, nil
+	return g.hold == nil && g.first(a.waiter), nil, nil
 }
 
 func (a *acquisition) markContended() {
 	a.told = true
 	a.mu.Lock()
-	a.gates[a.claim.Key].contended = true
-	a.mu.Unlock()
+	defer a.mu.Unlock()
+	if g := a.gates[a.claim.Key]; g != nil {
+		g.contended = true
+	}
 }
 
 // sleep waits for a hint, the timer, or the end.
@@ -273,10 +317,16 @@ func (a *acquisition) nap(ttl time.Duration) time.Duration {
 	if ttl >= 0 {
 		d = min(d, ttl+time.Millisecond) // the store counts in milliseconds
 	}
+	if a.claim.Mode == Fair {
+		d = max(d, min(queueNap, a.o.poll)) // free, but another's turn: 0 is not "at once"
+	}
 	return d
 }
 
 func (a *acquisition) watching() bool {
+	if a.waiter.place == nil {
+		return a.unwatch != nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.gates[a.claim.Key].unwatch != nil
@@ -288,10 +338,11 @@ func (a *acquisition) watch(ctx context.Context) bool {
 	if a.watching() || a.now() < a.noWatch {
 		return false
 	}
-	key := a.claim.Key
-	subscribe := func(ctx context.Context) (func(), error) {
-		return a.store.Watch(ctx, a.claim, func() { a.woken(key) })
+	key, wake := a.claim.Key, a.waiter.signal
+	if a.waiter.place != nil { // for whoever is head then
+		wake = func() { a.woken(key) }
 	}
+	subscribe := func(ctx context.Context) (func(), error) { return a.store.Watch(ctx, a.claim, wake) }
 	late := func(unwatch func(), err error) {
 		if err == nil {
 			unwatch()
@@ -302,8 +353,20 @@ func (a *acquisition) watch(ctx context.Context) bool {
 		a.noWatch = a.now() + a.o.poll
 		return false
 	}
-	a.subscribed(key, unwatch)
+	if a.waiter.place == nil {
+		a.unwatch = unwatch
+	} else {
+		a.subscribed(key, unwatch)
+	}
 	return true
+}
+
+// patience is how long the caller is going to wait at most.
+func (a *acquisition) patience(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(time.Until(deadline), time.Millisecond)
+	}
+	return defaultPatience
 }
 
 // gaveUp is the error of a wait that ended: with ctx, or else by WithWait.
@@ -389,7 +452,7 @@ func (a *acquisition) late(_ uint64, err error) {
 	orphan := a.over && (a.hold == nil || a.hold.state != holdAlive)
 	a.mu.Unlock()
 	if orphan {
-		a.undo(a.claim)
+		a.undo(a.claim, undoPasses[:])
 	}
 }
 
@@ -398,8 +461,12 @@ func (a *acquisition) abandon() {
 	a.mu.Lock()
 	a.over = true
 	a.mu.Unlock()
-	if a.doubt && a.hold == nil {
-		a.undo(a.claim)
+	switch {
+	case a.hold != nil:
+	case a.doubt:
+		a.undo(a.claim, undoPasses[:])
+	case a.claim.Mode == Fair && a.told:
+		a.undo(a.claim, undoPasses[:1]) // leave the store's queue
 	}
 }
 
@@ -412,6 +479,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	h := &hold{
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
 		fence: fence, start: time.Now(), turn: make(chan struct{}, 1), leases: make(map[*Lease]struct{}, 1),
+		permits: a.claim.Permits, size: a.claim.Size,
 		count: 1, index: -1, doubt: a.doubt,
 	}
 	h.confirm(sent, a.claim.TTL)
@@ -428,8 +496,10 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	lease := h.addLease(a.caller, &a.o)
 	a.over, a.hold = true, h
 	a.holds[h] = struct{}{}
-	g := a.gateOf(h.key)
-	g.hold, g.contended = h, true
+	if h.mode.alone() {
+		g := a.gateOf(h.key)
+		g.hold, g.contended = h, true
+	}
 	h.timer = time.AfterFunc(h.trustedUntil()-a.now(), func() { a.checkTrust(h) })
 	a.watchdogOn(h, sent)
 	return lease, nil

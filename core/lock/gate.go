@@ -16,7 +16,10 @@ type gate struct {
 
 // waiter is one queued acquisition.
 type waiter struct {
-	place *list.Element
+	place *list.Element // nil: waits in the store's queue, not in ours
+	// shared waiters may ask side by side with the ones before them, if those
+	// are shared as well.
+	shared bool
 	// wake holds at most one hint that something changed; the waiter looks
 	// for itself what.
 	wake chan struct{}
@@ -38,10 +41,26 @@ func (g *gate) head() *waiter {
 	return nil
 }
 
+// wakeHead wakes the head, and with a reader the readers right behind it.
 func (g *gate) wakeHead() {
-	if w := g.head(); w != nil {
+	for e := g.queue.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*waiter)
 		w.signal()
+		if !w.shared {
+			return
+		}
 	}
+}
+
+// first says whether w may ask the store: nobody is before it, or only
+// readers that it can share with.
+func (g *gate) first(w *waiter) bool {
+	for e := w.place; w.shared && e != nil; e = e.Prev() {
+		if !e.Value.(*waiter).shared {
+			return false
+		}
+	}
+	return w.shared || g.head() == w
 }
 
 // gateOf returns the gate of key, a new one if need be; mu is held.
@@ -54,9 +73,12 @@ func (l *Locker) gateOf(key string) *gate {
 	return g
 }
 
-// join queues a waiter.
-func (l *Locker) join(key string) *waiter {
-	w := &waiter{wake: make(chan struct{}, 1)}
+// join queues a waiter, unless the store keeps the order itself.
+func (l *Locker) join(key string, m Mode) *waiter {
+	w := &waiter{wake: make(chan struct{}, 1), shared: m == Read}
+	if m == Fair {
+		return w
+	}
 	l.mu.Lock()
 	w.place = l.gateOf(key).queue.PushBack(w)
 	l.mu.Unlock()
@@ -67,6 +89,9 @@ func (l *Locker) join(key string) *waiter {
 // hint that w did not act on is not lost. err, if any, ends the wait of all
 // others as well.
 func (l *Locker) leave(key string, w *waiter, err error) {
+	if w.place == nil {
+		return
+	}
 	l.mu.Lock()
 	g := l.gates[key]
 	g.queue.Remove(w.place)

@@ -16,6 +16,8 @@ type hold struct {
 	name   string
 	fence  uint64
 	start  time.Time
+	// of a semaphore
+	permits, size int
 
 	// turn is taken by whoever changes the hold count in the store: counts
 	// are absolute, so two writers at once would undo each other.
@@ -61,7 +63,11 @@ func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mo
 
 // claim is what the hold asks of the store; mu is held.
 func (h *hold) claim(holds int) Claim {
-	return Claim{Key: h.key, Owner: h.owner, Mode: h.mode, Holds: holds, TTL: max(h.watchdog, h.expiry-h.locker.now())}
+	return Claim{
+		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: holds,
+		TTL:     max(h.watchdog, h.expiry-h.locker.now()),
+		Permits: h.permits, Size: h.size,
+	}
 }
 
 // confirm takes in that the store set the TTL in a call sent at that time; mu

@@ -17,9 +17,13 @@ const (
 	Read
 	// Write admits one writer, and no reader but the writer itself.
 	Write
+	// Semaphore admits a number of owners at once: see [WithPermits].
+	Semaphore
 )
 
-var modeNames = [...]string{Exclusive: "exclusive", Fair: "fair", Read: "read", Write: "write"}
+var modeNames = [...]string{
+	Exclusive: "exclusive", Fair: "fair", Read: "read", Write: "write", Semaphore: "semaphore",
+}
 
 // String returns the mode's name as rules and metrics spell it.
 func (m Mode) String() string {
@@ -32,6 +36,9 @@ func (m Mode) String() string {
 // Valid reports whether m is one of the modes above.
 func (m Mode) Valid() bool { return int(m) < len(modeNames) }
 
+// alone says whether a hold in that mode keeps every other owner out.
+func (m Mode) alone() bool { return m == Exclusive || m == Fair || m == Write }
+
 // ParseMode is the inverse of [Mode.String]; the empty text is Exclusive. Its
 // error wraps [ErrInvalid].
 func ParseMode(text string) (Mode, error) {
@@ -43,5 +50,5 @@ func ParseMode(text string) (Mode, error) {
 			return Mode(m), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: unknown mode %q (use exclusive, fair, read or write)", ErrInvalid, text)
+	return 0, fmt.Errorf("%w: unknown mode %q (use exclusive, fair, read, write or semaphore)", ErrInvalid, text)
 }

@@ -34,6 +34,9 @@ type options struct {
 	poll        time.Duration
 	callTimeout time.Duration
 	owner       string
+	noReentry   bool
+	permits     int
+	size        int
 	name        string
 	hooks       Hooks
 	err         error
@@ -68,12 +71,33 @@ func (o *options) reject(format string, args ...any) {
 // WithMode asks for a kind of lock. Default [Exclusive].
 func WithMode(m Mode) Option {
 	return func(o *options) {
-		if !m.Valid() {
+		switch {
+		case !m.Valid():
 			o.reject("WithMode(%d): unknown mode", uint8(m))
+		case m == Semaphore && o.size == 0:
+			o.reject("WithMode(Semaphore): use WithPermits, which tells the size")
 		}
 		o.mode = m
 	}
 }
+
+// WithPermits makes the key a semaphore of that size, and takes n permits of
+// it, all or none. Everybody who uses the key must name the same size. The
+// permits come back when the lease is released, and by themselves when its
+// holder dies. A semaphore does not re-enter: each acquisition takes permits
+// of its own.
+func WithPermits(n, size int) Option {
+	return func(o *options) {
+		if n < 1 || size < n {
+			o.reject("WithPermits(%d, %d): needs 1 <= n <= size", n, size)
+		}
+		o.mode, o.permits, o.size = Semaphore, n, size
+	}
+}
+
+// WithoutReentry makes an acquisition by an owner that already holds the key
+// fail with [ErrBusy] at once, in place of re-entering.
+func WithoutReentry() Option { return func(o *options) { o.noReentry = true } }
 
 // WithWait bounds how long [Locker.Acquire] waits for the key, in addition to
 // its context. 0 tries once. Default: until the context ends.

@@ -44,7 +44,7 @@ func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
 	case holdLost:
 		if !l.closed {
 			// The store may still think that the hold lasts.
-			l.undo(h.claim(0))
+			l.undo(h.claim(0), undoPasses[:])
 		}
 		return Claim{}, ErrLost
 	}
@@ -105,7 +105,7 @@ func (l *Locker) releasedAll(h *hold, c Claim, err error) {
 	l.retire(h)
 	l.mu.Unlock()
 	if h.doubt || errors.Is(err, ErrUnavailable) {
-		l.undo(c)
+		l.undo(c, undoPasses[:])
 	}
 }
 

@@ -19,6 +19,14 @@ type Claim struct {
 	// TTL is how long the hold lasts from the moment the store executes the
 	// call.
 	TTL time.Duration
+	// Patience is for modes whose waiters queue in the store: how long the
+	// owner means to wait. An Acquire that finds the key busy takes a place
+	// in the queue, or keeps the one it has; 0 takes none. A place that its
+	// owner does not come back for is passed over in the end.
+	Patience time.Duration
+	// Permits is how many of Size permits a Semaphore claim takes. Both are
+	// 0 in other modes.
+	Permits, Size int
 }
 
 // Store keeps the holds. The engine is its only caller. It is written for
@@ -46,9 +54,10 @@ type Store interface {
 	// Claims must not wait for each other where one part of the store is slow.
 	Renew(ctx context.Context, claims []Claim, report func(i int, err error))
 
-	// Release lowers the hold count to c.Holds; at 0 it removes the hold and
-	// wakes a waiter. It never touches another owner's hold: ErrNotHeld when
-	// the owner does not have the key.
+	// Release lowers the hold count to c.Holds; at 0 it removes the hold, and
+	// the owner's place in the queue if there is one, and wakes a waiter. It
+	// never touches another owner's hold: ErrNotHeld when the owner does not
+	// have the key.
 	Release(ctx context.Context, c Claim) error
 
 	// Watch calls wake, from any goroutine, whenever c might be granted now:

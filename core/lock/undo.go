@@ -10,12 +10,12 @@ import (
 // connection's buffer and run after the removal.
 var undoPasses = [...]time.Duration{0, 100 * time.Millisecond, time.Second}
 
-// undo removes in the background what the owner of c may hold. The caller is
-// counted in running. Close cuts the pauses short.
-func (l *Locker) undo(c Claim) {
+// undo removes in the background what the owner of c may hold, or its place
+// in a queue. The caller is counted in running. Close cuts the pauses short.
+func (l *Locker) undo(c Claim, passes []time.Duration) {
 	c.Holds = 0
 	l.running.Go(func() {
-		for _, wait := range undoPasses {
+		for _, wait := range passes {
 			l.pause(l.base, wait)
 			if l.owns(c) {
 				continue // a named owner is back; its own release will do
@@ -32,7 +32,7 @@ func (l *Locker) owns(c Claim) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for h := range l.holds {
-		if h.key == c.Key && h.owner == c.Owner {
+		if h.key == c.Key && h.owner == c.Owner && h.mode == c.Mode {
 			return true
 		}
 	}
