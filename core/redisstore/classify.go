@@ -46,6 +46,9 @@ var generic = []struct {
 	outcome lock.Outcome
 }{
 	{"max number of clients", lock.OutcomeNotExecuted},
+	// The lock expired in a slot that is moving, as the script began. Later
+	// it cannot happen: no script looks at a lock that it has removed.
+	{"Script attempted to access a non local key", lock.OutcomeNotExecuted},
 	{"unknown command", lock.OutcomeRefused},
 	{"AUTH ", lock.OutcomeRefused}, // a password for a server without one
 	{"invalid password", lock.OutcomeRefused},

@@ -42,6 +42,7 @@ func TestErrorsTellWhatBecameOfTheScript(t *testing.T) {
 		{reply("OOM command not allowed when used memory > 'maxmemory'. script: 7a9b, on @user_script:41."), lock.OutcomeNotExecuted},
 		{reply("NOREPLICAS Not enough good replicas to write."), lock.OutcomeNotExecuted},
 		{reply("ERR max number of clients reached"), lock.OutcomeNotExecuted},
+		{reply("ERR Script attempted to access a non local key in a cluster node script: 77f5, on @user_script:32."), lock.OutcomeNotExecuted},
 		{redis.ErrPoolTimeout, lock.OutcomeNotExecuted},
 		{redis.ErrPoolExhausted, lock.OutcomeNotExecuted},
 		{dial, lock.OutcomeNotExecuted},

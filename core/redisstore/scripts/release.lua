@@ -28,14 +28,17 @@ if remain > 0 then
   return 1
 end
 
-redis.call('hdel', lock, owner)
-local left = redis.call('hlen', lock)
-if left == 1 and redis.call('hexists', lock, 'mode') == 1 then
-  -- A Redisson reader came in, as Redisson overlooks plain locks, and left.
-  redis.call('del', lock)
-  left = 0
+-- The lock must not be looked at after it is gone: while its slot migrates,
+-- that is an access to a key of another node, and fails with half of the work
+-- done.
+local others = redis.call('hlen', lock) - 1
+if others == 1 and redis.call('hexists', lock, 'mode') == 1 then
+  others = 0 -- a Redisson reader overlooked this lock, came in, and left
 end
-if left == 0 then
+if others > 0 then
+  redis.call('hdel', lock, owner)
+else
+  redis.call('del', lock)
   redis.call('publish', ARGV[3], '0')
 end
 return 1
