@@ -77,9 +77,7 @@ func Problem(c *gin.Context, e *guard.Error) {
 		c.Status(p.Status)
 		return
 	}
-	// Headers of an answer that the handler prepared but did not send.
-	c.Writer.Header().Del("Content-Length")
-	c.Header("Content-Type", "application/problem+json")
+	c.Header("Content-Type", "application/problem+json") // also over one that the handler had prepared
 	c.Data(p.Status, "application/problem+json", text)
 }
 

@@ -1,0 +1,4 @@
+package ginlock
+
+// JSONField is for the fuzz test.
+var JSONField = jsonField
