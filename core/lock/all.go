@@ -1,0 +1,113 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Request is one key of [AcquireAll]; [Locker.Request] makes it.
+type Request struct {
+	locker *Locker
+	key    string
+	opts   []Option
+}
+
+// Request asks for key in an [AcquireAll].
+func (l *Locker) Request(key string, opts ...Option) Request {
+	return Request{locker: l, key: key, opts: opts}
+}
+
+// Leases are the leases of an [AcquireAll]: all of them, or it is over.
+type Leases struct {
+	leases []*Lease // in the order in which they were acquired
+}
+
+// AcquireAll acquires all keys or none. The keys may belong to different
+// lockers. They are taken in the order of their names, so that two callers
+// with overlapping keys cannot block each other; a key named twice is
+// re-entered.
+//
+// ctx bounds the whole; so does the shortest [WithWait] among the requests.
+// When one key cannot be had, those acquired before are released and the
+// error is that key's, as [Locker.Acquire] describes it. Parts with a fixed
+// lease get its full length once all are there.
+func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
+	if len(requests) == 0 {
+		return nil, &Error{Op: "acquire all", Err: fmt.Errorf("%w: no requests", ErrInvalid)}
+	}
+	settings := make(map[int]options, len(requests))
+	sorted := slices.SortedStableFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.key, b.key) })
+	limit, limited := time.Time{}, false
+	for i, r := range sorted {
+		if r.locker == nil {
+			return nil, &Error{Op: "acquire all", Key: r.key, Err: fmt.Errorf("%w: request without a locker", ErrInvalid)}
+		}
+		o, err := r.locker.defaults.with(r.opts)
+		if err != nil {
+			return nil, &Error{Op: "acquire all", Key: r.key, Err: err}
+		}
+		settings[i] = o
+		if until := time.Now().Add(o.wait); o.waitSet && (!limited || until.Before(limit)) {
+			limit, limited = until, true
+		}
+	}
+	all := &Leases{}
+	for _, r := range sorted {
+		opts := r.opts
+		if limited {
+			opts = append(slices.Clip(opts), WithWait(max(0, time.Until(limit))))
+		}
+		lease, err := r.locker.Acquire(ctx, r.key, opts...)
+		if err != nil {
+			_ = all.Release(ctx) // what is not confirmed goes on in the background
+			return nil, err
+		}
+		all.leases = append(all.leases, lease)
+		ctx = lease.Context()
+	}
+	if err := all.equalize(ctx, settings); err != nil {
+		_ = all.Release(ctx)
+		return nil, err
+	}
+	return all, nil
+}
+
+// equalize gives fixed leases that were acquired early what they lost while
+// the others were waited for.
+func (l *Leases) equalize(ctx context.Context, settings map[int]options) error {
+	for i, lease := range l.leases[:len(l.leases)-1] {
+		if fixed := settings[i].lease; fixed > 0 {
+			if err := lease.Extend(ctx, fixed); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Context ends when any of the leases ends, with that one's cause: a lost
+// part ends the whole. It carries all of them, for [AssertHeld] and re-entry.
+func (l *Leases) Context() context.Context { return l.leases[len(l.leases)-1].Context() }
+
+// Each returns the leases, sorted by key.
+func (l *Leases) Each() []*Lease { return slices.Clone(l.leases) }
+
+// Release gives all leases back, the last acquired first, and goes on past
+// errors; the error wraps all of them. See [Lease.Release].
+func (l *Leases) Release(ctx context.Context) error {
+	var failed error
+	for _, lease := range slices.Backward(l.leases) {
+		err := lease.Release(ctx)
+		switch {
+		case err == nil:
+		case failed == nil:
+			failed = err
+		default:
+			failed = fmt.Errorf("%w; %w", failed, err)
+		}
+	}
+	return failed
+}

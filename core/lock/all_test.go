@@ -1,0 +1,159 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+func TestAcquireAllIsAllOrNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		east, west := memstore.New(), memstore.New()
+		l, far, other := newLocker(t, east), newLocker(t, west), newLocker(t, east)
+
+		all, err := lock.AcquireAll(t.Context(), far.Request("b"), l.Request("c"), l.Request("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, lease := range all.Each() {
+			if want := string("abc"[i]); lease.Key() != want {
+				t.Errorf("place %d has key %q, want %q", i, lease.Key(), want)
+			}
+			if err := lock.AssertHeld(all.Context(), lease.Key()); err != nil {
+				t.Error(err)
+			}
+		}
+		start := time.Now()
+		_, err = lock.AcquireAll(t.Context(),
+			other.Request("0"), other.Request("a", lock.WithWait(time.Second)), other.Request("z", lock.WithWait(time.Hour)))
+		wantErr(t, err, lock.ErrBusy, context.DeadlineExceeded)
+		if waited := time.Since(start); waited != time.Second {
+			t.Errorf("waited %v, want the shortest limit", waited)
+		}
+		if holds(t, east, "0") != 0 || holds(t, east, "z") != 0 {
+			t.Error("a part of what failed is still held")
+		}
+		if err := all.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if east.Len()+west.Len() != 0 {
+			t.Error("not all released")
+		}
+	})
+}
+
+func TestALostPartEndsTheWhole(t *testing.T) {
+	store := memstore.New()
+	l := newLocker(t, store)
+	all, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"), l.Request("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.ForceRelease(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	<-all.Context().Done()
+	if cause := context.Cause(all.Context()); cause != lock.ErrLost {
+		t.Errorf("cause %v, want ErrLost", cause)
+	}
+	if _, err := store.ForceRelease(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, all.Release(t.Context()), lock.ErrLost, lock.ErrNotHeld)
+	if holds(t, store, "c") != 0 {
+		t.Error("release stopped at the first error")
+	}
+}
+
+func TestAKeyNamedTwiceIsReentered(t *testing.T) {
+	store := memstore.New()
+	l := newLocker(t, store)
+	all, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := holds(t, store, "a"); n != 2 {
+		t.Errorf("hold count %d", n)
+	}
+	if err := all.Release(t.Context()); err != nil || holds(t, store, "a") != 0 {
+		t.Errorf("release: %v, %d holds", err, holds(t, store, "a"))
+	}
+}
+
+func TestFixedLeasesOfAnAcquireAllEndTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		taken := acquire(t, other, t.Context(), "b")
+		time.AfterFunc(8*time.Second, func() { _ = taken.Release(context.Background()) })
+		fixed := lock.WithLease(10 * time.Second)
+		all, err := lock.AcquireAll(t.Context(), l.Request("a", fixed), l.Request("b", fixed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := time.Now()
+		<-all.Context().Done()
+		if held := time.Since(got); held != trustOf(10*time.Second) {
+			t.Errorf("all held for %v", held)
+		}
+		wantErr(t, all.Release(t.Context()), lock.ErrLost)
+	})
+}
+
+func TestCallersWithOverlappingKeysDoNotBlockEachOther(t *testing.T) {
+	store := memstore.New()
+	lockers := []*lock.Locker{newLocker(t, store), newLocker(t, store)}
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			l := lockers[i%2]
+			keys := []string{fmt.Sprint(i % 3), fmt.Sprint((i + 1) % 3)} // in any order
+			all, err := lock.AcquireAll(t.Context(), l.Request(keys[0]), l.Request(keys[1]))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := all.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestAcquireAllRefusesNonsense(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	_, err := lock.AcquireAll(t.Context())
+	wantErr(t, err, lock.ErrInvalid)
+	_, err = lock.AcquireAll(t.Context(), lock.Request{})
+	wantErr(t, err, lock.ErrInvalid)
+	_, err = lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b", lock.WithWait(-1)))
+	wantErr(t, err, lock.ErrInvalid)
+	if n, _ := l.Inspect(t.Context(), "a"); n.Held {
+		t.Error("the first key is held")
+	}
+}
+
+func ExampleAcquireAll() {
+	ctx := context.Background()
+	locker := lock.New(memstore.New())
+	defer func() { _ = locker.Close(ctx) }()
+
+	all, err := lock.AcquireAll(ctx, locker.Request("account:7"), locker.Request("account:3"))
+	if err != nil {
+		return
+	}
+	defer func() { _ = all.Release(ctx) }()
+	for _, lease := range all.Each() {
+		fmt.Println(lease.Key())
+	}
+	// Output:
+	// account:3
+	// account:7
+}
