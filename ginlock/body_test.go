@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,6 +139,14 @@ func TestFormFieldsThatMakeAKey(t *testing.T) {
 	}
 }
 
+func TestFormThatIsTooLargeIsRefused(t *testing.T) {
+	r := gin.New()
+	r.POST("/", ginlock.New(newGuard(t), "lock:<form.userId>", ginlock.WithMaxBody(8)), tellKey)
+	if w := send(r, "POST", "/", "userId=42", "Content-Type", formType); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
 func TestFormThatWasParsedBeforeIsTheOneThatCounts(t *testing.T) {
 	r := gin.New()
 	r.POST("/", func(c *gin.Context) { _ = c.PostForm("userId") },
@@ -169,31 +178,21 @@ func TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 			return errors.Join(json.NewDecoder(c.Request.Body).Decode(o), c.Request.Body.Close())
 		},
 	}
-	middlewares := map[string]func(t *testing.T) []gin.HandlerFunc{
-		"one key of the body":  func(t *testing.T) []gin.HandlerFunc { return locks(t, "lock:<body.userId>:<body.note>") },
-		"two keys of the body": func(t *testing.T) []gin.HandlerFunc { return locks(t, "lock:a:<body.userId>", "lock:b:<body.note>") },
-		"preread": func(t *testing.T) []gin.HandlerFunc {
-			return []gin.HandlerFunc{ginlock.New(newGuard(t), "lock:x", ginlock.WithPrereadBody(100))}
-		},
-		"behind another one that bound the body": func(t *testing.T) []gin.HandlerFunc {
-			bind := func(c *gin.Context) {
-				if err := c.ShouldBindBodyWith(&order{}, binding.JSON); err != nil {
-					t.Error(err)
-				}
-			}
-			return append([]gin.HandlerFunc{bind}, locks(t, "lock:<body.userId>")...)
-		},
-		"with one between that reads it again": func(t *testing.T) []gin.HandlerFunc {
-			read := func(c *gin.Context) { _, _ = io.Copy(io.Discard, c.Request.Body) }
-			chain := locks(t, "lock:a:<body.userId>", "lock:b:<body.userId>")
-			return []gin.HandlerFunc{chain[0], read, chain[1]}
-		},
+	bindBefore := func(c *gin.Context) { _ = c.ShouldBindBodyWith(&order{}, binding.JSON) }
+	readBetween := func(c *gin.Context) { _, _ = io.Copy(io.Discard, c.Request.Body) }
+	a, b := locks(t, "lock:a:<body.userId>"), locks(t, "lock:b:<body.note>")
+	chains := map[string][]gin.HandlerFunc{
+		"one key of the body":                    locks(t, "lock:<body.userId>:<body.note>"),
+		"two keys of the body":                   slices.Concat(a, b),
+		"preread":                                {ginlock.New(newGuard(t), "lock:x", ginlock.WithPrereadBody(100))},
+		"behind another one that bound the body": slices.Concat([]gin.HandlerFunc{bindBefore}, a),
+		"with one between that reads it again":   slices.Concat(a, []gin.HandlerFunc{readBetween}, b),
 	}
 	for style, bind := range bindings {
-		for place, chain := range middlewares {
+		for place, chain := range chains {
 			t.Run(style+", "+place, func(t *testing.T) {
 				r := gin.New()
-				r.POST("/", append(chain(t), func(c *gin.Context) {
+				r.POST("/", append(slices.Clip(chain), func(c *gin.Context) {
 					var o order
 					if err := bind(c, &o); err != nil || o != (order{42, "n"}) {
 						t.Errorf("read %+v, %v", o, err)
@@ -209,6 +208,7 @@ func TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 }
 
 func locks(t *testing.T, templates ...string) []gin.HandlerFunc {
+	t.Helper()
 	g := newGuard(t)
 	var chain []gin.HandlerFunc
 	for _, template := range templates {

@@ -96,8 +96,6 @@ func (k *checker) template(m *middleware, r route, compiled *rule.Compiled) {
 
 func (k *checker) unresolved(m *middleware, r route, v key.Var) string {
 	switch {
-	case !isKnown(v):
-		return "does not exist in Gin"
 	case v.Source == "path" && !r.has(v.Name):
 		return "is not a parameter of the route"
 	case v.Source != "" || v.Reserved() || m.vars[v.Name] != nil || r.has(v.Name) || slices.Contains(k.provided, v.Name):
@@ -167,29 +165,30 @@ var errRouter = errors.New("ginlock: this version of Gin keeps its routes where 
 //	Engine.trees []struct{ method string; root *node }
 //	node struct{ fullPath string; handlers HandlersChain; children []*node }
 func routesOf(engine *gin.Engine) ([]route, error) {
-	var routes []route
-	trees := reflect.ValueOf(engine).Elem().FieldByName("trees")
-	if trees.Kind() != reflect.Slice {
-		return nil, errRouter
-	}
-	for i := range trees.Len() {
-		tree := trees.Index(i)
-		if tree.Kind() != reflect.Struct {
-			return nil, errRouter
-		}
-		method := tree.FieldByName("method")
-		if method.Kind() != reflect.String || !walk(tree.FieldByName("root"), method.String(), &routes) {
-			return nil, errRouter
-		}
-	}
-	if len(routes) != len(engine.Routes()) {
+	routes, ok := readTrees(reflect.ValueOf(engine).Elem())
+	if !ok || len(routes) != len(engine.Routes()) {
 		return nil, errRouter
 	}
 	return routes, nil
 }
 
-// walk collects the routes below a node; false means that it looks different
-// from what is expected.
+// readTrees collects the routes of an engine; false means that something
+// looks different from what is expected.
+func readTrees(engine reflect.Value) (routes []route, ok bool) {
+	trees := engine.FieldByName("trees")
+	if trees.Kind() != reflect.Slice || trees.Type().Elem().Kind() != reflect.Struct {
+		return nil, false
+	}
+	for i := range trees.Len() {
+		method := trees.Index(i).FieldByName("method")
+		if method.Kind() != reflect.String || !walk(trees.Index(i).FieldByName("root"), method.String(), &routes) {
+			return nil, false
+		}
+	}
+	return routes, true
+}
+
+// walk collects the routes at and below a node.
 func walk(pointer reflect.Value, method string, routes *[]route) bool {
 	if pointer.Kind() != reflect.Pointer || pointer.IsNil() || pointer.Type().Elem().Kind() != reflect.Struct {
 		return false

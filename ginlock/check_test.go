@@ -143,3 +143,49 @@ func TestCheckLeavesTheEngineAsItIs(t *testing.T) {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
+
+func TestCheckRefusesARouterThatLooksDifferent(t *testing.T) {
+	type node struct {
+		fullPath string
+		handlers gin.HandlersChain
+		children []*node
+	}
+	type tree struct {
+		method string
+		root   *node
+	}
+	type otherNode struct {
+		fullPath string
+		handlers []string
+		children []*otherNode
+	}
+	leaf := &node{fullPath: "/", handlers: gin.HandlersChain{tellKey}}
+	same := struct{ trees []tree }{[]tree{{"GET", &node{children: []*node{leaf}}}}}
+	if !ginlock.CanReadRoutes(&same) {
+		t.Fatal("a router that looks the same is refused")
+	}
+	for title, engine := range map[string]any{
+		"no trees":           &struct{ routes []tree }{},
+		"trees by method":    &struct{ trees map[string]tree }{},
+		"trees of something": &struct{ trees []string }{},
+		"no method":          &struct{ trees []struct{ root *node } }{[]struct{ root *node }{{leaf}}},
+		"no root":            &struct{ trees []struct{ method string } }{[]struct{ method string }{{"GET"}}},
+		"nil root":           &struct{ trees []tree }{[]tree{{"GET", nil}}},
+		"nil child":          &struct{ trees []tree }{[]tree{{"GET", &node{children: []*node{nil}}}}},
+		"other handlers": &struct {
+			trees []struct {
+				method string
+				root   *otherNode
+			}
+		}{[]struct {
+			method string
+			root   *otherNode
+		}{{"GET", &otherNode{fullPath: "/", handlers: []string{"x"}, children: []*otherNode{}}}}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			if ginlock.CanReadRoutes(engine) {
+				t.Error("not refused")
+			}
+		})
+	}
+}

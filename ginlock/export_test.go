@@ -1,4 +1,13 @@
 package ginlock
 
+import "reflect"
+
 // JSONField is for the fuzz test.
 var JSONField = jsonField
+
+// CanReadRoutes reports whether engine, a pointer, has its routes where Gin
+// has them.
+func CanReadRoutes(engine any) bool {
+	_, ok := readTrees(reflect.ValueOf(engine).Elem())
+	return ok
+}

@@ -58,7 +58,7 @@ func From(c *gin.Context) (*lock.Lease, bool) {
 
 func must(h gin.HandlerFunc, err error) gin.HandlerFunc {
 	if err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // New and Rules say so
 	}
 	return h
 }
@@ -152,9 +152,7 @@ func (m *middleware) lost(c *gin.Context, err error) {
 
 func (m *middleware) answer(c *gin.Context, err error) {
 	var e *guard.Error
-	if !errors.As(err, &e) {
-		e = &guard.Error{Kind: guard.KindOf(err), Err: err}
-	}
+	errors.As(err, &e) // a guard returns no other
 	switch e.Kind {
 	case guard.Unavailable, guard.Lost, guard.Invalid:
 		_ = c.Error(e) // for the operator: the client's answer says less

@@ -71,12 +71,7 @@ func Problem(c *gin.Context, e *guard.Error) {
 	if p.Retryable {
 		c.Header("Retry-After", seconds(settings.retryAfter))
 	}
-	text, err := json.Marshal(p)
-	if err != nil { // cannot be: the fields are texts, a number and a boolean
-		_ = c.Error(err)
-		c.Status(p.Status)
-		return
-	}
+	text, _ := json.Marshal(p)                           // texts, a number and a boolean: cannot fail
 	c.Header("Content-Type", "application/problem+json") // also over one that the handler had prepared
 	c.Data(p.Status, "application/problem+json", text)
 }

@@ -30,7 +30,7 @@ func set(name string, inGin, inContext any) gin.HandlerFunc {
 			c.Set(name, inGin)
 		}
 		if inContext != nil {
-			c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), name, inContext)) //nolint:staticcheck // templates name texts
+			c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), name, inContext)) //nolint:revive,staticcheck // templates name texts
 		}
 	}
 }

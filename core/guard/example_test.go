@@ -15,7 +15,7 @@ import (
 func ExampleGuard_Enter() {
 	ctx := context.Background()
 	locker := lock.New(memstore.New())
-	defer locker.Close(ctx) //nolint:errcheck // memory does not fail
+	defer locker.Close(ctx)
 	g := guard.Must(guard.New(locker, rule.Rule{Operation: "place", Key: "lock:order:<userId>"}))
 
 	place := func(user string) string {

@@ -35,7 +35,7 @@ func New(locker *lock.Locker, rules ...rule.Rule) (*Guard, error) {
 //	g := guard.Must(guard.New(locker, rules...))
 func Must(g *Guard, err error) *Guard {
 	if err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // it is a Must function
 	}
 	return g
 }
