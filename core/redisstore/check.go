@@ -33,8 +33,9 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-func (s *Store) checkNode(ctx context.Context, node redis.Cmdable, address string) error {
-	if err := node.Ping(ctx).Err(); err != nil {
+func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, address string) error {
+	// Sent once: whoever waits for a start-up has the patience to repeat it.
+	if err := node.Process(ctx, once{redis.NewCmd(ctx, "ping")}); err != nil {
 		return unreachable(address, err)
 	}
 	info, err := node.Info(ctx, "memory").Result()

@@ -6,11 +6,12 @@ import "log/slog"
 type Option func(*Store)
 
 // WithLogger sets where warnings go: about the server's set-up, and about
-// refused subscriptions. Default [slog.Default].
+// refused subscriptions. Default [slog.Default]. nil
+// panics.
 func WithLogger(log *slog.Logger) Option {
 	return func(s *Store) {
 		if log == nil {
-			panic("redisstore.WithLogger: logger is nil")
+			panic("redisstore.WithLogger: logger is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 		}
 		s.log = log
 	}
@@ -25,11 +26,11 @@ func WithKeyPrefix(prefix string) Option {
 
 // WithNameMapper makes the name of the lock in Redis from its key, like
 // Redisson's NameMapper. It must be injective, or different keys become one
-// lock. Default: the key itself. It replaces [WithKeyPrefix].
+// lock. Default: the key itself. It replaces [WithKeyPrefix]. nil panics.
 func WithNameMapper(name func(key string) string) Option {
 	return func(s *Store) {
 		if name == nil {
-			panic("redisstore.WithNameMapper: mapper is nil")
+			panic("redisstore.WithNameMapper: mapper is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 		}
 		s.name = name
 	}

@@ -37,7 +37,7 @@ type script struct{ text, sha string }
 func load(name string) *script {
 	text, err := scripts.ReadFile("scripts/" + name + ".lua")
 	if err != nil {
-		panic(err) // the file is compiled in
+		panic(err) //nolint:forbidigo // the file is compiled in
 	}
 	sum := sha1.Sum(text) //nolint:gosec // see the import
 	return &script{text: string(text), sha: hex.EncodeToString(sum[:])}

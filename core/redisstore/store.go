@@ -35,7 +35,7 @@ var _ lock.Store = (*Store)(nil)
 // [lock.ErrUnsupported]: it forgets locks when a shard comes or goes.
 func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if rdb == nil {
-		panic("redisstore.New: client is nil")
+		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
 	s.cluster, _ = rdb.(*redis.ClusterClient)

@@ -14,8 +14,6 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
-const channel = "redisson_lock__channel:{order:42}"
-
 // patience bounds waits for what must happen.
 const patience = 20 * time.Second
 

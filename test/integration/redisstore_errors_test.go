@@ -89,7 +89,9 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 		})
 		fails(t, server.Client(t), lock.OutcomeNotExecuted)
 		admin.ScriptKill(ctx)
-		<-endless
+		if err := <-endless; err == nil {
+			t.Error("the endless script ended")
+		}
 	})
 	t.Run("READONLY and MASTERDOWN", func(t *testing.T) {
 		host, port := splitAddr(t, server.Addr())

@@ -93,6 +93,7 @@ func TestAScriptWhoseReplyIsLostRunsOnce(t *testing.T) {
 
 func TestFlushedScriptsAreNotNoticed(t *testing.T) {
 	check := func(t *testing.T, rdb redis.UniversalClient, flush func(context.Context) error) {
+		t.Helper()
 		store := redisstore.New(rdb)
 		ctx, stop := context.WithCancel(t.Context())
 		var flushing, working sync.WaitGroup

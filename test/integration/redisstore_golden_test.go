@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"testing"
 	"time"
 
@@ -134,6 +135,7 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 		{"{app}:", "a", "{app}:a", "redisson_lock__channel:{app}:a"},
 	}
 	check := func(t *testing.T, rdb, own redis.UniversalClient) {
+		t.Helper()
 		for _, n := range names {
 			store := redisstore.New(own, redisstore.WithKeyPrefix(n.prefix))
 			messages := subscribe(t, rdb, n.channel)
@@ -275,6 +277,44 @@ func TestAHoldWithoutExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLock(t, rdb, "k", map[string]string{ownerA: "2"}) // and expires again
+}
+
+// Nothing lies between these grants and releases but the scripts themselves,
+// and the fence is a clock: it must tick faster than scripts run.
+func TestFencesGrowHoweverFastLocksChangeHands(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Client(t)
+	ctx := t.Context()
+	text := func(name string) string {
+		t.Helper()
+		script, err := os.ReadFile("../../core/redisstore/scripts/" + name + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(script)
+	}
+	acquire := rdb.ScriptLoad(ctx, text("acquire")).Val()
+	release := rdb.ScriptLoad(ctx, text("release")).Val()
+	key := []string{"k"}
+	pipe := rdb.Pipeline()
+	var grants []*redis.Cmd
+	for range 5000 {
+		for _, owner := range []string{ownerA, ownerB} {
+			grants = append(grants, pipe.EvalSha(ctx, acquire, key, owner, 1, 30000))
+			pipe.EvalSha(ctx, release, key, owner, 0, "redisson_lock__channel:{k}")
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	last := int64(0)
+	for i, grant := range grants {
+		fence, err := grant.Int64()
+		if err != nil || fence <= last {
+			t.Fatalf("grant %d has fence %d after %d, %v", i, fence, last, err)
+		}
+		last = fence
+	}
 }
 
 // The pressure of a full memory must not keep locks from being released.
