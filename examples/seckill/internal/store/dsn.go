@@ -86,7 +86,9 @@ func parseSQLite(rest string) (Address, error) {
 		return Address{}, fmt.Errorf("sqlite: %w", err)
 	}
 	settings := url.Values{
-		"_busy_timeout": {"5000"},
+		// Short, since it does not see a context end; what is still busy after it
+		// is tried again.
+		"_busy_timeout": {"1000"},
 		"_journal_mode": {"wal"},
 		"_synchronous":  {synchronous},
 		"_foreign_keys": {"on"},

@@ -7,22 +7,31 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 )
 
 //go:embed migrations
 var migrations embed.FS
 
+// dialects is what migrating takes on each database. A turn is a lock of the
+// server that ends with the connection at the latest.
 var dialects = [...]struct {
-	folder string
-	goose  goose.Dialect
+	folder               string
+	goose                goose.Dialect
+	takeTurn, returnTurn string
 }{
-	engineSQLite:   {"sqlite", goose.DialectSQLite3},
-	engineMySQL:    {"mysql", goose.DialectMySQL},
-	enginePostgres: {"postgres", goose.DialectPostgres},
+	engineSQLite: {folder: "sqlite", goose: goose.DialectSQLite3},
+	engineMySQL: {
+		"mysql", goose.DialectMySQL,
+		"SELECT GET_LOCK(CONCAT('seckill:', MD5(DATABASE())), 3600)",
+		"DO RELEASE_LOCK(CONCAT('seckill:', MD5(DATABASE())))",
+	},
+	enginePostgres: {
+		"postgres", goose.DialectPostgres,
+		"SELECT 1 FROM (SELECT pg_advisory_lock(hashtext('seckill'))) AS turn",
+		"SELECT pg_advisory_unlock(hashtext('seckill'))",
+	},
 }
 
 // migrate brings the tables up to date, one instance at a time.
@@ -31,66 +40,49 @@ func migrate(ctx context.Context, e engine, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
-	switch e {
-	case engineMySQL:
-		options = append(options, goose.WithSessionLocker(namedLock{}))
-	case enginePostgres:
-		locker, err := lock.NewPostgresSessionLocker()
-		if err != nil {
-			return err
-		}
-		options = append(options, goose.WithSessionLocker(locker))
-	}
-	provider, err := goose.NewProvider(dialects[e].goose, db, folder, options...)
+	provider, err := goose.NewProvider(dialects[e].goose, db, folder, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
-	if e != engineSQLite {
+	up := func() error {
 		_, err := provider.Up(ctx)
 		return err
 	}
-	return migrateSQLite(ctx, provider)
-}
-
-// migrateSQLite goes without a lock: SQLite takes back a whole migration that
-// fails because another instance was first, and then there is nothing left to
-// do.
-func migrateSQLite(ctx context.Context, provider *goose.Provider) error {
-	for attempt := 1; ; attempt++ {
-		_, err := provider.Up(ctx)
-		if err == nil || attempt == maxAttempts {
-			return err
-		}
-		if pause(ctx, attempt) != nil {
-			return err
-		}
+	if dialects[e].takeTurn == "" {
+		return repeat(ctx, up)
 	}
+	return inTurn(ctx, e, db, up)
 }
 
-// namedLock is MySQL's GET_LOCK, which ends with the connection.
-type namedLock struct{}
-
-const (
-	lockName = "CONCAT('seckill:', MD5(DATABASE()))"
-	lockWait = 60 * time.Second
-)
-
-// SessionLock implements [lock.SessionLocker].
-func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+// inTurn calls do while no other instance does.
+func inTurn(ctx context.Context, e engine, db *sql.DB, do func() error) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
 	var got sql.NullInt64
-	query := fmt.Sprintf("SELECT GET_LOCK(%s, %d)", lockName, int(lockWait.Seconds()))
-	if err := conn.QueryRowContext(ctx, query).Scan(&got); err != nil {
-		return fmt.Errorf("lock the migration: %w", err)
+	if err := conn.QueryRowContext(ctx, dialects[e].takeTurn).Scan(&got); err != nil {
+		return fmt.Errorf("wait for the turn: %w", err)
 	}
 	if got.Int64 != 1 {
-		return errors.New("lock the migration: another instance has been migrating for too long")
+		return errors.New("wait for the turn: another instance has been migrating for too long")
 	}
-	return nil
+	defer func() {
+		_, unlockErr := conn.ExecContext(context.WithoutCancel(ctx), dialects[e].returnTurn)
+		err = errors.Join(err, unlockErr)
+	}()
+	return do()
 }
 
-// SessionUnlock implements [lock.SessionLocker].
-func (namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, "DO RELEASE_LOCK("+lockName+")")
-	return err
+// repeat is for SQLite, which has no such lock, but takes back a whole
+// migration that fails because another instance was first: next time there is
+// nothing left to do.
+func repeat(ctx context.Context, up func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := up()
+		if err == nil || attempt == maxAttempts || pause(ctx, attempt) != nil {
+			return err
+		}
+	}
 }

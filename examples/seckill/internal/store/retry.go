@@ -23,7 +23,7 @@ const (
 	// maxAttempts bounds how often something is tried that the database
 	// refused for the sake of others.
 	maxAttempts = 8
-	// patience bounds the whole, retries included.
+	// patience is how long it may take, retries included.
 	patience = 15 * time.Second
 )
 

@@ -40,6 +40,8 @@ type Store struct {
 	// connection of a pool than they poll for the lock of the file. Elsewhere
 	// the two are the same.
 	read, write *bun.DB
+	// patience bounds the placing of an order, retries included.
+	patience time.Duration
 }
 
 var _ voucher.Store = (*Store)(nil)
@@ -76,7 +78,7 @@ func open(ctx context.Context, at Address) (*Store, error) {
 		closeAll()
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	s := &Store{engine: at.engine}
+	s := &Store{engine: at.engine, patience: patience}
 	s.write = bun.NewDB(pools[0], dialect())
 	s.read = s.write
 	if len(pools) == 2 {

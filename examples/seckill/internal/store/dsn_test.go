@@ -1,0 +1,73 @@
+package store_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/store"
+)
+
+func TestAnAddressSaysWhatAndWhereButNoPassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"sqlite:sale.db": "SQLite file sale.db",
+		"sqlite:///var/sale.db?synchronous=normal":               "SQLite file /var/sale.db",
+		"mysql://root:s3cret@db:3307/sale":                       `MySQL database "sale" at db:3307`,
+		"mariadb://root:s3cret@db/sale?tls=skip-verify":          `MySQL database "sale" at db:3306`,
+		"mysql://root:s%2Fcret@[::1]/sale":                       `MySQL database "sale" at [::1]:3306`,
+		"mysql://root@/sale?socket=/run/mysqld.sock":             `MySQL database "sale" at /run/mysqld.sock`,
+		"postgres://pg:s3cret@db/sale?sslmode=disable":           `PostgreSQL database "sale" at db:5432`,
+		"postgresql://pg:s3cret@db:5433/sale?sslmode=disable":    `PostgreSQL database "sale" at db:5433`,
+		"postgres://pg:s3cret@/sale?host=/run/postgresql&port=1": `PostgreSQL database "sale" at /run/postgresql`,
+	} {
+		address, err := store.ParseAddress(text)
+		if err != nil || address.String() != want {
+			t.Errorf("%s: %q, %v, want %q", text, address, err, want)
+		}
+	}
+}
+
+func TestAWrongAddressIsRefusedWithoutItsPassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                       "must be sqlite:PATH",
+		"sale.db":                                "must be sqlite:PATH",
+		"oracle://sys:s3cret@db/sale":            `unknown database "oracle"`,
+		"sqlite:":                                "a file is needed",
+		"sqlite::memory:":                        "a file is needed",
+		"sqlite:sale.db?mode=ro":                 "unknown parameter mode=ro",
+		"sqlite:sale.db?synchronous=off":         "unknown parameter synchronous=off",
+		"sqlite:sale.db?%zz":                     "malformed parameters",
+		"mysql://root:s3cret@db":                 "a database is needed",
+		"mysql://root:s3cret@db/a/b":             "a database is needed",
+		"mysql://root:s3cret@db:port/sale":       "malformed URL",
+		"mysql://root:s3cret/@db/sale":           "malformed URL",
+		"mysql://root:s3cret@db/sale?timeout=x":  "invalid duration",
+		"postgres://pg:s3cret@db:port/sale":      "malformed URL",
+		"postgres://pg:s3cret@db/sale?sslmode=x": "malformed URL or parameter",
+	} {
+		_, err := store.ParseAddress(text)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: error %v, want one with %q and without the password", text, err, want)
+		}
+	}
+}
+
+func TestOpenSaysWhatCannotBeOpenedAndWhere(t *testing.T) {
+	folder := t.TempDir()
+	text := filepath.Join(folder, "text.db")
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database at all\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]string{
+		"sqlite:" + filepath.Join(folder, "absent", "sale.db"): filepath.Join(folder, "absent", "sale.db"),
+		"sqlite:" + text:                                        "not a database",
+		"mysql://root:s3cret@127.0.0.1:1/sale":                  `MySQL database "sale" at 127.0.0.1:1: `,
+		"postgres://pg:s3cret@127.0.0.1:1/sale?sslmode=disable": `PostgreSQL database "sale" at 127.0.0.1:1: `,
+	} {
+		_, err := tryOpen(t, address)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: error %v, want one with %q and without the password", address, err, want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package integration_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/redlatch/redlatch/test/internal/sqltest"
+)
+
+// The example is a module of its own, with the SQL drivers. Its store tests
+// cover SQLite by themselves, and the databases that they are told of.
+func TestSeckillStoreOnMariaDBAndPostgreSQL(t *testing.T) {
+	for _, tt := range []struct {
+		name, env string
+		start     func(testing.TB) string
+	}{
+		{"MariaDB", "SECKILL_TEST_MYSQL", sqltest.MariaDB},
+		{"PostgreSQL", "SECKILL_TEST_POSTGRES", sqltest.Postgres},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := tt.start(t)
+			tests := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-race", "./internal/store/...")
+			tests.Dir = "../../examples/seckill"
+			tests.Env = append(os.Environ(), tt.env+"="+url)
+			out, err := tests.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", tests, err, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
+}
