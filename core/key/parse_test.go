@@ -20,46 +20,56 @@ func TestParseReadsTheGrammar(t *testing.T) {
 		},
 		"bare name": {
 			"lock:order:<userId>",
-			[]key.Var{{Name: "userId", Column: 12}}, "lock:order:<>",
+			[]key.Var{{Name: "userId", Column: 12}},
+			"lock:order:<>",
 		},
 		"source": {
 			"lock:stock:<path.id>",
-			[]key.Var{{Source: "path", Name: "id", Column: 12}}, "lock:stock:<>",
+			[]key.Var{{Source: "path", Name: "id", Column: 12}},
+			"lock:stock:<>",
 		},
 		"field path behind a source": {
 			"<body.user.id>:x",
-			[]key.Var{{Source: "body", Name: "user.id", Column: 1}}, "<>:x",
+			[]key.Var{{Source: "body", Name: "user.id", Column: 1}},
+			"<>:x",
 		},
 		"header name with hyphens": {
 			"l:<header.X-User-Id>",
-			[]key.Var{{Source: "header", Name: "X-User-Id", Column: 3}}, "l:<>",
+			[]key.Var{{Source: "header", Name: "X-User-Id", Column: 3}},
+			"l:<>",
 		},
 		"filters in order": {
 			"l:<query.q|lower|sha256>",
-			[]key.Var{{Source: "query", Name: "q", Filters: []string{"lower", "sha256"}, Column: 3}}, "l:<>",
+			[]key.Var{{Source: "query", Name: "q", Filters: []string{"lower", "sha256"}, Column: 3}},
+			"l:<>",
 		},
 		"two variables": {
 			"l:<path.id|int>:<userId>",
 			[]key.Var{
 				{Source: "path", Name: "id", Filters: []string{"int"}, Column: 3},
 				{Name: "userId", Column: 17},
-			}, "l:<>:<>",
+			},
+			"l:<>:<>",
 		},
 		"separator among harmless bytes": {
 			"<a>-x/y-<b>",
-			[]key.Var{{Name: "a", Column: 1}, {Name: "b", Column: 9}}, "<>-x/y-<>",
+			[]key.Var{{Name: "a", Column: 1}, {Name: "b", Column: 9}},
+			"<>-x/y-<>",
 		},
 		"brace as separator": {
 			"<a>{<b>}",
-			[]key.Var{{Name: "a", Column: 1}, {Name: "b", Column: 5}}, "<>{<>}",
+			[]key.Var{{Name: "a", Column: 1}, {Name: "b", Column: 5}},
+			"<>{<>}",
 		},
 		"deliberate hash tag": {
 			"lock:{order:<userId>}:x",
-			[]key.Var{{Name: "userId", Column: 13}}, "lock:{order:<>}:x",
+			[]key.Var{{Name: "userId", Column: 13}},
+			"lock:{order:<>}:x",
 		},
 		"one variable twice": {
 			"<a>:<a|lower>",
-			[]key.Var{{Name: "a", Column: 1}, {Name: "a", Filters: []string{"lower"}, Column: 5}}, "<>:<>",
+			[]key.Var{{Name: "a", Column: 1}, {Name: "a", Filters: []string{"lower"}, Column: 5}},
+			"<>:<>",
 		},
 		"a bare name may be the word of a source": {
 			"l:<path>", []key.Var{{Name: "path", Column: 3}}, "l:<>",
@@ -69,7 +79,8 @@ func TestParseReadsTheGrammar(t *testing.T) {
 		},
 		"every literal byte": {
 			"!#$&'()*+,-./09:;=?@AZ[]^_az|~{x}",
-			[]key.Var{}, "!#$&'()*+,-./09:;=?@AZ[]^_az|~{x}",
+			[]key.Var{},
+			"!#$&'()*+,-./09:;=?@AZ[]^_az|~{x}",
 		},
 		"exactly 256 bytes": {
 			strings.Repeat("x", 256), []key.Var{}, strings.Repeat("x", 256),
