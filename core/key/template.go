@@ -47,7 +47,7 @@ func Parse(text string) (*Template, error) {
 func MustParse(text string) *Template {
 	t, err := Parse(text)
 	if err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // a Must function
 	}
 	return t
 }

@@ -55,20 +55,21 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		}
 	}
 	all := &Leases{}
+	inside := ctx
 	for _, r := range sorted {
 		opts := r.opts
 		if limited {
 			opts = append(slices.Clip(opts), WithWait(max(0, time.Until(limit))))
 		}
-		lease, err := r.locker.Acquire(ctx, r.key, opts...)
+		lease, err := r.locker.Acquire(inside, r.key, opts...)
 		if err != nil {
 			_ = all.Release(ctx) // what is not confirmed goes on in the background
 			return nil, err
 		}
 		all.leases = append(all.leases, lease)
-		ctx = lease.Context()
+		inside = lease.Context() //nolint:fatcontext // each lease's context carries those before it
 	}
-	if err := all.equalize(ctx, settings); err != nil {
+	if err := all.equalize(inside, settings); err != nil {
 		_ = all.Release(ctx)
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -59,7 +60,7 @@ func TestALostPartEndsTheWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-all.Context().Done()
-	if cause := context.Cause(all.Context()); cause != lock.ErrLost {
+	if cause := context.Cause(all.Context()); !errors.Is(cause, lock.ErrLost) {
 		t.Errorf("cause %v, want ErrLost", cause)
 	}
 	if _, err := store.ForceRelease(t.Context(), "b"); err != nil {

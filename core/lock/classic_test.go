@@ -48,7 +48,7 @@ func TestOuterLeaseMayBeReleasedFirst(t *testing.T) {
 	if n := holds(t, store, "k"); n != 1 {
 		t.Errorf("hold count %d, want the inner lease's 1", n)
 	}
-	if cause := context.Cause(inner.Context()); cause != lock.ErrReleased {
+	if cause := context.Cause(inner.Context()); !errors.Is(cause, lock.ErrReleased) {
 		t.Errorf("the inner context descends from the outer: cause %v", cause)
 	}
 	release(t, inner)
@@ -182,7 +182,7 @@ func TestFixedLeaseExpires(t *testing.T) {
 		if waited := time.Since(start); waited < 10*time.Second || waited > 11*time.Second {
 			t.Errorf("the next owner waited %v", waited)
 		}
-		if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 			t.Errorf("cause %v, want ErrLost", cause)
 		}
 		wantErr(t, lease.Release(t.Context()), lock.ErrLost)

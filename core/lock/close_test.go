@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -35,7 +36,7 @@ func TestCloseReleasesWakesAndRefuses(t *testing.T) {
 		t.Errorf("%d keys left", n)
 	}
 	for _, lease := range leases {
-		if cause := context.Cause(lease.Context()); cause != lock.ErrClosed {
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrClosed) {
 			t.Fatalf("cause %v, want ErrClosed", cause)
 		}
 		wantErr(t, lease.Release(t.Context()), lock.ErrClosed)

@@ -21,7 +21,7 @@ func TestDo(t *testing.T) {
 			}
 			return errWork
 		})
-		if err != errWork {
+		if !errors.Is(err, errWork) || errors.Is(err, lock.ErrLost) {
 			t.Errorf("got %v, want the work's own error", err)
 		}
 		if holds(t, store, "k") != 0 {

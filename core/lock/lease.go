@@ -138,15 +138,17 @@ func AssertHeld(ctx context.Context, key string) error {
 	return nil
 }
 
-// status is nil while the lease is trusted.
+// status is nil while the lease is trusted. The context alone cannot tell: it
+// also ends with its parent, which may be another key's lost lease.
 func (l *Lease) status() error {
-	if l.ctx.Err() == nil {
-		return nil
+	locker := l.hold.locker
+	if err := locker.holdStatus(l.hold); err != nil {
+		return err
 	}
-	switch cause := context.Cause(l.ctx); cause {
-	case ErrLost, ErrReleased, ErrClosed:
-		return cause
-	default: // the parent ended, the hold may well be alive
-		return l.hold.locker.holdStatus(l.hold)
+	locker.mu.Lock()
+	defer locker.mu.Unlock()
+	if _, held := l.hold.leases[l]; !held {
+		return ErrReleased
 	}
+	return nil
 }

@@ -38,10 +38,10 @@ type Locker struct {
 func New(store Store, opts ...Option) *Locker {
 	defaults, err := defaultOptions().with(opts)
 	if err != nil {
-		panic("lock.New: " + err.Error())
+		panic("lock.New: " + err.Error()) //nolint:forbidigo // documented: options are part of the program
 	}
 	if store == nil {
-		panic("lock.New: store is nil")
+		panic("lock.New: store is nil") //nolint:forbidigo // as above
 	}
 	base, stop := context.WithCancel(context.Background())
 	_, prompt := store.(PromptStore)

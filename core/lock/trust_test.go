@@ -82,7 +82,7 @@ func TestTrustEndsOnTimeWhenTheStoreHangs(t *testing.T) {
 		if held := time.Since(start); held != trustOf(lock.DefaultWatchdog) {
 			t.Errorf("trusted for %v, want sent + lease - margin = %v", held, trustOf(lock.DefaultWatchdog))
 		}
-		if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 			t.Errorf("cause %v, want ErrLost", cause)
 		}
 		close(heal)
@@ -161,7 +161,7 @@ func TestAForeignDeleteIsNoticedAtTheNextRenewal(t *testing.T) {
 		if after := time.Since(start); after > lock.DefaultWatchdog/3 {
 			t.Errorf("noticed after %v", after)
 		}
-		if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 			t.Errorf("cause %v, want ErrLost", cause)
 		}
 		wantErr(t, lease.Release(t.Context()), lock.ErrLost)
@@ -185,7 +185,7 @@ func TestForceReleaseEndsLeasesOfThisLockerAtOnce(t *testing.T) {
 	if err != nil || !freed {
 		t.Fatalf("ForceRelease: %v, %v", freed, err)
 	}
-	if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		t.Errorf("cause %v, want ErrLost", cause)
 	}
 	freed, err = l.ForceRelease(t.Context(), "k")
@@ -235,9 +235,28 @@ func TestExtendFindsTheLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantErr(t, lease.Extend(t.Context(), time.Minute), lock.ErrLost)
-	if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		t.Errorf("cause %v, want ErrLost", cause)
 	}
+}
+
+func TestALostOuterLeaseIsNotTheLossOfTheInner(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	outer := acquire(t, l, t.Context(), "outer")
+	inner := acquire(t, l, outer.Context(), "inner")
+	if _, err := l.ForceRelease(t.Context(), "outer"); err != nil {
+		t.Fatal(err)
+	}
+	if cause := context.Cause(inner.Context()); !errors.Is(cause, lock.ErrLost) {
+		t.Errorf("the inner context descends from the outer: cause %v", cause)
+	}
+	if err := lock.AssertHeld(inner.Context(), "inner"); err != nil {
+		t.Errorf("the inner key is still held: %v", err)
+	}
+	if err := inner.Extend(t.Context(), time.Hour); err != nil {
+		t.Errorf("Extend: %v", err)
+	}
+	release(t, inner)
 }
 
 func TestReentryFindsTheLoss(t *testing.T) {
@@ -250,7 +269,7 @@ func TestReentryFindsTheLoss(t *testing.T) {
 	next := acquire(t, other, t.Context(), "k")
 	_, err := l.Acquire(lease.Context(), "k")
 	wantErr(t, err, lock.ErrLost)
-	if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		t.Errorf("cause %v, want ErrLost", cause)
 	}
 	release(t, next)
@@ -277,13 +296,13 @@ func TestContextTellsWhyItEnded(t *testing.T) {
 	parent, cancel := context.WithCancelCause(t.Context())
 	lease := acquire(t, l, parent, "k")
 	cancel(errParent)
-	if cause := context.Cause(lease.Context()); cause != errParent {
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, errParent) {
 		t.Errorf("cause %v, want the parent's", cause)
 	}
 	release(t, lease) // although the request is over
 	lease = acquire(t, l, t.Context(), "k")
 	release(t, lease)
-	if cause := context.Cause(lease.Context()); cause != lock.ErrReleased {
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrReleased) {
 		t.Errorf("cause %v, want ErrReleased", cause)
 	}
 }

@@ -35,7 +35,7 @@ func read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading rules: %w", err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // nothing was written
 	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading rules: %w", err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
@@ -76,7 +77,7 @@ func TestEveryFaultOfARuleNamesFieldAndFix(t *testing.T) {
 			if f := faults[0]; f.Field != tt.field || !strings.Contains(f.Reason, tt.fix) || f.Operation != r.Operation {
 				t.Errorf("fault %+v, want field %q and a reason with %q", f, tt.field, tt.fix)
 			}
-			if strings.ContainsAny(err.Error(), "\n\x1b\xff") {
+			if strings.ContainsAny(err.Error(), "\n\x1b") || !utf8.ValidString(err.Error()) {
 				t.Errorf("text %q is not one printable line", err)
 			}
 		})
@@ -146,7 +147,7 @@ func TestNewSetReportsEveryFaultWithItsPlace(t *testing.T) {
 	if set != nil {
 		t.Error("got a set with faults")
 	}
-	wantFaults(t, err, 7)
+	_ = wantFaults(t, err, 7)
 	const want = `rules[0]: "a": key: "lock:<", column 6: the variable is not closed, add ">"
 rules[1]: "b": wait: -1ns is negative, use 0 to try once or the longest time to wait
 rules[1]: "b": lease: 1ns is too short to hold a lock, use at least 10ms, or 0 for the watchdog

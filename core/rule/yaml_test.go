@@ -148,7 +148,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 			if set != nil || err == nil {
 				t.Fatalf("got %v, %v; want a fault", set, err)
 			}
-			wantFaults(t, err, 1)
+			_ = wantFaults(t, err, 1)
 			if !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got  %v\nwant %s...", err, tt.want)
 			}
@@ -173,7 +173,7 @@ rules:
     key: lock:c
 `
 	_, err := rule.Parse([]byte(text))
-	wantFaults(t, err, 11)
+	_ = wantFaults(t, err, 11)
 	const want = `1:1: unknown field "version", known is rules
 3:5: operation: is missing, name the route or method that takes the lock
 3:15: key: "lock:<a", column 6: the variable is not closed, add ">"

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,14 +65,14 @@ func reenters(_ *testing.T, b *bench) {
 
 func refusesReentryWithoutHold(_ *testing.T, b *bench) {
 	a, other := b.owner("k"), b.owner("k")
-	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); err != lock.ErrNotHeld {
+	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); !errors.Is(err, lock.ErrNotHeld) {
 		b.Errorf("re-entry of a free key: got %v, want ErrNotHeld", err)
 	}
 	if b.state("k").Held {
 		b.Error("the key became held")
 	}
 	b.acquire(other(1, minute))
-	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); err != lock.ErrNotHeld {
+	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); !errors.Is(err, lock.ErrNotHeld) {
 		b.Errorf("re-entry of another's key: got %v, want ErrNotHeld", err)
 	}
 }
@@ -170,7 +171,7 @@ func renewsMany(_ *testing.T, b *bench) {
 		if i%3 == 0 {
 			want = lock.ErrNotHeld
 		}
-		if got, ok := reports[i]; !ok || got != want {
+		if got, ok := reports[i]; !ok || !errors.Is(got, want) {
 			b.Errorf("claim %d: reported %v, %v; want %v", i, ok, got, want)
 		}
 	}

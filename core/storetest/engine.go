@@ -143,7 +143,7 @@ func engineCloses(_ *testing.T, b *bench) {
 	if err := <-waiting; !errors.Is(err, lock.ErrClosed) {
 		b.Errorf("the waiter: got %v, want ErrClosed", err)
 	}
-	if cause := context.Cause(lease.Context()); cause != lock.ErrClosed {
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrClosed) {
 		b.Errorf("the lease ended with %v, want ErrClosed", cause)
 	}
 	if b.state("held").Held {

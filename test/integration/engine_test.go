@@ -94,14 +94,9 @@ func wantHolds(t *testing.T, rdb redis.UniversalClient, key string, want string)
 }
 
 func TestOneLineIsAllItTakes(t *testing.T) {
-	topologies := map[string]func(t *testing.T) redis.UniversalClient{
-		"standalone": func(t *testing.T) redis.UniversalClient { return redistest.Standalone(t).Client(t) },
-		"sentinel":   func(t *testing.T) redis.UniversalClient { return redistest.Sentinel(t).Client(t) },
-		"cluster":    func(t *testing.T) redis.UniversalClient { return redistest.Cluster(t).Client(t) },
-	}
-	for name, open := range topologies {
+	for _, name := range []string{"standalone", "sentinel", "cluster"} {
 		t.Run(name, func(t *testing.T) {
-			rdb := open(t)
+			rdb := topology(t, name)
 			l := newLocker(t, rdb)
 			t.Run("re-enter three times, release three times", func(t *testing.T) { reenters(t, rdb, l) })
 			t.Run("a thousand tries, one winner", func(t *testing.T) { oneWinner(t, l) })
@@ -111,7 +106,19 @@ func TestOneLineIsAllItTakes(t *testing.T) {
 	}
 }
 
+func topology(t *testing.T, name string) redis.UniversalClient {
+	t.Helper()
+	switch name {
+	case "sentinel":
+		return redistest.Sentinel(t).Client(t)
+	case "cluster":
+		return redistest.Cluster(t).Client(t)
+	}
+	return redistest.Standalone(t).Client(t)
+}
+
 func reenters(t *testing.T, rdb redis.UniversalClient, l *lock.Locker) {
+	t.Helper()
 	ctx := t.Context()
 	var leases []*lock.Lease
 	for _, count := range []string{"1", "2", "3"} {
@@ -133,6 +140,7 @@ func reenters(t *testing.T, rdb redis.UniversalClient, l *lock.Locker) {
 }
 
 func oneWinner(t *testing.T, l *lock.Locker) {
+	t.Helper()
 	var won atomic.Int32
 	var wg sync.WaitGroup
 	for range 1000 {
@@ -152,6 +160,7 @@ func oneWinner(t *testing.T, l *lock.Locker) {
 }
 
 func allInTurn(t *testing.T, l *lock.Locker) {
+	t.Helper()
 	var got atomic.Int32
 	var wg sync.WaitGroup
 	for range 100 {
@@ -169,6 +178,7 @@ func allInTurn(t *testing.T, l *lock.Locker) {
 }
 
 func countsExactly(t *testing.T, rdb redis.UniversalClient, l *lock.Locker) {
+	t.Helper()
 	lockers := []*lock.Locker{l, newLocker(t, rdb), newLocker(t, rdb)}
 	counter := 0 // unsafe on purpose
 	var wg sync.WaitGroup
