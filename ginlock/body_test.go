@@ -267,6 +267,16 @@ func TestBodyThatIsTooLargeIsRefusedBeforeTheHandler(t *testing.T) {
 	}
 }
 
+func TestBodyThatSaysItIsTooLargeIsNotRead(t *testing.T) {
+	r := gin.New()
+	r.POST("/", func(c *gin.Context) {
+		c.Request.Body = &watchedBody{c.Request.Body, func() { t.Error("the body was read") }}
+	}, ginlock.New(newGuard(t), "lock:<body.userId>", ginlock.WithMaxBody(5)), tellKey)
+	if w := send(r, "POST", "/", `{"userId":42}`, "Content-Type", jsonType); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
 func TestBodyThatAnEarlierBindingKeptIsBoundedAsWell(t *testing.T) {
 	r := gin.New()
 	r.POST("/", func(c *gin.Context) {

@@ -181,7 +181,7 @@ func TestPanicReleasesTheLockAndPassesThrough(t *testing.T) {
 
 func TestPanicUnderALostLeaseIsNotAnsweredTwice(t *testing.T) {
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(60*time.Millisecond))))
+	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 	r := gin.New()
 	r.Use(gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, _ any) { c.AbortWithStatus(http.StatusTeapot) }))
 	r.POST("/:id", ginlock.New(g, "lock:<id>"), func(c *gin.Context) {
@@ -224,7 +224,7 @@ func TestLostLeaseIsAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(60*time.Millisecond))))
+			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 			r := gin.New()
 			var reported error
 			r.Use(func(c *gin.Context) {
@@ -383,7 +383,7 @@ func TestErrorHandlerCannotLetTheRequestThrough(t *testing.T) {
 
 func TestErrorHandlerLearnsOfALostLease(t *testing.T) {
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(60*time.Millisecond))))
+	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 	r := gin.New()
 	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithErrorHandler(func(c *gin.Context, e *guard.Error) {
 		c.String(http.StatusTeapot, e.Kind.Code())
@@ -460,7 +460,7 @@ func TestModeReachesTheStore(t *testing.T) {
 func TestFixedLeaseEndsWithTheHandlerStillRunning(t *testing.T) {
 	g := newGuard(t)
 	r := gin.New()
-	r.POST("/", ginlock.New(g, "lock:x", ginlock.WithLease(50*time.Millisecond)), func(c *gin.Context) {
+	r.POST("/", ginlock.New(g, "lock:x", ginlock.WithLease(300*time.Millisecond)), func(c *gin.Context) {
 		<-c.Request.Context().Done()
 	})
 	if w := send(r, "POST", "/", ""); w.Code != http.StatusInternalServerError || codeOf(t, w) != "LOCK_LOST" {

@@ -114,7 +114,7 @@ func TestLeaveWorksForAnEndedRequestAndTwice(t *testing.T) {
 
 func TestLeaveTellsOfALostLease(t *testing.T) {
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(60*time.Millisecond)), orders()))
+	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond)), orders()))
 	ctx, leave, err := g.Enter(t.Context(), user("42"))
 	if err != nil {
 		t.Fatal(err)
@@ -177,10 +177,9 @@ func TestEnterSortsWhatGoesWrong(t *testing.T) {
 		"key func fails":           {orders(), keyed("", errDoor), false, guard.BadKey, errDoor},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := memstore.New()
-			g := guard.Must(guard.New(newLocker(t, store), test.rule))
+			g := newGuard(t, test.rule)
 			if test.busy {
-				hold(t, newLocker(t, store), "lock:order:42")
+				hold(t, g.Locker(), "lock:order:42")
 			}
 			ctx, leave, err := g.Enter(t.Context(), test.call)
 			if got := guard.KindOf(err); got != test.want || !errors.Is(err, test.is) {

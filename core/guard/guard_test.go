@@ -70,7 +70,7 @@ func TestErrorTextHoldsNeitherKeyNorValueNorTheStoresWords(t *testing.T) {
 	store := memstore.New()
 	g := guard.Must(guard.New(newLocker(t, store), orders(waiting)))
 	broken := guard.Must(guard.New(newLocker(t, brokenStore{store}), orders()))
-	hold(t, newLocker(t, store), "lock:order:"+strings.ReplaceAll(secret, "@", "%40"))
+	hold(t, g.Locker(), "lock:order:"+strings.ReplaceAll(secret, "@", "%40"))
 	_, _, contended := g.Enter(t.Context(), user(secret))
 	_, _, unavailable := broken.Enter(t.Context(), user(secret))
 	_, _, tooLong := g.Enter(t.Context(), user(strings.Repeat(secret, 50)))

@@ -1,0 +1,306 @@
+package fxmodule_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxtest"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/fxmodule"
+)
+
+var orders = rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>"}
+
+// quiet keeps what is logged out of the output of the tests.
+func quiet() fx.Option { return fx.Supply(slog.New(slog.DiscardHandler)) }
+
+// build makes an application and returns what is wrong with it.
+func build(opts ...fx.Option) error {
+	return fx.New(append(opts, fxmodule.Module, quiet(), fx.NopLogger, fx.Invoke(func(*guard.Guard, *lock.Locker) {}))...).Err()
+}
+
+// deadAddress is where nobody listens.
+func deadAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func closeLater(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	t.Cleanup(func() { _ = client.Close() })
+}
+
+func single(t *testing.T) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: deadAddress(t), MaxRetries: -1})
+	closeLater(t, client)
+	return client
+}
+
+func cluster(t *testing.T) *redis.ClusterClient {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{deadAddress(t)}, MaxRedirects: 1, MaxRetries: -1})
+	closeLater(t, client)
+	return client
+}
+
+func supplyUniversal(client redis.UniversalClient) fx.Option {
+	return fx.Provide(func() redis.UniversalClient { return client })
+}
+
+func TestLocksWorkFromStartToStop(t *testing.T) {
+	var locker *lock.Locker
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, quiet(), fxmodule.AsRule(orders), fx.Populate(&locker, &g))
+	app.RequireStart()
+	if g.Locker() != locker {
+		t.Error("the guard has another locker")
+	}
+	if _, ok := g.Rule(orders.Operation); !ok {
+		t.Error("the guard does not have the rule")
+	}
+	lease, err := locker.Acquire(t.Context(), "lock:order:42")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.RequireStop()
+	if !errors.Is(context.Cause(lease.Context()), lock.ErrClosed) {
+		t.Errorf("after the stop the lease ended with %v, want ErrClosed", context.Cause(lease.Context()))
+	}
+	if _, err := locker.Acquire(t.Context(), "lock:order:42"); !errors.Is(err, lock.ErrClosed) {
+		t.Errorf("after the stop: %v, want ErrClosed", err)
+	}
+}
+
+func TestGraphIsComplete(t *testing.T) {
+	for title, opts := range map[string][]fx.Option{
+		"with nothing":         nil,
+		"with everything":      {fxmodule.WithConfig(fxmodule.DefaultConfig()), fxmodule.AsRules(orders), fxmodule.AsOption(lock.WithPoll(time.Second)), fx.Supply(slog.Default())},
+		"with a single client": {fx.Provide(func() *redis.Client { return nil })},
+		"with a cluster":       {fx.Provide(func() *redis.ClusterClient { return nil })},
+		"with any client":      {fx.Provide(func() redis.UniversalClient { return nil })},
+		"with a store":         {fx.Provide(func() lock.Store { return memstore.New() })},
+		"with a rules file":    {fxmodule.WithRulesFile("rules.yaml")},
+	} {
+		t.Run(title, func(t *testing.T) {
+			if err := fx.ValidateApp(append(opts, fxmodule.Module, fx.Invoke(func(*guard.Guard, *lock.Locker) {}))...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestNothingIsMadeThatNothingAsksFor(t *testing.T) {
+	app := fxtest.New(t, fxmodule.Module, fx.Provide(func() lock.Store {
+		t.Error("the store was made")
+		return memstore.New()
+	}))
+	app.RequireStart().RequireStop()
+}
+
+func TestUnreachableRedisStopsTheStart(t *testing.T) {
+	one, many, other := single(t), cluster(t), single(t)
+	for title, test := range map[string]struct {
+		client  fx.Option
+		address string
+	}{
+		"single client":    {fx.Supply(one), one.Options().Addr},
+		"cluster client":   {fx.Supply(many), many.Options().Addrs[0]},
+		"universal client": {supplyUniversal(other), other.Options().Addr},
+		"one client that is there under two types": {
+			fx.Options(fx.Supply(one), supplyUniversal(one)), one.Options().Addr,
+		},
+		"several clients, and a store made of one": {
+			fx.Options(fx.Supply(one, many), fx.Provide(func(rdb *redis.Client) lock.Store { return redisstore.New(rdb) })),
+			one.Options().Addr,
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			app := fx.New(fxmodule.Module, quiet(), fx.NopLogger, test.client, fx.Invoke(func(*lock.Locker) {}))
+			if err := app.Err(); err != nil {
+				t.Fatal(err)
+			}
+			err := app.Start(t.Context())
+			if !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), test.address) {
+				t.Errorf("got %v, want ErrUnavailable that names %s", err, test.address)
+			}
+		})
+	}
+}
+
+func TestNilClientIsNone(t *testing.T) {
+	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Provide(func() *redis.Client { return nil }),
+		fx.Invoke(func(*lock.Locker) {}))
+	app.RequireStart().RequireStop()
+}
+
+func TestWrongSetUpIsAnErrorThatSaysWhat(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(broken, []byte("rules:\n  - operation: x\n    kye: lock:x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for title, test := range map[string]struct {
+		opts fx.Option
+		want []string
+	}{
+		"two clients":         {fx.Supply(single(t), cluster(t)), []string{"2 Redis clients", "*redis.Client", "*redis.ClusterClient", "lock.Store"}},
+		"two clients, others": {fx.Options(fx.Supply(single(t)), supplyUniversal(single(t))), []string{"2 Redis clients"}},
+		"config":              {fxmodule.WithConfig(fxmodule.Config{Watchdog: -1}), []string{"watchdog", "-1ns"}},
+		"rules":               {fxmodule.AsRules(rule.Rule{Operation: "a", Key: "<"}, rule.Rule{Operation: "b", Wait: -1, Key: "x"}), []string{`"a": key`, `"b": wait`}},
+		"same rule twice":     {fx.Options(fxmodule.AsRule(orders), fxmodule.AsRules(orders)), []string{`"POST /orders": operation: has a rule already`}},
+		"rules file":          {fxmodule.WithRulesFile(broken), []string{broken + ":3", "kye"}},
+		"missing rules file":  {fxmodule.WithRulesFile("nowhere.yaml"), []string{"nowhere.yaml"}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			err := build(test.opts)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q in it", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRulesComeFromEverywhere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte("rules:\n  - operation: GET /file\n    key: lock:file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&g),
+		fxmodule.AsRule(orders),
+		fxmodule.AsRules(rule.Rule{Operation: "GET /a", Key: "lock:a"}, rule.Rule{Operation: "GET /b", Key: "lock:b"}),
+		fxmodule.WithRulesFile(file))
+	app.RequireStart()
+	defer app.RequireStop()
+	for _, operation := range []string{"POST /orders", "GET /a", "GET /b", "GET /file"} {
+		if _, ok := g.Rule(operation); !ok {
+			t.Errorf("no rule for %s", operation)
+		}
+	}
+}
+
+func TestOverlappingRulesAreWarnedOf(t *testing.T) {
+	var log bytes.Buffer
+	app := fxtest.New(t, fxmodule.Module, fx.Supply(slog.New(slog.NewTextHandler(&log, nil))),
+		fxmodule.AsRules(orders, rule.Rule{Operation: "GET /orders", Key: "lock:order:<orderId>"}),
+		fx.Invoke(func(*guard.Guard) {}))
+	app.RequireStart().RequireStop()
+	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "<orderId>") {
+		t.Errorf("logged %s", text)
+	}
+}
+
+func TestConfigReachesTheLocker(t *testing.T) {
+	var locker *lock.Locker
+	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&locker), fxmodule.WithConfig(fxmodule.Config{Watchdog: time.Hour}))
+	app.RequireStart()
+	defer app.RequireStop()
+	if left := trustOf(t, locker); left < 50*time.Minute || left > time.Hour {
+		t.Errorf("a lease is trusted for %v, want about the watchdog's hour", left)
+	}
+}
+
+func TestConfigCanBeDecorated(t *testing.T) {
+	var locker *lock.Locker
+	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&locker), fxmodule.WithConfig(fxmodule.DefaultConfig()),
+		fx.Decorate(func(c fxmodule.Config) fxmodule.Config {
+			c.Watchdog = time.Hour
+			return c
+		}))
+	app.RequireStart()
+	defer app.RequireStop()
+	if left := trustOf(t, locker); left < 50*time.Minute {
+		t.Errorf("a lease is trusted for %v, want about an hour", left)
+	}
+}
+
+func TestLockerCanBeReplaced(t *testing.T) {
+	mine := lock.New(memstore.New())
+	defer mine.Close(context.Background())
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&g), fx.Replace(mine))
+	app.RequireStart()
+	defer app.RequireStop()
+	if g.Locker() != mine {
+		t.Error("the guard does not use the locker that took the place of the module's")
+	}
+}
+
+func TestOptionsReachTheLockerBehindTheConfig(t *testing.T) {
+	var locker *lock.Locker
+	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&locker), fxmodule.AsOption(lock.WithWatchdog(time.Hour)))
+	app.RequireStart()
+	defer app.RequireStop()
+	if left := trustOf(t, locker); left < 50*time.Minute {
+		t.Errorf("a lease is trusted for %v, want about an hour", left)
+	}
+}
+
+// trustOf is how long a new lease of the locker is trusted.
+func trustOf(t *testing.T, locker *lock.Locker) time.Duration {
+	t.Helper()
+	lease, err := locker.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := time.Until(lease.Deadline())
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return left
+}
+
+// slowStore answers Check only when its context ends.
+type slowStore struct{ lock.Store }
+
+func (slowStore) Check(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestCheckIsBoundedByTheConfig(t *testing.T) {
+	app := fx.New(fxmodule.Module, quiet(), fx.NopLogger, fx.Invoke(func(*lock.Locker) {}),
+		fx.Provide(func() lock.Store { return slowStore{memstore.New()} }),
+		fxmodule.WithConfig(fxmodule.Config{CheckTimeout: 10 * time.Millisecond}), fx.StartTimeout(time.Hour))
+	if err := app.Start(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+}
+
+func TestNewWorksWithoutAnApplication(t *testing.T) {
+	lifecycle := fxtest.NewLifecycle(t)
+	made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := fxmodule.NewGuard(fxmodule.GuardParams{Locker: made.Locker, Rules: []rule.Rule{orders}})
+	if err != nil || g.Locker() != made.Locker {
+		t.Fatalf("got %v, %v", g, err)
+	}
+	lifecycle.RequireStart().RequireStop()
+}
