@@ -3,6 +3,8 @@ package integration_test
 import (
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/core/storetest"
@@ -14,6 +16,11 @@ func TestRedisStoreKeepsTheContract(t *testing.T) {
 		server := redistest.Standalone(t)
 		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(server.Client(t)) })
 	})
+	t.Run("standalone, the older protocol", func(t *testing.T) {
+		server := redistest.Standalone(t)
+		rdb := newClient(t, &redis.Options{Addr: server.Addr(), Protocol: 2})
+		storetest.Run(t, func(*testing.T) lock.Store { return redisstore.New(rdb) })
+	})
 	t.Run("sentinel", func(t *testing.T) {
 		set := redistest.Sentinel(t)
 		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(set.Client(t)) })
@@ -21,5 +28,10 @@ func TestRedisStoreKeepsTheContract(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		set := redistest.Cluster(t)
 		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(set.Client(t)) })
+		t.Run("reading from replicas", func(t *testing.T) {
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: set.Addrs(), ReadOnly: true, DisableIdentity: true})
+			t.Cleanup(func() { _ = rdb.Close() })
+			storetest.Run(t, func(*testing.T) lock.Store { return redisstore.New(rdb) })
+		})
 	})
 }

@@ -77,6 +77,24 @@ func TestAWatchMissesNothingFromItsReturnOn(t *testing.T) {
 	nobodyListens(t, rdb)
 }
 
+// The channel is wanted again before the server was told that it is not.
+func TestAChannelCanBeWatchedAgainAtOnce(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Client(t)
+	store := redisstore.New(server.Client(t))
+	_, leave := watch(t, store, "other") // keeps the connection
+	for range 500 {
+		_, stop := watch(t, store, "k")
+		stop()
+	}
+	hints, stop := watch(t, store, "k")
+	rdb.Publish(t.Context(), "redisson_lock__channel:{k}", "0")
+	wantHint(t, hints, "by the message")
+	stop()
+	leave()
+	nobodyListens(t, rdb)
+}
+
 func TestWatchesShareOneConnection(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Client(t)
