@@ -72,22 +72,29 @@ type address struct {
 	query url.Values
 }
 
+var errMalformed = errors.New("malformed URL: special characters in user and password must be percent-encoded; " + forms)
+
 func split(rest string) (*address, error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
+	if strings.Contains(path+query, "@") || strings.Contains(rest+query, "#") {
+		// Most likely a password with a '/', '?' or '#' in it: read as it
+		// stands, its end would be taken for something that may be shown.
+		return nil, errMalformed
+	}
 	at := strings.LastIndexByte(authority, '@')
 	hosts := authority[at+1:]
 
 	a := &address{}
 	u, err := url.Parse("redis://" + authority[:at+1] + "host?" + query)
 	if err != nil {
-		return nil, errors.New("malformed URL: special characters in user and password must be percent-encoded")
+		return nil, errMalformed
 	}
 	a.user, a.query = u.User, u.Query()
 	for host := range strings.SplitSeq(hosts, ",") {
 		h, err := url.Parse("redis://" + host)
 		if err != nil || h.Host == "" || h.Host != host {
-			return nil, fmt.Errorf("malformed host %q: %s", host, forms)
+			return nil, errMalformed
 		}
 		a.hosts = append(a.hosts, host)
 	}

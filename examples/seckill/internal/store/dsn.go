@@ -106,7 +106,7 @@ func parseMySQL(text string) (Address, error) {
 		return Address{}, fmt.Errorf("mysql: %w", err)
 	}
 	database := strings.Trim(u.Path, "/")
-	if database == "" || strings.Contains(database, "/") {
+	if database == "" || strings.ContainsAny(database, "/@") {
 		return Address{}, errors.New("mysql: a database is needed, as in mysql://user:password@host:3306/database")
 	}
 	params := u.Query()
@@ -140,7 +140,7 @@ func parseMySQL(text string) (Address, error) {
 
 func parsePostgres(text string) (Address, error) {
 	config, err := pgx.ParseConfig(text)
-	if err != nil {
+	if err != nil || strings.Contains(config.Database, "@") {
 		return Address{}, errors.New("postgres: malformed URL or parameter: the form is " +
 			"postgres://user:password@host:5432/database?name=value, with special characters percent-encoded")
 	}
@@ -166,7 +166,7 @@ func parsePostgres(text string) (Address, error) {
 // parseURL is url.Parse with an error that does not repeat the URL.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil {
+	if err != nil || u.Fragment != "" {
 		return nil, errors.New("malformed URL: special characters in user and password must be percent-encoded, the port must be a number")
 	}
 	return u, nil

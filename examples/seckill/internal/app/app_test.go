@@ -1,0 +1,176 @@
+package app_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/app"
+	"github.com/redlatch/redlatch/examples/seckill/internal/load"
+)
+
+func config() app.Config {
+	return app.Config{HTTP: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+// start runs an instance until the test ends, unless the test stops it.
+func start(t *testing.T, c app.Config) *app.App {
+	t.Helper()
+	a, err := app.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func stop(t *testing.T, a *app.App) {
+	t.Helper()
+	if err := a.Stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+// status asks once, on a connection of its own.
+func status(t *testing.T, url string) int {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+func crowd(targets ...string) load.Config {
+	return load.Config{Targets: targets, Users: 60, Clicks: 4, Concurrency: 16, Stock: 25, Patience: time.Minute}
+}
+
+func sale(t *testing.T, c load.Config) {
+	t.Helper()
+	r, err := load.Run(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Holds() || r.Report.Orders != 25 {
+		t.Errorf("invariants %+v, report %+v", r.Invariants, r.Report)
+	}
+}
+
+func TestWithoutAnythingSetItServesAndLeavesNothingBehind(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	a := start(t, config())
+	for path, want := range map[string]int{"/readyz": 200, "/healthz": 200, "/metrics": 200, "/": 200, "/nothing": 404} {
+		if got := status(t, a.URL()+path); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+	if left, _ := os.ReadDir(temp); len(left) != 1 {
+		t.Errorf("temporary folders: %v, want one", left)
+	}
+	sale(t, crowd(a.URL()))
+	stop(t, a)
+	if left, _ := os.ReadDir(temp); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if got := status(t, a.URL()+"/healthz"); got != 0 {
+		t.Errorf("still answers: %d", got)
+	}
+}
+
+func TestInstancesShareOneSQLiteFile(t *testing.T) {
+	c := config()
+	c.DB = "sqlite:" + filepath.Join(t.TempDir(), "sale.db")
+	a, b := start(t, c), start(t, c)
+	// Their locks are in their own memories. The database alone keeps the
+	// promises, fences included: the load says whether it does.
+	sale(t, crowd(a.URL(), b.URL()))
+	stop(t, a)
+	sale(t, crowd(b.URL()))
+	stop(t, b)
+}
+
+func TestItDrainsBeforeItStops(t *testing.T) {
+	c := config()
+	c.DrainDelay = 4 * time.Second
+	a := start(t, c)
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Stop() }()
+	// It goes on serving while it says that it is not ready.
+	for status(t, a.URL()+"/readyz") != http.StatusServiceUnavailable {
+		if t.Context().Err() != nil {
+			t.Fatal("never drained")
+		}
+	}
+	if got := status(t, a.URL()+"/api/vouchers"); got != http.StatusOK {
+		t.Errorf("while draining: %d, want 200", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestStartSaysWhatIsMissingAndWhere(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	for _, tt := range []struct {
+		name   string
+		change func(*app.Config)
+		want   []string
+	}{
+		{"database address", func(c *app.Config) { c.DB = "oracle://sys:s3cret@db/sale" }, []string{"--db: ", `"oracle"`}},
+		{"database", func(c *app.Config) { c.DB = "mysql://root:s3cret@127.0.0.1:1/sale" }, []string{"--db: ", "127.0.0.1:1", "refused"}},
+		{"Redis address", func(c *app.Config) { c.Redis = "http://me:s3cret@h" }, []string{"--redis: ", `"http"`}},
+		{"Redis", func(c *app.Config) { c.Redis = "redis://me:s3cret@127.0.0.1:1/0" }, []string{"--redis: ", "Redis at 127.0.0.1:1", "refused"}},
+		{"sentinels", func(c *app.Config) { c.Redis = "redis+sentinel://me:s3cret@127.0.0.1:1,127.0.0.1:2/m" }, []string{"--redis: ", `master "m"`, "127.0.0.1:1, 127.0.0.1:2"}},
+		{"cluster", func(c *app.Config) { c.Redis = "redis+cluster://me:s3cret@127.0.0.1:1" }, []string{"--redis: ", "cluster at 127.0.0.1:1", "refused"}},
+		{"port", func(c *app.Config) { c.HTTP = taken.Addr().String() }, []string{taken.Addr().String(), "in use"}},
+		{"address", func(c *app.Config) { c.HTTP = "nonsense" }, []string{"nonsense"}},
+		{"watchdog", func(c *app.Config) { c.Watchdog = time.Millisecond }, []string{"watchdog"}},
+	} {
+		c := config()
+		tt.change(&c)
+		a, err := app.Start(t.Context(), c)
+		if err == nil {
+			t.Errorf("%s: it started", tt.name)
+			stop(t, a)
+			continue
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q does not say %q", tt.name, err, want)
+			}
+		}
+		if text := err.Error(); strings.Contains(text, "s3cret") || strings.Contains(text, "\n") {
+			t.Errorf("%s: %q shows the password, or is no single line", tt.name, text)
+		}
+	}
+	if left, _ := os.ReadDir(temp); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := app.Start(ctx, config()); err == nil {
+		t.Error("it started")
+	}
+}

@@ -1,0 +1,126 @@
+package redisurl_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
+)
+
+func open(t *testing.T, text, place string) redis.UniversalClient {
+	t.Helper()
+	target, err := redisurl.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if target.String() != place {
+		t.Errorf("%s: points to %q, want %q", text, target, place)
+	}
+	rdb := target.Open()
+	t.Cleanup(func() {
+		if err := rdb.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return rdb
+}
+
+func TestStandalone(t *testing.T) {
+	for _, tt := range []struct {
+		text, place, addr, user, password string
+		db                                int
+		tls                               bool
+	}{
+		{"redis://h", "Redis at h:6379", "h:6379", "", "", 0, false},
+		{"redis://h:7000/3", "Redis at h:7000", "h:7000", "", "", 3, false},
+		{"redis://:p%40w@[::1]:7000", "Redis at [::1]:7000", "[::1]:7000", "", "p@w", 0, false},
+		{"rediss://me:s3cret@h/1", "Redis at h:6379", "h:6379", "me", "s3cret", 1, true},
+		{"redis://h?cluster=false", "Redis at h:6379", "h:6379", "", "", 0, false},
+	} {
+		o := open(t, tt.text, tt.place).(*redis.Client).Options()
+		if o.Addr != tt.addr || o.Username != tt.user || o.Password != tt.password || o.DB != tt.db || (o.TLSConfig != nil) != tt.tls {
+			t.Errorf("%s: %s %s %s %d %v", tt.text, o.Addr, o.Username, o.Password, o.DB, o.TLSConfig != nil)
+		}
+	}
+	if o := open(t, "redis://h?dial_timeout=7s", "Redis at h:6379").(*redis.Client).Options(); o.DialTimeout != 7*time.Second {
+		t.Errorf("dial timeout %v, want what the URL says", o.DialTimeout)
+	}
+}
+
+func TestCluster(t *testing.T) {
+	for text, want := range map[string][]string{
+		"redis+cluster://me:s3cret@a:7000,b,[::1]:7002": {"a:7000", "b:6379", "[::1]:7002"},
+		"redis+cluster://me:s3cret@a/0":                 {"a:6379"},
+		"redis://me:s3cret@a?cluster":                   {"a:6379"},
+		"redis://me:s3cret@a,b?cluster=true":            {"a:6379", "b:6379"},
+		"rediss+cluster://me:s3cret@a,b":                {"a:6379", "b:6379"},
+	} {
+		o := open(t, text, "Redis cluster at "+strings.Join(want, ", ")).(*redis.ClusterClient).Options()
+		if !slices.Equal(o.Addrs, want) || o.Username != "me" || o.Password != "s3cret" {
+			t.Errorf("%s: %v %s %s", text, o.Addrs, o.Username, o.Password)
+		}
+		if tls := strings.HasPrefix(text, "rediss"); (o.TLSConfig != nil) != tls {
+			t.Errorf("%s: TLS %v", text, !tls)
+		}
+	}
+}
+
+func TestSentinel(t *testing.T) {
+	rdb := open(t, "redis+sentinel://me:s3cret@a:26380,b/my%20master/2?sentinel_username=watch&sentinel_password=s3ntinel",
+		`Redis master "my master" of the sentinels at a:26380, b:26379`)
+	o := rdb.(*redis.Client).Options()
+	if o.Username != "me" || o.Password != "s3cret" || o.DB != 2 || o.Addr != "FailoverClient" {
+		t.Errorf("%s %s %d %s", o.Username, o.Password, o.DB, o.Addr)
+	}
+}
+
+func TestAWrongURLIsRefusedWithoutItsPassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "use redis://",
+		"localhost:6379":                        "use redis://",
+		"http://me:s3cret@h":                    `unknown scheme "http"`,
+		"redis+quorum://me:s3cret@h":            `unknown scheme "redis+quorum"`,
+		"redis://me:s3cret@":                    "malformed URL",
+		"redis://me:s3cret@h:port":              "malformed URL",
+		"redis://me:s3cret@a,b":                 "more than one host",
+		"redis://me:s3cret@a,,b?cluster":        "malformed URL",
+		"redis://me:12/s3cret@h":                "malformed URL",
+		"redis://me:12?s3cret@h":                "malformed URL",
+		"redis://me:12#s3cret@h":                "malformed URL",
+		"redis://me:s3/cret@h":                  "malformed URL",
+		"redis+sentinel://me:12/s3cret@h/m":     "malformed URL",
+		"redis://me:s3%cret@h":                  "malformed",
+		"redis://me:s3cret@h/sale":              "database number",
+		"redis://me:s3cret@h?pool=7":            "unexpected option: pool",
+		"redis://me:s3cret@h?dial_timeout=soon": "dial_timeout",
+		"redis+cluster://me:s3cret@a,b/3":       "no database but 0",
+		"redis+sentinel://me:s3cret@a,b":        "master's name is missing",
+		"redis+sentinel://me:s3cret@a,b/m/0/1":  "master's name is missing",
+		"redis+sentinel://me:s3cret@a,b/m/x":    "database number",
+	} {
+		_, err := redisurl.Parse(text)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3") {
+			t.Errorf("%q: error %v, want one with %q and without the password", text, err, want)
+		}
+	}
+}
+
+func FuzzParseNeverShowsThePassword(f *testing.F) {
+	f.Add("redis", "h:6379/0")
+	f.Add("redis+sentinel", "a,b/m/0?sentinel_username=x")
+	f.Add("redis+cluster", "a,b,%zz?x=%")
+	const password = "p4ssw0rd-of-redis"
+	f.Fuzz(func(t *testing.T, scheme, rest string) {
+		target, err := redisurl.Parse(scheme + "://user:" + password + "@" + rest)
+		if err != nil && strings.Contains(err.Error(), password) {
+			t.Errorf("error %v", err)
+		}
+		if err == nil && strings.Contains(target.String(), password) {
+			t.Errorf("place %v", target)
+		}
+	})
+}
