@@ -103,7 +103,7 @@ func TestGraphIsComplete(t *testing.T) {
 		"with a rules file":    {fxmodule.WithRulesFile("rules.yaml")},
 	} {
 		t.Run(title, func(t *testing.T) {
-			if err := fx.ValidateApp(append(opts, fxmodule.Module, fx.Invoke(func(*guard.Guard, *lock.Locker) {}))...); err != nil {
+			if err := fx.ValidateApp(append(opts, fxmodule.Module, fx.NopLogger, fx.Invoke(func(*guard.Guard, *lock.Locker) {}))...); err != nil {
 				t.Error(err)
 			}
 		})
