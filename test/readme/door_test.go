@@ -1,0 +1,113 @@
+package readme_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/fx"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/fxmodule"
+	"github.com/redlatch/redlatch/ginlock"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+func init() { gin.SetMode(gin.ReleaseMode) }
+
+// authenticate stands for a middleware that knows who asks.
+func authenticate(c *gin.Context) { c.Set("userId", 42) }
+
+func createOrder(c *gin.Context) {
+	lease, _ := ginlock.From(c)
+	c.String(http.StatusCreated, "under "+lease.Key())
+}
+
+func buildReport(c *gin.Context) { createOrder(c) }
+
+// post sends a request and prints the answer.
+func post(handler http.Handler, path string) {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+	body, _ := io.ReadAll(w.Result().Body)
+	fmt.Println(w.Code, string(body))
+}
+
+func Example_gin() {
+	ctx := context.Background()
+	locker := lock.New(memstore.New())
+	defer locker.Close(ctx)
+
+	g := guard.Must(guard.New(locker))
+	r := gin.New()
+	r.Use(gin.Recovery(), authenticate) // authenticate calls c.Set("userId", …)
+	r.POST("/vouchers/:id/orders", ginlock.New(g, "lock:order:<userId>"), createOrder)
+
+	post(r, "/vouchers/7/orders")
+	lease, _ := locker.TryAcquire(ctx, "lock:order:42")
+	post(r, "/vouchers/7/orders")
+	_ = lease.Release(ctx)
+	fmt.Println(ginlock.Check(r, "userId"))
+	// Output:
+	// 201 under lock:order:42
+	// 409 {"type":"https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#lock_contended","title":"Locked by another request","status":409,"detail":"Another request holds the lock that this one needs. This request was not carried out; it can be sent again.","instance":"/vouchers/7/orders","code":"LOCK_CONTENDED","retryable":true}
+	// <nil>
+}
+
+func newRouter(g *guard.Guard) *gin.Engine {
+	r := gin.New()
+	r.Use(gin.Recovery(), authenticate, ginlock.Rules(g)) // routes without a rule pass through
+	r.POST("/vouchers/:id/orders", createOrder)
+	r.POST("/reports/:day", buildReport)
+	return r
+}
+
+func TestFxApplicationOfTheReadmeLocksInRedis(t *testing.T) {
+	server := redistest.Standalone(t)
+	newRedis := func() *redis.Client { return server.Client(t) }
+	var router *gin.Engine
+	serve := func(r *gin.Engine) { router = r }
+	t.Chdir("testdata")
+
+	app := fx.New(
+		fxmodule.Module,                      // *lock.Locker and *guard.Guard; asks Redis at start, closes the locker at the end
+		fx.Provide(newRedis, newRouter),      // a client of any of the three types; without one, memory keeps the locks
+		fxmodule.WithRulesFile("locks.yaml"), // or fxmodule.AsRule(rule.Rule{…})
+		fx.Invoke(serve),
+	)
+	if err := app.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := app.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+
+	if err := ginlock.Check(router, "userId"); err != nil {
+		t.Error(err)
+	}
+	w := httptest.NewRecorder()
+	router.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/vouchers/7/orders", nil))
+	if w.Code != http.StatusCreated || w.Body.String() != "under lock:order:42" {
+		t.Errorf("an order: %d %s", w.Code, w.Body)
+	}
+
+	// Somebody else builds the report of that day.
+	rdb := server.Client(t)
+	if err := rdb.HSet(t.Context(), "lock:report:2026-01-31", "someone:1", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w = httptest.NewRecorder()
+	router.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/reports/2026-01-31", nil))
+	if w.Code != http.StatusNoContent {
+		t.Errorf("a report that is being built: %d %s", w.Code, w.Body)
+	}
+}

@@ -1,0 +1,44 @@
+package readme_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/test/internal/process"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+// run runs the program of the README against another address.
+func run(t *testing.T, address string) (output string, err error) {
+	t.Helper()
+	const written = "localhost:6379"
+	source := read(t, "test/readme/program/main.go")
+	if strings.Count(source, written) != 1 {
+		t.Fatalf("the program does not name %s once", written)
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(strings.Replace(source, written, address, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "run", file)
+	cmd.Dir = root
+	text, err := cmd.CombinedOutput()
+	return string(text), err
+}
+
+func TestTheProgramRuns(t *testing.T) {
+	output, err := run(t, redistest.Standalone(t).Addr())
+	if err != nil || !strings.Contains(output, "working on order 42, fence ") {
+		t.Errorf("%v: %s", err, output)
+	}
+}
+
+func TestTheProgramFailsWithoutRedis(t *testing.T) {
+	output, err := run(t, process.LoopbackAddr(process.Port(t)))
+	if err == nil || !strings.Contains(output, "unavailable") || strings.Contains(output, "working") {
+		t.Errorf("%v: %s", err, output)
+	}
+}

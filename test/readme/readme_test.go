@@ -1,0 +1,176 @@
+package readme_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var readmes = []string{"README.md", "README.zh-CN.md"}
+
+// directive is what compiled code says to the linter, and no reader needs.
+var directive = regexp.MustCompile(` *//nolint:.*`)
+
+// plain is code without indentation, alignment and directives.
+func plain(code string) string {
+	var lines []string
+	for line := range strings.SplitSeq(directive.ReplaceAllString(code, ""), "\n") {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return strings.Trim(strings.Join(lines, "\n"), "\n")
+}
+
+// What a README shows is what compiles and runs here.
+func TestCodeInTheReadmesIsCodeThatRuns(t *testing.T) {
+	compiled := "\n"
+	for _, file := range files(t, ".go") {
+		if strings.HasPrefix(file, "test/readme/") {
+			compiled += plain(read(t, file)) + "\n"
+		}
+	}
+	for _, readme := range readmes {
+		_, blocks := split(read(t, readme))
+		found := 0
+		for _, b := range blocks {
+			if b.language != "go" {
+				continue
+			}
+			found++
+			if !strings.Contains(compiled, "\n"+plain(b.text)+"\n") {
+				t.Errorf("%s:%d: no file in test/readme has this code", readme, b.line)
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s has no code: the reader does not work", readme)
+		}
+	}
+}
+
+func TestTheFirstCodeIsTheWholeProgram(t *testing.T) {
+	_, blocks := split(read(t, "README.md"))
+	_, program, _ := strings.Cut(read(t, "test/readme/program/main.go"), "\n") // below the comment of the package
+	if blocks[0].text != program {
+		t.Error("the first block of README.md is not test/readme/program/main.go")
+	}
+}
+
+func TestRulesInTheReadmesAreTheOnesThatAreLoaded(t *testing.T) {
+	want := read(t, "test/readme/testdata/locks.yaml")
+	for _, readme := range readmes {
+		_, blocks := split(read(t, readme))
+		if !slices.ContainsFunc(blocks, func(b block) bool { return b.language == "yaml" && b.text == want }) {
+			t.Errorf("%s does not show test/readme/testdata/locks.yaml", readme)
+		}
+	}
+}
+
+func TestBothReadmesShowTheSame(t *testing.T) {
+	proseA, a := split(read(t, readmes[0]))
+	proseB, b := split(read(t, readmes[1]))
+	if len(a) != len(b) {
+		t.Fatalf("%d and %d blocks", len(a), len(b))
+	}
+	for i := range a {
+		if a[i].text != b[i].text || a[i].language != b[i].language {
+			t.Errorf("the blocks of lines %d and %d differ", a[i].line, b[i].line)
+		}
+	}
+	if a, b := outline(proseA), outline(proseB); a != b {
+		t.Errorf("the outlines differ:\n%s\n%s", a, b)
+	}
+}
+
+// outline is the structure without the words: headings, rows of tables.
+func outline(prose []string) string {
+	var shape strings.Builder
+	for _, line := range prose {
+		switch {
+		case strings.HasPrefix(line, "#"):
+			shape.WriteString("\n" + line[:strings.Index(line, " ")])
+		case strings.HasPrefix(line, "|"):
+			shape.WriteString("|")
+		}
+	}
+	return shape.String()
+}
+
+var testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
+
+func TestEveryTestThatAReadmeNamesExists(t *testing.T) {
+	declared := map[string]bool{}
+	for _, file := range files(t, "_test.go") {
+		for _, match := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(read(t, file), -1) {
+			declared[match[1]] = true
+		}
+	}
+	for _, readme := range readmes {
+		named := testName.FindAllString(read(t, readme), -1)
+		if len(named) == 0 {
+			t.Errorf("%s names no test: the reader does not work", readme)
+		}
+		for _, name := range named {
+			if !declared[name] {
+				t.Errorf("%s: there is no %s", readme, name)
+			}
+		}
+	}
+}
+
+// packages are what the documents call the packages of the kit.
+var packages = map[string]string{
+	"key": "core/key", "lock": "core/lock", "memstore": "core/memstore", "redisstore": "core/redisstore",
+	"rule": "core/rule", "guard": "core/guard", "storetest": "core/storetest",
+	"ginlock": "ginlock", "fxmodule": "fxmodule",
+	// As examples call their variables.
+	"locker": "core/lock", "lease": "core/lock", "all": "core/lock", "g": "core/guard",
+}
+
+var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|ginlock|fxmodule|locker|lease|all|g)\.([A-Z]\w+)`)
+
+func TestEveryNameOfTheKitExists(t *testing.T) {
+	declared := declaredNames(t)
+	for _, document := range append([]string{"CHANGELOG.md"}, readmes...) {
+		for _, match := range exported.FindAllStringSubmatch(read(t, document), -1) {
+			if !declared[packages[match[1]]+"."+match[2]] {
+				t.Errorf("%s: there is no %s", document, match[0])
+			}
+		}
+	}
+}
+
+// declaredNames are the exported names of the kit, methods included, as
+// "folder.Name".
+func declaredNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, file := range files(t, ".go") {
+		parsed, err := parser.ParseFile(token.NewFileSet(), "", read(t, file), parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note := func(name *ast.Ident) { names[path.Dir(file)+"."+name.Name] = true }
+		for _, declaration := range parsed.Decls {
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				note(d.Name)
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						note(s.Name)
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							note(name)
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}
