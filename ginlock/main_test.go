@@ -125,6 +125,16 @@ func (brokenStore) Acquire(context.Context, lock.Claim) (uint64, error) {
 	return 0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errDown}
 }
 
+// exclusiveOnly knows no other mode.
+type exclusiveOnly struct{ lock.Store }
+
+func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if c.Mode != lock.Exclusive {
+		return 0, lock.ErrUnsupported
+	}
+	return s.Store.Acquire(ctx, c)
+}
+
 // watchedBody tells of the first read.
 type watchedBody struct {
 	io.Reader

@@ -449,11 +449,15 @@ func TestKeyFuncMakesTheKey(t *testing.T) {
 }
 
 func TestModeReachesTheStore(t *testing.T) {
-	g := newGuard(t)
+	g := guard.Must(guard.New(newLocker(t, exclusiveOnly{memstore.New()})))
 	r := gin.New()
-	r.POST("/", ginlock.New(g, "lock:x", ginlock.WithMode(lock.Fair)), tellKey)
-	if w := send(r, "POST", "/", ""); w.Code != http.StatusInternalServerError || codeOf(t, w) != "LOCK_RULE_INVALID" {
-		t.Errorf("got %d %s: the memory store has no fair locks", w.Code, w.Body)
+	r.POST("/fair", ginlock.New(g, "lock:x", ginlock.WithMode(lock.Fair)), tellKey)
+	r.POST("/plain", ginlock.New(g, "lock:x"), tellKey)
+	if w := send(r, "POST", "/fair", ""); w.Code != http.StatusInternalServerError || codeOf(t, w) != "LOCK_RULE_INVALID" {
+		t.Errorf("fair: got %d %s, but the store has no fair locks", w.Code, w.Body)
+	}
+	if w := send(r, "POST", "/plain", ""); w.Code != http.StatusCreated {
+		t.Errorf("exclusive: got %d %s", w.Code, w.Body)
 	}
 }
 

@@ -171,7 +171,6 @@ func TestEnterSortsWhatGoesWrong(t *testing.T) {
 		"a door's own error":       {orders(), vars(errDoor), false, guard.BadKey, errDoor},
 		"no source":                {orders(), vars(guard.ErrUnresolvable), false, guard.Invalid, guard.ErrUnresolvable},
 		"no vars at all":           {orders(), guard.Call{Operation: operation}, false, guard.Invalid, guard.ErrUnresolvable},
-		"mode of another store":    {orders(fair), user("42"), false, guard.Invalid, lock.ErrUnsupported},
 		"empty key from a func":    {orders(), keyed("", nil), false, guard.BadKey, key.ErrMissing},
 		"long key from a func":     {orders(), keyed(strings.Repeat("x", key.MaxKey+1), nil), false, guard.BadKey, key.ErrTooLong},
 		"key func fails":           {orders(), keyed("", errDoor), false, guard.BadKey, errDoor},
@@ -203,7 +202,6 @@ var errDoor = errors.New("the door stuck")
 
 func waiting(r *rule.Rule)  { r.Wait = 20 * time.Millisecond }
 func skipping(r *rule.Rule) { r.OnBusy = rule.Skip }
-func fair(r *rule.Rule)     { r.Mode = lock.Fair }
 func ints(r *rule.Rule)     { r.Key = "lock:order:<userId|int>" }
 
 func keyed(text string, err error) guard.Call {
@@ -289,6 +287,26 @@ func TestEnterReportsAStoreThatFails(t *testing.T) {
 	if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, errDown) {
 		t.Errorf("got %v, want Unavailable that wraps the store's error", err)
 	}
+}
+
+func TestEnterAsksForTheModeOfTheRule(t *testing.T) {
+	store := exclusiveOnly{memstore.New()}
+	fair := orders(func(r *rule.Rule) { r.Mode = lock.Fair })
+	g := guard.Must(guard.New(newLocker(t, store), fair))
+	_, _, err := g.Enter(t.Context(), user("42"))
+	if guard.KindOf(err) != guard.Invalid || !errors.Is(err, lock.ErrUnsupported) {
+		t.Errorf("got %v, want Invalid that wraps ErrUnsupported", err)
+	}
+}
+
+// exclusiveOnly knows no other mode.
+type exclusiveOnly struct{ lock.Store }
+
+func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if c.Mode != lock.Exclusive {
+		return 0, lock.ErrUnsupported
+	}
+	return s.Store.Acquire(ctx, c)
 }
 
 func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
