@@ -1,7 +1,18 @@
 // Package memstore keeps locks in memory: the embedded default of a single
-// process, and what unit tests run on. It has the same semantics as the
-// Redis store, expiry included; lockers that share a Store contend like
-// processes that share a Redis.
+// process, and what unit tests run on. It knows every mode and has the same
+// semantics as the Redis store, expiry included; lockers that share a Store
+// contend like processes that share a Redis.
+//
+// Where the contract of [lock.Store] leaves a choice:
+//
+//   - A key that is free for the first in a queue of Fair waiters is kept for
+//     it for 5 s; then it is passed over. Exclusive, Read and Write claims do
+//     not look at the queue.
+//   - The size of a semaphore is what the first claim says, and is forgotten
+//     when all permits are free: the next claim sets it anew. In between, a
+//     claim with another size is refused with [lock.ErrInvalid].
+//   - A key is a semaphore or a lock for as long as it is held; a claim of the
+//     other kind is refused with [lock.ErrInvalid].
 package memstore
 
 import (
@@ -17,31 +28,21 @@ import (
 // Use [New].
 type Store struct {
 	mu       sync.Mutex
-	holds    map[string]*hold
+	entries  map[string]*entry
 	fence    uint64
-	watchers map[string]map[*watcher]struct{}
-	// sweepAt is the number of holds at which expired ones, that nobody asks
-	// for any more, are looked for.
+	watchers watchers
+	// sweepAt is the number of entries at which those that are over, and that
+	// nobody asks for any more, are looked for.
 	sweepAt int
 }
 
 const minSweep = 64
 
-type hold struct {
-	owner   string
-	mode    lock.Mode
-	count   int
-	fence   uint64
-	expires time.Time
-}
-
-type watcher struct{ wake func() }
-
 // New returns an empty store.
 func New() *Store {
 	return &Store{
-		holds:    make(map[string]*hold),
-		watchers: make(map[string]map[*watcher]struct{}),
+		entries:  make(map[string]*entry),
+		watchers: make(watchers),
 		sweepAt:  minSweep,
 	}
 }
@@ -54,24 +55,35 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(ctx, c.Mode); err != nil {
 		return 0, err
 	}
+	if c.Mode == lock.Semaphore && (c.Permits < 1 || c.Size < c.Permits) {
+		return 0, fmt.Errorf("%w: %d permits of %d", lock.ErrInvalid, c.Permits, c.Size)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.alive(c.Key)
-	switch {
-	case h != nil && h.owner == c.Owner:
-		h.count = c.Holds
-		if expires := time.Now().Add(c.TTL); expires.After(h.expires) {
-			h.expires = expires
-		}
-		return h.fence, nil
-	case c.Holds > 1:
-		return 0, lock.ErrNotHeld
-	case h != nil:
-		return 0, &lock.BusyError{TTL: time.Until(h.expires)}
+	now := time.Now()
+	s.sweep(now)
+	e := s.look(c.Key, now)
+	if err := e.refuse(c); err != nil {
+		return 0, err
 	}
-	s.sweep()
-	s.fence = max(s.fence+1, uint64(time.Now().UnixMicro()))
-	s.holds[c.Key] = &hold{owner: c.Owner, mode: c.Mode, count: c.Holds, fence: s.fence, expires: time.Now().Add(c.TTL)}
+	if h := e.own(c); h != nil {
+		h.renewAtLeast(now.Add(c.TTL))
+		h.count = c.Holds
+		return h.fence, nil
+	}
+	if c.Holds > 1 {
+		return 0, lock.ErrNotHeld
+	}
+	if ttl, busy := e.busy(c, now); busy {
+		if c.Mode == lock.Fair && c.Patience > 0 {
+			e.queue.take(c.Owner, now.Add(c.Patience))
+			s.entries[c.Key] = e
+		}
+		return 0, &lock.BusyError{TTL: ttl}
+	}
+	s.fence = max(s.fence+1, uint64(now.UnixMicro()))
+	e.grant(c, s.fence, now)
+	s.entries[c.Key] = e
 	return s.fence, nil
 }
 
@@ -88,11 +100,12 @@ func (s *Store) renew(ctx context.Context, c lock.Claim) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.alive(c.Key)
-	if h == nil || h.owner != c.Owner {
+	now := time.Now()
+	h := s.look(c.Key, now).own(c)
+	if h == nil {
 		return lock.ErrNotHeld
 	}
-	h.expires = time.Now().Add(c.TTL)
+	h.expires = now.Add(c.TTL)
 	return nil
 }
 
@@ -103,15 +116,33 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.alive(c.Key)
-	if h == nil || h.owner != c.Owner {
+	now := time.Now()
+	e := s.look(c.Key, now)
+	if c.Mode == lock.Fair && c.Holds == 0 {
+		e.queue.leave(c.Owner)
+		s.settle(c.Key, e, now)
+	}
+	h := e.own(c)
+	if h == nil {
 		return lock.ErrNotHeld
 	}
 	h.count = min(h.count, c.Holds)
 	if h.count == 0 {
-		s.free(c.Key)
+		s.drop(c.Key, e, h, now)
 	}
 	return nil
+}
+
+// drop removes a hold and wakes those whom it kept out. A reader among others
+// kept out nobody whom the others do not; a writer that goes on as a reader
+// lets readers in. mu is held.
+func (s *Store) drop(key string, e *entry, h *hold, now time.Time) {
+	mode := h.mode
+	e.remove(h)
+	s.settle(key, e, now)
+	if mode != lock.Read || e.free() {
+		s.watchers.wake(key)
+	}
 }
 
 // Watch implements [lock.Store].
@@ -120,22 +151,17 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), e
 		return nil, err
 	}
 	w := &watcher{wake: wake}
+	if c.Mode == lock.Fair {
+		w.owner = c.Owner
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watchers[c.Key] == nil {
-		s.watchers[c.Key] = make(map[*watcher]struct{})
-	}
-	s.watchers[c.Key][w] = struct{}{}
-	return func() { s.unwatch(c.Key, w) }, nil
-}
-
-func (s *Store) unwatch(key string, w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.watchers[key], w)
-	if len(s.watchers[key]) == 0 {
-		delete(s.watchers, key)
-	}
+	s.watchers.add(c.Key, w)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watchers.remove(c.Key, w)
+	}, nil
 }
 
 // Inspect implements [lock.Store].
@@ -145,63 +171,78 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.alive(key)
-	if h == nil {
-		return lock.State{}, nil
-	}
-	return lock.State{
-		Held: true, Mode: h.mode, TTL: time.Until(h.expires),
-		Owners: []lock.OwnerHolds{{Owner: h.owner, Holds: h.count}},
-	}, nil
+	now := time.Now()
+	return s.look(key, now).state(now), nil
 }
 
-// ForceRelease implements [lock.Store].
+// ForceRelease implements [lock.Store]. The queue of Fair waiters stays, and
+// its first is woken.
 func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
 	if err := ended(ctx); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.alive(key) == nil {
+	now := time.Now()
+	e := s.look(key, now)
+	if e.free() {
 		return false, nil
 	}
-	s.free(key)
+	e.holds = nil
+	s.settle(key, e, now)
+	s.watchers.wake(key)
 	return true, nil
 }
 
-// alive returns the hold of key unless it has expired; mu is held.
-func (s *Store) alive(key string) *hold {
-	h := s.holds[key]
-	if h != nil && !time.Now().Before(h.expires) {
-		delete(s.holds, key)
-		return nil
+// look returns what key has at this moment, an empty entry that is not kept
+// if it has nothing; mu is held.
+func (s *Store) look(key string, now time.Time) *entry {
+	e := s.entries[key]
+	if e == nil {
+		return &entry{}
 	}
-	return h
+	e.expire(now)
+	s.settle(key, e, now)
+	return e
 }
 
-// sweep drops expired holds each time their number has doubled, so that its
-// cost per grant stays constant; mu is held.
-func (s *Store) sweep() {
-	if len(s.holds) < s.sweepAt {
+// settle follows a change of e: an entry without content is forgotten, and a
+// free key is offered to the first in its queue. mu is held.
+func (s *Store) settle(key string, e *entry, now time.Time) {
+	if !e.free() {
 		return
 	}
-	for key := range s.holds {
-		s.alive(key)
+	if len(e.queue) == 0 {
+		delete(s.entries, key)
+		return
 	}
-	s.sweepAt = max(minSweep, 2*len(s.holds))
+	if owner, called := e.queue.call(now); called {
+		s.watchers.wakeOwner(key, owner)
+	}
 }
 
-// free removes the hold of key and wakes who watches it; mu is held, so that
-// no wake comes after its stop.
-func (s *Store) free(key string) {
-	delete(s.holds, key)
-	for w := range s.watchers[key] {
-		w.wake()
+// sweep looks at all entries each time their number has doubled, so that its
+// cost per grant stays constant; mu is held.
+func (s *Store) sweep(now time.Time) {
+	if len(s.entries) < s.sweepAt {
+		return
 	}
+	for key := range s.entries {
+		s.look(key, now)
+	}
+	s.sweepAt = max(minSweep, 2*len(s.entries))
+}
+
+// Len returns the number of keys that are held or waited for in a queue,
+// those included that expired and were not looked at since.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.entries)
 }
 
 func check(ctx context.Context, m lock.Mode) error {
-	if m != lock.Exclusive {
+	if !m.Valid() {
 		return fmt.Errorf("%w: memstore has no mode %s", lock.ErrUnsupported, m)
 	}
 	return ended(ctx)
@@ -213,12 +254,4 @@ func ended(ctx context.Context) error {
 		return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: err}
 	}
 	return nil
-}
-
-// Len returns the number of entries, expired ones included that were not
-// looked at since.
-func (s *Store) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.holds)
 }

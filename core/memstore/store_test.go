@@ -18,7 +18,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(*testing.T) lock.Store { return memstore.New() })
+	storetest.Run(t, func(*testing.T) lock.Store { return memstore.New() },
+		storetest.Require(lock.Fair, lock.Read, lock.Write, lock.Semaphore))
 }
 
 func TestExpiredHoldsAreForgotten(t *testing.T) {

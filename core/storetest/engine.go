@@ -125,8 +125,24 @@ func engineRenews(_ *testing.T, b *bench) {
 	}
 }
 
+func engineTries(_ *testing.T, b *bench) {
+	here, there := b.locker(), b.locker()
+	lease := b.lease(here, "k")
+	for _, l := range []*lock.Locker{here, there} {
+		if _, err := l.TryAcquire(b.Context(), b.key("k")); !errors.Is(err, lock.ErrBusy) || errors.Is(err, context.DeadlineExceeded) {
+			b.Errorf("TryAcquire of a held key: got %v, want ErrBusy", err)
+		}
+	}
+	b.free(lease)
+	lease, err := there.TryAcquire(b.Context(), b.key("k"))
+	if err != nil {
+		b.Fatalf("TryAcquire of a free key: %v", err)
+	}
+	b.free(lease)
+}
+
 func engineCloses(_ *testing.T, b *bench) {
-	l := lock.New(b.Store)
+	l := lock.New(b.Store, b.options(nil)...)
 	lease := b.lease(l, "held")
 	other := b.locker()
 	taken := b.lease(other, "taken")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,46 +18,114 @@ import (
 // patience bounds every wait for something that must happen.
 const patience = 20 * time.Second
 
+// Option changes what [Run] demands.
+type Option func(*settings)
+
+type settings struct{ required []lock.Mode }
+
+// Require makes it a failure that the store does not support one of the
+// modes. Without it, the section of such a mode is skipped.
+func Require(modes ...lock.Mode) Option {
+	return func(s *settings) { s.required = append(s.required, modes...) }
+}
+
 // Run tests the stores that open makes. Each subtest opens one and uses keys
 // of its own, so that open may return the same store again. open registers
 // its own clean-up.
-func Run(t *testing.T, open func(t *testing.T) lock.Store) {
+//
+// Every store has mode Exclusive. Each other mode has a section of its own: a
+// store without the mode answers every call in it with [lock.ErrUnsupported],
+// and the section is skipped and says so, unless the mode is required.
+func Run(t *testing.T, open func(t *testing.T) lock.Store, opts ...Option) {
 	t.Helper()
-	tests := []struct {
-		name string
-		run  func(*testing.T, *bench)
-	}{
-		{"a free key is granted with a fence", grantsFreeKey},
-		{"a held key is busy and says for how long", saysBusy},
-		{"the same claim twice is one hold", repeatsAreOneHold},
-		{"re-entry writes the absolute count and keeps the longer TTL", reenters},
-		{"re-entry without a hold is not granted", refusesReentryWithoutHold},
-		{"release lowers to the count it names", releasesToCount},
-		{"release never touches another owner's hold", releasesOwnOnly},
-		{"release of what is gone says so", releaseSaysGone},
-		{"renewal sets the TTL of own holds only", renewsOwnOnly},
-		{"renewal never creates a hold", renewalNeverCreates},
-		{"renewal of many reports each claim once", renewsMany},
-		{"a hold that is not renewed expires", expires},
-		{"fences grow over release, expiry and force", fencesGrow},
-		{"of many claims at once exactly one is granted", oneWinner},
-		{"a release wakes who watches", releaseWakes},
-		{"a force release wakes and frees", forceWakes},
-		{"nothing is called after stop", silentAfterStop},
-		{"many watch and stop at once", watchStorm},
-		{"inspect tells the truth", inspects},
-		{"keys are independent", keysAreIndependent},
-		{"engine: a waiter elsewhere gets a released key", engineHandsOver},
-		{"engine: a waiter gets an abandoned key", engineSurvivesDeath},
-		{"engine: a counter under contention is exact", engineExcludes},
-		{"engine: a cancelled waiter strands nobody", engineCancels},
-		{"engine: the watchdog keeps a key", engineRenews},
-		{"engine: closing leaves nothing", engineCloses},
+	var set settings
+	for _, apply := range opts {
+		apply(&set)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.run(t, &bench{T: t, Store: open(t), prefix: fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())})
+	run(t, open, lock.Exclusive, exclusiveTests)
+	for _, s := range sections {
+		t.Run(s.name, func(t *testing.T) {
+			b := newBench(t, open(t), s.modes[0])
+			for _, m := range s.modes {
+				if b.supports(m) {
+					continue
+				}
+				if slices.Contains(set.required, m) {
+					t.Fatalf("required, but unsupported: %s", m)
+				}
+				t.Skipf("unsupported: %s", m)
+			}
+			run(t, open, s.modes[0], s.tests)
 		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(*testing.T, *bench)
+}
+
+var sections = []struct {
+	name  string
+	modes []lock.Mode // the first is that of the bench
+	tests []test
+}{
+	{"fair", []lock.Mode{lock.Fair}, slices.Concat(holdTests, reentryTests, exclusionTests, engineTests, fairTests)},
+	{"read", []lock.Mode{lock.Read}, slices.Concat(holdTests, reentryTests, wakeTests)},
+	{"write", []lock.Mode{lock.Write}, exclusiveTests},
+	{"read and write", []lock.Mode{lock.Read, lock.Write}, readWriteTests},
+	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, exclusionTests, wakeTests, engineTests, semaphoreTests)},
+}
+
+// The tests of [lock.Exclusive]. Sections of other modes run those that hold
+// there as well: a semaphore of one permit, say, excludes like a lock.
+var exclusiveTests = slices.Concat(holdTests, reentryTests, exclusionTests, wakeTests, engineTests)
+
+var holdTests = []test{
+	{"a free key is granted with a fence", grantsFreeKey},
+	{"the same claim twice is one hold", repeatsAreOneHold},
+	{"release of what is gone says so", releaseSaysGone},
+	{"renewal sets the TTL of own holds only", renewsOwnOnly},
+	{"renewal never creates a hold", renewalNeverCreates},
+	{"renewal of many reports each claim once", renewsMany},
+	{"fences grow over release, expiry and force", fencesGrow},
+	{"keys are independent", keysAreIndependent},
+}
+
+var reentryTests = []test{
+	{"re-entry writes the absolute count and keeps the longer TTL", reenters},
+	{"re-entry without a hold is not granted", refusesReentryWithoutHold},
+	{"release lowers to the count it names", releasesToCount},
+	{"inspect tells the truth", inspects},
+}
+
+var exclusionTests = []test{
+	{"a held key is busy and says for how long", saysBusy},
+	{"release never touches another owner's hold", releasesOwnOnly},
+	{"a hold that is not renewed expires", expires},
+	{"of many claims at once exactly one is granted", oneWinner},
+}
+
+var wakeTests = []test{
+	{"a release wakes who watches", releaseWakes},
+	{"a force release wakes and frees", forceWakes},
+	{"nothing is called after stop", silentAfterStop},
+	{"many watch and stop at once", watchStorm},
+}
+
+var engineTests = []test{
+	{"engine: a waiter elsewhere gets a released key", engineHandsOver},
+	{"engine: a waiter gets an abandoned key", engineSurvivesDeath},
+	{"engine: a counter under contention is exact", engineExcludes},
+	{"engine: a cancelled waiter strands nobody", engineCancels},
+	{"engine: the watchdog keeps a key", engineRenews},
+	{"engine: one attempt never waits", engineTries},
+	{"engine: closing leaves nothing", engineCloses},
+}
+
+func run(t *testing.T, open func(t *testing.T) lock.Store, m lock.Mode, tests []test) {
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, newBench(t, open(t), m)) })
 	}
 }
 
@@ -68,17 +137,65 @@ func newID() string { return fmt.Sprint(ids.Add(1)) }
 type bench struct {
 	*testing.T
 	lock.Store
+	mode   lock.Mode // of claims and lockers that name no other
 	prefix string
+}
+
+func newBench(t *testing.T, store lock.Store, m lock.Mode) *bench {
+	return &bench{T: t, Store: store, mode: m, prefix: fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())}
+}
+
+// supports says whether the store has a mode; one that has not must say so in
+// every call.
+func (b *bench) supports(m lock.Mode) bool {
+	b.Helper()
+	c := b.in(m, "probe")(1, minute)
+	_, refused := b.Store.Acquire(b.Context(), c)
+	if refused == nil {
+		b.release(gone(c), nil)
+		return true
+	}
+	if !errors.Is(refused, lock.ErrUnsupported) {
+		b.Fatalf("Acquire(%+v): %v", c, refused)
+	}
+	b.renew(c, lock.ErrUnsupported)
+	b.release(gone(c), lock.ErrUnsupported)
+	if _, err := b.Store.Watch(b.Context(), c, func() {}); !errors.Is(err, lock.ErrUnsupported) {
+		b.Errorf("Watch(%+v): got %v, want ErrUnsupported", c, err)
+	}
+	return false
 }
 
 func (b *bench) key(name string) string { return b.prefix + name }
 
 // owner returns claims of one owner on one key.
 func (b *bench) owner(key string) func(holds int, ttl time.Duration) lock.Claim {
+	return b.in(b.mode, key)
+}
+
+// in returns claims of one owner in a mode; those of a semaphore take the one
+// permit it has.
+func (b *bench) in(m lock.Mode, key string) func(holds int, ttl time.Duration) lock.Claim {
 	owner := "5f0c0e1a-9d5a-4c9e-8f57-0d9a3c1f7b11:" + newID()
 	return func(holds int, ttl time.Duration) lock.Claim {
-		return lock.Claim{Key: b.key(key), Owner: owner, Holds: holds, TTL: ttl}
+		c := lock.Claim{Key: b.key(key), Owner: owner, Mode: m, Holds: holds, TTL: ttl}
+		if m == lock.Semaphore {
+			c.Permits, c.Size = 1, 1
+		}
+		return c
 	}
+}
+
+// gone is the claim that gives c back.
+func gone(c lock.Claim) lock.Claim {
+	c.Holds = 0
+	return c
+}
+
+// as is c in another mode: by the same owner, on the same key.
+func as(m lock.Mode, c lock.Claim) lock.Claim {
+	c.Mode = m
+	return c
 }
 
 func (b *bench) acquire(c lock.Claim) uint64 {
@@ -121,6 +238,16 @@ func (b *bench) renew(c lock.Claim, want error) {
 	}
 }
 
+func (b *bench) force(key string) {
+	b.Helper()
+	if freed, err := b.Store.ForceRelease(b.Context(), b.key(key)); err != nil || !freed {
+		b.Fatalf("ForceRelease: %v, %v", freed, err)
+	}
+	if state := b.state(key); state.Held {
+		b.Fatalf("still held: %+v", state)
+	}
+}
+
 func (b *bench) state(key string) lock.State {
 	b.Helper()
 	state, err := b.Store.Inspect(b.Context(), b.key(key))
@@ -154,8 +281,9 @@ func (b *bench) eventually(what string, ok func() bool) {
 	}
 }
 
+// locker returns a locker in the mode of the bench.
 func (b *bench) locker(opts ...lock.Option) *lock.Locker {
-	l := lock.New(b.Store, opts...)
+	l := lock.New(b.Store, b.options(opts)...)
 	b.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -164,6 +292,14 @@ func (b *bench) locker(opts ...lock.Option) *lock.Locker {
 		}
 	})
 	return l
+}
+
+func (b *bench) options(opts []lock.Option) []lock.Option {
+	mode := lock.WithMode(b.mode)
+	if b.mode == lock.Semaphore {
+		mode = lock.WithPermits(1, 1)
+	}
+	return append([]lock.Option{mode}, opts...)
 }
 
 func (b *bench) lease(l *lock.Locker, key string, opts ...lock.Option) *lock.Lease {
@@ -175,6 +311,33 @@ func (b *bench) lease(l *lock.Locker, key string, opts ...lock.Option) *lock.Lea
 		b.Fatal(err)
 	}
 	return lease
+}
+
+// outlive waits until a hold that was granted before, with that TTL at most,
+// has expired by the clock of the store.
+func (b *bench) outlive(ttl time.Duration) {
+	b.Helper()
+	witness := newID()
+	b.acquire(b.in(lock.Exclusive, witness)(1, ttl))
+	b.eventually("expiry", func() bool { return !b.state(witness).Held })
+}
+
+// free releases whatever the lease holds.
+func (b *bench) free(lease *lock.Lease) {
+	b.Helper()
+	if err := lease.Release(b.Context()); err != nil {
+		b.Errorf("Release: %v", err)
+	}
+}
+
+// await waits until done is closed.
+func (b *bench) await(what string, done <-chan struct{}) {
+	b.Helper()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		b.Fatalf("never happened: %s", what)
+	}
 }
 
 // together runs n copies of fn at once and waits for them.

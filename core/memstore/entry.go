@@ -1,0 +1,137 @@
+package memstore
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// entry is what one key has.
+type entry struct {
+	holds []hold // in the order of their grants
+	queue queue
+}
+
+func (e *entry) free() bool { return len(e.holds) == 0 }
+
+// expire drops what is over.
+func (e *entry) expire(now time.Time) {
+	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return !now.Before(h.expires) })
+	e.queue = slices.DeleteFunc(e.queue, func(p place) bool { return !now.Before(p.until) })
+}
+
+// refuse says why c makes no sense while the key is held as it is.
+func (e *entry) refuse(c lock.Claim) error {
+	if e.free() {
+		return nil
+	}
+	h := &e.holds[0]
+	switch {
+	case (h.mode == lock.Semaphore) != (c.Mode == lock.Semaphore):
+		return fmt.Errorf("%w: mode %s: the key is held in mode %s", lock.ErrInvalid, c.Mode, h.mode)
+	case c.Mode == lock.Semaphore && h.size != c.Size:
+		return fmt.Errorf("%w: semaphore of size %d: its size is %d while permits are taken", lock.ErrInvalid, c.Size, h.size)
+	}
+	return nil
+}
+
+// own returns the hold that c is about, nil if its owner has none.
+func (e *entry) own(c lock.Claim) *hold {
+	for i := range e.holds {
+		if h := &e.holds[i]; h.owner == c.Owner && sameLock(h.mode, c.Mode) {
+			return h
+		}
+	}
+	return nil
+}
+
+// sameLock says whether two modes differ in how they wait only, not in what
+// they hold.
+func sameLock(a, b lock.Mode) bool { return a == b || plain(a) && plain(b) }
+
+func plain(m lock.Mode) bool { return m == lock.Exclusive || m == lock.Fair }
+
+// busy says whether c has to wait, and how long the holds in its way last.
+func (e *entry) busy(c lock.Claim, now time.Time) (ttl time.Duration, busy bool) {
+	if c.Mode == lock.Semaphore {
+		return e.exhausted(c, now)
+	}
+	for i := range e.holds {
+		if h := &e.holds[i]; !h.admits(c) {
+			busy = true
+			ttl = max(ttl, h.expires.Sub(now))
+		}
+	}
+	if c.Mode == lock.Fair && !e.queue.turn(c.Owner) {
+		busy = true
+	}
+	return ttl, busy
+}
+
+// exhausted is busy for a semaphore, of which the first permit to come back
+// may be enough.
+func (e *entry) exhausted(c lock.Claim, now time.Time) (ttl time.Duration, busy bool) {
+	left := c.Size
+	for i := range e.holds {
+		h := &e.holds[i]
+		left -= h.permits
+		if until := h.expires.Sub(now); i == 0 || until < ttl {
+			ttl = until
+		}
+	}
+	return ttl, left < c.Permits
+}
+
+// grant adds the hold of c, whose place in the queue is over.
+func (e *entry) grant(c lock.Claim, fence uint64, now time.Time) {
+	e.queue.leave(c.Owner)
+	e.queue.recall()
+	e.holds = append(e.holds, hold{
+		owner: c.Owner, mode: c.Mode, count: c.Holds, permits: c.Permits, size: c.Size,
+		fence: fence, expires: now.Add(c.TTL),
+	})
+}
+
+func (e *entry) remove(gone *hold) {
+	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return h.fence == gone.fence })
+}
+
+func (e *entry) state(now time.Time) lock.State {
+	state := lock.State{Held: !e.free()}
+	for i := range e.holds {
+		h := &e.holds[i]
+		if i == 0 || h.mode == lock.Write {
+			state.Mode = h.mode
+		}
+		state.TTL = max(state.TTL, h.expires.Sub(now))
+		state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(h.count, h.permits)})
+	}
+	for _, p := range e.queue {
+		state.Waiters = append(state.Waiters, p.owner)
+	}
+	return state
+}
+
+// hold is one owner's.
+type hold struct {
+	owner   string
+	mode    lock.Mode
+	count   int
+	fence   uint64
+	expires time.Time
+	// of a semaphore
+	permits, size int
+}
+
+// admits says whether c may have the key beside h.
+func (h *hold) admits(c lock.Claim) bool {
+	return c.Mode == lock.Read && (h.mode == lock.Read || h.mode == lock.Write && h.owner == c.Owner)
+}
+
+func (h *hold) renewAtLeast(until time.Time) {
+	if until.After(h.expires) {
+		h.expires = until
+	}
+}

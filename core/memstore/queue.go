@@ -1,0 +1,58 @@
+package memstore
+
+import (
+	"slices"
+	"time"
+)
+
+// grace is how long a free key is kept for the first in its queue.
+const grace = 5 * time.Second
+
+// queue is that of Fair waiters, first come first served.
+type queue []place
+
+type place struct {
+	owner string
+	// until is when the place is over unless its owner comes back.
+	until time.Time
+	// called is set once the owner was told that it is its turn.
+	called bool
+}
+
+// turn says whether nobody else is first.
+func (q queue) turn(owner string) bool { return len(q) == 0 || q[0].owner == owner }
+
+// take adds a place for the owner, or keeps the one it has.
+func (q *queue) take(owner string, until time.Time) {
+	for i := range *q {
+		if p := &(*q)[i]; p.owner == owner {
+			p.until = until
+			return
+		}
+	}
+	*q = append(*q, place{owner: owner, until: until})
+}
+
+func (q *queue) leave(owner string) {
+	*q = slices.DeleteFunc(*q, func(p place) bool { return p.owner == owner })
+}
+
+// call makes it the turn of the first. called is false when it was before.
+func (q queue) call(now time.Time) (owner string, called bool) {
+	first := &q[0]
+	if first.called {
+		return first.owner, false
+	}
+	first.called = true
+	if limit := now.Add(grace); limit.Before(first.until) {
+		first.until = limit
+	}
+	return first.owner, true
+}
+
+// recall takes back a call: somebody else was quicker.
+func (q queue) recall() {
+	if len(q) > 0 {
+		q[0].called = false
+	}
+}

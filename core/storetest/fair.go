@@ -1,0 +1,383 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+var fairTests = []test{
+	{"places are served in the order in which they were taken", fairServesInOrder},
+	{"a repeated claim keeps its place", fairKeepsPlaces},
+	{"without patience no place is taken and none is passed", fairTriesPolitely},
+	{"a place is not a hold", fairPlaceIsNoHold},
+	{"the holder re-enters past the queue", fairReentersPastQueue},
+	{"a release wakes the first of the queue and not all of it", fairWakesHead},
+	{"nothing is called after stop", fairSilentAfterStop},
+	{"a place can be given up", fairGivesUp},
+	{"the first that gives up its turn wakes the next", fairPassesTurnOn},
+	{"a dead first of the queue is passed over, but not at once", fairPassesTheDead},
+	{"a hold that expires leaves the key to the queue", fairSurvivesDeadHolder},
+	{"an exclusive claim passes the queue and wakes it", fairIsBargedPast},
+	{"a force release wakes the first and keeps the queue", fairForced},
+	{"engine: 64 waiters of two lockers, no inversion", engineFairOrder},
+	{"engine: those who leave or die delay nobody for long", engineFairLeavers},
+	{"engine: closing gives places up", engineFairCloses},
+}
+
+// queued takes a place for a new owner behind the hold of another.
+func (b *bench) queued(key string) lock.Claim {
+	b.Helper()
+	c := b.in(lock.Fair, key)(1, minute)
+	c.Patience = 5 * minute
+	b.busy(c)
+	return c
+}
+
+// line is a held key with n places behind it.
+func (b *bench) line(key string, n int) (holder lock.Claim, places []lock.Claim) {
+	b.Helper()
+	holder = b.in(lock.Fair, key)(1, minute)
+	b.acquire(holder)
+	for range n {
+		places = append(places, b.queued(key))
+	}
+	return holder, places
+}
+
+// waiters fails unless the key is held and exactly these queue for it.
+func (b *bench) waiters(key string, want ...lock.Claim) {
+	b.Helper()
+	owners := make([]string, len(want))
+	for i, c := range want {
+		owners[i] = c.Owner
+	}
+	if state := b.state(key); !state.Held || !slices.Equal(state.Waiters, owners) {
+		b.Fatalf("held %v, waiters %v; want held by another and %v", state.Held, state.Waiters, owners)
+	}
+}
+
+// notYet fails unless the key is free but it is another's turn.
+func (b *bench) notYet(c lock.Claim) {
+	b.Helper()
+	if ttl := b.busy(c); ttl != 0 {
+		b.Fatalf("Acquire(%+v) of a free key out of turn: busy for %v, want 0", c, ttl)
+	}
+}
+
+func fairServesInOrder(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 5)
+	for i, c := range places {
+		if ttl := b.busy(c); ttl <= 0 || ttl > minute {
+			b.Errorf("place %d: busy for %v, want what is left of %v", i, ttl, minute)
+		}
+	}
+	b.waiters("k", places...)
+	var fence uint64
+	for i, c := range places {
+		b.release(gone(holder), nil)
+		for _, later := range places[i+1:] {
+			b.notYet(later)
+		}
+		next := b.acquire(c)
+		if next <= fence {
+			b.Errorf("fence %d after %d", next, fence)
+		}
+		b.waiters("k", places[i+1:]...)
+		holder, fence = c, next
+	}
+	b.release(gone(holder), nil)
+	b.acquire(b.owner("k")(1, minute))
+}
+
+func fairKeepsPlaces(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 3)
+	for _, i := range []int{2, 0, 0, 1} {
+		b.busy(places[i])
+		b.waiters("k", places...)
+	}
+	b.release(gone(holder), nil)
+	b.acquire(places[0])
+	b.acquire(places[0]) // its answer was lost
+	b.waiters("k", places[1:]...)
+}
+
+func fairTriesPolitely(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 1)
+	hasty := b.owner("k")(1, minute)
+	b.busy(hasty)
+	b.waiters("k", places...)
+	b.release(gone(holder), nil)
+	b.notYet(hasty)
+	places[0].Patience = 0 // has a place, and it is its turn
+	b.acquire(places[0])
+	b.waiters("k")
+}
+
+func fairPlaceIsNoHold(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 1)
+	b.renew(places[0], lock.ErrNotHeld)
+	again := places[0]
+	again.Holds = 2
+	if _, err := b.Store.Acquire(b.Context(), again); !errors.Is(err, lock.ErrNotHeld) {
+		b.Errorf("re-entry of a waiter: got %v, want ErrNotHeld", err)
+	}
+	b.renew(holder, nil)
+	b.waiters("k", places...)
+	if holds := b.holds("k"); holds != 1 {
+		b.Errorf("%d holds, want 1", holds)
+	}
+}
+
+func fairReentersPastQueue(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 2)
+	again := holder
+	again.Holds = 2
+	b.acquire(again)
+	b.release(holder, nil) // one remains
+	b.busy(places[0])
+	b.waiters("k", places...)
+	b.release(gone(holder), nil)
+	b.acquire(places[0])
+}
+
+// counted watches for the owner of c.
+func (b *bench) counted(c lock.Claim) (hints *atomic.Int32, stop func()) {
+	b.Helper()
+	hints = new(atomic.Int32)
+	stop, err := b.Store.Watch(b.Context(), c, func() { hints.Add(1) })
+	if err != nil {
+		b.Fatalf("Watch: %v", err)
+	}
+	return hints, stop
+}
+
+func fairWakesHead(_ *testing.T, b *bench) {
+	const n = 12
+	holder, places := b.line("k", n)
+	hints := make([]*atomic.Int32, n)
+	for i, c := range places {
+		var stop func()
+		hints[i], stop = b.counted(c)
+		defer stop()
+	}
+	for i, c := range places {
+		before := hints[i].Load()
+		b.release(gone(holder), nil)
+		b.eventually("the first is woken", func() bool { return hints[i].Load() > before })
+		b.acquire(c)
+		holder = c
+	}
+	// A hint too many is allowed, as after a gap. One for each release would
+	// be a herd.
+	if last := hints[n-1].Load(); last > n/2 {
+		b.Errorf("the last of %d was woken %d times", n, last)
+	}
+}
+
+func fairSilentAfterStop(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 2)
+	stopped, stop := b.counted(places[0])
+	other, stopOther := b.counted(places[1])
+	defer stopOther()
+	stop()
+	silent := stopped.Load()
+	b.release(gone(holder), nil)
+	b.acquire(places[0])
+	before := other.Load()
+	b.release(gone(places[0]), nil)
+	b.eventually("the other is woken", func() bool { return other.Load() > before })
+	if stopped.Load() != silent {
+		b.Error("wake was called after stop had returned")
+	}
+}
+
+func fairGivesUp(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 4)
+	b.release(gone(places[1]), lock.ErrNotHeld)
+	b.waiters("k", places[0], places[2], places[3])
+	b.release(gone(places[1]), lock.ErrNotHeld) // again
+	b.release(gone(places[3]), lock.ErrNotHeld)
+	b.waiters("k", places[0], places[2])
+	b.busy(places[1]) // starts anew
+	b.waiters("k", places[0], places[2], places[1])
+	if holds := b.holds("k"); holds != 1 {
+		b.Errorf("%d holds, want 1", holds)
+	}
+	b.release(gone(holder), nil)
+	b.acquire(places[0])
+	b.release(gone(places[0]), nil)
+	b.acquire(places[2])
+}
+
+func fairPassesTurnOn(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 3)
+	hints, stop := b.counted(places[1])
+	defer stop()
+	b.release(gone(holder), nil)
+	b.notYet(places[1])
+	before := hints.Load()
+	b.release(gone(places[0]), lock.ErrNotHeld)
+	b.eventually("the next is woken", func() bool { return hints.Load() > before })
+	b.notYet(places[2])
+	b.acquire(places[1])
+}
+
+func fairPassesTheDead(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 3)
+	b.release(gone(holder), nil)
+	b.notYet(places[2]) // nobody comes for places[0]
+	start := time.Now()
+	b.eventually("the dead is passed over", func() bool {
+		_, err := b.Store.Acquire(b.Context(), places[1])
+		return err == nil
+	})
+	if took := time.Since(start); took < time.Second {
+		b.Errorf("the first had only %v to come", took)
+	}
+	b.waiters("k", places[2])
+	b.release(gone(places[1]), nil)
+	b.acquire(places[2])
+}
+
+func fairSurvivesDeadHolder(_ *testing.T, b *bench) {
+	const ttl = 200 * time.Millisecond
+	b.acquire(b.owner("k")(1, ttl))
+	first, second := b.queued("k"), b.queued("k")
+	b.outlive(ttl)
+	b.notYet(second)
+	b.acquire(first)
+	b.waiters("k", second)
+}
+
+func fairIsBargedPast(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 1)
+	hints, stop := b.counted(places[0])
+	defer stop()
+	barger := b.in(lock.Exclusive, "k")(1, minute)
+	b.busy(barger)
+	b.release(gone(holder), nil)
+	b.acquire(barger)
+	b.busy(places[0])
+	b.waiters("k", places...)
+	before := hints.Load()
+	b.release(gone(barger), nil)
+	b.eventually("the queue is woken", func() bool { return hints.Load() > before })
+	b.acquire(places[0])
+}
+
+func fairForced(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 2)
+	hints, stop := b.counted(places[0])
+	defer stop()
+	before := hints.Load()
+	b.force("k")
+	b.eventually("the first is woken", func() bool { return hints.Load() > before })
+	b.renew(holder, lock.ErrNotHeld)
+	b.release(gone(holder), lock.ErrNotHeld)
+	b.notYet(places[1])
+	b.acquire(places[0])
+	b.waiters("k", places[1])
+}
+
+// queues starts an acquisition and returns once the store has its place, the
+// n-th.
+func (b *bench) queues(key string, n int, acquisition func()) {
+	b.Helper()
+	go acquisition()
+	b.eventually("a place is taken", func() bool { return len(b.state(key).Waiters) == n })
+}
+
+func engineFairOrder(_ *testing.T, b *bench) {
+	const n = 64
+	lockers := []*lock.Locker{b.locker(), b.locker()}
+	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
+	defer cancel()
+	holder := b.lease(b.locker(), "k")
+	order := make(chan int, n)
+	for i := range n {
+		b.queues("k", i+1, func() {
+			err := lockers[i%2].Do(ctx, b.key("k"), func(context.Context) error {
+				order <- i
+				return nil
+			})
+			if err != nil {
+				b.Errorf("waiter %d: %v", i, err)
+				order <- -1
+			}
+		})
+	}
+	b.free(holder)
+	for i := range n {
+		if got := <-order; got != i {
+			b.Errorf("grant %d went to waiter %d", i, got)
+		}
+	}
+}
+
+func engineFairLeavers(_ *testing.T, b *bench) {
+	slow := lock.WithPoll(2 * patience)
+	l := b.locker()
+	holder := b.lease(b.locker(), "k")
+	failed := make(chan error, 2)
+	cancelled, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	b.queues("k", 1, func() {
+		_, err := l.Acquire(cancelled, b.key("k"), slow)
+		failed <- err
+	})
+	b.queues("k", 2, func() {
+		_, err := l.Acquire(b.Context(), b.key("k"), lock.WithWait(300*time.Millisecond), slow)
+		failed <- err
+	})
+	if err := <-failed; !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		b.Errorf("the one whose wait is over: got %v, want ErrBusy and DeadlineExceeded", err)
+	}
+	b.eventually("its place is given up", func() bool { return len(b.state("k").Waiters) == 1 })
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		b.Errorf("the cancelled one: %v", err)
+	}
+	b.eventually("its place is given up", func() bool { return len(b.state("k").Waiters) == 0 })
+	b.queued("k") // dies
+	got := make(chan error, 1)
+	b.queues("k", 2, func() {
+		ctx, cancel := context.WithTimeout(b.Context(), patience)
+		defer cancel()
+		got <- l.Do(ctx, b.key("k"), func(context.Context) error { return nil })
+	})
+	b.free(holder)
+	if err := <-got; err != nil {
+		b.Errorf("the one behind the dead: %v", err)
+	}
+}
+
+func engineFairCloses(_ *testing.T, b *bench) {
+	l := lock.New(b.Store, b.options(nil)...)
+	holder := b.lease(b.locker(), "k")
+	const n = 8
+	waiting := make(chan error, n)
+	for i := range n {
+		b.queues("k", i+1, func() {
+			_, err := l.Acquire(b.Context(), b.key("k"))
+			waiting <- err
+		})
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		b.Fatalf("Close: %v", err)
+	}
+	for range n {
+		if err := <-waiting; !errors.Is(err, lock.ErrClosed) {
+			b.Errorf("a waiter: got %v, want ErrClosed", err)
+		}
+	}
+	b.waiters("k")
+	b.free(holder)
+}

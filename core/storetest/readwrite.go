@@ -1,0 +1,610 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+var readWriteTests = []test{
+	{"readers share, each with a hold and a fence of its own", readersShare},
+	{"a writer keeps readers and writers out", writerExcludes},
+	{"a writer waits for the last reader, who wakes it", lastReaderWakes},
+	{"a writer's release wakes readers and writers", writerWakes},
+	{"a dead reader keeps a writer out for its own lease only", deadReaderExpires},
+	{"a dead reader can neither renew nor release", deadReaderIsGone},
+	{"a dead reader starts anew", deadReaderStartsAnew},
+	{"a writer may read", writerReads},
+	{"a writer that goes on reading wakes readers", downgradeWakes},
+	{"a reader cannot become a writer", readerDoesNotUpgrade},
+	{"read and write holds are counted apart", countsApart},
+	{"read and write holds are renewed apart", renewsApart},
+	{"one mode does not release the other", releasesApart},
+	{"a plain lock of the same name keeps both out", plainExcludes},
+	{"readers and writers keep a plain lock of the same name out", excludePlain},
+	{"a force release removes readers and wakes", forcesReaders},
+	{"a force release removes a writer and wakes", forcesWriter},
+	{"engine: eight read together, then one writes, then they read", engineTakesTurns},
+	{"engine: nobody reads what is half written", engineReadsWhole},
+	{"engine: a writer that goes on reading lets others read", engineDowngrades},
+	{"engine: a reader that wants to write is refused", engineRefusesUpgrade},
+	{"engine: read and write re-enter", engineReentersBoth},
+	{"engine: the watchdog keeps a reader, and nobody else's", engineRenewsReader},
+	{"engine: one attempt to read or write never waits", engineTriesBoth},
+	{"engine: closing leaves no reader", engineClosesReaders},
+}
+
+func (b *bench) reader() lock.Claim { return b.in(lock.Read, "k")(1, minute) }
+
+func (b *bench) writer() lock.Claim { return b.in(lock.Write, "k")(1, minute) }
+
+// held fails unless k is held in that mode by these; claims of one owner add
+// up.
+func (b *bench) held(m lock.Mode, claims ...lock.Claim) {
+	b.Helper()
+	want, got := make(map[string]int), make(map[string]int)
+	for _, c := range claims {
+		want[c.Owner] += max(c.Holds, c.Permits)
+	}
+	state := b.state("k")
+	for _, o := range state.Owners {
+		got[o.Owner] += o.Holds
+	}
+	if !state.Held || state.Mode != m || !maps.Equal(got, want) {
+		b.Fatalf("held %v in mode %s by %v; want mode %s, %v", state.Held, state.Mode, got, m, want)
+	}
+	if state.TTL <= 0 || state.TTL > time.Hour {
+		b.Fatalf("TTL %v", state.TTL)
+	}
+}
+
+// listen watches with c and tells whether a hint came since it was asked last.
+func (b *bench) listen(c lock.Claim) (hint func(what string)) {
+	b.Helper()
+	hints, stop := b.counted(c)
+	b.Cleanup(stop)
+	return func(what string) {
+		b.Helper()
+		b.eventually("wake-up: "+what, func() bool { return hints.Swap(0) > 0 })
+	}
+}
+
+func readersShare(_ *testing.T, b *bench) {
+	var readers []lock.Claim
+	var last uint64
+	for range 5 {
+		c := b.reader()
+		fence := b.acquire(c)
+		if fence <= last {
+			b.Errorf("fence %d after %d", fence, last)
+		}
+		last = fence
+		readers = append(readers, c)
+		b.held(lock.Read, readers...)
+	}
+	for len(readers) > 1 {
+		b.release(gone(readers[0]), nil)
+		readers = readers[1:]
+		b.held(lock.Read, readers...)
+	}
+	b.release(gone(readers[0]), nil)
+	if state := b.state("k"); state.Held {
+		b.Errorf("after the last release: %+v", state)
+	}
+	if fence := b.acquire(b.writer()); fence <= last {
+		b.Errorf("the writer's fence %d after %d", fence, last)
+	}
+}
+
+func writerExcludes(_ *testing.T, b *bench) {
+	w := b.writer()
+	b.acquire(w)
+	for _, c := range []lock.Claim{b.reader(), b.writer()} {
+		if ttl := b.busy(c); ttl <= 0 || ttl > minute {
+			b.Errorf("%s: busy for %v, want what is left of %v", c.Mode, ttl, minute)
+		}
+	}
+	b.held(lock.Write, w)
+	b.release(gone(w), nil)
+	b.acquire(b.reader())
+}
+
+func lastReaderWakes(_ *testing.T, b *bench) {
+	r1, r2, w := b.reader(), b.reader(), b.writer()
+	b.acquire(r1)
+	b.acquire(r2)
+	hint := b.listen(w)
+	if ttl := b.busy(w); ttl <= 0 || ttl > minute {
+		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
+	}
+	b.release(gone(r1), nil)
+	b.busy(w)
+	b.release(gone(r2), nil)
+	hint("the last reader left")
+	b.acquire(w)
+	b.busy(r1)
+}
+
+func writerWakes(_ *testing.T, b *bench) {
+	w, reader, writer := b.writer(), b.listen(b.reader()), b.listen(b.writer())
+	for range 10 {
+		b.acquire(w)
+		b.release(gone(w), nil)
+		reader("the writer left")
+		writer("the writer left")
+	}
+}
+
+func deadReaderExpires(_ *testing.T, b *bench) {
+	const ttl = 200 * time.Millisecond
+	alive, dead, w := b.reader(), b.reader(), b.writer()
+	dead.TTL = ttl
+	b.acquire(alive)
+	b.acquire(dead)
+	b.renew(alive, nil) // must not keep the other
+	b.outlive(ttl)
+	b.renew(alive, nil)
+	b.busy(w)
+	hint := b.listen(w)
+	b.release(gone(alive), nil)
+	hint("only a dead reader is left")
+	b.acquire(w)
+}
+
+func deadReaderIsGone(_ *testing.T, b *bench) {
+	const ttl = 200 * time.Millisecond
+	alive, dead := b.reader(), b.reader()
+	dead.TTL = ttl
+	b.acquire(dead)
+	b.acquire(alive)
+	b.outlive(ttl)
+	dead.TTL = minute
+	b.renew(dead, lock.ErrNotHeld)
+	b.release(gone(dead), lock.ErrNotHeld)
+	again := dead
+	again.Holds = 2
+	if _, err := b.Store.Acquire(b.Context(), again); !errors.Is(err, lock.ErrNotHeld) {
+		b.Errorf("re-entry of a dead reader: got %v, want ErrNotHeld", err)
+	}
+	b.renew(alive, nil)
+	b.busy(b.writer())
+}
+
+func deadReaderStartsAnew(_ *testing.T, b *bench) {
+	const ttl = 200 * time.Millisecond
+	alive, r := b.reader(), b.reader()
+	b.acquire(alive)
+	r.TTL = ttl
+	first := b.acquire(r)
+	r.Holds = 2
+	b.acquire(r)
+	b.outlive(ttl)
+	r.Holds, r.TTL = 1, minute
+	if fence := b.acquire(r); fence <= first {
+		b.Errorf("fence %d after %d", fence, first)
+	}
+	b.held(lock.Read, alive, r)
+	b.release(gone(r), nil)
+	b.held(lock.Read, alive)
+}
+
+func writerReads(_ *testing.T, b *bench) {
+	w := b.writer()
+	r := as(lock.Read, w)
+	fence := b.acquire(w)
+	if got := b.acquire(r); got < fence {
+		b.Errorf("fence %d after %d", got, fence)
+	}
+	b.held(lock.Write, w, r)
+	b.busy(b.reader())
+	b.busy(b.writer())
+	b.release(gone(r), nil) // reading ends first
+	b.held(lock.Write, w)
+	b.busy(b.reader())
+	b.acquire(r)
+	b.release(gone(w), nil) // writing ends first
+	b.held(lock.Read, r)
+	b.busy(b.writer())
+	b.busy(w) // no way back
+	other := b.reader()
+	b.acquire(other)
+	b.held(lock.Read, r, other)
+	b.release(gone(r), nil)
+	b.release(gone(other), nil)
+	b.acquire(b.writer())
+}
+
+func downgradeWakes(_ *testing.T, b *bench) {
+	w := b.writer()
+	b.acquire(w)
+	b.acquire(as(lock.Read, w))
+	other := b.reader()
+	b.busy(other)
+	hint := b.listen(other)
+	b.release(gone(w), nil)
+	hint("the writer only reads now")
+	b.acquire(other)
+}
+
+func readerDoesNotUpgrade(_ *testing.T, b *bench) {
+	r, other := b.reader(), b.reader()
+	b.acquire(r)
+	b.busy(as(lock.Write, r))
+	b.acquire(other)
+	b.busy(as(lock.Write, r))
+	b.held(lock.Read, r, other)
+}
+
+func countsApart(_ *testing.T, b *bench) {
+	w := b.writer()
+	r := as(lock.Read, w)
+	b.acquire(w)
+	b.acquire(r)
+	w.Holds = 3
+	b.acquire(w)
+	r.Holds = 2
+	b.acquire(r)
+	b.held(lock.Write, w, r)
+	w.Holds = 1
+	b.release(w, nil)
+	b.release(w, nil) // a repetition
+	b.held(lock.Write, w, r)
+	r.Holds = 1
+	b.release(r, nil)
+	b.held(lock.Write, w, r)
+	b.release(gone(w), nil)
+	b.held(lock.Read, r)
+	again := w
+	again.Holds = 2
+	if _, err := b.Store.Acquire(b.Context(), again); !errors.Is(err, lock.ErrNotHeld) {
+		b.Errorf("re-entry of a released writer: got %v, want ErrNotHeld", err)
+	}
+	b.release(gone(r), nil)
+	if b.state("k").Held {
+		b.Error("held after the release of all")
+	}
+}
+
+func renewsApart(_ *testing.T, b *bench) {
+	r := b.reader()
+	b.acquire(r)
+	b.renew(as(lock.Write, r), lock.ErrNotHeld)
+	b.renew(as(lock.Exclusive, r), lock.ErrNotHeld)
+	b.renew(b.reader(), lock.ErrNotHeld)
+	b.release(gone(r), nil)
+	w := b.writer()
+	b.acquire(w)
+	b.renew(as(lock.Read, w), lock.ErrNotHeld)
+	b.renew(w, nil)
+	b.acquire(as(lock.Read, w))
+	b.renew(as(lock.Read, w), nil)
+	b.renew(w, nil)
+	b.release(gone(w), nil)
+	b.renew(w, lock.ErrNotHeld)
+	b.renew(as(lock.Read, w), nil)
+}
+
+func releasesApart(_ *testing.T, b *bench) {
+	r := b.reader()
+	b.acquire(r)
+	b.release(gone(as(lock.Write, r)), lock.ErrNotHeld)
+	b.release(gone(as(lock.Exclusive, r)), lock.ErrNotHeld)
+	b.release(gone(as(lock.Fair, r)), lock.ErrNotHeld)
+	b.held(lock.Read, r)
+	b.release(gone(r), nil)
+	w := b.writer()
+	b.acquire(w)
+	b.release(gone(as(lock.Read, w)), lock.ErrNotHeld)
+	b.release(gone(as(lock.Exclusive, w)), lock.ErrNotHeld)
+	b.release(gone(b.writer()), lock.ErrNotHeld)
+	b.held(lock.Write, w)
+}
+
+// plainModes are those that hold a key alone; the store may have no queues.
+func (b *bench) plainModes() []lock.Mode {
+	modes := []lock.Mode{lock.Exclusive}
+	if b.supports(lock.Fair) {
+		modes = append(modes, lock.Fair)
+	}
+	return modes
+}
+
+func plainExcludes(_ *testing.T, b *bench) {
+	for _, m := range b.plainModes() {
+		c := b.in(m, "k")(1, minute)
+		b.acquire(c)
+		for _, refused := range []lock.Claim{b.reader(), b.writer(), as(lock.Read, c), as(lock.Write, c)} {
+			if ttl := b.busy(refused); ttl <= 0 || ttl > minute {
+				b.Errorf("%s: busy for %v, want what is left of %v", refused.Mode, ttl, minute)
+			}
+		}
+		b.renew(c, nil)
+		b.release(gone(c), nil)
+	}
+	b.acquire(b.reader())
+}
+
+func excludePlain(_ *testing.T, b *bench) {
+	modes := b.plainModes()
+	for _, c := range []lock.Claim{b.reader(), b.writer()} {
+		b.acquire(c)
+		for _, m := range modes {
+			b.busy(b.in(m, "k")(1, minute))
+			b.busy(as(m, c)) // not by the same owner either
+		}
+		b.held(c.Mode, c)
+		b.release(gone(c), nil)
+	}
+	b.acquire(b.in(lock.Exclusive, "k")(1, minute))
+}
+
+func forcesReaders(_ *testing.T, b *bench) {
+	r1, r2 := b.reader(), b.reader()
+	b.acquire(r1)
+	b.acquire(r2)
+	reader, writer := b.listen(b.reader()), b.listen(b.writer())
+	b.force("k")
+	reader("force release")
+	writer("force release")
+	b.renew(r1, lock.ErrNotHeld)
+	b.release(gone(r2), lock.ErrNotHeld)
+	w := b.writer()
+	b.acquire(w)
+	b.renew(r1, lock.ErrNotHeld)
+	b.held(lock.Write, w)
+	b.release(gone(w), nil)
+	b.acquire(r1) // nothing of its former hold is left
+	b.held(lock.Read, r1)
+}
+
+func forcesWriter(_ *testing.T, b *bench) {
+	w := b.writer()
+	b.acquire(w)
+	b.acquire(as(lock.Read, w))
+	reader, writer := b.listen(b.reader()), b.listen(b.writer())
+	b.force("k")
+	reader("force release")
+	writer("force release")
+	b.renew(w, lock.ErrNotHeld)
+	b.renew(as(lock.Read, w), lock.ErrNotHeld)
+	b.acquire(b.writer())
+}
+
+var (
+	reading = lock.WithMode(lock.Read)
+	writing = lock.WithMode(lock.Write)
+)
+
+func engineTakesTurns(_ *testing.T, b *bench) {
+	const n = 8
+	slow := lock.WithPoll(2 * patience) // only hints can bring anybody in
+	lockers := []*lock.Locker{b.locker(slow), b.locker(slow)}
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	for range 3 {
+		var inside sync.WaitGroup // until all eight are in
+		inside.Add(n)
+		leave, readersDone := make(chan struct{}), make(chan struct{})
+		var reads atomic.Int32
+		go func() {
+			defer close(readersDone)
+			together(n, func(i int) {
+				err := lockers[i%2].Do(ctx, b.key("k"), func(context.Context) error {
+					inside.Done()
+					<-leave
+					reads.Add(1)
+					return nil
+				}, reading)
+				if err != nil {
+					b.Errorf("reader %d: %v", i, err)
+					inside.Done()
+				}
+			})
+		}()
+		allIn := make(chan struct{})
+		go func() { inside.Wait(); close(allIn) }()
+		b.await("all read at once", allIn)
+
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			err := lockers[0].Do(ctx, b.key("k"), func(context.Context) error {
+				if got := reads.Load(); got != n {
+					b.Errorf("writing while %d of %d read", n-got, n)
+				}
+				return nil
+			}, writing)
+			if err != nil {
+				b.Errorf("the writer: %v", err)
+			}
+		}()
+		close(leave)
+		b.await("the writer had its turn", written)
+		b.await("the readers left", readersDone)
+	}
+}
+
+func engineReadsWhole(_ *testing.T, b *bench) {
+	lockers := []*lock.Locker{b.locker(), b.locker(), b.locker()}
+	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
+	defer cancel()
+	var left, right int // unsafe on purpose
+	const workers, rounds = 12, 8
+	together(workers, func(i int) {
+		l := lockers[i%len(lockers)]
+		for range rounds {
+			var err error
+			if i%4 == 0 {
+				err = l.Do(ctx, b.key("k"), func(context.Context) error {
+					left++
+					right++
+					return nil
+				}, writing)
+			} else {
+				err = l.Do(ctx, b.key("k"), func(context.Context) error {
+					if left != right {
+						b.Errorf("read %d and %d", left, right)
+					}
+					return nil
+				}, reading)
+			}
+			if err != nil {
+				b.Errorf("worker %d: %v", i, err)
+			}
+		}
+	})
+	if left != workers/4*rounds {
+		b.Errorf("%d writes, want %d", left, workers/4*rounds)
+	}
+}
+
+func engineDowngrades(_ *testing.T, b *bench) {
+	slow := lock.WithPoll(2 * patience)
+	here, there := b.locker(slow), b.locker(slow)
+	w := b.lease(here, "k", writing)
+	got := make(chan struct{})
+	go func() {
+		defer close(got)
+		ctx, cancel := context.WithTimeout(b.Context(), patience)
+		defer cancel()
+		together(2, func(i int) {
+			l := []*lock.Locker{here, there}[i]
+			if err := l.Do(ctx, b.key("k"), func(context.Context) error { return nil }, reading); err != nil {
+				b.Errorf("reader %d: %v", i, err)
+			}
+		})
+	}()
+	r, err := here.Acquire(w.Context(), b.key("k"), reading)
+	if err != nil {
+		b.Fatalf("a writer that reads: %v", err)
+	}
+	if r.Owner() != w.Owner() || r.Mode() != lock.Read || r.Fence() < w.Fence() {
+		b.Errorf("a read lease of %s in mode %s with fence %d, of a writer %s with %d", r.Owner(), r.Mode(), r.Fence(), w.Owner(), w.Fence())
+	}
+	select {
+	case <-got:
+		b.Error("others read while one writes")
+	case <-time.After(50 * time.Millisecond): // either way a valid run: waiting or about to
+	}
+	b.free(w)
+	b.await("others read", got)
+	if _, err := there.TryAcquire(b.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrBusy) {
+		b.Errorf("TryAcquire to write: got %v, want ErrBusy", err)
+	}
+	b.free(r)
+	b.free(b.lease(there, "k", writing))
+}
+
+func engineRefusesUpgrade(_ *testing.T, b *bench) {
+	l := b.locker()
+	r := b.lease(l, "k", reading)
+	if _, err := l.Acquire(r.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrInvalid) {
+		b.Errorf("a reader that writes: got %v, want ErrInvalid", err)
+	}
+	if _, err := l.TryAcquire(r.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrInvalid) {
+		b.Errorf("a reader that tries to write: got %v, want ErrInvalid", err)
+	}
+	if err := r.Context().Err(); err != nil {
+		b.Errorf("the read lease ended: %v", err)
+	}
+	b.free(r)
+}
+
+func engineReentersBoth(_ *testing.T, b *bench) {
+	l := b.locker()
+	for _, mode := range []lock.Option{reading, writing} {
+		outer := b.lease(l, "k", mode)
+		leases := []*lock.Lease{outer}
+		for range 2 {
+			inner, err := l.Acquire(leases[len(leases)-1].Context(), b.key("k"), mode)
+			if err != nil {
+				b.Fatalf("re-entry: %v", err)
+			}
+			leases = append(leases, inner)
+		}
+		for n := len(leases); n > 0; n-- {
+			if holds := b.holds("k"); holds != n {
+				b.Errorf("%d holds, want %d", holds, n)
+			}
+			b.free(leases[n-1])
+		}
+		if b.state("k").Held {
+			b.Error("held after the release of all")
+		}
+	}
+}
+
+func engineRenewsReader(_ *testing.T, b *bench) {
+	const watchdog = 300 * time.Millisecond
+	here, there := b.locker(lock.WithWatchdog(watchdog)), b.locker()
+	r := b.lease(here, "k", reading)
+	dead := b.reader()
+	dead.TTL = watchdog
+	b.acquire(dead)
+	ctx, cancel := context.WithTimeout(b.Context(), 4*watchdog)
+	defer cancel()
+	if _, err := there.Acquire(ctx, b.key("k"), writing); !errors.Is(err, lock.ErrBusy) {
+		b.Errorf("writing after four leases of a reader: got %v, want ErrBusy", err)
+	}
+	if err := r.Context().Err(); err != nil {
+		b.Errorf("the read lease ended: %v", context.Cause(r.Context()))
+	}
+	b.free(r)
+	w, err := there.TryAcquire(b.Context(), b.key("k"), writing) // the dead one was not kept
+	if err != nil {
+		b.Fatalf("writing when only a dead reader is left: %v", err)
+	}
+	b.free(w)
+}
+
+func engineTriesBoth(_ *testing.T, b *bench) {
+	here, there := b.locker(), b.locker()
+	r := b.lease(here, "k", reading)
+	for _, l := range []*lock.Locker{here, there} {
+		if _, err := l.TryAcquire(b.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrBusy) {
+			b.Errorf("trying to write beside a reader: got %v, want ErrBusy", err)
+		}
+		other, err := l.TryAcquire(b.Context(), b.key("k"), reading)
+		if err != nil {
+			b.Fatalf("trying to read beside a reader: %v", err)
+		}
+		b.free(other)
+	}
+	b.free(r)
+	w := b.lease(here, "k", writing)
+	for _, l := range []*lock.Locker{here, there} {
+		for _, mode := range []lock.Option{reading, writing} {
+			if _, err := l.TryAcquire(b.Context(), b.key("k"), mode); !errors.Is(err, lock.ErrBusy) {
+				b.Errorf("trying beside a writer: got %v, want ErrBusy", err)
+			}
+		}
+	}
+	b.free(w)
+}
+
+func engineClosesReaders(_ *testing.T, b *bench) {
+	l, other := lock.New(b.Store), b.locker()
+	b.lease(l, "k", reading)
+	stays := b.lease(other, "k", reading)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(b.Context(), b.key("k"), writing)
+		waiting <- err
+	}()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		b.Fatalf("Close: %v", err)
+	}
+	if err := <-waiting; !errors.Is(err, lock.ErrClosed) {
+		b.Errorf("the waiting writer: got %v, want ErrClosed", err)
+	}
+	b.held(lock.Read, lock.Claim{Owner: stays.Owner(), Holds: 1})
+	b.free(stays)
+}

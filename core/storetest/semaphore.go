@@ -1,0 +1,390 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+var semaphoreTests = []test{
+	{"as many are granted as there are permits", grantsPermits},
+	{"permits are taken all or none", takesAllOrNone},
+	{"busy until the first permit may come back", saysNearestExpiry},
+	{"a repeated claim takes no further permits", repeatTakesNothing},
+	{"a repeated release gives no permit twice", releaseGivesOnce},
+	{"permits of a dead holder come back by themselves", deadPermitsReturn},
+	{"permits that came back by themselves cannot be given back", deadPermitsReturnOnce},
+	{"a renewal keeps own permits only", renewsOwnPermits},
+	{"another size is refused while permits are taken", refusesOtherSize},
+	{"a semaphore nobody uses takes the size of the next claim", freeSizeChanges},
+	{"nonsense is refused", refusesNonsense},
+	{"a release wakes, however many it gives back", permitsWake},
+	{"a force release gives all permits back and wakes", forcesPermits},
+	{"a lock and a semaphore of one name are never held together", lockAndSemaphore},
+	{"of many claims at once exactly as many are granted", permitRace},
+	{"engine: at most three of twenty inside, and three they are", engineFills},
+	{"engine: permits of a dead holder admit the next", engineSurvivesDeadPermits},
+	{"engine: two of three leave one", engineTakesTwo},
+	{"engine: permits do not re-enter, they add up", engineAddsUp},
+	{"engine: closing gives permits back", engineClosesPermits},
+}
+
+// permits is a claim of a new owner for n of size permits of k.
+func (b *bench) permits(n, size int) lock.Claim {
+	c := b.in(lock.Semaphore, "k")(1, minute)
+	c.Permits, c.Size = n, size
+	return c
+}
+
+func grantsPermits(_ *testing.T, b *bench) {
+	var claims []lock.Claim
+	var last uint64
+	for range 3 {
+		c := b.permits(1, 3)
+		fence := b.acquire(c)
+		if fence <= last {
+			b.Errorf("fence %d after %d", fence, last)
+		}
+		last = fence
+		claims = append(claims, c)
+		b.held(lock.Semaphore, claims...)
+	}
+	late := b.permits(1, 3)
+	if ttl := b.busy(late); ttl <= 0 || ttl > minute {
+		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
+	}
+	b.held(lock.Semaphore, claims...)
+	b.release(gone(claims[1]), nil)
+	b.acquire(late)
+	b.held(lock.Semaphore, claims[0], claims[2], late)
+	b.busy(claims[1])
+}
+
+func takesAllOrNone(_ *testing.T, b *bench) {
+	two := b.permits(2, 3)
+	b.acquire(two)
+	b.busy(b.permits(2, 3))
+	b.busy(b.permits(3, 3))
+	b.held(lock.Semaphore, two)
+	one := b.permits(1, 3)
+	b.acquire(one)
+	b.held(lock.Semaphore, two, one)
+	b.release(gone(two), nil)
+	b.busy(b.permits(3, 3))
+	b.acquire(b.permits(2, 3))
+}
+
+func saysNearestExpiry(_ *testing.T, b *bench) {
+	long, short := b.permits(1, 2), b.permits(1, 2)
+	short.TTL = 20 * time.Second
+	b.acquire(long)
+	b.acquire(short)
+	if ttl := b.busy(b.permits(1, 2)); ttl <= 0 || ttl > 20*time.Second {
+		b.Errorf("busy for %v, want what is left of 20s", ttl)
+	}
+	if ttl := b.state("k").TTL; ttl <= 20*time.Second || ttl > minute {
+		b.Errorf("held for %v, want what is left of %v", ttl, minute)
+	}
+	b.release(gone(short), nil)
+	b.acquire(b.permits(1, 2))
+	if ttl := b.busy(b.permits(1, 2)); ttl <= 20*time.Second || ttl > minute {
+		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
+	}
+}
+
+func repeatTakesNothing(_ *testing.T, b *bench) {
+	c := b.permits(2, 3)
+	first := b.acquire(c)
+	for range 3 {
+		if fence := b.acquire(c); fence < first {
+			b.Errorf("fence fell from %d to %d", first, fence)
+		}
+		b.held(lock.Semaphore, c)
+	}
+	b.acquire(b.permits(1, 3))
+	b.acquire(c) // also when all are taken
+	b.busy(b.permits(1, 3))
+	b.release(gone(c), nil)
+	b.acquire(b.permits(2, 3))
+}
+
+func releaseGivesOnce(_ *testing.T, b *bench) {
+	a, other := b.permits(1, 2), b.permits(1, 2)
+	b.acquire(a)
+	b.acquire(other)
+	b.release(gone(a), nil)
+	for range 3 {
+		b.release(gone(a), lock.ErrNotHeld)
+		b.release(gone(b.permits(1, 2)), lock.ErrNotHeld)
+	}
+	next := b.permits(1, 2)
+	b.acquire(next)
+	b.busy(b.permits(1, 2))
+	b.release(next, nil) // what remains is what there is
+	b.held(lock.Semaphore, other, next)
+}
+
+func deadPermitsReturn(_ *testing.T, b *bench) {
+	const ttl = 200 * time.Millisecond
+	alive, dead := b.permits(1, 3), b.permits(2, 3)
+	dead.TTL = ttl
+	b.acquire(alive)
+	b.acquire(dead)
+	b.busy(b.permits(1, 3))
+	b.outlive(ttl)
+	b.held(lock.Semaphore, alive)
+	b.busy(b.permits(3, 3))
+	next := b.permits(2, 3)
+	b.acquire(next)
+	b.busy(b.permits(1, 3))
+	b.held(lock.Semaphore, alive, next)
+}
+
+func deadPermitsReturnOnce(_ *testing.T, b *bench) {
+	const ttl = 200 * time.Millisecond
+	alive, dead := b.permits(1, 2), b.permits(1, 2)
+	dead.TTL = ttl
+	b.acquire(alive)
+	b.acquire(dead)
+	b.outlive(ttl)
+	dead.TTL = minute
+	b.renew(dead, lock.ErrNotHeld)
+	b.release(gone(dead), lock.ErrNotHeld)
+	b.release(gone(dead), lock.ErrNotHeld)
+	b.acquire(b.permits(1, 2))
+	b.busy(b.permits(1, 2))
+}
+
+func renewsOwnPermits(_ *testing.T, b *bench) {
+	const ttl = 200 * time.Millisecond
+	alive, dead := b.permits(1, 2), b.permits(1, 2)
+	alive.TTL, dead.TTL = ttl, ttl
+	b.acquire(dead)
+	b.acquire(alive)
+	alive.TTL = minute
+	b.renew(alive, nil)
+	b.renew(b.permits(1, 2), lock.ErrNotHeld)
+	b.outlive(ttl)
+	b.held(lock.Semaphore, alive)
+	b.renew(dead, lock.ErrNotHeld)
+	b.renew(alive, nil)
+}
+
+func refusesOtherSize(_ *testing.T, b *bench) {
+	c := b.permits(1, 3)
+	b.acquire(c)
+	for _, size := range []int{7, 2} {
+		_, err := b.Store.Acquire(b.Context(), b.permits(1, size))
+		if !errors.Is(err, lock.ErrInvalid) {
+			b.Fatalf("size %d: got %v, want ErrInvalid", size, err)
+		}
+		text := strings.TrimPrefix(err.Error(), b.key("k"))
+		for _, named := range []string{"3", string(rune('0' + size))} {
+			if !strings.Contains(text, named) {
+				b.Errorf("the error %q does not name size %s", err, named)
+			}
+		}
+	}
+	b.held(lock.Semaphore, c)
+	b.acquire(b.permits(2, 3))
+}
+
+func freeSizeChanges(_ *testing.T, b *bench) {
+	c := b.permits(1, 3)
+	b.acquire(c)
+	b.release(gone(c), nil)
+	b.acquire(b.permits(2, 5))
+	b.acquire(b.permits(3, 5))
+	b.busy(b.permits(1, 5))
+}
+
+func refusesNonsense(_ *testing.T, b *bench) {
+	for _, c := range []lock.Claim{b.permits(0, 3), b.permits(-1, 3), b.permits(4, 3), b.permits(1, 0)} {
+		if _, err := b.Store.Acquire(b.Context(), c); !errors.Is(err, lock.ErrInvalid) {
+			b.Errorf("%d of %d: got %v, want ErrInvalid", c.Permits, c.Size, err)
+		}
+	}
+	if b.state("k").Held {
+		b.Error("the key became held")
+	}
+}
+
+func permitsWake(_ *testing.T, b *bench) {
+	hint := b.listen(b.permits(1, 3))
+	stays := b.permits(1, 3)
+	b.acquire(stays)
+	for _, n := range []int{1, 2} {
+		c := b.permits(n, 3)
+		b.acquire(c)
+		b.release(gone(c), nil)
+		hint("permits came back")
+	}
+	b.release(gone(stays), nil)
+	hint("the last permit came back")
+}
+
+func forcesPermits(_ *testing.T, b *bench) {
+	one, two := b.permits(1, 3), b.permits(2, 3)
+	b.acquire(one)
+	b.acquire(two)
+	hint := b.listen(b.permits(1, 3))
+	b.force("k")
+	hint("force release")
+	b.renew(one, lock.ErrNotHeld)
+	b.release(gone(two), lock.ErrNotHeld)
+	b.acquire(b.permits(3, 3))
+	b.busy(b.permits(1, 3))
+}
+
+func lockAndSemaphore(_ *testing.T, b *bench) {
+	c := b.permits(1, 3)
+	b.acquire(c)
+	plain := b.in(lock.Exclusive, "k")(1, minute)
+	if _, err := b.Store.Acquire(b.Context(), plain); err == nil {
+		b.Error("a lock was granted on a semaphore in use")
+	}
+	b.renew(c, nil)
+	b.held(lock.Semaphore, c)
+
+	held := b.in(lock.Exclusive, "other")(1, minute)
+	b.acquire(held)
+	wrong := b.in(lock.Semaphore, "other")(1, minute)
+	if _, err := b.Store.Acquire(b.Context(), wrong); err == nil {
+		b.Error("a permit was granted on a lock that is held")
+	}
+	b.renew(held, nil)
+}
+
+func permitRace(_ *testing.T, b *bench) {
+	var taken atomic.Int32
+	together(60, func(i int) {
+		c := b.permits(1+i%2, 7)
+		if _, err := b.Store.Acquire(b.Context(), c); err == nil {
+			taken.Add(int32(c.Permits))
+		}
+	})
+	if n := taken.Load(); n != 7 { // a claim for one was refused, so none is left
+		b.Errorf("%d of 7 permits taken", n)
+	}
+}
+
+// lockers in mode Semaphore, of that size.
+func (b *bench) semaphores(n, permits, size int) []*lock.Locker {
+	lockers := make([]*lock.Locker, n)
+	for i := range lockers {
+		lockers[i] = b.locker(lock.WithPermits(permits, size))
+	}
+	return lockers
+}
+
+func engineFills(_ *testing.T, b *bench) {
+	const workers, size, rounds = 20, 3, 5
+	lockers := b.semaphores(4, 1, size)
+	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
+	defer cancel()
+	var inside, most atomic.Int32
+	full := make(chan struct{})
+	together(workers, func(i int) {
+		for range rounds {
+			err := lockers[i%len(lockers)].Do(ctx, b.key("k"), func(ctx context.Context) error {
+				n := inside.Add(1)
+				defer inside.Add(-1)
+				if n > size {
+					b.Errorf("%d inside", n)
+				}
+				if n == size && most.Swap(size) != size {
+					close(full)
+				}
+				select { // until all permits were seen taken at once
+				case <-full:
+				case <-ctx.Done():
+				}
+				return nil
+			})
+			if err != nil {
+				b.Errorf("worker %d: %v", i, err)
+			}
+		}
+	})
+	if n := most.Load(); n != size {
+		b.Error("never were all permits taken")
+	}
+	if b.state("k").Held {
+		b.Error("held after the release of all")
+	}
+}
+
+func engineSurvivesDeadPermits(_ *testing.T, b *bench) {
+	for range 3 {
+		dead := b.permits(1, 3)
+		dead.TTL = 300 * time.Millisecond
+		b.acquire(dead)
+	}
+	l := b.semaphores(1, 1, 3)[0]
+	for range 3 {
+		defer b.free(b.lease(l, "k"))
+	}
+}
+
+func engineTakesTwo(_ *testing.T, b *bench) {
+	lockers := b.semaphores(2, 2, 3)
+	two := b.lease(lockers[0], "k")
+	if _, err := lockers[1].TryAcquire(b.Context(), b.key("k")); !errors.Is(err, lock.ErrBusy) {
+		b.Errorf("two more of three: got %v, want ErrBusy", err)
+	}
+	one, err := lockers[1].TryAcquire(b.Context(), b.key("k"), lock.WithPermits(1, 3))
+	if err != nil {
+		b.Fatalf("the third: %v", err)
+	}
+	if _, err := lockers[1].TryAcquire(b.Context(), b.key("k"), lock.WithPermits(1, 4)); !errors.Is(err, lock.ErrInvalid) {
+		b.Errorf("another size: got %v, want ErrInvalid", err)
+	}
+	b.free(two)
+	b.free(b.lease(lockers[1], "k"))
+	b.free(one)
+}
+
+func engineAddsUp(_ *testing.T, b *bench) {
+	l := b.semaphores(1, 1, 2)[0]
+	first := b.lease(l, "k")
+	second, err := l.TryAcquire(first.Context(), b.key("k"))
+	if err != nil {
+		b.Fatalf("the second permit: %v", err)
+	}
+	if first.Owner() == second.Owner() {
+		b.Error("both permits have one owner")
+	}
+	if _, err := l.TryAcquire(second.Context(), b.key("k")); !errors.Is(err, lock.ErrBusy) {
+		b.Errorf("a third of two: got %v, want ErrBusy", err)
+	}
+	b.free(first)
+	b.held(lock.Semaphore, lock.Claim{Owner: second.Owner(), Permits: 1})
+	b.free(second)
+}
+
+func engineClosesPermits(_ *testing.T, b *bench) {
+	l := lock.New(b.Store, lock.WithPermits(2, 3))
+	b.lease(l, "k")
+	other := b.semaphores(1, 1, 3)[0]
+	stays := b.lease(other, "k")
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(b.Context(), b.key("k"))
+		waiting <- err
+	}()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		b.Fatalf("Close: %v", err)
+	}
+	if err := <-waiting; !errors.Is(err, lock.ErrClosed) {
+		b.Errorf("the waiter: got %v, want ErrClosed", err)
+	}
+	b.held(lock.Semaphore, lock.Claim{Owner: stays.Owner(), Permits: 1})
+	b.free(stays)
+}
