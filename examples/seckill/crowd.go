@@ -39,8 +39,9 @@ func (p *people) storm(ctx context.Context, t terminal, targets []string) error 
 		Targets: targets, Users: p.Users, Clicks: p.Clicks, Concurrency: p.Concurrency,
 		Stock: p.Stock, Patience: p.Patience,
 	}, func() { _ = bar.Add(1) })
-	_ = bar.Exit()
-	fmt.Fprintln(t.err)
+	if bar.State().CurrentNum > 0 {
+		fmt.Fprintln(t.err) // leave the bar as it is
+	}
 	if err != nil {
 		return err
 	}

@@ -18,5 +18,5 @@ func (d *demo) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.storm(ctx, t, []string{a.URL()}), a.Stop())
+	return errors.Join(d.storm(ctx, t, []string{a.URL()}), a.Stop(ctx))
 }

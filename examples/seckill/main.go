@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 )
 
 // Exit codes.
@@ -23,7 +24,13 @@ const (
 	exitUsage  = 2
 )
 
+// silent keeps go-redis from writing past our log. What fails is in its errors.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 func main() {
+	redis.SetLogger(silent{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second signal ends the process at once.

@@ -39,9 +39,9 @@ func (s *serve) Run(ctx context.Context, t terminal) error {
 	}
 	select {
 	case <-ctx.Done():
-		return a.Stop()
+		return a.Stop(ctx)
 	case err := <-a.Failed():
-		_ = a.Stop() // the first error is the one to tell
+		_ = a.Stop(ctx) // the first error is the one to tell
 		return err
 	}
 }

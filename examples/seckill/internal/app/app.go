@@ -194,9 +194,10 @@ func (a *App) URL() string { return "http://" + a.server.listener.Addr().String(
 func (a *App) Failed() <-chan error { return a.server.failed }
 
 // Stop says that the service is not ready, stops accepting, waits for the
-// requests under way, gives all locks back and closes everything.
-func (a *App) Stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+// requests under way, gives all locks back and closes everything. It takes its
+// time also when ctx has ended.
+func (a *App) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	return errors.Join(a.fx.Stop(ctx), a.closeResources())
 }

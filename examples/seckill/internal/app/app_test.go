@@ -32,7 +32,7 @@ func start(t *testing.T, c app.Config) *app.App {
 
 func stop(t *testing.T, a *app.App) {
 	t.Helper()
-	if err := a.Stop(); err != nil {
+	if err := a.Stop(t.Context()); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func TestItDrainsBeforeItStops(t *testing.T) {
 	c.DrainDelay = 4 * time.Second
 	a := start(t, c)
 	stopped := make(chan error, 1)
-	go func() { stopped <- a.Stop() }()
+	go func() { stopped <- a.Stop(t.Context()) }()
 	// It goes on serving while it says that it is not ready.
 	for status(t, a.URL()+"/readyz") != http.StatusServiceUnavailable {
 		if t.Context().Err() != nil {

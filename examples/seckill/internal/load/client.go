@@ -130,9 +130,8 @@ func (c *client) do(ctx context.Context, method, url, user string, body []byte) 
 	if err != nil {
 		return answer{}, err
 	}
-	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
+	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return answer{}, err
 	}
 	a := answer{status: response.StatusCode, body: text}

@@ -15,8 +15,6 @@ import (
 func (r *Result) Print(w io.Writer) error {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleRounded)
-	t.Style().Format.Header = text.FormatDefault
-	t.SetTitle(fmt.Sprintf("Flash sale: %d users × %d clicks, stock %d", r.Config.Users, r.Config.Clicks, r.Config.Stock))
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, Align: text.AlignRight}})
 
 	t.AppendRow(table.Row{"clicks", r.Clicks})
@@ -47,7 +45,7 @@ func (r *Result) Print(w io.Writer) error {
 		}
 		t.AppendRow(table.Row{i.Name, verdict})
 	}
-	_, err := fmt.Fprintln(w, t.Render())
+	_, err := fmt.Fprintf(w, "%d users × %d clicks, stock %d\n%s\n", r.Config.Users, r.Config.Clicks, r.Config.Stock, t.Render())
 	return err
 }
 

@@ -47,14 +47,13 @@ func (t *targets) failed(which *target) {
 	which.downUntil.Store(int64(time.Since(t.epoch) + downTime))
 }
 
-// failures counts the requests that got no answer.
-func (t *targets) failures() (total int64, byURL map[string]int64) {
-	byURL = make(map[string]int64)
+// failures counts the requests that got no answer, by target.
+func (t *targets) failures() map[string]int64 {
+	counts := make(map[string]int64)
 	for _, target := range t.list {
 		if n := target.failures.Load(); n > 0 {
-			byURL[target.url] += n
-			total += n
+			counts[target.url] += n
 		}
 	}
-	return total, byURL
+	return counts
 }

@@ -150,6 +150,7 @@ func (a *address) standalone(scheme string) (Target, error) {
 		return Target{}, plain(err)
 	}
 	options.DialTimeout = orTimeout(options.DialTimeout)
+	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	options.ContextTimeoutEnabled = true
 	return Target{
 		place: "Redis at " + hosts[0],
@@ -182,6 +183,7 @@ func (a *address) sentinel(scheme string) (Target, error) {
 	options.Password, _ = a.user.Password()
 	options.SentinelUsername, options.SentinelPassword = sentinelUser, sentinelPassword
 	options.DialTimeout = orTimeout(options.DialTimeout)
+	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	options.ContextTimeoutEnabled = true
 	return Target{
 		place: fmt.Sprintf("Redis master %q of the sentinels at %s", master, strings.Join(hosts, ", ")),
@@ -200,15 +202,20 @@ func (a *address) cluster(scheme string) (Target, error) {
 	}
 	options.DialTimeout = orTimeout(options.DialTimeout)
 	options.ContextTimeoutEnabled = true
-	// A dead node never says that it was replaced. The defaults keep dialling
-	// it for a minute.
-	options.DialerRetries = max(options.DialerRetries, 1)
+	options.DialerRetries = max(options.DialerRetries, dialAttempts)
+	// A dead node never says that it was replaced. The default looks for its
+	// successor once a minute.
 	options.ClusterStateReloadInterval = 2 * time.Second
 	return Target{
 		place: "Redis cluster at " + strings.Join(hosts, ", "),
 		open:  func() redis.UniversalClient { return redis.NewClusterClient(options) },
 	}, nil
 }
+
+// dialAttempts is how often a connection is tried before the command that
+// needs it fails. The default of go-redis, five, hides for half a second that
+// nobody is there.
+const dialAttempts = 1
 
 func orTimeout(d time.Duration) time.Duration {
 	if d == 0 {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -124,7 +123,6 @@ func fail(c *gin.Context, err error) {
 	}
 	if c.Request.Context().Err() != nil {
 		c.Abort()
-		_ = c.Error(context.Cause(c.Request.Context()))
 		// Nothing is written. If the lease was lost, the middleware that holds
 		// it answers; otherwise the client has gone, and the status is for logs.
 		c.Status(statusClientClosed)

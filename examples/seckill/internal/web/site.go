@@ -3,9 +3,7 @@
 package web
 
 import (
-	"context"
 	_ "embed"
-	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -76,9 +74,6 @@ func showPage(c *gin.Context) {
 func (s *site) logErrors(c *gin.Context) {
 	c.Next()
 	for _, e := range c.Errors {
-		if errors.Is(e.Err, context.Canceled) && c.Writer.Status() < http.StatusInternalServerError {
-			continue // the client has gone
-		}
 		s.log.WarnContext(c.Request.Context(), "request failed",
 			"method", c.Request.Method, "route", c.FullPath(), "status", c.Writer.Status(), "err", e.Err)
 	}
