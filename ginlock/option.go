@@ -89,6 +89,14 @@ func WithMode(m lock.Mode) Option {
 	return ruleOption("WithMode", func(c *config) { c.rule.Mode = m })
 }
 
+// WithPermits makes the lock a semaphore of that size, of which each request
+// takes n permits. See [lock.WithPermits].
+func WithPermits(n, size int) Option {
+	return ruleOption("WithPermits", func(c *config) {
+		c.rule.Mode, c.rule.Permits, c.rule.Size = lock.Semaphore, n, size
+	})
+}
+
 // WithOnBusy says what happens when another owner holds the lock. Default
 // [rule.Reject]; [rule.Skip] answers 204 without running the handler.
 func WithOnBusy(b rule.OnBusy) Option {

@@ -65,7 +65,7 @@ func stay() error { return nil }
 
 func (g *Guard) acquire(ctx context.Context, r *rule.Compiled, text string) (*lock.Lease, error) {
 	opts := make([]lock.Option, 0, 4)
-	opts = append(opts, lock.WithName(r.Name), lock.WithMode(r.Mode))
+	opts = append(opts, lock.WithName(r.Name), mode(r))
 	if r.Lease > 0 {
 		opts = append(opts, lock.WithLease(r.Lease))
 	}
@@ -73,6 +73,13 @@ func (g *Guard) acquire(ctx context.Context, r *rule.Compiled, text string) (*lo
 		return g.locker.Acquire(ctx, text, append(opts, lock.WithWait(r.Wait))...)
 	}
 	return g.locker.TryAcquire(ctx, text, opts...)
+}
+
+func mode(r *rule.Compiled) lock.Option {
+	if r.Mode == lock.Semaphore {
+		return lock.WithPermits(r.Permits, r.Size)
+	}
+	return lock.WithMode(r.Mode)
 }
 
 // key makes the key of the call.

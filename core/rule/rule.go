@@ -24,6 +24,10 @@ type Rule struct {
 	// Mode is the kind of lock. Defaults to [lock.Exclusive].
 	Mode lock.Mode
 
+	// Size is how many permits a [lock.Semaphore] has, and Permits how many of
+	// them the operation takes; Permits defaults to 1. Other modes have neither.
+	Size, Permits int
+
 	// Wait is how long to wait for the lock. Defaults to 0: try once. There is no
 	// value for "forever"; a negative one is invalid.
 	Wait time.Duration
@@ -71,6 +75,8 @@ const (
 	fieldOperation = "operation"
 	fieldKey       = "key"
 	fieldMode      = "mode"
+	fieldPermits   = "permits"
+	fieldSize      = "size"
 	fieldWait      = "wait"
 	fieldLease     = "lease"
 	fieldOnBusy    = "onBusy"
@@ -91,7 +97,20 @@ func (r Rule) compile() (*Compiled, []problem) {
 		problems = append(problems, *fault)
 	}
 	if !r.Mode.Valid() {
-		report(fieldMode, "unknown %v, use exclusive, fair, read or write", r.Mode)
+		report(fieldMode, "unknown %v, use exclusive, fair, read, write or semaphore", r.Mode)
+	}
+	if r.Mode == lock.Semaphore && r.Permits == 0 {
+		r.Permits = 1
+	}
+	switch {
+	case r.Mode != lock.Semaphore && r.Size != 0:
+		report(fieldSize, "is for mode semaphore, remove it or set the mode")
+	case r.Mode != lock.Semaphore && r.Permits != 0:
+		report(fieldPermits, "is for mode semaphore, remove it or set the mode")
+	case r.Mode == lock.Semaphore && r.Size < 1:
+		report(fieldSize, "%d is no size of a semaphore, say how many permits there are, at least 1", r.Size)
+	case r.Mode == lock.Semaphore && (r.Permits < 1 || r.Permits > r.Size):
+		report(fieldPermits, "%d cannot be taken of a semaphore of %d, use 1 to %d", r.Permits, r.Size, r.Size)
 	}
 	if r.Wait < 0 {
 		report(fieldWait, "%v is negative, use 0 to try once or the longest time to wait", r.Wait)

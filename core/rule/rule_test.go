@@ -40,6 +40,13 @@ func TestCompileKeepsWhatIsSet(t *testing.T) {
 	}
 }
 
+func TestASemaphoreTakesOnePermitByDefault(t *testing.T) {
+	got, err := rule.Rule{Key: "lock:x", Mode: lock.Semaphore, Size: 5}.Compile()
+	if err != nil || got.Permits != 1 || got.Size != 5 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func TestCompileDoesNotNeedAnOperation(t *testing.T) {
 	if _, err := (rule.Rule{Key: "lock:x"}).Compile(); err != nil {
 		t.Error(err)
@@ -55,7 +62,12 @@ func TestEveryFaultOfARuleNamesFieldAndFix(t *testing.T) {
 		"no key":                 {func(r *rule.Rule) { r.Key = "" }, "key", "add a template"},
 		"broken key":             {func(r *rule.Rule) { r.Key = "lock:<a" }, "key", `column 6: the variable is not closed, add ">"`},
 		"key without separator":  {func(r *rule.Rule) { r.Key = "<a>-<b>" }, "key", `put ":" between`},
-		"unknown mode":           {func(r *rule.Rule) { r.Mode = 99 }, "mode", "use exclusive, fair, read or write"},
+		"unknown mode":           {func(r *rule.Rule) { r.Mode = 99 }, "mode", "use exclusive, fair, read, write or semaphore"},
+		"semaphore without size": {func(r *rule.Rule) { r.Mode = lock.Semaphore }, "size", "at least 1"},
+		"too many permits":       {func(r *rule.Rule) { r.Mode, r.Size, r.Permits = lock.Semaphore, 3, 4 }, "permits", "use 1 to 3"},
+		"negative permits":       {func(r *rule.Rule) { r.Mode, r.Size, r.Permits = lock.Semaphore, 3, -1 }, "permits", "use 1 to 3"},
+		"size of another mode":   {func(r *rule.Rule) { r.Size = 3 }, "size", "set the mode"},
+		"permits of other mode":  {func(r *rule.Rule) { r.Permits = 1 }, "permits", "set the mode"},
 		"negative wait":          {func(r *rule.Rule) { r.Wait = -1 }, "wait", "use 0 to try once"},
 		"negative lease":         {func(r *rule.Rule) { r.Lease = -time.Second }, "lease", "use 0"},
 		"lease too short":        {func(r *rule.Rule) { r.Lease = lock.MinLease - 1 }, "lease", "use at least 10ms"},

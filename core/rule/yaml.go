@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,12 +18,13 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-const knownFields = "operation, key, mode, wait, lease, onBusy, name"
+const knownFields = "operation, key, mode, permits, size, wait, lease, onBusy, name"
 
 // Parse reads a set of rules from YAML, or JSON, which is a part of it: one
 // document with a list named rules, whose items have the fields operation, key,
-// mode, wait, lease, onBusy and name, all of them text, the times as [time.ParseDuration]
-// reads them. Only operation and key are required.
+// mode, permits, size, wait, lease, onBusy and name. Permits and size are numbers, all
+// others text, the times as [time.ParseDuration] reads them. Only operation and key are
+// required.
 //
 // The error is [Faults]. Text that is not YAML has one fault, where reading stopped;
 // otherwise every fault is listed: unknown and repeated fields, values of a wrong
@@ -199,10 +201,12 @@ var setters = map[string]func(*Rule, ast.Node) string{
 	fieldOperation: func(r *Rule, n ast.Node) string { return setText(&r.Operation, n) },
 	fieldKey:       func(r *Rule, n ast.Node) string { return setText(&r.Key, n) },
 	fieldName:      func(r *Rule, n ast.Node) string { return setText(&r.Name, n) },
+	fieldPermits:   func(r *Rule, n ast.Node) string { return setNumber(&r.Permits, n) },
+	fieldSize:      func(r *Rule, n ast.Node) string { return setNumber(&r.Size, n) },
 	fieldWait:      func(r *Rule, n ast.Node) string { return setDuration(&r.Wait, n) },
 	fieldLease:     func(r *Rule, n ast.Node) string { return setDuration(&r.Lease, n) },
 	fieldMode: func(r *Rule, n ast.Node) string {
-		return setNamed(&r.Mode, n, lock.ParseMode, "exclusive, fair, read or write")
+		return setNamed(&r.Mode, n, lock.ParseMode, "exclusive, fair, read, write or semaphore")
 	},
 	fieldOnBusy: func(r *Rule, n ast.Node) string {
 		return setNamed(&r.OnBusy, n, ParseOnBusy, "reject or skip")
@@ -237,6 +241,19 @@ func setDuration(to *time.Duration, node ast.Node) string {
 		return fmt.Sprintf("%.300q is not a duration, write a number and its unit, such as \"200ms\" or \"5s\"", text)
 	}
 	*to = d
+	return ""
+}
+
+func setNumber(to *int, node ast.Node) string {
+	n, ok := node.(*ast.IntegerNode)
+	if !ok {
+		return fmt.Sprintf("is %s, not a whole number", kind(node))
+	}
+	value, err := strconv.Atoi(n.Token.Value)
+	if err != nil {
+		return fmt.Sprintf("%.300q is not a number in decimal digits", n.Token.Value)
+	}
+	*to = value
 	return ""
 }
 

@@ -68,6 +68,17 @@ func TestParseReadsEveryField(t *testing.T) {
 	}
 }
 
+func TestParseReadsASemaphore(t *testing.T) {
+	set, err := rule.Parse([]byte("rules: [{operation: a, key: b, mode: semaphore, permits: 2, size: 5}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rule.Rule{Operation: "a", Key: "b", Name: "b", Mode: lock.Semaphore, Permits: 2, Size: 5}
+	if got := set.Rules()[0]; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestParseReadsAnEmptyList(t *testing.T) {
 	set, err := rule.Parse([]byte("rules: []"))
 	if err != nil || len(set.All()) != 0 {
@@ -105,7 +116,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"no operation":         {"rules:\n- key: lock:a", `2:3: operation: is missing`},
 		"empty operation":      {"rules:\n- key: lock:a\n  operation: ''", `3:14: operation: is missing`},
 		"no key":               {"rules:\n- operation: a", `2:3: "a": key: is missing`},
-		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", known are operation, key, mode, wait, lease, onBusy, name`},
+		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", known are operation, key, mode, permits, size, wait, lease, onBusy, name`},
 		"field in capitals":    {op + "  key: b\n  onbusy: skip", `4:3: "a": unknown field "onbusy"`},
 		"number as a field":    {op + "  key: b\n  1: x", `4:3: "a": unknown field "1"`},
 		"merge key":            {op + "  key: b\n  <<: x", `4:3: "a": unknown field "<<"`},
@@ -124,8 +135,11 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"key with an escape":   {op + "  key: \"lock:\\u003ca\"", `3:8: "a": key: "lock:<a", column 6`},
 		"key over two lines":   {op + "  key: |\n    lock:<a>\n    x", `3:8: "a": key: "lock:<a>\nx", column 9`},
 		"key ends too early":   {op + "  key: '<a><b>'", `3:12: "a": key: "<a><b>", column 4: nothing separates`},
-		"unknown mode":         {op + "  key: b\n  mode: shared", `4:9: "a": mode: unknown "shared", use exclusive, fair, read or write`},
+		"unknown mode":         {op + "  key: b\n  mode: shared", `4:9: "a": mode: unknown "shared", use exclusive, fair, read, write or semaphore`},
 		"mode is number":       {op + "  key: b\n  mode: 1", `4:9: "a": mode: is a number`},
+		"size is text":         {op + "  key: b\n  mode: semaphore\n  size: \"5\"", `5:9: "a": size: is text, not a whole number`},
+		"size in hexadecimal":  {op + "  key: b\n  mode: semaphore\n  size: 0x5", `5:9: "a": size: "0x5" is not a number in decimal digits`},
+		"semaphore of nothing": {op + "  key: b\n  mode: semaphore", `3:3: "a": size: 0 is no size of a semaphore`},
 		"unknown onBusy":       {op + "  key: b\n  onBusy: run", `4:11: "a": onBusy: unknown "run", use reject or skip`},
 		"wait without unit":    {op + "  key: b\n  wait: 5", `4:9: "a": wait: "5" is not a duration`},
 		"wait is a word":       {op + "  key: b\n  wait: forever", `4:9: "a": wait: "forever" is not a duration, write a number and its unit, such as "200ms" or "5s"`},
@@ -177,8 +191,8 @@ rules:
 	const want = `1:1: unknown field "version", known is rules
 3:5: operation: is missing, name the route or method that takes the lock
 3:15: key: "lock:<a", column 6: the variable is not closed, add ">"
-4:5: unknown field "wiat", known are operation, key, mode, wait, lease, onBusy, name
-5:11: mode: unknown "shared", use exclusive, fair, read or write
+4:5: unknown field "wiat", known are operation, key, mode, permits, size, wait, lease, onBusy, name
+5:11: mode: unknown "shared", use exclusive, fair, read, write or semaphore
 8:11: "POST /b": wait: "5" is not a duration, write a number and its unit, such as "200ms" or "5s"
 9:12: "POST /b": lease: 1ms is too short to hold a lock, use at least 10ms, or 0 for the watchdog
 10:13: "POST /b": onBusy: is a list, not text
