@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -80,8 +81,14 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return exitUsage
 	}
 	if err := command.Run(); err != nil {
-		fmt.Fprintln(errs, "seckill:", err)
+		fmt.Fprintln(errs, "seckill:", oneLine(err))
 		return exitFailed
 	}
 	return 0
+}
+
+// oneLine writes an error that lists several in one line.
+func oneLine(err error) string {
+	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\t' })
+	return strings.Join(lines, "; ")
 }

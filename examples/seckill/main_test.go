@@ -14,10 +14,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
+	goleak.VerifyTestMain(m)
+}
 
 // seckill runs a command line.
 func seckill(t *testing.T, args ...string) (code int, out, errs string) {
@@ -131,15 +135,25 @@ func TestWhatIsWrongIsSaidAndExitsByKind(t *testing.T) {
 		{[]string{"demo", "--stock=-1"}, exitFailed, "--stock: must be positive"},
 		{[]string{"serve", "--http=127.0.0.1:0", "--db=oracle://sys:s3cret@db/sale"}, exitFailed, `--db: unknown database "oracle"`},
 		{[]string{"serve", "--http=127.0.0.1:0", "--redis=redis://:s3cret@127.0.0.1:1"}, exitFailed, "--redis: Redis at 127.0.0.1:1: "},
+		{[]string{"serve", "--http=127.0.0.1:0", "--redis=redis+sentinel://:s3cret@127.0.0.1:1,127.0.0.1:2/m"}, exitFailed, `--redis: Redis master "m" of the sentinels at `},
+		{[]string{"serve", "--http=127.0.0.1:0", "--db=postgres://pg:s3cret@127.0.0.1:1/sale"}, exitFailed, `--db: PostgreSQL database "sale" at 127.0.0.1:1: `},
 	} {
 		code, out, errs := seckill(t, tt.args...)
 		if code != tt.code || !strings.Contains(errs, tt.want) {
 			t.Errorf("%v: exit code %d, want %d with %q\n%s", tt.args, code, tt.code, tt.want, errs)
 		}
+		if tt.code == exitFailed && !strings.HasPrefix(lastLine(errs), "seckill: ") {
+			t.Errorf("%v: the last line is not the error\n%s", tt.args, errs)
+		}
 		if strings.Contains(out+errs, "s3cret") {
 			t.Errorf("%v: shows the password\n%s%s", tt.args, out, errs)
 		}
 	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return lines[len(lines)-1]
 }
 
 func TestHelpNamesFlagsAndEnvironment(t *testing.T) {
