@@ -90,5 +90,5 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 // oneLine writes an error that lists several in one line.
 func oneLine(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\t' })
-	return strings.Join(lines, "; ")
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
 }
