@@ -139,7 +139,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"mode is number":       {op + "  key: b\n  mode: 1", `4:9: "a": mode: is a number`},
 		"size is text":         {op + "  key: b\n  mode: semaphore\n  size: \"5\"", `5:9: "a": size: is text, not a whole number`},
 		"size in hexadecimal":  {op + "  key: b\n  mode: semaphore\n  size: 0x5", `5:9: "a": size: "0x5" is not a number in decimal digits`},
-		"semaphore of nothing": {op + "  key: b\n  mode: semaphore", `3:3: "a": size: 0 is no size of a semaphore`},
+		"semaphore of nothing": {op + "  key: b\n  mode: semaphore", `2:3: "a": size: 0 is no size of a semaphore`},
 		"unknown onBusy":       {op + "  key: b\n  onBusy: run", `4:11: "a": onBusy: unknown "run", use reject or skip`},
 		"wait without unit":    {op + "  key: b\n  wait: 5", `4:9: "a": wait: "5" is not a duration`},
 		"wait is a word":       {op + "  key: b\n  wait: forever", `4:9: "a": wait: "forever" is not a duration, write a number and its unit, such as "200ms" or "5s"`},
