@@ -30,7 +30,7 @@ each_module = for module in $(MODULES); do echo "== $$module: $(1)"; (cd "$$modu
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z/]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "}; {printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z/-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "}; {printf "  %-16s %s\n", $$1, $$2}'
 
 .PHONY: demo
 demo: ## Run the seckill service and a load against it, and check the result
@@ -52,8 +52,21 @@ unit: ## Run all tests; those whose server is missing are skipped
 servers: ## Install redis, mariadb and postgres if they are missing
 	@scripts/install-servers.sh
 
+.PHONY: java
+java: ## Install a JDK and Maven if they are missing
+	@scripts/install-java.sh
+
+.PHONY: test-interop
+test-interop: servers java ## Install a missing JDK and Maven, then test against a real Redisson
+	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_INTEROP=1 $(GO) test -race -count=1 -parallel 6 -timeout 20m $(TEST_FLAGS) ./test/interop
+
+.PHONY: interop/check
+interop/check: ## Test against a real Redisson, if a JDK and Maven are there
+	@if scripts/install-java.sh --check; then $(MAKE) test-interop; else \
+		echo; echo "*** SKIPPED, NOT TESTED: Redisson, as there is no JDK 17 with Maven; run make test-interop ***"; echo; fi
+
 .PHONY: check
-check: lint layers generate/check tidy/check test demo ## Everything that CI runs
+check: lint layers generate/check tidy/check test interop/check demo ## Everything that CI runs
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Check format and style

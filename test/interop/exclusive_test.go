@@ -1,0 +1,350 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+// exclusive is what holds between Exclusive and Redisson's getLock.
+var exclusive = []promise{
+	{"exclusive: a release in Go wakes a waiter in Java", goWakesJava, ""},
+	{"exclusive: a release in Java wakes a waiter in Go", javaWakesGo, ""},
+	{"exclusive: a hash tag in the name", hashTags, ""},
+	{"exclusive: a NameMapper is a key prefix", namePrefix, ""},
+	{"exclusive: Java does not get what Go holds", javaIsRefused, ""},
+	{"exclusive: Go does not get what Java holds", goIsRefused, ""},
+	{"exclusive: holds of a re-entry in Java show in Go", javaReenters, ""},
+	{"exclusive: holds of a re-entry in Go show in Java", goReenters, ""},
+	{"exclusive: Java cannot unlock for Go", javaCannotUnlockForGo, ""},
+	{"exclusive: Go cannot unlock for Java", goCannotUnlockForJava, ""},
+	{"exclusive: a late unlock in Java leaves Go alone", lateUnlockInJava, ""},
+	{"exclusive: a late release in Go leaves Java alone", lateReleaseInGo, ""},
+	{"exclusive: forceUnlock in Java takes Go's lease", javaForces, ""},
+	{"exclusive: ForceRelease in Go takes Java's lock", goForces, ""},
+	{"exclusive: the watchdog of Java keeps Go out", javaWatchdog, ""},
+	{"exclusive: the watchdog of Go keeps Java out", goWatchdog, ""},
+	{"exclusive: a killed Java frees its lock", javaIsKilled, ""},
+	{"exclusive: a killed Go frees its lock", goIsKilled, ""},
+	{"exclusive: nobody is lost in a crowd", crowd, ""},
+	{"exclusive: a spin lock keeps Go out", func(w world) { otherKind(w, "spin") }, ""},
+	{"exclusive: a fenced lock keeps Go out", func(w world) { otherKind(w, "fenced") }, newest},
+}
+
+func goWakesJava(w world) { handOverToJava(w, w.key()) }
+
+func handOverToJava(w world, key string) {
+	w.Helper()
+	lease := w.locker().acquire(key, lock.WithLease(long))
+	java := w.thread("waiter")
+	waiting := java.start("lock", "plain", key, long.Milliseconds())
+	java.awaitParked()
+	waiting.unanswered()
+
+	start := time.Now()
+	w.release(lease)
+	waiting.result()
+	w.within(start, "Java got it")
+	java.want("true", "held", "plain", key)
+	java.do("unlock", "plain", key)
+}
+
+func javaWakesGo(w world) { handOverToGo(w, w.key()) }
+
+func handOverToGo(w world, key string) {
+	w.Helper()
+	java := w.thread("holder")
+	java.do("lock", "plain", key, long.Milliseconds())
+	locker := w.locker()
+	waiting := locker.acquiring(key)
+	locker.awaitParked()
+
+	start := time.Now()
+	java.do("unlock", "plain", key)
+	lease := waiting.lease()
+	w.within(start, "Go got it")
+	java.want("false", "trylock", "plain", key)
+	w.release(lease)
+}
+
+func hashTags(w world) {
+	for _, key := range []string{"{" + w.key() + "}:stock:7", "stock:{" + w.key() + "}:7"} {
+		handOverToJava(w, key)
+		handOverToGo(w, key)
+	}
+}
+
+func namePrefix(w world) {
+	const prefix = "shop:"
+	key := w.key()
+	java := w.newAgent("prefix="+prefix).thread(w.T, "one")
+	locker := w.locker(redisstore.WithKeyPrefix(prefix))
+
+	lease := locker.acquire(key, lock.WithLease(long))
+	waiting := java.start("lock", "plain", key, long.Milliseconds())
+	java.awaitParked()
+	start := time.Now()
+	w.release(lease)
+	waiting.result()
+	w.within(start, "Java got it")
+	if state := locker.inspect(key); !state.Held {
+		w.Error("Go does not see that Java holds it")
+	}
+	java.do("unlock", "plain", key)
+}
+
+func javaIsRefused(w world) {
+	key, java := w.key(), w.thread("other")
+	lease := w.locker().acquire(key, lock.WithLease(long))
+	java.want("true", "locked", "plain", key)
+	java.want("false", "trylock", "plain", key)
+	java.want("false", "trylock", "plain", key, 300, 1000)
+	java.want("false", "held", "plain", key)
+	ttl, err := strconv.ParseInt(java.do("ttl", "plain", key), 10, 64)
+	if err != nil || ttl <= long.Milliseconds()/2 || ttl > long.Milliseconds() {
+		w.Errorf("Java sees a TTL of %d ms, want almost %v", ttl, long)
+	}
+	w.release(lease)
+	java.want("false", "locked", "plain", key)
+}
+
+func goIsRefused(w world) {
+	key, java, locker := w.key(), w.thread("holder"), w.locker()
+	java.do("lock", "plain", key, long.Milliseconds())
+	locker.refused(key)
+	_, err := locker.Acquire(w.Context(), key, lock.WithWait(300*time.Millisecond))
+	if !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		w.Errorf("Acquire: %v, want ErrBusy and DeadlineExceeded", err)
+	}
+	java.do("unlock", "plain", key)
+	w.release(locker.acquire(key))
+}
+
+func javaReenters(w world) {
+	key, java, locker := w.key(), w.thread("holder"), w.locker()
+	owner := java.do("owner")
+	java.do("lock", "plain", key, long.Milliseconds())
+	java.do("lock", "plain", key, long.Milliseconds())
+	locker.held(key, owner, 2)
+	java.want("2", "holds", "plain", key)
+	java.do("unlock", "plain", key)
+	locker.held(key, owner, 1)
+	locker.refused(key)
+	java.do("unlock", "plain", key)
+	w.release(locker.acquire(key))
+}
+
+func goReenters(w world) {
+	key, java, locker := w.key(), w.thread("other"), w.locker()
+	outer := locker.acquire(key)
+	inner, err := locker.Acquire(outer.Context(), key)
+	if err != nil {
+		w.Fatal(err)
+	}
+	java.want(outer.Owner()+"=2", "hash", key)
+	w.release(inner)
+	java.want(outer.Owner()+"=1", "hash", key)
+	java.want("false", "trylock", "plain", key)
+	w.release(outer)
+	java.want("", "hash", key)
+	java.want("true", "trylock", "plain", key)
+	java.do("unlock", "plain", key)
+}
+
+func javaCannotUnlockForGo(w world) {
+	key, java, locker := w.key(), w.thread("other"), w.locker()
+	lease := locker.acquire(key)
+	java.refuses("IllegalMonitorStateException", "unlock", "plain", key)
+	locker.held(key, lease.Owner(), 1)
+	w.release(lease)
+	java.refuses("IllegalMonitorStateException", "unlock", "plain", key)
+}
+
+func goCannotUnlockForJava(w world) {
+	key, java := w.key(), w.thread("holder")
+	java.do("lock", "plain", key, long.Milliseconds())
+	err := redisstore.New(w.rdb).Release(w.Context(), lock.Claim{Key: key, Owner: "a-go-process:1", TTL: long})
+	if !errors.Is(err, lock.ErrNotHeld) {
+		w.Errorf("Release by another owner: %v, want ErrNotHeld", err)
+	}
+	java.want("true", "held", "plain", key)
+	java.do("unlock", "plain", key)
+}
+
+func lateUnlockInJava(w world) {
+	key, java, locker := w.key(), w.thread("late"), w.locker()
+	java.do("lock", "plain", key, 300)
+	lease := locker.acquire(key) // once Java's lease is over
+	java.want("false", "held", "plain", key)
+	java.refuses("IllegalMonitorStateException", "unlock", "plain", key)
+	locker.held(key, lease.Owner(), 1)
+	w.release(lease)
+}
+
+func lateReleaseInGo(w world) {
+	key, java, locker := w.key(), w.thread("next"), w.locker()
+	lease := locker.acquire(key, lock.WithLease(300*time.Millisecond))
+	java.do("lock", "plain", key, long.Milliseconds()) // once Go's lease is over
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+		w.Errorf("Java has the lock, and Go's lease ended with cause %v, want ErrLost", cause)
+	}
+	if err := lease.Release(w.Context()); !errors.Is(err, lock.ErrLost) {
+		w.Errorf("Release: %v, want ErrLost", err)
+	}
+	java.want("true", "held", "plain", key)
+	java.do("unlock", "plain", key)
+}
+
+func javaForces(w world) {
+	key, java, waiter := w.key(), w.thread("operator"), w.locker()
+	lease := w.locker().acquire(key, lock.WithWatchdog(4*soon))
+	next := waiter.acquiring(key, lock.WithLease(long))
+	waiter.awaitParked()
+
+	start := time.Now()
+	java.want("true", "force", "plain", key)
+	successor := next.lease()
+	w.within(start, "the next owner in Go got it")
+	<-lease.Context().Done()
+	if took := time.Since(start); took > 4*soon/3+soon {
+		w.Errorf("the old owner learned of it after %v, not at the next renewal", took)
+	}
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+		w.Errorf("the lease ended with cause %v, want ErrLost", cause)
+	}
+	if successor.Fence() <= lease.Fence() {
+		w.Errorf("the next owner has fence %d, the old one %d", successor.Fence(), lease.Fence())
+	}
+	w.release(successor)
+	java.want("false", "force", "plain", key)
+}
+
+func goForces(w world) {
+	key, locker := w.key(), w.locker()
+	old, next := w.thread("old"), w.thread("next")
+	old.do("lock", "plain", key, long.Milliseconds())
+	waiting := next.start("lock", "plain", key, long.Milliseconds())
+	next.awaitParked()
+
+	start := time.Now()
+	if freed, err := locker.ForceRelease(w.Context(), key); err != nil || !freed {
+		w.Fatalf("ForceRelease: %v, %v", freed, err)
+	}
+	waiting.result()
+	w.within(start, "the next thread in Java got it")
+	old.want("false", "held", "plain", key)
+	old.refuses("IllegalMonitorStateException", "unlock", "plain", key)
+	next.want("true", "held", "plain", key)
+	next.do("unlock", "plain", key)
+	if freed, err := locker.ForceRelease(w.Context(), key); err != nil || freed {
+		w.Errorf("ForceRelease of a free key: %v, %v", freed, err)
+	}
+}
+
+func javaWatchdog(w world) {
+	key, java, locker := w.key(), w.thread("holder"), w.locker()
+	java.do("lock", "plain", key, -1)
+	w.throughout(5*watchdog/2, func() {
+		locker.refused(key)
+		java.want("true", "held", "plain", key)
+	})
+	java.do("unlock", "plain", key)
+	w.release(locker.acquire(key))
+}
+
+func goWatchdog(w world) {
+	key, java, locker := w.key(), w.thread("other"), w.locker()
+	lease := locker.acquire(key)
+	w.throughout(5*watchdog/2, func() {
+		java.want("false", "trylock", "plain", key)
+		if err := lease.Context().Err(); err != nil {
+			w.Fatalf("Go lost its lease: %v", context.Cause(lease.Context()))
+		}
+	})
+	w.release(lease)
+	java.want("true", "trylock", "plain", key)
+	java.do("unlock", "plain", key)
+}
+
+func javaIsKilled(w world) {
+	key, locker, java := w.key(), w.locker(), w.newAgent()
+	java.thread(w.T, "holder").do("lock", "plain", key, -1)
+	waiting := locker.acquiring(key)
+	locker.awaitParked()
+	start := time.Now()
+	java.kill()
+	lease := waiting.lease()
+	w.afterLease(start, "Go got it")
+	w.release(lease)
+}
+
+func goIsKilled(w world) {
+	key, java, holder := w.key(), w.thread("waiter"), w.startHolder(w.key(), lock.Exclusive)
+	waiting := java.start("lock", "plain", key, long.Milliseconds())
+	java.awaitParked()
+	waiting.unanswered()
+	start := time.Now()
+	holder.kill()
+	waiting.result()
+	w.afterLease(start, "Java got it")
+	java.do("unlock", "plain", key)
+}
+
+// crowd counts on both sides at once, in two steps that only the lock holds
+// together.
+func crowd(w world) {
+	const members, rounds = 4, 200 // on each side
+	key, counter, locker := w.key(), w.key()+"/counter", w.locker()
+	if err := w.rdb.Set(w.Context(), counter, 0, 0).Err(); err != nil {
+		w.Fatal(err)
+	}
+	var java []*call
+	var group sync.WaitGroup
+	for i := range members {
+		java = append(java, w.thread(strconv.Itoa(i)).start("count", "plain", key, counter, rounds))
+		group.Go(func() {
+			for range rounds {
+				if err := locker.Do(w.Context(), key, func(ctx context.Context) error {
+					n, err := w.rdb.Get(ctx, counter).Int()
+					if err != nil {
+						return err
+					}
+					return w.rdb.Set(ctx, counter, n+1, 0).Err()
+				}); err != nil {
+					w.Errorf("Go: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, c := range java {
+		c.result()
+	}
+	if got, err := w.rdb.Get(w.Context(), counter).Int(); err != nil || got != 2*members*rounds {
+		w.Errorf("counted %d (%v), want %d: two had the lock at once", got, err, 2*members*rounds)
+	}
+}
+
+// otherKind says that locks of other kinds are the same lock. They wake
+// nobody, so there is no hand-over.
+func otherKind(w world, kind string) {
+	key, java, locker := w.key(), w.thread(kind), w.locker()
+	java.do("lock", kind, key, long.Milliseconds())
+	locker.refused(key)
+	locker.held(key, java.do("owner"), 1)
+	java.do("unlock", kind, key)
+
+	lease := locker.acquire(key)
+	java.want("false", "trylock", kind, key)
+	java.want("true", "locked", kind, key)
+	java.refuses("IllegalMonitorStateException", "unlock", kind, key)
+	w.release(lease)
+	java.want("true", "trylock", kind, key)
+	java.do("unlock", kind, key)
+}

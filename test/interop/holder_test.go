@@ -1,0 +1,83 @@
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+// The variables that make this test binary a process that holds a lock.
+const (
+	holderAddrs = "REDLATCH_TEST_HOLDER_ADDRS" // of the Redis, comma separated
+	holderKey   = "REDLATCH_TEST_HOLDER_KEY"
+	holderMode  = "REDLATCH_TEST_HOLDER_MODE"
+)
+
+// TestHolderProcess is that process. It says when it holds the lock, and then
+// waits for its end.
+func TestHolderProcess(t *testing.T) {
+	addrs := os.Getenv(holderAddrs)
+	if addrs == "" {
+		t.Skip("only runs as a child of the tests that kill it")
+	}
+	mode, err := lock.ParseMode(os.Getenv(holderMode))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addrs, ",")})
+	locker := lock.New(redisstore.New(rdb), lock.WithWatchdog(watchdog))
+	if _, err := locker.Acquire(context.Background(), os.Getenv(holderKey), lock.WithMode(mode)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("holds it")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // also ends when the parent does
+}
+
+type holder struct {
+	cmd  *exec.Cmd
+	once sync.Once
+}
+
+// startHolder starts a Go process that holds the key and renews it.
+func (w world) startHolder(key string, mode lock.Mode) *holder {
+	w.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.timeout=5m")
+	cmd.Env = append(os.Environ(), holderAddrs+"="+strings.Join(w.addrs, ","), holderKey+"="+key, holderMode+"="+mode.String())
+	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil {
+		w.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	h := &holder{cmd: cmd}
+	w.Cleanup(h.kill)
+	says, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || says != "holds it\n" {
+		w.Fatalf("the holder says %q (%v)", says, err)
+	}
+	return h
+}
+
+// kill ends the process with SIGKILL, and waits until it is gone. A second
+// call does nothing.
+func (h *holder) kill() {
+	h.once.Do(func() {
+		_ = h.cmd.Process.Kill()
+		_ = h.cmd.Wait()
+	})
+}

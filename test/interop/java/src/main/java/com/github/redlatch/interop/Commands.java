@@ -1,0 +1,126 @@
+package com.github.redlatch.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+
+import java.util.Map;
+import java.util.TreeMap;
+
+import org.redisson.api.RBucket;
+import org.redisson.api.RCountDownLatch;
+import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
+
+/** What the threads of the agent can do. Times are in milliseconds; a lease of -1 is the watchdog's. */
+final class Commands {
+    private final RedissonClient redisson;
+
+    Commands(RedissonClient redisson) {
+        this.redisson = redisson;
+    }
+
+    /** Runs one command on the calling thread, and returns what it returned. */
+    Object run(String[] words) throws Exception {
+        return switch (words[0]) {
+            case "owner" -> redisson.getId() + ":" + Thread.currentThread().getId();
+            case "hash" -> hash(words[1]);
+            case "count" -> count(lock(words[1], words[2]), words[3], integer(words[4]));
+            default -> words[0].startsWith("permit.") ? onPermits(words)
+                    : words[0].startsWith("latch.") ? onLatch(words)
+                    : words[0].startsWith("fenced.") ? Dialect.onFenced(redisson, words)
+                    : onLock(words[0], lock(words[1], words[2]), words);
+        };
+    }
+
+    /** COMMAND KIND NAME [time ...]. */
+    private static Object onLock(String command, RLock lock, String[] words) throws Exception {
+        return switch (command) {
+            case "lock" -> {
+                lock.lockInterruptibly(integer(words[3]), MILLISECONDS);
+                yield "";
+            }
+            case "trylock" -> words.length == 3
+                    ? lock.tryLock()
+                    : lock.tryLock(integer(words[3]), integer(words[4]), MILLISECONDS);
+            case "unlock" -> {
+                lock.unlock();
+                yield "";
+            }
+            case "force" -> lock.forceUnlock();
+            case "locked" -> lock.isLocked();
+            case "held" -> lock.isHeldByCurrentThread();
+            case "holds" -> lock.getHoldCount();
+            case "ttl" -> lock.remainTimeToLive();
+            default -> throw new IllegalArgumentException("command " + command);
+        };
+    }
+
+    private RLock lock(String kind, String name) {
+        return switch (kind) {
+            case "plain" -> redisson.getLock(name);
+            case "fair" -> redisson.getFairLock(name);
+            case "spin" -> redisson.getSpinLock(name);
+            case "fenced" -> Dialect.fenced(redisson, name);
+            case "read" -> redisson.getReadWriteLock(name).readLock();
+            case "write" -> redisson.getReadWriteLock(name).writeLock();
+            default -> throw new IllegalArgumentException("kind " + kind);
+        };
+    }
+
+    private Object onPermits(String[] words) throws InterruptedException {
+        RPermitExpirableSemaphore semaphore = redisson.getPermitExpirableSemaphore(words[1]);
+        return switch (words[0]) {
+            case "permit.set" -> semaphore.trySetPermits((int) integer(words[2]));
+            case "permit.acquire" -> // null if the wait is over
+                    semaphore.tryAcquire(integer(words[2]), integer(words[3]), MILLISECONDS);
+            case "permit.release" -> {
+                semaphore.release(words[2]);
+                yield "";
+            }
+            case "permit.available" -> semaphore.availablePermits();
+            default -> throw new IllegalArgumentException("command " + words[0]);
+        };
+    }
+
+    private Object onLatch(String[] words) throws InterruptedException {
+        RCountDownLatch latch = redisson.getCountDownLatch(words[1]);
+        return switch (words[0]) {
+            case "latch.set" -> latch.trySetCount(integer(words[2]));
+            case "latch.down" -> {
+                latch.countDown();
+                yield "";
+            }
+            case "latch.count" -> latch.getCount();
+            case "latch.await" -> latch.await(integer(words[2]), MILLISECONDS);
+            case "latch.delete" -> latch.delete();
+            default -> throw new IllegalArgumentException("command " + words[0]);
+        };
+    }
+
+    /** Counts under the lock, in two steps that only the lock holds together. */
+    private Object count(RLock lock, String counter, long rounds) {
+        RBucket<String> bucket = redisson.getBucket(counter, StringCodec.INSTANCE);
+        for (long i = 0; i < rounds; i++) {
+            lock.lock();
+            try {
+                bucket.set(Long.toString(integer(bucket.get()) + 1));
+            } finally {
+                lock.unlock();
+            }
+        }
+        return rounds;
+    }
+
+    /** What Java sees in a hash: FIELD=VALUE of each, sorted. */
+    private Object hash(String name) {
+        Map<String, String> fields = redisson.getMap(name, StringCodec.INSTANCE);
+        StringBuilder text = new StringBuilder();
+        new TreeMap<>(fields).forEach((field, value) -> text.append(field).append('=').append(value).append(' '));
+        return text.toString().trim();
+    }
+
+    private static long integer(String text) {
+        return Long.parseLong(text);
+    }
+}

@@ -1,0 +1,41 @@
+package com.github.redlatch.interop;
+
+import org.redisson.api.NameMapper;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.BaseConfig;
+
+/**
+ * What Redisson 3.17 spells differently from 4.7. It knows neither
+ * sharded publish/subscribe (since 3.22) nor fenced locks (since 3.19).
+ */
+final class Dialect {
+    private Dialect() {}
+
+    static void setPrefix(BaseConfig<?> servers, String prefix) {
+        servers.setNameMapper(
+                new NameMapper() {
+                    @Override
+                    public String map(String name) {
+                        return prefix + name;
+                    }
+
+                    @Override
+                    public String unmap(String name) {
+                        return name.substring(prefix.length());
+                    }
+                });
+    }
+
+    static void setSharded(BaseConfig<?> servers, String mode) {
+        throw new UnsupportedOperationException("sharded publish/subscribe");
+    }
+
+    static RLock fenced(RedissonClient redisson, String name) {
+        throw new UnsupportedOperationException("fenced lock");
+    }
+
+    static Object onFenced(RedissonClient redisson, String[] words) {
+        throw new UnsupportedOperationException("fenced lock");
+    }
+}

@@ -1,0 +1,43 @@
+package interop_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+const (
+	// patience bounds every wait for something that must happen.
+	patience = 30 * time.Second
+	// long is a lease that nobody waits for. Whoever gets a key long before
+	// it is over was woken.
+	long = 10 * time.Minute
+	// soon is the limit for a wake-up. It takes milliseconds; the machine may
+	// be busy.
+	soon = 5 * time.Second
+	// watchdog is the lease that both sides renew.
+	watchdog = 3 * time.Second
+)
+
+// site is a Redis that both sides share.
+type site struct {
+	rdb   redis.UniversalClient
+	addrs []string
+	args  []string // how an agent gets there
+}
+
+func standalone(t *testing.T) *site {
+	t.Helper()
+	server := redistest.Standalone(t)
+	return &site{rdb: server.Client(t), addrs: []string{server.Addr()}, args: []string{"standalone", server.Addr()}}
+}
+
+func cluster(t *testing.T) *site {
+	t.Helper()
+	set := redistest.Cluster(t)
+	return &site{rdb: set.Client(t), addrs: set.Addrs(), args: []string{"cluster", strings.Join(set.Addrs(), ",")}}
+}

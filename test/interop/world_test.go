@@ -1,0 +1,69 @@
+package interop_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// world is what a promise is tested in. The Redis, and the Redisson that is
+// connected to it, are shared with other promises.
+type world struct {
+	*testing.T
+	*site
+	java  *agent
+	start func(t *testing.T, options ...string) *agent
+}
+
+// key is a name that no other test uses.
+func (w world) key() string { return strings.ReplaceAll(w.Name(), " ", "_") }
+
+// thread is a thread of the shared Redisson.
+func (w world) thread(name string) thread { return w.java.thread(w.T, name) }
+
+// newAgent starts a Redisson of the test's own, in another process.
+func (w world) newAgent(options ...string) *agent {
+	w.Helper()
+	return w.start(w.T, options...)
+}
+
+func (w world) release(lease *lock.Lease) {
+	w.Helper()
+	if err := lease.Release(context.Background()); err != nil {
+		w.Fatalf("Release: %v", err)
+	}
+}
+
+// within fails the test unless it is still soon after start.
+func (w world) within(start time.Time, what string) {
+	w.Helper()
+	took := time.Since(start)
+	w.Logf("%s after %v", what, took.Round(time.Millisecond))
+	if took > soon {
+		w.Errorf("%s only after %v: nobody woke it", what, took)
+	}
+}
+
+// afterLease fails the test unless the watchdog's lease has ended what start
+// left behind, and nothing later.
+func (w world) afterLease(start time.Time, what string) {
+	w.Helper()
+	took := time.Since(start)
+	w.Logf("%s after %v", what, took.Round(time.Millisecond))
+	if took > watchdog+soon {
+		w.Errorf("%s only after %v, the lease was %v", what, took, watchdog)
+	}
+}
+
+// throughout checks again and again until the time is over.
+func (w world) throughout(d time.Duration, check func()) {
+	w.Helper()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end) && !w.Failed(); <-tick.C {
+		check()
+	}
+}
