@@ -43,6 +43,9 @@ type acquisition struct {
 	caller  context.Context // what the lease's context descends from
 	reenter bool
 
+	ownership *ownership
+	shared    bool // others may acquire for the same owner
+
 	waiter  *waiter
 	waiting func()        // ends the Waiting hook
 	told    bool          // somebody else was seen to have the key
@@ -70,7 +73,14 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 	defer l.running.Done()
 	a := &acquisition{Locker: l, o: o, caller: ctx, start: time.Now()}
 	a.once = once || o.waitSet && o.wait == 0
-	a.claim = Claim{Key: key, Owner: o.owner, Mode: o.mode, Holds: 1, TTL: o.ttl(), Permits: o.permits, Size: o.size}
+	a.claim = Claim{Key: key, Owner: o.owner, Mode: o.mode, Holds: 1, TTL: o.ttl()}
+	if o.mode == Semaphore {
+		a.claim.Permits, a.claim.Size = o.permits, o.size
+	}
+	if o.owner != "" {
+		a.ownership, a.shared = l.share(ownerKey{key, o.owner}), true
+		defer l.unshare(a.ownership)
+	}
 	lease, err := a.run(ctx)
 	if err != nil {
 		err = &Error{Op: "acquire", Key: key, Err: err}
@@ -101,7 +111,8 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	if h != nil && h.mode != a.o.mode {
-		a.claim.Owner = h.owner // a writer that reads: the same owner, a hold of its own
+		// A writer that reads: the same owner, a hold of its own.
+		a.claim.Owner, a.ownership, a.shared = h.owner, h.ownership, true
 		return a.askOnce(ctx)
 	}
 	if h != nil {
@@ -110,8 +121,8 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 			return lease, err
 		}
 	}
-	if a.claim.Owner == "" {
-		a.claim.Owner = a.newOwner()
+	if !a.shared {
+		a.claim.Owner, a.ownership = a.newOwner(), newOwnership()
 	}
 	if a.once {
 		return a.tryOnce(ctx)
@@ -132,17 +143,23 @@ func (a *acquisition) own(ctx context.Context) (*hold, error) {
 	if h == nil {
 		h = a.ofContext(ctx, func(*hold) bool { return true })
 	}
-	if g := a.gates[a.claim.Key]; h == nil && g != nil {
-		h = a.sameOwner(g)
+	if h == nil && a.shared {
+		h = a.ownership.find(a.o.mode)
 	}
+	return h, a.joins(h)
+}
+
+// joins says what speaks against an acquisition beside the owner's hold h.
+func (a *acquisition) joins(h *hold) error {
 	switch {
-	case h == nil, h.mode == a.o.mode, h.mode == Write && a.o.mode == Read:
-		if h != nil && a.o.noReentry {
-			return nil, fmt.Errorf("%w: by the same owner, and re-entry is off", ErrBusy)
-		}
-		return h, nil
+	case h == nil:
+		return nil
+	case h.mode != a.o.mode && (h.mode != Write || a.o.mode != Read):
+		return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
+	case a.o.noReentry:
+		return fmt.Errorf("%w: by the same owner, and re-entry is off", ErrBusy)
 	}
-	return nil, fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
+	return nil
 }
 
 // ofContext finds a hold of the caller's context; mu is held.
@@ -157,24 +174,15 @@ func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *ho
 	return lease.hold
 }
 
-// sameOwner is the gate's hold if it belongs to the owner the caller named;
-// mu is held.
-func (a *acquisition) sameOwner(g *gate) *hold {
-	if h := g.hold; h != nil && h.state == holdAlive && h.owner == a.o.owner {
-		return h
-	}
-	return nil
-}
-
 func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
-	if a.heldHere(a.claim.Key) {
+	if a.heldHere(a.claim.Key, a.ownership) {
 		return nil, ErrBusy
 	}
 	return a.askOnce(ctx)
 }
 
 func (a *acquisition) askOnce(ctx context.Context) (*Lease, error) {
-	lease, err := a.ask(ctx)
+	lease, err := a.attempt(ctx)
 	if err == nil {
 		return lease, nil
 	}
@@ -226,23 +234,17 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 // contend loops until the key is granted or the wait is over.
 func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 	for {
-		mayAsk, h, err := a.turn()
-		switch {
-		case err != nil:
+		mayAsk, err := a.turn()
+		if err != nil {
 			return nil, err
-		case h != nil:
-			lease, err := a.reenterHold(ctx, h)
-			if errors.Is(err, ErrReleased) {
-				continue // it was quicker
-			}
-			return lease, err
-		case !mayAsk:
+		}
+		if !mayAsk {
 			if err := a.sleep(ctx, nil); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		lease, err := a.ask(ctx)
+		lease, err := a.attempt(ctx)
 		var busy *BusyError
 		if !errors.As(err, &busy) {
 			return lease, err
@@ -261,21 +263,21 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 }
 
 // turn says whether the caller may ask the store now.
-func (a *acquisition) turn() (mayAsk bool, own *hold, err error) {
+func (a *acquisition) turn() (mayAsk bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.waiter.err != nil {
-		return false, nil, a.waiter.err
+		return false, a.waiter.err
 	}
 	if a.waiter.place == nil {
-		return true, nil, nil
+		return true, nil
 	}
 	g := a.gates[a.claim.Key]
-	if h := a.sameOwner(g); h != nil && h.mode == a.o.mode {
-		return false, h, nil
-	}
 	a.told = a.told || g.contended
-	return g.hold == nil && g.first(a.waiter), nil, nil
+	if h := g.hold; h != nil {
+		return h.ownership == a.ownership && h.state == holdAlive, nil // re-enters
+	}
+	return g.first(a.waiter), nil
 }
 
 func (a *acquisition) markContended() {
@@ -388,6 +390,28 @@ func (a *acquisition) gaveUp(ctx context.Context) error {
 	return because(ErrUnavailable, cause)
 }
 
+// attempt asks for the key. Acquisitions of one owner do so one by one, as
+// what the first is granted the others must re-enter.
+func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
+	if !a.shared {
+		return a.ask(ctx)
+	}
+	if err := a.ownership.take(ctx); err != nil {
+		return nil, err
+	}
+	defer a.ownership.give()
+	a.mu.Lock()
+	h := a.ownership.find(a.o.mode)
+	a.mu.Unlock()
+	if err := a.joins(h); err != nil {
+		return nil, err
+	}
+	if h != nil && h.mode == a.o.mode {
+		return a.reenterInTurn(ctx, h)
+	}
+	return a.ask(ctx)
+}
+
 // ask sends the claim until the store answers it, and makes a lease of a
 // grant. Repeating is safe: the claim is absolute, and its owner unique.
 func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
@@ -452,7 +476,7 @@ func (a *acquisition) late(_ uint64, err error) {
 	orphan := a.over && (a.hold == nil || a.hold.state != holdAlive)
 	a.mu.Unlock()
 	if orphan {
-		a.undo(a.claim, undoPasses[:])
+		a.undo(a.ownership, a.claim, undoPasses[:])
 	}
 }
 
@@ -464,9 +488,9 @@ func (a *acquisition) abandon() {
 	switch {
 	case a.hold != nil:
 	case a.doubt:
-		a.undo(a.claim, undoPasses[:])
+		a.undo(a.ownership, a.claim, undoPasses[:])
 	case a.claim.Mode == Fair && a.told:
-		a.undo(a.claim, undoPasses[:1]) // leave the store's queue
+		a.undo(a.ownership, a.claim, undoPasses[:1]) // leave the store's queue
 	}
 }
 
@@ -478,7 +502,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	}
 	h := &hold{
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
-		fence: fence, start: time.Now(), turn: make(chan struct{}, 1), leases: make(map[*Lease]struct{}, 1),
+		fence: fence, start: time.Now(), ownership: a.ownership, leases: make(map[*Lease]struct{}, 1),
 		permits: a.claim.Permits, size: a.claim.Size,
 		count: 1, index: -1, doubt: a.doubt,
 	}
@@ -496,6 +520,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	lease := h.addLease(a.caller, &a.o)
 	a.over, a.hold = true, h
 	a.holds[h] = struct{}{}
+	a.ownership.add(h)
 	if h.mode.alone() {
 		g := a.gateOf(h.key)
 		g.hold, g.contended = h, true

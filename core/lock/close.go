@@ -35,7 +35,7 @@ func (l *Locker) Close(ctx context.Context) error {
 		h.state = holdClosed
 		claims = append(claims, h.claim(0))
 		if h.doubt {
-			l.undo(h.claim(0), undoPasses[:])
+			l.undo(h.ownership, h.claim(0), undoPasses[:])
 		}
 		leases = append(leases, h.takeLeases()...)
 		l.retire(h)

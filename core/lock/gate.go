@@ -139,11 +139,11 @@ func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
 
 // heldHere says whether another owner of this process certainly has key, so
 // that the store need not be asked.
-func (l *Locker) heldHere(key string) bool {
+func (l *Locker) heldHere(key string, by *ownership) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.gates[key]
-	return g != nil && g.hold != nil && g.hold.state == holdAlive && g.hold.trusted()
+	return g != nil && g.hold != nil && g.hold.ownership != by && g.hold.state == holdAlive && g.hold.trusted()
 }
 
 // subscribed hands a new subscription to the queue of key, or ends it if

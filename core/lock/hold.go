@@ -19,9 +19,7 @@ type hold struct {
 	// of a semaphore
 	permits, size int
 
-	// turn is taken by whoever changes the hold count in the store: counts
-	// are absolute, so two writers at once would undo each other.
-	turn chan struct{}
+	ownership *ownership
 	// trust is when the hold stops being trusted, as nanoseconds since the
 	// locker's epoch.
 	trust atomic.Int64
@@ -116,6 +114,7 @@ func endLeases(leases []*Lease, cause error) {
 // retire takes h out of everything that keeps it going; mu is held.
 func (l *Locker) retire(h *hold) {
 	delete(l.holds, h)
+	l.drop(h)
 	h.timer.Stop()
 	l.renewals.remove(h)
 	l.vacate(h)

@@ -29,6 +29,7 @@ type Locker struct {
 	closed   bool
 	gates    map[string]*gate
 	holds    map[*hold]struct{}
+	owners   map[ownerKey]*ownership // of named owners
 	renewals renewals
 }
 
@@ -57,6 +58,7 @@ func New(store Store, opts ...Option) *Locker {
 		stop:     stop,
 		gates:    make(map[string]*gate),
 		holds:    make(map[*hold]struct{}),
+		owners:   make(map[ownerKey]*ownership),
 	}
 }
 

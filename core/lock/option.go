@@ -51,6 +51,9 @@ func (o options) with(opts []Option) (options, error) {
 	for _, apply := range opts {
 		apply(&o)
 	}
+	if o.mode == Semaphore && o.owner != "" {
+		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has an owner of its own", o.owner)
+	}
 	return o, o.err
 }
 
@@ -137,7 +140,8 @@ func WithWatchdog(d time.Duration) Option {
 // WithOwner acquires as the given owner in place of a fresh one. Acquisitions
 // of one locker with the same owner re-enter each other's hold, wherever they
 // run. Across lockers the owner must be unique to one of them: the store
-// cannot tell them apart. The text must not be empty, hold control bytes or
+// cannot tell them apart. Permits of a semaphore cannot be acquired so: each
+// acquisition is an owner. The text must not be empty, hold control bytes or
 // braces, be "mode" or end in ":write".
 func WithOwner(owner string) Option {
 	return func(o *options) {

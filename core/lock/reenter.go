@@ -8,12 +8,14 @@ import (
 
 // reenterHold adds a lease to a hold that the caller has already.
 func (a *acquisition) reenterHold(ctx context.Context, h *hold) (*Lease, error) {
-	select {
-	case h.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := h.ownership.take(ctx); err != nil {
+		return nil, err
 	}
-	defer func() { <-h.turn }()
+	defer h.ownership.give()
+	return a.reenterInTurn(ctx, h)
+}
+
+func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error) {
 	if err := a.holdStatus(h); err != nil {
 		return nil, err
 	}
@@ -55,13 +57,13 @@ func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 // given up may have raised it.
 func (l *Locker) restate(h *hold) {
 	l.running.Go(func() {
-		h.turn <- struct{}{}
-		defer func() { <-h.turn }()
+		_ = h.ownership.take(context.Background())
+		defer h.ownership.give()
 		l.mu.Lock()
 		c, alive := h.claim(h.count), h.state == holdAlive
 		l.mu.Unlock()
 		if alive {
-			_ = l.settle(l.base, c, l.now()+l.defaults.callTimeout)
+			_ = l.settle(l.now()+l.defaults.callTimeout, func() error { return l.releaseClaim(l.base, c) })
 		}
 	})
 }

@@ -13,8 +13,8 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 		l.checkTrust(h) // the cause must say lost, though the timer be late
 	}
 	lease.cancel(ErrReleased)
-	h.turn <- struct{}{} // held for a few bounded calls at most
-	defer func() { <-h.turn }()
+	_ = h.ownership.take(context.Background()) // held for a few bounded calls at most
+	defer h.ownership.give()
 	c, err := l.beginRelease(lease)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
 	case holdLost:
 		if !l.closed {
 			// The store may still think that the hold lasts.
-			l.undo(h.claim(0), undoPasses[:])
+			l.undo(h.ownership, h.claim(0), undoPasses[:])
 		}
 		return Claim{}, ErrLost
 	}
@@ -105,7 +105,7 @@ func (l *Locker) releasedAll(h *hold, c Claim, err error) {
 	l.retire(h)
 	l.mu.Unlock()
 	if h.doubt || errors.Is(err, ErrUnavailable) {
-		l.undo(c, undoPasses[:])
+		l.undo(h.ownership, c, undoPasses[:])
 	}
 }
 

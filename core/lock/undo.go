@@ -12,42 +12,46 @@ var undoPasses = [...]time.Duration{0, 100 * time.Millisecond, time.Second}
 
 // undo removes in the background what the owner of c may hold, or its place
 // in a queue. The caller is counted in running. Close cuts the pauses short.
-func (l *Locker) undo(c Claim, passes []time.Duration) {
+func (l *Locker) undo(o *ownership, c Claim, passes []time.Duration) {
 	c.Holds = 0
 	l.running.Go(func() {
+		if o.id != (ownerKey{}) { // it may have been forgotten, and the owner be back
+			o = l.share(o.id)
+			defer l.unshare(o)
+		}
 		for _, wait := range passes {
 			l.pause(l.base, wait)
-			if l.owns(c) {
-				continue // a named owner is back; its own release will do
-			}
-			if l.settle(l.base, c, l.now()+c.TTL+l.defaults.callTimeout) != nil {
+			err := l.settle(l.now()+c.TTL+l.defaults.callTimeout, func() error { return l.undoOnce(o, c) })
+			if err != nil {
 				return // the store stayed silent until the hold expired
 			}
 		}
 	})
 }
 
-// owns says whether the owner of c has a hold of this locker.
-func (l *Locker) owns(c Claim) bool {
+// undoOnce tries to remove what c may have left, unless the owner is back:
+// then its own release will do.
+func (l *Locker) undoOnce(o *ownership, c Claim) error {
+	_ = o.take(context.Background())
+	defer o.give()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for h := range l.holds {
-		if h.key == c.Key && h.owner == c.Owner && h.mode == c.Mode {
-			return true
-		}
+	back := o.has(c.Mode)
+	l.mu.Unlock()
+	if back {
+		return nil
 	}
-	return false
+	return l.releaseClaim(l.base, c)
 }
 
 // settle repeats a release until the store answers, or until the hold has
 // expired by itself; once the locker closes, for one call timeout at most.
-func (l *Locker) settle(ctx context.Context, c Claim, until time.Duration) error {
+func (l *Locker) settle(until time.Duration, send func() error) error {
 	for {
-		err := l.releaseClaim(ctx, c)
+		err := send()
 		if err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused {
 			return nil
 		}
-		if l.now() >= until || !l.pause(ctx, maxBackoff) {
+		if l.now() >= until || !l.pause(l.base, maxBackoff) {
 			return err
 		}
 	}

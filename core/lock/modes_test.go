@@ -1,0 +1,669 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+var (
+	fair    = lock.WithMode(lock.Fair)
+	reading = lock.WithMode(lock.Read)
+	writing = lock.WithMode(lock.Write)
+)
+
+// kinds are ways to ask for a key so that one holder keeps the next out.
+var kinds = []struct {
+	name string
+	opt  lock.Option
+}{
+	{"exclusive", lock.WithMode(lock.Exclusive)},
+	{"fair", fair},
+	{"write", writing},
+	{"semaphore", lock.WithPermits(1, 1)},
+}
+
+// start runs an acquisition in the background, up to where it waits.
+func start(t *testing.T, l *lock.Locker, ctx context.Context, opts ...lock.Option) <-chan outcome {
+	t.Helper()
+	done := make(chan outcome, 1)
+	go func() {
+		lease, err := l.Acquire(ctx, "k", opts...)
+		done <- outcome{lease, err, time.Now()}
+	}()
+	synctest.Wait()
+	return done
+}
+
+type outcome struct {
+	lease *lock.Lease
+	err   error
+	at    time.Time
+}
+
+// waits fails if the acquisition is over.
+func waits(t *testing.T, who string, done <-chan outcome) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case o := <-done:
+		t.Fatalf("%s does not wait: %v, %v", who, o.lease, o.err)
+	default:
+	}
+}
+
+// granted fails if the acquisition has no lease by now.
+func granted(t *testing.T, who string, done <-chan outcome) *lock.Lease {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			t.Fatalf("%s: %v", who, o.err)
+		}
+		return o.lease
+	default:
+		t.Fatalf("%s still waits", who)
+		return nil
+	}
+}
+
+func empty(t *testing.T, store *memstore.Store) {
+	t.Helper()
+	synctest.Wait()
+	if n := store.Len(); n != 0 {
+		t.Errorf("%d keys left", n)
+	}
+}
+
+// counting counts the calls that reach a store.
+type counting struct {
+	*memstore.Store
+	acquires atomic.Int32
+}
+
+func (c *counting) Acquire(ctx context.Context, claim lock.Claim) (uint64, error) {
+	c.acquires.Add(1)
+	return c.Store.Acquire(ctx, claim)
+}
+
+func TestFairWaitersOfTwoLockersAreServedInOrderWithOneCallEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 64
+		store := &counting{Store: memstore.New()}
+		lockers := []*lock.Locker{newLocker(t, store), newLocker(t, store)}
+		holder := acquire(t, lockers[0], t.Context(), "k", fair)
+		var waiting []<-chan outcome
+		for i := range n {
+			waiting = append(waiting, start(t, lockers[i%2], t.Context(), fair))
+		}
+		before := store.acquires.Load()
+		for i := range n {
+			release(t, holder)
+			holder = granted(t, fmt.Sprint("waiter ", i), waiting[i])
+			if i+1 < n {
+				waits(t, fmt.Sprint("waiter ", i+1), waiting[i+1])
+			}
+		}
+		if calls := store.acquires.Load() - before; calls > n {
+			t.Errorf("%d calls for %d grants", calls, n)
+		}
+		release(t, holder)
+		empty(t, store.Store)
+	})
+}
+
+func TestFairWaitersThatLeaveDelayNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		hour := lock.WithPoll(time.Hour) // the next is woken, or never comes
+		here, there := newLocker(t, store, hour, fair), newLocker(t, store, hour, fair)
+		holder := acquire(t, there, t.Context(), "k", lock.WithWatchdog(3*time.Hour))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancelled := start(t, here, ctx)
+		timedOut := start(t, here, t.Context(), lock.WithWait(time.Second))
+		last := start(t, here, t.Context())
+		time.Sleep(2 * time.Second)
+		wantErr(t, (<-timedOut).err, lock.ErrBusy, context.DeadlineExceeded)
+		freed := time.Now()
+		cancel() // its turn and its end come together
+		release(t, holder)
+		wantErr(t, (<-cancelled).err, context.Canceled)
+		o := <-last
+		if o.err != nil || o.at.Sub(freed) > 0 {
+			t.Fatalf("the last: %v, after %v", o.err, o.at.Sub(freed))
+		}
+		release(t, o.lease)
+		empty(t, store)
+	})
+}
+
+func TestADeadFairWaiterIsPassedOverWithinItsGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := newLocker(t, store, fair)
+		holder := acquire(t, l, t.Context(), "k")
+		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute, Patience: time.Hour}
+		if _, err := store.Acquire(t.Context(), dead); !errors.Is(err, lock.ErrBusy) {
+			t.Fatal(err)
+		}
+		waiter := start(t, l, t.Context())
+		freed := time.Now()
+		release(t, holder)
+		o := <-waiter
+		if waited := o.at.Sub(freed); o.err != nil || waited < 5*time.Second || waited > 6*time.Second {
+			t.Errorf("got %v after %v, want the key after 5s", o.err, waited)
+		}
+		release(t, o.lease)
+		empty(t, store)
+	})
+}
+
+func TestAFairTryTakesNoPlaceAndPassesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		here, there := newLocker(t, store, fair), newLocker(t, store, fair)
+		holder := acquire(t, here, t.Context(), "k")
+		for _, l := range []*lock.Locker{here, there} {
+			_, err := l.TryAcquire(t.Context(), "k")
+			wantErr(t, err, lock.ErrBusy)
+			_, err = l.Acquire(t.Context(), "k", lock.WithWait(0))
+			wantErr(t, err, lock.ErrBusy)
+		}
+		if state, _ := store.Inspect(t.Context(), "k"); len(state.Waiters) != 0 {
+			t.Errorf("waiters %v", state.Waiters)
+		}
+		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute, Patience: time.Hour}
+		_, err := store.Acquire(t.Context(), dead)
+		wantErr(t, err, lock.ErrBusy)
+		release(t, holder)
+		_, err = here.TryAcquire(t.Context(), "k") // free, but another's turn
+		wantErr(t, err, lock.ErrBusy)
+	})
+}
+
+func TestReadersShareAndTakeTurnsWithWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		hour := lock.WithPoll(time.Hour)
+		here, there := newLocker(t, store, hour), newLocker(t, store, hour)
+		lockers := []*lock.Locker{here, there}
+		var readers []*lock.Lease
+		for i := range 8 {
+			readers = append(readers, granted(t, "a reader", start(t, lockers[i%2], t.Context(), reading)))
+		}
+		writer := start(t, here, t.Context(), writing)
+		for _, r := range readers {
+			waits(t, "the writer", writer)
+			release(t, r)
+		}
+		w := granted(t, "the writer", writer)
+		var next []<-chan outcome
+		for i := range 8 {
+			next = append(next, start(t, lockers[i%2], t.Context(), reading))
+			waits(t, "a reader", next[i])
+		}
+		release(t, w)
+		for _, r := range next {
+			defer release(t, granted(t, "a reader", r))
+		}
+	})
+}
+
+func TestReadersOfAProcessDoNotPassAWriterThatCameFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		first := acquire(t, l, t.Context(), "k", reading)
+		writer := start(t, l, t.Context(), writing)
+		second := start(t, l, t.Context(), reading)
+		waits(t, "the reader behind a writer", second)
+		release(t, first)
+		w := granted(t, "the writer", writer)
+		waits(t, "the reader behind a writer", second)
+		release(t, w)
+		release(t, granted(t, "the reader", second))
+	})
+}
+
+func TestAWriterThatGoesOnReadingLetsReadersIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		hour := lock.WithPoll(time.Hour)
+		here, there := newLocker(t, store, hour), newLocker(t, store, hour)
+		w := acquire(t, here, t.Context(), "k", writing)
+		local, remote := start(t, here, t.Context(), reading), start(t, there, t.Context(), reading)
+		r := acquire(t, here, w.Context(), "k", reading)
+		waits(t, "the reader here", local)
+		waits(t, "the reader there", remote)
+		release(t, w)
+		if err := r.Context().Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("the inner lease's context, derived from the writer's: %v", err)
+		}
+		if err := lock.AssertHeld(context.WithoutCancel(r.Context()), "k"); err != nil {
+			t.Errorf("the read hold: %v", err)
+		}
+		leases := []*lock.Lease{granted(t, "the reader here", local), granted(t, "the reader there", remote), r}
+		writer := start(t, there, t.Context(), writing)
+		for _, lease := range leases {
+			waits(t, "the next writer", writer)
+			release(t, lease)
+		}
+		release(t, granted(t, "the next writer", writer))
+		empty(t, store)
+	})
+}
+
+func TestWaitingForOneselfIsRefused(t *testing.T) {
+	named := lock.WithOwner("host-7")
+	tests := []struct{ held, wanted lock.Option }{
+		{reading, writing}, {reading, fair}, {writing, fair}, {fair, reading}, {fair, lock.WithMode(lock.Exclusive)},
+		{lock.WithMode(lock.Exclusive), writing}, {lock.WithMode(lock.Exclusive), reading},
+	}
+	for i, tt := range tests {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			l := newLocker(t, memstore.New(), lock.WithWait(time.Second))
+			lease := acquire(t, l, t.Context(), "by context", tt.held)
+			_, err := l.Acquire(lease.Context(), "by context", tt.wanted)
+			wantErr(t, err, lock.ErrInvalid)
+			acquire(t, l, t.Context(), "by name", tt.held, named)
+			_, err = l.Acquire(t.Context(), "by name", tt.wanted, named)
+			wantErr(t, err, lock.ErrInvalid)
+			_, err = l.TryAcquire(t.Context(), "by name", tt.wanted, named)
+			wantErr(t, err, lock.ErrInvalid)
+		})
+	}
+}
+
+func TestReentryCountsInEveryMode(t *testing.T) {
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
+		store := memstore.New()
+		l := newLocker(t, store, kind)
+		leases := []*lock.Lease{acquire(t, l, t.Context(), "k")}
+		for range 3 {
+			leases = append(leases, acquire(t, l, leases[len(leases)-1].Context(), "k"))
+		}
+		for n, lease := range slices.Backward(leases) {
+			if got := holds(t, store, "k"); got != n+1 {
+				t.Errorf("%s: %d holds, want %d", lease.Mode(), got, n+1)
+			}
+			if lease.Fence() != leases[0].Fence() {
+				t.Errorf("%s: re-entry changed the fence", lease.Mode())
+			}
+			release(t, lease)
+		}
+		if n := store.Len(); n != 0 {
+			t.Errorf("%d keys left", n)
+		}
+	}
+}
+
+func TestWithoutReentryIsBusyInEveryMode(t *testing.T) {
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
+		l := newLocker(t, memstore.New(), kind, lock.WithoutReentry())
+		lease := acquire(t, l, t.Context(), "k")
+		_, err := l.Acquire(lease.Context(), "k")
+		wantErr(t, err, lock.ErrBusy)
+		if lease.Mode() == lock.Write {
+			_, err = l.Acquire(lease.Context(), "k", reading)
+			wantErr(t, err, lock.ErrBusy)
+		}
+		_, err = l.TryAcquire(lease.Context(), "k")
+		wantErr(t, err, lock.ErrBusy)
+		release(t, lease)
+		release(t, acquire(t, l, t.Context(), "k"))
+	}
+}
+
+// Acquisitions of one owner share one hold of the store: whichever is
+// released first must not end the other's.
+func TestOneOwnersAcquisitionsShareAHoldInEveryMode(t *testing.T) {
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
+		for _, try := range []bool{false, true} {
+			store := memstore.New()
+			l := newLocker(t, store, kind, lock.WithOwner("host-7"))
+			const n = 16
+			leases := make([]*lock.Lease, n)
+			var wg sync.WaitGroup
+			for i := range n {
+				wg.Go(func() {
+					var err error
+					if try {
+						leases[i], err = l.TryAcquire(t.Context(), "k")
+					} else {
+						leases[i], err = l.Acquire(t.Context(), "k")
+					}
+					if err != nil {
+						t.Errorf("%d: %v", i, err)
+					}
+				})
+			}
+			wg.Wait()
+			if t.Failed() {
+				return
+			}
+			for i, lease := range leases {
+				if got := holds(t, store, "k"); got != n-i {
+					t.Fatalf("%s, try %v: %d holds of %d leases", lease.Mode(), try, got, n-i)
+				}
+				release(t, lease)
+			}
+			if n := store.Len(); n != 0 {
+				t.Errorf("%d keys left", n)
+			}
+		}
+	}
+}
+
+func TestReadersUnderOneWriterShareAHold(t *testing.T) {
+	store := memstore.New()
+	l, other := newLocker(t, store), newLocker(t, store)
+	w := acquire(t, l, t.Context(), "k", writing)
+	leases := make([]*lock.Lease, 8)
+	var wg sync.WaitGroup
+	for i := range leases {
+		wg.Go(func() { leases[i], _ = l.Acquire(w.Context(), "k", reading) })
+	}
+	wg.Wait()
+	release(t, w)
+	for i, lease := range leases {
+		if lease == nil {
+			t.Fatalf("reader %d was refused", i)
+		}
+		if got := holds(t, store, "k"); got != len(leases)-i {
+			t.Fatalf("%d holds of %d leases", got, len(leases)-i)
+		}
+		if _, err := other.TryAcquire(t.Context(), "k", writing); !errors.Is(err, lock.ErrBusy) {
+			t.Fatalf("a writer beside %d readers: %v", len(leases)-i, err)
+		}
+		release(t, lease)
+	}
+	release(t, acquire(t, other, t.Context(), "k", writing))
+}
+
+// A named owner may come back while its release, or a clean-up, is under way:
+// neither may take the new hold away.
+func TestAnOwnerThatComesBackKeepsWhatItGot(t *testing.T) {
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
+		store := memstore.New()
+		l := newLocker(t, store, kind, lock.WithOwner("host-7"))
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 200 {
+					lease, err := l.TryAcquire(t.Context(), "k")
+					if errors.Is(err, lock.ErrBusy) || errors.Is(err, lock.ErrReleased) {
+						continue
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if holds(t, store, "k") == 0 {
+						t.Errorf("%s: a lease without a hold", lease.Mode())
+					}
+					if err := lease.Release(t.Context()); err != nil {
+						t.Errorf("Release: %v", err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestPermitsOfANamedOwnerAreRefused(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	_, err := l.Acquire(t.Context(), "k", lock.WithOwner("host-7"), lock.WithPermits(1, 3))
+	wantErr(t, err, lock.ErrInvalid)
+}
+
+func TestTheWatchdogKeepsEachHoldForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		here, dying := newLocker(t, store), lock.New(&mortal{Store: store})
+		for i, kind := range []lock.Option{reading, lock.WithPermits(1, 3)} {
+			key := fmt.Sprint("k", i)
+			acquire(t, here, t.Context(), key, kind)
+			acquire(t, dying, t.Context(), key, kind)
+		}
+		time.Sleep(29 * time.Second)
+		for i := range 2 {
+			if state, _ := store.Inspect(t.Context(), fmt.Sprint("k", i)); len(state.Owners) != 2 {
+				t.Errorf("after 29s: %+v", state)
+			}
+		}
+		time.Sleep(10 * lock.DefaultWatchdog)
+		for i := range 2 {
+			state, _ := store.Inspect(t.Context(), fmt.Sprint("k", i))
+			if len(state.Owners) != 1 || state.TTL < 20*time.Second {
+				t.Errorf("after ten leases: %+v", state)
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = dying.Close(ctx)
+	})
+}
+
+// mortal is a store that a process can reach no more after its first calls.
+type mortal struct{ *memstore.Store }
+
+func (*mortal) Renew(_ context.Context, claims []lock.Claim, report func(int, error)) {
+	for i := range claims {
+		report(i, errLineCut)
+	}
+}
+
+func TestASemaphoreAdmitsItsSizeAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers, size = 20, 3
+		store := memstore.New()
+		lockers := []*lock.Locker{newLocker(t, store), newLocker(t, store)}
+		var inside, most atomic.Int32
+		var wg sync.WaitGroup
+		begin := time.Now()
+		for i := range workers {
+			wg.Go(func() {
+				err := lockers[i%2].Do(t.Context(), "k", func(context.Context) error {
+					n := inside.Add(1)
+					defer inside.Add(-1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+					time.Sleep(time.Second)
+					return nil
+				}, lock.WithPermits(1, size))
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if most.Load() != size {
+			t.Errorf("at most %d inside, want %d", most.Load(), size)
+		}
+		// Permits never lie idle while somebody waits.
+		if took := time.Since(begin); took != (workers+size-1)/size*time.Second {
+			t.Errorf("took %v", took)
+		}
+		empty(t, store)
+	})
+}
+
+func TestPermitsAreTakenTogetherAndComeBackFromTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, dying := newLocker(t, store), lock.New(&mortal{Store: store})
+		acquire(t, dying, t.Context(), "k", lock.WithPermits(2, 3))
+		_, err := l.TryAcquire(t.Context(), "k", lock.WithPermits(2, 3))
+		wantErr(t, err, lock.ErrBusy)
+		one := acquire(t, l, t.Context(), "k", lock.WithPermits(1, 3))
+		begin := time.Now()
+		two := acquire(t, l, t.Context(), "k", lock.WithPermits(2, 3))
+		if waited := time.Since(begin); waited > lock.DefaultWatchdog+time.Second {
+			t.Errorf("waited %v for a dead locker's permits", waited)
+		}
+		_, err = l.TryAcquire(t.Context(), "k", lock.WithPermits(1, 4))
+		wantErr(t, err, lock.ErrInvalid)
+		release(t, one)
+		release(t, two)
+		empty(t, store)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = dying.Close(ctx)
+	})
+}
+
+func TestATryNeverWaitsInAnyMode(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				here, there := newLocker(t, store, kind.opt), newLocker(t, store, kind.opt)
+				begin := time.Now()
+				lease := acquire(t, here, t.Context(), "k")
+				for _, l := range []*lock.Locker{here, there} {
+					_, err := l.TryAcquire(t.Context(), "k")
+					wantErr(t, err, lock.ErrBusy)
+				}
+				release(t, lease)
+				lease, err := there.TryAcquire(t.Context(), "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				release(t, lease)
+				if took := time.Since(begin); took > 0 {
+					t.Errorf("took %v", took)
+				}
+				empty(t, store)
+			})
+		})
+	}
+}
+
+func TestCloseEndsWaitersOfEveryModeAndLeavesNothing(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				l, other := lock.New(store, kind.opt), newLocker(t, store, kind.opt)
+				holder := acquire(t, other, t.Context(), "k")
+				var waiting []<-chan outcome
+				for range 8 {
+					waiting = append(waiting, start(t, l, t.Context()))
+				}
+				if err := l.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for _, w := range waiting {
+					wantErr(t, (<-w).err, lock.ErrClosed)
+				}
+				if state, _ := store.Inspect(t.Context(), "k"); len(state.Waiters) != 0 || !state.Held {
+					t.Errorf("after Close: %+v", state)
+				}
+				release(t, holder)
+				empty(t, store)
+			})
+		})
+	}
+}
+
+func TestForceReleaseEndsEveryModeAndWakes(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				hour := lock.WithPoll(time.Hour)
+				here, there := newLocker(t, store, kind.opt, hour), newLocker(t, store, kind.opt, hour)
+				lease := acquire(t, here, t.Context(), "k")
+				waiter := start(t, there, t.Context())
+				if freed, err := here.ForceRelease(t.Context(), "k"); err != nil || !freed {
+					t.Fatal(freed, err)
+				}
+				if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+					t.Errorf("the lease ended with %v", cause)
+				}
+				next := granted(t, "the waiter", waiter)
+				if next.Fence() <= lease.Fence() {
+					t.Errorf("fence %d after %d", next.Fence(), lease.Fence())
+				}
+				wantErr(t, lease.Release(t.Context()), lock.ErrLost)
+				release(t, next)
+				empty(t, store)
+			})
+		})
+	}
+}
+
+// A storm of acquisitions that are cancelled at any moment leaves no key, no
+// place and, by TestMain, no goroutine; and strands nobody.
+func TestACancelStormLeavesNothingInAnyMode(t *testing.T) {
+	storms := append(slices.Clone(kinds), struct {
+		name string
+		opt  lock.Option
+	}{"three permits", lock.WithPermits(1, 3)})
+	for _, kind := range storms {
+		t.Run(kind.name, func(t *testing.T) { cancelStorm(t, func() lock.Option { return kind.opt }) })
+	}
+	t.Run("read and write", func(t *testing.T) {
+		cancelStorm(t, func() lock.Option {
+			if rand.N(3) == 0 {
+				return writing
+			}
+			return reading
+		})
+	})
+}
+
+func cancelStorm(t *testing.T, kind func() lock.Option) {
+	store := memstore.New()
+	// No poll may hide a lost wake-up, nor a fair grace a place left behind.
+	hours := []lock.Option{lock.WithPoll(time.Hour), lock.WithWatchdog(3 * time.Hour)}
+	lockers := []*lock.Locker{lock.New(store, hours...), lock.New(store, hours...)}
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for range 100 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if rand.N(2) == 0 {
+					time.AfterFunc(rand.N(500*time.Microsecond), cancel)
+				}
+				lease, err := lockers[i%2].Acquire(ctx, "k", kind())
+				switch {
+				case err == nil:
+					if err := lease.Release(ctx); err != nil {
+						t.Errorf("Release: %v", err)
+					}
+				case !errors.Is(err, context.Canceled):
+					t.Errorf("Acquire: %v", err)
+				}
+				cancel()
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("somebody is stranded")
+	}
+	for _, l := range lockers {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := store.Len(); n != 0 {
+		t.Errorf("%d keys left", n)
+	}
+}

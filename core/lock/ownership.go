@@ -1,0 +1,100 @@
+package lock
+
+import "context"
+
+// ownership is what an owner has of a key. Most owners acquire once; where
+// several acquisitions act for one, because it is named or because a writer
+// reads as well, they must share the hold that the store keeps for it: to the
+// store, a second claim of the owner is a repetition of the first.
+type ownership struct {
+	id ownerKey // zero unless others can find it
+	// turn is taken by whoever changes in the store what the owner has. Hold
+	// counts are absolute, so two at once would undo each other.
+	turn chan struct{}
+
+	// What follows is guarded by Locker.mu.
+
+	holds [len(modeNames)]*hold // by mode, until they are over
+	users int                   // acquisitions, holds and clean-ups, if it can be found
+}
+
+// ownerKey names an ownership that others can find.
+type ownerKey struct{ key, owner string }
+
+func newOwnership() *ownership { return &ownership{turn: make(chan struct{}, 1)} }
+
+// share finds the ownership of a named owner. unshare must follow.
+func (l *Locker) share(id ownerKey) *ownership {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.owners[id]
+	if o == nil {
+		o = newOwnership()
+		o.id = id
+		l.owners[id] = o
+	}
+	o.users++
+	return o
+}
+
+func (l *Locker) unshare(o *ownership) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(o)
+}
+
+// forget counts a user of o out; mu is held.
+func (l *Locker) forget(o *ownership) {
+	o.users--
+	if o.users == 0 && l.owners[o.id] == o {
+		delete(l.owners, o.id)
+	}
+}
+
+// add registers a hold; mu is held.
+func (o *ownership) add(h *hold) {
+	o.holds[h.mode] = h
+	o.users++
+}
+
+// drop takes a hold out that is over; mu is held.
+func (l *Locker) drop(h *hold) {
+	if o := h.ownership; o.holds[h.mode] == h {
+		o.holds[h.mode] = nil
+		l.forget(o)
+	}
+}
+
+// find returns the hold in that mode, or else one in another; mu is held.
+func (o *ownership) find(m Mode) *hold {
+	if h := o.holds[m]; h != nil && h.state == holdAlive {
+		return h
+	}
+	for _, h := range o.holds {
+		if h != nil && h.state == holdAlive {
+			return h
+		}
+	}
+	return nil
+}
+
+// has says whether a release in that mode would end a hold; mu is held.
+// Stores keep exclusive and fair holds alike.
+func (o *ownership) has(m Mode) bool {
+	if m == Exclusive || m == Fair {
+		return o.holds[Exclusive] != nil || o.holds[Fair] != nil
+	}
+	return o.holds[m] != nil
+}
+
+// take waits for the turn.
+func (o *ownership) take(ctx context.Context) error {
+	select {
+	case o.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (o *ownership) give() { <-o.turn }
