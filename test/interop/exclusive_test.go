@@ -3,9 +3,14 @@ package interop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
@@ -296,39 +301,71 @@ func goIsKilled(w world) {
 }
 
 // crowd counts on both sides at once, in two steps that only the lock holds
-// together.
+// together. The counter also names who counted last, so that the test knows
+// that both sides took turns.
 func crowd(w world) {
-	const members, rounds = 4, 200 // on each side
+	const members, rounds = 4, 100 // on each side
 	key, counter, locker := w.key(), w.key()+"/counter", w.locker()
-	if err := w.rdb.Set(w.Context(), counter, 0, 0).Err(); err != nil {
+	if err := w.rdb.Set(w.Context(), counter, "0 go", 0).Err(); err != nil {
 		w.Fatal(err)
 	}
+	start := locker.acquire(key, lock.WithLease(long)) // until all are there
 	var java []*call
-	var group sync.WaitGroup
 	for i := range members {
-		java = append(java, w.thread(strconv.Itoa(i)).start("count", "plain", key, counter, rounds))
+		thread := w.thread(strconv.Itoa(i))
+		java = append(java, thread.start("count", "plain", key, counter, rounds))
+		thread.awaitParked()
+	}
+	var group sync.WaitGroup
+	var turns atomic.Int64 // taken from the other side
+	for range members {
 		group.Go(func() {
 			for range rounds {
-				if err := locker.Do(w.Context(), key, func(ctx context.Context) error {
-					n, err := w.rdb.Get(ctx, counter).Int()
-					if err != nil {
-						return err
-					}
-					return w.rdb.Set(ctx, counter, n+1, 0).Err()
-				}); err != nil {
+				err := locker.Do(w.Context(), key, func(ctx context.Context) error { return count(ctx, w.rdb, counter, &turns) })
+				if err != nil {
 					w.Errorf("Go: %v", err)
 					return
 				}
 			}
 		})
+		locker.awaitParked()
 	}
+	w.release(start)
 	group.Wait()
 	for _, c := range java {
-		c.result()
+		n, err := strconv.ParseInt(c.result(), 10, 64)
+		if err != nil {
+			w.Fatal(err)
+		}
+		turns.Add(n)
 	}
-	if got, err := w.rdb.Get(w.Context(), counter).Int(); err != nil || got != 2*members*rounds {
-		w.Errorf("counted %d (%v), want %d: two had the lock at once", got, err, 2*members*rounds)
+	got, err := w.rdb.Get(w.Context(), counter).Result()
+	if n, _, _ := strings.Cut(got, " "); err != nil || n != strconv.Itoa(2*members*rounds) {
+		w.Errorf("counted %q (%v), want %d: two had the lock at once", got, err, 2*members*rounds)
 	}
+	w.Logf("the lock changed sides %d times", turns.Load())
+	if turns.Load() < 10 {
+		w.Errorf("the lock changed sides %d times only: they did not contend", turns.Load())
+	}
+}
+
+// count adds one in a way that does not survive company. Commands.java has the
+// same.
+func count(ctx context.Context, rdb redis.UniversalClient, counter string, turns *atomic.Int64) error {
+	text, err := rdb.Get(ctx, counter).Result()
+	if err != nil {
+		return err
+	}
+	number, side, _ := strings.Cut(text, " ")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	if side != "go" {
+		turns.Add(1)
+	}
+	time.Sleep(time.Millisecond) // the work
+	return rdb.Set(ctx, counter, fmt.Sprint(n+1, " go"), 0).Err()
 }
 
 // otherKind says that locks of other kinds are the same lock. They wake

@@ -98,18 +98,25 @@ final class Commands {
         };
     }
 
-    /** Counts under the lock, in two steps that only the lock holds together. */
-    private Object count(RLock lock, String counter, long rounds) {
+    /**
+     * Counts under the lock, in two steps that only the lock holds together. The counter also names
+     * who counted last; the result is how often that was the other side.
+     */
+    private Object count(RLock lock, String counter, long rounds) throws InterruptedException {
         RBucket<String> bucket = redisson.getBucket(counter, StringCodec.INSTANCE);
+        long turns = 0;
         for (long i = 0; i < rounds; i++) {
             lock.lock();
             try {
-                bucket.set(Long.toString(integer(bucket.get()) + 1));
+                String[] last = bucket.get().split(" ");
+                turns += last[1].equals("java") ? 0 : 1;
+                Thread.sleep(1); // the work
+                bucket.set(integer(last[0]) + 1 + " java");
             } finally {
                 lock.unlock();
             }
         }
-        return rounds;
+        return turns;
     }
 
     /** What Java sees in a hash: FIELD=VALUE of each, sorted. */
