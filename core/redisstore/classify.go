@@ -109,6 +109,9 @@ func outcomeOfReply(text string) lock.Outcome {
 	return lock.OutcomeUnknown
 }
 
+// isTryAgain: the slot is migrating, and not all keys are in one place.
+func isTryAgain(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
+
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // isDial: there was no connection, so nothing was sent.

@@ -7,6 +7,7 @@ var (
 	Prefixed  = prefixed
 	CheckName = checkName
 	OutcomeOf = outcomeOf
+	HashTag   = hashTag
 )
 
 const (
@@ -15,7 +16,7 @@ const (
 )
 
 // SHA is the name of a script on the server.
-func SHA(name string) string { return load(name).sha }
+func SHA(names ...string) string { return load(names...).sha }
 
 // SetSilence changes how soon a silent connection is given up. Call it before
 // the first Watch.

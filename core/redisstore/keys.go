@@ -7,21 +7,38 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Redisson's channels, as prefixes of the lock's name.
+// Redisson's keys and channels beside the lock itself, as prefixes of its
+// name.
 const (
 	lockChannel      = "redisson_lock__channel"
 	readWriteChannel = "redisson_rwlock"
+	semaphoreChannel = "redisson_sc"
+	fairQueue        = "redisson_lock_queue"
+	fairPatience     = "redisson_lock_timeout"
 )
 
 // prefixed derives a channel or key from the name of a lock, by Redisson's
 // rule: braces around the name make both fall into one slot of a cluster,
 // unless the name has a brace of its own.
-func prefixed(prefix, name string) string {
+func prefixed(prefix, name string) string { return prefix + ":" + tagged(name) }
+
+// suffixed is its other rule.
+func suffixed(name, suffix string) string { return tagged(name) + ":" + suffix }
+
+func tagged(name string) string {
 	if strings.Contains(name, "{") {
-		return prefix + ":" + name
+		return name
 	}
-	return prefix + ":{" + name + "}"
+	return "{" + name + "}"
 }
+
+// sentinel is the key that expires with the n-th read hold of an owner.
+func sentinel(name, owner string, n int) string {
+	return fmt.Sprintf("%s:%s:rwlock_timeout:%d", tagged(name), owner, n)
+}
+
+// permitsOf is where a semaphore keeps the permits that are taken.
+func permitsOf(name string) string { return suffixed(name, "timeout") }
 
 // checkName refuses a name whose derived names would fall into other slots:
 // in a cluster, Redisson can lock such a name and then not unlock it.

@@ -21,9 +21,8 @@ const (
 
 // renewal is one claim of a round, by its place in it.
 type renewal struct {
-	target
+	call
 	index int
-	owner string
 }
 
 // shard is what one script on one server can renew.
@@ -52,19 +51,20 @@ func (s *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i in
 	running.Wait()
 }
 
-func (s *Store) renewal(ctx context.Context, c lock.Claim) (shard, renewal, error) {
-	t, err := s.target(c, 0)
+func (s *Store) renewal(ctx context.Context, claim lock.Claim) (shard, renewal, error) {
+	t, err := s.target(claim, 0)
 	if err != nil {
 		return shard{}, renewal{}, err
 	}
-	to := shard{script: t.renew}
+	c := t.renew(t)
+	to := shard{script: c.script}
 	if s.cluster != nil {
 		if to.node, err = s.cluster.MasterForKey(ctx, t.name); err != nil {
 			// The topology is not known, so nothing was sent.
 			return shard{}, renewal{}, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: err}
 		}
 	}
-	return to, renewal{target: t, owner: c.Owner}, nil
+	return to, renewal{call: c}, nil
 }
 
 func (s *Store) renewShard(ctx context.Context, to shard, renewals []renewal, report func(int, error)) {
@@ -74,15 +74,15 @@ func (s *Store) renewShard(ctx context.Context, to shard, renewals []renewal, re
 	}
 	batches := slices.Collect(slices.Chunk(renewals, size))
 	for some := range slices.Chunk(batches, renewPipeline) {
-		s.renewBatches(ctx, to.script, some, report)
+		s.renewBatches(ctx, some, report)
 	}
 }
 
 // renewBatches sends one script for each batch.
-func (s *Store) renewBatches(ctx context.Context, script *script, batches [][]renewal, report func(int, error)) {
+func (s *Store) renewBatches(ctx context.Context, batches [][]renewal, report func(int, error)) {
 	calls := make([]call, len(batches))
 	for i, batch := range batches {
-		calls[i] = renewCall(script, batch)
+		calls[i] = joined(batch)
 	}
 	var alone [][]renewal
 	for i, o := range s.pipeline(ctx, calls) {
@@ -104,15 +104,15 @@ func (s *Store) renewBatches(ctx context.Context, script *script, batches [][]re
 		}
 	}
 	if len(alone) > 0 {
-		s.renewBatches(ctx, script, alone, report)
+		s.renewBatches(ctx, alone, report)
 	}
 }
 
-func renewCall(script *script, batch []renewal) call {
-	c := call{script, make([]string, len(batch)), make([]any, 0, 2*len(batch))}
-	for i, r := range batch {
-		c.keys[i] = r.name
-		c.args = append(c.args, r.owner, r.ttl)
+// joined makes one call of several of one script.
+func joined(batch []renewal) call {
+	c := call{script: batch[0].script}
+	for _, r := range batch {
+		c.keys, c.args = append(c.keys, r.keys...), append(c.args, r.args...)
 	}
 	return c
 }

@@ -4,40 +4,49 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1; nothing depends on its strength
 	"embed"
 	"encoding/hex"
-
-	"github.com/redlatch/redlatch/core/lock"
 )
 
 //go:embed scripts/*.lua
 var scripts embed.FS
 
 var (
-	acquireScript      = load("acquire")
-	releaseScript      = load("release")
-	renewScript        = load("renew")
+	acquireScript = load("acquire")
+	releaseScript = load("release")
+	renewScript   = load("renew")
+
+	fairAcquireScript = load("fair", "fair_acquire")
+	fairReleaseScript = load("fair", "fair_release")
+
+	readAcquireScript = load("readwrite", "read_acquire")
+	readReleaseScript = load("readwrite", "read_release")
+	readRenewScript   = load("read_renew")
+
+	writeAcquireScript = load("readwrite", "write_acquire")
+	writeReleaseScript = load("readwrite", "write_release")
+	writeRenewScript   = load("write_renew")
+
+	semaphoreAcquireScript = load("semaphore_acquire")
+	semaphoreReleaseScript = load("semaphore_release")
+	semaphoreRenewScript   = load("semaphore_renew")
+
 	forceReleaseScript = load("force_release")
 	inspectScript      = load("inspect")
 )
-
-// protocol is how one mode is kept in Redis.
-type protocol struct {
-	acquire, renew, release *script
-	// channel is the prefix of the channel that release publishes on.
-	channel string
-}
-
-var protocols = map[lock.Mode]*protocol{
-	lock.Exclusive: {acquire: acquireScript, renew: renewScript, release: releaseScript, channel: lockChannel},
-}
 
 // script is a Lua script, and the name by which a server that has run it
 // knows it.
 type script struct{ text, sha string }
 
-func load(name string) *script {
-	text, err := scripts.ReadFile("scripts/" + name + ".lua")
-	if err != nil {
-		panic(err) //nolint:forbidigo // the file is compiled in
+// load puts files together to one script: what several have in common, and
+// the operation.
+func load(names ...string) *script {
+	var text []byte
+	for _, name := range names {
+		part, err := scripts.ReadFile("scripts/" + name + ".lua")
+		if err != nil {
+			panic(err) //nolint:forbidigo // the file is compiled in
+		}
+		text = append(text, part...)
 	}
 	sum := sha1.Sum(text) //nolint:gosec // see the import
 	return &script{text: string(text), sha: hex.EncodeToString(sum[:])}

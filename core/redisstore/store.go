@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,6 +19,7 @@ type Store struct {
 	unusable error                // why rdb cannot be used at all
 	log      *slog.Logger
 	name     func(key string) string
+	publish  string   // commands to publish with, separated by spaces
 	wakeups  *wakeups // nil: polling
 }
 
@@ -37,7 +36,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if rdb == nil {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
-	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
+	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }, publish: "publish"}
 	s.cluster, _ = rdb.(*redis.ClusterClient)
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
@@ -56,7 +55,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := s.number(ctx, call{t.acquire, []string{t.name}, []any{c.Owner, c.Holds, t.ttl}})
+	n, err := s.number(ctx, t.acquire(t))
 	switch {
 	case err != nil:
 		return 0, err
@@ -66,6 +65,8 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		return 0, lock.ErrNotHeld
 	case n == -1:
 		return 0, &lock.BusyError{TTL: -1}
+	case n <= otherSize:
+		return 0, fmt.Errorf("%w: semaphore of size %d: its size is %d while permits are taken", lock.ErrInvalid, c.Size, otherSize-n)
 	default:
 		return 0, &lock.BusyError{TTL: time.Duration(-2-n) * time.Millisecond}
 	}
@@ -78,14 +79,33 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.number(ctx, call{t.release, []string{t.name}, []any{c.Owner, c.Holds, t.channel}})
+	n, err := s.number(ctx, t.release(t))
+	if isTryAgain(err) {
+		n, err = s.releaseAlone(ctx, t, err)
+	}
 	if err == nil && n == 0 {
 		return lock.ErrNotHeld
 	}
 	return err
 }
 
-// Watch implements [lock.Store] with the channel of Redisson's locks.
+// releaseAlone releases a hold whose slot is migrating, so that its keys are
+// in two places: nobody can have the lock through a script on all of them until
+// that is over, and nobody needs to be woken, but its hash can be reached. Only
+// a hold counts here: a place in a queue cannot be given up this way.
+func (s *Store) releaseAlone(ctx context.Context, t *target, tryAgain error) (int64, error) {
+	p, ok := t.protocol.(interface{ releaseAlone(t *target) call })
+	if !ok {
+		return 0, tryAgain
+	}
+	n, err := s.number(ctx, p.releaseAlone(t))
+	if err == nil && n == 0 {
+		return 0, tryAgain
+	}
+	return n, err
+}
+
+// Watch implements [lock.Store] with Redisson's channels.
 func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
 	c.TTL, c.Holds = max(c.TTL, 1), max(c.Holds, 0) // of no interest here
 	t, err := s.target(c, 0)
@@ -95,64 +115,21 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 	if s.wakeups == nil {
 		return nil, fmt.Errorf("%w: the store polls", lock.ErrUnsupported)
 	}
-	return s.wakeups.watch(ctx, t.channel, wake)
+	return s.wakeups.watch(ctx, t.channels(t), wake)
 }
 
-// Inspect implements [lock.Store]. It shows whatever lock has the key, in
-// modes, too, that the store cannot acquire.
-func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
-	name, err := s.nameOf(key)
-	if err != nil {
-		return lock.State{}, err
-	}
-	cmd, err := s.run(ctx, call{inspectScript, []string{name}, nil})
-	if err != nil {
-		return lock.State{}, err
-	}
-	reply, err := cmd.Slice()
-	if err != nil {
-		return lock.State{}, s.failure(err)
-	}
-	return stateOf(reply), nil
-}
-
-// ForceRelease implements [lock.Store], for locks of every mode.
+// ForceRelease implements [lock.Store], for locks of every mode. The queue of a
+// fair lock stays, and a semaphore gets all its permits back.
 func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	name, err := s.nameOf(key)
 	if err != nil {
 		return false, err
 	}
-	channels := []any{prefixed(lockChannel, name), prefixed(readWriteChannel, name)}
-	n, err := s.number(ctx, call{forceReleaseScript, []string{name}, channels})
+	n, err := s.number(ctx, call{forceReleaseScript, []string{name}, []any{
+		prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name),
+		prefixed(fairQueue, name), prefixed(fairPatience, name), permitsOf(name), s.publish,
+	}})
 	return n == 1, err
-}
-
-// target is a claim in the terms of Redis.
-type target struct {
-	*protocol
-	name    string
-	channel string
-	ttl     int64 // ms
-}
-
-// target checks a claim that asks for at least minHolds.
-func (s *Store) target(c lock.Claim, minHolds int) (target, error) {
-	p := protocols[c.Mode]
-	switch {
-	case p == nil:
-		return target{}, fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
-	case c.Owner == "", c.Owner == "mode": // the field of read/write locks
-		return target{}, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
-	case c.Holds < minHolds:
-		return target{}, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
-	case c.TTL <= 0: // would delete the key
-		return target{}, fmt.Errorf("%w: TTL %v", lock.ErrInvalid, c.TTL)
-	}
-	name, err := s.nameOf(c.Key)
-	if err != nil {
-		return target{}, err
-	}
-	return target{protocol: p, name: name, channel: prefixed(p.channel, name), ttl: milliseconds(c.TTL)}, nil
 }
 
 func (s *Store) nameOf(key string) (string, error) {
@@ -167,40 +144,4 @@ func (s *Store) nameOf(key string) (string, error) {
 		return name, checkName(name)
 	}
 	return name, nil
-}
-
-// milliseconds rounds up: the key must not end before its owner's trust in it.
-func milliseconds(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}
-
-// stateOf reads the reply of the inspect script.
-func stateOf(reply []any) lock.State {
-	pttl, _ := reply[0].(int64)
-	if len(reply) == 1 {
-		return lock.State{}
-	}
-	state := lock.State{Held: true, TTL: -1}
-	if pttl >= 0 {
-		state.TTL = time.Duration(pttl) * time.Millisecond
-	}
-	for fields := reply[1:]; len(fields) >= 2; fields = fields[2:] {
-		field, _ := fields[0].(string)
-		value, _ := fields[1].(string)
-		if field == "mode" {
-			state.Mode = modeOf(value)
-			continue
-		}
-		holds, _ := strconv.Atoi(value)
-		state.Owners = append(state.Owners, lock.OwnerHolds{Owner: strings.TrimSuffix(field, ":write"), Holds: holds})
-	}
-	return state
-}
-
-// modeOf reads the field that only Redisson's read/write locks have.
-func modeOf(text string) lock.Mode {
-	if text == "write" {
-		return lock.Write
-	}
-	return lock.Read
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,31 +39,6 @@ func TestRepliesOfAcquireAreDecoded(t *testing.T) {
 		var busy *lock.BusyError
 		if errors.As(err, &busy) && busy.TTL != tt.ttl {
 			t.Errorf("%d: busy for %v, want %v", tt.reply, busy.TTL, tt.ttl)
-		}
-	}
-}
-
-func TestEveryScriptDeclaresOneKey(t *testing.T) {
-	f, rdb := newFake(t, func([]string) string { return integer(1) })
-	store := redisstore.New(rdb)
-	ctx := t.Context()
-	_, _ = store.Acquire(ctx, claim)
-	_ = store.Release(ctx, claim)
-	_, _ = store.ForceRelease(ctx, claim.Key)
-	_, _ = store.Inspect(ctx, claim.Key)
-	store.Renew(ctx, []lock.Claim{claim}, func(int, error) {})
-
-	commands := f.received()
-	var names []string
-	for _, c := range commands {
-		if c[0] != "evalsha" || c[2] != "1" || c[3] != claim.Key {
-			t.Errorf("%q does not declare the lock as its one key", c)
-		}
-		names = append(names, c[1])
-	}
-	for _, name := range []string{"acquire", "release", "force_release", "inspect", "renew"} {
-		if !slices.Contains(names, redisstore.SHA(name)) {
-			t.Errorf("script %s was not sent", name)
 		}
 	}
 }
@@ -116,7 +90,7 @@ func TestRenewalSendsBatchesAndReportsEachClaim(t *testing.T) {
 		claims[i] = claim
 		claims[i].Key = fmt.Sprintf("k%d", i)
 	}
-	claims[3].TTL, claims[60].Mode = 0, lock.Fair // cannot be sent
+	claims[3].TTL, claims[60].Mode = 0, 99 // cannot be sent
 	f, rdb := newFake(t, func(c []string) string {
 		held := make([]string, 0, 50)
 		for _, key := range c[3:] {
@@ -177,12 +151,12 @@ func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
 		claim lock.Claim
 		want  error
 	}{
-		{"fair", change(func(c *lock.Claim) { c.Mode = lock.Fair }), lock.ErrUnsupported},
-		{"read", change(func(c *lock.Claim) { c.Mode = lock.Read }), lock.ErrUnsupported},
-		{"write", change(func(c *lock.Claim) { c.Mode = lock.Write }), lock.ErrUnsupported},
+		{"no permits", change(func(c *lock.Claim) { c.Mode, c.Size = lock.Semaphore, 3 }), lock.ErrInvalid},
+		{"more permits than there are", change(func(c *lock.Claim) { c.Mode, c.Permits, c.Size = lock.Semaphore, 4, 3 }), lock.ErrInvalid},
 		{"no mode at all", change(func(c *lock.Claim) { c.Mode = 99 }), lock.ErrUnsupported},
 		{"no owner", change(func(c *lock.Claim) { c.Owner = "" }), lock.ErrInvalid},
 		{"owner named like a field of Redisson", change(func(c *lock.Claim) { c.Owner = "mode" }), lock.ErrInvalid},
+		{"owner named like a writer's field", change(func(c *lock.Claim) { c.Owner = "5f0c:1:write" }), lock.ErrInvalid},
 		{"no key", change(func(c *lock.Claim) { c.Key = "" }), lock.ErrInvalid},
 		{"no holds", change(func(c *lock.Claim) { c.Holds = 0 }), lock.ErrInvalid},
 		{"no TTL", change(func(c *lock.Claim) { c.TTL = 0 }), lock.ErrInvalid},

@@ -64,19 +64,29 @@ type watcher struct {
 	ready chan error
 }
 
-// watch returns when the server has acknowledged the subscription.
-func (u *wakeups) watch(ctx context.Context, channel string, wake func()) (stop func(), err error) {
-	w := &watcher{wake: wake, ready: make(chan error, 1)}
-	f := u.join(channel, w)
-	stop = func() { f.leave(channel, w) }
-	select {
-	case err = <-w.ready:
-	case <-ctx.Done():
-		stop()
-		err = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: context.Cause(ctx)}
+// watch returns when the server has acknowledged the subscriptions.
+func (u *wakeups) watch(ctx context.Context, channels []string, wake func()) (stop func(), err error) {
+	watchers, leave := make([]*watcher, len(channels)), make([]func(), len(channels))
+	for i, channel := range channels {
+		w := &watcher{wake: wake, ready: make(chan error, 1)}
+		f := u.join(channel, w)
+		watchers[i], leave[i] = w, func() { f.leave(channel, w) }
 	}
-	if err != nil {
-		return nil, fmt.Errorf("subscribe: %w", err)
+	stop = func() {
+		for _, leave := range leave {
+			leave()
+		}
+	}
+	for _, w := range watchers {
+		select {
+		case err = <-w.ready:
+		case <-ctx.Done():
+			err = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: context.Cause(ctx)}
+		}
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("subscribe: %w", err)
+		}
 	}
 	return stop, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -109,10 +110,13 @@ func TestCheckLooksAtEveryMasterOfACluster(t *testing.T) {
 // The permissions that docs/wire.md asks for are enough.
 func TestAMinimalACLIsEnough(t *testing.T) {
 	commands := []any{
-		"ACL", "SETUSER", "locker", "on", ">secret", "resetkeys", "~lock:*",
-		"resetchannels", "&redisson_lock__channel:{lock:*", "&redisson_rwlock:{lock:*", "-@all",
-		"+eval", "+evalsha", "+exists", "+hexists", "+hget", "+hgetall", "+hlen", "+hset", "+hdel", "+del",
-		"+pexpire", "+pttl", "+time", "+publish", "+subscribe", "+unsubscribe", "+ping",
+		"ACL", "SETUSER", "locker", "on", ">secret", "resetkeys", "~lock:*", "~{lock:*", "~redisson_lock_queue:{lock:*", "~redisson_lock_timeout:{lock:*",
+		"resetchannels", "&redisson_lock__channel:{lock:*", "&redisson_rwlock:{lock:*", "&redisson_sc:{lock:*", "-@all",
+		"+eval", "+evalsha", "+time", "+type", "+exists", "+del", "+pexpire", "+pttl",
+		"+hexists", "+hget", "+hmget", "+hgetall", "+hlen", "+hset", "+hdel", "+hrandfield",
+		"+llen", "+lindex", "+lrange", "+lpop", "+rpush", "+lrem", "+get", "+set", "+incrby", "+decrby",
+		"+zadd", "+zrem", "+zscore", "+zcard", "+zrange", "+zrangebyscore", "+zremrangebyscore",
+		"+publish", "+subscribe", "+unsubscribe", "+ping",
 	}
 	t.Run("standalone", func(t *testing.T) {
 		server := redistest.Standalone(t)
@@ -143,7 +147,7 @@ func TestAMinimalACLIsEnough(t *testing.T) {
 	})
 }
 
-// doEverything uses all scripts and the channel.
+// doEverything uses all scripts and channels.
 func doEverything(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	store := redisstore.New(rdb)
@@ -151,31 +155,55 @@ func doEverything(t *testing.T, rdb redis.UniversalClient) {
 	if err := store.Check(ctx); err != nil {
 		t.Errorf("check: %v", err)
 	}
-	hints, stop := watch(t, store, "lock:k")
-	for holds := 1; holds <= 2; holds++ {
-		if _, err := store.Acquire(ctx, claimOf(ownerA, "lock:k", holds)); err != nil {
-			t.Errorf("acquire: %v", err)
-		}
-	}
-	store.Renew(ctx, []lock.Claim{claimOf(ownerA, "lock:k", 2)}, func(_ int, err error) {
+	for _, mode := range everyMode {
+		const key = "lock:k"
+		hints := make(chan struct{}, 100)
+		stop, err := store.Watch(ctx, claimIn(mode, ownerA, key, 1), func() { hints <- struct{}{} })
 		if err != nil {
-			t.Errorf("renew: %v", err)
+			t.Errorf("%s: watch: %v", mode, err)
+			continue
 		}
-	})
-	if _, err := store.Inspect(ctx, "lock:k"); err != nil {
-		t.Errorf("inspect: %v", err)
-	}
-	for remain := 1; remain >= 0; remain-- {
-		if err := store.Release(ctx, claimOf(ownerA, "lock:k", remain)); err != nil {
-			t.Errorf("release: %v", err)
+		for holds := 1; holds <= 2; holds++ {
+			if _, err := store.Acquire(ctx, claimIn(mode, ownerA, key, holds)); err != nil {
+				t.Errorf("%s: acquire: %v", mode, err)
+			}
+		}
+		_, err = store.Acquire(ctx, claimIn(mode, ownerB, key, 1))
+		if refused := err != nil; refused && !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("%s: acquire for another: %v", mode, err)
+		}
+		store.Renew(ctx, []lock.Claim{claimIn(mode, ownerA, key, 2)}, func(_ int, err error) {
+			if err != nil {
+				t.Errorf("%s: renew: %v", mode, err)
+			}
+		})
+		if state, err := store.Inspect(ctx, key); err != nil || !state.Held {
+			t.Errorf("%s: inspect: %+v, %v", mode, state, err)
+		}
+		if err := store.Release(ctx, claimIn(mode, ownerB, key, 0)); err != nil && !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("%s: release for another: %v", mode, err)
+		}
+		for remain := 1; remain >= 0; remain-- {
+			if err := store.Release(ctx, claimIn(mode, ownerA, key, remain)); err != nil {
+				t.Errorf("%s: release: %v", mode, err)
+			}
+		}
+		if mode != lock.Fair { // nobody is in the queue any more
+			wantHint(t, hints, "by the release in mode "+mode.String())
+		}
+		stop()
+		_, _ = store.Acquire(ctx, claimIn(mode, ownerA, key, 1))
+		if freed, err := store.ForceRelease(ctx, key); err != nil || !freed {
+			t.Errorf("%s: force release: %v, %v", mode, freed, err)
 		}
 	}
-	wantHint(t, hints, "by the release")
-	stop()
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "lock:k", 1))
-	if freed, err := store.ForceRelease(ctx, "lock:k"); err != nil || !freed {
-		t.Errorf("force release: %v, %v", freed, err)
-	}
+	// A dead reader is in a writer's way until somebody looks.
+	dead := claimIn(lock.Read, ownerA, "lock:dead", 1)
+	_, _ = store.Acquire(ctx, dead)
+	dead.Owner, dead.TTL = ownerB, time.Millisecond
+	_, _ = store.Acquire(ctx, dead)
+	_, _ = store.Acquire(ctx, claimIn(lock.Write, ownerB, "lock:dead", 1))
+	_, _ = store.ForceRelease(ctx, "lock:dead")
 }
 
 // wantDenied compares what the server has refused by its ACL.

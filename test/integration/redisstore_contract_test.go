@@ -11,10 +11,12 @@ import (
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
 
+var everyMode = []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore}
+
 func TestRedisStoreKeepsTheContract(t *testing.T) {
 	t.Run("standalone", func(t *testing.T) {
 		server := redistest.Standalone(t)
-		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(server.Client(t)) })
+		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(server.Client(t)) }, storetest.Require(everyMode...))
 	})
 	t.Run("standalone, the older protocol", func(t *testing.T) {
 		server := redistest.Standalone(t)
@@ -23,11 +25,11 @@ func TestRedisStoreKeepsTheContract(t *testing.T) {
 	})
 	t.Run("sentinel", func(t *testing.T) {
 		set := redistest.Sentinel(t)
-		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(set.Client(t)) })
+		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(set.Client(t)) }, storetest.Require(everyMode...))
 	})
 	t.Run("cluster", func(t *testing.T) {
 		set := redistest.Cluster(t)
-		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(set.Client(t)) })
+		storetest.Run(t, func(t *testing.T) lock.Store { return redisstore.New(set.Client(t)) }, storetest.Require(everyMode...))
 		t.Run("reading from replicas", func(t *testing.T) {
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: set.Addrs(), ReadOnly: true, DisableIdentity: true})
 			t.Cleanup(func() { _ = rdb.Close() })

@@ -1,12 +1,56 @@
--- Reads a lock. It is a script, and not two commands, for one consistent
+-- Reads a lock. It is a script, and not some commands, for one consistent
 -- answer, and because clients may send plain reads to replicas, which lag.
 --
 -- KEYS[1]  the lock
+-- ARGV[1]  queue of fair locks
+-- ARGV[2]  permits of semaphores
+-- ARGV[3]  prefix of the sentinels of read holds
 --
--- Returns  {pttl in ms, field, value, field, value, ...}; pttl is -2 for a free
---          lock and -1 for one without expiry. The only script that returns
---          texts: nobody waits for it.
+-- Returns  {kind, pttl, holds, waiters}: kind is the type of the key; pttl is
+--          in ms, -2 for a free lock and -1 for one without expiry; holds are
+--          {field, value, ...} of the hash, without readers that are dead, or
+--          {permit, ms left, ...} of the semaphore; waiters are in order. The
+--          only script that returns texts: nobody waits for it.
+--
+-- Only the lock is declared; see force_release.lua. What cannot be seen while
+-- the slot migrates is left out, but for readers, who count as alive.
 
-local reply = redis.call('hgetall', KEYS[1])
-table.insert(reply, 1, redis.call('pttl', KEYS[1]))
-return reply
+local kind = redis.call('type', KEYS[1]).ok
+local pttl = redis.call('pttl', KEYS[1])
+local holds = {}
+
+local function alive(owner, count)
+  for n = 1, math.min(count, 1000) do
+    local seen = redis.pcall('exists', KEYS[1], ARGV[3] .. ':' .. owner .. ':rwlock_timeout:' .. n)
+    if seen ~= 1 then -- or an error: not known
+      return true
+    end
+  end
+  return count > 1000
+end
+
+if kind == 'string' then
+  if not tonumber(redis.call('get', KEYS[1])) then
+    return redis.error_reply('WRONGTYPE the key holds a text, not a lock')
+  end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local permits = redis.pcall('zrangebyscore', ARGV[2], '(' .. string.format('%.0f', now), '+inf', 'withscores')
+  for i = 1, #permits, 2 do
+    holds[#holds + 1] = permits[i]
+    holds[#holds + 1] = permits[i + 1] - now
+  end
+elseif kind ~= 'none' then
+  local fields = redis.call('hgetall', KEYS[1])
+  local mode = redis.call('hget', KEYS[1], 'mode')
+  for i = 1, #fields, 2 do
+    local reads = mode and fields[i] ~= 'mode' and not string.find(fields[i], ':write$')
+    if not reads or alive(fields[i], tonumber(fields[i + 1]) or 0) then
+      holds[#holds + 1] = fields[i]
+      holds[#holds + 1] = fields[i + 1]
+    end
+  end
+end
+
+local waiters = redis.pcall('lrange', ARGV[1], 0, -1)
+return {kind, pttl, holds, waiters.err and {} or waiters}

@@ -5,9 +5,15 @@
 -- ARGV[2]  hold count that remains, absolute; 0 removes the hold
 -- ARGV[3]  channel on which waiters listen; not a key, as a second key would
 --          make releases fail while the slot migrates
+-- ARGV[4]  commands to publish with, separated by spaces
+-- ARGV[5]  key of the owner's first read hold, if it has one
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold
+--
+-- A read hold has the same field as a plain one. It is told apart by its
+-- sentinel key, which is not declared: it is looked at only beside the field
+-- "mode", and where it cannot be seen, the hold is taken for a plain one.
 --
 -- It works when Redis is out of memory: HDEL and DEL always may, and HSET may
 -- once the script has written. That is what deleting a field that cannot exist
@@ -17,6 +23,10 @@ local lock, owner, remain = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
 local count = redis.call('hget', lock, owner)
 if not count then
+  return 0
+end
+if ARGV[5] ~= '' and redis.call('hexists', lock, 'mode') == 1
+  and redis.pcall('exists', ARGV[5]) == 1 then
   return 0
 end
 
@@ -39,6 +49,8 @@ if others > 0 then
   redis.call('hdel', lock, owner)
 else
   redis.call('del', lock)
-  redis.call('publish', ARGV[3], '0')
+  for command in string.gmatch(ARGV[4], '%a+') do
+    redis.call(command, ARGV[3], '0')
+  end
 end
 return 1

@@ -2,8 +2,12 @@
 --
 -- KEYS[i]        a lock, a hash {owner: hold count}. In a cluster there is one,
 --                elsewhere up to 50: more would keep other clients waiting.
--- ARGV[2i - 1]   its owner
--- ARGV[2i]       its TTL in ms
+-- ARGV[3i - 2]   its owner
+-- ARGV[3i - 1]   its TTL in ms
+-- ARGV[3i]       key of the owner's first read hold, if it has one: beside the
+--                field "mode" that is what the owner's field means. It is not
+--                declared, and where it cannot be seen the hold is taken for a
+--                plain one that a Redisson reader overlooked.
 --
 -- Returns one integer for each key: 1 renewed, 0 not held by that owner.
 --
@@ -12,11 +16,13 @@
 
 local held = {}
 for i = 1, #KEYS do
-  held[i] = redis.call('hexists', KEYS[i], ARGV[2 * i - 1])
+  local own, mode = unpack(redis.call('hmget', KEYS[i], ARGV[3 * i - 2], 'mode'))
+  local reads = own and mode and redis.pcall('exists', ARGV[3 * i]) == 1
+  held[i] = own and not reads and 1 or 0
 end
 for i = 1, #KEYS do
   if held[i] == 1 then
-    redis.call('pexpire', KEYS[i], ARGV[2 * i])
+    redis.call('pexpire', KEYS[i], ARGV[3 * i - 1])
   end
 end
 return held

@@ -1,0 +1,20 @@
+package redisstore
+
+import "github.com/redlatch/redlatch/core/lock"
+
+// exclusive is Redisson's getLock.
+type exclusive struct{}
+
+func (exclusive) check(lock.Claim) error { return nil }
+
+func (exclusive) acquire(t *target) call {
+	return call{acquireScript, []string{t.name}, []any{t.Owner, t.Holds, t.ttl}}
+}
+
+func (exclusive) release(t *target) call { return t.releaseAlone(lockChannel, t.firstSentinel()) }
+
+func (exclusive) renew(t *target) call {
+	return call{renewScript, []string{t.name}, []any{t.Owner, t.ttl, t.firstSentinel()}}
+}
+
+func (exclusive) channels(t *target) []string { return []string{prefixed(lockChannel, t.name)} }

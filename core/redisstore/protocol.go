@@ -1,0 +1,74 @@
+package redisstore
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// protocol is how one mode is kept in Redis.
+type protocol interface {
+	// check refuses claims that the mode cannot keep.
+	check(c lock.Claim) error
+	acquire(t *target) call
+	release(t *target) call
+	// renew makes a call that can be joined with others of its kind.
+	renew(t *target) call
+	// channels are where the claim's wake-ups come from.
+	channels(t *target) []string
+}
+
+var protocols = map[lock.Mode]protocol{
+	lock.Exclusive: exclusive{},
+	lock.Fair:      fair{},
+	lock.Read:      reader{},
+	lock.Write:     writer{},
+	lock.Semaphore: semaphore{},
+}
+
+// target is a claim in the terms of Redis.
+type target struct {
+	lock.Claim
+	protocol
+	name    string
+	ttl     int64  // ms
+	publish string // commands to publish with, separated by spaces
+}
+
+// target checks a claim that asks for at least minHolds.
+func (s *Store) target(c lock.Claim, minHolds int) (*target, error) {
+	p := protocols[c.Mode]
+	switch {
+	case p == nil:
+		return nil, fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
+	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, ":write"): // fields of read/write locks
+		return nil, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
+	case c.Holds < minHolds:
+		return nil, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
+	case c.TTL <= 0: // would delete the key
+		return nil, fmt.Errorf("%w: TTL %v", lock.ErrInvalid, c.TTL)
+	}
+	if err := p.check(c); err != nil {
+		return nil, err
+	}
+	name, err := s.nameOf(c.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publish}, nil
+}
+
+// milliseconds rounds up: the key must not end before its owner's trust in it.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// firstSentinel is there while the owner reads.
+func (t *target) firstSentinel() string { return sentinel(t.name, t.Owner, 1) }
+
+// releaseAlone is a release of a hash that touches nothing beside it.
+func (t *target) releaseAlone(channel, sentinel string) call {
+	return call{releaseScript, []string{t.name}, []any{t.Owner, t.Holds, prefixed(channel, t.name), t.publish, sentinel}}
+}

@@ -1,0 +1,158 @@
+package redisstore_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+// Keys that each script declares, by what they are called in Redisson's format
+// for a lock k and an owner o.
+var declared = []struct {
+	mode    lock.Mode
+	op      string
+	scripts []string
+	keys    []string
+}{
+	{lock.Exclusive, "acquire", []string{"acquire"}, []string{"k"}},
+	{lock.Exclusive, "release", []string{"release"}, []string{"k"}},
+	{lock.Exclusive, "renew", []string{"renew"}, []string{"k"}},
+	{lock.Fair, "acquire", []string{"fair", "fair_acquire"}, []string{"k", "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"}},
+	{lock.Fair, "release", []string{"fair", "fair_release"}, []string{"k", "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"}},
+	{lock.Fair, "renew", []string{"renew"}, []string{"k"}},
+	{lock.Read, "acquire", []string{"readwrite", "read_acquire"}, []string{"k", "{k}:o:1:rwlock_timeout:1", "{k}:o:1:rwlock_timeout:2"}},
+	{lock.Read, "release", []string{"readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1", "{k}:o:1:rwlock_timeout:2", "{k}:o:1:rwlock_timeout:3"}},
+	{lock.Read, "renew", []string{"read_renew"}, []string{"k", "{k}:o:1:rwlock_timeout:1", "{k}:o:1:rwlock_timeout:2"}},
+	{lock.Write, "acquire", []string{"readwrite", "write_acquire"}, []string{"k"}},
+	{lock.Write, "release", []string{"readwrite", "write_release"}, []string{"k"}},
+	{lock.Write, "renew", []string{"write_renew"}, []string{"k"}},
+	{lock.Semaphore, "acquire", []string{"semaphore_acquire"}, []string{"k", "{k}:timeout"}},
+	{lock.Semaphore, "release", []string{"semaphore_release"}, []string{"k", "{k}:timeout"}},
+	{lock.Semaphore, "renew", []string{"semaphore_renew"}, []string{"{k}:timeout"}},
+	{lock.Exclusive, "inspect", []string{"inspect"}, []string{"k"}},
+	{lock.Exclusive, "force release", []string{"force_release"}, []string{"k"}},
+}
+
+// sent performs an operation and returns what the server got of it.
+func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []string) {
+	t.Helper()
+	f, rdb := newFake(t, func([]string) string { return integer(1) })
+	store := redisstore.New(rdb)
+	c := lock.Claim{Key: key, Owner: "o:1", Mode: m, Holds: 2, TTL: claim.TTL, Patience: claim.TTL, Permits: 2, Size: 3}
+	switch op {
+	case "acquire":
+		_, _ = store.Acquire(t.Context(), c)
+	case "release":
+		_ = store.Release(t.Context(), c)
+	case "renew":
+		store.Renew(t.Context(), []lock.Claim{c}, func(int, error) {})
+	case "inspect":
+		_, _ = store.Inspect(t.Context(), key)
+	case "force release":
+		_, _ = store.ForceRelease(t.Context(), key)
+	}
+	commands := f.received()
+	if len(commands) != 1 || commands[0][0] != "evalsha" {
+		t.Fatalf("%s %s sent %q", m, op, commands)
+	}
+	n, err := strconv.Atoi(commands[0][2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commands[0][1], commands[0][3 : 3+n], commands[0][3+n:]
+}
+
+func TestScriptsDeclareTheKeysOfTheirLock(t *testing.T) {
+	for _, d := range declared {
+		sha, keys, _ := sent(t, d.mode, d.op, "k")
+		if sha != redisstore.SHA(d.scripts...) {
+			t.Errorf("%s %s sent another script than %s", d.mode, d.op, d.scripts)
+		}
+		if !slices.Equal(keys, d.keys) {
+			t.Errorf("%s %s declares %q, want %q", d.mode, d.op, keys, d.keys)
+		}
+	}
+}
+
+// A script runs on one node of a cluster, so everything that it touches must be
+// in the slot of the lock, declared or not, and channels must be as well.
+func TestAllThatAScriptTouchesIsInTheSlotOfItsLock(t *testing.T) {
+	for _, name := range []string{"a", "{t}a", "a{t}b"} {
+		for _, d := range declared {
+			_, keys, args := sent(t, d.mode, d.op, name)
+			for _, text := range slices.Concat(keys, args) {
+				// The prefix of sentinels and the like are parts of names.
+				if strings.Contains(text, name) && redisstore.HashTag(text) != redisstore.HashTag(name) {
+					t.Errorf("%s %s of %q: %q is in another slot", d.mode, d.op, name, text)
+				}
+			}
+		}
+	}
+}
+
+// The head of a script is its contract.
+func TestEveryScriptSaysWhatGoesInAndOut(t *testing.T) {
+	files, err := filepath.Glob("scripts/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	operation := make(map[string]bool) // false: what several have in common
+	for _, d := range declared {
+		for i, name := range d.scripts {
+			operation[name] = i == len(d.scripts)-1
+		}
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, body, _ := strings.Cut(string(text), "\nlocal ")
+		name := strings.TrimSuffix(filepath.Base(file), ".lua")
+		isOperation, sent := operation[name]
+		if !sent {
+			t.Errorf("%s: nothing sends it", name)
+		}
+		words := []string{"-- KEYS"}
+		if isOperation {
+			words = append(words, "-- Returns")
+		}
+		if isOperation && strings.Contains(body, "ARGV") {
+			words = append(words, "-- ARGV")
+		}
+		for _, word := range words {
+			if !strings.Contains(head, word) {
+				t.Errorf("%s: the head does not have %q", name, word)
+			}
+		}
+	}
+}
+
+// The server's clock decides, and no caller's.
+func TestNoScriptIsToldTheTime(t *testing.T) {
+	for _, d := range declared {
+		_, _, first := sent(t, d.mode, d.op, "k")
+		_, _, second := sent(t, d.mode, d.op, "k")
+		if !slices.Equal(first, second) {
+			t.Errorf("%s %s: %q, and then %q", d.mode, d.op, first, second)
+		}
+	}
+}
+
+func TestPermitsAreTheOwnersAlways(t *testing.T) {
+	_, _, taken := sent(t, lock.Semaphore, "acquire", "k")
+	_, _, given := sent(t, lock.Semaphore, "release", "k")
+	ids := taken[len(taken)-2:]
+	if !slices.Equal(ids, given[len(given)-2:]) {
+		t.Errorf("took %q, gave %q", ids, given)
+	}
+	if len(ids[0]) != 16 || len(ids[1]) != 16 || ids[0] == ids[1] {
+		t.Errorf("ids %q are not two of 16 bytes", ids)
+	}
+}

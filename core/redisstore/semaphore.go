@@ -1,0 +1,57 @@
+package redisstore
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// permitBytes is how long Redisson's ids of permits are.
+const permitBytes = 16
+
+// otherSize is what semaphore_acquire takes the size from that is not the
+// claim's.
+const otherSize = -1 << 52
+
+// semaphore is Redisson's getPermitExpirableSemaphore.
+type semaphore struct{}
+
+func (semaphore) check(c lock.Claim) error {
+	if c.Permits < 1 || c.Size < c.Permits {
+		return fmt.Errorf("%w: %d permits of a semaphore of size %d", lock.ErrInvalid, c.Permits, c.Size)
+	}
+	return nil
+}
+
+func (semaphore) keys(t *target) []string { return []string{t.name, permitsOf(t.name)} }
+
+func (s semaphore) acquire(t *target) call {
+	return call{semaphoreAcquireScript, s.keys(t), append([]any{
+		t.Size, t.ttl, t.Holds, s.channels(t)[0], t.publish,
+	}, permits(t.Claim)...)}
+}
+
+func (s semaphore) release(t *target) call {
+	return call{semaphoreReleaseScript, s.keys(t), append([]any{
+		t.Holds, s.channels(t)[0], t.publish,
+	}, permits(t.Claim)...)}
+}
+
+func (semaphore) renew(t *target) call {
+	return call{semaphoreRenewScript, []string{permitsOf(t.name)}, append([]any{t.ttl, t.Permits}, permits(t.Claim)...)}
+}
+
+func (semaphore) channels(t *target) []string { return []string{prefixed(semaphoreChannel, t.name)} }
+
+// permits are the ids of the owner's permits: always the same, so that a
+// repeated claim is about the same permits.
+func permits(c lock.Claim) []any {
+	ids := make([]any, c.Permits)
+	for i := range ids {
+		sum := sha256.Sum256([]byte(c.Owner + "/" + strconv.Itoa(i)))
+		ids[i] = sum[:permitBytes]
+	}
+	return ids
+}
