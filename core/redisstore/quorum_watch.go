@@ -1,0 +1,144 @@
+package redisstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+const (
+	// minLinger and maxLinger bound how long a wake-up from a minority of the
+	// nodes is held back.
+	minLinger = 10 * time.Millisecond
+	maxLinger = 250 * time.Millisecond
+)
+
+// Watch implements [lock.Store]. It succeeds when a majority of the nodes is
+// watched: every release of a majority's hold is then seen on one node at
+// least. A node that could not be watched within ten node timeouts stays so
+// for this watch.
+//
+// When a majority of the nodes has woken, wake is called at once. A wake-up
+// from fewer may be all there will be, as others may be down, but more often
+// it is a vote that was lost and is being removed. It is passed on a little
+// later, by a random time that grows from 10 ms to 250 ms as long as no
+// majority wakes, so that waiters do not drive each other in circles.
+func (q *QuorumStore) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
+	if err := q.check(c); err != nil {
+		return nil, err
+	}
+	w := &quorumWatch{need: q.need, wake: wake, woken: make([]bool, len(q.voters)), linger: minLinger}
+	limit := watchTimeouts * q.timeout
+	t := q.newTally()
+	replies := askAll(ctx, q, limit, func(ctx context.Context, v *voter) (struct{}, error) {
+		stop, err := v.store.Watch(ctx, c, func() { w.woke(v.index) })
+		if err == nil {
+			w.add(stop)
+		}
+		return struct{}{}, err
+	})
+	collect(ctx, q, limit, replies, func(r reply[struct{}]) (enough bool) {
+		t.count(r.err)
+		return t.granted >= q.need
+	})
+	if t.granted >= q.need {
+		return w.stop, nil
+	}
+	w.stop()
+	if t.refused != nil {
+		return nil, t.refused
+	}
+	return nil, t.failure()
+}
+
+// quorumWatch passes wake-ups on.
+type quorumWatch struct {
+	need int
+	wake func()
+
+	mu      sync.Mutex
+	woken   []bool // the nodes that woke since the last call of wake
+	count   int    // of them
+	linger  time.Duration
+	timer   *time.Timer // of a minority's wake-up; nil if there is none
+	turn    int         // of the timer
+	stops   []func()
+	stopped bool
+}
+
+// add takes in the subscription of one node, unless it comes too late.
+func (w *quorumWatch) add(stop func()) {
+	w.mu.Lock()
+	stopped := w.stopped
+	if !stopped {
+		w.stops = append(w.stops, stop)
+	}
+	w.mu.Unlock()
+	if stopped {
+		stop()
+	}
+}
+
+func (w *quorumWatch) stop() {
+	w.mu.Lock()
+	stops := w.stops
+	w.stopped, w.stops = true, nil
+	w.disarm()
+	w.mu.Unlock()
+	// Without mu: a node may be waiting for it, to wake.
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+// woke takes in the wake-up of one node.
+func (w *quorumWatch) woke(node int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	if !w.woken[node] {
+		w.woken[node] = true
+		w.count++
+	}
+	switch {
+	case w.count >= w.need:
+		w.linger = minLinger
+		w.pass()
+	case w.timer == nil:
+		turn := w.turn
+		w.timer = time.AfterFunc(w.linger/2+rand.N(w.linger), func() { w.lingered(turn) })
+	}
+}
+
+// lingered passes a minority's wake-up on.
+func (w *quorumWatch) lingered(turn int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.turn != turn {
+		return // stopped, or passed on meanwhile
+	}
+	w.linger = min(2*w.linger, maxLinger)
+	w.pass()
+}
+
+// pass calls wake; mu is held, so that none comes after stop.
+func (w *quorumWatch) pass() {
+	w.disarm()
+	clear(w.woken)
+	w.count = 0
+	w.wake()
+}
+
+// disarm stops the timer; mu is held.
+func (w *quorumWatch) disarm() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+		w.turn++
+	}
+}
