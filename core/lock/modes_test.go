@@ -266,8 +266,13 @@ func TestAWriterThatGoesOnReadingLetsReadersIn(t *testing.T) {
 func TestWaitingForOneselfIsRefused(t *testing.T) {
 	named := lock.WithOwner("host-7")
 	tests := []struct{ held, wanted lock.Option }{
-		{reading, writing}, {reading, fair}, {writing, fair}, {fair, reading}, {fair, lock.WithMode(lock.Exclusive)},
-		{lock.WithMode(lock.Exclusive), writing}, {lock.WithMode(lock.Exclusive), reading},
+		{reading, writing},
+		{reading, fair},
+		{writing, fair},
+		{fair, reading},
+		{fair, lock.WithMode(lock.Exclusive)},
+		{lock.WithMode(lock.Exclusive), writing},
+		{lock.WithMode(lock.Exclusive), reading},
 	}
 	for i, tt := range tests {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -590,7 +595,7 @@ func TestForceReleaseEndsEveryModeAndWakes(t *testing.T) {
 				if freed, err := here.ForceRelease(t.Context(), "k"); err != nil || !freed {
 					t.Fatal(freed, err)
 				}
-				if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+				if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 					t.Errorf("the lease ended with %v", cause)
 				}
 				next := granted(t, "the waiter", waiter)
@@ -626,6 +631,7 @@ func TestACancelStormLeavesNothingInAnyMode(t *testing.T) {
 }
 
 func cancelStorm(t *testing.T, kind func() lock.Option) {
+	t.Helper()
 	store := memstore.New()
 	// No poll may hide a lost wake-up, nor a fair grace a place left behind.
 	hours := []lock.Option{lock.WithPoll(time.Hour), lock.WithWatchdog(3 * time.Hour)}

@@ -124,6 +124,7 @@ var engineTests = []test{
 }
 
 func run(t *testing.T, open func(t *testing.T) lock.Store, m lock.Mode, tests []test) {
+	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, newBench(t, open(t), m)) })
 	}
@@ -142,6 +143,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T, store lock.Store, m lock.Mode) *bench {
+	t.Helper()
 	return &bench{T: t, Store: store, mode: m, prefix: fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())}
 }
 
