@@ -380,6 +380,12 @@ func TestWithoutAMajorityNothingIsGrantedAndNothingStays(t *testing.T) {
 			if name != "hung" && !errors.Is(err, errLink) {
 				t.Errorf("%v does not wrap the nodes' errors", err)
 			}
+			// Under the engine: it gives up, and nothing stays.
+			l := lock.New(q)
+			if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, lock.ErrUnavailable) {
+				t.Errorf("got %v, want ErrUnavailable", err)
+			}
+			_ = q.Release(t.Context(), claimOf("a", 0)) // as it does for a claim that it gives up
 			for _, m := range nodes {
 				m.set(healthy)
 				m.resume()
@@ -390,8 +396,37 @@ func TestWithoutAMajorityNothingIsGrantedAndNothingStays(t *testing.T) {
 			}
 			must(t, acquireOf(q, claimBy("b")))
 			must(t, q.Release(t.Context(), claimOf("b", 0)))
+			must(t, l.Close(t.Context()))
 		})
 	}
+}
+
+// The replies of three nodes are lost, and the same claim is asked again: the
+// votes that nobody heard of count.
+func TestLostVotesCountWhenTheClaimIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(5)
+		q := quorum(t, nodes)
+		for _, m := range nodes[:3] {
+			m.set(lostReply)
+		}
+		if err := acquireOf(q, claimBy("a")); err == nil {
+			t.Fatal("granted by two of five nodes")
+		}
+		for _, m := range nodes[:3] {
+			m.set(healthy)
+		}
+		must(t, acquireOf(q, claimBy("a")))
+		time.Sleep(5 * time.Second)
+		if n := on(nodes); n != 5 {
+			t.Errorf("%d of 5 nodes have the key", n)
+		}
+		must(t, q.Release(t.Context(), claimOf("a", 0)))
+		time.Sleep(5 * time.Second)
+		if n := on(nodes); n != 0 {
+			t.Errorf("%d nodes still have the key", n)
+		}
+	})
 }
 
 func TestNothingThatWasNotExecutedIsUndone(t *testing.T) {

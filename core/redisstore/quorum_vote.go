@@ -18,12 +18,14 @@ const (
 )
 
 // Acquire implements [lock.Store]: granted by a majority of the nodes. A claim
-// that falls short is removed from the nodes that granted it, in the
+// that loses to others is removed from the nodes that granted it, in the
 // background. While nobody has a majority the vote is repeated, after pauses
 // that are random so that contenders do not stay in step, for ten node
 // timeouts at most; after that the key is busy, too.
 //
-// If too few nodes answer, the error names how many did.
+// If too few nodes answer, the error names how many did. What they granted
+// stays for the engine to repeat the claim, so that lost replies do no harm,
+// or to release it.
 func (q *QuorumStore) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := q.check(c); err != nil {
 		return 0, err
@@ -76,6 +78,10 @@ type round struct {
 	fence   uint64
 	won     bool
 	decided bool
+	// stays: its votes are not removed. It was won, or re-entered and made
+	// nothing new, or too few answered: then the engine repeats the claim, for
+	// which these votes count, or else releases it.
+	stays bool
 }
 
 // poll asks all nodes for their votes.
@@ -104,13 +110,13 @@ func (q *QuorumStore) poll(ctx context.Context, c lock.Claim) *round {
 	return r
 }
 
-// take counts a vote. It returns true if it came too late, to a round that is
-// lost.
+// take counts a vote. It returns true if it came too late and is to be taken
+// back.
 func (r *round) take(i int, fence uint64, err error) (tooLate bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.decided {
-		return !r.won
+		return !r.stays
 	}
 	r.voted[i] = true
 	r.count(err)
@@ -129,17 +135,18 @@ func (r *round) take(i int, fence uint64, err error) (tooLate bool) {
 	return false
 }
 
-// decide ends the round, if it is not over. What a lost one may have left is
-// removed: at once what is known, and later what is still on its way. mu is
-// held.
+// decide ends the round, if it is not over. What one has left that was lost to
+// others is removed: at once what is known, and later what is still on its
+// way. mu is held.
 func (r *round) decide(won bool) {
 	if r.decided {
 		return
 	}
 	r.decided, r.won = true, won
 	close(r.over)
-	if won || r.claim.Holds > 1 {
-		return // a claim that re-enters has made nothing new
+	r.stays = won || r.claim.Holds > 1 || r.answered() < r.q.need && r.refused == nil
+	if r.stays {
+		return
 	}
 	for i, v := range r.q.voters {
 		if !r.voted[i] {
@@ -154,11 +161,9 @@ func (r *round) decide(won bool) {
 
 // takeBack removes the vote that came after the round was lost.
 func (r *round) takeBack(v *voter, err error) {
-	switch {
-	case r.claim.Holds > 1:
-	case mayHold(err):
+	if mayHold(err) {
 		r.removeFrom(v)
-	default:
+	} else {
 		v.spare(r.claim)
 	}
 }

@@ -48,10 +48,12 @@ type ballot struct{ key, owner string }
 
 func ballotOf(c lock.Claim) ballot { return ballot{c.Key, c.Owner} }
 
-// doubt is a vote that may be on its way to the node, or in it.
+// doubt is about votes that may be on their way to the node, or in it.
 type doubt struct {
-	called chan struct{} // closed when the call has returned
-	until  time.Time     // when it is forgotten
+	calls    int           // under way
+	returned chan struct{} // closed when none is
+	unknown  bool          // one returned without an answer
+	until    time.Time     // when it is forgotten
 }
 
 // removal of one owner's vote.
@@ -77,22 +79,16 @@ func (v *voter) vote(ctx context.Context, c lock.Claim, over <-chan struct{}) (f
 	if c.Holds > 1 {
 		return v.store.Acquire(ctx, c) // re-enters, so it leaves nothing behind
 	}
-	d, err := v.begin(ctx, c, over)
-	if err != nil {
+	if err := v.begin(ctx, c, over); err != nil {
 		return 0, err
 	}
-	defer close(d.called)
 	select {
 	case <-over:
 		err = errNotAsked
 	default:
 		fence, err = v.store.Acquire(ctx, c)
 	}
-	if !mayHold(err) || err == nil {
-		v.mu.Lock()
-		delete(v.doubts, ballotOf(c))
-		v.mu.Unlock()
-	}
+	v.voted(c, err)
 	return fence, err
 }
 
@@ -100,21 +96,22 @@ func (v *voter) vote(ctx context.Context, c lock.Claim, over <-chan struct{}) (f
 var errNotAsked = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: errSilent}
 
 // begin waits until no removal is under way, and notes that a vote is.
-func (v *voter) begin(ctx context.Context, c lock.Claim, over <-chan struct{}) (*doubt, error) {
+func (v *voter) begin(ctx context.Context, c lock.Claim, over <-chan struct{}) error {
 	for {
 		v.mu.Lock()
 		r := v.removals[ballotOf(c)]
 		if r == nil {
 			defer v.mu.Unlock()
-			return v.doubt(c), nil
+			v.doubt(c)
+			return nil
 		}
 		v.mu.Unlock()
 		select {
 		case <-r.over:
 		case <-over:
-			return nil, errNotAsked
+			return errNotAsked
 		case <-ctx.Done():
-			return nil, errNotAsked
+			return errNotAsked
 		}
 	}
 }
@@ -128,28 +125,54 @@ func mayHold(err error) bool {
 }
 
 // doubt notes that a vote is on its way to the node; mu is held.
-func (v *voter) doubt(c lock.Claim) *doubt {
+func (v *voter) doubt(c lock.Claim) {
 	now := time.Now()
 	if len(v.doubts) >= v.doubtsAt {
-		maps.DeleteFunc(v.doubts, func(_ ballot, d *doubt) bool { return now.After(d.until) })
+		maps.DeleteFunc(v.doubts, func(_ ballot, d *doubt) bool { return d.calls == 0 && now.After(d.until) })
 		v.doubtsAt = max(minDoubts, 2*len(v.doubts))
 	}
-	d := &doubt{called: make(chan struct{}), until: now.Add(removeFor)}
-	v.doubts[ballotOf(c)] = d
-	return d
+	d := v.doubts[ballotOf(c)]
+	if d == nil {
+		d = &doubt{}
+		v.doubts[ballotOf(c)] = d
+	}
+	if d.calls == 0 {
+		d.returned = make(chan struct{})
+	}
+	d.calls++
+	d.until = now.Add(removeFor)
 }
 
-// answered waits until the owner's vote is answered, if there is one on its
-// way; false means that it was not.
+// voted takes in the result of a vote. An answer settles only its own call: an
+// earlier one may still be on its way.
+func (v *voter) voted(c lock.Claim, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	d := v.doubts[ballotOf(c)]
+	d.calls--
+	d.unknown = d.unknown || err != nil && mayHold(err)
+	if d.calls > 0 {
+		return
+	}
+	close(d.returned)
+	if !d.unknown {
+		delete(v.doubts, ballotOf(c))
+	}
+}
+
+// answered waits until the owner's votes are answered, if there are any on
+// their way; false means that they were not.
 func (v *voter) answered(ctx context.Context, c lock.Claim) bool {
 	v.mu.Lock()
 	d := v.doubts[ballotOf(c)]
-	v.mu.Unlock()
 	if d == nil {
+		v.mu.Unlock()
 		return true
 	}
+	returned := d.returned
+	v.mu.Unlock()
 	select {
-	case <-d.called:
+	case <-returned:
 	case <-ctx.Done():
 	}
 	v.mu.Lock()
@@ -200,7 +223,12 @@ func (q *QuorumStore) remove(ctx context.Context, v *voter, c lock.Claim) error 
 	defer v.mu.Unlock()
 	r := v.removals[ballotOf(c)]
 	r.calls--
-	delete(v.doubts, ballotOf(c))
+	if d := v.doubts[ballotOf(c)]; d != nil {
+		d.unknown = false // the passes below see to it
+		if d.calls == 0 {
+			delete(v.doubts, ballotOf(c))
+		}
+	}
 	if !answered || !isAnswer(err) && outcomeOfCall(err) != lock.OutcomeRefused {
 		r.pass, r.until = 0, time.Now().Add(removeFor)
 		if r.index < 0 {
