@@ -36,7 +36,7 @@ func TestHolderProcess(t *testing.T) {
 	}
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addrs, ",")})
 	locker := lock.New(redisstore.New(rdb), lock.WithWatchdog(watchdog))
-	if _, err := locker.Acquire(context.Background(), os.Getenv(holderKey), lock.WithMode(mode)); err != nil {
+	if _, err := locker.Acquire(context.Background(), os.Getenv(holderKey), withMode(mode)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("holds it")
@@ -49,10 +49,10 @@ type holder struct {
 }
 
 // startHolder starts a Go process that holds the key and renews it.
-func (w world) startHolder(key string, mode lock.Mode) *holder {
+func (w world) startHolder(key string) *holder {
 	w.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), holderAddrs+"="+strings.Join(w.addrs, ","), holderKey+"="+key, holderMode+"="+mode.String())
+	cmd.Env = append(os.Environ(), holderAddrs+"="+strings.Join(w.addrs, ","), holderKey+"="+key, holderMode+"="+w.mode.String())
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil {
 		w.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 // promise is one thing that holds between Java and Go. Promises run side by
@@ -12,11 +14,22 @@ import (
 type promise struct {
 	name string
 	test func(w world)
-	// since is the first dialect of Redisson that knows it; empty: all.
+	// since is the first profile whose Redisson keeps it; empty: all.
 	since string
 }
 
-var promises = slices.Concat(exclusive)
+// families are the kinds of locks: what Java calls them and what Go does.
+var families = []struct {
+	kind     string
+	mode     lock.Mode
+	promises []promise
+}{
+	{"plain", lock.Exclusive, slices.Concat(owned, plain)},
+	{"fair", lock.Fair, slices.Concat(owned, fair)},
+	{"write", lock.Write, slices.Concat(owned, write)},
+	{"read", lock.Read, read},
+	{"permits", lock.Semaphore, permits},
+}
 
 const (
 	newest = "redisson-4.7"
@@ -50,15 +63,28 @@ func keep(t *testing.T, open func(t *testing.T) *site, pairings ...pairing) {
 				return startAgent(t, tc, pair.profile, args...)
 			}
 			java := start(t)
-			for _, p := range promises {
-				if p.since == newest && pair.profile == oldest {
-					continue // that Redisson has no such lock
-				}
-				t.Run(p.name, func(t *testing.T) {
+			for _, family := range families {
+				t.Run(family.kind, func(t *testing.T) {
 					t.Parallel()
-					p.test(world{T: t, site: s, java: java, start: start})
+					w := world{T: t, site: s, kind: family.kind, mode: family.mode, java: java, start: start}
+					w.keep(family.promises, pair.profile)
 				})
 			}
+		})
+	}
+}
+
+// keep runs the promises that the Redisson of the profile can keep.
+func (w world) keep(promises []promise, profile string) {
+	for _, p := range promises {
+		if p.since == newest && profile == oldest {
+			continue // it has no such lock, or a defect
+		}
+		w.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			own := w
+			own.T = t
+			p.test(own)
 		})
 	}
 }

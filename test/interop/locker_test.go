@@ -26,7 +26,7 @@ func (w world) locker(opts ...redisstore.Option) *locker {
 		return nil
 	}}
 	l.Locker = lock.New(redisstore.New(w.rdb, opts...),
-		lock.WithPoll(long), lock.WithWatchdog(watchdog), lock.WithHooks(hooks))
+		withMode(w.mode), lock.WithPoll(long), lock.WithWatchdog(watchdog), lock.WithHooks(hooks))
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -35,6 +35,14 @@ func (w world) locker(opts ...redisstore.Option) *locker {
 		}
 	})
 	return l
+}
+
+// withMode asks for a kind of lock; of permits, for the only one.
+func withMode(m lock.Mode) lock.Option {
+	if m == lock.Semaphore {
+		return lock.WithPermits(1, 1)
+	}
+	return lock.WithMode(m)
 }
 
 // awaitParked returns once another waiter of the locker has subscribed, tried

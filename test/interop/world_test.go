@@ -2,11 +2,14 @@ package interop_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/internal/process"
 )
 
 // world is what a promise is tested in. The Redis, and the Redisson that is
@@ -14,12 +17,26 @@ import (
 type world struct {
 	*testing.T
 	*site
+	kind  string    // of the locks in Java
+	mode  lock.Mode // of those in Go
 	java  *agent
 	start func(t *testing.T, options ...string) *agent
 }
 
 // key is a name that no other test uses.
 func (w world) key() string { return strings.ReplaceAll(w.Name(), " ", "_") }
+
+// fields is what is in the hash of a lock with one owner.
+func (w world) fields(owner string, holds int) string {
+	switch w.mode {
+	case lock.Read:
+		return fmt.Sprintf("%s=%d mode=read", owner, holds)
+	case lock.Write:
+		return fmt.Sprintf("%s:write=%d mode=write", owner, holds)
+	default:
+		return fmt.Sprintf("%s=%d", owner, holds)
+	}
+}
 
 // thread is a thread of the shared Redisson.
 func (w world) thread(name string) thread { return w.java.thread(w.T, name) }
@@ -55,6 +72,20 @@ func (w world) afterLease(start time.Time, what string) {
 	w.Logf("%s after %v", what, took.Round(time.Millisecond))
 	if took > watchdog+soon {
 		w.Errorf("%s only after %v, the lease was %v", what, took, watchdog)
+	}
+}
+
+// eventually waits for what must happen.
+func (w world) eventually(what string, happened func() bool) {
+	w.Helper()
+	err := process.Poll(patience, func() error {
+		if !happened() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatalf("%s: %v", what, err)
 	}
 }
 

@@ -16,7 +16,7 @@ import org.redisson.api.RedissonClient;
  * <pre>
  *   in    ID THREAD COMMAND ARGUMENT ...
  *   out   ID ok RESULT
- *         ID error CLASS: MESSAGE
+ *         ID error CLASS: MESSAGE, caused by ...
  * </pre>
  *
  * To Redisson, the owner of a lock is the thread. Each command therefore names the thread that runs
@@ -67,8 +67,11 @@ public final class Agent {
         try {
             answer(id, "ok " + commands.run(command));
         } catch (Throwable e) {
-            String message = String.valueOf(e.getMessage()).replace('\n', ' ');
-            answer(id, "error " + e.getClass().getName() + ": " + message);
+            StringBuilder causes = new StringBuilder("error ").append(e);
+            for (Throwable cause = e.getCause(); cause != null; cause = cause.getCause()) {
+                causes.append(", caused by ").append(cause);
+            }
+            answer(id, causes.toString().replace('\n', ' '));
         }
     }
 

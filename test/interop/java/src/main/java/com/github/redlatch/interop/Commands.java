@@ -25,6 +25,7 @@ final class Commands {
         return switch (words[0]) {
             case "owner" -> redisson.getId() + ":" + Thread.currentThread().getId();
             case "hash" -> hash(words[1]);
+            case "turn" -> turn(lock(words[1], words[2]), words[3], words[4]);
             case "count" -> count(lock(words[1], words[2]), words[3], integer(words[4]));
             default -> words[0].startsWith("permit.") ? onPermits(words)
                     : words[0].startsWith("latch.") ? onLatch(words)
@@ -117,6 +118,16 @@ final class Commands {
             }
         }
         return turns;
+    }
+
+    /** Writes down who has the lock. */
+    private Object turn(RLock lock, String list, String label) {
+        lock.lock();
+        try {
+            return redisson.getList(list, StringCodec.INSTANCE).add(label);
+        } finally {
+            lock.unlock();
+        }
     }
 
     /** What Java sees in a hash: FIELD=VALUE of each, sorted. */

@@ -41,7 +41,7 @@ final class Connection {
             String[] pair = option.split("=", 2);
             switch (pair[0]) {
                 case "watchdog" -> config.setLockWatchdogTimeout(Long.parseLong(pair[1]));
-                case "prefix" -> Dialect.setPrefix(servers, pair[1]);
+                case "prefix" -> Dialect.setPrefix(config, servers, pair[1]);
                 case "sharded" -> Dialect.setSharded(servers, pair[1]);
                 default -> throw new IllegalArgumentException("option " + option);
             }

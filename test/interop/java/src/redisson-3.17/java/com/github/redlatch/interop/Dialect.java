@@ -4,6 +4,7 @@ import org.redisson.api.NameMapper;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
+import org.redisson.config.Config;
 
 /**
  * What Redisson 3.17 spells differently from 4.7. It knows neither
@@ -12,7 +13,7 @@ import org.redisson.config.BaseConfig;
 final class Dialect {
     private Dialect() {}
 
-    static void setPrefix(BaseConfig<?> servers, String prefix) {
+    static void setPrefix(Config config, BaseConfig<?> servers, String prefix) {
         servers.setNameMapper(
                 new NameMapper() {
                     @Override

@@ -5,6 +5,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.ClusterServersConfig;
+import org.redisson.config.Config;
 import org.redisson.config.NameMapper;
 import org.redisson.config.ShardedSubscriptionMode;
 
@@ -12,8 +13,8 @@ import org.redisson.config.ShardedSubscriptionMode;
 final class Dialect {
     private Dialect() {}
 
-    static void setPrefix(BaseConfig<?> servers, String prefix) {
-        servers.setNameMapper(
+    static void setPrefix(Config config, BaseConfig<?> servers, String prefix) {
+        config.setNameMapper(
                 new NameMapper() {
                     @Override
                     public String map(String name) {

@@ -16,29 +16,35 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
-// exclusive is what holds between Exclusive and Redisson's getLock.
-var exclusive = []promise{
-	{"exclusive: a release in Go wakes a waiter in Java", goWakesJava, ""},
-	{"exclusive: a release in Java wakes a waiter in Go", javaWakesGo, ""},
-	{"exclusive: a hash tag in the name", hashTags, ""},
-	{"exclusive: a NameMapper is a key prefix", namePrefix, ""},
-	{"exclusive: Java does not get what Go holds", javaIsRefused, ""},
-	{"exclusive: Go does not get what Java holds", goIsRefused, ""},
-	{"exclusive: holds of a re-entry in Java show in Go", javaReenters, ""},
-	{"exclusive: holds of a re-entry in Go show in Java", goReenters, ""},
-	{"exclusive: Java cannot unlock for Go", javaCannotUnlockForGo, ""},
-	{"exclusive: Go cannot unlock for Java", goCannotUnlockForJava, ""},
-	{"exclusive: a late unlock in Java leaves Go alone", lateUnlockInJava, ""},
-	{"exclusive: a late release in Go leaves Java alone", lateReleaseInGo, ""},
-	{"exclusive: forceUnlock in Java takes Go's lease", javaForces, ""},
-	{"exclusive: ForceRelease in Go takes Java's lock", goForces, ""},
-	{"exclusive: the watchdog of Java keeps Go out", javaWatchdog, ""},
-	{"exclusive: the watchdog of Go keeps Java out", goWatchdog, ""},
-	{"exclusive: a killed Java frees its lock", javaIsKilled, ""},
-	{"exclusive: a killed Go frees its lock", goIsKilled, ""},
-	{"exclusive: nobody is lost in a crowd", crowd, ""},
-	{"exclusive: a spin lock keeps Go out", func(w world) { otherKind(w, "spin") }, ""},
-	{"exclusive: a fenced lock keeps Go out", func(w world) { otherKind(w, "fenced") }, newest},
+// owned is what holds for every lock that one owner has alone: whatever the
+// kind, as long as both sides use the same one.
+var owned = []promise{
+	{"a release in Go wakes a waiter in Java", goWakesJava, ""},
+	{"a release in Java wakes a waiter in Go", javaWakesGo, ""},
+	{"a hash tag in the name", hashTags, ""},
+	{"Java does not get what Go holds", javaIsRefused, ""},
+	{"Go does not get what Java holds", goIsRefused, ""},
+	{"holds of a re-entry in Java show in Go", javaReenters, ""},
+	{"holds of a re-entry in Go show in Java", goReenters, ""},
+	{"Java cannot unlock for Go", javaCannotUnlockForGo, ""},
+	{"Go cannot unlock for Java", goCannotUnlockForJava, ""},
+	{"a late unlock in Java leaves Go alone", lateUnlockInJava, ""},
+	{"a late release in Go leaves Java alone", lateReleaseInGo, ""},
+	{"forceUnlock in Java takes Go's lease", javaForces, ""},
+	{"ForceRelease in Go takes Java's lock", goForces, ""},
+	{"the watchdog of Java keeps Go out", javaWatchdog, ""},
+	{"the watchdog of Go keeps Java out", goWatchdog, ""},
+	{"a killed Java frees its lock", javaIsKilled, ""},
+	{"a killed Go frees its lock", goIsKilled, ""},
+	{"nobody is lost in a crowd", crowd, ""},
+}
+
+// plain is what holds for Exclusive and getLock besides.
+var plain = []promise{
+	{"a NameMapper is a key prefix", namePrefix, ""},
+	{"Java cannot unlock what is free", javaCannotUnlockFree, ""},
+	{"a spin lock keeps Go out", func(w world) { otherKind(w, "spin") }, ""},
+	{"a fenced lock keeps Go out", func(w world) { otherKind(w, "fenced") }, newest},
 }
 
 func goWakesJava(w world) { handOverToJava(w, w.key()) }
@@ -47,7 +53,7 @@ func handOverToJava(w world, key string) {
 	w.Helper()
 	lease := w.locker().acquire(key, lock.WithLease(long))
 	java := w.thread("waiter")
-	waiting := java.start("lock", "plain", key, long.Milliseconds())
+	waiting := java.start("lock", w.kind, key, long.Milliseconds())
 	java.awaitParked()
 	waiting.unanswered()
 
@@ -55,8 +61,8 @@ func handOverToJava(w world, key string) {
 	w.release(lease)
 	waiting.result()
 	w.within(start, "Java got it")
-	java.want("true", "held", "plain", key)
-	java.do("unlock", "plain", key)
+	java.want("true", "held", w.kind, key)
+	java.do("unlock", w.kind, key)
 }
 
 func javaWakesGo(w world) { handOverToGo(w, w.key()) }
@@ -64,16 +70,16 @@ func javaWakesGo(w world) { handOverToGo(w, w.key()) }
 func handOverToGo(w world, key string) {
 	w.Helper()
 	java := w.thread("holder")
-	java.do("lock", "plain", key, long.Milliseconds())
+	java.do("lock", w.kind, key, long.Milliseconds())
 	locker := w.locker()
 	waiting := locker.acquiring(key)
 	locker.awaitParked()
 
 	start := time.Now()
-	java.do("unlock", "plain", key)
+	java.do("unlock", w.kind, key)
 	lease := waiting.lease()
 	w.within(start, "Go got it")
-	java.want("false", "trylock", "plain", key)
+	java.want("false", "trylock", w.kind, key)
 	w.release(lease)
 }
 
@@ -91,7 +97,7 @@ func namePrefix(w world) {
 	locker := w.locker(redisstore.WithKeyPrefix(prefix))
 
 	lease := locker.acquire(key, lock.WithLease(long))
-	waiting := java.start("lock", "plain", key, long.Milliseconds())
+	waiting := java.start("lock", w.kind, key, long.Milliseconds())
 	java.awaitParked()
 	start := time.Now()
 	w.release(lease)
@@ -100,47 +106,47 @@ func namePrefix(w world) {
 	if state := locker.inspect(key); !state.Held {
 		w.Error("Go does not see that Java holds it")
 	}
-	java.do("unlock", "plain", key)
+	java.do("unlock", w.kind, key)
 }
 
 func javaIsRefused(w world) {
 	key, java := w.key(), w.thread("other")
 	lease := w.locker().acquire(key, lock.WithLease(long))
-	java.want("true", "locked", "plain", key)
-	java.want("false", "trylock", "plain", key)
-	java.want("false", "trylock", "plain", key, 300, 1000)
-	java.want("false", "held", "plain", key)
-	ttl, err := strconv.ParseInt(java.do("ttl", "plain", key), 10, 64)
+	java.want("true", "locked", w.kind, key)
+	java.want("false", "trylock", w.kind, key)
+	java.want("false", "trylock", w.kind, key, 300, 1000)
+	java.want("false", "held", w.kind, key)
+	ttl, err := strconv.ParseInt(java.do("ttl", w.kind, key), 10, 64)
 	if err != nil || ttl <= long.Milliseconds()/2 || ttl > long.Milliseconds() {
 		w.Errorf("Java sees a TTL of %d ms, want almost %v", ttl, long)
 	}
 	w.release(lease)
-	java.want("false", "locked", "plain", key)
+	java.want("false", "locked", w.kind, key)
 }
 
 func goIsRefused(w world) {
 	key, java, locker := w.key(), w.thread("holder"), w.locker()
-	java.do("lock", "plain", key, long.Milliseconds())
+	java.do("lock", w.kind, key, long.Milliseconds())
 	locker.refused(key)
 	_, err := locker.Acquire(w.Context(), key, lock.WithWait(300*time.Millisecond))
 	if !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		w.Errorf("Acquire: %v, want ErrBusy and DeadlineExceeded", err)
 	}
-	java.do("unlock", "plain", key)
+	java.do("unlock", w.kind, key)
 	w.release(locker.acquire(key))
 }
 
 func javaReenters(w world) {
 	key, java, locker := w.key(), w.thread("holder"), w.locker()
 	owner := java.do("owner")
-	java.do("lock", "plain", key, long.Milliseconds())
-	java.do("lock", "plain", key, long.Milliseconds())
+	java.do("lock", w.kind, key, long.Milliseconds())
+	java.do("lock", w.kind, key, long.Milliseconds())
 	locker.held(key, owner, 2)
-	java.want("2", "holds", "plain", key)
-	java.do("unlock", "plain", key)
+	java.want("2", "holds", w.kind, key)
+	java.do("unlock", w.kind, key)
 	locker.held(key, owner, 1)
 	locker.refused(key)
-	java.do("unlock", "plain", key)
+	java.do("unlock", w.kind, key)
 	w.release(locker.acquire(key))
 }
 
@@ -151,42 +157,48 @@ func goReenters(w world) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	java.want(outer.Owner()+"=2", "hash", key)
+	java.want(w.fields(outer.Owner(), 2), "hash", key)
 	w.release(inner)
-	java.want(outer.Owner()+"=1", "hash", key)
-	java.want("false", "trylock", "plain", key)
+	java.want(w.fields(outer.Owner(), 1), "hash", key)
+	java.want("false", "trylock", w.kind, key)
 	w.release(outer)
 	java.want("", "hash", key)
-	java.want("true", "trylock", "plain", key)
-	java.do("unlock", "plain", key)
+	java.want("true", "trylock", w.kind, key)
+	java.do("unlock", w.kind, key)
 }
 
 func javaCannotUnlockForGo(w world) {
 	key, java, locker := w.key(), w.thread("other"), w.locker()
 	lease := locker.acquire(key)
-	java.refuses("IllegalMonitorStateException", "unlock", "plain", key)
+	java.refuses("IllegalMonitorStateException", "unlock", w.kind, key)
 	locker.held(key, lease.Owner(), 1)
 	w.release(lease)
-	java.refuses("IllegalMonitorStateException", "unlock", "plain", key)
+}
+
+// javaCannotUnlockFree: the other kinds take it for a repetition.
+func javaCannotUnlockFree(w world) {
+	key, java := w.key(), w.thread("other")
+	w.release(w.locker().acquire(key))
+	java.refuses("IllegalMonitorStateException", "unlock", w.kind, key)
 }
 
 func goCannotUnlockForJava(w world) {
 	key, java := w.key(), w.thread("holder")
-	java.do("lock", "plain", key, long.Milliseconds())
-	err := redisstore.New(w.rdb).Release(w.Context(), lock.Claim{Key: key, Owner: "a-go-process:1", TTL: long})
+	java.do("lock", w.kind, key, long.Milliseconds())
+	err := redisstore.New(w.rdb).Release(w.Context(), lock.Claim{Key: key, Mode: w.mode, Owner: "a-go-process:1", TTL: long})
 	if !errors.Is(err, lock.ErrNotHeld) {
 		w.Errorf("Release by another owner: %v, want ErrNotHeld", err)
 	}
-	java.want("true", "held", "plain", key)
-	java.do("unlock", "plain", key)
+	java.want("true", "held", w.kind, key)
+	java.do("unlock", w.kind, key)
 }
 
 func lateUnlockInJava(w world) {
 	key, java, locker := w.key(), w.thread("late"), w.locker()
-	java.do("lock", "plain", key, 300)
+	java.do("lock", w.kind, key, 300)
 	lease := locker.acquire(key) // once Java's lease is over
-	java.want("false", "held", "plain", key)
-	java.refuses("IllegalMonitorStateException", "unlock", "plain", key)
+	java.want("false", "held", w.kind, key)
+	java.refuses("IllegalMonitorStateException", "unlock", w.kind, key)
 	locker.held(key, lease.Owner(), 1)
 	w.release(lease)
 }
@@ -194,15 +206,15 @@ func lateUnlockInJava(w world) {
 func lateReleaseInGo(w world) {
 	key, java, locker := w.key(), w.thread("next"), w.locker()
 	lease := locker.acquire(key, lock.WithLease(300*time.Millisecond))
-	java.do("lock", "plain", key, long.Milliseconds()) // once Go's lease is over
+	java.do("lock", w.kind, key, long.Milliseconds()) // once Go's lease is over
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		w.Errorf("Java has the lock, and Go's lease ended with cause %v, want ErrLost", cause)
 	}
 	if err := lease.Release(w.Context()); !errors.Is(err, lock.ErrLost) {
 		w.Errorf("Release: %v, want ErrLost", err)
 	}
-	java.want("true", "held", "plain", key)
-	java.do("unlock", "plain", key)
+	java.want("true", "held", w.kind, key)
+	java.do("unlock", w.kind, key)
 }
 
 func javaForces(w world) {
@@ -212,7 +224,7 @@ func javaForces(w world) {
 	waiter.awaitParked()
 
 	start := time.Now()
-	java.want("true", "force", "plain", key)
+	java.want("true", "force", w.kind, key)
 	successor := next.lease()
 	w.within(start, "the next owner in Go got it")
 	<-lease.Context().Done()
@@ -226,14 +238,14 @@ func javaForces(w world) {
 		w.Errorf("the next owner has fence %d, the old one %d", successor.Fence(), lease.Fence())
 	}
 	w.release(successor)
-	java.want("false", "force", "plain", key)
+	java.want("false", "force", w.kind, key)
 }
 
 func goForces(w world) {
 	key, locker := w.key(), w.locker()
 	old, next := w.thread("old"), w.thread("next")
-	old.do("lock", "plain", key, long.Milliseconds())
-	waiting := next.start("lock", "plain", key, long.Milliseconds())
+	old.do("lock", w.kind, key, long.Milliseconds())
+	waiting := next.start("lock", w.kind, key, long.Milliseconds())
 	next.awaitParked()
 
 	start := time.Now()
@@ -242,10 +254,10 @@ func goForces(w world) {
 	}
 	waiting.result()
 	w.within(start, "the next thread in Java got it")
-	old.want("false", "held", "plain", key)
-	old.refuses("IllegalMonitorStateException", "unlock", "plain", key)
-	next.want("true", "held", "plain", key)
-	next.do("unlock", "plain", key)
+	old.want("false", "held", w.kind, key)
+	old.refuses("IllegalMonitorStateException", "unlock", w.kind, key)
+	next.want("true", "held", w.kind, key)
+	next.do("unlock", w.kind, key)
 	if freed, err := locker.ForceRelease(w.Context(), key); err != nil || freed {
 		w.Errorf("ForceRelease of a free key: %v, %v", freed, err)
 	}
@@ -253,12 +265,12 @@ func goForces(w world) {
 
 func javaWatchdog(w world) {
 	key, java, locker := w.key(), w.thread("holder"), w.locker()
-	java.do("lock", "plain", key, -1)
+	java.do("lock", w.kind, key, -1)
 	w.throughout(5*watchdog/2, func() {
 		locker.refused(key)
-		java.want("true", "held", "plain", key)
+		java.want("true", "held", w.kind, key)
 	})
-	java.do("unlock", "plain", key)
+	java.do("unlock", w.kind, key)
 	w.release(locker.acquire(key))
 }
 
@@ -266,19 +278,19 @@ func goWatchdog(w world) {
 	key, java, locker := w.key(), w.thread("other"), w.locker()
 	lease := locker.acquire(key)
 	w.throughout(5*watchdog/2, func() {
-		java.want("false", "trylock", "plain", key)
+		java.want("false", "trylock", w.kind, key)
 		if err := lease.Context().Err(); err != nil {
 			w.Fatalf("Go lost its lease: %v", context.Cause(lease.Context()))
 		}
 	})
 	w.release(lease)
-	java.want("true", "trylock", "plain", key)
-	java.do("unlock", "plain", key)
+	java.want("true", "trylock", w.kind, key)
+	java.do("unlock", w.kind, key)
 }
 
 func javaIsKilled(w world) {
 	key, locker, java := w.key(), w.locker(), w.newAgent()
-	java.thread(w.T, "holder").do("lock", "plain", key, -1)
+	java.thread(w.T, "holder").do("lock", w.kind, key, -1)
 	waiting := locker.acquiring(key)
 	locker.awaitParked()
 	start := time.Now()
@@ -289,15 +301,15 @@ func javaIsKilled(w world) {
 }
 
 func goIsKilled(w world) {
-	key, java, holder := w.key(), w.thread("waiter"), w.startHolder(w.key(), lock.Exclusive)
-	waiting := java.start("lock", "plain", key, long.Milliseconds())
+	key, java, holder := w.key(), w.thread("waiter"), w.startHolder(w.key())
+	waiting := java.start("lock", w.kind, key, long.Milliseconds())
 	java.awaitParked()
 	waiting.unanswered()
 	start := time.Now()
 	holder.kill()
 	waiting.result()
 	w.afterLease(start, "Java got it")
-	java.do("unlock", "plain", key)
+	java.do("unlock", w.kind, key)
 }
 
 // crowd counts on both sides at once, in two steps that only the lock holds
@@ -313,7 +325,7 @@ func crowd(w world) {
 	var java []*call
 	for i := range members {
 		thread := w.thread(strconv.Itoa(i))
-		java = append(java, thread.start("count", "plain", key, counter, rounds))
+		java = append(java, thread.start("count", w.kind, key, counter, rounds))
 		thread.awaitParked()
 	}
 	var group sync.WaitGroup

@@ -1,0 +1,159 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// fair is what holds for Fair and getFairLock besides.
+var fair = []promise{
+	{"a NameMapper is a key prefix", namePrefix, newest}, // 3.17 does not map the name of the queue
+	{"both sides take turns in the order in which they came", inOrder, ""},
+	{"a waiter in Java that gives up leaves the queue", javaGivesUp, ""},
+	{"a waiter in Go that gives up leaves the queue", goGivesUp, ""},
+	{"a waiter in Java that is killed is passed", deadWaiterIsPassed, ""},
+	{"plain locks of the name are the same lock", fairIsPlain, ""},
+}
+
+func inOrder(w world) {
+	const each = 4
+	key, list, locker := w.key(), w.key()+"/list", w.locker()
+	start := locker.acquire(key, lock.WithLease(long))
+	var want, queue []string
+	var java []*call
+	done := make(chan error, each)
+	for i := range each {
+		label := fmt.Sprint("java-", i)
+		thread := w.thread(label)
+		queue = append(queue, thread.do("owner"))
+		java = append(java, thread.start("turn", w.kind, key, list, label))
+		thread.awaitParked()
+
+		want = append(want, label, fmt.Sprint("go-", i))
+		waiting := locker.acquiring(key, lock.WithLease(long))
+		go func() { done <- waiting.turn(w, list, fmt.Sprint("go-", i)) }()
+		locker.awaitParked()
+		queue = append(queue, "")
+	}
+	waiters := locker.inspect(key).Waiters
+	if len(waiters) != len(queue) {
+		w.Errorf("Go sees %d in the queue, want %d", len(waiters), len(queue))
+	} else {
+		for i := 0; i < len(queue); i += 2 { // owners in Go are not known before they own
+			if waiters[i] != queue[i] {
+				w.Errorf("at place %d Go sees %s, want the thread in Java, %s", i, waiters[i], queue[i])
+			}
+		}
+	}
+
+	begin := time.Now()
+	w.release(start)
+	for range each {
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+	}
+	for _, c := range java {
+		c.result()
+	}
+	w.within(begin, "the last one had its turn")
+	got, err := w.rdb.LRange(w.Context(), list, 0, -1).Result()
+	if err != nil || !slices.Equal(got, want) {
+		w.Errorf("they had their turns as\n%v (%v), want\n%v", got, err, want)
+	}
+}
+
+// turn is what "turn" does in Java.
+func (a *acquisition) turn(w world, list, label string) error {
+	select {
+	case lease := <-a.got:
+		if err := w.rdb.RPush(context.Background(), list, label).Err(); err != nil {
+			return err
+		}
+		return lease.Release(context.Background())
+	case err := <-a.err:
+		return err
+	}
+}
+
+func javaGivesUp(w world) {
+	key, java, locker := w.key(), w.thread("impatient"), w.locker()
+	lease := locker.acquire(key, lock.WithLease(long))
+	leaving := java.start("trylock", w.kind, key, 2000, 1000)
+	java.awaitParked()
+	waiting := locker.acquiring(key)
+	locker.awaitParked()
+	if got := locker.inspect(key).Waiters; len(got) != 2 {
+		w.Errorf("the queue is %v, want both", got)
+	}
+	if got := leaving.result(); got != "false" {
+		w.Errorf("tryLock: %s", got)
+	}
+	start := time.Now()
+	w.release(lease)
+	w.release(waiting.lease())
+	w.within(start, "the one behind it got it")
+}
+
+func goGivesUp(w world) {
+	key, java, locker := w.key(), w.thread("behind"), w.locker()
+	lease := locker.acquire(key, lock.WithLease(long))
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	left := make(chan error, 1)
+	go func() {
+		_, err := locker.Acquire(ctx, key)
+		left <- err
+	}()
+	locker.awaitParked()
+	waiting := java.start("lock", w.kind, key, long.Milliseconds())
+	java.awaitParked()
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		w.Errorf("Acquire: %v", err)
+	}
+	w.eventually("the queue is the one in Java alone", func() bool { return len(locker.inspect(key).Waiters) == 1 })
+	start := time.Now()
+	w.release(lease)
+	waiting.result()
+	w.within(start, "the one behind it got it")
+	java.do("unlock", w.kind, key)
+}
+
+func deadWaiterIsPassed(w world) {
+	key, locker, java := w.key(), w.locker(), w.newAgent()
+	lease := locker.acquire(key, lock.WithLease(long))
+	dead := java.thread(w.T, "dead")
+	dead.start("lock", w.kind, key, long.Milliseconds())
+	dead.awaitParked()
+	waiting := locker.acquiring(key, lock.WithPoll(lock.DefaultPoll)) // nobody wakes it: the dead one was
+	locker.awaitParked()
+	java.kill()
+	start := time.Now()
+	w.release(lease)
+	w.release(waiting.lease())
+	if took := time.Since(start); took > 3*soon {
+		w.Errorf("the one behind it got it only after %v", took)
+	}
+}
+
+func fairIsPlain(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	java.do("lock", "plain", key, long.Milliseconds())
+	locker.refused(key)
+	java.do("unlock", "plain", key)
+	java.do("lock", "fair", key, long.Milliseconds())
+	locker.refused(key, lock.WithMode(lock.Exclusive))
+	java.do("unlock", "fair", key)
+	lease := locker.acquire(key)
+	java.want("false", "trylock", "plain", key)
+	w.release(lease)
+	lease = locker.acquire(key, lock.WithMode(lock.Exclusive))
+	java.want("false", "trylock", "fair", key)
+	w.release(lease)
+}

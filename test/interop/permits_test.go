@@ -1,0 +1,159 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// permits is what holds for WithPermits and getPermitExpirableSemaphore.
+var permits = []promise{
+	{"both sides share the permits", sharePermits, ""},
+	{"Go sets the size, and Java knows it", goSetsSize, ""},
+	{"a permit given back in Go wakes a waiter in Java", goPermitWakesJava, ""},
+	{"a permit given back in Java wakes a waiter in Go", javaPermitWakesGo, ""},
+	{"Java gives back a permit of Go", javaReleasesForGo, ""},
+	{"ForceRelease in Go takes the permits of Java", goForcesPermits, ""},
+	{"the watchdog of Go keeps its permit", goPermitIsRenewed, ""},
+	{"the permit of a killed Go comes back", permitOfKilledGo, ""},
+	{"a permit of Java comes back when its lease is over", permitOfJavaExpires, ""},
+}
+
+func sharePermits(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	three := func(n int) lock.Option { return lock.WithPermits(n, 3) }
+	java.want("true", "permit.set", key, 3)
+	id := java.do("permit.acquire", key, 0, long.Milliseconds())
+	lease := locker.acquire(key, three(2))
+	java.want("0", "permit.available", key)
+	java.want("null", "permit.acquire", key, 0, 1000)
+	locker.refused(key, three(1))
+	java.do("permit.release", key, id)
+	locker.refused(key, three(2))
+	w.release(locker.acquire(key, three(1)))
+	w.release(lease)
+	java.want("3", "permit.available", key)
+	w.release(locker.acquire(key, three(3)))
+}
+
+func goSetsSize(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	lease := locker.acquire(key, lock.WithPermits(1, 2))
+	java.want("1", "permit.available", key)
+	java.want("false", "permit.set", key, 5)
+	id := java.do("permit.acquire", key, 0, long.Milliseconds())
+	locker.refused(key, lock.WithPermits(1, 2))
+	java.do("permit.release", key, id)
+	w.release(lease)
+	java.want("2", "permit.available", key)
+}
+
+func goPermitWakesJava(w world) {
+	key, java, locker := w.key(), w.thread("waiter"), w.locker()
+	lease := locker.acquire(key, lock.WithPermits(1, 1), lock.WithLease(long))
+	waiting := java.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
+	java.awaitParked()
+	waiting.unanswered()
+	start := time.Now()
+	w.release(lease)
+	id := waiting.result()
+	w.within(start, "Java got it")
+	java.do("permit.release", key, id)
+}
+
+func javaPermitWakesGo(w world) {
+	key, java, locker := w.key(), w.thread("holder"), w.locker()
+	java.want("true", "permit.set", key, 1)
+	id := java.do("permit.acquire", key, 0, long.Milliseconds())
+	waiting := locker.acquiring(key, lock.WithPermits(1, 1))
+	locker.awaitParked()
+	start := time.Now()
+	java.do("permit.release", key, id)
+	w.release(waiting.lease())
+	w.within(start, "Go got it")
+}
+
+// permitIn is the id of the only permit that is taken, as Java knows it.
+func (l *locker) permitIn(key string) string {
+	l.t.Helper()
+	owners := l.inspect(key).Owners
+	if len(owners) != 1 {
+		l.t.Fatalf("Go sees the permits %v, want one", owners)
+	}
+	return owners[0].Owner
+}
+
+func javaReleasesForGo(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	lease := locker.acquire(key, lock.WithPermits(1, 1))
+	java.do("permit.release", key, locker.permitIn(key))
+	java.want("1", "permit.available", key)
+	start := time.Now()
+	<-lease.Context().Done() // at the next renewal
+	w.within(start, "Go learned of it")
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+		w.Errorf("the lease ended with cause %v, want ErrLost", cause)
+	}
+	if err := lease.Release(w.Context()); !errors.Is(err, lock.ErrLost) {
+		w.Errorf("Release: %v, want ErrLost", err)
+	}
+	java.want("1", "permit.available", key)
+}
+
+func goForcesPermits(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	java.want("true", "permit.set", key, 1)
+	id := java.do("permit.acquire", key, 0, long.Milliseconds())
+	if got := locker.permitIn(key); got != id {
+		w.Errorf("Go sees the permit %s, Java has %s", got, id)
+	}
+	next := w.thread("next")
+	waiting := next.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
+	next.awaitParked()
+	start := time.Now()
+	if freed, err := locker.ForceRelease(w.Context(), key); err != nil || !freed {
+		w.Fatalf("ForceRelease: %v, %v", freed, err)
+	}
+	waiting.result()
+	w.within(start, "the next thread in Java got it")
+	java.refuses("IllegalArgumentException", "permit.release", key, id)
+	java.want("0", "permit.available", key)
+}
+
+func goPermitIsRenewed(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	lease := locker.acquire(key, lock.WithPermits(1, 1))
+	w.throughout(5*watchdog/2, func() {
+		java.want("null", "permit.acquire", key, 0, 1000)
+		if err := lease.Context().Err(); err != nil {
+			w.Fatalf("Go lost its lease: %v", context.Cause(lease.Context()))
+		}
+	})
+	w.release(lease)
+	java.want("1", "permit.available", key)
+}
+
+func permitOfKilledGo(w world) {
+	key, java, holder := w.key(), w.thread("java"), w.startHolder(w.key())
+	waiting := java.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
+	java.awaitParked()
+	start := time.Now()
+	holder.kill()
+	waiting.result()
+	w.afterLease(start, "Java got it")
+}
+
+// permitOfJavaExpires: permits of Java have no watchdog.
+func permitOfJavaExpires(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	java.want("true", "permit.set", key, 1)
+	id := java.do("permit.acquire", key, 0, watchdog.Milliseconds())
+	start := time.Now()
+	lease := locker.acquire(key, lock.WithPermits(1, 1))
+	w.afterLease(start, "Go got it")
+	java.refuses("IllegalArgumentException", "permit.release", key, id)
+	java.want("0", "permit.available", key)
+	w.release(lease)
+}
