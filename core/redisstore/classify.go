@@ -79,9 +79,8 @@ func (s *Store) failure(err error) error {
 }
 
 func outcomeOf(err error) lock.Outcome {
-	var reply redis.Error
-	if errors.As(err, &reply) && !errors.Is(err, redis.Nil) {
-		return outcomeOfReply(reply.Error())
+	if reply, ok := errorReply(err); ok {
+		return outcomeOfReply(reply)
 	}
 	switch {
 	case errors.Is(err, redis.ErrClosed), isHandshake(err):
@@ -91,6 +90,15 @@ func outcomeOf(err error) lock.Outcome {
 	default:
 		return lock.OutcomeUnknown
 	}
+}
+
+// errorReply is what the server said, if it did.
+func errorReply(err error) (text string, ok bool) {
+	var reply redis.Error
+	if !errors.As(err, &reply) || errors.Is(err, redis.Nil) {
+		return "", false
+	}
+	return reply.Error(), true
 }
 
 func outcomeOfReply(text string) lock.Outcome {

@@ -36,6 +36,18 @@ func WithNameMapper(name func(key string) string) Option {
 	}
 }
 
+// WithPublish sets how a release is told to waiters. Default [Auto]. Waiters of
+// this package listen everywhere; it is for waiters elsewhere that may not.
+// Outside a cluster there is only [Plain].
+func WithPublish(p Publishing) Option {
+	return func(s *Store) {
+		if p < Auto || p > Both {
+			panic("redisstore.WithPublish: unknown value") //nolint:forbidigo // documented: a wrong set-up cannot be run
+		}
+		s.publish = p
+	}
+}
+
 // WithPolling does without publish/subscribe, for proxies and managed services
 // that do not pass it on: Watch answers [lock.ErrUnsupported], and waiters
 // poll.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ type target struct {
 }
 
 // target checks a claim that asks for at least minHolds.
-func (s *Store) target(c lock.Claim, minHolds int) (*target, error) {
+func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target, error) {
 	p := protocols[c.Mode]
 	switch {
 	case p == nil:
@@ -57,7 +58,7 @@ func (s *Store) target(c lock.Claim, minHolds int) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publish}, nil
+	return &target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(ctx)}, nil
 }
 
 // milliseconds rounds up: the key must not end before its owner's trust in it.

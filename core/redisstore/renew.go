@@ -52,7 +52,7 @@ func (s *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i in
 }
 
 func (s *Store) renewal(ctx context.Context, claim lock.Claim) (shard, renewal, error) {
-	t, err := s.target(claim, 0)
+	t, err := s.target(ctx, claim, 0)
 	if err != nil {
 		return shard{}, renewal{}, err
 	}

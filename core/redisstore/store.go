@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,8 +20,9 @@ type Store struct {
 	unusable error                // why rdb cannot be used at all
 	log      *slog.Logger
 	name     func(key string) string
-	publish  string   // commands to publish with, separated by spaces
-	wakeups  *wakeups // nil: polling
+	publish  Publishing
+	shards   atomic.Int32 // shardSupport
+	wakeups  *wakeups     // nil: polling
 }
 
 var _ lock.Store = (*Store)(nil)
@@ -36,7 +38,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if rdb == nil {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
-	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }, publish: "publish"}
+	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
 	s.cluster, _ = rdb.(*redis.ClusterClient)
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
@@ -51,7 +53,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 // Acquire implements [lock.Store]. The fence is the server's clock in
 // microseconds.
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	t, err := s.target(c, 1)
+	t, err := s.target(ctx, c, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +77,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 // Release implements [lock.Store].
 func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	c.TTL = max(c.TTL, 1) // of no interest here
-	t, err := s.target(c, 0)
+	t, err := s.target(ctx, c, 0)
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (s *Store) releaseAlone(ctx context.Context, t *target, tryAgain error) (in
 // Watch implements [lock.Store] with Redisson's channels.
 func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
 	c.TTL, c.Holds = max(c.TTL, 1), max(c.Holds, 0) // of no interest here
-	t, err := s.target(c, 0)
+	t, err := s.target(ctx, c, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +129,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 	}
 	n, err := s.number(ctx, call{forceReleaseScript, []string{name}, []any{
 		prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name),
-		prefixed(fairQueue, name), prefixed(fairPatience, name), permitsOf(name), s.publish,
+		prefixed(fairQueue, name), prefixed(fairPatience, name), permitsOf(name), s.publishing(ctx),
 	}})
 	return n == 1, err
 }

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -38,23 +37,37 @@ func newWakeups(s *Store) *wakeups {
 	return &wakeups{store: s, ping: pingEvery, silence: silence}
 }
 
-// feed is a subscription connection, from the first watch to the last stop.
+// plane is where a message is heard. The two planes of a cluster do not meet:
+// what is published on one is not heard on the other.
+type plane int
+
+const (
+	common  plane = iota // SUBSCRIBE: on any node
+	sharded              // SSUBSCRIBE: on the node that has the slot
+	planes
+)
+
+// feed is the subscriptions of a store, from the first watch to the last stop.
 // Watches that come after that get another feed.
 type feed struct {
 	*wakeups
 	ctx     context.Context // ends with the last watch
 	end     context.CancelFunc
-	changed chan struct{} // the topics are not what the server was told
+	line    *line         // of the common plane
+	astray  chan struct{} // topics have no line of the sharded plane
+	drops   int           // lines lost since a sharded subscription, guarded by mu
+	without [planes]bool  // planes that there are not, guarded by mu
 
 	// Guarded by mu.
 	topics map[string]*topic
-	told   map[string]*topic // what the server was told to send
+	shards map[*redis.Client]*line // by master
 }
 
 // topic is a channel that is watched.
 type topic struct {
 	watchers map[*watcher]struct{}
-	live     bool // the server has acknowledged it on the present connection
+	shard    *line        // where it is, or will be, subscribed on the sharded plane
+	heard    [planes]bool // the server has acknowledged it on the present connection
 }
 
 // watcher is one watch. It is pending until it is live or has got an error.
@@ -102,29 +115,46 @@ func (u *wakeups) join(channel string, w *watcher) *feed {
 	if t == nil {
 		t = &topic{watchers: make(map[*watcher]struct{}, 1)}
 		f.topics[channel] = t
-		f.change()
+		signal(f.line.changed)
+		signal(f.astray)
 	}
 	t.watchers[w] = struct{}{}
-	if t.live {
-		w.begin()
-	}
+	f.begin(t)
 	return f
 }
 
+// start begins a feed; mu is held. Its goroutines end with f.ctx, that is, with
+// the last watch.
 func (u *wakeups) start() *feed {
 	f := &feed{
-		wakeups: u, changed: make(chan struct{}, 1),
-		topics: make(map[string]*topic), told: make(map[string]*topic),
+		wakeups: u, astray: make(chan struct{}, 1),
+		topics: make(map[string]*topic), shards: make(map[*redis.Client]*line),
 	}
 	f.ctx, f.end = context.WithCancel(context.Background())
-	go f.run() // ends with f.ctx, that is, with the last watch
+	f.line = f.newLine(nil)
+	go f.line.run()
+	if u.store.cluster != nil {
+		go f.route()
+	} else {
+		f.without[sharded] = true
+	}
 	return f
 }
 
-// begin ends the watcher's wait for the server; mu is held.
-func (w *watcher) begin() {
-	w.live = true
-	w.ready <- nil
+// begin makes the pending watchers of a topic live once it is heard on every
+// plane; mu is held.
+func (f *feed) begin(t *topic) {
+	for p := range planes {
+		if !t.heard[p] && !f.without[p] {
+			return
+		}
+	}
+	for w := range t.watchers {
+		if !w.live {
+			w.live = true
+			w.ready <- nil
+		}
+	}
 }
 
 // leave ends a watch. It does not wait for the server, and a second call does
@@ -146,162 +176,31 @@ func (f *feed) remove(channel string, w *watcher) {
 		return
 	}
 	delete(f.topics, channel)
-	f.change()
+	signal(f.line.changed)
+	if t.shard != nil {
+		signal(t.shard.changed)
+	}
 	if len(f.topics) == 0 && f.wakeups.feed == f {
 		f.wakeups.feed = nil
 		f.end()
 	}
 }
 
-// change asks for the server to be told.
-func (f *feed) change() {
-	select {
-	case f.changed <- struct{}{}:
-	default: // it is asked already
-	}
-}
-
-// run tells the server which channels are wanted, until nobody watches.
-// Whatever it waits for, it waits alone.
-func (f *feed) run() {
-	pubsub := f.store.rdb.Subscribe(f.ctx) // without channels it does no I/O
-	ping := time.NewTicker(f.ping)
-	var reading sync.WaitGroup
-	var begin sync.Once
-	for f.ctx.Err() == nil {
-		select {
-		case <-f.changed:
-			if f.tell(pubsub) {
-				begin.Do(func() { reading.Go(func() { f.read(pubsub) }) })
-			}
-		case <-ping.C:
-			_ = pubsub.Ping(f.ctx) // without an answer the reader finds out
-		case <-f.ctx.Done():
-		}
-	}
-	ping.Stop()
-	_ = pubsub.Close() // ends the reader; a connection that fails to close is gone
-	reading.Wait()
-}
-
-// tell makes the server's subscriptions those that are wanted. It returns
-// false when there is no connection.
-func (f *feed) tell(pubsub *redis.PubSub) bool {
-	add, drop := f.news()
-	if len(drop) > 0 {
-		// If this fails the connection is lost, and the next one will not
-		// have these channels.
-		_ = pubsub.Unsubscribe(f.ctx, drop...)
-	}
-	if len(add) == 0 {
-		return true
-	}
-	err := pubsub.Subscribe(f.ctx, add...)
-	if err != nil {
-		f.refuse(f.store.failure(err))
-	}
-	return err == nil
-}
-
-// news is the difference to what the server was told. A channel that was left
-// and joined again in the meantime is subscribed again: its acknowledgement is
-// what the new watcher waits for.
-func (f *feed) news() (add, drop []string) {
+// refuse gives the pending watchers of some topics an error. Those that are
+// live stay: they are subscribed again with the next connection.
+func (f *feed) refuse(err error, which func(channel string, t *topic) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for channel, t := range f.topics {
-		if f.told[channel] != t {
-			f.told[channel] = t
-			add = append(add, channel)
+		if !which(channel, t) {
+			continue
 		}
-	}
-	for channel := range f.told {
-		if f.topics[channel] == nil {
-			delete(f.told, channel)
-			drop = append(drop, channel)
-		}
-	}
-	return add, drop
-}
-
-// refuse gives all pending watchers an error. Those that are live stay: they
-// are subscribed again with the next connection.
-func (f *feed) refuse(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for channel, t := range f.topics {
 		for w := range t.watchers {
 			if !w.live {
 				w.ready <- err
 				f.remove(channel, w)
 			}
 		}
-	}
-}
-
-// read hands out what the server sends. Errors never end it: the client
-// connects and subscribes again by itself at the next attempt to read.
-func (f *feed) read(pubsub *redis.PubSub) {
-	failures := 0
-	for f.ctx.Err() == nil {
-		message, err := f.receive(pubsub)
-		if err != nil {
-			f.broken(err)
-			f.pause(failures)
-			failures++
-			continue
-		}
-		failures = 0
-		switch m := message.(type) {
-		case *redis.Message:
-			f.wake(m.Channel)
-		case *redis.Subscription:
-			if m.Kind == "subscribe" {
-				f.acknowledged(m.Channel)
-			}
-		}
-	}
-}
-
-// receive gives up on a connection that has been silent for too long. A
-// deadline of the context, unlike a timeout, makes the client drop it.
-func (f *feed) receive(pubsub *redis.PubSub) (any, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, f.silence)
-	defer cancel()
-	return pubsub.Receive(ctx)
-}
-
-// broken takes in an error of the connection.
-func (f *feed) broken(err error) {
-	if f.ctx.Err() != nil {
-		return
-	}
-	err = f.store.failure(err)
-	if isRefused(err) {
-		f.warned.Do(func() {
-			f.store.log.Warn("redis refuses to subscribe, so waiters poll; see redisstore.WithPolling", "error", err)
-		})
-		f.refuse(err)
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, t := range f.topics {
-		t.live = false
-	}
-}
-
-// pause waits before the connection is tried again; the first time not at all.
-func (f *feed) pause(failures int) {
-	if failures == 0 {
-		return
-	}
-	d := min(minPause<<min(failures, 10), maxPause)
-	timer := time.NewTimer(d/2 + rand.N(d/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-f.ctx.Done():
 	}
 }
 
@@ -314,29 +213,19 @@ func (f *feed) wake(channel string) {
 	}
 }
 
-// acknowledged makes the pending watchers of a channel live. For those that
-// already were, this is a new connection, and messages may have been missed.
-func (f *feed) acknowledged(channel string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t := f.topics[channel]
-	if t == nil {
-		return
-	}
-	t.wake()
-	t.live = true
-	for w := range t.watchers {
-		if !w.live {
-			w.begin()
-		}
-	}
-}
-
 // wake calls the watchers that are live; mu is held.
 func (t *topic) wake() {
 	for w := range t.watchers {
 		if w.live {
 			w.wake()
 		}
+	}
+}
+
+// signal asks for something to be looked at.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is asked already
 	}
 }

@@ -130,7 +130,8 @@ func TestAMinimalACLIsEnough(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		set := redistest.Cluster(t)
 		commands := append(commands[:len(commands):len(commands)],
-			"+info", "+cluster|slots", "+cluster|shards", "+asking", "+readonly", "+command")
+			"+info", "+cluster|slots", "+cluster|shards", "+asking", "+readonly", "+command",
+			"+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe")
 		for _, node := range set.Nodes() {
 			if err := node.Client(t).Do(t.Context(), commands...).Err(); err != nil {
 				t.Fatal(err)

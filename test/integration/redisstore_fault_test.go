@@ -253,7 +253,6 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 	if _, err := store.Acquire(ctx, claimOf(ownerA, held, 1)); err != nil {
 		t.Fatal(err)
 	}
-	messages := subscribe(t, plain, "redisson_lock__channel:"+held)
 
 	stop := make(chan struct{})
 	var working sync.WaitGroup
@@ -301,6 +300,7 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 	close(stop)
 	working.Wait()
 	wantLock(t, plain, held, map[string]string{ownerA: "1"})
+	messages := shardSubscribe(t, plain, "redisson_lock__channel:"+held)
 	if err := store.Release(ctx, claimOf(ownerA, held, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -321,8 +321,8 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 		}
 	}
 	channel := func(key string) string { return "redisson_lock__channel:" + key }
-	messages := subscribe(t, plain, channel(held))
-	forcedMessages := subscribe(t, plain, channel(forced))
+	messages := shardSubscribe(t, plain, channel(held))
+	forcedMessages := shardSubscribe(t, plain, channel(forced))
 	move := beginMigration(t, set, held)
 
 	if _, err := store.Acquire(ctx, claimOf(ownerA, held, 2)); err != nil {
