@@ -207,6 +207,9 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 	}
 	a.claim.Patience = a.patience(limited)
 	a.waiter = a.join(a.claim.Key, a.claim.Mode)
+	if a.shared {
+		defer a.await(a.ownership, a.waiter)()
+	}
 	lease, err := a.contend(limited)
 	if a.unwatch != nil {
 		a.unwatch()
@@ -269,15 +272,12 @@ func (a *acquisition) turn() (mayAsk bool, err error) {
 	if a.waiter.err != nil {
 		return false, a.waiter.err
 	}
-	if a.waiter.place == nil {
+	if a.waiter.place == nil || a.shared && a.ownership.find(a.o.mode) != nil {
 		return true, nil
 	}
 	g := a.gates[a.claim.Key]
 	a.told = a.told || g.contended
-	if h := g.hold; h != nil {
-		return h.ownership == a.ownership && h.state == holdAlive, nil // re-enters
-	}
-	return g.first(a.waiter), nil
+	return g.hold == nil && g.first(a.waiter), nil
 }
 
 func (a *acquisition) markContended() {

@@ -369,6 +369,29 @@ func TestOneOwnersAcquisitionsShareAHoldInEveryMode(t *testing.T) {
 	}
 }
 
+func TestWaitersOfOneOwnerAreAllServedByOneGrant(t *testing.T) {
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memstore.New()
+			l, other := newLocker(t, store, kind, lock.WithOwner("host-7")), newLocker(t, store)
+			holder := acquire(t, other, t.Context(), "k", writing)
+			var waiting []<-chan outcome
+			for range 4 {
+				waiting = append(waiting, start(t, l, t.Context()))
+			}
+			time.Sleep(10 * time.Second)
+			release(t, holder)
+			time.Sleep(time.Second) // a waiter for a plain lock polls: a writer's end is not its news
+			for i, w := range waiting {
+				defer release(t, granted(t, fmt.Sprint("waiter ", i), w))
+			}
+			if got := holds(t, store, "k"); got != len(waiting) {
+				t.Errorf("%d holds of %d leases", got, len(waiting))
+			}
+		})
+	}
+}
+
 func TestReadersUnderOneWriterShareAHold(t *testing.T) {
 	store := memstore.New()
 	l, other := newLocker(t, store), newLocker(t, store)
@@ -424,6 +447,26 @@ func TestAnOwnerThatComesBackKeepsWhatItGot(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	}
+}
+
+// spied sees the claims that reach a store.
+type spied struct {
+	*memstore.Store
+	last lock.Claim
+}
+
+func (s *spied) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	s.last = c
+	return s.Store.Acquire(ctx, c)
+}
+
+func TestALockOfASemaphoreLockerAsksForNoPermits(t *testing.T) {
+	store := &spied{Store: memstore.New()}
+	l := newLocker(t, store, lock.WithPermits(2, 3))
+	release(t, acquire(t, l, t.Context(), "k", reading))
+	if store.last.Permits != 0 || store.last.Size != 0 {
+		t.Errorf("claim %+v", store.last)
 	}
 }
 

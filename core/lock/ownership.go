@@ -1,6 +1,9 @@
 package lock
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // ownership is what an owner has of a key. Most owners acquire once; where
 // several acquisitions act for one, because it is named or because a writer
@@ -14,8 +17,9 @@ type ownership struct {
 
 	// What follows is guarded by Locker.mu.
 
-	holds [len(modeNames)]*hold // by mode, until they are over
-	users int                   // acquisitions, holds and clean-ups, if it can be found
+	holds   [len(modeNames)]*hold // by mode, until they are over
+	waiters []*waiter             // that a hold of the owner makes re-enter
+	users   int                   // acquisitions, holds and clean-ups, if it can be found
 }
 
 // ownerKey names an ownership that others can find.
@@ -55,6 +59,21 @@ func (l *Locker) forget(o *ownership) {
 func (o *ownership) add(h *hold) {
 	o.holds[h.mode] = h
 	o.users++
+	for _, w := range o.waiters {
+		w.signal()
+	}
+}
+
+// await registers a waiter until done is called.
+func (l *Locker) await(o *ownership, w *waiter) (done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o.waiters = append(o.waiters, w)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		o.waiters = slices.DeleteFunc(o.waiters, func(other *waiter) bool { return other == w })
+	}
 }
 
 // drop takes a hold out that is over; mu is held.

@@ -22,6 +22,117 @@ func TestConformance(t *testing.T) {
 		storetest.Require(lock.Fair, lock.Read, lock.Write, lock.Semaphore))
 }
 
+// A store may leave modes out, if it says so.
+func TestConformanceOfAStoreWithOneMode(t *testing.T) {
+	storetest.Run(t, func(*testing.T) lock.Store { return exclusiveOnly{memstore.New()} })
+}
+
+type exclusiveOnly struct{ *memstore.Store }
+
+func refuse(c lock.Claim) error {
+	if c.Mode != lock.Exclusive {
+		return fmt.Errorf("%w: mode %s", lock.ErrUnsupported, c.Mode)
+	}
+	return nil
+}
+
+func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if err := refuse(c); err != nil {
+		return 0, err
+	}
+	return s.Store.Acquire(ctx, c)
+}
+
+func (s exclusiveOnly) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	if err := refuse(claims[0]); err != nil {
+		report(0, err)
+		return
+	}
+	s.Store.Renew(ctx, claims, report)
+}
+
+func (s exclusiveOnly) Release(ctx context.Context, c lock.Claim) error {
+	if err := refuse(c); err != nil {
+		return err
+	}
+	return s.Store.Release(ctx, c)
+}
+
+func (s exclusiveOnly) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
+	if err := refuse(c); err != nil {
+		return nil, err
+	}
+	return s.Store.Watch(ctx, c, wake)
+}
+
+var place = lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute}
+
+func wait(t *testing.T, store *memstore.Store, owner string, patience time.Duration) lock.Claim {
+	t.Helper()
+	c := place
+	c.Owner, c.Patience = owner, patience
+	if _, err := store.Acquire(t.Context(), c); !errors.Is(err, lock.ErrBusy) {
+		t.Fatalf("got %v, want ErrBusy", err)
+	}
+	return c
+}
+
+func TestAPlaceLastsForThePatienceSinceItsOwnerCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		if _, err := store.Acquire(t.Context(), place); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, store, "b:1", 10*time.Second)
+		wait(t, store, "c:1", 10*time.Second)
+		time.Sleep(6 * time.Second)
+		wait(t, store, "c:1", 10*time.Second)
+		time.Sleep(6 * time.Second)
+		state, err := store.Inspect(t.Context(), "k")
+		if err != nil || len(state.Waiters) != 1 || state.Waiters[0] != "c:1" {
+			t.Errorf("got %+v, %v; want c:1 alone to wait", state, err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := store.Inspect(t.Context(), "k"); err != nil || store.Len() != 0 {
+			t.Errorf("%d keys, %v, when all is over", store.Len(), err)
+		}
+	})
+}
+
+func TestEachDeadFirstHasFiveSecondsAndTheNextIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		if _, err := store.Acquire(t.Context(), place); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, store, "b:1", time.Hour)
+		wait(t, store, "c:1", time.Hour)
+		last := wait(t, store, "d:1", time.Hour)
+		woken := 0
+		stop, err := store.Watch(t.Context(), last, func() { woken++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		released := place
+		released.Holds = 0
+		if err := store.Release(t.Context(), released); err != nil {
+			t.Fatal(err)
+		}
+		for range 99 {
+			wait(t, store, "d:1", time.Hour)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if woken != 0 {
+			t.Errorf("woken %d times before its turn", woken)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if _, err := store.Acquire(t.Context(), last); err != nil || woken != 1 {
+			t.Errorf("after 2 graces: %v, woken %d times", err, woken)
+		}
+	})
+}
+
 func TestExpiredHoldsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
