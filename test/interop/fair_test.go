@@ -16,7 +16,11 @@ var fair = []promise{
 	{"both sides take turns in the order in which they came", inOrder, ""},
 	{"a waiter in Java that gives up leaves the queue", javaGivesUp, ""},
 	{"a waiter in Go that gives up leaves the queue", goGivesUp, ""},
-	{"a waiter in Java that is killed is passed", deadWaiterIsPassed, ""},
+	{"a waiter in Java that is killed is passed", deadJavaIsPassed, ""},
+	// Before 3.32, a waiter whose timer fires while the lock is still held
+	// sets no other: it waits for a message, which the dead do not send.
+	{"a killed Go frees its lock", goIsKilled, newest},
+	{"a waiter in Go that is killed is passed when its patience ends", deadGoIsPassed, newest},
 	{"plain locks of the name are the same lock", fairIsPlain, ""},
 }
 
@@ -125,7 +129,7 @@ func goGivesUp(w world) {
 	java.do("unlock", w.kind, key)
 }
 
-func deadWaiterIsPassed(w world) {
+func deadJavaIsPassed(w world) {
 	key, locker, java := w.key(), w.locker(), w.newAgent()
 	lease := locker.acquire(key, lock.WithLease(long))
 	dead := java.thread(w.T, "dead")
@@ -140,6 +144,25 @@ func deadWaiterIsPassed(w world) {
 	if took := time.Since(start); took > 3*soon {
 		w.Errorf("the one behind it got it only after %v", took)
 	}
+}
+
+// deadGoIsPassed: Redisson keeps its place until the holder's lease and then
+// its patience are over.
+func deadGoIsPassed(w world) {
+	key, java := w.key(), w.thread("behind")
+	lease := w.locker().acquire(key)
+	dead := w.startWaiter(key)
+	waiting := java.start("lock", w.kind, key, long.Milliseconds())
+	java.awaitParked()
+	dead.kill()
+	start := time.Now()
+	w.release(lease)
+	waiting.result()
+	w.Logf("Java got it after %v", time.Since(start))
+	if took := time.Since(start); took > 2*watchdog+soon {
+		w.Errorf("Java got it only after %v", took)
+	}
+	java.do("unlock", w.kind, key)
 }
 
 func fairIsPlain(w world) {

@@ -16,15 +16,16 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
-// The variables that make this test binary a process that holds a lock.
+// The variables that make this test binary a process that holds a lock, or
+// waits for it.
 const (
 	holderAddrs = "REDLATCH_TEST_HOLDER_ADDRS" // of the Redis, comma separated
 	holderKey   = "REDLATCH_TEST_HOLDER_KEY"
 	holderMode  = "REDLATCH_TEST_HOLDER_MODE"
 )
 
-// TestHolderProcess is that process. It says when it holds the lock, and then
-// waits for its end.
+// TestHolderProcess is that process. It says when it holds the lock or has to
+// wait, and then waits for its end.
 func TestHolderProcess(t *testing.T) {
 	addrs := os.Getenv(holderAddrs)
 	if addrs == "" {
@@ -35,11 +36,15 @@ func TestHolderProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addrs, ",")})
-	locker := lock.New(redisstore.New(rdb), lock.WithWatchdog(watchdog))
-	if _, err := locker.Acquire(context.Background(), os.Getenv(holderKey), withMode(mode)); err != nil {
+	waits := lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
+		fmt.Println("waits")
+		return nil
+	}}
+	locker := lock.New(redisstore.New(rdb), withMode(mode), lock.WithWatchdog(watchdog), lock.WithHooks(waits))
+	if _, err := locker.Acquire(context.Background(), os.Getenv(holderKey), lock.WithWait(watchdog)); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("holds it")
+	fmt.Println("holds")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // also ends when the parent does
 }
 
@@ -50,6 +55,18 @@ type holder struct {
 
 // startHolder starts a Go process that holds the key and renews it.
 func (w world) startHolder(key string) *holder {
+	w.Helper()
+	return w.startProcess(key, "holds")
+}
+
+// startWaiter starts a Go process that waits for the key, as long as the
+// watchdog's lease is.
+func (w world) startWaiter(key string) *holder {
+	w.Helper()
+	return w.startProcess(key, "waits")
+}
+
+func (w world) startProcess(key, want string) *holder {
 	w.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), holderAddrs+"="+strings.Join(w.addrs, ","), holderKey+"="+key, holderMode+"="+w.mode.String())
@@ -67,8 +84,8 @@ func (w world) startHolder(key string) *holder {
 	h := &holder{cmd: cmd}
 	w.Cleanup(h.kill)
 	says, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil || says != "holds it\n" {
-		w.Fatalf("the holder says %q (%v)", says, err)
+	if err != nil || says != want+"\n" {
+		w.Fatalf("the process says %q (%v), want that it %s", says, err, want)
 	}
 	return h
 }

@@ -35,7 +35,6 @@ var owned = []promise{
 	{"the watchdog of Java keeps Go out", javaWatchdog, ""},
 	{"the watchdog of Go keeps Java out", goWatchdog, ""},
 	{"a killed Java frees its lock", javaIsKilled, ""},
-	{"a killed Go frees its lock", goIsKilled, ""},
 	{"nobody is lost in a crowd", crowd, ""},
 }
 
@@ -43,6 +42,7 @@ var owned = []promise{
 var plain = []promise{
 	{"a NameMapper is a key prefix", namePrefix, ""},
 	{"Java cannot unlock what is free", javaCannotUnlockFree, ""},
+	{"a killed Go frees its lock", goIsKilled, ""},
 	{"a spin lock keeps Go out", func(w world) { otherKind(w, "spin") }, ""},
 	{"a fenced lock keeps Go out", func(w world) { otherKind(w, "fenced") }, newest},
 }
