@@ -81,6 +81,9 @@ type outcome struct {
 
 // pipeline sends several scripts at once. They succeed and fail one by one.
 func (s *Store) pipeline(ctx context.Context, calls []call) []outcome {
+	if s.replicas != nil {
+		return s.renewed(ctx, calls)
+	}
 	outcomes := s.exec(ctx, calls, (*call).bySHA)
 	var unknown []call
 	var at []int

@@ -23,6 +23,7 @@ type Store struct {
 	publish  Publishing
 	shards   atomic.Int32 // shardSupport
 	wakeups  *wakeups     // nil: polling
+	replicas *replicas    // nil: whatever they have
 }
 
 var _ lock.Store = (*Store)(nil)
@@ -57,7 +58,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := s.number(ctx, t.acquire(t))
+	n, err := s.grant(ctx, t.acquire(t))
 	switch {
 	case err != nil:
 		return 0, err

@@ -1,0 +1,236 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// errReplicas is the cause when a grant or renewal is on too few replicas.
+var errReplicas = errors.New("redis: too few replicas have it in time")
+
+// replicas is what [WithReplicas] asks for.
+type replicas struct {
+	min     int
+	timeout time.Duration
+}
+
+// WithReplicas makes a grant and a renewal count only once at least min
+// replicas of the master have acknowledged it, for which it waits up to
+// timeout. Otherwise the call fails, as one of unknown outcome: the engine
+// repeats it, and in the end undoes a grant and answers
+// [lock.ErrUnavailable]; a lease that cannot be renewed is lost. Releases do
+// not wait.
+//
+// It narrows what a failover can lose, and does not close it: with fewer than
+// all replicas, one that did not acknowledge may be promoted. See
+// docs/quorum.md.
+//
+// The script and WAIT travel on one connection. While replicas lag, a busy
+// answer, too, takes up to timeout. timeout must be below the client's
+// ReadTimeout, and should be well below the engine's call timeout. A server
+// that does not know WAIT makes calls fail with [lock.ErrUnsupported]. min
+// below 1, and timeout below 1 ms or not below ReadTimeout, panic.
+func WithReplicas(min int, timeout time.Duration) Option {
+	switch {
+	case min < 1:
+		panic("redisstore.WithReplicas: min is less than 1") //nolint:forbidigo // documented: a wrong set-up cannot be run
+	case timeout < time.Millisecond:
+		panic("redisstore.WithReplicas: timeout is less than 1 ms") //nolint:forbidigo // documented: a wrong set-up cannot be run
+	}
+	return func(s *Store) {
+		if limit := readTimeout(s.rdb); limit > 0 && timeout >= limit {
+			panic(fmt.Sprintf("redisstore.WithReplicas: timeout %v is not below the client's ReadTimeout %v", timeout, limit)) //nolint:forbidigo // documented: a wrong set-up cannot be run
+		}
+		s.replicas = &replicas{min: min, timeout: timeout}
+	}
+}
+
+// readTimeout is 0 where there is none, or none known.
+func readTimeout(rdb redis.UniversalClient) time.Duration {
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		return max(0, rdb.Options().ReadTimeout)
+	case *redis.ClusterClient:
+		return max(0, rdb.Options().ReadTimeout)
+	default:
+		return 0
+	}
+}
+
+// grant runs a script that returns a positive number when it grants, and
+// waits for the replicas if it did.
+func (s *Store) grant(ctx context.Context, c call) (int64, error) {
+	if s.replicas == nil {
+		return s.number(ctx, c)
+	}
+	outcomes, short := s.replicated(ctx, []call{c})
+	if outcomes[0].err != nil {
+		return 0, outcomes[0].err
+	}
+	n, err := outcomes[0].cmd.Int64()
+	switch {
+	case err != nil:
+		return 0, s.failure(err)
+	case n > 0 && short[0] != nil:
+		return 0, short[0]
+	default:
+		return n, nil
+	}
+}
+
+// renewed is pipeline for scripts whose effect must be on the replicas.
+func (s *Store) renewed(ctx context.Context, calls []call) []outcome {
+	outcomes, short := s.replicated(ctx, calls)
+	for i := range outcomes {
+		if outcomes[i].err == nil {
+			outcomes[i].err = short[i]
+		}
+	}
+	return outcomes
+}
+
+// route is where a script goes, and how.
+type route struct {
+	node   redis.UniversalClient
+	text   bool // the script itself, not its name
+	asking bool // the slot is on its way to the node
+}
+
+// replicated sends scripts of one server, which succeed and fail one by one,
+// and says of each that ran what is short of the replicas. In a cluster it
+// does what the cluster client would: that one cannot keep WAIT behind the
+// script.
+func (s *Store) replicated(ctx context.Context, calls []call) (outcomes []outcome, short []error) {
+	outcomes, short = make([]outcome, len(calls)), make([]error, len(calls))
+	routes := make(map[route][]int)
+	for i, c := range calls {
+		to := route{node: s.rdb}
+		if s.cluster != nil {
+			node, err := s.cluster.MasterForKey(ctx, c.keys[0])
+			if err != nil {
+				// The topology is not known, so nothing was sent.
+				outcomes[i].err = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: err}
+				continue
+			}
+			to.node = node
+		}
+		routes[to] = append(routes[to], i)
+	}
+	for hops := 0; len(routes) > 0 && hops < 4; hops++ { // a script, its text, at a redirection, its text
+		next := make(map[route][]int)
+		for to, at := range routes {
+			lacking := s.execWait(ctx, to, calls, at, outcomes)
+			for _, i := range at {
+				short[i] = lacking
+				if again, ok := s.reroute(ctx, to, outcomes[i].err); ok {
+					next[again] = append(next[again], i)
+				}
+			}
+		}
+		routes = next
+	}
+	for i := range outcomes {
+		outcomes[i].err = s.failure(outcomes[i].err)
+	}
+	return outcomes, short
+}
+
+// reroute says where to send a script again that has not run.
+func (s *Store) reroute(ctx context.Context, from route, err error) (to route, ok bool) {
+	if isNoScript(err) && !from.text {
+		from.text = true
+		return from, true
+	}
+	if s.cluster == nil || err == nil {
+		return route{}, false
+	}
+	kind, rest, _ := strings.Cut(err.Error(), " ")
+	if kind != "MOVED" && kind != "ASK" {
+		return route{}, false
+	}
+	s.cluster.ReloadState(ctx) // returns at once
+	_, addr, _ := strings.Cut(rest, " ")
+	node := s.masterAt(ctx, addr)
+	return route{node: node, asking: kind == "ASK"}, node != nil
+}
+
+// masterAt is the client of the master with that address, nil if the topology
+// has none.
+func (s *Store) masterAt(ctx context.Context, addr string) redis.UniversalClient {
+	found := make(chan redis.UniversalClient, 1)
+	// Its error would be ours, and we return none.
+	_ = s.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		if node.Options().Addr == addr {
+			select {
+			case found <- node:
+			default:
+			}
+		}
+		return nil
+	})
+	select {
+	case node := <-found:
+		return node
+	default:
+		return nil
+	}
+}
+
+// execWait sends some of the calls and a WAIT behind them, which covers all
+// of them as they are on its connection. Nothing of it is sent twice.
+func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, outcomes []outcome) (short error) {
+	if ctx.Err() != nil {
+		for _, i := range at {
+			outcomes[i].err = unsent(ctx)
+		}
+		return nil
+	}
+	pipe := to.node.Pipeline()
+	for _, i := range at {
+		if to.asking { // counts for one command
+			_ = pipe.Process(ctx, once{redis.NewCmd(ctx, "asking")})
+		}
+		cmd := calls[i].bySHA(ctx)
+		if to.text {
+			cmd = calls[i].byText(ctx)
+		}
+		outcomes[i].cmd = cmd.Cmd
+		_ = pipe.Process(ctx, cmd) // queues it, and cannot fail
+	}
+	wait := once{redis.NewCmd(ctx, "wait", s.replicas.min, s.replicas.timeout.Milliseconds())}
+	_ = pipe.Process(ctx, wait)
+	_, failed := pipe.Exec(ctx)
+	for _, i := range at {
+		o := &outcomes[i]
+		o.err = o.cmd.Err()
+		if o.err == nil && o.cmd.Val() == nil { // a script of ours never returns nil
+			o.err = failed
+			if failed == nil {
+				o.err = errNoReply
+			}
+		}
+	}
+	return s.replicas.lack(wait.Cmd)
+}
+
+// lack is what is missing by the reply to WAIT, nil if nothing is. The scripts
+// before it may have run.
+func (r *replicas) lack(wait *redis.Cmd) error {
+	n, err := wait.Int()
+	switch {
+	case err != nil && strings.Contains(err.Error(), "unknown command"):
+		err = fmt.Errorf("%w: redisstore.WithReplicas: the server does not know WAIT: %w", lock.ErrUnsupported, err)
+	case err == nil && n < r.min:
+		err = fmt.Errorf("%w: %d of %d within %v", errReplicas, n, r.min, r.timeout)
+	case err == nil:
+		return nil
+	}
+	return &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: err}
+}

@@ -1,0 +1,147 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+func TestWithReplicasRefusesWhatCannotWork(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{ReadTimeout: time.Second})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for want, option := range map[string]func(){
+		"min is less than 1":                     func() { redisstore.WithReplicas(0, time.Second) },
+		"timeout is less than 1 ms":              func() { redisstore.WithReplicas(1, time.Microsecond) },
+		"not below the client's ReadTimeout 1s":  func() { redisstore.New(rdb, redisstore.WithReplicas(1, time.Second)) },
+		"is all right, as it is below the limit": func() { redisstore.New(rdb, redisstore.WithReplicas(1, 999*time.Millisecond)) },
+	} {
+		text := func() (text string) {
+			defer func() {
+				if r := recover(); r != nil {
+					text = fmt.Sprint(r)
+				}
+			}()
+			option()
+			return ""
+		}()
+		if right := strings.HasPrefix(want, "is all right"); right && text != "" || !right && !strings.Contains(text, want) {
+			t.Errorf("panic %q, want %q", text, want)
+		}
+	}
+}
+
+// waiting answers scripts with script, and WAIT with wait.
+func waiting(script, wait string) func([]string) string {
+	return func(command []string) string {
+		if command[0] == "wait" {
+			return wait
+		}
+		return script
+	}
+}
+
+func TestGrantsWaitForReplicas(t *testing.T) {
+	tests := map[string]struct {
+		script, wait string
+		err          error // nil: granted
+		outcome      lock.Outcome
+		text         string
+	}{
+		"enough":              {script: integer(17), wait: integer(2)},
+		"more than enough":    {script: integer(17), wait: integer(3)},
+		"too few":             {script: integer(17), wait: integer(1), err: errAny, outcome: lock.OutcomeUnknown, text: "1 of 2"},
+		"busy anyway":         {script: integer(-2 - 500), wait: integer(0), err: lock.ErrBusy},
+		"not held anyway":     {script: integer(0), wait: integer(0), err: lock.ErrNotHeld},
+		"no WAIT":             {script: integer(17), wait: "-ERR unknown command 'wait'\r\n", err: lock.ErrUnsupported, outcome: lock.OutcomeUnknown, text: "does not know WAIT"},
+		"WAIT not permitted":  {script: integer(17), wait: "-NOPERM no WAIT for you\r\n", err: errAny, outcome: lock.OutcomeUnknown, text: "NOPERM"},
+		"a script that fails": {script: "-READONLY no writes here\r\n", wait: integer(2), err: errAny, outcome: lock.OutcomeNotExecuted, text: "READONLY"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f, rdb := newFake(t, waiting(tt.script, tt.wait))
+			store := redisstore.New(rdb, redisstore.WithReplicas(2, 150*time.Millisecond))
+			fence, err := store.Acquire(t.Context(), claim)
+			var failed *lock.StoreError
+			switch {
+			case tt.err == nil && (err != nil || fence != 17):
+				t.Errorf("got %d, %v; want the grant", fence, err)
+			case tt.err != nil && err == nil:
+				t.Error("it was granted")
+			case tt.err != nil && tt.err != errAny && !errors.Is(err, tt.err):
+				t.Errorf("got %v, want %v", err, tt.err)
+			case tt.text != "" && (!errors.As(err, &failed) || failed.Outcome != tt.outcome || !strings.Contains(err.Error(), tt.text)):
+				t.Errorf("got %v, want %q with outcome %v", err, tt.text, tt.outcome)
+			}
+			commands := f.received()
+			last := commands[len(commands)-1]
+			if len(commands) != 2 || strings.Join(last, " ") != "wait 2 150" {
+				t.Errorf("sent %q, want the script and WAIT 2 150", commands)
+			}
+		})
+	}
+}
+
+var errAny = errors.New("any error")
+
+func TestAScriptThatIsNotKnownIsFollowedByAWaitOfItsOwn(t *testing.T) {
+	f, rdb := newFake(t, func(command []string) string {
+		switch command[0] {
+		case "evalsha":
+			return "-NOSCRIPT No matching script\r\n"
+		case "wait":
+			return integer(1)
+		}
+		return integer(17)
+	})
+	store := redisstore.New(rdb, redisstore.WithReplicas(1, time.Second))
+	if _, err := store.Acquire(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range f.received() {
+		names = append(names, c[0])
+	}
+	if got := strings.Join(names, " "); got != "evalsha wait eval wait" {
+		t.Errorf("sent %q", got)
+	}
+}
+
+func TestRenewalsWaitForReplicasAndReleasesDoNot(t *testing.T) {
+	acks := integer(0)
+	f, rdb := newFake(t, func(command []string) string {
+		switch {
+		case command[0] == "wait":
+			return acks
+		case command[1] == redisstore.SHA("renew"):
+			return "*1\r\n" + integer(1)
+		}
+		return integer(1)
+	})
+	store := redisstore.New(rdb, redisstore.WithReplicas(1, time.Second))
+	renew := func() (result error) {
+		store.Renew(t.Context(), []lock.Claim{claim}, func(_ int, err error) { result = err })
+		return result
+	}
+	var failed *lock.StoreError
+	if err := renew(); !errors.As(err, &failed) || failed.Outcome != lock.OutcomeUnknown {
+		t.Errorf("without replicas: got %v, want a failure", err)
+	}
+	acks = integer(1)
+	if err := renew(); err != nil {
+		t.Errorf("with a replica: %v", err)
+	}
+	before := len(f.received())
+	if err := store.Release(t.Context(), claim); err != nil {
+		t.Error(err)
+	}
+	if sent := f.received()[before:]; len(sent) != 1 {
+		t.Errorf("a release sent %q", sent)
+	}
+}
