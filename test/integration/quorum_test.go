@@ -345,3 +345,43 @@ func TestASplitVoteOfRealServersIsDecided(t *testing.T) {
 		t.Errorf("p99 of the first grant is %v", p99)
 	}
 }
+
+// The rule for restarts: a node that votes again must still know its votes.
+// The lock is held on three of five nodes, one of which is killed and comes
+// back together with the two that were down before.
+func TestARestartedNodeVotesTwiceOnlyWithoutItsData(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args []string
+		busy bool
+	}{
+		"appendfsync always":    {[]string{"--appendonly", "yes", "--appendfsync", "always"}, true},
+		"no data, as a control": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := redistest.Independent(t, 5, tt.args...)
+			stores := make([]lock.Store, len(servers))
+			for i, server := range servers {
+				stores[i] = redisstore.New(server.Client(t))
+			}
+			q, err := redisstore.Quorum(stores...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.SetNodeTimeout(2 * time.Second)
+			t.Cleanup(func() { _ = q.Close(context.Background()) })
+			servers[3].Kill()
+			servers[4].Kill()
+			if _, err := q.Acquire(t.Context(), claimOf(ownerA, "k", 1)); err != nil {
+				t.Fatal(err)
+			}
+			servers[2].Kill()
+			for _, server := range servers[2:] {
+				server.Restart()
+			}
+			_, err = q.Acquire(t.Context(), claimOf(ownerB, "k", 1))
+			if busy := errors.Is(err, lock.ErrBusy); busy != tt.busy || !busy && err != nil {
+				t.Errorf("another owner: got %v, want that it is busy: %v", err, tt.busy)
+			}
+		})
+	}
+}
