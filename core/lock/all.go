@@ -28,7 +28,8 @@ type Leases struct {
 // AcquireAll acquires all keys or none. The keys may belong to different
 // lockers. They are taken in the order of their names, so that two callers
 // with overlapping keys cannot block each other; a key named twice is
-// re-entered.
+// re-entered. Keys that a store can grant together (see [GroupStore]: in Redis
+// those of one slot) take one call if all are free.
 //
 // ctx bounds the whole; so does the shortest [WithWait] among the requests.
 // When one key cannot be had, those acquired before are released and the
@@ -52,6 +53,11 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		settings[i] = o
 		if until := time.Now().Add(o.wait); o.waitSet && (!limited || until.Before(limit)) {
 			limit, limited = until, true
+		}
+	}
+	if g := groupOf(ctx, sorted, settings); g != nil {
+		if leases, err := g.try(ctx); leases != nil || err != nil {
+			return &Leases{leases}, err
 		}
 	}
 	all := &Leases{}

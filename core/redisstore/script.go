@@ -10,9 +10,10 @@ import (
 var scripts embed.FS
 
 var (
-	acquireScript = load("acquire")
-	releaseScript = load("release")
-	renewScript   = load("renew")
+	acquireScript      = load("acquire")
+	groupAcquireScript = load("group_acquire")
+	releaseScript      = load("release")
+	renewScript        = load("renew")
 
 	fairAcquireScript = load("fair", "fair_acquire")
 	fairReleaseScript = load("fair", "fair_release")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -66,12 +65,10 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		return uint64(n), nil
 	case n == 0:
 		return 0, lock.ErrNotHeld
-	case n == -1:
-		return 0, &lock.BusyError{TTL: -1}
 	case n <= otherSize:
 		return 0, fmt.Errorf("%w: semaphore of size %d: its size is %d while permits are taken", lock.ErrInvalid, c.Size, otherSize-n)
 	default:
-		return 0, &lock.BusyError{TTL: time.Duration(-2-n) * time.Millisecond}
+		return 0, busy(n)
 	}
 }
 

@@ -17,13 +17,13 @@ func engineHandsOver(_ *testing.T, b *bench) {
 	for range 10 {
 		lease := b.lease(here, "k")
 		got := make(chan *lock.Lease, 1)
-		go func() {
+		b.aside(func() {
 			next, err := there.Acquire(b.Context(), b.key("k"))
 			if err != nil {
 				b.Errorf("the waiter: %v", err)
 			}
 			got <- next
-		}()
+		})
 		select {
 		case <-got:
 			b.Fatal("granted while held elsewhere")
@@ -34,6 +34,9 @@ func engineHandsOver(_ *testing.T, b *bench) {
 		}
 		select {
 		case next := <-got:
+			if next == nil {
+				return // said already
+			}
 			if next.Fence() <= lease.Fence() {
 				b.Errorf("fence %d after %d", next.Fence(), lease.Fence())
 			}
@@ -82,22 +85,22 @@ func engineCancels(_ *testing.T, b *bench) {
 		lease := b.lease(here, "k")
 		ctx, cancel := context.WithCancel(b.Context())
 		done := make(chan struct{}, 1)
-		go func() {
+		b.aside(func() {
 			defer func() { done <- struct{}{} }()
 			if unlucky, err := there.Acquire(ctx, b.key("k")); err == nil {
 				_ = unlucky.Release(b.Context())
 			} else if !errors.Is(err, context.Canceled) {
 				b.Errorf("the cancelled waiter: %v", err)
 			}
-		}()
-		go func() {
+		})
+		b.aside(func() {
 			defer func() { done <- struct{}{} }()
 			limited, stop := context.WithTimeout(b.Context(), patience)
 			defer stop()
 			if err := there.Do(limited, b.key("k"), func(context.Context) error { return nil }); err != nil {
 				b.Errorf("stranded: %v", err)
 			}
-		}()
+		})
 		go cancel()
 		if err := lease.Release(b.Context()); err != nil {
 			b.Error(err)

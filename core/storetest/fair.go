@@ -290,7 +290,7 @@ func fairForced(_ *testing.T, b *bench) {
 // n-th.
 func (b *bench) queues(key string, n int, acquisition func()) {
 	b.Helper()
-	go acquisition()
+	b.aside(acquisition)
 	b.eventually("a place is taken", func() bool { return len(b.state(key).Waiters) == n })
 }
 

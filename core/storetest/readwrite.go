@@ -398,12 +398,15 @@ func engineTakesTurns(_ *testing.T, b *bench) {
 		inside.Add(n)
 		leave, readersDone := make(chan struct{}), make(chan struct{})
 		var reads atomic.Int32
-		go func() {
+		b.aside(func() {
 			defer close(readersDone)
 			together(n, func(i int) {
-				err := lockers[i%2].Do(ctx, b.key("k"), func(context.Context) error {
+				err := lockers[i%2].Do(ctx, b.key("k"), func(ctx context.Context) error {
 					inside.Done()
-					<-leave
+					select {
+					case <-leave:
+					case <-ctx.Done():
+					}
 					reads.Add(1)
 					return nil
 				}, reading)
@@ -412,13 +415,13 @@ func engineTakesTurns(_ *testing.T, b *bench) {
 					inside.Done()
 				}
 			})
-		}()
+		})
 		allIn := make(chan struct{})
 		go func() { inside.Wait(); close(allIn) }()
 		b.await("all read at once", allIn)
 
 		written := make(chan struct{})
-		go func() {
+		b.aside(func() {
 			defer close(written)
 			err := lockers[0].Do(ctx, b.key("k"), func(context.Context) error {
 				if got := reads.Load(); got != n {
@@ -429,7 +432,7 @@ func engineTakesTurns(_ *testing.T, b *bench) {
 			if err != nil {
 				b.Errorf("the writer: %v", err)
 			}
-		}()
+		})
 		close(leave)
 		b.await("the writer had its turn", written)
 		b.await("the readers left", readersDone)
@@ -475,7 +478,7 @@ func engineDowngrades(_ *testing.T, b *bench) {
 	here, there := b.locker(slow), b.locker(slow)
 	w := b.lease(here, "k", writing)
 	got := make(chan struct{})
-	go func() {
+	b.aside(func() {
 		defer close(got)
 		ctx, cancel := context.WithTimeout(b.Context(), patience)
 		defer cancel()
@@ -485,7 +488,7 @@ func engineDowngrades(_ *testing.T, b *bench) {
 				b.Errorf("reader %d: %v", i, err)
 			}
 		})
-	}()
+	})
 	r, err := here.Acquire(w.Context(), b.key("k"), reading)
 	if err != nil {
 		b.Fatalf("a writer that reads: %v", err)

@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) lock.Store, opts ...Option) {
 		apply(&set)
 	}
 	run(t, open, lock.Exclusive, exclusiveTests)
+	run(t, open, lock.Exclusive, groupTests)
 	for _, s := range sections {
 		t.Run(s.name, func(t *testing.T) {
 			b := newBench(t, open(t), s.modes[0])
@@ -80,6 +81,11 @@ var sections = []struct {
 // The tests of [lock.Exclusive]. Sections of other modes run those that hold
 // there as well: a semaphore of one permit, say, excludes like a lock.
 var exclusiveTests = slices.Concat(holdTests, reentryTests, exclusionTests, wakeTests, engineTests)
+
+var groupTests = []test{
+	{"a group is granted whole or not at all", grantsGroups},
+	{"engine: AcquireAll takes all keys or none", engineAcquiresAll},
+}
 
 var holdTests = []test{
 	{"a free key is granted with a fence", grantsFreeKey},
@@ -140,12 +146,18 @@ type bench struct {
 	lock.Store
 	mode   lock.Mode // of claims and lockers that name no other
 	prefix string
+	beside sync.WaitGroup
 }
 
 func newBench(t *testing.T, store lock.Store, m lock.Mode) *bench {
 	t.Helper()
-	return &bench{T: t, Store: store, mode: m, prefix: fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())}
+	b := &bench{T: t, Store: store, mode: m, prefix: fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())}
+	t.Cleanup(b.beside.Wait) // the last: lockers that close let their waiters go
+	return b
 }
+
+// aside runs fn beside the test, which does not end before fn has.
+func (b *bench) aside(fn func()) { b.beside.Go(fn) }
 
 // supports says whether the store has a mode; one that has not must say so in
 // every call.
@@ -244,9 +256,6 @@ func (b *bench) force(key string) {
 	b.Helper()
 	if freed, err := b.Store.ForceRelease(b.Context(), b.key(key)); err != nil || !freed {
 		b.Fatalf("ForceRelease: %v, %v", freed, err)
-	}
-	if state := b.state(key); state.Held {
-		b.Fatalf("still held: %+v", state)
 	}
 }
 

@@ -1,0 +1,117 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// GroupStore is a Store that can grant several keys in one call.
+type GroupStore interface {
+	Store
+	// AcquireGroup grants all claims or none. They are Exclusive, with one
+	// hold each, of different keys and owners. The answers are those of
+	// Acquire; a repetition changes nothing. ErrUnsupported means that these
+	// keys cannot be granted together.
+	AcquireGroup(ctx context.Context, claims []Claim) (fences []uint64, err error)
+}
+
+// group is an attempt to get several keys with one call.
+type group struct {
+	*Locker
+	members []*acquisition
+}
+
+// groupOf returns the group of the requests, or nil if they have to be
+// acquired one by one.
+func groupOf(ctx context.Context, requests []Request, settings map[int]options) *group {
+	l := requests[0].locker
+	if _, ok := l.store.(GroupStore); !ok || len(requests) < 2 {
+		return nil
+	}
+	g := &group{Locker: l}
+	for i, r := range requests {
+		o := settings[i]
+		same := r.locker == l && o.mode == Exclusive && o.owner == ""
+		if !same || i > 0 && r.key == requests[i-1].key || checkKey(r.key) != nil || leaseOf(ctx, r.key, ofLocker(l)) != nil {
+			return nil
+		}
+		g.members = append(g.members, &acquisition{
+			Locker: l, o: o, start: time.Now(), ownership: newOwnership(),
+			claim: Claim{Key: r.key, Owner: l.newOwner(), Holds: 1, TTL: o.ttl()},
+		})
+	}
+	return g
+}
+
+func ofLocker(l *Locker) func(*Lease) bool {
+	return func(lease *Lease) bool { return lease.hold.locker == l }
+}
+
+// try asks once for all keys. No leases and no error mean that they have to
+// be acquired one by one: some are taken, or waited for in this process.
+func (g *group) try(ctx context.Context) ([]*Lease, error) {
+	if err := g.begin(); err != nil {
+		return nil, &Error{Op: "acquire all", Err: err}
+	}
+	defer g.running.Done()
+	if g.contended() {
+		return nil, nil
+	}
+	claims := make([]Claim, len(g.members))
+	timeout := g.defaults.callTimeout
+	for i, a := range g.members {
+		claims[i] = a.claim
+		timeout = min(timeout, a.claim.TTL-margin(a.claim.TTL))
+	}
+	sent := g.now()
+	fences, err := bounded(ctx, g.Locker, timeout, func(ctx context.Context) ([]uint64, error) {
+		return g.store.(GroupStore).AcquireGroup(ctx, claims)
+	}, func(_ []uint64, err error) {
+		for _, a := range g.members {
+			a.late(0, err)
+		}
+	})
+	if err != nil {
+		g.abandon(!isAnswer(err) && outcomeOf(err) == OutcomeUnknown)
+		return nil, nil
+	}
+	return g.granted(ctx, sent, fences)
+}
+
+// contended says whether this process has or waits for one of the keys: then
+// its queues decide who is next.
+func (g *group) contended() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.members, func(a *acquisition) bool { return g.gates[a.claim.Key] != nil })
+}
+
+// abandon ends the members without a hold.
+func (g *group) abandon(doubt bool) {
+	for _, a := range g.members {
+		a.doubt = a.doubt || doubt
+		if a.hold == nil {
+			a.abandon()
+		}
+	}
+}
+
+// granted makes leases, each in the context of the one before.
+func (g *group) granted(ctx context.Context, sent time.Duration, fences []uint64) ([]*Lease, error) {
+	leases := make([]*Lease, 0, len(g.members))
+	for i, a := range g.members {
+		a.caller = ctx
+		lease, err := a.granted(sent, fences[i])
+		a.observe(ctx, err)
+		if err != nil {
+			g.abandon(true)
+			err = &Error{Op: "acquire all", Key: a.claim.Key, Err: err}
+			return nil, errors.Join((&Leases{leases}).Release(ctx), err)
+		}
+		leases = append(leases, lease)
+		ctx = lease.Context() //nolint:fatcontext // each lease's context carries those before it
+	}
+	return leases, nil
+}

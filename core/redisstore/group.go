@@ -1,0 +1,51 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+var _ lock.GroupStore = (*Store)(nil)
+
+// AcquireGroup implements [lock.GroupStore]. In a cluster all keys must be of
+// one slot, by a hash tag: "{cart:7}:a" and "{cart:7}:b".
+func (s *Store) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64, error) {
+	c := call{script: groupAcquireScript}
+	for _, claim := range claims {
+		t, err := s.target(ctx, claim, 1)
+		if err != nil {
+			return nil, err
+		}
+		if claim.Mode != lock.Exclusive || claim.Holds != 1 {
+			return nil, fmt.Errorf("%w: groups are of exclusive claims with one hold", lock.ErrUnsupported)
+		}
+		if s.cluster != nil && len(c.keys) > 0 && hashTag(t.name) != hashTag(c.keys[0]) {
+			return nil, fmt.Errorf("%w: the keys of a group must share a hash tag in a cluster", lock.ErrUnsupported)
+		}
+		c.keys = append(c.keys, t.name)
+		c.args = append(c.args, t.Owner, t.ttl)
+	}
+	n, err := s.grant(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if n <= 0 {
+		return nil, busy(n)
+	}
+	fences := make([]uint64, len(claims))
+	for i := range fences {
+		fences[i] = uint64(n)
+	}
+	return fences, nil
+}
+
+// busy reads the reply of an acquire that was refused.
+func busy(n int64) *lock.BusyError {
+	if n == -1 {
+		return &lock.BusyError{TTL: -1}
+	}
+	return &lock.BusyError{TTL: time.Duration(-2-n) * time.Millisecond}
+}
