@@ -39,4 +39,20 @@
 // Acquiring a key with a context that descends from [Lease.Context] of that
 // key re-enters the hold. Goroutines that share the context share the
 // ownership.
+//
+// # Kinds of locks
+//
+// [WithMode] and [WithPermits] choose; the store must know the mode. All of
+// them are acquired, renewed, lost and released alike.
+//
+//	Exclusive  one owner
+//	Fair       one owner, and one queue for all processes
+//	Read       any number of owners, and no writer
+//	Write      one owner, and no readers but itself
+//	Semaphore  as many owners as there are permits
+//
+// An owner re-enters in the mode that it holds. A writer may read as well, and
+// go on reading once it has released the write lease; every other change of
+// mode would wait for itself, and is refused with [ErrInvalid]. Permits do
+// not re-enter, they add up. [AcquireAll] takes several keys.
 package lock
