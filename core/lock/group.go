@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 )
@@ -107,8 +106,8 @@ func (g *group) granted(ctx context.Context, sent time.Duration, fences []uint64
 		a.observe(ctx, err)
 		if err != nil {
 			g.abandon(true)
-			err = &Error{Op: "acquire all", Key: a.claim.Key, Err: err}
-			return nil, errors.Join((&Leases{leases}).Release(ctx), err)
+			_ = (&Leases{leases}).Release(ctx) // what is not confirmed goes on in the background
+			return nil, &Error{Op: "acquire all", Key: a.claim.Key, Err: err}
 		}
 		leases = append(leases, lease)
 		ctx = lease.Context() //nolint:fatcontext // each lease's context carries those before it
