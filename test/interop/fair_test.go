@@ -17,9 +17,11 @@ var fair = []promise{
 	{"a waiter in Java that gives up leaves the queue", javaGivesUp, ""},
 	{"a waiter in Go that gives up leaves the queue", goGivesUp, ""},
 	{"a waiter in Java that is killed is passed", deadJavaIsPassed, ""},
-	// Before 3.32, a waiter whose timer fires while the lock is still held
-	// sets no other: it waits for a message, which the dead do not send.
+	// Before 3.32, a waiter whose timer fires while the lock is still held, be
+	// it for a millisecond, sets no other: it waits for a message, which the
+	// dead do not send.
 	{"a killed Go frees its lock", goIsKilled, newest},
+	{"a late release in Go leaves Java alone", lateReleaseInGo, newest},
 	{"a waiter in Go that is killed is passed when its patience ends", deadGoIsPassed, newest},
 	{"plain locks of the name are the same lock", fairIsPlain, ""},
 }

@@ -3,10 +3,10 @@ package interop_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
 )
 
 // promise is one thing that holds between Java and Go. Promises run side by
@@ -36,18 +36,27 @@ const (
 	oldest = "redisson-3.17"
 )
 
-// pairing is a Redisson, and how it is connected to the Redis.
+// pairing is a Redisson, how it is connected to the Redis, and what Go has to
+// know of it.
 type pairing struct {
+	name    string
 	profile string
-	options []string
+	java    []string
+	store   []redisstore.Option
 }
 
 func TestRedissonStandalone(t *testing.T) {
-	keep(t, standalone, pairing{newest, nil}, pairing{oldest, nil})
+	keep(t, standalone, pairing{name: newest, profile: newest}, pairing{name: oldest, profile: oldest})
 }
 
+// In a cluster, a Redisson that does without sharded channels has to be told of
+// releases in the old way.
 func TestRedissonCluster(t *testing.T) {
-	keep(t, cluster, pairing{newest, []string{"sharded=OFF"}}, pairing{oldest, nil})
+	both := []redisstore.Option{redisstore.WithPublish(redisstore.Both)}
+	keep(t, cluster,
+		pairing{name: newest, profile: newest},
+		pairing{name: newest + ",sharded=OFF", profile: newest, java: []string{"sharded=OFF"}, store: both},
+		pairing{name: oldest, profile: oldest, store: both})
 }
 
 // keep tests every promise for every pairing.
@@ -56,17 +65,17 @@ func keep(t *testing.T, open func(t *testing.T) *site, pairings ...pairing) {
 	tc := needJava(t)
 	s := open(t)
 	for _, pair := range pairings {
-		t.Run(strings.Join(append([]string{pair.profile}, pair.options...), ","), func(t *testing.T) {
+		t.Run(pair.name, func(t *testing.T) {
 			start := func(t *testing.T, options ...string) *agent {
 				t.Helper()
-				args := slices.Concat(s.args, []string{fmt.Sprintf("watchdog=%d", watchdog.Milliseconds())}, pair.options, options)
+				args := slices.Concat(s.args, []string{fmt.Sprintf("watchdog=%d", watchdog.Milliseconds())}, pair.java, options)
 				return startAgent(t, tc, pair.profile, args...)
 			}
 			java := start(t)
 			for _, family := range families {
 				t.Run(family.kind, func(t *testing.T) {
 					t.Parallel()
-					w := world{T: t, site: s, kind: family.kind, mode: family.mode, java: java, start: start}
+					w := world{T: t, site: s, kind: family.kind, mode: family.mode, java: java, start: start, store: pair.store}
 					w.keep(family.promises, pair.profile)
 				})
 			}

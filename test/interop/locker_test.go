@@ -3,6 +3,7 @@ package interop_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func (w world) locker(opts ...redisstore.Option) *locker {
 		l.parks <- struct{}{}
 		return nil
 	}}
-	l.Locker = lock.New(redisstore.New(w.rdb, opts...),
+	l.Locker = lock.New(redisstore.New(w.rdb, slices.Concat(w.store, opts)...),
 		withMode(w.mode), lock.WithPoll(long), lock.WithWatchdog(watchdog), lock.WithHooks(hooks))
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -29,7 +29,6 @@ var owned = []promise{
 	{"Java cannot unlock for Go", javaCannotUnlockForGo, ""},
 	{"Go cannot unlock for Java", goCannotUnlockForJava, ""},
 	{"a late unlock in Java leaves Go alone", lateUnlockInJava, ""},
-	{"a late release in Go leaves Java alone", lateReleaseInGo, ""},
 	{"forceUnlock in Java takes Go's lease", javaForces, ""},
 	{"ForceRelease in Go takes Java's lock", goForces, ""},
 	{"the watchdog of Java keeps Go out", javaWatchdog, ""},
@@ -43,6 +42,7 @@ var plain = []promise{
 	{"a NameMapper is a key prefix", namePrefix, ""},
 	{"Java cannot unlock what is free", javaCannotUnlockFree, ""},
 	{"a killed Go frees its lock", goIsKilled, ""},
+	{"a late release in Go leaves Java alone", lateReleaseInGo, ""},
 	{"a spin lock keeps Go out", func(w world) { otherKind(w, "spin") }, ""},
 	{"a fenced lock keeps Go out", func(w world) { otherKind(w, "fenced") }, newest},
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/test/internal/process"
 )
 
@@ -19,6 +20,7 @@ type world struct {
 	*site
 	kind  string    // of the locks in Java
 	mode  lock.Mode // of those in Go
+	store []redisstore.Option
 	java  *agent
 	start func(t *testing.T, options ...string) *agent
 }
