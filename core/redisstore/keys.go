@@ -40,6 +40,10 @@ func sentinel(name, owner string, n int) string {
 // permitsOf is where a semaphore keeps the permits that are taken.
 func permitsOf(name string) string { return suffixed(name, "timeout") }
 
+// latchChannel has braces of its own, whatever the name has: the one exception
+// to Redisson's rules.
+func latchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+
 // checkName refuses a name whose derived names would fall into other slots:
 // in a cluster, Redisson can lock such a name and then not unlock it.
 func checkName(name string) error {

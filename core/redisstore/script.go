@@ -30,6 +30,11 @@ var (
 	semaphoreReleaseScript = load("semaphore_release")
 	semaphoreRenewScript   = load("semaphore_renew")
 
+	latchSetScript       = load("latch_set")
+	latchCountDownScript = load("latch_count_down")
+	latchCountScript     = load("latch_count")
+	latchDeleteScript    = load("latch_delete")
+
 	forceReleaseScript = load("force_release")
 	inspectScript      = load("inspect")
 )

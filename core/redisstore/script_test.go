@@ -36,6 +36,10 @@ var declared = []struct {
 	{lock.Semaphore, "release", []string{"semaphore_release"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "renew", []string{"semaphore_renew"}, []string{"{k}:timeout"}},
 	{lock.Exclusive, "inspect", []string{"inspect"}, []string{"k"}},
+	{lock.Exclusive, "set latch", []string{"latch_set"}, []string{"k"}},
+	{lock.Exclusive, "count down", []string{"latch_count_down"}, []string{"k"}},
+	{lock.Exclusive, "count", []string{"latch_count"}, []string{"k"}},
+	{lock.Exclusive, "delete latch", []string{"latch_delete"}, []string{"k"}},
 	{lock.Exclusive, "force release", []string{"force_release"}, []string{"k"}},
 }
 
@@ -56,6 +60,14 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 		_, _ = store.Inspect(t.Context(), key)
 	case "force release":
 		_, _ = store.ForceRelease(t.Context(), key)
+	case "set latch":
+		_ = redisstore.NewLatch(store, key).TrySet(t.Context(), 3)
+	case "count down":
+		_ = redisstore.NewLatch(store, key).CountDown(t.Context())
+	case "count":
+		_, _ = redisstore.NewLatch(store, key).Count(t.Context())
+	case "delete latch":
+		_ = redisstore.NewLatch(store, key).Delete(t.Context())
 	}
 	commands := f.received()
 	if len(commands) != 1 || commands[0][0] != "evalsha" {
@@ -85,6 +97,9 @@ func TestScriptsDeclareTheKeysOfTheirLock(t *testing.T) {
 func TestAllThatAScriptTouchesIsInTheSlotOfItsLock(t *testing.T) {
 	for _, name := range []string{"a", "{t}a", "a{t}b"} {
 		for _, d := range declared {
+			if strings.HasPrefix(d.scripts[0], "latch") && strings.Contains(name, "{") {
+				continue // refused in a cluster
+			}
 			_, keys, args := sent(t, d.mode, d.op, name)
 			for _, text := range slices.Concat(keys, args) {
 				// The prefix of sentinels and the like are parts of names.

@@ -1,10 +1,29 @@
 package integration_test
 
 import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/internal/redistest"
 )
+
+const (
+	ownerC = "8a1e2f3b-4c5d-4e6f-9a0b-1c2d3e4f5a6b:2"
+	ownerD = "8a1e2f3b-4c5d-4e6f-9a0b-1c2d3e4f5a6b:3"
+)
+
+// fairWait is how long Redisson's fair waiters mean to wait.
+const fairWait = 5 * time.Minute
 
 // claimIn is a claim in a mode; those of a semaphore take two permits of two.
 func claimIn(m lock.Mode, owner, key string, holds int) lock.Claim {
@@ -12,9 +31,531 @@ func claimIn(m lock.Mode, owner, key string, holds int) lock.Claim {
 	c.Mode = m
 	switch m {
 	case lock.Fair:
-		c.Patience = 5 * time.Minute
+		c.Patience = fairWait
 	case lock.Semaphore:
 		c.Permits, c.Size = 2, 2
 	}
 	return c
+}
+
+// bench is a store on a server, beside a plain client that looks at what it
+// writes.
+type bench struct {
+	*testing.T
+	rdb   redis.UniversalClient
+	store *redisstore.Store
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	server := redistest.Standalone(t)
+	return &bench{T: t, rdb: server.Client(t), store: redisstore.New(server.Client(t))}
+}
+
+func (b *bench) acquire(c lock.Claim, want error) {
+	b.Helper()
+	if _, err := b.store.Acquire(b.Context(), c); !errors.Is(err, want) {
+		b.Fatalf("%s acquires to %d: got %v, want %v", c.Owner, c.Holds, err, want)
+	}
+}
+
+func (b *bench) busy(c lock.Claim, least, most time.Duration) {
+	b.Helper()
+	_, err := b.store.Acquire(b.Context(), c)
+	var busy *lock.BusyError
+	if !errors.As(err, &busy) || busy.TTL < least || busy.TTL > most {
+		b.Fatalf("%s acquires: got %v, %+v; want busy for %v to %v", c.Owner, err, busy, least, most)
+	}
+}
+
+func (b *bench) release(c lock.Claim, want error) {
+	b.Helper()
+	if err := b.store.Release(b.Context(), c); !errors.Is(err, want) {
+		b.Fatalf("%s releases to %d: got %v, want %v", c.Owner, c.Holds, err, want)
+	}
+}
+
+func (b *bench) renew(c lock.Claim, want error) {
+	b.Helper()
+	b.store.Renew(b.Context(), []lock.Claim{c}, func(_ int, err error) {
+		if !errors.Is(err, want) {
+			b.Fatalf("%s renews: got %v, want %v", c.Owner, err, want)
+		}
+	})
+}
+
+// now is the server's clock in ms.
+func (b *bench) now() int64 {
+	b.Helper()
+	now, err := b.rdb.Time(b.Context()).Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return now.UnixMilli()
+}
+
+// keys are all that the server has.
+func (b *bench) keys(want ...string) {
+	b.Helper()
+	got := b.rdb.Keys(b.Context(), "*").Val()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		b.Errorf("keys %q, want %q", got, want)
+	}
+}
+
+// hash compares fields and expiry of a lock.
+func (b *bench) hash(key string, expiry time.Duration, fields map[string]string) {
+	b.Helper()
+	if got := hash(b.T, b.rdb, key); !maps.Equal(got, fields) {
+		b.Errorf("%s has fields %v, want %v", key, got, fields)
+	}
+	b.ttl(key, expiry)
+}
+
+// ttl says when a key expires, up to what a loaded machine takes.
+func (b *bench) ttl(key string, want time.Duration) {
+	b.Helper()
+	if ttl := b.rdb.PTTL(b.Context(), key).Val(); ttl > want || ttl < want-tolerance {
+		b.Errorf("%s expires in %v, want %v", key, ttl, want)
+	}
+}
+
+const tolerance = 10 * time.Second
+
+// queue compares the queue of a fair lock, and its scores as seconds from now.
+func (b *bench) queue(key string, want ...any) {
+	b.Helper()
+	now := b.now()
+	queue := b.rdb.LRange(b.Context(), "redisson_lock_queue:{"+key+"}", 0, -1).Val()
+	if n := b.rdb.ZCard(b.Context(), "redisson_lock_timeout:{"+key+"}").Val(); n != int64(len(queue)) {
+		b.Errorf("%d scores for %d in the queue", n, len(queue))
+	}
+	if len(queue) != len(want)/2 {
+		b.Fatalf("queue %v, want %v", queue, want)
+	}
+	for i, owner := range queue {
+		score := b.rdb.ZScore(b.Context(), "redisson_lock_timeout:{"+key+"}", owner).Val()
+		patience := time.Duration(int64(score)-now) * time.Millisecond
+		if limit := want[2*i+1].(time.Duration); owner != want[2*i] || patience > limit || patience < limit-tolerance {
+			b.Errorf("place %d: %s for %v, want %v for %v", i, owner, patience, want[2*i], limit)
+		}
+	}
+}
+
+// Section 7.7 of the description of Redisson's format.
+func TestTheGoldenStatesOfAFairLock(t *testing.T) {
+	b := newBench(t)
+	const key, queue, patience, channel = "orders", "redisson_lock_queue:{orders}", "redisson_lock_timeout:{orders}", "redisson_lock__channel:{orders}:"
+	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, key, holds) }
+	var messages []<-chan *redis.Message
+	for _, owner := range []string{ownerA, ownerB, ownerC, ownerD} {
+		messages = append(messages, subscribe(t, b.rdb, channel+owner))
+	}
+
+	b.acquire(fair(ownerA, 1), nil)
+	b.hash(key, lease, map[string]string{ownerA: "1"})
+	b.keys(key)
+	for _, owner := range []string{ownerB, ownerC, ownerD} {
+		b.busy(fair(owner, 1), lease-tolerance, lease)
+	}
+	b.queue(key, ownerB, lease+fairWait, ownerC, lease+2*fairWait, ownerD, lease+3*fairWait)
+	b.busy(fair(ownerC, 1), lease-tolerance, lease) // keeps place and score
+	b.queue(key, ownerB, lease+fairWait, ownerC, lease+2*fairWait, ownerD, lease+3*fairWait)
+	b.keys(key, queue, patience)
+	if ttl := b.rdb.PTTL(b.Context(), queue).Val(); ttl != -1 {
+		b.Errorf("the queue expires in %v; Redisson's does not", ttl)
+	}
+	hasty := fair("somebody:1", 1)
+	hasty.Patience = 0 // Redisson's tryLock
+	b.busy(hasty, lease-tolerance, lease)
+	b.queue(key, ownerB, lease+fairWait, ownerC, lease+2*fairWait, ownerD, lease+3*fairWait)
+
+	b.acquire(fair(ownerA, 2), nil)
+	b.release(fair(ownerA, 1), nil)
+	b.hash(key, lease, map[string]string{ownerA: "1"})
+	b.release(fair(ownerA, 0), nil)
+	wantMessage(t, messages[1], channel+ownerB, "0")
+	b.keys(queue, patience)
+
+	b.busy(fair(ownerD, 1), time.Millisecond, 5*time.Second) // free, but not for D
+	b.acquire(fair(ownerB, 1), nil)
+	b.hash(key, lease, map[string]string{ownerB: "1"})
+	b.queue(key, ownerC, lease+fairWait, ownerD, lease+2*fairWait) // what B's wait had added is gone
+	b.acquire(fair(ownerB, 1), nil)                                // a repetition
+	b.queue(key, ownerC, lease+fairWait, ownerD, lease+2*fairWait)
+
+	b.release(fair(ownerC, 0), lock.ErrNotHeld) // gives up
+	b.queue(key, ownerD, lease+fairWait)
+	b.release(fair(ownerC, 0), lock.ErrNotHeld)
+	b.queue(key, ownerD, lease+fairWait)
+	b.release(fair(ownerB, 0), nil)
+	wantMessage(t, messages[3], channel+ownerD, "0")
+	b.acquire(fair(ownerD, 1), nil)
+	b.keys(key)
+	b.release(fair(ownerD, 0), nil)
+	b.release(fair(ownerD, 0), lock.ErrNotHeld) // Redisson says done
+	b.keys()
+	for i, owner := range []string{ownerA, ownerB, ownerC, ownerD} {
+		if n := len(messages[i]); n != 0 {
+			t.Errorf("%d messages too many for %s", n, owner)
+		}
+	}
+}
+
+// Sections 8.2 to 8.5.
+func TestTheGoldenStatesOfAReadWriteLock(t *testing.T) {
+	b := newBench(t)
+	const key, channel = "orders", "redisson_rwlock:{orders}"
+	sentinel := func(owner string, n int) string { return fmt.Sprintf("{orders}:%s:rwlock_timeout:%d", owner, n) }
+	read := func(owner string, holds int) lock.Claim { return claimIn(lock.Read, owner, key, holds) }
+	write := func(owner string, holds int) lock.Claim { return claimIn(lock.Write, owner, key, holds) }
+	messages := subscribe(t, b.rdb, channel)
+	silent := func() {
+		t.Helper()
+		if n := len(messages); n > 0 {
+			t.Errorf("%d messages too many", n)
+		}
+	}
+
+	b.acquire(read(ownerA, 1), nil)
+	b.hash(key, lease, map[string]string{"mode": "read", ownerA: "1"})
+	b.keys(key, sentinel(ownerA, 1))
+	b.ttl(sentinel(ownerA, 1), lease)
+	if text := b.rdb.Get(b.Context(), sentinel(ownerA, 1)).Val(); text != "1" {
+		t.Errorf("the sentinel is %q", text)
+	}
+	b.acquire(read(ownerA, 2), nil)
+	long := read(ownerB, 1)
+	long.TTL = 2 * lease
+	b.acquire(long, nil)
+	b.hash(key, 2*lease, map[string]string{"mode": "read", ownerA: "2", ownerB: "1"})
+	b.keys(key, sentinel(ownerA, 1), sentinel(ownerA, 2), sentinel(ownerB, 1))
+	b.busy(write(ownerC, 1), 2*lease-tolerance, 2*lease)
+	b.busy(write(ownerA, 1), 2*lease-tolerance, 2*lease) // no upgrade
+	b.release(write(ownerA, 0), lock.ErrNotHeld)
+	b.release(read(ownerC, 0), lock.ErrNotHeld)
+
+	b.release(read(ownerA, 1), nil)
+	b.keys(key, sentinel(ownerA, 1), sentinel(ownerB, 1))
+	b.release(read(ownerB, 0), nil) // the lock lasts as long as the readers that are left
+	b.hash(key, lease, map[string]string{"mode": "read", ownerA: "1"})
+	b.keys(key, sentinel(ownerA, 1))
+	silent()
+	b.release(read(ownerA, 0), nil)
+	wantMessage(t, messages, channel, "0")
+	b.keys()
+	b.release(read(ownerA, 0), lock.ErrNotHeld)
+
+	b.acquire(write(ownerA, 1), nil)
+	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "1"})
+	b.keys(key)
+	b.acquire(write(ownerA, 2), nil)
+	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "2"}) // Redisson adds up leases
+	b.busy(read(ownerB, 1), lease-tolerance, lease)
+	b.busy(write(ownerB, 1), lease-tolerance, lease)
+	b.acquire(read(ownerA, 1), nil)
+	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "2", ownerA: "1"})
+	b.keys(key, sentinel(ownerA, 1))
+	b.release(write(ownerA, 1), nil)
+	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "1", ownerA: "1"})
+	silent()
+	b.release(write(ownerA, 0), nil)
+	b.hash(key, lease, map[string]string{"mode": "read", ownerA: "1"})
+	wantMessage(t, messages, channel, "1") // Redisson wakes nobody here
+	b.release(read(ownerA, 0), nil)
+	wantMessage(t, messages, channel, "0")
+	b.keys()
+
+	b.acquire(write(ownerA, 1), nil)
+	b.acquire(read(ownerA, 1), nil)
+	b.release(read(ownerA, 0), nil)
+	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "1"})
+	b.keys(key)
+	silent()
+	b.release(write(ownerA, 0), nil)
+	wantMessage(t, messages, channel, "1")
+	b.release(write(ownerA, 0), lock.ErrNotHeld)
+	b.keys()
+}
+
+// Section 8.6.
+func TestRenewalOfAReaderKeepsItsOwnSentinels(t *testing.T) {
+	b := newBench(t)
+	read := func(owner string, holds int, ttl time.Duration) lock.Claim {
+		c := claimIn(lock.Read, owner, "k", holds)
+		c.TTL = ttl
+		return c
+	}
+	sentinel := func(owner string, n int) string { return fmt.Sprintf("{k}:%s:rwlock_timeout:%d", owner, n) }
+	b.acquire(read(ownerA, 1, lease), nil)
+	b.acquire(read(ownerA, 2, lease), nil)
+	b.acquire(read(ownerB, 1, lease), nil)
+	b.renew(read(ownerA, 2, time.Hour), nil)
+	b.ttl("k", time.Hour)
+	b.ttl(sentinel(ownerA, 1), time.Hour)
+	b.ttl(sentinel(ownerA, 2), time.Hour)
+	b.ttl(sentinel(ownerB, 1), lease)
+	b.renew(read(ownerB, 1, lease), nil) // must not shorten the lock for A
+	b.ttl("k", time.Hour)
+
+	// A re-entry that lasts longer than what is left of the hold is not cut
+	// short when it is released first, as leases of one hold share its trust.
+	b.acquire(read(ownerA, 3, 2*time.Hour), nil)
+	b.release(read(ownerA, 2, time.Hour), nil)
+	b.ttl("k", 2*time.Hour)
+	b.ttl(sentinel(ownerA, 2), 2*time.Hour)
+}
+
+// A dead reader is in nobody's way for longer than its lease, and a live one of
+// Redisson's is not taken for dead.
+func TestAWriterTakesDeadReadersAway(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	const java = "3f0c0e1a-9d5a-4c9e-8f57-0d9a3c1f7b11:12"
+	b.rdb.HSet(ctx, "k", "mode", "read", java, "2", "dead:1", "1", "dead:2", "3")
+	b.rdb.PExpire(ctx, "k", time.Hour)
+	b.rdb.Set(ctx, "{k}:"+java+":rwlock_timeout:2", "1", lease) // the first has a shorter lease
+	b.busy(claimIn(lock.Write, ownerA, "k", 1), 0, time.Hour)
+	b.hash("k", time.Hour, map[string]string{"mode": "read", java: "2"})
+	if state, err := b.store.Inspect(ctx, "k"); err != nil || len(state.Owners) != 1 {
+		t.Errorf("inspected %+v, %v", state, err)
+	}
+	b.rdb.Del(ctx, "{k}:"+java+":rwlock_timeout:2")
+	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
+	b.hash("k", lease, map[string]string{"mode": "write", ownerA + ":write": "1"})
+}
+
+func TestAWriterLooksAtSomeReadersAtATime(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	b.rdb.HSet(ctx, "k", "mode", "read")
+	for i := range 1000 {
+		b.rdb.HSet(ctx, "k", fmt.Sprintf("dead:%d", i), "1")
+	}
+	b.rdb.PExpire(ctx, "k", time.Hour)
+	c := claimIn(lock.Write, ownerA, "k", 1)
+	calls := 0
+	for {
+		calls++
+		before := b.rdb.HLen(ctx, "k").Val()
+		_, err := b.store.Acquire(ctx, c)
+		if err == nil {
+			break
+		}
+		if after := b.rdb.HLen(ctx, "k").Val(); !errors.Is(err, lock.ErrBusy) || before-after > 102 || after >= before {
+			t.Fatalf("%v; %d fields, then %d", err, before, after)
+		}
+	}
+	if calls < 9 || calls > 12 {
+		t.Errorf("%d calls for 1000 dead readers", calls)
+	}
+}
+
+// Section 13.
+func TestTheGoldenStatesOfASemaphore(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	const key, taken, channel = "orders", "{orders}:timeout", "redisson_sc:{orders}"
+	claim := func(owner string, n int) lock.Claim {
+		c := claimIn(lock.Semaphore, owner, key, 1)
+		c.Permits, c.Size = n, 3
+		return c
+	}
+	gone := func(c lock.Claim) lock.Claim {
+		c.Holds = 0
+		return c
+	}
+	messages := subscribe(t, b.rdb, channel)
+	free := func(want string, out int64) {
+		t.Helper()
+		if got := b.rdb.Get(ctx, key).Val(); got != want {
+			t.Errorf("%s permits are free, want %s", got, want)
+		}
+		if got := b.rdb.ZCard(ctx, taken).Val(); got != out {
+			t.Errorf("%d permits are taken, want %d", got, out)
+		}
+	}
+
+	b.acquire(claim(ownerA, 2), nil)
+	wantMessage(t, messages, channel, "3") // trySetPermits
+	free("1", 2)
+	b.keys(key, taken)
+	now := b.now()
+	for _, permit := range b.rdb.ZRangeWithScores(ctx, taken, 0, -1).Val() {
+		if id := permit.Member.(string); len(id) != 16 {
+			t.Errorf("permit %q is not of 16 bytes", id)
+		}
+		if left := time.Duration(int64(permit.Score)-now) * time.Millisecond; left > lease || left < lease-tolerance {
+			t.Errorf("the permit lasts %v, want %v", left, lease)
+		}
+	}
+	for _, key := range []string{key, taken} {
+		if ttl := b.rdb.PTTL(ctx, key).Val(); ttl != -1 {
+			t.Errorf("%s expires in %v; Redisson's does not", key, ttl)
+		}
+	}
+	b.acquire(claim(ownerA, 2), nil)
+	free("1", 2)
+	b.busy(claim(ownerB, 2), lease-tolerance, lease)
+	b.acquire(claim(ownerB, 1), nil)
+	free("0", 3)
+	state, err := b.store.Inspect(ctx, key)
+	if err != nil || !state.Held || state.Mode != lock.Semaphore || len(state.Owners) != 3 {
+		t.Fatalf("inspected %+v, %v", state, err)
+	}
+	for _, o := range state.Owners {
+		id, err := hex.DecodeString(o.Owner)
+		if err != nil || o.Holds != 1 || b.rdb.ZScore(ctx, taken, string(id)).Err() != nil {
+			t.Errorf("permit %+v is not one of the semaphore's in hex", o)
+		}
+	}
+
+	b.release(gone(claim(ownerA, 2)), nil)
+	wantMessage(t, messages, channel, "2")
+	free("2", 1)
+	b.release(gone(claim(ownerA, 2)), lock.ErrNotHeld)
+	free("2", 1)
+	if n := len(messages); n > 0 {
+		t.Errorf("%d messages too many", n)
+	}
+
+	// A permit of Redisson's that expired comes back when somebody asks; one
+	// that never expires does not.
+	b.rdb.ZAdd(ctx, taken, redis.Z{Score: float64(b.now() - 1), Member: "0123456789abcdef"}, redis.Z{Score: 922337203685477, Member: "fedcba9876543210"})
+	b.rdb.DecrBy(ctx, key, 2)
+	free("0", 3)
+	b.acquire(claim(ownerC, 1), nil)
+	wantMessage(t, messages, channel, "1")
+	free("0", 3)
+	b.release(gone(claim(ownerB, 1)), nil)
+	b.release(gone(claim(ownerC, 1)), nil)
+	free("2", 1)
+	wrong := claim(ownerA, 1)
+	wrong.Size = 4
+	b.acquire(wrong, lock.ErrInvalid)
+	b.acquire(claim(ownerA, 2), nil)
+	b.release(gone(claim(ownerA, 2)), nil)
+
+	// Redisson releases one of two of ours: the hold is gone, and the other
+	// permit with it.
+	b.acquire(claim(ownerA, 2), nil)
+	b.rdb.ZPopMin(ctx, taken)
+	b.rdb.Incr(ctx, key)
+	b.renew(claim(ownerA, 2), lock.ErrNotHeld)
+	b.release(gone(claim(ownerA, 2)), lock.ErrNotHeld)
+	free("2", 1)
+}
+
+func TestASemaphoreIsNotMadeOfAText(t *testing.T) {
+	b := newBench(t)
+	b.rdb.Set(t.Context(), "k", "a text", 0)
+	_, err := b.store.Acquire(t.Context(), claimIn(lock.Semaphore, ownerA, "k", 1))
+	wantOutcome(t, "acquire", err, lock.OutcomeRefused)
+	if text := b.rdb.Get(t.Context(), "k").Val(); text != "a text" {
+		t.Errorf("the text is now %q", text)
+	}
+}
+
+// Waiters of a fair lock keep their places for as long as they come back,
+// whatever is subtracted from their scores when others are served.
+func TestAWaiterThatComesBackKeepsItsPlace(t *testing.T) {
+	b := newBench(t)
+	fair := func(owner string, wait time.Duration) lock.Claim {
+		c := claimIn(lock.Fair, owner, "k", 1)
+		c.Patience = wait
+		return c
+	}
+	gone := func(c lock.Claim) lock.Claim {
+		c.Holds = 0
+		return c
+	}
+	b.acquire(fair(ownerA, fairWait), nil)
+	b.busy(fair(ownerB, fairWait), 0, lease)
+	// B has waited so long that little is left of what its wait had added.
+	b.rdb.ZAdd(t.Context(), "redisson_lock_timeout:{k}", redis.Z{Score: float64(b.now() + 200_000), Member: ownerB})
+	b.busy(fair(ownerC, time.Minute), 0, lease)
+	b.queue("k", ownerB, 200*time.Second, ownerC, 260*time.Second)
+	b.release(gone(fair(ownerA, fairWait)), nil)
+	b.acquire(fair(ownerB, fairWait), nil)
+	// Redisson would have C given up a minute ago.
+	b.queue("k", ownerC, 260*time.Second)
+	b.busy(fair(ownerD, fairWait), 0, lease)
+
+	// What is left of C's patience runs out while it still comes back.
+	b.rdb.ZAdd(t.Context(), "redisson_lock_timeout:{k}", redis.Z{Score: float64(b.now() - 1), Member: ownerC})
+	b.busy(fair(ownerC, time.Minute), 0, lease)
+	queue := b.rdb.LRange(t.Context(), "redisson_lock_queue:{k}", 0, -1).Val()
+	if !slices.Equal(queue, []string{ownerC, ownerD}) {
+		t.Errorf("queue %v, want C before D", queue)
+	}
+	// One that does not come back is given up.
+	b.rdb.ZAdd(t.Context(), "redisson_lock_timeout:{k}", redis.Z{Score: float64(b.now() - 1), Member: ownerC})
+	b.busy(fair(ownerD, fairWait), 0, lease)
+	queue = b.rdb.LRange(t.Context(), "redisson_lock_queue:{k}", 0, -1).Val()
+	if !slices.Equal(queue, []string{ownerD}) {
+		t.Errorf("queue %v, want D alone", queue)
+	}
+}
+
+// A head without a score blocks Redisson's queue for ever.
+func TestAHeadWithoutAScoreIsGivenUp(t *testing.T) {
+	b := newBench(t)
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k", 1) }
+	b.acquire(fair(ownerA), nil)
+	b.busy(fair(ownerB), 0, lease)
+	b.busy(fair(ownerC), 0, lease)
+	b.rdb.Del(t.Context(), "redisson_lock_timeout:{k}")
+	freed, err := b.store.ForceRelease(t.Context(), "k")
+	if err != nil || !freed {
+		t.Fatal(freed, err)
+	}
+	b.acquire(fair(ownerC), nil)
+	b.keys("k")
+}
+
+// However many are dead, one call removes some of them.
+func TestTheDeadAreGivenUpInParts(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	for i := range 100 {
+		b.rdb.RPush(ctx, "redisson_lock_queue:{k}", fmt.Sprint("dead:", i))
+		b.rdb.ZAdd(ctx, "redisson_lock_timeout:{k}", redis.Z{Score: 1, Member: fmt.Sprint("dead:", i)})
+	}
+	c := claimIn(lock.Fair, ownerA, "k", 1)
+	left := []int64{69, 37, 5} // with A's own place
+	for _, want := range left {
+		b.busy(c, 0, 0)
+		if n := b.rdb.LLen(ctx, "redisson_lock_queue:{k}").Val(); n != want {
+			t.Fatalf("%d in the queue, want %d", n, want)
+		}
+	}
+	b.acquire(c, nil)
+	b.keys("k")
+}
+
+// Whoever passes over the dead wakes the one whose turn it is then.
+func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
+	b := newBench(t)
+	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
+	b.acquire(fair(ownerA, 1), nil)
+	for _, owner := range []string{ownerB, ownerC, ownerD} {
+		b.busy(fair(owner, 1), 0, lease)
+	}
+	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:"+ownerC)
+	b.release(fair(ownerA, 0), nil)
+	b.busy(fair(ownerD, 1), 4*time.Second, 5*time.Second) // B has that long to come
+	eventually(t, func() error {
+		_, err := b.store.Acquire(context.Background(), fair(ownerD, 1))
+		if err == nil {
+			t.Fatal("D came before C")
+		}
+		if len(messages) == 0 {
+			return errors.New("C was not woken")
+		}
+		return nil
+	})
+	wantMessage(t, messages, "redisson_lock__channel:{k}:"+ownerC, "0")
+	b.acquire(fair(ownerC, 1), nil)
 }

@@ -1,0 +1,24 @@
+-- Counts a latch down by one. The last count opens it and wakes waiters.
+--
+-- KEYS[1]  the latch, see latch_set.lua
+-- ARGV[1]  channel on which waiters listen
+-- ARGV[2]  commands to publish with, separated by spaces
+--
+-- Returns what is left. An open latch stays as it is.
+--
+-- Not absolute: run twice, it counts twice. The last count works when Redis is
+-- out of memory.
+
+local left = tonumber(redis.call('get', KEYS[1]) or 0)
+if not left then
+  return redis.error_reply('WRONGTYPE the key holds a text, not a latch')
+end
+if left > 1 then
+  return redis.call('decr', KEYS[1])
+end
+if redis.call('del', KEYS[1]) == 1 then
+  for command in string.gmatch(ARGV[2], '%a+') do
+    redis.call(command, ARGV[1], '0')
+  end
+end
+return 0

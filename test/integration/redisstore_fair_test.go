@@ -1,0 +1,188 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+// scriptCalls is how often the server was asked to run a script.
+func scriptCalls(t *testing.T, rdb *redis.Client) int {
+	t.Helper()
+	info, err := rdb.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for _, m := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+		n, _ := strconv.Atoi(m[1])
+		calls += n
+	}
+	return calls
+}
+
+// 8 processes with 16 waiters each, on one fair key: nobody is served before
+// one that came earlier, and the number of calls does not grow with that of the
+// waiters.
+func TestAFairKeyUnderACrowd(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Client(t)
+	const processes, waiters = 8, 16
+	lockers := make([]*lock.Locker, processes)
+	for i := range lockers {
+		lockers[i] = newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
+	}
+	holder := acquire(t, lockers[0], "k")
+	queue := func() int { return int(rdb.LLen(t.Context(), "redisson_lock_queue:{k}").Val()) }
+
+	var mu sync.Mutex
+	var served []int
+	var working sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	place := 0
+	for w := range waiters {
+		for p := range processes {
+			working.Go(func() {
+				err := lockers[p].Do(ctx, "k", func(context.Context) error {
+					mu.Lock()
+					defer mu.Unlock()
+					served = append(served, w*processes+p)
+					return nil
+				})
+				if err != nil {
+					t.Errorf("process %d, waiter %d: %v", p, w, err)
+				}
+			})
+			place++
+			eventually(t, func() error {
+				if n := queue(); n != place {
+					return fmt.Errorf("%d in the queue, want %d", n, place)
+				}
+				return nil
+			})
+		}
+	}
+	before := scriptCalls(t, rdb)
+	began := time.Now()
+	release(t, holder)
+	working.Wait()
+	took := time.Since(began)
+	grants := processes * waiters
+	releases := grants + 1
+	asks := scriptCalls(t, rdb) - before - releases
+	for i, waiter := range served {
+		if waiter != i {
+			t.Fatalf("grant %d went to waiter %d", i, waiter)
+		}
+	}
+	perGrant := float64(asks) / float64(grants)
+	t.Logf("%d grants in %v, %.2f asks for each", grants, took, perGrant)
+	if perGrant > 2 {
+		t.Errorf("%.2f asks for each grant, want 2 at most", perGrant)
+	}
+}
+
+// The same crowd, each coming back for more.
+func TestAFairKeyUnderACrowdThatComesBack(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Client(t)
+	const processes, waiters, rounds = 8, 16, 10
+	lockers := make([]*lock.Locker, processes)
+	for i := range lockers {
+		lockers[i] = newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var longest atomic.Int64
+	inside := 0
+	var working sync.WaitGroup
+	began := time.Now()
+	for p := range processes {
+		for range waiters {
+			working.Go(func() {
+				for range rounds {
+					asked := time.Now()
+					err := lockers[p].Do(ctx, "k", func(context.Context) error {
+						inside++ // the race detector watches
+						return nil
+					})
+					if err != nil {
+						t.Errorf("process %d: %v", p, err)
+						return
+					}
+					waited := time.Since(asked).Nanoseconds()
+					for was := longest.Load(); waited > was && !longest.CompareAndSwap(was, waited); was = longest.Load() {
+					}
+				}
+			})
+		}
+	}
+	working.Wait()
+	took := time.Since(began)
+	grants := processes * waiters * rounds
+	if inside != grants {
+		t.Errorf("%d grants, want %d", inside, grants)
+	}
+	perGrant := float64(scriptCalls(t, rdb)-grants) / float64(grants)
+	t.Logf("%d grants in %v, %.2f asks for each, longest wait %v", grants, took, perGrant, time.Duration(longest.Load()))
+	// One takes the place, one follows the subscription, one takes the lock.
+	if perGrant > 3.5 {
+		t.Errorf("%.2f asks for each grant, want 3 and few polls", perGrant)
+	}
+}
+
+// Those behind a dead head wait for its grace to end, and do not storm Redis
+// meanwhile: Redisson's waiters ask 20,000 times a second.
+func TestADeadHeadDelaysAndCostsLittle(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Client(t)
+	const waiters = 32
+	l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
+	holder := acquire(t, l, "k")
+	dead := claimIn(lock.Fair, ownerB, "k", 1)
+	if _, err := redisstore.New(server.Client(t)).Acquire(t.Context(), dead); !errors.Is(err, lock.ErrBusy) {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var working sync.WaitGroup
+	for range waiters {
+		working.Go(func() {
+			if err := l.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, func() error {
+		if n := rdb.LLen(ctx, "redisson_lock_queue:{k}").Val(); n != waiters+1 {
+			return fmt.Errorf("%d in the queue", n)
+		}
+		return nil
+	})
+	before := scriptCalls(t, rdb)
+	began := time.Now()
+	release(t, holder)
+	working.Wait()
+	calls := scriptCalls(t, rdb) - before
+	t.Logf("%d waiters behind a dead one: %v, %d scripts", waiters, time.Since(began), calls)
+	// Each polls once a second, for 5 s, and is served.
+	if calls > waiters*15 {
+		t.Errorf("%d scripts", calls)
+	}
+	if queue := rdb.LLen(ctx, "redisson_lock_queue:{k}").Val(); queue != 0 {
+		t.Errorf("%d left in the queue", queue)
+	}
+}

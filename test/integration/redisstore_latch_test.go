@@ -1,0 +1,214 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+// Section 14.
+func TestTheGoldenStatesOfALatch(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	const channel = "redisson_countdownlatch__channel__{orders}"
+	messages := subscribe(t, b.rdb, channel)
+	latch := redisstore.NewLatch(b.store, "orders")
+	must := func(what string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Fatalf("%s: got %v, want %v", what, err, want)
+		}
+	}
+	left := func(want string) {
+		t.Helper()
+		if got := b.rdb.Get(ctx, "orders").Val(); got != want {
+			t.Errorf("the count is %q, want %q", got, want)
+		}
+	}
+
+	must("count an open latch down", latch.CountDown(ctx), nil)
+	b.keys()
+	must("set", latch.TrySet(ctx, 2), nil)
+	wantMessage(t, messages, channel, "1")
+	left("2")
+	if ttl := b.rdb.PTTL(ctx, "orders").Val(); ttl != -1 {
+		t.Errorf("the latch expires in %v; Redisson's does not", ttl)
+	}
+	must("set again", latch.TrySet(ctx, 5), lock.ErrBusy)
+	left("2")
+	must("count down", latch.CountDown(ctx), nil)
+	left("1")
+	if n, err := latch.Count(ctx); n != 1 || err != nil {
+		t.Errorf("counted %d, %v", n, err)
+	}
+	if n := len(messages); n != 0 {
+		t.Errorf("%d messages too many", n)
+	}
+	must("count down", latch.CountDown(ctx), nil)
+	wantMessage(t, messages, channel, "0")
+	b.keys()
+	if n, err := latch.Count(ctx); n != 0 || err != nil {
+		t.Errorf("counted %d, %v", n, err)
+	}
+	must("await an open latch", latch.Await(ctx), nil)
+
+	must("set", latch.TrySet(ctx, 3), nil)
+	wantMessage(t, messages, channel, "1")
+	must("delete", latch.Delete(ctx), nil)
+	wantMessage(t, messages, channel, "1")
+	b.keys()
+	must("delete again", latch.Delete(ctx), nil)
+	must("set to nothing", latch.TrySet(ctx, 0), lock.ErrInvalid)
+	if n := len(messages); n != 0 {
+		t.Errorf("%d messages too many", n)
+	}
+
+	b.rdb.Set(ctx, "orders", "a text", 0)
+	must("count down a text", latch.CountDown(ctx), lock.ErrUnavailable)
+	_, err := latch.Count(ctx)
+	must("count a text", err, lock.ErrUnavailable)
+	must("await a text", latch.Await(ctx), lock.ErrUnavailable)
+	left("a text")
+}
+
+func TestALatchOpensForAllWhoWait(t *testing.T) {
+	check := func(t *testing.T, open func() redis.UniversalClient, opts ...redisstore.Option) {
+		t.Helper()
+		const waiters, count = 20, 50
+		ctx := t.Context()
+		latches := make([]*redisstore.Latch, 4)
+		for i := range latches {
+			latches[i] = redisstore.NewLatch(redisstore.New(open(), opts...), "latch")
+		}
+		if err := latches[0].TrySet(ctx, count); err != nil {
+			t.Fatal(err)
+		}
+		opened := make(chan error, waiters)
+		for i := range waiters {
+			go func() { opened <- latches[i%len(latches)].Await(ctx) }()
+		}
+		var counting sync.WaitGroup
+		for i := range count - 1 {
+			counting.Go(func() {
+				if err := latches[i%len(latches)].CountDown(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		counting.Wait()
+		if n, err := latches[1].Count(ctx); n != 1 || err != nil || len(opened) != 0 {
+			t.Fatalf("%d left, %v; %d did not wait", n, err, len(opened))
+		}
+		if err := latches[2].CountDown(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for range waiters {
+			select {
+			case err := <-opened:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(patience):
+				t.Fatal("a waiter was left behind")
+			}
+		}
+	}
+	t.Run("standalone", func(t *testing.T) {
+		server := redistest.Standalone(t)
+		check(t, func() redis.UniversalClient { return server.Client(t) })
+	})
+	t.Run("polling", func(t *testing.T) {
+		server := redistest.Standalone(t)
+		check(t, func() redis.UniversalClient { return server.Client(t) }, redisstore.WithPolling())
+	})
+	t.Run("cluster", func(t *testing.T) {
+		set := redistest.Cluster(t)
+		check(t, func() redis.UniversalClient { return set.Client(t) })
+		for _, key := range []string{"{t}a", "a{t}b", "a{b", "a}b"} {
+			latch := redisstore.NewLatch(redisstore.New(set.Client(t)), key)
+			if err := latch.TrySet(t.Context(), 1); !errors.Is(err, lock.ErrInvalid) {
+				t.Errorf("%q: got %v, want ErrInvalid", key, err)
+			}
+			if err := latch.Await(t.Context()); !errors.Is(err, lock.ErrInvalid) {
+				t.Errorf("await %q: got %v, want ErrInvalid", key, err)
+			}
+		}
+	})
+}
+
+func TestAwaitEndsWithTheLatchOrTheContext(t *testing.T) {
+	server := redistest.Standalone(t)
+	latch := redisstore.NewLatch(redisstore.New(server.Client(t)), "latch")
+	if err := latch.TrySet(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := latch.Await(limited); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+	gone := errors.New("nobody wants to know")
+	cancelled, give := context.WithCancelCause(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- latch.Await(cancelled) }()
+	give(gone)
+	if err := <-ended; !errors.Is(err, gone) {
+		t.Errorf("got %v, want the cause", err)
+	}
+	go func() { ended <- latch.Await(t.Context()) }()
+	if err := latch.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("after delete: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("not opened by delete")
+	}
+}
+
+func TestAwaitOutlastsARestart(t *testing.T) {
+	server := redistest.Standalone(t, "--save", "", "--appendonly", "yes")
+	latch := redisstore.NewLatch(redisstore.New(server.Client(t)), "latch")
+	if err := latch.TrySet(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() { opened <- latch.Await(t.Context()) }()
+	server.Kill()
+	server.Restart()
+	eventually(t, func() error { return latch.CountDown(t.Context()) })
+	select {
+	case err := <-opened:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("not opened")
+	}
+}
+
+func TestTheLastCountWorksWhenMemoryIsFull(t *testing.T) {
+	b := newBench(t)
+	latch := redisstore.NewLatch(b.store, "latch")
+	if err := latch.TrySet(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	b.rdb.(*redis.Client).ConfigSet(t.Context(), "maxmemory", "1")
+	if err := latch.CountDown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := latch.TrySet(t.Context(), 1); !errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("set: got %v, want ErrUnavailable", err)
+	}
+}
