@@ -67,7 +67,8 @@ type Store interface {
 	// blocks. ErrUnsupported makes the engine poll.
 	Watch(ctx context.Context, c Claim, wake func()) (stop func(), err error)
 
-	// Inspect reports who has the key. A free key is a zero State, no error.
+	// Inspect reports who has the key. A key that nobody has or queues for is
+	// a zero State, no error.
 	Inspect(ctx context.Context, key string) (State, error)
 
 	// ForceRelease removes whatever hold there is and wakes waiters. freed is
