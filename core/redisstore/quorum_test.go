@@ -217,12 +217,6 @@ func on(nodes []*member) (n int) {
 	return n
 }
 
-// bubble runs a test in virtual time, in which a hung node hangs for free.
-func bubble(name string, t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
-}
-
 func TestAQuorumKeepsTheContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) lock.Store {
 		stores := make([]lock.Store, 5)
@@ -296,41 +290,43 @@ var breaks = map[string]func(*member){
 func TestAMinorityInTroubleIsNoTrouble(t *testing.T) {
 	for first, breakFirst := range breaks {
 		for second, breakSecond := range breaks {
-			bubble(first+" and "+second, t, func(t *testing.T) {
-				nodes := members(5)
-				q := quorum(t, nodes)
-				breakFirst(nodes[1])
-				breakSecond(nodes[3])
+			t.Run(first+" and "+second, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					nodes := members(5)
+					q := quorum(t, nodes)
+					breakFirst(nodes[1])
+					breakSecond(nodes[3])
 
-				began := time.Now()
-				must(t, acquireOf(q, claimBy("a")))
-				if took := time.Since(began); took > nodeTimeout {
-					t.Errorf("the grant took %v", took)
-				}
-				began = time.Now()
-				if _, err := q.Acquire(t.Context(), claimBy("b")); !errors.Is(err, lock.ErrBusy) {
-					t.Errorf("another owner: got %v, want ErrBusy", err)
-				}
-				if took := time.Since(began); took > 3*nodeTimeout {
-					t.Errorf("the refusal took %v", took)
-				}
-				began = time.Now()
-				q.Renew(t.Context(), []lock.Claim{claimBy("a")}, func(_ int, err error) { must(t, err) })
-				must(t, q.Release(t.Context(), claimOf("a", 0)))
-				if took := time.Since(began); took > 2*nodeTimeout {
-					t.Errorf("renewal and release took %v", took)
-				}
-				must(t, acquireOf(q, claimBy("c")))
-				must(t, q.Release(t.Context(), claimOf("c", 0)))
+					began := time.Now()
+					must(t, acquireOf(q, claimBy("a")))
+					if took := time.Since(began); took > nodeTimeout {
+						t.Errorf("the grant took %v", took)
+					}
+					began = time.Now()
+					if _, err := q.Acquire(t.Context(), claimBy("b")); !errors.Is(err, lock.ErrBusy) {
+						t.Errorf("another owner: got %v, want ErrBusy", err)
+					}
+					if took := time.Since(began); took > 3*nodeTimeout {
+						t.Errorf("the refusal took %v", took)
+					}
+					began = time.Now()
+					q.Renew(t.Context(), []lock.Claim{claimBy("a")}, func(_ int, err error) { must(t, err) })
+					must(t, q.Release(t.Context(), claimOf("a", 0)))
+					if took := time.Since(began); took > 2*nodeTimeout {
+						t.Errorf("renewal and release took %v", took)
+					}
+					must(t, acquireOf(q, claimBy("c")))
+					must(t, q.Release(t.Context(), claimOf("c", 0)))
 
-				for _, m := range nodes { // all is well again
-					m.set(healthy)
-					m.resume()
-				}
-				time.Sleep(10 * time.Second)
-				if n := on(nodes); n != 0 {
-					t.Errorf("%d nodes still have the key", n)
-				}
+					for _, m := range nodes { // all is well again
+						m.set(healthy)
+						m.resume()
+					}
+					time.Sleep(10 * time.Second)
+					if n := on(nodes); n != 0 {
+						t.Errorf("%d nodes still have the key", n)
+					}
+				})
 			})
 		}
 	}
@@ -359,44 +355,46 @@ func TestWithoutAMajorityNothingIsGrantedAndNothingStays(t *testing.T) {
 		if name == "no trouble" || name == "slow" {
 			continue
 		}
-		bubble(name, t, func(t *testing.T) {
-			nodes := members(5)
-			q := quorum(t, nodes)
-			for _, m := range nodes[:3] {
-				breakNode(m)
-			}
-			began := time.Now()
-			_, err := q.Acquire(t.Context(), claimBy("a"))
-			if took := time.Since(began); took > nodeTimeout {
-				t.Errorf("it took %v", took)
-			}
-			var failed *lock.StoreError
-			if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeUnknown {
-				t.Fatalf("got %v, want a StoreError of unknown outcome", err)
-			}
-			if text := err.Error(); !strings.Contains(text, "2 of 5 nodes") || strings.Contains(text, "10.1.2.3") {
-				t.Errorf("the error says %q", text)
-			}
-			if name != "hung" && !errors.Is(err, errLink) {
-				t.Errorf("%v does not wrap the nodes' errors", err)
-			}
-			// Under the engine: it gives up, and nothing stays.
-			l := lock.New(q)
-			if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, lock.ErrUnavailable) {
-				t.Errorf("got %v, want ErrUnavailable", err)
-			}
-			_ = q.Release(t.Context(), claimOf("a", 0)) // as it does for a claim that it gives up
-			for _, m := range nodes {
-				m.set(healthy)
-				m.resume()
-			}
-			time.Sleep(5 * time.Second)
-			if n := on(nodes); n != 0 {
-				t.Errorf("%d nodes still have the key", n)
-			}
-			must(t, acquireOf(q, claimBy("b")))
-			must(t, q.Release(t.Context(), claimOf("b", 0)))
-			must(t, l.Close(t.Context()))
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := members(5)
+				q := quorum(t, nodes)
+				for _, m := range nodes[:3] {
+					breakNode(m)
+				}
+				began := time.Now()
+				_, err := q.Acquire(t.Context(), claimBy("a"))
+				if took := time.Since(began); took > nodeTimeout {
+					t.Errorf("it took %v", took)
+				}
+				var failed *lock.StoreError
+				if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeUnknown {
+					t.Fatalf("got %v, want a StoreError of unknown outcome", err)
+				}
+				if text := err.Error(); !strings.Contains(text, "2 of 5 nodes") || strings.Contains(text, "10.1.2.3") {
+					t.Errorf("the error says %q", text)
+				}
+				if name != "hung" && !errors.Is(err, errLink) {
+					t.Errorf("%v does not wrap the nodes' errors", err)
+				}
+				// Under the engine: it gives up, and nothing stays.
+				l := lock.New(q)
+				if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, lock.ErrUnavailable) {
+					t.Errorf("got %v, want ErrUnavailable", err)
+				}
+				_ = q.Release(t.Context(), claimOf("a", 0)) // as it does for a claim that it gives up
+				for _, m := range nodes {
+					m.set(healthy)
+					m.resume()
+				}
+				time.Sleep(5 * time.Second)
+				if n := on(nodes); n != 0 {
+					t.Errorf("%d nodes still have the key", n)
+				}
+				must(t, acquireOf(q, claimBy("b")))
+				must(t, q.Release(t.Context(), claimOf("b", 0)))
+				must(t, l.Close(t.Context()))
+			})
 		})
 	}
 }
@@ -609,6 +607,31 @@ func TestARemovalNeverHitsALaterVote(t *testing.T) {
 	})
 }
 
+// Two calls with one claim, as when the engine has given the first one up: what
+// the first removes must not be what the second was granted.
+func TestTwoCallsOfOneOwnerDoNotDisturbEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(3)
+		q := quorum(t, nodes)
+		must(t, acquireOf(nodes[0], claimBy("b")))
+		nodes[2].hang()
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { first <- acquireOf(q, claimBy("a")) }() // one vote for it, one against, one missing
+		time.Sleep(nodeTimeout / 2)
+		must(t, nodes[0].Release(t.Context(), claimOf("b", 0)))
+		go func() { second <- acquireOf(q, claimBy("a")) }()
+		errs := []error{<-first, <-second}
+		time.Sleep(nodeTimeout / 2)
+		if n := on(nodes); errs[1] == nil && n < 2 {
+			t.Errorf("%v: granted, and %d of 3 nodes have it", errs, n)
+		}
+		nodes[2].resume()
+		time.Sleep(10 * time.Second)
+		must(t, acquireOf(q, claimBy("a")))
+		must(t, q.Release(t.Context(), claimOf("a", 0)))
+	})
+}
+
 func TestAWakeUpFromAMajorityIsPassedOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores := make([]lock.Store, 5)
@@ -746,7 +769,9 @@ func TestInspectShowsWhatTheMajoritySees(t *testing.T) {
 // nodes share a clock here), and in the end nothing is left.
 func TestNoTwoOwnersHoldWhateverAMinorityDoes(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6} {
-		bubble(fmt.Sprint("seed ", seed), t, func(t *testing.T) { runModel(t, seed) })
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runModel(t, seed) })
+		})
 	}
 }
 

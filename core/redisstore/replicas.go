@@ -21,7 +21,7 @@ type replicas struct {
 	timeout time.Duration
 }
 
-// WithReplicas makes a grant and a renewal count only once at least min
+// WithReplicas makes a grant and a renewal count only once atLeast
 // replicas of the master have acknowledged it, for which it waits up to
 // timeout. Otherwise the call fails, as one of unknown outcome: the engine
 // repeats it, and in the end undoes a grant and answers
@@ -35,12 +35,12 @@ type replicas struct {
 // The script and WAIT travel on one connection. While replicas lag, a busy
 // answer, too, takes up to timeout. timeout must be below the client's
 // ReadTimeout, and should be well below the engine's call timeout. A server
-// that does not know WAIT makes calls fail with [lock.ErrUnsupported]. min
-// below 1, and timeout below 1 ms or not below ReadTimeout, panic.
-func WithReplicas(min int, timeout time.Duration) Option {
+// that does not know WAIT makes calls fail with [lock.ErrUnsupported].
+// atLeast below 1, and timeout below 1 ms or not below ReadTimeout, panic.
+func WithReplicas(atLeast int, timeout time.Duration) Option {
 	switch {
-	case min < 1:
-		panic("redisstore.WithReplicas: min is less than 1") //nolint:forbidigo // documented: a wrong set-up cannot be run
+	case atLeast < 1:
+		panic("redisstore.WithReplicas: less than 1 replica") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	case timeout < time.Millisecond:
 		panic("redisstore.WithReplicas: timeout is less than 1 ms") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
@@ -48,7 +48,7 @@ func WithReplicas(min int, timeout time.Duration) Option {
 		if limit := readTimeout(s.rdb); limit > 0 && timeout >= limit {
 			panic(fmt.Sprintf("redisstore.WithReplicas: timeout %v is not below the client's ReadTimeout %v", timeout, limit)) //nolint:forbidigo // documented: a wrong set-up cannot be run
 		}
-		s.replicas = &replicas{min: min, timeout: timeout}
+		s.replicas = &replicas{min: atLeast, timeout: timeout}
 	}
 }
 

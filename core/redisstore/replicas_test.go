@@ -17,7 +17,7 @@ func TestWithReplicasRefusesWhatCannotWork(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{ReadTimeout: time.Second})
 	t.Cleanup(func() { _ = rdb.Close() })
 	for want, option := range map[string]func(){
-		"min is less than 1":                     func() { redisstore.WithReplicas(0, time.Second) },
+		"less than 1 replica":                    func() { redisstore.WithReplicas(0, time.Second) },
 		"timeout is less than 1 ms":              func() { redisstore.WithReplicas(1, time.Microsecond) },
 		"not below the client's ReadTimeout 1s":  func() { redisstore.New(rdb, redisstore.WithReplicas(1, time.Second)) },
 		"is all right, as it is below the limit": func() { redisstore.New(rdb, redisstore.WithReplicas(1, 999*time.Millisecond)) },
@@ -74,7 +74,7 @@ func TestGrantsWaitForReplicas(t *testing.T) {
 				t.Errorf("got %d, %v; want the grant", fence, err)
 			case tt.err != nil && err == nil:
 				t.Error("it was granted")
-			case tt.err != nil && tt.err != errAny && !errors.Is(err, tt.err):
+			case tt.err != nil && !errors.Is(tt.err, errAny) && !errors.Is(err, tt.err):
 				t.Errorf("got %v, want %v", err, tt.err)
 			case tt.text != "" && (!errors.As(err, &failed) || failed.Outcome != tt.outcome || !strings.Contains(err.Error(), tt.text)):
 				t.Errorf("got %v, want %q with outcome %v", err, tt.text, tt.outcome)

@@ -29,8 +29,8 @@ func follow(t *testing.T, server *redistest.Server) (link *faultproxy.Proxy, rep
 
 const waitTime = 300 * time.Millisecond
 
-func replicated(rdb redis.UniversalClient, min int) *redisstore.Store {
-	return redisstore.New(rdb, redisstore.WithReplicas(min, waitTime))
+func replicated(rdb redis.UniversalClient, atLeast int) *redisstore.Store {
+	return redisstore.New(rdb, redisstore.WithReplicas(atLeast, waitTime))
 }
 
 func TestAStoreWithReplicasKeepsTheContract(t *testing.T) {
@@ -67,11 +67,11 @@ func TestWithoutEnoughReplicasNothingIsGranted(t *testing.T) {
 			server := redistest.Standalone(t)
 			link, replica := follow(t, server)
 			t.Cleanup(func() { replica.Cont(); link.Resume() })
-			min := 1
+			atLeast := 1
 			if cut == nil {
-				min = 2
+				atLeast = 2
 			}
-			l := lockerOn(t, replicated(server.Client(t), min))
+			l := lockerOn(t, replicated(server.Client(t), atLeast))
 			if cut != nil {
 				release(t, acquire(t, l, "k"))
 				cut(link, replica)
