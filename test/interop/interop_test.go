@@ -29,6 +29,7 @@ var families = []struct {
 	{"write", lock.Write, slices.Concat(owned, write)},
 	{"read", lock.Read, read},
 	{"permits", lock.Semaphore, permits},
+	{"latch", lock.Exclusive, latch},
 }
 
 const (
