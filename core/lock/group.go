@@ -101,7 +101,7 @@ func (g *group) abandon(doubt bool) {
 func (g *group) granted(ctx context.Context, sent time.Duration, fences []uint64) ([]*Lease, error) {
 	leases := make([]*Lease, 0, len(g.members))
 	for i, a := range g.members {
-		a.caller = ctx
+		a.caller = ctx //nolint:fatcontext // each lease's context carries those before it
 		lease, err := a.granted(sent, fences[i])
 		a.observe(ctx, err)
 		if err != nil {
@@ -110,7 +110,7 @@ func (g *group) granted(ctx context.Context, sent time.Duration, fences []uint64
 			return nil, &Error{Op: "acquire all", Key: a.claim.Key, Err: err}
 		}
 		leases = append(leases, lease)
-		ctx = lease.Context() //nolint:fatcontext // each lease's context carries those before it
+		ctx = lease.Context()
 	}
 	return leases, nil
 }
