@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/fxmodule"
 	"github.com/redlatch/redlatch/ginlock"
 	"github.com/redlatch/redlatch/test/internal/redistest"
@@ -31,6 +32,8 @@ func createOrder(c *gin.Context) {
 }
 
 func buildReport(c *gin.Context) { createOrder(c) }
+
+func export(c *gin.Context) { createOrder(c) }
 
 // post sends a request and prints the answer.
 func post(handler http.Handler, path string) {
@@ -66,6 +69,7 @@ func newRouter(g *guard.Guard) *gin.Engine {
 	r.Use(gin.Recovery(), authenticate, ginlock.Rules(g)) // routes without a rule pass through
 	r.POST("/vouchers/:id/orders", createOrder)
 	r.POST("/reports/:day", buildReport)
+	r.POST("/exports", export)
 	return r
 }
 
@@ -109,5 +113,27 @@ func TestFxApplicationOfTheReadmeLocksInRedis(t *testing.T) {
 	router.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/reports/2026-01-31", nil))
 	if w.Code != http.StatusNoContent {
 		t.Errorf("a report that is being built: %d %s", w.Code, w.Body)
+	}
+
+	// Somebody else has two of the three permits, and takes the last.
+	elsewhere := lock.New(redisstore.New(rdb))
+	t.Cleanup(func() {
+		if err := elsewhere.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	for n, want := range map[int]int{2: http.StatusCreated, 3: http.StatusConflict} {
+		lease, err := elsewhere.TryAcquire(t.Context(), "lock:exports", lock.WithPermits(n, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = httptest.NewRecorder()
+		router.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/exports", nil))
+		if w.Code != want {
+			t.Errorf("an export while %d of 3 permits are taken: %d %s", n, w.Code, w.Body)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -25,16 +25,19 @@ func plain(code string) string {
 	return strings.Trim(strings.Join(lines, "\n"), "\n")
 }
 
-// What a README shows is what compiles and runs here.
-func TestCodeInTheReadmesIsCodeThatRuns(t *testing.T) {
+// shown are the documents whose code is held to what compiles and runs here.
+var shown = append([]string{"docs/from-redisson.md"}, readmes...)
+
+// What these documents show is what compiles and runs here.
+func TestCodeInTheDocumentsIsCodeThatRuns(t *testing.T) {
 	compiled := "\n"
 	for _, file := range files(t, ".go") {
 		if strings.HasPrefix(file, "test/readme/") {
 			compiled += plain(read(t, file)) + "\n"
 		}
 	}
-	for _, readme := range readmes {
-		_, blocks := split(read(t, readme))
+	for _, document := range shown {
+		_, blocks := split(read(t, document))
 		found := 0
 		for _, b := range blocks {
 			if b.language != "go" {
@@ -42,11 +45,11 @@ func TestCodeInTheReadmesIsCodeThatRuns(t *testing.T) {
 			}
 			found++
 			if !strings.Contains(compiled, "\n"+plain(b.text)+"\n") {
-				t.Errorf("%s:%d: no file in test/readme has this code", readme, b.line)
+				t.Errorf("%s:%d: no file in test/readme has this code", document, b.line)
 			}
 		}
 		if found == 0 {
-			t.Errorf("%s has no code: the reader does not work", readme)
+			t.Errorf("%s has no code: the reader does not work", document)
 		}
 	}
 }
@@ -99,23 +102,29 @@ func outline(prose []string) string {
 	return shape.String()
 }
 
+// manual are the documents in docs.
+func manual(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(files(t, ".md"), func(file string) bool { return !strings.HasPrefix(file, "docs/") })
+}
+
 var testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
 
-func TestEveryTestThatAReadmeNamesExists(t *testing.T) {
+func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 	declared := map[string]bool{}
 	for _, file := range files(t, "_test.go") {
 		for _, match := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(read(t, file), -1) {
 			declared[match[1]] = true
 		}
 	}
-	for _, readme := range readmes {
-		named := testName.FindAllString(read(t, readme), -1)
+	for _, document := range append(manual(t), readmes...) {
+		named := testName.FindAllString(read(t, document), -1)
 		if len(named) == 0 {
-			t.Errorf("%s names no test: the reader does not work", readme)
+			t.Errorf("%s names no test: the reader does not work", document)
 		}
 		for _, name := range named {
 			if !declared[name] {
-				t.Errorf("%s: there is no %s", readme, name)
+				t.Errorf("%s: there is no %s", document, name)
 			}
 		}
 	}
@@ -127,14 +136,14 @@ var packages = map[string]string{
 	"rule": "core/rule", "guard": "core/guard", "storetest": "core/storetest",
 	"ginlock": "ginlock", "fxmodule": "fxmodule",
 	// As examples call their variables.
-	"locker": "core/lock", "lease": "core/lock", "all": "core/lock", "g": "core/guard",
+	"locker": "core/lock", "lease": "core/lock", "all": "core/lock", "g": "core/guard", "latch": "core/redisstore",
 }
 
-var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|ginlock|fxmodule|locker|lease|all|g)\.([A-Z]\w+)`)
+var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|ginlock|fxmodule|locker|lease|all|g|latch)\.([A-Z]\w+)`)
 
 func TestEveryNameOfTheKitExists(t *testing.T) {
 	declared := declaredNames(t)
-	for _, document := range append([]string{"CHANGELOG.md"}, readmes...) {
+	for _, document := range slices.Concat([]string{"CHANGELOG.md"}, readmes, manual(t)) {
 		for _, match := range exported.FindAllStringSubmatch(read(t, document), -1) {
 			if !declared[packages[match[1]]+"."+match[2]] {
 				t.Errorf("%s: there is no %s", document, match[0])
