@@ -8,6 +8,9 @@ type exclusive struct{}
 func (exclusive) check(lock.Claim) error { return nil }
 
 func (exclusive) acquire(t *target) call {
+	if t.tokens {
+		return call{tokenAcquireScript, []string{t.name, prefixed(fenceCounter, t.name)}, []any{t.Owner, t.Holds, t.ttl}}
+	}
 	return call{acquireScript, []string{t.name}, []any{t.Owner, t.Holds, t.ttl}}
 }
 

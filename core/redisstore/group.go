@@ -13,6 +13,9 @@ var _ lock.GroupStore = (*Store)(nil)
 // AcquireGroup implements [lock.GroupStore]. In a cluster all keys must be of
 // one slot, by a hash tag: "{cart:7}:a" and "{cart:7}:b".
 func (s *Store) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64, error) {
+	if s.tokens {
+		return nil, fmt.Errorf("%w: groups have no tokens of Redisson", lock.ErrUnsupported)
+	}
 	c := call{script: groupAcquireScript}
 	for _, claim := range claims {
 		t, err := s.target(ctx, claim, 1)

@@ -15,6 +15,7 @@ const (
 	semaphoreChannel = "redisson_sc"
 	fairQueue        = "redisson_lock_queue"
 	fairPatience     = "redisson_lock_timeout"
+	fenceCounter     = "redisson_lock_token"
 )
 
 // prefixed derives a channel or key from the name of a lock, by Redisson's

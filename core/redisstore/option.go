@@ -48,6 +48,17 @@ func WithPublish(p Publishing) Option {
 	}
 }
 
+// WithRedissonTokens takes fences from the counters of Redisson's
+// getFencedLock, so that they rise across Go and Java, in place of the
+// server's clock. It is for exclusive locks only; other modes answer
+// [lock.ErrUnsupported].
+//
+// Everybody who takes such a lock has to use the counters: a plain getLock, or
+// a store without this option, gives fences that do not compare. The counters
+// are keys of their own (redisson_lock_token:{name}) that are never deleted,
+// and lost data repeats their numbers; the clock does neither.
+func WithRedissonTokens() Option { return func(s *Store) { s.tokens = true } }
+
 // WithPolling does without publish/subscribe, for proxies and managed services
 // that do not pass it on: Watch answers [lock.ErrUnsupported], and waiters
 // poll.

@@ -36,6 +36,7 @@ type target struct {
 	name    string
 	ttl     int64  // ms
 	publish string // commands to publish with, separated by spaces
+	tokens  bool   // fences are Redisson's
 }
 
 // target checks a claim that asks for at least minHolds.
@@ -51,6 +52,9 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	case c.TTL <= 0: // would delete the key
 		return nil, fmt.Errorf("%w: TTL %v", lock.ErrInvalid, c.TTL)
 	}
+	if s.tokens && c.Mode != lock.Exclusive {
+		return nil, fmt.Errorf("%w: mode %s: WithRedissonTokens is for exclusive locks", lock.ErrUnsupported, c.Mode)
+	}
 	if err := p.check(c); err != nil {
 		return nil, err
 	}
@@ -58,7 +62,7 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	if err != nil {
 		return nil, err
 	}
-	return &target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(ctx)}, nil
+	return &target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(ctx), tokens: s.tokens}, nil
 }
 
 // milliseconds rounds up: the key must not end before its owner's trust in it.

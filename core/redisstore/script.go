@@ -12,6 +12,7 @@ var scripts embed.FS
 var (
 	acquireScript      = load("acquire")
 	groupAcquireScript = load("group_acquire")
+	tokenAcquireScript = load("token_acquire")
 	releaseScript      = load("release")
 	renewScript        = load("renew")
 

@@ -36,6 +36,7 @@ var declared = []struct {
 	{lock.Semaphore, "release", []string{"semaphore_release"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "renew", []string{"semaphore_renew"}, []string{"{k}:timeout"}},
 	{lock.Exclusive, "acquire group", []string{"group_acquire"}, []string{"k", "k:2"}},
+	{lock.Exclusive, "acquire with token", []string{"token_acquire"}, []string{"k", "redisson_lock_token:{k}"}},
 	{lock.Exclusive, "inspect", []string{"inspect"}, []string{"k"}},
 	{lock.Exclusive, "set latch", []string{"latch_set"}, []string{"k"}},
 	{lock.Exclusive, "count down", []string{"latch_count_down"}, []string{"k"}},
@@ -53,6 +54,8 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 	switch op {
 	case "acquire":
 		_, _ = store.Acquire(t.Context(), c)
+	case "acquire with token":
+		_, _ = redisstore.New(rdb, redisstore.WithRedissonTokens()).Acquire(t.Context(), c)
 	case "acquire group":
 		c.Holds = 1
 		other := c

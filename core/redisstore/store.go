@@ -23,6 +23,7 @@ type Store struct {
 	shards   atomic.Int32 // shardSupport
 	wakeups  *wakeups     // nil: polling
 	replicas *replicas    // nil: whatever they have
+	tokens   bool         // fences are Redisson's counters
 }
 
 var _ lock.Store = (*Store)(nil)

@@ -1,0 +1,47 @@
+-- Grants the lock, or re-enters it, unless another owner has it; the fence is
+-- the counter of Redisson's getFencedLock.
+--
+-- KEYS[1]  the lock: a hash {owner: hold count}
+-- KEYS[2]  the counter, of which Redisson never lets go
+-- ARGV[1]  owner
+-- ARGV[2]  hold count the owner shall have, 1 or more; absolute, so that a
+--          repetition changes nothing
+-- ARGV[3]  TTL in ms
+--
+-- Returns   > 0          granted; the number is the fence
+--             0          not granted: the claim re-enters (count > 1) a hold
+--                        that the owner does not have
+--            -1          busy, and the hold in the way has no expiry
+--            -2 - pttl   busy for pttl more ms
+--
+-- Unlike Redisson's, the counter rises with a grant only, not with re-entry. A
+-- counter that was lost while the lock was held starts anew.
+
+local lock, counter, owner = KEYS[1], KEYS[2], ARGV[1]
+local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local free = redis.call('exists', lock) == 0
+local mine = not free and redis.call('hexists', lock, owner) == 1
+  and redis.call('hexists', lock, 'mode') == 0
+
+if holds > 1 and not mine then
+  return 0
+end
+local pttl = redis.call('pttl', lock)
+if not free and not mine then
+  if pttl < 0 then
+    return -1
+  end
+  return -2 - pttl
+end
+
+-- First, as it fails if the counter is something else.
+local fence = mine and tonumber(redis.call('get', counter) or 0) or 0
+if fence < 1 then
+  fence = redis.call('incr', counter)
+end
+redis.call('hset', lock, owner, holds)
+if ttl > pttl then -- re-entering never shortens; a key without expiry gets one
+  redis.call('pexpire', lock, ttl)
+end
+return fence
