@@ -61,7 +61,10 @@ func (tc toolchain) build(t *testing.T, profile string) (jar string) {
 		return jar
 	}
 	t.Logf("building %s", jar)
-	mvn := exec.CommandContext(t.Context(), tc.maven, "-q", "-B", "-P", profile, "clean", "package")
+	if err := os.RemoveAll(filepath.Dir(jar)); err != nil {
+		t.Fatal(err)
+	}
+	mvn := exec.CommandContext(t.Context(), tc.maven, "-q", "-B", "-P", profile, "package")
 	mvn.Dir = project
 	if says, err := mvn.CombinedOutput(); err != nil {
 		t.Fatalf("mvn package: %v\n%s", err, says)
