@@ -24,7 +24,7 @@ var families = []struct {
 	mode     lock.Mode
 	promises []promise
 }{
-	{"plain", lock.Exclusive, slices.Concat(owned, plain)},
+	{"plain", lock.Exclusive, slices.Concat(owned, plain, tokens)},
 	{"fair", lock.Fair, slices.Concat(owned, fair)},
 	{"write", lock.Write, slices.Concat(owned, write)},
 	{"read", lock.Read, read},
