@@ -14,7 +14,7 @@ import (
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
 
-// Section 14.
+// Redisson's getCountDownLatch.
 func TestTheGoldenStatesOfALatch(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()

@@ -144,7 +144,7 @@ func (b *bench) queue(key string, want ...any) {
 	}
 }
 
-// Section 7.7 of the description of Redisson's format.
+// What Redisson's own scripts leave behind, step by step.
 func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 	b := newBench(t)
 	const key, queue, patience, channel = "orders", "redisson_lock_queue:{orders}", "redisson_lock_timeout:{orders}", "redisson_lock__channel:{orders}:"
@@ -280,7 +280,7 @@ func TestTheGoldenStatesOfAReadWriteLock(t *testing.T) {
 	b.keys()
 }
 
-// Section 8.6.
+// A watchdog keeps its own readers only.
 func TestRenewalOfAReaderKeepsItsOwnSentinels(t *testing.T) {
 	b := newBench(t)
 	read := func(owner string, holds int, ttl time.Duration) lock.Claim {
@@ -353,7 +353,7 @@ func TestAWriterLooksAtSomeReadersAtATime(t *testing.T) {
 	}
 }
 
-// Section 13.
+// Redisson's getPermitExpirableSemaphore.
 func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
