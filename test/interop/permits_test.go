@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
 )
 
 // permits is what holds for WithPermits and getPermitExpirableSemaphore.
@@ -15,6 +16,7 @@ var permits = []promise{
 	{"a permit given back in Go wakes a waiter in Java", goPermitWakesJava, ""},
 	{"a permit given back in Java wakes a waiter in Go", javaPermitWakesGo, ""},
 	{"Java gives back a permit of Go", javaReleasesForGo, ""},
+	{"Go gives back a permit of Java", goReleasesForJava, ""},
 	{"ForceRelease in Go takes the permits of Java", goForcesPermits, ""},
 	{"the watchdog of Go keeps its permit", goPermitIsRenewed, ""},
 	{"the permit of a killed Go comes back", permitOfKilledGo, ""},
@@ -100,6 +102,29 @@ func javaReleasesForGo(w world) {
 		w.Errorf("Release: %v, want ErrLost", err)
 	}
 	java.want("1", "permit.available", key)
+}
+
+func goReleasesForJava(w world) {
+	key, java := w.key(), w.thread("java")
+	store := redisstore.New(w.rdb, w.store...)
+	java.want("true", "permit.set", key, 1)
+	id := java.do("permit.acquire", key, 0, long.Milliseconds())
+	next := w.thread("next")
+	waiting := next.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
+	next.awaitParked()
+	start := time.Now()
+	if err := store.ReleasePermits(w.Context(), key, id); err != nil {
+		w.Fatal(err)
+	}
+	waiting.result()
+	w.within(start, "the next thread in Java got it")
+	if err := store.ReleasePermits(w.Context(), key, id); !errors.Is(err, lock.ErrNotHeld) {
+		w.Errorf("once more: %v, want ErrNotHeld", err)
+	}
+	if err := store.ReleasePermits(w.Context(), key, "17"); !errors.Is(err, lock.ErrInvalid) {
+		w.Errorf("no id: %v, want ErrInvalid", err)
+	}
+	java.want("0", "permit.available", key)
 }
 
 func goForcesPermits(w world) {

@@ -1,0 +1,39 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// ReleasePermits gives back permits of a semaphore by their ids, whoever took
+// them: in Java, or in a process that is gone. The ids are those of Redisson,
+// 32 hexadecimal digits, as [Store.Inspect] lists them. A holder in Go learns
+// of it at its next renewal.
+//
+// [lock.ErrNotHeld] means that some of them were not taken any more; the others
+// are given back. [lock.ErrInvalid] means that an id is none.
+func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) error {
+	name, err := s.nameOf(key)
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return fmt.Errorf("%w: no ids of permits", lock.ErrInvalid)
+	}
+	args := []any{0, prefixed(semaphoreChannel, name), s.publishing(ctx)}
+	for _, id := range ids {
+		raw, err := hex.DecodeString(id)
+		if err != nil || len(raw) != permitBytes {
+			return fmt.Errorf("%w: permit id %q: need 32 hexadecimal digits", lock.ErrInvalid, id)
+		}
+		args = append(args, raw)
+	}
+	n, err := s.number(ctx, call{semaphoreReleaseScript, []string{name, permitsOf(name)}, args})
+	if err == nil && n == 0 {
+		return lock.ErrNotHeld
+	}
+	return err
+}
