@@ -308,6 +308,36 @@ func TestRenewalOfAReaderKeepsItsOwnSentinels(t *testing.T) {
 	b.ttl(sentinel(ownerA, 2), 2*time.Hour)
 }
 
+func TestRenewalOfAWriterLeavesItsReadsAlone(t *testing.T) {
+	b := newBench(t)
+	write, read := claimIn(lock.Write, ownerA, "k", 1), claimIn(lock.Read, ownerA, "k", 1)
+	read.TTL = time.Hour
+	b.acquire(write, nil)
+	b.acquire(read, nil)
+	b.renew(write, nil)
+	b.hash("k", time.Hour, map[string]string{"mode": "write", ownerA + ":write": "1", ownerA: "1"})
+	read.Holds = 0
+	b.release(read, nil)
+	b.renew(write, nil)
+	b.ttl("k", lease)
+}
+
+// Redisson's readers overlook a plain lock. Its owner still has it.
+func TestAPlainLockThatAReaderOverlookedIsRenewed(t *testing.T) {
+	b := newBench(t)
+	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair} {
+		c := claimIn(mode, ownerA, mode.String(), 1)
+		b.acquire(c, nil)
+		b.rdb.HSet(t.Context(), c.Key, "mode", "read", ownerB, "1")
+		c.TTL = time.Hour
+		b.renew(c, nil)
+		b.ttl(c.Key, time.Hour)
+		c.Holds = 0
+		b.release(c, nil)
+		b.hash(c.Key, time.Hour, map[string]string{"mode": "read", ownerB: "1"})
+	}
+}
+
 // A dead reader is in nobody's way for longer than its lease, and a live one of
 // Redisson's is not taken for dead.
 func TestAWriterTakesDeadReadersAway(t *testing.T) {

@@ -51,7 +51,7 @@ end
 if mode == 'read' and known and longest == 0 then
   redis.call('del', lock) -- with the dead readers in it
 else
-  redis.call('hdel', lock, remain > 0 and '' or owner)
+  redis.call('hdel', lock, owner)
 end
 if remain > 0 then
   redis.call('hset', lock, owner, remain)
