@@ -236,6 +236,9 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 
 // contend loops until the key is granted or the wait is over.
 func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
+	if a.waiter.place == nil && a.contended() {
+		a.watch(ctx) // will be needed, and saves asking once more after it
+	}
 	for {
 		mayAsk, err := a.turn()
 		if err != nil {
@@ -278,6 +281,14 @@ func (a *acquisition) turn() (mayAsk bool, err error) {
 	g := a.gates[a.claim.Key]
 	a.told = a.told || g.contended
 	return g.hold == nil && g.first(a.waiter), nil
+}
+
+// contended says whether others of this process have the key or wait for it.
+func (a *acquisition) contended() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.gates[a.claim.Key]
+	return g != nil && g.contended
 }
 
 func (a *acquisition) markContended() {
@@ -380,11 +391,7 @@ func (a *acquisition) gaveUp(ctx context.Context) error {
 	if !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
-	a.mu.Lock()
-	g := a.gates[a.claim.Key]
-	contended := a.told || g != nil && g.contended
-	a.mu.Unlock()
-	if contended {
+	if a.told || a.contended() {
 		return because(ErrBusy, cause)
 	}
 	return because(ErrUnavailable, cause)

@@ -7,6 +7,8 @@ import "container/list"
 type gate struct {
 	hold  *hold
 	queue list.List // of *waiter
+	// elsewhere counts the waiters that the store queues itself.
+	elsewhere int
 	// contended is set once another owner was seen to have the key.
 	contended bool
 	// unwatch ends the subscription that the head opened; it passes from
@@ -76,12 +78,13 @@ func (l *Locker) gateOf(key string) *gate {
 // join queues a waiter, unless the store keeps the order itself.
 func (l *Locker) join(key string, m Mode) *waiter {
 	w := &waiter{wake: make(chan struct{}, 1), shared: m == Read}
-	if m == Fair {
-		return w
-	}
 	l.mu.Lock()
-	w.place = l.gateOf(key).queue.PushBack(w)
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	if g := l.gateOf(key); m == Fair {
+		g.elsewhere++
+	} else {
+		w.place = g.queue.PushBack(w)
+	}
 	return w
 }
 
@@ -89,12 +92,13 @@ func (l *Locker) join(key string, m Mode) *waiter {
 // hint that w did not act on is not lost. err, if any, ends the wait of all
 // others as well.
 func (l *Locker) leave(key string, w *waiter, err error) {
-	if w.place == nil {
-		return
-	}
 	l.mu.Lock()
 	g := l.gates[key]
-	g.queue.Remove(w.place)
+	if w.place == nil {
+		g.elsewhere--
+	} else {
+		g.queue.Remove(w.place)
+	}
 	if err != nil {
 		for e := g.queue.Front(); e != nil; e = e.Next() {
 			other := e.Value.(*waiter)
@@ -131,7 +135,7 @@ func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
 	if g.unwatch != nil {
 		unwatch, g.unwatch = g.unwatch, nil
 	}
-	if g.hold == nil {
+	if g.hold == nil && g.elsewhere == 0 {
 		delete(l.gates, key)
 	}
 	return unwatch
