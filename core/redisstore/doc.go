@@ -6,13 +6,12 @@
 //
 // It runs on Redis 6.2 and later and on Valkey: standalone, behind Sentinel,
 // or as a cluster. What is written where, and how it differs from Redisson, is
-// in docs/wire.md. Of the modes it has [lock.Exclusive]; the others are
-// refused with [lock.ErrUnsupported].
+// in docs/wire.md. It has every mode of package lock, and [Latch].
 //
 // # One script per call
 //
-// Every operation is one Lua script on one key, and absolute: running it twice
-// changes nothing the second time. It is sent so that the client never sends
+// Every operation is one Lua script on the keys of one lock, and absolute:
+// running it twice changes nothing the second time. It is sent so that the client never sends
 // it again by itself, whatever its MaxRetries, because only the engine knows
 // whether a repetition is still wanted. What an error says about the script,
 // that it did not run or that nobody knows, is told as [lock.StoreError].
@@ -21,7 +20,9 @@
 //
 // All watches of a Store share one connection, which exists while somebody
 // watches. Two goroutines serve it: one tells the server which channels are
-// wanted, one reads.
+// wanted, one reads. In a cluster from Redis 7 on there are two planes of
+// channels that do not meet; both are listened to, the sharded one by a further
+// connection for each master. [WithPublish] is about the other direction.
 //
 //	Watch ──► pending ── SUBSCRIBE ──► acknowledged ──► live ── message ──► wake
 //	             │                                       │ ▲

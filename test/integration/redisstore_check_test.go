@@ -111,10 +111,11 @@ func TestCheckLooksAtEveryMasterOfACluster(t *testing.T) {
 func TestAMinimalACLIsEnough(t *testing.T) {
 	commands := []any{
 		"ACL", "SETUSER", "locker", "on", ">secret", "resetkeys", "~lock:*", "~{lock:*", "~redisson_lock_queue:{lock:*", "~redisson_lock_timeout:{lock:*",
-		"resetchannels", "&redisson_lock__channel:{lock:*", "&redisson_rwlock:{lock:*", "&redisson_sc:{lock:*", "-@all",
+		"resetchannels", "&redisson_lock__channel:{lock:*", "&redisson_rwlock:{lock:*", "&redisson_sc:{lock:*",
+		"&redisson_countdownlatch__channel__{lock:*", "-@all",
 		"+eval", "+evalsha", "+time", "+type", "+exists", "+del", "+pexpire", "+pttl",
 		"+hexists", "+hget", "+hmget", "+hgetall", "+hlen", "+hset", "+hdel", "+hrandfield",
-		"+llen", "+lindex", "+lrange", "+lpop", "+rpush", "+lrem", "+get", "+set", "+incrby", "+decrby",
+		"+llen", "+lindex", "+lrange", "+lpop", "+rpush", "+lrem", "+get", "+set", "+incrby", "+decrby", "+decr",
 		"+zadd", "+zrem", "+zscore", "+zcard", "+zrange", "+zrangebyscore", "+zremrangebyscore",
 		"+publish", "+subscribe", "+unsubscribe", "+ping",
 	}
@@ -197,6 +198,17 @@ func doEverything(t *testing.T, rdb redis.UniversalClient) {
 		if freed, err := store.ForceRelease(ctx, key); err != nil || !freed {
 			t.Errorf("%s: force release: %v, %v", mode, freed, err)
 		}
+	}
+	latch := redisstore.NewLatch(store, "lock:latch")
+	opened := make(chan error, 1)
+	err := latch.TrySet(ctx, 3)
+	go func() { opened <- latch.Await(ctx) }()
+	for range 2 {
+		err = errors.Join(err, latch.CountDown(ctx))
+	}
+	_, counted := latch.Count(ctx)
+	if err = errors.Join(err, counted, latch.Delete(ctx), <-opened); err != nil {
+		t.Errorf("latch: %v", err)
 	}
 	// A dead reader is in a writer's way until somebody looks.
 	dead := claimIn(lock.Read, ownerA, "lock:dead", 1)
