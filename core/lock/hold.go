@@ -123,20 +123,23 @@ func (l *Locker) retire(h *hold) {
 // checkTrust loses h if its time is over.
 func (l *Locker) checkTrust(h *hold) {
 	l.mu.Lock()
-	if h.state == holdAlive {
-		if left := h.trustedUntil() - l.now(); left > 0 {
-			h.timer.Reset(left)
-			l.mu.Unlock()
-			return
-		}
+	if left := h.trustedUntil() - l.now(); h.state == holdAlive && left > 0 {
+		h.timer.Reset(left) // a renewal came first
+		l.mu.Unlock()
+		return
 	}
-	l.mu.Unlock()
-	l.lose(h, errExpired)
+	l.loseAndUnlock(h, errExpired)
 }
 
 // lose ends the leases of h with ErrLost; a hold that is over stays as it is.
 func (l *Locker) lose(h *hold, cause error) {
 	l.mu.Lock()
+	l.loseAndUnlock(h, cause)
+}
+
+// loseAndUnlock is lose with mu held, which it gives back: ending contexts
+// and hooks run code of others.
+func (l *Locker) loseAndUnlock(h *hold, cause error) {
 	if h.state != holdAlive {
 		l.mu.Unlock()
 		return

@@ -100,8 +100,11 @@ func (c *leaseContext) Value(key any) any {
 
 func (c *leaseContext) Err() error {
 	if c.Context.Err() == nil && !c.lease.hold.trusted() {
-		// The timer is late, as after a pause of the whole process.
-		c.lease.hold.locker.checkTrust(c.lease.hold)
+		// The timer is late, as after a pause of the whole process, or it is
+		// just about to end the context.
+		if end := c.lease.hold.locker.holdStatus(c.lease.hold); end != nil {
+			c.lease.cancel(end)
+		}
 	}
 	return c.Context.Err()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -37,6 +39,41 @@ func TestAnHourOfRenewals(t *testing.T) {
 			t.Errorf("renewed after release: %d", n)
 		}
 	})
+}
+
+// The timer that ends the contexts may be at work, or late: whoever looks
+// after the deadline must see the end all the same.
+func TestErrIsNeverLate(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	me := lock.WithOwner("me")
+	for range 40 {
+		leases := []*lock.Lease{acquire(t, l, t.Context(), "k", me, lock.WithLease(25*time.Millisecond))}
+		for range 300 {
+			leases = append(leases, acquire(t, l, t.Context(), "k", me, lock.WithLease(lock.MinLease)))
+		}
+		deadline := leases[0].Deadline()
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for time.Now().Before(deadline) {
+					runtime.Gosched()
+				}
+				for i, lease := range leases {
+					if lease.Context().Err() == nil {
+						t.Errorf("lease %d: no error %v after its deadline", i, time.Since(deadline))
+						return
+					}
+					if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+						t.Errorf("lease %d: cause %v, want ErrLost", i, cause)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, lease := range leases {
+			wantErr(t, lease.Release(t.Context()), lock.ErrLost)
+		}
+	}
 }
 
 func TestManyHoldsAreRenewedTogether(t *testing.T) {

@@ -110,6 +110,10 @@ func complete(t testing.TB, client *redis.Client) error {
 	if got := strings.Count(nodes, "slave "); got != masters {
 		return fmt.Errorf("a node sees %d replicas, want %d:\n%s", got, masters, nodes)
 	}
+	// Messages travel on these links, and are lost where there is none yet.
+	if got := strings.Count(nodes, " connected"); got != 2*masters || strings.Contains(nodes, "handshake") {
+		return fmt.Errorf("a node is linked to %d nodes, want %d:\n%s", got, 2*masters, nodes)
+	}
 	return nil
 }
 
