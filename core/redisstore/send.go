@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -64,6 +65,32 @@ func (s *Store) number(ctx context.Context, c call) (int64, error) {
 	}
 	n, err := cmd.Int64()
 	return n, s.failure(err)
+}
+
+// maxSettle bounds the wait for a slot that migrates, where ctx does not.
+const maxSettle = 2 * time.Second
+
+// settled runs a script, again if it did not run because its slot is migrating
+// and not all of its keys are in one place: until they are, or ctx ends. Scripts
+// with one key never get that answer.
+func settled(ctx context.Context, c call, run func(context.Context, call) (int64, error)) (int64, error) {
+	n, err := run(ctx, c)
+	if len(c.keys) == 1 || !isTryAgain(err) {
+		return n, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxSettle)
+	defer cancel()
+	for pause := 5 * time.Millisecond; isTryAgain(err); pause = min(2*pause, 100*time.Millisecond) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return n, err
+		}
+		n, err = run(ctx, c)
+	}
+	return n, err
 }
 
 func (s *Store) process(ctx context.Context, cmd once) (*redis.Cmd, error) {

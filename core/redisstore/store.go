@@ -58,7 +58,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := s.grant(ctx, t.acquire(t))
+	n, err := settled(ctx, t.acquire(t), s.grant)
 	switch {
 	case err != nil:
 		return 0, err
@@ -80,10 +80,13 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.number(ctx, t.release(t))
-	if isTryAgain(err) {
-		n, err = s.releaseAlone(ctx, t, err)
-	}
+	n, err := settled(ctx, t.release(t), func(ctx context.Context, c call) (int64, error) {
+		n, err := s.number(ctx, c)
+		if isTryAgain(err) {
+			return s.releaseAlone(ctx, t, err)
+		}
+		return n, err
+	})
 	if err == nil && n == 0 {
 		return lock.ErrNotHeld
 	}

@@ -137,7 +137,7 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 	check := func(t *testing.T, rdb, own redis.UniversalClient) {
 		t.Helper()
 		for _, n := range names {
-			store := redisstore.New(own, redisstore.WithKeyPrefix(n.prefix))
+			store := redisstore.New(own, redisstore.WithKeyPrefix(n.prefix), redisstore.WithPublish(redisstore.Both))
 			messages := subscribe(t, rdb, n.channel)
 			if _, err := store.Acquire(t.Context(), claimOf(ownerA, n.key, 1)); err != nil {
 				t.Fatalf("%q: %v", n.name, err)
