@@ -10,9 +10,9 @@ import (
 var scripts embed.FS
 
 var (
-	acquireScript      = load("acquire")
+	acquireScript      = load("plain", "acquire")
 	groupAcquireScript = load("group_acquire")
-	tokenAcquireScript = load("token_acquire")
+	tokenAcquireScript = load("plain", "token_acquire")
 	releaseScript      = load("release")
 	renewScript        = load("renew")
 

@@ -20,7 +20,7 @@ var declared = []struct {
 	scripts []string
 	keys    []string
 }{
-	{lock.Exclusive, "acquire", []string{"acquire"}, []string{"k"}},
+	{lock.Exclusive, "acquire", []string{"plain", "acquire"}, []string{"k"}},
 	{lock.Exclusive, "release", []string{"release"}, []string{"k"}},
 	{lock.Exclusive, "renew", []string{"renew"}, []string{"k"}},
 	{lock.Fair, "acquire", []string{"fair", "fair_acquire"}, []string{"k", "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"}},
@@ -36,7 +36,7 @@ var declared = []struct {
 	{lock.Semaphore, "release", []string{"semaphore_release"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "renew", []string{"semaphore_renew"}, []string{"{k}:timeout"}},
 	{lock.Exclusive, "acquire group", []string{"group_acquire"}, []string{"k", "k:2"}},
-	{lock.Exclusive, "acquire with token", []string{"token_acquire"}, []string{"k", "redisson_lock_token:{k}"}},
+	{lock.Exclusive, "acquire with token", []string{"plain", "token_acquire"}, []string{"k", "redisson_lock_token:{k}"}},
 	{lock.Exclusive, "inspect", []string{"inspect"}, []string{"k"}},
 	{lock.Exclusive, "set latch", []string{"latch_set"}, []string{"k"}},
 	{lock.Exclusive, "count down", []string{"latch_count_down"}, []string{"k"}},

@@ -22,24 +22,6 @@
 -- A hash with the field "mode" is a read/write lock of that name: held by
 -- somebody else, whatever fields it has.
 
-local lock, owner = KEYS[1], ARGV[1]
-local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
-
-local free = redis.call('exists', lock) == 0
-local mine = not free and redis.call('hexists', lock, owner) == 1
-  and redis.call('hexists', lock, 'mode') == 0
-
-if holds > 1 and not mine then
-  return 0
-end
-local pttl = redis.call('pttl', lock)
-if not free and not mine then
-  if pttl < 0 then
-    return -1
-  end
-  return -2 - pttl
-end
-
 redis.call('hset', lock, owner, holds)
 if ttl > pttl then -- re-entering never shortens; a key without expiry gets one
   redis.call('pexpire', lock, ttl)

@@ -17,24 +17,7 @@
 -- Unlike Redisson's, the counter rises with a grant only, not with re-entry. A
 -- counter that was lost while the lock was held starts anew.
 
-local lock, counter, owner = KEYS[1], KEYS[2], ARGV[1]
-local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
-
-local free = redis.call('exists', lock) == 0
-local mine = not free and redis.call('hexists', lock, owner) == 1
-  and redis.call('hexists', lock, 'mode') == 0
-
-if holds > 1 and not mine then
-  return 0
-end
-local pttl = redis.call('pttl', lock)
-if not free and not mine then
-  if pttl < 0 then
-    return -1
-  end
-  return -2 - pttl
-end
-
+local counter = KEYS[2]
 -- First, as it fails if the counter is something else.
 local fence = mine and tonumber(redis.call('get', counter) or 0) or 0
 if fence < 1 then
