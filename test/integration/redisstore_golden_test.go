@@ -286,15 +286,19 @@ func TestFencesGrowHoweverFastLocksChangeHands(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Client(t)
 	ctx := t.Context()
-	text := func(name string) string {
+	text := func(names ...string) string {
 		t.Helper()
-		script, err := os.ReadFile("../../core/redisstore/scripts/" + name + ".lua")
-		if err != nil {
-			t.Fatal(err)
+		var script []byte
+		for _, name := range names {
+			part, err := os.ReadFile("../../core/redisstore/scripts/" + name + ".lua")
+			if err != nil {
+				t.Fatal(err)
+			}
+			script = append(script, part...)
 		}
 		return string(script)
 	}
-	acquire := rdb.ScriptLoad(ctx, text("acquire")).Val()
+	acquire := rdb.ScriptLoad(ctx, text("plain", "acquire")).Val()
 	release := rdb.ScriptLoad(ctx, text("release")).Val()
 	key := []string{"k"}
 	pipe := rdb.Pipeline()
