@@ -2,7 +2,7 @@ package integration_test
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,10 +76,17 @@ func TestALostReplyIsNoError(t *testing.T) {
 		wantHit(t, cut)
 		wantFree(t, plain, "by-release")
 	})
-	t.Run("every reply of every third call", func(t *testing.T) {
-		var calls atomic.Int32
+	t.Run("every third call, until it is repeated", func(t *testing.T) {
+		var mu sync.Mutex
+		seen := make(map[string]bool)
 		cut := proxy.CutReplyWhen(func(request []byte) bool {
-			return faultproxy.Contains("storm")(request) && calls.Add(1)%3 == 0
+			mu.Lock()
+			defer mu.Unlock()
+			if !faultproxy.Contains("storm")(request) || seen[string(request)] {
+				return false
+			}
+			seen[string(request)] = true
+			return len(seen)%3 == 0
 		}, -1)
 		defer cut.Remove()
 		for range 50 {
