@@ -220,3 +220,15 @@ func ExampleAcquireAll() {
 	// account:3
 	// account:7
 }
+
+func TestAcquireAllThatFailsReturnsNoLeases(t *testing.T) {
+	l := lock.New(memstore.New())
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"))
+	wantErr(t, err, lock.ErrClosed)
+	if all != nil {
+		t.Error("leases beside an error")
+	}
+}

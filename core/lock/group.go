@@ -24,7 +24,7 @@ type group struct {
 
 // groupOf returns the group of the requests, or nil if they have to be
 // acquired one by one.
-func groupOf(ctx context.Context, requests []Request, settings map[int]options) *group {
+func groupOf(ctx context.Context, requests []Request, settings []options) *group {
 	l := requests[0].locker
 	if _, ok := l.store.(GroupStore); !ok || len(requests) < 2 {
 		return nil
