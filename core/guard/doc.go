@@ -10,5 +10,6 @@
 //	return work(ctx)
 //
 // An operation without a rule passes through untouched. An operation with a
-// rule never runs without its lock.
+// rule never runs without its lock. The rules can change while the guard works:
+// see [Guard.Replace].
 package guard

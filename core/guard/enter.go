@@ -39,17 +39,17 @@ func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leav
 	r := c.Rule
 	if r == nil {
 		var ok bool
-		if r, ok = g.rules.Lookup(c.Operation); !ok {
+		if r, ok = g.Rule(c.Operation); !ok {
 			return ctx, stay, nil
 		}
 	}
 	text, err := c.key(r)
 	if err != nil {
-		return ctx, stay, c.fail(r, keyKind(ctx, err), err)
+		return ctx, stay, g.refuse(ctx, c.fail(r, keyKind(ctx, err), err))
 	}
 	lease, err := g.acquire(ctx, r, text)
 	if err != nil {
-		return ctx, stay, c.fail(r, acquireKind(ctx, r, err), err)
+		return ctx, stay, g.refuse(ctx, c.fail(r, acquireKind(ctx, r, err), err))
 	}
 	leave = func() error {
 		err := lease.Release(ctx)
