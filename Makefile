@@ -15,6 +15,9 @@ BIN := $(CURDIR)/.tmp/bin
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 
+# Buf and the plugins of protoc are pinned in a module of their own.
+BUF := GOWORK=off $(GO) tool -modfile=tools/go.mod buf
+
 # The library, then the modules that its users must not inherit.
 MODULES := . $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod test/*/go.mod))
 
@@ -69,14 +72,20 @@ interop/check: ## Test against a real Redisson, if a JDK and Maven are there
 check: lint layers generate/check tidy/check test interop/check demo ## Everything that CI runs
 
 .PHONY: lint
-lint: $(GOLANGCI) ## Check format and style
+lint: $(GOLANGCI) proto/lint ## Check format and style
 	@$(GOLANGCI) config verify
 	@$(GOLANGCI) fmt --diff
 	@$(call each_module,$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...)
 
+.PHONY: proto/lint
+proto/lint: ## Check format and style of the .proto files
+	@$(BUF) lint
+	@$(BUF) format --diff --exit-code
+
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format all code
 	$(GOLANGCI) fmt
+	$(BUF) format --write
 
 .PHONY: layers
 layers: ## Check that imports only go down
