@@ -96,8 +96,9 @@ func TestALostWakeupCostsAtMostThePollInterval(t *testing.T) {
 		got := make(chan time.Time, 1)
 		go func() {
 			next := acquire(t, l, t.Context(), "k")
-			got <- time.Now()
-			release(t, next)
+			at := time.Now()
+			release(t, next) // before the locker is closed
+			got <- at
 		}()
 		time.Sleep(10*time.Second + 123*time.Millisecond)
 		freed := time.Now()
@@ -121,8 +122,9 @@ func TestAStoreWithoutWakeupsIsPolled(t *testing.T) {
 		got := make(chan time.Time, 1)
 		go func() {
 			next := acquire(t, l, t.Context(), "k")
-			got <- time.Now()
-			release(t, next)
+			at := time.Now()
+			release(t, next) // before the locker is closed
+			got <- at
 		}()
 		time.Sleep(10 * time.Second)
 		freed := time.Now()
