@@ -49,6 +49,7 @@ type acquisition struct {
 	waiter  *waiter
 	waiting func()        // ends the Waiting hook
 	told    bool          // somebody else was seen to have the key
+	waited  bool          // it slept at least once
 	naps    int           // without a subscription
 	doubt   bool          // a call without an answer may have run
 	noWatch time.Duration // when subscribing may be tried again
@@ -94,7 +95,9 @@ func (a *acquisition) observe(ctx context.Context, err error) {
 		a.waiting()
 	}
 	if hook := a.defaults.hooks.Acquired; hook != nil {
-		hook(ctx, AcquireEvent{Event: a.event(), Elapsed: time.Since(a.start), Reentrant: a.reenter, Err: err})
+		hook(ctx, AcquireEvent{
+			Event: a.event(), Elapsed: time.Since(a.start), Waited: a.waited, Reentrant: a.reenter, Err: err,
+		})
 	}
 }
 
@@ -302,6 +305,7 @@ func (a *acquisition) markContended() {
 
 // sleep waits for a hint, the timer, or the end.
 func (a *acquisition) sleep(ctx context.Context, timer <-chan time.Time) error {
+	a.waited = true
 	if hook := a.defaults.hooks.Waiting; hook != nil && a.waiting == nil {
 		if a.waiting = hook(ctx, a.event()); a.waiting == nil {
 			a.waiting = func() {}
@@ -510,7 +514,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	h := &hold{
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
 		fence: fence, start: time.Now(), ownership: a.ownership, leases: make(map[*Lease]struct{}, 1),
-		permits: a.claim.Permits, size: a.claim.Size,
+		permits: a.claim.Permits, size: a.claim.Size, caller: a.caller,
 		count: 1, index: -1, doubt: a.doubt,
 	}
 	h.confirm(sent, a.claim.TTL)

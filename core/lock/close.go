@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -27,13 +28,13 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.renewals.timer.Stop()
 	}
 	var leases []*Lease
-	var claims []Claim
+	var holds []closedHold
 	for h := range l.holds {
 		if h.state != holdAlive {
 			continue // being released by its own caller
 		}
 		h.state = holdClosed
-		claims = append(claims, h.claim(0))
+		holds = append(holds, closedHold{h, h.claim(0)})
 		if h.doubt {
 			l.undo(h.ownership, h.claim(0), undoPasses[:])
 		}
@@ -42,7 +43,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	endLeases(leases, ErrClosed)
-	failed := l.releaseAll(ctx, claims)
+	failed := l.releaseAll(ctx, holds)
 	go func() {
 		l.running.Wait()
 		close(l.drained)
@@ -50,19 +51,27 @@ func (l *Locker) Close(ctx context.Context) error {
 	return l.awaitDrained(ctx, failed)
 }
 
+// closedHold is a hold that Close ended, and what the store must be told.
+type closedHold struct {
+	*hold
+	claim Claim
+}
+
 // closeWorkers release in parallel while closing.
 const closeWorkers = 16
 
-func (l *Locker) releaseAll(ctx context.Context, claims []Claim) error {
-	jobs := make(chan Claim)
+func (l *Locker) releaseAll(ctx context.Context, holds []closedHold) error {
+	jobs := make(chan closedHold)
 	var mu sync.Mutex
 	var failed int
 	var last error
 	var workers sync.WaitGroup
-	for range min(closeWorkers, len(claims)) {
+	for range min(closeWorkers, len(holds)) {
 		workers.Go(func() {
-			for c := range jobs {
-				if err := l.releaseClaim(ctx, c); err != nil && !isAnswer(err) {
+			for h := range jobs {
+				err := l.releaseClaim(ctx, h.claim)
+				l.tellClosed(h, err)
+				if err != nil && !isAnswer(err) {
 					mu.Lock()
 					failed, last = failed+1, err
 					mu.Unlock()
@@ -70,15 +79,26 @@ func (l *Locker) releaseAll(ctx context.Context, claims []Claim) error {
 			}
 		})
 	}
-	for _, c := range claims {
-		jobs <- c
+	for _, h := range holds {
+		jobs <- h
 	}
 	close(jobs)
 	workers.Wait()
 	if failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(claims), because(ErrUnavailable, last))
+	return fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), because(ErrUnavailable, last))
+}
+
+// tellClosed tells of the end of a hold: by release, unless the store says that
+// it was lost before.
+func (l *Locker) tellClosed(h closedHold, err error) {
+	err = releaseFailure(err)
+	if errors.Is(err, ErrLost) {
+		l.tellLoss(h.hold, because(errGone, err), false)
+		return
+	}
+	l.tellRelease(h.hold, h.start, true, err)
 }
 
 func (l *Locker) awaitDrained(ctx context.Context, failed error) error {

@@ -16,6 +16,7 @@ type hold struct {
 	name   string
 	fence  uint64
 	start  time.Time
+	caller context.Context // of the acquisition that made it
 	// of a semaphore
 	permits, size int
 
@@ -147,10 +148,28 @@ func (l *Locker) loseAndUnlock(h *hold, cause error) {
 	h.state = holdLost
 	leases := h.takeLeases()
 	l.retire(h)
+	renewed := h.watchers > 0
 	l.mu.Unlock()
 	endLeases(leases, ErrLost)
+	l.tellLoss(h, cause, renewed)
+}
+
+func (l *Locker) tellLoss(h *hold, cause error, renewed bool) {
 	if hook := l.defaults.hooks.Lost; hook != nil {
-		hook(LossEvent{Event: h.event(), Held: time.Since(h.start), Cause: because(ErrLost, cause)})
+		hook(LossEvent{
+			Event: h.event(), Context: h.caller, Reason: lossReason(cause, renewed),
+			Held: time.Since(h.start), Cause: because(ErrLost, cause),
+		})
+	}
+}
+
+// tellRelease tells of the release of a lease that began at start.
+func (l *Locker) tellRelease(h *hold, start time.Time, last bool, err error) {
+	if hook := l.defaults.hooks.Released; hook != nil {
+		if last {
+			start = h.start
+		}
+		hook(ReleaseEvent{Event: h.event(), Held: time.Since(start), Last: last, Err: err})
 	}
 }
 

@@ -2,6 +2,8 @@ package lock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -14,12 +16,13 @@ type Hooks struct {
 	Waiting func(ctx context.Context, e Event) (done func())
 	// Acquired is called at the end of every acquisition, granted or not.
 	Acquired func(ctx context.Context, e AcquireEvent)
-	// Released is called when a lease ends by release. Err is not nil when
-	// the store could not confirm it.
+	// Released is called when a lease ends by release, and for every hold that
+	// Close gives back. A hold ends once: with a release that is Last, or with
+	// Lost.
 	Released func(e ReleaseEvent)
 	// Renewed is called for each renewal of a hold; Err tells how it failed.
 	Renewed func(e RenewEvent)
-	// Lost is called once when a hold is lost.
+	// Lost is called once when a hold is lost, also when its release finds out.
 	Lost func(e LossEvent)
 }
 
@@ -36,7 +39,10 @@ type AcquireEvent struct {
 	Event
 	// Elapsed counts from the call to its return.
 	Elapsed time.Duration
-	// Reentrant is true when the caller already held the key.
+	// Waited is true when it was not granted or refused at once.
+	Waited bool
+	// Reentrant is true when the caller already held the key: the lease is one
+	// more of the same hold.
 	Reentrant bool
 	// Err is nil when the lease was granted.
 	Err error
@@ -45,9 +51,13 @@ type AcquireEvent struct {
 // ReleaseEvent is the end of a lease by release.
 type ReleaseEvent struct {
 	Event
-	// Held is how long the lease lasted.
+	// Held is how long the lease lasted, and with Last how long the hold did.
 	Held time.Duration
-	Err  error
+	// Last is true when the hold ended with it, and false while other leases
+	// that re-entered it go on, or when it was lost.
+	Last bool
+	// Err is not nil when the store did not confirm the release.
+	Err error
 }
 
 // RenewEvent is one renewal of one hold.
@@ -59,8 +69,54 @@ type RenewEvent struct {
 // LossEvent is the loss of a hold.
 type LossEvent struct {
 	Event
+	// Context is that of the acquisition that made the hold, for its values. It
+	// may have ended.
+	Context context.Context
+	Reason  LossReason
 	// Held is how long it was held before.
 	Held time.Duration
 	// Cause wraps [ErrLost] and says how the loss was noticed.
 	Cause error
+}
+
+// LossReason sorts losses by what is to be done about them.
+type LossReason uint8
+
+const (
+	// LossExpired: a lease of fixed length ran out before it was released.
+	LossExpired LossReason = iota
+	// LossRenewal: the watchdog did not renew in time. The store did not
+	// answer, or the process stood still.
+	LossRenewal
+	// LossStore: the store did not have the hold any more. It forgot it, or
+	// somebody took it away.
+	LossStore
+	// LossForced: this locker's ForceRelease took it away.
+	LossForced
+)
+
+var lossReasons = [...]string{
+	LossExpired: "expired", LossRenewal: "renew_failed", LossStore: "backend", LossForced: "forced",
+}
+
+// String returns the reason as metrics spell it.
+func (r LossReason) String() string {
+	if int(r) < len(lossReasons) {
+		return lossReasons[r]
+	}
+	return fmt.Sprintf("reason(%d)", uint8(r))
+}
+
+// lossReason finds the reason of a loss; renewed tells whether a watchdog was
+// on it.
+func lossReason(cause error, renewed bool) LossReason {
+	switch {
+	case errors.Is(cause, errForced):
+		return LossForced
+	case !errors.Is(cause, errExpired):
+		return LossStore
+	case renewed:
+		return LossRenewal
+	}
+	return LossExpired
 }

@@ -42,7 +42,7 @@ func (d *diary) hooks() lock.Hooks {
 }
 
 func decision(err error) string {
-	for _, known := range []error{lock.ErrBusy, lock.ErrLost, lock.ErrNotHeld} {
+	for _, known := range []error{lock.ErrBusy, lock.ErrLost, lock.ErrNotHeld, lock.ErrUnavailable} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -82,6 +82,115 @@ func TestHooksTellTheStory(t *testing.T) {
 		defer d.mu.Unlock()
 		if !slices.Equal(d.lines, want) {
 			t.Errorf("got\n%q\nwant\n%q", d.lines, want)
+		}
+	})
+}
+
+// ending notes how holds end, by the names of their locks.
+func ending(d *diary) lock.Hooks {
+	return lock.Hooks{
+		Released: func(e lock.ReleaseEvent) {
+			if e.Err != nil {
+				d.note("released %s last=%v %v", e.Name, e.Last, decision(e.Err))
+			} else {
+				d.note("released %s last=%v held %v", e.Name, e.Last, e.Held)
+			}
+		},
+		Lost: func(e lock.LossEvent) { d.note("lost %s %v of %v", e.Name, e.Reason, e.Context.Value(requestKey{})) },
+	}
+}
+
+type requestKey struct{}
+
+func TestHooksTellTheEndOfEveryHoldOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opts []lock.Option
+		end  func(t *testing.T, l *lock.Locker, store *faulty, lease *lock.Lease)
+		want []string
+	}{
+		{"released, the outer lease first", nil, func(t *testing.T, l *lock.Locker, _ *faulty, lease *lock.Lease) {
+			t.Helper()
+			inner := acquire(t, l, lease.Context(), "k", lock.WithName("inner"))
+			release(t, lease)
+			time.Sleep(time.Second)
+			release(t, inner)
+		}, []string{"released order last=false held 1s", "released order last=true held 2s"}},
+		{"released, unconfirmed", nil, func(_ *testing.T, _ *lock.Locker, store *faulty, lease *lock.Lease) {
+			store.set(only("release", times(20, errLineCut)), nil)
+			_ = lease.Release(context.Background())
+		}, []string{"released order last=true lock store is unavailable"}},
+		{"closed", nil, func(t *testing.T, l *lock.Locker, _ *faulty, lease *lock.Lease) {
+			t.Helper()
+			_ = acquire(t, l, lease.Context(), "k")
+			_ = l.Close(context.Background())
+			_ = lease.Release(context.Background())
+		}, []string{"released order last=true held 1s"}},
+		{"closed, when the store had lost it", nil, func(_ *testing.T, l *lock.Locker, store *faulty, _ *lock.Lease) {
+			_, _ = store.ForceRelease(context.Background(), "k")
+			_ = l.Close(context.Background())
+		}, []string{"lost order backend of request 1"}},
+		{"gone at its release", nil, func(_ *testing.T, _ *lock.Locker, store *faulty, lease *lock.Lease) {
+			_, _ = store.ForceRelease(context.Background(), "k")
+			_ = lease.Release(context.Background())
+		}, []string{"lost order backend of request 1", "released order last=false lease is lost"}},
+		{"gone at the release of an inner lease", nil, func(t *testing.T, l *lock.Locker, store *faulty, lease *lock.Lease) {
+			t.Helper()
+			inner := acquire(t, l, lease.Context(), "k")
+			_, _ = store.ForceRelease(context.Background(), "k")
+			_ = inner.Release(context.Background())
+			_ = lease.Release(context.Background())
+		}, []string{"lost order backend of request 1", "released order last=false lease is lost"}},
+		{"gone at its renewal", nil, func(_ *testing.T, _ *lock.Locker, store *faulty, _ *lock.Lease) {
+			_, _ = store.ForceRelease(context.Background(), "k")
+			time.Sleep(15 * time.Second)
+		}, []string{"lost order backend of request 1"}},
+		{"never renewed", nil, func(_ *testing.T, _ *lock.Locker, store *faulty, lease *lock.Lease) {
+			store.set(only("renew", times(1000, errLineCut)), nil)
+			<-lease.Context().Done()
+		}, []string{"lost order renew_failed of request 1"}},
+		{"expired", []lock.Option{lock.WithLease(2 * time.Second)}, func(_ *testing.T, _ *lock.Locker, _ *faulty, lease *lock.Lease) {
+			<-lease.Context().Done()
+			_ = lease.Release(context.Background())
+		}, []string{"lost order expired of request 1"}},
+		{"forced", nil, func(_ *testing.T, l *lock.Locker, _ *faulty, _ *lock.Lease) {
+			_, _ = l.ForceRelease(context.Background(), "k")
+		}, []string{"lost order forced of request 1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				store := newFaulty()
+				l := newLocker(t, store, append(tt.opts, lock.WithHooks(ending(&d)), lock.WithName("order"))...)
+				lease := acquire(t, l, context.WithValue(t.Context(), requestKey{}, "request 1"), "k")
+				time.Sleep(time.Second)
+				tt.end(t, l, store, lease)
+				synctest.Wait()
+				store.set(nil, nil)
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if !slices.Equal(d.lines, tt.want) {
+					t.Errorf("got\n%q\nwant\n%q", d.lines, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestHooksTellWhoHadToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		l := newLocker(t, memstore.New(), lock.WithHooks(lock.Hooks{
+			Acquired: func(_ context.Context, e lock.AcquireEvent) { d.note("%s %v", e.Name, e.Waited) },
+		}))
+		lease := acquire(t, l, t.Context(), "k", lock.WithName("first"))
+		_, err := l.TryAcquire(t.Context(), "k", lock.WithName("try"))
+		wantErr(t, err, lock.ErrBusy)
+		_, err = l.Acquire(t.Context(), "k", lock.WithName("wait"), lock.WithWait(time.Second))
+		wantErr(t, err, lock.ErrBusy)
+		release(t, lease)
+		if want := []string{"first false", "try false", "wait true"}; !slices.Equal(d.lines, want) {
+			t.Errorf("got %q, want %q", d.lines, want)
 		}
 	})
 }

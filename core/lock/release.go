@@ -26,9 +26,7 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	} else {
 		l.releasedAll(h, c, err)
 	}
-	if hook := l.defaults.hooks.Released; hook != nil {
-		hook(ReleaseEvent{Event: h.event(), Held: time.Since(lease.start), Err: err})
-	}
+	l.tellRelease(h, lease.start, c.Holds == 0 && !errors.Is(err, ErrLost), err)
 	return err
 }
 
@@ -75,6 +73,11 @@ func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim) error {
 		unanswered = unanswered || err != nil && outcomeOf(err) == OutcomeUnknown
 		return err
 	})
+	return releaseFailure(err)
+}
+
+// releaseFailure turns the store's error into what a holder is told.
+func releaseFailure(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -99,11 +102,15 @@ func (l *Locker) releasedOne(h *hold, err error) {
 func (l *Locker) releasedAll(h *hold, c Claim, err error) {
 	l.mu.Lock()
 	h.state = holdReleased
-	if errors.Is(err, ErrLost) {
+	lost := errors.Is(err, ErrLost)
+	if lost {
 		h.state = holdLost
 	}
 	l.retire(h)
 	l.mu.Unlock()
+	if lost {
+		l.tellLoss(h, because(errGone, err), false)
+	}
 	if h.doubt || errors.Is(err, ErrUnavailable) {
 		l.undo(h.ownership, c, undoPasses[:])
 	}
