@@ -48,6 +48,8 @@ var units = map[string]unit{
 
 	"ginlock":  {layer: 4, uses: []string{"github.com/gin-gonic/gin"}},
 	"grpclock": {layer: 4, uses: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	// Declares locks by an option of annotations, as users do.
+	"grpclock/internal/testpb": {layer: top, anything: true, forTests: true},
 	"annotations": {layer: 4, uses: []string{
 		"google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/tools",
 	}},
