@@ -1,0 +1,45 @@
+// Package telemetry tells OpenTelemetry and slog what a locker does.
+//
+//	t, err := telemetry.New()
+//	locker := lock.New(store, lock.WithHooks(t.Hooks()))
+//
+// # Metrics
+//
+//	redlatch.acquire.duration  histogram, s       template, mode, outcome, error.type
+//	redlatch.hold.duration     histogram, s       template, mode, outcome, error.type
+//	redlatch.waiter.count      up-down, {waiter}  template
+//	redlatch.held.count        up-down, {lock}    template
+//	redlatch.renewals          counter, {renewal} outcome
+//	redlatch.losses            counter, {lock}    template, reason
+//	redlatch.key.failures      counter, {failure} template, reason
+//
+// The attributes are redlatch.template, redlatch.mode, redlatch.outcome and
+// redlatch.reason. A template is the name that the lock was given with
+// [lock.WithName], as rules do: never its key. Locks without a name, and those
+// of further names once there are [MaxNames], are recorded as "_other", so
+// that the number of series has a bound whatever clients send.
+//
+// An acquisition ends as acquired, contended (another owner had the key),
+// canceled (its caller gave up) or error; only the last has an error.type:
+// unavailable, lost, closed, unsupported, invalid or _OTHER. A hold ends as
+// released, expired (its fixed lease ran out) or lost; a release that the store
+// did not confirm has the error.type unavailable. A renewal is ok, error (it is
+// tried again) or lost. The reasons of losses are those of [lock.LossReason].
+//
+// # Spans
+//
+// An acquisition that had to wait, or that failed, is an internal span
+// lock.acquire: see [WithSpans]. It has the status Error only when the store or
+// the hold failed; that another owner was faster is a normal outcome. A loss is
+// an event lock.lost on the span in which the lock was acquired.
+//
+// # Logs
+//
+// Losses and releases that the store did not confirm are warnings, failed
+// renewals are information, refused keys are for debugging. When a store dies,
+// thousands of them say the same: at most ten of a kind are written in ten
+// seconds, and the next one says how many were suppressed.
+//
+// Nothing here carries the key unless [WithKeyAttribute] asks for it, nor an
+// owner, nor what the store said.
+package telemetry

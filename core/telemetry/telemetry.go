@@ -1,0 +1,117 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// ScopeName is the instrumentation scope of all metrics and spans.
+const ScopeName = "github.com/redlatch/redlatch/core/telemetry"
+
+// Version is the version of the instrumentation scope.
+const Version = "0.1.0"
+
+// Telemetry records what lockers do. It starts nothing, has nothing to close,
+// and is safe for concurrent use; several lockers may share one.
+type Telemetry struct {
+	*instruments
+	names  *catalog
+	tracer trace.Tracer
+	spans  Spans
+	log    *logger
+	keyOf  func(string) string // nil: keys are kept secret
+}
+
+// New makes the instruments. Its error is that of a meter provider that
+// refuses one of them.
+func New(opts ...Option) (*Telemetry, error) {
+	o := newOptions(opts)
+	made, err := newInstruments(o.meters.Meter(ScopeName, metric.WithInstrumentationVersion(Version)))
+	if err != nil {
+		return nil, err
+	}
+	return &Telemetry{
+		instruments: made,
+		names:       newCatalog(),
+		tracer:      o.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(Version)),
+		spans:       o.spans,
+		log:         newLogger(o.log),
+		keyOf:       o.keyOf,
+	}, nil
+}
+
+// Hooks are for [lock.WithHooks].
+func (t *Telemetry) Hooks() lock.Hooks {
+	return lock.Hooks{
+		Waiting:  t.waiting,
+		Acquired: t.acquired,
+		Released: t.released,
+		Renewed:  t.renewed,
+		Lost:     t.lost,
+	}
+}
+
+// KeyFailed counts an operation that was refused because its key could not be
+// made: name is that of its rule, reason one of "missing", "ambiguous",
+// "too_long", "invalid" and "unresolvable". Any other reason is recorded as
+// "_OTHER".
+func (t *Telemetry) KeyFailed(ctx context.Context, name, reason string) {
+	r := keyReasonOf(reason)
+	t.keyFailures.Add(ctx, 1, t.names.of(name).keyFailures[r]...)
+	t.log.keyFailed(ctx, name, keyReasons[r])
+}
+
+func (t *Telemetry) waiting(ctx context.Context, e lock.Event) (done func()) {
+	named := t.names.of(e.Name).named
+	t.waiters.Add(ctx, 1, named...)
+	return func() { t.waiters.Add(ctx, -1, named...) }
+}
+
+func (t *Telemetry) acquired(ctx context.Context, e lock.AcquireEvent) {
+	s, r := t.names.of(e.Name), resultOf(e.Err)
+	t.acquireDuration.Record(ctx, e.Elapsed.Seconds(), s.of(e.Mode).acquired[r]...)
+	if r == granted && !e.Reentrant {
+		t.held.Add(ctx, 1, s.named...)
+	}
+	if t.spans.want(e.Waited, r) {
+		t.acquireSpan(ctx, e, r)
+	}
+}
+
+func (t *Telemetry) released(e lock.ReleaseEvent) {
+	confirmed := e.Err == nil
+	if e.Last {
+		s, end := t.names.of(e.Name), endReleased
+		if !confirmed {
+			end = endUnconfirmed
+		}
+		t.ended(context.Background(), s, e.Event, end, e.Held)
+	}
+	if !confirmed && !errors.Is(e.Err, lock.ErrLost) {
+		t.log.unconfirmed(t.logged(e.Event))
+	}
+}
+
+func (t *Telemetry) renewed(e lock.RenewEvent) {
+	r := renewalOf(e.Err)
+	t.renewals.Add(context.Background(), 1, renewalAttributes[r]...)
+	if r == renewalFailed {
+		t.log.renewalFailed(t.logged(e.Event))
+	}
+}
+
+func (t *Telemetry) lost(e lock.LossEvent) {
+	s, end := t.names.of(e.Name), endLost
+	if e.Reason == lock.LossExpired {
+		end = endExpired
+	}
+	t.ended(e.Context, s, e.Event, end, e.Held)
+	t.losses.Add(e.Context, 1, s.losses[e.Reason]...)
+	t.lostSpanEvent(e)
+	t.log.lost(e, t.logged(e.Event))
+}
