@@ -44,7 +44,8 @@ type acquisition struct {
 	reenter bool
 
 	ownership *ownership
-	shared    bool // others may acquire for the same owner
+	shared    bool            // others may acquire for the same owner
+	refused   <-chan struct{} // ends the wait with ErrClosed
 
 	waiter  *waiter
 	waiting func()        // ends the Waiting hook
@@ -72,7 +73,7 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 		return nil, &Error{Op: "acquire", Key: key, Err: err}
 	}
 	defer l.running.Done()
-	a := &acquisition{Locker: l, o: o, caller: ctx, start: time.Now()}
+	a := &acquisition{Locker: l, o: o, caller: ctx, start: time.Now(), refused: l.closing}
 	a.once = once || o.waitSet && o.wait == 0
 	a.claim = Claim{Key: key, Owner: o.owner, Mode: o.mode, Holds: 1, TTL: o.ttl()}
 	if o.mode == Semaphore {
@@ -123,6 +124,9 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		if a.o.owner == "" || !errors.Is(err, ErrReleased) {
 			return lease, err
 		}
+	}
+	if err := a.admit(); err != nil {
+		return nil, err
 	}
 	if !a.shared {
 		a.claim.Owner, a.ownership = a.newOwner(), newOwnership()
@@ -316,7 +320,7 @@ func (a *acquisition) sleep(ctx context.Context, timer <-chan time.Time) error {
 	case <-timer:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-a.closing:
+	case <-a.refused:
 		return ErrClosed
 	}
 	return ctx.Err() // an ended wait must not go on because a hint came too
@@ -521,7 +525,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.closed:
+	case a.closed, !a.mayHold(a.caller, a.ownership):
 		a.doubt = true // abandon undoes it
 		return nil, ErrClosed
 	case !h.trusted():

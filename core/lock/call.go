@@ -80,14 +80,16 @@ func ended(ctx context.Context) error {
 }
 
 // pause waits for d; it returns false when ctx or the locker ended before.
-func (l *Locker) pause(ctx context.Context, d time.Duration) bool {
+func (l *Locker) pause(ctx context.Context, d time.Duration) bool { return pause(ctx, d, l.closing) }
+
+func pause(ctx context.Context, d time.Duration, stop <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
 	case <-ctx.Done():
-	case <-l.closing:
+	case <-stop:
 	}
 	return false
 }

@@ -10,7 +10,8 @@ import (
 // Close ends the locker: waiters return [ErrClosed], leases end with cause
 // [ErrClosed] and are released in the store, and everything that runs in the
 // background is waited for. Nothing of the locker is left then: no key,
-// subscription, timer or goroutine. Stop the work that holds leases before.
+// subscription, timer or goroutine. Stop the work that holds leases before, or
+// let it finish: see [Locker.Drain].
 //
 // If ctx ends first, Close returns its error; what could not be released
 // expires by itself. The store and its client stay open: they are the
@@ -19,10 +20,11 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return l.awaitDrained(ctx, nil)
+		return l.awaitQuiet(ctx, nil)
 	}
 	defer l.stop()
 	l.closed = true
+	l.refuseNew()
 	close(l.closing)
 	if l.renewals.timer != nil {
 		l.renewals.timer.Stop()
@@ -46,9 +48,9 @@ func (l *Locker) Close(ctx context.Context) error {
 	failed := l.releaseAll(ctx, holds)
 	go func() {
 		l.running.Wait()
-		close(l.drained)
+		close(l.quiet)
 	}()
-	return l.awaitDrained(ctx, failed)
+	return l.awaitQuiet(ctx, failed)
 }
 
 // closedHold is a hold that Close ended, and what the store must be told.
@@ -101,9 +103,9 @@ func (l *Locker) tellClosed(h closedHold, err error) {
 	l.tellRelease(h.hold, h.start, true, err)
 }
 
-func (l *Locker) awaitDrained(ctx context.Context, failed error) error {
+func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {
 	select {
-	case <-l.drained:
+	case <-l.quiet:
 	case <-ctx.Done():
 		failed = because(ended(ctx), failed)
 	}

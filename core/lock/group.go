@@ -55,6 +55,9 @@ func (g *group) try(ctx context.Context) ([]*Lease, error) {
 		return nil, &Error{Op: "acquire all", Err: err}
 	}
 	defer g.running.Done()
+	if g.refuses(ctx) {
+		return nil, &Error{Op: "acquire all", Err: ErrClosed}
+	}
 	if g.contended() {
 		return nil, nil
 	}

@@ -119,6 +119,7 @@ func (l *Locker) retire(h *hold) {
 	h.timer.Stop()
 	l.renewals.remove(h)
 	l.vacate(h)
+	l.checkIdle()
 }
 
 // checkTrust loses h if its time is over.

@@ -19,13 +19,16 @@ type Locker struct {
 	counter  atomic.Uint64 // second part
 	epoch    time.Time     // what trust is counted from, on the monotonic clock
 
-	closing chan struct{}      // closed by Close
-	drained chan struct{}      // closed when nothing of ours runs any more
-	base    context.Context    // of background work; ends when Close gives up
-	stop    context.CancelFunc // ends base
-	running sync.WaitGroup     // operations and background work
+	draining chan struct{}      // closed by Drain, and by Close
+	idle     chan struct{}      // closed when, after that, nothing is held any more
+	closing  chan struct{}      // closed by Close
+	quiet    chan struct{}      // closed when, after that, nothing of ours runs any more
+	base     context.Context    // of background work; ends when Close gives up
+	stop     context.CancelFunc // ends base
+	running  sync.WaitGroup     // operations and background work
 
 	mu       sync.Mutex // guards what follows, and the state of every hold
+	refusing bool       // draining is closed
 	closed   bool
 	gates    map[string]*gate
 	holds    map[*hold]struct{}
@@ -52,8 +55,10 @@ func New(store Store, opts ...Option) *Locker {
 		defaults: defaults,
 		client:   newClientID(),
 		epoch:    time.Now(),
+		draining: make(chan struct{}),
+		idle:     make(chan struct{}),
 		closing:  make(chan struct{}),
-		drained:  make(chan struct{}),
+		quiet:    make(chan struct{}),
 		base:     base,
 		stop:     stop,
 		gates:    make(map[string]*gate),

@@ -1,0 +1,115 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Drain lets the work that holds leases finish, and lets no other begin: it is
+// the first half of a graceful stop, of which [Locker.Close] is the second.
+//
+// From the call on, acquisitions are refused with [ErrClosed], and those that
+// wait end with it. Work that holds a lease goes on as before: its leases are
+// renewed, and whoever acquires with a context derived from a live lease of
+// this locker (or as a [WithOwner] that holds the key) may take that key again
+// and other keys as well.
+//
+// Drain returns nil once nothing is held any more, be it released or lost. If
+// ctx ends first, the error wraps ctx's and says how many leases are left;
+// they stay as they are, and so does the refusal. There is no way back. A
+// second call waits like the first; Close ends the wait of both.
+func (l *Locker) Drain(ctx context.Context) error {
+	l.mu.Lock()
+	l.refuseNew()
+	l.mu.Unlock()
+	select {
+	case <-l.idle:
+		return nil
+	case <-ctx.Done():
+	}
+	if n := l.held(); n > 0 {
+		return &Error{Op: "drain", Err: fmt.Errorf("leases still held: %d: %w", n, ended(ctx))}
+	}
+	return nil
+}
+
+// refuseNew lets no new work acquire from now on; mu is held.
+func (l *Locker) refuseNew() {
+	if l.refusing {
+		return
+	}
+	l.refusing = true
+	close(l.draining)
+	l.checkIdle()
+}
+
+// checkIdle tells those who wait for it that nothing is held any more; mu is
+// held. It stays so: only who holds a lease may get another.
+func (l *Locker) checkIdle() {
+	if !l.refusing || len(l.holds) > 0 {
+		return
+	}
+	select {
+	case <-l.idle:
+	default:
+		close(l.idle)
+	}
+}
+
+// held counts the leases that are not released, and releases under way.
+func (l *Locker) held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for h := range l.holds {
+		n += max(1, len(h.leases))
+	}
+	return n
+}
+
+// admit lets an acquisition begin, or not, and says what will end its wait.
+func (a *acquisition) admit() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.atWork(a.caller, a.ownership):
+		return nil // until Close
+	case a.refusing:
+		return ErrClosed
+	}
+	a.refused = a.draining
+	return nil
+}
+
+// mayHold says whether a grant may become a hold; mu is held. An acquisition
+// that was admitted may be refused here: the locker drains meanwhile, or what
+// it was part of is over.
+func (l *Locker) mayHold(ctx context.Context, o *ownership) bool {
+	return !l.refusing || l.atWork(ctx, o)
+}
+
+// atWork says whether ctx was derived from a lease of l that is not over, or
+// the owner has a hold; mu is held.
+func (l *Locker) atWork(ctx context.Context, o *ownership) bool {
+	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
+		if h := lease.hold; h.locker == l && h.state == holdAlive {
+			if _, held := h.leases[lease]; held {
+				return true
+			}
+		}
+	}
+	return o != nil && o.find(Exclusive) != nil
+}
+
+// refuses says whether the locker drains, and ctx is not of work in progress.
+func (l *Locker) refuses(ctx context.Context) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.mayHold(ctx, nil)
+}
+
+// pause waits for d; it returns false when ctx ended or a is refused before.
+func (a *acquisition) pause(ctx context.Context, d time.Duration) bool {
+	return pause(ctx, d, a.refused)
+}

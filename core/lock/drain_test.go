@@ -1,0 +1,349 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+// drain starts a drain that nothing but the leases ends, and returns when it
+// waits for them.
+func drain(l *lock.Locker) (done <-chan error) {
+	ended := make(chan error, 1)
+	go func() { ended <- l.Drain(context.Background()) }()
+	synctest.Wait()
+	return ended
+}
+
+func stillDraining(t *testing.T, done <-chan error) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case err := <-done:
+		t.Fatalf("Drain returned %v although a lease is held", err)
+	default:
+	}
+}
+
+func TestDrainWaitsUntilEveryLeaseIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := newLocker(t, store)
+		first, second := acquire(t, l, t.Context(), "a"), acquire(t, l, t.Context(), "b")
+		inner := acquire(t, l, second.Context(), "b")
+		done := drain(l)
+		for _, lease := range []*lock.Lease{first, inner} {
+			release(t, lease)
+			stillDraining(t, done)
+		}
+		time.Sleep(time.Hour) // the watchdog goes on
+		stillDraining(t, done)
+		if err := second.Context().Err(); err != nil {
+			t.Errorf("the lease ended while its work went on: %v", err)
+		}
+		release(t, second)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := store.Len(); n != 0 {
+			t.Errorf("%d keys left", n)
+		}
+		if err := l.Drain(t.Context()); err != nil {
+			t.Errorf("the second Drain: %v", err)
+		}
+	})
+}
+
+func TestDrainRefusesNewWorkAndWakesWaiters(t *testing.T) {
+	for name, test := range map[string]struct{ held, mode lock.Option }{
+		"exclusive": {lock.WithMode(lock.Exclusive), lock.WithMode(lock.Exclusive)},
+		"fair":      {lock.WithMode(lock.Exclusive), lock.WithMode(lock.Fair)},
+		"read":      {lock.WithMode(lock.Write), lock.WithMode(lock.Read)},
+		"write":     {lock.WithMode(lock.Read), lock.WithMode(lock.Write)},
+		"semaphore": {lock.WithPermits(1, 1), lock.WithPermits(1, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				l, elsewhere := newLocker(t, store), newLocker(t, store)
+				there := acquire(t, elsewhere, t.Context(), "there", test.held)
+				here := acquire(t, l, t.Context(), "here", test.held)
+				waits := make(chan error, 4)
+				for _, key := range []string{"here", "here", "there", "there"} {
+					go func() {
+						_, err := l.Acquire(context.Background(), key, test.mode)
+						waits <- err
+					}()
+				}
+				synctest.Wait()
+				began := time.Now()
+				done := drain(l)
+				for range 4 {
+					wantErr(t, <-waits, lock.ErrClosed)
+				}
+				if took := time.Since(began); took != 0 {
+					t.Errorf("waiters were woken after %v", took)
+				}
+				_, err := l.Acquire(t.Context(), "new", test.mode)
+				wantErr(t, err, lock.ErrClosed)
+				_, err = l.TryAcquire(t.Context(), "new", test.mode)
+				wantErr(t, err, lock.ErrClosed)
+				_, err = lock.AcquireAll(t.Context(), l.Request("new 1"), l.Request("new 2"))
+				wantErr(t, err, lock.ErrClosed)
+				stillDraining(t, done)
+				release(t, here)
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				release(t, there)
+				synctest.Wait()
+				if n := store.Len(); n != 0 {
+					t.Errorf("%d keys left", n)
+				}
+			})
+		})
+	}
+}
+
+func TestDrainLetsWorkInProgressAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, elsewhere := newLocker(t, store), newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "a")
+		named := acquire(t, l, t.Context(), "n", lock.WithOwner("me"))
+		writes := acquire(t, l, t.Context(), "w", lock.WithOwner("me"), lock.WithMode(lock.Write))
+		there := acquire(t, elsewhere, t.Context(), "b")
+		waits := make(chan *lock.Lease)
+		go func() { // since before the drain
+			waits <- acquire(t, l, lease.Context(), "b")
+		}()
+		synctest.Wait()
+		done := drain(l)
+		again := acquire(t, l, lease.Context(), "a")
+		other := acquire(t, l, again.Context(), "c")
+		tried, err := l.TryAcquire(lease.Context(), "d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := lock.AcquireAll(lease.Context(), l.Request("e"), l.Request("f"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		renamed := acquire(t, l, t.Context(), "n", lock.WithOwner("me"))
+		reads := acquire(t, l, t.Context(), "w", lock.WithOwner("me"), lock.WithMode(lock.Read))
+		_, err = l.Acquire(t.Context(), "m", lock.WithOwner("me"))
+		wantErr(t, err, lock.ErrClosed)
+		if err := lease.Extend(t.Context(), time.Hour); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Inspect(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		release(t, there)
+		for _, inner := range append(all.Each(), again, other, tried, <-waits, named, renamed, reads, writes) {
+			release(t, inner)
+			stillDraining(t, done)
+		}
+		release(t, lease)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_, err = l.Acquire(lease.Context(), "a")
+		if err == nil {
+			t.Error("a lease that is over still opens the door")
+		}
+		if n := store.Len(); n != 0 {
+			t.Errorf("%d keys left", n)
+		}
+	})
+}
+
+// A context that has got rid of its cancellation still carries its lease, but
+// the lease is over.
+func TestDrainIsNotHeldUpByWorkThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, elsewhere := newLocker(t, store), newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "a")
+		there := acquire(t, elsewhere, t.Context(), "b")
+		after := context.WithoutCancel(lease.Context())
+		whole := acquire(t, l, t.Context(), "d", lock.WithOwner("me"))
+		part := acquire(t, l, t.Context(), "d", lock.WithOwner("me"))
+		release(t, part)
+		waits := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(after, "b")
+			waits <- err
+		}()
+		done := drain(l)
+		_, err := l.Acquire(context.WithoutCancel(part.Context()), "c")
+		wantErr(t, err, lock.ErrClosed)
+		release(t, whole)
+		release(t, lease)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_, err = l.Acquire(after, "c")
+		wantErr(t, err, lock.ErrClosed)
+		release(t, there) // grants b to the one that waits
+		wantErr(t, <-waits, lock.ErrClosed)
+		time.Sleep(time.Minute)
+		if n := store.Len(); n != 0 {
+			t.Errorf("%d keys left", n)
+		}
+	})
+}
+
+// groups counts how often keys are asked for together.
+type groups struct {
+	lock.GroupStore
+	asked int
+}
+
+func (g *groups) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64, error) {
+	g.asked++
+	return g.GroupStore.AcquireGroup(ctx, claims)
+}
+
+func TestDrainAsksTheStoreForNothingNew(t *testing.T) {
+	store := &groups{GroupStore: memstore.New()}
+	l := newLocker(t, store)
+	if err := l.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"))
+	wantErr(t, err, lock.ErrClosed)
+	if store.asked != 0 {
+		t.Error("the store was asked for keys that nobody gets")
+	}
+}
+
+func TestDrainRefusesAGrantThatWasUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		asked, answer := make(chan struct{}), make(chan struct{})
+		store.set(nil, only("acquire", func(lock.Claim) error {
+			close(asked)
+			<-answer
+			return nil
+		}))
+		got := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(context.Background(), "k")
+			got <- err
+		}()
+		<-asked
+		if err := l.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		close(answer)
+		wantErr(t, <-got, lock.ErrClosed)
+		time.Sleep(time.Minute)
+		if holds(t, store, "k") != 0 {
+			t.Error("what was granted is still held")
+		}
+	})
+}
+
+func TestDrainEndsTheWaitForAStoreThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		store.set(only("acquire", func(lock.Claim) error { return errLineCut }), nil)
+		got := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(context.Background(), "k")
+			got <- err
+		}()
+		synctest.Wait() // between two tries
+		if err := l.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, <-got, lock.ErrClosed)
+	})
+}
+
+func TestDrainSaysWhatIsLeftWhenItsTimeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := lock.New(store)
+		leases := []*lock.Lease{acquire(t, l, t.Context(), "a"), acquire(t, l, t.Context(), "b")}
+		leases = append(leases, acquire(t, l, leases[1].Context(), "b"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := l.Drain(ctx)
+		wantErr(t, err, context.DeadlineExceeded)
+		var e *lock.Error
+		if !errors.As(err, &e) || e.Op != "drain" || !strings.Contains(err.Error(), "leases still held: 3") {
+			t.Errorf("got %v, want it to count three leases", err)
+		}
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("took %v", took)
+		}
+		for _, lease := range leases {
+			if err := lease.Context().Err(); err != nil {
+				t.Errorf("a lease ended: %v", err)
+			}
+		}
+		_, err = l.Acquire(t.Context(), "c")
+		wantErr(t, err, lock.ErrClosed)
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, lease := range leases {
+			wantErr(t, context.Cause(lease.Context()), lock.ErrClosed)
+		}
+		if n := store.Len(); n != 0 {
+			t.Errorf("%d keys left", n)
+		}
+	})
+}
+
+func TestDrainOfAnIdleLockerReturnsAtOnce(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	release(t, acquire(t, l, t.Context(), "k"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		if err := l.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDrainCountsALostLeaseAsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		lease := acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
+		if err := <-drain(l); err != nil {
+			t.Error(err)
+		}
+		wantErr(t, context.Cause(lease.Context()), lock.ErrLost)
+	})
+}
+
+func TestCloseEndsADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := lock.New(store)
+		acquire(t, l, t.Context(), "k")
+		done := drain(l)
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := l.Drain(t.Context()); err != nil {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
