@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/rule"
 )
@@ -59,7 +60,7 @@ func (k *checker) fault(format string, args ...any) {
 
 // route checks the middlewares of one route.
 func (k *checker) route(r route) {
-	operation := operationOf(r.method, r.path)
+	operation := httpguard.Operation(r.method, r.path)
 	for _, h := range r.handlers {
 		m, ok := identify(h)
 		if !ok {
@@ -72,7 +73,7 @@ func (k *checker) route(r route) {
 				continue
 			}
 		}
-		if m.keyFunc == nil {
+		if m.KeyFunc == nil {
 			k.template(m, r, compiled)
 		}
 	}
@@ -89,7 +90,7 @@ func (k *checker) meet(g *guard.Guard, operation string) {
 func (k *checker) template(m *middleware, r route, compiled *rule.Compiled) {
 	for _, v := range compiled.Template.Vars() {
 		if reason := k.unresolved(m, r, v); reason != "" {
-			k.fault("%s: template %q, column %d: <%s> %s", operationOf(r.method, r.path), compiled.Key, v.Column, v, reason)
+			k.fault("%s: template %q, column %d: <%s> %s", httpguard.Operation(r.method, r.path), compiled.Key, v.Column, v, reason)
 		}
 	}
 }
@@ -98,7 +99,7 @@ func (k *checker) unresolved(m *middleware, r route, v key.Var) string {
 	switch {
 	case v.Source == "path" && !r.has(v.Name):
 		return "is not a parameter of the route"
-	case v.Source != "" || v.Reserved() || m.vars[v.Name] != nil || r.has(v.Name) || slices.Contains(k.provided, v.Name):
+	case v.Source != "" || v.Reserved() || m.Vars[v.Name] != nil || r.has(v.Name) || slices.Contains(k.provided, v.Name):
 		return ""
 	}
 	return "is not bound, not a parameter of the route, and not known to be set by a middleware"
@@ -106,7 +107,7 @@ func (k *checker) unresolved(m *middleware, r route, v key.Var) string {
 
 // unguarded reports a route that has a rule, but not the middleware.
 func (k *checker) unguarded(r route) {
-	operation := operationOf(r.method, r.path)
+	operation := httpguard.Operation(r.method, r.path)
 	for _, g := range k.guards {
 		if _, ok := g.Rule(operation); ok && !k.byRule[g][operation] {
 			k.fault("%s: has a rule, but Rules is not among its handlers", operation)
@@ -119,11 +120,17 @@ func (k *checker) unguarded(r route) {
 func (k *checker) unused() {
 	for _, g := range k.guards {
 		for _, r := range g.Rules() {
-			if isRoute(r.Operation) && !k.byRule[g][r.Operation] {
+			if ofGin(r.Operation) && !k.byRule[g][r.Operation] {
 				k.fault("%s: has a rule, but there is no such route", r.Operation)
 			}
 		}
 	}
+}
+
+// ofGin tells the operations of this door from those of others.
+func ofGin(operation string) bool {
+	_, path, ok := httpguard.SplitOperation(operation)
+	return ok && strings.HasPrefix(path, "/")
 }
 
 // handlerCode is the code that all handlers of this package share.

@@ -1,9 +1,18 @@
 package ginlock
 
-import "reflect"
+import (
+	"net/http"
+	"reflect"
+	"strings"
 
-// JSONField is for the fuzz test.
-var JSONField = jsonField
+	"github.com/redlatch/redlatch/core/guard/httpguard"
+)
+
+// JSONField is for the fuzz test: the field of a body that is text.
+func JSONField(text []byte, path []string) (string, error) {
+	header := http.Header{"Content-Type": {"application/json"}}
+	return httpguard.BodyField(header, strings.Join(path, "."), func() ([]byte, error) { return text, nil })
+}
 
 // CanReadRoutes reports whether engine, a pointer, has its routes where Gin
 // has them.

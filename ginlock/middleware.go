@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
@@ -25,8 +26,7 @@ func New(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
 // program. The error lists everything that is wrong.
 func Build(g *guard.Guard, template string, opts ...Option) (gin.HandlerFunc, error) {
 	m := newMiddleware(g, opts)
-	m.config.rule.Key = template
-	m.compile()
+	m.compiled = m.Compile(template)
 	return m.handler()
 }
 
@@ -46,7 +46,7 @@ func Rules(g *guard.Guard, opts ...Option) gin.HandlerFunc {
 // program. The error lists everything that is wrong.
 func BuildRules(g *guard.Guard, opts ...Option) (gin.HandlerFunc, error) {
 	m := newMiddleware(g, opts)
-	m.checkRules()
+	m.CheckRules(g)
 	return m.handler()
 }
 
@@ -71,14 +71,12 @@ type middleware struct {
 
 func newMiddleware(g *guard.Guard, opts []Option) *middleware {
 	m := &middleware{guard: g, config: newConfig(opts)}
-	if g == nil {
-		m.fault("guard is nil")
-	}
+	m.CheckGuard(g)
 	return m
 }
 
 func (m *middleware) handler() (gin.HandlerFunc, error) {
-	if err := errors.Join(m.faults...); err != nil {
+	if err := m.Err(); err != nil {
 		return nil, err
 	}
 	return m.handle, nil
@@ -91,10 +89,10 @@ func (m *middleware) handle(c *gin.Context) {
 		c.Set(probed{}, m)
 		return
 	}
-	if m.skip != nil && m.skip(c) {
+	if m.Skip != nil && m.Skip(c) {
 		return
 	}
-	operation := operationOf(c.Request.Method, c.FullPath())
+	operation := httpguard.Operation(c.Request.Method, c.FullPath())
 	r := m.compiled
 	if r == nil {
 		var ok bool
@@ -103,12 +101,12 @@ func (m *middleware) handle(c *gin.Context) {
 		}
 	}
 	if err := m.preread(c); err != nil {
-		m.refuse(c, &guard.Error{Kind: bodyKind(c), Operation: operation, Name: r.Name, Err: err})
+		m.refuse(c, &guard.Error{Kind: httpguard.BodyKind(c.Request.Context()), Operation: operation, Name: r.Name, Err: err})
 		return
 	}
 	call := guard.Call{Operation: operation, Rule: r, Vars: m.lookup(c)}
-	if m.keyFunc != nil {
-		call.Key = func() (string, error) { return m.keyFunc(c) }
+	if m.KeyFunc != nil {
+		call.Key = func() (string, error) { return m.KeyFunc(c) }
 	}
 	ctx, leave, err := m.guard.Enter(c.Request.Context(), call)
 	if err != nil {
@@ -157,25 +155,13 @@ func (m *middleware) answer(c *gin.Context, err error) {
 	case guard.Unavailable, guard.Lost, guard.Invalid:
 		_ = c.Error(e) // for the operator: the client's answer says less
 	}
-	c.Set(answers{}, &m.config)
+	c.Set(answers{}, m.Answers)
 	m.onError(c, e)
 }
 
 // lookup finds the values of one request.
 func (m *middleware) lookup(c *gin.Context) key.Lookup {
 	return func(v key.Var) (string, error) { return m.value(c, v) }
-}
-
-// operationOf names a route as rules do. It is what net/http's patterns look
-// like, and empty in its second half where no route matched.
-func operationOf(method, path string) string { return method + " " + path }
-
-// bodyKind is the kind of a body that could not be read.
-func bodyKind(c *gin.Context) guard.Kind {
-	if c.Request.Context().Err() != nil {
-		return guard.Canceled
-	}
-	return guard.BadKey
 }
 
 // probe is the request with which [Check] asks a handler who it is. No client

@@ -1,13 +1,12 @@
 package ginlock
 
 import (
-	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 )
@@ -15,10 +14,10 @@ import (
 // Defaults of a middleware.
 const (
 	// DefaultMaxBody is the largest body that is read for a key, in bytes.
-	DefaultMaxBody = 1 << 20
+	DefaultMaxBody = httpguard.DefaultMaxBody
 	// DefaultRetryAfter is what clients are told to wait before they try
 	// again.
-	DefaultRetryAfter = time.Second
+	DefaultRetryAfter = httpguard.DefaultRetryAfter
 )
 
 // Option is a setting of a middleware. A later one overrides an earlier one.
@@ -29,30 +28,15 @@ type optionFunc func(*config)
 func (f optionFunc) apply(c *config) { f(c) }
 
 type config struct {
-	rule       rule.Rule
-	ruled      []string // options that are part of a rule
-	vars       map[string]Source
-	keyFunc    func(*gin.Context) (string, error)
-	skip       func(*gin.Context) bool
-	onError    func(*gin.Context, *guard.Error)
-	contention int
-	retryAfter time.Duration
-	maxBody    int64
-	readFirst  bool
-	faults     []error
+	httpguard.Config[*gin.Context]
+	onError func(*gin.Context, *guard.Error)
 }
 
 func newConfig(opts []Option) config {
-	c := config{
-		vars:       make(map[string]Source),
-		onError:    Problem,
-		contention: http.StatusConflict,
-		retryAfter: DefaultRetryAfter,
-		maxBody:    DefaultMaxBody,
-	}
+	c := config{Config: httpguard.NewConfig[*gin.Context]("ginlock", "Gin"), onError: Problem}
 	for _, o := range opts {
 		if o == nil {
-			c.fault("an option is nil")
+			c.Fault("an option is nil")
 			continue
 		}
 		o.apply(&c)
@@ -60,52 +44,38 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-func (c *config) fault(format string, args ...any) {
-	c.faults = append(c.faults, fmt.Errorf("ginlock: "+format, args...))
-}
-
-// ruleOption is an option that a rule has a field for.
-func ruleOption(name string, set func(*config)) Option {
-	return optionFunc(func(c *config) {
-		c.ruled = append(c.ruled, name)
-		set(c)
-	})
-}
-
 // WithWait makes a request wait up to d for the lock. Default 0: try once.
 // Each waiting request occupies a goroutine and its connection.
 func WithWait(d time.Duration) Option {
-	return ruleOption("WithWait", func(c *config) { c.rule.Wait = d })
+	return optionFunc(func(c *config) { c.SetWait(d) })
 }
 
 // WithLease holds the lock for at most d, whether or not the handler is done
 // by then. Default: as long as the handler runs, kept alive by the watchdog.
 func WithLease(d time.Duration) Option {
-	return ruleOption("WithLease", func(c *config) { c.rule.Lease = d })
+	return optionFunc(func(c *config) { c.SetLease(d) })
 }
 
 // WithMode asks for a kind of lock. Default [lock.Exclusive].
 func WithMode(m lock.Mode) Option {
-	return ruleOption("WithMode", func(c *config) { c.rule.Mode = m })
+	return optionFunc(func(c *config) { c.SetMode(m) })
 }
 
 // WithPermits makes the lock a semaphore of that size, of which each request
 // takes n permits. See [lock.WithPermits].
 func WithPermits(n, size int) Option {
-	return ruleOption("WithPermits", func(c *config) {
-		c.rule.Mode, c.rule.Permits, c.rule.Size = lock.Semaphore, n, size
-	})
+	return optionFunc(func(c *config) { c.SetPermits(n, size) })
 }
 
 // WithOnBusy says what happens when another owner holds the lock. Default
 // [rule.Reject]; [rule.Skip] answers 204 without running the handler.
 func WithOnBusy(b rule.OnBusy) Option {
-	return ruleOption("WithOnBusy", func(c *config) { c.rule.OnBusy = b })
+	return optionFunc(func(c *config) { c.SetOnBusy(b) })
 }
 
 // WithName names the lock in metrics and logs. Default: the template.
 func WithName(name string) Option {
-	return ruleOption("WithName", func(c *config) { c.rule.Name = name })
+	return optionFunc(func(c *config) { c.SetName(name) })
 }
 
 // WithKeyFunc makes the key with f in place of a template, which must be
@@ -114,33 +84,20 @@ func WithName(name string) Option {
 // answered with 400, unless it wraps [guard.ErrUnresolvable]; an empty key is
 // an error.
 func WithKeyFunc(f func(*gin.Context) (string, error)) Option {
-	return ruleOption("WithKeyFunc", func(c *config) {
-		if f == nil {
-			c.fault("WithKeyFunc: the func is nil")
-		}
-		c.keyFunc = f
-	})
+	return optionFunc(func(c *config) { c.SetKeyFunc(f) })
 }
 
 // WithVar binds the bare variable <name> to a source, and to no other.
 //
 //	ginlock.New(g, "lock:order:<userId>", ginlock.WithVar("userId", ginlock.Header("X-User-Id")))
 func WithVar(name string, src Source) Option {
-	return optionFunc(func(c *config) {
-		if src == nil {
-			c.fault("WithVar(%q): the source is nil", name)
-		}
-		if isReserved(name) {
-			c.fault("WithVar(%q): the name is reserved", name)
-		}
-		c.vars[name] = src
-	})
+	return optionFunc(func(c *config) { c.SetVar(name, src) })
 }
 
 // WithSkipper lets requests pass without the lock for which skip returns
 // true.
 func WithSkipper(skip func(*gin.Context) bool) Option {
-	return optionFunc(func(c *config) { c.skip = skip })
+	return optionFunc(func(c *config) { c.Skip = skip })
 }
 
 // WithErrorHandler answers with f in place of [Problem], which f may call.
@@ -149,7 +106,7 @@ func WithSkipper(skip func(*gin.Context) bool) Option {
 func WithErrorHandler(f func(*gin.Context, *guard.Error)) Option {
 	return optionFunc(func(c *config) {
 		if f == nil {
-			c.fault("WithErrorHandler: the func is nil")
+			c.Fault("WithErrorHandler: the func is nil")
 		}
 		c.onError = f
 	})
@@ -159,47 +116,25 @@ func WithErrorHandler(f func(*gin.Context, *guard.Error)) Option {
 // 409 (the default), 429 (for clients whose retries know that one only) or
 // 423 (for APIs whose clients see locks as resources).
 func WithContentionStatus(status int) Option {
-	return optionFunc(func(c *config) {
-		switch status {
-		case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests:
-			c.contention = status
-		default:
-			c.fault("WithContentionStatus(%d): use 409, 423 or 429", status)
-		}
-	})
+	return optionFunc(func(c *config) { c.SetContention(status) })
 }
 
 // WithRetryAfter is what clients are told to wait before they try again,
 // rounded up to seconds. Default [DefaultRetryAfter].
 func WithRetryAfter(d time.Duration) Option {
-	return optionFunc(func(c *config) {
-		if d <= 0 {
-			c.fault("WithRetryAfter(%v): must be positive", d)
-		}
-		c.retryAfter = d
-	})
+	return optionFunc(func(c *config) { c.SetRetryAfter(d) })
 }
 
 // WithMaxBody is the largest body that is read for a key, in bytes; a larger
 // one is answered with 413. It does not bound what handlers read of bodies
 // that no key needs. Default [DefaultMaxBody].
 func WithMaxBody(n int64) Option {
-	return optionFunc(func(c *config) { c.limitBody("WithMaxBody", n) })
+	return optionFunc(func(c *config) { c.SetMaxBody(n) })
 }
 
 // WithPrereadBody reads the whole body, up to n bytes, before the lock is
 // taken also when the key does not need it: a client that sends slowly does
 // not hold the lock meanwhile. n takes the place of [WithMaxBody].
 func WithPrereadBody(n int64) Option {
-	return optionFunc(func(c *config) {
-		c.limitBody("WithPrereadBody", n)
-		c.readFirst = true
-	})
-}
-
-func (c *config) limitBody(option string, n int64) {
-	if n <= 0 {
-		c.fault("%s(%d): must be positive", option, n)
-	}
-	c.maxBody = n
+	return optionFunc(func(c *config) { c.SetPreread(n) })
 }

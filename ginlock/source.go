@@ -1,15 +1,12 @@
 package ginlock
 
 import (
-	"encoding"
 	"fmt"
-	"net/url"
-	"reflect"
-	"strconv"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/key"
 )
 
@@ -32,31 +29,18 @@ func Path(name string) Source {
 // Query is a query parameter. One that is there twice is refused: the handler
 // may read the other one.
 func Query(name string) Source {
-	return func(c *gin.Context) (string, error) { return only(c.QueryArray(name)) }
+	return func(c *gin.Context) (string, error) { return httpguard.Only(c.QueryArray(name)) }
 }
 
 // Header is a request header. One that is there twice is refused.
 func Header(name string) Source {
-	return func(c *gin.Context) (string, error) { return only(c.Request.Header.Values(name)) }
+	return func(c *gin.Context) (string, error) { return httpguard.Only(c.Request.Header.Values(name)) }
 }
 
 // Cookie is a cookie, unescaped as [gin.Context.Cookie] does. One that is
 // there twice is refused.
 func Cookie(name string) Source {
-	return func(c *gin.Context) (string, error) {
-		cookies := c.Request.CookiesNamed(name)
-		if len(cookies) > 1 {
-			return "", key.ErrAmbiguous
-		}
-		if len(cookies) == 0 {
-			return "", key.ErrMissing
-		}
-		value, err := url.QueryUnescape(cookies[0].Value)
-		if err != nil {
-			return "", key.ErrInvalid
-		}
-		return value, nil
-	}
+	return func(c *gin.Context) (string, error) { return httpguard.Cookie(c.Request, name) }
 }
 
 // Ctx is a value that an earlier middleware set: with [gin.Context.Set], or
@@ -71,17 +55,6 @@ func Ctx(name any) Source {
 		}
 		return value, err
 	}
-}
-
-// only is the single value of a list.
-func only(values []string) (string, error) {
-	switch len(values) {
-	case 0:
-		return "", key.ErrMissing
-	case 1:
-		return values[0], nil
-	}
-	return "", key.ErrAmbiguous
 }
 
 // value finds the value of a template's variable.
@@ -113,7 +86,7 @@ func (m *middleware) bare(c *gin.Context, v key.Var) (string, error) {
 	if v.Reserved() {
 		return reserved(c, v.Name)
 	}
-	if src, ok := m.vars[v.Name]; ok {
+	if src, ok := m.Vars[v.Name]; ok {
 		return src(c)
 	}
 	param, inPath := c.Params.Get(v.Name)
@@ -143,23 +116,10 @@ func reserved(c *gin.Context, name string) (string, error) {
 	return "", guard.ErrUnresolvable
 }
 
-func isReserved(name string) bool { return key.Var{Name: name}.Reserved() }
-
-// isKnown reports whether requests of this door have such a variable at all.
-func isKnown(v key.Var) bool {
-	switch v.Source {
-	case "md", "req":
-		return false
-	case "":
-		return v.Name != "service"
-	}
-	return true
-}
-
 // provided is what earlier middlewares set under a name.
 func provided(c *gin.Context, name any) (value string, ok bool, err error) {
 	if set, exists := c.Get(name); exists {
-		if value, err = text(set); err != nil {
+		if value, err = httpguard.Text(set); err != nil {
 			return "", true, err
 		}
 		ok = true
@@ -168,39 +128,9 @@ func provided(c *gin.Context, name any) (value string, ok bool, err error) {
 	if set == nil {
 		return value, ok, nil
 	}
-	inContext, err := text(set)
+	inContext, err := httpguard.Text(set)
 	if err == nil && ok && inContext != value {
 		err = key.ErrAmbiguous
 	}
 	return inContext, true, err
-}
-
-// text writes a value that the program set. The program's own types count by
-// what they hold: two values must not become one text.
-func text(value any) (string, error) {
-	if value == nil {
-		return "", key.ErrMissing
-	}
-	switch v := reflect.ValueOf(value); v.Kind() {
-	case reflect.String:
-		return v.String(), nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return strconv.FormatInt(v.Int(), 10), nil
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return strconv.FormatUint(v.Uint(), 10), nil
-	case reflect.Bool:
-		return strconv.FormatBool(v.Bool()), nil
-	case reflect.Pointer:
-		if v.IsNil() {
-			return "", key.ErrMissing
-		}
-	}
-	switch v := value.(type) {
-	case encoding.TextMarshaler:
-		written, err := v.MarshalText()
-		return string(written), err
-	case fmt.Stringer:
-		return v.String(), nil
-	}
-	return "", fmt.Errorf("%w: a %T is no part of a key", guard.ErrUnresolvable, value)
 }

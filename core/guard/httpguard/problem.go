@@ -1,0 +1,152 @@
+package httpguard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+)
+
+// StatusClientClosed is what proxies log for a client that did not wait for
+// its answer.
+const StatusClientClosed = 499
+
+// problemTypes is where the types of problems are described.
+const problemTypes = "https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#"
+
+// Answers are the settings of the answers to requests that did not run.
+type Answers struct {
+	// Contention is the status of a request that did not get its lock.
+	Contention int
+	// RetryAfter is what clients are told to wait before they try again.
+	RetryAfter time.Duration
+}
+
+// DefaultRetryAfter is what clients are told to wait unless a door is told
+// otherwise.
+const DefaultRetryAfter = time.Second
+
+// DefaultAnswers are the settings of a door that was told nothing.
+func DefaultAnswers() Answers {
+	return Answers{Contention: http.StatusConflict, RetryAfter: DefaultRetryAfter}
+}
+
+// problem is the body of an answer, as RFC 9457 has it.
+type problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Instance  string `json:"instance"`
+	Code      string `json:"code"`
+	Retryable bool   `json:"retryable"`
+}
+
+// Write answers r with a problem document (RFC 9457) about e:
+//
+//	Contended    as Contention says; Retry-After
+//	BadKey       400, or 413 for a body that is too large
+//	Unavailable  503; Retry-After
+//	Canceled     503 and Retry-After when the request ran out of time;
+//	             when its client has gone, 499 without a body
+//	Lost         500
+//	Skipped      204 without a body
+//	Invalid      500
+//
+// The document never holds the key, an owner, or what the store said.
+func (a Answers) Write(w http.ResponseWriter, r *http.Request, e *guard.Error) {
+	switch {
+	case e.Kind == guard.Skipped:
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case e.Kind == guard.Canceled && !errors.Is(r.Context().Err(), context.DeadlineExceeded):
+		// Nobody reads it. Should somebody all the same, it is not a success.
+		w.WriteHeader(StatusClientClosed)
+		return
+	}
+	p := a.describe(e)
+	p.Instance = r.URL.EscapedPath()
+	text, _ := json.Marshal(p) // texts, a number and a boolean: cannot fail
+	h := w.Header()
+	if p.Retryable {
+		h.Set("Retry-After", seconds(a.RetryAfter))
+	}
+	// Also over what a handler had prepared.
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(text) // a client that is gone needs no answer
+}
+
+func (a Answers) describe(e *guard.Error) problem {
+	p := problem{Code: e.Kind.Code(), Retryable: e.Kind.Retryable()}
+	switch e.Kind {
+	case guard.Contended:
+		p.Status, p.Title = a.Contention, "Locked by another request"
+		p.Detail = "Another request holds the lock that this one needs. This request was not carried out; it can be sent again."
+	case guard.BadKey:
+		p.Status, p.Title, p.Detail = badKey(e)
+	case guard.Unavailable:
+		p.Status, p.Title = http.StatusServiceUnavailable, "Locking is unavailable"
+		p.Detail = "The lock that this request needs cannot be taken at the moment. This request was not carried out; it can be sent again."
+	case guard.Canceled:
+		p.Status, p.Title = http.StatusServiceUnavailable, "Out of time"
+		p.Detail = "The request ran out of time before it got its lock. It was not carried out; it can be sent again."
+	case guard.Lost:
+		p.Status, p.Title = http.StatusInternalServerError, "Lock lost"
+		p.Detail = "The lock was lost while the request was carried out. It may or may not have taken effect; do not repeat it without looking."
+	default:
+		p.Code = guard.Invalid.Code()
+		p.Status, p.Title = http.StatusInternalServerError, "Lock rule cannot be applied"
+		p.Detail = "The lock of this operation is set up wrongly. This request was not carried out."
+	}
+	p.Type = problemTypes + strings.ToLower(p.Code)
+	return p
+}
+
+func badKey(e *guard.Error) (status int, title, detail string) {
+	var large *http.MaxBytesError
+	if errors.As(e.Err, &large) {
+		return http.StatusRequestEntityTooLarge, "Request body too large",
+			fmt.Sprintf("The body may have at most %d bytes.", large.Limit)
+	}
+	subject := "A value that the lock is made of"
+	var value *key.ValueError
+	if errors.As(e.Err, &value) && value.Var != "" {
+		subject = "The value " + strconv.Quote(value.Var)
+	}
+	return http.StatusBadRequest, "Lock key cannot be made", subject + " " + complaint(e.Err) + "."
+}
+
+// complaint says what is wrong with a value, without the value.
+func complaint(err error) string {
+	switch {
+	case errors.Is(err, errBodyType):
+		return "is looked for in a body of another type"
+	case errors.Is(err, errBodyRead):
+		return "cannot be found because the body ended early"
+	case errors.Is(err, key.ErrMissing):
+		return "is missing or empty"
+	case errors.Is(err, key.ErrAmbiguous):
+		return "is given more than once"
+	case errors.Is(err, key.ErrTooLong):
+		return "is too long"
+	}
+	return "is not written as it must be"
+}
+
+// seconds writes a Retry-After: whole seconds, never too early.
+func seconds(d time.Duration) string {
+	whole := int64(d / time.Second)
+	if d%time.Second > 0 {
+		whole++
+	}
+	return strconv.FormatInt(max(1, whole), 10)
+}
