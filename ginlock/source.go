@@ -119,7 +119,7 @@ func reserved(c *gin.Context, name string) (string, error) {
 // provided is what earlier middlewares set under a name.
 func provided(c *gin.Context, name any) (value string, ok bool, err error) {
 	if set, exists := c.Get(name); exists {
-		if value, err = httpguard.Text(set); err != nil {
+		if value, err = guard.Text(set); err != nil {
 			return "", true, err
 		}
 		ok = true
@@ -128,7 +128,7 @@ func provided(c *gin.Context, name any) (value string, ok bool, err error) {
 	if set == nil {
 		return value, ok, nil
 	}
-	inContext, err := httpguard.Text(set)
+	inContext, err := guard.Text(set)
 	if err == nil && ok && inContext != value {
 		err = key.ErrAmbiguous
 	}
