@@ -1,0 +1,112 @@
+package httplock
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+// response knows whether an answer has begun. It can what the writer behind it
+// can; what it has no method for, [http.ResponseController] finds behind it.
+type response struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// observe puts a response in front of w. Handlers ask by type whether a writer
+// flushes or hijacks, so there is a type for each answer.
+func observe(w http.ResponseWriter) (http.ResponseWriter, *response) {
+	flushes, hijacks := is[http.Flusher](w), is[http.Hijacker](w)
+	switch {
+	case flushes && hijacks:
+		h1 := &flusherAndHijacker{response{ResponseWriter: w}}
+		return h1, &h1.response
+	case flushes:
+		h2 := &flusher{response{ResponseWriter: w}}
+		return h2, &h2.response
+	case hijacks:
+		h := &hijacker{response{ResponseWriter: w}}
+		return h, &h.response
+	}
+	plain := &response{ResponseWriter: w}
+	return plain, plain
+}
+
+// is reports whether w, or a writer behind it, is a T.
+func is[T any](w http.ResponseWriter) bool {
+	for {
+		if _, ok := w.(T); ok {
+			return true
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = wrapper.Unwrap()
+	}
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader notes the beginning. A 1xx announces an answer that is to come.
+func (w *response) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.begun = true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
+}
+
+// WriteString is for [io.WriteString].
+func (w *response) WriteString(s string) (int, error) {
+	w.begun = true
+	return io.WriteString(w.ResponseWriter, s)
+}
+
+// ReadFrom is for [io.Copy]: a file goes to the connection without passing
+// through the program.
+func (w *response) ReadFrom(src io.Reader) (int64, error) {
+	w.begun = true
+	return io.Copy(w.ResponseWriter, src)
+}
+
+// FlushError is for [http.ResponseController].
+func (w *response) FlushError() error {
+	w.begun = true
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *response) flush() { _ = w.FlushError() }
+
+func (w *response) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	w.begun = w.begun || err == nil
+	return conn, buffered, err
+}
+
+// flusher is the response of HTTP/2.
+type flusher struct{ response }
+
+// Flush implements [http.Flusher].
+func (w *flusher) Flush() { w.flush() }
+
+// hijacker is the response of a server that does not flush.
+type hijacker struct{ response }
+
+// Hijack implements [http.Hijacker].
+func (w *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
+
+// flusherAndHijacker is the response of HTTP/1.
+type flusherAndHijacker struct{ response }
+
+// Flush implements [http.Flusher].
+func (w *flusherAndHijacker) Flush() { w.flush() }
+
+// Hijack implements [http.Hijacker].
+func (w *flusherAndHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }

@@ -1,0 +1,261 @@
+package httplock_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/httplock"
+)
+
+// exchange sends a request over a real connection and reads its answer.
+func exchange(t *testing.T, server *httptest.Server, path string) (status int, header http.Header, body string) {
+	t.Helper()
+	response, err := server.Client().Post(server.URL+path, "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Errorf("the answer breaks off: %v", err)
+	}
+	return response.StatusCode, response.Header, string(text)
+}
+
+// post sends a request over a real connection and returns a func that breaks
+// the connection.
+func post(t *testing.T, h http.Handler, path string) (leave func()) {
+	t.Helper()
+	server := httptest.NewServer(h)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		if response, err := server.Client().Do(request); err == nil {
+			_ = response.Body.Close()
+			t.Errorf("answered with %s", response.Status)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		server.Close()
+	})
+	return cancel
+}
+
+// statusOf is a middleware that tells the status of each answer.
+func statusOf(told chan<- int) middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			recorder := httptest.NewRecorder()
+			next.ServeHTTP(recorder, r)
+			told <- recorder.Code
+		})
+	}
+}
+
+// ending is a middleware that tells the end of a request.
+func ending(done chan<- struct{}) middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(done)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
+	waiting, waited := make(chan struct{}, 1), make(chan struct{}, 1)
+	hooks := lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
+		waiting <- struct{}{}
+		return func() { waited <- struct{}{} }
+	}}
+	g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithHooks(hooks))))
+	status := make(chan int, 1)
+	mux := on("POST /{id}", runs(t), statusOf(status), httplock.New(g, "lock:<id>", httplock.WithWait(time.Hour)))
+	lease := hold(t, g, "lock:1")
+	leave := post(t, mux, "/1")
+	receive(t, waiting, "the wait")
+	leave()
+	receive(t, waited, "the end of the wait")
+	if got := receive(t, status, "the answer"); got != 499 {
+		t.Errorf("got %d, want 499 for the log", got)
+	}
+	_ = lease.Release(t.Context())
+	if isHeld(t, g, "lock:1") {
+		t.Error("somebody got the lock who had left")
+	}
+}
+
+func TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *testing.T) {
+	g := newGuard(t)
+	running, gone, finish, done := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan int, 1)
+	mux := on("POST /{id}", func(_ http.ResponseWriter, r *http.Request) {
+		close(running)
+		<-r.Context().Done()
+		close(gone)
+		<-finish
+	}, statusOf(done), httplock.New(g, "lock:<id>"))
+	leave := post(t, mux, "/1")
+	receive(t, running, "the handler")
+	leave()
+	receive(t, gone, "the end of the handler's context")
+	if !isHeld(t, g, "lock:1") {
+		t.Error("free although the handler runs")
+	}
+	if _, err := g.Locker().TryAcquire(t.Context(), "lock:1"); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("another one got %v, want ErrBusy", err)
+	}
+	close(finish)
+	receive(t, done, "the end of the handler")
+	if isHeld(t, g, "lock:1") {
+		t.Error("still held")
+	}
+}
+
+func TestAbortedHandlerBreaksTheConnectionAndReleasesTheLock(t *testing.T) {
+	g := newGuard(t)
+	done := make(chan struct{})
+	server := httptest.NewServer(on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) {
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}, ending(done), httplock.New(g, "lock:<id>")))
+	defer server.Close()
+	response, err := server.Client().Post(server.URL+"/1", "text/plain", nil)
+	if err == nil {
+		_, err = io.ReadAll(response.Body)
+		_ = response.Body.Close()
+	}
+	if err == nil {
+		t.Error("the answer is complete")
+	}
+	receive(t, done, "the end of the handler")
+	if isHeld(t, g, "lock:1") {
+		t.Error("still held")
+	}
+}
+
+func TestWriterCanWhatTheOneBeforeItCan(t *testing.T) {
+	type can struct{ flush, hijack, deadlines bool }
+	for name, test := range map[string]struct {
+		http2  bool
+		around middleware
+		want   can
+	}{
+		"HTTP/1":                    {false, nil, can{true, true, true}},
+		"HTTP/2":                    {true, nil, can{true, false, true}},
+		"behind one that unwraps":   {false, wrapped(func(w http.ResponseWriter) http.ResponseWriter { return unwrapping{w} }), can{true, true, true}},
+		"behind one that hides all": {false, wrapped(func(w http.ResponseWriter) http.ResponseWriter { return hiding{w} }), can{}},
+		"behind one that hijacks": {false, wrapped(func(w http.ResponseWriter) http.ResponseWriter {
+			return hijacking{hiding{w}, w.(http.Hijacker)}
+		}), can{hijack: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chain := []middleware{httplock.New(newGuard(t), "lock:<id>")}
+			if test.around != nil {
+				chain = slices.Insert(chain, 0, test.around)
+			}
+			server := httptest.NewUnstartedServer(on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) {
+				_, flushes := w.(http.Flusher)
+				_, hijacks := w.(http.Hijacker)
+				control := http.NewResponseController(w)
+				got := can{flushes, hijacks, control.SetWriteDeadline(time.Now().Add(time.Hour)) == nil}
+				if got != test.want {
+					t.Errorf("it can %+v, want %+v", got, test.want)
+				}
+				if err := control.Flush(); (err == nil) != test.want.flush {
+					t.Errorf("flush: %v", err)
+				}
+				if _, err := io.Copy(w, struct{ io.Reader }{strings.NewReader("done")}); err != nil {
+					t.Errorf("copy: %v", err)
+				}
+			}, chain...))
+			server.EnableHTTP2 = test.http2
+			if test.http2 {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
+			defer server.Close()
+			if status, _, body := exchange(t, server, "/1"); status != http.StatusOK || body != "done" {
+				t.Errorf("got %d %q", status, body)
+			}
+		})
+	}
+}
+
+type (
+	unwrapping struct{ http.ResponseWriter }
+	hiding     struct{ w http.ResponseWriter }
+	hijacking  struct {
+		hiding
+		http.Hijacker
+	}
+)
+
+func (w unwrapping) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w hiding) Header() http.Header         { return w.w.Header() }
+func (w hiding) Write(p []byte) (int, error) { return w.w.Write(p) }
+func (w hiding) WriteHeader(status int)      { w.w.WriteHeader(status) }
+
+func wrapped(wrap func(http.ResponseWriter) http.ResponseWriter) middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(wrap(w), r) })
+	}
+}
+
+func TestHijackedConnectionIsNotAnswered(t *testing.T) {
+	g, store := short(t)
+	done := make(chan struct{})
+	server := httptest.NewUnstartedServer(on("POST /{id}", func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		lose(t, store, "lock:1", r.Context())
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmine")
+	}, ending(done), httplock.New(g, "lock:<id>")))
+	var complaints strings.Builder
+	server.Config.ErrorLog = newLog(&complaints)
+	server.Start()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if string(text) != "mine" {
+		t.Errorf("got %q", text)
+	}
+	receive(t, done, "the end of the handler")
+	_ = conn.Close()
+	server.Close()
+	if complaints.Len() > 0 {
+		t.Errorf("the server says: %s", complaints.String())
+	}
+}
