@@ -1,0 +1,75 @@
+package annotations
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+)
+
+// Vars finds the values of one call for the variables of templates. [VarsOf]
+// makes one, and so may any func. It returns [guard.ErrUnresolvable] for a
+// variable that no call has a value for.
+type Vars = key.Lookup
+
+// Var is a variable of a template.
+type Var = key.Var
+
+// Do runs work while holding the locks of m, with a context that ends when the
+// first of them does, and gives them back, also when work panics.
+//
+// The error is work's, or a [*guard.Error] that says why work did not run. If
+// a lease was lost before work was done, it is of kind [guard.Lost] and wraps
+// work's error, if there was one: what work did may overlap with another
+// owner's. When the locks are held by another owner and the rule says
+// onbusy=skip, Do returns nil without running work.
+func Do(ctx context.Context, m *Method, vars Vars, work func(ctx context.Context) error) (err error) {
+	inside, leave, err := m.enter(ctx, vars)
+	switch guard.KindOf(err) {
+	case guard.None:
+	case guard.Skipped:
+		return nil
+	default:
+		return err
+	}
+	defer func() {
+		lost := leave()
+		switch {
+		case lost == nil:
+		case err == nil:
+			err = lost
+		default:
+			err = fmt.Errorf("%w: %w", lost, err)
+		}
+	}()
+	return work(inside)
+}
+
+// Call is [Do] for work with a result. It is the zero value when work did not
+// run, also when that is no error; with a lost lease it is work's.
+func Call[T any](ctx context.Context, m *Method, vars Vars, work func(ctx context.Context) (T, error)) (T, error) {
+	var result T
+	err := Do(ctx, m, vars, func(ctx context.Context) error {
+		var err error
+		result, err = work(ctx)
+		return err
+	})
+	return result, err
+}
+
+// enter takes the locks: those of the guard's rule for the operation, or else
+// those of the directives.
+func (m *Method) enter(ctx context.Context, vars Vars) (inside context.Context, leave func() error, err error) {
+	if r, ok := m.guard.Rule(m.operation); ok {
+		return m.guard.Enter(ctx, guard.Call{Operation: m.operation, Rule: r, Vars: vars})
+	}
+	if len(m.rules) == 1 {
+		return m.guard.Enter(ctx, guard.Call{Operation: m.operation, Rule: m.rules[0], Vars: vars})
+	}
+	calls := make([]guard.Call, len(m.rules))
+	for i, r := range m.rules {
+		calls[i] = guard.Call{Operation: m.operation, Rule: r, Vars: vars}
+	}
+	return m.guard.EnterAll(ctx, calls...)
+}

@@ -1,0 +1,167 @@
+package annotations_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/annotations"
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+func compile(t testing.TB, g *guard.Guard, directives ...string) *annotations.Method {
+	t.Helper()
+	m, err := annotations.Compile(g, "place", directives...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func userVars(id string) annotations.Vars { return annotations.VarsOf(key.Vars{"userId": id}) }
+
+var errWork = errors.New("the work failed")
+
+func TestDoRunsTheWorkUnderTheLocks(t *testing.T) {
+	for name, test := range map[string]struct {
+		directives []string
+		keys       []string
+	}{
+		"one lock":     {[]string{"lock:order:<userId>"}, []string{"lock:order:42"}},
+		"several":      {[]string{"lock:order:<userId>", "lock:a wait=1s"}, []string{"lock:order:42", "lock:a"}},
+		"no variables": {[]string{"lock:a"}, []string{"lock:a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t)
+			m := compile(t, g, test.directives...)
+			ran := false
+			err := annotations.Do(t.Context(), m, userVars("42"), func(ctx context.Context) error {
+				ran = true
+				for _, k := range test.keys {
+					if err := lock.AssertHeld(ctx, k); err != nil {
+						t.Error(err)
+					}
+				}
+				again := annotations.Do(ctx, m, userVars("42"), func(context.Context) error { return errWork })
+				if !errors.Is(again, errWork) {
+					t.Errorf("with the context of the first call: %v, want the work to run", again)
+				}
+				other := annotations.Do(t.Context(), compile(t, g, test.keys[0]), nil, func(context.Context) error { return nil })
+				if guard.KindOf(other) != guard.Contended {
+					t.Errorf("another caller got %v, want Contended", other)
+				}
+				return errWork
+			})
+			if !ran || err != errWork { //nolint:errorlint // it must be the work's own
+				t.Errorf("ran %v, %v: want the error of the work", ran, err)
+			}
+			wantFree(t, g, test.keys...)
+		})
+	}
+}
+
+func TestDoGivesTheLocksBackWhenTheWorkPanics(t *testing.T) {
+	g := newGuard(t)
+	m := compile(t, g, "lock:order:<userId>", "lock:a")
+	func() {
+		defer func() {
+			if recover() != "broken" {
+				t.Error("the panic did not come through")
+			}
+		}()
+		_ = annotations.Do(t.Context(), m, userVars("42"), func(context.Context) error { panic("broken") })
+	}()
+	wantFree(t, g, "lock:order:42", "lock:a")
+}
+
+func TestDoWithoutItsLocksDoesNotRunTheWork(t *testing.T) {
+	for name, test := range map[string]struct {
+		directives []string
+		vars       annotations.Vars
+		want       guard.Kind
+	}{
+		"busy":               {[]string{"lock:order:<userId>"}, userVars("42"), guard.Contended},
+		"one of two is busy": {[]string{"lock:a", "lock:order:<userId>"}, userVars("42"), guard.Contended},
+		"skip":               {[]string{"lock:order:<userId> onbusy=skip"}, userVars("42"), guard.None},
+		"skip, said once":    {[]string{"lock:a onbusy=skip", "lock:order:<userId>"}, userVars("42"), guard.None},
+		"no value":           {[]string{"lock:order:<userId> onbusy=skip"}, userVars(""), guard.BadKey},
+		"no such variable":   {[]string{"lock:order:<userId>"}, annotations.VarsOf(key.Vars{}), guard.BadKey},
+		"no values at all":   {[]string{"lock:order:<userId>"}, nil, guard.Invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t)
+			hold(t, g, "lock:order:42")
+			result, err := annotations.Call(t.Context(), compile(t, g, test.directives...), test.vars, func(context.Context) (int, error) {
+				t.Error("the work ran")
+				return 7, nil
+			})
+			if guard.KindOf(err) != test.want || result != 0 {
+				t.Errorf("got %d, %v, want 0 and kind %v", result, err, test.want)
+			}
+			var e *guard.Error
+			if test.want != guard.None && (!errors.As(err, &e) || e.Operation != "place") {
+				t.Errorf("got %#v, want a *guard.Error that names the operation", err)
+			}
+			wantFree(t, g, "lock:a")
+		})
+	}
+}
+
+func TestCallReturnsWhatTheWorkDoes(t *testing.T) {
+	m := compile(t, newGuard(t), "lock:a")
+	result, err := annotations.Call(t.Context(), m, nil, func(context.Context) (int, error) { return 7, errWork })
+	if result != 7 || err != errWork { //nolint:errorlint // it must be the work's own
+		t.Errorf("got %d, %v", result, err)
+	}
+}
+
+func TestALostLeaseIsReportedWhateverTheWorkReturned(t *testing.T) {
+	for name, returned := range map[string]error{"nil": nil, "an error": errWork} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+			m := compile(t, g, "lock:a", "lock:order:<userId>")
+			result, err := annotations.Call(t.Context(), m, userVars("42"), func(ctx context.Context) (int, error) {
+				if _, err := newLocker(t, store).ForceRelease(ctx, "lock:a"); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				if !errors.Is(context.Cause(ctx), lock.ErrLost) {
+					t.Errorf("cause is %v, want ErrLost", context.Cause(ctx))
+				}
+				return 7, returned
+			})
+			if guard.KindOf(err) != guard.Lost || !errors.Is(err, lock.ErrLost) || result != 7 {
+				t.Errorf("got %d, %v, want the result, and kind Lost", result, err)
+			}
+			if returned != nil && !errors.Is(err, returned) {
+				t.Errorf("got %v, which hides %v", err, returned)
+			}
+		})
+	}
+}
+
+func TestARuleOfTheGuardTakesThePlaceOfDirectives(t *testing.T) {
+	g := newGuard(t, rule.Rule{Operation: "place", Key: "lock:configured:<userId>"})
+	m := compile(t, g, "lock:a", "lock:order:<userId>")
+	assert := func(held string, free ...string) {
+		t.Helper()
+		err := annotations.Do(t.Context(), m, userVars("42"), func(ctx context.Context) error {
+			wantFree(t, g, free...)
+			return lock.AssertHeld(ctx, held)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	assert("lock:configured:42", "lock:a", "lock:order:42")
+	if err := g.Replace(); err != nil {
+		t.Fatal(err)
+	}
+	assert("lock:order:42", "lock:configured:42")
+}

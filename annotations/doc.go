@@ -1,0 +1,47 @@
+// Package annotations locks methods by what is written beside them.
+//
+// A directive on a method of an interface names the lock:
+//
+//	//go:generate go tool lockgen
+//
+//	type OrderService interface {
+//		// Place places one order.
+//		//
+//		//redlatch:lock lock:order:<req.UserID> wait=200ms
+//		Place(ctx context.Context, req *PlaceRequest) (*Order, error)
+//	}
+//
+// The command lockgen checks it against the method's parameters and writes
+// OrderServiceLock, which takes the lock around each call and otherwise is
+// the OrderService that it was made of:
+//
+//	orders, err := NewOrderServiceLock(orders, g) // g is a *guard.Guard
+//
+// Without a generator, [Do] and [Call] do the same by hand, with values out of
+// the struct tags of a request ([VarsOf]):
+//
+//	place, err := annotations.Compile(g, "place", "lock:order:<userId> wait=200ms")
+//	err = annotations.Do(ctx, place, annotations.VarsOf(req), func(ctx context.Context) error {
+//		return work(ctx, req)
+//	})
+//
+// # What a call does
+//
+// It takes all locks of the method or none, in an order in which callers
+// cannot block each other, runs the work with a context that ends with the
+// first of the leases, and gives them back, also when the work panics. A call
+// whose context holds a key already re-enters it.
+//
+// A call that does not get its locks returns a [*guard.Error], and the work
+// did not run; [guard.KindOf] sorts it. With onbusy=skip it returns zero
+// values and no error instead. A call whose lease was lost before the work was
+// done returns what the work did, and an error of kind [guard.Lost] although
+// the work returned none.
+//
+// # What it does not do
+//
+// A decorator locks calls that go through it. A method that calls another
+// method of its own receiver does not, so that method runs without its lock.
+// Work that relies on a lock says so with [lock.AssertHeld], which fails the
+// first test that comes another way.
+package annotations

@@ -1,0 +1,272 @@
+package lockgen
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/redlatch/redlatch/annotations/internal/directive"
+)
+
+// decorator is what is written for one interface.
+type decorator struct {
+	source      string // the interface
+	name        string // the decorator
+	constructor string
+	params      []typeParam
+	methods     []*method
+}
+
+type typeParam struct {
+	name       string
+	constraint types.Type
+}
+
+// method is a method of a decorator. Without locks it only delegates.
+type method struct {
+	name    string
+	fn      *types.Func
+	sig     *types.Signature
+	params  []param // the context included, if there are locks
+	locks   []*directive.Directive
+	lookups []lookup
+}
+
+// builder makes the decorators of one source file.
+type builder struct {
+	pkg     *types.Package
+	info    *types.Info
+	methods map[token.Pos][]found
+	imports *imports
+	report  func(at token.Pos, format string, args ...any)
+	unknown bool // types were not known
+}
+
+// build makes the decorators of all interfaces in the file that have a method
+// with directives, their own or that of an interface they embed.
+func (b *builder) build(file *ast.File) []*decorator {
+	var all []*decorator
+	for _, d := range file.Decls {
+		decl, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range decl.Specs {
+			t, ok := spec.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			if object, ok := b.info.Defs[t.Name].(*types.TypeName); ok {
+				if d := b.decorator(t, object); d != nil {
+					all = append(all, d)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (b *builder) decorator(spec *ast.TypeSpec, object *types.TypeName) *decorator {
+	iface, ok := object.Type().Underlying().(*types.Interface)
+	if !ok || spec.Assign.IsValid() && !isLiteral(spec) {
+		return nil // an alias is what it stands for
+	}
+	methods := b.ordered(spec, iface)
+	if !slices.ContainsFunc(methods, func(fn *types.Func) bool { return len(b.methods[fn.Pos()]) > 0 }) {
+		return nil
+	}
+	d := &decorator{source: object.Name(), name: object.Name() + "Lock"}
+	d.constructor = "New" + d.name
+	if !object.Exported() {
+		d.constructor = "new" + upperFirst(d.name)
+	}
+	if !iface.IsMethodSet() {
+		b.report(spec.Name.Pos(), "%s is a constraint, no values have its type, so its methods cannot be locked", d.source)
+		return nil
+	}
+	for _, name := range []string{d.name, d.constructor} {
+		if taken := b.pkg.Scope().Lookup(name); taken != nil {
+			b.report(taken.Pos(), "%s is the name of what lockgen writes for %s, give one of the two another name", name, d.source)
+		}
+	}
+	d.params = typeParams(object.Type())
+	for _, fn := range methods {
+		if m := b.method(d, spec, fn); m != nil {
+			d.methods = append(d.methods, m)
+		}
+	}
+	return d
+}
+
+func isLiteral(spec *ast.TypeSpec) bool {
+	_, ok := ast.Unparen(spec.Type).(*ast.InterfaceType)
+	return ok
+}
+
+func upperFirst(s string) string {
+	r, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[size:]
+}
+
+// typeParams gives those without a name one.
+func typeParams(t types.Type) []typeParam {
+	generic, ok := t.(interface{ TypeParams() *types.TypeParamList })
+	if !ok || generic.TypeParams().Len() == 0 {
+		return nil
+	}
+	taken := newNames()
+	for p := range generic.TypeParams().TypeParams() {
+		taken.add(p.Obj().Name())
+	}
+	var params []typeParam
+	for p := range generic.TypeParams().TypeParams() {
+		name := p.Obj().Name()
+		if name == "_" {
+			name = taken.take("T")
+		}
+		params = append(params, typeParam{name, p.Constraint()})
+	}
+	return params
+}
+
+// ordered returns the methods: the interface's own as they are written, then
+// those of embedded interfaces by name.
+func (b *builder) ordered(spec *ast.TypeSpec, iface *types.Interface) []*types.Func {
+	methods := slices.Collect(iface.Methods())
+	own := func(fn *types.Func) bool { return spec.Pos() <= fn.Pos() && fn.Pos() < spec.End() }
+	slices.SortStableFunc(methods, func(x, y *types.Func) int {
+		switch {
+		case own(x) && own(y):
+			return cmp.Compare(x.Pos(), y.Pos())
+		case own(x):
+			return -1
+		case own(y):
+			return 1
+		}
+		return strings.Compare(x.Name(), y.Name())
+	})
+	return methods
+}
+
+func (b *builder) method(d *decorator, spec *ast.TypeSpec, fn *types.Func) *method {
+	sig := fn.Signature()
+	at := fn.Pos()
+	if fn.Pkg() != b.pkg {
+		at = spec.Name.Pos() // its own place is in another package
+	}
+	if !valid(sig) {
+		b.unknown = true
+		b.report(at, "the types of %s are not all known", fn.Name())
+		return nil
+	}
+	if !fn.Exported() && fn.Pkg() != b.pkg {
+		b.report(at, "%s has the unexported method %s of another package, so nothing here can implement it", d.source, fn.Name())
+		return nil
+	}
+	if err := b.imports.writable(sig); err != nil {
+		b.report(at, "the types of %s cannot be written here: %v", fn.Name(), err)
+		return nil
+	}
+	m := &method{name: fn.Name(), fn: fn, sig: sig}
+	directives := b.methods[fn.Pos()]
+	if len(directives) > 0 && !b.lockable(at, m) {
+		return nil
+	}
+	b.nameParams(d, m)
+	if len(directives) > 0 {
+		b.lock(m, directives)
+	}
+	return m
+}
+
+// lockable reports whether there is a place for the context and the error.
+func (b *builder) lockable(at token.Pos, m *method) bool {
+	params, results := m.sig.Params(), m.sig.Results()
+	takes := params.Len() > 0 && isContext(params.At(0).Type())
+	fails := results.Len() > 0 && types.Identical(results.At(results.Len()-1).Type(), types.Universe.Lookup("error").Type())
+	if !takes {
+		b.report(at, "%s has a directive, but no context.Context as its first parameter: a lock needs it to wait, and to end the work when it is lost", m.name)
+	}
+	if !fails {
+		b.report(at, "%s has a directive, but no error as its last result: there is no way to say that the lock was not obtained or was lost", m.name)
+	}
+	return takes && fails
+}
+
+func isContext(t types.Type) bool {
+	n, ok := types.Unalias(t).(*types.Named)
+	return ok && n.Obj().Name() == "Context" && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == "context"
+}
+
+// nameParams gives each parameter the name that it has in the source, or one
+// like it where that means something else in the generated method.
+func (b *builder) nameParams(d *decorator, m *method) {
+	taken := b.imports.around(m.sig)
+	for _, p := range d.params {
+		taken.add(p.name)
+	}
+	for i := range m.sig.Params().Len() {
+		v := m.sig.Params().At(i)
+		name := v.Name()
+		switch {
+		case name != "" && name != "_":
+		case i == 0 && isContext(v.Type()):
+			name = "ctx"
+		default:
+			name = fmt.Sprintf("arg%d", i)
+		}
+		m.params = append(m.params, param{
+			source: v.Name(), name: taken.take(name), typ: v.Type(),
+			variadic: m.sig.Variadic() && i == m.sig.Params().Len()-1,
+		})
+	}
+}
+
+// lock resolves the directives of a method.
+func (b *builder) lock(m *method, directives []found) {
+	r := &resolver{
+		pkg: b.pkg, runtime: b.imports.runtime(), method: m.name, ctx: m.params[0].source, params: m.params[1:],
+		fresh: newNames(receiver, variable, b.imports.runtime()),
+	}
+	for _, p := range m.params {
+		r.fresh.add(p.name)
+	}
+	paths := make(map[string]string) // by the variable's name
+	complete := true
+	for _, f := range directives {
+		if f.Directive == nil {
+			complete = false // it is wrong in itself
+			continue
+		}
+		m.locks = append(m.locks, f.Directive)
+		for _, v := range f.Vars {
+			if path, ok := paths[v.String()]; ok && path == v.Path {
+				continue
+			} else if ok {
+				b.report(f.place(v.At), "<%s> and <%s> cannot be told apart, give a parameter another name", v.Path, path)
+				continue
+			}
+			paths[v.String()] = v.Path
+			l, err := r.resolve(v)
+			var u *unresolved
+			if errors.As(err, &u) {
+				b.report(f.place(v.At+u.offset), "%s", u.reason)
+				continue
+			}
+			m.lookups = append(m.lookups, l)
+		}
+	}
+	if complete {
+		_, faults := directive.Join(m.locks)
+		for _, wrong := range faults {
+			b.report(directives[wrong.Index].place(wrong.Column), "%s", wrong.Reason)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package lockgen
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// folder is a directory with Go files, before anything is type-checked.
+type folder struct {
+	path    string
+	outputs []string // files that lockgen wrote, by their names
+	sources []string // other Go files that mention a directive
+}
+
+// loader finds packages and type-checks those that matter.
+type loader struct {
+	ctx     context.Context
+	dir     string
+	flags   []string // for the go command
+	overlay map[string][]byte
+}
+
+// folders are the directories that the patterns name and that have something
+// to do for lockgen.
+func (l *loader) folders(patterns []string) ([]*folder, error) {
+	paths, err := l.paths(patterns)
+	if err != nil {
+		return nil, err
+	}
+	var all []*folder
+	for _, path := range paths {
+		f, err := scanFolder(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(f.outputs)+len(f.sources) > 0 {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+// paths expands patterns. A pattern that names a directory needs no help of
+// the go command.
+func (l *loader) paths(patterns []string) ([]string, error) {
+	var paths, rest []string
+	for _, pattern := range patterns {
+		path := pattern
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(l.dir, path)
+		}
+		info, err := os.Stat(path)
+		if isPath(pattern) && err == nil && info.IsDir() {
+			paths = append(paths, path)
+		} else {
+			rest = append(rest, pattern)
+		}
+	}
+	if len(rest) > 0 {
+		// Outputs may be so broken that the go command trips over them, so
+		// its errors count only if they are not about a package we know.
+		found, err := packages.Load(l.config(packages.NeedName|packages.NeedFiles), rest...)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			switch {
+			case p.Dir != "":
+				paths = append(paths, p.Dir)
+			case len(p.Errors) > 0:
+				return nil, fmt.Errorf("%s: %s", p.ID, p.Errors[0].Msg)
+			}
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
+// isPath reports whether a pattern is a path and not an import path.
+func isPath(pattern string) bool {
+	return pattern == "." || pattern == ".." || filepath.IsAbs(pattern) ||
+		strings.HasPrefix(filepath.ToSlash(pattern), "./") || strings.HasPrefix(filepath.ToSlash(pattern), "../")
+}
+
+func (l *loader) config(mode packages.LoadMode) *packages.Config {
+	return &packages.Config{
+		Mode: mode, Context: l.ctx, Dir: l.dir, BuildFlags: l.flags,
+		Overlay: l.overlay, ParseFile: parseDeclarations,
+	}
+}
+
+// parseDeclarations reads a file without the bodies of its functions: they may
+// use what lockgen is about to write, and nothing in them matters.
+func parseDeclarations(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+	file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution|parser.AllErrors)
+	if file != nil {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				f.Body = nil
+			}
+		}
+	}
+	return file, err
+}
+
+// scanFolder looks at the Go files of a directory, those that the build leaves
+// out included.
+func scanFolder(path string) (*folder, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{path: path}
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(path, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case isOutputName(e.Name()) && isOurs(content):
+			f.outputs = append(f.outputs, e.Name())
+		case bytes.Contains(content, []byte(mention)):
+			f.sources = append(f.sources, e.Name())
+		}
+	}
+	return f, nil
+}
+
+// mention is what every directive has, and every attempt at one.
+const mention = "redlatch:"
+
+// load type-checks the packages of the folders that have directives. The old
+// outputs are hidden: what they say, right, wrong or not even Go, must not
+// matter to what is written next.
+func (l *loader) load(folders []*folder) ([]*packages.Package, error) {
+	var patterns []string
+	tests := false
+	l.overlay = make(map[string][]byte)
+	for _, f := range folders {
+		if err := l.hide(f); err != nil {
+			return nil, err
+		}
+		if len(f.sources) > 0 {
+			patterns = append(patterns, f.path)
+			tests = tests || slices.ContainsFunc(f.sources, isTest)
+		}
+	}
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	config := l.config(packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+		packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes |
+		packages.NeedModule)
+	config.Tests = tests
+	return packages.Load(config, patterns...)
+}
+
+// hide puts an empty file in the place of each output.
+func (l *loader) hide(f *folder) error {
+	for _, name := range f.outputs {
+		pkg, err := packageName(f.path, sourceOf(name))
+		if err != nil {
+			return err
+		}
+		l.overlay[filepath.Join(f.path, name)] = []byte("package " + pkg + "\n")
+	}
+	return nil
+}
+
+// packageName is the package of the file, or, when it is gone, of any other
+// file that is no output.
+func packageName(dir, name string) (string, error) {
+	names := []string{name}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".go") && !isOutputName(e.Name()) && isTest(e.Name()) == isTest(name) {
+			names = append(names, e.Name())
+		}
+	}
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.PackageClauseOnly)
+		if err == nil {
+			return file.Name.Name, nil
+		}
+	}
+	return "orphan", nil // nothing but outputs is there
+}
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }

@@ -1,0 +1,293 @@
+// Package lockgen writes the decorators of interfaces whose methods have
+// directives. It is all of the command annotations/cmd/lockgen but its main.
+//
+// It goes through the stations
+//
+//	patterns -> folders -> packages      load.go
+//	comments -> directives               scan.go
+//	interfaces, types -> decorators      decorator.go, resolve.go, tagged.go
+//	decorators -> text                   emit.go
+//	text -> files, or what -check says   output.go
+//
+// Everything that is wrong with the source is collected, with its place, and a
+// package is written only if nothing is.
+package lockgen
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// The statuses of the command.
+const (
+	statusDone  = 0
+	statusWrong = 1 // the source is wrong, or -check found a stale file
+	statusUsage = 2 // wrong arguments, or packages that cannot be read
+)
+
+const usage = `lockgen writes decorators that take the locks which directives on the methods
+of interfaces name:
+
+	//redlatch:lock lock:order:<req.UserID> wait=200ms
+	Place(ctx context.Context, req *PlaceRequest) (*Order, error)
+
+For the interfaces of order.go it writes order_lockgen.go beside it, and it
+removes such a file when no directive is left.
+
+usage: lockgen [flags] [packages]
+
+Packages are those of the go command; the default is "." and "./..." means all
+below. It ends with status 1 if a directive is wrong or, with -check, a file is
+not up to date, and with 2 if it could not do its work at all.
+
+`
+
+// Run is the command. dir is where relative patterns start, and args are its
+// arguments without its name.
+func Run(ctx context.Context, dir string, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("lockgen", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	check := flags.Bool("check", false, "write nothing, fail if a file is not up to date")
+	tags := flags.String("tags", "", "build `tags` as for the go command, separated by commas")
+	verbose := flags.Bool("v", false, "name the files that are written or removed")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return statusDone
+	case err != nil:
+		return statusUsage
+	}
+	patterns := flags.Args()
+	if len(patterns) == 0 {
+		patterns = []string{"."}
+	}
+	l := &loader{ctx: ctx, dir: dir}
+	if *tags != "" {
+		l.flags = []string{"-tags=" + *tags}
+	}
+	outputs, faults, err := generate(l, patterns)
+	if err != nil {
+		fmt.Fprintf(stderr, "lockgen: %v\n", err)
+		return statusUsage
+	}
+	status := statusDone
+	for _, f := range faults {
+		fmt.Fprintln(stderr, f.text(dir))
+		status = statusWrong
+	}
+	for _, o := range outputs {
+		stale, err := o.stale()
+		if err == nil && stale != "" && !*check {
+			err = o.write()
+		}
+		switch name := relative(dir, o.path); {
+		case err != nil:
+			fmt.Fprintf(stderr, "lockgen: %v\n", err)
+			status = max(status, statusWrong)
+		case stale != "" && *check:
+			fmt.Fprintf(stderr, "%s %s\n", name, stale)
+			status = max(status, statusWrong)
+		case stale != "" && *verbose:
+			fmt.Fprintln(stdout, name)
+		}
+	}
+	return status
+}
+
+// generate makes the outputs of all packages that the patterns name.
+func generate(l *loader, patterns []string) ([]output, []fault, error) {
+	folders, err := l.folders(patterns)
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, err := l.load(folders)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := &generator{outputs: make(map[string][]byte), loaded: make(map[string]bool), wrong: make(map[string]bool)}
+	for _, p := range loaded {
+		if err := g.generate(p); err != nil {
+			return nil, nil, err
+		}
+	}
+	var outputs []output
+	for _, f := range folders {
+		if !g.wrong[f.path] {
+			outputs = append(outputs, g.of(f)...)
+		}
+	}
+	return outputs, sorted(g.faults), nil
+}
+
+// generator collects what is to be written and what is wrong.
+type generator struct {
+	outputs map[string][]byte // by path
+	loaded  map[string]bool   // source files, by path
+	wrong   map[string]bool   // folders
+	faults  []fault
+}
+
+func (g *generator) report(at token.Position, format string, args ...any) {
+	g.faults = append(g.faults, fault{at, fmt.Sprintf(format, args...)})
+	g.wrong[filepath.Dir(at.Filename)] = true
+}
+
+// of are the outputs of a folder: what was generated, and of the files that
+// are there those to be removed. A file whose source the build leaves out
+// stays as it is.
+func (g *generator) of(f *folder) []output {
+	var all []output
+	for _, source := range f.sources {
+		path := filepath.Join(f.path, outputOf(source))
+		if content, ok := g.outputs[path]; ok {
+			all = append(all, output{path, content})
+		}
+	}
+	for _, name := range f.outputs {
+		path := filepath.Join(f.path, name)
+		source := sourceOf(name)
+		leftOut := slices.Contains(f.sources, source) && g.leftOut(filepath.Join(f.path, source))
+		if g.outputs[path] == nil && !leftOut {
+			all = append(all, output{path: path})
+		}
+	}
+	return all
+}
+
+// leftOut reports whether a source has directives, but is not part of the
+// build that was loaded.
+func (g *generator) leftOut(source string) bool {
+	if g.loaded[source] {
+		return false
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments|parser.SkipObjectResolution)
+	return err != nil || mentions(file)
+}
+
+// generate makes the outputs of one package. The variant of a package that is
+// built for its tests has all files, and only its tests count.
+func (g *generator) generate(p *packages.Package) error {
+	forTest := strings.HasSuffix(p.ID, ".test]")
+	if strings.HasSuffix(p.ID, ".test") {
+		return nil // the main of the tests
+	}
+	if g.broken(p) {
+		return nil
+	}
+	before := len(g.faults)
+	report := func(at token.Pos, format string, args ...any) { g.report(p.Fset.Position(at), format, args...) }
+	s := &scanner{methods: make(map[token.Pos][]found), used: make(map[token.Pos]bool), report: report}
+	for _, file := range p.Syntax {
+		s.scan(file)
+	}
+	unknown := false
+	for _, file := range p.Syntax {
+		path := p.Fset.Position(file.Package).Filename
+		if isOutputName(filepath.Base(path)) || forTest != isTest(path) {
+			continue
+		}
+		g.loaded[path] = true
+		im := newImports(p, file)
+		b := &builder{pkg: p.Types, info: p.TypesInfo, methods: s.methods, imports: im, report: report}
+		decorators := b.build(file)
+		unknown = unknown || b.unknown
+		if len(decorators) == 0 || len(g.faults) > before {
+			continue
+		}
+		content, err := (&emitter{imports: im}).emit(p.Name, buildLine(filepath.Base(path), file), decorators)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		g.outputs[filepath.Join(filepath.Dir(path), outputOf(filepath.Base(path)))] = content
+	}
+	if unknown {
+		g.explain(p)
+	}
+	return nil
+}
+
+// broken reports files that are not Go, and packages that could not be found.
+func (g *generator) broken(p *packages.Package) bool {
+	broken := false
+	for _, e := range p.Errors {
+		if e.Kind == packages.ParseError || len(p.Syntax) == 0 {
+			g.report(position(e.Pos, p.Dir), "%s", e.Msg)
+			broken = true
+		}
+	}
+	return broken || p.Types == nil
+}
+
+// explain reports why types are not known. Of other errors the compiler tells:
+// they may be about what lockgen is going to write.
+func (g *generator) explain(p *packages.Package) {
+	for _, e := range p.TypeErrors {
+		if !e.Soft {
+			g.report(e.Fset.Position(e.Pos), "%s", e.Msg)
+		}
+	}
+}
+
+// position reads "file:line:column", of which the end may be missing.
+func position(text, dir string) token.Position {
+	at := token.Position{Filename: text}
+	var numbers []int
+	for range 2 {
+		rest, last, ok := cutLast(at.Filename)
+		if !ok {
+			break
+		}
+		at.Filename, numbers = rest, append(numbers, last)
+	}
+	slices.Reverse(numbers)
+	if len(numbers) > 0 {
+		at.Line = numbers[0]
+	}
+	if len(numbers) > 1 {
+		at.Column = numbers[1]
+	}
+	if at.Filename == "" || at.Filename == "-" {
+		at.Filename = dir
+	}
+	return at
+}
+
+func cutLast(text string) (rest string, number int, ok bool) {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 {
+		return text, 0, false
+	}
+	number, err := strconv.Atoi(text[i+1:])
+	return text[:i], number, err == nil
+}
+
+// newImports prepares the imports of an output: what the package calls its own
+// is taken, and what the source calls others is kept.
+func newImports(p *packages.Package, file *ast.File) *imports {
+	im := &imports{
+		pkg: p.Types, names: newNames(p.Types.Scope().Names()...),
+		prefer: make(map[string]string), used: make(map[string]string), plain: make(map[string]string),
+	}
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err == nil && spec.Name != nil && spec.Name.Name != "_" && spec.Name.Name != "." {
+			im.prefer[path] = spec.Name.Name
+		}
+	}
+	return im
+}

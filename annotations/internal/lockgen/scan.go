@@ -1,0 +1,112 @@
+package lockgen
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+
+	"github.com/redlatch/redlatch/annotations/internal/directive"
+)
+
+const (
+	toolName      = "redlatch"
+	directiveName = "lock"
+)
+
+// found is a directive of a method.
+type found struct {
+	*directive.Directive
+	pos token.Pos // of its text
+}
+
+// place is the position of a column of the directive's text.
+func (f found) place(column int) token.Pos { return f.pos + token.Pos(column-1) }
+
+// attempt is a comment that was meant as a directive. Where it stands above a
+// method, a blank too much must not silently mean: no lock.
+var attempt = regexp.MustCompile(`^//[ \t]*(?i:redlatch)[ \t]*:`)
+
+// scanner reads the directives of a file.
+type scanner struct {
+	methods map[token.Pos][]found // by the position of the method's name
+	used    map[token.Pos]bool    // comments
+	report  func(at token.Pos, format string, args ...any)
+}
+
+// scan looks through a file: at its interfaces for directives, and then
+// everywhere for directives that stand where they do nothing.
+func (s *scanner) scan(file *ast.File) {
+	for _, d := range file.Decls {
+		if decl, ok := d.(*ast.GenDecl); ok {
+			for _, spec := range decl.Specs {
+				if t, ok := spec.(*ast.TypeSpec); ok {
+					s.scanType(t)
+				}
+			}
+		}
+	}
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			d, ok := ast.ParseDirective(c.Slash, c.Text)
+			if ok && d.Tool == toolName && !s.used[c.Slash] {
+				s.report(c.Slash, "//%s:%s stands above no method of an interface that is declared in the package, so it locks nothing",
+					d.Tool, d.Name)
+			}
+		}
+	}
+}
+
+func (s *scanner) scanType(t *ast.TypeSpec) {
+	i, ok := ast.Unparen(t.Type).(*ast.InterfaceType)
+	if !ok {
+		return
+	}
+	for _, f := range i.Methods.List {
+		if _, isMethod := f.Type.(*ast.FuncType); isMethod && len(f.Names) == 1 && f.Doc != nil {
+			s.scanMethod(f)
+		}
+	}
+}
+
+func (s *scanner) scanMethod(f *ast.Field) {
+	for _, c := range f.Doc.List {
+		d, ok := ast.ParseDirective(c.Slash, c.Text)
+		switch {
+		case ok && d.Tool == toolName && d.Name == directiveName:
+			s.used[c.Slash] = true
+			s.add(f.Names[0].Pos(), d)
+		case ok && d.Tool == toolName:
+			s.used[c.Slash] = true
+			s.report(c.Slash, "unknown directive //%s:%s, write //%s:%s", d.Tool, d.Name, toolName, directiveName)
+		case attempt.MatchString(c.Text):
+			s.report(c.Slash, "%.40q is a plain comment and locks nothing, write //%s:%s without blanks and in lower case",
+				c.Text, toolName, directiveName)
+		}
+	}
+}
+
+func (s *scanner) add(method token.Pos, d ast.Directive) {
+	parsed, faults := directive.Parse(d.Args)
+	f := found{parsed, d.ArgsPos}
+	if d.Args == "" {
+		f.pos = d.End()
+	}
+	for _, wrong := range faults {
+		s.report(f.place(wrong.Column), "%s", wrong.Reason)
+	}
+	if len(faults) > 0 {
+		f.Directive = nil // the method is one with directives all the same
+	}
+	s.methods[method] = append(s.methods[method], f)
+}
+
+// mentions reports whether a file that the build leaves out has a directive on
+// a method, as far as can be told without types.
+func mentions(file *ast.File) bool {
+	s := scanner{
+		methods: make(map[token.Pos][]found), used: make(map[token.Pos]bool),
+		report: func(token.Pos, string, ...any) {},
+	}
+	s.scan(file)
+	return len(s.methods) > 0
+}

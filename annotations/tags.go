@@ -1,0 +1,276 @@
+package annotations
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// tagName is the struct tag that names a field for templates.
+const tagName = "lock"
+
+// VarsOf finds values in the fields of a request that have a tag:
+//
+//	type PlaceRequest struct {
+//		UserID  int64   `lock:"userId"`
+//		Voucher *string `lock:"voucherId"` // nil: no value, the call fails
+//		Client  Client  // its tags count as well
+//	}
+//
+// for <userId>, or <req.userId>. v is a struct or a pointer to one, or a
+// [key.Vars] with the values by name. Structs without a tag of their own are
+// searched, if they are exported or embedded, behind pointers too; `lock:"-"` leaves one out,
+// and a struct inside one of its own type is not searched again.
+//
+// Text, integers and booleans, and types of them, are taken as they are.
+// Other types need a MarshalText or a String method, which counts in this
+// order. A nil pointer is a missing value.
+//
+// A type whose tags cannot be used (an unexported or unsupported field, a name
+// that is there twice or that no template can have) fails every call with an
+// error that wraps [guard.ErrUnresolvable]; [Method.Check] says so before the
+// first. What is learned of a type is kept.
+func VarsOf(v any) Vars {
+	switch vars := v.(type) {
+	case key.Vars:
+		return named(vars)
+	case map[string]string:
+		return named(vars)
+	}
+	value := reflect.ValueOf(v)
+	t, err := tagsOf(value)
+	return func(v Var) (string, error) {
+		if err != nil {
+			return "", err
+		}
+		field, ok := t.find(v)
+		if !ok {
+			return "", fmt.Errorf("%w: no field of %v has the tag %s:%q", guard.ErrUnresolvable, t.of, tagName, v.Name)
+		}
+		return field.text(value)
+	}
+}
+
+func named(vars key.Vars) Vars {
+	return func(v Var) (string, error) {
+		value, ok := vars[v.String()]
+		if !ok {
+			return "", key.ErrMissing
+		}
+		return value, nil
+	}
+}
+
+// Check reports whether [VarsOf] such a value finds all variables of m's
+// directives. The value itself does not matter, its type does:
+//
+//	err := place.Check(PlaceRequest{})
+//
+// The error wraps [rule.ErrInvalid] and lists everything that is wrong.
+func (m *Method) Check(v any) error {
+	t, err := tagsOf(reflect.ValueOf(v))
+	if err != nil {
+		return fmt.Errorf("annotations: %s: %w: %w", m.operation, rule.ErrInvalid, err)
+	}
+	var wrong []error
+	for _, r := range m.rules {
+		for _, v := range r.Template.Vars() {
+			if _, ok := t.find(v); !ok {
+				wrong = append(wrong, fmt.Errorf("annotations: %s: %w: template %q, column %d: no field of %v has the tag %s:%q",
+					m.operation, rule.ErrInvalid, r.Key, v.Column, t.of, tagName, v))
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// tags are the fields of a type by their names in templates.
+type tags struct {
+	of     reflect.Type
+	fields map[string]field
+}
+
+// field is the way to a value: the indexes of struct fields.
+type field struct {
+	name string // as Go code has it
+	path []int
+}
+
+var known sync.Map // reflect.Type to func() (*tags, error)
+
+// tagsOf returns the tags of the value's type, without its pointers.
+func tagsOf(v reflect.Value) (*tags, error) {
+	if !v.IsValid() {
+		return nil, fmt.Errorf("%w: the value is nil", guard.ErrUnresolvable)
+	}
+	t := v.Type()
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	read, ok := known.Load(t)
+	if !ok {
+		read, _ = known.LoadOrStore(t, sync.OnceValues(func() (*tags, error) { return readTags(t) }))
+	}
+	return read.(func() (*tags, error))()
+}
+
+func (t *tags) find(v Var) (field, bool) {
+	if v.Source != "" && v.Source != "req" {
+		return field{}, false
+	}
+	f, ok := t.fields[v.Name]
+	return f, ok
+}
+
+// readTags looks through a type. The error lists everything that is wrong.
+func readTags(t reflect.Type) (*tags, error) {
+	if t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("%w: %v is no struct, and no key.Vars", guard.ErrUnresolvable, t)
+	}
+	r := tagReader{tags: tags{of: t, fields: make(map[string]field)}}
+	r.read(t, "", nil, nil)
+	if err := errors.Join(r.wrong...); err != nil {
+		return nil, fmt.Errorf("%w: %w", guard.ErrUnresolvable, err)
+	}
+	return &r.tags, nil
+}
+
+type tagReader struct {
+	tags
+	wrong []error
+}
+
+// read looks through a struct. inside are the structs it was reached through.
+func (r *tagReader) read(t reflect.Type, name string, path []int, inside []reflect.Type) {
+	if slices.Contains(inside, t) {
+		return
+	}
+	inside = append(slices.Clip(inside), t)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		fieldPath := append(slices.Clip(path), i)
+		fieldName := strings.TrimPrefix(name+"."+f.Name, ".")
+		tag, tagged := f.Tag.Lookup(tagName)
+		switch {
+		case tag == "-":
+		case tagged:
+			r.add(tag, f, field{fieldName, fieldPath})
+		case f.IsExported() || f.Anonymous:
+			if inner := elem(f.Type); inner.Kind() == reflect.Struct {
+				r.read(inner, fieldName, fieldPath, inside)
+			}
+		}
+	}
+}
+
+func elem(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+func (r *tagReader) add(tag string, f reflect.StructField, at field) {
+	report := func(format string, args ...any) {
+		r.wrong = append(r.wrong, fmt.Errorf("%v.%s: "+format, append([]any{r.of, at.name}, args...)...))
+	}
+	switch earlier, twice := r.fields[tag]; {
+	case !isName(tag):
+		report("the tag %s:%q is no name that a template can have", tagName, tag)
+	case !f.IsExported():
+		report("the field has the tag %s:%q, but is not exported", tagName, tag)
+	case !hasText(f.Type):
+		report("a %v cannot be part of a key, only text, integers, booleans and types with MarshalText or String", f.Type)
+	case twice:
+		report("the tag %s:%q is that of %s already", tagName, tag, earlier.name)
+	default:
+		r.fields[tag] = at
+	}
+}
+
+// isName reports whether a template can have the variable <name>, and leave
+// its meaning to us.
+func isName(name string) bool {
+	t, err := key.Parse("x:<" + name + ">")
+	return err == nil && t.Vars()[0].Name == name && t.Vars()[0].Source == "" && !t.Vars()[0].Reserved()
+}
+
+var (
+	marshaler = reflect.TypeFor[encoding.TextMarshaler]()
+	stringer  = reflect.TypeFor[fmt.Stringer]()
+)
+
+// hasText reports whether values of a type, or what it points to, have a text.
+func hasText(t reflect.Type) bool {
+	t = elem(t)
+	if isPlain(t.Kind()) {
+		return true
+	}
+	if t.Kind() != reflect.Interface {
+		t = reflect.PointerTo(t) // it has all methods
+	}
+	return t.Implements(marshaler) || t.Implements(stringer)
+}
+
+func isPlain(k reflect.Kind) bool {
+	return k == reflect.String || k == reflect.Bool || reflect.Int <= k && k <= reflect.Uintptr
+}
+
+// text is the value of the field in v.
+func (f field) text(v reflect.Value) (string, error) {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return Missing()
+		}
+		v = v.Elem()
+	}
+	for _, i := range f.path {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return Missing()
+			}
+			v = v.Elem()
+		}
+		v = v.Field(i)
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
+		if v.IsNil() {
+			return Missing()
+		}
+	}
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	return textOf(v)
+}
+
+func textOf(v reflect.Value) (string, error) {
+	switch k := v.Kind(); {
+	case k == reflect.String:
+		return v.String(), nil
+	case k == reflect.Bool:
+		return Bool(v.Bool())
+	case v.CanInt():
+		return Int(v.Int())
+	case v.CanUint():
+		return Uint(v.Uint())
+	}
+	if v.Kind() != reflect.Interface { // a pointer has all methods
+		p := reflect.New(v.Type())
+		p.Elem().Set(v)
+		v = p
+	}
+	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+		return Text(m)
+	}
+	return Stringer(v.Interface().(fmt.Stringer))
+}
