@@ -43,6 +43,7 @@ var units = map[string]unit{
 	"core/redisstore": {layer: 2, uses: []string{"github.com/redis/go-redis/v9"}},
 	"core/storetest":  {layer: 2, forTests: true},
 	"core/telemetry":  {layer: 2, uses: []string{"go.opentelemetry.io/otel"}},
+	"core/fence":      {layer: 2},
 
 	"core/guard": {layer: 3},
 

@@ -1,0 +1,106 @@
+package fence
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Dialect is the SQL that a database speaks.
+type Dialect uint8
+
+const (
+	// SQLite from version 3.24.
+	SQLite Dialect = iota + 1
+	// MySQL, and MariaDB.
+	MySQL
+	// PostgreSQL, and what speaks like it.
+	PostgreSQL
+)
+
+// Columns names the columns that the kit reads and writes. An empty name is the
+// default. Names, and those of tables, are of ASCII letters, digits and
+// underscores, as the database has them: in PostgreSQL, one that was created
+// without quotes is in lower case.
+type Columns struct {
+	Key   string // what identifies a row, and is unique; default "id"
+	Fence string // a 64-bit integer, not null, 0 in a new row; default "fence"
+	Owner string // a text of 32 bytes, not null, empty in a new row; default "fence_owner"
+}
+
+// names are identifiers, quoted.
+type names struct{ table, key, fence, owner string }
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+func (d Dialect) names(table string, c Columns) (n names, err error) {
+	if d < SQLite || d > PostgreSQL {
+		return n, errors.New("fence: unknown dialect")
+	}
+	parts := strings.Split(table, ".")
+	if len(parts) > 2 {
+		return n, fmt.Errorf("fence: table %q: at most one schema", table)
+	}
+	for i, part := range parts {
+		if parts[i], err = d.quote(part); err != nil {
+			return n, err
+		}
+	}
+	n.table = strings.Join(parts, ".")
+	for _, column := range []struct {
+		name, fallback string
+		to             *string
+	}{
+		{c.Key, "id", &n.key},
+		{c.Fence, "fence", &n.fence},
+		{c.Owner, "fence_owner", &n.owner},
+	} {
+		if column.name == "" {
+			column.name = column.fallback
+		}
+		if *column.to, err = d.quote(column.name); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// quote also lets SQLite complain about a column that is not there: a name in
+// double quotes it would take for a text.
+func (d Dialect) quote(name string) (string, error) {
+	if !identifier.MatchString(name) {
+		return "", fmt.Errorf("fence: %q cannot be the name of a table or column", name)
+	}
+	if d == PostgreSQL {
+		return `"` + name + `"`, nil
+	}
+	return "`" + name + "`", nil
+}
+
+// number puts the placeholders of the dialect in place of question marks; the
+// first has the number n.
+func (d Dialect) number(statement string, n int) string {
+	if d != PostgreSQL {
+		return statement
+	}
+	var text strings.Builder
+	for part := range strings.SplitSeq(statement, "?") {
+		if text.Len() > 0 {
+			text.WriteString("$" + strconv.Itoa(n))
+			n++
+		}
+		text.WriteString(part)
+	}
+	return text.String()
+}
+
+// locking ends a SELECT that must see, and keep, what is there now, not what was
+// there when the transaction began. SQLite has one writer at a time.
+func (d Dialect) locking() string {
+	if d == SQLite {
+		return ""
+	}
+	return " FOR UPDATE"
+}

@@ -1,0 +1,54 @@
+package fence_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/core/fence"
+)
+
+func TestNamesThatCouldBeStatementsAreRefused(t *testing.T) {
+	for _, name := range []string{
+		"", " ", "a b", "a;b", "a`b", `a"b`, "a'b", "a--", "a.b.c", ".a", "a.", "1a", "é", "a\x00", strings.Repeat("a", 64),
+	} {
+		for _, d := range []fence.Dialect{fence.SQLite, fence.MySQL, fence.PostgreSQL} {
+			if _, err := fence.NewTable(d, name, fence.Columns{}); err == nil {
+				t.Errorf("table %q is accepted", name)
+			}
+			if _, err := fence.NewGuards(d, name, fence.Columns{}); err == nil {
+				t.Errorf("guards %q are accepted", name)
+			}
+			if name == "" {
+				continue // the default
+			}
+			for _, c := range []fence.Columns{{Key: name}, {Fence: name}, {Owner: name}} {
+				if _, err := fence.NewTable(d, "stock", c); err == nil {
+					t.Errorf("columns %+v are accepted", c)
+				}
+			}
+		}
+	}
+	for _, d := range []fence.Dialect{0, fence.PostgreSQL + 1} {
+		if _, err := fence.NewTable(d, "stock", fence.Columns{}); err == nil {
+			t.Errorf("dialect %d is accepted", d)
+		}
+	}
+}
+
+func TestTheConditionOfAWriteFitsItsStatement(t *testing.T) {
+	token := fence.New(7, "o:1")
+	for d, want := range map[fence.Dialect]string{
+		fence.SQLite:     "`fence` = ? AND `fence_owner` = ?",
+		fence.MySQL:      "`fence` = ? AND `fence_owner` = ?",
+		fence.PostgreSQL: `"fence" = $3 AND "fence_owner" = $4`,
+	} {
+		table, err := fence.NewTable(d, "public.stock", fence.Columns{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, args := table.Where(token, 3)
+		if got != want || len(args) != 2 || args[0] != int64(7) || args[1] != token.Owner {
+			t.Errorf("%v: %s %v, want %s", d, got, args, want)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+// Package fence lets a resource refuse a holder of a lock that comes late: one
+// that was paused, lost its lease without noticing, and now writes over the work
+// of the next holder. No lock can prevent that, as the write may be on its way
+// when the lease ends. The resource can: it remembers the newest [Token] that it
+// was shown, and refuses older ones.
+//
+// # Protocol
+//
+//  1. claim: raise what the resource remembers to the token, before anything is
+//     read. Refused ([ErrStale]) means that the lock has a newer holder: stop.
+//  2. read.
+//  3. write, on the condition that the token is still the newest.
+//
+// A check at the write alone is not enough: a late holder could write after the
+// new one has read, and the new one would overwrite it without having seen it.
+//
+// In one SQL transaction steps 1 and 3 are one, as the claim keeps the row until
+// the transaction ends:
+//
+//	[Table]  fences rows of a table of yours, in two columns beside the data
+//	[Guards] a table of its own, one row for each lock: for inserts, for work on
+//	         many rows, for tables that cannot be changed
+//
+// Across HTTP the token travels in the header Lock-Fence: a [Transport] puts the
+// lease's token on requests, a [Gate] in front of the resource claims it.
+//
+// # Tokens
+//
+// A token is the fence of a grant and a digest of its owner, which tells two
+// holders apart should a fence ever repeat. It does not hold the owner itself,
+// which is enough to release the lock, so tokens may be stored and logged.
+package fence

@@ -1,0 +1,81 @@
+package fence
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// Header is the header of a request that carries a token: "<fence>;<owner>", and
+// with a [Signer] ";<signature>" behind it, 64 digits of hex.
+const Header = "Lock-Fence"
+
+const (
+	minSecret  = 16
+	signature  = 2 * sha256.Size
+	signedText = "redlatch fence 1\n" // so that the secret's other uses make other sums
+)
+
+// Signer makes tokens that only those can make who know a secret: with HMAC
+// SHA-256 over the token and the key of the lock, so that a token of one lock is
+// none of another. Without it whoever reaches the resource can shut out the
+// holder with a fence that is larger. A nil Signer neither signs nor checks.
+type Signer struct{ secrets [][]byte }
+
+// NewSigner returns a signer with a secret of at least 16 bytes. The old secrets
+// are accepted as well: to change one, first make the new one known everywhere
+// as an old one.
+func NewSigner(secret []byte, old ...[]byte) (*Signer, error) {
+	s := &Signer{}
+	for _, one := range append([][]byte{secret}, old...) {
+		if len(one) < minSecret {
+			return nil, errors.New("fence: a secret must have at least 16 bytes")
+		}
+		s.secrets = append(s.secrets, append([]byte(nil), one...))
+	}
+	return s, nil
+}
+
+// Format is the text of [Header] for a token of the lock with that key.
+func (s *Signer) Format(key string, t Token) string {
+	text := t.String()
+	if s == nil {
+		return text
+	}
+	return text + ";" + sum(s.secrets[0], key, text)
+}
+
+// Parse reads what [Signer.Format] writes for the same key. Errors:
+// [ErrMalformed], [ErrForged].
+func (s *Signer) Parse(key, text string) (Token, error) {
+	if s == nil {
+		return Parse(text)
+	}
+	at := strings.LastIndexByte(text, ';')
+	if at < 0 || len(text) > maxText+1+signature {
+		return Token{}, ErrMalformed
+	}
+	t, err := Parse(text[:at])
+	if err != nil {
+		return Token{}, err
+	}
+	for _, secret := range s.secrets {
+		if hmac.Equal([]byte(sum(secret, key, text[:at])), []byte(text[at+1:])) {
+			return t, nil
+		}
+	}
+	return Token{}, ErrForged
+}
+
+func sum(secret []byte, key, text string) string {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte(signedText + text + "\n" + key)) // the text has no line break
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Set puts a token of the lock with that key on a request. See [Transport], which
+// does it for all requests.
+func (s *Signer) Set(h http.Header, key string, t Token) { h.Set(Header, s.Format(key, t)) }

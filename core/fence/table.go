@@ -1,0 +1,139 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Conn runs statements: a [sql.Tx], a [sql.Conn] or a [sql.DB].
+type Conn interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+var errRestless = errors.New("the row is written past the fence")
+
+// Table fences the rows of a table. It is safe for concurrent use.
+type Table struct {
+	dialect            Dialect
+	claim, look, where string
+}
+
+// NewTable describes a table whose rows have two columns for the fence:
+//
+//	ALTER TABLE stock ADD COLUMN fence BIGINT NOT NULL DEFAULT 0;
+//	ALTER TABLE stock ADD COLUMN fence_owner VARCHAR(32) NOT NULL DEFAULT '';
+//
+// A name may have a schema in front, with a dot. It does no I/O; the error says
+// which name is none.
+func NewTable(d Dialect, name string, c Columns) (*Table, error) {
+	n, err := d.names(name, c)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{dialect: d, look: lookFor(d, n)}
+	t.claim = d.number(fmt.Sprintf("UPDATE %s SET %[2]s = ?, %[3]s = ? WHERE %[4]s = ? AND (%[2]s < ? OR (%[2]s = ? AND %[3]s = ?))",
+		n.table, n.fence, n.owner, n.key), 1)
+	t.where = fmt.Sprintf("%s = ? AND %s = ?", n.fence, n.owner)
+	return t, nil
+}
+
+func lookFor(d Dialect, n names) string {
+	return d.number(fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s = ?", n.fence, n.owner, n.table, n.key), 1) + d.locking()
+}
+
+// Claim raises the fence of the row with that id to the token, unless the row
+// has seen a newer one ([ErrStale]). It comes before any read: what the
+// transaction reads after it, no other holder changes until it ends. A second
+// claim with the same token does nothing.
+//
+// If there is no such row the error wraps [sql.ErrNoRows]. Every other error is
+// the database's, wrapped; a deadlock, or a transaction that cannot be
+// serialized, is for the caller to repeat. In MySQL it does not matter whether
+// the driver counts found or changed rows (clientFoundRows).
+//
+// Outside a transaction the claim stands at once, and the write must have the
+// condition of [Table.Where].
+func (t *Table) Claim(ctx context.Context, on Conn, id any, token Token) error {
+	return wrap("claim fence", id, t.raise(ctx, on, id, token))
+}
+
+func (t *Table) raise(ctx context.Context, on Conn, id any, token Token) error {
+	if err := token.check(); err != nil {
+		return err
+	}
+	fence, owner := int64(token.Fence), token.Owner
+	for range 2 {
+		rows, err := affected(on.ExecContext(ctx, t.claim, fence, owner, id, fence, fence, owner))
+		if err != nil || rows == 1 {
+			return err
+		}
+		if rows > 1 {
+			return fmt.Errorf("%w: the key of the table is not unique: %d rows", lock.ErrInvalid, rows)
+		}
+		// Stale, or no such row, or MySQL says that nothing had to be changed.
+		seen, err := look(ctx, on, t.look, id)
+		switch {
+		case err != nil:
+			return err
+		case seen == token:
+			return nil
+		case !token.after(seen):
+			return ErrStale
+		}
+		// The row came in between.
+	}
+	return errRestless
+}
+
+// Where is the condition under which a write after a claim may happen, to be
+// joined to the statement with AND, and its arguments. It is needed when the
+// claim was made in another transaction. n is the number that its first
+// placeholder has in the statement ($4 is 4), and matters to PostgreSQL only.
+func (t *Table) Where(token Token, n int) (condition string, args []any) {
+	return t.dialect.number(t.where, n), []any{int64(token.Fence), token.Owner}
+}
+
+// Confirm says what became of a write with the condition of [Table.Where]: nil
+// if the token is still the newest, [ErrStale] otherwise, and then nothing was
+// written. Call it in the transaction of the write: if no row is affected, it
+// looks at the row, as MySQL does not count rows that are as they should be
+// already.
+func (t *Table) Confirm(ctx context.Context, on Conn, id any, token Token, result sql.Result) error {
+	rows, err := result.RowsAffected()
+	if err == nil && rows == 0 {
+		var seen Token
+		if seen, err = look(ctx, on, t.look, id); err == nil && seen != token {
+			err = ErrStale
+		}
+	}
+	return wrap("write with fence", id, err)
+}
+
+// look reads who was the last to claim.
+func look(ctx context.Context, on Conn, statement string, key any) (Token, error) {
+	var (
+		fence int64
+		owner string
+	)
+	err := on.QueryRowContext(ctx, statement, key).Scan(&fence, &owner)
+	return Token{Fence: uint64(max(0, fence)), Owner: owner}, err
+}
+
+func affected(result sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func wrap(op string, key any, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &lock.Error{Op: op, Key: fmt.Sprint(key), Err: err}
+}

@@ -1,0 +1,52 @@
+package fence
+
+import (
+	"net/http"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Transport is a [http.RoundTripper] that puts the token of the lease in the
+// request's context, the innermost one if there are several, on the request. It
+// leaves alone what has no lease, what has the header already, and what a
+// redirect sends to another host. A lease that has no token (see [Of]) fails the
+// request.
+//
+// It is for clients of resources that check tokens: others learn of them for
+// nothing.
+type Transport struct {
+	// Base sends the requests; nil means [http.DefaultTransport].
+	Base http.RoundTripper
+	// Signer signs the tokens, with the key of the lease's lock; nil does not.
+	Signer *Signer
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	lease, held := lock.FromContext(r.Context())
+	if !held || r.Header.Get(Header) != "" || host(r) != r.URL.Host {
+		return base.RoundTrip(r)
+	}
+	token, err := Of(lease)
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // a RoundTripper does, also on errors
+		}
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	t.Signer.Set(r.Header, lease.Key(), token)
+	return base.RoundTrip(r)
+}
+
+// host is where the caller has sent the request, before all redirects.
+func host(r *http.Request) string {
+	for r.Response != nil && r.Response.Request != nil {
+		r = r.Response.Request
+	}
+	return r.URL.Host
+}
