@@ -214,6 +214,18 @@ func notTheSnapshot(t *testing.T, db database) {
 			t.Errorf("the late transaction claims the %s", what)
 		}
 		_ = late.Rollback()
+
+		again, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: isolation})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.count(t, again, "SELECT val FROM "+name+" WHERE id = 1")
+		newest := fence.New(newer.Fence+1, "c:1")
+		wantErr(t, "the newest claims the "+what, claim(db, newest), nil)
+		if err := claim(again, newest); errors.Is(err, fence.ErrStale) {
+			t.Errorf("the newest is late for its own claim of the %s", what)
+		}
+		_ = again.Rollback()
 	}
 }
 
