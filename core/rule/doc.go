@@ -12,6 +12,9 @@
 //	    onBusy: skip
 //	    name: refill
 //
+// Editors complete and check such a file with the help of its JSON Schema, see
+// [Schema]. Package rulewatch follows a file while the program runs.
+//
 // Rules are checked as a whole before the first request: [NewSet], [Parse] and
 // [Load] report every fault they find, each with its place, and return no set
 // while there is one. An unknown field is a fault, because a misspelt "wait" must

@@ -9,6 +9,9 @@ import (
 // that they can render to the same key: "lock:order:<userId>" and
 // "lock:order:<orderId>" both lock "lock:order:7". That is right when the two names
 // mean the same thing, and a needless (or deadlocking) shared lock otherwise.
+//
+// In a file, that is a fault, unless one of the two rules says overlaps: true
+// ([Rule.Overlaps]).
 type Overlap struct {
 	Shape string      // see [key.Template.Shape]
 	Rules []*Compiled // in the order of the set, at least two
@@ -24,8 +27,8 @@ func (o Overlap) String() string {
 }
 
 // Overlaps returns the groups of rules that share the shape of their keys without
-// sharing the template, in the order of their first rules. They are worth a
-// warning at start-up, no more.
+// sharing the template, in the order of their first rules. Rules that are meant to
+// overlap are left out. Worth a warning at start-up, no more.
 func (s *Set) Overlaps() []Overlap {
 	var overlaps []Overlap
 	for _, group := range s.byShape() {
@@ -40,6 +43,9 @@ func (s *Set) byShape() []Overlap {
 	var groups []Overlap
 	index := make(map[string]int, len(s.rules))
 	for _, c := range s.rules {
+		if c.Rule.Overlaps {
+			continue
+		}
 		shape := c.Template.Shape()
 		i, ok := index[shape]
 		if !ok {
@@ -50,6 +56,30 @@ func (s *Set) byShape() []Overlap {
 		groups[i].Rules = append(groups[i].Rules, c)
 	}
 	return groups
+}
+
+// unmeant are the faults of entries that overlap with an earlier one although
+// neither says so. compiled are the rules of the entries; nil for one without a
+// valid template.
+func unmeant(entries []entry, compiled []*Compiled) Faults {
+	var faults Faults
+	first := make(map[string]int) // by shape
+	for i, c := range compiled {
+		if c.Template == nil || c.Rule.Overlaps {
+			continue
+		}
+		shape := c.Template.Shape()
+		earlier, taken := first[shape]
+		switch {
+		case !taken:
+			first[shape] = i
+		case c.Key != compiled[earlier].Key:
+			faults = append(faults, entries[i].fault(problem{field: fieldKey, reason: fmt.Sprintf(
+				"%q can make the same key as %q of %s, use another prefix, the same variables, or say overlaps: true",
+				c.Key, compiled[earlier].Key, entries[earlier].where())}))
+		}
+	}
+	return faults
 }
 
 func sameTemplate(rules []*Compiled) bool {

@@ -42,6 +42,10 @@ type Rule struct {
 	// Name stands for the rule in metrics and logs, so it must not hold anything
 	// of a request. Defaults to the text of Key.
 	Name string
+
+	// Overlaps says that the rule is meant to share keys with rules whose
+	// templates spell the same shape with other variables, see [Overlap].
+	Overlaps bool
 }
 
 // Compiled is a rule that was checked, with its defaults filled in and its
@@ -81,6 +85,7 @@ const (
 	fieldLease     = "lease"
 	fieldOnBusy    = "onBusy"
 	fieldName      = "name"
+	fieldOverlaps  = "overlaps"
 )
 
 func (r Rule) compile() (*Compiled, []problem) {

@@ -13,7 +13,8 @@ type Set struct {
 }
 
 // NewSet checks rules as a whole. The error is [Faults]: everything that is wrong
-// with any of them, two rules for one operation included.
+// with any of them, two rules for one operation included. Templates that overlap
+// are no fault here, only in a file: see [Set.Overlaps].
 func NewSet(rules ...Rule) (*Set, error) {
 	entries := make([]entry, len(rules))
 	for i, r := range rules {

@@ -18,18 +18,25 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-const knownFields = "operation, key, mode, permits, size, wait, lease, onBusy, name"
+const (
+	rulesField  = "rules"
+	schemaField = "$schema" // where editors of JSON look for [Schema]
+
+	knownFields = "operation, key, mode, permits, size, wait, lease, onBusy, name, overlaps"
+)
 
 // Parse reads a set of rules from YAML, or JSON, which is a part of it: one
 // document with a list named rules, whose items have the fields operation, key,
-// mode, permits, size, wait, lease, onBusy and name. Permits and size are numbers, all
-// others text, the times as [time.ParseDuration] reads them. Only operation and key are
-// required.
+// mode, permits, size, wait, lease, onBusy, name and overlaps. Permits and size are
+// numbers, overlaps is true or false, all others are text, the times as
+// [time.ParseDuration] reads them, without a sign. Only operation and key are
+// required. Beside rules there may be a text named $schema, for editors; [Schema]
+// is what it names.
 //
 // The error is [Faults]. Text that is not YAML has one fault, where reading stopped;
 // otherwise every fault is listed: unknown and repeated fields, values of a wrong
-// type, and all that [NewSet] finds. Anchors, aliases, merge keys and tags are
-// faults, too: each rule says by itself what it does.
+// type, templates that overlap, and all that [NewSet] finds. Anchors, aliases, merge
+// keys and tags are faults, too: each rule says by itself what it does.
 //
 // Parse is for configuration, which is trusted: time and memory grow with the
 // square of the depth to which data is nested, and nothing limits that depth.
@@ -37,6 +44,7 @@ func Parse(data []byte) (*Set, error) {
 	var d decoder
 	d.document(data)
 	set, faults := build(d.entries)
+	faults = append(faults, unmeant(d.entries, set.rules)...)
 	faults = append(faults, d.faults...)
 	faults.sortByPlace()
 	if err := faults.err(); err != nil {
@@ -126,21 +134,33 @@ func (d *decoder) root(body ast.Node) {
 		d.fault(place(body, position{}), "", "is %s, not a mapping with the field \"rules\"", kind(body))
 		return
 	}
-	found := false
+	found := make(map[string]bool, 2)
 	for _, pair := range mapping.Values {
-		at := place(pair.Key, position{})
-		switch name := nameOf(pair); {
-		case name != "rules":
-			d.fault(at, "", "unknown field %.300q, known is rules", name)
-		case found:
-			d.fault(at, "", "field \"rules\" is there twice, put all rules into one list")
+		name, at := nameOf(pair), place(pair.Key, position{})
+		twice := found[name]
+		found[name] = true
+		switch {
+		case name != rulesField && name != schemaField:
+			d.fault(at, "", "unknown field %.300q, known are rules and $schema", name)
+		case twice:
+			d.fault(at, "", "field %q is there twice, keep one, with all rules in one list", name)
+		case name == schemaField:
+			d.schema(pair.Value, at)
 		default:
-			found = true
 			d.list(pair.Value, at)
 		}
 	}
-	if !found {
+	if !found[rulesField] {
 		d.fault(place(body, position{}), "", "field \"rules\" is missing")
+	}
+}
+
+// schema looks at the name of the schema, which is nobody's but the editor's. at is
+// the place of the field.
+func (d *decoder) schema(node ast.Node, at position) {
+	var text string
+	if reason := setText(&text, node); reason != "" {
+		d.fault(place(node, at), schemaField, "%s", reason)
 	}
 }
 
@@ -211,6 +231,7 @@ var setters = map[string]func(*Rule, ast.Node) string{
 	fieldOnBusy: func(r *Rule, n ast.Node) string {
 		return setNamed(&r.OnBusy, n, ParseOnBusy, "reject or skip")
 	},
+	fieldOverlaps: func(r *Rule, n ast.Node) string { return setBool(&r.Overlaps, n) },
 }
 
 func setText(to *string, node ast.Node) string {
@@ -237,7 +258,7 @@ func setDuration(to *time.Duration, node ast.Node) string {
 		return reason
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil {
+	if err != nil || d >= 0 && strings.ContainsAny(text, "+-") {
 		return fmt.Sprintf("%.300q is not a duration, write a number and its unit, such as \"200ms\" or \"5s\"", text)
 	}
 	*to = d
@@ -253,7 +274,19 @@ func setNumber(to *int, node ast.Node) string {
 	if err != nil {
 		return fmt.Sprintf("%.300q is not a number in decimal digits", n.Token.Value)
 	}
+	if value < 1 {
+		return fmt.Sprintf("%d is no number of permits, use at least 1", value)
+	}
 	*to = value
+	return ""
+}
+
+func setBool(to *bool, node ast.Node) string {
+	n, ok := node.(*ast.BoolNode)
+	if !ok {
+		return fmt.Sprintf("is %s, not true or false", kind(node))
+	}
+	*to = n.Value
 	return ""
 }
 
@@ -263,7 +296,7 @@ func setNamed[T any](to *T, node ast.Node, parse func(string) (T, error), names 
 		return reason
 	}
 	value, err := parse(text)
-	if err != nil {
+	if err != nil || text == "" {
 		return fmt.Sprintf("unknown %.300q, use %s", text, names)
 	}
 	*to = value

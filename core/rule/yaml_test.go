@@ -18,7 +18,7 @@ import (
 var everyField = []rule.Rule{
 	{
 		Operation: "POST /vouchers/:id/orders", Key: "lock:{order:<userId>}", Mode: lock.Fair,
-		Wait: 200 * time.Millisecond, Lease: 90 * time.Second, OnBusy: rule.Skip, Name: "order",
+		Wait: 200 * time.Millisecond, Lease: 90 * time.Second, OnBusy: rule.Skip, Name: "order", Overlaps: true,
 	},
 	{Operation: "/shop.v1.Stock/Refill", Key: "lock:stock:<req.voucher_id>", Name: "lock:stock:<req.voucher_id>"},
 }
@@ -32,6 +32,7 @@ rules:
     lease: 1m30s
     onBusy: skip
     name: order
+    overlaps: true
 
   - operation: '/shop.v1.Stock/Refill'
     key: "lock:stock:<req.voucher_id>"
@@ -39,18 +40,19 @@ rules:
     wait: 0
     lease: 0s
     onBusy: reject
+    overlaps: false
 `
 
 func TestParseReadsEveryField(t *testing.T) {
-	const compact = `{"rules":[{"operation":"POST /vouchers/:id/orders","key":"lock:{order:\u003cuserId\u003e}","mode":"fair",` +
-		`"wait":"200ms","lease":"90s","onBusy":"skip","name":"order"},` +
+	const compact = `{"$schema":"./rules.schema.json","rules":[{"operation":"POST /vouchers/:id/orders","key":"lock:{order:\u003cuserId\u003e}","mode":"fair",` +
+		`"wait":"200ms","lease":"90s","onBusy":"skip","name":"order","overlaps":true},` +
 		`{"operation":"\/shop.v1.Stock\/Refill","key":"lock:stock:<req.voucher_id>"}]}`
 	documents := map[string]string{
 		"YAML":                 everyFieldYAML,
 		"YAML with CRLF":       strings.ReplaceAll(everyFieldYAML, "\n", "\r\n"),
 		"YAML with BOM":        "\ufeff" + everyFieldYAML,
 		"YAML with a document": "---\n" + everyFieldYAML + "...\n",
-		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, lease: 90s, onBusy: skip, name: order}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
+		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, lease: 90s, onBusy: skip, name: order, overlaps: true}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
 		"folded YAML":          strings.Replace(everyFieldYAML, "key: \"lock:stock:<req.voucher_id>\"", "key: >-\n      lock:stock:<req.voucher_id>", 1),
 		"compact JSON":         compact,
 		"JSON with tabs":       indent(t, compact),
@@ -106,7 +108,10 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"rules is a mapping":   {"rules:\n  operation: a\n  key: b\n", `2:3: rules is a mapping, not a list`},
 		"rules is text":        {"rules: all", `1:8: rules is text, not a list`},
 		"rules twice":          {"rules: []\nrules: []", `2:1: field "rules" is there twice`},
-		"unknown root field":   {"rules: []\nrule: []", `2:1: unknown field "rule", known is rules`},
+		"unknown root field":   {"rules: []\nrule: []", `2:1: unknown field "rule", known are rules and $schema`},
+		"schema twice":         {"$schema: a\nrules: []\n$schema: a", `3:1: field "$schema" is there twice`},
+		"schema is a list":     {"$schema: [a]\nrules: []", `1:10: $schema: is a list, not text`},
+		"schema alone":         {"$schema: a", `1:1: field "rules" is missing`},
 		"second document":      {"rules: []\n---\nrules: []", `3:1: a second document is not read`},
 		"item is text":         {"rules:\n- a", `2:3: is text, not a rule`},
 		"item is a list":       {"rules:\n- - a", `2:3: is a list, not a rule`},
@@ -116,7 +121,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"no operation":         {"rules:\n- key: lock:a", `2:3: operation: is missing`},
 		"empty operation":      {"rules:\n- key: lock:a\n  operation: ''", `3:14: operation: is missing`},
 		"no key":               {"rules:\n- operation: a", `2:3: "a": key: is missing`},
-		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", known are operation, key, mode, permits, size, wait, lease, onBusy, name`},
+		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", known are operation, key, mode, permits, size, wait, lease, onBusy, name, overlaps`},
 		"field in capitals":    {op + "  key: b\n  onbusy: skip", `4:3: "a": unknown field "onbusy"`},
 		"number as a field":    {op + "  key: b\n  1: x", `4:3: "a": unknown field "1"`},
 		"merge key":            {op + "  key: b\n  <<: x", `4:3: "a": unknown field "<<"`},
@@ -140,12 +145,21 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"size is text":         {op + "  key: b\n  mode: semaphore\n  size: \"5\"", `5:9: "a": size: is text, not a whole number`},
 		"size in hexadecimal":  {op + "  key: b\n  mode: semaphore\n  size: 0x5", `5:9: "a": size: "0x5" is not a number in decimal digits`},
 		"semaphore of nothing": {op + "  key: b\n  mode: semaphore", `2:3: "a": size: 0 is no size of a semaphore`},
+		"mode is empty":        {op + "  key: b\n  mode: ''", `4:9: "a": mode: unknown "", use exclusive`},
+		"onBusy is empty":      {op + "  key: b\n  onBusy: ''", `4:11: "a": onBusy: unknown "", use reject`},
+		"size of nothing":      {op + "  key: b\n  mode: semaphore\n  size: 0", `5:9: "a": size: 0 is no number of permits, use at least 1`},
+		"permits of nothing":   {op + "  key: b\n  mode: semaphore\n  size: 5\n  permits: 0", `6:12: "a": permits: 0 is no number of permits`},
+		"overlaps is text":     {op + "  key: b\n  overlaps: allow", `4:13: "a": overlaps: is text, not true or false`},
+		"overlaps is a number": {op + "  key: b\n  overlaps: 1", `4:13: "a": overlaps: is a number, not true or false`},
+		"key overlaps":         {op + "  key: b:<x>\n- operation: b\n  key: b:<y>", `5:8: "b": key: "b:<y>" can make the same key as "b:<x>" of the rule in line 2, use another prefix`},
 		"unknown onBusy":       {op + "  key: b\n  onBusy: run", `4:11: "a": onBusy: unknown "run", use reject or skip`},
 		"wait without unit":    {op + "  key: b\n  wait: 5", `4:9: "a": wait: "5" is not a duration`},
 		"wait is a word":       {op + "  key: b\n  wait: forever", `4:9: "a": wait: "forever" is not a duration, write a number and its unit, such as "200ms" or "5s"`},
 		"wait is a fraction":   {op + "  key: b\n  wait: 1.5", `4:9: "a": wait: is a number, not text`},
 		"wait is empty":        {op + "  key: b\n  wait: ''", `4:9: "a": wait: "" is not a duration`},
 		"wait is too large":    {op + "  key: b\n  wait: 9999999h", `4:9: "a": wait: "9999999h" is not a duration`},
+		"wait with a plus":     {op + "  key: b\n  wait: +5s", `4:9: "a": wait: "+5s" is not a duration`},
+		"wait of minus zero":   {op + "  key: b\n  wait: -0s", `4:9: "a": wait: "-0s" is not a duration`},
 		"wait is negative":     {op + "  key: b\n  wait: -5s", `4:9: "a": wait: -5s is negative`},
 		"lease is negative":    {op + "  key: b\n  lease: -5s", `4:10: "a": lease: -5s is negative`},
 		"lease is too short":   {op + "  key: b\n  lease: 1ms", `4:10: "a": lease: 1ms is too short`},
@@ -188,10 +202,10 @@ rules:
 `
 	_, err := rule.Parse([]byte(text))
 	_ = wantFaults(t, err, 11)
-	const want = `1:1: unknown field "version", known is rules
+	const want = `1:1: unknown field "version", known are rules and $schema
 3:5: operation: is missing, name the route or method that takes the lock
 3:15: key: "lock:<a", column 6: the variable is not closed, add ">"
-4:5: unknown field "wiat", known are operation, key, mode, permits, size, wait, lease, onBusy, name
+4:5: unknown field "wiat", known are operation, key, mode, permits, size, wait, lease, onBusy, name, overlaps
 5:11: mode: unknown "shared", use exclusive, fair, read, write or semaphore
 8:11: "POST /b": wait: "5" is not a duration, write a number and its unit, such as "200ms" or "5s"
 9:12: "POST /b": lease: 1ms is too short to hold a lock, use at least 10ms, or 0 for the watchdog
@@ -201,6 +215,61 @@ rules:
 14:5: "POST /b": key: is there twice, keep one`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestTenFaultsGiveTenLines(t *testing.T) {
+	const path = "testdata/ten-faults.yaml"
+	_, err := rule.Load(path)
+	_ = wantFaults(t, err, 10)
+	want, readErr := os.ReadFile(path + ".want")
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	if got := err.Error() + "\n"; got != string(want) {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestOverlapsInAFileMustBeMeant(t *testing.T) {
+	for name, test := range map[string]struct {
+		rules  string
+		faults int
+	}{
+		"by accident":              {`a k:<x>; b k:<y>`, 1},
+		"meant by the first":       {`a k:<x> +; b k:<y>`, 0},
+		"meant by the second":      {`a k:<x>; b k:<y> +`, 0},
+		"meant by both":            {`a k:<x> +; b k:<y> +`, 0},
+		"a third, not meant":       {`a k:<x>; b k:<y> +; c k:<z>`, 1},
+		"each with the first":      {`a k:<x>; b k:<y>; c k:<z>`, 2},
+		"filter and source differ": {`a k:<x>; b k:<path.x|int>`, 1},
+		"the same template":        {`a k:<x>; b k:<x>; c k:<x>`, 0},
+		"two templates, twice":     {`a k:<x>; b k:<y>; c k:<x>; d k:<y>`, 2},
+		"another prefix":           {`a k:<x>; b l:<y>; c k:<x>:b`, 0},
+		"meant, without need":      {`a k:<x> +`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "rules:\n"
+			for line := range strings.SplitSeq(test.rules, ";") {
+				fields := strings.Fields(line)
+				text += "- {operation: " + fields[0] + ", key: \"" + fields[1] + "\"" + strings.Repeat(", overlaps: true", len(fields)-2) + "}\n"
+			}
+			set, err := rule.Parse([]byte(text))
+			if test.faults > 0 {
+				for _, f := range wantFaults(t, err, test.faults) {
+					if f.Field != "key" || f.Line == 0 || !strings.Contains(f.Reason, "of the rule in line 2") || !strings.Contains(f.Reason, "overlaps: true") {
+						t.Errorf("got %v, want the place of both rules and what to do", f)
+					}
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if overlaps := set.Overlaps(); len(overlaps) != 0 {
+				t.Errorf("warns of %v, which is meant", overlaps)
+			}
+		})
 	}
 }
 
