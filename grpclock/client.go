@@ -1,0 +1,45 @@
+package grpclock
+
+import (
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	"github.com/redlatch/redlatch/core/guard"
+)
+
+// IsContended reports whether a call failed because another one holds its
+// lock. Its handler did not run, so that it can be sent again; see
+// [RetryDelay]. err may be wrapped.
+func IsContended(err error) bool { return isOf(err, guard.Contended) }
+
+// IsLost reports whether the lock was lost while the handler of a call ran. It
+// may have taken effect and overlapped with another one: look before you send
+// it again. err may be wrapped.
+func IsLost(err error) bool { return isOf(err, guard.Lost) }
+
+// RetryDelay is how long the server asks to wait before a call is sent again;
+// false if it does not ask for it. err may be wrapped.
+func RetryDelay(err error) (time.Duration, bool) {
+	retry, ok := detail[*errdetails.RetryInfo](err)
+	if !ok || retry.GetRetryDelay().CheckValid() != nil {
+		return 0, false
+	}
+	return retry.GetRetryDelay().AsDuration(), true
+}
+
+func isOf(err error, kind guard.Kind) bool {
+	info, ok := detail[*errdetails.ErrorInfo](err)
+	return ok && info.GetDomain() == Domain && info.GetReason() == kind.Code()
+}
+
+// detail finds a detail of a status.
+func detail[T any](err error) (found T, ok bool) {
+	for _, d := range status.Convert(err).Details() {
+		if found, ok = d.(T); ok {
+			return found, true
+		}
+	}
+	return found, false
+}

@@ -1,0 +1,68 @@
+// Package grpclock is the gRPC door: interceptors that run a method under a
+// lock.
+//
+//	grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(authenticate, grpclock.UnaryServerInterceptor(g)),
+//		grpc.ChainStreamInterceptor(authenticateStream, grpclock.StreamServerInterceptor(g)),
+//	)
+//
+// The rule of a method is the first of: [WithRule]; the guard's rule for the
+// full name of the method, "/shop.v1.Orders/Place"; the option
+// (redlatch.lock.v1.lock) of the method in its .proto, see package lockpb. A
+// method without a rule passes through. Which methods the interceptors see at
+// all is for the selector of go-grpc-middleware to say.
+//
+// The rule's template names the values of the call that make the key; package
+// key has its grammar. Where they come from:
+//
+//	<name>       [WithVar]; else the field of the request
+//	<req.a.b>    the field of the request, or of a message in it
+//	<md.name>    metadata; refused when it is repeated
+//	<ctx.name>   a value of the context under a key of type string
+//	<method> <service>: "Place" and "shop.v1.Orders"
+//
+// Fields go by their names in the .proto or in JSON. They are texts, integers,
+// booleans or enums; an enum counts by its number, since names may change. A
+// field that is not there is missing, and so is one that is empty or 0: a
+// request that lacks its id must not share a lock with all others that do.
+// With the filter |int, 0 is a value, unless the field is optional and absent.
+// A boolean that is not optional is always there.
+//
+// # Streams
+//
+// A method that answers one request with a stream takes its lock when the
+// request has been received, which generated code does before it calls the
+// handler. A method to which clients stream takes it before the handler runs,
+// and its key can be made of metadata and the context only; or, by
+// [WithFirstMessage], when the handler receives the first message. Every lock
+// is held until the handler returns. A stream can last for long: leave the
+// rule's lease at 0, so that the watchdog keeps the lock alive.
+//
+// # Where to put them
+//
+// Behind authentication and tracing; in front of recovery, so that a panic
+// has become an error before the lock is given back (without it, the lock is
+// given back all the same). Handlers get the lease's context as theirs: it
+// ends when the lease is lost. Work that a handler leaves to a goroutine is
+// not covered. A lock is re-entered by context only: a handler that calls a
+// method with the same key over the network waits for itself.
+//
+// # Answers
+//
+//	Contended    ABORTED, or as WithContentionCode says; RetryInfo and pushback
+//	BadKey       INVALID_ARGUMENT; BadRequest with the field
+//	Unavailable  UNAVAILABLE; RetryInfo
+//	Canceled     CANCELLED or DEADLINE_EXCEEDED
+//	Lost         INTERNAL; pushback -1: clients do not retry. The handler has run
+//	Skipped      OK with an empty answer; the trailer [CodeTrailer] tells
+//	Invalid      INTERNAL
+//
+// Each error has an ErrorInfo whose reason is the kind's [guard.Kind.Code] and
+// whose domain is [Domain]. None of them holds the key, an owner, or what the
+// store said; the [guard.Error] in it, which errors.As finds within the
+// process and which does not go over the network, has the cause.
+//
+// A client may retry contention by its service config, since the handler did
+// not run: {"retryPolicy": {"retryableStatusCodes": ["ABORTED"], ...}}. It
+// then waits as long as the pushback says.
+package grpclock

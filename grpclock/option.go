@@ -1,0 +1,193 @@
+package grpclock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// DefaultRetryDelay is what clients are told to wait at least before they send
+// a call again.
+const DefaultRetryDelay = 100 * time.Millisecond
+
+// Option is a setting of a [Door]. A later one overrides an earlier one.
+type Option interface{ apply(*config) }
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+// Source finds a value for a key. req is the request, or nil where there is
+// none before the handler runs. It returns [key.ErrMissing] when there is no
+// value and [key.ErrAmbiguous] when there are several; other errors are the
+// request's fault as well, unless they wrap [guard.ErrUnresolvable].
+type Source = func(ctx context.Context, req any) (string, error)
+
+// Mapper makes the error of a call that did not run, or was not protected. st
+// is what would be answered without it, and is answered if it returns nil.
+type Mapper = func(ctx context.Context, e *guard.Error, st *status.Status) error
+
+type config struct {
+	rules      map[string]*rule.Compiled // by full method
+	first      map[string]bool           // methods whose key is in the first message
+	vars       map[string]Source
+	mapper     Mapper
+	contention codes.Code
+	retryDelay time.Duration
+	files      *protoregistry.Files
+	types      *protoregistry.Types // that the program knows
+	faults     []error
+}
+
+func newConfig(opts []Option) config {
+	c := config{
+		rules:      make(map[string]*rule.Compiled),
+		first:      make(map[string]bool),
+		vars:       make(map[string]Source),
+		contention: codes.Aborted,
+		retryDelay: DefaultRetryDelay,
+		files:      protoregistry.GlobalFiles,
+		types:      protoregistry.GlobalTypes,
+	}
+	for _, o := range opts {
+		if o == nil {
+			c.fault("an option is nil")
+			continue
+		}
+		o.apply(&c)
+	}
+	return c
+}
+
+func (c *config) fault(format string, args ...any) {
+	c.faults = append(c.faults, fmt.Errorf("grpclock: "+format, args...))
+}
+
+// WithRule is the rule of a method, "/shop.v1.Orders/Place", over whatever the
+// guard or the .proto says. The rule's Operation may be left empty.
+func WithRule(fullMethod string, r rule.Rule) Option {
+	return optionFunc(func(c *config) {
+		if !isMethod(fullMethod) {
+			c.fault("WithRule(%q): a full method looks like \"/shop.v1.Orders/Place\"", fullMethod)
+			return
+		}
+		if r.Operation != "" && r.Operation != fullMethod {
+			c.fault("WithRule(%q): the rule is for another operation, %q", fullMethod, r.Operation)
+			return
+		}
+		r.Operation = fullMethod
+		compiled, err := r.Compile()
+		if err != nil {
+			c.fault("WithRule: %w", err)
+			return
+		}
+		c.rules[fullMethod] = compiled
+	})
+}
+
+// WithVar binds the bare variable <name> to a source, and to no other, in the
+// templates of all methods.
+//
+//	grpclock.WithVar("user", func(ctx context.Context, _ any) (string, error) {
+//		return auth.UserID(ctx), nil
+//	})
+func WithVar(name string, src Source) Option {
+	return optionFunc(func(c *config) {
+		if src == nil {
+			c.fault("WithVar(%q): the source is nil", name)
+		}
+		if (key.Var{Name: name}).Reserved() {
+			c.fault("WithVar(%q): the name is reserved", name)
+		}
+		c.vars[name] = src
+	})
+}
+
+// WithFirstMessage makes the keys of methods to which clients stream out of
+// the first message, so that templates can name its fields. The lock is taken
+// when the handler receives that message: what the handler does before runs
+// without it. A stream that ends without a message is refused.
+func WithFirstMessage(fullMethods ...string) Option {
+	return optionFunc(func(c *config) {
+		for _, method := range fullMethods {
+			if !isMethod(method) {
+				c.fault("WithFirstMessage(%q): a full method looks like \"/shop.v1.Orders/Place\"", method)
+			}
+			c.first[method] = true
+		}
+	})
+}
+
+// WithErrorMapper makes the errors that interceptors return, in place of the
+// default ones. The handler does not run whatever f returns.
+func WithErrorMapper(f Mapper) Option {
+	return optionFunc(func(c *config) {
+		if f == nil {
+			c.fault("WithErrorMapper: the func is nil")
+		}
+		c.mapper = f
+	})
+}
+
+// WithRetryDelay is what clients are told to wait at least before they send a
+// call again; up to half of it is added by chance, so that those who were
+// refused together do not come back together. Default [DefaultRetryDelay].
+func WithRetryDelay(d time.Duration) Option {
+	return optionFunc(func(c *config) {
+		if d < time.Millisecond {
+			c.fault("WithRetryDelay(%v): must be at least 1ms", d)
+		}
+		c.retryDelay = d
+	})
+}
+
+// WithContentionCode is the code of a call that did not get its lock:
+// [codes.Aborted] (the default) or [codes.ResourceExhausted], for clients whose
+// retries know that one only.
+func WithContentionCode(code codes.Code) Option {
+	return optionFunc(func(c *config) {
+		switch code {
+		case codes.Aborted, codes.ResourceExhausted:
+			c.contention = code
+		default:
+			c.fault("WithContentionCode(%v): use Aborted or ResourceExhausted", code)
+		}
+	})
+}
+
+// WithFiles is where the descriptors of methods are found. Default: those of
+// all generated code in the program, [protoregistry.GlobalFiles].
+func WithFiles(files *protoregistry.Files) Option {
+	return optionFunc(func(c *config) {
+		if files == nil {
+			c.fault("WithFiles: the files are nil")
+		}
+		c.files = files
+	})
+}
+
+// isMethod tells the operations of this door from those of others.
+func isMethod(operation string) bool {
+	service, method := split(operation)
+	return strings.HasPrefix(operation, "/") && service != "" && method != "" &&
+		!strings.ContainsAny(service, "/ ") && !strings.Contains(method, " ")
+}
+
+// split takes "/shop.v1.Orders/Place" apart.
+func split(fullMethod string) (service, method string) {
+	name := strings.TrimPrefix(fullMethod, "/")
+	i := strings.LastIndexByte(name, '/')
+	if i < 0 {
+		return "", name
+	}
+	return name[:i], name[i+1:]
+}

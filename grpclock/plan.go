@@ -1,0 +1,166 @@
+package grpclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// plan is a rule that was made ready for the requests of one type.
+type plan struct {
+	rule  *rule.Compiled
+	input protoreflect.MessageDescriptor // nil: there is no request when the key is made
+	paths map[string]*path               // by the name of the variable, bare or behind "req."
+	fault error                          // why no key can be made, nil if it can
+}
+
+// errNoRequest is for fields of a request that comes too late.
+var errNoRequest = errors.New("is a field of a request, and there is no message before the handler runs: " +
+	"use <md.name>, <ctx.name>, WithVar or WithFirstMessage")
+
+// plan returns the plan of a method's rule, from the cache unless the rule or
+// the type of its requests has changed. The cache has an entry for each method
+// that has a rule.
+func (d *Door) plan(method string, r *rule.Compiled, message protoreflect.Message) *plan {
+	var input protoreflect.MessageDescriptor
+	if message != nil {
+		input = message.Descriptor()
+	}
+	if found, ok := d.plans.Load(method); ok {
+		if p := found.(*plan); p.rule == r && p.input == input {
+			return p
+		}
+	}
+	p := d.compile(r, input)
+	d.plans.Store(method, p)
+	return p
+}
+
+// compile looks for the sources of all variables, and says of each that has
+// none where it stands.
+func (d *Door) compile(r *rule.Compiled, input protoreflect.MessageDescriptor) *plan {
+	p := &plan{rule: r, input: input, paths: make(map[string]*path)}
+	var faults []error
+	for _, v := range r.Template.Vars() {
+		if err := d.find(p, v); err != nil {
+			faults = append(faults, fmt.Errorf("template %q, column %d: <%s>: %w", r.Key, v.Column, v, err))
+		}
+	}
+	p.fault = errors.Join(faults...)
+	return p
+}
+
+func (d *Door) find(p *plan, v key.Var) error {
+	switch {
+	case !isKnown(v):
+		return errors.New("does not exist in gRPC")
+	case v.Reserved(), v.Source == "md", v.Source == "ctx", v.Source == "" && d.vars[v.Name] != nil:
+		return nil
+	case p.input == nil:
+		return errNoRequest
+	}
+	compiled, err := compilePath(p.input, v.Name)
+	if err != nil {
+		return err
+	}
+	p.paths[v.Name] = compiled
+	return nil
+}
+
+// isKnown reports whether calls of this door have such a variable at all.
+func isKnown(v key.Var) bool {
+	switch v.Source {
+	case "":
+		return !v.Reserved() || v.Name == "method" || v.Name == "service"
+	case "req", "md", "ctx":
+		return true
+	}
+	return false
+}
+
+// field names what a variable is found in: the field of the request, by its
+// name in the .proto, or the variable itself.
+func (p *plan) field(variable string) string {
+	if found, ok := p.paths[strings.TrimPrefix(variable, "req.")]; ok {
+		return found.String()
+	}
+	return variable
+}
+
+// values finds the values of one call.
+type values struct {
+	*plan
+	door     *Door
+	method   string
+	metadata func(ctx context.Context, name string) []string
+	req      any
+	message  protoreflect.Message // of req, nil if it is none
+}
+
+func (s *values) value(ctx context.Context, v key.Var) (string, error) {
+	switch v.Source {
+	case "md":
+		return only(s.metadata(ctx, v.Name))
+	case "ctx":
+		return guard.Text(ctx.Value(v.Name))
+	case "":
+		if v.Reserved() {
+			return s.reserved(v.Name)
+		}
+		if src, ok := s.door.vars[v.Name]; ok {
+			return src(ctx, s.req)
+		}
+	}
+	found, ok := s.paths[v.Name]
+	if !ok || s.message == nil {
+		return "", guard.ErrUnresolvable
+	}
+	return found.read(s.message, slices.Contains(v.Filters, "int"))
+}
+
+func (s *values) reserved(name string) (string, error) {
+	service, method := split(s.method)
+	if name == "service" {
+		return service, nil
+	}
+	return method, nil
+}
+
+// only is the single value of a list.
+func only(values []string) (string, error) {
+	switch len(values) {
+	case 0:
+		return "", key.ErrMissing
+	case 1:
+		return values[0], nil
+	}
+	return "", key.ErrAmbiguous
+}
+
+// outgoingMetadata is the metadata that a client sends.
+func outgoingMetadata(ctx context.Context, name string) []string {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return md.Get(name)
+}
+
+// messageOf is req as a message, nil if it is none.
+func messageOf(req any) protoreflect.Message {
+	switch m := req.(type) {
+	case proto.Message:
+		return m.ProtoReflect()
+	case protoadapt.MessageV1:
+		return protoadapt.MessageV2Of(m).ProtoReflect()
+	}
+	return nil
+}

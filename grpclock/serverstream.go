@@ -1,0 +1,137 @@
+package grpclock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+)
+
+// StreamServer is a [grpc.StreamServerInterceptor]; see
+// [StreamServerInterceptor]. There is no recover in it: a panic releases the
+// lock on its way to whoever recovers.
+func (d *Door) StreamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	c, ok := d.incoming(info.FullMethod)
+	if !ok {
+		return handler(srv, ss)
+	}
+	s := &serverStream{ServerStream: ss, call: c, inside: ss.Context()}
+	if info.IsClientStream && !d.first[info.FullMethod] {
+		if s.enter(c.enter(ss.Context(), nil)) != nil {
+			return s.answer(info)
+		}
+	}
+	returned := false
+	defer func() {
+		if s.end(); returned && s.failure != nil {
+			err = s.answer(info)
+		}
+	}()
+	err = handler(srv, s)
+	returned = true
+	return err
+}
+
+// serverStream is a stream that takes its lock, at the latest, with its first
+// message.
+type serverStream struct {
+	grpc.ServerStream
+	call call
+
+	mu      sync.Mutex // handlers may receive in one goroutine and return in another
+	inside  context.Context
+	leave   func() error
+	asked   bool  // for the lock
+	ended   bool  // the handler has returned
+	skipped bool  // the failure is no failure to the client
+	failure error // what counts in place of what the handler returns
+}
+
+// Context is the lease's, once there is one.
+func (s *serverStream) Context() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inside
+}
+
+// RecvMsg asks for the lock when the first message is there. A refusal is
+// returned from then on.
+func (s *serverStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	asked, failure := s.state()
+	switch ctx := s.ServerStream.Context(); {
+	case failure != nil:
+		return failure
+	case asked:
+		return err
+	case err == nil:
+		return s.enter(s.call.enter(ctx, m))
+	case errors.Is(err, io.EOF):
+		return s.enter(s.call.refuse(ctx, key.ErrMissing))
+	}
+	return err
+}
+
+func (s *serverStream) state() (asked bool, failure error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked, s.failure
+}
+
+// enter notes how asking for the lock ended, and returns the failure.
+func (s *serverStream) enter(inside context.Context, leave func() error, err error) error {
+	skipped := guard.KindOf(err) == guard.Skipped
+	if err != nil {
+		err = s.call.answer(inside, err, s.SetTrailer)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		_ = leave() // nothing runs under it
+		return status.Error(codes.Canceled, "the handler has returned")
+	}
+	s.asked, s.skipped, s.failure = true, skipped, err
+	if err == nil {
+		s.inside, s.leave = inside, leave
+	}
+	return err
+}
+
+// end gives the lock back, if there is one. What the stream has noted does not
+// change any more then.
+func (s *serverStream) end() {
+	s.mu.Lock()
+	s.ended = true
+	leave := s.leave
+	s.mu.Unlock()
+	if leave == nil {
+		return
+	}
+	if lost := leave(); lost != nil {
+		s.failure = s.call.answer(s.ServerStream.Context(), lost, s.SetTrailer)
+	}
+}
+
+// answer ends the stream without, or in spite of, the handler.
+func (s *serverStream) answer(info *grpc.StreamServerInfo) error {
+	if !s.skipped {
+		return s.failure
+	}
+	if info.IsServerStream {
+		s.SetTrailer(skippedTrailer())
+		return nil
+	}
+	empty := s.call.empty()
+	if empty == nil {
+		return s.failure
+	}
+	s.SetTrailer(skippedTrailer())
+	return s.SendMsg(empty)
+}

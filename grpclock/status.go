@@ -1,0 +1,134 @@
+package grpclock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+)
+
+const (
+	// Domain is that of the ErrorInfo in every error.
+	Domain = "github.com/redlatch/redlatch"
+
+	// CodeTrailer is the trailer that tells, by its value "LOCK_SKIPPED", an
+	// answer that is empty because another owner holds the lock from one of
+	// the handler.
+	CodeTrailer = "redlatch-code"
+
+	// pushbackTrailer is what clients of gRPC obey: milliseconds, -1 for never.
+	pushbackTrailer = "grpc-retry-pushback-ms"
+)
+
+// refusal is the error of a call: a status for clients, and the cause for
+// those within the process who look for it.
+type refusal struct {
+	status *status.Status
+	cause  *guard.Error
+}
+
+func (r *refusal) Error() string              { return r.status.Err().Error() }
+func (r *refusal) GRPCStatus() *status.Status { return r.status }
+func (r *refusal) Unwrap() error              { return r.cause }
+
+// answer turns an error of the guard into that of the call, and its pushback
+// into a trailer.
+func (c *call) answer(ctx context.Context, err error, trail func(metadata.MD)) error {
+	var e *guard.Error
+	errors.As(err, &e) // a guard returns no other
+	delay := c.door.delay()
+	switch {
+	case trail == nil:
+	case e.Kind == guard.Lost:
+		trail(metadata.Pairs(pushbackTrailer, "-1"))
+	case e.Kind == guard.Contended:
+		trail(metadata.Pairs(pushbackTrailer, strconv.FormatInt(delay.Milliseconds(), 10)))
+	}
+	st := c.describe(ctx, e, delay)
+	if c.door.mapper != nil {
+		if mapped := c.door.mapper(ctx, e, st); mapped != nil {
+			return mapped
+		}
+	}
+	return &refusal{st, e}
+}
+
+// delay is the retry delay and up to half of it by chance, in whole
+// milliseconds.
+func (d *Door) delay() time.Duration {
+	return (d.retryDelay + rand.N(d.retryDelay/2+1)).Truncate(time.Millisecond)
+}
+
+func (c *call) describe(ctx context.Context, e *guard.Error, delay time.Duration) *status.Status {
+	info := &errdetails.ErrorInfo{Reason: e.Kind.Code(), Domain: Domain}
+	if c.rule != nil {
+		info.Metadata = map[string]string{"template": c.rule.Key}
+	}
+	retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)}
+	switch e.Kind {
+	case guard.Contended:
+		return build(c.door.contention,
+			"another call holds the lock that this one needs; this call was not carried out and can be sent again",
+			info, retry, &errdetails.ResourceInfo{ResourceType: "lock", ResourceName: c.rule.Key})
+	case guard.BadKey:
+		field, complaint := c.complaint(e)
+		return build(codes.InvalidArgument, "a value that the lock is made of "+complaint, info,
+			&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: complaint}}})
+	case guard.Unavailable:
+		return build(codes.Unavailable,
+			"the lock that this call needs cannot be taken at the moment; this call was not carried out and can be sent again",
+			info, retry)
+	case guard.Canceled:
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return build(codes.DeadlineExceeded, "the call ran out of time before it got its lock; it was not carried out", info)
+		}
+		return build(codes.Canceled, "the call was cancelled before it got its lock; it was not carried out", info)
+	case guard.Lost:
+		return build(codes.Internal,
+			"the lock was lost while the call was carried out; it may or may not have taken effect, do not repeat it without looking", info)
+	case guard.Skipped:
+		return build(codes.AlreadyExists, "another call does the work of this one; this call was not carried out", info)
+	default:
+		info.Reason = guard.Invalid.Code()
+		return build(codes.Internal, "the lock of this method is set up wrongly; the call was not carried out", info)
+	}
+}
+
+func build(code codes.Code, message string, details ...protoadapt.MessageV1) *status.Status {
+	st := status.New(code, message)
+	if detailed, err := st.WithDetails(details...); err == nil {
+		return detailed
+	}
+	return st
+}
+
+// complaint says which value is wrong and how, without the value.
+func (c *call) complaint(e *guard.Error) (field, complaint string) {
+	var value *key.ValueError
+	if errors.As(e.Err, &value) {
+		field = value.Var
+		if c.plan != nil {
+			field = c.plan.field(field)
+		}
+	}
+	switch {
+	case errors.Is(e.Err, key.ErrMissing):
+		return field, "is missing or empty"
+	case errors.Is(e.Err, key.ErrAmbiguous):
+		return field, "is given more than once"
+	case errors.Is(e.Err, key.ErrTooLong):
+		return field, "is too long"
+	}
+	return field, "is not written as it must be"
+}

@@ -1,0 +1,92 @@
+package grpclock
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/redlatch/redlatch/core/guard"
+)
+
+// UnaryServer is a [grpc.UnaryServerInterceptor]; see
+// [UnaryServerInterceptor]. There is no recover in it: a panic releases the
+// lock on its way to whoever recovers.
+func (d *Door) UnaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	c, ok := d.incoming(info.FullMethod)
+	if !ok {
+		return handler(ctx, req)
+	}
+	trail := func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) } // fails where there is no network, as in unit tests
+	inside, leave, err := c.enter(ctx, req)
+	if err != nil {
+		return c.refused(ctx, err, trail)
+	}
+	returned := false
+	defer func() {
+		// Whatever the handler says of a loss, it may be no more than the
+		// error of its context.
+		if lost := leave(); lost != nil && returned {
+			resp, err = nil, c.answer(ctx, lost, trail)
+		}
+	}()
+	resp, err = handler(inside, req)
+	returned = true
+	return resp, err
+}
+
+// UnaryClient is a [grpc.UnaryClientInterceptor]; see
+// [UnaryClientInterceptor]. A call that is skipped leaves reply as it is.
+func (d *Door) UnaryClient(
+	ctx context.Context, method string, req, reply any,
+	cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
+) (err error) {
+	c, ok := d.outgoing(method)
+	if !ok {
+		return invoker(ctx, method, req, reply, cc, opts...)
+	}
+	inside, leave, err := c.enter(ctx, req)
+	if err != nil {
+		if guard.KindOf(err) == guard.Skipped {
+			return nil
+		}
+		return c.answer(ctx, err, nil)
+	}
+	returned := false
+	defer func() {
+		if lost := leave(); lost != nil && returned {
+			err = c.answer(ctx, lost, nil)
+		}
+	}()
+	err = invoker(inside, method, req, reply, cc, opts...)
+	returned = true
+	return err
+}
+
+// refused is the answer to a unary call that did not get its lock.
+func (c *call) refused(ctx context.Context, err error, trail func(metadata.MD)) (any, error) {
+	if guard.KindOf(err) == guard.Skipped {
+		if empty := c.empty(); empty != nil {
+			trail(skippedTrailer())
+			return empty, nil
+		}
+	}
+	return nil, c.answer(ctx, err, trail)
+}
+
+func skippedTrailer() metadata.MD { return metadata.Pairs(CodeTrailer, guard.Skipped.Code()) }
+
+// empty is the answer to a call that is skipped; nil if the type of answers
+// is not known.
+func (c *call) empty() proto.Message {
+	descriptor := c.door.descriptor(c.method)
+	if descriptor == nil {
+		return nil
+	}
+	if known, err := c.door.types.FindMessageByName(descriptor.Output().FullName()); err == nil {
+		return known.New().Interface()
+	}
+	return dynamicpb.NewMessage(descriptor.Output())
+}
