@@ -105,8 +105,8 @@ func TestWhereTheValuesOfAKeyComeFrom(t *testing.T) {
 	type private struct{}
 	const invalid, refused = "LOCK_RULE_INVALID", "LOCK_KEY_INVALID"
 	withCtx := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		ctx = context.WithValue(ctx, "tenant", "acme") //nolint:staticcheck // <ctx.tenant> is such a key
-		ctx = context.WithValue(ctx, "list", []int{1}) //nolint:staticcheck // as above
+		ctx = context.WithValue(ctx, "tenant", "acme") //nolint:revive,staticcheck // <ctx.tenant> is such a key
+		ctx = context.WithValue(ctx, "list", []int{1}) //nolint:revive,staticcheck // as above
 		return handler(context.WithValue(ctx, private{}, "bound"), req)
 	}
 	bound := grpclock.WithVar("user_id", func(ctx context.Context, req any) (string, error) {

@@ -1,0 +1,257 @@
+package grpclock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/grpclock"
+	"github.com/redlatch/redlatch/grpclock/internal/testpb"
+)
+
+// ofClient are rules for outgoing calls.
+var ofClient = []rule.Rule{
+	{Operation: place, Key: "lock:out:<user_id>"},
+	{Operation: watch, Key: "lock:out:<user_id>"},
+	{Operation: upload, Key: "lock:out:<md.user-id>"},
+	{Operation: chat, Key: "lock:out:<md.user-id>"},
+}
+
+func callPlace(ctx context.Context, client testpb.OrderServiceClient) (string, metadata.MD, error) {
+	answer, err := client.Place(ctx, &testpb.PlaceRequest{UserId: "u"})
+	return answer.GetKey(), nil, err
+}
+
+// outgoing are calls of every kind.
+var outgoing = map[string]func(context.Context, testpb.OrderServiceClient) (string, metadata.MD, error){
+	"unary": callPlace, "server": callWatch, "client": callUpload, "bidi": callChat,
+}
+
+// locking returns a client with the interceptors of a door, of a server
+// without any.
+func locking(t testing.TB, o *orders, g *guard.Guard, opts ...grpclock.Option) testpb.OrderServiceClient {
+	t.Helper()
+	return testpb.NewOrderServiceClient(connect(t, o, nil,
+		grpc.WithChainUnaryInterceptor(grpclock.UnaryClientInterceptor(g, opts...)),
+		grpc.WithChainStreamInterceptor(grpclock.StreamClientInterceptor(g, opts...))))
+}
+
+// during are handlers that call f and return its result.
+func during(f func(context.Context) error) *orders {
+	return &orders{
+		place: func(ctx context.Context, _ *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
+			return &testpb.PlaceResponse{}, f(ctx)
+		},
+		watch: func(_ *testpb.WatchRequest, s grpc.ServerStreamingServer[testpb.WatchResponse]) error {
+			return f(s.Context())
+		},
+		upload: func(s grpc.ClientStreamingServer[testpb.UploadRequest, testpb.UploadResponse]) error {
+			if err := f(s.Context()); err != nil {
+				return err
+			}
+			return s.SendAndClose(&testpb.UploadResponse{})
+		},
+		chat: func(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error {
+			return f(s.Context())
+		},
+	}
+}
+
+func TestOutgoingCallHoldsItsLock(t *testing.T) {
+	for name, call := range outgoing {
+		for title, result := range map[string]error{"until it succeeds": nil, "until it fails": status.Error(codes.NotFound, "no voucher")} {
+			t.Run(name+" "+title, func(t *testing.T) {
+				g := newGuard(t, ofClient...)
+				_, _, err := call(t.Context(), locking(t, during(func(context.Context) error {
+					if !isHeld(t, g, "lock:out:u") {
+						t.Error("not held while the call runs")
+					}
+					return result
+				}), g))
+				if status.Code(err) != status.Code(result) {
+					t.Errorf("got %v", err)
+				}
+				if isHeld(t, g, "lock:out:u") {
+					t.Error("still held")
+				}
+			})
+		}
+	}
+}
+
+func TestContendedOutgoingCallIsNotMade(t *testing.T) {
+	for name, call := range outgoing {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t, ofClient...)
+			hold(t, g, "lock:out:u")
+			_, _, err := call(t.Context(), locking(t, during(func(context.Context) error {
+				t.Error("the handler ran")
+				return nil
+			}), g))
+			if !grpclock.IsContended(err) || status.Code(err) != codes.Aborted || guard.KindOf(err) != guard.Contended {
+				t.Errorf("got %v", err)
+			}
+			if _, ok := grpclock.RetryDelay(err); !ok {
+				t.Error("no delay")
+			}
+		})
+	}
+}
+
+func TestSkippedOutgoingCallSucceedsWithoutBeingMade(t *testing.T) {
+	for name, call := range outgoing {
+		t.Run(name, func(t *testing.T) {
+			rules := append([]rule.Rule(nil), ofClient...)
+			for i := range rules {
+				rules[i].OnBusy = rule.Skip
+			}
+			g := newGuard(t, rules...)
+			hold(t, g, "lock:out:u")
+			key, _, err := call(t.Context(), locking(t, during(func(context.Context) error {
+				t.Error("the handler ran")
+				return nil
+			}), g))
+			if err != nil || key != "" {
+				t.Errorf("got %q, %v", key, err)
+			}
+		})
+	}
+}
+
+func TestOutgoingCallThatLosesItsLockIsLost(t *testing.T) {
+	for name, call := range outgoing {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond)), ofClient...))
+			_, _, err := call(t.Context(), locking(t, during(func(ctx context.Context) error {
+				force(t, store, "lock:out:u")
+				<-ctx.Done() // the call is cancelled over the network
+				return nil
+			}), g))
+			if !grpclock.IsLost(err) || status.Code(err) != codes.Internal {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestAbandonedStreamLeavesNoLock(t *testing.T) {
+	for name, abandon := range map[string]func(context.CancelFunc, *grpc.ClientConn){
+		"by cancelling":          func(cancel context.CancelFunc, _ *grpc.ClientConn) { cancel() },
+		"by closing its channel": func(_ context.CancelFunc, cc *grpc.ClientConn) { _ = cc.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t, ofClient...)
+			cc := connect(t, during(func(ctx context.Context) error {
+				<-ctx.Done()
+				return nil
+			}), nil, grpc.WithChainStreamInterceptor(grpclock.StreamClientInterceptor(g)))
+			client := testpb.NewOrderServiceClient(cc)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ctx = metadata.AppendToOutgoingContext(ctx, "user-id", "c")
+			if _, err := client.Watch(ctx, &testpb.WatchRequest{UserId: "s"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Chat(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range []string{"lock:out:s", "lock:out:c"} {
+				if !isHeld(t, g, key) {
+					t.Errorf("%s is not held", key)
+				}
+			}
+			abandon(cancel, cc)
+			awaitFree(t, g, "lock:out:s")
+			awaitFree(t, g, "lock:out:c")
+		})
+	}
+}
+
+func TestStreamThatCannotBeOpenedLeavesNoLock(t *testing.T) {
+	g := newGuard(t, ofClient...)
+	failed := errors.New("no stream")
+	_, err := grpclock.StreamClientInterceptor(g)(
+		metadata.AppendToOutgoingContext(t.Context(), "user-id", "u"),
+		&grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, nil, chat,
+		func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+			return nil, failed
+		})
+	if !errors.Is(err, failed) || isHeld(t, g, "lock:out:u") {
+		t.Errorf("got %v, held: %v", err, isHeld(t, g, "lock:out:u"))
+	}
+}
+
+func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
+	g := newGuard(t, rule.Rule{Operation: chat, Key: "lock:out:<user_id>"}, rule.Rule{Operation: upload, Key: "lock:out:<user_id>"})
+	client := locking(t, &orders{}, g, grpclock.WithFirstMessage(chat, upload))
+
+	// One goroutine may receive before another one has sent.
+	stream, err := client.Chat(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stream.Context() != t.Context() || stream.Trailer() != nil || isHeld(t, g, "lock:out:u") {
+		t.Error("something is there before the first message")
+	}
+	received := make(chan error, 1)
+	go func() {
+		_, err := stream.Recv()
+		received <- err
+	}()
+	if err := stream.Send(&testpb.ChatRequest{UserId: "u"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, received, "the message"); err != nil {
+		t.Error(err)
+	}
+	if _, err := stream.Header(); err != nil || !isHeld(t, g, "lock:out:u") {
+		t.Errorf("header: %v, held: %v", err, isHeld(t, g, "lock:out:u"))
+	}
+	_ = stream.CloseSend()
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if isHeld(t, g, "lock:out:u") {
+		t.Error("still held")
+	}
+
+	empty, err := client.Upload(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := empty.CloseAndRecv(); reasonOf(err) != "LOCK_KEY_INVALID" {
+		t.Errorf("without a message: %v", err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	abandoned, err := client.Chat(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := abandoned.Recv(); status.Code(err) != codes.Canceled {
+		t.Errorf("cancelled before the first message: %v", err)
+	}
+}
+
+func TestOptionOfTheProtoIsForTheServerAlone(t *testing.T) {
+	g := newGuard(t)
+	client := testpb.NewOrderServiceClient(connect(t, &orders{}, guarded(t, g),
+		grpc.WithChainUnaryInterceptor(grpclock.UnaryClientInterceptor(g))))
+	answer, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "u"})
+	if err != nil || answer.GetKey() != "lock:order:u" {
+		t.Errorf("got %q, %v", answer.GetKey(), err)
+	}
+}

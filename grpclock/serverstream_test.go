@@ -1,0 +1,322 @@
+package grpclock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/grpclock"
+	"github.com/redlatch/redlatch/grpclock/internal/testpb"
+)
+
+// kinds are streams of every kind, each under the lock that its .proto names,
+// for the user u. They return the key that the handler told, and the trailer.
+var kinds = map[string]struct {
+	method, key string
+	call        func(context.Context, testpb.OrderServiceClient) (string, metadata.MD, error)
+}{
+	"server": {watch, "lock:watch:u", callWatch},
+	"client": {upload, "lock:upload:u", callUpload},
+	"bidi":   {chat, "lock:chat:u", callChat},
+}
+
+func callWatch(ctx context.Context, client testpb.OrderServiceClient) (key string, trailer metadata.MD, err error) {
+	stream, err := client.Watch(ctx, &testpb.WatchRequest{UserId: "u"})
+	if err != nil {
+		return "", nil, err
+	}
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return key, stream.Trailer(), wellEnded(err)
+		}
+		key = message.GetKey()
+	}
+}
+
+func callUpload(ctx context.Context, client testpb.OrderServiceClient) (key string, trailer metadata.MD, err error) {
+	stream, err := client.Upload(metadata.AppendToOutgoingContext(ctx, "user-id", "u"))
+	if err != nil {
+		return "", nil, err
+	}
+	if err := stream.Send(&testpb.UploadRequest{UserId: "u"}); err != nil && !errors.Is(err, io.EOF) {
+		return "", nil, err
+	}
+	answer, err := stream.CloseAndRecv()
+	return answer.GetKey(), stream.Trailer(), err
+}
+
+func callChat(ctx context.Context, client testpb.OrderServiceClient) (key string, trailer metadata.MD, err error) {
+	stream, err := client.Chat(metadata.AppendToOutgoingContext(ctx, "user-id", "u"))
+	if err != nil {
+		return "", nil, err
+	}
+	if err := stream.Send(&testpb.ChatRequest{UserId: "u"}); err != nil && !errors.Is(err, io.EOF) {
+		return "", nil, err
+	}
+	_ = stream.CloseSend()
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return key, stream.Trailer(), wellEnded(err)
+		}
+		key = message.GetKey()
+	}
+}
+
+// wellEnded is nil for a stream that ended well.
+func wellEnded(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func TestStreamRunsUnderItsLock(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t)
+			key, _, err := kind.call(t.Context(), dial(t, &orders{}, g))
+			if err != nil || key != kind.key {
+				t.Errorf("got %q, %v; want %q", key, err, kind.key)
+			}
+			if isHeld(t, g, kind.key) {
+				t.Error("still held")
+			}
+		})
+	}
+}
+
+// busy are handlers that must not run.
+func busy(t *testing.T) *orders {
+	t.Helper()
+	return &orders{
+		watch: func(*testpb.WatchRequest, grpc.ServerStreamingServer[testpb.WatchResponse]) error {
+			t.Error("the handler ran")
+			return nil
+		},
+		upload: func(grpc.ClientStreamingServer[testpb.UploadRequest, testpb.UploadResponse]) error {
+			t.Error("the handler ran")
+			return nil
+		},
+		chat: func(grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error {
+			t.Error("the handler ran")
+			return nil
+		},
+	}
+}
+
+func TestContendedStreamDoesNotRunTheHandler(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t)
+			hold(t, g, kind.key)
+			_, trailer, err := kind.call(t.Context(), dial(t, busy(t), g))
+			if status.Code(err) != codes.Aborted || !grpclock.IsContended(err) {
+				t.Errorf("got %v", err)
+			}
+			if len(trailer.Get("grpc-retry-pushback-ms")) != 1 {
+				t.Errorf("trailer is %v", trailer)
+			}
+		})
+	}
+}
+
+func TestSkippedStreamEndsWellWithoutTheHandler(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t, rule.Rule{Operation: kind.method, Key: "lock:job", OnBusy: rule.Skip})
+			hold(t, g, "lock:job")
+			key, trailer, err := kind.call(t.Context(), dial(t, busy(t), g))
+			if err != nil || key != "" {
+				t.Errorf("got %q, %v", key, err)
+			}
+			if got := trailer.Get(grpclock.CodeTrailer); len(got) != 1 || got[0] != "LOCK_SKIPPED" {
+				t.Errorf("trailer is %v", trailer)
+			}
+		})
+	}
+}
+
+func TestSkippedCallWhoseAnswersAreNotKnownIsAnError(t *testing.T) {
+	g := newGuard(t, rule.Rule{Operation: place, Key: "lock:job", OnBusy: rule.Skip}, rule.Rule{Operation: upload, Key: "lock:job", OnBusy: rule.Skip})
+	hold(t, g, "lock:job")
+	o := busy(t)
+	client := dial(t, o, g, grpclock.WithFiles(new(protoregistry.Files)))
+	if _, err := client.Place(t.Context(), &testpb.PlaceRequest{}); status.Code(err) != codes.AlreadyExists || reasonOf(err) != "LOCK_SKIPPED" {
+		t.Errorf("unary: %v", err)
+	}
+	if _, _, err := callUpload(t.Context(), client); status.Code(err) != codes.AlreadyExists {
+		t.Errorf("stream: %v", err)
+	}
+}
+
+func TestLossOverrulesWhatTheHandlerOfAStreamReturns(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+			lose := func(ctx context.Context) error {
+				force(t, store, kind.key)
+				<-ctx.Done()
+				return nil
+			}
+			client := dial(t, &orders{
+				watch: func(_ *testpb.WatchRequest, s grpc.ServerStreamingServer[testpb.WatchResponse]) error {
+					return lose(s.Context())
+				},
+				upload: func(s grpc.ClientStreamingServer[testpb.UploadRequest, testpb.UploadResponse]) error {
+					return lose(s.Context())
+				},
+				chat: func(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error {
+					return lose(s.Context())
+				},
+			}, g)
+			_, trailer, err := kind.call(t.Context(), client)
+			if status.Code(err) != codes.Internal || !grpclock.IsLost(err) {
+				t.Errorf("got %v", err)
+			}
+			if got := trailer.Get("grpc-retry-pushback-ms"); len(got) != 1 || got[0] != "-1" {
+				t.Errorf("pushback is %q", got)
+			}
+		})
+	}
+}
+
+func TestStreamsLockIsHeldUntilItsHandlerReturns(t *testing.T) {
+	g := newGuard(t)
+	inside, leave := make(chan struct{}), make(chan struct{})
+	client := dial(t, &orders{watch: func(_ *testpb.WatchRequest, s grpc.ServerStreamingServer[testpb.WatchResponse]) error {
+		err := s.Send(&testpb.WatchResponse{})
+		close(inside)
+		<-leave
+		return err
+	}}, g)
+	stream, err := client.Watch(t.Context(), &testpb.WatchRequest{UserId: "u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive(t, inside, "the handler")
+	if !isHeld(t, g, "lock:watch:u") {
+		t.Error("not held")
+	}
+	close(leave)
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if isHeld(t, g, "lock:watch:u") {
+		t.Error("still held")
+	}
+}
+
+func TestPanicInAStreamReleasesTheLockAndPassesThrough(t *testing.T) {
+	g := newGuard(t)
+	recovered := make(chan any, 1)
+	recovery := func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+		defer func() {
+			recovered <- recover()
+			err = status.Error(codes.Unknown, "recovered")
+		}()
+		return handler(srv, ss)
+	}
+	server := append([]grpc.ServerOption{grpc.ChainStreamInterceptor(recovery)}, guarded(t, g)...)
+	client := testpb.NewOrderServiceClient(connect(t, &orders{
+		watch: func(*testpb.WatchRequest, grpc.ServerStreamingServer[testpb.WatchResponse]) error { panic("boom") },
+	}, server))
+	if _, _, err := callWatch(t.Context(), client); status.Code(err) != codes.Unknown {
+		t.Errorf("got %v", err)
+	}
+	if value := receive(t, recovered, "the recovery"); value != "boom" {
+		t.Errorf("recovered %v", value)
+	}
+	if isHeld(t, g, "lock:watch:u") {
+		t.Error("still held")
+	}
+}
+
+func TestKeyOfTheFirstMessage(t *testing.T) {
+	rules := []rule.Rule{
+		{Operation: upload, Key: "lock:upload:<user_id>"},
+		{Operation: chat, Key: "lock:chat:<user_id>"},
+	}
+	first := grpclock.WithFirstMessage(upload, chat)
+	for _, name := range []string{"client", "bidi"} {
+		kind := kinds[name]
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t, rules...)
+			client := dial(t, &orders{}, g, first)
+			if key, _, err := kind.call(t.Context(), client); err != nil || key != kind.key {
+				t.Errorf("free: %q, %v", key, err)
+			}
+			lease := hold(t, g, kind.key)
+			if _, _, err := kind.call(t.Context(), client); !grpclock.IsContended(err) {
+				t.Errorf("contended, and the handler hides it: %v", err)
+			}
+			_ = lease.Release(t.Context())
+			if isHeld(t, g, kind.key) {
+				t.Error("still held")
+			}
+		})
+		t.Run(name+" without the option", func(t *testing.T) {
+			if _, _, err := kind.call(t.Context(), dial(t, busy(t), newGuard(t, rules...))); reasonOf(err) != "LOCK_RULE_INVALID" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("there is none", func(t *testing.T) {
+		stream, err := dial(t, &orders{}, newGuard(t, rules...), first).Upload(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.CloseAndRecv(); reasonOf(err) != "LOCK_KEY_INVALID" {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("the context is the lease's from then on", func(t *testing.T) {
+		o := &orders{chat: func(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error {
+			before := keyOf(s.Context())
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+			return s.Send(&testpb.ChatResponse{Key: before + "," + keyOf(s.Context())})
+		}}
+		if key, _, err := callChat(t.Context(), dial(t, o, newGuard(t, rules...), first)); err != nil || key != ",lock:chat:u" {
+			t.Errorf("got %q, %v", key, err)
+		}
+	})
+}
+
+// A handler may return while a goroutine of its own still receives.
+func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
+	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: patience})
+	received := make(chan error, 1)
+	o := &orders{chat: func(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error {
+		go func() {
+			_, err := s.Recv()
+			received <- err
+		}()
+		receive(t, waiting, "the wait")
+		return nil
+	}}
+	lease := hold(t, g, "lock:chat:u")
+	if _, _, err := callChat(t.Context(), dial(t, o, g, grpclock.WithFirstMessage(chat))); err != nil {
+		t.Errorf("got %v", err)
+	}
+	_ = lease.Release(t.Context())
+	if err := receive(t, received, "the end of Recv"); status.Code(err) != codes.Canceled {
+		t.Errorf("Recv: %v", err)
+	}
+	awaitFree(t, g, "lock:chat:u")
+}

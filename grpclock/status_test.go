@@ -1,0 +1,295 @@
+package grpclock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/grpclock"
+	"github.com/redlatch/redlatch/grpclock/internal/testpb"
+)
+
+// failing returns a client whose calls of Place for "alice" fail, and the
+// texts that must not get out.
+type failing func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string)
+
+func contended(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+	g := newGuard(t)
+	lease := hold(t, g, "lock:order:alice")
+	return dial(t, &orders{}, g, opts...), []string{lease.Owner()}
+}
+
+func unavailable(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
+	return dial(t, &orders{}, g, opts...), []string{"NOAUTH", "10.1.2.3"}
+}
+
+func lost(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+	store := memstore.New()
+	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+	return dial(t, &orders{place: func(ctx context.Context, _ *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
+		force(t, store, "lock:order:alice")
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, g, opts...), nil
+}
+
+func ruled(key string) failing {
+	return func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+		return dial(t, &orders{}, newGuard(t), append(opts, grpclock.WithRule(place, rule.Rule{Key: key}))...), nil
+	}
+}
+
+// ended is a call whose context is over when it asks for its lock.
+func ended(end func(context.Context) (context.Context, context.CancelFunc)) failing {
+	return func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+		g := newGuard(t, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: patience})
+		hold(t, g, "lock:order:alice")
+		over := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			ctx, cancel := end(ctx)
+			cancel()
+			return handler(ctx, req)
+		}
+		server := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(over)}, guarded(t, g, opts...)...)
+		return testpb.NewOrderServiceClient(connect(t, &orders{}, server)), nil
+	}
+}
+
+func TestEveryKindHasItsStatus(t *testing.T) {
+	const template = "lock:order:<user_id>"
+	resource := &errdetails.ResourceInfo{ResourceType: "lock", ResourceName: template}
+	violation := func(field, complaint string) *errdetails.BadRequest {
+		return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: complaint}}}
+	}
+	for name, test := range map[string]struct {
+		call     failing
+		opts     []grpclock.Option
+		code     codes.Code
+		reason   string
+		retry    bool
+		pushback string // "delay" is that of the RetryInfo
+		resource *errdetails.ResourceInfo
+		bad      *errdetails.BadRequest
+	}{
+		"contended": {
+			call: contended, code: codes.Aborted, reason: "LOCK_CONTENDED", retry: true, pushback: "delay", resource: resource,
+		},
+		"contended, as the option says": {
+			call: contended, opts: []grpclock.Option{grpclock.WithContentionCode(codes.ResourceExhausted)},
+			code: codes.ResourceExhausted, reason: "LOCK_CONTENDED", retry: true, pushback: "delay", resource: resource,
+		},
+		"field missing": {
+			call: ruled("lock:<req.voucherId>"), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
+			bad: violation("voucher_id", "is missing or empty"),
+		},
+		"field refused": {
+			call: ruled("lock:<user_id|int>"), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
+			bad: violation("user_id", "is not written as it must be"),
+		},
+		"metadata missing": {
+			call: ruled("lock:<md.x-user>"), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
+			bad: violation("md.x-user", "is missing or empty"),
+		},
+		"unavailable": {call: unavailable, code: codes.Unavailable, reason: "LOCK_UNAVAILABLE", retry: true},
+		"deadline": {
+			call: ended(func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 0) }),
+			code: codes.DeadlineExceeded, reason: "LOCK_CANCELED",
+		},
+		"cancelled": {call: ended(context.WithCancel), code: codes.Canceled, reason: "LOCK_CANCELED"},
+		"lost":      {call: lost, code: codes.Internal, reason: "LOCK_LOST", pushback: "-1"},
+		"invalid":   {call: ruled("lock:<nobody>"), code: codes.Internal, reason: "LOCK_RULE_INVALID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, secrets := test.call(t, test.opts...)
+			var trailer metadata.MD
+			_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "alice"}, grpc.Trailer(&trailer))
+			st := status.Convert(err)
+			if st.Code() != test.code {
+				t.Errorf("code is %v", st.Code())
+			}
+			d := sort(t, st)
+			if d.info.GetReason() != test.reason || d.info.GetDomain() != "github.com/redlatch/redlatch" {
+				t.Errorf("info is %v", d.info)
+			}
+			if got, want := fmt.Sprint(d.resource), fmt.Sprint(test.resource); got != want {
+				t.Errorf("resource is %s, want %s", got, want)
+			}
+			if got, want := fmt.Sprint(d.bad), fmt.Sprint(test.bad); got != want {
+				t.Errorf("bad request is %s, want %s", got, want)
+			}
+			delay, ok := grpclock.RetryDelay(err)
+			if ok != test.retry || ok && (delay < grpclock.DefaultRetryDelay || delay > grpclock.DefaultRetryDelay*3/2) {
+				t.Errorf("delay is %v, %v", delay, ok)
+			}
+			want := test.pushback
+			if want == "delay" {
+				want = strconv.FormatInt(delay.Milliseconds(), 10)
+			}
+			if got := strings.Join(trailer.Get("grpc-retry-pushback-ms"), ","); got != want {
+				t.Errorf("pushback is %q, want %q", got, want)
+			}
+			all := prototext.Format(st.Proto()) + fmt.Sprint(trailer)
+			for _, secret := range append(secrets, "alice", "lock:order:alice", "redis") {
+				if strings.Contains(strings.ReplaceAll(all, "redlatch", ""), secret) {
+					t.Errorf("%q is in %s", secret, all)
+				}
+			}
+		})
+	}
+}
+
+type details struct {
+	info     *errdetails.ErrorInfo
+	resource *errdetails.ResourceInfo
+	bad      *errdetails.BadRequest
+}
+
+// sort takes the details of a status apart, of which there is one of a type.
+func sort(t *testing.T, st *status.Status) (d details) {
+	t.Helper()
+	seen := make(map[string]bool)
+	for _, detail := range st.Details() {
+		if name := fmt.Sprintf("%T", detail); seen[name] {
+			t.Errorf("%s is there twice", name)
+		} else {
+			seen[name] = true
+		}
+		switch detail := detail.(type) {
+		case *errdetails.ErrorInfo:
+			d.info = detail
+		case *errdetails.ResourceInfo:
+			d.resource = detail
+		case *errdetails.BadRequest:
+			d.bad = detail
+		case *errdetails.RetryInfo:
+		default:
+			t.Errorf("a detail is %T", detail)
+		}
+	}
+	return d
+}
+
+func TestRetryDelayIsAnOption(t *testing.T) {
+	client, _ := contended(t, grpclock.WithRetryDelay(10*time.Second))
+	_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "alice"})
+	if delay, ok := grpclock.RetryDelay(err); !ok || delay < 10*time.Second || delay > 15*time.Second {
+		t.Errorf("got %v, %v", delay, ok)
+	}
+}
+
+func TestErrorMapperHasTheLastWord(t *testing.T) {
+	for name, test := range map[string]struct {
+		mapper grpclock.Mapper
+		want   codes.Code
+	}{
+		"another error": {func(context.Context, *guard.Error, *status.Status) error {
+			return status.Error(codes.FailedPrecondition, "busy")
+		}, codes.FailedPrecondition},
+		"none": {func(_ context.Context, e *guard.Error, st *status.Status) error {
+			if e.Kind != guard.Contended || st.Code() != codes.Aborted {
+				return errors.New("another failure")
+			}
+			return nil
+		}, codes.Aborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, _ := contended(t, grpclock.WithErrorMapper(test.mapper))
+			_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "alice"})
+			if status.Code(err) != test.want {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestClientsSeeThroughWrappedErrors(t *testing.T) {
+	client, _ := contended(t)
+	_, busy := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "alice"})
+	losing, _ := lost(t)
+	_, gone := losing.Place(t.Context(), &testpb.PlaceRequest{UserId: "alice"})
+	foreign, err := status.New(codes.Aborted, "").WithDetails(
+		&errdetails.ErrorInfo{Reason: "LOCK_CONTENDED", Domain: "example.com"},
+		&errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1, Nanos: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		err                   error
+		contended, lost, wait bool
+	}{
+		"contended":          {busy, true, false, true},
+		"contended, wrapped": {fmt.Errorf("place: %w", busy), true, false, true},
+		"lost, wrapped":      {fmt.Errorf("place: %w", gone), false, true, false},
+		"of another domain":  {foreign.Err(), false, false, false},
+		"no status":          {errors.New("x"), false, false, false},
+		"nil":                {nil, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, wait := grpclock.RetryDelay(test.err)
+			if grpclock.IsContended(test.err) != test.contended || grpclock.IsLost(test.err) != test.lost || wait != test.wait {
+				t.Errorf("contended %v, lost %v, wait %v", grpclock.IsContended(test.err), grpclock.IsLost(test.err), wait)
+			}
+		})
+	}
+}
+
+func TestRetryPolicyRepeatsContentionAndNeverALoss(t *testing.T) {
+	const policy = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+		"maxAttempts": 1000, "initialBackoff": "0.01s", "maxBackoff": "0.1s", "backoffMultiplier": 2,
+		"retryableStatusCodes": ["ABORTED", "INTERNAL"]}}]}`
+	store := memstore.New()
+	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+	runs := make(chan string, 100)
+	refusals := make(chan struct{}, 100)
+	count := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		resp, err := handler(ctx, req)
+		if grpclock.IsContended(err) {
+			refusals <- struct{}{}
+		}
+		return resp, err
+	}
+	server := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(count)}, guarded(t, g, grpclock.WithRetryDelay(20*time.Millisecond))...)
+	client := testpb.NewOrderServiceClient(connect(t, &orders{place: func(ctx context.Context, req *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
+		runs <- req.GetUserId()
+		if req.GetUserId() == "unlucky" {
+			force(t, store, "lock:order:unlucky")
+			<-ctx.Done()
+		}
+		return &testpb.PlaceResponse{}, nil
+	}}, server, grpc.WithDefaultServiceConfig(policy), grpc.WithMaxCallAttempts(1000)))
+
+	lease := hold(t, g, "lock:order:patient")
+	answer := make(chan error, 1)
+	go func() {
+		_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "patient"})
+		answer <- err
+	}()
+	receive(t, refusals, "the first refusal")
+	receive(t, refusals, "the second one")
+	_ = lease.Release(t.Context())
+	if err := receive(t, answer, "the answer"); err != nil || len(runs) != 1 {
+		t.Errorf("contended: %v after %d runs", err, len(runs))
+	}
+	<-runs
+
+	_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "unlucky"})
+	if !grpclock.IsLost(err) || len(runs) != 1 {
+		t.Errorf("lost: %v after %d runs", err, len(runs))
+	}
+}
