@@ -38,7 +38,7 @@ var units = map[string]unit{
 	"core/key":  {layer: 1},
 	"core/lock": {layer: 1},
 
-	"core/rule":       {layer: 2, uses: []string{"github.com/goccy/go-yaml"}},
+	"core/rule":       {layer: 2, uses: []string{"github.com/goccy/go-yaml", "github.com/fsnotify/fsnotify"}},
 	"core/memstore":   {layer: 2},
 	"core/redisstore": {layer: 2, uses: []string{"github.com/redis/go-redis/v9"}},
 	"core/storetest":  {layer: 2, forTests: true},

@@ -1,0 +1,59 @@
+package rulewatch
+
+import (
+	"log/slog"
+	"time"
+)
+
+// DefaultPoll is how often the file is looked at in case nothing told of a change.
+const DefaultPoll = 5 * time.Second
+
+// Option is a setting of [Start].
+type Option func(*options)
+
+type options struct {
+	log     *slog.Logger
+	onError func(error)
+	poll    time.Duration
+	silent  bool // the file system is not asked to tell
+}
+
+func newOptions(opts []Option) options {
+	o := options{log: slog.Default(), onError: func(error) {}, poll: DefaultPoll}
+	for _, apply := range opts {
+		apply(&o)
+	}
+	return o
+}
+
+// WithLogger says where new rules, and files that cannot be used, are logged.
+// Default [slog.Default].
+func WithLogger(log *slog.Logger) Option {
+	return func(o *options) {
+		if log != nil {
+			o.log = log
+		}
+	}
+}
+
+// WithOnError has f called with whatever is logged as an error: why a version of
+// the file is not used ([rule.Faults], an error of the file system, or that of the
+// func given to [Start]). The same error is told once, until there is another or
+// the file is good again. f runs on the watcher's goroutine.
+func WithOnError(f func(error)) Option {
+	return func(o *options) {
+		if f != nil {
+			o.onError = f
+		}
+	}
+}
+
+// WithPoll says how often the file is looked at in case nothing told of a change.
+// Default [DefaultPoll], which also stands in for 0 and less.
+func WithPoll(d time.Duration) Option {
+	return func(o *options) {
+		if d > 0 {
+			o.poll = d
+		}
+	}
+}
