@@ -3,6 +3,8 @@ package grpclock
 import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // Path is for tests of the compiler and the reader.
@@ -27,4 +29,13 @@ func (d *Door) Cached() (options, plans int) {
 	d.options.Range(func(any, any) bool { options++; return true })
 	d.plans.Range(func(any, any) bool { plans++; return true })
 	return options, plans
+}
+
+// Declared is the rule in the .proto of a method.
+func (d *Door) Declared(method string) (rule.Rule, error) {
+	found := d.declared(method)
+	if found.fault != nil {
+		return rule.Rule{}, found.fault
+	}
+	return found.rule.Rule, nil
 }

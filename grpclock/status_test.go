@@ -30,17 +30,20 @@ import (
 type failing func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string)
 
 func contended(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+	t.Helper()
 	g := newGuard(t)
 	lease := hold(t, g, "lock:order:alice")
 	return dial(t, &orders{}, g, opts...), []string{lease.Owner()}
 }
 
 func unavailable(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+	t.Helper()
 	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
 	return dial(t, &orders{}, g, opts...), []string{"NOAUTH", "10.1.2.3"}
 }
 
 func lost(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+	t.Helper()
 	store := memstore.New()
 	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 	return dial(t, &orders{place: func(ctx context.Context, _ *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
@@ -52,6 +55,7 @@ func lost(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []s
 
 func ruled(key string) failing {
 	return func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+		t.Helper()
 		return dial(t, &orders{}, newGuard(t), append(opts, grpclock.WithRule(place, rule.Rule{Key: key}))...), nil
 	}
 }
@@ -59,6 +63,7 @@ func ruled(key string) failing {
 // ended is a call whose context is over when it asks for its lock.
 func ended(end func(context.Context) (context.Context, context.CancelFunc)) failing {
 	return func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+		t.Helper()
 		g := newGuard(t, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: patience})
 		hold(t, g, "lock:order:alice")
 		over := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
