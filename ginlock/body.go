@@ -6,15 +6,6 @@ import (
 	"github.com/redlatch/redlatch/core/guard/httpguard"
 )
 
-// preread reads the body where no variable of the key does.
-func (m *middleware) preread(c *gin.Context) error {
-	if !m.Preread {
-		return nil
-	}
-	_, err := m.readBody(c)
-	return err
-}
-
 // readBody reads the whole body and leaves it to the handlers, whichever way
 // they bind it. A body that is too large is an [*http.MaxBytesError].
 func (m *middleware) readBody(c *gin.Context) ([]byte, error) {

@@ -100,14 +100,7 @@ func (m *middleware) handle(c *gin.Context) {
 			return
 		}
 	}
-	if err := m.preread(c); err != nil {
-		m.refuse(c, &guard.Error{Kind: httpguard.BodyKind(c.Request.Context()), Operation: operation, Name: r.Name, Err: err})
-		return
-	}
-	call := guard.Call{Operation: operation, Rule: r, Vars: m.lookup(c)}
-	if m.KeyFunc != nil {
-		call.Key = func() (string, error) { return m.KeyFunc(c) }
-	}
+	call := guard.Call{Operation: operation, Rule: r, Key: func() (string, error) { return m.key(c, r) }}
 	ctx, leave, err := m.guard.Enter(c.Request.Context(), call)
 	if err != nil {
 		m.refuse(c, err)
@@ -159,9 +152,17 @@ func (m *middleware) answer(c *gin.Context, err error) {
 	m.onError(c, e)
 }
 
-// lookup finds the values of one request.
-func (m *middleware) lookup(c *gin.Context) key.Lookup {
-	return func(v key.Var) (string, error) { return m.value(c, v) }
+// key makes the key. The body is read now if it is to be read first.
+func (m *middleware) key(c *gin.Context, r *rule.Compiled) (string, error) {
+	if m.Preread {
+		if _, err := m.readBody(c); err != nil {
+			return "", err
+		}
+	}
+	if m.KeyFunc != nil {
+		return m.KeyFunc(c)
+	}
+	return r.Template.Resolve(func(v key.Var) (string, error) { return m.value(c, v) })
 }
 
 // probe is the request with which [Check] asks a handler who it is. No client

@@ -3,6 +3,7 @@ package httplock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -31,7 +32,9 @@ func Build(g *guard.Guard, template string, opts ...Option) (func(http.Handler) 
 // the route, named "POST /vouchers/{id}/orders": its pattern as registered,
 // with the request's method in front of a pattern that has none. Routes without
 // a rule pass through, so it can be put around all handlers. [Check] finds
-// rules that no route has.
+// rules that no route has. A request that has no pattern is refused as
+// LOCK_RULE_INVALID: the middleware has been put in front of the router, where
+// no rule would ever be found.
 //
 // Options that are part of a rule ([WithWait], [WithLease], [WithMode],
 // [WithPermits], [WithOnBusy], [WithName], [WithKeyFunc]) are refused. It
@@ -91,30 +94,31 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
+	q := &request{m: m, w: w, r: r, rule: m.compiled}
 	operation := operationOf(r.Method, m.pattern(r))
-	compiled := m.compiled
-	if compiled == nil {
+	if q.rule == nil {
 		var ok bool
-		if compiled, ok = m.guard.Rule(operation); !ok {
-			next.ServeHTTP(w, r)
+		if q.rule, ok = m.guard.Rule(operation); !ok {
+			m.pass(q, operation, next)
 			return
 		}
 	}
-	q := &request{m: m, w: w, r: r}
-	if err := q.preread(); err != nil { //nolint:contextcheck // it goes on with that of the request
-		m.answer(w, r, &guard.Error{Kind: httpguard.BodyKind(r.Context()), Operation: operation, Name: compiled.Name, Err: err})
-		return
-	}
-	call := guard.Call{Operation: operation, Rule: compiled, Vars: q.value}
-	if m.KeyFunc != nil {
-		call.Key = q.key
-	}
-	ctx, leave, err := m.guard.Enter(r.Context(), call)
+	ctx, leave, err := m.guard.Enter(r.Context(), guard.Call{Operation: operation, Rule: q.rule, Key: q.key})
 	if err != nil {
 		m.answer(w, r, err)
 		return
 	}
 	m.run(w, q.r.WithContext(ctx), next, leave)
+}
+
+// pass lets a request without a rule through. One without a pattern may have a
+// rule: the middleware stands where nobody knows.
+func (m *middleware) pass(q *request, operation string, next http.Handler) {
+	if m.placed && m.pattern(q.r) == "" {
+		m.answer(q.w, q.r, &guard.Error{Kind: guard.Invalid, Operation: operation, Err: errNoPattern})
+		return
+	}
+	next.ServeHTTP(q.w, q.r)
 }
 
 // run runs the handler under the lock. Where the lease ended before the
@@ -145,5 +149,7 @@ func operationOf(method, pattern string) string {
 	}
 	return httpguard.Operation(method, pattern)
 }
+
+var errNoPattern = fmt.Errorf("%w: the request has no pattern, put Rules behind the router", guard.ErrUnresolvable)
 
 type answers struct{} // key of a context: the settings of the middleware that answers

@@ -390,8 +390,14 @@ func TestRulesTakeTheLockOfTheRoute(t *testing.T) {
 	if w := send(mux, "POST", "/free", "a body", "X-User-Id", "42"); w.Body.String() != "no lock" {
 		t.Errorf("a route without a rule: got %d %s", w.Code, w.Body)
 	}
-	if w := send(httplock.Rules(g)(mux), "POST", "/vouchers/7/orders", "", "X-User-Id", "42"); w.Body.String() != "lock:order:42" {
-		t.Errorf("around the mux, where there is no pattern yet: got %d %s", w.Code, w.Body)
+}
+
+func TestRulesInFrontOfTheRouterLetNothingPass(t *testing.T) {
+	g := newGuard(t, rule.Rule{Operation: "POST /{id}", Key: "lock:<id>"})
+	mux := on("POST /{id}", runs(t))
+	w := send(httplock.Rules(g)(mux), "POST", "/7", "")
+	if w.Code != http.StatusInternalServerError || codeOf(t, w) != "LOCK_RULE_INVALID" {
+		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 

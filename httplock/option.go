@@ -31,12 +31,14 @@ type config struct {
 	onError   func(http.ResponseWriter, *http.Request, *guard.Error)
 	pattern   func(*http.Request) string
 	pathValue func(*http.Request, string) (string, bool)
+	// placed says that a request behind the router always has a pattern.
+	placed bool
 }
 
 func newConfig(opts []Option) config {
 	c := config{
 		Config:  httpguard.NewConfig[*http.Request]("httplock", "net/http"),
-		onError: Problem, pattern: patternOf, pathValue: pathValueOf,
+		onError: Problem, pattern: patternOf, pathValue: pathValueOf, placed: true,
 	}
 	for _, o := range opts {
 		if o == nil {
@@ -100,7 +102,7 @@ func WithVar(name string, src Source) Option {
 
 // WithPattern tells the pattern of a request's route, for a router that does
 // not set [http.Request.Pattern]. [Rules] and <route> use it. The empty text is
-// no route.
+// no route: it passes through Rules.
 //
 //	httplock.WithPattern(func(r *http.Request) string { // gorilla/mux
 //		text, _ := mux.CurrentRoute(r).GetPathTemplate()
@@ -111,7 +113,7 @@ func WithPattern(pattern func(*http.Request) string) Option {
 		if pattern == nil {
 			c.Fault("WithPattern: the func is nil")
 		}
-		c.pattern = pattern
+		c.pattern, c.placed = pattern, false
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // request is a request whose key is made.
@@ -16,12 +17,24 @@ type request struct {
 	m *middleware
 	w http.ResponseWriter
 	r *http.Request
+
+	rule *rule.Compiled
 	// owned is set once r is a copy of what came from outside.
 	owned bool
 }
 
-// key is what WithKeyFunc makes.
-func (q *request) key() (string, error) { return q.m.KeyFunc(q.r) }
+// key makes the key. The body is read now if it is to be read first.
+func (q *request) key() (string, error) {
+	if q.m.Preread {
+		if _, err := q.readBody(); err != nil {
+			return "", err
+		}
+	}
+	if q.m.KeyFunc != nil {
+		return q.m.KeyFunc(q.r)
+	}
+	return q.rule.Template.Resolve(q.value)
+}
 
 // value finds the value of a template's variable.
 func (q *request) value(v key.Var) (string, error) {
@@ -92,15 +105,6 @@ func (q *request) reserved(name string) (string, error) {
 		return host, nil
 	}
 	return "", guard.ErrUnresolvable
-}
-
-// preread reads the body where no variable of the key does.
-func (q *request) preread() error {
-	if !q.m.Preread {
-		return nil
-	}
-	_, err := q.readBody()
-	return err
 }
 
 // readBody reads the whole body and leaves it to the handler. It does so in a

@@ -2,7 +2,6 @@ package httpguard
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
 )
 
@@ -67,15 +65,6 @@ func receive(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 		return nil, fmt.Errorf("%w: %w", errBodyRead, err)
 	}
 	return text, nil
-}
-
-// BodyKind is the kind of an error of reading a body: nobody's fault if the
-// request ended meanwhile.
-func BodyKind(ctx context.Context) guard.Kind {
-	if ctx.Err() != nil {
-		return guard.Canceled
-	}
-	return guard.BadKey
 }
 
 // BodyField is the field at a dotted path of a JSON body: a text, an integer

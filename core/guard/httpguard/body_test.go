@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/key"
 )
@@ -100,13 +99,6 @@ func TestBodyOfAnotherTypeIsNotRead(t *testing.T) {
 		if _, err := httpguard.FormField(&http.Request{Header: header}, "id", read); !errors.Is(err, key.ErrInvalid) {
 			t.Errorf("%v: form: got %v", header, err)
 		}
-	}
-}
-
-func TestKindOfABodyThatCouldNotBeRead(t *testing.T) {
-	ctx := t.Context()
-	if kind := httpguard.BodyKind(ctx); kind != guard.BadKey {
-		t.Errorf("got %v", kind)
 	}
 }
 
