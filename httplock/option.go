@@ -102,7 +102,8 @@ func WithVar(name string, src Source) Option {
 
 // WithPattern tells the pattern of a request's route, for a router that does
 // not set [http.Request.Pattern]. [Rules] and <route> use it. The empty text is
-// no route: it passes through Rules.
+// no route: it passes through Rules, as it must where a router sends requests
+// for no route through its middlewares, too, as Echo's Use does.
 //
 //	httplock.WithPattern(func(r *http.Request) string { // gorilla/mux
 //		text, _ := mux.CurrentRoute(r).GetPathTemplate()
