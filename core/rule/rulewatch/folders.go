@@ -32,8 +32,8 @@ func (f *folders) follow(path string) {
 		return
 	}
 	wanted := []string{filepath.Dir(path)}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		wanted = append(wanted, filepath.Dir(real))
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		wanted = append(wanted, filepath.Dir(target))
 	}
 	for _, folder := range f.watcher.WatchList() {
 		if !slices.Contains(wanted, folder) {

@@ -88,7 +88,8 @@ func (w *Watcher) run() {
 			}
 			continue
 		case <-w.folders.events:
-		case <-w.folders.errors: // some events are missing
+		case err := <-w.folders.errors:
+			w.options.log.Debug("lock rules: changes may have been missed", "file", w.path, "error", err)
 		case <-poll.C:
 		}
 		w.folders.follow(w.path)

@@ -244,7 +244,7 @@ func TestABadFileChangesNothingUntilItIsGood(t *testing.T) {
 		t.Errorf("got %v, want the line of the fault", err)
 	}
 	replace(t, path, "rules:\n- operation: b\n")
-	f.eventuallyFails(t, 2)
+	_ = f.eventuallyFails(t, 2)
 	if rules, applied, _ := f.state(); rules != "a" || applied != 1 {
 		t.Errorf("a bad file was applied: %q, %d times", rules, applied)
 	}
@@ -307,13 +307,13 @@ func TestTheSameErrorIsToldOnce(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	f := follow(t, path, rulewatch.WithLogger(logger))
 	replace(t, path, "rules: none\n")
-	f.eventuallyFails(t, 1)
+	_ = f.eventuallyFails(t, 1)
 	replace(t, path, "rules: none # edited\n")
 	until(t, func() bool { return strings.Contains(log.String(), "still cannot be used") }, log.String)
 	replace(t, path, text("a")) // the rules in force, but the file was bad before
 	until(t, func() bool { return strings.Count(log.String(), "in force") == 2 }, log.String)
 	replace(t, path, "rules: none\n")
-	f.eventuallyFails(t, 2)
+	_ = f.eventuallyFails(t, 2)
 	if _, _, errs := f.state(); len(errs) != 2 {
 		t.Errorf("told %d times of the same error, want twice: %v", len(errs), errs)
 	}
@@ -357,7 +357,7 @@ func TestPollingDoesWithoutEvents(t *testing.T) {
 	replace(t, path, text("a", "b"))
 	f.eventually(t, "a b")
 	remove(t, path)
-	f.eventuallyFails(t, 1)
+	_ = f.eventuallyFails(t, 1)
 	replace(t, path, text("c"))
 	f.eventually(t, "c")
 	if _, _, errs := f.state(); len(errs) != 1 {
@@ -372,7 +372,7 @@ func TestAFolderMayComeAndGo(t *testing.T) {
 	replace(t, path, text("a"))
 	f := follow(t, path, rulewatch.WithPoll(10*time.Millisecond))
 	remove(t, folder)
-	f.eventuallyFails(t, 1)
+	_ = f.eventuallyFails(t, 1)
 	mkdir(t, folder)
 	replace(t, path, text("b"))
 	f.eventually(t, "b")
