@@ -19,7 +19,8 @@
 //	<req.a.b>    the field of the request, or of a message in it
 //	<md.name>    metadata; refused when it is repeated
 //	<ctx.name>   a value of the context under a key of type string
-//	<method> <service>: "Place" and "shop.v1.Orders"
+//	<method> <service>: "Place" and "shop.v1.Orders"; fields of these names
+//	             need their prefix
 //
 // Fields go by their names in the .proto or in JSON. They are texts, integers,
 // booleans or enums; an enum counts by its number, since names may change. A
