@@ -5,6 +5,7 @@ package load
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -12,7 +13,8 @@ import (
 
 // Config is the crowd, and where it goes.
 type Config struct {
-	// Targets are the base URLs of instances that sell the same vouchers.
+	// Targets are instances that sell the same vouchers: base URLs, or
+	// "grpc://host:port".
 	Targets []string
 	// Users each click Clicks times; Concurrency clicks are under way at once.
 	Users, Clicks, Concurrency int
@@ -42,6 +44,12 @@ func (c *Config) check() error {
 		faults = append(faults, errors.New("--target: at least one is needed"))
 	}
 	for i, target := range c.Targets {
+		if address, ok := strings.CutPrefix(target, grpcScheme); ok {
+			if err := checkAddress(address); err != nil {
+				faults = append(faults, err)
+			}
+			continue
+		}
 		u, err := url.Parse(target)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
 			faults = append(faults, fmt.Errorf("--target: %q is not a base URL such as http://127.0.0.1:8080", target))
@@ -50,4 +58,12 @@ func (c *Config) check() error {
 		c.Targets[i] = strings.TrimRight(target, "/")
 	}
 	return errors.Join(faults...)
+}
+
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" {
+		return fmt.Errorf("--grpc: %q is not an address such as 127.0.0.1:9090", address)
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -38,13 +37,17 @@ func Run(ctx context.Context, c Config, clicked func()) (*Result, error) {
 	if clicked == nil {
 		clicked = func() {}
 	}
+	targets, err := newTargets(c.Targets, c.Concurrency)
+	if err != nil {
+		return nil, err
+	}
+	defer targets.close() //nolint:errcheck // every answer is in by then
 	r := &run{
-		Config: c, client: newClient(c.Concurrency), targets: newTargets(c.Targets), clicked: clicked,
+		Config: c, targets: targets, clicked: clicked,
 		crowd: strconv.FormatUint(uint64(rand.Uint32()), 36),
 	}
-	defer r.client.close()
-	if err := r.anyTarget(ctx, func(url string) (err error) {
-		r.voucherID, err = r.client.createVoucher(ctx, url, c.Stock)
+	if err := r.anyTarget(ctx, func(d door) (err error) {
+		r.voucherID, err = d.createVoucher(ctx, newOffer(c.Stock))
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("create voucher: %w", err)
@@ -56,8 +59,8 @@ func Run(ctx context.Context, c Config, clicked func()) (*Result, error) {
 		return nil, context.Cause(ctx)
 	}
 	var report Report
-	if err := r.anyTarget(ctx, func(url string) (err error) {
-		report, err = r.client.report(ctx, url, r.voucherID)
+	if err := r.anyTarget(ctx, func(d door) (err error) {
+		report, err = d.report(ctx, r.voucherID)
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
@@ -67,7 +70,6 @@ func Run(ctx context.Context, c Config, clicked func()) (*Result, error) {
 
 type run struct {
 	Config
-	client    *client
 	targets   *targets
 	clicked   func()
 	crowd     string // makes the users of this run its own
@@ -75,14 +77,14 @@ type run struct {
 }
 
 // anyTarget asks one target after the other until one answers.
-func (r *run) anyTarget(ctx context.Context, ask func(url string) error) error {
+func (r *run) anyTarget(ctx context.Context, ask func(d door) error) error {
 	var errs []error
-	for _, url := range r.Targets {
-		err := ask(url)
+	for _, target := range r.targets.list {
+		err := ask(target)
 		if err == nil {
 			return nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", url, err))
+		errs = append(errs, fmt.Errorf("%s: %w", target.url, err))
 		if ctx.Err() != nil {
 			break
 		}
@@ -130,7 +132,7 @@ func (r *run) click(ctx context.Context, n int, seen *tally) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		target := r.targets.pick(n + attempt)
 		sent := time.Now()
-		a, err := r.client.order(ctx, target.url, r.voucherID, id)
+		a, err := target.order(ctx, r.voucherID, id)
 		switch {
 		case err != nil:
 			if ctx.Err() != nil {
@@ -140,18 +142,18 @@ func (r *run) click(ctx context.Context, n int, seen *tally) {
 			if !neverSent(err) {
 				seen.unknown++
 			}
-		case a.status == http.StatusCreated:
+		case a.placed:
 			seen.answered(time.Since(sent))
 			seen.placed[user]++
 			seen.lastOrder = time.Now()
 			return
-		case a.final():
+		case a.final:
 			seen.answered(time.Since(sent))
-			seen.refused[a.reason()]++
+			seen.refused[a.reason]++
 			return
 		default:
 			seen.answered(time.Since(sent))
-			seen.retried[a.reason()]++
+			seen.retried[a.reason]++
 			if a.ambiguous() {
 				seen.unknown++
 			}
@@ -164,32 +166,6 @@ func (r *run) click(ctx context.Context, n int, seen *tally) {
 			return
 		}
 	}
-}
-
-// final reports whether the same click would get the same answer again.
-func (a answer) final() bool {
-	switch a.code {
-	case "LOCK_CONTENDED", "LOCK_LOST":
-		return false
-	}
-	switch a.status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return false
-	}
-	return true
-}
-
-// ambiguous reports whether an answer that is not final leaves open whether
-// there is an order now.
-func (a answer) ambiguous() bool {
-	return a.code != "LOCK_CONTENDED" && a.code != "LOCK_UNAVAILABLE"
-}
-
-func (a answer) reason() string {
-	if a.code != "" {
-		return a.code
-	}
-	return "HTTP_" + strconv.Itoa(a.status)
 }
 
 // pause waits before the next attempt. It does not wait as long as

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -15,17 +16,30 @@ type targets struct {
 }
 
 type target struct {
+	door
 	url       string
 	downUntil atomic.Int64 // since the epoch
 	failures  atomic.Int64
 }
 
-func newTargets(urls []string) *targets {
+func newTargets(urls []string, connections int) (*targets, error) {
 	t := &targets{epoch: time.Now()}
 	for _, url := range urls {
-		t.list = append(t.list, &target{url: url})
+		d, err := newDoor(url, connections)
+		if err != nil {
+			return nil, errors.Join(err, t.close())
+		}
+		t.list = append(t.list, &target{door: d, url: url})
 	}
-	return t
+	return t, nil
+}
+
+func (t *targets) close() error {
+	var errs []error
+	for _, target := range t.list {
+		errs = append(errs, target.door.close())
+	}
+	return errors.Join(errs...)
 }
 
 // pick returns the nth target, or the next that is up. If none is, it returns

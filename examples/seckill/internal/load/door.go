@@ -1,0 +1,75 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// requestTimeout bounds one request.
+const requestTimeout = 30 * time.Second
+
+// door is an instance as the crowd sees it.
+type door interface {
+	// createVoucher puts vouchers on sale and returns their id.
+	createVoucher(ctx context.Context, o offer) (string, error)
+	// order clicks once. The error means that there was no answer.
+	order(ctx context.Context, voucherID, user string) (answer, error)
+	report(ctx context.Context, voucherID string) (Report, error)
+	close() error
+}
+
+// grpcScheme marks a target that is spoken to over gRPC.
+const grpcScheme = "grpc://"
+
+func newDoor(target string, connections int) (door, error) {
+	if address, ok := strings.CutPrefix(target, grpcScheme); ok {
+		return newGRPCDoor(address)
+	}
+	return newHTTPDoor(target, connections), nil
+}
+
+// offer is what is put on sale.
+type offer struct {
+	title          string
+	stock          int64
+	beginAt, endAt time.Time
+}
+
+func newOffer(stock int64) offer {
+	now := time.Now()
+	// The clocks of the targets may differ.
+	return offer{"Load " + now.Format(time.DateTime), stock, now.Add(-time.Hour), now.Add(24 * time.Hour)}
+}
+
+// answer is what a click was told.
+type answer struct {
+	placed bool
+	final  bool   // the same click would be told the same again
+	reason string // the code of a refusal
+}
+
+// ambiguous reports whether an answer that is not final leaves open whether
+// there is an order now.
+func (a answer) ambiguous() bool {
+	return a.reason != "LOCK_CONTENDED" && a.reason != "LOCK_UNAVAILABLE"
+}
+
+// Report is what the service says about the sale.
+type Report struct {
+	Stock           int64 `json:"stock"`
+	Sold            int64 `json:"sold"`
+	Orders          int64 `json:"orders"`
+	DistinctUsers   int64 `json:"distinctUsers"`
+	Oversold        bool  `json:"oversold"`
+	DuplicateOrders int64 `json:"duplicateOrders"`
+}
+
+// neverSent reports whether the service certainly has not seen the request.
+func neverSent(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &op) && op.Op == "dial"
+}

@@ -1,0 +1,106 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/seckillpb"
+)
+
+// grpcDoor is an instance over gRPC: one connection, as gRPC has it, for all
+// clicks.
+type grpcDoor struct {
+	connection *grpc.ClientConn
+	client     seckillpb.SeckillServiceClient
+}
+
+func newGRPCDoor(address string) (*grpcDoor, error) {
+	connection, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// The crowd repeats its clicks itself, and counts them.
+		grpc.WithDisableRetry())
+	if err != nil {
+		return nil, fmt.Errorf("%s%s: %w", grpcScheme, address, err)
+	}
+	return &grpcDoor{connection, seckillpb.NewSeckillServiceClient(connection)}, nil
+}
+
+func (d *grpcDoor) close() error { return d.connection.Close() }
+
+func (d *grpcDoor) createVoucher(ctx context.Context, o offer) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	created, err := d.client.CreateVoucher(ctx, &seckillpb.CreateVoucherRequest{
+		Title: o.title, Stock: o.stock, BeginAt: timestamppb.New(o.beginAt), EndAt: timestamppb.New(o.endAt),
+	})
+	if err != nil {
+		return "", err
+	}
+	if created.GetVoucher().GetId() == "" {
+		return "", errors.New("answer: no id")
+	}
+	return created.GetVoucher().GetId(), nil
+}
+
+func (d *grpcDoor) order(ctx context.Context, voucherID, user string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := d.client.PlaceOrder(ctx, &seckillpb.PlaceOrderRequest{VoucherId: voucherID, UserId: user})
+	if err == nil {
+		return answer{placed: true, final: true}, nil
+	}
+	said, ok := status.FromError(err)
+	reason := reasonOf(said)
+	if !ok || reason == "" && nobodySpoke(said.Code()) {
+		return answer{}, err
+	}
+	if reason == "" {
+		reason = "GRPC_" + said.Code().String()
+	}
+	return answer{final: finalGRPC(said.Code(), reason), reason: reason}, nil
+}
+
+func (d *grpcDoor) report(ctx context.Context, voucherID string) (Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r, err := d.client.GetReport(ctx, &seckillpb.GetReportRequest{VoucherId: voucherID})
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{
+		Stock: r.GetStock(), Sold: r.GetSold(), Orders: r.GetOrders(), DistinctUsers: r.GetDistinctUsers(),
+		Oversold: r.GetOversold(), DuplicateOrders: r.GetDuplicateOrders(),
+	}, nil
+}
+
+// reasonOf is the code of a refusal: the one that HTTP answers with.
+func reasonOf(s *status.Status) string {
+	for _, detail := range s.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// nobodySpoke reports whether a status without a reason is the client's own:
+// the service was not reached, or did not answer.
+func nobodySpoke(code codes.Code) bool {
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+}
+
+func finalGRPC(code codes.Code, reason string) bool {
+	switch code {
+	case codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Canceled:
+		return false
+	}
+	return reason != "LOCK_LOST"
+}
