@@ -486,6 +486,95 @@ func (x *PlaceOrderResponse) GetOrder() *Order {
 	return nil
 }
 
+type CancelOrderRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// user_id is whose order it is: set by the gateway, as in PlaceOrderRequest.
+	UserId        string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelOrderRequest) Reset() {
+	*x = CancelOrderRequest{}
+	mi := &file_seckill_v1_seckill_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelOrderRequest) ProtoMessage() {}
+
+func (x *CancelOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_seckill_v1_seckill_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelOrderRequest.ProtoReflect.Descriptor instead.
+func (*CancelOrderRequest) Descriptor() ([]byte, []int) {
+	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CancelOrderRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *CancelOrderRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type CancelOrderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelOrderResponse) Reset() {
+	*x = CancelOrderResponse{}
+	mi := &file_seckill_v1_seckill_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelOrderResponse) ProtoMessage() {}
+
+func (x *CancelOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_seckill_v1_seckill_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelOrderResponse.ProtoReflect.Descriptor instead.
+func (*CancelOrderResponse) Descriptor() ([]byte, []int) {
+	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{9}
+}
+
 type GetOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -495,7 +584,7 @@ type GetOrderRequest struct {
 
 func (x *GetOrderRequest) Reset() {
 	*x = GetOrderRequest{}
-	mi := &file_seckill_v1_seckill_proto_msgTypes[8]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +596,7 @@ func (x *GetOrderRequest) String() string {
 func (*GetOrderRequest) ProtoMessage() {}
 
 func (x *GetOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_seckill_v1_seckill_proto_msgTypes[8]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +609,7 @@ func (x *GetOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetOrderRequest) Descriptor() ([]byte, []int) {
-	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{8}
+	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetOrderRequest) GetOrderId() string {
@@ -539,7 +628,7 @@ type GetOrderResponse struct {
 
 func (x *GetOrderResponse) Reset() {
 	*x = GetOrderResponse{}
-	mi := &file_seckill_v1_seckill_proto_msgTypes[9]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +640,7 @@ func (x *GetOrderResponse) String() string {
 func (*GetOrderResponse) ProtoMessage() {}
 
 func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_seckill_v1_seckill_proto_msgTypes[9]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +653,7 @@ func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetOrderResponse) Descriptor() ([]byte, []int) {
-	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{9}
+	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetOrderResponse) GetOrder() *Order {
@@ -585,7 +674,7 @@ type ListOrdersRequest struct {
 
 func (x *ListOrdersRequest) Reset() {
 	*x = ListOrdersRequest{}
-	mi := &file_seckill_v1_seckill_proto_msgTypes[10]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +686,7 @@ func (x *ListOrdersRequest) String() string {
 func (*ListOrdersRequest) ProtoMessage() {}
 
 func (x *ListOrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_seckill_v1_seckill_proto_msgTypes[10]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +699,7 @@ func (x *ListOrdersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrdersRequest.ProtoReflect.Descriptor instead.
 func (*ListOrdersRequest) Descriptor() ([]byte, []int) {
-	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{10}
+	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListOrdersRequest) GetVoucherId() string {
@@ -636,7 +725,7 @@ type ListOrdersResponse struct {
 
 func (x *ListOrdersResponse) Reset() {
 	*x = ListOrdersResponse{}
-	mi := &file_seckill_v1_seckill_proto_msgTypes[11]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +737,7 @@ func (x *ListOrdersResponse) String() string {
 func (*ListOrdersResponse) ProtoMessage() {}
 
 func (x *ListOrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_seckill_v1_seckill_proto_msgTypes[11]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +750,7 @@ func (x *ListOrdersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrdersResponse.ProtoReflect.Descriptor instead.
 func (*ListOrdersResponse) Descriptor() ([]byte, []int) {
-	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{11}
+	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListOrdersResponse) GetOrders() []*Order {
@@ -680,7 +769,7 @@ type GetReportRequest struct {
 
 func (x *GetReportRequest) Reset() {
 	*x = GetReportRequest{}
-	mi := &file_seckill_v1_seckill_proto_msgTypes[12]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +781,7 @@ func (x *GetReportRequest) String() string {
 func (*GetReportRequest) ProtoMessage() {}
 
 func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_seckill_v1_seckill_proto_msgTypes[12]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +794,7 @@ func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReportRequest.ProtoReflect.Descriptor instead.
 func (*GetReportRequest) Descriptor() ([]byte, []int) {
-	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{12}
+	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetReportRequest) GetVoucherId() string {
@@ -729,7 +818,7 @@ type GetReportResponse struct {
 
 func (x *GetReportResponse) Reset() {
 	*x = GetReportResponse{}
-	mi := &file_seckill_v1_seckill_proto_msgTypes[13]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +830,7 @@ func (x *GetReportResponse) String() string {
 func (*GetReportResponse) ProtoMessage() {}
 
 func (x *GetReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_seckill_v1_seckill_proto_msgTypes[13]
+	mi := &file_seckill_v1_seckill_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +843,7 @@ func (x *GetReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReportResponse.ProtoReflect.Descriptor instead.
 func (*GetReportResponse) Descriptor() ([]byte, []int) {
-	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{13}
+	return file_seckill_v1_seckill_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetReportResponse) GetStock() int64 {
@@ -837,7 +926,11 @@ const file_seckill_v1_seckill_proto_rawDesc = "" +
 	"voucher_id\x18\x01 \x01(\tR\tvoucherId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\"=\n" +
 	"\x12PlaceOrderResponse\x12'\n" +
-	"\x05order\x18\x01 \x01(\v2\x11.seckill.v1.OrderR\x05order\",\n" +
+	"\x05order\x18\x01 \x01(\v2\x11.seckill.v1.OrderR\x05order\"H\n" +
+	"\x12CancelOrderRequest\x12\x19\n" +
+	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\"\x15\n" +
+	"\x13CancelOrderResponse\",\n" +
 	"\x0fGetOrderRequest\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\";\n" +
 	"\x10GetOrderResponse\x12'\n" +
@@ -857,14 +950,15 @@ const file_seckill_v1_seckill_proto_rawDesc = "" +
 	"\x06orders\x18\x03 \x01(\x03R\x06orders\x12%\n" +
 	"\x0edistinct_users\x18\x04 \x01(\x03R\rdistinctUsers\x12\x1a\n" +
 	"\boversold\x18\x05 \x01(\bR\boversold\x12)\n" +
-	"\x10duplicate_orders\x18\x06 \x01(\x03R\x0fduplicateOrders2\x86\x04\n" +
+	"\x10duplicate_orders\x18\x06 \x01(\x03R\x0fduplicateOrders2\xd8\x04\n" +
 	"\x0eSeckillService\x12V\n" +
 	"\rCreateVoucher\x12 .seckill.v1.CreateVoucherRequest\x1a!.seckill.v1.CreateVoucherResponse\"\x00\x12M\n" +
 	"\n" +
 	"GetVoucher\x12\x1d.seckill.v1.GetVoucherRequest\x1a\x1e.seckill.v1.GetVoucherResponse\"\x00\x12i\n" +
 	"\n" +
 	"PlaceOrder\x12\x1d.seckill.v1.PlaceOrderRequest\x1a\x1e.seckill.v1.PlaceOrderResponse\"\x1c\x9a\xdb\xc6\xff\x06\x16\n" +
-	"\x14lock:order:<user_id>\x12G\n" +
+	"\x14lock:order:<user_id>\x12P\n" +
+	"\vCancelOrder\x12\x1e.seckill.v1.CancelOrderRequest\x1a\x1f.seckill.v1.CancelOrderResponse\"\x00\x12G\n" +
 	"\bGetOrder\x12\x1b.seckill.v1.GetOrderRequest\x1a\x1c.seckill.v1.GetOrderResponse\"\x00\x12M\n" +
 	"\n" +
 	"ListOrders\x12\x1d.seckill.v1.ListOrdersRequest\x1a\x1e.seckill.v1.ListOrdersResponse\"\x00\x12J\n" +
@@ -882,7 +976,7 @@ func file_seckill_v1_seckill_proto_rawDescGZIP() []byte {
 	return file_seckill_v1_seckill_proto_rawDescData
 }
 
-var file_seckill_v1_seckill_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_seckill_v1_seckill_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_seckill_v1_seckill_proto_goTypes = []any{
 	(*Voucher)(nil),               // 0: seckill.v1.Voucher
 	(*Order)(nil),                 // 1: seckill.v1.Order
@@ -892,20 +986,22 @@ var file_seckill_v1_seckill_proto_goTypes = []any{
 	(*GetVoucherResponse)(nil),    // 5: seckill.v1.GetVoucherResponse
 	(*PlaceOrderRequest)(nil),     // 6: seckill.v1.PlaceOrderRequest
 	(*PlaceOrderResponse)(nil),    // 7: seckill.v1.PlaceOrderResponse
-	(*GetOrderRequest)(nil),       // 8: seckill.v1.GetOrderRequest
-	(*GetOrderResponse)(nil),      // 9: seckill.v1.GetOrderResponse
-	(*ListOrdersRequest)(nil),     // 10: seckill.v1.ListOrdersRequest
-	(*ListOrdersResponse)(nil),    // 11: seckill.v1.ListOrdersResponse
-	(*GetReportRequest)(nil),      // 12: seckill.v1.GetReportRequest
-	(*GetReportResponse)(nil),     // 13: seckill.v1.GetReportResponse
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*CancelOrderRequest)(nil),    // 8: seckill.v1.CancelOrderRequest
+	(*CancelOrderResponse)(nil),   // 9: seckill.v1.CancelOrderResponse
+	(*GetOrderRequest)(nil),       // 10: seckill.v1.GetOrderRequest
+	(*GetOrderResponse)(nil),      // 11: seckill.v1.GetOrderResponse
+	(*ListOrdersRequest)(nil),     // 12: seckill.v1.ListOrdersRequest
+	(*ListOrdersResponse)(nil),    // 13: seckill.v1.ListOrdersResponse
+	(*GetReportRequest)(nil),      // 14: seckill.v1.GetReportRequest
+	(*GetReportResponse)(nil),     // 15: seckill.v1.GetReportResponse
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_seckill_v1_seckill_proto_depIdxs = []int32{
-	14, // 0: seckill.v1.Voucher.begin_at:type_name -> google.protobuf.Timestamp
-	14, // 1: seckill.v1.Voucher.end_at:type_name -> google.protobuf.Timestamp
-	14, // 2: seckill.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	14, // 3: seckill.v1.CreateVoucherRequest.begin_at:type_name -> google.protobuf.Timestamp
-	14, // 4: seckill.v1.CreateVoucherRequest.end_at:type_name -> google.protobuf.Timestamp
+	16, // 0: seckill.v1.Voucher.begin_at:type_name -> google.protobuf.Timestamp
+	16, // 1: seckill.v1.Voucher.end_at:type_name -> google.protobuf.Timestamp
+	16, // 2: seckill.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	16, // 3: seckill.v1.CreateVoucherRequest.begin_at:type_name -> google.protobuf.Timestamp
+	16, // 4: seckill.v1.CreateVoucherRequest.end_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: seckill.v1.CreateVoucherResponse.voucher:type_name -> seckill.v1.Voucher
 	0,  // 6: seckill.v1.GetVoucherResponse.voucher:type_name -> seckill.v1.Voucher
 	1,  // 7: seckill.v1.PlaceOrderResponse.order:type_name -> seckill.v1.Order
@@ -914,17 +1010,19 @@ var file_seckill_v1_seckill_proto_depIdxs = []int32{
 	2,  // 10: seckill.v1.SeckillService.CreateVoucher:input_type -> seckill.v1.CreateVoucherRequest
 	4,  // 11: seckill.v1.SeckillService.GetVoucher:input_type -> seckill.v1.GetVoucherRequest
 	6,  // 12: seckill.v1.SeckillService.PlaceOrder:input_type -> seckill.v1.PlaceOrderRequest
-	8,  // 13: seckill.v1.SeckillService.GetOrder:input_type -> seckill.v1.GetOrderRequest
-	10, // 14: seckill.v1.SeckillService.ListOrders:input_type -> seckill.v1.ListOrdersRequest
-	12, // 15: seckill.v1.SeckillService.GetReport:input_type -> seckill.v1.GetReportRequest
-	3,  // 16: seckill.v1.SeckillService.CreateVoucher:output_type -> seckill.v1.CreateVoucherResponse
-	5,  // 17: seckill.v1.SeckillService.GetVoucher:output_type -> seckill.v1.GetVoucherResponse
-	7,  // 18: seckill.v1.SeckillService.PlaceOrder:output_type -> seckill.v1.PlaceOrderResponse
-	9,  // 19: seckill.v1.SeckillService.GetOrder:output_type -> seckill.v1.GetOrderResponse
-	11, // 20: seckill.v1.SeckillService.ListOrders:output_type -> seckill.v1.ListOrdersResponse
-	13, // 21: seckill.v1.SeckillService.GetReport:output_type -> seckill.v1.GetReportResponse
-	16, // [16:22] is the sub-list for method output_type
-	10, // [10:16] is the sub-list for method input_type
+	8,  // 13: seckill.v1.SeckillService.CancelOrder:input_type -> seckill.v1.CancelOrderRequest
+	10, // 14: seckill.v1.SeckillService.GetOrder:input_type -> seckill.v1.GetOrderRequest
+	12, // 15: seckill.v1.SeckillService.ListOrders:input_type -> seckill.v1.ListOrdersRequest
+	14, // 16: seckill.v1.SeckillService.GetReport:input_type -> seckill.v1.GetReportRequest
+	3,  // 17: seckill.v1.SeckillService.CreateVoucher:output_type -> seckill.v1.CreateVoucherResponse
+	5,  // 18: seckill.v1.SeckillService.GetVoucher:output_type -> seckill.v1.GetVoucherResponse
+	7,  // 19: seckill.v1.SeckillService.PlaceOrder:output_type -> seckill.v1.PlaceOrderResponse
+	9,  // 20: seckill.v1.SeckillService.CancelOrder:output_type -> seckill.v1.CancelOrderResponse
+	11, // 21: seckill.v1.SeckillService.GetOrder:output_type -> seckill.v1.GetOrderResponse
+	13, // 22: seckill.v1.SeckillService.ListOrders:output_type -> seckill.v1.ListOrdersResponse
+	15, // 23: seckill.v1.SeckillService.GetReport:output_type -> seckill.v1.GetReportResponse
+	17, // [17:24] is the sub-list for method output_type
+	10, // [10:17] is the sub-list for method input_type
 	10, // [10:10] is the sub-list for extension type_name
 	10, // [10:10] is the sub-list for extension extendee
 	0,  // [0:10] is the sub-list for field type_name
@@ -941,7 +1039,7 @@ func file_seckill_v1_seckill_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_seckill_v1_seckill_proto_rawDesc), len(file_seckill_v1_seckill_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

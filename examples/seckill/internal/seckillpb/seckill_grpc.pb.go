@@ -24,6 +24,7 @@ const (
 	SeckillService_CreateVoucher_FullMethodName = "/seckill.v1.SeckillService/CreateVoucher"
 	SeckillService_GetVoucher_FullMethodName    = "/seckill.v1.SeckillService/GetVoucher"
 	SeckillService_PlaceOrder_FullMethodName    = "/seckill.v1.SeckillService/PlaceOrder"
+	SeckillService_CancelOrder_FullMethodName   = "/seckill.v1.SeckillService/CancelOrder"
 	SeckillService_GetOrder_FullMethodName      = "/seckill.v1.SeckillService/GetOrder"
 	SeckillService_ListOrders_FullMethodName    = "/seckill.v1.SeckillService/ListOrders"
 	SeckillService_GetReport_FullMethodName     = "/seckill.v1.SeckillService/GetReport"
@@ -43,6 +44,8 @@ type SeckillServiceClient interface {
 	// PlaceOrder buys one voucher for one user. Orders of one user are placed
 	// one after the other; a second click that comes too soon is ABORTED.
 	PlaceOrder(ctx context.Context, in *PlaceOrderRequest, opts ...grpc.CallOption) (*PlaceOrderResponse, error)
+	// CancelOrder gives an order of the user back.
+	CancelOrder(ctx context.Context, in *CancelOrderRequest, opts ...grpc.CallOption) (*CancelOrderResponse, error)
 	// GetOrder returns an order.
 	GetOrder(ctx context.Context, in *GetOrderRequest, opts ...grpc.CallOption) (*GetOrderResponse, error)
 	// ListOrders returns the orders of a voucher, the newest first.
@@ -83,6 +86,16 @@ func (c *seckillServiceClient) PlaceOrder(ctx context.Context, in *PlaceOrderReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PlaceOrderResponse)
 	err := c.cc.Invoke(ctx, SeckillService_PlaceOrder_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *seckillServiceClient) CancelOrder(ctx context.Context, in *CancelOrderRequest, opts ...grpc.CallOption) (*CancelOrderResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CancelOrderResponse)
+	err := c.cc.Invoke(ctx, SeckillService_CancelOrder_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +146,8 @@ type SeckillServiceServer interface {
 	// PlaceOrder buys one voucher for one user. Orders of one user are placed
 	// one after the other; a second click that comes too soon is ABORTED.
 	PlaceOrder(context.Context, *PlaceOrderRequest) (*PlaceOrderResponse, error)
+	// CancelOrder gives an order of the user back.
+	CancelOrder(context.Context, *CancelOrderRequest) (*CancelOrderResponse, error)
 	// GetOrder returns an order.
 	GetOrder(context.Context, *GetOrderRequest) (*GetOrderResponse, error)
 	// ListOrders returns the orders of a voucher, the newest first.
@@ -157,6 +172,9 @@ func (UnimplementedSeckillServiceServer) GetVoucher(context.Context, *GetVoucher
 }
 func (UnimplementedSeckillServiceServer) PlaceOrder(context.Context, *PlaceOrderRequest) (*PlaceOrderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlaceOrder not implemented")
+}
+func (UnimplementedSeckillServiceServer) CancelOrder(context.Context, *CancelOrderRequest) (*CancelOrderResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelOrder not implemented")
 }
 func (UnimplementedSeckillServiceServer) GetOrder(context.Context, *GetOrderRequest) (*GetOrderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetOrder not implemented")
@@ -242,6 +260,24 @@ func _SeckillService_PlaceOrder_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SeckillService_CancelOrder_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelOrderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SeckillServiceServer).CancelOrder(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SeckillService_CancelOrder_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SeckillServiceServer).CancelOrder(ctx, req.(*CancelOrderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SeckillService_GetOrder_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetOrderRequest)
 	if err := dec(in); err != nil {
@@ -314,6 +350,10 @@ var SeckillService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PlaceOrder",
 			Handler:    _SeckillService_PlaceOrder_Handler,
+		},
+		{
+			MethodName: "CancelOrder",
+			Handler:    _SeckillService_CancelOrder_Handler,
 		},
 		{
 			MethodName: "GetOrder",

@@ -16,6 +16,9 @@ var (
 	// ErrStaleFence: the order came from a holder that lost the lock to a newer
 	// one, which has ordered since. Nothing was written.
 	ErrStaleFence = errors.New("the lock has a newer holder")
+	// ErrNoLock: what needs a lock was asked for without one. It is the
+	// program's fault, and nothing was done.
+	ErrNoLock = errors.New("runs without its lock")
 	// ErrStoreUnavailable: the database did not do it, after retries where
 	// these could help. An order is then placed or not: placing it again is
 	// safe, since a user gets at most one.

@@ -29,9 +29,38 @@ type Store interface {
 	// says nil again. Errors: those of Reader, [ErrAlreadyOrdered],
 	// [ErrSoldOut], [ErrStaleFence].
 	PlaceOrder(ctx context.Context, o Order) error
+	// CancelOrder removes a user's order and returns what it took to the
+	// stock, both or neither. Errors: those of Reader, [ErrStaleFence]; another
+	// user's order is not found.
+	CancelOrder(ctx context.Context, orderID, userID string, fence Fence) error
 }
 
-// Service sells vouchers. It is safe for concurrent use.
+// Sale is what the service does, whoever asks for it. [NewSaleLock] makes one
+// whose methods take the locks that stand beside them.
+type Sale interface {
+	Reader
+	// Create puts a voucher on sale. Errors: [*InvalidError],
+	// [ErrStoreUnavailable], or the context's.
+	Create(ctx context.Context, d Draft) (Voucher, error)
+	// Place orders one voucher for a user, who must hold the lock that fence
+	// belongs to: the doors take it, as most requests of a flash sale end
+	// there. Errors: [ErrVoucherNotFound], [ErrNotStarted], [ErrEnded],
+	// [ErrAlreadyOrdered], [ErrSoldOut], [ErrStaleFence],
+	// [ErrStoreUnavailable], or the context's.
+	Place(ctx context.Context, voucherID, userID string, fence Fence) (Order, error)
+	// Cancel gives an order back: one of the user's, at any time. It takes the
+	// lock under which the user orders, so that a user never orders and
+	// cancels at once. Errors: [ErrOrderNotFound], [ErrNoLock],
+	// [ErrStaleFence], [ErrStoreUnavailable], those of the lock, or the
+	// context's.
+	//
+	//redlatch:lock lock:order:<userID> wait=1s name=cancel
+	Cancel(ctx context.Context, orderID, userID string) error
+}
+
+//go:generate go run github.com/redlatch/redlatch/annotations/cmd/lockgen
+
+// Service is the [Sale] on a store. It is safe for concurrent use.
 type Service struct {
 	Reader
 	store Store
@@ -46,8 +75,7 @@ func NewServiceAt(store Store, now func() time.Time) *Service {
 	return &Service{Reader: store, store: store, now: now}
 }
 
-// Create puts a voucher on sale. Errors: [*InvalidError],
-// [ErrStoreUnavailable], or the context's.
+// Create implements [Sale].
 func (s *Service) Create(ctx context.Context, d Draft) (Voucher, error) {
 	if err := d.check(); err != nil {
 		return Voucher{}, err
@@ -63,10 +91,7 @@ func (s *Service) Create(ctx context.Context, d Draft) (Voucher, error) {
 	return v, s.store.CreateVoucher(ctx, v)
 }
 
-// Place orders one voucher for a user, who must hold the lock that fence
-// belongs to. Errors: [ErrVoucherNotFound], [ErrNotStarted], [ErrEnded],
-// [ErrAlreadyOrdered], [ErrSoldOut], [ErrStaleFence], [ErrStoreUnavailable],
-// or the context's.
+// Place implements [Sale].
 func (s *Service) Place(ctx context.Context, voucherID, userID string, fence Fence) (Order, error) {
 	v, err := s.store.Voucher(ctx, voucherID)
 	if err != nil {
@@ -88,6 +113,16 @@ func (s *Service) Place(ctx context.Context, voucherID, userID string, fence Fen
 		return Order{}, err
 	}
 	return o, nil
+}
+
+// Cancel implements [Sale]. It takes no lock itself: it must run under that of
+// the user.
+func (s *Service) Cancel(ctx context.Context, orderID, userID string) error {
+	fence, ok := FenceOf(ctx)
+	if !ok {
+		return ErrNoLock
+	}
+	return s.store.CancelOrder(ctx, orderID, userID, fence)
 }
 
 // newID returns an id that is unique across instances and sorts by time.

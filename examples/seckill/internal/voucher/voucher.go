@@ -24,14 +24,6 @@ type Order struct {
 	CreatedAt time.Time
 }
 
-// Fence is the proof of a lock that the store checks when it writes: a Token
-// smaller than one it has already seen for the same user comes from a holder
-// that has lost the lock. Owner tells two holders of an equal token apart.
-type Fence struct {
-	Token uint64
-	Owner string
-}
-
 // Report is the sale as the database has it.
 type Report struct {
 	// Stock is how many there were, Sold how many the stock counter says are

@@ -7,7 +7,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
-	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 	"github.com/redlatch/redlatch/ginlock"
 )
@@ -28,13 +27,7 @@ type Door struct {
 func Locked(g *guard.Guard, wait time.Duration) Door {
 	return Door{
 		enter: ginlock.New(g, OrderLock, ginlock.WithWait(wait), ginlock.WithErrorHandler(refuseLock)),
-		fence: func(ctx context.Context) (voucher.Fence, bool) {
-			lease, ok := lock.FromContext(ctx)
-			if !ok {
-				return voucher.Fence{}, false
-			}
-			return voucher.Fence{Token: lease.Fence(), Owner: lease.Owner()}, true
-		},
+		fence: voucher.FenceOf,
 	}
 }
 

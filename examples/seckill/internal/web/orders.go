@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -10,10 +9,6 @@ import (
 
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
-
-// errNoLock: a request came to the handler without a lock. The service does
-// not sell then.
-var errNoLock = errors.New("order handler runs without its lock")
 
 type orderBody struct {
 	OrderID   string `json:"orderId"`
@@ -32,10 +27,10 @@ func (s *site) placeOrder(c *gin.Context) {
 	ctx := c.Request.Context()
 	fence, ok := s.door.fence(ctx)
 	if !ok {
-		fail(c, errNoLock)
+		fail(c, voucher.ErrNoLock)
 		return
 	}
-	o, err := s.service.Place(ctx, c.Param("id"), c.GetString(userKey), fence)
+	o, err := s.sale.Place(ctx, c.Param("id"), c.GetString(userKey), fence)
 	if err != nil {
 		fail(c, err)
 		return
@@ -44,8 +39,16 @@ func (s *site) placeOrder(c *gin.Context) {
 	c.JSON(http.StatusCreated, orderOf(o))
 }
 
+func (s *site) cancelOrder(c *gin.Context) {
+	if err := s.sale.Cancel(c.Request.Context(), c.Param("id"), c.GetString(userKey)); err != nil {
+		fail(c, err)
+		return
+	}
+	c.Status(http.StatusNoContent)
+}
+
 func (s *site) order(c *gin.Context) {
-	o, err := s.service.Order(c.Request.Context(), c.Param("id"))
+	o, err := s.sale.Order(c.Request.Context(), c.Param("id"))
 	if err != nil {
 		fail(c, err)
 		return
@@ -58,7 +61,7 @@ func (s *site) orders(c *gin.Context) {
 	if !ok {
 		return
 	}
-	list, err := s.service.Orders(c.Request.Context(), c.Param("id"), limit)
+	list, err := s.sale.Orders(c.Request.Context(), c.Param("id"), limit)
 	if err != nil {
 		fail(c, err)
 		return

@@ -121,6 +121,11 @@ func fail(c *gin.Context, err error) {
 		refuseFaults(c, faults...)
 		return
 	}
+	var locked *guard.Error
+	if errors.As(err, &locked) {
+		refuseLock(c, locked)
+		return
+	}
 	if c.Request.Context().Err() != nil {
 		c.Abort()
 		// Nothing is written. If the lease was lost, the middleware that holds

@@ -17,15 +17,15 @@ import (
 var page []byte
 
 type site struct {
-	service *voucher.Service
-	door    Door
-	log     *slog.Logger
+	sale voucher.Sale
+	door Door
+	log  *slog.Logger
 }
 
 // NewHandler returns the service's routes.
-func NewHandler(service *voucher.Service, door Door, health *Health, log *slog.Logger) http.Handler {
+func NewHandler(sale voucher.Sale, door Door, health *Health, log *slog.Logger) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
-	s, m := &site{service, door, log}, newMetrics()
+	s, m := &site{sale, door, log}, newMetrics()
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
@@ -55,6 +55,7 @@ func NewHandler(service *voucher.Service, door Door, health *Health, log *slog.L
 	api.GET("/vouchers/:id/report", s.report)
 	api.GET("/vouchers/:id/orders", s.orders)
 	api.GET("/orders/:id", s.order)
+	api.DELETE("/orders/:id", authenticate, s.cancelOrder)
 	api.POST("/vouchers/:id/orders", m.countOrder, authenticate, door.enter, s.placeOrder)
 	return engine
 }

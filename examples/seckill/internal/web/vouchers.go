@@ -53,7 +53,7 @@ func (s *site) createVoucher(c *gin.Context) {
 	if !decode(c, &body) {
 		return
 	}
-	v, err := s.service.Create(c.Request.Context(), voucher.Draft{
+	v, err := s.sale.Create(c.Request.Context(), voucher.Draft{
 		Title: body.Title, Stock: body.Stock,
 		// What is no time stays zero, which the service refuses by name,
 		// together with everything else that is wrong.
@@ -68,7 +68,7 @@ func (s *site) createVoucher(c *gin.Context) {
 }
 
 func (s *site) voucher(c *gin.Context) {
-	v, err := s.service.Voucher(c.Request.Context(), c.Param("id"))
+	v, err := s.sale.Voucher(c.Request.Context(), c.Param("id"))
 	if err != nil {
 		fail(c, err)
 		return
@@ -81,7 +81,7 @@ func (s *site) vouchers(c *gin.Context) {
 	if !ok {
 		return
 	}
-	list, err := s.service.Vouchers(c.Request.Context(), limit)
+	list, err := s.sale.Vouchers(c.Request.Context(), limit)
 	if err != nil {
 		fail(c, err)
 		return
@@ -94,7 +94,7 @@ func (s *site) vouchers(c *gin.Context) {
 }
 
 func (s *site) report(c *gin.Context) {
-	r, err := s.service.Report(c.Request.Context(), c.Param("id"))
+	r, err := s.sale.Report(c.Request.Context(), c.Param("id"))
 	if err != nil {
 		fail(c, err)
 		return

@@ -1,0 +1,74 @@
+// Package rpc is the service over gRPC: the same sale and the same locks as
+// over HTTP.
+package rpc
+
+import (
+	"context"
+	"log/slog"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/examples/seckill/internal/seckillpb"
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+	"github.com/redlatch/redlatch/grpclock"
+)
+
+// maxMessage is the largest request, in bytes, as over HTTP.
+const maxMessage = 64 << 10
+
+// Server is the service over gRPC, with reflection and health.
+type Server struct {
+	*grpc.Server
+	health *health.Server
+}
+
+// NewServer returns a server of the sale. The locks of its methods are those
+// that stand beside them in the .proto, unless g has a rule for them. ordered
+// is called with what became of each request to order: "placed" or the code
+// of its refusal. The error says which rule does not fit a method.
+func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func(outcome string)) (*Server, error) {
+	locks, err := grpclock.Build(g)
+	if err != nil {
+		return nil, err
+	}
+	w := watch{log, ordered}
+	s := &Server{
+		Server: grpc.NewServer(
+			grpc.MaxRecvMsgSize(maxMessage),
+			grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServer, w.recover, answer),
+		),
+		health: health.NewServer(),
+	}
+	seckillpb.RegisterSeckillServiceServer(s, &service{sale: sale})
+	healthpb.RegisterHealthServer(s, s.health)
+	reflection.Register(s)
+	s.health.SetServingStatus(seckillpb.SeckillService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	return s, locks.Validate(s)
+}
+
+// Drain tells health checks that the server is not ready any more, for good.
+func (s *Server) Drain() { s.health.Shutdown() }
+
+// Shutdown stops accepting and waits for the calls under way. When ctx ends
+// they lose their connections, their contexts end, and their locks are given
+// back.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.Drain()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.GracefulStop()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.Stop()
+		<-done
+		return context.Cause(ctx)
+	}
+}
