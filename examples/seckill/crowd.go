@@ -23,12 +23,24 @@ type people struct {
 }
 
 type crowd struct {
-	Target []string `env:"SECKILL_TARGET" default:"http://127.0.0.1:8080" placeholder:"URL" help:"Instance to order from; may be given several times. Default ${default}."`
+	Target []string `env:"SECKILL_TARGET" placeholder:"URL" help:"Instance to order from; may be given several times. Default http://127.0.0.1:8080, unless there is a --grpc."`
+	GRPC   []string `name:"grpc" env:"SECKILL_TARGET_GRPC" placeholder:"ADDR" help:"Instance to order from over gRPC, host:port; may be given several times, and beside --target."`
 	people `embed:""`
 }
 
 // Run lets the crowd loose.
-func (c *crowd) Run(ctx context.Context, t terminal) error { return c.storm(ctx, t, c.Target) }
+func (c *crowd) Run(ctx context.Context, t terminal) error { return c.storm(ctx, t, c.targets()) }
+
+func (c *crowd) targets() []string {
+	targets := c.Target
+	if len(targets)+len(c.GRPC) == 0 {
+		targets = []string{"http://127.0.0.1:8080"}
+	}
+	for _, address := range c.GRPC {
+		targets = append(targets, "grpc://"+address)
+	}
+	return targets
+}
 
 var errBroken = errors.New("an invariant is broken")
 

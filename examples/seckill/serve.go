@@ -10,6 +10,7 @@ import (
 
 type serve struct {
 	HTTP       string        `name:"http" env:"SECKILL_HTTP" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address to listen on. Default ${default}."`
+	GRPC       string        `name:"grpc" env:"SECKILL_GRPC" placeholder:"ADDR" help:"Address to listen on for gRPC as well. Default: HTTP only."`
 	Redis      string        `name:"redis" env:"SECKILL_REDIS" placeholder:"URL" help:"Redis for the locks: redis://host:6379/0, redis+sentinel://host:26379,…/master/0, redis+cluster://host:6379,…; rediss for TLS. Default: the memory of this process."`
 	DB         string        `name:"db" env:"SECKILL_DB" placeholder:"URL" help:"Database for the orders: sqlite:PATH, mysql://user:password@host:3306/database or postgres://user:password@host:5432/database. Default: a temporary SQLite file."`
 	LockWait   time.Duration `env:"SECKILL_LOCK_WAIT" default:"0s" placeholder:"TIME" help:"How long a request waits for the lock of its user. Default ${default}: it tries once."`
@@ -29,7 +30,7 @@ func (s *serve) Validate() error {
 // Run serves until ctx ends.
 func (s *serve) Run(ctx context.Context, t terminal) error {
 	a, err := app.Start(ctx, app.Config{
-		HTTP: s.HTTP, DB: s.DB, Redis: s.Redis,
+		HTTP: s.HTTP, GRPC: s.GRPC, DB: s.DB, Redis: s.Redis,
 		LockWait: s.LockWait, Watchdog: s.Watchdog, DrainDelay: s.DrainDelay,
 		Log:     t.logger(slog.LevelInfo),
 		Variant: s.variant(),

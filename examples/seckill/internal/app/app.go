@@ -33,6 +33,9 @@ const (
 type Config struct {
 	// HTTP is the address to listen on; port 0 takes a free one.
 	HTTP string
+	// GRPC is the address to serve gRPC on; port 0 takes a free one. Empty:
+	// HTTP only.
+	GRPC string
 	// DB is an address of [store.ParseAddress]. Empty: a SQLite file in a
 	// folder of its own, which is removed at the end.
 	DB string
@@ -60,6 +63,7 @@ type Variant struct {
 type App struct {
 	fx        *fx.App
 	server    *server
+	rpc       *rpcServer
 	resources []resource
 }
 
@@ -95,8 +99,10 @@ func (a *App) start(ctx context.Context, c Config) error {
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
 		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog}),
-		fx.Provide(voucher.NewService, newDoor, newHealth(db), web.NewHandler, newServer),
-		fx.Populate(&a.server),
+		fx.Provide(newSale, newDoor, newHealth(db), web.NewMetrics, web.NewHandler, newServer, newRPCServer, newDrain),
+		fx.Decorate(voucher.NewSaleLock),
+		fx.Populate(&a.server, &a.rpc),
+		fx.Invoke(func(drain) {}),
 	}
 	rdb, err := a.openRedis(ctx, c)
 	if err != nil {
@@ -168,6 +174,8 @@ func (a *App) openRedis(ctx context.Context, c Config) (redis.UniversalClient, e
 	return rdb, nil
 }
 
+func newSale(s voucher.Store) voucher.Sale { return voucher.NewService(s) }
+
 func newDoor(c Config, g *guard.Guard) web.Door {
 	if c.Variant.Door != nil {
 		return c.Variant.Door(g)
@@ -189,6 +197,10 @@ func newHealth(db *database) func(*lock.Locker) *web.Health {
 
 // URL is where the service answers.
 func (a *App) URL() string { return "http://" + a.server.listener.Addr().String() }
+
+// GRPC is the address where the service answers over gRPC, empty if it does
+// not.
+func (a *App) GRPC() string { return a.rpc.address() }
 
 // Failed is sent the error that ends the service early, if one does.
 func (a *App) Failed() <-chan error { return a.server.failed }

@@ -9,22 +9,18 @@ import (
 	"time"
 
 	"go.uber.org/fx"
-
-	"github.com/redlatch/redlatch/examples/seckill/internal/web"
 )
 
 // server listens between start and stop of the application.
 type server struct {
 	http     *http.Server
 	listener net.Listener
-	health   *web.Health
-	drain    time.Duration
 	log      *slog.Logger
-	failed   chan error
+	failed   chan error // has room for each server's
 	done     chan struct{}
 }
 
-func newServer(lc fx.Lifecycle, c Config, handler http.Handler, health *web.Health) *server {
+func newServer(lc fx.Lifecycle, c Config, handler http.Handler) *server {
 	s := &server{
 		http: &http.Server{
 			Addr: c.HTTP, Handler: handler,
@@ -36,8 +32,8 @@ func newServer(lc fx.Lifecycle, c Config, handler http.Handler, health *web.Heal
 			MaxHeaderBytes: 16 << 10,
 			ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 		},
-		health: health, drain: c.DrainDelay, log: c.Log,
-		failed: make(chan error, 1),
+		log:    c.Log,
+		failed: make(chan error, 2),
 		done:   make(chan struct{}),
 	}
 	lc.Append(fx.Hook{OnStart: s.start, OnStop: s.stop})
@@ -62,12 +58,6 @@ func (s *server) start(ctx context.Context) error {
 }
 
 func (s *server) stop(ctx context.Context) error {
-	s.health.Drain()
-	s.log.Info("draining")
-	select {
-	case <-time.After(s.drain):
-	case <-ctx.Done():
-	}
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		// Requests that are still under way lose their connection: their

@@ -15,20 +15,22 @@ import (
 // codeKey is where a refusal leaves its code for the metrics.
 const codeKey = "seckill.code"
 
-type metrics struct {
+// Metrics are those of the service, by whichever door it is asked.
+type Metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
 	orders   *prometheus.CounterVec
 }
 
-func newMetrics() *metrics {
+// NewMetrics returns metrics in a registry of their own.
+func NewMetrics() *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	factory := promauto.With(registry)
-	return &metrics{
+	return &Metrics{
 		registry: registry,
 		requests: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "seckill_http_request_duration_seconds",
@@ -42,13 +44,13 @@ func newMetrics() *metrics {
 	}
 }
 
-func (m *metrics) handler() gin.HandlerFunc {
+func (m *Metrics) handler() gin.HandlerFunc {
 	return gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry}))
 }
 
 // observe measures the requests behind it. The route, not the path, is the
 // label: clients make up paths.
-func (m *metrics) observe(c *gin.Context) {
+func (m *Metrics) observe(c *gin.Context) {
 	start := time.Now()
 	defer func() {
 		route := c.FullPath()
@@ -62,7 +64,7 @@ func (m *metrics) observe(c *gin.Context) {
 }
 
 // countOrder counts what becomes of requests to order.
-func (m *metrics) countOrder(c *gin.Context) {
+func (m *Metrics) countOrder(c *gin.Context) {
 	c.Next()
 	outcome := c.GetString(codeKey)
 	switch {
@@ -71,8 +73,11 @@ func (m *metrics) countOrder(c *gin.Context) {
 	case outcome == "":
 		outcome = "CANCELED" // the client has gone
 	}
-	m.orders.WithLabelValues(outcome).Inc()
+	m.Ordered(outcome)
 }
+
+// Ordered counts a request to order: "placed", or the code of its refusal.
+func (m *Metrics) Ordered(outcome string) { m.orders.WithLabelValues(outcome).Inc() }
 
 // methodOf keeps methods that clients make up out of the labels.
 func methodOf(c *gin.Context) string {

@@ -23,9 +23,9 @@ type site struct {
 }
 
 // NewHandler returns the service's routes.
-func NewHandler(sale voucher.Sale, door Door, health *Health, log *slog.Logger) http.Handler {
+func NewHandler(sale voucher.Sale, door Door, health *Health, m *Metrics, log *slog.Logger) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
-	s, m := &site{sale, door, log}, newMetrics()
+	s := &site{sale, door, log}
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false

@@ -44,7 +44,11 @@ func openShop(t *testing.T, locks lock.Store, orders voucher.Store, probes ...we
 	}
 	health := web.NewHealth(probes...)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	return &shop{web.NewHandler(voucher.NewService(orders), web.Locked(g, 0), health, log), locker, health}
+	sale, err := voucher.NewSaleLock(voucher.NewService(orders), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &shop{web.NewHandler(sale, web.Locked(g, 0), health, web.NewMetrics(), log), locker, health}
 }
 
 func sqliteStore(t *testing.T) *store.Store {
