@@ -68,6 +68,19 @@ func sale(t *testing.T, c load.Config) {
 	}
 }
 
+func TestASaleOverEitherDoorAndBothIsOneSale(t *testing.T) {
+	c := config()
+	c.GRPC = "127.0.0.1:0"
+	a := start(t, c)
+	defer stop(t, a)
+	for title, targets := range map[string][]string{
+		"gRPC":  {"grpc://" + a.GRPC()},
+		"mixed": {a.URL(), "grpc://" + a.GRPC()},
+	} {
+		t.Run(title, func(t *testing.T) { sale(t, crowd(targets...)) })
+	}
+}
+
 func TestWithoutAnythingSetItServesAndLeavesNothingBehind(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -224,6 +224,43 @@ func TestAUserGetsOneAndNobodyGetsMoreThanThereIs(t *testing.T) {
 	}
 }
 
+func TestACancelledOrderIsBackInTheStockAndMayBePlacedAgain(t *testing.T) {
+	for name, address := range databases(t) {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, address)
+			v, user := onSale(t, s, 1), someone(t)
+			o := orderOf(t, v, user, 10, "a")
+			if err := s.PlaceOrder(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			for title, tt := range map[string]struct {
+				user  string
+				fence voucher.Fence
+				want  error
+			}{
+				"another user's":  {someone(t), voucher.Fence{Token: 11, Owner: "b"}, voucher.ErrOrderNotFound},
+				"a late holder's": {user, voucher.Fence{Token: 9, Owner: "z"}, voucher.ErrStaleFence},
+			} {
+				if err := s.CancelOrder(t.Context(), o.ID, tt.user, tt.fence); !errors.Is(err, tt.want) {
+					t.Errorf("%s: %v, want %v", title, err, tt.want)
+				}
+			}
+			wantReport(t, s, v, voucher.Report{Sold: 1, Orders: 1, DistinctUsers: 1})
+			if err := s.CancelOrder(t.Context(), o.ID, user, voucher.Fence{Token: 12, Owner: "c"}); err != nil {
+				t.Fatal(err)
+			}
+			wantReport(t, s, v, voucher.Report{})
+			if err := s.CancelOrder(t.Context(), o.ID, user, voucher.Fence{Token: 13, Owner: "d"}); !errors.Is(err, voucher.ErrOrderNotFound) {
+				t.Errorf("once more: %v", err)
+			}
+			if err := s.PlaceOrder(t.Context(), orderOf(t, v, user, 14, "e")); err != nil {
+				t.Errorf("placed again: %v", err)
+			}
+			wantReport(t, s, v, voucher.Report{Sold: 1, Orders: 1, DistinctUsers: 1})
+		})
+	}
+}
+
 func TestUsersDifferByCase(t *testing.T) {
 	for name, address := range databases(t) {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -322,6 +323,34 @@ type scripted struct {
 }
 
 func (s scripted) PlaceOrder(ctx context.Context, o voucher.Order) error { return s.place(ctx, o) }
+
+func TestAnOrderIsGivenBackUnderTheLockOfItsUser(t *testing.T) {
+	s := openShop(t, memstore.New(), sqliteStore(t))
+	path := "/api/vouchers/" + s.onSale(t, 1, -1, 1)
+	placed := s.send(t, http.MethodPost, path+"/orders", "", "ann")
+	if placed.status != http.StatusCreated {
+		t.Fatal(placed.text)
+	}
+	order := fmt.Sprint("/api/orders/", placed.body["orderId"])
+	wantProblem(t, s.send(t, http.MethodDelete, order, ""), order, http.StatusUnauthorized, "UNAUTHENTICATED")
+	wantProblem(t, s.send(t, http.MethodDelete, order, "", "bob"), order, http.StatusNotFound, "ORDER_NOT_FOUND")
+
+	lease, err := s.locker.TryAcquire(t.Context(), "lock:order:ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, s.send(t, http.MethodDelete, order, "", "ann"), order, http.StatusConflict, "LOCK_CONTENDED")
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.send(t, http.MethodDelete, order, "", "ann"); r.status != http.StatusNoContent || r.text != "" {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	wantProblem(t, s.send(t, http.MethodDelete, order, "", "ann"), order, http.StatusNotFound, "ORDER_NOT_FOUND")
+	if r := s.send(t, http.MethodPost, path+"/orders", "", "bob"); r.status != http.StatusCreated {
+		t.Errorf("what was given back is not on sale: %s", r.text)
+	}
+}
 
 func TestWithoutTheLockStoreNothingIsSold(t *testing.T) {
 	sold := false
