@@ -3,6 +3,7 @@ package lockgen
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -24,10 +25,10 @@ type folder struct {
 
 // loader finds packages and type-checks those that matter.
 type loader struct {
-	ctx     context.Context
-	dir     string
-	flags   []string // for the go command
-	overlay map[string][]byte
+	ctx    context.Context
+	dir    string
+	flags  []string          // for the go command
+	hidden map[string]string // outputs by their paths, and what they are taken for
 }
 
 // folders are the directories that the patterns name and that have something
@@ -94,14 +95,16 @@ func isPath(pattern string) bool {
 
 func (l *loader) config(mode packages.LoadMode) *packages.Config {
 	return &packages.Config{
-		Mode: mode, Context: l.ctx, Dir: l.dir, BuildFlags: l.flags,
-		Overlay: l.overlay, ParseFile: parseDeclarations,
+		Mode: mode, Context: l.ctx, Dir: l.dir, BuildFlags: l.flags, ParseFile: l.parse,
 	}
 }
 
-// parseDeclarations reads a file without the bodies of its functions: they may
-// use what lockgen is about to write, and nothing in them matters.
-func parseDeclarations(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+// parse reads a file without the bodies of its functions: they may use what
+// lockgen is about to write, and nothing in them matters.
+func (l *loader) parse(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+	if content, ok := l.hidden[name]; ok {
+		src = []byte(content)
+	}
 	file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution|parser.AllErrors)
 	if file != nil {
 		for _, d := range file.Decls {
@@ -142,17 +145,74 @@ func scanFolder(path string) (*folder, error) {
 // mention is what every directive has, and every attempt at one.
 const mention = "redlatch:"
 
-// load type-checks the packages of the folders that have directives. The old
-// outputs are hidden: what they say, right, wrong or not even Go, must not
-// matter to what is written next.
-func (l *loader) load(folders []*folder) ([]*packages.Package, error) {
+// hide takes each output for an empty file, until show is called: what it
+// says, right, wrong or not even Go, must not matter to what is written next.
+//
+// This is what an overlay of package packages is for, but with one of those it
+// reads all imported packages from source, which takes ten times as long.
+func (l *loader) hide(folders []*folder) (show func(), err error) {
+	l.hidden = make(map[string]string)
+	for _, f := range folders {
+		for _, name := range f.outputs {
+			pkg, err := packageName(f.path, sourceOf(name))
+			if err != nil {
+				return nil, err
+			}
+			l.hidden[filepath.Join(f.path, name)] = "package " + pkg + "\n"
+		}
+	}
+	if len(l.hidden) == 0 {
+		return func() {}, nil
+	}
+	temp, err := os.MkdirTemp("", "lockgen")
+	if err != nil {
+		return nil, err
+	}
+	show = func() { _ = os.RemoveAll(temp) }
+	list := filepath.Join(temp, "overlay.json")
+	if err := writeOverlay(list, temp, l.hidden); err != nil {
+		show()
+		return nil, err
+	}
+	l.flags = append(l.flags, "-overlay="+list)
+	return show, nil
+}
+
+// writeOverlay tells the go command what to read in place of the files.
+func writeOverlay(list, temp string, files map[string]string) error {
+	replace := make(map[string]string)
+	for path, content := range files {
+		replace[path] = filepath.Join(temp, fmt.Sprintf("%d.go", len(replace)))
+		if err := os.WriteFile(replace[path], []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(list, text, 0o600)
+}
+
+// depth is how the packages that a package imports are read.
+type depth int
+
+const (
+	// compiled reads what the compiler wrote about them. It is fast, since
+	// they are compiled already or will have to be; one that does not compile
+	// has no types.
+	compiled depth = iota
+	// sources reads their source, and theirs. It takes ten times as long, and
+	// gets along with what does not compile, as for want of a file that
+	// lockgen has yet to write.
+	sources
+)
+
+// load type-checks the packages of the folders that have directives.
+func (l *loader) load(folders []*folder, d depth) ([]*packages.Package, error) {
 	var patterns []string
 	tests := false
-	l.overlay = make(map[string][]byte)
 	for _, f := range folders {
-		if err := l.hide(f); err != nil {
-			return nil, err
-		}
 		if len(f.sources) > 0 {
 			patterns = append(patterns, f.path)
 			tests = tests || slices.ContainsFunc(f.sources, isTest)
@@ -161,23 +221,14 @@ func (l *loader) load(folders []*folder) ([]*packages.Package, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}
-	config := l.config(packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-		packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes |
-		packages.NeedModule)
+	mode := packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes
+	if d == sources {
+		mode |= packages.NeedDeps
+	}
+	config := l.config(mode)
 	config.Tests = tests
 	return packages.Load(config, patterns...)
-}
-
-// hide puts an empty file in the place of each output.
-func (l *loader) hide(f *folder) error {
-	for _, name := range f.outputs {
-		pkg, err := packageName(f.path, sourceOf(name))
-		if err != nil {
-			return err
-		}
-		l.overlay[filepath.Join(f.path, name)] = []byte("package " + pkg + "\n")
-	}
-	return nil
 }
 
 // packageName is the package of the file, or, when it is gone, of any other

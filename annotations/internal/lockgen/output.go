@@ -94,31 +94,51 @@ func (o output) write() error {
 	return nil
 }
 
-// shownLines bounds what a difference shows of each side.
-const shownLines = 12
+// shownLines bounds what a difference shows.
+const shownLines = 40
 
-// difference shows the lines between the first and the last that differ.
+// difference shows the lines that are only in one of two texts.
 func difference(have, want string) string {
 	old, fresh := strings.Split(have, "\n"), strings.Split(want, "\n")
-	start := 0
-	for start < len(old) && start < len(fresh) && old[start] == fresh[start] {
-		start++
-	}
-	for len(old) > start && len(fresh) > start && old[len(old)-1] == fresh[len(fresh)-1] {
-		old, fresh = old[:len(old)-1], fresh[:len(fresh)-1]
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "@@ line %d @@\n", start+1)
-	show := func(sign string, lines []string) {
-		for i, line := range lines {
-			if i == shownLines {
-				fmt.Fprintf(&text, "%s ... %d more lines\n", sign, len(lines)-i)
-				return
-			}
-			fmt.Fprintf(&text, "%s%s\n", sign, line)
+	common := longestCommon(old, fresh)
+	var lines []string
+	for i, j, gap := 0, 0, true; i < len(old) || j < len(fresh); {
+		if i < len(old) && j < len(fresh) && old[i] == fresh[j] {
+			i, j, gap = i+1, j+1, true
+			continue
+		}
+		if gap {
+			lines, gap = append(lines, fmt.Sprintf("@@ line %d @@", i+1)), false
+		}
+		if j == len(fresh) || i < len(old) && common[i+1][j] >= common[i][j+1] {
+			lines = append(lines, "-"+old[i])
+			i++
+		} else {
+			lines = append(lines, "+"+fresh[j])
+			j++
 		}
 	}
-	show("-", old[start:])
-	show("+", fresh[start:])
-	return strings.TrimSuffix(text.String(), "\n")
+	if more := len(lines) - shownLines; more > 0 {
+		lines = append(lines[:shownLines], fmt.Sprintf("... and %d more lines", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// longestCommon tells how many lines the rests of two texts, from each pair of
+// lines on, have in common.
+func longestCommon(a, b []string) [][]int {
+	common := make([][]int, len(a)+1)
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	return common
 }

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+
+	"github.com/redlatch/redlatch/annotations/internal/lockgen"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files in the scripts")
+
+// leakChecked is a test run that fails when it leaves goroutines behind.
+type leakChecked struct{ *testing.M }
+
+func (m leakChecked) Run() int {
+	code := m.M.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){"lockgen": main})
+}
+
+// TestScripts runs the command as users do: each script is a module of its own
+// that takes this one from the working tree, and the rest from the module
+// cache, without a network. Run it with -update to accept what it writes.
+func TestScripts(t *testing.T) {
+	module := newModule(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata", UpdateScripts: *update, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			for name, value := range module.env {
+				env.Setenv(name, value)
+			}
+			return module.write(env.WorkDir)
+		},
+	})
+}
+
+// module is that of a user.
+type module struct {
+	env      map[string]string
+	mod, sum []byte
+}
+
+func newModule(t *testing.T) module {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, modules, _ := strings.Cut(strings.TrimSpace(string(folders)), "\n")
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module{
+		env: map[string]string{
+			"GOCACHE": cache, "GOMODCACHE": modules, "GOWORK": "off",
+			"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOSUMDB": "off", // what is not in the cache is not there
+		},
+		mod: []byte("module example.com/shop\n\ngo 1.26\n\nrequire github.com/redlatch/redlatch v0.0.0\n\n" +
+			"replace github.com/redlatch/redlatch => " + root + "\n"),
+		sum: sum,
+	}
+}
+
+func (m module) write(dir string) error {
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "go.mod"), m.mod, 0o600),
+		os.WriteFile(filepath.Join(dir, "go.sum"), m.sum, 0o600),
+	)
+}
+
+// TestTwentyMethodsTakeNoTime measures an interface of real size whose types
+// come from many packages. The log has the figure; the limit is for a lockgen
+// that hangs.
+func TestTwentyMethodsTakeNoTime(t *testing.T) {
+	const limit = time.Minute
+	m, dir := newModule(t), t.TempDir()
+	if err := m.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range m.env {
+		t.Setenv(name, value)
+	}
+	var source strings.Builder
+	source.WriteString(`package shop
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+type Request struct {
+	*Base
+	Order *struct{ User *struct{ ID int64 } }
+	HTTP  *http.Request
+}
+
+type Base struct{ Tenant string }
+
+type Answer[T any] struct{ Value T }
+
+type Service interface {
+`)
+	for i := range 20 {
+		fmt.Fprintf(&source, "\t//redlatch:lock lock:m%d:<req.Tenant>:<req.Order.User.ID|int>:<req.HTTP.URL.Host> wait=1s\n", i)
+		fmt.Fprintf(&source, "\tMethod%d(ctx context.Context, req *Request, at time.Time, c *gin.Context) (Answer[map[string]*Request], error)\n\n", i)
+	}
+	source.WriteString("}\n")
+	if err := os.WriteFile(filepath.Join(dir, "shop.go"), []byte(source.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"first", "second", "third"} {
+		var out bytes.Buffer
+		began := time.Now()
+		status := lockgen.Run(t.Context(), dir, nil, &out, &out)
+		took := time.Since(began)
+		if status != 0 {
+			t.Fatalf("status %d:\n%s", status, &out)
+		}
+		t.Logf("%s run: %v", run, took.Round(time.Millisecond))
+		if took > limit {
+			t.Errorf("took %v", took)
+		}
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "shop_lockgen.go"))
+	if err != nil || bytes.Count(content, []byte("annotations.Call(")) != 20 {
+		t.Errorf("%v, or not 20 methods:\n%s", err, content)
+	}
+}
