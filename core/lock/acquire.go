@@ -55,6 +55,7 @@ type acquisition struct {
 	doubt   bool          // a call without an answer may have run
 	noWatch time.Duration // when subscribing may be tried again
 	unwatch func()        // of a waiter that is not in the process's queue
+	asked   time.Duration // when the call was sent that was answered last
 
 	// Guarded by mu, for calls that are answered when nobody waits any more.
 	over bool
@@ -213,6 +214,7 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 		defer cancel()
 	}
 	a.claim.Patience = a.patience(limited)
+	a.claim.Transfer = a.takesTransfer()
 	a.waiter = a.join(a.claim.Key, a.claim.Mode)
 	if a.shared {
 		defer a.await(a.ownership, a.waiter)()
@@ -243,7 +245,7 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 
 // contend loops until the key is granted or the wait is over.
 func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
-	if a.waiter.place == nil && a.contended() {
+	if a.waiter.place == nil && a.crowded() {
 		a.watch(ctx) // will be needed, and saves asking once more after it
 	}
 	for {
@@ -272,6 +274,9 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 		if err != nil {
 			return nil, err
 		}
+		if fence := a.transferred(busy.Clock); fence > 0 {
+			return a.granted(a.asked, a.transfer.TransferTTL(), fence)
+		}
 	}
 }
 
@@ -290,7 +295,16 @@ func (a *acquisition) turn() (mayAsk bool, err error) {
 	return g.hold == nil && g.first(a.waiter), nil
 }
 
-// contended says whether others of this process have the key or wait for it.
+// crowded says whether a waiter in the store's queue will have to wait: others
+// of this process do, or are about to find out.
+func (a *acquisition) crowded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.gates[a.claim.Key]
+	return g.contended || g.elsewhere > 1
+}
+
+// contended says whether another owner was seen to have the key.
 func (a *acquisition) contended() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -364,6 +378,11 @@ func (a *acquisition) watch(ctx context.Context) bool {
 		wake = func() { a.woken(key) }
 	}
 	subscribe := func(ctx context.Context) (func(), error) { return a.store.Watch(ctx, a.claim, wake) }
+	if a.claim.Transfer {
+		subscribe = func(ctx context.Context) (func(), error) {
+			return a.transfer.WatchTransfer(ctx, a.claim, a.waiter.hear)
+		}
+	}
 	late := func(unwatch func(), err error) {
 		if err == nil {
 			unwatch()
@@ -436,8 +455,9 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 		fence, err := a.send(ctx)
 		switch {
 		case err == nil:
-			return a.granted(sent, fence)
+			return a.granted(sent, a.claim.TTL, fence)
 		case isAnswer(err):
+			a.asked = sent
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -509,9 +529,9 @@ func (a *acquisition) abandon() {
 	}
 }
 
-// granted makes a hold of a grant and a lease of it. The grant counts from
-// when it was asked for.
-func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) {
+// granted makes a hold of a grant and a lease of it. The TTL counts from when
+// the grant was asked for.
+func (a *acquisition) granted(sent, ttl time.Duration, fence uint64) (*Lease, error) {
 	if a.reenter {
 		return a.regranted(sent)
 	}
@@ -521,7 +541,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 		permits: a.claim.Permits, size: a.claim.Size, caller: a.caller,
 		count: 1, index: -1, doubt: a.doubt,
 	}
-	h.confirm(sent, a.claim.TTL)
+	h.confirm(sent, ttl)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -538,9 +558,9 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	a.ownership.add(h)
 	if h.mode.alone() {
 		g := a.gateOf(h.key)
-		g.hold, g.contended = h, true
+		g.hold, g.contended, g.fence = h, true, max(g.fence, fence)
 	}
 	h.timer = time.AfterFunc(h.trustedUntil()-a.now(), func() { a.checkTrust(h) })
-	a.watchdogOn(h, sent)
+	a.watchdogOn(h, sent, ttl)
 	return lease, nil
 }

@@ -30,8 +30,13 @@
 //	                  │
 //	   renewed by the locker's one timer; lost by a timer of its own
 //
-// A wake-up is a hint: only the store's answer grants. A waiter that leaves,
-// for whatever reason, wakes the one behind it.
+// A wake-up is a hint: only the store grants. A waiter that leaves, for
+// whatever reason, wakes the one behind it.
+//
+// In the queue of a fair key the release of one owner can be the grant of the
+// next ([TransferStore]): the store decides that as well, in the same step, and
+// the wake-up then tells what it decided. It is believed if it is newer than the
+// waiter's last question, and the lease counts from when that was sent.
 //
 // # Ownership
 //

@@ -1,12 +1,17 @@
 package lock
 
-import "container/list"
+import (
+	"container/list"
+	"sync/atomic"
+)
 
 // gate is where the callers of one process meet before a key: one hold at
 // most, and a queue of which only the head asks the store.
 type gate struct {
 	hold  *hold
 	queue list.List // of *waiter
+	// fence is the newest that the hold had, or one before it.
+	fence uint64
 	// elsewhere counts the waiters that the store queues itself.
 	elsewhere int
 	// contended is set once another owner was seen to have the key.
@@ -25,8 +30,19 @@ type waiter struct {
 	// wake holds at most one hint that something changed; the waiter looks
 	// for itself what.
 	wake chan struct{}
+	// given is the fence of a hold that the store says it has given to the
+	// waiter; 0: none. The waiter decides whether to believe it.
+	given atomic.Uint64
 	// err ends the wait: the head found that the store is unavailable.
 	err error
+}
+
+// hear is what the store calls on a wake-up that may be a transfer.
+func (w *waiter) hear(fence uint64) {
+	if fence > 0 {
+		w.given.Store(fence)
+	}
+	w.signal()
 }
 
 func (w *waiter) signal() {

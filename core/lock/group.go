@@ -105,7 +105,7 @@ func (g *group) granted(ctx context.Context, sent time.Duration, fences []uint64
 	leases := make([]*Lease, 0, len(g.members))
 	for i, a := range g.members {
 		a.caller = ctx //nolint:fatcontext // each lease's context carries those before it
-		lease, err := a.granted(sent, fences[i])
+		lease, err := a.granted(sent, a.claim.TTL, fences[i])
 		a.observe(ctx, err)
 		if err != nil {
 			g.abandon(true)

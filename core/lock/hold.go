@@ -31,6 +31,7 @@ type hold struct {
 	count    int                 // hold count in the store
 	leases   map[*Lease]struct{} // that have not been released
 	expiry   time.Duration       // when the store forgets the hold, at the latest
+	lasts    time.Duration       // the TTL that trust rests on
 	timer    *time.Timer         // fires when trust is over
 	watchdog time.Duration       // what a renewal sets
 	watchers int                 // leases that ask for renewal
@@ -70,15 +71,19 @@ func (h *hold) claim(holds int) Claim {
 }
 
 // confirm takes in that the store set the TTL in a call sent at that time; mu
-// is held. What was promised before stays.
-func (h *hold) confirm(sent, ttl time.Duration) {
+// is held. What was promised before stays; longer says that more was promised.
+func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 	h.expiry = max(h.expiry, sent+ttl)
-	if until := sent + ttl - margin(ttl); until > h.trustedUntil() {
-		h.trust.Store(int64(until))
-		if h.timer != nil {
-			h.timer.Reset(until - h.locker.now())
-		}
+	until := sent + ttl - margin(ttl)
+	if until <= h.trustedUntil() {
+		return false
 	}
+	h.lasts = ttl
+	h.trust.Store(int64(until))
+	if h.timer != nil {
+		h.timer.Reset(until - h.locker.now())
+	}
+	return true
 }
 
 // addLease makes a lease of h; mu is held.

@@ -13,7 +13,8 @@ import (
 // process queue instead of all asking the store.
 type Locker struct {
 	store    Store
-	prompt   bool // the store is a PromptStore
+	prompt   bool          // the store is a PromptStore
+	transfer TransferStore // nil unless the store transfers
 	defaults options
 	client   string        // first part of every owner
 	counter  atomic.Uint64 // second part
@@ -49,9 +50,14 @@ func New(store Store, opts ...Option) *Locker {
 	}
 	base, stop := context.WithCancel(context.Background())
 	_, prompt := store.(PromptStore)
+	transfer, _ := store.(TransferStore)
+	if transfer != nil && transfer.TransferTTL() <= 0 {
+		transfer = nil
+	}
 	return &Locker{
 		store:    store,
 		prompt:   prompt,
+		transfer: transfer,
 		defaults: defaults,
 		client:   newClientID(),
 		epoch:    time.Now(),

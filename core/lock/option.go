@@ -142,7 +142,7 @@ func WithWatchdog(d time.Duration) Option {
 // run. Across lockers the owner must be unique to one of them: the store
 // cannot tell them apart. Permits of a semaphore cannot be acquired so: each
 // acquisition is an owner. The text must not be empty, hold control bytes or
-// braces, be "mode" or end in ":write".
+// braces, be "mode", end in ":write" or hold ":transfer:".
 func WithOwner(owner string) Option {
 	return func(o *options) {
 		if err := checkOwner(owner); err != nil {

@@ -25,8 +25,8 @@ func checkOwner(owner string) error {
 		return errors.New("must not be empty")
 	case len(owner) > 256:
 		return errors.New("must be at most 256 bytes")
-	case owner == "mode" || strings.HasSuffix(owner, ":write"):
-		return errors.New(`must not be "mode" or end in ":write"`)
+	case owner == "mode" || strings.HasSuffix(owner, ":write") || strings.Contains(owner, ":transfer:"):
+		return errors.New(`must not be "mode", end in ":write" or hold ":transfer:"`)
 	case strings.ContainsFunc(owner, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }):
 		return errors.New("must not hold spaces, control bytes or braces")
 	}

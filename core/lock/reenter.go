@@ -47,9 +47,11 @@ func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 	}
 	h.count++
 	h.doubt = h.doubt || a.doubt
-	h.confirm(sent, a.claim.TTL)
+	longer := h.confirm(sent, a.claim.TTL)
 	lease := h.addLease(a.caller, &a.o)
-	a.watchdogOn(h, sent)
+	if longer || h.index < 0 { // else the renewal that is due stays due
+		a.watchdogOn(h, sent, a.claim.TTL)
+	}
 	return lease, nil
 }
 

@@ -58,11 +58,12 @@ func (r *renewals) due(by time.Duration) []*hold {
 	return due
 }
 
-// watchdogOn schedules the next renewal of h, if a lease of it asks for one;
-// mu is held.
-func (l *Locker) watchdogOn(h *hold, sent time.Duration) {
+// watchdogOn schedules the next renewal of h, whose TTL was set by a call sent
+// at that time, if a lease of it asks for one; mu is held. A hold that was
+// transferred has a short TTL at first.
+func (l *Locker) watchdogOn(h *hold, sent, ttl time.Duration) {
 	if h.watchers > 0 {
-		l.schedule(h, sent+h.watchdog/3)
+		l.schedule(h, sent+min(h.watchdog, ttl)/3)
 	}
 }
 
@@ -103,6 +104,7 @@ type renewal struct {
 	holds   []*hold
 	claims  []Claim
 	sent    time.Duration
+	limit   time.Duration
 	pending []bool // guarded by mu
 }
 
@@ -113,7 +115,7 @@ func (l *Locker) renewDue() {
 		return
 	}
 	defer l.running.Done()
-	_, err := bounded(l.base, l, r.timeout(), func(ctx context.Context) (struct{}, error) {
+	_, err := bounded(l.base, l, r.limit, func(ctx context.Context) (struct{}, error) {
 		l.store.Renew(ctx, r.claims, r.report)
 		return struct{}{}, nil
 	}, nil)
@@ -139,21 +141,17 @@ func (l *Locker) beginRenewal() *renewal {
 	}
 	// Those that are due soon come along: fewer, larger calls.
 	due = append(due, l.renewals.due(now+due[0].watchdog/30)...)
-	r := &renewal{Locker: l, holds: due, sent: now, claims: make([]Claim, len(due)), pending: make([]bool, len(due))}
+	r := &renewal{
+		Locker: l, holds: due, sent: now, limit: l.defaults.callTimeout,
+		claims: make([]Claim, len(due)), pending: make([]bool, len(due)),
+	}
 	for i, h := range due {
 		r.claims[i], r.pending[i] = h.claim(h.count), true
+		// The shortest lease of the round must have time for further tries.
+		r.limit = min(r.limit, r.claims[i].TTL/6, h.lasts/6)
 	}
 	l.running.Add(1)
 	return r
-}
-
-// timeout leaves the shortest lease of the round time for further tries.
-func (r *renewal) timeout() time.Duration {
-	timeout := r.defaults.callTimeout
-	for _, c := range r.claims {
-		timeout = min(timeout, c.TTL/6)
-	}
-	return timeout
 }
 
 // report takes in the result of one claim. Only the first failure counts; a
@@ -169,9 +167,9 @@ func (r *renewal) report(i int, err error) {
 		return
 	case err == nil:
 		h.confirm(r.sent, r.claims[i].TTL)
-		r.watchdogOn(h, r.sent)
+		r.watchdogOn(h, r.sent, r.claims[i].TTL)
 	case !errors.Is(err, ErrNotHeld):
-		r.schedule(h, r.now()+retryRenewal(h.watchdog))
+		r.schedule(h, r.now()+retryRenewal(min(h.watchdog, h.lasts)))
 	}
 	r.mu.Unlock()
 	if hook := r.defaults.hooks.Renewed; hook != nil {

@@ -24,6 +24,11 @@ type Claim struct {
 	// in the queue, or keeps the one it has; 0 takes none. A place that its
 	// owner does not come back for is passed over in the end.
 	Patience time.Duration
+	// Transfer says that an owner that waits in the queue accepts to be given
+	// the key by the release of another; see [TransferStore]. Only such a
+	// store gets claims with it, and all claims of the owner have it until
+	// it has the key.
+	Transfer bool
 	// Permits is how many of Size permits a Semaphore claim takes. Both are
 	// 0 in other modes.
 	Permits, Size int
@@ -83,6 +88,32 @@ type PromptStore interface {
 	Store
 	// Prompt marks the store; it is never called.
 	Prompt()
+}
+
+// TransferStore is a Store whose queue can hand the key over: a release that
+// ends a hold gives the key to the first in the queue, in the same step, if
+// that one's claim says Transfer. It saves the new owner a call. The hold
+// that is given away has count 1 and lasts for TransferTTL from then on, so
+// that an owner that is dead or has not heard delays nobody for long; it is
+// renewed, re-entered, released and passed on like any other, and an Acquire
+// of its owner finds it, with a fence at least as large and the TTL of the
+// claim.
+//
+// How the engine stays safe: it takes a message for a grant only if its
+// fence is larger than the Clock of the last answer that left its claim in the
+// queue. The key was given away after that answer was made, so the hold lasts
+// at least until TransferTTL after that claim was sent; trust counts from
+// there, never from when the message came. Whatever else it hears makes it
+// ask, as a message that is lost does in the end.
+type TransferStore interface {
+	Store
+	// TransferTTL is constant. 0 means that the store, set up as it is, does
+	// not transfer: the engine then uses it as a mere Store.
+	TransferTTL() time.Duration
+	// WatchTransfer is Watch for a claim that says Transfer. wake gets the
+	// fence if the message says that the key was given to this very owner, and
+	// 0 for every other wake-up.
+	WatchTransfer(ctx context.Context, c Claim, wake func(fence uint64)) (stop func(), err error)
 }
 
 // State is a snapshot of a key.

@@ -49,7 +49,14 @@ func TestErrIsNeverLate(t *testing.T) {
 	for range 40 {
 		leases := []*lock.Lease{acquire(t, l, t.Context(), "k", me, lock.WithLease(25*time.Millisecond))}
 		for range 300 {
-			leases = append(leases, acquire(t, l, t.Context(), "k", me, lock.WithLease(lock.MinLease)))
+			lease, err := l.Acquire(t.Context(), "k", me, lock.WithLease(lock.MinLease))
+			if errors.Is(err, lock.ErrLost) {
+				break // a busy machine: as many as there was time for
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases = append(leases, lease)
 		}
 		deadline := leases[0].Deadline()
 		var wg sync.WaitGroup
