@@ -50,7 +50,8 @@ func stateOf(reply []any) lock.State {
 		state = hashState(holds, pttl)
 	}
 	for _, w := range waiters {
-		owner, _ := w.(string)
+		place, _ := w.(string)
+		owner, _, _ := strings.Cut(place, transferMark)
 		state.Waiters = append(state.Waiters, owner)
 	}
 	if len(waiters) > 0 && state.Mode == lock.Exclusive {

@@ -45,7 +45,8 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
-	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, ":write"): // fields of read/write locks
+	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, ":write"), // fields of read/write locks
+		strings.Contains(c.Owner, transferMark):
 		return nil, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
 	case c.Holds < minHolds:
 		return nil, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
@@ -54,6 +55,9 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	}
 	if s.tokens && c.Mode != lock.Exclusive {
 		return nil, fmt.Errorf("%w: mode %s: WithRedissonTokens is for exclusive locks", lock.ErrUnsupported, c.Mode)
+	}
+	if c.Transfer && (c.Mode != lock.Fair || c.Patience <= 0 || s.TransferTTL() == 0) {
+		return nil, fmt.Errorf("%w: transfer in mode %s, patience %v", lock.ErrUnsupported, c.Mode, c.Patience)
 	}
 	if err := p.check(c); err != nil {
 		return nil, err

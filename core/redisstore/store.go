@@ -58,7 +58,15 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := settled(ctx, t.acquire(t), s.grant)
+	var clock uint64
+	run := s.grant
+	if t.Transfer {
+		run = func(ctx context.Context, c call) (n int64, err error) {
+			n, clock, err = s.grantOrPlace(ctx, c)
+			return n, err
+		}
+	}
+	n, err := settled(ctx, t.acquire(t), run)
 	switch {
 	case err != nil:
 		return 0, err
@@ -69,7 +77,9 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	case n <= otherSize:
 		return 0, fmt.Errorf("%w: semaphore of size %d: its size is %d while permits are taken", lock.ErrInvalid, c.Size, otherSize-n)
 	default:
-		return 0, busy(n)
+		refused := busy(n)
+		refused.Clock = clock
+		return 0, refused
 	}
 }
 
@@ -119,7 +129,7 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 	if s.wakeups == nil {
 		return nil, fmt.Errorf("%w: the store polls", lock.ErrUnsupported)
 	}
-	return s.wakeups.watch(ctx, t.channels(t), wake)
+	return s.wakeups.watch(ctx, t.channels(t), func(string, string) { wake() })
 }
 
 // ForceRelease implements [lock.Store], for locks of every mode. The queue of a

@@ -5,6 +5,12 @@
 -- KEYS[3]  the patience, a sorted set: when each queued owner is given up, in
 --          ms of the server's clock
 --
+-- In the queue and in the patience an owner to whom the lock may be given with
+-- the release of another has the name "owner:transfer:ms", where ms is how long
+-- it means to wait; all others have their own. Nobody else reads these names:
+-- they are compared, and are the end of a channel. (A mark in the score would
+-- not do: Redisson makes the score of a place from that of the place before.)
+--
 -- All three are Redisson's. In a cluster a key that does not exist makes the
 -- call fail with TRYAGAIN while the slot migrates, before anything has run.
 --
@@ -43,8 +49,24 @@ local function advance(owner, score, wait)
   redis.call('zadd', patience, math.max(score - wait, floor), owner)
 end
 
-local function wake(owner, prefix, commands)
-  for command in string.gmatch(commands, '%a+') do
-    redis.call(command, prefix .. owner, '0')
+-- takes the head, of that name, out of the queue, as it has got the lock.
+local function serve(head, wait)
+  local others = redis.call('zrange', patience, 0, -1, 'withscores')
+  for i = 1, #others, 2 do
+    if others[i] ~= head then
+      advance(others[i], tonumber(others[i + 1]), wait)
+    end
   end
+  redis.call('zrem', patience, head)
+  redis.call('lpop', queue)
+end
+
+local function publish(name, message, prefix, commands)
+  for command in string.gmatch(commands, '%a+') do
+    redis.call(command, prefix .. name, message)
+  end
+end
+
+local function wake(name, prefix, commands)
+  publish(name, '0', prefix, commands)
 end

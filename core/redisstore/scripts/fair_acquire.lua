@@ -9,6 +9,7 @@
 -- ARGV[5]  how long a free lock is kept for the head, in ms
 -- ARGV[6]  channels of the queue, without the owner they end with
 -- ARGV[7]  commands to publish with, separated by spaces
+-- ARGV[8]  name of the owner in the queue; see fair.lua
 --
 -- Returns   > 0          granted; the number is the fence
 --             0          not granted: the claim re-enters (count > 1) a hold
@@ -16,12 +17,15 @@
 --            -1          busy, and the hold in the way has no expiry
 --            -2 - ms     busy for so long: the hold, or the turn of another
 --
+-- An owner to whom the lock may be given gets {busy as above, clock}: fences of
+-- later grants are larger than that clock.
+--
 -- Repeated by an owner that has the lock, it writes the same count; by one in
 -- the queue, it changes nothing. Only that a place that is about to be given
 -- up is kept, as its owner is there.
 
 local owner, holds, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local wait, grace = tonumber(ARGV[4]), tonumber(ARGV[5])
+local wait, grace, name = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[8]
 
 local pttl = redis.call('pttl', lock)
 local free = pttl == -2
@@ -41,42 +45,38 @@ if holds > 1 then
   return 0
 end
 
-local place = redis.call('zscore', patience, owner)
+local place = redis.call('zscore', patience, name)
 if place and wait > 0 and place - now < wait / 2 then
-  redis.call('zadd', patience, now + wait, owner)
+  redis.call('zadd', patience, now + wait, name)
 end
 local head, removed = purge()
 
-if free and (not head or head == owner) then
+if free and (not head or head == name) then
   if head then
-    redis.call('lpop', queue)
-    redis.call('zrem', patience, owner)
-    local others = redis.call('zrange', patience, 0, -1, 'withscores')
-    for i = 1, #others, 2 do
-      advance(others[i], tonumber(others[i + 1]), wait)
-    end
+    serve(name, wait)
   end
   redis.call('hset', lock, owner, holds)
   redis.call('pexpire', lock, ttl)
   return fence
 end
 
-if wait > 0 and not redis.call('zscore', patience, owner) then
+if wait > 0 and not redis.call('zscore', patience, name) then
   local ahead = pttl
   local last = redis.call('lindex', queue, -1)
   local score = last and redis.call('zscore', patience, last)
   if score then
     ahead = score - now
   end
-  redis.call('zadd', patience, math.max(ahead, 0) + wait + now, owner)
-  redis.call('rpush', queue, owner)
+  redis.call('zadd', patience, math.max(ahead, 0) + wait + now, name)
+  redis.call('rpush', queue, name)
+end
+
+local function busy(n)
+  return name == owner and n or {n, fence}
 end
 
 if not free then
-  if pttl < 0 then
-    return -1
-  end
-  return -2 - pttl
+  return busy(pttl < 0 and -1 or -2 - pttl)
 end
 
 -- The lock is free and its head does not come. Redisson waits for the head's
@@ -89,4 +89,4 @@ end
 if removed > 0 then
   wake(head, ARGV[6], ARGV[7]) -- it does not know that it is its turn
 end
-return -2 - math.max(turn - now, 0)
+return busy(-2 - math.max(turn - now, 0))
