@@ -120,7 +120,7 @@ func TestAKilledHoldersLockFreesItself(t *testing.T) {
 	release(t, lease)
 }
 
-// holderProcess is a child that runs TestHolderProcess.
+// holderProcess is a child that runs a test such as TestHolderProcess.
 type holderProcess struct {
 	*testing.T
 	cmd   *exec.Cmd
@@ -130,8 +130,14 @@ type holderProcess struct {
 
 func startHolder(t *testing.T, addr string) *holderProcess {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHolderProcess$", "-test.timeout=2m")
-	cmd.Env = append(os.Environ(), holderEnv+"="+addr)
+	return startChild(t, "TestHolderProcess", holderEnv+"="+addr)
+}
+
+// startChild runs a test of this binary in a process of its own.
+func startChild(t *testing.T, name string, env ...string) *holderProcess {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -81,17 +81,17 @@ func TestAFairKeyUnderACrowd(t *testing.T) {
 	working.Wait()
 	took := time.Since(began)
 	grants := processes * waiters
-	releases := grants + 1
-	asks := scriptCalls(t, rdb) - before - releases
+	calls := scriptCalls(t, rdb) - before
 	for i, waiter := range served {
 		if waiter != i {
 			t.Fatalf("grant %d went to waiter %d", i, waiter)
 		}
 	}
-	perGrant := float64(asks) / float64(grants)
-	t.Logf("%d grants in %v, %.2f asks for each", grants, took, perGrant)
-	if perGrant > 2 {
-		t.Errorf("%.2f asks for each grant, want 2 at most", perGrant)
+	perGrant := float64(calls) / float64(grants)
+	t.Logf("%d grants in %v, %.2f calls for each, all told", grants, took, perGrant)
+	// Each has asked for its place before: what is left is the release.
+	if perGrant > 1.2 {
+		t.Errorf("%.2f calls for each grant, want 1 and few polls", perGrant)
 	}
 }
 
@@ -136,12 +136,12 @@ func TestAFairKeyUnderACrowdThatComesBack(t *testing.T) {
 	if inside != grants {
 		t.Errorf("%d grants, want %d", inside, grants)
 	}
-	perGrant := float64(scriptCalls(t, rdb)-grants) / float64(grants)
-	t.Logf("%d grants in %v, %.2f asks for each, longest wait %v", grants, took, perGrant, time.Duration(longest.Load()))
-	// One takes the place, one takes the lock. At first each waiter also asks
-	// once before it subscribes, as it does not know yet that it has to wait.
-	if limit := 2 + 1.5/rounds; perGrant > limit {
-		t.Errorf("%.2f asks for each grant, want 2 and few polls", perGrant)
+	perGrant := float64(scriptCalls(t, rdb)) / float64(grants)
+	t.Logf("%d grants in %v, %.2f calls for each, all told, longest wait %v", grants, took, perGrant, time.Duration(longest.Load()))
+	// One takes the place, one is the release; TestAFairKeyUnderACrowdOfProcesses
+	// counts them one by one.
+	if perGrant > 2.1 {
+		t.Errorf("%.2f calls for each grant, want 2 and few polls", perGrant)
 	}
 }
 

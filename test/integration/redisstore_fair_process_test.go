@@ -1,0 +1,229 @@
+package integration_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+// crowdEnv makes this test binary one of many processes that want one fair
+// key: "<address> <waiters> <rounds>".
+const crowdEnv = "REDLATCH_TEST_CROWD"
+
+// witness is a store that counts what goes through it, and sees by the
+// server's clock when each owner came into the queue.
+type witness struct {
+	*redisstore.Store
+	mu                    sync.Mutex
+	queued                map[string]uint64
+	asks, releases, renew int
+}
+
+func (w *witness) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	fence, err := w.Store.Acquire(ctx, c)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asks++
+	var busy *lock.BusyError
+	if _, known := w.queued[c.Owner]; !known && errors.As(err, &busy) {
+		w.queued[c.Owner] = busy.Clock
+	}
+	return fence, err
+}
+
+func (w *witness) Release(ctx context.Context, c lock.Claim) error {
+	w.mu.Lock()
+	w.releases++
+	w.mu.Unlock()
+	return w.Store.Release(ctx, c)
+}
+
+func (w *witness) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	w.mu.Lock()
+	w.renew++
+	w.mu.Unlock()
+	w.Store.Renew(ctx, claims, report)
+}
+
+// grant is what a process says of each.
+type grant struct {
+	fence  uint64
+	queued uint64 // by the same clock; the fence if it did not have to wait
+	waited time.Duration
+}
+
+// TestCrowdProcess is one process of a crowd. It begins when its standard input
+// says so.
+func TestCrowdProcess(t *testing.T) {
+	plan := strings.Fields(os.Getenv(crowdEnv))
+	if len(plan) != 3 {
+		t.Skip("only runs as a child of TestAFairKeyUnderACrowdOfProcesses")
+	}
+	waiters, _ := strconv.Atoi(plan[1])
+	rounds, _ := strconv.Atoi(plan[2])
+	rdb := redis.NewClient(&redis.Options{Addr: plan[0]})
+	defer func() { _ = rdb.Close() }()
+	store := &witness{Store: redisstore.New(rdb), queued: make(map[string]uint64)}
+	l := lock.New(store, lock.WithMode(lock.Fair))
+	fmt.Println("ready", os.Getpid())
+	_, _ = fmt.Scanln()
+
+	var mu sync.Mutex
+	var grants []grant
+	var working sync.WaitGroup
+	for range waiters {
+		working.Go(func() {
+			for range rounds {
+				asked := time.Now()
+				lease, err := l.Acquire(t.Context(), "k")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				waited := time.Since(asked)
+				store.mu.Lock()
+				queued := cmp.Or(store.queued[lease.Owner()], lease.Fence())
+				store.mu.Unlock()
+				mu.Lock()
+				grants = append(grants, grant{lease.Fence(), queued, waited})
+				mu.Unlock()
+				if err := lease.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	working.Wait()
+	if err := l.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	for _, g := range grants {
+		fmt.Println("grant", g.fence, g.queued, int64(g.waited))
+	}
+	fmt.Println("calls", store.asks, store.releases, store.renew)
+}
+
+// throng is what the processes of a crowd did.
+type throng struct {
+	grants                []grant // in the order in which they were made
+	asks, releases, renew int
+	polls                 int // that there was time for
+}
+
+// listen takes in what a child says at its end.
+func (c *throng) listen(p *holderProcess) {
+	p.Helper()
+	for p.lines.Scan() {
+		var g grant
+		var asks, releases, renew int
+		if n, _ := fmt.Sscanf(p.lines.Text(), "grant %d %d %d", &g.fence, &g.queued, &g.waited); n == 3 {
+			c.grants = append(c.grants, g)
+			c.polls += int(g.waited / lock.DefaultPoll)
+		}
+		if n, _ := fmt.Sscanf(p.lines.Text(), "calls %d %d %d", &asks, &releases, &renew); n == 3 {
+			c.asks, c.releases, c.renew = c.asks+asks, c.releases+releases, c.renew+renew
+			return
+		}
+	}
+	p.Fatal("the child ended without saying what it did")
+}
+
+// inOrder fails if one was served before another that came earlier, and says
+// how many were served at most while one waited.
+func (c *throng) inOrder(t *testing.T) (passed int) {
+	t.Helper()
+	slices.SortFunc(c.grants, func(a, b grant) int { return cmp.Compare(a.fence, b.fence) })
+	inversions := 0
+	for i := 1; i < len(c.grants); i++ {
+		if c.grants[i].fence == c.grants[i-1].fence {
+			t.Errorf("fence %d twice", c.grants[i].fence)
+		}
+		if c.grants[i].queued < c.grants[i-1].queued {
+			inversions++
+		}
+	}
+	if inversions > 0 {
+		t.Errorf("%d inversions in %d grants", inversions, len(c.grants))
+	}
+	for i, g := range c.grants {
+		came, _ := slices.BinarySearchFunc(c.grants, g.queued, func(g grant, at uint64) int { return cmp.Compare(g.fence, at) })
+		passed = max(passed, i-came)
+	}
+	return passed
+}
+
+// 8 processes with 16 waiters each on one fair key. What the server counts is
+// all that is sent; two calls for each grant are the place and the release.
+func TestAFairKeyUnderACrowdOfProcesses(t *testing.T) {
+	const processes, waiters = 8, 16
+	for name, rounds := range map[string]int{"in one queue": 1, "that comes back": 20} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Standalone(t)
+			rdb := server.Client(t)
+			l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
+			release(t, acquire(t, l, "k")) // the server learns the scripts
+			var children []*holderProcess
+			for range processes {
+				child := startChild(t, "TestCrowdProcess", fmt.Sprintf("%s=%s %d %d", crowdEnv, server.Addr(), waiters, rounds))
+				child.word("ready")
+				children = append(children, child)
+			}
+			before := scriptCalls(t, rdb)
+			holder := acquire(t, l, "k")
+			for _, child := range children {
+				child.say("go")
+			}
+			eventually(t, func() error {
+				if n := rdb.LLen(t.Context(), "redisson_lock_queue:{k}").Val(); n != processes*waiters {
+					return fmt.Errorf("%d in the queue", n)
+				}
+				return nil
+			})
+			began := time.Now()
+			release(t, holder)
+			var all throng
+			for _, child := range children {
+				all.listen(child)
+				child.wait()
+			}
+			took := time.Since(began)
+			calls := scriptCalls(t, rdb) - before - 2 // those of the holder
+			grants := processes * waiters * rounds
+			if len(all.grants) != grants || all.releases != grants {
+				t.Fatalf("%d grants, %d releases, want %d", len(all.grants), all.releases, grants)
+			}
+			if counted := all.asks + all.releases + all.renew; calls != counted {
+				t.Errorf("the server ran %d scripts, the processes sent %d", calls, counted)
+			}
+			passed := all.inOrder(t)
+			t.Logf("%d grants in %v: %d calls (%.3f for each), of which %d renewals; time for %d polls; %d were served at most while one waited",
+				grants, took, calls, float64(calls)/float64(grants), all.renew, all.polls, passed)
+			// The first of each process does not know that it has to wait, and
+			// asks again when it has subscribed. Renewals are of holds that last
+			// for seconds: a machine that is very busy.
+			if most := 2*grants + processes + all.polls + all.renew; calls > most {
+				t.Errorf("%d calls for %d grants, want %d at most", calls, grants, most)
+			}
+			if passed > processes*waiters {
+				t.Errorf("%d were served while one waited, with %d in the queue at most", passed, processes*waiters)
+			}
+			if keys := rdb.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+				t.Errorf("left: %v", keys)
+			}
+		})
+	}
+}
