@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -14,6 +15,8 @@ import (
 var fair = []promise{
 	{"a NameMapper is a key prefix", namePrefix, newest}, // 3.17 does not map the name of the queue
 	{"both sides take turns in the order in which they came", inOrder, ""},
+	{"what Go gives to Go stays in order, and leaves Java alone", givenInOrder, ""},
+	{"Java wakes a waiter in Go that could be given the lock", javaWakesHeir, ""},
 	{"a waiter in Java that gives up leaves the queue", javaGivesUp, ""},
 	{"a waiter in Go that gives up leaves the queue", goGivesUp, ""},
 	{"a waiter in Java that is killed is passed", deadJavaIsPassed, ""},
@@ -72,6 +75,81 @@ func inOrder(w world) {
 	if err != nil || !slices.Equal(got, want) {
 		w.Errorf("they had their turns as\n%v (%v), want\n%v", got, err, want)
 	}
+}
+
+// givenInOrder: a release in Go gives the lock to the waiter in Go that is next,
+// and wakes the one in Java. Neither side's hold may be counted twice, and Java's
+// places must not take over what marks those in Go.
+func givenInOrder(w world) {
+	key, list, locker := w.key(), w.key()+"/list", w.locker()
+	kept := lock.WithWatchdog(lock.DefaultWatchdog) // else nothing is given
+	recent := lock.WithPoll(lock.DefaultPoll)       // one that has not asked for long asks again
+	start := locker.acquire(key, kept)
+	var want []string
+	var java []*call
+	done := make(chan error, 100)
+	sides := []string{"go", "go", "java", "java", "go", "java", "go", "go", "go", "java"}
+	for i, side := range sides {
+		label := fmt.Sprint(side, "-", i)
+		want = append(want, label)
+		if side == "java" {
+			thread := w.thread(label)
+			java = append(java, thread.start("turn", w.kind, key, list, label))
+			thread.awaitParked()
+		} else {
+			waiting := locker.acquiring(key, kept, recent)
+			go func() { done <- waiting.turn(w, list, label) }()
+			locker.awaitParked()
+		}
+	}
+	names, err := w.rdb.LRange(w.Context(), "redisson_lock_queue:{"+key+"}", 0, -1).Result()
+	if err != nil || len(names) != len(sides) {
+		w.Fatalf("queue %v, %v", names, err)
+	}
+	for i, side := range sides {
+		if strings.Contains(names[i], ":transfer:") != (side == "go") {
+			w.Errorf("at place %d is %s, which is of %s", i, names[i], side)
+		}
+	}
+	waiters := locker.inspect(key).Waiters
+	if len(waiters) != len(sides) || strings.Contains(strings.Join(waiters, " "), "transfer") {
+		w.Errorf("Go sees %v in the queue", waiters)
+	}
+
+	begin := time.Now()
+	w.release(start)
+	for range len(sides) - len(java) {
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+	}
+	for _, c := range java {
+		c.result()
+	}
+	w.within(begin, "the last one had its turn")
+	got, err := w.rdb.LRange(w.Context(), list, 0, -1).Result()
+	if err != nil || !slices.Equal(got, want) {
+		w.Errorf("they had their turns as\n%v (%v), want\n%v", got, err, want)
+	}
+	if state := locker.inspect(key); state.Held || len(state.Waiters) > 0 {
+		w.Errorf("left: %+v", state)
+	}
+}
+
+// javaWakesHeir: Java's message is a wake-up, whatever the waiter would accept.
+func javaWakesHeir(w world) {
+	key, java, locker := w.key(), w.thread("holder"), w.locker()
+	java.do("lock", w.kind, key, long.Milliseconds())
+	waiting := locker.acquiring(key, lock.WithWatchdog(lock.DefaultWatchdog))
+	locker.awaitParked()
+	start := time.Now()
+	java.do("unlock", w.kind, key)
+	lease := waiting.lease()
+	w.within(start, "Go got it")
+	locker.held(key, lease.Owner(), 1)
+	w.release(lease)
+	java.want("true", "trylock", w.kind, key)
+	java.do("unlock", w.kind, key)
 }
 
 // turn is what "turn" does in Java.
