@@ -99,6 +99,7 @@ func (a *App) start(ctx context.Context, c Config) error {
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
 		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog}),
+		fxmodule.AsRules(rules(c.LockWait)...),
 		fx.Provide(newSale, newDoor, newHealth(db), web.NewMetrics, web.NewHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
 		fx.Populate(&a.server, &a.rpc),
@@ -180,7 +181,7 @@ func newDoor(c Config, g *guard.Guard) web.Door {
 	if c.Variant.Door != nil {
 		return c.Variant.Door(g)
 	}
-	return web.Locked(g, c.LockWait)
+	return web.Locked(g)
 }
 
 func newHealth(db *database) func(*lock.Locker) *web.Health {

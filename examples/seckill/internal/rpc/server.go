@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/examples/seckill/internal/seckillpb"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 	"github.com/redlatch/redlatch/grpclock"
@@ -19,6 +21,15 @@ import (
 
 // maxMessage is the largest request, in bytes, as over HTTP.
 const maxMessage = 64 << 10
+
+// OrderRule is the lock in front of an order, as it is over HTTP.
+func OrderRule(wait time.Duration) rule.Rule {
+	return rule.Rule{
+		Operation: seckillpb.SeckillService_PlaceOrder_FullMethodName,
+		Key:       "lock:order:<userId>", // the field user_id, by its name in JSON
+		Wait:      wait,
+	}
+}
 
 // Server is the service over gRPC, with reflection and health.
 type Server struct {

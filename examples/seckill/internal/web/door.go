@@ -7,13 +7,19 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 	"github.com/redlatch/redlatch/ginlock"
 )
 
-// OrderLock is the template of the lock in front of an order: one request of
-// a user at a time, whatever is ordered.
-const OrderLock = "lock:order:<userId>"
+// OrderOperation is the request to order, as rules name it.
+const OrderOperation = "POST /api/vouchers/:id/orders"
+
+// OrderRule is the lock in front of an order: one request of a user at a time,
+// whatever is ordered. A request waits up to wait for it.
+func OrderRule(wait time.Duration) rule.Rule {
+	return rule.Rule{Operation: OrderOperation, Key: "lock:order:<userId>", Wait: wait}
+}
 
 // Door is what stands in front of an order.
 type Door struct {
@@ -23,10 +29,11 @@ type Door struct {
 	fence func(context.Context) (voucher.Fence, bool)
 }
 
-// Locked is the door that takes [OrderLock], waiting up to wait for it.
-func Locked(g *guard.Guard, wait time.Duration) Door {
+// Locked is the door that takes the lock that g has a rule for. Without one,
+// nothing is sold.
+func Locked(g *guard.Guard) Door {
 	return Door{
-		enter: ginlock.New(g, OrderLock, ginlock.WithWait(wait), ginlock.WithErrorHandler(refuseLock)),
+		enter: ginlock.Rules(g, ginlock.WithErrorHandler(refuseLock)),
 		fence: voucher.FenceOf,
 	}
 }

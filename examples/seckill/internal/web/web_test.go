@@ -39,7 +39,7 @@ func openShop(t *testing.T, locks lock.Store, orders voucher.Store, probes ...we
 			t.Errorf("close locker: %v", err)
 		}
 	})
-	g, err := guard.New(locker)
+	g, err := guard.New(locker, web.OrderRule(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func openShop(t *testing.T, locks lock.Store, orders voucher.Store, probes ...we
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &shop{web.NewHandler(sale, web.Locked(g, 0), health, web.NewMetrics(), log), locker, health}
+	return &shop{web.NewHandler(sale, web.Locked(g), health, web.NewMetrics(), log), locker, health}
 }
 
 func sqliteStore(t *testing.T) *store.Store {
