@@ -47,14 +47,15 @@ func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leav
 	if err != nil {
 		return ctx, stay, g.refuse(ctx, c.fail(r, keyKind(ctx, err), err))
 	}
-	lease, err := g.acquire(ctx, r, text)
+	lease, err := g.locker.Acquire(ctx, text, r.Options()...)
 	if err != nil {
 		return ctx, stay, g.refuse(ctx, c.fail(r, acquireKind(ctx, r, err), err))
 	}
+	operation := c.Operation // all of c would have to be kept
 	leave = func() error {
 		err := lease.Release(ctx)
 		if KindOf(err) == Lost || errors.Is(err, lock.ErrClosed) {
-			return c.fail(r, Lost, err)
+			return fail(operation, r, Lost, err)
 		}
 		return nil
 	}
@@ -62,25 +63,6 @@ func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leav
 }
 
 func stay() error { return nil }
-
-func (g *Guard) acquire(ctx context.Context, r *rule.Compiled, text string) (*lock.Lease, error) {
-	opts := make([]lock.Option, 0, 4)
-	opts = append(opts, lock.WithName(r.Name), mode(r))
-	if r.Lease > 0 {
-		opts = append(opts, lock.WithLease(r.Lease))
-	}
-	if r.Wait > 0 {
-		return g.locker.Acquire(ctx, text, append(opts, lock.WithWait(r.Wait))...)
-	}
-	return g.locker.TryAcquire(ctx, text, opts...)
-}
-
-func mode(r *rule.Compiled) lock.Option {
-	if r.Mode == lock.Semaphore {
-		return lock.WithPermits(r.Permits, r.Size)
-	}
-	return lock.WithMode(r.Mode)
-}
 
 // key makes the key of the call.
 func (c *Call) key(r *rule.Compiled) (string, error) {
@@ -136,5 +118,9 @@ func endedBy(err error) bool {
 }
 
 func (c *Call) fail(r *rule.Compiled, kind Kind, err error) *Error {
-	return &Error{Kind: kind, Operation: c.Operation, Name: r.Name, Err: err}
+	return fail(c.Operation, r, kind, err)
+}
+
+func fail(operation string, r *rule.Compiled, kind Kind, err error) *Error {
+	return &Error{Kind: kind, Operation: operation, Name: r.Name, Err: err}
 }

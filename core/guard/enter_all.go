@@ -30,7 +30,7 @@ func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Con
 	}
 	requests := make([]lock.Request, len(parts))
 	for i, p := range parts {
-		requests[i] = g.locker.Request(p.key, p.options()...)
+		requests[i] = g.locker.Request(p.key, p.rule.Options()...)
 	}
 	leases, err := lock.AcquireAll(ctx, requests...)
 	if err != nil {
@@ -77,15 +77,6 @@ func (g *Guard) parts(ctx context.Context, calls []Call) ([]part, *Error) {
 		parts = append(parts, part{call: c, rule: r, key: text})
 	}
 	return parts, nil
-}
-
-// options are those of the request for the part. A wait of 0 tries once.
-func (p *part) options() []lock.Option {
-	opts := []lock.Option{lock.WithName(p.rule.Name), mode(p.rule), lock.WithWait(p.rule.Wait)}
-	if p.rule.Lease > 0 {
-		opts = append(opts, lock.WithLease(p.rule.Lease))
-	}
-	return opts
 }
 
 // blamed is the part whose key the error names, or the first.

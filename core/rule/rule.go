@@ -53,6 +53,31 @@ type Rule struct {
 type Compiled struct {
 	Rule
 	Template *key.Template
+
+	options []lock.Option
+}
+
+// Options are what an acquisition asks of a locker for the rule. They include
+// the wait, so that [lock.Locker.Acquire] tries once where the rule has none.
+// The slice must not be changed.
+func (c *Compiled) Options() []lock.Option {
+	if c.options == nil {
+		return c.Rule.options() // not made by Compile
+	}
+	return c.options
+}
+
+func (r *Rule) options() []lock.Option {
+	options := []lock.Option{lock.WithName(r.Name), lock.WithWait(r.Wait)}
+	if r.Mode == lock.Semaphore {
+		options = append(options, lock.WithPermits(r.Permits, r.Size))
+	} else {
+		options = append(options, lock.WithMode(r.Mode))
+	}
+	if r.Lease > 0 {
+		options = append(options, lock.WithLease(r.Lease))
+	}
+	return options
 }
 
 // Compile checks the rule. The error is [Faults] with everything that is wrong.
@@ -136,7 +161,7 @@ func (r Rule) compile() (*Compiled, []problem) {
 	if r.Name == "" {
 		r.Name = r.Key
 	}
-	return &Compiled{Rule: r, Template: template}, problems
+	return &Compiled{Rule: r, Template: template, options: r.options()}, problems
 }
 
 func parseKey(text string) (*key.Template, *problem) {
