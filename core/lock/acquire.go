@@ -63,7 +63,8 @@ type acquisition struct {
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Option) (*Lease, error) {
-	o, err := l.defaults.with(opts)
+	a := &acquisition{Locker: l, o: l.defaults, caller: ctx, start: time.Now(), refused: l.closing}
+	err := a.o.apply(opts)
 	if err == nil {
 		err = checkKey(key)
 	}
@@ -74,7 +75,7 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 		return nil, &Error{Op: "acquire", Key: key, Err: err}
 	}
 	defer l.running.Done()
-	a := &acquisition{Locker: l, o: o, caller: ctx, start: time.Now(), refused: l.closing}
+	o := &a.o
 	a.once = once || o.waitSet && o.wait == 0
 	a.claim = Claim{Key: key, Owner: o.owner, Mode: o.mode, Holds: 1, TTL: o.ttl()}
 	if o.mode == Semaphore {
@@ -492,13 +493,21 @@ func backoff(tries int) time.Duration {
 func (a *acquisition) send(ctx context.Context) (uint64, error) {
 	// An answer that comes when trust would be over is of no use.
 	timeout := min(a.o.callTimeout, a.claim.TTL-margin(a.claim.TTL))
-	fence, err := bounded(ctx, a.Locker, timeout, func(ctx context.Context) (uint64, error) {
-		return a.store.Acquire(ctx, a.claim)
-	}, a.late)
+	fence, err := a.callAcquire(ctx, timeout)
 	if err != nil && !isAnswer(err) && outcomeOf(err) == OutcomeUnknown {
 		a.doubt = true
 	}
 	return fence, err
+}
+
+// callAcquire makes one bounded call.
+func (a *acquisition) callAcquire(ctx context.Context, timeout time.Duration) (uint64, error) {
+	if a.prompt { // as bounded would do, without closures on the heap
+		return a.store.Acquire(ctx, a.claim)
+	}
+	return bounded(ctx, a.Locker, timeout, func(ctx context.Context) (uint64, error) {
+		return a.store.Acquire(ctx, a.claim)
+	}, a.late)
 }
 
 // late sees the answer of a call that was given up. If the acquisition is
@@ -537,7 +546,7 @@ func (a *acquisition) granted(sent, ttl time.Duration, fence uint64) (*Lease, er
 	}
 	h := &hold{
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
-		fence: fence, start: time.Now(), ownership: a.ownership, leases: make(map[*Lease]struct{}, 1),
+		fence: fence, start: time.Now(), ownership: a.ownership,
 		permits: a.claim.Permits, size: a.claim.Size, caller: a.caller,
 		count: 1, index: -1, doubt: a.doubt,
 	}
@@ -560,7 +569,7 @@ func (a *acquisition) granted(sent, ttl time.Duration, fence uint64) (*Lease, er
 		g := a.gateOf(h.key)
 		g.hold, g.contended, g.fence = h, true, max(g.fence, fence)
 	}
-	h.timer = time.AfterFunc(h.trustedUntil()-a.now(), func() { a.checkTrust(h) })
+	h.timer = time.AfterFunc(h.trustedUntil()-a.now(), func() { h.locker.checkTrust(h) }) // h alone: a is not kept with it
 	a.watchdogOn(h, sent, ttl)
 	return lease, nil
 }

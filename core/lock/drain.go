@@ -94,7 +94,7 @@ func (l *Locker) mayHold(ctx context.Context, o *ownership) bool {
 func (l *Locker) atWork(ctx context.Context, o *ownership) bool {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
 		if h := lease.hold; h.locker == l && h.state == holdAlive {
-			if _, held := h.leases[lease]; held {
+			if h.has(lease) {
 				return true
 			}
 		}

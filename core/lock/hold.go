@@ -28,13 +28,13 @@ type hold struct {
 	// What follows is guarded by locker.mu.
 
 	state    holdState
-	count    int                 // hold count in the store
-	leases   map[*Lease]struct{} // that have not been released
-	expiry   time.Duration       // when the store forgets the hold, at the latest
-	lasts    time.Duration       // the TTL that trust rests on
-	timer    *time.Timer         // fires when trust is over
-	watchdog time.Duration       // what a renewal sets
-	watchers int                 // leases that ask for renewal
+	count    int           // hold count in the store
+	leases   []*Lease      // that have not been released, each at its place
+	expiry   time.Duration // when the store forgets the hold, at the latest
+	lasts    time.Duration // the TTL that trust rests on
+	timer    *time.Timer   // fires when trust is over
+	watchdog time.Duration // what a renewal sets
+	watchers int           // leases that ask for renewal
 	renewAt  time.Duration
 	index    int  // in the renewal queue, -1 outside
 	doubt    bool // an acquire without an answer may still run in the store
@@ -91,8 +91,9 @@ func (h *hold) addLease(ctx context.Context, o *options) *Lease {
 	outer, _ := FromContext(ctx)
 	inner, cancel := context.WithCancelCause(ctx)
 	lease := &Lease{hold: h, outer: outer, cancel: cancel, start: time.Now(), renewed: o.lease == 0}
-	lease.ctx = &leaseContext{Context: inner, lease: lease}
-	h.leases[lease] = struct{}{}
+	lease.ctx = leaseContext{Context: inner, lease: lease}
+	lease.place = len(h.leases)
+	h.leases = append(h.leases, lease)
 	if lease.renewed {
 		h.watchers++
 		h.watchdog = max(h.watchdog, o.watchdog)
@@ -100,14 +101,28 @@ func (h *hold) addLease(ctx context.Context, o *options) *Lease {
 	return lease
 }
 
+// has says whether lease has not been released; mu is held.
+func (h *hold) has(lease *Lease) bool {
+	return lease.place < len(h.leases) && h.leases[lease.place] == lease
+}
+
+// dropLease takes a lease out; mu is held.
+func (h *hold) dropLease(lease *Lease) {
+	if !h.has(lease) {
+		return
+	}
+	last := len(h.leases) - 1
+	moved := h.leases[last]
+	h.leases[lease.place], moved.place = moved, lease.place
+	h.leases[last] = nil
+	h.leases = h.leases[:last]
+}
+
 // takeLeases empties the set of leases, for their contexts to be ended
 // without mu: that runs code of others. mu is held.
 func (h *hold) takeLeases() []*Lease {
-	leases := make([]*Lease, 0, len(h.leases))
-	for lease := range h.leases {
-		leases = append(leases, lease)
-	}
-	clear(h.leases)
+	leases := h.leases
+	h.leases = nil
 	return leases
 }
 

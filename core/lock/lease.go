@@ -13,10 +13,11 @@ import (
 type Lease struct {
 	hold    *hold
 	outer   *Lease
-	ctx     *leaseContext
+	ctx     leaseContext
 	cancel  context.CancelCauseFunc
 	start   time.Time
 	renewed bool // asks for the watchdog
+	place   int  // among the hold's leases; guarded by locker.mu
 	release sync.Once
 	result  error
 }
@@ -25,7 +26,7 @@ type Lease struct {
 // acquired with ends; [context.Cause] tells which: [ErrReleased], [ErrLost],
 // [ErrClosed] or the parent's. Acquiring the same key with it re-enters the
 // hold. Its Err is never late: it looks at the clock, not only at the timer.
-func (l *Lease) Context() context.Context { return l.ctx }
+func (l *Lease) Context() context.Context { return &l.ctx }
 
 // Key returns the key.
 func (l *Lease) Key() string { return l.hold.key }
@@ -150,7 +151,7 @@ func (l *Lease) status() error {
 	}
 	locker.mu.Lock()
 	defer locker.mu.Unlock()
-	if _, held := l.hold.leases[l]; !held {
+	if !l.hold.has(l) {
 		return ErrReleased
 	}
 	return nil

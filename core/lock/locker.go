@@ -144,7 +144,9 @@ func (l *Locker) begin() error {
 }
 
 func (l *Locker) newOwner() string {
-	return l.client + ":" + strconv.FormatUint(l.counter.Add(1), 10)
+	var room [64]byte
+	owner := append(room[:0], l.client...)
+	return string(strconv.AppendUint(append(owner, ':'), l.counter.Add(1), 10))
 }
 
 // now is the time on the monotonic clock that trust is counted in.

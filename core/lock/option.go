@@ -48,13 +48,19 @@ func defaultOptions() options {
 
 // with returns o changed by opts; the first wrong value is the error.
 func (o options) with(opts []Option) (options, error) {
+	err := o.apply(opts)
+	return o, err
+}
+
+// apply changes o by opts; the first wrong value is the error.
+func (o *options) apply(opts []Option) error {
 	for _, apply := range opts {
-		apply(&o)
+		apply(o)
 	}
 	if o.mode == Semaphore && o.owner != "" {
 		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has an owner of its own", o.owner)
 	}
-	return o, o.err
+	return o.err
 }
 
 // ttl is what a hold lasts in the store without renewal.

@@ -88,9 +88,12 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	c.TTL = max(d, h.expiry-l.now())
 	l.mu.Unlock()
 	var sent time.Duration
-	err := l.persist(ctx, l.defaults.callTimeout, func(ctx context.Context) error {
+	err := l.persist(ctx, l.defaults.callTimeout, func(timeout time.Duration) error {
 		sent = l.now()
-		return l.renewOne(ctx, c)
+		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, l.renewOne(ctx, c)
+		}, nil)
+		return err
 	})
 	switch {
 	case err == nil:

@@ -47,7 +47,7 @@ func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
 		return Claim{}, ErrLost
 	}
 	l.running.Add(1)
-	delete(h.leases, lease)
+	h.dropLease(lease)
 	h.count--
 	if lease.renewed {
 		h.watchers--
@@ -65,8 +65,8 @@ func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
 // sendRelease tells the store, again if need be: a release is absolute.
 func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim) error {
 	unanswered := false
-	err := l.persist(ctx, l.defaults.callTimeout, func(ctx context.Context) error {
-		err := l.store.Release(ctx, c)
+	err := l.persist(ctx, l.defaults.callTimeout, func(timeout time.Duration) error {
+		err := l.callRelease(ctx, timeout, c)
 		if errors.Is(err, ErrNotHeld) && unanswered && h.trusted() {
 			return nil // the call before did it, only its answer was lost
 		}
@@ -116,14 +116,23 @@ func (l *Locker) releasedAll(h *hold, c Claim, err error) {
 	}
 }
 
-// persist repeats an idempotent call until the store answers or refuses it,
+// callRelease makes one bounded call.
+func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim) error {
+	if l.prompt { // as bounded would do, without a closure on the heap
+		return l.store.Release(ctx, c)
+	}
+	_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.store.Release(ctx, c)
+	}, nil)
+	return err
+}
+
+// persist repeats an idempotent bounded call until the store answers or refuses it,
 // ctx ends, or the limit is over; then it returns the last error.
-func (l *Locker) persist(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+func (l *Locker) persist(ctx context.Context, limit time.Duration, call func(timeout time.Duration) error) error {
 	until := l.now() + limit
 	for tries := 1; ; tries++ {
-		_, err := bounded(ctx, l, until-l.now(), func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, call(ctx)
-		}, nil)
+		err := call(until - l.now())
 		if err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused {
 			return err
 		}

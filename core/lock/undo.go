@@ -59,5 +59,5 @@ func (l *Locker) settle(until time.Duration, send func() error) error {
 
 // releaseClaim tries for one call timeout to have c released.
 func (l *Locker) releaseClaim(ctx context.Context, c Claim) error {
-	return l.persist(ctx, l.defaults.callTimeout, func(ctx context.Context) error { return l.store.Release(ctx, c) })
+	return l.persist(ctx, l.defaults.callTimeout, func(timeout time.Duration) error { return l.callRelease(ctx, timeout, c) })
 }
