@@ -12,6 +12,13 @@ import (
 type entry struct {
 	holds []hold // in the order of their grants
 	queue queue
+	room  [1]hold // for the only hold, as most keys have
+}
+
+func newEntry() *entry {
+	e := &entry{}
+	e.holds = e.room[:0]
+	return e
 }
 
 func (e *entry) free() bool { return len(e.holds) == 0 }

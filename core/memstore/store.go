@@ -199,7 +199,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
 func (s *Store) look(key string, now time.Time) *entry {
 	e := s.entries[key]
 	if e == nil {
-		return &entry{}
+		return newEntry()
 	}
 	e.expire(now)
 	s.settle(key, e, now)
