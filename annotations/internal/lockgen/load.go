@@ -194,22 +194,11 @@ func writeOverlay(list, temp string, files map[string]string) error {
 	return os.WriteFile(list, text, 0o600)
 }
 
-// depth is how the packages that a package imports are read.
-type depth int
-
-const (
-	// compiled reads what the compiler wrote about them. It is fast, since
-	// they are compiled already or will have to be; one that does not compile
-	// has no types.
-	compiled depth = iota
-	// sources reads their source, and theirs. It takes ten times as long, and
-	// gets along with what does not compile, as for want of a file that
-	// lockgen has yet to write.
-	sources
-)
-
-// load type-checks the packages of the folders that have directives.
-func (l *loader) load(folders []*folder, d depth) ([]*packages.Package, error) {
+// load type-checks the packages of the folders that have directives. Of the
+// packages they import it reads what the compiler wrote; only those that do not
+// compile, as for want of a file that lockgen has yet to write, are read from
+// source.
+func (l *loader) load(folders []*folder) ([]*packages.Package, error) {
 	var patterns []string
 	tests := false
 	for _, f := range folders {
@@ -221,12 +210,8 @@ func (l *loader) load(folders []*folder, d depth) ([]*packages.Package, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}
-	mode := packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes
-	if d == sources {
-		mode |= packages.NeedDeps
-	}
-	config := l.config(mode)
+	config := l.config(packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes)
 	config.Tests = tests
 	return packages.Load(config, patterns...)
 }

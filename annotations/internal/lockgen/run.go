@@ -21,7 +21,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"io"
 	"path/filepath"
 	"slices"
@@ -121,12 +120,15 @@ func generate(l *loader, patterns []string) ([]output, []fault, error) {
 		return nil, nil, err
 	}
 	defer show()
-	g, err := generateAt(l, folders, compiled)
-	if err == nil && len(g.faults) > 0 && g.illTyped {
-		g, err = generateAt(l, folders, sources)
-	}
+	loaded, err := l.load(folders)
 	if err != nil {
 		return nil, nil, err
+	}
+	g := &generator{outputs: make(map[string][]byte), loaded: make(map[string]bool), wrong: make(map[string]bool)}
+	for _, p := range loaded {
+		if err := g.generate(p); err != nil {
+			return nil, nil, err
+		}
 	}
 	var outputs []output
 	for _, f := range folders {
@@ -137,29 +139,12 @@ func generate(l *loader, patterns []string) ([]output, []fault, error) {
 	return outputs, sorted(g.faults), nil
 }
 
-func generateAt(l *loader, folders []*folder, d depth) (*generator, error) {
-	loaded, err := l.load(folders, d)
-	if err != nil {
-		return nil, err
-	}
-	g := &generator{outputs: make(map[string][]byte), loaded: make(map[string]bool), wrong: make(map[string]bool)}
-	for _, p := range loaded {
-		if err := g.generate(p); err != nil {
-			return nil, err
-		}
-	}
-	return g, nil
-}
-
 // generator collects what is to be written and what is wrong.
 type generator struct {
 	outputs map[string][]byte // by path
 	loaded  map[string]bool   // source files, by path
 	wrong   map[string]bool   // folders
 	faults  []fault
-	// illTyped says that there were types which are not known, maybe because
-	// of a package that does not compile.
-	illTyped bool
 }
 
 func (g *generator) report(at token.Position, format string, args ...any) {
@@ -206,7 +191,6 @@ func (g *generator) generate(p *packages.Package) error {
 	if strings.HasSuffix(p.ID, ".test") {
 		return nil // the main of the tests
 	}
-	g.illTyped = g.illTyped || slices.ContainsFunc(p.TypeErrors, func(e types.Error) bool { return !e.Soft })
 	if g.broken(p) {
 		return nil
 	}
