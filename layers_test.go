@@ -55,7 +55,9 @@ var units = map[string]unit{
 	"annotations": {layer: 4, uses: []string{
 		"google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/tools",
 	}},
-	"fxmodule": {layer: 4, uses: []string{"go.uber.org/fx", "github.com/redis/go-redis/v9"}},
+	"fxmodule": {layer: 4, uses: []string{
+		"go.uber.org/fx", "github.com/redis/go-redis/v9", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
+	}},
 
 	"examples": {layer: top, anything: true},
 	"test":     {layer: top, anything: true},

@@ -185,5 +185,6 @@ func WithCallTimeout(d time.Duration) Option {
 	}
 }
 
-// WithHooks observes the locker. Only for [New].
-func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }
+// WithHooks observes the locker. Only for [New], where it may be given several
+// times: all hooks are called, in the order in which they were given.
+func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = o.hooks.join(h) } }

@@ -1,0 +1,60 @@
+package lock
+
+import "context"
+
+// join returns hooks that call those of h and then those of other. What only one
+// of them observes costs no more than before.
+func (h Hooks) join(other Hooks) Hooks {
+	return Hooks{
+		Waiting:  joinWaiting(h.Waiting, other.Waiting),
+		Acquired: joinAcquired(h.Acquired, other.Acquired),
+		Released: joinEvents(h.Released, other.Released),
+		Renewed:  joinEvents(h.Renewed, other.Renewed),
+		Lost:     joinEvents(h.Lost, other.Lost),
+	}
+}
+
+func joinEvents[E any](first, second func(E)) func(E) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(e E) {
+		first(e)
+		second(e)
+	}
+}
+
+func joinAcquired(first, second func(context.Context, AcquireEvent)) func(context.Context, AcquireEvent) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, e AcquireEvent) {
+		first(ctx, e)
+		second(ctx, e)
+	}
+}
+
+func joinWaiting(first, second func(context.Context, Event) func()) func(context.Context, Event) func() {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, e Event) func() {
+		firstDone, secondDone := first(ctx, e), second(ctx, e)
+		return func() {
+			for _, done := range []func(){firstDone, secondDone} {
+				if done != nil {
+					done()
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package lock_test
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+// noted are hooks that write down their own name and that of each event.
+func noted(name string, note func(string)) lock.Hooks {
+	return lock.Hooks{
+		Waiting: func(context.Context, lock.Event) func() {
+			note(name + " waiting")
+			return func() { note(name + " waited") }
+		},
+		Acquired: func(context.Context, lock.AcquireEvent) { note(name + " acquired") },
+		Released: func(lock.ReleaseEvent) { note(name + " released") },
+		Renewed:  func(lock.RenewEvent) { note(name + " renewed") },
+		Lost:     func(lock.LossEvent) { note(name + " lost") },
+	}
+}
+
+func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		note := func(line string) { d.note("%s", line) }
+		mute := lock.Hooks{Waiting: func(context.Context, lock.Event) func() { return nil }}
+		l := newLocker(t, memstore.New(),
+			lock.WithHooks(noted("a", note)), lock.WithHooks(lock.Hooks{}), lock.WithHooks(mute), lock.WithHooks(noted("b", note)))
+		lease := acquire(t, l, t.Context(), "k")
+		_, err := l.Acquire(t.Context(), "k", lock.WithWait(time.Second))
+		wantErr(t, err, lock.ErrBusy)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		release(t, lease)
+		lease = acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
+		<-lease.Context().Done()
+		synctest.Wait()
+		var want []string
+		for _, what := range []string{"acquired", "waiting", "waited", "acquired", "renewed", "released", "acquired", "lost"} {
+			want = append(want, "a "+what, "b "+what)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !slices.Equal(d.lines, want) {
+			t.Errorf("got\n%q\nwant\n%q", d.lines, want)
+		}
+	})
+}
+
+// A hook that is added to the struct must be joined as well.
+func TestEveryHookIsJoined(t *testing.T) {
+	const known = 5
+	if n := reflect.TypeFor[lock.Hooks]().NumField(); n != known {
+		t.Errorf("there are %d hooks, and TestHooksGivenTwiceAreBothCalled looks at %d", n, known)
+	}
+}
