@@ -10,9 +10,9 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Config is the part of a locker's settings that belongs into a
-// configuration. A field that is zero has its default. In YAML and JSON the
-// durations are texts: "30s", "200ms".
+// Config is the part of the settings that belongs into a configuration. A field
+// that is zero has its default. In YAML and JSON the durations are texts: "30s",
+// "200ms".
 type Config struct {
 	// Watchdog is the lease that is renewed, every third of it, for as long
 	// as a lock is held. Default 30s.
@@ -24,19 +24,30 @@ type Config struct {
 	// CheckTimeout bounds the question at start whether the store is there.
 	// Default 5s.
 	CheckTimeout time.Duration `yaml:"checkTimeout" json:"checkTimeout"`
+	// ReleaseTimeout is the part of the stop timeout in which holders are not
+	// waited for any more, but their locks released. Default 2s; at most half
+	// of what is left when the locker's turn to stop comes.
+	ReleaseTimeout time.Duration `yaml:"releaseTimeout" json:"releaseTimeout"`
+	// RulesFile is a YAML or JSON file with rules, as of [WithRulesFile].
+	// Default none.
+	RulesFile string `yaml:"rulesFile" json:"rulesFile"`
+	// FollowRules has changes of RulesFile take effect while the application
+	// runs, as of [FollowRulesFile].
+	FollowRules bool `yaml:"followRules" json:"followRules"`
 }
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		Watchdog:     lock.DefaultWatchdog,
-		Poll:         lock.DefaultPoll,
-		CallTimeout:  lock.DefaultCallTimeout,
-		CheckTimeout: 5 * time.Second,
+		Watchdog:       lock.DefaultWatchdog,
+		Poll:           lock.DefaultPoll,
+		CallTimeout:    lock.DefaultCallTimeout,
+		CheckTimeout:   5 * time.Second,
+		ReleaseTimeout: 2 * time.Second,
 	}
 }
 
-// field is one setting, for what is done to all of them.
+// field is one duration, for what is done to all of them.
 type field struct {
 	name  string
 	value *time.Duration
@@ -49,10 +60,12 @@ func (c *Config) fields() []field {
 		{"poll", &c.Poll, time.Millisecond},
 		{"callTimeout", &c.CallTimeout, time.Millisecond},
 		{"checkTimeout", &c.CheckTimeout, time.Millisecond},
+		{"releaseTimeout", &c.ReleaseTimeout, time.Millisecond},
 	}
 }
 
-// Validate reports every field that is neither zero nor in its range.
+// Validate reports every field that is neither zero nor in its range, and
+// FollowRules without a file.
 func (c Config) Validate() error {
 	var faults []error
 	for _, f := range c.fields() {
@@ -60,6 +73,9 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("fxmodule: config: %s: %v is too short, use at least %v, or 0 for the default",
 				f.name, *f.value, f.min))
 		}
+	}
+	if c.FollowRules && c.RulesFile == "" {
+		faults = append(faults, errors.New("fxmodule: config: followRules: there is no rulesFile to follow"))
 	}
 	return errors.Join(faults...)
 }
@@ -85,11 +101,11 @@ func (c Config) options() []lock.Option {
 // MarshalJSON writes the durations as texts. (YAML libraries do so by
 // themselves.)
 func (c Config) MarshalJSON() ([]byte, error) {
-	texts := make(map[string]string)
+	values := map[string]any{"rulesFile": c.RulesFile, "followRules": c.FollowRules}
 	for _, f := range c.fields() {
-		texts[f.name] = f.value.String()
+		values[f.name] = f.value.String()
 	}
-	return json.Marshal(texts)
+	return json.Marshal(values)
 }
 
 // UnmarshalJSON reads the durations from texts. An unknown field is an error;
@@ -99,18 +115,34 @@ func (c *Config) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &texts); err != nil {
 		return fmt.Errorf("fxmodule: config: %w", err)
 	}
-	for _, f := range c.fields() {
-		text, ok := texts[f.name]
-		if !ok {
-			continue
-		}
-		delete(texts, f.name)
-		if err := parseDuration(text, f.value); err != nil {
-			return fmt.Errorf("fxmodule: config: %s: %w", f.name, err)
+	for name, text := range texts {
+		if err := c.read(name, text); err != nil {
+			return fmt.Errorf("fxmodule: config: %w", err)
 		}
 	}
-	for name := range texts {
-		return fmt.Errorf("fxmodule: config: unknown field %q", name)
+	return nil
+}
+
+// read takes over one field.
+func (c *Config) read(name string, text json.RawMessage) error {
+	err := fmt.Errorf("unknown field %q", name)
+	switch name {
+	case "rulesFile":
+		err = inField(name, json.Unmarshal(text, &c.RulesFile))
+	case "followRules":
+		err = inField(name, json.Unmarshal(text, &c.FollowRules))
+	}
+	for _, f := range c.fields() {
+		if f.name == name {
+			err = inField(name, parseDuration(text, f.value))
+		}
+	}
+	return err
+}
+
+func inField(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }

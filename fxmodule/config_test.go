@@ -20,11 +20,11 @@ func TestDefaultConfigIsValidAndIsWhatZeroMeans(t *testing.T) {
 }
 
 func TestValidateNamesEveryFieldThatIsWrong(t *testing.T) {
-	err := fxmodule.Config{Watchdog: -time.Second, Poll: 1, CallTimeout: 1, CheckTimeout: -1}.Validate()
+	err := fxmodule.Config{Watchdog: -time.Second, Poll: 1, CallTimeout: 1, CheckTimeout: -1, ReleaseTimeout: -1, FollowRules: true}.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"watchdog: -1s", "poll: 1ns", "callTimeout: 1ns", "checkTimeout: -1ns"} {
+	for _, want := range []string{"watchdog: -1s", "poll: 1ns", "callTimeout: 1ns", "checkTimeout: -1ns", "releaseTimeout: -1ns", "followRules: there is no rulesFile"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
@@ -33,6 +33,7 @@ func TestValidateNamesEveryFieldThatIsWrong(t *testing.T) {
 
 var written = fxmodule.Config{
 	Watchdog: 90 * time.Second, Poll: 200 * time.Millisecond, CallTimeout: time.Second, CheckTimeout: 3 * time.Second,
+	ReleaseTimeout: 4 * time.Second, RulesFile: "locks.yaml", FollowRules: true,
 }
 
 func TestConfigIsWrittenAndReadWithDurationsAsTexts(t *testing.T) {
@@ -75,6 +76,8 @@ func TestJSONThatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
 		`{"poll":200}`:      "poll: 200 is not a text",
 		`{"poll":null}`:     "poll: null is not a text",
 		`{"poll":"200"}`:    "poll: time: missing unit",
+		`{"rulesFile":5}`:   "rulesFile: ",
+		`{"followRules":1}`: "followRules: ",
 		`[]`:                "config",
 	} {
 		var c fxmodule.Config

@@ -9,14 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
 
-	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/telemetry"
 )
 
-// Module provides *[lock.Locker] and *[guard.Guard]. Neither is made before
-// something asks for it.
-var Module = fx.Module("lock", fx.Provide(New, NewGuard))
+// Module provides *[lock.Locker], *guard.Guard, *[Health] and
+// *[telemetry.Telemetry]. None is made before something asks for it.
+var Module = fx.Module("lock", fx.Provide(New, NewGuard, NewTelemetry))
 
 // Params are what a locker is made of.
 type Params struct {
@@ -25,6 +24,9 @@ type Params struct {
 	Lifecycle fx.Lifecycle
 	Config    Config       `optional:"true"` // a field that is zero has its default
 	Logger    *slog.Logger `optional:"true"` // default slog.Default
+
+	// Telemetry observes the locker; nil does not.
+	Telemetry *telemetry.Telemetry `optional:"true"`
 
 	// Store keeps the locks, if the application provides one. Otherwise a
 	// Redis client does: at most one of the three. Otherwise memory does.
@@ -43,11 +45,18 @@ type Result struct {
 	fx.Out
 
 	Locker *lock.Locker
+	Health *Health
 }
 
 // New makes a locker. It does no input or output itself: the hooks it appends
 // to the lifecycle ask the store whether it is there (if it has a method
-// Check, as the one on Redis has) and close the locker.
+// Check, as the one on Redis has), and end the locker's work.
+//
+// The stop first waits for those who hold locks, and lets nobody else begin
+// ([lock.Locker.Drain]), for as long as its context allows without the
+// [Config]'s ReleaseTimeout; a context without a deadline waits for all of them.
+// Then it closes the locker: what is still held is released, and the contexts of
+// these leases end with [lock.ErrClosed], which is logged as a warning.
 //
 // It returns an error for an invalid Config and for more than one Redis
 // client, and panics on a wrong option, as [lock.New] does.
@@ -63,12 +72,20 @@ func New(p Params) (Result, error) {
 		return Result{}, err
 	}
 	config := p.Config.withDefaults()
-	locker := lock.New(store, append(config.options(), p.Options...)...)
+	options := config.options()
+	if p.Telemetry != nil {
+		options = append(options, lock.WithHooks(p.Telemetry.Hooks()))
+	}
+	locker := lock.New(store, append(options, p.Options...)...)
+	health := &Health{locker: locker, timeout: config.CheckTimeout}
 	p.Lifecycle.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error { return check(ctx, store, config.CheckTimeout) },
-		OnStop:  locker.Close,
+		OnStop: func(ctx context.Context) error {
+			health.stopping.Store(true)
+			return stop(ctx, locker, config.ReleaseTimeout, p.Logger)
+		},
 	})
-	return Result{Locker: locker}, nil
+	return Result{Locker: locker, Health: health}, nil
 }
 
 // checker is a store that can tell whether it is there.
@@ -87,30 +104,4 @@ func check(ctx context.Context, store lock.Store, timeout time.Duration) error {
 		return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
 	}
 	return nil
-}
-
-// GuardParams are what a guard is made of.
-type GuardParams struct {
-	fx.In
-
-	Locker *lock.Locker
-	Rules  []rule.Rule  `group:"lock_rules"`
-	Logger *slog.Logger `optional:"true"` // default slog.Default
-}
-
-// NewGuard makes a guard. Its error lists everything that is wrong with the
-// rules. It warns of rules that may render to the same key although their
-// templates differ.
-func NewGuard(p GuardParams) (*guard.Guard, error) {
-	g, err := guard.New(p.Locker, p.Rules...)
-	if err != nil {
-		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
-	}
-	if p.Logger == nil {
-		p.Logger = slog.Default()
-	}
-	for _, overlap := range g.Overlaps() {
-		p.Logger.Warn("lock rules overlap", "overlap", overlap.String())
-	}
-	return g, nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxtest"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/telemetry"
 	"github.com/redlatch/redlatch/fxmodule"
 )
 
@@ -83,30 +86,40 @@ func TestLocksWorkFromStartToStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app.RequireStop()
-	if !errors.Is(context.Cause(lease.Context()), lock.ErrClosed) {
-		t.Errorf("after the stop the lease ended with %v, want ErrClosed", context.Cause(lease.Context()))
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	app.RequireStop()
 	if _, err := locker.Acquire(t.Context(), "lock:order:42"); !errors.Is(err, lock.ErrClosed) {
 		t.Errorf("after the stop: %v, want ErrClosed", err)
 	}
 }
 
-func TestGraphIsComplete(t *testing.T) {
-	for title, opts := range map[string][]fx.Option{
-		"with nothing":         nil,
-		"with everything":      {fxmodule.WithConfig(fxmodule.DefaultConfig()), fxmodule.AsRules(orders), fxmodule.AsOption(lock.WithPoll(time.Second)), fx.Supply(slog.Default())},
-		"with a single client": {fx.Provide(func() *redis.Client { return nil })},
-		"with a cluster":       {fx.Provide(func() *redis.ClusterClient { return nil })},
-		"with any client":      {fx.Provide(func() redis.UniversalClient { return nil })},
-		"with a store":         {fx.Provide(func() lock.Store { return memstore.New() })},
-		"with a rules file":    {fxmodule.WithRulesFile("rules.yaml")},
-	} {
-		t.Run(title, func(t *testing.T) {
-			if err := fx.ValidateApp(append(opts, fxmodule.Module, fx.NopLogger, fx.Invoke(func(*guard.Guard, *lock.Locker) {}))...); err != nil {
-				t.Error(err)
+func TestGraphIsCompleteInEveryCombination(t *testing.T) {
+	parts := []fx.Option{
+		fxmodule.WithConfig(fxmodule.DefaultConfig()),
+		fx.Options(fxmodule.AsRule(orders), fxmodule.AsRules(orders), fxmodule.AsOption(lock.WithPoll(time.Second))),
+		fx.Supply(slog.Default()),
+		fx.Options(fxmodule.WithRulesFile("rules.yaml"), fxmodule.FollowRulesFile("more.yaml")),
+		fx.Provide(func() metric.MeterProvider { return nil }, func() trace.TracerProvider { return nil }),
+		fx.Provide(func() *redis.Client { return nil }),
+		fx.Provide(func() *redis.ClusterClient { return nil }),
+		fx.Provide(func() redis.UniversalClient { return nil }),
+		fx.Provide(func() lock.Store { return memstore.New() }),
+	}
+	for chosen := range 1 << len(parts) {
+		opts := []fx.Option{
+			fxmodule.Module, fx.NopLogger,
+			fx.Invoke(func(*guard.Guard, *lock.Locker, *fxmodule.Health, *telemetry.Telemetry) {}),
+		}
+		for i, part := range parts {
+			if chosen&(1<<i) != 0 {
+				opts = append(opts, part)
 			}
-		})
+		}
+		if err := fx.ValidateApp(opts...); err != nil {
+			t.Errorf("combination %b: %v", chosen, err)
+		}
 	}
 }
 
@@ -169,6 +182,8 @@ func TestWrongSetUpIsAnErrorThatSaysWhat(t *testing.T) {
 		"rules":               {fxmodule.AsRules(rule.Rule{Operation: "a", Key: "<"}, rule.Rule{Operation: "b", Wait: -1, Key: "x"}), []string{`"a": key`, `"b": wait`}},
 		"same rule twice":     {fx.Options(fxmodule.AsRule(orders), fxmodule.AsRules(orders)), []string{`"POST /orders": operation: has a rule already`}},
 		"rules file":          {fxmodule.WithRulesFile(broken), []string{broken + ":3", "kye"}},
+		"config's rules file": {fxmodule.WithConfig(fxmodule.Config{RulesFile: broken}), []string{broken + ":3", "kye"}},
+		"files, all of them":  {fx.Options(fxmodule.WithRulesFile(broken), fxmodule.FollowRulesFile("nowhere.yaml")), []string{broken + ":3", "nowhere.yaml"}},
 		"missing rules file":  {fxmodule.WithRulesFile("nowhere.yaml"), []string{"nowhere.yaml"}},
 	} {
 		t.Run(title, func(t *testing.T) {

@@ -11,10 +11,12 @@ const (
 	optionGroup = `group:"lock_options"`
 	ruleGroup   = `group:"lock_rules"`
 	rulesGroup  = `group:"lock_rules,flatten"`
+	fileGroup   = `group:"lock_rules_files"`
 )
 
 // AsOption adds a setting to the locker. The order among several is random,
-// so they must not override each other.
+// so they must not override each other. Hooks ([lock.WithHooks]) are added to
+// those of the module's telemetry.
 func AsOption(o lock.Option) fx.Option {
 	return fx.Supply(fx.Annotate(o, fx.ResultTags(optionGroup)))
 }
@@ -29,17 +31,28 @@ func AsRules(rules ...rule.Rule) fx.Option {
 	return fx.Supply(fx.Annotate(rules, fx.ResultTags(rulesGroup)))
 }
 
+// RulesFile is a YAML or JSON file with rules.
+type RulesFile struct {
+	Path string
+	// Follow has changes take effect while the application runs.
+	Follow bool
+}
+
 // WithRulesFile adds the rules of a YAML or JSON file to the guard. It is read
 // when the guard is made; see [rule.Load] for its form and errors.
-func WithRulesFile(path string) fx.Option {
-	load := func() ([]rule.Rule, error) {
-		set, err := rule.Load(path)
-		if err != nil {
-			return nil, err
-		}
-		return set.Rules(), nil
-	}
-	return fx.Provide(fx.Annotate(load, fx.ResultTags(rulesGroup)))
+func WithRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path}) }
+
+// FollowRulesFile is [WithRulesFile] for a file that may change: from the start
+// of the application to its stop, the rules of a new version take the place of
+// those before, and a version that is wrong leaves them as they are and is
+// logged with its lines; see package rulewatch. Locks that are held stay held.
+//
+// What was checked at the start is not checked again: a variable without a value
+// refuses its requests, and a rule for no route has no effect.
+func FollowRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path, Follow: true}) }
+
+func asFile(f RulesFile) fx.Option {
+	return fx.Supply(fx.Annotate(f, fx.ResultTags(fileGroup)))
 }
 
 // WithConfig supplies the configuration. Applications may provide a [Config]

@@ -1,0 +1,186 @@
+package fxmodule_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxtest"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/fxmodule"
+)
+
+// replaceFile puts a complete file into the place of the one before.
+func replaceFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("does not happen: %s", what)
+		}
+	}
+}
+
+func has(g *guard.Guard, operation string) bool {
+	_, ok := g.Rule(operation)
+	return ok
+}
+
+const oneRule = "rules:\n- operation: GET /one\n  key: lock:one\n"
+
+func TestFilesAreFollowedFromStartToStop(t *testing.T) {
+	for name, option := range map[string]func(string) fx.Option{
+		"by option": fxmodule.FollowRulesFile,
+		"by config": func(path string) fx.Option {
+			return fxmodule.WithConfig(fxmodule.Config{RulesFile: path, FollowRules: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			path, fixed := filepath.Join(folder, "locks.yaml"), filepath.Join(folder, "fixed.yaml")
+			replaceFile(t, path, oneRule)
+			replaceFile(t, fixed, "rules:\n- operation: GET /fixed\n  key: lock:fixed\n")
+			var g *guard.Guard
+			app := fxtest.New(t, fxmodule.Module, quiet(), option(path), fxmodule.AsRule(orders), fxmodule.WithRulesFile(fixed), fx.Populate(&g))
+			if !has(g, "GET /one") {
+				t.Error("the file is not read before the start")
+			}
+			replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "two")) // between the two
+			app.RequireStart()
+			eventually(t, "the rule that came before the start", func() bool { return has(g, "GET /two") })
+			replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "three"))
+			eventually(t, "the rule that came after the start", func() bool { return has(g, "GET /three") })
+			if has(g, "GET /one") || has(g, "GET /two") || !has(g, orders.Operation) || !has(g, "GET /fixed") {
+				t.Errorf("rules are %v", g.Rules())
+			}
+			app.RequireStop()
+		})
+	}
+}
+
+func TestAFileThatContradictsTheProgramChangesNothing(t *testing.T) {
+	folder := t.TempDir()
+	path, other := filepath.Join(folder, "locks.yaml"), filepath.Join(folder, "other.yaml")
+	replaceFile(t, path, oneRule)
+	replaceFile(t, other, "rules: []\n")
+	var log syncBuffer
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, fx.Supply(log.logger()), fxmodule.FollowRulesFile(path), fxmodule.FollowRulesFile(other),
+		fxmodule.AsRule(orders), fx.Populate(&g))
+	app.RequireStart()
+	defer app.RequireStop()
+	replaceFile(t, path, "rules:\n- operation: "+orders.Operation+"\n  key: lock:other\n")
+	eventually(t, "the error is logged", func() bool { return strings.Contains(log.String(), "has a rule already") })
+	if r, _ := g.Rule(orders.Operation); r == nil || r.Key != orders.Key || !has(g, "GET /one") {
+		t.Errorf("rules are %v", g.Rules())
+	}
+	replaceFile(t, other, strings.ReplaceAll(oneRule, "one", "other"))
+	eventually(t, "another good file", func() bool { return has(g, "GET /other") && has(g, "GET /one") })
+	replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "two"))
+	eventually(t, "a good file", func() bool { return has(g, "GET /two") })
+}
+
+func TestFollowingNeedsALifecycle(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	replaceFile(t, path, oneRule)
+	locker := lock.New(memstore.New())
+	defer locker.Close(context.Background())
+	_, err := fxmodule.NewGuard(fxmodule.GuardParams{Locker: locker, Files: []fxmodule.RulesFile{{Path: path, Follow: true}}})
+	if err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want an error that names the file", err)
+	}
+}
+
+func TestGuardCanBeDecorated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	replaceFile(t, path, oneRule)
+	refused := 0
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, quiet(), fxmodule.FollowRulesFile(path), fxmodule.AsRule(orders), fx.Populate(&g),
+		fx.Decorate(func(g *guard.Guard) *guard.Guard {
+			return g.WithHooks(guard.Hooks{Refused: func(context.Context, *guard.Error) { refused++ }})
+		}))
+	app.RequireStart()
+	defer app.RequireStop()
+	if _, _, err := g.Enter(t.Context(), guard.Call{Operation: orders.Operation}); err == nil || refused != 1 {
+		t.Errorf("the decorated guard was told of %d refusals, %v", refused, err)
+	}
+	replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "two"))
+	eventually(t, "the decorated guard has the new rule", func() bool { return has(g, "GET /two") })
+}
+
+func TestLockerCanBeDecorated(t *testing.T) {
+	var seen *lock.Locker
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&g),
+		fx.Decorate(func(l *lock.Locker) *lock.Locker {
+			seen = l
+			return l
+		}))
+	app.RequireStart().RequireStop()
+	if seen == nil || g.Locker() != seen {
+		t.Error("the guard does not have the locker that passed through the decorator")
+	}
+}
+
+func TestRulesOfTheProgramCanBeDecorated(t *testing.T) {
+	patient := func(rules []rule.Rule) []rule.Rule {
+		all := make([]rule.Rule, len(rules))
+		for i, r := range rules {
+			r.Wait = time.Minute
+			all[i] = r
+		}
+		return all
+	}
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, quiet(), fxmodule.AsRule(orders), fx.Populate(&g),
+		fx.Decorate(fx.Annotate(patient, fx.ParamTags(`group:"lock_rules"`), fx.ResultTags(`group:"lock_rules"`))))
+	app.RequireStart().RequireStop()
+	if r, ok := g.Rule(orders.Operation); !ok || r.Wait != time.Minute {
+		t.Errorf("the rule is %v", r)
+	}
+}
+
+// syncBuffer is a log that is read while it is written.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

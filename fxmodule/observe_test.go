@@ -1,0 +1,98 @@
+package fxmodule_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxtest"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/telemetry"
+	"github.com/redlatch/redlatch/fxmodule"
+)
+
+// metrics are the names of what was measured.
+func metrics(t *testing.T, reader sdk.Reader) []string {
+	t.Helper()
+	var measured metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &measured); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, scope := range measured.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// observed runs an application that takes one lock, waits once in vain, and gets
+// one operation without a key.
+func observed(t *testing.T, opts ...fx.Option) {
+	t.Helper()
+	var g *guard.Guard
+	app := fxtest.New(t, append(opts, fxmodule.Module, quiet(), fxmodule.AsRule(orders), fx.Populate(&g))...)
+	app.RequireStart()
+	defer app.RequireStop()
+	if err := g.Locker().Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := g.Enter(t.Context(), guard.Call{Operation: orders.Operation}); guard.KindOf(err) != guard.Invalid {
+		t.Errorf("an operation without variables: %v", err)
+	}
+}
+
+func TestMetricsAndSpansGoToTheApplicationsProviders(t *testing.T) {
+	reader, spans := sdk.NewManualReader(), tracetest.NewSpanRecorder()
+	observed(t,
+		fx.Supply(fx.Annotate(sdk.NewMeterProvider(sdk.WithReader(reader)), fx.As(new(metric.MeterProvider)))),
+		fx.Supply(fx.Annotate(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), fx.As(new(trace.TracerProvider)))),
+		fx.Decorate(func(m metric.MeterProvider, p trace.TracerProvider) (*telemetry.Telemetry, error) {
+			return telemetry.New(telemetry.WithMeterProvider(m), telemetry.WithTracerProvider(p), telemetry.WithSpans(telemetry.SpansAll))
+		}))
+	if len(spans.Ended()) == 0 {
+		t.Error("no spans: the decorated telemetry is not used")
+	}
+	names := metrics(t, reader)
+	for _, want := range []string{"redlatch.acquire.duration", "redlatch.hold.duration", "redlatch.key.failures"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is not among %q", want, names)
+		}
+	}
+}
+
+func TestHooksOfTheApplicationDoNotPushOutTelemetry(t *testing.T) {
+	reader := sdk.NewManualReader()
+	var acquired atomic.Int32
+	hooks := lock.Hooks{Acquired: func(context.Context, lock.AcquireEvent) { acquired.Add(1) }}
+	observed(t,
+		fx.Supply(fx.Annotate(sdk.NewMeterProvider(sdk.WithReader(reader)), fx.As(new(metric.MeterProvider)))),
+		fxmodule.AsOption(lock.WithHooks(hooks)), fxmodule.AsOption(lock.WithHooks(hooks)))
+	if n := acquired.Load(); n != 2 {
+		t.Errorf("the application's two hooks were called %d times", n)
+	}
+	if names := metrics(t, reader); !slices.Contains(names, "redlatch.acquire.duration") {
+		t.Errorf("telemetry has only %q", names)
+	}
+}
+
+func TestTelemetryCanBeSwitchedOff(t *testing.T) {
+	reader := sdk.NewManualReader()
+	observed(t,
+		fx.Supply(fx.Annotate(sdk.NewMeterProvider(sdk.WithReader(reader)), fx.As(new(metric.MeterProvider)))),
+		fx.Decorate(func(*telemetry.Telemetry) *telemetry.Telemetry { return nil }))
+	if names := metrics(t, reader); len(names) != 0 {
+		t.Errorf("measured %q", names)
+	}
+}
