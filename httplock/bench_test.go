@@ -1,0 +1,50 @@
+package httplock_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/httplock"
+)
+
+// BenchmarkRequest is what the middleware costs beside the handler alone, on
+// a store in memory.
+func BenchmarkRequest(b *testing.B) {
+	g := newGuard(b, rule.Rule{Operation: "POST /orders/{id}", Key: "lock:order:<id>"})
+	for _, test := range []struct {
+		name  string
+		chain []middleware
+	}{
+		{"handler alone", nil},
+		{"New", []middleware{httplock.New(g, "lock:order:<id>")}},
+		{"Rules", []middleware{httplock.Rules(g)}},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			mux := on("POST /orders/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }, test.chain...)
+			request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "/orders/42", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			w := &status{header: http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				w.code = 0
+				mux.ServeHTTP(w, request)
+				if w.code != http.StatusCreated {
+					b.Fatal(w.code)
+				}
+			}
+		})
+	}
+}
+
+// status is a writer that keeps the status.
+type status struct {
+	header http.Header
+	code   int
+}
+
+func (w *status) Header() http.Header         { return w.header }
+func (w *status) Write(p []byte) (int, error) { return len(p), nil }
+func (w *status) WriteHeader(code int)        { w.code = code }
