@@ -11,7 +11,6 @@ package faultproxy
 import (
 	"net"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch/test/internal/process"
@@ -20,7 +19,7 @@ import (
 // Proxy forwards connections to one target. Its methods may be called from any
 // goroutine and apply to connections that exist as well as to later ones.
 type Proxy struct {
-	t      testing.TB
+	t      process.Host
 	addr   string
 	target string
 
@@ -37,7 +36,7 @@ type Proxy struct {
 
 // New starts a proxy in front of target (host:port). It ends, with all its
 // connections, when t does.
-func New(t testing.TB, target string) *Proxy {
+func New(t process.Host, target string) *Proxy {
 	t.Helper()
 	p := &Proxy{t: t, target: target, links: make(map[*link]struct{})}
 	var err error

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
-	"testing"
 )
 
 // Ports are taken from below the range that kernels hand to outgoing
@@ -26,7 +25,7 @@ var handedOut = struct {
 // Port returns a loopback port that is free now, together with the port 10000
 // above it, and that this process has not been given before. Another process can
 // still be faster: callers that fail to listen ask again.
-func Port(t testing.TB) int {
+func Port(t Host) int {
 	t.Helper()
 	handedOut.Lock()
 	defer handedOut.Unlock()

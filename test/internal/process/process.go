@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 )
 
@@ -26,7 +25,7 @@ const RequireEnv = "REDLATCH_REQUIRE_SERVERS"
 // one of the folders where systems hide their servers. Without any, the test is
 // skipped, or failed if [RequireEnv] is 1. Every test that needs a server asks
 // here, so this is the only place where that decision is taken.
-func Find(t testing.TB, names ...string) string {
+func Find(t Host, names ...string) string {
 	t.Helper()
 	for _, name := range names {
 		if path := Look(name); path != "" {

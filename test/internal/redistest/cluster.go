@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 
 	"github.com/redis/go-redis/v9"
 
@@ -29,7 +28,7 @@ type ClusterSet struct {
 // complete. The args are passed to every node, for instance
 // "--cluster-node-timeout", "1000" for faster failovers than the 2 s that a busy
 // machine can keep without false ones.
-func Cluster(t testing.TB, args ...string) *ClusterSet {
+func Cluster(t process.Host, args ...string) *ClusterSet {
 	t.Helper()
 	args = append([]string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
@@ -45,7 +44,7 @@ func Cluster(t testing.TB, args ...string) *ClusterSet {
 }
 
 // form does what `redis-cli --cluster create` does, without its fixed waits.
-func (set *ClusterSet) form(t testing.TB) {
+func (set *ClusterSet) form(t process.Host) {
 	t.Helper()
 	ctx := t.Context()
 	nodes := set.Nodes()
@@ -94,7 +93,7 @@ func (set *ClusterSet) form(t testing.TB) {
 }
 
 // complete reports why this node does not see the whole cluster yet.
-func complete(t testing.TB, client *redis.Client) error {
+func complete(t process.Host, client *redis.Client) error {
 	t.Helper()
 	info, err := client.ClusterInfo(t.Context()).Result()
 	if err != nil {
@@ -127,7 +126,7 @@ func (set *ClusterSet) Addrs() []string { return addrs(set.Nodes()) }
 func (set *ClusterSet) URL() string { return withAddrs(set.Nodes(), nil) }
 
 // Client returns a plain go-redis cluster client, closed when t ends.
-func (set *ClusterSet) Client(t testing.TB) *redis.ClusterClient {
+func (set *ClusterSet) Client(t process.Host) *redis.ClusterClient {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: set.Addrs(), DisableIdentity: true})
 	t.Cleanup(func() { _ = client.Close() })
@@ -135,7 +134,7 @@ func (set *ClusterSet) Client(t testing.TB) *redis.ClusterClient {
 }
 
 // OwnerOf is the master that serves the key now, as a node that runs says.
-func (set *ClusterSet) OwnerOf(t testing.TB, key string) *Server {
+func (set *ClusterSet) OwnerOf(t process.Host, key string) *Server {
 	t.Helper()
 	owner, err := set.ownerOf(t, key)
 	if err != nil {
@@ -146,7 +145,7 @@ func (set *ClusterSet) OwnerOf(t testing.TB, key string) *Server {
 
 // Failover kills the master that serves the key and waits until all nodes that
 // run agree that another one serves it. It returns the new master.
-func (set *ClusterSet) Failover(t testing.TB, key string) *Server {
+func (set *ClusterSet) Failover(t process.Host, key string) *Server {
 	t.Helper()
 	old := set.OwnerOf(t, key)
 	old.Kill()
@@ -178,7 +177,7 @@ func (set *ClusterSet) Failover(t testing.TB, key string) *Server {
 	return owner
 }
 
-func (set *ClusterSet) ownerOf(t testing.TB, key string) (*Server, error) {
+func (set *ClusterSet) ownerOf(t process.Host, key string) (*Server, error) {
 	t.Helper()
 	err := errors.New("no node runs")
 	for _, node := range set.Nodes() {
@@ -194,7 +193,7 @@ func (set *ClusterSet) ownerOf(t testing.TB, key string) (*Server, error) {
 }
 
 // ownerBy asks one node.
-func (set *ClusterSet) ownerBy(t testing.TB, node *Server, key string) (*Server, error) {
+func (set *ClusterSet) ownerBy(t process.Host, node *Server, key string) (*Server, error) {
 	t.Helper()
 	client := node.once(t)
 	slot, err := client.ClusterKeySlot(t.Context(), key).Result()

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,7 +29,7 @@ type SentinelSet struct {
 
 // Sentinel starts a set and returns when every sentinel knows every other one
 // and both replicas, so that a failover can begin at once.
-func Sentinel(t testing.TB) *SentinelSet {
+func Sentinel(t process.Host) *SentinelSet {
 	t.Helper()
 	set := &SentinelSet{Name: "mymaster", Master: startServer(t)}
 	host, port, err := net.SplitHostPort(set.Master.Addr())
@@ -53,7 +52,7 @@ func Sentinel(t testing.TB) *SentinelSet {
 	return set
 }
 
-func startSentinel(t testing.TB, name, host, port string) *Server {
+func startSentinel(t process.Host, name, host, port string) *Server {
 	t.Helper()
 	// Sentinels rewrite their configuration, so each has a file of its own.
 	write := func(dir string, ownPort int) []string {
@@ -82,7 +81,7 @@ func startSentinel(t testing.TB, name, host, port string) *Server {
 	return sentinel
 }
 
-func (set *SentinelSet) await(t testing.TB, sentinel *Server, field string, want int) {
+func (set *SentinelSet) await(t process.Host, sentinel *Server, field string, want int) {
 	t.Helper()
 	client := set.sentinelClient(t, sentinel)
 	err := process.Poll(patience, func() error {
@@ -97,7 +96,7 @@ func (set *SentinelSet) await(t testing.TB, sentinel *Server, field string, want
 	}
 }
 
-func (set *SentinelSet) sentinelClient(t testing.TB, sentinel *Server) *redis.SentinelClient {
+func (set *SentinelSet) sentinelClient(t process.Host, sentinel *Server) *redis.SentinelClient {
 	t.Helper()
 	client := redis.NewSentinelClient(&redis.Options{
 		Addr: sentinel.Addr(), DisableIdentity: true, DialerRetries: 1, MaxRetries: -1,
@@ -116,7 +115,7 @@ func (set *SentinelSet) URL() string {
 
 // Client returns a plain go-redis client that follows the master, closed when t
 // ends.
-func (set *SentinelSet) Client(t testing.TB) *redis.Client {
+func (set *SentinelSet) Client(t process.Host) *redis.Client {
 	t.Helper()
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: set.Name, SentinelAddrs: set.Addrs(), DisableIdentity: true,
@@ -127,7 +126,7 @@ func (set *SentinelSet) Client(t testing.TB) *redis.Client {
 
 // Failover kills the server that is master now and waits until all sentinels
 // agree on another one that has taken the role. It returns the new master.
-func (set *SentinelSet) Failover(t testing.TB) *Server {
+func (set *SentinelSet) Failover(t process.Host) *Server {
 	t.Helper()
 	old := set.Current(t)
 	old.Kill()
@@ -135,7 +134,7 @@ func (set *SentinelSet) Failover(t testing.TB) *Server {
 }
 
 // Current is the server that the first sentinel names as the master.
-func (set *SentinelSet) Current(t testing.TB) *Server {
+func (set *SentinelSet) Current(t process.Host) *Server {
 	t.Helper()
 	master, err := set.named(t.Context(), set.sentinelClient(t, set.Sentinels[0]))
 	if err != nil {
@@ -146,7 +145,7 @@ func (set *SentinelSet) Current(t testing.TB) *Server {
 
 // AwaitMasterOtherThan waits until all sentinels that run agree on a master that
 // is not old and that has taken the role, and returns it.
-func (set *SentinelSet) AwaitMasterOtherThan(t testing.TB, old *Server) *Server {
+func (set *SentinelSet) AwaitMasterOtherThan(t process.Host, old *Server) *Server {
 	t.Helper()
 	var clients []*redis.SentinelClient
 	for _, sentinel := range set.Sentinels {
@@ -187,7 +186,7 @@ func (set *SentinelSet) named(ctx context.Context, client *redis.SentinelClient)
 }
 
 // hasRole asks the server itself.
-func (s *Server) hasRole(t testing.TB, want string) error {
+func (s *Server) hasRole(t process.Host, want string) error {
 	t.Helper()
 	role, err := s.once(t).Do(t.Context(), "ROLE").Slice()
 	if err == nil && role[0] != want {
@@ -197,7 +196,7 @@ func (s *Server) hasRole(t testing.TB, want string) error {
 }
 
 // awaitLink waits until a replica streams from its master.
-func awaitLink(t testing.TB, replica *Server) {
+func awaitLink(t process.Host, replica *Server) {
 	t.Helper()
 	client := replica.Client(t)
 	err := process.Poll(patience, func() error {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,7 +32,7 @@ const patience = 60 * time.Second
 
 // Server is one Redis process. Its methods may be called from any goroutine.
 type Server struct {
-	t      testing.TB
+	t      process.Host
 	binary string
 	port   int
 	dir    string
@@ -49,14 +48,14 @@ type Server struct {
 
 // Standalone starts a server without persistence. The args are appended to the
 // command line, so they override, for instance "--maxmemory", "10mb".
-func Standalone(t testing.TB, args ...string) *Server {
+func Standalone(t process.Host, args ...string) *Server {
 	t.Helper()
 	return startServer(t, args...)
 }
 
 // Independent starts n servers that know nothing of each other, the ground for
 // quorum locks.
-func Independent(t testing.TB, n int, args ...string) []*Server {
+func Independent(t process.Host, n int, args ...string) []*Server {
 	t.Helper()
 	servers := make([]*Server, n)
 	for i := range servers {
@@ -65,7 +64,7 @@ func Independent(t testing.TB, n int, args ...string) []*Server {
 	return servers
 }
 
-func startServer(t testing.TB, args ...string) *Server {
+func startServer(t process.Host, args ...string) *Server {
 	t.Helper()
 	return start(t, "Ready to accept connections", func(_ string, port int) []string {
 		return append(commonArgs(port), args...)
@@ -80,7 +79,7 @@ func commonArgs(port int) []string {
 	}
 }
 
-func binary(t testing.TB) string {
+func binary(t process.Host) string {
 	t.Helper()
 	if path := os.Getenv(BinaryEnv); path != "" {
 		return process.Find(t, path)
@@ -90,7 +89,7 @@ func binary(t testing.TB) string {
 
 // start runs a server on a free port, and on another one if somebody else was
 // faster to listen there.
-func start(t testing.TB, ready string, args func(dir string, port int) []string) *Server {
+func start(t process.Host, ready string, args func(dir string, port int) []string) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: binary(t), ready: ready, dir: t.TempDir()}
 	t.Cleanup(s.cleanup) // after TempDir, so that it runs while the log still exists
@@ -147,7 +146,7 @@ func (s *Server) Addr() string { return process.LoopbackAddr(s.port) }
 func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
 
 // Client returns a plain go-redis client of this server, closed when t ends.
-func (s *Server) Client(t testing.TB) *redis.Client {
+func (s *Server) Client(t process.Host) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
 	t.Cleanup(func() { _ = client.Close() })
@@ -156,7 +155,7 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 
 // once returns a client for questions while things break: it waits for nobody
 // and never tries twice.
-func (s *Server) once(t testing.TB) *redis.Client {
+func (s *Server) once(t process.Host) *redis.Client {
 	t.Helper()
 	s.asking.Do(func() {
 		s.asker = redis.NewClient(&redis.Options{
