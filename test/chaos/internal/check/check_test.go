@@ -1,0 +1,274 @@
+package check_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+const (
+	ok      = history.OK
+	notHeld = history.NotHeld
+	lost    = history.Lost
+	unknown = history.Unknown
+)
+
+func TestLegalHistories(t *testing.T) {
+	semaphore := func() *script { return &script{key: "s", mode: "semaphore"} }
+	readWrite := func() *script { return &script{key: "rw", mode: "read"} }
+	for name, s := range map[string]*script{
+		"nothing":                           exclusive(),
+		"one after the other":               exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).got("b1", 7, 8, 11, 1),
+		"granted while the release returns": exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 9, 0, ok).got("b1", 6, 7, 11, 1),
+		"busy while it is held":             exclusive().got("a1", 0, 2, 10, 1).busy("b", 3, 4).gave("a1", 5, 6, 0, ok),
+		"busy before the grant returns":     exclusive().got("a1", 0, 9, 10, 1).busy("b", 3, 4).gave("a1", 10, 11, 0, ok),
+		"after the lease":                   exclusive().got("a1", 0, 2, 10, 1).got("b1", 301, 302, 11, 1).gave("b1", 303, 304, 0, ok),
+		"re-entry": exclusive().got("a1", 0, 2, 10, 1).got("a1", 3, 4, 10, 2).busy("b", 5, 6).gave("a1", 7, 8, 1, ok).
+			busy("b", 9, 10).gave("a1", 11, 12, 0, ok).got("b1", 13, 14, 11, 1),
+		"renewed": exclusive().got("a1", 0, 2, 10, 1).renewed("a1", 200, 202, ok).busy("b", 400, 401).gave("a1", 410, 411, 0, ok),
+		"lost, then released by another call": exclusive().got("a1", 0, 2, 10, 1).got("b1", 310, 311, 12, 1).
+			late("a1", 320, 321, 0, notHeld).busy("a", 330, 331),
+		"a release nobody answered": exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, unknown).got("b1", 20, 21, 11, 1),
+		"… that comes later":        exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, unknown).busy("b", 20, 21),
+		"lost here, not yet there":  exclusive().got("a1", 0, 2, 10, 1).gave("a1", 298, 299, 0, lost).busy("b", 300, 301),
+		"released twice, by a repetition": exclusive().got("a1", 0, 2, 10, 1).got("b1", 40, 42, 11, 1).
+			gave("a1", 5, 400, 0, notHeld),
+		"readers together": readWrite().in("read", "a1", 0, 1, 10).in("read", "b1", 2, 3, 11).gaveIn("read", "a1", 4, 5).
+			gaveIn("read", "b1", 6, 7).in("write", "c1", 8, 9, 12).gaveIn("write", "c1", 10, 11).in("read", "a2", 12, 13, 13),
+		"permits": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 2, 3, 11, 1).busy("c", 4, 5).
+			gave("b1", 6, 7, 0, ok).permits("c1", 8, 9, 12, 1),
+		"permits that expired": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 310, 311, 11, 3),
+		"held by a killed worker": exclusive().got("a1", 0, 2, 10, 1).fault("worker killed", 0, 5, 6, false).
+			busy("b", 200, 201).got("b1", 310, 311, 11, 1),
+		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).
+			got("b1", 50, 51, 11, 1).gave("b1", 60, 61, 0, ok).gave("a1", 70, 71, 0, notHeld),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if rules := s.judge(t); len(rules) > 0 {
+				t.Errorf("found %q in a legal history", slices.Sorted(maps.Keys(rules)))
+			}
+		})
+	}
+}
+
+func TestIllegalHistories(t *testing.T) {
+	claim := func(fence uint64, at int64) history.Event {
+		return history.Event{Kind: history.Claim, Fence: fence, Call: at}
+	}
+	write := func(fence uint64, at, value int64) history.Event {
+		return history.Event{Kind: history.Write, Fence: fence, Call: at, Value: value}
+	}
+	for name, test := range map[string]struct {
+		*script
+		want []string
+	}{
+		"double grant, fresh fence": {
+			exclusive().got("a1", 0, 2, 10, 1).got("b1", 3, 4, 11, 1).gave("a1", 8, 9, 0, ok).gave("b1", 8, 9, 0, ok),
+			[]string{"handover", "overlap", "model illegal"},
+		},
+		"double grant, stale fence": {
+			exclusive().got("a1", 0, 2, 10, 1).got("b1", 3, 4, 9, 1).gave("a1", 8, 9, 0, ok).gave("b1", 8, 9, 0, ok),
+			[]string{"fence order", "handover", "overlap", "model illegal"},
+		},
+		"fence falls": {
+			exclusive().got("a1", 0, 2, 10, 1).gave("a1", 3, 4, 0, ok).got("b1", 5, 6, 9, 1), []string{"fence order", "handover", "model illegal"},
+		},
+		"fence twice": {
+			exclusive().got("a1", 0, 2, 10, 1).gave("a1", 3, 4, 0, ok).got("b1", 5, 6, 10, 1), []string{"fence twice", "model illegal"},
+		},
+		"fence of a re-entry": {
+			exclusive().got("a1", 0, 2, 10, 1).got("a1", 3, 4, 11, 2), []string{"fence of a re-entry", "model illegal"},
+		},
+		"counted twice: busy when all is released": {
+			exclusive().got("a1", 0, 2, 10, 1).gave("a1", 3, 4, 0, ok).busy("b", 6, 7), []string{"model illegal"},
+		},
+		"busy on a key that nobody had": {exclusive().busy("b", 6, 7), []string{"model illegal"}},
+		"busy after the lease":          {exclusive().got("a1", 0, 2, 10, 1).busy("b", 310, 311), []string{"model illegal"}},
+		"a foreign release is accepted": {
+			exclusive().got("a1", 0, 2, 10, 1).got("b1", 310, 311, 11, 1).late("a1", 320, 321, 0, ok).busy("c", 330, 331),
+			[]string{"model illegal"},
+		},
+		"a release gets lost": {
+			exclusive().got("a1", 0, 2, 10, 1).gave("a1", 3, 4, 0, notHeld), []string{"model illegal"},
+		},
+		"lost without a reason": {
+			exclusive().got("a1", 0, 2, 10, 1).renewed("a1", 100, 102, notHeld), []string{"model illegal"},
+		},
+		"renewed after the release": {
+			exclusive().got("a1", 0, 2, 10, 1).gave("a1", 3, 4, 0, ok).renewed("a1", 100, 102, ok),
+			[]string{"after the release", "model illegal"},
+		},
+		"trusted for too long": {
+			exclusive().got("a1", 0, 2, 10, 1).gave("a1", 320, 321, 0, lost), []string{"trust"},
+		},
+		"trusted while another has it": {
+			exclusive().got("a1", 0, 2, 10, 1).got("b1", 305, 306, 11, 1).gave("a1", 320, 321, 0, lost), []string{"trust", "overlap"},
+		},
+		"a count that skips": {
+			exclusive().got("a1", 0, 2, 10, 1).got("a1", 3, 4, 10, 3), []string{"model illegal"},
+		},
+		"a writer among readers": {
+			(&script{key: "rw", mode: "read"}).in("read", "a1", 0, 1, 10).in("write", "b1", 2, 3, 11).
+				gaveIn("read", "a1", 8, 9).gaveIn("write", "b1", 8, 9),
+			[]string{"overlap", "model illegal"},
+		},
+		"a reader beside a writer": {
+			(&script{key: "rw", mode: "read"}).in("write", "a1", 0, 1, 10).in("read", "b1", 2, 3, 11).
+				gaveIn("write", "a1", 8, 9).gaveIn("read", "b1", 8, 9),
+			[]string{"overlap", "model illegal"},
+		},
+		"readers keep a reader out": {
+			(&script{key: "rw", mode: "read"}).in("read", "a1", 0, 1, 10).busy("b", 2, 3), []string{"model illegal"},
+		},
+		"too many permits": {
+			(&script{key: "s", mode: "semaphore"}).permits("a1", 0, 1, 10, 2).permits("b1", 2, 3, 11, 2).
+				gave("a1", 8, 9, 0, ok).gave("b1", 8, 9, 0, ok),
+			[]string{"permits", "model illegal"},
+		},
+		"busy with permits left": {
+			(&script{key: "s", mode: "semaphore"}).permits("a1", 0, 1, 10, 2).busy("b", 2, 3), []string{"model illegal"},
+		},
+		"a stale write": {
+			exclusive().add(claim(10, 1)).add(claim(11, 2)).add(write(10, 3, 1)), []string{"stale write"},
+		},
+		"a lost update": {
+			exclusive().add(claim(10, 1)).add(write(10, 2, 1)).add(claim(11, 3)).add(write(11, 4, 1)), []string{"lost update"},
+		},
+		"a grant that the store never made": {
+			exclusive().add(history.Event{Kind: history.Acquire, Outcome: ok, Owner: "a1", Call: 1, Return: 2, Fence: 1, Holds: 1}),
+			[]string{"record"},
+		},
+		"a call that never returned": {
+			exclusive().add(history.Event{Kind: history.Begin, Op: history.Acquire, Call: 1}), []string{"record"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := test.judge(t)
+			for _, want := range test.want {
+				if !rules[want] {
+					t.Errorf("%q is not found, only %q", want, slices.Sorted(maps.Keys(rules)))
+				}
+			}
+			if len(rules) != len(test.want) {
+				t.Errorf("found %q, want %q", slices.Sorted(maps.Keys(rules)), test.want)
+			}
+		})
+	}
+}
+
+// What is not known excuses what it may have caused, and nothing else.
+func TestDoubtsExcuseRefusalsForAWhile(t *testing.T) {
+	doubt := history.Event{Kind: history.Doubt, Op: history.Acquire, Owner: "a1", Call: 1, Return: 5}
+	if rules := exclusive().add(doubt).busy("b", 100, 101).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although an unknown owner may have it", rules)
+	}
+	if rules := exclusive().add(doubt).busy("b", 1000, 1001).judge(t); !rules["model illegal"] {
+		t.Error("a refusal long after all doubts is accepted")
+	}
+	// The request may wait until Redis runs again.
+	paused := exclusive().add(doubt).fault("redis paused", -1, 3, 700, false)
+	if rules := paused.busy("b", 1000, 1001).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although the request ran after the pause", rules)
+	}
+}
+
+func TestForgottenLocksAreCountedAndNotHidden(t *testing.T) {
+	s := exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).got("b1", 50, 51, 11, 1).
+		gave("b1", 60, 61, 0, ok).gave("a1", 70, 71, 0, notHeld)
+	if found, excused := s.timeline().Rules(); len(found) > 0 || excused != 1 {
+		t.Errorf("found %v and excused %d, want one excused overlap", found, excused)
+	}
+	verdicts, err := s.timeline().Search("")
+	if err != nil || verdicts.Aside != 1 || verdicts.OK != 0 {
+		t.Errorf("verdicts %+v, %v, want one history set aside", verdicts, err)
+	}
+	// Fences have to rise all the same.
+	s = exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).got("b1", 50, 51, 9, 1)
+	if rules := s.judge(t); !rules["fence order"] {
+		t.Errorf("found %v, want the fence that fell", rules)
+	}
+}
+
+func TestFairOrder(t *testing.T) {
+	queued := func(owner string, from, to int64) history.Event {
+		return history.Event{Kind: history.Queued, Owner: owner, Worker: worker(owner), Call: from, Return: to, Holds: 1}
+	}
+	overtaken := func() *script {
+		s := &script{key: "f", mode: "fair"}
+		return s.got("a1", 0, 2, 10, 1).add(queued("b1", 3, 4)).add(queued("c1", 20, 21)).gave("a1", 30, 31, 0, ok).
+			got("c1", 32, 33, 11, 1).gave("c1", 34, 35, 0, ok).got("b1", 36, 37, 12, 1)
+	}
+	if rules := overtaken().judge(t); !rules["fair order"] || len(rules) != 1 {
+		t.Errorf("found %v, want that somebody was overtaken", rules)
+	}
+	if rules := overtaken().fault("worker paused", 1, 25, 35, false).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although the first was stopped meanwhile", rules)
+	}
+	if rules := overtaken().fault("worker paused", 0, 25, 35, false).judge(t); !rules["fair order"] {
+		t.Error("a pause of somebody else excuses it")
+	}
+	if rules := overtaken().fault("script flush", -1, 25, 35, false).judge(t); !rules["fair order"] {
+		t.Error("a fault that delays nobody excuses it")
+	}
+	s := &script{key: "f", mode: "fair"}
+	s.got("a1", 0, 2, 10, 1).add(queued("b1", 3, 40)).add(queued("c1", 20, 21)).gave("a1", 30, 31, 0, ok).
+		got("c1", 32, 33, 11, 1).gave("c1", 34, 35, 0, ok).got("b1", 41, 42, 12, 1)
+	if rules := s.judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although both asked at the same time", rules)
+	}
+}
+
+// At a size as in a run: no mutant gets away, and nothing is found without one.
+func TestMutantsOfALongHistory(t *testing.T) {
+	long := func() *script {
+		s := exclusive()
+		for i := range int64(1000) {
+			owner := string(rune('a'+i%8)) + "."
+			at := i * 10
+			owner += string(rune('0' + i/100))
+			owner += string(rune('0'+i/10%10)) + string(rune('0'+i%10))
+			s.got(owner, at, at+3, uint64(at+100), 1).busy("a", at+3, at+5).gave(owner, at+4, at+7, 0, ok)
+		}
+		return s
+	}
+	if rules := long().judge(t); len(rules) > 0 {
+		t.Fatalf("found %v in the history without a mutant", rules)
+	}
+	const grant, taken, release = 4 * 500, 4*500 + 1, 4*500 + 3
+	for name, mutate := range map[string]func(s *script){
+		"double grant, fresh fence": func(s *script) { s.got("z1", 5004, 5005, 5101, 1) },
+		"double grant, stale fence": func(s *script) { s.got("z1", 5004, 5005, 50, 1) },
+		"fence falls":               func(s *script) { s.events[grant].Fence, s.events[taken].Fence = 1, 1 },
+		"fence twice":               func(s *script) { s.events[grant].Fence, s.events[taken].Fence = 5090, 5090 },
+		"counted twice":             func(s *script) { s.busy("b", 5008, 5009) },
+		"foreign release accepted":  func(s *script) { s.gave("z1", 5002, 5003, 0, ok) },
+		"busy on a free key":        func(s *script) { s.busy("b", 20_000, 20_001) },
+		"release lost":              func(s *script) { s.events[release].Outcome = notHeld },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := long()
+			mutate(s)
+			if rules := s.judge(t); len(rules) == 0 {
+				t.Error("not found")
+			}
+		})
+	}
+}
+
+func TestIllegalHistoriesAreDrawn(t *testing.T) {
+	dir := t.TempDir()
+	s := exclusive().got("a1", 0, 2, 10, 1).got("b1", 3, 4, 11, 1).fault("reply cut", 0, 1, 2, false)
+	verdicts, err := s.timeline().Search(dir)
+	if err != nil || verdicts.Illegal != 1 {
+		t.Fatalf("verdicts %+v, %v", verdicts, err)
+	}
+	picture, err := os.ReadFile(filepath.Join(dir, "k.html"))
+	if err != nil || !strings.Contains(string(picture), "reply cut") {
+		t.Errorf("the picture does not show the fault: %v", err)
+	}
+}

@@ -1,0 +1,262 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+// one is a hold as a model sees it. Time enters as bounds: before expLo the
+// hold is certainly there, after expHi it certainly is not.
+type one struct {
+	owner        string
+	count        int // holds, or permits
+	token        uint64
+	expLo, expHi int64
+}
+
+// gone says whether the hold may have expired when o ran.
+func (h one) gone(o op) bool { return o.to+epsilon >= h.expLo }
+
+// there says whether the hold may still have been there when o ran.
+func (h one) there(o op) bool { return o.from-epsilon <= h.expHi }
+
+func (h one) String() string { return fmt.Sprintf("%s ×%d #%d", h.owner, h.count, h.token) }
+
+// extended is h after a call that set its TTL.
+func (h one) extended(o op) one {
+	h.expLo, h.expHi = max(h.expLo, o.expLo), max(h.expHi, o.expHi)
+	return h
+}
+
+// taken is a new hold by o.
+func taken(o op) one {
+	return one{owner: o.Owner, count: o.Holds, token: o.Fence, expLo: o.expLo, expHi: o.expHi}
+}
+
+// holds is the state of every model: who may have the key, and the largest
+// fence so far. It is never changed, only copied.
+type holds struct {
+	writer  one // no owner: nobody
+	others  []one
+	largest uint64
+}
+
+func (s holds) equal(other holds) bool {
+	return s.writer == other.writer && s.largest == other.largest && slices.Equal(s.others, other.others)
+}
+
+func (s holds) with(change func(*holds)) holds {
+	s.others = slices.Clone(s.others)
+	change(&s)
+	return s
+}
+
+func (s holds) find(owner string) int {
+	return slices.IndexFunc(s.others, func(h one) bool { return h.owner == owner })
+}
+
+// step says whether o may happen in s, and what comes of it.
+type step func(s holds, o op) (bool, holds)
+
+// model wraps a step for the search.
+func model(next step) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return holds{} },
+		Step: func(state, input, _ any) (bool, any) {
+			ok, s := next(state.(holds), input.(op))
+			return ok, s
+		},
+		Equal:             func(a, b any) bool { return a.(holds).equal(b.(holds)) },
+		DescribeOperation: func(input, _ any) string { return describe(input.(op)) },
+		DescribeState: func(state any) string {
+			s := state.(holds)
+			return fmt.Sprint("by ", s.writer, " and ", s.others, ", largest fence ", s.largest)
+		},
+	}
+}
+
+func describe(o op) string {
+	text := fmt.Sprintf("%s %s %s: %s", o.Kind, o.Mode, o.Owner, o.Outcome)
+	switch {
+	case o.Kind == history.Acquire && o.Outcome == history.OK:
+		text += fmt.Sprintf(" ×%d #%d", o.Holds, o.Fence)
+	case o.Kind == history.Release:
+		text += fmt.Sprintf(", ×%d remain", o.Holds)
+	}
+	return text
+}
+
+// models of the modes. A fair lock has the exclusive one: who is next is
+// checked on its own.
+var models = map[string]porcupine.Model{
+	"exclusive": model(exclusive),
+	"fair":      model(exclusive),
+	"readwrite": model(readWrite),
+	"semaphore": model(semaphore),
+}
+
+// exclusive: one owner, re-entrant, with fences and leases.
+func exclusive(s holds, o op) (bool, holds) {
+	h := s.writer
+	switch {
+	case o.Kind == history.Acquire && o.Outcome == history.Busy:
+		return h.owner != "" && h.there(o), s
+	case o.Kind == history.Acquire && o.Holds == 1:
+		if h.owner != "" && !h.gone(o) || o.Fence <= s.largest {
+			return false, s
+		}
+		return true, s.with(func(s *holds) { s.writer, s.largest = taken(o), o.Fence })
+	default:
+		ok, h := owned(h, o)
+		return ok, s.with(func(s *holds) { s.writer = h })
+	}
+}
+
+// owned is what an owner does with its hold h, which may be another's by now:
+// re-enter, renew, release.
+func owned(h one, o op) (bool, one) {
+	mine := h.owner == o.Owner
+	switch {
+	case o.Kind == history.Acquire: // re-entry
+		ok := mine && h.there(o) && h.count+1 == o.Holds && h.token == o.Fence
+		h = h.extended(o)
+		h.count = o.Holds
+		return ok, h
+	case o.Outcome == history.NotHeld:
+		// The release may have been sent twice, and the first one have done it.
+		ok := !mine || h.gone(o)
+		if mine && o.Kind == history.Release {
+			h.expLo = min(h.expLo, o.from)
+		}
+		return ok, h
+	case o.Kind == history.Renew:
+		return mine && h.there(o), h.extended(o)
+	case o.Outcome == history.OK: // release
+		if !mine || !h.there(o) || h.count != o.Holds+1 {
+			return false, h
+		}
+		if h.count = o.Holds; h.count == 0 {
+			h = one{}
+		}
+		return true, h
+	default: // a release that may come later, or never
+		switch {
+		case !mine:
+		case o.Outcome == history.Unknown && o.Holds > 0:
+			h.count = o.Holds // what the store has is told again
+		default:
+			h.expLo = min(h.expLo, o.from)
+		}
+		return true, h
+	}
+}
+
+// readWrite: one writer, or any number of readers.
+func readWrite(s holds, o op) (bool, holds) {
+	w := s.writer
+	certain := func(h one) bool { return !h.gone(o) }
+	switch {
+	case o.Kind == history.Acquire && o.Outcome == history.Busy:
+		byWriter := w.owner != "" && w.there(o)
+		byReader := o.Mode == "write" && slices.ContainsFunc(s.others, func(h one) bool { return h.there(o) })
+		return byWriter || byReader, s
+	case o.Kind == history.Acquire && o.Holds == 1:
+		blocked := w.owner != "" && certain(w) || o.Mode == "write" && slices.ContainsFunc(s.others, certain)
+		if blocked || o.Fence <= s.largest {
+			return false, s
+		}
+		return true, s.with(func(s *holds) {
+			s.largest = o.Fence
+			if o.Mode == "write" {
+				s.writer, s.others = taken(o), nil
+			} else {
+				s.writer, s.others = one{}, append(s.others, taken(o))
+			}
+		})
+	case o.Mode == "write":
+		ok, h := owned(w, o)
+		return ok, s.with(func(s *holds) { s.writer = h })
+	default:
+		return shared(s, o)
+	}
+}
+
+// shared is what one of several owners does with its hold.
+func shared(s holds, o op) (bool, holds) {
+	i := s.find(o.Owner)
+	if i < 0 {
+		ok, _ := owned(one{}, o)
+		return ok, s
+	}
+	ok, h := owned(s.others[i], o)
+	return ok, s.with(func(s *holds) {
+		if h.owner == "" {
+			s.others = slices.Delete(s.others, i, i+1)
+		} else {
+			s.others[i] = h
+		}
+	})
+}
+
+// semaphore: as many permits as its size.
+func semaphore(s holds, o op) (bool, holds) {
+	sum := func(counts func(one) bool) int {
+		n := 0
+		for _, h := range s.others {
+			if counts(h) {
+				n += h.count
+			}
+		}
+		return n
+	}
+	if o.Kind != history.Acquire {
+		return permits(s, o)
+	}
+	if o.Outcome == history.Busy {
+		return sum(func(h one) bool { return h.there(o) })+o.Permits > o.Size, s
+	}
+	if sum(func(h one) bool { return !h.gone(o) })+o.Permits > o.Size || o.Fence <= s.largest {
+		return false, s
+	}
+	return true, s.with(func(s *holds) {
+		h := taken(o)
+		h.count = o.Permits
+		s.others, s.largest = append(s.others, h), o.Fence
+		s.evict(o)
+	})
+}
+
+// evict drops what must have expired for o to be granted: the surplus, those
+// that may have ended first.
+func (s *holds) evict(o op) {
+	total := 0
+	for _, h := range s.others {
+		total += h.count
+	}
+	for total > o.Size {
+		first := -1
+		for i, h := range s.others {
+			if h.owner != o.Owner && (first < 0 || h.expLo < s.others[first].expLo) {
+				first = i
+			}
+		}
+		total -= s.others[first].count
+		s.others = slices.Delete(s.others, first, first+1)
+	}
+}
+
+// permits are given back at once, not one by one.
+func permits(s holds, o op) (bool, holds) {
+	i := s.find(o.Owner)
+	if i >= 0 && o.Kind == history.Release && o.Outcome == history.OK {
+		if !s.others[i].there(o) {
+			return false, s
+		}
+		return true, s.with(func(s *holds) { s.others = slices.Delete(s.others, i, i+1) })
+	}
+	return shared(s, o)
+}

@@ -1,0 +1,122 @@
+package check_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/check"
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+const (
+	ms    = int64(time.Millisecond)
+	lease = 300 * ms
+)
+
+// script writes histories by hand. Times are in ms.
+type script struct {
+	key, mode string
+	events    []history.Event
+	faults    []history.Fault
+	ids       uint64
+}
+
+func (s *script) add(e history.Event) *script {
+	e.Key = s.key
+	if e.Mode == "" {
+		e.Mode = s.mode
+	}
+	e.Call, e.Return, e.Trusted = e.Call*ms, e.Return*ms, e.Trusted*ms
+	e.TTL = lease
+	s.ids++
+	e.ID = s.ids
+	s.events = append(s.events, e)
+	return s
+}
+
+// worker tells owners apart: "b2" is the second owner of worker 1.
+func worker(owner string) int { return int(owner[0] - 'a') }
+
+// got is a grant and its return.
+func (s *script) got(owner string, from, to int64, fence uint64, holds int) *script {
+	e := history.Event{Owner: owner, Worker: worker(owner), Call: from, Return: to, Fence: fence, Holds: holds}
+	e.Kind = history.Grant
+	s.add(e)
+	e.Kind, e.Outcome = history.Acquire, history.OK
+	return s.add(e)
+}
+
+func (s *script) in(mode, owner string, from, to int64, fence uint64) *script {
+	before := s.mode
+	s.mode = mode
+	s.got(owner, from, to, fence, 1)
+	s.mode = before
+	return s
+}
+
+// permits is a grant of a semaphore of three.
+func (s *script) permits(owner string, from, to int64, fence uint64, n int) *script {
+	e := history.Event{Owner: owner, Worker: worker(owner), Call: from, Return: to, Fence: fence, Holds: 1, Permits: n, Size: 3}
+	e.Kind = history.Grant
+	s.add(e)
+	e.Kind, e.Outcome = history.Acquire, history.OK
+	return s.add(e)
+}
+
+func (s *script) busy(owner string, from, to int64) *script {
+	return s.add(history.Event{
+		Kind: history.Acquire, Outcome: history.Busy, Worker: worker(owner), Call: from, Return: to, Holds: 1, Permits: 1, Size: 3,
+	})
+}
+
+// gave is a release. It was trusted until it began.
+func (s *script) gave(owner string, from, to int64, remain int, outcome history.Outcome) *script {
+	return s.add(history.Event{
+		Kind: history.Release, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to, Holds: remain, Trusted: from,
+	})
+}
+
+// late is a release by one who was not looking since the grant.
+func (s *script) late(owner string, from, to int64, remain int, outcome history.Outcome) *script {
+	s.gave(owner, from, to, remain, outcome)
+	s.events[len(s.events)-1].Trusted = 0
+	return s
+}
+
+func (s *script) gaveIn(mode, owner string, from, to int64) *script {
+	return s.add(history.Event{
+		Kind: history.Release, Outcome: history.OK, Mode: mode, Owner: owner, Worker: worker(owner), Call: from, Return: to, Trusted: from,
+	})
+}
+
+func (s *script) renewed(owner string, from, to int64, outcome history.Outcome) *script {
+	return s.add(history.Event{Kind: history.Renew, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to})
+}
+
+func (s *script) fault(kind string, worker int, from, to int64, amnesia bool) *script {
+	s.faults = append(s.faults, history.Fault{Kind: kind, Worker: worker, From: from * ms, To: to * ms, Amnesia: amnesia})
+	return s
+}
+
+func exclusive() *script { return &script{key: "k", mode: "exclusive"} }
+
+func (s *script) timeline() *check.Timeline {
+	return check.NewTimeline(check.Settings{Topology: "standalone", Lease: time.Duration(lease)}, s.events, s.faults)
+}
+
+// judge runs all checkers and returns the rules that are broken.
+func (s *script) judge(t *testing.T) map[string]bool {
+	t.Helper()
+	timeline := s.timeline()
+	found, _ := timeline.Rules()
+	unfair, _ := timeline.Fair()
+	verdicts, err := timeline.Search("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := make(map[string]bool)
+	for _, v := range append(append(found, unfair...), verdicts.Found...) {
+		rules[v.Rule] = true
+	}
+	return rules
+}

@@ -1,0 +1,145 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+// patience is how long one search may take. A search that does not end says
+// nothing, so it counts as a failure.
+const patience = 30 * time.Second
+
+// Verdicts count searches by their results.
+type Verdicts struct {
+	OK, Illegal, Unknown int
+	// Aside are histories that no model can tell: Redis may have lost data.
+	Aside int
+	// Operations is how many the searched histories have, Largest the most in
+	// one.
+	Operations, Largest int
+	Found               []Violation
+}
+
+// Search compares every life with the model of its mode. Pictures of those that
+// fit none, and of the largest one that does, go to dir; none if that is empty.
+func (t *Timeline) Search(dir string) (Verdicts, error) {
+	var v Verdicts
+	var sample *life
+	for _, key := range t.keys() {
+		l := t.lives[key]
+		if l.doubtful {
+			v.Aside++
+			continue
+		}
+		ops := t.searchable(l)
+		v.Operations += len(ops)
+		if len(ops) > v.Largest {
+			v.Largest, sample = len(ops), l
+		}
+		result := porcupine.CheckOperationsTimeout(models[l.mode], ops, patience)
+		switch result {
+		case porcupine.Ok:
+			v.OK++
+			continue
+		case porcupine.Illegal:
+			v.Illegal++
+		case porcupine.Unknown:
+			v.Unknown++
+		}
+		v.Found = append(v.Found, Violation{
+			Rule: "model " + strings.ToLower(string(result)), Key: key, At: l.span().from,
+			Detail: fmt.Sprintf("%d operations fit no order", len(ops)),
+		})
+		if err := t.draw(l, dir); err != nil {
+			return v, err
+		}
+	}
+	if sample != nil && v.Illegal+v.Unknown == 0 {
+		return v, t.draw(sample, dir)
+	}
+	return v, nil
+}
+
+// searchable are the operations that say something about the key for certain.
+func (t *Timeline) searchable(l *life) []porcupine.Operation {
+	clients := make(map[string]int)
+	var all []porcupine.Operation
+	for _, o := range l.ops {
+		if o.Kind == history.Acquire && o.Outcome == history.Busy && t.explained(l, o) {
+			continue
+		}
+		name := fmt.Sprintf("%d.%d.%d %v", o.Worker, o.Life, o.Client, o.Kind == history.Renew)
+		if _, known := clients[name]; !known {
+			clients[name] = len(clients)
+		}
+		all = append(all, porcupine.Operation{ClientId: clients[name], Input: o, Call: o.from, Return: max(o.to, o.from+1)})
+	}
+	return all
+}
+
+// explained says whether a refusal needs no holder: somebody unknown may have
+// the key, another one may be next in the queue, or votes were split.
+func (t *Timeline) explained(l *life, o op) bool {
+	return l.mode == "fair" || t.Topology == "quorum" || anyOverlaps(l.ghosts, o.span)
+}
+
+// draw writes the picture of a life, with the faults in a lane of their own.
+func (t *Timeline) draw(l *life, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	ops := t.searchable(l)
+	// Enough for a picture of how far it got.
+	_, info := porcupine.CheckOperationsVerbose(models[l.mode], ops, patience)
+	all := l.span()
+	var notes []porcupine.Annotation
+	for _, f := range t.faults {
+		if f.Overlaps(all.from, all.to) {
+			notes = append(notes, porcupine.Annotation{
+				Tag: "nemesis", Start: f.From, End: f.To, Description: f.Kind + " " + f.Target, BackgroundColor: "#ffd9b3",
+			})
+		}
+	}
+	for _, g := range l.ghosts {
+		notes = append(notes, porcupine.Annotation{
+			Tag: "unknown owner", Start: g.from, End: g.to, Description: "may be held", BackgroundColor: "#dddddd",
+		})
+	}
+	info.AddAnnotations(notes)
+	path := filepath.Join(dir, strings.Map(fileSafe, l.key)+".html")
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // Visualize has reported what it could not write
+	return porcupine.Visualize(models[l.mode], info, file)
+}
+
+func fileSafe(r rune) rune {
+	if strings.ContainsRune("/\\:{}", r) {
+		return '_'
+	}
+	return r
+}
+
+// Doubts is how many spans there are in which an unknown owner may have had a
+// key, and how many refusals they explain.
+func (t *Timeline) Doubts() (ghosts, explained int) {
+	for _, l := range t.lives {
+		ghosts += len(l.ghosts)
+		for _, o := range l.ops {
+			if o.Kind == history.Acquire && o.Outcome == history.Busy && slices.ContainsFunc(l.ghosts, o.span.overlaps) {
+				explained++
+			}
+		}
+	}
+	return ghosts, explained
+}

@@ -1,0 +1,158 @@
+// Package check judges histories: fast rules that every history has to keep,
+// and models that a search compares it with.
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+// epsilon is what two times may be wrong against each other: Redis counts in
+// milliseconds, and looks at its clock once per command.
+const epsilon = int64(5 * time.Millisecond)
+
+// straggler is how long after the end of all delays a request may still run
+// that nobody waits for any more.
+const straggler = int64(300 * time.Millisecond)
+
+// Settings are what the checkers must know of a run.
+type Settings struct {
+	Topology string        `json:"topology"`
+	Lease    time.Duration `json:"lease"`
+}
+
+// span is an interval of time, both ends included.
+type span struct{ from, to int64 }
+
+func (s span) overlaps(other span) bool { return s.from <= other.to && other.from <= s.to }
+
+func anyOverlaps(spans []span, s span) bool {
+	return slices.ContainsFunc(spans, s.overlaps)
+}
+
+// op is one thing that happened to a key, at some time in its span.
+type op struct {
+	history.Event
+	span
+	// expLo and expHi bound when a hold ends that this call set the TTL of.
+	expLo, expHi int64
+}
+
+// hold is what one owner had of a key, from its first grant to its release.
+type hold struct {
+	owner, mode      string
+	worker, client   int
+	fence            uint64
+	permits, size    int
+	granted          span // when the store granted it
+	reported         int64
+	trusted          int64 // the last moment at which the lease said so
+	expLo            int64 // not before this the store forgets it by itself
+	released         int64 // when a release that may have worked was called; 0: never
+	final            int64 // when the release was confirmed; 0: never
+	regrants, renews []span
+}
+
+// life is one key's history.
+type life struct {
+	key, mode string
+	ops       []op
+	holds     []*hold
+	// ghosts are when the key may have been held by an owner of whom nobody
+	// knows: a claim without an answer, a process that was killed.
+	ghosts []span
+	writes []history.Event
+	queued []history.Event
+	// waits are acquisitions that ended in whatever way; of fair locks.
+	doubtful bool // data may have been lost
+}
+
+func (l *life) span() span {
+	all := span{from: 1 << 62}
+	for _, o := range l.ops {
+		all.from, all.to = min(all.from, o.from), max(all.to, o.to)
+	}
+	return all
+}
+
+// Timeline is a history, sorted by keys, with what is not known made explicit.
+type Timeline struct {
+	Settings
+	faults  []history.Fault
+	lives   map[string]*life
+	broken  []Violation // of the record itself
+	Kills   map[[2]int]int64
+	amnesia []span
+}
+
+// NewTimeline sorts a history.
+func NewTimeline(s Settings, events []history.Event, faults []history.Fault) *Timeline {
+	t := &Timeline{Settings: s, faults: faults, lives: make(map[string]*life), Kills: make(map[[2]int]int64)}
+	lives := make(map[int]int)
+	for _, f := range faults {
+		if f.Amnesia {
+			t.amnesia = append(t.amnesia, span{f.From, f.To})
+		}
+		if f.Kind == KillWorker {
+			t.Kills[[2]int{f.Worker, lives[f.Worker]}] = f.To
+			lives[f.Worker]++
+		}
+	}
+	b := newBuilder(t)
+	for i := range events {
+		b.add(&events[i])
+	}
+	b.finish()
+	for _, l := range t.lives {
+		slices.SortStableFunc(l.ops, func(a, b op) int { return cmp.Compare(a.from, b.from) })
+		slices.SortFunc(l.holds, func(a, b *hold) int { return cmp.Compare(a.fence, b.fence) })
+		l.doubtful = anyOverlaps(t.amnesia, widened(l.span()))
+	}
+	return t
+}
+
+func widened(s span) span { return span{s.from - straggler, s.to + straggler} }
+
+// Faults that the checkers know by name.
+const (
+	KillWorker = "worker killed"
+)
+
+func (t *Timeline) life(e *history.Event) *life {
+	l := t.lives[e.Key]
+	if l == nil {
+		l = &life{key: e.Key, mode: e.Mode}
+		if l.mode == "read" || l.mode == "write" {
+			l.mode = "readwrite"
+		}
+		t.lives[e.Key] = l
+	}
+	return l
+}
+
+// settled is until when a request of that worker may run that was given up at
+// the given time: requests wait in buffers while something is stopped.
+func (t *Timeline) settled(worker int, at int64) int64 {
+	for moved := true; moved; {
+		moved = false
+		for _, f := range t.faults {
+			if (f.Worker < 0 || f.Worker == worker) && f.Kind != KillWorker && f.Overlaps(at, at) && f.To > at {
+				at, moved = f.To, true
+			}
+		}
+	}
+	return at + straggler
+}
+
+// keys are the keys of the lives, sorted.
+func (t *Timeline) keys() []string {
+	keys := make([]string, 0, len(t.lives))
+	for key := range t.lives {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,80 @@
+// Package history is what a run writes down: every call with when it began and
+// ended, and every fault. It is all that the checkers look at, so that a run
+// can be judged again later.
+package history
+
+// Kind says what an event tells.
+type Kind string
+
+// Acquire and Release are calls of the locker, told by a Begin before and by
+// themselves after. The others happen once.
+const (
+	Begin   Kind = "begin"   // a call of the kind in Op is about to be made
+	Acquire Kind = "acquire" // Acquire or TryAcquire has returned
+	Release Kind = "release" // Release has returned
+	Grant   Kind = "grant"   // the store granted a claim
+	Queued  Kind = "queued"  // the store said busy to one who waits in its queue
+	Doubt   Kind = "doubt"   // the store did not say what became of a claim or a renewal
+	Renew   Kind = "renew"   // the store answered a renewal
+	Claim   Kind = "claim"   // the resource took a fence
+	Write   Kind = "write"   // the resource took a write
+	Exit    Kind = "exit"    // a worker ended by itself
+)
+
+// Outcome is the result of a call.
+type Outcome string
+
+// OK is success. What the others mean:
+const (
+	OK      Outcome = "ok"
+	Busy    Outcome = "busy"    // at once, without waiting: somebody else has the key
+	GaveUp  Outcome = "gaveup"  // the wait or the context ended
+	Lost    Outcome = "lost"    // the lease had ended before; the locker knew by itself
+	NotHeld Outcome = "notheld" // the store says that the owner has no hold
+	Unknown Outcome = "unknown" // the store did not answer
+)
+
+// Event is one line of a history. Times are those of a [Clock].
+type Event struct {
+	Kind    Kind    `json:"k"`
+	Op      Kind    `json:"op,omitempty"` // of Begin
+	Worker  int     `json:"w"`            // number of the process, the same after a restart
+	Life    int     `json:"l,omitempty"`  // how often that process was restarted
+	Client  int     `json:"c,omitempty"`  // within the process
+	ID      uint64  `json:"i,omitempty"`  // the same in a Begin and its end, within one life
+	Key     string  `json:"key,omitempty"`
+	Mode    string  `json:"m,omitempty"`
+	Owner   string  `json:"o,omitempty"`
+	Call    int64   `json:"b"`
+	Return  int64   `json:"e,omitempty"`
+	Outcome Outcome `json:"r,omitempty"`
+	Fence   uint64  `json:"f,omitempty"`
+	// Holds is the hold count that the call leads to.
+	Holds int   `json:"h,omitempty"`
+	TTL   int64 `json:"ttl,omitempty"`
+	// Permits of Size, of a semaphore.
+	Permits int `json:"p,omitempty"`
+	Size    int `json:"n,omitempty"`
+	// Trusted, of a release: the last time at which the lease said that it
+	// was held.
+	Trusted int64 `json:"t,omitempty"`
+	// Value that the resource has after a write.
+	Value int64  `json:"v,omitempty"`
+	Note  string `json:"note,omitempty"`
+}
+
+// Fault is one thing that the nemesis did.
+type Fault struct {
+	Kind   string `json:"kind"`
+	Target string `json:"target"`
+	// Worker is whom it hit, -1 for everybody.
+	Worker int   `json:"worker"`
+	From   int64 `json:"from"`
+	To     int64 `json:"to"`
+	// Amnesia: Redis may have forgotten what it had said.
+	Amnesia bool   `json:"amnesia,omitempty"`
+	Note    string `json:"note,omitempty"`
+}
+
+// Overlaps says whether the fault was on at some time in [from, to].
+func (f Fault) Overlaps(from, to int64) bool { return f.From <= to && from <= f.To }

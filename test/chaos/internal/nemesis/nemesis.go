@@ -1,0 +1,187 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+	"github.com/redlatch/redlatch/test/chaos/internal/world"
+	"github.com/redlatch/redlatch/test/internal/faultproxy"
+)
+
+// Nemesis carries out plans.
+type Nemesis struct {
+	*world.World
+	clock history.Clock
+	note  func(history.Fault)
+	// key is one that is in use now.
+	key func(dice uint64) string
+
+	workers, servers []sync.Mutex // one fault of a kind at a time
+	several          sync.Mutex   // and one that hits a server at a time
+	topology         sync.Mutex
+}
+
+// New returns a nemesis of w. What it did goes to note.
+func New(w *world.World, clock history.Clock, note func(history.Fault), key func(dice uint64) string) *Nemesis {
+	return &Nemesis{
+		World: w, clock: clock, note: note, key: key,
+		workers: make([]sync.Mutex, len(w.Workers)), servers: make([]sync.Mutex, len(w.Servers)),
+	}
+}
+
+// Run carries out a plan, and returns when everything that it broke works
+// again. Steps that are not due when ctx ends are left out.
+func (n *Nemesis) Run(ctx context.Context, plan []Step) {
+	start := time.Now()
+	var waits []func()
+	for _, step := range plan {
+		timer := time.NewTimer(time.Until(start.Add(step.At)))
+		select {
+		case <-timer.C:
+			waits = append(waits, n.Go(func() { n.do(step) }))
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	for _, wait := range waits {
+		wait()
+	}
+}
+
+func (n *Nemesis) do(s Step) {
+	f := history.Fault{Kind: s.Kind, Worker: s.Worker, Target: fmt.Sprintf("worker %d", s.Worker)}
+	link := n.Links[s.Worker][s.Server]
+	switch s.Kind {
+	case PauseWorker, KillWorker:
+		n.workers[s.Worker].Lock()
+		defer n.workers[s.Worker].Unlock()
+	case PauseRedis, KillRedis:
+		n.servers[s.Server].Lock()
+		defer n.servers[s.Server].Unlock()
+		n.several.Lock()
+		defer n.several.Unlock()
+	case Failover, MoveSlot:
+		n.topology.Lock()
+		defer n.topology.Unlock()
+	}
+	switch s.Kind {
+	case PauseRedis, KillRedis, KillPubSub, ScriptFlush, Failover, MoveSlot:
+		f.Worker, f.Target = -1, fmt.Sprintf("server %d", s.Server)
+	}
+	f.From = n.clock.Now()
+	did, err := n.carryOut(&f, s, link)
+	if f.To == 0 {
+		f.To = n.clock.Now()
+	}
+	if err != nil {
+		n.Errorf("nemesis: %s of %s: %v", s.Kind, f.Target, err)
+	}
+	if did {
+		n.note(f)
+	}
+}
+
+// carryOut says whether the fault has come about.
+func (n *Nemesis) carryOut(f *history.Fault, s Step, link *faultproxy.Proxy) (did bool, err error) {
+	switch s.Kind {
+	case PauseWorker:
+		return true, n.pauseWorker(s)
+	case KillWorker:
+		n.Workers[s.Worker].Current().Kill()
+		f.To = n.clock.Now()
+		time.Sleep(s.For) //nolint:forbidigo // the fault is the time that it takes
+		return true, n.Workers[s.Worker].Replace()
+	case PauseRedis:
+		n.Servers[s.Server].Stop()
+		time.Sleep(s.For) //nolint:forbidigo // as above
+		n.Servers[s.Server].Cont()
+	case KillRedis:
+		f.Amnesia = !n.Durable
+		n.Servers[s.Server].Kill()
+		time.Sleep(s.For) //nolint:forbidigo // as above
+		n.Servers[s.Server].Restart()
+	case CutLinks:
+		did := false
+		for _, l := range n.Links[s.Worker] {
+			did = did || l.Connections() > 0
+			l.CutAll()
+		}
+		return did, nil
+	case CutRequest:
+		return met(link.CutRequestWhen(faultproxy.Contains("eval"), 1), s.For), nil
+	case CutReply:
+		return met(link.CutReplyWhen(faultproxy.Contains("eval"), 1), s.For), nil
+	case Delay, HoldRequest, HoldReply:
+		n.slow(s)
+	case KillPubSub:
+		return true, n.command(s.Server, "CLIENT", "KILL", "TYPE", "pubsub")
+	case ScriptFlush:
+		return true, n.command(s.Server, "SCRIPT", "FLUSH")
+	case Failover:
+		f.Amnesia = true
+		return true, n.failover(f, s)
+	case MoveSlot:
+		return n.moveSlot(f, n.key(s.Dice))
+	}
+	return true, nil
+}
+
+func (n *Nemesis) pauseWorker(s Step) error {
+	p := n.Workers[s.Worker].Current()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("worker %d has ended by itself: %w", s.Worker, err)
+	}
+	time.Sleep(s.For) //nolint:forbidigo // the fault is the time that it takes
+	if err := p.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// met waits for the request that a rule is for.
+func met(rule *faultproxy.Rule, patience time.Duration) bool {
+	defer rule.Remove()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-rule.Hit():
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (n *Nemesis) slow(s Step) {
+	for _, link := range n.Links[s.Worker] {
+		switch s.Kind {
+		case Delay:
+			d := time.Duration(s.Dice%30) * time.Millisecond
+			link.Delay(d, d/2)
+			defer link.Delay(0, 0)
+		case HoldRequest:
+			link.HoldUp()
+			defer link.Resume()
+		case HoldReply:
+			link.HoldDown()
+			defer link.Resume()
+		}
+	}
+	time.Sleep(s.For) //nolint:forbidigo // the fault is the time that it takes
+}
+
+// command tells a server something; one that is down misses it.
+func (n *Nemesis) command(server int, args ...any) error {
+	ctx, cancel := context.WithTimeout(n.Context(), 5*time.Second)
+	defer cancel()
+	_ = n.Plain[server].Do(ctx, args...).Err()
+	return nil
+}

@@ -1,0 +1,147 @@
+// Package nemesis breaks things: it plans what to break, from a seed and
+// nothing else, and carries the plan out.
+package nemesis
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/check"
+)
+
+// Kinds of faults.
+const (
+	PauseWorker = "worker paused" // SIGSTOP, then SIGCONT
+	KillWorker  = check.KillWorker
+	PauseRedis  = "redis paused"
+	KillRedis   = "redis killed" // SIGKILL, then started again
+	CutLinks    = "links cut"    // all connections of a worker
+	CutRequest  = "request cut"  // the connection, before the server sees the script
+	CutReply    = "reply cut"    // … after the server has run it
+	Delay       = "delay"        // of all that a worker sends and receives
+	HoldRequest = "requests held"
+	HoldReply   = "replies held"
+	KillPubSub  = "pubsub killed" // CLIENT KILL TYPE pubsub
+	ScriptFlush = "script flush"
+	Failover    = "failover" // the master is killed, another one takes over, the old one comes back
+	MoveSlot    = "slot moved"
+)
+
+// weights say how often the kinds come, relative to each other.
+type weights map[string]int
+
+// mixes are named choices of faults.
+var mixes = map[string]weights{
+	"all": {
+		PauseWorker: 15, KillWorker: 4, PauseRedis: 3, KillRedis: 2, CutLinks: 14, CutRequest: 18, CutReply: 22,
+		Delay: 8, HoldRequest: 4, HoldReply: 4, KillPubSub: 6, ScriptFlush: 6, Failover: 1, MoveSlot: 8,
+	},
+	"pause":    {PauseWorker: 1},
+	"network":  {CutLinks: 14, CutRequest: 18, CutReply: 22, Delay: 8, HoldRequest: 4, HoldReply: 4, KillPubSub: 6},
+	"crash":    {KillWorker: 4, KillRedis: 4, PauseWorker: 4},
+	"failover": {Failover: 1},
+	"slots":    {MoveSlot: 4, CutReply: 1, ScriptFlush: 1},
+	"none":     {},
+}
+
+// Mixes are the names of all mixes.
+func Mixes() []string { return slices.Sorted(maps.Keys(mixes)) }
+
+// possible says where a kind makes sense.
+func possible(kind, topology string) bool {
+	several := topology == "sentinel" || topology == "cluster"
+	switch kind {
+	case Failover:
+		return several
+	case MoveSlot:
+		return topology == "cluster"
+	case PauseRedis, KillRedis: // would be a failover
+		return !several
+	default:
+		return true
+	}
+}
+
+// rare kinds come at least this far apart.
+var rare = map[string]time.Duration{Failover: 8 * time.Second, KillRedis: 2 * time.Second, MoveSlot: 700 * time.Millisecond}
+
+// Step is one planned fault.
+type Step struct {
+	At     time.Duration `json:"at"` // since the start
+	Kind   string        `json:"kind"`
+	Worker int           `json:"worker"`
+	Server int           `json:"server"`
+	For    time.Duration `json:"for"`
+	// Dice is for what is decided when the time has come.
+	Dice uint64 `json:"dice"`
+}
+
+// Setting is what a plan depends on, beside its seed.
+type Setting struct {
+	Mix      string
+	Topology string
+	Workers  int
+	Servers  int
+	Duration time.Duration
+	Rate     float64 // faults per second
+}
+
+// Plan makes the plan of a seed: the same one every time.
+func Plan(seed uint64, s Setting) ([]Step, error) {
+	mix, ok := mixes[s.Mix]
+	if !ok {
+		return nil, fmt.Errorf("nemesis: there is no mix %q", s.Mix)
+	}
+	dice := rand.New(rand.NewPCG(seed, 2))
+	var kinds []string // each as often as it weighs
+	for _, kind := range slices.Sorted(maps.Keys(mix)) {
+		if possible(kind, s.Topology) {
+			kinds = append(kinds, slices.Repeat([]string{kind}, mix[kind])...)
+		}
+	}
+	if len(kinds) == 0 {
+		return nil, nil
+	}
+	var plan []Step
+	last := make(map[string]time.Duration)
+	mean := float64(time.Second) / s.Rate
+	for at := time.Duration(mean); ; at += time.Duration(dice.ExpFloat64() * mean) {
+		if at > s.Duration {
+			return plan, nil
+		}
+		step := Step{
+			At: at, Kind: kinds[dice.IntN(len(kinds))], Worker: dice.IntN(s.Workers), Server: dice.IntN(s.Servers), Dice: dice.Uint64(),
+		}
+		low, high := lasting(step.Kind)
+		step.For = low + time.Duration(dice.Int64N(int64(high-low)))
+		if before, again := last[step.Kind]; again && at-before < rare[step.Kind] {
+			continue
+		}
+		last[step.Kind] = at
+		plan = append(plan, step)
+	}
+}
+
+// lasting is how long a kind of fault lasts.
+func lasting(kind string) (low, high time.Duration) {
+	const ms = time.Millisecond
+	switch kind {
+	case PauseWorker: // longer than a lease
+		return 350 * ms, 750 * ms
+	case PauseRedis:
+		return 50 * ms, 400 * ms
+	case KillRedis, KillWorker:
+		return 1 * ms, 100 * ms
+	case HoldRequest, HoldReply:
+		return 50 * ms, 500 * ms
+	case Delay:
+		return 50 * ms, 400 * ms
+	case CutRequest, CutReply: // for a request to come
+		return 200 * ms, 201 * ms
+	default:
+		return 1 * ms, 2 * ms
+	}
+}

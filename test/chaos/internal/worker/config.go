@@ -1,0 +1,131 @@
+// Package worker is one of the processes that use the locks while things
+// break.
+package worker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+// Config is all that a worker is told.
+type Config struct {
+	Worker  int           `json:"worker"`
+	Life    int           `json:"life"`
+	Clients int           `json:"clients"`
+	Seed    uint64        `json:"seed"`
+	Clock   history.Clock `json:"clock"`
+	Record  string        `json:"record"`   // file for the events
+	Counter string        `json:"resource"` // unix socket of the resource
+	Bug     string        `json:"bug,omitempty"`
+
+	Redis Redis    `json:"redis"`
+	Load  Load     `json:"load"`
+	Modes []string `json:"modes"`
+}
+
+// Redis is where the locks are. Addresses are those that servers know of each
+// other; Via maps them to the proxies of this worker.
+type Redis struct {
+	Topology string            `json:"topology"`
+	Addrs    []string          `json:"addrs"`
+	Master   string            `json:"master,omitempty"` // name, with sentinels
+	Via      map[string]string `json:"via"`
+}
+
+// Load is what clients do.
+type Load struct {
+	Lease time.Duration `json:"lease"`
+	Keys  int           `json:"keys"` // of each mode at a time
+	// Generation is how long a key is used. After that it gets another name, so
+	// that histories stay short.
+	Generation time.Duration `json:"generation"`
+}
+
+func (r Redis) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if proxy, ok := r.Via[addr]; ok {
+		addr = proxy
+	}
+	dialer := net.Dialer{Timeout: time.Second}
+	return dialer.DialContext(ctx, network, addr)
+}
+
+// Topologies.
+const (
+	Standalone = "standalone"
+	Sentinel   = "sentinel"
+	Cluster    = "cluster"
+	Quorum     = "quorum"
+)
+
+// open returns a store and how to close what it needs. wrap is applied next to
+// Redis.
+func (r Redis) open(opts []redisstore.Option, wrap func(lock.Store, redis.UniversalClient) (lock.Store, error)) (lock.Store, func() error, error) {
+	const timeout = time.Second
+	var rdb redis.UniversalClient
+	switch r.Topology {
+	case Standalone:
+		rdb = r.single(r.Addrs[0])
+	case Sentinel:
+		rdb = redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: r.Master, SentinelAddrs: r.Addrs, Dialer: r.dial, DialerRetries: 1, PoolSize: poolSize,
+			DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+		})
+	case Cluster:
+		rdb = redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: r.Addrs, Dialer: r.dial, DialerRetries: 1, PoolSize: poolSize, ClusterStateReloadInterval: timeout,
+			DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+		})
+	case Quorum:
+		return r.quorum(opts, wrap)
+	default:
+		return nil, nil, errors.New("there is no topology " + r.Topology)
+	}
+	store, err := wrap(redisstore.New(rdb, opts...), rdb)
+	return store, rdb.Close, err
+}
+
+const poolSize = 16
+
+func (r Redis) single(addr string) *redis.Client {
+	const timeout = time.Second
+	return redis.NewClient(&redis.Options{
+		Addr: addr, Dialer: r.dial, DialerRetries: 1, PoolSize: poolSize,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+	})
+}
+
+func (r Redis) quorum(opts []redisstore.Option, wrap func(lock.Store, redis.UniversalClient) (lock.Store, error)) (lock.Store, func() error, error) {
+	var stores []lock.Store
+	var clients []*redis.Client
+	for _, addr := range r.Addrs {
+		rdb := r.single(addr)
+		clients = append(clients, rdb)
+		store, err := wrap(redisstore.New(rdb, opts...), rdb)
+		if err != nil {
+			return nil, nil, err
+		}
+		stores = append(stores, store)
+	}
+	q, err := redisstore.Quorum(stores...)
+	if err != nil {
+		return nil, nil, err
+	}
+	q.SetNodeTimeout(50 * time.Millisecond)
+	return q, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		failed := []error{q.Close(ctx)}
+		for _, rdb := range clients {
+			failed = append(failed, rdb.Close())
+		}
+		return errors.Join(failed...)
+	}, nil
+}

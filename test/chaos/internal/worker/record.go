@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+var errFull = errors.New("worker: the record is full")
+
+// record writes events where they survive the process: to memory that is
+// shared with a file.
+type record struct {
+	clock        history.Clock
+	worker, life int
+	ids          atomic.Uint64
+	page         *history.Page
+	full         atomic.Bool
+}
+
+// add writes an event; when it returns, no kill can undo it.
+func (r *record) add(e history.Event) {
+	e.Worker, e.Life = r.worker, r.life
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic(err) //nolint:forbidigo // an Event can always be encoded
+	}
+	if !r.page.Append(append(line, '\n')) {
+		r.full.Store(true)
+	}
+}
+
+// failed is why the record is of no use.
+func (r *record) failed() error {
+	if r.full.Load() {
+		return errFull
+	}
+	return nil
+}

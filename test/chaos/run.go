@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/check"
+	"github.com/redlatch/redlatch/test/chaos/internal/report"
+)
+
+// errBroken is what a run ends with that found something.
+var errBroken = errors.New("a promise is broken")
+
+// runCommand is one run, or several, with a seed more each.
+type runCommand struct {
+	Seed      uint64        `default:"1" help:"What the plan of the faults and the clients' choices come from."`
+	Duration  time.Duration `default:"60s" help:"How long faults happen. Longer than --round makes several runs."`
+	Round     time.Duration `default:"60s" help:"Longest single run: histories are checked in memory."`
+	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum" help:"${enum}."`
+	Mix       string        `default:"all" enum:"${mixes}" help:"What breaks: ${enum}."`
+	Mode      string        `default:"all" enum:"exclusive,fair,readwrite,semaphore,all" help:"Kinds of locks: ${enum}."`
+	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
+	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
+	Processes int           `default:"8" help:"Worker processes."`
+	Clients   int           `default:"4" help:"Clients in each of them."`
+	Rate      float64       `default:"11" help:"Faults a second that are planned."`
+	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
+	Bug       string        `default:"" hidden:""`
+}
+
+func (c *runCommand) flags() report.Flags {
+	return report.Flags{
+		Seed: c.Seed, Duration: c.Duration, Mix: c.Mix, Mode: c.Mode, Durable: c.Durable, Processes: c.Processes,
+		Clients: c.Clients, Rate: c.Rate, Bug: c.Bug, Settings: check.Settings{Topology: c.Topology, Lease: c.Lease},
+	}
+}
+
+// Run runs the rounds. It ends with the first that is not sound.
+func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
+	if c.Mode != "exclusive" && c.Topology == "quorum" {
+		if c.Mode != "all" {
+			return fmt.Errorf("a quorum has no mode %s", c.Mode)
+		}
+		c.Mode = "exclusive"
+	}
+	left := c.Duration
+	for round := *c; ; round.Seed++ {
+		round.Duration = min(left, c.Round)
+		if c.Report != "" && c.Duration > c.Round {
+			round.Report = filepath.Join(c.Report, fmt.Sprintf("seed-%d", round.Seed))
+		}
+		summary, err := round.once(ctx, out)
+		if err != nil {
+			return err
+		}
+		if !summary.Sound() {
+			return errBroken
+		}
+		if left -= round.Duration; left <= 0 {
+			return ctx.Err()
+		}
+	}
+}
+
+// once makes one run and prints its summary.
+func (c *runCommand) once(ctx context.Context, out io.Writer) (*report.Summary, error) {
+	dir, temporary := c.Report, c.Report == ""
+	if temporary {
+		var err error
+		if dir, err = os.MkdirTemp("", "chaos-report-"); err != nil {
+			return nil, err
+		}
+	}
+	folder, err := report.Make(dir)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "chaos: seed %d, %v, %s, faults: %s, locks: %s, %d processes × %d clients%s\n",
+		c.Seed, c.Duration, c.Topology, c.Mix, c.Mode, c.Processes, c.Clients, planted(c.Bug))
+	if err := play(ctx, folder, c.flags()); err != nil {
+		return nil, err
+	}
+	summary, err := folder.Judge()
+	if err != nil {
+		return nil, err
+	}
+	summary.Print(out)
+	if temporary && summary.Sound() {
+		return summary, os.RemoveAll(dir)
+	}
+	fmt.Fprintln(out, "report:", dir)
+	return summary, nil
+}
+
+func planted(bug string) string {
+	if bug == "" {
+		return ""
+	}
+	return ", planted bug: " + bug
+}
+
+// replayCommand judges a report again.
+type replayCommand struct {
+	Dir string `arg:"" type:"existingdir" help:"The report."`
+}
+
+// Run prints the summary.
+func (c *replayCommand) Run(out io.Writer) error {
+	summary, err := report.Folder(c.Dir).Judge()
+	if err != nil {
+		return err
+	}
+	summary.Print(out)
+	if !summary.Sound() {
+		return errBroken
+	}
+	return nil
+}
