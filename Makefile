@@ -68,6 +68,26 @@ interop/check: ## Test against a real Redisson, if a JDK and Maven are there
 	@if scripts/install-java.sh --check; then $(MAKE) test-interop; else \
 		echo; echo "*** SKIPPED, NOT TESTED: Redisson, as there is no JDK 17 with Maven; run make test-interop ***"; echo; fi
 
+# The report of the last run. Those of runs in which all was well are small.
+CHAOS_REPORT ?= $(CURDIR)/.tmp/chaos
+DURATION ?= 30m
+SEED ?= 1
+TOPOLOGY ?= standalone
+
+.PHONY: chaos
+chaos: servers ## Locks under faults for a minute, judged by what their users saw
+	@rm -rf $(CHAOS_REPORT)
+	$(GO) run ./test/chaos --seed $(SEED) --duration 60s --report $(CHAOS_REPORT)
+
+.PHONY: chaos-long
+chaos-long: servers ## The same for DURATION (30m) on a TOPOLOGY (standalone), with a new seed every minute
+	@rm -rf $(CHAOS_REPORT)-long
+	$(GO) run ./test/chaos --seed $(SEED) --duration $(DURATION) --topology $(TOPOLOGY) --report $(CHAOS_REPORT)-long
+
+.PHONY: chaos-controls
+chaos-controls: servers ## Plant bugs, and check that the checkers find them
+	$(GO) run ./test/chaos controls --seed $(SEED)
+
 .PHONY: check
 check: lint layers generate/check tidy/check test interop/check demo ## Everything that CI runs
 

@@ -44,6 +44,9 @@ type stage struct {
 func play(ctx context.Context, folder report.Folder, flags report.Flags) (err error) {
 	debug.SetGCPercent(400)
 	s := &stage{Flags: flags, folder: folder, clock: history.StartClock()}
+	if err := folder.Begin(flags); err != nil {
+		return err
+	}
 	if s.events, err = history.Create(folder.Path(report.HistoryFile)); err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func (s *stage) body(p *process.Program, end *report.End) {
 		Mix: s.Mix, Topology: s.Topology, Workers: s.Processes, Servers: len(w.Servers), Duration: s.Duration, Rate: s.Rate,
 	})
 	must(err)
-	must(s.folder.Begin(s.Flags, plan))
+	must(s.folder.Plan(plan))
 	must(s.listen(p))
 	for i := range s.Processes {
 		must(w.Employ(i, string(s.folder), func(life int) (process.Spec, error) { return s.worker(w, i, life) }))

@@ -26,8 +26,8 @@ type runCommand struct {
 	Mode      string        `default:"all" enum:"exclusive,fair,readwrite,semaphore,all" help:"Kinds of locks: ${enum}."`
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
 	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
-	Processes int           `default:"8" help:"Worker processes."`
-	Clients   int           `default:"4" help:"Clients in each of them."`
+	Processes int           `help:"Worker processes. Default: 8, for a quorum 4."`
+	Clients   int           `help:"Clients in each of them. Default: 4, for a quorum 2."`
 	Rate      float64       `default:"11" help:"Faults a second that are planned."`
 	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
 	Bug       string        `default:"" hidden:""`
@@ -48,6 +48,7 @@ func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
 		}
 		c.Mode = "exclusive"
 	}
+	c.crew()
 	left := c.Duration
 	for round := *c; ; round.Seed++ {
 		round.Duration = min(left, c.Round)
@@ -61,9 +62,28 @@ func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
 		if !summary.Sound() {
 			return errBroken
 		}
+		if c.Duration > c.Round && c.Report != "" {
+			if err := report.Folder(round.Report).Shrink(); err != nil {
+				return err
+			}
+		}
 		if left -= round.Duration; left <= 0 {
 			return ctx.Err()
 		}
+	}
+}
+
+// crew fills in how many workers there are. Every call of a quorum is five.
+func (c *runCommand) crew() {
+	processes, clients := 8, 4
+	if c.Topology == "quorum" {
+		processes, clients = 4, 2
+	}
+	if c.Processes <= 0 {
+		c.Processes = processes
+	}
+	if c.Clients <= 0 {
+		c.Clients = clients
 	}
 }
 

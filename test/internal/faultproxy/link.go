@@ -9,6 +9,10 @@ import (
 // chunk is larger than anything a client of ours writes at once.
 const chunk = 1 << 20
 
+// buffers are used again: programs that cut connections all the time would
+// otherwise clear more memory than they forward.
+var buffers = sync.Pool{New: func() any { return new([chunk]byte) }}
+
 // link is one forwarded connection.
 type link struct {
 	proxy          *Proxy
@@ -21,9 +25,10 @@ type link struct {
 
 func (l *link) pumpUp() {
 	defer l.cut()
-	buffer := make([]byte, chunk)
+	buffer := buffers.Get().(*[chunk]byte)
+	defer buffers.Put(buffer)
 	for {
-		n, err := l.client.Read(buffer)
+		n, err := l.client.Read(buffer[:])
 		if !l.proxy.up.pass(l.done) || err != nil {
 			return
 		}
@@ -52,9 +57,10 @@ func (l *link) request(data []byte) bool {
 
 func (l *link) pumpDown() {
 	defer l.cut()
-	buffer := make([]byte, chunk)
+	buffer := buffers.Get().(*[chunk]byte)
+	defer buffers.Put(buffer)
 	for {
-		n, err := l.server.Read(buffer)
+		n, err := l.server.Read(buffer[:])
 		if l.dropReply.Load() || !l.proxy.down.pass(l.done) || err != nil {
 			return
 		}

@@ -43,6 +43,10 @@ type Program struct {
 func RunProgram(ctx context.Context, dir string, log func(line string), body func(p *Program)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	dir, err := filepath.Abs(dir) // servers run in their folders
+	if err != nil {
+		return fmt.Errorf("process: %w", err)
+	}
 	p := &Program{ctx: ctx, dir: dir, log: log}
 	p.Go(func() { body(p) })()
 	cancel()

@@ -85,13 +85,11 @@ func (f Folder) read(name string, value any) error {
 	return nil
 }
 
-// Begin writes what is known before a run.
-func (f Folder) Begin(flags Flags, plan []nemesis.Step) error {
-	if err := f.write(flagsFile, flags); err != nil {
-		return err
-	}
-	return f.write(planFile, plan)
-}
+// Begin writes what a run was started with.
+func (f Folder) Begin(flags Flags) error { return f.write(flagsFile, flags) }
+
+// Plan writes what the nemesis is going to do.
+func (f Folder) Plan(plan []nemesis.Step) error { return f.write(planFile, plan) }
 
 // Finish writes what is known after it.
 func (f Folder) Finish(end End) error { return f.write(endFile, end) }
@@ -117,4 +115,15 @@ func (f Folder) Judge() (*Summary, error) {
 		return nil, err
 	}
 	return &s, f.write(summaryFile, &s)
+}
+
+// Shrink removes what is of no use when all was well: long runs leave many
+// reports. What stays cannot be judged again.
+func (f Folder) Shrink() error {
+	for _, name := range []string{HistoryFile, picturesDir, "servers"} {
+		if err := os.RemoveAll(f.Path(name)); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	return nil
 }

@@ -18,7 +18,7 @@ func folder(t *testing.T, end report.End, events ...history.Event) report.Folder
 		t.Fatal(err)
 	}
 	flags := report.Flags{Seed: 5, Settings: check.Settings{Topology: "standalone", Lease: 300 * time.Millisecond}}
-	if err := f.Begin(flags, nil); err != nil {
+	if err := f.Begin(flags); err != nil {
 		t.Fatal(err)
 	}
 	for name, lines := range map[string][]history.Event{report.HistoryFile: events, report.FaultsFile: nil} {

@@ -118,7 +118,7 @@ func (r Redis) quorum(opts []redisstore.Option, wrap func(lock.Store, redis.Univ
 	if err != nil {
 		return nil, nil, err
 	}
-	q.SetNodeTimeout(50 * time.Millisecond)
+	q.SetNodeTimeout(100 * time.Millisecond)
 	return q, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
