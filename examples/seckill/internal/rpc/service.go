@@ -112,6 +112,6 @@ func voucherOf(v voucher.Voucher) *seckillpb.Voucher {
 func orderOf(o voucher.Order) *seckillpb.Order {
 	return &seckillpb.Order{
 		OrderId: o.ID, VoucherId: o.VoucherID, UserId: o.UserID,
-		Fence: o.Fence.Token, CreatedAt: timestamppb.New(o.CreatedAt),
+		Fence: o.Fence.Fence, CreatedAt: timestamppb.New(o.CreatedAt),
 	}
 }

@@ -27,7 +27,7 @@ func (s *Store) cancelOrder(ctx context.Context, orderID, userID string, fence v
 	o.Fence = fence
 	return retry(ctx, func() error {
 		return s.write.RunInTx(ctx, s.isolation(), func(ctx context.Context, tx bun.Tx) error {
-			if err := claim(ctx, tx, s.engine, o); err != nil {
+			if err := s.guards.Claim(ctx, tx.Tx, o.UserID, o.Fence); err != nil {
 				return err
 			}
 			// Seen a moment ago, under the user's lock: if it is gone, an earlier

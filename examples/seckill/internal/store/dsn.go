@@ -126,9 +126,6 @@ func parseMySQL(text string) (Address, error) {
 	}
 	config.ParseTime = true
 	config.Loc = time.UTC
-	// Otherwise an UPDATE that changes nothing reports no row, and the holder
-	// of a fence that claims it twice would look like a stale one.
-	config.ClientFoundRows = true
 	if config.Timeout == 0 {
 		config.Timeout = connectTimeout
 	}

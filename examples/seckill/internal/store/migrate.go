@@ -9,26 +9,29 @@ import (
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
+
+	"github.com/redlatch/redlatch/core/fence"
 )
 
 //go:embed migrations
 var migrations embed.FS
 
-// dialects is what migrating takes on each database. A turn is a lock of the
+// dialects is what each database understands. A turn is a lock of the
 // server that ends with the connection at the latest.
 var dialects = [...]struct {
 	folder               string
 	goose                goose.Dialect
+	fence                fence.Dialect
 	takeTurn, returnTurn string
 }{
-	engineSQLite: {folder: "sqlite", goose: goose.DialectSQLite3},
+	engineSQLite: {folder: "sqlite", goose: goose.DialectSQLite3, fence: fence.SQLite},
 	engineMySQL: {
-		"mysql", goose.DialectMySQL,
+		"mysql", goose.DialectMySQL, fence.MySQL,
 		"SELECT GET_LOCK(CONCAT('seckill:', MD5(DATABASE())), 3600)",
 		"DO RELEASE_LOCK(CONCAT('seckill:', MD5(DATABASE())))",
 	},
 	enginePostgres: {
-		"postgres", goose.DialectPostgres,
+		"postgres", goose.DialectPostgres, fence.PostgreSQL,
 		"SELECT 1 FROM (SELECT pg_advisory_lock(hashtext('seckill'))) AS turn",
 		"SELECT pg_advisory_unlock(hashtext('seckill'))",
 	},

@@ -16,6 +16,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/redlatch/redlatch/core/fence"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
@@ -113,7 +114,7 @@ func duplicate(err error) bool {
 // decisions are the answers of the store that are not failures.
 var decisions = []error{
 	voucher.ErrVoucherNotFound, voucher.ErrOrderNotFound,
-	voucher.ErrAlreadyOrdered, voucher.ErrSoldOut, voucher.ErrStaleFence,
+	voucher.ErrAlreadyOrdered, voucher.ErrSoldOut,
 }
 
 // answer turns the error of a database into one of [voucher]: a decision
@@ -122,6 +123,9 @@ var decisions = []error{
 func answer(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrMalformed) { // the latter has no lock at all
+		return voucher.ErrStaleFence
 	}
 	for _, decision := range decisions {
 		if errors.Is(err, decision) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/redlatch/redlatch/core/fence"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
@@ -40,15 +41,7 @@ type orderRow struct {
 func (r *orderRow) order() voucher.Order {
 	return voucher.Order{
 		ID: r.ID, VoucherID: r.VoucherID, UserID: r.UserID,
-		Fence:     voucher.Fence{Token: uint64(r.Fence)},
+		Fence:     fence.Token{Fence: uint64(r.Fence)},
 		CreatedAt: r.CreatedAt.UTC(),
 	}
-}
-
-type guardRow struct {
-	bun.BaseModel `bun:"table:order_guards,alias:g"`
-
-	UserID string `bun:",pk"`
-	Fence  int64
-	Owner  string
 }

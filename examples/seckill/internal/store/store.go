@@ -30,6 +30,7 @@ import (
 	"github.com/uptrace/bun/schema"
 	"modernc.org/sqlite"
 
+	"github.com/redlatch/redlatch/core/fence"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
@@ -40,6 +41,8 @@ type Store struct {
 	// connection of a pool than they poll for the lock of the file. Elsewhere
 	// the two are the same.
 	read, write *bun.DB
+	// guards has the newest fence that has ordered, by user.
+	guards *fence.Guards
 	// patience bounds the placing of an order, retries included.
 	patience time.Duration
 }
@@ -78,7 +81,12 @@ func open(ctx context.Context, at Address) (*Store, error) {
 		closeAll()
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	s := &Store{engine: at.engine, patience: patience}
+	guards, err := fence.NewGuards(dialects[at.engine].fence, "order_guards", fence.Columns{Key: "user_id", Owner: "owner"})
+	if err != nil {
+		closeAll()
+		return nil, err
+	}
+	s := &Store{engine: at.engine, guards: guards, patience: patience}
 	s.write = bun.NewDB(pools[0], dialect())
 	s.read = s.write
 	if len(pools) == 2 {

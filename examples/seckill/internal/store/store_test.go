@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/redlatch/redlatch/core/fence"
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
@@ -90,7 +91,7 @@ func orderOf(t *testing.T, v voucher.Voucher, user string, token uint64, owner s
 	t.Helper()
 	return voucher.Order{
 		ID: newID(t), VoucherID: v.ID, UserID: user,
-		Fence:     voucher.Fence{Token: token, Owner: owner},
+		Fence:     fence.New(token, owner),
 		CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
 }
@@ -235,22 +236,22 @@ func TestACancelledOrderIsBackInTheStockAndMayBePlacedAgain(t *testing.T) {
 			}
 			for title, tt := range map[string]struct {
 				user  string
-				fence voucher.Fence
+				token fence.Token
 				want  error
 			}{
-				"another user's":  {someone(t), voucher.Fence{Token: 11, Owner: "b"}, voucher.ErrOrderNotFound},
-				"a late holder's": {user, voucher.Fence{Token: 9, Owner: "z"}, voucher.ErrStaleFence},
+				"another user's":  {someone(t), fence.New(11, "b"), voucher.ErrOrderNotFound},
+				"a late holder's": {user, fence.New(9, "z"), voucher.ErrStaleFence},
 			} {
-				if err := s.CancelOrder(t.Context(), o.ID, tt.user, tt.fence); !errors.Is(err, tt.want) {
+				if err := s.CancelOrder(t.Context(), o.ID, tt.user, tt.token); !errors.Is(err, tt.want) {
 					t.Errorf("%s: %v, want %v", title, err, tt.want)
 				}
 			}
 			wantReport(t, s, v, voucher.Report{Sold: 1, Orders: 1, DistinctUsers: 1})
-			if err := s.CancelOrder(t.Context(), o.ID, user, voucher.Fence{Token: 12, Owner: "c"}); err != nil {
+			if err := s.CancelOrder(t.Context(), o.ID, user, fence.New(12, "c")); err != nil {
 				t.Fatal(err)
 			}
 			wantReport(t, s, v, voucher.Report{})
-			if err := s.CancelOrder(t.Context(), o.ID, user, voucher.Fence{Token: 13, Owner: "d"}); !errors.Is(err, voucher.ErrOrderNotFound) {
+			if err := s.CancelOrder(t.Context(), o.ID, user, fence.New(13, "d")); !errors.Is(err, voucher.ErrOrderNotFound) {
 				t.Errorf("once more: %v", err)
 			}
 			if err := s.PlaceOrder(t.Context(), orderOf(t, v, user, 14, "e")); err != nil {
@@ -343,7 +344,7 @@ func TestInvariantsHoldWithoutAnyLock(t *testing.T) {
 			)
 			for n := range users * clicks {
 				o := orderOf(t, v, fmt.Sprint(crowd, n/clicks), 0, "")
-				o.Fence = voucher.Fence{Token: uint64(n + 1), Owner: fmt.Sprint("o:", n)}
+				o.Fence = fence.New(uint64(n+1), fmt.Sprint("o:", n))
 				wg.Go(func() {
 					err := instances[n%2].PlaceOrder(t.Context(), o)
 					mu.Lock()

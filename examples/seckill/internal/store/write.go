@@ -54,7 +54,7 @@ func (s *Store) placeOrder(ctx context.Context, o voucher.Order) error {
 	}
 	return retry(ctx, func() error {
 		return s.write.RunInTx(ctx, s.isolation(), func(ctx context.Context, tx bun.Tx) error {
-			if err := claim(ctx, tx, s.engine, o); err != nil {
+			if err := s.guards.Claim(ctx, tx.Tx, o.UserID, o.Fence); err != nil {
 				return err
 			}
 			if err := refusal(ctx, tx, o); err != nil {
@@ -75,30 +75,6 @@ func (s *Store) isolation() *sql.TxOptions {
 		return nil
 	}
 	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
-}
-
-// claim raises the user's guard to the order's fence and keeps the row locked
-// until the transaction ends. It refuses a fence that is older than the
-// guard's, or the same of another owner.
-func claim(ctx context.Context, tx bun.Tx, e engine, o voucher.Order) error {
-	absent := tx.NewInsert().Model(&guardRow{UserID: o.UserID})
-	if e == engineMySQL {
-		// Unlike INSERT IGNORE this locks an existing row for writing at once,
-		// so that two claims of a user cannot deadlock.
-		absent = absent.On("DUPLICATE KEY UPDATE").Set("user_id = VALUES(user_id)")
-	} else {
-		absent = absent.On("CONFLICT DO NOTHING")
-	}
-	if _, err := absent.Exec(ctx); err != nil {
-		return err
-	}
-	token, owner := int64(o.Fence.Token), o.Fence.Owner
-	raised, err := tx.NewUpdate().Model((*guardRow)(nil)).
-		Set("fence = ?", token).Set("owner = ?", owner).
-		Where("user_id = ?", o.UserID).
-		Where("fence < ? OR (fence = ? AND owner = ?)", token, token, owner).
-		Exec(ctx)
-	return expectRow(raised, err, voucher.ErrStaleFence)
 }
 
 // refusal says why the order cannot be placed as things are, or nil.
@@ -140,7 +116,7 @@ func takeOne(ctx context.Context, tx bun.Tx, voucherID string) error {
 func insertOrder(ctx context.Context, db bun.IDB, o voucher.Order) error {
 	row := orderRow{
 		ID: o.ID, VoucherID: o.VoucherID, UserID: o.UserID,
-		Fence: int64(o.Fence.Token), CreatedAt: o.CreatedAt,
+		Fence: int64(o.Fence.Fence), CreatedAt: o.CreatedAt,
 	}
 	_, err := db.NewInsert().Model(&row).Exec(ctx)
 	return err

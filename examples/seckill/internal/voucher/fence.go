@@ -3,16 +3,14 @@ package voucher
 import (
 	"context"
 
+	"github.com/redlatch/redlatch/core/fence"
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Fence is the proof of a lock that the store checks when it writes: a Token
-// smaller than one it has already seen for the same user comes from a holder
-// that has lost the lock. Owner tells two holders of an equal token apart.
-type Fence struct {
-	Token uint64
-	Owner string
-}
+// Fence is the proof of a lock that the store checks when it writes: one that is
+// older than what it has already seen for the same user comes from a holder that
+// has lost the lock.
+type Fence = fence.Token
 
 // FenceOf returns the proof of the lock that ctx carries; false if it carries
 // none.
@@ -21,5 +19,6 @@ func FenceOf(ctx context.Context) (Fence, bool) {
 	if !ok {
 		return Fence{}, false
 	}
-	return Fence{Token: lease.Fence(), Owner: lease.Owner()}, true
+	token, err := fence.Of(lease)
+	return token, err == nil
 }

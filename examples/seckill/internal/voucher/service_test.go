@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/redlatch/redlatch/core/fence"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
@@ -120,7 +121,7 @@ func TestAnOrderIsPlacedInItsTimeOnly(t *testing.T) {
 	} {
 		s := &shelf{v: voucher.Voucher{ID: "v", Stock: 1, Remaining: 1, BeginAt: begin, EndAt: end}}
 		service := voucher.NewServiceAt(s, func() time.Time { return tt.now })
-		o, err := service.Place(t.Context(), "v", "u", voucher.Fence{Token: 7, Owner: "o:1"})
+		o, err := service.Place(t.Context(), "v", "u", fence.New(7, "o:1"))
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
@@ -130,7 +131,7 @@ func TestAnOrderIsPlacedInItsTimeOnly(t *testing.T) {
 			}
 			continue
 		}
-		if len(s.placed) != 1 || s.placed[0] != o || o.VoucherID != "v" || o.UserID != "u" || o.Fence.Token != 7 {
+		if len(s.placed) != 1 || s.placed[0] != o || o.VoucherID != "v" || o.UserID != "u" || o.Fence != fence.New(7, "o:1") {
 			t.Errorf("%s: returned %+v, placed %+v", tt.name, o, s.placed)
 		}
 	}

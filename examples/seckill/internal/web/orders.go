@@ -20,7 +20,7 @@ type orderBody struct {
 }
 
 func orderOf(o voucher.Order) orderBody {
-	return orderBody{o.ID, o.VoucherID, o.UserID, strconv.FormatUint(o.Fence.Token, 10), o.CreatedAt}
+	return orderBody{o.ID, o.VoucherID, o.UserID, strconv.FormatUint(o.Fence.Fence, 10), o.CreatedAt}
 }
 
 func (s *site) placeOrder(c *gin.Context) {
