@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,7 +39,7 @@ func (s *Store) Check(ctx context.Context) error {
 func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, address string) error {
 	// Sent once: whoever waits for a start-up has the patience to repeat it.
 	if err := node.Process(ctx, once{redis.NewCmd(ctx, "ping")}); err != nil {
-		return unreachable(address, err)
+		return unreachable(address, hint(node, err))
 	}
 	info, err := node.Info(ctx, "memory").Result()
 	if err != nil {
@@ -51,6 +54,25 @@ func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, addre
 		}
 	}
 	return nil
+}
+
+// hint adds what may be wrong where neither side can say it: one speaks TLS and
+// the other does not. A plain server waits for the end of a line that never comes,
+// one with TLS hangs up.
+func hint(node redis.UniversalClient, err error) error {
+	client, ok := node.(*redis.Client)
+	if !ok {
+		return err
+	}
+	var network net.Error
+	switch encrypted := client.Options().TLSConfig != nil; {
+	case encrypted && errors.As(err, &network) && network.Timeout():
+		return fmt.Errorf("%w (the client speaks TLS: is this the server's tls-port?)", err)
+	case !encrypted && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return fmt.Errorf("%w (the client speaks plain text: does the port want TLS?)", err)
+	default:
+		return err
+	}
 }
 
 func unreachable(address string, err error) error {
