@@ -194,18 +194,46 @@ func TestTheACLForbidsTheRest(t *testing.T) {
 	admin.Set(ctx, "secret", "of others", 0)
 	rdb := asLockUser(t, server)
 	for _, command := range [][]any{
-		{"GET", "secret"}, {"SET", "secret", "x"}, {"DEL", "secret"}, {"GET", "lkx"}, {"GET", "redisson_lock_queue:secret"},
-		{"EVAL", "return redis.call('get', KEYS[1])", 1, "secret"}, {"EVAL", "return redis.call('get', 'secret')", 0},
-		{"EVAL", "return redis.call('flushall')", 0}, {"EVAL", "return redis.call('publish', 'news', 'x')", 0},
-		{"FLUSHALL"}, {"FLUSHDB"}, {"KEYS", "*"}, {"SCAN", 0}, {"RANDOMKEY"}, {"DBSIZE"}, {"MONITOR"},
-		{"CONFIG", "GET", "*"}, {"CONFIG", "SET", "maxmemory", "1"}, {"SHUTDOWN", "NOSAVE"},
-		{"SCRIPT", "FLUSH"}, {"SCRIPT", "KILL"}, {"FUNCTION", "LIST"}, {"CLIENT", "LIST"}, {"CLIENT", "KILL", "ID", 1},
-		{"ACL", "LIST"}, {"ACL", "WHOAMI"}, {"REPLICAOF", "NO", "ONE"}, {"SLOWLOG", "GET"}, {"MIGRATE", "h", 1, "lk:a", 0, 1},
-		{"PUBLISH", "news", "x"}, {"PUBLISH", "lk:news", "x"}, {"SUBSCRIBE", "news"}, {"PSUBSCRIBE", "*"},
-		{"PSUBSCRIBE", "redisson_lock__channel:*"}, {"PUBSUB", "CHANNELS"}, {"RENAME", "lk:a", "lk:b"}, {"OBJECT", "ENCODING", "lk:a"},
+		{"GET", "secret"},
+		{"SET", "secret", "x"},
+		{"DEL", "secret"},
+		{"GET", "lkx"},
+		{"GET", "redisson_lock_queue:secret"},
+		{"EVAL", "return redis.call('get', KEYS[1])", 1, "secret"},
+		{"EVAL", "return redis.call('get', 'secret')", 0},
+		{"EVAL", "return redis.call('flushall')", 0},
+		{"EVAL", "return redis.call('publish', 'news', 'x')", 0},
+		{"FLUSHALL"},
+		{"FLUSHDB"},
+		{"KEYS", "*"},
+		{"SCAN", 0},
+		{"RANDOMKEY"},
+		{"DBSIZE"},
+		{"MONITOR"},
+		{"CONFIG", "GET", "*"},
+		{"CONFIG", "SET", "maxmemory", "1"},
+		{"SHUTDOWN", "NOSAVE"},
+		{"SCRIPT", "FLUSH"},
+		{"SCRIPT", "KILL"},
+		{"FUNCTION", "LIST"},
+		{"CLIENT", "LIST"},
+		{"CLIENT", "KILL", "ID", 1},
+		{"ACL", "LIST"},
+		{"ACL", "WHOAMI"},
+		{"REPLICAOF", "NO", "ONE"},
+		{"SLOWLOG", "GET"},
+		{"MIGRATE", "h", 1, "lk:a", 0, 1},
+		{"PUBLISH", "news", "x"},
+		{"PUBLISH", "lk:news", "x"},
+		{"SUBSCRIBE", "news"},
+		{"PSUBSCRIBE", "*"},
+		{"PSUBSCRIBE", "redisson_lock__channel:*"},
+		{"PUBSUB", "CHANNELS"},
+		{"RENAME", "lk:a", "lk:b"},
+		{"OBJECT", "ENCODING", "lk:a"},
 	} {
 		err := rdb.Do(ctx, command...).Err()
-		if err == nil || !(strings.Contains(err.Error(), "NOPERM") || strings.Contains(err.Error(), "permission") || strings.Contains(err.Error(), "The user executing the script can't")) {
+		if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "The user executing the script can't") {
 			t.Errorf("%v: %v, want a refusal", command, err)
 		}
 	}
