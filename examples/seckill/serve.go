@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -14,6 +15,7 @@ type serve struct {
 	Redis      string        `name:"redis" env:"SECKILL_REDIS" placeholder:"URL" help:"Redis for the locks: redis://host:6379/0, redis+sentinel://host:26379,…/master/0, redis+cluster://host:6379,…; rediss for TLS. Default: the memory of this process."`
 	DB         string        `name:"db" env:"SECKILL_DB" placeholder:"URL" help:"Database for the orders: sqlite:PATH, mysql://user:password@host:3306/database or postgres://user:password@host:5432/database. Default: a temporary SQLite file."`
 	LockWait   time.Duration `env:"SECKILL_LOCK_WAIT" default:"0s" placeholder:"TIME" help:"How long a request waits for the lock of its user. Default ${default}: it tries once."`
+	Rules      string        `env:"SECKILL_RULES" placeholder:"FILE" help:"File with the rules of the locks, see rules.yaml; followed while the service runs. Default: a lock for each user, with --lock-wait."`
 	Watchdog   time.Duration `env:"SECKILL_WATCHDOG" default:"30s" placeholder:"TIME" help:"How long a lock outlives a process that died. Default ${default}."`
 	DrainDelay time.Duration `env:"SECKILL_DRAIN_DELAY" default:"500ms" placeholder:"TIME" help:"How long to go on serving after /readyz says no. Default ${default}."`
 
@@ -22,6 +24,9 @@ type serve struct {
 
 // Validate is called when the flags are read.
 func (s *serve) Validate() error {
+	if s.Rules != "" && s.LockWait != 0 {
+		return errors.New("--lock-wait: the rules of --rules say how long to wait")
+	}
 	return notNegative(
 		option{"lock-wait", s.LockWait}, option{"watchdog", s.Watchdog}, option{"drain-delay", s.DrainDelay},
 	)
@@ -31,7 +36,7 @@ func (s *serve) Validate() error {
 func (s *serve) Run(ctx context.Context, t terminal) error {
 	a, err := app.Start(ctx, app.Config{
 		HTTP: s.HTTP, GRPC: s.GRPC, DB: s.DB, Redis: s.Redis,
-		LockWait: s.LockWait, Watchdog: s.Watchdog, DrainDelay: s.DrainDelay,
+		LockWait: s.LockWait, Rules: s.Rules, Watchdog: s.Watchdog, DrainDelay: s.DrainDelay,
 		Log:     t.logger(slog.LevelInfo),
 		Variant: s.variant(),
 	})

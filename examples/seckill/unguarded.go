@@ -24,7 +24,7 @@ import (
 //	--no-db-guard       holds                 may break
 //	both                breaks                may break
 type unguarded struct {
-	NoLock    bool          `help:"Let orders pass without the lock."`
+	NoLock    bool          `help:"Let orders over HTTP pass without the lock."`
 	NoDBGuard bool          `name:"no-db-guard" help:"Drop the unique index, ignore fences, and place orders in separate statements: look, then write. It changes the database for good."`
 	Pause     time.Duration `placeholder:"TIME" help:"Wait between the lock (with --no-db-guard: the look) and the write. Default none."`
 }

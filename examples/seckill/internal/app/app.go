@@ -43,6 +43,9 @@ type Config struct {
 	Redis string
 	// LockWait is how long a request waits for the lock of its user.
 	LockWait time.Duration
+	// Rules is a file with the rules of the locks, which is followed. Empty:
+	// those of the program, with LockWait.
+	Rules string
 	// Watchdog is how long a lock outlives a process that died.
 	Watchdog time.Duration
 	// DrainDelay is how long the service goes on after it said that it is not
@@ -99,8 +102,8 @@ func (a *App) start(ctx context.Context, c Config) error {
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
 		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog}),
-		fxmodule.AsRules(rules(c.LockWait)...),
-		fx.Provide(newSale, newDoor, newHealth(db), web.NewMetrics, web.NewHandler, newServer, newRPCServer, newDrain),
+		lockRules(c),
+		fx.Provide(newSale, newDoor, newHealth(db), web.NewMetrics, newMeters, web.NewHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
 		fx.Populate(&a.server, &a.rpc),
 		fx.Invoke(func(drain) {}),
@@ -177,11 +180,14 @@ func (a *App) openRedis(ctx context.Context, c Config) (redis.UniversalClient, e
 
 func newSale(s voucher.Store) voucher.Sale { return voucher.NewService(s) }
 
-func newDoor(c Config, g *guard.Guard) web.Door {
+func newDoor(c Config, g *guard.Guard) (web.Door, error) {
 	if c.Variant.Door != nil {
-		return c.Variant.Door(g)
+		return c.Variant.Door(g), nil
 	}
-	return web.Locked(g)
+	if _, ok := g.Rule(web.OrderOperation); !ok {
+		return web.Door{}, fmt.Errorf("--rules: %s has no rule for %q, and nothing is sold without a lock", c.Rules, web.OrderOperation)
+	}
+	return web.Locked(g), nil
 }
 
 func newHealth(db *database) func(*lock.Locker) *web.Health {

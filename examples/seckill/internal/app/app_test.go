@@ -81,6 +81,76 @@ func TestASaleOverEitherDoorAndBothIsOneSale(t *testing.T) {
 	}
 }
 
+func TestAFileOfRulesIsFollowed(t *testing.T) {
+	text, err := os.ReadFile("../../rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file+"~", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+"~", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(string(text))
+	c := config()
+	c.GRPC, c.Rules = "127.0.0.1:0", file
+	a := start(t, c)
+	defer stop(t, a)
+	sale(t, crowd(a.URL(), "grpc://"+a.GRPC()))
+
+	// Without its rule nothing is sold, rather than without its lock.
+	write(strings.ReplaceAll(string(text), "POST /api/vouchers/:id/orders", "POST /elsewhere"))
+	order := func() int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.URL()+"/api/vouchers/x/orders", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-User-Id", "u")
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	eventually(t, func() bool { return order() == http.StatusInternalServerError })
+	write(string(text))
+	eventually(t, func() bool { return order() == http.StatusNotFound }) // the voucher
+}
+
+// eventually polls until the condition holds.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatal("still not so after 30s")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestWithoutItsRuleTheServiceDoesNotStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte("rules: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config()
+	c.Rules = file
+	a, err := app.Start(t.Context(), c)
+	if err == nil {
+		stop(t, a)
+	}
+	if err == nil || !strings.Contains(err.Error(), "--rules") || !strings.Contains(err.Error(), "POST /api/vouchers/:id/orders") {
+		t.Errorf("got %v, want an error that names the flag and the operation", err)
+	}
+}
+
 func TestWithoutAnythingSetItServesAndLeavesNothingBehind(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

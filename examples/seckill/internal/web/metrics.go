@@ -44,6 +44,9 @@ func NewMetrics() *Metrics {
 	}
 }
 
+// Registerer takes metrics of others, to be shown with those of the service.
+func (m *Metrics) Registerer() prometheus.Registerer { return m.registry }
+
 func (m *Metrics) handler() gin.HandlerFunc {
 	return gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry}))
 }
