@@ -162,7 +162,7 @@ func TestSchemaRefusesTheShapesThatTheParserRefuses(t *testing.T) {
 
 func FuzzSchemaAcceptsWhatTheParserAccepts(f *testing.F) {
 	e := newEditor(f)
-	for _, file := range append(glob(f, "testdata/valid/*"), "testdata/ten-faults.yaml") {
+	for _, file := range append(glob(f, "testdata/valid/*"), "testdata/ten-faults.yaml", "testdata/ten-faults.json") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			f.Fatal(err)

@@ -219,15 +219,18 @@ rules:
 }
 
 func TestTenFaultsGiveTenLines(t *testing.T) {
-	const path = "testdata/ten-faults.yaml"
-	_, err := rule.Load(path)
-	_ = wantFaults(t, err, 10)
-	want, readErr := os.ReadFile(path + ".want")
-	if readErr != nil {
-		t.Fatal(readErr)
-	}
-	if got := err.Error() + "\n"; got != string(want) {
-		t.Errorf("got\n%swant\n%s", got, want)
+	for _, path := range []string{"testdata/ten-faults.yaml", "testdata/ten-faults.json"} {
+		t.Run(filepath.Ext(path), func(t *testing.T) {
+			_, err := rule.Load(path)
+			_ = wantFaults(t, err, 10)
+			want, readErr := os.ReadFile(path + ".want")
+			if readErr != nil {
+				t.Fatal(readErr)
+			}
+			if got := err.Error() + "\n"; got != string(want) {
+				t.Errorf("got\n%swant\n%s", got, want)
+			}
+		})
 	}
 }
 
