@@ -298,25 +298,64 @@ func TestKeyOfTheFirstMessage(t *testing.T) {
 	})
 }
 
+// lastingStream is one whose messages and context outlive the handler.
+type lastingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s lastingStream) Context() context.Context { return s.ctx }
+func (s lastingStream) SetTrailer(metadata.MD)   {}
+
+func (s lastingStream) RecvMsg(m any) error {
+	m.(*testpb.ChatRequest).UserId = "u"
+	return nil
+}
+
 // A handler may return while a goroutine of its own still receives.
 func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
 	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: patience})
+	d, err := grpclock.Build(g, grpclock.WithFirstMessage(chat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := hold(t, g, "lock:chat:u")
 	received := make(chan error, 1)
-	o := &orders{chat: func(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error {
-		go func() {
-			_, err := s.Recv()
-			received <- err
-		}()
+	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
+	err = d.StreamServer(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
+		go func() { received <- s.RecvMsg(new(testpb.ChatRequest)) }()
 		receive(t, waiting, "the wait")
 		return nil
-	}}
-	lease := hold(t, g, "lock:chat:u")
-	if _, _, err := callChat(t.Context(), dial(t, o, g, grpclock.WithFirstMessage(chat))); err != nil {
+	})
+	if err != nil {
 		t.Errorf("got %v", err)
 	}
 	_ = lease.Release(t.Context())
-	if err := receive(t, received, "the end of Recv"); status.Code(err) != codes.Canceled {
-		t.Errorf("Recv: %v", err)
+	if err := receive(t, received, "the end of RecvMsg"); status.Code(err) != codes.Canceled {
+		t.Errorf("RecvMsg: %v", err)
 	}
-	awaitFree(t, g, "lock:chat:u")
+	if isHeld(t, g, "lock:chat:u") {
+		t.Error("still held")
+	}
+}
+
+func TestRefusalOfAStreamLasts(t *testing.T) {
+	g := newGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>"})
+	d, err := grpclock.Build(g, grpclock.WithFirstMessage(chat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(t, g, "lock:chat:u")
+	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
+	err = d.StreamServer(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
+		for range 3 {
+			if err := s.RecvMsg(new(testpb.ChatRequest)); !grpclock.IsContended(err) {
+				t.Errorf("the handler got %v", err)
+			}
+		}
+		return nil // it hides the refusal
+	})
+	if !grpclock.IsContended(err) {
+		t.Errorf("got %v", err)
+	}
 }

@@ -15,6 +15,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
@@ -154,6 +157,32 @@ func TestWhereTheValuesOfAKeyComeFrom(t *testing.T) {
 				t.Errorf("got %q, %v; want %q", got, err, test.want)
 			}
 		})
+	}
+}
+
+// Proxies have messages of generated code and others for one method.
+func TestRequestsOfOneMethodMayHaveSeveralTypes(t *testing.T) {
+	other, err := filesWith(t, "", nil, protoregistry.GlobalTypes).FindDescriptorByName("redlatch.test.v1.PlaceRequest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dynamic := dynamicpb.NewMessage(other.(protoreflect.MessageDescriptor))
+	dynamic.Set(dynamic.Descriptor().Fields().ByName("user_id"), protoreflect.ValueOfString("2"))
+	intercept := grpclock.UnaryServerInterceptor(newGuard(t))
+	for _, step := range []struct {
+		req  any
+		want string
+	}{
+		{&testpb.PlaceRequest{UserId: "1"}, "lock:order:1"},
+		{dynamic, "lock:order:2"},
+		{&testpb.PlaceRequest{UserId: "3"}, "lock:order:3"},
+		{[]byte("no message"), ""},
+	} {
+		got, err := intercept(t.Context(), step.req, &grpc.UnaryServerInfo{FullMethod: place},
+			func(ctx context.Context, _ any) (any, error) { return keyOf(ctx), nil })
+		if step.want == "" && reasonOf(err) != "LOCK_RULE_INVALID" || step.want != "" && got != step.want {
+			t.Errorf("%T: got %v, %v; want %q", step.req, got, err, step.want)
+		}
 	}
 }
 
