@@ -18,6 +18,7 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/fxmodule"
 	"github.com/redlatch/redlatch/ginlock"
+	"github.com/redlatch/redlatch/httplock"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
 
@@ -62,6 +63,30 @@ func Example_gin() {
 	// 201 under lock:order:42
 	// 409 {"type":"https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#lock_contended","title":"Locked by another request","status":409,"detail":"Another request holds the lock that this one needs. This request was not carried out; it can be sent again.","instance":"/vouchers/7/orders","code":"LOCK_CONTENDED","retryable":true}
 	// <nil>
+}
+
+// identify stands for a middleware that knows who asks.
+func identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), "userId", "42"))) //nolint:revive,staticcheck // The door asks for names.
+	})
+}
+
+func Example_http() {
+	ctx := context.Background()
+	locker := lock.New(memstore.New())
+	defer locker.Close(ctx)
+	g := guard.Must(guard.New(locker))
+	orders := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := lock.FromContext(r.Context())
+		_, _ = io.WriteString(w, "under "+lease.Key())
+	})
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /vouchers/{id}/orders", identify(httplock.New(g, "lock:order:<userId>")(orders)))
+	post(mux, "/vouchers/7/orders")
+	// Output:
+	// 200 under lock:order:42
 }
 
 func newRouter(g *guard.Guard) *gin.Engine {

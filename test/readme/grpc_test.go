@@ -1,0 +1,88 @@
+package readme_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/grpclock"
+)
+
+func authenticateCall(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	return handler(ctx, request)
+}
+
+func register(server *grpc.Server) { healthpb.RegisterHealthServer(server, health.NewServer()) }
+
+func newServer(g *guard.Guard) (*grpc.Server, error) {
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(authenticateCall, grpclock.UnaryServerInterceptor(g)),
+		grpc.ChainStreamInterceptor(grpclock.StreamServerInterceptor(g)),
+	)
+	register(server)                            // the services of your .proto files
+	return server, grpclock.Validate(server, g) // what would fail the first call, or not be locked
+}
+
+// pause is how long a client waits before it sends a call again.
+func pause(err error) time.Duration {
+	if delay, retry := grpclock.RetryDelay(err); retry {
+		return delay // the lock was contended, or could not be reached: the handler did not run
+	}
+	return 0
+}
+
+func TestTheGRPCServerOfTheReadmeLocks(t *testing.T) {
+	locker := lock.New(memstore.New())
+	t.Cleanup(func() { _ = locker.Close(context.Background()) })
+	g := guard.Must(guard.New(locker,
+		rule.Rule{Operation: "/grpc.health.v1.Health/Check", Key: "lock:check:<req.service>"}))
+	server, err := newServer(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	cc, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cc.Close() })
+	client := healthpb.NewHealthClient(cc)
+
+	request := &healthpb.HealthCheckRequest{Service: "grpc.health.v1.Health"}
+	holder, err := locker.TryAcquire(t.Context(), "lock:check:grpc.health.v1.Health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Check(t.Context(), request)
+	if !grpclock.IsContended(err) || pause(err) == 0 {
+		t.Errorf("while another holds the lock: %v, to be sent again in %v", err, pause(err))
+	}
+	if err := holder.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The service is not known, says the handler, which runs now.
+	if _, err := client.Check(t.Context(), request); grpclock.IsContended(err) {
+		t.Errorf("when it is released: %v", err)
+	}
+}
