@@ -26,7 +26,7 @@ func plain(code string) string {
 }
 
 // shown are the documents whose code is held to what compiles and runs here.
-var shown = append([]string{"docs/from-redisson.md"}, readmes...)
+var shown = append([]string{"docs/from-redisson.md", "docs/configuration.md"}, readmes...)
 
 // What these documents show is what compiles and runs here.
 func TestCodeInTheDocumentsIsCodeThatRuns(t *testing.T) {
@@ -137,12 +137,14 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 var packages = map[string]string{
 	"key": "core/key", "lock": "core/lock", "memstore": "core/memstore", "redisstore": "core/redisstore",
 	"rule": "core/rule", "guard": "core/guard", "storetest": "core/storetest",
-	"ginlock": "ginlock", "fxmodule": "fxmodule",
+	"rulewatch": "core/rule/rulewatch", "telemetry": "core/telemetry",
+	"ginlock": "ginlock", "httplock": "httplock", "grpclock": "grpclock", "annotations": "annotations", "lockpb": "annotations/lockpb",
+	"fxmodule": "fxmodule",
 	// As examples call their variables.
 	"locker": "core/lock", "lease": "core/lock", "all": "core/lock", "g": "core/guard", "latch": "core/redisstore",
 }
 
-var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|ginlock|fxmodule|locker|lease|all|g|latch)\.([A-Z]\w+)`)
+var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|rulewatch|telemetry|ginlock|httplock|grpclock|annotations|lockpb|fxmodule|locker|lease|all|g|latch)\.([A-Z]\w+)`)
 
 func TestEveryNameOfTheKitExists(t *testing.T) {
 	declared := declaredNames(t)
