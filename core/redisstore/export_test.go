@@ -8,6 +8,7 @@ var (
 	CheckName = checkName
 	OutcomeOf = outcomeOf
 	HashTag   = hashTag
+	FenceOf   = fenceOf
 )
 
 const (

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
@@ -45,10 +44,5 @@ func (s *Store) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64
 	return fences, nil
 }
 
-// busy reads the reply of an acquire that was refused.
-func busy(n int64) *lock.BusyError {
-	if n == -1 {
-		return &lock.BusyError{TTL: -1}
-	}
-	return &lock.BusyError{TTL: time.Duration(-2-n) * time.Millisecond}
-}
+// busy reads the reply of an acquire that was refused: -1, or -2 - ms.
+func busy(n int64) *lock.BusyError { return &lock.BusyError{TTL: remaining(-2 - n)} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -95,9 +96,10 @@ func permitsState(holds []any) lock.State {
 	return state
 }
 
-// remaining is a number of ms; a negative one means no end.
+// remaining is a number of ms; a negative one means no end, and so does one
+// that no duration can hold: Java may lock for a thousand years.
 func remaining(ms int64) time.Duration {
-	if ms < 0 {
+	if ms < 0 || ms > int64(math.MaxInt64/time.Millisecond) {
 		return -1
 	}
 	return time.Duration(ms) * time.Millisecond

@@ -74,7 +74,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		return uint64(n), nil
 	case n == 0:
 		return 0, lock.ErrNotHeld
-	case n <= otherSize:
+	case n <= otherSize && c.Mode == lock.Semaphore:
 		return 0, fmt.Errorf("%w: semaphore of size %d: its size is %d while permits are taken", lock.ErrInvalid, c.Size, otherSize-n)
 	default:
 		refused := busy(n)

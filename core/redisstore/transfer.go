@@ -67,7 +67,7 @@ func (s *Store) grantOrPlace(ctx context.Context, c call) (n int64, clock uint64
 	if len(pair) == 2 {
 		busy, isBusy := pair[0].(int64)
 		at, isTime := pair[1].(int64)
-		if isBusy && isTime && at > 0 {
+		if isBusy && isTime && busy < 0 && at > 0 {
 			return busy, uint64(at), nil
 		}
 	}

@@ -219,3 +219,34 @@ func linked(replica *redis.Client) error {
 	}
 	return err
 }
+
+// Redisson takes any leaseTime that Redis does.
+func TestALockForAThousandYearsIsBusyWithoutEnd(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	for _, tt := range []struct {
+		name string
+		ms   int64
+	}{
+		{"more than fits a duration", 1 << 50},
+		{"as much as a semaphore says of its size", 1 << 54},
+	} {
+		b.rdb.HSet(ctx, "k", "of Java:1", 1)
+		if err := b.rdb.Do(ctx, "PEXPIRE", "k", tt.ms).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write} {
+			c := claimIn(mode, ownerA, "k", 1)
+			c.Patience = 0
+			b.busy(c, -1, -1)
+		}
+		_, err := b.store.AcquireGroup(ctx, []lock.Claim{claimOf(ownerA, "k", 1), claimOf(ownerB, "l", 1)})
+		var busy *lock.BusyError
+		if !errors.As(err, &busy) || busy.TTL != -1 {
+			t.Errorf("%s: a group: %v, %+v, want busy without end", tt.name, err, busy)
+		}
+		if state, err := b.store.Inspect(ctx, "k"); err != nil || !state.Held || state.TTL != -1 {
+			t.Errorf("%s: inspect: %+v, %v, want held without end", tt.name, state, err)
+		}
+	}
+}
