@@ -118,6 +118,7 @@ generate: ## Run all code generators
 .PHONY: generate/check
 generate/check: ## Check that generated code is what the generators write
 	@scripts/check-generated.sh $(MAKE) generate
+	@$(call each_module,$(GO) run github.com/redlatch/redlatch/annotations/cmd/lockgen -check ./...)
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod files
