@@ -206,7 +206,9 @@ func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, 
 	}
 	wait := once{redis.NewCmd(ctx, "wait", s.replicas.min, s.replicas.timeout.Milliseconds())}
 	_ = pipe.Process(ctx, wait)
+	watched := s.vigil()
 	_, failed := pipe.Exec(ctx)
+	watched.end()
 	for _, i := range at {
 		o := &outcomes[i]
 		o.err = o.cmd.Err()

@@ -97,6 +97,7 @@ func (s *Store) process(ctx context.Context, cmd once) (*redis.Cmd, error) {
 	if ctx.Err() != nil {
 		return nil, unsent(ctx)
 	}
+	defer s.vigil().end()
 	return cmd.Cmd, s.rdb.Process(ctx, cmd)
 }
 
@@ -144,7 +145,9 @@ func (s *Store) exec(ctx context.Context, calls []call, command func(*call, cont
 		outcomes[i].cmd = cmd.Cmd
 		_ = pipe.Process(ctx, cmd) // queues it, and cannot fail
 	}
+	watched := s.vigil()
 	_, failed := pipe.Exec(ctx)
+	watched.end()
 	for i := range outcomes {
 		o := &outcomes[i]
 		o.err = o.cmd.Err()

@@ -1,0 +1,53 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// stall is how long a call to a cluster may go without an answer before its
+// node is suspected to be no master any more.
+const stall = 500 * time.Millisecond
+
+// vigil watches over one call to a cluster: for as long as it has no answer,
+// the client looks again and again where the slots are. A node that hangs sends
+// no redirection, and the client's own timeout may be longer than the failover
+// and whatever calls come meanwhile.
+type vigil struct {
+	reload func(context.Context)
+	mu     sync.Mutex
+	timer  *time.Timer // nil when it is over
+}
+
+// vigil begins one, to be ended with the call. It is nil outside a cluster.
+func (s *Store) vigil() *vigil {
+	if s.cluster == nil {
+		return nil
+	}
+	v := &vigil{reload: s.cluster.ReloadState}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.timer = time.AfterFunc(stall, v.look)
+	return v
+}
+
+func (v *vigil) look() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.timer == nil {
+		return
+	}
+	v.reload(context.Background()) // returns at once
+	v.timer.Reset(stall)
+}
+
+func (v *vigil) end() {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.timer.Stop()
+	v.timer = nil
+}
