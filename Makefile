@@ -18,6 +18,9 @@ GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 # Buf and the plugins of protoc are pinned in a module of their own.
 BUF := GOWORK=off $(GO) tool -modfile=tools/go.mod buf
 
+GOVULNCHECK_VERSION := v1.9.0
+GOVULNCHECK := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
+
 # The library, then the modules that its users must not inherit.
 MODULES := . $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod test/*/go.mod))
 
@@ -89,7 +92,7 @@ chaos-controls: servers ## Plant bugs, and check that the checkers find them
 	$(GO) run ./test/chaos controls --seed $(SEED)
 
 .PHONY: check
-check: lint layers generate/check tidy/check test interop/check demo ## Everything that CI runs
+check: lint layers generate/check tidy/check vuln/check test interop/check demo ## Everything that CI runs
 
 .PHONY: lint
 lint: $(GOLANGCI) proto/lint ## Check format and style
@@ -136,6 +139,15 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 bench: servers ## Run the benchmarks whose name matches BENCH (all)
 	@$(call each_module,$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -p 1 ./...)
 
+.PHONY: vuln
+vuln: $(GOVULNCHECK) ## Look for known vulnerabilities in what the code calls; needs the database of vuln.go.dev
+	@scripts/vuln.sh $(GOVULNCHECK) $(MODULES)
+
+.PHONY: vuln/check
+vuln/check: ## The same, but skipped, aloud, where the tool cannot be built or the database not be reached
+	@if $(MAKE) $(GOVULNCHECK); then scripts/vuln.sh --if-reachable $(GOVULNCHECK) $(MODULES); else \
+		echo; echo "*** SKIPPED, NOT CHECKED for vulnerabilities: govulncheck cannot be built; run make vuln ***"; echo; fi
+
 .PHONY: clean
 clean: ## Remove tools, caches of tools and test leftovers
 	rm -rf .tmp bin coverage.out
@@ -146,3 +158,12 @@ $(GOLANGCI):
 	@mkdir -p $(@D)
 	GOBIN=$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $(@D)/golangci-lint $@
+
+# One of its dependencies is a day older than govulncheck asks for: not every
+# proxy of modules has the one it names.
+$(GOVULNCHECK):
+	@rm -rf .tmp/govulncheck && mkdir -p $(@D) .tmp/govulncheck
+	@printf '%s\n' 'module tool' 'go 1.26.0' \
+		'require golang.org/x/vuln $(GOVULNCHECK_VERSION)' \
+		'replace golang.org/x/telemetry => golang.org/x/telemetry v0.0.0-20261009151841-97e8ea77aa2a' >.tmp/govulncheck/go.mod
+	cd .tmp/govulncheck && GOWORK=off GOFLAGS=-mod=mod $(GO) build -o $@ golang.org/x/vuln/cmd/govulncheck
