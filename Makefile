@@ -92,7 +92,7 @@ chaos-controls: servers ## Plant bugs, and check that the checkers find them
 	$(GO) run ./test/chaos controls --seed $(SEED)
 
 .PHONY: check
-check: lint layers generate/check tidy/check vuln/check test interop/check demo ## Everything that CI runs
+check: lint layers generate/check tidy/check vuln/check test interop/check demo chaos chaos-controls ## Everything that CI runs
 
 .PHONY: lint
 lint: $(GOLANGCI) proto/lint ## Check format and style

@@ -103,7 +103,7 @@ func (s *stage) anyKey(dice uint64) string {
 
 func (s *stage) modes() []string {
 	if s.Mode == "all" {
-		return []string{"exclusive", "exclusive", "exclusive", "readwrite", "semaphore", "fair"}
+		return []string{"exclusive", "exclusive", "exclusive", "exclusive", "readwrite", "semaphore", "fair"}
 	}
 	return []string{s.Mode}
 }
@@ -117,7 +117,8 @@ func (s *stage) worker(w *world.World, number, life int) (process.Spec, error) {
 	config, err := json.Marshal(worker.Config{
 		Worker: number, Life: life, Clients: s.Clients, Seed: s.Seed, Clock: s.clock,
 		Record: s.page(number, life), Counter: s.socket("counter"), Bug: s.Bug,
-		Redis: w.Redis(number), Load: worker.Load{Lease: s.Lease, Keys: keysPerMode, Generation: generation}, Modes: s.modes(),
+		Redis: w.Redis(number), Modes: s.modes(),
+		Load: worker.Load{Lease: s.Lease, Keys: keysPerMode, Generation: generation, Long: s.Long},
 	})
 	return process.Spec{Path: self, Args: []string{"worker", string(config)}}, err
 }

@@ -27,16 +27,19 @@ type runCommand struct {
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
 	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
 	Processes int           `help:"Worker processes. Default: 8, for a quorum 4."`
-	Clients   int           `help:"Clients in each of them. Default: 4, for a quorum 2."`
+	Clients   int           `help:"Clients in each of them. Default: 8, for a quorum 4."`
 	Rate      float64       `default:"11" help:"Faults a second that are planned."`
+	Long      int           `default:"2" help:"Percent of the leases that are kept for longer than they last without renewal."`
 	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
 	Bug       string        `default:"" hidden:""`
+	patience  time.Duration
 }
 
 func (c *runCommand) flags() report.Flags {
 	return report.Flags{
 		Seed: c.Seed, Duration: c.Duration, Mix: c.Mix, Mode: c.Mode, Durable: c.Durable, Processes: c.Processes,
-		Clients: c.Clients, Rate: c.Rate, Bug: c.Bug, Settings: check.Settings{Topology: c.Topology, Lease: c.Lease},
+		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Bug: c.Bug,
+		Settings: check.Settings{Topology: c.Topology, Lease: c.Lease, Patience: c.patience},
 	}
 }
 
@@ -75,9 +78,9 @@ func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
 
 // crew fills in how many workers there are. Every call of a quorum is five.
 func (c *runCommand) crew() {
-	processes, clients := 8, 4
+	processes, clients := 8, 8
 	if c.Topology == "quorum" {
-		processes, clients = 4, 2
+		processes, clients = 4, 4
 	}
 	if c.Processes <= 0 {
 		c.Processes = processes

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +14,9 @@ import (
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
-// patience is how long one search may take. A search that does not end says
-// nothing, so it counts as a failure.
 const patience = 30 * time.Second
+
+func (s Settings) patience() time.Duration { return cmp.Or(s.Patience, patience) }
 
 // Verdicts count searches by their results.
 type Verdicts struct {
@@ -44,7 +45,7 @@ func (t *Timeline) Search(dir string) (Verdicts, error) {
 		if len(ops) > v.Largest {
 			v.Largest, sample = len(ops), l
 		}
-		result := porcupine.CheckOperationsTimeout(models[l.mode], ops, patience)
+		result := porcupine.CheckOperationsTimeout(models[l.mode], ops, t.patience())
 		switch result {
 		case porcupine.Ok:
 			v.OK++
@@ -98,7 +99,7 @@ func (t *Timeline) draw(l *life, dir string) error {
 	}
 	ops := t.searchable(l)
 	// Enough for a picture of how far it got.
-	_, info := porcupine.CheckOperationsVerbose(models[l.mode], ops, patience)
+	_, info := porcupine.CheckOperationsVerbose(models[l.mode], ops, t.patience())
 	all := l.span()
 	var notes []porcupine.Annotation
 	for _, f := range t.faults {

@@ -22,6 +22,9 @@ const straggler = int64(300 * time.Millisecond)
 type Settings struct {
 	Topology string        `json:"topology"`
 	Lease    time.Duration `json:"lease"`
+	// Patience is how long the search in one history may take: 30 s if it is
+	// zero. A search that does not end says nothing, so it counts as a failure.
+	Patience time.Duration `json:"patience,omitempty"`
 }
 
 // span is an interval of time, both ends included.

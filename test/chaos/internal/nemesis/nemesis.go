@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
+	"github.com/redlatch/redlatch/test/chaos/internal/worker"
 	"github.com/redlatch/redlatch/test/chaos/internal/world"
 	"github.com/redlatch/redlatch/test/internal/faultproxy"
 )
@@ -59,7 +60,6 @@ func (n *Nemesis) Run(ctx context.Context, plan []Step) {
 
 func (n *Nemesis) do(s Step) {
 	f := history.Fault{Kind: s.Kind, Worker: s.Worker, Target: fmt.Sprintf("worker %d", s.Worker)}
-	link := n.Links[s.Worker][s.Server]
 	switch s.Kind {
 	case PauseWorker, KillWorker:
 		n.workers[s.Worker].Lock()
@@ -78,7 +78,7 @@ func (n *Nemesis) do(s Step) {
 		f.Worker, f.Target = -1, fmt.Sprintf("server %d", s.Server)
 	}
 	f.From = n.clock.Now()
-	did, err := n.carryOut(&f, s, link)
+	did, err := n.carryOut(&f, s)
 	if f.To == 0 {
 		f.To = n.clock.Now()
 	}
@@ -91,7 +91,7 @@ func (n *Nemesis) do(s Step) {
 }
 
 // carryOut says whether the fault has come about.
-func (n *Nemesis) carryOut(f *history.Fault, s Step, link *faultproxy.Proxy) (did bool, err error) {
+func (n *Nemesis) carryOut(f *history.Fault, s Step) (did bool, err error) {
 	switch s.Kind {
 	case PauseWorker:
 		return true, n.pauseWorker(s)
@@ -117,9 +117,9 @@ func (n *Nemesis) carryOut(f *history.Fault, s Step, link *faultproxy.Proxy) (di
 		}
 		return did, nil
 	case CutRequest:
-		return met(link.CutRequestWhen(faultproxy.Contains("eval"), 1), s.For), nil
+		return n.met(s, (*faultproxy.Proxy).CutRequestWhen), nil
 	case CutReply:
-		return met(link.CutReplyWhen(faultproxy.Contains("eval"), 1), s.For), nil
+		return n.met(s, (*faultproxy.Proxy).CutReplyWhen), nil
 	case Delay, HoldRequest, HoldReply:
 		n.slow(s)
 	case KillPubSub:
@@ -147,15 +147,34 @@ func (n *Nemesis) pauseWorker(s Step) error {
 	return nil
 }
 
-// met waits for the request that a rule is for.
-func met(rule *faultproxy.Rule, patience time.Duration) bool {
-	defer rule.Remove()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+// met sets a rule for the next script of a worker, and waits until it applies.
+// Nobody knows in advance to which server that goes; to all of a quorum, of
+// which one is to be hit.
+func (n *Nemesis) met(s Step, set func(*faultproxy.Proxy, faultproxy.Match, int) *faultproxy.Rule) bool {
+	hit := make(chan struct{}, len(n.Servers))
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), s.For)
+	defer cancel()
+	links := n.Links[s.Worker]
+	if n.Topology == worker.Quorum {
+		links = links[s.Server : s.Server+1]
+	}
+	for _, link := range links {
+		rule := set(link, faultproxy.Contains("eval"), 1)
+		defer rule.Remove()
+		waiting.Go(func() {
+			select {
+			case <-rule.Hit():
+				hit <- struct{}{}
+			case <-ctx.Done():
+			}
+		})
+	}
 	select {
-	case <-rule.Hit():
+	case <-hit:
 		return true
-	case <-timer.C:
+	case <-ctx.Done():
 		return false
 	}
 }

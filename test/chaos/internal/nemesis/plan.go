@@ -42,6 +42,8 @@ var mixes = map[string]weights{
 	"pause":    {PauseWorker: 1},
 	"network":  {CutLinks: 14, CutRequest: 18, CutReply: 22, Delay: 8, HoldRequest: 4, HoldReply: 4, KillPubSub: 6},
 	"crash":    {KillWorker: 4, KillRedis: 4, PauseWorker: 4},
+	"replies":  {CutReply: 1},
+	"hang":     {HoldRequest: 1, HoldReply: 1},
 	"failover": {Failover: 1},
 	"slots":    {MoveSlot: 4, CutReply: 1, ScriptFlush: 1},
 	"none":     {},
@@ -136,7 +138,7 @@ func lasting(kind string) (low, high time.Duration) {
 	case KillRedis, KillWorker:
 		return 1 * ms, 100 * ms
 	case HoldRequest, HoldReply:
-		return 50 * ms, 500 * ms
+		return 50 * ms, 700 * ms
 	case Delay:
 		return 50 * ms, 400 * ms
 	case CutRequest, CutReply: // for a request to come

@@ -36,6 +36,7 @@ type Flags struct {
 	Processes int           `json:"processes"`
 	Clients   int           `json:"clients"`
 	Rate      float64       `json:"rate"`
+	Long      int           `json:"long"`
 	Bug       string        `json:"bug,omitempty"`
 	check.Settings
 }
@@ -103,6 +104,11 @@ func (f Folder) Judge() (*Summary, error) {
 	if err := f.read(endFile, &s.End); err != nil {
 		return nil, err
 	}
+	var plan []nemesis.Step
+	if err := f.read(planFile, &plan); err != nil {
+		return nil, err
+	}
+	s.Planned = len(plan)
 	events, err := history.Read[history.Event](f.Path(HistoryFile))
 	if err != nil {
 		return nil, err

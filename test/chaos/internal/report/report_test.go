@@ -8,10 +8,17 @@ import (
 
 	"github.com/redlatch/redlatch/test/chaos/internal/check"
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
+	"github.com/redlatch/redlatch/test/chaos/internal/nemesis"
 	"github.com/redlatch/redlatch/test/chaos/internal/report"
 )
 
 func folder(t *testing.T, end report.End, events ...history.Event) report.Folder {
+	t.Helper()
+	return folderOfPlan(t, end, 0, 0, events...)
+}
+
+// folderOfPlan is a report in which so many faults were planned and happened.
+func folderOfPlan(t *testing.T, end report.End, planned, happened int, events ...history.Event) report.Folder {
 	t.Helper()
 	f, err := report.Make(t.TempDir())
 	if err != nil {
@@ -21,24 +28,31 @@ func folder(t *testing.T, end report.End, events ...history.Event) report.Folder
 	if err := f.Begin(flags); err != nil {
 		t.Fatal(err)
 	}
-	for name, lines := range map[string][]history.Event{report.HistoryFile: events, report.FaultsFile: nil} {
-		file, err := history.Create(f.Path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range lines {
-			if err := file.Add(e); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
+	if err := f.Plan(make([]nemesis.Step, planned)); err != nil {
+		t.Fatal(err)
 	}
+	writeLines(t, f.Path(report.HistoryFile), events)
+	writeLines(t, f.Path(report.FaultsFile), make([]history.Fault, happened))
 	if err := f.Finish(end); err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+func writeLines[T any](t *testing.T, path string, lines []T) {
+	t.Helper()
+	file, err := history.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines {
+		if err := file.Add(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func grant(owner string, at int64, fence uint64) []history.Event {
@@ -84,10 +98,11 @@ func TestWhatMakesARunUnsound(t *testing.T) {
 		"nothing":         {report.End{}, grant("a", 100, 5), true},
 		"a leak":          {report.End{Leaks: []string{"x"}}, grant("a", 100, 5), false},
 		"the run itself":  {report.End{Broken: []string{"x"}}, grant("a", 100, 5), false},
-		"a leak of its":   {report.End{}, []history.Event{{Kind: history.Exit, Outcome: history.Lost, Note: "goroutine"}}, false},
+		"a leak of its":   {report.End{}, append(grant("a", 100, 5), history.Event{Kind: history.Exit, Outcome: history.Lost, Note: "goroutine"}), false},
 		"a double grant":  {report.End{}, append(grant("a", 100, 5), grant("b", 200, 6)...), false},
-		"a lost update":   {report.End{}, []history.Event{{Kind: history.Write, Key: "k", Mode: "exclusive", Value: 2}}, false},
-		"a call too much": {report.End{}, []history.Event{{Kind: history.Begin, Key: "k", Mode: "exclusive"}}, false},
+		"a lost update":   {report.End{}, append(grant("a", 100, 5), history.Event{Kind: history.Write, Key: "k", Mode: "exclusive", Value: 2}), false},
+		"a call too much": {report.End{}, append(grant("a", 100, 5), history.Event{Kind: history.Begin, Key: "k", Mode: "exclusive"}), false},
+		"no grant at all": {report.End{}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := folder(t, test.end, test.events...).Judge()
@@ -96,6 +111,32 @@ func TestWhatMakesARunUnsound(t *testing.T) {
 			}
 			if s.Sound() != test.sound {
 				t.Errorf("sound is %v", s.Sound())
+			}
+		})
+	}
+}
+
+// A run in which little happened must not pass for one in which all was well.
+func TestAQuietRunIsInvalid(t *testing.T) {
+	two := append(grant("a", 100, 5), grant("b", 400_000_000, 6)...)
+	for name, test := range map[string]struct {
+		planned, happened int
+		sound             bool
+	}{
+		"no faults, none planned": {0, 0, true},
+		"all came about":          {2, 2, true},
+		"half came about":         {4, 2, true},
+		"less than half did":      {5, 2, false},
+		"none did":                {1, 0, false},
+		"fewer grants than that":  {3, 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := folderOfPlan(t, report.End{}, test.planned, test.happened, two...).Judge()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Sound() != test.sound {
+				t.Errorf("sound is %v: %q", s.Sound(), s.Broken)
 			}
 		})
 	}

@@ -38,6 +38,7 @@ type Summary struct {
 	Exits      int            `json:"cleanExits"`
 	CheckTook  time.Duration  `json:"checkTook"`
 	FaultTotal int            `json:"faultTotal"`
+	Planned    int            `json:"faultsPlanned"`
 }
 
 func (s *Summary) judge(events []history.Event, faults []history.Fault, pictures string) error {
@@ -63,8 +64,26 @@ func (s *Summary) judge(events []history.Event, faults []history.Fault, pictures
 	s.Violations = slices.Concat(s.Violations, unfair, searched.Found)
 	s.Histories.Found = nil
 	s.Ghosts, s.Explained = t.Doubts()
+	s.Broken = append(s.Broken, s.quiet()...)
 	s.CheckTook = time.Since(start)
 	return nil
+}
+
+// quiet says why a run proves nothing, although nothing went wrong: too little
+// happened. It asks for no speed, as all that happens is compared with what
+// else did.
+func (s *Summary) quiet() (reasons []string) {
+	grants := 0
+	for _, n := range s.Grants {
+		grants += n
+	}
+	if 2*s.FaultTotal < s.Planned {
+		reasons = append(reasons, fmt.Sprintf("only %d of %d planned faults came about", s.FaultTotal, s.Planned))
+	}
+	if grants == 0 || grants < s.FaultTotal {
+		reasons = append(reasons, fmt.Sprintf("only %d grants under %d faults", grants, s.FaultTotal))
+	}
+	return reasons
 }
 
 func (s *Summary) count(e *history.Event) {
@@ -93,6 +112,15 @@ func (s *Summary) Sound() bool {
 	return len(s.Violations) == 0 && len(s.Leaks) == 0 && len(s.Broken) == 0 && s.End.Lost == 0
 }
 
+// Rules are the names of the rules that are broken, sorted.
+func (s *Summary) Rules() []string {
+	rules := make(map[string]bool)
+	for _, v := range s.Violations {
+		rules[v.Rule] = true
+	}
+	return slices.Sorted(maps.Keys(rules))
+}
+
 // Print writes the summary as a table, and what is wrong below it.
 func (s *Summary) Print(w io.Writer) {
 	t := table.NewWriter()
@@ -108,7 +136,7 @@ func (s *Summary) Print(w io.Writer) {
 	}
 	row("leases lost", s.Lost)
 	t.AppendSeparator()
-	row("faults", s.FaultTotal)
+	row("faults", fmt.Sprintf("%d of %d", s.FaultTotal, s.Planned))
 	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
 		row("  "+kind, s.Faults[kind])
 	}

@@ -78,7 +78,7 @@ func (c *client) pick() target {
 	t := target{mode: family}
 	// Most traffic is for one key of each mode.
 	n := 0
-	if c.chance(30) {
+	if c.chance(20) {
 		n = c.random.IntN(c.Load.Keys)
 	}
 	t.key = fmt.Sprintf("%s:%d:g%d", family, n, c.clock.Now()/int64(c.Load.Generation))
@@ -89,7 +89,7 @@ func (c *client) pick() target {
 	case "readwrite":
 		t.mode = "read"
 		mode := lock.Read
-		if c.chance(30) {
+		if c.chance(50) {
 			t.mode, mode = "write", lock.Write
 		}
 		t.options = append(t.options, lock.WithMode(mode))
@@ -103,7 +103,7 @@ func (c *client) pick() target {
 // turn is one acquisition and what follows.
 func (c *client) turn(ctx context.Context) error {
 	t := c.pick()
-	long := c.chance(2)
+	long := c.chance(c.Load.Long)
 	if !long && c.chance(50) {
 		t.options = append(t.options, lock.WithLease(c.Load.Lease))
 	}
@@ -143,7 +143,7 @@ func (c *client) acquire(ctx context.Context, t target, holds int) (*lock.Lease,
 		if try = n < 30; !try {
 			options = append(options, lock.WithWait(c.between(time.Second, 3*time.Second)))
 		}
-	case n < 18:
+	case n < 5:
 		try = false
 		options = append(options, lock.WithWait(c.between(5*time.Millisecond, 300*time.Millisecond)))
 	}
@@ -237,8 +237,8 @@ func (c *client) work(ctx context.Context, t target, lease *lock.Lease, long boo
 func (c *client) stay(ctx context.Context, lease *lock.Lease, long bool, trusted *int64) {
 	*trusted = c.trusts(lease, *trusted)
 	if !long {
-		if c.chance(70) {
-			pause(lease.Context(), c.between(0, 5*time.Millisecond))
+		if c.chance(80) {
+			pause(lease.Context(), c.between(0, 25*time.Millisecond))
 		}
 		*trusted = c.trusts(lease, *trusted)
 		return

@@ -47,6 +47,9 @@ type Load struct {
 	// Generation is how long a key is used. After that it gets another name, so
 	// that histories stay short.
 	Generation time.Duration `json:"generation"`
+	// Long is how many percent of the leases are kept for longer than they last
+	// without renewal.
+	Long int `json:"long"`
 }
 
 func (r Redis) dial(ctx context.Context, network, addr string) (net.Conn, error) {
