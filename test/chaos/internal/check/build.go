@@ -79,6 +79,9 @@ func (b *builder) finish() {
 	for _, e := range b.doubts {
 		l := b.Timeline.life(e)
 		l.ghosts = append(l.ghosts, span{e.Call, b.settled(e.Worker, e.Return) + e.TTL})
+		if e.Op == history.Acquire {
+			l.unanswered = append(l.unanswered, *e)
+		}
 	}
 	for _, e := range b.released {
 		b.release(e)

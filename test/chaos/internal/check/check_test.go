@@ -215,6 +215,14 @@ func TestFairOrder(t *testing.T) {
 	if rules := overtaken().fault("script flush", -1, 25, 35, false).judge(t); !rules["fair order"] {
 		t.Error("a fault that delays nobody excuses it")
 	}
+	lost := history.Event{Kind: history.Doubt, Op: history.Acquire, Owner: "c1", Worker: worker("c1"), Call: 2, Return: 5, Holds: 1}
+	if rules := overtaken().add(lost).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although an earlier call of the second may have queued it first", rules)
+	}
+	lost.Call = 15
+	if rules := overtaken().add(lost).judge(t); !rules["fair order"] {
+		t.Error("a call that was made after the first was queued excuses it")
+	}
 	s := &script{key: "f", mode: "fair"}
 	s.got("a1", 0, 2, 10, 1).add(queued("b1", 3, 40)).add(queued("c1", 20, 21)).gave("a1", 30, 31, 0, ok).
 		got("c1", 32, 33, 11, 1).gave("c1", 34, 35, 0, ok).got("b1", 41, 42, 12, 1)

@@ -12,7 +12,7 @@ import (
 type place struct {
 	owner       string
 	worker      int
-	asked, told int64 // when it first asked, and was first told to wait
+	asked, told int64 // when it may first have been queued, and was first told so
 	fence       uint64
 	granted     int64
 }
@@ -71,6 +71,11 @@ func (l *life) places() []*place {
 		p.asked = min(p.asked, q.Call)
 		if p.told == 0 || q.Return < p.told {
 			p.told = q.Return
+		}
+	}
+	for _, u := range l.unanswered {
+		if p := by[u.Owner]; p != nil {
+			p.asked = min(p.asked, u.Call)
 		}
 	}
 	return all

@@ -69,8 +69,9 @@ type life struct {
 	ghosts []span
 	writes []history.Event
 	queued []history.Event
-	// waits are acquisitions that ended in whatever way; of fair locks.
-	doubtful bool // data may have been lost
+	// unanswered are claims that the store may have queued.
+	unanswered []history.Event
+	doubtful   bool // data may have been lost
 }
 
 func (l *life) span() span {
