@@ -23,7 +23,8 @@ type Registry interface {
 // fail its first call or, worse, not be locked. Give it what the interceptors
 // got, and call it when all services are registered, before Serve:
 //
-//   - a rule, or a WithFirstMessage, for a method that the server does not have;
+//   - a rule, or a WithFirstMessage, for a method that the server does not have,
+//     or that is spelt without its slash;
 //   - an option in a .proto that is no rule;
 //   - a variable that the requests of the method have no field for, or one
 //     that no key can be made of;
@@ -58,6 +59,11 @@ func (d *Door) Validate(server Registry) error {
 	for _, r := range d.allRules() {
 		if _, ok := methods[r.Operation]; !ok {
 			fault(r.Operation, "has a rule, but the server has no such method")
+		}
+	}
+	for _, r := range d.guard.Rules() {
+		if _, ok := methods["/"+r.Operation]; ok {
+			fault(r.Operation, "has a rule, but the method is called \"/%s\"", r.Operation)
 		}
 	}
 	for method := range d.first {
