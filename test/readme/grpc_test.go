@@ -3,13 +3,16 @@ package readme_test
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
@@ -50,24 +53,7 @@ func TestTheGRPCServerOfTheReadmeLocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	cc, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cc.Close() })
-	client := healthpb.NewHealthClient(cc)
+	client := healthpb.NewHealthClient(serve(t, server))
 
 	request := &healthpb.HealthCheckRequest{Service: "grpc.health.v1.Health"}
 	holder, err := locker.TryAcquire(t.Context(), "lock:check:grpc.health.v1.Health")
@@ -85,4 +71,49 @@ func TestTheGRPCServerOfTheReadmeLocks(t *testing.T) {
 	if _, err := client.Check(t.Context(), request); grpclock.IsContended(err) {
 		t.Errorf("when it is released: %v", err)
 	}
+}
+
+const retries = `{"methodConfig": [{"name": [{"service": "shop.v1.OrderService"}], "retryPolicy": {
+	"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
+	"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
+
+// A policy that gRPC cannot read is an error of NewClient; one for another
+// service does nothing.
+func TestThePolicyOfTheManualRetries(t *testing.T) {
+	policy := strings.Replace(retries, "shop.v1.OrderService", "grpc.health.v1.Health", 1)
+	calls := 0
+	server := grpc.NewServer(grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		if calls++; calls < 3 {
+			return nil, status.Error(codes.Aborted, "contended")
+		}
+		return &healthpb.HealthCheckResponse{}, nil
+	}))
+	register(server)
+	client := healthpb.NewHealthClient(serve(t, server, grpc.WithDefaultServiceConfig(policy)))
+	if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil || calls != 3 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}
+
+// serve serves until the test ends, and connects to it.
+func serve(t *testing.T, server *grpc.Server, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	cc, err := grpc.NewClient(listener.Addr().String(), append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cc.Close() })
+	return cc
 }
