@@ -48,7 +48,7 @@ type acquisition struct {
 	refused   <-chan struct{} // ends the wait with ErrClosed
 
 	waiter  *waiter
-	waiting func()        // ends the Waiting hook
+	endWait func()        // ends the Waiting hook
 	told    bool          // somebody else was seen to have the key
 	waited  bool          // it slept at least once
 	naps    int           // without a subscription
@@ -94,8 +94,8 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 }
 
 func (a *acquisition) observe(ctx context.Context, err error) {
-	if a.waiting != nil {
-		a.waiting()
+	if a.endWait != nil {
+		a.endWait()
 	}
 	if hook := a.defaults.hooks.Acquired; hook != nil {
 		hook(ctx, AcquireEvent{
@@ -209,39 +209,48 @@ func (a *acquisition) askOnce(ctx context.Context) (*Lease, error) {
 // queueUp waits in the process's queue and, as its head, on the store.
 func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 	limited := ctx
-	if a.o.waitSet {
+	if wait, ok := a.o.longestWait(); ok {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeoutCause(ctx, a.o.wait, errWaitOver)
+		limited, cancel = context.WithTimeoutCause(ctx, wait, errWaitOver)
 		defer cancel()
 	}
 	a.claim.Patience = a.patience(limited)
 	a.claim.Transfer = a.takesTransfer()
-	a.waiter = a.join(a.claim.Key, a.claim.Mode)
+	var err error
+	if a.waiter, err = a.join(a.claim.Key, a.claim.Mode, a.o.limits); err != nil {
+		return nil, err
+	}
 	if a.shared {
 		defer a.await(a.ownership, a.waiter)()
 	}
-	lease, err := a.contend(limited)
-	if a.unwatch != nil {
-		a.unwatch()
-	}
-	if err == nil {
-		a.leave(a.claim.Key, a.waiter, nil)
-		return lease, nil
-	}
-	a.abandon()
+	var lease *Lease
+	var shared error
+	defer func() { a.leaveQueue(lease != nil, shared) }() // also when a hook panics
+	lease, err = a.contend(limited)
 	switch {
+	case err == nil:
+		return lease, nil
 	case errors.Is(err, ErrClosed):
 	case limited.Err() != nil:
 		err = a.gaveUp(ctx)
 	}
 	// What the head learned of the store holds for those behind it: they
 	// must not each find out for themselves, one after the other.
-	var shared error
 	if limited.Err() == nil && errors.Is(err, ErrUnavailable) {
 		shared = err
 	}
-	a.leave(a.claim.Key, a.waiter, shared)
 	return nil, err
+}
+
+// leaveQueue ends the wait, with a hold or without.
+func (a *acquisition) leaveQueue(granted bool, shared error) {
+	if a.unwatch != nil {
+		a.unwatch()
+	}
+	if !granted {
+		a.abandon()
+	}
+	a.leave(a.claim.Key, a.waiter, shared)
 }
 
 // contend loops until the key is granted or the wait is over.
@@ -255,6 +264,9 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 			return nil, err
 		}
 		if !mayAsk {
+			if err := a.mustWait(); err != nil {
+				return nil, err
+			}
 			if err := a.sleep(ctx, nil); err != nil {
 				return nil, err
 			}
@@ -266,6 +278,9 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 			return lease, err
 		}
 		a.markContended()
+		if err := a.mustWait(); err != nil {
+			return nil, err
+		}
 		if a.watch(ctx) {
 			continue // what happened before the subscription was not seen
 		}
@@ -325,9 +340,9 @@ func (a *acquisition) markContended() {
 // sleep waits for a hint, the timer, or the end.
 func (a *acquisition) sleep(ctx context.Context, timer <-chan time.Time) error {
 	a.waited = true
-	if hook := a.defaults.hooks.Waiting; hook != nil && a.waiting == nil {
-		if a.waiting = hook(ctx, a.event()); a.waiting == nil {
-			a.waiting = func() {}
+	if hook := a.defaults.hooks.Waiting; hook != nil && a.endWait == nil {
+		if a.endWait = hook(ctx, a.event()); a.endWait == nil {
+			a.endWait = func() {}
 		}
 	}
 	select {
@@ -549,6 +564,9 @@ func (a *acquisition) granted(sent, ttl time.Duration, fence uint64) (*Lease, er
 		fence: fence, start: time.Now(), ownership: a.ownership,
 		permits: a.claim.Permits, size: a.claim.Size, caller: a.caller,
 		count: 1, index: -1, doubt: a.doubt,
+	}
+	if a.o.limits.hold > 0 {
+		h.limit = sent + a.o.limits.hold
 	}
 	h.confirm(sent, ttl)
 	a.mu.Lock()

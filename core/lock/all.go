@@ -31,7 +31,8 @@ type Leases struct {
 // re-entered. Keys that a store can grant together (see [GroupStore]: in Redis
 // those of one slot) take one call if all are free.
 //
-// ctx bounds the whole; so does the shortest [WithWait] among the requests.
+// ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among
+// the requests.
 // When one key cannot be had, those acquired before are released and the
 // error is that key's, as [Locker.Acquire] describes it. Parts with a fixed
 // lease get its full length once all are there.
@@ -51,7 +52,8 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 			return nil, &Error{Op: "acquire all", Key: r.key, Err: err}
 		}
 		settings[i] = o
-		if until := time.Now().Add(o.wait); o.waitSet && (!limited || until.Before(limit)) {
+		wait, bounded := o.longestWait()
+		if until := time.Now().Add(wait); bounded && (!limited || until.Before(limit)) {
 			limit, limited = until, true
 		}
 	}
@@ -91,8 +93,8 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 func (l *Leases) equalize(ctx context.Context, settings []options) error {
 	for i, lease := range l.leases[:len(l.leases)-1] {
 		if fixed := settings[i].lease; fixed > 0 {
-			if err := lease.Extend(ctx, fixed); err != nil {
-				return err
+			if err := lease.hold.locker.extend(ctx, lease, fixed); err != nil {
+				return &Error{Op: "extend", Key: lease.Key(), Err: err}
 			}
 		}
 	}

@@ -17,6 +17,12 @@ var (
 	// released: it expired, could not be renewed in time, or was taken away.
 	// Work done under it may overlap with another owner's.
 	ErrLost = errors.New("lease is lost")
+	// ErrTooManyWaiters: the key is busy, and as many wait for it, or for all
+	// keys of the locker, as may. It comes with [ErrBusy]. See [WithMaxWaiters].
+	ErrTooManyWaiters = errors.New("too many wait already")
+	// ErrHeldTooLong: the lease was held for as long as it may. It comes with
+	// [ErrLost]. See [WithMaxHold].
+	ErrHeldTooLong = errors.New("held for as long as allowed")
 	// ErrNotHeld: the owner does not hold the key.
 	ErrNotHeld = errors.New("lock is not held")
 	// ErrReleased: the lease was released, so it cannot be used any more.

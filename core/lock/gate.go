@@ -14,6 +14,8 @@ type gate struct {
 	fence uint64
 	// elsewhere counts the waiters that the store queues itself.
 	elsewhere int
+	// waiting counts the acquisitions that have to wait, wherever they queue.
+	waiting int
 	// contended is set once another owner was seen to have the key.
 	contended bool
 	// unwatch ends the subscription that the head opened; it passes from
@@ -33,6 +35,8 @@ type waiter struct {
 	// given is the fence of a hold that the store says it has given to the
 	// waiter; 0: none. The waiter decides whether to believe it.
 	given atomic.Uint64
+	// counted says that the waiter is one of gate.waiting; guarded by mu.
+	counted bool
 	// err ends the wait: the head found that the store is unavailable.
 	err error
 }
@@ -91,17 +95,22 @@ func (l *Locker) gateOf(key string) *gate {
 	return g
 }
 
-// join queues a waiter, unless the store keeps the order itself.
-func (l *Locker) join(key string, m Mode) *waiter {
+// join queues a waiter, unless the store keeps the order itself. Where others
+// wait already, one more will have to as well: it is refused if it may not.
+func (l *Locker) join(key string, m Mode, limits limits) (*waiter, error) {
 	w := &waiter{wake: make(chan struct{}, 1), shared: m == Read}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if g := l.gateOf(key); m == Fair {
+	g := l.gateOf(key)
+	if g.waiting > 0 && l.overcrowded(g, limits) {
+		return nil, errCrowded
+	}
+	if m == Fair {
 		g.elsewhere++
 	} else {
 		w.place = g.queue.PushBack(w)
 	}
-	return w
+	return w, nil
 }
 
 // leave takes w out of the queue. Whoever is head then is woken, so that a
@@ -110,6 +119,10 @@ func (l *Locker) join(key string, m Mode) *waiter {
 func (l *Locker) leave(key string, w *waiter, err error) {
 	l.mu.Lock()
 	g := l.gates[key]
+	if w.counted {
+		g.waiting--
+		l.waiting--
+	}
 	if w.place == nil {
 		g.elsewhere--
 	} else {

@@ -36,8 +36,10 @@ type hold struct {
 	watchdog time.Duration // what a renewal sets
 	watchers int           // leases that ask for renewal
 	renewAt  time.Duration
-	index    int  // in the renewal queue, -1 outside
-	doubt    bool // an acquire without an answer may still run in the store
+	limit    time.Duration // when it ends at the latest; 0: never
+	ended    error         // why, of a lost hold; nil: ErrLost says it all
+	index    int           // in the renewal queue, -1 outside
+	doubt    bool          // an acquire without an answer may still run in the store
 }
 
 type holdState uint8
@@ -65,7 +67,7 @@ func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mo
 func (h *hold) claim(holds int) Claim {
 	return Claim{
 		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: holds,
-		TTL:     max(h.watchdog, h.expiry-h.locker.now()),
+		TTL:     h.within(max(h.watchdog, h.expiry-h.locker.now())),
 		Permits: h.permits, Size: h.size,
 	}
 }
@@ -150,7 +152,11 @@ func (l *Locker) checkTrust(h *hold) {
 		l.mu.Unlock()
 		return
 	}
-	l.loseAndUnlock(h, errExpired)
+	cause := errExpired
+	if h.atLimit() {
+		cause = ErrHeldTooLong
+	}
+	l.loseAndUnlock(h, cause)
 }
 
 // lose ends the leases of h with ErrLost; a hold that is over stays as it is.
@@ -166,12 +172,12 @@ func (l *Locker) loseAndUnlock(h *hold, cause error) {
 		l.mu.Unlock()
 		return
 	}
-	h.state = holdLost
+	h.state, h.ended = holdLost, lossOf(cause)
 	leases := h.takeLeases()
 	l.retire(h)
 	renewed := h.watchers > 0
 	l.mu.Unlock()
-	endLeases(leases, ErrLost)
+	endLeases(leases, h.ended)
 	l.tellLoss(h, cause, renewed)
 }
 
@@ -220,7 +226,7 @@ func (l *Locker) holdStatus(h *hold) error {
 	case holdAlive:
 		return nil
 	case holdLost:
-		return ErrLost
+		return h.loss()
 	case holdClosed:
 		return ErrClosed
 	default:

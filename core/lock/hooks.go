@@ -93,10 +93,13 @@ const (
 	LossStore
 	// LossForced: this locker's ForceRelease took it away.
 	LossForced
+	// LossHeldTooLong: it was held for as long as [WithMaxHold] allows.
+	LossHeldTooLong
 )
 
 var lossReasons = [...]string{
 	LossExpired: "expired", LossRenewal: "renew_failed", LossStore: "backend", LossForced: "forced",
+	LossHeldTooLong: "held_too_long",
 }
 
 // String returns the reason as metrics spell it.
@@ -113,6 +116,8 @@ func lossReason(cause error, renewed bool) LossReason {
 	switch {
 	case errors.Is(cause, errForced):
 		return LossForced
+	case errors.Is(cause, ErrHeldTooLong):
+		return LossHeldTooLong
 	case !errors.Is(cause, errExpired):
 		return LossStore
 	case renewed:

@@ -66,7 +66,8 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 // Extend makes the hold last at least d from now, in the store and in trust.
-// It never shortens. Errors: [ErrInvalid] (d below [MinLease]), [ErrReleased],
+// It never shortens. Errors: [ErrInvalid] (d below [MinLease], or more than
+// [WithMaxHold] leaves), [ErrReleased],
 // [ErrLost], [ErrUnavailable] (unknown: the old deadline stands), or the
 // context's.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
@@ -80,6 +81,9 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if d < MinLease {
 		return fmt.Errorf("%w: Extend(%v): must be at least %v", ErrInvalid, d, MinLease)
+	}
+	if left, ok := l.hold.mayLast(); ok && d > left {
+		return fmt.Errorf("%w: Extend(%v): WithMaxHold leaves %v", ErrInvalid, d, left)
 	}
 	return l.hold.locker.extend(ctx, l, d)
 }

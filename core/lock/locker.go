@@ -32,6 +32,7 @@ type Locker struct {
 	refusing bool       // draining is closed
 	closed   bool
 	gates    map[string]*gate
+	waiting  int // acquisitions that wait, of all gates
 	holds    map[*hold]struct{}
 	owners   map[ownerKey]*ownership // of named owners
 	renewals renewals
@@ -80,8 +81,8 @@ func New(store Store, opts ...Option) *Locker {
 // If ctx was derived from a lease of key of this locker, Acquire re-enters
 // it: the new lease shares its hold and must be released as well.
 //
-// Errors: [ErrBusy] (with [context.DeadlineExceeded] when a limit was
-// reached), ctx's error, [ErrUnavailable], [ErrUnsupported], [ErrInvalid],
+// Errors: [ErrBusy] (with [context.DeadlineExceeded] when a limit of time was
+// reached, with [ErrTooManyWaiters] when one of [WithMaxWaiters] was), ctx's error, [ErrUnavailable], [ErrUnsupported], [ErrInvalid],
 // [ErrClosed]; [ErrLost] when the hold to re-enter turned out to be gone.
 // After an error nothing is held: what an unanswered call may have left in
 // the store is removed in the background.

@@ -35,6 +35,7 @@ type options struct {
 	callTimeout time.Duration
 	owner       string
 	noReentry   bool
+	limits      limits
 	permits     int
 	size        int
 	name        string
@@ -65,10 +66,14 @@ func (o *options) apply(opts []Option) error {
 
 // ttl is what a hold lasts in the store without renewal.
 func (o *options) ttl() time.Duration {
+	ttl := o.watchdog
 	if o.lease > 0 {
-		return o.lease
+		ttl = o.lease
 	}
-	return o.watchdog
+	if o.limits.hold > 0 {
+		ttl = min(ttl, o.limits.hold)
+	}
+	return ttl
 }
 
 func (o *options) reject(format string, args ...any) {

@@ -22,7 +22,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	a.reenter = true
 	a.mu.Lock()
 	a.hold = h
-	a.claim.Owner, a.claim.Holds = h.owner, h.count+1
+	a.claim.Owner, a.claim.Holds, a.claim.TTL = h.owner, h.count+1, h.within(a.claim.TTL)
 	a.mu.Unlock()
 	lease, err := a.ask(ctx)
 	switch {
@@ -85,7 +85,7 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	}
 	l.mu.Lock()
 	c := h.claim(h.count)
-	c.TTL = max(d, h.expiry-l.now())
+	c.TTL = h.within(max(d, h.expiry-l.now()))
 	l.mu.Unlock()
 	var sent time.Duration
 	err := l.persist(ctx, l.defaults.callTimeout, func(timeout time.Duration) error {

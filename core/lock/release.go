@@ -44,7 +44,7 @@ func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
 			// The store may still think that the hold lasts.
 			l.undo(h.ownership, h.claim(0), undoPasses[:])
 		}
-		return Claim{}, ErrLost
+		return Claim{}, h.loss()
 	}
 	l.running.Add(1)
 	h.dropLease(lease)

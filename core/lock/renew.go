@@ -62,7 +62,7 @@ func (r *renewals) due(by time.Duration) []*hold {
 // at that time, if a lease of it asks for one; mu is held. A hold that was
 // transferred has a short TTL at first.
 func (l *Locker) watchdogOn(h *hold, sent, ttl time.Duration) {
-	if h.watchers > 0 {
+	if h.watchers > 0 && !h.atLimit() {
 		l.schedule(h, sent+min(h.watchdog, ttl)/3)
 	}
 }

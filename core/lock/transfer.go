@@ -5,7 +5,7 @@ package lock
 // it is of one hold count, so that its owner must be nobody else's.
 func (a *acquisition) takesTransfer() bool {
 	return a.transfer != nil && a.claim.Mode == Fair && !a.shared &&
-		a.o.lease == 0 && a.o.watchdog >= a.transfer.TransferTTL()
+		a.o.lease == 0 && a.claim.TTL >= a.transfer.TransferTTL()
 }
 
 // transferred returns the fence of the hold that the waiter was given since

@@ -1,0 +1,139 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// limits bound what acquisitions may take up; 0 is no limit.
+type limits struct {
+	waiters int // of one key
+	total   int // of the locker
+	wait    time.Duration
+	hold    time.Duration
+}
+
+var (
+	errCrowded     = fmt.Errorf("%w: %w", ErrBusy, ErrTooManyWaiters)
+	errHeldTooLong = fmt.Errorf("%w: %w", ErrLost, ErrHeldTooLong)
+)
+
+// WithMaxWaiters bounds how many acquisitions of one key may wait in this
+// locker at a time. One more that would have to wait is refused at once, with
+// [ErrTooManyWaiters]; a key that is free is granted as ever. So a key whose
+// holder hangs costs a bounded number of goroutines and connections. At least
+// 1. Default: no limit.
+func WithMaxWaiters(n int) Option {
+	return func(o *options) {
+		if n < 1 {
+			o.reject("WithMaxWaiters(%d): must be at least 1", n)
+		}
+		o.limits.waiters = n
+	}
+}
+
+// WithMaxTotalWaiters is [WithMaxWaiters] for all keys of the locker together.
+func WithMaxTotalWaiters(n int) Option {
+	return func(o *options) {
+		if n < 1 {
+			o.reject("WithMaxTotalWaiters(%d): must be at least 1", n)
+		}
+		o.limits.total = n
+	}
+}
+
+// WithMaxWait bounds every wait, also one without a [WithWait] or with a longer
+// one: it then ends as if WithWait had said d. Positive. Default: no limit.
+func WithMaxWait(d time.Duration) Option {
+	return func(o *options) {
+		if d <= 0 {
+			o.reject("WithMaxWait(%v): must be positive; WithWait(0) tries once", d)
+		}
+		o.limits.wait = d
+	}
+}
+
+// WithMaxHold bounds how long a key is held, whatever watchdog, fixed lease or
+// [Lease.Extend] ask for, from the acquisition that made the hold: re-entering
+// it adds nothing. Shortly before d is over the lease is lost, as a fixed one
+// is, with a cause that wraps [ErrLost] and [ErrHeldTooLong]; when d is over the key
+// is free, whether or not the work is done. At least [MinLease]. Default: no
+// limit.
+func WithMaxHold(d time.Duration) Option {
+	return func(o *options) {
+		if d < MinLease {
+			o.reject("WithMaxHold(%v): must be at least %v", d, MinLease)
+		}
+		o.limits.hold = d
+	}
+}
+
+// longestWait is how long an acquisition waits at most; false: its context
+// alone decides.
+func (o *options) longestWait() (time.Duration, bool) {
+	switch {
+	case o.limits.wait == 0, o.waitSet && o.wait < o.limits.wait:
+		return o.wait, o.waitSet
+	default:
+		return o.limits.wait, true
+	}
+}
+
+// overcrowded says whether the gate has no room for one more that waits; mu is
+// held.
+func (l *Locker) overcrowded(g *gate, most limits) bool {
+	return most.waiters > 0 && g.waiting >= most.waiters || most.total > 0 && l.waiting >= most.total
+}
+
+// mustWait counts the acquisition in among those that wait, once. It is
+// refused where there are too many; leaving the queue counts it out.
+func (a *acquisition) mustWait() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.gates[a.claim.Key]
+	switch {
+	case a.waiter.counted:
+		return nil
+	case a.overcrowded(g, a.o.limits):
+		return errCrowded
+	}
+	a.waiter.counted = true
+	g.waiting++
+	a.waiting++
+	return nil
+}
+
+// within is ttl, cut to what the hold may still last; mu is held.
+func (h *hold) within(ttl time.Duration) time.Duration {
+	if h.limit > 0 {
+		ttl = max(min(ttl, h.limit-h.locker.now()), time.Millisecond)
+	}
+	return ttl
+}
+
+// mayLast is how long the hold may still last; false: as long as it likes.
+func (h *hold) mayLast() (left time.Duration, limited bool) {
+	h.locker.mu.Lock()
+	defer h.locker.mu.Unlock()
+	return h.limit - h.locker.now(), h.limit > 0
+}
+
+// atLimit says whether the hold lasts as long as it may; mu is held.
+func (h *hold) atLimit() bool { return h.limit > 0 && h.expiry >= h.limit }
+
+// loss is the error of a hold that is lost; mu is held.
+func (h *hold) loss() error {
+	if h.ended != nil {
+		return h.ended
+	}
+	return ErrLost
+}
+
+// lossOf is what the leases of a lost hold are told.
+func lossOf(cause error) error {
+	if errors.Is(cause, ErrHeldTooLong) {
+		return errHeldTooLong
+	}
+	return ErrLost
+}
