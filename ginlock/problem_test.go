@@ -38,6 +38,12 @@ func TestProblemDocuments(t *testing.T) {
 				`"detail":"Another request holds the lock that this one needs. This request was not carried out; it can be sent again.",` +
 				`"instance":"/orders/a%20b","code":"LOCK_CONTENDED","retryable":true}`,
 		},
+		"overloaded": {
+			&guard.Error{Kind: guard.Overloaded, Err: store}, 429, "1",
+			`{"type":"` + problemTypes + `lock_overloaded","title":"Too many requests wait for the lock","status":429,` +
+				`"detail":"Another request holds the lock that this one needs, and too many wait for it. This request was not carried out; it can be sent again.",` +
+				`"instance":"/orders/a%20b","code":"LOCK_OVERLOADED","retryable":true}`,
+		},
 		"value missing": {
 			&guard.Error{Kind: guard.BadKey, Err: value(key.ErrMissing)}, 400, "",
 			`{"type":"` + problemTypes + `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
@@ -187,7 +193,9 @@ func TestAnswersHoldNothingOfTheLock(t *testing.T) {
 
 func TestEveryProblemTypeIsDescribed(t *testing.T) {
 	text := readFile(t, "problems.md")
-	for _, kind := range []guard.Kind{guard.Contended, guard.BadKey, guard.Unavailable, guard.Canceled, guard.Lost, guard.Invalid} {
+	for _, kind := range []guard.Kind{
+		guard.Contended, guard.Overloaded, guard.BadKey, guard.Unavailable, guard.Canceled, guard.Lost, guard.Invalid,
+	} {
 		if !strings.Contains(text, "\n## "+kind.Code()+"\n") {
 			t.Errorf("problems.md has no section for %s", kind.Code())
 		}

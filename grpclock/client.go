@@ -14,6 +14,11 @@ import (
 // [RetryDelay]. err may be wrapped.
 func IsContended(err error) bool { return isOf(err, guard.Contended) }
 
+// IsOverloaded reports whether a call failed because too many wait for its lock
+// already. Its handler did not run, so that it can be sent again; see
+// [RetryDelay]. err may be wrapped.
+func IsOverloaded(err error) bool { return isOf(err, guard.Overloaded) }
+
 // IsLost reports whether the lock was lost while the handler of a call ran. It
 // may have taken effect and overlapped with another one: look before you send
 // it again. err may be wrapped.

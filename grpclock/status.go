@@ -52,7 +52,7 @@ func (c *call) answer(ctx context.Context, err error, trail func(metadata.MD)) e
 	case trail == nil:
 	case e.Kind == guard.Lost:
 		trail(metadata.Pairs(pushbackTrailer, "-1"))
-	case e.Kind == guard.Contended:
+	case e.Kind == guard.Contended, e.Kind == guard.Overloaded:
 		trail(metadata.Pairs(pushbackTrailer, strconv.FormatInt(delay.Milliseconds(), 10)))
 	}
 	st := c.describe(ctx, e, delay)
@@ -80,6 +80,10 @@ func (c *call) describe(ctx context.Context, e *guard.Error, delay time.Duration
 	case guard.Contended:
 		return build(c.door.contention,
 			"another call holds the lock that this one needs; this call was not carried out and can be sent again",
+			info, retry, &errdetails.ResourceInfo{ResourceType: "lock", ResourceName: c.rule.Key})
+	case guard.Overloaded:
+		return build(codes.ResourceExhausted,
+			"another call holds the lock that this one needs, and too many wait for it; this call was not carried out and can be sent again",
 			info, retry, &errdetails.ResourceInfo{ResourceType: "lock", ResourceName: c.rule.Key})
 	case guard.BadKey:
 		field, complaint := c.complaint(e)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,25 @@ func contended(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient
 	g := newGuard(t)
 	lease := hold(t, g, "lock:order:alice")
 	return dial(t, &orders{}, g, opts...), []string{lease.Owner()}
+}
+
+// overloaded is a call that would be the second to wait, where one may.
+func overloaded(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
+	t.Helper()
+	waits := make(chan struct{}, 1)
+	l := newLocker(t, memstore.New(), lock.WithMaxWaiters(1), lock.WithHooks(lock.Hooks{
+		Waiting: func(context.Context, lock.Event) func() { waits <- struct{}{}; return nil },
+	}))
+	g := guard.Must(guard.New(l, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: patience}))
+	lease := hold(t, g, "lock:order:alice")
+	client := dial(t, &orders{}, g, opts...)
+	var first sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	first.Go(func() { _, _ = client.Place(ctx, &testpb.PlaceRequest{UserId: "alice"}) })
+	t.Cleanup(first.Wait)
+	t.Cleanup(cancel)
+	<-waits
+	return client, []string{lease.Owner()}
 }
 
 func unavailable(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
@@ -98,6 +118,9 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 		"contended, as the option says": {
 			call: contended, opts: []grpclock.Option{grpclock.WithContentionCode(codes.ResourceExhausted)},
 			code: codes.ResourceExhausted, reason: "LOCK_CONTENDED", retry: true, pushback: "delay", resource: resource,
+		},
+		"overloaded": {
+			call: overloaded, code: codes.ResourceExhausted, reason: "LOCK_OVERLOADED", retry: true, pushback: "delay", resource: resource,
 		},
 		"field missing": {
 			call: ruled("lock:<req.voucherId>"), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",

@@ -12,6 +12,7 @@ import (
 // code, the kind's [guard.Kind.Code], and retryable:
 //
 //	Contended    409, or as WithContentionStatus says; Retry-After
+//	Overloaded   429; Retry-After
 //	BadKey       400, or 413 for a body that is too large
 //	Unavailable  503; Retry-After
 //	Canceled     503 and Retry-After when the request ran out of time;

@@ -20,6 +20,7 @@ func TestProblemStatuses(t *testing.T) {
 		retryAfter string
 	}{
 		guard.Contended:   {409, "1"},
+		guard.Overloaded:  {429, "1"},
 		guard.BadKey:      {400, ""},
 		guard.Unavailable: {503, "1"},
 		guard.Canceled:    {499, ""},

@@ -105,7 +105,7 @@ func acquireKind(ctx context.Context, r *rule.Compiled, err error) Kind {
 	switch {
 	case ctx.Err() != nil && kind != Unavailable && endedBy(err):
 		return Canceled
-	case kind == Contended && r.OnBusy == rule.Skip:
+	case (kind == Contended || kind == Overloaded) && r.OnBusy == rule.Skip:
 		return Skipped
 	case kind == None:
 		return Unavailable // an error outside the contract of the store

@@ -236,6 +236,39 @@ func TestEnterTellsWhoseTimeRanOut(t *testing.T) {
 	}
 }
 
+func TestEnterRefusesTheOneThatIsTooMany(t *testing.T) {
+	for _, test := range []struct {
+		onBusy rule.OnBusy
+		want   guard.Kind
+	}{{rule.Reject, guard.Overloaded}, {rule.Skip, guard.Skipped}} {
+		t.Run(test.want.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithMaxWaiters(1)), orders(func(r *rule.Rule) {
+					r.Wait, r.OnBusy = time.Minute, test.onBusy
+				})))
+				lease := hold(t, g.Locker(), "lock:order:42")
+				entered := make(chan struct{})
+				go func() {
+					defer close(entered)
+					_, leave, err := g.Enter(t.Context(), user("42"))
+					if err != nil {
+						t.Errorf("the one that may wait: %v", err)
+					}
+					_ = leave()
+				}()
+				synctest.Wait()
+				began := time.Now()
+				_, _, err := g.Enter(t.Context(), user("42"))
+				if got := guard.KindOf(err); got != test.want || !errors.Is(err, lock.ErrTooManyWaiters) || time.Since(began) > 0 {
+					t.Errorf("got %v after %v, want %v at once", err, time.Since(began), test.want)
+				}
+				_ = lease.Release(t.Context())
+				<-entered
+			})
+		})
+	}
+}
+
 func TestEnterStopsWaitingWhenTheCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, orders(func(r *rule.Rule) { r.Wait = time.Minute }))

@@ -31,13 +31,16 @@ const (
 	// Lost: the lease ended before the work did. The work may have overlapped
 	// with another owner's, and must not be repeated blindly.
 	Lost
-	// Skipped: as Contended, for a rule that says [rule.Skip]. The work did
+	// Skipped: as Contended or Overloaded, for a rule that says [rule.Skip]. The work did
 	// not run, and need not.
 	Skipped
 	// Invalid: the rule asks for something that cannot be had: a variable
 	// without a source, a mode that the store does not know. The work did not
 	// run, and will not before the program or its configuration is put right.
 	Invalid
+	// Overloaded: another owner holds the lock, and as many wait for it as may
+	// ([lock.WithMaxWaiters]). The work did not run; trying again later is safe.
+	Overloaded
 )
 
 var kinds = [...]struct{ name, code string }{
@@ -49,6 +52,7 @@ var kinds = [...]struct{ name, code string }{
 	Lost:        {"lost", "LOCK_LOST"},
 	Skipped:     {"skipped", "LOCK_SKIPPED"},
 	Invalid:     {"invalid rule", "LOCK_RULE_INVALID"},
+	Overloaded:  {"overloaded", "LOCK_OVERLOADED"},
 }
 
 // String returns the kind in words, for people and metrics.
@@ -70,7 +74,9 @@ func (k Kind) Code() string {
 
 // Retryable reports whether the same request may succeed when it is sent
 // again, without any risk that the work runs twice.
-func (k Kind) Retryable() bool { return k == Contended || k == Unavailable || k == Canceled }
+func (k Kind) Retryable() bool {
+	return k == Contended || k == Overloaded || k == Unavailable || k == Canceled
+}
 
 // ErrUnresolvable is for a [Call]'s Vars to return when the fault is the
 // rule's and not the request's: the variable has no source here.
@@ -93,6 +99,7 @@ var decisions = [...]struct {
 	{key.ErrAmbiguous, BadKey},
 	{lock.ErrLost, Lost},
 	{lock.ErrNotHeld, Lost},
+	{lock.ErrTooManyWaiters, Overloaded}, // comes with ErrBusy
 	{lock.ErrBusy, Contended},
 	{lock.ErrUnavailable, Unavailable},
 	{lock.ErrClosed, Unavailable},

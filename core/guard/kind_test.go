@@ -23,6 +23,8 @@ func TestKindOfIsAFunctionOfTheSentinels(t *testing.T) {
 		{lock.ErrBusy, guard.Contended},
 		{&lock.BusyError{}, guard.Contended},
 		{and(lock.ErrBusy, context.DeadlineExceeded), guard.Contended},
+		{and(lock.ErrBusy, lock.ErrTooManyWaiters), guard.Overloaded},
+		{and(lock.ErrLost, lock.ErrHeldTooLong), guard.Lost},
 		{and(lock.ErrUnavailable, context.DeadlineExceeded), guard.Unavailable},
 		{lock.ErrClosed, guard.Unavailable},
 		{lock.ErrLost, guard.Lost},
@@ -66,6 +68,7 @@ func TestEveryKindHasItsCode(t *testing.T) {
 		guard.Lost:        {"lost", "LOCK_LOST", false},
 		guard.Skipped:     {"skipped", "LOCK_SKIPPED", false},
 		guard.Invalid:     {"invalid rule", "LOCK_RULE_INVALID", false},
+		guard.Overloaded:  {"overloaded", "LOCK_OVERLOADED", true},
 		guard.Kind(99):    {"kind(99)", "", false},
 	} {
 		if kind.String() != want.name || kind.Code() != want.code || kind.Retryable() != want.retryable {

@@ -14,17 +14,20 @@ type result uint8
 const (
 	granted result = iota
 	contended
+	crowded
 	canceled
 	failed // the first of the failures
 )
 
-// results are their outcomes; failures have an error.type.
+// results are their outcomes. Failures have an error.type, and so does what is
+// refused because too many wait: that is contention of its own kind.
 var results = [...]struct {
 	outcome, errorType string
 	is                 error // of failures
 }{
 	granted:    {outcome: "acquired"},
 	contended:  {outcome: "contended"},
+	crowded:    {"contended", "too_many_waiters", lock.ErrTooManyWaiters},
 	canceled:   {outcome: "canceled"},
 	failed:     {"error", "unavailable", lock.ErrUnavailable},
 	failed + 1: {"error", "lost", lock.ErrLost},
@@ -41,6 +44,8 @@ func resultOf(err error) result {
 	switch {
 	case err == nil:
 		return granted
+	case errors.Is(err, lock.ErrTooManyWaiters):
+		return crowded
 	case errors.Is(err, lock.ErrBusy):
 		return contended
 	case errors.Is(err, lock.ErrUnavailable):
@@ -105,5 +110,5 @@ func keyReasonOf(reason string) int {
 
 // lossReasons are all reasons of losses.
 var lossReasons = [...]lock.LossReason{
-	lock.LossExpired, lock.LossRenewal, lock.LossStore, lock.LossForced,
+	lock.LossExpired, lock.LossRenewal, lock.LossStore, lock.LossForced, lock.LossHeldTooLong,
 }

@@ -36,7 +36,7 @@ func (t *Telemetry) acquireSpan(ctx context.Context, e lock.AcquireEvent, r resu
 	if e.Reentrant {
 		attributes = append(attributes, attribute.Bool("redlatch.reentrant", true))
 	}
-	if r >= failed {
+	if results[r].errorType != "" {
 		attributes = append(attributes, errorTypeKey.String(results[r].errorType))
 	}
 	_, span := t.tracer.Start(ctx, "lock.acquire",

@@ -107,7 +107,7 @@ func (t *Telemetry) renewed(e lock.RenewEvent) {
 
 func (t *Telemetry) lost(e lock.LossEvent) {
 	s, end := t.names.of(e.Name), endLost
-	if e.Reason == lock.LossExpired {
+	if e.Reason == lock.LossExpired || e.Reason == lock.LossHeldTooLong {
 		end = endExpired
 	}
 	t.ended(e.Context, s, e.Event, end, e.Held)

@@ -31,7 +31,7 @@ func everything(made *telemetry.Telemetry) {
 	e := lock.Event{Key: "order:42", Name: "order:<userId>"}
 	hooks.Waiting(ctx, e)()
 	for _, err := range []error{
-		nil, lock.ErrBusy, context.Canceled, lock.ErrUnavailable, lock.ErrLost,
+		nil, lock.ErrBusy, lock.ErrTooManyWaiters, context.Canceled, lock.ErrUnavailable, lock.ErrLost,
 		lock.ErrClosed, lock.ErrUnsupported, lock.ErrInvalid,
 	} {
 		hooks.Acquired(ctx, lock.AcquireEvent{Event: e, Err: err, Elapsed: time.Millisecond})
@@ -42,7 +42,7 @@ func everything(made *telemetry.Telemetry) {
 	for _, err := range []error{nil, lock.ErrUnavailable, lock.ErrNotHeld} {
 		hooks.Renewed(lock.RenewEvent{Event: e, Err: err})
 	}
-	for _, reason := range []lock.LossReason{lock.LossExpired, lock.LossRenewal, lock.LossStore, lock.LossForced} {
+	for _, reason := range []lock.LossReason{lock.LossExpired, lock.LossRenewal, lock.LossStore, lock.LossForced, lock.LossHeldTooLong} {
 		hooks.Lost(lock.LossEvent{Event: e, Context: ctx, Reason: reason})
 	}
 	for _, reason := range []string{"missing", "ambiguous", "too_long", "invalid", "unresolvable"} {

@@ -52,6 +52,7 @@ type problem struct {
 // Write answers r with a problem document (RFC 9457) about e:
 //
 //	Contended    as Contention says; Retry-After
+//	Overloaded   429; Retry-After
 //	BadKey       400, or 413 for a body that is too large
 //	Unavailable  503; Retry-After
 //	Canceled     503 and Retry-After when the request ran out of time;
@@ -91,6 +92,10 @@ func (a Answers) describe(e *guard.Error) problem {
 	case guard.Contended:
 		p.Status, p.Title = a.Contention, "Locked by another request"
 		p.Detail = "Another request holds the lock that this one needs. This request was not carried out; it can be sent again."
+	case guard.Overloaded:
+		// Not 503: a key that is wanted too much says nothing against this instance.
+		p.Status, p.Title = http.StatusTooManyRequests, "Too many requests wait for the lock"
+		p.Detail = "Another request holds the lock that this one needs, and too many wait for it. This request was not carried out; it can be sent again."
 	case guard.BadKey:
 		p.Status, p.Title, p.Detail = badKey(e)
 	case guard.Unavailable:

@@ -56,6 +56,7 @@ var refusals = []struct {
 // takes. Those of a method's lock are the interceptor's.
 var locked = map[guard.Kind]refusal{
 	guard.Contended:   {codes.Aborted, guard.Contended.Code(), "another request of this user is under way; send this one again"},
+	guard.Overloaded:  {codes.ResourceExhausted, guard.Overloaded.Code(), "too many requests of this user are under way; send this one again later"},
 	guard.BadKey:      {codes.InvalidArgument, guard.BadKey.Code(), "the request lacks what its lock is named by"},
 	guard.Unavailable: {codes.Unavailable, guard.Unavailable.Code(), "the locks cannot be reached; send the request again"},
 	guard.Lost:        {codes.Internal, guard.Lost.Code(), "the lock was lost meanwhile; the request may or may not have taken effect"},
