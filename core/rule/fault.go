@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // ErrInvalid is what every fault of a rule is: errors.Is(err, ErrInvalid).
@@ -70,6 +71,22 @@ func (f Faults) Unwrap() []error {
 	}
 	return errs
 }
+
+// keepInside brings back columns that are behind the end of their line: the
+// parser counts a tab within quotes twice.
+func (f Faults) keepInside(data []byte) {
+	if len(f) == 0 {
+		return
+	}
+	lines := strings.Split(lineEnds.Replace(string(data)), "\n")
+	for i := range f {
+		if n := f[i].Line; n >= 1 && n <= len(lines) {
+			f[i].Column = min(f[i].Column, utf8.RuneCountInString(lines[n-1])+1)
+		}
+	}
+}
+
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func (f Faults) sortByPlace() {
 	slices.SortStableFunc(f, func(a, b Fault) int {

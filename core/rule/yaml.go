@@ -46,6 +46,7 @@ func Parse(data []byte) (*Set, error) {
 	set, faults := build(d.entries)
 	faults = append(faults, unmeant(d.entries, set.rules)...)
 	faults = append(faults, d.faults...)
+	faults.keepInside(data)
 	faults.sortByPlace()
 	if err := faults.err(); err != nil {
 		return nil, err

@@ -331,3 +331,19 @@ func indent(t *testing.T, compact string) string {
 	}
 	return string(text)
 }
+
+// The parser counts a tab within quotes twice.
+func TestAFaultBehindTabsIsInsideItsLine(t *testing.T) {
+	for _, line := range []string{"\"\t\t\t\\1\"", "- {operation: \"\t\t\t\t\", what: \"a\"}"} {
+		_, err := rule.Parse([]byte("rules:\n" + line))
+		var faults rule.Faults
+		if !errors.As(err, &faults) {
+			t.Fatalf("%q: %v", line, err)
+		}
+		for _, fault := range faults {
+			if fault.Line > 2 || fault.Column > len(line)+1 {
+				t.Errorf("%q: %v is behind its end", line, fault)
+			}
+		}
+	}
+}
