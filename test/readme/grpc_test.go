@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,17 +82,17 @@ const retries = `{"methodConfig": [{"name": [{"service": "shop.v1.OrderService"}
 // service does nothing.
 func TestThePolicyOfTheManualRetries(t *testing.T) {
 	policy := strings.Replace(retries, "shop.v1.OrderService", "grpc.health.v1.Health", 1)
-	calls := 0
+	var calls atomic.Int32
 	server := grpc.NewServer(grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
-		if calls++; calls < 3 {
+		if calls.Add(1) < 3 {
 			return nil, status.Error(codes.Aborted, "contended")
 		}
 		return &healthpb.HealthCheckResponse{}, nil
 	}))
 	register(server)
 	client := healthpb.NewHealthClient(serve(t, server, grpc.WithDefaultServiceConfig(policy)))
-	if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil || calls != 3 {
-		t.Errorf("%v after %d calls", err, calls)
+	if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil || calls.Load() != 3 {
+		t.Errorf("%v after %d calls", err, calls.Load())
 	}
 }
 
