@@ -92,13 +92,9 @@ func (m *middleware) handle(c *gin.Context) {
 	if m.Skip != nil && m.Skip(c) {
 		return
 	}
-	operation := httpguard.Operation(c.Request.Method, c.FullPath())
-	r := m.compiled
-	if r == nil {
-		var ok bool
-		if r, ok = m.guard.Rule(operation); !ok {
-			return
-		}
+	r, operation, ok := m.rule(c.Request.Method, c.FullPath())
+	if !ok {
+		return
 	}
 	call := guard.Call{Operation: operation, Rule: r, Key: func() (string, error) { return m.key(c, r) }}
 	ctx, leave, err := m.guard.Enter(c.Request.Context(), call)
@@ -107,6 +103,18 @@ func (m *middleware) handle(c *gin.Context) {
 		return
 	}
 	m.run(c, ctx, leave)
+}
+
+// rule returns the rule of a route and the route's name. That of a rule is kept
+// in it: the text that it is looked up by need not be, and costs no memory then.
+func (m *middleware) rule(method, path string) (r *rule.Compiled, operation string, ok bool) {
+	if m.compiled != nil {
+		return m.compiled, httpguard.Operation(method, path), true
+	}
+	if r, ok = m.guard.Rule(httpguard.Operation(method, path)); !ok {
+		return nil, "", false
+	}
+	return r, r.Operation, true
 }
 
 // run runs the rest of the chain with the lease's context.

@@ -157,11 +157,11 @@ func (c *call) enter(ctx context.Context, req any) (inside context.Context, leav
 	if c.plan.fault != nil {
 		return c.refuse(ctx, fmt.Errorf("%w: %w", guard.ErrUnresolvable, c.plan.fault))
 	}
-	find := &values{plan: c.plan, door: c.door, method: c.method, metadata: c.metadata, req: req, message: message}
+	method, find := c.method, values{plan: c.plan, door: c.door, metadata: c.metadata, req: req, message: message}
 	return c.door.guard.Enter(ctx, guard.Call{
-		Operation: c.method,
+		Operation: method,
 		Rule:      c.rule,
-		Vars:      func(v key.Var) (string, error) { return find.value(ctx, v) },
+		Vars:      func(v key.Var) (string, error) { return find.value(ctx, method, v) },
 	})
 }
 
