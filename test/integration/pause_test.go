@@ -113,10 +113,18 @@ func TestAPausedHolderIsCutOffAndFenced(t *testing.T) {
 func TestAKilledHoldersLockFreesItself(t *testing.T) {
 	server := redistest.Standalone(t)
 	child := startHolder(t, server.Addr())
-	child.number("fence")
+	fence := child.number("fence")
+	l := newLocker(t, server.Client(t))
 	child.signal(syscall.SIGKILL)
 	child.gone()
-	lease := acquire(t, newLocker(t, server.Client(t)), "paused")
+	died := time.Now()
+	lease := acquire(t, l, "paused")
+	if took, most := time.Since(died), pausedWatchdog+lock.DefaultPoll+slack; took > most {
+		t.Errorf("it was free after %v, want %v at most", took, most)
+	}
+	if lease.Fence() <= fence {
+		t.Errorf("fence %d after %d", lease.Fence(), fence)
+	}
 	release(t, lease)
 }
 

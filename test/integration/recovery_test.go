@@ -35,6 +35,9 @@ func recoveryRuns(t *testing.T) int {
 // distribution prints what was measured, as make recovery shows it.
 func distribution(t *testing.T, what string, took []time.Duration) {
 	t.Helper()
+	if len(took) == 0 {
+		t.Fatalf("%s: nothing was measured", what)
+	}
 	slices.Sort(took)
 	at := func(percent int) time.Duration {
 		return took[min(len(took)*percent/100, len(took)-1)].Round(time.Millisecond)
@@ -92,9 +95,7 @@ func TestRecovery(t *testing.T) {
 			for run := range recoveryRuns(t) {
 				t.Run(fmt.Sprint(run+1), func(t *testing.T) { took = append(took, tt.outage(t)) })
 			}
-			if len(took) > 0 {
-				distribution(t, "outage", took)
-			}
+			distribution(t, "outage", took)
 		})
 	}
 }

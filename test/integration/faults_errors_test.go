@@ -1,0 +1,111 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+// wantRefusal is what the store and the engine make of a server that says no:
+// the outcome, and an error that the caller can act on. It tells of an outage,
+// not of another holder, and hides nothing from operators.
+func wantRefusal(t *testing.T, rdb redis.UniversalClient, key, says string, want lock.Outcome, opts ...lock.Option) {
+	t.Helper()
+	claim := claimOf(ownerA, key, 1)
+	if len(opts) > 0 {
+		claim = claimIn(lock.Fair, ownerA, key, 1)
+	}
+	_, err := redisstore.New(rdb).Acquire(t.Context(), claim)
+	wantOutcome(t, "acquire", err, want)
+	if !redis.HasErrorPrefix(err, says) {
+		t.Errorf("the server said %v, want %s", err, says)
+	}
+	_, err = newLocker(t, rdb, opts...).TryAcquire(t.Context(), key)
+	if !errors.Is(err, lock.ErrUnavailable) || errors.Is(err, lock.ErrBusy) || !redis.HasErrorPrefix(err, says) {
+		t.Errorf("the engine said %v, want ErrUnavailable with %s as its cause", err, says)
+	}
+}
+
+// Replies that take a server in a state of its own. The others are in
+// TestErrorsOfRealServersAreClassified.
+func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
+	t.Run("OOM", func(t *testing.T) {
+		server := redistest.Standalone(t, "--maxmemory", "1")
+		wantRefusal(t, server.Client(t), "k", "OOM", lock.OutcomeNotExecuted)
+	})
+	t.Run("NOREPLICAS", func(t *testing.T) {
+		server := redistest.Standalone(t, "--min-replicas-to-write", "1")
+		wantRefusal(t, server.Client(t), "k", "NOREPLICAS", lock.OutcomeNotExecuted)
+	})
+	t.Run("MISCONF", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "gone")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		server := redistest.Standalone(t, "--save", "3600 1", "--dir", dir)
+		rdb := server.Client(t)
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := rdb.Save(t.Context()).Err(); err == nil {
+			t.Fatal("it saved into a folder that is not there")
+		}
+		eventually(t, func() error {
+			rdb.BgSave(t.Context())
+			if err := rdb.Set(t.Context(), "anything", "x", 0).Err(); !redis.HasErrorPrefix(err, "MISCONF") {
+				return errors.New("it still writes")
+			}
+			return nil
+		})
+		wantRefusal(t, rdb, "k", "MISCONF", lock.OutcomeRefused)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		set := redistest.Cluster(t)
+		single := set.OwnerOf(t, "{k}").Client(t) // knows nothing of clusters
+		t.Run("CROSSSLOT", func(t *testing.T) {
+			// A cluster client is not let through with such a name.
+			wantRefusal(t, single, "}{k", "CROSSSLOT", lock.OutcomeRefused, lock.WithMode(lock.Fair))
+		})
+		t.Run("MOVED", func(t *testing.T) {
+			other := slices.IndexFunc(set.Masters, func(s *redistest.Server) bool { return s != set.OwnerOf(t, "{k}") })
+			wantRefusal(t, set.Masters[other].Client(t), "{k}", "MOVED", lock.OutcomeNotExecuted)
+		})
+		m := beginMigration(t, set, "{k}")
+		t.Run("ASK", func(t *testing.T) { // the key is not there any more, or not yet
+			wantRefusal(t, single, "{k}new", "ASK", lock.OutcomeNotExecuted)
+		})
+		t.Run("TRYAGAIN", func(t *testing.T) { // one key is there, others are not
+			if err := single.RPush(t.Context(), "redisson_lock_queue:{k}half", "somebody").Err(); err == nil {
+				t.Fatal("a new key in a slot that moves away")
+			}
+			// Through the target, which may be asked for what has come already.
+			target := m.to.Client(t)
+			pipe := target.Pipeline()
+			pipe.Do(t.Context(), "ASKING")
+			pipe.RPush(t.Context(), "redisson_lock_queue:{k}half", "somebody")
+			if _, err := pipe.Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			store := redisstore.New(set.Client(t))
+			ctx, cancel := context.WithTimeout(t.Context(), slack)
+			defer cancel()
+			_, err := store.Acquire(ctx, claimIn(lock.Fair, ownerA, "{k}half", 1))
+			wantOutcome(t, "acquire", err, lock.OutcomeNotExecuted)
+			if !redis.HasErrorPrefix(err, "TRYAGAIN") {
+				t.Errorf("the server said %v, want TRYAGAIN", err)
+			}
+		})
+		m.finish(t)
+		// When the slot has moved, everything works again.
+		release(t, acquire(t, newLocker(t, set.Client(t)), "{k}new"))
+	})
+}
