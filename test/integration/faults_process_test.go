@@ -26,7 +26,7 @@ const (
 )
 
 // childLocker is what a child process locks with.
-func childLocker(t *testing.T, env string) *lock.Locker {
+func childLocker(t *testing.T, env string, watchdog time.Duration) *lock.Locker {
 	t.Helper()
 	addr := os.Getenv(env)
 	if addr == "" {
@@ -34,7 +34,7 @@ func childLocker(t *testing.T, env string) *lock.Locker {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { _ = rdb.Close() })
-	return lock.New(redisstore.New(rdb), lock.WithWatchdog(pausedWatchdog))
+	return lock.New(redisstore.New(rdb), lock.WithWatchdog(watchdog))
 }
 
 func nextLine() { _, _ = bufio.NewReader(os.Stdin).ReadString('\n') }
@@ -42,7 +42,7 @@ func nextLine() { _, _ = bufio.NewReader(os.Stdin).ReadString('\n') }
 // TestWriterProcess looks whether it holds the lock, as careful code does, and
 // writes after that: whatever happens in between.
 func TestWriterProcess(t *testing.T) {
-	l := childLocker(t, writerEnv)
+	l := childLocker(t, writerEnv, pausedWatchdog)
 	defer func() { _ = l.Close(context.Background()) }()
 	lease, err := l.Acquire(t.Context(), "resource")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestAPauseBetweenTheCheckAndTheWriteIsCaughtByTheFence(t *testing.T) {
 // and stops as a service does: on SIGTERM it admits nobody, waits for the work,
 // and closes.
 func TestServiceProcess(t *testing.T) {
-	l := childLocker(t, serviceEnv)
+	l := childLocker(t, serviceEnv, 6*time.Second)
 	terminated, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
 	lease, err := l.Acquire(t.Context(), "in use")
@@ -138,9 +138,15 @@ func TestAStoppingServiceKeepsWhatItUsesAndLeavesNothing(t *testing.T) {
 	child.signal(syscall.SIGTERM)
 	child.word("draining")
 	l := newLocker(t, plain)
-	limited, cancel := context.WithTimeout(t.Context(), 2*pausedWatchdog) // it is renewed, too
-	defer cancel()
-	if _, err := l.Acquire(limited, "in use"); !errors.Is(err, lock.ErrBusy) {
+	left := plain.PTTL(t.Context(), "in use").Val()
+	eventually(t, func() error { // it is renewed, too
+		was := left
+		if left = plain.PTTL(t.Context(), "in use").Val(); left <= was {
+			return errors.New("not renewed")
+		}
+		return nil
+	})
+	if _, err := l.TryAcquire(t.Context(), "in use"); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("while it is in use: %v, want ErrBusy", err)
 	}
 	child.say("done")
