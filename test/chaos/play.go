@@ -85,10 +85,18 @@ func (s *stage) body(p *process.Program, end *report.End) {
 	}
 	n := nemesis.New(w, s.clock, func(f history.Fault) { _ = s.faults.Add(f) }, s.anyKey)
 	over, cancel := context.WithTimeout(p.Context(), s.Duration)
+	watching, stop := context.WithCancel(p.Context())
+	watched := p.Go(func() { n.Watch(watching) })
+	p.Cleanup(func() {
+		stop()
+		watched()
+	})
 	n.Run(over, plan)
 	<-over.Done()
 	cancel()
 	s.dismiss(p, w)
+	stop()
+	watched()
 	if s.Mix != "none" && p.Failed() {
 		return
 	}

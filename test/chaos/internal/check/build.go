@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
@@ -78,7 +80,7 @@ func (b *builder) finish() {
 	}
 	for _, e := range b.doubts {
 		l := b.Timeline.life(e)
-		l.ghosts = append(l.ghosts, span{e.Call, b.settled(e.Worker, e.Return) + e.TTL})
+		l.haunt(e.Call, b.settled(e.Worker, e.Return), e.TTL)
 		if e.Op == history.Acquire {
 			l.unanswered = append(l.unanswered, *e)
 		}
@@ -87,6 +89,33 @@ func (b *builder) finish() {
 		b.release(e)
 	}
 	b.killed()
+	for _, l := range b.lives {
+		l.exorcise()
+	}
+}
+
+// haunt adds a ghost that may have asked between the two times, for a TTL.
+func (l *life) haunt(from, ran, ttl int64) {
+	l.ghosts = append(l.ghosts, ghost{span{from, ran + ttl}, ran})
+}
+
+// exorcise ends ghosts with the first grant after they ran for the last time
+// that none but a free key allows.
+func (l *life) exorcise() {
+	var alone []span
+	for _, h := range l.holds {
+		if l.mode == "exclusive" || l.mode == "fair" || h.mode == "write" {
+			alone = append(alone, h.granted)
+		}
+	}
+	slices.SortFunc(alone, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for i := range l.ghosts {
+		g := &l.ghosts[i]
+		n, _ := slices.BinarySearchFunc(alone, g.ran, func(s span, ran int64) int { return cmp.Compare(s.from, ran) })
+		if n < len(alone) {
+			g.to = min(g.to, alone[n].to)
+		}
+	}
 }
 
 func (b *builder) acquire(e *history.Event) {
@@ -128,7 +157,7 @@ func (b *builder) grant(l *life, e *history.Event) (last *history.Event) {
 		b.grants[e.Owner][i] = nil
 	}
 	if last != nil && first < last.Call {
-		l.ghosts = append(l.ghosts, span{first, last.Return})
+		l.haunt(first, last.Return, 0)
 	}
 	return last
 }
@@ -138,7 +167,7 @@ func (b *builder) granted(l *life, e *history.Event, within span) {
 	if h == nil {
 		h = &hold{
 			owner: e.Owner, mode: e.Mode, worker: e.Worker, client: e.Client, fence: e.Fence,
-			permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: e.Return,
+			permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: within.to,
 		}
 		b.holds[e.Owner] = h
 		l.holds = append(l.holds, h)
@@ -160,7 +189,7 @@ func (b *builder) orphans() {
 		for _, g := range grants {
 			if g != nil {
 				l := b.Timeline.life(g)
-				l.ghosts = append(l.ghosts, span{g.Call, g.Return + g.TTL + epsilon})
+				l.haunt(g.Call, g.Return, g.TTL+epsilon)
 			}
 		}
 	}
@@ -216,7 +245,7 @@ func (b *builder) killed() {
 		}
 		l := b.Timeline.life(e)
 		until := b.settled(e.Worker, at)
-		l.ghosts = append(l.ghosts, span{e.Call, until + e.TTL})
+		l.haunt(e.Call, until, e.TTL)
 		if h := b.holds[e.Owner]; e.Op == history.Release && h != nil && e.Holds == 0 {
 			unknown := *e
 			unknown.Kind, unknown.Outcome, unknown.Return = history.Release, history.Unknown, until
@@ -230,7 +259,7 @@ func (b *builder) killed() {
 				continue
 			}
 			if at, killed := b.killOf(h); killed {
-				l.ghosts = append(l.ghosts, span{h.granted.from, b.settled(h.worker, at) + int64(b.Lease)})
+				l.haunt(h.granted.from, b.settled(h.worker, at), int64(b.Lease))
 			}
 		}
 	}

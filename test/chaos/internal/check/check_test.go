@@ -1,13 +1,17 @@
 package check_test
 
 import (
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redlatch/redlatch/test/chaos/internal/check"
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
@@ -45,6 +49,8 @@ func TestLegalHistories(t *testing.T) {
 		"permits that expired": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 310, 311, 11, 3),
 		"held by a killed worker": exclusive().got("a1", 0, 2, 10, 1).fault("worker killed", 0, 5, 6, false).
 			busy("b", 200, 201).got("b1", 310, 311, 11, 1),
+		"stopped between the grant and its return": exclusive().stopped("a1", 0, 2, 700, 10).got("b1", 690, 691, 11, 1).
+			late("a1", 701, 702, 0, lost).gave("b1", 710, 711, 0, ok),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).
 			got("b1", 50, 51, 11, 1).gave("b1", 60, 61, 0, ok).gave("a1", 70, 71, 0, notHeld),
 	} {
@@ -265,6 +271,35 @@ func TestMutantsOfALongHistory(t *testing.T) {
 				t.Error("not found")
 			}
 		})
+	}
+}
+
+// When all of Redis is slow, many calls are under way at a time, and their
+// fences tell nothing about when they began.
+func TestCrowdsOfCallsAtATimeAreDecided(t *testing.T) {
+	const readers = 40
+	crowd := func() *script {
+		s := &script{key: "rw", mode: "readwrite"}
+		order := rand.New(rand.NewPCG(1, 1)).Perm(readers)
+		for i := range int64(readers) {
+			owner := fmt.Sprintf("%c%d", 'a'+rune(i%8), i)
+			s.in("read", owner, i, 100, uint64(order[i]+1)).gaveIn("read", owner, 101, 200)
+		}
+		return s
+	}
+	decide := func(s *script) check.Verdicts {
+		timeline := check.NewTimeline(check.Settings{Topology: "standalone", Patience: 5 * time.Second}, s.events, s.faults)
+		verdicts, err := timeline.Search("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return verdicts
+	}
+	if v := decide(crowd().in("write", "z1", 150, 210, readers+1)); v.OK != 1 {
+		t.Errorf("verdicts %+v, want the history to fit", v)
+	}
+	if v := decide(crowd().in("write", "z1", 95, 96, readers+1)); v.Illegal != 1 {
+		t.Errorf("verdicts %+v, want a writer among readers to be found", v)
 	}
 }
 

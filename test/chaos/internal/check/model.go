@@ -43,10 +43,11 @@ type holds struct {
 	writer  one // no owner: nobody
 	others  []one
 	largest uint64
+	turn    int // how many grants there were
 }
 
 func (s holds) equal(other holds) bool {
-	return s.writer == other.writer && s.largest == other.largest && slices.Equal(s.others, other.others)
+	return s.writer == other.writer && s.largest == other.largest && s.turn == other.turn && slices.Equal(s.others, other.others)
 }
 
 func (s holds) with(change func(*holds)) holds {
@@ -54,6 +55,14 @@ func (s holds) with(change func(*holds)) holds {
 	change(&s)
 	return s
 }
+
+// next says whether o may be the next grant. As fences rise, grants can only
+// have happened in their order: a search that tried another one would find out
+// late.
+func (s holds) next(o op) bool { return o.Fence > s.largest && o.turn == s.turn }
+
+// grant notes that o was the next one.
+func (s *holds) grant(o op) { s.largest, s.turn = o.Fence, s.turn+1 }
 
 func (s holds) find(owner string) int {
 	return slices.IndexFunc(s.others, func(h one) bool { return h.owner == owner })
@@ -106,10 +115,13 @@ func exclusive(s holds, o op) (bool, holds) {
 	case o.Kind == history.Acquire && o.Outcome == history.Busy:
 		return h.owner != "" && h.there(o), s
 	case o.Kind == history.Acquire && o.Holds == 1:
-		if h.owner != "" && !h.gone(o) || o.Fence <= s.largest {
+		if h.owner != "" && !h.gone(o) || !s.next(o) {
 			return false, s
 		}
-		return true, s.with(func(s *holds) { s.writer, s.largest = taken(o), o.Fence })
+		return true, s.with(func(s *holds) {
+			s.grant(o)
+			s.writer = taken(o)
+		})
 	default:
 		ok, h := owned(h, o)
 		return ok, s.with(func(s *holds) { s.writer = h })
@@ -166,11 +178,11 @@ func readWrite(s holds, o op) (bool, holds) {
 		return byWriter || byReader, s
 	case o.Kind == history.Acquire && o.Holds == 1:
 		blocked := w.owner != "" && certain(w) || o.Mode == "write" && slices.ContainsFunc(s.others, certain)
-		if blocked || o.Fence <= s.largest {
+		if blocked || !s.next(o) {
 			return false, s
 		}
 		return true, s.with(func(s *holds) {
-			s.largest = o.Fence
+			s.grant(o)
 			if o.Mode == "write" {
 				s.writer, s.others = taken(o), nil
 			} else {
@@ -219,13 +231,14 @@ func semaphore(s holds, o op) (bool, holds) {
 	if o.Outcome == history.Busy {
 		return sum(func(h one) bool { return h.there(o) })+o.Permits > o.Size, s
 	}
-	if sum(func(h one) bool { return !h.gone(o) })+o.Permits > o.Size || o.Fence <= s.largest {
+	if sum(func(h one) bool { return !h.gone(o) })+o.Permits > o.Size || !s.next(o) {
 		return false, s
 	}
 	return true, s.with(func(s *holds) {
 		h := taken(o)
 		h.count = o.Permits
-		s.others, s.largest = append(s.others, h), o.Fence
+		s.grant(o)
+		s.others = append(s.others, h)
 		s.evict(o)
 	})
 }

@@ -110,13 +110,21 @@ func (r *rules) forgotten(h *hold) int64 {
 	return h.expLo
 }
 
-// held is while the lease was reported as held.
+// held is while the lease was reported as held. It ends before it begins if the
+// caller never saw that: its process may have been stopped since the grant.
 func (h *hold) held() span {
 	to := h.trusted
 	if h.released != 0 {
 		to = min(to, h.released)
 	}
-	return span{h.reported, max(to, h.reported)}
+	return span{h.reported, to}
+}
+
+// seen are the holds that were reported as held, by when they began to be.
+func (l *life) seen() []*hold {
+	seen := slices.DeleteFunc(slices.Clone(l.holds), func(h *hold) bool { return h.held().to < h.held().from })
+	slices.SortFunc(seen, func(a, b *hold) int { return cmp.Compare(a.held().from, b.held().from) })
+	return seen
 }
 
 func conflicting(a, b string) bool { return a != "read" || b != "read" }
@@ -124,10 +132,8 @@ func conflicting(a, b string) bool { return a != "read" || b != "read" }
 // overlaps: no two leases that exclude each other are reported as held at one
 // moment.
 func (r *rules) overlaps(l *life) {
-	byStart := slices.Clone(l.holds)
-	slices.SortFunc(byStart, func(a, b *hold) int { return cmp.Compare(a.held().from, b.held().from) })
 	var open []*hold
-	for _, h := range byStart {
+	for _, h := range l.seen() {
 		from := h.held().from
 		open = slices.DeleteFunc(open, func(o *hold) bool { return o.held().to < from })
 		for _, o := range open {
@@ -146,10 +152,8 @@ func (r *rules) overlaps(l *life) {
 
 // permits: no more of them are reported as taken than there are.
 func (r *rules) permits(l *life) {
-	byStart := slices.Clone(l.holds)
-	slices.SortFunc(byStart, func(a, b *hold) int { return cmp.Compare(a.held().from, b.held().from) })
 	var open []*hold
-	for _, h := range byStart {
+	for _, h := range l.seen() {
 		from := h.held().from
 		open = slices.DeleteFunc(open, func(o *hold) bool { return o.held().to < from })
 		open = append(open, h)

@@ -46,6 +46,13 @@ func (s *script) got(owner string, from, to int64, fence uint64, holds int) *scr
 	return s.add(e)
 }
 
+// stopped is a grant whose caller had to wait until it could go on.
+func (s *script) stopped(owner string, from, to, back int64, fence uint64) *script {
+	s.got(owner, from, to, fence, 1)
+	s.events[len(s.events)-1].Return = back * ms
+	return s
+}
+
 func (s *script) in(mode, owner string, from, to int64, fence uint64) *script {
 	before := s.mode
 	s.mode = mode

@@ -71,9 +71,10 @@ func (t *Timeline) Search(dir string) (Verdicts, error) {
 
 // searchable are the operations that say something about the key for certain.
 func (t *Timeline) searchable(l *life) []porcupine.Operation {
-	clients := make(map[string]int)
+	clients, turns := make(map[string]int), l.turns()
 	var all []porcupine.Operation
-	for _, o := range l.ops {
+	for i, o := range l.ops {
+		o.turn = turns[i]
 		if o.Kind == history.Acquire && o.Outcome == history.Busy && t.explained(l, o) {
 			continue
 		}
@@ -86,10 +87,30 @@ func (t *Timeline) searchable(l *life) []porcupine.Operation {
 	return all
 }
 
+// turns are those of the operations that have one.
+func (l *life) turns() map[int]int {
+	var grants []int
+	for i, o := range l.ops {
+		if o.first() {
+			grants = append(grants, i)
+		}
+	}
+	slices.SortStableFunc(grants, func(a, b int) int { return cmp.Compare(l.ops[a].Fence, l.ops[b].Fence) })
+	turns := make(map[int]int, len(grants))
+	for turn, i := range grants {
+		turns[i] = turn
+	}
+	return turns
+}
+
 // explained says whether a refusal needs no holder: somebody unknown may have
 // the key, another one may be next in the queue, or votes were split.
 func (t *Timeline) explained(l *life, o op) bool {
-	return l.mode == "fair" || t.Topology == "quorum" || anyOverlaps(l.ghosts, o.span)
+	return l.mode == "fair" || t.Topology == "quorum" || l.haunted(o.span)
+}
+
+func (l *life) haunted(s span) bool {
+	return slices.ContainsFunc(l.ghosts, func(g ghost) bool { return g.overlaps(s) })
 }
 
 // draw writes the picture of a life, with the faults in a lane of their own.
@@ -137,7 +158,7 @@ func (t *Timeline) Doubts() (ghosts, explained int) {
 	for _, l := range t.lives {
 		ghosts += len(l.ghosts)
 		for _, o := range l.ops {
-			if o.Kind == history.Acquire && o.Outcome == history.Busy && slices.ContainsFunc(l.ghosts, o.span.overlaps) {
+			if o.Kind == history.Acquire && o.Outcome == history.Busy && l.haunted(o.span) {
 				explained++
 			}
 		}

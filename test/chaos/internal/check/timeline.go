@@ -32,6 +32,13 @@ type span struct{ from, to int64 }
 
 func (s span) overlaps(other span) bool { return s.from <= other.to && other.from <= s.to }
 
+// ghost is an owner of whom nobody knows whether it had the key. What it asked
+// for can run until the time in ran, and not after it.
+type ghost struct {
+	span
+	ran int64
+}
+
 func anyOverlaps(spans []span, s span) bool {
 	return slices.ContainsFunc(spans, s.overlaps)
 }
@@ -42,6 +49,13 @@ type op struct {
 	span
 	// expLo and expHi bound when a hold ends that this call set the TTL of.
 	expLo, expHi int64
+	// turn, of a first grant, is how many fences of the key are smaller.
+	turn int
+}
+
+// first says whether o is the grant that a hold begins with.
+func (o op) first() bool {
+	return o.Kind == history.Acquire && o.Outcome == history.OK && o.Holds == 1
 }
 
 // hold is what one owner had of a key, from its first grant to its release.
@@ -50,9 +64,9 @@ type hold struct {
 	worker, client   int
 	fence            uint64
 	permits, size    int
-	granted          span // when the store granted it
-	reported         int64
-	trusted          int64 // the last moment at which the lease said so
+	granted          span  // when the store granted it
+	reported         int64 // when the caller had it
+	trusted          int64 // the last moment at which the lease, or the grant, said so
 	expLo            int64 // not before this the store forgets it by itself
 	released         int64 // when a release that may have worked was called; 0: never
 	final            int64 // when the release was confirmed; 0: never
@@ -66,7 +80,7 @@ type life struct {
 	holds     []*hold
 	// ghosts are when the key may have been held by an owner of whom nobody
 	// knows: a claim without an answer, a process that was killed.
-	ghosts []span
+	ghosts []ghost
 	writes []history.Event
 	queued []history.Event
 	// unanswered are claims that the store may have queued.
@@ -123,6 +137,8 @@ func widened(s span) span { return span{s.from - straggler, s.to + straggler} }
 // Faults that the checkers know by name.
 const (
 	KillWorker = "worker killed"
+	// MastersChange is nobody's doing, or what follows from a failover.
+	MastersChange = "masters change"
 )
 
 func (t *Timeline) life(e *history.Event) *life {
@@ -137,13 +153,20 @@ func (t *Timeline) life(e *history.Event) *life {
 	return l
 }
 
+// delaying faults keep requests that are under way from the server for a while.
+// All others lose them, or are about something else.
+var delaying = map[string]bool{
+	"requests held": true, "delay": true, "redis paused": true, "redis killed": true, "failover": true, "slot moved": true,
+	MastersChange: true,
+}
+
 // settled is until when a request of that worker may run that was given up at
 // the given time: requests wait in buffers while something is stopped.
 func (t *Timeline) settled(worker int, at int64) int64 {
 	for moved := true; moved; {
 		moved = false
 		for _, f := range t.faults {
-			if (f.Worker < 0 || f.Worker == worker) && f.Kind != KillWorker && f.Overlaps(at, at) && f.To > at {
+			if (f.Worker < 0 || f.Worker == worker) && delaying[f.Kind] && f.Overlaps(at, at) && f.To > at {
 				at, moved = f.To, true
 			}
 		}

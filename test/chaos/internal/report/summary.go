@@ -39,6 +39,9 @@ type Summary struct {
 	CheckTook  time.Duration  `json:"checkTook"`
 	FaultTotal int            `json:"faultTotal"`
 	Planned    int            `json:"faultsPlanned"`
+	// MastersChanges are times in which masters changed, by a fault or by
+	// themselves.
+	MastersChanges int `json:"mastersChanges"`
 }
 
 func (s *Summary) judge(events []history.Event, faults []history.Fault, pictures string) error {
@@ -46,6 +49,10 @@ func (s *Summary) judge(events []history.Event, faults []history.Fault, pictures
 	s.Outcomes, s.Grants, s.Faults = make(map[history.Outcome]int), make(map[string]int), make(map[string]int)
 	slices.SortFunc(faults, func(a, b history.Fault) int { return cmp.Compare(a.From, b.From) })
 	for _, f := range faults {
+		if f.Kind == check.MastersChange {
+			s.MastersChanges++
+			continue
+		}
 		s.Faults[f.Kind]++
 		s.FaultTotal++
 	}
@@ -140,6 +147,7 @@ func (s *Summary) Print(w io.Writer) {
 	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
 		row("  "+kind, s.Faults[kind])
 	}
+	row("masters changed", s.MastersChanges)
 	t.AppendSeparator()
 	row("fenced writes", s.Fenced)
 	row("fenced writes lost", s.End.Lost)

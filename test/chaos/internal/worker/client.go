@@ -126,6 +126,10 @@ func (c *client) idle(ctx context.Context) {
 	}
 }
 
+// fairWaiters is how many clients of a process wait in queues. Each that is
+// killed there costs those behind it seconds.
+const fairWaiters = 3
+
 // acquire asks for a key: mostly at once, sometimes waiting, sometimes with a
 // context that ends.
 func (c *client) acquire(ctx context.Context, t target, holds int) (*lock.Lease, history.Outcome) {
@@ -140,7 +144,7 @@ func (c *client) acquire(ctx context.Context, t target, holds int) (*lock.Lease,
 		timer := time.AfterFunc(c.between(0, 10*time.Millisecond), cancel)
 		defer timer.Stop()
 	case t.mode == "fair":
-		if try = n < 30; !try {
+		if try = n < 30 || c.number >= fairWaiters; !try {
 			options = append(options, lock.WithWait(c.between(time.Second, 3*time.Second)))
 		}
 	case n < 5:

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -138,6 +139,9 @@ func (w *World) revive(ctx context.Context) {
 		switch {
 		case isQueue(key):
 			name = strings.TrimSuffix(key[strings.Index(key, "{")+1:], "}")
+			if err := age(ctx, rdb, "redisson_lock_timeout:{"+name+"}"); err != nil {
+				return err
+			}
 		case isCount(key):
 			options = []lock.Option{lock.WithPermits(worker.SemaphoreSize, worker.SemaphoreSize)}
 		default:
@@ -150,4 +154,18 @@ func (w *World) revive(ctx context.Context) {
 		})
 		return nil
 	})
+}
+
+// age makes an hour pass for those in a queue: each that is dead would be
+// waited for, for seconds.
+func age(ctx context.Context, rdb *redis.Client, timeouts string) error {
+	waiting, err := rdb.ZRange(ctx, timeouts, 0, -1).Result()
+	for _, name := range waiting {
+		// Those that are gone by now must not come back.
+		older := redis.ZAddArgs{XX: true, Members: []redis.Z{{Score: -float64(time.Hour.Milliseconds()), Member: name}}}
+		if e := rdb.ZAddArgsIncr(ctx, timeouts, older).Err(); !errors.Is(e, redis.Nil) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }

@@ -1,0 +1,137 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/check"
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+// lookout is how often servers are asked who they are.
+const lookout = 50 * time.Millisecond
+
+// masters tells from what servers say of themselves when they did not agree on
+// who is a master. Sentinels and clusters make failovers of their own, for one
+// on a busy machine a server may be late without anybody's doing, and masters
+// that were replaced go on granting until they hear of it.
+type masters struct {
+	want     int      // how many there should be
+	agreed   []string // who they are
+	last     []string // at the last look
+	sound    int64    // the last time at which they were as agreed
+	changing bool     // since then
+	begun    bool
+	note     func(from, to int64)
+}
+
+// saw takes one look at all servers, from begin to end.
+func (m *masters) saw(now []string, begin, end int64) {
+	slices.Sort(now)
+	switch {
+	case !m.begun:
+		m.agreed, m.sound, m.begun = now, begin, true
+	case slices.Equal(now, m.agreed):
+		m.finish(end)
+		m.sound = begin
+	default:
+		m.changing = true
+		// A new agreement is one that lasts.
+		if len(now) == m.want && slices.Equal(now, m.last) {
+			m.agreed = now
+		}
+	}
+	m.last = now
+}
+
+// finish notes what has changed until now.
+func (m *masters) finish(now int64) {
+	if m.changing {
+		m.note(m.sound, now)
+	}
+	m.changing = false
+}
+
+// Watch notes when masters change, planned or not: what one of them said may be
+// forgotten then. It returns when ctx ends. Topologies whose masters cannot
+// change need no watch.
+func (n *Nemesis) Watch(ctx context.Context) {
+	if n.Sentinel == nil && n.Cluster == nil {
+		return
+	}
+	m := &masters{want: 1, note: func(from, to int64) {
+		n.note(history.Fault{Kind: check.MastersChange, Target: "masters", Worker: -1, From: from, To: to, Amnesia: true})
+	}}
+	if n.Cluster != nil {
+		m.want = len(n.Cluster.Masters)
+	}
+	roles := n.watchers()
+	defer func() {
+		for _, r := range roles {
+			_ = r.client.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		begin := n.clock.Now()
+		now := lookAt(ctx, roles)
+		if ctx.Err() == nil {
+			m.saw(now, begin, n.clock.Now())
+		}
+		timer := time.NewTimer(lookout)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	m.finish(n.clock.Now())
+}
+
+// role is what one server says of itself.
+type role struct {
+	addr   string
+	client *redis.Client
+	master bool
+}
+
+func (n *Nemesis) watchers() []*role {
+	var roles []*role
+	for _, server := range n.Servers {
+		const timeout = 500 * time.Millisecond
+		roles = append(roles, &role{addr: server.Addr(), client: redis.NewClient(&redis.Options{
+			Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
+			DisableIdentity: true,
+		})})
+	}
+	return roles
+}
+
+// lookAt returns the masters. A server that is dead is none; one that does not
+// answer is what it was before.
+func lookAt(ctx context.Context, roles []*role) (now []string) {
+	var asking sync.WaitGroup
+	for _, r := range roles {
+		asking.Go(func() {
+			said, err := r.client.Do(ctx, "ROLE").Slice()
+			switch {
+			case err == nil && len(said) > 0:
+				r.master = said[0] == "master"
+			case errors.Is(err, syscall.ECONNREFUSED):
+				r.master = false
+			}
+		})
+	}
+	asking.Wait()
+	for _, r := range roles {
+		if r.master {
+			now = append(now, r.addr)
+		}
+	}
+	return now
+}
