@@ -50,6 +50,10 @@ serve: ## Run the seckill service until Ctrl-C
 test: servers ## Install missing servers, then run all tests with the race detector
 	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) unit
 
+.PHONY: test-acl
+test-acl: servers ## Run the tests on real servers as a user of Redis that may do no more than docs/security.md says
+	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_TEST_ACL=$(CURDIR)/docs/security.md $(GO) test -race -count=1 -timeout 30m $(TEST_FLAGS) ./test/integration
+
 .PHONY: unit
 unit: ## Run all tests; those whose server is missing are skipped
 	@$(call each_module,$(GO) test -race -shuffle=on -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...)

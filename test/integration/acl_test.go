@@ -28,22 +28,14 @@ const (
 
 // aclRules reads the rules that the document shows, so that what is tested is
 // what users are told.
-func aclRules(t *testing.T, blocks ...string) []any {
+func aclRules(t *testing.T, blocks ...string) (rules []any) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/security.md")
+	documented, err := redistest.ReadACL("../../docs/security.md", blocks...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rules []any
-	for _, block := range blocks {
-		_, rest, found := strings.Cut(string(text), "\n```"+block+"\n")
-		body, _, closed := strings.Cut(rest, "\n```")
-		if !found || !closed {
-			t.Fatalf("docs/security.md has no block %q", block)
-		}
-		for rule := range strings.FieldsSeq(body) {
-			rules = append(rules, rule)
-		}
+	for _, rule := range documented {
+		rules = append(rules, rule)
 	}
 	return rules
 }
@@ -53,14 +45,14 @@ func aclRules(t *testing.T, blocks ...string) []any {
 func admit(t *testing.T, servers []*redistest.Server, rules []any) {
 	t.Helper()
 	for _, server := range servers {
-		admin := server.Client(t)
+		admin := server.Admin(t)
 		if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", lockUser}, rules...)...).Err(); err != nil {
 			t.Fatalf("the rules: %v", err)
 		}
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			refused, err := server.Client(t).Do(ctx, "ACL", "LOG").Result()
+			refused, err := server.Admin(t).Do(ctx, "ACL", "LOG").Result()
 			if err != nil {
 				t.Errorf("ACL LOG of %s: %v", server.Addr(), err)
 			}
@@ -90,7 +82,7 @@ func TestTheKitNeedsNoMoreThanItsACL(t *testing.T) {
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()
 		set := redistest.Sentinel(t)
-		admit(t, append([]*redistest.Server{set.Master}, set.Replicas...), append(aclRules(t, "acl"), "+wait"))
+		admit(t, append([]*redistest.Server{set.Master}, set.Replicas...), aclRules(t, "acl", "acl-options"))
 		admit(t, set.Sentinels, aclRules(t, "acl-sentinel"))
 		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: set.Name, SentinelAddrs: set.Addrs(), DisableIdentity: true,
@@ -186,7 +178,7 @@ func lockedOnce(t *testing.T, l *lock.Locker, key string, opts ...lock.Option) {
 // What nobody may do in the name of the locks.
 func TestTheACLForbidsTheRest(t *testing.T) {
 	server := redistest.Standalone(t)
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	ctx := t.Context()
 	if err := admin.Do(ctx, append([]any{"ACL", "SETUSER", lockUser}, aclRules(t, "acl")...)...).Err(); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func newBank(t *testing.T, l *lock.Locker) accounts {
 
 func TestAnnotatedMethodsKeepTheirPromisesOnRedis(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 
 	t.Run("two instances move money both ways at once, and none is lost", func(t *testing.T) {
 		const all, moves = 4, 25
@@ -53,7 +53,7 @@ func TestAnnotatedMethodsKeepTheirPromisesOnRedis(t *testing.T) {
 		}
 		var callers sync.WaitGroup
 		for instance := range 2 {
-			locked := newBank(t, newLocker(t, rdb))
+			locked := newBank(t, newLocker(t, server.Client(t)))
 			for worker := range 4 {
 				callers.Go(func() {
 					for i := range moves {
@@ -88,8 +88,8 @@ func TestAnnotatedMethodsKeepTheirPromisesOnRedis(t *testing.T) {
 	})
 
 	t.Run("all or nothing", func(t *testing.T) {
-		locked := newBank(t, newLocker(t, rdb))
-		lease := acquire(t, newLocker(t, rdb), "lock:account:y")
+		locked := newBank(t, newLocker(t, server.Client(t)))
+		lease := acquire(t, newLocker(t, server.Client(t)), "lock:account:y")
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		err := locked.Move(ctx, "x", "y", func(context.Context) error { return errors.New("the work ran") })
@@ -106,7 +106,7 @@ func TestAnnotatedMethodsKeepTheirPromisesOnRedis(t *testing.T) {
 	})
 
 	t.Run("a key that is taken away ends the work and is reported", func(t *testing.T) {
-		locked := newBank(t, newLocker(t, rdb, lock.WithWatchdog(900*time.Millisecond)))
+		locked := newBank(t, newLocker(t, server.Client(t), lock.WithWatchdog(900*time.Millisecond)))
 		err := locked.Move(t.Context(), "p", "q", func(ctx context.Context) error {
 			if err := rdb.Del(ctx, "lock:account:q").Err(); err != nil {
 				return err
@@ -124,7 +124,7 @@ func TestAnnotatedMethodsKeepTheirPromisesOnRedis(t *testing.T) {
 	})
 
 	t.Run("without Redis the work does not run", func(t *testing.T) {
-		locked := newBank(t, newLocker(t, rdb, lock.WithCallTimeout(200*time.Millisecond)))
+		locked := newBank(t, newLocker(t, server.Client(t), lock.WithCallTimeout(200*time.Millisecond)))
 		server.Kill()
 		err := locked.Move(t.Context(), "a", "b", func(context.Context) error {
 			t.Error("the work ran")

@@ -234,7 +234,7 @@ func TestACancelledWaiterStrandsNobody(t *testing.T) {
 
 func TestTenThousandCyclesLeaveNothing(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb, plain := server.Client(t), server.Client(t)
+	rdb, plain := server.Client(t), server.Admin(t)
 	if err := plain.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestAWaiterSurvivesARestartOfRedis(t *testing.T) {
 	}()
 	<-asked
 	eventually(t, func() error {
-		if n := server.Client(t).PubSubNumSub(t.Context(), "redisson_lock__channel:{k}").Val(); n["redisson_lock__channel:{k}"] == 0 {
+		if n := server.Admin(t).PubSubNumSub(t.Context(), "redisson_lock__channel:{k}").Val(); n["redisson_lock__channel:{k}"] == 0 {
 			return errors.New("the waiter has not subscribed")
 		}
 		return nil

@@ -22,7 +22,7 @@ func TestTheGuardOfAResourceInRedisRefusesWhoIsLate(t *testing.T) {
 	if !found {
 		t.Fatal("the document has no script")
 	}
-	script, rdb := redis.NewScript(body), redistest.Standalone(t).Client(t)
+	script, rdb := redis.NewScript(body), redistest.Standalone(t).Admin(t)
 	const large = uint64(1763735688000000)
 	a, b, twin := fence.New(large, "a:1"), fence.New(large+1, "b:1"), fence.New(large+1, "c:1")
 	for _, step := range []struct {
@@ -41,7 +41,7 @@ func TestTheGuardOfAResourceInRedisRefusesWhoIsLate(t *testing.T) {
 		{"one with the fence of B writes", twin, "n", 0},
 		{"B writes", b, "n", 1},
 	} {
-		got, err := script.Run(t.Context(), rdb, []string{"resource"}, step.token.Fence, step.token.Owner, step.field, step.name).Int()
+		got, err := script.Eval(t.Context(), rdb, []string{"resource"}, step.token.Fence, step.token.Owner, step.field, step.name).Int()
 		if err != nil || got != step.want {
 			t.Errorf("%s: %d, %v, want %d", step.name, got, err, step.want)
 		}

@@ -92,7 +92,8 @@ func grpcGuard(t *testing.T, rdb redis.UniversalClient, wait time.Duration, opts
 
 func TestGRPCServersShareTheirLocks(t *testing.T) {
 	const servers, calls = 3, 90
-	rdb := redistest.Standalone(t).Client(t)
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
 	var running, done atomic.Int32
 	h := &healthServer{check: func(ctx context.Context, service string) error {
 		if running.Add(1) != 1 {
@@ -104,7 +105,7 @@ func TestGRPCServersShareTheirLocks(t *testing.T) {
 	}}
 	var clients [servers]health.HealthClient
 	for i := range clients {
-		clients[i] = grpcClient(t, grpcServer(t, h, grpcGuard(t, rdb, patience)))
+		clients[i] = grpcClient(t, grpcServer(t, h, grpcGuard(t, server.Client(t), patience)))
 	}
 	var all sync.WaitGroup
 	for i := range calls {
@@ -128,7 +129,8 @@ func TestGRPCClientRetriesContentionAndNeverALoss(t *testing.T) {
 	const policy = `{"methodConfig": [{"name": [{}], "retryPolicy": {
 		"maxAttempts": 1000, "initialBackoff": "0.01s", "maxBackoff": "0.1s", "backoffMultiplier": 2,
 		"retryableStatusCodes": ["ABORTED", "INTERNAL"]}}]}`
-	rdb := redistest.Standalone(t).Client(t)
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
 	var mu sync.Mutex
 	runs := make(map[string]int)
 	count := func(service string) int {
@@ -149,13 +151,13 @@ func TestGRPCClientRetriesContentionAndNeverALoss(t *testing.T) {
 		return ctx.Err()
 	}}
 	refused := make(chan struct{}, 1000)
-	g := grpcGuard(t, rdb, 0, lock.WithWatchdog(900*time.Millisecond)).WithHooks(guard.Hooks{
+	g := grpcGuard(t, server.Client(t), 0, lock.WithWatchdog(900*time.Millisecond)).WithHooks(guard.Hooks{
 		Refused: func(context.Context, *guard.Error) { refused <- struct{}{} },
 	})
 	client := grpcClient(t, grpcServer(t, h, g, grpclock.WithRetryDelay(20*time.Millisecond)),
 		grpc.WithDefaultServiceConfig(policy), grpc.WithMaxCallAttempts(1000))
 
-	lease := acquire(t, newLocker(t, rdb), "lock:health:patient") // another process
+	lease := acquire(t, newLocker(t, server.Client(t)), "lock:health:patient") // another process
 	answer := make(chan error, 1)
 	go func() {
 		_, err := client.Check(t.Context(), &health.HealthCheckRequest{Service: "patient"})
@@ -211,7 +213,8 @@ func TestGRPCAnswersTellNothingOfRedis(t *testing.T) {
 }
 
 func TestGRPCStreamHoldsItsLockInRedis(t *testing.T) {
-	rdb := redistest.Standalone(t).Client(t)
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
 	inside, leave := make(chan struct{}), make(chan struct{})
 	h := &healthServer{check: func(ctx context.Context, _ string) error {
 		inside <- struct{}{}
@@ -221,7 +224,7 @@ func TestGRPCStreamHoldsItsLockInRedis(t *testing.T) {
 		}
 		return nil
 	}}
-	client := grpcClient(t, grpcServer(t, h, grpcGuard(t, rdb, 0)))
+	client := grpcClient(t, grpcServer(t, h, grpcGuard(t, server.Client(t), 0)))
 	free := func() error {
 		if left := hash(t, rdb, "lock:health:s"); len(left) != 0 {
 			return fmt.Errorf("Redis has %v", left)

@@ -21,7 +21,7 @@ func TestALostReplyIsNoError(t *testing.T) {
 	proxy := faultproxy.New(t, server.Addr())
 	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	l := newLocker(t, rdb, lock.WithWatchdog(time.Second))
 	release(t, acquire(t, l, "warm-up")) // the server knows the scripts now
 
@@ -118,7 +118,7 @@ func wantFree(t *testing.T, rdb redis.UniversalClient, key string) {
 // An acquire that is given up while Redis hangs may run when it wakes up.
 func TestGivingUpOnAHangingRedisLeavesNoOrphan(t *testing.T) {
 	server := redistest.Standalone(t)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	l := newLocker(t, server.Client(t))
 	release(t, acquire(t, l, "warm-up"))
 	server.Stop()

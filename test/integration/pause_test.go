@@ -101,7 +101,7 @@ func TestAPausedHolderIsCutOffAndFenced(t *testing.T) {
 		t.Errorf("its release said %q, want that the lease is lost", got)
 	}
 	child.wait()
-	if fields := hash(t, server.Client(t), "paused"); fields[lease.Owner()] != "1" {
+	if fields := hash(t, server.Admin(t), "paused"); fields[lease.Owner()] != "1" {
 		t.Errorf("its release freed the new holder: %v", fields)
 	}
 	if lease.Context().Err() != nil {

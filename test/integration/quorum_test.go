@@ -38,7 +38,7 @@ func newEnsemble(t *testing.T) *ensemble {
 	e := &ensemble{servers: redistest.Independent(t, 5)}
 	for _, server := range e.servers {
 		e.proxies = append(e.proxies, faultproxy.New(t, server.Addr()))
-		e.plain = append(e.plain, server.Client(t))
+		e.plain = append(e.plain, server.Admin(t))
 	}
 	return e
 }

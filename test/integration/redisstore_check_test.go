@@ -70,7 +70,7 @@ func TestCheckSaysWhatIsWrongAndWhere(t *testing.T) {
 
 func TestCheckWarnsOfEviction(t *testing.T) {
 	server := redistest.Standalone(t)
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	if log, err := logged(t, server.Client(t)); err != nil || log != "" {
 		t.Errorf("a good server: %v\n%s", err, log)
 	}
@@ -95,7 +95,7 @@ func TestCheckLooksAtEveryMasterOfACluster(t *testing.T) {
 		t.Errorf("a good cluster: %v\n%s", err, log)
 	}
 	for _, node := range set.Masters[1:] {
-		node.Client(t).ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru")
+		node.Admin(t).ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru")
 	}
 	log, err := logged(t, rdb)
 	if err != nil || strings.Count(log, "level=WARN") != 2 {
@@ -121,7 +121,7 @@ func TestAMinimalACLIsEnough(t *testing.T) {
 	}
 	t.Run("standalone", func(t *testing.T) {
 		server := redistest.Standalone(t)
-		admin := server.Client(t)
+		admin := server.Admin(t)
 		if err := admin.Do(t.Context(), commands...).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestAMinimalACLIsEnough(t *testing.T) {
 			"+info", "+cluster|slots", "+cluster|shards", "+asking", "+readonly", "+command",
 			"+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe")
 		for _, node := range set.Nodes() {
-			if err := node.Client(t).Do(t.Context(), commands...).Err(); err != nil {
+			if err := node.Admin(t).Do(t.Context(), commands...).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -144,7 +144,7 @@ func TestAMinimalACLIsEnough(t *testing.T) {
 		t.Cleanup(func() { _ = rdb.Close() })
 		doEverything(t, rdb)
 		for _, node := range set.Nodes() {
-			wantDenied(t, node.Client(t))
+			wantDenied(t, node.Admin(t))
 		}
 	})
 }

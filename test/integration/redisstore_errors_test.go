@@ -37,7 +37,7 @@ func newClient(t *testing.T, options *redis.Options) *redis.Client {
 // What real servers say, and what it is taken for.
 func TestErrorsOfRealServersAreClassified(t *testing.T) {
 	server := redistest.Standalone(t)
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	ctx := t.Context()
 	set := func(t *testing.T, name, value string) {
 		t.Helper()
@@ -96,14 +96,14 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 	t.Run("READONLY and MASTERDOWN", func(t *testing.T) {
 		host, port := splitAddr(t, server.Addr())
 		replica := redistest.Standalone(t, "--replicaof", host, port)
-		rdb := replica.Client(t)
+		rdb := replica.Admin(t)
 		eventually(t, func() error { return linked(rdb) })
-		_, err := redisstore.New(rdb).Acquire(ctx, claimOf(ownerA, "k", 1))
+		_, err := redisstore.New(replica.Client(t)).Acquire(ctx, claimOf(ownerA, "k", 1))
 		wantOutcome(t, "acquire", err, lock.OutcomeNotExecuted)
 
 		rdb.ConfigSet(ctx, "replica-serve-stale-data", "no")
 		rdb.Do(ctx, "REPLICAOF", "127.0.0.1", process.Port(t))
-		fails(t, rdb, lock.OutcomeNotExecuted)
+		fails(t, replica.Client(t), lock.OutcomeNotExecuted)
 	})
 	t.Run("NOPERM", func(t *testing.T) {
 		admin.Do(ctx, "ACL", "SETUSER", "poor", "on", ">secret", "~other:*", "&*", "+@all")

@@ -173,7 +173,7 @@ func TestAFairKeyUnderACrowdOfProcesses(t *testing.T) {
 	for name, rounds := range map[string]int{"in one queue": 1, "that comes back": 20} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Standalone(t)
-			rdb := server.Client(t)
+			rdb := server.Admin(t)
 			l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
 			release(t, acquire(t, l, "k")) // the server learns the scripts
 			var children []*holderProcess

@@ -38,7 +38,7 @@ func scriptCalls(t *testing.T, rdb *redis.Client) int {
 // waiters.
 func TestAFairKeyUnderACrowd(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	const processes, waiters = 8, 16
 	lockers := make([]*lock.Locker, processes)
 	for i := range lockers {
@@ -98,7 +98,7 @@ func TestAFairKeyUnderACrowd(t *testing.T) {
 // The same crowd, each coming back for more.
 func TestAFairKeyUnderACrowdThatComesBack(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	const processes, waiters, rounds = 8, 16, 10
 	lockers := make([]*lock.Locker, processes)
 	for i := range lockers {
@@ -151,7 +151,7 @@ func TestAFairKeyUnderACrowdThatComesBack(t *testing.T) {
 // meanwhile: Redisson's waiters ask 20,000 times a second.
 func TestADeadHeadDelaysAndCostsLittle(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	const waiters = 32
 	l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
 	holder := acquire(t, l, "k")

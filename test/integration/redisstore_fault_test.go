@@ -29,7 +29,7 @@ func throughProxy(t *testing.T, server *redistest.Server) (*faultproxy.Proxy, *r
 
 func TestAScriptWhoseReplyIsLostRunsOnce(t *testing.T) {
 	server := redistest.Standalone(t)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	proxy, rdb := throughProxy(t, server)
 	store := redisstore.New(rdb)
 	ctx := t.Context()
@@ -138,12 +138,12 @@ func TestFlushedScriptsAreNotNoticed(t *testing.T) {
 	}
 	t.Run("standalone", func(t *testing.T) {
 		server := redistest.Standalone(t)
-		plain := server.Client(t)
+		plain := server.Admin(t)
 		check(t, server.Client(t), func(ctx context.Context) error { return plain.ScriptFlush(ctx).Err() })
 	})
 	t.Run("cluster", func(t *testing.T) {
 		set := redistest.Cluster(t)
-		plain := set.Client(t)
+		plain := set.Admin(t)
 		check(t, set.Client(t), func(ctx context.Context) error {
 			return plain.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 				return node.ScriptFlush(ctx).Err()
@@ -154,8 +154,8 @@ func TestFlushedScriptsAreNotNoticed(t *testing.T) {
 
 func TestOneBadKeyDoesNotSpoilTheRenewalOfOthers(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
-	store := redisstore.New(rdb)
+	rdb := server.Admin(t)
+	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 	claims := make([]lock.Claim, 70)
 	for i := range claims {
@@ -246,7 +246,7 @@ func TestAClusterFailoverIsFollowed(t *testing.T) {
 // A slot moves from one master to another under traffic: nobody notices.
 func TestASlotMigrationIsNotNoticed(t *testing.T) {
 	set := redistest.Cluster(t)
-	plain := set.Client(t)
+	plain := set.Admin(t)
 	store := redisstore.New(set.Client(t))
 	ctx := t.Context()
 	const held = "{migrating}held"
@@ -311,7 +311,7 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 // what removes it, and new locks of the slot are already made on the target.
 func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 	set := redistest.Cluster(t)
-	plain := set.Client(t)
+	plain := set.Admin(t)
 	store := redisstore.New(set.Client(t))
 	ctx := t.Context()
 	const held, forced, fresh = "{moving}held", "{moving}forced", "{moving}fresh"
@@ -385,7 +385,7 @@ func beginMigration(t *testing.T, set *redistest.ClusterSet, key string) *migrat
 	ctx := t.Context()
 	m := &migration{set: set, from: set.OwnerOf(t, key)}
 	m.to = set.Masters[(slices.Index(set.Masters, m.from)+1)%len(set.Masters)]
-	source, target := m.from.Client(t), m.to.Client(t)
+	source, target := m.from.Admin(t), m.to.Admin(t)
 	var err error
 	m.slot, err = source.ClusterKeySlot(ctx, key).Result()
 	mustMigrate(t, err)
@@ -402,7 +402,7 @@ func beginMigration(t *testing.T, set *redistest.ClusterSet, key string) *migrat
 func (m *migration) finish(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	source := m.from.Client(t)
+	source := m.from.Admin(t)
 	host, port := splitAddr(t, m.to.Addr())
 	for {
 		keys, err := source.ClusterGetKeysInSlot(ctx, int(m.slot), 10).Result()
@@ -411,12 +411,12 @@ func (m *migration) finish(t *testing.T) {
 			break
 		}
 		for _, key := range keys {
-			mustMigrate(t, source.Do(ctx, "MIGRATE", host, port, key, 0, 5000).Err())
+			mustMigrate(t, source.Do(ctx, append([]any{"MIGRATE", host, port, key, 0, 5000}, redistest.MigrateAuth()...)...).Err())
 		}
 	}
 	// The target first, or both would send clients to each other.
 	for _, node := range append([]*redistest.Server{m.to, m.from}, m.set.Masters...) {
-		mustMigrate(t, node.Client(t).Do(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.targetID).Err())
+		mustMigrate(t, node.Admin(t).Do(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.targetID).Err())
 	}
 }
 

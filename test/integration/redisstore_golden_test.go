@@ -79,7 +79,7 @@ func wantNothingElse(t *testing.T, rdb *redis.Client, keys int64) {
 
 func TestTheGoldenStatesOfARedissonLock(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 	const key, channel = "orders", "redisson_lock__channel:{orders}"
@@ -154,10 +154,10 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 
 	t.Run("standalone", func(t *testing.T) {
 		server := redistest.Standalone(t)
-		rdb := server.Client(t)
+		rdb := server.Admin(t)
 		check(t, rdb, server.Client(t))
 		for _, key := range broken { // slots do not matter here
-			if _, err := redisstore.New(rdb).Acquire(t.Context(), claimOf(ownerA, key, 1)); err != nil {
+			if _, err := redisstore.New(server.Client(t)).Acquire(t.Context(), claimOf(ownerA, key, 1)); err != nil {
 				t.Errorf("%q: %v", key, err)
 			}
 			wantLock(t, rdb, key, map[string]string{ownerA: "1"})
@@ -165,9 +165,9 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		set := redistest.Cluster(t)
-		rdb := set.Client(t)
+		rdb := set.Admin(t)
 		check(t, rdb, set.Client(t))
-		store := redisstore.New(rdb)
+		store := redisstore.New(set.Client(t))
 		for _, key := range broken {
 			c := claimOf(ownerA, key, 1)
 			_, err := store.Acquire(t.Context(), c)
@@ -186,8 +186,8 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 // removed only by force.
 func TestAReadWriteLockOfTheSameNameIsHeld(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
-	store := redisstore.New(rdb)
+	rdb := server.Admin(t)
+	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 	tests := []struct {
 		mode    lock.Mode
@@ -237,8 +237,8 @@ func TestAReadWriteLockOfTheSameNameIsHeld(t *testing.T) {
 // not taken along by our release, and not left over by it either.
 func TestReleaseRemovesItsOwnFieldOnly(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
-	store := redisstore.New(rdb)
+	rdb := server.Admin(t)
+	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 
 	_, _ = store.Acquire(ctx, claimOf(ownerA, "with-reader", 1))
@@ -260,8 +260,8 @@ func TestReleaseRemovesItsOwnFieldOnly(t *testing.T) {
 
 func TestAHoldWithoutExpiry(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
-	store := redisstore.New(rdb)
+	rdb := server.Admin(t)
+	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 	_, _ = store.Acquire(ctx, claimOf(ownerA, "k", 1))
 	rdb.Persist(ctx, "k")
@@ -284,7 +284,7 @@ func TestAHoldWithoutExpiry(t *testing.T) {
 // and the fence is a clock: it must tick faster than scripts run.
 func TestFencesGrowHoweverFastLocksChangeHands(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb, admin := server.Client(t), server.Admin(t)
 	ctx := t.Context()
 	text := func(names ...string) string {
 		t.Helper()
@@ -298,8 +298,8 @@ func TestFencesGrowHoweverFastLocksChangeHands(t *testing.T) {
 		}
 		return string(script)
 	}
-	acquire := rdb.ScriptLoad(ctx, text("plain", "acquire")).Val()
-	release := rdb.ScriptLoad(ctx, text("release")).Val()
+	acquire := admin.ScriptLoad(ctx, text("plain", "acquire")).Val()
+	release := admin.ScriptLoad(ctx, text("release")).Val()
 	key := []string{"k"}
 	pipe := rdb.Pipeline()
 	var grants []*redis.Cmd
@@ -325,7 +325,7 @@ func TestFencesGrowHoweverFastLocksChangeHands(t *testing.T) {
 // The pressure of a full memory must not keep locks from being released.
 func TestReleaseAndRenewalWorkWhenMemoryIsFull(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 	if _, err := store.Acquire(ctx, claimOf(ownerA, "k", 3)); !errors.Is(err, lock.ErrNotHeld) {

@@ -111,7 +111,7 @@ func life(m lock.Mode, key string) []step {
 // changes nothing.
 func TestInEveryModeARepeatedScriptChangesNothing(t *testing.T) {
 	server := redistest.Standalone(t)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	for _, mode := range everyMode {
 		proxy, rdb := throughProxy(t, server)
 		store := redisstore.New(rdb)
@@ -249,7 +249,7 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 		move := beginMigration(t, set, key("one"))
 		host, port := splitAddr(t, move.to.Addr())
 		// Of this lock only the key itself has moved, nothing beside it.
-		mustMigrate(t, move.from.Client(t).Do(ctx, "MIGRATE", host, port, key("moved"), 0, 5000).Err())
+		mustMigrate(t, move.from.Admin(t).Do(ctx, append([]any{"MIGRATE", host, port, key("moved"), 0, 5000}, redistest.MigrateAuth()...)...).Err())
 		for _, name := range []string{"one", "moved"} {
 			err := store.Release(ctx, claimIn(mode, ownerA, key(name), 0))
 			if name == "moved" && mode == lock.Semaphore {
@@ -307,7 +307,7 @@ func TestAWriterDoesNotTakeReadersOfASlotThatIsMovingForDead(t *testing.T) {
 	host, port := splitAddr(t, move.to.Addr())
 	migrate := func(key string) {
 		t.Helper()
-		mustMigrate(t, move.from.Client(t).Do(ctx, "MIGRATE", host, port, key, 0, 5000).Err())
+		mustMigrate(t, move.from.Admin(t).Do(ctx, append([]any{"MIGRATE", host, port, key, 0, 5000}, redistest.MigrateAuth()...)...).Err())
 	}
 	migrate(key)
 	wait("the lock there, the sentinel here")

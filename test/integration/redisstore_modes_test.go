@@ -49,7 +49,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	server := redistest.Standalone(t)
-	return &bench{T: t, rdb: server.Client(t), store: redisstore.New(server.Client(t))}
+	return &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t))}
 }
 
 func (b *bench) acquire(c lock.Claim, want error) {

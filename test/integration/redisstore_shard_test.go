@@ -29,7 +29,7 @@ func shardSubscribe(t *testing.T, rdb *redis.ClusterClient, channel string) <-ch
 
 func TestReleasesInAClusterArePublishedAsSet(t *testing.T) {
 	set := redistest.Cluster(t)
-	plain := set.Client(t)
+	plain := set.Admin(t)
 	tests := []struct {
 		name           string
 		publish        redisstore.Publishing
@@ -92,7 +92,7 @@ func TestReleasesInAClusterArePublishedAsSet(t *testing.T) {
 // Whatever the others publish with, it is heard.
 func TestBothPlanesOfAClusterWake(t *testing.T) {
 	set := redistest.Cluster(t)
-	plain := set.Client(t)
+	plain := set.Admin(t)
 	store := redisstore.New(set.Client(t))
 	for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // on all masters
 		hints, stop := watch(t, store, key)
@@ -114,7 +114,7 @@ func TestBothPlanesOfAClusterWake(t *testing.T) {
 func silent(t *testing.T, set *redistest.ClusterSet) error {
 	t.Helper()
 	for _, node := range set.Masters {
-		channels, err := node.Client(t).PubSubShardChannels(t.Context(), "*").Result()
+		channels, err := node.Admin(t).PubSubShardChannels(t.Context(), "*").Result()
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func silent(t *testing.T, set *redistest.ClusterSet) error {
 // publishes sends messages on the sharded plane until one arrives.
 func publishes(t *testing.T, set *redistest.ClusterSet, channel string, hints <-chan struct{}) {
 	t.Helper()
-	plain := set.Client(t)
+	plain := set.Admin(t)
 	eventually(t, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -185,7 +185,7 @@ func TestAWatchSurvivesTheLossOfItsConnections(t *testing.T) {
 			drain(all[i])
 		}
 		for _, node := range set.Nodes() {
-			_ = node.Client(t).ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err()
+			_ = node.Admin(t).ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err()
 		}
 		for i, key := range keys {
 			wantHint(t, all[i], "after the loss, for "+key)
@@ -206,10 +206,10 @@ func TestAWatchFollowsAFailover(t *testing.T) {
 // Without permission for the sharded plane there is still the common one.
 func TestWhereShardedChannelsAreNotPermittedTheCommonOnesAreUsed(t *testing.T) {
 	set := redistest.Cluster(t)
-	plain := set.Client(t)
+	plain := set.Admin(t)
 	for _, denied := range []string{"-pubsub", "-ssubscribe"} {
 		for _, node := range set.Nodes() {
-			if err := node.Client(t).Do(t.Context(), "ACL", "SETUSER", "user"+denied, "on", ">secret", "~*", "&*", "+@all", denied).Err(); err != nil {
+			if err := node.Admin(t).Do(t.Context(), "ACL", "SETUSER", "user"+denied, "on", ">secret", "~*", "&*", "+@all", denied).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

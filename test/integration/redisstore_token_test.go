@@ -13,7 +13,7 @@ import (
 
 func TestRedissonTokens(t *testing.T) {
 	server := redistest.Standalone(t)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	store := redisstore.New(server.Client(t), redisstore.WithRedissonTokens())
 	t.Run("the contract", func(t *testing.T) {
 		t.Parallel()

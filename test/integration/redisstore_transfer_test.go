@@ -112,7 +112,7 @@ func TestAPlaceBehindOneThatAcceptsDoesNotAcceptByThat(t *testing.T) {
 
 func TestATransferIsRepeatable(t *testing.T) {
 	server := redistest.Standalone(t)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	proxy, rdb := throughProxy(t, server)
 	store := redisstore.New(rdb)
 	steps := []step{
@@ -192,10 +192,10 @@ func TestATransferWorksWhenMemoryIsFull(t *testing.T) {
 // not take one for granted.
 func TestWhichStoresAcceptTransfers(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	for name, store := range map[string]*redisstore.Store{
-		"polling":  redisstore.New(rdb, redisstore.WithPolling()),
-		"replicas": redisstore.New(rdb, redisstore.WithReplicas(1, 50*time.Millisecond)),
+		"polling":  redisstore.New(server.Client(t), redisstore.WithPolling()),
+		"replicas": redisstore.New(server.Client(t), redisstore.WithReplicas(1, 50*time.Millisecond)),
 	} {
 		if ttl := store.TransferTTL(); ttl != 0 {
 			t.Errorf("%s: transfers for %v", name, ttl)
@@ -204,8 +204,8 @@ func TestWhichStoresAcceptTransfers(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrUnsupported", name, err)
 		}
 	}
-	l := newLocker(t, rdb, lock.WithMode(lock.Fair))
-	polling := lock.New(redisstore.New(rdb, redisstore.WithPolling()), lock.WithMode(lock.Fair))
+	l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
+	polling := lock.New(redisstore.New(server.Client(t), redisstore.WithPolling()), lock.WithMode(lock.Fair))
 	defer func() { _ = polling.Close(context.Background()) }()
 	holder := acquire(t, l, "k")
 	got := make(chan *lock.Lease, 1)
@@ -235,7 +235,7 @@ func queueOf(t *testing.T, rdb *redis.Client, n int) (names []string) {
 // it look.
 func TestAForgedMessageNeverGrants(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair), lock.WithPoll(time.Hour))
 	other := newLocker(t, server.Client(t), lock.WithMode(lock.Fair)) // what it was granted, l does not know
 	before := acquire(t, other, "k")
@@ -313,7 +313,7 @@ func TestAForgedMessageNeverGrants(t *testing.T) {
 // found by the poll, with its hold still there.
 func TestATransferWhoseMessageIsLostIsFoundByThePoll(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	proxy, through := throughProxy(t, server)
 	l, other := newLocker(t, through, lock.WithMode(lock.Fair)), newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
 	for range 3 {
@@ -348,7 +348,7 @@ func TestATransferWhoseMessageIsLostIsFoundByThePoll(t *testing.T) {
 // is left, and no two are inside.
 func TestTransfersSurviveThoseWhoLoseInterest(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	const processes, waiters, rounds = 4, 6, 40
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -437,7 +437,7 @@ func TestFairWaiterProcess(t *testing.T) {
 func dying(t *testing.T) (server *redistest.Server, holder *lock.Lease, child *holderProcess, behind chan *lock.Lease) {
 	t.Helper()
 	server = redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
 	holder = acquire(t, l, "k")
 	child = startChild(t, "TestFairWaiterProcess", waiterEnv+"="+server.Addr())
@@ -496,7 +496,7 @@ func TestAWaiterThatIsPausedOverATransferDoesNotBelieveIt(t *testing.T) {
 	release(t, holder)
 	lease := <-behind // the pause has cost the child its hold
 	child.signal(syscall.SIGCONT)
-	names := queueOf(t, server.Client(t), 1) // it asked, and waits again
+	names := queueOf(t, server.Admin(t), 1) // it asked, and waits again
 	if !strings.Contains(names[0], ":transfer:") {
 		t.Errorf("queued as %v", names)
 	}
@@ -539,7 +539,7 @@ func TestAWaiterThatIsPausedAfterATransferFindsItsTrustOver(t *testing.T) {
 		t.Errorf("its release said %q, want that the lease is lost", got)
 	}
 	child.wait()
-	if fields := hash(t, server.Client(t), "k"); fields[lease.Owner()] != "1" || len(fields) != 1 {
+	if fields := hash(t, server.Admin(t), "k"); fields[lease.Owner()] != "1" || len(fields) != 1 {
 		t.Errorf("its release freed the new holder: %v", fields)
 	}
 	release(t, lease)

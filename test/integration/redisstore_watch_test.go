@@ -63,7 +63,7 @@ func nobodyListens(t *testing.T, rdb *redis.Client) {
 
 func TestAWatchMissesNothingFromItsReturnOn(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	for range 200 {
 		hints, stop := watch(t, store, "k")
@@ -80,7 +80,7 @@ func TestAWatchMissesNothingFromItsReturnOn(t *testing.T) {
 // The channel is wanted again before the server was told that it is not.
 func TestAChannelCanBeWatchedAgainAtOnce(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	_, leave := watch(t, store, "other") // keeps the connection
 	for range 500 {
@@ -97,7 +97,7 @@ func TestAChannelCanBeWatchedAgainAtOnce(t *testing.T) {
 
 func TestWatchesShareOneConnection(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	var stops []func()
 	for i := range 100 {
@@ -155,14 +155,14 @@ func TestAfterALostConnectionEverybodyIsWokenOnce(t *testing.T) {
 	}
 	t.Run("standalone", func(t *testing.T) {
 		server := redistest.Standalone(t)
-		rdb := server.Client(t)
+		rdb := server.Admin(t)
 		check(t, rdb, redisstore.New(server.Client(t)), 1, func() {
 			rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub")
 		})
 	})
 	t.Run("cluster", func(t *testing.T) {
 		set := redistest.Cluster(t)
-		rdb := set.Client(t)
+		rdb := set.Admin(t)
 		check(t, rdb, redisstore.New(set.Client(t)), 2, func() {
 			_ = rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
 				return node.ClientKillByFilter(ctx, "TYPE", "pubsub").Err()
@@ -175,7 +175,7 @@ func TestAfterALostConnectionEverybodyIsWokenOnce(t *testing.T) {
 func TestAReleaseDuringAGapIsNotMissed(t *testing.T) {
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	store := redisstore.New(rdb)
 	other := redisstore.New(server.Client(t))
 	for range 20 {
@@ -206,7 +206,7 @@ func TestAWatchWithoutAConnectionIsAnError(t *testing.T) {
 
 func TestARefusedChannelIsAnError(t *testing.T) {
 	server := redistest.Standalone(t)
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	admin.Do(t.Context(), "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "resetchannels", "&redisson_lock__channel:{ok}", "+@all")
 	store := redisstore.New(newClient(t, &redis.Options{Addr: server.Addr(), Username: "deaf", Password: "secret"}))
 	hints, stop := watch(t, store, "ok")
@@ -226,7 +226,7 @@ func TestALostAcknowledgementIsAskedForAgain(t *testing.T) {
 		lost := proxy.CutReplyWhen(faultproxy.Contains("subscribe", "redisson_lock__channel"), 1)
 		hints, stop := watch(t, store, "k")
 		<-lost.Hit()
-		server.Client(t).Publish(t.Context(), "redisson_lock__channel:{k}", "0")
+		server.Admin(t).Publish(t.Context(), "redisson_lock__channel:{k}", "0")
 		wantHint(t, hints, "by a message")
 		stop()
 	}
@@ -266,7 +266,7 @@ func TestWatchesDoNotDependOnEachOther(t *testing.T) {
 	} else {
 		(<-stops)()
 	}
-	nobodyListens(t, server.Client(t))
+	nobodyListens(t, server.Admin(t))
 }
 
 func TestStopDoesNotWaitForTheServer(t *testing.T) {
@@ -278,7 +278,7 @@ func TestStopDoesNotWaitForTheServer(t *testing.T) {
 	first()
 	last()
 	server.Cont() // only now: a stop that waits would never have come here in time
-	nobodyListens(t, server.Client(t))
+	nobodyListens(t, server.Admin(t))
 }
 
 // Watches come and go on few channels while connections are killed. Whoever
@@ -286,7 +286,7 @@ func TestStopDoesNotWaitForTheServer(t *testing.T) {
 // and in the end nothing is left.
 func TestAStormOfWatches(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	const keys = 4
 	steady := make([]chan struct{}, keys)
@@ -359,7 +359,7 @@ func TestAStormOfWatches(t *testing.T) {
 // by wake-ups alone.
 func TestWaitersProceedWhileConnectionsDie(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	slow := lock.WithPoll(2 * patience) // only a hint comes in time
 	here, there := newLocker(t, server.Client(t), slow), newLocker(t, server.Client(t), slow)
 	ctx, calm := context.WithCancel(t.Context())
@@ -401,7 +401,7 @@ func TestWaitersProceedWhileConnectionsDie(t *testing.T) {
 
 func TestAStoreWithoutPublishSubscribePolls(t *testing.T) {
 	server := redistest.Standalone(t)
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	var lockers []*lock.Locker
 	for range 2 {
 		store := redisstore.New(server.Client(t), redisstore.WithPolling())

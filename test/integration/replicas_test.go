@@ -23,7 +23,7 @@ func follow(t *testing.T, server *redistest.Server) (link *faultproxy.Proxy, rep
 	link = faultproxy.New(t, server.Addr())
 	host, port := splitAddr(t, link.Addr())
 	replica = redistest.Standalone(t, "--replicaof", host, port)
-	eventually(t, func() error { return linked(replica.Client(t)) })
+	eventually(t, func() error { return linked(replica.Admin(t)) })
 	return link, replica
 }
 
@@ -45,7 +45,7 @@ func TestAGrantIsOnTheReplicaWhenItIsReported(t *testing.T) {
 	server := redistest.Standalone(t)
 	_, replica := follow(t, server)
 	l := lockerOn(t, replicated(server.Client(t), 1))
-	copied := replica.Client(t)
+	copied := replica.Admin(t)
 	for i := range 50 {
 		key := fmt.Sprint("k", i)
 		lease := acquire(t, l, key)
@@ -79,7 +79,7 @@ func TestWithoutEnoughReplicasNothingIsGranted(t *testing.T) {
 			if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, lock.ErrUnavailable) || errors.Is(err, lock.ErrBusy) {
 				t.Errorf("got %v, want ErrUnavailable", err)
 			}
-			plain := server.Client(t)
+			plain := server.Admin(t)
 			eventually(t, func() error {
 				if fields := hash(t, plain, "k"); len(fields) != 0 {
 					return fmt.Errorf("left behind: %v", fields)
@@ -92,7 +92,7 @@ func TestWithoutEnoughReplicasNothingIsGranted(t *testing.T) {
 			}
 			replica.Cont()
 			link.Resume()
-			eventually(t, func() error { return linked(replica.Client(t)) })
+			eventually(t, func() error { return linked(replica.Admin(t)) })
 			release(t, acquire(t, l, "k"))
 		})
 	}
@@ -147,12 +147,11 @@ func TestAFailoverLosesNoGrantThatWasReported(t *testing.T) {
 			}
 			master.Stop()
 			t.Cleanup(master.Cont)
-			promoted := replica.Client(t)
-			if err := promoted.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+			if err := replica.Admin(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 				t.Fatal(err)
 			}
 			// Somebody gets it at once: a second holder without WAIT.
-			release(t, acquire(t, newLocker(t, promoted), "k"))
+			release(t, acquire(t, newLocker(t, replica.Client(t)), "k"))
 			master.Cont()
 		})
 	}

@@ -41,7 +41,7 @@ func TestASaleOverHTTPAndGRPCSellsExactlyTheStock(t *testing.T) {
 		})
 	}
 	eventually(t, func() error {
-		if n := server.Client(t).DBSize(t.Context()).Val(); n != 0 {
+		if n := server.Admin(t).DBSize(t.Context()).Val(); n != 0 {
 			return fmt.Errorf("%d keys left in Redis", n)
 		}
 		return nil

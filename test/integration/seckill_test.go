@@ -172,7 +172,7 @@ func TestThreeInstancesSellExactlyTheStock(t *testing.T) {
 	}
 	t.Log(table)
 	eventually(t, func() error {
-		if n := server.Client(t).DBSize(t.Context()).Val(); n != 0 {
+		if n := server.Admin(t).DBSize(t.Context()).Val(); n != 0 {
 			return fmt.Errorf("%d keys left in Redis", n)
 		}
 		return nil
@@ -232,7 +232,7 @@ func TestOneOfThreeInstancesIsKilled(t *testing.T) {
 			t.Fatalf("the load ended early: %v\n%s", err, load.out.String())
 		default:
 		}
-		if n := server.Client(t).DBSize(t.Context()).Val(); n == 0 {
+		if n := server.Admin(t).DBSize(t.Context()).Val(); n == 0 {
 			return errors.New("no lock was taken yet")
 		}
 		return nil
@@ -262,7 +262,7 @@ func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
 		_, _, _ = slow.call(http.MethodPost, voucher+"/orders", "alice", "")
 	})
 	eventually(t, func() error {
-		if n := server.Client(t).Exists(t.Context(), "lock:order:alice").Val(); n != 1 {
+		if n := server.Admin(t).Exists(t.Context(), "lock:order:alice").Val(); n != 1 {
 			return errors.New("the lock is not held")
 		}
 		return nil

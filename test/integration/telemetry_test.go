@@ -84,9 +84,9 @@ func TestTelemetryTellsOfARealServer(t *testing.T) {
 	}
 	name := attribute.String("redlatch.template", "order:<userId>")
 	outcome := func(text string) attribute.KeyValue { return attribute.String("redlatch.outcome", text) }
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	locker := func(watchdog time.Duration) *lock.Locker {
-		l := lock.New(redisstore.New(rdb, redisstore.WithLogger(slog.New(slog.DiscardHandler))), lock.WithHooks(made.Hooks()),
+		l := lock.New(redisstore.New(server.Client(t), redisstore.WithLogger(slog.New(slog.DiscardHandler))), lock.WithHooks(made.Hooks()),
 			lock.WithName("order:<userId>"), lock.WithWatchdog(watchdog), lock.WithCallTimeout(500*time.Millisecond))
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -128,7 +128,7 @@ func TestLocksTravelOverTLS(t *testing.T) {
 		}
 		got <- next
 	}()
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	eventually(t, func() error {
 		subscribed, err := admin.PubSubNumSub(t.Context(), "redisson_lock__channel:{k}").Result()
 		if err == nil && subscribed["redisson_lock__channel:{k}"] == 0 {
@@ -184,7 +184,7 @@ func TestTLSThatDoesNotFitGrantsNothingAndSaysWhy(t *testing.T) {
 			closing, stop := context.WithTimeout(context.Background(), patience)
 			defer stop()
 			_ = l.Close(closing) // it may still try to undo what it does not know
-			if n := tt.server.Client(t).DBSize(t.Context()).Val(); n != 0 {
+			if n := tt.server.Admin(t).DBSize(t.Context()).Val(); n != 0 {
 				t.Errorf("%d keys are there", n)
 			}
 		})
@@ -213,7 +213,7 @@ func TestSeckillSpeaksTLSToRedis(t *testing.T) {
 		if err != nil || status != http.StatusCreated {
 			t.Errorf("order: %d %v %v", status, answer, err)
 		}
-		if log := server.Client(t).Info(t.Context(), "commandstats").Val(); !strings.Contains(log, "cmdstat_evalsha") {
+		if log := server.Admin(t).Info(t.Context(), "commandstats").Val(); !strings.Contains(log, "cmdstat_evalsha") {
 			t.Errorf("no lock was taken in this Redis: %s", log)
 		}
 	})

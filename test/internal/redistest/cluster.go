@@ -50,7 +50,7 @@ func (set *ClusterSet) form(t process.Host) {
 	nodes := set.Nodes()
 	clients := make([]*redis.Client, len(nodes))
 	for i, node := range nodes {
-		clients[i] = node.Client(t)
+		clients[i] = node.Admin(t)
 	}
 	must := func(err error) {
 		t.Helper()

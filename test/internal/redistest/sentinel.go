@@ -57,14 +57,13 @@ func startSentinel(t process.Host, name, host, port string) *Server {
 	// Sentinels rewrite their configuration, so each has a file of its own.
 	write := func(dir string, ownPort int) []string {
 		path := filepath.Join(dir, "sentinel.conf")
-		config := strings.Join([]string{
+		config := strings.Join(append([]string{
 			"port " + strconv.Itoa(ownPort),
 			"bind 127.0.0.1",
 			fmt.Sprintf("sentinel monitor %s %s %s %d", name, host, port, quorum),
 			fmt.Sprintf("sentinel down-after-milliseconds %s 1000", name),
 			fmt.Sprintf("sentinel failover-timeout %s 5000", name),
-			"",
-		}, "\n")
+		}, adminConfig(name)...), "\n") + "\n"
 		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +75,7 @@ func startSentinel(t process.Host, name, host, port string) *Server {
 	// asking for more saves most of the start. A pause of the machine must not
 	// send them into 30 s of tilt. Servers before 7.0 have no such switch, and
 	// are just slower.
-	_ = sentinel.Client(t).Do(t.Context(), "SENTINEL", "DEBUG",
+	_ = sentinel.Admin(t).Do(t.Context(), "SENTINEL", "DEBUG",
 		"publish-period", 200, "info-period", 200, "tilt-period", 1000).Err()
 	return sentinel
 }
@@ -98,9 +97,9 @@ func (set *SentinelSet) await(t process.Host, sentinel *Server, field string, wa
 
 func (set *SentinelSet) sentinelClient(t process.Host, sentinel *Server) *redis.SentinelClient {
 	t.Helper()
-	client := redis.NewSentinelClient(&redis.Options{
-		Addr: sentinel.Addr(), DisableIdentity: true, DialerRetries: 1, MaxRetries: -1,
-	})
+	options := sentinel.adminOptions()
+	options.MaxRetries, options.DialerRetries = -1, 1
+	client := redis.NewSentinelClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -198,7 +197,7 @@ func (s *Server) hasRole(t process.Host, want string) error {
 // awaitLink waits until a replica streams from its master.
 func awaitLink(t process.Host, replica *Server) {
 	t.Helper()
-	client := replica.Client(t)
+	client := replica.Admin(t)
 	err := process.Poll(patience, func() error {
 		info, err := client.Info(t.Context(), "replication").Result()
 		if err == nil && !strings.Contains(info, "master_link_status:up") {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,7 +68,7 @@ func Independent(t process.Host, n int, args ...string) []*Server {
 func startServer(t process.Host, args ...string) *Server {
 	t.Helper()
 	return start(t, "Ready to accept connections", func(_ string, port int) []string {
-		return append(commonArgs(port), args...)
+		return slices.Concat(commonArgs(port), adminArgs(), args)
 	})
 }
 
@@ -124,7 +125,7 @@ func (s *Server) run() error {
 		p.Kill()
 		return err
 	}
-	return nil
+	return s.restrict()
 }
 
 func (s *Server) cleanup() {
@@ -132,6 +133,12 @@ func (s *Server) cleanup() {
 	defer s.mu.Unlock()
 	if s.process == nil {
 		return
+	}
+	if s.process.Alive() {
+		_ = s.process.Signal(syscall.SIGCONT) // it may have been stopped
+		if err := s.audit(); err != nil {
+			s.t.Errorf("redistest: %v", err)
+		}
 	}
 	s.process.Kill()
 	if s.t.Failed() {
@@ -158,10 +165,10 @@ func (s *Server) Client(t process.Host) *redis.Client {
 func (s *Server) once(t process.Host) *redis.Client {
 	t.Helper()
 	s.asking.Do(func() {
-		s.asker = redis.NewClient(&redis.Options{
-			Addr: s.Addr(), DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
-			DialTimeout: time.Second, ReadTimeout: 2 * time.Second,
-		})
+		options := s.adminOptions()
+		options.MaxRetries, options.DialerRetries = -1, 1
+		options.DialTimeout, options.ReadTimeout = time.Second, 2*time.Second
+		s.asker = redis.NewClient(options)
 		s.t.Cleanup(func() { _ = s.asker.Close() })
 	})
 	return s.asker

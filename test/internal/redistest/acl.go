@@ -1,0 +1,171 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/test/internal/process"
+)
+
+// ACLEnv names a variable with a document that has rules for users of Redis.
+// If it is set, they bind everybody who does not say who they are: clients of
+// [Server.Client], and whoever a test tells an address. Tests look and meddle
+// with [Server.Admin], which may do everything but EVALSHA, so that no lock is
+// taken with it by mistake. A command that was refused to the others fails the
+// test.
+//
+// The names of keys are not bound, as those of tests have no prefix in common.
+const ACLEnv = "REDLATCH_TEST_ACL"
+
+const (
+	adminName, adminSecret = "admin", "of-tests"
+	documentedPrefix       = "lk:"
+)
+
+func restricted() bool { return os.Getenv(ACLEnv) != "" }
+
+// ReadACL returns the rules in blocks of a document that are fenced as code in
+// the language of that name.
+func ReadACL(document string, blocks ...string) ([]string, error) {
+	text, err := os.ReadFile(document)
+	if err != nil {
+		return nil, err
+	}
+	var rules []string
+	for _, block := range blocks {
+		_, rest, found := strings.Cut(string(text), "\n```"+block+"\n")
+		body, _, closed := strings.Cut(rest, "\n```")
+		if !found || !closed {
+			return nil, fmt.Errorf("%s has no block %q", document, block)
+		}
+		rules = append(rules, strings.Fields(body)...)
+	}
+	return rules, nil
+}
+
+// adminArgs make the user for the tests, and for what servers tell each other.
+func adminArgs() []string {
+	if !restricted() {
+		return nil
+	}
+	return []string{
+		"--user", adminName, "on", ">" + adminSecret, "~*", "&*", "+@all", "-evalsha",
+		"--masteruser", adminName, "--masterauth", adminSecret,
+	}
+}
+
+// adminConfig is adminArgs for a sentinel.
+func adminConfig(name string) []string {
+	if !restricted() {
+		return nil
+	}
+	return []string{
+		"user " + adminName + " on >" + adminSecret + " ~* &* +@all",
+		"sentinel auth-user " + name + " " + adminName, "sentinel auth-pass " + name + " " + adminSecret,
+		"sentinel sentinel-user " + adminName, "sentinel sentinel-pass " + adminSecret,
+	}
+}
+
+// MigrateAuth is what MIGRATE needs at its end to be let in by the other
+// server.
+func MigrateAuth() []any {
+	if !restricted() {
+		return nil
+	}
+	return []any{"AUTH2", adminName, adminSecret}
+}
+
+// Admin returns a plain go-redis client of this server that may do what tests
+// do beside the locks, closed when t ends.
+func (s *Server) Admin(t process.Host) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(s.adminOptions())
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func (s *Server) adminOptions() *redis.Options {
+	options := &redis.Options{Addr: s.Addr(), DisableIdentity: true}
+	if restricted() {
+		options.Username, options.Password = adminName, adminSecret
+	}
+	return options
+}
+
+// Admin is [ClusterSet.Client] for what tests do beside the locks.
+func (set *ClusterSet) Admin(t process.Host) *redis.ClusterClient {
+	t.Helper()
+	node := set.Masters[0].adminOptions()
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: set.Addrs(), DisableIdentity: true, Username: node.Username, Password: node.Password,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// restrict binds the user that one is without a name. Its password, if the
+// arguments set one, stays.
+func (s *Server) restrict() error {
+	if !restricted() {
+		return nil
+	}
+	rules, err := ReadACL(os.Getenv(ACLEnv), s.blocks()...)
+	if err != nil {
+		return err
+	}
+	set := []any{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all", "~*"}
+	for _, rule := range rules {
+		if rule[0] == '+' || rule[0] == '&' {
+			set = append(set, strings.Replace(rule, documentedPrefix, "", 1))
+		}
+	}
+	return s.asAdmin(func(ctx context.Context, admin *redis.Client) error {
+		// Servers before 7.2 do not know the command that names clients.
+		_ = admin.Do(ctx, append(slices.Clip(set), "+client|setinfo")...).Err()
+		return admin.Do(ctx, set...).Err()
+	})
+}
+
+// blocks are those of the document that are about this kind of server.
+func (s *Server) blocks() []string {
+	switch {
+	case slices.Contains(s.args, "--sentinel"):
+		return []string{"acl-sentinel"}
+	case slices.Contains(s.args, "--cluster-enabled"):
+		return []string{"acl", "acl-options", "acl-cluster"}
+	default:
+		return []string{"acl", "acl-options"}
+	}
+}
+
+// audit reports what was refused to the user without a name since the server
+// started.
+func (s *Server) audit() error {
+	if !restricted() {
+		return nil
+	}
+	return s.asAdmin(func(ctx context.Context, admin *redis.Client) error {
+		log, err := admin.Do(ctx, "ACL", "LOG", 100).Slice()
+		for _, entry := range log {
+			if text := fmt.Sprint(entry); strings.Contains(text, "username default") || strings.Contains(text, "username:default") {
+				err = errors.Join(err, fmt.Errorf("%s refused: %s", s.Addr(), text))
+			}
+		}
+		return err
+	})
+}
+
+func (s *Server) asAdmin(do func(ctx context.Context, admin *redis.Client) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	admin := redis.NewClient(s.adminOptions())
+	defer admin.Close()
+	return do(ctx, admin)
+}
