@@ -295,7 +295,7 @@ func TestRetryPolicyRepeatsContentionAndNeverALoss(t *testing.T) {
 	server := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(count)}, guarded(t, g, grpclock.WithRetryDelay(20*time.Millisecond))...)
 	client := testpb.NewOrderServiceClient(connect(t, &orders{place: func(ctx context.Context, req *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
 		runs <- req.GetUserId()
-		if req.GetUserId() == "unlucky" {
+		if req.GetUserId() == "unlucky" && len(runs) == 1 {
 			force(t, store, "lock:order:unlucky")
 			<-ctx.Done()
 		}
