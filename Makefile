@@ -58,6 +58,28 @@ test-acl: servers ## Run the tests on real servers as a user of Redis that may d
 unit: ## Run all tests; those whose server is missing are skipped
 	@$(call each_module,$(GO) test -race -shuffle=on -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...)
 
+# How often each test of test-faults and bugs runs in a row, and how often recovery
+# measures each outage.
+COUNT ?= 1
+RUNS ?= 50
+
+# named_tests runs the tests that a document names.
+named_tests = REDLATCH_REQUIRE_SERVERS=1 scripts/test-named.sh $(1) -count=$(COUNT) -p $(TEST_PARALLEL) -timeout 24h $(TEST_FLAGS)
+
+.PHONY: test-faults
+test-faults: servers ## Every test that docs/fault-matrix.md names, each COUNT (1) times
+	@$(call named_tests,docs/fault-matrix.md)
+
+.PHONY: bugs
+bugs: servers ## Every test that docs/bugs-of-peers.md names: bugs that other locks have shipped
+	@$(call named_tests,docs/bugs-of-peers.md)
+
+.PHONY: recovery
+recovery: servers ## Lose Redis RUNS (50) times in each way, and print how long no lock was granted
+	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_RECOVERY_RUNS=$(RUNS) $(GO) test -count=1 -timeout 24h -v \
+		-run '^(TestRecovery|TestCancelledAtEveryPointAnAcquisitionLeavesNothing)$$' $(TEST_FLAGS) ./test/integration \
+		| grep --line-buffered -E 'runs [0-9]+, p50|^(=== RUN +Test[A-Za-z]+(/[^/]+)?$$|---|FAIL|ok|PASS)'
+
 .PHONY: servers
 servers: ## Install redis, mariadb and postgres if they are missing
 	@scripts/install-servers.sh

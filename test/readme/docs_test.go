@@ -97,7 +97,7 @@ func TestDocumentsNameNoFolderOfThisMachine(t *testing.T) {
 	}
 }
 
-var makeTarget = regexp.MustCompile("`make ([a-z/]+)")
+var makeTarget = regexp.MustCompile("`make ([a-z/-]+)")
 
 func TestEveryMakeTargetExists(t *testing.T) {
 	makefile := read(t, "Makefile")
