@@ -467,8 +467,13 @@ func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 	began := a.now()
 	for tries := 1; ; tries++ {
+		var fence uint64
+		err := a.permit(ctx, a.claim.Key)
 		sent := a.now()
-		fence, err := a.send(ctx)
+		if err == nil {
+			fence, err = a.send(ctx)
+			a.judge(a.claim.Key, sent, err)
+		}
 		switch {
 		case err == nil:
 			return a.granted(sent, a.claim.TTL, fence)
@@ -477,7 +482,7 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case outcomeOf(err) == OutcomeRefused, !a.patient(tries, began):
+		case outcomeOf(err) == OutcomeRefused, !a.patient(tries, began, err):
 			return nil, failure(ctx, err)
 		case !a.pause(ctx, backoff(tries)):
 			if ctx.Err() != nil {
@@ -492,11 +497,11 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 func isAnswer(err error) bool { return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld) }
 
 // patient says whether a failing store is worth another try.
-func (a *acquisition) patient(tries int, began time.Duration) bool {
+func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
 	if a.told {
 		return a.now()-began < waiterPatience
 	}
-	return tries < freshTries && a.now()-began < a.o.callTimeout
+	return !errors.Is(err, ErrCircuitOpen) && tries < freshTries && a.now()-began < a.o.callTimeout
 }
 
 func backoff(tries int) time.Duration {
@@ -528,6 +533,9 @@ func (a *acquisition) callAcquire(ctx context.Context, timeout time.Duration) (u
 // late sees the answer of a call that was given up. If the acquisition is
 // over without a hold, and the call may have made one, it is undone now.
 func (a *acquisition) late(_ uint64, err error) {
+	if err == nil || isAnswer(err) {
+		a.judge(a.claim.Key, a.now(), err)
+	}
 	if err != nil && (isAnswer(err) || outcomeOf(err) != OutcomeUnknown) {
 		return
 	}

@@ -33,6 +33,9 @@ var (
 	// lock was not obtained; a hold that an unanswered call may have left
 	// behind is removed in the background.
 	ErrUnavailable = errors.New("lock store is unavailable")
+	// ErrCircuitOpen: the store did not answer lately and was not asked again. It
+	// comes with [ErrUnavailable]. See [WithCircuit].
+	ErrCircuitOpen = errors.New("the store did not answer lately, so it was not asked")
 	// ErrUnsupported: the store does not implement what was asked for.
 	ErrUnsupported = errors.New("not supported by this store")
 	// ErrInvalid: an argument is wrong. Calling again will not help.
@@ -108,7 +111,11 @@ const (
 // StoreError is how a [Store] tells the outcome of a failed call.
 type StoreError struct {
 	Outcome Outcome
-	Err     error
+	// Unreachable says that the call failed because the store, or the part of
+	// it that keeps the key, could not be reached or did not answer; see
+	// [WithCircuit].
+	Unreachable bool
+	Err         error
 }
 
 // Error implements the error interface.

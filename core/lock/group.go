@@ -58,7 +58,7 @@ func (g *group) try(ctx context.Context) ([]*Lease, error) {
 	if g.refuses(ctx) {
 		return nil, &Error{Op: "acquire all", Err: ErrClosed}
 	}
-	if g.contended() {
+	if g.contended() || g.permit(ctx, g.members[0].claim.Key) != nil {
 		return nil, nil
 	}
 	claims := make([]Claim, len(g.members))
@@ -75,6 +75,7 @@ func (g *group) try(ctx context.Context) ([]*Lease, error) {
 			a.late(0, err)
 		}
 	})
+	g.judge(claims[0].Key, sent, err)
 	if err != nil {
 		g.abandon(!isAnswer(err) && outcomeOf(err) == OutcomeUnknown)
 		return nil, nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
 )
 
 // noted are hooks that write down their own name and that of each event.
@@ -23,6 +22,7 @@ func noted(name string, note func(string)) lock.Hooks {
 		Released: func(lock.ReleaseEvent) { note(name + " released") },
 		Renewed:  func(lock.RenewEvent) { note(name + " renewed") },
 		Lost:     func(lock.LossEvent) { note(name + " lost") },
+		Circuit:  func(lock.CircuitEvent) { note(name + " circuit") },
 	}
 }
 
@@ -31,7 +31,8 @@ func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
 		var d diary
 		note := func(line string) { d.note("%s", line) }
 		mute := lock.Hooks{Waiting: func(context.Context, lock.Event) func() { return nil }}
-		l := newLocker(t, memstore.New(),
+		store := newDistant()
+		l := newLocker(t, store, lock.WithCircuit(1, time.Minute),
 			lock.WithHooks(noted("a", note)), lock.WithHooks(lock.Hooks{}), lock.WithHooks(mute), lock.WithHooks(noted("b", note)))
 		lease := acquire(t, l, t.Context(), "k")
 		_, err := l.Acquire(t.Context(), "k", lock.WithWait(time.Second))
@@ -42,8 +43,13 @@ func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
 		lease = acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
 		<-lease.Context().Done()
 		synctest.Wait()
+		store.away("k", refused)
+		_, err = l.Acquire(t.Context(), "k", lock.WithWait(0))
+		wantErr(t, err, lock.ErrUnavailable)
 		var want []string
-		for _, what := range []string{"acquired", "waiting", "waited", "acquired", "renewed", "released", "acquired", "lost"} {
+		for _, what := range []string{
+			"acquired", "waiting", "waited", "acquired", "renewed", "released", "acquired", "lost", "circuit", "acquired",
+		} {
 			want = append(want, "a "+what, "b "+what)
 		}
 		d.mu.Lock()
@@ -56,7 +62,7 @@ func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
 
 // A hook that is added to the struct must be joined as well.
 func TestEveryHookIsJoined(t *testing.T) {
-	const known = 5
+	const known = 6
 	if n := reflect.TypeFor[lock.Hooks]().NumField(); n != known {
 		t.Errorf("there are %d hooks, and TestHooksGivenTwiceAreBothCalled looks at %d", n, known)
 	}

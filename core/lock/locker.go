@@ -16,6 +16,7 @@ type Locker struct {
 	prompt   bool          // the store is a PromptStore
 	transfer TransferStore // nil unless the store transfers
 	defaults options
+	circuits *circuits
 	client   string        // first part of every owner
 	counter  atomic.Uint64 // second part
 	epoch    time.Time     // what trust is counted from, on the monotonic clock
@@ -60,6 +61,7 @@ func New(store Store, opts ...Option) *Locker {
 		prompt:   prompt,
 		transfer: transfer,
 		defaults: defaults,
+		circuits: newCircuits(store, &defaults),
 		client:   newClientID(),
 		epoch:    time.Now(),
 		draining: make(chan struct{}),

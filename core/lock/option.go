@@ -36,6 +36,7 @@ type options struct {
 	owner       string
 	noReentry   bool
 	limits      limits
+	circuit     circuitSettings
 	permits     int
 	size        int
 	name        string
@@ -44,7 +45,10 @@ type options struct {
 }
 
 func defaultOptions() options {
-	return options{watchdog: DefaultWatchdog, poll: DefaultPoll, callTimeout: DefaultCallTimeout}
+	return options{
+		watchdog: DefaultWatchdog, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
+		circuit: circuitSettings{DefaultCircuitFailures, DefaultCircuitPause},
+	}
 }
 
 // with returns o changed by opts; the first wrong value is the error.

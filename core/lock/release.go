@@ -121,9 +121,11 @@ func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim
 	if l.prompt { // as bounded would do, without a closure on the heap
 		return l.store.Release(ctx, c)
 	}
+	sent := l.now()
 	_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.store.Release(ctx, c)
 	}, nil)
+	l.judge(c.Key, sent, err)
 	return err
 }
 

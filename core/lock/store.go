@@ -116,6 +116,15 @@ type TransferStore interface {
 	WatchTransfer(ctx context.Context, c Claim, wake func(fence uint64)) (stop func(), err error)
 }
 
+// PartitionedStore is a Store of parts that fail one by one, such as the nodes
+// of a cluster.
+type PartitionedStore interface {
+	Store
+	// Part names the part that keeps the key now; empty where that is not
+	// known. It never waits.
+	Part(key string) string
+}
+
 // State is a snapshot of a key.
 type State struct {
 	// Held says whether anybody has the key.

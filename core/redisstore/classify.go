@@ -72,10 +72,11 @@ func (s *Store) failure(err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	if s.cluster != nil && isUnreachable(err) {
+	away := isUnreachable(err)
+	if s.cluster != nil && away {
 		s.cluster.ReloadState(context.Background()) // returns at once
 	}
-	return &lock.StoreError{Outcome: outcomeOf(err), Err: err}
+	return &lock.StoreError{Outcome: outcomeOf(err), Unreachable: away, Err: err}
 }
 
 func outcomeOf(err error) lock.Outcome {

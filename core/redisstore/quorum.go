@@ -221,7 +221,10 @@ func (t *tally) failure() error {
 	if silent > 0 {
 		failure.causes = append(failure.causes, errSilent)
 	}
+	away := false
 	for _, err := range t.failed {
+		var known *lock.StoreError
+		away = away || errors.As(err, &known) && known.Unreachable
 		if outcomeOfCall(err) == lock.OutcomeUnknown {
 			outcome = lock.OutcomeUnknown
 		}
@@ -230,7 +233,7 @@ func (t *tally) failure() error {
 			failure.causes = append(failure.causes, err)
 		}
 	}
-	return &lock.StoreError{Outcome: outcome, Err: failure}
+	return &lock.StoreError{Outcome: outcome, Unreachable: silent > 0 || away, Err: failure}
 }
 
 var errSilent = errors.New("no answer in time")

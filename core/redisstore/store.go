@@ -26,7 +26,7 @@ type Store struct {
 	tokens   bool         // fences are Redisson's counters
 }
 
-var _ lock.Store = (*Store)(nil)
+var _ lock.PartitionedStore = (*Store)(nil)
 
 // New returns a store on rdb, which the caller still owns and closes after
 // the last lease is gone. It does no I/O: see [Store.Check]. A wrong option
@@ -145,6 +145,26 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 	}})
 	return n == 1, err
 }
+
+// Part implements [lock.PartitionedStore]: in a cluster, the address of the
+// master that has the key's slot.
+func (s *Store) Part(key string) string {
+	if s.cluster == nil {
+		return ""
+	}
+	node, err := s.cluster.MasterForKey(ended, s.name(key)) // does not load the topology then
+	if err != nil {
+		return ""
+	}
+	return node.Options().Addr
+}
+
+// ended is a context in which nothing is waited for.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 func (s *Store) nameOf(key string) (string, error) {
 	if s.unusable != nil {

@@ -12,7 +12,7 @@ import (
 // logger writes lines, not too many of each kind.
 type logger struct {
 	*slog.Logger
-	losses, releases, renewals, keys limit
+	losses, releases, renewals, circuits, keys limit
 }
 
 func newLogger(log *slog.Logger) *logger { return &logger{Logger: log} }
@@ -35,6 +35,21 @@ func (t *Telemetry) logged(e lock.Event) logged {
 func (l *logger) lost(e lock.LossEvent, about logged) {
 	l.write(e.Context, slog.LevelWarn, &l.losses, "lock is lost", func() []slog.Attr {
 		return append(about(), slog.String(string(reasonKey), e.Reason.String()), slog.Duration("held", e.Held))
+	})
+}
+
+// circuit tells of the store, and so of a part of it by the address. What the
+// client says of a failure may hold more than that.
+func (l *logger) circuit(e lock.CircuitEvent) {
+	level, message := slog.LevelInfo, "lock store answers again"
+	if e.Open {
+		level, message = slog.LevelWarn, "lock store does not answer, acquisitions are refused until it does"
+	}
+	l.write(context.Background(), level, &l.circuits, message, func() []slog.Attr {
+		if e.Part == "" {
+			return nil
+		}
+		return []slog.Attr{slog.String("part", e.Part)}
 	})
 }
 

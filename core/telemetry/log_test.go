@@ -52,6 +52,12 @@ func TestLogLines(t *testing.T) {
 		"failed renewal": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Renewed(lock.RenewEvent{Event: e, Err: errSecret})
 		}, `level=INFO msg="lock renewal failed, it is tried again" ` + order},
+		"circuit open": {func(_ *telemetry.Telemetry, h lock.Hooks, _ lock.Event) {
+			h.Circuit(lock.CircuitEvent{Part: "10.0.0.1:6379", Open: true, Err: errSecret})
+		}, `level=WARN msg="lock store does not answer, acquisitions are refused until it does" part=10.0.0.1:6379`},
+		"circuit closed": {func(_ *telemetry.Telemetry, h lock.Hooks, _ lock.Event) {
+			h.Circuit(lock.CircuitEvent{})
+		}, `level=INFO msg="lock store answers again"`},
 		"lost renewal": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Renewed(lock.RenewEvent{Event: e, Err: lock.ErrNotHeld}) // its loss will be told
 		}, ""},

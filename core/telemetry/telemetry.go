@@ -52,6 +52,7 @@ func (t *Telemetry) Hooks() lock.Hooks {
 		Acquired: t.acquired,
 		Released: t.released,
 		Renewed:  t.renewed,
+		Circuit:  t.log.circuit,
 		Lost:     t.lost,
 	}
 }
