@@ -240,6 +240,23 @@ func TestTheACLForbidsTheRest(t *testing.T) {
 	}
 }
 
+// Without INFO, Check cannot look at the eviction policy, and does not fail.
+func TestCheckDoesWithoutInfo(t *testing.T) {
+	server := redistest.Standalone(t)
+	admin := server.Admin(t)
+	rules := slices.DeleteFunc(aclRules(t, "acl"), func(rule any) bool { return rule == "+info" })
+	if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", lockUser}, rules...)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if log, err := logged(t, asLockUser(t, server)); err != nil || log != "" {
+		t.Errorf("check: %v\n%s", err, log)
+	}
+	refused, err := admin.ACLLog(t.Context(), 10).Result()
+	if err != nil || len(refused) != 1 || refused[0].Object != "info" {
+		t.Errorf("refused: %v, %v, want INFO alone", refused, err)
+	}
+}
+
 var luaCommand = regexp.MustCompile(`redis\.p?call\('([a-z]+)'`)
 
 // The rules allow what the scripts call and, besides, what is listed here.

@@ -26,7 +26,7 @@ func TestBugAcquireIsResent(t *testing.T) {
 	server := redistest.Standalone(t)
 	proxy := faultproxy.New(t, server.Addr())
 	resending := newClient(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: 10})
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	l := newLocker(t, resending)
 	release(t, acquire(t, l, "warm-up"))
 	cut := proxy.CutReplyWhen(faultproxy.Contains("evalsha", "orders"), 2)
@@ -42,8 +42,9 @@ func TestBugAcquireIsResent(t *testing.T) {
 // There: the release deletes the key, whoever has it by now, since the first
 // holder took longer than its lease.
 func TestBugReleaseOfAnExpiredLockFreesTheNext(t *testing.T) {
-	rdb := redistest.Standalone(t).Client(t)
-	first, second := newLocker(t, rdb), newLocker(t, rdb)
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	first, second := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
 	late := acquire(t, first, "k", lock.WithLease(50*time.Millisecond))
 	next := acquire(t, second, "k")
 	if err := late.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
@@ -56,8 +57,9 @@ func TestBugReleaseOfAnExpiredLockFreesTheNext(t *testing.T) {
 // There: extending a lock that has expired, or that somebody has deleted,
 // makes it anew, and says that it was held all the time.
 func TestBugExtendRevivesAnExpiredLock(t *testing.T) {
-	rdb := redistest.Standalone(t).Client(t)
-	l := newLocker(t, rdb)
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	l := newLocker(t, server.Client(t))
 	expired := acquire(t, l, "expired", lock.WithLease(50*time.Millisecond))
 	<-expired.Context().Done()
 	deleted := acquire(t, l, "deleted", lock.WithLease(time.Hour))
@@ -102,7 +104,7 @@ func TestBugWaitEndsWithTheLease(t *testing.T) {
 func TestBugGrantIsOverWhenItIsTold(t *testing.T) {
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	l := newLocker(t, rdb)
 	release(t, acquire(t, l, "warm-up"))
 	const short = 200 * time.Millisecond
@@ -130,7 +132,7 @@ func TestBugGrantIsOverWhenItIsTold(t *testing.T) {
 // lock is renewed for ever after its release.
 func TestBugRenewalOutlivesTheRelease(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	for name, mode := range inEveryMode {
 		t.Run(name, func(t *testing.T) {
 			l := newLocker(t, server.Client(t), mode, lock.WithWatchdog(300*time.Millisecond))
@@ -217,9 +219,10 @@ func TestBugOneFailedRenewalIsTheLast(t *testing.T) {
 // There: a lost lock stays in the table of those to renew, and the next lock
 // of that name is found in it and not renewed.
 func TestBugALockAfterALostOneIsNotRenewed(t *testing.T) {
-	rdb := redistest.Standalone(t).Client(t)
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
 	told, hooks := losses()
-	l := newLocker(t, rdb, hooks, lock.WithWatchdog(3*time.Second), lock.WithOwner("same"))
+	l := newLocker(t, server.Client(t), hooks, lock.WithWatchdog(3*time.Second), lock.WithOwner("same"))
 	for range 2 {
 		lease := acquire(t, l, "k")
 		rdb.Del(t.Context(), "k")
@@ -240,7 +243,7 @@ func TestBugALockAfterALostOneIsNotRenewed(t *testing.T) {
 // nobody gets it for as long as the dead would have waited.
 func TestBugFairLockWaitsForTheDead(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	fair := lock.WithMode(lock.Fair)
 	seen := acquire(t, newLocker(t, server.Client(t), fair), "k")
 	release(t, seen)
@@ -260,7 +263,7 @@ func TestBugFairLockWaitsForTheDead(t *testing.T) {
 // more of them, and every contended lock fails.
 func TestBugSubscriptionsAreLeft(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	holder, waiter := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
 	for i := range 30 {
 		key := fmt.Sprint("k", i)
@@ -293,8 +296,9 @@ func TestBugSubscriptionsAreLeft(t *testing.T) {
 // There: the release uses the context of the request, which is over when the
 // client has hung up: the lock stays until it expires.
 func TestBugReleaseNeedsALiveRequest(t *testing.T) {
-	rdb := redistest.Standalone(t).Client(t)
-	l := newLocker(t, rdb, lock.WithWatchdog(time.Hour))
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	l := newLocker(t, server.Client(t), lock.WithWatchdog(time.Hour))
 	ctx, hangUp := context.WithCancel(t.Context())
 	lease, err := l.Acquire(ctx, "k")
 	if err != nil {
@@ -311,7 +315,7 @@ func TestBugReleaseNeedsALiveRequest(t *testing.T) {
 // locked and nobody knows.
 func TestBugHalfOfAMultiLockStays(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	l, other := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
 	held := acquire(t, other, "b")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -119,9 +119,9 @@ func cancelledAt(t *testing.T, server *redistest.Server, n int, mode, against lo
 		return func() { p.pass("it ends to wait") }
 	}})
 	forever := lock.WithWatchdog(4 * patience)
-	own, rdb := server.Client(t), server.Client(t)
+	own, rdb := server.Client(t), server.Admin(t)
 	l := lock.New(&passing{redisstore.New(own), p}, mode, hooks, forever)
-	other := newLocker(t, rdb, against, forever)
+	other := newLocker(t, server.Client(t), against, forever)
 
 	held := acquire(t, other, "k")
 	type answer struct {
@@ -148,7 +148,7 @@ func cancelledAt(t *testing.T, server *redistest.Server, n int, mode, against lo
 	} else if !errors.Is(a.err, context.Canceled) {
 		t.Errorf("it ended with %v, want Canceled", a.err)
 	}
-	probe := newLocker(t, rdb, against, lock.WithPoll(5*time.Millisecond))
+	probe := newLocker(t, server.Client(t), against, lock.WithPoll(5*time.Millisecond))
 	release(t, acquire(t, probe, "k"))
 	free = time.Since(since)
 	closing, stop := context.WithTimeout(context.Background(), patience)

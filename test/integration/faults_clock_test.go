@@ -100,7 +100,7 @@ func TestAClockThatJumpsForwardIsCaughtByTheFence(t *testing.T) {
 func TestAClockThatJumpsBackIsPutRightByTheNextRenewal(t *testing.T) {
 	const watchdog = 6 * time.Second
 	servers, clocks := withClocks(t, 1)
-	rdb := servers[0].Client(t)
+	rdb := servers[0].Admin(t)
 	l := newLocker(t, servers[0].Client(t), lock.WithWatchdog(watchdog))
 	lease := acquire(t, l, "k")
 	clocks[0].step(-time.Minute)

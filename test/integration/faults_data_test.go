@@ -39,7 +39,7 @@ func TestALockThatIsTakenAwayIsNoticedAtTheNextRenewal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Standalone(t)
-			rdb := server.Client(t)
+			rdb := server.Admin(t)
 			told, hooks := losses()
 			l := newLocker(t, server.Client(t), hooks, lock.WithWatchdog(6*time.Second))
 			lease := acquire(t, l, "k")

@@ -52,7 +52,7 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := redistest.Standalone(t, "--save", "3600 1", "--dir", dir)
-		rdb := server.Client(t)
+		rdb := server.Admin(t)
 		if err := os.Remove(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 			}
 			return nil
 		})
-		wantRefusal(t, rdb, "k", "MISCONF", lock.OutcomeRefused)
+		wantRefusal(t, server.Client(t), "k", "MISCONF", lock.OutcomeRefused)
 	})
 	t.Run("cluster", func(t *testing.T) {
 		set := redistest.Cluster(t)

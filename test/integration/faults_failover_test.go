@@ -43,7 +43,7 @@ func TestASentinelFailoverIsRiddenOut(t *testing.T) {
 		// The old master stays, and says READONLY to whoever still asks it.
 		"planned": func(t *testing.T, set *redistest.SentinelSet) {
 			t.Helper()
-			if err := set.Sentinels[0].Client(t).Do(t.Context(), "SENTINEL", "FAILOVER", set.Name).Err(); err != nil {
+			if err := set.Sentinels[0].Admin(t).Do(t.Context(), "SENTINEL", "FAILOVER", set.Name).Err(); err != nil {
 				t.Fatal(err)
 			}
 			set.AwaitMasterOtherThan(t, set.Master)
@@ -102,7 +102,7 @@ func TestAMasterThatComesBackGrantsNothing(t *testing.T) {
 			set := redistest.Sentinel(t)
 			if safe {
 				for _, server := range append(set.Replicas, set.Master) {
-					rdb := server.Client(t)
+					rdb := server.Admin(t)
 					rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1")
 					rdb.ConfigSet(t.Context(), "min-replicas-max-lag", "1")
 				}

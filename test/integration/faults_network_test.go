@@ -23,7 +23,7 @@ import (
 func TestARequestThatIsCutIsNoError(t *testing.T) {
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	l := newLocker(t, rdb, lock.WithWatchdog(3*time.Second))
 	release(t, acquire(t, l, "warm-up")) // the server knows the scripts now
 
@@ -97,7 +97,7 @@ func TestARenewalWithoutAReplyDoesNotExtendTrust(t *testing.T) {
 // by the connection that ends, and asks.
 func TestASubscriberThatRedisDropsIsNotStuck(t *testing.T) {
 	server := redistest.Standalone(t)
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	ctx := t.Context()
 	if err := admin.ConfigSet(ctx, "client-output-buffer-limit", "pubsub 1mb 512kb 1").Err(); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestASubscriberThatRedisDropsIsNotStuck(t *testing.T) {
 // grant nothing.
 func TestAForgedMessageNeverGrantsAPlainLock(t *testing.T) {
 	server := redistest.Standalone(t)
-	rdb := server.Client(t)
+	rdb := server.Admin(t)
 	holder, waiter := newLocker(t, server.Client(t)), newLocker(t, server.Client(t), lock.WithPoll(time.Hour))
 	lease := acquire(t, holder, "k")
 	got := make(chan *lock.Lease, 1)
@@ -162,7 +162,7 @@ func TestAForgedMessageNeverGrantsAPlainLock(t *testing.T) {
 // for one lock.
 func TestAFullRedisIsNotStormed(t *testing.T) {
 	server := redistest.Standalone(t)
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	ctx := t.Context()
 	l := newLocker(t, server.Client(t))
 	if err := admin.ConfigSet(ctx, "maxclients", "1").Err(); err != nil { // that one
@@ -194,7 +194,7 @@ func TestLatencyShortensTrust(t *testing.T) {
 	const oneWay = 100 * time.Millisecond
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	l := newLocker(t, rdb)
 	release(t, acquire(t, l, "warm-up"))
 	proxy.Delay(oneWay, oneWay)
@@ -239,7 +239,6 @@ func TestADeadlineShorterThanTheRoundTripLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Standalone(t)
 			proxy, rdb := throughProxy(t, server)
-			plain := server.Client(t)
 			l := newLocker(t, rdb, mode, lock.WithWatchdog(2*patience)) // no expiry comes in time
 			release(t, acquire(t, l, "warm-up"))
 			proxy.Delay(oneWay, oneWay)
@@ -264,7 +263,7 @@ func TestADeadlineShorterThanTheRoundTripLeavesNothing(t *testing.T) {
 			})
 			proxy.Delay(0, 0)
 			eventually(t, func() error {
-				if _, err := newLocker(t, plain).TryAcquire(t.Context(), "orders", mode); err != nil {
+				if _, err := newLocker(t, server.Client(t)).TryAcquire(t.Context(), "orders", mode); err != nil {
 					return err
 				}
 				return nil
@@ -279,9 +278,9 @@ func TestADeadlineShorterThanTheRoundTripLeavesNothing(t *testing.T) {
 func TestAPartitionedHolderStopsBeforeAnotherBegins(t *testing.T) {
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	told, hooks := losses()
-	here, there := newLocker(t, rdb, hooks, lock.WithWatchdog(time.Second)), newLocker(t, plain)
+	here, there := newLocker(t, rdb, hooks, lock.WithWatchdog(time.Second)), newLocker(t, server.Client(t))
 	for range 3 {
 		lease := acquire(t, here, "k")
 		proxy.HoldUp()

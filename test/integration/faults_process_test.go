@@ -132,12 +132,12 @@ func TestServiceProcess(t *testing.T) {
 // them, however long after the signal, and leaves none behind.
 func TestAStoppingServiceKeepsWhatItUsesAndLeavesNothing(t *testing.T) {
 	server := redistest.Standalone(t)
-	plain := server.Client(t)
+	plain := server.Admin(t)
 	child := startChild(t, "TestServiceProcess", serviceEnv+"="+server.Addr())
 	child.number("fence")
 	child.signal(syscall.SIGTERM)
 	child.word("draining")
-	l := newLocker(t, plain)
+	l := newLocker(t, server.Client(t))
 	left := plain.PTTL(t.Context(), "in use").Val()
 	eventually(t, func() error { // it is renewed, too
 		was := left

@@ -76,7 +76,7 @@ func TestARestartWithALogKeepsLocks(t *testing.T) {
 	for _, fsync := range []string{"everysec", "always"} {
 		t.Run(fsync, func(t *testing.T) {
 			server := redistest.Standalone(t, "--appendonly", "yes", "--appendfsync", fsync)
-			plain := server.Client(t)
+			plain := server.Admin(t)
 			holder := newLocker(t, server.Client(t), lock.WithWatchdog(6*time.Second))
 			waiter, stranger := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
 			lease := acquire(t, holder, "k")
@@ -108,7 +108,7 @@ func TestARestartWithALogKeepsLocks(t *testing.T) {
 // logOf is the file that a server with a log appends to.
 func logOf(t *testing.T, server *redistest.Server) string {
 	t.Helper()
-	dir := server.Client(t).ConfigGet(t.Context(), "dir").Val()["dir"]
+	dir := server.Admin(t).ConfigGet(t.Context(), "dir").Val()["dir"]
 	for _, pattern := range []string{"appendonlydir/*.incr.aof", "appendonly.aof"} { // from Redis 7 on, and before
 		if files, _ := filepath.Glob(filepath.Join(dir, pattern)); len(files) == 1 {
 			return files[0]
@@ -184,7 +184,7 @@ func TestAHangingRedisNeitherGrantsNorKeeps(t *testing.T) {
 	// What the server was asked while it hung, and did when it went on, is
 	// undone.
 	eventually(t, func() error {
-		if n := server.Client(t).DBSize(context.Background()).Val(); n != 0 {
+		if n := server.Admin(t).DBSize(context.Background()).Val(); n != 0 {
 			return fmt.Errorf("%d keys are left", n)
 		}
 		return nil
@@ -208,7 +208,7 @@ func wantLostInTime(t *testing.T, lease *lock.Lease, since time.Time, watchdog t
 // and nothing is taken for done that was not.
 func TestALoadingRedisIsNotReadyYet(t *testing.T) {
 	server := redistest.Standalone(t, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024")
-	admin := server.Client(t)
+	admin := server.Admin(t)
 	ctx := t.Context()
 	if err := admin.Eval(ctx, "for i = 1, 10000 do redis.call('set', 'k' .. i, i) end return 1", nil).Err(); err != nil {
 		t.Fatal(err)

@@ -368,7 +368,7 @@ func TestInEveryModeASlotMigrationIsSurvived(t *testing.T) {
 		migrate(t, set, "{moving}k")
 		eventually(t, func() error { // traffic goes on where the slot is now
 			for _, mode := range everyMode {
-				n := set.OwnerOf(t, "{moving}k").Client(t).Exists(ctx, "{moving}"+mode.String()).Val()
+				n := set.OwnerOf(t, "{moving}k").Admin(t).Exists(ctx, "{moving}"+mode.String()).Val()
 				if n == 1 {
 					return nil
 				}
