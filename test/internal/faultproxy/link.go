@@ -19,8 +19,21 @@ type link struct {
 	client, server net.Conn
 	dropReply      atomic.Bool // the next thing the server says is the last
 
-	once sync.Once
-	done chan struct{} // closed by cut
+	doomed atomic.Bool // a rule has applied that ends it
+
+	once  sync.Once
+	done  chan struct{} // closed by cut
+	ended chan struct{} // closed when nothing is forwarded any more
+}
+
+// ending says whether a fault ends the connection, or has ended it.
+func (l *link) ending() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return l.doomed.Load()
+	}
 }
 
 func (l *link) pumpUp() {
@@ -41,7 +54,7 @@ func (l *link) pumpUp() {
 // request applies the first rule that matches. It returns false if the
 // connection is over.
 func (l *link) request(data []byte) bool {
-	switch verdict, answer := l.proxy.judge(data); verdict {
+	switch verdict, answer := l.proxy.judge(l, data); verdict {
 	case cutRequest:
 		return false
 	case answerRequest:

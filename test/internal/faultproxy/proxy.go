@@ -9,7 +9,10 @@
 package faultproxy
 
 import (
+	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,6 +106,23 @@ func (p *Proxy) CutAll() {
 	}
 }
 
+// Settle waits for the end of connections that were cut, or that a rule is
+// going to cut: nothing of them is forwarded after it. It returns false if ctx
+// ends before, as while the server keeps the reply that is to be dropped.
+func (p *Proxy) Settle(ctx context.Context) bool {
+	p.mu.Lock()
+	ending := slices.DeleteFunc(slices.Collect(maps.Keys(p.links)), func(l *link) bool { return !l.ending() })
+	p.mu.Unlock()
+	for _, l := range ending {
+		select {
+		case <-l.ended:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
 // Connections is the number of open connections.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
@@ -142,11 +162,12 @@ func (p *Proxy) connect(client net.Conn) {
 		reset(client)
 		return
 	}
-	l := &link{proxy: p, client: client, server: server, done: make(chan struct{})}
+	l := &link{proxy: p, client: client, server: server, done: make(chan struct{}), ended: make(chan struct{})}
 	if !p.add(l) {
 		l.cut()
 		return
 	}
+	defer close(l.ended)
 	defer p.remove(l)
 
 	var pumps sync.WaitGroup

@@ -295,3 +295,42 @@ func TestDeadTargetResetsClients(t *testing.T) {
 		t.Error("a dead target answered")
 	}
 }
+
+func TestSettleWaitsForTheEndOfWhatIsCut(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	proxy := faultproxy.New(t, listener.Addr().String())
+	client, err := net.Dial("tcp", proxy.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if !proxy.Settle(t.Context()) {
+		t.Error("nothing was cut, and Settle waited for it")
+	}
+
+	rule := proxy.CutReply()
+	if _, err := client.Write([]byte("request")); err != nil {
+		t.Fatal(err)
+	}
+	<-rule.Hit()
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if proxy.Settle(short) {
+		t.Error("the server has not replied yet, and Settle did not wait")
+	}
+	if _, err := server.Write([]byte("reply")); err != nil {
+		t.Fatal(err)
+	}
+	if !proxy.Settle(t.Context()) || proxy.Connections() != 0 {
+		t.Errorf("%d connections are left", proxy.Connections())
+	}
+}

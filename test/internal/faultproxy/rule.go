@@ -112,19 +112,19 @@ func (r *Rule) Remove() {
 
 // judge asks the rules in the order in which they were added. The first fault
 // that applies decides.
-func (p *Proxy) judge(request []byte) (verdict, []byte) {
+func (p *Proxy) judge(l *link, request []byte) (verdict, []byte) {
 	p.mu.Lock()
 	rules := p.rules
 	p.mu.Unlock()
 	for _, r := range rules {
-		if r.match(request) && r.take() && r.verdict != forward {
+		if r.match(request) && r.take(l) && r.verdict != forward {
 			return r.verdict, r.answer
 		}
 	}
 	return forward, nil
 }
 
-func (r *Rule) take() bool {
+func (r *Rule) take(l *link) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.left == 0 {
@@ -132,6 +132,9 @@ func (r *Rule) take() bool {
 	}
 	if r.left > 0 {
 		r.left--
+	}
+	if r.verdict == cutRequest || r.verdict == cutReply {
+		l.doomed.Store(true)
 	}
 	if r.hits++; r.hits == 1 {
 		close(r.first)

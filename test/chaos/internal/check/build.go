@@ -78,15 +78,11 @@ func (b *builder) finish() {
 	for _, e := range b.renews {
 		b.renew(e)
 	}
-	for _, e := range b.doubts {
-		l := b.Timeline.life(e)
-		l.haunt(e.Call, b.settled(e.Worker, e.Return), e.TTL)
-		if e.Op == history.Acquire {
-			l.unanswered = append(l.unanswered, *e)
-		}
-	}
 	for _, e := range b.released {
 		b.release(e)
+	}
+	for _, e := range b.doubts {
+		b.doubt(e)
 	}
 	b.killed()
 	for _, l := range b.lives {
@@ -222,6 +218,22 @@ func (b *builder) release(e *history.Event) {
 	}
 	if e.Holds == 0 && e.Outcome == history.OK {
 		h.final = e.Return
+	}
+}
+
+// doubt makes a ghost of a call without an answer. That of an owner who is known
+// ends with a release that was confirmed, unless the call could still run and
+// take the key again.
+func (b *builder) doubt(e *history.Event) {
+	l := b.Timeline.life(e)
+	ran := b.doubted(e)
+	to := ran + e.TTL
+	if h := b.holds[e.Owner]; h != nil && h.final != 0 && (e.Op == history.Renew || ran <= h.released) {
+		to = min(to, h.final)
+	}
+	l.ghosts = append(l.ghosts, ghost{span{e.Call, to}, ran})
+	if e.Op == history.Acquire {
+		l.unanswered = append(l.unanswered, *e)
 	}
 }
 

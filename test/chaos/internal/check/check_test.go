@@ -181,6 +181,43 @@ func TestDoubtsExcuseRefusalsForAWhile(t *testing.T) {
 	if rules := paused.busy("b", 1000, 1001).judge(t); len(rules) > 0 {
 		t.Errorf("found %v, although the request ran after the pause", rules)
 	}
+	// One that is stopped has sent what it sends.
+	stopped := exclusive().add(doubt).fault("worker paused", 0, 3, 700, false)
+	if rules := stopped.busy("b", 1000, 1001).judge(t); !rules["model illegal"] {
+		t.Error("a refusal is excused by a request that nothing has kept")
+	}
+	// Whoever gets the key after the request ran has it alone.
+	next := exclusive().add(doubt).got("b1", 400, 401, 11, 1).gave("b1", 405, 406, 0, ok)
+	if rules := next.busy("c", 500, 501).judge(t); !rules["model illegal"] {
+		t.Error("a refusal is excused by an owner that cannot have come back")
+	}
+}
+
+// A cut that was waited for leaves no doubt about when the request ran.
+func TestDoubtsEndWithACutThatHasSettled(t *testing.T) {
+	for name, test := range map[string]struct {
+		note    string
+		settled bool
+		excused bool
+	}{
+		"settled":                {"EOF", true, false},
+		"not settled":            {"EOF", false, true},
+		"another kind of error":  {"i/o timeout", true, true},
+		"write to what was cut":  {"write tcp: broken pipe", true, false},
+		"reset by the other end": {"read tcp: connection reset by peer", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := exclusive().fault("reply cut", 0, 0, 8, false)
+			s.faults[0].Settled = test.settled
+			s.add(history.Event{Kind: history.Doubt, Op: history.Acquire, Owner: "a1", Call: 1, Return: 5, Note: test.note})
+			if rules := s.busy("b", 300, 301).judge(t); len(rules) > 0 {
+				t.Errorf("found %v, although the request may have run", rules)
+			}
+			if rules := s.busy("b", 400, 401).judge(t); rules["model illegal"] == test.excused {
+				t.Errorf("excused: %v, want %v", !rules["model illegal"], test.excused)
+			}
+		})
+	}
 }
 
 func TestForgottenLocksAreCountedAndNotHidden(t *testing.T) {

@@ -152,16 +152,23 @@ func fileSafe(r rune) rune {
 	return r
 }
 
-// Doubts is how many spans there are in which an unknown owner may have had a
-// key, and how many refusals they explain.
+// Doubts is how many owners there may have been of whom nobody knows, and how
+// many refusals nobody else can explain.
 func (t *Timeline) Doubts() (ghosts, explained int) {
 	for _, l := range t.lives {
 		ghosts += len(l.ghosts)
 		for _, o := range l.ops {
-			if o.Kind == history.Acquire && o.Outcome == history.Busy && l.haunted(o.span) {
+			if o.Kind == history.Acquire && o.Outcome == history.Busy && l.haunted(o.span) && !l.taken(o.span) {
 				explained++
 			}
 		}
 	}
 	return ghosts, explained
+}
+
+// taken says whether an owner that is known may have had the key.
+func (l *life) taken(s span) bool {
+	return slices.ContainsFunc(l.holds, func(h *hold) bool {
+		return s.overlaps(span{h.granted.from, cmp.Or(h.final, h.expLo+epsilon)})
+	})
 }

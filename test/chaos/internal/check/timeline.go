@@ -5,6 +5,7 @@ package check
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
@@ -172,6 +173,34 @@ func (t *Timeline) settled(worker int, at int64) int64 {
 		}
 	}
 	return at + straggler
+}
+
+// cutting faults end connections.
+var cutting = map[string]bool{"links cut": true, "request cut": true, "reply cut": true, "redis killed": true, "failover": true, MastersChange: true}
+
+// doubted is until when a request may run that failed with e. One whose
+// connection was cut is over with the fault, if that was waited for.
+func (t *Timeline) doubted(e *history.Event) int64 {
+	cuts := slices.DeleteFunc(slices.Clone(t.faults), func(f history.Fault) bool {
+		return f.Worker >= 0 && f.Worker != e.Worker || !cutting[f.Kind] || !f.Overlaps(e.Call, e.Return)
+	})
+	waited := !slices.ContainsFunc(cuts, func(f history.Fault) bool { return !f.Settled })
+	if len(cuts) == 0 || !waited || !wasCut(e.Note) {
+		return t.settled(e.Worker, e.Return)
+	}
+	ran := e.Return
+	for _, f := range cuts {
+		ran = max(ran, f.To)
+	}
+	return ran
+}
+
+// wasCut says whether an error is that of a connection which the other side has
+// ended.
+func wasCut(text string) bool {
+	return slices.ContainsFunc([]string{"EOF", "connection reset by peer", "broken pipe"}, func(part string) bool {
+		return strings.HasSuffix(text, part)
+	})
 }
 
 // keys are the keys of the lives, sorted.

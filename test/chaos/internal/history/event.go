@@ -72,7 +72,10 @@ type Fault struct {
 	From   int64 `json:"from"`
 	To     int64 `json:"to"`
 	// Amnesia: Redis may have forgotten what it had said.
-	Amnesia bool   `json:"amnesia,omitempty"`
+	Amnesia bool `json:"amnesia,omitempty"`
+	// Settled, of a fault that cuts connections: nothing that was under way on
+	// them runs after To.
+	Settled bool   `json:"settled,omitempty"`
 	Note    string `json:"note,omitempty"`
 }
 

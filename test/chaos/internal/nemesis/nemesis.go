@@ -1,11 +1,13 @@
 package nemesis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -79,6 +81,10 @@ func (n *Nemesis) do(s Step) {
 	}
 	f.From = n.clock.Now()
 	did, err := n.carryOut(&f, s)
+	switch s.Kind {
+	case CutLinks, CutRequest, CutReply:
+		f.Settled = did && n.settle(s.Worker)
+	}
 	if f.To == 0 {
 		f.To = n.clock.Now()
 	}
@@ -177,6 +183,31 @@ func (n *Nemesis) met(s Step, set func(*faultproxy.Proxy, faultproxy.Match, int)
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// settle waits until nothing can run any more that was under way on connections
+// of a worker that were cut. A server reads all connections that have something
+// to say before it reads one of them again, so a second answer tells that what
+// came before the first question was read.
+func (n *Nemesis) settle(worker int) bool {
+	ctx, cancel := context.WithTimeout(n.Context(), 5*time.Second)
+	defer cancel()
+	for _, link := range n.Links[worker] {
+		if !link.Settle(ctx) {
+			return false
+		}
+	}
+	var asking sync.WaitGroup
+	var failed atomic.Bool
+	for _, rdb := range n.Plain {
+		asking.Go(func() {
+			if cmp.Or(rdb.Ping(ctx).Err(), rdb.Ping(ctx).Err()) != nil {
+				failed.Store(true)
+			}
+		})
+	}
+	asking.Wait()
+	return !failed.Load()
 }
 
 func (n *Nemesis) slow(s Step) {

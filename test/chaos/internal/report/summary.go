@@ -34,7 +34,7 @@ type Summary struct {
 	Passed     int            `json:"fairPassed"`
 	Histories  check.Verdicts `json:"histories"`
 	Ghosts     int            `json:"unknownOwners"`
-	Explained  int            `json:"refusalsExplainedByThem"`
+	Explained  int            `json:"refusalsOnlyTheyExplain"`
 	Exits      int            `json:"cleanExits"`
 	CheckTook  time.Duration  `json:"checkTook"`
 	FaultTotal int            `json:"faultTotal"`
@@ -160,7 +160,7 @@ func (s *Summary) Print(w io.Writer) {
 	row("histories Unknown", s.Histories.Unknown)
 	row("  set aside, data may be lost", s.Histories.Aside)
 	row("  operations, most in one", fmt.Sprintf("%d, %d", s.Histories.Operations, s.Histories.Largest))
-	row("  unknown owners, refusals by them", fmt.Sprintf("%d, %d", s.Ghosts, s.Explained))
+	row("  unknown owners, refusals only by them", fmt.Sprintf("%d, %d", s.Ghosts, s.Explained))
 	row("overlaps excused, data lost", s.Excused)
 	row("fair waiters passed, disturbed", s.Passed)
 	t.AppendSeparator()
