@@ -62,9 +62,9 @@ func withClocks(t *testing.T, n int) ([]*redistest.Server, []clock) {
 		servers, clocks = append(servers, redistest.Standalone(t)), append(clocks, c)
 	}
 	t.Setenv("LD_PRELOAD", "")
-	before := servers[0].Client(t).Time(t.Context()).Val()
+	before := servers[0].Admin(t).Time(t.Context()).Val()
 	clocks[0].step(time.Hour)
-	if after := servers[0].Client(t).Time(t.Context()).Val(); after.Sub(before) < time.Hour {
+	if after := servers[0].Admin(t).Time(t.Context()).Val(); after.Sub(before) < time.Hour {
 		t.Fatalf("the clock of the server cannot be set: %v, then %v", before, after)
 	}
 	clocks[0].step(0)
@@ -139,7 +139,7 @@ func TestOneOfFiveClocksJumps(t *testing.T) {
 	lease := acquire(t, lockers[0], "k")
 	eventually(t, func() error { // its last votes may still be on their way
 		for _, server := range servers {
-			if len(hash(t, server.Client(t), "k")) == 0 {
+			if len(hash(t, server.Admin(t), "k")) == 0 {
 				return errors.New("not all nodes have it yet")
 			}
 		}

@@ -52,17 +52,17 @@ func TestASentinelFailoverIsRiddenOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := redistest.Sentinel(t)
 			for _, replica := range set.Replicas {
-				eventually(t, func() error { return linked(replica.Client(t)) })
+				eventually(t, func() error { return linked(replica.Admin(t)) })
 			}
 			holder := newLocker(t, set.Client(t), lock.WithWatchdog(15*time.Second))
 			waiter, stranger := newLocker(t, set.Client(t)), newLocker(t, set.Client(t))
 			lease := acquire(t, holder, "k")
 			got := make(chan *lock.Lease, 1)
 			go func() { got <- acquire(t, waiter, "k") }()
-			wantSubscribed(t, set.Master.Client(t), "k")
+			wantSubscribed(t, set.Master.Admin(t), "k")
 			for _, replica := range set.Replicas { // or it would be lost, as nothing waited for them
 				eventually(t, func() error {
-					if len(hash(t, replica.Client(t), "k")) == 0 {
+					if len(hash(t, replica.Admin(t), "k")) == 0 {
 						return errors.New("not replicated yet")
 					}
 					return nil

@@ -65,7 +65,7 @@ func TestARestartThatForgetsIsNoticedAtTheNextRenewal(t *testing.T) {
 		t.Errorf("fence %d after %d", next.Fence(), lease.Fence())
 	}
 	wantLoss(t, told, lease, lock.LossStore) // an expiry would have another reason
-	if fields := hash(t, server.Client(t), "k"); fields[next.Owner()] != "1" {
+	if fields := hash(t, server.Admin(t), "k"); fields[next.Owner()] != "1" {
 		t.Errorf("the loser took the lock with it: %v", fields)
 	}
 	release(t, next)

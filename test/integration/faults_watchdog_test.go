@@ -38,11 +38,14 @@ func monitor(t *testing.T, server *redistest.Server, tell func(command)) (end fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(conn, "MONITOR\r\n"); err != nil {
+	login := redistest.AdminLogin()
+	if _, err := io.WriteString(conn, login+"MONITOR\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(conn)
-	lines.Scan() // +OK
+	for range strings.Count(login, "\n") + 1 {
+		lines.Scan() // +OK
+	}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for lines.Scan() {
@@ -59,7 +62,7 @@ func monitor(t *testing.T, server *redistest.Server, tell func(command)) (end fu
 	})
 	return func() {
 		// What was done before has been told when this is.
-		if err := server.Client(t).Echo(context.Background(), "the end").Err(); err != nil {
+		if err := server.Admin(t).Echo(context.Background(), "the end").Err(); err != nil {
 			t.Error(err)
 		}
 		_ = conn.(*net.TCPConn).CloseWrite()
@@ -134,7 +137,7 @@ func TestARenewalNeverTouchesWhatItsOwnerHasGivenBack(t *testing.T) {
 		})
 	}
 	working.Wait()
-	eventuallyFree(t, server.Client(t))
+	eventuallyFree(t, server.Admin(t))
 	end()
 	if len(faults) > 0 {
 		t.Errorf("%d faults, the first: %s", len(faults), faults[0])

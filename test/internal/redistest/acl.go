@@ -82,6 +82,14 @@ func MigrateAuth() []any {
 	return []any{"AUTH2", adminName, adminSecret}
 }
 
+// AdminLogin is what somebody who speaks the protocol by hand has to say first.
+func AdminLogin() string {
+	if !restricted() {
+		return ""
+	}
+	return "AUTH " + adminName + " " + adminSecret + "\r\n"
+}
+
 // Admin returns a plain go-redis client of this server that may do what tests
 // do beside the locks, closed when t ends.
 func (s *Server) Admin(t process.Host) *redis.Client {
