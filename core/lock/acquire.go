@@ -131,7 +131,7 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	if !a.shared {
-		a.claim.Owner, a.ownership = a.newOwner(), newOwnership()
+		a.claim.Owner, a.ownership = a.newOwner(), new(ownership)
 	}
 	if a.once {
 		return a.tryOnce(ctx)

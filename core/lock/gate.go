@@ -89,9 +89,23 @@ func (g *gate) first(w *waiter) bool {
 func (l *Locker) gateOf(key string) *gate {
 	g := l.gates[key]
 	if g == nil {
-		g = &gate{}
+		g = l.spareGate()
 		l.gates[key] = g
 	}
+	return g
+}
+
+// maxSpareGates are enough for the keys that come and go at once.
+const maxSpareGates = 64
+
+// spareGate returns an empty gate; mu is held.
+func (l *Locker) spareGate() *gate {
+	last := len(l.spareGates) - 1
+	if last < 0 {
+		return new(gate)
+	}
+	g := l.spareGates[last]
+	l.spareGates = l.spareGates[:last]
 	return g
 }
 
@@ -166,6 +180,10 @@ func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
 	}
 	if g.hold == nil && g.elsewhere == 0 {
 		delete(l.gates, key)
+		if len(l.spareGates) < maxSpareGates {
+			*g = gate{}
+			l.spareGates = append(l.spareGates, g)
+		}
 	}
 	return unwatch
 }

@@ -37,7 +37,7 @@ func groupOf(ctx context.Context, requests []Request, settings []options) *group
 			return nil
 		}
 		g.members = append(g.members, &acquisition{
-			Locker: l, o: o, start: time.Now(), ownership: newOwnership(),
+			Locker: l, o: o, start: time.Now(), ownership: new(ownership),
 			claim: Claim{Key: r.key, Owner: l.newOwner(), Holds: 1, TTL: o.ttl()},
 		})
 	}

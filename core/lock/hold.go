@@ -40,6 +40,11 @@ type hold struct {
 	ended    error         // why, of a lost hold; nil: ErrLost says it all
 	index    int           // in the renewal queue, -1 outside
 	doubt    bool          // an acquire without an answer may still run in the store
+
+	// Most holds have one lease: what that needs is part of them.
+
+	first Lease // unused while its hold is nil
+	only  [1]*Lease
 }
 
 type holdState uint8
@@ -92,7 +97,15 @@ func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 func (h *hold) addLease(ctx context.Context, o *options) *Lease {
 	outer, _ := FromContext(ctx)
 	inner, cancel := context.WithCancelCause(ctx)
-	lease := &Lease{hold: h, outer: outer, cancel: cancel, start: time.Now(), renewed: o.lease == 0}
+	lease := &h.first
+	if lease.hold != nil {
+		lease = new(Lease)
+	}
+	if h.leases == nil {
+		h.leases = h.only[:0]
+	}
+	lease.hold, lease.outer, lease.cancel = h, outer, cancel
+	lease.start, lease.renewed = time.Now(), o.lease == 0
 	lease.ctx = leaseContext{Context: inner, lease: lease}
 	lease.place = len(h.leases)
 	h.leases = append(h.leases, lease)

@@ -29,14 +29,15 @@ type Locker struct {
 	stop     context.CancelFunc // ends base
 	running  sync.WaitGroup     // operations and background work
 
-	mu       sync.Mutex // guards what follows, and the state of every hold
-	refusing bool       // draining is closed
-	closed   bool
-	gates    map[string]*gate
-	waiting  int // acquisitions that wait, of all gates
-	holds    map[*hold]struct{}
-	owners   map[ownerKey]*ownership // of named owners
-	renewals renewals
+	mu         sync.Mutex // guards what follows, and the state of every hold
+	refusing   bool       // draining is closed
+	closed     bool
+	gates      map[string]*gate
+	spareGates []*gate // that no key needs, for the next that does
+	waiting    int     // acquisitions that wait, of all gates
+	holds      map[*hold]struct{}
+	owners     map[ownerKey]*ownership // of named owners
+	renewals   renewals
 }
 
 // New returns a locker on store, which the caller still owns. It starts

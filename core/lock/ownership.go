@@ -1,9 +1,6 @@
 package lock
 
-import (
-	"context"
-	"slices"
-)
+import "slices"
 
 // ownership is what an owner has of a key. Most owners acquire once; where
 // several acquisitions act for one, because it is named or because a writer
@@ -11,9 +8,9 @@ import (
 // store, a second claim of the owner is a repetition of the first.
 type ownership struct {
 	id ownerKey // zero unless others can find it
-	// turn is taken by whoever changes in the store what the owner has. Hold
-	// counts are absolute, so two at once would undo each other.
-	turn chan struct{}
+	// The turn is taken by whoever changes in the store what the owner has.
+	// Hold counts are absolute, so two at once would undo each other.
+	turn
 
 	// What follows is guarded by Locker.mu.
 
@@ -25,16 +22,13 @@ type ownership struct {
 // ownerKey names an ownership that others can find.
 type ownerKey struct{ key, owner string }
 
-func newOwnership() *ownership { return &ownership{turn: make(chan struct{}, 1)} }
-
 // share finds the ownership of a named owner. unshare must follow.
 func (l *Locker) share(id ownerKey) *ownership {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := l.owners[id]
 	if o == nil {
-		o = newOwnership()
-		o.id = id
+		o = &ownership{id: id}
 		l.owners[id] = o
 	}
 	o.users++
@@ -105,15 +99,3 @@ func (o *ownership) has(m Mode) bool {
 	}
 	return o.holds[m] != nil
 }
-
-// take waits for the turn.
-func (o *ownership) take(ctx context.Context) error {
-	select {
-	case o.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (o *ownership) give() { <-o.turn }

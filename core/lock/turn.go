@@ -1,0 +1,59 @@
+package lock
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// turn is had by one at a time, in the order in which they asked for it. Its
+// zero value is free. Unlike a channel it costs no memory until somebody waits.
+type turn struct {
+	mu    sync.Mutex
+	taken bool
+	queue []chan struct{} // each is closed when its turn has come
+}
+
+// take waits for the turn; give must follow. The error is ctx's.
+func (t *turn) take(ctx context.Context) error {
+	t.mu.Lock()
+	if !t.taken {
+		t.taken = true
+		t.mu.Unlock()
+		return nil
+	}
+	come := make(chan struct{})
+	t.queue = append(t.queue, come)
+	t.mu.Unlock()
+	select {
+	case <-come:
+		return nil
+	case <-ctx.Done():
+		t.leave(come)
+		return ctx.Err()
+	}
+}
+
+// leave goes out of the queue. A turn that came meanwhile is given on.
+func (t *turn) leave(come chan struct{}) {
+	t.mu.Lock()
+	place := slices.Index(t.queue, come)
+	if place >= 0 {
+		t.queue = slices.Delete(t.queue, place, place+1)
+	}
+	t.mu.Unlock()
+	if place < 0 {
+		t.give()
+	}
+}
+
+func (t *turn) give() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		t.taken = false
+		return
+	}
+	close(t.queue[0])
+	t.queue = slices.Delete(t.queue, 0, 1)
+}

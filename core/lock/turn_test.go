@@ -1,0 +1,104 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+func TestTurnsComeInTheOrderOfAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turn lock.Turn
+		_ = turn.Take(t.Context())
+		var came []int
+		for i := range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				if err := turn.Take(ctx); err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+					return
+				}
+				came = append(came, i)
+				turn.Give()
+			}()
+			synctest.Wait()
+			if i == 0 || i == 2 { // the head, and one in the middle, leave
+				cancel()
+				synctest.Wait()
+			}
+		}
+		turn.Give()
+		synctest.Wait()
+		if !slices.Equal(came, []int{1, 3, 4}) {
+			t.Errorf("the turns came to %v", came)
+		}
+	})
+}
+
+func TestATurnOfOneWhoLeavesIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := 0
+		for i := range 100 {
+			var turn lock.Turn
+			_ = turn.Take(t.Context())
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				if err := turn.Take(ctx); err != nil {
+					left++
+					return
+				}
+				turn.Give()
+			}()
+			synctest.Wait()
+			if i%2 == 0 { // either comes before the other, and before the goroutine runs
+				turn.Give()
+				cancel()
+			} else {
+				cancel()
+				turn.Give()
+			}
+			synctest.Wait()
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			if err := turn.Take(ctx); err != nil {
+				t.Fatalf("nobody has the turn, and nobody gets it: %v", err)
+			}
+			cancel()
+		}
+		if left == 0 || left == 100 {
+			t.Errorf("%d of 100 left: not both ways are tested", left)
+		}
+	})
+}
+
+func TestTheTurnIsHadByOne(t *testing.T) {
+	const crowd, turns = 8, 300
+	var turn lock.Turn
+	var inside atomic.Int32
+	var all sync.WaitGroup
+	for range crowd {
+		all.Go(func() {
+			for i := range turns {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%7)*10*time.Microsecond)
+				if turn.Take(ctx) == nil {
+					if inside.Add(1) != 1 {
+						t.Error("two at once")
+					}
+					inside.Add(-1)
+					turn.Give()
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+}
