@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
@@ -67,7 +68,12 @@ type middleware struct {
 	config
 	guard    *guard.Guard
 	compiled *rule.Compiled // nil: the guard's rule for the route
+	// operations has the names of the routes that were asked for, by route.
+	operations sync.Map
 }
+
+// place is where a request arrives.
+type place struct{ method, path string }
 
 func newMiddleware(g *guard.Guard, opts []Option) *middleware {
 	m := &middleware{guard: g, config: newConfig(opts)}
@@ -92,9 +98,13 @@ func (m *middleware) handle(c *gin.Context) {
 	if m.Skip != nil && m.Skip(c) {
 		return
 	}
-	r, operation, ok := m.rule(c.Request.Method, c.FullPath())
-	if !ok {
-		return
+	operation := m.operation(c)
+	r := m.compiled
+	if r == nil {
+		var ok bool
+		if r, ok = m.guard.Rule(operation); !ok {
+			return
+		}
 	}
 	call := guard.Call{Operation: operation, Rule: r, Key: func() (string, error) { return m.key(c, r) }}
 	ctx, leave, err := m.guard.Enter(c.Request.Context(), call)
@@ -105,16 +115,18 @@ func (m *middleware) handle(c *gin.Context) {
 	m.run(c, ctx, leave)
 }
 
-// rule returns the rule of a route and the route's name. That of a rule is kept
-// in it: the text that it is looked up by need not be, and costs no memory then.
-func (m *middleware) rule(method, path string) (r *rule.Compiled, operation string, ok bool) {
-	if m.compiled != nil {
-		return m.compiled, httpguard.Operation(method, path), true
+// operation names a route as rules do. The names are kept: there are as many as
+// routes, but without a route clients choose the method.
+func (m *middleware) operation(c *gin.Context) string {
+	at := place{c.Request.Method, c.FullPath()}
+	if name, ok := m.operations.Load(at); ok {
+		return name.(string)
 	}
-	if r, ok = m.guard.Rule(httpguard.Operation(method, path)); !ok {
-		return nil, "", false
+	name := httpguard.Operation(at.method, at.path)
+	if at.path != "" {
+		m.operations.Store(at, name)
 	}
-	return r, r.Operation, true
+	return name
 }
 
 // run runs the rest of the chain with the lease's context.
