@@ -167,8 +167,7 @@ func TestAStopWithoutRedisEndsInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Standalone(t)
-			rdb := server.Client(t)
-			l := lock.New(redisstore.New(rdb))
+			l := lock.New(redisstore.New(server.Client(t)))
 			lease := acquire(t, l, "k")
 			waiting := make(chan error, 1)
 			go func() {

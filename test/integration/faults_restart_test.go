@@ -220,7 +220,7 @@ func TestALoadingRedisIsNotReadyYet(t *testing.T) {
 	restarted := make(chan struct{})
 	go func() { defer close(restarted); server.Restart() }()
 	eventually(t, func() error {
-		if err := server.Client(t).Ping(ctx).Err(); !redis.HasErrorPrefix(err, "LOADING") {
+		if err := server.Admin(t).Ping(ctx).Err(); !redis.HasErrorPrefix(err, "LOADING") {
 			return fmt.Errorf("it does not load: %w", err)
 		}
 		return nil
