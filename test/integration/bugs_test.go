@@ -167,7 +167,7 @@ func TestBugRenewalOutlivesTheRelease(t *testing.T) {
 	}
 }
 
-func acquireIn(t *testing.T, ctx context.Context, l *lock.Locker, key string) *lock.Lease { //nolint:revive // as with t.Context, the test comes first
+func acquireIn(t *testing.T, ctx context.Context, l *lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	lease, err := l.Acquire(ctx, key)
 	if errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrReleased) {

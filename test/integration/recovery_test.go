@@ -55,31 +55,37 @@ func TestRecovery(t *testing.T) {
 		outage func(t *testing.T) time.Duration
 	}{
 		{"restart", func(t *testing.T) time.Duration {
+			t.Helper()
 			server := redistest.Standalone(t)
 			worker := startWorker(t, server.Client(t))
 			return worker.outage(t, server.Kill, server.Restart)
 		}},
 		{"sentinel, the master is killed", func(t *testing.T) time.Duration {
+			t.Helper()
 			set := redistest.Sentinel(t)
 			worker := startWorker(t, set.Client(t))
 			return worker.outage(t, set.Master.Kill, nil)
 		}},
 		{"sentinel, the master hangs", func(t *testing.T) time.Duration {
+			t.Helper()
 			set := redistest.Sentinel(t)
 			worker := startWorker(t, set.Client(t))
 			return worker.outage(t, set.Master.Stop, nil)
 		}},
 		{"cluster, the master is killed", func(t *testing.T) time.Duration {
+			t.Helper()
 			set := redistest.Cluster(t, "--cluster-node-timeout", "1000")
 			worker := startWorker(t, set.Client(t))
 			return worker.outage(t, set.OwnerOf(t, workedOn).Kill, nil)
 		}},
 		{"cluster, the master hangs", func(t *testing.T) time.Duration {
+			t.Helper()
 			set := redistest.Cluster(t, "--cluster-node-timeout", "1000")
 			worker := startWorker(t, set.Client(t))
 			return worker.outage(t, set.OwnerOf(t, workedOn).Stop, nil)
 		}},
 		{"cluster, the master hangs, short timeouts", func(t *testing.T) time.Duration {
+			t.Helper()
 			set := redistest.Cluster(t, "--cluster-node-timeout", "1000")
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{
 				Addrs: set.Addrs(), DisableIdentity: true,
@@ -132,6 +138,7 @@ func startWorker(t *testing.T, rdb redis.UniversalClient) *worker {
 }
 
 func (w *worker) turn(ctx context.Context, t *testing.T, l *lock.Locker) {
+	t.Helper()
 	asked := time.Now()
 	lease, err := l.Acquire(ctx, workedOn)
 	switch {
