@@ -56,7 +56,7 @@ func play(ctx context.Context, folder report.Folder, flags report.Flags) (err er
 	s.counter = resource.New(s.clock, func(e history.Event) { _ = s.events.Add(e) })
 	end := report.End{}
 	start := time.Now()
-	broken := process.RunProgram(ctx, folder.Path("servers"), func(line string) { fmt.Fprintln(os.Stderr, line) },
+	broken := process.RunProgram(ctx, folder.Path(report.ServersDir), func(line string) { fmt.Fprintln(os.Stderr, line) },
 		func(p *process.Program) { s.body(p, &end) })
 	if broken != nil {
 		end.Broken = append(end.Broken, broken.Error())

@@ -24,6 +24,7 @@ const (
 	endFile     = "end.json"
 	summaryFile = "summary.json"
 	picturesDir = "pictures"
+	ServersDir  = "servers"
 )
 
 // Flags are what a run was started with.
@@ -53,8 +54,21 @@ type End struct {
 // Folder is a report on disk.
 type Folder string
 
-// Make makes a folder, empty but for what an earlier run did not write.
+// Make makes a folder for a run. What an earlier one left there is removed:
+// servers would go on with its data.
 func Make(dir string) (Folder, error) {
+	old, err := filepath.Glob(filepath.Join(dir, "worker-*.log"))
+	if err != nil {
+		return "", fmt.Errorf("report: %w", err)
+	}
+	for _, name := range []string{flagsFile, planFile, HistoryFile, FaultsFile, endFile, summaryFile, picturesDir, ServersDir} {
+		old = append(old, filepath.Join(dir, name))
+	}
+	for _, path := range old {
+		if err := os.RemoveAll(path); err != nil {
+			return "", fmt.Errorf("report: %w", err)
+		}
+	}
 	if err := os.MkdirAll(filepath.Join(dir, picturesDir), 0o755); err != nil {
 		return "", fmt.Errorf("report: %w", err)
 	}
@@ -126,7 +140,7 @@ func (f Folder) Judge() (*Summary, error) {
 // Shrink removes what is of no use when all was well: long runs leave many
 // reports. What stays cannot be judged again.
 func (f Folder) Shrink() error {
-	for _, name := range []string{HistoryFile, picturesDir, "servers"} {
+	for _, name := range []string{HistoryFile, picturesDir, ServersDir} {
 		if err := os.RemoveAll(f.Path(name)); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}

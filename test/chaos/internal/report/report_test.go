@@ -2,6 +2,8 @@ package report_test
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -139,5 +141,33 @@ func TestAQuietRunIsInvalid(t *testing.T) {
 				t.Errorf("sound is %v: %q", s.Sound(), s.Broken)
 			}
 		})
+	}
+}
+
+// Servers that find the data of an earlier run go on with it.
+func TestAFolderOfAnEarlierRunIsEmptiedAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	touch := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	mine := touch("notes.txt")
+	old := []string{touch("servers/01/nodes.conf"), touch("pictures/k.html"), touch("history.jsonl"), touch("worker-3.log")}
+	if _, err := report.Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range old {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left", path)
+		}
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error("a file that no run has written is gone")
 	}
 }
