@@ -174,6 +174,6 @@ func (s *Server) asAdmin(do func(ctx context.Context, admin *redis.Client) error
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	admin := redis.NewClient(s.adminOptions())
-	defer admin.Close()
+	defer func() { _ = admin.Close() }()
 	return do(ctx, admin)
 }
