@@ -86,7 +86,7 @@ func TestWithoutEnoughReplicasNothingIsGranted(t *testing.T) {
 				}
 				return nil
 			})
-			release(t, acquire(t, newLocker(t, plain), "k")) // for others it is free
+			release(t, acquire(t, newLocker(t, server.Client(t)), "k")) // for others it is free
 			if cut == nil || name == "the replica is killed" {
 				return
 			}
