@@ -36,7 +36,7 @@ func needRedis(t *testing.T) {
 func TestAShortRunIsSoundAndCanBeReplayed(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
-	code, out := chaos(t, "--duration=3s", "--seed=4", "--processes=4", "--report="+dir)
+	code, out := chaos(t, "--duration=3s", "--seed=4", "--processes=4", "--clients=4", "--report="+dir)
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
@@ -74,7 +74,7 @@ func forge(t *testing.T, dir, line string) {
 
 func TestAPlantedBugEndsWithAnError(t *testing.T) {
 	needRedis(t)
-	code, out := chaos(t, "--duration=4s", "--processes=4", "--mix=pause", "--mode=exclusive", "--bug=no-owner", "--report="+t.TempDir())
+	code, out := chaos(t, "--duration=4s", "--processes=4", "--clients=4", "--mix=pause", "--mode=exclusive", "--bug=no-owner", "--report="+t.TempDir())
 	if code != 1 || !strings.Contains(out, "VIOLATION overlap") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}

@@ -97,8 +97,8 @@ func (s *stage) body(p *process.Program, end *report.End) {
 	s.dismiss(p, w)
 	stop()
 	watched()
-	if s.Mix != "none" && p.Failed() {
-		return
+	if p.Failed() || p.Context().Err() != nil {
+		return // there is nothing to be said of a run that did not work
 	}
 	end.Leaks = w.Leaks(p.Context(), s.Lease)
 }
