@@ -114,7 +114,7 @@ func (c *client) turn(ctx context.Context) error {
 	case history.Busy:
 		c.idle(ctx)
 	default:
-		pause(ctx, c.between(0, 20*time.Millisecond)) // Redis may be down
+		pause(ctx, c.between(0, 50*time.Millisecond)) // Redis may be down
 	}
 	return nil
 }
