@@ -42,6 +42,9 @@ func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, addre
 		return unreachable(address, hint(node, err))
 	}
 	info, err := node.Info(ctx, "memory").Result()
+	if err != nil && s.quarantine != nil {
+		return fmt.Errorf("%w: redis at %s: WithQuarantine needs INFO: %w", lock.ErrUnavailable, address, err)
+	}
 	if err != nil {
 		s.log.DebugContext(ctx, "redis does not tell its eviction policy", "address", address, "error", err)
 		return nil

@@ -30,7 +30,8 @@ func (s *Store) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64
 		c.keys = append(c.keys, t.name)
 		c.args = append(c.args, t.Owner, t.ttl)
 	}
-	n, err := s.grant(ctx, c)
+	c, run := s.acquiring(c, s.grant)
+	n, err := run(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func (s *Store) replicated(ctx context.Context, calls []call) (outcomes []outcom
 			lacking := s.execWait(ctx, to, calls, at, outcomes)
 			for _, i := range at {
 				short[i] = lacking
-				if again, ok := s.reroute(ctx, to, outcomes[i].err); ok {
+				if again, ok := s.reroute(ctx, to, calls[i].script, outcomes[i].err); ok {
 					next[again] = append(next[again], i)
 				}
 			}
@@ -143,8 +143,8 @@ func (s *Store) replicated(ctx context.Context, calls []call) (outcomes []outcom
 }
 
 // reroute says where to send a script again that has not run.
-func (s *Store) reroute(ctx context.Context, from route, err error) (to route, ok bool) {
-	if isNoScript(err) && !from.text {
+func (s *Store) reroute(ctx context.Context, from route, script *script, err error) (to route, ok bool) {
+	if isNoScript(err) && !from.text && !script.guarded {
 		from.text = true
 		return from, true
 	}

@@ -42,7 +42,10 @@ var (
 
 // script is a Lua script, and the name by which a server that has run it
 // knows it.
-type script struct{ text, sha string }
+type script struct {
+	text, sha string
+	guarded   bool // only [Store.introduce] may give it to a server
+}
 
 // load puts files together to one script: what several have in common, and
 // the operation.
@@ -55,6 +58,10 @@ func load(names ...string) *script {
 		}
 		text = append(text, part...)
 	}
-	sum := sha1.Sum(text) //nolint:gosec // see the import
-	return &script{text: string(text), sha: hex.EncodeToString(sum[:])}
+	return named(string(text))
+}
+
+func named(text string) *script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }

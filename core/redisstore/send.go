@@ -51,7 +51,7 @@ func (c *call) command(ctx context.Context, name, script string) once {
 // run sends one script. Its errors are classified.
 func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) {
 	cmd, err := s.process(ctx, c.bySHA(ctx))
-	if isNoScript(err) {
+	if isNoScript(err) && !c.script.guarded {
 		cmd, err = s.process(ctx, c.byText(ctx))
 	}
 	return cmd, s.failure(err)

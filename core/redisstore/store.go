@@ -14,16 +14,17 @@ import (
 // Store implements [lock.Store]. Use [New]. It is safe for concurrent use and
 // needs no Close: it holds a connection only while somebody watches.
 type Store struct {
-	rdb      redis.UniversalClient
-	cluster  *redis.ClusterClient // nil unless rdb is one
-	unusable error                // why rdb cannot be used at all
-	log      *slog.Logger
-	name     func(key string) string
-	publish  Publishing
-	shards   atomic.Int32 // shardSupport
-	wakeups  *wakeups     // nil: polling
-	replicas *replicas    // nil: whatever they have
-	tokens   bool         // fences are Redisson's counters
+	rdb        redis.UniversalClient
+	cluster    *redis.ClusterClient // nil unless rdb is one
+	unusable   error                // why rdb cannot be used at all
+	log        *slog.Logger
+	name       func(key string) string
+	publish    Publishing
+	shards     atomic.Int32 // shardSupport
+	wakeups    *wakeups     // nil: polling
+	replicas   *replicas    // nil: whatever they have
+	quarantine *quarantine  // nil: none
+	tokens     bool         // fences are Redisson's counters
 }
 
 var _ lock.PartitionedStore = (*Store)(nil)
@@ -66,7 +67,8 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 			return n, err
 		}
 	}
-	n, err := settled(ctx, t.acquire(t), run)
+	ask, run := s.acquiring(t.acquire(t), run)
+	n, err := settled(ctx, ask, run)
 	switch {
 	case err != nil:
 		return 0, err

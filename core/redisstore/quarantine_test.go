@@ -1,0 +1,131 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+// young is a server of some age that has yet to see a script.
+func young(info string, loaded *atomic.Bool) func(command []string) string {
+	return func(command []string) string {
+		switch strings.ToLower(command[0]) {
+		case "evalsha":
+			if loaded.Load() {
+				return integer(7)
+			}
+			return failed("NOSCRIPT No matching script")
+		case "info":
+			if strings.HasPrefix(info, "-") {
+				return failed(info[1:])
+			}
+			return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+		case "script":
+			loaded.Store(true)
+			return "$40\r\n" + strings.Repeat("a", 40) + "\r\n"
+		}
+		return failed("ERR unexpected " + command[0])
+	}
+}
+
+func server(version string, up int) string {
+	return fmt.Sprintf("# Server\r\nredis_version:%s\r\nuptime_in_seconds:%d\r\nuptime_in_days:0\r\n", version, up)
+}
+
+func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
+	const d = 30 * time.Second
+	claims := map[string]lock.Claim{
+		"exclusive": {Mode: lock.Exclusive}, "fair": {Mode: lock.Fair, Patience: time.Second},
+		"read": {Mode: lock.Read}, "write": {Mode: lock.Write}, "permits": {Mode: lock.Semaphore, Permits: 1, Size: 2},
+		"transfer": {Mode: lock.Fair, Patience: time.Second, Transfer: true},
+	}
+	for name, tt := range map[string]struct {
+		info string
+		want error // nil: granted
+	}{
+		"just started":       {server("7.0.15", 0), redisstore.ErrQuarantine},
+		"a second too young": {server("7.0.15", 30), redisstore.ErrQuarantine},
+		"old enough":         {server("7.0.15", 31), nil},
+		"Redis 10":           {server("10.2.0", 31), nil},
+		"an old Redis":       {server("6.2.14", 3600), lock.ErrUnsupported},
+		"no age":             {"# Server\r\nredis_version:7.0.0\r\n", lock.ErrUnsupported},
+	} {
+		for mode, c := range claims {
+			t.Run(name+", "+mode, func(t *testing.T) {
+				var loaded atomic.Bool
+				f, client := newFake(t, young(tt.info, &loaded))
+				store := redisstore.New(client, redisstore.WithQuarantine(d))
+				c.Key, c.Owner, c.Holds, c.TTL = "k", "owner:1", 1, time.Second
+				_, err := store.Acquire(t.Context(), c)
+				if !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				var sent []string
+				for _, command := range f.received() {
+					sent = append(sent, strings.ToLower(command[0]))
+				}
+				want := []string{"evalsha", "info"}
+				if tt.want == nil {
+					want = append(want, "script", "evalsha")
+				}
+				if !slices.Equal(sent, want) {
+					t.Errorf("sent %q, want %q", sent, want)
+				}
+				var failed *lock.StoreError
+				if errors.Is(err, redisstore.ErrQuarantine) && (!errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted || failed.Unreachable) {
+					t.Errorf("got %#v, want a call that did not run", err)
+				}
+			})
+		}
+	}
+	t.Run("a group", func(t *testing.T) {
+		var loaded atomic.Bool
+		_, client := newFake(t, young(server("7.0.0", 3), &loaded))
+		store := redisstore.New(client, redisstore.WithQuarantine(d))
+		_, err := store.AcquireGroup(t.Context(), []lock.Claim{
+			{Key: "a", Owner: "o:1", Holds: 1, TTL: time.Second}, {Key: "b", Owner: "o:2", Holds: 1, TTL: time.Second},
+		})
+		if !errors.Is(err, redisstore.ErrQuarantine) || loaded.Load() {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("without permission", func(t *testing.T) {
+		var loaded atomic.Bool
+		_, client := newFake(t, young("-NOPERM this user has no permissions to run the 'info' command", &loaded))
+		store := redisstore.New(client, redisstore.WithQuarantine(d))
+		_, err := store.Acquire(t.Context(), lock.Claim{Key: "a", Owner: "o:1", Holds: 1, TTL: time.Second})
+		var failed *lock.StoreError
+		if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeRefused || loaded.Load() {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Stores with other settings, or none, must not open the door for this one.
+func TestAScriptOfQuarantineIsNobodyElses(t *testing.T) {
+	names := make(map[string]bool)
+	for _, opts := range [][]redisstore.Option{
+		nil, {redisstore.WithQuarantine(time.Second)}, {redisstore.WithQuarantine(time.Minute)},
+	} {
+		f, client := newFake(t, func([]string) string { return integer(7) })
+		_, err := redisstore.New(client, opts...).Acquire(t.Context(), lock.Claim{Key: "a", Owner: "o:1", Holds: 1, TTL: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent := f.received(); len(sent) != 1 { // and a server that knows it costs one call
+			t.Errorf("sent %q", sent)
+		} else {
+			names[sent[0][1]] = true
+		}
+	}
+	if len(names) != 3 {
+		t.Errorf("names of scripts: %v, want three", names)
+	}
+}
