@@ -243,9 +243,7 @@ func TestEnterRefusesTheOneThatIsTooMany(t *testing.T) {
 	}{{rule.Reject, guard.Overloaded}, {rule.Skip, guard.Skipped}} {
 		t.Run(test.want.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithMaxWaiters(1)), orders(func(r *rule.Rule) {
-					r.Wait, r.OnBusy = time.Minute, test.onBusy
-				})))
+				g := newGuard(t, orders(func(r *rule.Rule) { r.Wait, r.MaxWaiters, r.OnBusy = time.Minute, 1, test.onBusy }))
 				lease := hold(t, g.Locker(), "lock:order:42")
 				entered := make(chan struct{})
 				go func() {
@@ -267,6 +265,24 @@ func TestEnterRefusesTheOneThatIsTooMany(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestEnterHoldsALockNoLongerThanTheRuleAllows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, orders(func(r *rule.Rule) { r.MaxHold = 90 * time.Second }))
+		began := time.Now()
+		ctx, leave, err := g.Enter(t.Context(), user("42"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		if held := time.Since(began); held < 80*time.Second || held >= 90*time.Second {
+			t.Errorf("held for %v", held)
+		}
+		if err := leave(); guard.KindOf(err) != guard.Lost || !errors.Is(err, lock.ErrHeldTooLong) {
+			t.Errorf("leave says %v", err)
+		}
+	})
 }
 
 func TestEnterStopsWaitingWhenTheCallerLeaves(t *testing.T) {

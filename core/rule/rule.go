@@ -32,9 +32,17 @@ type Rule struct {
 	// value for "forever"; a negative one is invalid.
 	Wait time.Duration
 
+	// MaxWaiters is how many may wait for one key of the rule in one process at a
+	// time; one more is refused at once. Defaults to 0: what the locker says.
+	MaxWaiters int
+
 	// Lease is how long the lock is held at most. Defaults to 0: as long as the
 	// work runs, kept alive by the watchdog. Otherwise at least [lock.MinLease].
 	Lease time.Duration
+
+	// MaxHold is how long the lock is held at most however the watchdog renews it.
+	// Defaults to 0: what the locker says. Otherwise at least [lock.MinLease].
+	MaxHold time.Duration
 
 	// OnBusy says what happens when another owner holds the lock. Defaults to [Reject].
 	OnBusy OnBusy
@@ -77,6 +85,12 @@ func (r *Rule) options() []lock.Option {
 	if r.Lease > 0 {
 		options = append(options, lock.WithLease(r.Lease))
 	}
+	if r.MaxWaiters > 0 {
+		options = append(options, lock.WithMaxWaiters(r.MaxWaiters))
+	}
+	if r.MaxHold > 0 {
+		options = append(options, lock.WithMaxHold(r.MaxHold))
+	}
 	return options
 }
 
@@ -101,16 +115,18 @@ type problem struct {
 }
 
 const (
-	fieldOperation = "operation"
-	fieldKey       = "key"
-	fieldMode      = "mode"
-	fieldPermits   = "permits"
-	fieldSize      = "size"
-	fieldWait      = "wait"
-	fieldLease     = "lease"
-	fieldOnBusy    = "onBusy"
-	fieldName      = "name"
-	fieldOverlaps  = "overlaps"
+	fieldOperation  = "operation"
+	fieldKey        = "key"
+	fieldMode       = "mode"
+	fieldPermits    = "permits"
+	fieldSize       = "size"
+	fieldWait       = "wait"
+	fieldLease      = "lease"
+	fieldMaxWaiters = "maxWaiters"
+	fieldMaxHold    = "maxHold"
+	fieldOnBusy     = "onBusy"
+	fieldName       = "name"
+	fieldOverlaps   = "overlaps"
 )
 
 func (r Rule) compile() (*Compiled, []problem) {
@@ -150,6 +166,12 @@ func (r Rule) compile() (*Compiled, []problem) {
 		report(fieldLease, "%v is negative, use 0 for a lease that the watchdog keeps alive", r.Lease)
 	case r.Lease > 0 && r.Lease < lock.MinLease:
 		report(fieldLease, "%v is too short to hold a lock, use at least %v, or 0 for the watchdog", r.Lease, lock.MinLease)
+	}
+	if r.MaxWaiters < 0 {
+		report(fieldMaxWaiters, "%d is negative, use 0 for no limit of the rule's own", r.MaxWaiters)
+	}
+	if r.MaxHold < 0 || r.MaxHold > 0 && r.MaxHold < lock.MinLease {
+		report(fieldMaxHold, "%v is too short to hold a lock, use at least %v, or 0 for no limit of the rule's own", r.MaxHold, lock.MinLease)
 	}
 	if !r.OnBusy.Valid() {
 		report(fieldOnBusy, "unknown %v, use reject or skip", r.OnBusy)

@@ -22,13 +22,13 @@ const (
 	rulesField  = "rules"
 	schemaField = "$schema" // where editors of JSON look for [Schema]
 
-	knownFields = "operation, key, mode, permits, size, wait, lease, onBusy, name, overlaps"
+	knownFields = "operation, key, mode, permits, size, wait, maxWaiters, lease, maxHold, onBusy, name, overlaps"
 )
 
 // Parse reads a set of rules from YAML, or JSON, which is a part of it: one
 // document with a list named rules, whose items have the fields operation, key,
-// mode, permits, size, wait, lease, onBusy, name and overlaps. Permits and size are
-// numbers, overlaps is true or false, all others are text, the times as
+// mode, permits, size, wait, maxWaiters, lease, maxHold, onBusy, name and overlaps.
+// Permits, size and maxWaiters are numbers, overlaps is true or false, all others are text, the times as
 // [time.ParseDuration] reads them, without a sign. Only operation and key are
 // required. Beside rules there may be a text named $schema, for editors; [Schema]
 // is what it names.
@@ -219,13 +219,15 @@ func (d *decoder) rule(mapping *ast.MappingNode) {
 
 // setters read one field into a rule and say what is wrong with its value, if anything.
 var setters = map[string]func(*Rule, ast.Node) string{
-	fieldOperation: func(r *Rule, n ast.Node) string { return setText(&r.Operation, n) },
-	fieldKey:       func(r *Rule, n ast.Node) string { return setText(&r.Key, n) },
-	fieldName:      func(r *Rule, n ast.Node) string { return setText(&r.Name, n) },
-	fieldPermits:   func(r *Rule, n ast.Node) string { return setNumber(&r.Permits, n) },
-	fieldSize:      func(r *Rule, n ast.Node) string { return setNumber(&r.Size, n) },
-	fieldWait:      func(r *Rule, n ast.Node) string { return setDuration(&r.Wait, n) },
-	fieldLease:     func(r *Rule, n ast.Node) string { return setDuration(&r.Lease, n) },
+	fieldOperation:  func(r *Rule, n ast.Node) string { return setText(&r.Operation, n) },
+	fieldKey:        func(r *Rule, n ast.Node) string { return setText(&r.Key, n) },
+	fieldName:       func(r *Rule, n ast.Node) string { return setText(&r.Name, n) },
+	fieldPermits:    func(r *Rule, n ast.Node) string { return setNumber(&r.Permits, n) },
+	fieldSize:       func(r *Rule, n ast.Node) string { return setNumber(&r.Size, n) },
+	fieldMaxWaiters: func(r *Rule, n ast.Node) string { return setNumber(&r.MaxWaiters, n) },
+	fieldMaxHold:    func(r *Rule, n ast.Node) string { return setDuration(&r.MaxHold, n) },
+	fieldWait:       func(r *Rule, n ast.Node) string { return setDuration(&r.Wait, n) },
+	fieldLease:      func(r *Rule, n ast.Node) string { return setDuration(&r.Lease, n) },
 	fieldMode: func(r *Rule, n ast.Node) string {
 		return setNamed(&r.Mode, n, lock.ParseMode, "exclusive, fair, read, write or semaphore")
 	},
@@ -276,7 +278,7 @@ func setNumber(to *int, node ast.Node) string {
 		return fmt.Sprintf("%.300q is not a number in decimal digits", n.Token.Value)
 	}
 	if value < 1 {
-		return fmt.Sprintf("%d is no number of permits, use at least 1", value)
+		return fmt.Sprintf("%d is too few, use at least 1", value)
 	}
 	*to = value
 	return ""

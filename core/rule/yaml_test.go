@@ -19,6 +19,7 @@ var everyField = []rule.Rule{
 	{
 		Operation: "POST /vouchers/:id/orders", Key: "lock:{order:<userId>}", Mode: lock.Fair,
 		Wait: 200 * time.Millisecond, Lease: 90 * time.Second, OnBusy: rule.Skip, Name: "order", Overlaps: true,
+		MaxWaiters: 50, MaxHold: 10 * time.Minute,
 	},
 	{Operation: "/shop.v1.Stock/Refill", Key: "lock:stock:<req.voucher_id>", Name: "lock:stock:<req.voucher_id>"},
 }
@@ -29,7 +30,9 @@ rules:
     key: lock:{order:<userId>}
     mode: fair
     wait: 200ms
+    maxWaiters: 50
     lease: 1m30s
+    maxHold: 10m
     onBusy: skip
     name: order
     overlaps: true
@@ -45,14 +48,14 @@ rules:
 
 func TestParseReadsEveryField(t *testing.T) {
 	const compact = `{"$schema":"./rules.schema.json","rules":[{"operation":"POST /vouchers/:id/orders","key":"lock:{order:\u003cuserId\u003e}","mode":"fair",` +
-		`"wait":"200ms","lease":"90s","onBusy":"skip","name":"order","overlaps":true},` +
+		`"wait":"200ms","maxWaiters":50,"lease":"90s","maxHold":"600s","onBusy":"skip","name":"order","overlaps":true},` +
 		`{"operation":"\/shop.v1.Stock\/Refill","key":"lock:stock:<req.voucher_id>"}]}`
 	documents := map[string]string{
 		"YAML":                 everyFieldYAML,
 		"YAML with CRLF":       strings.ReplaceAll(everyFieldYAML, "\n", "\r\n"),
 		"YAML with BOM":        "\ufeff" + everyFieldYAML,
 		"YAML with a document": "---\n" + everyFieldYAML + "...\n",
-		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, lease: 90s, onBusy: skip, name: order, overlaps: true}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
+		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, maxWaiters: 50, lease: 90s, maxHold: 10m, onBusy: skip, name: order, overlaps: true}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
 		"folded YAML":          strings.Replace(everyFieldYAML, "key: \"lock:stock:<req.voucher_id>\"", "key: >-\n      lock:stock:<req.voucher_id>", 1),
 		"compact JSON":         compact,
 		"JSON with tabs":       indent(t, compact),
@@ -121,7 +124,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"no operation":         {"rules:\n- key: lock:a", `2:3: operation: is missing`},
 		"empty operation":      {"rules:\n- key: lock:a\n  operation: ''", `3:14: operation: is missing`},
 		"no key":               {"rules:\n- operation: a", `2:3: "a": key: is missing`},
-		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", known are operation, key, mode, permits, size, wait, lease, onBusy, name, overlaps`},
+		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", known are operation, key, mode, permits, size, wait, maxWaiters, lease, maxHold, onBusy, name, overlaps`},
 		"field in capitals":    {op + "  key: b\n  onbusy: skip", `4:3: "a": unknown field "onbusy"`},
 		"number as a field":    {op + "  key: b\n  1: x", `4:3: "a": unknown field "1"`},
 		"merge key":            {op + "  key: b\n  <<: x", `4:3: "a": unknown field "<<"`},
@@ -147,8 +150,8 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"semaphore of nothing": {op + "  key: b\n  mode: semaphore", `2:3: "a": size: 0 is no size of a semaphore`},
 		"mode is empty":        {op + "  key: b\n  mode: ''", `4:9: "a": mode: unknown "", use exclusive`},
 		"onBusy is empty":      {op + "  key: b\n  onBusy: ''", `4:11: "a": onBusy: unknown "", use reject`},
-		"size of nothing":      {op + "  key: b\n  mode: semaphore\n  size: 0", `5:9: "a": size: 0 is no number of permits, use at least 1`},
-		"permits of nothing":   {op + "  key: b\n  mode: semaphore\n  size: 5\n  permits: 0", `6:12: "a": permits: 0 is no number of permits`},
+		"size of nothing":      {op + "  key: b\n  mode: semaphore\n  size: 0", `5:9: "a": size: 0 is too few, use at least 1`},
+		"permits of nothing":   {op + "  key: b\n  mode: semaphore\n  size: 5\n  permits: 0", `6:12: "a": permits: 0 is too few`},
 		"overlaps is text":     {op + "  key: b\n  overlaps: allow", `4:13: "a": overlaps: is text, not true or false`},
 		"overlaps is a number": {op + "  key: b\n  overlaps: 1", `4:13: "a": overlaps: is a number, not true or false`},
 		"key overlaps":         {op + "  key: b:<x>\n- operation: b\n  key: b:<y>", `5:8: "b": key: "b:<y>" can make the same key as "b:<x>" of the rule in line 2, use another prefix`},
@@ -205,7 +208,7 @@ rules:
 	const want = `1:1: unknown field "version", known are rules and $schema
 3:5: operation: is missing, name the route or method that takes the lock
 3:15: key: "lock:<a", column 6: the variable is not closed, add ">"
-4:5: unknown field "wiat", known are operation, key, mode, permits, size, wait, lease, onBusy, name, overlaps
+4:5: unknown field "wiat", known are operation, key, mode, permits, size, wait, maxWaiters, lease, maxHold, onBusy, name, overlaps
 5:11: mode: unknown "shared", use exclusive, fair, read, write or semaphore
 8:11: "POST /b": wait: "5" is not a duration, write a number and its unit, such as "200ms" or "5s"
 9:12: "POST /b": lease: 1ms is too short to hold a lock, use at least 10ms, or 0 for the watchdog
