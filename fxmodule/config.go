@@ -21,6 +21,18 @@ type Config struct {
 	Poll time.Duration `yaml:"poll" json:"poll"`
 	// CallTimeout bounds one call to the store. Default 2s.
 	CallTimeout time.Duration `yaml:"callTimeout" json:"callTimeout"`
+	// MaxWait bounds every wait for a lock, as of [lock.WithMaxWait]. Default
+	// no limit.
+	MaxWait time.Duration `yaml:"maxWait" json:"maxWait"`
+	// MaxHold bounds how long a lock is held, as of [lock.WithMaxHold]. Default
+	// no limit.
+	MaxHold time.Duration `yaml:"maxHold" json:"maxHold"`
+	// MaxWaiters bounds how many wait for one key, as of [lock.WithMaxWaiters].
+	// Default no limit.
+	MaxWaiters int `yaml:"maxWaiters" json:"maxWaiters"`
+	// MaxTotalWaiters bounds how many wait for all keys, as of
+	// [lock.WithMaxTotalWaiters]. Default no limit.
+	MaxTotalWaiters int `yaml:"maxTotalWaiters" json:"maxTotalWaiters"`
 	// CheckTimeout bounds the question at start whether the store is there.
 	// Default 5s.
 	CheckTimeout time.Duration `yaml:"checkTimeout" json:"checkTimeout"`
@@ -59,9 +71,16 @@ func (c *Config) fields() []field {
 		{"watchdog", &c.Watchdog, lock.MinLease},
 		{"poll", &c.Poll, time.Millisecond},
 		{"callTimeout", &c.CallTimeout, time.Millisecond},
+		{"maxWait", &c.MaxWait, time.Millisecond},
+		{"maxHold", &c.MaxHold, lock.MinLease},
 		{"checkTimeout", &c.CheckTimeout, time.Millisecond},
 		{"releaseTimeout", &c.ReleaseTimeout, time.Millisecond},
 	}
+}
+
+// counts are the numbers by their names.
+func (c *Config) counts() map[string]*int {
+	return map[string]*int{"maxWaiters": &c.MaxWaiters, "maxTotalWaiters": &c.MaxTotalWaiters}
 }
 
 // Validate reports every field that is neither zero nor in its range, and
@@ -72,6 +91,11 @@ func (c Config) Validate() error {
 		if *f.value != 0 && *f.value < f.min {
 			faults = append(faults, fmt.Errorf("fxmodule: config: %s: %v is too short, use at least %v, or 0 for the default",
 				f.name, *f.value, f.min))
+		}
+	}
+	for _, name := range []string{"maxWaiters", "maxTotalWaiters"} {
+		if n := *c.counts()[name]; n < 0 {
+			faults = append(faults, fmt.Errorf("fxmodule: config: %s: %d is negative, use 0 for no limit", name, n))
 		}
 	}
 	if c.FollowRules && c.RulesFile == "" {
@@ -91,11 +115,24 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) options() []lock.Option {
-	return []lock.Option{
+	options := []lock.Option{
 		lock.WithWatchdog(c.Watchdog),
 		lock.WithPoll(c.Poll),
 		lock.WithCallTimeout(c.CallTimeout),
 	}
+	if c.MaxWait > 0 {
+		options = append(options, lock.WithMaxWait(c.MaxWait))
+	}
+	if c.MaxHold > 0 {
+		options = append(options, lock.WithMaxHold(c.MaxHold))
+	}
+	if c.MaxWaiters > 0 {
+		options = append(options, lock.WithMaxWaiters(c.MaxWaiters))
+	}
+	if c.MaxTotalWaiters > 0 {
+		options = append(options, lock.WithMaxTotalWaiters(c.MaxTotalWaiters))
+	}
+	return options
 }
 
 // MarshalJSON writes the durations as texts. (YAML libraries do so by
@@ -104,6 +141,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	values := map[string]any{"rulesFile": c.RulesFile, "followRules": c.FollowRules}
 	for _, f := range c.fields() {
 		values[f.name] = f.value.String()
+	}
+	for name, n := range c.counts() {
+		values[name] = *n
 	}
 	return json.Marshal(values)
 }
@@ -131,6 +171,9 @@ func (c *Config) read(name string, text json.RawMessage) error {
 		err = inField(name, json.Unmarshal(text, &c.RulesFile))
 	case "followRules":
 		err = inField(name, json.Unmarshal(text, &c.FollowRules))
+	}
+	if n, ok := c.counts()[name]; ok {
+		err = inField(name, json.Unmarshal(text, n))
 	}
 	for _, f := range c.fields() {
 		if f.name == name {

@@ -1,13 +1,19 @@
 package fxmodule_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"go.uber.org/fx/fxtest"
 
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/fxmodule"
 )
 
@@ -20,11 +26,13 @@ func TestDefaultConfigIsValidAndIsWhatZeroMeans(t *testing.T) {
 }
 
 func TestValidateNamesEveryFieldThatIsWrong(t *testing.T) {
-	err := fxmodule.Config{Watchdog: -time.Second, Poll: 1, CallTimeout: 1, CheckTimeout: -1, ReleaseTimeout: -1, FollowRules: true}.Validate()
+	err := fxmodule.Config{Watchdog: -time.Second, Poll: 1, CallTimeout: 1, CheckTimeout: -1, ReleaseTimeout: -1, FollowRules: true, MaxWait: -1, MaxHold: 1, MaxWaiters: -1, MaxTotalWaiters: -2}.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"watchdog: -1s", "poll: 1ns", "callTimeout: 1ns", "checkTimeout: -1ns", "releaseTimeout: -1ns", "followRules: there is no rulesFile"} {
+	for _, want := range []string{"watchdog: -1s", "poll: 1ns", "callTimeout: 1ns", "checkTimeout: -1ns", "releaseTimeout: -1ns", "followRules: there is no rulesFile",
+		"maxWait: -1ns", "maxHold: 1ns", "maxWaiters: -1 is negative", "maxTotalWaiters: -2 is negative",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
@@ -34,6 +42,7 @@ func TestValidateNamesEveryFieldThatIsWrong(t *testing.T) {
 var written = fxmodule.Config{
 	Watchdog: 90 * time.Second, Poll: 200 * time.Millisecond, CallTimeout: time.Second, CheckTimeout: 3 * time.Second,
 	ReleaseTimeout: 4 * time.Second, RulesFile: "locks.yaml", FollowRules: true,
+	MaxWait: 10 * time.Second, MaxHold: time.Hour, MaxWaiters: 50, MaxTotalWaiters: 5000,
 }
 
 func TestConfigIsWrittenAndReadWithDurationsAsTexts(t *testing.T) {
@@ -72,17 +81,66 @@ func TestJSONLeavesMissingFieldsAsTheyAre(t *testing.T) {
 
 func TestJSONThatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"wachtdog":"1s"}`: `unknown field "wachtdog"`,
-		`{"poll":200}`:      "poll: 200 is not a text",
-		`{"poll":null}`:     "poll: null is not a text",
-		`{"poll":"200"}`:    "poll: time: missing unit",
-		`{"rulesFile":5}`:   "rulesFile: ",
-		`{"followRules":1}`: "followRules: ",
-		`[]`:                "config",
+		`{"wachtdog":"1s"}`:  `unknown field "wachtdog"`,
+		`{"poll":200}`:       "poll: 200 is not a text",
+		`{"poll":null}`:      "poll: null is not a text",
+		`{"poll":"200"}`:     "poll: time: missing unit",
+		`{"rulesFile":5}`:    "rulesFile: ",
+		`{"followRules":1}`:  "followRules: ",
+		`{"maxWaiters":"5"}`: "maxWaiters: ",
+		`[]`:                 "config",
 	} {
 		var c fxmodule.Config
 		if err := json.Unmarshal([]byte(text), &c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", text, err, want)
 		}
 	}
+}
+
+func TestLimitsOfTheConfigAreThoseOfTheLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lifecycle := fxtest.NewLifecycle(t)
+		made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle, Config: fxmodule.Config{
+			MaxWait: time.Minute, MaxHold: time.Hour, MaxWaiters: 2, MaxTotalWaiters: 3,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := made.Locker
+		lifecycle.RequireStart()
+		defer lifecycle.RequireStop()
+		began := time.Now()
+		var waiters sync.WaitGroup
+		wait := func(key string, want ...error) {
+			waiters.Go(func() {
+				_, err := l.Acquire(t.Context(), key)
+				for _, w := range want {
+					if !errors.Is(err, w) {
+						t.Errorf("%s: got %v, want %v", key, err, w)
+					}
+				}
+			})
+			synctest.Wait()
+		}
+		lease, err := l.Acquire(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Acquire(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		wait("a", lock.ErrBusy, context.DeadlineExceeded)
+		wait("a", lock.ErrBusy, context.DeadlineExceeded)
+		wait("a", lock.ErrTooManyWaiters)
+		wait("b", lock.ErrBusy, context.DeadlineExceeded)
+		wait("b", lock.ErrTooManyWaiters)
+		waiters.Wait()
+		if waited := time.Since(began); waited != time.Minute {
+			t.Errorf("waited %v, want a minute", waited)
+		}
+		<-lease.Context().Done()
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrHeldTooLong) {
+			t.Errorf("the lease ended: %v", cause)
+		}
+	})
 }
