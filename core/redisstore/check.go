@@ -18,8 +18,9 @@ import (
 // must be. Its error wraps [lock.ErrUnavailable] and names the address.
 //
 // It also warns, through the logger, of a server that may evict locks when its
-// memory is full. Where INFO is not permitted it cannot know, and says
-// nothing.
+// memory is full, and of a master with replicas, outside a cluster, that would
+// go on granting locks when it is none any more. Where INFO is not permitted it
+// cannot know, and says nothing.
 func (s *Store) Check(ctx context.Context) error {
 	if s.unusable != nil {
 		return s.unusable
@@ -41,22 +42,40 @@ func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, addre
 	if err := node.Process(ctx, once{redis.NewCmd(ctx, "ping")}); err != nil {
 		return unreachable(address, hint(node, err))
 	}
-	info, err := node.Info(ctx, "memory").Result()
+	memory, err := s.info(ctx, node, address, "memory")
 	if err != nil && s.quarantine != nil {
 		return fmt.Errorf("%w: redis at %s: WithQuarantine needs INFO: %w", lock.ErrUnavailable, address, err)
 	}
-	if err != nil {
-		s.log.DebugContext(ctx, "redis does not tell its eviction policy", "address", address, "error", err)
-		return nil
+	if policy := memory["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		s.log.WarnContext(ctx, "redis may evict locks that are held: set maxmemory-policy to noeviction",
+			"address", address, "policy", policy)
 	}
-	for line := range strings.Lines(info) {
-		policy, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:")
-		if found && policy != "noeviction" {
-			s.log.WarnContext(ctx, "redis may evict locks that are held: set maxmemory-policy to noeviction",
-				"address", address, "policy", policy)
-		}
+	if s.cluster != nil || s.replicas != nil {
+		return nil // such a master learns of its successor at once, or grants nothing without replicas
+	}
+	replication, _ := s.info(ctx, node, address, "replication") // nothing is known then
+	_, limited := replication["min_slaves_good_slaves"] // told where both settings are on
+	if replicas := replication["connected_slaves"]; replicas != "" && replicas != "0" && !limited {
+		s.log.WarnContext(ctx, "after a failover, a master that comes back may grant locks that others hold: set min-replicas-to-write to 1 or more",
+			"address", address, "replicas", replicas)
 	}
 	return nil
+}
+
+// info is a section of INFO, empty if that is not permitted.
+func (s *Store) info(ctx context.Context, node redis.UniversalClient, address, section string) (map[string]string, error) {
+	text, err := node.Info(ctx, section).Result()
+	if err != nil {
+		s.log.DebugContext(ctx, "redis does not tell about itself", "section", section, "address", address, "error", err)
+		return nil, err
+	}
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			fields[name] = value
+		}
+	}
+	return fields, nil
 }
 
 // hint adds what may be wrong where neither side can say it: one speaks TLS and

@@ -86,6 +86,25 @@ func TestCheckWarnsOfEviction(t *testing.T) {
 	}
 }
 
+func TestCheckWarnsOfAMasterThatWouldGoOnWithoutItsReplicas(t *testing.T) {
+	server := redistest.Standalone(t)
+	_, _ = follow(t, server)
+	admin := server.Admin(t)
+	log, err := logged(t, server.Client(t))
+	if err != nil || strings.Count(log, "level=WARN") != 1 ||
+		!strings.Contains(log, "min-replicas-to-write") || !strings.Contains(log, server.Addr()) {
+		t.Errorf("a master that would go on: %v\n%s", err, log)
+	}
+	for name, value := range map[string]string{"min-replicas-to-write": "1", "min-replicas-max-lag": "1"} {
+		if err := admin.ConfigSet(t.Context(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if log, err := logged(t, server.Client(t)); err != nil || log != "" {
+		t.Errorf("a master that would stop: %v\n%s", err, log)
+	}
+}
+
 func TestCheckLooksAtEveryMasterOfACluster(t *testing.T) {
 	set := redistest.Cluster(t, "--cluster-node-timeout", "60000")
 	rdb := set.Client(t)
