@@ -54,7 +54,7 @@ func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, addre
 		return nil // such a master learns of its successor at once, or grants nothing without replicas
 	}
 	replication, _ := s.info(ctx, node, address, "replication") // nothing is known then
-	_, limited := replication["min_slaves_good_slaves"] // told where both settings are on
+	_, limited := replication["min_slaves_good_slaves"]         // told where both settings are on
 	if replicas := replication["connected_slaves"]; replicas != "" && replicas != "0" && !limited {
 		s.log.WarnContext(ctx, "after a failover, a master that comes back may grant locks that others hold: set min-replicas-to-write to 1 or more",
 			"address", address, "replicas", replicas)
