@@ -30,7 +30,8 @@ func TestValidateNamesEveryFieldThatIsWrong(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"watchdog: -1s", "poll: 1ns", "callTimeout: 1ns", "checkTimeout: -1ns", "releaseTimeout: -1ns", "followRules: there is no rulesFile",
+	for _, want := range []string{
+		"watchdog: -1s", "poll: 1ns", "callTimeout: 1ns", "checkTimeout: -1ns", "releaseTimeout: -1ns", "followRules: there is no rulesFile",
 		"maxWait: -1ns", "maxHold: 1ns", "maxWaiters: -1 is negative", "maxTotalWaiters: -2 is negative",
 	} {
 		if !strings.Contains(err.Error(), want) {

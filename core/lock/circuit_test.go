@@ -39,14 +39,17 @@ var (
 
 // Ways to fail.
 func refused(context.Context) error { return errRefused }
+
 func frozen(context.Context) error {
 	time.Sleep(1500 * time.Millisecond) // the client's own timeout
 	return errReset
 }
+
 func slow(context.Context) error { // but it does answer
 	time.Sleep(500 * time.Millisecond)
 	return nil
 }
+
 func hung(context.Context) error { // until long after the call timeout
 	time.Sleep(5 * time.Second)
 	return errReset
