@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,7 @@ func (s *Store) Check(ctx context.Context) error {
 		return s.checkNode(ctx, node, node.Options().Addr)
 	})
 	if err != nil && !errors.Is(err, lock.ErrUnavailable) {
-		return unreachable(s.address(), err) // not even the topology is known
+		return unreachable(s.address(), s.hint(err)) // not even the topology is known
 	}
 	return err
 }
@@ -40,7 +41,7 @@ func (s *Store) Check(ctx context.Context) error {
 func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, address string) error {
 	// Sent once: whoever waits for a start-up has the patience to repeat it.
 	if err := node.Process(ctx, once{redis.NewCmd(ctx, "ping")}); err != nil {
-		return unreachable(address, hint(node, err))
+		return unreachable(address, s.hint(err))
 	}
 	memory, err := s.info(ctx, node, address, "memory")
 	if err != nil && s.quarantine != nil {
@@ -78,22 +79,40 @@ func (s *Store) info(ctx context.Context, node redis.UniversalClient, address, s
 	return fields, nil
 }
 
-// hint adds what may be wrong where neither side can say it: one speaks TLS and
-// the other does not. A plain server waits for the end of a line that never comes,
-// one with TLS hangs up.
-func hint(node redis.UniversalClient, err error) error {
-	client, ok := node.(*redis.Client)
-	if !ok {
-		return err
-	}
+// hint adds what is to be put right if client and server do not agree on TLS.
+func (s *Store) hint(err error) error {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var certificate x509.CertificateInvalidError
 	var network net.Error
-	switch encrypted := client.Options().TLSConfig != nil; {
+	var advice string
+	switch encrypted := s.encrypted(); {
+	case errors.As(err, &authority):
+		advice = "put the CA of the server into RootCAs of the client's TLSConfig"
+	case errors.As(err, &name):
+		advice = "connect to a name in the certificate, or set ServerName in the client's TLSConfig"
+	case errors.As(err, &certificate) && certificate.Reason == x509.Expired:
+		advice = "renew the server's certificate, or set the clock"
+	// Neither side can say it: a plain server waits for the end of a line that
+	// never comes, one with TLS hangs up.
 	case encrypted && errors.As(err, &network) && network.Timeout():
-		return fmt.Errorf("%w (the client speaks TLS: is this the server's tls-port?)", err)
+		advice = "the client speaks TLS: is this the server's tls-port?"
 	case !encrypted && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		return fmt.Errorf("%w (the client speaks plain text: does the port want TLS?)", err)
+		advice = "the client speaks plain text: does the port want TLS?"
 	default:
 		return err
+	}
+	return fmt.Errorf("%w (%s)", err, advice)
+}
+
+func (s *Store) encrypted() bool {
+	switch rdb := s.rdb.(type) {
+	case *redis.Client:
+		return rdb.Options().TLSConfig != nil
+	case *redis.ClusterClient:
+		return rdb.Options().TLSConfig != nil
+	default:
+		return false
 	}
 }
 

@@ -156,23 +156,31 @@ func TestTLSThatDoesNotFitGrantsNothingAndSaysWhy(t *testing.T) {
 		server *redistest.Server
 		addr   string
 		config *tls.Config
-		why    []string // one of these; Check adds what to do to the vague ones
+		why    []string // one of these
+		fix    string   // Check adds it
 	}{
-		"a CA that is not trusted":      {good, goodAddr, stranger.trust(), []string{"certificate signed by unknown authority", "ECDSA verification failure"}},
-		"the certificate of another":    {elsewhere, elsewhereAddr, ca.trust(), []string{"certificate is valid for 192.0.2.7, not 127.0.0.1"}},
-		"a certificate that is over":    {expired, expiredAddr, ca.trust(), []string{"certificate has expired or is not yet valid"}},
-		"a plain server, asked for TLS": {good, good.Addr(), ca.trust(), []string{"deadline exceeded", "i/o timeout"}},
-		"a TLS server, asked in plain":  {good, goodAddr, nil, []string{"EOF", "connection reset", "broken pipe"}},
+		"a CA that is not trusted": {good, goodAddr, stranger.trust(), []string{
+			"certificate signed by unknown authority", "ECDSA verification failure",
+		}, "RootCAs"},
+		"the certificate of another":    {elsewhere, elsewhereAddr, ca.trust(), []string{"certificate is valid for 192.0.2.7, not 127.0.0.1"}, "ServerName"},
+		"a certificate that is over":    {expired, expiredAddr, ca.trust(), []string{"certificate has expired or is not yet valid"}, "renew"},
+		"a plain server, asked for TLS": {good, good.Addr(), ca.trust(), []string{"deadline exceeded", "i/o timeout"}, "tls-port"},
+		"a TLS server, asked in plain":  {good, goodAddr, nil, []string{"EOF", "connection reset", "broken pipe"}, "want TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rdb := newClient(t, &redis.Options{Addr: tt.addr, TLSConfig: tt.config, DialerRetries: 1, MaxRetries: -1, DialTimeout: time.Second})
+			options := &redis.Options{Addr: tt.addr, TLSConfig: tt.config, DialerRetries: 1, MaxRetries: -1, DialTimeout: time.Second}
+			rdb := newClient(t, options)
+			cluster := redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: []string{tt.addr}, TLSConfig: tt.config, DialerRetries: 1, MaxRedirects: -1, DialTimeout: time.Second, DisableIdentity: true,
+			})
+			t.Cleanup(func() { _ = cluster.Close() })
 			store := redisstore.New(rdb)
-			if err := store.Check(t.Context()); !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), tt.addr) || !containsOne(err, tt.why) {
-				t.Errorf("Check: %v, want the address and one of %q", err, tt.why)
-			}
-			if err := store.Check(t.Context()); strings.HasPrefix(tt.why[0], "deadline") && !strings.Contains(err.Error(), "tls-port") ||
-				tt.why[0] == "EOF" && !strings.Contains(err.Error(), "want TLS") {
-				t.Errorf("Check: %v: what is to be put right?", err)
+			for what, err := range map[string]error{
+				"standalone": store.Check(t.Context()), "cluster": redisstore.New(cluster).Check(t.Context()),
+			} {
+				if !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), tt.addr) || !containsOne(err, tt.why) || !strings.Contains(err.Error(), tt.fix) {
+					t.Errorf("Check, %s: %v, want the address, one of %q, and %q", what, err, tt.why, tt.fix)
+				}
 			}
 			l := lock.New(store)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
