@@ -232,6 +232,11 @@ func (b *builder) doubt(e *history.Event) {
 		to = min(to, h.final)
 	}
 	l.ghosts = append(l.ghosts, ghost{span{e.Call, to}, ran})
+	if b.holds[e.Owner] != nil { // then the call may have prolonged what it has
+		again := *e
+		again.Kind, again.Outcome = history.Renew, history.Unknown
+		l.ops = append(l.ops, op{Event: again, span: span{e.Call, ran}, expHi: ran + e.TTL})
+	}
 	if e.Op == history.Acquire {
 		l.unanswered = append(l.unanswered, *e)
 	}

@@ -49,6 +49,9 @@ func TestLegalHistories(t *testing.T) {
 		"permits that expired": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 310, 311, 11, 3),
 		"held by a killed worker": exclusive().got("a1", 0, 2, 10, 1).fault("worker killed", 0, 5, 6, false).
 			busy("b", 200, 201).got("b1", 310, 311, 11, 1),
+		"renewed by a call that nobody answered": exclusive().got("a1", 0, 2, 10, 1).
+			add(history.Event{Kind: history.Doubt, Op: history.Renew, Owner: "a1", Call: 150, Return: 160, Holds: 1}).
+			renewed("a1", 400, 402, ok).late("a1", 410, 411, 0, ok),
 		"stopped between the grant and its return": exclusive().stopped("a1", 0, 2, 700, 10).got("b1", 690, 691, 11, 1).
 			late("a1", 701, 702, 0, lost).gave("b1", 710, 711, 0, ok),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).

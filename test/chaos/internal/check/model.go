@@ -133,6 +133,11 @@ func exclusive(s holds, o op) (bool, holds) {
 func owned(h one, o op) (bool, one) {
 	mine := h.owner == o.Owner
 	switch {
+	case o.Kind == history.Renew && o.Outcome == history.Unknown:
+		if mine {
+			h.expHi = max(h.expHi, o.expHi)
+		}
+		return true, h
 	case o.Kind == history.Acquire: // re-entry
 		ok := mine && h.there(o) && h.count+1 == o.Holds && h.token == o.Fence
 		h = h.extended(o)
