@@ -171,6 +171,7 @@ func TestOutcomesOfAcquisitions(t *testing.T) {
 	}{
 		"granted":                    {nil, "redlatch.outcome=acquired"},
 		"busy":                       {lock.ErrBusy, "redlatch.outcome=contended"},
+		"too many wait":              {fmt.Errorf("%w: %w", lock.ErrBusy, lock.ErrTooManyWaiters), "error.type=too_many_waiters redlatch.outcome=contended"},
 		"busy until the deadline":    {fmt.Errorf("%w: %w", lock.ErrBusy, context.DeadlineExceeded), "redlatch.outcome=contended"},
 		"caller gave up":             {context.Canceled, "redlatch.outcome=canceled"},
 		"caller lost another lock":   {fmt.Errorf("%w: %w", context.Canceled, lock.ErrLost), "redlatch.outcome=canceled"},
