@@ -75,14 +75,18 @@ func keeps(t *testing.T, rdb redis.UniversalClient, key string) {
 
 func TestRenewalsGetThroughWhenThePoolIsExhausted(t *testing.T) {
 	t.Run("standalone", func(t *testing.T) {
-		rdb := redis.NewClient(&redis.Options{Addr: redistest.Standalone(t).Addr(), PoolSize: 2, DisableIdentity: true})
+		server := redistest.Standalone(t)
+		server.Permit(t, "+blpop")
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 2, DisableIdentity: true})
 		t.Cleanup(func() { _ = rdb.Close() })
 		keeps(t, rdb, "orders")
 	})
 	t.Run("cluster", func(t *testing.T) {
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: redistest.Cluster(t).Addrs(), PoolSize: 2, DisableIdentity: true,
-		})
+		set := redistest.Cluster(t)
+		for _, node := range set.Nodes() {
+			node.Permit(t, "+blpop")
+		}
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: set.Addrs(), PoolSize: 2, DisableIdentity: true})
 		t.Cleanup(func() { _ = rdb.Close() })
 		keeps(t, rdb, "{orders}")
 	})

@@ -118,6 +118,22 @@ func (set *ClusterSet) Admin(t process.Host) *redis.ClusterClient {
 	return client
 }
 
+// Permit gives the bound user more, for a test in whose client an application
+// does something beside the locks. It lasts until a restart.
+func (s *Server) Permit(t process.Host, rules ...string) {
+	t.Helper()
+	if !restricted() {
+		return
+	}
+	set := []any{"ACL", "SETUSER", "default"}
+	for _, rule := range rules {
+		set = append(set, rule)
+	}
+	if err := s.Admin(t).Do(t.Context(), set...).Err(); err != nil {
+		t.Fatalf("redistest: permit %v: %v", rules, err)
+	}
+}
+
 // restrict binds the user that one is without a name. Its password, if the
 // arguments set one, stays.
 func (s *Server) restrict() error {
