@@ -361,7 +361,10 @@ func TestARestartedNodeVotesTwiceOnlyWithoutItsData(t *testing.T) {
 			servers := redistest.Independent(t, 5, tt.args...)
 			stores := make([]lock.Store, len(servers))
 			for i, server := range servers {
-				stores[i] = redisstore.New(server.Client(t))
+				// One that goes on dialling would vote for the first owner on the
+				// nodes that come back.
+				rdb := newClient(t, &redis.Options{Addr: server.Addr(), DialerRetries: 1, MaxRetries: -1})
+				stores[i] = redisstore.New(rdb)
 			}
 			q, err := redisstore.Quorum(stores...)
 			if err != nil {
