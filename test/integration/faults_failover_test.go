@@ -112,8 +112,15 @@ func TestAMasterThatComesBackGrantsNothing(t *testing.T) {
 			old := set.Master
 			old.Stop()
 			t.Cleanup(old.Cont)
-			set.AwaitMasterOtherThan(t, old)
+			successor := set.AwaitMasterOtherThan(t, old)
 			eventually(t, func() error { return hold(t, everybody) }) // at the new master
+			for _, replica := range set.Replicas {
+				// One that Sentinel has not told yet would come back to its old
+				// master, and count for it.
+				if replica != successor {
+					eventually(t, func() error { return follows(t, replica, successor) })
+				}
+			}
 			old.Cont()
 
 			rdb := newClient(t, &redis.Options{Addr: old.Addr(), MaxRetries: -1})
@@ -137,6 +144,16 @@ func TestAMasterThatComesBackGrantsNothing(t *testing.T) {
 			eventually(t, func() error { return hold(t, everybody) })
 		})
 	}
+}
+
+func follows(t *testing.T, replica, master *redistest.Server) error {
+	t.Helper()
+	_, port := splitAddr(t, master.Addr())
+	role, err := replica.Admin(t).Do(t.Context(), "ROLE").Slice()
+	if err == nil && (len(role) < 4 || fmt.Sprint(role[2]) != port || role[3] != "connected") {
+		err = fmt.Errorf("%s is %v, and follows somebody else", replica.Addr(), role)
+	}
+	return err
 }
 
 // hold takes and releases a lock.
