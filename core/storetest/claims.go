@@ -207,8 +207,11 @@ func fencesGrow(_ *testing.T, b *bench) {
 	for range 50 {
 		c.Holds = 0
 		b.release(c, nil)
-		c = grant("release", 50*time.Millisecond)
+		c = grant("release", minute)
 	}
+	c.Holds = 0
+	b.release(c, nil)
+	grant("release", 50*time.Millisecond)
 	b.eventually("expiry", func() bool { return !b.state("k").Held })
 	grant("expiry", minute)
 	if freed, err := b.Store.ForceRelease(b.Context(), b.key("k")); err != nil || !freed {
