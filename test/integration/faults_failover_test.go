@@ -128,8 +128,11 @@ func TestAMasterThatComesBackGrantsNothing(t *testing.T) {
 			granted, refused := 0, 0
 			for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && granted == 0; {
 				switch _, err := misled.TryAcquire(t.Context(), "k"); {
-				case err == nil && set.Current(t) == old:
-					t.Skip("a busy machine: the sentinels have made the old master the master again")
+				case err == nil && safe && set.Current(t) == old:
+					// On a machine too busy for Sentinel's second, it has failed
+					// over again, and made the old master the new one.
+					t.Log("the old master was elected again")
+					end = time.Now()
 				case err == nil:
 					granted++
 				case errors.Is(err, lock.ErrUnavailable):
