@@ -75,6 +75,7 @@ func TestBugExtendRevivesAnExpiredLock(t *testing.T) {
 // There: the wait for the lock ends with its TTL, so that a short lease cannot
 // be waited for long.
 func TestBugWaitEndsWithTheLease(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	holder, waiter := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
 	held := acquire(t, holder, "k")
@@ -131,6 +132,7 @@ func TestBugGrantIsOverWhenItIsTold(t *testing.T) {
 // may come first; or it counts re-entries one way up and another way down. The
 // lock is renewed for ever after its release.
 func TestBugRenewalOutlivesTheRelease(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	for name, mode := range inEveryMode {
@@ -198,6 +200,7 @@ func settledCalls(t *testing.T, rdb *redis.Client) int {
 // There: the renewal is scheduled again by the one before it, if that worked.
 // One that fails in a failover or a short outage was the last.
 func TestBugOneFailedRenewalIsTheLast(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
 	l := newLocker(t, rdb, lock.WithWatchdog(6*time.Second))
@@ -219,6 +222,7 @@ func TestBugOneFailedRenewalIsTheLast(t *testing.T) {
 // There: a lost lock stays in the table of those to renew, and the next lock
 // of that name is found in it and not renewed.
 func TestBugALockAfterALostOneIsNotRenewed(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	told, hooks := losses()
@@ -242,6 +246,7 @@ func TestBugALockAfterALostOneIsNotRenewed(t *testing.T) {
 // There: waiters that die leave their places in the queue of a fair lock, and
 // nobody gets it for as long as the dead would have waited.
 func TestBugFairLockWaitsForTheDead(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	fair := lock.WithMode(lock.Fair)

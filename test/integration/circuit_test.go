@@ -55,6 +55,7 @@ func back(t *testing.T, l *lock.Locker) {
 }
 
 func TestARedisThatIsAwayCostsRequestsLittle(t *testing.T) {
+	t.Parallel()
 	const callTimeout = time.Second
 	for name, fault := range map[string]struct{ begin, end func(*redistest.Server) }{
 		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
@@ -100,6 +101,7 @@ func TestARedisThatIsAwayCostsRequestsLittle(t *testing.T) {
 // In a cluster a node that is away must cost neither time nor the keys of the
 // others.
 func TestANodeThatIsAwayLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
 	set := redistest.Cluster(t, "--cluster-node-timeout", "60000") // nobody is elected meanwhile
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: set.Addrs(), DisableIdentity: true, DialerRetries: 1})
 	t.Cleanup(func() { _ = rdb.Close() })

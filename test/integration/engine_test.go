@@ -94,6 +94,7 @@ func wantHolds(t *testing.T, rdb redis.UniversalClient, key string, want string)
 }
 
 func TestOneLineIsAllItTakes(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"standalone", "sentinel", "cluster"} {
 		t.Run(name, func(t *testing.T) {
 			rdb := topology(t, name)

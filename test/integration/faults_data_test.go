@@ -14,6 +14,7 @@ import (
 // Somebody else's hand, or a Redis that makes room, takes the lock away: the
 // next renewal finds out, and does not put it back.
 func TestALockThatIsTakenAwayIsNoticedAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
 	for name, take := range map[string]func(t *testing.T, rdb *redis.Client){
 		"DEL":     func(t *testing.T, rdb *redis.Client) { t.Helper(); rdb.Del(t.Context(), "k") },
 		"FLUSHDB": func(t *testing.T, rdb *redis.Client) { t.Helper(); rdb.FlushDB(t.Context()) },

@@ -38,6 +38,7 @@ func wantRefusal(t *testing.T, rdb redis.UniversalClient, key, says string, want
 // Replies that take a server in a state of its own. The others are in
 // TestErrorsOfRealServersAreClassified.
 func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
+	t.Parallel()
 	t.Run("OOM", func(t *testing.T) {
 		server := redistest.Standalone(t, "--maxmemory", "1")
 		wantRefusal(t, server.Client(t), "k", "OOM", lock.OutcomeNotExecuted)

@@ -17,6 +17,7 @@ import (
 // the test: that they have no answer is what makes the client look again. The
 // lease that was held is renewed at the new master, in time.
 func TestAClusterFailoverOfAMasterThatHangsIsFollowed(t *testing.T) {
+	t.Parallel()
 	set := redistest.Cluster(t, "--cluster-node-timeout", "1000")
 	frozen := set.OwnerOf(t, "k")
 	l := newLocker(t, patientClient(t, set, frozen), lock.WithWatchdog(15*time.Second))
@@ -38,6 +39,7 @@ func TestAClusterFailoverOfAMasterThatHangsIsFollowed(t *testing.T) {
 // The master dies, with a lock that is held and one that waits for it. Both go
 // on at the new master, and so does everybody else.
 func TestASentinelFailoverIsRiddenOut(t *testing.T) {
+	t.Parallel()
 	for name, failover := range map[string]func(t *testing.T, set *redistest.SentinelSet){
 		"killed": func(t *testing.T, set *redistest.SentinelSet) { t.Helper(); set.Failover(t) },
 		// The old master stays, and says READONLY to whoever still asks it.
@@ -97,6 +99,7 @@ func TestASentinelFailoverIsRiddenOut(t *testing.T) {
 // any more. With min-replicas it grants nothing until it does; without, it
 // grants locks that nobody else knows of.
 func TestAMasterThatComesBackGrantsNothing(t *testing.T) {
+	t.Parallel()
 	for name, safe := range map[string]bool{"with min-replicas": true, "without, as a control": false} {
 		t.Run(name, func(t *testing.T) {
 			set := redistest.Sentinel(t)

@@ -64,6 +64,7 @@ func TestARequestThatIsCutIsNoError(t *testing.T) {
 // The server has renewed, and nobody was told: trust stays where it was, and
 // ends although the lock in Redis lasts longer.
 func TestARenewalWithoutAReplyDoesNotExtendTrust(t *testing.T) {
+	t.Parallel()
 	const watchdog = 3 * time.Second
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
@@ -239,6 +240,7 @@ var inEveryMode = map[string]lock.Option{
 // The deadline of the caller is shorter than the round trip: it gets its answer
 // in time, and whatever the server did for it after that is undone.
 func TestADeadlineShorterThanTheRoundTripLeavesNothing(t *testing.T) {
+	t.Parallel()
 	const oneWay, deadline = 300 * time.Millisecond, 100 * time.Millisecond
 	for name, mode := range inEveryMode {
 		t.Run(name, func(t *testing.T) {
@@ -281,6 +283,7 @@ func TestADeadlineShorterThanTheRoundTripLeavesNothing(t *testing.T) {
 // somebody else gets the lock, it has stopped trusting its own. And nothing
 // that was on its way harms the new holder when the network is back.
 func TestAPartitionedHolderStopsBeforeAnotherBegins(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
 	plain := server.Admin(t)

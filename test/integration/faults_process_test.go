@@ -56,6 +56,7 @@ func TestWriterProcess(t *testing.T) {
 // No check of a lease helps against a pause behind it: only the fence does. The
 // resource that does not look at fences is the control.
 func TestAPauseBetweenTheCheckAndTheWriteIsCaughtByTheFence(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	child := startChild(t, "TestWriterProcess", writerEnv+"="+server.Addr())
 	if got := child.word("held"); got != "true" {
@@ -134,6 +135,7 @@ func TestServiceProcess(t *testing.T) {
 // A service that is told to stop keeps its locks for as long as it works under
 // them, however long after the signal, and leaves none behind.
 func TestAStoppingServiceKeepsWhatItUsesAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	plain := server.Admin(t)
 	child := startChild(t, "TestServiceProcess", serviceEnv+"="+server.Addr())

@@ -55,6 +55,7 @@ func wantSubscribed(t *testing.T, rdb *redis.Client, key string) {
 // A Redis that has forgotten everything: holders find out at their next
 // renewal, well before their leases would end, and fences do not begin anew.
 func TestARestartThatForgetsIsNoticedAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	told, hooks := losses()
 	holder := newLocker(t, server.Client(t), hooks, lock.WithWatchdog(6*time.Second))
@@ -73,6 +74,7 @@ func TestARestartThatForgetsIsNoticedAtTheNextRenewal(t *testing.T) {
 
 // A Redis that keeps a log has what it has granted when it comes back.
 func TestARestartWithALogKeepsLocks(t *testing.T) {
+	t.Parallel()
 	for _, fsync := range []string{"everysec", "always"} {
 		t.Run(fsync, func(t *testing.T) {
 			server := redistest.Standalone(t, "--appendonly", "yes", "--appendfsync", fsync)
@@ -122,6 +124,7 @@ func logOf(t *testing.T, server *redistest.Server) string {
 // forgotten, and what was synced is not. The fence of the second holder is
 // larger all the same, so that the resource can tell the two apart.
 func TestAPowerCutForgetsOnlyWhatWasNotOnTheDisk(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	told, hooks := losses()
 	holder := newLocker(t, server.Client(t), hooks, lock.WithWatchdog(6*time.Second))
@@ -207,6 +210,7 @@ func wantLostInTime(t *testing.T, lease *lock.Lease, since time.Time, watchdog t
 // What cannot be done while the data set is read into memory is done after it,
 // and nothing is taken for done that was not.
 func TestALoadingRedisIsNotReadyYet(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024")
 	admin := server.Admin(t)
 	ctx := t.Context()

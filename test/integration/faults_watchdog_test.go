@@ -76,6 +76,7 @@ func monitor(t *testing.T, server *redistest.Server, tell func(command)) (end fu
 // comes late, no renewal touches a key that its owner does not hold any more,
 // be it free or another's, and none brings it back.
 func TestARenewalNeverTouchesWhatItsOwnerHasGivenBack(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	var mu sync.Mutex
 	var faults []string

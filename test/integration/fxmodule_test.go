@@ -94,6 +94,7 @@ func TestAnApplicationStopsWhenItsHoldersAreDone(t *testing.T) {
 }
 
 func TestAnApplicationThatMustStopReleasesItsLocks(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	rdb := server.Client(t)
 	a := startApplication(t, rdb, fxmodule.Config{ReleaseTimeout: 2 * time.Second})

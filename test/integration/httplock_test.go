@@ -110,6 +110,7 @@ func TestHTTPRequestIsRefusedWhileAnotherServerHasTheLock(t *testing.T) {
 // The lock of a handler that loses Redis for longer than its lease is lost; its
 // client must not read a success into an empty answer.
 func TestHTTPRequestThatLosesRedisIsNotASuccess(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Standalone(t)
 	servers := twoServers(t, redis, func(_ http.ResponseWriter, r *http.Request) {
 		redis.Stop()

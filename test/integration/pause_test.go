@@ -74,6 +74,7 @@ func (r *register) write(fence uint64, writer string) bool {
 }
 
 func TestAPausedHolderIsCutOffAndFenced(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	child := startHolder(t, server.Addr())
 	fence := child.number("fence")

@@ -74,6 +74,7 @@ func keeps(t *testing.T, rdb redis.UniversalClient, key string) {
 }
 
 func TestRenewalsGetThroughWhenThePoolIsExhausted(t *testing.T) {
+	t.Parallel()
 	t.Run("standalone", func(t *testing.T) {
 		server := redistest.Standalone(t)
 		server.Permit(t, "+blpop")

@@ -16,6 +16,7 @@ import (
 // A Redis without persistence is killed and comes back empty while a lease is
 // held. What the option is for, with and without it.
 func TestTwoHoldersAfterARestartWithoutData(t *testing.T) {
+	t.Parallel()
 	const longest = 6 * time.Second
 	for name, opts := range map[string][]redisstore.Option{
 		"without quarantine": nil,

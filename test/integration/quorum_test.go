@@ -143,6 +143,7 @@ var nodeFaults = map[string]struct{ begin, end func(e *ensemble, i int) }{
 }
 
 func TestAQuorumOfRealServersKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	servers := redistest.Independent(t, 5)
 	storetest.Run(t, func(t *testing.T) lock.Store {
 		stores := make([]lock.Store, len(servers))
@@ -165,6 +166,7 @@ func TestAQuorumOfRealServersKeepsTheContract(t *testing.T) {
 
 // Two of five servers fail, in every combination of ways.
 func TestTwoOfFiveServersInTrouble(t *testing.T) {
+	t.Parallel()
 	names := []string{"killed", "hung", "slow", "restarted empty", "mute"}
 	for i, first := range names {
 		for _, second := range names[i:] {
@@ -232,6 +234,7 @@ func TestTwoOfFiveServersInTrouble(t *testing.T) {
 }
 
 func TestThreeOfFiveServersInTrouble(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"killed", "hung", "mute"} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnsemble(t)
@@ -259,6 +262,7 @@ func TestThreeOfFiveServersInTrouble(t *testing.T) {
 
 // A lease that loses its majority is not trusted longer than it lasts.
 func TestALeaseWithoutAMajorityIsLostInTime(t *testing.T) {
+	t.Parallel()
 	const watchdog = 2 * time.Second
 	e := newEnsemble(t)
 	l := e.locker(t, lock.WithWatchdog(watchdog))
@@ -300,6 +304,7 @@ func TestLostRepliesOfAQuorumLeaveNothing(t *testing.T) {
 
 // Three processes ask in the same moment, again and again.
 func TestASplitVoteOfRealServersIsDecided(t *testing.T) {
+	t.Parallel()
 	servers := redistest.Independent(t, 5)
 	var lockers []*lock.Locker
 	for range 3 {

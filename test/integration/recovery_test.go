@@ -50,6 +50,7 @@ func distribution(t *testing.T, what string, took []time.Duration) {
 // Locks are granted again, long before a client would look for a dead master
 // by itself; how long that took is printed.
 func TestRecovery(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		outage func(t *testing.T) time.Duration

@@ -106,6 +106,7 @@ func TestCheckWarnsOfAMasterThatWouldGoOnWithoutItsReplicas(t *testing.T) {
 }
 
 func TestCheckLooksAtEveryMasterOfACluster(t *testing.T) {
+	t.Parallel()
 	set := redistest.Cluster(t, "--cluster-node-timeout", "60000")
 	rdb := set.Client(t)
 	if log, err := logged(t, rdb); err != nil || log != "" {
