@@ -56,7 +56,7 @@ test-acl: servers ## Run the tests on real servers as a user of Redis that may d
 
 .PHONY: unit
 unit: ## Run all tests; those whose server is missing are skipped
-	@$(call each_module,$(GO) test -race -shuffle=on -timeout 20m -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...)
+	@$(call each_module,$(GO) test -race -shuffle=on -timeout 20m -parallel 4 -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...)
 
 # How often each test of test-faults and bugs runs in a row, and how often recovery
 # measures each outage.
