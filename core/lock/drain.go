@@ -93,10 +93,8 @@ func (l *Locker) mayHold(ctx context.Context, o *ownership) bool {
 // the owner has a hold; mu is held.
 func (l *Locker) atWork(ctx context.Context, o *ownership) bool {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
-		if h := lease.hold; h.locker == l && h.state == holdAlive {
-			if h.has(lease) {
-				return true
-			}
+		if h := lease.hold; h.locker == l && h.state == holdAlive && h.has(lease) {
+			return true
 		}
 	}
 	return o != nil && o.find(Exclusive) != nil
