@@ -50,6 +50,8 @@ var units = map[string]unit{
 	"ginlock":  {layer: 4, uses: []string{"github.com/gin-gonic/gin"}},
 	"httplock": {layer: 4},
 	"grpclock": {layer: 4, uses: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	// Stands beside the doors, whose tests it serves.
+	"core/guard/guardtest": {layer: 4, forTests: true},
 	// Declares locks by an option of annotations, as users do.
 	"grpclock/internal/testpb": {layer: top, anything: true, forTests: true},
 	"annotations": {layer: 4, uses: []string{

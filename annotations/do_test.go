@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/annotations"
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -37,7 +38,7 @@ func TestDoRunsTheWorkUnderTheLocks(t *testing.T) {
 		"no variables": {[]string{"lock:a"}, []string{"lock:a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t)
+			g := guardtest.Guard(t)
 			m := compile(t, g, test.directives...)
 			ran := false
 			err := annotations.Do(t.Context(), m, userVars("42"), func(ctx context.Context) error {
@@ -66,7 +67,7 @@ func TestDoRunsTheWorkUnderTheLocks(t *testing.T) {
 }
 
 func TestDoGivesTheLocksBackWhenTheWorkPanics(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	m := compile(t, g, "lock:order:<userId>", "lock:a")
 	func() {
 		defer func() {
@@ -94,7 +95,7 @@ func TestDoWithoutItsLocksDoesNotRunTheWork(t *testing.T) {
 		"no values at all":   {[]string{"lock:order:<userId>"}, nil, guard.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t)
+			g := guardtest.Guard(t)
 			hold(t, g, "lock:order:42")
 			result, err := annotations.Call(t.Context(), compile(t, g, test.directives...), test.vars, func(context.Context) (int, error) {
 				t.Error("the work ran")
@@ -113,7 +114,7 @@ func TestDoWithoutItsLocksDoesNotRunTheWork(t *testing.T) {
 }
 
 func TestCallReturnsWhatTheWorkDoes(t *testing.T) {
-	m := compile(t, newGuard(t), "lock:a")
+	m := compile(t, guardtest.Guard(t), "lock:a")
 	result, err := annotations.Call(t.Context(), m, nil, func(context.Context) (int, error) { return 7, errWork })
 	if result != 7 || err != errWork { //nolint:errorlint // it must be the work's own
 		t.Errorf("got %d, %v", result, err)
@@ -124,10 +125,10 @@ func TestALostLeaseIsReportedWhateverTheWorkReturned(t *testing.T) {
 	for name, returned := range map[string]error{"nil": nil, "an error": errWork} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+			g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 			m := compile(t, g, "lock:a", "lock:order:<userId>")
 			result, err := annotations.Call(t.Context(), m, userVars("42"), func(ctx context.Context) (int, error) {
-				if _, err := newLocker(t, store).ForceRelease(ctx, "lock:a"); err != nil {
+				if _, err := guardtest.Locker(t, store).ForceRelease(ctx, "lock:a"); err != nil {
 					t.Error(err)
 				}
 				<-ctx.Done()
@@ -147,7 +148,7 @@ func TestALostLeaseIsReportedWhateverTheWorkReturned(t *testing.T) {
 }
 
 func TestARuleOfTheGuardTakesThePlaceOfDirectives(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: "place", Key: "lock:configured:<userId>"})
+	g := guardtest.Guard(t, rule.Rule{Operation: "place", Key: "lock:configured:<userId>"})
 	m := compile(t, g, "lock:a", "lock:order:<userId>")
 	assert := func(held string, free ...string) {
 		t.Helper()

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/annotations"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
 func TestCompileReadsEveryOption(t *testing.T) {
-	m := compile(t, newGuard(t),
+	m := compile(t, guardtest.Guard(t),
 		"lock:a:<cmd.User.ID|int>  wait=200ms \t lease=10s mode=write onbusy=skip name=orders",
 		"lock:b:<userId> mode=semaphore permits=2 size=3")
 	want := []rule.Rule{
@@ -37,7 +38,7 @@ func TestCompileReadsEveryOption(t *testing.T) {
 }
 
 func TestCompileListsEverythingThatIsWrong(t *testing.T) {
-	_, err := annotations.Compile(newGuard(t), "place", "lock:<a><b> wiat=1s lease=1", "lock:x wait=-1s")
+	_, err := annotations.Compile(guardtest.Guard(t), "place", "lock:<a><b> wiat=1s lease=1", "lock:x wait=-1s")
 	if !errors.Is(err, rule.ErrInvalid) {
 		t.Fatalf("got %v, want ErrInvalid", err)
 	}
@@ -55,10 +56,10 @@ func TestCompileRefusesWhatMakesNoMethod(t *testing.T) {
 	if _, err := annotations.Compile(nil, "place", "lock:a"); !errors.Is(err, rule.ErrInvalid) {
 		t.Errorf("without a guard: %v", err)
 	}
-	if _, err := annotations.Compile(newGuard(t), "place"); !errors.Is(err, rule.ErrInvalid) {
+	if _, err := annotations.Compile(guardtest.Guard(t), "place"); !errors.Is(err, rule.ErrInvalid) {
 		t.Errorf("without a directive: %v", err)
 	}
-	if _, err := annotations.Compile(newGuard(t), "place", "lock:a", "lock:a"); !errors.Is(err, rule.ErrInvalid) {
+	if _, err := annotations.Compile(guardtest.Guard(t), "place", "lock:a", "lock:a"); !errors.Is(err, rule.ErrInvalid) {
 		t.Errorf("twice the same lock: %v", err)
 	}
 	defer func() {
@@ -66,11 +67,11 @@ func TestCompileRefusesWhatMakesNoMethod(t *testing.T) {
 			t.Error("Must did not panic")
 		}
 	}()
-	annotations.Must(annotations.Compile(newGuard(t), "place", ""))
+	annotations.Must(annotations.Compile(guardtest.Guard(t), "place", ""))
 }
 
 func TestCompilerListsRulesThatADecoratorHasNoValuesFor(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: "a", Key: "lock:<id>"}, rule.Rule{Operation: "b", Key: "lock:b:<path.id>:<name>"})
+	g := guardtest.Guard(t, rule.Rule{Operation: "a", Key: "lock:<id>"}, rule.Rule{Operation: "b", Key: "lock:b:<path.id>:<name>"})
 	c := annotations.NewCompiler(g)
 	c.Method("a", "lock:x:<id>")
 	if err := c.Err(); err != nil {

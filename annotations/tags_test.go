@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/annotations"
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/rule"
 )
@@ -128,7 +129,7 @@ type wrongTags struct {
 }
 
 func TestTypesWithUnusableTagsAreRefused(t *testing.T) {
-	m := compile(t, newGuard(t), "lock:<a>")
+	m := compile(t, guardtest.Guard(t), "lock:<a>")
 	_ = wrongTags{d: ""}
 	_, first := annotations.VarsOf(wrongTags{})(key.Var{Name: "a"})
 	check := m.Check(&wrongTags{})
@@ -152,7 +153,7 @@ func TestTypesWithUnusableTagsAreRefused(t *testing.T) {
 }
 
 func TestCheckFindsVariablesWithoutAField(t *testing.T) {
-	m := compile(t, newGuard(t), "lock:<text>:<txet>", "lock:x:<req.deep>:<path.id>")
+	m := compile(t, guardtest.Guard(t), "lock:<text>:<txet>", "lock:x:<req.deep>:<path.id>")
 	err := m.Check(request{})
 	if !errors.Is(err, rule.ErrInvalid) {
 		t.Fatalf("got %v, want ErrInvalid", err)
@@ -161,7 +162,7 @@ func TestCheckFindsVariablesWithoutAField(t *testing.T) {
 		!strings.Contains(text, `lock:"path.id"`) || strings.Contains(text, `lock:"text"`) || strings.Contains(text, "deep\"") {
 		t.Errorf("got %v", err)
 	}
-	if err := compile(t, newGuard(t), "lock:<text>:<req.deep>").Check(&request{}); err != nil {
+	if err := compile(t, guardtest.Guard(t), "lock:<text>:<req.deep>").Check(&request{}); err != nil {
 		t.Errorf("all are there: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/ginlock"
 )
@@ -13,7 +14,7 @@ import (
 // BenchmarkRequest is what the middleware costs beside the handler alone, on
 // a store in memory.
 func BenchmarkRequest(b *testing.B) {
-	g := newGuard(b, rule.Rule{Operation: "POST /orders/:id", Key: "lock:order:<id>"})
+	g := guardtest.Guard(b, rule.Rule{Operation: "POST /orders/:id", Key: "lock:order:<id>"})
 	for _, test := range []struct {
 		name  string
 		chain []gin.HandlerFunc

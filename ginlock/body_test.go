@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/gin-gonic/gin/binding"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/ginlock"
 )
 
@@ -70,11 +71,11 @@ func TestBodyFieldsThatMakeAKey(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			r := gin.New()
-			r.POST("/", ginlock.New(newGuard(t), "lock:<body."+test.field+">"), tellKey)
-			w := send(r, "POST", "/", test.body, "Content-Type", jsonType)
+			r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<body."+test.field+">"), tellKey)
+			w := guardtest.Send(r, "POST", "/", test.body, "Content-Type", jsonType)
 			switch {
 			case test.want == refused:
-				if w.Code != http.StatusBadRequest || codeOf(t, w) != "LOCK_KEY_INVALID" {
+				if w.Code != http.StatusBadRequest || guardtest.Code(t, w) != "LOCK_KEY_INVALID" {
 					t.Errorf("got %d %s, want it refused", w.Code, w.Body)
 				}
 			case w.Code != http.StatusCreated || w.Body.String() != test.want:
@@ -102,8 +103,8 @@ func TestBodyIsOnlyReadAsWhatItSaysItIs(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			r := gin.New()
-			r.POST("/", ginlock.New(newGuard(t), "lock:<body.userId>"), tellKey)
-			if w := send(r, "POST", "/", body, test.headers...); w.Code != test.want {
+			r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<body.userId>"), tellKey)
+			if w := guardtest.Send(r, "POST", "/", body, test.headers...); w.Code != test.want {
 				t.Errorf("got %d %s, want %d", w.Code, w.Body, test.want)
 			}
 		})
@@ -125,13 +126,13 @@ func TestFormFieldsThatMakeAKey(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			r := gin.New()
-			r.POST("/", ginlock.New(newGuard(t), "lock:<form.userId>"), func(c *gin.Context) {
+			r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<form.userId>"), func(c *gin.Context) {
 				if c.PostForm("userId") != "42" {
 					t.Errorf("the handler reads %q", c.PostForm("userId"))
 				}
 				tellKey(c)
 			})
-			w := send(r, "POST", "/?userId=query", test.body, "Content-Type", test.contentType)
+			w := guardtest.Send(r, "POST", "/?userId=query", test.body, "Content-Type", test.contentType)
 			if w.Code != test.want || test.key != "" && w.Body.String() != test.key {
 				t.Errorf("got %d %s", w.Code, w.Body)
 			}
@@ -141,8 +142,8 @@ func TestFormFieldsThatMakeAKey(t *testing.T) {
 
 func TestFormThatIsTooLargeIsRefused(t *testing.T) {
 	r := gin.New()
-	r.POST("/", ginlock.New(newGuard(t), "lock:<form.userId>", ginlock.WithMaxBody(8)), tellKey)
-	if w := send(r, "POST", "/", "userId=42", "Content-Type", formType); w.Code != http.StatusRequestEntityTooLarge {
+	r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<form.userId>", ginlock.WithMaxBody(8)), tellKey)
+	if w := guardtest.Send(r, "POST", "/", "userId=42", "Content-Type", formType); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
@@ -150,8 +151,8 @@ func TestFormThatIsTooLargeIsRefused(t *testing.T) {
 func TestFormThatWasParsedBeforeIsTheOneThatCounts(t *testing.T) {
 	r := gin.New()
 	r.POST("/", func(c *gin.Context) { _ = c.PostForm("userId") },
-		ginlock.New(newGuard(t), "lock:<form.userId>"), tellKey)
-	if w := send(r, "POST", "/?userId=query", "userId=42", "Content-Type", formType); w.Body.String() != "lock:42" {
+		ginlock.New(guardtest.Guard(t), "lock:<form.userId>"), tellKey)
+	if w := guardtest.Send(r, "POST", "/?userId=query", "userId=42", "Content-Type", formType); w.Body.String() != "lock:42" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
@@ -184,7 +185,7 @@ func TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 	chains := map[string][]gin.HandlerFunc{
 		"one key of the body":                    locks(t, "lock:<body.userId>:<body.note>"),
 		"two keys of the body":                   slices.Concat(a, b),
-		"preread":                                {ginlock.New(newGuard(t), "lock:x", ginlock.WithPrereadBody(100))},
+		"preread":                                {ginlock.New(guardtest.Guard(t), "lock:x", ginlock.WithPrereadBody(100))},
 		"behind another one that bound the body": slices.Concat([]gin.HandlerFunc{bindBefore}, a),
 		"with one between that reads it again":   slices.Concat(a, []gin.HandlerFunc{readBetween}, b),
 	}
@@ -199,7 +200,7 @@ func TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 					}
 					c.Status(http.StatusCreated)
 				})...)
-				if w := send(r, "POST", "/", body, "Content-Type", jsonType); w.Code != http.StatusCreated {
+				if w := guardtest.Send(r, "POST", "/", body, "Content-Type", jsonType); w.Code != http.StatusCreated {
 					t.Errorf("got %d %s", w.Code, w.Body)
 				}
 			})
@@ -209,7 +210,7 @@ func TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 
 func locks(t *testing.T, templates ...string) []gin.HandlerFunc {
 	t.Helper()
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	var chain []gin.HandlerFunc
 	for _, template := range templates {
 		chain = append(chain, ginlock.New(g, template))
@@ -220,9 +221,9 @@ func locks(t *testing.T, templates ...string) []gin.HandlerFunc {
 func TestBodyThatIsNotNeededIsLeftAlone(t *testing.T) {
 	r := gin.New()
 	r.POST("/", func(c *gin.Context) {
-		c.Request.Body = &watchedBody{c.Request.Body, func() { t.Error("the body was read") }}
-	}, ginlock.New(newGuard(t), "lock:x"), tellKey)
-	if w := send(r, "POST", "/", "text"); w.Code != http.StatusCreated {
+		c.Request.Body = guardtest.WatchRead(c.Request.Body, func() { t.Error("the body was read") })
+	}, ginlock.New(guardtest.Guard(t), "lock:x"), tellKey)
+	if w := guardtest.Send(r, "POST", "/", "text"); w.Code != http.StatusCreated {
 		t.Errorf("got %d", w.Code)
 	}
 }
@@ -244,8 +245,8 @@ func TestBodyThatIsTooLargeIsRefusedBeforeTheHandler(t *testing.T) {
 		"above the limit, size unknown": {large, true, http.StatusRequestEntityTooLarge},
 	} {
 		for option, lock := range map[string]gin.HandlerFunc{
-			"WithMaxBody":     ginlock.New(newGuard(t), "lock:<body.userId>", ginlock.WithMaxBody(limit)),
-			"WithPrereadBody": ginlock.New(newGuard(t), "lock:x", ginlock.WithPrereadBody(limit)),
+			"WithMaxBody":     ginlock.New(guardtest.Guard(t), "lock:<body.userId>", ginlock.WithMaxBody(limit)),
+			"WithPrereadBody": ginlock.New(guardtest.Guard(t), "lock:x", ginlock.WithPrereadBody(limit)),
 		} {
 			t.Run(title+", "+option, func(t *testing.T) {
 				r := gin.New()
@@ -255,11 +256,11 @@ func TestBodyThatIsTooLargeIsRefusedBeforeTheHandler(t *testing.T) {
 						c.Request.ContentLength = -1
 					}
 				}, lock, func(c *gin.Context) { ran = true; c.Status(http.StatusCreated) })
-				w := send(r, "POST", "/", test.body, "Content-Type", jsonType)
+				w := guardtest.Send(r, "POST", "/", test.body, "Content-Type", jsonType)
 				if w.Code != test.want || ran != (test.want == http.StatusCreated) {
 					t.Errorf("got %d, the handler ran: %v", w.Code, ran)
 				}
-				if !ran && codeOf(t, w) != "LOCK_KEY_INVALID" {
+				if !ran && guardtest.Code(t, w) != "LOCK_KEY_INVALID" {
 					t.Errorf("got %s", w.Body)
 				}
 			})
@@ -270,9 +271,9 @@ func TestBodyThatIsTooLargeIsRefusedBeforeTheHandler(t *testing.T) {
 func TestBodyThatSaysItIsTooLargeIsNotRead(t *testing.T) {
 	r := gin.New()
 	r.POST("/", func(c *gin.Context) {
-		c.Request.Body = &watchedBody{c.Request.Body, func() { t.Error("the body was read") }}
-	}, ginlock.New(newGuard(t), "lock:<body.userId>", ginlock.WithMaxBody(5)), tellKey)
-	if w := send(r, "POST", "/", `{"userId":42}`, "Content-Type", jsonType); w.Code != http.StatusRequestEntityTooLarge {
+		c.Request.Body = guardtest.WatchRead(c.Request.Body, func() { t.Error("the body was read") })
+	}, ginlock.New(guardtest.Guard(t), "lock:<body.userId>", ginlock.WithMaxBody(5)), tellKey)
+	if w := guardtest.Send(r, "POST", "/", `{"userId":42}`, "Content-Type", jsonType); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
@@ -282,20 +283,20 @@ func TestBodyThatAnEarlierBindingKeptIsBoundedAsWell(t *testing.T) {
 	r.POST("/", func(c *gin.Context) {
 		_ = c.ShouldBindBodyWith(&order{}, binding.JSON)
 		c.Request.ContentLength = -1
-	}, ginlock.New(newGuard(t), "lock:<body.userId>", ginlock.WithMaxBody(5)), tellKey)
-	if w := send(r, "POST", "/", `{"userId":42}`, "Content-Type", jsonType); w.Code != http.StatusRequestEntityTooLarge {
+	}, ginlock.New(guardtest.Guard(t), "lock:<body.userId>", ginlock.WithMaxBody(5)), tellKey)
+	if w := guardtest.Send(r, "POST", "/", `{"userId":42}`, "Content-Type", jsonType); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestDefaultBodyLimitIsOneMebibyte(t *testing.T) {
 	r := gin.New()
-	r.POST("/", ginlock.New(newGuard(t), "lock:<body.userId>"), tellKey)
+	r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<body.userId>"), tellKey)
 	body := `{"userId":1}` + strings.Repeat(" ", ginlock.DefaultMaxBody-len(`{"userId":1}`))
-	if w := send(r, "POST", "/", body, "Content-Type", jsonType); w.Code != http.StatusCreated {
+	if w := guardtest.Send(r, "POST", "/", body, "Content-Type", jsonType); w.Code != http.StatusCreated {
 		t.Errorf("1 MiB: got %d %s", w.Code, w.Body)
 	}
-	if w := send(r, "POST", "/", body+" ", "Content-Type", jsonType); w.Code != http.StatusRequestEntityTooLarge {
+	if w := guardtest.Send(r, "POST", "/", body+" ", "Content-Type", jsonType); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("1 byte more: got %d %s", w.Code, w.Body)
 	}
 }
@@ -309,18 +310,18 @@ func TestBodyIsReadBeforeTheLockIsTaken(t *testing.T) {
 		"because the key may not need it": {"lock:stock:<path.id>:42", []ginlock.Option{ginlock.WithPrereadBody(1000)}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			g := newGuard(t)
+			g := guardtest.Guard(t)
 			read := false
 			r := gin.New()
 			r.POST("/:id", func(c *gin.Context) {
-				c.Request.Body = &watchedBody{c.Request.Body, func() {
+				c.Request.Body = guardtest.WatchRead(c.Request.Body, func() {
 					read = true
-					if isHeld(t, g, "lock:stock:7:42") {
+					if guardtest.IsHeld(t, g, "lock:stock:7:42") {
 						t.Error("held while the client sends")
 					}
-				}}
+				})
 			}, ginlock.New(g, test.template, test.opts...), tellKey)
-			w := send(r, "POST", "/7", `{"userId":42}`, "Content-Type", jsonType)
+			w := guardtest.Send(r, "POST", "/7", `{"userId":42}`, "Content-Type", jsonType)
 			if !read || w.Body.String() != "lock:stock:7:42" {
 				t.Errorf("got %d %s, body read: %v", w.Code, w.Body, read)
 			}
@@ -329,11 +330,11 @@ func TestBodyIsReadBeforeTheLockIsTaken(t *testing.T) {
 }
 
 func TestSlowBodyDoesNotHoldUpAnotherRequest(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	reading := make(chan struct{}, 100)
 	r := gin.New()
 	r.POST("/:id", func(c *gin.Context) {
-		c.Request.Body = &watchedBody{c.Request.Body, func() { reading <- struct{}{} }}
+		c.Request.Body = guardtest.WatchRead(c.Request.Body, func() { reading <- struct{}{} })
 	}, ginlock.New(g, "lock:<id>", ginlock.WithPrereadBody(1000)), tellKey)
 	server := httptest.NewServer(r)
 	defer server.Close()
@@ -348,7 +349,7 @@ func TestSlowBodyDoesNotHoldUpAnotherRequest(t *testing.T) {
 		_ = response.Body.Close()
 		answer <- response.StatusCode
 	}()
-	receive(t, reading, "the start of the slow body")
+	guardtest.Receive(t, reading, "the start of the slow body")
 	response, err := server.Client().Post(server.URL+"/1", "text/plain", strings.NewReader("quick"))
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +359,7 @@ func TestSlowBodyDoesNotHoldUpAnotherRequest(t *testing.T) {
 		t.Errorf("the quick one got %s", response.Status)
 	}
 	_ = finish.Close()
-	if code := receive(t, answer, "the answer to the slow one"); code != http.StatusCreated {
+	if code := guardtest.Receive(t, answer, "the answer to the slow one"); code != http.StatusCreated {
 		t.Errorf("the slow one got %d", code)
 	}
 }
@@ -388,8 +389,8 @@ func TestBodyThatBreaksOff(t *testing.T) {
 					c.Request = c.Request.WithContext(ctx)
 					c.Request.Body = io.NopCloser(broken)
 					c.Request.ContentLength = -1
-				}, ginlock.New(newGuard(t), "lock:<body.userId>", opts...), func(*gin.Context) { t.Error("the handler ran") })
-				w := send(r, "POST", "/", "", "Content-Type", jsonType)
+				}, ginlock.New(guardtest.Guard(t), "lock:<body.userId>", opts...), func(*gin.Context) { t.Error("the handler ran") })
+				w := guardtest.Send(r, "POST", "/", "", "Content-Type", jsonType)
 				if w.Code != test.want || test.leaves != (w.Body.Len() == 0) {
 					t.Errorf("got %d %s", w.Code, w.Body)
 				}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/ginlock"
 )
 
 func TestCheckFindsVariablesThatARouteDoesNotHave(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	lock := func(template string, opts ...ginlock.Option) gin.HandlerFunc {
 		return ginlock.New(g, template, opts...)
 	}
@@ -53,7 +54,7 @@ func TestCheckFindsVariablesThatARouteDoesNotHave(t *testing.T) {
 
 func TestCheckNeedsToBeToldWhatMiddlewaresSet(t *testing.T) {
 	r := gin.New()
-	r.POST("/", ginlock.New(newGuard(t), "lock:<userId>"), tellKey)
+	r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<userId>"), tellKey)
 	if err := ginlock.Check(r); err == nil {
 		t.Error("no error for a name that nothing is known to set")
 	}
@@ -63,7 +64,7 @@ func TestCheckNeedsToBeToldWhatMiddlewaresSet(t *testing.T) {
 }
 
 func TestCheckSeesEveryRouteAndEveryMiddleware(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.Use(gin.Recovery(), ginlock.New(g, "lock:<path.everywhere>"))
 	group := r.Group("/g", ginlock.New(g, "lock:<path.group>"))
@@ -94,7 +95,7 @@ func TestCheckSeesEveryRouteAndEveryMiddleware(t *testing.T) {
 }
 
 func TestCheckComparesRulesWithRoutes(t *testing.T) {
-	g := newGuard(t,
+	g := guardtest.Guard(t,
 		rule.Rule{Operation: "POST /v/:id/orders", Key: "lock:order:<id>"},
 		rule.Rule{Operation: "PUT /v/:id", Key: "lock:v:<path.no>"},
 		rule.Rule{Operation: "POST /v/:id/order", Key: "lock:v:<id>"},            // misspelt
@@ -133,13 +134,13 @@ func TestCheckOfAnEngineWithoutRoutesOrLocksIsClean(t *testing.T) {
 }
 
 func TestCheckLeavesTheEngineAsItIs(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/v/:id", ginlock.New(g, "lock:<id>"), tellKey)
 	if err := ginlock.Check(r); err != nil {
 		t.Fatal(err)
 	}
-	if w := send(r, "POST", "/v/7", ""); w.Body.String() != "lock:7" {
+	if w := guardtest.Send(r, "POST", "/v/7", ""); w.Body.String() != "lock:7" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

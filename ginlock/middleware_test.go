@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -20,7 +21,7 @@ import (
 )
 
 func TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	var outside, inside, after *http.Request
 	r.Use(func(c *gin.Context) {
@@ -39,10 +40,10 @@ func TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
 		}
 		c.Status(http.StatusCreated)
 	})
-	if w := send(r, "POST", "/orders/42", ""); w.Code != http.StatusCreated {
+	if w := guardtest.Send(r, "POST", "/orders/42", ""); w.Code != http.StatusCreated {
 		t.Fatalf("got %d %s", w.Code, w.Body)
 	}
-	if isHeld(t, g, "lock:order:42") {
+	if guardtest.IsHeld(t, g, "lock:order:42") {
 		t.Error("still held")
 	}
 	if inside == outside || after != outside {
@@ -54,12 +55,12 @@ func TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
 }
 
 func TestContendedRequestDoesNotRunTheHandler(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/:id", ginlock.New(g, "lock:<id>"), func(*gin.Context) { t.Error("the handler ran") })
-	lease := hold(t, g, "lock:1")
-	w := send(r, "POST", "/1", "")
-	if w.Code != http.StatusConflict || codeOf(t, w) != "LOCK_CONTENDED" || w.Header().Get("Retry-After") != "1" {
+	lease := guardtest.Hold(t, g, "lock:1")
+	w := guardtest.Send(r, "POST", "/1", "")
+	if w.Code != http.StatusConflict || guardtest.Code(t, w) != "LOCK_CONTENDED" || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if err := lease.Release(t.Context()); err != nil {
@@ -68,11 +69,11 @@ func TestContendedRequestDoesNotRunTheHandler(t *testing.T) {
 }
 
 func TestAnotherKeyIsNotInTheWay(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/:id", ginlock.New(g, "lock:<id>"), tellKey)
-	hold(t, g, "lock:1")
-	if w := send(r, "POST", "/2", ""); w.Code != http.StatusCreated {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(r, "POST", "/2", ""); w.Code != http.StatusCreated {
 		t.Errorf("got %d", w.Code)
 	}
 }
@@ -83,56 +84,56 @@ func TestWaitingRequestGetsTheLockWhenItIsFree(t *testing.T) {
 		waiting <- struct{}{}
 		return nil
 	}}
-	g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithHooks(hooks))))
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks))))
 	r := gin.New()
-	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithWait(patience)), tellKey)
-	lease := hold(t, g, "lock:1")
+	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithWait(guardtest.Patience)), tellKey)
+	lease := guardtest.Hold(t, g, "lock:1")
 	answer := make(chan int, 1)
-	go func() { answer <- send(r, "POST", "/1", "").Code }()
-	receive(t, waiting, "the wait")
+	go func() { answer <- guardtest.Send(r, "POST", "/1", "").Code }()
+	guardtest.Receive(t, waiting, "the wait")
 	_ = lease.Release(t.Context())
-	if code := receive(t, answer, "the answer"); code != http.StatusCreated {
+	if code := guardtest.Receive(t, answer, "the answer"); code != http.StatusCreated {
 		t.Errorf("got %d", code)
 	}
 }
 
 func TestWaitThatIsOverIsContention(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithWait(20*time.Millisecond)), tellKey)
-	hold(t, g, "lock:1")
-	if w := send(r, "POST", "/1", ""); w.Code != http.StatusConflict {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusConflict {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestSkippedRequestSucceedsWithoutTheHandler(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithOnBusy(rule.Skip)), func(*gin.Context) { t.Error("the handler ran") })
-	hold(t, g, "lock:1")
-	if w := send(r, "POST", "/1", ""); w.Code != http.StatusNoContent || w.Body.Len() != 0 {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusNoContent || w.Body.Len() != 0 {
 		t.Errorf("got %d %q", w.Code, w.Body)
 	}
 }
 
 func TestSkipperLetsRequestsPass(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithSkipper(func(c *gin.Context) bool {
 		return c.Query("dry") != ""
 	})), tellKey)
-	hold(t, g, "lock:1")
-	if w := send(r, "POST", "/1?dry=1", ""); w.Body.String() != "no lock" {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(r, "POST", "/1?dry=1", ""); w.Body.String() != "no lock" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
-	if w := send(r, "POST", "/1", ""); w.Code != http.StatusConflict {
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusConflict {
 		t.Errorf("not skipped: got %d", w.Code)
 	}
 }
 
 func TestUnavailableStoreDoesNotRunTheHandler(t *testing.T) {
-	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
+	g := guard.Must(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()})))
 	r := gin.New()
 	var reported error
 	r.Use(func(c *gin.Context) {
@@ -140,11 +141,11 @@ func TestUnavailableStoreDoesNotRunTheHandler(t *testing.T) {
 		reported = c.Errors.Last()
 	})
 	r.POST("/:id", ginlock.New(g, "lock:<id>"), func(*gin.Context) { t.Error("the handler ran") })
-	w := send(r, "POST", "/42", "")
-	if w.Code != http.StatusServiceUnavailable || codeOf(t, w) != "LOCK_UNAVAILABLE" || w.Header().Get("Retry-After") == "" {
+	w := guardtest.Send(r, "POST", "/42", "")
+	if w.Code != http.StatusServiceUnavailable || guardtest.Code(t, w) != "LOCK_UNAVAILABLE" || w.Header().Get("Retry-After") == "" {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
-	if !errors.Is(reported, errDown) {
+	if !errors.Is(reported, guardtest.ErrDown) {
 		t.Errorf("c.Errors has %v, want the cause for the operator", reported)
 	}
 }
@@ -152,7 +153,7 @@ func TestUnavailableStoreDoesNotRunTheHandler(t *testing.T) {
 func TestPanicReleasesTheLockAndPassesThrough(t *testing.T) {
 	for name, value := range map[string]any{"of the handler": "boom", "that aborts": http.ErrAbortHandler} {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t)
+			g := guardtest.Guard(t)
 			r := gin.New()
 			var outside, seen *http.Request
 			var recovered any
@@ -165,14 +166,14 @@ func TestPanicReleasesTheLockAndPassesThrough(t *testing.T) {
 				c.Next()
 			})
 			r.POST("/:id", ginlock.New(g, "lock:<id>"), func(*gin.Context) { panic(value) })
-			send(r, "POST", "/1", "")
+			guardtest.Send(r, "POST", "/1", "")
 			if recovered != value {
 				t.Errorf("recovered %v, want %v", recovered, value)
 			}
 			if seen != outside {
 				t.Error("the request was not restored")
 			}
-			if isHeld(t, g, "lock:1") {
+			if guardtest.IsHeld(t, g, "lock:1") {
 				t.Error("still held")
 			}
 		})
@@ -181,7 +182,7 @@ func TestPanicReleasesTheLockAndPassesThrough(t *testing.T) {
 
 func TestPanicUnderALostLeaseIsNotAnsweredTwice(t *testing.T) {
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+	g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 	r := gin.New()
 	r.Use(gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, _ any) { c.AbortWithStatus(http.StatusTeapot) }))
 	r.POST("/:id", ginlock.New(g, "lock:<id>"), func(c *gin.Context) {
@@ -189,7 +190,7 @@ func TestPanicUnderALostLeaseIsNotAnsweredTwice(t *testing.T) {
 		<-c.Request.Context().Done()
 		panic("boom")
 	})
-	if w := send(r, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.Len() != 0 {
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.Len() != 0 {
 		t.Errorf("got %d %q, want only the answer of the recovery", w.Code, w.Body)
 	}
 }
@@ -197,7 +198,7 @@ func TestPanicUnderALostLeaseIsNotAnsweredTwice(t *testing.T) {
 // force takes a key away, as another process would.
 func force(t testing.TB, store lock.Store, key string) {
 	t.Helper()
-	freed, err := newLocker(t, store).ForceRelease(context.Background(), key)
+	freed, err := guardtest.Locker(t, store).ForceRelease(context.Background(), key)
 	if err != nil || !freed {
 		t.Errorf("force release: %v, %v", freed, err)
 	}
@@ -224,7 +225,7 @@ func TestLostLeaseIsAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+			g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 			r := gin.New()
 			var reported error
 			r.Use(func(c *gin.Context) {
@@ -240,8 +241,8 @@ func TestLostLeaseIsAnswered(t *testing.T) {
 				}
 				test.handler(c)
 			})
-			w := send(r, "POST", "/1", "")
-			if w.Code != test.code || codeOf(t, w) != test.wantCode {
+			w := guardtest.Send(r, "POST", "/1", "")
+			if w.Code != test.code || guardtest.Code(t, w) != test.wantCode {
 				t.Errorf("got %d %s", w.Code, w.Body)
 			}
 			if length := w.Header().Get("Content-Length"); length != "" && length != strconv.Itoa(w.Body.Len()) {
@@ -263,7 +264,7 @@ func TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
 		waiting <- struct{}{}
 		return func() { waited <- struct{}{} }
 	}}
-	g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithHooks(hooks))))
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks))))
 	type answer struct {
 		status  int
 		written bool
@@ -275,22 +276,22 @@ func TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
 		answers <- answer{c.Writer.Status(), c.Writer.Written()}
 	})
 	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithWait(time.Hour)), func(*gin.Context) { t.Error("the handler ran") })
-	lease := hold(t, g, "lock:1")
+	lease := guardtest.Hold(t, g, "lock:1")
 	leave := post(t, r, "/1")
-	receive(t, waiting, "the wait")
+	guardtest.Receive(t, waiting, "the wait")
 	leave()
-	receive(t, waited, "the end of the wait")
-	if got := receive(t, answers, "the answer"); got != (answer{499, false}) {
+	guardtest.Receive(t, waited, "the end of the wait")
+	if got := guardtest.Receive(t, answers, "the answer"); got != (answer{499, false}) {
 		t.Errorf("got %+v, want 499 for the log and nothing written", got)
 	}
 	_ = lease.Release(t.Context())
-	if isHeld(t, g, "lock:1") {
+	if guardtest.IsHeld(t, g, "lock:1") {
 		t.Error("somebody got the lock who had left")
 	}
 }
 
 func TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	running, gone, finish, done := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	r := gin.New()
 	r.Use(func(c *gin.Context) {
@@ -304,18 +305,18 @@ func TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *testing.T) {
 		<-finish
 	})
 	leave := post(t, r, "/1")
-	receive(t, running, "the handler")
+	guardtest.Receive(t, running, "the handler")
 	leave()
-	receive(t, gone, "the end of the handler's context")
-	if !isHeld(t, g, "lock:1") {
+	guardtest.Receive(t, gone, "the end of the handler's context")
+	if !guardtest.IsHeld(t, g, "lock:1") {
 		t.Error("free although the handler runs")
 	}
 	if _, err := g.Locker().TryAcquire(t.Context(), "lock:1"); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("another one got %v, want ErrBusy", err)
 	}
 	close(finish)
-	receive(t, done, "the end of the handler")
-	if isHeld(t, g, "lock:1") {
+	guardtest.Receive(t, done, "the end of the handler")
+	if guardtest.IsHeld(t, g, "lock:1") {
 		t.Error("still held")
 	}
 }
@@ -347,7 +348,7 @@ func post(t *testing.T, h http.Handler, path string) (leave func()) {
 }
 
 func TestRequestThatRunsOutOfTimeWhileWaitingIsNotASuccess(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.Use(func(c *gin.Context) {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), 20*time.Millisecond)
@@ -356,15 +357,15 @@ func TestRequestThatRunsOutOfTimeWhileWaitingIsNotASuccess(t *testing.T) {
 		c.Next()
 	})
 	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithWait(time.Hour)), func(*gin.Context) { t.Error("the handler ran") })
-	hold(t, g, "lock:1")
-	w := send(r, "POST", "/1", "")
-	if w.Code != http.StatusServiceUnavailable || codeOf(t, w) != "LOCK_CANCELED" || w.Header().Get("Retry-After") == "" {
+	guardtest.Hold(t, g, "lock:1")
+	w := guardtest.Send(r, "POST", "/1", "")
+	if w.Code != http.StatusServiceUnavailable || guardtest.Code(t, w) != "LOCK_CANCELED" || w.Header().Get("Retry-After") == "" {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 
 func TestErrorHandlerCannotLetTheRequestThrough(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	var got *guard.Error
 	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithName("thing"), ginlock.WithErrorHandler(func(c *gin.Context, e *guard.Error) {
@@ -372,8 +373,8 @@ func TestErrorHandlerCannotLetTheRequestThrough(t *testing.T) {
 		c.Next()
 		c.String(http.StatusTeapot, "mine")
 	})), func(*gin.Context) { t.Error("the handler ran") })
-	hold(t, g, "lock:1")
-	if w := send(r, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.String() != "mine" {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.String() != "mine" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	if got == nil || got.Kind != guard.Contended || got.Operation != "POST /:id" || got.Name != "thing" {
@@ -383,7 +384,7 @@ func TestErrorHandlerCannotLetTheRequestThrough(t *testing.T) {
 
 func TestErrorHandlerLearnsOfALostLease(t *testing.T) {
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+	g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 	r := gin.New()
 	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithErrorHandler(func(c *gin.Context, e *guard.Error) {
 		c.String(http.StatusTeapot, e.Kind.Code())
@@ -391,13 +392,13 @@ func TestErrorHandlerLearnsOfALostLease(t *testing.T) {
 		force(t, store, "lock:1")
 		<-c.Request.Context().Done()
 	})
-	if w := send(r, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.String() != "LOCK_LOST" {
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.String() != "LOCK_LOST" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestTwoLocksNest(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/:id", ginlock.New(g, "lock:a:<id>"), ginlock.New(g, "lock:b:<id>"), ginlock.New(g, "lock:a:<id>"), func(c *gin.Context) {
 		for _, key := range []string{"lock:a:1", "lock:b:1"} {
@@ -407,18 +408,18 @@ func TestTwoLocksNest(t *testing.T) {
 		}
 		c.Status(http.StatusCreated)
 	})
-	if w := send(r, "POST", "/1", ""); w.Code != http.StatusCreated {
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusCreated {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	for _, key := range []string{"lock:a:1", "lock:b:1"} {
-		if isHeld(t, g, key) {
+		if guardtest.IsHeld(t, g, key) {
 			t.Errorf("%s is still held", key)
 		}
 	}
 }
 
 func TestKeyFuncMakesTheKey(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/", ginlock.New(g, "", ginlock.WithName("mine"), ginlock.WithKeyFunc(func(c *gin.Context) (string, error) {
 		switch user := c.GetHeader("X-User"); user {
@@ -441,7 +442,7 @@ func TestKeyFuncMakesTheKey(t *testing.T) {
 		"":      {http.StatusBadRequest, "LOCK_KEY_INVALID"},
 		"unset": {http.StatusInternalServerError, "LOCK_RULE_INVALID"},
 	} {
-		w := send(r, "POST", "/", "", "X-User", user)
+		w := guardtest.Send(r, "POST", "/", "", "X-User", user)
 		if w.Code != want.code || !strings.Contains(w.Body.String(), want.body) || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%q: got %d %s", user, w.Code, w.Body)
 		}
@@ -449,31 +450,31 @@ func TestKeyFuncMakesTheKey(t *testing.T) {
 }
 
 func TestModeReachesTheStore(t *testing.T) {
-	g := guard.Must(guard.New(newLocker(t, exclusiveOnly{memstore.New()})))
+	g := guard.Must(guard.New(guardtest.Locker(t, guardtest.ExclusiveOnly{Store: memstore.New()})))
 	r := gin.New()
 	r.POST("/fair", ginlock.New(g, "lock:x", ginlock.WithMode(lock.Fair)), tellKey)
 	r.POST("/plain", ginlock.New(g, "lock:x"), tellKey)
-	if w := send(r, "POST", "/fair", ""); w.Code != http.StatusInternalServerError || codeOf(t, w) != "LOCK_RULE_INVALID" {
+	if w := guardtest.Send(r, "POST", "/fair", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
 		t.Errorf("fair: got %d %s, but the store has no fair locks", w.Code, w.Body)
 	}
-	if w := send(r, "POST", "/plain", ""); w.Code != http.StatusCreated {
+	if w := guardtest.Send(r, "POST", "/plain", ""); w.Code != http.StatusCreated {
 		t.Errorf("exclusive: got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestFixedLeaseEndsWithTheHandlerStillRunning(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	r.POST("/", ginlock.New(g, "lock:x", ginlock.WithLease(300*time.Millisecond)), func(c *gin.Context) {
 		<-c.Request.Context().Done()
 	})
-	if w := send(r, "POST", "/", ""); w.Code != http.StatusInternalServerError || codeOf(t, w) != "LOCK_LOST" {
+	if w := guardtest.Send(r, "POST", "/", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_LOST" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestRulesTakeTheLockOfTheRoute(t *testing.T) {
-	g := newGuard(t,
+	g := guardtest.Guard(t,
 		rule.Rule{Operation: "POST /vouchers/:id/orders", Key: "lock:order:<userId>"},
 		rule.Rule{Operation: "/shop.v1.Stock/Refill", Key: "lock:stock:<req.voucher_id>"}, // of another door
 	)
@@ -488,17 +489,17 @@ func TestRulesTakeTheLockOfTheRoute(t *testing.T) {
 		"POST /nowhere":           "404 page not found",
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		if w := send(r, method, path, "", "X-User-Id", "42"); w.Body.String() != want {
+		if w := guardtest.Send(r, method, path, "", "X-User-Id", "42"); w.Body.String() != want {
 			t.Errorf("%s: got %d %s, want %s", target, w.Code, w.Body, want)
 		}
 	}
-	if w := send(r, "POST", "/free", "a body", "X-User-Id", "42"); w.Body.String() != "no lock" {
+	if w := guardtest.Send(r, "POST", "/free", "a body", "X-User-Id", "42"); w.Body.String() != "no lock" {
 		t.Errorf("a route without a rule: got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestBuildReportsWhatIsWrong(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	bad := guard.Must(guard.New(g.Locker(), rule.Rule{Operation: "POST /x", Key: "lock:<md.user>"}))
 	src := ginlock.Query("x")
 	key := func(*gin.Context) (string, error) { return "k", nil }
@@ -546,7 +547,7 @@ func TestBuildReportsWhatIsWrong(t *testing.T) {
 }
 
 func TestConstructorsPanicOnProgrammerErrors(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	for name, construct := range map[string]func(){
 		"New":   func() { ginlock.New(g, "lock:<") },
 		"Rules": func() { ginlock.Rules(nil) },
@@ -563,20 +564,20 @@ func TestConstructorsPanicOnProgrammerErrors(t *testing.T) {
 }
 
 func TestManyRequestsAtOnceRunOneAtATime(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	r := gin.New()
 	counter := 0 // the race detector and the count tell if two run at once
-	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithWait(patience)), func(c *gin.Context) {
+	r.POST("/:id", ginlock.New(g, "lock:<id>", ginlock.WithWait(guardtest.Patience)), func(c *gin.Context) {
 		counter++
 		c.Status(http.StatusCreated)
 	})
 	const requests = 200
 	codes := make(chan int, requests)
 	for range requests {
-		go func() { codes <- send(r, "POST", "/1", "").Code }()
+		go func() { codes <- guardtest.Send(r, "POST", "/1", "").Code }()
 	}
 	for range requests {
-		if code := receive(t, codes, "an answer"); code != http.StatusCreated {
+		if code := guardtest.Receive(t, codes, "an answer"); code != http.StatusCreated {
 			t.Errorf("got %d", code)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -22,7 +23,7 @@ const problemTypes = "https://github.com/redlatch/redlatch/blob/main/ginlock/pro
 
 func TestProblemDocuments(t *testing.T) {
 	// What must never get out.
-	store := &lock.Error{Op: "acquire", Key: "lock:order:42", Err: errDown}
+	store := &lock.Error{Op: "acquire", Key: "lock:order:42", Err: guardtest.ErrDown}
 	value := func(err error) error {
 		return &key.ValueError{Template: "lock:order:<query.user>", Var: "query.user", Err: err}
 	}
@@ -63,7 +64,7 @@ func TestProblemDocuments(t *testing.T) {
 				`"instance":"/orders/a%20b","code":"LOCK_KEY_INVALID","retryable":false}`,
 		},
 		"value of a source of its own": {
-			&guard.Error{Kind: guard.BadKey, Err: errDown}, 400, "",
+			&guard.Error{Kind: guard.BadKey, Err: guardtest.ErrDown}, 400, "",
 			`{"type":"` + problemTypes + `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
 				`"detail":"A value that the lock is made of is not written as it must be.",` +
 				`"instance":"/orders/a%20b","code":"LOCK_KEY_INVALID","retryable":false}`,
@@ -98,7 +99,7 @@ func TestProblemDocuments(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			r := gin.New()
 			r.POST("/*rest", func(c *gin.Context) { ginlock.Problem(c, test.err) }, func(*gin.Context) { t.Error("not aborted") })
-			w := send(r, "POST", "/orders/a%20b?secret=1", "")
+			w := guardtest.Send(r, "POST", "/orders/a%20b?secret=1", "")
 			if w.Code != test.status || w.Body.String() != test.body {
 				t.Errorf("got  %d %s\nwant %d %s", w.Code, w.Body, test.status, test.body)
 			}
@@ -143,11 +144,11 @@ func TestContentionStatusAndRetryAfterAreOptions(t *testing.T) {
 		"in a wrapped one": {[]ginlock.Option{ginlock.WithErrorHandler(wrapped), ginlock.WithContentionStatus(429)}, 429, "1"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			g := newGuard(t)
-			hold(t, g, "lock:x")
+			g := guardtest.Guard(t)
+			guardtest.Hold(t, g, "lock:x")
 			r := gin.New()
 			r.POST("/", ginlock.New(g, "lock:x", test.opts...))
-			w := send(r, "POST", "/", "")
+			w := guardtest.Send(r, "POST", "/", "")
 			if w.Code != test.status || w.Header().Get("Retry-After") != test.retryAfter {
 				t.Errorf("got %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 			}
@@ -164,24 +165,24 @@ func wrapped(c *gin.Context, e *guard.Error) {
 }
 
 func TestRetryAfterAlsoGoesWithUnavailable(t *testing.T) {
-	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
+	g := guard.Must(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()})))
 	r := gin.New()
 	r.POST("/", ginlock.New(g, "lock:order:42", ginlock.WithRetryAfter(7*time.Second), ginlock.WithContentionStatus(429)))
-	w := send(r, "POST", "/", "")
+	w := guardtest.Send(r, "POST", "/", "")
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "7" {
 		t.Errorf("got %d %v", w.Code, w.Header())
 	}
 }
 
 func TestAnswersHoldNothingOfTheLock(t *testing.T) {
-	working := newGuard(t)
-	lease := hold(t, working, "lock:alice")
-	broken := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
+	working := guardtest.Guard(t)
+	lease := guardtest.Hold(t, working, "lock:alice")
+	broken := guard.Must(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()})))
 	for title, g := range map[string]*guard.Guard{"contended": working, "unavailable": broken} {
 		t.Run(title, func(t *testing.T) {
 			r := gin.New()
 			r.POST("/", ginlock.New(g, "lock:<query.u>"))
-			w := send(r, "POST", "/?u=alice", "")
+			w := guardtest.Send(r, "POST", "/?u=alice", "")
 			for _, secret := range []string{"alice", "lock:", lease.Owner(), "NOAUTH", "10.1.2.3"} {
 				if strings.Contains(w.Body.String(), secret) {
 					t.Errorf("%q is in %s", secret, w.Body)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/ginlock"
 )
@@ -109,11 +110,11 @@ func TestVariablesComeFromWhereTheTemplateSays(t *testing.T) {
 				test.before = pass
 			}
 			r := gin.New()
-			r.POST(test.route, test.before, ginlock.New(newGuard(t), test.template), tellKey)
-			w := send(r, "POST", test.target, "", test.headers...)
+			r.POST(test.route, test.before, ginlock.New(guardtest.Guard(t), test.template), tellKey)
+			w := guardtest.Send(r, "POST", test.target, "", test.headers...)
 			got := w.Body.String()
 			if w.Code != http.StatusCreated {
-				got = strings.Join([]string{http.StatusText(w.Code), codeOf(t, w)}, " ")
+				got = strings.Join([]string{http.StatusText(w.Code), guardtest.Code(t, w)}, " ")
 				got = strings.NewReplacer("Bad Request", "400", "Internal Server Error", "500").Replace(got)
 			}
 			if got != test.want {
@@ -146,8 +147,8 @@ func TestBoundVariableIsFoundNowhereElse(t *testing.T) {
 			r := gin.New()
 			r.POST("/:id", set("userId", "set", nil), func(c *gin.Context) {
 				c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), private{}, 11))
-			}, ginlock.New(newGuard(t), "lock:<userId>", ginlock.WithVar("userId", test.source)), tellKey)
-			w := send(r, "POST", "/7?q=8&userId=query", "", test.headers...)
+			}, ginlock.New(guardtest.Guard(t), "lock:<userId>", ginlock.WithVar("userId", test.source)), tellKey)
+			w := guardtest.Send(r, "POST", "/7?q=8&userId=query", "", test.headers...)
 			if w.Code != test.want || test.key != "" && w.Body.String() != test.key {
 				t.Errorf("got %d %s", w.Code, w.Body)
 			}
@@ -160,15 +161,15 @@ func TestClientAddressIsTheOneThatGinTrusts(t *testing.T) {
 	if err := r.SetTrustedProxies(nil); err != nil {
 		t.Fatal(err)
 	}
-	r.POST("/", ginlock.New(newGuard(t), "lock:<ip>"), tellKey)
-	if w := send(r, "POST", "/", "", "X-Forwarded-For", "203.0.113.9"); w.Body.String() != "lock:192.0.2.1" {
+	r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<ip>"), tellKey)
+	if w := guardtest.Send(r, "POST", "/", "", "X-Forwarded-For", "203.0.113.9"); w.Body.String() != "lock:192.0.2.1" {
 		t.Errorf("got %s: a client chose its own address", w.Body)
 	}
 }
 
 func TestRequestWithoutABodyIsNoPanic(t *testing.T) {
 	r := gin.New()
-	r.POST("/", ginlock.New(newGuard(t), "lock:<body.id>"), tellKey)
+	r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<body.id>"), tellKey)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 	if err != nil {
 		t.Fatal(err)

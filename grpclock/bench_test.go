@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/grpclock"
@@ -17,15 +18,15 @@ import (
 // is the handler under a lock that it takes itself: no door can cost less.
 func BenchmarkUnary(b *testing.B) {
 	req := &testpb.PlaceRequest{UserId: "42"}
-	ofGuard := newGuard(b, rule.Rule{Operation: place, Key: "lock:order:<user_id>"})
+	ofGuard := guardtest.Guard(b, rule.Rule{Operation: place, Key: "lock:order:<user_id>"})
 	for _, door := range []struct {
 		name   string
 		server []grpc.ServerOption
 		call   grpc.UnaryServerInterceptor
 	}{
 		{"bare", nil, nil},
-		{"lock", nil, byHand(newGuard(b).Locker())},
-		{"option", guarded(b, newGuard(b)), grpclock.UnaryServerInterceptor(newGuard(b))},
+		{"lock", nil, byHand(guardtest.Guard(b).Locker())},
+		{"option", guarded(b, guardtest.Guard(b)), grpclock.UnaryServerInterceptor(guardtest.Guard(b))},
 		{"rule", guarded(b, ofGuard), grpclock.UnaryServerInterceptor(ofGuard)},
 	} {
 		b.Run("handler/"+door.name, func(b *testing.B) {
@@ -71,7 +72,7 @@ func byHand(locker *lock.Locker) grpc.UnaryServerInterceptor {
 }
 
 func BenchmarkPassThrough(b *testing.B) {
-	intercept := grpclock.UnaryServerInterceptor(newGuard(b))
+	intercept := grpclock.UnaryServerInterceptor(guardtest.Guard(b))
 	info := &grpc.UnaryServerInfo{FullMethod: plain}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -72,9 +73,9 @@ func TestOutgoingCallHoldsItsLock(t *testing.T) {
 	for name, call := range outgoing {
 		for title, result := range map[string]error{"until it succeeds": nil, "until it fails": status.Error(codes.NotFound, "no voucher")} {
 			t.Run(name+" "+title, func(t *testing.T) {
-				g := newGuard(t, ofClient...)
+				g := guardtest.Guard(t, ofClient...)
 				_, _, err := call(t.Context(), locking(t, during(func(context.Context) error {
-					if !isHeld(t, g, "lock:out:u") {
+					if !guardtest.IsHeld(t, g, "lock:out:u") {
 						t.Error("not held while the call runs")
 					}
 					return result
@@ -82,7 +83,7 @@ func TestOutgoingCallHoldsItsLock(t *testing.T) {
 				if status.Code(err) != status.Code(result) {
 					t.Errorf("got %v", err)
 				}
-				if isHeld(t, g, "lock:out:u") {
+				if guardtest.IsHeld(t, g, "lock:out:u") {
 					t.Error("still held")
 				}
 			})
@@ -93,8 +94,8 @@ func TestOutgoingCallHoldsItsLock(t *testing.T) {
 func TestContendedOutgoingCallIsNotMade(t *testing.T) {
 	for name, call := range outgoing {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t, ofClient...)
-			hold(t, g, "lock:out:u")
+			g := guardtest.Guard(t, ofClient...)
+			guardtest.Hold(t, g, "lock:out:u")
 			_, _, err := call(t.Context(), locking(t, during(func(context.Context) error {
 				t.Error("the handler ran")
 				return nil
@@ -116,8 +117,8 @@ func TestSkippedOutgoingCallSucceedsWithoutBeingMade(t *testing.T) {
 			for i := range rules {
 				rules[i].OnBusy = rule.Skip
 			}
-			g := newGuard(t, rules...)
-			hold(t, g, "lock:out:u")
+			g := guardtest.Guard(t, rules...)
+			guardtest.Hold(t, g, "lock:out:u")
 			key, _, err := call(t.Context(), locking(t, during(func(context.Context) error {
 				t.Error("the handler ran")
 				return nil
@@ -133,7 +134,7 @@ func TestOutgoingCallThatLosesItsLockIsLost(t *testing.T) {
 	for name, call := range outgoing {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond)), ofClient...))
+			g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond)), ofClient...))
 			_, _, err := call(t.Context(), locking(t, during(func(ctx context.Context) error {
 				force(t, store, "lock:out:u")
 				<-ctx.Done() // the call is cancelled over the network
@@ -152,7 +153,7 @@ func TestAbandonedStreamLeavesNoLock(t *testing.T) {
 		"by closing its channel": func(_ context.CancelFunc, cc *grpc.ClientConn) { _ = cc.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t, ofClient...)
+			g := guardtest.Guard(t, ofClient...)
 			cc := connect(t, during(func(ctx context.Context) error {
 				<-ctx.Done()
 				return nil
@@ -168,7 +169,7 @@ func TestAbandonedStreamLeavesNoLock(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, key := range []string{"lock:out:s", "lock:out:c"} {
-				if !isHeld(t, g, key) {
+				if !guardtest.IsHeld(t, g, key) {
 					t.Errorf("%s is not held", key)
 				}
 			}
@@ -180,7 +181,7 @@ func TestAbandonedStreamLeavesNoLock(t *testing.T) {
 }
 
 func TestStreamThatCannotBeOpenedLeavesNoLock(t *testing.T) {
-	g := newGuard(t, ofClient...)
+	g := guardtest.Guard(t, ofClient...)
 	failed := errors.New("no stream")
 	_, err := grpclock.StreamClientInterceptor(g)(
 		metadata.AppendToOutgoingContext(t.Context(), "user-id", "u"),
@@ -188,13 +189,13 @@ func TestStreamThatCannotBeOpenedLeavesNoLock(t *testing.T) {
 		func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 			return nil, failed
 		})
-	if !errors.Is(err, failed) || isHeld(t, g, "lock:out:u") {
-		t.Errorf("got %v, held: %v", err, isHeld(t, g, "lock:out:u"))
+	if !errors.Is(err, failed) || guardtest.IsHeld(t, g, "lock:out:u") {
+		t.Errorf("got %v, held: %v", err, guardtest.IsHeld(t, g, "lock:out:u"))
 	}
 }
 
 func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: chat, Key: "lock:out:<user_id>"}, rule.Rule{Operation: upload, Key: "lock:out:<user_id>"})
+	g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:out:<user_id>"}, rule.Rule{Operation: upload, Key: "lock:out:<user_id>"})
 	client := locking(t, &orders{}, g, grpclock.WithFirstMessage(chat, upload))
 
 	// One goroutine may receive before another one has sent.
@@ -202,7 +203,7 @@ func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stream.Context() != t.Context() || stream.Trailer() != nil || isHeld(t, g, "lock:out:u") {
+	if stream.Context() != t.Context() || stream.Trailer() != nil || guardtest.IsHeld(t, g, "lock:out:u") {
 		t.Error("something is there before the first message")
 	}
 	received := make(chan error, 1)
@@ -213,17 +214,17 @@ func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
 	if err := stream.Send(&testpb.ChatRequest{UserId: "u"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t, received, "the message"); err != nil {
+	if err := guardtest.Receive(t, received, "the message"); err != nil {
 		t.Error(err)
 	}
-	if _, err := stream.Header(); err != nil || !isHeld(t, g, "lock:out:u") {
-		t.Errorf("header: %v, held: %v", err, isHeld(t, g, "lock:out:u"))
+	if _, err := stream.Header(); err != nil || !guardtest.IsHeld(t, g, "lock:out:u") {
+		t.Errorf("header: %v, held: %v", err, guardtest.IsHeld(t, g, "lock:out:u"))
 	}
 	_ = stream.CloseSend()
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
-	if isHeld(t, g, "lock:out:u") {
+	if guardtest.IsHeld(t, g, "lock:out:u") {
 		t.Error("still held")
 	}
 
@@ -247,7 +248,7 @@ func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
 }
 
 func TestOptionOfTheProtoIsForTheServerAlone(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	client := testpb.NewOrderServiceClient(connect(t, &orders{}, guarded(t, g),
 		grpc.WithChainUnaryInterceptor(grpclock.UnaryClientInterceptor(g))))
 	answer, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "u"})

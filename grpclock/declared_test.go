@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/redlatch/redlatch/annotations/lockpb"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/grpclock"
@@ -108,7 +109,7 @@ func TestOptionIsReadInEveryForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := append(test.opts, grpclock.WithFiles(test.files))
-			answer, err := dial(t, &orders{}, newGuard(t), opts...).Plain(t.Context(), &testpb.PlainRequest{UserId: "7"})
+			answer, err := dial(t, &orders{}, guardtest.Guard(t), opts...).Plain(t.Context(), &testpb.PlainRequest{UserId: "7"})
 			if err != nil || answer.GetKey() != "lock:form:7" {
 				t.Errorf("got %q, %v", answer.GetKey(), err)
 			}
@@ -146,7 +147,7 @@ func TestOptionThatNobodyCanReadIsNoPass(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := grpclock.Build(newGuard(t), grpclock.WithFiles(files), grpclock.WithoutTypes())
+			d, err := grpclock.Build(guardtest.Guard(t), grpclock.WithFiles(files), grpclock.WithoutTypes())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +195,7 @@ func TestOptionSaysAllThatARuleCan(t *testing.T) {
 				if form == "unknown" {
 					opts = append(opts, grpclock.WithoutTypes())
 				}
-				d, err := grpclock.Build(newGuard(t), opts...)
+				d, err := grpclock.Build(guardtest.Guard(t), opts...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,11 +229,11 @@ func TestOptionWithAFaultIsRefusedWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			opt := grpclock.WithFiles(filesWith(t, "Plain", wireOf(t, test.option), protoregistry.GlobalTypes))
-			_, err := dial(t, &orders{}, newGuard(t), opt).Plain(t.Context(), &testpb.PlainRequest{UserId: "7"})
+			_, err := dial(t, &orders{}, guardtest.Guard(t), opt).Plain(t.Context(), &testpb.PlainRequest{UserId: "7"})
 			if reasonOf(err) != "LOCK_RULE_INVALID" {
 				t.Errorf("the call: %v", err)
 			}
-			err = grpclock.Validate(serving(plain), newGuard(t), opt)
+			err = grpclock.Validate(serving(plain), guardtest.Guard(t), opt)
 			if err == nil {
 				t.Fatal("Validate finds nothing")
 			}
@@ -278,7 +279,7 @@ func TestOptionOfAnotherShapeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	wire := wireOf(t, &lockpb.LockRule{Key: proto.String("lock:x"), Permits: proto.Int32(1)})
-	err = grpclock.Validate(serving(plain), newGuard(t), grpclock.WithFiles(filesWith(t, "Plain", wire, types)))
+	err = grpclock.Validate(serving(plain), guardtest.Guard(t), grpclock.WithFiles(filesWith(t, "Plain", wire, types)))
 	for _, want := range []string{"key: this version of grpclock does not know the field", "permits: this version"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -287,7 +288,7 @@ func TestOptionOfAnotherShapeIsRefused(t *testing.T) {
 }
 
 func TestCachesGrowWithMethodsAndNotWithCalls(t *testing.T) {
-	d, err := grpclock.Build(newGuard(t, rule.Rule{Operation: plain, Key: "lock:<user_id>"}))
+	d, err := grpclock.Build(guardtest.Guard(t, rule.Rule{Operation: plain, Key: "lock:<user_id>"}))
 	if err != nil {
 		t.Fatal(err)
 	}

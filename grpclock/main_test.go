@@ -2,10 +2,8 @@ package grpclock_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -15,17 +13,13 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
-	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/grpclock"
 	"github.com/redlatch/redlatch/grpclock/internal/testpb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
 
 const (
 	place  = "/redlatch.test.v1.OrderService/Place"
@@ -36,56 +30,12 @@ const (
 	chat   = "/redlatch.test.v1.OrderService/Chat"
 )
 
-// newLocker returns a locker that is closed with the test.
-func newLocker(t testing.TB, store lock.Store, opts ...lock.Option) *lock.Locker {
-	t.Helper()
-	locker := lock.New(store, opts...)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := locker.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return locker
-}
-
-// newGuard returns a guard on a store of its own.
-func newGuard(t testing.TB, rules ...rule.Rule) *guard.Guard {
-	t.Helper()
-	g, err := guard.New(newLocker(t, memstore.New()), rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-// hold takes a key in the name of another owner.
-func hold(t testing.TB, g *guard.Guard, key string) *lock.Lease {
-	t.Helper()
-	lease, err := g.Locker().TryAcquire(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lease
-}
-
-// isHeld reports whether anybody has the key.
-func isHeld(t testing.TB, g *guard.Guard, key string) bool {
-	t.Helper()
-	state, err := g.Locker().Inspect(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return state.Held
-}
-
 // awaitFree waits until nobody has the key any more.
 func awaitFree(t testing.TB, g *guard.Guard, key string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), guardtest.Patience)
 	defer cancel()
-	lease, err := g.Locker().Acquire(ctx, key, lock.WithWait(patience))
+	lease, err := g.Locker().Acquire(ctx, key, lock.WithWait(guardtest.Patience))
 	if err != nil {
 		t.Errorf("%s is not freed: %v", key, err)
 		return
@@ -96,21 +46,9 @@ func awaitFree(t testing.TB, g *guard.Guard, key string) {
 // force takes a key away, as another process would.
 func force(t testing.TB, store lock.Store, key string) {
 	t.Helper()
-	freed, err := newLocker(t, store).ForceRelease(context.Background(), key)
+	freed, err := guardtest.Locker(t, store).ForceRelease(context.Background(), key)
 	if err != nil || !freed {
 		t.Errorf("force release: %v, %v", freed, err)
-	}
-}
-
-// receive waits for what must come.
-func receive[T any](t testing.TB, ch <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("%s did not happen", what)
-		panic("unreachable")
 	}
 }
 
@@ -213,7 +151,7 @@ func connect(t testing.TB, o *orders, server []grpc.ServerOption, client ...grpc
 	t.Cleanup(func() {
 		_ = cc.Close()
 		s.Stop()
-		if err := receive(t, served, "the end of Serve"); err != nil {
+		if err := guardtest.Receive(t, served, "the end of Serve"); err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})
@@ -234,13 +172,4 @@ func reasonOf(err error) string {
 		}
 	}
 	return ""
-}
-
-var errDown = errors.New("dial tcp 10.1.2.3:6379: NOAUTH for lock:order:42")
-
-// brokenStore refuses every acquisition.
-type brokenStore struct{ lock.Store }
-
-func (brokenStore) Acquire(context.Context, lock.Claim) (uint64, error) {
-	return 0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errDown}
 }

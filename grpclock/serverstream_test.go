@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -87,12 +88,12 @@ func wellEnded(err error) error {
 func TestStreamRunsUnderItsLock(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t)
+			g := guardtest.Guard(t)
 			key, _, err := kind.call(t.Context(), dial(t, &orders{}, g))
 			if err != nil || key != kind.key {
 				t.Errorf("got %q, %v; want %q", key, err, kind.key)
 			}
-			if isHeld(t, g, kind.key) {
+			if guardtest.IsHeld(t, g, kind.key) {
 				t.Error("still held")
 			}
 		})
@@ -121,8 +122,8 @@ func busy(t *testing.T) *orders {
 func TestContendedStreamDoesNotRunTheHandler(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t)
-			hold(t, g, kind.key)
+			g := guardtest.Guard(t)
+			guardtest.Hold(t, g, kind.key)
 			_, trailer, err := kind.call(t.Context(), dial(t, busy(t), g))
 			if status.Code(err) != codes.Aborted || !grpclock.IsContended(err) {
 				t.Errorf("got %v", err)
@@ -137,8 +138,8 @@ func TestContendedStreamDoesNotRunTheHandler(t *testing.T) {
 func TestSkippedStreamEndsWellWithoutTheHandler(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t, rule.Rule{Operation: kind.method, Key: "lock:job", OnBusy: rule.Skip})
-			hold(t, g, "lock:job")
+			g := guardtest.Guard(t, rule.Rule{Operation: kind.method, Key: "lock:job", OnBusy: rule.Skip})
+			guardtest.Hold(t, g, "lock:job")
 			key, trailer, err := kind.call(t.Context(), dial(t, busy(t), g))
 			if err != nil || key != "" {
 				t.Errorf("got %q, %v", key, err)
@@ -151,8 +152,8 @@ func TestSkippedStreamEndsWellWithoutTheHandler(t *testing.T) {
 }
 
 func TestSkippedCallWhoseAnswersAreNotKnownIsAnError(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: place, Key: "lock:job", OnBusy: rule.Skip}, rule.Rule{Operation: upload, Key: "lock:job", OnBusy: rule.Skip})
-	hold(t, g, "lock:job")
+	g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:job", OnBusy: rule.Skip}, rule.Rule{Operation: upload, Key: "lock:job", OnBusy: rule.Skip})
+	guardtest.Hold(t, g, "lock:job")
 	o := busy(t)
 	client := dial(t, o, g, grpclock.WithFiles(new(protoregistry.Files)))
 	if _, err := client.Place(t.Context(), &testpb.PlaceRequest{}); status.Code(err) != codes.AlreadyExists || reasonOf(err) != "LOCK_SKIPPED" {
@@ -167,7 +168,7 @@ func TestLossOverrulesWhatTheHandlerOfAStreamReturns(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+			g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 			lose := func(ctx context.Context) error {
 				force(t, store, kind.key)
 				<-ctx.Done()
@@ -196,7 +197,7 @@ func TestLossOverrulesWhatTheHandlerOfAStreamReturns(t *testing.T) {
 }
 
 func TestStreamsLockIsHeldUntilItsHandlerReturns(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	inside, leave := make(chan struct{}), make(chan struct{})
 	client := dial(t, &orders{watch: func(_ *testpb.WatchRequest, s grpc.ServerStreamingServer[testpb.WatchResponse]) error {
 		err := s.Send(&testpb.WatchResponse{})
@@ -208,21 +209,21 @@ func TestStreamsLockIsHeldUntilItsHandlerReturns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	receive(t, inside, "the handler")
-	if !isHeld(t, g, "lock:watch:u") {
+	guardtest.Receive(t, inside, "the handler")
+	if !guardtest.IsHeld(t, g, "lock:watch:u") {
 		t.Error("not held")
 	}
 	close(leave)
 	for err == nil {
 		_, err = stream.Recv()
 	}
-	if isHeld(t, g, "lock:watch:u") {
+	if guardtest.IsHeld(t, g, "lock:watch:u") {
 		t.Error("still held")
 	}
 }
 
 func TestPanicInAStreamReleasesTheLockAndPassesThrough(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	recovered := make(chan any, 1)
 	recovery := func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		defer func() {
@@ -238,10 +239,10 @@ func TestPanicInAStreamReleasesTheLockAndPassesThrough(t *testing.T) {
 	if _, _, err := callWatch(t.Context(), client); status.Code(err) != codes.Unknown {
 		t.Errorf("got %v", err)
 	}
-	if value := receive(t, recovered, "the recovery"); value != "boom" {
+	if value := guardtest.Receive(t, recovered, "the recovery"); value != "boom" {
 		t.Errorf("recovered %v", value)
 	}
-	if isHeld(t, g, "lock:watch:u") {
+	if guardtest.IsHeld(t, g, "lock:watch:u") {
 		t.Error("still held")
 	}
 }
@@ -255,28 +256,28 @@ func TestKeyOfTheFirstMessage(t *testing.T) {
 	for _, name := range []string{"client", "bidi"} {
 		kind := kinds[name]
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t, rules...)
+			g := guardtest.Guard(t, rules...)
 			client := dial(t, &orders{}, g, first)
 			if key, _, err := kind.call(t.Context(), client); err != nil || key != kind.key {
 				t.Errorf("free: %q, %v", key, err)
 			}
-			lease := hold(t, g, kind.key)
+			lease := guardtest.Hold(t, g, kind.key)
 			if _, _, err := kind.call(t.Context(), client); !grpclock.IsContended(err) {
 				t.Errorf("contended, and the handler hides it: %v", err)
 			}
 			_ = lease.Release(t.Context())
-			if isHeld(t, g, kind.key) {
+			if guardtest.IsHeld(t, g, kind.key) {
 				t.Error("still held")
 			}
 		})
 		t.Run(name+" without the option", func(t *testing.T) {
-			if _, _, err := kind.call(t.Context(), dial(t, busy(t), newGuard(t, rules...))); reasonOf(err) != "LOCK_RULE_INVALID" {
+			if _, _, err := kind.call(t.Context(), dial(t, busy(t), guardtest.Guard(t, rules...))); reasonOf(err) != "LOCK_RULE_INVALID" {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	t.Run("there is none", func(t *testing.T) {
-		stream, err := dial(t, &orders{}, newGuard(t, rules...), first).Upload(t.Context())
+		stream, err := dial(t, &orders{}, guardtest.Guard(t, rules...), first).Upload(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +293,7 @@ func TestKeyOfTheFirstMessage(t *testing.T) {
 			}
 			return s.Send(&testpb.ChatResponse{Key: before + "," + keyOf(s.Context())})
 		}}
-		if key, _, err := callChat(t.Context(), dial(t, o, newGuard(t, rules...), first)); err != nil || key != ",lock:chat:u" {
+		if key, _, err := callChat(t.Context(), dial(t, o, guardtest.Guard(t, rules...), first)); err != nil || key != ",lock:chat:u" {
 			t.Errorf("got %q, %v", key, err)
 		}
 	})
@@ -314,38 +315,38 @@ func (s lastingStream) RecvMsg(m any) error {
 
 // A handler may return while a goroutine of its own still receives.
 func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
-	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: patience})
+	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: guardtest.Patience})
 	d, err := grpclock.Build(g, grpclock.WithFirstMessage(chat))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease := hold(t, g, "lock:chat:u")
+	lease := guardtest.Hold(t, g, "lock:chat:u")
 	received := make(chan error, 1)
 	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
 	err = d.StreamServer(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
 		go func() { received <- s.RecvMsg(new(testpb.ChatRequest)) }()
-		receive(t, waiting, "the wait")
+		guardtest.Receive(t, waiting, "the wait")
 		return nil
 	})
 	if err != nil {
 		t.Errorf("got %v", err)
 	}
 	_ = lease.Release(t.Context())
-	if err := receive(t, received, "the end of RecvMsg"); status.Code(err) != codes.Canceled {
+	if err := guardtest.Receive(t, received, "the end of RecvMsg"); status.Code(err) != codes.Canceled {
 		t.Errorf("RecvMsg: %v", err)
 	}
-	if isHeld(t, g, "lock:chat:u") {
+	if guardtest.IsHeld(t, g, "lock:chat:u") {
 		t.Error("still held")
 	}
 }
 
 func TestRefusalOfAStreamLasts(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>"})
+	g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>"})
 	d, err := grpclock.Build(g, grpclock.WithFirstMessage(chat))
 	if err != nil {
 		t.Fatal(err)
 	}
-	hold(t, g, "lock:chat:u")
+	guardtest.Hold(t, g, "lock:chat:u")
 	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
 	err = d.StreamServer(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
 		for range 3 {

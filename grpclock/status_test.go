@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -32,8 +33,8 @@ type failing func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceCli
 
 func contended(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
 	t.Helper()
-	g := newGuard(t)
-	lease := hold(t, g, "lock:order:alice")
+	g := guardtest.Guard(t)
+	lease := guardtest.Hold(t, g, "lock:order:alice")
 	return dial(t, &orders{}, g, opts...), []string{lease.Owner()}
 }
 
@@ -41,11 +42,11 @@ func contended(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient
 func overloaded(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
 	t.Helper()
 	waits := make(chan struct{}, 1)
-	l := newLocker(t, memstore.New(), lock.WithMaxWaiters(1), lock.WithHooks(lock.Hooks{
+	l := guardtest.Locker(t, memstore.New(), lock.WithMaxWaiters(1), lock.WithHooks(lock.Hooks{
 		Waiting: func(context.Context, lock.Event) func() { waits <- struct{}{}; return nil },
 	}))
-	g := guard.Must(guard.New(l, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: patience}))
-	lease := hold(t, g, "lock:order:alice")
+	g := guard.Must(guard.New(l, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: guardtest.Patience}))
+	lease := guardtest.Hold(t, g, "lock:order:alice")
 	client := dial(t, &orders{}, g, opts...)
 	var first sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
@@ -58,14 +59,14 @@ func overloaded(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClien
 
 func unavailable(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
 	t.Helper()
-	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
+	g := guard.Must(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()})))
 	return dial(t, &orders{}, g, opts...), []string{"NOAUTH", "10.1.2.3"}
 }
 
 func lost(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
 	t.Helper()
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+	g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 	return dial(t, &orders{place: func(ctx context.Context, _ *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
 		force(t, store, "lock:order:alice")
 		<-ctx.Done()
@@ -76,7 +77,7 @@ func lost(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []s
 func ruled(key string) failing {
 	return func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
 		t.Helper()
-		return dial(t, &orders{}, newGuard(t), append(opts, grpclock.WithRule(place, rule.Rule{Key: key}))...), nil
+		return dial(t, &orders{}, guardtest.Guard(t), append(opts, grpclock.WithRule(place, rule.Rule{Key: key}))...), nil
 	}
 }
 
@@ -84,8 +85,8 @@ func ruled(key string) failing {
 func ended(end func(context.Context) (context.Context, context.CancelFunc)) failing {
 	return func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
 		t.Helper()
-		g := newGuard(t, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: patience})
-		hold(t, g, "lock:order:alice")
+		g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: guardtest.Patience})
+		guardtest.Hold(t, g, "lock:order:alice")
 		over := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			ctx, cancel := end(ctx)
 			cancel()
@@ -282,7 +283,7 @@ func TestRetryPolicyRepeatsContentionAndNeverALoss(t *testing.T) {
 		"maxAttempts": 1000, "initialBackoff": "0.01s", "maxBackoff": "0.1s", "backoffMultiplier": 2,
 		"retryableStatusCodes": ["ABORTED", "INTERNAL"]}}]}`
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+	g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 	runs := make(chan string, 100)
 	refusals := make(chan struct{}, 100)
 	count := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -302,16 +303,16 @@ func TestRetryPolicyRepeatsContentionAndNeverALoss(t *testing.T) {
 		return &testpb.PlaceResponse{}, nil
 	}}, server, grpc.WithDefaultServiceConfig(policy), grpc.WithMaxCallAttempts(1000)))
 
-	lease := hold(t, g, "lock:order:patient")
+	lease := guardtest.Hold(t, g, "lock:order:patient")
 	answer := make(chan error, 1)
 	go func() {
 		_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "patient"})
 		answer <- err
 	}()
-	receive(t, refusals, "the first refusal")
-	receive(t, refusals, "the second one")
+	guardtest.Receive(t, refusals, "the first refusal")
+	guardtest.Receive(t, refusals, "the second one")
 	_ = lease.Release(t.Context())
-	if err := receive(t, answer, "the answer"); err != nil || len(runs) != 1 {
+	if err := guardtest.Receive(t, answer, "the answer"); err != nil || len(runs) != 1 {
 		t.Errorf("contended: %v after %d runs", err, len(runs))
 	}
 	<-runs

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -28,7 +29,7 @@ import (
 )
 
 func TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	var inside context.Context
 	o := &orders{place: func(ctx context.Context, _ *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
 		inside = ctx
@@ -37,7 +38,7 @@ func TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
 	if _, err := dial(t, o, g).Place(t.Context(), &testpb.PlaceRequest{UserId: "42"}); err != nil {
 		t.Fatal(err)
 	}
-	if isHeld(t, g, "lock:order:42") {
+	if guardtest.IsHeld(t, g, "lock:order:42") {
 		t.Error("still held")
 	}
 	if cause := context.Cause(inside); !errors.Is(cause, lock.ErrReleased) {
@@ -59,7 +60,7 @@ func TestRuleOfAMethodIsTheFirstThatThereIs(t *testing.T) {
 		"rules of others do not count": {[]rule.Rule{{Operation: "POST " + place, Key: "lock:<path.x>"}}, nil, "lock:order:u"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer, err := dial(t, &orders{}, newGuard(t, test.rules...), test.opts...).
+			answer, err := dial(t, &orders{}, guardtest.Guard(t, test.rules...), test.opts...).
 				Place(t.Context(), &testpb.PlaceRequest{UserId: "u", VoucherId: "v"})
 			if err != nil || answer.GetKey() != test.want {
 				t.Errorf("got %q, %v; want %q", answer.GetKey(), err, test.want)
@@ -69,7 +70,7 @@ func TestRuleOfAMethodIsTheFirstThatThereIs(t *testing.T) {
 }
 
 func TestReplacedRuleCountsFromTheNextCallOn(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: plain, Key: "lock:a:<user_id>"})
+	g := guardtest.Guard(t, rule.Rule{Operation: plain, Key: "lock:a:<user_id>"})
 	client := dial(t, &orders{}, g)
 	keyOfPlain := func() string {
 		answer, err := client.Plain(t.Context(), &testpb.PlainRequest{UserId: "7"})
@@ -98,7 +99,7 @@ func TestReplacedRuleCountsFromTheNextCallOn(t *testing.T) {
 }
 
 func TestMethodWithoutARulePassesThrough(t *testing.T) {
-	answer, err := dial(t, &orders{}, newGuard(t)).Plain(t.Context(), &testpb.PlainRequest{})
+	answer, err := dial(t, &orders{}, guardtest.Guard(t)).Plain(t.Context(), &testpb.PlainRequest{})
 	if err != nil || answer.GetKey() != "" {
 		t.Errorf("got %q, %v", answer.GetKey(), err)
 	}
@@ -116,7 +117,7 @@ func TestWhereTheValuesOfAKeyComeFrom(t *testing.T) {
 		return ctx.Value(private{}).(string) + req.(*testpb.PlaceRequest).GetVoucherId(), nil
 	})
 	failing := grpclock.WithVar("user_id", func(context.Context, any) (string, error) {
-		return "", errDown
+		return "", guardtest.ErrDown
 	})
 	for name, test := range map[string]struct {
 		template string
@@ -145,7 +146,7 @@ func TestWhereTheValuesOfAKeyComeFrom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := append(test.opts, grpclock.WithRule(place, rule.Rule{Key: test.template}))
-			server := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(withCtx)}, guarded(t, newGuard(t), opts...)...)
+			server := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(withCtx)}, guarded(t, guardtest.Guard(t), opts...)...)
 			client := testpb.NewOrderServiceClient(connect(t, &orders{}, server))
 			ctx := metadata.AppendToOutgoingContext(t.Context(), test.headers...)
 			answer, err := client.Place(ctx, &testpb.PlaceRequest{UserId: "u", VoucherId: "v"})
@@ -168,7 +169,7 @@ func TestRequestsOfOneMethodMayHaveSeveralTypes(t *testing.T) {
 	}
 	dynamic := dynamicpb.NewMessage(other.(protoreflect.MessageDescriptor))
 	dynamic.Set(dynamic.Descriptor().Fields().ByName("user_id"), protoreflect.ValueOfString("2"))
-	intercept := grpclock.UnaryServerInterceptor(newGuard(t))
+	intercept := grpclock.UnaryServerInterceptor(guardtest.Guard(t))
 	for _, step := range []struct {
 		req  any
 		want string
@@ -187,12 +188,12 @@ func TestRequestsOfOneMethodMayHaveSeveralTypes(t *testing.T) {
 }
 
 func TestContendedCallDoesNotRunTheHandler(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	client := dial(t, &orders{place: func(context.Context, *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
 		t.Error("the handler ran")
 		return nil, nil
 	}}, g)
-	lease := hold(t, g, "lock:order:1")
+	lease := guardtest.Hold(t, g, "lock:order:1")
 	if _, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"}); status.Code(err) != codes.Aborted {
 		t.Errorf("got %v", err)
 	}
@@ -209,7 +210,7 @@ func waitingGuard(t testing.TB, rules ...rule.Rule) (*guard.Guard, <-chan struct
 		waiting <- struct{}{}
 		return nil
 	}}
-	g, err := guard.New(newLocker(t, memstore.New(), lock.WithHooks(hooks)), rules...)
+	g, err := guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks)), rules...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,17 +218,17 @@ func waitingGuard(t testing.TB, rules ...rule.Rule) (*guard.Guard, <-chan struct
 }
 
 func TestWaitingCallGetsTheLockWhenItIsFree(t *testing.T) {
-	g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: patience})
+	g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Patience})
 	client := dial(t, &orders{}, g)
-	lease := hold(t, g, "lock:1")
+	lease := guardtest.Hold(t, g, "lock:1")
 	answer := make(chan error, 1)
 	go func() {
 		_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"})
 		answer <- err
 	}()
-	receive(t, waiting, "the wait")
+	guardtest.Receive(t, waiting, "the wait")
 	_ = lease.Release(t.Context())
-	if err := receive(t, answer, "the answer"); err != nil {
+	if err := guardtest.Receive(t, answer, "the answer"); err != nil {
 		t.Error(err)
 	}
 }
@@ -243,7 +244,7 @@ func TestCallThatEndsWhileItWaitsLeavesNothing(t *testing.T) {
 		"cancel": {context.WithCancel, codes.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: patience})
+			g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Patience})
 			// What the server answered, which no client waits for. The end is
 			// put in there as well: a client whose deadline is over cancels.
 			answered := make(chan error, 1)
@@ -258,23 +259,23 @@ func TestCallThatEndsWhileItWaitsLeavesNothing(t *testing.T) {
 			}
 			server := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(spy)}, guarded(t, g)...)
 			client := testpb.NewOrderServiceClient(connect(t, &orders{}, server))
-			lease := hold(t, g, "lock:1")
+			lease := guardtest.Hold(t, g, "lock:1")
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				_, _ = client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"})
 			}()
-			receive(t, waiting, "the wait")
-			if cancel := receive(t, ends, "the call"); test.want == codes.Canceled {
+			guardtest.Receive(t, waiting, "the wait")
+			if cancel := guardtest.Receive(t, ends, "the call"); test.want == codes.Canceled {
 				cancel()
 			}
-			err := receive(t, answered, "the server's answer")
+			err := guardtest.Receive(t, answered, "the server's answer")
 			if status.Code(err) != test.want || reasonOf(err) != "LOCK_CANCELED" {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
-			receive(t, done, "the client's return")
+			guardtest.Receive(t, done, "the client's return")
 			_ = lease.Release(t.Context())
-			if isHeld(t, g, "lock:1") {
+			if guardtest.IsHeld(t, g, "lock:1") {
 				t.Error("still held")
 			}
 		})
@@ -282,7 +283,7 @@ func TestCallThatEndsWhileItWaitsLeavesNothing(t *testing.T) {
 }
 
 func TestPanicReleasesTheLockAndPassesThrough(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	recovered := make(chan any, 1)
 	recovery := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		defer func() {
@@ -298,10 +299,10 @@ func TestPanicReleasesTheLockAndPassesThrough(t *testing.T) {
 	if _, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"}); status.Code(err) != codes.Unknown {
 		t.Errorf("got %v", err)
 	}
-	if value := receive(t, recovered, "the recovery"); value != "boom" {
+	if value := guardtest.Receive(t, recovered, "the recovery"); value != "boom" {
 		t.Errorf("recovered %v", value)
 	}
-	if isHeld(t, g, "lock:order:1") {
+	if guardtest.IsHeld(t, g, "lock:order:1") {
 		t.Error("still held")
 	}
 }
@@ -315,7 +316,7 @@ func TestLossOverrulesWhatTheHandlerReturns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+			g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 			client := dial(t, &orders{place: func(ctx context.Context, _ *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
 				force(t, store, "lock:order:1")
 				<-ctx.Done()
@@ -339,7 +340,7 @@ func TestLossOverrulesWhatTheHandlerReturns(t *testing.T) {
 func TestErrorOfTheHandlerIsLeftAlone(t *testing.T) {
 	client := dial(t, &orders{place: func(context.Context, *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
 		return nil, status.Error(codes.NotFound, "no voucher")
-	}}, newGuard(t))
+	}}, guardtest.Guard(t))
 	_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"})
 	if st := status.Convert(err); st.Code() != codes.NotFound || st.Message() != "no voucher" || len(st.Details()) != 0 {
 		t.Errorf("got %v", err)
@@ -347,7 +348,7 @@ func TestErrorOfTheHandlerIsLeftAlone(t *testing.T) {
 }
 
 func TestSkippedCallSucceedsWithoutTheHandler(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	ran := false
 	client := dial(t, &orders{refill: func(context.Context, *testpb.RefillRequest) (*testpb.RefillResponse, error) {
 		ran = true
@@ -378,7 +379,7 @@ func TestSkippedCallSucceedsWithoutTheHandler(t *testing.T) {
 }
 
 func TestLockIsReenteredByContextOnly(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	var client testpb.OrderServiceClient
 	client = dial(t, &orders{place: func(ctx context.Context, req *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
 		lease, err := g.Locker().TryAcquire(ctx, "lock:order:1")
@@ -393,13 +394,13 @@ func TestLockIsReenteredByContextOnly(t *testing.T) {
 	if _, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"}); !grpclock.IsContended(err) {
 		t.Errorf("the nested call: %v", err)
 	}
-	if isHeld(t, g, "lock:order:1") {
+	if guardtest.IsHeld(t, g, "lock:order:1") {
 		t.Error("still held")
 	}
 }
 
 func TestSelectorChoosesMethods(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	but := func(method string) selector.Matcher {
 		return selector.MatchFunc(func(_ context.Context, c interceptors.CallMeta) bool { return c.FullMethod() != method })
 	}
@@ -425,7 +426,7 @@ func TestSelectorChoosesMethods(t *testing.T) {
 
 func TestOneKeyIsHeldByOneCallAtATime(t *testing.T) {
 	const calls, users = 60, 3
-	g := newGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: patience})
+	g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Patience})
 	var running [users]atomic.Int32
 	var done atomic.Int32
 	client := dial(t, &orders{place: func(_ context.Context, req *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
@@ -452,7 +453,7 @@ func TestOneKeyIsHeldByOneCallAtATime(t *testing.T) {
 }
 
 func TestCausesOfErrorsStayWithinTheProcess(t *testing.T) {
-	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
+	g := guard.Must(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()})))
 	seen := make(chan error, 1)
 	log := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		resp, err := handler(ctx, req)
@@ -462,8 +463,8 @@ func TestCausesOfErrorsStayWithinTheProcess(t *testing.T) {
 	server := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(log)}, guarded(t, g)...)
 	client := testpb.NewOrderServiceClient(connect(t, &orders{}, server))
 	_, got := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "42"})
-	err := receive(t, seen, "the call")
-	if !errors.Is(err, errDown) || guard.KindOf(err) != guard.Unavailable {
+	err := guardtest.Receive(t, seen, "the call")
+	if !errors.Is(err, guardtest.ErrDown) || guard.KindOf(err) != guard.Unavailable {
 		t.Errorf("the cause is not in %v", err)
 	}
 	for _, text := range []string{err.Error(), got.Error()} {

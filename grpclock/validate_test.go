@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/grpclock"
 	"github.com/redlatch/redlatch/grpclock/internal/testpb"
@@ -30,7 +31,7 @@ func ordersService(s *grpc.Server) { testpb.RegisterOrderServiceServer(s, &order
 func faultyService(s *grpc.Server) { testpb.RegisterFaultyServiceServer(s, &orders{}) }
 
 func TestValidateAcceptsWhatCanBeServed(t *testing.T) {
-	g := newGuard(t,
+	g := guardtest.Guard(t,
 		rule.Rule{Operation: "POST /orders/:id", Key: "lock:<path.id>"}, // another door's
 		rule.Rule{Operation: "OrderService.Place", Key: "lock:<id>"},
 		rule.Rule{Operation: plain, Key: "lock:<tenant>:<ctx.user>:<method>"})
@@ -43,7 +44,7 @@ func TestValidateAcceptsWhatCanBeServed(t *testing.T) {
 }
 
 func TestValidateReportsEveryFault(t *testing.T) {
-	g := newGuard(t,
+	g := guardtest.Guard(t,
 		rule.Rule{Operation: "/redlatch.test.v1.OrderService/Plaice", Key: "lock:x"},
 		rule.Rule{Operation: strings.TrimPrefix(refill, "/"), Key: "lock:x"},
 		rule.Rule{Operation: "POST /orders", Key: "lock:x"},
@@ -82,7 +83,7 @@ func TestValidateNeedsDescriptors(t *testing.T) {
 		"not for rest": {rule.Rule{Key: "lock:<md.x>:<ctx.y>:<service>"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := grpclock.Validate(registered(ordersService), newGuard(t), unknown, grpclock.WithRule(place, test.rule))
+			err := grpclock.Validate(registered(ordersService), guardtest.Guard(t), unknown, grpclock.WithRule(place, test.rule))
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -91,7 +92,7 @@ func TestValidateNeedsDescriptors(t *testing.T) {
 }
 
 func TestProgrammersErrorsAreReportedTogether(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: place, Key: "lock:<path.id>:<ip>"})
+	g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:<path.id>:<ip>"})
 	_, err := grpclock.Build(g,
 		nil,
 		grpclock.WithRule("Place", rule.Rule{Key: "lock:x"}),

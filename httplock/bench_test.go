@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/httplock"
 )
@@ -11,7 +12,7 @@ import (
 // BenchmarkRequest is what the middleware costs beside the handler alone, on
 // a store in memory.
 func BenchmarkRequest(b *testing.B) {
-	g := newGuard(b, rule.Rule{Operation: "POST /orders/{id}", Key: "lock:order:<id>"})
+	g := guardtest.Guard(b, rule.Rule{Operation: "POST /orders/{id}", Key: "lock:order:<id>"})
 	for _, test := range []struct {
 		name  string
 		chain []middleware

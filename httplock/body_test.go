@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/httplock"
 )
 
@@ -50,11 +51,11 @@ func TestBodyFieldsThatMakeAKey(t *testing.T) {
 					t.Errorf("the handler reads %q, %v", text, err)
 				}
 				tellKey(w, r)
-			}, httplock.New(newGuard(t), "lock:<"+test.field+">"))
-			w := send(mux, "POST", "/?userId=query", test.body, "Content-Type", test.contentType)
+			}, httplock.New(guardtest.Guard(t), "lock:<"+test.field+">"))
+			w := guardtest.Send(mux, "POST", "/?userId=query", test.body, "Content-Type", test.contentType)
 			switch {
 			case test.want == refused:
-				if w.Code != http.StatusBadRequest || codeOf(t, w) != "LOCK_KEY_INVALID" {
+				if w.Code != http.StatusBadRequest || guardtest.Code(t, w) != "LOCK_KEY_INVALID" {
 					t.Errorf("got %d %s, want it refused", w.Code, w.Body)
 				}
 			case w.Code != http.StatusCreated || w.Body.String() != test.want:
@@ -65,7 +66,7 @@ func TestBodyFieldsThatMakeAKey(t *testing.T) {
 }
 
 func TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	form := func(r *http.Request) error {
 		if r.PostFormValue("userId") != "42" || r.FormValue("note") != "n" {
 			return errors.New("the form is " + r.Form.Encode())
@@ -99,7 +100,7 @@ func TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 					t.Error(err)
 				}
 			}, test.chain...)
-			if w := send(mux, "POST", "/?userId=query", test.body, "Content-Type", test.contentType); w.Code != http.StatusOK {
+			if w := guardtest.Send(mux, "POST", "/?userId=query", test.body, "Content-Type", test.contentType); w.Code != http.StatusOK {
 				t.Errorf("got %d %s", w.Code, w.Body)
 			}
 		})
@@ -110,14 +111,14 @@ func TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 func watch(onRead func()) middleware {
 	return before(func(r *http.Request) *http.Request {
 		r = r.WithContext(r.Context())
-		r.Body = &watchedBody{r.Body, onRead}
+		r.Body = guardtest.WatchRead(r.Body, onRead)
 		return r
 	})
 }
 
 func TestBodyThatIsNotNeededIsLeftAlone(t *testing.T) {
-	mux := on("POST /", tellKey, watch(func() { t.Error("the body was read") }), httplock.New(newGuard(t), "lock:x"))
-	if w := send(mux, "POST", "/", "text"); w.Code != http.StatusCreated {
+	mux := on("POST /", tellKey, watch(func() { t.Error("the body was read") }), httplock.New(guardtest.Guard(t), "lock:x"))
+	if w := guardtest.Send(mux, "POST", "/", "text"); w.Code != http.StatusCreated {
 		t.Errorf("got %d", w.Code)
 	}
 }
@@ -140,7 +141,7 @@ func TestBodyThatIsTooLargeIsRefusedBeforeTheHandler(t *testing.T) {
 			"for the key": {httplock.WithMaxBody(limit)}, "preread": {httplock.WithPrereadBody(limit)},
 		} {
 			t.Run(title+", "+option, func(t *testing.T) {
-				server := httptest.NewServer(on("POST /", tellKey, httplock.New(newGuard(t), "lock:<body.userId>", opts...)))
+				server := httptest.NewServer(on("POST /", tellKey, httplock.New(guardtest.Guard(t), "lock:<body.userId>", opts...)))
 				defer server.Close()
 				var body io.Reader = strings.NewReader(test.body)
 				if test.chunked {
@@ -168,15 +169,15 @@ func TestBodyIsReadBeforeTheLockIsTaken(t *testing.T) {
 		"because the key may not need it": {"lock:stock:<path.id>:42", []httplock.Option{httplock.WithPrereadBody(1000)}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			g := newGuard(t)
+			g := guardtest.Guard(t)
 			read := false
 			mux := on("POST /{id}", tellKey, watch(func() {
 				read = true
-				if isHeld(t, g, "lock:stock:7:42") {
+				if guardtest.IsHeld(t, g, "lock:stock:7:42") {
 					t.Error("held while the client sends")
 				}
 			}), httplock.New(g, test.template, test.opts...))
-			w := send(mux, "POST", "/7", `{"userId":42}`, "Content-Type", jsonType)
+			w := guardtest.Send(mux, "POST", "/7", `{"userId":42}`, "Content-Type", jsonType)
 			if !read || w.Body.String() != "lock:stock:7:42" {
 				t.Errorf("got %d %s, body read: %v", w.Code, w.Body, read)
 			}
@@ -185,7 +186,7 @@ func TestBodyIsReadBeforeTheLockIsTaken(t *testing.T) {
 }
 
 func TestSlowBodyDoesNotHoldUpAnotherRequest(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	reading := make(chan struct{}, 100)
 	server := httptest.NewServer(on("POST /{id}", tellKey, watch(func() { reading <- struct{}{} }),
 		httplock.New(g, "lock:<id>", httplock.WithPrereadBody(1000))))
@@ -201,12 +202,12 @@ func TestSlowBodyDoesNotHoldUpAnotherRequest(t *testing.T) {
 		_ = response.Body.Close()
 		answer <- response.StatusCode
 	}()
-	receive(t, reading, "the start of the slow body")
+	guardtest.Receive(t, reading, "the start of the slow body")
 	if status, _, _ := exchange(t, server, "/1"); status != http.StatusCreated {
 		t.Errorf("the quick one got %d", status)
 	}
 	_ = finish.Close()
-	if code := receive(t, answer, "the answer to the slow one"); code != http.StatusCreated {
+	if code := guardtest.Receive(t, answer, "the answer to the slow one"); code != http.StatusCreated {
 		t.Errorf("the slow one got %d", code)
 	}
 }
@@ -235,8 +236,8 @@ func TestBodyThatBreaksOff(t *testing.T) {
 					})))
 					r.ContentLength = -1
 					return r
-				}), httplock.New(newGuard(t), "lock:<body.userId>", opts...))
-				w := send(mux, "POST", "/", "", "Content-Type", jsonType)
+				}), httplock.New(guardtest.Guard(t), "lock:<body.userId>", opts...))
+				w := guardtest.Send(mux, "POST", "/", "", "Content-Type", jsonType)
 				if w.Code != test.want || test.leaves != (w.Body.Len() == 0) {
 					t.Errorf("got %d %s", w.Code, w.Body)
 				}

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/httplock"
 )
 
 func TestCheckComparesRulesWithRoutes(t *testing.T) {
-	g := newGuard(t,
+	g := guardtest.Guard(t,
 		rule.Rule{Operation: "POST /v/{id}/orders", Key: "lock:order:<userId>:<id>:<path.id>:<query.q>:<method>"},
 		rule.Rule{Operation: "PUT /v/{id}", Key: "lock:v:<path.no>"},          // no such value
 		rule.Rule{Operation: "PATCH /v/{id}", Key: "lock:v:<userld>"},         // misspelt
@@ -52,7 +53,7 @@ func TestCheckComparesRulesWithRoutes(t *testing.T) {
 }
 
 func TestCheckOfAGuardWithoutRulesIsClean(t *testing.T) {
-	if err := httplock.Check(http.NewServeMux(), newGuard(t)); err != nil {
+	if err := httplock.Check(http.NewServeMux(), guardtest.Guard(t)); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	var outside, inside *http.Request
 	mux := on("POST /orders/{userId}", func(w http.ResponseWriter, r *http.Request) {
 		inside = r
@@ -33,10 +34,10 @@ func TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusCreated)
 	}, before(func(r *http.Request) *http.Request { outside = r; return r }), httplock.New(g, "lock:order:<userId>"))
-	if w := send(mux, "POST", "/orders/42", ""); w.Code != http.StatusCreated {
+	if w := guardtest.Send(mux, "POST", "/orders/42", ""); w.Code != http.StatusCreated {
 		t.Fatalf("got %d %s", w.Code, w.Body)
 	}
-	if isHeld(t, g, "lock:order:42") {
+	if guardtest.IsHeld(t, g, "lock:order:42") {
 		t.Error("still held")
 	}
 	if inside == outside || outside.Context().Err() != nil {
@@ -54,11 +55,11 @@ func runs(t *testing.T) http.HandlerFunc {
 }
 
 func TestContendedRequestDoesNotRunTheHandler(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /{id}", runs(t), httplock.New(g, "lock:<id>"))
-	lease := hold(t, g, "lock:1")
-	w := send(mux, "POST", "/1", "")
-	if w.Code != http.StatusConflict || codeOf(t, w) != "LOCK_CONTENDED" || w.Header().Get("Retry-After") != "1" {
+	lease := guardtest.Hold(t, g, "lock:1")
+	w := guardtest.Send(mux, "POST", "/1", "")
+	if w.Code != http.StatusConflict || guardtest.Code(t, w) != "LOCK_CONTENDED" || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if err := lease.Release(t.Context()); err != nil {
@@ -67,10 +68,10 @@ func TestContendedRequestDoesNotRunTheHandler(t *testing.T) {
 }
 
 func TestAnotherKeyIsNotInTheWay(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /{id}", tellKey, httplock.New(g, "lock:<id>"))
-	hold(t, g, "lock:1")
-	if w := send(mux, "POST", "/2", ""); w.Code != http.StatusCreated {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(mux, "POST", "/2", ""); w.Code != http.StatusCreated {
 		t.Errorf("got %d", w.Code)
 	}
 }
@@ -81,60 +82,60 @@ func TestWaitingRequestGetsTheLockWhenItIsFree(t *testing.T) {
 		waiting <- struct{}{}
 		return nil
 	}}
-	g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithHooks(hooks))))
-	mux := on("POST /{id}", tellKey, httplock.New(g, "lock:<id>", httplock.WithWait(patience)))
-	lease := hold(t, g, "lock:1")
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks))))
+	mux := on("POST /{id}", tellKey, httplock.New(g, "lock:<id>", httplock.WithWait(guardtest.Patience)))
+	lease := guardtest.Hold(t, g, "lock:1")
 	answer := make(chan int, 1)
-	go func() { answer <- send(mux, "POST", "/1", "").Code }()
-	receive(t, waiting, "the wait")
+	go func() { answer <- guardtest.Send(mux, "POST", "/1", "").Code }()
+	guardtest.Receive(t, waiting, "the wait")
 	_ = lease.Release(t.Context())
-	if code := receive(t, answer, "the answer"); code != http.StatusCreated {
+	if code := guardtest.Receive(t, answer, "the answer"); code != http.StatusCreated {
 		t.Errorf("got %d", code)
 	}
 }
 
 func TestWaitThatIsOverIsContention(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /{id}", runs(t), httplock.New(g, "lock:<id>", httplock.WithWait(20*time.Millisecond)))
-	hold(t, g, "lock:1")
-	if w := send(mux, "POST", "/1", ""); w.Code != http.StatusConflict {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(mux, "POST", "/1", ""); w.Code != http.StatusConflict {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestSkippedRequestSucceedsWithoutTheHandler(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /{id}", runs(t), httplock.New(g, "lock:<id>", httplock.WithOnBusy(rule.Skip)))
-	hold(t, g, "lock:1")
-	if w := send(mux, "POST", "/1", ""); w.Code != http.StatusNoContent || w.Body.Len() != 0 {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(mux, "POST", "/1", ""); w.Code != http.StatusNoContent || w.Body.Len() != 0 {
 		t.Errorf("got %d %q", w.Code, w.Body)
 	}
 }
 
 func TestSkipperLetsRequestsPass(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /{id}", tellKey, httplock.New(g, "lock:<id>", httplock.WithSkipper(func(r *http.Request) bool {
 		return r.URL.Query().Has("dry")
 	})))
-	hold(t, g, "lock:1")
-	if w := send(mux, "POST", "/1?dry=1", ""); w.Body.String() != "no lock" {
+	guardtest.Hold(t, g, "lock:1")
+	if w := guardtest.Send(mux, "POST", "/1?dry=1", ""); w.Body.String() != "no lock" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
-	if w := send(mux, "POST", "/1", ""); w.Code != http.StatusConflict {
+	if w := guardtest.Send(mux, "POST", "/1", ""); w.Code != http.StatusConflict {
 		t.Errorf("not skipped: got %d", w.Code)
 	}
 }
 
 func TestUnavailableStoreDoesNotRunTheHandler(t *testing.T) {
-	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
+	g := guard.Must(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()})))
 	var reported error
 	g = g.WithHooks(guard.Hooks{Refused: func(_ context.Context, e *guard.Error) { reported = e }})
 	mux := on("POST /{id}", runs(t), httplock.New(g, "lock:<id>"))
-	w := send(mux, "POST", "/42", "")
-	if w.Code != http.StatusServiceUnavailable || codeOf(t, w) != "LOCK_UNAVAILABLE" || w.Header().Get("Retry-After") == "" {
+	w := guardtest.Send(mux, "POST", "/42", "")
+	if w.Code != http.StatusServiceUnavailable || guardtest.Code(t, w) != "LOCK_UNAVAILABLE" || w.Header().Get("Retry-After") == "" {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
-	if !errors.Is(reported, errDown) {
+	if !errors.Is(reported, guardtest.ErrDown) {
 		t.Errorf("the guard's hook got %v, want the cause for the operator", reported)
 	}
 }
@@ -142,14 +143,14 @@ func TestUnavailableStoreDoesNotRunTheHandler(t *testing.T) {
 func TestPanicReleasesTheLockAndPassesThrough(t *testing.T) {
 	for name, value := range map[string]any{"of the handler": "boom", "that aborts": http.ErrAbortHandler} {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t)
+			g := guardtest.Guard(t)
 			var recovered any
 			mux := on("POST /{id}", func(http.ResponseWriter, *http.Request) { panic(value) }, recovery(&recovered), httplock.New(g, "lock:<id>"))
-			send(mux, "POST", "/1", "")
+			guardtest.Send(mux, "POST", "/1", "")
 			if recovered != value {
 				t.Errorf("recovered %v, want %v", recovered, value)
 			}
-			if isHeld(t, g, "lock:1") {
+			if guardtest.IsHeld(t, g, "lock:1") {
 				t.Error("still held")
 			}
 		})
@@ -174,14 +175,14 @@ func recovery(recovered *any) middleware {
 func short(t *testing.T) (*guard.Guard, lock.Store) {
 	t.Helper()
 	store := memstore.New()
-	return guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond)))), store
+	return guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond)))), store
 }
 
 // lose takes a key away, as another process would, and waits until the handler
 // can know.
 func lose(t *testing.T, store lock.Store, key string, ctx context.Context) {
 	t.Helper()
-	freed, err := newLocker(t, store).ForceRelease(context.Background(), key)
+	freed, err := guardtest.Locker(t, store).ForceRelease(context.Background(), key)
 	if err != nil || !freed {
 		t.Errorf("force release: %v, %v", freed, err)
 	}
@@ -198,7 +199,7 @@ func TestPanicUnderALostLeaseIsNotAnsweredTwice(t *testing.T) {
 		lose(t, store, "lock:1", r.Context())
 		panic("boom")
 	}, recovery(&recovered), httplock.New(g, "lock:<id>"))
-	if w := send(mux, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.Len() != 0 {
+	if w := guardtest.Send(mux, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.Len() != 0 {
 		t.Errorf("got %d %q, want only the answer of the recovery", w.Code, w.Body)
 	}
 }
@@ -253,13 +254,13 @@ func TestErrorHandlerLearnsOfALostLease(t *testing.T) {
 	}, httplock.New(g, "lock:<id>", httplock.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, e *guard.Error) {
 		http.Error(w, e.Kind.Code(), http.StatusTeapot)
 	})))
-	if w := send(mux, "POST", "/1", ""); w.Code != http.StatusTeapot || strings.TrimSpace(w.Body.String()) != "LOCK_LOST" {
+	if w := guardtest.Send(mux, "POST", "/1", ""); w.Code != http.StatusTeapot || strings.TrimSpace(w.Body.String()) != "LOCK_LOST" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestErrorHandlerCannotLetTheRequestThrough(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	var got *guard.Error
 	mux := on("POST /{id}", runs(t), httplock.New(g, "lock:<id>", httplock.WithName("thing"),
 		httplock.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, e *guard.Error) {
@@ -267,9 +268,9 @@ func TestErrorHandlerCannotLetTheRequestThrough(t *testing.T) {
 			w.Header().Set("X-Wrapped", "1")
 			httplock.Problem(w, r, e)
 		}), httplock.WithContentionStatus(http.StatusLocked)))
-	hold(t, g, "lock:1")
-	w := send(mux, "POST", "/1", "")
-	if w.Code != http.StatusLocked || w.Header().Get("X-Wrapped") != "1" || codeOf(t, w) != "LOCK_CONTENDED" {
+	guardtest.Hold(t, g, "lock:1")
+	w := guardtest.Send(mux, "POST", "/1", "")
+	if w.Code != http.StatusLocked || w.Header().Get("X-Wrapped") != "1" || guardtest.Code(t, w) != "LOCK_CONTENDED" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	if got == nil || got.Kind != guard.Contended || got.Operation != "POST /{id}" || got.Name != "thing" {
@@ -278,7 +279,7 @@ func TestErrorHandlerCannotLetTheRequestThrough(t *testing.T) {
 }
 
 func TestRequestThatRunsOutOfTimeWhileWaitingIsNotASuccess(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /{id}", runs(t), func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
@@ -286,15 +287,15 @@ func TestRequestThatRunsOutOfTimeWhileWaitingIsNotASuccess(t *testing.T) {
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})
 	}, httplock.New(g, "lock:<id>", httplock.WithWait(time.Hour)))
-	hold(t, g, "lock:1")
-	w := send(mux, "POST", "/1", "")
-	if w.Code != http.StatusServiceUnavailable || codeOf(t, w) != "LOCK_CANCELED" || w.Header().Get("Retry-After") == "" {
+	guardtest.Hold(t, g, "lock:1")
+	w := guardtest.Send(mux, "POST", "/1", "")
+	if w.Code != http.StatusServiceUnavailable || guardtest.Code(t, w) != "LOCK_CANCELED" || w.Header().Get("Retry-After") == "" {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 
 func TestTwoLocksNest(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /{id}", func(w http.ResponseWriter, r *http.Request) {
 		for _, key := range []string{"lock:a:1", "lock:b:1"} {
 			if err := lock.AssertHeld(r.Context(), key); err != nil {
@@ -303,18 +304,18 @@ func TestTwoLocksNest(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusCreated)
 	}, httplock.New(g, "lock:a:<id>"), httplock.New(g, "lock:b:<id>"), httplock.New(g, "lock:a:<id>"))
-	if w := send(mux, "POST", "/1", ""); w.Code != http.StatusCreated {
+	if w := guardtest.Send(mux, "POST", "/1", ""); w.Code != http.StatusCreated {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	for _, key := range []string{"lock:a:1", "lock:b:1"} {
-		if isHeld(t, g, key) {
+		if guardtest.IsHeld(t, g, key) {
 			t.Errorf("%s is still held", key)
 		}
 	}
 }
 
 func TestKeyFuncMakesTheKey(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /", tellKey, httplock.New(g, "", httplock.WithName("mine"), httplock.WithKeyFunc(func(r *http.Request) (string, error) {
 		switch user := r.Header.Get("X-User"); user {
 		case "bad":
@@ -336,7 +337,7 @@ func TestKeyFuncMakesTheKey(t *testing.T) {
 		"":      {http.StatusBadRequest, "LOCK_KEY_INVALID"},
 		"unset": {http.StatusInternalServerError, "LOCK_RULE_INVALID"},
 	} {
-		w := send(mux, "POST", "/", "", "X-User", user)
+		w := guardtest.Send(mux, "POST", "/", "", "X-User", user)
 		if w.Code != want.code || !strings.Contains(w.Body.String(), want.body) || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%q: got %d %s", user, w.Code, w.Body)
 		}
@@ -344,7 +345,7 @@ func TestKeyFuncMakesTheKey(t *testing.T) {
 }
 
 func TestEveryOptionOfARuleReachesTheLock(t *testing.T) {
-	g := guard.Must(guard.New(newLocker(t, exclusiveOnly{memstore.New()})))
+	g := guard.Must(guard.New(guardtest.Locker(t, guardtest.ExclusiveOnly{Store: memstore.New()})))
 	mux := on("POST /fair", tellKey, httplock.New(g, "lock:x", httplock.WithMode(lock.Fair)))
 	route(mux, "POST /permits", tellKey, httplock.New(g, "lock:x", httplock.WithPermits(1, 2)))
 	route(mux, "POST /plain", tellKey, httplock.New(g, "lock:x"))
@@ -354,14 +355,14 @@ func TestEveryOptionOfARuleReachesTheLock(t *testing.T) {
 		"/fair": "LOCK_RULE_INVALID", "/permits": "LOCK_RULE_INVALID", // the store has no such locks
 		"/plain": "lock:x", "/brief": "LOCK_LOST",
 	} {
-		if w := send(mux, "POST", path, ""); !strings.Contains(w.Body.String(), want) {
+		if w := guardtest.Send(mux, "POST", path, ""); !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: got %d %s, want %s", path, w.Code, w.Body, want)
 		}
 	}
 }
 
 func TestRulesTakeTheLockOfTheRoute(t *testing.T) {
-	g := newGuard(t,
+	g := guardtest.Guard(t,
 		rule.Rule{Operation: "POST /vouchers/{id}/orders", Key: "lock:order:<userId>"},
 		rule.Rule{Operation: "PUT /any/{id}", Key: "lock:any:<id>"},
 		rule.Rule{Operation: "GET /read/{id}", Key: "lock:read:<id>"},
@@ -383,59 +384,59 @@ func TestRulesTakeTheLockOfTheRoute(t *testing.T) {
 		"POST http://other.example/7": "404 page not found\n",
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		if w := send(mux, method, path, "", "X-User-Id", "42"); w.Body.String() != want {
+		if w := guardtest.Send(mux, method, path, "", "X-User-Id", "42"); w.Body.String() != want {
 			t.Errorf("%s: got %d %s, want %s", target, w.Code, w.Body, want)
 		}
 	}
-	if w := send(mux, "POST", "/free", "a body", "X-User-Id", "42"); w.Body.String() != "no lock" {
+	if w := guardtest.Send(mux, "POST", "/free", "a body", "X-User-Id", "42"); w.Body.String() != "no lock" {
 		t.Errorf("a route without a rule: got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestRulesInFrontOfTheRouterLetNothingPass(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: "POST /{id}", Key: "lock:<id>"})
+	g := guardtest.Guard(t, rule.Rule{Operation: "POST /{id}", Key: "lock:<id>"})
 	mux := on("POST /{id}", runs(t))
-	w := send(httplock.Rules(g)(mux), "POST", "/7", "")
-	if w.Code != http.StatusInternalServerError || codeOf(t, w) != "LOCK_RULE_INVALID" {
+	w := guardtest.Send(httplock.Rules(g)(mux), "POST", "/7", "")
+	if w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestRulesCanBeReplacedWhileServing(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	mux := on("POST /{id}", tellKey, httplock.Rules(g))
-	if w := send(mux, "POST", "/7", ""); w.Body.String() != "no lock" {
+	if w := guardtest.Send(mux, "POST", "/7", ""); w.Body.String() != "no lock" {
 		t.Errorf("got %s", w.Body)
 	}
 	if err := g.Replace(rule.Rule{Operation: "POST /{id}", Key: "lock:<id>"}); err != nil {
 		t.Fatal(err)
 	}
-	if w := send(mux, "POST", "/7", ""); w.Body.String() != "lock:7" {
+	if w := guardtest.Send(mux, "POST", "/7", ""); w.Body.String() != "lock:7" {
 		t.Errorf("got %s", w.Body)
 	}
 }
 
 func TestPatternAndPathValuesOfAnotherRouter(t *testing.T) {
-	g := newGuard(t, rule.Rule{Operation: "POST /o/<no>", Key: "lock:<no>:<route>"})
+	g := guardtest.Guard(t, rule.Rule{Operation: "POST /o/<no>", Key: "lock:<no>:<route>"})
 	locks := httplock.Rules(g,
 		httplock.WithPattern(func(*http.Request) string { return "/o/<no>" }),
 		httplock.WithPathValue(func(r *http.Request, name string) (string, bool) {
 			return strings.TrimPrefix(r.URL.Path, "/o/"), name == "no"
 		}))
 	h := locks(http.HandlerFunc(tellKey))
-	if w := send(h, "POST", "/o/7", ""); w.Body.String() != "lock:7:%2Fo%2F%3Cno%3E" {
+	if w := guardtest.Send(h, "POST", "/o/7", ""); w.Body.String() != "lock:7:%2Fo%2F%3Cno%3E" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
-	if w := send(h, "POST", "/o/", ""); w.Code != http.StatusBadRequest {
+	if w := guardtest.Send(h, "POST", "/o/", ""); w.Code != http.StatusBadRequest {
 		t.Errorf("an empty path value: got %d %s", w.Code, w.Body)
 	}
-	if w := send(h, "GET", "/o/7", ""); w.Body.String() != "no lock" {
+	if w := guardtest.Send(h, "GET", "/o/7", ""); w.Body.String() != "no lock" {
 		t.Errorf("another method: got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestBuildReportsWhatIsWrong(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	bad := guard.Must(guard.New(g.Locker(), rule.Rule{Operation: "POST example.com/x", Key: "lock:<md.user>"}))
 	src := httplock.Query("x")
 	key := func(*http.Request) (string, error) { return "k", nil }
@@ -486,7 +487,7 @@ func TestBuildReportsWhatIsWrong(t *testing.T) {
 }
 
 func TestConstructorsPanicOnProgrammerErrors(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	for name, construct := range map[string]func(){
 		"New":   func() { httplock.New(g, "lock:<") },
 		"Rules": func() { httplock.Rules(nil) },
@@ -503,19 +504,19 @@ func TestConstructorsPanicOnProgrammerErrors(t *testing.T) {
 }
 
 func TestManyRequestsAtOnceRunOneAtATime(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	counter := 0 // the race detector and the count tell if two run at once
 	mux := on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) {
 		counter++
 		w.WriteHeader(http.StatusCreated)
-	}, httplock.New(g, "lock:<id>", httplock.WithWait(patience)))
+	}, httplock.New(g, "lock:<id>", httplock.WithWait(guardtest.Patience)))
 	const requests = 200
 	codes := make(chan int, requests)
 	for range requests {
-		go func() { codes <- send(mux, "POST", "/1", "").Code }()
+		go func() { codes <- guardtest.Send(mux, "POST", "/1", "").Code }()
 	}
 	for range requests {
-		if code := receive(t, codes, "an answer"); code != http.StatusCreated {
+		if code := guardtest.Receive(t, codes, "an answer"); code != http.StatusCreated {
 			t.Errorf("got %d", code)
 		}
 	}

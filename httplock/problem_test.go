@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/httplock"
 )
@@ -37,7 +38,7 @@ func TestProblemStatuses(t *testing.T) {
 			if w.Body.Len() == 0 {
 				return
 			}
-			if w.Header().Get("Content-Type") != "application/problem+json" || codeOf(t, w) != kind.Code() ||
+			if w.Header().Get("Content-Type") != "application/problem+json" || guardtest.Code(t, w) != kind.Code() ||
 				!strings.Contains(w.Body.String(), `"instance":"/a%20b"`) {
 				t.Errorf("got %v %s", w.Header(), w.Body)
 			}
@@ -46,10 +47,10 @@ func TestProblemStatuses(t *testing.T) {
 }
 
 func TestAnswersAreOptions(t *testing.T) {
-	g := newGuard(t)
-	lease := hold(t, g, "lock:alice")
+	g := guardtest.Guard(t)
+	lease := guardtest.Hold(t, g, "lock:alice")
 	mux := on("POST /{user}", runs(t), httplock.New(g, "lock:<user>", httplock.WithContentionStatus(429), httplock.WithRetryAfter(1001*time.Millisecond)))
-	w := send(mux, "POST", "/alice", "")
+	w := guardtest.Send(mux, "POST", "/alice", "")
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "2" || !strings.Contains(w.Body.String(), `"status":429`) {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
@@ -58,8 +59,8 @@ func TestAnswersAreOptions(t *testing.T) {
 			t.Errorf("%q is in %s", secret, w.Body)
 		}
 	}
-	broken := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()})))
-	w = send(on("POST /{user}", runs(t), httplock.New(broken, "lock:<user>", httplock.WithRetryAfter(7*time.Second))), "POST", "/alice", "")
+	broken := guard.Must(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()})))
+	w = guardtest.Send(on("POST /{user}", runs(t), httplock.New(broken, "lock:<user>", httplock.WithRetryAfter(7*time.Second))), "POST", "/alice", "")
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "7" || strings.Contains(w.Body.String(), "NOAUTH") {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}

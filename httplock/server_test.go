@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/httplock"
@@ -87,25 +88,25 @@ func TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
 		waiting <- struct{}{}
 		return func() { waited <- struct{}{} }
 	}}
-	g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithHooks(hooks))))
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks))))
 	status := make(chan int, 1)
 	mux := on("POST /{id}", runs(t), statusOf(status), httplock.New(g, "lock:<id>", httplock.WithWait(time.Hour)))
-	lease := hold(t, g, "lock:1")
+	lease := guardtest.Hold(t, g, "lock:1")
 	leave := post(t, mux, "/1")
-	receive(t, waiting, "the wait")
+	guardtest.Receive(t, waiting, "the wait")
 	leave()
-	receive(t, waited, "the end of the wait")
-	if got := receive(t, status, "the answer"); got != 499 {
+	guardtest.Receive(t, waited, "the end of the wait")
+	if got := guardtest.Receive(t, status, "the answer"); got != 499 {
 		t.Errorf("got %d, want 499 for the log", got)
 	}
 	_ = lease.Release(t.Context())
-	if isHeld(t, g, "lock:1") {
+	if guardtest.IsHeld(t, g, "lock:1") {
 		t.Error("somebody got the lock who had left")
 	}
 }
 
 func TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	running, gone, finish, done := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan int, 1)
 	mux := on("POST /{id}", func(_ http.ResponseWriter, r *http.Request) {
 		close(running)
@@ -114,24 +115,24 @@ func TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *testing.T) {
 		<-finish
 	}, statusOf(done), httplock.New(g, "lock:<id>"))
 	leave := post(t, mux, "/1")
-	receive(t, running, "the handler")
+	guardtest.Receive(t, running, "the handler")
 	leave()
-	receive(t, gone, "the end of the handler's context")
-	if !isHeld(t, g, "lock:1") {
+	guardtest.Receive(t, gone, "the end of the handler's context")
+	if !guardtest.IsHeld(t, g, "lock:1") {
 		t.Error("free although the handler runs")
 	}
 	if _, err := g.Locker().TryAcquire(t.Context(), "lock:1"); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("another one got %v, want ErrBusy", err)
 	}
 	close(finish)
-	receive(t, done, "the end of the handler")
-	if isHeld(t, g, "lock:1") {
+	guardtest.Receive(t, done, "the end of the handler")
+	if guardtest.IsHeld(t, g, "lock:1") {
 		t.Error("still held")
 	}
 }
 
 func TestAbortedHandlerBreaksTheConnectionAndReleasesTheLock(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	done := make(chan struct{})
 	server := httptest.NewServer(on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) {
 		w.(http.Flusher).Flush()
@@ -146,8 +147,8 @@ func TestAbortedHandlerBreaksTheConnectionAndReleasesTheLock(t *testing.T) {
 	if err == nil {
 		t.Error("the answer is complete")
 	}
-	receive(t, done, "the end of the handler")
-	if isHeld(t, g, "lock:1") {
+	guardtest.Receive(t, done, "the end of the handler")
+	if guardtest.IsHeld(t, g, "lock:1") {
 		t.Error("still held")
 	}
 }
@@ -168,7 +169,7 @@ func TestWriterCanWhatTheOneBeforeItCan(t *testing.T) {
 		}), can{hijack: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chain := []middleware{httplock.New(newGuard(t), "lock:<id>")}
+			chain := []middleware{httplock.New(guardtest.Guard(t), "lock:<id>")}
 			if test.around != nil {
 				chain = slices.Insert(chain, 0, test.around)
 			}
@@ -252,7 +253,7 @@ func TestHijackedConnectionIsNotAnswered(t *testing.T) {
 	if string(text) != "mine" {
 		t.Errorf("got %q", text)
 	}
-	receive(t, done, "the end of the handler")
+	guardtest.Receive(t, done, "the end of the handler")
 	_ = conn.Close()
 	server.Close()
 	if complaints.Len() > 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/httplock"
 )
@@ -88,11 +89,11 @@ func TestVariablesComeFromWhereTheTemplateSays(t *testing.T) {
 			if test.target == "" {
 				test.target = "/o/7"
 			}
-			mux := on(test.pattern, tellKey, set("userId", test.userID), httplock.New(newGuard(t), test.template))
-			w := send(mux, "POST", test.target, "", test.headers...)
+			mux := on(test.pattern, tellKey, set("userId", test.userID), httplock.New(guardtest.Guard(t), test.template))
+			w := guardtest.Send(mux, "POST", test.target, "", test.headers...)
 			got := w.Body.String()
 			if w.Code != http.StatusCreated {
-				got = fmt.Sprintf("%d %s", w.Code, codeOf(t, w))
+				got = fmt.Sprintf("%d %s", w.Code, guardtest.Code(t, w))
 			}
 			if got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
@@ -122,8 +123,8 @@ func TestBoundVariableIsFoundNowhereElse(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			mux := on("POST /{id}", tellKey, set("userId", "set"), set(private{}, 11),
-				httplock.New(newGuard(t), "lock:<userId>", httplock.WithVar("userId", test.source)))
-			w := send(mux, "POST", "/7?q=8&userId=query", "", test.headers...)
+				httplock.New(guardtest.Guard(t), "lock:<userId>", httplock.WithVar("userId", test.source)))
+			w := guardtest.Send(mux, "POST", "/7?q=8&userId=query", "", test.headers...)
 			if w.Code != test.want || test.key != "" && w.Body.String() != test.key {
 				t.Errorf("got %d %s", w.Code, w.Body)
 			}
@@ -136,8 +137,8 @@ func TestAddressOfAConnectionThatHasNone(t *testing.T) {
 		r = r.WithContext(context.Background())
 		r.RemoteAddr = "@" // as of a Unix socket
 		return r
-	}), httplock.New(newGuard(t), "lock:<ip>"))
-	if w := send(mux, "POST", "/", ""); w.Code != http.StatusInternalServerError || codeOf(t, w) != "LOCK_RULE_INVALID" {
+	}), httplock.New(guardtest.Guard(t), "lock:<ip>"))
+	if w := guardtest.Send(mux, "POST", "/", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -31,7 +32,7 @@ func account(t testing.TB, id string, change ...func(*rule.Rule)) guard.Call {
 }
 
 func TestEnterAllHoldsEveryKeyUntilLeave(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	ctx, leave, err := g.EnterAll(t.Context(), account(t, "b"), account(t, "a"), user("42"), guard.Call{Operation: "no rule"})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +64,7 @@ func wantFree(t *testing.T, g *guard.Guard, keys ...string) {
 }
 
 func TestEnterAllWithoutARulePassesThrough(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	for _, calls := range [][]guard.Call{nil, {{Operation: "x"}, {Operation: "y"}}} {
 		ctx, leave, err := g.EnterAll(t.Context(), calls...)
 		if err != nil || ctx != t.Context() || leave() != nil {
@@ -86,7 +87,7 @@ func TestEnterAllTakesNothingUnlessItGetsAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var refused *guard.Error
-			g := newGuard(t).WithHooks(guard.Hooks{Refused: func(_ context.Context, e *guard.Error) { refused = e }})
+			g := guardtest.Guard(t).WithHooks(guard.Hooks{Refused: func(_ context.Context, e *guard.Error) { refused = e }})
 			hold(t, g.Locker(), "lock:account:z")
 			ctx, leave, err := g.EnterAll(t.Context(), account(t, "a"), test.last)
 			if got := guard.KindOf(err); got != test.want || !errors.Is(err, test.is) {
@@ -111,7 +112,7 @@ func TestEnterAllTakesNothingUnlessItGetsAll(t *testing.T) {
 }
 
 func TestEnterAllNeverBlocksItselfAcrossCallers(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	long := func(r *rule.Rule) { r.Wait = time.Minute }
 	var inside [3]int // guarded by the locks
 	var callers sync.WaitGroup
@@ -142,7 +143,7 @@ func TestEnterAllNeverBlocksItselfAcrossCallers(t *testing.T) {
 }
 
 func TestEnterAllReentersWhatTwoCallsOrTheContextHave(t *testing.T) {
-	g := newGuard(t)
+	g := guardtest.Guard(t)
 	outer, leaveOuter, err := g.Enter(t.Context(), account(t, "a"))
 	if err != nil {
 		t.Fatal(err)
@@ -170,12 +171,12 @@ func TestEnterAllLosesAllWithAnyPart(t *testing.T) {
 	for _, lost := range []string{"a", "b"} {
 		t.Run(lost, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+			g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 			ctx, leave, err := g.EnterAll(t.Context(), account(t, "a"), account(t, "b"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := newLocker(t, store).ForceRelease(t.Context(), "lock:account:"+lost); err != nil {
+			if _, err := guardtest.Locker(t, store).ForceRelease(t.Context(), "lock:account:"+lost); err != nil {
 				t.Fatal(err)
 			}
 			<-ctx.Done()
@@ -193,7 +194,7 @@ func TestEnterAllLosesAllWithAnyPart(t *testing.T) {
 
 func TestEnterAllWaitsAsLongAsItsShortestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t)
+		g := guardtest.Guard(t)
 		wait := func(d time.Duration) func(*rule.Rule) { return func(r *rule.Rule) { r.Wait = d } }
 		lease := hold(t, g.Locker(), "lock:account:b")
 		began := time.Now()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestEnterHoldsTheKeyOfTheRuleUntilLeave(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	ctx, leave, err := g.Enter(t.Context(), user("42"))
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func TestEnterHoldsTheKeyOfTheRuleUntilLeave(t *testing.T) {
 }
 
 func TestEnterWithoutARulePassesThrough(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	ctx, leave, err := g.Enter(t.Context(), guard.Call{Operation: "GET /orders"})
 	if err != nil || ctx != t.Context() {
 		t.Fatalf("got a new context or %v, want the context unchanged", err)
@@ -55,7 +56,7 @@ func TestEnterWithoutARulePassesThrough(t *testing.T) {
 }
 
 func TestEnterUsesTheRuleOfTheCall(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	own, err := rule.Rule{Key: "lock:stock:<id>"}.Compile()
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestEnterUsesTheRuleOfTheCall(t *testing.T) {
 }
 
 func TestEnterReentersTheKeyOfItsContext(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	outer, leaveOuter, err := g.Enter(t.Context(), user("42"))
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func TestEnterReentersTheKeyOfItsContext(t *testing.T) {
 }
 
 func TestLeaveWorksForAnEndedRequestAndTwice(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	ctx, cancel := context.WithCancel(t.Context())
 	_, leave, err := g.Enter(ctx, user("42"))
 	if err != nil {
@@ -114,12 +115,12 @@ func TestLeaveWorksForAnEndedRequestAndTwice(t *testing.T) {
 
 func TestLeaveTellsOfALostLease(t *testing.T) {
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store, lock.WithWatchdog(900*time.Millisecond)), orders()))
+	g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond)), orders()))
 	ctx, leave, err := g.Enter(t.Context(), user("42"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newLocker(t, store).ForceRelease(t.Context(), "lock:order:42"); err != nil {
+	if _, err := guardtest.Locker(t, store).ForceRelease(t.Context(), "lock:order:42"); err != nil {
 		t.Fatal(err)
 	}
 	<-ctx.Done()
@@ -176,7 +177,7 @@ func TestEnterSortsWhatGoesWrong(t *testing.T) {
 		"key func fails":           {orders(), keyed("", errDoor), false, guard.BadKey, errDoor},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGuard(t, test.rule)
+			g := guardtest.Guard(t, test.rule)
 			if test.busy {
 				hold(t, g.Locker(), "lock:order:42")
 			}
@@ -218,7 +219,7 @@ func TestEnterTellsWhoseTimeRanOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGuard(t, orders(func(r *rule.Rule) { r.Wait = test.wait }))
+				g := guardtest.Guard(t, orders(func(r *rule.Rule) { r.Wait = test.wait }))
 				lease := hold(t, g.Locker(), "lock:order:42")
 				ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
 				defer cancel()
@@ -243,7 +244,7 @@ func TestEnterRefusesTheOneThatIsTooMany(t *testing.T) {
 	}{{rule.Reject, guard.Overloaded}, {rule.Skip, guard.Skipped}} {
 		t.Run(test.want.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGuard(t, orders(func(r *rule.Rule) { r.Wait, r.MaxWaiters, r.OnBusy = time.Minute, 1, test.onBusy }))
+				g := guardtest.Guard(t, orders(func(r *rule.Rule) { r.Wait, r.MaxWaiters, r.OnBusy = time.Minute, 1, test.onBusy }))
 				lease := hold(t, g.Locker(), "lock:order:42")
 				entered := make(chan struct{})
 				go func() {
@@ -269,7 +270,7 @@ func TestEnterRefusesTheOneThatIsTooMany(t *testing.T) {
 
 func TestEnterHoldsALockNoLongerThanTheRuleAllows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t, orders(func(r *rule.Rule) { r.MaxHold = 90 * time.Second }))
+		g := guardtest.Guard(t, orders(func(r *rule.Rule) { r.MaxHold = 90 * time.Second }))
 		began := time.Now()
 		ctx, leave, err := g.Enter(t.Context(), user("42"))
 		if err != nil {
@@ -287,7 +288,7 @@ func TestEnterHoldsALockNoLongerThanTheRuleAllows(t *testing.T) {
 
 func TestEnterStopsWaitingWhenTheCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t, orders(func(r *rule.Rule) { r.Wait = time.Minute }))
+		g := guardtest.Guard(t, orders(func(r *rule.Rule) { r.Wait = time.Minute }))
 		lease := hold(t, g.Locker(), "lock:order:42")
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -300,7 +301,7 @@ func TestEnterStopsWaitingWhenTheCallerLeaves(t *testing.T) {
 }
 
 func TestEnterCountsALookupThatTheCallerCutShortAsCanceled(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	ctx, cancel := context.WithCancel(t.Context())
 	_, _, err := g.Enter(ctx, guard.Call{Operation: operation, Vars: func(key.Var) (string, error) {
 		cancel()
@@ -313,7 +314,7 @@ func TestEnterCountsALookupThatTheCallerCutShortAsCanceled(t *testing.T) {
 
 func TestEnterHoldsAFixedLeaseNoLongerThanTheRuleSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t, orders(func(r *rule.Rule) { r.Lease = 5 * time.Second }))
+		g := guardtest.Guard(t, orders(func(r *rule.Rule) { r.Lease = 5 * time.Second }))
 		ctx, leave, err := g.Enter(t.Context(), user("42"))
 		if err != nil {
 			t.Fatal(err)
@@ -331,7 +332,7 @@ func TestEnterHoldsAFixedLeaseNoLongerThanTheRuleSays(t *testing.T) {
 }
 
 func TestEnterReportsAStoreThatFails(t *testing.T) {
-	g := guard.Must(guard.New(newLocker(t, brokenStore{memstore.New()}), orders()))
+	g := guard.Must(guard.New(guardtest.Locker(t, brokenStore{memstore.New()}), orders()))
 	_, _, err := g.Enter(t.Context(), user("42"))
 	if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, errDown) {
 		t.Errorf("got %v, want Unavailable that wraps the store's error", err)
@@ -341,7 +342,7 @@ func TestEnterReportsAStoreThatFails(t *testing.T) {
 func TestEnterAsksForTheModeOfTheRule(t *testing.T) {
 	store := exclusiveOnly{memstore.New()}
 	fair := orders(func(r *rule.Rule) { r.Mode = lock.Fair })
-	g := guard.Must(guard.New(newLocker(t, store), fair))
+	g := guard.Must(guard.New(guardtest.Locker(t, store), fair))
 	_, _, err := g.Enter(t.Context(), user("42"))
 	if guard.KindOf(err) != guard.Invalid || !errors.Is(err, lock.ErrUnsupported) {
 		t.Errorf("got %v, want Invalid that wraps ErrUnsupported", err)
@@ -361,7 +362,7 @@ func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error
 func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
 	var names []string
 	hooks := lock.Hooks{Acquired: func(_ context.Context, e lock.AcquireEvent) { names = append(names, e.Name) }}
-	g := guard.Must(guard.New(newLocker(t, memstore.New(), lock.WithHooks(hooks)), orders(),
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks)), orders(),
 		rule.Rule{Operation: "unnamed", Key: "lock:<userId>"}))
 	for _, operation := range []string{operation, "unnamed"} {
 		call := user("42")

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
 func TestNewReportsEveryFaultOfEveryRule(t *testing.T) {
-	_, err := guard.New(newLocker(t, memstore.New()),
+	_, err := guard.New(guardtest.Locker(t, memstore.New()),
 		rule.Rule{Operation: "a", Key: "lock:<"},
 		rule.Rule{Operation: "b", Key: "lock:x", Wait: -time.Second},
 		rule.Rule{Operation: "c", Key: "lock:x"},
@@ -46,7 +47,7 @@ func TestMustPanicsOnAFault(t *testing.T) {
 }
 
 func TestRulesAreFoundByTheirOperation(t *testing.T) {
-	locker := newLocker(t, memstore.New())
+	locker := guardtest.Locker(t, memstore.New())
 	g := guard.Must(guard.New(locker, orders(), rule.Rule{Operation: "GET /b", Key: "lock:order:<id>"}))
 	if r, ok := g.Rule(operation); !ok || r.Name != "orders" {
 		t.Errorf("got %v, %v", r, ok)
@@ -68,8 +69,8 @@ func TestRulesAreFoundByTheirOperation(t *testing.T) {
 func TestErrorTextHoldsNeitherKeyNorValueNorTheStoresWords(t *testing.T) {
 	const secret = "alice@example.org"
 	store := memstore.New()
-	g := guard.Must(guard.New(newLocker(t, store), orders(waiting)))
-	broken := guard.Must(guard.New(newLocker(t, brokenStore{store}), orders()))
+	g := guard.Must(guard.New(guardtest.Locker(t, store), orders(waiting)))
+	broken := guard.Must(guard.New(guardtest.Locker(t, brokenStore{store}), orders()))
 	hold(t, g.Locker(), "lock:order:"+strings.ReplaceAll(secret, "@", "%40"))
 	_, _, contended := g.Enter(t.Context(), user(secret))
 	_, _, unavailable := broken.Enter(t.Context(), user(secret))
@@ -88,7 +89,7 @@ func TestErrorTextHoldsNeitherKeyNorValueNorTheStoresWords(t *testing.T) {
 }
 
 func TestErrorNamesTheVariableWithoutASource(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	_, _, err := g.Enter(t.Context(), guard.Call{Operation: operation})
 	const want = `guard: POST /orders: invalid rule: lock "orders": variable has no source: <userId>`
 	if err == nil || err.Error() != want {

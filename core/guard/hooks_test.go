@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -20,7 +21,7 @@ func watched(g *guard.Guard) (*guard.Guard, *[]*guard.Error) {
 }
 
 func TestRefusedTellsOfEveryEntryThatFails(t *testing.T) {
-	g, seen := watched(newGuard(t, orders()))
+	g, seen := watched(guardtest.Guard(t, orders()))
 	hold(t, g.Locker(), "lock:order:42")
 	for want, call := range map[guard.Kind]guard.Call{
 		guard.Contended: user("42"),
@@ -36,7 +37,7 @@ func TestRefusedTellsOfEveryEntryThatFails(t *testing.T) {
 }
 
 func TestRefusedIsSilentAboutEntriesThatSucceed(t *testing.T) {
-	g, seen := watched(newGuard(t, orders()))
+	g, seen := watched(guardtest.Guard(t, orders()))
 	for _, call := range []guard.Call{user("42"), {Operation: "GET /other"}} {
 		_, leave, err := g.Enter(t.Context(), call)
 		if err != nil {
@@ -53,7 +54,7 @@ func TestRefusedHasTheCallersContext(t *testing.T) {
 	type mark struct{}
 	ctx := context.WithValue(t.Context(), mark{}, "mine")
 	var got any
-	g := newGuard(t, orders()).WithHooks(guard.Hooks{Refused: func(ctx context.Context, _ *guard.Error) { got = ctx.Value(mark{}) }})
+	g := guardtest.Guard(t, orders()).WithHooks(guard.Hooks{Refused: func(ctx context.Context, _ *guard.Error) { got = ctx.Value(mark{}) }})
 	_, _, err := g.Enter(ctx, user(""))
 	if err == nil || got != "mine" {
 		t.Errorf("got %v in the hook's context, and %v", got, err)
@@ -61,7 +62,7 @@ func TestRefusedHasTheCallersContext(t *testing.T) {
 }
 
 func TestGuardsOfWithHooksShareLockerAndRules(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	observed, seen := watched(g)
 	if err := g.Replace(orders(ints)); err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func TestGuardsOfWithHooksShareLockerAndRules(t *testing.T) {
 }
 
 func TestKeyReasonIsOneOfAFewWords(t *testing.T) {
-	g := newGuard(t, orders(ints))
+	g := guardtest.Guard(t, orders(ints))
 	vars := func(err error) guard.Call {
 		return guard.Call{Operation: operation, Vars: func(key.Var) (string, error) { return "", err }}
 	}
@@ -111,7 +112,7 @@ func TestKeyReasonIsOneOfAFewWords(t *testing.T) {
 }
 
 func TestReplaceChangesTheRulesOfLaterCalls(t *testing.T) {
-	g := newGuard(t, orders())
+	g := guardtest.Guard(t, orders())
 	before, leave, err := g.Enter(t.Context(), user("42"))
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +140,7 @@ func TestReplaceChangesTheRulesOfLaterCalls(t *testing.T) {
 }
 
 func TestReplaceKeepsTheRulesWhenTheNewOnesAreWrong(t *testing.T) {
-	g := guard.Must(guard.New(newLocker(t, memstore.New()), orders()))
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), orders()))
 	err := g.Replace(rule.Rule{Operation: "a", Key: "lock:<"}, rule.Rule{Operation: "b"})
 	if guard.KindOf(err) != guard.Invalid || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("got %v, want both faults", err)

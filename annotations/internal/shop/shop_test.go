@@ -16,6 +16,7 @@ import (
 
 	"github.com/redlatch/redlatch/annotations/internal/shop"
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -26,15 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newGuard(t testing.TB, store lock.Store, opts ...lock.Option) *guard.Guard {
 	t.Helper()
-	locker := lock.New(store, opts...)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := locker.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return guard.Must(guard.New(locker))
+	return guard.Must(guard.New(guardtest.Locker(t, store, opts...)))
 }
 
 // must is for constructors whose error is another test's.

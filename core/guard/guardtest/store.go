@@ -1,0 +1,30 @@
+package guardtest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// ErrDown is what a Broken store says. Its text is what no client may see.
+var ErrDown = errors.New("dial tcp 10.1.2.3:6379: NOAUTH for lock:order:42")
+
+// Broken is a store that refuses every acquisition.
+type Broken struct{ lock.Store }
+
+// Acquire fails with ErrDown.
+func (Broken) Acquire(context.Context, lock.Claim) (uint64, error) {
+	return 0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: ErrDown}
+}
+
+// ExclusiveOnly is a store that knows no other mode.
+type ExclusiveOnly struct{ lock.Store }
+
+// Acquire fails with [lock.ErrUnsupported] in any other mode.
+func (s ExclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if c.Mode != lock.Exclusive {
+		return 0, lock.ErrUnsupported
+	}
+	return s.Store.Acquire(ctx, c)
+}
