@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"sync"
 )
 
 // Ports are taken from below the range that kernels hand to outgoing
@@ -17,27 +16,32 @@ const (
 	busOffset = 10000
 )
 
-var handedOut = struct {
-	sync.Mutex
-	ports map[int]bool
-}{ports: make(map[int]bool)}
-
-// Port returns a loopback port that is free now, together with the port 10000
-// above it, and that this process has not been given before. Another process can
-// still be faster: callers that fail to listen ask again.
+// Port returns a loopback port that is free, together with the port 10000 above
+// it. No other test is given it before t ends, in whatever process, so that a
+// server can be away and come back. What asks elsewhere can still be faster:
+// callers that fail to listen ask again.
 func Port(t Host) int {
 	t.Helper()
-	handedOut.Lock()
-	defer handedOut.Unlock()
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		if !handedOut.ports[port] && free(port) && free(port+busOffset) {
-			handedOut.ports[port] = true
+		reserved, err := reserve(port)
+		if err != nil {
+			continue // another test's
+		}
+		if free(port) && free(port+busOffset) {
+			t.Cleanup(func() { _ = reserved.Close() })
 			return port
 		}
+		_ = reserved.Close()
 	}
 	t.Fatalf("process: no free port between %d and %d", firstPort, lastPort)
 	return 0
+}
+
+// reserve tells other processes that a port is taken, by the UDP port of the
+// same number, which no server here has a use for. It ends with this process.
+func reserve(port int) (net.PacketConn, error) {
+	return net.ListenPacket("udp", LoopbackAddr(port))
 }
 
 // LoopbackAddr is the address of a port on the loopback interface.

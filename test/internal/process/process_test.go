@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,22 +148,6 @@ func TestShutdownKillsWhatDoesNotListen(t *testing.T) {
 	p.Shutdown(syscall.SIGTERM, 50*time.Millisecond)
 	if p.Alive() {
 		t.Error("still alive")
-	}
-}
-
-func TestPortIsNeverHandedOutTwice(t *testing.T) {
-	seen := make(map[int]bool)
-	for range 200 {
-		port := process.Port(t)
-		if seen[port] {
-			t.Fatalf("port %d twice", port)
-		}
-		seen[port] = true
-		listener, err := net.Listen("tcp", process.LoopbackAddr(port))
-		if err != nil {
-			t.Fatalf("port %d is not free: %v", port, err)
-		}
-		listener.Close()
 	}
 }
 
