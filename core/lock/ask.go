@@ -18,8 +18,14 @@ const (
 )
 
 // attempt asks for the key. Acquisitions of one owner do so one by one, as
-// what the first is granted the others must re-enter.
+// what the first is granted the others must re-enter. One that is refused
+// meanwhile does not ask any more, whatever woke it: the store may be gone, too.
 func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
+	select {
+	case <-a.refused:
+		return nil, ErrClosed
+	default:
+	}
 	if !a.shared {
 		return a.ask(ctx)
 	}

@@ -55,6 +55,39 @@ func TestCloseReleasesWakesAndRefuses(t *testing.T) {
 	}
 }
 
+// closing is a context that closes the locker when an acquisition asks how long
+// it may wait: after it was let in, and before it asks the store.
+type closing struct {
+	context.Context
+
+	l *lock.Locker
+}
+
+func (c closing) Deadline() (time.Time, bool) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.l.Close(over) // does not wait for the acquisition
+	return c.Context.Deadline()
+}
+
+func TestAnAcquisitionThatCloseOvertakesAsksNoStore(t *testing.T) {
+	for name, option := range map[string]lock.Option{
+		"in the locker's queue": lock.WithMode(lock.Exclusive),
+		"in the store's queue":  lock.WithMode(lock.Fair),
+		"of a named owner":      lock.WithOwner("me"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newFaulty()
+			l := newLocker(t, store)
+			_, err := l.Acquire(closing{t.Context(), l}, "k", option)
+			wantErr(t, err, lock.ErrClosed)
+			if n := store.count("acquire"); n > 0 {
+				t.Errorf("the store was asked %d times", n)
+			}
+		})
+	}
+}
+
 func TestCloseWithADeadStoreEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
