@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Runs govulncheck in every module. Vulnerabilities that the code can reach, and a
-# database that cannot be asked, are failures; with --if-reachable the latter is
-# a skip that says so. GOVULNDB names another database than vuln.go.dev.
+# Runs govulncheck in every module, with the toolchain that go.work names or a
+# later one, as that brings the standard library. Vulnerabilities that the code
+# can reach, and a database or a toolchain that cannot be had, are failures; with
+# --if-reachable the latter is a skip that says so. GOVULNDB names another
+# database than vuln.go.dev.
 #
 # usage: scripts/vuln.sh [--if-reachable] GOVULNCHECK MODULE...
 set -euo pipefail
@@ -16,6 +18,16 @@ tool=$1
 shift
 database=${GOVULNDB:-https://vuln.go.dev}
 
+# unchecked ends the script without a result.
+unchecked() {
+	echo "*** NOT CHECKED for vulnerabilities: $1 ***" >&2
+	[[ -n $optional ]] && exit 0
+	exit "$2"
+}
+
+export GOTOOLCHAIN=auto
+go version || unchecked "the toolchain of go.work cannot be had" 1
+
 # unasked: what govulncheck says when it cannot ask the database.
 unasked='fetching vulnerabilities|no such host|dial tcp|connection refused|i/o timeout|TLS handshake timeout'
 log=$(mktemp)
@@ -29,8 +41,7 @@ for module in "$@"; do
 	[[ $status -eq 0 ]] && continue
 	# 3 is a finding. Others are failures of the tool itself.
 	if [[ $status -ne 3 ]] && grep -qE "$unasked" "$log"; then
-		echo "*** NOT CHECKED for vulnerabilities: $database cannot be reached ***" >&2
-		[[ -n $optional ]] && exit 0
+		unchecked "$database cannot be reached" "$status"
 	fi
 	exit "$status"
 done

@@ -4,6 +4,8 @@ module github.com/redlatch/redlatch/tools
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool (
 	github.com/bufbuild/buf/cmd/buf
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc

@@ -2,6 +2,8 @@ module github.com/redlatch/redlatch/test/grafana
 
 go 1.26.0
 
+toolchain go1.26.11
+
 replace github.com/redlatch/redlatch => ../..
 
 require (
