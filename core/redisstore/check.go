@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,10 +19,9 @@ import (
 // must be. Its error wraps [lock.ErrUnavailable] and names the address.
 //
 // It also warns, through the logger, of a server that may evict locks when its
-// memory is full; of a master with replicas, outside a cluster, that would go on
-// granting locks when it is none any more; and of a client of a cluster that
-// would wait for a node that hangs for longer than a failover takes. Where INFO
-// is not permitted it cannot know of the first two, and says nothing.
+// memory is full, and of a master with replicas, outside a cluster, that would
+// go on granting locks when it is none any more. Where INFO is not permitted it
+// cannot know, and says nothing.
 func (s *Store) Check(ctx context.Context) error {
 	if s.unusable != nil {
 		return s.unusable
@@ -31,7 +29,6 @@ func (s *Store) Check(ctx context.Context) error {
 	if s.cluster == nil {
 		return s.checkNode(ctx, s.rdb, s.address())
 	}
-	s.warnOfPatience(ctx)
 	err := s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		return s.checkNode(ctx, node, node.Options().Addr)
 	})
@@ -64,18 +61,6 @@ func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, addre
 			"address", address, "replicas", replicas)
 	}
 	return nil
-}
-
-// maxPatience is the longest ReadTimeout with which a client of a cluster learns
-// of a failover soon. go-redis asks any node where the slots are, one after the
-// other: if it is the one that hangs, nothing but this timeout lets it go on.
-const maxPatience = 2 * time.Second
-
-func (s *Store) warnOfPatience(ctx context.Context) {
-	if patience := s.cluster.Options().ReadTimeout; patience > maxPatience || patience <= 0 { // none at all
-		s.log.WarnContext(ctx, "a node that hangs may hide a failover for as long as the client waits for it: set ReadTimeout to a second or two",
-			"address", s.address(), "read_timeout", patience)
-	}
 }
 
 // info is a section of INFO, empty if that is not permitted.

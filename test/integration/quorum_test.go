@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/core/storetest"
 	"github.com/redlatch/redlatch/test/internal/faultproxy"
+	"github.com/redlatch/redlatch/test/internal/process"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
 
@@ -108,6 +109,25 @@ func (e *ensemble) owners(t *testing.T, key string) []string {
 	return owners
 }
 
+// everywhere takes a key on all nodes. One that is late when the others have
+// granted it is left out, and stays so.
+func (e *ensemble) everywhere(t *testing.T, l *lock.Locker, key string) (lease *lock.Lease) {
+	t.Helper()
+	eventually(t, func() error {
+		if lease != nil {
+			release(t, lease)
+		}
+		lease = acquire(t, l, key)
+		return process.Poll(time.Second, func() error {
+			if owners := e.owners(t, key); slices.Contains(owners, "") {
+				return fmt.Errorf("not everywhere: %q", owners)
+			}
+			return nil
+		})
+	})
+	return lease
+}
+
 func (e *ensemble) awaitFree(t *testing.T, key string) {
 	t.Helper()
 	eventually(t, func() error {
@@ -173,13 +193,7 @@ func TestTwoOfFiveServersInTrouble(t *testing.T) {
 			t.Run(first+" and "+second, func(t *testing.T) {
 				e := newEnsemble(t)
 				here, there := e.locker(t, lock.WithWatchdog(3*time.Second)), e.locker(t)
-				held := acquire(t, here, "held") // before, and kept through it all
-				eventually(t, func() error {     // all five have it
-					if owners := e.owners(t, "held"); slices.Contains(owners, "") {
-						return fmt.Errorf("not everywhere yet: %q", owners)
-					}
-					return nil
-				})
+				held := e.everywhere(t, here, "held") // before, and kept through it all
 				release(t, acquire(t, there, "warm-up"))
 				nodeFaults[first].begin(e, 1)
 				nodeFaults[second].begin(e, 3)

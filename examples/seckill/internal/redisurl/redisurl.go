@@ -2,7 +2,6 @@
 package redisurl
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -150,7 +149,7 @@ func (a *address) standalone(scheme string) (Target, error) {
 	if err != nil {
 		return Target{}, plain(err)
 	}
-	options.DialTimeout = cmp.Or(options.DialTimeout, dialTimeout)
+	options.DialTimeout = orTimeout(options.DialTimeout)
 	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	options.ContextTimeoutEnabled = true
 	return Target{
@@ -183,7 +182,7 @@ func (a *address) sentinel(scheme string) (Target, error) {
 	options.Username = a.user.Username()
 	options.Password, _ = a.user.Password()
 	options.SentinelUsername, options.SentinelPassword = sentinelUser, sentinelPassword
-	options.DialTimeout = cmp.Or(options.DialTimeout, dialTimeout)
+	options.DialTimeout = orTimeout(options.DialTimeout)
 	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	options.ContextTimeoutEnabled = true
 	return Target{
@@ -201,13 +200,12 @@ func (a *address) cluster(scheme string) (Target, error) {
 	if err != nil {
 		return Target{}, plain(err)
 	}
-	options.DialTimeout = cmp.Or(options.DialTimeout, dialTimeout)
+	options.DialTimeout = orTimeout(options.DialTimeout)
 	options.ContextTimeoutEnabled = true
 	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	// A dead node never says that it was replaced. The default looks for its
-	// successor once a minute, and may ask the dead node for it.
-	options.ClusterStateReloadInterval = time.Second
-	options.ReadTimeout = cmp.Or(options.ReadTimeout, time.Second)
+	// successor once a minute.
+	options.ClusterStateReloadInterval = 2 * time.Second
 	return Target{
 		place: "Redis cluster at " + strings.Join(hosts, ", "),
 		open:  func() redis.UniversalClient { return redis.NewClusterClient(options) },
@@ -217,10 +215,14 @@ func (a *address) cluster(scheme string) (Target, error) {
 // dialAttempts is how often a connection is tried before the command that
 // needs it fails. The default of go-redis, five, hides for half a second that
 // nobody is there.
-const (
-	dialAttempts = 1
-	dialTimeout  = 2 * time.Second
-)
+const dialAttempts = 1
+
+func orTimeout(d time.Duration) time.Duration {
+	if d == 0 {
+		return 2 * time.Second
+	}
+	return d
+}
 
 // plain takes the URL out of an error of net/url.
 func plain(err error) error {

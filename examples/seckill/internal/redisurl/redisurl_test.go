@@ -66,13 +66,6 @@ func TestCluster(t *testing.T) {
 		if tls := strings.HasPrefix(text, "rediss"); (o.TLSConfig != nil) != tls {
 			t.Errorf("%s: TLS %v", text, !tls)
 		}
-		if o.ReadTimeout != time.Second {
-			t.Errorf("%s: waits %v for a node that hangs", text, o.ReadTimeout)
-		}
-	}
-	o := open(t, "redis://a?cluster&read_timeout=4s", "Redis cluster at a:6379").(*redis.ClusterClient).Options()
-	if o.ReadTimeout != 4*time.Second {
-		t.Errorf("read_timeout=4s: %v", o.ReadTimeout)
 	}
 }
 
