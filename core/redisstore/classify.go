@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -74,7 +73,7 @@ func (s *Store) failure(err error) error {
 	}
 	away := isUnreachable(err)
 	if s.cluster != nil && away {
-		s.cluster.ReloadState(context.Background()) // returns at once
+		s.topology.reload()
 	}
 	return &lock.StoreError{Outcome: outcomeOf(err), Unreachable: away, Err: err}
 }

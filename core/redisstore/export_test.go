@@ -1,6 +1,10 @@
 package redisstore
 
-import "time"
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // What tests outside the package look at.
 var (
@@ -24,3 +28,9 @@ func SHA(names ...string) string { return load(names...).sha }
 func (s *Store) SetSilence(ping, silence time.Duration) {
 	s.wakeups.ping, s.wakeups.silence = ping, silence
 }
+
+// Topology is the hook on the nodes of a cluster.
+func (s *Store) Topology() redis.Hook { return s.topology }
+
+// Suspect does what the store does when a call has no answer.
+func (s *Store) Suspect() { s.topology.suspect() }

@@ -16,6 +16,7 @@ import (
 type Store struct {
 	rdb        redis.UniversalClient
 	cluster    *redis.ClusterClient // nil unless rdb is one
+	topology   *topology            // of the cluster
 	unusable   error                // why rdb cannot be used at all
 	log        *slog.Logger
 	name       func(key string) string
@@ -35,13 +36,18 @@ var _ lock.PartitionedStore = (*Store)(nil)
 //
 // rdb is a [redis.Client] (also one that follows a Sentinel) or a
 // [redis.ClusterClient]. A [redis.Ring] is refused by every call with
-// [lock.ErrUnsupported]: it forgets locks when a shard comes or goes.
+// [lock.ErrUnsupported]: it forgets locks when a shard comes or goes. The nodes
+// of a ClusterClient get a hook, so that one that hangs does not hide a failover
+// for as long as the client's ReadTimeout; nodes that the client has used before
+// do not have it.
 func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if rdb == nil {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
-	s.cluster, _ = rdb.(*redis.ClusterClient)
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		s.cluster, s.topology = cluster, newTopology(cluster)
+	}
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
 	}

@@ -1,13 +1,12 @@
 package redisstore
 
 import (
-	"context"
 	"sync"
 	"time"
 )
 
 // stall is how long a call to a cluster may go without an answer before its
-// node is suspected to be no master any more.
+// node is suspected to hang, and to be no master any more.
 const stall = 500 * time.Millisecond
 
 // vigil watches over one call to a cluster: for as long as it has no answer,
@@ -15,7 +14,7 @@ const stall = 500 * time.Millisecond
 // no redirection, and the client's own timeout may be longer than the failover
 // and whatever calls come meanwhile.
 type vigil struct {
-	reload func(context.Context)
+	reload func()
 	mu     sync.Mutex
 	timer  *time.Timer // nil when it is over
 }
@@ -25,7 +24,7 @@ func (s *Store) vigil() *vigil {
 	if s.cluster == nil {
 		return nil
 	}
-	v := &vigil{reload: s.cluster.ReloadState}
+	v := &vigil{reload: s.topology.reload}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.timer = time.AfterFunc(stall, v.look)
@@ -38,7 +37,7 @@ func (v *vigil) look() {
 	if v.timer == nil {
 		return
 	}
-	v.reload(context.Background()) // returns at once
+	v.reload()
 	v.timer.Reset(stall)
 }
 

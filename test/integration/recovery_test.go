@@ -85,12 +85,6 @@ func TestRecovery(t *testing.T) {
 			worker := startWorker(t, set.Client(t))
 			return worker.outage(t, set.OwnerOf(t, workedOn).Stop, nil)
 		}},
-		{"cluster, the master hangs, short timeouts", func(t *testing.T) time.Duration {
-			t.Helper()
-			set := redistest.Cluster(t, "--cluster-node-timeout", "1000")
-			worker := startWorker(t, shortClient(t, set))
-			return worker.outage(t, set.OwnerOf(t, workedOn).Stop, nil)
-		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var took []time.Duration
@@ -100,18 +94,6 @@ func TestRecovery(t *testing.T) {
 			distribution(t, "outage", took)
 		})
 	}
-}
-
-// shortClient does not wait for long for a node that hangs, as docs/operations.md
-// advises.
-func shortClient(t *testing.T, set *redistest.ClusterSet) *redis.ClusterClient {
-	t.Helper()
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: set.Addrs(), DisableIdentity: true,
-		ReadTimeout: time.Second, DialTimeout: time.Second, DialerRetries: 1, ClusterStateReloadInterval: time.Second,
-	})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
 }
 
 // workedOn is the key of the worker.

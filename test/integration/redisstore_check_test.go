@@ -89,17 +89,12 @@ func TestCheckWarnsOfEviction(t *testing.T) {
 func TestCheckWarnsOfAMasterThatWouldGoOnWithoutItsReplicas(t *testing.T) {
 	server := redistest.Standalone(t)
 	_, _ = follow(t, server)
-	admin := server.Admin(t)
 	log, err := logged(t, server.Client(t))
 	if err != nil || strings.Count(log, "level=WARN") != 1 ||
 		!strings.Contains(log, "min-replicas-to-write") || !strings.Contains(log, server.Addr()) {
 		t.Errorf("a master that would go on: %v\n%s", err, log)
 	}
-	for name, value := range map[string]string{"min-replicas-to-write": "1", "min-replicas-max-lag": "1"} {
-		if err := admin.ConfigSet(t.Context(), name, value).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	stopWithoutReplicas(t, server)
 	if log, err := logged(t, server.Client(t)); err != nil || log != "" {
 		t.Errorf("a master that would stop: %v\n%s", err, log)
 	}

@@ -2,6 +2,7 @@
 package redisurl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -149,7 +150,7 @@ func (a *address) standalone(scheme string) (Target, error) {
 	if err != nil {
 		return Target{}, plain(err)
 	}
-	options.DialTimeout = orTimeout(options.DialTimeout)
+	options.DialTimeout = cmp.Or(options.DialTimeout, dialTimeout)
 	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	options.ContextTimeoutEnabled = true
 	return Target{
@@ -182,7 +183,7 @@ func (a *address) sentinel(scheme string) (Target, error) {
 	options.Username = a.user.Username()
 	options.Password, _ = a.user.Password()
 	options.SentinelUsername, options.SentinelPassword = sentinelUser, sentinelPassword
-	options.DialTimeout = orTimeout(options.DialTimeout)
+	options.DialTimeout = cmp.Or(options.DialTimeout, dialTimeout)
 	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	options.ContextTimeoutEnabled = true
 	return Target{
@@ -200,7 +201,7 @@ func (a *address) cluster(scheme string) (Target, error) {
 	if err != nil {
 		return Target{}, plain(err)
 	}
-	options.DialTimeout = orTimeout(options.DialTimeout)
+	options.DialTimeout = cmp.Or(options.DialTimeout, dialTimeout)
 	options.ContextTimeoutEnabled = true
 	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	// A dead node never says that it was replaced. The default looks for its
@@ -215,14 +216,10 @@ func (a *address) cluster(scheme string) (Target, error) {
 // dialAttempts is how often a connection is tried before the command that
 // needs it fails. The default of go-redis, five, hides for half a second that
 // nobody is there.
-const dialAttempts = 1
-
-func orTimeout(d time.Duration) time.Duration {
-	if d == 0 {
-		return 2 * time.Second
-	}
-	return d
-}
+const (
+	dialAttempts = 1
+	dialTimeout  = 2 * time.Second
+)
 
 // plain takes the URL out of an error of net/url.
 func plain(err error) error {

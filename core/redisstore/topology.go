@@ -1,0 +1,81 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// suspicion is how long a node seems to hang after a call that had no answer.
+const suspicion = 10 * time.Second
+
+var errHangs = errors.New("redisstore: the node does not say where the slots are")
+
+// topology keeps a cluster client from learning too late that a node which hangs
+// was replaced. The client asks its nodes one after the other, in random order,
+// where the slots are; if it comes to the one that hangs, nothing but its
+// ReadTimeout lets it go on, and it asks no other meanwhile.
+type topology struct {
+	cluster *redis.ClusterClient
+	began   time.Time
+	trouble atomic.Int64 // when it is over, counted from began
+}
+
+// newTopology adds a hook to the nodes that the client gets to know from now on.
+func newTopology(cluster *redis.ClusterClient) *topology {
+	t := &topology{cluster: cluster, began: time.Now()}
+	cluster.OnNewNode(func(node *redis.Client) { node.AddHook(t) })
+	return t
+}
+
+// reload looks where the slots are, because a call has no answer. It returns at
+// once.
+func (t *topology) reload() {
+	t.suspect()
+	t.cluster.ReloadState(context.Background())
+}
+
+// suspect begins a time of trouble, or prolongs it.
+func (t *topology) suspect() { t.trouble.Store(int64(time.Since(t.began) + suspicion)) }
+
+func (t *topology) troubled() bool { return int64(time.Since(t.began)) < t.trouble.Load() }
+
+// DialHook changes nothing.
+func (*topology) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook changes nothing.
+func (*topology) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook limits questions for the slots in troubled times. At others a slow
+// network must not keep the client from its first answer.
+func (t *topology) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		slots, ok := cmd.(*redis.ClusterSlotsCmd)
+		if !ok || !t.troubled() {
+			return next(ctx, cmd)
+		}
+		return askBriefly(ctx, slots, next)
+	}
+}
+
+// askBriefly gives up an answer that does not come. The question then ends with
+// the client's own timeout, or when the client is closed.
+func askBriefly(ctx context.Context, slots *redis.ClusterSlotsCmd, next redis.ProcessHook) error {
+	asked := redis.NewClusterSlotsCmd(ctx, slots.Args()...)
+	answered := make(chan error, 1)
+	go func() { answered <- next(ctx, asked) }()
+	timer := time.NewTimer(stall)
+	defer timer.Stop()
+	select {
+	case err := <-answered:
+		slots.SetVal(asked.Val())
+		return err
+	case <-timer.C:
+		return errHangs
+	}
+}

@@ -1,0 +1,84 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+// A node says where the slots are as late as it likes, unless one of them seems
+// to hang: then it may be this one.
+func TestANodeThatHangsIsNotAskedForLongWhereTheSlotsAre(t *testing.T) {
+	const patience = 5 * time.Second // the client's
+	errTimeout := errors.New("i/o timeout")
+	slots := []redis.ClusterSlot{{Start: 0, End: 16383}}
+	for _, tt := range []struct {
+		name      string
+		suspected time.Duration // how long ago; 0: never
+		answers   time.Duration // 0: never
+		want      time.Duration
+		wantSlots bool
+	}{
+		{"never suspected", 0, 3 * time.Second, 3 * time.Second, true},
+		{"never suspected, and it hangs", 0, 0, patience, false},
+		{"suspected, and it answers", time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond, true},
+		{"suspected, and it hangs", time.Millisecond, 0, 500 * time.Millisecond, false},
+		{"suspected a while ago, and it hangs", 9 * time.Second, 0, 500 * time.Millisecond, false},
+		{"suspected long ago", 11 * time.Second, 3 * time.Second, 3 * time.Second, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"nowhere:1"}})
+				defer rdb.Close()
+				store := redisstore.New(rdb)
+				if tt.suspected > 0 {
+					store.Suspect()
+					time.Sleep(tt.suspected)
+				}
+				ask := store.Topology().ProcessHook(func(_ context.Context, cmd redis.Cmder) error {
+					if tt.answers == 0 {
+						time.Sleep(patience)
+						return errTimeout
+					}
+					time.Sleep(tt.answers)
+					cmd.(*redis.ClusterSlotsCmd).SetVal(slots)
+					return nil
+				})
+				began := time.Now()
+				cmd := redis.NewClusterSlotsCmd(t.Context(), "cluster", "slots")
+				err := ask(t.Context(), cmd)
+				if took := time.Since(began); took != tt.want {
+					t.Errorf("it took %v, want %v", took, tt.want)
+				}
+				if (err == nil) != tt.wantSlots || (len(cmd.Val()) == 1) != tt.wantSlots {
+					t.Errorf("got %v, %v", cmd.Val(), err)
+				}
+				time.Sleep(patience) // what was given up ends, too
+			})
+		})
+	}
+}
+
+// Nothing but questions for the slots is cut short.
+func TestCommandsToANodeThatHangsAreLeftToTheirCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"nowhere:1"}})
+		defer rdb.Close()
+		store := redisstore.New(rdb)
+		store.Suspect()
+		began := time.Now()
+		call := store.Topology().ProcessHook(func(context.Context, redis.Cmder) error {
+			time.Sleep(time.Minute)
+			return nil
+		})
+		if err := call(t.Context(), redis.NewCmd(t.Context(), "evalsha")); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
