@@ -64,7 +64,7 @@ COUNT ?= 1
 RUNS ?= 50
 
 # named_tests runs the tests that a document names.
-named_tests = REDLATCH_REQUIRE_SERVERS=1 scripts/test-named.sh $(1) -count=$(COUNT) -p $(TEST_PARALLEL) -timeout 24h $(TEST_FLAGS)
+named_tests = REDLATCH_REQUIRE_SERVERS=1 scripts/test-named.sh $(1) -count=$(COUNT) -parallel 4 -p $(TEST_PARALLEL) -timeout 24h $(TEST_FLAGS)
 
 .PHONY: test-faults
 test-faults: servers ## Every test that docs/fault-matrix.md names, each COUNT (1) times
