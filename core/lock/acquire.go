@@ -8,9 +8,6 @@ import (
 )
 
 var (
-	errExpired  = errors.New("not renewed in time")
-	errForced   = errors.New("force released")
-	errGone     = errors.New("the store no longer has the hold")
 	errTooLate  = errors.New("granted too late to be trusted")
 	errWaitOver = fmt.Errorf("wait limit reached: %w", context.DeadlineExceeded)
 )
@@ -140,6 +137,33 @@ func (a *acquisition) own(ctx context.Context) (*hold, error) {
 	return h, a.joins(h)
 }
 
+// waitsForItself says whether the caller's context holds what the acquisition
+// wants, as another owner; mu is held.
+func (a *acquisition) waitsForItself(ctx context.Context) bool {
+	permits := a.claim.Permits
+	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
+		h := lease.hold
+		switch {
+		case h.locker != a.Locker || h.key != a.claim.Key || h.state != holdAlive || !h.has(lease):
+		case h.mode == Semaphore || a.o.mode == Semaphore:
+			permits += h.permits
+		case h.ownership != a.ownership && (h.mode != Read || a.o.mode != Read):
+			return true
+		}
+	}
+	return permits > a.claim.Size
+}
+
+// busy is the error of a key that others have, and the cause if there is one.
+func (a *acquisition) busy(cause error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waitsForItself(a.caller) {
+		return because(ErrOwnHold, cause)
+	}
+	return because(ErrBusy, cause)
+}
+
 // joins says what speaks against an acquisition beside the owner's hold h.
 func (a *acquisition) joins(h *hold) error {
 	switch {
@@ -148,7 +172,7 @@ func (a *acquisition) joins(h *hold) error {
 	case h.mode != a.o.mode && (h.mode != Write || a.o.mode != Read):
 		return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
 	case a.o.noReentry:
-		return fmt.Errorf("%w: by the same owner, and re-entry is off", ErrBusy)
+		return ErrOwnHold
 	}
 	return nil
 }
@@ -167,7 +191,7 @@ func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *ho
 
 func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
 	if a.heldHere(a.claim.Key, a.ownership) {
-		return nil, ErrBusy
+		return nil, a.busy(nil)
 	}
 	return a.askOnce(ctx)
 }
@@ -180,7 +204,7 @@ func (a *acquisition) askOnce(ctx context.Context) (*Lease, error) {
 	a.abandon()
 	var busy *BusyError
 	if errors.As(err, &busy) {
-		return nil, ErrBusy
+		return nil, a.busy(nil)
 	}
 	if ctx.Err() != nil {
 		return nil, a.gaveUp(ctx)
@@ -198,7 +222,7 @@ func (a *acquisition) gaveUp(ctx context.Context) error {
 		return cause
 	}
 	if a.told || a.contended() {
-		return because(ErrBusy, cause)
+		return a.busy(cause)
 	}
 	return because(ErrUnavailable, cause)
 }

@@ -106,7 +106,7 @@ func (a *acquisition) send(ctx context.Context) (uint64, error) {
 // callAcquire makes one bounded call.
 func (a *acquisition) callAcquire(ctx context.Context, timeout time.Duration) (uint64, error) {
 	if a.prompt { // as bounded would do, without closures on the heap
-		return a.store.Acquire(ctx, a.claim)
+		return guarded(ctx, func(ctx context.Context) (uint64, error) { return a.store.Acquire(ctx, a.claim) })
 	}
 	return bounded(ctx, a.Locker, timeout, func(ctx context.Context) (uint64, error) {
 		return a.store.Acquire(ctx, a.claim)

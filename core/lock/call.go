@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -20,7 +21,7 @@ func bounded[T any](
 	call func(context.Context) (T, error), late func(T, error),
 ) (T, error) {
 	if l.prompt {
-		return call(ctx)
+		return guarded(ctx, call)
 	}
 	callCtx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
@@ -31,7 +32,7 @@ func bounded[T any](
 	answered := make(chan answer, 1)
 	var taken atomic.Bool
 	l.running.Go(func() {
-		value, err := call(callCtx)
+		value, err := guarded(callCtx, call)
 		if taken.CompareAndSwap(false, true) {
 			answered <- answer{value, err}
 		} else if late != nil {
@@ -49,6 +50,28 @@ func bounded[T any](
 	}
 	var none T
 	return none, &abandonedError{cause: context.Cause(callCtx)}
+}
+
+// guarded makes a failure of a panic. The engine calls the store on goroutines
+// of its own, where a panic would end the process.
+func guarded[T any](ctx context.Context, call func(context.Context) (T, error)) (value T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return call(ctx)
+}
+
+// PanicError is a failed store call that panicked. Its outcome is unknown.
+type PanicError struct {
+	Value any    // what the call panicked with
+	Stack []byte // of the goroutine, as [debug.Stack] returns it
+}
+
+// Error returns the value and the stack.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("store call panicked: %v\n\n%s", e.Value, e.Stack)
 }
 
 // abandonedError is the error of a call that is still under way.

@@ -42,8 +42,8 @@ var errOpen = &StoreError{Outcome: OutcomeNotExecuted, Err: ErrCircuitOpen}
 // Only for [New]. A [PartitionedStore] has a circuit for each part.
 func WithCircuit(failures int, pause time.Duration) Option {
 	return func(o *options) {
-		if failures < 0 || failures > 0 && pause < time.Millisecond {
-			o.reject("WithCircuit(%d, %v): needs at least 0 failures, and a pause of at least 1ms", failures, pause)
+		if failures < 0 || failures > 0 && (pause < time.Millisecond || pause > MaxDuration) {
+			o.reject("WithCircuit(%d, %v): needs at least 0 failures, and a pause between 1ms and %v", failures, pause, MaxDuration)
 		}
 		o.circuit = circuitSettings{failures, pause}
 	}

@@ -97,7 +97,7 @@ func (l *Locker) releaseAll(ctx context.Context, holds []closedHold) error {
 func (l *Locker) tellClosed(h closedHold, err error) {
 	err = releaseFailure(err)
 	if errors.Is(err, ErrLost) {
-		l.tellLoss(h.hold, because(errGone, err), false)
+		l.tellLoss(h.hold, because(ErrTaken, err))
 		return
 	}
 	l.tellRelease(h.hold, h.start, true, err)

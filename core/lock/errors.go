@@ -13,16 +13,36 @@ var (
 	// again later is safe. A wait that ran into its limit also wraps
 	// [context.DeadlineExceeded].
 	ErrBusy = errors.New("lock is held by another owner")
+	// ErrOwnHold: the caller's own context holds the key, as another owner or
+	// without re-entry, so waiting for it would be waiting for itself. It wraps
+	// [ErrBusy].
+	ErrOwnHold error = ownHoldError{}
 	// ErrLost: the lease can no longer be trusted, although it was not
-	// released: it expired, could not be renewed in time, or was taken away.
-	// Work done under it may overlap with another owner's.
+	// released. Work done under it may overlap with another owner's. It always
+	// comes with the reason: [ErrLeaseOver], [ErrHeldTooLong], [ErrStoreAway],
+	// [ErrTaken] or [ErrForced].
 	ErrLost = errors.New("lease is lost")
+	// ErrLeaseOver: a lease of fixed length ended before it was released. It
+	// wraps [ErrLost]. See [WithLease].
+	ErrLeaseOver = fmt.Errorf("%w: its fixed length ended before it was released "+
+		"(ask for a longer lease, extend it, or leave WithLease out so that it is renewed)", ErrLost)
+	// ErrHeldTooLong: the lease was held for as long as it may. It wraps
+	// [ErrLost]. See [WithMaxHold].
+	ErrHeldTooLong = fmt.Errorf("%w: it was held for as long as WithMaxHold allows (raise the limit, or do less under the lock)", ErrLost)
+	// ErrStoreAway: no renewal was confirmed in time. The store did not answer,
+	// or this process stood still. It wraps [ErrLost].
+	ErrStoreAway = fmt.Errorf("%w: no renewal was confirmed in time: the store did not answer, or the process stood still "+
+		"(a longer watchdog rides out longer outages)", ErrLost)
+	// ErrTaken: the store no longer has the hold. It expired there, was
+	// forgotten in a restart or a failover, or was deleted. It wraps [ErrLost].
+	ErrTaken = fmt.Errorf("%w: the store no longer has it: it was released by force or deleted elsewhere, "+
+		"or the store forgot it (look for failovers, restarts without data, and evictions)", ErrLost)
+	// ErrForced: [Locker.ForceRelease] of this locker took the key away. It
+	// wraps [ErrLost].
+	ErrForced = fmt.Errorf("%w: ForceRelease took it away", ErrLost)
 	// ErrTooManyWaiters: the key is busy, and as many wait for it, or for all
 	// keys of the locker, as may. It comes with [ErrBusy]. See [WithMaxWaiters].
 	ErrTooManyWaiters = errors.New("too many wait already")
-	// ErrHeldTooLong: the lease was held for as long as it may. It comes with
-	// [ErrLost]. See [WithMaxHold].
-	ErrHeldTooLong = errors.New("held for as long as allowed")
 	// ErrNotHeld: the owner does not hold the key.
 	ErrNotHeld = errors.New("lock is not held")
 	// ErrReleased: the lease was released, so it cannot be used any more.
@@ -41,6 +61,16 @@ var (
 	// ErrInvalid: an argument is wrong. Calling again will not help.
 	ErrInvalid = errors.New("invalid argument")
 )
+
+// ownHoldError is ErrOwnHold. Its string is not that of ErrBusy, which says
+// that another owner holds the key.
+type ownHoldError struct{}
+
+func (ownHoldError) Error() string {
+	return "lock is held by the caller itself, as another owner or without re-entry, and would wait for itself"
+}
+
+func (ownHoldError) Unwrap() error { return ErrBusy }
 
 // Error says which operation failed, on which key, and why. Match it with
 // [errors.Is] against the sentinels of this package. Key is the full key:

@@ -37,7 +37,7 @@ type hold struct {
 	watchers int           // leases that ask for renewal
 	renewAt  time.Duration
 	limit    time.Duration // when it ends at the latest; 0: never
-	ended    error         // why, of a lost hold; nil: ErrLost says it all
+	ended    error         // why, of a lost hold; it wraps ErrLost
 	index    int           // in the renewal queue, -1 outside
 	doubt    bool          // an acquire without an answer may still run in the store
 
@@ -165,14 +165,18 @@ func (l *Locker) checkTrust(h *hold) {
 		l.mu.Unlock()
 		return
 	}
-	cause := errExpired
-	if h.atLimit() {
+	cause := ErrLeaseOver
+	switch {
+	case h.atLimit():
 		cause = ErrHeldTooLong
+	case h.watchers > 0:
+		cause = ErrStoreAway
 	}
 	l.loseAndUnlock(h, cause)
 }
 
-// lose ends the leases of h with ErrLost; a hold that is over stays as it is.
+// lose ends the leases of h with cause, which wraps ErrLost. A hold that ended
+// before stays as it is.
 func (l *Locker) lose(h *hold, cause error) {
 	l.mu.Lock()
 	l.loseAndUnlock(h, cause)
@@ -185,20 +189,19 @@ func (l *Locker) loseAndUnlock(h *hold, cause error) {
 		l.mu.Unlock()
 		return
 	}
-	h.state, h.ended = holdLost, lossOf(cause)
+	h.state, h.ended = holdLost, cause
 	leases := h.takeLeases()
 	l.retire(h)
-	renewed := h.watchers > 0
 	l.mu.Unlock()
-	endLeases(leases, h.ended)
-	l.tellLoss(h, cause, renewed)
+	endLeases(leases, cause)
+	l.tellLoss(h, cause)
 }
 
-func (l *Locker) tellLoss(h *hold, cause error, renewed bool) {
+func (l *Locker) tellLoss(h *hold, cause error) {
 	if hook := l.defaults.hooks.Lost; hook != nil {
 		hook(LossEvent{
-			Event: h.event(), Context: h.caller, Reason: lossReason(cause, renewed),
-			Held: time.Since(h.start), Cause: because(ErrLost, cause),
+			Event: h.event(), Context: h.caller, Reason: lossReason(cause),
+			Held: time.Since(h.start), Cause: cause,
 		})
 	}
 }
@@ -224,7 +227,7 @@ func (l *Locker) forced(key string) {
 	}
 	l.mu.Unlock()
 	for _, h := range taken {
-		l.lose(h, errForced)
+		l.lose(h, ErrForced)
 	}
 }
 
@@ -235,11 +238,16 @@ func (l *Locker) holdStatus(h *hold) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return h.status()
+}
+
+// status is nil while h is alive, and else says how it ended; mu is held.
+func (h *hold) status() error {
 	switch h.state {
 	case holdAlive:
 		return nil
 	case holdLost:
-		return h.loss()
+		return h.ended
 	case holdClosed:
 		return ErrClosed
 	default:

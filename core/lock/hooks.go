@@ -123,18 +123,17 @@ func (r LossReason) String() string {
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
-// lossReason finds the reason of a loss; renewed tells whether a watchdog was
-// on it.
-func lossReason(cause error, renewed bool) LossReason {
+// lossReason finds the reason of a loss.
+func lossReason(cause error) LossReason {
 	switch {
-	case errors.Is(cause, errForced):
+	case errors.Is(cause, ErrForced):
 		return LossForced
 	case errors.Is(cause, ErrHeldTooLong):
 		return LossHeldTooLong
-	case !errors.Is(cause, errExpired):
-		return LossStore
-	case renewed:
+	case errors.Is(cause, ErrStoreAway):
 		return LossRenewal
+	case errors.Is(cause, ErrLeaseOver):
+		return LossExpired
 	}
-	return LossExpired
+	return LossStore
 }

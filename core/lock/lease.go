@@ -28,6 +28,12 @@ type Lease struct {
 // hold. Its Err is never late: it looks at the clock, not only at the timer.
 func (l *Lease) Context() context.Context { return &l.ctx }
 
+// Format prints the lease, whatever the verb, without its owner and its key:
+// logs must not carry them.
+func (l *Lease) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "lease(mode=%s, fence=%d)", l.hold.mode, l.hold.fence)
+}
+
 // Key returns the key.
 func (l *Lease) Key() string { return l.hold.key }
 
@@ -51,9 +57,9 @@ func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.tru
 // being alive, only uses its values, and takes at most the call timeout.
 // A second call does nothing and returns what the first returned.
 //
-// nil means released. [ErrLost] (with [ErrNotHeld] if the store said so)
-// means that the lease had ended before: work done under it may have
-// overlapped with another owner's. [ErrUnavailable] means that the store did
+// nil means released. [ErrLost] (as its reason, and with [ErrNotHeld] if the
+// store said so) means that the lease had ended before: work done under it may
+// have overlapped with another owner's. [ErrUnavailable] means that the store did
 // not confirm; the release is then repeated in the background until the key
 // has expired.
 func (l *Lease) Release(ctx context.Context) error {
@@ -66,8 +72,8 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 // Extend makes the hold last at least d from now, in the store and in trust.
-// It never shortens. Errors: [ErrInvalid] (d below [MinLease], or more than
-// [WithMaxHold] leaves), [ErrReleased],
+// It never shortens. Errors: [ErrInvalid] (d below [MinLease], above
+// [MaxDuration], or more than [WithMaxHold] leaves), [ErrReleased],
 // [ErrLost], [ErrUnavailable] (unknown: the old deadline stands), or the
 // context's.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
@@ -79,8 +85,8 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 }
 
 func (l *Lease) extend(ctx context.Context, d time.Duration) error {
-	if d < MinLease {
-		return fmt.Errorf("%w: Extend(%v): must be at least %v", ErrInvalid, d, MinLease)
+	if err := checkDuration("Extend", d, MinLease, ""); err != nil {
+		return err
 	}
 	if left, ok := l.hold.mayLast(); ok && d > left {
 		return fmt.Errorf("%w: Extend(%v): WithMaxHold leaves %v", ErrInvalid, d, left)

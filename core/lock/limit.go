@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -14,10 +13,7 @@ type limits struct {
 	hold    time.Duration
 }
 
-var (
-	errCrowded     = fmt.Errorf("%w: %w", ErrBusy, ErrTooManyWaiters)
-	errHeldTooLong = fmt.Errorf("%w: %w", ErrLost, ErrHeldTooLong)
-)
+var errCrowded = fmt.Errorf("%w: %w", ErrBusy, ErrTooManyWaiters)
 
 // WithMaxWaiters bounds how many acquisitions of one key may wait in this
 // locker at a time. One more that would have to wait is refused at once, with
@@ -47,9 +43,7 @@ func WithMaxTotalWaiters(n int) Option {
 // one: it then ends as if WithWait had said d. Positive. Default: no limit.
 func WithMaxWait(d time.Duration) Option {
 	return func(o *options) {
-		if d <= 0 {
-			o.reject("WithMaxWait(%v): must be positive; WithWait(0) tries once", d)
-		}
+		o.duration("WithMaxWait", d, 1, "; WithWait(0) tries once")
 		o.limits.wait = d
 	}
 }
@@ -62,9 +56,7 @@ func WithMaxWait(d time.Duration) Option {
 // limit.
 func WithMaxHold(d time.Duration) Option {
 	return func(o *options) {
-		if d < MinLease {
-			o.reject("WithMaxHold(%v): must be at least %v", d, MinLease)
-		}
+		o.duration("WithMaxHold", d, MinLease, "")
 		o.limits.hold = d
 	}
 }
@@ -121,19 +113,3 @@ func (h *hold) mayLast() (left time.Duration, limited bool) {
 
 // atLimit says whether the hold lasts as long as it may; mu is held.
 func (h *hold) atLimit() bool { return h.limit > 0 && h.expiry >= h.limit }
-
-// loss is the error of a hold that is lost; mu is held.
-func (h *hold) loss() error {
-	if h.ended != nil {
-		return h.ended
-	}
-	return ErrLost
-}
-
-// lossOf is what the leases of a lost hold are told.
-func lossOf(cause error) error {
-	if errors.Is(cause, ErrHeldTooLong) {
-		return errHeldTooLong
-	}
-	return ErrLost
-}

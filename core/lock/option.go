@@ -18,11 +18,17 @@ const (
 	MinLease = 10 * time.Millisecond
 	// MaxKeyBytes is the longest key.
 	MaxKeyBytes = 4096
+	// MaxDuration is the longest duration of any setting and of [Lease.Extend].
+	// Deadlines of contexts may be later.
+	MaxDuration = 365 * 24 * time.Hour
+	// MaxPermits is the largest size of a semaphore, and so the most permits
+	// that one acquisition can take.
+	MaxPermits = 4096
 )
 
 // Option is a setting of a locker or of one acquisition: given to [New] it is
 // the default, given to a call it overrides. A wrong value makes New panic
-// and a call fail with [ErrInvalid].
+// and a call fail with [ErrInvalid]. No duration may exceed [MaxDuration].
 type Option func(*options)
 
 type options struct {
@@ -80,6 +86,25 @@ func (o *options) ttl() time.Duration {
 	return ttl
 }
 
+// duration checks the argument of the option of that name. cure is what else
+// may be done where it is too short.
+func (o *options) duration(option string, d, least time.Duration, cure string) {
+	if err := checkDuration(option, d, least, cure); err != nil && o.err == nil {
+		o.err = err
+	}
+}
+
+// checkDuration refuses durations that are out of range.
+func checkDuration(of string, d, least time.Duration, cure string) error {
+	switch {
+	case d < least:
+		return fmt.Errorf("%w: %s(%v): must be at least %v%s", ErrInvalid, of, d, least, cure)
+	case d > MaxDuration:
+		return fmt.Errorf("%w: %s(%v): must be at most %v (a year)", ErrInvalid, of, d, MaxDuration)
+	}
+	return nil
+}
+
 func (o *options) reject(format string, args ...any) {
 	if o.err == nil {
 		o.err = fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
@@ -106,8 +131,8 @@ func WithMode(m Mode) Option {
 // of its own.
 func WithPermits(n, size int) Option {
 	return func(o *options) {
-		if n < 1 || size < n {
-			o.reject("WithPermits(%d, %d): needs 1 <= n <= size", n, size)
+		if n < 1 || size < n || size > MaxPermits {
+			o.reject("WithPermits(%d, %d): needs 1 <= n <= size <= %d", n, size, MaxPermits)
 		}
 		o.mode, o.permits, o.size = Semaphore, n, size
 	}
@@ -121,9 +146,7 @@ func WithoutReentry() Option { return func(o *options) { o.noReentry = true } }
 // its context. 0 tries once. Default: until the context ends.
 func WithWait(d time.Duration) Option {
 	return func(o *options) {
-		if d < 0 {
-			o.reject("WithWait(%v): must not be negative; 0 tries once", d)
-		}
+		o.duration("WithWait", d, 0, "; 0 tries once")
 		o.wait, o.waitSet = d, true
 	}
 }
@@ -133,9 +156,7 @@ func WithWait(d time.Duration) Option {
 // At least [MinLease].
 func WithLease(d time.Duration) Option {
 	return func(o *options) {
-		if d < MinLease {
-			o.reject("WithLease(%v): must be at least %v", d, MinLease)
-		}
+		o.duration("WithLease", d, MinLease, "")
 		o.lease = d
 	}
 }
@@ -145,9 +166,7 @@ func WithLease(d time.Duration) Option {
 // [DefaultWatchdog]; at least [MinLease]. It undoes a [WithLease] before it.
 func WithWatchdog(d time.Duration) Option {
 	return func(o *options) {
-		if d < MinLease {
-			o.reject("WithWatchdog(%v): must be at least %v", d, MinLease)
-		}
+		o.duration("WithWatchdog", d, MinLease, "")
 		o.watchdog, o.lease = d, 0
 	}
 }
@@ -175,9 +194,7 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 // a lost wake-up costs at most d. Default [DefaultPoll].
 func WithPoll(d time.Duration) Option {
 	return func(o *options) {
-		if d < time.Millisecond {
-			o.reject("WithPoll(%v): must be at least 1ms", d)
-		}
+		o.duration("WithPoll", d, time.Millisecond, "")
 		o.poll = d
 	}
 }
@@ -187,9 +204,7 @@ func WithPoll(d time.Duration) Option {
 // [DefaultCallTimeout].
 func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) {
-		if d < time.Millisecond {
-			o.reject("WithCallTimeout(%v): must be at least 1ms", d)
-		}
+		o.duration("WithCallTimeout", d, time.Millisecond, "")
 		o.callTimeout = d
 	}
 }

@@ -29,8 +29,8 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	case err == nil:
 		return lease, nil
 	case isAnswer(err): // somebody else has the key, or nobody
-		a.lose(h, because(errGone, err))
-		return nil, ErrLost
+		a.lose(h, because(ErrTaken, err))
+		return nil, ErrTaken
 	case a.doubt:
 		a.restate(h)
 	}
@@ -42,8 +42,8 @@ func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 	h := a.hold
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if h.state != holdAlive {
-		return nil, ErrLost // meanwhile; its end removes the whole hold
+	if err := h.status(); err != nil {
+		return nil, err // meanwhile; its end removes the whole hold
 	}
 	h.count++
 	h.doubt = h.doubt || a.doubt
@@ -99,8 +99,8 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	case err == nil:
 		return l.extended(h, sent, c.TTL)
 	case errors.Is(err, ErrNotHeld):
-		l.lose(h, because(errGone, err))
-		return ErrLost
+		l.lose(h, because(ErrTaken, err))
+		return ErrTaken
 	default:
 		return failure(ctx, err)
 	}
@@ -108,15 +108,12 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 
 func (l *Locker) extended(h *hold, sent, ttl time.Duration) error {
 	l.mu.Lock()
-	alive := h.state == holdAlive
-	if alive {
+	defer l.mu.Unlock()
+	err := h.status()
+	if err == nil {
 		h.confirm(sent, ttl)
 	}
-	l.mu.Unlock()
-	if !alive {
-		return l.holdStatus(h)
-	}
-	return nil
+	return err
 }
 
 // renewOne renews one claim.

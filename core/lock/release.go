@@ -44,7 +44,7 @@ func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
 			// The store may still think that the hold lasts.
 			l.undo(h.ownership, h.claim(0), undoPasses[:])
 		}
-		return Claim{}, h.loss()
+		return Claim{}, h.ended
 	}
 	l.running.Add(1)
 	h.dropLease(lease)
@@ -82,7 +82,7 @@ func releaseFailure(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrNotHeld):
-		return because(ErrLost, ErrNotHeld)
+		return because(ErrTaken, ErrNotHeld)
 	default:
 		return because(ErrUnavailable, err)
 	}
@@ -92,7 +92,7 @@ func releaseFailure(err error) error {
 func (l *Locker) releasedOne(h *hold, err error) {
 	switch {
 	case errors.Is(err, ErrLost):
-		l.lose(h, because(errGone, err))
+		l.lose(h, because(ErrTaken, err))
 	case err != nil:
 		l.restate(h)
 	}
@@ -104,12 +104,12 @@ func (l *Locker) releasedAll(h *hold, c Claim, err error) {
 	h.state = holdReleased
 	lost := errors.Is(err, ErrLost)
 	if lost {
-		h.state = holdLost
+		h.state, h.ended = holdLost, err
 	}
 	l.retire(h)
 	l.mu.Unlock()
 	if lost {
-		l.tellLoss(h, because(errGone, err), false)
+		l.tellLoss(h, because(ErrTaken, err))
 	}
 	if h.doubt || errors.Is(err, ErrUnavailable) {
 		l.undo(h.ownership, c, undoPasses[:])
@@ -119,7 +119,8 @@ func (l *Locker) releasedAll(h *hold, c Claim, err error) {
 // callRelease makes one bounded call.
 func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim) error {
 	if l.prompt { // as bounded would do, without a closure on the heap
-		return l.store.Release(ctx, c)
+		_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.store.Release(ctx, c) })
+		return err
 	}
 	sent := l.now()
 	_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
