@@ -145,7 +145,10 @@ type StoreError struct {
 	// it that keeps the key, could not be reached or did not answer; see
 	// [WithCircuit].
 	Unreachable bool
-	Err         error
+	// Class is the class of the failure, as [ClassOf] returns it: one of a few
+	// fixed words, and nothing else that the store said. Empty if not known.
+	Class string
+	Err   error
 }
 
 // Error implements the error interface.

@@ -43,17 +43,18 @@ var replies = map[string]lock.Outcome{
 var generic = []struct {
 	text    string
 	outcome lock.Outcome
+	class   string
 }{
-	{"max number of clients", lock.OutcomeNotExecuted},
+	{"max number of clients", lock.OutcomeNotExecuted, "too many clients"},
 	// The lock expired in a slot that is moving, as the script began. Later
 	// it cannot happen: no script looks at a lock that it has removed.
-	{"Script attempted to access a non local key", lock.OutcomeNotExecuted},
-	{"unknown command", lock.OutcomeRefused},
-	{"AUTH ", lock.OutcomeRefused}, // a password for a server without one
-	{"invalid password", lock.OutcomeRefused},
-	{"DB index is out of range", lock.OutcomeRefused},
-	{"SELECT is not allowed in cluster mode", lock.OutcomeRefused},
-	{"This instance has cluster support disabled", lock.OutcomeRefused},
+	{"Script attempted to access a non local key", lock.OutcomeNotExecuted, "TRYAGAIN"},
+	{"unknown command", lock.OutcomeRefused, "unknown command"},
+	{"AUTH ", lock.OutcomeRefused, "WRONGPASS"}, // a password for a server without one
+	{"invalid password", lock.OutcomeRefused, "WRONGPASS"},
+	{"DB index is out of range", lock.OutcomeRefused, "wrong database"},
+	{"SELECT is not allowed in cluster mode", lock.OutcomeRefused, "wrong database"},
+	{"This instance has cluster support disabled", lock.OutcomeRefused, "no cluster"},
 }
 
 // wrapped finds, in the reply of a script before Redis 7, the error of the
@@ -75,7 +76,7 @@ func (s *Store) failure(err error) error {
 	if s.cluster != nil && away {
 		s.topology.reload()
 	}
-	return &lock.StoreError{Outcome: outcomeOf(err), Unreachable: away, Err: err}
+	return &lock.StoreError{Outcome: outcomeOf(err), Unreachable: away, Class: classOf(err), Err: err}
 }
 
 func outcomeOf(err error) lock.Outcome {
@@ -102,10 +103,7 @@ func errorReply(err error) (text string, ok bool) {
 }
 
 func outcomeOfReply(text string) lock.Outcome {
-	if inner := wrapped.FindStringSubmatch(text); inner != nil {
-		text = inner[1]
-	}
-	code, rest, _ := strings.Cut(text, " ")
+	code, rest := splitReply(text)
 	if code != "ERR" {
 		return replies[code]
 	}
@@ -115,6 +113,15 @@ func outcomeOfReply(text string) lock.Outcome {
 		}
 	}
 	return lock.OutcomeUnknown
+}
+
+// splitReply returns the code of an error reply, and what follows it.
+func splitReply(text string) (code, rest string) {
+	if inner := wrapped.FindStringSubmatch(text); inner != nil {
+		text = inner[1]
+	}
+	code, rest, _ = strings.Cut(text, " ")
+	return code, rest
 }
 
 // isTryAgain: the slot is migrating, and not all keys are in one place.

@@ -91,3 +91,29 @@ func TestErrorsTellWhatBecameOfTheScript(t *testing.T) {
 		}
 	}
 }
+
+func TestClassesOfErrors(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for want, errs := range map[string][]error{
+		"NOPERM":             {reply("NOPERM this user has no permissions to run the 'evalsha' command")},
+		"OOM":                {reply("OOM no"), reply("ERR Error running script (call to f_0a9a): @user_script:41: @user_script: 41: -OOM command not allowed")},
+		"WRONGPASS":          {reply("WRONGPASS invalid"), reply("ERR invalid password")},
+		"unknown command":    {reply("ERR unknown command 'evalsha', with args beginning with:")},
+		"error reply":        {reply("ERR lock:order:42"), reply("SECRET lock:order:42"), reply(""), reply("ERR")},
+		"connection refused": {refused, fmt.Errorf("all sentinels are unreachable: %w", errors.Join(refused, refused))},
+		"timeout":            {&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, context.DeadlineExceeded},
+		"connection lost":    {io.EOF, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}},
+		"name not resolved":  {&net.OpError{Op: "dial", Err: &net.DNSError{Name: "redis", IsNotFound: true}}},
+		"TLS":                {tls.RecordHeaderError{}, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
+		"no free connection": {redis.ErrPoolTimeout},
+		"client closed":      {redis.ErrClosed},
+		"network":            {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}},
+		"":                   {errors.New("lock:order:42"), context.Canceled},
+	} {
+		for _, err := range errs {
+			if got := redisstore.ClassOf(fmt.Errorf("hook: %w", err)); got != want {
+				t.Errorf("%v: class %q, want %q", err, got, want)
+			}
+		}
+	}
+}

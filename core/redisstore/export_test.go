@@ -11,6 +11,7 @@ var (
 	Prefixed  = prefixed
 	CheckName = checkName
 	OutcomeOf = outcomeOf
+	ClassOf   = classOf
 	HashTag   = hashTag
 	FenceOf   = fenceOf
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -35,11 +36,14 @@ type Latch struct {
 // slot.
 func NewLatch(store *Store, key string) *Latch { return &Latch{store: store, key: key} }
 
-// TrySet sets the count of an open latch. One that is closed keeps its count:
+// MaxLatchCount is the largest count of a [Latch].
+const MaxLatchCount = math.MaxInt32
+
+// TrySet sets the count of an open latch, from 1 to [MaxLatchCount]. One that is closed keeps its count:
 // [lock.ErrBusy]. A second call after an error may get ErrBusy by the first.
 func (l *Latch) TrySet(ctx context.Context, count int) error {
-	if count < 1 {
-		return l.error("set latch", fmt.Errorf("%w: count %d", lock.ErrInvalid, count))
+	if count < 1 || count > MaxLatchCount {
+		return l.error("set latch", fmt.Errorf("%w: count %d, use 1 to %d", lock.ErrInvalid, count, MaxLatchCount))
 	}
 	n, err := l.run(ctx, latchSetScript, func(channel, publish string) []any { return []any{count, channel, publish} })
 	if err == nil && n == 0 {

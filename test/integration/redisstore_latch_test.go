@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -67,6 +68,8 @@ func TestTheGoldenStatesOfALatch(t *testing.T) {
 	b.keys()
 	must("delete again", latch.Delete(ctx), nil)
 	must("set to nothing", latch.TrySet(ctx, 0), lock.ErrInvalid)
+	must("set to what nobody can count", latch.TrySet(ctx, redisstore.MaxLatchCount+1), lock.ErrInvalid)
+	must("set to what never opens", latch.TrySet(ctx, math.MaxInt), lock.ErrInvalid)
 	if n := len(messages); n != 0 {
 		t.Errorf("%d messages too many", n)
 	}
