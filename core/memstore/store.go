@@ -55,8 +55,8 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(ctx, c.Mode); err != nil {
 		return 0, err
 	}
-	if c.Mode == lock.Semaphore && (c.Permits < 1 || c.Size < c.Permits) {
-		return 0, fmt.Errorf("%w: %d permits of %d", lock.ErrInvalid, c.Permits, c.Size)
+	if err := checkClaim(c); err != nil {
+		return 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	}
 	if h := e.own(c); h != nil {
 		h.renewAtLeast(now.Add(c.TTL))
-		h.count = c.Holds
+		h.count = max(h.count, c.Holds)
 		return h.fence, nil
 	}
 	if c.Holds > 1 {
@@ -76,7 +76,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	}
 	if ttl, busy := e.busy(c, now); busy {
 		if c.Mode == lock.Fair && c.Patience > 0 {
-			e.queue.take(c.Owner, now.Add(c.Patience))
+			e.queue.take(c.Owner, now.Add(min(c.Patience, lock.MaxDuration)))
 			s.entries[c.Key] = e
 		}
 		return 0, &lock.BusyError{TTL: ttl}
@@ -98,6 +98,9 @@ func (s *Store) renew(ctx context.Context, c lock.Claim) error {
 	if err := check(ctx, c.Mode); err != nil {
 		return err
 	}
+	if err := checkClaim(c); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -105,7 +108,7 @@ func (s *Store) renew(ctx context.Context, c lock.Claim) error {
 	if h == nil {
 		return lock.ErrNotHeld
 	}
-	h.expires = now.Add(c.TTL)
+	h.renewAtLeast(now.Add(c.TTL))
 	return nil
 }
 
@@ -246,6 +249,19 @@ func check(ctx context.Context, m lock.Mode) error {
 		return fmt.Errorf("%w: memstore has no mode %s", lock.ErrUnsupported, m)
 	}
 	return ended(ctx)
+}
+
+// checkClaim refuses what an acquire or a renewal could not keep.
+func checkClaim(c lock.Claim) error {
+	switch {
+	case c.TTL <= 0, c.TTL > lock.MaxDuration:
+		return fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
+	case c.Mode != lock.Semaphore:
+		return nil
+	case c.Permits < 1, c.Size < c.Permits, c.Size > lock.MaxPermits:
+		return fmt.Errorf("%w: %d permits of %d, the limit is %d", lock.ErrInvalid, c.Permits, c.Size, lock.MaxPermits)
+	}
+	return nil
 }
 
 // ended is nil while ctx is not over; nothing was done if it is.

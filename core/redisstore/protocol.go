@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -48,10 +49,10 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, ":write"), // fields of read/write locks
 		strings.Contains(c.Owner, transferMark):
 		return nil, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
-	case c.Holds < minHolds:
+	case c.Holds < minHolds, c.Holds > math.MaxInt32:
 		return nil, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
-	case c.TTL <= 0: // would delete the key
-		return nil, fmt.Errorf("%w: TTL %v", lock.ErrInvalid, c.TTL)
+	case c.TTL <= 0, c.TTL > lock.MaxDuration: // would delete the key, or keep it for ever
+		return nil, fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
 	}
 	if s.tokens && c.Mode != lock.Exclusive {
 		return nil, fmt.Errorf("%w: mode %s: WithRedissonTokens is for exclusive locks", lock.ErrUnsupported, c.Mode)
@@ -70,7 +71,9 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 }
 
 // milliseconds rounds up: the key must not end before its owner's trust in it.
+// It saturates: a patience may have no end.
 func milliseconds(d time.Duration) int64 {
+	d = min(max(d, 0), lock.MaxDuration)
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 

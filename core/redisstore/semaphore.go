@@ -19,8 +19,8 @@ const otherSize = -1 << 52
 type semaphore struct{}
 
 func (semaphore) check(c lock.Claim) error {
-	if c.Permits < 1 || c.Size < c.Permits {
-		return fmt.Errorf("%w: %d permits of a semaphore of size %d", lock.ErrInvalid, c.Permits, c.Size)
+	if c.Permits < 1 || c.Size < c.Permits || c.Size > lock.MaxPermits {
+		return fmt.Errorf("%w: %d permits of a semaphore of size %d, the limit is %d", lock.ErrInvalid, c.Permits, c.Size, lock.MaxPermits)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 
 // Release implements [lock.Store].
 func (s *Store) Release(ctx context.Context, c lock.Claim) error {
-	c.TTL = max(c.TTL, 1) // of no interest here
+	c.TTL = 1 // ignored by release
 	t, err := s.target(ctx, c, 0)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *Store) releaseAlone(ctx context.Context, t *target, tryAgain error) (in
 
 // Watch implements [lock.Store] with Redisson's channels.
 func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
-	c.TTL, c.Holds = max(c.TTL, 1), max(c.Holds, 0) // of no interest here
+	c.TTL, c.Holds = 1, max(c.Holds, 0) // ignored by watches
 	t, err := s.target(ctx, c, 0)
 	if err != nil {
 		return nil, err

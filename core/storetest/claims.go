@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -131,9 +132,69 @@ func renewsOwnOnly(_ *testing.T, b *bench) {
 	if ttl := b.state("k").TTL; ttl < minute || ttl > time.Hour {
 		b.Errorf("TTL %v after renewal to 1h", ttl)
 	}
-	b.renew(a(1, minute), nil) // outright, not the larger
-	if ttl := b.state("k").TTL; ttl > minute {
-		b.Errorf("TTL %v after renewal to 1m", ttl)
+}
+
+// A renewal that was sent first may run last.
+func lateRenewalCutsNothing(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	b.acquire(a(1, minute))
+	b.renew(a(1, time.Hour), nil)
+	b.renew(a(1, time.Second), nil)
+	if ttl := b.state("k").TTL; ttl <= minute {
+		b.Errorf("a late renewal to 1s cut the TTL of 1h to %v", ttl)
+	}
+}
+
+// So may an acquire: the first of a hold that was re-entered since.
+func lateClaimLowersNothing(_ *testing.T, b *bench) {
+	const short = 200 * time.Millisecond
+	a, writer := b.owner("k"), b.in(lock.Exclusive, "k")
+	if b.supports(lock.Write) {
+		writer = b.in(lock.Write, "k")
+	}
+	b.acquire(a(1, short))
+	b.acquire(a(3, minute))
+	b.acquire(a(1, short))
+	b.acquire(a(2, short))
+	if state := b.state("k"); state.TTL <= 30*time.Second || b.holds("k") != 3 {
+		b.Errorf("a late claim left %d holds for %v, want 3 for %v", b.holds("k"), state.TTL, minute)
+	}
+	b.outlive(short)
+	b.busy(writer(1, minute))
+	b.renew(a(3, minute), nil)
+	b.release(a(1, minute), nil) // only the owner's own release does
+	if holds := b.holds("k"); holds != 1 {
+		b.Errorf("%d holds, want 1", holds)
+	}
+	b.busy(writer(1, minute))
+	b.release(a(0, minute), nil)
+	b.acquire(writer(1, minute))
+}
+
+// Beyond what an integer of ms or a script can hold, a TTL would delete the key
+// or keep it for ever.
+func refusesLongTTLs(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	for _, ttl := range []time.Duration{math.MaxInt64, 366 * 24 * time.Hour} {
+		if _, err := b.Store.Acquire(b.Context(), a(1, ttl)); !errors.Is(err, lock.ErrInvalid) {
+			b.Errorf("TTL %v: got %v, want ErrInvalid", ttl, err)
+		}
+		if b.state("k").Held {
+			b.Fatalf("TTL %v: the key became held", ttl)
+		}
+	}
+	b.acquire(a(1, minute))
+	b.renew(a(1, math.MaxInt64), lock.ErrInvalid)
+	if ttl := b.state("k").TTL; ttl <= 0 || ttl > minute {
+		b.Errorf("held for %v, want what is left of %v", ttl, minute)
+	}
+	b.release(a(0, math.MaxInt64), nil) // of which the TTL does not matter
+	patient := a(1, 364*24*time.Hour)
+	patient.Patience = math.MaxInt64
+	b.acquire(patient)
+	b.renew(a(1, 365*24*time.Hour), nil)
+	if ttl := b.state("k").TTL; ttl < 364*24*time.Hour {
+		b.Errorf("held for %v, want a year", ttl)
 	}
 }
 

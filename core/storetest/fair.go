@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ var fairTests = []test{
 	{"places are served in the order in which they were taken", fairServesInOrder},
 	{"a repeated claim keeps its place", fairKeepsPlaces},
 	{"without patience no place is taken and none is passed", fairTriesPolitely},
+	{"who waits for ever is queued", fairWaitsForEver},
 	{"a place is not a hold", fairPlaceIsNoHold},
 	{"the holder re-enters past the queue", fairReentersPastQueue},
 	{"a release wakes the first of the queue and not all of it", fairWakesHead},
@@ -125,6 +127,19 @@ func fairTriesPolitely(_ *testing.T, b *bench) {
 	places[0].Patience = 0 // has a place, and it is its turn
 	b.acquire(places[0])
 	b.waiters("k")
+}
+
+func fairWaitsForEver(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 1)
+	for _, patience := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Hour} {
+		c := b.owner("k")(1, minute)
+		c.Patience = patience
+		b.busy(c)
+		places = append(places, c)
+		b.waiters("k", places...)
+	}
+	b.release(gone(holder), nil)
+	b.acquire(places[0])
 }
 
 func fairPlaceIsNoHold(_ *testing.T, b *bench) {

@@ -204,7 +204,10 @@ func freeSizeChanges(_ *testing.T, b *bench) {
 }
 
 func refusesNonsense(_ *testing.T, b *bench) {
-	for _, c := range []lock.Claim{b.permits(0, 3), b.permits(-1, 3), b.permits(4, 3), b.permits(1, 0)} {
+	for _, c := range []lock.Claim{
+		b.permits(0, 3), b.permits(-1, 3), b.permits(4, 3), b.permits(1, 0),
+		b.permits(1, 1<<60), b.permits(4097, 4097), b.permits(1, 4097),
+	} {
 		if _, err := b.Store.Acquire(b.Context(), c); !errors.Is(err, lock.ErrInvalid) {
 			b.Errorf("%d of %d: got %v, want ErrInvalid", c.Permits, c.Size, err)
 		}

@@ -91,17 +91,20 @@ var holdTests = []test{
 	{"a free key is granted with a fence", grantsFreeKey},
 	{"the same claim twice is one hold", repeatsAreOneHold},
 	{"release of what is gone says so", releaseSaysGone},
-	{"renewal sets the TTL of own holds only", renewsOwnOnly},
+	{"renewal lengthens own holds only", renewsOwnOnly},
+	{"a late, shorter renewal cuts nothing", lateRenewalCutsNothing},
 	{"renewal never creates a hold", renewalNeverCreates},
 	{"renewal of many reports each claim once", renewsMany},
 	{"fences grow over release, expiry and force", fencesGrow},
 	{"keys are independent", keysAreIndependent},
+	{"a TTL beyond the maximum is refused", refusesLongTTLs},
 }
 
 var reentryTests = []test{
 	{"re-entry writes the absolute count and keeps the longer TTL", reenters},
 	{"re-entry without a hold is not granted", refusesReentryWithoutHold},
 	{"release lowers to the count it names", releasesToCount},
+	{"a late, earlier claim lowers nothing", lateClaimLowersNothing},
 	{"inspect tells the truth", inspects},
 }
 

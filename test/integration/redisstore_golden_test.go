@@ -351,14 +351,14 @@ func TestReleaseAndRenewalWorkWhenMemoryIsFull(t *testing.T) {
 	wantLock(t, rdb, "free", nil)
 
 	c := claimOf(ownerA, "k", 3)
-	c.TTL = lease / 2
+	rdb.PExpire(ctx, "k", lease/2)
 	store.Renew(ctx, []lock.Claim{c}, func(_ int, err error) {
 		if err != nil {
 			t.Errorf("renew: %v", err)
 		}
 	})
-	if ttl := rdb.PTTL(ctx, "k").Val(); ttl > lease/2 {
-		t.Errorf("TTL %v after renewal to %v", ttl, lease/2)
+	if ttl := rdb.PTTL(ctx, "k").Val(); ttl <= lease/2 {
+		t.Errorf("TTL %v after renewal to %v", ttl, lease)
 	}
 	for _, remain := range []int{2, 1, 1} {
 		if err := store.Release(ctx, claimOf(ownerA, "k", remain)); err != nil {

@@ -23,7 +23,7 @@
 -- somebody else, whatever fields it has.
 
 redis.call('hset', lock, owner, holds)
-if ttl > pttl then -- re-entering never shortens; a key without expiry gets one
+if ttl > pttl then -- never shortens; a key without expiry gets one
   redis.call('pexpire', lock, ttl)
 end
 local now = redis.call('time')

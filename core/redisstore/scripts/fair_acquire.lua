@@ -20,7 +20,7 @@
 -- An owner to whom the lock may be given gets {busy as above, clock}: fences of
 -- later grants are larger than that clock.
 --
--- Repeated by an owner that has the lock, it writes the same count; by one in
+-- Repeated by an owner that has the lock, it lowers neither count nor TTL; by one in
 -- the queue, it changes nothing. Only that a place that is about to be given
 -- up is kept, as its owner is there.
 
@@ -34,7 +34,7 @@ local fence = time[1] * 1000000 + time[2]
 if not free then
   local fields = redis.call('hmget', lock, owner, 'mode')
   if fields[1] and not fields[2] then
-    redis.call('hset', lock, owner, holds)
+    redis.call('hset', lock, owner, math.max(holds, tonumber(fields[1])))
     if ttl > pttl then
       redis.call('pexpire', lock, ttl)
     end

@@ -10,7 +10,8 @@
 --            -2 - pttl   one is busy for pttl more ms
 --
 -- All keys are read before the first write. A lock that its owner has already
--- was granted by a call whose reply was lost: it counts as free.
+-- was granted by a call whose reply was lost: it counts as free, and loses
+-- nothing.
 
 for i, lock in ipairs(KEYS) do
   local owner = ARGV[2 * i - 1]
@@ -24,8 +25,11 @@ for i, lock in ipairs(KEYS) do
   end
 end
 for i, lock in ipairs(KEYS) do
-  redis.call('hset', lock, ARGV[2 * i - 1], 1)
-  redis.call('pexpire', lock, ARGV[2 * i])
+  local ttl = tonumber(ARGV[2 * i])
+  redis.call('hsetnx', lock, ARGV[2 * i - 1], 1)
+  if ttl > redis.call('pttl', lock) then
+    redis.call('pexpire', lock, ttl)
+  end
 end
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

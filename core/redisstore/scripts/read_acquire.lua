@@ -10,7 +10,9 @@
 -- Returns   as acquire.lua
 --
 -- A hash without "mode" is a plain lock, held by somebody else. A writer may
--- read. An owner whose sentinels are all gone had a hold, and has none now.
+-- read. An owner whose sentinels are all gone had a hold, and has none now. A
+-- claim that arrives late lowers neither count nor TTL: a sentinel beyond the
+-- count would no longer be looked at.
 
 local owner, holds, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -34,7 +36,7 @@ redis.call('set', sentinel, '1', 'px', lasts)
 if not mode then
   redis.call('hset', lock, 'mode', 'read')
 end
-redis.call('hset', lock, owner, holds)
+redis.call('hset', lock, owner, mine and math.max(holds, tonumber(own)) or holds)
 if ttl > pttl then
   redis.call('pexpire', lock, ttl)
 end

@@ -1,5 +1,5 @@
--- Sets the TTL of read holds whose owner still has them. Never creates a hold,
--- and never keeps another owner's.
+-- Lengthens the TTL of read holds whose owner still has them. Never creates a
+-- hold, never shortens one, and never keeps another owner's.
 --
 -- For each claim, one after the other:
 -- KEYS         the lock, see readwrite.lua; sentinels of the owner's holds 1..n
@@ -7,8 +7,7 @@
 --
 -- Returns one integer for each claim: 1 renewed, 0 not held by that owner.
 --
--- Nothing is written before all is read. The lock itself is never shortened
--- while somebody else has it.
+-- Nothing is written before all is read.
 
 local held, at = {}, 1
 local claims = #ARGV / 3
@@ -28,11 +27,10 @@ at = 1
 for i = 1, claims do
   local ttl, n = tonumber(ARGV[3 * i - 1]), tonumber(ARGV[3 * i])
   if held[i] == 1 then
-    for j = at + 1, at + n do
-      redis.call('pexpire', KEYS[j], ttl)
-    end
-    if redis.call('hlen', KEYS[at]) == 2 or redis.call('pttl', KEYS[at]) < ttl then
-      redis.call('pexpire', KEYS[at], ttl)
+    for j = at, at + n do
+      if redis.call('pttl', KEYS[j]) < ttl then
+        redis.call('pexpire', KEYS[j], ttl)
+      end
     end
   end
   at = at + 1 + n

@@ -1,4 +1,5 @@
--- Sets the TTL of locks whose owner still has them. Never creates a hold.
+-- Lengthens the TTL of locks whose owner still has them. Never creates a hold,
+-- and never shortens one: a renewal that arrives late cuts nothing.
 --
 -- KEYS[i]        a lock, a hash {owner: hold count}. In a cluster there is one,
 --                elsewhere up to 50: more would keep other clients waiting.
@@ -21,8 +22,9 @@ for i = 1, #KEYS do
   held[i] = own and not reads and 1 or 0
 end
 for i = 1, #KEYS do
-  if held[i] == 1 then
-    redis.call('pexpire', KEYS[i], ARGV[3 * i - 1])
+  local ttl = tonumber(ARGV[3 * i - 1])
+  if held[i] == 1 and ttl > redis.call('pttl', KEYS[i]) then
+    redis.call('pexpire', KEYS[i], ttl)
   end
 end
 return held

@@ -1,4 +1,5 @@
--- Sets the TTL of permits whose owner still has them. Never creates a permit.
+-- Lengthens the TTL of permits whose owner still has them. Never creates a
+-- permit, and never shortens one.
 --
 -- KEYS[i]  permits of a semaphore, see semaphore_acquire.lua
 -- ARGV     for each key, one after the other: TTL in ms; how many ids follow;
@@ -30,7 +31,7 @@ for i = 1, #KEYS do
   if held[i] == 1 then
     redis.call('zrem', KEYS[i], '')
     for j = at + 2, at + 1 + ARGV[at + 1] do
-      redis.call('zadd', KEYS[i], now + ARGV[at], ARGV[j])
+      redis.call('zadd', KEYS[i], 'gt', now + ARGV[at], ARGV[j])
     end
   end
   at = at + 2 + ARGV[at + 1]

@@ -24,7 +24,7 @@ if fence < 1 then
   fence = redis.call('incr', counter)
 end
 redis.call('hset', lock, owner, holds)
-if ttl > pttl then -- re-entering never shortens; a key without expiry gets one
+if ttl > pttl then -- never shortens; a key without expiry gets one
   redis.call('pexpire', lock, ttl)
 end
 return fence

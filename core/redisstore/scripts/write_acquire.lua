@@ -11,7 +11,7 @@
 -- A hash without "mode" is a plain lock, held by somebody else. Readers that
 -- are dead are removed, at most maxLook in a call; Redisson keeps them for as
 -- long as any other reader is there. A reader that wants to write is in its
--- own way.
+-- own way. A claim that arrives late lowers neither count nor TTL.
 
 local owner, holds, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local field = owner .. ':write'
@@ -33,7 +33,7 @@ end
 
 local pttl = redis.call('pttl', lock)
 local mode, own = unpack(redis.call('hmget', lock, 'mode', field))
-local mine = mode == 'write' and own
+local mine = mode == 'write' and tonumber(own or nil)
 if holds > 1 and not mine then
   return 0
 end
@@ -47,7 +47,7 @@ if pttl ~= -2 and not mine then
   return -2 - pttl
 end
 
-redis.call('hset', lock, 'mode', 'write', field, holds)
+redis.call('hset', lock, 'mode', 'write', field, math.max(holds, mine or 0))
 if ttl > pttl then
   redis.call('pexpire', lock, ttl)
 end

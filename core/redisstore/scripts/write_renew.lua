@@ -1,4 +1,5 @@
--- Sets the TTL of locks whose writer still has them. Never creates a hold.
+-- Lengthens the TTL of locks whose writer still has them. Never creates a hold,
+-- and never shortens one.
 --
 -- KEYS[i]       a lock, see readwrite.lua
 -- ARGV[2i - 1]  its owner
@@ -6,8 +7,7 @@
 --
 -- Returns one integer for each key: 1 renewed, 0 not held by that owner.
 --
--- All keys are read before the first write. A lock that its writer reads as
--- well is not shortened.
+-- All keys are read before the first write.
 
 local held = {}
 for i = 1, #KEYS do
@@ -15,7 +15,7 @@ for i = 1, #KEYS do
 end
 for i = 1, #KEYS do
   local lock, ttl = KEYS[i], tonumber(ARGV[2 * i])
-  if held[i] == 1 and (redis.call('hlen', lock) == 2 or redis.call('pttl', lock) < ttl) then
+  if held[i] == 1 and redis.call('pttl', lock) < ttl then
     redis.call('pexpire', lock, ttl)
   end
 end
