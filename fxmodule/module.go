@@ -90,7 +90,7 @@ func New(p Params) (Result, error) {
 
 // checker is a store that can tell whether it is there.
 type checker interface {
-	Check(ctx context.Context) error
+	Check(ctx context.Context, modes ...lock.Mode) error
 }
 
 func check(ctx context.Context, store lock.Store, timeout time.Duration) error {

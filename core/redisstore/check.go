@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -15,68 +16,82 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Check tells at start-up whether Redis is there; of a cluster, every master
-// must be. Its error wraps [lock.ErrUnavailable] and names the address.
+// Check finds out at start-up whether locks of the given modes can be had: by
+// default exclusive ones. On every master it takes a lock on a key that nobody
+// else uses (redlatch:check:<random>, expiring within seconds), renews it,
+// releases it, and subscribes to its channel, with the scripts and the user that
+// real locks have.
 //
-// It also warns, through the logger, of a server that may evict locks when its
-// memory is full, and of a master with replicas, outside a cluster, that would
-// go on granting locks when it is none any more. Where INFO is not permitted it
-// cannot know, and says nothing.
-func (s *Store) Check(ctx context.Context) error {
+// Its error wraps [lock.ErrUnavailable], names the address, and says what to put
+// right: a user without a permission, a replica, a Sentinel or a node of a
+// cluster behind a client of another kind, a server that is full. The error is
+// for operators.
+//
+// It warns, through the logger, of settings that lose locks: an eviction policy,
+// no append-only file, masters that accept writes without their replicas, a
+// cluster that stops as a whole when one master fails. It logs which of them it
+// was not permitted to read, at level INFO. It needs no permission that locks do
+// not need, except INFO.
+func (s *Store) Check(ctx context.Context, modes ...lock.Mode) error {
 	if s.unusable != nil {
 		return s.unusable
 	}
-	if s.cluster == nil {
-		return s.checkNode(ctx, s.rdb, s.address())
+	if len(modes) == 0 {
+		modes = []lock.Mode{lock.Exclusive}
 	}
-	err := s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		return s.checkNode(ctx, node, node.Options().Addr)
-	})
-	if err != nil && !errors.Is(err, lock.ErrUnavailable) {
-		return unreachable(s.address(), s.hint(err)) // not even the topology is known
+	nodes, err := s.checkNodes(ctx)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, address string) error {
-	// Sent once: whoever waits for a start-up has the patience to repeat it.
-	if err := node.Process(ctx, once{redis.NewCmd(ctx, "ping")}); err != nil {
-		return unreachable(address, s.hint(err))
-	}
-	memory, err := s.info(ctx, node, address, "memory")
-	if err != nil && s.quarantine != nil {
-		return fmt.Errorf("%w: redis at %s: WithQuarantine needs INFO: %w", lock.ErrUnavailable, address, err)
-	}
-	if policy := memory["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		s.log.WarnContext(ctx, "redis may evict locks that are held: set maxmemory-policy to noeviction",
-			"address", address, "policy", policy)
-	}
-	if s.cluster != nil || s.replicas != nil {
-		return nil // such a master learns of its successor at once, or grants nothing without replicas
-	}
-	replication, _ := s.info(ctx, node, address, "replication") // nothing is known then
-	_, limited := replication["min_slaves_good_slaves"]         // told where both settings are on
-	if replicas := replication["connected_slaves"]; replicas != "" && replicas != "0" && !limited {
-		s.log.WarnContext(ctx, "after a failover, a master that comes back may grant locks that others hold: set min-replicas-to-write to 1 or more",
-			"address", address, "replicas", replicas)
+	for _, n := range nodes {
+		if err := s.probe(ctx, n, modes); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// info is a section of INFO, empty if that is not permitted.
-func (s *Store) info(ctx context.Context, node redis.UniversalClient, address, section string) (map[string]string, error) {
-	text, err := node.Info(ctx, section).Result()
+// checkNodes looks at every master, and returns their addresses.
+func (s *Store) checkNodes(ctx context.Context) (addresses []string, err error) {
+	if s.cluster == nil {
+		return []string{s.address()}, s.checkNode(ctx, s.rdb, s.address())
+	}
+	var mu sync.Mutex
+	err = s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		mu.Lock()
+		addresses = append(addresses, node.Options().Addr)
+		mu.Unlock()
+		return s.checkNode(ctx, node, node.Options().Addr)
+	})
 	if err != nil {
-		s.log.DebugContext(ctx, "redis does not tell about itself", "section", section, "address", address, "error", err)
-		return nil, err
-	}
-	fields := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
-			fields[name] = value
+		if errors.Is(err, lock.ErrUnavailable) {
+			return nil, err
 		}
+		return nil, unreachable(s.address(), s.advised(err)) // not even the topology is known
 	}
-	return fields, nil
+	s.checkCoverage(ctx)
+	return addresses, nil
+}
+
+func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, address string) error {
+	// Sent once: who waits for a start-up has the patience to repeat it.
+	if err := node.Process(ctx, once{redis.NewCmd(ctx, "ping")}); err != nil {
+		return unreachable(address, s.advised(err))
+	}
+	about := s.inspectServer(ctx, node, address)
+	if about.err != nil && s.quarantine != nil {
+		return fmt.Errorf("%w: redis at %s: WithQuarantine needs INFO: %w", lock.ErrUnavailable, address, about.err)
+	}
+	if err := about.misplaced(s.cluster != nil); err != nil {
+		return unreachable(address, err)
+	}
+	about.warn(ctx, s)
+	return nil
+}
+
+// advised adds what is to be put right.
+func (s *Store) advised(err error) error {
+	return fmt.Errorf("%w%s", s.hint(err), cure(s.failure(err)))
 }
 
 // hint adds what is to be put right if client and server do not agree on TLS.

@@ -49,6 +49,7 @@ var generic = []struct {
 	// The lock expired in a slot that is moving, as the script began. Later
 	// it cannot happen: no script looks at a lock that it has removed.
 	{"Script attempted to access a non local key", lock.OutcomeNotExecuted, "TRYAGAIN"},
+	{"The user executing the script can't", lock.OutcomeUnknown, "NOPERM"}, // before it, others may have run
 	{"unknown command", lock.OutcomeRefused, "unknown command"},
 	{"AUTH ", lock.OutcomeRefused, "WRONGPASS"}, // a password for a server without one
 	{"invalid password", lock.OutcomeRefused, "WRONGPASS"},

@@ -17,13 +17,15 @@ import (
 )
 
 // logged checks a store and returns what it said.
-func logged(t *testing.T, rdb redis.UniversalClient) (log string, err error) {
+func logged(t *testing.T, rdb redis.UniversalClient, modes ...lock.Mode) (log string, err error) {
 	t.Helper()
 	var out lines
 	store := redisstore.New(rdb, redisstore.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
-	err = store.Check(t.Context())
+	err = store.Check(t.Context(), modes...)
 	return out.String(), err
 }
+
+var allModes = []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore}
 
 // lines may be written to from several goroutines.
 type lines struct {
@@ -66,8 +68,8 @@ func TestCheckSaysWhatIsWrongAndWhere(t *testing.T) {
 	}
 }
 
-func TestCheckWarnsOfEviction(t *testing.T) {
-	server := redistest.Standalone(t)
+func TestCheckWarnsOfEvictionAndOfForgetting(t *testing.T) {
+	server := redistest.Standalone(t, "--appendonly", "yes")
 	admin := server.Admin(t)
 	if log, err := logged(t, server.Client(t)); err != nil || log != "" {
 		t.Errorf("a good server: %v\n%s", err, log)
@@ -78,16 +80,110 @@ func TestCheckWarnsOfEviction(t *testing.T) {
 		!strings.Contains(log, "volatile-ttl") || !strings.Contains(log, server.Addr()) {
 		t.Errorf("a server that evicts: %v\n%s", err, log)
 	}
+	admin.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
+	admin.ConfigSet(t.Context(), "appendonly", "no")
+	log, err = logged(t, server.Client(t))
+	if err != nil || strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "appendonly") {
+		t.Errorf("a server that forgets: %v\n%s", err, log)
+	}
 
 	admin.Do(t.Context(), "ACL", "SETUSER", "blind", "on", ">secret", "~*", "&*", "+@all", "-info")
 	blind := newClient(t, &redis.Options{Addr: server.Addr(), Username: "blind", Password: "secret"})
-	if log, err := logged(t, blind); err != nil || log != "" {
+	log, err = logged(t, blind)
+	if err != nil || strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=INFO") || !strings.Contains(log, "class=NOPERM") {
 		t.Errorf("without permission for INFO: %v\n%s", err, log)
 	}
 }
 
+// What Check takes it releases, in every mode, and nothing is left.
+func TestCheckTakesALockInEveryModeAndLeavesNothing(t *testing.T) {
+	server := redistest.Standalone(t, "--appendonly", "yes")
+	admin := server.Admin(t)
+	if err := admin.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if log, err := logged(t, server.Client(t), allModes...); err != nil || log != "" {
+		t.Errorf("%v\n%s", err, log)
+	}
+	for _, store := range []*redisstore.Store{
+		redisstore.New(server.Client(t), redisstore.WithRedissonTokens()),
+		redisstore.New(server.Client(t), redisstore.WithKeyPrefix("lk:")),
+		redisstore.New(server.Client(t), redisstore.WithPolling()),
+	} {
+		if err := store.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if keys := admin.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("left: %q", keys)
+	}
+	if stats := admin.Info(t.Context(), "commandstats").Val(); !strings.Contains(stats, "cmdstat_evalsha") || !strings.Contains(stats, "cmdstat_subscribe") {
+		t.Errorf("no lock was taken: %s", stats)
+	}
+}
+
+// A wrong set-up ends the start with its cure, not the first request.
+func TestCheckSaysWhatToPutRight(t *testing.T) {
+	server := redistest.Standalone(t, "--appendonly", "yes")
+	admin := server.Admin(t)
+	user := func(name string, rules ...any) *redis.Client {
+		t.Helper()
+		rules = append([]any{"ACL", "SETUSER", name, "on", ">secret", "~*", "&*", "+@all"}, rules...)
+		if err := admin.Do(t.Context(), rules...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return newClient(t, &redis.Options{Addr: server.Addr(), Username: name, Password: "secret"})
+	}
+	_, replica := follow(t, server)
+	sentinels := redistest.Sentinel(t)
+	for name, tt := range map[string]struct {
+		rdb  redis.UniversalClient
+		want string
+	}{
+		"a replica":                   {replica.Admin(t), "this is a replica: connect to its master"},
+		"a replica, INFO not allowed": {readOnly(t, replica), "this is a replica: connect to its master"},
+		"a Sentinel":                  {newClient(t, &redis.Options{Addr: sentinels.Sentinels[0].Addr()}), "redis.NewFailoverClient"},
+		"other channels":              {user("channels", "resetchannels"), "docs/security.md"},
+		"no scripts":                  {user("noscripts", "-evalsha"), "docs/security.md"},
+		"a script cannot run":         {user("nohset", "-hincrby", "-hset"), "docs/security.md"},
+		"other keys":                  {user("keys", "resetkeys", "~orders:*"), "redlatch:check:*"},
+		"a wrong password":            {newClient(t, &redis.Options{Addr: server.Addr(), Username: "keys", Password: "wrong"}), "set Username and Password"},
+		"no cluster":                  {newCluster(t, server.Addr()), "redis.NewClient"},
+	} {
+		_, err := logged(t, tt.rdb, allModes...)
+		if !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+	}
+	log, err := logged(t, user("deaf", "-subscribe"))
+	if err != nil || !strings.Contains(log, "WithPolling") {
+		t.Errorf("no subscriptions: %v\n%s, want a warning", err, log)
+	}
+}
+
+// readOnly is a user of a replica that may not read INFO.
+func readOnly(t *testing.T, replica *redistest.Server) *redis.Client {
+	t.Helper()
+	replica.Admin(t).Do(t.Context(), "ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@all", "-info")
+	return newClient(t, &redis.Options{Addr: replica.Addr(), Username: "reader", Password: "secret"})
+}
+
+func newCluster(t *testing.T, addr string) *redis.ClusterClient {
+	t.Helper()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
+	t.Cleanup(func() { _ = cluster.Close() })
+	return cluster
+}
+
+func TestCheckFollowsASentinel(t *testing.T) {
+	set := redistest.Sentinel(t)
+	if _, err := logged(t, set.Client(t), allModes...); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCheckWarnsOfAMasterThatWouldGoOnWithoutItsReplicas(t *testing.T) {
-	server := redistest.Standalone(t)
+	server := redistest.Standalone(t, "--appendonly", "yes")
 	_, _ = follow(t, server)
 	log, err := logged(t, server.Client(t))
 	if err != nil || strings.Count(log, "level=WARN") != 1 ||
@@ -102,15 +198,29 @@ func TestCheckWarnsOfAMasterThatWouldGoOnWithoutItsReplicas(t *testing.T) {
 
 func TestCheckLooksAtEveryMasterOfACluster(t *testing.T) {
 	t.Parallel()
-	set := redistest.Cluster(t, "--cluster-node-timeout", "60000")
+	set := redistest.Cluster(t, "--cluster-node-timeout", "60000", "--appendonly", "yes")
+	for _, node := range set.Nodes() {
+		node.Permit(t, "+config|get")
+	}
 	rdb := set.Client(t)
+	log, err := logged(t, rdb, allModes...)
+	if err != nil || strings.Count(log, "level=") != 1 || !strings.Contains(log, "cluster-require-full-coverage") {
+		t.Errorf("a cluster that stops as a whole: %v\n%s", err, log)
+	}
+	for _, node := range set.Nodes() {
+		node.Admin(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no")
+	}
 	if log, err := logged(t, rdb); err != nil || log != "" {
 		t.Errorf("a good cluster: %v\n%s", err, log)
+	}
+	_, err = logged(t, newClient(t, &redis.Options{Addr: set.Masters[0].Addr()}))
+	if !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), "redis.NewClusterClient") {
+		t.Errorf("a client that knows one node: %v", err)
 	}
 	for _, node := range set.Masters[1:] {
 		node.Admin(t).ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru")
 	}
-	log, err := logged(t, rdb)
+	log, err = logged(t, rdb)
 	if err != nil || strings.Count(log, "level=WARN") != 2 {
 		t.Errorf("two masters evict: %v\n%s", err, log)
 	}

@@ -1,0 +1,115 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+const (
+	// probePrefix begins the keys that [Store.Check] locks.
+	probePrefix = "redlatch:check:"
+	// probeTTL is how long such a key stays if the program ends in between.
+	probeTTL = 10 * time.Second
+	// probeKeys is how many keys are tried to find one on a certain master.
+	probeKeys = 2000
+)
+
+// probe takes and releases a lock of each mode on the master at that address.
+func (s *Store) probe(ctx context.Context, address string, modes []lock.Mode) error {
+	for _, mode := range modes {
+		key, found := s.probeKey(address)
+		if !found {
+			continue // it has no slots
+		}
+		if err := s.probeMode(ctx, key, mode); err != nil {
+			return unreachable(address, fmt.Errorf("a lock in mode %s: %w%s", mode, err, cure(err)))
+		}
+	}
+	return nil
+}
+
+// probeKey is a new key that the master at that address has.
+func (s *Store) probeKey(address string) (key string, found bool) {
+	key = probePrefix + rand.Text()
+	if s.cluster == nil {
+		return key, true
+	}
+	for i := range probeKeys {
+		if at := key + strconv.Itoa(i); s.Part(at) == address {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) (err error) {
+	claim := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, Holds: 1, TTL: probeTTL}
+	if mode == lock.Semaphore {
+		claim.Permits, claim.Size = 1, 1
+	}
+	s.probeWatch(ctx, claim)
+	if _, err := s.Acquire(ctx, claim); err != nil {
+		if errors.Is(err, ErrQuarantine) {
+			return nil // it grants as soon as it may
+		}
+		return err
+	}
+	defer func() {
+		claim.Holds = 0
+		err = errors.Join(err, s.Release(ctx, claim), s.forget(ctx, key, mode))
+	}()
+	s.Renew(ctx, []lock.Claim{claim}, func(_ int, failed error) { err = failed })
+	return err
+}
+
+// forget removes what a lock leaves for the next one of the same name.
+func (s *Store) forget(ctx context.Context, key string, mode lock.Mode) error {
+	switch {
+	case s.tokens:
+		return s.rdb.Del(ctx, prefixed(fenceCounter, s.name(key))).Err()
+	case mode == lock.Semaphore:
+		return s.rdb.Del(ctx, s.name(key)).Err()
+	}
+	return nil
+}
+
+// probeWatch subscribes. Where that is refused the store warns that waiters
+// poll.
+func (s *Store) probeWatch(ctx context.Context, claim lock.Claim) {
+	if s.wakeups == nil {
+		return
+	}
+	if stop, err := s.Watch(ctx, claim, func() {}); err == nil {
+		stop()
+	}
+}
+
+// cures are what to put right, by the class of the failure.
+var cures = map[string]string{
+	"NOPERM":          "permit the commands, keys and channels that docs/security.md lists, and the keys redlatch:check:* if the store has no key prefix",
+	"NOAUTH":          "set Username and Password of the client",
+	"WRONGPASS":       "set Username and Password of the client",
+	"READONLY":        "this is a replica: connect to its master, with redis.NewFailoverClient if there is a Sentinel",
+	"MOVED":           "this is a node of a cluster: connect with redis.NewClusterClient",
+	"no cluster":      "this server is not a cluster: connect with redis.NewClient",
+	"unknown command": "this is a Sentinel, or a proxy without scripts: locks need EVALSHA and EVAL",
+	"OOM":             "Redis is full: locks are new data",
+	"NOREPLICAS":      "Redis has fewer replicas than min-replicas-to-write",
+	"MISCONF":         "Redis cannot write its snapshot to disk",
+	"LOADING":         "Redis is still reading its data: start later",
+	"CLUSTERDOWN":     "the cluster does not serve all slots",
+	"wrong database":  "a cluster has database 0 only",
+}
+
+func cure(err error) string {
+	if advice := cures[lock.ClassOf(err)]; advice != "" {
+		return " (" + advice + ")"
+	}
+	return ""
+}
