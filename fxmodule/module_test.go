@@ -293,7 +293,7 @@ func trustOf(t *testing.T, locker *lock.Locker) time.Duration {
 // slowStore answers Check only when its context ends.
 type slowStore struct{ lock.Store }
 
-func (slowStore) Check(ctx context.Context) error {
+func (slowStore) Check(ctx context.Context, _ ...lock.Mode) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
