@@ -10,8 +10,9 @@ import (
 // refused" or "NOPERM". It never quotes from the error.
 //
 // The class is that of the first [StoreError] in err that has one. Without one
-// it is "circuit open" for [ErrCircuitOpen], "timeout" and "canceled" for the
-// errors of package context, and "unknown" for any other [ErrUnavailable]. An
+// it is "circuit open" for [ErrCircuitOpen], "panic" for a [PanicError], "timeout"
+// and "canceled" for the errors of package context, and "unknown" for any other
+// [ErrUnavailable]. An
 // error that reports no failure of the store, such as [ErrBusy], has the empty
 // class.
 func ClassOf(err error) string {
@@ -27,7 +28,10 @@ func ClassOf(err error) string {
 			return failed.Class
 		}
 	}
+	var panicked *PanicError
 	switch {
+	case errors.As(err, &panicked):
+		return "panic"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
 	case errors.Is(err, context.Canceled):

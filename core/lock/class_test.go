@@ -27,6 +27,7 @@ func TestClassOf(t *testing.T) {
 		"open circuit":                 {fmt.Errorf("%w: %w: %w", lock.ErrUnavailable, lock.ErrCircuitOpen, failed("timeout", other)), "circuit open"},
 		"no class, but a deadline":     {failed("", context.DeadlineExceeded), "timeout"},
 		"no class, but a cancellation": {failed("", context.Canceled), "canceled"},
+		"a panic":                      {fmt.Errorf("%w: %w", lock.ErrUnavailable, &lock.PanicError{Value: "makeslice"}), "panic"},
 		"no class at all":              {fmt.Errorf("%w: %w", lock.ErrUnavailable, failed("", other)), "unknown"},
 	} {
 		if got := lock.ClassOf(tt.err); got != tt.want {

@@ -83,10 +83,14 @@ type (
 type series struct {
 	template    attribute.KeyValue
 	named       addOptions
-	losses      [len(lossReasons)]addOptions
+	losses      [len(lossReasons) + 1]addOptions // the last is for any other
 	keyFailures [len(keyReasons)]addOptions
-	modes       [lock.Semaphore + 1]atomic.Pointer[modal] // made when first used
+	modes       [cachedModes]atomic.Pointer[modal] // made when first used
 }
+
+// cachedModes is how many modes have attributes that are kept. Those of others,
+// should there ever be any, are made for each measurement.
+const cachedModes = 16
 
 // modal are those that also have a mode.
 type modal struct {
@@ -100,6 +104,7 @@ func newSeries(name string) *series {
 	for i, reason := range lossReasons {
 		s.losses[i] = addWith(s.template, reasonKey.String(reason.String()))
 	}
+	s.losses[len(lossReasons)] = addWith(s.template, reasonKey.String("_OTHER"))
 	for i, reason := range keyReasons {
 		s.keyFailures[i] = addWith(s.template, reasonKey.String(reason))
 	}
@@ -107,9 +112,18 @@ func newSeries(name string) *series {
 }
 
 func (s *series) of(m lock.Mode) *modal {
-	if made := s.modes[m].Load(); made != nil {
-		return made
+	if int(m) >= cachedModes {
+		return s.modal(m)
 	}
+	made := s.modes[m].Load()
+	if made == nil {
+		made = s.modal(m)
+		s.modes[m].Store(made) // another one that was made meanwhile is equal
+	}
+	return made
+}
+
+func (s *series) modal(m lock.Mode) *modal {
 	made := &modal{}
 	for r, result := range results {
 		made.acquired[r] = recordWith(s.template, m, result.outcome, result.errorType)
@@ -117,8 +131,12 @@ func (s *series) of(m lock.Mode) *modal {
 	for e, end := range ends {
 		made.held[e] = recordWith(s.template, m, end.outcome, end.errorType)
 	}
-	s.modes[m].Store(made) // another one that was made meanwhile is equal
 	return made
+}
+
+// lost are the attributes of a loss.
+func (s *series) lost(r lock.LossReason) addOptions {
+	return s.losses[min(int(r), len(lossReasons))]
 }
 
 // renewalAttributes have no template: renewals of all locks go out together.

@@ -12,6 +12,7 @@
 //	redlatch.renewals          counter, {renewal} outcome
 //	redlatch.losses            counter, {lock}    template, reason
 //	redlatch.key.failures      counter, {failure} template, reason
+//	redlatch.circuit.opens     counter, {opening}
 //
 // The attributes are redlatch.template, redlatch.mode, redlatch.outcome and
 // redlatch.reason. A template is the name that the lock was given with
@@ -20,10 +21,11 @@
 // that the number of series has a bound whatever clients send.
 //
 // An acquisition ends as acquired, contended (another owner had the key),
-// canceled (its caller gave up) or error; only the last has an error.type:
-// unavailable, lost, closed, unsupported, invalid or _OTHER. A hold ends as
-// released, expired (its fixed lease ran out) or lost; a release that the store
-// did not confirm has the error.type unavailable. A renewal is ok, error (it is
+// canceled (its caller gave up) or error. A contended one that was refused
+// because too many wait has the error.type too_many_waiters, and every error has
+// one: unavailable, lost, closed, unsupported, invalid or _OTHER. A hold ends as
+// released, expired (its fixed lease ran out, or it reached its limit) or lost; a
+// release that the store did not confirm has the error.type unavailable. A renewal is ok, error (it is
 // tried again) or lost. The reasons of losses are those of [lock.LossReason].
 //
 // # Spans
@@ -37,8 +39,9 @@
 //
 // Losses and releases that the store did not confirm are warnings, failed
 // renewals are information, refused keys are for debugging. When a store dies,
-// thousands of them say the same: at most ten of a kind are written in ten
-// seconds, and the next one says how many were suppressed.
+// thousands of locks say the same: the first line of a kind is written at once,
+// then at most one a second, which says how many were suppressed. The attribute
+// cause is the class of the failure, as of [lock.ClassOf].
 //
 // Nothing here carries the key unless [WithKeyAttribute] asks for it, nor an
 // owner, nor what the store said.

@@ -23,11 +23,12 @@ type instruments struct {
 	renewals        metric.Int64Counter
 	losses          metric.Int64Counter
 	keyFailures     metric.Int64Counter
+	circuits        metric.Int64Counter
 }
 
 func newInstruments(meter metric.Meter) (*instruments, error) {
 	var i instruments
-	var errs [7]error
+	var errs [8]error
 	i.acquireDuration, errs[0] = meter.Float64Histogram("redlatch.acquire.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time to acquire a lock, or to learn that it cannot be had."),
 		metric.WithExplicitBucketBoundaries(buckets...))
@@ -44,6 +45,8 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		metric.WithDescription("Locks that were lost while they were held."))
 	i.keyFailures, errs[6] = meter.Int64Counter("redlatch.key.failures", metric.WithUnit("{failure}"),
 		metric.WithDescription("Operations refused because the key of their lock could not be made."))
+	i.circuits, errs[7] = meter.Int64Counter("redlatch.circuit.opens", metric.WithUnit("{opening}"),
+		metric.WithDescription("Times at which a store that does not answer was left alone."))
 	return &i, errors.Join(errs[:]...)
 }
 

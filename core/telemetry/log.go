@@ -9,10 +9,12 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// logger writes lines, not too many of each kind.
+// logger writes lines, at most one of each kind in [logEvery]. Changes of a
+// circuit are rare, and the last one counts: all of them are written.
 type logger struct {
 	*slog.Logger
-	losses, releases, renewals, circuits, keys limit
+
+	losses, releases, renewals, keys limit
 }
 
 func newLogger(log *slog.Logger) *logger { return &logger{Logger: log} }
@@ -21,15 +23,23 @@ func newLogger(log *slog.Logger) *logger { return &logger{Logger: log} }
 // written.
 type logged func() []slog.Attr
 
-func (t *Telemetry) logged(e lock.Event) logged {
+func (t *Telemetry) logged(e lock.Event, err error) logged {
 	return func() []slog.Attr {
 		attributes := t.attributes(e)
-		attrs := make([]slog.Attr, len(attributes), len(attributes)+3)
+		attrs := make([]slog.Attr, len(attributes), len(attributes)+4)
 		for i, a := range attributes {
 			attrs[i] = slog.String(string(a.Key), a.Value.AsString())
 		}
-		return attrs
+		return append(attrs, cause(err)...)
 	}
+}
+
+// cause is the class of what the store said, which may hold anything.
+func cause(err error) []slog.Attr {
+	if class := lock.ClassOf(err); class != "" {
+		return []slog.Attr{slog.String("cause", class)}
+	}
+	return nil
 }
 
 func (l *logger) lost(e lock.LossEvent, about logged) {
@@ -38,19 +48,17 @@ func (l *logger) lost(e lock.LossEvent, about logged) {
 	})
 }
 
-// circuit tells of the store, and so of a part of it by the address. What the
-// client says of a failure may hold more than that.
+// circuit names the part of the store by its address.
 func (l *logger) circuit(e lock.CircuitEvent) {
 	level, message := slog.LevelInfo, "lock store answers again"
 	if e.Open {
 		level, message = slog.LevelWarn, "lock store does not answer, acquisitions are refused until it does"
 	}
-	l.write(context.Background(), level, &l.circuits, message, func() []slog.Attr {
-		if e.Part == "" {
-			return nil
-		}
-		return []slog.Attr{slog.String("part", e.Part)}
-	})
+	var attrs []slog.Attr
+	if e.Part != "" {
+		attrs = append(attrs, slog.String("part", e.Part))
+	}
+	l.LogAttrs(context.Background(), level, message, append(attrs, cause(e.Err)...)...)
 }
 
 func (l *logger) unconfirmed(about logged) {
@@ -82,16 +90,14 @@ func (l *logger) write(ctx context.Context, level slog.Level, limit *limit, mess
 	l.LogAttrs(ctx, level, message, attrs...)
 }
 
-const (
-	linesPerWindow = 10
-	logWindow      = 10 * time.Second
-)
+// logEvery is how often a line of one kind is written at most: when a store is
+// away, thousands of locks say the same.
+const logEvery = time.Second
 
-// limit lets a number of lines through in a window of time.
+// limit lets a line through at once, and then one in [logEvery].
 type limit struct {
 	mu         sync.Mutex
-	start      time.Time
-	lines      int
+	next       time.Time
 	suppressed int
 }
 
@@ -99,14 +105,11 @@ type limit struct {
 func (l *limit) allow(now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now.Sub(l.start) >= logWindow {
-		l.start, l.lines = now, 0
-	}
-	if l.lines == linesPerWindow {
+	if now.Before(l.next) {
 		l.suppressed++
 		return 0, false
 	}
-	l.lines++
 	suppressed, l.suppressed = l.suppressed, 0
+	l.next = now.Add(logEvery)
 	return suppressed, true
 }

@@ -43,18 +43,24 @@ func TestLogLines(t *testing.T) {
 		"loss": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: lock.LossRenewal, Held: 90 * time.Second, Cause: errSecret})
 		}, `level=WARN msg="lock is lost" ` + order + ` redlatch.reason=renew_failed held=1m30s`},
+		"loss, and why the store was away": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
+			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: lock.LossRenewal, Cause: &lock.StoreError{Class: "READONLY", Err: errSecret}})
+		}, `level=WARN msg="lock is lost" ` + order + ` cause=READONLY redlatch.reason=renew_failed held=0s`},
+		"next reason of a loss": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
+			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: 200})
+		}, `level=WARN msg="lock is lost" ` + order + ` redlatch.reason=reason(200) held=0s`},
 		"unconfirmed release": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Released(lock.ReleaseEvent{Event: e, Last: true, Err: fmt.Errorf("%w: %w", lock.ErrUnavailable, errSecret)})
-		}, `level=WARN msg="lock release is not confirmed, it goes on in the background" ` + order},
+		}, `level=WARN msg="lock release is not confirmed, it goes on in the background" ` + order + ` cause=unknown`},
 		"release of what is lost": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Released(lock.ReleaseEvent{Event: e, Err: lock.ErrLost}) // its loss has been told
 		}, ""},
 		"failed renewal": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
-			h.Renewed(lock.RenewEvent{Event: e, Err: errSecret})
-		}, `level=INFO msg="lock renewal failed, it is tried again" ` + order},
+			h.Renewed(lock.RenewEvent{Event: e, Err: &lock.StoreError{Class: "timeout", Err: errSecret}})
+		}, `level=INFO msg="lock renewal failed, it is tried again" ` + order + ` cause=timeout`},
 		"circuit open": {func(_ *telemetry.Telemetry, h lock.Hooks, _ lock.Event) {
-			h.Circuit(lock.CircuitEvent{Part: "10.0.0.1:6379", Open: true, Err: errSecret})
-		}, `level=WARN msg="lock store does not answer, acquisitions are refused until it does" part=10.0.0.1:6379`},
+			h.Circuit(lock.CircuitEvent{Part: "10.0.0.1:6379", Open: true, Err: &lock.StoreError{Class: "connection refused", Err: errSecret}})
+		}, `level=WARN msg="lock store does not answer, acquisitions are refused until it does" part=10.0.0.1:6379 cause="connection refused"`},
 		"circuit closed": {func(_ *telemetry.Telemetry, h lock.Hooks, _ lock.Event) {
 			h.Circuit(lock.CircuitEvent{})
 		}, `level=INFO msg="lock store answers again"`},
@@ -84,7 +90,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-func TestAStormOfLossesIsAFewLines(t *testing.T) {
+func TestAStormIsOneLineASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p page
 		made := newTelemetry(t, telemetry.WithMeterProvider(newMeter().provider), p.logger(slog.LevelInfo))
@@ -96,14 +102,23 @@ func TestAStormOfLossesIsAFewLines(t *testing.T) {
 		}
 		lose(5000)
 		hooks.Renewed(lock.RenewEvent{Err: errSecret}) // another kind is not drowned
-		if got := p.lines(); len(got) != 11 || !strings.Contains(got[10], "renewal") {
-			t.Errorf("%d lines, want ten losses and a renewal: %q", len(got), got)
+		if got := p.lines(); len(got) != 2 || !strings.Contains(got[1], "renewal") {
+			t.Errorf("%d lines, want a loss and a renewal: %q", len(got), got)
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Second)
 		lose(2)
+		time.Sleep(time.Second)
+		lose(1)
 		got := p.lines()
-		if len(got) != 13 || !strings.HasSuffix(got[11], "suppressed=4990") || strings.Contains(got[12], "suppressed") {
-			t.Errorf("then: %q, want what was suppressed to be told once", got[11:])
+		if len(got) != 4 || !strings.HasSuffix(got[2], "suppressed=4999") || !strings.HasSuffix(got[3], "suppressed=1") {
+			t.Errorf("then: %q, want what was suppressed to be told once", got[2:])
+		}
+		for range 3 { // of changes the last one counts
+			hooks.Circuit(lock.CircuitEvent{Open: true})
+			hooks.Circuit(lock.CircuitEvent{})
+		}
+		if got := p.lines(); len(got) != 10 || !strings.Contains(got[9], "answers again") {
+			t.Errorf("of three outages: %q", got[4:])
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -104,6 +105,7 @@ func TestMetricsAreExactlyThese(t *testing.T) {
 			"redlatch.losses{redlatch.reason=forced" + order:                                                          "1",
 			"redlatch.losses{redlatch.reason=expired" + other:                                                         "1",
 			"redlatch.key.failures{redlatch.reason=missing" + order:                                                   "1",
+			"redlatch.circuit.opens{}":                                                                                "1",
 			"redlatch.key.failures{redlatch.reason=_OTHER" + order:                                                    "1",
 		} {
 			value, ok := got[series]
@@ -138,6 +140,7 @@ func TestInstrumentsAreExactlyThese(t *testing.T) {
 			{Name: "redlatch.renewals", Unit: "{renewal}", Description: "Renewals of held locks by the watchdog.", Data: counter},
 			{Name: "redlatch.losses", Unit: "{lock}", Description: "Locks that were lost while they were held.", Data: counter},
 			{Name: "redlatch.key.failures", Unit: "{failure}", Description: "Operations refused because the key of their lock could not be made.", Data: counter},
+			{Name: "redlatch.circuit.opens", Unit: "{opening}", Description: "Times at which a store that does not answer was left alone.", Data: counter},
 		}
 		bounds := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 		without := make([]metricdata.Metrics, len(got.ScopeMetrics[0].Metrics)) // their points, which have a test of their own
@@ -410,5 +413,45 @@ func (refusingMeter) Int64Counter(string, ...api.Int64CounterOption) (api.Int64C
 func TestNewTellsOfInstrumentsThatCannotBeMade(t *testing.T) {
 	if _, err := telemetry.New(telemetry.WithMeterProvider(refusing{})); !errors.Is(err, errSecret) {
 		t.Errorf("got %v, want the provider's error", err)
+	}
+}
+
+func TestOpenCircuitsAreCounted(t *testing.T) {
+	m := newMeter()
+	hooks := newTelemetry(t, telemetry.WithMeterProvider(m.provider)).Hooks()
+	for range 3 {
+		hooks.Circuit(lock.CircuitEvent{Part: "10.0.0.1:6379", Open: true})
+		hooks.Circuit(lock.CircuitEvent{Part: "10.0.0.1:6379"})
+	}
+	if got := m.series(t); len(got) != 1 || got["redlatch.circuit.opens{}"] != "3" {
+		t.Errorf("got %v, want three", got)
+	}
+}
+
+// The engine may learn modes and reasons before this package does.
+func TestModesAndReasonsOfTheFutureAreMeasured(t *testing.T) {
+	m := newMeter()
+	hooks := newTelemetry(t, telemetry.WithMeterProvider(m.provider)).Hooks()
+	e := lock.Event{Key: "k", Name: "n", Mode: 200}
+	hooks.Acquired(t.Context(), lock.AcquireEvent{Event: e})
+	hooks.Lost(lock.LossEvent{Event: e, Context: t.Context(), Reason: 200})
+	got := m.series(t)
+	if got["redlatch.losses{redlatch.reason=_OTHER redlatch.template=n}"] != "1" || len(got) != 4 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// What is measured is what the documents say.
+func TestDocumentsNameAllValues(t *testing.T) {
+	for _, name := range []string{"doc.go", "../../docs/telemetry.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range telemetry.Values() {
+			if !strings.Contains(string(text), value) {
+				t.Errorf("%s does not name %s", name, value)
+			}
+		}
 	}
 }

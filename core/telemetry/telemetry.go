@@ -52,7 +52,7 @@ func (t *Telemetry) Hooks() lock.Hooks {
 		Acquired: t.acquired,
 		Released: t.released,
 		Renewed:  t.renewed,
-		Circuit:  t.log.circuit,
+		Circuit:  t.circuit,
 		Lost:     t.lost,
 	}
 }
@@ -94,7 +94,7 @@ func (t *Telemetry) released(e lock.ReleaseEvent) {
 		t.ended(context.Background(), s, e.Event, end, e.Held)
 	}
 	if !confirmed && !errors.Is(e.Err, lock.ErrLost) {
-		t.log.unconfirmed(t.logged(e.Event))
+		t.log.unconfirmed(t.logged(e.Event, e.Err))
 	}
 }
 
@@ -102,8 +102,15 @@ func (t *Telemetry) renewed(e lock.RenewEvent) {
 	r := renewalOf(e.Err)
 	t.renewals.Add(context.Background(), 1, renewalAttributes[r]...)
 	if r == renewalFailed {
-		t.log.renewalFailed(t.logged(e.Event))
+		t.log.renewalFailed(t.logged(e.Event, e.Err))
 	}
+}
+
+func (t *Telemetry) circuit(e lock.CircuitEvent) {
+	if e.Open {
+		t.circuits.Add(context.Background(), 1)
+	}
+	t.log.circuit(e)
 }
 
 func (t *Telemetry) lost(e lock.LossEvent) {
@@ -112,7 +119,7 @@ func (t *Telemetry) lost(e lock.LossEvent) {
 		end = endExpired
 	}
 	t.ended(e.Context, s, e.Event, end, e.Held)
-	t.losses.Add(e.Context, 1, s.losses[e.Reason]...)
+	t.losses.Add(e.Context, 1, s.lost(e.Reason)...)
 	t.lostSpanEvent(e)
-	t.log.lost(e, t.logged(e.Event))
+	t.log.lost(e, t.logged(e.Event, e.Cause))
 }
