@@ -61,7 +61,11 @@ func Call[T any](ctx context.Context, m *Method, vars Vars, work func(ctx contex
 // enter takes the locks: those of the guard's rule for the operation, or else
 // those of the directives.
 func (m *Method) enter(ctx context.Context, vars Vars) (inside context.Context, leave func() error, err error) {
-	if r, ok := m.guard.Rule(m.operation); ok {
+	r, err := m.guard.Rule(m.operation)
+	if err != nil {
+		return ctx, func() error { return nil }, err
+	}
+	if r != nil {
 		return m.guard.Enter(ctx, guard.Call{Operation: m.operation, Rule: r, Vars: vars})
 	}
 	if len(m.rules) == 1 {

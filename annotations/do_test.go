@@ -161,7 +161,7 @@ func TestARuleOfTheGuardTakesThePlaceOfDirectives(t *testing.T) {
 		}
 	}
 	assert("lock:configured:42", "lock:a", "lock:order:42")
-	if err := g.Replace(); err != nil {
+	if err := g.Replace(nil, g.Rules()[0].Operation); err != nil {
 		t.Fatal(err)
 	}
 	assert("lock:order:42", "lock:configured:42")

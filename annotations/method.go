@@ -68,6 +68,7 @@ func Compile(g *guard.Guard, operation string, directives ...string) (*Method, e
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
 	}
+	g.Serve("annotations", operation)
 	return m, nil
 }
 
@@ -124,8 +125,8 @@ func (c *Compiler) Method(operation string, directives ...string) *Method {
 		c.wrong = append(c.wrong, err)
 		return nil
 	}
-	r, ok := c.guard.Rule(operation)
-	if !ok {
+	r := ruleNamed(c.guard, operation)
+	if r == nil {
 		return m
 	}
 	known := m.variables()
@@ -136,6 +137,16 @@ func (c *Compiler) Method(operation string, directives ...string) *Method {
 		}
 	}
 	return m
+}
+
+// ruleNamed returns the guard's rule for an operation, nil if it has none.
+func ruleNamed(g *guard.Guard, operation string) *rule.Compiled {
+	for _, r := range g.Rules() {
+		if r.Operation == operation {
+			return r
+		}
+	}
+	return nil
 }
 
 // Err returns everything that was wrong so far, nil if nothing was.

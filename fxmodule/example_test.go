@@ -96,6 +96,7 @@ func Example_decorator() {
 type place func(ctx context.Context, userID string) error
 
 func locked(p place, g *guard.Guard) place {
+	g.Declare("orders.place")
 	return func(ctx context.Context, userID string) error {
 		ctx, leave, err := g.Enter(ctx, guard.Call{
 			Operation: "orders.place",

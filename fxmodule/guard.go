@@ -13,7 +13,8 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
-	"github.com/redlatch/redlatch/core/rule/rulewatch"
+	"github.com/redlatch/redlatch/core/rule/rulefile"
+	"github.com/redlatch/redlatch/core/rule/rulefile/rulewatch"
 	"github.com/redlatch/redlatch/core/telemetry"
 )
 
@@ -73,7 +74,7 @@ type book struct {
 func (b *book) load(files []RulesFile) error {
 	var faults []error
 	for i, f := range files {
-		set, err := rule.Load(f.Path)
+		set, err := rulefile.Load(f.Path)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -117,7 +118,7 @@ func (b *book) replace(file int, set *rule.Set) error {
 	defer b.mu.Unlock()
 	files := slices.Clone(b.files)
 	files[file] = set.Rules()
-	if err := b.guard.Replace(join(b.rules, files)...); err != nil {
+	if err := b.guard.Replace(join(b.rules, files), set.Unlocked()...); err != nil {
 		return err
 	}
 	b.files = files

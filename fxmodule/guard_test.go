@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,8 +47,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func has(g *guard.Guard, operation string) bool {
-	_, ok := g.Rule(operation)
-	return ok
+	return slices.ContainsFunc(g.Rules(), func(r *rule.Compiled) bool { return r.Operation == operation })
 }
 
 const oneRule = "rules:\n- operation: GET /one\n  key: lock:one\n"
@@ -95,7 +95,7 @@ func TestAFileThatContradictsTheProgramChangesNothing(t *testing.T) {
 	defer app.RequireStop()
 	replaceFile(t, path, "rules:\n- operation: "+orders.Operation+"\n  key: lock:other\n")
 	eventually(t, "the error is logged", func() bool { return strings.Contains(log.String(), "has a rule already") })
-	if r, _ := g.Rule(orders.Operation); r == nil || r.Key != orders.Key || !has(g, "GET /one") {
+	if r := g.Rules()[0]; r.Operation != orders.Operation || r.Key != orders.Key || !has(g, "GET /one") {
 		t.Errorf("rules are %v", g.Rules())
 	}
 	replaceFile(t, other, strings.ReplaceAll(oneRule, "one", "other"))
@@ -160,7 +160,7 @@ func TestRulesOfTheProgramCanBeDecorated(t *testing.T) {
 	app := fxtest.New(t, fxmodule.Module, quiet(), fxmodule.AsRule(orders), fx.Populate(&g),
 		fx.Decorate(fx.Annotate(patient, fx.ParamTags(`group:"lock_rules"`), fx.ResultTags(`group:"lock_rules"`))))
 	app.RequireStart().RequireStop()
-	if r, ok := g.Rule(orders.Operation); !ok || r.Wait != time.Minute {
+	if r := g.Rules()[0]; r.Operation != orders.Operation || r.Wait != time.Minute {
 		t.Errorf("the rule is %v", r)
 	}
 }

@@ -45,6 +45,7 @@ func observed(t *testing.T, opts ...fx.Option) {
 	app := fxtest.New(t, append(opts, fxmodule.Module, quiet(), fxmodule.AsRule(orders), fx.Populate(&g))...)
 	app.RequireStart()
 	defer app.RequireStop()
+	g.Declare(orders.Operation)
 	if err := g.Locker().Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
 		t.Error(err)
 	}

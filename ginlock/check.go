@@ -69,7 +69,7 @@ func (k *checker) route(r route) {
 		compiled := m.compiled
 		if compiled == nil {
 			k.meet(m.guard, operation)
-			if compiled, ok = m.guard.Rule(operation); !ok {
+			if compiled = ruleNamed(m.guard, operation); compiled == nil {
 				continue
 			}
 		}
@@ -109,11 +109,21 @@ func (k *checker) unresolved(m *middleware, r route, v key.Var) string {
 func (k *checker) unguarded(r route) {
 	operation := httpguard.Operation(r.method, r.path)
 	for _, g := range k.guards {
-		if _, ok := g.Rule(operation); ok && !k.byRule[g][operation] {
+		if r := ruleNamed(g, operation); r != nil && !k.byRule[g][operation] {
 			k.fault("%s: has a rule, but Rules is not among its handlers", operation)
 			k.byRule[g][operation] = true
 		}
 	}
+}
+
+// ruleNamed returns the guard's rule for an operation, nil if it has none.
+func ruleNamed(g *guard.Guard, operation string) *rule.Compiled {
+	for _, r := range g.Rules() {
+		if r.Operation == operation {
+			return r
+		}
+	}
+	return nil
 }
 
 // unused reports rules of this door that no route has.

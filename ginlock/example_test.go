@@ -44,7 +44,7 @@ func Example() {
 	// 409 application/problem+json 1
 }
 
-// Rules can come from a file, too: see rule.Load.
+// Rules can come from a file, too: see package rulefile.
 func ExampleRules() {
 	locker := lock.New(memstore.New())
 	defer locker.Close(context.Background())
@@ -59,6 +59,7 @@ func ExampleRules() {
 		lease, _ := ginlock.From(c)
 		c.String(http.StatusCreated, lease.Key())
 	})
+	g.Serve("gin", "POST /vouchers/:id/orders")
 
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/vouchers/7/orders", nil))

@@ -101,8 +101,11 @@ func (m *middleware) handle(c *gin.Context) {
 	operation := m.operation(c)
 	r := m.compiled
 	if r == nil {
-		var ok bool
-		if r, ok = m.guard.Rule(operation); !ok {
+		var err error
+		if r, err = m.guard.Rule(operation); err != nil {
+			m.refuse(c, err)
+			return
+		} else if r == nil {
 			return
 		}
 	}

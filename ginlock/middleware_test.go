@@ -500,7 +500,7 @@ func TestRulesTakeTheLockOfTheRoute(t *testing.T) {
 
 func TestBuildReportsWhatIsWrong(t *testing.T) {
 	g := guardtest.Guard(t)
-	bad := guard.Must(guard.New(g.Locker(), rule.Rule{Operation: "POST /x", Key: "lock:<md.user>"}))
+	bad := guardtest.Served(guard.Must(guard.New(g.Locker(), rule.Rule{Operation: "POST /x", Key: "lock:<md.user>"})))
 	src := ginlock.Query("x")
 	key := func(*gin.Context) (string, error) { return "k", nil }
 	build := func(template string, opts ...ginlock.Option) func() error {

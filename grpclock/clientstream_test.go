@@ -134,7 +134,7 @@ func TestOutgoingCallThatLosesItsLockIsLost(t *testing.T) {
 	for name, call := range outgoing {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond)), ofClient...))
+			g := guardtest.Served(guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond)), ofClient...)))
 			_, _, err := call(t.Context(), locking(t, during(func(ctx context.Context) error {
 				force(t, store, "lock:out:u")
 				<-ctx.Done() // the call is cancelled over the network

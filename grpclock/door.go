@@ -121,8 +121,7 @@ type call struct {
 // incoming returns a call that a server received; false if it needs no lock.
 func (d *Door) incoming(method string) (call, bool) {
 	c := call{door: d, method: method, metadata: metadata.ValueFromIncomingContext}
-	var ok bool
-	if c.rule, ok = d.configured(method); ok {
+	if c.rule, c.fault = d.configured(method); c.rule != nil || c.fault != nil {
 		return c, true
 	}
 	option := d.declared(method)
@@ -135,14 +134,14 @@ func (d *Door) incoming(method string) (call, bool) {
 
 // outgoing returns a call that a client makes; false if it needs no lock.
 func (d *Door) outgoing(method string) (call, bool) {
-	r, ok := d.configured(method)
-	return call{door: d, method: method, rule: r, metadata: outgoingMetadata}, ok
+	r, err := d.configured(method)
+	return call{door: d, method: method, rule: r, fault: err, metadata: outgoingMetadata}, r != nil || err != nil
 }
 
 // configured is the rule that is not in a .proto.
-func (d *Door) configured(method string) (*rule.Compiled, bool) {
+func (d *Door) configured(method string) (*rule.Compiled, error) {
 	if r, ok := d.rules[method]; ok {
-		return r, true
+		return r, nil
 	}
 	return d.guard.Rule(method)
 }

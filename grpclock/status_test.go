@@ -45,7 +45,7 @@ func overloaded(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClien
 	l := guardtest.Locker(t, memstore.New(), lock.WithMaxWaiters(1), lock.WithHooks(lock.Hooks{
 		Waiting: func(context.Context, lock.Event) func() { waits <- struct{}{}; return nil },
 	}))
-	g := guard.Must(guard.New(l, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: guardtest.Patience}))
+	g := guardtest.Served(guard.Must(guard.New(l, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: guardtest.Patience})))
 	lease := guardtest.Hold(t, g, "lock:order:alice")
 	client := dial(t, &orders{}, g, opts...)
 	var first sync.WaitGroup

@@ -89,7 +89,7 @@ func TestReplacedRuleCountsFromTheNextCallOn(t *testing.T) {
 		{nil, ""},
 		{[]rule.Rule{{Operation: plain, Key: "lock:c:<method>"}}, "lock:c:Plain"},
 	} {
-		if err := g.Replace(step.rules...); err != nil {
+		if err := g.Replace(step.rules, plain); err != nil {
 			t.Fatal(err)
 		}
 		if got := keyOfPlain(); got != step.want {
@@ -214,7 +214,7 @@ func waitingGuard(t testing.TB, rules ...rule.Rule) (*guard.Guard, <-chan struct
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, waiting
+	return guardtest.Served(g), waiting
 }
 
 func TestWaitingCallGetsTheLockWhenItIsFree(t *testing.T) {

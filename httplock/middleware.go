@@ -97,8 +97,11 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	q := &request{m: m, w: w, r: r, rule: m.compiled}
 	operation := operationOf(r.Method, m.pattern(r))
 	if q.rule == nil {
-		var ok bool
-		if q.rule, ok = m.guard.Rule(operation); !ok {
+		var err error
+		if q.rule, err = m.guard.Rule(operation); err != nil {
+			m.answer(w, r, err)
+			return
+		} else if q.rule == nil {
 			m.pass(q, operation, next)
 			return
 		}

@@ -404,11 +404,12 @@ func TestRulesInFrontOfTheRouterLetNothingPass(t *testing.T) {
 
 func TestRulesCanBeReplacedWhileServing(t *testing.T) {
 	g := guardtest.Guard(t)
+	g.Serve("httplock", "POST /{id}")
 	mux := on("POST /{id}", tellKey, httplock.Rules(g))
 	if w := guardtest.Send(mux, "POST", "/7", ""); w.Body.String() != "no lock" {
 		t.Errorf("got %s", w.Body)
 	}
-	if err := g.Replace(rule.Rule{Operation: "POST /{id}", Key: "lock:<id>"}); err != nil {
+	if err := g.Replace([]rule.Rule{{Operation: "POST /{id}", Key: "lock:<id>"}}); err != nil {
 		t.Fatal(err)
 	}
 	if w := guardtest.Send(mux, "POST", "/7", ""); w.Body.String() != "lock:7" {
@@ -437,7 +438,7 @@ func TestPatternAndPathValuesOfAnotherRouter(t *testing.T) {
 
 func TestBuildReportsWhatIsWrong(t *testing.T) {
 	g := guardtest.Guard(t)
-	bad := guard.Must(guard.New(g.Locker(), rule.Rule{Operation: "POST example.com/x", Key: "lock:<md.user>"}))
+	bad := guardtest.Served(guard.Must(guard.New(g.Locker(), rule.Rule{Operation: "POST example.com/x", Key: "lock:<md.user>"})))
 	src := httplock.Query("x")
 	key := func(*http.Request) (string, error) { return "k", nil }
 	build := func(template string, opts ...httplock.Option) func() error {
@@ -458,7 +459,7 @@ func TestBuildReportsWhatIsWrong(t *testing.T) {
 		"negative wait":           {build("lock:x", httplock.WithWait(-1)), "wait: -1ns is negative"},
 		"short lease":             {build("lock:x", httplock.WithLease(1)), "lease: 1ns is too short"},
 		"unknown mode":            {build("lock:x", httplock.WithMode(99)), "mode: unknown"},
-		"too many permits":        {build("lock:x", httplock.WithPermits(3, 2)), "permits: 3 cannot be taken"},
+		"too many permits":        {build("lock:x", httplock.WithPermits(3, 2)), "permits: 3 of 2 cannot be taken"},
 		"unknown policy":          {build("lock:x", httplock.WithOnBusy(99)), "onBusy: unknown"},
 		"nil option":              {build("lock:x", nil), "an option is nil"},
 		"unused variable":         {build("lock:<y>", httplock.WithVar("x", src)), "has no <x>"},

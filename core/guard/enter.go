@@ -13,7 +13,7 @@ import (
 type Call struct {
 	// Operation names it as the rules do, and in errors.
 	Operation string
-	// Rule overrides the guard's rule for Operation.
+	// Rule is used instead of the guard's rule for Operation.
 	Rule *rule.Compiled
 	// Vars finds the values for the rule's template. It returns
 	// [ErrUnresolvable] for a variable that no request could give a value.
@@ -23,12 +23,14 @@ type Call struct {
 	Key func() (string, error)
 }
 
-// Enter takes the lock of the call and returns the context to run the work
-// with, which ends when the lease does (see [lock.Lease.Context]), and leave,
-// which gives the lock back. Without a rule for the operation it returns ctx
-// and a leave that does nothing.
+// Enter takes the lock of the call and returns the context to run the work with,
+// which ends when the lease does (see [lock.Lease.Context]), and leave, which
+// releases the lock.
 //
-// The error is an [*Error]; the work must not run then, and leave is a no-op.
+// The error is an [*Error]; the work must not run then, and leave is a no-op. An
+// operation without a rule is an error of kind [Invalid]: a misspelled name must not
+// run its work unlocked. Integrations that let operations without a rule pass look
+// for the rule first, with [Guard.Rule].
 //
 // leave must be called when the work is done, also when it panicked. It works
 // although ctx has ended, and a second call only returns what the first did:
@@ -36,12 +38,9 @@ type Call struct {
 // the work may have overlapped with another owner's. A release that the store
 // did not confirm goes on in the background and is no error.
 func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leave func() error, err error) {
-	r := c.Rule
-	if r == nil {
-		var ok bool
-		if r, ok = g.Rule(c.Operation); !ok {
-			return ctx, stay, nil
-		}
+	r, failed := g.ruleOf(&c)
+	if failed != nil {
+		return ctx, stay, g.refuse(ctx, failed)
 	}
 	text, err := c.key(r)
 	if err != nil {
@@ -55,11 +54,28 @@ func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leav
 	leave = func() error {
 		err := lease.Release(ctx)
 		if KindOf(err) == Lost || errors.Is(err, lock.ErrClosed) {
-			return fail(operation, r, Lost, err)
+			return g.refuse(ctx, fail(operation, r, Lost, err))
 		}
 		return nil
 	}
 	return lease.Context(), leave, nil
+}
+
+// ruleOf returns the rule of the call.
+func (g *Guard) ruleOf(c *Call) (*rule.Compiled, *Error) {
+	if c.Rule != nil {
+		return c.Rule, nil
+	}
+	set, err := g.ready()
+	if err != nil {
+		return nil, &Error{Kind: Invalid, Operation: c.Operation, Err: err}
+	}
+	if r, ok := set.Lookup(c.Operation); ok {
+		return r, nil
+	}
+	return nil, &Error{Kind: Invalid, Operation: c.Operation, Err: rule.Fault{
+		Operation: c.Operation, Reason: "has no rule" + hint(c.Operation, operationsOf(set)),
+	}}
 }
 
 func stay() error { return nil }

@@ -10,9 +10,8 @@ import (
 
 // EnterAll is [Guard.Enter] for work that needs the locks of several calls: it
 // takes all of them or none, in an order in which callers whose keys overlap
-// cannot block each other (see [lock.AcquireAll]). Calls without a rule do not
-// count; without any rule it returns ctx and a leave that does nothing. A key
-// that two calls have in common is re-entered.
+// cannot block each other (see [lock.AcquireAll]). Without any call it returns ctx
+// and a leave that does nothing. A key that two calls have in common is re-entered.
 //
 // All keys are made before the first lock is taken. The shortest wait among
 // the rules bounds the whole. The error is an [*Error] that names the call and
@@ -43,7 +42,7 @@ func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Con
 			err := lease.Release(ctx)
 			if KindOf(err) == Lost || errors.Is(err, lock.ErrClosed) {
 				p := blamed(parts, err)
-				return p.call.fail(p.rule, Lost, err)
+				return g.refuse(ctx, p.call.fail(p.rule, Lost, err))
 			}
 		}
 		return nil
@@ -63,12 +62,9 @@ func (g *Guard) parts(ctx context.Context, calls []Call) ([]part, *Error) {
 	parts := make([]part, 0, len(calls))
 	for i := range calls {
 		c := &calls[i]
-		r := c.Rule
-		if r == nil {
-			var ok bool
-			if r, ok = g.Rule(c.Operation); !ok {
-				continue
-			}
+		r, failed := g.ruleOf(c)
+		if failed != nil {
+			return nil, failed
 		}
 		text, err := c.key(r)
 		if err != nil {

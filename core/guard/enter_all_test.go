@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,7 @@ func account(t testing.TB, id string, change ...func(*rule.Rule)) guard.Call {
 
 func TestEnterAllHoldsEveryKeyUntilLeave(t *testing.T) {
 	g := guardtest.Guard(t, orders())
-	ctx, leave, err := g.EnterAll(t.Context(), account(t, "b"), account(t, "a"), user("42"), guard.Call{Operation: "no rule"})
+	ctx, leave, err := g.EnterAll(t.Context(), account(t, "b"), account(t, "a"), user("42"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +64,20 @@ func wantFree(t *testing.T, g *guard.Guard, keys ...string) {
 	}
 }
 
-func TestEnterAllWithoutARulePassesThrough(t *testing.T) {
-	g := guardtest.Guard(t)
-	for _, calls := range [][]guard.Call{nil, {{Operation: "x"}, {Operation: "y"}}} {
-		ctx, leave, err := g.EnterAll(t.Context(), calls...)
-		if err != nil || ctx != t.Context() || leave() != nil {
-			t.Errorf("%d calls: a new context or %v, want the context unchanged", len(calls), err)
-		}
+func TestEnterAllWithoutACallPassesThrough(t *testing.T) {
+	ctx, leave, err := guardtest.Guard(t).EnterAll(t.Context())
+	if err != nil || ctx != t.Context() || leave() != nil {
+		t.Errorf("a new context or %v, want the context unchanged", err)
 	}
+}
+
+func TestEnterAllRefusesACallWithoutARule(t *testing.T) {
+	g := guardtest.Guard(t, orders())
+	_, _, err := g.EnterAll(t.Context(), user("42"), guard.Call{Operation: "x"})
+	if guard.KindOf(err) != guard.Invalid || !strings.Contains(err.Error(), `"x": has no rule`) {
+		t.Errorf("got %v, want Invalid that names the operation", err)
+	}
+	wantFree(t, g, "lock:order:42")
 }
 
 func TestEnterAllTakesNothingUnlessItGetsAll(t *testing.T) {
@@ -171,7 +178,7 @@ func TestEnterAllLosesAllWithAnyPart(t *testing.T) {
 	for _, lost := range []string{"a", "b"} {
 		t.Run(lost, func(t *testing.T) {
 			store := memstore.New()
-			g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
+			g := served(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond))))
 			ctx, leave, err := g.EnterAll(t.Context(), account(t, "a"), account(t, "b"))
 			if err != nil {
 				t.Fatal(err)

@@ -42,16 +42,14 @@ func TestEnterHoldsTheKeyOfTheRuleUntilLeave(t *testing.T) {
 	_ = again()
 }
 
-func TestEnterWithoutARulePassesThrough(t *testing.T) {
+func TestEnterRefusesAnOperationWithoutARule(t *testing.T) {
 	g := guardtest.Guard(t, orders())
-	ctx, leave, err := g.Enter(t.Context(), guard.Call{Operation: "GET /orders"})
-	if err != nil || ctx != t.Context() {
-		t.Fatalf("got a new context or %v, want the context unchanged", err)
+	ctx, leave, err := g.Enter(t.Context(), guard.Call{Operation: "POST /order"})
+	if guard.KindOf(err) != guard.Invalid || !errors.Is(err, rule.ErrInvalid) || ctx != t.Context() || leave() != nil {
+		t.Fatalf("got %v, want Invalid and the context unchanged", err)
 	}
-	for range 2 {
-		if err := leave(); err != nil {
-			t.Error(err)
-		}
+	if want := `did you mean "POST /orders"?`; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
@@ -115,7 +113,7 @@ func TestLeaveWorksForAnEndedRequestAndTwice(t *testing.T) {
 
 func TestLeaveTellsOfALostLease(t *testing.T) {
 	store := memstore.New()
-	g := guard.Must(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond)), orders()))
+	g := served(guard.New(guardtest.Locker(t, store, lock.WithWatchdog(900*time.Millisecond)), orders()))
 	ctx, leave, err := g.Enter(t.Context(), user("42"))
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +131,7 @@ func TestLeaveTellsOfALostLease(t *testing.T) {
 
 func TestLeaveTellsOfAClosedLocker(t *testing.T) {
 	locker := lock.New(memstore.New())
-	g := guard.Must(guard.New(locker, orders()))
+	g := served(guard.New(locker, orders()))
 	_, leave, err := g.Enter(t.Context(), user("42"))
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +330,7 @@ func TestEnterHoldsAFixedLeaseNoLongerThanTheRuleSays(t *testing.T) {
 }
 
 func TestEnterReportsAStoreThatFails(t *testing.T) {
-	g := guard.Must(guard.New(guardtest.Locker(t, brokenStore{memstore.New()}), orders()))
+	g := served(guard.New(guardtest.Locker(t, brokenStore{memstore.New()}), orders()))
 	_, _, err := g.Enter(t.Context(), user("42"))
 	if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, errDown) {
 		t.Errorf("got %v, want Unavailable that wraps the store's error", err)
@@ -342,7 +340,7 @@ func TestEnterReportsAStoreThatFails(t *testing.T) {
 func TestEnterAsksForTheModeOfTheRule(t *testing.T) {
 	store := exclusiveOnly{memstore.New()}
 	fair := orders(func(r *rule.Rule) { r.Mode = lock.Fair })
-	g := guard.Must(guard.New(guardtest.Locker(t, store), fair))
+	g := served(guard.New(guardtest.Locker(t, store), fair))
 	_, _, err := g.Enter(t.Context(), user("42"))
 	if guard.KindOf(err) != guard.Invalid || !errors.Is(err, lock.ErrUnsupported) {
 		t.Errorf("got %v, want Invalid that wraps ErrUnsupported", err)
@@ -362,7 +360,7 @@ func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error
 func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
 	var names []string
 	hooks := lock.Hooks{Acquired: func(_ context.Context, e lock.AcquireEvent) { names = append(names, e.Name) }}
-	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks)), orders(),
+	g := served(guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks)), orders(),
 		rule.Rule{Operation: "unnamed", Key: "lock:<userId>"}))
 	for _, operation := range []string{operation, "unnamed"} {
 		call := user("42")

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // Error is why an operation did not run, or, of kind [Lost], why it cannot be
@@ -39,8 +40,12 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// reason is what can be said of the cause without quoting from it.
+// reason is what can be said of the cause without quoting from it. A fault of the
+// rules is the program's own, and said in full.
 func (e *Error) reason() string {
+	if e.Kind == Invalid && errors.Is(e.Err, rule.ErrInvalid) {
+		return e.Err.Error()
+	}
 	var value *key.ValueError
 	if errors.As(e.Err, &value) && !errors.Is(e.Err, ErrUnresolvable) {
 		return value.Error()

@@ -11,12 +11,16 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// A door calls Enter in front of the work.
+// An integration calls Enter in front of the work.
 func ExampleGuard_Enter() {
 	ctx := context.Background()
 	locker := lock.New(memstore.New())
 	defer locker.Close(ctx)
 	g := guard.Must(guard.New(locker, rule.Rule{Operation: "place", Key: "lock:order:<userId>"}))
+	g.Declare("place")
+	if err := g.Validate(); err != nil { // when the program starts
+		fmt.Println(err)
+	}
 
 	place := func(user string) string {
 		call := guard.Call{Operation: "place", Vars: func(key.Var) (string, error) { return user, nil }}

@@ -13,13 +13,16 @@ import (
 type Guard struct {
 	locker *lock.Locker
 	rules  *atomic.Pointer[rule.Set] // shared with the guards of WithHooks
+	served *served                   // shared with them, too
 	hooks  Hooks
+	log    *sampled
 }
 
 // New returns a guard that takes its locks from locker, which the caller still
 // owns and closes. The rules are checked as a whole: the error lists
 // everything that is wrong with any of them ([rule.Faults]). A guard without
-// rules serves doors that bring their own.
+// rules is for integrations that bring their own; one with rules is closed until
+// somebody serves each of them, see [Guard.Validate].
 func New(locker *lock.Locker, rules ...rule.Rule) (*Guard, error) {
 	if locker == nil {
 		return nil, errors.New("guard: locker is nil")
@@ -28,13 +31,15 @@ func New(locker *lock.Locker, rules ...rule.Rule) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{locker: locker, rules: new(atomic.Pointer[rule.Set])}
+	g := &Guard{
+		locker: locker, rules: new(atomic.Pointer[rule.Set]), log: newSampled(nil),
+		served: &served{by: make(map[string]string), declared: make(map[string]bool)},
+	}
 	g.rules.Store(set)
 	return g, nil
 }
 
-// Must is for rules that are part of the program: it panics when err is not
-// nil.
+// Must is for rules that are part of the program: it panics if err is not nil.
 //
 //	g := guard.Must(guard.New(locker, rules...))
 func Must(g *Guard, err error) *Guard {
@@ -44,27 +49,20 @@ func Must(g *Guard, err error) *Guard {
 	return g
 }
 
-// Replace puts other rules in the place of all that the guard has. They are
-// checked as a whole, as by [New]; on an error nothing changes.
-//
-// An operation that has entered keeps the lock of its old rule, and gives that
-// very lock back. One that enters later takes the lock of the new rule: where
-// the two have different keys, both may run at once.
-func (g *Guard) Replace(rules ...rule.Rule) error {
-	set, err := rule.NewSet(rules...)
-	if err != nil {
-		return err
-	}
-	g.rules.Store(set)
-	return nil
-}
-
 // Locker returns the locker that the guard takes its locks from.
 func (g *Guard) Locker() *lock.Locker { return g.locker }
 
-// Rule returns the rule of an operation, spelt as in the rule.
-func (g *Guard) Rule(operation string) (*rule.Compiled, bool) {
-	return g.rules.Load().Lookup(operation)
+// Rule returns the rule whose Operation equals operation, or nil where there is
+// none and the operation may run without a lock. The error, of kind [Invalid], says
+// that the guard is not valid and lets nobody in; integrations that let operations
+// without a rule pass must refuse the call then.
+func (g *Guard) Rule(operation string) (*rule.Compiled, error) {
+	set, err := g.ready()
+	if err != nil {
+		return nil, &Error{Kind: Invalid, Operation: operation, Err: err}
+	}
+	r, _ := set.Lookup(operation)
+	return r, nil
 }
 
 // Rules returns all rules, in the order in which they were given.

@@ -49,11 +49,12 @@ func TestMustPanicsOnAFault(t *testing.T) {
 func TestRulesAreFoundByTheirOperation(t *testing.T) {
 	locker := guardtest.Locker(t, memstore.New())
 	g := guard.Must(guard.New(locker, orders(), rule.Rule{Operation: "GET /b", Key: "lock:order:<id>"}))
-	if r, ok := g.Rule(operation); !ok || r.Name != "orders" {
-		t.Errorf("got %v, %v", r, ok)
+	g.Serve("test", operation, "GET /b")
+	if r, err := g.Rule(operation); err != nil || r.Name != "orders" {
+		t.Errorf("got %v, %v", r, err)
 	}
-	if _, ok := g.Rule("post /orders"); ok {
-		t.Error("found a rule under another spelling")
+	if r, err := g.Rule("post /orders"); err != nil || r != nil {
+		t.Errorf("found %v, %v under another spelling", r, err)
 	}
 	if rules := g.Rules(); len(rules) != 2 || rules[0].Operation != operation {
 		t.Errorf("Rules returned %v", rules)
@@ -69,8 +70,8 @@ func TestRulesAreFoundByTheirOperation(t *testing.T) {
 func TestErrorTextHoldsNeitherKeyNorValueNorTheStoresWords(t *testing.T) {
 	const secret = "alice@example.org"
 	store := memstore.New()
-	g := guard.Must(guard.New(guardtest.Locker(t, store), orders(waiting)))
-	broken := guard.Must(guard.New(guardtest.Locker(t, brokenStore{store}), orders()))
+	g := served(guard.New(guardtest.Locker(t, store), orders(waiting)))
+	broken := served(guard.New(guardtest.Locker(t, brokenStore{store}), orders()))
 	hold(t, g.Locker(), "lock:order:"+strings.ReplaceAll(secret, "@", "%40"))
 	_, _, contended := g.Enter(t.Context(), user(secret))
 	_, _, unavailable := broken.Enter(t.Context(), user(secret))

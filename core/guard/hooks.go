@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/redlatch/redlatch/core/key"
 )
@@ -10,8 +11,9 @@ import (
 // Hooks observe a guard. A nil func costs nothing. What happens to a lock once
 // its key is known, its locker tells: see [lock.Hooks].
 type Hooks struct {
-	// Refused is called by every entry that fails, on the caller's goroutine,
-	// with the error that it returns. It must not block.
+	// Refused is called by every entry that fails, and when a lease was lost
+	// before the work was done, on the caller's goroutine, with the error that is
+	// returned. It must not block.
 	Refused func(ctx context.Context, e *Error)
 }
 
@@ -19,11 +21,27 @@ type Hooks struct {
 // rules that either of them is given by [Guard.Replace] are the other's, too.
 // The hooks of g stay with g.
 func (g *Guard) WithHooks(h Hooks) *Guard {
-	return &Guard{locker: g.locker, rules: g.rules, hooks: h}
+	other := *g
+	other.hooks = h
+	return &other
 }
 
-// refuse tells of an entry that failed.
+// WithLogger returns a guard that logs to log, and shares everything else with g;
+// nil is [slog.Default], which a guard logs to unless it has another one.
+//
+// A guard logs the errors that are the operator's business, of kind [Invalid],
+// [Unavailable] and [Lost]: the first of each kind at once, then at most one a
+// second, which says how many were not logged. A line has the operation, the rule,
+// the kind and the class of the cause, and never the key or an owner.
+func (g *Guard) WithLogger(log *slog.Logger) *Guard {
+	other := *g
+	other.log = newSampled(log)
+	return &other
+}
+
+// refuse reports an entry that failed, or a lease that was lost.
 func (g *Guard) refuse(ctx context.Context, e *Error) *Error {
+	g.log.refused(ctx, e)
 	if g.hooks.Refused != nil {
 		g.hooks.Refused(ctx, e)
 	}

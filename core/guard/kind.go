@@ -43,40 +43,70 @@ const (
 	Overloaded
 )
 
-var kinds = [...]struct{ name, code string }{
-	None:        {"none", ""},
-	Contended:   {"contended", "LOCK_CONTENDED"},
-	BadKey:      {"bad key", "LOCK_KEY_INVALID"},
-	Unavailable: {"unavailable", "LOCK_UNAVAILABLE"},
-	Canceled:    {"canceled", "LOCK_CANCELED"},
-	Lost:        {"lost", "LOCK_LOST"},
-	Skipped:     {"skipped", "LOCK_SKIPPED"},
-	Invalid:     {"invalid rule", "LOCK_RULE_INVALID"},
-	Overloaded:  {"overloaded", "LOCK_OVERLOADED"},
+// KindInfo is a row of the table of kinds, from which integrations answer and
+// documents are checked.
+type KindInfo struct {
+	Kind Kind
+	Name string // in words, for people and metrics
+	Code string // the stable code that clients see; empty for [None]
+	// Status is the status of HTTP. A client that has left sees none (499 is for
+	// logs), one whose time ran out sees 503.
+	Status int
+	// GRPC is the name of the code of gRPC.
+	GRPC string
+	// Retryable says that the same request may succeed when it is sent again,
+	// without any risk that the work runs twice.
+	Retryable bool
+	// Operator says that the error is the operator's business, and logged.
+	Operator bool
+}
+
+var kinds = [...]KindInfo{
+	None:        {Name: "none"},
+	Contended:   {Name: "contended", Code: "LOCK_CONTENDED", Status: 409, GRPC: "ABORTED", Retryable: true},
+	BadKey:      {Name: "bad key", Code: "LOCK_KEY_INVALID", Status: 400, GRPC: "INVALID_ARGUMENT"},
+	Unavailable: {Name: "unavailable", Code: "LOCK_UNAVAILABLE", Status: 503, GRPC: "UNAVAILABLE", Retryable: true, Operator: true},
+	Canceled:    {Name: "canceled", Code: "LOCK_CANCELED", Status: 499, GRPC: "CANCELED", Retryable: true},
+	Lost:        {Name: "lost", Code: "LOCK_LOST", Status: 500, GRPC: "INTERNAL", Operator: true},
+	Skipped:     {Name: "skipped", Code: "LOCK_SKIPPED", Status: 204, GRPC: "OK"},
+	Invalid:     {Name: "invalid rule", Code: "LOCK_RULE_INVALID", Status: 500, GRPC: "INTERNAL", Operator: true},
+	Overloaded:  {Name: "overloaded", Code: "LOCK_OVERLOADED", Status: 429, GRPC: "RESOURCE_EXHAUSTED", Retryable: true},
+}
+
+// Kinds returns the table of kinds, without [None].
+func Kinds() []KindInfo {
+	table := make([]KindInfo, 0, len(kinds)-1)
+	for k := Contended; int(k) < len(kinds); k++ {
+		table = append(table, k.Info())
+	}
+	return table
+}
+
+// Info returns the row of the kind; a kind that is not one has an empty row.
+func (k Kind) Info() KindInfo {
+	if int(k) >= len(kinds) {
+		return KindInfo{Kind: k}
+	}
+	info := kinds[k]
+	info.Kind = k
+	return info
 }
 
 // String returns the kind in words, for people and metrics.
 func (k Kind) String() string {
-	if int(k) < len(kinds) {
-		return kinds[k].name
+	if name := k.Info().Name; name != "" {
+		return name
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
 // Code returns the stable code that clients see: "LOCK_CONTENDED" and so on.
 // It is empty for [None].
-func (k Kind) Code() string {
-	if int(k) < len(kinds) {
-		return kinds[k].code
-	}
-	return ""
-}
+func (k Kind) Code() string { return k.Info().Code }
 
 // Retryable reports whether the same request may succeed when it is sent
 // again, without any risk that the work runs twice.
-func (k Kind) Retryable() bool {
-	return k == Contended || k == Overloaded || k == Unavailable || k == Canceled
-}
+func (k Kind) Retryable() bool { return k.Info().Retryable }
 
 // ErrUnresolvable is for a [Call]'s Vars to return when the fault is the
 // rule's and not the request's: the variable has no source here.

@@ -28,6 +28,15 @@ func user(id string) guard.Call {
 	return guard.Call{Operation: operation, Vars: func(key.Var) (string, error) { return id, nil }}
 }
 
+// served is a guard whose rules are all served.
+func served(g *guard.Guard, err error) *guard.Guard {
+	guard.Must(g, err)
+	for _, r := range g.Rules() {
+		g.Serve("a test", r.Operation)
+	}
+	return g
+}
+
 // hold takes a key in the name of another owner until the test ends.
 func hold(t testing.TB, l *lock.Locker, key string) *lock.Lease {
 	t.Helper()

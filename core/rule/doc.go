@@ -1,22 +1,15 @@
-// Package rule says which operation takes which lock, as plain data: from Go, or
-// from YAML or JSON.
+// Package rule says which operation takes which lock, as plain data. A rule has one
+// string form everywhere, the template of its key and then fields:
 //
-//	rules:
-//	  - operation: POST /vouchers/:id/orders
-//	    key: lock:order:<userId>
-//	    wait: 200ms
-//	  - operation: /shop.v1.Stock/Refill
-//	    key: lock:stock:<req.voucher_id>
-//	    mode: write
-//	    lease: 30s
-//	    onBusy: skip
-//	    name: refill
+//	lock:order:<userId> wait=200ms maxWaiters=50
 //
-// Editors complete and check such a file with the help of its JSON Schema, see
-// [Schema]. Package rulewatch follows a file while the program runs.
+// [ParseRule] reads it. Package rulefile reads rules from YAML and JSON. Both, and
+// the directives and the .proto option of package annotations, read a rule's fields
+// through one table, [Fields].
 //
-// Rules are checked as a whole before the first request: [NewSet], [Parse] and
-// [Load] report every fault they find, each with its place, and return no set
-// while there is one. An unknown field is a fault, because a misspelt "wait" must
-// not silently mean "try once". There is no way to say "run without the lock".
+// Rules are checked as a whole before the first request: [NewSet] and rulefile
+// report every fault they find, each with its place, and return no set while there
+// is one. An unknown field is a fault, because a misspelled "wait" must not silently
+// mean "try once", and so is an operation that nothing could ever serve. There is no
+// way to say "run without the lock".
 package rule

@@ -8,39 +8,21 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-func ExampleParse() {
-	set, err := rule.Parse([]byte(`
-rules:
-  - operation: POST /vouchers/:id/orders
-    key: lock:order:<userId>
-    wait: 200ms
-`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	r, ok := set.Lookup("POST /vouchers/:id/orders")
-	fmt.Println(r.Key, r.Mode, r.Wait, r.OnBusy, ok)
-	// Output: lock:order:<userId> exclusive 200ms reject true
+func ExampleParseRule() {
+	r, err := rule.ParseRule("lock:order:<userId> wait=200ms maxWaiters=50")
+	fmt.Println(r.Key, r.Mode, r.Wait, r.MaxWaiters, err)
+	// Output: lock:order:<userId> exclusive 200ms 50 <nil>
 }
 
-// Everything that is wrong is reported at once, each fault in a line of its own.
-func ExampleParse_faults() {
-	_, err := rule.Parse([]byte(`
-rules:
-  - operation: POST /vouchers/:id/orders
-    key: lock:order:<userId
-    wiat: 200ms
-  - operation: POST /vouchers
-    key: lock:voucher:<body.title>
-    lease: -1s
-`))
+// Everything that is wrong is reported at once, with its column.
+func ExampleParseRule_faults() {
+	_, err := rule.ParseRule("lock:order:<userId wiat=200ms lease=-1s")
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, rule.ErrInvalid))
 	// Output:
-	// 4:21: "POST /vouchers/:id/orders": key: "lock:order:<userId", column 12: the variable is not closed, add ">"
-	// 5:5: "POST /vouchers/:id/orders": unknown field "wiat", known are operation, key, mode, permits, size, wait, maxWaiters, lease, maxHold, onBusy, name, overlaps
-	// 8:12: "POST /vouchers": lease: -1s is negative, use 0 for a lease that the watchdog keeps alive
+	// "lock:order:<userId wiat=200ms lease=-1s", column 12: key: the variable is not closed, add ">"
+	// "lock:order:<userId wiat=200ms lease=-1s", column 20: unknown field "wiat", did you mean "wait"?; known are mode, permits, wait, timeout, maxWaiters, lease, maxHold, onBusy, name, overlaps, optional
+	// "lock:order:<userId wiat=200ms lease=-1s", column 37: lease: -1s is negative, use 0 for a lease that the watchdog keeps alive
 	// true
 }
 

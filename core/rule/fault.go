@@ -1,12 +1,9 @@
 package rule
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // ErrInvalid is what every fault of a rule is: errors.Is(err, ErrInvalid).
@@ -14,8 +11,8 @@ var ErrInvalid = errors.New("invalid rule")
 
 // Fault is one thing that is wrong with a rule, and where.
 type Fault struct {
-	Source       string // the file, or "rules[2]" for a rule from Go; empty for [Parse]
-	Line, Column int    // in the YAML, from 1; 0 for a rule from Go
+	Source       string // the file, "rules[2]" for a rule from Go, or the string that was read
+	Line, Column int    // from 1; 0 where there is none, as in Go; a string has a Column only
 	Operation    string // of the rule, as far as it is known
 	Field        string // "key", "wait", ...; empty for the rule as a whole
 	Reason       string // what is wrong and how to put it right
@@ -41,8 +38,11 @@ func (f Fault) Error() string {
 func (f Fault) Unwrap() error { return ErrInvalid }
 
 func (f Fault) place() string {
-	if f.Line == 0 {
+	switch {
+	case f.Line == 0 && f.Column == 0:
 		return f.Source
+	case f.Line == 0:
+		return fmt.Sprintf("%s, column %d", f.Source, f.Column)
 	}
 	position := fmt.Sprintf("%d:%d", f.Line, f.Column)
 	if f.Source == "" {
@@ -72,29 +72,9 @@ func (f Faults) Unwrap() []error {
 	return errs
 }
 
-// keepInside brings back columns that are behind the end of their line: the
-// parser counts a tab within quotes twice.
-func (f Faults) keepInside(data []byte) {
-	if len(f) == 0 {
-		return
-	}
-	lines := strings.Split(lineEnds.Replace(string(data)), "\n")
-	for i := range f {
-		if n := f[i].Line; n >= 1 && n <= len(lines) {
-			f[i].Column = min(f[i].Column, utf8.RuneCountInString(lines[n-1])+1)
-		}
-	}
-}
+// Err returns f as an error, nil when there is no fault.
+func (f Faults) Err() error { return f.err() }
 
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
-
-func (f Faults) sortByPlace() {
-	slices.SortStableFunc(f, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-}
-
-// err is f as an error, nil when there is no fault.
 func (f Faults) err() error {
 	if len(f) == 0 {
 		return nil

@@ -27,16 +27,16 @@ func (b OnBusy) String() string {
 // Valid reports whether b is one of the choices above.
 func (b OnBusy) Valid() bool { return int(b) < len(onBusyNames) }
 
-// ParseOnBusy is the inverse of [OnBusy.String]; the empty text is Reject. Its
+// ParseOnBusy is the inverse of [OnBusy.String]; the empty string is Reject. Its
 // error wraps [ErrInvalid].
-func ParseOnBusy(text string) (OnBusy, error) {
-	if text == "" {
+func ParseOnBusy(s string) (OnBusy, error) {
+	if s == "" {
 		return Reject, nil
 	}
 	for b, name := range onBusyNames {
-		if name == text {
+		if name == s {
 			return OnBusy(b), nil
 		}
 	}
-	return Reject, fmt.Errorf("%w: unknown onBusy %q, use reject or skip", ErrInvalid, text)
+	return Reject, fmt.Errorf("%w: unknown onBusy %q, use reject or skip", ErrInvalid, s)
 }

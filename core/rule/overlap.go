@@ -61,7 +61,7 @@ func (s *Set) byShape() []Overlap {
 // unmeant are the faults of entries that overlap with an earlier one although
 // neither says so. compiled are the rules of the entries; nil for one without a
 // valid template.
-func unmeant(entries []entry, compiled []*Compiled) Faults {
+func unmeant(entries []Entry, compiled []*Compiled) Faults {
 	var faults Faults
 	first := make(map[string]int) // by shape
 	for i, c := range compiled {

@@ -26,11 +26,16 @@ type Rule struct {
 
 	// Size is how many permits a [lock.Semaphore] has, and Permits how many of
 	// them the operation takes; Permits defaults to 1. Other modes have neither.
+	// Rules that are written down have one field for both, permits: "1/3".
 	Size, Permits int
 
 	// Wait is how long to wait for the lock. Defaults to 0: try once. There is no
 	// value for "forever"; a negative one is invalid.
 	Wait time.Duration
+
+	// Timeout is how long one call to the store may take, as of
+	// [lock.WithCallTimeout]. Defaults to 0: what the locker says.
+	Timeout time.Duration
 
 	// MaxWaiters is how many may wait for one key of the rule in one process at a
 	// time; one more is refused at once. Defaults to 0: what the locker says.
@@ -48,12 +53,16 @@ type Rule struct {
 	OnBusy OnBusy
 
 	// Name stands for the rule in metrics and logs, so it must not hold anything
-	// of a request. Defaults to the text of Key.
+	// of a request. Defaults to Key.
 	Name string
 
 	// Overlaps says that the rule is meant to share keys with rules whose
 	// templates spell the same shape with other variables, see [Overlap].
 	Overlaps bool
+
+	// Optional says that the operation need not exist, for rules that several
+	// services share. Nobody has to serve it.
+	Optional bool
 }
 
 // Compiled is a rule that was checked, with its defaults filled in and its
@@ -77,19 +86,16 @@ func (c *Compiled) Options() []lock.Option {
 
 func (r *Rule) options() []lock.Option {
 	options := []lock.Option{lock.WithName(r.Name), lock.WithWait(r.Wait)}
-	if r.Mode == lock.Semaphore {
-		options = append(options, lock.WithPermits(r.Permits, r.Size))
-	} else {
+	if r.Mode != lock.Semaphore { // permits are a mode
 		options = append(options, lock.WithMode(r.Mode))
 	}
-	if r.Lease > 0 {
-		options = append(options, lock.WithLease(r.Lease))
-	}
-	if r.MaxWaiters > 0 {
-		options = append(options, lock.WithMaxWaiters(r.MaxWaiters))
-	}
-	if r.MaxHold > 0 {
-		options = append(options, lock.WithMaxHold(r.MaxHold))
+	for i := range fields {
+		if fields[i].option == nil {
+			continue
+		}
+		if option := fields[i].option(r); option != nil {
+			options = append(options, option)
+		}
 	}
 	return options
 }
@@ -114,76 +120,32 @@ type problem struct {
 	column        int // in the text of the field, from 1; 0: the field as a whole
 }
 
-const (
-	fieldOperation  = "operation"
-	fieldKey        = "key"
-	fieldMode       = "mode"
-	fieldPermits    = "permits"
-	fieldSize       = "size"
-	fieldWait       = "wait"
-	fieldLease      = "lease"
-	fieldMaxWaiters = "maxWaiters"
-	fieldMaxHold    = "maxHold"
-	fieldOnBusy     = "onBusy"
-	fieldName       = "name"
-	fieldOverlaps   = "overlaps"
-)
-
 func (r Rule) compile() (*Compiled, []problem) {
 	var problems []problem
-	report := func(field, format string, args ...any) {
-		problems = append(problems, problem{field: field, reason: fmt.Sprintf(format, args...)})
-	}
-
-	if !presentable(r.Operation) {
-		report(fieldOperation, "%.300q has a control byte or a space at its ends, remove it", r.Operation)
-	}
-	template, fault := parseKey(r.Key)
-	if fault != nil {
-		problems = append(problems, *fault)
-	}
-	if !r.Mode.Valid() {
-		report(fieldMode, "unknown %v, use exclusive, fair, read, write or semaphore", r.Mode)
-	}
 	if r.Mode == lock.Semaphore && r.Permits == 0 {
 		r.Permits = 1
 	}
-	switch {
-	case r.Mode != lock.Semaphore && r.Size != 0:
-		report(fieldSize, "is for mode semaphore, remove it or set the mode")
-	case r.Mode != lock.Semaphore && r.Permits != 0:
-		report(fieldPermits, "is for mode semaphore, remove it or set the mode")
-	case r.Mode == lock.Semaphore && r.Size < 1:
-		report(fieldSize, "%d is no size of a semaphore, say how many permits there are, at least 1", r.Size)
-	case r.Mode == lock.Semaphore && (r.Permits < 1 || r.Permits > r.Size):
-		report(fieldPermits, "%d cannot be taken of a semaphore of %d, use 1 to %d", r.Permits, r.Size, r.Size)
+	template, wrong := r.template()
+	for i := range fields {
+		f := &fields[i]
+		if f.Name == fieldKey && wrong != nil {
+			problems = append(problems, *wrong)
+		} else if reason := f.check(&r); reason != "" {
+			problems = append(problems, problem{field: f.Name, reason: reason})
+		}
 	}
-	if r.Wait < 0 {
-		report(fieldWait, "%v is negative, use 0 to try once or the longest time to wait", r.Wait)
-	}
-	switch {
-	case r.Lease < 0:
-		report(fieldLease, "%v is negative, use 0 for a lease that the watchdog keeps alive", r.Lease)
-	case r.Lease > 0 && r.Lease < lock.MinLease:
-		report(fieldLease, "%v is too short to hold a lock, use at least %v, or 0 for the watchdog", r.Lease, lock.MinLease)
-	}
-	if r.MaxWaiters < 0 {
-		report(fieldMaxWaiters, "%d is negative, use 0 for no limit of the rule's own", r.MaxWaiters)
-	}
-	if r.MaxHold < 0 || r.MaxHold > 0 && r.MaxHold < lock.MinLease {
-		report(fieldMaxHold, "%v is too short to hold a lock, use at least %v, or 0 for no limit of the rule's own", r.MaxHold, lock.MinLease)
-	}
-	if !r.OnBusy.Valid() {
-		report(fieldOnBusy, "unknown %v, use reject or skip", r.OnBusy)
-	}
-	if !presentable(r.Name) {
-		report(fieldName, "%.300q has a control byte or a space at its ends, remove it", r.Name)
-	}
-
 	if r.Name == "" {
 		r.Name = r.Key
 	}
 	return &Compiled{Rule: r, Template: template, options: r.options()}, problems
+}
+
+func (r *Rule) template() (*key.Template, *problem) {
+	template, wrong := parseKey(r.Key)
+	if wrong == nil {
+		wrong = lookalike(template, r.Operation)
+	}
+	return template, wrong
 }
 
 func parseKey(text string) (*key.Template, *problem) {

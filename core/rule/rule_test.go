@@ -63,16 +63,16 @@ func TestEveryFaultOfARuleNamesFieldAndFix(t *testing.T) {
 		"broken key":             {func(r *rule.Rule) { r.Key = "lock:<a" }, "key", `column 6: the variable is not closed, add ">"`},
 		"key without separator":  {func(r *rule.Rule) { r.Key = "<a>-<b>" }, "key", `put ":" between`},
 		"unknown mode":           {func(r *rule.Rule) { r.Mode = 99 }, "mode", "use exclusive, fair, read, write or semaphore"},
-		"semaphore without size": {func(r *rule.Rule) { r.Mode = lock.Semaphore }, "size", "at least 1"},
+		"semaphore without size": {func(r *rule.Rule) { r.Mode = lock.Semaphore }, "permits", "such as 1/3"},
 		"too many permits":       {func(r *rule.Rule) { r.Mode, r.Size, r.Permits = lock.Semaphore, 3, 4 }, "permits", "use 1 to 3"},
 		"negative permits":       {func(r *rule.Rule) { r.Mode, r.Size, r.Permits = lock.Semaphore, 3, -1 }, "permits", "use 1 to 3"},
-		"size of another mode":   {func(r *rule.Rule) { r.Size = 3 }, "size", "set the mode"},
+		"size of another mode":   {func(r *rule.Rule) { r.Size = 3 }, "permits", "set the mode"},
 		"permits of other mode":  {func(r *rule.Rule) { r.Permits = 1 }, "permits", "set the mode"},
 		"negative wait":          {func(r *rule.Rule) { r.Wait = -1 }, "wait", "use 0 to try once"},
 		"negative lease":         {func(r *rule.Rule) { r.Lease = -time.Second }, "lease", "use 0"},
 		"lease too short":        {func(r *rule.Rule) { r.Lease = lock.MinLease - 1 }, "lease", "use at least 10ms"},
-		"negative waiters":       {func(r *rule.Rule) { r.MaxWaiters = -1 }, "maxWaiters", "use 0"},
-		"negative hold":          {func(r *rule.Rule) { r.MaxHold = -1 }, "maxHold", "use at least 10ms"},
+		"negative waiters":       {func(r *rule.Rule) { r.MaxWaiters = -1 }, "maxWaiters", "use at least 1"},
+		"negative hold":          {func(r *rule.Rule) { r.MaxHold = -1 }, "maxHold", "use 0"},
 		"hold too short":         {func(r *rule.Rule) { r.MaxHold = 1 }, "maxHold", "use at least 10ms"},
 		"unknown onBusy":         {func(r *rule.Rule) { r.OnBusy = 7 }, "onBusy", "use reject or skip"},
 		"operation over 2 lines": {func(r *rule.Rule) { r.Operation = "a\nb" }, "operation", "remove it"},
@@ -165,7 +165,7 @@ func TestNewSetReportsEveryFaultWithItsPlace(t *testing.T) {
 	_ = wantFaults(t, err, 7)
 	const want = `rules[0]: "a": key: "lock:<", column 6: the variable is not closed, add ">"
 rules[1]: "b": wait: -1ns is negative, use 0 to try once or the longest time to wait
-rules[1]: "b": lease: 1ns is too short to hold a lock, use at least 10ms, or 0 for the watchdog
+rules[1]: "b": lease: 1ns is too short, use at least 10ms, or 0 for a lease that the watchdog keeps alive
 rules[2]: operation: is missing, name the route or method that takes the lock
 rules[3]: "b": operation: has a rule already, rules[1], keep one of them
 rules[4]: "b": key: is missing, add a template such as "lock:order:<userId>"

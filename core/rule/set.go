@@ -10,15 +10,16 @@ import (
 type Set struct {
 	rules       []*Compiled
 	byOperation map[string]*Compiled
+	unlocked    []string
 }
 
 // NewSet checks rules as a whole. The error is [Faults]: everything that is wrong
 // with any of them, two rules for one operation included. Templates that overlap
 // are no fault here, only in a file: see [Set.Overlaps].
 func NewSet(rules ...Rule) (*Set, error) {
-	entries := make([]entry, len(rules))
+	entries := make([]Entry, len(rules))
 	for i, r := range rules {
-		entries[i] = entry{rule: r, source: fmt.Sprintf("rules[%d]", i)}
+		entries[i] = Entry{Rule: r, Source: fmt.Sprintf("rules[%d]", i)}
 	}
 	set, faults := build(entries)
 	if err := faults.err(); err != nil {
@@ -27,11 +28,18 @@ func NewSet(rules ...Rule) (*Set, error) {
 	return set, nil
 }
 
-// Lookup returns the rule for an operation. The operation must be spelt as in the rule.
+// Unlocked returns the operations that a file names as having no lock any longer,
+// on purpose. A guard takes a rule away from a served operation for no other reason.
+func (s *Set) Unlocked() []string { return slices.Clone(s.unlocked) }
+
+// Lookup returns the rule whose Operation equals operation.
 func (s *Set) Lookup(operation string) (*Compiled, bool) {
 	c, ok := s.byOperation[operation]
 	return c, ok
 }
+
+// Empty reports whether the set has no rules.
+func (s *Set) Empty() bool { return len(s.rules) == 0 }
 
 // All returns the rules in the order they were given, as a new slice.
 func (s *Set) All() []*Compiled { return slices.Clone(s.rules) }
@@ -46,60 +54,84 @@ func (s *Set) Rules() []Rule {
 	return rules
 }
 
-// entry is a rule on its way into a set, and where it came from.
-type entry struct {
-	rule   Rule
-	source string
-	start  position
-	fields map[string]position
-	broken map[string]bool // fields whose value could not be read; that is reported already
+// Entry is a rule on its way into a set, and where it comes from.
+type Entry struct {
+	Rule Rule
+	// Source is the file, or what else the rule comes from.
+	Source string
+	// Line and Column are where the rule begins, from 1; 0 outside of a file.
+	Line, Column int
+	// Fields are the places of the values of its fields.
+	Fields map[string]Place
+	// Broken are the fields whose value could not be read. What follows from that
+	// is not reported again.
+	Broken map[string]bool
 }
 
-// position is a place in the YAML; the zero value is none.
-type position struct {
-	line, column int
-	text         int // column of the first byte of the field's text, 0 if its bytes are not in the file one by one
+// Place is where the value of a field stands.
+type Place struct {
+	Line, Column int
+	// Text is the column of the value's first byte, 0 if its bytes are not in the
+	// file one by one.
+	Text int
 }
 
 // where names the rule for the fault of another.
-func (e entry) where() string {
-	if e.start.line == 0 {
-		return e.source
+func (e *Entry) where() string {
+	if e.Line == 0 {
+		return e.Source
 	}
-	return fmt.Sprintf("the rule in line %d", e.start.line)
+	return fmt.Sprintf("the rule in line %d", e.Line)
 }
 
-func (e entry) fault(p problem) Fault {
-	at, ok := e.fields[p.field]
+func (e *Entry) fault(p problem) Fault {
+	at, ok := e.Fields[p.field]
 	if !ok {
-		at = e.start
+		at = Place{Line: e.Line, Column: e.Column}
 	}
-	if at.text > 0 && p.column > 0 {
-		at.column = at.text + p.column - 1
+	if at.Text > 0 && p.column > 0 {
+		at.Column = at.Text + p.column - 1
 	}
 	return Fault{
-		Source: e.source, Line: at.line, Column: at.column,
-		Operation: e.rule.Operation, Field: p.field, Reason: p.reason,
+		Source: e.Source, Line: at.Line, Column: at.Column,
+		Operation: e.Rule.Operation, Field: p.field, Reason: p.reason,
 	}
 }
 
-// build makes a set of the entries, which is good only if there is no fault.
-func build(entries []entry) (*Set, Faults) {
+// Build makes a set of the rules of a file, for packages that read files. It finds
+// all that [NewSet] does, and templates that overlap although neither rule says so.
+// The set is good only if there is no fault.
+func Build(entries []Entry, unlocked ...string) (*Set, Faults) {
+	set, faults := build(entries)
+	set.unlocked = slices.Clone(unlocked)
+	for _, operation := range unlocked {
+		if _, err := ShapeOf(operation); err != nil {
+			faults = append(faults, Fault{Operation: operation, Field: "unlocked", Reason: err.Error()})
+		} else if _, ok := set.byOperation[operation]; ok {
+			faults = append(faults, Fault{Operation: operation, Field: "unlocked", Reason: "has a rule as well, keep one of the two"})
+		}
+	}
+	return set, append(faults, unmeant(entries, set.rules)...)
+}
+
+func build(entries []Entry) (*Set, Faults) {
 	set := &Set{byOperation: make(map[string]*Compiled, len(entries))}
-	first := make(map[string]entry, len(entries))
+	first := make(map[string]*Entry, len(entries))
 	var faults Faults
-	for _, e := range entries {
-		compiled, problems := e.rule.compile()
-		operation := e.rule.Operation
-		if earlier, taken := first[operation]; operation == "" {
-			problems = append(problems, problem{field: fieldOperation, reason: "is missing, name the route or method that takes the lock"})
-		} else if taken {
+	for i := range entries {
+		e := &entries[i]
+		compiled, problems := e.Rule.compile()
+		operation := e.Rule.Operation
+		if earlier, taken := first[operation]; taken {
 			problems = append(problems, problem{field: fieldOperation, reason: "has a rule already, " + earlier.where() + ", keep one of them"})
+		} else if _, err := ShapeOf(operation); err != nil {
+			problems = append(slices.DeleteFunc(problems, func(p problem) bool { return p.field == fieldOperation }),
+				problem{field: fieldOperation, reason: err.Error()})
 		} else {
 			first[operation] = e
 		}
 		for _, p := range problems {
-			if !e.broken[p.field] {
+			if !e.Broken[p.field] {
 				faults = append(faults, e.fault(p))
 			}
 		}

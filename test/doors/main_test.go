@@ -35,6 +35,9 @@ func newGuard(t *testing.T, rules ...rule.Rule) *guard.Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, r := range g.Rules() {
+		g.Serve("a test", r.Operation)
+	}
 	return g
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
-	"github.com/redlatch/redlatch/core/rule/rulewatch"
+	"github.com/redlatch/redlatch/core/rule/rulefile/rulewatch"
 	"github.com/redlatch/redlatch/ginlock"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
@@ -43,7 +43,7 @@ func openShop(t *testing.T, rules string) *shop {
 	}
 	s.write(t, rules)
 	s.guard = guard.Must(guard.New(newLocker(t, redistest.Standalone(t).Client(t))))
-	w := rulewatch.Start(s.file, func(set *rule.Set) error { return s.guard.Replace(set.Rules()...) },
+	w := rulewatch.Start(s.file, func(set *rule.Set) error { return s.guard.Replace(set.Rules(), set.Unlocked()...) },
 		rulewatch.WithLogger(slog.New(slog.DiscardHandler)), rulewatch.WithOnError(func(err error) { s.wrong <- err }))
 	t.Cleanup(w.Close)
 	gin.SetMode(gin.ReleaseMode)

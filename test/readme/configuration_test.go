@@ -20,7 +20,8 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
-	"github.com/redlatch/redlatch/core/rule/rulewatch"
+	"github.com/redlatch/redlatch/core/rule/rulefile"
+	"github.com/redlatch/redlatch/core/rule/rulefile/rulewatch"
 	"github.com/redlatch/redlatch/fxmodule"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
@@ -58,7 +59,7 @@ func inFolder(t *testing.T, name, text string) {
 }
 
 func rulesOfFile(locker *lock.Locker) (*guard.Guard, error) {
-	set, err := rule.Load("locks.yaml")
+	set, err := rulefile.Load("locks.yaml")
 	if err != nil {
 		return nil, err // all that is wrong, a line each
 	}
@@ -66,7 +67,7 @@ func rulesOfFile(locker *lock.Locker) (*guard.Guard, error) {
 }
 
 func following(g *guard.Guard, meanwhile func()) {
-	w := rulewatch.Start("locks.yaml", func(set *rule.Set) error { return g.Replace(set.Rules()...) })
+	w := rulewatch.Start("locks.yaml", func(set *rule.Set) error { return g.Replace(set.Rules(), set.Unlocked()...) })
 	defer w.Close()
 	meanwhile()
 }
@@ -103,7 +104,7 @@ func TestFaultsOfTheManualAreThoseOfTheFile(t *testing.T) {
 	shown := blocksOf(t, configuration, "text", "locks.yaml:")[0]
 	for _, text := range blocksOf(t, configuration, "yaml", "rules:") {
 		inFolder(t, "locks.yaml", text)
-		if _, err := rule.Load("locks.yaml"); err != nil && err.Error()+"\n" != shown {
+		if _, err := rulefile.Load("locks.yaml"); err != nil && err.Error()+"\n" != shown {
 			t.Errorf("got\n%v\nthe manual shows\n%s", err, shown)
 		}
 	}

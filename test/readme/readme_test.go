@@ -137,7 +137,7 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 var packages = map[string]string{
 	"key": "core/key", "lock": "core/lock", "memstore": "core/memstore", "redisstore": "core/redisstore",
 	"rule": "core/rule", "guard": "core/guard", "storetest": "core/storetest",
-	"rulewatch": "core/rule/rulewatch", "telemetry": "core/telemetry",
+	"rulewatch": "core/rule/rulefile/rulewatch", "telemetry": "core/telemetry",
 	"ginlock": "ginlock", "httplock": "httplock", "grpclock": "grpclock", "annotations": "annotations", "lockpb": "annotations/lockpb",
 	"fxmodule": "fxmodule",
 	// As examples call their variables.

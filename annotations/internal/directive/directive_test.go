@@ -54,9 +54,9 @@ func TestParsePutsEachFaultInItsColumn(t *testing.T) {
 		"lock:a wait=1s wait=2s":                 {`16 option "wait" is there twice`},
 		"lock:a wait=-1s lease=1ns":              {"13 wait -1s is negative", "23 lease 1ns is too short"},
 		"lock:a mode=x onbusy=y size=z":          {`13 unknown mode "x"`, `22 unknown policy "y"`, `29 "z" is not a whole number`},
-		"lock:a size=2":                          {"13 size is for mode semaphore"},
-		"lock:a mode=semaphore":                  {"13 size 0 is no size"},
-		"lock:a mode=semaphore size=1 permits=2": {"38 permits 2 cannot be taken"},
+		"lock:a size=2":                          {"1 permits is for mode semaphore"},
+		"lock:a mode=semaphore":                  {"13 permits is missing"},
+		"lock:a mode=semaphore size=1 permits=2": {"38 permits 2 of 1 cannot be taken"},
 		"lock:a name=a\x01b":                     {"13 name "},
 		strings.Repeat("x", 250) + "<a.bc>":      {"253 it is longer than 256 bytes"}, // the canonical form counts
 		strings.Repeat("x", 250) + "<a.bcdefghi>": {"253 it is longer than 256 bytes"},

@@ -351,7 +351,7 @@ func TestAConstructorRefusesWhatDoesNotFit(t *testing.T) {
 		t.Errorf("without a guard: %v, %v", service, err)
 	}
 	g := newGuard(t, memstore.New())
-	if err := g.Replace(rule.Rule{Operation: "OrderService.Place", Key: "lock:<tenant>"}); err != nil {
+	if err := g.Replace([]rule.Rule{{Operation: "OrderService.Place", Key: "lock:<tenant>"}}); err != nil {
 		t.Fatal(err)
 	}
 	if service, err := shop.NewOrderServiceLock(&orders{}, g); service != nil || !errors.Is(err, rule.ErrInvalid) {

@@ -38,6 +38,15 @@ func Guard(t testing.TB, rules ...rule.Rule) *guard.Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return Served(g)
+}
+
+// Served tells g that all its rules are served, for tests that wire only a part of
+// an application.
+func Served(g *guard.Guard) *guard.Guard {
+	for _, r := range g.Rules() {
+		g.Serve("a test", r.Operation)
+	}
 	return g
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
@@ -184,7 +186,7 @@ func newDoor(c Config, g *guard.Guard) (web.Door, error) {
 	if c.Variant.Door != nil {
 		return c.Variant.Door(g), nil
 	}
-	if _, ok := g.Rule(web.OrderOperation); !ok {
+	if !slices.ContainsFunc(g.Rules(), func(r *rule.Compiled) bool { return r.Operation == web.OrderOperation }) {
 		return web.Door{}, fmt.Errorf("--rules: %s has no rule for %q, and nothing is sold without a lock", c.Rules, web.OrderOperation)
 	}
 	return web.Locked(g), nil

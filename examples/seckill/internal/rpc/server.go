@@ -46,6 +46,7 @@ func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func
 	if err != nil {
 		return nil, err
 	}
+	g.Serve("grpc", seckillpb.SeckillService_PlaceOrder_FullMethodName)
 	w := watch{log, ordered}
 	s := &Server{
 		Server: grpc.NewServer(

@@ -32,6 +32,7 @@ type Door struct {
 // Locked is the door that takes the lock that g has a rule for. Without one,
 // nothing is sold.
 func Locked(g *guard.Guard) Door {
+	g.Serve("gin", OrderOperation)
 	return Door{
 		enter: ginlock.Rules(g, ginlock.WithErrorHandler(refuseLock)),
 		fence: voucher.FenceOf,

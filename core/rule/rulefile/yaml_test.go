@@ -1,4 +1,4 @@
-package rule_test
+package rulefile_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/rule/rulefile"
 )
 
 var everyField = []rule.Rule{
@@ -62,7 +63,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	}
 	for name, text := range documents {
 		t.Run(name, func(t *testing.T) {
-			set, err := rule.Parse([]byte(text))
+			set, err := rulefile.Parse([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +75,7 @@ func TestParseReadsEveryField(t *testing.T) {
 }
 
 func TestParseReadsASemaphore(t *testing.T) {
-	set, err := rule.Parse([]byte("rules: [{operation: a, key: b, mode: semaphore, permits: 2, size: 5}]"))
+	set, err := rulefile.Parse([]byte("rules: [{operation: a, key: b, mode: semaphore, permits: 2/5}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestParseReadsASemaphore(t *testing.T) {
 }
 
 func TestParseReadsAnEmptyList(t *testing.T) {
-	set, err := rule.Parse([]byte("rules: []"))
+	set, err := rulefile.Parse([]byte("rules: []"))
 	if err != nil || len(set.All()) != 0 {
 		t.Errorf("got %v, %v", set, err)
 	}
@@ -99,41 +100,41 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 	}{
 		"nothing":              {"", `1:1: there are no rules`},
 		"comment only":         {"# rules:\n", `1:1: there are no rules`},
-		"not YAML":             {"rules:\n- a: [1\nb: {", `3:1: is not YAML: `},
+		"not YAML":             {"rules:\n- a: [1\nb: {", `3:2: is not YAML: `},
 		"tab as indentation":   {"rules:\n\t- operation: a", `2:1: is not YAML: `},
-		"colon in plain text":  {op + "  key: lock: <a>", `3:8: is not YAML: `},
+		"colon in plain text":  {op + "  key: lock: <a>", `3:12: is not YAML: `},
 		"not UTF-8":            {"rules:\n- opé: \xff", `2:8: is not UTF-8`},
 		"not UTF-8 at once":    {"\xff", `1:1: is not UTF-8`},
 		"root is a list":       {"- operation: a", `1:1: is a list, not a mapping`},
-		"root is text":         {"rules", `1:1: is text, not a mapping`},
+		"root is text":         {"rules", `1:1: is a string, not a mapping`},
 		"no rules":             {"{}", `1:1: field "rules" is missing`},
 		"rules is empty":       {"rules:\n", `1:1: rules is empty, not a list`},
 		"rules is a mapping":   {"rules:\n  operation: a\n  key: b\n", `2:3: rules is a mapping, not a list`},
-		"rules is text":        {"rules: all", `1:8: rules is text, not a list`},
+		"rules is text":        {"rules: all", `1:8: rules is a string, not a list`},
 		"rules twice":          {"rules: []\nrules: []", `2:1: field "rules" is there twice`},
-		"unknown root field":   {"rules: []\nrule: []", `2:1: unknown field "rule", known are rules and $schema`},
+		"unknown root field":   {"rules: []\nrule: []", `2:1: unknown field "rule", known are rules, unlocked and $schema`},
 		"schema twice":         {"$schema: a\nrules: []\n$schema: a", `3:1: field "$schema" is there twice`},
-		"schema is a list":     {"$schema: [a]\nrules: []", `1:10: $schema: is a list, not text`},
+		"schema is a list":     {"$schema: [a]\nrules: []", `1:10: $schema: is a list, not a string`},
 		"schema alone":         {"$schema: a", `1:1: field "rules" is missing`},
 		"second document":      {"rules: []\n---\nrules: []", `3:1: a second document is not read`},
-		"item is text":         {"rules:\n- a", `2:3: is text, not a rule`},
+		"item is text":         {"rules:\n- a", `2:3: is a string, not a rule`},
 		"item is a list":       {"rules:\n- - a", `2:3: is a list, not a rule`},
-		"item is empty":        {"rules:\n- \n", `2:3: is empty, not a rule`},
-		"item is an alias":     {"rules:\n- *a\n", `2:3: is an anchor, an alias or a tag`},
+		"item is empty":        {"rules:\n- \n", `2:2: is empty, not a rule`},
+		"item has an anchor":   {"rules:\n- &a {operation: a, key: b}\n", `2:3: is an anchor, an alias or a tag`},
 		"list has an anchor":   {"rules: &a []\n", `1:8: rules is an anchor`},
 		"no operation":         {"rules:\n- key: lock:a", `2:3: operation: is missing`},
 		"empty operation":      {"rules:\n- key: lock:a\n  operation: ''", `3:14: operation: is missing`},
 		"no key":               {"rules:\n- operation: a", `2:3: "a": key: is missing`},
-		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", known are operation, key, mode, permits, size, wait, maxWaiters, lease, maxHold, onBusy, name, overlaps`},
+		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, maxHold, onBusy, name, overlaps, optional`},
 		"field in capitals":    {op + "  key: b\n  onbusy: skip", `4:3: "a": unknown field "onbusy"`},
 		"number as a field":    {op + "  key: b\n  1: x", `4:3: "a": unknown field "1"`},
 		"merge key":            {op + "  key: b\n  <<: x", `4:3: "a": unknown field "<<"`},
 		"field twice":          {op + "  key: b\n  key: c", `4:3: "a": key: is there twice`},
 		"field before its op":  {"rules:\n- wiat: 5s\n  key: b\n  operation: a", `2:3: "a": unknown field "wiat"`},
-		"operation is number":  {"rules:\n- operation: 5\n  key: b", `2:14: operation: is a number, not text, put it in quotes`},
-		"key is true":          {op + "  key: true", `3:8: "a": key: is true or false, not text, put it in quotes`},
-		"key is a list":        {op + "  key: [b]", `3:8: "a": key: is a list, not text`},
-		"key is a mapping":     {op + "  key: {b: c}", `3:8: "a": key: is a mapping, not text`},
+		"operation is number":  {"rules:\n- operation: 5\n  key: b", `2:14: operation: is a number, not a string, put it in quotes`},
+		"key is true":          {op + "  key: true", `3:8: "a": key: is true or false, not a string, put it in quotes`},
+		"key is a list":        {op + "  key: [b]", `3:8: "a": key: is a list, not a string`},
+		"key is a mapping":     {op + "  key: {b: c}", `3:8: "a": key: is a mapping, not a string`},
 		"key is empty":         {op + "  key:\n", `3:3: "a": key: has no value, add one or remove the field`},
 		"key has an anchor":    {op + "  key: &k b", `3:8: "a": key: is an anchor`},
 		"key has a tag":        {op + "  key: !!str b", `3:8: "a": key: is an anchor, an alias or a tag`},
@@ -143,23 +144,28 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"key with an escape":   {op + "  key: \"lock:\\u003ca\"", `3:8: "a": key: "lock:<a", column 6`},
 		"key over two lines":   {op + "  key: |\n    lock:<a>\n    x", `3:8: "a": key: "lock:<a>\nx", column 9`},
 		"key ends too early":   {op + "  key: '<a><b>'", `3:12: "a": key: "<a><b>", column 4: nothing separates`},
-		"unknown mode":         {op + "  key: b\n  mode: shared", `4:9: "a": mode: unknown "shared", use exclusive, fair, read, write or semaphore`},
+		"unknown mode":         {op + "  key: b\n  mode: shared", `4:9: "a": mode: unknown "shared"; use exclusive, fair, read, write or semaphore`},
 		"mode is number":       {op + "  key: b\n  mode: 1", `4:9: "a": mode: is a number`},
-		"size is text":         {op + "  key: b\n  mode: semaphore\n  size: \"5\"", `5:9: "a": size: is text, not a whole number`},
-		"size in hexadecimal":  {op + "  key: b\n  mode: semaphore\n  size: 0x5", `5:9: "a": size: "0x5" is not a number in decimal digits`},
-		"semaphore of nothing": {op + "  key: b\n  mode: semaphore", `2:3: "a": size: 0 is no size of a semaphore`},
-		"mode is empty":        {op + "  key: b\n  mode: ''", `4:9: "a": mode: unknown "", use exclusive`},
-		"onBusy is empty":      {op + "  key: b\n  onBusy: ''", `4:11: "a": onBusy: unknown "", use reject`},
-		"size of nothing":      {op + "  key: b\n  mode: semaphore\n  size: 0", `5:9: "a": size: 0 is too few, use at least 1`},
-		"permits of nothing":   {op + "  key: b\n  mode: semaphore\n  size: 5\n  permits: 0", `6:12: "a": permits: 0 is too few`},
-		"overlaps is text":     {op + "  key: b\n  overlaps: allow", `4:13: "a": overlaps: is text, not true or false`},
+		"semaphore of nothing": {op + "  key: b\n  mode: semaphore", `2:3: "a": permits: is missing, say how many permits of how many`},
+		"permits is a number":  {op + "  key: b\n  mode: semaphore\n  permits: 5", `5:12: "a": permits: is a number, not a string`},
+		"permits of one":       {op + "  key: b\n  mode: semaphore\n  permits: '5'", `5:12: "a": permits: "5" does not say how many permits of how many, write it as 1/3`},
+		"permits of too few":   {op + "  key: b\n  mode: semaphore\n  permits: 3/2", `5:12: "a": permits: 3 of 2 cannot be taken, use 1 to 2`},
+		"waiters in words":     {op + "  key: b\n  maxWaiters: many", `4:15: "a": maxWaiters: is a string, not a whole number`},
+		"waiters in hex":       {op + "  key: b\n  maxWaiters: 0x5", `4:15: "a": maxWaiters: "0x5" is not a whole number in decimal digits`},
+		"waiters of nothing":   {op + "  key: b\n  maxWaiters: 0", `4:15: "a": maxWaiters: 0 is too few, use at least 1`},
+		"unlocked and locked":  {op + "  key: b\nunlocked: [a]", `"a": unlocked: has a rule as well`},
+		"unlocked is no route": {"rules: []\nunlocked: [post /a]", `"post /a": unlocked: "post /a" does not spell the method as HTTP does, write "POST /a"`},
+		"unlocked is a string": {"rules: []\nunlocked: a", `2:11: unlocked: is a string, not a list of operations`},
+		"mode is empty":        {op + "  key: b\n  mode: ''", `4:9: "a": mode: has no value`},
+		"onBusy is empty":      {op + "  key: b\n  onBusy: ''", `4:11: "a": onBusy: has no value`},
+		"overlaps is text":     {op + "  key: b\n  overlaps: allow", `4:13: "a": overlaps: is a string, not true or false`},
 		"overlaps is a number": {op + "  key: b\n  overlaps: 1", `4:13: "a": overlaps: is a number, not true or false`},
 		"key overlaps":         {op + "  key: b:<x>\n- operation: b\n  key: b:<y>", `5:8: "b": key: "b:<y>" can make the same key as "b:<x>" of the rule in line 2, use another prefix`},
-		"unknown onBusy":       {op + "  key: b\n  onBusy: run", `4:11: "a": onBusy: unknown "run", use reject or skip`},
+		"unknown onBusy":       {op + "  key: b\n  onBusy: run", `4:11: "a": onBusy: unknown "run"; use reject or skip`},
 		"wait without unit":    {op + "  key: b\n  wait: 5", `4:9: "a": wait: "5" is not a duration`},
 		"wait is a word":       {op + "  key: b\n  wait: forever", `4:9: "a": wait: "forever" is not a duration, write a number and its unit, such as "200ms" or "5s"`},
-		"wait is a fraction":   {op + "  key: b\n  wait: 1.5", `4:9: "a": wait: is a number, not text`},
-		"wait is empty":        {op + "  key: b\n  wait: ''", `4:9: "a": wait: "" is not a duration`},
+		"wait is a fraction":   {op + "  key: b\n  wait: 1.5", `4:9: "a": wait: is a number, not a string`},
+		"wait is empty":        {op + "  key: b\n  wait: ''", `4:9: "a": wait: has no value`},
 		"wait is too large":    {op + "  key: b\n  wait: 9999999h", `4:9: "a": wait: "9999999h" is not a duration`},
 		"wait with a plus":     {op + "  key: b\n  wait: +5s", `4:9: "a": wait: "+5s" is not a duration`},
 		"wait of minus zero":   {op + "  key: b\n  wait: -0s", `4:9: "a": wait: "-0s" is not a duration`},
@@ -169,13 +175,13 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"name over two lines":  {op + "  key: b\n  name: |\n    x\n    y", `4:9: "a": name: "x\ny" has a control byte`},
 		"operation twice":      {op + "  key: b\n- key: c\n  operation: a", `5:14: "a": operation: has a rule already, the rule in line 2`},
 		"after CRLF":           {"# c\r\nrules:\r\n- operation: a\r\n  key: <\r\n", `4:8: "a": key: "<", column 1`},
-		"after other letters":  {"rules: [{operation: é, key: <}]", `1:29: "é": key: "<", column 1`},
+		"after other letters":  {"# é\nrules: [{operation: e, key: <}]", `2:29: "e": key: "<", column 1`},
 		"in JSON":              {"{\"rules\":[{\"operation\":\"a\",\"key\":\"lock:<a\"}]}", `1:40: "a": key: "lock:<a", column 6`},
 		"in JSON with tabs":    {"{\n\t\"rules\": [\n\t\t{\n\t\t\t\"operation\": \"a\",\n\t\t\t\"key\": \"lock:<a\"\n\t\t}\n\t]\n}", `5:17: "a": key: "lock:<a", column 6`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			set, err := rule.Parse([]byte(tt.text))
+			set, err := rulefile.Parse([]byte(tt.text))
 			if set != nil || err == nil {
 				t.Fatalf("got %v, %v; want a fault", set, err)
 			}
@@ -203,17 +209,17 @@ rules:
     key: lock:b
     key: lock:c
 `
-	_, err := rule.Parse([]byte(text))
+	_, err := rulefile.Parse([]byte(text))
 	_ = wantFaults(t, err, 11)
-	const want = `1:1: unknown field "version", known are rules and $schema
+	const want = `1:1: unknown field "version", known are rules, unlocked and $schema
 3:5: operation: is missing, name the route or method that takes the lock
 3:15: key: "lock:<a", column 6: the variable is not closed, add ">"
-4:5: unknown field "wiat", known are operation, key, mode, permits, size, wait, maxWaiters, lease, maxHold, onBusy, name, overlaps
-5:11: mode: unknown "shared", use exclusive, fair, read, write or semaphore
+4:5: unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, maxHold, onBusy, name, overlaps, optional
+5:11: mode: unknown "shared"; use exclusive, fair, read, write or semaphore
 8:11: "POST /b": wait: "5" is not a duration, write a number and its unit, such as "200ms" or "5s"
-9:12: "POST /b": lease: 1ms is too short to hold a lock, use at least 10ms, or 0 for the watchdog
-10:13: "POST /b": onBusy: is a list, not text
-11:5: is text, not a rule with the fields operation and key
+9:12: "POST /b": lease: 1ms is too short, use at least 10ms, or 0 for a lease that the watchdog keeps alive
+10:13: "POST /b": onBusy: is a list, not a string
+11:5: is a string, not a rule with the fields operation and key
 12:16: "POST /b": operation: has a rule already, the rule in line 6, keep one of them
 14:5: "POST /b": key: is there twice, keep one`
 	if err.Error() != want {
@@ -224,7 +230,7 @@ rules:
 func TestTenFaultsGiveTenLines(t *testing.T) {
 	for _, path := range []string{"testdata/ten-faults.yaml", "testdata/ten-faults.json"} {
 		t.Run(filepath.Ext(path), func(t *testing.T) {
-			_, err := rule.Load(path)
+			_, err := rulefile.Load(path)
 			_ = wantFaults(t, err, 10)
 			want, readErr := os.ReadFile(path + ".want")
 			if readErr != nil {
@@ -260,7 +266,7 @@ func TestOverlapsInAFileMustBeMeant(t *testing.T) {
 				fields := strings.Fields(line)
 				text += "- {operation: " + fields[0] + ", key: \"" + fields[1] + "\"" + strings.Repeat(", overlaps: true", len(fields)-2) + "}\n"
 			}
-			set, err := rule.Parse([]byte(text))
+			set, err := rulefile.Parse([]byte(text))
 			if test.faults > 0 {
 				for _, f := range wantFaults(t, err, test.faults) {
 					if f.Field != "key" || f.Line == 0 || !strings.Contains(f.Reason, "of the rule in line 2") || !strings.Contains(f.Reason, "overlaps: true") {
@@ -282,7 +288,7 @@ func TestOverlapsInAFileMustBeMeant(t *testing.T) {
 func TestLoadNamesTheFileInEveryFault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.yaml")
 	write(t, path, "rules:\n- operation: a\n  key: <\n- operation: b\n  key: <\n")
-	_, err := rule.Load(path)
+	_, err := rulefile.Load(path)
 	for _, f := range wantFaults(t, err, 2) {
 		if f.Source != path || !strings.HasPrefix(f.Error(), path+":") {
 			t.Errorf("fault %v does not name %s", f, path)
@@ -293,7 +299,7 @@ func TestLoadNamesTheFileInEveryFault(t *testing.T) {
 func TestLoadReadsWhatParseReads(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.yaml")
 	write(t, path, everyFieldYAML)
-	set, err := rule.Load(path)
+	set, err := rulefile.Load(path)
 	if err != nil || !reflect.DeepEqual(set.Rules(), everyField) {
 		t.Errorf("got %v, %v", set, err)
 	}
@@ -301,15 +307,15 @@ func TestLoadReadsWhatParseReads(t *testing.T) {
 
 func TestLoadFailsOnFilesItCannotRead(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing.yaml")
-	if _, err := rule.Load(missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+	if _, err := rulefile.Load(missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("missing file: got %v", err)
 	}
-	if _, err := rule.Load(t.TempDir()); err == nil || errors.Is(err, rule.ErrInvalid) {
+	if _, err := rulefile.Load(t.TempDir()); err == nil || errors.Is(err, rule.ErrInvalid) {
 		t.Errorf("folder: got %v", err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
-	write(t, large, strings.Repeat("#", rule.MaxFile+1))
-	_, err := rule.Load(large)
+	write(t, large, strings.Repeat("#", rulefile.MaxFile+1))
+	_, err := rulefile.Load(large)
 	if f := wantFaults(t, err, 1)[0]; f.Source != large || !strings.Contains(f.Reason, "larger than") {
 		t.Errorf("large file: got %v", err)
 	}
@@ -338,7 +344,7 @@ func indent(t *testing.T, compact string) string {
 // The parser counts a tab within quotes twice.
 func TestAFaultBehindTabsIsInsideItsLine(t *testing.T) {
 	for _, line := range []string{"\"\t\t\t\\1\"", "- {operation: \"\t\t\t\t\", what: \"a\"}"} {
-		_, err := rule.Parse([]byte("rules:\n" + line))
+		_, err := rulefile.Parse([]byte("rules:\n" + line))
 		var faults rule.Faults
 		if !errors.As(err, &faults) {
 			t.Fatalf("%q: %v", line, err)
@@ -349,4 +355,20 @@ func TestAFaultBehindTabsIsInsideItsLine(t *testing.T) {
 			}
 		}
 	}
+}
+
+func wantFaults(t *testing.T, err error, n int) rule.Faults {
+	t.Helper()
+	var faults rule.Faults
+	if !errors.As(err, &faults) || !errors.Is(err, rule.ErrInvalid) {
+		t.Fatalf("error is %T (%v), want Faults and ErrInvalid", err, err)
+	}
+	var first rule.Fault
+	if !errors.As(err, &first) || first != faults[0] {
+		t.Errorf("errors.As finds %+v, want the first fault", first)
+	}
+	if len(faults) != n {
+		t.Fatalf("%d faults, want %d:\n%v", len(faults), n, err)
+	}
+	return faults
 }

@@ -1,4 +1,4 @@
-package rule_test
+package rulefile_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/rule/rulefile"
 )
 
 func FuzzParse(f *testing.F) {
@@ -18,7 +19,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		set, err := rule.Parse(data)
+		set, err := rulefile.Parse(data)
 		if err == nil {
 			again, err := rule.NewSet(set.Rules()...)
 			if err != nil || !reflect.DeepEqual(again.Rules(), set.Rules()) {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/rule"
-	"github.com/redlatch/redlatch/core/rule/rulewatch"
+	"github.com/redlatch/redlatch/core/rule/rulefile/rulewatch"
 )
 
 // follower keeps what a watcher tells.

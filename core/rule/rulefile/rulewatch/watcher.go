@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/rule/rulefile"
 )
 
 // settle is for how long a file must stay as it is before it is read: editors and
@@ -103,7 +104,7 @@ func (w *Watcher) run() {
 // look reads the file, which is of that version or of a later one.
 func (w *Watcher) look(now version) {
 	w.seen, w.pending = now, now
-	set, err := rule.Load(w.path)
+	set, err := rulefile.Load(w.path)
 	if err != nil && !errors.Is(err, rule.ErrInvalid) {
 		w.seen, w.pending = version{}, version{} // it was not read, so try again
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
-	"github.com/redlatch/redlatch/core/rule/rulewatch"
+	"github.com/redlatch/redlatch/core/rule/rulefile/rulewatch"
 )
 
 // The rules of the program stay, those of the file change with it.
@@ -27,7 +27,7 @@ func ExampleStart() {
 	g := guard.Must(guard.New(locker, mine...))
 
 	w := rulewatch.Start(file, func(set *rule.Set) error {
-		return g.Replace(append(set.Rules(), mine...)...)
+		return g.Replace(append(set.Rules(), mine...), set.Unlocked()...)
 	}, rulewatch.WithLogger(slog.New(slog.DiscardHandler)))
 	defer w.Close()
 	for _, r := range g.Rules() {

@@ -1,0 +1,223 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// served is what the guard knows of the operations that go through it. The guards
+// of WithHooks and WithLogger share it.
+type served struct {
+	mu       sync.Mutex
+	by       map[string]string // who serves an operation
+	declared map[string]bool   // operations that the program enters itself
+	surveys  []survey
+	valid    atomic.Pointer[rule.Set] // the rules that were found good last
+	failed   error                    // of the rules that were not
+	failedOf *rule.Set
+	failedAt time.Time
+}
+
+// survey is an integration that looks for its operations when it is asked.
+type survey struct {
+	by   string
+	find func(rules *rule.Set) (operations []string, err error)
+}
+
+// revalidateAfter is how long a guard that is not valid relies on having found so.
+// What it refused for may be put right while the program still starts.
+const revalidateAfter = 200 * time.Millisecond
+
+// Serve tells the guard that by, an integration, puts these operations behind it:
+// a call of theirs enters the guard before its work runs. It may be called again,
+// with the same operations or others.
+func (g *Guard) Serve(by string, operations ...string) {
+	g.served.mu.Lock()
+	defer g.served.mu.Unlock()
+	for _, operation := range operations {
+		g.served.by[operation] = by
+	}
+	g.served.failedAt = time.Time{}
+}
+
+// Declare names operations that the program enters itself, with [Guard.Enter]. Each
+// of them must have a rule.
+func (g *Guard) Declare(names ...string) {
+	g.Serve("the program", names...)
+	g.served.mu.Lock()
+	defer g.served.mu.Unlock()
+	for _, name := range names {
+		g.served.declared[name] = true
+	}
+}
+
+// Attach tells the guard of an integration whose operations are known later, such
+// as a router whose routes are still to be registered. [Guard.Validate] calls find
+// with the rules that are to be in force. It returns the operations behind the guard,
+// and everything that is wrong with how they are registered: an operation with a rule
+// that is not behind the guard, a variable that a rule can never have a value for.
+// find must not call the guard.
+func (g *Guard) Attach(by string, find func(rules *rule.Set) (operations []string, err error)) {
+	g.served.mu.Lock()
+	defer g.served.mu.Unlock()
+	g.served.surveys = append(g.served.surveys, survey{by, find})
+	g.served.failedAt = time.Time{}
+}
+
+// Validate reports every rule that nobody redeems, and everything that an attached
+// integration finds wrong. Call it when all operations are registered and before the
+// first call: a rule whose operation is misspelled would otherwise lock nothing.
+//
+// A guard with rules is closed until it is valid. The first call validates it if
+// nobody did before, and is refused as [Invalid] while there is a fault. A guard
+// without rules is valid. The error wraps [rule.ErrInvalid].
+func (g *Guard) Validate() error { return g.validate(g.rules.Load()) }
+
+// validate looks whether set can be in force.
+func (g *Guard) validate(set *rule.Set) error {
+	s := g.served
+	s.mu.Lock()
+	by, declared, surveys := maps.Clone(s.by), slices.Sorted(maps.Keys(s.declared)), slices.Clone(s.surveys)
+	s.mu.Unlock()
+	var faults []error
+	for _, survey := range surveys {
+		operations, err := survey.find(set)
+		for _, operation := range operations {
+			by[operation] = survey.by
+		}
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	faults = append(faults, unserved(set, by)...)
+	for _, name := range declared {
+		if _, ok := set.Lookup(name); !ok {
+			faults = append(faults, rule.Fault{Operation: name, Reason: "is declared and has no rule" + hint(name, operationsOf(set))})
+		}
+	}
+	err := errors.Join(faults...)
+	if err != nil {
+		err = invalid{err}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.valid.Store(set)
+	} else {
+		s.failed, s.failedOf, s.failedAt = err, set, time.Now()
+	}
+	return err
+}
+
+// invalid makes whatever an integration reports a fault of the rules.
+type invalid struct{ error }
+
+func (e invalid) Unwrap() []error { return []error{rule.ErrInvalid, e.error} }
+
+// unserved are the faults of rules that nobody redeems.
+func unserved(set *rule.Set, by map[string]string) []error {
+	var faults []error
+	known := slices.Sorted(maps.Keys(by))
+	for _, r := range set.All() {
+		if r.Optional || by[r.Operation] != "" {
+			continue
+		}
+		faults = append(faults, rule.Fault{Operation: r.Operation, Reason: fmt.Sprintf(
+			"has a rule, and nothing serves it%s; %s, or say optional: true if another program does", hint(r.Operation, known), cure(r.Operation))})
+	}
+	return faults
+}
+
+func operationsOf(set *rule.Set) []string {
+	var operations []string
+	for _, r := range set.All() {
+		operations = append(operations, r.Operation)
+	}
+	return operations
+}
+
+func hint(given string, known []string) string {
+	if nearest := rule.Nearest(given, known); nearest != "" {
+		return fmt.Sprintf(", did you mean %q?", nearest)
+	}
+	return ""
+}
+
+// cure says how an operation of that shape gets to be served.
+func cure(operation string) string {
+	shape, _ := rule.ShapeOf(operation)
+	switch shape {
+	case rule.HTTP:
+		return "register the route and tell the guard of its router (ginlock.Check, httplock.Check, httplock.Serve)"
+	case rule.GRPC:
+		return "register the service and tell the guard of its server (Validate of package grpclock)"
+	default:
+		return "lock the method by package annotations, or name it in Declare"
+	}
+}
+
+// ready returns the rules that are in force, or why there are none.
+func (g *Guard) ready() (*rule.Set, error) {
+	set := g.rules.Load()
+	s := g.served
+	switch valid := s.valid.Load(); {
+	case valid == set:
+		return set, nil
+	case set.Empty():
+		s.valid.CompareAndSwap(valid, set) // from now on rules are replaced under calls
+		return set, nil
+	}
+	s.mu.Lock()
+	err, of, at := s.failed, s.failedOf, s.failedAt
+	s.mu.Unlock()
+	if of == set && time.Since(at) < revalidateAfter {
+		return nil, err
+	}
+	return set, g.validate(set)
+}
+
+// Replace puts other rules in the place of all that the guard has. They are
+// checked as a whole, as by [New] and [Guard.Validate]; on an error nothing changes.
+//
+// A set that takes its rule away from an operation is an error, unless unlocked
+// names the operation: a misspelled operation in a new version of a file must not
+// unlock a route while the program runs. Before the guard was valid for the first
+// time, nothing runs, and Validate has still to come.
+//
+// An operation that has entered keeps the lock of its old rule, and releases that
+// very lock. One that enters later takes the lock of the new rule: where the two
+// have different keys, both may run at once.
+func (g *Guard) Replace(rules []rule.Rule, unlocked ...string) error {
+	set, err := rule.NewSet(rules...)
+	if err != nil {
+		return err
+	}
+	if g.served.valid.Load() == nil { // the program still starts
+		g.rules.Store(set)
+		return nil
+	}
+	if err := g.validate(set); err != nil {
+		return err
+	}
+	var faults []error
+	for _, before := range g.rules.Load().All() {
+		_, kept := set.Lookup(before.Operation)
+		if !kept && !before.Optional && !slices.Contains(unlocked, before.Operation) {
+			faults = append(faults, rule.Fault{Operation: before.Operation, Reason: "would have no rule any longer" +
+				hint(before.Operation, operationsOf(set)) + "; keep its rule, or list it under unlocked"})
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	g.served.valid.Store(set)
+	g.rules.Store(set)
+	return nil
+}

@@ -1,0 +1,204 @@
+package guard_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// unvalidated is a guard that knows nothing of who serves its rules.
+func unvalidated(t *testing.T, rules ...rule.Rule) *guard.Guard {
+	t.Helper()
+	return guard.Must(guard.New(guardtest.Locker(t, memstore.New()), rules...))
+}
+
+func TestARuleThatNobodyServesIsAFaultWithItsCure(t *testing.T) {
+	for operation, cure := range map[string]string{
+		"POST /orders":          "ginlock.Check",
+		"/shop.v1.Orders/Place": "package grpclock",
+		"OrderService.Plcae":    `did you mean "OrderService.Place"?`,
+		"nightly":               "Declare",
+	} {
+		g := unvalidated(t, rule.Rule{Operation: operation, Key: "lock:x"})
+		g.Serve("annotations", "OrderService.Place")
+		err := g.Validate()
+		if !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), cure) || !strings.Contains(err.Error(), operation) {
+			t.Errorf("%s: got %v, want ErrInvalid with %q", operation, err, cure)
+		}
+	}
+}
+
+func TestAGuardIsClosedUntilAllItsRulesAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := unvalidated(t, orders(), rule.Rule{Operation: "POST /refunds", Key: "lock:refund"})
+		g.Serve("a router", operation)
+		if _, _, err := g.Enter(t.Context(), user("42")); guard.KindOf(err) != guard.Invalid {
+			t.Fatalf("got %v although a rule is not served, want Invalid", err)
+		}
+		if r, err := g.Rule("GET /other"); guard.KindOf(err) != guard.Invalid {
+			t.Errorf("an operation without a rule may pass (%v, %v), and could be a rule's that is misspelled", r, err)
+		}
+		g.Serve("a router", "POST /refunds")
+		_, leave, err := g.Enter(t.Context(), user("42"))
+		if err != nil {
+			t.Fatalf("all rules are served: %v", err)
+		}
+		_ = leave()
+		if r, err := g.Rule("GET /other"); r != nil || err != nil {
+			t.Errorf("an operation without a rule: %v, %v", r, err)
+		}
+	})
+}
+
+func TestAnOptionalRuleNeedsNobodyToServeIt(t *testing.T) {
+	g := unvalidated(t, orders(func(r *rule.Rule) { r.Optional = true }))
+	if err := g.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADeclaredNameNeedsARule(t *testing.T) {
+	g := unvalidated(t, rule.Rule{Operation: "nightly", Key: "lock:nightly"})
+	g.Declare("nightly", "nigthly-report")
+	err := g.Validate()
+	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), `"nigthly-report": is declared and has no rule`) {
+		t.Errorf("got %v, want the one fault of the misspelled name", err)
+	}
+}
+
+func TestAnAttachedIntegrationIsAskedAtEachValidation(t *testing.T) {
+	g := unvalidated(t, orders())
+	var served []string
+	wrong := errors.New("the middleware is behind its handler")
+	g.Attach("a router", func(rules *rule.Set) ([]string, error) {
+		if _, ok := rules.Lookup(operation); !ok {
+			t.Error("it does not see the rules")
+		}
+		return served, wrong
+	})
+	if err := g.Validate(); !errors.Is(err, wrong) || !strings.Contains(err.Error(), "nothing serves it") {
+		t.Errorf("got %v, want both faults", err)
+	}
+	served, wrong = []string{operation}, nil
+	if err := g.Validate(); err != nil {
+		t.Errorf("the route is registered now: %v", err)
+	}
+	if _, _, err := g.Enter(t.Context(), user("42")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReplaceMayNotUnlockAServedOperation(t *testing.T) {
+	g := guardtest.Guard(t, orders())
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, rules := range map[string][]rule.Rule{
+		"misspelled": {{Operation: "POST /order", Key: "lock:order:<userId>"}},
+		"gone":       nil,
+	} {
+		err := g.Replace(rules)
+		if !errors.Is(err, rule.ErrInvalid) {
+			t.Errorf("%s: got %v, want ErrInvalid", name, err)
+		}
+		if _, _, err := g.Enter(t.Context(), user(name)); err != nil {
+			t.Errorf("%s: the rule before is not in force: %v", name, err)
+		}
+	}
+	if err := g.Replace(nil, operation); err != nil {
+		t.Fatalf("unlocked on purpose: %v", err)
+	}
+	if r, err := g.Rule(operation); r != nil || err != nil {
+		t.Errorf("unlocked on purpose: %v, %v", r, err)
+	}
+}
+
+func TestRulesMayComeBeforeTheGuardIsValidated(t *testing.T) {
+	g := unvalidated(t)
+	if err := g.Replace([]rule.Rule{orders()}); err != nil {
+		t.Fatalf("the program still starts: %v", err)
+	}
+	if err := g.Validate(); err == nil {
+		t.Error("a rule that nobody serves is not reported")
+	}
+	g.Serve("a router", operation)
+	if err := g.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAGuardWithoutRulesThatServesRefusesAMisspelledOne(t *testing.T) {
+	g := unvalidated(t)
+	if r, err := g.Rule(operation); r != nil || err != nil {
+		t.Fatalf("got %v, %v without rules", r, err)
+	}
+	if err := g.Replace([]rule.Rule{orders()}); !errors.Is(err, rule.ErrInvalid) {
+		t.Errorf("got %v for a rule that nobody serves, while calls run", err)
+	}
+}
+
+func TestErrorsOfTheOperatorAreLoggedAtMostOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		g := served(guard.New(guardtest.Locker(t, brokenStore{memstore.New()}), orders())).
+			WithLogger(slog.New(slog.NewTextHandler(&text, nil)))
+		for range 5 {
+			_, _, _ = g.Enter(t.Context(), user("42"))
+		}
+		if n := strings.Count(text.String(), "\n"); n != 1 || !strings.Contains(text.String(), "kind=unavailable") ||
+			!strings.Contains(text.String(), `operation="POST /orders"`) {
+			t.Fatalf("%d lines, want one: %s", n, &text)
+		}
+		time.Sleep(2 * time.Second)
+		_, _, _ = g.Enter(t.Context(), user("42"))
+		if !strings.Contains(text.String(), "suppressed=4") {
+			t.Errorf("what was not logged is not counted: %s", &text)
+		}
+		if strings.Contains(text.String(), "lock:order:42") || strings.Contains(text.String(), errDown.Error()) {
+			t.Errorf("the log has the key or the store's words: %s", &text)
+		}
+	})
+}
+
+func TestWhatIsTheCallersFaultIsNotLogged(t *testing.T) {
+	var text bytes.Buffer
+	g := guardtest.Guard(t, orders()).WithLogger(slog.New(slog.NewTextHandler(&text, nil)))
+	hold(t, g.Locker(), "lock:order:42")
+	for _, call := range []guard.Call{user("42"), user("")} {
+		if _, _, err := g.Enter(t.Context(), call); err == nil {
+			t.Fatal("entered")
+		}
+	}
+	if text.Len() > 0 {
+		t.Errorf("logged %s", &text)
+	}
+}
+
+func TestEveryKindHasItsRow(t *testing.T) {
+	seen := make(map[string]guard.Kind)
+	for _, info := range guard.Kinds() {
+		if info.Code == "" || info.Status < 200 || info.GRPC == "" || info.Name == "" || info.Kind.String() != info.Name {
+			t.Errorf("%+v is not complete", info)
+		}
+		if other, twice := seen[info.Code]; twice {
+			t.Errorf("%v and %v have the code %s", other, info.Kind, info.Code)
+		}
+		seen[info.Code] = info.Kind
+	}
+	if got := guard.Kind(len(seen) + 1); got.Info().Code != "" || got.Retryable() {
+		t.Errorf("there is no %v", got)
+	}
+	if guard.KindOf(lock.ErrBusy) != guard.Contended {
+		t.Error("busy is not contended")
+	}
+}

@@ -1,0 +1,90 @@
+package rule
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/redlatch/redlatch/core/key"
+)
+
+// Templates of other languages are fine as literals, and one key for all requests:
+// nothing but the number of requests that wait would ever show it.
+var (
+	withSign  = regexp.MustCompile(`[$#]\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
+	inBraces  = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
+	withColon = regexp.MustCompile(`:[:@*$]([A-Za-z_][A-Za-z0-9_]*)`)
+	parameter = regexp.MustCompile(`[:*]([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)`)
+)
+
+// lookalike says what is wrong with a template that seems to name a variable in
+// another way than <name>, and in which column.
+func lookalike(template *key.Template, operation string) *problem {
+	text := template.String()
+	report := func(match []int, constant string) *problem {
+		name := ""
+		for i := 2; i < len(match) && name == ""; i += 2 {
+			if match[i] >= 0 {
+				name = text[match[i]:match[i+1]]
+			}
+		}
+		return &problem{field: fieldKey, column: match[0] + 1, reason: fmt.Sprintf(
+			"%.300q, column %d: %q is not a variable but a literal, the same for every request; write <%s>%s",
+			text, match[0]+1, text[match[0]:match[1]], name, constant)}
+	}
+	if match := withSign.FindStringSubmatchIndex(text); match != nil {
+		return report(match, "")
+	}
+	if match := withColon.FindStringSubmatchIndex(text); match != nil {
+		return report(match, "")
+	}
+	vars := make(map[string]bool)
+	for _, v := range template.Vars() {
+		vars[v.Name] = true
+	}
+	params := parametersOf(operation)
+	if match := inBraces.FindStringSubmatchIndex(text); match != nil {
+		name := text[match[2]:match[3]]
+		if len(vars) == 0 || params[name] && !vars[name] {
+			return report(match, ", or leave the braces out if every request is meant to share one key")
+		}
+	}
+	if len(vars) > 0 {
+		return nil
+	}
+	for name := range params {
+		for offset, segment := range segments(text) {
+			if segment == name {
+				return report([]int{offset, offset + len(name), offset, offset + len(name)},
+					fmt.Sprintf(" for the route's %q, or another word if every request is meant to share one key", name))
+			}
+		}
+	}
+	return nil
+}
+
+// parametersOf are the names of the path parameters of an HTTP operation.
+func parametersOf(operation string) map[string]bool {
+	params := make(map[string]bool)
+	_, path, ok := SplitRoute(operation)
+	if !ok {
+		return params
+	}
+	for _, match := range parameter.FindAllStringSubmatch(path, -1) {
+		params[match[1]+match[2]] = true
+	}
+	return params
+}
+
+// segments are the parts of a key between its separators, by their offset.
+func segments(text string) map[int]string {
+	parts := make(map[int]string)
+	start := 0
+	for i := 0; i <= len(text); i++ {
+		if i == len(text) || strings.IndexByte(":/{}", text[i]) >= 0 {
+			parts[start] = text[start:i]
+			start = i + 1
+		}
+	}
+	return parts
+}

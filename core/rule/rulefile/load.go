@@ -1,0 +1,37 @@
+package rulefile
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// MaxFile is the size of the largest file that is read, in bytes: enough for
+// thousands of rules, too little for a wrong path to cost much.
+const MaxFile = 1 << 18
+
+// Load reads a set of rules from a file. A file that cannot be read gives the
+// error of the file system; anything wrong in it gives [rule.Faults] that name the
+// file, see [Parse].
+func Load(path string) (*rule.Set, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, data)
+}
+
+func read(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading rules: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // nothing was written
+	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading rules: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,16 @@
+// Package ruletest helps to test what reads rules.
+package ruletest
+
+import (
+	"testing"
+
+	"github.com/redlatch/redlatch/core/rule/internal/extra"
+)
+
+// AddField adds a field of that name to the table of rules until the test ends. It
+// holds a duration, which becomes the rule's Timeout. Tests that run at the same
+// time see it, too.
+func AddField(t testing.TB, name string) {
+	t.Helper()
+	t.Cleanup(extra.Add(name))
+}
