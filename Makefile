@@ -117,8 +117,26 @@ chaos-long: servers ## The same for DURATION (30m) on a TOPOLOGY (standalone), w
 chaos-controls: servers ## Plant bugs, and check that the checkers find them
 	$(GO) run ./test/chaos controls --seed $(SEED)
 
+# How long the simulator runs, what it starts with, and what a replay has.
+MINUTES ?= 60
+FEATURES ?=
+SIM = cd test/sim && $(GO) test -count=1 -timeout 24h -run '^TestSimulation$$' .
+sim_report = | grep -vE '^ *(=== |--- PASS|PASS)'
+
+.PHONY: sim
+sim: ## Simulate fleets under faults for a minute, in virtual time; SEED (1) is the first seed
+	@$(SIM) -v -minutes 1 -seed $(SEED) -shrink $(sim_report)
+
+.PHONY: sim-long
+sim-long: ## The same for MINUTES (60)
+	@$(SIM) -v -minutes $(MINUTES) -seed $(SEED) -shrink $(sim_report)
+
+.PHONY: sim-replay
+sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not repeat itself exactly
+	@cd test/sim && $(GO) test -count=10 -run '^TestSimulation$$' . -v -seed $(SEED) -seeds 1 -only '$(FEATURES)' $(sim_report)
+
 .PHONY: check
-check: lint layers generate/check tidy/check vuln/check test interop/check demo chaos chaos-controls ## Everything that CI runs
+check: lint layers generate/check tidy/check vuln/check test interop/check demo chaos chaos-controls sim ## Everything that CI runs
 
 .PHONY: lint
 lint: $(GOLANGCI) proto/lint ## Check format and style

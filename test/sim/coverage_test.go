@@ -1,0 +1,92 @@
+package sim_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/sim/internal/world"
+)
+
+// worldsForFloor is how many worlds must have been played for the floor to hold:
+// with fewer, chance may leave something out.
+const worldsForFloor = 200
+
+// never are scripts that lockers do not send. The table test in package model
+// runs them.
+var never = map[string]string{
+	"latch_set": "latches are no locks", "latch_count": "latches are no locks",
+	"latch_count_down": "latches are no locks", "latch_delete": "latches are no locks",
+	"plain": "begins other scripts", "fair": "begins other scripts", "readwrite": "begins other scripts",
+}
+
+// floor is what a run must have met: every mode, every script, every kind of
+// fault, and the corners that are hard to reach. A workload that does not get
+// there finds nothing.
+func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
+	must = []string{
+		"NOSCRIPT", "executed after its time-out", "subscribed again", "cancelled while it waited",
+		"result: granted", "result: lock is busy", "release: granted", "connected", "undo of nothing",
+		"dead place passed over",
+	}
+	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
+		must = append(must, "grant: "+m.String())
+	}
+	for _, name := range catalog.Names() {
+		if never[name] == "" {
+			must = append(must, "script: "+name)
+		}
+	}
+	for _, f := range world.Faults {
+		if f != world.Slow {
+			must = append(must, "fault: "+string(f))
+		}
+	}
+	must = append(must, "fault: slow packet", "fault: request lost", "fault: reply lost", "handed over by a release")
+	return slices.DeleteFunc(must, func(what string) bool { return unreachable(what, off) })
+}
+
+// unreachable says whether something cannot be met without a feature.
+func unreachable(what string, off []world.Feature) bool {
+	needs := map[string]world.Feature{
+		"script: force_release": world.Force, "script: inspect": world.Force, "script: group_acquire": world.Group,
+		"script: token_acquire": world.Tokens,
+	}
+	for _, f := range off {
+		if strings.TrimPrefix(what, "fault: ") == string(f) || needs[what] == f {
+			return true
+		}
+	}
+	return false
+}
+
+// checkFloor fails a run that was long enough and did not meet everything.
+func checkFloor(t *testing.T, catalog *world.Catalog, met map[string]int, off []world.Feature) {
+	t.Helper()
+	if met["worlds"] < worldsForFloor {
+		return
+	}
+	for _, what := range floor(catalog, off) {
+		if met[what] == 0 {
+			t.Errorf("%d worlds never met this: %s", met["worlds"], what)
+		}
+	}
+}
+
+func TestTheFloorIsThere(t *testing.T) {
+	catalog := readCatalog(t)
+	met := map[string]int{"worlds": worldsForFloor}
+	for _, what := range floor(catalog, nil) {
+		met[what] = 1
+	}
+	for name := range never {
+		if !slices.Contains(catalog.Names(), name) {
+			t.Errorf("there is no script %s to leave out", name)
+		}
+	}
+	if len(met) < 40 {
+		t.Errorf("the floor has only %d entries: %s", len(met), fmt.Sprint(met))
+	}
+}

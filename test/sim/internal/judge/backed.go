@@ -1,0 +1,30 @@
+package judge
+
+import "time"
+
+// Backing is what the server has for a trusted lease.
+type Backing struct {
+	Lease
+	Present bool      // the owner's field, sentinel or permit is there
+	Never   bool      // the key has no end
+	Until   time.Time // otherwise
+}
+
+// Backed judges that every trusted lease has its hold in the server, and that
+// the hold lasts until the lease's deadline. It sees a fault before a second
+// owner comes.
+func Backed(now time.Time, all []Backing) (found []Finding) {
+	for _, b := range all {
+		switch {
+		case !b.Present:
+			found = append(found, finding("trusted but gone", now, "%s: %s (%s, process %d) trusts its lease until %s, and the server does not have it",
+				b.Key, b.Owner, b.Mode, b.Process, b.Deadline.Format(clock)))
+		case b.Never:
+			found = append(found, finding("hold without an end", now, "%s: %s (%s, process %d)", b.Key, b.Owner, b.Mode, b.Process))
+		case b.Until.Before(b.Deadline):
+			found = append(found, finding("trust outlasts the key", now, "%s: %s (%s, process %d) trusts its lease until %s, the key ends at %s",
+				b.Key, b.Owner, b.Mode, b.Process, b.Deadline.Format(clock), b.Until.Format(clock)))
+		}
+	}
+	return found
+}

@@ -1,0 +1,163 @@
+package judge_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/sim/internal/judge"
+)
+
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
+
+// verdict is what a judge says of a planted history.
+type verdict struct {
+	found []judge.Finding
+	want  string // rule; empty: nothing
+}
+
+func check(t *testing.T, verdicts map[string]verdict) {
+	t.Helper()
+	for name, v := range verdicts {
+		switch {
+		case v.want == "" && len(v.found) > 0:
+			t.Errorf("%s: found %v in what is right", name, v.found)
+		case v.want != "" && len(v.found) == 0:
+			t.Errorf("%s: found nothing, want %q", name, v.want)
+		case v.want != "" && v.found[0].Rule != v.want:
+			t.Errorf("%s: found %q, want %q", name, v.found[0].Rule, v.want)
+		}
+	}
+}
+
+func lease(owner string, mode lock.Mode) judge.Lease {
+	return judge.Lease{Key: "k", Owner: owner, Mode: mode, Deadline: at(10)}
+}
+
+func permits(owner string, n int) judge.Lease {
+	return judge.Lease{Key: "k", Owner: owner, Mode: lock.Semaphore, Permits: n, Size: 3}
+}
+
+func TestHolders(t *testing.T) {
+	holders := func(leases ...judge.Lease) []judge.Finding { return judge.Holders(at(1), leases) }
+	check(t, map[string]verdict{
+		"one":                 {holders(lease("a", lock.Exclusive)), ""},
+		"two":                 {holders(lease("a", lock.Exclusive), lease("b", lock.Exclusive)), "two holders"},
+		"the same owner":      {holders(lease("a", lock.Exclusive), lease("a", lock.Exclusive)), ""},
+		"two readers":         {holders(lease("a", lock.Read), lease("b", lock.Read)), ""},
+		"reader and writer":   {holders(lease("a", lock.Read), lease("b", lock.Write)), "two holders"},
+		"a writer that reads": {holders(lease("a", lock.Read), lease("a", lock.Write)), ""},
+		"fair and exclusive":  {holders(lease("a", lock.Fair), lease("b", lock.Exclusive)), "two holders"},
+		"all permits":         {holders(permits("a", 2), permits("b", 1)), ""},
+		"one permit too many": {holders(permits("a", 2), permits("b", 2)), "too many permits"},
+		"permits of three":    {holders(permits("a", 1), permits("b", 1), permits("c", 2)), "too many permits"},
+	})
+}
+
+func TestBacked(t *testing.T) {
+	backed := func(b judge.Backing) []judge.Finding {
+		b.Lease = lease("a", lock.Exclusive)
+		return judge.Backed(at(1), []judge.Backing{b})
+	}
+	check(t, map[string]verdict{
+		"lasts":        {backed(judge.Backing{Present: true, Until: at(10.1)}), ""},
+		"to the point": {backed(judge.Backing{Present: true, Until: at(10)}), ""},
+		"ends before":  {backed(judge.Backing{Present: true, Until: at(9.9)}), "trust outlasts the key"},
+		"gone":         {backed(judge.Backing{}), "trusted but gone"},
+		"for ever":     {backed(judge.Backing{Present: true, Never: true}), "hold without an end"},
+	})
+}
+
+func TestFences(t *testing.T) {
+	grant := func(key, owner string, fence uint64) judge.Grant {
+		return judge.Grant{Key: key, Owner: owner, Fence: fence, At: at(float64(fence))}
+	}
+	check(t, map[string]verdict{
+		"rising":        {judge.Fences([]judge.Grant{grant("k", "a", 1), grant("k", "b", 2)}), ""},
+		"falling":       {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 1)}), "fence did not rise"},
+		"the same":      {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 2)}), "fence did not rise"},
+		"of other keys": {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("l", "b", 1)}), ""},
+		"one owner's":   {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 2)}), ""},
+	})
+}
+
+func TestPassed(t *testing.T) {
+	first := judge.Wait{Key: "k", Locker: 1, Began: at(1), Ended: at(9), Granted: true, Waits: true}
+	later := func(locker int, began, ended float64, granted bool) judge.Wait {
+		return judge.Wait{Key: "k", Locker: locker, Began: at(began), Ended: at(ended), Granted: granted, Waits: true}
+	}
+	try := first
+	try.Waits = false
+	check(t, map[string]verdict{
+		"by three": {judge.Passed([]judge.Wait{first, later(1, 2, 3, true), later(1, 4, 5, true), later(1, 6, 7, true)}), "passed by later callers"},
+		"by three that came before": {
+			judge.Passed([]judge.Wait{later(1, 0.1, 2, true), later(1, 0.2, 3, true), later(1, 0.3, 4, true), first}), "",
+		},
+		"by three in another locker": {judge.Passed([]judge.Wait{first, later(2, 2, 3, true), later(2, 4, 5, true), later(2, 6, 7, true)}), ""},
+		"by three that got nothing":  {judge.Passed([]judge.Wait{first, later(1, 2, 3, false), later(1, 4, 5, false), later(1, 6, 7, false)}), ""},
+		"by two":                     {judge.Passed([]judge.Wait{first, later(1, 2, 3, true), later(1, 4, 5, true)}), ""},
+		"one that does not wait":     {judge.Passed([]judge.Wait{try, later(1, 2, 3, true), later(1, 4, 5, true), later(1, 6, 7, true)}), ""},
+	})
+}
+
+func TestOverstayed(t *testing.T) {
+	call := func(ended float64) judge.Call {
+		return judge.Call{Op: "release", Key: "k", Began: at(1), Ended: at(ended), Limit: time.Second}
+	}
+	check(t, map[string]verdict{
+		"in time": {judge.Overstayed(call(2)), ""},
+		"late":    {judge.Overstayed(call(2.1)), "call overstayed"},
+	})
+}
+
+func TestOrder(t *testing.T) {
+	turn := func(owner string, places ...judge.Place) []judge.Finding {
+		return judge.Order(at(5), judge.Turn{Key: "k", Owner: owner, Queue: places})
+	}
+	live := func(owner string) judge.Place { return judge.Place{Owner: owner, Until: at(6)} }
+	dead := func(owner string) judge.Place { return judge.Place{Owner: owner, Until: at(5)} }
+	check(t, map[string]verdict{
+		"empty":                        {turn("a"), ""},
+		"the first":                    {turn("a", live("a"), live("b")), ""},
+		"the second":                   {turn("b", live("a"), live("b")), "fair order"},
+		"the last, as in a stack":      {turn("c", live("a"), live("b"), live("c")), "fair order"},
+		"the second, the first dead":   {turn("b", dead("a"), live("b")), ""},
+		"one that is not in it":        {turn("c", live("a")), "fair order"},
+		"one that is not in it, dead":  {turn("c", dead("a")), ""},
+		"the first, given up but back": {turn("a", dead("a"), live("b")), ""},
+	})
+}
+
+func TestStranded(t *testing.T) {
+	idle := func(free, waiting, calm float64) []judge.Finding {
+		return judge.Stranded(at(10), judge.Idle{
+			Key: "k", Free: at(free), Waiting: at(waiting), Calm: at(calm), Slack: judge.Slack(time.Second, time.Second, 0),
+		})
+	}
+	check(t, map[string]verdict{
+		"for long":          {idle(1, 1, 1), "free while somebody waits"},
+		"free for a moment": {idle(9, 1, 1), ""},
+		"waiting since now": {idle(1, 9, 1), ""},
+		"just disturbed":    {idle(1, 1, 9), ""},
+	})
+}
+
+func TestEmpty(t *testing.T) {
+	check(t, map[string]verdict{
+		"nothing":   {judge.Empty(at(1), 0, nil), ""},
+		"something": {judge.Empty(at(1), 0, []judge.Leftover{{Key: "k", Left: time.Second}}), "left for long"},
+		"allowed":   {judge.Empty(at(1), time.Minute, []judge.Leftover{{Key: "k", Left: time.Second}}), ""},
+		"for ever":  {judge.Empty(at(1), time.Minute, []judge.Leftover{{Key: "k", Never: true}}), "left for ever"},
+	})
+}
+
+func TestAfterClose(t *testing.T) {
+	late := func(g judge.LateGrant) []judge.Finding { return judge.AfterClose(at(9), 30*time.Second, g) }
+	check(t, map[string]verdict{
+		"short":    {late(judge.LateGrant{Key: "k", Left: 30 * time.Second}), ""},
+		"long":     {late(judge.LateGrant{Key: "k", Left: time.Minute}), "grant after close"},
+		"for ever": {late(judge.LateGrant{Key: "k", Never: true}), "grant after close"},
+	})
+}

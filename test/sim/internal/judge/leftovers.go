@@ -1,0 +1,42 @@
+package judge
+
+import "time"
+
+// Leftover is a key of the server long after the last locker was closed.
+type Leftover struct {
+	Key   string
+	Never bool          // it has no end
+	Left  time.Duration // otherwise
+}
+
+// Empty judges that nothing is left but what ends by itself within most; 0
+// means nothing at all.
+func Empty(now time.Time, most time.Duration, keys []Leftover) (found []Finding) {
+	for _, k := range keys {
+		switch {
+		case k.Never:
+			found = append(found, finding("left for ever", now, "%s", k.Key))
+		case k.Left > most:
+			found = append(found, finding("left for long", now, "%s, for %v more; allowed are %v", k.Key, k.Left, most))
+		}
+	}
+	return found
+}
+
+// LateGrant is a hold that an owner of a closed locker got in the server.
+type LateGrant struct {
+	Key, Owner string
+	Closed     time.Time
+	Never      bool
+	Left       time.Duration
+}
+
+// AfterClose judges what arrives after Close has returned: it holds the key for
+// most at the longest.
+func AfterClose(now time.Time, most time.Duration, g LateGrant) []Finding {
+	if !g.Never && g.Left <= most {
+		return nil
+	}
+	return []Finding{finding("grant after close", now, "%s: %s, whose locker was closed at %s, got it for %v (for ever: %v); allowed are %v",
+		g.Key, g.Owner, g.Closed.Format(clock), g.Left, g.Never, most)}
+}

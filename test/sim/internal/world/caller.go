@@ -1,0 +1,390 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/sim/internal/judge"
+)
+
+// caller is somebody who uses locks, one after the other.
+type caller struct {
+	process *process
+	number  int
+	rng     *rand.Rand
+}
+
+func (c *caller) world() *World { return c.process.world }
+
+func (c *caller) has(f Feature) bool { return c.world().Features[f] }
+
+// chance says yes in percent of 100 cases.
+func (c *caller) chance(percent int) bool { return c.rng.IntN(100) < percent }
+
+// between draws a duration.
+func (c *caller) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(c.rng.Int64N(int64(most-least)))
+}
+
+// run uses locks until the process stops.
+func (c *caller) run() {
+	for c.process.ctx.Err() == nil {
+		key := c.world().keys[c.rng.IntN(len(c.world().keys))]
+		switch {
+		case c.has(Try) && c.chance(20):
+			c.burst(key)
+		case c.has(Group) && c.chance(10):
+			c.group()
+		case c.has(Force) && c.chance(3):
+			c.force(key)
+		default:
+			c.hold(c.process.ctx, c.wish(key), 0)
+		}
+		c.rest()
+	}
+}
+
+// rest thinks before the next lock; not always.
+func (c *caller) rest() {
+	if c.chance(40) {
+		pause(c.process.ctx, c.between(time.Millisecond, 100*time.Millisecond))
+	}
+}
+
+// long draws how long some work takes at most.
+func (c *caller) long() time.Duration {
+	switch n := c.rng.IntN(100); {
+	case n < 50:
+		return 3 * time.Millisecond
+	case n < 92:
+		return 100 * time.Millisecond
+	default:
+		return 4 * time.Second
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// wish is what an acquisition is to be.
+type wish struct {
+	key           string
+	mode          lock.Mode
+	permits, size int
+	wait          time.Duration // 0: until the context ends
+	once          bool          // TryAcquire
+	named         bool
+	options       []lock.Option
+}
+
+// wish draws an acquisition of key.
+func (c *caller) wish(key string) wish {
+	w := wish{key: key, mode: c.world().modes[key]}
+	if w.mode == lock.Read && c.chance(40) {
+		w.mode = lock.Write
+	}
+	if w.mode == lock.Semaphore {
+		w.permits, w.size = 1+c.rng.IntN(2), permits
+		w.options = append(w.options, lock.WithPermits(w.permits, w.size))
+	} else {
+		w.options = append(w.options, lock.WithMode(w.mode))
+	}
+	w.options = append(w.options, c.lasting())
+	switch {
+	case c.has(Short) && c.chance(30):
+		w.wait = c.between(10*time.Microsecond, 20*time.Millisecond)
+	case c.chance(60):
+		w.wait = c.between(time.Millisecond, 4*time.Second)
+	}
+	if w.wait > 0 {
+		w.options = append(w.options, lock.WithWait(w.wait))
+	}
+	if c.has(Named) && w.mode != lock.Semaphore && c.chance(50) {
+		w.named = true
+		w.options = append(w.options, lock.WithOwner(fmt.Sprintf("p%d-n%d", c.process.number, c.rng.IntN(2))))
+	}
+	return w
+}
+
+// lasting draws how long a lease is to last, on both sides of the grace that a
+// fair lock is kept for its head.
+func (c *caller) lasting() lock.Option {
+	if c.has(Huge) && c.chance(2) {
+		return c.huge()
+	}
+	d := []time.Duration{time.Second, 3 * time.Second, 8 * time.Second, lock.DefaultWatchdog}[c.rng.IntN(4)]
+	if c.has(Long) && c.chance(30) {
+		d = c.between(time.Minute, 10*time.Minute)
+	}
+	c.world().lasts(d)
+	if c.has(Fixed) && c.chance(50) {
+		if c.chance(20) {
+			d = c.between(20*time.Millisecond, 500*time.Millisecond)
+		}
+		return lock.WithLease(d)
+	}
+	return lock.WithWatchdog(d)
+}
+
+// huge draws a duration near the end of the type.
+func (c *caller) huge() lock.Option {
+	c.world().journal.count("huge number")
+	d := []time.Duration{math.MaxInt64, math.MaxInt64 - 999_999, math.MaxInt64 / 2, 1 << 61}[c.rng.IntN(4)]
+	if c.chance(50) {
+		return lock.WithLease(d)
+	}
+	return lock.WithWatchdog(d)
+}
+
+// permits is the size of every semaphore.
+const permits = 3
+
+// maxDepth bounds leases within leases.
+const maxDepth = 3
+
+// hold acquires, works and releases.
+func (c *caller) hold(ctx context.Context, w wish, depth int) {
+	h := c.acquire(ctx, w, depth > 0)
+	if h == nil {
+		pause(ctx, c.between(time.Millisecond, 50*time.Millisecond)) // it may be refused at once, again and again
+		return
+	}
+	c.work(h, w, depth)
+	c.release(h)
+}
+
+// acquire gets a lease, and judges it; nil means that there is none.
+func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
+	world := c.world()
+	locker, id := c.process.current()
+	limited := ctx
+	if c.has(Cancel) && c.chance(20) {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, c.between(100*time.Microsecond, time.Second))
+		defer cancel()
+	}
+	began := time.Now()
+	done := func() {}
+	if !w.once && !within {
+		done = world.waits(w.key, c.process, began)
+	}
+	lease, err := call(locker, w.once)(limited, w.key, w.options...)
+	done()
+	c.judgeCall(limited, w, id, began, within, err)
+	if err != nil {
+		return nil
+	}
+	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size}
+	c.granted(h, within, id)
+	return h
+}
+
+func call(locker *lock.Locker, once bool) func(context.Context, string, ...lock.Option) (*lock.Lease, error) {
+	if once {
+		return locker.TryAcquire
+	}
+	return locker.Acquire
+}
+
+// judgeCall judges an acquisition by itself: how long it took, and the order in
+// its locker.
+func (c *caller) judgeCall(ctx context.Context, w wish, id int, began time.Time, within bool, err error) {
+	world, now := c.world(), time.Now()
+	world.journal.count("result: " + outcome(err))
+	if w.once || w.wait > 0 {
+		world.journal.report(judge.Overstayed(judge.Call{
+			Op: "acquire", Key: w.key, Began: began, Ended: now, Limit: w.wait + 2*world.callTimeout + time.Second,
+		}))
+	}
+	if ctx.Err() != nil && !c.process.dead.Load() {
+		world.journal.count("cancelled while it waited")
+	}
+	if !within && !w.named && w.mode == lock.Exclusive {
+		world.journal.waited(judge.Wait{Key: w.key, Locker: id, Began: began, Ended: now, Granted: err == nil, Waits: !w.once})
+	}
+}
+
+// outcome is the kind of an error.
+func outcome(err error) string {
+	for _, kind := range []error{
+		lock.ErrBusy, lock.ErrUnavailable, lock.ErrClosed, lock.ErrInvalid, lock.ErrLost, lock.ErrUnsupported, lock.ErrReleased,
+		context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	if err != nil {
+		return "another error"
+	}
+	return "granted"
+}
+
+// granted notes a lease and judges it beside the others.
+func (c *caller) granted(h *held, within bool, id int) {
+	world, key, owner := c.world(), h.lease.Key(), h.lease.Owner()
+	world.journal.tell("p%d.%d grant    %s %s fence %d until %s", c.process.number, c.number, key, readable([]string{owner}),
+		h.lease.Fence(), h.lease.Deadline().Sub(world.journal.start).Round(time.Millisecond))
+	world.adopt(owner, id)
+	world.ledger.add(h)
+	if world.ledger.isExcused(owner) {
+		return
+	}
+	if within {
+		world.journal.count("re-entered")
+	} else {
+		world.journal.count("grant: " + h.lease.Mode().String())
+		if m := h.lease.Mode(); m == lock.Exclusive || m == lock.Fair || m == lock.Write {
+			world.journal.granted(judge.Grant{Key: key, Owner: owner, Fence: h.lease.Fence(), At: time.Now()})
+		}
+	}
+	others := world.ledger.trusted(func(other *held) bool { return other.lease.Key() == key })
+	if len(others) > 1 && trusts(h.lease) {
+		world.journal.report(judge.Holders(time.Now(), others))
+	}
+}
+
+// work does what somebody does under a lease.
+func (c *caller) work(h *held, w wish, depth int) {
+	ctx := h.lease.Context()
+	most := c.long()
+	pause(ctx, c.between(time.Microsecond, most))
+	if c.has(Extend) && c.chance(30) {
+		c.extend(h, 1)
+	}
+	if c.has(Extends) && c.chance(30) {
+		c.extend(h, 2)
+	}
+	if c.has(Reenter) && w.mode != lock.Semaphore && depth < maxDepth && c.chance(30) {
+		again := w
+		again.options = []lock.Option{lock.WithMode(w.mode), c.lasting()}
+		if w.mode == lock.Write && c.chance(30) {
+			again.mode = lock.Read
+			again.options = []lock.Option{lock.WithMode(lock.Read), c.lasting()}
+		}
+		again.wait, again.named = 0, false
+		c.hold(ctx, again, depth+1)
+	}
+	pause(ctx, c.between(time.Microsecond, most))
+}
+
+// extend extends a lease several times at once.
+func (c *caller) extend(h *held, times int) {
+	var all sync.WaitGroup
+	for range times {
+		d := c.between(lock.MinLease, 40*time.Second)
+		if c.has(Long) && c.chance(20) {
+			d = c.between(time.Minute, 10*time.Minute)
+		}
+		c.world().lasts(d)
+		if c.has(Huge) && c.chance(2) {
+			d = math.MaxInt64
+		}
+		delay := c.between(time.Microsecond, time.Millisecond)
+		all.Go(func() {
+			pause(h.lease.Context(), delay)
+			err := h.lease.Extend(c.process.ctx, d)
+			c.world().journal.tell("p%d.%d extend   %s %s by %v: %v", c.process.number, c.number, h.lease.Key(),
+				readable([]string{h.lease.Owner()}), d, err)
+			c.world().journal.count("extend: " + outcome(err))
+		})
+	}
+	all.Wait()
+}
+
+func (c *caller) release(h *held) {
+	began := time.Now()
+	err := h.lease.Release(context.Background())
+	world := c.world()
+	world.ledger.remove(h)
+	world.journal.tell("p%d.%d release  %s %s: %v", c.process.number, c.number, h.lease.Key(), readable([]string{h.lease.Owner()}), err)
+	world.journal.count("release: " + outcome(err))
+	world.journal.report(judge.Overstayed(judge.Call{
+		Op: "release", Key: h.lease.Key(), Began: began, Ended: time.Now(), Limit: world.callTimeout + 50*time.Millisecond,
+	}))
+}
+
+// burst tries again and again, with no pause to speak of.
+func (c *caller) burst(key string) {
+	for range 1 + c.rng.IntN(40) {
+		if c.process.ctx.Err() != nil {
+			return
+		}
+		w := c.wish(key)
+		w.once = true
+		c.world().journal.count("tried")
+		if h := c.acquire(c.process.ctx, w, false); h != nil {
+			pause(h.lease.Context(), c.between(time.Microsecond, 10*time.Millisecond))
+			c.release(h)
+		}
+		if c.chance(50) {
+			pause(c.process.ctx, c.between(time.Microsecond, time.Millisecond))
+		}
+	}
+}
+
+// group acquires some keys, all or none.
+func (c *caller) group() {
+	locker, id := c.process.current()
+	var requests []lock.Request
+	named := make(map[string]bool)
+	for range 1 + c.rng.IntN(3) {
+		key := c.world().keys[c.rng.IntN(len(c.world().keys))]
+		again := named[key] && !c.has(Reenter) // the same key twice is a re-entry
+		if c.world().modes[key] == lock.Exclusive && !again {
+			requests = append(requests, locker.Request(key, c.lasting()))
+		}
+		named[key] = true
+	}
+	if len(requests) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.process.ctx, 2*time.Second)
+	defer cancel()
+	began := time.Now()
+	leases, err := lock.AcquireAll(ctx, requests...)
+	c.world().journal.count("group: " + outcome(err))
+	if err != nil {
+		return
+	}
+	var all []*held
+	for _, lease := range leases.Each() {
+		h := &held{lease: lease, process: c.process, began: began}
+		c.granted(h, true, id)
+		all = append(all, h)
+	}
+	pause(c.process.ctx, c.between(time.Microsecond, 50*time.Millisecond))
+	err = leases.Release(context.Background())
+	for _, h := range all {
+		c.world().ledger.remove(h)
+	}
+	c.world().journal.count("group release: " + outcome(err))
+}
+
+// force looks at a key, and takes it away from its holders. They learn of it
+// when they renew: what they have is excused.
+func (c *caller) force(key string) {
+	locker, _ := c.process.current()
+	state, err := locker.Inspect(c.process.ctx, key)
+	c.world().journal.count("inspect: " + outcome(err))
+	if err != nil || !state.Held {
+		return
+	}
+	c.world().ledger.forgetKey(key)
+	freed, err := locker.ForceRelease(c.process.ctx, key)
+	c.world().ledger.forgetKey(key)
+	c.world().journal.tell("p%d.%d force    %s: %v %v", c.process.number, c.number, key, freed, err)
+	c.world().journal.count("force: " + outcome(err))
+}

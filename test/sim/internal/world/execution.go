@@ -1,0 +1,217 @@
+package world
+
+import (
+	"crypto/sha256"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/sim/internal/judge"
+	"github.com/redlatch/redlatch/test/sim/internal/model"
+)
+
+// execution is one run of a script.
+type execution struct {
+	process    *process
+	script     string
+	keys, args []string
+	sent       time.Time
+	reply      model.Reply
+
+	fields map[string]map[string]bool // of the hashes among the keys, before
+	queues map[string][]judge.Place   // of the fair locks among the keys, before
+}
+
+// before notes what is there; mu is held.
+func (s *server) before(e *execution) {
+	e.fields = make(map[string]map[string]bool, len(e.keys))
+	for _, key := range e.keys {
+		fields := make(map[string]bool)
+		for field := range s.keys.Hash(key) {
+			fields[field] = true
+		}
+		e.fields[key] = fields
+		if s.world.modes[key] == lock.Fair {
+			if e.queues == nil {
+				e.queues = make(map[string][]judge.Place)
+			}
+			e.queues[key] = s.queue(key)
+		}
+	}
+}
+
+// tag is what Redisson makes of a name in the names of the keys that belong to
+// it.
+func tag(name string) string {
+	if strings.Contains(name, "{") {
+		return name
+	}
+	return "{" + name + "}"
+}
+
+// queue returns the queue of a fair lock; mu is held.
+func (s *server) queue(key string) (places []judge.Place) {
+	scores := s.keys.Scores("redisson_lock_timeout:" + tag(key))
+	for _, element := range s.keys.List("redisson_lock_queue:" + tag(key)) {
+		places = append(places, judge.Place{Owner: ownerIn(element), Until: time.UnixMilli(int64(scores[element]))})
+	}
+	return places
+}
+
+// after judges what a script did; mu is held.
+func (s *server) after(e *execution) {
+	w := s.world
+	late := time.Since(e.sent)
+	w.journal.count("script: " + e.script)
+	w.journal.tell("p%d script  %s %s %s -> %s%s", e.process.number, e.script, strings.Join(e.keys[:min(1, len(e.keys))], " "),
+		readable(e.args), readable([]string{string(model.Encode(nil, e.reply))}), lateness(late))
+	if late > w.callTimeout {
+		w.journal.count("executed after its time-out")
+	}
+	if text, wrong := e.reply.(model.Error); wrong {
+		w.journal.report([]judge.Finding{{Rule: "script failed", At: time.Now(), Detail: e.script + ": " + string(text)}})
+	}
+	for _, key := range e.keys {
+		for field := range s.keys.Hash(key) {
+			if !e.fields[key][field] {
+				s.gained(e, key, field)
+			}
+		}
+	}
+	if strings.Contains(e.script, "fair_release") && e.reply == model.Reply(int64(0)) {
+		w.journal.count("undo of nothing")
+	}
+	s.lookInside()
+}
+
+// gained judges a hold that was not there before; mu is held.
+func (s *server) gained(e *execution, key, field string) {
+	owner, now := ownerIn(field), time.Now()
+	if owner == "" {
+		return
+	}
+	w := s.world
+	if strings.Contains(e.script, "release") {
+		w.journal.count("handed over by a release")
+	}
+	w.watch.taken(key)
+	at, never, _ := s.keys.Expires(key)
+	if closed, ok := w.closed(owner); ok {
+		w.journal.count("granted after close")
+		w.journal.report(judge.AfterClose(now, mostAfterClose, judge.LateGrant{
+			Key: key, Owner: owner, Closed: closed, Never: never, Left: at.Sub(s.clock()),
+		}))
+	}
+	if places, fair := e.queues[key]; fair && !w.shared(key) {
+		w.journal.report(judge.Order(s.clock(), judge.Turn{Key: key, Owner: owner, Queue: places}))
+		for _, p := range places {
+			if !p.Until.After(s.clock()) {
+				w.journal.count("dead place passed over")
+			}
+		}
+	}
+}
+
+// mostAfterClose is how long a call that was on its way when its locker was
+// closed may hold a key: what an acquire writes at most.
+const mostAfterClose = 30 * time.Second
+
+// lookInside judges that the server has what the trusted leases say; mu is held.
+func (s *server) lookInside() {
+	leases := s.world.ledger.trusted(func(*held) bool { return true })
+	all := make([]judge.Backing, 0, len(leases))
+	for _, l := range leases {
+		all = append(all, s.backing(l))
+	}
+	for _, b := range all {
+		found := judge.Backed(time.Now(), []judge.Backing{b})
+		if len(found) > 0 && s.world.once(found[0].Rule+b.Owner) {
+			s.world.journal.report(found)
+		}
+	}
+}
+
+// backing finds the hold of a lease; mu is held.
+func (s *server) backing(l judge.Lease) judge.Backing {
+	b := judge.Backing{Lease: l}
+	owner := s.world.plant.alias(l.Owner)
+	switch l.Mode {
+	case lock.Semaphore:
+		b.Present, b.Until = s.permits(l, owner)
+		return b
+	case lock.Write:
+		_, b.Present = s.keys.Hash(l.Key)[owner+":write"]
+	case lock.Read:
+		_, b.Present = s.keys.Hash(l.Key)[owner]
+	default:
+		_, b.Present = s.keys.Hash(l.Key)[owner]
+	}
+	at, never, _ := s.keys.Expires(l.Key)
+	b.Never, b.Until = never, at.Add(-s.offset)
+	if l.Mode == lock.Read && b.Present {
+		s.sentinels(&b, owner)
+	}
+	return b
+}
+
+// sentinels: a reader's hold lasts as long as the longest of its sentinels, if
+// the lock does.
+func (s *server) sentinels(b *judge.Backing, owner string) {
+	count, err := strconv.Atoi(s.keys.Hash(b.Key)[owner])
+	var last time.Time
+	for n := 1; err == nil && n <= count; n++ {
+		at, never, ok := s.keys.Expires(tag(b.Key) + ":" + owner + ":rwlock_timeout:" + strconv.Itoa(n))
+		if ok && never {
+			return
+		}
+		if ok && at.After(last) {
+			last = at
+		}
+	}
+	b.Present = !last.IsZero()
+	if end := last.Add(-s.offset); b.Never || end.Before(b.Until) {
+		b.Never, b.Until = false, end
+	}
+}
+
+// permits: those of an owner have ids that come from its name.
+func (s *server) permits(l judge.Lease, owner string) (present bool, until time.Time) {
+	scores := s.keys.Scores(tag(l.Key) + ":timeout")
+	for i := range l.Permits {
+		sum := sha256.Sum256([]byte(owner + "/" + strconv.Itoa(i)))
+		score, ok := scores[string(sum[:16])]
+		if !ok {
+			return false, time.Time{}
+		}
+		at := time.UnixMilli(int64(score)).Add(-s.offset)
+		if until.IsZero() || at.Before(until) {
+			until = at
+		}
+	}
+	return true, until
+}
+
+func lateness(d time.Duration) string {
+	if d < 100*time.Millisecond {
+		return ""
+	}
+	return " after " + d.Round(time.Millisecond).String()
+}
+
+// readable shortens owners and what is not text.
+func readable(args []string) string {
+	var b strings.Builder
+	for i, arg := range args {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		arg = strings.ReplaceAll(arg, "\r\n", " ")
+		arg = ownerPattern.ReplaceAllStringFunc(arg, func(owner string) string { return owner[:4] + owner[36:] })
+		if strings.IndexFunc(arg, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
+			arg = "…"
+		}
+		b.WriteString(arg)
+	}
+	return b.String()
+}

@@ -1,0 +1,127 @@
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Feature is a part of the workload, or a kind of fault. Each world has about
+// half of them, so that one fault does not hide another.
+type Feature string
+
+// What callers do.
+const (
+	Fair      Feature = "fair"      // keys with a queue in the store
+	ReadWrite Feature = "readwrite" // read and write locks
+	Semaphore Feature = "semaphore" // permits
+	Extend    Feature = "extend"    // a lease is extended
+	Extends   Feature = "extends"   // twice at the same time
+	Fixed     Feature = "fixed"     // leases without a watchdog
+	Long      Feature = "long"      // leases of minutes
+	Reenter   Feature = "reenter"   // leases within leases
+	Cancel    Feature = "cancel"    // contexts that end while their caller waits
+	Short     Feature = "short"     // waits shorter than a round trip
+	Named     Feature = "named"     // WithOwner
+	Twins     Feature = "twins"     // keys k and {k}
+	Try       Feature = "try"       // bursts of TryAcquire
+	Huge      Feature = "huge"      // durations and numbers near the end of their types
+	Force     Feature = "force"     // ForceRelease and Inspect
+	Group     Feature = "group"     // AcquireAll
+	Tokens    Feature = "tokens"    // Redisson's counters as fences
+)
+
+// What breaks.
+const (
+	Slow      Feature = "slow"      // some packets take seconds
+	Cut       Feature = "cut"       // connections break
+	CutBefore Feature = "cutbefore" // a request is lost with its connection
+	CutAfter  Feature = "cutafter"  // a reply is lost with its connection
+	Deaf      Feature = "deaf"      // subscriptions break
+	Freeze    Feature = "freeze"    // the network of a process stands still
+	Stall     Feature = "stall"     // the server stands still
+	Restart   Feature = "restart"   // the server restarts with its data
+	Lose      Feature = "lose"      // and without
+	Failover  Feature = "failover"  // a replica that lags behind takes over
+	Clock     Feature = "clock"     // the server's clock steps
+	Flush     Feature = "flush"     // SCRIPT FLUSH
+	Reopen    Feature = "reopen"    // a locker is closed, and another one made
+	Kill      Feature = "kill"      // a process dies, and another one starts
+	Forge     Feature = "forge"     // somebody publishes what is not true
+)
+
+// Workload and Faults are all features.
+var (
+	Workload = []Feature{
+		Fair, ReadWrite, Semaphore, Extend, Extends, Fixed, Long, Reenter, Cancel, Short, Named, Twins, Try, Huge,
+		Force, Group, Tokens,
+	}
+	Faults = []Feature{
+		Slow, Cut, CutBefore, CutAfter, Deaf, Freeze, Stall, Restart, Lose, Failover, Clock, Flush, Reopen, Kill, Forge,
+	}
+)
+
+// Features are those of one world.
+type Features map[Feature]bool
+
+// Draw chooses features for a seed, each with probability 1/2, but for those
+// that are pinned. Redisson's counters are for exclusive locks alone, so they
+// come rarely.
+func Draw(seed uint64, on, off []Feature) Features {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	features := make(Features)
+	for _, f := range slices.Concat(Workload, Faults) {
+		chosen := rng.IntN(2) == 0
+		if f == Tokens {
+			chosen = rng.IntN(16) == 0
+		}
+		features[f] = chosen
+	}
+	for _, f := range off {
+		features[f] = false
+	}
+	for _, f := range on {
+		features[f] = true
+	}
+	if features[Tokens] {
+		features[Fair], features[ReadWrite], features[Semaphore] = false, false, false
+	}
+	return features
+}
+
+// List returns the features that are on, in their order.
+func (f Features) List() (on []Feature) {
+	for _, one := range slices.Concat(Workload, Faults) {
+		if f[one] {
+			on = append(on, one)
+		}
+	}
+	return on
+}
+
+func (f Features) String() string {
+	var names []string
+	for _, one := range f.List() {
+		names = append(names, string(one))
+	}
+	return strings.Join(names, ",")
+}
+
+// Parse reads names of features, separated by commas. "all" are all of them.
+func Parse(text string) ([]Feature, error) {
+	if text == "all" {
+		return slices.Concat(Workload, Faults), nil
+	}
+	var features []Feature
+	for name := range strings.SplitSeq(text, ",") {
+		switch f := Feature(strings.TrimSpace(name)); {
+		case f == "":
+		case !slices.Contains(Workload, f) && !slices.Contains(Faults, f):
+			return nil, fmt.Errorf("there is no feature %q", f)
+		default:
+			features = append(features, f)
+		}
+	}
+	return features, nil
+}

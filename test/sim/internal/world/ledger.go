@@ -1,0 +1,116 @@
+package world
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/sim/internal/judge"
+)
+
+// ledger knows the leases of all processes.
+type ledger struct {
+	mu      sync.Mutex
+	held    []*held
+	excused map[string]bool      // owners whose hold the server may have forgotten
+	amnesia time.Time            // when it last may have
+	forced  map[string]time.Time // the same, by key
+}
+
+// held is a lease that somebody works under.
+type held struct {
+	lease         *lock.Lease
+	process       *process
+	began         time.Time // the acquisition
+	permits, size int
+}
+
+func newLedger() *ledger {
+	return &ledger{excused: make(map[string]bool), forced: make(map[string]time.Time)}
+}
+
+// add notes a lease. What was asked for before the server forgot things is
+// excused for as long as its owner has it.
+func (l *ledger) add(h *held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = append(l.held, h)
+	if !h.began.After(l.amnesia) || !h.began.After(l.forced[h.lease.Key()]) {
+		l.excused[h.lease.Owner()] = true
+	}
+}
+
+// remove forgets a lease, which has been released.
+func (l *ledger) remove(h *held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = slices.DeleteFunc(l.held, func(other *held) bool { return other == h })
+}
+
+// bury forgets the leases of a process that is dead.
+func (l *ledger) bury(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = slices.DeleteFunc(l.held, func(h *held) bool { return h.process == p })
+}
+
+// forget says that the server may have lost what it granted.
+func (l *ledger) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.amnesia = time.Now()
+	for _, h := range l.held {
+		l.excused[h.lease.Owner()] = true
+	}
+}
+
+// forgetKey says that somebody took the key away from its holders.
+func (l *ledger) forgetKey(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forced[key] = time.Now()
+	for _, h := range l.held {
+		if h.lease.Key() == key {
+			l.excused[h.lease.Owner()] = true
+		}
+	}
+}
+
+// isExcused says whether the server may have forgotten what an owner has.
+func (l *ledger) isExcused(owner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.excused[owner]
+}
+
+// trusted returns the leases that are trusted now and not excused, each hold
+// once. Trust never comes back, so all that are in the answer were trusted
+// together when it was begun.
+func (l *ledger) trusted(match func(h *held) bool) (leases []judge.Lease) {
+	l.mu.Lock()
+	candidates := slices.Clone(l.held)
+	l.mu.Unlock()
+	type hold struct {
+		owner string
+		mode  lock.Mode
+	}
+	seen := make(map[hold]bool)
+	for _, h := range candidates {
+		id := hold{h.lease.Owner(), h.lease.Mode()}
+		if seen[id] || !match(h) || l.isExcused(id.owner) || !trusts(h.lease) {
+			continue
+		}
+		seen[id] = true
+		leases = append(leases, judge.Lease{
+			Key: h.lease.Key(), Owner: id.owner, Mode: id.mode, Process: h.process.number,
+			Permits: h.permits, Size: h.size, Deadline: h.lease.Deadline(),
+		})
+	}
+	return leases
+}
+
+// trusts says whether the holder of a lease may work under it.
+func trusts(lease *lock.Lease) bool {
+	return lock.AssertHeld(lease.Context(), lease.Key()) == nil
+}

@@ -1,0 +1,197 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/sim/internal/model"
+	"github.com/redlatch/redlatch/test/sim/internal/wire"
+)
+
+// process is one process of the fleet: a client, a store, a locker, and callers.
+type process struct {
+	world  *World
+	number int
+	rdb    *redis.Client
+	store  *redisstore.Store
+
+	ctx  context.Context // of its callers
+	stop context.CancelFunc
+	live sync.WaitGroup // callers
+
+	dead      atomic.Bool  // killed: it sends and gets nothing
+	frozen    atomic.Int64 // until when its network stands still, in ns since the start
+	disturbed atomic.Int64 // until when something disturbs it
+	cutBefore atomic.Int64 // how many requests until one is lost; 0: none
+	cutAfter  atomic.Int64 // the same for replies
+	deafened  atomic.Bool  // it has lost its subscriptions
+
+	mu     sync.Mutex
+	rng    *rand.Rand // of the network
+	locker *lock.Locker
+	id     int // of the locker
+}
+
+// clients is more than the callers of a process can use: the pool of the client
+// must never be exhausted, as it keeps timers for that from one bubble to the
+// next.
+const clients = 500
+
+func (w *World) startProcess(number int) *process {
+	p := &process{world: w, number: number, rng: rand.New(rand.NewPCG(w.Seed, 100+w.births.Add(1)))}
+	p.rdb = redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", Protocol: 2, DisableIdentity: true, Dialer: p.dial, DialerRetries: 1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		PoolSize:                 clients, PipelinePoolSize: clients, ReadTimeout: w.readTimeout,
+	})
+	options := []redisstore.Option{redisstore.WithLogger(slog.New(slog.DiscardHandler))}
+	if w.Features[Tokens] {
+		options = append(options, redisstore.WithRedissonTokens())
+	}
+	p.store = redisstore.New(p.rdb, options...)
+	p.ctx, p.stop = context.WithCancel(w.ctx)
+	p.open()
+	for n := range w.callers {
+		rng := rand.New(rand.NewPCG(w.Seed, uint64(1000+1000*number+n)+w.births.Load()*100_000))
+		c := &caller{process: p, number: n, rng: rng}
+		p.live.Go(c.run)
+	}
+	return p
+}
+
+// open makes the locker that callers use from now on.
+func (p *process) open() {
+	poll := lock.DefaultPoll
+	if p.world.plant.poll > 0 {
+		poll = p.world.plant.poll
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.locker = lock.New(p.store, lock.WithCallTimeout(p.world.callTimeout), lock.WithPoll(poll))
+	p.id = int(p.world.lockers.Add(1))
+}
+
+func (p *process) current() (locker *lock.Locker, id int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.locker, p.id
+}
+
+// closeLocker closes a locker, and notes that what its owners get from now on is
+// late.
+func (p *process) closeLocker(locker *lock.Locker, id int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := locker.Close(ctx)
+	p.world.journal.tell("p%d         locker %d closed: %v", p.number, id, err)
+	if err != nil {
+		p.world.unclosed.Store(true)
+		return
+	}
+	p.world.retire(id)
+}
+
+// kill ends the process as SIGKILL does: what it has sent may arrive, and
+// nothing else. Its callers and goroutines are let go.
+func (p *process) kill() {
+	p.dead.Store(true)
+	p.world.ledger.bury(p)
+	for _, c := range p.world.server.connections(func(other *process, _ bool) bool { return other == p }) {
+		c.HangUp()
+	}
+	p.stop()
+	p.live.Wait()
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	locker, _ := p.current()
+	_ = locker.Close(gone)
+	_ = p.rdb.Close()
+}
+
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+// dial connects at once, or not at all: see package wire.
+func (p *process) dial(context.Context, string, string) (net.Conn, error) {
+	if p.dead.Load() || p.world.server.down.Load() {
+		return nil, errRefused
+	}
+	if p.held() > 0 {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
+	}
+	c := wire.Dial(wire.Path{
+		Delay: p.delay, Held: func() time.Duration { return max(p.held(), p.world.server.held()) },
+		Handshake: handshake,
+		Request:   func(c *wire.Conn, args []string, sent time.Time) { p.world.server.request(c, p, args, sent) },
+		Closed:    p.world.server.closed,
+	})
+	p.world.server.accept(c, p)
+	p.world.journal.count("connected")
+	return c, nil
+}
+
+// handshake answers what the client says first, and waits for under a mutex.
+func handshake(args []string) (reply []byte, ok bool) {
+	switch strings.ToLower(args[0]) {
+	case "hello":
+		return model.Encode(nil, []model.Reply{"server", "redis", "version", "7.0.15", "proto", int64(2), "mode", "standalone", "role", "master"}), true
+	case "client", "select", "auth", "readonly":
+		return model.Encode(nil, model.Status("OK")), true
+	default:
+		return nil, false
+	}
+}
+
+// held is how much longer the network of the process stands still.
+func (p *process) held() time.Duration {
+	return time.Duration(p.frozen.Load()) - time.Since(p.world.journal.start)
+}
+
+// delay is how long the next chunk takes.
+func (p *process) delay() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := 50*time.Microsecond + time.Duration(p.rng.Int64N(int64(950*time.Microsecond)))
+	if p.world.Features[Slow] && p.rng.IntN(50) == 0 {
+		d += time.Duration(p.rng.Int64N(int64(4 * time.Second)))
+		p.disturb(d + p.world.callTimeout)
+		p.world.journal.count("fault: slow packet")
+	}
+	return d
+}
+
+// disturb notes that something disturbs the process for d.
+func (p *process) disturb(d time.Duration) {
+	until := int64(time.Since(p.world.journal.start) + d)
+	for {
+		old := p.disturbed.Load()
+		if old >= until || p.disturbed.CompareAndSwap(old, until) {
+			return
+		}
+	}
+}
+
+// countdown says whether a fault that was armed for the n-th request is due.
+func (p *process) countdown(n *atomic.Int64) bool {
+	for {
+		left := n.Load()
+		if left == 0 {
+			return false
+		}
+		if n.CompareAndSwap(left, left-1) {
+			return left == 1
+		}
+	}
+}

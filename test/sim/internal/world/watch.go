@@ -1,0 +1,124 @@
+package world
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/sim/internal/judge"
+)
+
+// watch judges that free keys find those who wait for them.
+type watch struct {
+	world *World
+
+	mu      sync.Mutex
+	waiting map[*waiting]bool
+	free    map[string]time.Time
+}
+
+// waiting is one call of Acquire that has not returned.
+type waiting struct {
+	key     string
+	process *process
+	since   time.Time
+}
+
+func newWatch(w *World) *watch {
+	return &watch{world: w, waiting: make(map[*waiting]bool), free: make(map[string]time.Time)}
+}
+
+// add notes a waiter until done is called.
+func (w *watch) add(key string, p *process, since time.Time) (done func()) {
+	one := &waiting{key, p, since}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting[one] = true
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiting, one)
+	}
+}
+
+// taken notes that somebody has the key.
+func (w *watch) taken(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.free, key)
+}
+
+const sampleEvery = 100 * time.Millisecond
+
+// run looks at all keys until the load ends.
+func (w *watch) run() {
+	for w.world.ctx.Err() == nil {
+		pause(w.world.ctx, sampleEvery)
+		w.look()
+		if w.world.Features[Failover] {
+			w.world.server.replicate()
+		}
+	}
+}
+
+func (w *watch) look() {
+	for _, key := range w.world.keys {
+		if !w.world.server.isFree(key, w.world.modes[key]) {
+			w.taken(key)
+			continue
+		}
+		w.judge(time.Now(), key)
+	}
+}
+
+// judge looks for a waiter that should have had a free key.
+func (w *watch) judge(now time.Time, key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.free[key]; !ok {
+		w.free[key] = now
+	}
+	for one := range w.waiting {
+		if one.key != key || one.process.dead.Load() {
+			continue
+		}
+		found := judge.Stranded(now, judge.Idle{
+			Key: key, Process: one.process.number, Free: w.free[key], Waiting: one.since,
+			Calm: w.world.calm(one.process, w.world.modes[key]), Slack: w.slack(key),
+		})
+		if len(found) > 0 {
+			w.world.journal.report(found)
+			delete(w.free, key) // and once more, after as long again
+			return
+		}
+	}
+}
+
+// fairGrace is how long a free fair lock is kept for the head of its queue.
+const fairGrace = 5 * time.Second
+
+func (w *watch) slack(key string) time.Duration {
+	var grace time.Duration
+	if w.world.modes[key] == lock.Fair {
+		// After a fault some heads may be gone: one that had asked and left, one
+		// whose message was lost, and one behind it.
+		grace = 3 * fairGrace
+	}
+	return judge.Slack(lock.DefaultPoll, w.world.callTimeout, grace)
+}
+
+// isFree says whether nobody has the key.
+func (s *server) isFree(key string, mode lock.Mode) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.SetTime(s.clock())
+	if mode != lock.Semaphore {
+		return !s.keys.Exists(key)
+	}
+	for _, score := range s.keys.Scores(tag(key) + ":timeout") {
+		if time.UnixMilli(int64(score)).After(s.clock()) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,277 @@
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/sim/internal/judge"
+)
+
+// Config is what makes a world.
+type Config struct {
+	Seed     uint64
+	Features Features
+	Load     time.Duration // virtual time under load
+	Catalog  *Catalog
+	Bug      string // planted, for controls
+}
+
+// World is one fleet and its Redis.
+type World struct {
+	Config
+	callTimeout, readTimeout time.Duration
+	callers                  int // of each process
+	keys                     []string
+	modes                    map[string]lock.Mode
+
+	ctx     context.Context // of the load
+	journal *journal
+	ledger  *ledger
+	server  *server
+	watch   *watch
+	plant   *plant
+
+	births     atomic.Uint64 // of processes
+	lockers    atomic.Int64  // that were made
+	disturbed  atomic.Int64  // until when something disturbs everybody
+	longest    atomic.Int64  // TTL that was asked for
+	killed     atomic.Bool   // some process was
+	unclosed   atomic.Bool   // some locker could not be closed
+	background sync.WaitGroup
+
+	mu      sync.Mutex
+	fleet   []*process
+	adopted map[string]int    // locker by the first part of its owners
+	gone    map[int]time.Time // closed lockers
+	told    map[string]bool   // findings that come again and again
+	ordered int               // grants whose fences must rise; -1: all
+}
+
+// Run makes a world and lives through it. It must be called in a bubble of
+// testing/synctest.
+func Run(c Config) *Report {
+	rng := rand.New(rand.NewPCG(c.Seed, 3))
+	w := &World{
+		Config: c, modes: make(map[string]lock.Mode), journal: newJournal(), ledger: newLedger(),
+		adopted: make(map[string]int), gone: make(map[int]time.Time), told: make(map[string]bool), ordered: -1,
+	}
+	w.callTimeout = []time.Duration{300 * time.Millisecond, lock.DefaultCallTimeout}[rng.IntN(2)]
+	w.readTimeout = []time.Duration{500 * time.Millisecond, 3 * time.Second}[rng.IntN(2)]
+	w.callers = 2 + rng.IntN(3)
+	w.chooseKeys()
+	w.plant = newPlant(c.Bug, w)
+	w.server = newServer(w)
+	w.watch = newWatch(w)
+	w.live(2 + rng.IntN(2))
+	w.end()
+	return w.report()
+}
+
+// chooseKeys makes a few keys of every mode that is on.
+func (w *World) chooseKeys() {
+	add := func(mode lock.Mode, keys ...string) {
+		for _, key := range keys {
+			w.keys, w.modes[key] = append(w.keys, key), mode
+		}
+	}
+	add(lock.Exclusive, "x0")
+	if w.Features[Group] || w.Features[Tokens] {
+		add(lock.Exclusive, "x1", "x2")
+	}
+	if w.Features[Fair] {
+		add(lock.Fair, "f0")
+		if w.Features[Twins] {
+			add(lock.Fair, "{f0}")
+		}
+	}
+	if w.Features[ReadWrite] {
+		add(lock.Read, "rw0")
+	}
+	if w.Features[Semaphore] {
+		add(lock.Semaphore, "s0")
+		if w.Features[Twins] {
+			add(lock.Semaphore, "{s0}")
+		}
+	}
+}
+
+// shared says whether another key has the same queue.
+func (w *World) shared(key string) bool {
+	_, twin := w.modes[tag(key)]
+	return strings.HasPrefix(key, "{") || twin
+}
+
+// live puts the world under load.
+func (w *World) live(processes int) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.Load)
+	defer cancel()
+	w.ctx = ctx
+	for n := range processes {
+		w.fleet = append(w.fleet, w.startProcess(n))
+	}
+	w.background.Go(w.watch.run)
+	w.background.Go((&nemesis{w, rand.New(rand.NewPCG(w.Seed, 4))}).run)
+	<-ctx.Done()
+	w.background.Wait()
+	for _, p := range w.processes() {
+		p.live.Wait()
+	}
+}
+
+// end heals everything, closes all lockers, and judges what is left after a
+// quiet minute.
+func (w *World) end() {
+	time.Sleep(10 * time.Second) //nolint:forbidigo // in a bubble
+	var closing sync.WaitGroup
+	for _, p := range w.processes() {
+		closing.Go(func() {
+			locker, id := p.current()
+			p.closeLocker(locker, id)
+			_ = p.rdb.Close()
+		})
+	}
+	closing.Wait()
+	time.Sleep(time.Minute) //nolint:forbidigo // in a bubble
+	var most time.Duration
+	if w.killed.Load() || w.unclosed.Load() || w.Features[Failover] { // a replica may bring back what was released
+		most = time.Duration(w.longest.Load())
+	}
+	w.journal.report(judge.Empty(time.Now(), most, w.server.leftovers()))
+	w.server.scripts.Close()
+}
+
+// leftovers are all keys of the server but those that are meant to stay: the
+// counters of Redisson's tokens.
+func (s *server) leftovers() (all []judge.Leftover) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.SetTime(s.clock())
+	for _, key := range s.keys.Keys() {
+		if strings.HasPrefix(key, "redisson_lock_token:") {
+			continue
+		}
+		at, never, _ := s.keys.Expires(key)
+		all = append(all, judge.Leftover{Key: key, Never: never, Left: at.Sub(s.clock())})
+	}
+	return all
+}
+
+func (w *World) report() *Report {
+	j := w.journal
+	grants := j.grants
+	if w.ordered >= 0 {
+		grants = grants[:w.ordered]
+	}
+	found := slices.Concat(j.found, judge.Fences(grants), judge.Passed(j.waits))
+	return &Report{
+		Config: w.Config, Findings: found, Lines: j.last(), Counts: j.counted,
+		Virtual: time.Since(j.start), Start: j.start,
+	}
+}
+
+func (w *World) processes() []*process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.fleet)
+}
+
+// replace kills a process and starts another one.
+func (w *World) replace(p *process) {
+	p.kill()
+	fresh := w.startProcess(p.number)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fleet[p.number] = fresh
+}
+
+// adopt notes whose locker an owner belongs to.
+func (w *World) adopt(owner string, locker int) {
+	client, _, _ := strings.Cut(owner, ":")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.adopted[client] = locker
+}
+
+// retire notes that a locker is closed.
+func (w *World) retire(locker int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone[locker] = time.Now()
+}
+
+// closed says when the locker of an owner was closed.
+func (w *World) closed(owner string) (at time.Time, ok bool) {
+	client, _, _ := strings.Cut(owner, ":")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, ok = w.gone[w.adopted[client]]
+	return at, ok
+}
+
+// once says whether something is said for the first time.
+func (w *World) once(what string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.told[what] {
+		return false
+	}
+	w.told[what] = true
+	return true
+}
+
+func (w *World) waits(key string, p *process, since time.Time) (done func()) {
+	return w.watch.add(key, p, since)
+}
+
+// lasts notes a TTL that somebody asks for.
+func (w *World) lasts(d time.Duration) {
+	for {
+		old := w.longest.Load()
+		if old >= int64(d) || w.longest.CompareAndSwap(old, int64(d)) {
+			return
+		}
+	}
+}
+
+// forget says that the server may have lost what it had promised, and fences
+// too.
+func (w *World) forget(fences bool) {
+	w.ledger.forget()
+	if !fences {
+		return
+	}
+	w.journal.mu.Lock()
+	defer w.journal.mu.Unlock()
+	if w.ordered < 0 {
+		w.ordered = len(w.journal.grants)
+	}
+}
+
+// disturb notes that something disturbs everybody for d.
+func (w *World) disturb(d time.Duration) {
+	until := int64(time.Since(w.journal.start) + d)
+	for {
+		old := w.disturbed.Load()
+		if old >= until || w.disturbed.CompareAndSwap(old, until) {
+			return
+		}
+	}
+}
+
+// calm is since when nothing has disturbed a process. In a queue in the store,
+// everybody waits for everybody.
+func (w *World) calm(p *process, mode lock.Mode) time.Time {
+	last := max(w.disturbed.Load(), p.disturbed.Load())
+	if mode == lock.Fair {
+		for _, other := range w.processes() {
+			last = max(last, other.disturbed.Load())
+		}
+	}
+	return w.journal.start.Add(time.Duration(last))
+}
