@@ -26,19 +26,24 @@ type acquisition struct {
 	shared    bool            // others may acquire for the same owner
 	refused   <-chan struct{} // ends the wait with ErrClosed
 
+	id      string // the owner that is its own
 	waiter  *waiter
 	endWait func()        // ends the Waiting hook
-	told    bool          // somebody else was seen to have the key
+	told    bool          // the store said that another has the key
+	behind  bool          // it did so to another of the queue
 	waited  bool          // it slept at least once
-	naps    int           // without a subscription
-	doubt   bool          // a call without an answer may have run
+	polls   int           // without a subscription
 	noWatch time.Duration // when subscribing may be tried again
 	unwatch func()        // of a waiter that is not in the process's queue
-	asked   time.Duration // when the call was sent that was answered last
+	came    time.Duration // when it queued
+	until   time.Duration // when its wait ends; 0: with its context
 
-	// Guarded by mu, for calls that are answered when nobody waits any more.
-	over bool
-	hold *hold
+	// Guarded by mu, for calls that are answered after the caller gave up.
+
+	done  bool  // it ended, with a hold or without
+	doubt bool  // a call without an answer may have run
+	left  bool  // a call that was given up has left a hold, or a place
+	hold  *hold // that it made, or re-enters
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Option) (*Lease, error) {
@@ -56,7 +61,7 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 	defer l.running.Done()
 	o := &a.o
 	a.once = once || o.waitSet && o.wait == 0
-	a.claim = Claim{Key: key, Owner: o.owner, Mode: o.mode, Holds: 1, TTL: o.ttl()}
+	a.claim = Claim{Key: key, Mode: o.mode, Holds: 1, TTL: o.acquireTTL()}
 	if o.mode == Semaphore {
 		a.claim.Permits, a.claim.Size = o.permits, o.size
 	}
@@ -65,11 +70,29 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 		defer l.unshare(a.ownership)
 	}
 	lease, err := a.run(ctx)
+	if err == nil {
+		lease, err = a.prolonged(ctx, lease)
+	}
 	if err != nil {
 		err = &Error{Op: "acquire", Key: key, Err: err}
 	}
 	a.observe(ctx, err)
 	return lease, err
+}
+
+// prolonged gives a new lease its full length, if that is more than an acquire
+// writes.
+func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, error) {
+	if a.o.ttl() <= maxAcquireTTL {
+		return lease, nil
+	}
+	err := a.extend(ctx, lease, a.o.ttl())
+	if err == nil {
+		return lease, nil
+	}
+	lease.untold = true
+	_ = lease.Release(ctx) // what is not confirmed goes on in the background
+	return nil, err
 }
 
 func (a *acquisition) observe(ctx context.Context, err error) {
@@ -97,7 +120,7 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 	}
 	if h != nil && h.mode != a.o.mode {
 		// A writer that reads: the same owner, a hold of its own.
-		a.claim.Owner, a.ownership, a.shared = h.owner, h.ownership, true
+		a.ownership, a.shared = h.ownership, true
 		return a.askOnce(ctx)
 	}
 	if h != nil {
@@ -110,8 +133,9 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	if !a.shared {
-		a.claim.Owner, a.ownership = a.newOwner(), new(ownership)
+		a.ownership = new(ownership)
 	}
+	a.claimAs(nil)
 	if a.once {
 		return a.tryOnce(ctx)
 	}
@@ -181,7 +205,7 @@ func (a *acquisition) joins(h *hold) error {
 func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *hold {
 	lease := leaseOf(ctx, a.claim.Key, func(lease *Lease) bool {
 		h := lease.hold
-		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || a.o.owner == h.owner) && match(h)
+		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || a.o.owner == h.ownership.id.name) && match(h)
 	})
 	if lease == nil {
 		return nil
@@ -190,7 +214,7 @@ func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *ho
 }
 
 func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
-	if a.heldHere(a.claim.Key, a.ownership) {
+	if a.takenHere() {
 		return nil, a.busy(nil)
 	}
 	return a.askOnce(ctx)
@@ -212,16 +236,13 @@ func (a *acquisition) askOnce(ctx context.Context) (*Lease, error) {
 	return nil, err
 }
 
-// gaveUp is the error of a wait that ended: with ctx, or else by WithWait.
+// gaveUp is the error of a wait that ended with ctx.
 func (a *acquisition) gaveUp(ctx context.Context) error {
-	cause := error(context.DeadlineExceeded)
-	if ctx.Err() != nil {
-		cause = ended(ctx)
-	}
-	if !errors.Is(cause, context.DeadlineExceeded) {
+	cause := ended(ctx)
+	switch {
+	case !errors.Is(cause, context.DeadlineExceeded):
 		return cause
-	}
-	if a.told || a.contended() {
+	case a.told || a.answeredBusy():
 		return a.busy(cause)
 	}
 	return because(ErrUnavailable, cause)
@@ -229,7 +250,7 @@ func (a *acquisition) gaveUp(ctx context.Context) error {
 
 // granted makes a hold of a grant and a lease of it. The TTL counts from when
 // the grant was asked for.
-func (a *acquisition) granted(sent, ttl time.Duration, fence uint64) (*Lease, error) {
+func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) {
 	if a.reenter {
 		return a.regranted(sent)
 	}
@@ -237,14 +258,15 @@ func (a *acquisition) granted(sent, ttl time.Duration, fence uint64) (*Lease, er
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
 		fence: fence, start: time.Now(), ownership: a.ownership,
 		permits: a.claim.Permits, size: a.claim.Size, caller: a.caller,
-		count: 1, index: -1, doubt: a.doubt,
+		count: 1, index: -1,
 	}
 	if a.o.limits.hold > 0 {
 		h.limit = sent + a.o.limits.hold
 	}
-	h.confirm(sent, ttl)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	h.doubt = a.doubt
+	h.confirm(sent, a.claim.TTL)
 	switch {
 	case a.closed, !a.mayHold(a.caller, a.ownership):
 		a.doubt = true // abandon undoes it
@@ -254,14 +276,14 @@ func (a *acquisition) granted(sent, ttl time.Duration, fence uint64) (*Lease, er
 		return nil, because(ErrUnavailable, errTooLate)
 	}
 	lease := h.addLease(a.caller, &a.o)
-	a.over, a.hold = true, h
+	a.done, a.hold = true, h
 	a.holds[h] = struct{}{}
 	a.ownership.add(h)
 	if h.mode.alone() {
 		g := a.gateOf(h.key)
-		g.hold, g.contended, g.fence = h, true, max(g.fence, fence)
+		g.hold, g.contended = h, true
 	}
 	h.timer = time.AfterFunc(h.trustedUntil()-a.now(), func() { h.locker.checkTrust(h) }) // h alone: a is not kept with it
-	a.watchdogOn(h, sent, ttl)
+	a.watchdogOn(h, sent, a.claim.TTL)
 	return lease, nil
 }

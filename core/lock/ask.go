@@ -19,7 +19,7 @@ const (
 
 // attempt asks for the key. Acquisitions of one owner do so one by one, as
 // what the first is granted the others must re-enter. One that is refused
-// meanwhile does not ask any more, whatever woke it: the store may be gone, too.
+// meanwhile does not ask, whatever woke it: the store may be gone, too.
 func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 	select {
 	case <-a.refused:
@@ -40,9 +40,34 @@ func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	if h != nil && h.mode == a.o.mode {
-		return a.reenterInTurn(ctx, h)
+		lease, err := a.reenterInTurn(ctx, h)
+		if !errors.Is(err, ErrReleased) {
+			return lease, err
+		}
+		h = nil // its last lease was released meanwhile
 	}
+	a.claimAs(h)
 	return a.ask(ctx)
+}
+
+// claimAs makes the claim that of writer h, who wants to read as well, or if h
+// is nil that of an owner of its own.
+func (a *acquisition) claimAs(h *hold) {
+	if a.id == "" {
+		a.id = a.newOwner()
+	}
+	owner := a.id
+	if h != nil {
+		owner = h.owner
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.doubt && a.claim.Owner != owner {
+		a.orphaned(a.claim, undoPasses[:])
+		a.doubt = false
+	}
+	a.reenter, a.hold = false, nil
+	a.claim.Owner, a.claim.Holds, a.claim.TTL = owner, 1, a.o.acquireTTL()
 }
 
 // ask sends the claim until the store answers it, and makes a lease of a
@@ -55,17 +80,15 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 		sent := a.now()
 		if err == nil {
 			fence, err = a.send(ctx)
-			a.judge(a.claim.Key, sent, err)
 		}
 		switch {
 		case err == nil:
-			return a.granted(sent, a.claim.TTL, fence)
+			return a.granted(sent, fence)
 		case isAnswer(err):
-			a.asked = sent
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case outcomeOf(err) == OutcomeRefused, !a.patient(tries, began, err):
+		case outcomeOf(err) == OutcomeRefused, errors.Is(err, errBacklog), !a.patient(tries, began, err):
 			return nil, failure(ctx, err)
 		case !a.pause(ctx, backoff(tries)):
 			if ctx.Err() != nil {
@@ -81,8 +104,8 @@ func isAnswer(err error) bool { return errors.Is(err, ErrBusy) || errors.Is(err,
 
 // patient says whether a failing store is worth another try.
 func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
-	if a.told {
-		return a.now()-began < waiterPatience
+	if a.told || a.behind {
+		return a.now()-began < waiterPatience && !a.waitOver()
 	}
 	return !errors.Is(err, ErrCircuitOpen) && tries < freshTries && a.now()-began < a.o.callTimeout
 }
@@ -92,54 +115,102 @@ func backoff(tries int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// send makes one bounded call.
+// timeout is that of one call. An answer that comes when trust would be over is
+// of no use.
+func (a *acquisition) timeout() time.Duration {
+	return min(a.o.callTimeout, a.claim.TTL-margin(a.claim.TTL))
+}
+
+// send makes one bounded call, and undoes in the background what it may leave
+// if the acquisition ends without it.
 func (a *acquisition) send(ctx context.Context) (uint64, error) {
-	// An answer that comes when trust would be over is of no use.
-	timeout := min(a.o.callTimeout, a.claim.TTL-margin(a.claim.TTL))
-	fence, err := a.callAcquire(ctx, timeout)
-	if err != nil && !isAnswer(err) && outcomeOf(err) == OutcomeUnknown {
-		a.doubt = true
+	if a.prompt { // as bounded would do, without closures on the heap
+		fence, err := guarded(ctx, func(ctx context.Context) (uint64, error) { return a.store.Acquire(ctx, a.claim) })
+		a.noteDoubt(err)
+		return fence, err
 	}
+	if err := a.reserve(1); err != nil {
+		return 0, err
+	}
+	sent := a.now()
+	claim := a.claim
+	fence, err := bounded(ctx, a.Locker, a.timeout(), func(ctx context.Context) (uint64, error) {
+		return a.store.Acquire(ctx, claim)
+	}, func(_ uint64, err error, gaveUp *abandonedError) {
+		if !mayHaveRun(err) || verdictOf(gaveUp, gaveUp.after) == nothing { // else it counts already
+			a.judge(claim.Key, sent, err)
+		}
+		a.late(claim, err)
+		a.settled(1)
+	})
+	a.judge(claim.Key, sent, err)
+	var abandoned *abandonedError
+	if errors.As(err, &abandoned) {
+		return 0, err // late will see what becomes of it
+	}
+	a.settled(1)
+	a.noteDoubt(err)
 	return fence, err
 }
 
-// callAcquire makes one bounded call.
-func (a *acquisition) callAcquire(ctx context.Context, timeout time.Duration) (uint64, error) {
-	if a.prompt { // as bounded would do, without closures on the heap
-		return guarded(ctx, func(ctx context.Context) (uint64, error) { return a.store.Acquire(ctx, a.claim) })
-	}
-	return bounded(ctx, a.Locker, timeout, func(ctx context.Context) (uint64, error) {
-		return a.store.Acquire(ctx, a.claim)
-	}, a.late)
-}
-
-// late sees the answer of a call that was given up. If the acquisition is
-// over without a hold, and the call may have made one, it is undone now.
-func (a *acquisition) late(_ uint64, err error) {
-	if err == nil || isAnswer(err) {
-		a.judge(a.claim.Key, a.now(), err)
-	}
-	if err != nil && (isAnswer(err) || outcomeOf(err) != OutcomeUnknown) {
+func (a *acquisition) noteDoubt(err error) {
+	if !mayHaveRun(err) {
 		return
 	}
 	a.mu.Lock()
-	orphan := a.over && (a.hold == nil || a.hold.state != holdAlive)
-	a.mu.Unlock()
-	if orphan {
-		a.undo(a.ownership, a.claim, undoPasses[:])
+	defer a.mu.Unlock()
+	a.doubt = true
+}
+
+// mayHaveRun says whether a call that returned err may have run, or may still
+// run in the store, without an answer.
+func mayHaveRun(err error) bool {
+	return err != nil && !isAnswer(err) && outcomeOf(err) == OutcomeUnknown
+}
+
+// late sees the result of a call that was given up. What it may have left is
+// undone if it is nobody's: the acquisition ended without a hold, or the hold
+// has ended. Otherwise the end of either does it. A re-entry leaves nothing: it
+// is not granted without the hold, and goes with it.
+func (a *acquisition) late(claim Claim, err error) {
+	unknown := mayHaveRun(err)
+	left := err == nil || claim.Mode == Fair && errors.Is(err, ErrBusy) // a hold, or a place in the queue
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case claim.Holds > 1:
+	case !a.done:
+		a.doubt, a.left = a.doubt || unknown, a.left || left
+	case a.hold != nil && a.hold.state == holdAlive:
+		a.hold.doubt = a.hold.doubt || unknown
+	case unknown:
+		a.orphaned(claim, undoPasses[:])
+	case left:
+		a.orphaned(claim, undoOnce)
 	}
 }
 
 // abandon ends an acquisition without a hold.
 func (a *acquisition) abandon() {
 	a.mu.Lock()
-	a.over = true
-	a.mu.Unlock()
+	defer a.mu.Unlock()
+	a.done = true
 	switch {
 	case a.hold != nil:
 	case a.doubt:
-		a.undo(a.ownership, a.claim, undoPasses[:])
-	case a.claim.Mode == Fair && a.told:
-		a.undo(a.ownership, a.claim, undoPasses[:1]) // leave the store's queue
+		a.orphaned(a.claim, undoPasses[:])
+	case a.left, a.claim.Mode == Fair && a.told:
+		a.orphaned(a.claim, undoOnce)
 	}
+}
+
+// orphaned has undone what nobody has a lease of; mu is held. A writer that
+// reads has one owner for both: what may be left of its reading goes when
+// nothing of that owner is held.
+func (a *acquisition) orphaned(claim Claim, passes []time.Duration) {
+	if a.ownership.writing(claim) {
+		a.ownership.owed, a.ownership.doubt = &claim, true
+		return
+	}
+	a.undo(claim, passes)
 }

@@ -13,43 +13,55 @@ import (
 var errNoAnswer = errors.New("no answer in time")
 
 // bounded calls the store and stops waiting when ctx ends or the timeout is
-// over: clients do not look at a cancelled context while they read a reply.
-// An answer that nobody waits for any more goes to late, if there is one, on
-// the goroutine of the call. The caller must be counted in running.
+// over: clients do not look at a canceled context while they read a reply. A
+// call that has been sent is left to run until the store answers: its context
+// has no deadline but the timeout. A result that arrives after the caller gave
+// up is passed to late, if non-nil, with the reason for giving up, on the
+// goroutine of the call. The caller must be counted in running.
 func bounded[T any](
 	ctx context.Context, l *Locker, timeout time.Duration,
-	call func(context.Context) (T, error), late func(T, error),
+	call func(context.Context) (T, error), late func(value T, err error, gaveUp *abandonedError),
 ) (T, error) {
 	if l.prompt {
 		return guarded(ctx, call)
 	}
-	callCtx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
-	defer cancel()
+	if ctx.Err() != nil {
+		var none T
+		return none, &StoreError{Outcome: OutcomeNotExecuted, Err: context.Cause(ctx)}
+	}
+	callCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, errNoAnswer)
+	defer cancel() // a call that was not sent yet ends with it
 	type answer struct {
 		value T
 		err   error
 	}
 	answered := make(chan answer, 1)
 	var taken atomic.Bool
+	var gaveUp *abandonedError // set before taken
+	began := l.now()
+	giveUp := func(cause error) { gaveUp = &abandonedError{cause: cause, after: l.now() - began} }
 	l.running.Go(func() {
 		value, err := guarded(callCtx, call)
 		if taken.CompareAndSwap(false, true) {
 			answered <- answer{value, err}
 		} else if late != nil {
-			late(value, err)
+			late(value, err, gaveUp)
 		}
 	})
 	select {
 	case a := <-answered:
 		return a.value, a.err
+	case <-ctx.Done():
+		giveUp(context.Cause(ctx))
 	case <-callCtx.Done():
+		giveUp(errNoAnswer)
 	}
 	if !taken.CompareAndSwap(false, true) {
 		a := <-answered
 		return a.value, a.err
 	}
 	var none T
-	return none, &abandonedError{cause: context.Cause(callCtx)}
+	return none, gaveUp
 }
 
 // guarded makes a failure of a panic. The engine calls the store on goroutines
@@ -75,7 +87,10 @@ func (e *PanicError) Error() string {
 }
 
 // abandonedError is the error of a call that is still under way.
-type abandonedError struct{ cause error }
+type abandonedError struct {
+	cause error
+	after time.Duration
+}
 
 func (e *abandonedError) Error() string { return "store call abandoned: " + e.cause.Error() }
 func (e *abandonedError) Unwrap() error { return e.cause }

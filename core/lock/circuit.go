@@ -105,6 +105,17 @@ func (cs *circuits) partOf(key string) string {
 
 func (cs *circuits) open(c *circuit) bool { return c != nil && c.failures >= cs.failures }
 
+// refuses says whether the circuit of key's part of the store is open.
+func (cs *circuits) refuses(key string) bool {
+	if cs.troubled.Load() == 0 {
+		return false
+	}
+	part := cs.partOf(key)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.open(cs.parts[part])
+}
+
 // permit returns errOpen if key's part of the store is to be left alone. A
 // caller that finds a probe just begun waits a moment for its outcome.
 func (l *Locker) permit(ctx context.Context, key string) error {
@@ -256,5 +267,6 @@ func verdictOf(err error, took time.Duration) verdict {
 // gaveUpEarly says whether the caller's time may have ended the call.
 func gaveUpEarly(err error) bool {
 	var timeout interface{ Timeout() bool }
-	return errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout()
+	var abandoned *abandonedError
+	return errors.As(err, &abandoned) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -38,14 +38,15 @@ func (l *Locker) Close(ctx context.Context) error {
 		h.state = holdClosed
 		holds = append(holds, closedHold{h, h.claim(0)})
 		if h.doubt {
-			l.undo(h.ownership, h.claim(0), undoPasses[:])
+			l.undo(h.claim(0), undoPasses[:])
 		}
 		leases = append(leases, h.takeLeases()...)
 		l.retire(h)
 	}
 	l.mu.Unlock()
+	l.compensation.finish(l.now() + l.defaults.callTimeout)
 	endLeases(leases, ErrClosed)
-	failed := l.releaseAll(ctx, holds)
+	failed := l.releaseHolds(ctx, holds)
 	go func() {
 		l.running.Wait()
 		close(l.quiet)
@@ -62,7 +63,7 @@ type closedHold struct {
 // closeWorkers release in parallel while closing.
 const closeWorkers = 16
 
-func (l *Locker) releaseAll(ctx context.Context, holds []closedHold) error {
+func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	jobs := make(chan closedHold)
 	var mu sync.Mutex
 	var failed int

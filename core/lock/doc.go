@@ -33,14 +33,25 @@
 // A wake-up is a hint: only the store grants. A waiter that leaves, for
 // whatever reason, wakes the one behind it.
 //
-// In the queue of a fair key the release of one owner can be the grant of the
-// next ([TransferStore]): the store decides that as well, in the same step, and
-// the wake-up then tells what it decided. It is believed if it is newer than the
-// waiter's last question, and the lease counts from when that was sent.
+// A limit of the wait bounds the waiting for others. It ends no call, so a key
+// that is free is granted however short the limit. A try, or a wait of 0, does
+// not overtake: it is busy if a caller of this process came first.
+//
+// # What is left behind
+//
+// A caller may give up while its call is under way. The call's own result then
+// decides: nothing is to be done about a busy key, one release undoes a grant,
+// and what a call without an answer may have left is removed several times over
+// a second. All of that is one queue of the locker, sent a few at a time. Each
+// acquire has a place in it from before it is sent, and is refused with
+// [ErrUnavailable] when there is none. A process that dies leaves keys that last
+// for 30 s at most, or for their last renewal: an acquire writes no longer TTL,
+// and a longer lease is extended before it is returned.
 //
 // # Ownership
 //
-// The owner is a value, not a goroutine: each acquisition has its own.
+// The owner is a value, not a goroutine: each acquisition has its own, and the
+// store never sees it again for another hold.
 // Acquiring a key with a context that descends from [Lease.Context] of that
 // key re-enters the hold. Goroutines that share the context share the
 // ownership.

@@ -2,7 +2,8 @@ package lock
 
 import (
 	"container/list"
-	"sync/atomic"
+	"errors"
+	"time"
 )
 
 // gate is where the callers of one process meet before a key: one hold at
@@ -10,8 +11,10 @@ import (
 type gate struct {
 	hold  *hold
 	queue list.List // of *waiter
-	// fence is the newest that the hold had, or one before it.
-	fence uint64
+	// asking counts the waiters whose call is under way, and answered is when
+	// the store answered one of them last.
+	asking   int
+	answered time.Duration
 	// elsewhere counts the waiters that the store queues itself.
 	elsewhere int
 	// waiting counts the acquisitions that have to wait, wherever they queue.
@@ -32,21 +35,13 @@ type waiter struct {
 	// wake holds at most one hint that something changed; the waiter looks
 	// for itself what.
 	wake chan struct{}
-	// given is the fence of a hold that the store says it has given to the
-	// waiter; 0: none. The waiter decides whether to believe it.
-	given atomic.Uint64
+	// overdue waiters have waited for long enough, and stay for the answer to a
+	// call of another that is under way; guarded by mu.
+	overdue bool
 	// counted says that the waiter is one of gate.waiting; guarded by mu.
 	counted bool
 	// err ends the wait: the head found that the store is unavailable.
 	err error
-}
-
-// hear is what the store calls on a wake-up that may be a transfer.
-func (w *waiter) hear(fence uint64) {
-	if fence > 0 {
-		w.given.Store(fence)
-	}
-	w.signal()
 }
 
 func (w *waiter) signal() {
@@ -188,13 +183,74 @@ func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
 	return unwatch
 }
 
-// heldHere says whether another owner of this process certainly has key, so
-// that the store need not be asked.
-func (l *Locker) heldHere(key string, by *ownership) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	g := l.gates[key]
-	return g != nil && g.hold != nil && g.hold.ownership != by && g.hold.state == holdAlive && g.hold.trusted()
+// heldByOther says whether an owner of this process, and not by, certainly has the
+// key.
+func (g *gate) heldByOther(by *ownership) bool {
+	return g.hold != nil && g.hold.ownership != by && g.hold.state == holdAlive && g.hold.trusted()
+}
+
+// reserved says whether a waiter of this process came first that c cannot share
+// with. Permits may be enough for both, unless that one had to wait.
+func (g *gate) reserved(m Mode) bool {
+	if m == Fair {
+		return false // the store knows who came first
+	}
+	for e := g.queue.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*waiter)
+		if m == Semaphore && !w.counted || m == Read && w.shared {
+			continue
+		}
+		return true
+	}
+	return g.elsewhere > 0
+}
+
+// takenHere says whether another owner of this process has the key, or came
+// first, so that the store need not be called.
+func (a *acquisition) takenHere() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.gates[a.claim.Key]
+	return g != nil && (g.heldByOther(a.ownership) || g.reserved(a.o.mode))
+}
+
+// beginAsking counts a waiter in whose call is under way.
+func (a *acquisition) beginAsking() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gates[a.claim.Key].asking++
+}
+
+// endAsking counts it out. Overdue waiters stayed for the answer.
+func (a *acquisition) endAsking(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.gates[a.claim.Key]
+	g.asking--
+	if err != nil && !isAnswer(err) {
+		return
+	}
+	g.answered = a.now()
+	g.contended = g.contended || errors.Is(err, ErrBusy)
+	for e := g.queue.Front(); e != nil; e = e.Next() {
+		if w := e.Value.(*waiter); w.overdue {
+			w.signal()
+		}
+	}
+}
+
+// answeredBusy says whether the key is known to be taken: the store has said so,
+// or granted it to another, since the acquisition came, or before without being
+// called again.
+func (a *acquisition) answeredBusy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.gates[a.claim.Key]
+	return g != nil && g.knownBusy(a)
+}
+
+func (g *gate) knownBusy(a *acquisition) bool {
+	return g.heldByOther(a.ownership) || g.contended && (g.asking == 0 || g.answered >= a.came)
 }
 
 // subscribed hands a new subscription to the queue of key, or ends it if

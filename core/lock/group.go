@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -38,7 +39,7 @@ func groupOf(ctx context.Context, requests []Request, settings []options) *group
 		}
 		g.members = append(g.members, &acquisition{
 			Locker: l, o: o, start: time.Now(), ownership: new(ownership),
-			claim: Claim{Key: r.key, Owner: l.newOwner(), Holds: 1, TTL: o.ttl()},
+			claim: Claim{Key: r.key, Owner: l.newOwner(), Holds: 1, TTL: o.acquireTTL()},
 		})
 	}
 	return g
@@ -67,17 +68,25 @@ func (g *group) try(ctx context.Context) ([]*Lease, error) {
 		claims[i] = a.claim
 		timeout = min(timeout, a.claim.TTL-margin(a.claim.TTL))
 	}
+	if g.reserve(len(claims)) != nil {
+		return nil, nil
+	}
 	sent := g.now()
 	fences, err := bounded(ctx, g.Locker, timeout, func(ctx context.Context) ([]uint64, error) {
 		return g.store.(GroupStore).AcquireGroup(ctx, claims)
-	}, func(_ []uint64, err error) {
-		for _, a := range g.members {
-			a.late(0, err)
+	}, func(_ []uint64, err error, _ *abandonedError) {
+		for i, a := range g.members {
+			a.late(claims[i], err)
 		}
+		g.settled(len(claims))
 	})
 	g.judge(claims[0].Key, sent, err)
+	var abandoned *abandonedError
+	if !errors.As(err, &abandoned) {
+		g.settled(len(claims))
+	}
 	if err != nil {
-		g.abandon(!isAnswer(err) && outcomeOf(err) == OutcomeUnknown)
+		g.abandon(mayHaveRun(err) && abandoned == nil)
 		return nil, nil
 	}
 	return g.granted(ctx, sent, fences)
@@ -94,7 +103,9 @@ func (g *group) contended() bool {
 // abandon ends the members without a hold.
 func (g *group) abandon(doubt bool) {
 	for _, a := range g.members {
+		g.mu.Lock()
 		a.doubt = a.doubt || doubt
+		g.mu.Unlock()
 		if a.hold == nil {
 			a.abandon()
 		}
@@ -106,7 +117,10 @@ func (g *group) granted(ctx context.Context, sent time.Duration, fences []uint64
 	leases := make([]*Lease, 0, len(g.members))
 	for i, a := range g.members {
 		a.caller = ctx //nolint:fatcontext // each lease's context carries those before it
-		lease, err := a.granted(sent, a.claim.TTL, fences[i])
+		lease, err := a.granted(sent, fences[i])
+		if err == nil {
+			lease, err = a.prolonged(ctx, lease)
+		}
 		a.observe(ctx, err)
 		if err != nil {
 			g.abandon(true)

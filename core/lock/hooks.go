@@ -25,6 +25,9 @@ type Hooks struct {
 	// Circuit is called when a store that does not answer is left alone from
 	// then on, and when it is back; see [WithCircuit].
 	Circuit func(e CircuitEvent)
+	// Backlog is called when the number has changed of what unanswered calls may
+	// have left in the store, and the locker has to remove.
+	Backlog func(n int)
 	// Lost is called once when a hold is lost, also when its release finds out.
 	Lost func(e LossEvent)
 }

@@ -11,6 +11,7 @@ func (h Hooks) join(other Hooks) Hooks {
 		Released: joinEvents(h.Released, other.Released),
 		Renewed:  joinEvents(h.Renewed, other.Renewed),
 		Circuit:  joinEvents(h.Circuit, other.Circuit),
+		Backlog:  joinEvents(h.Backlog, other.Backlog),
 		Lost:     joinEvents(h.Lost, other.Lost),
 	}
 }

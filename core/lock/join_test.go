@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -23,6 +24,7 @@ func noted(name string, note func(string)) lock.Hooks {
 		Renewed:  func(lock.RenewEvent) { note(name + " renewed") },
 		Lost:     func(lock.LossEvent) { note(name + " lost") },
 		Circuit:  func(lock.CircuitEvent) { note(name + " circuit") },
+		Backlog:  func(n int) { note(fmt.Sprint(name, " backlog ", n)) },
 	}
 }
 
@@ -43,12 +45,19 @@ func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
 		lease = acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
 		<-lease.Context().Done()
 		synctest.Wait()
+		store.away("k", slow)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = l.TryAcquire(ctx, "k")
+		wantErr(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Minute) // it is granted, and undone
 		store.away("k", refused)
 		_, err = l.Acquire(t.Context(), "k", lock.WithWait(0))
 		wantErr(t, err, lock.ErrUnavailable)
 		var want []string
 		for _, what := range []string{
-			"acquired", "waiting", "waited", "acquired", "renewed", "released", "acquired", "lost", "circuit", "acquired",
+			"acquired", "waiting", "waited", "acquired", "renewed", "released", "acquired", "lost",
+			"acquired", "backlog 1", "backlog 0", "circuit", "acquired",
 		} {
 			want = append(want, "a "+what, "b "+what)
 		}
@@ -62,7 +71,7 @@ func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
 
 // A hook that is added to the struct must be joined as well.
 func TestEveryHookIsJoined(t *testing.T) {
-	const known = 6
+	const known = 7
 	if n := reflect.TypeFor[lock.Hooks]().NumField(); n != known {
 		t.Errorf("there are %d hooks, and TestHooksGivenTwiceAreBothCalled looks at %d", n, known)
 	}

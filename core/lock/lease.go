@@ -17,6 +17,7 @@ type Lease struct {
 	cancel  context.CancelCauseFunc
 	start   time.Time
 	renewed bool // asks for the watchdog
+	untold  bool // it ended before its acquisition did, and hooks never heard of it
 	place   int  // among the hold's leases; guarded by locker.mu
 	release sync.Once
 	result  error
@@ -42,8 +43,9 @@ func (l *Lease) Key() string { return l.hold.key }
 // resource, and let the resource refuse smaller ones. It fits in 53 bits.
 func (l *Lease) Fence() uint64 { return l.hold.fence }
 
-// Owner returns the owner under which the store keeps the hold. It is enough
-// to release the key: do not show it to clients.
+// Owner returns the owner under which the store keeps the hold, which is not
+// the name that [WithOwner] gives. It is enough to release the key: do not show
+// it to clients.
 func (l *Lease) Owner() string { return l.hold.owner }
 
 // Mode returns the mode the key is held in.

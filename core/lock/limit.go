@@ -39,7 +39,7 @@ func WithMaxTotalWaiters(n int) Option {
 	}
 }
 
-// WithMaxWait bounds every wait, also one without a [WithWait] or with a longer
+// WithMaxWait bounds every wait for others, also one without a [WithWait] or with a longer
 // one: it then ends as if WithWait had said d. Positive. Default: no limit.
 func WithMaxWait(d time.Duration) Option {
 	return func(o *options) {

@@ -13,8 +13,7 @@ import (
 // process queue instead of all asking the store.
 type Locker struct {
 	store    Store
-	prompt   bool          // the store is a PromptStore
-	transfer TransferStore // nil unless the store transfers
+	prompt   bool // the store is a PromptStore
 	defaults options
 	circuits *circuits
 	client   string        // first part of every owner
@@ -38,6 +37,8 @@ type Locker struct {
 	holds      map[*hold]struct{}
 	owners     map[ownerKey]*ownership // of named owners
 	renewals   renewals
+
+	compensation compensation
 }
 
 // New returns a locker on store, which the caller still owns. It starts
@@ -53,14 +54,9 @@ func New(store Store, opts ...Option) *Locker {
 	}
 	base, stop := context.WithCancel(context.Background())
 	_, prompt := store.(PromptStore)
-	transfer, _ := store.(TransferStore)
-	if transfer != nil && transfer.TransferTTL() <= 0 {
-		transfer = nil
-	}
 	return &Locker{
 		store:    store,
 		prompt:   prompt,
-		transfer: transfer,
 		defaults: defaults,
 		circuits: newCircuits(store, &defaults),
 		client:   newClientID(),
@@ -74,6 +70,8 @@ func New(store Store, opts ...Option) *Locker {
 		gates:    make(map[string]*gate),
 		holds:    make(map[*hold]struct{}),
 		owners:   make(map[ownerKey]*ownership),
+
+		compensation: compensation{more: make(chan struct{}, 1)},
 	}
 }
 
@@ -93,9 +91,9 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	return l.acquire(ctx, key, false, opts)
 }
 
-// TryAcquire is [Locker.Acquire] that never waits for another owner: it says
-// [ErrBusy] at once, without asking the store if this locker itself holds the
-// key. [WithWait] is ignored.
+// TryAcquire is [Locker.Acquire] that never waits for another owner: it returns
+// [ErrBusy] at once, without a call to the store if this locker itself holds the
+// key or a caller of it has waited for it before. [WithWait] is ignored.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return l.acquire(ctx, key, true, opts)
 }

@@ -26,6 +26,12 @@ const (
 	MaxPermits = 4096
 )
 
+// maxAcquireTTL is the longest TTL that an acquire writes, and so how long a
+// call that runs when nobody knows of it any more can keep a key.
+const maxAcquireTTL = 30 * time.Second
+
+const maxOwnerBytes = 256
+
 // Option is a setting of a locker or of one acquisition: given to [New] it is
 // the default, given to a call it overrides. A wrong value makes New panic
 // and a call fail with [ErrInvalid]. No duration may exceed [MaxDuration].
@@ -105,6 +111,10 @@ func checkDuration(of string, d, least time.Duration, cure string) error {
 	return nil
 }
 
+// acquireTTL is the TTL that an acquire asks for. What needs longer is extended
+// once it is granted.
+func (o *options) acquireTTL() time.Duration { return min(o.ttl(), maxAcquireTTL) }
+
 func (o *options) reject(format string, args ...any) {
 	if o.err == nil {
 		o.err = fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
@@ -142,8 +152,10 @@ func WithPermits(n, size int) Option {
 // fail with [ErrBusy] at once, in place of re-entering.
 func WithoutReentry() Option { return func(o *options) { o.noReentry = true } }
 
-// WithWait bounds how long [Locker.Acquire] waits for the key, in addition to
-// its context. 0 tries once. Default: until the context ends.
+// WithWait bounds how long [Locker.Acquire] waits for other owners, in addition
+// to its context. It does not end a call to the store, which [WithCallTimeout]
+// does: a key that is free is granted however short d is. 0 tries once, as
+// [Locker.TryAcquire] does. Default: until the context ends.
 func WithWait(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithWait", d, 0, "; 0 tries once")
@@ -153,7 +165,8 @@ func WithWait(d time.Duration) Option {
 
 // WithLease asks for a lease of fixed length that nobody renews: after d the
 // key is free again, whether or not the work is done, and the lease is lost.
-// At least [MinLease].
+// Re-entered by a lease with a watchdog, the hold is renewed for as long as that
+// one lasts. At least [MinLease].
 func WithLease(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithLease", d, MinLease, "")
@@ -171,18 +184,17 @@ func WithWatchdog(d time.Duration) Option {
 	}
 }
 
-// WithOwner acquires as the given owner in place of a fresh one. Acquisitions
-// of one locker with the same owner re-enter each other's hold, wherever they
-// run. Across lockers the owner must be unique to one of them: the store
-// cannot tell them apart. Permits of a semaphore cannot be acquired so: each
-// acquisition is an owner. The text must not be empty, hold control bytes or
-// braces, be "mode", end in ":write" or hold ":transfer:".
-func WithOwner(owner string) Option {
+// WithOwner names the owner: acquisitions of one locker with the same name
+// re-enter each other's hold, wherever they run. The name is known to this
+// locker only. What the store keeps is an owner made for the hold, see
+// [Lease.Owner]. Permits of a semaphore cannot be acquired so: each acquisition
+// is an owner. A name has 1 to 256 bytes.
+func WithOwner(name string) Option {
 	return func(o *options) {
-		if err := checkOwner(owner); err != nil {
-			o.reject("WithOwner(%q): %v", owner, err)
+		if name == "" || len(name) > maxOwnerBytes {
+			o.reject("WithOwner(%.40q): must have 1 to %d bytes", name, maxOwnerBytes)
 		}
-		o.owner = owner
+		o.owner = name
 	}
 }
 
@@ -199,8 +211,9 @@ func WithPoll(d time.Duration) Option {
 	}
 }
 
-// WithCallTimeout bounds one call to the store; a call that takes longer has
-// an unknown outcome and is repeated or undone. Default
+// WithCallTimeout bounds one call to the store. A call that takes longer is
+// given up: what it does to the store all the same is undone. For a locker or
+// one acquisition; releases and renewals use the locker's. Default
 // [DefaultCallTimeout].
 func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) {

@@ -2,9 +2,7 @@ package lock
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"strings"
 )
 
 // newClientID returns a random UUID, version 4: the first part of every owner
@@ -15,22 +13,6 @@ func newClientID() string {
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
-}
-
-// checkOwner refuses owners that would collide with the fields and channel
-// names a store derives from them.
-func checkOwner(owner string) error {
-	switch {
-	case owner == "":
-		return errors.New("must not be empty")
-	case len(owner) > 256:
-		return errors.New("must be at most 256 bytes")
-	case owner == "mode" || strings.HasSuffix(owner, ":write") || strings.Contains(owner, ":transfer:"):
-		return errors.New(`must not be "mode", end in ":write" or hold ":transfer:"`)
-	case strings.ContainsFunc(owner, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '{' || r == '}' }):
-		return errors.New("must not hold spaces, control bytes or braces")
-	}
-	return nil
 }
 
 func checkKey(key string) error {

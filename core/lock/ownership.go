@@ -2,10 +2,10 @@ package lock
 
 import "slices"
 
-// ownership is what an owner has of a key. Most owners acquire once; where
-// several acquisitions act for one, because it is named or because a writer
-// reads as well, they must share the hold that the store keeps for it: to the
-// store, a second claim of the owner is a repetition of the first.
+// ownership is what an owner has of a key. Most owners acquire once. Several
+// acquisitions act for one if it is named, or if a writer reads as well: they
+// share its holds. The name is known to the locker only. The store sees an
+// owner that is made for one hold, or for a writer's two.
 type ownership struct {
 	id ownerKey // zero unless others can find it
 	// The turn is taken by whoever changes in the store what the owner has.
@@ -16,11 +16,17 @@ type ownership struct {
 
 	holds   [len(modeNames)]*hold // by mode, until they are over
 	waiters []*waiter             // that a hold of the owner makes re-enter
-	users   int                   // acquisitions, holds and clean-ups, if it can be found
+	users   int                   // acquisitions and holds, if it can be found
+	// owed is the read hold of a writer that nobody has a lease of. It is
+	// released when nothing else of the owner is held: until then the owner may
+	// come back for it, and a release that is late would take it away. doubt
+	// says that a call without an answer may still make it anew.
+	owed  *Claim
+	doubt bool
 }
 
 // ownerKey names an ownership that others can find.
-type ownerKey struct{ key, owner string }
+type ownerKey struct{ key, name string }
 
 // share finds the ownership of a named owner. unshare must follow.
 func (l *Locker) share(id ownerKey) *ownership {
@@ -51,6 +57,10 @@ func (l *Locker) forget(o *ownership) {
 
 // add registers a hold; mu is held.
 func (o *ownership) add(h *hold) {
+	if o.owed != nil && o.owed.Owner == h.owner && o.owed.Mode == h.mode {
+		h.doubt = h.doubt || o.doubt
+		o.owed, o.doubt = nil, false
+	}
 	o.holds[h.mode] = h
 	o.users++
 	for _, w := range o.waiters {
@@ -70,12 +80,34 @@ func (l *Locker) await(o *ownership, w *waiter) (done func()) {
 	}
 }
 
-// drop takes a hold out that is over; mu is held.
+// drop takes out a hold that has ended; mu is held.
 func (l *Locker) drop(h *hold) {
-	if o := h.ownership; o.holds[h.mode] == h {
-		o.holds[h.mode] = nil
-		l.forget(o)
+	o := h.ownership
+	if o.holds[h.mode] != h {
+		return
 	}
+	o.holds[h.mode] = nil
+	l.forget(o)
+	if claim, _ := o.takeOwed(); claim != nil {
+		l.undo(*claim, undoPasses[:])
+	}
+}
+
+// writing says whether the owner of a read claim holds the key as a writer; mu
+// is held.
+func (o *ownership) writing(c Claim) bool {
+	w := o.holds[Write]
+	return c.Mode == Read && w != nil && w.state == holdAlive && w.owner == c.Owner
+}
+
+// takeOwed returns what is to be released as nothing else is held; mu is held.
+func (o *ownership) takeOwed() (claim *Claim, doubt bool) {
+	if o.owed != nil && o.writing(*o.owed) {
+		return nil, false
+	}
+	claim, doubt = o.owed, o.doubt
+	o.owed, o.doubt = nil, false
+	return claim, doubt
 }
 
 // find returns the hold in that mode, or else one in another; mu is held.
@@ -89,13 +121,4 @@ func (o *ownership) find(m Mode) *hold {
 		}
 	}
 	return nil
-}
-
-// has says whether a release in that mode would end a hold; mu is held.
-// Stores keep exclusive and fair holds alike.
-func (o *ownership) has(m Mode) bool {
-	if m == Exclusive || m == Fair {
-		return o.holds[Exclusive] != nil || o.holds[Fair] != nil
-	}
-	return o.holds[m] != nil
 }

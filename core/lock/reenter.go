@@ -19,10 +19,9 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	if err := a.holdStatus(h); err != nil {
 		return nil, err
 	}
-	a.reenter = true
 	a.mu.Lock()
-	a.hold = h
-	a.claim.Owner, a.claim.Holds, a.claim.TTL = h.owner, h.count+1, h.within(a.claim.TTL)
+	a.reenter, a.hold = true, h
+	a.claim.Owner, a.claim.Holds, a.claim.TTL = h.owner, h.count+1, h.within(a.o.acquireTTL())
 	a.mu.Unlock()
 	lease, err := a.ask(ctx)
 	switch {
@@ -30,10 +29,10 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 		return lease, nil
 	case isAnswer(err): // somebody else has the key, or nobody
 		a.lose(h, because(ErrTaken, err))
-		return nil, ErrTaken
-	case a.doubt:
-		a.restate(h)
+		return nil, a.holdStatus(h) // it was released meanwhile, or is lost now
 	}
+	// The store may count one too many. The next count sets it right, at the
+	// latest the last release, which removes the hold whatever its count.
 	return nil, err
 }
 
@@ -46,28 +45,12 @@ func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 		return nil, err // meanwhile; its end removes the whole hold
 	}
 	h.count++
-	h.doubt = h.doubt || a.doubt
 	longer := h.confirm(sent, a.claim.TTL)
 	lease := h.addLease(a.caller, &a.o)
 	if longer || h.index < 0 { // else the renewal that is due stays due
 		a.watchdogOn(h, sent, a.claim.TTL)
 	}
 	return lease, nil
-}
-
-// restate writes the hold count again, in the background: a re-entry that was
-// given up may have raised it.
-func (l *Locker) restate(h *hold) {
-	l.running.Go(func() {
-		_ = h.ownership.take(context.Background())
-		defer h.ownership.give()
-		l.mu.Lock()
-		c, alive := h.claim(h.count), h.state == holdAlive
-		l.mu.Unlock()
-		if alive {
-			_ = l.settle(l.now()+l.defaults.callTimeout, func() error { return l.releaseClaim(l.base, c) })
-		}
-	})
 }
 
 // extend implements [Lease.Extend].

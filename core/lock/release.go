@@ -13,38 +13,41 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 		l.checkTrust(h) // the cause must say lost, though the timer be late
 	}
 	lease.cancel(ErrReleased)
-	_ = h.ownership.take(context.Background()) // held for a few bounded calls at most
-	defer h.ownership.give()
-	c, err := l.beginRelease(lease)
+	last, err := l.beginRelease(lease)
 	if err != nil {
 		return err
 	}
 	defer l.running.Done()
-	err = l.sendRelease(ctx, h, c)
-	if c.Holds > 0 {
-		l.releasedOne(h, err)
+	if last {
+		err = l.releaseAll(ctx, h)
 	} else {
-		l.releasedAll(h, c, err)
+		err = l.releaseOne(ctx, h)
 	}
-	l.tellRelease(h, lease.start, c.Holds == 0 && !errors.Is(err, ErrLost), err)
+	if !lease.untold {
+		l.tellRelease(h, lease.start, last && !errors.Is(err, ErrLost), err)
+	}
 	return err
 }
 
-// beginRelease takes the lease out of its hold, and returns what the store
-// must be told. An error means that the hold is over already.
-func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
+// beginRelease takes the lease out of its hold. last means that the hold ends
+// with it. An error means that it has ended already.
+func (l *Locker) beginRelease(lease *Lease) (last bool, err error) {
 	h := lease.hold
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch h.state {
 	case holdClosed:
-		return Claim{}, ErrClosed
+		return false, ErrClosed
 	case holdLost:
 		if !l.closed {
 			// The store may still think that the hold lasts.
-			l.undo(h.ownership, h.claim(0), undoPasses[:])
+			passes := undoOnce
+			if h.doubt {
+				passes = undoPasses[:]
+			}
+			l.undo(h.claim(0), passes)
 		}
-		return Claim{}, h.ended
+		return false, h.ended
 	}
 	l.running.Add(1)
 	h.dropLease(lease)
@@ -55,11 +58,71 @@ func (l *Locker) beginRelease(lease *Lease) (Claim, error) {
 	if h.watchers == 0 {
 		l.renewals.remove(h)
 	}
-	if h.count == 0 {
-		h.state = holdReleasing
-		h.timer.Stop()
+	if h.count > 0 {
+		return false, nil
 	}
-	return h.claim(h.count), nil
+	h.state = holdReleasing
+	h.timer.Stop()
+	return true, nil
+}
+
+// releaseOne lowers the hold count in the store. It waits for a re-entry that is
+// under way, as the counts are absolute, but for no other.
+func (l *Locker) releaseOne(ctx context.Context, h *hold) error {
+	h.ownership.takeFirst()
+	defer h.ownership.give()
+	l.mu.Lock()
+	c, alive := h.claim(h.count), h.state == holdAlive
+	l.mu.Unlock()
+	if !alive {
+		return nil // what was released since ended the hold, and said how
+	}
+	err := l.sendRelease(ctx, h, c)
+	if errors.Is(err, ErrLost) {
+		l.lose(h, err)
+		if errors.Is(l.holdStatus(h), ErrReleased) {
+			return nil // the release of the last lease overtook this one
+		}
+	}
+	return err
+}
+
+// releaseAll ends the hold. It waits for no re-entry: without the hold, the
+// store grants none.
+func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
+	l.mu.Lock()
+	c := h.claim(0)
+	if h.ownership.writing(c) { // it has read, and goes on writing
+		h.state = holdReleased
+		h.ownership.owed, h.ownership.doubt = &c, h.doubt
+		l.retire(h)
+		l.mu.Unlock()
+		return nil
+	}
+	owed, owedDoubt := h.ownership.takeOwed()
+	l.mu.Unlock()
+	err := l.sendRelease(ctx, h, c)
+	if owed != nil {
+		if failed := l.releaseClaim(ctx, *owed); owedDoubt || failed != nil && !isAnswer(failed) {
+			l.undo(*owed, undoPasses[:])
+		}
+	}
+	l.mu.Lock()
+	h.state = holdReleased
+	lost := errors.Is(err, ErrLost)
+	if lost {
+		h.state, h.ended = holdLost, err
+	}
+	l.retire(h)
+	doubt := h.doubt
+	l.mu.Unlock()
+	if lost {
+		l.tellLoss(h, err)
+	}
+	if doubt || errors.Is(err, ErrUnavailable) {
+		l.undo(c, undoPasses[:])
+	}
+	return err
 }
 
 // sendRelease tells the store, again if need be: a release is absolute.
@@ -85,34 +148,6 @@ func releaseFailure(err error) error {
 		return because(ErrTaken, ErrNotHeld)
 	default:
 		return because(ErrUnavailable, err)
-	}
-}
-
-// releasedOne takes in the release of a re-entered lease: the hold goes on.
-func (l *Locker) releasedOne(h *hold, err error) {
-	switch {
-	case errors.Is(err, ErrLost):
-		l.lose(h, because(ErrTaken, err))
-	case err != nil:
-		l.restate(h)
-	}
-}
-
-// releasedAll takes in the end of the hold.
-func (l *Locker) releasedAll(h *hold, c Claim, err error) {
-	l.mu.Lock()
-	h.state = holdReleased
-	lost := errors.Is(err, ErrLost)
-	if lost {
-		h.state, h.ended = holdLost, err
-	}
-	l.retire(h)
-	l.mu.Unlock()
-	if lost {
-		l.tellLoss(h, because(ErrTaken, err))
-	}
-	if h.doubt || errors.Is(err, ErrUnavailable) {
-		l.undo(h.ownership, c, undoPasses[:])
 	}
 }
 

@@ -59,8 +59,8 @@ func (r *renewals) due(by time.Duration) []*hold {
 }
 
 // watchdogOn schedules the next renewal of h, whose TTL was set by a call sent
-// at that time, if a lease of it asks for one; mu is held. A hold that was
-// transferred has a short TTL at first.
+// at that time, if a lease of it asks for one; mu is held. The TTL of an acquire
+// may be shorter than the watchdog.
 func (l *Locker) watchdogOn(h *hold, sent, ttl time.Duration) {
 	if h.watchers > 0 && !h.atLimit() {
 		l.schedule(h, sent+min(h.watchdog, ttl)/3)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// turn is had by one at a time, in the order in which they asked for it. Its
-// zero value is free. Unlike a channel it costs no memory until somebody waits.
+// turn is a FIFO mutex whose acquisition can be canceled. Its zero value is
+// free. Unlike a channel it costs no memory until somebody waits.
 type turn struct {
 	mu    sync.Mutex
 	taken bool
@@ -32,6 +32,20 @@ func (t *turn) take(ctx context.Context) error {
 		t.leave(come)
 		return ctx.Err()
 	}
+}
+
+// takeFirst waits for the turn, before all others that do; give must follow.
+func (t *turn) takeFirst() {
+	t.mu.Lock()
+	if !t.taken {
+		t.taken = true
+		t.mu.Unlock()
+		return
+	}
+	come := make(chan struct{})
+	t.queue = slices.Insert(t.queue, 0, come)
+	t.mu.Unlock()
+	<-come
 }
 
 // leave goes out of the queue. A turn that came meanwhile is given on.

@@ -1,17 +1,14 @@
 package integration_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -404,143 +401,4 @@ func TestTransfersSurviveThoseWhoLoseInterest(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// waiterEnv makes this test binary a process that waits for the fair key k.
-const waiterEnv = "REDLATCH_TEST_FAIR_WAITER"
-
-// TestFairWaiterProcess is that process. It says when it waits, when it has the
-// lock, and, told to go on, what became of its lease.
-func TestFairWaiterProcess(t *testing.T) {
-	addr := os.Getenv(waiterEnv)
-	if addr == "" {
-		t.Skip("only runs as a child of TestAWaiterThat…")
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = rdb.Close() }()
-	hooks := lock.Hooks{Waiting: func(context.Context, lock.Event) func() { fmt.Println("waits now"); return nil }}
-	l := lock.New(redisstore.New(rdb), lock.WithMode(lock.Fair), lock.WithHooks(hooks))
-	defer func() { _ = l.Close(context.Background()) }()
-	lease, err := l.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// If it was paused before this, its trust is seen to be over or it counts.
-	fmt.Println("trusted", lease.Context().Err() == nil)
-	fmt.Println("fence", lease.Fence())
-	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-	fmt.Println("lost", lease.Context().Err() != nil && errors.Is(context.Cause(lease.Context()), lock.ErrLost))
-	fmt.Println("released", lease.Release(context.Background()))
-}
-
-// dying is a process that waits for k, and a waiter behind it.
-func dying(t *testing.T) (server *redistest.Server, holder *lock.Lease, child *holderProcess, behind chan *lock.Lease) {
-	t.Helper()
-	server = redistest.Standalone(t)
-	rdb := server.Admin(t)
-	l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
-	holder = acquire(t, l, "k")
-	child = startChild(t, "TestFairWaiterProcess", waiterEnv+"="+server.Addr())
-	child.word("waits")
-	behind = make(chan *lock.Lease, 1)
-	go func() { behind <- acquire(t, l, "k") }()
-	if names := queueOf(t, rdb, 2); !strings.Contains(names[0], ":transfer:") {
-		t.Fatalf("the child does not accept a transfer: %v", names)
-	}
-	return server, holder, child, behind
-}
-
-// bound is what a dead waiter costs at most: its hold, and a poll; and what a
-// busy machine adds. Its watchdog's lease is 30 s.
-const bound = transferTTL + lock.DefaultPoll + 6*time.Second
-
-func TestAWaiterThatIsKilledBeforeATransferDelaysForItsGrace(t *testing.T) {
-	_, holder, child, behind := dying(t)
-	child.signal(syscall.SIGKILL)
-	child.gone()
-	began := time.Now()
-	release(t, holder)
-	lease := <-behind
-	took := time.Since(began)
-	t.Logf("the next had it after %v", took)
-	if took > bound || took < transferTTL-time.Second {
-		t.Errorf("the next had it after %v, want %v", took, transferTTL)
-	}
-	release(t, lease)
-}
-
-func TestAWaiterThatIsKilledAfterATransferDelaysForItsGrace(t *testing.T) {
-	_, holder, child, behind := dying(t)
-	release(t, holder)
-	fence := child.number("fence")
-	child.signal(syscall.SIGKILL)
-	child.gone()
-	began := time.Now()
-	lease := <-behind
-	took := time.Since(began)
-	t.Logf("the next had it after %v", took)
-	if took > bound {
-		t.Errorf("the next had it after %v, want %v at most", took, transferTTL)
-	}
-	if lease.Fence() <= fence {
-		t.Errorf("fence %d after %d", lease.Fence(), fence)
-	}
-	release(t, lease)
-}
-
-// It slept while it was given the lock, and while the lock was taken from it
-// again. What it finds when it wakes up is the old message.
-func TestAWaiterThatIsPausedOverATransferDoesNotBelieveIt(t *testing.T) {
-	server, holder, child, behind := dying(t)
-	child.signal(syscall.SIGSTOP)
-	release(t, holder)
-	lease := <-behind // the pause has cost the child its hold
-	child.signal(syscall.SIGCONT)
-	names := queueOf(t, server.Admin(t), 1) // it asked, and waits again
-	if !strings.Contains(names[0], ":transfer:") {
-		t.Errorf("queued as %v", names)
-	}
-	if lease.Context().Err() != nil {
-		t.Fatalf("the one behind it lost the lock: %v", context.Cause(lease.Context()))
-	}
-	release(t, lease)
-	if got := child.word("trusted"); got != "true" {
-		t.Error("what it was granted at last was over")
-	}
-	if fence := child.number("fence"); fence <= lease.Fence() {
-		t.Errorf("it holds fence %d after %d", fence, lease.Fence())
-	}
-	child.say("go on")
-	if got := child.word("lost"); got != "false" {
-		t.Error("it lost what it was granted at last")
-	}
-	if got := child.word("released"); got != "<nil>" {
-		t.Errorf("its release: %s", got)
-	}
-	child.wait()
-}
-
-// It had begun its work with what it was given.
-func TestAWaiterThatIsPausedAfterATransferFindsItsTrustOver(t *testing.T) {
-	server, holder, child, behind := dying(t)
-	release(t, holder)
-	fence := child.number("fence")
-	child.signal(syscall.SIGSTOP)
-	lease := <-behind
-	if lease.Fence() <= fence {
-		t.Errorf("fence %d after %d", lease.Fence(), fence)
-	}
-	child.say("go on")
-	child.signal(syscall.SIGCONT)
-	if got := child.word("lost"); got != "true" {
-		t.Error("it still trusts its lease")
-	}
-	if got := child.word("released"); !strings.Contains(got, lock.ErrLost.Error()) {
-		t.Errorf("its release said %q, want that the lease is lost", got)
-	}
-	child.wait()
-	if fields := hash(t, server.Admin(t), "k"); fields[lease.Owner()] != "1" || len(fields) != 1 {
-		t.Errorf("its release freed the new holder: %v", fields)
-	}
-	release(t, lease)
 }

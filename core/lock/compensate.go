@@ -1,0 +1,228 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// maxUnsettled bounds the acquire calls that are under way, together with
+	// those that are to be undone.
+	maxUnsettled = 1 << 14
+	// undoBatch is how many are undone at a time.
+	undoBatch = 64
+	// undoWorkers send a batch.
+	undoWorkers = 8
+)
+
+// undoPasses are the pauses before each removal of a hold that an unanswered
+// call may have made. One is not enough: the call may sit in another
+// connection's buffer and run after the removal.
+var undoPasses = [...]time.Duration{0, 100 * time.Millisecond, time.Second}
+
+// undoOnce is for a call that certainly does not run any more.
+var undoOnce = undoPasses[:1]
+
+var errBacklog = fmt.Errorf("%w: too many unanswered calls are to be undone first", ErrUnavailable)
+
+// compensation removes from the store what acquisitions may have left there
+// that nobody wants. It is one queue for the locker, served by one goroutine
+// that exists while there is something to do, so that cleaning up never costs
+// the store more at a time than a few calls. Each acquire call has a place in
+// it from before it is sent: no place, no acquire.
+type compensation struct {
+	mu      sync.Mutex
+	calls   int // acquire calls that have not returned
+	queue   []*remnant
+	serving bool
+	closeBy time.Duration // when Close gives up what has no answer; 0: not closing
+	more    chan struct{} // holds at most one hint that the queue has changed
+}
+
+// remnant is what a claim may have left in the store.
+type remnant struct {
+	claim  Claim
+	passes []time.Duration // that remain; the first is being waited for
+	at     time.Duration   // when to send
+	tries  int             // without an answer, of this pass
+	until  time.Duration   // when it has expired by itself
+}
+
+// reserve takes a place for an acquire call. calls that end must settle it.
+func (l *Locker) reserve(n int) error {
+	c := &l.compensation
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls+n+len(c.queue) > maxUnsettled {
+		return errBacklog
+	}
+	c.calls += n
+	return nil
+}
+
+// settled gives back the places of calls that have returned.
+func (l *Locker) settled(n int) {
+	l.compensation.mu.Lock()
+	defer l.compensation.mu.Unlock()
+	l.compensation.calls -= n
+}
+
+// undo removes in the background what the owner of c may hold, or its place
+// in a queue. The store never sees the owner again, so nobody else's hold can
+// be meant. The caller is counted in running. Close cuts the pauses short.
+func (l *Locker) undo(claim Claim, passes []time.Duration) {
+	c := &l.compensation
+	claim.Holds = 0
+	now := l.now()
+	c.mu.Lock()
+	c.queue = append(c.queue, &remnant{
+		claim: claim, passes: passes, at: now + passes[0], until: now + max(claim.TTL, maxAcquireTTL) + l.defaults.callTimeout,
+	})
+	start := !c.serving
+	c.serving = true
+	c.mu.Unlock()
+	if start {
+		l.running.Go(l.compensate)
+		return
+	}
+	c.hint()
+}
+
+// hint wakes the goroutine that serves the queue.
+func (c *compensation) hint() {
+	select {
+	case c.more <- struct{}{}:
+	default: // a hint is waiting already
+	}
+}
+
+// finish makes the queue send what remains at once, and give it up by then.
+func (c *compensation) finish(by time.Duration) {
+	c.mu.Lock()
+	c.closeBy = by
+	c.mu.Unlock()
+	c.hint()
+}
+
+// compensate serves the queue until it is empty.
+func (l *Locker) compensate() {
+	told := 0
+	for {
+		batch, wait, length := l.dueRemnants()
+		if hook := l.defaults.hooks.Backlog; hook != nil && length != told {
+			hook(length)
+			told = length
+		}
+		switch {
+		case len(batch) > 0:
+			l.sendUndo(batch)
+		case wait < 0:
+			return
+		default:
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-l.compensation.more:
+			case <-l.base.Done():
+			}
+			timer.Stop()
+		}
+	}
+}
+
+// dueRemnants returns what is to be undone now, or else how long to wait for
+// the next; negative: the queue is empty, and no longer served.
+func (l *Locker) dueRemnants() (batch []*remnant, wait time.Duration, length int) {
+	c := &l.compensation
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.base.Err() != nil {
+		c.queue = nil // Close gave up
+	}
+	length = len(c.queue)
+	if length == 0 {
+		c.serving = false
+		return nil, -1, 0
+	}
+	now := l.now()
+	wait = maxAcquireTTL
+	size := undoBatch
+	for _, r := range c.queue {
+		if left := r.at - now; left > 0 && (c.closeBy == 0 || r.tries > 0) {
+			wait = min(wait, left)
+			continue
+		}
+		if len(batch) == 0 && l.circuits.refuses(r.claim.Key) {
+			size = 1 // one call is enough to find out whether the store is back
+		}
+		if batch = append(batch, r); len(batch) == size {
+			break
+		}
+	}
+	return batch, wait, length
+}
+
+// sendUndo sends one pass of each, and takes out those that are done.
+func (l *Locker) sendUndo(batch []*remnant) {
+	jobs := make(chan *remnant, len(batch))
+	for _, r := range batch {
+		jobs <- r
+	}
+	close(jobs)
+	done := make(map[*remnant]bool, len(batch))
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	for range min(undoWorkers, len(batch)) {
+		workers.Go(func() {
+			for r := range jobs {
+				err := l.callRelease(l.base, l.defaults.callTimeout, r.claim)
+				over := l.advance(r, err)
+				mu.Lock()
+				done[r] = over
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	c := &l.compensation
+	c.mu.Lock()
+	kept := c.queue[:0]
+	for _, r := range c.queue {
+		if !done[r] {
+			kept = append(kept, r)
+		}
+	}
+	clear(c.queue[len(kept):])
+	c.queue = kept
+	c.mu.Unlock()
+}
+
+// advance schedules what comes after a pass with that result. done means that
+// nothing does.
+func (l *Locker) advance(r *remnant, err error) (done bool) {
+	now := l.now()
+	l.compensation.mu.Lock()
+	closeBy := l.compensation.closeBy
+	l.compensation.mu.Unlock()
+	answered := err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused
+	switch {
+	case answered && (len(r.passes) == 1 || closeBy > 0):
+		return true
+	case answered:
+		r.passes, r.tries = r.passes[1:], 0
+		r.at = now + r.passes[0]
+	case now >= r.until, closeBy > 0 && now >= closeBy:
+		return true // it has expired, or will have to
+	default:
+		r.tries++
+		r.at = now + backoff(r.tries)
+	}
+	return false
+}
+
+// releaseClaim tries for one call timeout to have c released.
+func (l *Locker) releaseClaim(ctx context.Context, c Claim) error {
+	return l.persist(ctx, l.defaults.callTimeout, func(timeout time.Duration) error { return l.callRelease(ctx, timeout, c) })
+}

@@ -1,0 +1,556 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+// far makes a healthy store that is some way off.
+func far(d time.Duration) *faulty {
+	store := newFaulty()
+	store.set(func(string, lock.Claim) error { time.Sleep(d); return nil }, nil)
+	return store
+}
+
+// A limit of the wait bounds the waiting for others: it ends no call.
+func TestAFreeKeyIsGrantedHoweverShortTheWait(t *testing.T) {
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing, lock.WithPermits(1, 2)} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLocker(t, far(30*time.Millisecond), kind)
+			for _, wait := range []time.Duration{0, 1, time.Millisecond, 20 * time.Millisecond, time.Second} {
+				for _, limit := range []lock.Option{lock.WithWait(wait), lock.WithMaxWait(wait + 1)} {
+					release(t, acquire(t, l, t.Context(), "k", limit))
+				}
+			}
+		})
+	}
+}
+
+// The test that everybody writes first: a crowd comes at once and waits for less
+// than a call takes. One gets the key, and all others learn that it is taken.
+func TestOfAThousandAtOnceOneGetsItAndAllOthersAreBusy(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLocker(t, far(30*time.Millisecond))
+			leases := make(chan *lock.Lease, 1000)
+			var all sync.WaitGroup
+			for range 1000 {
+				all.Go(func() {
+					lease, err := l.Acquire(t.Context(), "k", lock.WithWait(10*time.Millisecond))
+					if err == nil {
+						leases <- lease
+						return
+					}
+					if !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("a loser got %v", err)
+					}
+				})
+			}
+			all.Wait()
+			if len(leases) != 1 {
+				t.Fatalf("%d got the key", len(leases))
+			}
+			lease := <-leases
+			if lease.Context().Err() != nil {
+				t.Error("the winner lost it")
+			}
+			release(t, lease)
+		})
+	}
+}
+
+// What one caller asks for itself, a short lease or little patience with the
+// store, says nothing to those behind it.
+func TestAPrivateSettingOfTheHeadFailsNobodyElse(t *testing.T) {
+	for name, opt := range map[string]lock.Option{
+		"a short lease":        lock.WithLease(20 * time.Millisecond),
+		"a short call timeout": lock.WithCallTimeout(10 * time.Millisecond),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLocker(t, far(30*time.Millisecond))
+				var all sync.WaitGroup
+				all.Go(func() {
+					_, err := l.Acquire(t.Context(), "k", opt)
+					wantErr(t, err, lock.ErrUnavailable)
+				})
+				synctest.Wait()
+				for range 20 {
+					all.Go(func() {
+						lease, err := l.Acquire(t.Context(), "k", lock.WithWait(10*time.Second))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						release(t, lease)
+					})
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
+// Those who try again and again must not keep out one who waits.
+func TestATryDoesNotOvertakeAWaiterOfTheProcess(t *testing.T) {
+	for name, c := range map[string]struct{ waits, tries []lock.Option }{
+		"exclusive":      {nil, nil},
+		"no wait at all": {nil, []lock.Option{lock.WithWait(0)}},
+		"write and read": {[]lock.Option{writing}, []lock.Option{reading}},
+		"permits":        {[]lock.Option{lock.WithPermits(3, 3)}, []lock.Option{lock.WithPermits(1, 3)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				l, other := newLocker(t, store), newLocker(t, store)
+				blocker := acquire(t, other, t.Context(), "k", append(c.tries, lock.WithWatchdog(time.Hour))...)
+				got := start(t, l, t.Context(), c.waits...)
+				waits(t, "the waiter", got)
+				// The blocker goes, and nothing wakes: tries come first now.
+				_, err := l.TryAcquire(t.Context(), "k", c.tries...)
+				wantErr(t, err, lock.ErrBusy)
+				release(t, blocker)
+				_, err = l.Acquire(t.Context(), "k", append(c.tries, lock.WithWait(0))...)
+				wantErr(t, err, lock.ErrBusy)
+				release(t, granted(t, "the waiter", got))
+				release(t, acquire(t, l, t.Context(), "k", append(c.tries, lock.WithWait(0))...))
+			})
+		})
+	}
+}
+
+// Readers share, whoever of them came first.
+func TestATryToReadSharesWithReadersThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := far(30 * time.Millisecond)
+		l := newLocker(t, store)
+		first := start(t, l, t.Context(), reading)
+		synctest.Wait()
+		lease, err := l.TryAcquire(t.Context(), "k", reading)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, lease)
+		release(t, granted(t, "the first reader", first))
+	})
+}
+
+// Permits that are free are given to a try although another call is under way.
+func TestATryTakesPermitsThatNobodyWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, far(30*time.Millisecond), lock.WithPermits(1, 2))
+		first := start(t, l, t.Context())
+		lease, err := l.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, lease)
+		release(t, granted(t, "the first", first))
+	})
+}
+
+// The store never sees an owner again whose hold has ended: nothing that
+// arrives late can be about another's.
+func TestTheStoreNeverSeesAnOwnerForTwoHolds(t *testing.T) {
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaulty()
+			ended := make(map[string]bool)
+			store.set(func(op string, c lock.Claim) error {
+				if op == "acquire" && ended[c.Owner] {
+					t.Errorf("the owner of a hold that was released is back")
+				}
+				return nil
+			}, func(op string, c lock.Claim) error {
+				if op == "release" && c.Holds == 0 {
+					ended[c.Owner] = true
+				}
+				return nil
+			})
+			l := newLocker(t, store, kind, lock.WithOwner("me"))
+			for range 3 {
+				outer := acquire(t, l, t.Context(), "k")
+				inner := acquire(t, l, t.Context(), "k")
+				if outer.Owner() != inner.Owner() {
+					t.Error("the same name did not re-enter")
+				}
+				release(t, outer)
+				release(t, inner)
+			}
+		})
+	}
+}
+
+// A release that was stuck in the network takes nothing from the next hold of
+// the same name.
+func TestALateReleaseOfANamedOwnerTouchesNoLaterHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithOwner("me"))
+		lease := acquire(t, l, t.Context(), "k")
+		var late lock.Claim
+		store.set(nil, only("release", func(c lock.Claim) error { late = c; return nil }))
+		release(t, lease)
+		store.set(nil, nil)
+		next := acquire(t, l, t.Context(), "k")
+		if err := store.Release(t.Context(), late); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("the late release: %v", err)
+		}
+		if holds(t, store, "k") != 1 {
+			t.Error("it took away the hold of the next lease")
+		}
+		release(t, next)
+	})
+}
+
+// A writer that reads has one owner for both, so its read hold stays in the
+// store until nothing of that owner is held.
+func TestTheReadHoldOfAWriterLeavesWithItsLastLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		write := acquire(t, l, t.Context(), "k", writing)
+		for range 3 {
+			release(t, acquire(t, l, write.Context(), "k", reading))
+		}
+		if n := store.count("release"); n != 0 {
+			t.Errorf("%d releases while the writer holds on", n)
+		}
+		read := acquire(t, l, write.Context(), "k", reading)
+		release(t, write)
+		if _, err := l.TryAcquire(t.Context(), "k", writing); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("a writer beside the reader: %v", err)
+		}
+		release(t, read)
+		if holds(t, store, "k") != 0 {
+			t.Error("something is left")
+		}
+		// Also when a call has no answer, and when the locker closes.
+		write = acquire(t, l, t.Context(), "k", writing)
+		store.set(nil, only("acquire", func(lock.Claim) error { return errLineCut }))
+		_, err := l.Acquire(write.Context(), "k", reading)
+		wantErr(t, err, lock.ErrUnavailable)
+		store.set(nil, nil)
+		release(t, write)
+		time.Sleep(5 * time.Second)
+		if holds(t, store, "k") != 0 {
+			t.Error("something is left of a read without an answer")
+		}
+		write = acquire(t, l, t.Context(), "k", writing)
+		release(t, acquire(t, l, write.Context(), "k", reading))
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if holds(t, store, "k") != 0 {
+			t.Error("something is left after Close")
+		}
+	})
+}
+
+// A release waits for no re-entry but the one that is under way.
+func TestAReleaseGoesFirst(t *testing.T) {
+	for _, last := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaulty()
+			me := lock.WithOwner("me")
+			const timeout = 300 * time.Millisecond
+			l := newLocker(t, store, lock.WithCallTimeout(timeout), lock.WithCircuit(0, 0))
+			lease := acquire(t, l, t.Context(), "k", me)
+			if !last {
+				lease = acquire(t, l, t.Context(), "k", me)
+			}
+			store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Minute); return errLineCut }), nil)
+			var all sync.WaitGroup
+			for range 12 {
+				all.Go(func() { _, _ = l.Acquire(t.Context(), "k", me, lock.WithWait(10*time.Second)) })
+			}
+			synctest.Wait()
+			began := time.Now()
+			release(t, lease)
+			if took := time.Since(began); took > timeout {
+				t.Errorf("the release took %v behind 12 re-entries (last: %v)", took, last)
+			}
+			all.Wait()
+		})
+	}
+}
+
+// An acquire that is stuck on its way arrives after Close. It makes a key that
+// lasts for 30 s at most, whatever the lease.
+func TestAnAcquireWritesThirtySecondsAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		var longest time.Duration
+		store.set(only("acquire", func(c lock.Claim) error { longest = max(longest, c.TTL); return nil }), nil)
+		l := newLocker(t, store)
+		for _, opt := range []lock.Option{lock.WithLease(10 * time.Minute), lock.WithWatchdog(time.Hour)} {
+			outer := acquire(t, l, t.Context(), "k", opt)
+			inner := acquire(t, l, outer.Context(), "k", opt)
+			all, err := lock.AcquireAll(t.Context(), l.Request("a", opt), l.Request("b", opt))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, lease := range append(all.Each(), outer, inner) {
+				if left := time.Until(lease.Deadline()); left < 9*time.Minute {
+					t.Errorf("%s is trusted for %v", lease.Key(), left)
+				}
+			}
+			time.Sleep(9 * time.Minute)
+			for _, lease := range append(all.Each(), inner, outer) {
+				if lease.Context().Err() != nil {
+					t.Errorf("%s: %v", lease.Key(), context.Cause(lease.Context()))
+				}
+			}
+			for _, lease := range append(all.Each(), inner, outer) {
+				release(t, lease)
+			}
+		}
+		if longest > 30*time.Second {
+			t.Errorf("an acquire asked for %v", longest)
+		}
+		// One that cannot be made longer is not returned, and leaves nothing.
+		store.set(only("renew", func(lock.Claim) error { return errLineCut }), nil)
+		_, err := l.Acquire(t.Context(), "k", lock.WithLease(time.Hour))
+		wantErr(t, err, lock.ErrUnavailable)
+		if holds(t, store, "k") != 0 {
+			t.Error("a lease that nobody got is still there")
+		}
+	})
+}
+
+// single is a store whose server serves one call at a time, and so many in a
+// second. A call that is sent is served, whether or not anybody waits for it.
+type single struct {
+	lock.Store
+	mu    sync.Mutex
+	free  time.Time // when it has served what was sent so far
+	cost  time.Duration
+	conns chan struct{} // connections of the client's pool
+	calls int
+}
+
+func newSingle(rate, conns int) *single {
+	return &single{Store: memstore.New(), cost: time.Second / time.Duration(rate), conns: make(chan struct{}, conns)}
+}
+
+func (s *single) stall(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = time.Now().Add(d)
+}
+
+func (s *single) serve(ctx context.Context) error {
+	select {
+	case s.conns <- struct{}{}:
+	case <-ctx.Done():
+		return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: ctx.Err()}
+	}
+	defer func() { <-s.conns }()
+	s.mu.Lock()
+	s.calls++
+	if now := time.Now(); s.free.Before(now) {
+		s.free = now
+	}
+	s.free = s.free.Add(s.cost)
+	wait := time.Until(s.free)
+	s.mu.Unlock()
+	const readTimeout = 3 * time.Second // of the client
+	time.Sleep(min(wait, readTimeout))
+	if wait > readTimeout {
+		return &lock.StoreError{Unreachable: true, Err: errLineCut}
+	}
+	return nil
+}
+
+func (s *single) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if err := s.serve(ctx); err != nil {
+		return 0, err
+	}
+	return s.Store.Acquire(context.Background(), c)
+}
+
+func (s *single) Release(ctx context.Context, c lock.Claim) error {
+	if err := s.serve(ctx); err != nil {
+		return err
+	}
+	return s.Store.Release(context.Background(), c)
+}
+
+// A store that was away comes back to full service by itself, at any load that
+// it could serve before: what its callers gave up costs no more than the work.
+func TestAfterAStallServiceComesBackInFull(t *testing.T) {
+	const rate, load, stall = 833, 250, 2 * time.Second
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair} {
+		for _, wait := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 90 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+			for _, cancelled := range []bool{false, true} {
+				t.Run(fmt.Sprint(wait, " cancelled=", cancelled), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { stallUnder(t, rate, load, stall, wait, cancelled, kind) })
+				})
+			}
+		}
+	}
+}
+
+func stallUnder(t *testing.T, rate, load int, stall, wait time.Duration, cancelled bool, kind lock.Option) {
+	t.Helper()
+	store := newSingle(rate, 20)
+	var backlog, backlogMax int
+	var mu sync.Mutex
+	l := newLocker(t, store, kind, lock.WithHooks(lock.Hooks{Backlog: func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		backlog, backlogMax = n, max(backlogMax, n)
+	}}))
+	var all sync.WaitGroup
+	granted := make([]int, 14) // by second
+	goroutines := 0
+	began := time.Now()
+	for i := range load * len(granted) {
+		if i == 5*load {
+			store.stall(stall)
+		}
+		all.Go(func() {
+			second := int(time.Since(began) / time.Second)
+			ctx, opts := t.Context(), []lock.Option{lock.WithWait(wait)}
+			if cancelled {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithCancel(ctx)
+				defer cancel()
+				defer time.AfterFunc(wait, cancel).Stop()
+				opts = nil
+			}
+			lease, err := l.Acquire(ctx, fmt.Sprint("k:", i), opts...)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			granted[second]++
+			mu.Unlock()
+			_ = lease.Release(context.Background())
+		})
+		goroutines = max(goroutines, runtime.NumGoroutine())
+		time.Sleep(time.Second / time.Duration(load))
+	}
+	all.Wait()
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	for second, n := range granted {
+		if (second < 5 || second >= 5+int(stall/time.Second)+3) && n < load {
+			t.Errorf("second %d: %d of %d granted; all: %v", second, n, load, granted)
+			break
+		}
+	}
+	if goroutines > 8*load { // 2 s of callers that wait for a call, two for each
+		t.Errorf("%d goroutines", goroutines)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if backlog != 0 {
+		t.Errorf("%d wait to be undone in the end (at most %d)", backlog, backlogMax)
+	}
+	for i := range load * len(granted) {
+		if holds(t, store.Store, fmt.Sprint("k:", i)) != 0 {
+			t.Fatalf("key %d is still held", i)
+		}
+	}
+}
+
+// lingering is a context of a caller that is slow to see that it has ended.
+type lingering struct{ context.Context }
+
+func (c lingering) Err() error {
+	err := c.Context.Err()
+	if err != nil {
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}
+
+// The caller leaves, and its call is answered before it has left.
+func TestACancelThatMeetsTheAnswerLeavesNothing(t *testing.T) {
+	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, lock.WithPermits(1, 2)} {
+		for _, after := range []time.Duration{0, 500 * time.Microsecond, 5 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store, kind)
+				for i := range 100 {
+					ctx, cancel := context.WithCancel(t.Context())
+					store.set(nil, only("acquire", func(lock.Claim) error { cancel(); time.Sleep(after); return nil }))
+					call := l.Acquire
+					if i%2 == 0 {
+						call = l.TryAcquire
+					}
+					if lease, err := call(lingering{ctx}, "k"); err == nil {
+						release(t, lease)
+					}
+					time.Sleep(time.Second)
+					if holds(t, store, "k") != 0 {
+						t.Fatalf("run %d left a hold", i)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The keys that wait to be cleaned up are bounded: no place, no acquire.
+func TestNoPlaceToCleanUpMeansNoAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		heal := make(chan struct{})
+		store.set(only("acquire", func(lock.Claim) error { <-heal; return nil }), nil)
+		l := newLocker(t, store, lock.WithCircuit(0, 0))
+		var all sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 1 << 14 {
+			all.Go(func() { _, _ = l.TryAcquire(ctx, fmt.Sprint("k:", i)) })
+		}
+		synctest.Wait()
+		cancel()
+		all.Wait()
+		_, err := l.TryAcquire(t.Context(), "one more")
+		wantErr(t, err, lock.ErrUnavailable)
+		if n := store.count("acquire"); n > 1<<14 {
+			t.Errorf("%d calls were sent", n)
+		}
+		close(heal)
+		time.Sleep(time.Minute)
+		release(t, acquire(t, l, t.Context(), "one more"))
+	})
+}
+
+// A fair waiter keeps its place: it repeats its claim well before the store
+// gives it up, whatever its poll interval.
+func TestAFairWaiterKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		var came []time.Duration
+		began := time.Now()
+		l := newLocker(t, store, fair, lock.WithPoll(time.Hour), lock.WithWatchdog(2*time.Hour))
+		blocker := acquire(t, l, t.Context(), "k")
+		store.set(only("acquire", func(lock.Claim) error { came = append(came, time.Since(began)); return nil }), nil)
+		got := start(t, l, t.Context())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for i := range slices.Backward(came[1:]) {
+			if gap := came[i+1] - came[i]; gap > 6*time.Second {
+				t.Errorf("a gap of %v between two claims", gap)
+			}
+		}
+		if len(came) < 10 {
+			t.Errorf("%d claims in a minute", len(came))
+		}
+		release(t, blocker)
+		release(t, granted(t, "the waiter", got))
+	})
+}
