@@ -48,6 +48,9 @@ func ReadText(s string, rewrite func(template string) (canonical string, origina
 	case len(words) == 0:
 		r.fault(len(s)+1, fieldKey, `the template is missing, add one such as "lock:order:<userId>"`)
 		return nil, r.faults
+	case strings.HasPrefix(words[0].text, fieldKey+"="):
+		r.fault(words[0].column, fieldKey, "the template stands without a name, leave out %q", fieldKey+"=")
+		words = words[1:]
 	case r.isField(words[0].text):
 		r.fault(words[0].column, fieldKey, "the template comes first, and fields such as %.100q behind it", words[0].text)
 	default:

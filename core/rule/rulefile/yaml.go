@@ -19,6 +19,9 @@ const (
 	rulesField    = "rules"
 	unlockedField = "unlocked"
 	schemaField   = "$schema" // where editors of JSON look for the schema
+
+	// maxFaults is where reading stops: it is some other file.
+	maxFaults = 500
 )
 
 // Parse reads a set of rules from YAML, or JSON, which is a part of it: one
@@ -218,6 +221,10 @@ func (d *decoder) list(node *yaml.Node, name place) {
 		return
 	}
 	for _, item := range node.Content {
+		if len(d.faults) >= maxFaults {
+			d.fault(placeOf(item), "", "is not read, there are %d faults before", len(d.faults))
+			return
+		}
 		if kind(item) != mapping {
 			d.fault(placeOf(item), "", "is %s, not a rule with the fields operation and key", kind(item))
 			continue
