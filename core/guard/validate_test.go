@@ -69,9 +69,9 @@ func TestAnOptionalRuleNeedsNobodyToServeIt(t *testing.T) {
 
 func TestADeclaredNameNeedsARule(t *testing.T) {
 	g := unvalidated(t, rule.Rule{Operation: "nightly", Key: "lock:nightly"})
-	g.Declare("nightly", "nigthly-report")
+	g.Declare("nightly", "nightly-reports")
 	err := g.Validate()
-	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), `"nigthly-report": is declared and has no rule`) {
+	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), `"nightly-reports": is declared and has no rule`) {
 		t.Errorf("got %v, want the one fault of the misspelled name", err)
 	}
 }
