@@ -27,8 +27,9 @@ type Leases struct {
 
 // AcquireAll acquires all keys or none. The keys may belong to different
 // lockers. They are taken in the order of their names, so that two callers
-// with overlapping keys cannot block each other; a key named twice is
-// re-entered. Keys that a store can grant together (see [GroupStore]: in Redis
+// with overlapping keys cannot block each other. A key named twice is
+// re-entered, and refused with [ErrInvalid] if it is of two lockers: nothing
+// says which comes first. Keys that a store can grant together (see [GroupStore]: in Redis
 // those of one slot) take one call if all are free.
 //
 // ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among
@@ -46,6 +47,10 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	for i, r := range sorted {
 		if r.locker == nil {
 			return nil, &Error{Op: "acquire all", Key: r.key, Err: fmt.Errorf("%w: request without a locker", ErrInvalid)}
+		}
+		if i > 0 && sorted[i-1].key == r.key && sorted[i-1].locker != r.locker {
+			return nil, &Error{Op: "acquire all", Key: r.key, Err: fmt.Errorf(
+				"%w: the key is requested of two lockers: their order would not be the same for every caller; use two names", ErrInvalid)}
 		}
 		o, err := r.locker.defaults.with(r.opts)
 		if err != nil {

@@ -118,7 +118,7 @@ func backoff(tries int) time.Duration {
 // timeout is that of one call. An answer that comes when trust would be over is
 // of no use.
 func (a *acquisition) timeout() time.Duration {
-	return min(a.o.callTimeout, a.claim.TTL-margin(a.claim.TTL))
+	return min(a.o.callTimeout, a.claim.TTL-a.margin(a.claim.TTL))
 }
 
 // send makes one bounded call, and undoes in the background what it may leave

@@ -554,3 +554,97 @@ func TestAFairWaiterKeepsItsPlace(t *testing.T) {
 		release(t, granted(t, "the waiter", got))
 	})
 }
+
+// A forced release ends the leases that were there, and none that was granted
+// while it was under way.
+func TestAForcedReleaseEndsNoLeaseThatCameAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &forcing{Store: memstore.New()}
+		l := newLocker(t, store, reading)
+		old := acquire(t, l, t.Context(), "k")
+		var next *lock.Lease
+		store.after = func() { next = acquire(t, l, t.Context(), "k") }
+		if freed, err := l.ForceRelease(t.Context(), "k"); !freed || err != nil {
+			t.Fatal(freed, err)
+		}
+		wantErr(t, context.Cause(old.Context()), lock.ErrForced)
+		if err := next.Context().Err(); err != nil {
+			t.Errorf("the lease that came after it: %v", context.Cause(next.Context()))
+		}
+		release(t, next)
+	})
+}
+
+// forcing is a store whose answer to ForceRelease takes its time.
+type forcing struct {
+	lock.Store
+	after func()
+}
+
+func (s *forcing) ForceRelease(ctx context.Context, key string) (bool, error) {
+	freed, err := s.Store.ForceRelease(ctx, key)
+	s.after()
+	return freed, err
+}
+
+// Two callers with the same keys of the same two stores, in opposite order,
+// would wait for each other.
+func TestAKeyOfTwoLockersIsRefused(t *testing.T) {
+	a, b := newLocker(t, memstore.New()), newLocker(t, memstore.New())
+	for _, order := range [][]lock.Request{{a.Request("k"), b.Request("k")}, {b.Request("k"), a.Request("k")}} {
+		_, err := lock.AcquireAll(t.Context(), append(order, a.Request("j"))...)
+		wantErr(t, err, lock.ErrInvalid)
+	}
+	all, err := lock.AcquireAll(t.Context(), a.Request("k"), b.Request("l"), a.Request("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := all.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// However many holds there are to renew, no round is of more than a thousand:
+// the locker's mutex is not held for long.
+func TestRenewalsComeInRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &rounds{Store: memstore.New()}
+		l := newLocker(t, store)
+		for i := range 3500 {
+			acquire(t, l, t.Context(), fmt.Sprint("k:", i))
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if store.largest > 1000 || store.claims < 3500 {
+			t.Errorf("%d claims, up to %d at once", store.claims, store.largest)
+		}
+	})
+}
+
+type rounds struct {
+	lock.Store
+	mu              sync.Mutex
+	largest, claims int
+}
+
+func (s *rounds) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	s.mu.Lock()
+	s.largest, s.claims = max(s.largest, len(claims)), s.claims+len(claims)
+	s.mu.Unlock()
+	s.Store.Renew(ctx, claims, report)
+}
+
+// A larger margin leaves work more time to notice that its lease has ended.
+func TestTheMarginIsASetting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const margin = 50 * time.Millisecond
+		l := newLocker(t, memstore.New(), lock.WithMargin(margin))
+		lease := acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
+		if left, want := time.Until(lease.Deadline()), time.Second-10*time.Millisecond-margin; left != want {
+			t.Errorf("trusted for %v, want %v", left, want)
+		}
+		release(t, lease)
+		_, err := l.Acquire(t.Context(), "k", lock.WithLease(2*margin))
+		wantErr(t, err, lock.ErrInvalid)
+	})
+}

@@ -66,7 +66,7 @@ func (g *group) try(ctx context.Context) ([]*Lease, error) {
 	timeout := g.defaults.callTimeout
 	for i, a := range g.members {
 		claims[i] = a.claim
-		timeout = min(timeout, a.claim.TTL-margin(a.claim.TTL))
+		timeout = min(timeout, a.claim.TTL-g.margin(a.claim.TTL))
 	}
 	if g.reserve(len(claims)) != nil {
 		return nil, nil

@@ -39,6 +39,7 @@ type hold struct {
 	limit    time.Duration // when it ends at the latest; 0: never
 	ended    error         // why, of a lost hold; it wraps ErrLost
 	index    int           // in the renewal queue, -1 outside
+	suspect  bool          // the process may have been suspended, and nothing was confirmed since
 	doubt    bool          // an acquire without an answer may still run in the store
 
 	// Most holds have one lease: what that needs is part of them.
@@ -58,9 +59,8 @@ const (
 )
 
 // margin is what trust ends before the store's TTL: room for two clocks that
-// run at rates within one per cent of each other, and for the store's
-// millisecond steps.
-func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+// run at rates within one per cent of each other, and what [WithMargin] says.
+func (l *Locker) margin(ttl time.Duration) time.Duration { return ttl/100 + l.defaults.margin }
 
 func (h *hold) trustedUntil() time.Duration { return time.Duration(h.trust.Load()) }
 
@@ -81,7 +81,8 @@ func (h *hold) claim(holds int) Claim {
 // is held. What was promised before stays; longer says that more was promised.
 func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 	h.expiry = max(h.expiry, sent+ttl)
-	until := sent + ttl - margin(ttl)
+	until := sent + ttl - h.locker.margin(ttl)
+	h.suspect = false
 	if until <= h.trustedUntil() {
 		return false
 	}
@@ -169,7 +170,7 @@ func (l *Locker) checkTrust(h *hold) {
 	switch {
 	case h.atLimit():
 		cause = ErrHeldTooLong
-	case h.watchers > 0:
+	case h.watchers > 0, h.suspect:
 		cause = ErrStoreAway
 	}
 	l.loseAndUnlock(h, cause)
@@ -216,23 +217,22 @@ func (l *Locker) tellRelease(h *hold, start time.Time, last bool, err error) {
 	}
 }
 
-// forced loses the holds of key that this locker has: the store dropped them.
-func (l *Locker) forced(key string) {
+// holdsOf returns the holds of key that this locker has.
+func (l *Locker) holdsOf(key string) []*hold {
 	l.mu.Lock()
-	var taken []*hold
+	defer l.mu.Unlock()
+	var found []*hold
 	for h := range l.holds {
 		if h.key == key {
-			taken = append(taken, h)
+			found = append(found, h)
 		}
 	}
-	l.mu.Unlock()
-	for _, h := range taken {
-		l.lose(h, ErrForced)
-	}
+	return found
 }
 
 // holdStatus is nil while h is alive and trusted.
 func (l *Locker) holdStatus(h *hold) error {
+	l.checkClock()
 	if !h.trusted() {
 		l.checkTrust(h)
 	}

@@ -27,6 +27,8 @@ type Lease struct {
 // acquired with ends; [context.Cause] tells which: [ErrReleased], [ErrLost],
 // [ErrClosed] or the parent's. Acquiring the same key with it re-enters the
 // hold. Its Err is never late: it looks at the clock, not only at the timer.
+// After a machine was suspended, Err and [AssertHeld] have the lease renewed at
+// once: it ends if the store does not confirm that within the call timeout.
 func (l *Lease) Context() context.Context { return &l.ctx }
 
 // Format prints the lease, whatever the verb, without its owner and its key:
@@ -112,6 +114,7 @@ func (c *leaseContext) Value(key any) any {
 }
 
 func (c *leaseContext) Err() error {
+	c.lease.hold.locker.checkClock()
 	if c.Context.Err() == nil && !c.lease.hold.trusted() {
 		// The timer is late, as after a pause of the whole process, or it is
 		// just about to end the context.

@@ -19,6 +19,7 @@ type Locker struct {
 	client   string        // first part of every owner
 	counter  atomic.Uint64 // second part
 	epoch    time.Time     // what trust is counted from, on the monotonic clock
+	wall     wall
 
 	draining chan struct{}      // closed by Drain, and by Close
 	idle     chan struct{}      // closed when, after that, nothing is held any more
@@ -54,7 +55,7 @@ func New(store Store, opts ...Option) *Locker {
 	}
 	base, stop := context.WithCancel(context.Background())
 	_, prompt := store.(PromptStore)
-	return &Locker{
+	l := &Locker{
 		store:    store,
 		prompt:   prompt,
 		defaults: defaults,
@@ -73,6 +74,8 @@ func New(store Store, opts ...Option) *Locker {
 
 		compensation: compensation{more: make(chan struct{}, 1)},
 	}
+	l.wall.start = l.epoch.UnixNano()
+	return l
 }
 
 // Acquire waits until it has key, ctx ends, or [WithWait] is over. Callers of
@@ -108,9 +111,12 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 // renewal, at the latest when its lease is over; its fence is older than the
 // next owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
+	before := l.holdsOf(key) // what is granted from now on may not be gone
 	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
 	if err == nil {
-		l.forced(key)
+		for _, h := range before {
+			l.lose(h, ErrForced)
+		}
 	}
 	return freed, err
 }

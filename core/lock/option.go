@@ -10,6 +10,9 @@ const (
 	// DefaultWatchdog is the lease that the watchdog renews, every third of
 	// it, as in Redisson.
 	DefaultWatchdog = 30 * time.Second
+	// DefaultMargin is how long before the end of the store's TTL a lease is no
+	// longer trusted, besides one per cent of the TTL.
+	DefaultMargin = 2 * time.Millisecond
 	// DefaultPoll bounds how long a waiter relies on wake-ups alone.
 	DefaultPoll = time.Second
 	// DefaultCallTimeout bounds one call to the store.
@@ -43,6 +46,7 @@ type options struct {
 	waitSet     bool
 	lease       time.Duration // 0: watchdog
 	watchdog    time.Duration
+	margin      time.Duration
 	poll        time.Duration
 	callTimeout time.Duration
 	owner       string
@@ -58,7 +62,7 @@ type options struct {
 
 func defaultOptions() options {
 	return options{
-		watchdog: DefaultWatchdog, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
+		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
 		circuit: circuitSettings{DefaultCircuitFailures, DefaultCircuitPause},
 	}
 }
@@ -76,6 +80,9 @@ func (o *options) apply(opts []Option) error {
 	}
 	if o.mode == Semaphore && o.owner != "" {
 		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has an owner of its own", o.owner)
+	}
+	if ttl := o.ttl(); ttl <= 2*o.margin {
+		o.reject("WithMargin(%v): a lease of %v must be longer than twice the margin", o.margin, ttl)
 	}
 	return o.err
 }
@@ -195,6 +202,18 @@ func WithOwner(name string) Option {
 			o.reject("WithOwner(%.40q): must have 1 to %d bytes", name, maxOwnerBytes)
 		}
 		o.owner = name
+	}
+}
+
+// WithMargin sets how long before the store forgets a lease it is no longer
+// trusted, besides one per cent of its length for clocks that run at different
+// rates. The margin is the time in which work has to notice that its context
+// has ended: timers are late on a machine that is busy. A lease must be longer
+// than twice the margin. Only for [New]. Default [DefaultMargin].
+func WithMargin(d time.Duration) Option {
+	return func(o *options) {
+		o.duration("WithMargin", d, DefaultMargin, "")
+		o.margin = d
 	}
 }
 

@@ -49,10 +49,13 @@ func (r *renewals) remove(h *hold) {
 	}
 }
 
-// due takes out the holds to renew by that time.
-func (r *renewals) due(by time.Duration) []*hold {
-	var due []*hold
-	for len(r.queue) > 0 && r.queue[0].renewAt <= by {
+// maxRound is how many holds are renewed in one round, so that the locker's
+// mutex is held for a short time only.
+const maxRound = 1000
+
+// due appends the holds to renew by that time, up to a full round.
+func (r *renewals) due(due []*hold, by time.Duration) []*hold {
+	for len(due) < maxRound && len(r.queue) > 0 && r.queue[0].renewAt <= by {
 		due = append(due, heap.Pop(&r.queue).(*hold))
 	}
 	return due
@@ -108,8 +111,10 @@ type renewal struct {
 	pending []bool // guarded by mu
 }
 
-// renewDue renews all holds whose time has come, in one call.
+// renewDue renews holds whose time has come, in one call. If there are more,
+// the timer fires again at once, and they are renewed beside these.
 func (l *Locker) renewDue() {
+	l.checkClock()
 	r := l.beginRenewal()
 	if r == nil {
 		return
@@ -135,12 +140,12 @@ func (l *Locker) beginRenewal() *renewal {
 	}
 	defer l.armRenewals()
 	now := l.now()
-	due := l.renewals.due(now)
+	due := l.renewals.due(nil, now)
 	if len(due) == 0 {
 		return nil
 	}
 	// Those that are due soon come along: fewer, larger calls.
-	due = append(due, l.renewals.due(now+due[0].watchdog/30)...)
+	due = l.renewals.due(due, now+due[0].watchdog/30)
 	r := &renewal{
 		Locker: l, holds: due, sent: now, limit: l.defaults.callTimeout,
 		claims: make([]Claim, len(due)), pending: make([]bool, len(due)),

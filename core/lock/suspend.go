@@ -1,0 +1,50 @@
+package lock
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// wall compares the wall clock with the monotonic one, which stands still while
+// a machine is suspended or migrated: the leases of a process that wakes up look
+// younger than they are.
+type wall struct {
+	start int64 // the wall clock at the locker's epoch, in ns
+	ahead atomic.Int64
+}
+
+// leapt says whether the wall clock has moved ahead of the monotonic one, which
+// reads now, by more than limit since leapt was called last.
+func (w *wall) leapt(t time.Time, now, limit time.Duration) bool {
+	ahead := t.UnixNano() - w.start - int64(now)
+	last := w.ahead.Load()
+	if ahead == last || !w.ahead.CompareAndSwap(last, ahead) {
+		return false
+	}
+	return ahead-last > int64(limit)
+}
+
+// checkClock doubts all leases if the process seems to have been suspended:
+// each is renewed at once, and lost if that is not confirmed soon. It is called
+// when a lease is looked at and when one is renewed. mu must not be held.
+func (l *Locker) checkClock() {
+	t := time.Now()
+	now := t.Sub(l.epoch)
+	if !l.wall.leapt(t, now, l.margin(l.defaults.watchdog)) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for h := range l.holds {
+		if h.state != holdAlive {
+			continue
+		}
+		until := now + min(l.defaults.callTimeout, h.lasts/6)
+		if until < h.trustedUntil() {
+			h.trust.Store(int64(until))
+			h.timer.Reset(until - now)
+		}
+		h.suspect = true
+		l.schedule(h, now)
+	}
+}

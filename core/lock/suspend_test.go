@@ -1,0 +1,85 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// A machine that wakes up has the monotonic clock of the moment in which it was
+// suspended. Its leases are doubted until the store has confirmed them.
+func TestASuspendedProcessRenewsAtOnceAndLosesWhatIsNotConfirmed(t *testing.T) {
+	gone := func(t *testing.T, store *faulty) {
+		if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+	}
+	away := func(_ *testing.T, store *faulty) {
+		store.set(only("renew", func(lock.Claim) error { return errLineCut }), nil)
+	}
+	for name, c := range map[string]struct {
+		opt  lock.Option
+		what func(t *testing.T, store *faulty)
+		want error
+	}{
+		"and the key is taken":            {lock.WithWatchdog(30 * time.Second), gone, lock.ErrTaken},
+		"and the key of a lease is taken": {lock.WithLease(time.Hour), gone, lock.ErrTaken},
+		"and the store is away":           {lock.WithWatchdog(30 * time.Second), away, lock.ErrStoreAway},
+		"and the store of a lease is":     {lock.WithLease(time.Hour), away, lock.ErrStoreAway},
+		"and all is well":                 {lock.WithWatchdog(30 * time.Second), nil, nil},
+		"and a lease is well":             {lock.WithLease(time.Hour), nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				lease := acquire(t, l, t.Context(), "k", c.opt)
+				if c.what != nil {
+					c.what(t, store)
+				}
+				l.Suspend(10 * time.Minute)
+				before := store.count("renew")
+				_ = lease.Context().Err() // looks at the lease
+				synctest.Wait()
+				if store.count("renew") == before {
+					t.Error("nothing was renewed")
+				}
+				time.Sleep(lock.DefaultCallTimeout)
+				synctest.Wait()
+				if c.want == nil {
+					if err := lock.AssertHeld(lease.Context(), "k"); err != nil {
+						t.Error(err)
+					}
+					store.set(nil, nil)
+					release(t, lease)
+					return
+				}
+				wantErr(t, context.Cause(lease.Context()), lock.ErrLost, c.want)
+				store.set(nil, nil)
+			})
+		})
+	}
+}
+
+func TestAWallClockThatIsSetBackChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		for range 3 {
+			l.Suspend(-time.Hour)
+			l.Suspend(time.Millisecond) // and slews
+			if err := lease.Context().Err(); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		if n := store.count("renew"); n != 0 {
+			t.Errorf("%d renewals", n)
+		}
+		release(t, lease)
+	})
+}
