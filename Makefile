@@ -131,12 +131,16 @@ sim: ## Simulate fleets under faults for a minute, in virtual time; SEED (1) is 
 sim-long: ## The same for MINUTES (60)
 	@$(SIM) -v -minutes $(MINUTES) -seed $(SEED) -shrink $(sim_report)
 
+.PHONY: sim-controls
+sim-controls: ## Plant bugs in the simulator, and check that its judges find each within a minute
+	@cd test/sim && $(GO) test -count=1 -timeout 30m -run '^TestControls$$' . -v -controls -seed $(SEED) | grep -E 'found|^(---|ok|FAIL|PASS)'
+
 .PHONY: sim-replay
 sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not repeat itself exactly
 	@cd test/sim && $(GO) test -count=10 -run '^TestSimulation$$' . -v -seed $(SEED) -seeds 1 -only '$(FEATURES)' $(sim_report)
 
 .PHONY: check
-check: lint layers generate/check tidy/check vuln/check test interop/check demo chaos chaos-controls sim ## Everything that CI runs
+check: lint layers generate/check tidy/check vuln/check test interop/check demo chaos chaos-controls sim sim-controls ## Everything that CI runs
 
 .PHONY: lint
 lint: $(GOLANGCI) proto/lint ## Check format and style

@@ -53,7 +53,12 @@ func parse(t *testing.T, names string) []world.Feature {
 // it is asked for.
 func play(t *testing.T, c world.Config) (r *world.Report) {
 	t.Helper()
-	synctest.Test(t, func(*testing.T) { r = world.Run(c) })
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		if r, err = world.Run(c); err != nil {
+			t.Fatal(err)
+		}
+	})
 	if !*allFlag {
 		r.Findings = slices.DeleteFunc(r.Findings, func(f judge.Finding) bool { return isKnown(f) })
 	}

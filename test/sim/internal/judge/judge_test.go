@@ -161,3 +161,14 @@ func TestAfterClose(t *testing.T) {
 		"for ever": {late(judge.LateGrant{Key: "k", Never: true}), "grant after close"},
 	})
 }
+
+func TestUndone(t *testing.T) {
+	orphan := func(since, calm float64) []judge.Finding {
+		return judge.Undone(at(20), judge.Orphan{Key: "k", Owner: "a", Since: at(since), Calm: at(calm), Patience: judge.Patience(time.Second)})
+	}
+	check(t, map[string]verdict{
+		"for long":       {orphan(1, 1), "hold of nobody"},
+		"for a moment":   {orphan(19, 1), ""},
+		"just disturbed": {orphan(1, 19), ""},
+	})
+}

@@ -40,3 +40,25 @@ func AfterClose(now time.Time, most time.Duration, g LateGrant) []Finding {
 	return []Finding{finding("grant after close", now, "%s: %s, whose locker was closed at %s, got it for %v (for ever: %v); allowed are %v",
 		g.Key, g.Owner, g.Closed.Format(clock), g.Left, g.Never, most)}
 }
+
+// Orphan is a hold in the server whose owner nobody works as.
+type Orphan struct {
+	Key, Owner string
+	Since      time.Time // nobody has worked as its owner since then
+	Calm       time.Time // nothing has disturbed its process since then
+	Patience   time.Duration
+}
+
+// Patience is how long a hold may be there that nobody has: until the call that
+// made it is given up, until its release is given up, and until what was pending
+// meanwhile is undone.
+func Patience(callTimeout time.Duration) time.Duration { return 3*callTimeout + 3*time.Second }
+
+// Undone judges that a hold which nobody has is given back.
+func Undone(now time.Time, o Orphan) []Finding {
+	if since := now.Sub(latest(o.Since, o.Calm)); since > o.Patience {
+		return []Finding{finding("hold of nobody", now, "%s: held by %s, as which nobody works since %s, undisturbed for %v; allowed are %v",
+			o.Key, o.Owner, o.Since.Format(clock), since, o.Patience)}
+	}
+	return nil
+}

@@ -52,6 +52,10 @@ func (c *caller) run() {
 
 // rest thinks before the next lock; not always.
 func (c *caller) rest() {
+	if c.has(Idle) {
+		pause(c.process.ctx, c.between(time.Millisecond, 5*time.Second))
+		return
+	}
 	if c.chance(40) {
 		pause(c.process.ctx, c.between(time.Millisecond, 100*time.Millisecond))
 	}
@@ -60,6 +64,8 @@ func (c *caller) rest() {
 // long draws how long some work takes at most.
 func (c *caller) long() time.Duration {
 	switch n := c.rng.IntN(100); {
+	case c.has(Idle):
+		return 2 * time.Second
 	case n < 50:
 		return 3 * time.Millisecond
 	case n < 92:
@@ -118,13 +124,15 @@ func (c *caller) wish(key string) wish {
 	return w
 }
 
+var watchdogs = []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second, 8 * time.Second, lock.DefaultWatchdog}
+
 // lasting draws how long a lease is to last, on both sides of the grace that a
 // fair lock is kept for its head.
 func (c *caller) lasting() lock.Option {
 	if c.has(Huge) && c.chance(2) {
 		return c.huge()
 	}
-	d := []time.Duration{time.Second, 3 * time.Second, 8 * time.Second, lock.DefaultWatchdog}[c.rng.IntN(4)]
+	d := watchdogs[c.rng.IntN(len(watchdogs))]
 	if c.has(Long) && c.chance(30) {
 		d = c.between(time.Minute, 10*time.Minute)
 	}
@@ -237,7 +245,7 @@ func (c *caller) granted(h *held, within bool, id int) {
 	world, key, owner := c.world(), h.lease.Key(), h.lease.Owner()
 	world.journal.tell("p%d.%d grant    %s %s fence %d until %s", c.process.number, c.number, key, readable([]string{owner}),
 		h.lease.Fence(), h.lease.Deadline().Sub(world.journal.start).Round(time.Millisecond))
-	world.adopt(owner, id)
+	world.adopt(owner, id, c.process)
 	world.ledger.add(h)
 	if world.ledger.isExcused(owner) {
 		return

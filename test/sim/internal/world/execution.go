@@ -1,7 +1,9 @@
 package world
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +43,16 @@ func (s *server) before(e *execution) {
 	}
 }
 
+// owner is the owner that a script is run for: the first that it names.
+func (e *execution) owner() string {
+	for _, arg := range e.args {
+		if owner := ownerIn(arg); owner != "" {
+			return owner
+		}
+	}
+	return ""
+}
+
 // tag is what Redisson makes of a name in the names of the keys that belong to
 // it.
 func tag(name string) string {
@@ -50,13 +62,34 @@ func tag(name string) string {
 	return "{" + name + "}"
 }
 
-// queue returns the queue of a fair lock; mu is held.
+// queue returns the queue of a fair lock in the order in which its places were
+// taken, whatever the list says; mu is held.
 func (s *server) queue(key string) (places []judge.Place) {
 	scores := s.keys.Scores("redisson_lock_timeout:" + tag(key))
 	for _, element := range s.keys.List("redisson_lock_queue:" + tag(key)) {
 		places = append(places, judge.Place{Owner: ownerIn(element), Until: time.UnixMilli(int64(scores[element]))})
 	}
+	slices.SortStableFunc(places, func(a, b judge.Place) int {
+		return cmp.Compare(s.arrivals[key+a.Owner], s.arrivals[key+b.Owner])
+	})
 	return places
+}
+
+// lineUp notes who has come to a queue and who has left it; mu is held.
+func (s *server) lineUp(key string, before []judge.Place) {
+	now := make(map[string]bool)
+	for _, p := range s.queue(key) {
+		now[p.Owner] = true
+		if _, ok := s.arrivals[key+p.Owner]; !ok {
+			s.arrived++
+			s.arrivals[key+p.Owner] = s.arrived
+		}
+	}
+	for _, p := range before {
+		if !now[p.Owner] {
+			delete(s.arrivals, key+p.Owner)
+		}
+	}
 }
 
 // after judges what a script did; mu is held.
@@ -81,6 +114,9 @@ func (s *server) after(e *execution) {
 	}
 	if strings.Contains(e.script, "fair_release") && e.reply == model.Reply(int64(0)) {
 		w.journal.count("undo of nothing")
+	}
+	for key, places := range e.queues {
+		s.lineUp(key, places)
 	}
 	s.lookInside()
 }

@@ -30,6 +30,7 @@ const (
 	Force     Feature = "force"     // ForceRelease and Inspect
 	Group     Feature = "group"     // AcquireAll
 	Tokens    Feature = "tokens"    // Redisson's counters as fences
+	Idle      Feature = "idle"      // callers that rest and work for seconds
 )
 
 // What breaks.
@@ -55,7 +56,7 @@ const (
 var (
 	Workload = []Feature{
 		Fair, ReadWrite, Semaphore, Extend, Extends, Fixed, Long, Reenter, Cancel, Short, Named, Twins, Try, Huge,
-		Force, Group, Tokens,
+		Force, Group, Tokens, Idle,
 	}
 	Faults = []Feature{
 		Slow, Cut, CutBefore, CutAfter, Deaf, Freeze, Stall, Restart, Lose, Failover, Clock, Flush, Reopen, Kill, Forge,

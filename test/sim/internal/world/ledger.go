@@ -15,6 +15,7 @@ type ledger struct {
 	held    []*held
 	excused map[string]bool      // owners whose hold the server may have forgotten
 	amnesia time.Time            // when it last may have
+	granted map[string]bool      // owners who ever had a lease
 	forced  map[string]time.Time // the same, by key
 }
 
@@ -27,7 +28,7 @@ type held struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{excused: make(map[string]bool), forced: make(map[string]time.Time)}
+	return &ledger{excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]bool)}
 }
 
 // add notes a lease. What was asked for before the server forgot things is
@@ -36,6 +37,7 @@ func (l *ledger) add(h *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)
+	l.granted[h.lease.Owner()] = true
 	if !h.began.After(l.amnesia) || !h.began.After(l.forced[h.lease.Key()]) {
 		l.excused[h.lease.Owner()] = true
 	}
@@ -75,6 +77,20 @@ func (l *ledger) forgetKey(key string) {
 			l.excused[h.lease.Owner()] = true
 		}
 	}
+}
+
+// wasGranted says whether an owner ever had a lease.
+func (l *ledger) wasGranted(owner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.granted[owner]
+}
+
+// has says whether somebody works under a lease of an owner.
+func (l *ledger) has(owner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.held, func(h *held) bool { return h.lease.Owner() == owner })
 }
 
 // isExcused says whether the server may have forgotten what an owner has.

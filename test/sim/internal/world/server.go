@@ -28,6 +28,8 @@ type server struct {
 	sessions map[*wire.Conn]*session
 	channels map[string][]*wire.Conn
 	replica  []*model.Keyspace // its past, if it can fail over: a copy every lag
+	arrivals map[string]int    // of owners in queues, by key and owner
+	arrived  int
 }
 
 // session is one connection, at the server.
@@ -46,6 +48,7 @@ func newServer(w *World) *server {
 	s := &server{
 		world: w, keys: model.New(rand.New(rand.NewPCG(w.Seed, 2))), scripts: model.NewInterpreter(),
 		sessions: make(map[*wire.Conn]*session), channels: make(map[string][]*wire.Conn),
+		arrivals: make(map[string]int),
 	}
 	s.keys.Publish = s.publish
 	return s
@@ -232,7 +235,7 @@ func (s *server) publish(channel, message string) int64 {
 	for _, c := range listeners {
 		c.Reply(b)
 	}
-	s.world.plant.heard(channel, message, len(listeners))
+	s.world.plant.heard(channel, len(listeners))
 	return int64(len(listeners))
 }
 

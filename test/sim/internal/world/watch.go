@@ -15,7 +15,11 @@ type watch struct {
 	mu      sync.Mutex
 	waiting map[*waiting]bool
 	free    map[string]time.Time
+	orphans map[orphan]time.Time // since when nobody works as the owner
 }
+
+// orphan is a hold in the server.
+type orphan struct{ key, owner string }
 
 // waiting is one call of Acquire that has not returned.
 type waiting struct {
@@ -25,7 +29,7 @@ type waiting struct {
 }
 
 func newWatch(w *World) *watch {
-	return &watch{world: w, waiting: make(map[*waiting]bool), free: make(map[string]time.Time)}
+	return &watch{world: w, waiting: make(map[*waiting]bool), free: make(map[string]time.Time), orphans: make(map[orphan]time.Time)}
 }
 
 // add notes a waiter until done is called.
@@ -69,6 +73,51 @@ func (w *watch) look() {
 		}
 		w.judge(time.Now(), key)
 	}
+	w.orphaned()
+}
+
+// orphaned looks for holds that nobody has. A replica that takes over may bring
+// some back, which only their TTL ends.
+func (w *watch) orphaned() {
+	if w.world.Features[Failover] {
+		return
+	}
+	now, before := time.Now(), w.orphans
+	w.orphans = make(map[orphan]time.Time)
+	for _, one := range w.world.server.holds() {
+		p := w.world.processOf(one.owner)
+		if p == nil || w.world.ledger.has(one.owner) {
+			continue
+		}
+		since, ok := before[one]
+		if !ok {
+			since = now
+		}
+		w.orphans[one] = since
+		found := judge.Undone(now, judge.Orphan{
+			Key: one.key, Owner: one.owner, Since: since, Calm: w.world.calm(p, w.world.modes[one.key]),
+			Patience: judge.Patience(w.world.callTimeout),
+		})
+		if len(found) > 0 && w.world.once(one.key+one.owner) {
+			w.world.journal.report(found)
+		}
+	}
+}
+
+// holds are those of all keys but semaphores, whose permits do not name their
+// owners.
+func (s *server) holds() (all []orphan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.SetTime(s.clock())
+	for _, key := range s.world.keys {
+		for field := range s.keys.Hash(key) {
+			if owner := ownerIn(field); owner != "" {
+				all = append(all, orphan{key, owner})
+			}
+		}
+	}
+	return all
 }
 
 // judge looks for a waiter that should have had a free key.

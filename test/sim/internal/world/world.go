@@ -47,30 +47,34 @@ type World struct {
 
 	mu      sync.Mutex
 	fleet   []*process
-	adopted map[string]int    // locker by the first part of its owners
-	gone    map[int]time.Time // closed lockers
-	told    map[string]bool   // findings that come again and again
-	ordered int               // grants whose fences must rise; -1: all
+	adopted map[string]int      // locker by the first part of its owners
+	homes   map[string]*process // process by the first part of its owners
+	gone    map[int]time.Time   // closed lockers
+	told    map[string]bool     // findings that come again and again
+	ordered int                 // grants whose fences must rise; -1: all
 }
 
 // Run makes a world and lives through it. It must be called in a bubble of
 // testing/synctest.
-func Run(c Config) *Report {
+func Run(c Config) (*Report, error) {
 	rng := rand.New(rand.NewPCG(c.Seed, 3))
 	w := &World{
 		Config: c, modes: make(map[string]lock.Mode), journal: newJournal(), ledger: newLedger(),
-		adopted: make(map[string]int), gone: make(map[int]time.Time), told: make(map[string]bool), ordered: -1,
+		adopted: make(map[string]int), homes: make(map[string]*process), gone: make(map[int]time.Time), told: make(map[string]bool), ordered: -1,
 	}
 	w.callTimeout = []time.Duration{300 * time.Millisecond, lock.DefaultCallTimeout}[rng.IntN(2)]
 	w.readTimeout = []time.Duration{500 * time.Millisecond, 3 * time.Second}[rng.IntN(2)]
 	w.callers = 2 + rng.IntN(3)
 	w.chooseKeys()
-	w.plant = newPlant(c.Bug, w)
+	var err error
+	if w.plant, err = newPlant(c.Bug, w); err != nil {
+		return nil, err
+	}
 	w.server = newServer(w)
 	w.watch = newWatch(w)
 	w.live(2 + rng.IntN(2))
 	w.end()
-	return w.report()
+	return w.report(), nil
 }
 
 // chooseKeys makes a few keys of every mode that is on.
@@ -191,11 +195,24 @@ func (w *World) replace(p *process) {
 }
 
 // adopt notes whose locker an owner belongs to.
-func (w *World) adopt(owner string, locker int) {
+func (w *World) adopt(owner string, locker int, home *process) {
 	client, _, _ := strings.Cut(owner, ":")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.adopted[client] = locker
+	w.adopted[client], w.homes[client] = locker, home
+}
+
+// processOf is the process of an owner, nil if it is not known or dead, or if its
+// locker was closed.
+func (w *World) processOf(owner string) *process {
+	client, _, _ := strings.Cut(owner, ":")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	home := w.homes[client]
+	if _, closed := w.gone[w.adopted[client]]; closed || home == nil || home.dead.Load() {
+		return nil
+	}
+	return home
 }
 
 // retire notes that a locker is closed.
