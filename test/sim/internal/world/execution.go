@@ -69,27 +69,25 @@ func (s *server) queue(key string) (places []judge.Place) {
 	for _, element := range s.keys.List("redisson_lock_queue:" + tag(key)) {
 		places = append(places, judge.Place{Owner: ownerIn(element), Until: time.UnixMilli(int64(scores[element]))})
 	}
+	s.lineUp(key, places)
 	slices.SortStableFunc(places, func(a, b judge.Place) int {
-		return cmp.Compare(s.arrivals[key+a.Owner], s.arrivals[key+b.Owner])
+		return cmp.Compare(s.arrivals[key][a.Owner], s.arrivals[key][b.Owner])
 	})
 	return places
 }
 
 // lineUp notes who has come to a queue and who has left it; mu is held.
-func (s *server) lineUp(key string, before []judge.Place) {
-	now := make(map[string]bool)
-	for _, p := range s.queue(key) {
-		now[p.Owner] = true
-		if _, ok := s.arrivals[key+p.Owner]; !ok {
+func (s *server) lineUp(key string, places []judge.Place) {
+	line := make(map[string]int, len(places))
+	for _, p := range places {
+		number, ok := s.arrivals[key][p.Owner]
+		if !ok {
 			s.arrived++
-			s.arrivals[key+p.Owner] = s.arrived
+			number = s.arrived
 		}
+		line[p.Owner] = number
 	}
-	for _, p := range before {
-		if !now[p.Owner] {
-			delete(s.arrivals, key+p.Owner)
-		}
-	}
+	s.arrivals[key] = line
 }
 
 // after judges what a script did; mu is held.
@@ -115,8 +113,8 @@ func (s *server) after(e *execution) {
 	if strings.Contains(e.script, "fair_release") && e.reply == model.Reply(int64(0)) {
 		w.journal.count("undo of nothing")
 	}
-	for key, places := range e.queues {
-		s.lineUp(key, places)
+	for key := range e.queues {
+		s.queue(key) // who came last is last, wherever the script has put it
 	}
 	s.lookInside()
 }

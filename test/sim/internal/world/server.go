@@ -27,8 +27,8 @@ type server struct {
 	offset   time.Duration // of its clock
 	sessions map[*wire.Conn]*session
 	channels map[string][]*wire.Conn
-	replica  []*model.Keyspace // its past, if it can fail over: a copy every lag
-	arrivals map[string]int    // of owners in queues, by key and owner
+	replica  []*model.Keyspace         // its past, if it can fail over: a copy every lag
+	arrivals map[string]map[string]int // order of owners in queues, by key
 	arrived  int
 }
 
@@ -48,7 +48,7 @@ func newServer(w *World) *server {
 	s := &server{
 		world: w, keys: model.New(rand.New(rand.NewPCG(w.Seed, 2))), scripts: model.NewInterpreter(),
 		sessions: make(map[*wire.Conn]*session), channels: make(map[string][]*wire.Conn),
-		arrivals: make(map[string]int),
+		arrivals: make(map[string]map[string]int),
 	}
 	s.keys.Publish = s.publish
 	return s
@@ -296,6 +296,7 @@ func (s *server) failover() {
 	defer s.mu.Unlock()
 	if len(s.replica) > 0 {
 		s.keys, s.replica = s.replica[0], nil
+		clear(s.arrivals)
 	}
 }
 
