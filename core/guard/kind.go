@@ -66,7 +66,7 @@ var kinds = [...]KindInfo{
 	Contended:   {Name: "contended", Code: "LOCK_CONTENDED", Status: 409, GRPC: "ABORTED", Retryable: true},
 	BadKey:      {Name: "bad key", Code: "LOCK_KEY_INVALID", Status: 400, GRPC: "INVALID_ARGUMENT"},
 	Unavailable: {Name: "unavailable", Code: "LOCK_UNAVAILABLE", Status: 503, GRPC: "UNAVAILABLE", Retryable: true, Operator: true},
-	Canceled:    {Name: "canceled", Code: "LOCK_CANCELED", Status: 499, GRPC: "CANCELED", Retryable: true},
+	Canceled:    {Name: "canceled", Code: "LOCK_CANCELED", Status: 499, GRPC: "CANCELLED", Retryable: true},
 	Lost:        {Name: "lost", Code: "LOCK_LOST", Status: 500, GRPC: "INTERNAL", Operator: true},
 	Skipped:     {Name: "skipped", Code: "LOCK_SKIPPED", Status: 204, GRPC: "OK"},
 	Invalid:     {Name: "invalid rule", Code: "LOCK_RULE_INVALID", Status: 500, GRPC: "INTERNAL", Operator: true},

@@ -9,35 +9,84 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// Text writes a value that the program has for a variable: one from a context,
-// an argument, a field. Texts, integers and booleans, types that are made of
-// them included, count by what they hold, so that two values do not become one
-// text; other types need a MarshalText or String method. Nil is
+// Text writes a value as a part of a key: an argument, a field of a request, a
+// value of a context. All integrations use it, so that one value is one string
+// everywhere.
+//
+// Strings, integers and booleans, and types that are made of them, count by what
+// they hold, not by what they print: two values must not become one string.
+// Other types need a MarshalText or a String method, which counts in this order.
+// A pointer counts as what it points to. Nil, however it comes, is
 // [key.ErrMissing], and a type that is no part of a key is [ErrUnresolvable].
 func Text(value any) (string, error) {
 	if value == nil {
 		return "", key.ErrMissing
 	}
-	switch v := reflect.ValueOf(value); v.Kind() {
-	case reflect.String:
-		return v.String(), nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return strconv.FormatInt(v.Int(), 10), nil
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return strconv.FormatUint(v.Uint(), 10), nil
-	case reflect.Bool:
-		return strconv.FormatBool(v.Bool()), nil
-	case reflect.Pointer:
-		if v.IsNil() {
-			return "", key.ErrMissing
-		}
+	v := reflect.ValueOf(value)
+	if v.Kind() == reflect.Pointer && !v.IsNil() && isPlain(v.Type().Elem().Kind()) {
+		v = v.Elem()
 	}
-	switch v := value.(type) {
+	switch {
+	case v.Kind() == reflect.String:
+		return v.String(), nil
+	case v.Kind() == reflect.Bool:
+		return strconv.FormatBool(v.Bool()), nil
+	case v.CanInt():
+		return strconv.FormatInt(v.Int(), 10), nil
+	case v.CanUint():
+		return strconv.FormatUint(v.Uint(), 10), nil
+	case isNil(v):
+		return "", key.ErrMissing
+	}
+	return byMethod(v)
+}
+
+// HasText reports whether [Text] can write values of a type.
+func HasText(t reflect.Type) bool {
+	inner := t
+	if t.Kind() == reflect.Pointer {
+		inner = t.Elem()
+	}
+	if isPlain(inner.Kind()) {
+		return true
+	}
+	if t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer {
+		t = reflect.PointerTo(t) // it has all methods
+	}
+	return t.Implements(marshaler) || t.Implements(stringer)
+}
+
+var (
+	marshaler = reflect.TypeFor[encoding.TextMarshaler]()
+	stringer  = reflect.TypeFor[fmt.Stringer]()
+)
+
+func isPlain(k reflect.Kind) bool {
+	return k == reflect.String || k == reflect.Bool || reflect.Int <= k && k <= reflect.Uintptr
+}
+
+func isNil(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Chan, reflect.Func, reflect.Map, reflect.Pointer, reflect.Slice:
+		return v.IsNil()
+	}
+	return false
+}
+
+// byMethod calls the method that writes a value. A value has those of its pointer
+// as well.
+func byMethod(v reflect.Value) (string, error) {
+	if t := v.Type(); t.Kind() != reflect.Pointer && !t.Implements(marshaler) {
+		p := reflect.New(t)
+		p.Elem().Set(v)
+		v = p
+	}
+	switch value := v.Interface().(type) {
 	case encoding.TextMarshaler:
-		written, err := v.MarshalText()
+		written, err := value.MarshalText()
 		return string(written), err
 	case fmt.Stringer:
-		return v.String(), nil
+		return value.String(), nil
 	}
-	return "", fmt.Errorf("%w: a %T is no part of a key", ErrUnresolvable, value)
+	return "", fmt.Errorf("%w: a %T is no part of a key", ErrUnresolvable, v.Interface())
 }

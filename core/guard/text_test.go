@@ -2,7 +2,10 @@ package guard_test
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"reflect"
 	"testing"
 	"time"
 
@@ -18,8 +21,17 @@ type (
 // String makes all levels look alike.
 func (level) String() string { return "level" }
 
+// written has its methods on the pointer, the better one as well.
+type written struct{ of string }
+
+func (w *written) String() string               { return "for people: " + w.of }
+func (w *written) MarshalText() ([]byte, error) { return []byte(w.of), nil }
+
 func TestTextOfAValue(t *testing.T) {
 	var none *netip.Addr
+	var noIP net.IP
+	seven, three := 7, level(3)
+	var face fmt.Stringer = three
 	for name, test := range map[string]struct {
 		value any
 		want  string
@@ -32,6 +44,14 @@ func TestTextOfAValue(t *testing.T) {
 		"largest":          {^uint64(0), "18446744073709551615", nil},
 		"what it holds":    {level(3), "3", nil},
 		"boolean":          {true, "true", nil},
+		"pointer":          {&seven, "7", nil},
+		"pointer to own":   {&three, "3", nil},
+		"in an interface":  {face, "3", nil},
+		"by its pointer":   {written{"w"}, "w", nil},
+		"pointer writes":   {&written{"w"}, "w", nil},
+		"nil slice":        {noIP, "", key.ErrMissing},
+		"nil number":       {(*int)(nil), "", key.ErrMissing},
+		"pointer twice":    {new(*string), "", guard.ErrUnresolvable},
 		"that writes":      {netip.MustParseAddr("::1"), "::1", nil},
 		"with a String":    {time.UTC, "UTC", nil},
 		"empty":            {"", "", nil},
@@ -45,6 +65,12 @@ func TestTextOfAValue(t *testing.T) {
 			got, err := guard.Text(test.value)
 			if got != test.want || !errors.Is(err, test.err) {
 				t.Errorf("got %q, %v; want %q, %v", got, err, test.want, test.err)
+			}
+			if test.value == nil || err != nil && test.err == key.ErrMissing { //nolint:errorlint // it is the table's
+				return
+			}
+			if has := guard.HasText(reflect.TypeOf(test.value)); has != (err == nil) {
+				t.Errorf("HasText is %v", has)
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func (g *Guard) Attach(by string, find func(rules *rule.Set) (operations []strin
 //
 // A guard with rules is closed until it is valid. The first call validates it if
 // nobody did before, and is refused as [Invalid] while there is a fault. A guard
-// without rules is valid. The error wraps [rule.ErrInvalid].
+// without rules and without attached integrations is valid. The error wraps [rule.ErrInvalid].
 func (g *Guard) Validate() error { return g.validate(g.rules.Load()) }
 
 // validate looks whether set can be in force.
@@ -157,7 +157,7 @@ func cure(operation string) string {
 	case rule.HTTP:
 		return "register the route and tell the guard of its router (ginlock.Check, httplock.Check, httplock.Serve)"
 	case rule.GRPC:
-		return "register the service and tell the guard of its server (Validate of package grpclock)"
+		return "register the service and tell the guard of its server (Attach of package grpclock)"
 	default:
 		return "lock the method by package annotations, or name it in Declare"
 	}
@@ -170,7 +170,7 @@ func (g *Guard) ready() (*rule.Set, error) {
 	switch valid := s.valid.Load(); {
 	case valid == set:
 		return set, nil
-	case set.Empty():
+	case set.Empty() && !s.surveyed():
 		s.valid.CompareAndSwap(valid, set) // from now on rules are replaced under calls
 		return set, nil
 	}
@@ -181,6 +181,14 @@ func (g *Guard) ready() (*rule.Set, error) {
 		return nil, err
 	}
 	return set, g.validate(set)
+}
+
+// surveyed reports whether integrations are attached: they may have rules that are
+// not the guard's, and may find something wrong with those.
+func (s *served) surveyed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.surveys) > 0
 }
 
 // Replace puts other rules in the place of all that the guard has. They are
