@@ -57,9 +57,9 @@ var units = map[string]unit{
 	"core/guard/guardtest": {layer: 4, forTests: true},
 	// Declares locks by an option of annotations, as users do.
 	"grpclock/internal/testpb": {layer: top, anything: true, forTests: true},
-	"annotations": {layer: 4, uses: []string{
-		"google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/tools",
-	}},
+	// The option of a .proto, which annotations offers and grpclock reads.
+	"annotations/lockpb": {layer: 3, uses: []string{"google.golang.org/protobuf"}},
+	"annotations":        {layer: 4, uses: []string{"golang.org/x/tools"}},
 	"fxmodule": {layer: 4, uses: []string{
 		"go.uber.org/fx", "github.com/redis/go-redis/v9", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
 	}},
@@ -94,7 +94,7 @@ func TestLayersCheckerCatchesPlantedFaults(t *testing.T) {
 	}{
 		"down one layer":              {graph{"core/rule": {module + "core/key"}}, ""},
 		"down many layers":            {graph{"ginlock": {module + "core/lock"}}, ""},
-		"within a unit":               {graph{"annotations/cmd/lockgen": {module + "annotations/lockpb"}}, ""},
+		"within a unit":               {graph{"annotations/cmd/lockgen": {module + "annotations/internal/lockgen"}}, ""},
 		"standard library":            {graph{"core/key": {"net/url", "strings"}}, ""},
 		"what the unit uses":          {graph{"core/redisstore": {"github.com/redis/go-redis/v9/push"}}, ""},
 		"the top takes all":           {graph{"test/chaos": {"example.com/x", module + "core/storetest", module + "ginlock"}}, ""},
@@ -104,7 +104,9 @@ func TestLayersCheckerCatchesPlantedFaults(t *testing.T) {
 		"up to an example":            {graph{"grpclock": {module + "examples/seckill/shop"}}, "up"},
 		"sideways in the kernel":      {graph{"core/lock": {module + "core/key"}}, "sideways"},
 		"sideways between stores":     {graph{"core/redisstore": {module + "core/memstore"}}, "sideways"},
-		"sideways between doors":      {graph{"grpclock": {module + "annotations/lockpb"}}, "sideways"},
+		"down into a unit's folder":   {graph{"grpclock": {module + "annotations/lockpb"}}, ""},
+		"up out of a unit's folder":   {graph{"annotations/lockpb": {module + "annotations"}}, "up"},
+		"sideways between doors":      {graph{"grpclock": {module + "annotations"}}, "sideways"},
 		"sideways between HTTP doors": {graph{"httplock": {module + "ginlock"}}, "sideways"},
 		"framework in the HTTP door":  {graph{"httplock": {"github.com/go-chi/chi/v5"}}, "go-chi"},
 		"sideways from deep inside":   {graph{"annotations/cmd/lockgen": {module + "ginlock"}}, "sideways"},

@@ -14,8 +14,8 @@ import (
 // [RetryDelay]. err may be wrapped.
 func IsContended(err error) bool { return isOf(err, guard.Contended) }
 
-// IsOverloaded reports whether a call failed because too many wait for its lock
-// already. Its handler did not run, so that it can be sent again; see
+// IsOverloaded reports whether a call failed because too many already wait for
+// its lock. Its handler did not run, so that it can be sent again; see
 // [RetryDelay]. err may be wrapped.
 func IsOverloaded(err error) bool { return isOf(err, guard.Overloaded) }
 

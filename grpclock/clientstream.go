@@ -13,14 +13,11 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// StreamClient is a [grpc.StreamClientInterceptor]; see
-// [StreamClientInterceptor]. A stream that is skipped ends at once, without an
-// error.
-func (d *Door) StreamClient(
+func (i *Interceptors) streamClient(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 	method string, streamer grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	c, ok := d.outgoing(method)
+	c, ok := i.outgoing(method)
 	if !ok {
 		return streamer(ctx, desc, cc, method, opts...)
 	}
@@ -29,7 +26,7 @@ func (d *Door) StreamClient(
 		all := append(opts[:len(opts):len(opts)], onFinish)
 		return streamer(ctx, desc, cc, method, all...)
 	}
-	if desc.ClientStreams && !d.first[method] {
+	if desc.ClientStreams && !i.first[method] {
 		return o.open(c.enter(ctx, nil))
 	}
 	return &pendingStream{opener: o, opened: make(chan struct{})}, nil
@@ -52,8 +49,8 @@ func (o *opener) open(inside context.Context, leave func() error, err error) (gr
 	}
 	inside, cancel := context.WithCancel(inside)
 	s := &heldStream{opener: o, cancel: cancel, leave: leave}
-	// The stream's end cancels inside, as the caller's or a loss does; so
-	// whoever does not look any more leaves no lock behind.
+	// The stream's end cancels inside, as the caller's or a loss does, so a
+	// caller that no longer reads leaves no lock behind.
 	context.AfterFunc(inside, func() { _ = s.end() })
 	s.ClientStream, err = o.stream(inside, grpc.OnFinish(func(error) { cancel() }))
 	if err != nil {
@@ -72,7 +69,7 @@ type heldStream struct {
 	lost   error
 }
 
-// RecvMsg gives the lock back when nothing more can come.
+// RecvMsg releases the lock when nothing more can come.
 func (s *heldStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil && !s.answersOnce {
@@ -97,8 +94,7 @@ func (s *heldStream) end() error {
 	return s.lost
 }
 
-// pendingStream is opened by its first message. Until then, whoever asks for
-// what the server sent waits.
+// pendingStream is opened by its first message. Receiving waits until then.
 type pendingStream struct {
 	*opener
 	once   sync.Once
@@ -162,7 +158,7 @@ func (s *pendingStream) Context() context.Context {
 	return s.current.Context()
 }
 
-// wait returns when the stream is open, or cannot be any more.
+// wait returns when the stream is open, or will never be.
 func (s *pendingStream) wait() error {
 	select {
 	case <-s.opened:
@@ -181,7 +177,7 @@ func (s *pendingStream) isOpen() bool {
 	}
 }
 
-// skippedStream is one that ended well before it began.
+// skippedStream is a stream that succeeded without being opened.
 type skippedStream struct {
 	ctx     context.Context
 	answers bool // there is one, which is empty

@@ -39,13 +39,23 @@ var outgoing = map[string]func(context.Context, testpb.OrderServiceClient) (stri
 	"unary": callPlace, "server": callWatch, "client": callUpload, "bidi": callChat,
 }
 
-// locking returns a client with the interceptors of a door, of a server
-// without any.
+// locking returns a client with interceptors, of a server without any.
 func locking(t testing.TB, o *orders, g *guard.Guard, opts ...grpclock.Option) testpb.OrderServiceClient {
 	t.Helper()
-	return testpb.NewOrderServiceClient(connect(t, o, nil,
-		grpc.WithChainUnaryInterceptor(grpclock.UnaryClientInterceptor(g, opts...)),
-		grpc.WithChainStreamInterceptor(grpclock.StreamClientInterceptor(g, opts...))))
+	return testpb.NewOrderServiceClient(connect(t, o, nil, calling(t, g, opts...)...))
+}
+
+// calling are the options of a client with interceptors.
+func calling(t testing.TB, g *guard.Guard, opts ...grpclock.Option) []grpc.DialOption {
+	t.Helper()
+	locks, err := grpclock.New(g, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(locks.UnaryClientInterceptor()),
+		grpc.WithChainStreamInterceptor(locks.StreamClientInterceptor()),
+	}
 }
 
 // during are handlers that call f and return its result.
@@ -157,7 +167,7 @@ func TestAbandonedStreamLeavesNoLock(t *testing.T) {
 			cc := connect(t, during(func(ctx context.Context) error {
 				<-ctx.Done()
 				return nil
-			}), nil, grpc.WithChainStreamInterceptor(grpclock.StreamClientInterceptor(g)))
+			}), nil, calling(t, g)...)
 			client := testpb.NewOrderServiceClient(cc)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -183,7 +193,12 @@ func TestAbandonedStreamLeavesNoLock(t *testing.T) {
 func TestStreamThatCannotBeOpenedLeavesNoLock(t *testing.T) {
 	g := guardtest.Guard(t, ofClient...)
 	failed := errors.New("no stream")
-	_, err := grpclock.StreamClientInterceptor(g)(
+	locks, err := grpclock.New(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks.UnaryClientInterceptor() // for the other rules
+	_, err = locks.StreamClientInterceptor()(
 		metadata.AppendToOutgoingContext(t.Context(), "user-id", "u"),
 		&grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, nil, chat,
 		func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -249,8 +264,7 @@ func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
 
 func TestOptionOfTheProtoIsForTheServerAlone(t *testing.T) {
 	g := guardtest.Guard(t)
-	client := testpb.NewOrderServiceClient(connect(t, &orders{}, guarded(t, g),
-		grpc.WithChainUnaryInterceptor(grpclock.UnaryClientInterceptor(g))))
+	client := testpb.NewOrderServiceClient(connect(t, &orders{}, guarded(t, g), calling(t, g)...))
 	answer, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "u"})
 	if err != nil || answer.GetKey() != "lock:order:u" {
 		t.Errorf("got %q, %v", answer.GetKey(), err)

@@ -1,16 +1,25 @@
-// Package grpclock is the gRPC door: interceptors that run a method under a
-// lock.
+// Package grpclock has interceptors for gRPC that run a method under a lock.
 //
-//	grpc.NewServer(
-//		grpc.ChainUnaryInterceptor(authenticate, grpclock.UnaryServerInterceptor(g)),
-//		grpc.ChainStreamInterceptor(authenticateStream, grpclock.StreamServerInterceptor(g)),
+//	locks, err := grpclock.New(g) // g is a *guard.Guard
+//	server := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(authenticate, locks.UnaryServerInterceptor()),
+//		grpc.ChainStreamInterceptor(authenticateStream, locks.StreamServerInterceptor()),
 //	)
+//	shop.RegisterOrdersServer(server, orders)
+//	locks.Attach(server)
+//	err = g.Validate()
 //
 // The rule of a method is the first of: [WithRule]; the guard's rule for the
 // full name of the method, "/shop.v1.Orders/Place"; the option
 // (redlatch.lock.v1.lock) of the method in its .proto, see package lockpb. A
-// method without a rule passes through. Which methods the interceptors see at
-// all is for the selector of go-grpc-middleware to say.
+// method without a rule passes through.
+//
+// A rule is a promise that somebody must keep. [Interceptors.Attach] tells the
+// guard which methods go through the interceptors, and [guard.Guard.Validate]
+// reports the rules that none of them has: a misspelled method, a stream on a
+// server that has no interceptor for streams. Until there is no such fault, the
+// guard lets nobody in. Do not put a selector in front of the interceptors: a
+// method that it leaves out would run without the lock of its rule.
 //
 // The rule's template names the values of the call that make the key; package
 // key has its grammar. Where they come from:
@@ -19,10 +28,10 @@
 //	<req.a.b>    the field of the request, or of a message in it
 //	<md.name>    metadata; refused when it is repeated
 //	<ctx.name>   a value of the context under a key of type string
-//	<method> <service>: "Place" and "shop.v1.Orders"; fields of these names
-//	             need their prefix
+//	<method> <service>: "Place" and "shop.v1.Orders"; refused where the request
+//	             has a field of that name, which is <req.method>
 //
-// Fields go by their names in the .proto or in JSON. They are texts, integers,
+// Fields go by their names in the .proto or in JSON. They are strings, integers,
 // booleans or enums; an enum counts by its number, since names may change. A
 // field that is not there is missing, and so is one that is empty or 0: a
 // request that lacks its id must not share a lock with all others that do.
@@ -42,26 +51,27 @@
 // # Where to put them
 //
 // Behind authentication and tracing; in front of recovery, so that a panic
-// has become an error before the lock is given back (without it, the lock is
-// given back all the same). Handlers get the lease's context as theirs: it
+// has become an error before the lock is released (without recovery, the lock
+// is released all the same). Handlers get the lease's context as theirs: it
 // ends when the lease is lost. Work that a handler leaves to a goroutine is
 // not covered. A lock is re-entered by context only: a handler that calls a
 // method with the same key over the network waits for itself.
 //
 // # Answers
 //
-//	Contended    ABORTED, or as WithContentionCode says; RetryInfo and pushback
-//	BadKey       INVALID_ARGUMENT; BadRequest with the field
-//	Unavailable  UNAVAILABLE; RetryInfo
-//	Canceled     CANCELLED or DEADLINE_EXCEEDED
-//	Lost         INTERNAL; pushback -1: clients do not retry. The handler has run
-//	Skipped      OK with an empty answer; the trailer [CodeTrailer] tells
-//	Invalid      INTERNAL
+//	LOCK_CONTENDED     ABORTED, or as WithContentionCode says; RetryInfo and pushback
+//	LOCK_OVERLOADED    RESOURCE_EXHAUSTED; RetryInfo and pushback
+//	LOCK_KEY_INVALID   INVALID_ARGUMENT; BadRequest with the field
+//	LOCK_UNAVAILABLE   UNAVAILABLE; RetryInfo
+//	LOCK_CANCELED      CANCELLED or DEADLINE_EXCEEDED
+//	LOCK_LOST          INTERNAL; pushback -1: clients do not retry. The handler has run
+//	LOCK_SKIPPED       OK with an empty answer; the trailer [CodeTrailer] has the code
+//	LOCK_RULE_INVALID  INTERNAL
 //
-// Each error has an ErrorInfo whose reason is the kind's [guard.Kind.Code] and
-// whose domain is [Domain]. None of them holds the key, an owner, or what the
-// store said; the [guard.Error] in it, which errors.As finds within the
-// process and which does not go over the network, has the cause.
+// Each error has an ErrorInfo whose reason is that code and whose domain is
+// [Domain]. None of them holds the key, an owner, or what the store said; the
+// [guard.Error] in it, which errors.As finds within the process and which does
+// not go over the network, has the cause.
 //
 // A client may retry contention by its service config, since the handler did
 // not run: {"retryPolicy": {"retryableStatusCodes": ["ABORTED"], ...}}. It

@@ -26,13 +26,19 @@ func Example() {
 	defer locker.Close(ctx)
 	g := guard.Must(guard.New(locker))
 
+	locks, err := grpclock.New(g)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	server := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(g)),
-		grpc.ChainStreamInterceptor(grpclock.StreamServerInterceptor(g)),
+		grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor()),
+		grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()),
 	)
 	defer server.Stop()
 	testpb.RegisterOrderServiceServer(server, &orders{})
-	if err := grpclock.Validate(server, g); err != nil {
+	locks.Attach(server)
+	if err := g.Validate(); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -48,7 +54,7 @@ func Example() {
 
 	// The same user once more, while the first order is under way.
 	lease, _ := locker.TryAcquire(ctx, "lock:order:42")
-	_, err := client.Place(ctx, &testpb.PlaceRequest{UserId: "42"})
+	_, err = client.Place(ctx, &testpb.PlaceRequest{UserId: "42"})
 	_, retry := grpclock.RetryDelay(err)
 	fmt.Println(status.Code(err), grpclock.IsContended(err), retry)
 	_ = lease.Release(ctx)
@@ -58,15 +64,19 @@ func Example() {
 }
 
 // A typo is found before the first call.
-func ExampleValidate() {
+func ExampleInterceptors_Attach() {
 	locker := lock.New(memstore.New())
 	defer locker.Close(context.Background())
-	g := guard.Must(guard.New(locker))
+	g := guard.Must(guard.New(locker, rule.Rule{Operation: "/redlatch.test.v1.OrderService/Place", Key: "lock:order:<userld>"}))
 
-	server := grpc.NewServer()
+	locks, _ := grpclock.New(g)
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor()),
+		grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()),
+	)
 	testpb.RegisterOrderServiceServer(server, &orders{})
-	fmt.Println(grpclock.Validate(server, g,
-		grpclock.WithRule("/redlatch.test.v1.OrderService/Place", rule.Rule{Key: "lock:order:<userld>"})))
+	locks.Attach(server)
+	fmt.Println(g.Validate())
 	// Output:
-	// grpclock: /redlatch.test.v1.OrderService/Place: template "lock:order:<userld>", column 12: <userld>: redlatch.test.v1.PlaceRequest has no field "userld"
+	// grpclock: /redlatch.test.v1.OrderService/Place: template "lock:order:<userld>", column 12: <userld>: redlatch.test.v1.PlaceRequest has no field "userld", did you mean "userId"?
 }

@@ -122,14 +122,41 @@ func (o *orders) Chat(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.Chat
 	}
 }
 
-// guarded are the options of a server with the interceptors of a door.
-func guarded(t testing.TB, g *guard.Guard, opts ...grpclock.Option) []grpc.ServerOption {
+// registered returns a server that was never started.
+func registered(services ...func(*grpc.Server)) *grpc.Server {
+	s := grpc.NewServer()
+	for _, register := range services {
+		register(s)
+	}
+	return s
+}
+
+func ordersService(s *grpc.Server) { testpb.RegisterOrderServiceServer(s, &orders{}) }
+func faultyService(s *grpc.Server) { testpb.RegisterFaultyServiceServer(s, &orders{}) }
+
+// locksOf returns the interceptors of a server.
+func locksOf(t testing.TB, g *guard.Guard, server grpclock.Registry, opts ...grpclock.Option) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	t.Helper()
-	d, err := grpclock.Build(g, opts...)
+	locks, err := grpclock.New(g, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(d.UnaryServer), grpc.ChainStreamInterceptor(d.StreamServer)}
+	locks.Attach(server)
+	return locks.UnaryServerInterceptor(), locks.StreamServerInterceptor()
+}
+
+// guarded are the options of a server of the orders with interceptors.
+func guarded(t testing.TB, g *guard.Guard, opts ...grpclock.Option) []grpc.ServerOption {
+	t.Helper()
+	unary, stream := locksOf(t, g, registered(ordersService), opts...)
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary), grpc.ChainStreamInterceptor(stream)}
+}
+
+// validate is what a guard says of a server and its interceptors.
+func validate(t testing.TB, g *guard.Guard, server grpclock.Registry, opts ...grpclock.Option) error {
+	t.Helper()
+	locksOf(t, g, server, opts...)
+	return g.Validate()
 }
 
 // connect serves o until the test ends, and returns a connection.
@@ -138,7 +165,6 @@ func connect(t testing.TB, o *orders, server []grpc.ServerOption, client ...grpc
 	listener := bufconn.Listen(1 << 20)
 	s := grpc.NewServer(server...)
 	testpb.RegisterOrderServiceServer(s, o)
-	testpb.RegisterFaultyServiceServer(s, o)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
 	cc, err := grpc.NewClient("passthrough:///bufconn", append(client,

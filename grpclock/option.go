@@ -15,11 +15,11 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// DefaultRetryDelay is what clients are told to wait at least before they send
+// DefaultRetryDelay is how long clients should wait, at least, before they send
 // a call again.
 const DefaultRetryDelay = 100 * time.Millisecond
 
-// Option is a setting of a [Door]. A later one overrides an earlier one.
+// Option is a setting of [Interceptors]. A later one overrides an earlier one.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
@@ -44,7 +44,6 @@ type config struct {
 	contention codes.Code
 	retryDelay time.Duration
 	files      *protoregistry.Files
-	types      *protoregistry.Types // that the program knows
 	faults     []error
 }
 
@@ -56,7 +55,6 @@ func newConfig(opts []Option) config {
 		contention: codes.Aborted,
 		retryDelay: DefaultRetryDelay,
 		files:      protoregistry.GlobalFiles,
-		types:      protoregistry.GlobalTypes,
 	}
 	for _, o := range opts {
 		if o == nil {
@@ -127,7 +125,7 @@ func WithFirstMessage(fullMethods ...string) Option {
 	})
 }
 
-// WithErrorMapper makes the errors that interceptors return, in place of the
+// WithErrorMapper makes the errors that interceptors return, instead of the
 // default ones. The handler does not run whatever f returns.
 func WithErrorMapper(f Mapper) Option {
 	return optionFunc(func(c *config) {
@@ -138,8 +136,8 @@ func WithErrorMapper(f Mapper) Option {
 	})
 }
 
-// WithRetryDelay is what clients are told to wait at least before they send a
-// call again; up to half of it is added by chance, so that those who were
+// WithRetryDelay is how long clients should wait, at least, before they send a
+// call again. Up to half of it is added by chance, so that clients that were
 // refused together do not come back together. Default [DefaultRetryDelay].
 func WithRetryDelay(d time.Duration) Option {
 	return optionFunc(func(c *config) {
@@ -175,7 +173,7 @@ func WithFiles(files *protoregistry.Files) Option {
 	})
 }
 
-// isMethod tells the operations of this door from those of others.
+// isMethod tells full methods from the operations of others.
 func isMethod(operation string) bool {
 	service, method := split(operation)
 	return strings.HasPrefix(operation, "/") && service != "" && method != "" &&

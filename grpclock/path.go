@@ -1,13 +1,12 @@
 package grpclock
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
 )
 
@@ -17,11 +16,11 @@ type path struct {
 	leaf    protoreflect.FieldDescriptor
 }
 
-// compilePath finds the field that text, "buyer.id", names in messages of a
-// type. The error says what is wrong with it, without naming text.
-func compilePath(in protoreflect.MessageDescriptor, text string) (*path, error) {
+// compilePath finds the field that names, such as "buyer.id", lead to in messages
+// of a type.
+func compilePath(in protoreflect.MessageDescriptor, names string) (*path, error) {
 	p := &path{}
-	for name := range strings.SplitSeq(text, ".") {
+	for name := range strings.SplitSeq(names, ".") {
 		if p.leaf != nil {
 			if err := checkParent(p.leaf); err != nil {
 				return nil, err
@@ -34,7 +33,7 @@ func compilePath(in protoreflect.MessageDescriptor, text string) (*path, error) 
 			return nil, err
 		}
 	}
-	return p, checkLeaf(p.leaf)
+	return p, checkLeaf(p.leaf, names)
 }
 
 // field finds a field by either of its names.
@@ -42,13 +41,29 @@ func field(in protoreflect.MessageDescriptor, name string) (protoreflect.FieldDe
 	byName, byJSON := in.Fields().ByName(protoreflect.Name(name)), in.Fields().ByJSONName(name)
 	switch {
 	case byName == nil && byJSON == nil:
-		return nil, fmt.Errorf("%s has no field %q", in.FullName(), name)
+		return nil, fmt.Errorf("%s has no field %q%s", in.FullName(), name, meant(name, fieldNames(in)))
 	case byName == nil:
 		return byJSON, nil
 	case byJSON != nil && byJSON != byName:
 		return nil, fmt.Errorf("%s has a field %q, and another one that is called so in JSON", in.FullName(), name)
 	}
 	return byName, nil
+}
+
+func fieldNames(in protoreflect.MessageDescriptor) []string {
+	names := make([]string, 0, 2*in.Fields().Len())
+	for i := range in.Fields().Len() {
+		names = append(names, string(in.Fields().Get(i).Name()), in.Fields().Get(i).JSONName())
+	}
+	return names
+}
+
+// example is a variable for a field of a message that names lead to.
+func example(in protoreflect.MessageDescriptor, names string) string {
+	if in.Fields().Len() == 0 {
+		return ", of which it has none"
+	}
+	return fmt.Sprintf(", such as <req.%s.%s>", names, in.Fields().Get(0).Name())
 }
 
 func checkParent(f protoreflect.FieldDescriptor) error {
@@ -58,15 +73,15 @@ func checkParent(f protoreflect.FieldDescriptor) error {
 	return nil
 }
 
-func checkLeaf(f protoreflect.FieldDescriptor) error {
+func checkLeaf(f protoreflect.FieldDescriptor, names string) error {
 	if f.IsList() || f.IsMap() {
 		return fmt.Errorf("%s is %s, which is more than one value", f.FullName(), kindOf(f))
 	}
 	switch f.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return fmt.Errorf("%s is %s, name one of its fields", f.FullName(), kindOf(f))
+		return fmt.Errorf("%s is %s, name one of its fields%s", f.FullName(), kindOf(f), example(f.Message(), names))
 	case protoreflect.FloatKind, protoreflect.DoubleKind, protoreflect.BytesKind:
-		return fmt.Errorf("%s is of type %s, and keys are made of texts, integers, booleans and enums", f.FullName(), kindOf(f))
+		return fmt.Errorf("%s is of type %s, and a key field must be a string, integer, bool or enum", f.FullName(), kindOf(f))
 	}
 	return nil
 }
@@ -86,16 +101,13 @@ func kindOf(f protoreflect.FieldDescriptor) string {
 
 // String returns the path as the .proto names it.
 func (p *path) String() string {
-	var text strings.Builder
+	var names strings.Builder
 	for _, parent := range p.parents {
-		text.WriteString(string(parent.Name()) + ".")
+		names.WriteString(string(parent.Name()) + ".")
 	}
-	text.WriteString(string(p.leaf.Name()))
-	return text.String()
+	names.WriteString(string(p.leaf.Name()))
+	return names.String()
 }
-
-// errLeaf is for a kind that checkLeaf lets pass and read does not know.
-var errLeaf = errors.New("unreadable kind of field")
 
 // read returns the value of the field in a message of the type that the path
 // was compiled for. A number that is 0 is missing, unless zero says that it is
@@ -110,28 +122,13 @@ func (p *path) read(m protoreflect.Message, zero bool) (string, error) {
 	if p.leaf.HasPresence() && !m.Has(p.leaf) {
 		return "", key.ErrMissing
 	}
-	switch value := m.Get(p.leaf); p.leaf.Kind() {
-	case protoreflect.StringKind:
+	value := m.Get(p.leaf)
+	if p.leaf.Kind() == protoreflect.StringKind {
 		return value.String(), nil // an empty one is refused by every template
-	case protoreflect.BoolKind:
-		return strconv.FormatBool(value.Bool()), nil
-	case protoreflect.EnumKind:
-		return integer(int64(value.Enum()), zero)
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind,
-		protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return integer(value.Int(), zero)
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		if n := value.Uint(); n != 0 {
-			return strconv.FormatUint(n, 10), nil
-		}
-		return integer(0, zero)
 	}
-	return "", errLeaf
-}
-
-func integer(n int64, zero bool) (string, error) {
-	if n == 0 && !zero {
+	text, err := guard.Text(value.Interface())
+	if text == "0" && !zero {
 		return "", key.ErrMissing
 	}
-	return strconv.FormatInt(n, 10), nil
+	return text, err
 }

@@ -32,28 +32,28 @@ var errNoRequest = errors.New("is a field of a request, and there is no message 
 // plan returns the plan of a method's rule, from the cache unless the rule or
 // the type of its requests has changed. The cache has an entry for each method
 // that has a rule.
-func (d *Door) plan(method string, r *rule.Compiled, message protoreflect.Message) *plan {
+func (i *Interceptors) plan(method string, r *rule.Compiled, message protoreflect.Message) *plan {
 	var input protoreflect.MessageDescriptor
 	if message != nil {
 		input = message.Descriptor()
 	}
-	if found, ok := d.plans.Load(method); ok {
+	if found, ok := i.plans.Load(method); ok {
 		if p := found.(*plan); p.rule == r && p.input == input {
 			return p
 		}
 	}
-	p := d.compile(r, input)
-	d.plans.Store(method, p)
+	p := i.compile(r, input)
+	i.plans.Store(method, p)
 	return p
 }
 
 // compile looks for the sources of all variables, and says of each that has
 // none where it stands.
-func (d *Door) compile(r *rule.Compiled, input protoreflect.MessageDescriptor) *plan {
+func (i *Interceptors) compile(r *rule.Compiled, input protoreflect.MessageDescriptor) *plan {
 	p := &plan{rule: r, input: input, paths: make(map[string]*path)}
 	var faults []error
 	for _, v := range r.Template.Vars() {
-		if err := d.find(p, v); err != nil {
+		if err := i.find(p, v); err != nil {
 			faults = append(faults, fmt.Errorf("template %q, column %d: <%s>: %w", r.Key, v.Column, v, err))
 		}
 	}
@@ -61,11 +61,14 @@ func (d *Door) compile(r *rule.Compiled, input protoreflect.MessageDescriptor) *
 	return p
 }
 
-func (d *Door) find(p *plan, v key.Var) error {
+func (i *Interceptors) find(p *plan, v key.Var) error {
 	switch {
 	case !isKnown(v):
-		return errors.New("does not exist in gRPC")
-	case v.Reserved(), v.Source == "md", v.Source == "ctx", v.Source == "" && d.vars[v.Name] != nil:
+		return errors.New("does not exist in gRPC, use a field of the request, <md.name>, <ctx.name> or WithVar")
+	case v.Reserved() && p.input != nil && hasField(p.input, v.Name):
+		return fmt.Errorf("is the %s of gRPC, and %s has a field of that name as well: write <req.%s> for the field, "+
+			"or the name of the %s itself", v.Name, p.input.FullName(), v.Name, v.Name)
+	case v.Reserved(), v.Source == "md", v.Source == "ctx", v.Source == "" && i.vars[v.Name] != nil:
 		return nil
 	case p.input == nil:
 		return errNoRequest
@@ -78,7 +81,11 @@ func (d *Door) find(p *plan, v key.Var) error {
 	return nil
 }
 
-// isKnown reports whether calls of this door have such a variable at all.
+func hasField(in protoreflect.MessageDescriptor, name string) bool {
+	return in.Fields().ByName(protoreflect.Name(name)) != nil || in.Fields().ByJSONName(name) != nil
+}
+
+// isKnown reports whether calls have such a variable at all.
 func isKnown(v key.Var) bool {
 	switch v.Source {
 	case "":
@@ -102,7 +109,7 @@ func (p *plan) field(variable string) string {
 // copies into a func, which saves an allocation for each call.
 type values struct {
 	*plan
-	door     *Door
+	vars     map[string]Source
 	metadata func(ctx context.Context, name string) []string
 	req      any
 	message  protoreflect.Message // of req, nil if it is none
@@ -118,7 +125,7 @@ func (s values) value(ctx context.Context, method string, v key.Var) (string, er
 		if v.Reserved() {
 			return reserved(method, v.Name)
 		}
-		if src, ok := s.door.vars[v.Name]; ok {
+		if src, ok := s.vars[v.Name]; ok {
 			return src(ctx, s.req)
 		}
 	}

@@ -14,16 +14,13 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// StreamServer is a [grpc.StreamServerInterceptor]; see
-// [StreamServerInterceptor]. There is no recover in it: a panic releases the
-// lock on its way to whoever recovers.
-func (d *Door) StreamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	c, ok := d.incoming(info.FullMethod)
+func (i *Interceptors) streamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	c, ok := i.incoming(info.FullMethod)
 	if !ok {
 		return handler(srv, ss)
 	}
 	s := &serverStream{ServerStream: ss, call: c, inside: ss.Context()}
-	if info.IsClientStream && !d.first[info.FullMethod] {
+	if info.IsClientStream && !i.first[info.FullMethod] {
 		if s.enter(c.enter(ss.Context(), nil)) != nil {
 			return s.answer(info)
 		}
@@ -51,7 +48,7 @@ type serverStream struct {
 	asked   bool  // for the lock
 	ended   bool  // the handler has returned
 	skipped bool  // the failure is no failure to the client
-	failure error // what counts in place of what the handler returns
+	failure error // what counts instead of what the handler returns
 }
 
 // Context is the lease's, once there is one.
@@ -61,8 +58,8 @@ func (s *serverStream) Context() context.Context {
 	return s.inside
 }
 
-// RecvMsg asks for the lock when the first message is there. A refusal is
-// returned from then on.
+// RecvMsg takes the lock when the first message is there. A refusal is returned
+// from then on.
 func (s *serverStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	asked, failure := s.state()
@@ -104,8 +101,8 @@ func (s *serverStream) enter(inside context.Context, leave func() error, err err
 	return err
 }
 
-// end gives the lock back, if there is one. What the stream has noted does not
-// change any more then.
+// end releases the lock, if there is one. What the stream has noted does not
+// change after that.
 func (s *serverStream) end() {
 	s.mu.Lock()
 	s.ended = true

@@ -156,10 +156,10 @@ func TestSkippedCallWhoseAnswersAreNotKnownIsAnError(t *testing.T) {
 	guardtest.Hold(t, g, "lock:job")
 	o := busy(t)
 	client := dial(t, o, g, grpclock.WithFiles(new(protoregistry.Files)))
-	if _, err := client.Place(t.Context(), &testpb.PlaceRequest{}); status.Code(err) != codes.AlreadyExists || reasonOf(err) != "LOCK_SKIPPED" {
+	if _, err := client.Place(t.Context(), &testpb.PlaceRequest{}); reasonOf(err) != "LOCK_RULE_INVALID" {
 		t.Errorf("unary: %v", err)
 	}
-	if _, _, err := callUpload(t.Context(), client); status.Code(err) != codes.AlreadyExists {
+	if _, _, err := callUpload(t.Context(), client); reasonOf(err) != "LOCK_RULE_INVALID" {
 		t.Errorf("stream: %v", err)
 	}
 }
@@ -316,14 +316,11 @@ func (s lastingStream) RecvMsg(m any) error {
 // A handler may return while a goroutine of its own still receives.
 func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
 	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: guardtest.Patience})
-	d, err := grpclock.Build(g, grpclock.WithFirstMessage(chat))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, intercept := locksOf(t, g, registered(ordersService), grpclock.WithFirstMessage(chat))
 	lease := guardtest.Hold(t, g, "lock:chat:u")
 	received := make(chan error, 1)
 	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
-	err = d.StreamServer(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
+	err := intercept(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
 		go func() { received <- s.RecvMsg(new(testpb.ChatRequest)) }()
 		guardtest.Receive(t, waiting, "the wait")
 		return nil
@@ -342,13 +339,10 @@ func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
 
 func TestRefusalOfAStreamLasts(t *testing.T) {
 	g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>"})
-	d, err := grpclock.Build(g, grpclock.WithFirstMessage(chat))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, intercept := locksOf(t, g, registered(ordersService), grpclock.WithFirstMessage(chat))
 	guardtest.Hold(t, g, "lock:chat:u")
 	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
-	err = d.StreamServer(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
+	err := intercept(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
 		for range 3 {
 			if err := s.RecvMsg(new(testpb.ChatRequest)); !grpclock.IsContended(err) {
 				t.Errorf("the handler got %v", err)

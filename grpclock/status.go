@@ -22,17 +22,16 @@ const (
 	// Domain is that of the ErrorInfo in every error.
 	Domain = "github.com/redlatch/redlatch"
 
-	// CodeTrailer is the trailer that tells, by its value "LOCK_SKIPPED", an
-	// answer that is empty because another owner holds the lock from one of
-	// the handler.
+	// CodeTrailer is the trailer of an answer that is empty because another
+	// owner holds the lock and the rule says skip. Its value is "LOCK_SKIPPED".
 	CodeTrailer = "redlatch-code"
 
 	// pushbackTrailer is what clients of gRPC obey: milliseconds, -1 for never.
 	pushbackTrailer = "grpc-retry-pushback-ms"
 )
 
-// refusal is the error of a call: a status for clients, and the cause for
-// those within the process who look for it.
+// refusal is the error of a call: a status for clients, and the cause for the
+// process itself.
 type refusal struct {
 	status *status.Status
 	cause  *guard.Error
@@ -47,7 +46,7 @@ func (r *refusal) Unwrap() error              { return r.cause }
 func (c *call) answer(ctx context.Context, err error, trail func(metadata.MD)) error {
 	var e *guard.Error
 	errors.As(err, &e) // a guard returns no other
-	delay := c.door.delay()
+	delay := c.locks.delay()
 	switch {
 	case trail == nil:
 	case e.Kind == guard.Lost:
@@ -56,8 +55,8 @@ func (c *call) answer(ctx context.Context, err error, trail func(metadata.MD)) e
 		trail(metadata.Pairs(pushbackTrailer, strconv.FormatInt(delay.Milliseconds(), 10)))
 	}
 	st := c.describe(ctx, e, delay)
-	if c.door.mapper != nil {
-		if mapped := c.door.mapper(ctx, e, st); mapped != nil {
+	if c.locks.mapper != nil {
+		if mapped := c.locks.mapper(ctx, e, st); mapped != nil {
 			return mapped
 		}
 	}
@@ -66,8 +65,8 @@ func (c *call) answer(ctx context.Context, err error, trail func(metadata.MD)) e
 
 // delay is the retry delay and up to half of it by chance, in whole
 // milliseconds.
-func (d *Door) delay() time.Duration {
-	return (d.retryDelay + rand.N(d.retryDelay/2+1)).Truncate(time.Millisecond)
+func (i *Interceptors) delay() time.Duration {
+	return (i.retryDelay + rand.N(i.retryDelay/2+1)).Truncate(time.Millisecond)
 }
 
 func (c *call) describe(ctx context.Context, e *guard.Error, delay time.Duration) *status.Status {
@@ -78,7 +77,7 @@ func (c *call) describe(ctx context.Context, e *guard.Error, delay time.Duration
 	retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)}
 	switch e.Kind {
 	case guard.Contended:
-		return build(c.door.contention,
+		return build(c.locks.contention,
 			"another call holds the lock that this one needs; this call was not carried out and can be sent again",
 			info, retry, &errdetails.ResourceInfo{ResourceType: "lock", ResourceName: c.rule.Key})
 	case guard.Overloaded:

@@ -6,16 +6,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/redlatch/redlatch/core/guard"
 )
 
-// UnaryServer is a [grpc.UnaryServerInterceptor]; see
-// [UnaryServerInterceptor]. There is no recover in it: a panic releases the
-// lock on its way to whoever recovers.
-func (d *Door) UnaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	c, ok := d.incoming(info.FullMethod)
+func (i *Interceptors) unaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	c, ok := i.incoming(info.FullMethod)
 	if !ok {
 		return handler(ctx, req)
 	}
@@ -37,13 +35,11 @@ func (d *Door) UnaryServer(ctx context.Context, req any, info *grpc.UnaryServerI
 	return resp, err
 }
 
-// UnaryClient is a [grpc.UnaryClientInterceptor]; see
-// [UnaryClientInterceptor]. A call that is skipped leaves reply as it is.
-func (d *Door) UnaryClient(
+func (i *Interceptors) unaryClient(
 	ctx context.Context, method string, req, reply any,
 	cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) (err error) {
-	c, ok := d.outgoing(method)
+	c, ok := i.outgoing(method)
 	if !ok {
 		return invoker(ctx, method, req, reply, cc, opts...)
 	}
@@ -81,11 +77,11 @@ func skippedTrailer() metadata.MD { return metadata.Pairs(CodeTrailer, guard.Ski
 // empty is the answer to a call that is skipped; nil if the type of answers
 // is not known.
 func (c *call) empty() proto.Message {
-	descriptor := c.door.descriptor(c.method)
+	descriptor := c.locks.descriptor(c.method)
 	if descriptor == nil {
 		return nil
 	}
-	if known, err := c.door.types.FindMessageByName(descriptor.Output().FullName()); err == nil {
+	if known, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.Output().FullName()); err == nil {
 		return known.New().Interface()
 	}
 	return dynamicpb.NewMessage(descriptor.Output())

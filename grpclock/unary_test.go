@@ -1,6 +1,7 @@
 package grpclock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -9,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/selector"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -60,7 +59,9 @@ func TestRuleOfAMethodIsTheFirstThatThereIs(t *testing.T) {
 		"rules of others do not count": {[]rule.Rule{{Operation: "POST " + place, Key: "lock:<path.x>"}}, nil, "lock:order:u"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer, err := dial(t, &orders{}, guardtest.Guard(t, test.rules...), test.opts...).
+			g := guardtest.Guard(t, test.rules...)
+			g.Serve("another integration", "POST "+place)
+			answer, err := dial(t, &orders{}, g, test.opts...).
 				Place(t.Context(), &testpb.PlaceRequest{UserId: "u", VoucherId: "v"})
 			if err != nil || answer.GetKey() != test.want {
 				t.Errorf("got %q, %v; want %q", answer.GetKey(), err, test.want)
@@ -79,22 +80,31 @@ func TestReplacedRuleCountsFromTheNextCallOn(t *testing.T) {
 		}
 		return answer.GetKey()
 	}
-	for _, step := range []struct {
-		rules []rule.Rule
-		want  string
+	for name, step := range map[string]struct {
+		rules    []rule.Rule
+		unlocked []string
+		want     string // "": the rules are refused
 	}{
-		{[]rule.Rule{{Operation: plain, Key: "lock:a:<user_id>"}}, "lock:a:7"},
-		{[]rule.Rule{{Operation: plain, Key: "lock:b:<req.userId|int>"}}, "lock:b:7"},
-		{[]rule.Rule{{Operation: plain, Key: "lock:b:<typo>"}}, "LOCK_RULE_INVALID"},
-		{nil, ""},
-		{[]rule.Rule{{Operation: plain, Key: "lock:c:<method>"}}, "lock:c:Plain"},
+		"another key":      {[]rule.Rule{{Operation: plain, Key: "lock:b:<req.userId|int>"}}, nil, "lock:b:7"},
+		"the method":       {[]rule.Rule{{Operation: plain, Key: "lock:c:<method>"}}, nil, "lock:c:Plain"},
+		"no lock, meant":   {nil, []string{plain}, "none"},
+		"no lock, unmeant": {nil, nil, ""},
+		"no such field":    {[]rule.Rule{{Operation: plain, Key: "lock:b:<typo>"}}, nil, ""},
+		"no such method":   {[]rule.Rule{{Operation: plain, Key: "lock:b"}, {Operation: plain + "x", Key: "lock:x"}}, nil, ""},
 	} {
-		if err := g.Replace(step.rules, plain); err != nil {
-			t.Fatal(err)
-		}
-		if got := keyOfPlain(); got != step.want {
-			t.Errorf("got %q, want %q", got, step.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			before := []rule.Rule{{Operation: plain, Key: "lock:a:<user_id>"}}
+			if err := g.Replace(before); err != nil {
+				t.Fatal(err)
+			}
+			if got := keyOfPlain(); got != "lock:a:7" {
+				t.Errorf("before: %q", got)
+			}
+			err := g.Replace(step.rules, step.unlocked...)
+			if got := keyOfPlain(); got != cmp.Or(strings.TrimSuffix(step.want, "none"), map[bool]string{true: "lock:a:7"}[step.want == ""]) || (err == nil) != (step.want != "") {
+				t.Errorf("got %q, %v, want %q", got, err, step.want)
+			}
+		})
 	}
 }
 
@@ -169,7 +179,7 @@ func TestRequestsOfOneMethodMayHaveSeveralTypes(t *testing.T) {
 	}
 	dynamic := dynamicpb.NewMessage(other.(protoreflect.MessageDescriptor))
 	dynamic.Set(dynamic.Descriptor().Fields().ByName("user_id"), protoreflect.ValueOfString("2"))
-	intercept := grpclock.UnaryServerInterceptor(guardtest.Guard(t))
+	intercept, _ := locksOf(t, guardtest.Guard(t), registered(ordersService))
 	for _, step := range []struct {
 		req  any
 		want string
@@ -214,7 +224,7 @@ func waitingGuard(t testing.TB, rules ...rule.Rule) (*guard.Guard, <-chan struct
 	if err != nil {
 		t.Fatal(err)
 	}
-	return guardtest.Served(g), waiting
+	return g, waiting
 }
 
 func TestWaitingCallGetsTheLockWhenItIsFree(t *testing.T) {
@@ -396,31 +406,6 @@ func TestLockIsReenteredByContextOnly(t *testing.T) {
 	}
 	if guardtest.IsHeld(t, g, "lock:order:1") {
 		t.Error("still held")
-	}
-}
-
-func TestSelectorChoosesMethods(t *testing.T) {
-	g := guardtest.Guard(t)
-	but := func(method string) selector.Matcher {
-		return selector.MatchFunc(func(_ context.Context, c interceptors.CallMeta) bool { return c.FullMethod() != method })
-	}
-	client := testpb.NewOrderServiceClient(connect(t, &orders{}, []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(selector.UnaryServerInterceptor(grpclock.UnaryServerInterceptor(g), but(place))),
-		grpc.ChainStreamInterceptor(selector.StreamServerInterceptor(grpclock.StreamServerInterceptor(g), but(upload))),
-	}))
-	if answer, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"}); err != nil || answer.GetKey() != "" {
-		t.Errorf("a method left out: %q, %v", answer.GetKey(), err)
-	}
-	answer, err := client.Refill(t.Context(), &testpb.RefillRequest{Buyer: &testpb.Buyer{Address: &testpb.Address{Zip: "1"}}})
-	if err != nil || answer.GetKey() != "lock:refill:1" {
-		t.Errorf("another one: %q, %v", answer.GetKey(), err)
-	}
-	stream, err := client.Watch(t.Context(), &testpb.WatchRequest{UserId: "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if message, err := stream.Recv(); err != nil || message.GetKey() != "lock:watch:1" {
-		t.Errorf("a stream: %q, %v", message.GetKey(), err)
 	}
 }
 

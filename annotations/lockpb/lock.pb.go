@@ -160,7 +160,9 @@ func (OnBusy) EnumDescriptor() ([]byte, []int) {
 	return file_redlatch_lock_v1_lock_proto_rawDescGZIP(), []int{1}
 }
 
-// LockRule says which lock a method takes, and how. Only key is required.
+// LockRule says which lock a method takes, and how. Only key is required. Its
+// fields are those of a rule everywhere else: in a rule file, max_waiters is
+// called maxWaiters.
 type LockRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// key is the template of the lock's key: "lock:order:<user_id>". A bare
@@ -178,12 +180,25 @@ type LockRule struct {
 	// on_busy says what happens when another owner holds the lock. Default
 	// ON_BUSY_REJECT.
 	OnBusy *OnBusy `protobuf:"varint,5,opt,name=on_busy,json=onBusy,proto3,enum=redlatch.lock.v1.OnBusy,oneof" json:"on_busy,omitempty"`
-	// name stands for the lock in metrics and logs. Default: the text of key.
+	// name is what metrics and logs call the lock. Default: the key's template.
 	Name *string `protobuf:"bytes,6,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// permits is how many permits of a semaphore a call takes. Default 1.
-	Permits *int32 `protobuf:"varint,7,opt,name=permits,proto3,oneof" json:"permits,omitempty"`
-	// size is how many permits a semaphore has. MODE_SEMAPHORE needs it.
-	Size          *int32 `protobuf:"varint,8,opt,name=size,proto3,oneof" json:"size,omitempty"`
+	// permits says how many permits of a semaphore a call takes, of how many:
+	// "1/3". MODE_SEMAPHORE needs it.
+	Permits *string `protobuf:"bytes,7,opt,name=permits,proto3,oneof" json:"permits,omitempty"`
+	// timeout is how long one call to the store may take. Default 0: what the
+	// server's locker says.
+	Timeout *durationpb.Duration `protobuf:"bytes,8,opt,name=timeout,proto3,oneof" json:"timeout,omitempty"`
+	// max_waiters is how many calls may wait for one key in one process. One more
+	// is refused at once. Default: what the server's locker says.
+	MaxWaiters *int32 `protobuf:"varint,9,opt,name=max_waiters,json=maxWaiters,proto3,oneof" json:"max_waiters,omitempty"`
+	// max_hold is how long the lock is held at most, however often the watchdog
+	// renews it. Default 0: what the server's locker says.
+	MaxHold *durationpb.Duration `protobuf:"bytes,10,opt,name=max_hold,json=maxHold,proto3,oneof" json:"max_hold,omitempty"`
+	// overlaps says that the key is meant to be the same as that of a rule whose
+	// template has other variables in the same places.
+	Overlaps *bool `protobuf:"varint,11,opt,name=overlaps,proto3,oneof" json:"overlaps,omitempty"`
+	// optional says that no server needs to have the method.
+	Optional      *bool `protobuf:"varint,12,opt,name=optional,proto3,oneof" json:"optional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,18 +275,46 @@ func (x *LockRule) GetName() string {
 	return ""
 }
 
-func (x *LockRule) GetPermits() int32 {
+func (x *LockRule) GetPermits() string {
 	if x != nil && x.Permits != nil {
 		return *x.Permits
+	}
+	return ""
+}
+
+func (x *LockRule) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *LockRule) GetMaxWaiters() int32 {
+	if x != nil && x.MaxWaiters != nil {
+		return *x.MaxWaiters
 	}
 	return 0
 }
 
-func (x *LockRule) GetSize() int32 {
-	if x != nil && x.Size != nil {
-		return *x.Size
+func (x *LockRule) GetMaxHold() *durationpb.Duration {
+	if x != nil {
+		return x.MaxHold
 	}
-	return 0
+	return nil
+}
+
+func (x *LockRule) GetOverlaps() bool {
+	if x != nil && x.Overlaps != nil {
+		return *x.Overlaps
+	}
+	return false
+}
+
+func (x *LockRule) GetOptional() bool {
+	if x != nil && x.Optional != nil {
+		return *x.Optional
+	}
+	return false
 }
 
 var file_redlatch_lock_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
@@ -301,7 +344,7 @@ var File_redlatch_lock_v1_lock_proto protoreflect.FileDescriptor
 
 const file_redlatch_lock_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x1bredlatch/lock/v1/lock.proto\x12\x10redlatch.lock.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\x93\x03\n" +
+	"\x1bredlatch/lock/v1/lock.proto\x12\x10redlatch.lock.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\x91\x05\n" +
 	"\bLockRule\x12\x15\n" +
 	"\x03key\x18\x01 \x01(\tH\x00R\x03key\x88\x01\x01\x122\n" +
 	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationH\x01R\x04wait\x88\x01\x01\x124\n" +
@@ -309,8 +352,15 @@ const file_redlatch_lock_v1_lock_proto_rawDesc = "" +
 	"\x04mode\x18\x04 \x01(\x0e2\x16.redlatch.lock.v1.ModeH\x03R\x04mode\x88\x01\x01\x126\n" +
 	"\aon_busy\x18\x05 \x01(\x0e2\x18.redlatch.lock.v1.OnBusyH\x04R\x06onBusy\x88\x01\x01\x12\x17\n" +
 	"\x04name\x18\x06 \x01(\tH\x05R\x04name\x88\x01\x01\x12\x1d\n" +
-	"\apermits\x18\a \x01(\x05H\x06R\apermits\x88\x01\x01\x12\x17\n" +
-	"\x04size\x18\b \x01(\x05H\aR\x04size\x88\x01\x01B\x06\n" +
+	"\apermits\x18\a \x01(\tH\x06R\apermits\x88\x01\x01\x128\n" +
+	"\atimeout\x18\b \x01(\v2\x19.google.protobuf.DurationH\aR\atimeout\x88\x01\x01\x12$\n" +
+	"\vmax_waiters\x18\t \x01(\x05H\bR\n" +
+	"maxWaiters\x88\x01\x01\x129\n" +
+	"\bmax_hold\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationH\tR\amaxHold\x88\x01\x01\x12\x1f\n" +
+	"\boverlaps\x18\v \x01(\bH\n" +
+	"R\boverlaps\x88\x01\x01\x12\x1f\n" +
+	"\boptional\x18\f \x01(\bH\vR\boptional\x88\x01\x01B\x06\n" +
 	"\x04_keyB\a\n" +
 	"\x05_waitB\b\n" +
 	"\x06_leaseB\a\n" +
@@ -319,8 +369,13 @@ const file_redlatch_lock_v1_lock_proto_rawDesc = "" +
 	"\b_on_busyB\a\n" +
 	"\x05_nameB\n" +
 	"\n" +
-	"\b_permitsB\a\n" +
-	"\x05_size*r\n" +
+	"\b_permitsB\n" +
+	"\n" +
+	"\b_timeoutB\x0e\n" +
+	"\f_max_waitersB\v\n" +
+	"\t_max_holdB\v\n" +
+	"\t_overlapsB\v\n" +
+	"\t_optional*r\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODE_EXCLUSIVE\x10\x01\x12\r\n" +
@@ -361,13 +416,15 @@ var file_redlatch_lock_v1_lock_proto_depIdxs = []int32{
 	3, // 1: redlatch.lock.v1.LockRule.lease:type_name -> google.protobuf.Duration
 	0, // 2: redlatch.lock.v1.LockRule.mode:type_name -> redlatch.lock.v1.Mode
 	1, // 3: redlatch.lock.v1.LockRule.on_busy:type_name -> redlatch.lock.v1.OnBusy
-	4, // 4: redlatch.lock.v1.lock:extendee -> google.protobuf.MethodOptions
-	2, // 5: redlatch.lock.v1.lock:type_name -> redlatch.lock.v1.LockRule
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	5, // [5:6] is the sub-list for extension type_name
-	4, // [4:5] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // 4: redlatch.lock.v1.LockRule.timeout:type_name -> google.protobuf.Duration
+	3, // 5: redlatch.lock.v1.LockRule.max_hold:type_name -> google.protobuf.Duration
+	4, // 6: redlatch.lock.v1.lock:extendee -> google.protobuf.MethodOptions
+	2, // 7: redlatch.lock.v1.lock:type_name -> redlatch.lock.v1.LockRule
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	7, // [7:8] is the sub-list for extension type_name
+	6, // [6:7] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_redlatch_lock_v1_lock_proto_init() }

@@ -2,14 +2,17 @@ package lockpb_test
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/redlatch/redlatch/annotations/lockpb"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // The name and the number are in compiled descriptors everywhere: to change
@@ -40,7 +43,8 @@ func TestUnsetIsNotZero(t *testing.T) {
 		"zero": {&lockpb.LockRule{
 			Key: proto.String("lock:x"), Wait: &durationpb.Duration{}, Lease: &durationpb.Duration{},
 			Mode: lockpb.Mode_MODE_UNSPECIFIED.Enum(), OnBusy: lockpb.OnBusy_ON_BUSY_UNSPECIFIED.Enum(),
-			Name: proto.String(""), Permits: proto.Int32(0), Size: proto.Int32(0),
+			Name: proto.String(""), Permits: proto.String(""), Timeout: &durationpb.Duration{}, MaxWaiters: proto.Int32(0),
+			MaxHold: &durationpb.Duration{}, Overlaps: proto.Bool(false), Optional: proto.Bool(false),
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +66,52 @@ func TestUnsetIsNotZero(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The option can say what every other form of a rule can, in a type of its kind.
+func TestOptionHasTheFieldsOfARule(t *testing.T) {
+	fields := (&lockpb.LockRule{}).ProtoReflect().Descriptor().Fields()
+	kinds := map[rule.Kind]protoreflect.Kind{
+		rule.String: protoreflect.StringKind, rule.Permits: protoreflect.StringKind, rule.Count: protoreflect.Int32Kind,
+		rule.Flag: protoreflect.BoolKind, rule.Choice: protoreflect.EnumKind, rule.Duration: protoreflect.MessageKind,
+	}
+	known := 0
+	for _, f := range rule.Fields() {
+		if f.Name == "operation" { // the method has the option
+			continue
+		}
+		known++
+		field := fields.ByJSONName(f.Name)
+		if field == nil {
+			t.Errorf("lock.proto has no field %s", f.Name)
+			continue
+		}
+		if want, ok := kinds[f.Kind]; !ok || field.Kind() != want || !field.HasPresence() {
+			t.Errorf("%s is %v in lock.proto", f.Name, field.Kind())
+		}
+		if f.Kind == rule.Duration && field.Message().FullName() != "google.protobuf.Duration" {
+			t.Errorf("%s is %v in lock.proto", f.Name, field.Message().FullName())
+		}
+		if f.Kind == rule.Choice {
+			compareChoices(t, f, field)
+		}
+	}
+	if fields.Len() != known {
+		t.Errorf("lock.proto has %d fields, a rule %d", fields.Len(), known)
+	}
+}
+
+func compareChoices(t *testing.T, f rule.Field, field protoreflect.FieldDescriptor) {
+	t.Helper()
+	values := field.Enum().Values()
+	prefix := strings.ToUpper(string(field.Name())) + "_"
+	got := make([]string, 0, values.Len())
+	for i := range values.Len() {
+		got = append(got, strings.ToLower(strings.TrimPrefix(string(values.Get(i).Name()), prefix)))
+	}
+	if want := append([]string{"unspecified"}, f.Choices...); !slices.Equal(got, want) {
+		t.Errorf("%s has %q in lock.proto, and %q in a rule", f.Name, got, want)
 	}
 }
 

@@ -49,15 +49,20 @@ func healthRules(wait time.Duration) []rule.Rule {
 	}
 }
 
-// grpcServer serves h on a loopback port, behind the door, until the test
+// grpcServer serves h on a loopback port, behind the interceptors, until the test
 // ends. It returns the address.
 func grpcServer(t *testing.T, h *healthServer, g *guard.Guard, opts ...grpclock.Option) string {
 	t.Helper()
+	locks, err := grpclock.New(g, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(g, opts...)),
-		grpc.ChainStreamInterceptor(grpclock.StreamServerInterceptor(g, opts...)))
+		grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor()),
+		grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()))
 	health.RegisterHealthServer(s, h)
-	if err := grpclock.Validate(s, g, opts...); err != nil {
+	locks.Attach(s)
+	if err := g.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

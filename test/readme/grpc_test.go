@@ -29,12 +29,17 @@ func authenticateCall(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
 func register(server *grpc.Server) { healthpb.RegisterHealthServer(server, health.NewServer()) }
 
 func newServer(g *guard.Guard) (*grpc.Server, error) {
+	locks, err := grpclock.New(g)
+	if err != nil {
+		return nil, err
+	}
 	server := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(authenticateCall, grpclock.UnaryServerInterceptor(g)),
-		grpc.ChainStreamInterceptor(grpclock.StreamServerInterceptor(g)),
+		grpc.ChainUnaryInterceptor(authenticateCall, locks.UnaryServerInterceptor()),
+		grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()),
 	)
-	register(server)                            // the services of your .proto files
-	return server, grpclock.Validate(server, g) // what would fail the first call, or not be locked
+	register(server)            // the services of your .proto files
+	locks.Attach(server)        // whose methods are compared with the rules
+	return server, g.Validate() // what would fail the first call, or not be locked
 }
 
 // pause is how long a client waits before it sends a call again.

@@ -769,6 +769,86 @@ func (*GrammarResponse) Descriptor() ([]byte, []int) {
 	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{15}
 }
 
+type ReservedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Service       string                 `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReservedRequest) Reset() {
+	*x = ReservedRequest{}
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReservedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReservedRequest) ProtoMessage() {}
+
+func (x *ReservedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReservedRequest.ProtoReflect.Descriptor instead.
+func (*ReservedRequest) Descriptor() ([]byte, []int) {
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ReservedRequest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+type ReservedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReservedResponse) Reset() {
+	*x = ReservedResponse{}
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReservedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReservedResponse) ProtoMessage() {}
+
+func (x *ReservedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReservedResponse.ProtoReflect.Descriptor instead.
+func (*ReservedResponse) Descriptor() ([]byte, []int) {
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{17}
+}
+
 type Buyer struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -781,7 +861,7 @@ type Buyer struct {
 
 func (x *Buyer) Reset() {
 	*x = Buyer{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[16]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +873,7 @@ func (x *Buyer) String() string {
 func (*Buyer) ProtoMessage() {}
 
 func (x *Buyer) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[16]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +886,7 @@ func (x *Buyer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Buyer.ProtoReflect.Descriptor instead.
 func (*Buyer) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{16}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Buyer) GetId() string {
@@ -839,7 +919,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[17]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +931,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[17]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +944,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{17}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Address) GetZip() string {
@@ -916,7 +996,7 @@ type Everything struct {
 
 func (x *Everything) Reset() {
 	*x = Everything{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[18]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1008,7 @@ func (x *Everything) String() string {
 func (*Everything) ProtoMessage() {}
 
 func (x *Everything) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[18]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1021,7 @@ func (x *Everything) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Everything.ProtoReflect.Descriptor instead.
 func (*Everything) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{18}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Everything) GetText() string {
@@ -1210,7 +1290,10 @@ const file_redlatch_test_v1_test_proto_rawDesc = "" +
 	"\fTypoResponse\")\n" +
 	"\x0eGrammarRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\"\x11\n" +
-	"\x0fGrammarResponse\"\x7f\n" +
+	"\x0fGrammarResponse\"+\n" +
+	"\x0fReservedRequest\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\"\x12\n" +
+	"\x10ReservedResponse\"\x7f\n" +
 	"\x05Buyer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
 	"\aaddress\x18\x02 \x01(\v2\x19.redlatch.test.v1.AddressR\aaddress\x121\n" +
@@ -1262,24 +1345,26 @@ const file_redlatch_test_v1_test_proto_rawDesc = "" +
 	"\f_maybe_int64*+\n" +
 	"\x04Tier\x12\x14\n" +
 	"\x10TIER_UNSPECIFIED\x10\x00\x12\r\n" +
-	"\tTIER_GOLD\x10\x012\x9e\x05\n" +
+	"\tTIER_GOLD\x10\x012\x9f\x05\n" +
 	"\fOrderService\x12f\n" +
 	"\x05Place\x12\x1e.redlatch.test.v1.PlaceRequest\x1a\x1f.redlatch.test.v1.PlaceResponse\"\x1c\x9a\xdb\xc6\xff\x06\x16\n" +
 	"\x14lock:order:<user_id>\x12J\n" +
-	"\x05Plain\x12\x1e.redlatch.test.v1.PlainRequest\x1a\x1f.redlatch.test.v1.PlainResponse\"\x00\x12\x93\x01\n" +
-	"\x06Refill\x12\x1f.redlatch.test.v1.RefillRequest\x1a .redlatch.test.v1.RefillResponse\"F\x9a\xdb\xc6\xff\x06@\n" +
-	"#lock:refill:<req.buyer.address.zip>\x12\x05\x10\x80\xda\xc4\t\x1a\x02\b\x1e \x05(\x022\x06refill8\x02@\x03\x12h\n" +
+	"\x05Plain\x12\x1e.redlatch.test.v1.PlainRequest\x1a\x1f.redlatch.test.v1.PlainResponse\"\x00\x12\x94\x01\n" +
+	"\x06Refill\x12\x1f.redlatch.test.v1.RefillRequest\x1a .redlatch.test.v1.RefillResponse\"G\x9a\xdb\xc6\xff\x06A\n" +
+	"#lock:refill:<req.buyer.address.zip>\x12\x05\x10\x80\xda\xc4\t\x1a\x02\b\x1e \x05(\x022\x06refill:\x032/3\x12h\n" +
 	"\x05Watch\x12\x1e.redlatch.test.v1.WatchRequest\x1a\x1f.redlatch.test.v1.WatchResponse\"\x1c\x9a\xdb\xc6\xff\x06\x16\n" +
 	"\x14lock:watch:<user_id>0\x01\x12o\n" +
 	"\x06Upload\x12\x1f.redlatch.test.v1.UploadRequest\x1a .redlatch.test.v1.UploadResponse\" \x9a\xdb\xc6\xff\x06\x1a\n" +
 	"\x18lock:upload:<md.user-id>(\x01\x12i\n" +
 	"\x04Chat\x12\x1d.redlatch.test.v1.ChatRequest\x1a\x1e.redlatch.test.v1.ChatResponse\"\x1e\x9a\xdb\xc6\xff\x06\x18\n" +
-	"\x16lock:chat:<md.user-id>(\x010\x012\xe7\x01\n" +
+	"\x16lock:chat:<md.user-id>(\x010\x012\xd2\x02\n" +
 	"\rFaultyService\x12b\n" +
 	"\x04Typo\x12\x1d.redlatch.test.v1.TypoRequest\x1a\x1e.redlatch.test.v1.TypoResponse\"\x1b\x9a\xdb\xc6\xff\x06\x15\n" +
 	"\x13lock:order:<usr_id>\x12r\n" +
 	"\aGrammar\x12 .redlatch.test.v1.GrammarRequest\x1a!.redlatch.test.v1.GrammarResponse\"\"\x9a\xdb\xc6\xff\x06\x1c\n" +
-	"\rlock:<user_id\x12\v\b\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01B7Z5github.com/redlatch/redlatch/grpclock/internal/testpbb\x06proto3"
+	"\rlock:<user_id\x12\v\b\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12i\n" +
+	"\bReserved\x12!.redlatch.test.v1.ReservedRequest\x1a\".redlatch.test.v1.ReservedResponse\"\x16\x9a\xdb\xc6\xff\x06\x10\n" +
+	"\x0elock:<service>B7Z5github.com/redlatch/redlatch/grpclock/internal/testpbb\x06proto3"
 
 var (
 	file_redlatch_test_v1_test_proto_rawDescOnce sync.Once
@@ -1294,7 +1379,7 @@ func file_redlatch_test_v1_test_proto_rawDescGZIP() []byte {
 }
 
 var file_redlatch_test_v1_test_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_redlatch_test_v1_test_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_redlatch_test_v1_test_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_redlatch_test_v1_test_proto_goTypes = []any{
 	(Tier)(0),                      // 0: redlatch.test.v1.Tier
 	(*PlaceRequest)(nil),           // 1: redlatch.test.v1.PlaceRequest
@@ -1313,24 +1398,26 @@ var file_redlatch_test_v1_test_proto_goTypes = []any{
 	(*TypoResponse)(nil),           // 14: redlatch.test.v1.TypoResponse
 	(*GrammarRequest)(nil),         // 15: redlatch.test.v1.GrammarRequest
 	(*GrammarResponse)(nil),        // 16: redlatch.test.v1.GrammarResponse
-	(*Buyer)(nil),                  // 17: redlatch.test.v1.Buyer
-	(*Address)(nil),                // 18: redlatch.test.v1.Address
-	(*Everything)(nil),             // 19: redlatch.test.v1.Everything
-	nil,                            // 20: redlatch.test.v1.Everything.LabelsEntry
-	(*wrapperspb.StringValue)(nil), // 21: google.protobuf.StringValue
-	(*durationpb.Duration)(nil),    // 22: google.protobuf.Duration
-	(*structpb.Struct)(nil),        // 23: google.protobuf.Struct
+	(*ReservedRequest)(nil),        // 17: redlatch.test.v1.ReservedRequest
+	(*ReservedResponse)(nil),       // 18: redlatch.test.v1.ReservedResponse
+	(*Buyer)(nil),                  // 19: redlatch.test.v1.Buyer
+	(*Address)(nil),                // 20: redlatch.test.v1.Address
+	(*Everything)(nil),             // 21: redlatch.test.v1.Everything
+	nil,                            // 22: redlatch.test.v1.Everything.LabelsEntry
+	(*wrapperspb.StringValue)(nil), // 23: google.protobuf.StringValue
+	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
+	(*structpb.Struct)(nil),        // 25: google.protobuf.Struct
 }
 var file_redlatch_test_v1_test_proto_depIdxs = []int32{
-	17, // 0: redlatch.test.v1.RefillRequest.buyer:type_name -> redlatch.test.v1.Buyer
-	18, // 1: redlatch.test.v1.Buyer.address:type_name -> redlatch.test.v1.Address
-	17, // 2: redlatch.test.v1.Buyer.sponsor:type_name -> redlatch.test.v1.Buyer
+	19, // 0: redlatch.test.v1.RefillRequest.buyer:type_name -> redlatch.test.v1.Buyer
+	20, // 1: redlatch.test.v1.Buyer.address:type_name -> redlatch.test.v1.Address
+	19, // 2: redlatch.test.v1.Buyer.sponsor:type_name -> redlatch.test.v1.Buyer
 	0,  // 3: redlatch.test.v1.Everything.tier:type_name -> redlatch.test.v1.Tier
-	17, // 4: redlatch.test.v1.Everything.buyer:type_name -> redlatch.test.v1.Buyer
-	20, // 5: redlatch.test.v1.Everything.labels:type_name -> redlatch.test.v1.Everything.LabelsEntry
-	21, // 6: redlatch.test.v1.Everything.wrapped:type_name -> google.protobuf.StringValue
-	22, // 7: redlatch.test.v1.Everything.elapsed:type_name -> google.protobuf.Duration
-	23, // 8: redlatch.test.v1.Everything.free:type_name -> google.protobuf.Struct
+	19, // 4: redlatch.test.v1.Everything.buyer:type_name -> redlatch.test.v1.Buyer
+	22, // 5: redlatch.test.v1.Everything.labels:type_name -> redlatch.test.v1.Everything.LabelsEntry
+	23, // 6: redlatch.test.v1.Everything.wrapped:type_name -> google.protobuf.StringValue
+	24, // 7: redlatch.test.v1.Everything.elapsed:type_name -> google.protobuf.Duration
+	25, // 8: redlatch.test.v1.Everything.free:type_name -> google.protobuf.Struct
 	1,  // 9: redlatch.test.v1.OrderService.Place:input_type -> redlatch.test.v1.PlaceRequest
 	3,  // 10: redlatch.test.v1.OrderService.Plain:input_type -> redlatch.test.v1.PlainRequest
 	5,  // 11: redlatch.test.v1.OrderService.Refill:input_type -> redlatch.test.v1.RefillRequest
@@ -1339,16 +1426,18 @@ var file_redlatch_test_v1_test_proto_depIdxs = []int32{
 	11, // 14: redlatch.test.v1.OrderService.Chat:input_type -> redlatch.test.v1.ChatRequest
 	13, // 15: redlatch.test.v1.FaultyService.Typo:input_type -> redlatch.test.v1.TypoRequest
 	15, // 16: redlatch.test.v1.FaultyService.Grammar:input_type -> redlatch.test.v1.GrammarRequest
-	2,  // 17: redlatch.test.v1.OrderService.Place:output_type -> redlatch.test.v1.PlaceResponse
-	4,  // 18: redlatch.test.v1.OrderService.Plain:output_type -> redlatch.test.v1.PlainResponse
-	6,  // 19: redlatch.test.v1.OrderService.Refill:output_type -> redlatch.test.v1.RefillResponse
-	8,  // 20: redlatch.test.v1.OrderService.Watch:output_type -> redlatch.test.v1.WatchResponse
-	10, // 21: redlatch.test.v1.OrderService.Upload:output_type -> redlatch.test.v1.UploadResponse
-	12, // 22: redlatch.test.v1.OrderService.Chat:output_type -> redlatch.test.v1.ChatResponse
-	14, // 23: redlatch.test.v1.FaultyService.Typo:output_type -> redlatch.test.v1.TypoResponse
-	16, // 24: redlatch.test.v1.FaultyService.Grammar:output_type -> redlatch.test.v1.GrammarResponse
-	17, // [17:25] is the sub-list for method output_type
-	9,  // [9:17] is the sub-list for method input_type
+	17, // 17: redlatch.test.v1.FaultyService.Reserved:input_type -> redlatch.test.v1.ReservedRequest
+	2,  // 18: redlatch.test.v1.OrderService.Place:output_type -> redlatch.test.v1.PlaceResponse
+	4,  // 19: redlatch.test.v1.OrderService.Plain:output_type -> redlatch.test.v1.PlainResponse
+	6,  // 20: redlatch.test.v1.OrderService.Refill:output_type -> redlatch.test.v1.RefillResponse
+	8,  // 21: redlatch.test.v1.OrderService.Watch:output_type -> redlatch.test.v1.WatchResponse
+	10, // 22: redlatch.test.v1.OrderService.Upload:output_type -> redlatch.test.v1.UploadResponse
+	12, // 23: redlatch.test.v1.OrderService.Chat:output_type -> redlatch.test.v1.ChatResponse
+	14, // 24: redlatch.test.v1.FaultyService.Typo:output_type -> redlatch.test.v1.TypoResponse
+	16, // 25: redlatch.test.v1.FaultyService.Grammar:output_type -> redlatch.test.v1.GrammarResponse
+	18, // 26: redlatch.test.v1.FaultyService.Reserved:output_type -> redlatch.test.v1.ReservedResponse
+	18, // [18:27] is the sub-list for method output_type
+	9,  // [9:18] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
 	9,  // [9:9] is the sub-list for extension extendee
 	0,  // [0:9] is the sub-list for field type_name
@@ -1359,7 +1448,7 @@ func file_redlatch_test_v1_test_proto_init() {
 	if File_redlatch_test_v1_test_proto != nil {
 		return
 	}
-	file_redlatch_test_v1_test_proto_msgTypes[18].OneofWrappers = []any{
+	file_redlatch_test_v1_test_proto_msgTypes[20].OneofWrappers = []any{
 		(*Everything_TextChoice)(nil),
 		(*Everything_NumberChoice)(nil),
 	}
@@ -1369,7 +1458,7 @@ func file_redlatch_test_v1_test_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_redlatch_test_v1_test_proto_rawDesc), len(file_redlatch_test_v1_test_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -320,8 +320,9 @@ var OrderService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	FaultyService_Typo_FullMethodName    = "/redlatch.test.v1.FaultyService/Typo"
-	FaultyService_Grammar_FullMethodName = "/redlatch.test.v1.FaultyService/Grammar"
+	FaultyService_Typo_FullMethodName     = "/redlatch.test.v1.FaultyService/Typo"
+	FaultyService_Grammar_FullMethodName  = "/redlatch.test.v1.FaultyService/Grammar"
+	FaultyService_Reserved_FullMethodName = "/redlatch.test.v1.FaultyService/Reserved"
 )
 
 // FaultyServiceClient is the client API for FaultyService service.
@@ -334,6 +335,8 @@ type FaultyServiceClient interface {
 	Typo(ctx context.Context, in *TypoRequest, opts ...grpc.CallOption) (*TypoResponse, error)
 	// Grammar is no template.
 	Grammar(ctx context.Context, in *GrammarRequest, opts ...grpc.CallOption) (*GrammarResponse, error)
+	// Reserved may mean the service of gRPC, or the field.
+	Reserved(ctx context.Context, in *ReservedRequest, opts ...grpc.CallOption) (*ReservedResponse, error)
 }
 
 type faultyServiceClient struct {
@@ -364,6 +367,16 @@ func (c *faultyServiceClient) Grammar(ctx context.Context, in *GrammarRequest, o
 	return out, nil
 }
 
+func (c *faultyServiceClient) Reserved(ctx context.Context, in *ReservedRequest, opts ...grpc.CallOption) (*ReservedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReservedResponse)
+	err := c.cc.Invoke(ctx, FaultyService_Reserved_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FaultyServiceServer is the server API for FaultyService service.
 // All implementations must embed UnimplementedFaultyServiceServer
 // for forward compatibility.
@@ -374,6 +387,8 @@ type FaultyServiceServer interface {
 	Typo(context.Context, *TypoRequest) (*TypoResponse, error)
 	// Grammar is no template.
 	Grammar(context.Context, *GrammarRequest) (*GrammarResponse, error)
+	// Reserved may mean the service of gRPC, or the field.
+	Reserved(context.Context, *ReservedRequest) (*ReservedResponse, error)
 	mustEmbedUnimplementedFaultyServiceServer()
 }
 
@@ -389,6 +404,9 @@ func (UnimplementedFaultyServiceServer) Typo(context.Context, *TypoRequest) (*Ty
 }
 func (UnimplementedFaultyServiceServer) Grammar(context.Context, *GrammarRequest) (*GrammarResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Grammar not implemented")
+}
+func (UnimplementedFaultyServiceServer) Reserved(context.Context, *ReservedRequest) (*ReservedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reserved not implemented")
 }
 func (UnimplementedFaultyServiceServer) mustEmbedUnimplementedFaultyServiceServer() {}
 func (UnimplementedFaultyServiceServer) testEmbeddedByValue()                       {}
@@ -447,6 +465,24 @@ func _FaultyService_Grammar_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FaultyService_Reserved_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReservedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FaultyServiceServer).Reserved(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FaultyService_Reserved_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FaultyServiceServer).Reserved(ctx, req.(*ReservedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // FaultyService_ServiceDesc is the grpc.ServiceDesc for FaultyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -461,6 +497,10 @@ var FaultyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Grammar",
 			Handler:    _FaultyService_Grammar_Handler,
+		},
+		{
+			MethodName: "Reserved",
+			Handler:    _FaultyService_Reserved_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -22,12 +22,14 @@ import (
 // maxMessage is the largest request, in bytes, as over HTTP.
 const maxMessage = 64 << 10
 
-// OrderRule is the lock in front of an order, as it is over HTTP.
+// OrderRule is the lock in front of an order, as it is over HTTP. It is optional,
+// because the service also runs without gRPC.
 func OrderRule(wait time.Duration) rule.Rule {
 	return rule.Rule{
 		Operation: seckillpb.SeckillService_PlaceOrder_FullMethodName,
 		Key:       "lock:order:<userId>", // the field user_id, by its name in JSON
 		Wait:      wait,
+		Optional:  true,
 	}
 }
 
@@ -40,18 +42,18 @@ type Server struct {
 // NewServer returns a server of the sale. The locks of its methods are those
 // that stand beside them in the .proto, unless g has a rule for them. ordered
 // is called with what became of each request to order: "placed" or the code
-// of its refusal. The error says which rule does not fit a method.
+// of its refusal. Validate g before the first call: it reports a rule that does
+// not fit a method.
 func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func(outcome string)) (*Server, error) {
-	locks, err := grpclock.Build(g)
+	locks, err := grpclock.New(g)
 	if err != nil {
 		return nil, err
 	}
-	g.Serve("grpc", seckillpb.SeckillService_PlaceOrder_FullMethodName)
 	w := watch{log, ordered}
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.MaxRecvMsgSize(maxMessage),
-			grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServer, w.recover, answer),
+			grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
 		),
 		health: health.NewServer(),
 	}
@@ -59,7 +61,8 @@ func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func
 	healthpb.RegisterHealthServer(s, s.health)
 	reflection.Register(s)
 	s.health.SetServingStatus(seckillpb.SeckillService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-	return s, locks.Validate(s)
+	locks.Attach(s)
+	return s, nil
 }
 
 // Drain tells health checks that the server is not ready any more, for good.

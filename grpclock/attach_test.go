@@ -1,0 +1,211 @@
+package grpclock_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/grpclock"
+	"github.com/redlatch/redlatch/grpclock/internal/testpb"
+)
+
+func pass(context.Context, any) (any, error) { return nil, nil }
+
+func TestAttachedMethodsAreServed(t *testing.T) {
+	g := guardtest.Guard(t, rule.Rule{Operation: plain, Key: "lock:<tenant>:<ctx.user>:<method>"})
+	tenant := grpclock.WithVar("tenant", func(context.Context, any) (string, error) { return "acme", nil })
+	upload := grpclock.WithRule(upload, rule.Rule{Key: "lock:<user_id>"})
+	first := grpclock.WithFirstMessage("/redlatch.test.v1.OrderService/Upload")
+	if err := validate(t, g, registered(ordersService), tenant, upload, first); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServicesMayBeRegisteredAfterAttach(t *testing.T) {
+	g := guardtest.Guard(t, rule.Rule{Operation: plain, Key: "lock:<user_id>"})
+	server := grpc.NewServer()
+	locksOf(t, g, server)
+	ordersService(server)
+	if err := g.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValidateReportsEveryFaultOfGRPC(t *testing.T) {
+	g := guardtest.Guard(t, rule.Rule{Operation: plain, Key: "lock:<userld>:<req.user_id.x>:<path.id>"})
+	err := validate(t, g, registered(ordersService, faultyService),
+		grpclock.WithRule("/redlatch.test.v1.OrderService/Plac", rule.Rule{Key: "lock:x"}),
+		grpclock.WithRule(upload, rule.Rule{Key: "lock:<user_id>"}),
+		grpclock.WithFirstMessage(watch, "/redlatch.test.v1.OrderService/Wach"),
+	)
+	for _, want := range []string{
+		`grpclock: /redlatch.test.v1.FaultyService/Grammar: wait: -1s is negative, use 0 to try once or the longest time to wait`,
+		`grpclock: /redlatch.test.v1.FaultyService/Reserved: template "lock:<service>", column 6: <service>: is the service of gRPC, and redlatch.test.v1.ReservedRequest has a field of that name as well: write <req.service> for the field, or the name of the service itself`,
+		`grpclock: /redlatch.test.v1.FaultyService/Typo: template "lock:order:<usr_id>", column 12: <usr_id>: redlatch.test.v1.TypoRequest has no field "usr_id", did you mean "user_id"?`,
+		`grpclock: /redlatch.test.v1.OrderService/Plac: is in WithRule, but there is no such method, did you mean "/redlatch.test.v1.OrderService/Place"?`,
+		`grpclock: /redlatch.test.v1.OrderService/Plain: template "lock:<userld>:<req.user_id.x>:<path.id>", column 15: <req.user_id.x>: redlatch.test.v1.PlainRequest.user_id is string, which has no fields to name`,
+		`grpclock: /redlatch.test.v1.OrderService/Plain: template "lock:<userld>:<req.user_id.x>:<path.id>", column 31: <path.id>: does not exist in gRPC, use a field of the request, <md.name>, <ctx.name> or WithVar`,
+		`grpclock: /redlatch.test.v1.OrderService/Plain: template "lock:<userld>:<req.user_id.x>:<path.id>", column 6: <userld>: redlatch.test.v1.PlainRequest has no field "userld", did you mean "userId"?`,
+		`grpclock: /redlatch.test.v1.OrderService/Upload: template "lock:<user_id>", column 6: <user_id>: is a field of a request, and there is no message before the handler runs: use <md.name>, <ctx.name>, WithVar or WithFirstMessage`,
+		`grpclock: /redlatch.test.v1.OrderService/Wach: is in WithFirstMessage, but there is no such method, did you mean "/redlatch.test.v1.OrderService/Watch"?`,
+		`grpclock: /redlatch.test.v1.OrderService/Watch: is in WithFirstMessage, but clients do not stream to it`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want+"\n") && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%q is missing in\n%v", want, err)
+		}
+	}
+}
+
+// A rule that is nearly one for a method must not leave the method open.
+func TestARuleThatNoMethodHasLetsNobodyIn(t *testing.T) {
+	for operation, cure := range map[string]string{
+		"/redlatch.test.v1.OrderService/Plian":      "/redlatch.test.v1.OrderService/Plain",
+		"/redlatch.test.v1.OrderService/plain":      "/redlatch.test.v1.OrderService/Plain",
+		"/redlatch.test.v1.OrderServise/Plain":      "/redlatch.test.v1.OrderService/Plain",
+		"/redlatch.test.v2.OrderService/Plain":      "/redlatch.test.v1.OrderService/Plain",
+		"/OrderService/Plain":                       "/OrderService/Plain",
+		"redlatch.test.v1.OrderService/Plain":       "/redlatch.test.v1.OrderService/Plain",
+		"redlatch.test.v1.OrderService.Plain":       "redlatch.test.v1.OrderService.Plain",
+		"OrderService.Plain":                        "OrderService.Plain",
+		"Plain":                                     "Plain",
+		"/redlatch.test.v1.OrderService/Plain/":     "/shop.v1.Orders/Place",
+		"/redlatch.test.v1.OrderService/*":          "POST /redlatch.test.v1.OrderService/*",
+		"/redlatch.test.v1.OrderService.Plain":      "/shop.v1.Orders/Place",
+		"//redlatch.test.v1.OrderService/Plain":     "POST //redlatch.test.v1.OrderService/Plain",
+		"POST /redlatch.test.v1.OrderService/Plain": "POST /redlatch.test.v1.OrderService/Plain",
+	} {
+		t.Run(operation, func(t *testing.T) {
+			g, err := guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: operation, Key: "lock:<user_id>"})
+			if err == nil {
+				_, err = dial(t, &orders{place: func(context.Context, *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
+					t.Error("a handler ran")
+					return nil, status.Error(codes.Unknown, "ran")
+				}}, g).Place(t.Context(), &testpb.PlaceRequest{UserId: "7"})
+				if reasonOf(err) != "LOCK_RULE_INVALID" {
+					t.Errorf("the call: %v", err)
+				}
+				err = g.Validate()
+			}
+			if err == nil || !strings.Contains(err.Error(), strconv.Quote(cure)) {
+				t.Errorf("got %v, want the cure %q", err, cure)
+			}
+		})
+	}
+}
+
+// A server whose interceptors are not all there, or of which nobody knows, must
+// not leave its methods open either.
+func TestAServerWithoutItsInterceptorsIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		rules []rule.Rule
+		set   func(*grpclock.Interceptors)
+		want  string
+	}{
+		"no interceptor for streams": {nil, func(i *grpclock.Interceptors) {
+			i.UnaryServerInterceptor()
+			i.Attach(registered(ordersService))
+		}, watch + ": has a rule, but the server has no interceptor for streams: add grpc.ChainStreamInterceptor(locks.StreamServerInterceptor())"},
+		"none for unary methods": {nil, func(i *grpclock.Interceptors) {
+			i.StreamServerInterceptor()
+			i.Attach(registered(ordersService))
+		}, place + ": has a rule, but the server has no interceptor for unary methods: add grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor())"},
+		"none at all": {nil, func(i *grpclock.Interceptors) {
+			i.Attach(registered(ordersService))
+		}, "a server is attached that has no interceptor"},
+		"no server": {nil, func(i *grpclock.Interceptors) {
+			i.UnaryServerInterceptor()
+		}, "call Attach(server)"},
+		"a server that is nil": {nil, func(i *grpclock.Interceptors) {
+			i.UnaryServerInterceptor()
+			i.Attach(nil)
+		}, "Attach(nil)"},
+		"rules, and interceptors that nobody uses": {
+			[]rule.Rule{{Operation: plain, Key: "lock:x"}}, func(*grpclock.Interceptors) {}, plain,
+		},
+		"a client that has no interceptor for streams": {
+			[]rule.Rule{{Operation: watch, Key: "lock:x"}}, func(i *grpclock.Interceptors) { i.UnaryClientInterceptor() }, watch,
+		},
+		"a client, and a rule for a method that is not in the files": {
+			[]rule.Rule{{Operation: "/shop.v1.Orders/Place", Key: "lock:x"}}, func(i *grpclock.Interceptors) { i.UnaryClientInterceptor() }, "/shop.v1.Orders/Place",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), test.rules...))
+			locks, err := grpclock.New(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.set(locks)
+			if err := g.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			_, err = locks.UnaryServerInterceptor()(t.Context(), &testpb.PlaceRequest{UserId: "7"}, &grpc.UnaryServerInfo{FullMethod: place},
+				func(context.Context, any) (any, error) { t.Error("the handler ran"); return nil, nil })
+			if name != "none for unary methods" && name != "none at all" && reasonOf(err) != "LOCK_RULE_INVALID" {
+				t.Errorf("the call: %v", err)
+			}
+		})
+	}
+}
+
+func TestValidateNeedsDescriptors(t *testing.T) {
+	unknown := grpclock.WithFiles(new(protoregistry.Files))
+	for name, test := range map[string]struct {
+		rule rule.Rule
+		want string
+	}{
+		"for fields":   {rule.Rule{Key: "lock:<user_id>"}, "names fields of its requests, which are not known"},
+		"to skip":      {rule.Rule{Key: "lock:x", OnBusy: rule.Skip}, "says skip, but its answers are not known"},
+		"not for rest": {rule.Rule{Key: "lock:<md.x>:<ctx.y>:<service>"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := validate(t, guardtest.Guard(t), registered(ordersService), unknown, grpclock.WithRule(place, test.rule))
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestProgrammersErrorsAreReportedTogether(t *testing.T) {
+	_, err := grpclock.New(guardtest.Guard(t),
+		nil,
+		grpclock.WithRule("Place", rule.Rule{Key: "lock:x"}),
+		grpclock.WithRule(plain, rule.Rule{Key: "lock:x", Operation: place}),
+		grpclock.WithRule(plain, rule.Rule{Key: "lock:<", Wait: -1}),
+		grpclock.WithVar("x", nil),
+		grpclock.WithVar("method", func(context.Context, any) (string, error) { return "", nil }),
+		grpclock.WithFirstMessage("x"),
+		grpclock.WithErrorMapper(nil),
+		grpclock.WithRetryDelay(time.Microsecond),
+		grpclock.WithContentionCode(codes.Internal),
+		grpclock.WithFiles(nil),
+	)
+	for _, want := range []string{
+		"an option is nil",
+		`WithRule("Place"): a full method looks like "/shop.v1.Orders/Place"`,
+		`the rule is for another operation, "` + place + `"`,
+		`key: "lock:<", column 6`, "wait: -1ns is negative",
+		`WithVar("x"): the source is nil`, `WithVar("method"): the name is reserved`,
+		`WithFirstMessage("x")`, "WithErrorMapper: the func is nil", "WithRetryDelay(1µs)",
+		"WithContentionCode(Internal)", "WithFiles: the files are nil",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in\n%v", want, err)
+		}
+	}
+	if _, err := grpclock.New(nil); err == nil || !strings.Contains(err.Error(), "guard is nil") {
+		t.Errorf("without a guard: %v", err)
+	}
+}

@@ -1,0 +1,161 @@
+package grpclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// Interceptors run the methods of servers, and the calls of clients, under the
+// locks of their rules. They are safe for concurrent use.
+type Interceptors struct {
+	config
+	guard *guard.Guard
+	// options has the *declared of methods in the files, plans the *plan of
+	// methods that have a rule.
+	options, plans sync.Map
+	// made says which interceptors there are.
+	made struct{ unaryServer, streamServer, unaryClient, streamClient atomic.Bool }
+
+	mu      sync.Mutex
+	servers []Registry
+}
+
+// New returns the interceptors for a guard. The error lists everything that is
+// wrong with the options. What only a server can show, [guard.Guard.Validate]
+// reports, see [Interceptors.Attach].
+func New(g *guard.Guard, opts ...Option) (*Interceptors, error) {
+	i := &Interceptors{guard: g, config: newConfig(opts)}
+	if g == nil {
+		i.fault("guard is nil")
+	}
+	if err := errors.Join(i.faults...); err != nil {
+		return nil, err
+	}
+	g.Attach("grpclock", i.survey)
+	return i, nil
+}
+
+// UnaryServerInterceptor runs the handlers of unary methods under the locks of
+// their rules. It does not recover: a panic releases the lock and goes on.
+func (i *Interceptors) UnaryServerInterceptor() grpc.UnaryServerInterceptor {
+	i.made.unaryServer.Store(true)
+	return i.unaryServer
+}
+
+// StreamServerInterceptor runs the handlers of streams under the locks of
+// their rules. It does not recover: a panic releases the lock and goes on.
+func (i *Interceptors) StreamServerInterceptor() grpc.StreamServerInterceptor {
+	i.made.streamServer.Store(true)
+	return i.streamServer
+}
+
+// UnaryClientInterceptor holds a lock around outgoing calls, retries included.
+// Only [WithRule] and the guard's rules count: the option in a .proto is for
+// the server, and a client that took the same lock would keep the server out.
+// For the same reason, a program that serves what it calls needs a guard of
+// its own here. A call that is skipped leaves its reply as it is.
+//
+// A rule for an outgoing method is served if the files (see [WithFiles]) have
+// the method.
+func (i *Interceptors) UnaryClientInterceptor() grpc.UnaryClientInterceptor {
+	i.made.unaryClient.Store(true)
+	return i.unaryClient
+}
+
+// StreamClientInterceptor holds a lock around outgoing streams, from their
+// beginning until they end: when RecvMsg has returned an error, or the one
+// answer of a method that streams none; when the context ends; or when the
+// connection is closed. As gRPC asks, one of these must happen. A stream that
+// is skipped ends at once, without an error.
+//
+// The key of a stream of one request is made when it is sent; that of a
+// stream of many before the stream is opened, or, by [WithFirstMessage], when
+// the first message is sent. See [Interceptors.UnaryClientInterceptor] for the
+// rules.
+func (i *Interceptors) StreamClientInterceptor() grpc.StreamClientInterceptor {
+	i.made.streamClient.Store(true)
+	return i.streamClient
+}
+
+// call is a call of a method that has a rule.
+type call struct {
+	locks    *Interceptors
+	method   string
+	rule     *rule.Compiled
+	fault    error // of the option in the .proto; there is no rule then
+	closed   bool  // the guard lets nobody in
+	plan     *plan // once it has asked for the lock
+	metadata func(ctx context.Context, name string) []string
+}
+
+// incoming returns a call that a server received; false if it needs no lock.
+func (i *Interceptors) incoming(method string) (call, bool) {
+	c := i.configured(method)
+	c.metadata = metadata.ValueFromIncomingContext
+	if c.rule == nil && !c.closed {
+		if option := i.declared(method); option != nil {
+			c.rule, c.fault = option.rule, option.fault
+		}
+	}
+	return c, c.rule != nil || c.fault != nil || c.closed
+}
+
+// outgoing returns a call that a client makes; false if it needs no lock.
+func (i *Interceptors) outgoing(method string) (call, bool) {
+	c := i.configured(method)
+	c.metadata = outgoingMetadata
+	return c, c.rule != nil || c.closed
+}
+
+// configured is a call with the rule that is not in a .proto.
+func (i *Interceptors) configured(method string) call {
+	r, err := i.guard.Rule(method)
+	if own, ok := i.rules[method]; ok {
+		r = own
+	}
+	return call{locks: i, method: method, rule: r, closed: err != nil}
+}
+
+// enter takes the lock. The error is a [*guard.Error].
+func (c *call) enter(ctx context.Context, req any) (inside context.Context, leave func() error, err error) {
+	switch {
+	case c.closed:
+		return c.locks.guard.Enter(ctx, guard.Call{Operation: c.method}) // says why
+	case c.fault != nil:
+		return c.refuse(ctx, fmt.Errorf("%w: %w", rule.ErrInvalid, c.fault))
+	}
+	message := messageOf(req)
+	c.plan = c.locks.plan(c.method, c.rule, message)
+	if c.plan.fault != nil {
+		return c.refuse(ctx, fmt.Errorf("%w: %w", guard.ErrUnresolvable, c.plan.fault))
+	}
+	method, find := c.method, values{plan: c.plan, vars: c.locks.vars, metadata: c.metadata, req: req, message: message}
+	return c.locks.guard.Enter(ctx, guard.Call{
+		Operation: method,
+		Rule:      c.rule,
+		Vars:      func(v key.Var) (string, error) { return find.value(ctx, method, v) },
+	})
+}
+
+// refuse does not enter, for a key that cannot be made.
+func (c *call) refuse(ctx context.Context, reason error) (inside context.Context, leave func() error, err error) {
+	r := c.rule
+	if r == nil {
+		r = &rule.Compiled{Rule: rule.Rule{Operation: c.method, Name: c.method}}
+	}
+	return c.locks.guard.Enter(ctx, guard.Call{
+		Operation: c.method,
+		Rule:      r,
+		Key:       func() (string, error) { return "", reason },
+	})
+}
