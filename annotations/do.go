@@ -17,13 +17,13 @@ type Vars = key.Lookup
 type Var = key.Var
 
 // Do runs work while holding the locks of m, with a context that ends when the
-// first of them does, and gives them back, also when work panics.
+// first of them does, and releases them, also when work panics.
 //
 // The error is work's, or a [*guard.Error] that says why work did not run. If
 // a lease was lost before work was done, it is of kind [guard.Lost] and wraps
 // work's error, if there was one: what work did may overlap with another
 // owner's. When the locks are held by another owner and the rule says
-// onbusy=skip, Do returns nil without running work.
+// onBusy=skip, Do returns nil without running work.
 func Do(ctx context.Context, m *Method, vars Vars, work func(ctx context.Context) error) (err error) {
 	inside, leave, err := m.enter(ctx, vars)
 	switch guard.KindOf(err) {
@@ -62,14 +62,14 @@ func Call[T any](ctx context.Context, m *Method, vars Vars, work func(ctx contex
 // those of the directives.
 func (m *Method) enter(ctx context.Context, vars Vars) (inside context.Context, leave func() error, err error) {
 	r, err := m.guard.Rule(m.operation)
-	if err != nil {
-		return ctx, func() error { return nil }, err
+	switch {
+	case err != nil:
+		return m.guard.Enter(ctx, guard.Call{Operation: m.operation}) // says why
+	case r == nil && len(m.rules) == 1:
+		r = m.rules[0]
 	}
 	if r != nil {
 		return m.guard.Enter(ctx, guard.Call{Operation: m.operation, Rule: r, Vars: vars})
-	}
-	if len(m.rules) == 1 {
-		return m.guard.Enter(ctx, guard.Call{Operation: m.operation, Rule: m.rules[0], Vars: vars})
 	}
 	calls := make([]guard.Call, len(m.rules))
 	for i, r := range m.rules {

@@ -88,9 +88,9 @@ func TestDoWithoutItsLocksDoesNotRunTheWork(t *testing.T) {
 	}{
 		"busy":               {[]string{"lock:order:<userId>"}, userVars("42"), guard.Contended},
 		"one of two is busy": {[]string{"lock:a", "lock:order:<userId>"}, userVars("42"), guard.Contended},
-		"skip":               {[]string{"lock:order:<userId> onbusy=skip"}, userVars("42"), guard.None},
-		"skip, said once":    {[]string{"lock:a onbusy=skip", "lock:order:<userId>"}, userVars("42"), guard.None},
-		"no value":           {[]string{"lock:order:<userId> onbusy=skip"}, userVars(""), guard.BadKey},
+		"skip":               {[]string{"lock:order:<userId> onBusy=skip"}, userVars("42"), guard.None},
+		"skip, said once":    {[]string{"lock:a onBusy=skip", "lock:order:<userId>"}, userVars("42"), guard.None},
+		"no value":           {[]string{"lock:order:<userId> onBusy=skip"}, userVars(""), guard.BadKey},
 		"no such variable":   {[]string{"lock:order:<userId>"}, annotations.VarsOf(key.Vars{}), guard.BadKey},
 		"no values at all":   {[]string{"lock:order:<userId>"}, nil, guard.Invalid},
 	} {
@@ -161,7 +161,7 @@ func TestARuleOfTheGuardTakesThePlaceOfDirectives(t *testing.T) {
 		}
 	}
 	assert("lock:configured:42", "lock:a", "lock:order:42")
-	if err := g.Replace(nil, g.Rules()[0].Operation); err != nil {
+	if err := g.Replace(nil, "place"); err != nil {
 		t.Fatal(err)
 	}
 	assert("lock:order:42", "lock:configured:42")

@@ -1,4 +1,4 @@
-// Package annotations locks methods by what is written beside them.
+// Package annotations locks methods by what is written above them.
 //
 // A directive on a method of an interface names the lock:
 //
@@ -29,11 +29,15 @@
 //
 // It takes all locks of the method or none, in an order in which callers
 // cannot block each other, runs the work with a context that ends with the
-// first of the leases, and gives them back, also when the work panics. A call
+// first of the leases, and releases them, also when the work panics. A call
 // whose context holds a key already re-enters it.
 //
+// The guard learns which operations have a lock here. A rule for one that is not
+// among them, say OrderService.Plcae, is a fault of [guard.Guard.Validate], and
+// the guard lets nobody in until it is gone.
+//
 // A call that does not get its locks returns a [*guard.Error], and the work
-// did not run; [guard.KindOf] sorts it. With onbusy=skip it returns zero
+// did not run; [guard.KindOf] sorts it. With onBusy=skip it returns zero
 // values and no error instead. A call whose lease was lost before the work was
 // done returns what the work did, and an error of kind [guard.Lost] although
 // the work returned none.

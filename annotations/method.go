@@ -3,6 +3,7 @@ package annotations
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/redlatch/redlatch/annotations/internal/directive"
 	"github.com/redlatch/redlatch/core/guard"
@@ -15,61 +16,108 @@ type Method struct {
 	guard     *guard.Guard
 	operation string
 	rules     []*rule.Compiled
+	declared  bool // by the type of its requests
 }
 
-// Compile checks the directives of a method, each the text that would stand
+// Compile checks the directives of a method, each the string that would stand
 // behind //redlatch:lock, such as
 //
-//	lock:order:<userId> wait=200ms lease=10s mode=exclusive onbusy=reject name=order
+//	lock:order:<userId> wait=200ms lease=10s mode=fair onBusy=skip name=order
 //
-// The options are those of a [rule.Rule]. wait and onbusy belong to the call as
-// a whole: one of several directives says them for all.
+// It is the string form of a [rule.Rule], see [rule.ParseRule]. wait and onBusy
+// belong to the call as a whole: one of several directives sets them for all.
 //
-// A rule that g has for operation takes the place of all directives, at any
-// time: what is written in the code can be changed by configuration. Its
-// variables must be among those that the method has values for.
+// g learns that operation is served. A rule that g has for operation replaces
+// all directives, at any time: what is written in the code can be changed by
+// configuration. Its variables must be among those that the method has values
+// for.
 //
 // The error, which wraps [rule.ErrInvalid], lists everything that is wrong with
 // any of the directives.
 func Compile(g *guard.Guard, operation string, directives ...string) (*Method, error) {
-	fail := func(format string, args ...any) error {
-		return fmt.Errorf("annotations: %s: %w: "+format, append([]any{operation, rule.ErrInvalid}, args...)...)
-	}
+	c := compiler{operation: operation}
 	switch {
 	case g == nil:
-		return nil, fail("the guard is nil")
+		return nil, c.fail("the guard is nil")
 	case len(directives) == 0:
-		return nil, fail("it has no directive")
+		return nil, c.fail("it has no directive")
 	}
-	var wrong []error
-	parsed := make([]*directive.Directive, len(directives))
-	for i, text := range directives {
-		d, faults := directive.Parse(text)
-		for _, f := range faults {
-			wrong = append(wrong, fail("%q, column %d: %s", text, f.Column, f.Reason))
-		}
-		parsed[i] = d
-	}
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
-	}
-	rules, faults := directive.Join(parsed)
-	for _, f := range faults {
-		wrong = append(wrong, fail("%q, column %d: %s", directives[f.Index], f.Column, f.Reason))
-	}
-	m := &Method{guard: g, operation: operation, rules: make([]*rule.Compiled, len(rules))}
-	for i, r := range rules {
-		r.Operation = operation
-		var err error
-		if m.rules[i], err = r.Compile(); err != nil {
-			wrong = append(wrong, fail("%q: %w", directives[i], err))
-		}
-	}
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
+	m := &Method{guard: g, operation: operation, rules: c.rules(directives)}
+	if err := errors.Join(c.wrong...); err != nil {
+		return nil, err
 	}
 	g.Serve("annotations", operation)
 	return m, nil
+}
+
+// CompileFor is [Compile] for a request type that declares its locks itself, in
+// the tags of blank fields, next to the tags that name its values:
+//
+//	type PlaceRequest struct {
+//		_      struct{} `lock:"lock:order:<userId> wait=200ms"`
+//		UserID int64    `lock:"userId"`
+//	}
+//
+//	place, err := annotations.CompileFor[PlaceRequest](g, "place")
+//
+// It checks the type as [Method.Check] does. Run the method with [VarsOf] a
+// request.
+func CompileFor[T any](g *guard.Guard, operation string) (*Method, error) {
+	c := compiler{operation: operation}
+	t, err := tagsOf(reflect.ValueOf(new(T)))
+	if err != nil {
+		return nil, c.fail("%w", err)
+	}
+	if len(t.locks) == 0 {
+		return nil, c.fail("%v declares no lock: add a field _ struct{} with a tag such as %s:%q", t.of, tagName, "lock:order:<userId>")
+	}
+	m, err := Compile(g, operation, t.locks...)
+	if err != nil {
+		return nil, err
+	}
+	m.declared = true
+	return m, m.Check(*new(T))
+}
+
+// compiler turns the directives of one method into rules, and notes what is wrong.
+type compiler struct {
+	operation string
+	wrong     []error
+}
+
+func (c *compiler) fail(format string, args ...any) error {
+	return fmt.Errorf("annotations: %s: %w: "+format, append([]any{c.operation, rule.ErrInvalid}, args...)...)
+}
+
+func (c *compiler) rules(directives []string) []*rule.Compiled {
+	parsed := make([]*directive.Directive, len(directives))
+	for i, source := range directives {
+		d, faults := directive.Parse(source)
+		c.report(directives, i, faults)
+		parsed[i] = d
+	}
+	if len(c.wrong) > 0 {
+		return nil
+	}
+	rules, faults := directive.Join(parsed)
+	c.report(directives, 0, faults)
+	compiled := make([]*rule.Compiled, len(rules))
+	for i, r := range rules {
+		var err error
+		if compiled[i], err = r.Compile(); err != nil {
+			c.wrong = append(c.wrong, c.fail("%q: %w", directives[i], err))
+			continue
+		}
+		compiled[i].Operation = c.operation
+	}
+	return compiled
+}
+
+// report notes faults, whose indexes count from that of the first directive.
+func (c *compiler) report(directives []string, index int, faults []directive.Fault) {
+	for _, f := range faults {
+		c.wrong = append(c.wrong, c.fail("%q, column %d: %s", directives[index+f.Index], f.Column, f.Reason))
+	}
 }
 
 // Must is for directives that are part of the program: it panics when err is
@@ -116,37 +164,34 @@ type Compiler struct {
 // NewCompiler returns a compiler for methods that take their locks from g.
 func NewCompiler(g *guard.Guard) *Compiler { return &Compiler{guard: g} }
 
-// Method is [Compile], whose error [Compiler.Err] returns. It also refuses a
-// rule of the guard that names a variable which no directive of the method
-// does: the decorator has no value for it.
+// Method is [Compile], whose error [Compiler.Err] returns. The guard is not valid
+// with a rule for the operation that names a variable which no directive of the
+// method does: the decorator has no value for it.
 func (c *Compiler) Method(operation string, directives ...string) *Method {
 	m, err := Compile(c.guard, operation, directives...)
 	if err != nil {
 		c.wrong = append(c.wrong, err)
 		return nil
 	}
-	r := ruleNamed(c.guard, operation)
-	if r == nil {
-		return m
-	}
-	known := m.variables()
-	for _, v := range r.Template.Vars() {
-		if !known[v.String()] {
-			c.wrong = append(c.wrong, fmt.Errorf("annotations: %s: %w: the guard's rule %q has <%s>, which no directive of the method names",
-				operation, rule.ErrInvalid, r.Key, v))
-		}
-	}
+	c.guard.Attach("annotations", m.survey)
 	return m
 }
 
-// ruleNamed returns the guard's rule for an operation, nil if it has none.
-func ruleNamed(g *guard.Guard, operation string) *rule.Compiled {
-	for _, r := range g.Rules() {
-		if r.Operation == operation {
-			return r
+// survey checks the guard's rule for the method.
+func (m *Method) survey(rules *rule.Set) ([]string, error) {
+	r, ok := rules.Lookup(m.operation)
+	if !ok {
+		return nil, nil
+	}
+	known := m.variables()
+	var wrong []error
+	for _, v := range r.Template.Vars() {
+		if !known[v.String()] {
+			wrong = append(wrong, fmt.Errorf("annotations: %s: %w: the guard's rule %q has <%s>, which no directive of the method names",
+				m.operation, rule.ErrInvalid, r.Key, v))
 		}
 	}
-	return nil
+	return nil, errors.Join(wrong...)
 }
 
 // Err returns everything that was wrong so far, nil if nothing was.

@@ -1,29 +1,33 @@
 package annotations_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch/annotations"
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
 func TestCompileReadsEveryOption(t *testing.T) {
 	m := compile(t, guardtest.Guard(t),
-		"lock:a:<cmd.User.ID|int>  wait=200ms \t lease=10s mode=write onbusy=skip name=orders",
-		"lock:b:<userId> mode=semaphore permits=2 size=3")
+		"lock:a:<cmd.User.ID|int>  wait=200ms \t lease=10s mode=write onBusy=skip name=orders timeout=1s",
+		"lock:b:<userId> mode=semaphore permits=2/3 maxWaiters=50 maxHold=1m overlaps=true optional=true")
 	want := []rule.Rule{
 		{
 			Operation: "place", Key: "lock:a:<req.cmd.User.ID|int>", Mode: lock.Write, OnBusy: rule.Skip, Name: "orders",
-			Wait: 200 * time.Millisecond, Lease: 10 * time.Second,
+			Wait: 200 * time.Millisecond, Lease: 10 * time.Second, Timeout: time.Second,
 		},
 		{
 			Operation: "place", Key: "lock:b:<userId>", Mode: lock.Semaphore, Permits: 2, Size: 3, Name: "lock:b:<userId>",
 			Wait: 200 * time.Millisecond, OnBusy: rule.Skip, // of the call as a whole
+			MaxWaiters: 50, MaxHold: time.Minute, Overlaps: true, Optional: true,
 		},
 	}
 	got := m.Rules()
@@ -43,8 +47,8 @@ func TestCompileListsEverythingThatIsWrong(t *testing.T) {
 		t.Fatalf("got %v, want ErrInvalid", err)
 	}
 	for _, part := range []string{
-		`place: invalid rule: "lock:<a><b> wiat=1s lease=1", column 9: nothing separates`, `column 13: unknown option "wiat"`,
-		`column 27: "1" is not a duration`, `"lock:x wait=-1s", column 13: wait -1s is negative`,
+		`place: invalid rule: "lock:<a><b> wiat=1s lease=1", column 9: nothing separates`, `column 13: unknown field "wiat", did you mean "wait"?`,
+		`column 27: lease: "1" is not a duration`, `"lock:x wait=-1s", column 13: wait: -1s is negative`,
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is missing in:\n%v", part, err)
@@ -70,22 +74,93 @@ func TestCompileRefusesWhatMakesNoMethod(t *testing.T) {
 	annotations.Must(annotations.Compile(guardtest.Guard(t), "place", ""))
 }
 
-func TestCompilerListsRulesThatADecoratorHasNoValuesFor(t *testing.T) {
-	g := guardtest.Guard(t, rule.Rule{Operation: "a", Key: "lock:<id>"}, rule.Rule{Operation: "b", Key: "lock:b:<path.id>:<name>"})
+type transfer struct {
+	_    struct{} `lock:"lock:account:<from> wait=1s"`
+	_    struct{} `lock:"lock:account:<to> mode=exclusive"`
+	From string   `lock:"from"`
+	To   string   `lock:"to"`
+}
+
+func TestARequestDeclaresItsLocks(t *testing.T) {
+	g := guardtest.Guard(t)
+	m, err := annotations.CompileFor[transfer](g, "transfer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = annotations.Do(t.Context(), m, annotations.VarsOf(&transfer{From: "a", To: "b"}), func(ctx context.Context) error {
+		return errors.Join(lock.AssertHeld(ctx, "lock:account:a"), lock.AssertHeld(ctx, "lock:account:b"))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if rules := m.Rules(); len(rules) != 2 || rules[1].Wait != time.Second {
+		t.Errorf("the rules are %v", rules)
+	}
+	if _, err := annotations.CompileFor[*transfer](g, "transfer by pointer"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARequestThatDeclaresItsLocksWronglyIsRefused(t *testing.T) {
+	type typo struct {
+		_      struct{} `lock:"lock:order:<userld> wiat=1s"`
+		UserID int      `lock:"userId"`
+	}
+	type unknown struct {
+		_      struct{} `lock:"lock:order:<userld>"`
+		UserID int      `lock:"userId"`
+	}
+	type twice struct {
+		_ struct{} `lock:"lock:a"`
+		_ struct{} `lock:"lock:a wait=1s"`
+	}
+	type nested struct{ Inner transfer }
+	g := guardtest.Guard(t)
+	for name, test := range map[string]struct {
+		compile func() (*annotations.Method, error)
+		want    string
+	}{
+		"wrong field":    {func() (*annotations.Method, error) { return annotations.CompileFor[typo](g, "m") }, `unknown field "wiat"`},
+		"no such value":  {func() (*annotations.Method, error) { return annotations.CompileFor[unknown](g, "m") }, `has the tag lock:"userld"`},
+		"the same twice": {func() (*annotations.Method, error) { return annotations.CompileFor[twice](g, "m") }, "takes lock:a already"},
+		"no lock":        {func() (*annotations.Method, error) { return annotations.CompileFor[request](g, "m") }, "declares no lock"},
+		"no struct":      {func() (*annotations.Method, error) { return annotations.CompileFor[int](g, "m") }, "int is no struct"},
+		"no type":        {func() (*annotations.Method, error) { return annotations.CompileFor[any](g, "m") }, "is no struct"},
+		"another lock than its own": {func() (*annotations.Method, error) {
+			m := compile(t, g, "lock:account:<to>")
+			return m, m.Check(transfer{})
+		}, "declares a lock itself, which the method does not take: use CompileFor"},
+		"another lock than that of a field": {func() (*annotations.Method, error) {
+			m := compile(t, g, "lock:account:<to>")
+			return m, m.Check(nested{})
+		}, "use CompileFor"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := test.compile()
+			if !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestARuleThatADecoratorHasNoValuesForIsInvalid(t *testing.T) {
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()),
+		rule.Rule{Operation: "a", Key: "lock:<id>"}, rule.Rule{Operation: "b", Key: "lock:b:<path.id>:<name>"}))
 	c := annotations.NewCompiler(g)
 	c.Method("a", "lock:x:<id>")
-	if err := c.Err(); err != nil {
-		t.Errorf("a rule with a variable of the directive: %v", err)
-	}
 	c.Method("b", "lock:x:<id>")
-	c.Method("c", "lock:<x")
-	err := c.Err()
-	if err == nil {
-		t.Fatal("no error")
+	if err := c.Err(); err != nil {
+		t.Errorf("the directives: %v", err)
 	}
-	for _, part := range []string{`b: invalid rule: the guard's rule "lock:b:<path.id>:<name>" has <path.id>`, "has <name>", `c: invalid rule: "lock:<x"`} {
-		if !strings.Contains(err.Error(), part) {
+	err := g.Validate()
+	for _, part := range []string{`b: invalid rule: the guard's rule "lock:b:<path.id>:<name>" has <path.id>`, "has <name>"} {
+		if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "a: ") {
 			t.Errorf("%q is missing in:\n%v", part, err)
 		}
+	}
+	c.Method("c", "lock:<x")
+	if err := c.Err(); err == nil || !strings.Contains(err.Error(), `c: invalid rule: "lock:<x"`) {
+		t.Errorf("a directive: %v", err)
 	}
 }

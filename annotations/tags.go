@@ -1,7 +1,6 @@
 package annotations
 
 import (
-	"encoding"
 	"errors"
 	"fmt"
 	"reflect"
@@ -26,13 +25,12 @@ const tagName = "lock"
 //	}
 //
 // for <userId>, or <req.userId>. v is a struct or a pointer to one, or a
-// [key.Vars] with the values by name. Structs without a tag of their own are
-// searched, if they are exported or embedded, behind pointers too; `lock:"-"` leaves one out,
-// and a struct inside one of its own type is not searched again.
+// [key.Vars] with the values by name. Structs without a tag are searched, if
+// they are exported or embedded, behind pointers too; `lock:"-"` leaves one out,
+// and a struct inside one of the same type is not searched again. The tag of a
+// blank field is a lock, see [CompileFor].
 //
-// Text, integers and booleans, and types of them, are taken as they are.
-// Other types need a MarshalText or a String method, which counts in this
-// order. A nil pointer is a missing value.
+// Values are written as [guard.Text] does. A nil pointer is a missing value.
 //
 // A type whose tags cannot be used (an unexported or unsupported field, a name
 // that is there twice or that no template can have) fails every call with an
@@ -81,6 +79,10 @@ func (m *Method) Check(v any) error {
 		return fmt.Errorf("annotations: %s: %w: %w", m.operation, rule.ErrInvalid, err)
 	}
 	var wrong []error
+	if len(t.locks) > 0 && !m.declared {
+		wrong = append(wrong, fmt.Errorf("annotations: %s: %w: %v declares a lock itself, which the method does not take: use CompileFor",
+			m.operation, rule.ErrInvalid, t.of))
+	}
 	for _, r := range m.rules {
 		for _, v := range r.Template.Vars() {
 			if _, ok := t.find(v); !ok {
@@ -92,10 +94,12 @@ func (m *Method) Check(v any) error {
 	return errors.Join(wrong...)
 }
 
-// tags are the fields of a type by their names in templates.
+// tags are the fields of a type by their names in templates, and the locks that
+// it declares.
 type tags struct {
 	of     reflect.Type
 	fields map[string]field
+	locks  []string
 }
 
 // field is the way to a value: the indexes of struct fields.
@@ -161,6 +165,8 @@ func (r *tagReader) read(t reflect.Type, name string, path []int, inside []refle
 		tag, tagged := f.Tag.Lookup(tagName)
 		switch {
 		case tag == "-":
+		case tagged && f.Name == "_":
+			r.locks = append(r.locks, tag)
 		case tagged:
 			r.add(tag, f, field{fieldName, fieldPath})
 		case f.IsExported() || f.Anonymous:
@@ -187,8 +193,8 @@ func (r *tagReader) add(tag string, f reflect.StructField, at field) {
 		report("the tag %s:%q is no name that a template can have", tagName, tag)
 	case !f.IsExported():
 		report("the field has the tag %s:%q, but is not exported", tagName, tag)
-	case !hasText(f.Type):
-		report("a %v cannot be part of a key, only text, integers, booleans and types with MarshalText or String", f.Type)
+	case !guard.HasText(f.Type):
+		report("a %v cannot be part of a key, only strings, integers, booleans and types with MarshalText or String", f.Type)
 	case twice:
 		report("the tag %s:%q is that of %s already", tagName, tag, earlier.name)
 	default:
@@ -203,74 +209,22 @@ func isName(name string) bool {
 	return err == nil && t.Vars()[0].Name == name && t.Vars()[0].Source == "" && !t.Vars()[0].Reserved()
 }
 
-var (
-	marshaler = reflect.TypeFor[encoding.TextMarshaler]()
-	stringer  = reflect.TypeFor[fmt.Stringer]()
-)
-
-// hasText reports whether values of a type, or what it points to, have a text.
-func hasText(t reflect.Type) bool {
-	t = elem(t)
-	if isPlain(t.Kind()) {
-		return true
-	}
-	if t.Kind() != reflect.Interface {
-		t = reflect.PointerTo(t) // it has all methods
-	}
-	return t.Implements(marshaler) || t.Implements(stringer)
-}
-
-func isPlain(k reflect.Kind) bool {
-	return k == reflect.String || k == reflect.Bool || reflect.Int <= k && k <= reflect.Uintptr
-}
-
 // text is the value of the field in v.
 func (f field) text(v reflect.Value) (string, error) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
-			return Missing()
+			return "", key.ErrMissing
 		}
 		v = v.Elem()
 	}
 	for _, i := range f.path {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
-				return Missing()
+				return "", key.ErrMissing
 			}
 			v = v.Elem()
 		}
 		v = v.Field(i)
 	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
-		if v.IsNil() {
-			return Missing()
-		}
-	}
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
-	return textOf(v)
-}
-
-func textOf(v reflect.Value) (string, error) {
-	switch k := v.Kind(); {
-	case k == reflect.String:
-		return v.String(), nil
-	case k == reflect.Bool:
-		return Bool(v.Bool())
-	case v.CanInt():
-		return Int(v.Int())
-	case v.CanUint():
-		return Uint(v.Uint())
-	}
-	if v.Kind() != reflect.Interface { // a pointer has all methods
-		p := reflect.New(v.Type())
-		p.Elem().Set(v)
-		v = p
-	}
-	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
-		return Text(m)
-	}
-	return Stringer(v.Interface().(fmt.Stringer))
+	return guard.Text(v.Interface())
 }

@@ -1,10 +1,13 @@
 package annotations_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
@@ -74,7 +78,7 @@ func TestVarsOfFindsTaggedFields(t *testing.T) {
 	pointer := &full
 	for name, want := range map[string]string{
 		"id": "9223372036854775808", "text": "a b", "level": "-3", "flag": "true", "maybe": "7", "ip4": "10.0.0.1",
-		"addr": "::1", "both": "x", "bothPtr": "y", "face": "a level", "deep": "d", "node": "n",
+		"addr": "::1", "both": "x", "bothPtr": "y", "face": "1", "deep": "d", "node": "n",
 	} {
 		for _, v := range []any{full, &full, &pointer} {
 			for _, source := range []string{"", "req"} {
@@ -180,4 +184,54 @@ func TestVarsOfIsForManyGoroutines(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// hostileRequest has values of every kind that a caller can fill with anything.
+type hostileRequest struct {
+	Text  string  `lock:"text"`
+	Bytes written `lock:"bytes"`
+	Maybe *string `lock:"maybe"`
+	N     int64   `lock:"n"`
+}
+
+// written writes whatever it holds.
+type written []byte
+
+func (w written) MarshalText() ([]byte, error) { return w, nil }
+
+// FuzzHostileRequest calls a method with any values. Either the call is refused, or
+// the work holds the one lock whose key is made of these values, each in its place.
+func FuzzHostileRequest(f *testing.F) {
+	for _, value := range []string{"a", "", "a:b", "{a}", "a\x00b\r\n", "%3A%", "\xff\xfe", "<x>", strings.Repeat("é", 200)} {
+		f.Add(value, []byte(value), int64(-1), true)
+	}
+	f.Add("a", []byte(nil), int64(0), false)
+	m := compile(f, guardtest.Guard(f), "lock:<text>:<bytes>:<maybe>:<n>")
+	f.Fuzz(func(t *testing.T, text string, bytes []byte, n int64, has bool) {
+		req := hostileRequest{Text: text, Bytes: bytes, N: n}
+		if has {
+			req.Maybe = &text
+		}
+		ran := false
+		err := annotations.Do(t.Context(), m, annotations.VarsOf(req), func(ctx context.Context) error {
+			ran = true
+			lease, _ := lock.FromContext(ctx)
+			parts, want := strings.Split(lease.Key(), ":"), []string{"lock", text, string(bytes), text, strconv.FormatInt(n, 10)}
+			if len(parts) != len(want) {
+				t.Fatalf("the key is %q", lease.Key())
+			}
+			for i, part := range parts {
+				if value, err := url.PathUnescape(part); err != nil || value != want[i] || strings.ContainsAny(part, "{}*<>\x00\r\n ") {
+					t.Errorf("part %d of %q is not %q: %v", i, lease.Key(), want[i], err)
+				}
+			}
+			return nil
+		})
+		if ran && (text == "" || len(bytes) == 0 || !has) {
+			t.Error("it ran without all of its values")
+		}
+		if ran != (err == nil) || err != nil && guard.KindOf(err) != guard.BadKey {
+			t.Errorf("got %v", err)
+		}
+	})
 }

@@ -40,11 +40,11 @@ func (l *accountsLock) Move(ctx context.Context, from string, to string, work fu
 	return annotations.Do(ctx, l.lockMove, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "from":
-			return annotations.String(from)
+			return guard.Text(from)
 		case "to":
-			return annotations.String(to)
+			return guard.Text(to)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
 		return l.next.Move(ctx, from, to, work)
 	})

@@ -24,8 +24,8 @@ func TestParseKnowsWhereVariablesStand(t *testing.T) {
 	if want := "lock:<id|int>:<req.cmd.User.ID>:<req.ID>:<req.x.y|lower>"; d.Rule.Key != want {
 		t.Errorf("the template is %q, want %q", d.Rule.Key, want)
 	}
-	if want := "lock:<id|int>:<cmd.User.ID>:<req.ID>:<x.y|lower> name=n"; d.Text != want {
-		t.Errorf("the text is %q, want %q", d.Text, want)
+	if want := "lock:<id|int>:<cmd.User.ID>:<req.ID>:<x.y|lower>"; d.Written != want || d.Source != strings.TrimSpace(text) {
+		t.Errorf("written as %q in %q, want %q", d.Written, d.Source, want)
 	}
 	for i, want := range []struct{ path, name string }{
 		{"id", "id"}, {"cmd.User.ID", "req.cmd.User.ID"}, {"req.ID", "req.ID"}, {"x.y", "req.x.y"},
@@ -39,26 +39,21 @@ func TestParseKnowsWhereVariablesStand(t *testing.T) {
 
 func TestParsePutsEachFaultInItsColumn(t *testing.T) {
 	for text, want := range map[string][]string{
-		"":                                       {"1 the template is missing"},
-		"  ":                                     {"3 the template is missing"},
-		"wait=1s":                                {"1 the template comes first"},
-		"wait=1x lock:a wiat=1s":                 {"1 the template comes first", `6 "1x" is not a duration`, `9 "lock:a" is no option`, "16 unknown option"},
-		"lock:<a":                                {"6 the variable is not closed"},
-		"<a>":                                    {"1 it has no literal part"},
-		"lock:<a.b>-<c.d>":                       {`12 "-" does not separate <c.d> from <a.b>`},
-		"lock:<aa.b>:<cc.d|no>:<x>":              {`19 unknown filter "no"`},
-		"lock:<aa.b>:<cc.d.1>":                   {"19 a name starts with a letter"},
-		"lock:<a.b>:<.c>":                        {"13 a name is missing"},
-		"lock:<1.b>":                             {"7 a name starts with a letter"},
-		`lock:"a" wait=`:                         {`6 '"' is not allowed`, `15 option "wait" has no value`},
-		"lock:a wait=1s wait=2s":                 {`16 option "wait" is there twice`},
-		"lock:a wait=-1s lease=1ns":              {"13 wait -1s is negative", "23 lease 1ns is too short"},
-		"lock:a mode=x onbusy=y size=z":          {`13 unknown mode "x"`, `22 unknown policy "y"`, `29 "z" is not a whole number`},
-		"lock:a size=2":                          {"1 permits is for mode semaphore"},
-		"lock:a mode=semaphore":                  {"13 permits is missing"},
-		"lock:a mode=semaphore size=1 permits=2": {"38 permits 2 of 1 cannot be taken"},
-		"lock:a name=a\x01b":                     {"13 name "},
-		strings.Repeat("x", 250) + "<a.bc>":      {"253 it is longer than 256 bytes"}, // the canonical form counts
+		"":                                  {"1 the template is missing"},
+		"wait=1s":                           {"1 the template comes first"},
+		"lock:<a":                           {"6 the variable is not closed"},
+		"<a>":                               {"1 it has no literal part"},
+		"lock:<a.b>-<c.d>":                  {`12 "-" does not separate <c.d> from <a.b>`},
+		"lock:<aa.b>:<cc.d|no>:<x>":         {`19 unknown filter "no"`},
+		"lock:<aa.b>:<cc.d.1>":              {"19 a name starts with a letter"},
+		"lock:<a.b>:<.c>":                   {"13 a name is missing"},
+		"lock:<1.b>":                        {"7 a name starts with a letter"},
+		`lock:"a" wait=`:                    {`6 '"' is not allowed`, "15 wait: has no value"},
+		"lock:<a.b>:${c} onbusy=x":          {"12 ", `17 unknown field "onbusy", did you mean "onBusy"?`},
+		"lock:a wait=1s wait=2s":            {"16 wait: is there twice"},
+		"lock:<a.b> wait=-1s mode=x":        {"17 wait: -1s is negative", `26 mode: unknown "x"`},
+		"lock:<a.b> mode=semaphore":         {"17 permits: is missing"},
+		strings.Repeat("x", 250) + "<a.bc>": {"253 it is longer than 256 bytes"}, // the canonical form counts
 		strings.Repeat("x", 250) + "<a.bcdefghi>": {"253 it is longer than 256 bytes"},
 	} {
 		_, faults := directive.Parse(text)
@@ -89,7 +84,7 @@ func parse(t *testing.T, texts ...string) []*directive.Directive {
 }
 
 func TestJoinSpreadsWhatBelongsToTheCall(t *testing.T) {
-	rules, faults := directive.Join(parse(t, "lock:a", "lock:b wait=1s lease=2s onbusy=skip", "lock:c wait=1000ms mode=read"))
+	rules, faults := directive.Join(parse(t, "lock:a", "lock:b wait=1s lease=2s onBusy=skip", "lock:c wait=1000ms mode=read"))
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -108,9 +103,9 @@ func TestJoinRefusesWhatCannotBeOneCall(t *testing.T) {
 		texts []string
 		want  directive.Fault
 	}{
-		"two waits":            {[]string{"lock:a wait=1s", "lock:b", "lock:c wait=2s"}, directive.Fault{Index: 2, Column: 13, Reason: "the call as a whole"}},
-		"wait and none":        {[]string{"lock:a wait=1s", "lock:b wait=0"}, directive.Fault{Index: 1, Column: 13, Reason: "the call as a whole"}},
-		"two policies":         {[]string{"lock:a onbusy=skip", "lock:b onbusy=reject"}, directive.Fault{Index: 1, Column: 15, Reason: "it is for the call"}},
+		"two waits":            {[]string{"lock:a wait=1s", "lock:b", "lock:c wait=2s"}, directive.Fault{Index: 2, Column: 13, Reason: "wait is for the call as a whole"}},
+		"wait and none":        {[]string{"lock:a wait=1s", "lock:b wait=0"}, directive.Fault{Index: 1, Column: 13, Reason: "wait is for the call as a whole"}},
+		"two policies":         {[]string{"lock:a onBusy=skip", "lock:b onBusy=reject"}, directive.Fault{Index: 1, Column: 15, Reason: "onBusy is for the call"}},
 		"the same twice":       {[]string{"lock:<a>", "lock:b", "lock:<a> mode=read"}, directive.Fault{Index: 2, Column: 1, Reason: "the method takes lock:<a> already"}},
 		"one key in two modes": {[]string{"lock:<a>", "lock:<b> mode=read"}, directive.Fault{Index: 1, Column: 1, Reason: "lock:<a> and lock:<b> can be the same key"}},
 	} {

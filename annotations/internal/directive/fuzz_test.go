@@ -14,7 +14,7 @@ import (
 // good rule that reads the same again, also as part of a comment.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"", "lock:a", "lock:<id|int> wait=1s lease=10s mode=fair onbusy=skip name=x", "lock:<a.b.c>:<req.x> mode=semaphore size=3 permits=2",
+		"", "lock:a", "lock:<id|int> wait=1s lease=10s mode=fair onBusy=skip name=x", "lock:<a.b.c>:<req.x> mode=semaphore permits=2/3",
 		"lock:{a:<b>} wait=", "wait=1s", "<a.b><c.d>", "lock:<<a.b>", "lock:<a.b|int|int>", "lock:\t<ctx.x>", "lock:<req.req.a>:<a.req.b>",
 		"lock:x name=\x80", "lock:<é.a>", "lock:<a.>",
 	} {
@@ -44,11 +44,14 @@ func FuzzParse(f *testing.F) {
 		if _, err := d.Rule.Compile(); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
-		again, faults := directive.Parse(d.Text)
-		if len(faults) > 0 || again.Rule != d.Rule || again.Text != d.Text {
-			t.Errorf("%q: reads as %q, and then as %+v, %v", text, d.Text, again, faults)
+		again, faults := directive.Parse(d.Source)
+		if len(faults) > 0 || again.Rule != d.Rule || again.Source != d.Source {
+			t.Errorf("%q: reads as %q, and then as %+v, %v", text, d.Source, again, faults)
 		}
-		if comment, ok := ast.ParseDirective(1, "//redlatch:lock "+d.Text); !ok || comment.Args != d.Text {
+		if strings.ContainsAny(d.Source, "\r\n") {
+			return // lockgen never sees such a one
+		}
+		if comment, ok := ast.ParseDirective(1, "//redlatch:lock "+d.Source); !ok || comment.Args != d.Source {
 			t.Errorf("%q: as a comment it is %q", text, comment.Args)
 		}
 	})

@@ -6,42 +6,44 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Join makes the rules of one method out of its directives, in their order.
-// What belongs to the call as a whole, how long it waits and what it does
-// when it cannot have its locks, may be said in one of the directives, or in
+// ofTheCall are the fields that belong to the call as a whole: how long it waits
+// and what it does when it cannot have its locks.
+var ofTheCall = []string{"wait", "onBusy"}
+
+// Join makes the rules of one method out of its directives, in their order. What
+// belongs to the call as a whole may be said in one of the directives, or in
 // several if they agree; it holds for all.
 func Join(ds []*Directive) ([]rule.Rule, []Fault) {
 	var faults []Fault
 	rules := make([]rule.Rule, len(ds))
 	for i, d := range ds {
 		rules[i] = d.Rule
-		faults = append(faults, d.beside(ds[:i], i)...)
+		faults = append(faults, d.compare(ds[:i], i)...)
 	}
-	if w := first(ds, "wait"); w != nil {
-		for i := range rules {
-			rules[i].Wait = w.Rule.Wait
+	for _, field := range ofTheCall {
+		d := first(ds, field)
+		if d == nil || d.Rule.Get(field) == "" {
+			continue
 		}
-	}
-	if b := first(ds, "onbusy"); b != nil {
 		for i := range rules {
-			rules[i].OnBusy = b.Rule.OnBusy
+			_ = rules[i].Set(field, d.Rule.Get(field)) // it was read before
 		}
 	}
 	return rules, faults
 }
 
-// first is the first directive that has the option.
-func first(ds []*Directive, name string) *Directive {
+// first is the first directive that sets the field.
+func first(ds []*Directive, field string) *Directive {
 	for _, d := range ds {
-		if _, ok := d.options[name]; ok {
+		if d.Given[field] != 0 {
 			return d
 		}
 	}
 	return nil
 }
 
-// beside checks a directive against those before it.
-func (d *Directive) beside(before []*Directive, index int) []Fault {
+// compare checks a directive against those before it.
+func (d *Directive) compare(before []*Directive, index int) []Fault {
 	var faults []Fault
 	report := func(column int, format string, args ...any) {
 		faults = append(faults, Fault{Index: index, Column: column, Reason: fmt.Sprintf(format, args...)})
@@ -49,17 +51,18 @@ func (d *Directive) beside(before []*Directive, index int) []Fault {
 	for _, b := range before {
 		switch {
 		case b.Rule.Key == d.Rule.Key:
-			report(d.template.column, "the method takes %s already, remove one of the two", d.template.text)
+			report(d.TemplateColumn, "the method takes %s already, remove one of the two", d.Written)
 		case b.Template.Shape() == d.Template.Shape() && b.Rule.Mode != d.Rule.Mode:
-			report(d.template.column, "%s and %s can be the same key, and one call cannot take it in mode %s and in mode %s",
-				b.template.text, d.template.text, b.Rule.Mode, d.Rule.Mode)
+			report(d.TemplateColumn, "%s and %s can be the same key, and one call cannot take it in mode %s and in mode %s",
+				b.Written, d.Written, b.Rule.Mode, d.Rule.Mode)
 		}
 	}
-	if b, o := first(before, "wait"), d.options["wait"]; b != nil && o.name != "" && b.Rule.Wait != d.Rule.Wait {
-		report(o.word.column, "the call as a whole waits, and another directive says %v: say it once", b.Rule.Wait)
-	}
-	if b, o := first(before, "onbusy"), d.options["onbusy"]; b != nil && o.name != "" && b.Rule.OnBusy != d.Rule.OnBusy {
-		report(o.word.column, "it is for the call as a whole, and another directive says %v: say it once", b.Rule.OnBusy)
+	for _, field := range ofTheCall {
+		b := first(before, field)
+		if b == nil || d.Given[field] == 0 || b.Rule.Get(field) == d.Rule.Get(field) {
+			continue
+		}
+		report(d.Given[field], "%s is for the call as a whole, and another directive has another value: write it once", field)
 	}
 	return faults
 }

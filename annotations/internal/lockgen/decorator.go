@@ -232,8 +232,8 @@ func (b *builder) nameParams(d *decorator, m *method) {
 // lock resolves the directives of a method.
 func (b *builder) lock(m *method, directives []found) {
 	r := &resolver{
-		pkg: b.pkg, runtime: b.imports.runtime(), method: m.name, ctx: m.params[0].source, params: m.params[1:],
-		fresh: newNames(receiver, variable, b.imports.runtime()),
+		pkg: b.pkg, guardPkg: b.imports.guard(), method: m.name, ctx: m.params[0].source, params: m.params[1:],
+		fresh: newNames(receiver, variable, b.imports.runtime(), b.imports.guard()),
 	}
 	for _, p := range m.params {
 		r.fresh.add(p.name)

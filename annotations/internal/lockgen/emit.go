@@ -113,7 +113,7 @@ func (e *emitter) constructor(d *decorator, declared, source, name, nextField st
 		}
 		e.line("%s: %s.Method(%s,", locks[m], compiler, strconv.Quote(d.source+"."+m.name))
 		for _, l := range m.locks {
-			e.line("%s,", strconv.Quote(l.Text))
+			e.line("%s,", strconv.Quote(l.Source))
 		}
 		e.line("),")
 	}
@@ -210,14 +210,13 @@ func (e *emitter) lookups(m *method) string {
 	if len(m.lookups) == 0 {
 		return "nil"
 	}
-	pkg := e.runtime()
 	var text strings.Builder
-	taken := newNames(pkg)
+	taken := newNames(e.runtime(), e.guard())
 	for _, p := range m.params {
 		taken.add(p.name)
 	}
 	v := taken.take(variable)
-	fmt.Fprintf(&text, "func(%s %s.Var) (string, error) {\nswitch %s.String() {\n", v, pkg, v)
+	fmt.Fprintf(&text, "func(%s %s.Var) (string, error) {\nswitch %s.String() {\n", v, e.runtime(), v)
 	for _, l := range m.lookups {
 		fmt.Fprintf(&text, "case %s:\n", strconv.Quote(l.name))
 		for _, line := range l.lines {
@@ -225,7 +224,7 @@ func (e *emitter) lookups(m *method) string {
 		}
 		fmt.Fprintf(&text, "return %s\n", l.value)
 	}
-	fmt.Fprintf(&text, "}\nreturn %s.Unknown()\n}", pkg)
+	fmt.Fprintf(&text, "}\nreturn \"\", %s.ErrUnresolvable\n}", e.guard())
 	return text.String()
 }
 
@@ -233,8 +232,7 @@ func (e *emitter) lookups(m *method) string {
 func templates(m *method) string {
 	var all []string
 	for _, l := range m.locks {
-		template, _, _ := strings.Cut(l.Text, " ")
-		all = append(all, template)
+		all = append(all, l.Written)
 	}
 	if len(all) == 1 {
 		return all[0]

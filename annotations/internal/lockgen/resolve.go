@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"github.com/redlatch/redlatch/annotations/internal/directive"
@@ -30,12 +31,12 @@ func wrong(offset int, format string, args ...any) error {
 
 // resolver resolves the variables of one method.
 type resolver struct {
-	pkg     *types.Package
-	runtime string // what the file calls package annotations
-	method  string
-	params  []param // without the context
-	ctx     string  // the context's name in the source
-	fresh   names   // for locals
+	pkg      *types.Package
+	guardPkg string // what the file calls package guard
+	method   string
+	params   []param // without the context
+	ctx      string  // the context's name in the source
+	fresh    names   // for locals
 }
 
 type param struct {
@@ -50,7 +51,7 @@ type param struct {
 func (r *resolver) resolve(v directive.Var) (lookup, error) {
 	w := &walk{resolver: r, path: v.Path}
 	if v.Reserved() {
-		return lookup{}, wrong(0, "<%s> is kept for doors that have such a thing, give the parameter another name", v.Path)
+		return lookup{}, wrong(0, "<%s> is kept for integrations that have such a thing, give the parameter another name", v.Path)
 	}
 	root, rest, _ := strings.Cut(v.Path, ".")
 	p, ok := r.param(root)
@@ -99,7 +100,7 @@ func (r *resolver) known() string {
 	case len(r.params) > 0:
 		return "only parameters without a name"
 	}
-	return "none beside the context"
+	return "none but the context"
 }
 
 // walk goes from a parameter to a value, and notes what may be nil on the way.
@@ -117,7 +118,7 @@ type walk struct {
 // flush writes down the comparisons so far.
 func (w *walk) flush() {
 	if len(w.nils) > 0 {
-		w.lines = append(w.lines, "if "+strings.Join(w.nils, " == nil || ")+" == nil {", "return "+w.runtime+".Missing()", "}")
+		w.lines = append(w.lines, "if "+strings.Join(w.nils, " == nil || ")+" == nil {", "return "+w.guardPkg+".Text(nil)", "}")
 		w.nils = nil
 	}
 }
@@ -234,49 +235,37 @@ func deref(t types.Type) types.Type {
 	return t
 }
 
-// text makes the text of what the walk has come to. A type counts by what it
-// holds; one that holds no plain value writes itself.
+// text writes what the walk has come to, as guard.Text does: a type counts by
+// what it holds, and one that holds no plain value writes itself.
 func (w *walk) text() (string, error) {
 	inner := w.typ
-	pointer := false
 	if p, ok := types.Unalias(w.typ).(*types.Pointer); ok {
-		inner, pointer = p.Elem(), true
+		inner = p.Elem()
 	}
-	if with := plain(inner); with != "" {
-		if pointer {
-			w.nils = append(w.nils, w.expr)
-			return fmt.Sprintf("%s.%s(*%s)", w.runtime, with, w.expr), nil
-		}
-		return fmt.Sprintf("%s.%s(%s)", w.runtime, with, w.expr), nil
+	if plain(inner) || w.writes() {
+		return fmt.Sprintf("%s.Text(%s)", w.guardPkg, w.expr), nil
 	}
-	for _, writer := range writers {
-		expr := w.expr
-		switch {
-		case types.Implements(w.typ, writer.iface):
-		case !pointer && !types.IsInterface(w.typ) && types.Implements(types.NewPointer(w.typ), writer.iface):
-			expr = "&" + expr
-		default:
-			continue
-		}
-		if nilable(w.typ) {
-			w.nils = append(w.nils, w.expr)
-		} else if isTypeParam(w.typ) { // its argument may be an interface
-			w.nils = append(w.nils, "any("+w.expr+")")
-		}
-		return fmt.Sprintf("%s.%s(%s)", w.runtime, writer.with, expr), nil
-	}
-	return "", wrong(w.offset, "<%s> is a %s, which cannot be part of a key: only text, integers, booleans and types with MarshalText or String can%s",
+	return "", wrong(w.offset, "<%s> is a %s, which cannot be part of a key: only strings, integers, booleans and types with MarshalText or String can%s",
 		w.path, w.show(w.typ), w.inside())
 }
 
-// inside helps those who name a struct in place of its field.
+// writes reports whether values have a method that writes them, or their
+// pointers do.
+func (w *walk) writes() bool {
+	return slices.ContainsFunc(writers, func(writer *types.Interface) bool {
+		return types.Implements(w.typ, writer) ||
+			!types.IsInterface(w.typ) && types.Implements(types.NewPointer(w.typ), writer)
+	})
+}
+
+// inside names a field of a struct that cannot be part of a key itself.
 func (w *walk) inside() string {
 	s, ok := deref(w.typ).Underlying().(*types.Struct)
 	if !ok {
 		return ""
 	}
 	for i := range s.NumFields() {
-		if f := s.Field(i); (f.Exported() || f.Pkg() == w.pkg) && plain(deref(f.Type())) != "" {
+		if f := s.Field(i); (f.Exported() || f.Pkg() == w.pkg) && plain(deref(f.Type())) {
 			return fmt.Sprintf(", so name a field, such as <%s.%s>", w.path, f.Name())
 		}
 	}
@@ -288,81 +277,42 @@ func isTypeParam(t types.Type) bool {
 	return ok
 }
 
-func nilable(t types.Type) bool {
-	if isTypeParam(t) {
-		return false
-	}
-	switch t.Underlying().(type) {
-	case *types.Pointer, *types.Interface, *types.Slice, *types.Map, *types.Chan, *types.Signature:
-		return true
-	}
-	return false
-}
-
-// plain names the func of package annotations that writes values of a type, ""
-// for a type that is no text, integer or boolean. A type parameter is what all
-// types of its constraint are.
-func plain(t types.Type) string {
+// plain reports whether a type is made of a string, integer or boolean. A type
+// parameter is if all types of its constraint are.
+func plain(t types.Type) bool {
 	if p, ok := types.Unalias(t).(*types.TypeParam); ok {
 		return plainTerms(p.Constraint())
 	}
 	basic, ok := t.Underlying().(*types.Basic)
-	if !ok {
-		return ""
-	}
-	switch info := basic.Info(); {
-	case info&types.IsString != 0:
-		return "String"
-	case info&types.IsBoolean != 0:
-		return "Bool"
-	case info&types.IsUnsigned != 0:
-		return "Uint"
-	case info&types.IsInteger != 0:
-		return "Int"
-	}
-	return ""
+	return ok && basic.Info()&(types.IsString|types.IsBoolean|types.IsInteger) != 0
 }
 
-func plainTerms(constraint types.Type) string {
+func plainTerms(constraint types.Type) bool {
 	i, ok := constraint.Underlying().(*types.Interface)
 	if !ok {
 		return plain(constraint)
 	}
-	result := ""
-	for e := range i.EmbeddedTypes() {
-		one := ""
-		if union, ok := e.(*types.Union); ok {
-			one = plainUnion(union)
-		} else {
-			one = plainTerms(e)
-		}
-		if one != "" {
-			result = one // all embedded must hold, so any of them tells
+	for e := range i.EmbeddedTypes() { // all embedded must hold, so one is enough
+		if union, ok := e.(*types.Union); ok && plainUnion(union) || !ok && plainTerms(e) {
+			return true
 		}
 	}
-	return result
+	return false
 }
 
-func plainUnion(u *types.Union) string {
-	result := ""
-	for i := range u.Len() {
-		one := plainTerms(u.Term(i).Type())
-		if one == "" || i > 0 && one != result {
-			return ""
+func plainUnion(u *types.Union) bool {
+	for term := range u.Terms() {
+		if !plainTerms(term.Type()) {
+			return false
 		}
-		result = one
 	}
-	return result
+	return u.Len() > 0
 }
 
-// writers are the interfaces of types that write themselves, in the order in
-// which they count.
-var writers = []struct {
-	with  string
-	iface *types.Interface
-}{
-	{"Text", oneMethod("MarshalText", types.NewSlice(types.Typ[types.Byte]), types.Universe.Lookup("error").Type())},
-	{"Stringer", oneMethod("String", types.Typ[types.String])},
+// writers are the interfaces of types that write themselves.
+var writers = []*types.Interface{
+	oneMethod("MarshalText", types.NewSlice(types.Typ[types.Byte]), types.Universe.Lookup("error").Type()),
+	oneMethod("String", types.Typ[types.String]),
 }
 
 func oneMethod(name string, results ...types.Type) *types.Interface {

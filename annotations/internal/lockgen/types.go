@@ -43,7 +43,7 @@ func (im *imports) guard() string   { return im.use(guardPath, "guard") }
 
 // around are the identifiers that mean something in a generated method.
 func (im *imports) around(sig *types.Signature) names {
-	taken := newNames(receiver, im.runtime(), "any", "error", "nil", "string")
+	taken := newNames(receiver, im.runtime(), im.guard(), "any", "error", "nil", "string")
 	im.mentioned(sig, taken)
 	return taken
 }

@@ -25,7 +25,7 @@ type OrderService interface {
 
 	// Sweep runs on one instance only.
 	//
-	//redlatch:lock lock:sweep onbusy=skip lease=10s
+	//redlatch:lock lock:sweep onBusy=skip lease=10s
 	Sweep(ctx context.Context) (swept int, err error)
 
 	// Get locks nothing.
@@ -74,7 +74,7 @@ type Transfers interface {
 	//redlatch:lock lock:<req.Tenant>:<cmd.GetUser.Number>:<cmd.Deep.Flag> mode=read
 	Nest(ctx context.Context, cmd *Command, req struct{ Tenant *string }) error
 
-	//redlatch:lock lock:permits:<who.Name> mode=semaphore permits=1 size=2
+	//redlatch:lock lock:permits:<who.Name> mode=semaphore permits=1/2
 	Limit(ctx context.Context, who Named, _ int, _ ...int) error
 }
 

@@ -35,7 +35,7 @@ func NewOrderServiceLock(next OrderService, g *guard.Guard) (OrderService, error
 			"lock:stock:<voucher|lower>",
 		),
 		lockSweep: locks.Method("OrderService.Sweep",
-			"lock:sweep onbusy=skip lease=10s",
+			"lock:sweep onBusy=skip lease=10s",
 		),
 	}
 	if err := locks.Err(); err != nil {
@@ -50,11 +50,11 @@ func (l *OrderServiceLock) Place(ctx context.Context, req *PlaceRequest) (*Order
 		switch v.String() {
 		case "req.User.ID":
 			if req == nil || req.User == nil {
-				return annotations.Missing()
+				return guard.Text(nil)
 			}
-			return annotations.Int(req.User.ID)
+			return guard.Text(req.User.ID)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (*Order, error) {
 		return l.next.Place(ctx, req)
 	})
@@ -65,11 +65,11 @@ func (l *OrderServiceLock) Cancel(ctx context.Context, id OrderID, voucher strin
 	return annotations.Do(ctx, l.lockCancel, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "id":
-			return annotations.Uint(id)
+			return guard.Text(id)
 		case "voucher":
-			return annotations.String(voucher)
+			return guard.Text(voucher)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
 		return l.next.Cancel(ctx, id, voucher)
 	})
@@ -121,7 +121,7 @@ func NewTransfersLock(next Transfers, g *guard.Guard) (Transfers, error) {
 			"lock:<req.Tenant>:<cmd.GetUser.Number>:<cmd.Deep.Flag> mode=read",
 		),
 		lockLimit: locks.Method("Transfers.Limit",
-			"lock:permits:<who.Name> mode=semaphore permits=1 size=2",
+			"lock:permits:<who.Name> mode=semaphore permits=1/2",
 		),
 	}
 	if err := locks.Err(); err != nil {
@@ -135,11 +135,11 @@ func (l *TransfersLock) Move(ctx context.Context, from string, to string, amount
 	return annotations.Do(ctx, l.lockMove, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "from":
-			return annotations.String(from)
+			return guard.Text(from)
 		case "to":
-			return annotations.String(to)
+			return guard.Text(to)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
 		return l.next.Move(ctx, from, to, amount)
 	})
@@ -150,17 +150,17 @@ func (l *TransfersLock) Claim(ctx context.Context, req *PlaceRequest, more ...st
 	err = annotations.Do(ctx, l.lockClaim, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "client":
-			if req == nil || req.Client.Address == nil {
-				return annotations.Missing()
+			if req == nil {
+				return guard.Text(nil)
 			}
-			return annotations.Text(req.Client.Address)
+			return guard.Text(req.Client.Address)
 		case "voucherId":
 			if req == nil {
-				return annotations.Missing()
+				return guard.Text(nil)
 			}
-			return annotations.String(req.Voucher)
+			return guard.Text(req.Voucher)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (err error) {
 		r0, r1, err = l.next.Claim(ctx, req, more...)
 		return err
@@ -173,27 +173,24 @@ func (l *TransfersLock) Nest(ctx context.Context, cmd *Command, req struct{ Tena
 	return annotations.Do(ctx, l.lockNest, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "req.Tenant":
-			if req.Tenant == nil {
-				return annotations.Missing()
-			}
-			return annotations.String(*req.Tenant)
+			return guard.Text(req.Tenant)
 		case "req.cmd.GetUser.Number":
 			if cmd == nil {
-				return annotations.Missing()
+				return guard.Text(nil)
 			}
 			x := cmd.GetUser()
 			if x == nil {
-				return annotations.Missing()
+				return guard.Text(nil)
 			}
 			x2 := x.Number()
-			return annotations.Uint(x2)
+			return guard.Text(x2)
 		case "req.cmd.Deep.Flag":
 			if cmd == nil || cmd.Base == nil || cmd.Deep == nil {
-				return annotations.Missing()
+				return guard.Text(nil)
 			}
-			return annotations.Bool(cmd.Deep.Flag)
+			return guard.Text(cmd.Deep.Flag)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
 		return l.next.Nest(ctx, cmd, req)
 	})
@@ -205,15 +202,12 @@ func (l *TransfersLock) Limit(ctx context.Context, who Named, arg2 int, arg3 ...
 		switch v.String() {
 		case "req.who.Name":
 			if who == nil {
-				return annotations.Missing()
+				return guard.Text(nil)
 			}
 			x := who.Name()
-			if x == nil {
-				return annotations.Missing()
-			}
-			return annotations.Stringer(x)
+			return guard.Text(x)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
 		return l.next.Limit(ctx, who, arg2, arg3...)
 	})
@@ -248,7 +242,7 @@ func NewShopLock(next Shop, g *guard.Guard) (Shop, error) {
 			"lock:order:<req.User.ID> wait=200ms name=place",
 		),
 		lockSweep: locks.Method("Shop.Sweep",
-			"lock:sweep onbusy=skip lease=10s",
+			"lock:sweep onBusy=skip lease=10s",
 		),
 	}
 	if err := locks.Err(); err != nil {
@@ -269,11 +263,11 @@ func (l *ShopLock) Cancel(ctx context.Context, id OrderID, voucher string) error
 	return annotations.Do(ctx, l.lockCancel, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "id":
-			return annotations.Uint(id)
+			return guard.Text(id)
 		case "voucher":
-			return annotations.String(voucher)
+			return guard.Text(voucher)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
 		return l.next.Cancel(ctx, id, voucher)
 	})
@@ -295,11 +289,11 @@ func (l *ShopLock) Place(ctx context.Context, req *PlaceRequest) (*Order, error)
 		switch v.String() {
 		case "req.User.ID":
 			if req == nil || req.User == nil {
-				return annotations.Missing()
+				return guard.Text(nil)
 			}
-			return annotations.Int(req.User.ID)
+			return guard.Text(req.User.ID)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (*Order, error) {
 		return l.next.Place(ctx, req)
 	})
@@ -349,9 +343,9 @@ func (l *RepositoryLock[K, V]) Update(ctx context.Context, key K, change func(V)
 	return annotations.Call(ctx, l.lockUpdate, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "key":
-			return annotations.Int(key)
+			return guard.Text(key)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (V, error) {
 		return l.next.Update(ctx, key, change)
 	})
@@ -398,12 +392,9 @@ func (l *UsersLock[V]) Greet(ctx context.Context, user V) error {
 	return annotations.Do(ctx, l.lockGreet, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "user":
-			if any(user) == nil {
-				return annotations.Missing()
-			}
-			return annotations.Stringer(user)
+			return guard.Text(user)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
 		return l.next.Greet(ctx, user)
 	})
@@ -419,9 +410,9 @@ func (l *UsersLock[V]) Update(ctx context.Context, key int64, change func(map[st
 	return annotations.Call(ctx, l.lockUpdate, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "key":
-			return annotations.Int(key)
+			return guard.Text(key)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (map[string]V, error) {
 		return l.next.Update(ctx, key, change)
 	})
@@ -465,40 +456,40 @@ func newClashesLock(next clashes, g *guard.Guard) (clashes, error) {
 }
 
 // Do takes lock:a:<l>:<v>:<x.Get>:<annotations> and calls that of the decorated clashes.
-func (l *clashesLock) Do(guard context.Context, l2 string, v string, annotations2 string, x getter, err error, r0 int, context2 int) (r02 string, r1 string, err2 error) {
-	err2 = annotations.Do(guard, l.lockDo2, func(v2 annotations.Var) (string, error) {
+func (l *clashesLock) Do(guard2 context.Context, l2 string, v string, annotations2 string, x getter, err error, r0 int, context2 int) (r02 string, r1 string, err2 error) {
+	err2 = annotations.Do(guard2, l.lockDo2, func(v2 annotations.Var) (string, error) {
 		switch v2.String() {
 		case "l":
-			return annotations.String(l2)
+			return guard.Text(l2)
 		case "v":
-			return annotations.String(v)
+			return guard.Text(v)
 		case "req.x.Get":
 			if x == nil {
-				return annotations.Missing()
+				return guard.Text(nil)
 			}
 			x2 := x.Get()
-			return annotations.String(x2)
+			return guard.Text(x2)
 		case "annotations":
-			return annotations.String(annotations2)
+			return guard.Text(annotations2)
 		}
-		return annotations.Unknown()
-	}, func(guard context.Context) (err2 error) {
-		r02, r1, err2 = l.next2.Do(guard, l2, v, annotations2, x, err, r0, context2)
+		return "", guard.ErrUnresolvable
+	}, func(guard2 context.Context) (err2 error) {
+		r02, r1, err2 = l.next2.Do(guard2, l2, v, annotations2, x, err, r0, context2)
 		return err2
 	})
 	return r02, r1, err2
 }
 
 // next takes lock:b:<Order> and calls that of the decorated clashes.
-func (l *clashesLock) next(ctx context.Context, Order2 string, guard *Order) (*Order, error) {
+func (l *clashesLock) next(ctx context.Context, Order2 string, guard2 *Order) (*Order, error) {
 	return annotations.Call(ctx, l.lockNext, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "Order":
-			return annotations.String(Order2)
+			return guard.Text(Order2)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (*Order, error) {
-		return l.next2.next(ctx, Order2, guard)
+		return l.next2.next(ctx, Order2, guard2)
 	})
 }
 

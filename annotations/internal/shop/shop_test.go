@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -232,7 +233,7 @@ func (s *transfers) Nest(ctx context.Context, _ *shop.Command, _ struct{ Tenant 
 }
 
 func (s *transfers) Limit(ctx context.Context, _ shop.Named, _ int, _ ...int) error {
-	s.held = held(ctx, "lock:permits:an%20order")
+	s.held = held(ctx, "lock:permits:1")
 	return nil
 }
 
@@ -350,11 +351,34 @@ func TestAConstructorRefusesWhatDoesNotFit(t *testing.T) {
 	if service, err := shop.NewOrderServiceLock(&orders{}, nil); service != nil || !errors.Is(err, rule.ErrInvalid) {
 		t.Errorf("without a guard: %v, %v", service, err)
 	}
-	g := newGuard(t, memstore.New())
-	if err := g.Replace([]rule.Rule{{Operation: "OrderService.Place", Key: "lock:<tenant>"}}); err != nil {
-		t.Fatal(err)
-	}
-	if service, err := shop.NewOrderServiceLock(&orders{}, g); service != nil || !errors.Is(err, rule.ErrInvalid) {
-		t.Errorf("with a rule whose variable it does not have: %v, %v", service, err)
+}
+
+func TestADecoratorRefusesRulesThatItHasNoValuesFor(t *testing.T) {
+	store := memstore.New()
+	g := newGuard(t, store)
+	service := must(shop.NewOrderServiceLock(&orders{sweep: func(context.Context) (int, error) { return 1, nil }}, g))
+	for name, r := range map[string]rule.Rule{
+		"another variable":        {Operation: "OrderService.Place", Key: "lock:<tenant>"},
+		"a method without a lock": {Operation: "OrderService.Get", Key: "lock:x"},
+		"a misspelled method":     {Operation: "OrderService.Plcae", Key: "lock:<req.User.ID>"},
+		"a misspelled service":    {Operation: "OrdersService.Place", Key: "lock:<req.User.ID>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			closed := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), r))
+			impl := &orders{}
+			refusing := must(shop.NewOrderServiceLock(impl, closed))
+			if err := closed.Validate(); !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), r.Operation) {
+				t.Errorf("Validate: %v", err)
+			}
+			if err := refusing.Cancel(t.Context(), 1, "v"); guard.KindOf(err) != guard.Invalid {
+				t.Errorf("a call: %v", err)
+			}
+			if _, err := service.Sweep(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := g.Replace([]rule.Rule{r}); !errors.Is(err, rule.ErrInvalid) {
+				t.Errorf("Replace: %v", err)
+			}
+		})
 	}
 }

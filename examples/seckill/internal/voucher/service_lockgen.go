@@ -49,9 +49,9 @@ func (l *SaleLock) Cancel(ctx context.Context, orderID string, userID string) er
 	return annotations.Do(ctx, l.lockCancel, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "userID":
-			return annotations.String(userID)
+			return guard.Text(userID)
 		}
-		return annotations.Unknown()
+		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
 		return l.next.Cancel(ctx, orderID, userID)
 	})

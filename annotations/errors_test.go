@@ -1,0 +1,99 @@
+package annotations_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/annotations"
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// mistakes are what people do wrong without a generator.
+var mistakes = map[string]func(*guard.Guard) error{
+	"another spelling":   compiling("lock:order:<userId> onbusy=skip"),
+	"another language":   compiling("lock:order:${userId}"),
+	"no unit":            compiling("lock:order:<userId> wait=200"),
+	"permits of what":    compiling("lock:order:<userId> mode=semaphore permits=3"),
+	"template behind":    compiling("wait=1s lock:order:<userId>"),
+	"spaces in a name":   compiling("lock:order:<userId> name=one order"),
+	"two waits":          compiling("lock:a wait=1s", "lock:b wait=2s"),
+	"one key, two modes": compiling("lock:<a>", "lock:<b> mode=read"),
+	"no field with the tag": func(g *guard.Guard) error {
+		type Place struct {
+			UserID int `lock:"userID"`
+		}
+		m, err := annotations.Compile(g, "place", "lock:order:<userId>")
+		if err != nil {
+			return err
+		}
+		return m.Check(Place{})
+	},
+	"a field that is not exported": func(g *guard.Guard) error {
+		type Place struct {
+			_      struct{} `lock:"lock:order:<userId>"`
+			userID int      `lock:"userId"`
+		}
+		_ = Place{userID: 1}
+		_, err := annotations.CompileFor[Place](g, "place")
+		return err
+	},
+	"a rule for a misspelled method": func(g *guard.Guard) error {
+		if err := g.Replace([]rule.Rule{{Operation: "OrderService.Plcae", Key: "lock:order:<userId>"}}); err != nil {
+			return err
+		}
+		if _, err := annotations.Compile(g, "OrderService.Place", "lock:order:<userId>"); err != nil {
+			return err
+		}
+		return g.Validate()
+	},
+	"a rule that the method has no value for": func(g *guard.Guard) error {
+		if err := g.Replace([]rule.Rule{{Operation: "OrderService.Place", Key: "lock:order:<tenant>"}}); err != nil {
+			return err
+		}
+		annotations.NewCompiler(g).Method("OrderService.Place", "lock:order:<userId>")
+		return g.Validate()
+	},
+}
+
+func compiling(directives ...string) func(*guard.Guard) error {
+	return func(g *guard.Guard) error {
+		_, err := annotations.Compile(g, "place", directives...)
+		return err
+	}
+}
+
+// ofLockgen are parts of what lockgen says of the mistakes in its own test.
+var ofLockgen = []string{
+	`has no field or method "Id"`, "unknown variable <usr>", `unknown parameter "user"`, "<req.Price> is a float64", "<req> is a *Request",
+	"<ctx.id>: values of a context", "NoContext has a directive", "NoError has a directive", "is a plain comment", "unknown directive //redlatch:lokc",
+	`"twice" is at`, "stands above no method",
+}
+
+func TestTheManualQuotesTheErrorsOfAnnotations(t *testing.T) {
+	var messages []string
+	for name, mistake := range mistakes {
+		err := mistake(guard.Must(guard.New(guardtest.Locker(t, memstore.New()))))
+		if err == nil {
+			t.Fatalf("%s: nothing is wrong", name)
+		}
+		messages = append(messages, err.Error())
+	}
+	faults, err := os.ReadFile("cmd/lockgen/testdata/faults.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range ofLockgen {
+		_, line, found := strings.Cut(string(faults), part)
+		if !found {
+			t.Fatalf("lockgen does not say %q", part)
+		}
+		before := string(faults)[:len(faults)-len(line)]
+		line, _, _ = strings.Cut(line, "\n")
+		messages = append(messages, before[strings.LastIndexByte(before, '\n')+1:]+line)
+	}
+	guardtest.Quoted(t, "../docs/errors.md", "Annotations", messages)
+}
