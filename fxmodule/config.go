@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Config is the part of the settings that belongs into a configuration. A field
-// that is zero has its default. In YAML and JSON the durations are texts: "30s",
-// "200ms".
+// Config holds the settings that usually come from a file. A field that is zero
+// has its default. In YAML and JSON durations are strings, such as "30s" or
+// "200ms", and an unknown field is an error.
 type Config struct {
 	// Watchdog is the lease that is renewed, every third of it, for as long
 	// as a lock is held. Default 30s.
@@ -33,13 +37,15 @@ type Config struct {
 	// MaxTotalWaiters bounds how many wait for all keys, as of
 	// [lock.WithMaxTotalWaiters]. Default no limit.
 	MaxTotalWaiters int `yaml:"maxTotalWaiters" json:"maxTotalWaiters"`
-	// CheckTimeout bounds the question at start whether the store is there.
-	// Default 5s.
+	// CheckTimeout bounds the check of the store at start, and each call of
+	// [Health.Check]. Default 5s.
 	CheckTimeout time.Duration `yaml:"checkTimeout" json:"checkTimeout"`
-	// ReleaseTimeout is the part of the stop timeout in which holders are not
-	// waited for any more, but their locks released. Default 2s; at most half
+	// ReleaseTimeout is the end of the stop timeout, in which locks that are
+	// still held are released instead of waited for. Default 2s; at most half
 	// of what is left when the locker's turn to stop comes.
 	ReleaseTimeout time.Duration `yaml:"releaseTimeout" json:"releaseTimeout"`
+	// Rules are rules of the guard, as of [AsRules].
+	Rules []rule.Rule `yaml:"rules" json:"rules,omitempty"`
 	// RulesFile is a YAML or JSON file with rules, as of [WithRulesFile].
 	// Default none.
 	RulesFile string `yaml:"rulesFile" json:"rulesFile"`
@@ -83,8 +89,9 @@ func (c *Config) counts() map[string]*int {
 	return map[string]*int{"maxWaiters": &c.MaxWaiters, "maxTotalWaiters": &c.MaxTotalWaiters}
 }
 
-// Validate reports every field that is neither zero nor in its range, and
-// FollowRules without a file.
+// Validate reports every field that is neither zero nor in its range, fields that
+// contradict each other, and FollowRules without a file. The rules are checked by
+// the guard.
 func (c Config) Validate() error {
 	var faults []error
 	for _, f := range c.fields() {
@@ -93,6 +100,7 @@ func (c Config) Validate() error {
 				f.name, *f.value, f.min))
 		}
 	}
+	faults = append(faults, c.contradictions()...)
 	for _, name := range []string{"maxWaiters", "maxTotalWaiters"} {
 		if n := *c.counts()[name]; n < 0 {
 			faults = append(faults, fmt.Errorf("fxmodule: config: %s: %d is negative, use 0 for no limit", name, n))
@@ -102,6 +110,20 @@ func (c Config) Validate() error {
 		faults = append(faults, errors.New("fxmodule: config: followRules: there is no rulesFile to follow"))
 	}
 	return errors.Join(faults...)
+}
+
+// contradictions are fields that cannot both be meant.
+func (c Config) contradictions() (faults []error) {
+	effective := c.withDefaults()
+	if effective.CallTimeout >= effective.Watchdog && c.Watchdog >= 0 {
+		faults = append(faults, fmt.Errorf("fxmodule: config: callTimeout: %v is not below the watchdog of %v, so a lock could be lost while one call renews it: "+
+			"use at most a third of watchdog", effective.CallTimeout, effective.Watchdog))
+	}
+	if c.MaxTotalWaiters > 0 && c.MaxWaiters > c.MaxTotalWaiters {
+		faults = append(faults, fmt.Errorf("fxmodule: config: maxWaiters: %d for one key is more than maxTotalWaiters, %d for all of them",
+			c.MaxWaiters, c.MaxTotalWaiters))
+	}
+	return faults
 }
 
 func (c Config) withDefaults() Config {
@@ -135,10 +157,12 @@ func (c Config) options() []lock.Option {
 	return options
 }
 
-// MarshalJSON writes the durations as texts. (YAML libraries do so by
-// themselves.)
+// MarshalJSON writes durations as strings.
 func (c Config) MarshalJSON() ([]byte, error) {
 	values := map[string]any{"rulesFile": c.RulesFile, "followRules": c.FollowRules}
+	if len(c.Rules) > 0 {
+		values["rules"] = c.Rules
+	}
 	for _, f := range c.fields() {
 		values[f.name] = f.value.String()
 	}
@@ -148,52 +172,103 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(values)
 }
 
-// UnmarshalJSON reads the durations from texts. An unknown field is an error;
-// a missing one is left as it is.
-func (c *Config) UnmarshalJSON(data []byte) error {
-	var texts map[string]json.RawMessage
-	if err := json.Unmarshal(data, &texts); err != nil {
-		return fmt.Errorf("fxmodule: config: %w", err)
+// MarshalYAML writes what [Config.MarshalJSON] does. It has the form that YAML
+// libraries look for.
+func (c Config) MarshalYAML() (any, error) {
+	data, err := c.MarshalJSON()
+	if err != nil {
+		return nil, err
 	}
-	for name, text := range texts {
-		if err := c.read(name, text); err != nil {
-			return fmt.Errorf("fxmodule: config: %w", err)
-		}
-	}
-	return nil
+	var fields map[string]any
+	err = json.Unmarshal(data, &fields)
+	return fields, err
 }
 
-// read takes over one field.
-func (c *Config) read(name string, text json.RawMessage) error {
-	err := fmt.Errorf("unknown field %q", name)
+// UnmarshalJSON reads what [Config.MarshalJSON] writes. An unknown field is an
+// error; a missing one is left as it is.
+func (c *Config) UnmarshalJSON(data []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return fmt.Errorf("fxmodule: config: %w", err)
+	}
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if err := c.read(name, fields[name]); err != nil {
+			faults = append(faults, fmt.Errorf("fxmodule: config: %s: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// UnmarshalYAML reads YAML as [Config.UnmarshalJSON] reads JSON. It has the form
+// that YAML libraries look for.
+func (c *Config) UnmarshalYAML(decode func(any) error) error {
+	var fields map[string]any
+	if err := decode(&fields); err != nil {
+		return fmt.Errorf("fxmodule: config: %w", err)
+	}
+	data, err := json.Marshal(jsonOf(fields))
+	if err != nil {
+		return fmt.Errorf("fxmodule: config: %w", err)
+	}
+	return c.UnmarshalJSON(data)
+}
+
+// jsonOf makes maps of v fit for JSON: some YAML libraries have keys of any type.
+func jsonOf(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			v[key] = jsonOf(value)
+		}
+	case map[any]any:
+		made := make(map[string]any, len(v))
+		for key, value := range v {
+			made[fmt.Sprint(key)] = jsonOf(value)
+		}
+		return made
+	case []any:
+		for i, value := range v {
+			v[i] = jsonOf(value)
+		}
+	}
+	return v
+}
+
+// read sets one field.
+func (c *Config) read(name string, value json.RawMessage) error {
 	switch name {
+	case "rules":
+		return json.Unmarshal(value, &c.Rules)
 	case "rulesFile":
-		err = inField(name, json.Unmarshal(text, &c.RulesFile))
+		return json.Unmarshal(value, &c.RulesFile)
 	case "followRules":
-		err = inField(name, json.Unmarshal(text, &c.FollowRules))
+		return json.Unmarshal(value, &c.FollowRules)
 	}
 	if n, ok := c.counts()[name]; ok {
-		err = inField(name, json.Unmarshal(text, n))
+		return json.Unmarshal(value, n)
 	}
 	for _, f := range c.fields() {
 		if f.name == name {
-			err = inField(name, parseDuration(text, f.value))
+			return parseDuration(value, f.value)
 		}
 	}
-	return err
+	return fmt.Errorf("unknown field, known are %s", strings.Join(c.names(), ", "))
 }
 
-func inField(name string, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+// names are those of all fields.
+func (c *Config) names() []string {
+	names := []string{"rules", "rulesFile", "followRules"}
+	for _, f := range c.fields() {
+		names = append(names, f.name)
 	}
-	return nil
+	return slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(c.counts()))))
 }
 
-func parseDuration(text json.RawMessage, to *time.Duration) error {
+func parseDuration(value json.RawMessage, to *time.Duration) error {
 	var s string
-	if err := json.Unmarshal(text, &s); err != nil || bytes.Equal(text, []byte("null")) {
-		return fmt.Errorf("%s is not a text such as \"200ms\"", text)
+	if err := json.Unmarshal(value, &s); err != nil || bytes.Equal(value, []byte("null")) {
+		return fmt.Errorf("%s is not a duration string such as \"200ms\"", value)
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"go.uber.org/fx/fxtest"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/fxmodule"
 )
 
@@ -44,9 +47,10 @@ var written = fxmodule.Config{
 	Watchdog: 90 * time.Second, Poll: 200 * time.Millisecond, CallTimeout: time.Second, CheckTimeout: 3 * time.Second,
 	ReleaseTimeout: 4 * time.Second, RulesFile: "locks.yaml", FollowRules: true,
 	MaxWait: 10 * time.Second, MaxHold: time.Hour, MaxWaiters: 50, MaxTotalWaiters: 5000,
+	Rules: []rule.Rule{{Operation: "POST /orders", Key: "lock:order:<userId>", Wait: 200 * time.Millisecond, Mode: lock.Semaphore, Permits: 1, Size: 3}},
 }
 
-func TestConfigIsWrittenAndReadWithDurationsAsTexts(t *testing.T) {
+func TestConfigIsWrittenAndReadWithDurationsAsStrings(t *testing.T) {
 	for name, format := range map[string]struct {
 		marshal   func(any) ([]byte, error)
 		unmarshal func([]byte, any) error
@@ -61,7 +65,7 @@ func TestConfigIsWrittenAndReadWithDurationsAsTexts(t *testing.T) {
 				t.Fatalf("wrote %s, %v: want %s in it", text, err, format.want)
 			}
 			var read fxmodule.Config
-			if err := format.unmarshal(text, &read); err != nil || read != written {
+			if err := format.unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, written) {
 				t.Errorf("read %+v, %v", read, err)
 			}
 		})
@@ -75,33 +79,77 @@ func TestJSONLeavesMissingFieldsAsTheyAre(t *testing.T) {
 	}
 	want := fxmodule.DefaultConfig()
 	want.Poll = 200 * time.Millisecond
-	if c != want {
+	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got %+v", c)
 	}
 }
 
-func TestJSONThatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
+func TestWhatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"wachtdog":"1s"}`:  `unknown field "wachtdog"`,
-		`{"poll":200}`:       "poll: 200 is not a text",
-		`{"poll":null}`:      "poll: null is not a text",
+		`{"wachtdog":"1s"}`:  `wachtdog: unknown field, known are callTimeout, checkTimeout, followRules, `,
+		`{"poll":200}`:       "poll: 200 is not a duration string",
+		`{"poll":null}`:      "poll: null is not a duration string",
 		`{"poll":"200"}`:     "poll: time: missing unit",
 		`{"rulesFile":5}`:    "rulesFile: ",
 		`{"followRules":1}`:  "followRules: ",
 		`{"maxWaiters":"5"}`: "maxWaiters: ",
-		`[]`:                 "config",
+		`{"rules":[{"operation":"POST /orders","key":"lock:a","wiat":"1s"}]}`: `wiat`,
+		`{"rules":[{"operation":"POST /orders","key":"lock:a","wait":5}]}`:    `wait`,
+		`[]`: "",
 	} {
-		var c fxmodule.Config
-		if err := json.Unmarshal([]byte(text), &c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q in it", text, err, want)
+		for name, unmarshal := range map[string]func([]byte, any) error{
+			"json": json.Unmarshal, "yaml": func(b []byte, v any) error { return yaml.Unmarshal(b, v) },
+		} {
+			var c fxmodule.Config
+			if err := unmarshal([]byte(text), &c); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %s: got %v, want %q in it", name, text, err, want)
+			}
 		}
+	}
+}
+
+// Libraries that make maps with keys of any type are read as well.
+func TestYAMLOfAnyLibraryIsRead(t *testing.T) {
+	var c fxmodule.Config
+	err := c.UnmarshalYAML(func(to any) error {
+		*to.(*map[string]any) = map[string]any{"watchdog": "1m", "rules": []any{map[any]any{"operation": "POST /orders", "key": "lock:a"}}}
+		return nil
+	})
+	if err != nil || c.Watchdog != time.Minute || len(c.Rules) != 1 || c.Rules[0].Key != "lock:a" {
+		t.Errorf("read %+v, %v", c, err)
+	}
+	failed := errors.New("not a map")
+	if err := c.UnmarshalYAML(func(any) error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFieldsThatContradictEachOtherAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		config fxmodule.Config
+		want   []string
+	}{
+		"callTimeout above watchdog":        {fxmodule.Config{CallTimeout: time.Minute}, []string{"callTimeout: 1m0s", "watchdog of 30s"}},
+		"watchdog below the usual timeout":  {fxmodule.Config{Watchdog: time.Second}, []string{"callTimeout: 2s", "watchdog of 1s"}},
+		"more for one key than for all":     {fxmodule.Config{MaxWaiters: 10, MaxTotalWaiters: 5}, []string{"maxWaiters: 10", "maxTotalWaiters, 5"}},
+		"a rules file to follow that isn't": {fxmodule.Config{FollowRules: true}, []string{"followRules", "rulesFile"}},
+	} {
+		err := test.config.Validate()
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", name, err, want)
+			}
+		}
+	}
+	if err := (fxmodule.Config{Watchdog: time.Second, CallTimeout: 300 * time.Millisecond, MaxWaiters: 5}).Validate(); err != nil {
+		t.Error(err)
 	}
 }
 
 func TestLimitsOfTheConfigAreThoseOfTheLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lifecycle := fxtest.NewLifecycle(t)
-		made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle, Config: fxmodule.Config{
+		made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle, Store: memstore.New(), Config: fxmodule.Config{
 			MaxWait: time.Minute, MaxHold: time.Hour, MaxWaiters: 2, MaxTotalWaiters: 3,
 		}})
 		if err != nil {

@@ -7,13 +7,15 @@
 //		fx.Invoke(func(g *guard.Guard, r *gin.Engine) { r.Use(ginlock.Rules(g)) }),
 //	)
 //
-// [Module] provides a *[lock.Locker] and a *[guard.Guard]; the doors take the
-// guard. It provides nothing that belongs to the application: the Redis client
-// is found among what the application provides, and stays open when it stops.
-// Without one, locks are kept in the memory of the process.
+// [Module] provides a *[lock.Locker] and a *[guard.Guard]; middleware takes the
+// guard. It provides nothing that belongs to the application: the Redis client is
+// one that the application provides, and stays open when it stops. Where locks
+// are kept must be said: without a client and without a [lock.Store] the start
+// fails. [InMemory] chooses memory, for one process.
 //
-// When the application starts, the store is asked whether it is there; when it
-// stops, the locker is closed: after everything that uses it, because fx stops
-// in the reverse order. Everything works without fx as well: [New] and
-// [NewGuard] are plain constructors.
+// When the application starts, the store is checked with the modes of the rules,
+// and the guard is validated: a rule that nothing serves ends the start. When it
+// stops, the locker is closed: after everything that uses it, because fx stops in
+// the reverse order. Everything works without fx as well: [New] and [NewGuard] are
+// plain constructors.
 package fxmodule

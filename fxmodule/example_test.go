@@ -17,11 +17,12 @@ import (
 	"github.com/redlatch/redlatch/fxmodule"
 )
 
-// Provide a *redis.Client as well, and locks are shared with every process
-// that uses the same Redis.
+// Provide a *redis.Client instead of InMemory, and locks are shared with every
+// process that uses the same Redis.
 func Example() {
 	app := fx.New(
 		fxmodule.Module,
+		fxmodule.InMemory(),
 		fxmodule.AsRule(rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>"}),
 		fx.Supply(slog.New(slog.DiscardHandler)),
 		fx.NopLogger,
@@ -54,7 +55,7 @@ func ExampleWithConfig() {
 		return
 	}
 	var locker *lock.Locker
-	app := fx.New(fxmodule.Module, fxmodule.WithConfig(settings.Locks), fx.Supply(slog.New(slog.DiscardHandler)), fx.NopLogger,
+	app := fx.New(fxmodule.Module, fxmodule.InMemory(), fxmodule.WithConfig(settings.Locks), fx.Supply(slog.New(slog.DiscardHandler)), fx.NopLogger,
 		fx.Populate(&locker))
 	ctx := context.Background()
 	if err := app.Start(ctx); err != nil {
@@ -80,6 +81,7 @@ func ExampleWithConfig() {
 func Example_decorator() {
 	app := fx.New(
 		fxmodule.Module,
+		fxmodule.InMemory(),
 		fxmodule.AsRule(rule.Rule{Operation: "orders.place", Key: "lock:order:<userId>"}),
 		fx.Provide(func() place { return func(context.Context, string) error { return nil } }),
 		fx.Decorate(locked),
@@ -115,7 +117,7 @@ func locked(p place, g *guard.Guard) place {
 // it is told to send no more requests.
 func ExampleHealth_Check() {
 	var health *fxmodule.Health
-	app := fx.New(fxmodule.Module, fx.Supply(slog.New(slog.DiscardHandler)), fx.NopLogger, fx.Populate(&health))
+	app := fx.New(fxmodule.Module, fxmodule.InMemory(), fx.Supply(slog.New(slog.DiscardHandler)), fx.NopLogger, fx.Populate(&health))
 	ctx := context.Background()
 	_ = app.Start(ctx)
 	fmt.Println(health.Check(ctx))

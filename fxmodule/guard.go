@@ -25,17 +25,23 @@ type GuardParams struct {
 	Locker    *lock.Locker
 	Rules     []rule.Rule          `group:"lock_rules"`
 	Files     []RulesFile          `group:"lock_rules_files"`
-	Config    Config               `optional:"true"` // its RulesFile is one more of Files
+	Config    Config               `optional:"true"` // its Rules are more Rules, its RulesFile one more of Files
+	Health    *Health              `optional:"true"` // the start checks the modes of the rules
 	Logger    *slog.Logger         `optional:"true"` // default slog.Default
 	Telemetry *telemetry.Telemetry `optional:"true"` // counts operations without a key; nil does not
 
-	// Lifecycle is needed for files that are followed.
+	// Lifecycle is needed to validate the guard at the start, and for files that
+	// are followed. Without it, call [guard.Guard.Validate].
 	Lifecycle fx.Lifecycle `optional:"true"`
 }
 
 // NewGuard makes a guard. Its error lists everything that is wrong with the
 // rules and the files. It warns of rules that may render to the same key although
 // their templates differ.
+//
+// The start calls [guard.Guard.Validate], and ends with its error: a rule that
+// nothing serves locks nothing. So routes must be registered before, in
+// constructors or by fx.Invoke.
 func NewGuard(p GuardParams) (*guard.Guard, error) {
 	if p.Logger == nil {
 		p.Logger = slog.Default()
@@ -43,27 +49,34 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 	if p.Config.RulesFile != "" {
 		p.Files = append(slices.Clip(p.Files), RulesFile{Path: p.Config.RulesFile, Follow: p.Config.FollowRules})
 	}
-	b := &book{rules: p.Rules, files: make([][]rule.Rule, len(p.Files))}
-	if err := b.load(p.Files); err != nil {
+	s := &sources{rules: slices.Concat(p.Rules, p.Config.Rules), files: make([][]rule.Rule, len(p.Files))}
+	if err := s.load(p.Files); err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
-	g, err := guard.New(p.Locker, join(b.rules, b.files)...)
+	g, err := guard.New(p.Locker, join(s.rules, s.files)...)
 	if err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
+	g = g.WithLogger(p.Logger)
 	if p.Telemetry != nil {
 		g = g.WithHooks(refusals(p.Telemetry))
+	}
+	if p.Health != nil {
+		p.Health.guard.Store(g)
 	}
 	for _, overlap := range g.Overlaps() {
 		p.Logger.Warn("lock rules overlap", "overlap", overlap.String())
 	}
-	b.guard = g
-	return g, b.follow(p)
+	if p.Lifecycle != nil {
+		p.Lifecycle.Append(fx.StartHook(func() error { return validate(g) }))
+	}
+	s.guard = g
+	return g, s.follow(p)
 }
 
-// book holds the rules by where they came from, for one file to change without
-// the others.
-type book struct {
+// sources holds the rules by where they came from, so that one file can change
+// without the others.
+type sources struct {
 	guard *guard.Guard
 	rules []rule.Rule
 
@@ -71,7 +84,7 @@ type book struct {
 	files [][]rule.Rule
 }
 
-func (b *book) load(files []RulesFile) error {
+func (s *sources) load(files []RulesFile) error {
 	var faults []error
 	for i, f := range files {
 		set, err := rulefile.Load(f.Path)
@@ -79,7 +92,7 @@ func (b *book) load(files []RulesFile) error {
 			faults = append(faults, err)
 			continue
 		}
-		b.files[i] = set.Rules()
+		s.files[i] = set.Rules()
 	}
 	return errors.Join(faults...)
 }
@@ -88,8 +101,15 @@ func join(rules []rule.Rule, files [][]rule.Rule) []rule.Rule {
 	return slices.Concat(rules, slices.Concat(files...))
 }
 
+func validate(g *guard.Guard) error {
+	if err := g.Validate(); err != nil {
+		return fmt.Errorf("fxmodule: lock rules: %w", err)
+	}
+	return nil
+}
+
 // follow watches those files that are to be followed while the application runs.
-func (b *book) follow(p GuardParams) error {
+func (s *sources) follow(p GuardParams) error {
 	for i, f := range p.Files {
 		if !f.Follow {
 			continue
@@ -100,7 +120,7 @@ func (b *book) follow(p GuardParams) error {
 		var watcher *rulewatch.Watcher
 		p.Lifecycle.Append(fx.Hook{
 			OnStart: func(context.Context) error {
-				watcher = rulewatch.Start(f.Path, func(set *rule.Set) error { return b.replace(i, set) }, rulewatch.WithLogger(p.Logger))
+				watcher = rulewatch.Start(f.Path, func(set *rule.Set) error { return s.replace(i, set) }, rulewatch.WithLogger(p.Logger))
 				return nil
 			},
 			OnStop: func(context.Context) error {
@@ -113,14 +133,14 @@ func (b *book) follow(p GuardParams) error {
 }
 
 // replace puts the rules of one file in the place of those it had before.
-func (b *book) replace(file int, set *rule.Set) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	files := slices.Clone(b.files)
+func (s *sources) replace(file int, set *rule.Set) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files := slices.Clone(s.files)
 	files[file] = set.Rules()
-	if err := b.guard.Replace(join(b.rules, files), set.Unlocked()...); err != nil {
+	if err := s.guard.Replace(join(s.rules, files), set.Unlocked()...); err != nil {
 		return err
 	}
-	b.files = files
+	s.files = files
 	return nil
 }

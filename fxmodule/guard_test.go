@@ -52,6 +52,11 @@ func has(g *guard.Guard, operation string) bool {
 
 const oneRule = "rules:\n- operation: GET /one\n  key: lock:one\n"
 
+// another is a version of the file in which another operation has the rule.
+func another(operation, unlocked string) string {
+	return "unlocked: [" + unlocked + "]\n" + strings.ReplaceAll(oneRule, "one", operation)
+}
+
 func TestFilesAreFollowedFromStartToStop(t *testing.T) {
 	for name, option := range map[string]func(string) fx.Option{
 		"by option": fxmodule.FollowRulesFile,
@@ -65,14 +70,14 @@ func TestFilesAreFollowedFromStartToStop(t *testing.T) {
 			replaceFile(t, path, oneRule)
 			replaceFile(t, fixed, "rules:\n- operation: GET /fixed\n  key: lock:fixed\n")
 			var g *guard.Guard
-			app := fxtest.New(t, fxmodule.Module, quiet(), option(path), fxmodule.AsRule(orders), fxmodule.WithRulesFile(fixed), fx.Populate(&g))
+			app := fxtest.New(t, inMemory(), option(path), fxmodule.AsRule(orders), fxmodule.WithRulesFile(fixed), fx.Populate(&g))
 			if !has(g, "GET /one") {
 				t.Error("the file is not read before the start")
 			}
-			replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "two")) // between the two
+			replaceFile(t, path, another("two", "GET /one")) // between the two
 			app.RequireStart()
 			eventually(t, "the rule that came before the start", func() bool { return has(g, "GET /two") })
-			replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "three"))
+			replaceFile(t, path, another("three", "GET /two"))
 			eventually(t, "the rule that came after the start", func() bool { return has(g, "GET /three") })
 			if has(g, "GET /one") || has(g, "GET /two") || !has(g, orders.Operation) || !has(g, "GET /fixed") {
 				t.Errorf("rules are %v", g.Rules())
@@ -89,7 +94,7 @@ func TestAFileThatContradictsTheProgramChangesNothing(t *testing.T) {
 	replaceFile(t, other, "rules: []\n")
 	var log syncBuffer
 	var g *guard.Guard
-	app := fxtest.New(t, fxmodule.Module, fx.Supply(log.logger()), fxmodule.FollowRulesFile(path), fxmodule.FollowRulesFile(other),
+	app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(log.logger()), fxmodule.FollowRulesFile(path), fxmodule.FollowRulesFile(other),
 		fxmodule.AsRule(orders), fx.Populate(&g))
 	app.RequireStart()
 	defer app.RequireStop()
@@ -98,9 +103,16 @@ func TestAFileThatContradictsTheProgramChangesNothing(t *testing.T) {
 	if r := g.Rules()[0]; r.Operation != orders.Operation || r.Key != orders.Key || !has(g, "GET /one") {
 		t.Errorf("rules are %v", g.Rules())
 	}
+	replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "two"))
+	eventually(t, "an unlocked route is logged", func() bool {
+		return strings.Contains(log.String(), "GET /one") && strings.Contains(log.String(), "unlocked")
+	})
+	if !has(g, "GET /one") {
+		t.Errorf("a new version unlocked GET /one: rules are %v", g.Rules())
+	}
 	replaceFile(t, other, strings.ReplaceAll(oneRule, "one", "other"))
 	eventually(t, "another good file", func() bool { return has(g, "GET /other") && has(g, "GET /one") })
-	replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "two"))
+	replaceFile(t, path, another("two", "GET /one"))
 	eventually(t, "a good file", func() bool { return has(g, "GET /two") })
 }
 
@@ -120,7 +132,7 @@ func TestGuardCanBeDecorated(t *testing.T) {
 	replaceFile(t, path, oneRule)
 	refused := 0
 	var g *guard.Guard
-	app := fxtest.New(t, fxmodule.Module, quiet(), fxmodule.FollowRulesFile(path), fxmodule.AsRule(orders), fx.Populate(&g),
+	app := fxtest.New(t, inMemory(), fxmodule.FollowRulesFile(path), fxmodule.AsRule(orders), fx.Populate(&g),
 		fx.Decorate(func(g *guard.Guard) *guard.Guard {
 			return g.WithHooks(guard.Hooks{Refused: func(context.Context, *guard.Error) { refused++ }})
 		}))
@@ -129,14 +141,14 @@ func TestGuardCanBeDecorated(t *testing.T) {
 	if _, _, err := g.Enter(t.Context(), guard.Call{Operation: orders.Operation}); err == nil || refused != 1 {
 		t.Errorf("the decorated guard was told of %d refusals, %v", refused, err)
 	}
-	replaceFile(t, path, strings.ReplaceAll(oneRule, "one", "two"))
+	replaceFile(t, path, another("two", "GET /one"))
 	eventually(t, "the decorated guard has the new rule", func() bool { return has(g, "GET /two") })
 }
 
 func TestLockerCanBeDecorated(t *testing.T) {
 	var seen *lock.Locker
 	var g *guard.Guard
-	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&g),
+	app := fxtest.New(t, inMemory(), fx.Populate(&g),
 		fx.Decorate(func(l *lock.Locker) *lock.Locker {
 			seen = l
 			return l
@@ -157,7 +169,7 @@ func TestRulesOfTheProgramCanBeDecorated(t *testing.T) {
 		return all
 	}
 	var g *guard.Guard
-	app := fxtest.New(t, fxmodule.Module, quiet(), fxmodule.AsRule(orders), fx.Populate(&g),
+	app := fxtest.New(t, inMemory(), fxmodule.AsRule(orders), fx.Populate(&g),
 		fx.Decorate(fx.Annotate(patient, fx.ParamTags(`group:"lock_rules"`), fx.ResultTags(`group:"lock_rules"`))))
 	app.RequireStart().RequireStop()
 	if r := g.Rules()[0]; r.Operation != orders.Operation || r.Wait != time.Minute {

@@ -6,25 +6,36 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Health tells whether locks can be had, for the readiness probe of an
-// application. It says nothing about whether the process should live: an
-// application without its store is to be left alone until the store is back.
+// Health reports whether locks can be had, for the readiness probe of an
+// application. Don't use it as a liveness probe: to restart an application whose
+// store is away helps nobody.
 type Health struct {
 	locker   *lock.Locker
 	timeout  time.Duration
 	stopping atomic.Bool
+	guard    atomic.Pointer[guard.Guard] // nil: there is none
+}
+
+// rules are those of the guard on this locker.
+func (h *Health) rules() []*rule.Compiled {
+	if g := h.guard.Load(); g != nil {
+		return g.Rules()
+	}
+	return nil
 }
 
 // healthKey is looked at, and never locked.
 const healthKey = "redlatch:health"
 
-// Check asks the store a question that changes nothing, and returns nil when it
+// Check calls the store without changing anything, and returns nil when it
 // answers within the [Config]'s CheckTimeout. Errors wrap [lock.ErrUnavailable],
-// ctx's error, or, since the application began to stop, [lock.ErrClosed]. The
-// text names addresses: it is for operators.
+// ctx's error, or, since the application began to stop, [lock.ErrClosed]. They
+// name addresses: they are for operators.
 //
 // In a cluster one node answers, not all: an application that has lost one of many
 // still works for most keys.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/core/telemetry"
 )
 
@@ -28,8 +30,9 @@ type Params struct {
 	// Telemetry observes the locker; nil does not.
 	Telemetry *telemetry.Telemetry `optional:"true"`
 
-	// Store keeps the locks, if the application provides one. Otherwise a
-	// Redis client does: at most one of the three. Otherwise memory does.
+	// Store keeps the locks, if the application provides one. Otherwise a Redis
+	// client does: one of the three. A client with a name or in a group of fx
+	// isn't seen. Neither is an error: see [InMemory].
 	Store     lock.Store            `optional:"true"`
 	Universal redis.UniversalClient `optional:"true"`
 	Single    *redis.Client         `optional:"true"`
@@ -48,18 +51,21 @@ type Result struct {
 	Health *Health
 }
 
-// New makes a locker. It does no input or output itself: the hooks it appends
-// to the lifecycle ask the store whether it is there (if it has a method
-// Check, as the one on Redis has), and end the locker's work.
+// New makes a locker. It does no I/O itself: it appends hooks to the lifecycle.
 //
-// The stop first waits for those who hold locks, and lets nobody else begin
+// The start calls the store's method Check, if it has one, as the store on Redis
+// does ([redisstore.Store.Check]), with the modes of the guard's rules. Then it
+// logs one line at level INFO: the store and its address, the locker, and the
+// number of rules.
+//
+// The stop first waits for the holders of locks, and lets nobody else begin
 // ([lock.Locker.Drain]), for as long as its context allows without the
 // [Config]'s ReleaseTimeout; a context without a deadline waits for all of them.
 // Then it closes the locker: what is still held is released, and the contexts of
 // these leases end with [lock.ErrClosed], which is logged as a warning.
 //
-// It returns an error for an invalid Config and for more than one Redis
-// client, and panics on a wrong option, as [lock.New] does.
+// It returns an error for an invalid Config, without a store or a Redis client,
+// and for more than one client. It panics on a wrong option, as [lock.New] does.
 func New(p Params) (Result, error) {
 	if err := p.Config.Validate(); err != nil {
 		return Result{}, err
@@ -79,7 +85,14 @@ func New(p Params) (Result, error) {
 	locker := lock.New(store, append(options, p.Options...)...)
 	health := &Health{locker: locker, timeout: config.CheckTimeout}
 	p.Lifecycle.Append(fx.Hook{
-		OnStart: func(ctx context.Context) error { return check(ctx, store, config.CheckTimeout) },
+		OnStart: func(ctx context.Context) error {
+			rules := health.rules()
+			if err := check(ctx, store, config.CheckTimeout, modesOf(rules)); err != nil {
+				return err
+			}
+			p.Logger.LogAttrs(ctx, slog.LevelInfo, "locks are ready", describe("store", store), describe("locker", locker), slog.Int("rules", len(rules)))
+			return nil
+		},
 		OnStop: func(ctx context.Context) error {
 			health.stopping.Store(true)
 			return stop(ctx, locker, config.ReleaseTimeout, p.Logger)
@@ -88,19 +101,37 @@ func New(p Params) (Result, error) {
 	return Result{Locker: locker, Health: health}, nil
 }
 
-// checker is a store that can tell whether it is there.
+// describe is what v says of itself, or its type.
+func describe(name string, v any) slog.Attr {
+	if described, ok := v.(slog.LogValuer); ok {
+		return slog.Any(name, described)
+	}
+	return slog.String(name, fmt.Sprintf("%T", v))
+}
+
+// modesOf are the modes that rules use, each once.
+func modesOf(rules []*rule.Compiled) []lock.Mode {
+	var modes []lock.Mode
+	for _, r := range rules {
+		modes = append(modes, r.Mode)
+	}
+	slices.Sort(modes)
+	return slices.Compact(modes)
+}
+
+// checker is a store that can find out whether locks of some modes can be had.
 type checker interface {
 	Check(ctx context.Context, modes ...lock.Mode) error
 }
 
-func check(ctx context.Context, store lock.Store, timeout time.Duration) error {
+func check(ctx context.Context, store lock.Store, timeout time.Duration, modes []lock.Mode) error {
 	c, ok := store.(checker)
 	if !ok {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := c.Check(ctx); err != nil {
+	if err := c.Check(ctx, modes...); err != nil {
 		return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
 	}
 	return nil

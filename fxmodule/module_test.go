@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +33,21 @@ var orders = rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>"}
 // quiet keeps what is logged out of the output of the tests.
 func quiet() fx.Option { return fx.Supply(slog.New(slog.DiscardHandler)) }
 
+// inMemory is an application whose locks are in memory, and which serves all the
+// operations of these tests.
+func inMemory() fx.Option { return fx.Options(fxmodule.Module, fxmodule.InMemory(), quiet(), served()) }
+
+// served has the rules of these tests served.
+func served() fx.Option {
+	return fx.Invoke(func(g *guard.Guard) {
+		g.Serve("a test", orders.Operation, "GET /orders", "GET /a", "GET /b", "GET /file",
+			"GET /one", "GET /two", "GET /three", "GET /fixed", "GET /other")
+	})
+}
+
 // build makes an application and returns what is wrong with it.
 func build(opts ...fx.Option) error {
-	return fx.New(append(opts, fxmodule.Module, quiet(), fx.NopLogger, fx.Invoke(func(*guard.Guard, *lock.Locker) {}))...).Err()
+	return fx.New(append(opts, fx.NopLogger, fx.Invoke(func(*guard.Guard, *lock.Locker) {}))...).Err()
 }
 
 // deadAddress is where nobody listens.
@@ -74,7 +87,7 @@ func supplyUniversal(client redis.UniversalClient) fx.Option {
 func TestLocksWorkFromStartToStop(t *testing.T) {
 	var locker *lock.Locker
 	var g *guard.Guard
-	app := fxtest.New(t, fxmodule.Module, quiet(), fxmodule.AsRule(orders), fx.Populate(&locker, &g))
+	app := fxtest.New(t, inMemory(), fxmodule.AsRule(orders), fx.Populate(&locker, &g))
 	app.RequireStart()
 	if g.Locker() != locker {
 		t.Error("the guard has another locker")
@@ -161,10 +174,77 @@ func TestUnreachableRedisStopsTheStart(t *testing.T) {
 	}
 }
 
-func TestNilClientIsNone(t *testing.T) {
-	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Provide(func() *redis.Client { return nil }),
-		fx.Invoke(func(*lock.Locker) {}))
+// Memory is chosen, never fallen into.
+func TestWithoutAStoreTheStartSaysWhatToChooseFrom(t *testing.T) {
+	for name, opts := range map[string]fx.Option{
+		"nothing":        fx.Options(),
+		"a nil client":   fx.Provide(func() *redis.Client { return nil }),
+		"a named client": fx.Supply(fx.Annotate(single(t), fx.ResultTags(`name:"locks"`))),
+	} {
+		err := fx.New(fxmodule.Module, quiet(), fx.NopLogger, opts, fx.Invoke(func(*lock.Locker) {})).Err()
+		for _, want := range []string{"*redis.Client", "has a name", "redisstore.New", "fxmodule.InMemory()"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", name, err, want)
+			}
+		}
+	}
+}
+
+func TestMemoryIsUsedWhereItIsChosenAlthoughThereIsAClient(t *testing.T) {
+	app := fxtest.New(t, inMemory(), fx.Supply(single(t)), fx.Invoke(func(*lock.Locker) {}))
 	app.RequireStart().RequireStop()
+}
+
+func TestTheStartIsOneLine(t *testing.T) {
+	var log bytes.Buffer
+	var locker *lock.Locker
+	app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(slog.New(slog.NewTextHandler(&log, nil))),
+		fxmodule.WithConfig(fxmodule.Config{Watchdog: time.Minute, Rules: []rule.Rule{{Operation: "GET /a", Key: "lock:a"}}}),
+		fxmodule.AsRule(orders), fx.Populate(&locker), fx.Invoke(func(*guard.Guard) {}))
+	app.RequireStart().RequireStop()
+	line := log.String()
+	for _, want := range []string{"level=INFO", "store.kind=memory", "locker.id=" + locker.ID(), "locker.watchdog=1m0s", "rules=2"} {
+		if strings.Count(line, "\n") != 1 || !strings.Contains(line, want) {
+			t.Errorf("logged %q, want one line with %s", line, want)
+		}
+	}
+}
+
+// seen is a store that notes the modes that it is asked about.
+type seen struct {
+	lock.Store
+
+	modes *[]lock.Mode
+}
+
+func (s seen) Check(_ context.Context, modes ...lock.Mode) error {
+	*s.modes = modes
+	return nil
+}
+
+func TestTheStartChecksTheModesOfTheRules(t *testing.T) {
+	var modes []lock.Mode
+	fair, other := orders, rule.Rule{Operation: "GET /a", Key: "lock:a", Mode: lock.Fair}
+	fair.Mode = lock.Fair
+	app := fxtest.New(t, fxmodule.Module, quiet(), served(), fx.Provide(func() lock.Store { return seen{memstore.New(), &modes} }),
+		fxmodule.AsRules(fair, other, rule.Rule{Operation: "GET /b", Key: "lock:b"}), fx.Invoke(func(*guard.Guard) {}))
+	app.RequireStart().RequireStop()
+	if want := []lock.Mode{lock.Exclusive, lock.Fair}; !slices.Equal(modes, want) {
+		t.Errorf("checked %v, want %v", modes, want)
+	}
+}
+
+func TestARuleThatNothingServesEndsTheStart(t *testing.T) {
+	app := fx.New(inMemory(), fx.NopLogger, fxmodule.AsRules(orders, rule.Rule{Operation: "POST /odrers", Key: "lock:odrer"}),
+		fx.Invoke(func(*guard.Guard) {}))
+	if err := app.Err(); err != nil {
+		t.Fatal(err)
+	}
+	err := app.Start(t.Context())
+	if !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), "POST /odrers") || !strings.Contains(err.Error(), `did you mean "POST /orders"`) {
+		t.Errorf("got %v, want the rule and the cure", err)
+	}
+	_ = app.Stop(t.Context())
 }
 
 func TestWrongSetUpIsAnErrorThatSaysWhat(t *testing.T) {
@@ -187,7 +267,11 @@ func TestWrongSetUpIsAnErrorThatSaysWhat(t *testing.T) {
 		"missing rules file":  {fxmodule.WithRulesFile("nowhere.yaml"), []string{"nowhere.yaml"}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			err := build(test.opts)
+			base := inMemory()
+			if strings.HasPrefix(title, "two clients") {
+				base = fx.Options(fxmodule.Module, quiet())
+			}
+			err := build(base, test.opts)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -206,7 +290,7 @@ func TestRulesComeFromEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	var g *guard.Guard
-	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&g),
+	app := fxtest.New(t, inMemory(), fx.Populate(&g),
 		fxmodule.AsRule(orders),
 		fxmodule.AsRules(rule.Rule{Operation: "GET /a", Key: "lock:a"}, rule.Rule{Operation: "GET /b", Key: "lock:b"}),
 		fxmodule.WithRulesFile(file))
@@ -221,7 +305,7 @@ func TestRulesComeFromEverywhere(t *testing.T) {
 
 func TestOverlappingRulesAreWarnedOf(t *testing.T) {
 	var log bytes.Buffer
-	app := fxtest.New(t, fxmodule.Module, fx.Supply(slog.New(slog.NewTextHandler(&log, nil))),
+	app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(slog.New(slog.NewTextHandler(&log, nil))),
 		fxmodule.AsRules(orders, rule.Rule{Operation: "GET /orders", Key: "lock:order:<orderId>"}),
 		fx.Invoke(func(*guard.Guard) {}))
 	app.RequireStart().RequireStop()
@@ -232,7 +316,7 @@ func TestOverlappingRulesAreWarnedOf(t *testing.T) {
 
 func TestConfigReachesTheLocker(t *testing.T) {
 	var locker *lock.Locker
-	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&locker), fxmodule.WithConfig(fxmodule.Config{Watchdog: time.Hour}))
+	app := fxtest.New(t, inMemory(), fx.Populate(&locker), fxmodule.WithConfig(fxmodule.Config{Watchdog: time.Hour}))
 	app.RequireStart()
 	defer app.RequireStop()
 	if left := trustOf(t, locker); left < 50*time.Minute || left > time.Hour {
@@ -242,7 +326,7 @@ func TestConfigReachesTheLocker(t *testing.T) {
 
 func TestConfigCanBeDecorated(t *testing.T) {
 	var locker *lock.Locker
-	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&locker), fxmodule.WithConfig(fxmodule.DefaultConfig()),
+	app := fxtest.New(t, inMemory(), fx.Populate(&locker), fxmodule.WithConfig(fxmodule.DefaultConfig()),
 		fx.Decorate(func(c fxmodule.Config) fxmodule.Config {
 			c.Watchdog = time.Hour
 			return c
@@ -258,7 +342,7 @@ func TestLockerCanBeReplaced(t *testing.T) {
 	mine := lock.New(memstore.New())
 	defer mine.Close(context.Background())
 	var g *guard.Guard
-	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&g), fx.Replace(mine))
+	app := fxtest.New(t, inMemory(), fx.Populate(&g), fx.Replace(mine))
 	app.RequireStart()
 	defer app.RequireStop()
 	if g.Locker() != mine {
@@ -268,7 +352,7 @@ func TestLockerCanBeReplaced(t *testing.T) {
 
 func TestOptionsReachTheLockerBehindTheConfig(t *testing.T) {
 	var locker *lock.Locker
-	app := fxtest.New(t, fxmodule.Module, quiet(), fx.Populate(&locker), fxmodule.AsOption(lock.WithWatchdog(time.Hour)))
+	app := fxtest.New(t, inMemory(), fx.Populate(&locker), fxmodule.AsOption(lock.WithWatchdog(time.Hour)))
 	app.RequireStart()
 	defer app.RequireStop()
 	if left := trustOf(t, locker); left < 50*time.Minute {
@@ -309,7 +393,7 @@ func TestCheckIsBoundedByTheConfig(t *testing.T) {
 
 func TestNewWorksWithoutAnApplication(t *testing.T) {
 	lifecycle := fxtest.NewLifecycle(t)
-	made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle})
+	made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle, Store: memstore.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func metrics(t *testing.T, reader sdk.Reader) []string {
 func observed(t *testing.T, opts ...fx.Option) {
 	t.Helper()
 	var g *guard.Guard
-	app := fxtest.New(t, append(opts, fxmodule.Module, quiet(), fxmodule.AsRule(orders), fx.Populate(&g))...)
+	app := fxtest.New(t, append(opts, inMemory(), fxmodule.AsRule(orders), fx.Populate(&g))...)
 	app.RequireStart()
 	defer app.RequireStop()
 	g.Declare(orders.Operation)

@@ -39,16 +39,15 @@ type RulesFile struct {
 }
 
 // WithRulesFile adds the rules of a YAML or JSON file to the guard. It is read
-// when the guard is made; see [rule.Load] for its form and errors.
+// when the guard is made; see [rulefile.Load] for its form and errors.
 func WithRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path}) }
 
 // FollowRulesFile is [WithRulesFile] for a file that may change: from the start
-// of the application to its stop, the rules of a new version take the place of
-// those before, and a version that is wrong leaves them as they are and is
-// logged with its lines; see package rulewatch. Locks that are held stay held.
-//
-// What was checked at the start is not checked again: a variable without a value
-// refuses its requests, and a rule for no route has no effect.
+// of the application to its stop, the rules of a new version replace those before.
+// A version that is wrong changes nothing and is logged with its lines; see package
+// rulewatch. Wrong is also a rule that nothing serves, and a version that takes the
+// rule away from an operation that is served, unless the file lists the operation
+// under unlocked. Locks that are held stay held.
 func FollowRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path, Follow: true}) }
 
 func asFile(f RulesFile) fx.Option {

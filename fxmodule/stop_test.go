@@ -29,7 +29,7 @@ func start(t *testing.T, config fxmodule.Config) *running {
 	t.Helper()
 	r := &running{store: memstore.New(), life: fxtest.NewLifecycle(t)}
 	made, err := fxmodule.New(fxmodule.Params{
-		Lifecycle: r.life, Store: r.store, Config: config, Logger: slog.New(slog.NewTextHandler(&r.log, nil)),
+		Lifecycle: r.life, Store: r.store, Config: config, Logger: slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,16 +1,32 @@
 package fxmodule
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
 )
+
+// InMemory keeps the locks in the memory of this process, for tests and for
+// programs that run once: locks in memory keep nobody out of a second instance.
+// It provides a [lock.Store], so a Redis client is left alone.
+func InMemory() fx.Option {
+	return fx.Provide(func() lock.Store { return memstore.New() })
+}
+
+// errNoStore says what to choose from. Memory is never the default: with two
+// instances of the application there would be no lock at all.
+var errNoStore = errors.New("fxmodule: it isn't said where locks are kept, use one of\n" +
+	"\tfx.Provide of a *redis.Client, *redis.ClusterClient or redis.UniversalClient;\n" +
+	"\tfx.Provide of a lock.Store, such as redisstore.New(client), if the client has a name or is in a group of fx, where it isn't seen;\n" +
+	"\tfxmodule.InMemory(), if the application never runs twice")
 
 // store chooses where locks are kept.
 func (p *Params) store() (lock.Store, error) {
@@ -22,8 +38,7 @@ func (p *Params) store() (lock.Store, error) {
 		return nil, err
 	}
 	if rdb == nil {
-		p.Logger.Info("locks are kept in the memory of this process: no Redis client is provided")
-		return memstore.New(), nil
+		return nil, errNoStore
 	}
 	return redisstore.New(rdb, redisstore.WithLogger(p.Logger)), nil
 }

@@ -135,13 +135,16 @@ func unreachable(address string, err error) error {
 	return fmt.Errorf("%w: redis at %s: %w", lock.ErrUnavailable, address, err)
 }
 
+// sentinelAddr is the address of a client that follows a Sentinel.
+const sentinelAddr = "FailoverClient"
+
 // address says where the client looks for Redis.
 func (s *Store) address() string {
 	switch rdb := s.rdb.(type) {
 	case *redis.ClusterClient:
 		return strings.Join(rdb.Options().Addrs, ", ")
 	case *redis.Client:
-		if rdb.Options().Addr != "FailoverClient" { // what go-redis calls it
+		if rdb.Options().Addr != sentinelAddr {
 			return rdb.Options().Addr
 		}
 		return "the master that the sentinels name"

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -136,14 +138,14 @@ func TestSettingsOfTheManualConfigureAnApplication(t *testing.T) {
 	want := fxmodule.DefaultConfig()
 	want.RulesFile, want.FollowRules = "locks.yaml", true
 	want.MaxWait, want.MaxHold, want.MaxWaiters, want.MaxTotalWaiters = 10*time.Second, 10*time.Minute, 100, 5000
-	if s.Locks != want {
+	if !reflect.DeepEqual(s.Locks, want) {
 		t.Errorf("the settings are %+v, want the defaults and all that has none: %+v", s.Locks, want)
 	}
 	var router *gin.Engine
 	var g *guard.Guard
 	serve := func(r *gin.Engine, health *fxmodule.Health, rules *guard.Guard) {
 		r.GET("/readyz", ready(health))
-		router, g = r, rules
+		router, g = r, guardtest.Served(rules)
 	}
 	app := fx.New(
 		fxmodule.Module,
@@ -175,7 +177,8 @@ func TestSettingsOfTheManualCanComeFromTheEnvironment(t *testing.T) {
 	t.Setenv("LOCK_WATCHDOG", "10s")
 	inFolder(t, "locks.yaml", read(t, "test/readme/testdata/locks.yaml"))
 	var g *guard.Guard
-	app := fx.New(fxmodule.Module, fx.Provide(lockConfig), fx.Populate(&g), fx.NopLogger)
+	app := fx.New(fxmodule.Module, fxmodule.InMemory(), fx.Provide(lockConfig), fx.Populate(&g), fx.NopLogger,
+		fx.Invoke(func(g *guard.Guard) { guardtest.Served(g) }))
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

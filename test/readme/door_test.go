@@ -13,6 +13,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
@@ -102,12 +103,15 @@ func TestFxApplicationOfTheReadmeLocksInRedis(t *testing.T) {
 	server := redistest.Standalone(t)
 	newRedis := func() *redis.Client { return server.Client(t) }
 	var router *gin.Engine
-	serve := func(r *gin.Engine) { router = r }
+	serve := func(r *gin.Engine, g *guard.Guard) {
+		router = r
+		guardtest.Served(g)
+	}
 	t.Chdir("testdata")
 
 	app := fx.New(
 		fxmodule.Module,                      // *lock.Locker and *guard.Guard; asks Redis at start, closes the locker at the end
-		fx.Provide(newRedis, newRouter),      // a client of any of the three types; without one, memory keeps the locks
+		fx.Provide(newRedis, newRouter),      // a client of any of the three types; fxmodule.InMemory() for memory
 		fxmodule.WithRulesFile("locks.yaml"), // or fxmodule.AsRule(rule.Rule{…})
 		fx.Invoke(serve),
 	)

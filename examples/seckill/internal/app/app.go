@@ -116,6 +116,8 @@ func (a *App) start(ctx context.Context, c Config) error {
 	}
 	if rdb != nil {
 		options = append(options, fx.Supply(fx.Annotate(rdb, fx.As(new(redis.UniversalClient)))))
+	} else {
+		options = append(options, fxmodule.InMemory())
 	}
 	a.fx = fx.New(options...)
 	if err := a.fx.Err(); err != nil {

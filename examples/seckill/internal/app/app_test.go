@@ -102,8 +102,13 @@ func TestAFileOfRulesIsFollowed(t *testing.T) {
 	defer stop(t, a)
 	sale(t, crowd(a.URL(), "grpc://"+a.GRPC()))
 
-	// Without its rule nothing is sold, rather than without its lock.
-	write(strings.ReplaceAll(string(text), "POST /api/vouchers/:id/orders", "POST /elsewhere"))
+	// A rule that no route has changes nothing. Without its rule nothing is sold,
+	// rather than without its lock.
+	const route = "POST /api/vouchers/:id/orders"
+	write(strings.ReplaceAll(string(text), route, "POST /elsewhere"))
+	sale(t, crowd(a.URL()))
+	_, others, _ := strings.Cut(string(text), "# gRPC")
+	write("unlocked: ['" + route + "']\nrules:\n  # gRPC" + others)
 	order := func() int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.URL()+"/api/vouchers/x/orders", nil)
 		if err != nil {

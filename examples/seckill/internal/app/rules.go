@@ -1,8 +1,6 @@
 package app
 
 import (
-	"time"
-
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/rule"
@@ -13,17 +11,21 @@ import (
 
 // lockRules are those of the file, if there is one.
 func lockRules(c Config) fx.Option {
-	if c.Rules != "" {
+	switch {
+	case c.Variant.Door != nil: // which takes no lock
+		return fx.Options()
+	case c.Rules != "":
 		return fxmodule.FollowRulesFile(c.Rules)
 	}
-	return fxmodule.AsRules(ownRules(c.LockWait)...)
+	return fxmodule.AsRules(ownRules(c)...)
 }
 
-// ownRules are the locks in front of orders. That of gRPC stands in the .proto;
-// a rule takes its place when it has to say more.
-func ownRules(wait time.Duration) []rule.Rule {
-	if wait == 0 {
-		return []rule.Rule{web.OrderRule(0)}
+// ownRules are the locks in front of orders. The one of gRPC is in the .proto; a
+// rule replaces it when it has to say more.
+func ownRules(c Config) []rule.Rule {
+	rules := []rule.Rule{web.OrderRule(c.LockWait)}
+	if c.LockWait != 0 && c.GRPC != "" {
+		rules = append(rules, rpc.OrderRule(c.LockWait))
 	}
-	return []rule.Rule{web.OrderRule(wait), rpc.OrderRule(wait)}
+	return rules
 }

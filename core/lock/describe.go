@@ -1,0 +1,16 @@
+package lock
+
+import "log/slog"
+
+// ID returns the id of the locker: what its owners' ids begin with in the store,
+// so that operators find out whose hold they see. Don't show it to clients.
+func (l *Locker) ID() string { return l.client }
+
+// LogValue describes the locker in a log: its id, watchdog and call time-out.
+func (l *Locker) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("id", l.client),
+		slog.Duration("watchdog", l.defaults.watchdog),
+		slog.Duration("callTimeout", l.defaults.callTimeout),
+	)
+}
