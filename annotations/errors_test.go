@@ -32,6 +32,14 @@ var mistakes = map[string]func(*guard.Guard) error{
 		}
 		return m.Check(Place{})
 	},
+	"no brackets": func(g *guard.Guard) error {
+		type Place struct {
+			_      struct{} `lock:"lock:order:userId"`
+			UserID int      `lock:"userId"`
+		}
+		_, err := annotations.CompileFor[Place](g, "place")
+		return err
+	},
 	"a field that is not exported": func(g *guard.Guard) error {
 		type Place struct {
 			_      struct{} `lock:"lock:order:<userId>"`

@@ -84,6 +84,9 @@ func (m *Method) Check(v any) error {
 			m.operation, rule.ErrInvalid, t.of))
 	}
 	for _, r := range m.rules {
+		if reason, column := rule.Unbracketed(r.Template, func(name string) bool { _, ok := t.fields[name]; return ok }); reason != "" {
+			wrong = append(wrong, fmt.Errorf("annotations: %s: %w: template %q, column %d: %s", m.operation, rule.ErrInvalid, r.Key, column, reason))
+		}
 		for _, v := range r.Template.Vars() {
 			if _, ok := t.find(v); !ok {
 				wrong = append(wrong, fmt.Errorf("annotations: %s: %w: template %q, column %d: no field of %v has the tag %s:%q",

@@ -24,6 +24,7 @@ var mistakes = map[string]struct {
 	"with dots only":        {rule: rule.Rule{Operation: "redlatch.test.v1.OrderService.Plain", Key: "lock:order:<user_id>"}},
 	"misspelled field":      {rule: rule.Rule{Key: "lock:order:<userld>"}},
 	"another language":      {rule: rule.Rule{Key: "lock:order:${user_id}"}},
+	"no brackets":           {rule: rule.Rule{Key: "lock:order:user_id"}},
 	"a path parameter":      {rule: rule.Rule{Key: "lock:order:<path.id>"}},
 	"a message":             {rule: rule.Rule{Operation: refill, Key: "lock:refill:<buyer>"}},
 	"a stream of requests":  {rule: rule.Rule{Operation: upload, Key: "lock:upload:<user_id>"}},

@@ -57,6 +57,9 @@ func (i *Interceptors) compile(r *rule.Compiled, input protoreflect.MessageDescr
 			faults = append(faults, fmt.Errorf("template %q, column %d: <%s>: %w", r.Key, v.Column, v, err))
 		}
 	}
+	if reason, column := rule.Unbracketed(r.Template, func(name string) bool { return input != nil && hasField(input, name) }); reason != "" {
+		faults = append(faults, fmt.Errorf("template %q, column %d: %s", r.Key, column, reason))
+	}
 	p.fault = errors.Join(faults...)
 	return p
 }

@@ -49,18 +49,32 @@ func lookalike(template *key.Template, operation string) *problem {
 			return report(match, ", or leave the braces out if every request is meant to share one key")
 		}
 	}
-	if len(vars) > 0 {
-		return nil
-	}
-	for name := range params {
-		for offset, segment := range segments(text) {
-			if segment == name {
-				return report([]int{offset, offset + len(name), offset, offset + len(name)},
-					fmt.Sprintf(" for the route's %q, or another word if every request is meant to share one key", name))
-			}
-		}
+	if reason, column := Unbracketed(template, func(name string) bool { return params[name] }); reason != "" {
+		return &problem{field: fieldKey, column: column, reason: fmt.Sprintf("%.300q, column %d: %s", text, column, reason)}
 	}
 	return nil
+}
+
+// Unbracketed says what is wrong with a template without variables that has a name
+// for which the requests of its operation have a value, as in lock:order:userId: it
+// is one key for all of them. known reports whether they have. Without such a name
+// the reason is empty.
+func Unbracketed(template *key.Template, known func(name string) bool) (reason string, column int) {
+	if len(template.Vars()) > 0 {
+		return "", 0
+	}
+	text := template.String()
+	for start, i := 0, 0; i <= len(text); i++ {
+		if i < len(text) && strings.IndexByte(":/{}", text[i]) < 0 {
+			continue
+		}
+		if name := text[start:i]; known(name) {
+			return fmt.Sprintf("%q is not a variable but a literal, the same for every request; write <%s>, "+
+				"or another word if every request is meant to share one key", name, name), start + 1
+		}
+		start = i + 1
+	}
+	return "", 0
 }
 
 // parametersOf are the names of the path parameters of an HTTP operation.
@@ -74,17 +88,4 @@ func parametersOf(operation string) map[string]bool {
 		params[match[1]+match[2]] = true
 	}
 	return params
-}
-
-// segments are the parts of a key between its separators, by their offset.
-func segments(text string) map[int]string {
-	parts := make(map[int]string)
-	start := 0
-	for i := 0; i <= len(text); i++ {
-		if i == len(text) || strings.IndexByte(":/{}", text[i]) >= 0 {
-			parts[start] = text[start:i]
-			start = i + 1
-		}
-	}
-	return parts
 }

@@ -87,7 +87,7 @@ func TestATemplateThatIsConstantByMistakeIsAFaultWithItsCure(t *testing.T) {
 		"lock:order:$userId":        "write <userId>",
 		"lock:a::id":                "write <id>",
 		"lock:a:@id":                "write <id>",
-		"lock:order:userId":         `write <userId> for the route's "userId"`,
+		"lock:order:userId":         `write <userId>, or another word`,
 		"lock:${tenant}:<userId>":   "write <tenant>",
 		"lock:{userId}:<body.id>":   "write <userId>",
 		"lock:order:<userId>":       "",

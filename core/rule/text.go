@@ -188,6 +188,7 @@ func (r *textReader) check() {
 		switch at := r.text.Given[p.field]; {
 		case p.field == fieldKey && p.column > 0 && r.original != nil:
 			column += r.original(p.column) - 1
+			p.reason = strings.TrimPrefix(p.reason, fmt.Sprintf("%.300q, column %d: ", c.Key, p.column)) // the fault has the place
 		case at != 0:
 			column = at
 		case p.field == fieldPermits && r.text.Given[fieldMode] != 0:

@@ -63,7 +63,7 @@ func TestParseRulePutsEachFaultInItsColumn(t *testing.T) {
 		"lock:a name=a\x01b":               {`column 13: name: "a\x01b" has a control byte`},
 		"lock:a key=b":                     {`column 8: unknown field "key"`},
 		"lock:a operation=b":               {`column 8: unknown field "operation"`},
-		"lock:${id}":                       {`column 6: key: "lock:${id}", column 6: "${id}" is not a variable but a literal`},
+		"lock:${id}":                       {`column 6: key: "${id}" is not a variable but a literal`},
 	} {
 		got, err := rule.ParseRule(text)
 		if got != (rule.Rule{}) {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redlatch/redlatch/annotations/internal/directive"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // decorator is what is written for one interface.
@@ -246,6 +247,9 @@ func (b *builder) lock(m *method, directives []found) {
 			continue
 		}
 		m.locks = append(m.locks, f.Directive)
+		if reason, column := rule.Unbracketed(f.Template, func(name string) bool { _, ok := r.param(name); return ok }); reason != "" {
+			b.report(f.place(f.TemplateColumn+column-1), "%s", reason)
+		}
 		for _, v := range f.Vars {
 			if path, ok := paths[v.String()]; ok && path == v.Path {
 				continue
