@@ -338,3 +338,62 @@ func TestBugHalfOfAMultiLockStays(t *testing.T) {
 	})
 	release(t, held)
 }
+
+// There: whoever may publish, or a lock of another name that shares the channel,
+// makes a waiter believe that it has the lock. Here every message that a waiter
+// listens for is a hint: it calls Redis, which decides.
+func TestNoMessageGrants(t *testing.T) {
+	for name, mode := range inEveryMode {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Standalone(t)
+			rdb := server.Admin(t)
+			against := mode
+			if name == "read" { // readers do not wait for readers
+				against = lock.WithMode(lock.Write)
+			}
+			l := newLocker(t, server.Client(t), mode)
+			holder := acquire(t, newLocker(t, server.Client(t), against), "k")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() {
+				lease, err := l.Acquire(ctx, "k")
+				if err == nil {
+					err = lease.Release(context.Background())
+				}
+				ended <- err
+			}()
+			var channels []string
+			eventually(t, func() error {
+				if channels = rdb.PubSubChannels(t.Context(), "*").Val(); len(channels) == 0 {
+					return errors.New("nobody listens")
+				}
+				return nil
+			})
+			newer := holder.Fence() + 1_000_000
+			for _, message := range []string{
+				"0", "1", "", "garbage", "-1", fmt.Sprint(newer), fmt.Sprint(newer * 64), fmt.Sprint(holder.Fence()),
+				fmt.Sprint(uint64(1<<53 - 1)), fmt.Sprint(uint64(1<<63 - 1)), "18446744073709551615",
+			} {
+				for _, channel := range channels {
+					calls := scriptCalls(t, rdb)
+					rdb.Publish(t.Context(), channel, message)
+					eventually(t, func() error {
+						if scriptCalls(t, rdb) == calls && len(ended) == 0 {
+							return fmt.Errorf("%q on %s did not make it call", message, channel)
+						}
+						return nil
+					})
+				}
+				if len(ended) > 0 {
+					t.Fatalf("%q ended the wait: %v", message, <-ended)
+				}
+			}
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("the waiter got %v", err)
+			}
+			release(t, holder)
+		})
+	}
+}

@@ -78,6 +78,10 @@ func (p *Proxy) Delay(request, reply time.Duration) {
 	p.down.setDelay(reply)
 }
 
+// Pace lets one request pass in each such time, of all connections together, as
+// a server does that is slow. Zero ends it.
+func (p *Proxy) Pace(d time.Duration) { p.up.setPace(d) }
+
 // Refuse makes the kernel refuse new connections. Existing ones live on.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()

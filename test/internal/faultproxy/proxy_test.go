@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -332,5 +333,27 @@ func TestSettleWaitsForTheEndOfWhatIsCut(t *testing.T) {
 	}
 	if !proxy.Settle(t.Context()) || proxy.Connections() != 0 {
 		t.Errorf("%d connections are left", proxy.Connections())
+	}
+}
+
+func TestPaceLetsOneRequestPassAtATime(t *testing.T) {
+	server := redistest.Standalone(t)
+	proxy := faultproxy.New(t, server.Addr())
+	const pace, calls = 20 * time.Millisecond, 10
+	proxy.Pace(pace)
+	began := time.Now()
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() {
+			conn := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+			defer func() { _ = conn.Close() }()
+			if err := conn.Ping(t.Context()).Err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took < calls*pace {
+		t.Errorf("%d requests took %v", calls, took)
 	}
 }
