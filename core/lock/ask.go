@@ -8,11 +8,12 @@ import (
 )
 
 // How long a failing store is asked again. A caller that never got an answer
-// learns of a dead store soon; a waiter that was already told to wait rides
-// out a restart or a failover.
+// learns of a dead store soon. A waiter that was already told to wait rides
+// out a restart or a failover, for which Sentinel and Cluster with their
+// defaults need 15 to 30 s.
 const (
 	freshTries     = 3
-	waiterPatience = 10 * time.Second
+	waiterPatience = 30 * time.Second
 	minBackoff     = 5 * time.Millisecond
 	maxBackoff     = 250 * time.Millisecond
 )

@@ -190,7 +190,7 @@ func TestAWaiterRidesOutARestart(t *testing.T) {
 		}()
 		synctest.Wait()
 		store.set(func(string, lock.Claim) error { return errLineCut }, nil)
-		time.Sleep(5 * time.Second)
+		time.Sleep(25 * time.Second) // a failover with the defaults of Sentinel
 		release(t, lease)
 		time.Sleep(time.Second)
 		store.set(nil, nil)
