@@ -2,161 +2,87 @@ package ginlock
 
 import (
 	"errors"
-	"fmt"
+	"net/http"
 	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
-	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Check looks at every route of the engine and reports what would fail its
-// first request, so that a test finds it:
+// Attach tells the guard that engine serves the rules whose routes go through
+// [Rules]. The guard looks at the engine's routes when it is validated, at the
+// latest with the first request, so Attach may be called before they are
+// registered. provided are the bare names that other middlewares set, with c.Set or
+// in the request's context.
 //
-//   - <path.name> where the route has no such parameter;
-//   - a bare <name> that is neither bound by [WithVar] nor a parameter of the
-//     route, nor among provided, the names that other middlewares set;
-//   - for [Rules]: a rule that no route has, and a route with a rule that the
-//     middleware is missing from.
+// While something is wrong, the guard lets nobody in. See [Check].
+func Attach(g *guard.Guard, engine *gin.Engine, provided ...string) {
+	g.Attach(name, func(rules *rule.Set) ([]string, error) { return survey(engine, g, rules, provided) })
+}
+
+// Check attaches engine to the guard, as [Attach] does, and returns everything that
+// is wrong now, so that a test finds what would fail a request or leave it without
+// its lock:
 //
-// Call it when all routes are registered, and before the engine serves. It
-// runs none of the engine's handlers. It sees a middleware of this package
-// where it was registered itself, not inside of another func.
+//   - a rule that no route has;
+//   - a route with a rule whose handlers [Rules] is not among, because Use was
+//     called after the route was registered;
+//   - a lock behind the handler;
+//   - a route for any method, as of r.Any, of which only some methods have a rule;
+//   - <path.name> where the route has no such parameter, and a bare <name> that is
+//     neither bound by WithVar nor a parameter nor among provided.
 //
-// Gin tells only the last handler of a route, so Check reads the rest from
-// the router's own fields. It returns an error when a version of Gin does not
-// have them where they are expected.
-func Check(engine *gin.Engine, provided ...string) error {
-	routes, err := routesOf(engine)
-	if err != nil {
-		return err
-	}
-	k := checker{provided: provided, byRule: make(map[*guard.Guard]map[string]bool)}
-	for _, r := range routes {
-		k.route(r)
-	}
-	for _, r := range routes {
-		k.unguarded(r)
-	}
-	k.unused()
-	return errors.Join(k.faults...)
+// Call it when all routes are registered. It runs none of the engine's handlers. It
+// sees a middleware of this package where it was registered itself, not inside of
+// another func.
+//
+// Gin shows only the last handler of a route, so Check reads the rest from the
+// router's own fields. It returns an error when a version of Gin does not have them
+// where they are expected.
+func Check(engine *gin.Engine, g *guard.Guard, provided ...string) error {
+	Attach(g, engine, provided...)
+	return g.Validate()
 }
 
-type checker struct {
-	provided []string
-	guards   []*guard.Guard                   // in the order they were met
-	byRule   map[*guard.Guard]map[string]bool // the operations that Rules stands in front of
-	faults   []error
-}
-
-func (k *checker) fault(format string, args ...any) {
-	k.faults = append(k.faults, fmt.Errorf("ginlock: "+format, args...))
-}
-
-// route checks the middlewares of one route.
-func (k *checker) route(r route) {
-	operation := httpguard.Operation(r.method, r.path)
-	for _, h := range r.handlers {
-		m, ok := identify(h)
-		if !ok {
-			continue
+// survey finds the locks among the handlers of every route.
+func survey(engine *gin.Engine, g *guard.Guard, rules *rule.Set, provided []string) ([]string, error) {
+	found, ok := readTrees(reflect.ValueOf(engine).Elem())
+	if !ok || len(found) != len(engine.Routes()) {
+		return nil, errRouter
+	}
+	routes := make([]httpguard.Route, len(found))
+	for i, r := range found {
+		locks := make([]*httpguard.Middleware, len(r.handlers))
+		for at, h := range r.handlers {
+			locks[at] = identify(h)
 		}
-		compiled := m.compiled
-		if compiled == nil {
-			k.meet(m.guard, operation)
-			if compiled = ruleNamed(m.guard, operation); compiled == nil {
-				continue
-			}
-		}
-		if m.KeyFunc == nil {
-			k.template(m, r, compiled)
-		}
+		routes[i] = httpguard.Route{Method: r.method, Pattern: r.path, Handlers: locks}
 	}
+	return httpguard.Survey(name, g, rules, routes, provided...)
 }
 
-func (k *checker) meet(g *guard.Guard, operation string) {
-	if k.byRule[g] == nil {
-		k.guards = append(k.guards, g)
-		k.byRule[g] = make(map[string]bool)
-	}
-	k.byRule[g][operation] = true
-}
+// probe is the request with which a survey asks a handler who it is. No client can
+// send it: it is recognized by its address.
+var probe = &http.Request{}
 
-func (k *checker) template(m *middleware, r route, compiled *rule.Compiled) {
-	for _, v := range compiled.Template.Vars() {
-		if reason := k.unresolved(m, r, v); reason != "" {
-			k.fault("%s: template %q, column %d: <%s> %s", httpguard.Operation(r.method, r.path), compiled.Key, v.Column, v, reason)
-		}
-	}
-}
-
-func (k *checker) unresolved(m *middleware, r route, v key.Var) string {
-	switch {
-	case v.Source == "path" && !r.has(v.Name):
-		return "is not a parameter of the route"
-	case v.Source != "" || v.Reserved() || m.Vars[v.Name] != nil || r.has(v.Name) || slices.Contains(k.provided, v.Name):
-		return ""
-	}
-	return "is not bound, not a parameter of the route, and not known to be set by a middleware"
-}
-
-// unguarded reports a route that has a rule, but not the middleware.
-func (k *checker) unguarded(r route) {
-	operation := httpguard.Operation(r.method, r.path)
-	for _, g := range k.guards {
-		if r := ruleNamed(g, operation); r != nil && !k.byRule[g][operation] {
-			k.fault("%s: has a rule, but Rules is not among its handlers", operation)
-			k.byRule[g][operation] = true
-		}
-	}
-}
-
-// ruleNamed returns the guard's rule for an operation, nil if it has none.
-func ruleNamed(g *guard.Guard, operation string) *rule.Compiled {
-	for _, r := range g.Rules() {
-		if r.Operation == operation {
-			return r
-		}
-	}
-	return nil
-}
-
-// unused reports rules of this door that no route has.
-func (k *checker) unused() {
-	for _, g := range k.guards {
-		for _, r := range g.Rules() {
-			if ofGin(r.Operation) && !k.byRule[g][r.Operation] {
-				k.fault("%s: has a rule, but there is no such route", r.Operation)
-			}
-		}
-	}
-}
-
-// ofGin tells the operations of this door from those of others.
-func ofGin(operation string) bool {
-	_, path, ok := httpguard.SplitOperation(operation)
-	return ok && strings.HasPrefix(path, "/")
-}
+type probed struct{} // key of gin.Context: the middleware that was probed
 
 // handlerCode is the code that all handlers of this package share.
 var handlerCode = reflect.ValueOf((&middleware{}).handle).Pointer()
 
-// identify asks a handler of this package which one it is. Others are not
-// called.
-func identify(h gin.HandlerFunc) (*middleware, bool) {
+// identify asks a handler of this package which one it is. Others are not called.
+func identify(h gin.HandlerFunc) *httpguard.Middleware {
 	if h == nil || reflect.ValueOf(h).Pointer() != handlerCode {
-		return nil, false
+		return nil
 	}
 	c := &gin.Context{Request: probe}
 	h(c)
-	m, _ := c.Get(probed{})
-	found, ok := m.(*middleware)
-	return found, ok
+	found, _ := c.Get(probed{})
+	m, _ := found.(*httpguard.Middleware)
+	return m
 }
 
 // route is a route with all its handlers.
@@ -165,32 +91,14 @@ type route struct {
 	handlers     gin.HandlersChain
 }
 
-// has reports whether the route has a parameter.
-func (r route) has(param string) bool {
-	for part := range strings.SplitSeq(r.path, "/") {
-		if i := strings.IndexAny(part, ":*"); i >= 0 && part[i+1:] == param {
-			return true
-		}
-	}
-	return false
-}
-
 var errRouter = errors.New("ginlock: this version of Gin keeps its routes where Check does not find them")
 
-// routesOf reads the routes out of the engine's trees:
+// readTrees reads the routes out of an engine's trees:
 //
 //	Engine.trees []struct{ method string; root *node }
 //	node struct{ fullPath string; handlers HandlersChain; children []*node }
-func routesOf(engine *gin.Engine) ([]route, error) {
-	routes, ok := readTrees(reflect.ValueOf(engine).Elem())
-	if !ok || len(routes) != len(engine.Routes()) {
-		return nil, errRouter
-	}
-	return routes, nil
-}
-
-// readTrees collects the routes of an engine; false means that something
-// looks different from what is expected.
+//
+// false means that something looks different.
 func readTrees(engine reflect.Value) (routes []route, ok bool) {
 	trees := engine.FieldByName("trees")
 	if trees.Kind() != reflect.Slice || trees.Type().Elem().Kind() != reflect.Struct {

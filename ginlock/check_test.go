@@ -1,21 +1,23 @@
 package ginlock_test
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/ginlock"
 )
 
 func TestCheckFindsVariablesThatARouteDoesNotHave(t *testing.T) {
-	g := guardtest.Guard(t)
 	lock := func(template string, opts ...ginlock.Option) gin.HandlerFunc {
-		return ginlock.New(g, template, opts...)
+		return ginlock.New(guardtest.Guard(t), template, opts...)
 	}
 	for title, test := range map[string]struct {
 		route string
@@ -26,13 +28,13 @@ func TestCheckFindsVariablesThatARouteDoesNotHave(t *testing.T) {
 		"path parameter":               {"/v/:id/x/:other", lock("lock:<path.other>"), ""},
 		"wildcard parameter":           {"/f/*rest", lock("lock:<path.rest>"), ""},
 		"parameter behind a prefix":    {"/f/v:id", lock("lock:<path.id>"), ""},
-		"bound name":                   {"/v/:id", lock("lock:<userId>", ginlock.WithVar("userId", ginlock.Header("X"))), ""},
+		"bound name":                   {"/v/:id", lock("lock:<userId>", httpguard.WithVar("userId", httpguard.Header("X"))), ""},
 		"name that a middleware sets":  {"/v/:id", lock("lock:<userId>"), ""},
 		"other sources":                {"/v", lock("lock:<query.a>:<header.b>:<cookie.c>:<form.d>:<body.e>:<ctx.f>"), ""},
 		"reserved names":               {"/v", lock("lock:<method>:<route>:<ip>"), ""},
-		"key func":                     {"/v", lock("", ginlock.WithName("n"), ginlock.WithKeyFunc(func(*gin.Context) (string, error) { return "k", nil })), ""},
+		"key func":                     {"/v", lock("lock:n", httpguard.WithKeyFunc(func(httpguard.Request) (string, error) { return "k", nil })), ""},
 		"misspelt path parameter":      {"/v/:id", lock("lock:<path.ID>"), `POST /v/:id: template "lock:<path.ID>", column 6: <path.ID> is not a parameter of the route`},
-		"misspelt bare name":           {"/v/:id", lock("lock:a:<userld>"), `POST /v/:id: template "lock:a:<userld>", column 8: <userld> is not bound`},
+		"misspelt bare name":           {"/v/:id", lock("lock:a:<userld>"), `POST /v/:id: template "lock:a:<userld>", column 8: <userld> is not a parameter of the route, not bound by WithVar`},
 		"part of a path parameter":     {"/v/:ident", lock("lock:<path.id>"), "<path.id> is not a parameter"},
 		"part of the path without one": {"/v/id", lock("lock:<path.id>"), "<path.id> is not a parameter"},
 	} {
@@ -41,7 +43,7 @@ func TestCheckFindsVariablesThatARouteDoesNotHave(t *testing.T) {
 			foreign := func(*gin.Context) { t.Error("a handler ran") }
 			r.Use(foreign)
 			r.POST(test.route, foreign, test.lock, foreign)
-			err := ginlock.Check(r, "userId")
+			err := ginlock.Check(r, guardtest.Guard(t), "userId")
 			if test.want == "" && err != nil {
 				t.Errorf("got %v", err)
 			}
@@ -49,17 +51,6 @@ func TestCheckFindsVariablesThatARouteDoesNotHave(t *testing.T) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
 		})
-	}
-}
-
-func TestCheckNeedsToBeToldWhatMiddlewaresSet(t *testing.T) {
-	r := gin.New()
-	r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<userId>"), tellKey)
-	if err := ginlock.Check(r); err == nil {
-		t.Error("no error for a name that nothing is known to set")
-	}
-	if err := ginlock.Check(r, "userId"); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -76,13 +67,14 @@ func TestCheckSeesEveryRouteAndEveryMiddleware(t *testing.T) {
 			want = append(want, method+" "+path+" everywhere", method+" /g"+path+" everywhere", method+" /g"+path+" group")
 		}
 	}
-	err := ginlock.Check(r)
+	err := ginlock.Check(r, g)
 	if err == nil {
 		t.Fatal("no error")
 	}
 	var got []string
 	for line := range strings.Lines(err.Error()) {
-		operation, rest, _ := strings.Cut(strings.TrimPrefix(line, "ginlock: "), ": template")
+		_, line, _ := strings.Cut(line, "ginlock: ")
+		operation, rest, _ := strings.Cut(line, ": template")
 		_, name, _ := strings.Cut(rest, "column 6: <path.")
 		name, _, _ = strings.Cut(name, ">")
 		got = append(got, operation+" "+name)
@@ -94,50 +86,63 @@ func TestCheckSeesEveryRouteAndEveryMiddleware(t *testing.T) {
 	}
 }
 
-func TestCheckComparesRulesWithRoutes(t *testing.T) {
-	g := guardtest.Guard(t,
-		rule.Rule{Operation: "POST /v/:id/orders", Key: "lock:order:<id>"},
-		rule.Rule{Operation: "PUT /v/:id", Key: "lock:v:<path.no>"},
-		rule.Rule{Operation: "POST /v/:id/order", Key: "lock:v:<id>"},            // misspelt
-		rule.Rule{Operation: "DELETE /v/:id", Key: "lock:v:<id>"},                // the middleware is missing
-		rule.Rule{Operation: "/shop.v1.Stock/Refill", Key: "lock:<req.voucher>"}, // of another door
-	)
-	r := gin.New()
-	r.DELETE("/v/:id", tellKey)
-	r.Use(ginlock.Rules(g))
-	r.POST("/v/:id/orders", tellKey)
-	r.PUT("/v/:id", tellKey)
-	r.GET("/v/:id", tellKey)
-	err := ginlock.Check(r)
-	if err == nil {
-		t.Fatal("no error")
-	}
-	want := []string{
-		`ginlock: PUT /v/:id: template "lock:v:<path.no>", column 8: <path.no> is not a parameter of the route`,
-		`ginlock: DELETE /v/:id: has a rule, but Rules is not among its handlers`,
-		`ginlock: POST /v/:id/order: has a rule, but there is no such route`,
-	}
-	if got := strings.Split(err.Error(), "\n"); !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+// What a new user gets wrong: each is found before a request comes, and named with
+// its cure, and no request runs its handler without the lock meanwhile.
+func TestCheckFindsLocksThatWouldNeverBeTaken(t *testing.T) {
+	const operation = "POST /v/:id"
+	for title, test := range map[string]struct {
+		register func(r *gin.Engine, locks, work gin.HandlerFunc)
+		want     string
+	}{
+		"Use behind the routes": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
+			r.POST("/v/:id", work)
+			r.Use(locks)
+		}, "ginlock: POST /v/:id: has a rule, but Rules is not among its handlers: call Use before the route is registered"},
+		"no Use": {func(r *gin.Engine, _, work gin.HandlerFunc) {
+			r.POST("/v/:id", work)
+		}, "ginlock: POST /v/:id: has a rule, but Rules is not among its handlers"},
+		"behind its handler": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
+			r.POST("/v/:id", work, locks)
+		}, "ginlock: POST /v/:id: a lock stands behind the handler, put it in front"},
+		"another group": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
+			r.Group("/admin", locks).POST("/v/:id", work)
+			r.POST("/v/:id", work)
+		}, "ginlock: POST /v/:id: has a rule, but Rules is not among its handlers"},
+		"a route inside of a group": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
+			r.Use(locks)
+			r.Group("/api").POST("/v/:id", work)
+		}, `"POST /v/:id": has a rule, and nothing serves it, did you mean "POST /api/v/:id"?`},
+		"any method": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
+			r.Use(locks)
+			r.Any("/v/:id", work)
+		}, "ginlock: POST /v/:id: the route takes any method, and GET has no rule"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			g := guard.Must(guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: operation, Key: "lock:v:<id>"}))
+			r := gin.New()
+			test.register(r, ginlock.Rules(g.WithLogger(slog.New(slog.DiscardHandler))), func(*gin.Context) {})
+			if err := ginlock.Check(r, g); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v\nwant %s", err, test.want)
+			}
+		})
 	}
 }
 
 func TestCheckOfAnEngineWithoutRoutesOrLocksIsClean(t *testing.T) {
-	r := gin.New()
-	if err := ginlock.Check(r); err != nil {
+	r, g := gin.New(), guardtest.Guard(t)
+	if err := ginlock.Check(r, g); err != nil {
 		t.Errorf("no routes: %v", err)
 	}
 	r.GET("/", tellKey)
-	if err := ginlock.Check(r); err != nil {
+	if err := ginlock.Check(r, g); err != nil {
 		t.Errorf("no locks: %v", err)
 	}
 }
 
 func TestCheckLeavesTheEngineAsItIs(t *testing.T) {
 	g := guardtest.Guard(t)
-	r := gin.New()
-	r.POST("/v/:id", ginlock.New(g, "lock:<id>"), tellKey)
-	if err := ginlock.Check(r); err != nil {
+	r := one("/v/:id", ginlock.New(g, "lock:<id>"))
+	if err := ginlock.Check(r, g); err != nil {
 		t.Fatal(err)
 	}
 	if w := guardtest.Send(r, "POST", "/v/7", ""); w.Body.String() != "lock:7" {

@@ -55,11 +55,11 @@ func ExampleRules() {
 
 	r := gin.New()
 	r.Use(authenticate, ginlock.Rules(g))
+	ginlock.Attach(g, r, "userId")
 	r.POST("/vouchers/:id/orders", func(c *gin.Context) {
 		lease, _ := ginlock.From(c)
 		c.String(http.StatusCreated, lease.Key())
 	})
-	g.Serve("gin", "POST /vouchers/:id/orders")
 
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/vouchers/7/orders", nil))
@@ -75,8 +75,8 @@ func ExampleCheck() {
 	g := guard.Must(guard.New(locker))
 
 	r := gin.New()
-	r.POST("/vouchers/:id/orders", authenticate, ginlock.New(g, "lock:order:<userld>"))
-	fmt.Println(ginlock.Check(r, "userId"))
+	r.POST("/vouchers/:id/orders", authenticate, ginlock.New(g, "lock:order:<userld>"), func(*gin.Context) {})
+	fmt.Println(ginlock.Check(r, g, "userId"))
 	// Output:
-	// ginlock: POST /vouchers/:id/orders: template "lock:order:<userld>", column 12: <userld> is not bound, not a parameter of the route, and not known to be set by a middleware
+	// ginlock: POST /vouchers/:id/orders: template "lock:order:<userld>", column 12: <userld> is not a parameter of the route, not bound by WithVar, and not among the names that middlewares are said to set
 }

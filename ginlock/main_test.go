@@ -1,8 +1,8 @@
 package ginlock_test
 
 import (
+	"context"
 	"net/http"
-	"os"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -26,11 +26,7 @@ func tellKey(c *gin.Context) {
 	c.String(http.StatusCreated, lease.Key())
 }
 
-func readFile(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+// withValue is for templates, which name values by strings.
+func withValue(ctx context.Context, key string, value any) context.Context {
+	return context.WithValue(ctx, key, value) //nolint:revive,staticcheck // see above
 }

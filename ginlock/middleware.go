@@ -1,60 +1,87 @@
 package ginlock
 
 import (
-	"context"
-	"errors"
 	"net/http"
-	"sync"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
-	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/rule"
 )
 
-// New returns a middleware that runs the handlers behind it under the lock
-// that template names. By default it tries once and answers 409 when another
-// owner holds the lock; see [WithWait]. It panics where [Build] returns an
-// error.
-func New(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
-	return must(Build(g, template, opts...))
-}
+// name is this package in messages.
+const name = "ginlock"
 
-// Build is [New] for templates and options that come from outside of the
-// program. The error lists everything that is wrong.
-func Build(g *guard.Guard, template string, opts ...Option) (gin.HandlerFunc, error) {
-	m := newMiddleware(g, opts)
-	m.compiled = m.Compile(template)
-	return m.handler()
-}
+// Option is a setting of a middleware; package httpguard has them.
+type Option = httpguard.Option
 
-// Rules returns a middleware that takes the lock of the rule that g has for
-// the route, named "POST /vouchers/:id/orders": its method and its path as
-// registered. Routes without a rule pass through, so it can be used for a
-// whole group or engine. [Check] finds rules that no route has.
+// New returns a middleware that runs the handlers behind it under the lock that
+// text describes: a template of the key, and options of the rule.
 //
-// Options that are part of a rule ([WithWait], [WithLease], [WithMode],
-// [WithOnBusy], [WithName], [WithKeyFunc]) are refused. It panics where
-// [BuildRules] returns an error.
+//	ginlock.New(g, "lock:order:<userId> wait=200ms maxWaiters=50")
+//
+// By default it tries once and answers 409 when another owner holds the lock. It
+// panics where [Build] returns an error.
+func New(g *guard.Guard, text string, opts ...Option) gin.HandlerFunc {
+	return must(Build(g, text, opts...))
+}
+
+// Build is [New] for strings and options that come from outside of the program.
+// The error lists everything that is wrong.
+func Build(g *guard.Guard, text string, opts ...Option) (gin.HandlerFunc, error) {
+	return handler(httpguard.New(name, g, text, opts...))
+}
+
+// Rules returns a middleware that takes the lock of the rule that g has for the
+// route, named "POST /vouchers/:id/orders": its method and its path as registered.
+// Routes without a rule pass through, so it can be used for a whole group or
+// engine. Use it before the routes are registered, and tell the guard with
+// [Attach] which engine serves them: until then the guard lets nobody in. It
+// panics where [BuildRules] returns an error.
 func Rules(g *guard.Guard, opts ...Option) gin.HandlerFunc {
 	return must(BuildRules(g, opts...))
 }
 
-// BuildRules is [Rules] for rules and options that come from outside of the
-// program. The error lists everything that is wrong.
+// BuildRules is [Rules] for options that come from outside of the program. The
+// error lists everything that is wrong.
 func BuildRules(g *guard.Guard, opts ...Option) (gin.HandlerFunc, error) {
-	m := newMiddleware(g, opts)
-	m.CheckRules(g)
-	return m.handler()
+	// Requests without a route are for the NoRoute handlers.
+	return handler(httpguard.Rules(name, g, append(opts[:len(opts):len(opts)], httpguard.WithUnrouted())...))
 }
 
-// From returns the lease that the request runs under: the innermost, if there
-// are several. It is [lock.FromContext] of the request's context.
+// From returns the lease that the request runs under: the innermost, if there are
+// several. It is [lock.FromContext] of the request's context.
 func From(c *gin.Context) (*lock.Lease, bool) {
 	return lock.FromContext(c.Request.Context())
+}
+
+// Source makes a source of a func that reads Gin's context.
+//
+//	httpguard.WithVar("tenant", ginlock.Source(func(c *gin.Context) (string, error) { return tenantOf(c) }))
+func Source(f func(*gin.Context) (string, error)) httpguard.Source {
+	return func(q httpguard.Request) (string, error) { return f(Context(q)) }
+}
+
+// Context is Gin's context of a request, for the skippers and error handlers of a
+// middleware of this package. It is nil for other requests.
+func Context(q httpguard.Request) *gin.Context {
+	c, _ := q.Value(gin.ContextKey).(*gin.Context)
+	return c
+}
+
+// Problem answers as [httpguard.Problem] does, for handlers that enter a guard
+// themselves.
+func Problem(c *gin.Context, e *guard.Error) {
+	c.Abort()
+	httpguard.Problem(c.Writer, exchange{c}, e)
+}
+
+func handler(m *httpguard.Middleware, err error) (gin.HandlerFunc, error) {
+	if err != nil {
+		return nil, err
+	}
+	return (&middleware{m}).handle, nil
 }
 
 func must(h gin.HandlerFunc, err error) gin.HandlerFunc {
@@ -64,132 +91,59 @@ func must(h gin.HandlerFunc, err error) gin.HandlerFunc {
 	return h
 }
 
-type middleware struct {
-	config
-	guard    *guard.Guard
-	compiled *rule.Compiled // nil: the guard's rule for the route
-	// operations has the names of the routes that were asked for, by route.
-	operations sync.Map
-}
+type middleware struct{ *httpguard.Middleware }
 
-// place is where a request arrives.
-type place struct{ method, path string }
-
-func newMiddleware(g *guard.Guard, opts []Option) *middleware {
-	m := &middleware{guard: g, config: newConfig(opts)}
-	m.CheckGuard(g)
-	return m
-}
-
-func (m *middleware) handler() (gin.HandlerFunc, error) {
-	if err := m.Err(); err != nil {
-		return nil, err
-	}
-	return m.handle, nil
-}
-
-// handle is the middleware. There is no recover in it: a panic releases the
-// lock on its way to whoever recovers, http.ErrAbortHandler included.
 func (m *middleware) handle(c *gin.Context) {
 	if c.Request == probe {
-		c.Set(probed{}, m)
+		c.Set(probed{}, m.Middleware)
 		return
 	}
-	if m.Skip != nil && m.Skip(c) {
-		return
-	}
-	operation := m.operation(c)
-	r := m.compiled
-	if r == nil {
-		var err error
-		if r, err = m.guard.Rule(operation); err != nil {
-			m.refuse(c, err)
-			return
-		} else if r == nil {
-			return
-		}
-	}
-	call := guard.Call{Operation: operation, Rule: r, Key: func() (string, error) { return m.key(c, r) }}
-	ctx, leave, err := m.guard.Enter(c.Request.Context(), call)
-	if err != nil {
-		m.refuse(c, err)
-		return
-	}
-	m.run(c, ctx, leave)
+	m.Serve(exchange{c})
 }
 
-// operation names a route as rules do. The names are kept: there are as many as
-// routes, but without a route clients choose the method.
-func (m *middleware) operation(c *gin.Context) string {
-	at := place{c.Request.Method, c.FullPath()}
-	if name, ok := m.operations.Load(at); ok {
-		return name.(string)
+// exchange is a request of Gin.
+type exchange struct{ *gin.Context }
+
+func (x exchange) HTTP() *http.Request         { return x.Request }
+func (x exchange) Pattern() string             { return x.FullPath() }
+func (x exchange) AnyMethod() bool             { return false } // each method is a route
+func (x exchange) Writer() http.ResponseWriter { return x.Context.Writer }
+
+func (x exchange) PathValue(name string) (string, bool) { return x.Params.Get(name) }
+
+// Value is what c.Set has stored, or else what the request's context has.
+func (x exchange) Value(key any) any {
+	if key == gin.ContextKey {
+		return x.Context
 	}
-	name := httpguard.Operation(at.method, at.path)
-	if at.path != "" {
-		m.operations.Store(at, name)
+	if value, ok := x.Get(key); ok {
+		return value
 	}
-	return name
+	return x.Request.Context().Value(key)
 }
 
-// run runs the rest of the chain with the lease's context.
-func (m *middleware) run(c *gin.Context, ctx context.Context, leave func() error) {
-	outside := c.Request
-	returned := false
-	defer func() {
-		c.Request = outside
-		if err := leave(); err != nil && returned {
-			m.lost(c, err)
-		}
-	}()
-	c.Request = outside.WithContext(ctx)
-	c.Next()
-	returned = true
+// BodyBytes are what an earlier ShouldBindBodyWith has read and kept.
+func (x exchange) BodyBytes() []byte {
+	kept, _ := x.Get(gin.BodyBytesKey)
+	text, _ := kept.([]byte)
+	return text
 }
 
-// refuse answers in place of the handlers. It aborts before the error handler
-// runs, so that no error handler can let the request through.
-func (m *middleware) refuse(c *gin.Context, err error) {
-	c.Abort()
-	m.answer(c, err)
-}
-
-// lost tells of a lease that ended before the handlers did. An answer that
-// was begun cannot be taken back.
-func (m *middleware) lost(c *gin.Context, err error) {
-	if c.Writer.Written() {
-		_ = c.Error(err)
-		return
+// Next runs the rest of the chain with r, and puts the request back.
+func (x exchange) Next(r *http.Request) (answered bool) {
+	if outside := x.Request; r != outside {
+		defer func() { x.Request = outside }()
+		x.Request = r
 	}
-	m.answer(c, err)
+	x.Context.Next()
+	return x.Context.Writer.Written()
 }
 
-func (m *middleware) answer(c *gin.Context, err error) {
-	var e *guard.Error
-	errors.As(err, &e) // a guard returns no other
-	switch e.Kind {
-	case guard.Unavailable, guard.Lost, guard.Invalid:
-		_ = c.Error(e) // for the operator: the client's answer says less
+// Refused aborts the chain before an error handler runs, so that none can let the
+// request through, and notes what is the operator's business.
+func (x exchange) Refused(e *guard.Error) {
+	x.Abort()
+	if e.Kind.Info().Operator {
+		_ = x.Error(e)
 	}
-	c.Set(answers{}, m.Answers)
-	m.onError(c, e)
 }
-
-// key makes the key. The body is read now if it is to be read first.
-func (m *middleware) key(c *gin.Context, r *rule.Compiled) (string, error) {
-	if m.Preread {
-		if _, err := m.readBody(c); err != nil {
-			return "", err
-		}
-	}
-	if m.KeyFunc != nil {
-		return m.KeyFunc(c)
-	}
-	return r.Template.Resolve(func(v key.Var) (string, error) { return m.value(c, v) })
-}
-
-// probe is the request with which [Check] asks a handler who it is. No client
-// can send it: it is recognised by its address.
-var probe = &http.Request{}
-
-type probed struct{} // key of gin.Context: the middleware that was probed

@@ -50,27 +50,35 @@ func Example() {
 	// 409 application/problem+json 1
 }
 
-// Rules can come from a file, too: see package rulefile. A unit test of the
-// application calls Check with the names that its middlewares set.
+// Rules can come from a file, too: see package rulefile.
 func ExampleRules() {
 	locker := lock.New(memstore.New())
 	defer locker.Close(context.Background())
-	g := guard.Must(guard.New(locker,
-		rule.Rule{Operation: "POST /vouchers/{id}/orders", Key: "lock:order:<userId>"},
-		rule.Rule{Operation: "POST /vouchers/{id}/order", Key: "lock:order:<userId>"}, // misspelt
-	))
+	g := guard.Must(guard.New(locker, rule.Rule{Operation: "POST /vouchers/{id}/orders", Key: "lock:order:<userId>"}))
 
 	mux := http.NewServeMux()
 	locks := httplock.Rules(g)
 	handle := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, authenticate(locks(h))) }
 	handle("POST /vouchers/{id}/orders", createOrder)
 	handle("GET /vouchers/{id}", func(http.ResponseWriter, *http.Request) {}) // without a rule
+	httplock.Attach(g, mux, "userId")
 
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/vouchers/7/orders", nil))
-	fmt.Println(w.Code) // no rule is in force while one of them is served by nobody
+	fmt.Println(w.Code, w.Body)
+	// Output: 201 ordered under lock:order:42
+}
+
+// A unit test of the application calls Check with the names that its middlewares
+// set.
+func ExampleCheck() {
+	locker := lock.New(memstore.New())
+	defer locker.Close(context.Background())
+	g := guard.Must(guard.New(locker, rule.Rule{Operation: "POST /vouchers/{number}/orders", Key: "lock:order:<userId>"}))
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /vouchers/{id}/orders", authenticate(httplock.Rules(g)(http.HandlerFunc(createOrder))))
 	fmt.Println(httplock.Check(mux, g, "userId"))
 	// Output:
-	// 500
-	// httplock: POST /vouchers/{id}/order: has a rule, but there is no such route
+	// "POST /vouchers/{number}/orders": has a rule, and nothing serves it, did you mean "POST /vouchers/{id}/orders"?; register the route and tell the guard of its router (ginlock.Check, httplock.Check, httplock.Serve), or say optional: true if another program does
 }

@@ -1,7 +1,6 @@
 package httplock_test
 
 import (
-	"context"
 	"io"
 	"log"
 	"net/http"
@@ -52,13 +51,6 @@ func before(do func(r *http.Request) *http.Request) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, do(r)) })
 	}
-}
-
-// set is a middleware that provides a value in the request's context.
-func set(key, value any) middleware {
-	return before(func(r *http.Request) *http.Request {
-		return r.WithContext(context.WithValue(r.Context(), key, value))
-	})
 }
 
 func newLog(w io.Writer) *log.Logger { return log.New(w, "", 0) }

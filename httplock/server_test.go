@@ -2,8 +2,6 @@ package httplock_test
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -13,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
-	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/httplock"
 )
 
@@ -35,43 +30,6 @@ func exchange(t *testing.T, server *httptest.Server, path string) (status int, h
 	return response.StatusCode, response.Header, string(text)
 }
 
-// post sends a request over a real connection and returns a func that breaks
-// the connection.
-func post(t *testing.T, h http.Handler, path string) (leave func()) {
-	t.Helper()
-	server := httptest.NewServer(h)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(ended)
-		if response, err := server.Client().Do(request); err == nil {
-			_ = response.Body.Close()
-			t.Errorf("answered with %s", response.Status)
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-		server.Close()
-	})
-	return cancel
-}
-
-// statusOf is a middleware that tells the status of each answer.
-func statusOf(told chan<- int) middleware {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			recorder := httptest.NewRecorder()
-			next.ServeHTTP(recorder, r)
-			told <- recorder.Code
-		})
-	}
-}
-
 // ending is a middleware that tells the end of a request.
 func ending(done chan<- struct{}) middleware {
 	return func(next http.Handler) http.Handler {
@@ -79,55 +37,6 @@ func ending(done chan<- struct{}) middleware {
 			defer close(done)
 			next.ServeHTTP(w, r)
 		})
-	}
-}
-
-func TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
-	waiting, waited := make(chan struct{}, 1), make(chan struct{}, 1)
-	hooks := lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
-		waiting <- struct{}{}
-		return func() { waited <- struct{}{} }
-	}}
-	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithHooks(hooks))))
-	status := make(chan int, 1)
-	mux := on("POST /{id}", runs(t), statusOf(status), httplock.New(g, "lock:<id>", httplock.WithWait(time.Hour)))
-	lease := guardtest.Hold(t, g, "lock:1")
-	leave := post(t, mux, "/1")
-	guardtest.Receive(t, waiting, "the wait")
-	leave()
-	guardtest.Receive(t, waited, "the end of the wait")
-	if got := guardtest.Receive(t, status, "the answer"); got != 499 {
-		t.Errorf("got %d, want 499 for the log", got)
-	}
-	_ = lease.Release(t.Context())
-	if guardtest.IsHeld(t, g, "lock:1") {
-		t.Error("somebody got the lock who had left")
-	}
-}
-
-func TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *testing.T) {
-	g := guardtest.Guard(t)
-	running, gone, finish, done := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan int, 1)
-	mux := on("POST /{id}", func(_ http.ResponseWriter, r *http.Request) {
-		close(running)
-		<-r.Context().Done()
-		close(gone)
-		<-finish
-	}, statusOf(done), httplock.New(g, "lock:<id>"))
-	leave := post(t, mux, "/1")
-	guardtest.Receive(t, running, "the handler")
-	leave()
-	guardtest.Receive(t, gone, "the end of the handler's context")
-	if !guardtest.IsHeld(t, g, "lock:1") {
-		t.Error("free although the handler runs")
-	}
-	if _, err := g.Locker().TryAcquire(t.Context(), "lock:1"); !errors.Is(err, lock.ErrBusy) {
-		t.Errorf("another one got %v, want ErrBusy", err)
-	}
-	close(finish)
-	guardtest.Receive(t, done, "the end of the handler")
-	if guardtest.IsHeld(t, g, "lock:1") {
-		t.Error("still held")
 	}
 }
 

@@ -47,6 +47,14 @@ func (g *Guard) Serve(by string, operations ...string) {
 	g.served.failedAt = time.Time{}
 }
 
+// Serves reports whether somebody has said, with [Guard.Serve], that the operation
+// goes through the guard.
+func (g *Guard) Serves(operation string) bool {
+	g.served.mu.Lock()
+	defer g.served.mu.Unlock()
+	return g.served.by[operation] != ""
+}
+
 // Declare names operations that the program enters itself, with [Guard.Enter]. Each
 // of them must have a rule.
 func (g *Guard) Declare(names ...string) {

@@ -17,13 +17,13 @@ import (
 )
 
 // two servers, as two processes have them: each with its own locker and client.
-func twoServers(t *testing.T, redis *redistest.Server, handler http.HandlerFunc, opts ...httplock.Option) []*httptest.Server {
+func twoServers(t *testing.T, redis *redistest.Server, text string, handler http.HandlerFunc) []*httptest.Server {
 	t.Helper()
 	servers := make([]*httptest.Server, 2)
 	for i := range servers {
 		g := guard.Must(guard.New(newLocker(t, redis.Client(t), lock.WithWatchdog(3*time.Second))))
 		mux := http.NewServeMux()
-		mux.Handle("POST /orders/{id}", httplock.New(g, "lock:order:<id>", opts...)(handler))
+		mux.Handle("POST /orders/{id}", httplock.New(g, text)(handler))
 		servers[i] = httptest.NewServer(mux)
 		t.Cleanup(servers[i].Close)
 	}
@@ -47,7 +47,7 @@ func TestHTTPRequestsToTwoServersRunOneAtATime(t *testing.T) {
 	redis := redistest.Standalone(t)
 	var inside, ran atomic.Int64
 	var fences sync.Map
-	servers := twoServers(t, redis, func(w http.ResponseWriter, r *http.Request) {
+	servers := twoServers(t, redis, "lock:order:<id> wait=30s", func(w http.ResponseWriter, r *http.Request) {
 		if inside.Add(1) != 1 {
 			t.Error("two run at once")
 		}
@@ -58,7 +58,7 @@ func TestHTTPRequestsToTwoServersRunOneAtATime(t *testing.T) {
 		ran.Add(1)
 		inside.Add(-1)
 		w.WriteHeader(http.StatusCreated)
-	}, httplock.WithWait(patience))
+	})
 	const requests = 60
 	var clients sync.WaitGroup
 	for i := range requests {
@@ -78,7 +78,7 @@ func TestHTTPRequestIsRefusedWhileAnotherServerHasTheLock(t *testing.T) {
 	redis := redistest.Standalone(t)
 	running, finish := make(chan struct{}), make(chan struct{})
 	var runs atomic.Int64
-	servers := twoServers(t, redis, func(http.ResponseWriter, *http.Request) {
+	servers := twoServers(t, redis, "lock:order:<id>", func(http.ResponseWriter, *http.Request) {
 		if runs.Add(1) == 1 {
 			close(running)
 			<-finish
@@ -112,7 +112,7 @@ func TestHTTPRequestIsRefusedWhileAnotherServerHasTheLock(t *testing.T) {
 func TestHTTPRequestThatLosesRedisIsNotASuccess(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Standalone(t)
-	servers := twoServers(t, redis, func(_ http.ResponseWriter, r *http.Request) {
+	servers := twoServers(t, redis, "lock:order:<id>", func(_ http.ResponseWriter, r *http.Request) {
 		redis.Stop()
 		<-r.Context().Done()
 	})

@@ -59,7 +59,7 @@ func Example_gin() {
 	lease, _ := locker.TryAcquire(ctx, "lock:order:42")
 	post(r, "/vouchers/7/orders")
 	_ = lease.Release(ctx)
-	fmt.Println(ginlock.Check(r, "userId"))
+	fmt.Println(ginlock.Check(r, g, "userId"))
 	// Output:
 	// 201 under lock:order:42
 	// 409 {"type":"https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#lock_contended","title":"Locked by another request","status":409,"detail":"Another request holds the lock that this one needs. This request was not carried out; it can be sent again.","instance":"/vouchers/7/orders","code":"LOCK_CONTENDED","retryable":true}
@@ -96,6 +96,7 @@ func newRouter(g *guard.Guard) *gin.Engine {
 	r.POST("/vouchers/:id/orders", createOrder)
 	r.POST("/reports/:day", buildReport)
 	r.POST("/exports", export)
+	ginlock.Attach(g, r, "userId") // g refuses everything while a rule has no route
 	return r
 }
 
@@ -124,9 +125,6 @@ func TestFxApplicationOfTheReadmeLocksInRedis(t *testing.T) {
 		}
 	})
 
-	if err := ginlock.Check(router, "userId"); err != nil {
-		t.Error(err)
-	}
 	w := httptest.NewRecorder()
 	router.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/vouchers/7/orders", nil))
 	if w.Code != http.StatusCreated || w.Body.String() != "under lock:order:42" {

@@ -7,15 +7,17 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
 )
 
 var (
-	errBodyType = fmt.Errorf("%w: the body has another type", key.ErrInvalid)
-	errBodyRead = errors.New("the body could not be read")
+	errBodyType   = fmt.Errorf("%w: the body has another type", key.ErrInvalid)
+	errFormMethod = fmt.Errorf("%w: a request of this method has no form", key.ErrInvalid)
+	errInteger    = fmt.Errorf("%w: the integer is beyond 2^53", key.ErrInvalid)
+	errBodyRead   = errors.New("the body could not be read")
 )
 
 // body is a request body that was read and can be read again.
@@ -25,16 +27,51 @@ type body struct {
 	text []byte
 }
 
-// ReadBody reads the whole body of r and leaves it to be read again, from its
-// start: by the handlers, and by a ReadBody that comes later. A body of more
-// than limit bytes is an [*http.MaxBytesError].
-func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// bodyOf is the whole body of the request. Only requests that a [Middleware] made
+// have one.
+func bodyOf(q Request) ([]byte, error) {
+	c, ok := q.(*call)
+	if !ok {
+		return nil, guard.ErrUnresolvable
+	}
+	return c.readBody()
+}
+
+// announcesBody reports whether the request says that a body follows. What follows
+// a CONNECT is not a body but the tunnel.
+func announcesBody(r *http.Request) bool {
+	return r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody && r.Method != http.MethodConnect
+}
+
+// readBody reads the whole body and leaves it to the handler. It does so in a
+// copy: the request itself belongs to those in front of the middleware.
+func (c *call) readBody() ([]byte, error) {
+	if !c.owned {
+		c.r, c.owned = c.r.WithContext(c.r.Context()), true
+	}
+	text, err := readBody(c.Writer(), c.r, c.m.maxBody)
+	if err != nil || len(text) > 0 {
+		return text, err
+	}
+	if d, ok := c.Exchange.(drained); ok {
+		if kept := d.BodyBytes(); len(kept) > 0 {
+			replaceBody(c.r, kept)
+			return readBody(c.Writer(), c.r, c.m.maxBody)
+		}
+	}
+	return text, nil
+}
+
+// readBody reads the whole body of r and leaves it to be read again, from its
+// start: by the handlers, and by a readBody that comes later. A body of more than
+// limit bytes is an [*http.MaxBytesError].
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if _, known := r.Body.(*body); !known {
 		text, err := receive(w, r, limit)
 		if err != nil {
 			return nil, err
 		}
-		ReplaceBody(r, text)
+		replaceBody(r, text)
 	}
 	known := r.Body.(*body)
 	known.Reader = bytes.NewReader(known.text)
@@ -44,8 +81,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return known.text, nil
 }
 
-// ReplaceBody makes text the body of r. To close it closes the one before.
-func ReplaceBody(r *http.Request, text []byte) {
+// replaceBody makes text the body of r. To close it closes the one before.
+func replaceBody(r *http.Request, text []byte) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
@@ -67,47 +104,20 @@ func receive(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	return text, nil
 }
 
-// BodyField is the field at a dotted path of a JSON body: a text, an integer
-// or a boolean. Any other value, a name that is there twice (in whatever case)
-// and a body of another type are refused.
-func BodyField(h http.Header, path string, read func() ([]byte, error)) (string, error) {
-	if media := mediaType(h); media != "application/json" && !strings.HasSuffix(media, "+json") {
-		return "", errBodyType
-	}
-	text, err := read()
-	if err != nil {
-		return "", err
-	}
-	return jsonField(text, strings.Split(path, "."))
-}
-
-// FormField is a field of a URL-encoded body. Where an earlier middleware has
-// parsed the form, it is that form.
-func FormField(r *http.Request, name string, read func() ([]byte, error)) (string, error) {
-	if parsed := r.PostForm; parsed != nil {
-		return Only(parsed[name])
-	}
-	if mediaType(r.Header) != "application/x-www-form-urlencoded" {
-		return "", errBodyType
-	}
-	text, err := read()
-	if err != nil {
-		return "", err
-	}
-	form, err := url.ParseQuery(string(text))
-	if err != nil {
-		return "", key.ErrInvalid
-	}
-	return Only(form[name])
-}
-
-// mediaType is the type of the body, empty for one that is compressed: the
-// handlers would see another text than the key.
+// mediaType is the type of the body. It is empty for a body that is compressed,
+// whose handler sees other bytes than the key, and where a header is repeated or
+// malformed, of which parsers make different things.
 func mediaType(h http.Header) string {
-	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+	for _, line := range h.Values("Content-Encoding") {
+		if !strings.EqualFold(strings.TrimSpace(line), "identity") {
+			return ""
+		}
+	}
+	types := h.Values("Content-Type")
+	if len(types) != 1 {
 		return ""
 	}
-	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	media, _, err := mime.ParseMediaType(types[0])
 	if err != nil {
 		return ""
 	}

@@ -4,69 +4,133 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/key"
 )
 
-func TestBodyIsReadOnceAndCanBeReadAgain(t *testing.T) {
-	closed := 0
-	r := httptest.NewRequest("POST", "/", nil)
-	r.Body = closing{strings.NewReader("text"), &closed}
-	r.ContentLength = -1
+// field is a field of a JSON body.
+func field(t testing.TB, path, body string) (string, error) {
+	t.Helper()
+	r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return serve(t, httpguard.Body(path), r)
+}
+
+func TestFieldsOfJSON(t *testing.T) {
+	const refused = ""
+	for title, test := range map[string]struct{ path, body, want string }{
+		"string":                            {"userId", `{"userId":"alice"}`, "alice"},
+		"string with an escape":             {"userId", `{"userId":"\u0061lice"}`, "alice"},
+		"string with a quote":               {"userId", `{"x":"\"}{","userId":"a\"b\\"}`, `a"b\`},
+		"integer":                           {"userId", `{"userId":42}`, "42"},
+		"negative integer":                  {"userId", `{"userId":-42}`, "-42"},
+		"largest integer of a float":        {"userId", `{"userId":9007199254740991}`, "9007199254740991"},
+		"smallest integer of a float":       {"userId", `{"userId":-9007199254740991}`, "-9007199254740991"},
+		"integer beyond float precision":    {"userId", `{"userId":9007199254740993}`, refused},
+		"integer beyond it, but exact":      {"userId", `{"userId":9007199254740992}`, refused},
+		"integer beyond 64 bits":            {"userId", `{"userId":123456789012345678901234567890}`, refused},
+		"the same as a string":              {"userId", `{"userId":"9007199254740993"}`, "9007199254740993"},
+		"boolean":                           {"userId", `{"userId":true}`, "true"},
+		"dotted path":                       {"user.id", `{"user":{"name":"x","id":7},"id":8}`, "7"},
+		"behind all kinds of values":        {"user.id", `{"a":[1,{"user":{"id":1}},"]"],"b":{"c":{}},"d":null,"e":-1.5e3,"user":{"x":[[]],"id":7}}`, "7"},
+		"space around":                      {"userId", " {\n\t\"userId\" :\r 42 } \n", "42"},
+		"space in front of a comma":         {"b", "{\"a\" : [ 1 , 2 ] , \"b\" : 42\n}", "42"},
+		"other members that look alike":     {"userId", `{"a":1,"A":2,"userId":3}`, "3"},
+		"name written with an escape":       {"userId", `{"user\u0049d":42}`, "42"},
+		"missing":                           {"userId", `{"other":1}`, refused},
+		"missing in an empty object":        {"userId", `{}`, refused},
+		"empty string":                      {"userId", `{"userId":""}`, refused},
+		"null":                              {"userId", `{"userId":null}`, refused},
+		"fraction":                          {"userId", `{"userId":1.0}`, refused},
+		"exponent":                          {"userId", `{"userId":1e0}`, refused},
+		"upper exponent":                    {"userId", `{"userId":1E0}`, refused},
+		"minus zero":                        {"userId", `{"userId":-0}`, refused},
+		"object":                            {"userId", `{"userId":{}}`, refused},
+		"array":                             {"userId", `{"userId":[1]}`, refused},
+		"half of a character":               {"userId", `{"userId":"\ud800"}`, refused},
+		"bytes that are no character":       {"userId", "{\"userId\":\"a\xff\"}", refused},
+		"path through a string":             {"user.id", `{"user":"id"}`, refused},
+		"path through an array":             {"user.id", `{"user":[{"id":1}]}`, refused},
+		"path through null":                 {"user.id", `{"user":null}`, refused},
+		"not an object":                     {"userId", `[{"userId":1}]`, refused},
+		"twice":                             {"userId", `{"userId":1,"userId":2}`, refused},
+		"twice the same":                    {"userId", `{"userId":1,"userId":1}`, refused},
+		"twice in another case":             {"userId", `{"userId":1,"USERID":2}`, refused},
+		"twice, the other one first":        {"userId", `{"USERID":2,"userId":1}`, refused},
+		"only in another case":              {"userId", `{"USERID":2}`, refused},
+		"twice with the Kelvin sign":        {"kind", "{\"kind\":1,\"\u212aind\":2}", refused},
+		"twice with the long s":             {"userId", "{\"userId\":1,\"u\u017ferId\":2}", refused},
+		"twice, escaped":                    {"userId", `{"userId":1,"user\u0069d":2}`, refused},
+		"outer object twice":                {"user.id", `{"user":{"id":1},"User":{"id":2}}`, refused},
+		"inner member twice":                {"user.id", `{"user":{"id":1,"ID":2}}`, refused},
+		"second document":                   {"userId", `{"userId":1}{"userId":2}`, refused},
+		"something behind it":               {"userId", `{"userId":1} x`, refused},
+		"cut off":                           {"userId", `{"userId":1`, refused},
+		"cut off behind what is looked for": {"user.id", `{"user":{"id":1},"x"`, refused},
+		"not JSON":                          {"userId", `userId=1`, refused},
+		"no body":                           {"userId", ``, refused},
+		"too deep":                          {"userId", strings.Repeat(`{"userId":`, 20_000) + "1" + strings.Repeat("}", 20_000), refused},
+	} {
+		t.Run(title, func(t *testing.T) {
+			got, err := field(t, test.path, test.body)
+			if test.want == refused && err == nil && got != "" || test.want != refused && (err != nil || got != test.want) {
+				t.Errorf("got %q, %v, want %q", got, err, test.want)
+			}
+			if err != nil && guard.KindOf(err) != guard.BadKey {
+				t.Errorf("got %v, which is not the request's fault", err)
+			}
+		})
+	}
+}
+
+// A large body costs no more than reading it a few times over, whatever is in it:
+// it is read before any lock is taken.
+func TestLargeJSONIsReadInLinearTime(t *testing.T) {
+	const size = httpguard.DefaultMaxBody / 4
+	fill := func(open, member, end string) string {
+		return open + strings.Repeat(member, (size-len(open)-len(end))/len(member)) + end
+	}
+	for title, body := range map[string]string{
+		"the same member again and again": fill(`{"a":1`, `,"a":1`, `}`),
+		"another member":                  fill(`{"a":1`, `,"b":1`, `}`),
+		"a member that looks alike":       fill(`{"b":1`, `,"\u0062":1`, `}`),
+		"nested arrays":                   fill(`{"b":[1`, `,[[1]]`, `],"a":1}`),
+		"a member with a slash":           fill(`{"b":1`, `,"\/":1`, `}`),
+		"escapes":                         fill(`{"b":"`, `\u0061`, `","a":1}`),
+		"blanks":                          fill(`{`, ` `, `"a":1}`),
+	} {
+		t.Run(title, func(t *testing.T) {
+			valid := best(func() { json.Valid([]byte(body)) })
+			found := best(func() { _, _ = field(t, "a", body) })
+			if found > 40*valid+5*time.Millisecond {
+				t.Errorf("took %v, validating it %v", found, valid)
+			}
+		})
+	}
+}
+
+// best is the shortest of some runs.
+func best(run func()) time.Duration {
+	shortest := time.Hour
 	for range 2 {
-		text, err := httpguard.ReadBody(httptest.NewRecorder(), r, 4)
-		if string(text) != "text" || err != nil {
-			t.Fatalf("got %q, %v", text, err)
-		}
-		left, err := io.ReadAll(r.Body)
-		if string(left) != "text" || err != nil {
-			t.Fatalf("the handler gets %q, %v", left, err)
-		}
+		began := time.Now()
+		run()
+		shortest = min(shortest, time.Since(began))
 	}
-	if err := r.Body.Close(); err != nil || closed != 1 {
-		t.Errorf("closed %d times, %v", closed, err)
-	}
+	return shortest
 }
 
-type closing struct {
-	io.Reader
-	closed *int
-}
-
-func (c closing) Close() error {
-	*c.closed++
-	return nil
-}
-
-func TestBodyThatIsLargerThanTheLimit(t *testing.T) {
-	large := func(title string, r *http.Request) {
-		t.Helper()
-		var limit *http.MaxBytesError
-		if _, err := httpguard.ReadBody(httptest.NewRecorder(), r, 3); !errors.As(err, &limit) || limit.Limit != 3 {
-			t.Errorf("%s: got %v", title, err)
-		}
-	}
-	large("by its length", httptest.NewRequest("POST", "/", strings.NewReader("text")))
-	unknown := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("text")))
-	large("of unknown length", unknown)
-	replaced := httptest.NewRequest("POST", "/", nil)
-	httpguard.ReplaceBody(replaced, []byte("text"))
-	large("read by somebody else", replaced)
-}
-
-func TestRequestThatHasNoBody(t *testing.T) {
-	r := &http.Request{}
-	if text, err := httpguard.ReadBody(httptest.NewRecorder(), r, 1); len(text) != 0 || err != nil {
-		t.Errorf("got %q, %v", text, err)
-	}
-	if left, err := io.ReadAll(r.Body); len(left) != 0 || err != nil {
-		t.Errorf("left are %q, %v", left, err)
+func TestSourceThatIsNoPartOfAMiddlewareHasNoBody(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", strings.NewReader(`{"a":1}`))
+	r.Header.Set("Content-Type", "application/json")
+	if _, err := httpguard.Body("a")(exchange{r: r}); !errors.Is(err, guard.ErrUnresolvable) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -76,43 +140,26 @@ func TestFormThatWasParsedIsTheOneThatCounts(t *testing.T) {
 	if err := r.ParseForm(); err != nil {
 		t.Fatal(err)
 	}
-	value, err := httpguard.FormField(r, "id", func() ([]byte, error) { return nil, errors.New("read twice") })
-	if value != "body" || err != nil {
+	if value, err := serve(t, httpguard.Form("id"), r); value != "body" || err != nil {
 		t.Errorf("got %q, %v", value, err)
 	}
-}
-
-func TestBodyOfAnotherTypeIsNotRead(t *testing.T) {
-	read := func() ([]byte, error) {
-		t.Error("it was read")
-		return nil, nil
-	}
-	for _, header := range []http.Header{
-		{},
-		{"Content-Type": {"text/plain"}},
-		{"Content-Type": {";;"}},
-		{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}},
-	} {
-		if _, err := httpguard.BodyField(header, "id", read); !errors.Is(err, key.ErrInvalid) {
-			t.Errorf("%v: JSON: got %v", header, err)
-		}
-		if _, err := httpguard.FormField(&http.Request{Header: header}, "id", read); !errors.Is(err, key.ErrInvalid) {
-			t.Errorf("%v: form: got %v", header, err)
-		}
+	if _, err := serve(t, httpguard.Form("no"), r); !errors.Is(err, key.ErrMissing) {
+		t.Errorf("got %v", err)
 	}
 }
 
-// FuzzBodyField: whatever makes the key is what a handler's struct gets.
-func FuzzBodyField(f *testing.F) {
+// FuzzBody: whatever makes the key is what a handler gets, decoded into a struct or
+// into any.
+func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"user":{"id":1}}`, `{"user":{"id":"x"},"id":2}`, `{"user":{"id":1,"ID":2}}`, `{"USER":{"id":2},"user":{"id":1}}`,
 		`{"user":{"\u0069d":true}}`, `{"user":{"id":-0}}`, "{\"u\u017fer\":{\"id\":2},\"user\":{\"id\":1}}", `{"user":null,"user":{"id":3}}`,
+		`{"user":{"id":9007199254740993}}`, `{"user":{"id":"\ud800"}}`, `{"a":[{}, "}"],"user" : { "id" : "a\"b" } }`,
 	} {
 		f.Add([]byte(seed))
 	}
-	header := http.Header{"Content-Type": {"application/json"}}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		locked, err := httpguard.BodyField(header, "user.id", func() ([]byte, error) { return text, nil })
+		locked, err := field(t, "user.id", string(text))
 		if err != nil {
 			return
 		}
@@ -121,15 +168,25 @@ func FuzzBodyField(f *testing.F) {
 				ID json.RawMessage `json:"id"`
 			} `json:"user"`
 		}
-		if err := json.Unmarshal(text, &bound); err != nil {
-			t.Fatalf("locked %q of a text that does not bind: %v", locked, err)
+		var loose struct{ User struct{ ID any } }
+		if err := errors.Join(json.Unmarshal(text, &bound), json.Unmarshal(text, &loose)); err != nil {
+			t.Fatalf("locked %q of JSON that does not bind: %v", locked, err)
 		}
-		if id := bytes.TrimSpace(bound.User.ID); string(id) == locked && !strings.ContainsAny(locked, `."eE`) {
-			return // an integer or a boolean, as it is written
-		}
-		var value string
-		if err := json.Unmarshal(bound.User.ID, &value); err != nil && locked != "true" && locked != "false" || err == nil && value != locked {
-			t.Fatalf("locked %q, bound %s", locked, bound.User.ID)
+		switch id := loose.User.ID.(type) {
+		case string:
+			if id != locked {
+				t.Fatalf("locked %q, bound %q", locked, id)
+			}
+		case bool:
+			if (locked == "true") != id {
+				t.Fatalf("locked %q, bound %v", locked, id)
+			}
+		case float64:
+			if raw := string(bytes.TrimSpace(bound.User.ID)); raw != locked || float64(int64(id)) != id || strings.ContainsAny(locked, ".eE") {
+				t.Fatalf("locked %q, bound %s and %v", locked, raw, id)
+			}
+		default:
+			t.Fatalf("locked %q, bound %v", locked, id)
 		}
 	})
 }

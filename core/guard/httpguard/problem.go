@@ -21,22 +21,13 @@ const StatusClientClosed = 499
 // problemTypes is where the types of problems are described.
 const problemTypes = "https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#"
 
-// Answers are the settings of the answers to requests that did not run.
-type Answers struct {
-	// Contention is the status of a request that did not get its lock.
-	Contention int
-	// RetryAfter is what clients are told to wait before they try again.
-	RetryAfter time.Duration
+// answers are the settings of the answers to requests that did not run.
+type answers struct {
+	contention int           // status of a request that did not get its lock
+	retryAfter time.Duration // what clients are told to wait
 }
 
-// DefaultRetryAfter is what clients are told to wait unless a door is told
-// otherwise.
-const DefaultRetryAfter = time.Second
-
-// DefaultAnswers are the settings of a door that was told nothing.
-func DefaultAnswers() Answers {
-	return Answers{Contention: http.StatusConflict, RetryAfter: DefaultRetryAfter}
-}
+var defaultAnswers = answers{contention: http.StatusConflict, retryAfter: DefaultRetryAfter}
 
 // problem is the body of an answer, as RFC 9457 has it.
 type problem struct {
@@ -49,20 +40,28 @@ type problem struct {
 	Retryable bool   `json:"retryable"`
 }
 
-// Write answers r with a problem document (RFC 9457) about e:
+// Problem is the default error handler. It answers with a problem document (RFC
+// 9457, application/problem+json), which besides the standard members has code,
+// the kind's [guard.Kind.Code], and retryable:
 //
-//	Contended    as Contention says; Retry-After
+//	Contended    409, or as WithContentionStatus says; Retry-After
 //	Overloaded   429; Retry-After
 //	BadKey       400, or 413 for a body that is too large
 //	Unavailable  503; Retry-After
 //	Canceled     503 and Retry-After when the request ran out of time;
-//	             when its client has gone, 499 without a body
-//	Lost         500
+//	             499 without a body when its client has gone
+//	Lost         500; the handler has run
 //	Skipped      204 without a body
 //	Invalid      500
 //
-// The document never holds the key, an owner, or what the store said.
-func (a Answers) Write(w http.ResponseWriter, r *http.Request, e *guard.Error) {
+// The document never holds the key, an owner, or what the store said. Operators
+// find that in the guard's log.
+func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
+	a := defaultAnswers
+	if c, ok := q.(*call); ok {
+		a = c.m.answers
+	}
+	r := q.HTTP()
 	switch {
 	case e.Kind == guard.Skipped:
 		w.WriteHeader(http.StatusNoContent)
@@ -74,10 +73,10 @@ func (a Answers) Write(w http.ResponseWriter, r *http.Request, e *guard.Error) {
 	}
 	p := a.describe(e)
 	p.Instance = r.URL.EscapedPath()
-	text, _ := json.Marshal(p) // texts, a number and a boolean: cannot fail
+	text, _ := json.Marshal(p) // strings, a number and a boolean: cannot fail
 	h := w.Header()
 	if p.Retryable {
-		h.Set("Retry-After", seconds(a.RetryAfter))
+		h.Set("Retry-After", seconds(a.retryAfter))
 	}
 	// Also over what a handler had prepared.
 	h.Set("Content-Type", "application/problem+json")
@@ -86,11 +85,11 @@ func (a Answers) Write(w http.ResponseWriter, r *http.Request, e *guard.Error) {
 	_, _ = w.Write(text) // a client that is gone needs no answer
 }
 
-func (a Answers) describe(e *guard.Error) problem {
+func (a answers) describe(e *guard.Error) problem {
 	p := problem{Code: e.Kind.Code(), Retryable: e.Kind.Retryable()}
 	switch e.Kind {
 	case guard.Contended:
-		p.Status, p.Title = a.Contention, "Locked by another request"
+		p.Status, p.Title = a.contention, "Locked by another request"
 		p.Detail = "Another request holds the lock that this one needs. This request was not carried out; it can be sent again."
 	case guard.Overloaded:
 		// Not 503: a key that is wanted too much says nothing against this instance.
@@ -135,6 +134,10 @@ func complaint(err error) string {
 	switch {
 	case errors.Is(err, errBodyType):
 		return "is looked for in a body of another type"
+	case errors.Is(err, errFormMethod):
+		return "is looked for in a form, which a request of this method does not have"
+	case errors.Is(err, errInteger):
+		return "is an integer beyond 2^53, which parsers read in different ways; send it as a string"
 	case errors.Is(err, errBodyRead):
 		return "cannot be found because the body ended early"
 	case errors.Is(err, key.ErrMissing):

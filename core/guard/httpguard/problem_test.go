@@ -1,19 +1,134 @@
 package httpguard_test
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/core/key"
 )
 
-func retryAfter(d time.Duration) string {
+const problems = "https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#"
+
+func TestProblemDocuments(t *testing.T) {
+	value := func(err error) error {
+		return &key.ValueError{Template: "lock:<query.user>", Var: "query.user", Err: err}
+	}
+	store := guardtest.ErrDown
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for title, test := range map[string]struct {
+		err        error
+		kind       guard.Kind
+		ctx        context.Context
+		status     int
+		retryAfter string
+		body       string // between the type and the instance
+	}{
+		"contended": {store, guard.Contended, t.Context(), 409, "1", `lock_contended","title":"Locked by another request","status":409,` +
+			`"detail":"Another request holds the lock that this one needs. This request was not carried out; it can be sent again."`},
+		"overloaded": {store, guard.Overloaded, t.Context(), 429, "1", `lock_overloaded","title":"Too many requests wait for the lock","status":429,` +
+			`"detail":"Another request holds the lock that this one needs, and too many wait for it. This request was not carried out; it can be sent again."`},
+		"value missing": {value(key.ErrMissing), guard.BadKey, t.Context(), 400, "", `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
+			`"detail":"The value \"query.user\" is missing or empty."`},
+		"value twice": {value(key.ErrAmbiguous), guard.BadKey, t.Context(), 400, "", `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
+			`"detail":"The value \"query.user\" is given more than once."`},
+		"value too long": {value(key.ErrTooLong), guard.BadKey, t.Context(), 400, "", `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
+			`"detail":"The value \"query.user\" is too long."`},
+		"value of a func": {store, guard.BadKey, t.Context(), 400, "", `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
+			`"detail":"A value that the lock is made of is not written as it must be."`},
+		"body too large": {value(&http.MaxBytesError{Limit: 100}), guard.BadKey, t.Context(), 413, "", `lock_key_invalid","title":"Request body too large","status":413,` +
+			`"detail":"The body may have at most 100 bytes."`},
+		"unavailable": {store, guard.Unavailable, t.Context(), 503, "1", `lock_unavailable","title":"Locking is unavailable","status":503,` +
+			`"detail":"The lock that this request needs cannot be taken at the moment. This request was not carried out; it can be sent again."`},
+		"out of time": {context.DeadlineExceeded, guard.Canceled, late, 503, "1", `lock_canceled","title":"Out of time","status":503,` +
+			`"detail":"The request ran out of time before it got its lock. It was not carried out; it can be sent again."`},
+		"lost": {store, guard.Lost, t.Context(), 500, "", `lock_lost","title":"Lock lost","status":500,` +
+			`"detail":"The lock was lost while the request was carried out. It may or may not have taken effect; do not repeat it without looking."`},
+		"invalid": {store, guard.Invalid, t.Context(), 500, "", `lock_rule_invalid","title":"Lock rule cannot be applied","status":500,` +
+			`"detail":"The lock of this operation is set up wrongly. This request was not carried out."`},
+		"skipped":         {store, guard.Skipped, t.Context(), 204, "", ""},
+		"client has left": {store, guard.Canceled, t.Context(), 499, "", ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			w := refuse(t, &guard.Error{Kind: test.kind, Err: test.err}, test.ctx)
+			want := ""
+			if test.body != "" {
+				want = fmt.Sprintf(`{"type":"%s%s,"instance":"/orders/a%%20b","code":"%s","retryable":%v}`, problems, test.body, test.kind.Code(), test.kind.Retryable())
+			}
+			if w.Code != test.status || w.Body.String() != want {
+				t.Errorf("got  %d %s\nwant %d %s", w.Code, w.Body, test.status, want)
+			}
+			if got := w.Header().Get("Retry-After"); got != test.retryAfter {
+				t.Errorf("Retry-After is %q, want %q", got, test.retryAfter)
+			}
+			if want != "" && (w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("Content-Length") != strconv.Itoa(w.Body.Len())) {
+				t.Errorf("headers are %v for %d bytes", w.Header(), w.Body.Len())
+			}
+		})
+	}
+}
+
+// The status of a kind is the one of guard's table, in answers and documents.
+func TestAnswersAreThoseOfTheTableOfKinds(t *testing.T) {
+	page, err := os.ReadFile("../../../ginlock/problems.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("problem.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range guard.Kinds() {
+		w := refuse(t, &guard.Error{Kind: kind.Kind}, t.Context())
+		if w.Code != kind.Status {
+			t.Errorf("%v is answered with %d, want %d", kind.Kind, w.Code, kind.Status)
+		}
+		if w.Body.Len() == 0 {
+			continue
+		}
+		if code := guardtest.Code(t, w); code != kind.Code {
+			t.Errorf("%v has the code %s, want %s", kind.Kind, code, kind.Code)
+		}
+		_, section, ok := strings.Cut(string(page), "\n## "+kind.Code+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		if !ok || !strings.Contains(section, fmt.Sprintf("Status %d", kind.Status)) {
+			t.Errorf("problems.md has no section for %s with its status %d", kind.Code, kind.Status)
+		}
+	}
+	for _, kind := range guard.Kinds() {
+		row := fmt.Sprintf("//\t%-12s %d", strings.ReplaceAll(strings.Title(kind.Name), " ", ""), kind.Status) //nolint:staticcheck // plain words
+		switch kind.Kind {
+		case guard.Invalid:
+			row = "//\tInvalid      500"
+		case guard.Canceled:
+			row = "//\tCanceled     503"
+		}
+		if !strings.Contains(string(source), row) {
+			t.Errorf("the table of Problem has no row %q", row)
+		}
+	}
+}
+
+func retryAfter(t testing.TB, d time.Duration) string {
+	t.Helper()
+	g := guardtest.Guard(t)
+	guardtest.Hold(t, g, "lock:x")
+	m, err := httpguard.New("httpguard", g, "lock:x", httpguard.WithRetryAfter(d))
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := httptest.NewRecorder()
-	answers := httpguard.Answers{Contention: 409, RetryAfter: d}
-	answers.Write(w, httptest.NewRequest("POST", "/", nil), &guard.Error{Kind: guard.Contended})
+	m.Serve(exchange{r: httptest.NewRequest("POST", "/", nil), w: w})
 	return w.Header().Get("Retry-After")
 }
 
@@ -21,32 +136,8 @@ func TestRetryAfterIsWholeSecondsAndNeverTooEarly(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		1: "1", time.Second: "1", time.Second + 1: "2", 90 * time.Second: "90", 1<<63 - 1: "9223372037",
 	} {
-		if got := retryAfter(d); got != want {
+		if got := retryAfter(t, d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
-	}
-}
-
-func FuzzRetryAfter(f *testing.F) {
-	f.Add(int64(time.Second))
-	f.Add(int64(1<<63 - 1))
-	f.Fuzz(func(t *testing.T, n int64) {
-		if n <= 0 {
-			return // refused by the option
-		}
-		seconds, err := strconv.ParseInt(retryAfter(time.Duration(n)), 10, 64)
-		late := seconds - n/int64(time.Second)
-		if err != nil || seconds < 1 || late < 0 || late > 1 {
-			t.Fatalf("%v became %d s, %v", time.Duration(n), seconds, err)
-		}
-	})
-}
-
-func TestAnswerSaysHowLongItIs(t *testing.T) {
-	w := httptest.NewRecorder()
-	w.Header().Set("Content-Length", "3") // of an answer that was not given
-	httpguard.DefaultAnswers().Write(w, httptest.NewRequest("POST", "/", nil), &guard.Error{Kind: guard.Lost})
-	if got := w.Header().Get("Content-Length"); got != strconv.Itoa(w.Body.Len()) {
-		t.Errorf("got %s for %d bytes", got, w.Body.Len())
 	}
 }

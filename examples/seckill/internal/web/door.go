@@ -2,11 +2,13 @@ package web
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 	"github.com/redlatch/redlatch/ginlock"
@@ -27,20 +29,22 @@ type Door struct {
 	// fence says what the request may show to the database; false means that
 	// it came past the door without a lock.
 	fence func(context.Context) (voucher.Fence, bool)
+	// attach tells the guard which routes go through the door; nil without a guard.
+	attach func(*gin.Engine)
 }
 
 // Locked is the door that takes the lock that g has a rule for. Without one,
 // nothing is sold.
 func Locked(g *guard.Guard) Door {
-	g.Serve("gin", OrderOperation)
 	return Door{
-		enter: ginlock.Rules(g, ginlock.WithErrorHandler(refuseLock)),
-		fence: voucher.FenceOf,
+		enter:  ginlock.Rules(g, httpguard.WithErrorHandler(refuseLock)),
+		fence:  voucher.FenceOf,
+		attach: func(engine *gin.Engine) { ginlock.Attach(g, engine, userKey) },
 	}
 }
 
 // refuseLock is the default answer of the middleware, seen by the metrics.
-func refuseLock(c *gin.Context, e *guard.Error) {
-	c.Set(codeKey, e.Kind.Code())
-	ginlock.Problem(c, e)
+func refuseLock(w http.ResponseWriter, q httpguard.Request, e *guard.Error) {
+	ginlock.Context(q).Set(codeKey, e.Kind.Code())
+	httpguard.Problem(w, q, e)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+	"github.com/redlatch/redlatch/ginlock"
 )
 
 const problemTypes = "https://github.com/redlatch/redlatch/blob/main/examples/seckill/README.md#"
@@ -123,7 +124,8 @@ func fail(c *gin.Context, err error) {
 	}
 	var locked *guard.Error
 	if errors.As(err, &locked) {
-		refuseLock(c, locked)
+		c.Set(codeKey, locked.Kind.Code())
+		ginlock.Problem(c, locked)
 		return
 	}
 	if c.Request.Context().Err() != nil {

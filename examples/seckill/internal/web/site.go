@@ -57,6 +57,9 @@ func NewHandler(sale voucher.Sale, door Door, health *Health, m *Metrics, log *s
 	api.GET("/orders/:id", s.order)
 	api.DELETE("/orders/:id", authenticate, s.cancelOrder)
 	api.POST("/vouchers/:id/orders", m.countOrder, authenticate, door.enter, s.placeOrder)
+	if door.attach != nil {
+		door.attach(engine)
+	}
 	return engine
 }
 

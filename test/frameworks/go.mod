@@ -1,4 +1,4 @@
-module github.com/redlatch/redlatch/test/doors
+module github.com/redlatch/redlatch/test/frameworks
 
 go 1.26.0
 

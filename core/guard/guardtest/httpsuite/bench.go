@@ -1,4 +1,4 @@
-package httplock_test
+package httpsuite
 
 import (
 	"net/http"
@@ -6,23 +6,23 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/rule"
-	"github.com/redlatch/redlatch/httplock"
 )
 
-// BenchmarkRequest is what the middleware costs beside the handler alone, on
-// a store in memory.
-func BenchmarkRequest(b *testing.B) {
-	g := guardtest.Guard(b, rule.Rule{Operation: "POST /orders/{id}", Key: "lock:order:<id>"})
+// Benchmark measures what a middleware costs besides the handler alone, on a store
+// in memory.
+func Benchmark(b *testing.B, f Framework) {
+	b.Helper()
+	g := guardtest.Guard(b, rule.Rule{Operation: f.operation("POST", "/orders/{id}"), Key: "lock:order:<id>"})
 	for _, test := range []struct {
-		name  string
-		chain []middleware
+		name   string
+		layers []Layer
 	}{
 		{"handler alone", nil},
-		{"New", []middleware{httplock.New(g, "lock:order:<id>")}},
-		{"Rules", []middleware{httplock.Rules(g)}},
+		{"New", []Layer{f.layer(b, g, "lock:order:<id>")}},
+		{"Rules", []Layer{f.rules(b, g)}},
 	} {
 		b.Run(test.name, func(b *testing.B) {
-			mux := on("POST /orders/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }, test.chain...)
+			r := f.on("POST", "/orders/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }, test.layers...)
 			request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "/orders/42", nil)
 			if err != nil {
 				b.Fatal(err)
@@ -31,7 +31,7 @@ func BenchmarkRequest(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				w.code = 0
-				mux.ServeHTTP(w, request)
+				r.ServeHTTP(w, request)
 				if w.code != http.StatusCreated {
 					b.Fatal(w.code)
 				}

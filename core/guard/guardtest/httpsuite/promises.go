@@ -1,0 +1,205 @@
+package httpsuite
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// promises are the tests of rules that nobody would redeem, and of settings that
+// are wrong: no handler runs without its lock, and messages name the cure.
+type promises struct{ Framework }
+
+// quiet keeps what a guard says of its faults out of the output of tests.
+func quiet(g *guard.Guard) *guard.Guard { return g.WithLogger(slog.New(slog.DiscardHandler)) }
+
+// TestOperationThatIsMisspelled: a set refuses what is no operation, and a guard
+// lets nobody in while nothing serves one.
+func (f *promises) TestOperationThatIsMisspelled(t *testing.T) {
+	path := f.Pattern("/a/{id}")
+	for operation, cure := range map[string]string{
+		"post " + path:              `write "POST ` + path,
+		"POST  " + path:             `write "POST ` + path,
+		path:                        `"POST ` + path,
+		"POST:" + path:              `write "POST ` + path,
+		"POST" + path:               `write "POST ` + path,
+		"*":                         "is not an operation",
+		"* " + path:                 "one rule for each method",
+		"ANY " + path:               "one rule for each method",
+		"PSOT " + path:              `did you mean "POST"`,
+		"POST " + path + "?x=1":     "query",
+		"POST a":                    "no path",
+		"POST http://x.test" + path: "scheme",
+
+		"POST " + f.Pattern("/b/{id}"):   `did you mean "POST ` + path,
+		"POST " + path + "/":             `did you mean "POST ` + path,
+		"POST " + f.Pattern("/a/{no}"):   `did you mean "POST ` + path,
+		"POST /x" + path:                 `did you mean "POST ` + path,
+		"PUT " + path:                    `nothing serves it`,
+		"POST " + strings.ToUpper(path):  `did you mean "POST ` + path,
+		"POST " + otherSyntax(f.Pattern): `did you mean "POST ` + path,
+	} {
+		t.Run(operation, func(t *testing.T) {
+			g, err := guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: operation, Key: "lock:a"})
+			if err == nil {
+				g = quiet(g)
+				r := f.NewRouter()
+				r.Handle("POST", "/a/{id}", refused(t), f.rules(t, g))
+				r.Attach(g)
+				err = g.Validate()
+				expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusInternalServerError, invalid)
+			}
+			if f.Unlisted && strings.Contains(cure, path) && strings.Contains(cure, "mean") {
+				cure = "nothing serves it"
+			}
+			if err == nil || !strings.Contains(err.Error(), cure) {
+				t.Errorf("got %v, want %q in it", err, cure)
+			}
+		})
+	}
+}
+
+// otherSyntax is the pattern as another router writes it.
+func otherSyntax(pattern func(string) string) string {
+	if pattern("/a/{id}") == "/a/{id}" {
+		return "/a/:id"
+	}
+	return "/a/{id}"
+}
+
+// TestGuardThatNobodyAttached: rules whose routes the guard was told nothing of.
+func (f *promises) TestGuardThatNobodyAttached(t *testing.T) {
+	g := quiet(guardOf(t, rule.Rule{Operation: f.operation("POST", "/a/{id}"), Key: "lock:a:<id>"}))
+	r := f.NewRouter()
+	r.Handle("POST", "/a/{id}", refused(t), f.rules(t, g))
+	expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusInternalServerError, invalid)
+	err := g.Validate()
+	if err == nil || !strings.Contains(err.Error(), f.By+".") {
+		t.Errorf("got %v, want the func to call", err)
+	}
+}
+
+// TestTemplateThatTheRouteCannotFill: variables that no request has.
+func (f *promises) TestTemplateThatTheRouteCannotFill(t *testing.T) {
+	for template, want := range map[string]string{
+		"lock:<path.no>":     "<path.no> is not a parameter of the route",
+		"lock:<userld>":      "<userld> is not a parameter of the route, not bound by WithVar, and not among the names",
+		"lock:<md.user>":     "<md.user> does not exist in HTTP requests",
+		"lock:<req.user>":    "<req.user> does not exist in HTTP requests",
+		"lock:<service>":     "<service> does not exist in HTTP requests",
+		"lock:<form.user>":   "net/http reads no form from the body of a DELETE",
+		"lock:<header.Host>": "bind a variable to the request's Host with WithVar",
+	} {
+		t.Run(template, func(t *testing.T) {
+			g := quiet(guardOf(t, rule.Rule{Operation: f.operation("DELETE", "/a/{id}"), Key: template}))
+			r := f.NewRouter()
+			r.Handle("DELETE", "/a/{id}", refused(t), f.rules(t, g))
+			r.Attach(g, "userId")
+			err := g.Validate()
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), f.operation("DELETE", "/a/{id}")) {
+				t.Errorf("got %v, want %q in it", err, want)
+			}
+			expect(t, guardtest.Send(r, "DELETE", "/a/7", ""), http.StatusInternalServerError, invalid)
+		})
+	}
+}
+
+// TestRouteForAnyMethodOfWhichOneHasARule: the client would choose another one.
+func (f *promises) TestRouteForAnyMethodOfWhichOneHasARule(t *testing.T) {
+	g := quiet(guardOf(t, rule.Rule{Operation: f.operation("POST", "/a/{id}"), Key: "lock:a:<id>"}))
+	r := f.NewRouter()
+	r.Handle("", "/a/{id}", refused(t), f.rules(t, g))
+	r.Attach(g)
+	err := g.Validate()
+	const want = "the route takes any method, and GET has no rule: register the route for one method, or give each a rule"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q in it", err, want)
+	}
+	for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH"} {
+		expect(t, guardtest.Send(r, method, "/a/7", ""), http.StatusInternalServerError, invalid)
+	}
+}
+
+// TestRulesThatAreReplacedWhileServing: what a new set would void is refused.
+func (f *promises) TestRulesThatAreReplacedWhileServing(t *testing.T) {
+	operation := f.operation("POST", "/a/{id}")
+	g := guardOf(t, rule.Rule{Operation: operation, Key: "lock:a:<id>"})
+	locks := f.rules(t, g)
+	r := f.NewRouter()
+	r.Handle("POST", "/a/{id}", http.HandlerFunc(tellKey), locks)
+	r.Handle("POST", "/b", http.HandlerFunc(tellKey), locks)
+	r.Attach(g)
+	expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusCreated, "lock:a:7")
+	for name, rules := range map[string][]rule.Rule{
+		"a misspelled route": {{Operation: f.operation("POST", "/c/{id}"), Key: "lock:c"}},
+		"a wrong variable":   {{Operation: operation, Key: "lock:a:<path.no>"}},
+		"nothing":            {},
+	} {
+		if err := g.Replace(rules); err == nil {
+			t.Errorf("%s: not refused", name)
+		}
+		expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusCreated, "lock:a:7")
+	}
+	if err := g.Replace([]rule.Rule{{Operation: operation, Key: "lock:new:<id>"}}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusCreated, "lock:new:7")
+	if err := g.Replace(nil, operation); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusOK, "no lock")
+}
+
+// TestSettingsThatAreWrong: everything is reported before a request comes.
+func (f *promises) TestSettingsThatAreWrong(t *testing.T) {
+	g := guardtest.Guard(t)
+	source := httpguard.Query("x")
+	build := func(text string, opts ...httpguard.Option) func() error {
+		return func() error { _, err := f.New(g, text, opts...); return err }
+	}
+	rules := func(g *guard.Guard, opts ...httpguard.Option) func() error {
+		return func() error { _, err := f.Rules(g, opts...); return err }
+	}
+	for name, test := range map[string]struct {
+		build func() error
+		want  string
+	}{
+		"no guard":                {func() error { _, err := f.New(nil, "lock:x"); return err }, f.By + ": guard is nil"},
+		"no guard for rules":      {rules(nil), f.By + ": guard is nil"},
+		"empty template":          {build(""), "the template is missing"},
+		"broken template":         {build("lock:<"), "column 6: "},
+		"another template syntax": {build("lock:order:{id}"), `"{id}" is not a variable but a literal`},
+		"source of gRPC":          {build("lock:<md.user>"), "<md.user> does not exist in HTTP requests"},
+		"name of gRPC":            {build("lock:<service>"), "<service> does not exist in HTTP requests"},
+		"unknown field":           {build("lock:x wiat=1s"), `did you mean "wait"`},
+		"wait without a unit":     {build("lock:x wait=200"), "wait"},
+		"short lease":             {build("lock:x lease=1ns"), "is too short"},
+		"unknown mode":            {build("lock:x mode=fare"), `"fair"`},
+		"too many permits":        {build("lock:x mode=semaphore permits=3/2"), "permits"},
+		"nil option":              {build("lock:x", nil), "an option is nil"},
+		"unused variable":         {build("lock:<y>", httpguard.WithVar("x", source)), "has no <x>"},
+		"variable with a source":  {build("lock:<path.x>", httpguard.WithVar("x", source)), "has no <x>"},
+		"nil source":              {build("lock:<x>", httpguard.WithVar("x", nil)), "the source is nil"},
+		"reserved variable":       {build("lock:<ip>", httpguard.WithVar("ip", source)), "the name is reserved"},
+		"status of another kind":  {build("lock:x", httpguard.WithContentionStatus(500)), "use 409, 423 or 429"},
+		"no retry-after":          {build("lock:x", httpguard.WithRetryAfter(0)), "WithRetryAfter(0s): must be positive"},
+		"no body":                 {build("lock:x", httpguard.WithMaxBody(0)), "WithMaxBody(0): must be positive"},
+		"nil error handler":       {build("lock:x", httpguard.WithErrorHandler(nil)), "WithErrorHandler: the func is nil"},
+		"nil key func":            {build("lock:x", httpguard.WithKeyFunc(nil)), "WithKeyFunc: the func is nil"},
+		"key func and variable":   {build("lock:<x>", httpguard.WithKeyFunc(source)), "<x> of template \"lock:<x>\" would not be used"},
+		"key func for rules":      {rules(g, httpguard.WithKeyFunc(source)), "Rules takes the guard's"},
+		"two faults, the second":  {build("lock:<", httpguard.WithMaxBody(0)), "WithMaxBody"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := test.build(); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q in it", err, test.want)
+			}
+		})
+	}
+}

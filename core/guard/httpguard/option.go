@@ -1,0 +1,155 @@
+package httpguard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+)
+
+const (
+	// DefaultMaxBody is the largest body that is read, in bytes.
+	DefaultMaxBody = 1 << 20
+	// DefaultRetryAfter is what clients are told to wait before they try again.
+	DefaultRetryAfter = time.Second
+)
+
+// Option is a setting of a middleware. A later one overrides an earlier one.
+type Option func(*settings)
+
+// settings are the options of a middleware, and what is wrong with them.
+type settings struct {
+	answers
+	by       string
+	vars     map[string]Source
+	keyFunc  Source
+	skip     func(Request) bool
+	onError  func(http.ResponseWriter, Request, *guard.Error)
+	maxBody  int64
+	streamed bool
+	unrouted bool
+	faults   []error
+}
+
+func newSettings(by string, opts []Option) settings {
+	s := settings{
+		answers: defaultAnswers, by: by, vars: make(map[string]Source), onError: Problem, maxBody: DefaultMaxBody,
+	}
+	for _, o := range opts {
+		if o == nil {
+			s.fault("an option is nil")
+			continue
+		}
+		o(&s)
+	}
+	return s
+}
+
+func (s *settings) fault(format string, args ...any) {
+	s.faults = append(s.faults, fmt.Errorf(s.by+": "+format, args...))
+}
+
+func (s *settings) err() error { return errors.Join(s.faults...) }
+
+// WithVar binds the bare variable <name> to a source, and to no other.
+//
+//	httpguard.WithVar("userId", httpguard.Header("X-User-Id"))
+//	httpguard.WithVar("userId", httpguard.Ctx(auth.UserKey{})) // a typed key of a context
+func WithVar(name string, source Source) Option {
+	return func(s *settings) {
+		if source == nil {
+			s.fault("WithVar(%q): the source is nil", name)
+		}
+		if (key.Var{Name: name}).Reserved() {
+			s.fault("WithVar(%q): the name is reserved", name)
+		}
+		s.vars[name] = source
+	}
+}
+
+// WithKeyFunc makes the key with f instead of the rule's template, which may have
+// no variables then and only names the lock in metrics and logs. The key is used
+// as f returns it: f must make sure that two requests share one only if they
+// should. An error of f is answered with 400, unless it wraps
+// [guard.ErrUnresolvable]. An empty key is an error.
+func WithKeyFunc(f Source) Option {
+	return func(s *settings) {
+		if f == nil {
+			s.fault("WithKeyFunc: the func is nil")
+		}
+		s.keyFunc = f
+	}
+}
+
+// WithSkipper lets requests for which skip returns true pass without the lock.
+func WithSkipper(skip func(Request) bool) Option {
+	return func(s *settings) { s.skip = skip }
+}
+
+// WithErrorHandler answers with f instead of [Problem], which f may call. The
+// handler does not run, whatever f does. f is called for a lost lease only if the
+// handler has written nothing.
+func WithErrorHandler(f func(http.ResponseWriter, Request, *guard.Error)) Option {
+	return func(s *settings) {
+		if f == nil {
+			s.fault("WithErrorHandler: the func is nil")
+		}
+		s.onError = f
+	}
+}
+
+// WithContentionStatus is the status of a request that did not get its lock: 409
+// (the default), 429 (for clients that retry on that one only) or 423 (for APIs
+// whose clients see locks as resources).
+func WithContentionStatus(status int) Option {
+	return func(s *settings) {
+		switch status {
+		case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests:
+			s.contention = status
+		default:
+			s.fault("WithContentionStatus(%d): use 409, 423 or 429", status)
+		}
+	}
+}
+
+// WithRetryAfter is what clients are told to wait before they try again, rounded
+// up to seconds. Default [DefaultRetryAfter].
+func WithRetryAfter(d time.Duration) Option {
+	return func(s *settings) {
+		if d <= 0 {
+			s.fault("WithRetryAfter(%v): must be positive", d)
+		}
+		s.retryAfter = d
+	}
+}
+
+// WithMaxBody is the largest body that is read, in bytes. A larger one is answered
+// with 413. Default [DefaultMaxBody].
+func WithMaxBody(n int64) Option {
+	return func(s *settings) {
+		if n <= 0 {
+			s.fault("WithMaxBody(%d): must be positive", n)
+		}
+		s.maxBody = n
+	}
+}
+
+// WithStreamedBody leaves the body to the handler unless the key needs it: for
+// uploads that are larger than memory, and for handlers that answer while they
+// read. A client that sends slowly then holds the lock meanwhile: give the server
+// a ReadTimeout. One that leaves while it waits for the lock may stay unnoticed
+// until its wait ends.
+func WithStreamedBody() Option {
+	return func(s *settings) { s.streamed = true }
+}
+
+// WithUnrouted lets a middleware of rules pass requests that match no route: for
+// routers that send them through their middlewares too, as Echo's Use does. They
+// are refused otherwise, because a middleware in front of the router never sees a
+// route.
+func WithUnrouted() Option {
+	return func(s *settings) { s.unrouted = true }
+}

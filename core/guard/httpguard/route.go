@@ -1,0 +1,216 @@
+package httpguard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
+)
+
+// Methods are those that a route for any method takes.
+func Methods() []string { return slices.Clone(methods) }
+
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+	http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
+}
+
+// Operation names a route as rules do: the method, a blank, and the path as
+// registered. A pattern may bring its method, which a request with another one can
+// match: "GET /x" of ServeMux is for HEAD too.
+func Operation(method, pattern string) string {
+	if first, rest, ok := cutMethod(pattern); ok {
+		method, pattern = first, rest
+	}
+	return method + " " + pattern
+}
+
+// cutMethod takes a pattern with a method apart, as ServeMux does.
+func cutMethod(pattern string) (method, rest string, ok bool) {
+	at := strings.IndexAny(pattern, " \t/")
+	if at <= 0 || pattern[at] == '/' {
+		return "", pattern, false
+	}
+	return pattern[:at], strings.TrimLeft(pattern[at:], " \t"), true
+}
+
+// AnyMethod reports whether a pattern brings no method.
+func AnyMethod(pattern string) bool {
+	_, _, ok := cutMethod(pattern)
+	return !ok
+}
+
+// HasParameter reports whether a pattern names a path parameter: as {name} or
+// {name...}, as chi's {name:expression}, or as :name and *name of Gin and Echo.
+func HasParameter(pattern, name string) bool {
+	for segment := range strings.SplitSeq(pattern, "/") {
+		at := strings.IndexAny(segment, "{:*")
+		if at < 0 {
+			continue
+		}
+		rest := segment[at+1:]
+		if segment[at] != '{' {
+			if rest == name {
+				return true
+			}
+			continue
+		}
+		if rest, ok := strings.CutPrefix(rest, name); ok && rest != "" && strings.ContainsRune("}.:", rune(rest[0])) {
+			return true
+		}
+	}
+	return false
+}
+
+// Route is one method of a route, as an integration finds it.
+type Route struct {
+	Method, Pattern string
+	// Any says that the route takes any method.
+	Any bool
+	// Hidden says that the handlers can't be seen: the route is trusted to go
+	// through the guard's rules.
+	Hidden bool
+	// Handlers are what stands in front of the last handler, and that one. A
+	// handler that is no Middleware is nil.
+	Handlers []*Middleware
+}
+
+// Operation is the route as rules name it.
+func (r Route) Operation() string { return Operation(r.Method, r.Pattern) }
+
+// Survey compares routes with rules that g has or is to have. It returns the operations that go
+// through a lock of g's rules, and everything that is wrong: a template that names
+// what a route doesn't have, a route with a rule that no middleware stands in front
+// of, a middleware in the handler's place, and a route for any method of which only
+// some have a rule. provided are the bare names that other middlewares set.
+func Survey(by string, g *guard.Guard, rules *rule.Set, routes []Route, provided ...string) (served []string, err error) {
+	s := survey{by: by, guard: g, rules: rules, provided: provided}
+	for _, r := range routes {
+		s.route(r)
+	}
+	s.open(routes)
+	return s.served, errors.Join(s.faults...)
+}
+
+type survey struct {
+	by       string
+	guard    *guard.Guard
+	provided []string
+	rules    *rule.Set
+	served   []string
+	faults   []error
+}
+
+func (s *survey) fault(r Route, format string, args ...any) {
+	s.faults = append(s.faults, fmt.Errorf(s.by+": "+r.Operation()+": "+format, args...))
+}
+
+func (s *survey) route(r Route) {
+	found, _ := s.rules.Lookup(r.Operation())
+	if r.Hidden {
+		s.serve(r, found, nil)
+		return
+	}
+	guarded := false
+	for i, m := range r.Handlers {
+		switch {
+		case m == nil:
+		case i == len(r.Handlers)-1:
+			s.fault(r, "a lock stands behind the handler, put it in front")
+			guarded = true
+			s.served = append(s.served, r.Operation()) // what is wrong has been said
+		case m.compiled != nil:
+			s.template(r, m.compiled, m)
+		case m.takesRulesOf(s.guard):
+			s.serve(r, found, m)
+			guarded = true
+		}
+	}
+	if found != nil && !guarded {
+		s.fault(r, "has a rule, but Rules is not among its handlers: call Use before the route is registered")
+		s.served = append(s.served, r.Operation()) // what is wrong has been said
+	}
+}
+
+// serve notes that the route goes through the guard's rules. A method that nobody
+// named is served only if it has a rule.
+func (s *survey) serve(r Route, found *rule.Compiled, m *Middleware) {
+	if found != nil || !r.Any {
+		s.served = append(s.served, r.Operation())
+	}
+	if found != nil {
+		s.template(r, found, m)
+	}
+}
+
+// takesRulesOf reports whether the middleware takes the rules of g, or of a guard
+// that shares them.
+func (m *Middleware) takesRulesOf(g *guard.Guard) bool {
+	return m.compiled == nil && (m.guard == g || slices.Equal(m.guard.Rules(), g.Rules()))
+}
+
+// template reports variables that the route has no value for. m is nil where the
+// middleware can't be seen.
+func (s *survey) template(r Route, c *rule.Compiled, m *Middleware) {
+	if m != nil && m.keyFunc != nil {
+		return
+	}
+	for _, v := range c.Template.Vars() {
+		if reason := s.unresolved(r, v, m); reason != "" {
+			s.fault(r, "template %q, column %d: <%s> %s", c.Key, v.Column, v, reason)
+		}
+	}
+}
+
+func (s *survey) unresolved(r Route, v key.Var, m *Middleware) string {
+	if reason := impossible(v, r.Method); reason != "" {
+		return reason
+	}
+	has := HasParameter(r.Pattern, v.Name)
+	switch {
+	case v.Source == "path" && !has:
+		return "is not a parameter of the route"
+	case v.Source != "" || v.Reserved() || has || m != nil && m.vars[v.Name] != nil || slices.Contains(s.provided, v.Name):
+		return ""
+	}
+	return "is not a parameter of the route, not bound by WithVar, and not among the names that middlewares are said to set"
+}
+
+// open reports routes that take any method of which only some have a rule: the
+// client would choose one that has none. A router that registers each method for
+// itself has all of them then.
+func (s *survey) open(routes []Route) {
+	byPattern := make(map[string]map[string]Route)
+	var patterns []string
+	for _, r := range routes {
+		if byPattern[r.Pattern] == nil {
+			byPattern[r.Pattern] = make(map[string]Route)
+			patterns = append(patterns, r.Pattern)
+		}
+		byPattern[r.Pattern][r.Method] = r
+	}
+	for _, pattern := range patterns {
+		var locked, free []Route
+		all := true
+		for _, method := range methods {
+			r, ok := byPattern[pattern][method]
+			all = all && ok
+			if !ok {
+				continue
+			}
+			if _, has := s.rules.Lookup(r.Operation()); has {
+				locked = append(locked, r)
+			} else {
+				free = append(free, r)
+			}
+		}
+		if len(locked) > 0 && len(free) > 0 && (all || free[0].Any) {
+			s.fault(locked[0], "the route takes any method, and %s has no rule: register the route for one method, or give each a rule", free[0].Method)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package ginlock_test
+
+import (
+	"net/http"
+	"regexp"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest/httpsuite"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/ginlock"
+)
+
+var framework = httpsuite.Framework{
+	By:        "ginlock",
+	NewRouter: func() httpsuite.Router { return router{gin.New()} },
+	New: func(g *guard.Guard, text string, opts ...httpguard.Option) (httpsuite.Layer, error) {
+		return ginlock.Build(g, text, opts...)
+	},
+	Rules: func(g *guard.Guard, opts ...httpguard.Option) (httpsuite.Layer, error) {
+		return ginlock.BuildRules(g, opts...)
+	},
+	Wrap:        wrap,
+	Pattern:     pattern,
+	TrustsProxy: true,
+}
+
+func TestSuite(t *testing.T) { httpsuite.Run(t, framework) }
+
+func FuzzRequests(f *testing.F) { httpsuite.Fuzz(f, framework) }
+
+type router struct{ *gin.Engine }
+
+func (r router) Handle(method, path string, h http.Handler, layers ...httpsuite.Layer) {
+	var chain []gin.HandlerFunc
+	for _, l := range layers {
+		chain = append(chain, l.(gin.HandlerFunc))
+	}
+	chain = append(chain, func(c *gin.Context) { h.ServeHTTP(c.Writer, c.Request) })
+	if method == "" {
+		r.Any(pattern(path), chain...)
+		return
+	}
+	r.Engine.Handle(method, pattern(path), chain...)
+}
+
+func (r router) Attach(g *guard.Guard, provided ...string) { ginlock.Attach(g, r.Engine, provided...) }
+
+var parameter = regexp.MustCompile(`\{(\w+)\}`)
+
+// pattern writes a pattern of ServeMux as Gin does.
+func pattern(path string) string {
+	path = regexp.MustCompile(`\{(\w+)\.\.\.\}`).ReplaceAllString(path, "*$1")
+	return parameter.ReplaceAllString(path, ":$1")
+}
+
+// wrap makes a handler of Gin of a middleware of net/http.
+func wrap(middleware func(http.Handler) http.Handler) httpsuite.Layer {
+	return gin.HandlerFunc(func(c *gin.Context) {
+		passed := false
+		middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			passed = true
+			c.Request = r
+			c.Next()
+		})).ServeHTTP(c.Writer, c.Request)
+		if !passed {
+			c.Abort()
+		}
+	})
+}
+
+func BenchmarkRequest(b *testing.B) { httpsuite.Benchmark(b, framework) }

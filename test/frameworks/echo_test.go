@@ -1,0 +1,110 @@
+package frameworks_test
+
+import (
+	"net/http"
+	"testing"
+
+	echo4 "github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v5"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/guard/guardtest/httpsuite"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/httplock"
+)
+
+func TestEcho5(t *testing.T) {
+	httpsuite.Run(t, framework(func() httpsuite.Router { return echoRouter{echo.New()} }, colons,
+		func(m middleware) httpsuite.Layer { return echo.WrapMiddleware(m) }))
+}
+
+type echoRouter struct{ *echo.Echo }
+
+func (r echoRouter) Handle(method, pattern string, h http.Handler, layers ...httpsuite.Layer) {
+	var chain []echo.MiddlewareFunc
+	for _, l := range layers {
+		chain = append(chain, l.(echo.MiddlewareFunc))
+	}
+	if method == "" {
+		method = echo.RouteAny
+	}
+	r.Add(method, colons(pattern), echo.WrapHandler(h), chain...)
+}
+
+func (r echoRouter) Attach(g *guard.Guard, provided ...string) {
+	var routes []string
+	for _, route := range r.Router().Routes() {
+		routes = append(routes, route.Method+" "+route.Path)
+	}
+	httplock.Serve(g, routes, provided...)
+}
+
+func TestEcho4(t *testing.T) {
+	httpsuite.Run(t, framework(func() httpsuite.Router {
+		e := echo4.New()
+		e.Use(routed)
+		return echo4Router{e}
+	}, colons, func(m middleware) httpsuite.Layer { return echo4.WrapMiddleware(m) }))
+}
+
+// routed tells a request what Echo 4 knows of its route, as Echo 5 does by itself.
+// It is what httplock's documentation shows.
+func routed(next echo4.HandlerFunc) echo4.HandlerFunc {
+	return func(c echo4.Context) error {
+		c.Request().Pattern = c.Path()
+		for i, name := range c.ParamNames() {
+			c.Request().SetPathValue(name, c.ParamValues()[i])
+		}
+		return next(c)
+	}
+}
+
+type echo4Router struct{ *echo4.Echo }
+
+func (r echo4Router) Handle(method, pattern string, h http.Handler, layers ...httpsuite.Layer) {
+	var chain []echo4.MiddlewareFunc
+	for _, l := range layers {
+		chain = append(chain, l.(echo4.MiddlewareFunc))
+	}
+	if method == "" {
+		r.Any(colons(pattern), echo4.WrapHandler(h), chain...)
+		return
+	}
+	r.Add(method, colons(pattern), echo4.WrapHandler(h), chain...)
+}
+
+func (r echo4Router) Attach(g *guard.Guard, provided ...string) {
+	var routes []string
+	for _, route := range r.Routes() {
+		routes = append(routes, route.Method+" "+route.Path)
+	}
+	httplock.Serve(g, routes, provided...)
+}
+
+// Echo sends requests for no route through the middlewares of Use, too.
+func TestEchoRulesForAllRoutes(t *testing.T) {
+	g := guardtest.Guard(t, rule.Rule{Operation: "POST /orders/:id", Key: "lock:order:<id>"})
+	e := echo.New()
+	e.Use(echo.WrapMiddleware(httplock.Rules(g, httpguard.WithUnrouted())))
+	e.POST("/orders/:id", func(c *echo.Context) error {
+		lease, _ := httplock.From(c.Request())
+		return c.String(http.StatusOK, lease.Key())
+	})
+	if w := guardtest.Send(e, "POST", "/orders/7", ""); w.Body.String() != "lock:order:7" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	if w := guardtest.Send(e, "POST", "/nowhere", ""); w.Code != http.StatusNotFound {
+		t.Errorf("no route: got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestEchoErrorOfAHandlerIsAnsweredByEcho(t *testing.T) {
+	e := echo.New()
+	e.POST("/orders/:id", func(*echo.Context) error { return echo.NewHTTPError(http.StatusTeapot, "short and stout") },
+		echo.WrapMiddleware(httplock.New(guardtest.Guard(t), "lock:order:<id>")))
+	if w := guardtest.Send(e, "POST", "/orders/7", ""); w.Code != http.StatusTeapot {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}

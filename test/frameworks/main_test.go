@@ -1,0 +1,46 @@
+// Package frameworks_test runs the suite of HTTP integrations with the routers that
+// httplock says it serves.
+package frameworks_test
+
+import (
+	"net/http"
+	"regexp"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest/httpsuite"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/httplock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type middleware = func(http.Handler) http.Handler
+
+// framework is one that httplock serves. layer makes one of its middlewares of one
+// of net/http.
+func framework(newRouter func() httpsuite.Router, pattern func(string) string, layer func(middleware) httpsuite.Layer) httpsuite.Framework {
+	return httpsuite.Framework{
+		By:        "httplock",
+		NewRouter: newRouter,
+		New: func(g *guard.Guard, text string, opts ...httpguard.Option) (httpsuite.Layer, error) {
+			m, err := httplock.Build(g, text, opts...)
+			return layer(m), err
+		},
+		Rules: func(g *guard.Guard, opts ...httpguard.Option) (httpsuite.Layer, error) {
+			m, err := httplock.BuildRules(g, opts...)
+			return layer(m), err
+		},
+		Wrap:    func(m func(http.Handler) http.Handler) httpsuite.Layer { return layer(m) },
+		Pattern: pattern,
+		// These routers leave path parameters as the client has escaped them.
+		EscapedPath: true,
+	}
+}
+
+var parameter = regexp.MustCompile(`\{(\w+)\}`)
+
+// colons writes a pattern of ServeMux as Echo does.
+func colons(pattern string) string { return parameter.ReplaceAllString(pattern, ":$1") }
