@@ -96,7 +96,7 @@ func TestDoWithoutItsLocksDoesNotRunTheWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guardtest.Guard(t)
-			hold(t, g, "lock:order:42")
+			guardtest.Hold(t, g, "lock:order:42")
 			result, err := annotations.Call(t.Context(), compile(t, g, test.directives...), test.vars, func(context.Context) (int, error) {
 				t.Error("the work ran")
 				return 7, nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -216,15 +215,7 @@ func FuzzHostileRequest(f *testing.F) {
 		err := annotations.Do(t.Context(), m, annotations.VarsOf(req), func(ctx context.Context) error {
 			ran = true
 			lease, _ := lock.FromContext(ctx)
-			parts, want := strings.Split(lease.Key(), ":"), []string{"lock", text, string(bytes), text, strconv.FormatInt(n, 10)}
-			if len(parts) != len(want) {
-				t.Fatalf("the key is %q", lease.Key())
-			}
-			for i, part := range parts {
-				if value, err := url.PathUnescape(part); err != nil || value != want[i] || strings.ContainsAny(part, "{}*<>\x00\r\n ") {
-					t.Errorf("part %d of %q is not %q: %v", i, lease.Key(), want[i], err)
-				}
-			}
+			guardtest.WantParts(t, lease.Key(), "lock", text, string(bytes), text, strconv.FormatInt(n, 10))
 			return nil
 		})
 		if ran && (text == "" || len(bytes) == 0 || !has) {
