@@ -15,20 +15,12 @@ var known = []struct {
 	features []world.Feature
 	findings func(f judge.Finding) bool
 }{
-	{
-		fault:    "a renewal sets the TTL, so that a late or a second one shortens what another one has promised",
-		features: []world.Feature{world.Extend, world.Extends, world.Reenter},
-	},
-	{fault: "a delayed release of a named owner removes its next hold", features: []world.Feature{world.Named}},
-	{fault: "durations near the end of the type overflow", features: []world.Feature{world.Huge}},
 	{fault: "fair locks k and {k} share a queue and a channel", features: []world.Feature{world.Twins}},
 	{fault: "a fair waiter believes a message that gives it the lock", features: []world.Feature{world.Forge}},
-	{fault: "TryAcquire passes the callers that wait in its own locker", features: []world.Feature{world.Try}},
 	{
 		fault:    "a call that arrives after Close, or after the last attempt to undo it, holds the key for its whole lease",
 		features: []world.Feature{world.Reopen, world.Long},
 	},
-	{fault: "ForceRelease that arrives late ends leases that were granted after it was called", features: []world.Feature{world.Force}},
 	{fault: "each dead place in a queue keeps a free fair lock for 5 s", features: []world.Feature{world.Kill}},
 	{
 		fault: "queues of fair locks and counters of semaphores have no TTL",

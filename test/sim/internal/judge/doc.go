@@ -19,3 +19,6 @@ type Finding struct {
 func finding(rule string, at time.Time, format string, args ...any) Finding {
 	return Finding{Rule: rule, At: at, Detail: fmt.Sprintf(format, args...)}
 }
+
+// Grave says whether a finding is more than a call that took too long.
+func (f Finding) Grave() bool { return f.Rule != "call overstayed" }

@@ -67,7 +67,7 @@ type Call struct {
 // Overstayed judges that calls return in time.
 func Overstayed(c Call) []Finding {
 	if took := c.Ended.Sub(c.Began); took > c.Limit {
-		return []Finding{finding("call overstayed", c.Ended, "%s of %s took %v, and may take %v", c.Op, c.Key, took, c.Limit)}
+		return []Finding{finding("call overstayed", c.Ended, "%s: %s took %v, and may take %v", c.Key, c.Op, took, c.Limit)}
 	}
 	return nil
 }

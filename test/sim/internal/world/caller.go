@@ -211,7 +211,7 @@ func call(locker *lock.Locker, once bool) func(context.Context, string, ...lock.
 func (c *caller) judgeCall(ctx context.Context, w wish, id int, began time.Time, within bool, err error) {
 	world, now := c.world(), time.Now()
 	world.journal.count("result: " + outcome(err))
-	if w.once || w.wait > 0 {
+	if (w.once || w.wait > 0) && !w.named { // those of one name wait for each other's calls
 		world.journal.report(judge.Overstayed(judge.Call{
 			Op: "acquire", Key: w.key, Began: began, Ended: now, Limit: w.wait + 2*world.callTimeout + time.Second,
 		}))
@@ -319,8 +319,12 @@ func (c *caller) release(h *held) {
 	world.ledger.remove(h)
 	world.journal.tell("p%d.%d release  %s %s: %v", c.process.number, c.number, h.lease.Key(), readable([]string{h.lease.Owner()}), err)
 	world.journal.count("release: " + outcome(err))
+	limit := world.callTimeout
+	if c.has(Reenter) {
+		limit *= 2 // it waits for a re-entry that is under way, or has two holds to release
+	}
 	world.journal.report(judge.Overstayed(judge.Call{
-		Op: "release", Key: h.lease.Key(), Began: began, Ended: time.Now(), Limit: world.callTimeout + 50*time.Millisecond,
+		Op: "release", Key: h.lease.Key(), Began: began, Ended: time.Now(), Limit: limit + 50*time.Millisecond,
 	}))
 }
 

@@ -103,6 +103,9 @@ func (s *server) after(e *execution) {
 	if text, wrong := e.reply.(model.Error); wrong {
 		w.journal.report([]judge.Finding{{Rule: "script failed", At: time.Now(), Detail: e.script + ": " + string(text)}})
 	}
+	if e.script == "force_release" { // whoever had the key learns of it later
+		w.ledger.forgetKey(e.keys[0])
+	}
 	for _, key := range e.keys {
 		for field := range s.keys.Hash(key) {
 			if !e.fields[key][field] {
@@ -130,6 +133,10 @@ func (s *server) gained(e *execution, key, field string) {
 		w.journal.count("handed over by a release")
 	}
 	w.watch.taken(key)
+	if time.Since(e.sent) > undoSpan {
+		w.journal.count("granted when nobody undoes it any more")
+		w.ledger.outlive(owner)
+	}
 	at, never, _ := s.keys.Expires(key)
 	if closed, ok := w.closed(owner); ok {
 		w.journal.count("granted after close")
@@ -146,6 +153,10 @@ func (s *server) gained(e *execution, key, field string) {
 		}
 	}
 }
+
+// undoSpan is how long a locker goes on undoing a call without an answer. What
+// arrives later than that stays until its TTL ends.
+const undoSpan = 1100 * time.Millisecond
 
 // mostAfterClose is how long a call that was on its way when its locker was
 // closed may hold a key: what an acquire writes at most.

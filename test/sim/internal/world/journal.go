@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// kept is how many lines of a world's journal are shown.
-	kept = 60
+	// kept is how many lines of a world's journal there are at most.
+	kept = 2000
 	// more is how many of them come after the first finding.
 	more = 10
 )
@@ -23,7 +23,8 @@ type journal struct {
 	mu      sync.Mutex
 	lines   []string // a ring
 	next    int
-	left    int // lines that are still taken, after the first finding
+	left    int  // lines that are still taken, after the first finding
+	broken  bool // something grave was found
 	found   []judge.Finding
 	grants  []judge.Grant
 	waits   []judge.Wait
@@ -39,7 +40,7 @@ func (j *journal) tell(format string, args ...any) {
 	text := fmt.Sprintf("%10s  ", time.Since(j.start).Round(10*time.Microsecond)) + fmt.Sprintf(format, args...)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.found) > 0 {
+	if j.broken {
 		if j.left--; j.left < 0 {
 			return
 		}
@@ -76,8 +77,8 @@ func (j *journal) report(found []judge.Finding) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.found) == 0 {
-		j.left = more
+	if !j.broken && slices.ContainsFunc(found, judge.Finding.Grave) {
+		j.broken, j.left = true, more
 	}
 	j.found = append(j.found, found...)
 }

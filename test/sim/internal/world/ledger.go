@@ -11,12 +11,13 @@ import (
 
 // ledger knows the leases of all processes.
 type ledger struct {
-	mu      sync.Mutex
-	held    []*held
-	excused map[string]bool      // owners whose hold the server may have forgotten
-	amnesia time.Time            // when it last may have
-	granted map[string]bool      // owners who ever had a lease
-	forced  map[string]time.Time // the same, by key
+	mu       sync.Mutex
+	held     []*held
+	excused  map[string]bool      // owners whose hold the server may have forgotten
+	amnesia  time.Time            // when it last may have
+	granted  map[string]bool      // owners who ever had a lease
+	outlived map[string]bool      // owners whose hold only its TTL ends
+	forced   map[string]time.Time // the same, by key
 }
 
 // held is a lease that somebody works under.
@@ -28,7 +29,7 @@ type held struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]bool)}
+	return &ledger{excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]bool), outlived: make(map[string]bool)}
 }
 
 // add notes a lease. What was asked for before the server forgot things is
@@ -86,11 +87,19 @@ func (l *ledger) wasGranted(owner string) bool {
 	return l.granted[owner]
 }
 
-// has says whether somebody works under a lease of an owner.
-func (l *ledger) has(owner string) bool {
+// outlive notes a hold that only its TTL ends.
+func (l *ledger) outlive(owner string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.held, func(h *held) bool { return h.lease.Owner() == owner })
+	l.outlived[owner] = true
+}
+
+// answersFor says whether somebody works under a lease of an owner, or nobody
+// has to.
+func (l *ledger) answersFor(owner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.outlived[owner] || slices.ContainsFunc(l.held, func(h *held) bool { return h.lease.Owner() == owner })
 }
 
 // isExcused says whether the server may have forgotten what an owner has.

@@ -99,6 +99,7 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 	p.world.journal.tell("p%d         locker %d closed: %v", p.number, id, err)
 	if err != nil {
 		p.world.unclosed.Store(true)
+		p.world.disown(id)
 		return
 	}
 	p.world.retire(id)

@@ -1,7 +1,9 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,18 +20,26 @@ type Report struct {
 	Start    time.Time
 }
 
-// shown is how many findings a report spells out: one fault has many signs.
-const shown = 8
+const (
+	// shown is how many findings a report spells out: one fault has many signs.
+	shown = 8
+	// told is how many events it tells.
+	told = 70
+)
 
 // String is what somebody needs who is to find the cause.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, features %s: %d findings\n", r.Seed, r.Features, len(r.Findings))
+	r.Findings = slices.SortedStableFunc(slices.Values(r.Findings), func(a, b judge.Finding) int {
+		return cmp.Compare(gravity(a), gravity(b))
+	})
 	for _, f := range r.Findings[:min(shown, len(r.Findings))] {
 		fmt.Fprintf(&b, "  %v %s: %s\n", f.At.Sub(r.Start), f.Rule, f.Detail)
 	}
 	b.WriteString("the last events:\n")
-	for _, line := range r.Lines {
+	lines := r.relevant()
+	for _, line := range lines[max(0, len(lines)-told):] {
 		b.WriteString("  " + line + "\n")
 	}
 	return b.String()
@@ -42,4 +52,28 @@ func (r *Report) Rules() map[string]int {
 		rules[f.Rule]++
 	}
 	return rules
+}
+
+// relevant are the events that concern the key of the first finding, and what
+// disturbed it. A finding begins with its key.
+func (r *Report) relevant() []string {
+	if len(r.Findings) == 0 {
+		return r.Lines
+	}
+	key, _, _ := strings.Cut(r.Findings[0].Detail, ":")
+	lines := slices.DeleteFunc(slices.Clone(r.Lines), func(line string) bool {
+		return !strings.Contains(line, key) && !strings.Contains(line, " fault ") && !strings.Contains(line, "FOUND") &&
+			!strings.Contains(line, "connection cut") && !strings.Contains(line, "closed")
+	})
+	if len(lines) < shown {
+		return r.Lines
+	}
+	return lines
+}
+
+func gravity(f judge.Finding) int {
+	if f.Grave() {
+		return 0
+	}
+	return 1
 }

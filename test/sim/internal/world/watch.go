@@ -86,7 +86,7 @@ func (w *watch) orphaned() {
 	w.orphans = make(map[orphan]time.Time)
 	for _, one := range w.world.server.holds() {
 		p := w.world.processOf(one.owner)
-		if p == nil || w.world.ledger.has(one.owner) {
+		if p == nil || w.world.ledger.answersFor(one.owner) {
 			continue
 		}
 		since, ok := before[one]

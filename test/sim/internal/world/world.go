@@ -215,6 +215,17 @@ func (w *World) processOf(owner string) *process {
 	return home
 }
 
+// disown notes that a locker could not release everything: it has said so.
+func (w *World) disown(locker int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for client, id := range w.adopted {
+		if id == locker {
+			delete(w.homes, client)
+		}
+	}
+}
+
 // retire notes that a locker is closed.
 func (w *World) retire(locker int) {
 	w.mu.Lock()
