@@ -561,8 +561,8 @@ func TestPermitsAreTakenTogetherAndComeBackFromTheDead(t *testing.T) {
 		if waited := time.Since(begin); waited > lock.DefaultWatchdog+time.Second {
 			t.Errorf("waited %v for a dead locker's permits", waited)
 		}
-		_, err = l.TryAcquire(t.Context(), "k", lock.WithPermits(1, 4))
-		wantErr(t, err, lock.ErrInvalid)
+		_, err = l.TryAcquire(t.Context(), "k", lock.WithPermits(1, 3))
+		wantErr(t, err, lock.ErrBusy)
 		release(t, one)
 		release(t, two)
 		empty(t, store)

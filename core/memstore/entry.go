@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -29,19 +28,16 @@ func (e *entry) expire(now time.Time) {
 	e.queue = slices.DeleteFunc(e.queue, func(p place) bool { return !now.Before(p.until) })
 }
 
-// refuse says why c makes no sense while the key is held as it is.
-func (e *entry) refuse(c lock.Claim) error {
-	if e.free() {
-		return nil
+// other says whether the key is a semaphore and c claims a lock, or the reverse,
+// and for how long.
+func (e *entry) other(c lock.Claim, now time.Time) (ttl time.Duration, other bool) {
+	if e.free() || (e.holds[0].mode == lock.Semaphore) == (c.Mode == lock.Semaphore) {
+		return 0, false
 	}
-	h := &e.holds[0]
-	switch {
-	case (h.mode == lock.Semaphore) != (c.Mode == lock.Semaphore):
-		return fmt.Errorf("%w: mode %s: the key is held in mode %s", lock.ErrInvalid, c.Mode, h.mode)
-	case c.Mode == lock.Semaphore && h.size != c.Size:
-		return fmt.Errorf("%w: semaphore of size %d: its size is %d while permits are taken", lock.ErrInvalid, c.Size, h.size)
+	for i := range e.holds {
+		ttl = max(ttl, e.holds[i].expires.Sub(now))
 	}
-	return nil
+	return ttl, true
 }
 
 // own returns the hold that c is about, nil if its owner has none.

@@ -20,8 +20,8 @@ func (s *Store) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64
 	s.sweep(now)
 	for _, c := range claims {
 		e := s.look(c.Key, now)
-		if err := e.refuse(c); err != nil {
-			return nil, err
+		if ttl, other := e.other(c, now); other {
+			return nil, &lock.BusyError{TTL: ttl}
 		}
 		if ttl, busy := e.busy(c, now); busy && e.own(c) == nil {
 			return nil, &lock.BusyError{TTL: ttl}

@@ -8,6 +8,10 @@ import (
 // grace is how long a free key is kept for the first in its queue.
 const grace = 5 * time.Second
 
+// placeTTL is how long a place is kept for an owner that does not repeat its
+// claim.
+const placeTTL = 15 * time.Second
+
 // queue is that of Fair waiters, first come first served.
 type queue []place
 

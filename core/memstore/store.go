@@ -5,14 +5,15 @@
 //
 // Where the contract of [lock.Store] leaves a choice:
 //
-//   - A key that is free for the first in a queue of Fair waiters is kept for
-//     it for 5 s; then it is passed over. Exclusive, Read and Write claims do
-//     not look at the queue.
-//   - The size of a semaphore is what the first claim says, and is forgotten
-//     when all permits are free: the next claim sets it anew. In between, a
-//     claim with another size is refused with [lock.ErrInvalid].
-//   - A key is a semaphore or a lock for as long as it is held; a claim of the
-//     other kind is refused with [lock.ErrInvalid].
+//   - A place in the queue of Fair waiters lasts for 15 s, which each repetition
+//     of the claim renews, however long its Patience is.
+//   - A key that is free for the first in that queue is kept for it for 5 s; then
+//     it is passed over. Exclusive, Read and Write claims do not look at the
+//     queue.
+//   - A claim of permits goes by the size that it names itself: it is granted if
+//     what is taken and what it wants are not more.
+//   - A key that is held as a lock is busy for claims of permits, and the
+//     reverse.
 package memstore
 
 import (
@@ -63,8 +64,8 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	now := time.Now()
 	s.sweep(now)
 	e := s.look(c.Key, now)
-	if err := e.refuse(c); err != nil {
-		return 0, err
+	if ttl, other := e.other(c, now); other {
+		return 0, &lock.BusyError{TTL: ttl}
 	}
 	if h := e.own(c); h != nil {
 		h.renewAtLeast(now.Add(c.TTL))
@@ -76,7 +77,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	}
 	if ttl, busy := e.busy(c, now); busy {
 		if c.Mode == lock.Fair && c.Patience > 0 {
-			e.queue.take(c.Owner, now.Add(min(c.Patience, lock.MaxDuration)))
+			e.queue.take(c.Owner, now.Add(placeTTL))
 			s.entries[c.Key] = e
 		}
 		return 0, &lock.BusyError{TTL: ttl}

@@ -77,17 +77,17 @@ func wait(t *testing.T, store *memstore.Store, owner string, patience time.Durat
 	return c
 }
 
-func TestAPlaceLastsForThePatienceSinceItsOwnerCame(t *testing.T) {
+func TestAPlaceLastsForFifteenSecondsSinceItsOwnerCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		if _, err := store.Acquire(t.Context(), place); err != nil {
 			t.Fatal(err)
 		}
-		wait(t, store, "b:1", 10*time.Second)
-		wait(t, store, "c:1", 10*time.Second)
-		time.Sleep(6 * time.Second)
-		wait(t, store, "c:1", 10*time.Second)
-		time.Sleep(6 * time.Second)
+		wait(t, store, "b:1", time.Hour)
+		wait(t, store, "c:1", time.Second)
+		time.Sleep(8 * time.Second)
+		wait(t, store, "c:1", time.Second)
+		time.Sleep(8 * time.Second)
 		state, err := store.Inspect(t.Context(), "k")
 		if err != nil || len(state.Waiters) != 1 || state.Waiters[0] != "c:1" {
 			t.Errorf("got %+v, %v; want c:1 alone to wait", state, err)

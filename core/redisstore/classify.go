@@ -51,7 +51,8 @@ var generic = []struct {
 	{"Script attempted to access a non local key", lock.OutcomeNotExecuted, "TRYAGAIN"},
 	{"The user executing the script can't", lock.OutcomeUnknown, "NOPERM"}, // before it, others may have run
 	{"unknown command", lock.OutcomeRefused, "unknown command"},
-	{"AUTH ", lock.OutcomeRefused, "WRONGPASS"}, // a password for a server without one
+	{"bad lua script", lock.OutcomeRefused, "script refused"}, // by a provider that reads scripts first
+	{"AUTH ", lock.OutcomeRefused, "WRONGPASS"},               // a password for a server without one
 	{"invalid password", lock.OutcomeRefused, "WRONGPASS"},
 	{"DB index is out of range", lock.OutcomeRefused, "wrong database"},
 	{"SELECT is not allowed in cluster mode", lock.OutcomeRefused, "wrong database"},
@@ -127,6 +128,15 @@ func splitReply(text string) (code, rest string) {
 
 // isTryAgain: the slot is migrating, and not all keys are in one place.
 func isTryAgain(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
+
+// isWrongType: the key is of another type than the script's lock.
+func isWrongType(err error) bool {
+	reply, ok := errorReply(err)
+	if inner := wrapped.FindStringSubmatch(reply); inner != nil {
+		reply = inner[1]
+	}
+	return ok && strings.HasPrefix(reply, "WRONGTYPE")
+}
 
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 

@@ -14,10 +14,10 @@ func (exclusive) acquire(t *target) call {
 	return call{acquireScript, []string{t.name}, []any{t.Owner, t.Holds, t.ttl}}
 }
 
-func (exclusive) release(t *target) call { return t.releaseAlone(lockChannel, t.firstSentinel()) }
+func (exclusive) release(t *target) call { return t.releaseAlone(lockChannel, t.Owner) }
 
 func (exclusive) renew(t *target) call {
-	return call{renewScript, []string{t.name}, []any{t.Owner, t.ttl, t.firstSentinel()}}
+	return call{renewScript, []string{t.name}, []any{t.Owner, t.ttl}}
 }
 
 func (exclusive) channels(t *target) []string { return []string{prefixed(lockChannel, t.name)} }

@@ -13,7 +13,6 @@ var (
 	OutcomeOf = outcomeOf
 	ClassOf   = classOf
 	HashTag   = hashTag
-	FenceOf   = fenceOf
 )
 
 const (

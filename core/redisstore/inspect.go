@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
@@ -23,20 +26,56 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	if err != nil {
 		return lock.State{}, err
 	}
-	cmd, err := s.run(ctx, call{inspectScript, []string{name}, []any{
-		prefixed(fairQueue, name), permitsOf(name), tagged(name),
-	}})
+	reply, err := s.inspect(ctx, name)
 	if err != nil {
 		return lock.State{}, err
+	}
+	return stateOf(reply), nil
+}
+
+// inspect returns {kind, pttl, holds, waiters}.
+func (s *Store) inspect(ctx context.Context, name string) ([]any, error) {
+	cmd, err := s.runOnAll(ctx, call{inspectScript, besides(name), []any{tagged(name)}})
+	if err != nil {
+		return nil, err
 	}
 	reply, err := cmd.Slice()
 	if err == nil && len(reply) != 4 {
 		err = errBadReply
 	}
-	if err != nil {
-		return lock.State{}, s.failure(err)
+	return reply, s.failure(err)
+}
+
+// besides are the lock and what some modes have besides it.
+func besides(name string) []string { return []string{name, permitsOf(name), prefixed(fairQueue, name)} }
+
+// runOnAll runs a script on the lock and what is besides it; on less of it while
+// its slot migrates and not all of it is in one place.
+func (s *Store) runOnAll(ctx context.Context, c call) (*redis.Cmd, error) {
+	for {
+		cmd, err := s.run(ctx, c)
+		if len(c.keys) == 1 || !isTryAgain(err) {
+			return cmd, err
+		}
+		c.keys = c.keys[:len(c.keys)-1]
 	}
-	return stateOf(reply), nil
+}
+
+// occupied is the error of an acquire that found a key of another type: busy if
+// it is a lock of another mode, which will be gone by then.
+func (s *Store) occupied(ctx context.Context, t *target, cause error) error {
+	reply, err := s.inspect(ctx, t.name)
+	if err == nil {
+		state := stateOf(reply)
+		pttl, _ := reply[1].(int64)
+		switch {
+		case state.Held:
+			return &lock.BusyError{TTL: state.TTL}
+		case pttl != -1: // an idle semaphore, or gone meanwhile
+			return &lock.BusyError{TTL: remaining(max(pttl, 0))}
+		}
+	}
+	return fmt.Errorf("%w: lock name %q: the key has something that is no lock of mode %s: %w", lock.ErrInvalid, t.name, t.Mode, cause)
 }
 
 // stateOf reads {kind, pttl, holds, waiters}.
@@ -52,8 +91,7 @@ func stateOf(reply []any) lock.State {
 	}
 	for _, w := range waiters {
 		place, _ := w.(string)
-		owner, _, _ := strings.Cut(place, transferMark)
-		state.Waiters = append(state.Waiters, owner)
+		state.Waiters = append(state.Waiters, strings.TrimSuffix(place, placeMark))
 	}
 	if len(waiters) > 0 && state.Mode == lock.Exclusive {
 		state.Mode = lock.Fair

@@ -33,9 +33,10 @@ func tagged(name string) string {
 	return "{" + name + "}"
 }
 
-// sentinel is the key that expires with the n-th read hold of an owner.
-func sentinel(name, owner string, n int) string {
-	return fmt.Sprintf("%s:%s:rwlock_timeout:%d", tagged(name), owner, n)
+// sentinel is the key that expires with the longest read hold of an owner: the
+// first of those that Redisson has for each hold.
+func sentinel(name, owner string) string {
+	return suffixed(name, owner) + ":rwlock_timeout:1"
 }
 
 // permitsOf is where a semaphore keeps the permits that are taken.
@@ -52,6 +53,16 @@ func checkName(name string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: lock name %q: in a cluster, braces must enclose a hash tag that is not empty", lock.ErrInvalid, name)
+}
+
+// checkShared refuses a name that is all one hash tag, in modes that have keys
+// besides the lock: those of "{a}" are those of "a".
+func checkShared(name string) error {
+	tag := strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}")
+	if tagged(tag) != name || tag == name {
+		return nil
+	}
+	return fmt.Errorf("%w: lock name %q: in this mode it would share keys with %q; put something before or behind the braces", lock.ErrInvalid, name, tag)
 }
 
 // hashTag is the part of a key that decides its slot.

@@ -131,7 +131,7 @@ func (l *Latch) watch(ctx context.Context, name string, wake chan struct{}) (sto
 	}
 	ctx, cancel := context.WithTimeout(ctx, latchPoll)
 	defer cancel()
-	stop, err := l.store.wakeups.watch(ctx, []string{latchChannel(name)}, func(string, string) { signal(wake) })
+	stop, err := l.store.wakeups.watch(ctx, []string{latchChannel(name)}, func() { signal(wake) })
 	if err != nil {
 		return nil // what is wrong, looking tells
 	}

@@ -167,7 +167,7 @@ func (l *line) receive(pubsub *redis.PubSub) (any, error) {
 func (l *line) take(message any) {
 	switch m := message.(type) {
 	case *redis.Message:
-		l.pass(m.Channel, m.Payload)
+		l.pass(m.Channel)
 	case *redis.Subscription:
 		switch m.Kind {
 		case "subscribe", "ssubscribe":
@@ -190,7 +190,7 @@ func (l *line) acknowledged(channel string) {
 	if l.plane == sharded {
 		l.drops = 0
 	}
-	t.tell("")
+	t.tell()
 	t.heard[l.plane] = true
 	l.begin(t)
 }

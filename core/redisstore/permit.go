@@ -17,6 +17,9 @@ import (
 // are given back. [lock.ErrInvalid] means that an id is none.
 func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) error {
 	name, err := s.nameOf(key)
+	if err == nil {
+		err = checkShared(name)
+	}
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type target struct {
 	protocol
 	name    string
 	ttl     int64  // ms
-	publish string // commands to publish with, separated by spaces
+	publish string // how to publish: publish, spublish or both
 	tokens  bool   // fences are Redisson's
 }
 
@@ -47,7 +47,7 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	case p == nil:
 		return nil, fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
 	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, ":write"), // fields of read/write locks
-		strings.Contains(c.Owner, transferMark):
+		strings.HasSuffix(c.Owner, placeMark):
 		return nil, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
 	case c.Holds < minHolds, c.Holds > math.MaxInt32:
 		return nil, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
@@ -57,13 +57,13 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	if s.tokens && c.Mode != lock.Exclusive {
 		return nil, fmt.Errorf("%w: mode %s: WithRedissonTokens is for exclusive locks", lock.ErrUnsupported, c.Mode)
 	}
-	if c.Transfer && (c.Mode != lock.Fair || c.Patience <= 0 || s.TransferTTL() == 0) {
-		return nil, fmt.Errorf("%w: transfer in mode %s, patience %v", lock.ErrUnsupported, c.Mode, c.Patience)
-	}
 	if err := p.check(c); err != nil {
 		return nil, err
 	}
 	name, err := s.nameOf(c.Key)
+	if err == nil && c.Mode != lock.Exclusive {
+		err = checkShared(name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,16 +71,11 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 }
 
 // milliseconds rounds up: the key must not end before its owner's trust in it.
-// It saturates: a patience may have no end.
 func milliseconds(d time.Duration) int64 {
-	d = min(max(d, 0), lock.MaxDuration)
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// firstSentinel is there while the owner reads.
-func (t *target) firstSentinel() string { return sentinel(t.name, t.Owner, 1) }
-
 // releaseAlone is a release of a hash that touches nothing beside it.
-func (t *target) releaseAlone(channel, sentinel string) call {
-	return call{releaseScript, []string{t.name}, []any{t.Owner, t.Holds, prefixed(channel, t.name), t.publish, sentinel}}
+func (t *target) releaseAlone(channel, field string) call {
+	return call{releaseScript, []string{t.name}, []any{field, t.Holds, prefixed(channel, t.name), t.publish}}
 }

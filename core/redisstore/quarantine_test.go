@@ -44,7 +44,7 @@ func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
 	claims := map[string]lock.Claim{
 		"exclusive": {Mode: lock.Exclusive}, "fair": {Mode: lock.Fair, Patience: time.Second},
 		"read": {Mode: lock.Read}, "write": {Mode: lock.Write}, "permits": {Mode: lock.Semaphore, Permits: 1, Size: 2},
-		"transfer": {Mode: lock.Fair, Patience: time.Second, Transfer: true},
+		"queued": {Mode: lock.Fair, Patience: time.Second},
 	}
 	for name, tt := range map[string]struct {
 		info string

@@ -12,48 +12,43 @@ func (reader) check(lock.Claim) error { return nil }
 
 func (writer) check(lock.Claim) error { return nil }
 
-// keys are the lock and the sentinels of the owner's first n holds.
-func (reader) keys(t *target, n int) []string {
-	keys := make([]string, 1, 1+n)
-	keys[0] = t.name
-	for i := range n {
-		keys = append(keys, sentinel(t.name, t.Owner, i+1))
-	}
-	return keys
-}
+// keys are the lock and the owner's sentinel.
+func (reader) keys(t *target) []string { return []string{t.name, sentinel(t.name, t.Owner)} }
 
 func (r reader) acquire(t *target) call {
-	return call{readAcquireScript, r.keys(t, t.Holds), []any{t.Owner, t.Holds, t.ttl, tagged(t.name)}}
+	return call{readAcquireScript, r.keys(t), []any{t.Owner, t.Holds, t.ttl}}
 }
 
 func (r reader) release(t *target) call {
-	return call{readReleaseScript, r.keys(t, t.Holds+1), []any{
+	return call{readReleaseScript, r.keys(t), []any{
 		t.Owner, t.Holds, tagged(t.name), prefixed(readWriteChannel, t.name), t.publish,
 	}}
 }
 
-// releaseAlone leaves sentinels to expire.
-func (reader) releaseAlone(t *target) call { return t.releaseAlone(readWriteChannel, "") }
+// releaseAlone leaves the sentinel to expire.
+func (reader) releaseAlone(t *target) call { return t.releaseAlone(readWriteChannel, t.Owner) }
 
 func (r reader) renew(t *target) call {
-	n := max(t.Holds, 1)
-	return call{readRenewScript, r.keys(t, n), []any{t.Owner, t.ttl, n}}
+	return call{readRenewScript, r.keys(t), []any{t.Owner, t.ttl}}
 }
 
 func (reader) channels(t *target) []string { return []string{prefixed(readWriteChannel, t.name)} }
 
-func (writer) acquire(t *target) call {
-	return call{writeAcquireScript, []string{t.name}, []any{t.Owner, t.Holds, t.ttl, tagged(t.name)}}
+// field is what counts the writer's holds.
+func (writer) field(t *target) string { return t.Owner + ":write" }
+
+func (w writer) acquire(t *target) call {
+	return call{writeAcquireScript, []string{t.name}, []any{w.field(t), t.Holds, t.ttl, tagged(t.name)}}
 }
 
-func (writer) release(t *target) call {
+func (w writer) release(t *target) call {
 	return call{writeReleaseScript, []string{t.name}, []any{
-		t.Owner, t.Holds, prefixed(readWriteChannel, t.name), t.publish,
+		w.field(t), t.Holds, prefixed(readWriteChannel, t.name), t.publish,
 	}}
 }
 
-func (writer) renew(t *target) call {
-	return call{writeRenewScript, []string{t.name}, []any{t.Owner, t.ttl}}
+func (w writer) renew(t *target) call {
+	return call{renewScript, []string{t.name}, []any{w.field(t), t.ttl}}
 }
 
 func (writer) channels(t *target) []string { return reader{}.channels(t) }

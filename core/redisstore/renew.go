@@ -68,9 +68,9 @@ func (s *Store) renewal(ctx context.Context, claim lock.Claim) (shard, renewal, 
 }
 
 func (s *Store) renewShard(ctx context.Context, to shard, renewals []renewal, report func(int, error)) {
-	size := renewBatch
-	if to.node != nil {
-		size = 1 // the keys of a node are in many slots
+	size := 1 // the keys of a node are in many slots
+	if to.node == nil && to.script == renewScript {
+		size = renewBatch
 	}
 	batches := slices.Collect(slices.Chunk(renewals, size))
 	for some := range slices.Chunk(batches, renewPipeline) {
@@ -86,10 +86,19 @@ func (s *Store) renewBatches(ctx context.Context, batches [][]renewal, report fu
 	}
 	var alone [][]renewal
 	for i, o := range s.pipeline(ctx, calls) {
-		if isRefused(o.err) && len(batches[i]) > 1 {
-			// One key spoiled it for all, which changed nothing.
+		switch {
+		case isRefused(o.err) && len(batches[i]) > 1:
+			// One key spoiled it for all, or the server runs no such script. It
+			// changed nothing.
 			alone = slices.AppendSeq(alone, slices.Chunk(batches[i], 1))
 			continue
+		case isTryAgain(o.err) && calls[i].script == semaphoreRenewScript && len(calls[i].keys) == 2:
+			r := batches[i][0]
+			r.keys = r.keys[:1] // the permits matter, the number of free ones follows
+			alone = append(alone, []renewal{r})
+			continue
+		case isWrongType(o.err):
+			o.err = lock.ErrNotHeld
 		}
 		held, err := o.held(len(batches[i]))
 		for j, r := range batches[i] {
@@ -98,8 +107,10 @@ func (s *Store) renewBatches(ctx context.Context, batches [][]renewal, report fu
 				report(r.index, err)
 			case held[j] == 0:
 				report(r.index, lock.ErrNotHeld)
-			default:
+			case held[j] == 1:
 				report(r.index, nil)
+			default:
+				report(r.index, s.failure(errBadReply))
 			}
 		}
 	}
@@ -110,7 +121,10 @@ func (s *Store) renewBatches(ctx context.Context, batches [][]renewal, report fu
 
 // joined makes one call of several of one script.
 func joined(batch []renewal) call {
-	c := call{script: batch[0].script}
+	if len(batch) == 1 {
+		return batch[0].call
+	}
+	c := call{script: renewManyScript}
 	for _, r := range batch {
 		c.keys, c.args = append(c.keys, r.keys...), append(c.args, r.args...)
 	}
@@ -121,6 +135,10 @@ func joined(batch []renewal) call {
 func (o outcome) held(n int) ([]int64, error) {
 	if o.err != nil {
 		return nil, o.err
+	}
+	if n == 1 {
+		held, err := o.cmd.Int64()
+		return []int64{held}, err
 	}
 	held, err := o.cmd.Int64Slice()
 	if err == nil && len(held) != n {

@@ -13,30 +13,30 @@ var (
 	acquireScript      = load("plain", "acquire")
 	groupAcquireScript = load("group_acquire")
 	tokenAcquireScript = load("plain", "token_acquire")
-	releaseScript      = load("release")
+	releaseScript      = load("publish", "release")
 	renewScript        = load("renew")
+	renewManyScript    = load("renew_many")
 
-	fairAcquireScript = load("fair", "fair_acquire")
-	fairReleaseScript = load("fair", "fair_release")
+	fairAcquireScript = load("publish", "fair", "fair_acquire")
+	fairReleaseScript = load("publish", "fair", "fair_release")
 
-	readAcquireScript = load("readwrite", "read_acquire")
-	readReleaseScript = load("readwrite", "read_release")
+	readAcquireScript = load("read_acquire")
+	readReleaseScript = load("publish", "readwrite", "read_release")
 	readRenewScript   = load("read_renew")
 
 	writeAcquireScript = load("readwrite", "write_acquire")
-	writeReleaseScript = load("readwrite", "write_release")
-	writeRenewScript   = load("write_renew")
+	writeReleaseScript = load("publish", "write_release")
 
-	semaphoreAcquireScript = load("semaphore_acquire")
-	semaphoreReleaseScript = load("semaphore_release")
+	semaphoreAcquireScript = load("publish", "semaphore_acquire")
+	semaphoreReleaseScript = load("publish", "semaphore_release")
 	semaphoreRenewScript   = load("semaphore_renew")
 
-	latchSetScript       = load("latch_set")
-	latchCountDownScript = load("latch_count_down")
+	latchSetScript       = load("publish", "latch_set")
+	latchCountDownScript = load("publish", "latch_count_down")
 	latchCountScript     = load("latch_count")
-	latchDeleteScript    = load("latch_delete")
+	latchDeleteScript    = load("publish", "latch_delete")
 
-	forceReleaseScript = load("force_release")
+	forceReleaseScript = load("publish", "force_release")
 	inspectScript      = load("inspect")
 )
 

@@ -11,10 +11,6 @@ import (
 // permitBytes is how long Redisson's ids of permits are.
 const permitBytes = 16
 
-// otherSize is what semaphore_acquire takes the size from that is not the
-// claim's.
-const otherSize = -1 << 52
-
 // semaphore is Redisson's getPermitExpirableSemaphore.
 type semaphore struct{}
 
@@ -40,7 +36,7 @@ func (s semaphore) release(t *target) call {
 }
 
 func (semaphore) renew(t *target) call {
-	return call{semaphoreRenewScript, []string{permitsOf(t.name)}, append([]any{t.ttl, t.Permits}, permits(t.Claim)...)}
+	return call{semaphoreRenewScript, []string{permitsOf(t.name), t.name}, append([]any{t.ttl}, permits(t.Claim)...)}
 }
 
 func (semaphore) channels(t *target) []string { return []string{prefixed(semaphoreChannel, t.name)} }

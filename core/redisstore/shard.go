@@ -60,7 +60,7 @@ func (s *Store) publishing(ctx context.Context) string {
 	case s.cluster == nil, s.publish == Plain:
 		return plain
 	case s.publish == Both:
-		return shard + " " + plain
+		return "both"
 	case s.publish == Sharded, s.knowsShards(ctx) == supported:
 		return shard
 	default:

@@ -65,29 +65,19 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var clock uint64
-	run := s.grant
-	if t.Transfer {
-		run = func(ctx context.Context, c call) (n int64, err error) {
-			n, clock, err = s.grantOrPlace(ctx, c)
-			return n, err
-		}
-	}
-	ask, run := s.acquiring(t.acquire(t), run)
-	n, err := settled(ctx, ask, run)
+	script, run := s.acquiring(t.acquire(t), s.grant)
+	n, err := settled(ctx, script, run)
 	switch {
+	case isWrongType(err):
+		return 0, s.occupied(ctx, t, err)
 	case err != nil:
 		return 0, err
 	case n > 0:
 		return uint64(n), nil
 	case n == 0:
 		return 0, lock.ErrNotHeld
-	case n <= otherSize && c.Mode == lock.Semaphore:
-		return 0, fmt.Errorf("%w: semaphore of size %d: its size is %d while permits are taken", lock.ErrInvalid, c.Size, otherSize-n)
 	default:
-		refused := busy(n)
-		refused.Clock = clock
-		return 0, refused
+		return 0, busy(n)
 	}
 }
 
@@ -105,7 +95,7 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 		}
 		return n, err
 	})
-	if err == nil && n == 0 {
+	if err == nil && n == 0 || isWrongType(err) {
 		return lock.ErrNotHeld
 	}
 	return err
@@ -137,21 +127,25 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 	if s.wakeups == nil {
 		return nil, fmt.Errorf("%w: the store polls", lock.ErrUnsupported)
 	}
-	return s.wakeups.watch(ctx, t.channels(t), func(string, string) { wake() })
+	return s.wakeups.watch(ctx, t.channels(t), wake)
 }
 
 // ForceRelease implements [lock.Store], for locks of every mode. The queue of a
-// fair lock stays, and a semaphore gets all its permits back.
+// fair lock stays. A semaphore whose number Redisson has set keeps it, and gets
+// all its permits back.
 func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	name, err := s.nameOf(key)
 	if err != nil {
 		return false, err
 	}
-	n, err := s.number(ctx, call{forceReleaseScript, []string{name}, []any{
-		prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name),
-		prefixed(fairQueue, name), prefixed(fairPatience, name), permitsOf(name), s.publishing(ctx),
+	cmd, err := s.runOnAll(ctx, call{forceReleaseScript, besides(name), []any{
+		prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name), s.publishing(ctx),
 	}})
-	return n == 1, err
+	if err != nil {
+		return false, err
+	}
+	n, err := cmd.Int64()
+	return n == 1, s.failure(err)
 }
 
 // Part implements [lock.PartitionedStore]: in a cluster, the address of the

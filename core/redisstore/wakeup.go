@@ -72,17 +72,17 @@ type topic struct {
 
 // watcher is one watch. It is pending until it is live or has got an error.
 type watcher struct {
-	hear  func(message string) // empty when messages may have been missed
+	wake  func()
 	live  bool
 	ready chan error
 }
 
-// watch returns when the server has acknowledged the subscriptions. hear gets
-// each message, and an empty one when messages may have been missed.
-func (u *wakeups) watch(ctx context.Context, channels []string, hear func(channel, message string)) (stop func(), err error) {
+// watch returns when the server has acknowledged the subscriptions. wake is
+// called for each message, and when messages may have been missed.
+func (u *wakeups) watch(ctx context.Context, channels []string, wake func()) (stop func(), err error) {
 	watchers, leave := make([]*watcher, len(channels)), make([]func(), len(channels))
 	for i, channel := range channels {
-		w := &watcher{hear: func(message string) { hear(channel, message) }, ready: make(chan error, 1)}
+		w := &watcher{wake: wake, ready: make(chan error, 1)}
 		f := u.join(channel, w)
 		watchers[i], leave[i] = w, func() { f.leave(channel, w) }
 	}
@@ -159,7 +159,7 @@ func (f *feed) begin(t *topic) {
 }
 
 // leave ends a watch. It does not wait for the server, and a second call does
-// nothing. As hear is called under mu, it is not called again.
+// nothing. As wake is called under mu, it is not called again.
 func (f *feed) leave(channel string, w *watcher) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,20 +205,20 @@ func (f *feed) refuse(err error, which func(channel string, t *topic) bool) {
 	}
 }
 
-// pass tells a message to all who watch the channel.
-func (f *feed) pass(channel, message string) {
+// pass wakes all who watch the channel.
+func (f *feed) pass(channel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if t := f.topics[channel]; t != nil {
-		t.tell(message)
+		t.tell()
 	}
 }
 
 // tell calls the watchers that are live; mu is held.
-func (t *topic) tell(message string) {
+func (t *topic) tell() {
 	for w := range t.watchers {
 		if w.live {
-			w.hear(message)
+			w.wake()
 		}
 	}
 }

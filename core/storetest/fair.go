@@ -27,15 +27,10 @@ var fairTests = []test{
 	{"a hold that expires leaves the key to the queue", fairSurvivesDeadHolder},
 	{"an exclusive claim passes the queue and wakes it", fairIsBargedPast},
 	{"a force release wakes the first and keeps the queue", fairForced},
+	{"the first finds its hold after a release", fairHandsOver},
 	{"engine: 64 waiters of two lockers, no inversion", engineFairOrder},
 	{"engine: those who leave or die delay nobody for long", engineFairLeavers},
 	{"engine: closing gives places up", engineFairCloses},
-	{"a release gives the key to the first that accepts it", transferGives},
-	{"who does not accept is woken", transferAsksFirst},
-	{"a place keeps that it accepts", transferKeepsPlaces},
-	{"a hold that was given is like any other", transferIsAHold},
-	{"a hold that was given to the dead does not last", transferPassesTheDead},
-	{"nothing is told after stop", transferSilentAfterStop},
 	{"engine: a crowd that comes back", engineTransfersToACrowd},
 }
 
@@ -245,7 +240,7 @@ func fairPassesTurnOn(_ *testing.T, b *bench) {
 	b.release(gone(holder), nil)
 	b.notYet(places[1])
 	before := hints.Load()
-	b.release(gone(places[0]), lock.ErrNotHeld)
+	b.leaves(places[0])
 	b.eventually("the next is woken", func() bool { return hints.Load() > before })
 	b.notYet(places[2])
 	b.acquire(places[1])
@@ -284,7 +279,8 @@ func fairIsBargedPast(_ *testing.T, b *bench) {
 	defer stop()
 	barger := b.in(lock.Exclusive, "k")(1, minute)
 	b.busy(barger)
-	b.release(gone(holder), nil)
+	b.force("k")
+	b.release(gone(holder), lock.ErrNotHeld)
 	b.acquire(barger)
 	b.busy(places[0])
 	b.waiters("k", places...)
@@ -405,236 +401,42 @@ func engineFairCloses(_ *testing.T, b *bench) {
 	b.free(holder)
 }
 
-// transferring returns the store of b if it transfers.
-func (b *bench) transferring() lock.TransferStore {
+// leaves releases a place, which the store may have given the key meanwhile.
+func (b *bench) leaves(c lock.Claim) {
 	b.Helper()
-	store, ok := b.Store.(lock.TransferStore)
-	if !ok || store.TransferTTL() <= 0 {
-		b.Skip("not a TransferStore, or one that is set up not to transfer")
-	}
-	return store
-}
-
-// accepting takes a place for a new owner that accepts a transfer.
-func (b *bench) accepting(key string) lock.Claim {
-	b.Helper()
-	c := b.in(lock.Fair, key)(1, minute)
-	c.Patience, c.Transfer = 5*minute, true
-	b.clock(c)
-	return c
-}
-
-// clock is that of the answer to a claim that finds the key busy.
-func (b *bench) clock(c lock.Claim) uint64 {
-	b.Helper()
-	_, err := b.Store.Acquire(b.Context(), c)
-	var busy *lock.BusyError
-	if !errors.As(err, &busy) {
-		b.Fatalf("Acquire(%+v): got %v, want a BusyError", c, err)
-	}
-	if busy.Clock == 0 {
-		b.Fatalf("Acquire(%+v): the answer has no clock", c)
-	}
-	return busy.Clock
-}
-
-// heard listens for the owner of c.
-func (b *bench) heard(store lock.TransferStore, c lock.Claim) (fences chan uint64, stop func()) {
-	b.Helper()
-	fences = make(chan uint64, 100)
-	stop, err := store.WatchTransfer(b.Context(), c, func(fence uint64) { fences <- fence })
-	if err != nil {
-		b.Fatalf("WatchTransfer: %v", err)
-	}
-	return fences, stop
-}
-
-// told waits for the message of a transfer; other wake-ups may come before.
-func (b *bench) told(fences <-chan uint64) uint64 {
-	b.Helper()
-	for deadline := time.After(patience); ; {
-		select {
-		case fence := <-fences:
-			if fence > 0 {
-				return fence
-			}
-		case <-deadline:
-			b.Fatal("nobody said that the key was given")
-		}
+	if err := b.Store.Release(b.Context(), gone(c)); err != nil && !errors.Is(err, lock.ErrNotHeld) {
+		b.Fatalf("Release(%+v): %v", c, err)
 	}
 }
 
-// holder fails unless c alone has the key.
-func (b *bench) holder(key string, c lock.Claim) {
-	b.Helper()
-	state := b.state(key)
-	if !state.Held || len(state.Owners) != 1 || state.Owners[0] != (lock.OwnerHolds{Owner: c.Owner, Holds: 1}) {
-		b.Fatalf("state %+v, want a hold of %s", state, c.Owner)
-	}
-}
-
-func transferGives(_ *testing.T, b *bench) {
-	store := b.transferring()
-	holder := b.in(lock.Fair, "k")(1, minute)
+// A release may give the key to the first of the queue, which finds its hold by
+// the claim that it repeats. Until then it is short.
+func fairHandsOver(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 3)
 	fence := b.acquire(holder)
-	var places []lock.Claim
-	for range 5 {
-		places = append(places, b.accepting("k"))
-	}
-	b.waiters("k", places...)
 	for i, c := range places {
-		fences, stop := b.heard(store, c)
-		clock := b.clock(c)
-		if clock < fence {
-			b.Errorf("clock %d after a grant with fence %d", clock, fence)
-		}
 		b.release(gone(holder), nil)
-		given := b.told(fences)
-		stop()
-		if given <= clock {
-			b.Errorf("given with fence %d after an answer with clock %d", given, clock)
+		if state := b.state("k"); state.Held && (state.TTL > 10*time.Second || state.Owners[0].Owner != c.Owner) {
+			b.Errorf("given to %v for %v, want %s for some seconds", state.Owners, state.TTL, c.Owner)
 		}
-		b.holder("k", c)
-		if ttl := b.state("k").TTL; ttl <= 0 || ttl > store.TransferTTL() {
-			b.Errorf("given for %v, want %v at most", ttl, store.TransferTTL())
+		next := b.acquire(c)
+		if next <= fence {
+			b.Errorf("fence %d after %d", next, fence)
 		}
-		if len(places) > i+1 {
-			b.waiters("k", places[i+1:]...)
-			if later := b.clock(places[i+1]); later < given {
-				b.Errorf("clock %d after a grant with fence %d", later, given)
-			}
+		fence, holder = next, c
+		b.waiters("k", places[i+1:]...)
+		if state := b.state("k"); state.TTL <= 30*time.Second || b.holds("k") != 1 {
+			b.Errorf("%d holds for %v after the claim, want 1 for %v", b.holds("k"), state.TTL, minute)
 		}
-		holder, fence = c, given
+		b.renew(c, nil)
 	}
 	b.release(gone(holder), nil)
-	if last := b.acquire(b.owner("k")(1, minute)); last <= fence {
-		b.Errorf("fence %d after %d", last, fence)
-	}
-}
-
-func transferAsksFirst(_ *testing.T, b *bench) {
-	store := b.transferring()
-	holder, places := b.line("k", 1) // does not accept
-	places = append(places, b.accepting("k"))
-	hints, stop := b.counted(places[0])
-	defer stop()
-	fences, stopSecond := b.heard(store, places[1])
-	defer stopSecond()
-	before := hints.Load()
-	b.release(gone(holder), nil)
-	b.eventually("the first is woken", func() bool { return hints.Load() > before })
-	if state := b.state("k"); state.Held {
-		b.Fatalf("state %+v, want that nobody has it yet", state)
-	}
-	b.clock(places[1])
-	b.acquire(places[0])
-	b.release(gone(places[0]), nil)
-	b.told(fences)
-	b.holder("k", places[1])
-}
-
-func transferKeepsPlaces(_ *testing.T, b *bench) {
-	b.transferring()
-	holder := b.in(lock.Fair, "k")(1, minute)
-	b.acquire(holder)
-	first, second, third := b.accepting("k"), b.accepting("k"), b.accepting("k")
-	b.clock(second)
-	b.clock(first)
-	b.waiters("k", first, second, third)
-	b.release(gone(first), lock.ErrNotHeld) // gives up
-	b.release(gone(first), lock.ErrNotHeld)
-	b.waiters("k", second, third)
-	b.force("k") // wakes: who was forced out is not asked to decide
-	if state := b.state("k"); state.Held {
-		b.Fatalf("state %+v after a force release", state)
-	}
-	b.clock(third)
-	b.acquire(second)
-	b.waiters("k", third)
-	b.release(gone(second), nil)
-	b.holder("k", third)
-}
-
-func transferIsAHold(_ *testing.T, b *bench) {
-	store := b.transferring()
-	holder := b.in(lock.Fair, "k")(1, minute)
-	b.acquire(holder)
-	first, second := b.accepting("k"), b.accepting("k")
-	fences, stop := b.heard(store, first)
-	defer stop()
-	b.release(gone(holder), nil)
-	b.release(gone(holder), lock.ErrNotHeld) // repeated
-	given := b.told(fences)
-	b.busy(b.in(lock.Exclusive, "k")(1, minute))
-	b.renew(second, lock.ErrNotHeld)
-	b.renew(first, nil)
-	if ttl := b.state("k").TTL; ttl <= store.TransferTTL() || ttl > minute {
-		b.Errorf("renewed to %v, want %v", ttl, minute)
-	}
-	if fence := b.acquire(first); fence < given { // its message was lost
-		b.Errorf("asked for: fence %d, given with %d", fence, given)
-	}
-	b.holder("k", first)
-	again := first
-	again.Holds, again.Transfer = 2, false
-	b.acquire(again)
-	again.Holds = 1
-	b.release(again, nil)
-	b.holder("k", first)
-	b.waiters("k", second)
-	b.release(gone(first), nil) // as by one that was cancelled: passed on
-	b.holder("k", second)
-	b.release(gone(second), nil)
-	if state := b.state("k"); state.Held || len(state.Waiters) > 0 {
-		b.Errorf("left: %+v", state)
-	}
-}
-
-func transferPassesTheDead(_ *testing.T, b *bench) {
-	store := b.transferring()
-	holder := b.in(lock.Fair, "k")(1, minute)
-	b.acquire(holder)
-	dead, next := b.accepting("k"), b.accepting("k")
-	b.release(gone(holder), nil)
-	b.holder("k", dead)
-	start := time.Now()
-	b.eventually("the dead is passed over", func() bool {
-		_, err := b.Store.Acquire(b.Context(), next)
-		return err == nil
-	})
-	if took := time.Since(start); took < store.TransferTTL()/2 {
-		b.Errorf("the first had only %v", took)
-	}
-	b.renew(dead, lock.ErrNotHeld)
-	b.holder("k", next)
-}
-
-func transferSilentAfterStop(_ *testing.T, b *bench) {
-	store := b.transferring()
-	holder := b.in(lock.Fair, "k")(1, minute)
-	b.acquire(holder)
-	first, second := b.accepting("k"), b.accepting("k")
-	var stopped, late atomic.Bool
-	stop, err := store.WatchTransfer(b.Context(), first, func(uint64) { late.Store(late.Load() || stopped.Load()) })
-	if err != nil {
-		b.Fatal(err)
-	}
-	fences, stopSecond := b.heard(store, second)
-	defer stopSecond()
-	stop()
-	stopped.Store(true)
-	b.release(gone(holder), nil) // it is given all the same
-	b.holder("k", first)
-	b.release(gone(first), nil)
-	b.told(fences)
-	if late.Load() {
-		b.Error("wake was called after stop had returned")
-	}
+	b.release(gone(holder), lock.ErrNotHeld)
+	b.acquire(b.owner("k")(1, minute))
 }
 
 // Only messages can bring this to its end in time.
 func engineTransfersToACrowd(_ *testing.T, b *bench) {
-	b.transferring()
 	slow := lock.WithPoll(2 * patience)
 	lockers := []*lock.Locker{b.locker(slow), b.locker(slow), b.locker(slow)}
 	ctx, cancel := context.WithTimeout(b.Context(), patience)

@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ var semaphoreTests = []test{
 	{"permits of a dead holder come back by themselves", deadPermitsReturn},
 	{"permits that came back by themselves cannot be given back", deadPermitsReturnOnce},
 	{"a renewal keeps own permits only", renewsOwnPermits},
-	{"another size is refused while permits are taken", refusesOtherSize},
+	{"each claim goes by the size that it names", sizesRoll},
 	{"a semaphore nobody uses takes the size of the next claim", freeSizeChanges},
 	{"nonsense is refused", refusesNonsense},
 	{"a release wakes, however many it gives back", permitsWake},
@@ -175,23 +174,24 @@ func renewsOwnPermits(_ *testing.T, b *bench) {
 	b.renew(alive, nil)
 }
 
-func refusesOtherSize(_ *testing.T, b *bench) {
-	c := b.permits(1, 3)
-	b.acquire(c)
-	for _, size := range []int{7, 2} {
-		_, err := b.Store.Acquire(b.Context(), b.permits(1, size))
-		if !errors.Is(err, lock.ErrInvalid) {
-			b.Fatalf("size %d: got %v, want ErrInvalid", size, err)
-		}
-		text := strings.TrimPrefix(err.Error(), b.key("k"))
-		for _, named := range []string{"3", string(rune('0' + size))} {
-			if !strings.Contains(text, named) {
-				b.Errorf("the error %q does not name size %s", err, named)
-			}
-		}
-	}
-	b.held(lock.Semaphore, c)
-	b.acquire(b.permits(2, 3))
+// A rolling change of the size: each claim goes by its own.
+func sizesRoll(_ *testing.T, b *bench) {
+	old := b.permits(2, 3)
+	b.acquire(old)
+	b.busy(b.permits(1, 2))
+	b.busy(b.permits(2, 3))
+	b.held(lock.Semaphore, old)
+	next := b.permits(3, 5)
+	b.acquire(next)
+	b.busy(b.permits(1, 5))
+	b.busy(b.permits(1, 3))
+	b.acquire(old) // a repetition, however small its size is by now
+	b.renew(old, nil)
+	b.held(lock.Semaphore, old, next)
+	b.release(gone(next), nil)
+	b.acquire(b.permits(1, 3))
+	b.busy(b.permits(1, 3))
+	b.acquire(b.permits(2, 5))
 }
 
 func freeSizeChanges(_ *testing.T, b *bench) {
@@ -247,20 +247,41 @@ func forcesPermits(_ *testing.T, b *bench) {
 func lockAndSemaphore(_ *testing.T, b *bench) {
 	c := b.permits(1, 3)
 	b.acquire(c)
-	plain := b.in(lock.Exclusive, "k")(1, minute)
-	if _, err := b.Store.Acquire(b.Context(), plain); err == nil {
-		b.Error("a lock was granted on a semaphore in use")
+	for _, m := range b.locks() {
+		if ttl := b.busy(b.in(m, "k")(1, minute)); ttl <= 0 || ttl > minute {
+			b.Errorf("%s on a semaphore in use: busy for %v, want what is left of %v", m, ttl, minute)
+		}
+		b.renew(as(m, c), lock.ErrNotHeld)
+		b.release(gone(as(m, c)), lock.ErrNotHeld)
 	}
 	b.renew(c, nil)
 	b.held(lock.Semaphore, c)
 
-	held := b.in(lock.Exclusive, "other")(1, minute)
-	b.acquire(held)
-	wrong := b.in(lock.Semaphore, "other")(1, minute)
-	if _, err := b.Store.Acquire(b.Context(), wrong); err == nil {
-		b.Error("a permit was granted on a lock that is held")
+	for _, m := range b.locks() {
+		held := b.in(m, m.String())(1, minute)
+		b.acquire(held)
+		wrong := b.in(lock.Semaphore, m.String())(1, minute)
+		if ttl := b.busy(wrong); ttl <= 0 || ttl > minute {
+			b.Errorf("a permit of a lock in mode %s: busy for %v, want what is left of %v", m, ttl, minute)
+		}
+		b.renew(wrong, lock.ErrNotHeld)
+		b.release(gone(wrong), lock.ErrNotHeld)
+		b.renew(held, nil)
+		b.force(m.String())
+		b.acquire(wrong)
 	}
-	b.renew(held, nil)
+}
+
+// locks are the modes of the store that are no semaphore.
+func (b *bench) locks() []lock.Mode {
+	b.Helper()
+	modes := []lock.Mode{lock.Exclusive}
+	for _, m := range []lock.Mode{lock.Fair, lock.Read, lock.Write} {
+		if b.supports(m) {
+			modes = append(modes, m)
+		}
+	}
+	return modes
 }
 
 func permitRace(_ *testing.T, b *bench) {
@@ -343,9 +364,6 @@ func engineTakesTwo(_ *testing.T, b *bench) {
 	one, err := lockers[1].TryAcquire(b.Context(), b.key("k"), lock.WithPermits(1, 3))
 	if err != nil {
 		b.Fatalf("the third: %v", err)
-	}
-	if _, err := lockers[1].TryAcquire(b.Context(), b.key("k"), lock.WithPermits(1, 4)); !errors.Is(err, lock.ErrInvalid) {
-		b.Errorf("another size: got %v, want ErrInvalid", err)
 	}
 	b.free(two)
 	b.free(b.lease(lockers[1], "k"))

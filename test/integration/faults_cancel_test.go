@@ -60,16 +60,6 @@ func (s *passing) Watch(ctx context.Context, c lock.Claim, wake func()) (func(),
 	return stop, err
 }
 
-func (s *passing) WatchTransfer(ctx context.Context, c lock.Claim, wake func(uint64)) (func(), error) {
-	s.points.pass("it subscribes to its own channel")
-	stop, err := s.Store.WatchTransfer(context.WithoutCancel(ctx), c, func(fence uint64) {
-		s.points.pass("it is woken, or given the lock")
-		wake(fence)
-	})
-	s.points.pass("it has subscribed to its own channel")
-	return stop, err
-}
-
 // An acquisition that waits is cancelled at every point of its way, one run for
 // each, in every mode. It returns, and the lock can be had by others, although
 // no hold and no place in a queue would expire in the time of the test.

@@ -164,6 +164,49 @@ func TestAForgedMessageNeverGrantsAPlainLock(t *testing.T) {
 	release(t, <-got)
 }
 
+// The same for a waiter of a fair lock, on the channel of its own place, with
+// what would be its fence: a message is a hint.
+func TestAForgedMessageNeverGrants(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	fair := lock.WithMode(lock.Fair)
+	holder, waiter := newLocker(t, server.Client(t), fair), newLocker(t, server.Client(t), fair)
+	lease := acquire(t, holder, "k")
+	got := make(chan *lock.Lease, 1)
+	go func() { got <- acquire(t, waiter, "k") }()
+	place := ""
+	eventually(t, func() error {
+		place = rdb.LIndex(t.Context(), "redisson_lock_queue:{k}", 0).Val()
+		if place == "" || rdb.PubSubNumSub(t.Context(), "redisson_lock__channel:{k}:"+place).Val()["redisson_lock__channel:{k}:"+place] == 0 {
+			return errors.New("nobody waits")
+		}
+		return nil
+	})
+	far := strconv.FormatUint(lease.Fence()+1<<40, 10)
+	for _, message := range []string{"0", "1", far, strconv.FormatUint(lease.Fence()+1, 10), "9007199254740991", strings.TrimSuffix(place, ":redlatch")} {
+		calls := scriptCalls(t, rdb)
+		rdb.Publish(t.Context(), "redisson_lock__channel:{k}:"+place, message)
+		eventually(t, func() error {
+			if scriptCalls(t, rdb) == calls {
+				return fmt.Errorf("%q did not make it ask", message)
+			}
+			return nil
+		})
+		select {
+		case <-got:
+			t.Fatalf("%q granted the lock", message)
+		default:
+		}
+		wantLock(t, rdb, "k", map[string]string{lease.Owner(): "1"})
+	}
+	release(t, lease)
+	next := <-got
+	if next.Fence() <= lease.Fence() || next.Fence() >= lease.Fence()+1<<40 {
+		t.Errorf("fence %d after %d: a message set it", next.Fence(), lease.Fence())
+	}
+	release(t, next)
+}
+
 // A server that takes no more connections is not stormed by those who queue
 // for one lock.
 func TestAFullRedisIsNotStormed(t *testing.T) {

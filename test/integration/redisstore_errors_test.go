@@ -59,9 +59,21 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 	t.Run("WRONGTYPE", func(t *testing.T) {
 		admin.Set(ctx, "k", "a text", 0)
 		defer admin.Del(ctx, "k")
-		fails(t, server.Client(t), lock.OutcomeRefused)
 		store := redisstore.New(server.Client(t))
-		_, err := store.Inspect(ctx, "k")
+		c := claimOf(ownerA, "k", 1)
+		_, err := store.Acquire(ctx, c)
+		if !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("acquire: got %v, want ErrInvalid", err)
+		}
+		if err := store.Release(ctx, c); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("release: got %v, want ErrNotHeld", err)
+		}
+		store.Renew(ctx, []lock.Claim{c}, func(_ int, err error) {
+			if !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("renew: got %v, want ErrNotHeld", err)
+			}
+		})
+		_, err = store.Inspect(ctx, "k")
 		wantOutcome(t, "inspect", err, lock.OutcomeRefused)
 		_, err = store.ForceRelease(ctx, "k")
 		wantOutcome(t, "force release", err, lock.OutcomeRefused)

@@ -299,14 +299,14 @@ func TestFencesGrowHoweverFastLocksChangeHands(t *testing.T) {
 		return string(script)
 	}
 	acquire := admin.ScriptLoad(ctx, text("plain", "acquire")).Val()
-	release := admin.ScriptLoad(ctx, text("release")).Val()
+	release := admin.ScriptLoad(ctx, text("publish", "release")).Val()
 	key := []string{"k"}
 	pipe := rdb.Pipeline()
 	var grants []*redis.Cmd
 	for range 5000 {
 		for _, owner := range []string{ownerA, ownerB} {
 			grants = append(grants, pipe.EvalSha(ctx, acquire, key, owner, 1, 30000))
-			pipe.EvalSha(ctx, release, key, owner, 0, "redisson_lock__channel:{k}", "publish", "")
+			pipe.EvalSha(ctx, release, key, owner, 0, "redisson_lock__channel:{k}", "publish")
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil {

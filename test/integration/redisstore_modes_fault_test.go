@@ -195,7 +195,7 @@ func TestInEveryModeWhatIsHeldCanBeKeptAndLeftWhenMemoryIsFull(t *testing.T) {
 			b.renew(claim(ownerA, 1), nil)
 			if mode == lock.Fair {
 				b.release(claim(ownerC, 0), lock.ErrNotHeld)
-				b.queue("k", ownerB, lease+fairWait, ownerD, lease+2*fairWait)
+				b.queue("k", placed(ownerB), placeTTL, placed(ownerD), placeTTL)
 			}
 			if mode == lock.Read {
 				b.release(claim(ownerC, 0), nil)
@@ -203,6 +203,10 @@ func TestInEveryModeWhatIsHeldCanBeKeptAndLeftWhenMemoryIsFull(t *testing.T) {
 			b.release(claim(ownerA, 0), nil)
 			if mode == lock.Write {
 				b.release(claimIn(lock.Read, ownerA, "k", 0), nil)
+			}
+			if mode == lock.Fair { // given on
+				b.release(claim(ownerB, 0), nil)
+				b.release(claim(ownerD, 0), nil)
 			}
 			if mode == lock.Read {
 				b.release(claim(ownerB, 0), nil)

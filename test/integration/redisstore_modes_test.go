@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,14 +145,20 @@ func (b *bench) queue(key string, want ...any) {
 	}
 }
 
-// What Redisson's own scripts leave behind, step by step.
+// placed is the name of an owner of ours in the queue, and placeTTL how long it
+// is there without being repeated.
+func placed(owner string) string { return owner + ":redlatch" }
+
+const placeTTL = 15 * time.Second
+
+// A release gives the lock to a place of ours, which finds its hold.
 func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 	b := newBench(t)
 	const key, queue, patience, channel = "orders", "redisson_lock_queue:{orders}", "redisson_lock_timeout:{orders}", "redisson_lock__channel:{orders}:"
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, key, holds) }
 	var messages []<-chan *redis.Message
 	for _, owner := range []string{ownerA, ownerB, ownerC, ownerD} {
-		messages = append(messages, subscribe(t, b.rdb, channel+owner))
+		messages = append(messages, subscribe(t, b.rdb, channel+placed(owner)))
 	}
 
 	b.acquire(fair(ownerA, 1), nil)
@@ -160,38 +167,41 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 	for _, owner := range []string{ownerB, ownerC, ownerD} {
 		b.busy(fair(owner, 1), lease-tolerance, lease)
 	}
-	b.queue(key, ownerB, lease+fairWait, ownerC, lease+2*fairWait, ownerD, lease+3*fairWait)
-	b.busy(fair(ownerC, 1), lease-tolerance, lease) // keeps place and score
-	b.queue(key, ownerB, lease+fairWait, ownerC, lease+2*fairWait, ownerD, lease+3*fairWait)
+	waiting := []any{placed(ownerB), placeTTL, placed(ownerC), placeTTL, placed(ownerD), placeTTL}
+	b.queue(key, waiting...)
+	b.busy(fair(ownerC, 1), lease-tolerance, lease) // keeps its place
+	b.queue(key, waiting...)
 	b.keys(key, queue, patience)
-	if ttl := b.rdb.PTTL(b.Context(), queue).Val(); ttl != -1 {
-		b.Errorf("the queue expires in %v; Redisson's does not", ttl)
+	for _, key := range []string{queue, patience} {
+		if ttl := b.rdb.PTTL(b.Context(), key).Val(); ttl <= placeTTL || ttl > placeTTL+fairWait {
+			b.Errorf("%s expires in %v", key, ttl)
+		}
 	}
 	hasty := fair("somebody:1", 1)
 	hasty.Patience = 0 // Redisson's tryLock
 	b.busy(hasty, lease-tolerance, lease)
-	b.queue(key, ownerB, lease+fairWait, ownerC, lease+2*fairWait, ownerD, lease+3*fairWait)
+	b.queue(key, waiting...)
 
 	b.acquire(fair(ownerA, 2), nil)
 	b.release(fair(ownerA, 1), nil)
 	b.hash(key, lease, map[string]string{ownerA: "1"})
 	b.release(fair(ownerA, 0), nil)
-	wantMessage(t, messages[1], channel+ownerB, "0")
-	b.keys(queue, patience)
+	wantMessage(t, messages[1], channel+placed(ownerB), "0")
+	b.hash(key, 5*time.Second, map[string]string{ownerB: "1"})
+	b.queue(key, waiting[2:]...)
 
-	b.busy(fair(ownerD, 1), time.Millisecond, 5*time.Second) // free, but not for D
-	b.acquire(fair(ownerB, 1), nil)
-	b.hash(key, lease, map[string]string{ownerB: "1"})
-	b.queue(key, ownerC, lease+fairWait, ownerD, lease+2*fairWait) // what B's wait had added is gone
-	b.acquire(fair(ownerB, 1), nil)                                // a repetition
-	b.queue(key, ownerC, lease+fairWait, ownerD, lease+2*fairWait)
-
-	b.release(fair(ownerC, 0), lock.ErrNotHeld) // gives up
-	b.queue(key, ownerD, lease+fairWait)
-	b.release(fair(ownerC, 0), lock.ErrNotHeld)
-	b.queue(key, ownerD, lease+fairWait)
+	b.busy(fair(ownerD, 1), time.Millisecond, 5*time.Second)
+	for range 2 { // a repetition changes nothing
+		b.acquire(fair(ownerB, 1), nil)
+		b.hash(key, lease, map[string]string{ownerB: "1"})
+		b.queue(key, waiting[2:]...)
+	}
+	for range 2 {
+		b.release(fair(ownerC, 0), lock.ErrNotHeld) // gives up
+		b.queue(key, waiting[4:]...)
+	}
 	b.release(fair(ownerB, 0), nil)
-	wantMessage(t, messages[3], channel+ownerD, "0")
+	wantMessage(t, messages[3], channel+placed(ownerD), "0")
 	b.acquire(fair(ownerD, 1), nil)
 	b.keys(key)
 	b.release(fair(ownerD, 0), nil)
@@ -201,6 +211,122 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 		if n := len(messages[i]); n != 0 {
 			t.Errorf("%d messages too many for %s", n, owner)
 		}
+	}
+}
+
+// java adds a place as Redisson does, and serve takes one as it does.
+func (b *bench) java(key, owner string, wait time.Duration) {
+	b.Helper()
+	ahead := time.Duration(0)
+	if last := b.rdb.LIndex(b.Context(), "redisson_lock_queue:{"+key+"}", -1).Val(); last != "" {
+		score := b.rdb.ZScore(b.Context(), "redisson_lock_timeout:{"+key+"}", last).Val()
+		ahead = time.Duration(int64(score)-b.now()) * time.Millisecond
+	}
+	b.rdb.ZAdd(b.Context(), "redisson_lock_timeout:{"+key+"}", redis.Z{Score: float64(b.now() + (ahead + wait).Milliseconds()), Member: owner})
+	b.rdb.RPush(b.Context(), "redisson_lock_queue:{"+key+"}", owner)
+}
+
+func (b *bench) serve(key, owner string, wait time.Duration) {
+	b.Helper()
+	b.rdb.LPop(b.Context(), "redisson_lock_queue:{"+key+"}")
+	b.rdb.ZRem(b.Context(), "redisson_lock_timeout:{"+key+"}", owner)
+	b.later(key, -wait)
+}
+
+// later moves the time of every place.
+func (b *bench) later(key string, d time.Duration) {
+	b.Helper()
+	for _, name := range b.rdb.ZRange(b.Context(), "redisson_lock_timeout:{"+key+"}", 0, -1).Val() {
+		b.rdb.ZIncrBy(b.Context(), "redisson_lock_timeout:{"+key+"}", float64(d.Milliseconds()), name)
+	}
+}
+
+// A place of ours is not lost when Redisson takes its own wait from all times.
+// When no place of Redisson is left before them, ours are short again.
+func TestAPlaceBehindOneOfRedissonOutlivesIt(t *testing.T) {
+	b := newBench(t)
+	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
+	b.acquire(fair(ownerA, 1), nil)
+	b.busy(fair(ownerB, 1), 0, lease)
+	b.java("k", "java:1", fairWait)
+	b.busy(fair(ownerC, 1), 0, lease)
+	b.busy(fair(ownerD, 1), 0, lease)
+	b.busy(fair(ownerB, 1), 0, lease) // the one before Redisson's stays short
+	long := placeTTL + 2*fairWait
+	b.queue("k", placed(ownerB), placeTTL, "java:1", placeTTL+fairWait, placed(ownerC), long, placed(ownerD), long)
+
+	b.release(fair(ownerA, 0), nil) // to B
+	b.acquire(fair(ownerB, 1), nil)
+	b.later("k", -fairWait+20*time.Second) // Redisson's has waited for long
+	b.busy(fair(ownerC, 1), 0, lease)
+	b.release(fair(ownerB, 0), nil)
+	b.serve("k", "java:1", fairWait)
+	b.queue("k", placed(ownerC), fairWait, placed(ownerD), placeTTL+20*time.Second)
+	b.busy(fair(ownerD, 1), 0, 5*time.Second) // the turn of C, which is woken
+	b.acquire(fair(ownerC, 1), nil)
+	b.busy(fair(ownerD, 1), 0, lease)
+	b.queue("k", placed(ownerD), placeTTL)
+}
+
+// A head that is alive but was not woken is, by whoever finds the lock free.
+func TestTheHeadOfAFreeFairLockIsWoken(t *testing.T) {
+	b := newBench(t)
+	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
+	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:java:1")
+	b.java("k", "java:1", fairWait)
+	b.busy(fair(ownerB, 1), time.Second, 5*time.Second)
+	wantMessage(t, messages, "redisson_lock__channel:{k}:java:1", "0")
+	b.queue("k", "java:1", 5*time.Second, placed(ownerB), 2*fairWait)
+	b.release(fair(ownerA, 0), lock.ErrNotHeld) // of a hold that has expired
+	wantMessage(t, messages, "redisson_lock__channel:{k}:java:1", "0")
+}
+
+// However many waiters of a process died, they delay nobody for longer than
+// one place, and leave nothing.
+func TestAllDeadPlacesGoInOneCall(t *testing.T) {
+	b := newBench(t)
+	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
+	b.acquire(fair(ownerA, 1), nil)
+	for i := range 100 {
+		b.busy(fair(fmt.Sprintf("dead:%d", i), 1), 0, lease)
+	}
+	b.later("k", -placeTTL)
+	b.release(fair(ownerA, 0), nil)
+	b.acquire(fair(ownerB, 1), nil)
+	b.keys("k")
+}
+
+// A grant rewrites nothing of the queue, however long that is.
+func TestAFairGrantCostsTheSameInALongQueue(t *testing.T) {
+	b := newBench(t)
+	commands := func() (n int64) {
+		b.Helper()
+		for line := range strings.Lines(b.rdb.Info(b.Context(), "commandstats").Val()) {
+			var calls int64
+			if _, stats, found := strings.Cut(line, ":calls="); found && !strings.HasPrefix(line, "cmdstat_info") {
+				if _, err := fmt.Sscanf(stats, "%d,", &calls); err != nil {
+					b.Fatal(err)
+				}
+				n += calls
+			}
+		}
+		return n
+	}
+	fair := func(i, holds int) lock.Claim { return claimIn(lock.Fair, fmt.Sprintf("waiter:%d", i), "k", holds) }
+	const waiters, grants = 1000, 100
+	b.acquire(fair(0, 1), nil)
+	for i := 1; i < waiters; i++ {
+		b.busy(fair(i, 1), 0, lease)
+	}
+	before := commands()
+	for i := range grants {
+		b.release(fair(i, 0), nil)
+		b.acquire(fair(i+1, 1), nil)
+	}
+	each := (commands() - before) / grants
+	t.Logf("%d commands for each grant with %d in the queue, scripts included", each, waiters)
+	if each > 20 {
+		t.Errorf("%d commands for each grant, want 20 at most", each)
 	}
 }
 
@@ -231,7 +357,7 @@ func TestTheGoldenStatesOfAReadWriteLock(t *testing.T) {
 	long.TTL = 2 * lease
 	b.acquire(long, nil)
 	b.hash(key, 2*lease, map[string]string{"mode": "read", ownerA: "2", ownerB: "1"})
-	b.keys(key, sentinel(ownerA, 1), sentinel(ownerA, 2), sentinel(ownerB, 1))
+	b.keys(key, sentinel(ownerA, 1), sentinel(ownerB, 1)) // Redisson has one for each hold
 	b.busy(write(ownerC, 1), 2*lease-tolerance, 2*lease)
 	b.busy(write(ownerA, 1), 2*lease-tolerance, 2*lease) // no upgrade
 	b.release(write(ownerA, 0), lock.ErrNotHeld)
@@ -295,7 +421,6 @@ func TestRenewalOfAReaderKeepsItsOwnSentinels(t *testing.T) {
 	b.renew(read(ownerA, 2, time.Hour), nil)
 	b.ttl("k", time.Hour)
 	b.ttl(sentinel(ownerA, 1), time.Hour)
-	b.ttl(sentinel(ownerA, 2), time.Hour)
 	b.ttl(sentinel(ownerB, 1), lease)
 	b.renew(read(ownerB, 1, lease), nil) // must not shorten the lock for A
 	b.ttl("k", time.Hour)
@@ -305,7 +430,7 @@ func TestRenewalOfAReaderKeepsItsOwnSentinels(t *testing.T) {
 	b.acquire(read(ownerA, 3, 2*time.Hour), nil)
 	b.release(read(ownerA, 2, time.Hour), nil)
 	b.ttl("k", 2*time.Hour)
-	b.ttl(sentinel(ownerA, 2), 2*time.Hour)
+	b.ttl(sentinel(ownerA, 1), 2*time.Hour)
 }
 
 func TestRenewalOfAWriterLeavesItsReadsAlone(t *testing.T) {
@@ -319,7 +444,7 @@ func TestRenewalOfAWriterLeavesItsReadsAlone(t *testing.T) {
 	read.Holds = 0
 	b.release(read, nil)
 	b.renew(write, nil)
-	b.ttl("k", lease)
+	b.ttl("k", time.Hour) // only a release shortens, and never that of another hold
 }
 
 // Redisson's readers overlook a plain lock. Its owner still has it.
@@ -383,6 +508,81 @@ func TestAWriterLooksAtSomeReadersAtATime(t *testing.T) {
 	}
 }
 
+// A number that Redisson has set stays without an end, and so do the permits,
+// which are worth nothing to it without the number.
+func TestASemaphoreThatRedissonHasSetKeepsItsNumber(t *testing.T) {
+	b := newBench(t)
+	c := claimIn(lock.Semaphore, ownerA, "k", 1)
+	c.Permits, c.Size = 2, 3
+	b.rdb.Set(t.Context(), "k", "3", 0)
+	b.acquire(c, nil)
+	b.renew(c, nil)
+	for _, key := range []string{"k", "{k}:timeout"} {
+		if ttl := b.rdb.PTTL(t.Context(), key).Val(); ttl != -1 {
+			t.Errorf("%s expires in %v", key, ttl)
+		}
+	}
+	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
+		t.Errorf("force release: %v, %v", freed, err)
+	}
+	if free := b.rdb.Get(t.Context(), "k").Val(); free != "3" {
+		t.Errorf("%q permits are free, want 3", free)
+	}
+	wrong := claimIn(lock.Exclusive, ownerA, "k", 1)
+	b.acquire(wrong, lock.ErrInvalid) // for ever, so it is no matter of waiting
+	wrong.Holds = 0
+	b.release(wrong, lock.ErrNotHeld)
+}
+
+// As many permits as a claim can have come back as well.
+func TestALargeClaimOfPermits(t *testing.T) {
+	b := newBench(t)
+	c := claimIn(lock.Semaphore, ownerA, "k", 1)
+	c.Permits, c.Size = lock.MaxPermits, lock.MaxPermits
+	b.acquire(c, nil)
+	b.renew(c, nil)
+	other := c
+	other.Owner, other.Permits = ownerB, 1
+	b.busy(other, lease-tolerance, lease)
+	c.Holds = 0
+	b.release(c, nil)
+	b.acquire(other, nil)
+	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
+		t.Errorf("force release: %v, %v", freed, err)
+	}
+	b.keys()
+}
+
+// The keys that a fair lock, a read lock and a semaphore have besides the lock
+// would be those of the name without braces.
+func TestANameThatIsAllBracesIsForExclusiveLocks(t *testing.T) {
+	b := newBench(t)
+	for _, mode := range everyMode {
+		c := claimIn(mode, ownerA, "{k}", 1)
+		if mode == lock.Semaphore {
+			c.Permits, c.Size = 1, 1
+		}
+		if mode == lock.Exclusive {
+			b.acquire(c, nil)
+			b.renew(c, nil)
+			b.release(claimIn(mode, ownerA, "{k}", 0), nil)
+			continue
+		}
+		b.acquire(c, lock.ErrInvalid)
+		b.renew(c, lock.ErrInvalid)
+		if _, err := b.store.Watch(t.Context(), c, func() {}); !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("%s: watch: %v, want ErrInvalid", mode, err)
+		}
+		c.Holds = 0
+		b.release(c, lock.ErrInvalid)
+		c.Holds, c.Key = 1, "{k}:"+mode.String()
+		b.acquire(c, nil)
+	}
+	if err := b.store.ReleasePermits(t.Context(), "{k}", strings.Repeat("0", 32)); !errors.Is(err, lock.ErrInvalid) {
+		t.Errorf("permits: %v, want ErrInvalid", err)
+	}
+}
+
 // Redisson's getPermitExpirableSemaphore.
 func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	b := newBench(t)
@@ -409,7 +609,7 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	}
 
 	b.acquire(claim(ownerA, 2), nil)
-	wantMessage(t, messages, channel, "3") // trySetPermits
+	wantMessage(t, messages, channel, "1") // what is left of 3
 	free("1", 2)
 	b.keys(key, taken)
 	now := b.now()
@@ -422,9 +622,7 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 		}
 	}
 	for _, key := range []string{key, taken} {
-		if ttl := b.rdb.PTTL(ctx, key).Val(); ttl != -1 {
-			t.Errorf("%s expires in %v; Redisson's does not", key, ttl)
-		}
+		b.ttl(key, lease) // with the last permit; Redisson's does not
 	}
 	b.acquire(claim(ownerA, 2), nil)
 	free("1", 2)
@@ -462,9 +660,6 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	b.release(gone(claim(ownerB, 1)), nil)
 	b.release(gone(claim(ownerC, 1)), nil)
 	free("2", 1)
-	wrong := claim(ownerA, 1)
-	wrong.Size = 4
-	b.acquire(wrong, lock.ErrInvalid)
 	b.acquire(claim(ownerA, 2), nil)
 	b.release(gone(claim(ownerA, 2)), nil)
 
@@ -492,41 +687,28 @@ func TestASemaphoreIsNotMadeOfAText(t *testing.T) {
 // whatever is subtracted from their scores when others are served.
 func TestAWaiterThatComesBackKeepsItsPlace(t *testing.T) {
 	b := newBench(t)
-	fair := func(owner string, wait time.Duration) lock.Claim {
-		c := claimIn(lock.Fair, owner, "k", 1)
-		c.Patience = wait
-		return c
+	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
+	queue := func(want ...string) {
+		t.Helper()
+		for i := range want {
+			want[i] = placed(want[i])
+		}
+		if got := b.rdb.LRange(t.Context(), "redisson_lock_queue:{k}", 0, -1).Val(); !slices.Equal(got, want) {
+			t.Errorf("queue %v, want %v", got, want)
+		}
 	}
-	gone := func(c lock.Claim) lock.Claim {
-		c.Holds = 0
-		return c
-	}
-	b.acquire(fair(ownerA, fairWait), nil)
-	b.busy(fair(ownerB, fairWait), 0, lease)
-	// B has waited so long that little is left of what its wait had added.
-	b.rdb.ZAdd(t.Context(), "redisson_lock_timeout:{k}", redis.Z{Score: float64(b.now() + 200_000), Member: ownerB})
-	b.busy(fair(ownerC, time.Minute), 0, lease)
-	b.queue("k", ownerB, 200*time.Second, ownerC, 260*time.Second)
-	b.release(gone(fair(ownerA, fairWait)), nil)
-	b.acquire(fair(ownerB, fairWait), nil)
-	// Redisson would have C given up a minute ago.
-	b.queue("k", ownerC, 260*time.Second)
-	b.busy(fair(ownerD, fairWait), 0, lease)
-
-	// What is left of C's patience runs out while it still comes back.
-	b.rdb.ZAdd(t.Context(), "redisson_lock_timeout:{k}", redis.Z{Score: float64(b.now() - 1), Member: ownerC})
-	b.busy(fair(ownerC, time.Minute), 0, lease)
-	queue := b.rdb.LRange(t.Context(), "redisson_lock_queue:{k}", 0, -1).Val()
-	if !slices.Equal(queue, []string{ownerC, ownerD}) {
-		t.Errorf("queue %v, want C before D", queue)
-	}
-	// One that does not come back is given up.
-	b.rdb.ZAdd(t.Context(), "redisson_lock_timeout:{k}", redis.Z{Score: float64(b.now() - 1), Member: ownerC})
-	b.busy(fair(ownerD, fairWait), 0, lease)
-	queue = b.rdb.LRange(t.Context(), "redisson_lock_queue:{k}", 0, -1).Val()
-	if !slices.Equal(queue, []string{ownerD}) {
-		t.Errorf("queue %v, want D alone", queue)
-	}
+	b.acquire(fair(ownerA, 1), nil)
+	b.busy(fair(ownerB, 1), 0, lease)
+	b.busy(fair(ownerC, 1), 0, lease)
+	b.later("k", -placeTTL) // both are late
+	b.busy(fair(ownerB, 1), 0, lease)
+	queue(ownerB, ownerC)
+	b.release(fair(ownerA, 0), nil)
+	b.acquire(fair(ownerB, 1), nil)
+	b.busy(fair(ownerD, 1), 0, lease) // passes over C, which has not come back
+	queue(ownerD)
+	b.busy(fair(ownerC, 1), 0, lease)
+	queue(ownerD, ownerC)
 }
 
 // A head without a score blocks Redisson's queue for ever.
@@ -549,12 +731,12 @@ func TestAHeadWithoutAScoreIsGivenUp(t *testing.T) {
 func TestTheDeadAreGivenUpInParts(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
-	for i := range 100 {
+	for i := range 2500 {
 		b.rdb.RPush(ctx, "redisson_lock_queue:{k}", fmt.Sprint("dead:", i))
 		b.rdb.ZAdd(ctx, "redisson_lock_timeout:{k}", redis.Z{Score: 1, Member: fmt.Sprint("dead:", i)})
 	}
 	c := claimIn(lock.Fair, ownerA, "k", 1)
-	left := []int64{69, 37, 5} // with A's own place
+	left := []int64{1501, 501} // with A's own place
 	for _, want := range left {
 		b.busy(c, 0, 0)
 		if n := b.rdb.LLen(ctx, "redisson_lock_queue:{k}").Val(); n != want {
@@ -573,7 +755,7 @@ func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 	for _, owner := range []string{ownerB, ownerC, ownerD} {
 		b.busy(fair(owner, 1), 0, lease)
 	}
-	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:"+ownerC)
+	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:"+placed(ownerC))
 	b.release(fair(ownerA, 0), nil)
 	b.busy(fair(ownerD, 1), 4*time.Second, 5*time.Second) // B has that long to come
 	eventually(t, func() error {
@@ -586,6 +768,6 @@ func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 		}
 		return nil
 	})
-	wantMessage(t, messages, "redisson_lock__channel:{k}:"+ownerC, "0")
+	wantMessage(t, messages, "redisson_lock__channel:{k}:"+placed(ownerC), "0")
 	b.acquire(fair(ownerC, 1), nil)
 }

@@ -161,7 +161,9 @@ func goPermitIsRenewed(w world) {
 }
 
 func permitOfKilledGo(w world) {
-	key, java, holder := w.key(), w.thread("java"), w.startHolder(w.key())
+	key, java := w.key(), w.thread("java")
+	java.want("true", "permit.set", key, 1) // what Go sets ends with its permits
+	holder := w.startHolder(key)
 	waiting := java.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
 	java.awaitParked()
 	start := time.Now()

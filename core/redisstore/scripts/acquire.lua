@@ -22,9 +22,11 @@
 -- A hash with the field "mode" is a read/write lock of that name: held by
 -- somebody else, whatever fields it has.
 
-redis.call('hset', lock, owner, holds)
-if ttl > pttl then -- never shortens; a key without expiry gets one
-  redis.call('pexpire', lock, ttl)
+if not mine or mine < tonumber(ARGV[2]) then -- a claim that is late lowers nothing
+  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+end
+if tonumber(ARGV[3]) > pttl then -- never shortens; a key without expiry gets one
+  redis.call('pexpire', KEYS[1], ARGV[3])
 end
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

@@ -1,72 +1,53 @@
--- What the scripts of fair locks have in common. It is put in front of each.
+-- What the scripts of fair locks have in common. It is put in front of each,
+-- behind publish.lua.
 --
 -- KEYS[1]  the lock, a hash {owner: hold count}
--- KEYS[2]  the queue, a list of owners in the order of their arrival
--- KEYS[3]  the patience, a sorted set: when each queued owner is given up, in
---          ms of the server's clock
---
--- In the queue and in the patience an owner to whom the lock may be given with
--- the release of another has the name "owner:transfer:ms", where ms is how long
--- it means to wait; all others have their own. Nobody else reads these names:
--- they are compared, and are the end of a channel. (A mark in the score would
--- not do: Redisson makes the score of a place from that of the place before.)
+-- KEYS[2]  the queue, a list of places in the order of their arrival
+-- KEYS[3]  the patience, a sorted set: when each place is given up, in ms of
+--          the server's clock
 --
 -- All three are Redisson's. In a cluster a key that does not exist makes the
 -- call fail with TRYAGAIN while the slot migrates, before anything has run.
 --
--- No loop here is longer than the queue, and what is done for the dead is
--- limited to maxPurge of them in one call.
+-- A place is the name of its owner. One of ours ends in ":redlatch": a release
+-- may give its owner the lock. Nobody else reads these names: they are compared,
+-- and are the end of a channel.
+--
+-- A place of ours lasts for a short time, which its owner renews by asking
+-- again: the dead delay nobody for longer. A place of Redisson lasts for as long
+-- as its owner means to wait, and when it is served or leaves, that wait is taken
+-- from the time of all others. So a place of ours behind one of Redisson's has to
+-- last for longer.
 
-local lock, queue, patience = KEYS[1], KEYS[2], KEYS[3]
-local maxPurge = 32
+local place, grace, wait = 15000, 5000, 300000 -- ms; wait is Redisson's default
+local maxPurge = 1000
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- removes owners that are given up from the head of the queue. Returns the
--- head, nil for an empty queue, and how many were removed. A head without a
--- place in the sorted set would stay for ever, so it is removed as well.
+-- removes places that are given up from the head of the queue, and returns the
+-- head and its time. A head without a time would stay for ever, so it is removed
+-- as well.
 local function purge()
-  local left, removed = redis.call('llen', queue), 0
-  while left > 0 do
-    local head = redis.call('lindex', queue, 0)
-    local score = redis.call('zscore', patience, head)
-    if removed == maxPurge or score and tonumber(score) > now then
-      return head, removed
+  for _ = 1, maxPurge do
+    local head = redis.call('lindex', KEYS[2], 0)
+    local till = head and tonumber(redis.call('zscore', KEYS[3], head) or 0)
+    if not head or till > now then
+      return head, till
     end
-    redis.call('lpop', queue)
-    redis.call('zrem', patience, head)
-    left, removed = left - 1, removed + 1
+    redis.call('lpop', KEYS[2])
+    redis.call('zrem', KEYS[3], head)
   end
-  return nil, removed
+  return redis.call('lindex', KEYS[2], 0), now
 end
 
--- takes back from an owner's score what the wait of one before it had added.
--- Redisson stops nowhere, and so gives up owners that wait for long while
--- those before them hold the lock for long: not below now + wait.
-local function advance(owner, score, wait)
-  local floor = math.min(score, now + wait)
-  redis.call('zadd', patience, math.max(score - wait, floor), owner)
+-- takes the head out of the queue, as it has got the lock.
+local function serve(head)
+  redis.call('lpop', KEYS[2])
+  redis.call('zrem', KEYS[3], head)
 end
 
--- takes the head, of that name, out of the queue, as it has got the lock.
-local function serve(head, wait)
-  local others = redis.call('zrange', patience, 0, -1, 'withscores')
-  for i = 1, #others, 2 do
-    if others[i] ~= head then
-      advance(others[i], tonumber(others[i + 1]), wait)
-    end
-  end
-  redis.call('zrem', patience, head)
-  redis.call('lpop', queue)
-end
-
-local function publish(name, message, prefix, commands)
-  for command in string.gmatch(commands, '%a+') do
-    redis.call(command, prefix .. name, message)
-  end
-end
-
-local function wake(name, prefix, commands)
-  publish(name, '0', prefix, commands)
+-- the owner of a place of ours.
+local function ours(name)
+  return string.match(name, '^(.+):redlatch$')
 end

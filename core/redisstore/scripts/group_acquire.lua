@@ -26,7 +26,9 @@ for i, lock in ipairs(KEYS) do
 end
 for i, lock in ipairs(KEYS) do
   local ttl = tonumber(ARGV[2 * i])
-  redis.call('hsetnx', lock, ARGV[2 * i - 1], 1)
+  if redis.call('hexists', lock, ARGV[2 * i - 1]) == 0 then
+    redis.call('hset', lock, ARGV[2 * i - 1], 1)
+  end
   if ttl > redis.call('pttl', lock) then
     redis.call('pexpire', lock, ttl)
   end

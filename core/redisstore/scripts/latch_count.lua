@@ -6,4 +6,4 @@
 -- Returns what is left to count, 0 for an open latch
 
 local left = tonumber(redis.call('get', KEYS[1]) or 0)
-return left or redis.error_reply('WRONGTYPE the key holds a text, not a latch')
+return left or redis.error_reply('WRONGTYPE the key holds a string that is no latch')

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the latch, see latch_set.lua
 -- ARGV[1]  channel on which waiters listen
--- ARGV[2]  commands to publish with, separated by spaces
+-- ARGV[2]  how to publish; see publish.lua
 --
 -- Returns what is left. An open latch stays as it is.
 --
@@ -11,14 +11,12 @@
 
 local left = tonumber(redis.call('get', KEYS[1]) or 0)
 if not left then
-  return redis.error_reply('WRONGTYPE the key holds a text, not a latch')
+  return redis.error_reply('WRONGTYPE the key holds a string that is no latch')
 end
 if left > 1 then
   return redis.call('decr', KEYS[1])
 end
 if redis.call('del', KEYS[1]) == 1 then
-  for command in string.gmatch(ARGV[2], '%a+') do
-    redis.call(command, ARGV[1], '0')
-  end
+  publish(ARGV[1], '0', ARGV[2])
 end
 return 0

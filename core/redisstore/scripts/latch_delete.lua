@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the latch, see latch_set.lua
 -- ARGV[1]  channel on which waiters listen
--- ARGV[2]  commands to publish with, separated by spaces
+-- ARGV[2]  how to publish; see publish.lua
 --
 -- Returns  1  there was one
 --          0  there was none
@@ -13,7 +13,5 @@
 if redis.call('del', KEYS[1]) == 0 then
   return 0
 end
-for command in string.gmatch(ARGV[2], '%a+') do
-  redis.call(command, ARGV[1], '1')
-end
+publish(ARGV[1], '1', ARGV[2])
 return 1

@@ -3,7 +3,7 @@
 -- KEYS[1]  the latch: what is left to count, a number; without one it is open
 -- ARGV[1]  count, 1 or more
 -- ARGV[2]  channel on which waiters listen
--- ARGV[3]  commands to publish with, separated by spaces
+-- ARGV[3]  how to publish; see publish.lua
 --
 -- Returns  1  set
 --          0  there was a count already
@@ -12,7 +12,5 @@ if redis.call('exists', KEYS[1]) == 1 then
   return 0
 end
 redis.call('set', KEYS[1], ARGV[1])
-for command in string.gmatch(ARGV[3], '%a+') do
-  redis.call(command, ARGV[2], '1')
-end
+publish(ARGV[2], '1', ARGV[3])
 return 1

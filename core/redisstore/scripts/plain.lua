@@ -5,27 +5,23 @@
 -- ARGV[2]  hold count the owner shall have
 -- ARGV[3]  TTL in ms
 --
--- Leaves lock, owner, holds and ttl; mine: whether the owner has the lock; and
--- pttl, which is negative for a lock that is free or does not expire. holds is
--- never less than what the owner has: a claim that arrives late lowers nothing.
+-- Leaves pttl, which is negative for a lock that is free or does not expire, and
+-- mine: the hold count that the owner has, if it has one.
 
-local lock, owner = KEYS[1], ARGV[1]
-local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
-
-local free = redis.call('exists', lock) == 0
-local mine = not free and redis.call('hexists', lock, owner) == 1
-  and redis.call('hexists', lock, 'mode') == 0
-
-if holds > 1 and not mine then
-  return 0
+local pttl = redis.call('pttl', KEYS[1])
+local mine
+if pttl ~= -2 then
+  local fields = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
+  mine = fields[1] and not fields[2] and tonumber(fields[1])
 end
-if mine then
-  holds = math.max(holds, tonumber(redis.call('hget', lock, owner)))
-end
-local pttl = redis.call('pttl', lock)
-if not free and not mine then
-  if pttl < 0 then
+if not mine then
+  if ARGV[2] ~= '1' then
+    return 0
+  end
+  if pttl == -1 then
     return -1
   end
-  return -2 - pttl
+  if pttl ~= -2 then
+    return -2 - pttl
+  end
 end

@@ -1,25 +1,27 @@
 -- Lets a reader in, or re-enters, unless somebody else writes.
 --
--- KEYS[1]      the lock, see readwrite.lua
--- KEYS[1 + n]  sentinel of the owner's n-th read hold, up to ARGV[2]
--- ARGV[1]      owner
--- ARGV[2]      hold count the owner shall have, 1 or more; absolute
--- ARGV[3]      TTL in ms, for the last of the holds
--- ARGV[4]      prefix of sentinels
+-- KEYS[1]  the lock, see readwrite.lua
+-- KEYS[2]  sentinel of the owner
+-- ARGV[1]  owner
+-- ARGV[2]  hold count the owner shall have, 1 or more; absolute
+-- ARGV[3]  TTL in ms
 --
 -- Returns   as acquire.lua
 --
 -- A hash without "mode" is a plain lock, held by somebody else. A writer may
--- read. An owner whose sentinels are all gone had a hold, and has none now. A
--- claim that arrives late lowers neither count nor TTL: a sentinel beyond the
--- count would no longer be looked at.
+-- read. An owner whose sentinel is gone had a hold, and has none now. A claim
+-- that arrives late lowers neither count nor TTL.
 
-local owner, holds, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
+local pttl = redis.call('pttl', KEYS[1])
+local lasts = redis.call('pttl', KEYS[2])
+local mode, own, writes
+if pttl ~= -2 then
+  local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1], ARGV[1] .. ':write')
+  mode, own, writes = fields[1], fields[2], fields[3]
+end
 
-local pttl = redis.call('pttl', lock)
-local mode, own, writes = unpack(redis.call('hmget', lock, 'mode', owner, owner .. ':write'))
-
-local mine = mode and own and left(ARGV[4], owner, tonumber(own)) ~= 0
+local mine = mode and own and lasts ~= -2
 if holds > 1 and not mine then
   return 0
 end
@@ -30,15 +32,17 @@ if pttl ~= -2 and not (mode == 'read' or mode == 'write' and writes) then
   return -2 - pttl
 end
 
-local sentinel = KEYS[1 + holds]
-local lasts = mine and math.max(ttl, redis.call('pttl', sentinel)) or ttl
-redis.call('set', sentinel, '1', 'px', lasts)
-if not mode then
-  redis.call('hset', lock, 'mode', 'read')
+if not mine or ttl > lasts then
+  redis.call('set', KEYS[2], '1', 'px', ttl)
 end
-redis.call('hset', lock, owner, mine and math.max(holds, tonumber(own)) or holds)
+if not mode then
+  redis.call('hset', KEYS[1], 'mode', 'read')
+end
+if not mine or tonumber(own) < holds then
+  redis.call('hset', KEYS[1], ARGV[1], holds)
+end
 if ttl > pttl then
-  redis.call('pexpire', lock, ttl)
+  redis.call('pexpire', KEYS[1], ttl)
 end
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

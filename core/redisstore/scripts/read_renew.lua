@@ -1,38 +1,24 @@
--- Lengthens the TTL of read holds whose owner still has them. Never creates a
+-- Lengthens the TTL of a read hold whose owner still has it. Never creates a
 -- hold, never shortens one, and never keeps another owner's.
 --
--- For each claim, one after the other:
--- KEYS         the lock, see readwrite.lua; sentinels of the owner's holds 1..n
--- ARGV         owner; TTL in ms; n
+-- KEYS[1]  the lock, see readwrite.lua
+-- KEYS[2]  sentinel of the owner
+-- ARGV[1]  owner
+-- ARGV[2]  TTL in ms
 --
--- Returns one integer for each claim: 1 renewed, 0 not held by that owner.
---
--- Nothing is written before all is read.
+-- Returns  1  renewed
+--          0  not held by that owner
 
-local held, at = {}, 1
-local claims = #ARGV / 3
-for i = 1, claims do
-  local owner, n = ARGV[3 * i - 2], tonumber(ARGV[3 * i])
-  local mode, own = unpack(redis.call('hmget', KEYS[at], 'mode', owner))
-  held[i] = 0
-  for j = at + 1, at + n do
-    if mode and own and redis.call('exists', KEYS[j]) == 1 then
-      held[i] = 1
-    end
-  end
-  at = at + 1 + n
+local ttl = tonumber(ARGV[2])
+local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
+local lasts = redis.call('pttl', KEYS[2])
+if not fields[1] or not fields[2] or lasts == -2 then
+  return 0
 end
-
-at = 1
-for i = 1, claims do
-  local ttl, n = tonumber(ARGV[3 * i - 1]), tonumber(ARGV[3 * i])
-  if held[i] == 1 then
-    for j = at, at + n do
-      if redis.call('pttl', KEYS[j]) < ttl then
-        redis.call('pexpire', KEYS[j], ttl)
-      end
-    end
-  end
-  at = at + 1 + n
+if ttl > lasts then
+  redis.call('pexpire', KEYS[2], ttl)
 end
-return held
+if ttl > redis.call('pttl', KEYS[1]) then
+  redis.call('pexpire', KEYS[1], ttl)
+end
+return 1

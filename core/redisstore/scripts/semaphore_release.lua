@@ -1,44 +1,43 @@
--- Gives permits back and wakes waiters.
+-- Returns permits and wakes waiters.
 --
 -- KEYS[1]  the semaphore, see semaphore_acquire.lua
 -- KEYS[2]  its permits that are taken
 -- ARGV[1]  0, or more to ask only whether the owner has the permits
 -- ARGV[2]  channel on which waiters listen
--- ARGV[3]  commands to publish with, separated by spaces
+-- ARGV[3]  how to publish; see publish.lua
 -- ARGV[4]  and on: ids of the permits
 --
 -- Returns  1  done
 --          0  the owner does not have them. If it has some of them, because
---             somebody else gave back the others, these are given back.
+--             somebody else returned the others, these are returned.
 --
 -- It works when Redis is out of memory: INCRBY may run once the script has
--- removed something.
-
-local function publish(n)
-  for command in string.gmatch(ARGV[3], '%a+') do
-    redis.call(command, ARGV[2], n)
-  end
-end
+-- removed something. Nothing is looked at that may be gone; see release.lua.
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local wanted = #ARGV - 3
-local ids = {unpack(ARGV, 4)}
+local counted = redis.call('exists', KEYS[1]) == 1
 
-local back, mine = 0, 0
-for _, id in ipairs(ids) do
-  local score = redis.call('zscore', KEYS[2], id)
-  if score and tonumber(score) > now then
-    mine = mine + 1
+local found, mine = {}, 0
+for i = 4, #ARGV do
+  local till = redis.call('zscore', KEYS[2], ARGV[i])
+  if till then
+    found[#found + 1] = ARGV[i]
+    if tonumber(till) > now then
+      mine = mine + 1
+    end
   end
 end
-if tonumber(ARGV[1]) == 0 then
-  for _, id in ipairs(ids) do
-    back = back + redis.call('zrem', KEYS[2], id)
+if ARGV[1] == '0' and #found > 0 then
+  for _, id in ipairs(found) do
+    redis.call('zrem', KEYS[2], id)
   end
+  if counted then
+    redis.call('incrby', KEYS[1], #found)
+  end
+  publish(ARGV[2], #found, ARGV[3])
 end
-if back > 0 and redis.call('exists', KEYS[1]) == 1 then
-  redis.call('incrby', KEYS[1], back)
-  publish(back)
+if mine == #ARGV - 3 then
+  return 1
 end
-return mine == wanted and 1 or 0
+return 0

@@ -1,39 +1,36 @@
 -- Lengthens the TTL of permits whose owner still has them. Never creates a
 -- permit, and never shortens one.
 --
--- KEYS[i]  permits of a semaphore, see semaphore_acquire.lua
--- ARGV     for each key, one after the other: TTL in ms; how many ids follow;
---          the ids
+-- KEYS[1]  permits of a semaphore that are taken, see semaphore_acquire.lua
+-- KEYS[2]  the number of those that are free; left out while the slot migrates
+--          and they are in two places
+-- ARGV[1]  TTL in ms
+-- ARGV[2]  and on: ids of the permits
 --
--- Returns one integer for each key: 1 renewed, 0 not all held.
+-- Returns  1  renewed
+--          0  not all held
 --
--- Nothing is written before all is read. It works when Redis is out of memory:
--- ZADD may run once the script has written, if only by removing what is not
--- there.
+-- It works when Redis is out of memory: ZADD may run once the script has
+-- written, if only by removing what is not there.
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local held, at = {}, 1
-for i = 1, #KEYS do
-  held[i] = 1
-  for j = at + 2, at + 1 + ARGV[at + 1] do
-    local score = redis.call('zscore', KEYS[i], ARGV[j])
-    if not score or tonumber(score) <= now then
-      held[i] = 0
-    end
+for i = 2, #ARGV do
+  local till = redis.call('zscore', KEYS[1], ARGV[i])
+  if not till or tonumber(till) <= now then
+    return 0
   end
-  at = at + 2 + ARGV[at + 1]
 end
-
-at = 1
-for i = 1, #KEYS do
-  if held[i] == 1 then
-    redis.call('zrem', KEYS[i], '')
-    for j = at + 2, at + 1 + ARGV[at + 1] do
-      redis.call('zadd', KEYS[i], 'gt', now + ARGV[at], ARGV[j])
-    end
-  end
-  at = at + 2 + ARGV[at + 1]
+redis.call('zrem', KEYS[1], '')
+for i = 2, #ARGV do
+  redis.call('zadd', KEYS[1], 'gt', now + ARGV[1], ARGV[i])
 end
-return held
+local lasts = redis.call('zrange', KEYS[1], -1, -1, 'withscores')[2] - now
+if redis.call('pttl', KEYS[1]) ~= -1 then
+  redis.call('pexpire', KEYS[1], lasts)
+end
+if KEYS[2] and redis.call('pttl', KEYS[2]) >= 0 then
+  redis.call('pexpire', KEYS[2], lasts)
+end
+return 1

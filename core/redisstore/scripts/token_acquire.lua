@@ -17,14 +17,15 @@
 -- Unlike Redisson's, the counter rises with a grant only, not with re-entry. A
 -- counter that was lost while the lock was held starts anew.
 
-local counter = KEYS[2]
 -- First, as it fails if the counter is something else.
-local fence = mine and tonumber(redis.call('get', counter) or 0) or 0
+local fence = mine and tonumber(redis.call('get', KEYS[2]) or 0) or 0
 if fence < 1 then
-  fence = redis.call('incr', counter)
+  fence = redis.call('incr', KEYS[2])
 end
-redis.call('hset', lock, owner, holds)
-if ttl > pttl then -- never shortens; a key without expiry gets one
-  redis.call('pexpire', lock, ttl)
+if not mine or mine < tonumber(ARGV[2]) then -- a claim that is late lowers nothing
+  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+end
+if tonumber(ARGV[3]) > pttl then -- never shortens; a key without expiry gets one
+  redis.call('pexpire', KEYS[1], ARGV[3])
 end
 return fence

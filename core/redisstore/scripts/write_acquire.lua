@@ -1,7 +1,7 @@
 -- Lets a writer in, or re-enters, unless somebody else reads or writes.
 --
 -- KEYS[1]  the lock, see readwrite.lua
--- ARGV[1]  owner
+-- ARGV[1]  field of the writer
 -- ARGV[2]  hold count the owner shall have, 1 or more; absolute
 -- ARGV[3]  TTL in ms
 -- ARGV[4]  prefix of sentinels
@@ -13,27 +13,27 @@
 -- long as any other reader is there. A reader that wants to write is in its
 -- own way. A claim that arrives late lowers neither count nor TTL.
 
-local owner, holds, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local field = owner .. ':write'
+local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
 
--- takes dead readers away; true if none is left.
+-- takes dead readers away; true if none is left. "mode" stays, so the hash does.
 local function deserted()
   local some, all = readers()
-  local dead = {}
   for _, reader in ipairs(some) do
-    if left(ARGV[4], reader[1], reader[2]) == 0 then
-      dead[#dead + 1] = reader[1]
+    if left(ARGV[4], reader[1], reader[2]) ~= 0 then
+      all = false
+    else
+      redis.call('hdel', KEYS[1], reader[1])
     end
   end
-  if #dead > 0 then
-    redis.call('hdel', lock, unpack(dead)) -- "mode" stays, so the hash does
-  end
-  return all and #dead == #some
+  return all
 end
 
-local pttl = redis.call('pttl', lock)
-local mode, own = unpack(redis.call('hmget', lock, 'mode', field))
-local mine = mode == 'write' and tonumber(own or nil)
+local pttl = redis.call('pttl', KEYS[1])
+local mode, mine
+if pttl ~= -2 then
+  local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
+  mode, mine = fields[1], fields[1] == 'write' and tonumber(fields[2] or nil)
+end
 if holds > 1 and not mine then
   return 0
 end
@@ -47,9 +47,11 @@ if pttl ~= -2 and not mine then
   return -2 - pttl
 end
 
-redis.call('hset', lock, 'mode', 'write', field, math.max(holds, mine or 0))
+if not mine or mine < holds then
+  redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1], holds)
+end
 if ttl > pttl then
-  redis.call('pexpire', lock, ttl)
+  redis.call('pexpire', KEYS[1], ttl)
 end
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

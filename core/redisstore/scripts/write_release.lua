@@ -2,10 +2,10 @@
 -- writer that reads as well goes on as a reader.
 --
 -- KEYS[1]  the lock, see readwrite.lua
--- ARGV[1]  owner
+-- ARGV[1]  field of the writer
 -- ARGV[2]  hold count that remains, absolute; 0 removes the hold
 -- ARGV[3]  channel on which waiters listen
--- ARGV[4]  commands to publish with, separated by spaces
+-- ARGV[4]  how to publish; see publish.lua
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold
@@ -13,24 +13,22 @@
 -- It works when Redis is out of memory; see release.lua. Redisson wakes nobody
 -- when the writer goes on as a reader; others may read then, so this does.
 
-local field, remain = ARGV[1] .. ':write', tonumber(ARGV[2])
-
-local mode, count = unpack(redis.call('hmget', lock, 'mode', field))
-if mode ~= 'write' or not count then
+local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
+if fields[1] ~= 'write' or not fields[2] then
   return 0
 end
-if remain > 0 then
-  if tonumber(count) > remain then
-    redis.call('hdel', lock, '')
-    redis.call('hset', lock, field, remain)
+if ARGV[2] ~= '0' then
+  if tonumber(fields[2]) > tonumber(ARGV[2]) then
+    redis.call('hdel', KEYS[1], '')
+    redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
   end
   return 1
 end
-if redis.call('hlen', lock) > 2 then
-  redis.call('hdel', lock, field)
-  redis.call('hset', lock, 'mode', 'read')
+if redis.call('hlen', KEYS[1]) > 2 then
+  redis.call('hdel', KEYS[1], ARGV[1])
+  redis.call('hset', KEYS[1], 'mode', 'read')
 else
-  redis.call('del', lock)
+  redis.call('del', KEYS[1])
 end
 publish(ARGV[3], '1', ARGV[4])
 return 1
