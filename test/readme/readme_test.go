@@ -26,7 +26,7 @@ func plain(code string) string {
 }
 
 // shown are the documents whose code is held to what compiles and runs here.
-var shown = append([]string{"docs/from-redisson.md", "docs/configuration.md", "docs/grpc.md"}, readmes...)
+var shown = append([]string{"docs/from-redisson.md", "docs/configuration.md", "docs/grpc.md", "docs/testing.md"}, readmes...)
 
 // What these documents show is what compiles and runs here.
 func TestCodeInTheDocumentsIsCodeThatRuns(t *testing.T) {

@@ -1,5 +1,8 @@
-// Package guardtest helps to test what stands in front of a guard: the doors,
-// and code that takes its locks from one.
+// Package guardtest helps to test code that takes its locks from a guard: handlers
+// behind a middleware, annotated methods, and the integrations themselves. Its
+// guard keeps locks in memory. Tests take the part of other owners ([Hold]), of
+// operators ([Lose]) and of outages ([GuardWithOutage]), also inside
+// testing/synctest.
 package guardtest
 
 import (
@@ -31,7 +34,8 @@ func Locker(t testing.TB, store lock.Store, opts ...lock.Option) *lock.Locker {
 	return locker
 }
 
-// Guard returns a guard on a store of its own.
+// Guard returns a guard in memory, which lets calls in: every rule counts as
+// served.
 func Guard(t testing.TB, rules ...rule.Rule) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(Locker(t, memstore.New()), rules...)

@@ -19,8 +19,14 @@ import (
 	"github.com/redlatch/redlatch/grpclock"
 )
 
-// maxMessage is the largest request, in bytes, as over HTTP.
-const maxMessage = 64 << 10
+// What a client may take, as over HTTP.
+const (
+	maxMessage  = 64 << 10 // bytes of a request
+	maxMetadata = 16 << 10 // bytes of its metadata
+	maxStreams  = 250      // calls at once over one connection
+	maxTime     = 30 * time.Second
+	greeting    = 5 * time.Second // until a connection is one of HTTP/2
+)
 
 // OrderRule is the lock in front of an order, as it is over HTTP. It is optional,
 // because the service also runs without gRPC.
@@ -52,8 +58,9 @@ func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func
 	w := watch{log, ordered}
 	s := &Server{
 		Server: grpc.NewServer(
-			grpc.MaxRecvMsgSize(maxMessage),
-			grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
+			grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxMetadata),
+			grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(greeting),
+			grpc.ChainUnaryInterceptor(bound, w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
 		),
 		health: health.NewServer(),
 	}
@@ -63,6 +70,13 @@ func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func
 	s.health.SetServingStatus(seckillpb.SeckillService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	locks.Attach(s)
 	return s, nil
+}
+
+// bound ends each call after maxTime, if its client didn't say when.
+func bound(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	return handler(ctx, request)
 }
 
 // Drain tells health checks that the server is not ready any more, for good.

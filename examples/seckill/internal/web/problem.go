@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -128,7 +130,11 @@ func fail(c *gin.Context, err error) {
 		ginlock.Problem(c, locked)
 		return
 	}
-	if c.Request.Context().Err() != nil {
+	tooSlow := errors.Is(context.Cause(c.Request.Context()), errTooSlow)
+	if tooSlow {
+		err = fmt.Errorf("%w: %w", voucher.ErrStoreUnavailable, err) // there is nothing else to wait for
+	}
+	if c.Request.Context().Err() != nil && !tooSlow {
 		c.Abort()
 		// Nothing is written. If the lease was lost, the middleware that holds
 		// it answers; otherwise the client has gone, and the status is for logs.

@@ -29,7 +29,7 @@ func NewHandler(sale voucher.Sale, door Door, health *Health, m *Metrics, log *s
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
-	engine.Use(m.observe, s.logErrors, gin.CustomRecoveryWithWriter(nil, s.recovered))
+	engine.Use(unsniffed, m.observe, s.logErrors, gin.CustomRecoveryWithWriter(nil, s.recovered))
 	engine.NoRoute(func(c *gin.Context) {
 		refuse(c, problem{
 			Status: http.StatusNotFound, Code: "NOT_FOUND", Title: "Not found",
@@ -62,6 +62,9 @@ func NewHandler(sale voucher.Sale, door Door, health *Health, m *Metrics, log *s
 	}
 	return engine
 }
+
+// unsniffed keeps browsers from taking an answer for what it isn't.
+func unsniffed(c *gin.Context) { c.Header("X-Content-Type-Options", "nosniff") }
 
 // fresh keeps caches from answering: everything here changes by the
 // millisecond.
