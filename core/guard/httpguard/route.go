@@ -160,6 +160,9 @@ func (s *survey) template(r Route, c *rule.Compiled, m *Middleware) {
 	if m != nil && m.keyFunc != nil {
 		return
 	}
+	if reason, column := rule.Unbracketed(c.Template, func(name string) bool { return s.has(r, name, m) }); reason != "" {
+		s.fault(r, "template %q, column %d: %s", c.Key, column, reason)
+	}
 	for _, v := range c.Template.Vars() {
 		if reason := s.unresolved(r, v, m); reason != "" {
 			s.fault(r, "template %q, column %d: <%s> %s", c.Key, v.Column, v, reason)
@@ -171,14 +174,18 @@ func (s *survey) unresolved(r Route, v key.Var, m *Middleware) string {
 	if reason := impossible(v, r.Method); reason != "" {
 		return reason
 	}
-	has := HasParameter(r.Pattern, v.Name)
 	switch {
-	case v.Source == "path" && !has:
+	case v.Source == "path" && !HasParameter(r.Pattern, v.Name):
 		return "is not a parameter of the route"
-	case v.Source != "" || v.Reserved() || has || m != nil && m.vars[v.Name] != nil || slices.Contains(s.provided, v.Name):
+	case v.Source != "" || v.Reserved() || s.has(r, v.Name, m):
 		return ""
 	}
 	return "is not a parameter of the route, not bound by WithVar, and not among the names that middlewares are said to set"
+}
+
+// has reports whether requests of the route have a value for a bare name.
+func (s *survey) has(r Route, name string, m *Middleware) bool {
+	return HasParameter(r.Pattern, name) || m != nil && m.vars[name] != nil || slices.Contains(s.provided, name)
 }
 
 // open reports routes that take any method of which only some have a rule: the

@@ -89,6 +89,7 @@ func (f *promises) TestGuardThatNobodyAttached(t *testing.T) {
 func (f *promises) TestTemplateThatTheRouteCannotFill(t *testing.T) {
 	for template, want := range map[string]string{
 		"lock:<path.no>":     "<path.no> is not a parameter of the route",
+		"lock:order:userId":  `"userId" is not a variable but a literal, the same for every request; write <userId>`,
 		"lock:<userld>":      "<userld> is not a parameter of the route, not bound by WithVar, and not among the names",
 		"lock:<md.user>":     "<md.user> does not exist in HTTP requests",
 		"lock:<req.user>":    "<req.user> does not exist in HTTP requests",
