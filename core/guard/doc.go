@@ -1,6 +1,6 @@
-// Package guard is what all doors share: it finds the rule of an operation,
+// Package guard is what all integrations share: it finds the rule of an operation,
 // renders its key, takes the lock, and sorts what can go wrong into a [Kind]
-// that a door maps to its own statuses.
+// that an integration maps to its statuses.
 //
 //	ctx, leave, err := g.Enter(ctx, guard.Call{Operation: "POST /orders", Vars: vars})
 //	if err != nil {
@@ -9,7 +9,15 @@
 //	defer leave()
 //	return work(ctx)
 //
-// An operation without a rule passes through untouched. An operation with a
-// rule never runs without its lock. The rules can change while the guard works:
-// see [Guard.Replace].
+// # A rule is always redeemed
+//
+// An operation with a rule never runs without its lock. A rule whose operation is
+// misspelled would lock nothing, so somebody has to serve each rule: integrations
+// tell the guard which operations go through it ([Guard.Serve], [Guard.Attach]), and
+// programs name those that they enter themselves ([Guard.Declare]). When everything
+// is registered, call [Guard.Validate]. Until it succeeds the guard lets nobody in.
+//
+// [Guard.Enter] refuses an operation without a rule. Integrations let such operations
+// pass after they have looked for a rule with [Guard.Rule]. The rules can change while
+// the guard works: see [Guard.Replace].
 package guard
