@@ -40,6 +40,7 @@ var units = map[string]unit{
 
 	"core/rule":       {layer: 2},
 	"core/memstore":   {layer: 2},
+	"core/quorum":     {layer: 2},
 	"core/redisstore": {layer: 2, uses: []string{"github.com/redis/go-redis/v9"}},
 	"core/storetest":  {layer: 2, forTests: true},
 	"core/telemetry":  {layer: 2, uses: []string{"go.opentelemetry.io/otel"}},

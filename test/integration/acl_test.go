@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/quorum"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/core/storetest"
 	"github.com/redlatch/redlatch/test/internal/redistest"
@@ -113,11 +114,11 @@ func TestTheKitNeedsNoMoreThanItsACL(t *testing.T) {
 		for _, server := range servers {
 			nodes = append(nodes, redisstore.New(asLockUser(t, server), redisstore.WithKeyPrefix(lockPrefix)))
 		}
-		quorum, err := redisstore.Quorum(nodes...)
+		store, err := quorum.New(nodes...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lockedOnce(t, lock.New(quorum), "quorum")
+		lockedOnce(t, lock.New(store), "quorum")
 	})
 }
 

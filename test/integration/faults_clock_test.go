@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/quorum"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/test/internal/process"
 	"github.com/redlatch/redlatch/test/internal/redistest"
@@ -133,7 +134,7 @@ func TestOneOfFiveClocksJumps(t *testing.T) {
 		for i, server := range servers {
 			stores[i] = redisstore.New(server.Client(t))
 		}
-		q, err := redisstore.Quorum(stores...)
+		q, err := quorum.New(stores...)
 		if err != nil {
 			t.Fatal(err)
 		}

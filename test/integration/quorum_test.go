@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/quorum"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/core/storetest"
 	"github.com/redlatch/redlatch/test/internal/faultproxy"
@@ -46,7 +47,7 @@ func newEnsemble(t *testing.T) *ensemble {
 
 // quorum is a quorum as a process would have it, with clients of its own. The
 // timeouts of the clients are those of go-redis: they must not matter.
-func (e *ensemble) quorum(t *testing.T) *redisstore.QuorumStore {
+func (e *ensemble) quorum(t *testing.T) *quorum.Store {
 	t.Helper()
 	stores := make([]lock.Store, len(e.proxies))
 	for i, proxy := range e.proxies {
@@ -54,7 +55,7 @@ func (e *ensemble) quorum(t *testing.T) *redisstore.QuorumStore {
 		t.Cleanup(func() { _ = rdb.Close() })
 		stores[i] = redisstore.New(rdb)
 	}
-	q, err := redisstore.Quorum(stores...)
+	q, err := quorum.New(stores...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestAQuorumOfRealServersKeepsTheContract(t *testing.T) {
 		for i, server := range servers {
 			stores[i] = redisstore.New(server.Client(t))
 		}
-		q, err := redisstore.Quorum(stores...)
+		q, err := quorum.New(stores...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +327,7 @@ func TestASplitVoteOfRealServersIsDecided(t *testing.T) {
 		for i, server := range servers {
 			stores[i] = redisstore.New(server.Client(t))
 		}
-		q, err := redisstore.Quorum(stores...)
+		q, err := quorum.New(stores...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +386,7 @@ func TestARestartedNodeVotesTwiceOnlyWithoutItsData(t *testing.T) {
 				rdb := newClient(t, &redis.Options{Addr: server.Addr(), DialerRetries: 1, MaxRetries: -1})
 				stores[i] = redisstore.New(rdb)
 			}
-			q, err := redisstore.Quorum(stores...)
+			q, err := quorum.New(stores...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/quorum"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
@@ -117,7 +118,7 @@ func (r Redis) quorum(opts []redisstore.Option, wrap func(lock.Store, redis.Univ
 		}
 		stores = append(stores, store)
 	}
-	q, err := redisstore.Quorum(stores...)
+	q, err := quorum.New(stores...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,4 +1,4 @@
-package redisstore
+package quorum
 
 import (
 	"container/heap"
@@ -181,7 +181,7 @@ func (v *voter) answered(ctx context.Context, c lock.Claim) bool {
 }
 
 // expectRemoval keeps the owner's later votes back until a call of
-// [QuorumStore.remove] or [voter.spare] has told what became of this one.
+// [Store.remove] or [voter.spare] has told what became of this one.
 func (v *voter) expectRemoval(c lock.Claim) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -213,7 +213,7 @@ func (v *voter) endIfOver(r *removal) {
 
 // remove removes the owner's vote, after that was answered. If the node does
 // not answer, to the vote or to the removal, it goes on in the background.
-func (q *QuorumStore) remove(ctx context.Context, v *voter, c lock.Claim) error {
+func (q *Store) remove(ctx context.Context, v *voter, c lock.Claim) error {
 	c.Holds = 0
 	answered := v.answered(ctx, c)
 	ctx, cancel := detached(ctx, q.timeout)
@@ -249,7 +249,7 @@ func isAnswer(err error) bool { return err == nil || errors.Is(err, lock.ErrNotH
 
 // sweep works on the node's queue until it is empty. However many removals
 // there are, one call at a time waits for the node.
-func (q *QuorumStore) sweep(v *voter) {
+func (q *Store) sweep(v *voter) {
 	for {
 		r := v.next()
 		if r == nil {

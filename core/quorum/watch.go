@@ -1,4 +1,4 @@
-package redisstore
+package quorum
 
 import (
 	"context"
@@ -26,11 +26,11 @@ const (
 // it is a vote that was lost and is being removed. It is passed on a little
 // later, by a random time that grows from 10 ms to 250 ms as long as no
 // majority wakes, so that waiters do not drive each other in circles.
-func (q *QuorumStore) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
+func (q *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
 	if err := q.check(c); err != nil {
 		return nil, err
 	}
-	w := &quorumWatch{need: q.need, wake: wake, woken: make([]bool, len(q.voters)), linger: minLinger}
+	w := &watch{need: q.need, wake: wake, woken: make([]bool, len(q.voters)), linger: minLinger}
 	limit := watchTimeouts * q.timeout
 	t := q.newTally()
 	replies := askAll(ctx, q, limit, func(ctx context.Context, v *voter) (struct{}, error) {
@@ -54,8 +54,8 @@ func (q *QuorumStore) Watch(ctx context.Context, c lock.Claim, wake func()) (sto
 	return nil, t.failure()
 }
 
-// quorumWatch passes wake-ups on.
-type quorumWatch struct {
+// watch passes wake-ups on.
+type watch struct {
 	need int
 	wake func()
 
@@ -70,7 +70,7 @@ type quorumWatch struct {
 }
 
 // add takes in the subscription of one node, unless it comes too late.
-func (w *quorumWatch) add(stop func()) {
+func (w *watch) add(stop func()) {
 	w.mu.Lock()
 	stopped := w.stopped
 	if !stopped {
@@ -82,7 +82,7 @@ func (w *quorumWatch) add(stop func()) {
 	}
 }
 
-func (w *quorumWatch) stop() {
+func (w *watch) stop() {
 	w.mu.Lock()
 	stops := w.stops
 	w.stopped, w.stops = true, nil
@@ -95,7 +95,7 @@ func (w *quorumWatch) stop() {
 }
 
 // woke takes in the wake-up of one node.
-func (w *quorumWatch) woke(node int) {
+func (w *watch) woke(node int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -116,7 +116,7 @@ func (w *quorumWatch) woke(node int) {
 }
 
 // lingered passes a minority's wake-up on.
-func (w *quorumWatch) lingered(turn int) {
+func (w *watch) lingered(turn int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.turn != turn {
@@ -127,7 +127,7 @@ func (w *quorumWatch) lingered(turn int) {
 }
 
 // pass calls wake; mu is held, so that none comes after stop.
-func (w *quorumWatch) pass() {
+func (w *watch) pass() {
 	w.disarm()
 	clear(w.woken)
 	w.count = 0
@@ -135,7 +135,7 @@ func (w *quorumWatch) pass() {
 }
 
 // disarm stops the timer; mu is held.
-func (w *quorumWatch) disarm() {
+func (w *watch) disarm() {
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil

@@ -1,4 +1,4 @@
-package redisstore
+package quorum
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 // If too few nodes answer, the error names how many did. What they granted
 // stays for the engine to repeat the claim, so that lost replies do no harm,
 // or to release it.
-func (q *QuorumStore) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := q.check(c); err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ type round struct {
 }
 
 // poll asks all nodes for their votes.
-func (q *QuorumStore) poll(ctx context.Context, c lock.Claim) *round {
+func (q *Store) poll(ctx context.Context, c lock.Claim) *round {
 	r := &round{tally: q.newTally(), claim: c, over: make(chan struct{}), voted: make([]bool, len(q.voters))}
 	for i, v := range q.voters {
 		q.tasks.start(func() {
@@ -190,7 +190,7 @@ func (r *round) refusal(c lock.Claim) error {
 
 // freeIn is when a majority of the nodes will be free, if no hold is renewed.
 // Among the holds in the way are enough for a majority.
-func (q *QuorumStore) freeIn(holds []time.Duration) time.Duration {
+func (q *Store) freeIn(holds []time.Duration) time.Duration {
 	slices.SortFunc(holds, compareTTL)
 	return holds[min(q.need, len(holds))-1]
 }
@@ -209,7 +209,7 @@ func compareTTL(a, b time.Duration) int {
 
 // heldByAnother says whether an owner other than the claim's has a majority,
 // and for how long.
-func (q *QuorumStore) heldByAnother(ctx context.Context, c lock.Claim) (ttl time.Duration, held bool) {
+func (q *Store) heldByAnother(ctx context.Context, c lock.Claim) (ttl time.Duration, held bool) {
 	views, _ := q.views(ctx, c.Key, q.need)
 	owner, votes := views.leader()
 	return views.lasts(owner), owner != c.Owner && votes >= q.need
@@ -217,7 +217,7 @@ func (q *QuorumStore) heldByAnother(ctx context.Context, c lock.Claim) (ttl time
 
 // takeTurn waits until no other call has the owner's vote for the key: the
 // removals that one leaves behind would hit the votes of the other.
-func (q *QuorumStore) takeTurn(ctx context.Context, b ballot) (end func(), err error) {
+func (q *Store) takeTurn(ctx context.Context, b ballot) (end func(), err error) {
 	for {
 		q.mu.Lock()
 		busy := q.turns[b]
@@ -236,7 +236,7 @@ func (q *QuorumStore) takeTurn(ctx context.Context, b ballot) (end func(), err e
 	}
 }
 
-func (q *QuorumStore) endTurn(b ballot, turn chan struct{}) {
+func (q *Store) endTurn(b ballot, turn chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.turns, b)
@@ -244,7 +244,7 @@ func (q *QuorumStore) endTurn(b ballot, turn chan struct{}) {
 }
 
 // pause waits for d; it returns false when ctx or the store ended before.
-func (q *QuorumStore) pause(ctx context.Context, d time.Duration) bool {
+func (q *Store) pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-q.closing:
 		return false

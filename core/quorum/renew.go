@@ -1,4 +1,4 @@
-package redisstore
+package quorum
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type renewalVote struct {
 // Renew implements [lock.Store]. A claim is renewed when a majority of the
 // nodes has renewed it, whatever became of it on the others: a node that lost
 // its data does not end a lease. It is not held when a majority says so.
-func (q *QuorumStore) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
+func (q *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
 	round := q.newRenewal(claims, report)
 	if len(round.sent) == 0 {
 		return
@@ -76,8 +76,8 @@ func (v *voter) renew(ctx context.Context, claims []lock.Claim, report func(int,
 
 // renewals counts the votes of a round, and reports each claim as soon as its
 // fate is known.
-type quorumRenewal struct {
-	q       *QuorumStore
+type renewals struct {
+	q       *Store
 	sent    []lock.Claim
 	index   []int // of the claims that were sent, for report
 	report  func(int, error)
@@ -85,8 +85,8 @@ type quorumRenewal struct {
 	open    int
 }
 
-func (q *QuorumStore) newRenewal(claims []lock.Claim, report func(int, error)) *quorumRenewal {
-	r := &quorumRenewal{q: q, report: report}
+func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewals {
+	r := &renewals{q: q, report: report}
 	for i, c := range claims {
 		if err := q.check(c); err != nil {
 			report(i, err)
@@ -98,7 +98,7 @@ func (q *QuorumStore) newRenewal(claims []lock.Claim, report func(int, error)) *
 	return r
 }
 
-func (r *quorumRenewal) take(vote renewalVote) {
+func (r *renewals) take(vote renewalVote) {
 	t := r.tallies[vote.claim]
 	if t == nil {
 		return
@@ -116,14 +116,14 @@ func (r *quorumRenewal) take(vote renewalVote) {
 	}
 }
 
-func (r *quorumRenewal) end(i int, err error) {
+func (r *renewals) end(i int, err error) {
 	r.tallies[i] = nil
 	r.open--
 	r.report(r.index[i], err)
 }
 
 // close reports the claims whose fate is still open when the time is over.
-func (r *quorumRenewal) close() {
+func (r *renewals) close() {
 	for i, t := range r.tallies {
 		if t != nil {
 			r.end(i, t.failure())

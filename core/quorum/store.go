@@ -1,4 +1,4 @@
-package redisstore
+package quorum
 
 import (
 	"context"
@@ -24,10 +24,10 @@ const (
 	watchTimeouts = 10
 )
 
-// QuorumStore implements [lock.Store] over an odd number of independent
+// Store implements [lock.Store] over an odd number of independent
 // stores, as RedLock does over independent Redis servers: a key is held by
 // whom a majority of them has granted it to. It keeps excluding while a
-// minority of them is down, hung, slow or cut off. Use [Quorum].
+// minority of them is down, hung, slow or cut off. Use [New].
 //
 // # Validity
 //
@@ -56,7 +56,7 @@ const (
 // # Modes
 //
 // Only [lock.Exclusive]. The others are refused with [lock.ErrUnsupported].
-type QuorumStore struct {
+type Store struct {
 	voters  []*voter
 	need    int // a majority
 	timeout time.Duration
@@ -68,29 +68,29 @@ type QuorumStore struct {
 	turns map[ballot]chan struct{} // of the calls of Acquire
 }
 
-var _ lock.Store = (*QuorumStore)(nil)
+var _ lock.Store = (*Store)(nil)
 
-// Quorum returns a store over the given ones, an odd number of at least 3.
+// New returns a store over the given ones, an odd number of at least 3.
 // Each must be on a server of its own that shares nothing with the others:
 // replicas or nodes of one cluster are no quorum. The error wraps
 // [lock.ErrInvalid].
 //
 // The stores should talk to clients that dial once and fail soon; but no
-// timeout of theirs delays a call: see [QuorumStore.SetNodeTimeout].
-func Quorum(stores ...lock.Store) (*QuorumStore, error) {
+// timeout of theirs delays a call: see [Store.SetNodeTimeout].
+func New(stores ...lock.Store) (*Store, error) {
 	if n := len(stores); n < 3 || n%2 == 0 {
-		return nil, fmt.Errorf("%w: redisstore.Quorum: %d stores, need an odd number of at least 3", lock.ErrInvalid, n)
+		return nil, fmt.Errorf("%w: quorum.New: %d stores, need an odd number of at least 3", lock.ErrInvalid, n)
 	}
-	q := &QuorumStore{
+	q := &Store{
 		need: len(stores)/2 + 1, timeout: defaultNodeTimeout,
 		closing: make(chan struct{}), turns: make(map[ballot]chan struct{}),
 	}
 	for i, store := range stores {
 		if store == nil {
-			return nil, fmt.Errorf("%w: redisstore.Quorum: store %d is nil", lock.ErrInvalid, i+1)
+			return nil, fmt.Errorf("%w: quorum.New: store %d is nil", lock.ErrInvalid, i+1)
 		}
 		if reflect.ValueOf(store).Comparable() && slices.Contains(stores[:i], store) {
-			return nil, fmt.Errorf("%w: redisstore.Quorum: store %d is there twice", lock.ErrInvalid, i+1)
+			return nil, fmt.Errorf("%w: quorum.New: store %d is there twice", lock.ErrInvalid, i+1)
 		}
 		q.voters = append(q.voters, newVoter(store, i))
 	}
@@ -101,9 +101,9 @@ func Quorum(stores ...lock.Store) (*QuorumStore, error) {
 // decide without it; default 100 ms. It should be several round trips, and
 // small against the lease. Call it before the store is used. Less than 1 ms
 // panics.
-func (q *QuorumStore) SetNodeTimeout(d time.Duration) {
+func (q *Store) SetNodeTimeout(d time.Duration) {
 	if d < time.Millisecond {
-		panic("redisstore.SetNodeTimeout: less than 1 ms") //nolint:forbidigo // documented: a wrong set-up cannot be run
+		panic("quorum.SetNodeTimeout: less than 1 ms") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	q.timeout = d
 }
@@ -112,14 +112,14 @@ func (q *QuorumStore) SetNodeTimeout(d time.Duration) {
 // way, or until ctx ends. Call it after the lockers on the store are
 // closed and before the clients are. Without it, calls end when the clients
 // give them up, and removals within two minutes.
-func (q *QuorumStore) Close(ctx context.Context) error {
+func (q *Store) Close(ctx context.Context) error {
 	q.close.Do(func() { close(q.closing) })
 	return q.tasks.wait(ctx)
 }
 
 // Release implements [lock.Store]. It returns when a majority has answered;
 // the other nodes are told all the same, again until they answer.
-func (q *QuorumStore) Release(ctx context.Context, c lock.Claim) error {
+func (q *Store) Release(ctx context.Context, c lock.Claim) error {
 	if err := q.check(c); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (q *QuorumStore) Release(ctx context.Context, c lock.Claim) error {
 
 // ForceRelease implements [lock.Store] on all nodes. It needs the answers of a
 // majority; freed says that some node had a hold.
-func (q *QuorumStore) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
+func (q *Store) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	t := q.newTally()
 	replies := askAll(ctx, q, q.timeout, func(ctx context.Context, v *voter) (bool, error) {
 		return v.store.ForceRelease(ctx, key)
@@ -170,7 +170,7 @@ func (q *QuorumStore) ForceRelease(ctx context.Context, key string) (freed bool,
 }
 
 // check refuses what no node has to be asked about.
-func (q *QuorumStore) check(c lock.Claim) error {
+func (q *Store) check(c lock.Claim) error {
 	if c.Mode != lock.Exclusive {
 		return fmt.Errorf("%w: a quorum has mode %s only, not %s", lock.ErrUnsupported, lock.Exclusive, c.Mode)
 	}
@@ -179,7 +179,7 @@ func (q *QuorumStore) check(c lock.Claim) error {
 
 // tally counts answers. Its failures are those that left no answer.
 type tally struct {
-	q       *QuorumStore
+	q       *Store
 	granted int             // or done
 	absent  int             // not held
 	busy    []time.Duration // what is left of the holds in the way
@@ -187,7 +187,7 @@ type tally struct {
 	refused error // the claim is wrong, or no node can serve it
 }
 
-func (q *QuorumStore) newTally() *tally { return &tally{q: q} }
+func (q *Store) newTally() *tally { return &tally{q: q} }
 
 func (t *tally) count(err error) {
 	var busy *lock.BusyError

@@ -1,4 +1,4 @@
-package redisstore
+package quorum
 
 import (
 	"context"
@@ -10,9 +10,12 @@ import (
 
 // Inspect implements [lock.Store] with what the majority sees: the owner that
 // most nodes have, if these are a majority, or could be one together with the
-// nodes that do not answer. The TTL is how long the majority lasts. Holds on a
-// minority, which a vote that was lost leaves for a moment, do not show.
-func (q *QuorumStore) Inspect(ctx context.Context, key string) (lock.State, error) {
+// nodes that do not answer. The TTL is how long the majority lasts. If the nodes
+// of a majority are held, but by several owners, as Redisson's RedLock does it
+// and a split vote for a moment, all of them show, and the TTL is when a
+// majority is free. Holds on a minority, which a vote that was lost leaves for a
+// moment, do not show.
+func (q *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	views, t := q.views(ctx, key, len(q.voters))
 	switch {
 	case t.refused != nil:
@@ -21,12 +24,28 @@ func (q *QuorumStore) Inspect(ctx context.Context, key string) (lock.State, erro
 		return lock.State{}, t.failure()
 	}
 	owner, votes := views.leader()
-	if votes == 0 || votes+len(q.voters)-t.granted < q.need {
-		return lock.State{}, nil
+	if silent := len(q.voters) - t.granted; votes == 0 || votes+silent < q.need {
+		if len(views.states) < q.need {
+			return lock.State{}, nil
+		}
+		return q.shared(views), nil
 	}
 	state := lock.State{Held: true, Mode: lock.Exclusive, TTL: views.lasts(owner)}
 	state.Owners = []lock.OwnerHolds{{Owner: owner, Holds: views.holds(owner)}}
 	return state, nil
+}
+
+// shared is the state of a key whose nodes several owners hold.
+func (q *Store) shared(v views) lock.State {
+	state := lock.State{Held: true, Mode: v.states[0].Mode}
+	ttls := make([]time.Duration, len(v.states))
+	for i, s := range v.states {
+		state.Owners = append(state.Owners, s.Owners...)
+		ttls[i] = s.TTL
+	}
+	slices.SortFunc(ttls, compareTTL)
+	state.TTL = ttls[len(v.states)-q.need] // then fewer than a majority are held
+	return state
 }
 
 // views are the states that the nodes see.
@@ -36,7 +55,7 @@ type views struct {
 }
 
 // views asks all nodes, until that many are seen to have the same owner.
-func (q *QuorumStore) views(ctx context.Context, key string, enough int) (views, *tally) {
+func (q *Store) views(ctx context.Context, key string, enough int) (views, *tally) {
 	seen, t := views{need: q.need}, q.newTally()
 	replies := askAll(ctx, q, q.timeout, func(ctx context.Context, v *voter) (lock.State, error) {
 		return v.store.Inspect(ctx, key)

@@ -1,4 +1,4 @@
-package redisstore_test
+package quorum_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
-	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/quorum"
 	"github.com/redlatch/redlatch/core/storetest"
 )
 
@@ -174,7 +174,7 @@ func members(n int) []*member {
 }
 
 // quorum is a quorum of the nodes, with a node timeout of 100 ms.
-func quorum(t *testing.T, nodes []*member) *redisstore.QuorumStore {
+func over(t *testing.T, nodes []*member) *quorum.Store {
 	t.Helper()
 	stores := make([]lock.Store, len(nodes))
 	for i, n := range nodes {
@@ -183,9 +183,9 @@ func quorum(t *testing.T, nodes []*member) *redisstore.QuorumStore {
 	return quorumOf(t, stores...)
 }
 
-func quorumOf(t *testing.T, stores ...lock.Store) *redisstore.QuorumStore {
+func quorumOf(t *testing.T, stores ...lock.Store) *quorum.Store {
 	t.Helper()
-	q, err := redisstore.Quorum(stores...)
+	q, err := quorum.New(stores...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func quorumOf(t *testing.T, stores ...lock.Store) *redisstore.QuorumStore {
 	return q
 }
 
-func closeQuorum(t *testing.T, q *redisstore.QuorumStore) {
+func closeQuorum(t *testing.T, q *quorum.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -245,7 +245,7 @@ func TestAQuorumNeedsAnOddNumberOfStores(t *testing.T) {
 		"three": {[]lock.Store{m(), m(), m()}, ""},
 		"seven": {[]lock.Store{m(), m(), m(), m(), m(), m(), m()}, ""},
 	} {
-		_, err := redisstore.Quorum(tt.stores...)
+		_, err := quorum.New(tt.stores...)
 		switch {
 		case tt.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
@@ -256,7 +256,7 @@ func TestAQuorumNeedsAnOddNumberOfStores(t *testing.T) {
 }
 
 func TestAQuorumHasOneMode(t *testing.T) {
-	q := quorum(t, members(3))
+	q := over(t, members(3))
 	for _, mode := range []lock.Mode{lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		c := claimBy("a")
 		c.Mode = mode
@@ -293,7 +293,7 @@ func TestAMinorityInTroubleIsNoTrouble(t *testing.T) {
 			t.Run(first+" and "+second, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					nodes := members(5)
-					q := quorum(t, nodes)
+					q := over(t, nodes)
 					breakFirst(nodes[1])
 					breakSecond(nodes[3])
 
@@ -358,7 +358,7 @@ func TestWithoutAMajorityNothingIsGrantedAndNothingStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				nodes := members(5)
-				q := quorum(t, nodes)
+				q := over(t, nodes)
 				for _, m := range nodes[:3] {
 					breakNode(m)
 				}
@@ -404,7 +404,7 @@ func TestWithoutAMajorityNothingIsGrantedAndNothingStays(t *testing.T) {
 func TestLostVotesCountWhenTheClaimIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(5)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		for _, m := range nodes[:3] {
 			m.set(lostReply)
 		}
@@ -430,7 +430,7 @@ func TestLostVotesCountWhenTheClaimIsRepeated(t *testing.T) {
 func TestNothingThatWasNotExecutedIsUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(3)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		for _, m := range nodes {
 			m.set(refused)
 		}
@@ -453,7 +453,7 @@ func TestNothingThatWasNotExecutedIsUndone(t *testing.T) {
 func TestARestartedNodeDoesNotEndALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(5)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		must(t, acquireOf(q, claimBy("a")))
 		time.Sleep(time.Second) // all five have voted
 		nodes[0].wipe()
@@ -493,7 +493,7 @@ func TestARestartedNodeDoesNotEndALease(t *testing.T) {
 func TestARenewalThatCannotBeDecidedIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(5)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		must(t, acquireOf(q, claimBy("a")))
 		time.Sleep(time.Second)
 		nodes[0].wipe()
@@ -524,7 +524,7 @@ func TestARenewalThatCannotBeDecidedIsAFailure(t *testing.T) {
 func TestANodeThatForgetsAtOnceBreaksExclusion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(5)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		nodes[3].set(refused)
 		nodes[4].set(refused)
 		must(t, acquireOf(q, claimBy("a"))) // on 0, 1, 2
@@ -541,7 +541,7 @@ func TestASplitVoteIsDecidedSoon(t *testing.T) {
 		nodes := members(5)
 		var lockers []*lock.Locker
 		for range 3 {
-			l := lock.New(quorum(t, nodes))
+			l := lock.New(over(t, nodes))
 			lockers = append(lockers, l)
 			defer func() { must(t, l.Close(context.Background())) }()
 		}
@@ -577,7 +577,7 @@ func TestASplitVoteIsDecidedSoon(t *testing.T) {
 func TestARemovalNeverHitsALaterVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(3)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		// Two nodes are hung: one vote is won, the others may be, and all are
 		// to be removed. The owner asks again before the nodes go on.
 		nodes[0].hang()
@@ -612,7 +612,7 @@ func TestARemovalNeverHitsALaterVote(t *testing.T) {
 func TestTwoCallsOfOneOwnerDoNotDisturbEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(3)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		must(t, acquireOf(nodes[0], claimBy("b")))
 		nodes[2].hang()
 		first, second := make(chan error, 1), make(chan error, 1)
@@ -712,7 +712,7 @@ func (w *wakes) take() []time.Duration {
 func TestAWatchNeedsAMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(5)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		nodes[0].set(refused)
 		nodes[1].hang()
 		stop, err := q.Watch(t.Context(), claimBy("a"), func() {})
@@ -728,10 +728,34 @@ func TestAWatchNeedsAMajority(t *testing.T) {
 	})
 }
 
+// Redisson's RedLock has an owner of its own on each node.
+func TestInspectShowsAKeyThatSeveralOwnersHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(3)
+		q := over(t, nodes)
+		for i, owner := range []string{"java-1", "java-2", "java-3"} {
+			if state, err := q.Inspect(t.Context(), "k"); err != nil || state.Held != (i >= 2) {
+				t.Errorf("on %d nodes: %+v, %v", i, state, err)
+			}
+			c := claimBy(owner)
+			c.TTL = time.Duration(i+1) * time.Second
+			must(t, acquireOf(nodes[i], c))
+		}
+		state, err := q.Inspect(t.Context(), "k")
+		if err != nil || len(state.Owners) != 3 || state.TTL <= time.Second || state.TTL > 2*time.Second {
+			t.Errorf("got %+v, %v; want three owners for 2s", state, err)
+		}
+		time.Sleep(2 * time.Second)
+		if state, err := q.Inspect(t.Context(), "k"); err != nil || state.Held {
+			t.Errorf("on the last node: %+v, %v", state, err)
+		}
+	})
+}
+
 func TestInspectShowsWhatTheMajoritySees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(5)
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		look := func() (lock.State, error) { return q.Inspect(t.Context(), "k") }
 		must(t, acquireOf(nodes[0], claimBy("stray")))
 		short := claimBy("stray")
@@ -792,9 +816,9 @@ func runModel(t *testing.T, seed uint64) {
 	var history []interval
 	var wg sync.WaitGroup
 	var lockers []*lock.Locker
-	var stores []*redisstore.QuorumStore
+	var stores []*quorum.Store
 	for p := range processes {
-		q := quorum(t, nodes)
+		q := over(t, nodes)
 		l := lock.New(q, lock.WithWatchdog(watchdog))
 		stores, lockers = append(stores, q), append(lockers, l)
 		random := rand.New(rand.NewPCG(seed, uint64(p)))

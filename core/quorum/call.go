@@ -1,4 +1,4 @@
-package redisstore
+package quorum
 
 import (
 	"context"
@@ -16,7 +16,7 @@ type reply[T any] struct {
 // with ctx: what is decided without a node is still to be told to it. The
 // channel takes all replies, whether or not anybody waits for them.
 func askAll[T any](
-	ctx context.Context, q *QuorumStore, limit time.Duration, call func(context.Context, *voter) (T, error),
+	ctx context.Context, q *Store, limit time.Duration, call func(context.Context, *voter) (T, error),
 ) <-chan reply[T] {
 	replies := make(chan reply[T], len(q.voters))
 	for _, v := range q.voters {
@@ -33,7 +33,7 @@ func askAll[T any](
 // collect hands replies to take until that has enough, all have come, the time
 // is over, or ctx ends.
 func collect[T any](
-	ctx context.Context, q *QuorumStore, limit time.Duration, replies <-chan reply[T], take func(reply[T]) (enough bool),
+	ctx context.Context, q *Store, limit time.Duration, replies <-chan reply[T], take func(reply[T]) (enough bool),
 ) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
