@@ -274,6 +274,9 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	case !h.trusted():
 		a.doubt = true
 		return nil, because(ErrUnavailable, errTooLate)
+	case a.id != a.claim.Owner && !a.ownership.writing(a.claim):
+		a.doubt = true // the writer has gone, and its owner with it
+		return nil, ErrReleased
 	}
 	lease := h.addLease(a.caller, &a.o)
 	a.done, a.hold = true, h

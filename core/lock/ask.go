@@ -30,25 +30,45 @@ func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 	if !a.shared {
 		return a.ask(ctx)
 	}
-	if err := a.ownership.take(ctx); err != nil {
+	if err := a.takeTurn(ctx); err != nil {
 		return nil, err
 	}
 	defer a.ownership.give()
-	a.mu.Lock()
-	h := a.ownership.find(a.o.mode)
-	a.mu.Unlock()
-	if err := a.joins(h); err != nil {
-		return nil, err
-	}
-	if h != nil && h.mode == a.o.mode {
-		lease, err := a.reenterInTurn(ctx, h)
+	for {
+		a.mu.Lock()
+		h := a.ownership.find(a.o.mode)
+		a.mu.Unlock()
+		if err := a.joins(h); err != nil {
+			return nil, err
+		}
+		var lease *Lease
+		var err error
+		if h != nil && h.mode == a.o.mode {
+			lease, err = a.reenterInTurn(ctx, h)
+		} else {
+			a.claimAs(h)
+			lease, err = a.ask(ctx)
+		}
 		if !errors.Is(err, ErrReleased) {
 			return lease, err
 		}
-		h = nil // its last lease was released meanwhile
+		// What was to be joined has been released meanwhile.
 	}
-	a.claimAs(h)
-	return a.ask(ctx)
+}
+
+// takeTurn waits for the other acquisitions of the owner, each of which may
+// take a call timeout: a caller that nobody told to wait does so once.
+func (a *acquisition) takeTurn(ctx context.Context) error {
+	if a.told || a.behind {
+		return a.ownership.take(ctx)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, a.o.callTimeout, errNoAnswer)
+	defer cancel()
+	err := a.ownership.take(bounded)
+	if err != nil && ctx.Err() == nil {
+		return because(ErrUnavailable, errNoAnswer)
+	}
+	return err
 }
 
 // claimAs makes the claim that of writer h, who wants to read as well, or if h
@@ -209,8 +229,13 @@ func (a *acquisition) abandon() {
 // reads has one owner for both: what may be left of its reading goes when
 // nothing of that owner is held.
 func (a *acquisition) orphaned(claim Claim, passes []time.Duration) {
-	if a.ownership.writing(claim) {
-		a.ownership.owed, a.ownership.doubt = &claim, true
+	o := a.ownership
+	if h := o.holds[claim.Mode]; h != nil && h.state == holdAlive && h.owner == claim.Owner {
+		h.doubt = true // another call got it: its end does it
+		return
+	}
+	if o.writing(claim) {
+		o.owed, o.doubt = &claim, true
 		return
 	}
 	a.undo(claim, passes)

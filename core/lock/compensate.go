@@ -20,7 +20,7 @@ const (
 // undoPasses are the pauses before each removal of a hold that an unanswered
 // call may have made. One is not enough: the call may sit in another
 // connection's buffer and run after the removal.
-var undoPasses = [...]time.Duration{0, 100 * time.Millisecond, time.Second}
+var undoPasses = [...]time.Duration{0, 100 * time.Millisecond, 2 * time.Second}
 
 // undoOnce is for a call that certainly does not run any more.
 var undoOnce = undoPasses[:1]

@@ -648,3 +648,97 @@ func TestTheMarginIsASetting(t *testing.T) {
 		wantErr(t, err, lock.ErrInvalid)
 	})
 }
+
+// A read that was sent as the writer's, and is granted when the writer has been
+// released, is no lease: the release of what the writer has read may follow.
+func TestAReadIsNotGrantedAsAWriterThatHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithOwner("me"))
+		write := acquire(t, l, t.Context(), "k", writing)
+		release(t, acquire(t, l, t.Context(), "k", reading)) // stays in the store
+		store.set(func(op string, c lock.Claim) error {
+			if op == "release" && c.Mode == lock.Read {
+				time.Sleep(20 * time.Millisecond) // a slow packet
+			}
+			return nil
+		}, only("acquire", func(c lock.Claim) error {
+			if c.Mode == lock.Read {
+				time.Sleep(10 * time.Millisecond)
+			}
+			return nil
+		}))
+		got := start(t, l, t.Context(), reading)
+		release(t, write)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		read := granted(t, "the reader", got)
+		if err := lock.AssertHeld(read.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		if holds(t, store, "k") != 1 {
+			t.Error("a lease that is trusted is not in the store")
+		}
+		release(t, read)
+	})
+}
+
+// A read of a writer has no answer, and another is granted as the same owner.
+// What becomes of the first takes nothing from it.
+func TestALateReadOfAWriterLeavesTheNextAlone(t *testing.T) {
+	for _, writerGoes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaulty()
+			l := newLocker(t, store, lock.WithOwner("me"), lock.WithCallTimeout(time.Second))
+			write := acquire(t, l, t.Context(), "k", writing)
+			store.set(nil, only("acquire", func(lock.Claim) error { time.Sleep(3 * time.Second); return errLineCut }))
+			_, err := l.TryAcquire(t.Context(), "k", reading)
+			wantErr(t, err, lock.ErrUnavailable)
+			store.set(nil, nil)
+			read := acquire(t, l, t.Context(), "k", reading)
+			if writerGoes {
+				release(t, write)
+			}
+			time.Sleep(10 * time.Second) // the first has failed
+			if !writerGoes {
+				release(t, write)
+			}
+			time.Sleep(time.Second)
+			if err := lock.AssertHeld(read.Context(), "k"); err != nil {
+				t.Error(err)
+			}
+			if holds(t, store, "k") != 1 {
+				t.Errorf("a lease that is trusted is not in the store (the writer went first: %v)", writerGoes)
+			}
+			release(t, read)
+			time.Sleep(time.Minute)
+			if holds(t, store, "k") != 0 {
+				t.Error("something is left")
+			}
+		})
+	}
+}
+
+// Acquisitions of one name wait for each other's calls, and not for all of them.
+func TestATryOfANameThatHangsEndsWithOneCallTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		heal := make(chan struct{})
+		store.set(only("acquire", func(lock.Claim) error { <-heal; return errLineCut }), nil)
+		const timeout = 300 * time.Millisecond
+		l := newLocker(t, store, lock.WithOwner("me"), lock.WithCallTimeout(timeout), lock.WithCircuit(0, 0))
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				began := time.Now()
+				_, err := l.TryAcquire(t.Context(), "k")
+				wantErr(t, err, lock.ErrUnavailable)
+				if took := time.Since(began); took > 2*timeout {
+					t.Errorf("a try took %v", took)
+				}
+			})
+		}
+		all.Wait()
+		close(heal)
+	})
+}

@@ -39,8 +39,9 @@ func groupOf(ctx context.Context, requests []Request, settings []options) *group
 		}
 		g.members = append(g.members, &acquisition{
 			Locker: l, o: o, start: time.Now(), ownership: new(ownership),
-			claim: Claim{Key: r.key, Owner: l.newOwner(), Holds: 1, TTL: o.acquireTTL()},
+			claim: Claim{Key: r.key, Holds: 1, TTL: o.acquireTTL()},
 		})
+		g.members[i].claimAs(nil)
 	}
 	return g
 }
