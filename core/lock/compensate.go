@@ -224,5 +224,5 @@ func (l *Locker) advance(r *remnant, err error) (done bool) {
 
 // releaseClaim tries for one call timeout to have c released.
 func (l *Locker) releaseClaim(ctx context.Context, c Claim) error {
-	return l.persist(ctx, l.defaults.callTimeout, func(timeout time.Duration) error { return l.callRelease(ctx, timeout, c) })
+	return l.persist(ctx, l.now()+l.defaults.callTimeout, func(timeout time.Duration) error { return l.callRelease(ctx, timeout, c) })
 }

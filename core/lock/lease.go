@@ -58,8 +58,8 @@ func (l *Lease) Mode() Mode { return l.hold.mode }
 func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.trustedUntil()) }
 
 // Release gives the lease back and wakes a waiter. It does not depend on ctx
-// being alive, only uses its values, and takes at most the call timeout, or
-// twice that if a re-entry is under way or a writer has read as well.
+// being alive, only uses its values, and takes at most the call timeout (of the
+// call of a re-entry that is under way, if that is longer).
 // A second call does nothing and returns what the first returned.
 //
 // nil means released. [ErrLost] (as its reason, and with [ErrNotHeld] if the

@@ -71,7 +71,7 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	c.TTL = h.within(max(d, h.expiry-l.now()))
 	l.mu.Unlock()
 	var sent time.Duration
-	err := l.persist(ctx, l.defaults.callTimeout, func(timeout time.Duration) error {
+	err := l.persist(ctx, l.now()+l.defaults.callTimeout, func(timeout time.Duration) error {
 		sent = l.now()
 		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, l.renewOne(ctx, c)

@@ -69,6 +69,7 @@ func (l *Locker) beginRelease(lease *Lease) (last bool, err error) {
 // releaseOne lowers the hold count in the store. It waits for a re-entry that is
 // under way, as the counts are absolute, but for no other.
 func (l *Locker) releaseOne(ctx context.Context, h *hold) error {
+	until := l.now() + l.defaults.callTimeout
 	h.ownership.takeFirst()
 	defer h.ownership.give()
 	l.mu.Lock()
@@ -77,7 +78,7 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold) error {
 	if !alive {
 		return nil // what was released since ended the hold, and said how
 	}
-	err := l.sendRelease(ctx, h, c)
+	err := l.sendRelease(ctx, h, c, until)
 	if errors.Is(err, ErrLost) {
 		l.lose(h, err)
 		if errors.Is(l.holdStatus(h), ErrReleased) {
@@ -101,9 +102,11 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 	}
 	owed, owedDoubt := h.ownership.takeOwed()
 	l.mu.Unlock()
-	err := l.sendRelease(ctx, h, c)
+	until := l.now() + l.defaults.callTimeout
+	err := l.sendRelease(ctx, h, c, until)
 	if owed != nil {
-		if failed := l.releaseClaim(ctx, *owed); owedDoubt || failed != nil && !isAnswer(failed) {
+		failed := l.persist(ctx, until, func(timeout time.Duration) error { return l.callRelease(ctx, timeout, *owed) })
+		if owedDoubt || failed != nil && !isAnswer(failed) {
 			l.undo(*owed, undoPasses[:])
 		}
 	}
@@ -126,9 +129,9 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 }
 
 // sendRelease tells the store, again if need be: a release is absolute.
-func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim) error {
+func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, until time.Duration) error {
 	unanswered := false
-	err := l.persist(ctx, l.defaults.callTimeout, func(timeout time.Duration) error {
+	err := l.persist(ctx, until, func(timeout time.Duration) error {
 		err := l.callRelease(ctx, timeout, c)
 		if errors.Is(err, ErrNotHeld) && unanswered && h.trusted() {
 			return nil // the call before did it, only its answer was lost
@@ -166,11 +169,11 @@ func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim
 }
 
 // persist repeats an idempotent bounded call until the store answers or refuses it,
-// ctx ends, or the limit is over; then it returns the last error.
-func (l *Locker) persist(ctx context.Context, limit time.Duration, call func(timeout time.Duration) error) error {
-	until := l.now() + limit
+// ctx ends, or the time comes; then it returns the last error. It sends one call
+// at least.
+func (l *Locker) persist(ctx context.Context, until time.Duration, call func(timeout time.Duration) error) error {
 	for tries := 1; ; tries++ {
-		err := call(until - l.now())
+		err := call(max(until-l.now(), time.Millisecond))
 		if err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused {
 			return err
 		}
