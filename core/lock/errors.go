@@ -110,10 +110,6 @@ type BusyError struct {
 	// TTL is how long the blocking hold lasts unless renewed. Negative means
 	// that it has no expiry.
 	TTL time.Duration
-	// Clock is of a [TransferStore], in answer to a claim that accepts a
-	// transfer: the fences of all later grants of the key are larger, and
-	// those of all earlier ones are not.
-	Clock uint64
 }
 
 // Error implements the error interface.

@@ -9,7 +9,8 @@ import (
 // a call that is sent twice changes nothing the second time.
 type Claim struct {
 	Key string
-	// Owner is unique to one acquisition ("<uuid>:<number>").
+	// Owner names one hold ("<uuid>:<number>"), or a writer's two: it never
+	// comes back for another.
 	Owner string
 	Mode  Mode
 	// Holds is the hold count the owner has when the call is done: for
@@ -17,18 +18,13 @@ type Claim struct {
 	// (0 frees the key).
 	Holds int
 	// TTL is how long the hold lasts from the moment the store executes the
-	// call.
+	// call. That of an Acquire is 30 s at most.
 	TTL time.Duration
 	// Patience is for modes whose waiters queue in the store: how long the
 	// owner means to wait. An Acquire that finds the key busy takes a place
 	// in the queue, or keeps the one it has; 0 takes none. A place that its
 	// owner does not come back for is passed over in the end.
 	Patience time.Duration
-	// Transfer says that an owner that waits in the queue accepts to be given
-	// the key by the release of another; see [TransferStore]. Only such a
-	// store gets claims with it, and all claims of the owner have it until
-	// it has the key.
-	Transfer bool
 	// Permits is how many of Size permits a Semaphore claim takes. Both are
 	// 0 in other modes.
 	Permits, Size int
@@ -46,14 +42,15 @@ type Claim struct {
 type Store interface {
 	// Acquire gives the owner the key if nobody else has it, and returns the
 	// fence of the grant: larger than that of every earlier grant of the key
-	// to another owner. If the owner already has the key, the hold count
-	// becomes c.Holds and the TTL the larger of what is left and c.TTL.
+	// to another owner. If the owner already has the key, the hold count and
+	// the TTL become the larger of what they are and of the claim's: an acquire
+	// that arrives late takes nothing away.
 	// A claim with Holds > 1 of an owner that does not have the key is not
 	// granted: ErrNotHeld.
 	Acquire(ctx context.Context, c Claim) (fence uint64, err error)
 
-	// Renew sets the TTL of each claim whose owner still has its key, and
-	// never creates a hold. It calls report once for every claim before it
+	// Renew makes each hold whose owner still has its key last for the claim's
+	// TTL at least. It never shortens one, and never creates one. It calls report once for every claim before it
 	// returns, as early as it knows the result, from any goroutine: with nil,
 	// with ErrNotHeld when the owner no longer has the key, or with a failure.
 	// Claims must not wait for each other where one part of the store is slow.
@@ -88,32 +85,6 @@ type PromptStore interface {
 	Store
 	// Prompt marks the store; it is never called.
 	Prompt()
-}
-
-// TransferStore is a Store whose queue can hand the key over: a release that
-// ends a hold gives the key to the first in the queue, in the same step, if
-// that one's claim says Transfer. It saves the new owner a call. The hold
-// that is given away has count 1 and lasts for TransferTTL from then on, so
-// that an owner that is dead or has not heard delays nobody for long; it is
-// renewed, re-entered, released and passed on like any other, and an Acquire
-// of its owner finds it, with a fence at least as large and the TTL of the
-// claim.
-//
-// How the engine stays safe: it takes a message for a grant only if its
-// fence is larger than the Clock of the last answer that left its claim in the
-// queue. The key was given away after that answer was made, so the hold lasts
-// at least until TransferTTL after that claim was sent; trust counts from
-// there, never from when the message came. Whatever else it hears makes it
-// ask, as a message that is lost does in the end.
-type TransferStore interface {
-	Store
-	// TransferTTL is constant. 0 means that the store, set up as it is, does
-	// not transfer: the engine then uses it as a mere Store.
-	TransferTTL() time.Duration
-	// WatchTransfer is Watch for a claim that says Transfer. wake gets the
-	// fence if the message says that the key was given to this very owner, and
-	// 0 for every other wake-up.
-	WatchTransfer(ctx context.Context, c Claim, wake func(fence uint64)) (stop func(), err error)
 }
 
 // PartitionedStore is a Store of parts that fail one by one, such as the nodes
