@@ -28,7 +28,7 @@ var never = map[string]string{
 func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 	must = []string{
 		"NOSCRIPT", "executed after its time-out", "subscribed again", "cancelled while it waited",
-		"result: granted", "result: lock is busy", "release: granted", "connected", "undo of nothing",
+		"result: granted", "result: " + lock.ErrBusy.Error(), "release: granted", "connected", "undo of nothing",
 		"dead place passed over",
 	}
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
@@ -44,7 +44,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 			must = append(must, "fault: "+string(f))
 		}
 	}
-	must = append(must, "fault: slow packet", "fault: request lost", "fault: reply lost", "handed over by a release")
+	must = append(must, "fault: slow packet", "fault: request lost", "fault: reply lost")
 	return slices.DeleteFunc(must, func(what string) bool { return unreachable(what, off) })
 }
 

@@ -104,7 +104,11 @@ func (s *server) after(e *execution) {
 		w.journal.report([]judge.Finding{{Rule: "script failed", At: time.Now(), Detail: e.script + ": " + string(text)}})
 	}
 	if e.script == "force_release" { // whoever had the key learns of it later
-		w.ledger.forgetKey(e.keys[0])
+		for _, key := range w.keys {
+			if tag(key) == tag(e.keys[0]) { // twins share what belongs to them
+				w.ledger.forgetKey(key)
+			}
+		}
 	}
 	for _, key := range e.keys {
 		for field := range s.keys.Hash(key) {
