@@ -1,9 +1,6 @@
 package sim_test
 
 import (
-	"strings"
-
-	"github.com/redlatch/redlatch/test/sim/internal/judge"
 	"github.com/redlatch/redlatch/test/sim/internal/world"
 )
 
@@ -13,7 +10,6 @@ import (
 var known = []struct {
 	fault    string
 	features []world.Feature
-	findings func(f judge.Finding) bool
 }{
 	{
 		fault:    "the read hold that a named writer gave up is released late, and takes a new read hold of the same owner with it",
@@ -23,13 +19,6 @@ var known = []struct {
 		fault:    "a call that arrives after Close, or after the last attempt to undo it, holds the key for its whole lease",
 		features: []world.Feature{world.Reopen, world.Long},
 	},
-	{
-		fault: "counters of semaphores, and queues with dead places, have no TTL",
-		findings: func(f judge.Finding) bool {
-			return f.Rule == "left for ever" && (strings.HasPrefix(f.Detail, "s0") || strings.HasPrefix(f.Detail, "{s0}") ||
-				strings.HasPrefix(f.Detail, "redisson_lock_"))
-		},
-	},
 }
 
 func knownFeatures() (off []world.Feature) {
@@ -37,13 +26,4 @@ func knownFeatures() (off []world.Feature) {
 		off = append(off, k.features...)
 	}
 	return off
-}
-
-func isKnown(f judge.Finding) bool {
-	for _, k := range known {
-		if k.findings != nil && k.findings(f) {
-			return true
-		}
-	}
-	return false
 }

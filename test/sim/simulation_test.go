@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redlatch/redlatch/test/sim/internal/judge"
 	"github.com/redlatch/redlatch/test/sim/internal/world"
 )
 
@@ -49,8 +48,7 @@ func parse(t *testing.T, names string) []world.Feature {
 	return features
 }
 
-// play lives through one world. What is known to be wrong is left out, unless
-// it is asked for.
+// play lives through one world.
 func play(t *testing.T, c world.Config) (r *world.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,9 +57,6 @@ func play(t *testing.T, c world.Config) (r *world.Report) {
 			t.Fatal(err)
 		}
 	})
-	if !*allFlag {
-		r.Findings = slices.DeleteFunc(r.Findings, func(f judge.Finding) bool { return isKnown(f) })
-	}
 	return r
 }
 

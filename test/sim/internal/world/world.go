@@ -146,13 +146,20 @@ func (w *World) end() {
 	if w.killed.Load() || w.unclosed.Load() || w.Features[Failover] { // a replica may bring back what was released
 		most = time.Duration(w.longest.Load())
 	}
-	w.journal.report(judge.Empty(time.Now(), most, w.server.leftovers()))
+	queues, others := w.server.leftovers()
+	w.journal.report(judge.Empty(time.Now(), queuesLast, queues))
+	w.journal.report(judge.Empty(time.Now(), most, others))
 	w.server.scripts.Close()
 }
 
+// queuesLast is how long the queue of a fair lock may last in which a place is
+// left, by a dead waiter or by a call that arrived late: the patience of one that
+// waits without a limit.
+const queuesLast = 5 * time.Minute
+
 // leftovers are all keys of the server but those that are meant to stay: the
 // counters of Redisson's tokens.
-func (s *server) leftovers() (all []judge.Leftover) {
+func (s *server) leftovers() (queues, others []judge.Leftover) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys.SetTime(s.clock())
@@ -161,9 +168,14 @@ func (s *server) leftovers() (all []judge.Leftover) {
 			continue
 		}
 		at, never, _ := s.keys.Expires(key)
-		all = append(all, judge.Leftover{Key: key, Never: never, Left: at.Sub(s.clock())})
+		left := judge.Leftover{Key: key, Never: never, Left: at.Sub(s.clock())}
+		if strings.HasPrefix(key, "redisson_lock_") {
+			queues = append(queues, left)
+		} else {
+			others = append(others, left)
+		}
 	}
-	return all
+	return queues, others
 }
 
 func (w *World) report() *Report {
