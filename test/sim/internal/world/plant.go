@@ -80,7 +80,11 @@ func (p *plant) run(e *execution, run func(keys, args []string) model.Reply) mod
 		p.free(e)
 		return reply
 	}
-	return run(e.keys, e.args)
+	reply := run(e.keys, e.args)
+	if fence, ok := reply.(int64); ok && fence > 0 && p.name == AcquireLowers && e.script == "read_acquire" {
+		keys.Do("hset", e.keys[0], e.args[0], e.args[1]) // the owner, and the count it asks for
+	}
+	return reply
 }
 
 // command changes what a script does.
@@ -93,8 +97,6 @@ func (p *plant) command(e *execution, args []string) []string {
 		return []string{"pttl", "there is no such key"}
 	case p.name == ExtendShortens && name == "pexpire" && strings.Contains(script, "renew"):
 		return args[:3] // without conditions
-	case p.name == AcquireLowers && name == "hset" && script == "read_acquire" && args[2] == e.owner():
-		return []string{"hset", args[1], args[2], e.args[1]}
 	case p.name == NoEnd && name == "pexpire" && strings.HasSuffix(script, "acquire"):
 		return []string{"exists", args[1]}
 	}
