@@ -26,7 +26,6 @@ var controls = []control{
 	{world.ExtendShortens, "extend,extends", "trust outlasts the key", false},
 	{world.OwnerReuse, "slow,freeze,cancel", "trusted but gone", false},
 	{world.MessageGrants, "fair,forge", "two holders", false},
-	{world.AcquireLowers, "readwrite,reenter,slow,idle", "trust outlasts the key", true},
 	{world.NoEnd, "", "hold without an end", false},
 }
 

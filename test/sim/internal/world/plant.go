@@ -19,13 +19,12 @@ const (
 	ExtendShortens = "extend-shortens" // a renewal sets the TTL, also to less
 	OwnerReuse     = "owner-reuse"     // two holds of one owner id
 	MessageGrants  = "message-grants"  // who hears a message has the lock
-	AcquireLowers  = "acquire-lowers"  // a late acquire puts the hold count back
 	NoEnd          = "no-end"          // a hold without a TTL
 )
 
 // Bugs are the names of all bugs.
 func Bugs() []string {
-	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, AcquireLowers, NoEnd}
+	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd}
 }
 
 // plant is a bug between the engine and the server; without a name it is none.
@@ -80,11 +79,7 @@ func (p *plant) run(e *execution, run func(keys, args []string) model.Reply) mod
 		p.free(e)
 		return reply
 	}
-	reply := run(e.keys, e.args)
-	if fence, ok := reply.(int64); ok && fence > 0 && p.name == AcquireLowers && e.script == "read_acquire" {
-		keys.Do("hset", e.keys[0], e.args[0], e.args[1]) // the owner, and the count it asks for
-	}
-	return reply
+	return run(e.keys, e.args)
 }
 
 // command changes what a script does.
