@@ -48,29 +48,49 @@ func TestErrorsOfHTTPInTheManual(t *testing.T) {
 		{"A misspelled field", `ginlock.New(g, "lock:order:<id> wiat=200ms")`, build("lock:order:<id> wiat=200ms")},
 		{"A variable that isn't closed", `ginlock.New(g, "lock:order:<id")`, build("lock:order:<id")},
 		{"A source of gRPC", `ginlock.New(g, "lock:order:<md.user>")`, build("lock:order:<md.user>")},
-		{"A bound variable that the template doesn't have", `ginlock.New(g, "lock:order:<id>", httpguard.WithVar("user", …))`,
-			build("lock:order:<id>", httpguard.WithVar("user", httpguard.Header("X-User")))},
-		{"A variable that nothing sets", `r.POST("/orders/:id", ginlock.Rules(g), work) // lock:order:<userld>`,
-			inGin("POST /orders/:id", "lock:order:<userld>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", locks, work) })},
-		{"A rule for a route that isn't there", `r.POST("/orders/:id", ginlock.Rules(g), work) // rule: POST /order/:id`,
-			inGin("POST /order/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", locks, work) })},
-		{"Use behind the routes", `r.POST("/orders/:id", work); r.Use(ginlock.Rules(g))`,
+		{
+			"A bound variable that the template doesn't have", `ginlock.New(g, "lock:order:<id>", httpguard.WithVar("user", …))`,
+			build("lock:order:<id>", httpguard.WithVar("user", httpguard.Header("X-User"))),
+		},
+		{
+			"A variable that nothing sets", `r.POST("/orders/:id", ginlock.Rules(g), work) // lock:order:<userld>`,
+			inGin("POST /orders/:id", "lock:order:<userld>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", locks, work) }),
+		},
+		{
+			"A rule for a route that isn't there", `r.POST("/orders/:id", ginlock.Rules(g), work) // rule: POST /order/:id`,
+			inGin("POST /order/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", locks, work) }),
+		},
+		{
+			"Use behind the routes", `r.POST("/orders/:id", work); r.Use(ginlock.Rules(g))`,
 			inGin("POST /orders/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) {
 				r.POST("/orders/:id", work)
 				r.Use(locks)
-			})},
-		{"A lock behind the handler", `r.POST("/orders/:id", work, ginlock.Rules(g))`,
-			inGin("POST /orders/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", work, locks) })},
-		{"A route for any method", `r.Any("/orders/:id", ginlock.Rules(g), work) // rule: POST /orders/:id`,
-			inGin("POST /orders/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.Any("/orders/:id", locks, work) })},
-		{"A pattern without a method (net/http)", `mux.Handle("/orders/{id}", locks(work)) // rule: POST /orders/{id}`,
-			inMux("POST /orders/{id}", "lock:order:<id>", "/orders/{id}")},
-		{"A path of Gin with net/http", `mux.Handle("POST /orders/{id}", locks(work)) // rule: POST /orders/:id`,
-			inMux("POST /orders/:id", "lock:order:<id>", "POST /orders/{id}")},
-		{"A parameter of another name (net/http)", `mux.Handle("POST /orders/{id}", locks(work)) // rule: POST /orders/{id}, lock:order:<path.no>`,
-			inMux("POST /orders/{id}", "lock:order:<path.no>", "POST /orders/{id}")},
-		{"A form of a method that has none", `mux.Handle("DELETE /orders/{id}", locks(work)) // lock:order:<form.user>`,
-			inMux("DELETE /orders/{id}", "lock:order:<form.user>", "DELETE /orders/{id}")},
+			}),
+		},
+		{
+			"A lock behind the handler", `r.POST("/orders/:id", work, ginlock.Rules(g))`,
+			inGin("POST /orders/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", work, locks) }),
+		},
+		{
+			"A route for any method", `r.Any("/orders/:id", ginlock.Rules(g), work) // rule: POST /orders/:id`,
+			inGin("POST /orders/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.Any("/orders/:id", locks, work) }),
+		},
+		{
+			"A pattern without a method (net/http)", `mux.Handle("/orders/{id}", locks(work)) // rule: POST /orders/{id}`,
+			inMux("POST /orders/{id}", "lock:order:<id>", "/orders/{id}"),
+		},
+		{
+			"A path of Gin with net/http", `mux.Handle("POST /orders/{id}", locks(work)) // rule: POST /orders/:id`,
+			inMux("POST /orders/:id", "lock:order:<id>", "POST /orders/{id}"),
+		},
+		{
+			"A parameter of another name (net/http)", `mux.Handle("POST /orders/{id}", locks(work)) // rule: POST /orders/{id}, lock:order:<path.no>`,
+			inMux("POST /orders/{id}", "lock:order:<path.no>", "POST /orders/{id}"),
+		},
+		{
+			"A form of a method that has none", `mux.Handle("DELETE /orders/{id}", locks(work)) // lock:order:<form.user>`,
+			inMux("DELETE /orders/{id}", "lock:order:<form.user>", "DELETE /orders/{id}"),
+		},
 		{"A guard that was told of no router", `r.Use(ginlock.Rules(g)) // and no ginlock.Attach`, rules("POST /orders/:id", "lock:order:<id>").Validate()},
 	})
 }
