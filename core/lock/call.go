@@ -117,9 +117,7 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// pause waits for d; it returns false when ctx or the locker ended before.
-func (l *Locker) pause(ctx context.Context, d time.Duration) bool { return pause(ctx, d, l.closing) }
-
+// pause waits for d; it returns false when ctx or stop ended before.
 func pause(ctx context.Context, d time.Duration, stop <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -45,6 +45,7 @@ func TestEachLossHasItsReason(t *testing.T) {
 		},
 		"taken": {
 			lose: func(t *testing.T, _ *lock.Locker, store *faulty) {
+				t.Helper()
 				if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
 					t.Error(err)
 				}
@@ -54,6 +55,7 @@ func TestEachLossHasItsReason(t *testing.T) {
 		},
 		"taken, and released at once": {
 			lose: func(t *testing.T, _ *lock.Locker, store *faulty) {
+				t.Helper()
 				if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
 					t.Error(err)
 				}
@@ -62,6 +64,7 @@ func TestEachLossHasItsReason(t *testing.T) {
 		},
 		"forced": {
 			lose: func(t *testing.T, l *lock.Locker, _ *faulty) {
+				t.Helper()
 				if _, err := l.ForceRelease(t.Context(), "k"); err != nil {
 					t.Error(err)
 				}

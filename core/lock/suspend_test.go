@@ -13,6 +13,7 @@ import (
 // suspended. Its leases are doubted until the store has confirmed them.
 func TestASuspendedProcessRenewsAtOnceAndLosesWhatIsNotConfirmed(t *testing.T) {
 	gone := func(t *testing.T, store *faulty) {
+		t.Helper()
 		if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
 			t.Error(err)
 		}
