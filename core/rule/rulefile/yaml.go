@@ -46,6 +46,7 @@ func parse(source string, data []byte) (*rule.Set, error) {
 	}
 	d.document(data)
 	set, faults := rule.Build(d.entries, d.unlocked...)
+	d.locate(faults)
 	faults = append(d.faults, faults...)
 	slices.SortStableFunc(faults, byPlace)
 	if err := faults.Err(); err != nil {
@@ -64,11 +65,12 @@ func byPlace(a, b rule.Fault) int {
 // decoder walks the syntax tree itself, for a decoder into a struct stops at the
 // first fault and knows no places afterwards.
 type decoder struct {
-	source   string
-	entries  []rule.Entry
-	unlocked []string
-	faults   rule.Faults
-	lines    []string
+	source     string
+	entries    []rule.Entry
+	unlocked   []string
+	unlockedAt []place
+	faults     rule.Faults
+	lines      []string
 }
 
 type place struct{ line, column int }
@@ -134,8 +136,14 @@ func (d *decoder) notYAML(err error) bool {
 			at = place{last, utf8.RuneCountInString(d.lines[last-1]) + 1}
 		}
 	}
-	d.fault(at, "", "is not YAML: %.300s", reason)
+	d.fault(at, "", "is not YAML: %.300s%s", reason, cures[reason])
 	return false
+}
+
+// cures are what to do about frequent mistakes, by what the parser says of them.
+var cures = map[string]string{
+	"found character that cannot start any token":    "; indent by spaces, not tabs, and put a value that begins with a special character in quotes",
+	"mapping values are not allowed in this context": `; put a value that has ": " in it in quotes`,
 }
 
 func bodyPlace(document *yaml.Node) place {
@@ -210,7 +218,17 @@ func (d *decoder) operations(node *yaml.Node, name place) {
 			d.fault(placeOf(item), unlockedField, "is %s, not an operation", kind(item))
 			continue
 		}
-		d.unlocked = append(d.unlocked, item.Value)
+		d.unlocked, d.unlockedAt = append(d.unlocked, item.Value), append(d.unlockedAt, placeOf(item))
+	}
+}
+
+// locate adds their places to faults of unlocked operations.
+func (d *decoder) locate(faults rule.Faults) {
+	for i, fault := range faults {
+		if n := slices.Index(d.unlocked, fault.Operation); fault.Field == unlockedField && n >= 0 {
+			at := d.unlockedAt[n]
+			faults[i].Source, faults[i].Line, faults[i].Column = d.source, at.line, at.column
+		}
 	}
 }
 
