@@ -253,7 +253,14 @@ func (c *Config) read(name string, value json.RawMessage) error {
 			return parseDuration(value, f.value)
 		}
 	}
-	return fmt.Errorf("unknown field, known are %s", strings.Join(c.names(), ", "))
+	return fmt.Errorf("unknown field%s, known are %s", suggest(name, c.names()), strings.Join(c.names(), ", "))
+}
+
+func suggest(name string, known []string) string {
+	if nearest := rule.Nearest(name, known); nearest != "" {
+		return fmt.Sprintf(", did you mean %q?", nearest)
+	}
+	return ""
 }
 
 // names are those of all fields.
@@ -267,12 +274,10 @@ func (c *Config) names() []string {
 
 func parseDuration(value json.RawMessage, to *time.Duration) error {
 	var s string
-	if err := json.Unmarshal(value, &s); err != nil || bytes.Equal(value, []byte("null")) {
+	err := json.Unmarshal(value, &s)
+	d, failed := time.ParseDuration(s)
+	if err != nil || failed != nil || bytes.Equal(value, []byte("null")) {
 		return fmt.Errorf("%s is not a duration string such as \"200ms\"", value)
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return err
 	}
 	*to = d
 	return nil

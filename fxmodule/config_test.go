@@ -86,10 +86,10 @@ func TestJSONLeavesMissingFieldsAsTheyAre(t *testing.T) {
 
 func TestWhatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"wachtdog":"1s"}`:  `wachtdog: unknown field, known are callTimeout, checkTimeout, followRules, `,
+		`{"wachtdog":"1s"}`:  `wachtdog: unknown field, did you mean "watchdog"?, known are callTimeout, checkTimeout, followRules, `,
 		`{"poll":200}`:       "poll: 200 is not a duration string",
 		`{"poll":null}`:      "poll: null is not a duration string",
-		`{"poll":"200"}`:     "poll: time: missing unit",
+		`{"poll":"200"}`:     `poll: "200" is not a duration string such as "200ms"`,
 		`{"rulesFile":5}`:    "rulesFile: ",
 		`{"followRules":1}`:  "followRules: ",
 		`{"maxWaiters":"5"}`: "maxWaiters: ",
