@@ -103,7 +103,8 @@ func (a *App) start(ctx context.Context, c Config) error {
 		fx.StopTimeout(stopTimeout),
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
-		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog}),
+		// A watchdog of a second or two has no room for calls of two seconds.
+		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3)}),
 		lockRules(c),
 		fx.Provide(newSale, newDoor, newHealth(db), web.NewMetrics, newMeters, web.NewHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),

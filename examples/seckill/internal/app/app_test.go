@@ -128,6 +128,14 @@ func TestAFileOfRulesIsFollowed(t *testing.T) {
 	eventually(t, func() bool { return order() == http.StatusNotFound }) // the voucher
 }
 
+func TestAShortWatchdogIsEnoughOfASetting(t *testing.T) {
+	c := config()
+	c.Watchdog = time.Second
+	a := start(t, c)
+	defer stop(t, a)
+	sale(t, crowd(a.URL()))
+}
+
 // eventually polls until the condition holds.
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
