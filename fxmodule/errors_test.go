@@ -23,6 +23,7 @@ import (
 // mistakes are what people do wrong in an application that has its locks in
 // memory, and serves POST /orders.
 func mistakes(t *testing.T) map[string]fx.Option {
+	t.Helper()
 	config := func(document string) fx.Option {
 		return fx.Provide(func() (c fxmodule.Config, err error) { return c, json.Unmarshal([]byte(document), &c) })
 	}

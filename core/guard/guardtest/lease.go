@@ -24,7 +24,7 @@ func Lose(t testing.TB, g *guard.Guard, key string) {
 
 // AssertHeld fails the test unless ctx is that of work which has the key, and is
 // still trusted. Call it in the handler or method under test, where its work is.
-func AssertHeld(t testing.TB, ctx context.Context, key string) { //nolint:revive // the test comes first in this package
+func AssertHeld(t testing.TB, ctx context.Context, key string) {
 	t.Helper()
 	if err := lock.AssertHeld(ctx, key); err != nil {
 		t.Errorf("the work runs without its lock: %v", err)

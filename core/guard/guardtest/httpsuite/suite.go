@@ -158,7 +158,7 @@ func losable(t testing.TB) (*guard.Guard, lock.Store) {
 // know.
 func lose(t testing.TB, store lock.Store, key string, r *http.Request) {
 	t.Helper()
-	freed, err := guardtest.Locker(t, store).ForceRelease(context.WithoutCancel(r.Context()), key) //nolint:contextcheck // another process has another context
+	freed, err := guardtest.Locker(t, store).ForceRelease(context.WithoutCancel(r.Context()), key)
 	if err != nil || !freed {
 		t.Errorf("force release: %v, %v", freed, err)
 	}
