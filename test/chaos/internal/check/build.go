@@ -116,6 +116,7 @@ func (l *life) exorcise() {
 
 func (b *builder) acquire(e *history.Event) {
 	l := b.Timeline.life(e)
+	l.ask(e)
 	switch e.Outcome {
 	case history.OK:
 		grant := b.grant(l, e)

@@ -196,6 +196,24 @@ func TestDoubtsExcuseRefusalsForAWhile(t *testing.T) {
 	}
 }
 
+// A try does not overtake a caller of its own process who waits for the key.
+func TestAnEarlierCallerOfTheProcessExplainsARefusal(t *testing.T) {
+	waits := func(name string, from, to int64) *script {
+		return exclusive().add(history.Event{
+			Kind: history.Acquire, Outcome: history.GaveUp, Worker: worker(name), Client: 7, ID: 7, Call: from, Return: to, Holds: 1,
+		})
+	}
+	if rules := waits("b", 100, 105).busy("b", 102, 103).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although the key is reserved for another caller", rules)
+	}
+	if rules := waits("c", 100, 105).busy("b", 102, 103).judge(t); !rules["model illegal"] {
+		t.Error("a caller of another process explains a refusal")
+	}
+	if rules := waits("b", 100, 105).busy("b", 106, 107).judge(t); !rules["model illegal"] {
+		t.Error("a caller who has left explains a refusal")
+	}
+}
+
 // A cut that was waited for leaves no doubt about when the request ran.
 func TestDoubtsEndWithACutThatHasSettled(t *testing.T) {
 	for name, test := range map[string]struct {

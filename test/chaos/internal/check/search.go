@@ -104,9 +104,10 @@ func (l *life) turns() map[int]int {
 }
 
 // explained says whether a refusal needs no holder: somebody unknown may have
-// the key, another one may be next in the queue, or votes were split.
+// the key, another one may be next in the queue, of the store or of the process, or
+// votes were split.
 func (t *Timeline) explained(l *life, o op) bool {
-	return l.mode == "fair" || t.Topology == "quorum" || l.haunted(o.span)
+	return l.mode == "fair" || t.Topology == "quorum" || l.haunted(o.span) || l.behind(o)
 }
 
 func (l *life) haunted(s span) bool {

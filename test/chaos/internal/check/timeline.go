@@ -82,11 +82,41 @@ type life struct {
 	// ghosts are when the key may have been held by an owner of whom nobody
 	// knows: a claim without an answer, a process that was killed.
 	ghosts []ghost
+	// asked are all acquisitions, whatever came of them, by process.
+	asked  map[process][]asked
 	writes []history.Event
 	queued []history.Event
 	// unanswered are claims that the store may have queued.
 	unanswered []history.Event
 	doubtful   bool // data may have been lost
+}
+
+// process is one life of a worker.
+type process struct{ worker, life int }
+
+func processOf(e *history.Event) process { return process{e.Worker, e.Life} }
+
+// asked is an acquisition while it was under way.
+type asked struct {
+	span
+	client int
+	id     uint64
+}
+
+func (l *life) ask(e *history.Event) {
+	if l.asked == nil {
+		l.asked = make(map[process][]asked)
+	}
+	p := processOf(e)
+	l.asked[p] = append(l.asked[p], asked{span{e.Call, e.Return}, e.Client, e.ID})
+}
+
+// behind says whether a refusal came while another caller of the same process, who
+// had asked before it ended, was waiting for the key: it is reserved for that one.
+func (l *life) behind(o op) bool {
+	return slices.ContainsFunc(l.asked[processOf(&o.Event)], func(a asked) bool {
+		return (a.client != o.Client || a.id != o.ID || a.span != o.span) && a.overlaps(o.span)
+	})
 }
 
 func (l *life) span() span {
