@@ -14,7 +14,7 @@
 // An operation with a rule never runs without its lock. A rule whose operation is
 // misspelled would lock nothing, so somebody has to serve each rule: integrations
 // tell the guard which operations go through it ([Guard.Serve], [Guard.Attach]), and
-// programs name those that they enter themselves ([Guard.Declare]). When everything
+// programs name the operations that they enter themselves ([Guard.Declare]). When everything
 // is registered, call [Guard.Validate]. Until it succeeds the guard lets nobody in.
 //
 // [Guard.Enter] refuses an operation without a rule. Integrations let such operations

@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxUnsettled bounds the acquire calls that are under way, together with
-	// those that are to be undone.
+	// the ones that are to be undone.
 	maxUnsettled = 1 << 14
 	// undoBatch is how many are undone at a time.
 	undoBatch = 64
@@ -22,7 +22,7 @@ const (
 // connection's buffer and run after the removal.
 var undoPasses = [...]time.Duration{0, 100 * time.Millisecond, 2 * time.Second}
 
-// undoOnce is for a call that certainly does not run any more.
+// undoOnce is for a call that has certainly ended.
 var undoOnce = undoPasses[:1]
 
 var errBacklog = fmt.Errorf("%w: too many unanswered calls are to be undone first", ErrUnavailable)
@@ -62,7 +62,7 @@ func (l *Locker) reserve(n int) error {
 	return nil
 }
 
-// settled gives back the places of calls that have returned.
+// settled frees the places of calls that have returned.
 func (l *Locker) settled(n int) {
 	l.compensation.mu.Lock()
 	defer l.compensation.mu.Unlock()
@@ -164,7 +164,7 @@ func (l *Locker) dueRemnants() (batch []*remnant, wait time.Duration, length int
 	return batch, wait, length
 }
 
-// sendUndo sends one pass of each, and takes out those that are done.
+// sendUndo sends one pass of each, and removes the ones that are done.
 func (l *Locker) sendUndo(batch []*remnant) {
 	jobs := make(chan *remnant, len(batch))
 	for _, r := range batch {

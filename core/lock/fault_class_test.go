@@ -101,7 +101,7 @@ func TestAPrivateSettingOfTheHeadFailsNobodyElse(t *testing.T) {
 	}
 }
 
-// Those who try again and again must not keep out one who waits.
+// Callers who try again and again must not keep a waiter out.
 func TestATryDoesNotOvertakeAWaiterOfTheProcess(t *testing.T) {
 	for name, c := range map[string]struct{ waits, tries []lock.Option }{
 		"exclusive":      {nil, nil},
@@ -129,7 +129,7 @@ func TestATryDoesNotOvertakeAWaiterOfTheProcess(t *testing.T) {
 	}
 }
 
-// Readers share, whoever of them came first.
+// Readers share, in any order of arrival.
 func TestATryToReadSharesWithReadersThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := far(30 * time.Millisecond)

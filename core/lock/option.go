@@ -30,7 +30,7 @@ const (
 )
 
 // maxAcquireTTL is the longest TTL that an acquire writes, and so how long a
-// call that runs when nobody knows of it any more can keep a key.
+// call that runs after everybody has forgotten it can keep a key.
 const maxAcquireTTL = 30 * time.Second
 
 const maxOwnerBytes = 256

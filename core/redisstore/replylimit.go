@@ -21,7 +21,7 @@ var ErrReply = errors.New("reply is over the limit, or not one of Redis")
 //	options.Dialer = redisstore.LimitReplies(redis.NewDialer(options), 1<<20)
 //
 // A client of Redis believes the lengths in replies and allocates what they
-// announce. So twenty bytes from whatever answers in place of Redis can end the
+// announce. So twenty bytes from a server that poses as Redis can end the
 // process: "*9223372036854775807" panics in go-redis, and "$100000000000" takes
 // the memory. With this dialer, both are failed calls. It is worth its cost, a
 // look at each byte that is not inside a string, where the network between the
@@ -75,7 +75,7 @@ const maxDepth = 32
 
 // replyStream follows a stream of replies in RESP 2 or 3 with constant memory. Its
 // tokens are those of go-redis: a line, and after some of them a string. A reply
-// spends what it takes in memory; the limit is for each reply as a whole.
+// spends what it uses in memory; the limit is for each reply as a whole.
 type replyStream struct {
 	limit  int
 	spent  int     // by the current reply

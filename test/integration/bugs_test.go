@@ -339,7 +339,7 @@ func TestBugHalfOfAMultiLockStays(t *testing.T) {
 	release(t, held)
 }
 
-// There: whoever may publish, or a lock of another name that shares the channel,
+// There: anybody who may publish, or a lock of another name that shares the channel,
 // makes a waiter believe that it has the lock. Here every message that a waiter
 // listens for is a hint: it calls Redis, which decides.
 func TestNoMessageGrants(t *testing.T) {

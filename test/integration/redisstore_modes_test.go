@@ -268,7 +268,7 @@ func TestAPlaceBehindOneOfRedissonOutlivesIt(t *testing.T) {
 	b.queue("k", placed(ownerD), placeTTL)
 }
 
-// A head that is alive but was not woken is, by whoever finds the lock free.
+// A head that is alive but was not woken is, by the caller who finds the lock free.
 func TestTheHeadOfAFreeFairLockIsWoken(t *testing.T) {
 	b := newBench(t)
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }

@@ -18,8 +18,8 @@ import (
 var (
 	seedFlag    = flag.Uint64("seed", 1, "first seed")
 	seedsFlag   = flag.Int("seeds", 0, "how many seeds; 0: some, fewer with the race detector")
-	minutesFlag = flag.Float64("minutes", 0, "go on with further seeds for so long, in place of -seeds")
-	onlyFlag    = flag.String("only", "", "the features of every world, in place of drawn ones")
+	minutesFlag = flag.Float64("minutes", 0, "go on with further seeds for so long, instead of -seeds")
+	onlyFlag    = flag.String("only", "", "the features of every world, instead of drawn ones")
 	onFlag      = flag.String("on", "", "features that every world has")
 	offFlag     = flag.String("off", "", "features that no world has")
 	allFlag     = flag.Bool("all", false, "also what is known to fail")

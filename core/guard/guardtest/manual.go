@@ -9,7 +9,7 @@ import (
 )
 
 // Quoted compares the messages that a section of a manual quotes, one line each in
-// fenced blocks without a language, with those that programs really print.
+// fenced blocks without a language, with what programs really print.
 func Quoted(t testing.TB, file, heading string, messages []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

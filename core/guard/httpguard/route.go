@@ -12,7 +12,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Methods are those that a route for any method takes.
+// Methods are the methods that a route for any method takes.
 func Methods() []string { return slices.Clone(methods) }
 
 var methods = []string{

@@ -103,7 +103,7 @@ func (s *server) after(e *execution) {
 	if text, wrong := e.reply.(model.Error); wrong {
 		w.journal.report([]judge.Finding{{Rule: "script failed", At: time.Now(), Detail: e.script + ": " + string(text)}})
 	}
-	if e.script == "force_release" { // whoever had the key learns of it later
+	if e.script == "force_release" { // the former owner learns of it later
 		for _, key := range w.keys {
 			if tag(key) == tag(e.keys[0]) { // twins share what belongs to them
 				w.ledger.forgetKey(key)

@@ -84,7 +84,7 @@ func (n *nemesis) strike(f Feature) {
 	}
 }
 
-// cut breaks the connections of a process, or those that are subscribed.
+// cut breaks the connections of a process, or the subscribed ones.
 func (n *nemesis) cut(p *process, deaf bool) {
 	p.disturb(0)
 	for _, c := range n.world.server.connections(func(other *process, subscribed bool) bool {

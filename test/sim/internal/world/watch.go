@@ -8,7 +8,7 @@ import (
 	"github.com/redlatch/redlatch/test/sim/internal/judge"
 )
 
-// watch judges that free keys find those who wait for them.
+// watch judges that free keys find their waiters.
 type watch struct {
 	world *World
 

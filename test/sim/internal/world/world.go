@@ -157,7 +157,7 @@ func (w *World) end() {
 // waits without a limit.
 const queuesLast = 5 * time.Minute
 
-// leftovers are all keys of the server but those that are meant to stay: the
+// leftovers are all keys of the server but the ones that are meant to stay: the
 // counters of Redisson's tokens.
 func (s *server) leftovers() (queues, others []judge.Leftover) {
 	s.mu.Lock()
