@@ -74,7 +74,7 @@ func forge(t *testing.T, dir, line string) {
 
 func TestAPlantedBugEndsWithAnError(t *testing.T) {
 	needRedis(t)
-	code, out := chaos(t, "--duration=4s", "--processes=4", "--clients=4", "--mix=pause", "--mode=exclusive", "--bug=no-owner", "--report="+t.TempDir())
+	code, out := chaos(t, "--duration=10s", "--rate=4", "--processes=4", "--clients=4", "--mix=pause", "--mode=exclusive", "--bug=no-owner", "--report="+t.TempDir())
 	if code != 1 || !strings.Contains(out, "VIOLATION overlap") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
