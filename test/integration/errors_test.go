@@ -63,8 +63,8 @@ func TestTheManualQuotesTheErrorsOfCheck(t *testing.T) {
 	_, replica := follow(t, server)
 	check(replica.Addr(), replica.Admin(t))
 	sentinel := redistest.Sentinel(t).Sentinels[0]
-	check(sentinel.Addr(), client(sentinel.Addr(), new(redis.Options)))
-	check(server.Addr(), newCluster(t, server.Addr()))
+	check(sentinel.Addr(), sentinel.Admin(t))
+	check(server.Addr(), newCluster(t, server))
 	check(server.Addr(), user("noscripts", "-evalsha"))
 	check(server.Addr(), user("nokeys", "resetkeys", "~orders:*"))
 	check(server.Addr(), user("noinfo", "-info"), redisstore.WithQuarantine(time.Minute))

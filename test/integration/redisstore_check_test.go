@@ -143,13 +143,13 @@ func TestCheckSaysWhatToPutRight(t *testing.T) {
 	}{
 		"a replica":                   {replica.Admin(t), "this is a replica: connect to its master"},
 		"a replica, INFO not allowed": {readOnly(t, replica), "this is a replica: connect to its master"},
-		"a Sentinel":                  {newClient(t, &redis.Options{Addr: sentinels.Sentinels[0].Addr()}), "redis.NewFailoverClient"},
+		"a Sentinel":                  {sentinels.Sentinels[0].Admin(t), "redis.NewFailoverClient"},
 		"other channels":              {user("channels", "resetchannels"), "docs/security.md"},
 		"no scripts":                  {user("noscripts", "-evalsha"), "docs/security.md"},
 		"a script cannot run":         {user("nohset", "-hincrby", "-hset"), "docs/security.md"},
 		"other keys":                  {user("keys", "resetkeys", "~orders:*"), "redlatch:check:*"},
 		"a wrong password":            {newClient(t, &redis.Options{Addr: server.Addr(), Username: "keys", Password: "wrong"}), "set Username and Password"},
-		"no cluster":                  {newCluster(t, server.Addr()), "redis.NewClient"},
+		"no cluster":                  {newCluster(t, server), "redis.NewClient"},
 	} {
 		_, err := logged(t, tt.rdb, allModes...)
 		if !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) {
@@ -169,9 +169,11 @@ func readOnly(t *testing.T, replica *redistest.Server) *redis.Client {
 	return newClient(t, &redis.Options{Addr: replica.Addr(), Username: "reader", Password: "secret"})
 }
 
-func newCluster(t *testing.T, addr string) *redis.ClusterClient {
+// newCluster takes a server for a cluster, as a user who may do everything.
+func newCluster(t *testing.T, server *redistest.Server) *redis.ClusterClient {
 	t.Helper()
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
+	user := server.Admin(t).Options()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr()}, Username: user.Username, Password: user.Password})
 	t.Cleanup(func() { _ = cluster.Close() })
 	return cluster
 }
