@@ -29,7 +29,7 @@ type Method struct {
 //
 // g learns that operation is served. A rule that g has for operation replaces
 // all directives, at any time: what is written in the code can be changed by
-// configuration. Its variables must be among those that the method has values
+// configuration. Its variables must be among the names that the method has values
 // for.
 //
 // The error, which wraps [rule.ErrInvalid], lists everything that is wrong with

@@ -138,7 +138,7 @@ func (s *server) gained(e *execution, key, field string) {
 	}
 	w.watch.taken(key)
 	if time.Since(e.sent) > undoSpan {
-		w.journal.count("granted when nobody undoes it any more")
+		w.journal.count("granted after the last undo")
 		w.ledger.outlive(owner)
 	}
 	at, never, _ := s.keys.Expires(key)
