@@ -19,6 +19,10 @@ import (
 // patience is how long things may take that take time only on a busy machine.
 const patience = 10 * time.Second
 
+// handover is how long a release holds a fair lock for the next of its queue,
+// who may have been killed.
+const handover = 5 * time.Second
+
 // Leaks lists what is left of workers that have ended: connections,
 // subscriptions, and keys after the lease time.
 func (w *World) Leaks(ctx context.Context, lease time.Duration) []string {
@@ -30,7 +34,8 @@ func (w *World) Leaks(ctx context.Context, lease time.Duration) []string {
 	}
 	add(process.Poll(patience, w.connections))
 	add(process.Poll(patience, func() error { return w.subscriptions(ctx) }))
-	add(process.Poll(lease+patience/10, func() error { return w.holds(ctx) }))
+	add(process.Poll(lease+patience/10, func() error { return w.holds(ctx, isInherited) }))
+	add(process.Poll(handover+patience/10, func() error { return w.holds(ctx, nil) }))
 	w.revive(ctx)
 	add(process.Poll(patience, func() error { return w.rest(ctx) }))
 	return leaks
@@ -106,10 +111,13 @@ func isCount(key string) bool { return strings.HasPrefix(key, "semaphore:") }
 // isPermits: of permits whose owner was killed, until somebody wants some.
 func isPermits(key string) bool { return strings.Contains(key, "{semaphore:") }
 
-// holds says whether anything is held.
-func (w *World) holds(ctx context.Context) error {
+// isInherited: of locks that may have been handed to a waiter that was killed.
+func isInherited(key string) bool { return strings.HasPrefix(key, "fair:") }
+
+// holds says whether anything is held, but for the keys that are left out.
+func (w *World) holds(ctx context.Context, leftOut func(key string) bool) error {
 	return w.keys(ctx, func(_ *redis.Client, key string) error {
-		if isQueue(key) || isCount(key) || isPermits(key) {
+		if isQueue(key) || isCount(key) || isPermits(key) || leftOut != nil && leftOut(key) {
 			return nil
 		}
 		return fmt.Errorf("the key %q is left", key)
