@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)[^)]*\)`)
+	linkTarget = regexp.MustCompile(`(?:\]\(|src(?:set)?=")([^)"\s]+)[^)"]*[)"]`)
 	webAddress = regexp.MustCompile(`https?://[^\s)>"'` + "`" + `]+`)
 	code       = regexp.MustCompile("`[^`]*`")
 )

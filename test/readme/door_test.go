@@ -53,7 +53,7 @@ func Example_gin() {
 	g := guard.Must(guard.New(locker))
 	r := gin.New()
 	r.Use(gin.Recovery(), authenticate) // authenticate calls c.Set("userId", …)
-	r.POST("/vouchers/:id/orders", ginlock.New(g, "lock:order:<userId>"), createOrder)
+	r.POST("/vouchers/:id/orders", ginlock.New(g, "lock:order:<userId> wait=200ms"), createOrder)
 
 	post(r, "/vouchers/7/orders")
 	lease, _ := locker.TryAcquire(ctx, "lock:order:42")

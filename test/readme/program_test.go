@@ -11,11 +11,20 @@ import (
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
 
-// run runs the program of the README against another address.
-func run(t *testing.T, address string) (output string, err error) {
+func TestTheProgramOfTheReadmeRuns(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./test/readme/program")
+	cmd.Dir = root
+	output, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "order 42 is locked, fence ") || !strings.Contains(string(output), "error: <nil>") {
+		t.Errorf("%v: %s", err, output)
+	}
+}
+
+// runWithRedis runs the program of docs/redis.md against another address.
+func runWithRedis(t *testing.T, address string) (output string, err error) {
 	t.Helper()
 	const written = "localhost:6379"
-	source := read(t, "test/readme/program/main.go")
+	source := read(t, "test/readme/redisprogram/main.go")
 	if strings.Count(source, written) != 1 {
 		t.Fatalf("the program does not name %s once", written)
 	}
@@ -29,15 +38,15 @@ func run(t *testing.T, address string) (output string, err error) {
 	return string(text), err
 }
 
-func TestTheProgramRuns(t *testing.T) {
-	output, err := run(t, redistest.Standalone(t).Addr())
+func TestTheProgramWithRedisRuns(t *testing.T) {
+	output, err := runWithRedis(t, redistest.Standalone(t).Addr())
 	if err != nil || !strings.Contains(output, "working on order 42, fence ") {
 		t.Errorf("%v: %s", err, output)
 	}
 }
 
-func TestTheProgramFailsWithoutRedis(t *testing.T) {
-	output, err := run(t, process.LoopbackAddr(process.Port(t)))
+func TestTheProgramWithRedisFailsWithoutIt(t *testing.T) {
+	output, err := runWithRedis(t, process.LoopbackAddr(process.Port(t)))
 	if err == nil || !strings.Contains(output, "unavailable") || strings.Contains(output, "working") {
 		t.Errorf("%v: %s", err, output)
 	}

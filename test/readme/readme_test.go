@@ -26,13 +26,19 @@ func plain(code string) string {
 }
 
 // shown are the documents whose code is held to what compiles and runs here.
-var shown = append([]string{"docs/from-redisson.md", "docs/configuration.md", "docs/grpc.md", "docs/testing.md"}, readmes...)
+var shown = append([]string{
+	"docs/configuration.md", "docs/from-redisson.md", "docs/fx.md", "docs/gin.md", "docs/grpc.md", "docs/http.md", "docs/locks.md",
+	"docs/redis.md", "docs/testing.md",
+}, readmes...)
+
+// elsewhere is code that documents show and that other tests run.
+const elsewhere = "annotations/internal/shop/shop.go"
 
 // What these documents show is what compiles and runs here.
 func TestCodeInTheDocumentsIsCodeThatRuns(t *testing.T) {
 	compiled := "\n"
 	for _, file := range files(t, ".go") {
-		if strings.HasPrefix(file, "test/readme/") {
+		if strings.HasPrefix(file, "test/readme/") || file == elsewhere {
 			compiled += plain(read(t, file)) + "\n"
 		}
 	}
@@ -55,26 +61,45 @@ func TestCodeInTheDocumentsIsCodeThatRuns(t *testing.T) {
 }
 
 func TestTheFirstCodeIsTheWholeProgram(t *testing.T) {
-	_, blocks := split(read(t, "README.md"))
-	_, program, _ := strings.Cut(read(t, "test/readme/program/main.go"), "\n") // below the comment of the package
-	if blocks[0].text != program {
-		t.Error("the first block of README.md is not test/readme/program/main.go")
-	}
-}
-
-func TestRulesInTheReadmesAreTheOnesThatAreLoaded(t *testing.T) {
-	want := read(t, "test/readme/testdata/locks.yaml")
-	for _, readme := range readmes {
-		_, blocks := split(read(t, readme))
-		if !slices.ContainsFunc(blocks, func(b block) bool { return b.language == "yaml" && b.text == want }) {
-			t.Errorf("%s does not show test/readme/testdata/locks.yaml", readme)
+	for document, file := range map[string]string{
+		"README.md":     "test/readme/program/main.go",
+		"docs/redis.md": "test/readme/redisprogram/main.go",
+	} {
+		_, program, _ := strings.Cut(read(t, file), "\n") // below the comment of the package
+		_, blocks := split(read(t, document))
+		first := slices.IndexFunc(blocks, func(b block) bool { return b.language == "go" })
+		if first < 0 || plain(blocks[first].text) != plain(program) {
+			t.Errorf("the first code of %s is not %s", document, file)
 		}
 	}
 }
 
-func TestBothReadmesShowTheSame(t *testing.T) {
-	proseA, a := split(read(t, readmes[0]))
-	proseB, b := split(read(t, readmes[1]))
+func TestRulesInTheManualAreTheOnesThatAreLoaded(t *testing.T) {
+	want := read(t, "test/readme/testdata/locks.yaml")
+	_, blocks := split(read(t, "docs/fx.md"))
+	if !slices.ContainsFunc(blocks, func(b block) bool { return b.language == "yaml" && b.text == want }) {
+		t.Error("docs/fx.md does not show test/readme/testdata/locks.yaml")
+	}
+}
+
+// The first page persuades and starts: everything else is one link away.
+func TestTheReadmesStayShort(t *testing.T) {
+	for _, readme := range readmes {
+		if lines := strings.Count(read(t, readme), "\n"); lines > 180 {
+			t.Errorf("%s has %d lines, want 180 at most", readme, lines)
+		}
+	}
+}
+
+func TestPagesInChineseShowTheSame(t *testing.T) {
+	sameShape(t, "README.md", "README.zh-CN.md")
+	sameShape(t, "docs/README.md", "docs/README.zh-CN.md")
+}
+
+func sameShape(t *testing.T, english, chinese string) {
+	t.Helper()
+	proseA, a := split(read(t, english))
+	proseB, b := split(read(t, chinese))
 	if len(a) != len(b) {
 		t.Fatalf("%d and %d blocks", len(a), len(b))
 	}
@@ -88,15 +113,16 @@ func TestBothReadmesShowTheSame(t *testing.T) {
 	}
 }
 
-// outline is the structure without the words: headings, rows of tables.
+// outline is the structure without the words: headings, items of lists, rows of
+// tables.
 func outline(prose []string) string {
 	var shape strings.Builder
 	for _, line := range prose {
 		switch {
 		case strings.HasPrefix(line, "#"):
 			shape.WriteString("\n" + line[:strings.Index(line, " ")])
-		case strings.HasPrefix(line, "|"):
-			shape.WriteString("|")
+		case strings.HasPrefix(line, "|"), strings.HasPrefix(line, "- "):
+			shape.WriteString(line[:1])
 		}
 	}
 	return shape.String()
@@ -118,18 +144,19 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 			declared = append(declared, match[1])
 		}
 	}
+	checked := 0
 	for _, document := range slices.Concat(manual(t), readmes, []string{"SECURITY.md"}) {
-		named := testName.FindAllString(read(t, document), -1)
-		if len(named) == 0 {
-			t.Errorf("%s names no test: the reader does not work", document)
-		}
-		for _, name := range named {
+		for _, name := range testName.FindAllString(read(t, document), -1) {
+			checked++
 			start, several := strings.CutSuffix(name, "…")
 			meant := func(test string) bool { return test == name || several && strings.HasPrefix(test, start) }
 			if !slices.ContainsFunc(declared, meant) {
 				t.Errorf("%s: there is no %s", document, name)
 			}
 		}
+	}
+	if checked < 100 {
+		t.Errorf("the documents name %d tests: the reader does not work", checked)
 	}
 }
 

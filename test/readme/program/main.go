@@ -3,25 +3,20 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/memstore"
 )
 
 func main() {
 	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	locker := lock.New(redisstore.New(rdb)) // or memstore.New(): one process, no Redis
+	locker := lock.New(memstore.New()) // for a fleet: redisstore.New(redisClient)
+	defer locker.Close(ctx)            //nolint:errcheck // the program ends
 	err := locker.Do(ctx, "order:42", func(ctx context.Context) error {
-		lease, _ := lock.FromContext(ctx) // ctx ends when the lease does
-		log.Println("working on order 42, fence", lease.Fence())
+		lease, _ := lock.FromContext(ctx) // ctx ends when the lock is lost
+		log.Println("order 42 is locked, fence", lease.Fence())
 		return nil
 	})
-	if err := errors.Join(err, locker.Close(ctx), rdb.Close()); err != nil {
-		log.Fatal(err)
-	}
+	log.Println("done, error:", err)
 }
