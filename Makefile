@@ -80,6 +80,15 @@ recovery: servers ## Lose Redis RUNS (50) times in each way, and print how long 
 		-run '^(TestRecovery|TestCancelledAtEveryPointAnAcquisitionLeavesNothing)$$' $(TEST_FLAGS) ./test/integration \
 		| grep --line-buffered -E 'runs [0-9]+, p50|^(=== RUN +Test[A-Za-z]+(/[^/]+)?$$|---|FAIL|ok|PASS)'
 
+# How often leaders change in the target leaders.
+CHANGES ?= 200
+
+.PHONY: leaders
+leaders: servers ## End leaders CHANGES (200) times in each way, and print how long nobody led
+	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_LEADER_CHANGES=$(CHANGES) $(GO) test -count=1 -timeout 24h -v \
+		-run '^TestLeadersChangeAndNoTermsOverlapAtAFencedResource$$' $(TEST_FLAGS) ./test/integration \
+		| grep --line-buffered -E 'nobody led|terms,|^(---|FAIL|ok|PASS)|lost'
+
 .PHONY: servers
 servers: ## Install redis, mariadb and postgres if they are missing
 	@scripts/install-servers.sh

@@ -45,6 +45,7 @@ var units = map[string]unit{
 	"core/storetest":  {layer: 2, forTests: true},
 	"core/telemetry":  {layer: 2, uses: []string{"go.opentelemetry.io/otel"}},
 	"core/fence":      {layer: 2},
+	"core/leader":     {layer: 2},
 
 	"core/guard": {layer: 3},
 	// Apart from core/rule, so that only programs that load files have a YAML parser.

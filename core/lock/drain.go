@@ -34,6 +34,11 @@ func (l *Locker) Drain(ctx context.Context) error {
 	return nil
 }
 
+// Draining returns a channel that is closed when [Locker.Drain] or
+// [Locker.Close] is called first. Work that holds a lease for as long as it can
+// ends by it, or Drain would wait for it forever.
+func (l *Locker) Draining() <-chan struct{} { return l.draining }
+
 // refuseNew lets no new work acquire from now on; mu is held.
 func (l *Locker) refuseNew() {
 	if l.refusing {

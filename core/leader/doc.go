@@ -1,0 +1,40 @@
+// Package leader elects one process of many to do something alone, for as long
+// as it lives: run a scheduler, consume a stream, compact a table.
+//
+//	err := leader.Run(ctx, locker, "leader:billing", func(ctx context.Context, term uint64) error {
+//		return bill(ctx, term) // until ctx ends
+//	})
+//
+// Every process calls [Run]. One of them gets the lock of that key and runs its
+// func; the others wait. The lock is an ordinary one of package lock, exclusive
+// and renewed by the watchdog.
+//
+// # A term
+//
+// A term begins when the lock is granted, and its number is the fence of the
+// grant: larger than that of every earlier term, whichever process had it. It ends
+// in one of two ways.
+//
+//   - The leader resigns: its func returned, the context of Run ended, or the
+//     locker drains ([lock.Locker.Drain], [lock.Locker.Close]). The func's context
+//     ends first, Run waits until the func has returned, and only then releases the
+//     lock. There is no second leader meanwhile, however long the func takes. Only
+//     Close does not wait: it ends the func's context and releases the lock.
+//   - The term is lost: the lease could not be renewed, or was taken away. The
+//     func's context ends, with a cause that wraps [lock.ErrLost], before the store
+//     would give the lock to anybody else. When it was taken by force or forgotten by
+//     the store, the leader learns of it at its next renewal.
+//
+// # Two leaders at once
+//
+// A func that goes on after its context has ended can act at the same time as
+// the next leader. So can a process that stands still between a look at the
+// context and a write. No lock prevents that. The resource can: send the term
+// along, and let the resource refuse smaller ones. Package fence does so for SQL
+// and HTTP: fence.Of takes the lease, which [lock.FromContext] finds in the func's
+// context.
+//
+// Run never calls its func again before the last call has returned, and does not
+// campaign until then: a func that does not return keeps its process out of the
+// next election, but not the others.
+package leader

@@ -1,0 +1,45 @@
+package leader
+
+import "github.com/redlatch/redlatch/core/lock"
+
+// Option is a setting of [Run].
+type Option func(*options)
+
+type options struct {
+	name   string
+	lock   []lock.Option
+	repeat bool
+	hooks  Hooks
+}
+
+func newOptions(opts []Option) options {
+	var o options
+	for _, apply := range opts {
+		apply(&o)
+	}
+	if o.name != "" {
+		o.lock = append(o.lock, lock.WithName(o.name))
+	}
+	o.lock = append(o.lock, lock.WithMode(lock.Exclusive), lock.WithoutReentry())
+	return o
+}
+
+// WithName names the office for hooks and metrics, which must not carry keys; it
+// is also the name of the lock ([lock.WithName]).
+func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// WithLock sets options of the lock. [lock.WithWatchdog] is how long a leader
+// that died keeps others waiting; [lock.WithMaxHold] and [lock.WithLease] are how
+// long a term lasts at most: at its end it is lost. [lock.WithWait] ends one
+// attempt, after which Run makes the next. The mode is always [lock.Exclusive].
+func WithLock(opts ...lock.Option) Option {
+	return func(o *options) { o.lock = append(o.lock, opts...) }
+}
+
+// WithRepeat makes [Run] campaign again after its func has returned, whatever
+// the func returned, with a pause in which others can be elected. Run then ends
+// with its context or its locker only. Hooks see the func's error.
+func WithRepeat() Option { return func(o *options) { o.repeat = true } }
+
+// WithHooks observes the candidate.
+func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }

@@ -1,0 +1,131 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// The pause after a round that did not end well doubles from the first to the
+// second. Each is scattered over its upper half, so that processes that lost the
+// store together do not come back together.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = 2 * time.Second
+)
+
+// candidate is one call of Run.
+type candidate struct {
+	options
+
+	locker *lock.Locker
+	key    string
+	fn     func(ctx context.Context, term uint64) error
+}
+
+// Run campaigns for key, and runs fn while this process leads. fn's context
+// descends from ctx and carries the lease. It ends when the term does: see the
+// package's comment. term is larger than that of every earlier leader.
+//
+// Run returns when:
+//
+//   - fn has returned during its term: Run resigns and returns fn's error as it
+//     is. With [WithRepeat] it resigns and campaigns again.
+//   - ctx has ended: the error wraps its cause, and fn's error if that is another.
+//   - the locker drains or is closed: the same, with [lock.ErrClosed].
+//   - campaigning cannot help: [lock.ErrInvalid], [lock.ErrUnsupported], or
+//     [lock.ErrOwnHold] if ctx already leads.
+//
+// It does not return when the term is lost before fn has returned: it waits for
+// fn, drops its result, which hooks see, and campaigns again. A store that is away
+// makes Run try again, after 100 ms at first and after 2 s at most.
+//
+// If fn panics, the lock is released, and the panic goes on.
+func Run(ctx context.Context, locker *lock.Locker, key string, fn func(ctx context.Context, term uint64) error, opts ...Option) error {
+	c := &candidate{options: newOptions(opts), locker: locker, key: key, fn: fn}
+	if fn == nil {
+		return c.fail(fmt.Errorf("%w: leader.Run needs a func", lock.ErrInvalid))
+	}
+	ctx, stop := untilDrained(ctx, locker)
+	defer stop()
+	return c.run(ctx)
+}
+
+// untilDrained returns a context that ends with ctx, or when the locker drains.
+func untilDrained(ctx context.Context, locker *lock.Locker) (drained context.Context, stop func()) {
+	drained, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-locker.Draining():
+			cancel(lock.ErrClosed)
+		case <-drained.Done():
+		}
+	})
+	return drained, func() { cancel(nil); watch.Wait() }
+}
+
+func (c *candidate) run(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		began := time.Now()
+		again, err := c.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return c.fail(ended(ctx, err))
+		case !again:
+			return err
+		case time.Since(began) > maxPause:
+			tries = 0
+		}
+		pause(ctx, tries)
+	}
+}
+
+// round campaigns once, and leads if that succeeds.
+func (c *candidate) round(ctx context.Context) (again bool, err error) {
+	lease, err := c.locker.Acquire(ctx, c.key, c.lock...)
+	if err == nil {
+		lost, err := c.lead(lease)
+		return lost || c.repeat, err
+	}
+	for _, final := range []error{lock.ErrClosed, lock.ErrInvalid, lock.ErrUnsupported, lock.ErrOwnHold} {
+		if errors.Is(err, final) {
+			return false, err
+		}
+	}
+	if ctx.Err() == nil {
+		c.hooks.failed(c.name, err)
+	}
+	return true, err
+}
+
+func (c *candidate) fail(err error) error { return &lock.Error{Op: "lead", Key: c.key, Err: err} }
+
+// ended returns what ended the context, with the error of fn unless that only
+// repeats it.
+func ended(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, lock.ErrClosed) && !errors.Is(cause, ctx.Err()) {
+		cause = fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	if err == nil || errors.Is(err, cause) || errors.Is(err, ctx.Err()) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
+
+// pause waits before the next round, or until ctx ends.
+func pause(ctx context.Context, tries int) {
+	d := min(minPause<<min(tries, 10), maxPause)
+	timer := time.NewTimer(d/2 + rand.N(d/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

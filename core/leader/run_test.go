@@ -1,0 +1,412 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/leader"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+var errWork = errors.New("work failed")
+
+func TestALeaderHoldsTheLockAndItsTermIsTheFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		err := leader.Run(t.Context(), l, office, func(ctx context.Context, term uint64) error {
+			lease, ok := lock.FromContext(ctx)
+			if !ok || lease.Fence() != term || term == 0 {
+				t.Errorf("term %d, lease %v", term, lease)
+			}
+			return lock.AssertHeld(ctx, office)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		wantLeader(t, l, "")
+	})
+}
+
+func wantLeader(t *testing.T, l *lock.Locker, id string) {
+	t.Helper()
+	got, err := leader.Who(t.Context(), l, office)
+	if err != nil || got.ID != id || (got.TTL > 0) != (id != "") {
+		t.Errorf("Who: %+v, %v, want the leader %q", got, err, id)
+	}
+}
+
+func TestTheNextLeadsWhenTheFirstResignsAndTermsRise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		first, second := newLocker(t, store), newLocker(t, store)
+		var seen diary
+		ctx, resign := context.WithCancel(t.Context())
+		one := run(ctx, first, until, seen.hooks("first"))
+		synctest.Wait()
+		ctx2, stop := context.WithCancel(t.Context())
+		two := run(ctx2, second, until, seen.hooks("second"))
+		time.Sleep(time.Hour) // of renewals
+		wantLeader(t, second, first.ID())
+		resign()
+		wantErr(t, <-one, context.Canceled)
+		synctest.Wait()
+		wantLeader(t, first, second.ID())
+		stop()
+		wantErr(t, <-two, context.Canceled)
+		seen.want(t, "first elected 1", "first resigned 1: context canceled", "second elected 2", "second resigned 2: context canceled")
+	})
+}
+
+// Whatever makes the leader resign, its context ends first, and the lock is not
+// released before the func has returned.
+func TestAResignationWaitsForTheFunc(t *testing.T) {
+	for name, c := range map[string]struct {
+		resign func(cancel context.CancelCauseFunc, l *lock.Locker) // returns at once
+		want   []error
+	}{
+		"the context ends":              {func(cancel context.CancelCauseFunc, _ *lock.Locker) { cancel(nil) }, []error{context.Canceled}},
+		"the context ends with a cause": {func(cancel context.CancelCauseFunc, _ *lock.Locker) { cancel(errWork) }, []error{context.Canceled, errWork}},
+		"the locker drains": {func(_ context.CancelCauseFunc, l *lock.Locker) {
+			go func() { _ = l.Drain(context.Background()) }()
+		}, []error{lock.ErrClosed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				l, other := newLocker(t, store), newLocker(t, store)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				var done time.Time
+				ended := run(ctx, l, func(ctx context.Context, _ uint64) error {
+					<-ctx.Done()
+					time.Sleep(10 * time.Minute) // tidies up, under renewals
+					if err := lock.AssertHeld(ctx, office); err != nil {
+						t.Error(err)
+					}
+					done = time.Now()
+					return nil
+				})
+				synctest.Wait()
+				c.resign(cancel, l)
+				lease, err := other.Acquire(t.Context(), office)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done.IsZero() || time.Since(done) > time.Second {
+					t.Errorf("it was free at %v, and the func returned at %v", time.Now(), done)
+				}
+				_ = lease.Release(t.Context())
+				wantErr(t, <-ended, c.want...)
+			})
+		})
+	}
+}
+
+func TestADrainEndsWithTheLeaderAndTheCandidates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		var cause error
+		leads := run(t.Context(), l, func(ctx context.Context, term uint64) error {
+			defer func() { cause = context.Cause(ctx) }()
+			return until(ctx, term)
+		})
+		synctest.Wait()
+		campaigns := run(t.Context(), l, until)
+		ctx, stop := context.WithCancel(t.Context())
+		elsewhere := run(ctx, other, until)
+		synctest.Wait()
+		if err := l.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantErr(t, <-leads, lock.ErrClosed)
+		wantErr(t, <-campaigns, lock.ErrClosed)
+		wantErr(t, cause, lock.ErrClosed)
+		wantErr(t, leader.Run(t.Context(), l, office, until), lock.ErrClosed)
+		synctest.Wait()
+		wantLeader(t, other, other.ID())
+		stop()
+		wantErr(t, <-elsewhere, context.Canceled)
+	})
+}
+
+func TestCloseEndsTheTermAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		var seen diary
+		stubborn := make(chan struct{})
+		ended := run(t.Context(), l, func(ctx context.Context, _ uint64) error {
+			<-ctx.Done()
+			<-stubborn
+			return nil
+		}, seen.hooks("it"))
+		synctest.Wait()
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantLeader(t, other, "")
+		close(stubborn)
+		wantErr(t, <-ended, lock.ErrClosed)
+		seen.want(t, "it elected 1", "it resigned 1: <nil>")
+	})
+}
+
+func TestRunReturnsWhatItsFuncReturns(t *testing.T) {
+	for name, want := range map[string]error{"nothing": nil, "an error": errWork} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLocker(t, memstore.New())
+				var seen diary
+				err := leader.Run(t.Context(), l, office, func(context.Context, uint64) error { return want }, seen.hooks("it"))
+				if err != want { //nolint:errorlint // as it is
+					t.Errorf("got %v, want %v", err, want)
+				}
+				wantLeader(t, l, "")
+				seen.want(t, "it elected 1", fmt.Sprintf("it resigned 1: %v", want))
+			})
+		})
+	}
+}
+
+// An error of the func that is not its context's is not hidden by the end of the
+// context.
+func TestAnErrorWhileResigningIsReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := leader.Run(ctx, newLocker(t, memstore.New()), office, func(context.Context, uint64) error {
+			cancel()
+			return errWork
+		})
+		wantErr(t, err, context.Canceled, errWork)
+	})
+}
+
+func TestWithRepeatOthersHaveTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		ctx, stop := context.WithCancel(t.Context())
+		var seen diary
+		terms := 0
+		turn := func(context.Context, uint64) error {
+			if terms++; terms == 4 {
+				stop()
+			}
+			return errWork
+		}
+		one := run(ctx, newLocker(t, store), turn, seen.hooks("one"), leader.WithRepeat())
+		synctest.Wait()
+		two := run(ctx, newLocker(t, store), turn, seen.hooks("two"), leader.WithRepeat())
+		wantErr(t, <-one, context.Canceled)
+		wantErr(t, <-two, context.Canceled)
+		turns := map[string]int{}
+		for _, line := range seen.read() {
+			turns[line[:3]]++
+		}
+		if turns["one"] == 0 || turns["two"] == 0 || len(seen.read()) != 8 {
+			t.Errorf("hooks saw %q", seen.read())
+		}
+	})
+}
+
+// The term is lost in each way. The func's context ends before the store gives
+// the key to another; the func that does not care is waited for; then its process
+// campaigns again, for a later term.
+func TestALostTermEndsTheContextAndIsFollowedByACampaign(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts []lock.Option
+		lose func(l *lock.Locker, s *line)
+		want string
+	}{
+		"the store is away":        {nil, func(_ *lock.Locker, s *line) { s.cut.Store(true) }, "store away"},
+		"taken by force elsewhere": {nil, func(_ *lock.Locker, s *line) { _, _ = s.ForceRelease(context.Background(), office) }, "taken"},
+		"taken by force here":      {nil, func(l *lock.Locker, _ *line) { _, _ = l.ForceRelease(context.Background(), office) }, "forced"},
+		"the term has its length":  {[]lock.Option{lock.WithMaxHold(time.Minute)}, func(*lock.Locker, *line) {}, "too long"},
+		"the lease has its length": {[]lock.Option{lock.WithLease(time.Minute)}, func(*lock.Locker, *line) {}, "lease over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &line{Store: memstore.New()}
+				l, other := newLocker(t, store), newLocker(t, store.Store)
+				var seen diary
+				ctx, stop := context.WithCancel(t.Context())
+				stubborn := make(chan struct{})
+				var over atomic.Pointer[time.Time]
+				ended := run(ctx, l, func(ctx context.Context, _ uint64) error {
+					<-ctx.Done()
+					if now := time.Now(); over.CompareAndSwap(nil, &now) {
+						wantErr(t, context.Cause(ctx), lock.ErrLost)
+						<-stubborn
+					}
+					return errWork // which nobody asked for
+				}, seen.hooks("it"), leader.WithLock(c.opts...))
+				synctest.Wait()
+				c.lose(l, store)
+				next, err := other.Acquire(t.Context(), office)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// A key that was taken by force is free at once; the leader learns of
+				// it at its next renewal.
+				if at := over.Load(); (at == nil || !at.Before(time.Now())) && c.want != "taken" && c.want != "forced" {
+					t.Errorf("the context ended at %v, and the key was free at %v", at, time.Now())
+				}
+				time.Sleep(lock.DefaultWatchdog)
+				synctest.Wait()
+				seen.want(t, "it elected 1", "it lost 1: "+c.want) // though the func goes on
+				store.cut.Store(false)
+				asked := store.acquires.Load()
+				_ = next.Release(t.Context())
+				time.Sleep(10 * time.Minute)
+				if n := store.acquires.Load(); n != asked {
+					t.Errorf("it campaigned %d times while its func was running", n-asked)
+				}
+				close(stubborn)
+				time.Sleep(2 * time.Second)
+				wantLeader(t, other, l.ID())
+				stop()
+				wantErr(t, <-ended, context.Canceled)
+				seen.want(t, "it elected 1", "it lost 1: "+c.want, "it elected 2", "it resigned 2: work failed")
+			})
+		})
+	}
+}
+
+// Whoever resigns and finds that the key was gone has lost its term: it campaigns
+// again, unless its context has ended.
+func TestALossThatTheReleaseFindsIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var seen diary
+		terms := 0
+		err := leader.Run(t.Context(), newLocker(t, store), office, func(context.Context, uint64) error {
+			if terms++; terms == 1 {
+				_, _ = store.ForceRelease(t.Context(), office)
+			}
+			return nil
+		}, seen.hooks("it"))
+		if err != nil {
+			t.Error(err)
+		}
+		seen.want(t, "it elected 1", "it lost 1: taken", "it elected 2", "it resigned 2: <nil>")
+	})
+}
+
+func TestAPanicReleasesTheLockAndGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		fall func()
+		want any
+	}{
+		"panic":          {func() { panic("oops") }, "oops"},
+		"runtime.Goexit": {runtime.Goexit, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLocker(t, memstore.New())
+				var seen diary
+				fallen := make(chan any, 1)
+				go func() {
+					defer func() { fallen <- recover() }()
+					_ = leader.Run(t.Context(), l, office, func(context.Context, uint64) error { c.fall(); return nil }, seen.hooks("it"))
+					t.Error("Run returned")
+				}()
+				if got := <-fallen; got != c.want {
+					t.Errorf("recovered %v, want %v", got, c.want)
+				}
+				wantLeader(t, l, "")
+				seen.want(t, "it elected 1", "it resigned 1: the leader's func did not return")
+			})
+		})
+	}
+}
+
+// A store that is away is asked again and again, but not often, and not by all at
+// once; when it is back, somebody leads soon.
+func TestAStoreThatIsAwayIsAskedAgainButNotOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &line{Store: memstore.New()}
+		store.cut.Store(true)
+		ctx, stop := context.WithCancel(t.Context())
+		const candidates = 10
+		var all []<-chan error
+		var failed diary
+		elected := make(chan time.Time, 1)
+		for range candidates {
+			l := newLocker(t, store)
+			all = append(all, run(ctx, l, func(ctx context.Context, term uint64) error {
+				elected <- time.Now()
+				return until(ctx, term)
+			}, failed.hooks("x")))
+		}
+		time.Sleep(10 * time.Minute)
+		for _, line := range failed.read() {
+			if line != "x failed: unavailable" {
+				t.Fatalf("hooks saw %q", line)
+			}
+		}
+		before, minute := store.acquires.Load(), time.Minute
+		if len(failed.read()) < candidates*int(10*time.Minute/(4*time.Second)) {
+			t.Errorf("hooks saw only %d failures", len(failed.read()))
+		}
+		time.Sleep(minute)
+		rate := float64(store.acquires.Load()-before) / candidates / minute.Seconds()
+		t.Logf("%.2f calls a second and candidate", rate)
+		if rate > 5 {
+			t.Errorf("%.1f calls a second and candidate", rate)
+		}
+		store.cut.Store(false)
+		back := time.Now()
+		if took := (<-elected).Sub(back); took > 2*time.Second {
+			t.Errorf("nobody led for %v", took)
+		}
+		stop()
+		for _, ended := range all {
+			wantErr(t, <-ended, context.Canceled)
+		}
+	})
+}
+
+func TestWhatCannotHelpIsReturnedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		wantErr(t, leader.Run(t.Context(), l, office, nil), lock.ErrInvalid)
+		wantErr(t, leader.Run(t.Context(), l, "", until), lock.ErrInvalid)
+		wantErr(t, leader.Run(t.Context(), l, office, until, leader.WithLock(lock.WithWatchdog(0))), lock.ErrInvalid)
+		err := leader.Run(t.Context(), l, office, func(ctx context.Context, _ uint64) error {
+			return leader.Run(ctx, l, office, until)
+		})
+		wantErr(t, err, lock.ErrOwnHold)
+		_, err = leader.Who(t.Context(), l, "")
+		wantErr(t, err, lock.ErrInvalid)
+	})
+}
+
+// A limit of the wait ends an attempt, not the campaign; no option of the lock
+// makes two leaders.
+func TestOptionsOfTheLockDoNotEndTheCampaign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store, lock.WithMode(lock.Read)), newLocker(t, store, lock.WithPermits(2, 3))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		one := run(ctx, l, until)
+		synctest.Wait()
+		var seen diary
+		two := run(t.Context(), other, func(context.Context, uint64) error { return nil }, seen.hooks("it"),
+			leader.WithLock(lock.WithWait(time.Minute)), leader.WithName("billing"))
+		time.Sleep(2*time.Minute + 30*time.Second)
+		stop()
+		wantErr(t, <-one, context.Canceled)
+		if err := <-two; err != nil {
+			t.Error(err)
+		}
+		seen.want(t, "it failed: busy", "it failed: busy", "it elected 1", "it resigned 1: <nil>")
+	})
+}

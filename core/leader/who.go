@@ -1,0 +1,29 @@
+package leader
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Leader is a snapshot of who leads. The zero value means that nobody does.
+type Leader struct {
+	// ID is the [lock.Locker.ID] of the leader's locker.
+	ID string
+	// TTL is how long the leader stays in office if it does not renew.
+	TTL time.Duration
+}
+
+// Who reports who leads by key. It is out of date when it returns: use it to
+// show, or to route requests, but not to decide whether to act as the leader. The
+// errors are those of [lock.Locker.Inspect].
+func Who(ctx context.Context, locker *lock.Locker, key string) (Leader, error) {
+	state, err := locker.Inspect(ctx, key)
+	if err != nil || len(state.Owners) == 0 {
+		return Leader{}, err
+	}
+	owner := state.Owners[0].Owner
+	return Leader{ID: owner[:max(0, strings.LastIndexByte(owner, ':'))], TTL: state.TTL}, nil
+}
