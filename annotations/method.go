@@ -173,7 +173,7 @@ func (c *Compiler) Method(operation string, directives ...string) *Method {
 		c.wrong = append(c.wrong, err)
 		return nil
 	}
-	c.guard.Attach("annotations", m.survey)
+	c.guard.Attach("annotations", m, m.survey)
 	return m
 }
 

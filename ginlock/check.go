@@ -12,56 +12,63 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Attach tells the guard that engine serves the rules whose routes go through
-// [Rules]. The guard looks at the engine's routes when it is validated, at the
-// latest with the first request, so Attach may be called before they are
-// registered. provided are the bare names that other middlewares set, with c.Set or
-// in the request's context.
-//
-// While something is wrong, the guard lets nobody in. See [Check].
-func Attach(g *guard.Guard, engine *gin.Engine, provided ...string) {
-	g.Attach(name, func(rules *rule.Set) ([]string, error) { return survey(engine, g, rules, provided) })
-}
-
-// Check attaches engine to the guard, as [Attach] does, and returns everything that
-// is wrong now, so that a test finds what would fail a request or leave it without
-// its lock:
+// Check returns everything that is wrong with the locks of an engine and with the
+// rules of g, so that a test finds what would fail a request or leave it without its
+// lock:
 //
 //   - a rule that no route has;
 //   - a route with a rule whose handlers [Rules] is not among, because Use was
-//     called after the route was registered;
+//     called after the route was registered, or on another group;
 //   - a lock behind the handler;
 //   - a route for any method, as of r.Any, of which only some methods have a rule;
 //   - <path.name> where the route has no such parameter, and a bare <name> that is
-//     neither bound by WithVar nor a parameter nor among provided.
+//     neither bound by WithVar nor a parameter nor among provided, the names that
+//     other middlewares set.
 //
 // Call it when all routes are registered. It runs none of the engine's handlers. It
 // sees a middleware of this package where it was registered itself, not inside of
-// another func.
+// another func. Where [Rules] was made for the engine, [guard.Guard.Validate] does
+// the same.
 //
 // Gin shows only the last handler of a route, so Check reads the rest from the
 // router's own fields. It returns an error when a version of Gin does not have them
 // where they are expected.
 func Check(engine *gin.Engine, g *guard.Guard, provided ...string) error {
-	Attach(g, engine, provided...)
+	m, err := httpguard.Rules(name, g, httpguard.WithProvided(provided...))
+	if err != nil {
+		return err
+	}
+	attach(m, engine, g)
 	return g.Validate()
 }
 
-// survey finds the locks among the handlers of every route.
-func survey(engine *gin.Engine, g *guard.Guard, rules *rule.Set, provided []string) ([]string, error) {
+// attach tells the guard of the engine, whose routes may still be to come.
+func attach(m *httpguard.Middleware, engine *gin.Engine, g *guard.Guard) {
+	g.Attach(name, engine, func(rules *rule.Set) ([]string, error) {
+		routes, err := routesOf(engine)
+		if err != nil {
+			return nil, err
+		}
+		return m.Survey(rules, routes)
+	})
+}
+
+// routesOf finds the locks among the handlers of every route.
+func routesOf(engine *gin.Engine) ([]httpguard.Route, error) {
 	found, ok := readTrees(reflect.ValueOf(engine).Elem())
 	if !ok || len(found) != len(engine.Routes()) {
 		return nil, errRouter
 	}
+	ours := codeOf((&middleware{}).handle)
 	routes := make([]httpguard.Route, len(found))
 	for i, r := range found {
 		locks := make([]*httpguard.Middleware, len(r.handlers))
 		for at, h := range r.handlers {
-			locks[at] = identify(h)
+			locks[at] = identify(h, ours)
 		}
 		routes[i] = httpguard.Route{Method: r.method, Pattern: r.path, Handlers: locks}
 	}
-	return httpguard.Survey(name, g, rules, routes, provided...)
+	return routes, nil
 }
 
 // probe is the request with which a survey asks a handler who it is. No client can
@@ -70,12 +77,13 @@ var probe = &http.Request{}
 
 type probed struct{} // key of gin.Context: the middleware that was probed
 
-// handlerCode is the code that all handlers of this package share.
-var handlerCode = reflect.ValueOf((&middleware{}).handle).Pointer()
+// codeOf is the code of a handler. All of this package share theirs.
+func codeOf(h gin.HandlerFunc) uintptr { return reflect.ValueOf(h).Pointer() }
 
-// identify asks a handler of this package which one it is. Others are not called.
-func identify(h gin.HandlerFunc) *httpguard.Middleware {
-	if h == nil || reflect.ValueOf(h).Pointer() != handlerCode {
+// identify calls a handler of this package, which has that code, to learn which one
+// it is. Others are not called.
+func identify(h gin.HandlerFunc, code uintptr) *httpguard.Middleware {
+	if h == nil || codeOf(h) != code {
 		return nil
 	}
 	c := &gin.Context{Request: probe}

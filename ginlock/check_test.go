@@ -2,6 +2,7 @@ package ginlock_test
 
 import (
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -91,40 +92,92 @@ func TestCheckSeesEveryRouteAndEveryMiddleware(t *testing.T) {
 func TestCheckFindsLocksThatWouldNeverBeTaken(t *testing.T) {
 	const operation = "POST /v/:id"
 	for title, test := range map[string]struct {
-		register func(r *gin.Engine, locks, work gin.HandlerFunc)
+		register func(r *gin.Engine, locks func() gin.HandlerFunc, work gin.HandlerFunc)
 		want     string
 	}{
-		"Use behind the routes": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
+		"Use behind the routes": {func(r *gin.Engine, locks func() gin.HandlerFunc, work gin.HandlerFunc) {
 			r.POST("/v/:id", work)
-			r.Use(locks)
+			r.Use(locks())
 		}, "ginlock: POST /v/:id: has a rule, but Rules is not among its handlers: call Use before the route is registered"},
-		"no Use": {func(r *gin.Engine, _, work gin.HandlerFunc) {
+		"no Use": {func(r *gin.Engine, _ func() gin.HandlerFunc, work gin.HandlerFunc) {
 			r.POST("/v/:id", work)
 		}, "ginlock: POST /v/:id: has a rule, but Rules is not among its handlers"},
-		"behind its handler": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
-			r.POST("/v/:id", work, locks)
+		"behind its handler": {func(r *gin.Engine, locks func() gin.HandlerFunc, work gin.HandlerFunc) {
+			r.POST("/v/:id", work, locks())
 		}, "ginlock: POST /v/:id: a lock stands behind the handler, put it in front"},
-		"another group": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
-			r.Group("/admin", locks).POST("/v/:id", work)
+		"another group": {func(r *gin.Engine, locks func() gin.HandlerFunc, work gin.HandlerFunc) {
+			r.Group("/admin", locks()).POST("/v/:id", work)
 			r.POST("/v/:id", work)
 		}, "ginlock: POST /v/:id: has a rule, but Rules is not among its handlers"},
-		"a route inside of a group": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
-			r.Use(locks)
+		"a route inside of a group": {func(r *gin.Engine, locks func() gin.HandlerFunc, work gin.HandlerFunc) {
+			r.Use(locks())
 			r.Group("/api").POST("/v/:id", work)
 		}, `"POST /v/:id": has a rule, and nothing serves it, did you mean "POST /api/v/:id"?`},
-		"any method": {func(r *gin.Engine, locks, work gin.HandlerFunc) {
-			r.Use(locks)
+		"any method": {func(r *gin.Engine, locks func() gin.HandlerFunc, work gin.HandlerFunc) {
+			r.Use(locks())
 			r.Any("/v/:id", work)
 		}, "ginlock: POST /v/:id: the route takes any method, and GET has no rule"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			g := guard.Must(guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: operation, Key: "lock:v:<id>"}))
+			g = g.WithLogger(slog.New(slog.DiscardHandler))
 			r := gin.New()
-			test.register(r, ginlock.Rules(g.WithLogger(slog.New(slog.DiscardHandler))), func(*gin.Context) {})
-			if err := ginlock.Check(r, g); err == nil || !strings.Contains(err.Error(), test.want) {
+			// Where no handler can have its lock any more, the program doesn't start.
+			var err error
+			test.register(r, func() gin.HandlerFunc {
+				var h gin.HandlerFunc
+				if h, err = ginlock.BuildRules(g, r); err != nil {
+					h = func(*gin.Context) {}
+				}
+				return h
+			}, func(*gin.Context) {})
+			if (err != nil) != (title == "Use behind the routes") {
+				t.Errorf("Rules returned %v", err)
+			}
+			if err == nil {
+				err = ginlock.Check(r, g)
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v\nwant %s", err, test.want)
 			}
 		})
+	}
+}
+
+// The engine that Rules was made for is looked at by each validation, once.
+func TestRulesTellTheGuardOfTheirEngine(t *testing.T) {
+	g := guard.Must(guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: "POST /v/:id", Key: "lock:v:<userld>"}))
+	g = g.WithLogger(slog.New(slog.DiscardHandler))
+	r := gin.New()
+	r.Group("/a", ginlock.Rules(g, r))
+	r.Use(ginlock.Rules(g, r, httpguard.WithProvided("userId")))
+	r.POST("/v/:id", func(*gin.Context) { t.Error("the handler ran without its lock") })
+	err := g.Validate()
+	if err == nil || strings.Count(err.Error(), "<userld> is not a parameter") != 1 {
+		t.Errorf("got %v, want one fault of the template", err)
+	}
+	guardtest.Send(r, "POST", "/v/7", "")
+	if err := g.Replace([]rule.Rule{{Operation: "POST /v/:id", Key: "lock:v:<userId>"}}); err != nil {
+		t.Error(err)
+	}
+	if err := g.Validate(); err != nil {
+		t.Errorf("a name that a middleware provides: %v", err)
+	}
+}
+
+// A lock behind its handler runs when it is too late: it says so with the first request.
+func TestLockBehindItsHandlerIsReported(t *testing.T) {
+	var log strings.Builder
+	g := guardtest.Guard(t).WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	r := gin.New()
+	r.Use(ginlock.New(g, "lock:first"))
+	r.POST("/v/:id", func(*gin.Context) {}, ginlock.New(g, "lock:v:<id>"))
+	w := guardtest.Send(r, "POST", "/v/7", "")
+	if w.Code != http.StatusInternalServerError || !strings.Contains(log.String(), "stands behind the handler, put it in front") {
+		t.Errorf("got %d %s, the log is %s", w.Code, w.Body, &log)
+	}
+	if w := guardtest.Send(r, "POST", "/nowhere", ""); w.Code != http.StatusNotFound {
+		t.Errorf("a request without a route, which has no handler: got %d", w.Code)
 	}
 }
 

@@ -15,9 +15,11 @@
 //
 // Rules for many routes are the guard's:
 //
-//	r.Use(gin.Recovery(), auth, ginlock.Rules(g))
+//	r.Use(gin.Recovery(), auth, ginlock.Rules(g, r, httpguard.WithProvided("userId"))) // auth sets "userId"
 //	r.POST("/vouchers/:id/orders", create)
-//	ginlock.Attach(g, r, "userId") // "userId" is what auth sets
+//	if err := g.Validate(); err != nil { // names the rules without a route, and the routes without their lock
+//		return err
+//	}
 //
 // # Where to put it
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -54,8 +55,7 @@ func ExampleRules() {
 	}))
 
 	r := gin.New()
-	r.Use(authenticate, ginlock.Rules(g))
-	ginlock.Attach(g, r, "userId")
+	r.Use(authenticate, ginlock.Rules(g, r, httpguard.WithProvided("userId")))
 	r.POST("/vouchers/:id/orders", func(c *gin.Context) {
 		lease, _ := ginlock.From(c)
 		c.String(http.StatusCreated, lease.Key())
@@ -78,5 +78,5 @@ func ExampleCheck() {
 	r.POST("/vouchers/:id/orders", authenticate, ginlock.New(g, "lock:order:<userld>"), func(*gin.Context) {})
 	fmt.Println(ginlock.Check(r, g, "userId"))
 	// Output:
-	// ginlock: POST /vouchers/:id/orders: template "lock:order:<userld>", column 12: <userld> is not a parameter of the route, not bound by WithVar, and not among the names that middlewares are said to set
+	// ginlock: POST /vouchers/:id/orders: template "lock:order:<userld>", column 12: <userld> is not a parameter of the route, not bound by WithVar, and not named by WithProvided
 }

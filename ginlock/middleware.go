@@ -1,6 +1,8 @@
 package ginlock
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -8,6 +10,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // name is this package in messages.
@@ -36,18 +39,41 @@ func Build(g *guard.Guard, text string, opts ...Option) (gin.HandlerFunc, error)
 // Rules returns a middleware that takes the lock of the rule that g has for the
 // route, named "POST /vouchers/:id/orders": its method and its path as registered.
 // Routes without a rule pass through, so it can be used for a whole group or
-// engine. Use it before the routes are registered, and tell the guard with
-// [Attach] which engine serves them: until then the guard lets nobody in. It
-// panics where [BuildRules] returns an error.
-func Rules(g *guard.Guard, opts ...Option) gin.HandlerFunc {
-	return must(BuildRules(g, opts...))
+// engine. Use it before the routes are registered:
+//
+//	r.Use(auth, ginlock.Rules(g, r, httpguard.WithProvided("userId"))) // auth sets "userId"
+//
+// engine is the one whose routes it is for. The guard looks at them when it is
+// validated, at the latest with the first request that comes to it, and lets nobody
+// in while [Check] would find a fault. A route with a rule that is registered outside
+// of the middleware's group is one, and is open until then: call
+// [guard.Guard.Validate] before the server starts.
+//
+// Rules panics where [BuildRules] returns an error: also when the engine has a route
+// with a rule already.
+func Rules(g *guard.Guard, engine *gin.Engine, opts ...Option) gin.HandlerFunc {
+	return must(BuildRules(g, engine, opts...))
 }
 
 // BuildRules is [Rules] for options that come from outside of the program. The
 // error lists everything that is wrong.
-func BuildRules(g *guard.Guard, opts ...Option) (gin.HandlerFunc, error) {
-	// Requests without a route are for the NoRoute handlers.
-	return handler(httpguard.Rules(name, g, append(opts[:len(opts):len(opts)], httpguard.WithUnrouted())...))
+func BuildRules(g *guard.Guard, engine *gin.Engine, opts ...Option) (gin.HandlerFunc, error) {
+	if engine == nil {
+		return nil, errors.New("ginlock: engine is nil")
+	}
+	m, err := httpguard.Rules(name, g, opts...)
+	if err != nil {
+		return nil, err
+	}
+	routes, err := routesOf(engine)
+	if err == nil {
+		err = m.Unlocked(routes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	attach(m, engine, g)
+	return handler(m, nil)
 }
 
 // From returns the lease that the request runs under: the innermost, if there are
@@ -81,7 +107,9 @@ func handler(m *httpguard.Middleware, err error) (gin.HandlerFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&middleware{m}).handle, nil
+	own := &middleware{Middleware: m}
+	own.code = codeOf(own.handle)
+	return own.handle, nil
 }
 
 func must(h gin.HandlerFunc, err error) gin.HandlerFunc {
@@ -91,22 +119,35 @@ func must(h gin.HandlerFunc, err error) gin.HandlerFunc {
 	return h
 }
 
-type middleware struct{ *httpguard.Middleware }
+type middleware struct {
+	*httpguard.Middleware
+	code uintptr // of handle
+}
 
 func (m *middleware) handle(c *gin.Context) {
 	if c.Request == probe {
 		c.Set(probed{}, m.Middleware)
 		return
 	}
+	switch {
+	case c.FullPath() == "": // for the NoRoute handlers
+		if m.TakesRules() {
+			return
+		}
+	case identify(c.Handler(), m.code) == m.Middleware:
+		m.Refuse(exchange{c}, errBehind)
+		return
+	}
 	m.Serve(exchange{c})
 }
+
+var errBehind = fmt.Errorf("%w: a lock stands behind the handler, put it in front", rule.ErrInvalid)
 
 // exchange is a request of Gin.
 type exchange struct{ *gin.Context }
 
 func (x exchange) HTTP() *http.Request         { return x.Request }
 func (x exchange) Pattern() string             { return x.FullPath() }
-func (x exchange) AnyMethod() bool             { return false } // each method is a route
 func (x exchange) Writer() http.ResponseWriter { return x.Context.Writer }
 
 func (x exchange) PathValue(name string) (string, bool) { return x.Params.Get(name) }

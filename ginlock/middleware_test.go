@@ -183,8 +183,9 @@ func TestHandlerAnswersAGuardThatItEntersItself(t *testing.T) {
 
 func TestConstructorsPanicOnProgrammerErrors(t *testing.T) {
 	for name, construct := range map[string]func(){
-		"New":   func() { ginlock.New(guardtest.Guard(t), "lock:<") },
-		"Rules": func() { ginlock.Rules(nil) },
+		"New":    func() { ginlock.New(guardtest.Guard(t), "lock:<") },
+		"Rules":  func() { ginlock.Rules(nil, gin.New()) },
+		"engine": func() { ginlock.Rules(guardtest.Guard(t), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -19,8 +19,8 @@ var framework = httpsuite.Framework{
 	New: func(g *guard.Guard, text string, opts ...httpguard.Option) (httpsuite.Layer, error) {
 		return ginlock.Build(g, text, opts...)
 	},
-	Rules: func(g *guard.Guard, opts ...httpguard.Option) (httpsuite.Layer, error) {
-		return ginlock.BuildRules(g, opts...)
+	Rules: func(r httpsuite.Router, _, _ string, g *guard.Guard, opts ...httpguard.Option) (httpsuite.Layer, error) {
+		return ginlock.BuildRules(g, r.(router).Engine, opts...)
 	},
 	Wrap:        wrap,
 	Pattern:     pattern,
@@ -45,8 +45,6 @@ func (r router) Handle(method, path string, h http.Handler, layers ...httpsuite.
 	}
 	r.Engine.Handle(method, pattern(path), chain...)
 }
-
-func (r router) Attach(g *guard.Guard, provided ...string) { ginlock.Attach(g, r.Engine, provided...) }
 
 var parameter = regexp.MustCompile(`\{(\w+)\}`)
 

@@ -41,7 +41,7 @@ func New(g *guard.Guard, opts ...Option) (*Interceptors, error) {
 	if err := errors.Join(i.faults...); err != nil {
 		return nil, err
 	}
-	g.Attach("grpclock", i.survey)
+	g.Attach("grpclock", i, i.survey)
 	return i, nil
 }
 

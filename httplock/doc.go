@@ -11,11 +11,15 @@
 // connection: behind a proxy, the proxy's. Bind another name to a header that your
 // proxy sets, if you trust it.
 //
-// Rules for many routes are the guard's:
+// Rules for many routes are the guard's. [Route] takes the lock of one:
 //
-//	locks := httplock.Rules(g)
-//	mux.Handle("POST /vouchers/{id}/orders", auth(locks(create)))
-//	httplock.Attach(g, mux, "userId") // "userId" is what auth sets
+//	handle := func(pattern string, h http.HandlerFunc) {
+//		mux.Handle(pattern, auth(httplock.Route(g, pattern, httpguard.WithProvided("userId"))(h))) // auth sets "userId"
+//	}
+//	handle("POST /vouchers/{id}/orders", create)
+//	if err := g.Validate(); err != nil { // names the rules that no Route was made for
+//		return err
+//	}
 //
 // # Where to put it
 //
@@ -28,11 +32,11 @@
 //
 // # Other routers
 //
-// chi and Echo 5 set the pattern and the path values by themselves. [Serve] tells
-// the guard of their routes:
+// chi and Echo 5 set the pattern and the path values by themselves:
 //
 //	r.With(httplock.New(g, "lock:order:<id>")).Post("/orders/{id}", create)                // chi
 //	e.POST("/orders/:id", create, echo.WrapMiddleware(httplock.New(g, "lock:order:<id>"))) // Echo 5
+//	e.POST("/orders/:id", create, echo.WrapMiddleware(httplock.Route(g, "POST /orders/:id")))
 //
 // With chi use With, or Use inside of Group: the middlewares that Use puts on a
 // router itself run before it has found the route. Path values of chi and Echo are

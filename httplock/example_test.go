@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -51,34 +52,23 @@ func Example() {
 }
 
 // Rules can come from a file, too: see package rulefile.
-func ExampleRules() {
+func ExampleRoute() {
 	locker := lock.New(memstore.New())
 	defer locker.Close(context.Background())
 	g := guard.Must(guard.New(locker, rule.Rule{Operation: "POST /vouchers/{id}/orders", Key: "lock:order:<userId>"}))
 
 	mux := http.NewServeMux()
-	locks := httplock.Rules(g)
-	handle := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, authenticate(locks(h))) }
+	handle := func(pattern string, h http.HandlerFunc) {
+		mux.Handle(pattern, authenticate(httplock.Route(g, pattern, httpguard.WithProvided("userId"))(h)))
+	}
 	handle("POST /vouchers/{id}/orders", createOrder)
 	handle("GET /vouchers/{id}", func(http.ResponseWriter, *http.Request) {}) // without a rule
-	httplock.Attach(g, mux, "userId")
+	fmt.Println(g.Validate())
 
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/vouchers/7/orders", nil))
 	fmt.Println(w.Code, w.Body)
-	// Output: 201 ordered under lock:order:42
-}
-
-// A unit test of the application calls Check with the names that its middlewares
-// set.
-func ExampleCheck() {
-	locker := lock.New(memstore.New())
-	defer locker.Close(context.Background())
-	g := guard.Must(guard.New(locker, rule.Rule{Operation: "POST /vouchers/{number}/orders", Key: "lock:order:<userId>"}))
-
-	mux := http.NewServeMux()
-	mux.Handle("POST /vouchers/{id}/orders", authenticate(httplock.Rules(g)(http.HandlerFunc(createOrder))))
-	fmt.Println(httplock.Check(mux, g, "userId"))
 	// Output:
-	// "POST /vouchers/{number}/orders": has a rule, and nothing serves it, did you mean "POST /vouchers/{id}/orders"?; register the route and tell the guard of its router (ginlock.Check, httplock.Check, httplock.Serve), or say optional: true if another program does
+	// <nil>
+	// 201 ordered under lock:order:42
 }

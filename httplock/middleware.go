@@ -32,24 +32,32 @@ func Build(g *guard.Guard, text string, opts ...Option) (func(http.Handler) http
 	return middleware(httpguard.New(name, g, text, opts...))
 }
 
-// Rules returns a middleware that takes the lock of the rule that g has for the
-// route, named "POST /vouchers/{id}/orders": its pattern as registered, with the
-// request's method in front of a pattern that has none. Routes without a rule pass
-// through, so it can be put around all handlers. Tell the guard with [Attach] or
-// [Serve] which routes these are: until then it lets nobody in.
+// Route returns a middleware that takes the lock of the rule that g has for one
+// route: pattern is the route as it is registered, "POST /vouchers/{id}/orders", or
+// "/vouchers/{id}/orders" for all its methods. Without a rule requests pass through.
 //
-// A request that has no pattern is refused as LOCK_RULE_INVALID, because the
-// middleware has been put in front of the router. Refused is also a method without
-// a rule where the pattern takes all methods and another one has a rule. Rules
-// panics where [BuildRules] returns an error.
-func Rules(g *guard.Guard, opts ...Option) func(http.Handler) http.Handler {
-	return must(BuildRules(g, opts...))
+//	handle := func(pattern string, h http.HandlerFunc) {
+//		mux.Handle(pattern, auth(httplock.Route(g, pattern)(h)))
+//	}
+//
+// A rule counts as served when there is a Route for it: no router shows which
+// middlewares stand in front of a handler. Make one where the handler is registered,
+// and nowhere else, and call [guard.Guard.Validate] before the server starts: it
+// names the rules without a Route, and the guard lets nobody in while there is one.
+//
+// A request that comes by another route is refused as LOCK_RULE_INVALID, and so is
+// one without a route, because the middleware was put in front of the router. On a
+// pattern for all methods a method without a rule is refused if another one has one.
+//
+// Route panics where [BuildRoute] returns an error.
+func Route(g *guard.Guard, pattern string, opts ...Option) func(http.Handler) http.Handler {
+	return must(BuildRoute(g, pattern, opts...))
 }
 
-// BuildRules is [Rules] for options that come from outside of the program. The
-// error lists everything that is wrong.
-func BuildRules(g *guard.Guard, opts ...Option) (func(http.Handler) http.Handler, error) {
-	return middleware(httpguard.Rules(name, g, opts...))
+// BuildRoute is [Route] for patterns and options that come from outside of the
+// program. The error lists everything that is wrong.
+func BuildRoute(g *guard.Guard, pattern string, opts ...Option) (func(http.Handler) http.Handler, error) {
+	return middleware(httpguard.ForRoute(name, g, pattern, opts...))
 }
 
 // From returns the lease that the request runs under: the innermost, if there are
@@ -77,7 +85,7 @@ func middleware(m *httpguard.Middleware, err error) (func(http.Handler) http.Han
 
 func must(wrap func(http.Handler) http.Handler, err error) func(http.Handler) http.Handler {
 	if err != nil {
-		panic(err) //nolint:forbidigo // New and Rules say so
+		panic(err) //nolint:forbidigo // New and Route say so
 	}
 	return wrap
 }
@@ -91,7 +99,6 @@ type exchange struct {
 
 func (x *exchange) HTTP() *http.Request         { return x.r }
 func (x *exchange) Pattern() string             { return x.r.Pattern }
-func (x *exchange) AnyMethod() bool             { return httpguard.AnyMethod(x.r.Pattern) }
 func (x *exchange) Writer() http.ResponseWriter { return x.w }
 func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }
 func (x *exchange) Refused(*guard.Error)        {} // the guard has logged it

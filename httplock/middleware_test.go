@@ -11,7 +11,6 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
-	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -104,36 +103,84 @@ func TestRestOfAPathIsAsServeMuxHasIt(t *testing.T) {
 	}
 }
 
-func TestRulesInFrontOfTheRouterLetNothingPass(t *testing.T) {
-	g := guardtest.Guard(t, rule.Rule{Operation: "POST /{id}", Key: "lock:<id>"}).WithLogger(slog.New(slog.DiscardHandler))
-	w := guardtest.Send(httplock.Rules(g)(on("POST /{id}", runs(t))), "POST", "/7", "")
-	if w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
-		t.Errorf("got %d %s", w.Code, w.Body)
+// A lock for one route refuses what came to it by another way, with the cure in the
+// operator's log.
+func TestLockOfARouteLetsNothingElsePass(t *testing.T) {
+	for name, test := range map[string]struct {
+		pattern string // of the lock
+		serve   func(lock middleware) http.Handler
+		method  string
+		cure    string
+	}{
+		"in front of the router": {"POST /a/{id}", func(lock middleware) http.Handler {
+			return lock(on("POST /a/{id}", runs(t)))
+		}, "POST", "put it around the handler of the route"},
+		"around another route": {"POST /a/{no}", func(lock middleware) http.Handler {
+			return on("POST /a/{id}", runs(t), lock)
+		}, "POST", `"POST /a/{id}" came to it: name that one`},
+		"of one method, around all": {"POST /a/{id}", func(lock middleware) http.Handler {
+			return on("/a/{id}", runs(t), lock)
+		}, "GET", `"GET /a/{id}" came to it: name that one`},
+		"of all methods, around another path": {"/a/{no}", func(lock middleware) http.Handler {
+			return on("/a/{id}", runs(t), lock)
+		}, "POST", `"POST /a/{id}" came to it: name that one`},
+		"of all methods, with one that nobody knows": {"/a/{id}", func(lock middleware) http.Handler {
+			return on("/a/{id}", runs(t), lock)
+		}, "PURGE", `"PURGE" has no rule: register the route for one method`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var rules []rule.Rule
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"} {
+				rules = append(rules, rule.Rule{Operation: method + " /a/{id}", Key: "lock:a"})
+			}
+			var log strings.Builder
+			g := guardtest.Guard(t, rules...).WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+			w := guardtest.Send(test.serve(httplock.Route(g, test.pattern)), test.method, "/a/7", "")
+			if w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+			if !strings.Contains(strings.ReplaceAll(log.String(), `\"`, `"`), test.cure) {
+				t.Errorf("the log is %s, want %s in it", &log, test.cure)
+			}
+		})
 	}
 }
 
-// A guard that was told of every rule, but not that the pattern takes any method.
-func TestMethodWithoutARuleIsRefusedWhereThePatternTakesAll(t *testing.T) {
-	g := guardtest.Guard(t, rule.Rule{Operation: "POST /a/{id}", Key: "lock:<id>"}).WithLogger(slog.New(slog.DiscardHandler))
-	mux := on("/a/{id}", tellKey, httplock.Rules(g))
-	route(mux, "/free/{id}", tellKey, httplock.Rules(g))
-	for target, want := range map[string]int{
-		"POST /a/7": http.StatusCreated, "GET /a/7": http.StatusInternalServerError, "PURGE /a/7": http.StatusInternalServerError, "GET /free/7": http.StatusOK,
-	} {
-		method, path, _ := strings.Cut(target, " ")
-		if w := guardtest.Send(mux, method, path, ""); w.Code != want {
-			t.Errorf("%s: got %d %s, want %d", target, w.Code, w.Body, want)
+func TestRouteForAllMethodsWithoutRulesPasses(t *testing.T) {
+	g := guardtest.Guard(t, rule.Rule{Operation: "POST /a/{id}", Key: "lock:<id>"})
+	mux := on("/free/{id}", tellKey, httplock.Route(g, "/free/{id}"))
+	for _, method := range []string{"GET", "PURGE"} {
+		if w := guardtest.Send(mux, method, "/free/7", ""); w.Code != http.StatusOK {
+			t.Errorf("%s: got %d %s", method, w.Code, w.Body)
 		}
 	}
 }
 
 // A request with another method than its pattern's has the pattern's rule.
 func TestHeadRequestTakesTheLockOfItsPattern(t *testing.T) {
-	g := guardtest.Guard(t, rule.Rule{Operation: "GET /a/{id}", Key: "lock:<id>"})
-	mux := on("GET  /a/{id}", tellKey, httplock.Rules(g)) // two blanks, as ServeMux allows
+	g := guard.Must(guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: "GET /a/{id}", Key: "lock:<id>"}))
+	const pattern = "GET  /a/{id}" // two blanks, as ServeMux allows
+	mux := on(pattern, tellKey, httplock.Route(g, pattern))
 	for _, method := range []string{"GET", "HEAD"} {
 		if w := guardtest.Send(mux, method, "/a/7", ""); w.Code != http.StatusCreated {
 			t.Errorf("%s: got %d %s", method, w.Code, w.Body)
+		}
+	}
+}
+
+// A pattern that can't be a route is a fault of the program, found when it starts.
+func TestPatternsThatAreNoRoute(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"":           "the route is missing",
+		"orders":     "no path",
+		"post /a":    `write "POST /a"`,
+		"POST /a?x":  "query",
+		"POST":       "no path",
+		"* /a":       "one rule for each method",
+		"POST  /a b": "space in its path",
+	} {
+		if _, err := httplock.BuildRoute(guardtest.Guard(t), pattern); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q in it", pattern, err, want)
 		}
 	}
 }
@@ -150,7 +197,7 @@ func TestHandlerAnswersAGuardThatItEntersItself(t *testing.T) {
 func TestConstructorsPanicOnProgrammerErrors(t *testing.T) {
 	for name, construct := range map[string]func(){
 		"New":   func() { httplock.New(guardtest.Guard(t), "lock:<") },
-		"Rules": func() { httplock.Rules(nil) },
+		"Route": func() { httplock.Route(nil, "POST /a") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -160,13 +207,5 @@ func TestConstructorsPanicOnProgrammerErrors(t *testing.T) {
 			}()
 			construct()
 		})
-	}
-}
-
-func TestUnroutedRequestsPassWhereTheRouterSendsThem(t *testing.T) {
-	g := guardtest.Guard(t, rule.Rule{Operation: "POST /{id}", Key: "lock:<id>"})
-	h := httplock.Rules(g, httpguard.WithUnrouted())(http.NotFoundHandler())
-	if w := guardtest.Send(h, "POST", "/7", ""); w.Code != http.StatusNotFound {
-		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

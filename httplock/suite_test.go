@@ -2,6 +2,7 @@ package httplock_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -16,13 +17,11 @@ var framework = httpsuite.Framework{
 	New: func(g *guard.Guard, text string, opts ...httpguard.Option) (httpsuite.Layer, error) {
 		return httplock.Build(g, text, opts...)
 	},
-	Rules: func(g *guard.Guard, opts ...httpguard.Option) (httpsuite.Layer, error) {
-		return httplock.BuildRules(g, opts...)
+	Rules: func(_ httpsuite.Router, method, pattern string, g *guard.Guard, opts ...httpguard.Option) (httpsuite.Layer, error) {
+		return httplock.BuildRoute(g, strings.TrimSpace(method+" "+pattern), opts...)
 	},
 	Wrap:    func(m func(http.Handler) http.Handler) httpsuite.Layer { return m },
 	Pattern: func(pattern string) string { return pattern },
-	// ServeMux keeps its routes to itself.
-	Unlisted: true,
 }
 
 func TestSuite(t *testing.T) { httpsuite.Run(t, framework) }
@@ -42,8 +41,4 @@ func (r router) Handle(method, pattern string, h http.Handler, layers ...httpsui
 		pattern = method + " " + pattern
 	}
 	route(r.ServeMux, pattern, h.ServeHTTP, chain...)
-}
-
-func (r router) Attach(g *guard.Guard, provided ...string) {
-	httplock.Attach(g, r.ServeMux, provided...)
 }

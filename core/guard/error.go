@@ -59,6 +59,9 @@ func (e *Error) reason() string {
 	}
 	if value != nil && value.Var != "" {
 		text += ": <" + value.Var + ">"
+		if e.Kind == Invalid {
+			text += ", correct its name or bind it with WithVar"
+		}
 	}
 	return text
 }

@@ -92,7 +92,7 @@ func TestErrorTextHoldsNeitherKeyNorValueNorTheStoresWords(t *testing.T) {
 func TestErrorNamesTheVariableWithoutASource(t *testing.T) {
 	g := guardtest.Guard(t, orders())
 	_, _, err := g.Enter(t.Context(), guard.Call{Operation: operation})
-	const want = `guard: POST /orders: invalid rule: lock "orders": variable has no source: <userId>`
+	const want = `guard: POST /orders: invalid rule: lock "orders": variable has no source: <userId>, correct its name or bind it with WithVar`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

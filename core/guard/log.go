@@ -34,10 +34,6 @@ func (s *sampled) refused(ctx context.Context, e *Error) {
 	if !ok {
 		return
 	}
-	log := s.log
-	if log == nil {
-		log = slog.Default()
-	}
 	attrs := []slog.Attr{
 		slog.String("operation", e.Operation), slog.String("lock", e.Name), slog.String("kind", e.Kind.String()),
 		slog.String("cause", lock.ClassOf(e.Err)),
@@ -48,7 +44,20 @@ func (s *sampled) refused(ctx context.Context, e *Error) {
 	if suppressed > 0 {
 		attrs = append(attrs, slog.Int("suppressed", suppressed))
 	}
-	log.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "lock: "+e.Kind.String(), attrs...)
+	s.logger().LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "lock: "+e.Kind.String(), attrs...)
+}
+
+// invalid logs why the guard lets nobody in.
+func (s *sampled) invalid(err error) {
+	s.logger().Error("lock: the guard is not valid and lets nobody in", slog.Any("error", err))
+}
+
+// logger is where lines go now.
+func (s *sampled) logger() *slog.Logger {
+	if s.log == nil {
+		return slog.Default()
+	}
+	return s.log
 }
 
 // take reports whether an error of the kind may be logged now, and how many before

@@ -27,8 +27,9 @@ type served struct {
 
 // survey is an integration that looks for its operations when it is asked.
 type survey struct {
-	by   string
-	find func(rules *rule.Set) (operations []string, err error)
+	by     string
+	router any
+	find   func(rules *rule.Set) (operations []string, err error)
 }
 
 // revalidateAfter is how long a guard that is not valid relies on having found so.
@@ -45,14 +46,6 @@ func (g *Guard) Serve(by string, operations ...string) {
 		g.served.by[operation] = by
 	}
 	g.served.failedAt = time.Time{}
-}
-
-// Serves reports whether somebody has said, with [Guard.Serve], that the operation
-// goes through the guard.
-func (g *Guard) Serves(operation string) bool {
-	g.served.mu.Lock()
-	defer g.served.mu.Unlock()
-	return g.served.by[operation] != ""
 }
 
 // Declare names operations that the program enters itself, with [Guard.Enter]. Each
@@ -72,11 +65,19 @@ func (g *Guard) Declare(names ...string) {
 // and everything that is wrong with how they are registered: an operation with a rule
 // that is not behind the guard, a variable that a rule can never have a value for.
 // find must not call the guard.
-func (g *Guard) Attach(by string, find func(rules *rule.Set) (operations []string, err error)) {
-	g.served.mu.Lock()
-	defer g.served.mu.Unlock()
-	g.served.surveys = append(g.served.surveys, survey{by, find})
-	g.served.failedAt = time.Time{}
+//
+// router identifies what find looks at, by ==. A later call for the same router
+// replaces the earlier one; nil is never the same.
+func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operations []string, err error)) {
+	s := g.served
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failedAt = time.Time{}
+	if i := slices.IndexFunc(s.surveys, func(a survey) bool { return router != nil && a.router == router }); i >= 0 {
+		s.surveys[i] = survey{by, router, find}
+		return
+	}
+	s.surveys = append(s.surveys, survey{by, router, find})
 }
 
 // Validate reports every rule that nobody redeems, and everything that an attached
@@ -84,9 +85,18 @@ func (g *Guard) Attach(by string, find func(rules *rule.Set) (operations []strin
 // first call: a rule whose operation is misspelled would otherwise lock nothing.
 //
 // A guard with rules is closed until it is valid. The first call validates it if
-// nobody did before, and is refused as [Invalid] while there is a fault. A guard
-// without rules and without attached integrations is valid. The error wraps [rule.ErrInvalid].
-func (g *Guard) Validate() error { return g.validate(g.rules.Load()) }
+// nobody did before, and is refused as [Invalid] while there is a fault. That is too
+// late for an operation that was never put behind the guard, which no guard can
+// refuse: end the program when Validate returns an error. The error is logged as
+// well, and wraps [rule.ErrInvalid]. A guard without rules and without attached
+// integrations is valid.
+func (g *Guard) Validate() error {
+	err := g.validate(g.rules.Load())
+	if err != nil {
+		g.log.invalid(err)
+	}
+	return err
+}
 
 // validate looks whether set can be in force.
 func (g *Guard) validate(set *rule.Set) error {
@@ -163,7 +173,7 @@ func cure(operation string) string {
 	shape, _ := rule.ShapeOf(operation)
 	switch shape {
 	case rule.HTTP:
-		return "register the route and tell the guard of its router (ginlock.Check, httplock.Check, httplock.Serve)"
+		return "put its lock in front of the handler (ginlock.Rules, httplock.Route)"
 	case rule.GRPC:
 		return "register the service and tell the guard of its server (Attach of package grpclock)"
 	default:

@@ -24,7 +24,7 @@ func unvalidated(t *testing.T, rules ...rule.Rule) *guard.Guard {
 
 func TestARuleThatNobodyServesIsAFaultWithItsCure(t *testing.T) {
 	for operation, cure := range map[string]string{
-		"POST /orders":          "ginlock.Check",
+		"POST /orders":          "ginlock.Rules",
 		"/shop.v1.Orders/Place": "package grpclock",
 		"OrderService.Plcae":    `did you mean "OrderService.Place"?`,
 		"nightly":               "Declare",
@@ -80,7 +80,7 @@ func TestAnAttachedIntegrationIsAskedAtEachValidation(t *testing.T) {
 	g := unvalidated(t, orders())
 	var served []string
 	wrong := errors.New("the middleware is behind its handler")
-	g.Attach("a router", func(rules *rule.Set) ([]string, error) {
+	g.Attach("a router", nil, func(rules *rule.Set) ([]string, error) {
 		if _, ok := rules.Lookup(operation); !ok {
 			t.Error("it does not see the rules")
 		}

@@ -1,13 +1,12 @@
 package frameworks_test
 
 import (
+	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/guardtest/httpsuite"
 	"github.com/redlatch/redlatch/core/rule"
@@ -34,22 +33,12 @@ func (r chiRouter) Handle(method, pattern string, h http.Handler, layers ...http
 	r.With(chain...).Method(method, pattern, h)
 }
 
-// Attach is what httplock's documentation shows.
-func (r chiRouter) Attach(g *guard.Guard, provided ...string) {
-	var routes []string
-	_ = chi.Walk(r, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		routes = append(routes, method+" "+route)
-		return nil
-	})
-	httplock.Serve(g, routes, provided...)
-}
-
 // The pattern of a route inside of others is the whole one, behind the router.
 func TestChiRulesOfNestedRoutes(t *testing.T) {
 	g := guardtest.Guard(t, rule.Rule{Operation: "POST /shops/{shop}/orders/{id}", Key: "lock:shop:<shop>:<id>"})
 	r := chi.NewRouter()
 	r.Route("/shops/{shop}", func(r chi.Router) {
-		r.With(httplock.Rules(g)).Post("/orders/{id}", func(w http.ResponseWriter, r *http.Request) {
+		r.With(httplock.Route(g, "POST /shops/{shop}/orders/{id}")).Post("/orders/{id}", func(w http.ResponseWriter, r *http.Request) {
 			lease, _ := httplock.From(r)
 			_, _ = w.Write([]byte(lease.Key()))
 		})
@@ -59,13 +48,28 @@ func TestChiRulesOfNestedRoutes(t *testing.T) {
 	}
 }
 
-func TestChiRulesInFrontOfTheRouterLetNothingPass(t *testing.T) {
-	r := chi.NewRouter()
-	r.Use(httplock.Rules(guardtest.Guard(t, rule.Rule{Operation: "POST /orders/{id}", Key: "lock:order:<id>"})))
-	r.Post("/orders/{id}", func(http.ResponseWriter, *http.Request) { t.Error("the handler ran without its lock") })
-	w := httptest.NewRecorder()
-	r.ServeHTTP(w, httptest.NewRequest("POST", "/orders/7", nil))
-	if w.Code != http.StatusInternalServerError {
-		t.Errorf("got %d %s", w.Code, w.Body)
+// Use of a router runs its middlewares before the router has found the route.
+func TestChiLocksInFrontOfTheRouterLetNothingPass(t *testing.T) {
+	const operation = "POST /shops/{shop}/orders/{id}"
+	for name, register := range map[string]func(r chi.Router, lock middleware, work http.HandlerFunc){
+		"of all routes": func(r chi.Router, lock middleware, work http.HandlerFunc) {
+			r.Use(lock)
+			r.Post("/shops/{shop}/orders/{id}", work)
+		},
+		"of a router inside": func(r chi.Router, lock middleware, work http.HandlerFunc) {
+			r.Route("/shops/{shop}", func(r chi.Router) {
+				r.Use(lock)
+				r.Post("/orders/{id}", work)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t, rule.Rule{Operation: operation, Key: "lock:order:<id>"}).WithLogger(slog.New(slog.DiscardHandler))
+			r := chi.NewRouter()
+			register(r, httplock.Route(g, operation), func(http.ResponseWriter, *http.Request) { t.Error("the handler ran without its lock") })
+			if w := guardtest.Send(r, "POST", "/shops/3/orders/7", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		})
 	}
 }

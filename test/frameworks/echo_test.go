@@ -1,16 +1,15 @@
 package frameworks_test
 
 import (
+	"log/slog"
 	"net/http"
 	"testing"
 
 	echo4 "github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v5"
 
-	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/guardtest/httpsuite"
-	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/httplock"
 )
@@ -31,14 +30,6 @@ func (r echoRouter) Handle(method, pattern string, h http.Handler, layers ...htt
 		method = echo.RouteAny
 	}
 	r.Add(method, colons(pattern), echo.WrapHandler(h), chain...)
-}
-
-func (r echoRouter) Attach(g *guard.Guard, provided ...string) {
-	var routes []string
-	for _, route := range r.Router().Routes() {
-		routes = append(routes, route.Method+" "+route.Path)
-	}
-	httplock.Serve(g, routes, provided...)
 }
 
 func TestEcho4(t *testing.T) {
@@ -75,28 +66,23 @@ func (r echo4Router) Handle(method, pattern string, h http.Handler, layers ...ht
 	r.Add(method, colons(pattern), echo4.WrapHandler(h), chain...)
 }
 
-func (r echo4Router) Attach(g *guard.Guard, provided ...string) {
-	var routes []string
-	for _, route := range r.Routes() {
-		routes = append(routes, route.Method+" "+route.Path)
-	}
-	httplock.Serve(g, routes, provided...)
-}
-
-// Echo sends requests for no route through the middlewares of Use, too.
-func TestEchoRulesForAllRoutes(t *testing.T) {
-	g := guardtest.Guard(t, rule.Rule{Operation: "POST /orders/:id", Key: "lock:order:<id>"})
-	e := echo.New()
-	e.Use(echo.WrapMiddleware(httplock.Rules(g, httpguard.WithUnrouted())))
-	e.POST("/orders/:id", func(c *echo.Context) error {
-		lease, _ := httplock.From(c.Request())
-		return c.String(http.StatusOK, lease.Key())
-	})
-	if w := guardtest.Send(e, "POST", "/orders/7", ""); w.Body.String() != "lock:order:7" {
-		t.Errorf("got %d %s", w.Code, w.Body)
-	}
-	if w := guardtest.Send(e, "POST", "/nowhere", ""); w.Code != http.StatusNotFound {
-		t.Errorf("no route: got %d %s", w.Code, w.Body)
+// A lock of one route in front of all of them, in Echo's chain or before its router.
+func TestEchoLocksInFrontOfOtherRoutesLetNothingPass(t *testing.T) {
+	for name, use := range map[string]func(e *echo.Echo, m ...echo.MiddlewareFunc){
+		"Use": (*echo.Echo).Use, "Pre": (*echo.Echo).Pre,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t, rule.Rule{Operation: "POST /orders/:id", Key: "lock:order:<id>"}).WithLogger(slog.New(slog.DiscardHandler))
+			e := echo.New()
+			use(e, echo.WrapMiddleware(httplock.Route(g, "POST /orders/:id")))
+			e.POST("/refunds/:id", func(*echo.Context) error {
+				t.Error("the handler ran without its lock")
+				return nil
+			})
+			if w := guardtest.Send(e, "POST", "/refunds/7", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ package frameworks_test
 import (
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -29,8 +30,8 @@ func framework(newRouter func() httpsuite.Router, pattern func(string) string, l
 			m, err := httplock.Build(g, text, opts...)
 			return layer(m), err
 		},
-		Rules: func(g *guard.Guard, opts ...httpguard.Option) (httpsuite.Layer, error) {
-			m, err := httplock.BuildRules(g, opts...)
+		Rules: func(_ httpsuite.Router, method, pattern string, g *guard.Guard, opts ...httpguard.Option) (httpsuite.Layer, error) {
+			m, err := httplock.BuildRoute(g, strings.TrimSpace(method+" "+pattern), opts...)
 			return layer(m), err
 		},
 		Wrap:    func(m func(http.Handler) http.Handler) httpsuite.Layer { return layer(m) },

@@ -48,7 +48,7 @@ func openShop(t *testing.T, rules string) *shop {
 	t.Cleanup(w.Close)
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
-	engine.Use(ginlock.Rules(s.guard))
+	engine.Use(ginlock.Rules(s.guard, engine))
 	engine.POST("/orders/:user", func(c *gin.Context) {
 		lease, ok := ginlock.From(c)
 		if !ok {
@@ -65,7 +65,6 @@ func openShop(t *testing.T, rules string) *shop {
 		}
 		c.String(http.StatusOK, lease.Key())
 	})
-	ginlock.Attach(s.guard, engine)
 	s.Server = httptest.NewServer(engine)
 	t.Cleanup(s.Close)
 	return s

@@ -14,9 +14,11 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/fxmodule"
 	"github.com/redlatch/redlatch/ginlock"
 	"github.com/redlatch/redlatch/httplock"
@@ -90,13 +92,39 @@ func Example_http() {
 	// 200 under lock:order:42
 }
 
+func Example_httpRules() {
+	ctx := context.Background()
+	locker := lock.New(memstore.New())
+	defer locker.Close(ctx)
+	g := guard.Must(guard.New(locker, rule.Rule{Operation: "POST /vouchers/{id}/orders", Key: "lock:order:<userId>"}))
+	orders := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := lock.FromContext(r.Context())
+		_, _ = io.WriteString(w, "under "+lease.Key())
+	})
+	voucher := http.NotFoundHandler()
+
+	mux := http.NewServeMux()
+	handle := func(pattern string, h http.Handler) {
+		mux.Handle(pattern, identify(httplock.Route(g, pattern, httpguard.WithProvided("userId"))(h)))
+	}
+	handle("POST /vouchers/{id}/orders", orders)
+	handle("GET /vouchers/{id}", voucher) // without a rule
+	err := g.Validate()
+
+	fmt.Println(err)
+	post(mux, "/vouchers/7/orders")
+	// Output:
+	// <nil>
+	// 200 under lock:order:42
+}
+
 func newRouter(g *guard.Guard) *gin.Engine {
 	r := gin.New()
-	r.Use(gin.Recovery(), authenticate, ginlock.Rules(g)) // routes without a rule pass through
+	r.Use(gin.Recovery(), authenticate)
+	r.Use(ginlock.Rules(g, r, httpguard.WithProvided("userId"))) // routes without a rule pass through
 	r.POST("/vouchers/:id/orders", createOrder)
 	r.POST("/reports/:day", buildReport)
 	r.POST("/exports", export)
-	ginlock.Attach(g, r, "userId") // g refuses everything while a rule has no route
 	return r
 }
 

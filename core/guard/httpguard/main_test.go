@@ -27,7 +27,6 @@ func (x exchange) PathValue(string) (string, bool) { return "", false }
 func (x exchange) Value(any) any                   { return nil }
 func (x exchange) Pattern() string                 { return "/x" }
 func (x exchange) ClientIP() string                { return "" }
-func (x exchange) AnyMethod() bool                 { return false }
 func (x exchange) Writer() http.ResponseWriter     { return x.w }
 func (x exchange) Refused(*guard.Error)            {}
 

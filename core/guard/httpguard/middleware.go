@@ -2,10 +2,11 @@ package httpguard
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -19,7 +20,12 @@ type Middleware struct {
 	settings
 	guard    *guard.Guard
 	compiled *rule.Compiled // nil: the guard's rule for the route
-	names    sync.Map       // operation by route
+
+	// The route that it is for, empty where it finds out: its path, and its operation
+	// unless it is for all methods.
+	path, operation string
+
+	names sync.Map // operation by route
 }
 
 // New returns a middleware with a rule of its own, written as [rule.ParseRule]
@@ -32,14 +38,43 @@ func New(by string, g *guard.Guard, text string, opts ...Option) (*Middleware, e
 }
 
 // Rules returns a middleware that takes the lock of the rule that g has for the
-// route, and lets routes without a rule pass. The error lists everything that is
-// wrong.
+// route, and lets routes without a rule pass, and requests without a route. It is
+// for frameworks whose routes can be listed with their handlers: attach a
+// [Middleware.Survey] of them to the guard. The error lists everything that is wrong.
 func Rules(by string, g *guard.Guard, opts ...Option) (*Middleware, error) {
 	m := newMiddleware(by, g, opts)
 	if m.keyFunc != nil {
 		m.fault("WithKeyFunc: is for a rule of its own, and Rules takes the guard's")
 	}
 	return m, m.err()
+}
+
+// ForRoute is [Rules] for one route, "POST /orders/{id}", or "/orders/{id}" for all
+// methods of it. It tells g that the route is served, and refuses the requests of
+// other routes. It is for routers that don't show what stands in front of a handler.
+func ForRoute(by string, g *guard.Guard, pattern string, opts ...Option) (*Middleware, error) {
+	m, _ := Rules(by, g, opts...)
+	method, path, named := cutMethod(pattern)
+	served := []string{method}
+	if m.path = path; named {
+		m.operation = method + " " + path
+	} else {
+		served = methods
+	}
+	if path == "" {
+		m.fault(`the route is missing, name it as it is registered: "POST /orders/{id}"`)
+	} else if _, err := rule.ShapeOf(served[0] + " " + path); err != nil {
+		m.fault("route: %w", err)
+	}
+	if err := m.err(); err != nil {
+		return m, err
+	}
+	routes := make([]Route, len(served))
+	for i, method := range served {
+		routes[i] = Route{Method: method, Pattern: path, Any: !named, Handlers: []*Middleware{m, nil}}
+	}
+	g.Attach(by, nil, func(rules *rule.Set) ([]string, error) { return m.Survey(rules, routes) })
+	return m, nil
 }
 
 func newMiddleware(by string, g *guard.Guard, opts []Option) *Middleware {
@@ -84,18 +119,29 @@ func (m *Middleware) Serve(x Exchange) {
 		x.Next(x.HTTP())
 		return
 	}
-	operation := m.operation(x)
-	r, refusal := m.find(x, operation)
-	if r == nil && refusal == nil {
+	operation := m.nameOf(x)
+	r, fault := m.find(x, operation)
+	switch {
+	case fault != nil:
+		m.Refuse(x, fault)
+	case r == nil:
 		x.Next(x.HTTP())
-		return
+	default:
+		m.enter(x, operation, r, nil)
 	}
-	c := &call{Exchange: x, m: m, rule: r, r: x.HTTP()}
-	entry := guard.Call{Operation: operation, Rule: r, Key: c.key}
-	if refusal != nil {
-		entry.Rule, entry.Key = nowhere, func() (string, error) { return "", refusal }
-	}
-	ctx, leave, err := m.guard.Enter(c.r.Context(), entry)
+}
+
+// Refuse answers a request that must not run, because of a fault of the program: one
+// that wraps [rule.ErrInvalid] and names the cure.
+func (m *Middleware) Refuse(x Exchange, fault error) { m.enter(x, m.nameOf(x), nowhere, fault) }
+
+// TakesRules reports whether the middleware has no rule of its own.
+func (m *Middleware) TakesRules() bool { return m.compiled == nil }
+
+// enter runs the handler under the lock of r, unless there is a fault.
+func (m *Middleware) enter(x Exchange, operation string, r *rule.Compiled, fault error) {
+	c := &call{Exchange: x, m: m, rule: r, fault: fault, r: x.HTTP()}
+	ctx, leave, err := m.guard.Enter(c.r.Context(), guard.Call{Operation: operation, Rule: r, Key: c.key})
 	if err != nil {
 		c.fail(err, false)
 		return
@@ -114,8 +160,9 @@ func (m *Middleware) Serve(x Exchange) {
 // sources and error handlers see.
 type call struct {
 	Exchange
-	m    *Middleware
-	rule *rule.Compiled
+	m     *Middleware
+	rule  *rule.Compiled
+	fault error // why there is no key
 
 	r     *http.Request // what the handler gets
 	owned bool          // r is a copy of what came from outside
@@ -136,6 +183,9 @@ func (c *call) fail(err error, answered bool) {
 
 // key makes the key. The body is read now, before the lock is taken.
 func (c *call) key() (string, error) {
+	if c.fault != nil {
+		return "", c.fault
+	}
 	if !c.m.streamed && announcesBody(c.r) {
 		if _, err := c.readBody(); err != nil {
 			return "", err
@@ -146,11 +196,6 @@ func (c *call) key() (string, error) {
 	}
 	return c.rule.Template.Resolve(func(v key.Var) (string, error) { return c.m.value(c, v) })
 }
-
-var (
-	errNoRoute = fmt.Errorf("%w: the request has no route, put Rules behind the router", guard.ErrUnresolvable)
-	errOpen    = fmt.Errorf("%w: the route takes any method, and this one has no rule", guard.ErrUnresolvable)
-)
 
 // nowhere is the rule of requests that are refused because nobody can know
 // whether they have one.
@@ -168,36 +213,54 @@ func (m *Middleware) find(x Exchange, operation string) (*rule.Compiled, error) 
 		return m.compiled, nil
 	}
 	r, err := m.guard.Rule(operation)
-	var refused *guard.Error
-	if errors.As(err, &refused) {
-		return nil, refused.Err // Enter wraps it again
+	var invalid *guard.Error
+	if errors.As(err, &invalid) {
+		return nil, invalid.Err // Enter wraps it again
 	}
-	if r != nil || err != nil {
-		return r, err
+	if m.path == "" {
+		return r, nil
 	}
-	pattern := x.Pattern()
-	switch {
-	case pattern == "" && !m.unrouted:
-		return nil, errNoRoute
-	case pattern == "" || !x.AnyMethod() || m.guard.Serves(operation):
-		return nil, nil //nolint:nilnil // see above
+	switch _, path, _ := strings.Cut(operation, " "); {
+	case path == "":
+		return nil, m.misplaced("is a lock in front of the router, where a request has no route yet: put it around the handler of the route")
+	case operation != m.operation && (m.operation != "" || path != m.path):
+		return nil, m.misplaced("is a lock for this route, and " + strconv.Quote(operation) + " came to it: name that one")
+	case r == nil && m.operation == "" && !slices.Contains(methods, x.HTTP().Method) && m.hasRules():
+		return nil, m.misplaced("takes any method, and " + strconv.Quote(x.HTTP().Method) + " has no rule: register the route for one method")
 	}
-	for _, r := range m.guard.Rules() {
-		if _, path, ok := rule.SplitRoute(r.Operation); ok && path == pattern {
-			return nil, errOpen
-		}
-	}
-	return nil, nil //nolint:nilnil // see above
+	return r, nil
 }
 
-// operation names a route as rules do. The names of usual methods are kept: there
-// are as many as routes.
-func (m *Middleware) operation(q Request) string {
+// misplaced is the fault of a lock for one route that a request can't have come to
+// by it.
+func (m *Middleware) misplaced(reason string) error {
+	at := m.operation
+	if at == "" {
+		at = m.path
+	}
+	return rule.Fault{Operation: at, Reason: reason}
+}
+
+// hasRules reports whether the guard has a rule for some method of the route.
+func (m *Middleware) hasRules() bool {
+	return slices.ContainsFunc(m.guard.Rules(), func(r *rule.Compiled) bool {
+		_, path, ok := rule.SplitRoute(r.Operation)
+		return ok && path == m.path
+	})
+}
+
+// nameOf names the route of a request as rules do. The names of usual methods are
+// kept: there are as many as routes. A router that sends a HEAD to the route for GET
+// means that one.
+func (m *Middleware) nameOf(q Request) string {
 	at := place{q.HTTP().Method, q.Pattern()}
 	if name, ok := m.names.Load(at); ok {
 		return name.(string)
 	}
 	name := Operation(at.method, at.pattern)
+	if at.method == http.MethodHead && m.operation == http.MethodGet+" "+at.pattern {
+		name = m.operation
+	}
 	if at.pattern != "" && slices.Contains(methods, at.method) {
 		m.names.Store(at, name)
 	}

@@ -30,7 +30,7 @@ type settings struct {
 	onError  func(http.ResponseWriter, Request, *guard.Error)
 	maxBody  int64
 	streamed bool
-	unrouted bool
+	provided []string
 	faults   []error
 }
 
@@ -68,6 +68,13 @@ func WithVar(name string, source Source) Option {
 		}
 		s.vars[name] = source
 	}
+}
+
+// WithProvided says that middlewares in front set these bare names, so that a
+// template may have them: with c.Set of the framework, or in the request's context.
+// A guard is not valid with a rule that names a variable nobody sets.
+func WithProvided(names ...string) Option {
+	return func(s *settings) { s.provided = append(s.provided, names...) }
 }
 
 // WithKeyFunc makes the key with f instead of the rule's template, which may have
@@ -144,12 +151,4 @@ func WithMaxBody(n int64) Option {
 // until its wait ends.
 func WithStreamedBody() Option {
 	return func(s *settings) { s.streamed = true }
-}
-
-// WithUnrouted lets a middleware of rules pass requests that match no route: for
-// routers that send them through their middlewares too, as Echo's Use does. They
-// are refused otherwise, because a middleware in front of the router never sees a
-// route.
-func WithUnrouted() Option {
-	return func(s *settings) { s.unrouted = true }
 }

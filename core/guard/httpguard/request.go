@@ -27,9 +27,6 @@ type Request interface {
 // implement it.
 type Exchange interface {
 	Request
-	// AnyMethod reports whether the route takes requests of any method, so that
-	// the client chooses it.
-	AnyMethod() bool
 	// Writer is where the answer goes.
 	Writer() http.ResponseWriter
 	// Next runs the handler with r and reports whether it has begun an answer.

@@ -12,9 +12,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Methods are the methods that a route for any method takes.
-func Methods() []string { return slices.Clone(methods) }
-
+// methods are those that a route for any method takes, besides made-up ones.
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
 	http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
@@ -37,12 +35,6 @@ func cutMethod(pattern string) (method, rest string, ok bool) {
 		return "", pattern, false
 	}
 	return pattern[:at], strings.TrimLeft(pattern[at:], " \t"), true
-}
-
-// AnyMethod reports whether a pattern brings no method.
-func AnyMethod(pattern string) bool {
-	_, _, ok := cutMethod(pattern)
-	return !ok
 }
 
 // HasParameter reports whether a pattern names a path parameter: as {name} or
@@ -72,9 +64,6 @@ type Route struct {
 	Method, Pattern string
 	// Any says that the route takes any method.
 	Any bool
-	// Hidden says that the handlers can't be seen: the route is trusted to go
-	// through the guard's rules.
-	Hidden bool
 	// Handlers are what stands in front of the last handler, and that one. A
 	// handler that is no Middleware is nil.
 	Handlers []*Middleware
@@ -83,39 +72,59 @@ type Route struct {
 // Operation is the route as rules name it.
 func (r Route) Operation() string { return Operation(r.Method, r.Pattern) }
 
-// Survey compares routes with rules that g has or is to have. It returns the operations that go
-// through a lock of g's rules, and everything that is wrong: a template that names
-// what a route doesn't have, a route with a rule that no middleware stands in front
-// of, a middleware in the handler's place, and a route for any method of which only
-// some have a rule. provided are the bare names that other middlewares set.
-func Survey(by string, g *guard.Guard, rules *rule.Set, routes []Route, provided ...string) (served []string, err error) {
-	s := survey{by: by, guard: g, rules: rules, provided: provided}
+// Survey compares routes with the rules that the guard has or is to have. It returns
+// the operations that go through a lock of the guard's rules, and everything that is
+// wrong: a template that names what a route doesn't have, a route with a rule that no
+// middleware stands in front of, a middleware in the handler's place, and a route for
+// any method of which only some have a rule.
+func (m *Middleware) Survey(rules *rule.Set, routes []Route) (served []string, err error) {
+	s := survey{Middleware: m, rules: rules, names: slices.Clone(m.provided)}
+	for _, r := range routes {
+		for _, other := range r.Handlers {
+			if other != nil {
+				s.names = append(s.names, other.provided...)
+			}
+		}
+	}
 	for _, r := range routes {
 		s.route(r)
 	}
 	s.open(routes)
-	return s.served, errors.Join(s.faults...)
+	return s.served, errors.Join(s.wrong...)
+}
+
+// Unlocked reports every route with a rule that no middleware of the guard's rules
+// stands in front of. It can't be put right: routers fix a route's handlers when it
+// is registered.
+func (m *Middleware) Unlocked(routes []Route) error {
+	s := survey{Middleware: m}
+	locked := func(other *Middleware) bool { return other != nil && other.takesRulesOf(m.guard) }
+	for _, c := range m.guard.Rules() {
+		for _, r := range routes {
+			if r.Operation() == c.Operation && !slices.ContainsFunc(r.Handlers, locked) {
+				s.fault(r, notAmong)
+			}
+		}
+	}
+	return errors.Join(s.wrong...)
 }
 
 type survey struct {
-	by       string
-	guard    *guard.Guard
-	provided []string
-	rules    *rule.Set
-	served   []string
-	faults   []error
+	*Middleware
+	names  []string // that other middlewares set
+	rules  *rule.Set
+	served []string
+	wrong  []error
 }
 
+const notAmong = "has a rule, but Rules is not among its handlers: call Use before the route is registered"
+
 func (s *survey) fault(r Route, format string, args ...any) {
-	s.faults = append(s.faults, fmt.Errorf(s.by+": "+r.Operation()+": "+format, args...))
+	s.wrong = append(s.wrong, fmt.Errorf(s.by+": "+r.Operation()+": "+format, args...))
 }
 
 func (s *survey) route(r Route) {
 	found, _ := s.rules.Lookup(r.Operation())
-	if r.Hidden {
-		s.serve(r, found, nil)
-		return
-	}
 	guarded := false
 	for i, m := range r.Handlers {
 		switch {
@@ -127,12 +136,12 @@ func (s *survey) route(r Route) {
 		case m.compiled != nil:
 			s.template(r, m.compiled, m)
 		case m.takesRulesOf(s.guard):
-			s.serve(r, found, m)
 			guarded = true
+			s.serve(r, found, m)
 		}
 	}
 	if found != nil && !guarded {
-		s.fault(r, "has a rule, but Rules is not among its handlers: call Use before the route is registered")
+		s.fault(r, notAmong)
 		s.served = append(s.served, r.Operation()) // what is wrong has been said
 	}
 }
@@ -154,10 +163,9 @@ func (m *Middleware) takesRulesOf(g *guard.Guard) bool {
 	return m.compiled == nil && (m.guard == g || slices.Equal(m.guard.Rules(), g.Rules()))
 }
 
-// template reports variables that the route has no value for. m is nil where the
-// middleware can't be seen.
+// template reports variables that the route has no value for.
 func (s *survey) template(r Route, c *rule.Compiled, m *Middleware) {
-	if m != nil && m.keyFunc != nil {
+	if m.keyFunc != nil {
 		return
 	}
 	if reason, column := rule.Unbracketed(c.Template, func(name string) bool { return s.has(r, name, m) }); reason != "" {
@@ -180,12 +188,12 @@ func (s *survey) unresolved(r Route, v key.Var, m *Middleware) string {
 	case v.Source != "" || v.Reserved() || s.has(r, v.Name, m):
 		return ""
 	}
-	return "is not a parameter of the route, not bound by WithVar, and not among the names that middlewares are said to set"
+	return "is not a parameter of the route, not bound by WithVar, and not named by WithProvided"
 }
 
 // has reports whether requests of the route have a value for a bare name.
 func (s *survey) has(r Route, name string, m *Middleware) bool {
-	return HasParameter(r.Pattern, name) || m != nil && m.vars[name] != nil || slices.Contains(s.provided, name)
+	return HasParameter(r.Pattern, name) || m.vars[name] != nil || slices.Contains(s.names, name)
 }
 
 // open reports routes that take any method of which only some have a rule: the

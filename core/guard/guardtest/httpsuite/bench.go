@@ -14,15 +14,18 @@ func Benchmark(b *testing.B, f Framework) {
 	b.Helper()
 	g := guardtest.Guard(b, rule.Rule{Operation: f.operation("POST", "/orders/{id}"), Key: "lock:order:<id>"})
 	for _, test := range []struct {
-		name   string
-		layers []Layer
+		name     string
+		register func(r Router, h http.HandlerFunc)
 	}{
-		{"handler alone", nil},
-		{"New", []Layer{f.layer(b, g, "lock:order:<id>")}},
-		{"Rules", []Layer{f.rules(b, g)}},
+		{"handler alone", func(r Router, h http.HandlerFunc) { r.Handle("POST", "/orders/{id}", h) }},
+		{"New", func(r Router, h http.HandlerFunc) {
+			r.Handle("POST", "/orders/{id}", h, f.layer(b, g, "lock:order:<id>"))
+		}},
+		{"Rules", func(r Router, h http.HandlerFunc) { f.rules(b, r, "POST", "/orders/{id}", h, g) }},
 	} {
 		b.Run(test.name, func(b *testing.B) {
-			r := f.on("POST", "/orders/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }, test.layers...)
+			r := f.NewRouter()
+			test.register(r, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
 			request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "/orders/42", nil)
 			if err != nil {
 				b.Fatal(err)

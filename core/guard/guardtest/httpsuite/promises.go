@@ -1,6 +1,7 @@
 package httpsuite
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -50,13 +51,9 @@ func (f *promises) TestOperationThatIsMisspelled(t *testing.T) {
 			if err == nil {
 				g = quiet(g)
 				r := f.NewRouter()
-				r.Handle("POST", "/a/{id}", refused(t), f.rules(t, g))
-				r.Attach(g)
+				f.rules(t, r, "POST", "/a/{id}", refused(t), g)
 				err = g.Validate()
 				expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusInternalServerError, invalid)
-			}
-			if f.Unlisted && strings.Contains(cure, path) && strings.Contains(cure, "mean") {
-				cure = "nothing serves it"
 			}
 			if err == nil || !strings.Contains(err.Error(), cure) {
 				t.Errorf("got %v, want %q in it", err, cure)
@@ -73,15 +70,45 @@ func otherSyntax(pattern func(string) string) string {
 	return "/a/{id}"
 }
 
-// TestGuardThatNobodyAttached: rules whose routes the guard was told nothing of.
-func (f *promises) TestGuardThatNobodyAttached(t *testing.T) {
-	g := quiet(guardOf(t, rule.Rule{Operation: f.operation("POST", "/a/{id}"), Key: "lock:a:<id>"}))
-	r := f.NewRouter()
-	r.Handle("POST", "/a/{id}", refused(t), f.rules(t, g))
-	expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusInternalServerError, invalid)
-	err := g.Validate()
-	if err == nil || !strings.Contains(err.Error(), f.By+".") {
-		t.Errorf("got %v, want the func to call", err)
+// TestRouteThatIsNotBehindTheLock: what the router doesn't send to the guard, it
+// can't refuse. Its validation names the route, and nothing else is let in.
+func (f *promises) TestRouteThatIsNotBehindTheLock(t *testing.T) {
+	for name, register := range map[string]func(g *guard.Guard, r Router) error{
+		"registered bare": func(_ *guard.Guard, r Router) error {
+			r.Handle("POST", "/a/{id}", http.HandlerFunc(tellKey))
+			return nil
+		},
+		"behind the lock of a guard that has no rules": func(_ *guard.Guard, r Router) error {
+			f.rules(t, r, "POST", "/a/{id}", tellKey, guardtest.Guard(t))
+			return nil
+		},
+		"registered before the lock is made": func(g *guard.Guard, r Router) error {
+			r.Handle("POST", "/a/{id}", http.HandlerFunc(tellKey))
+			_, err := f.Rules(r, "POST", f.Pattern("/c/{id}"), g)
+			return err
+		},
+		"with a rule of its own": func(g *guard.Guard, r Router) error {
+			r.Handle("POST", "/a/{id}", http.HandlerFunc(tellKey), f.layer(t, g, "lock:other"))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operation := f.operation("POST", "/a/{id}")
+			g := quiet(guardOf(t, rule.Rule{Operation: operation, Key: "lock:a:<id>"}))
+			r := f.NewRouter()
+			f.rules(t, r, "POST", "/b/{id}", refused(t), g)
+			err := register(g, r)
+			if err == nil {
+				err = g.Validate()
+			}
+			if err == nil || !strings.Contains(err.Error(), operation) || !strings.Contains(err.Error(), "has a rule, ") {
+				t.Errorf("got %v, want a fault of %s", err, operation)
+			}
+			if !errors.Is(g.Validate(), rule.ErrInvalid) {
+				t.Error("the guard is valid")
+			}
+			expect(t, guardtest.Send(r, "POST", "/b/7", ""), http.StatusInternalServerError, invalid)
+		})
 	}
 }
 
@@ -90,7 +117,7 @@ func (f *promises) TestTemplateThatTheRouteCannotFill(t *testing.T) {
 	for template, want := range map[string]string{
 		"lock:<path.no>":     "<path.no> is not a parameter of the route",
 		"lock:order:userId":  `"userId" is not a variable but a literal, the same for every request; write <userId>`,
-		"lock:<userld>":      "<userld> is not a parameter of the route, not bound by WithVar, and not among the names",
+		"lock:<userld>":      "<userld> is not a parameter of the route, not bound by WithVar, and not named by WithProvided",
 		"lock:<md.user>":     "<md.user> does not exist in HTTP requests",
 		"lock:<req.user>":    "<req.user> does not exist in HTTP requests",
 		"lock:<service>":     "<service> does not exist in HTTP requests",
@@ -100,8 +127,7 @@ func (f *promises) TestTemplateThatTheRouteCannotFill(t *testing.T) {
 		t.Run(template, func(t *testing.T) {
 			g := quiet(guardOf(t, rule.Rule{Operation: f.operation("DELETE", "/a/{id}"), Key: template}))
 			r := f.NewRouter()
-			r.Handle("DELETE", "/a/{id}", refused(t), f.rules(t, g))
-			r.Attach(g, "userId")
+			f.rules(t, r, "DELETE", "/a/{id}", refused(t), g, httpguard.WithProvided("userId"))
 			err := g.Validate()
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), f.operation("DELETE", "/a/{id}")) {
 				t.Errorf("got %v, want %q in it", err, want)
@@ -115,8 +141,7 @@ func (f *promises) TestTemplateThatTheRouteCannotFill(t *testing.T) {
 func (f *promises) TestRouteForAnyMethodOfWhichOneHasARule(t *testing.T) {
 	g := quiet(guardOf(t, rule.Rule{Operation: f.operation("POST", "/a/{id}"), Key: "lock:a:<id>"}))
 	r := f.NewRouter()
-	r.Handle("", "/a/{id}", refused(t), f.rules(t, g))
-	r.Attach(g)
+	f.rules(t, r, "", "/a/{id}", refused(t), g)
 	err := g.Validate()
 	const want = "the route takes any method, and GET has no rule: register the route for one method, or give each a rule"
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -131,11 +156,9 @@ func (f *promises) TestRouteForAnyMethodOfWhichOneHasARule(t *testing.T) {
 func (f *promises) TestRulesThatAreReplacedWhileServing(t *testing.T) {
 	operation := f.operation("POST", "/a/{id}")
 	g := guardOf(t, rule.Rule{Operation: operation, Key: "lock:a:<id>"})
-	locks := f.rules(t, g)
 	r := f.NewRouter()
-	r.Handle("POST", "/a/{id}", http.HandlerFunc(tellKey), locks)
-	r.Handle("POST", "/b", http.HandlerFunc(tellKey), locks)
-	r.Attach(g)
+	f.rules(t, r, "POST", "/a/{id}", tellKey, g)
+	f.rules(t, r, "POST", "/b", tellKey, g)
 	expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusCreated, "lock:a:7")
 	for name, rules := range map[string][]rule.Rule{
 		"a misspelled route": {{Operation: f.operation("POST", "/c/{id}"), Key: "lock:c"}},
@@ -165,7 +188,7 @@ func (f *promises) TestSettingsThatAreWrong(t *testing.T) {
 		return func() error { _, err := f.New(g, text, opts...); return err }
 	}
 	rules := func(g *guard.Guard, opts ...httpguard.Option) func() error {
-		return func() error { _, err := f.Rules(g, opts...); return err }
+		return func() error { _, err := f.Rules(f.NewRouter(), "POST", f.Pattern("/a/{id}"), g, opts...); return err }
 	}
 	for name, test := range map[string]struct {
 		build func() error

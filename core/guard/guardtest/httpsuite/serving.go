@@ -408,12 +408,11 @@ func (f *serving) TestFixedLeaseEndsWithTheHandlerStillRunning(t *testing.T) {
 
 func (f *serving) TestRulesTakeTheLockOfTheRoute(t *testing.T) {
 	g := guardOf(t, rule.Rule{Operation: f.operation("POST", "/vouchers/{id}/orders"), Key: "lock:order:<userId>"})
-	locks := f.rules(t, g, httpguard.WithVar("userId", httpguard.Header("X-User-Id")))
 	r := f.NewRouter()
-	r.Handle("POST", "/vouchers/{id}/orders", http.HandlerFunc(tellKey), locks)
-	r.Handle("GET", "/vouchers/{id}/orders", http.HandlerFunc(tellKey), locks)
-	r.Handle("POST", "/free", http.HandlerFunc(tellKey), locks)
-	r.Attach(g, "userId")
+	user := httpguard.WithVar("userId", httpguard.Header("X-User-Id"))
+	f.rules(t, r, "POST", "/vouchers/{id}/orders", tellKey, g, user)
+	f.rules(t, r, "GET", "/vouchers/{id}/orders", tellKey, g, user)
+	f.rules(t, r, "POST", "/free", tellKey, g)
 	if err := g.Validate(); err != nil {
 		t.Fatal(err)
 	}

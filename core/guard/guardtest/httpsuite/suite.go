@@ -33,8 +33,6 @@ type Router interface {
 	// its method may be empty for a route that takes any. The first layer is the
 	// outermost.
 	Handle(method, pattern string, h http.Handler, layers ...Layer)
-	// Attach tells the guard which routes there are, by Attach or Serve.
-	Attach(g *guard.Guard, provided ...string)
 }
 
 // Framework is an integration and what it serves.
@@ -43,15 +41,15 @@ type Framework struct {
 	By string
 	// NewRouter returns an empty router.
 	NewRouter func() Router
-	// New and Rules are Build and BuildRules of the integration.
-	New   func(g *guard.Guard, text string, opts ...httpguard.Option) (Layer, error)
-	Rules func(g *guard.Guard, opts ...httpguard.Option) (Layer, error)
+	// New is Build of the integration.
+	New func(g *guard.Guard, text string, opts ...httpguard.Option) (Layer, error)
+	// Rules is BuildRules or BuildRoute of the integration, for a route that is to be
+	// registered. Its method may be empty.
+	Rules func(r Router, method, pattern string, g *guard.Guard, opts ...httpguard.Option) (Layer, error)
 	// Wrap makes a layer of a middleware of net/http.
 	Wrap func(func(http.Handler) http.Handler) Layer
 	// Pattern writes a pattern as the framework does: "/orders/:id".
 	Pattern func(pattern string) string
-	// Unlisted says that the router can't list its routes, and so suggests none.
-	Unlisted bool
 	// EscapedPath says that path parameters are as the client has escaped them.
 	EscapedPath bool
 	// TrustsProxy says that the framework believes X-Forwarded-For.
@@ -84,14 +82,14 @@ func (f *Framework) layer(t testing.TB, g *guard.Guard, text string, opts ...htt
 	return l
 }
 
-// rules are the locks of the guard's rules.
-func (f *Framework) rules(t testing.TB, g *guard.Guard, opts ...httpguard.Option) Layer {
+// rules registers a route behind the locks of the guard's rules.
+func (f *Framework) rules(t testing.TB, r Router, method, pattern string, h http.HandlerFunc, g *guard.Guard, opts ...httpguard.Option) {
 	t.Helper()
-	l, err := f.Rules(g, opts...)
+	l, err := f.Rules(r, method, f.Pattern(pattern), g, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l
+	r.Handle(method, pattern, h, l)
 }
 
 // on is a router with one route.

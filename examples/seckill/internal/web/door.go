@@ -25,21 +25,21 @@ func OrderRule(wait time.Duration) rule.Rule {
 
 // Door is what stands in front of an order.
 type Door struct {
-	enter gin.HandlerFunc
+	// enter makes the middleware of a route of the engine.
+	enter func(*gin.Engine) gin.HandlerFunc
 	// fence says what the request may show to the database; false means that
 	// it came past the door without a lock.
 	fence func(context.Context) (voucher.Fence, bool)
-	// attach tells the guard which routes go through the door; nil without a guard.
-	attach func(*gin.Engine)
 }
 
 // Locked is the door that takes the lock that g has a rule for. Without one,
 // nothing is sold.
 func Locked(g *guard.Guard) Door {
 	return Door{
-		enter:  ginlock.Rules(g, httpguard.WithErrorHandler(refuseLock)),
-		fence:  voucher.FenceOf,
-		attach: func(engine *gin.Engine) { ginlock.Attach(g, engine, userKey) },
+		enter: func(engine *gin.Engine) gin.HandlerFunc {
+			return ginlock.Rules(g, engine, httpguard.WithProvided(userKey), httpguard.WithErrorHandler(refuseLock))
+		},
+		fence: voucher.FenceOf,
 	}
 }
 

@@ -56,10 +56,7 @@ func NewHandler(sale voucher.Sale, door Door, health *Health, m *Metrics, log *s
 	api.GET("/vouchers/:id/orders", s.orders)
 	api.GET("/orders/:id", s.order)
 	api.DELETE("/orders/:id", authenticate, s.cancelOrder)
-	api.POST("/vouchers/:id/orders", m.countOrder, authenticate, door.enter, s.placeOrder)
-	if door.attach != nil {
-		door.attach(engine)
-	}
+	api.POST("/vouchers/:id/orders", m.countOrder, authenticate, door.enter(engine), s.placeOrder)
 	return engine
 }
 
