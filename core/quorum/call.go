@@ -2,102 +2,96 @@ package quorum
 
 import (
 	"context"
+	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
-// reply is what one node says.
-type reply[T any] struct {
-	value T
-	err   error
-}
+var errSilent = errors.New("no answer in time")
 
-// askAll calls all nodes at once. A call has its own bound and does not end
-// with ctx: what is decided without a node is still to be told to it. The
-// channel takes all replies, whether or not anybody waits for them.
-func askAll[T any](
-	ctx context.Context, q *Store, limit time.Duration, call func(context.Context, *voter) (T, error),
-) <-chan reply[T] {
-	replies := make(chan reply[T], len(q.voters))
-	for _, v := range q.voters {
-		q.tasks.start(func() {
-			ctx, cancel := detached(ctx, limit)
-			defer cancel()
-			value, err := call(ctx, v)
-			replies <- reply[T]{value, err}
+// ask calls all nodes at once and passes their answers to take, one at a time,
+// until take has enough, all have come, limit has passed or ctx ends. The calls
+// do not end with ctx: what is decided without a node still has to reach it.
+// Those for a round, which may be nil, reach a node one after the other.
+func ask[T any](
+	ctx context.Context, q *Store, r *round, limit time.Duration,
+	call func(ctx context.Context, i int, node lock.Store) (T, error),
+	take func(i int, value T, err error) (enough bool),
+) {
+	if !q.begin() {
+		return
+	}
+	defer q.running.Done()
+	var mu sync.Mutex
+	over, done, left := false, make(chan struct{}), len(q.nodes)
+	for i, node := range q.nodes {
+		await, end := r.queue(i)
+		q.running.Go(func() {
+			defer end()
+			await()
+			value, err := guarded(ctx, limit, func(ctx context.Context) (T, error) { return call(ctx, i, node) })
+			mu.Lock()
+			defer mu.Unlock()
+			left--
+			if !over && (take(i, value, err) || left == 0) {
+				over = true
+				close(done)
+			}
 		})
 	}
-	return replies
-}
-
-// collect hands replies to take until that has enough, all have come, the time
-// is over, or ctx ends.
-func collect[T any](
-	ctx context.Context, q *Store, limit time.Duration, replies <-chan reply[T], take func(reply[T]) (enough bool),
-) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for range q.voters {
-		select {
-		case r := <-replies:
-			if take(r) {
-				return
-			}
-		case <-timer.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// detached keeps the values of ctx and has an end of its own.
-func detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.WithoutCancel(ctx), limit, errSilent)
-}
-
-// tasks are goroutines that somebody may wait for.
-type tasks struct {
-	mu      sync.Mutex
-	running int
-	idle    chan struct{} // closed when none is left; nil while nobody waits
-}
-
-func (t *tasks) start(run func()) {
-	t.mu.Lock()
-	t.running++
-	t.mu.Unlock()
-	go func() {
-		defer t.end()
-		run()
-	}()
-}
-
-func (t *tasks) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.running--
-	if t.running == 0 && t.idle != nil {
-		close(t.idle)
-		t.idle = nil
-	}
-}
-
-func (t *tasks) wait(ctx context.Context) error {
-	t.mu.Lock()
-	if t.running == 0 {
-		t.mu.Unlock()
-		return nil
-	}
-	if t.idle == nil {
-		t.idle = make(chan struct{})
-	}
-	idle := t.idle
-	t.mu.Unlock()
 	select {
-	case <-idle:
-		return nil
+	case <-done:
+	case <-timer.C:
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
+}
+
+// guarded calls a node with the values of ctx and an end of its own.
+func guarded[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, errSilent)
+	defer cancel()
+	return recovered(func() (T, error) { return call(ctx) })
+}
+
+// recovered makes a failure of unknown outcome of a panic, which would end the
+// process.
+func recovered[T any](call func() (T, error)) (value T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &lock.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return call()
+}
+
+// begin counts a call in, so that Close waits for it; false means closed.
+func (q *Store) begin() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.running.Add(1)
+	return true
+}
+
+// pause waits for d; it returns false when ctx or the store ended before.
+func (q *Store) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-q.closing:
+	}
+	return false
 }

@@ -8,43 +8,47 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Inspect implements [lock.Store] with what the majority sees: the owner that
-// most nodes have, if these are a majority, or could be one together with the
-// nodes that do not answer. The TTL is how long the majority lasts. If the nodes
-// of a majority are held, but by several owners, as Redisson's RedLock does it
-// and a split vote for a moment, all of them show, and the TTL is when a
-// majority is free. Holds on a minority, which a vote that was lost leaves for a
-// moment, do not show.
+// Inspect implements [lock.Store] with what the majority sees. A key is held if
+// the nodes on which somebody has it are a majority, or could be one together
+// with the nodes that do not answer. Its owner is the one that has a majority,
+// and the TTL how long that lasts. If nobody has, as with Redisson's RedLock,
+// whose owner is another one on each node, and for a moment with a split vote,
+// all of them show, and the TTL is when a majority is free. Holds on a minority,
+// which a vote that was lost leaves for a moment, do not show.
 func (q *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
-	views, t := q.views(ctx, key, len(q.voters))
+	views, t := q.views(ctx, key, len(q.nodes))
+	silent := t.nodes - t.granted
 	switch {
 	case t.refused != nil:
 		return lock.State{}, t.refused
-	case t.granted < q.need:
+	case t.granted < t.need:
 		return lock.State{}, t.failure()
+	case len(views.states)+silent < t.need || len(views.states) == 0:
+		return lock.State{}, nil
 	}
 	owner, votes := views.leader()
-	if silent := len(q.voters) - t.granted; votes == 0 || votes+silent < q.need {
-		if len(views.states) < q.need {
-			return lock.State{}, nil
-		}
-		return q.shared(views), nil
+	if votes+silent < t.need {
+		return views.shared(), nil
 	}
-	state := lock.State{Held: true, Mode: lock.Exclusive, TTL: views.lasts(owner)}
-	state.Owners = []lock.OwnerHolds{{Owner: owner, Holds: views.holds(owner)}}
-	return state, nil
+	return lock.State{
+		Held: true, Mode: lock.Exclusive, TTL: views.lasts(owner),
+		Owners: []lock.OwnerHolds{{Owner: claimant(owner), Holds: views.holds(owner)}},
+	}, nil
 }
 
 // shared is the state of a key whose nodes several owners hold.
-func (q *Store) shared(v views) lock.State {
-	state := lock.State{Held: true, Mode: v.states[0].Mode}
-	ttls := make([]time.Duration, len(v.states))
-	for i, s := range v.states {
-		state.Owners = append(state.Owners, s.Owners...)
-		ttls[i] = s.TTL
+func (s views) shared() lock.State {
+	state := lock.State{Held: true, Mode: s.states[0].Mode}
+	ttls := make([]time.Duration, len(s.states))
+	for i, seen := range s.states {
+		for _, o := range seen.Owners {
+			o.Owner = claimant(o.Owner)
+			state.Owners = append(state.Owners, o)
+		}
+		ttls[i] = seen.TTL
 	}
 	slices.SortFunc(ttls, compareTTL)
-	state.TTL = ttls[len(v.states)-q.need] // then fewer than a majority are held
+	state.TTL = ttls[max(0, len(ttls)-s.need)] // then fewer than a majority are held
 	return state
 }
 
@@ -54,16 +58,15 @@ type views struct {
 	states []lock.State
 }
 
-// views asks all nodes, until that many are seen to have the same owner.
+// views queries all nodes, until that many are seen to have the same owner.
 func (q *Store) views(ctx context.Context, key string, enough int) (views, *tally) {
 	seen, t := views{need: q.need}, q.newTally()
-	replies := askAll(ctx, q, q.timeout, func(ctx context.Context, v *voter) (lock.State, error) {
-		return v.store.Inspect(ctx, key)
-	})
-	collect(ctx, q, q.timeout, replies, func(r reply[lock.State]) bool {
-		t.count(r.err)
-		if r.err == nil && r.value.Held {
-			seen.states = append(seen.states, r.value)
+	ask(ctx, q, nil, q.timeout, func(ctx context.Context, _ int, node lock.Store) (lock.State, error) {
+		return node.Inspect(ctx, key)
+	}, func(_ int, state lock.State, err error) bool {
+		t.count(err)
+		if err == nil && state.Held {
+			seen.states = append(seen.states, state)
 		}
 		_, votes := seen.leader()
 		return votes >= enough

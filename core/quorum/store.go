@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -33,8 +35,10 @@ const (
 //
 // All nodes are asked at once, within the one call of Acquire. The engine
 // counts a lease from before that call and ends its trust 1 % and 2 ms early:
-// that is RedLock's validity, lease − elapsed − drift. An owner that did not
-// get a majority is removed from all nodes in the background.
+// that is RedLock's validity, lease − elapsed − drift. Each round of votes has an
+// owner of its own in the nodes, "<owner>#<number>", so that nothing that arrives
+// late can touch a later round. One that did not get a majority is removed from
+// all nodes in the background, or by its TTL where a node does not answer.
 //
 // # Assumptions
 //
@@ -57,16 +61,24 @@ const (
 //
 // Only [lock.Exclusive]. The others are refused with [lock.ErrUnsupported].
 type Store struct {
-	voters  []*voter
+	nodes   []*node
 	need    int // a majority
 	timeout time.Duration
-	tasks   tasks
+	counter atomic.Uint64  // of rounds
+	running sync.WaitGroup // calls, and what they left to do
 	closing chan struct{}
-	close   sync.Once
 
-	mu    sync.Mutex
-	turns map[ballot]chan struct{} // of the calls of Acquire
+	mu      sync.Mutex
+	closed  bool
+	holds   map[claimKey]*round
+	sweepAt int // the number of holds at which expired ones are looked for
 }
+
+// claimKey names a claim, whatever its round.
+type claimKey struct{ key, owner string }
+
+// minSweep is the least of sweepAt.
+const minSweep = 64
 
 var _ lock.Store = (*Store)(nil)
 
@@ -83,7 +95,7 @@ func New(stores ...lock.Store) (*Store, error) {
 	}
 	q := &Store{
 		need: len(stores)/2 + 1, timeout: defaultNodeTimeout,
-		closing: make(chan struct{}), turns: make(map[ballot]chan struct{}),
+		closing: make(chan struct{}), holds: make(map[claimKey]*round), sweepAt: minSweep,
 	}
 	for i, store := range stores {
 		if store == nil {
@@ -92,7 +104,7 @@ func New(stores ...lock.Store) (*Store, error) {
 		if reflect.ValueOf(store).Comparable() && slices.Contains(stores[:i], store) {
 			return nil, fmt.Errorf("%w: quorum.New: store %d is there twice", lock.ErrInvalid, i+1)
 		}
-		q.voters = append(q.voters, newVoter(store, i))
+		q.nodes = append(q.nodes, &node{Store: store})
 	}
 	return q, nil
 }
@@ -108,158 +120,118 @@ func (q *Store) SetNodeTimeout(d time.Duration) {
 	q.timeout = d
 }
 
-// Close cuts short the background removals and waits for calls that are under
-// way, or until ctx ends. Call it after the lockers on the store are
-// closed and before the clients are. Without it, calls end when the clients
-// give them up, and removals within two minutes.
+// Close waits for the calls that are under way, or until ctx ends, and cuts
+// background removals short. Calls after it fail. Call it after the lockers on
+// the store are closed and before the clients are.
 func (q *Store) Close(ctx context.Context) error {
-	q.close.Do(func() { close(q.closing) })
-	return q.tasks.wait(ctx)
+	q.mu.Lock()
+	if !q.closed {
+		q.closed = true
+		close(q.closing)
+	}
+	q.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		q.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// hold notes which round has won a claim.
+func (q *Store) hold(c lock.Claim, r *round) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.holds) >= q.sweepAt {
+		now := time.Now()
+		maps.DeleteFunc(q.holds, func(_ claimKey, r *round) bool { return now.After(r.until) })
+		q.sweepAt = max(minSweep, 2*len(q.holds))
+	}
+	q.holds[claimKey{c.Key, c.Owner}] = r
+}
+
+// holding is the round that has won a claim; nil if none has.
+func (q *Store) holding(c lock.Claim) *round {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.holds[claimKey{c.Key, c.Owner}]
+}
+
+// forget ends the note of a hold.
+func (q *Store) forget(c lock.Claim, r *round) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if key := (claimKey{c.Key, c.Owner}); q.holds[key] == r {
+		delete(q.holds, key)
+	}
+}
+
+// prolong notes that a hold lasts until then at least.
+func (q *Store) prolong(r *round, until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if until.After(r.until) {
+		r.until = until
+	}
 }
 
 // Release implements [lock.Store]. It returns when a majority has answered;
-// the other nodes are told all the same, again until they answer.
+// the other nodes are called all the same, a node that has not answered yet to
+// the vote when it does.
 func (q *Store) Release(ctx context.Context, c lock.Claim) error {
-	if err := q.check(c); err != nil {
+	if err := check(c); err != nil {
 		return err
 	}
-	call := func(ctx context.Context, v *voter) (struct{}, error) { return struct{}{}, v.store.Release(ctx, c) }
-	if c.Holds == 0 {
-		for _, v := range q.voters {
-			v.expectRemoval(c)
-		}
-		call = func(ctx context.Context, v *voter) (struct{}, error) { return struct{}{}, q.remove(ctx, v, c) }
+	r := q.holding(c)
+	if r == nil {
+		return lock.ErrNotHeld
 	}
 	t := q.newTally()
-	collect(ctx, q, q.timeout, askAll(ctx, q, q.timeout, call), func(r reply[struct{}]) (enough bool) {
-		t.count(r.err)
-		return t.granted >= q.need || t.absent >= q.need || t.refused != nil
-	})
-	switch {
-	case t.refused != nil:
-		return t.refused
-	case t.absent >= q.need:
-		return lock.ErrNotHeld
-	case t.granted+t.absent >= q.need:
-		return nil
-	default:
-		return t.failure()
+	if c.Holds == 0 {
+		t = q.end(ctx, r, (*tally).decided)
+	} else {
+		claim := c
+		claim.Owner = r.claim.Owner
+		ask(ctx, q, r, q.timeout, func(ctx context.Context, _ int, node lock.Store) (struct{}, error) {
+			return struct{}{}, node.Release(ctx, claim)
+		}, func(_ int, _ struct{}, err error) (enough bool) { return t.count(err) })
 	}
+	err := t.verdict()
+	if err != nil && t.absent < t.need && t.granted+t.absent >= t.need {
+		err = nil
+	}
+	if c.Holds == 0 && (err == nil || errors.Is(err, lock.ErrNotHeld)) {
+		q.forget(c, r)
+	}
+	return err
 }
 
 // ForceRelease implements [lock.Store] on all nodes. It needs the answers of a
 // majority; freed says that some node had a hold.
 func (q *Store) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	t := q.newTally()
-	replies := askAll(ctx, q, q.timeout, func(ctx context.Context, v *voter) (bool, error) {
-		return v.store.ForceRelease(ctx, key)
-	})
-	collect(ctx, q, q.timeout, replies, func(r reply[bool]) (enough bool) {
-		t.count(r.err)
-		freed = freed || r.err == nil && r.value
+	ask(ctx, q, nil, q.timeout, func(ctx context.Context, _ int, node lock.Store) (bool, error) {
+		return node.ForceRelease(ctx, key)
+	}, func(_ int, held bool, err error) (enough bool) {
+		t.count(err)
+		freed = freed || err == nil && held
 		return false
 	})
-	switch {
-	case t.refused != nil:
-		return false, t.refused
-	case t.granted < q.need:
-		return freed, t.failure()
-	default:
-		return freed, nil
+	if err := t.verdict(); err != nil {
+		return t.refused == nil && freed, err
 	}
+	return freed, nil
 }
 
-// check refuses what no node has to be asked about.
-func (q *Store) check(c lock.Claim) error {
+// check refuses what no node has to be called for.
+func check(c lock.Claim) error {
 	if c.Mode != lock.Exclusive {
 		return fmt.Errorf("%w: a quorum has mode %s only, not %s", lock.ErrUnsupported, lock.Exclusive, c.Mode)
 	}
 	return nil
-}
-
-// tally counts answers. Its failures are those that left no answer.
-type tally struct {
-	q       *Store
-	granted int             // or done
-	absent  int             // not held
-	busy    []time.Duration // what is left of the holds in the way
-	failed  []error
-	refused error // the claim is wrong, or no node can serve it
-}
-
-func (q *Store) newTally() *tally { return &tally{q: q} }
-
-func (t *tally) count(err error) {
-	var busy *lock.BusyError
-	switch {
-	case err == nil:
-		t.granted++
-	case errors.As(err, &busy):
-		t.busy = append(t.busy, busy.TTL)
-	case errors.Is(err, lock.ErrNotHeld):
-		t.absent++
-	default:
-		t.failed = append(t.failed, err)
-		wrong := errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnsupported)
-		if wrong && outcomeOfCall(err) == lock.OutcomeRefused {
-			t.refused = err
-		}
-	}
-}
-
-func (t *tally) answered() int { return t.granted + t.absent + len(t.busy) }
-
-// failure is the error when too few nodes answered. Nodes that stayed silent
-// may have executed the call.
-func (t *tally) failure() error {
-	silent := len(t.q.voters) - t.answered() - len(t.failed)
-	outcome := lock.OutcomeNotExecuted
-	if t.granted > 0 || silent > 0 {
-		outcome = lock.OutcomeUnknown
-	}
-	failure := &quorumError{answered: t.answered(), nodes: len(t.q.voters), need: t.q.need}
-	if silent > 0 {
-		failure.causes = append(failure.causes, errSilent)
-	}
-	away := false
-	for _, err := range t.failed {
-		var known *lock.StoreError
-		away = away || errors.As(err, &known) && known.Unreachable
-		if outcomeOfCall(err) == lock.OutcomeUnknown {
-			outcome = lock.OutcomeUnknown
-		}
-		// The node's time being over is not the caller's being over.
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			failure.causes = append(failure.causes, err)
-		}
-	}
-	return &lock.StoreError{Outcome: outcome, Unreachable: silent > 0 || away, Err: failure}
-}
-
-var errSilent = errors.New("no answer in time")
-
-// quorumError says how many nodes answered. The nodes' own errors are for
-// [errors.Is]; their text may name addresses.
-type quorumError struct {
-	answered, nodes, need int
-	causes                []error
-}
-
-func (e *quorumError) Error() string {
-	return fmt.Sprintf("quorum: %d of %d nodes gave an answer, %d are needed", e.answered, e.nodes, e.need)
-}
-
-func (e *quorumError) Unwrap() []error { return e.causes }
-
-// outcomeOfCall is the outcome of a failed call of a store.
-func outcomeOfCall(err error) lock.Outcome {
-	var failed *lock.StoreError
-	switch {
-	case errors.As(err, &failed):
-		return failed.Outcome
-	case errors.Is(err, lock.ErrUnsupported), errors.Is(err, lock.ErrInvalid):
-		return lock.OutcomeRefused
-	default:
-		return lock.OutcomeUnknown
-	}
 }

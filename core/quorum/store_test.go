@@ -21,6 +21,9 @@ import (
 
 const nodeTimeout = 100 * time.Millisecond
 
+// maxEcho is how late a call that runs twice may come the second time.
+const maxEcho = 5 * time.Second
+
 var errLink = errors.New("connection reset by peer at 10.1.2.3:6379")
 
 // member is a store behind a link that a test breaks.
@@ -30,6 +33,8 @@ type member struct {
 	fault fault
 	hung  chan struct{} // calls wait until it is closed; nil while the node runs
 	calls int
+	// amnesia makes the node keep nothing.
+	amnesia bool
 }
 
 type fault int
@@ -39,6 +44,7 @@ const (
 	refused         // the call does not reach the node
 	lostReply       // the call runs, and nobody learns
 	slow            // the call takes up to twice the node timeout
+	twice           // a call runs again, up to maxEcho later
 )
 
 // set changes the fault of later calls.
@@ -75,10 +81,10 @@ func (m *member) wipe() {
 }
 
 // pass runs a call under the fault of the moment.
-func (m *member) pass(call func(*memstore.Store) error) error {
+func (m *member) pass(call func(*memstore.Store) error) (err error) {
 	m.mu.Lock()
 	m.calls++
-	hung, fault, store := m.hung, m.fault, m.store
+	hung, fault, store, amnesia := m.hung, m.fault, m.store, m.amnesia
 	m.mu.Unlock()
 	time.Sleep(time.Duration(10+rand.IntN(500)) * time.Microsecond) // the way there
 	if hung != nil {
@@ -93,12 +99,30 @@ func (m *member) pass(call func(*memstore.Store) error) error {
 	if m.restarted(store) { // meanwhile, which cuts the connection
 		return errLink
 	}
-	err := call(store)
+	if !amnesia {
+		err = call(store)
+	}
 	if fault == lostReply {
 		return errLink
 	}
 	time.Sleep(time.Duration(10+rand.IntN(500)) * time.Microsecond) // the way back
 	return err
+}
+
+// echo repeats a call, late.
+func (m *member) echo(call func(*memstore.Store)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if store := m.store; m.fault == twice {
+		time.AfterFunc(rand.N(maxEcho), func() { call(store) })
+	}
+}
+
+// forgets makes the node keep nothing of what comes.
+func (m *member) forgets() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.amnesia = true
 }
 
 func (m *member) restarted(before *memstore.Store) bool {
@@ -112,6 +136,7 @@ func (m *member) Acquire(_ context.Context, c lock.Claim) (fence uint64, err err
 		fence, err = s.Acquire(context.Background(), c)
 		return err
 	})
+	m.echo(func(s *memstore.Store) { _, _ = s.Acquire(context.Background(), c) })
 	return fence, err
 }
 
@@ -122,11 +147,13 @@ func (m *member) Renew(_ context.Context, claims []lock.Claim, report func(int, 
 			s.Renew(context.Background(), []lock.Claim{c}, func(_ int, err error) { result = err })
 			return result
 		})
+		m.echo(func(s *memstore.Store) { s.Renew(context.Background(), []lock.Claim{c}, func(int, error) {}) })
 		report(i, err)
 	}
 }
 
 func (m *member) Release(_ context.Context, c lock.Claim) error {
+	m.echo(func(s *memstore.Store) { _ = s.Release(context.Background(), c) })
 	return m.pass(func(s *memstore.Store) error { return s.Release(context.Background(), c) })
 }
 
@@ -364,12 +391,12 @@ func TestWithoutAMajorityNothingIsGrantedAndNothingStays(t *testing.T) {
 				}
 				began := time.Now()
 				_, err := q.Acquire(t.Context(), claimBy("a"))
-				if took := time.Since(began); took > nodeTimeout {
+				if took := time.Since(began); took > nodeTimeout+10*time.Millisecond {
 					t.Errorf("it took %v", took)
 				}
 				var failed *lock.StoreError
-				if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeUnknown {
-					t.Fatalf("got %v, want a StoreError of unknown outcome", err)
+				if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted {
+					t.Fatalf("got %v, want a StoreError that leaves nothing to its caller", err)
 				}
 				if text := err.Error(); !strings.Contains(text, "2 of 5 nodes") || strings.Contains(text, "10.1.2.3") {
 					t.Errorf("the error says %q", text)
@@ -382,7 +409,6 @@ func TestWithoutAMajorityNothingIsGrantedAndNothingStays(t *testing.T) {
 				if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, lock.ErrUnavailable) {
 					t.Errorf("got %v, want ErrUnavailable", err)
 				}
-				_ = q.Release(t.Context(), claimOf("a", 0)) // as it does for a claim that it gives up
 				for _, m := range nodes {
 					m.set(healthy)
 					m.resume()
@@ -399,9 +425,9 @@ func TestWithoutAMajorityNothingIsGrantedAndNothingStays(t *testing.T) {
 	}
 }
 
-// The replies of three nodes are lost, and the same claim is asked again: the
-// votes that nobody heard of count.
-func TestLostVotesCountWhenTheClaimIsRepeated(t *testing.T) {
+// The replies of three nodes are lost, and the claim is repeated: the votes that
+// nobody heard of are removed, and do not stand in the way.
+func TestLostVotesDoNotBlockTheClaimThatIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(5)
 		q := over(t, nodes)
@@ -416,7 +442,7 @@ func TestLostVotesCountWhenTheClaimIsRepeated(t *testing.T) {
 		}
 		must(t, acquireOf(q, claimBy("a")))
 		time.Sleep(5 * time.Second)
-		if n := on(nodes); n != 5 {
+		if n := on(nodes); n < 3 {
 			t.Errorf("%d of 5 nodes have the key", n)
 		}
 		must(t, q.Release(t.Context(), claimOf("a", 0)))
@@ -600,7 +626,7 @@ func TestARemovalNeverHitsALaterVote(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		must(t, acquireOf(q, claimBy("a")))
 		time.Sleep(10 * time.Second)
-		if n := on(nodes); n != 3 {
+		if n := on(nodes); n < 2 {
 			t.Errorf("%d of 3 nodes have the key", n)
 		}
 		must(t, q.Release(t.Context(), claimOf("a", 0)))
@@ -859,7 +885,7 @@ func runModel(t *testing.T, seed uint64) {
 	for _, l := range lockers {
 		must(t, l.Close(closing))
 	}
-	time.Sleep(3 * time.Second) // removals that were told to go on
+	time.Sleep(maxEcho + watchdog) // what is still on its way, and what that leaves
 	if n := on(nodes); n != 0 {
 		t.Errorf("%d nodes still have the key", n)
 	}
@@ -903,7 +929,7 @@ func breakAMinority(ctx context.Context, random *rand.Rand, nodes []*member, lea
 	for ctx.Err() == nil {
 		for _, i := range random.Perm(len(nodes))[:random.IntN(3)] {
 			m := nodes[i]
-			switch random.IntN(5) {
+			switch random.IntN(6) {
 			case 0:
 				m.set(refused)
 			case 1:
@@ -912,7 +938,9 @@ func breakAMinority(ctx context.Context, random *rand.Rand, nodes []*member, lea
 				m.set(slow)
 			case 3:
 				m.hang()
-			case 4: // its data is lost, so it stays out for a lease
+			case 4:
+				m.set(twice)
+			case 5: // its data is lost, so it stays out for a lease
 				m.set(refused)
 				m.wipe()
 				time.Sleep(lease + time.Second)

@@ -27,31 +27,24 @@ const (
 // later, by a random time that grows from 10 ms to 250 ms as long as no
 // majority wakes, so that waiters do not drive each other in circles.
 func (q *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
-	if err := q.check(c); err != nil {
+	if err := check(c); err != nil {
 		return nil, err
 	}
-	w := &watch{need: q.need, wake: wake, woken: make([]bool, len(q.voters)), linger: minLinger}
+	w := &watch{need: q.need, wake: wake, woken: make([]bool, len(q.nodes)), linger: minLinger}
 	limit := watchTimeouts * q.timeout
 	t := q.newTally()
-	replies := askAll(ctx, q, limit, func(ctx context.Context, v *voter) (struct{}, error) {
-		stop, err := v.store.Watch(ctx, c, func() { w.woke(v.index) })
+	ask(ctx, q, nil, limit, func(ctx context.Context, i int, node lock.Store) (struct{}, error) {
+		stop, err := node.Watch(ctx, c, func() { w.woke(i) })
 		if err == nil {
 			w.add(stop)
 		}
 		return struct{}{}, err
-	})
-	collect(ctx, q, limit, replies, func(r reply[struct{}]) (enough bool) {
-		t.count(r.err)
-		return t.granted >= q.need
-	})
-	if t.granted >= q.need {
+	}, func(_ int, _ struct{}, err error) (enough bool) { return t.count(err) })
+	if t.won() {
 		return w.stop, nil
 	}
 	w.stop()
-	if t.refused != nil {
-		return nil, t.refused
-	}
-	return nil, t.failure()
+	return nil, t.verdict()
 }
 
 // watch passes wake-ups on.

@@ -1,0 +1,127 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// minSplitPause and maxSplitPause bound the time after a split vote, give or
+// take a half.
+const (
+	minSplitPause = 10 * time.Millisecond
+	maxSplitPause = 250 * time.Millisecond
+)
+
+// Acquire implements [lock.Store]: granted by a majority of the nodes, each time
+// to an owner that is made for this round of votes. A round that was lost is
+// removed. While nobody has a majority the vote
+// is repeated, after pauses that are random so that contenders do not stay in
+// step, for ten node timeouts at most; after that the key is busy, too.
+//
+// If too few nodes answer, the error names how many did. Such a call leaves
+// nothing to the caller: its outcome is [lock.OutcomeNotExecuted].
+func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if err := check(c); err != nil {
+		return 0, err
+	}
+	limit := time.Now().Add(min(voteTimeouts*q.timeout, c.TTL/4))
+	for tries := 0; ; tries++ {
+		if r := q.holding(c); r != nil || c.Holds > 1 {
+			fence, err := q.again(ctx, r, c)
+			if c.Holds > 1 || !errors.Is(err, lock.ErrNotHeld) {
+				return fence, err
+			}
+			q.forget(c, r)
+			q.end(ctx, r, (*tally).decided)
+		}
+		asked := time.Now()
+		r, t := q.vote(ctx, c)
+		switch {
+		case t.won():
+			q.hold(c, r)
+			return r.fence, nil
+		case t.refused != nil:
+			return 0, t.refused
+		case t.answered() < t.need:
+			return 0, without(t)
+		case t.granted == 0 && len(t.busy) > 0:
+			return 0, &lock.BusyError{TTL: freeIn(t.busy, t.need)}
+		}
+		// Some votes were won and lost again. Unless somebody has a majority,
+		// waiting for it to expire is no use.
+		if ttl, held := q.heldByAnother(ctx, c); held {
+			return 0, &lock.BusyError{TTL: ttl}
+		}
+		// Apart by more than a vote takes, or the next one will split, too.
+		pause := min(max(minSplitPause, 2*time.Since(asked))<<min(tries, 4), maxSplitPause)
+		pause = pause/2 + rand.N(pause)
+		if time.Now().Add(pause).After(limit) || !q.pause(ctx, pause) {
+			return 0, &lock.BusyError{TTL: pause}
+		}
+	}
+}
+
+// again repeats or re-enters a hold, for the round that won it. A repeated claim
+// renews, so that a node which has lost the hold is not given it back.
+func (q *Store) again(ctx context.Context, r *round, c lock.Claim) (fence uint64, err error) {
+	if r == nil {
+		return 0, lock.ErrNotHeld
+	}
+	if c.Holds == 1 {
+		q.Renew(ctx, []lock.Claim{c}, func(_ int, result error) { err = result })
+		return r.fence, err
+	}
+	sent, t := time.Now(), q.newTally()
+	claim := c
+	claim.Owner = r.claim.Owner
+	ask(ctx, q, r, q.timeout, func(ctx context.Context, _ int, node lock.Store) (uint64, error) {
+		return node.Acquire(ctx, claim)
+	}, func(_ int, _ uint64, err error) (enough bool) { return t.count(err) })
+	if t.won() {
+		q.prolong(r, sent.Add(c.TTL))
+	}
+	return r.fence, t.verdict()
+}
+
+// without is the failure of a vote that too few nodes answered. What it left is
+// not the caller's to remove.
+func without(t *tally) error {
+	err := t.failure()
+	var failed *lock.StoreError
+	if errors.As(err, &failed) {
+		failed.Outcome = lock.OutcomeNotExecuted
+	}
+	return err
+}
+
+// freeIn is when a majority of the nodes will be free, if no hold is renewed.
+// Among the holds in the way are enough for a majority.
+func freeIn(holds []time.Duration, need int) time.Duration {
+	slices.SortFunc(holds, compareTTL)
+	return holds[min(need, len(holds))-1]
+}
+
+// compareTTL puts holds without an expiry, whose TTL is negative, last.
+func compareTTL(a, b time.Duration) int {
+	switch {
+	case a == b, a < 0 && b < 0:
+		return 0
+	case b < 0, a >= 0 && a < b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// heldByAnother says whether an owner other than the claim's has a majority,
+// and for how long.
+func (q *Store) heldByAnother(ctx context.Context, c lock.Claim) (ttl time.Duration, held bool) {
+	views, _ := q.views(ctx, c.Key, q.need)
+	owner, votes := views.leader()
+	return views.lasts(owner), claimant(owner) != c.Owner && votes >= q.need
+}

@@ -1,0 +1,45 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// checker is a node that can check itself, as those of redisstore can.
+type checker interface {
+	Check(ctx context.Context, modes ...lock.Mode) error
+}
+
+// Check finds out at start-up whether every node can keep locks, with the method
+// of that name that the nodes have (a [lock.Store] without one passes). All are
+// checked at once. The error names each node that failed by its place in [New],
+// from 1 on, and wraps what it said. It is for operators.
+//
+// A quorum works while a minority of its nodes fails, so a program may log the
+// error and start. Modes other than [lock.Exclusive] are refused with
+// [lock.ErrUnsupported].
+func (q *Store) Check(ctx context.Context, modes ...lock.Mode) error {
+	for _, mode := range modes {
+		if err := check(lock.Claim{Mode: mode}); err != nil {
+			return err
+		}
+	}
+	failed := make([]error, len(q.nodes))
+	var checks sync.WaitGroup
+	for i, n := range q.nodes {
+		if c, ok := n.Store.(checker); ok {
+			checks.Go(func() {
+				_, err := recovered(func() (struct{}, error) { return struct{}{}, c.Check(ctx, modes...) })
+				if err != nil {
+					failed[i] = fmt.Errorf("node %d: %w", i+1, err)
+				}
+			})
+		}
+	}
+	checks.Wait()
+	return errors.Join(failed...)
+}

@@ -1,0 +1,204 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+// witness is a node that notes the owners of the votes it is asked for.
+type witness struct {
+	lock.Store
+	mu     sync.Mutex
+	owners map[string]int
+}
+
+func (w *witness) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	w.mu.Lock()
+	w.owners[c.Owner]++
+	w.mu.Unlock()
+	return w.Store.Acquire(ctx, c)
+}
+
+// A claim is repeated for as long as another owner has the key. Each time the
+// nodes see a new owner.
+func TestEachRoundHasAnOwnerOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &witness{Store: memstore.New(), owners: make(map[string]int)}
+		others := []lock.Store{memstore.New(), memstore.New()}
+		q := quorumOf(t, w, others[0], others[1])
+		for _, node := range others {
+			must(t, acquireOf(node, claimBy("other")))
+		}
+		for range 3 {
+			if err := acquireOf(q, claimBy("a")); !errors.Is(err, lock.ErrBusy) {
+				t.Fatalf("got %v, want ErrBusy", err)
+			}
+		}
+		for _, node := range others {
+			must(t, node.Release(t.Context(), claimOf("other", 0)))
+		}
+		must(t, acquireOf(q, claimBy("a")))
+		synctest.Wait()
+		for owner, rounds := range w.owners {
+			if rounds > 1 {
+				t.Errorf("owner %q in %d rounds", owner, rounds)
+			}
+		}
+		if len(w.owners) < 4 {
+			t.Errorf("%d owners in 4 rounds", len(w.owners))
+		}
+	})
+}
+
+// echo is a node at which each release arrives again, a second later.
+type echo struct {
+	*memstore.Store
+	late sync.WaitGroup
+}
+
+func (e *echo) Release(ctx context.Context, c lock.Claim) error {
+	e.late.Go(func() {
+		time.Sleep(time.Second)
+		_ = e.Store.Release(context.Background(), c)
+	})
+	return e.Store.Release(ctx, c)
+}
+
+// An owner loses a round, so that its vote is removed, and wins the next one
+// with that node in its majority. The removal arrives a second time.
+func TestALateRemovalDoesNotTouchALaterRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, nodes := &echo{Store: memstore.New()}, members(2)
+		defer first.late.Wait()
+		q := quorumOf(t, first, nodes[0], nodes[1])
+		for _, m := range nodes {
+			must(t, acquireOf(m, claimBy("other")))
+		}
+		if err := acquireOf(q, claimBy("a")); !errors.Is(err, lock.ErrBusy) {
+			t.Fatalf("got %v, want ErrBusy", err)
+		}
+		must(t, nodes[0].Release(t.Context(), claimOf("other", 0)))
+		must(t, acquireOf(q, claimBy("a"))) // by the first node and the second
+		time.Sleep(2 * time.Second)
+		must(t, nodes[1].Release(t.Context(), claimOf("other", 0)))
+		if err := acquireOf(q, claimBy("b")); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("while another owner has a lease of 30s: got %v, want ErrBusy", err)
+		}
+		must(t, q.Release(t.Context(), claimOf("a", 0)))
+	})
+}
+
+// What is owed to a node that does not answer is bounded. The rest expires.
+func TestANodeThatIsAwayCostsNoMemory(t *testing.T) {
+	for name, broken := range map[string]fault{"down": refused, "mute": lostReply} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const cycles = 3000
+				nodes := members(3)
+				q := over(t, nodes)
+				cycle := func(i int) {
+					c := claimBy(fmt.Sprintf("owner:%d", i))
+					c.Key = fmt.Sprintf("key:%d", i)
+					must(t, acquireOf(q, c))
+					c.Holds = 0
+					must(t, q.Release(t.Context(), c))
+				}
+				cycle(0)
+				nodes[2].set(broken)
+				nodes[2].forgets() // so that only the quorum's memory is measured
+				before := objects()
+				for i := range cycles {
+					cycle(i + 1)
+				}
+				synctest.Wait()
+				if kept := objects() - before; kept > cycles {
+					t.Errorf("%d objects are kept after %d cycles", kept, cycles)
+				}
+				nodes[2].set(healthy)
+			})
+		})
+	}
+}
+
+// objects is the number of objects that are in use.
+func objects() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapObjects)
+}
+
+// panicking is a node whose client has a bug.
+type panicking struct{ *memstore.Store }
+
+func (panicking) Acquire(context.Context, lock.Claim) (uint64, error) { panic("acquire") }
+func (panicking) Release(context.Context, lock.Claim) error           { panic("release") }
+func (panicking) Inspect(context.Context, string) (lock.State, error) { panic("inspect") }
+func (panicking) ForceRelease(context.Context, string) (bool, error)  { panic("force release") }
+func (panicking) Renew(context.Context, []lock.Claim, func(int, error)) {
+	panic("renew")
+}
+
+func (panicking) Watch(context.Context, lock.Claim, func()) (func(), error) {
+	panic("watch")
+}
+
+func TestAPanicOfANodeIsAFailureOfThatNode(t *testing.T) {
+	bad := func() lock.Store { return panicking{memstore.New()} }
+	use := func(stores ...lock.Store) (errs []error) {
+		q := quorumOf(t, stores...)
+		ctx := t.Context()
+		errs = append(errs, acquireOf(q, claimBy("a")))
+		q.Renew(ctx, []lock.Claim{claimBy("a")}, func(_ int, err error) { errs = append(errs, err) })
+		stop, err := q.Watch(ctx, claimBy("b"), func() {})
+		if err == nil {
+			stop()
+		}
+		_, looked := q.Inspect(ctx, "k")
+		_, forced := q.ForceRelease(ctx, "free")
+		return append(errs, err, looked, forced, q.Release(ctx, claimOf("a", 0)))
+	}
+	for i, err := range use(memstore.New(), bad(), memstore.New()) {
+		if err != nil {
+			t.Errorf("one of three panics, call %d: %v", i, err)
+		}
+	}
+	for i, err := range use(bad(), bad(), memstore.New()) {
+		var panicked *lock.PanicError
+		if held := errors.Is(err, lock.ErrNotHeld); !held && !errors.As(err, &panicked) {
+			t.Errorf("two of three panic, call %d: got %v, want a PanicError", i, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "goroutine") {
+			t.Errorf("call %d: the error has a stack: %v", i, err)
+		}
+	}
+}
+
+// A hold that others have without a majority, and a node that does not answer,
+// may be one with a majority.
+func TestInspectCountsSilentNodesForTheHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(5)
+		q := over(t, nodes)
+		must(t, acquireOf(nodes[0], claimBy("java-1")))
+		must(t, acquireOf(nodes[1], claimBy("java-2")))
+		if state, err := q.Inspect(t.Context(), "k"); err != nil || state.Held {
+			t.Errorf("two of five nodes: %+v, %v; want free", state, err)
+		}
+		nodes[4].set(refused)
+		state, err := q.Inspect(t.Context(), "k")
+		if err != nil || !state.Held || len(state.Owners) != 2 {
+			t.Errorf("two of five nodes, and one that does not answer: %+v, %v; want held by two", state, err)
+		}
+	})
+}

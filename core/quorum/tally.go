@@ -1,0 +1,120 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// tally counts answers. Its failures are those that left no answer.
+type tally struct {
+	nodes, need int
+	granted     int             // or done
+	absent      int             // not held
+	busy        []time.Duration // what is left of the holds in the way
+	failed      []error
+	refused     error // the claim is wrong, or no node can serve it
+}
+
+func (q *Store) newTally() *tally { return &tally{nodes: len(q.nodes), need: q.need} }
+
+// count returns whether the answers so far decide.
+func (t *tally) count(err error) bool {
+	var busy *lock.BusyError
+	switch {
+	case err == nil:
+		t.granted++
+	case errors.As(err, &busy):
+		t.busy = append(t.busy, busy.TTL)
+	case errors.Is(err, lock.ErrNotHeld):
+		t.absent++
+	default:
+		t.failed = append(t.failed, err)
+		wrong := errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnsupported)
+		if wrong && outcomeOf(err) == lock.OutcomeRefused {
+			t.refused = err
+		}
+	}
+	return t.decided()
+}
+
+func (t *tally) decided() bool {
+	return t.won() || t.refused != nil || len(t.busy)+t.absent > t.nodes-t.need
+}
+
+func (t *tally) won() bool { return t.granted >= t.need }
+
+// returned is how many calls have, with an answer or without.
+func (t *tally) returned() int { return t.answered() + len(t.failed) }
+
+func (t *tally) answered() int { return t.granted + t.absent + len(t.busy) }
+
+// verdict is what the nodes decided about a hold, or why they did not.
+func (t *tally) verdict() error {
+	switch {
+	case t.won():
+		return nil
+	case t.refused != nil:
+		return t.refused
+	case t.absent >= t.need:
+		return lock.ErrNotHeld
+	default:
+		return t.failure()
+	}
+}
+
+// failure is the error when too few nodes answered. Nodes that stayed silent
+// may have executed the call.
+func (t *tally) failure() error {
+	silent := t.nodes - t.returned()
+	outcome := lock.OutcomeNotExecuted
+	if t.granted > 0 || silent > 0 {
+		outcome = lock.OutcomeUnknown
+	}
+	failure := &quorumError{answered: t.answered(), nodes: t.nodes, need: t.need}
+	if silent > 0 {
+		failure.causes = append(failure.causes, errSilent)
+	}
+	away := false
+	for _, err := range t.failed {
+		var known *lock.StoreError
+		away = away || errors.As(err, &known) && known.Unreachable
+		if outcomeOf(err) == lock.OutcomeUnknown {
+			outcome = lock.OutcomeUnknown
+		}
+		// The node's time being over is not the caller's being over.
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			failure.causes = append(failure.causes, err)
+		}
+	}
+	return &lock.StoreError{Outcome: outcome, Unreachable: silent > 0 || away, Err: failure}
+}
+
+// quorumError says how many nodes answered. The nodes' own errors are for
+// [errors.Is]; their text may name addresses.
+type quorumError struct {
+	answered, nodes, need int
+	causes                []error
+}
+
+func (e *quorumError) Error() string {
+	return fmt.Sprintf("quorum: %d of %d nodes gave an answer, %d are needed", e.answered, e.nodes, e.need)
+}
+
+func (e *quorumError) Unwrap() []error { return e.causes }
+
+// outcomeOf is the outcome of a failed call of a node.
+func outcomeOf(err error) lock.Outcome {
+	var failed *lock.StoreError
+	switch {
+	case errors.As(err, &failed):
+		return failed.Outcome
+	case errors.Is(err, lock.ErrUnsupported), errors.Is(err, lock.ErrInvalid):
+		return lock.OutcomeRefused
+	default:
+		return lock.OutcomeUnknown
+	}
+}
