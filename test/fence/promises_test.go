@@ -32,6 +32,9 @@ func promises(t *testing.T, db database) {
 		"names are taken as they are":                            names,
 		"a column that is not there is told":                     absentColumn,
 		"keys are compared by their bytes":                       keys,
+		"a lock until the commit, and a pause at each step":      lockUntilCommit,
+		"the same without a claim loses an update":               lockUntilCommitWithoutClaim,
+		"a lock until the commit that fails leaves nothing":      lockUntilCommitFails,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, db) })
 	}

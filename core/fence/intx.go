@@ -1,0 +1,84 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Beginner begins transactions: a [sql.DB] or a [sql.Conn].
+type Beginner interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}
+
+// InTx does fn in a transaction under the lock of key, in the only order that
+// is safe: it acquires the lock, begins the transaction, claims the row of key,
+// calls fn, commits, and releases the lock. So whoever has the lock next sees what
+// fn wrote, and a holder that was overtaken writes nothing.
+//
+// nil means that fn's work is committed, and that no newer holder had claimed
+// before; that the lease was lost meanwhile does not matter then. Otherwise nothing
+// was written, with one exception: an error of the commit itself leaves that open,
+// as it does without a lock. Errors are those of [lock.Locker.Acquire], of
+// [sql.DB.BeginTx], of [Guards.Claim] ([ErrStale]), of fn, and of the commit. If the
+// lease ended before, they also wrap its cause, such as [lock.ErrLost]. A deadlock,
+// or a transaction that cannot be serialized, is for the caller to repeat.
+//
+// fn's context is that of the lease, and the transaction is rolled back when it
+// ends. fn must neither commit nor roll back. If fn panics, the transaction is
+// rolled back, the lock is released, and the panic goes on.
+//
+// The options are those of the lock. A context that holds key already is refused
+// with [lock.ErrOwnHold], as two transactions would wait for each other; modes that
+// several share are refused with [lock.ErrUnsupported].
+func (g *Guards) InTx(ctx context.Context, locker *lock.Locker, db Beginner, key string, fn func(ctx context.Context, tx *sql.Tx) error, opts ...lock.Option) error {
+	claim := func(ctx context.Context, tx *sql.Tx, token Token) error { return g.Claim(ctx, tx, key, token) }
+	return inTx(ctx, locker, db, key, claim, fn, opts)
+}
+
+// InTx is [Guards.InTx] with the row of that id, which must be there.
+func (t *Table) InTx(ctx context.Context, locker *lock.Locker, db Beginner, key string, id any, fn func(ctx context.Context, tx *sql.Tx) error, opts ...lock.Option) error {
+	claim := func(ctx context.Context, tx *sql.Tx, token Token) error { return t.Claim(ctx, tx, id, token) }
+	return inTx(ctx, locker, db, key, claim, fn, opts)
+}
+
+func inTx(
+	ctx context.Context, locker *lock.Locker, db Beginner, key string,
+	claim func(context.Context, *sql.Tx, Token) error, fn func(context.Context, *sql.Tx) error, opts []lock.Option,
+) error {
+	lease, err := locker.Acquire(ctx, key, append(opts[:len(opts):len(opts)], lock.WithoutReentry())...)
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx) //nolint:errcheck // what is committed stands, whatever became of the lease
+	token, err := Of(lease)
+	if err != nil {
+		return err
+	}
+	err = transact(lease.Context(), db, func(ctx context.Context, tx *sql.Tx) error {
+		if err := claim(ctx, tx, token); err != nil {
+			return err
+		}
+		return fn(ctx, tx)
+	})
+	if cause := context.Cause(lease.Context()); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// transact commits what do did, unless it failed.
+func transact(ctx context.Context, db Beginner, do func(context.Context, *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	if err := do(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
