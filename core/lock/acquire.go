@@ -34,8 +34,9 @@ type acquisition struct {
 	waited  bool          // it slept at least once
 	polls   int           // without a subscription
 	noWatch time.Duration // when subscribing may be tried again
-	unwatch func()        // of a waiter that is not in the process's queue
 	came    time.Duration // when it queued
+	named   []*waiter     // whose places the call under way names
+	namedAt time.Duration
 	until   time.Duration // when its wait ends; 0: with its context
 
 	// Guarded by mu, for calls that are answered after the caller gave up.

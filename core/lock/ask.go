@@ -154,14 +154,14 @@ func (a *acquisition) send(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	sent := a.now()
-	claim := a.claim
+	claim, named := a.claim, a.named
 	fence, err := bounded(ctx, a.Locker, a.timeout(), func(ctx context.Context) (uint64, error) {
 		return a.store.Acquire(ctx, claim)
 	}, func(_ uint64, err error, gaveUp *abandonedError) {
 		if !mayHaveRun(err) || verdictOf(gaveUp, gaveUp.after) == nothing { // else it counts already
 			a.judge(claim.Key, sent, err)
 		}
-		a.late(claim, err)
+		a.late(claim, named, err)
 		a.settled(1)
 	})
 	a.judge(claim.Key, sent, err)
@@ -189,15 +189,20 @@ func mayHaveRun(err error) bool {
 	return err != nil && !isAnswer(err) && outcomeOf(err) == OutcomeUnknown
 }
 
-// late sees the result of a call that was given up. What it may have left is
-// undone if it is nobody's: the acquisition ended without a hold, or the hold
-// has ended. Otherwise the end of either does it. A re-entry leaves nothing: it
-// is not granted without the hold, and goes with it.
-func (a *acquisition) late(claim Claim, err error) {
-	unknown := mayHaveRun(err)
-	left := err == nil || claim.Mode == Fair && errors.Is(err, ErrBusy) // a hold, or a place in the queue
+// late sees the result of a call that was given up.
+func (a *acquisition) late(claim Claim, named []*waiter, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.placesNamed(named, err)
+	a.mayHaveLeft(claim, mayHaveRun(err), err == nil || claim.Mode == Fair && errors.Is(err, ErrBusy))
+}
+
+// mayHaveLeft takes in that a call without an answer, or one with, may have left
+// a hold or a place in a queue; mu is held. It is undone if it is nobody's: the
+// acquisition ended without a hold, or the hold has ended. Otherwise the end of
+// either does it. A re-entry leaves nothing: it is not granted without the hold,
+// and goes with it.
+func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 	switch {
 	case claim.Holds > 1:
 	case !a.done:

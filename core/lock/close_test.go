@@ -79,7 +79,7 @@ func TestAnAcquisitionThatCloseOvertakesAsksNoStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := newFaulty()
 			l := newLocker(t, store)
-			_, err := l.Acquire(closing{t.Context(), l}, "k", option)
+			_, err := l.Acquire(closing{t.Context(), l}, "k", option, lock.WithWait(time.Hour))
 			wantErr(t, err, lock.ErrClosed)
 			if n := store.count("acquire"); n > 0 {
 				t.Errorf("the store was asked %d times", n)

@@ -74,7 +74,7 @@ func (l *Locker) settled(n int) {
 // be meant. The caller is counted in running. Close cuts the pauses short.
 func (l *Locker) undo(claim Claim, passes []time.Duration) {
 	c := &l.compensation
-	claim.Holds = 0
+	claim.Holds, claim.Places = 0, nil
 	now := l.now()
 	c.mu.Lock()
 	c.queue = append(c.queue, &remnant{

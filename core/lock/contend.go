@@ -6,15 +6,8 @@ import (
 	"time"
 )
 
-const (
-	// defaultPatience is Redisson's fairLockWaitTimeout.
-	defaultPatience = 5 * time.Minute
-	// queueNap is the least that a waiter in a store's queue sleeps.
-	queueNap = 50 * time.Millisecond
-	// placePoll is the most: the store gives up a place that its owner does not
-	// come back for.
-	placePoll = 5 * time.Second
-)
+// queueNap is the least that a waiter in a store's queue sleeps.
+const queueNap = 50 * time.Millisecond
 
 // queueUp waits in the process's queue and, as its head, on the store. The
 // limit of the wait bounds the waiting for others. It ends no call: a key that
@@ -28,16 +21,14 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 		defer cancel()
 		a.until = a.came + wait
 	}
-	a.claim.Patience = patience(limited)
-	var err error
-	if a.waiter, err = a.join(a.claim.Key, a.claim.Mode, a.o.limits); err != nil {
+	if err := a.join(); err != nil {
 		return nil, err
 	}
 	if a.shared {
 		defer a.await(a.ownership, a.waiter)()
 	}
 	var lease *Lease
-	var shared error
+	var shared, err error
 	defer func() { a.leaveQueue(lease != nil, shared) }() // also when a hook panics
 	lease, shared, err = a.contend(ctx, limited)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrClosed) {
@@ -51,35 +42,32 @@ func (a *acquisition) waitOver() bool { return a.until > 0 && a.now() >= a.until
 
 // leaveQueue ends the wait, with a hold or without.
 func (a *acquisition) leaveQueue(granted bool, shared error) {
-	if a.unwatch != nil {
-		a.unwatch()
-	}
 	if !granted {
 		a.abandon()
 	}
-	a.leave(a.claim.Key, a.waiter, shared)
+	a.leave(granted, shared)
 }
 
 // contend loops until the key is granted or the wait ends, with limited or ctx.
 // shared is what an error says about the store, for those behind: they must
 // not each find out for themselves, one after the other.
 func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, shared, err error) {
-	if a.waiter.place == nil && a.crowded() {
-		a.watch(limited) // will be needed, and saves asking once more after it
-	}
 	for {
-		mayAsk, err := a.turn()
+		wait, err := a.turn()
 		if err != nil {
 			return nil, nil, err
 		}
-		if !mayAsk {
+		if wait != 0 {
 			if err := a.mustWait(); err != nil {
 				return nil, nil, err
 			}
-			if err := a.sleep(ctx, limited, nil); err != nil {
+			if err := a.sleep(ctx, limited, wait); err != nil {
 				return nil, nil, err
 			}
 			continue
+		}
+		if a.crowded() {
+			a.watch(limited) // will be needed, and saves asking once more after it
 		}
 		lease, err := a.attemptAsWaiter(ctx)
 		var busy *BusyError
@@ -100,12 +88,7 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 		if a.watch(limited) {
 			continue // what happened before the subscription was not seen
 		}
-		timer := time.NewTimer(a.nap(busy.TTL))
-		err = a.sleep(ctx, limited, timer.C)
-		timer.Stop()
-		if err != nil {
-			return nil, nil, err
-		}
+		a.napUntil(a.now() + a.nap(busy.TTL))
 	}
 }
 
@@ -134,33 +117,55 @@ func (a *acquisition) aboutTheStore(ctx context.Context, err error) error {
 	return err
 }
 
-// turn says whether the caller may ask the store now.
-func (a *acquisition) turn() (mayAsk bool, err error) {
+// asLongAsItTakes is a wait without an end.
+const asLongAsItTakes = -1
+
+// turn is how long the caller has to wait before it may ask the store; 0: it may.
+func (a *acquisition) turn() (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.waiter.err != nil {
-		return false, a.waiter.err
+	w := a.waiter
+	if w.err != nil {
+		return 0, w.err
 	}
-	if a.waiter.place == nil || a.shared && a.ownership.find(a.o.mode) != nil {
-		return true, nil
+	if a.shared && a.ownership.find(a.o.mode) != nil {
+		return 0, nil
 	}
 	g := a.gates[a.claim.Key]
 	a.behind = a.behind || g.contended
-	return g.hold == nil && g.first(a.waiter), nil
+	switch {
+	case !g.first(w), g.hold != nil && !w.fair():
+		return asLongAsItTakes, nil
+	case w.hint:
+		return 0, nil
+	}
+	return max(0, w.askAt-a.now()), nil
 }
 
-// crowded says whether a waiter in the store's queue will have to wait: others
-// of this process do, or are about to find out.
+// napUntil makes the waiter ask at that time, or on a hint before.
+func (a *acquisition) napUntil(at time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiter.askAt = at
+}
+
+// crowded says whether a fair waiter will have to wait: others do, or hold the
+// key.
 func (a *acquisition) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	g := a.gates[a.claim.Key]
-	return g.contended || g.elsewhere > 1
+	return a.waiter.fair() && a.gates[a.claim.Key].contended
 }
 
-// sleep waits for a hint, the timer, or the end.
-func (a *acquisition) sleep(ctx, limited context.Context, timer <-chan time.Time) error {
+// sleep waits for something to look at, for that long, or for the end.
+func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) error {
 	a.waited = true
+	var over <-chan time.Time
+	if wait != asLongAsItTakes {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
 	if hook := a.defaults.hooks.Waiting; hook != nil && a.endWait == nil {
 		if a.endWait = hook(ctx, a.event()); a.endWait == nil {
 			a.endWait = func() {}
@@ -168,7 +173,7 @@ func (a *acquisition) sleep(ctx, limited context.Context, timer <-chan time.Time
 	}
 	select {
 	case <-a.waiter.wake:
-	case <-timer:
+	case <-over:
 	case <-limited.Done():
 	case <-a.refused:
 		return ErrClosed
@@ -193,7 +198,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 		a.mu.Lock()
 		g := a.gates[a.claim.Key]
 		err, known := a.waiter.err, a.told || g.knownBusy(a)
-		next := a.waiter.place == nil || g.hold == nil && g.first(a.waiter)
+		next := g.hold == nil && g.first(a.waiter)
 		a.waiter.overdue = true
 		a.mu.Unlock()
 		switch {
@@ -234,13 +239,12 @@ func (a *acquisition) nap(ttl time.Duration) time.Duration {
 	return d
 }
 
+// watching says whether wake-ups that are meant for the waiter are heard.
 func (a *acquisition) watching() bool {
-	if a.waiter.place == nil {
-		return a.unwatch != nil
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.gates[a.claim.Key].unwatch != nil
+	g := a.gates[a.claim.Key]
+	return g.unwatch != nil && (!g.apart || g.watched == a.claim.Owner)
 }
 
 // watch subscribes the queue to wake-ups of the key; true means that it just
@@ -249,34 +253,18 @@ func (a *acquisition) watch(ctx context.Context) bool {
 	if a.watching() || a.now() < a.noWatch {
 		return false
 	}
-	key, wake := a.claim.Key, a.waiter.signal
-	if a.waiter.place != nil { // for whoever is head then
-		wake = func() { a.woken(key) }
-	}
 	claim := a.claim
-	subscribe := func(ctx context.Context) (func(), error) { return a.store.Watch(ctx, claim, wake) }
-	late := func(unwatch func(), err error, _ *abandonedError) {
+	unwatch, err := bounded(ctx, a.Locker, a.o.callTimeout, func(ctx context.Context) (func(), error) {
+		return a.store.Watch(ctx, claim, func() { a.woken(claim.Key) }) // for whoever is head then
+	}, func(unwatch func(), err error, _ *abandonedError) {
 		if err == nil {
 			unwatch()
 		}
-	}
-	unwatch, err := bounded(ctx, a.Locker, a.o.callTimeout, subscribe, late)
+	})
 	if err != nil {
 		a.noWatch = a.now() + a.o.poll
 		return false
 	}
-	if a.waiter.place == nil {
-		a.unwatch = unwatch
-	} else {
-		a.subscribed(key, unwatch)
-	}
+	a.subscribed(claim.Key, claim.Owner, unwatch)
 	return true
-}
-
-// patience is how long the caller is going to wait at most.
-func patience(ctx context.Context) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return min(max(time.Until(deadline), time.Millisecond), MaxDuration)
-	}
-	return defaultPatience
 }

@@ -110,6 +110,10 @@ type BusyError struct {
 	// TTL is how long the blocking hold lasts unless renewed. Negative means
 	// that it has no expiry.
 	TTL time.Duration
+	// Apart says that wake-ups which are meant for the claim reach a Watch of
+	// this very claim only: the one before it may be of a kind that knows nothing
+	// of lockers.
+	Apart bool
 }
 
 // Error implements the error interface.

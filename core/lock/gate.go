@@ -7,7 +7,9 @@ import (
 )
 
 // gate is where the callers of one process meet before a key: one hold at
-// most, and a queue of which only the head asks the store.
+// most, and a queue of which only the head asks the store. The head of fair ones
+// asks for all, also while the process holds the key: their places are in the
+// store.
 type gate struct {
 	hold  *hold
 	queue list.List // of *waiter
@@ -15,39 +17,50 @@ type gate struct {
 	// the store answered one of them last.
 	asking   int
 	answered time.Duration
-	// elsewhere counts the waiters that the store queues itself.
-	elsewhere int
 	// waiting counts the acquisitions that have to wait, wherever they queue.
 	waiting int
 	// contended is set once another owner was seen to have the key.
 	contended bool
-	// unwatch ends the subscription that the head opened; it passes from
-	// head to head.
+	// unwatch ends the subscription that a head opened as owner watched; it
+	// passes from head to head, unless apart says that each needs its own.
 	unwatch func()
+	watched string
+	apart   bool
 }
 
 // waiter is one queued acquisition.
 type waiter struct {
-	place *list.Element // nil: waits in the store's queue, not in ours
+	of    *acquisition
+	place *list.Element
 	// shared waiters may ask side by side with the ones before them, if those
 	// are shared as well.
 	shared bool
-	// wake holds at most one hint that something changed; the waiter looks
-	// for itself what.
+	// wake makes the waiter look at what follows, which is guarded by mu.
 	wake chan struct{}
+	// hint says that the key may have become free; askAt is when to ask without
+	// one, and kept when an answered call last named its place in the store.
+	hint        bool
+	askAt, kept time.Duration
 	// overdue waiters have waited for long enough, and stay for the answer to a
-	// call of another that is under way; guarded by mu.
+	// call of another that is under way.
 	overdue bool
-	// counted says that the waiter is one of gate.waiting; guarded by mu.
+	// counted says that the waiter is one of gate.waiting.
 	counted bool
 	// err ends the wait: the head found that the store is unavailable.
 	err error
 }
 
+// signal makes the waiter ask the store, if it may; mu is held.
 func (w *waiter) signal() {
+	w.hint = true
+	w.look()
+}
+
+// look makes the waiter look for itself what has changed.
+func (w *waiter) look() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // a hint is waiting already
+	default: // it will
 	}
 }
 
@@ -104,51 +117,56 @@ func (l *Locker) spareGate() *gate {
 	return g
 }
 
-// join queues a waiter, unless the store keeps the order itself. Where others
-// wait already, one more will have to as well: it is refused if it may not.
-func (l *Locker) join(key string, m Mode, limits limits) (*waiter, error) {
-	w := &waiter{wake: make(chan struct{}, 1), shared: m == Read}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	g := l.gateOf(key)
-	if g.waiting > 0 && l.overcrowded(g, limits) {
-		return nil, errCrowded
+// join queues a waiter. Where others wait already, one more will have to as
+// well: it is refused if it may not.
+func (a *acquisition) join() error {
+	w := &waiter{of: a, wake: make(chan struct{}, 1), shared: a.claim.Mode == Read, kept: -placePoll}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.gateOf(a.claim.Key)
+	if g.waiting > 0 && a.overcrowded(g, a.o.limits) {
+		return errCrowded
 	}
-	if m == Fair {
-		g.elsewhere++
-	} else {
-		w.place = g.queue.PushBack(w)
+	a.waiter, w.place = w, g.queue.PushBack(w)
+	if head := g.head(); w.fair() && head != w && head.fair() {
+		head.signal() // it has to take a place for w
 	}
-	return w, nil
+	return nil
 }
 
-// leave takes w out of the queue. Whoever is head then is woken, so that a
-// hint that w did not act on is not lost. err, if any, ends the wait of all
-// others as well.
-func (l *Locker) leave(key string, w *waiter, err error) {
-	l.mu.Lock()
-	g := l.gates[key]
+// leave takes the waiter out of the queue. Whoever is head then is woken, so that
+// a hint that the waiter did not act on is not lost. err, if any, ends the wait of
+// all others as well.
+func (a *acquisition) leave(granted bool, err error) {
+	a.mu.Lock()
+	w := a.waiter
+	g := a.gates[a.claim.Key]
 	if w.counted {
 		g.waiting--
-		l.waiting--
+		a.waiting--
 	}
-	if w.place == nil {
-		g.elsewhere--
-	} else {
-		g.queue.Remove(w.place)
-	}
+	was := g.head() == w
+	g.queue.Remove(w.place)
 	if err != nil {
 		for e := g.queue.Front(); e != nil; e = e.Next() {
 			other := e.Value.(*waiter)
 			other.err = err
-			other.signal()
+			other.look()
 		}
 	}
-	if g.hold == nil { // else the end of the hold wakes
+	switch head := g.head(); {
+	case head != nil && head.fair():
+		if granted { // the key is held, whatever was known before
+			w.askAt = max(w.askAt, a.now()+min(a.o.poll, placePoll))
+		}
+		if was {
+			g.succeed(w, head)
+		}
+	case g.hold == nil: // else the end of the hold wakes
 		g.wakeHead()
 	}
-	unwatch := l.tidy(key, g)
-	l.mu.Unlock()
+	unwatch := a.tidy(a.claim.Key, g)
+	a.mu.Unlock()
 	unwatch()
 }
 
@@ -159,7 +177,9 @@ func (l *Locker) vacate(h *hold) {
 		return // a later owner came first
 	}
 	g.hold = nil
-	g.wakeHead()
+	if head := g.head(); head != nil && !head.fair() { // whose turn it is, the store says
+		g.wakeHead()
+	}
 	l.tidy(h.key, g) // no unwatch to call: only a queue has one
 }
 
@@ -173,7 +193,7 @@ func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
 	if g.unwatch != nil {
 		unwatch, g.unwatch = g.unwatch, nil
 	}
-	if g.hold == nil && g.elsewhere == 0 {
+	if g.hold == nil {
 		delete(l.gates, key)
 		if len(l.spareGates) < maxSpareGates {
 			*g = gate{}
@@ -192,9 +212,6 @@ func (g *gate) heldByOther(by *ownership) bool {
 // reserved says whether a waiter of this process came first that c cannot share
 // with. Permits may be enough for both, unless that one had to wait.
 func (g *gate) reserved(m Mode) bool {
-	if m == Fair {
-		return false // the store knows who came first
-	}
 	for e := g.queue.Front(); e != nil; e = e.Next() {
 		w := e.Value.(*waiter)
 		if m == Semaphore && !w.counted || m == Read && w.shared {
@@ -202,7 +219,7 @@ func (g *gate) reserved(m Mode) bool {
 		}
 		return true
 	}
-	return g.elsewhere > 0
+	return false
 }
 
 // takenHere says whether another owner of this process has the key, or came
@@ -218,7 +235,10 @@ func (a *acquisition) takenHere() bool {
 func (a *acquisition) beginAsking() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gates[a.claim.Key].asking++
+	g := a.gates[a.claim.Key]
+	g.asking++
+	a.waiter.hint = false
+	a.namePlaces(g)
 }
 
 // endAsking counts it out. Overdue waiters stayed for the answer.
@@ -227,11 +247,19 @@ func (a *acquisition) endAsking(err error) {
 	defer a.mu.Unlock()
 	g := a.gates[a.claim.Key]
 	g.asking--
+	if a.placesNamed(a.named, err) {
+		for _, w := range a.named {
+			w.kept = a.namedAt
+		}
+	}
 	if err != nil && !isAnswer(err) {
 		return
 	}
 	g.answered = a.now()
-	g.contended = g.contended || errors.Is(err, ErrBusy)
+	var busy *BusyError
+	if errors.As(err, &busy) {
+		g.contended, g.apart = true, busy.Apart
+	}
 	for e := g.queue.Front(); e != nil; e = e.Next() {
 		if w := e.Value.(*waiter); w.overdue {
 			w.signal()
@@ -253,15 +281,18 @@ func (g *gate) knownBusy(a *acquisition) bool {
 	return g.heldByOther(a.ownership) || g.contended && (g.asking == 0 || g.answered >= a.came)
 }
 
-// subscribed hands a new subscription to the queue of key, or ends it if
-// nobody waits there or another one came first.
-func (l *Locker) subscribed(key string, unwatch func()) {
+// subscribed gives the queue of key a new subscription. The one before it ends,
+// or the new one if nobody waits any longer.
+func (l *Locker) subscribed(key, owner string, unwatch func()) {
 	l.mu.Lock()
-	if g := l.gates[key]; g != nil && g.queue.Len() > 0 && g.unwatch == nil {
-		g.unwatch, unwatch = unwatch, func() {}
+	if g := l.gates[key]; g != nil && g.queue.Len() > 0 {
+		g.unwatch, unwatch = unwatch, g.unwatch
+		g.watched = owner
 	}
 	l.mu.Unlock()
-	unwatch()
+	if unwatch != nil {
+		unwatch()
+	}
 }
 
 // woken is what the store calls on a wake-up of key.

@@ -77,7 +77,7 @@ func (g *group) try(ctx context.Context) ([]*Lease, error) {
 		return g.store.(GroupStore).AcquireGroup(ctx, claims)
 	}, func(_ []uint64, err error, _ *abandonedError) {
 		for i, a := range g.members {
-			a.late(claims[i], err)
+			a.late(claims[i], nil, err)
 		}
 		g.settled(len(claims))
 	})

@@ -123,6 +123,73 @@ func TestFairWaitersOfTwoLockersAreServedInOrderWithOneCallEach(t *testing.T) {
 	})
 }
 
+// Whatever their number, the waiters of a process cost the store one call in each
+// poll interval and one subscription, and keep their places.
+func TestFairWaitersOfAProcessAskAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, wait = 64, 20 * time.Second
+		store := newFaulty()
+		l := newLocker(t, store, fair)
+		for name, locker := range map[string]*lock.Locker{"held here": l, "held elsewhere": newLocker(t, store, fair)} {
+			holder := acquire(t, locker, t.Context(), "k")
+			asked, watched := store.count("acquire"), store.count("watch")
+			var waiting []<-chan outcome
+			for range n {
+				waiting = append(waiting, start(t, l, t.Context()))
+			}
+			time.Sleep(wait)
+			synctest.Wait()
+			// Each takes its place, and the first looks again after it has subscribed.
+			if calls := store.count("acquire") - asked; calls > n+1+int(wait/lock.DefaultPoll) {
+				t.Errorf("%s: %d calls for %d waiters in %v", name, calls, n, wait)
+			}
+			if watches := store.count("watch") - watched; watches != 1 {
+				t.Errorf("%s: %d subscriptions for one key", name, watches)
+			}
+			if state, _ := store.Inspect(t.Context(), "k"); len(state.Waiters) != n {
+				t.Errorf("%s: %d places for %d waiters", name, len(state.Waiters), n)
+			}
+			for i := range n {
+				release(t, holder)
+				holder = granted(t, fmt.Sprint("waiter ", i), waiting[i])
+			}
+			release(t, holder)
+		}
+	})
+}
+
+// A place that a call of another waiter took leaves with its owner, whatever has
+// become of that call.
+func TestAPlaceThatAnotherCallNamedGoesWithItsOwner(t *testing.T) {
+	for name, heal := range map[string]time.Duration{"answered late": time.Second, "run after its owner has left": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store, fair, lock.WithCallTimeout(500*time.Millisecond))
+				holder := acquire(t, newLocker(t, store.Store, fair), t.Context(), "k")
+				first := start(t, l, t.Context())
+				slow := time.Now().Add(heal)
+				store.set(only("acquire", func(c lock.Claim) error {
+					if len(c.Places) > 1 {
+						time.Sleep(time.Until(slow))
+					}
+					return nil
+				}), nil)
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				_, err := l.Acquire(ctx, "k")
+				wantErr(t, err, context.DeadlineExceeded)
+				time.Sleep(heal + 3*time.Second)
+				if state, _ := store.Inspect(t.Context(), "k"); len(state.Waiters) != 1 {
+					t.Errorf("%d places for one waiter", len(state.Waiters))
+				}
+				release(t, holder)
+				release(t, granted(t, "the first", first))
+			})
+		})
+	}
+}
+
 func TestFairWaitersThatLeaveDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
@@ -153,7 +220,7 @@ func TestADeadFairWaiterIsPassedOverWithinItsGrace(t *testing.T) {
 		store := memstore.New()
 		l := newLocker(t, store, fair)
 		holder := acquire(t, l, t.Context(), "k")
-		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute, Patience: time.Hour}
+		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute, Places: []string{"dead:1"}}
 		if _, err := store.Acquire(t.Context(), dead); !errors.Is(err, lock.ErrBusy) {
 			t.Fatal(err)
 		}
@@ -183,7 +250,7 @@ func TestAFairTryTakesNoPlaceAndPassesNobody(t *testing.T) {
 		if state, _ := store.Inspect(t.Context(), "k"); len(state.Waiters) != 0 {
 			t.Errorf("waiters %v", state.Waiters)
 		}
-		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute, Patience: time.Hour}
+		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute, Places: []string{"dead:1"}}
 		_, err := store.Acquire(t.Context(), dead)
 		wantErr(t, err, lock.ErrBusy)
 		release(t, holder)

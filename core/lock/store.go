@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -20,15 +21,20 @@ type Claim struct {
 	// TTL is how long the hold lasts from the moment the store executes the
 	// call. That of an Acquire is 30 s at most.
 	TTL time.Duration
-	// Patience is for modes whose waiters queue in the store: how long the
-	// owner means to wait. An Acquire that finds the key busy takes a place
-	// in the queue, or keeps the one it has; 0 takes none. A place that its
-	// owner does not come back for is passed over in the end.
-	Patience time.Duration
+	// Places is for modes whose waiters queue in the store: the owners of the
+	// same locker that wait for the key, in order, the claim's own among them.
+	// An Acquire that does not get them the key takes a place in the queue for
+	// each, or keeps the one it has. A place that no Acquire names again is
+	// passed over in the end. Empty takes none.
+	Places []string
 	// Permits is how many of Size permits a Semaphore claim takes. Both are
 	// 0 in other modes.
 	Permits, Size int
 }
+
+// Locker is the part of the owner that names its locker: what is before the
+// last colon. The owners of one locker share their wake-ups.
+func (c Claim) Locker() string { return c.Owner[:max(0, strings.LastIndexByte(c.Owner, ':'))] }
 
 // Store keeps the holds. The engine is its only caller. It is written for
 // stores across a network: every method may be called concurrently, may be
@@ -62,9 +68,10 @@ type Store interface {
 	// have the key.
 	Release(ctx context.Context, c Claim) error
 
-	// Watch calls wake, from any goroutine, whenever c might be granted now:
-	// on each wake-up of the key, and once after every gap in which wake-ups
-	// may have been missed. It returns when wake-ups from now on cannot be
+	// Watch calls wake, from any goroutine, whenever c, or a claim in c.Mode of
+	// another owner of the same locker, might be granted now: on each wake-up of
+	// the key, and once after every gap in which wake-ups may have been missed.
+	// Wake-ups of others may be missing after a [BusyError] that says so. It returns when wake-ups from now on cannot be
 	// missed. After stop has returned, wake is not called again. wake never
 	// blocks. ErrUnsupported makes the engine poll.
 	Watch(ctx context.Context, c Claim, wake func()) (stop func(), err error)

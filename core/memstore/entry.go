@@ -97,6 +97,18 @@ func (e *entry) grant(c lock.Claim, fence uint64, now time.Time) {
 	})
 }
 
+// place takes or keeps the places that c names.
+func (e *entry) place(c lock.Claim, now time.Time) {
+	if c.Mode != lock.Fair {
+		return
+	}
+	for _, owner := range c.Places {
+		if e.own(lock.Claim{Owner: owner, Mode: c.Mode}) == nil {
+			e.queue.take(owner, now.Add(placeTTL))
+		}
+	}
+}
+
 func (e *entry) remove(gone *hold) {
 	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return h.fence == gone.fence })
 }

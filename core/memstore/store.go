@@ -5,8 +5,8 @@
 //
 // Where the contract of [lock.Store] leaves a choice:
 //
-//   - A place in the queue of Fair waiters lasts for 15 s, which each repetition
-//     of the claim renews, however long its Patience is.
+//   - A place in the queue of Fair waiters lasts for 15 s, which each claim that
+//     names it renews.
 //   - A key that is free for the first in that queue is kept for it for 5 s; then
 //     it is passed over. Exclusive, Read and Write claims do not look at the
 //     queue.
@@ -70,20 +70,22 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if h := e.own(c); h != nil {
 		h.renewAtLeast(now.Add(c.TTL))
 		h.count = max(h.count, c.Holds)
+		e.place(c, now)
 		return h.fence, nil
 	}
 	if c.Holds > 1 {
 		return 0, lock.ErrNotHeld
 	}
 	if ttl, busy := e.busy(c, now); busy {
-		if c.Mode == lock.Fair && c.Patience > 0 {
-			e.queue.take(c.Owner, now.Add(placeTTL))
+		e.place(c, now)
+		if len(e.queue) > 0 {
 			s.entries[c.Key] = e
 		}
 		return 0, &lock.BusyError{TTL: ttl}
 	}
 	s.fence = max(s.fence+1, uint64(now.UnixMicro()))
 	e.grant(c, s.fence, now)
+	e.place(c, now)
 	s.entries[c.Key] = e
 	return s.fence, nil
 }
@@ -154,10 +156,7 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), e
 	if err := check(ctx, c.Mode); err != nil {
 		return nil, err
 	}
-	w := &watcher{wake: wake}
-	if c.Mode == lock.Fair {
-		w.owner = c.Owner
-	}
+	w := &watcher{wake: wake, fair: c.Mode == lock.Fair, owner: c.Owner, locker: c.Locker()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watchers.add(c.Key, w)

@@ -67,10 +67,10 @@ func (s exclusiveOnly) Watch(ctx context.Context, c lock.Claim, wake func()) (fu
 
 var place = lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute}
 
-func wait(t *testing.T, store *memstore.Store, owner string, patience time.Duration) lock.Claim {
+func wait(t *testing.T, store *memstore.Store, owner string) lock.Claim {
 	t.Helper()
 	c := place
-	c.Owner, c.Patience = owner, patience
+	c.Owner, c.Places = owner, []string{owner}
 	if _, err := store.Acquire(t.Context(), c); !errors.Is(err, lock.ErrBusy) {
 		t.Fatalf("got %v, want ErrBusy", err)
 	}
@@ -83,10 +83,10 @@ func TestAPlaceLastsForFifteenSecondsSinceItsOwnerCame(t *testing.T) {
 		if _, err := store.Acquire(t.Context(), place); err != nil {
 			t.Fatal(err)
 		}
-		wait(t, store, "b:1", time.Hour)
-		wait(t, store, "c:1", time.Second)
+		wait(t, store, "b:1")
+		wait(t, store, "c:1")
 		time.Sleep(8 * time.Second)
-		wait(t, store, "c:1", time.Second)
+		wait(t, store, "c:1")
 		time.Sleep(8 * time.Second)
 		state, err := store.Inspect(t.Context(), "k")
 		if err != nil || len(state.Waiters) != 1 || state.Waiters[0] != "c:1" {
@@ -105,9 +105,9 @@ func TestEachDeadFirstHasFiveSecondsAndTheNextIsWoken(t *testing.T) {
 		if _, err := store.Acquire(t.Context(), place); err != nil {
 			t.Fatal(err)
 		}
-		wait(t, store, "b:1", time.Hour)
-		wait(t, store, "c:1", time.Hour)
-		last := wait(t, store, "d:1", time.Hour)
+		wait(t, store, "b:1")
+		wait(t, store, "c:1")
+		last := wait(t, store, "d:1")
 		woken := 0
 		stop, err := store.Watch(t.Context(), last, func() { woken++ })
 		if err != nil {
@@ -120,7 +120,7 @@ func TestEachDeadFirstHasFiveSecondsAndTheNextIsWoken(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 99 {
-			wait(t, store, "d:1", time.Hour)
+			wait(t, store, "d:1")
 			time.Sleep(100 * time.Millisecond)
 		}
 		if woken != 0 {

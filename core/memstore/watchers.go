@@ -1,13 +1,17 @@
 package memstore
 
+import "github.com/redlatch/redlatch/core/lock"
+
 // watchers are those of each key. They are woken with the store's lock held,
 // so that no wake comes after its stop.
 type watchers map[string]map[*watcher]struct{}
 
 type watcher struct {
-	// owner is whose turn the watcher waits for; empty: any change.
-	owner string
-	wake  func()
+	// fair watchers wait for the turn of the owner, or of another of its locker;
+	// the others for any change.
+	fair          bool
+	owner, locker string
+	wake          func()
 }
 
 func (all watchers) add(key string, w *watcher) {
@@ -27,7 +31,7 @@ func (all watchers) remove(key string, w *watcher) {
 // wake tells those who wait for the key in no order.
 func (all watchers) wake(key string) {
 	for w := range all[key] {
-		if w.owner == "" {
+		if !w.fair {
 			w.wake()
 		}
 	}
@@ -35,8 +39,9 @@ func (all watchers) wake(key string) {
 
 // wakeOwner tells one owner that it is its turn.
 func (all watchers) wakeOwner(key, owner string) {
+	locker := lock.Claim{Owner: owner}.Locker()
 	for w := range all[key] {
-		if w.owner == owner {
+		if w.fair && (w.owner == owner || locker != "" && w.locker == locker) {
 			w.wake()
 		}
 	}

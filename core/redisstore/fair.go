@@ -1,5 +1,7 @@
 package redisstore
 
+import "github.com/redlatch/redlatch/core/lock"
+
 // placeMark is at the end of the names of our places in a queue: a release may
 // give their owners the lock.
 const placeMark = ":redlatch"
@@ -15,13 +17,12 @@ func (fair) keys(t *target) []string {
 func (fair) queueChannels(t *target) string { return prefixed(lockChannel, t.name) + ":" }
 
 func (f fair) acquire(t *target) call {
-	waits := 0
-	if t.Patience > 0 {
-		waits = 1
+	args := make([]any, 0, 6+len(t.Places))
+	args = append(args, t.Owner, t.Holds, t.ttl, t.Owner+placeMark, f.queueChannels(t), t.publish)
+	for _, owner := range t.Places {
+		args = append(args, owner+placeMark)
 	}
-	return call{fairAcquireScript, f.keys(t), []any{
-		t.Owner, t.Holds, t.ttl, waits, t.Owner + placeMark, f.queueChannels(t), t.publish,
-	}}
+	return call{fairAcquireScript, f.keys(t), args}
 }
 
 func (f fair) release(t *target) call {
@@ -30,10 +31,23 @@ func (f fair) release(t *target) call {
 	}}
 }
 
-// channels: the owner's turn is published on the channel of its place. A plain
-// lock of that name does not know of the queue, and wakes everybody.
+// channels: our releases publish on the channel of the locker, and Redisson's on
+// that of the place whose turn has come. A plain lock of that name does not know
+// of the queue, and wakes everybody.
 func (f fair) channels(t *target) []string {
-	return append(f.exclusive.channels(t), f.queueChannels(t)+t.Owner+placeMark)
+	all := append(f.exclusive.channels(t), f.queueChannels(t)+t.Owner+placeMark)
+	if locker := t.Locker(); locker != "" {
+		all = append(all, f.queueChannels(t)+locker)
+	}
+	return all
+}
+
+// fairBusy reads the reply of an acquire that was refused: twice that of others,
+// and one more if wake-ups come to the place.
+func fairBusy(n int64) *lock.BusyError {
+	refused := busy(n >> 1)
+	refused.Apart = n&1 != 0
+	return refused
 }
 
 func (f fair) releaseAlone(t *target) call { return f.exclusive.release(t) }

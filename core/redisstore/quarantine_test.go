@@ -42,9 +42,9 @@ func server(version string, up int) string {
 func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
 	const d = 30 * time.Second
 	claims := map[string]lock.Claim{
-		"exclusive": {Mode: lock.Exclusive}, "fair": {Mode: lock.Fair, Patience: time.Second},
+		"exclusive": {Mode: lock.Exclusive}, "fair": {Mode: lock.Fair, Places: []string{"o:1"}},
 		"read": {Mode: lock.Read}, "write": {Mode: lock.Write}, "permits": {Mode: lock.Semaphore, Permits: 1, Size: 2},
-		"queued": {Mode: lock.Fair, Patience: time.Second},
+		"queued": {Mode: lock.Fair, Places: []string{"o:1"}},
 	}
 	for name, tt := range map[string]struct {
 		info string

@@ -51,7 +51,7 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 	t.Helper()
 	f, rdb := newFake(t, func([]string) string { return integer(1) })
 	store := redisstore.New(rdb)
-	c := lock.Claim{Key: key, Owner: "o:1", Mode: m, Holds: 2, TTL: claim.TTL, Patience: claim.TTL, Permits: 2, Size: 3}
+	c := lock.Claim{Key: key, Owner: "o:1", Mode: m, Holds: 2, TTL: claim.TTL, Places: []string{"o:1", "o:2"}, Permits: 2, Size: 3}
 	switch op {
 	case "acquire":
 		_, _ = store.Acquire(t.Context(), c)

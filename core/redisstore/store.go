@@ -76,6 +76,8 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		return uint64(n), nil
 	case n == 0:
 		return 0, lock.ErrNotHeld
+	case c.Mode == lock.Fair:
+		return 0, fairBusy(n)
 	default:
 		return 0, busy(n)
 	}

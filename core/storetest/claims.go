@@ -189,9 +189,7 @@ func refusesLongTTLs(_ *testing.T, b *bench) {
 		b.Errorf("held for %v, want what is left of %v", ttl, minute)
 	}
 	b.release(a(0, math.MaxInt64), nil) // of which the TTL does not matter
-	patient := a(1, 364*24*time.Hour)
-	patient.Patience = math.MaxInt64
-	b.acquire(patient)
+	b.acquire(a(1, 364*24*time.Hour))
 	b.renew(a(1, 365*24*time.Hour), nil)
 	if ttl := b.state("k").TTL; ttl < 364*24*time.Hour {
 		b.Errorf("held for %v, want a year", ttl)

@@ -193,7 +193,7 @@ func (b *bench) owner(key string) func(holds int, ttl time.Duration) lock.Claim 
 // in returns claims of one owner in a mode; those of a semaphore take the one
 // permit it has.
 func (b *bench) in(m lock.Mode, key string) func(holds int, ttl time.Duration) lock.Claim {
-	owner := "5f0c0e1a-9d5a-4c9e-8f57-0d9a3c1f7b11:" + newID()
+	owner := fmt.Sprintf("5f0c0e1a-9d5a-8c9e-8f57-%012x:1", ids.Add(1)) // of a locker of its own
 	return func(holds int, ttl time.Duration) lock.Claim {
 		c := lock.Claim{Key: b.key(key), Owner: owner, Mode: m, Holds: holds, TTL: ttl}
 		if m == lock.Semaphore {
@@ -226,12 +226,17 @@ func (b *bench) acquire(c lock.Claim) uint64 {
 
 func (b *bench) busy(c lock.Claim) time.Duration {
 	b.Helper()
+	return b.refused(c).TTL
+}
+
+func (b *bench) refused(c lock.Claim) *lock.BusyError {
+	b.Helper()
 	_, err := b.Store.Acquire(b.Context(), c)
 	var busy *lock.BusyError
 	if !errors.As(err, &busy) || !errors.Is(err, lock.ErrBusy) {
 		b.Fatalf("Acquire(%+v): got %v, want a BusyError", c, err)
 	}
-	return busy.TTL
+	return busy
 }
 
 func (b *bench) release(c lock.Claim, want error) {

@@ -249,7 +249,7 @@ func TestALockForAThousandYearsIsBusyWithoutEnd(t *testing.T) {
 		}
 		for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write} {
 			c := claimIn(mode, ownerA, "k", 1)
-			c.Patience = 0
+			c.Places = nil
 			b.busy(c, -1, -1)
 		}
 		_, err := b.store.AcquireGroup(ctx, []lock.Claim{claimOf(ownerA, "k", 1), claimOf(ownerB, "l", 1)})

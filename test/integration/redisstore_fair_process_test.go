@@ -36,19 +36,29 @@ type witness struct {
 
 func (w *witness) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	w.mu.Lock()
-	_, known := w.came[c.Owner]
 	w.asks++
+	var unknown []string
+	for _, owner := range c.Places {
+		if _, known := w.came[owner]; !known {
+			unknown = append(unknown, owner)
+		}
+	}
 	w.mu.Unlock()
-	var came, queued uint64
-	if !known {
+	var came uint64
+	if len(unknown) > 0 {
 		came = uint64(w.rdb.Time(ctx).Val().UnixMicro())
 	}
 	fence, err := w.Store.Acquire(ctx, c)
-	if !known && errors.Is(err, lock.ErrBusy) {
-		queued = uint64(w.rdb.Time(ctx).Val().UnixMicro())
-		w.mu.Lock()
-		w.came[c.Owner], w.queued[c.Owner] = came, queued
-		w.mu.Unlock()
+	if len(unknown) == 0 || err != nil && !errors.Is(err, lock.ErrBusy) {
+		return fence, err
+	}
+	queued := uint64(w.rdb.Time(ctx).Val().UnixMicro())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, owner := range unknown {
+		if err != nil || owner != c.Owner {
+			w.came[owner], w.queued[owner] = came, queued
+		}
 	}
 	return fence, err
 }

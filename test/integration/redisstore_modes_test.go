@@ -32,7 +32,7 @@ func claimIn(m lock.Mode, owner, key string, holds int) lock.Claim {
 	c.Mode = m
 	switch m {
 	case lock.Fair:
-		c.Patience = fairWait
+		c.Places = []string{owner}
 	case lock.Semaphore:
 		c.Permits, c.Size = 2, 2
 	}
@@ -149,6 +149,8 @@ func (b *bench) queue(key string, want ...any) {
 // is there without being repeated.
 func placed(owner string) string { return owner + ":redlatch" }
 
+func lockerOf(owner string) string { return lock.Claim{Owner: owner}.Locker() }
+
 const placeTTL = 15 * time.Second
 
 // A release gives the lock to a place of ours, which finds its hold.
@@ -157,8 +159,9 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 	const key, queue, patience, channel = "orders", "redisson_lock_queue:{orders}", "redisson_lock_timeout:{orders}", "redisson_lock__channel:{orders}:"
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, key, holds) }
 	var messages []<-chan *redis.Message
-	for _, owner := range []string{ownerA, ownerB, ownerC, ownerD} {
-		messages = append(messages, subscribe(t, b.rdb, channel+placed(owner)))
+	lockers := []string{lockerOf(ownerA), lockerOf(ownerB)} // which is that of C and D, too
+	for _, locker := range lockers {
+		messages = append(messages, subscribe(t, b.rdb, channel+locker))
 	}
 
 	b.acquire(fair(ownerA, 1), nil)
@@ -178,7 +181,7 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 		}
 	}
 	hasty := fair("somebody:1", 1)
-	hasty.Patience = 0 // Redisson's tryLock
+	hasty.Places = nil // Redisson's tryLock
 	b.busy(hasty, lease-tolerance, lease)
 	b.queue(key, waiting...)
 
@@ -186,7 +189,7 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 	b.release(fair(ownerA, 1), nil)
 	b.hash(key, lease, map[string]string{ownerA: "1"})
 	b.release(fair(ownerA, 0), nil)
-	wantMessage(t, messages[1], channel+placed(ownerB), "0")
+	wantMessage(t, messages[1], channel+lockers[1], "0")
 	b.hash(key, 5*time.Second, map[string]string{ownerB: "1"})
 	b.queue(key, waiting[2:]...)
 
@@ -201,15 +204,15 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 		b.queue(key, waiting[4:]...)
 	}
 	b.release(fair(ownerB, 0), nil)
-	wantMessage(t, messages[3], channel+placed(ownerD), "0")
+	wantMessage(t, messages[1], channel+lockers[1], "0")
 	b.acquire(fair(ownerD, 1), nil)
 	b.keys(key)
 	b.release(fair(ownerD, 0), nil)
 	b.release(fair(ownerD, 0), lock.ErrNotHeld) // Redisson says done
 	b.keys()
-	for i, owner := range []string{ownerA, ownerB, ownerC, ownerD} {
+	for i, locker := range lockers {
 		if n := len(messages[i]); n != 0 {
-			t.Errorf("%d messages too many for %s", n, owner)
+			t.Errorf("%d messages too many for %s", n, locker)
 		}
 	}
 }
@@ -279,6 +282,45 @@ func TestTheHeadOfAFreeFairLockIsWoken(t *testing.T) {
 	b.queue("k", "java:1", 5*time.Second, placed(ownerB), 2*fairWait)
 	b.release(fair(ownerA, 0), lock.ErrNotHeld) // of a hold that has expired
 	wantMessage(t, messages, "redisson_lock__channel:{k}:java:1", "0")
+}
+
+// One subscription of a locker hears the turns of all its places, unless Redisson
+// may wake one: that publishes on the channel of the place.
+func TestAWaiterIsToldWhenRedissonMayWakeIt(t *testing.T) {
+	const java = "8a1e2f3b-4c5d-4e6f-9a0b-1c2d3e4f5a6b:47"
+	const go1, go2, go3 = "5f0c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:1", "7d1c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:2", "7d1c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:3"
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k", 1) }
+	for name, tt := range map[string]struct {
+		before func(b *bench)
+		apart  bool
+	}{
+		"ours alone":          {func(b *bench) { b.acquire(fair(go1), nil); b.busy(fair(go2), 0, lease) }, false},
+		"a plain lock":        {func(b *bench) { b.acquire(claimOf(go1, "k", 1), nil) }, false},
+		"Redisson has it":     {func(b *bench) { b.acquire(fair(java), nil) }, true},
+		"its place is before": {func(b *bench) { b.acquire(fair(go1), nil); b.java("k", java, fairWait) }, true},
+		"a short one": {func(b *bench) {
+			b.acquire(fair(go1), nil)
+			b.java("k", java, 5*time.Second)
+			b.busy(fair(go2), 0, lease)
+		}, true},
+		"it is its turn": {func(b *bench) { b.java("k", java, fairWait) }, true},
+		"for ever": {func(b *bench) {
+			b.rdb.HSet(b.Context(), "k", java, 1)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			tt.before(b)
+			_, err := b.store.Acquire(t.Context(), fair(go3))
+			var busy *lock.BusyError
+			if !errors.As(err, &busy) || busy.Apart != tt.apart {
+				t.Errorf("got %#v, want it told apart: %v", err, tt.apart)
+			}
+			if name == "for ever" && busy.TTL >= 0 {
+				t.Errorf("busy for %v", busy.TTL)
+			}
+		})
+	}
 }
 
 // However many waiters of a process died, they delay nobody for longer than
@@ -752,12 +794,12 @@ func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 	b := newBench(t)
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
 	b.acquire(fair(ownerA, 1), nil)
-	for _, owner := range []string{ownerB, ownerC, ownerD} {
+	for _, owner := range []string{"dead:1", ownerC, ownerD} {
 		b.busy(fair(owner, 1), 0, lease)
 	}
-	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:"+placed(ownerC))
+	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:"+lockerOf(ownerC))
 	b.release(fair(ownerA, 0), nil)
-	b.busy(fair(ownerD, 1), 4*time.Second, 5*time.Second) // B has that long to come
+	b.busy(fair(ownerD, 1), 4*time.Second, 5*time.Second) // the dead has that long to come
 	eventually(t, func() error {
 		_, err := b.store.Acquire(context.Background(), fair(ownerD, 1))
 		if err == nil {
@@ -768,6 +810,6 @@ func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 		}
 		return nil
 	})
-	wantMessage(t, messages, "redisson_lock__channel:{k}:"+placed(ownerC), "0")
+	wantMessage(t, messages, "redisson_lock__channel:{k}:"+lockerOf(ownerC), "0")
 	b.acquire(fair(ownerC, 1), nil)
 }

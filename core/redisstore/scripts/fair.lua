@@ -11,7 +11,9 @@
 --
 -- A place is the name of its owner. One of ours ends in ":redlatch": a release
 -- may give its owner the lock. Nobody else reads these names: they are compared,
--- and are the end of a channel.
+-- and are the end of a channel. One of ours is woken on the channel of its locker,
+-- which has one subscription for all of its places. Redisson wakes it on the
+-- channel of the place, as it does its own.
 --
 -- A place of ours lasts for a short time, which its owner renews by asking
 -- again: the dead delay nobody for longer. A place of Redisson lasts for as long
@@ -50,4 +52,9 @@ end
 -- the owner of a place of ours.
 local function ours(name)
   return string.match(name, '^(.+):redlatch$')
+end
+
+-- wakes the owner of a place. channels are those of the queue, without their end.
+local function wake(name, channels, how)
+  publish(channels .. (string.match(name, '^(.+):[^:]*:redlatch$') or name), '0', how)
 end

@@ -5,19 +5,22 @@
 -- ARGV[1]  owner
 -- ARGV[2]  hold count the owner shall have, 1 or more; absolute
 -- ARGV[3]  TTL in ms
--- ARGV[4]  1 if the owner waits; 0 takes no place
--- ARGV[5]  the owner's place
--- ARGV[6]  channels of the queue, without the place they end with
--- ARGV[7]  how to publish; see publish.lua
+-- ARGV[4]  the owner's place
+-- ARGV[5]  channels of the queue, without what they end with
+-- ARGV[6]  how to publish; see publish.lua
+-- ARGV[7]  and on: the places to take or to keep, in order: those of the locker's
+--          waiters that are due. That of the owner is among them if it waits
 --
 -- Returns   > 0          granted; the number is the fence
 --             0          not granted: the claim re-enters (count > 1) a hold
 --                        that the owner does not have
---            -1          busy, and the hold in the way has no expiry
---            -2 - ms     busy for so long: the hold, or the turn of another
+--           -2           busy, and the hold in the way has no expiry
+--           -4 - 2 * ms  busy for so long: the hold, or the turn of another.
+--                        Both are one more if a hold or a place of Redisson may
+--                        be before the owner: it wakes places, not lockers
 --
 -- Repeated by an owner that has the lock, also by the release of another, it
--- lowers neither count nor TTL; by one in the queue, it renews the place.
+-- lowers neither count nor TTL.
 --
 -- The queue expires with the last of its places, and some time for those that
 -- Redisson adds: nothing that Go made stays.
@@ -26,79 +29,106 @@ local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
 local pttl = redis.call('pttl', KEYS[1])
 local free = pttl == -2
 local fence = time[1] * 1000000 + time[2]
+local mine
 
 if not free then
   local fields = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
-  if fields[1] and not fields[2] then
-    if tonumber(fields[1]) < holds then
-      redis.call('hset', KEYS[1], ARGV[1], holds)
-    end
-    if ttl > pttl then
-      redis.call('pexpire', KEYS[1], ttl)
-    end
-    return fence
-  end
+  mine = fields[1] and not fields[2] and tonumber(fields[1])
 end
-if holds > 1 then
+if not mine and holds > 1 then
   return 0
 end
 
-local placed = redis.call('zscore', KEYS[3], ARGV[5])
-if placed and tonumber(placed) <= now then
-  redis.call('zadd', KEYS[3], now + place, ARGV[5]) -- its owner is there
-end
-local head, turn = purge()
-
-if free and (not head or head == ARGV[5]) then
-  if head then
-    serve(head)
+local due = {}
+for i = 7, #ARGV do
+  local till = redis.call('zscore', KEYS[3], ARGV[i])
+  if till and tonumber(till) <= now then
+    redis.call('zadd', KEYS[3], now + place, ARGV[i]) -- its owner is there
   end
-  redis.call('hset', KEYS[1], ARGV[1], 1)
-  redis.call('pexpire', KEYS[1], ttl)
-  return fence
+  due[ARGV[i]] = true
 end
 
--- until when the longest of Redisson's places before the owner's lasts, 0 if
--- there is none. Places of ours that are behind none get back to a short time.
-local function foreign()
-  local longest, before = 0, nil
+local head, turn
+if mine then
+  due[ARGV[4]] = nil
+  if mine < holds then
+    redis.call('hset', KEYS[1], ARGV[1], holds)
+  end
+  if ttl > pttl then
+    redis.call('pexpire', KEYS[1], ttl)
+  end
+else
+  head, turn = purge()
+  mine = free and (not head or head == ARGV[4])
+  if mine then
+    if head then
+      serve(head)
+    end
+    due[ARGV[4]] = nil
+    redis.call('hset', KEYS[1], ARGV[1], 1)
+    redis.call('pexpire', KEYS[1], ttl)
+  end
+end
+
+-- until when a place of ours lasts, behind places of Redisson of which the longest
+-- lasts until then; 0 if there is none.
+local function lasting(longest)
+  if longest == 0 then
+    return now + place
+  end
+  return math.max(longest, now + wait) + wait
+end
+
+-- keeps the places that are due, and shortens the ones of ours that are behind none
+-- of Redisson's any more. It returns until when the longest of those lasts.
+local function keepAmongOthers()
+  local longest = 0
   for _, name in ipairs(redis.call('lrange', KEYS[2], 0, -1)) do
     local till = tonumber(redis.call('zscore', KEYS[3], name) or 0)
-    if name == ARGV[5] then
-      before = longest
-    elseif not ours(name) then
+    if not ours(name) then
       longest = math.max(longest, till)
-    elseif longest == 0 and till > now + place then
-      redis.call('zadd', KEYS[3], now + place, name)
+    elseif due[name] or longest == 0 and till > now + place then
+      redis.call('zadd', KEYS[3], lasting(longest), name)
+      due[name] = nil
     end
   end
-  return before or longest
+  return longest
 end
 
-if ARGV[4] == '1' then
-  local till = now + place
+local foreign = 0
+if next(due) then
   local last = redis.call('lindex', KEYS[2], -1)
   local longest = tonumber(redis.call('zrange', KEYS[3], -1, -1, 'withscores')[2] or 0)
-  if longest > till or last and not ours(last) then -- else the queue has only ours
-    local theirs = foreign()
-    if theirs > 0 then
-      till = math.max(theirs, now + wait) + wait
-    end
+  if longest > now + place or last and not ours(last) then -- else the queue has only ours
+    foreign = keepAmongOthers()
   end
-  redis.call('zadd', KEYS[3], till, ARGV[5])
-  if not placed then
-    redis.call('rpush', KEYS[2], ARGV[5])
+  local till = lasting(foreign)
+  for i = 7, #ARGV do
+    if due[ARGV[i]] then
+      due[ARGV[i]] = nil
+      if not redis.call('zscore', KEYS[3], ARGV[i]) then
+        redis.call('rpush', KEYS[2], ARGV[i])
+      end
+      redis.call('zadd', KEYS[3], till, ARGV[i])
+    end
   end
   local lasts = math.max(till, longest) - now + wait
   redis.call('pexpire', KEYS[2], lasts)
   redis.call('pexpire', KEYS[3], lasts)
 end
+if mine then
+  return fence
+end
 
+local apart = 0
+if foreign > 0 or not free and not string.match(redis.call('hrandfield', KEYS[1]), '^%x+%-%x+%-8') then
+  apart = 1
+end
 if not free then
   if pttl < 0 then
-    return -1
+    return apart - 2
   end
-  return -2 - pttl
+  return apart - 4 - 2 * pttl
 end
 
 -- The lock is free and its head does not come. Redisson waits for the head's
@@ -107,5 +137,5 @@ if turn > now + grace then
   turn = now + grace
   redis.call('zadd', KEYS[3], turn, head)
 end
-publish(ARGV[6] .. head, '0', ARGV[7])
-return -2 - math.max(turn - now, 0)
+wake(head, ARGV[5], ARGV[6])
+return apart - 4 - 2 * math.max(turn - now, 0)

@@ -6,7 +6,7 @@
 -- ARGV[1]  owner
 -- ARGV[2]  hold count that remains, absolute; 0 removes the hold or the place
 -- ARGV[3]  the owner's place
--- ARGV[4]  channels of the queue, without the place they end with
+-- ARGV[4]  channels of the queue, without what they end with
 -- ARGV[5]  how to publish; see publish.lua
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
@@ -52,7 +52,7 @@ if count > 0 then
     redis.call('del', KEYS[1])
   end
   if head then
-    publish(ARGV[4] .. head, '0', ARGV[5])
+    wake(head, ARGV[4], ARGV[5])
   end
   return 1
 end
@@ -64,7 +64,7 @@ if remain == 0 then
   if redis.call('exists', KEYS[1]) == 0 then
     local head = purge()
     if head then
-      publish(ARGV[4] .. head, '0', ARGV[5])
+      wake(head, ARGV[4], ARGV[5])
     end
   end
 end

@@ -43,7 +43,7 @@ func (t *tap) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	case err == nil:
 		e.Fence = fence
 	case isAnswer(err):
-		if c.Mode != lock.Fair || c.Patience == 0 || !errors.Is(err, lock.ErrBusy) {
+		if c.Mode != lock.Fair || len(c.Places) == 0 || !errors.Is(err, lock.ErrBusy) {
 			return fence, err
 		}
 		e.Kind = history.Queued

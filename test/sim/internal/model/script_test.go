@@ -219,7 +219,7 @@ func (d *driver) claim() (c lock.Claim, pause time.Duration) {
 		c.TTL, pause = brief, 3*brief
 	}
 	if c.Mode == lock.Fair && d.rng.IntN(4) > 0 {
-		c.Patience = time.Duration(100+d.rng.IntN(400)) * time.Second
+		c.Places = d.places(c.Owner)
 	}
 	if c.Mode == lock.Semaphore {
 		c.Size = 3
@@ -229,6 +229,18 @@ func (d *driver) claim() (c lock.Claim, pause time.Duration) {
 		}
 	}
 	return c, pause
+}
+
+// places are that of an owner and maybe some of others, in any order.
+func (d *driver) places(owner string) []string {
+	places := []string{owner}
+	for _, i := range d.rng.Perm(len(d.owners)) {
+		if d.owners[i] != owner && d.rng.IntN(3) == 0 {
+			places = append(places, d.owners[i])
+		}
+	}
+	d.rng.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
+	return places
 }
 
 // step does one thing and says how long to wait until what was brief is over.
@@ -251,12 +263,12 @@ func (d *driver) step(ctx context.Context) (pause time.Duration) {
 	case n < 83:
 		_, _ = d.store.Inspect(ctx, key)
 	case n < 87:
-		c.Mode, c.Holds, c.Patience, c.Permits, c.Size = lock.Exclusive, 1, 0, 0, 0
+		c.Mode, c.Holds, c.Places, c.Permits, c.Size = lock.Exclusive, 1, nil, 0, 0
 		other := c
 		other.Key, other.Owner = d.key(), "u9:1"
 		_, _ = d.store.AcquireGroup(ctx, []lock.Claim{c, other})
 	case n < 90:
-		c.Mode, c.Holds, c.Patience, c.Permits, c.Size = lock.Exclusive, max(c.Holds, 1), 0, 0, 0
+		c.Mode, c.Holds, c.Places, c.Permits, c.Size = lock.Exclusive, max(c.Holds, 1), nil, 0, 0
 		_, _ = d.tokens.Acquire(ctx, c)
 	case n < 92:
 		_ = latch.TrySet(ctx, 1+d.rng.IntN(2))

@@ -1,0 +1,64 @@
+package lock
+
+import (
+	"errors"
+	"time"
+)
+
+// Fair waiters have places in the store's queue. The head of the process's queue
+// asks for all of them: its calls name the ones behind it that have no place yet,
+// or whose place is to be kept.
+
+const (
+	// placePoll is how long a place is left unnamed. The store gives it up after
+	// several times that.
+	placePoll = 2500 * time.Millisecond
+	// maxPlaces are named in one call.
+	maxPlaces = 1000
+)
+
+func (w *waiter) fair() bool { return w.of.claim.Mode == Fair }
+
+// namePlaces makes the next call of a name the places that are due; mu is held.
+func (a *acquisition) namePlaces(g *gate) {
+	a.named, a.claim.Places, a.namedAt = nil, nil, a.now()
+	if a.claim.Mode != Fair {
+		return
+	}
+	for e := g.queue.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*waiter)
+		if !w.fair() || w != a.waiter && a.namedAt-w.kept < placePoll {
+			continue
+		}
+		if len(a.named) == maxPlaces {
+			a.waiter.hint = true // the others take another call
+			return
+		}
+		a.named = append(a.named, w)
+		a.claim.Places = append(a.claim.Places, w.of.id)
+	}
+}
+
+// placesNamed takes in the result of a call that named these places; mu is held.
+// For the others among them it is as if they had made it themselves.
+func (a *acquisition) placesNamed(named []*waiter, err error) (kept bool) {
+	kept = err == nil || errors.Is(err, ErrBusy)
+	for _, w := range named {
+		if w.of != a {
+			claim := Claim{Key: a.claim.Key, Owner: w.of.id, Mode: Fair, Holds: 1, TTL: maxAcquireTTL}
+			w.of.mayHaveLeft(claim, a.doubt || mayHaveRun(err), kept)
+		}
+	}
+	return kept
+}
+
+// succeed makes next, which has places to keep, the head behind w; mu is held. It
+// asks when w would have: its place is the store's business, and the store says
+// when its turn has come.
+func (g *gate) succeed(w, next *waiter) {
+	next.askAt = w.askAt
+	if w.hint || !w.fair() || g.apart {
+		next.hint = true
+	}
+	next.look()
+}
