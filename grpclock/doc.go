@@ -59,14 +59,15 @@
 //
 // # Answers
 //
-//	LOCK_CONTENDED     ABORTED, or as WithContentionCode says; RetryInfo and pushback
-//	LOCK_OVERLOADED    RESOURCE_EXHAUSTED; RetryInfo and pushback
-//	LOCK_KEY_INVALID   INVALID_ARGUMENT; BadRequest with the field
-//	LOCK_UNAVAILABLE   UNAVAILABLE; RetryInfo
-//	LOCK_CANCELED      CANCELLED or DEADLINE_EXCEEDED
-//	LOCK_LOST          INTERNAL; pushback -1: clients do not retry. The handler has run
-//	LOCK_SKIPPED       OK with an empty answer; the trailer [CodeTrailer] has the code
-//	LOCK_RULE_INVALID  INTERNAL
+//	LOCK_CONTENDED        ABORTED, or as WithContentionCode says; RetryInfo and pushback
+//	LOCK_OVERLOADED       RESOURCE_EXHAUSTED; RetryInfo and pushback
+//	LOCK_KEY_INVALID      INVALID_ARGUMENT; BadRequest with the field
+//	LOCK_UNAUTHENTICATED  UNAUTHENTICATED, for the variables of WithIdentity
+//	LOCK_UNAVAILABLE      UNAVAILABLE; RetryInfo
+//	LOCK_CANCELED         CANCELLED or DEADLINE_EXCEEDED
+//	LOCK_LOST             INTERNAL; pushback -1: clients do not retry. The handler has run
+//	LOCK_SKIPPED          OK with an empty answer; the trailer [CodeTrailer] has the code
+//	LOCK_RULE_INVALID     INTERNAL
 //
 // Each error has an ErrorInfo whose reason is that code and whose domain is
 // [Domain]. None of them holds the key, an owner, or what the store said; the

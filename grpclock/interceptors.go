@@ -139,11 +139,14 @@ func (c *call) enter(ctx context.Context, req any) (inside context.Context, leav
 	if c.plan.fault != nil {
 		return c.refuse(ctx, fmt.Errorf("%w: %w", guard.ErrUnresolvable, c.plan.fault))
 	}
-	method, find := c.method, values{plan: c.plan, vars: c.locks.vars, metadata: c.metadata, req: req, message: message}
+	method, find := c.method, values{plan: c.plan, locks: c.locks, metadata: c.metadata, req: req, message: message}
 	return c.locks.guard.Enter(ctx, guard.Call{
 		Operation: method,
 		Rule:      c.rule,
-		Vars:      func(v key.Var) (string, error) { return find.value(ctx, method, v) },
+		Vars: func(v key.Var) (string, error) {
+			value, err := find.value(ctx, method, v)
+			return guard.Identify(find.locks.identity, v, value, err)
+		},
 	})
 }
 

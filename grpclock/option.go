@@ -40,6 +40,7 @@ type config struct {
 	rules      map[string]*rule.Compiled // by full method
 	first      map[string]bool           // methods whose key is in the first message
 	vars       map[string]Source
+	identity   []string // variables that say who the caller is
 	mapper     Mapper
 	contention codes.Code
 	retryDelay time.Duration
@@ -108,6 +109,13 @@ func WithVar(name string, src Source) Option {
 		}
 		c.vars[name] = src
 	})
+}
+
+// WithIdentity names the variables that say who the caller is, written as in the
+// templates: "user", "md.user-id". A call without one is refused with
+// [codes.Unauthenticated] instead of InvalidArgument.
+func WithIdentity(variables ...string) Option {
+	return optionFunc(func(c *config) { c.identity = append(c.identity, variables...) })
 }
 
 // WithFirstMessage makes the keys of methods to which clients stream out of

@@ -112,7 +112,7 @@ func (p *plan) field(variable string) string {
 // copies into a func, which saves an allocation for each call.
 type values struct {
 	*plan
-	vars     map[string]Source
+	locks    *Interceptors
 	metadata func(ctx context.Context, name string) []string
 	req      any
 	message  protoreflect.Message // of req, nil if it is none
@@ -128,7 +128,7 @@ func (s values) value(ctx context.Context, method string, v key.Var) (string, er
 		if v.Reserved() {
 			return reserved(method, v.Name)
 		}
-		if src, ok := s.vars[v.Name]; ok {
+		if src, ok := s.locks.vars[v.Name]; ok {
 			return src(ctx, s.req)
 		}
 	}

@@ -88,6 +88,8 @@ func (c *call) describe(ctx context.Context, e *guard.Error, delay time.Duration
 		field, complaint := c.complaint(e)
 		return build(codes.InvalidArgument, "a value that the lock is made of "+complaint, info,
 			&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: complaint}}})
+	case guard.Unauthenticated:
+		return build(codes.Unauthenticated, "the lock of this method needs to know who calls it; this call was not carried out", info)
 	case guard.Unavailable:
 		return build(codes.Unavailable,
 			"the lock that this call needs cannot be taken at the moment; this call was not carried out and can be sent again",

@@ -135,6 +135,14 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 			call: ruled("lock:<md.x-user>"), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
 			bad: violation("md.x-user", "is missing or empty"),
 		},
+		"caller missing": {
+			call: ruled("lock:<md.x-user>"), opts: []grpclock.Option{grpclock.WithIdentity("md.x-user")},
+			code: codes.Unauthenticated, reason: "LOCK_UNAUTHENTICATED",
+		},
+		"another value than the caller missing": {
+			call: ruled("lock:<md.x-user>"), opts: []grpclock.Option{grpclock.WithIdentity("user")},
+			code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID", bad: violation("md.x-user", "is missing or empty"),
+		},
 		"unavailable": {call: unavailable, code: codes.Unavailable, reason: "LOCK_UNAVAILABLE", retry: true},
 		"deadline": {
 			call: ended(func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 0) }),

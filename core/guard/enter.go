@@ -105,7 +105,8 @@ func unresolvable(key.Var) (string, error) { return "", ErrUnresolvable }
 // keyKind sorts an error of making the key. What the lookup made up is the
 // request's fault, unless the request ended meanwhile.
 func keyKind(ctx context.Context, err error) Kind {
-	if kind := KindOf(err); kind == BadKey || kind == Invalid {
+	switch kind := KindOf(err); kind { //nolint:exhaustive // others are the request's fault
+	case BadKey, Invalid, Unauthenticated:
 		return kind
 	}
 	if ctx.Err() != nil {

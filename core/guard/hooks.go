@@ -50,13 +50,15 @@ func (g *Guard) refuse(ctx context.Context, e *Error) *Error {
 
 // KeyReason says in one of a few fixed words, fit for a metric, why a key
 // could not be made: "missing", "ambiguous", "too_long" or "invalid" for an
-// error of kind [BadKey], "unresolvable" for a variable that the rule names
+// error of kind [BadKey] or [Unauthenticated], "unresolvable" for a variable that the rule names
 // but nothing has a value for ([ErrUnresolvable]). It is empty for every other
 // error.
 func KeyReason(err error) string {
 	switch {
 	case errors.Is(err, ErrUnresolvable):
 		return "unresolvable"
+	case errors.Is(err, ErrUnauthenticated):
+		return "missing"
 	case KindOf(err) != BadKey:
 		return ""
 	case errors.Is(err, key.ErrMissing):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
@@ -41,6 +42,9 @@ const (
 	// Overloaded: another owner holds the lock, and as many wait for it as may
 	// ([lock.WithMaxWaiters]). The work did not run; trying again later is safe.
 	Overloaded
+	// Unauthenticated: the value that says who the caller is is missing
+	// ([ErrUnauthenticated]). The work did not run; the caller has to log in.
+	Unauthenticated
 )
 
 // KindInfo is a row of the table of kinds, from which integrations answer and
@@ -71,6 +75,8 @@ var kinds = [...]KindInfo{
 	Skipped:     {Name: "skipped", Code: "LOCK_SKIPPED", Status: 204, GRPC: "OK"},
 	Invalid:     {Name: "invalid rule", Code: "LOCK_RULE_INVALID", Status: 500, GRPC: "INTERNAL", Operator: true},
 	Overloaded:  {Name: "overloaded", Code: "LOCK_OVERLOADED", Status: 429, GRPC: "RESOURCE_EXHAUSTED", Retryable: true},
+
+	Unauthenticated: {Name: "unauthenticated", Code: "LOCK_UNAUTHENTICATED", Status: 401, GRPC: "UNAUTHENTICATED"},
 }
 
 // Kinds returns the table of kinds, without [None].
@@ -112,6 +118,21 @@ func (k Kind) Retryable() bool { return k.Info().Retryable }
 // rule's and not the request's: the variable has no source here.
 var ErrUnresolvable = errors.New("variable has no source")
 
+// ErrUnauthenticated is for a [Call]'s Vars to return when a value is missing that
+// says who the caller is.
+var ErrUnauthenticated = errors.New("the caller is not known")
+
+// Identify returns [ErrUnauthenticated] for a value of v that a lookup found missing
+// or empty, if v is among the names of variables that say who the caller is, written
+// as in a template. Otherwise it returns what the lookup did.
+func Identify(names []string, v key.Var, value string, err error) (string, error) {
+	missing := err == nil && value == "" || errors.Is(err, key.ErrMissing)
+	if missing && slices.Contains(names, v.String()) {
+		return "", ErrUnauthenticated
+	}
+	return value, err
+}
+
 // decisions are the errors that have a kind by themselves. The first match
 // counts: an [lock.ErrUnavailable] or [lock.ErrBusy] may wrap the
 // [context.DeadlineExceeded] that led to it.
@@ -123,6 +144,7 @@ var decisions = [...]struct {
 	{key.ErrSyntax, Invalid},
 	{key.ErrUnknown, Invalid},
 	{rule.ErrInvalid, Invalid},
+	{ErrUnauthenticated, Unauthenticated},
 	{key.ErrMissing, BadKey},
 	{key.ErrInvalid, BadKey},
 	{key.ErrTooLong, BadKey},

@@ -41,6 +41,7 @@ func TestKindOfIsAFunctionOfTheSentinels(t *testing.T) {
 		{lock.ErrInvalid, guard.Invalid},
 		{lock.ErrUnsupported, guard.Invalid},
 		{guard.ErrUnresolvable, guard.Invalid},
+		{guard.ErrUnauthenticated, guard.Unauthenticated},
 		{&guard.Error{Kind: guard.Canceled, Err: lock.ErrBusy}, guard.Canceled},
 	} {
 		if got := guard.KindOf(test.err); got != test.want {
@@ -60,16 +61,17 @@ func TestEveryKindHasItsCode(t *testing.T) {
 		name, code string
 		retryable  bool
 	}{
-		guard.None:        {"none", "", false},
-		guard.Contended:   {"contended", "LOCK_CONTENDED", true},
-		guard.BadKey:      {"bad key", "LOCK_KEY_INVALID", false},
-		guard.Unavailable: {"unavailable", "LOCK_UNAVAILABLE", true},
-		guard.Canceled:    {"canceled", "LOCK_CANCELED", true},
-		guard.Lost:        {"lost", "LOCK_LOST", false},
-		guard.Skipped:     {"skipped", "LOCK_SKIPPED", false},
-		guard.Invalid:     {"invalid rule", "LOCK_RULE_INVALID", false},
-		guard.Overloaded:  {"overloaded", "LOCK_OVERLOADED", true},
-		guard.Kind(99):    {"kind(99)", "", false},
+		guard.None:            {"none", "", false},
+		guard.Contended:       {"contended", "LOCK_CONTENDED", true},
+		guard.BadKey:          {"bad key", "LOCK_KEY_INVALID", false},
+		guard.Unavailable:     {"unavailable", "LOCK_UNAVAILABLE", true},
+		guard.Canceled:        {"canceled", "LOCK_CANCELED", true},
+		guard.Lost:            {"lost", "LOCK_LOST", false},
+		guard.Skipped:         {"skipped", "LOCK_SKIPPED", false},
+		guard.Invalid:         {"invalid rule", "LOCK_RULE_INVALID", false},
+		guard.Overloaded:      {"overloaded", "LOCK_OVERLOADED", true},
+		guard.Unauthenticated: {"unauthenticated", "LOCK_UNAUTHENTICATED", false},
+		guard.Kind(99):        {"kind(99)", "", false},
 	} {
 		if kind.String() != want.name || kind.Code() != want.code || kind.Retryable() != want.retryable {
 			t.Errorf("%d: %q %q %v, want %v", kind, kind, kind.Code(), kind.Retryable(), want)

@@ -104,6 +104,11 @@ func (m *Middleware) compile(text string) {
 			m.fault("template %q, column %d: <%s> %s", m.compiled.Key, v.Column, v, reason)
 		}
 	}
+	for _, name := range m.identity {
+		if !slices.ContainsFunc(vars, func(v key.Var) bool { return v.String() == name }) {
+			m.fault("WithIdentity(%q): template %q has no <%s>", name, m.compiled.Key, name)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.vars)) {
 		if !slices.ContainsFunc(vars, func(v key.Var) bool { return v.Source == "" && v.Name == name }) {
 			m.fault("WithVar(%q): template %q has no <%s>", name, m.compiled.Key, name)
@@ -194,7 +199,10 @@ func (c *call) key() (string, error) {
 	if c.m.keyFunc != nil {
 		return c.m.keyFunc(c)
 	}
-	return c.rule.Template.Resolve(func(v key.Var) (string, error) { return c.m.value(c, v) })
+	return c.rule.Template.Resolve(func(v key.Var) (string, error) {
+		value, err := c.m.value(c, v)
+		return guard.Identify(c.m.identity, v, value, err)
+	})
 }
 
 // nowhere is the rule of requests that are refused because nobody can know

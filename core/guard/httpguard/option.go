@@ -31,6 +31,7 @@ type settings struct {
 	maxBody  int64
 	streamed bool
 	provided []string
+	identity []string
 	faults   []error
 }
 
@@ -75,6 +76,18 @@ func WithVar(name string, source Source) Option {
 // A guard is not valid with a rule that names a variable nobody sets.
 func WithProvided(names ...string) Option {
 	return func(s *settings) { s.provided = append(s.provided, names...) }
+}
+
+// WithIdentity names the variables that say who the caller is, written as in the
+// template: "userId", "header.X-User-Id". A request without one is refused with 401
+// LOCK_UNAUTHENTICATED instead of 400. The answer has no WWW-Authenticate, which only
+// the application knows: see [WithErrorHandler]. It says the same as [WithProvided]
+// of a bare name.
+func WithIdentity(variables ...string) Option {
+	return func(s *settings) {
+		s.identity = append(s.identity, variables...)
+		s.provided = append(s.provided, variables...)
+	}
 }
 
 // WithKeyFunc makes the key with f instead of the rule's template, which may have

@@ -44,15 +44,16 @@ type problem struct {
 // 9457, application/problem+json), which besides the standard members has code,
 // the kind's [guard.Kind.Code], and retryable:
 //
-//	Contended    409, or as WithContentionStatus says; Retry-After
-//	Overloaded   429; Retry-After
-//	BadKey       400, or 413 for a body that is too large
-//	Unavailable  503; Retry-After
-//	Canceled     503 and Retry-After when the request ran out of time;
-//	             499 without a body when its client has gone
-//	Lost         500; the handler has run
-//	Skipped      204 without a body
-//	Invalid      500
+//	Contended        409, or as WithContentionStatus says; Retry-After
+//	Overloaded       429; Retry-After
+//	BadKey           400, or 413 for a body that is too large
+//	Unauthenticated  401, for the variables of WithIdentity
+//	Unavailable      503; Retry-After
+//	Canceled         503 and Retry-After when the request ran out of time;
+//	                 499 without a body when its client has gone
+//	Lost             500; the handler has run
+//	Skipped          204 without a body
+//	Invalid          500
 //
 // The document never holds the key, an owner, or what the store said. Operators
 // find that in the guard's log.
@@ -97,6 +98,9 @@ func (a answers) describe(e *guard.Error) problem {
 		p.Detail = "Another request holds the lock that this one needs, and too many wait for it. This request was not carried out; it can be sent again."
 	case guard.BadKey:
 		p.Status, p.Title, p.Detail = badKey(e)
+	case guard.Unauthenticated:
+		p.Status, p.Title = http.StatusUnauthorized, "Not logged in"
+		p.Detail = "The lock of this request needs to know who sends it. This request was not carried out."
 	case guard.Unavailable:
 		p.Status, p.Title = http.StatusServiceUnavailable, "Locking is unavailable"
 		p.Detail = "The lock that this request needs cannot be taken at the moment. This request was not carried out; it can be sent again."

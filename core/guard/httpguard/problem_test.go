@@ -106,12 +106,12 @@ func TestAnswersAreThoseOfTheTableOfKinds(t *testing.T) {
 		}
 	}
 	for _, kind := range guard.Kinds() {
-		row := fmt.Sprintf("//\t%-12s %d", strings.ReplaceAll(strings.Title(kind.Name), " ", ""), kind.Status) //nolint:staticcheck // plain words
+		row := fmt.Sprintf("//\t%-16s %d", strings.ReplaceAll(strings.Title(kind.Name), " ", ""), kind.Status) //nolint:staticcheck // plain words
 		switch kind.Kind {
 		case guard.Invalid:
-			row = "//\tInvalid      500"
+			row = "//\tInvalid          500"
 		case guard.Canceled:
-			row = "//\tCanceled     503"
+			row = "//\tCanceled         503"
 		}
 		if !strings.Contains(string(source), row) {
 			t.Errorf("the table of Problem has no row %q", row)

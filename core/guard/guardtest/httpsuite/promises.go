@@ -209,6 +209,7 @@ func (f *promises) TestSettingsThatAreWrong(t *testing.T) {
 		"nil option":              {build("lock:x", nil), "an option is nil"},
 		"unused variable":         {build("lock:<y>", httpguard.WithVar("x", source)), "has no <x>"},
 		"variable with a source":  {build("lock:<path.x>", httpguard.WithVar("x", source)), "has no <x>"},
+		"unused identity":         {build("lock:<y>", httpguard.WithIdentity("x")), `WithIdentity("x"): template "lock:<y>" has no <x>`},
 		"nil source":              {build("lock:<x>", httpguard.WithVar("x", nil)), "the source is nil"},
 		"reserved variable":       {build("lock:<ip>", httpguard.WithVar("ip", source)), "the name is reserved"},
 		"status of another kind":  {build("lock:x", httpguard.WithContentionStatus(500)), "use 409, 423 or 429"},

@@ -142,6 +142,44 @@ func (f *sources) TestAddressOfAConnectionThatHasNone(t *testing.T) {
 	expect(t, guardtest.Send(r, "POST", "/x", ""), http.StatusInternalServerError, invalid)
 }
 
+// A request that doesn't say who sends it is 400, or 401 where the service says
+// which variables those are.
+func (f *sources) TestCallerThatIsNotKnown(t *testing.T) {
+	const unauthenticated = "LOCK_UNAUTHENTICATED"
+	who := httpguard.WithIdentity
+	for title, test := range map[string]struct {
+		template string
+		opts     []httpguard.Option
+		set      any
+		status   int
+		want     string
+	}{
+		"by default":        {"lock:<userId>", nil, nil, http.StatusBadRequest, badKey},
+		"not set":           {"lock:<userId>", []httpguard.Option{who("userId")}, nil, http.StatusUnauthorized, unauthenticated},
+		"set to nothing":    {"lock:<userId>", []httpguard.Option{who("userId")}, "", http.StatusUnauthorized, unauthenticated},
+		"set":               {"lock:<userId>", []httpguard.Option{who("userId")}, "42", http.StatusCreated, "lock:42"},
+		"wrong, not absent": {"lock:<userId|int>", []httpguard.Option{who("userId")}, "x", http.StatusBadRequest, badKey},
+		"of a context":      {"lock:<ctx.userId>", []httpguard.Option{who("ctx.userId")}, nil, http.StatusUnauthorized, unauthenticated},
+		"of a header":       {"lock:<header.X-User>", []httpguard.Option{who("header.X-User")}, nil, http.StatusUnauthorized, unauthenticated},
+		"bound": {
+			"lock:<userId>", []httpguard.Option{who("userId"), httpguard.WithVar("userId", httpguard.Header("X-User"))}, nil,
+			http.StatusUnauthorized, unauthenticated,
+		},
+		"another variable": {
+			"lock:<userId>:<query.q>", []httpguard.Option{who("userId")}, "42", http.StatusBadRequest, badKey,
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			layers := []Layer{f.layer(t, guardtest.Guard(t), test.template, test.opts...)}
+			if test.set != nil {
+				layers = []Layer{f.set("userId", test.set), layers[0]}
+			}
+			r := f.on("POST", "/o/{id}", tellKey, layers...)
+			expect(t, guardtest.Send(r, "POST", "/o/7", ""), test.status, test.want)
+		})
+	}
+}
+
 func (f *sources) TestBoundVariableIsFoundNowhereElse(t *testing.T) {
 	type private struct{}
 	for title, test := range map[string]struct {
