@@ -253,14 +253,7 @@ func (c *Config) read(name string, value json.RawMessage) error {
 			return parseDuration(value, f.value)
 		}
 	}
-	return fmt.Errorf("unknown field%s, known are %s", suggest(name, c.names()), strings.Join(c.names(), ", "))
-}
-
-func suggest(name string, known []string) string {
-	if nearest := rule.Nearest(name, known); nearest != "" {
-		return fmt.Sprintf(", did you mean %q?", nearest)
-	}
-	return ""
+	return fmt.Errorf("unknown field%s, known are %s", rule.DidYouMean(name, c.names()), strings.Join(c.names(), ", "))
 }
 
 // names are those of all fields.

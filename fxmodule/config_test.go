@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"go.uber.org/fx/fxtest"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"

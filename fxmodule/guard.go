@@ -68,7 +68,7 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 		p.Logger.Warn("lock rules overlap", "overlap", overlap.String())
 	}
 	if p.Lifecycle != nil {
-		p.Lifecycle.Append(fx.StartHook(func() error { return validate(g) }))
+		p.Lifecycle.Append(fx.StartHook(s.validate))
 	}
 	s.guard = g
 	return g, s.follow(p)
@@ -82,6 +82,7 @@ type sources struct {
 
 	mu    sync.Mutex
 	files [][]rule.Rule
+	sets  []*rule.Set // the files as they were at the start
 }
 
 func (s *sources) load(files []RulesFile) error {
@@ -92,7 +93,7 @@ func (s *sources) load(files []RulesFile) error {
 			faults = append(faults, err)
 			continue
 		}
-		s.files[i] = set.Rules()
+		s.files[i], s.sets = set.Rules(), append(s.sets, set)
 	}
 	return errors.Join(faults...)
 }
@@ -101,8 +102,13 @@ func join(rules []rule.Rule, files [][]rule.Rule) []rule.Rule {
 	return slices.Concat(rules, slices.Concat(files...))
 }
 
-func validate(g *guard.Guard) error {
-	if err := g.Validate(); err != nil {
+// validate ends the start with what the guard finds, and where it stands.
+func (s *sources) validate() error {
+	err := s.guard.Validate()
+	for _, set := range s.sets {
+		err = set.Locate(nil, err)
+	}
+	if err != nil {
 		return fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
 	return nil

@@ -151,25 +151,17 @@ func (s *survey) leftovers() {
 	known := slices.Collect(maps.Keys(s.methods))
 	for method := range s.rules {
 		if _, ok := s.methods[method]; !ok {
-			s.fault(method, "is in WithRule, but there is no such method%s", meant(method, known))
+			s.fault(method, "is in WithRule, but there is no such method%s", rule.DidYouMean(method, known))
 		}
 	}
 	for method := range s.first {
 		switch info, ok := s.methods[method]; {
 		case !ok:
-			s.fault(method, "is in WithFirstMessage, but there is no such method%s", meant(method, known))
+			s.fault(method, "is in WithFirstMessage, but there is no such method%s", rule.DidYouMean(method, known))
 		case !info.IsClientStream:
 			s.fault(method, "is in WithFirstMessage, but clients do not stream to it")
 		}
 	}
-}
-
-// meant guesses at what a wrong name stands for.
-func meant(name string, known []string) string {
-	if nearest := rule.Nearest(name, known); nearest != "" {
-		return fmt.Sprintf(", did you mean %q?", nearest)
-	}
-	return ""
 }
 
 func methodsOf(server Registry) map[string]grpc.MethodInfo {

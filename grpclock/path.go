@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // path leads to a value within a message. It never changes.
@@ -41,7 +42,7 @@ func field(in protoreflect.MessageDescriptor, name string) (protoreflect.FieldDe
 	byName, byJSON := in.Fields().ByName(protoreflect.Name(name)), in.Fields().ByJSONName(name)
 	switch {
 	case byName == nil && byJSON == nil:
-		return nil, fmt.Errorf("%s has no field %q%s", in.FullName(), name, meant(name, fieldNames(in)))
+		return nil, fmt.Errorf("%s has no field %q%s", in.FullName(), name, rule.DidYouMean(name, fieldNames(in)))
 	case byName == nil:
 		return byJSON, nil
 	case byJSON != nil && byJSON != byName:

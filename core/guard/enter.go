@@ -74,7 +74,7 @@ func (g *Guard) ruleOf(c *Call) (*rule.Compiled, *Error) {
 		return r, nil
 	}
 	return nil, &Error{Kind: Invalid, Operation: c.Operation, Err: rule.Fault{
-		Operation: c.Operation, Reason: "has no rule" + hint(c.Operation, operationsOf(set)),
+		Operation: c.Operation, Reason: "has no rule" + rule.DidYouMean(c.Operation, operationsOf(set)),
 	}}
 }
 

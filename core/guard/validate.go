@@ -117,7 +117,7 @@ func (g *Guard) validate(set *rule.Set) error {
 	faults = append(faults, unserved(set, by)...)
 	for _, name := range declared {
 		if _, ok := set.Lookup(name); !ok {
-			faults = append(faults, rule.Fault{Operation: name, Reason: "is declared and has no rule" + hint(name, operationsOf(set))})
+			faults = append(faults, rule.Fault{Operation: name, Reason: "is declared and has no rule" + rule.DidYouMean(name, operationsOf(set))})
 		}
 	}
 	err := errors.Join(faults...)
@@ -148,7 +148,7 @@ func unserved(set *rule.Set, by map[string]string) []error {
 			continue
 		}
 		faults = append(faults, rule.Fault{Operation: r.Operation, Reason: fmt.Sprintf(
-			"has a rule, and nothing serves it%s; %s, or say optional: true if another program does", hint(r.Operation, known), cure(r.Operation))})
+			"has a rule, and nothing serves it%s; %s, or say optional: true if another program does", rule.DidYouMean(r.Operation, known), cure(r.Operation))})
 	}
 	return faults
 }
@@ -159,13 +159,6 @@ func operationsOf(set *rule.Set) []string {
 		operations = append(operations, r.Operation)
 	}
 	return operations
-}
-
-func hint(given string, known []string) string {
-	if nearest := rule.Nearest(given, known); nearest != "" {
-		return fmt.Sprintf(", did you mean %q?", nearest)
-	}
-	return ""
 }
 
 // cure says how an operation of that shape gets to be served.
@@ -237,7 +230,7 @@ func (g *Guard) Replace(rules []rule.Rule, unlocked ...string) error {
 		_, kept := set.Lookup(before.Operation)
 		if !kept && !before.Optional && !slices.Contains(unlocked, before.Operation) {
 			faults = append(faults, rule.Fault{Operation: before.Operation, Reason: "would have no rule any longer" +
-				hint(before.Operation, operationsOf(set)) + "; keep its rule, or list it under unlocked"})
+				rule.DidYouMean(before.Operation, operationsOf(set)) + "; keep its rule, or list it under unlocked"})
 		}
 	}
 	if err := errors.Join(faults...); err != nil {

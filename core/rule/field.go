@@ -133,7 +133,7 @@ func (f *Field) isOption() bool { return f.Name != fieldOperation && f.Name != f
 
 // unknownField says what is wrong with a name that no field has.
 func unknownField(name string, known []string) string {
-	return fmt.Sprintf("unknown field %.300q%s; known are %s", name, didYouMean(name, known), strings.Join(known, ", "))
+	return fmt.Sprintf("unknown field %.300q%s; known are %s", name, DidYouMean(name, known), strings.Join(known, ", "))
 }
 
 // Set sets the field of that name from its string form: "200ms", "1/3", "true".
@@ -309,7 +309,7 @@ func choice[T interface {
 		set: func(r *Rule, value string) error {
 			v, err := parse(value)
 			if err != nil {
-				return fmt.Errorf("unknown %.300q%s; use %s", value, didYouMean(value, choices), use)
+				return fmt.Errorf("unknown %.300q%s; use %s", value, DidYouMean(value, choices), use)
 			}
 			*at(r) = v
 			return nil

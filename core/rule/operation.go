@@ -87,8 +87,8 @@ func checkHTTP(operation string) error {
 		return fmt.Errorf("%.300q does not spell the method as HTTP does, write %q", operation, upper+" "+clip(path))
 	case strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "":
 		return fmt.Errorf("%.300q begins with %.40q, which is no HTTP method, write a route as \"POST /orders/:id\"", operation, method)
-	case !isHTTPMethod(method) && Nearest(method, httpMethods) != "":
-		return fmt.Errorf("%.300q begins with an unknown method%s", operation, didYouMean(method, httpMethods))
+	case !isHTTPMethod(method) && nearest(method, httpMethods) != "":
+		return fmt.Errorf("%.300q begins with an unknown method%s", operation, DidYouMean(method, httpMethods))
 	case strings.ContainsAny(path, " "):
 		return fmt.Errorf("%.300q has a space in its path, which no route has, remove it", operation)
 	case !strings.Contains(path, "/"):

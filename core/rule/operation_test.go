@@ -107,13 +107,16 @@ func TestATemplateThatIsConstantByMistakeIsAFaultWithItsCure(t *testing.T) {
 	}
 }
 
-func TestNearestIsQuietAboutStrangers(t *testing.T) {
+func TestDidYouMeanIsQuietAboutStrangers(t *testing.T) {
 	known := []string{"wait", "lease", "onBusy"}
 	for given, want := range map[string]string{
 		"wiat": "wait", "Wait": "wait", "onbusy": "onBusy", "leases": "lease", "colour": "", "": "",
 		strings.Repeat("x", 1000): "",
 	} {
-		if got := rule.Nearest(given, known); got != want {
+		if want != "" {
+			want = `, did you mean "` + want + `"?`
+		}
+		if got := rule.DidYouMean(given, known); got != want {
 			t.Errorf("%q: got %q, want %q", given, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -10,6 +11,7 @@ import (
 type Set struct {
 	rules       []*Compiled
 	byOperation map[string]*Compiled
+	places      map[string]Fault // of those from a file: its source, line and column
 	unlocked    []string
 }
 
@@ -52,6 +54,45 @@ func (s *Set) Rules() []Rule {
 		rules[i] = c.Rule
 	}
 	return rules
+}
+
+// Locate returns err with the places of its faults in the file of the set, for an
+// error of [guard.Guard.Replace]. A fault of an operation that only before has a rule
+// for says where it was; before may be nil.
+//
+// [guard.Guard.Replace]: https://pkg.go.dev/github.com/redlatch/redlatch/core/guard#Guard.Replace
+func (s *Set) Locate(before *Set, err error) error {
+	switch e := err.(type) { //nolint:errorlint // it is about the tree itself
+	case Fault:
+		return s.locate(before, e)
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); errors.Is(inner, ErrInvalid) {
+			return s.Locate(before, inner)
+		}
+	case interface{ Unwrap() []error }:
+		var located []error
+		for _, part := range e.Unwrap() {
+			if part != ErrInvalid { //nolint:errorlint // each Fault is one
+				located = append(located, s.Locate(before, part))
+			}
+		}
+		return errors.Join(located...)
+	}
+	return err
+}
+
+func (s *Set) locate(before *Set, f Fault) Fault {
+	if f.Line > 0 {
+		return f
+	}
+	if at, ok := s.places[f.Operation]; ok {
+		f.Source, f.Line, f.Column = at.Source, at.Line, at.Column
+	} else if before != nil && before.places[f.Operation].Line > 0 {
+		at := before.places[f.Operation]
+		f.Source = at.Source
+		f.Reason += fmt.Sprintf(" (it was in line %d of the version before)", at.Line)
+	}
+	return f
 }
 
 // Entry is a rule on its way into a set, and where it comes from.
@@ -115,7 +156,7 @@ func Build(entries []Entry, unlocked ...string) (*Set, Faults) {
 }
 
 func build(entries []Entry) (*Set, Faults) {
-	set := &Set{byOperation: make(map[string]*Compiled, len(entries))}
+	set := &Set{byOperation: make(map[string]*Compiled, len(entries)), places: make(map[string]Fault)}
 	first := make(map[string]*Entry, len(entries))
 	var faults Faults
 	for i := range entries {
@@ -137,6 +178,9 @@ func build(entries []Entry) (*Set, Faults) {
 		}
 		set.rules = append(set.rules, compiled)
 		set.byOperation[operation] = compiled
+		if e.Line > 0 {
+			set.places[operation] = e.fault(problem{field: fieldOperation})
+		}
 	}
 	return set, faults
 }

@@ -2,17 +2,16 @@ package rule
 
 import "strconv"
 
-// didYouMean is "" or a hint at the known name that is nearest to the given one.
-func didYouMean(given string, known []string) string {
-	if nearest := Nearest(given, known); nearest != "" {
+// DidYouMean ends a message about an unknown name with the known one that it is most
+// likely a misspelling of: `, did you mean "orders"?`. It is empty if none is near.
+func DidYouMean(given string, known []string) string {
+	if nearest := nearest(given, known); nearest != "" {
 		return ", did you mean " + strconv.Quote(nearest) + "?"
 	}
 	return ""
 }
 
-// Nearest returns the one of known that given is most likely a misspelling of,
-// and "" when none is near. For error messages.
-func Nearest(given string, known []string) string {
+func nearest(given string, known []string) string {
 	best, nearest := len(given)/3+2, ""
 	if len(given) > maxSuggested {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 type alerts struct {
@@ -42,7 +42,7 @@ func readAlerts(t *testing.T) []alert {
 		t.Fatal(err)
 	}
 	var file alerts
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+	if err := yaml.Load(text, &file, yaml.WithKnownFields()); err != nil {
 		t.Fatal(err)
 	}
 	if len(file.Groups) != 1 || file.Groups[0].Name == "" || len(file.Groups[0].Rules) < 8 {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/goccy/go-yaml"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
@@ -131,7 +131,7 @@ func TestSettingsOfTheManualConfigureAnApplication(t *testing.T) {
 	server := redistest.Standalone(t)
 	newRedis := func() *redis.Client { return server.Client(t) }
 	var s settings
-	if err := yaml.UnmarshalWithOptions([]byte(blocksOf(t, configuration, "yaml", "locks:")[0]), &s, yaml.Strict()); err != nil {
+	if err := yaml.Load([]byte(blocksOf(t, configuration, "yaml", "locks:")[0]), &s, yaml.WithKnownFields()); err != nil {
 		t.Fatal(err)
 	}
 	inFolder(t, "locks.yaml", read(t, "test/readme/testdata/locks.yaml"))

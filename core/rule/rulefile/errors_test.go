@@ -84,5 +84,5 @@ func replacing(t *testing.T, document string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g.Replace(set.Rules(), set.Unlocked()...)
+	return set.Locate(old, g.Replace(set.Rules(), set.Unlocked()...))
 }

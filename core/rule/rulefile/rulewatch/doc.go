@@ -1,6 +1,6 @@
 // Package rulewatch follows a rule file while the program runs.
 //
-//	w := rulewatch.Start("locks.yaml", func(set *rule.Set) error { return g.Replace(set.Rules()...) })
+//	w := rulewatch.Start("locks.yaml", func(set *rule.Set) error { return g.Replace(set.Rules(), set.Unlocked()...) })
 //	defer w.Close()
 //
 // A new version of the file counts once it has not changed for a moment. It is

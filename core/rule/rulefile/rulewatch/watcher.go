@@ -113,7 +113,7 @@ func (w *Watcher) look(now version) {
 			w.options.log.Debug("lock rules are the same as before", "file", w.path)
 			return
 		}
-		err = w.apply(set)
+		err = set.Locate(w.rules, w.apply(set))
 	}
 	if err != nil {
 		w.refuse(err)

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/core/rule/rulefile/rulewatch"
 )
@@ -458,5 +461,33 @@ func TestCloseWaitsForApplyAndMayBeRepeated(t *testing.T) {
 	replace(t, path, text("c"))
 	if calls != 2 {
 		t.Errorf("%d calls", calls)
+	}
+}
+
+// A file that a guard refuses: the error names the operation and its line, or the
+// line that it had before.
+func TestRefusedRulesHaveTheirLines(t *testing.T) {
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()))).WithLogger(slog.New(slog.DiscardHandler))
+	g.Serve("a test", "orders", "refunds")
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	write(t, path, text("orders", "refunds"))
+	f := &follower{}
+	w := rulewatch.Start(path, func(set *rule.Set) error {
+		if err := g.Replace(set.Rules(), set.Unlocked()...); err != nil {
+			return fmt.Errorf("mine: %w", err)
+		}
+		return g.Validate()
+	}, rulewatch.WithLogger(slog.New(slog.DiscardHandler)), rulewatch.WithOnError(f.failed))
+	t.Cleanup(w.Close)
+	for i, test := range []struct{ file, want string }{
+		{text("odrers", "refunds"), path + `:2:14: "odrers": has a rule, and nothing serves it, did you mean "orders"?`},
+		{text("refunds"), path + `: "orders": would have no rule any longer`},
+		{text("orders", "refuns"), path + `:4:14: "refuns": has a rule, and nothing serves it, did you mean "refunds"?`},
+		{text("orders"), `; keep its rule, or list it under unlocked (it was in line 4 of the version before)`},
+	} {
+		write(t, path, test.file)
+		if err := f.eventuallyFails(t, i+1); !strings.Contains(err.Error(), test.want) || !errors.Is(err, rule.ErrInvalid) {
+			t.Errorf("got  %v\nwant %s", err, test.want)
+		}
 	}
 }
