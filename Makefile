@@ -22,7 +22,7 @@ GOVULNCHECK_VERSION := v1.9.0
 GOVULNCHECK := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
 
 # The library, then the modules that its users must not inherit.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod test/*/go.mod))
+MODULES := . $(patsubst %/go.mod,%,$(wildcard contrib/*/go.mod examples/*/go.mod test/*/go.mod))
 
 # Packages that are tested at the same time. Integration packages run servers of
 # their own, up to six each, so more does not help and makes timing tests tight.

@@ -66,6 +66,7 @@ var units = map[string]unit{
 		"go.uber.org/fx", "github.com/redis/go-redis/v9", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
 	}},
 
+	"contrib":  {layer: top, anything: true},
 	"examples": {layer: top, anything: true},
 	"test":     {layer: top, anything: true},
 	".":        {layer: top},

@@ -1,0 +1,59 @@
+// Package cronlock makes a fleet of robfig/cron schedulers (version 3) run each
+// job in one instance: in the leader ([OnlyLeader], [Func]), or in the one that
+// comes first while the job runs ([SkipIfRunningElsewhere]).
+package cronlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/redlatch/redlatch/core/leader"
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// OnlyLeader skips jobs while this instance does not lead. A job that runs keeps
+// the lock of a leader that resigns, and cannot learn of a loss: use [Func] for
+// one that can be interrupted.
+func OnlyLeader(e *leader.Elector) cron.JobWrapper {
+	return func(job cron.Job) cron.Job { return Func(e, func(context.Context) { job.Run() }) }
+}
+
+// Func is a job of the leader. Its context ends when the leader's term does, and
+// carries the lease, whose fence is the term ([lock.FromContext]).
+func Func(e *leader.Elector, fn func(ctx context.Context)) cron.Job {
+	return cron.FuncJob(func() {
+		_ = e.Do(context.Background(), func(ctx context.Context) error { // an error means that it does not lead
+			fn(ctx)
+			return nil
+		})
+	})
+}
+
+// SkipIfRunningElsewhere is [cron.SkipIfStillRunning] for a fleet: it skips a job
+// while another run of it, in any instance, holds the lock of key. It does not
+// make a job run once per tick: see the README. What keeps a job from running is
+// logged: that another one runs as information, everything else as an error. A
+// lease that was lost while the job ran is logged as an error, too.
+func SkipIfRunningElsewhere(locker *lock.Locker, key string, logger cron.Logger, opts ...lock.Option) cron.JobWrapper {
+	return func(job cron.Job) cron.Job {
+		return cron.FuncJob(func() {
+			lease, err := locker.TryAcquire(context.Background(), key, opts...)
+			switch {
+			case errors.Is(err, lock.ErrBusy):
+				logger.Info("skip", "reason", "it runs elsewhere")
+				return
+			case err != nil:
+				logger.Error(err, "skip")
+				return
+			}
+			defer func() {
+				if err := lease.Release(context.Background()); err != nil {
+					logger.Error(err, "release")
+				}
+			}()
+			job.Run()
+		})
+	}
+}

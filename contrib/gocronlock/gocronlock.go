@@ -1,0 +1,51 @@
+// Package gocronlock makes a fleet of gocron schedulers (version 2) run each job
+// in one instance.
+//
+// A [leader.Elector] is a gocron.Elector as it is: with it, the leader runs all
+// jobs. [New] makes a gocron.Locker, with which the instances share the jobs, but
+// which does not keep an instance whose clock is late from running a tick again:
+// see the README.
+package gocronlock
+
+import (
+	"context"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/redlatch/redlatch/core/leader"
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+var _ gocron.Elector = (*leader.Elector)(nil)
+
+// Locker implements [gocron.Locker]. Use [New].
+type Locker struct {
+	locker *lock.Locker
+	prefix string
+	opts   []lock.Option
+}
+
+// New returns a locker of jobs: while one instance runs a job, the others skip it.
+// The key of a job is the prefix with its name behind. Give jobs names: that of a
+// func is the default, and changes with the code. The options are those of the
+// lock; locks are tried, never waited for.
+func New(locker *lock.Locker, prefix string, opts ...lock.Option) *Locker {
+	return &Locker{locker: locker, prefix: prefix, opts: opts}
+}
+
+// Lock implements [gocron.Locker]. Its error wraps [lock.ErrBusy] when another
+// instance runs the job, and [lock.ErrUnavailable] when the store does not answer:
+// the job is skipped then. gocron passes it to the job's listener
+// AfterLockError.
+func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
+	lease, err := l.locker.TryAcquire(ctx, l.prefix+name, l.opts...)
+	if err != nil {
+		return nil, err
+	}
+	return held{lease}, nil
+}
+
+type held struct{ *lock.Lease }
+
+// Unlock implements [gocron.Lock].
+func (h held) Unlock(ctx context.Context) error { return h.Release(ctx) }

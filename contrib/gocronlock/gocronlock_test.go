@@ -1,0 +1,267 @@
+package gocronlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
+	"go.uber.org/goleak"
+
+	"github.com/redlatch/redlatch/contrib/gocronlock"
+	"github.com/redlatch/redlatch/core/leader"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	every    = 500 * time.Millisecond
+	takes    = 30 * time.Millisecond
+	watchdog = 3 * time.Second
+)
+
+// late is a clock that shows less than it is.
+type late struct {
+	clockwork.Clock
+	by time.Duration
+}
+
+func (c late) Now() time.Time { return c.Clock.Now().Add(-c.by) }
+
+// line is an instance's way to the store. Cut, it is that of one that was killed.
+type line struct {
+	*memstore.Store
+	cut atomic.Bool
+}
+
+var errCut = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: true, Err: errors.New("killed")}
+
+func (s *line) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if s.cut.Load() {
+		return 0, errCut
+	}
+	return s.Store.Acquire(ctx, c)
+}
+
+func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	if !s.cut.Load() {
+		s.Store.Renew(ctx, claims, report)
+		return
+	}
+	for i := range claims {
+		report(i, errCut)
+	}
+}
+
+func (s *line) Release(ctx context.Context, c lock.Claim) error {
+	if s.cut.Load() {
+		return errCut
+	}
+	return s.Store.Release(ctx, c)
+}
+
+// fleet is three instances whose clocks are 100 ms apart, with one job.
+type fleet struct {
+	*testing.T
+	began     time.Time
+	instances []*instance
+
+	mu      sync.Mutex
+	ticks   map[int]int // how often each ran
+	running int
+	overlap bool
+}
+
+type instance struct {
+	store     *line
+	locker    *lock.Locker
+	clock     late
+	elector   *leader.Elector
+	scheduler gocron.Scheduler
+	stop      func() // of the election
+}
+
+// newFleet starts the schedulers. distribute says how they share the job.
+func newFleet(t *testing.T, distribute func(*instance) gocron.SchedulerOption) *fleet {
+	t.Helper()
+	f := &fleet{T: t, ticks: make(map[int]int)}
+	store := memstore.New()
+	f.began = time.Now().Truncate(every).Add(time.Second)
+	for i := range 3 {
+		in := &instance{store: &line{Store: store}, clock: late{clockwork.NewRealClock(), time.Duration(i) * 100 * time.Millisecond}}
+		in.locker = lock.New(in.store, lock.WithWatchdog(watchdog))
+		in.elector = leader.NewElector(in.locker, "leader:jobs")
+		scheduler, err := gocron.NewScheduler(gocron.WithClock(in.clock), distribute(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.scheduler = scheduler
+		_, err = scheduler.NewJob(gocron.DurationJob(every), gocron.NewTask(func() { f.run(in) }),
+			gocron.WithName("report"), gocron.WithStartAt(gocron.WithStartDateTime(f.began)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var campaign sync.WaitGroup
+		campaign.Go(func() { _ = in.elector.Run(ctx) })
+		in.stop = func() { cancel(); campaign.Wait() }
+		scheduler.Start()
+		f.instances = append(f.instances, in)
+	}
+	t.Cleanup(func() {
+		for _, in := range f.instances {
+			f.end(in)
+		}
+	})
+	return f
+}
+
+func (f *fleet) end(in *instance) {
+	if err := in.scheduler.Shutdown(); err != nil {
+		f.Error(err)
+	}
+	in.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = in.locker.Close(ctx) // fails for those that were killed
+}
+
+// run is the job.
+func (f *fleet) run(in *instance) {
+	f.mu.Lock()
+	f.ticks[int(in.clock.Now().Sub(f.began)/every)]++
+	f.running++
+	f.overlap = f.overlap || f.running > 1
+	f.mu.Unlock()
+	time.Sleep(takes)
+	f.mu.Lock()
+	f.running--
+	f.mu.Unlock()
+}
+
+// pass lets the time come at which all clocks have passed a number of ticks.
+func (f *fleet) pass(ticks int) {
+	time.Sleep(time.Until(f.began.Add(time.Duration(ticks) * every).Add(-every / 10)))
+	synctest.Wait()
+}
+
+// counts returns how many of the first ticks ran once, and how many more often.
+func (f *fleet) counts(from, to int) (once, more int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for tick := from; tick < to; tick++ {
+		switch n := f.ticks[tick]; {
+		case n == 1:
+			once++
+		case n > 1:
+			more++
+		}
+	}
+	return once, more
+}
+
+func elected(in *instance) gocron.SchedulerOption { return gocron.WithDistributedElector(in.elector) }
+
+func locked(in *instance) gocron.SchedulerOption {
+	return gocron.WithDistributedLocker(gocronlock.New(in.locker, "job:"))
+}
+
+// leads returns the instance that leads, if there is one.
+func (f *fleet) leads() *instance {
+	for _, in := range f.instances {
+		if in.elector.IsLeader(f.Context()) == nil {
+			return in
+		}
+	}
+	return nil
+}
+
+func TestTheLeaderRunsEachTickOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, elected)
+		const ticks = 20
+		f.pass(ticks)
+		if once, more := f.counts(0, ticks); once != ticks || more != 0 {
+			t.Errorf("of %d ticks %d ran once, and %d more often", ticks, once, more)
+		}
+		// The leader dies. The others take over when its lease is over, and no
+		// tick runs twice.
+		dead := f.leads()
+		if dead == nil {
+			t.Fatal("nobody leads")
+		}
+		dead.store.cut.Store(true)
+		_ = dead.scheduler.StopJobs()
+		silent := int(watchdog/every) + 1
+		f.pass(2 * ticks)
+		once, more := f.counts(ticks, 2*ticks)
+		if more != 0 || once < ticks-silent {
+			t.Errorf("of %d ticks %d ran once, and %d more often; %d may be missed", ticks, once, more, silent)
+		}
+		if now := f.leads(); now == nil || now == dead || f.overlap {
+			t.Errorf("it is led by %p, the dead one is %p; two ran at once: %v", now, dead, f.overlap)
+		}
+	})
+}
+
+func TestTheLockerRunsAJobInOneInstanceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, locked)
+		const ticks = 20
+		f.pass(ticks)
+		once, more := f.counts(0, ticks)
+		if once+more != ticks || f.overlap {
+			t.Errorf("of %d ticks %d ran; two at once: %v", ticks, once+more, f.overlap)
+		}
+		// What the README warns of: the job is done before the others' clocks strike.
+		if more != ticks {
+			t.Errorf("only %d of %d ticks ran more than once: the README need not warn of it", more, ticks)
+		}
+	})
+}
+
+func TestALockThatIsNotHadIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &line{Store: memstore.New()}
+		l := lock.New(store)
+		locker := gocronlock.New(l, "job:")
+		first, err := locker.Lock(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := locker.Lock(t.Context(), "report"); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("a job that runs: %v", err)
+		}
+		store.cut.Store(true)
+		failed := make(chan error, 8)
+		scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = scheduler.NewJob(gocron.DurationJob(every), gocron.NewTask(func() { t.Error("it ran") }), gocron.WithName("other"),
+			gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { failed <- err })))
+		if err != nil {
+			t.Fatal(err)
+		}
+		scheduler.Start()
+		if err := <-failed; !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("a store that is away: %v", err)
+		}
+		_ = scheduler.Shutdown()
+		store.cut.Store(false)
+		if err := first.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

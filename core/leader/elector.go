@@ -1,0 +1,90 @@
+package leader
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Elector lets code that is called from outside, such as jobs of a scheduler, run
+// in the leader only. Use [NewElector].
+type Elector struct {
+	locker *lock.Locker
+	key    string
+	opts   []Option
+
+	mu   sync.Mutex
+	term context.Context // of the term; nil while this process does not lead
+	work sync.WaitGroup  // calls of Do in this term
+}
+
+// NewElector returns an elector for key, which starts nothing. The options are
+// those of [Run]; [WithRepeat] is always on.
+func NewElector(locker *lock.Locker, key string, opts ...Option) *Elector {
+	return &Elector{locker: locker, key: key, opts: append(opts[:len(opts):len(opts)], WithRepeat())}
+}
+
+// Run campaigns, and leads when elected, until ctx ends or the locker drains; its
+// errors are those of [Run]. Call it once, on a goroutine of its own. It resigns
+// when the work of [Elector.Do] has returned.
+func (e *Elector) Run(ctx context.Context) error {
+	return Run(ctx, e.locker, e.key, func(ctx context.Context, _ uint64) error {
+		e.begin(ctx)
+		<-ctx.Done()
+		e.end()
+		return ctx.Err()
+	}, e.opts...)
+}
+
+func (e *Elector) begin(term context.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.term = term
+}
+
+// end lets no work begin, and waits for what has begun.
+func (e *Elector) end() {
+	e.mu.Lock()
+	e.term = nil
+	e.mu.Unlock()
+	e.work.Wait()
+}
+
+// IsLeader returns nil if this process leads at this moment, and an error that
+// wraps [lock.ErrNotHeld] otherwise. It asks nobody, and ignores its context. What
+// is begun after it may outlast the term: prefer [Elector.Do].
+func (e *Elector) IsLeader(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.leads()
+}
+
+// leads is IsLeader with mu held.
+func (e *Elector) leads() error {
+	if e.term == nil || e.term.Err() != nil {
+		return &lock.Error{Op: "lead", Key: e.key, Err: lock.ErrNotHeld}
+	}
+	return nil
+}
+
+// Do calls fn if this process leads, and returns its error. Otherwise it returns
+// an error that wraps [lock.ErrNotHeld], and fn did not run. fn's context ends with
+// the term and with ctx, has the values of the term's context, and carries the
+// lease. The lock is not released before fn has returned.
+func (e *Elector) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	e.mu.Lock()
+	term, err := e.term, e.leads()
+	if err == nil {
+		e.work.Add(1)
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer e.work.Done()
+	both, cancel := context.WithCancelCause(term)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	return fn(both)
+}

@@ -1,0 +1,96 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/leader"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+func elect(ctx context.Context, e *leader.Elector) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	return ended
+}
+
+func TestAnElectorLetsTheLeaderWorkAndNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		one, two := leader.NewElector(l, office), leader.NewElector(other, office)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := elect(ctx, one)
+		synctest.Wait()
+		ctx2, stop2 := context.WithCancel(t.Context())
+		ended2 := elect(ctx2, two)
+		synctest.Wait()
+		ran := 0
+		work := func(ctx context.Context) error {
+			ran++
+			if err := lock.AssertHeld(ctx, office); err != nil {
+				t.Error(err)
+			}
+			return errWork
+		}
+		wantErr(t, one.Do(t.Context(), work), errWork)
+		wantErr(t, two.Do(t.Context(), work), lock.ErrNotHeld)
+		if err := one.IsLeader(t.Context()); err != nil || ran != 1 {
+			t.Errorf("the leader: %v, and the work ran %d times", err, ran)
+		}
+		wantErr(t, two.IsLeader(t.Context()), lock.ErrNotHeld)
+
+		// It resigns. What it works on goes on under the lock; nothing else begins.
+		working := make(chan error, 1)
+		go func() {
+			working <- one.Do(t.Context(), func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(time.Hour)
+				return lock.AssertHeld(ctx, office)
+			})
+		}()
+		synctest.Wait()
+		stop()
+		time.Sleep(time.Minute)
+		wantErr(t, one.Do(t.Context(), work), lock.ErrNotHeld)
+		wantErr(t, two.Do(t.Context(), work), lock.ErrNotHeld)
+		if err := <-working; err != nil {
+			t.Error(err)
+		}
+		wantErr(t, <-ended, context.Canceled)
+		synctest.Wait()
+		wantErr(t, two.Do(t.Context(), work), errWork)
+		stop2()
+		wantErr(t, <-ended2, context.Canceled)
+		wantErr(t, two.IsLeader(t.Context()), lock.ErrNotHeld)
+	})
+}
+
+func TestTheWorkOfAnElectorEndsWithItsTermAndWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		e := leader.NewElector(l, office)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := elect(ctx, e)
+		synctest.Wait()
+		caller, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errWork) })
+		wait := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		wantErr(t, e.Do(caller, wait), errWork)
+		time.AfterFunc(time.Second, func() { _, _ = l.ForceRelease(t.Context(), office) })
+		wantErr(t, e.Do(t.Context(), wait), lock.ErrForced)
+		if err := e.IsLeader(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("behind the loss: %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		if err := e.IsLeader(t.Context()); err != nil { // elected again
+			t.Error(err)
+		}
+		stop()
+		wantErr(t, <-ended, context.Canceled)
+	})
+}
