@@ -26,6 +26,8 @@ const (
 	generation   = 2500 * time.Millisecond
 	keysPerMode  = 6
 	endOfWorkers = 60 * time.Second
+	// forgotten is the lease of what is given up: beyond the life of its key.
+	forgotten = 10 * time.Second
 )
 
 // stage is where a run writes, and what its workers talk to.
@@ -83,13 +85,16 @@ func (s *stage) body(p *process.Program, end *report.End) {
 	for i := range s.Processes {
 		must(w.Employ(i, string(s.folder), func(life int) (process.Spec, error) { return s.worker(w, i, life) }))
 	}
+	w.Pace(s.Flags.Pace)
 	n := nemesis.New(w, s.clock, func(f history.Fault) { _ = s.faults.Add(f) }, s.anyKey)
 	over, cancel := context.WithTimeout(p.Context(), s.Duration)
 	watching, stop := context.WithCancel(p.Context())
 	watched := p.Go(func() { n.Watch(watching) })
+	probed := p.Go(func() { w.Probe(watching, s.clock, func(e history.Event) { _ = s.events.Add(e) }) })
 	p.Cleanup(func() {
 		stop()
 		watched()
+		probed()
 	})
 	n.Run(over, plan)
 	<-over.Done()
@@ -97,10 +102,32 @@ func (s *stage) body(p *process.Program, end *report.End) {
 	s.dismiss(p, w)
 	stop()
 	watched()
+	probed()
 	if p.Failed() || p.Context().Err() != nil {
 		return // there is nothing to be said of a run that did not work
 	}
-	end.Leaks = w.Leaks(p.Context(), s.Lease)
+	crew, err := s.crew(w)
+	must(err)
+	end.Leaks = w.Leaks(p.Context(), crew)
+}
+
+// crew is who worked in the run.
+func (s *stage) crew(w *world.World) (world.Crew, error) {
+	crew := world.Crew{
+		Killed: make(map[string]bool), Longest: max(forgotten, 2*s.Lease), Forgetful: !s.Durable || s.Topology != worker.Standalone,
+	}
+	for number, employed := range w.Workers {
+		for life := range employed.Lives() {
+			id, err := os.ReadFile(s.page(number, life) + worker.Identity)
+			switch {
+			case err == nil:
+				crew.Killed[string(id)] = life+1 < employed.Lives()
+			case !errors.Is(err, os.ErrNotExist): // it was killed before it had one
+				return crew, err
+			}
+		}
+	}
+	return crew, nil
 }
 
 // anyKey is one that is in use now.
@@ -111,7 +138,7 @@ func (s *stage) anyKey(dice uint64) string {
 
 func (s *stage) modes() []string {
 	if s.Mode == "all" {
-		return []string{"exclusive", "exclusive", "exclusive", "exclusive", "readwrite", "semaphore", "fair"}
+		return []string{"exclusive", "exclusive", "exclusive", "exclusive", "named", "readwrite", "semaphore", "fair"}
 	}
 	return []string{s.Mode}
 }
@@ -126,7 +153,7 @@ func (s *stage) worker(w *world.World, number, life int) (process.Spec, error) {
 		Worker: number, Life: life, Clients: s.Clients, Seed: s.Seed, Clock: s.clock,
 		Record: s.page(number, life), Counter: s.socket("counter"), Bug: s.Bug,
 		Redis: w.Redis(number), Modes: s.modes(),
-		Load: worker.Load{Lease: s.Lease, Keys: keysPerMode, Generation: generation, Long: s.Long},
+		Load: worker.Load{Lease: s.Lease, Keys: keysPerMode, Generation: generation, Long: s.Long, Forgotten: forgotten, Think: s.Think},
 	})
 	return process.Spec{Path: self, Args: []string{"worker", string(config)}}, err
 }

@@ -23,7 +23,7 @@ type runCommand struct {
 	Round     time.Duration `default:"60s" help:"Longest single run: histories are checked in memory."`
 	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum" help:"${enum}."`
 	Mix       string        `default:"all" enum:"${mixes}" help:"What breaks: ${enum}."`
-	Mode      string        `default:"all" enum:"exclusive,fair,readwrite,semaphore,all" help:"Kinds of locks: ${enum}."`
+	Mode      string        `default:"all" enum:"exclusive,named,fair,readwrite,semaphore,all" help:"Kinds of locks: ${enum}."`
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
 	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
 	Processes int           `help:"Worker processes. Default: 8, for a quorum 4."`
@@ -32,13 +32,15 @@ type runCommand struct {
 	Long      int           `default:"2" help:"Percent of the leases that are kept for longer than they last without renewal."`
 	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
 	Bug       string        `default:"" hidden:""`
+	Think     time.Duration `default:"0" hidden:""`
+	Pace      time.Duration `default:"0" hidden:""`
 	patience  time.Duration
 }
 
 func (c *runCommand) flags() report.Flags {
 	return report.Flags{
 		Seed: c.Seed, Duration: c.Duration, Mix: c.Mix, Mode: c.Mode, Durable: c.Durable, Processes: c.Processes,
-		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Bug: c.Bug,
+		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Bug: c.Bug, Think: c.Think, Pace: c.Pace,
 		Settings: check.Settings{Topology: c.Topology, Lease: c.Lease, Patience: c.patience},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
@@ -25,6 +26,8 @@ type builder struct {
 	renews   []*history.Event
 	doubts   []*history.Event
 	holds    map[string]*hold // by owner
+	waiting  map[call]int64   // since when an acquisition sleeps
+	ended    map[call]int64   // when an acquisition returned
 }
 
 func newBuilder(t *Timeline) *builder {
@@ -33,6 +36,8 @@ func newBuilder(t *Timeline) *builder {
 		begun:    make(map[call]*history.Event),
 		grants:   make(map[string][]*history.Event),
 		holds:    make(map[string]*hold),
+		waiting:  make(map[call]int64),
+		ended:    make(map[call]int64),
 	}
 }
 
@@ -43,6 +48,7 @@ func (b *builder) add(e *history.Event) {
 		b.begun[id] = e
 	case history.Acquire:
 		delete(b.begun, id)
+		b.ended[id] = e.Return
 		b.acquired = append(b.acquired, e)
 	case history.Release:
 		delete(b.begun, id)
@@ -59,11 +65,14 @@ func (b *builder) add(e *history.Event) {
 	case history.Claim, history.Write:
 		l := b.Timeline.life(e)
 		l.writes = append(l.writes, *e)
-	case history.Exit:
+	case history.Waiting:
+		b.waiting[id] = e.Call
+	default: // of the crew
 	}
 }
 
 func (b *builder) finish() {
+	b.share()
 	for _, e := range b.acquired {
 		if e.Holds <= 1 {
 			b.acquire(e)
@@ -87,6 +96,9 @@ func (b *builder) finish() {
 	b.killed()
 	for _, l := range b.lives {
 		l.exorcise()
+	}
+	for _, times := range b.missing {
+		slices.Sort(times)
 	}
 }
 
@@ -117,6 +129,17 @@ func (l *life) exorcise() {
 func (b *builder) acquire(e *history.Event) {
 	l := b.Timeline.life(e)
 	l.ask(e)
+	id := call{e.Worker, e.Life, e.ID}
+	if since, ok := b.waiting[id]; ok {
+		l.waits = append(l.waits, &wait{Event: e, since: since})
+	}
+	b.forsaken(e)
+	if e.Outcome == history.GaveUp || e.Outcome == history.Unknown {
+		l.refusals = append(l.refusals, e)
+	}
+	if e.Pending || e.Outcome == history.Unknown {
+		b.missing[processOf(e)] = append(b.missing[processOf(e)], e.Return)
+	}
 	switch e.Outcome {
 	case history.OK:
 		grant := b.grant(l, e)
@@ -128,7 +151,7 @@ func (b *builder) acquire(e *history.Event) {
 			return
 		}
 		within := span{grant.Call, grant.Return}
-		l.ops = append(l.ops, op{Event: *e, span: within, expLo: within.from + e.TTL, expHi: within.to + e.TTL})
+		l.ops = append(l.ops, op{Event: *e, span: within, expLo: within.from + e.TTL, expHi: within.to + l.atMost(e.TTL)})
 		b.granted(l, e, within)
 	case history.Busy:
 		l.ops = append(l.ops, op{Event: *e, span: span{e.Call, e.Return}})
@@ -163,8 +186,8 @@ func (b *builder) granted(l *life, e *history.Event, within span) {
 	h := b.holds[e.Owner]
 	if h == nil {
 		h = &hold{
-			owner: e.Owner, mode: e.Mode, worker: e.Worker, client: e.Client, fence: e.Fence,
-			permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: within.to,
+			owner: e.Owner, mode: e.Mode, name: e.Name, worker: e.Worker, client: e.Client, fence: e.Fence,
+			permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: within.to, asked: e.Call,
 		}
 		b.holds[e.Owner] = h
 		l.holds = append(l.holds, h)
@@ -177,18 +200,79 @@ func (b *builder) granted(l *life, e *history.Event, within span) {
 			Detail: fmt.Sprintf("%s had fence %d and has %d now", e.Owner, h.fence, e.Fence),
 		})
 	}
-	h.expLo = max(h.expLo, within.from+e.TTL)
+	h.lasts(within, e.TTL)
+	h.expHi = max(h.expHi, within.to+l.atMost(e.TTL))
 }
 
-// orphans are grants that nobody got: the caller had given up.
+// atMost is how long a grant may last. A fair lock that was handed to its owner
+// has got a TTL then that no acquire shortens.
+func (l *life) atMost(ttl int64) int64 {
+	if l.mode == "fair" {
+		return max(ttl, int64(grace))
+	}
+	return ttl
+}
+
+// lasts notes that a call in that time set the TTL.
+func (h *hold) lasts(within span, ttl int64) {
+	h.expLo, h.expHi = max(h.expLo, within.from+ttl), max(h.expHi, within.to+ttl)
+}
+
+// orphans are grants that nobody got: the caller had given up. They are undone
+// once, as they have been answered.
 func (b *builder) orphans() {
 	for _, grants := range b.grants {
 		for _, g := range grants {
-			if g != nil {
-				l := b.Timeline.life(g)
-				l.haunt(g.Call, g.Return, g.TTL+epsilon)
+			if g == nil {
+				continue
 			}
+			to := g.Return + g.TTL + epsilon
+			if by, ok := b.undone(g, g.Return); ok {
+				to = min(to, by)
+			}
+			l := b.Timeline.life(g)
+			l.ghosts = append(l.ghosts, ghost{span{g.Call, to}, g.Return})
 		}
+	}
+}
+
+// How long the engine takes to undo what nobody has a lease of. It releases the
+// owner at once, a tenth of a second later, for what ran after that, and
+// again after two seconds.
+const (
+	undoing  = 500 * time.Millisecond
+	soon     = 50 * time.Millisecond
+	lastPass = 2200 * time.Millisecond
+)
+
+// undone is when the engine must have released what the call e may have left,
+// which ran until then, and whose acquisition has ended without a lease. It
+// is not known if the process was killed.
+func (b *builder) undone(e *history.Event, ran int64) (by int64, known bool) {
+	end, known := b.ended[call{e.Worker, e.Life, e.ID}]
+	if !known || e.ID == 0 {
+		return 0, false
+	}
+	at := max(end, ran)
+	if ran > end+int64(soon) && e.Kind == history.Doubt {
+		pass := b.calmAfter(e.Worker, end, undoing) + int64(lastPass)
+		if at = pass; ran > pass {
+			return 0, false
+		}
+	}
+	by = b.calmAfter(e.Worker, at, undoing)
+	kill, killed := b.Kills[[2]int{e.Worker, e.Life}]
+	return by, !killed || kill > by
+}
+
+// forsaken makes a ghost of a call that was under way when its caller left, if
+// the process was killed before anybody could see the answer.
+func (b *builder) forsaken(e *history.Event) {
+	at, killed := b.Kills[[2]int{e.Worker, e.Life}]
+	if killed && e.Pending {
+		l, until := b.Timeline.life(e), b.settled(e.Worker, at)
+		l.dead = append(l.dead, span{e.Call, until})
+		l.haunt(e.Call, until, e.TTL)
 	}
 }
 
@@ -201,7 +285,7 @@ func (b *builder) renew(e *history.Event) {
 	}
 	l.ops = append(l.ops, op{Event: *e, span: within, expLo: within.from + e.TTL, expHi: within.to + e.TTL})
 	if e.Outcome == history.OK {
-		h.expLo = max(h.expLo, within.from+e.TTL)
+		h.lasts(within, e.TTL)
 		h.renews = append(h.renews, within)
 	}
 }
@@ -229,6 +313,14 @@ func (b *builder) doubt(e *history.Event) {
 	l := b.Timeline.life(e)
 	ran := b.doubted(e)
 	to := ran + e.TTL
+	if b.holds[e.Owner] == nil && e.Op == history.Acquire {
+		if by, ok := b.undone(e, ran); ok {
+			to = min(to, by)
+		}
+	}
+	if h := b.holds[e.Owner]; h != nil {
+		h.expHi = max(h.expHi, to)
+	}
 	if h := b.holds[e.Owner]; h != nil && h.final != 0 && (e.Op == history.Renew || ran <= h.released) {
 		to = min(to, h.final)
 	}
@@ -238,6 +330,7 @@ func (b *builder) doubt(e *history.Event) {
 		again.Kind, again.Outcome = history.Renew, history.Unknown
 		l.ops = append(l.ops, op{Event: again, span: span{e.Call, ran}, expHi: ran + e.TTL})
 	}
+	b.missing[processOf(e)] = append(b.missing[processOf(e)], e.Return)
 	if e.Op == history.Acquire {
 		l.unanswered = append(l.unanswered, *e)
 	}
@@ -263,6 +356,7 @@ func (b *builder) killed() {
 		}
 		l := b.Timeline.life(e)
 		until := b.settled(e.Worker, at)
+		l.dead = append(l.dead, span{e.Call, until})
 		l.haunt(e.Call, until, e.TTL)
 		if h := b.holds[e.Owner]; e.Op == history.Release && h != nil && e.Holds == 0 {
 			unknown := *e
@@ -277,7 +371,7 @@ func (b *builder) killed() {
 				continue
 			}
 			if at, killed := b.killOf(h); killed {
-				l.haunt(h.granted.from, b.settled(h.worker, at), int64(b.Lease))
+				l.haunt(h.granted.from, b.settled(h.worker, at), max(h.expHi-h.granted.from, 2*int64(b.Lease)))
 			}
 		}
 	}

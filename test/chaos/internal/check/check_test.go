@@ -200,7 +200,7 @@ func TestDoubtsExcuseRefusalsForAWhile(t *testing.T) {
 func TestAnEarlierCallerOfTheProcessExplainsARefusal(t *testing.T) {
 	waits := func(name string, from, to int64) *script {
 		return exclusive().add(history.Event{
-			Kind: history.Acquire, Outcome: history.GaveUp, Worker: worker(name), Client: 7, ID: 7, Call: from, Return: to, Holds: 1,
+			Kind: history.Acquire, Outcome: history.GaveUp, Worker: worker(name), Client: 7, ID: 7, Call: from, Return: to, Holds: 1, Canceled: true,
 		})
 	}
 	if rules := waits("b", 100, 105).busy("b", 102, 103).judge(t); len(rules) > 0 {
@@ -260,7 +260,7 @@ func TestForgottenLocksAreCountedAndNotHidden(t *testing.T) {
 
 func TestFairOrder(t *testing.T) {
 	queued := func(owner string, from, to int64) history.Event {
-		return history.Event{Kind: history.Queued, Owner: owner, Worker: worker(owner), Call: from, Return: to, Holds: 1}
+		return history.Event{Kind: history.Queued, Outcome: ok, Owner: owner, Worker: worker(owner), Call: from, Return: to, Holds: 1}
 	}
 	overtaken := func() *script {
 		s := &script{key: "f", mode: "fair"}

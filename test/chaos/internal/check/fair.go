@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,15 +11,15 @@ import (
 type place struct {
 	owner       string
 	worker      int
-	asked, told int64 // when it may first have been queued, and was first told so
-	fence       uint64
-	granted     int64
+	asked, told int64  // when it may first have been queued, and was first told so
+	fence       uint64 // 0: it was never granted the key
+	end         int64  // when it was, or when it waited last
 }
 
 // Fair checks the order of fair locks: who had been told to wait before another
-// one first asked, and waited on, comes before it. Whoever was stopped, killed
-// or cut off meanwhile may be passed over, as nobody answers for it.
-// passed counts those.
+// one first asked, and waited on, comes before it, whether it was granted the
+// key in the end or gave up. Whoever was stopped, killed or cut off meanwhile
+// may be passed over, as nobody answers for it. passed counts those.
 func (t *Timeline) Fair() (found []Violation, passed int) {
 	for _, key := range t.keys() {
 		l := t.lives[key]
@@ -28,49 +27,66 @@ func (t *Timeline) Fair() (found []Violation, passed int) {
 			continue
 		}
 		places := l.places()
-		slices.SortFunc(places, func(a, b *place) int { return cmp.Compare(a.fence, b.fence) })
-		// Those who came later and were granted before: for each place, look at
-		// the grants with smaller fences that asked after it had been told.
-		for i, a := range places {
-			if a.told == 0 {
-				continue
-			}
-			for _, b := range places[:i] {
-				if b.asked <= a.told+epsilon {
-					continue
-				}
-				if t.disturbed(a.worker, a.asked, a.granted) {
-					passed++
-				} else {
-					found = append(found, Violation{
-						Rule: "fair order", Key: key, At: b.granted,
-						Detail: fmt.Sprintf("%s was queued, then %s asked, and got the key first", a.owner, b.owner),
-					})
-				}
-				break
+		for _, a := range places {
+			b := a.passedBy(places)
+			switch {
+			case b == nil:
+			case t.disturbed(a.worker, a.asked, a.end):
+				passed++
+			default:
+				found = append(found, Violation{
+					Rule: "fair order", Key: key, At: b.end,
+					Detail: fmt.Sprintf("%s was queued, then %s asked, and got the key first", a.owner, b.owner),
+				})
 			}
 		}
 	}
 	return found, passed
 }
 
-// places are the owners that were granted the key in the end.
+// passedBy finds one that asked after a had been told to wait, and got the key
+// while it waited.
+func (a *place) passedBy(places []*place) *place {
+	if a.told == 0 {
+		return nil
+	}
+	for _, b := range places {
+		if b.fence == 0 || b.asked <= a.told+epsilon {
+			continue
+		}
+		if a.fence != 0 && b.fence < a.fence || a.fence == 0 && b.end < a.end {
+			return b
+		}
+	}
+	return nil
+}
+
+// places are those of the owners that were granted the key in the end, and of
+// those that were told to wait more than once.
 func (l *life) places() []*place {
 	by := make(map[string]*place)
 	var all []*place
 	for _, h := range l.holds {
-		p := &place{owner: h.owner, worker: h.worker, fence: h.fence, asked: h.granted.from, granted: h.granted.to}
+		p := &place{owner: h.owner, worker: h.worker, fence: h.fence, asked: h.granted.from, end: h.granted.to}
 		by[h.owner] = p
 		all = append(all, p)
 	}
 	for _, q := range l.queued {
 		p := by[q.Owner]
 		if p == nil {
-			continue
+			p = &place{owner: q.Owner, worker: q.Worker, asked: q.Call}
+			by[q.Owner] = p
+			all = append(all, p)
 		}
 		p.asked = min(p.asked, q.Call)
+		if q.Outcome != history.OK {
+			continue
+		}
 		if p.told == 0 || q.Return < p.told {
 			p.told = q.Return
+		}
+		if p.fence == 0 {
+			p.end = max(p.end, q.Call) // it still waited when it asked last
 		}
 	}
 	for _, u := range l.unanswered {

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -122,7 +123,7 @@ func (s *script) judge(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	rules := make(map[string]bool)
-	for _, v := range append(append(found, unfair...), verdicts.Found...) {
+	for _, v := range slices.Concat(found, unfair, timeline.Liveness(), verdicts.Found) {
 		rules[v.Rule] = true
 	}
 	return rules

@@ -62,13 +62,16 @@ func (o op) first() bool {
 // hold is what one owner had of a key, from its first grant to its release.
 type hold struct {
 	owner, mode      string
+	name             string
 	worker, client   int
 	fence            uint64
 	permits, size    int
 	granted          span  // when the store granted it
 	reported         int64 // when the caller had it
 	trusted          int64 // the last moment at which the lease, or the grant, said so
+	asked            int64 // when the caller came
 	expLo            int64 // not before this the store forgets it by itself
+	expHi            int64 // after this it has certainly forgotten it
 	released         int64 // when a release that may have worked was called; 0: never
 	final            int64 // when the release was confirmed; 0: never
 	regrants, renews []span
@@ -89,6 +92,9 @@ type life struct {
 	// unanswered are claims that the store may have queued.
 	unanswered []history.Event
 	doubtful   bool // data may have been lost
+	waits      []*wait
+	dead       []span           // attempts that a kill has ended
+	refusals   []*history.Event // of callers who waited, or got an error of the store
 }
 
 // process is one life of a worker.
@@ -99,8 +105,9 @@ func processOf(e *history.Event) process { return process{e.Worker, e.Life} }
 // asked is an acquisition while it was under way.
 type asked struct {
 	span
-	client int
-	id     uint64
+	client  int
+	id      uint64
+	granted bool
 }
 
 func (l *life) ask(e *history.Event) {
@@ -108,7 +115,7 @@ func (l *life) ask(e *history.Event) {
 		l.asked = make(map[process][]asked)
 	}
 	p := processOf(e)
-	l.asked[p] = append(l.asked[p], asked{span{e.Call, e.Return}, e.Client, e.ID})
+	l.asked[p] = append(l.asked[p], asked{span{e.Call, e.Return}, e.Client, e.ID, e.Outcome == history.OK})
 }
 
 // behind says whether a refusal came while another caller of the same process, who
@@ -130,16 +137,18 @@ func (l *life) span() span {
 // Timeline is a history, sorted by keys, with what is not known made explicit.
 type Timeline struct {
 	Settings
-	faults  []history.Fault
 	lives   map[string]*life
 	broken  []Violation // of the record itself
 	Kills   map[[2]int]int64
 	amnesia []span
+	crew
+	// missing is when the acquisitions of a process ended of which an answer was missing.
+	missing map[process][]int64
 }
 
 // NewTimeline sorts a history.
 func NewTimeline(s Settings, events []history.Event, faults []history.Fault) *Timeline {
-	t := &Timeline{Settings: s, faults: faults, lives: make(map[string]*life), Kills: make(map[[2]int]int64)}
+	t := &Timeline{Settings: s, crew: newCrew(s, events, faults), lives: make(map[string]*life), Kills: make(map[[2]int]int64), missing: make(map[process][]int64)}
 	lives := make(map[int]int)
 	for _, f := range faults {
 		if f.Amnesia {

@@ -13,13 +13,21 @@ const (
 	Acquire Kind = "acquire" // Acquire or TryAcquire has returned
 	Release Kind = "release" // Release has returned
 	Grant   Kind = "grant"   // the store granted a claim
-	Queued  Kind = "queued"  // the store said busy to one who waits in its queue
+	Queued  Kind = "queued"  // the store was given a place in its queue, and has answered or not
 	Doubt   Kind = "doubt"   // the store did not say what became of a claim or a renewal
 	Renew   Kind = "renew"   // the store answered a renewal
 	Claim   Kind = "claim"   // the resource took a fence
 	Write   Kind = "write"   // the resource took a write
+	Start   Kind = "start"   // a worker has made its locker, which is the Owner
+	Waiting Kind = "waiting" // an acquisition found the key taken, and sleeps
+	Late    Kind = "late"    // a process did not run from Call to Return, or a server did not answer
+	Pulse   Kind = "pulse"   // how many goroutines a worker has, and how much there is to undo
+	Idle    Kind = "idle"    // the last pulse: all clients have ended, and the locker has not
 	Exit    Kind = "exit"    // a worker ended by itself
 )
+
+// Nobody is the worker of an event that is about all of them.
+const Nobody = -1
 
 // Outcome is the result of a call.
 type Outcome string
@@ -61,6 +69,16 @@ type Event struct {
 	// Value that the resource has after a write.
 	Value int64  `json:"v,omitempty"`
 	Note  string `json:"note,omitempty"`
+	// Name that the caller gave the owner. Others of its process who name the
+	// same one share its hold, so that Holds says nothing.
+	Name string `json:"name,omitempty"`
+	// Canceled: the context of the acquisition ended before it returned.
+	Canceled bool `json:"x,omitempty"`
+	// Pending: its last call to the store was not answered when it returned.
+	Pending bool `json:"u,omitempty"`
+	// Goroutines and Backlog of a pulse.
+	Goroutines int `json:"g,omitempty"`
+	Backlog    int `json:"q,omitempty"`
 }
 
 // Fault is one thing that the nemesis did.

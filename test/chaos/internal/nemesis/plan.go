@@ -46,8 +46,12 @@ var mixes = map[string]weights{
 	"hang":     {HoldRequest: 1, HoldReply: 1},
 	"failover": {Failover: 1},
 	"slots":    {MoveSlot: 4, CutReply: 1, ScriptFlush: 1},
+	"stall":    {PauseRedis: 1},
 	"none":     {},
 }
+
+// A stall is one pause of Redis, so long that all calls are given up.
+const stall = 2 * time.Second
 
 // Mixes are the names of all mixes.
 func Mixes() []string { return slices.Sorted(maps.Keys(mixes)) }
@@ -107,6 +111,9 @@ func Plan(seed uint64, s Setting) ([]Step, error) {
 	if len(kinds) == 0 {
 		return nil, nil
 	}
+	if s.Mix == "stall" {
+		return []Step{{At: s.Duration / 4, Kind: PauseRedis, For: stall}}, nil
+	}
 	var plan []Step
 	last := make(map[string]time.Duration)
 	mean := float64(time.Second) / s.Rate
@@ -123,8 +130,24 @@ func Plan(seed uint64, s Setting) ([]Step, error) {
 			continue
 		}
 		last[step.Kind] = at
-		plan = append(plan, step)
+		if !s.truce(at) {
+			plan = append(plan, step)
+		}
 	}
+}
+
+// cycle is from truce to truce.
+const cycle = 20 * time.Second
+
+// truce says whether nothing is to break at that time of a run: at its start,
+// and in the middle of each cycle, long enough for the service to come back from
+// what was broken, and to be seen. Short runs have none.
+func (s Setting) truce(at time.Duration) bool {
+	long := 3500 * time.Millisecond
+	if s.Topology == "sentinel" || s.Topology == "cluster" {
+		long = 6 * time.Second
+	}
+	return s.Duration > cycle && (at < long/2 || at%cycle > cycle/2-long && at%cycle < cycle/2)
 }
 
 // lasting is how long a kind of fault lasts.

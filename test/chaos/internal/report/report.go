@@ -39,6 +39,10 @@ type Flags struct {
 	Rate      float64       `json:"rate"`
 	Long      int           `json:"long"`
 	Bug       string        `json:"bug,omitempty"`
+	// Think is how long clients rest between two turns, and Pace how far apart
+	// the requests of a worker pass: together they say how busy Redis is.
+	Think time.Duration `json:"think,omitempty"`
+	Pace  time.Duration `json:"pace,omitempty"`
 	check.Settings
 }
 

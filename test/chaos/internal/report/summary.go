@@ -68,7 +68,7 @@ func (s *Summary) judge(events []history.Event, faults []history.Fault, pictures
 		return err
 	}
 	s.Histories = searched
-	s.Violations = slices.Concat(s.Violations, unfair, searched.Found)
+	s.Violations = slices.Concat(s.Violations, unfair, t.Liveness(), searched.Found)
 	s.Histories.Found = nil
 	s.Ghosts, s.Explained = t.Doubts()
 	s.Broken = append(s.Broken, s.quiet()...)

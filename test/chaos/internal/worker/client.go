@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/chaos/internal/bug"
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 	"github.com/redlatch/redlatch/test/chaos/internal/resource"
 )
@@ -19,13 +22,14 @@ type client struct {
 	*record
 	number  int
 	locker  *lock.Locker
+	planted *bug.Bug
 	random  *rand.Rand
 	counter *resource.Client
 }
 
-func newClient(c Config, i int, locker *lock.Locker, r *record) *client {
+func newClient(c Config, i int, locker *lock.Locker, planted *bug.Bug, r *record) *client {
 	seed := c.Seed + uint64(c.Worker)<<32 + uint64(c.Life)<<16 + uint64(i)
-	return &client{Config: c, record: r, number: i, locker: locker, random: rand.New(rand.NewPCG(seed, 1))}
+	return &client{Config: c, record: r, number: i, locker: locker, planted: planted, random: rand.New(rand.NewPCG(seed, 1))}
 }
 
 func (c *client) run(ctx context.Context) error {
@@ -65,9 +69,14 @@ const SemaphoreSize = 3
 // target is a key and how to ask for it.
 type target struct {
 	key, mode     string
+	name          string // of the owner
+	ttl           time.Duration
 	options       []lock.Option
 	permits, size int
 }
+
+// names is how many names there are for the owners of a process.
+const names = 2
 
 // pick chooses what to lock. The name of a key tells its generation.
 func (c *client) pick() target {
@@ -75,7 +84,7 @@ func (c *client) pick() target {
 	if family == "fair" && len(c.Modes) > 1 && c.chance(90) {
 		family = c.Modes[0] // who waits in a queue does nothing else for long
 	}
-	t := target{mode: family}
+	t := target{mode: family, ttl: c.Load.Lease}
 	// Most traffic is for one key of each mode.
 	n := 0
 	if c.chance(20) {
@@ -84,6 +93,9 @@ func (c *client) pick() target {
 	t.key = fmt.Sprintf("%s:%d:g%d", family, n, c.clock.Now()/int64(c.Load.Generation))
 	switch family {
 	case "exclusive":
+	case "named":
+		t.mode, t.name = "exclusive", fmt.Sprintf("name-%d", c.random.IntN(names))
+		t.options = append(t.options, lock.WithOwner(t.name))
 	case "fair":
 		t.options = append(t.options, lock.WithMode(lock.Fair))
 	case "readwrite":
@@ -100,17 +112,42 @@ func (c *client) pick() target {
 	return t
 }
 
+// use is what a lease is for.
+type use uint8
+
+const (
+	brief   use = iota // a moment
+	watched            // longer than a lease, by the watchdog
+	renewed            // longer than a lease, by several calls of Extend at a time
+)
+
 // turn is one acquisition and what follows.
 func (c *client) turn(ctx context.Context) error {
-	t := c.pick()
-	long := c.chance(c.Load.Long)
-	if !long && c.chance(50) {
+	if c.Load.Think > 0 {
+		pause(ctx, c.between(0, 2*c.Load.Think))
+	}
+	t, u := c.pick(), brief
+	if c.chance(c.Load.Long) {
+		u = watched + use(c.random.IntN(2))
+	}
+	if u == renewed || u == brief && c.chance(50) {
 		t.options = append(t.options, lock.WithLease(c.Load.Lease))
 	}
-	lease, outcome := c.acquire(ctx, t, 1)
+	tries := 1
+	if c.chance(1) {
+		tries = storm
+	}
+	var lease *lock.Lease
+	var outcome history.Outcome
+	for range tries {
+		m := c.manner(ctx, &t)
+		if lease, outcome = c.acquire(t, 1, m); outcome != history.Busy {
+			break
+		}
+	}
 	switch outcome {
 	case history.OK:
-		return c.hold(ctx, t, lease, long)
+		return c.hold(ctx, t, lease, u)
 	case history.Busy:
 		c.idle(ctx)
 	default:
@@ -118,6 +155,9 @@ func (c *client) turn(ctx context.Context) error {
 	}
 	return nil
 }
+
+// storm is how often a client tries who does not take busy for an answer.
+const storm = 30
 
 // idle leaves the processor to others.
 func (c *client) idle(ctx context.Context) {
@@ -130,54 +170,122 @@ func (c *client) idle(ctx context.Context) {
 // killed there costs those behind it seconds.
 const fairWaiters = 3
 
-// acquire asks for a key: mostly at once, sometimes waiting, sometimes with a
-// context that ends.
-func (c *client) acquire(ctx context.Context, t target, holds int) (*lock.Lease, history.Outcome) {
-	asking, cancel, try := ctx, context.CancelFunc(func() {}), true
-	options := t.options
-	switch n := c.random.IntN(100); {
-	case holds > 1:
-	case n < 3:
-		// Not a deadline: clients of Redis see those, and drop the connection.
-		try = c.chance(50)
-		asking, cancel = context.WithCancel(ctx)
-		timer := time.AfterFunc(c.between(0, 10*time.Millisecond), cancel)
-		defer timer.Stop()
+// manner is how long a client wants to wait.
+type manner struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	try     bool
+	options []lock.Option
+}
+
+// manner chooses: mostly one try, sometimes a wait, short or long, sometimes a
+// context that ends. What is given up may be asked for with a long lease.
+func (c *client) manner(ctx context.Context, t *target) manner {
+	m := manner{ctx: ctx, cancel: func() {}, try: true}
+	switch n := c.random.IntN(200); {
+	case c.Load.Think > 0:
+		c.waits(&m, c.between(5*time.Millisecond, 90*time.Millisecond))
+	case n < 6:
+		c.leaves(&m, c.between(0, 10*time.Millisecond))
+		m.try = c.chance(50)
+		c.forgets(&m, t)
 	case t.mode == "fair":
-		if try = n < 30 || c.number >= fairWaiters; !try {
-			options = append(options, lock.WithWait(c.between(time.Second, 3*time.Second)))
+		if n >= 60 && c.number < fairWaiters {
+			c.waits(&m, c.between(time.Second, 3*time.Second))
 		}
-	case n < 5:
-		try = false
-		options = append(options, lock.WithWait(c.between(5*time.Millisecond, 300*time.Millisecond)))
+	case n < 8: // less than a round trip
+		c.waits(&m, c.between(10*time.Microsecond, time.Millisecond))
+	case n < 10:
+		c.waits(&m, c.between(5*time.Millisecond, 300*time.Millisecond))
+		c.forgets(&m, t)
+	case n < 12:
+		c.waits(&m, c.between(time.Second, 3*time.Second))
 	}
+	return m
+}
+
+// forgets makes the lease as long as that of a client who does not come
+// back to release it.
+func (c *client) forgets(m *manner, t *target) {
+	if c.Load.Forgotten > 0 && t.mode != "fair" && t.name == "" && c.chance(30) {
+		t.ttl = c.Load.Forgotten
+		m.options = append(m.options, lock.WithLease(t.ttl))
+	}
+}
+
+// leaves ends the context after d, in one of two ways.
+func (c *client) leaves(m *manner, d time.Duration) {
+	if c.chance(50) {
+		m.ctx, m.cancel = context.WithTimeout(m.ctx, d)
+		return
+	}
+	ctx, cancel := context.WithCancel(m.ctx)
+	timer := time.AfterFunc(d, cancel)
+	m.ctx, m.cancel = ctx, func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+// far is a deadline that no clock will see.
+var far = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// waits makes a client wait for d: by the limit of its wait, by a context that
+// ends while the limit is as long as it can be, or by one whose deadline is far
+// away.
+func (c *client) waits(m *manner, d time.Duration) {
+	m.try = false
+	limit := d
+	switch n := c.random.IntN(10); {
+	case n < 2:
+		c.leaves(m, d)
+		limit = lock.MaxDuration
+	case n < 4:
+		ctx, cancel := context.WithDeadline(m.ctx, far)
+		m.ctx, m.cancel = ctx, cancel
+	}
+	m.options = append(m.options, lock.WithWait(limit))
+}
+
+// attemptKey is the name of an attempt among the values of its context.
+type attemptKey struct{}
+
+// attempt is one call of Acquire.
+type attempt struct {
+	client int
+	id     uint64
+}
+
+// acquire calls Acquire or TryAcquire once.
+func (c *client) acquire(t target, holds int, m manner) (*lock.Lease, history.Outcome) {
 	e := history.Event{
 		Op: history.Acquire, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode, Holds: holds,
-		TTL: int64(c.Load.Lease), Permits: t.permits, Size: t.size, Call: c.clock.Now(),
+		TTL: int64(t.ttl), Permits: t.permits, Size: t.size, Name: t.name, Call: c.clock.Now(),
 	}
 	c.add(e)
 	call := c.locker.Acquire
-	if try {
+	if m.try {
 		call = c.locker.TryAcquire
 	}
-	lease, err := call(asking, t.key, options...)
+	lease, err := call(context.WithValue(m.ctx, attemptKey{}, attempt{c.number, e.ID}), t.key, slices.Concat(t.options, m.options)...)
 	e.Kind, e.Op, e.Return = history.Acquire, "", c.clock.Now()
+	e.Canceled = m.ctx.Err() != nil
+	_, e.Pending = c.pending.Load(attempt{c.number, e.ID})
 	if lease != nil {
 		// What the lease's context descends from must live on.
-		context.AfterFunc(lease.Context(), cancel)
+		context.AfterFunc(lease.Context(), m.cancel)
+		c.planted.Got(lease)
 		e.Owner, e.Fence = lease.Owner(), lease.Fence()
 	} else {
-		cancel()
+		m.cancel()
 	}
 	switch {
 	case err == nil:
 		e.Outcome = history.OK
-	case errors.Is(err, lock.ErrBusy) && try && asking.Err() == nil:
+	case errors.Is(err, lock.ErrBusy) && m.try && !e.Canceled:
 		e.Outcome = history.Busy
-	case errors.Is(err, lock.ErrBusy), asking.Err() != nil:
+	case errors.Is(err, lock.ErrBusy), e.Canceled:
 		e.Outcome = history.GaveUp
-	case errors.Is(err, lock.ErrUnavailable):
-		e.Outcome, e.Note = history.Unknown, err.Error()
 	case errors.Is(err, lock.ErrLost):
 		e.Outcome = history.Lost
 	default:
@@ -187,14 +295,15 @@ func (c *client) acquire(ctx context.Context, t target, holds int) (*lock.Lease,
 	return lease, e.Outcome
 }
 
-// hold does the work that the lock is for, and gives it back.
-func (c *client) hold(ctx context.Context, t target, lease *lock.Lease, long bool) error {
+// hold does the work that the lock is for, and releases it.
+func (c *client) hold(ctx context.Context, t target, lease *lock.Lease, u use) error {
 	trusted := c.trusts(lease, 0)
 	inner, outcome := (*lock.Lease)(nil), history.Outcome("")
 	if t.mode != "semaphore" && c.chance(10) {
-		inner, outcome = c.acquire(lease.Context(), t, 2)
+		t.ttl = c.Load.Lease
+		inner, outcome = c.acquire(t, 2, manner{ctx: lease.Context(), cancel: func() {}, try: true})
 	}
-	err := c.work(ctx, t, lease, long, &trusted)
+	err := c.work(ctx, t, lease, u, &trusted)
 	if outcome == history.OK {
 		trusted = c.trusts(lease, trusted)
 		c.release(ctx, t, inner, 1, trusted)
@@ -216,9 +325,9 @@ func (c *client) trusts(lease *lock.Lease, last int64) int64 {
 
 // work counts at the resource: with the fence, and as one does who knows of
 // none.
-func (c *client) work(ctx context.Context, t target, lease *lock.Lease, long bool, trusted *int64) error {
-	if t.mode == "read" || t.mode == "semaphore" {
-		c.stay(ctx, lease, long, trusted)
+func (c *client) work(ctx context.Context, t target, lease *lock.Lease, u use, trusted *int64) error {
+	if t.mode == "read" || t.mode == "semaphore" || t.name != "" { // several are in at a time
+		c.stay(ctx, lease, u, trusted)
 		return nil
 	}
 	r := resource.Request{Worker: c.Worker, Key: t.key, Mode: t.mode, Owner: lease.Owner(), Fence: lease.Fence()}
@@ -226,7 +335,7 @@ func (c *client) work(ctx context.Context, t target, lease *lock.Lease, long boo
 	if err != nil {
 		return err
 	}
-	c.stay(ctx, lease, long, trusted)
+	c.stay(ctx, lease, u, trusted)
 	if read.OK {
 		r.Value, r.Plain = read.Value+1, read.Plain+1
 		if _, err := c.counter.Write(r); err != nil {
@@ -238,14 +347,17 @@ func (c *client) work(ctx context.Context, t target, lease *lock.Lease, long boo
 
 // stay keeps the lease for a while: a moment, or longer than it lasts without
 // renewal.
-func (c *client) stay(ctx context.Context, lease *lock.Lease, long bool, trusted *int64) {
+func (c *client) stay(ctx context.Context, lease *lock.Lease, u use, trusted *int64) {
 	*trusted = c.trusts(lease, *trusted)
-	if !long {
+	if u == brief {
 		if c.chance(80) {
 			pause(lease.Context(), c.between(0, 25*time.Millisecond))
 		}
 		*trusted = c.trusts(lease, *trusted)
 		return
+	}
+	if u == renewed {
+		c.extend(ctx, lease)
 	}
 	until := c.clock.Now() + int64(c.between(c.Load.Lease/2, 2*c.Load.Lease))
 	for c.clock.Now() < until && lease.Context().Err() == nil && ctx.Err() == nil {
@@ -254,10 +366,20 @@ func (c *client) stay(ctx context.Context, lease *lock.Lease, long bool, trusted
 	}
 }
 
+// extend extends a lease twice at a time. Which is first is up to chance, and
+// which of them fails to nobody: the lease lasts for as long as it says.
+func (c *client) extend(ctx context.Context, lease *lock.Lease) {
+	var both sync.WaitGroup
+	for _, d := range []time.Duration{c.between(c.Load.Lease/2, c.Load.Lease), c.between(c.Load.Lease, 2*c.Load.Lease)} {
+		both.Go(func() { _ = lease.Extend(ctx, d) }) // the deadline of the lease shows what it was worth
+	}
+	both.Wait()
+}
+
 func (c *client) release(ctx context.Context, t target, lease *lock.Lease, remain int, trusted int64) {
 	e := history.Event{
-		Op: history.Release, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode, Owner: lease.Owner(),
-		Fence: lease.Fence(), Holds: remain, TTL: int64(c.Load.Lease), Trusted: trusted, Call: c.clock.Now(),
+		Op: history.Release, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode, Owner: lease.Owner(), Name: t.name,
+		Fence: lease.Fence(), Holds: remain, TTL: int64(t.ttl), Trusted: trusted, Call: c.clock.Now(),
 	}
 	c.add(e)
 	err := lease.Release(ctx)

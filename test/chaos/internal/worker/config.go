@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/quorum"
 	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/chaos/internal/bug"
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
@@ -49,8 +50,14 @@ type Load struct {
 	// that histories stay short.
 	Generation time.Duration `json:"generation"`
 	// Long is how many percent of the leases are kept for longer than they last
-	// without renewal.
+	// without renewal, half of them by the watchdog, half of them by Extend.
 	Long int `json:"long"`
+	// Forgotten is the lease of acquisitions that are given up: so long that it
+	// shows if nobody releases what they were granted.
+	Forgotten time.Duration `json:"forgotten"`
+	// Think is how long a client rests after each turn, at most twice that, and
+	// how it waits is short then; 0: the usual mixture.
+	Think time.Duration `json:"think,omitempty"`
 }
 
 func (r Redis) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -69,9 +76,8 @@ const (
 	Quorum     = "quorum"
 )
 
-// open returns a store and how to close what it needs. wrap is applied next to
-// Redis.
-func (r Redis) open(opts []redisstore.Option, wrap func(lock.Store, redis.UniversalClient) (lock.Store, error)) (lock.Store, func() error, error) {
+// open returns a store with a bug in it, and how to close what it needs.
+func (r Redis) open(planted *bug.Bug, opts []redisstore.Option) (lock.Store, func() error, error) {
 	const timeout = time.Second
 	var rdb redis.UniversalClient
 	switch r.Topology {
@@ -88,12 +94,11 @@ func (r Redis) open(opts []redisstore.Option, wrap func(lock.Store, redis.Univer
 			DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 		})
 	case Quorum:
-		return r.quorum(opts, wrap)
+		return r.quorum(planted, opts)
 	default:
 		return nil, nil, errors.New("there is no topology " + r.Topology)
 	}
-	store, err := wrap(redisstore.New(rdb, opts...), rdb)
-	return store, rdb.Close, err
+	return planted.In(redisstore.New(rdb, opts...), rdb), rdb.Close, nil
 }
 
 const poolSize = 16
@@ -106,17 +111,13 @@ func (r Redis) single(addr string) *redis.Client {
 	})
 }
 
-func (r Redis) quorum(opts []redisstore.Option, wrap func(lock.Store, redis.UniversalClient) (lock.Store, error)) (lock.Store, func() error, error) {
+func (r Redis) quorum(planted *bug.Bug, opts []redisstore.Option) (lock.Store, func() error, error) {
 	var stores []lock.Store
 	var clients []*redis.Client
 	for _, addr := range r.Addrs {
 		rdb := r.single(addr)
 		clients = append(clients, rdb)
-		store, err := wrap(redisstore.New(rdb, opts...), rdb)
-		if err != nil {
-			return nil, nil, err
-		}
-		stores = append(stores, store)
+		stores = append(stores, planted.In(redisstore.New(rdb, opts...), rdb))
 	}
 	q, err := quorum.New(stores...)
 	if err != nil {

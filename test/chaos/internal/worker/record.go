@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
@@ -18,6 +19,8 @@ type record struct {
 	ids          atomic.Uint64
 	page         *history.Page
 	full         atomic.Bool
+	// pending are attempts whose call the store has not answered.
+	pending sync.Map
 }
 
 // add writes an event; when it returns, no kill can undo it.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -19,6 +19,13 @@ import (
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 	"github.com/redlatch/redlatch/test/internal/process"
 )
+
+// Poll is how long waiters rely on wake-ups.
+const Poll = 100 * time.Millisecond
+
+// Identity is what the name of the file ends with that has the ID of a worker's
+// locker. It begins as that of the record does.
+const Identity = ".id"
 
 // shutdown is how long the locker may take to end.
 const shutdown = 20 * time.Second
@@ -50,27 +57,51 @@ func Run(ctx context.Context, c Config) error {
 // serve runs the clients and ends everything they used.
 func serve(ctx context.Context, c Config, r *record) error {
 	quiet := slog.New(slog.DiscardHandler)
-	store, closeStore, err := c.Redis.open([]redisstore.Option{redisstore.WithLogger(quiet)},
-		func(s lock.Store, rdb redis.UniversalClient) (lock.Store, error) { return bug.Plant(c.Bug, s, rdb) })
+	planted, err := bug.Named(c.Bug)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	locker := lock.New(&tap{store, r}, lock.WithWatchdog(c.Load.Lease), lock.WithPoll(100*time.Millisecond))
+	store, closeStore, err := c.Redis.open(planted, []redisstore.Option{redisstore.WithLogger(quiet)})
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	p := &pulse{record: r}
+	locker := lock.New(&tap{store, r}, append([]lock.Option{
+		lock.WithWatchdog(c.Load.Lease), lock.WithPoll(Poll), lock.WithHooks(p.hooks()),
+	}, planted.Options()...)...)
+	if err := os.WriteFile(c.Record+Identity, []byte(locker.ID()), 0o600); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watch sync.WaitGroup
+	watch.Go(func() { p.run(watching) })
+	defer watch.Wait()
+	defer stop()
+	idle := runtime.NumGoroutine()
+	err = work(ctx, c, locker, planted, r)
+	if c.Worker%2 == 0 { // the others find out what Close does in the middle of it
+		p.settle(idle)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown)
+	defer cancel()
+	return errors.Join(err, locker.Close(closing), closeStore())
+}
+
+// work runs the clients until ctx ends.
+func work(ctx context.Context, c Config, locker *lock.Locker, planted *bug.Bug, r *record) (err error) {
 	var clients sync.WaitGroup
 	failed := make(chan error, c.Clients)
 	for i := range c.Clients {
 		clients.Go(func() {
-			if err := newClient(c, i, locker, r).run(ctx); err != nil {
+			if err := newClient(c, i, locker, planted, r).run(ctx); err != nil {
 				failed <- err
 			}
 		})
 	}
 	clients.Wait()
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown)
-	defer cancel()
 	close(failed)
 	for e := range failed {
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, locker.Close(closing), closeStore())
+	return err
 }

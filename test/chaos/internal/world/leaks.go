@@ -19,13 +19,20 @@ import (
 // patience is how long things may take that take time only on a busy machine.
 const patience = 10 * time.Second
 
-// handover is how long a release holds a fair lock for the next of its queue,
-// who may have been killed.
-const handover = 5 * time.Second
+// Crew is what a run knows of its workers when they have ended.
+type Crew struct {
+	// Killed says of the lockers of all workers, by ID, whether they were killed.
+	Killed map[string]bool
+	// Longest is the longest TTL of what they held.
+	Longest time.Duration
+	// Forgetful: servers may have lost the release of what they kept.
+	Forgetful bool
+}
 
 // Leaks lists what is left of workers that have ended: connections,
-// subscriptions, and keys after the lease time.
-func (w *World) Leaks(ctx context.Context, lease time.Duration) []string {
+// subscriptions, and keys. One that ends by itself leaves nothing. One that
+// was killed leaves what it had, for as long as that would have lasted.
+func (w *World) Leaks(ctx context.Context, crew Crew) []string {
 	var leaks []string
 	add := func(err error) {
 		if err != nil {
@@ -34,10 +41,11 @@ func (w *World) Leaks(ctx context.Context, lease time.Duration) []string {
 	}
 	add(process.Poll(patience, w.connections))
 	add(process.Poll(patience, func() error { return w.subscriptions(ctx) }))
-	add(process.Poll(lease+patience/10, func() error { return w.holds(ctx, isInherited) }))
-	add(process.Poll(handover+patience/10, func() error { return w.holds(ctx, nil) }))
+	add(process.Poll(patience/10, func() error { return w.keys(ctx, crew.Check) }))
 	w.revive(ctx)
-	add(process.Poll(patience, func() error { return w.rest(ctx) }))
+	add(process.Poll(crew.Longest+patience, func() error {
+		return w.keys(ctx, func(_ context.Context, _ *redis.Client, key string) error { return left(key, "when all has expired") })
+	}))
 	return leaks
 }
 
@@ -77,7 +85,7 @@ func (w *World) subscriptions(ctx context.Context) error {
 }
 
 // keys calls f for every key of every master.
-func (w *World) keys(ctx context.Context, f func(rdb *redis.Client, key string) error) error {
+func (w *World) keys(ctx context.Context, f func(ctx context.Context, rdb *redis.Client, key string) error) error {
 	for i, rdb := range w.Plain {
 		role, err := rdb.Do(ctx, "ROLE").Slice()
 		if err != nil {
@@ -88,7 +96,7 @@ func (w *World) keys(ctx context.Context, f func(rdb *redis.Client, key string) 
 		}
 		scan := rdb.Scan(ctx, 0, "*", 1000).Iterator()
 		for scan.Next(ctx) {
-			if err := f(rdb, scan.Val()); err != nil {
+			if err := f(ctx, rdb, scan.Val()); err != nil {
 				return err
 			}
 		}
@@ -99,49 +107,19 @@ func (w *World) keys(ctx context.Context, f func(rdb *redis.Client, key string) 
 	return nil
 }
 
-// Keys of a fair lock that stay behind when a waiter is killed, until somebody
-// wants the lock, and the number of free permits, which stays: all as in
-// Redisson.
 func isQueue(key string) bool {
 	return strings.HasPrefix(key, "redisson_lock_queue:") || strings.HasPrefix(key, "redisson_lock_timeout:")
 }
 
 func isCount(key string) bool { return strings.HasPrefix(key, "semaphore:") }
 
-// isPermits: of permits whose owner was killed, until somebody wants some.
 func isPermits(key string) bool { return strings.Contains(key, "{semaphore:") }
-
-// isInherited: of locks that may have been handed to a waiter that was killed.
-func isInherited(key string) bool { return strings.HasPrefix(key, "fair:") }
-
-// holds says whether anything is held, but for the keys that are left out.
-func (w *World) holds(ctx context.Context, leftOut func(key string) bool) error {
-	return w.keys(ctx, func(_ *redis.Client, key string) error {
-		if isQueue(key) || isCount(key) || isPermits(key) || leftOut != nil && leftOut(key) {
-			return nil
-		}
-		return fmt.Errorf("the key %q is left", key)
-	})
-}
-
-// rest says whether anything is left once every lock was used again.
-func (w *World) rest(ctx context.Context) error {
-	return w.keys(ctx, func(rdb *redis.Client, key string) error {
-		if !isCount(key) {
-			return fmt.Errorf("the key %q is left", key)
-		}
-		if n, err := rdb.Get(ctx, key).Int(); err != nil || n != worker.SemaphoreSize {
-			return fmt.Errorf("%q has %d of %d permits: %w", key, n, worker.SemaphoreSize, err)
-		}
-		return nil
-	})
-}
 
 // revive takes each lock once whose last waiters or owners were killed.
 func (w *World) revive(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	_ = w.keys(ctx, func(rdb *redis.Client, key string) error {
+	_ = w.keys(ctx, func(ctx context.Context, rdb *redis.Client, key string) error {
 		options := []lock.Option{lock.WithMode(lock.Fair)}
 		name := key
 		switch {
@@ -158,7 +136,7 @@ func (w *World) revive(ctx context.Context) {
 		wg.Go(func() {
 			l := lock.New(redisstore.New(rdb))
 			defer l.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it could not end shows as left
-			_ = l.Do(ctx, name, func(context.Context) error { return nil }, append(options, lock.WithWait(3*patience))...)
+			_ = l.Do(ctx, name, func(context.Context) error { return nil }, append(options, lock.WithLease(patience/10), lock.WithWait(3*patience))...)
 		})
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -64,6 +65,16 @@ func Start(p *process.Program, topology string, workers int, durable bool) (*Wor
 		w.Links = append(w.Links, links)
 	}
 	return w, nil
+}
+
+// Pace lets one request of each worker pass in each such time, as if Redis were
+// slow.
+func (w *World) Pace(d time.Duration) {
+	for _, links := range w.Links {
+		for _, link := range links {
+			link.Pace(d)
+		}
+	}
 }
 
 // Redis is how a worker reaches the servers.
@@ -122,6 +133,9 @@ func (e *Worker) Current() *process.Process {
 	defer e.mu.Unlock()
 	return e.process
 }
+
+// Lives is how many processes there were. All but the last were killed.
+func (e *Worker) Lives() int { return int(e.life.Load()) + 1 }
 
 // Replace starts the next process after the current one was killed.
 func (e *Worker) Replace() error {

@@ -1,0 +1,28 @@
+package bug
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// incrFence takes fences from a counter next to the lock.
+type incrFence struct {
+	lock.Store
+	rdb redis.UniversalClient
+}
+
+func (s *incrFence) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	fence, err := s.Store.Acquire(ctx, c)
+	if err != nil || !plain(c) || c.Holds > 1 {
+		return fence, err
+	}
+	n, err := s.rdb.Incr(ctx, "fence:{"+c.Key+"}").Result()
+	if err != nil {
+		return 0, err
+	}
+	s.rdb.Expire(ctx, "fence:{"+c.Key+"}", c.TTL*100)
+	return uint64(n), nil
+}

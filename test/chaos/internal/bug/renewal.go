@@ -1,0 +1,49 @@
+package bug
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// lateLoss takes a renewal that was not answered, or that found no hold, for
+// a good one: the loss will show at some later tick.
+type lateLoss struct{ lock.Store }
+
+func (s *lateLoss) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	s.Store.Renew(ctx, claims, func(i int, err error) {
+		if err != nil && !errors.Is(err, lock.ErrInvalid) {
+			err = nil
+		}
+		report(i, err)
+	})
+}
+
+// extendShortens sets the TTL with each renewal, also to less.
+type extendShortens struct {
+	lock.Store
+	rdb redis.UniversalClient
+}
+
+var setTTL = redis.NewScript(`
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return 0
+end
+return redis.call('pexpire', KEYS[1], ARGV[2])`)
+
+func (s *extendShortens) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	for i, c := range claims {
+		if !plain(c) {
+			s.Store.Renew(ctx, claims[i:i+1], func(_ int, err error) { report(i, err) })
+			continue
+		}
+		n, err := setTTL.Run(ctx, s.rdb, []string{c.Key}, c.Owner, c.TTL.Milliseconds()).Int64()
+		if err == nil && n == 0 {
+			err = lock.ErrNotHeld
+		}
+		report(i, err)
+	}
+}

@@ -1,0 +1,47 @@
+package bug
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// stranded wakes nobody, and does not say when a hold ends.
+type stranded struct{ lock.Store }
+
+func (s *stranded) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	fence, err := s.Store.Acquire(ctx, c)
+	if errors.Is(err, lock.ErrBusy) {
+		return 0, &lock.BusyError{TTL: -1}
+	}
+	return fence, err
+}
+
+func (s *stranded) Watch(ctx context.Context, c lock.Claim, _ func()) (func(), error) {
+	return s.Store.Watch(ctx, c, func() {})
+}
+
+// messageGrants takes a message for a grant.
+type messageGrants struct {
+	lock.Store
+	invited sync.Map // keys
+}
+
+func (s *messageGrants) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
+	return s.Store.Watch(ctx, c, func() {
+		if plain(c) {
+			s.invited.Store(c.Key, true)
+		}
+		wake()
+	})
+}
+
+func (s *messageGrants) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if _, invited := s.invited.LoadAndDelete(c.Key); invited && c.Holds == 1 {
+		return uint64(time.Now().UnixMicro()), nil
+	}
+	return s.Store.Acquire(ctx, c)
+}

@@ -1,0 +1,46 @@
+package world
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+const (
+	// probeEvery is how often a server is called.
+	probeEvery = 20 * time.Millisecond
+	// lateness is what its answer may be late without a note.
+	lateness = 30 * time.Millisecond
+)
+
+// Probe notes when servers are late, or this process, through which all traffic
+// goes: what waits for them then is not to blame. It returns when ctx ends.
+func (w *World) Probe(ctx context.Context, clock history.Clock, note func(history.Event)) {
+	var probes sync.WaitGroup
+	defer probes.Wait()
+	for _, rdb := range w.Plain {
+		probes.Go(func() { probe(ctx, clock, rdb, note) })
+	}
+}
+
+func probe(ctx context.Context, clock history.Clock, rdb *redis.Client, note func(history.Event)) {
+	timer := time.NewTimer(probeEvery)
+	defer timer.Stop()
+	for {
+		due := clock.Now() + int64(probeEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		_ = rdb.Ping(ctx).Err() // one that is down is late
+		if now := clock.Now(); now-due > int64(lateness) {
+			note(history.Event{Kind: history.Late, Worker: history.Nobody, Call: due, Return: now})
+		}
+		timer.Reset(probeEvery)
+	}
+}
