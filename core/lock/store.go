@@ -77,7 +77,8 @@ type Store interface {
 	Watch(ctx context.Context, c Claim, wake func()) (stop func(), err error)
 
 	// Inspect reports who has the key. A key that nobody has or queues for is
-	// a zero State, no error.
+	// a zero State, no error. It costs no more for a key of many owners: it
+	// lists [MaxListed] of them, and as many waiters, and counts the others.
 	Inspect(ctx context.Context, key string) (State, error)
 
 	// ForceRelease removes whatever hold there is and wakes waiters. freed is
@@ -103,6 +104,9 @@ type PartitionedStore interface {
 	Part(key string) string
 }
 
+// MaxListed is how many owners and how many waiters a [State] lists at most.
+const MaxListed = 100
+
 // State is a snapshot of a key.
 type State struct {
 	// Held says whether anybody has the key.
@@ -112,12 +116,17 @@ type State struct {
 	// Owners are the holds. They identify owners to operators: do not show
 	// them to clients.
 	Owners []OwnerHolds
+	// MoreOwners is how many holds there are that Owners doesn't list. Readers
+	// that died a moment ago may be among them.
+	MoreOwners int
 	// TTL is how long the key stays held unless renewed; negative when it
 	// has no expiry.
 	TTL time.Duration
 	// Waiters are the owners queued in the store, in order. Modes without a
 	// queue have none: their waiters are known to their own process only.
 	Waiters []string
+	// MoreWaiters is how many wait behind them.
+	MoreWaiters int
 }
 
 // OwnerHolds is one owner's hold count.

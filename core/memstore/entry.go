@@ -121,11 +121,14 @@ func (e *entry) state(now time.Time) lock.State {
 			state.Mode = h.mode
 		}
 		state.TTL = max(state.TTL, h.expires.Sub(now))
-		state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(h.count, h.permits)})
+		if i < lock.MaxListed {
+			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(h.count, h.permits)})
+		}
 	}
-	for _, p := range e.queue {
+	for _, p := range e.queue[:min(len(e.queue), lock.MaxListed)] {
 		state.Waiters = append(state.Waiters, p.owner)
 	}
+	state.MoreOwners, state.MoreWaiters = len(e.holds)-len(state.Owners), len(e.queue)-len(state.Waiters)
 	return state
 }
 

@@ -45,6 +45,7 @@ func (s views) shared() lock.State {
 			o.Owner = claimant(o.Owner)
 			state.Owners = append(state.Owners, o)
 		}
+		state.MoreOwners = max(state.MoreOwners, seen.MoreOwners)
 		ttls[i] = seen.TTL
 	}
 	slices.SortFunc(ttls, compareTTL)

@@ -204,7 +204,7 @@ func inspected(t *testing.T, reply any, store *redisstore.Store) {
 	t.Helper()
 	state, err := store.Inspect(t.Context(), "k")
 	plausible(t, reply, "inspect", err)
-	if state.Held != (len(state.Owners) > 0) || state.TTL < -1 || err != nil && state.Held {
+	if state.Held != (len(state.Owners)+state.MoreOwners > 0) || state.TTL < -1 || err != nil && state.Held {
 		t.Errorf("%#v is read as %+v, %v", reply, state, err)
 	}
 }

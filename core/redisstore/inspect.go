@@ -17,7 +17,8 @@ import (
 
 var errBadReply = errors.New("redis: the reply is not that of the script")
 
-// Inspect implements [lock.Store]. It shows whatever lock has the key. A fair
+// Inspect implements [lock.Store]. It shows whatever lock has the key. Which
+// owners of more than [lock.MaxListed] are listed is up to Redis. A fair
 // lock that nobody waits for looks like an exclusive one. The permits of a
 // semaphore do not tell their owners: in their place are the ids that Redisson
 // shows, in hex.
@@ -33,14 +34,14 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return stateOf(reply), nil
 }
 
-// inspect returns {kind, pttl, holds, waiters}.
+// inspect returns {kind, pttl, holds, waiters, other holds, other waiters}.
 func (s *Store) inspect(ctx context.Context, name string) ([]any, error) {
-	cmd, err := s.runOnAll(ctx, call{inspectScript, besides(name), []any{tagged(name)}})
+	cmd, err := s.runOnAll(ctx, call{inspectScript, besides(name), []any{tagged(name), lock.MaxListed}})
 	if err != nil {
 		return nil, err
 	}
 	reply, err := cmd.Slice()
-	if err == nil && len(reply) != 4 {
+	if err == nil && len(reply) != 6 {
 		err = errBadReply
 	}
 	return reply, s.failure(err)
@@ -78,7 +79,7 @@ func (s *Store) occupied(ctx context.Context, t *target, cause error) error {
 	return fmt.Errorf("%w: lock name %q: the key has something that is no lock of mode %s: %w", lock.ErrInvalid, t.name, t.Mode, cause)
 }
 
-// stateOf reads {kind, pttl, holds, waiters}.
+// stateOf reads {kind, pttl, holds, waiters, other holds, other waiters}.
 func stateOf(reply []any) lock.State {
 	pttl, _ := reply[1].(int64)
 	holds, _ := reply[2].([]any)
@@ -87,8 +88,12 @@ func stateOf(reply []any) lock.State {
 	if reply[0] == "string" {
 		state = permitsState(holds)
 	} else {
-		state = hashState(holds, pttl)
+		state = hashState(holds, count(reply[4]), pttl)
 	}
+	if state.Held {
+		state.MoreOwners = count(reply[4])
+	}
+	state.MoreWaiters = count(reply[5])
 	for _, w := range waiters {
 		place, _ := w.(string)
 		state.Waiters = append(state.Waiters, strings.TrimSuffix(place, placeMark))
@@ -99,8 +104,14 @@ func stateOf(reply []any) lock.State {
 	return state
 }
 
-// hashState reads fields and values of a lock.
-func hashState(holds []any, pttl int64) lock.State {
+// count is a number of a reply, 0 if it is none.
+func count(reply any) int {
+	n, _ := reply.(int64)
+	return int(max(n, 0))
+}
+
+// hashState reads fields and values of a lock, which has others besides.
+func hashState(holds []any, others int, pttl int64) lock.State {
 	var state lock.State
 	for ; len(holds) >= 2; holds = holds[2:] {
 		field, _ := holds[0].(string)
@@ -115,7 +126,7 @@ func hashState(holds []any, pttl int64) lock.State {
 			state.Mode = lock.Read
 		}
 	}
-	if len(state.Owners) == 0 {
+	if len(state.Owners)+others == 0 {
 		return lock.State{}
 	}
 	state.Held, state.TTL = true, remaining(pttl)

@@ -26,6 +26,7 @@ var semaphoreTests = []test{
 	{"a force release gives all permits back and wakes", forcesPermits},
 	{"a lock and a semaphore of one name are never held together", lockAndSemaphore},
 	{"of many claims at once exactly as many are granted", permitRace},
+	{"inspect lists some of many permits and counts the others", listsPermits},
 	{"engine: at most three of twenty inside, and three they are", engineFills},
 	{"engine: permits of a dead holder admit the next", engineSurvivesDeadPermits},
 	{"engine: two of three leave one", engineTakesTwo},

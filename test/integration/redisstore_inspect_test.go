@@ -1,0 +1,83 @@
+package integration_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+// A script stops the server for everybody: reading a lock must not take longer
+// the more owners it has.
+func TestInspectCostsNoMoreForManyOwners(t *testing.T) {
+	t.Parallel()
+	const few, many = 200, 50_000 // both are more than are listed
+	rdb := redistest.Standalone(t).Admin(t)
+	store := redisstore.New(rdb)
+	cost := func(readers int) float64 {
+		key := fmt.Sprint("readers:", readers)
+		read(t, rdb, key, readers)
+		state, err := store.Inspect(t.Context(), key)
+		if err != nil || !state.Held || state.Mode != lock.Read || len(state.Owners)+state.MoreOwners != readers {
+			t.Fatalf("%d readers: %v, held %v in mode %s, %d owners and %d more",
+				readers, err, state.Held, state.Mode, len(state.Owners), state.MoreOwners)
+		}
+		if err := rdb.ConfigResetStat(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if _, err := store.Inspect(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return scriptTime(t, rdb)
+	}
+	small, large := cost(few), cost(many)
+	t.Logf("%d readers: %.0f µs, %d readers: %.0f µs", few, small, many, large)
+	if large > 10*small {
+		t.Errorf("%d readers cost %.0f times what %d cost", many, large/small, few)
+	}
+}
+
+// read makes a lock that is held by many readers, as the scripts would.
+func read(t *testing.T, rdb *redis.Client, key string, readers int) {
+	t.Helper()
+	pipe := rdb.Pipeline()
+	pipe.HSet(t.Context(), key, "mode", "read")
+	for i := range readers {
+		owner := "reader:" + strconv.Itoa(i)
+		pipe.HSet(t.Context(), key, owner, 1)
+		pipe.Set(t.Context(), "{"+key+"}:"+owner+":rwlock_timeout:1", 1, time.Hour)
+	}
+	pipe.PExpire(t.Context(), key, time.Hour)
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scriptTime is how many µs a script took on average.
+func scriptTime(t *testing.T, rdb *redis.Client) float64 {
+	t.Helper()
+	text, err := rdb.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "cmdstat_evalsha:") {
+			_, rest, _ := strings.Cut(line, "usec_per_call=")
+			number, _, _ := strings.Cut(rest, ",")
+			if usec, err := strconv.ParseFloat(number, 64); err == nil {
+				return usec
+			}
+		}
+	}
+	t.Fatalf("no evalsha in %s", text)
+	return 0
+}
