@@ -13,6 +13,7 @@
 //	redlatch.losses            counter, {lock}    template, reason
 //	redlatch.key.failures      counter, {failure} template, reason
 //	redlatch.circuit.opens     counter, {opening}
+//	redlatch.leader.term       gauge, {term}      template
 //
 // The attributes are redlatch.template, redlatch.mode, redlatch.outcome and
 // redlatch.reason. A template is the name that the lock was given with
@@ -27,6 +28,11 @@
 // released, expired (its fixed lease ran out, or it reached its limit) or lost; a
 // release that the store did not confirm has the error.type unavailable. A renewal is ok, error (it is
 // tried again) or lost. The reasons of losses are those of [lock.LossReason].
+//
+// redlatch.leader.term is the term that this process leads in, and 0 when it does
+// not. It is set by the hooks of package leader:
+//
+//	leader.WithHooks(leader.Hooks{Elected: t.Elected, Resigned: t.Resigned, Lost: t.TermLost})
 //
 // # Spans
 //

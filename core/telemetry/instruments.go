@@ -24,11 +24,12 @@ type instruments struct {
 	losses          metric.Int64Counter
 	keyFailures     metric.Int64Counter
 	circuits        metric.Int64Counter
+	terms           metric.Int64Gauge
 }
 
 func newInstruments(meter metric.Meter) (*instruments, error) {
 	var i instruments
-	var errs [8]error
+	var errs [9]error
 	i.acquireDuration, errs[0] = meter.Float64Histogram("redlatch.acquire.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time to acquire a lock, or to learn that it cannot be had."),
 		metric.WithExplicitBucketBoundaries(buckets...))
@@ -47,6 +48,8 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		metric.WithDescription("Operations refused because the key of their lock could not be made."))
 	i.circuits, errs[7] = meter.Int64Counter("redlatch.circuit.opens", metric.WithUnit("{opening}"),
 		metric.WithDescription("Times at which a store that does not answer was left alone."))
+	i.terms, errs[8] = meter.Int64Gauge("redlatch.leader.term", metric.WithUnit("{term}"),
+		metric.WithDescription("Term of the leader in this process, 0 where there is none."))
 	return &i, errors.Join(errs[:]...)
 }
 

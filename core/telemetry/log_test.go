@@ -55,6 +55,18 @@ func TestLogLines(t *testing.T) {
 		"release of what is lost": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Released(lock.ReleaseEvent{Event: e, Err: lock.ErrLost}) // its loss has been told
 		}, ""},
+		"a leader is elected": {
+			func(t *telemetry.Telemetry, _ lock.Hooks, _ lock.Event) { t.Elected("billing", 7) },
+			`level=INFO msg="elected as leader" redlatch.template=billing term=7`,
+		},
+		"a leader resigns": {
+			func(t *telemetry.Telemetry, _ lock.Hooks, _ lock.Event) { t.Resigned("billing", 7, errSecret) },
+			`level=INFO msg="resigned as leader" redlatch.template=billing term=7`,
+		},
+		"a leader loses its term": {
+			func(t *telemetry.Telemetry, _ lock.Hooks, _ lock.Event) { t.TermLost("", 7, errSecret) },
+			`level=WARN msg="lost the term as leader" redlatch.template=_other term=7`,
+		},
 		"failed renewal": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Renewed(lock.RenewEvent{Event: e, Err: &lock.StoreError{Class: "timeout", Err: errSecret}})
 		}, `level=INFO msg="lock renewal failed, it is tried again" ` + order + ` cause=timeout`},

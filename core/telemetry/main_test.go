@@ -127,6 +127,10 @@ func (m *meter) series(t *testing.T) map[string]string {
 				for _, p := range data.DataPoints {
 					all[one.Name+labels(p.Attributes)] = fmt.Sprint(p.Value)
 				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					all[one.Name+labels(p.Attributes)] = fmt.Sprint(p.Value)
+				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					all[one.Name+labels(p.Attributes)] = fmt.Sprintf("%d in %gs", p.Count, p.Sum)

@@ -72,6 +72,13 @@ func story(t *testing.T, made *telemetry.Telemetry) {
 	store.acquire.Store(false)
 	time.Sleep(time.Minute)
 
+	// Leaders: one resigned, one lost its term, and one leads.
+	made.Elected("billing", 7)
+	made.Resigned("billing", 7, errSecret)
+	made.Elected("mail", 8)
+	made.TermLost("mail", 8, errSecret)
+	made.Elected("reports", 1<<62)
+
 	made.KeyFailed(ctx, "order:<userId>", "missing")
 	made.KeyFailed(ctx, "order:<userId>", "nonsense of a client")
 }
@@ -105,6 +112,9 @@ func TestMetricsAreExactlyThese(t *testing.T) {
 			"redlatch.losses{redlatch.reason=forced" + order:                                                          "1",
 			"redlatch.losses{redlatch.reason=expired" + other:                                                         "1",
 			"redlatch.key.failures{redlatch.reason=missing" + order:                                                   "1",
+			"redlatch.leader.term{redlatch.template=billing}":                                                         "0",
+			"redlatch.leader.term{redlatch.template=mail}":                                                            "0",
+			"redlatch.leader.term{redlatch.template=reports}":                                                         fmt.Sprint(1 << 62),
 			"redlatch.circuit.opens{}":                                                                                "1",
 			"redlatch.key.failures{redlatch.reason=_OTHER" + order:                                                    "1",
 		} {
@@ -141,12 +151,16 @@ func TestInstrumentsAreExactlyThese(t *testing.T) {
 			{Name: "redlatch.losses", Unit: "{lock}", Description: "Locks that were lost while they were held.", Data: counter},
 			{Name: "redlatch.key.failures", Unit: "{failure}", Description: "Operations refused because the key of their lock could not be made.", Data: counter},
 			{Name: "redlatch.circuit.opens", Unit: "{opening}", Description: "Times at which a store that does not answer was left alone.", Data: counter},
+			{Name: "redlatch.leader.term", Unit: "{term}", Description: "Term of the leader in this process, 0 where there is none.", Data: metricdata.Gauge[int64]{}},
 		}
 		bounds := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 		without := make([]metricdata.Metrics, len(got.ScopeMetrics[0].Metrics)) // their points, which have a test of their own
 		for i, one := range got.ScopeMetrics[0].Metrics {
 			switch data := one.Data.(type) {
 			case metricdata.Sum[int64]:
+				data.DataPoints = nil
+				one.Data = data
+			case metricdata.Gauge[int64]:
 				data.DataPoints = nil
 				one.Data = data
 			case metricdata.Histogram[float64]:

@@ -48,6 +48,7 @@ func everything(made *telemetry.Telemetry) {
 	for _, reason := range []string{"missing", "ambiguous", "too_long", "invalid", "unresolvable"} {
 		made.KeyFailed(ctx, e.Name, reason)
 	}
+	made.Elected("billing", 7)
 }
 
 // exported is what Prometheus scrapes.
@@ -120,6 +121,7 @@ func TestExportedNamesAreExactlyThese(t *testing.T) {
 		"redlatch_hold_duration_seconds_count error_type redlatch_mode redlatch_outcome redlatch_template",
 		"redlatch_hold_duration_seconds_sum error_type redlatch_mode redlatch_outcome redlatch_template",
 		"redlatch_key_failures_total redlatch_reason redlatch_template",
+		"redlatch_leader_term redlatch_template",
 		"redlatch_losses_total redlatch_reason redlatch_template",
 		"redlatch_renewals_total redlatch_outcome",
 		"redlatch_waiter_count redlatch_template",
