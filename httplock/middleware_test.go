@@ -117,13 +117,13 @@ func TestLockOfARouteLetsNothingElsePass(t *testing.T) {
 		}, "POST", "put it around the handler of the route"},
 		"around another route": {"POST /a/{no}", func(lock middleware) http.Handler {
 			return on("POST /a/{id}", runs(t), lock)
-		}, "POST", `"POST /a/{id}" came to it: name that one`},
+		}, "POST", `"POST /a/{id}" came to it: write httplock.Route(g, "POST /a/{id}")`},
 		"of one method, around all": {"POST /a/{id}", func(lock middleware) http.Handler {
 			return on("/a/{id}", runs(t), lock)
-		}, "GET", `"GET /a/{id}" came to it: name that one`},
+		}, "GET", `"GET /a/{id}" came to it: write httplock.Route(g, "GET /a/{id}")`},
 		"of all methods, around another path": {"/a/{no}", func(lock middleware) http.Handler {
 			return on("/a/{id}", runs(t), lock)
-		}, "POST", `"POST /a/{id}" came to it: name that one`},
+		}, "POST", `"POST /a/{id}" came to it: write httplock.Route(g, "POST /a/{id}")`},
 		"of all methods, with one that nobody knows": {"/a/{id}", func(lock middleware) http.Handler {
 			return on("/a/{id}", runs(t), lock)
 		}, "PURGE", `"PURGE" has no rule: register the route for one method`},

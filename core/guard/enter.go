@@ -66,6 +66,9 @@ func (g *Guard) ruleOf(c *Call) (*rule.Compiled, *Error) {
 	if c.Rule != nil {
 		return c.Rule, nil
 	}
+	if c.Operation == "" {
+		return nil, &Error{Kind: Invalid, Err: rule.Fault{Reason: "the call has neither an operation nor a rule"}}
+	}
 	set, err := g.ready()
 	if err != nil {
 		return nil, &Error{Kind: Invalid, Operation: c.Operation, Err: err}

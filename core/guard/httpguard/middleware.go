@@ -232,7 +232,7 @@ func (m *Middleware) find(x Exchange, operation string) (*rule.Compiled, error) 
 	case path == "":
 		return nil, m.misplaced("is a lock in front of the router, where a request has no route yet: put it around the handler of the route")
 	case operation != m.operation && (m.operation != "" || path != m.path):
-		return nil, m.misplaced("is a lock for this route, and " + strconv.Quote(operation) + " came to it: name that one")
+		return nil, m.misplaced("is a lock for this route, and " + strconv.Quote(operation) + " came to it: write " + m.by + ".Route(g, " + strconv.Quote(operation) + ")")
 	case r == nil && m.operation == "" && !slices.Contains(methods, x.HTTP().Method) && m.hasRules():
 		return nil, m.misplaced("takes any method, and " + strconv.Quote(x.HTTP().Method) + " has no rule: register the route for one method")
 	}

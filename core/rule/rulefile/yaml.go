@@ -78,6 +78,9 @@ type place struct{ line, column int }
 func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
 func (d *decoder) fault(at place, field, format string, args ...any) {
+	if last := len(d.lines); at.line > last && last > 0 { // where more was expected
+		at = place{last, utf8.RuneCountInString(d.lines[last-1]) + 1}
+	}
 	d.faults = append(d.faults, rule.Fault{
 		Source: d.source, Line: at.line, Column: at.column, Field: field, Reason: fmt.Sprintf(format, args...),
 	})
@@ -132,9 +135,6 @@ func (d *decoder) notYAML(err error) bool {
 	var syntax *yaml.LoadError
 	if errors.As(err, &syntax) {
 		at, reason = place{max(syntax.Mark.Line, 1), max(syntax.Mark.Column, 1)}, syntax.Message
-		if last := len(d.lines); at.line > last { // where more was expected
-			at = place{last, utf8.RuneCountInString(d.lines[last-1]) + 1}
-		}
 	}
 	d.fault(at, "", "is not YAML: %.300s%s", reason, cures[reason])
 	return false
