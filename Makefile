@@ -89,6 +89,10 @@ leaders: servers ## End leaders CHANGES (200) times in each way, and print how l
 		-run '^TestLeadersChangeAndNoTermsOverlapAtAFencedResource$$' $(TEST_FLAGS) ./test/integration \
 		| grep --line-buffered -E 'nobody led|terms,|^(---|FAIL|ok|PASS)|lost'
 
+.PHONY: test-servers
+test-servers: ## What depends on the server, on each of scripts/test-servers.sh --list; writes docs/servers.md
+	@GO='$(GO)' nice -n 10 scripts/test-servers.sh
+
 .PHONY: servers
 servers: ## Install redis, mariadb and postgres if they are missing
 	@scripts/install-servers.sh

@@ -37,7 +37,7 @@ func (s *Store) inspectServer(ctx context.Context, node redis.UniversalClient, a
 
 // misplaced says which server the client should have been connected to.
 func (a *server) misplaced(cluster bool) error {
-	switch mode := a.info["redis_mode"]; {
+	switch mode := a.info["redis_mode"] + a.info["server_mode"]; { // Redis has the one, Valkey the other
 	case mode == "sentinel":
 		return errors.New("this is a Sentinel, which keeps no locks: connect with redis.NewFailoverClient")
 	case mode == "cluster" && !cluster:
@@ -64,7 +64,12 @@ func (a *server) warn(ctx context.Context, s *Store) {
 		return // such a master learns of its successor at once, or grants nothing without replicas
 	}
 	_, limited := a.info["min_slaves_good_slaves"] // present where both settings are on
-	if replicas := a.info["connected_slaves"]; replicas != "" && replicas != "0" && !limited {
+	switch replicas := a.info["connected_slaves"]; {
+	case replicas == "", replicas == "0":
+	case limited && strings.HasPrefix(a.info["redis_version"], "6."):
+		s.log.WarnContext(ctx, "after a failover, a master that comes back may grant locks that others hold: before Redis 7, scripts write whatever min-replicas-to-write says, so use Redis 7 or WithReplicas",
+			"address", a.address, "replicas", replicas)
+	case !limited:
 		s.log.WarnContext(ctx, "after a failover, a master that comes back may grant locks that others hold: set min-replicas-to-write to 1 or more",
 			"address", a.address, "replicas", replicas)
 	}

@@ -49,7 +49,13 @@ var generic = []struct {
 	// The lock expired in a slot that is moving, as the script began. Later
 	// it cannot happen: no script looks at a lock that it has removed.
 	{"Script attempted to access a non local key", lock.OutcomeNotExecuted, "TRYAGAIN"},
-	{"The user executing the script can't", lock.OutcomeUnknown, "NOPERM"}, // before it, others may have run
+	{"Lua script attempted to access a non local key", lock.OutcomeNotExecuted, "TRYAGAIN"}, // Redis 6.2
+	{"Attempted to access a non local key", lock.OutcomeNotExecuted, "TRYAGAIN"},            // Valkey 9
+	// Before a command that was refused inside a script, others may have run.
+	{"The user executing the script ", lock.OutcomeUnknown, "NOPERM"},
+	{"ACL failure in script: ", lock.OutcomeUnknown, "NOPERM"}, // from Redis 7.2 on
+	{"This Redis command is not allowed from script", lock.OutcomeUnknown, "script refused"},
+	{"This Valkey command is not allowed from script", lock.OutcomeUnknown, "script refused"},
 	{"unknown command", lock.OutcomeRefused, "unknown command"},
 	{"bad lua script", lock.OutcomeRefused, "script refused"}, // by a provider that reads scripts first
 	{"AUTH ", lock.OutcomeRefused, "WRONGPASS"},               // a password for a server without one
@@ -61,8 +67,12 @@ var generic = []struct {
 
 // wrapped finds, in the reply of a script before Redis 7, the error of the
 // command inside: "ERR Error running script (call to f_1a2b): @user_script:7:
-// @user_script: 7: -OOM command not allowed …".
-var wrapped = regexp.MustCompile(`^ERR Error running script.*@user_script: ?\d+: -?([A-Z]+ .*)$`)
+// @user_script: 7: -OOM command not allowed …". It may have no code: "The user
+// executing the script can't …".
+var (
+	wrapped = regexp.MustCompile(`^ERR Error running script.*@user_script: ?\d+: -?(.*)$`)
+	coded   = regexp.MustCompile(`^[A-Z]+ `)
+)
 
 // failure says what the error of a call means for the lock. In a cluster it
 // also looks for the node that serves now: a dead one sends no redirection.
@@ -120,7 +130,9 @@ func outcomeOfReply(text string) lock.Outcome {
 // splitReply returns the code of an error reply, and what follows it.
 func splitReply(text string) (code, rest string) {
 	if inner := wrapped.FindStringSubmatch(text); inner != nil {
-		text = inner[1]
+		if text = inner[1]; !coded.MatchString(text) {
+			return "ERR", text
+		}
 	}
 	code, rest, _ = strings.Cut(text, " ")
 	return code, rest

@@ -70,6 +70,13 @@ func TestErrorsTellWhatBecameOfTheScript(t *testing.T) {
 		{reply("ERR Error running script (call to f_0a9a): @user_script:41: @user_script: 41: -READONLY You can't write against a read only replica."), lock.OutcomeNotExecuted},
 		{reply("ERR Error running script (call to f_0a9a): @user_script:3: WRONGTYPE Operation against a key holding the wrong kind of value"), lock.OutcomeRefused},
 
+		{reply("ERR Error running script (call to f_0a9a): @user_script:3: @user_script: 3: Lua script attempted to access a non local key in a cluster node"), lock.OutcomeNotExecuted},
+		{reply("ERR Attempted to access a non local key in a cluster node script: on @user_script:32."), lock.OutcomeNotExecuted},
+
+		// Something of the script may have run.
+		{reply("ERR Error running script (call to f_0a9a): @user_script:53: @user_script: 53: The user executing the script can't run this command or subcommand"), lock.OutcomeUnknown},
+		{reply("ERR ACL failure in script: User poor has no permissions to run the 'hset' command script: 7a9b, on @user_script:53."), lock.OutcomeUnknown},
+		{reply("ERR This Redis command is not allowed from script script: 7a9b, on @user_script:13."), lock.OutcomeUnknown},
 		{reply("ERR Error running script (call to f_0a9a): @user_script:3: user_script:3: attempt to compare nil with number"), lock.OutcomeUnknown},
 		{reply("ERR something new"), lock.OutcomeUnknown},
 		{reply("NEWCODE something new"), lock.OutcomeUnknown},
@@ -95,11 +102,21 @@ func TestErrorsTellWhatBecameOfTheScript(t *testing.T) {
 func TestClassesOfErrors(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for want, errs := range map[string][]error{
-		"NOPERM":             {reply("NOPERM this user has no permissions to run the 'evalsha' command")},
+		"NOPERM": {
+			reply("NOPERM this user has no permissions to run the 'evalsha' command"),
+			reply("ERR Error running script (call to f_0a9a): @user_script:9: @user_script: 9: The user executing the script can't publish to the channel mentioned in the command"),
+			reply("ERR The user executing the script can't run this command or subcommand script: 7a9b, on @user_script:53."),
+			reply("ERR ACL failure in script: No permissions to access a channel script: 7a9b, on @user_script:9."),
+		},
+		"script refused": {
+			reply("ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array"),
+			reply("ERR This Redis command is not allowed from script script: 7a9b, on @user_script:13."),
+			reply("ERR This Valkey command is not allowed from script script: on @user_script:13."),
+		},
 		"OOM":                {reply("OOM no"), reply("ERR Error running script (call to f_0a9a): @user_script:41: @user_script: 41: -OOM command not allowed")},
 		"WRONGPASS":          {reply("WRONGPASS invalid"), reply("ERR invalid password")},
 		"unknown command":    {reply("ERR unknown command 'evalsha', with args beginning with:")},
-		"error reply":        {reply("ERR lock:order:42"), reply("SECRET lock:order:42"), reply(""), reply("ERR")},
+		"error reply":        {reply("ERR lock:order:42"), reply("ERR Error running script (call to f_0a9a): @user_script:3: user_script:3: attempt to compare nil with number"), reply("SECRET lock:order:42"), reply(""), reply("ERR")},
 		"connection refused": {refused, fmt.Errorf("all sentinels are unreachable: %w", errors.Join(refused, refused))},
 		"timeout":            {&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, context.DeadlineExceeded},
 		"connection lost":    {io.EOF, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}},

@@ -19,6 +19,9 @@ import (
 // shardSubscribe listens like Redisson in a cluster does.
 func shardSubscribe(t *testing.T, rdb *redis.ClusterClient, channel string) <-chan *redis.Message {
 	t.Helper()
+	if beforeRedis7(t, rdb) {
+		return subscribe(t, rdb, channel)
+	}
 	pubsub := rdb.SSubscribe(t.Context(), channel)
 	t.Cleanup(func() { _ = pubsub.Close() })
 	if _, err := pubsub.Receive(t.Context()); err != nil { // the acknowledgement
@@ -30,6 +33,7 @@ func shardSubscribe(t *testing.T, rdb *redis.ClusterClient, channel string) <-ch
 func TestReleasesInAClusterArePublishedAsSet(t *testing.T) {
 	set := redistest.Cluster(t)
 	plain := set.Admin(t)
+	skipBeforeRedis7(t, plain, "no sharded channels")
 	tests := []struct {
 		name           string
 		publish        redisstore.Publishing
@@ -93,6 +97,7 @@ func TestReleasesInAClusterArePublishedAsSet(t *testing.T) {
 func TestBothPlanesOfAClusterWake(t *testing.T) {
 	set := redistest.Cluster(t)
 	plain := set.Admin(t)
+	skipBeforeRedis7(t, plain, "no sharded channels")
 	store := redisstore.New(set.Client(t))
 	for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // on all masters
 		hints, stop := watch(t, store, key)
@@ -153,6 +158,7 @@ func drain(hints <-chan struct{}) {
 // The server ends the subscriptions of a slot that moves away.
 func TestAWatchFollowsItsSlot(t *testing.T) {
 	set := redistest.Cluster(t)
+	skipBeforeRedis7(t, set.Admin(t), "no sharded channels")
 	store := redisstore.New(set.Client(t))
 	const key, channel = "{moves}k", "redisson_lock__channel:{moves}k"
 	hints, stop := watch(t, store, key)
@@ -207,6 +213,7 @@ func TestAWatchFollowsAFailover(t *testing.T) {
 func TestWhereShardedChannelsAreNotPermittedTheCommonOnesAreUsed(t *testing.T) {
 	set := redistest.Cluster(t)
 	plain := set.Admin(t)
+	skipBeforeRedis7(t, plain, "no sharded channels")
 	for _, denied := range []string{"-pubsub", "-ssubscribe"} {
 		for _, node := range set.Nodes() {
 			if err := node.Admin(t).Do(t.Context(), "ACL", "SETUSER", "user"+denied, "on", ">secret", "~*", "&*", "+@all", denied).Err(); err != nil {

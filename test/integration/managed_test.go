@@ -1,0 +1,242 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/storetest"
+	"github.com/redlatch/redlatch/test/internal/managed"
+	"github.com/redlatch/redlatch/test/internal/redistest"
+)
+
+// rented is a store on a Redis as a product offers it.
+type rented struct {
+	rdb    *redis.Client
+	store  *redisstore.Store
+	behind *redisstore.Store // on the same Redis, past the rules
+}
+
+// features are the columns of the table in docs/managed-redis.md. Each returns
+// an error if the product refuses it.
+var features = []struct {
+	column string
+	modes  []lock.Mode // whose contract is kept
+	use    func(ctx context.Context, r rented, key string) error
+}{
+	{"exclusive", []lock.Mode{lock.Exclusive}, checks(lock.Exclusive)},
+	{"fair", []lock.Mode{lock.Fair}, checks(lock.Fair)},
+	{"read, write", []lock.Mode{lock.Read, lock.Write}, checks(lock.Read, lock.Write)},
+	{"semaphore", []lock.Mode{lock.Semaphore}, checks(lock.Semaphore)},
+	{"several in one call", nil, func(ctx context.Context, r rented, key string) error {
+		_, err := r.store.AcquireGroup(ctx, []lock.Claim{claimOf(ownerA, key+"a", 1), claimOf(ownerB, key+"b", 1)})
+		return err
+	}},
+	{"`Inspect`", nil, func(ctx context.Context, r rented, key string) error {
+		_, err := r.store.Inspect(ctx, key)
+		return err
+	}},
+	{"`ForceRelease`", nil, func(ctx context.Context, r rented, key string) error {
+		if _, err := r.behind.Acquire(ctx, claimOf(ownerA, key, 1)); err != nil {
+			return fmt.Errorf("past the rules: %w", err)
+		}
+		_, err := r.store.ForceRelease(ctx, key)
+		return err
+	}},
+	{"latch", nil, func(ctx context.Context, r rented, key string) error {
+		latch := redisstore.NewLatch(r.store, key)
+		return errors.Join(latch.TrySet(ctx, 1), latch.CountDown(ctx))
+	}},
+	{"`WithReplicas`", nil, func(ctx context.Context, r rented, _ string) error {
+		return redisstore.New(r.rdb, redisstore.WithReplicas(1, 2*time.Second)).Check(ctx)
+	}},
+	{"`WithQuarantine`", nil, func(ctx context.Context, r rented, _ string) error {
+		return redisstore.New(r.rdb, redisstore.WithQuarantine(time.Millisecond)).Check(ctx)
+	}},
+}
+
+func checks(modes ...lock.Mode) func(context.Context, rented, string) error {
+	return func(ctx context.Context, r rented, _ string) error { return r.store.Check(ctx, modes...) }
+}
+
+// TestTheRulesOfProducts holds docs/managed-redis.md to what happens under the
+// rules of each product: what its table says works keeps the whole contract,
+// and what it says does not is refused. "In part" is what can be used, and does
+// not keep the whole contract, as the page says below the table.
+func TestTheRulesOfProducts(t *testing.T) {
+	columns, rows := productTable(t)
+	for _, feature := range features {
+		if !slices.Contains(columns, feature.column) {
+			t.Errorf("docs/managed-redis.md has no column %q", feature.column)
+		}
+	}
+	if len(rows) != len(managed.Products) {
+		t.Errorf("docs/managed-redis.md has %d products, want %d", len(rows), len(managed.Products))
+	}
+	server := redistest.Standalone(t, "--appendonly", "yes")
+	_, _ = follow(t, server)
+	for _, product := range managed.Products {
+		t.Run(product.Name, func(t *testing.T) {
+			t.Parallel() // most of the time nothing happens
+			row, found := rows[product.Name]
+			if !found {
+				t.Fatal("not in docs/managed-redis.md")
+			}
+			rdb := newClient(t, &redis.Options{Addr: product.Serve(t, server.Addr()).Addr()})
+			r := rented{rdb: rdb, store: redisstore.New(rdb), behind: redisstore.New(server.Client(t))}
+			var works []string
+			var modes []lock.Mode
+			for i, feature := range features {
+				err := feature.use(t.Context(), r, fmt.Sprintf("%s:%d", product.Name, i))
+				switch says := row[feature.column]; {
+				case says == "no" && err != nil:
+				case says == "in part" && err == nil:
+				case says == "yes" && err == nil:
+					works, modes = append(works, feature.column), append(modes, feature.modes...)
+				default:
+					t.Errorf("%s: got %v, and docs/managed-redis.md says %q", feature.column, err, says)
+				}
+			}
+			if !slices.Contains(modes, lock.Exclusive) {
+				return // the suite needs it
+			}
+			limited := &limitedStore{
+				Store: r.store, behind: r.behind, modes: modes,
+				inspects: slices.Contains(works, "`Inspect`"), forces: slices.Contains(works, "`ForceRelease`"),
+			}
+			storetest.Run(t, func(*testing.T) lock.Store { return limited }, storetest.Require(modes...))
+		})
+	}
+}
+
+// limitedStore has only those modes that a product does not refuse. What tests
+// look at locks with, beside taking them, goes past the rules where it has to.
+type limitedStore struct {
+	*redisstore.Store
+	behind           *redisstore.Store
+	modes            []lock.Mode
+	inspects, forces bool
+}
+
+func (s *limitedStore) allows(c lock.Claim) error {
+	if !slices.Contains(s.modes, c.Mode) {
+		return lock.ErrUnsupported
+	}
+	return nil
+}
+
+func (s *limitedStore) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if err := s.allows(c); err != nil {
+		return 0, err
+	}
+	return s.Store.Acquire(ctx, c)
+}
+
+func (s *limitedStore) Release(ctx context.Context, c lock.Claim) error {
+	if err := s.allows(c); err != nil {
+		return err
+	}
+	return s.Store.Release(ctx, c)
+}
+
+func (s *limitedStore) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
+	if len(claims) == 1 && s.allows(claims[0]) != nil {
+		report(0, lock.ErrUnsupported)
+		return
+	}
+	s.Store.Renew(ctx, claims, report)
+}
+
+func (s *limitedStore) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
+	if err := s.allows(c); err != nil {
+		return nil, err
+	}
+	return s.Store.Watch(ctx, c, wake)
+}
+
+// AcquireGroup is refused in the way in which the suite skips it; the engine then
+// takes keys one by one, as it does when a server refuses.
+func (*limitedStore) AcquireGroup(context.Context, []lock.Claim) ([]uint64, error) {
+	return nil, lock.ErrUnsupported
+}
+
+func (s *limitedStore) Inspect(ctx context.Context, key string) (lock.State, error) {
+	if s.inspects {
+		return s.Store.Inspect(ctx, key)
+	}
+	return s.behind.Inspect(ctx, key)
+}
+
+func (s *limitedStore) ForceRelease(ctx context.Context, key string) (bool, error) {
+	if s.forces {
+		return s.Store.ForceRelease(ctx, key)
+	}
+	return s.behind.ForceRelease(ctx, key)
+}
+
+// Where no script may grant several keys at once, AcquireAll takes them one by
+// one.
+func TestAcquireAllWhereNoScriptMayTakeSeveral(t *testing.T) {
+	server := redistest.Standalone(t)
+	product := managed.Product{Name: "of a test", Rules: []managed.Rule{{
+		Refuses: managed.ComputedKeys, Reply: "ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array",
+	}}}
+	proxy := product.Serve(t, server.Addr())
+	l := newLocker(t, newClient(t, &redis.Options{Addr: proxy.Addr()}))
+	leases, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if proxy.Refused("a script") == 0 {
+		t.Error("nothing was refused")
+	}
+	admin := server.Admin(t)
+	if n := admin.Exists(t.Context(), "a", "b").Val(); n != 2 {
+		t.Errorf("%d keys are held, want 2", n)
+	}
+	if err := leases.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// productTable reads the table of docs/managed-redis.md whose first column is
+// headed "product".
+func productTable(t *testing.T) (columns []string, rows map[string]map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/managed-redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = make(map[string]map[string]string)
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			if len(rows) > 0 {
+				return columns, rows
+			}
+			columns = nil
+		case cells[0] == "product":
+			columns = cells
+		case columns != nil && !strings.HasPrefix(cells[0], "-") && len(cells) == len(columns):
+			row := make(map[string]string)
+			for i, cell := range cells {
+				row[columns[i]] = cell
+			}
+			rows[cells[0]] = row
+		}
+	}
+	return columns, rows
+}
