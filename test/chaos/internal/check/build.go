@@ -151,6 +151,7 @@ func (b *builder) acquire(e *history.Event) {
 			return
 		}
 		within := span{grant.Call, grant.Return}
+		e.TTL = grant.TTL
 		l.ops = append(l.ops, op{Event: *e, span: within, expLo: within.from + e.TTL, expHi: within.to + l.atMost(e.TTL)})
 		b.granted(l, e, within)
 	case history.Busy:
@@ -159,25 +160,26 @@ func (b *builder) acquire(e *history.Event) {
 	}
 }
 
-// grant finds the answer of the store that made the acquisition succeed: the
-// last before it returned. Those before it came too late to be of use, but had
-// the key taken already.
+// grant finds the answer of the store that made the acquisition succeed: that of
+// the last call. Those before it were given up, but may have had the key taken
+// already, and may have been answered later.
 func (b *builder) grant(l *life, e *history.Event) (last *history.Event) {
-	var first int64
+	var first, answered int64
 	for i, g := range b.grants[e.Owner] {
 		if g == nil || g.Holds != e.Holds || g.Return > e.Return {
 			continue
 		}
-		if last == nil || g.Return > last.Return {
+		if last == nil || g.Call > last.Call {
 			last = g
 		}
+		answered = max(answered, g.Return)
 		if first == 0 || g.Call < first {
 			first = g.Call
 		}
 		b.grants[e.Owner][i] = nil
 	}
 	if last != nil && first < last.Call {
-		l.haunt(first, last.Return, 0)
+		l.haunt(first, answered, 0)
 	}
 	return last
 }

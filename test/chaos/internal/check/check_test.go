@@ -54,6 +54,9 @@ func TestLegalHistories(t *testing.T) {
 			renewed("a1", 400, 402, ok).late("a1", 410, 411, 0, ok),
 		"stopped between the grant and its return": exclusive().stopped("a1", 0, 2, 700, 10).got("b1", 690, 691, 11, 1).
 			late("a1", 701, 702, 0, lost).gave("b1", 710, 711, 0, ok),
+		"granted by the second of two calls, which is answered first": exclusive().
+			add(history.Event{Kind: history.Grant, Owner: "a1", Call: 0, Return: 360, Fence: 9, Holds: 1}).
+			got("a1", 300, 358, 10, 1).stoppedUntil(370).gave("a1", 590, 591, 0, ok),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).
 			got("b1", 50, 51, 11, 1).gave("b1", 60, 61, 0, ok).gave("a1", 70, 71, 0, notHeld),
 	} {

@@ -49,7 +49,11 @@ func (s *script) got(owner string, from, to int64, fence uint64, holds int) *scr
 
 // stopped is a grant whose caller had to wait until it could go on.
 func (s *script) stopped(owner string, from, to, back int64, fence uint64) *script {
-	s.got(owner, from, to, fence, 1)
+	return s.got(owner, from, to, fence, 1).stoppedUntil(back)
+}
+
+// stoppedUntil is when the last event returned.
+func (s *script) stoppedUntil(back int64) *script {
 	s.events[len(s.events)-1].Return = back * ms
 	return s
 }

@@ -121,6 +121,8 @@ const (
 	// settling is how long after the last fault a process has its usual number of
 	// goroutines: the longest call, and what it still cleans up then.
 	settling = 2500 * time.Millisecond
+	// childhood is how long a process has to show how many it needs.
+	childhood = 1500 * time.Millisecond
 	// times and more are how much it may differ from what is usual.
 	times, more = 2, 32
 	// answered is how long calls without an answer may have to be undone.
@@ -131,7 +133,7 @@ const (
 // what it was when nothing breaks, and nothing in the end.
 func (v *liveness) growth() {
 	for _, p := range v.pulse {
-		usual, backlog := 0, more
+		usual, backlog, born := 0, more, v.pulses[p][0].Call
 		for _, e := range v.pulses[p] {
 			s := span{e.Call - int64(settling), e.Call}
 			switch {
@@ -139,9 +141,10 @@ func (v *liveness) growth() {
 				v.fail("growth", "", e.Call, "worker %d has %d goroutines too many when all clients have ended", p.worker, e.Goroutines)
 			case e.Kind == history.Idle && e.Backlog > 0:
 				v.fail("growth", "", e.Call, "worker %d has %d calls to undo when all clients have ended", p.worker, e.Backlog)
-			case e.Kind == history.Idle, v.present(p.worker, s) == 0:
-			case usual == 0:
-				usual = e.Goroutines
+			case e.Kind == history.Idle:
+			case e.Call < born+int64(childhood):
+				usual = max(usual, e.Goroutines)
+			case v.present(p.worker, s) == 0:
 			case v.calm(p.worker, s) && e.Goroutines > times*usual+more:
 				v.fail("growth", "", e.Call, "worker %d, life %d, has %d goroutines when nothing breaks; in the beginning it were %d",
 					p.worker, p.life, e.Goroutines, usual)

@@ -140,6 +140,7 @@ func (c *client) turn(ctx context.Context) error {
 	var lease *lock.Lease
 	var outcome history.Outcome
 	for range tries {
+		t.ttl = c.Load.Lease
 		m := c.manner(ctx, &t)
 		if lease, outcome = c.acquire(t, 1, m); outcome != history.Busy {
 			break

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
@@ -14,6 +15,29 @@ import (
 type tap struct {
 	lock.Store
 	*record
+}
+
+// tapped puts a tap on a store. It hides none of what the engine can do with one
+// in Redis.
+func tapped(store lock.Store, r *record) lock.Store {
+	if in, ok := store.(*redisstore.Store); ok {
+		return &redisTap{in, &tap{store, r}}
+	}
+	return &tap{store, r}
+}
+
+// redisTap is the tap on a store in Redis.
+type redisTap struct {
+	*redisstore.Store
+	tap *tap
+}
+
+func (t *redisTap) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	return t.tap.Acquire(ctx, c)
+}
+
+func (t *redisTap) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	t.tap.Renew(ctx, claims, report)
 }
 
 func isAnswer(err error) bool { return errors.Is(err, lock.ErrBusy) || errors.Is(err, lock.ErrNotHeld) }
@@ -36,29 +60,44 @@ func about(ctx context.Context, kind history.Kind, c lock.Claim) history.Event {
 }
 
 func (t *tap) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	from := t.clock.Now()
-	if asked, ok := ctx.Value(attemptKey{}).(attempt); ok {
-		t.pending.Store(asked, true)
-		defer t.pending.Delete(asked) // after its answer is noted
-	}
+	note := t.acquiring(ctx, c)
 	fence, err := t.Store.Acquire(ctx, c)
-	e := about(ctx, history.Grant, c)
-	e.Call, e.Return = from, t.clock.Now()
+	note(fence, err)
+	return fence, err
+}
+
+// acquiring begins a call. note is to be called with its answer.
+func (t *tap) acquiring(ctx context.Context, c lock.Claim) (note func(fence uint64, err error)) {
+	from := t.clock.Now()
+	asked, known := ctx.Value(attemptKey{}).(attempt)
+	if known {
+		t.pending.Store(asked, true)
+	}
+	return func(fence uint64, err error) {
+		e := about(ctx, history.Grant, c)
+		e.Call, e.Return, e.Fence = from, t.clock.Now(), fence
+		t.acquired(e, c, err)
+		if known {
+			t.pending.Delete(asked)
+		}
+	}
+}
+
+// acquired notes an answer.
+func (t *tap) acquired(e history.Event, c lock.Claim, err error) {
 	switch {
 	case err == nil:
-		e.Fence = fence
 		t.queued(e, c, true)
 	case isAnswer(err):
 		t.queued(e, c, errors.Is(err, lock.ErrBusy))
-		return fence, err
+		return
 	case ran(err):
 		t.queued(e, c, false)
 		e.Kind, e.Op, e.Note = history.Doubt, history.Acquire, err.Error()
 	default:
-		return fence, err
+		return
 	}
 	t.add(e)
-	return fence, err
 }
 
 // queued notes the places that a call has taken or kept, or may have.

@@ -66,7 +66,7 @@ func serve(ctx context.Context, c Config, r *record) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	p := &pulse{record: r}
-	locker := lock.New(&tap{store, r}, append([]lock.Option{
+	locker := lock.New(tapped(store, r), append([]lock.Option{
 		lock.WithWatchdog(c.Load.Lease), lock.WithPoll(Poll), lock.WithHooks(p.hooks()),
 	}, planted.Options()...)...)
 	if err := os.WriteFile(c.Record+Identity, []byte(locker.ID()), 0o600); err != nil {
