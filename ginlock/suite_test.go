@@ -29,6 +29,9 @@ var framework = httpsuite.Framework{
 
 func TestSuite(t *testing.T) { httpsuite.Run(t, framework) }
 
+// As docs/benchmarks.md says.
+func TestAllocations(t *testing.T) { httpsuite.Allocations(t, framework, 6) }
+
 func FuzzRequests(f *testing.F) { httpsuite.Fuzz(f, framework) }
 
 type router struct{ *gin.Engine }

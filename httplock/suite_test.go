@@ -26,6 +26,9 @@ var framework = httpsuite.Framework{
 
 func TestSuite(t *testing.T) { httpsuite.Run(t, framework) }
 
+// As docs/benchmarks.md says.
+func TestAllocations(t *testing.T) { httpsuite.Allocations(t, framework, 8) }
+
 func FuzzRequests(f *testing.F) { httpsuite.Fuzz(f, framework) }
 
 func BenchmarkRequest(b *testing.B) { httpsuite.Benchmark(b, framework) }

@@ -221,9 +221,8 @@ func (m *Middleware) find(x Exchange, operation string) (*rule.Compiled, error) 
 		return m.compiled, nil
 	}
 	r, err := m.guard.Rule(operation)
-	var invalid *guard.Error
-	if errors.As(err, &invalid) {
-		return nil, invalid.Err // Enter wraps it again
+	if err != nil {
+		return nil, errors.Unwrap(err) // Enter wraps it again
 	}
 	if m.path == "" {
 		return r, nil

@@ -43,6 +43,47 @@ func Benchmark(b *testing.B, f Framework) {
 	}
 }
 
+// Allocations fails if a middleware allocates more than most times for a request,
+// besides what the lock itself does when it is taken by hand, and the handler.
+func Allocations(t *testing.T, f Framework, most float64) {
+	t.Helper()
+	g := guardtest.Guard(t, rule.Rule{Operation: f.operation("POST", "/orders/{id}"), Key: "lock:order:<id>"})
+	byHand := func(w http.ResponseWriter, r *http.Request) {
+		lease, err := g.Locker().TryAcquire(r.Context(), "lock:order:42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.WriteHeader(http.StatusCreated)
+		_ = lease.Release(r.Context())
+	}
+	bare := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+	own := f.NewRouter()
+	own.Handle("POST", "/orders/{id}", http.HandlerFunc(bare), f.layer(t, g, "lock:order:<id>"))
+	ruled := f.NewRouter()
+	f.rules(t, ruled, "POST", "/orders/{id}", bare, g)
+	base := allocations(t, f.on("POST", "/orders/{id}", byHand))
+	for name, r := range map[string]Router{"New": own, "Rules": ruled} {
+		if got := allocations(t, r) - base; got > most {
+			t.Errorf("%s allocates %v times for a request besides its lock, want at most %v", name, got, most)
+		}
+	}
+}
+
+func allocations(t *testing.T, r Router) float64 {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/orders/42", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &status{header: http.Header{}}
+	return testing.AllocsPerRun(500, func() {
+		w.code = 0
+		if r.ServeHTTP(w, request); w.code != http.StatusCreated {
+			t.Fatal(w.code)
+		}
+	})
+}
+
 // status is a writer that keeps the status.
 type status struct {
 	header http.Header
