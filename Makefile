@@ -196,9 +196,27 @@ tidy/check: ## Check that the go.mod files are tidy
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@scripts/fuzz.sh $(FUZZTIME)
 
-.PHONY: bench
-bench: servers ## Run the benchmarks whose name matches BENCH (all)
+.PHONY: microbench
+microbench: servers ## Run the benchmarks of Go whose name matches BENCH (all)
 	@$(call each_module,$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -p 1 ./...)
+
+# ROUNDS of measurements (0: as many as usual); BENCH_FLAGS such as --quick or --only=R1,R6.
+ROUNDS ?= 0
+BENCH_FLAGS ?=
+BENCH_DIR ?= $(CURDIR)/.tmp/bench
+RUN_BENCH = $(GO) run ./test/bench
+
+.PHONY: bench
+bench: servers ## Compare redlatch with other lock libraries: tables, a CSV file and charts in .tmp/bench
+	$(RUN_BENCH) run --rounds=$(ROUNDS) --dir=$(BENCH_DIR) $(BENCH_FLAGS)
+
+.PHONY: bench-check
+bench-check: servers ## The same, and fail where a requirement is missed
+	$(RUN_BENCH) check --rounds=$(ROUNDS) --dir=$(BENCH_DIR) $(BENCH_FLAGS)
+
+.PHONY: bench-docs
+bench-docs: ## Write the tables and charts of the last run into docs/benchmarks*.md
+	$(RUN_BENCH) docs --from=$(BENCH_DIR)/bench.csv docs/benchmarks.md docs/benchmarks.zh-CN.md
 
 .PHONY: vuln
 vuln: $(GOVULNCHECK) ## Look for known vulnerabilities in what the code calls; needs the database of vuln.go.dev

@@ -1,0 +1,102 @@
+// Package peer puts lock libraries behind one interface, each with the settings
+// that its own documentation recommends, so that one load can drive them all.
+package peer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrBusy is what TryLock returns for a key that somebody else holds.
+var ErrBusy = errors.New("peer: busy")
+
+// Held is one lock that is held.
+type Held interface {
+	Unlock(ctx context.Context) error
+}
+
+// Locker is one library, connected to one server. Its methods may be called
+// concurrently.
+type Locker interface {
+	// Lock waits until it has key or ctx ends, as the library waits by default.
+	Lock(ctx context.Context, key string) (Held, error)
+	// TryLock makes one attempt: [ErrBusy] if somebody else holds key.
+	TryLock(ctx context.Context, key string) (Held, error)
+	// Keep is Lock with automatic renewal until Unlock. Libraries without
+	// automatic renewal get a goroutine for each lock, as their users write it.
+	Keep(ctx context.Context, key string) (Held, error)
+	Close() error
+}
+
+// Settings of a Locker.
+type Settings struct {
+	Addr string
+	// Lease is how long a hold lasts unless it is renewed. A third of it is
+	// the renewal interval.
+	Lease time.Duration
+}
+
+// Peer is one entry of [All].
+type Peer struct {
+	Name string
+	// Library is false for the floors, which are no libraries: they show what
+	// the commands alone cost.
+	Library bool
+	Open    func(Settings) (Locker, error)
+	// Sends are the commands that the library sends besides those in always.
+	// Commands that run inside scripts are not among them.
+	Sends []string
+}
+
+// Names of peers.
+const (
+	Redlatch     = "redlatch"
+	RedlatchFair = "redlatch fair"
+	Redsync      = "redsync"
+	Bsm          = "bsm/redislock"
+	Rueidis1     = "rueidislock KM=1"
+	Rueidis      = "rueidislock"
+	Floor        = "floor"
+	Pipelined    = "pipelined floor"
+)
+
+// All lists the peers.
+var All = []Peer{
+	{Name: Redlatch, Library: true, Open: openRedlatch(), Sends: redlatchSends},
+	{Name: RedlatchFair, Library: true, Open: openRedlatch(fair), Sends: redlatchSends},
+	{Name: Redsync, Library: true, Open: openRedsync, Sends: []string{"set"}},
+	{Name: Bsm, Library: true, Open: openBsm},
+	{Name: Rueidis1, Library: true, Open: openRueidis(1)},
+	{Name: Rueidis, Library: true, Open: openRueidis(0)},
+	{Name: Floor, Open: openFloor, Sends: []string{"set"}},
+	{Name: Pipelined, Open: openPipelined, Sends: []string{"set"}},
+}
+
+// always are the commands that a lock library may send at any time. Those that
+// set up a connection are not counted: they are sent once.
+var always = []string{
+	"eval", "evalsha", "fcall", "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
+	"ssubscribe", "sunsubscribe", "wait",
+}
+
+// Counts reports whether command, as INFO commandstats spells it, is one that
+// the peer itself sends, and not one of its scripts.
+func (p Peer) Counts(command string) bool {
+	return slices.Contains(always, command) || slices.Contains(p.Sends, command)
+}
+
+// Find returns the peer of that name.
+func Find(name string) (Peer, bool) {
+	i := slices.IndexFunc(All, func(p Peer) bool { return p.Name == name })
+	if i < 0 {
+		return Peer{}, false
+	}
+	return All[i], true
+}
+
+// newClient is a go-redis client as it is by default.
+func newClient(s Settings) *redis.Client { return redis.NewClient(&redis.Options{Addr: s.Addr}) }

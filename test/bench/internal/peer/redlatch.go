@@ -1,0 +1,62 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+var (
+	fair          = lock.WithMode(lock.Fair)
+	redlatchSends []string
+)
+
+type redlatch struct {
+	rdb    *redis.Client
+	locker *lock.Locker
+}
+
+type lease struct{ *lock.Lease }
+
+func (l lease) Unlock(ctx context.Context) error { return l.Release(ctx) }
+
+// openRedlatch opens a locker with default options and those given.
+func openRedlatch(opts ...lock.Option) func(Settings) (Locker, error) {
+	return func(s Settings) (Locker, error) {
+		rdb := newClient(s)
+		opts := append([]lock.Option{lock.WithWatchdog(s.Lease)}, opts...)
+		return redlatch{rdb: rdb, locker: lock.New(redisstore.New(rdb), opts...)}, nil
+	}
+}
+
+func (l redlatch) Lock(ctx context.Context, key string) (Held, error) {
+	held, err := l.locker.Acquire(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return lease{held}, nil
+}
+
+func (l redlatch) TryLock(ctx context.Context, key string) (Held, error) {
+	held, err := l.locker.TryAcquire(ctx, key)
+	if errors.Is(err, lock.ErrBusy) {
+		return nil, ErrBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lease{held}, nil
+}
+
+func (l redlatch) Keep(ctx context.Context, key string) (Held, error) { return l.Lock(ctx, key) }
+
+func (l redlatch) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(l.locker.Close(ctx), l.rdb.Close())
+}

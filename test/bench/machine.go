@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/redlatch/redlatch/test/internal/process"
+)
+
+// machineName is the file that says where figures come from.
+const machineName = "machine.md"
+
+// saveMachine describes the machine as it is when a run begins.
+func (o *options) saveMachine(ctx context.Context) error {
+	if err := os.MkdirAll(o.Dir, 0o750); err != nil {
+		return err
+	}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return err
+	}
+	length := "2 s without contention, 10 s with"
+	if o.Quick {
+		length = "short ones: 0.5 s without contention, 1.5 s with"
+	}
+	lines := []string{
+		fmt.Sprintf("%s; %d rounds; windows: %s", time.Now().UTC().Format(time.DateOnly), o.rounds(), length),
+		fmt.Sprintf("%d × %s, %s %s", runtime.NumCPU(), processor(), unix.ByteSliceToString(name.Sysname[:]), unix.ByteSliceToString(name.Release[:])),
+		fmt.Sprintf("load average when the run began: %s (the run itself makes about %d)", loadAverage(), runtime.NumCPU()),
+		server(ctx), runtime.Version(), libraries(),
+	}
+	return os.WriteFile(filepath.Join(o.Dir, machineName), []byte("- "+strings.Join(lines, "\n- ")+"\n"), 0o644)
+}
+
+// processor is the model that the kernel names.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo") // not there on all systems
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// loadAverage is the average number of processes that wanted to run in the last minute.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}
+
+func server(ctx context.Context) string {
+	text, err := exec.CommandContext(ctx, process.Look("redis-server"), "--version").Output()
+	if err != nil {
+		return "redis-server of unknown version"
+	}
+	version, _, _ := strings.Cut(string(text), " sha=")
+	return version + ", without persistence, on loopback, sharing the processors"
+}
+
+// libraries are the versions of the peers that are built in.
+func libraries() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "libraries of unknown versions"
+	}
+	var names []string
+	for _, module := range info.Deps {
+		switch module.Path {
+		case "github.com/redis/go-redis/v9", "github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/rueidis":
+			names = append(names, strings.TrimPrefix(module.Path, "github.com/")+" "+module.Version)
+		}
+	}
+	return strings.Join(names, ", ")
+}
