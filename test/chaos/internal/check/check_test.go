@@ -57,6 +57,8 @@ func TestLegalHistories(t *testing.T) {
 		"granted by the second of two calls, which is answered first": exclusive().
 			add(history.Event{Kind: history.Grant, Owner: "a1", Call: 0, Return: 360, Fence: 9, Holds: 1}).
 			got("a1", 300, 358, 10, 1).stoppedUntil(370).gave("a1", 590, 591, 0, ok),
+		"handed over, and renewed after its lease": (&script{key: "f", mode: "fair"}).got("a1", 0, 2, 10, 1).renewed("a1", 700, 702, ok).
+			late("a1", 710, 711, 0, ok),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).
 			got("b1", 50, 51, 11, 1).gave("b1", 60, 61, 0, ok).gave("a1", 70, 71, 0, notHeld),
 	} {
