@@ -162,8 +162,11 @@ func (f *sources) TestCallerThatIsNotKnown(t *testing.T) {
 		"of a context":      {"lock:<ctx.userId>", []httpguard.Option{who("ctx.userId")}, nil, http.StatusUnauthorized, unauthenticated},
 		"of a header":       {"lock:<header.X-User>", []httpguard.Option{who("header.X-User")}, nil, http.StatusUnauthorized, unauthenticated},
 		"bound": {
-			"lock:<userId>", []httpguard.Option{who("userId"), httpguard.WithVar("userId", httpguard.Header("X-User"))}, nil,
-			http.StatusUnauthorized, unauthenticated,
+			"lock:<userId>",
+			[]httpguard.Option{who("userId"), httpguard.WithVar("userId", httpguard.Header("X-User"))},
+			nil,
+			http.StatusUnauthorized,
+			unauthenticated,
 		},
 		"another variable": {
 			"lock:<userId>:<query.q>", []httpguard.Option{who("userId")}, "42", http.StatusBadRequest, badKey,
