@@ -141,7 +141,7 @@ func (c chart) draw(t *result.Table) (*plot.Plot, error) {
 	c.groups = slices.DeleteFunc(slices.Clone(c.groups), func(g group) bool { return !t.Has(g.scenario) })
 	series, names := c.series(t)
 	if len(series) == 0 {
-		return nil, nil //nolint:nilnil // documented
+		return nil, nil
 	}
 	groups := float64(len(c.groups))
 	step := vg.Points(plotted*0.85) / vg.Length(groups*(1+legend)*float64(len(series)))

@@ -21,8 +21,6 @@ type rule struct {
 const edges = 1.01
 
 // rules is the one place for what must be reached, and what is aimed at.
-//
-//nolint:mnd // it is a table of numbers
 var rules = []rule{
 	{"R1", "× floor", against("R1", peer.Floor), atLeast(0.8), atLeast(0.95)},
 	{"R1", "× floor, by CPU", ratio(cost("R1", peer.Floor), cost("R1", peer.Redlatch)), atLeast(0.75), bound{}},
