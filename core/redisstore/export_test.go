@@ -26,7 +26,7 @@ func SHA(names ...string) string { return load(names...).sha }
 // SetSilence changes how soon a silent connection is given up. Call it before
 // the first Watch.
 func (s *Store) SetSilence(ping, silence time.Duration) {
-	s.wakeups.ping, s.wakeups.silence = ping, silence
+	s.wakeups.Ping, s.wakeups.Silence = ping, silence
 }
 
 // Topology is the hook on the nodes of a cluster.

@@ -131,7 +131,12 @@ func (l *Latch) watch(ctx context.Context, name string, wake chan struct{}) (sto
 	}
 	ctx, cancel := context.WithTimeout(ctx, latchPoll)
 	defer cancel()
-	stop, err := l.store.wakeups.watch(ctx, []string{latchChannel(name)}, func() { signal(wake) })
+	stop, err := l.store.wakeups.Watch(ctx, []string{latchChannel(name)}, func() {
+		select {
+		case wake <- struct{}{}:
+		default: // it looks already
+		}
+	})
 	if err != nil {
 		return nil // what is wrong, looking tells
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore/internal/subs"
 )
 
 // Store implements [lock.Store]. Use [New]. It is safe for concurrent use and
@@ -22,7 +23,7 @@ type Store struct {
 	name       func(key string) string
 	publish    Publishing
 	shards     atomic.Int32 // shardSupport
-	wakeups    *wakeups     // nil: polling
+	wakeups    *subs.Set    // nil: polling
 	replicas   *replicas    // nil: whatever they have
 	quarantine *quarantine  // nil: none
 	tokens     bool         // fences are Redisson's counters
@@ -51,7 +52,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
 	}
-	s.wakeups = newWakeups(s)
+	s.wakeups = s.subscriptions()
 	for _, apply := range opts {
 		apply(s)
 	}
@@ -129,7 +130,7 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 	if s.wakeups == nil {
 		return nil, fmt.Errorf("%w: the store polls", lock.ErrUnsupported)
 	}
-	return s.wakeups.watch(ctx, t.channels(t), wake)
+	return s.wakeups.Watch(ctx, t.channels(t), wake)
 }
 
 // ForceRelease implements [lock.Store], for locks of every mode. The queue of a

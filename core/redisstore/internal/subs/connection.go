@@ -1,0 +1,231 @@
+package subs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// connection is one for all channels of the common plane, or for those of the
+// sharded plane that one master has.
+type connection struct {
+	*subscriptions
+	ctx     context.Context
+	end     context.CancelFunc
+	node    *redis.Client // nil: the common plane
+	plane   plane
+	changed chan struct{} // what is wanted is not what was sent
+
+	sent map[string]*channel // what the server was told to subscribe, guarded by mu
+}
+
+// newConnection starts that of a master, or of the common plane. It ends with
+// the subscriptions, or by its end.
+func (all *subscriptions) newConnection(node *redis.Client) *connection {
+	c := &connection{subscriptions: all, node: node, changed: make(chan struct{}, 1), sent: make(map[string]*channel)}
+	c.ctx, c.end = context.WithCancel(all.ctx)
+	if node != nil {
+		c.plane = sharded
+	}
+	go c.run()
+	return c
+}
+
+// connect makes a connection for the common plane; mu is held.
+func (all *subscriptions) connect() {
+	all.common = all.newConnection(nil)
+	signal(all.common.changed)
+}
+
+// run subscribes to the channels that are wanted, until nobody watches. Whatever
+// it waits for, it waits alone.
+func (c *connection) run() {
+	pubsub := c.open() // without channels it does no I/O
+	ping := time.NewTicker(c.Ping)
+	var reading sync.WaitGroup
+	var begin sync.Once
+	for c.ctx.Err() == nil {
+		select {
+		case <-c.changed:
+			if c.update(pubsub) {
+				begin.Do(func() { reading.Go(func() { c.read(pubsub) }) })
+			}
+		case <-ping.C:
+			_, _ = guarded(func() (any, error) { return nil, pubsub.Ping(c.ctx) }) // without an answer the reader finds out
+		case <-c.ctx.Done():
+		}
+	}
+	ping.Stop()
+	_ = pubsub.Close() // ends the reader; a connection that fails to close is gone
+	reading.Wait()
+}
+
+func (c *connection) open() *redis.PubSub {
+	if c.plane == sharded {
+		return c.node.SSubscribe(c.ctx)
+	}
+	return c.Client.Subscribe(c.ctx)
+}
+
+// update makes the server's subscriptions those that are wanted. It returns
+// false when there is no connection.
+func (c *connection) update(pubsub *redis.PubSub) bool {
+	add, drop := c.difference()
+	each, subscribe, unsubscribe := len(add)+len(drop), pubsub.Subscribe, pubsub.Unsubscribe
+	if c.plane == sharded {
+		each, subscribe, unsubscribe = 1, pubsub.SSubscribe, pubsub.SUnsubscribe // they are in many slots
+	}
+	// If this fails the connection is lost, and the next one will not have these
+	// channels.
+	_ = c.send(drop, each, unsubscribe)
+	err := c.send(add, each, subscribe)
+	if err != nil && c.ctx.Err() == nil {
+		c.refuse(c.Failure(err), c.has)
+		if c.plane == sharded {
+			c.hangUp()
+		}
+	}
+	return err == nil
+}
+
+// send sends a command for some names at a time.
+func (c *connection) send(names []string, each int, command func(context.Context, ...string) error) error {
+	for some := range slices.Chunk(names, max(each, 1)) {
+		if _, err := guarded(func() (any, error) { return nil, command(c.ctx, some...) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// has says whether a channel is to be heard on the connection; mu is held.
+func (c *connection) has(_ string, wanted *channel) bool {
+	return c.plane == common || wanted.shard == c
+}
+
+// difference is what is wanted and was not sent, and the reverse. A channel that
+// was left and joined again in the meantime is subscribed again: its
+// acknowledgement is what the new watcher waits for.
+func (c *connection) difference() (add, drop []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, wanted := range c.channels {
+		if c.has(name, wanted) && c.sent[name] != wanted {
+			c.sent[name] = wanted
+			add = append(add, name)
+		}
+	}
+	for name := range c.sent {
+		if wanted := c.channels[name]; wanted == nil || !c.has(name, wanted) {
+			delete(c.sent, name)
+			drop = append(drop, name)
+		}
+	}
+	return add, drop
+}
+
+// read hands out what the server sends. On the common plane errors do not end
+// it: the client connects and subscribes again by itself at the next attempt to
+// read. On the sharded plane it cannot, as the channels may have moved.
+func (c *connection) read(pubsub *redis.PubSub) {
+	for failures := 0; c.ctx.Err() == nil; {
+		message, err := guarded(func() (any, error) { return c.receive(pubsub) })
+		switch {
+		case err == nil:
+			failures = 0
+			c.take(message)
+		case c.ctx.Err() != nil:
+		case c.lost(err):
+			return
+		default:
+			c.pause(failures)
+			failures++
+		}
+	}
+}
+
+// receive gives up on a connection that has been silent for too long. A
+// deadline of the context, unlike a timeout, makes the client drop it.
+func (c *connection) receive(pubsub *redis.PubSub) (any, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.Silence)
+	defer cancel()
+	return pubsub.Receive(ctx)
+}
+
+func (c *connection) take(message any) {
+	switch m := message.(type) {
+	case *redis.Message:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if watched := c.channels[m.Channel]; watched != nil {
+			watched.wake()
+		}
+	case *redis.Subscription:
+		switch m.Kind {
+		case "subscribe", "ssubscribe":
+			c.acknowledged(m.Channel)
+		case "sunsubscribe":
+			c.moved(m.Channel)
+		}
+	}
+}
+
+// acknowledged makes the pending watchers of a channel live. For those that
+// already were, this is a new connection, and messages may have been missed.
+func (c *connection) acknowledged(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	watched := c.channels[name]
+	if watched == nil || !c.has(name, watched) {
+		return
+	}
+	c.drops = 0
+	watched.wake()
+	watched.heard[c.plane] = true
+	c.begin(watched)
+}
+
+// lost follows an error of the connection, and says whether that has ended it.
+func (c *connection) lost(err error) bool {
+	var panicked *lock.PanicError
+	err = c.Failure(err)
+	switch refused := c.Refused(err); {
+	case refused && c.plane == sharded:
+		c.warn("redis refuses sharded subscriptions, so redlatch does without; see redisstore.WithPublish", err)
+		c.unsharded()
+		return true
+	case refused:
+		c.warn("redis refuses to subscribe, so waiters poll; see redisstore.WithPolling", err)
+		c.refuse(err, c.has)
+		return false
+	case c.plane == sharded:
+		c.hangUp()
+		return true
+	}
+	broken := errors.As(err, &panicked)
+	c.mu.Lock()
+	drops := c.drops
+	if broken {
+		c.drops++
+	}
+	for _, watched := range c.channels {
+		watched.heard[common] = false
+	}
+	c.mu.Unlock()
+	if !broken {
+		return false
+	}
+	// The client would go on in the middle of what made it panic.
+	c.pause(drops)
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.connect()
+	return true
+}

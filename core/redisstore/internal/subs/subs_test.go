@@ -1,0 +1,182 @@
+package subs_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/redisstore/internal/subs"
+)
+
+// patience bounds waits for what must happen.
+const patience = 20 * time.Second
+
+var errRefused = errors.New("refused")
+
+// set returns subscriptions at a server that answers each command so. wrap, if
+// non-nil, is put around the connections.
+func set(t *testing.T, answer func(connection int, command []string) string, wrap func(connection int, c net.Conn) net.Conn) *subs.Set {
+	t.Helper()
+	var connections atomic.Int32
+	rdb := redis.NewClient(&redis.Options{
+		Protocol: 2, DisableIdentity: true,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			n := int(connections.Add(1))
+			client, server := net.Pipe()
+			go serve(server, func(command []string) string { return answer(n, command) })
+			if wrap == nil {
+				return client, nil
+			}
+			return wrap(n, client), nil
+		},
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return subs.New(subs.Config{
+		Client:  rdb,
+		Failure: func(err error) error { return err },
+		Refused: func(err error) bool { return strings.HasPrefix(err.Error(), "NOPERM") },
+		Warn:    func(string, error) {},
+	})
+}
+
+func serve(conn net.Conn, answer func(command []string) string) {
+	defer conn.Close()
+	replies := make(chan string, 1000) // a pipe has no buffer
+	defer close(replies)
+	go func() {
+		for reply := range replies {
+			_, _ = io.WriteString(conn, reply)
+		}
+	}()
+	in := bufio.NewReader(conn)
+	next := func() string {
+		text, _ := in.ReadString('\n')
+		return strings.TrimSpace(text)
+	}
+	for {
+		n, err := strconv.Atoi(strings.TrimPrefix(next(), "*"))
+		if err != nil {
+			return
+		}
+		command := make([]string, n)
+		for i := range command {
+			_ = next() // its length; none of ours has a line break
+			command[i] = next()
+		}
+		if command[0] == "hello" {
+			replies <- "-ERR unknown command\r\n"
+			continue
+		}
+		replies <- answer(command)
+	}
+}
+
+func push(kind, channel string, last string) string {
+	return fmt.Sprintf("*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n%s\r\n", len(kind), kind, len(channel), channel, last)
+}
+
+// acknowledge answers subscriptions, one push for each channel.
+func acknowledge(_ int, command []string) string {
+	var reply strings.Builder
+	for i, name := range command[1:] {
+		reply.WriteString(push(command[0], name, ":"+strconv.Itoa(i+1)))
+	}
+	return reply.String()
+}
+
+func await(t *testing.T, what string, woken <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-woken:
+	case <-time.After(patience):
+		t.Fatalf("never happened: %s", what)
+	}
+}
+
+func TestAMessageWakesWhoWatchesItsChannel(t *testing.T) {
+	s := set(t, func(n int, command []string) string {
+		return acknowledge(n, command) + push("message", "a", "$1\r\n0")
+	}, nil)
+	woken := make(chan struct{}, 100)
+	stop, err := s.Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a wake-up", woken)
+	stop()
+	stop() // a second call does nothing
+	other, err := s.Watch(t.Context(), []string{"b", "c"}, func() { t.Error("woken by a message of another channel") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	other()
+}
+
+func TestARefusalIsTheErrorOfTheWatch(t *testing.T) {
+	s := set(t, func(int, []string) string { return "-NOPERM no permission\r\n" }, nil)
+	if _, err := s.Watch(t.Context(), []string{"a"}, func() {}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("got %v, want the refusal", err)
+	}
+}
+
+func TestAWatchEndsWithItsContext(t *testing.T) {
+	s := set(t, func(int, []string) string { return "" }, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errRefused)
+	if _, err := s.Watch(ctx, []string{"a"}, func() {}); !errors.Is(err, errRefused) {
+		t.Errorf("got %v, want the cause", err)
+	}
+}
+
+// buggy is a connection whose client panics at some time: a bug of the client in
+// what it reads. armed is set when it is to do so.
+type buggy struct {
+	net.Conn
+	armed *atomic.Bool
+}
+
+func (b buggy) Read(into []byte) (int, error) {
+	n, err := b.Conn.Read(into)
+	if b.armed.CompareAndSwap(true, false) {
+		panic("a bug of the client")
+	}
+	return n, err
+}
+
+// Another connection takes over, and everybody is woken by it.
+func TestAPanicOfTheClientCostsItsConnection(t *testing.T) {
+	var armed atomic.Bool
+	var subscribed atomic.Int32
+	s := set(t, func(n int, command []string) string {
+		if command[0] == "subscribe" {
+			subscribed.Store(int32(n))
+		}
+		return acknowledge(n, command)
+	}, func(_ int, c net.Conn) net.Conn { return buggy{c, &armed} })
+	woken := make(chan struct{}, 100)
+	stop, err := s.Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	armed.Store(true)
+	leave, err := s.Watch(t.Context(), []string{"b"}, func() {}) // its acknowledgement is never read
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	await(t, "a wake-up by the new connection", woken)
+	if n := subscribed.Load(); n < 2 {
+		t.Errorf("subscribed on connection %d, want another one", n)
+	}
+}
