@@ -15,9 +15,16 @@ const suspicion = 10 * time.Second
 var errHangs = errors.New("redisstore: the node does not say where the slots are")
 
 // topology keeps a cluster client from learning too late that a node which hangs
-// was replaced. The client asks its nodes one after the other, in random order,
-// where the slots are; if it comes to the one that hangs, nothing but its
-// ReadTimeout lets it go on, and it asks no other meanwhile.
+// was replaced. What go-redis (v9.23) does by itself: it reloads the slots after a
+// redirection or a READONLY, and when a call finds them older than
+// ClusterStateReloadInterval (default 60 s); not after an error of a connection.
+// For that it queries its nodes one after the other, in random order, and one
+// reload at a time. A node that hangs
+// sends neither a redirection nor an error; and if the reload comes to it, nothing
+// but its ReadTimeout lets the client go on. No option of the client bounds that
+// question alone: a short ReadTimeout would cut every call. So a hook bounds it,
+// for as long as a call went without an answer a moment ago. The outage was 1.8 to
+// 3.8 s with it, and up to 60 s without (make recovery measures it).
 type topology struct {
 	cluster *redis.ClusterClient
 	began   time.Time

@@ -9,10 +9,13 @@ import (
 // node is suspected to hang, and to be no master any more.
 const stall = 500 * time.Millisecond
 
-// vigil watches over one call to a cluster: for as long as it has no answer,
-// the client looks again and again where the slots are. A node that hangs sends
-// no redirection, and the client's own timeout may be longer than the failover
-// and whatever calls come meanwhile.
+// vigil reloads the slots of a cluster every 500 ms while one call has no answer.
+// A node that hangs sends no redirection, and the client's own timeout may be
+// longer than the failover. ClusterStateReloadInterval of go-redis does nearly the
+// same where other calls keep coming, as each of them looks at the age of what is
+// known; but a process whose only calls are the ones that hang sends none, and the
+// default is a minute. Where that option is a second, as docs/operations.md
+// advises, this costs one timer for each call and rarely more.
 type vigil struct {
 	reload func()
 	mu     sync.Mutex
