@@ -106,7 +106,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	return query(ctx, l, "inspect", key, l.store.Inspect)
 }
 
-// ForceRelease takes key away from whoever holds it and wakes waiters. freed
+// ForceRelease takes key away from who holds it when it is called, and wakes
+// waiters. A lease that is granted later stays, however late the call arrives. freed
 // says whether anybody held it. A holder elsewhere learns of it at its next
 // renewal, at the latest when its lease is over; its fence is older than the
 // next owner's.

@@ -133,17 +133,44 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 	return s.wakeups.Watch(ctx, t.channels(t), wake)
 }
 
-// ForceRelease implements [lock.Store], for locks of every mode. The queue of a
-// fair lock stays. A semaphore whose number Redisson has set keeps it, and gets
-// all its permits back.
+// ForceRelease implements [lock.Store], for locks of every mode. It looks who has
+// the key and removes these holds: what is granted since stays, however late the
+// call arrives. The queue of a fair lock stays. A semaphore whose number Redisson
+// has set keeps it, and gets its permits back.
 func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	name, err := s.nameOf(key)
 	if err != nil {
 		return false, err
 	}
-	cmd, err := s.runOnAll(ctx, call{forceReleaseScript, besides(name), []any{
+	for rounds, round := 1, 0; round < rounds; round++ { // a reply lists some
+		reply, err := s.inspect(ctx, name)
+		if err != nil {
+			return freed, err
+		}
+		if round == 0 {
+			rounds += (count(reply[4]) + lock.MaxListed - 1) / lock.MaxListed
+		}
+		some, err := s.forceFrom(ctx, name, reply[2])
+		if err != nil || !some {
+			return freed, err
+		}
+		freed = true
+	}
+	return freed, nil
+}
+
+// forceFrom removes the holds that a reply of [Store.inspect] lists.
+func (s *Store) forceFrom(ctx context.Context, name string, holds any) (freed bool, err error) {
+	args := []any{
 		prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name), s.publishing(ctx),
-	}})
+	}
+	fields, _ := holds.([]any)
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i] != "mode" {
+			args = append(args, fields[i])
+		}
+	}
+	cmd, err := s.runOnAll(ctx, call{forceReleaseScript, besides(name), args})
 	if err != nil {
 		return false, err
 	}

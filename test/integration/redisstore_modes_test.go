@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -812,4 +813,67 @@ func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 	})
 	wantMessage(t, messages, "redisson_lock__channel:{k}:"+lockerOf(ownerC), "0")
 	b.acquire(fair(ownerC, 1), nil)
+}
+
+// before runs something before a command that has this argument is sent.
+type before struct {
+	argument string
+	run      func()
+}
+
+func (before) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if slices.Contains(cmd.Args(), any(b.argument)) {
+			b.run()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// However many readers there are, force removes them all.
+func TestAForcedReleaseOfACrowd(t *testing.T) {
+	b := newBench(t)
+	for i := range 3*lock.MaxListed + 7 {
+		b.acquire(claimIn(lock.Read, fmt.Sprint("reader:", i), "k", 1), nil)
+	}
+	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
+		t.Errorf("force release: %v, %v", freed, err)
+	}
+	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
+}
+
+// A forced release that was on its way for long takes nothing from the one who
+// got the lock meanwhile.
+func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {
+	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
+		t.Run(mode.String(), func(t *testing.T) {
+			b := newBench(t)
+			old, next := claimIn(mode, ownerA, "k", 1), claimIn(mode, ownerB, "k", 1)
+			b.acquire(old, nil)
+			rdb := redis.NewClient(b.rdb.(*redis.Client).Options())
+			t.Cleanup(func() { _ = rdb.Close() })
+			rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { // once: it may be sent by name and by text
+				gone := old
+				gone.Holds = 0
+				b.release(gone, nil)
+				b.acquire(next, nil)
+			})})
+			freed, err := redisstore.New(rdb).ForceRelease(t.Context(), "k")
+			if err != nil || freed {
+				t.Errorf("got %v, %v; want that there was nothing left to free", freed, err)
+			}
+			b.renew(next, nil)
+			if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
+				t.Errorf("in time: %v, %v", freed, err)
+			}
+			next.Holds = 0
+			b.release(next, lock.ErrNotHeld)
+		})
+	}
 }

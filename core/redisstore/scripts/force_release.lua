@@ -1,4 +1,5 @@
--- Removes the lock, of whatever mode, and wakes waiters.
+-- Removes holds of a lock, of whatever mode, and wakes waiters. They are named, so
+-- that a call that arrives late takes nothing from who came since.
 --
 -- KEYS[1]  the lock
 -- KEYS[2]  permits of semaphores
@@ -9,13 +10,14 @@
 -- ARGV[2]  channel of read/write locks
 -- ARGV[3]  channel of semaphores
 -- ARGV[4]  how to publish; see publish.lua
+-- ARGV[5]  and on: the fields, or permits, to remove
 --
--- Returns  1  there was a lock
---          0  there was none, or a semaphore with all its permits
+-- Returns  1  there was such a hold
+--          0  there was none
 --
 -- A semaphore whose number Redisson has set without an end keeps it, and gets
--- all permits back; any other is removed. A key of another type is not a lock:
--- it fails before anything is lost.
+-- the permits back; any other is removed with its last permit. A key of another
+-- type is not a lock: it fails before anything is lost.
 
 if redis.call('type', KEYS[1]).ok == 'string' then
   if not tonumber(redis.call('get', KEYS[1])) then
@@ -24,34 +26,52 @@ if redis.call('type', KEYS[1]).ok == 'string' then
   if not KEYS[2] then
     return redis.error_reply('TRYAGAIN the permits are in another place')
   end
-  local taken = redis.call('zcard', KEYS[2])
   local ours = redis.call('pttl', KEYS[1]) ~= -1
-  if taken > 0 then
-    redis.call('del', KEYS[2])
-    redis.call('incrby', KEYS[1], taken)
+  local freed = 0
+  for i = 5, #ARGV do
+    freed = freed + redis.call('zrem', KEYS[2], ARGV[i])
   end
-  if ours then
+  if freed > 0 then
+    redis.call('incrby', KEYS[1], freed)
+  end
+  if ours and redis.call('zcard', KEYS[2]) == 0 then
     redis.call('del', KEYS[1])
   end
-  if taken == 0 then
+  if freed == 0 then
     return 0
   end
-  publish(ARGV[3], taken, ARGV[4])
+  publish(ARGV[3], freed, ARGV[4])
   return 1
 end
 
 local mode = redis.call('hget', KEYS[1], 'mode')
 local head = KEYS[3] and redis.call('lindex', KEYS[3], 0)
-if redis.call('del', KEYS[1]) == 0 then
+local freed, wrote = 0, false
+for i = 5, #ARGV do
+  if redis.call('hdel', KEYS[1], ARGV[i]) == 1 then
+    freed = freed + 1
+    wrote = wrote or string.match(ARGV[i], ':write$')
+  end
+end
+if freed == 0 then
   return 0
+end
+local left = redis.call('hlen', KEYS[1])
+if mode and left == 1 then
+  redis.call('del', KEYS[1])
+  left = 0
+elseif wrote then -- others read, who came since
+  redis.call('hset', KEYS[1], 'mode', 'read')
 end
 if mode == 'write' then -- Redisson's readers publish 0 and its writers 1
   publish(ARGV[2], '1', ARGV[4])
 elseif mode then
   publish(ARGV[2], '0', ARGV[4])
 end
-if head then
-  publish(ARGV[1] .. ':' .. head, '0', ARGV[4])
+if left == 0 then
+  if head then
+    publish(ARGV[1] .. ':' .. head, '0', ARGV[4])
+  end
+  publish(ARGV[1], '0', ARGV[4]) -- plain waiters, too, see a read/write lock as held
 end
-publish(ARGV[1], '0', ARGV[4]) -- plain waiters, too, see a read/write lock as held
 return 1

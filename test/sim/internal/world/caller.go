@@ -386,7 +386,7 @@ func (c *caller) group() {
 }
 
 // force looks at a key, and takes it away from its holders. They learn of it
-// when they renew: what they have is excused.
+// when they renew: what the server takes from them is excused.
 func (c *caller) force(key string) {
 	locker, _ := c.process.current()
 	state, err := locker.Inspect(c.process.ctx, key)
@@ -394,9 +394,7 @@ func (c *caller) force(key string) {
 	if err != nil || !state.Held {
 		return
 	}
-	c.world().ledger.forgetKey(key)
 	freed, err := locker.ForceRelease(c.process.ctx, key)
-	c.world().ledger.forgetKey(key)
 	c.world().journal.tell("p%d.%d force    %s: %v %v", c.process.number, c.number, key, freed, err)
 	c.world().journal.count("force: " + outcome(err))
 }

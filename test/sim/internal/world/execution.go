@@ -106,7 +106,7 @@ func (s *server) after(e *execution) {
 	if e.script == "force_release" { // the former owner learns of it later
 		for _, key := range w.keys {
 			if tag(key) == tag(e.keys[0]) { // twins share what belongs to them
-				w.ledger.forgetKey(key)
+				w.ledger.taken(key, e.args)
 			}
 		}
 	}

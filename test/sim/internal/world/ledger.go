@@ -68,13 +68,16 @@ func (l *ledger) forget() {
 	}
 }
 
-// forgetKey says that somebody took the key away from its holders.
-func (l *ledger) forgetKey(key string) {
+// taken says that somebody took the key away from the owners of these fields. The
+// ids of permits don't name their owners.
+func (l *ledger) taken(key string, fields []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forced[key] = time.Now()
 	for _, h := range l.held {
-		if h.lease.Key() == key {
+		owner := h.lease.Owner()
+		named := h.lease.Mode() == lock.Semaphore || slices.Contains(fields, owner) || slices.Contains(fields, owner+":write")
+		if h.lease.Key() == key && named {
 			l.excused[h.lease.Owner()] = true
 		}
 	}
