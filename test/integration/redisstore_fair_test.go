@@ -39,7 +39,7 @@ func commandCalls(t *testing.T, rdb *redis.Client, names string) int {
 		t.Fatal(err)
 	}
 	sent := 0
-	for _, m := range regexp.MustCompile(`cmdstat_(?:` + names + `):calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+	for _, m := range regexp.MustCompile(`cmdstat_(?:`+names+`):calls=(\d+)`).FindAllStringSubmatch(info, -1) {
 		n, _ := strconv.Atoi(m[1])
 		sent += n
 	}
