@@ -49,7 +49,7 @@ func TestReleasesInAClusterArePublishedAsSet(t *testing.T) {
 			key := "{" + tt.name + "}" + mode.String()
 			channel := map[lock.Mode]string{
 				lock.Exclusive: "redisson_lock__channel:" + key,
-				lock.Fair:      "redisson_lock__channel:" + key + ":" + ownerB + ":redlatch", // of its place
+				lock.Fair:      "redisson_lock__channel:" + key + ":" + claimOf(ownerB, key, 1).Locker(),
 				lock.Read:      "redisson_rwlock:" + key,
 				lock.Write:     "redisson_rwlock:" + key,
 				lock.Semaphore: "redisson_sc:" + key,
