@@ -35,6 +35,7 @@ type control struct {
 	mode      string   // of the locks; default: exclusive
 	rate      float64  // of faults
 	long      int
+	leave     int           // percent, default: 3
 	volatile  bool          // Redis loses its data when it is killed
 	think     time.Duration // of clients that do not do all they can
 	pace      time.Duration // of a Redis that is slow
@@ -56,7 +57,7 @@ var controls = []control{
 	{name: bug.LateLoss, mix: "hang", rate: 4, long: 30, rules: []string{"overlap"}},
 	{name: bug.LIFO, mix: "none", mode: "fair", rules: []string{"fair order"}},
 	{name: bug.Stranded, mix: "none", rules: []string{"stranded"}},
-	{name: bug.NoUndo, mix: "replies", rate: 11, rules: []string{"model illegal"}},
+	{name: bug.NoUndo, mix: "none", leave: 30, rules: []string{"model illegal"}},
 	{name: bug.ExtendShortens, mix: "none", long: 30, rules: []string{"overlap", "handover"}},
 	{name: bug.OwnerReuse, mix: "replies", rate: 11, long: 2, rules: []string{"overlap", "handover", "model illegal"}},
 	{name: bug.MessageGrants, mix: "none", rules: []string{"overlap"}},
@@ -113,7 +114,7 @@ func (c *controlsCommand) one(ctx context.Context, out io.Writer, control contro
 		run := runCommand{
 			Seed: c.Seed + uint64(try), Duration: c.Duration << try, Topology: "standalone", Mix: control.mix, Mode: cmp.Or(control.mode, "exclusive"),
 			Report: filepath.Join(dir, fmt.Sprintf("try-%d", try+1)), Lease: 300 * time.Millisecond, Processes: 4, Clients: 6,
-			Rate: control.rate, Long: control.long, Durable: !control.volatile, Think: control.think, Pace: control.pace,
+			Rate: control.rate, Long: control.long, Durable: !control.volatile, Leave: cmp.Or(control.leave, 3), Think: control.think, Pace: control.pace,
 			Bug: control.planted(), patience: 3 * time.Second,
 		}
 		var page bytes.Buffer

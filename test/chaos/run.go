@@ -32,6 +32,7 @@ type runCommand struct {
 	Long      int           `default:"2" help:"Percent of the leases that are kept for longer than they last without renewal."`
 	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
 	Bug       string        `default:"" hidden:""`
+	Leave     int           `default:"3" hidden:""`
 	Think     time.Duration `default:"0" hidden:""`
 	Pace      time.Duration `default:"0" hidden:""`
 	patience  time.Duration
@@ -40,7 +41,7 @@ type runCommand struct {
 func (c *runCommand) flags() report.Flags {
 	return report.Flags{
 		Seed: c.Seed, Duration: c.Duration, Mix: c.Mix, Mode: c.Mode, Durable: c.Durable, Processes: c.Processes,
-		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Bug: c.Bug, Think: c.Think, Pace: c.Pace,
+		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Bug: c.Bug, Leave: c.Leave, Think: c.Think, Pace: c.Pace,
 		Settings: check.Settings{Topology: c.Topology, Lease: c.Lease, Patience: c.patience},
 	}
 }

@@ -39,6 +39,8 @@ type Flags struct {
 	Rate      float64       `json:"rate"`
 	Long      int           `json:"long"`
 	Bug       string        `json:"bug,omitempty"`
+	// Leave is the share of acquisitions whose context ends soon, in percent.
+	Leave int `json:"leave"`
 	// Think is how long clients rest between two turns, and Pace how far apart
 	// the requests of a worker pass: together they say how busy Redis is.
 	Think time.Duration `json:"think,omitempty"`

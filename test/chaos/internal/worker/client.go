@@ -186,20 +186,20 @@ func (c *client) manner(ctx context.Context, t *target) manner {
 	switch n := c.random.IntN(200); {
 	case c.Load.Think > 0:
 		c.waits(&m, c.between(5*time.Millisecond, 90*time.Millisecond))
-	case n < 6:
+	case c.chance(c.Load.Leave):
 		c.leaves(&m, c.between(0, 10*time.Millisecond))
 		m.try = c.chance(50)
 		c.forgets(&m, t)
 	case t.mode == "fair":
-		if n >= 60 && c.number < fairWaiters {
+		if n >= 54 && c.number < fairWaiters {
 			c.waits(&m, c.between(time.Second, 3*time.Second))
 		}
-	case n < 8: // less than a round trip
+	case n < 2: // less than a round trip
 		c.waits(&m, c.between(10*time.Microsecond, time.Millisecond))
-	case n < 10:
+	case n < 4:
 		c.waits(&m, c.between(5*time.Millisecond, 300*time.Millisecond))
 		c.forgets(&m, t)
-	case n < 12:
+	case n < 6:
 		c.waits(&m, c.between(time.Second, 3*time.Second))
 	}
 	return m

@@ -52,6 +52,8 @@ type Load struct {
 	// Long is how many percent of the leases are kept for longer than they last
 	// without renewal, half of them by the watchdog, half of them by Extend.
 	Long int `json:"long"`
+	// Leave is how many percent of the acquisitions have a context that ends soon.
+	Leave int `json:"leave"`
 	// Forgotten is the lease of acquisitions that are given up: so long that it
 	// shows if nobody releases what they were granted.
 	Forgotten time.Duration `json:"forgotten"`
