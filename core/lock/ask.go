@@ -155,9 +155,7 @@ func (a *acquisition) send(ctx context.Context) (uint64, error) {
 	}
 	sent := a.now()
 	claim, named := a.claim, a.named
-	fence, err := bounded(ctx, a.Locker, a.timeout(), func(ctx context.Context) (uint64, error) {
-		return a.store.Acquire(ctx, claim)
-	}, func(_ uint64, err error, gaveUp *abandonedError) {
+	fence, err := a.callAcquire(ctx, a.timeout(), claim, func(_ uint64, err error, gaveUp *abandonedError) {
 		if !mayHaveRun(err) || verdictOf(gaveUp, gaveUp.after) == nothing { // else it counts already
 			a.judge(claim.Key, sent, err)
 		}

@@ -12,12 +12,10 @@ import (
 // errNoAnswer is the cause when a store call outlives the call timeout.
 var errNoAnswer = errors.New("no answer in time")
 
-// bounded calls the store and stops waiting when ctx ends or the timeout is
-// over: clients do not look at a canceled context while they read a reply. A
-// call that has been sent is left to run until the store answers: its context
-// has no deadline but the timeout. A result that arrives after the caller gave
-// up is passed to late, if non-nil, with the reason for giving up, on the
-// goroutine of the call. The caller must be counted in running.
+// bounded calls a store that blocks, on a goroutine of its own, and waits for
+// the answer as [await] does: clients do not look at a canceled context while
+// they read a reply. A call that has been sent is left to run until the store
+// answers: its context has no deadline but the timeout.
 func bounded[T any](
 	ctx context.Context, l *Locker, timeout time.Duration,
 	call func(context.Context) (T, error), late func(value T, err error, gaveUp *abandonedError),
@@ -25,43 +23,145 @@ func bounded[T any](
 	if l.prompt {
 		return guarded(ctx, call)
 	}
-	if ctx.Err() != nil {
-		var none T
-		return none, &StoreError{Outcome: OutcomeNotExecuted, Err: context.Cause(ctx)}
-	}
 	callCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, errNoAnswer)
 	defer cancel() // a call that was not sent yet ends with it
-	type answer struct {
-		value T
-		err   error
-	}
-	answered := make(chan answer, 1)
-	var taken atomic.Bool
-	var gaveUp *abandonedError // set before taken
-	began := l.now()
-	giveUp := func(cause error) { gaveUp = &abandonedError{cause: cause, after: l.now() - began} }
-	l.running.Go(func() {
-		value, err := guarded(callCtx, call)
-		if taken.CompareAndSwap(false, true) {
-			answered <- answer{value, err}
-		} else if late != nil {
-			late(value, err, gaveUp)
-		}
-	})
-	select {
-	case a := <-answered:
-		return a.value, a.err
-	case <-ctx.Done():
-		giveUp(context.Cause(ctx))
-	case <-callCtx.Done():
-		giveUp(errNoAnswer)
-	}
-	if !taken.CompareAndSwap(false, true) {
-		a := <-answered
-		return a.value, a.err
-	}
+	return await(ctx, l, timeout, func(answered func(T, error)) {
+		go func() { answered(guarded(callCtx, call)) }()
+	}, late)
+}
+
+// await starts a call and waits for its answer, until ctx ends or the timeout
+// passes. An answer that arrives after the caller gave up is passed to late, if
+// non-nil, with the reason for giving up, on the goroutine that brings it. The
+// caller must be counted in running.
+func await[T any](
+	ctx context.Context, l *Locker, timeout time.Duration,
+	start func(answered func(T, error)), late func(value T, err error, gaveUp *abandonedError),
+) (T, error) {
 	var none T
-	return none, gaveUp
+	if ctx.Err() != nil {
+		return none, &StoreError{Outcome: OutcomeNotExecuted, Err: context.Cause(ctx)}
+	}
+	began := l.now()
+	w := l.awaiter()
+	p := &pending[T]{locker: l, wake: w.wake, late: late}
+	l.running.Add(1) // until it is answered
+	p.start(start)
+	if cause := w.await(ctx, timeout); cause != nil {
+		p.gaveUp = &abandonedError{cause: cause, after: l.now() - began}
+		if p.decided.CompareAndSwap(false, true) {
+			l.awaiters.Put(w)
+			return none, p.gaveUp
+		}
+		<-w.wake
+	}
+	l.awaiters.Put(w)
+	return p.value, p.err
+}
+
+// pending is a call that has no answer yet.
+type pending[T any] struct {
+	locker *Locker
+	wake   chan<- struct{}
+	late   func(value T, err error, gaveUp *abandonedError)
+	gaveUp *abandonedError // set before decided
+
+	ended   atomic.Bool // the call: an answer has come
+	decided atomic.Bool // the wait: by an answer, or by giving up
+	value   T
+	err     error
+}
+
+func (p *pending[T]) start(start func(answered func(T, error))) {
+	defer func() {
+		if v := recover(); v != nil {
+			var none T
+			p.answered(none, &PanicError{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	start(p.answered)
+}
+
+// answered ends the call. A second answer is ignored.
+func (p *pending[T]) answered(value T, err error) {
+	if p.ended.Swap(true) {
+		return
+	}
+	defer p.locker.running.Done()
+	p.value, p.err = value, err
+	if p.decided.CompareAndSwap(false, true) {
+		p.wake <- struct{}{}
+	} else if p.late != nil {
+		p.late(value, err, p.gaveUp)
+	}
+}
+
+// awaiter is what a goroutine needs to wait for an answer.
+type awaiter struct {
+	wake  chan struct{} // holds the one hint
+	timer *time.Timer
+}
+
+// awaiter returns one to be put back into awaiters when nobody can wake it.
+func (l *Locker) awaiter() *awaiter {
+	if w, ok := l.awaiters.Get().(*awaiter); ok {
+		return w
+	}
+	w := &awaiter{wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	w.timer.Stop()
+	return w
+}
+
+// await returns nil when there is an answer, and otherwise why to give up.
+func (w *awaiter) await(ctx context.Context, timeout time.Duration) (cause error) {
+	select {
+	case <-w.wake:
+		return nil
+	default:
+	}
+	w.timer.Reset(timeout)
+	defer w.timer.Stop()
+	select {
+	case <-w.wake:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-w.timer.C:
+		return errNoAnswer
+	}
+}
+
+// callAcquire makes one call, whose answer may come late.
+func (l *Locker) callAcquire(
+	ctx context.Context, timeout time.Duration, c Claim, late func(uint64, error, *abandonedError),
+) (uint64, error) {
+	if l.async == nil {
+		return bounded(ctx, l, timeout, func(ctx context.Context) (uint64, error) { return l.store.Acquire(ctx, c) }, late)
+	}
+	return await(ctx, l, timeout, func(answered func(uint64, error)) {
+		l.async.StartAcquire(ctx, c, time.Now().Add(timeout), answered)
+	}, late)
+}
+
+// callRelease makes one call.
+func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim) error {
+	if l.prompt { // as bounded would do, without a closure on the heap
+		_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.store.Release(ctx, c) })
+		return err
+	}
+	sent := l.now()
+	var err error
+	if l.async == nil {
+		_, err = bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, l.store.Release(ctx, c)
+		}, nil)
+	} else {
+		_, err = await(ctx, l, timeout, func(answered func(uint64, error)) {
+			l.async.StartRelease(ctx, c, time.Now().Add(timeout), answered)
+		}, nil)
+	}
+	l.judge(c.Key, sent, err)
+	return err
 }
 
 // guarded makes a failure of a panic. The engine calls the store on goroutines

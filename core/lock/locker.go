@@ -13,7 +13,9 @@ import (
 // process queue instead of all asking the store.
 type Locker struct {
 	store    Store
-	prompt   bool // the store is a PromptStore
+	prompt   bool       // the store is a PromptStore
+	async    AsyncStore // the store, if it is one
+	awaiters sync.Pool  // of *awaiter
 	defaults options
 	circuits *circuits
 	client   string        // first part of every owner
@@ -73,6 +75,9 @@ func New(store Store, opts ...Option) *Locker {
 		owners:   make(map[ownerKey]*ownership),
 
 		compensation: compensation{more: make(chan struct{}, 1)},
+	}
+	if async, ok := store.(AsyncStore); ok && async.Async() == store {
+		l.async = async
 	}
 	l.wall.start = l.epoch.UnixNano()
 	return l

@@ -154,20 +154,6 @@ func releaseFailure(err error) error {
 	}
 }
 
-// callRelease makes one bounded call.
-func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim) error {
-	if l.prompt { // as bounded would do, without a closure on the heap
-		_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.store.Release(ctx, c) })
-		return err
-	}
-	sent := l.now()
-	_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.store.Release(ctx, c)
-	}, nil)
-	l.judge(c.Key, sent, err)
-	return err
-}
-
 // persist repeats an idempotent bounded call until the store answers or refuses it,
 // ctx ends, or the time comes; then it returns the last error. It sends one call
 // at least.

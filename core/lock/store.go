@@ -86,6 +86,26 @@ type Store interface {
 	ForceRelease(ctx context.Context, key string) (freed bool, err error)
 }
 
+// AsyncStore is a Store whose frequent calls need no goroutine that waits for
+// them. The engine prefers these to Acquire and Release; other stores are called
+// on a goroutine for each call.
+//
+// StartAcquire and StartRelease return at once. answered is called exactly once, however late, from
+// any goroutine, perhaps before the call returns. It doesn't block. A call that
+// has not been sent when ctx ends or by passes is not sent any more: it failed
+// with [OutcomeNotExecuted]. A call that was sent runs to its answer.
+type AsyncStore interface {
+	Store
+	// StartAcquire begins an Acquire.
+	StartAcquire(ctx context.Context, c Claim, by time.Time, answered func(fence uint64, err error))
+	// StartRelease begins a Release; fence means nothing.
+	StartRelease(ctx context.Context, c Claim, by time.Time, answered func(fence uint64, err error))
+	// Async returns the store itself. A type that embeds a store and has an
+	// Acquire of its own inherits a StartAcquire that does not know of it: the
+	// engine uses the calls only of the very store it was given.
+	Async() Store
+}
+
 // PromptStore is a Store that never waits for anything, such as one in memory.
 // The engine calls it directly; other stores are called on a goroutine of
 // their own, so that the caller can stop waiting.

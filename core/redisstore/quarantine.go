@@ -106,11 +106,7 @@ func (s *Store) introduce(ctx context.Context, c call) error {
 // nodeOf is the client of the server that keeps a key.
 func (s *Store) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
 	if s.cluster != nil {
-		node, err := s.cluster.MasterForKey(ctx, key)
-		if err != nil { // the topology is not known, so nothing was sent
-			err = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: isUnreachable(err), Err: err}
-		}
-		return node, err
+		return s.masterOf(ctx, key)
 	}
 	node, ok := s.rdb.(*redis.Client)
 	if !ok {

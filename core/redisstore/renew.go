@@ -59,9 +59,8 @@ func (s *Store) renewal(ctx context.Context, claim lock.Claim) (shard, renewal, 
 	c := t.renew(t)
 	to := shard{script: c.script}
 	if s.cluster != nil {
-		if to.node, err = s.cluster.MasterForKey(ctx, t.name); err != nil {
-			// The topology is not known, so nothing was sent.
-			return shard{}, renewal{}, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: err}
+		if to.node, err = s.masterOf(ctx, t.name); err != nil {
+			return shard{}, renewal{}, err
 		}
 	}
 	return to, renewal{call: c}, nil

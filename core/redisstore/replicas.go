@@ -113,10 +113,9 @@ func (s *Store) replicated(ctx context.Context, calls []call) (outcomes []outcom
 	for i, c := range calls {
 		to := route{node: s.rdb}
 		if s.cluster != nil {
-			node, err := s.cluster.MasterForKey(ctx, c.keys[0])
+			node, err := s.masterOf(ctx, c.keys[0])
 			if err != nil {
-				// The topology is not known, so nothing was sent.
-				outcomes[i].err = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: err}
+				outcomes[i].err = err
 				continue
 			}
 			to.node = node
@@ -210,14 +209,7 @@ func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, 
 	_, failed := pipe.Exec(ctx)
 	watched.end()
 	for _, i := range at {
-		o := &outcomes[i]
-		o.err = o.cmd.Err()
-		if o.err == nil && o.cmd.Val() == nil { // a script of ours never returns nil
-			o.err = failed
-			if failed == nil {
-				o.err = errNoReply
-			}
-		}
+		outcomes[i].err = replyErr(outcomes[i].cmd, failed)
 	}
 	return s.replicas.lack(wait.Cmd)
 }

@@ -57,14 +57,24 @@ func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) {
 	return cmd, s.failure(err)
 }
 
-// number is run for a script that returns one integer.
+// number is run for a script that returns one integer. It travels with others.
 func (s *Store) number(ctx context.Context, c call) (int64, error) {
-	cmd, err := s.run(ctx, c)
+	to, err := s.senderOf(ctx, c.keys[0])
 	if err != nil {
 		return 0, err
 	}
-	n, err := cmd.Int64()
-	return n, s.failure(err)
+	by, limited := ctx.Deadline()
+	if !limited {
+		by = time.Now().Add(longestCall)
+	}
+	type answer struct {
+		n   int64
+		err error
+	}
+	answered := make(chan answer, 1)
+	to.submit(&sending{call: c, ctx: ctx, by: by, done: func(n int64, err error) { answered <- answer{n, err} }})
+	a := <-answered
+	return a.n, a.err
 }
 
 // maxSettle bounds the wait for a slot that migrates, where ctx does not.
@@ -112,11 +122,20 @@ func (s *Store) pipeline(ctx context.Context, calls []call) []outcome {
 	if s.replicas != nil {
 		return s.renewed(ctx, calls)
 	}
+	outcomes := s.send(ctx, calls)
+	for i := range outcomes {
+		outcomes[i].err = s.failure(outcomes[i].err)
+	}
+	return outcomes
+}
+
+// send is pipeline without regard to replicas. Its errors are not classified.
+func (s *Store) send(ctx context.Context, calls []call) []outcome {
 	outcomes := s.exec(ctx, calls, (*call).bySHA)
 	var unknown []call
 	var at []int
 	for i, o := range outcomes {
-		if isNoScript(o.err) {
+		if isNoScript(o.err) && !calls[i].script.guarded {
 			unknown, at = append(unknown, calls[i]), append(at, i)
 		}
 	}
@@ -124,9 +143,6 @@ func (s *Store) pipeline(ctx context.Context, calls []call) []outcome {
 		for i, o := range s.exec(ctx, unknown, (*call).byText) {
 			outcomes[at[i]] = o
 		}
-	}
-	for i := range outcomes {
-		outcomes[i].err = s.failure(outcomes[i].err)
 	}
 	return outcomes
 }
@@ -149,16 +165,23 @@ func (s *Store) exec(ctx context.Context, calls []call, command func(*call, cont
 	_, failed := pipe.Exec(ctx)
 	watched.end()
 	for i := range outcomes {
-		o := &outcomes[i]
-		o.err = o.cmd.Err()
-		if o.err == nil && o.cmd.Val() == nil { // a script of ours never returns nil
-			o.err = failed
-			if failed == nil {
-				o.err = errNoReply
-			}
-		}
+		outcomes[i].err = replyErr(outcomes[i].cmd, failed)
 	}
 	return outcomes
+}
+
+// replyErr is the error of a command that the client has returned from with
+// failed. A script of ours never returns nil.
+func replyErr(cmd *redis.Cmd, failed error) error {
+	switch {
+	case cmd.Err() != nil:
+		return cmd.Err()
+	case cmd.Val() != nil:
+		return nil
+	case failed != nil:
+		return failed
+	}
+	return errNoReply
 }
 
 // unsent is the error of a call for which there was no time left.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -27,6 +28,8 @@ type Store struct {
 	replicas   *replicas    // nil: whatever they have
 	quarantine *quarantine  // nil: none
 	tokens     bool         // fences are Redisson's counters
+	sender     *sender      // nil in a cluster
+	senders    sync.Map     // of the nodes of a cluster, *redis.Client to *sender
 }
 
 var _ lock.PartitionedStore = (*Store)(nil)
@@ -48,6 +51,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		s.cluster, s.topology = cluster, newTopology(cluster)
+	} else {
+		s.sender = &sender{store: s, node: rdb}
 	}
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
@@ -68,9 +73,15 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	}
 	script, run := s.acquiring(t.acquire(t), s.grant)
 	n, err := settled(ctx, script, run)
-	switch {
-	case isWrongType(err):
+	if isWrongType(err) {
 		return 0, s.occupied(ctx, t, err)
+	}
+	return granted(n, err)
+}
+
+// granted reads the reply to an acquire.
+func granted(n int64, err error) (fence uint64, _ error) {
+	switch {
 	case err != nil:
 		return 0, err
 	case n > 0:
@@ -86,8 +97,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 
 // Release implements [lock.Store].
 func (s *Store) Release(ctx context.Context, c lock.Claim) error {
-	c.TTL = 1 // ignored by release
-	t, err := s.target(ctx, c, 0)
+	t, err := s.releasing(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -98,6 +108,16 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 		}
 		return n, err
 	})
+	return released(n, err)
+}
+
+func (s *Store) releasing(ctx context.Context, c lock.Claim) (*target, error) {
+	c.TTL = 1 // ignored by release
+	return s.target(ctx, c, 0)
+}
+
+// released reads the reply to a release.
+func released(n int64, err error) error {
 	if err == nil && n == 0 || isWrongType(err) {
 		return lock.ErrNotHeld
 	}

@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+var _ lock.AsyncStore = (*Store)(nil)
+
+// Async implements [lock.AsyncStore].
+func (s *Store) Async() lock.Store { return s }
+
+// StartAcquire implements [lock.AsyncStore].
+func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, answered func(fence uint64, err error)) {
+	alone := func() {
+		go s.alone(ctx, by, answered, func(ctx context.Context) (uint64, error) { return s.Acquire(ctx, c) })
+	}
+	if s.replicas != nil || !s.located(c.Key) {
+		alone()
+		return
+	}
+	t, err := s.target(ctx, c, 1)
+	if err != nil {
+		answered(0, err)
+		return
+	}
+	script := t.acquire(t)
+	if s.quarantine != nil {
+		script.script = s.quarantine.scripts[script.script]
+	}
+	s.start(ctx, by, t.name, script, false, func(n int64, err error) {
+		if isTryAgain(err) || isWrongType(err) || isNoScript(err) {
+			alone() // needs more than one call
+			return
+		}
+		answered(granted(n, err))
+	})
+}
+
+// StartRelease implements [lock.AsyncStore].
+func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, answered func(_ uint64, err error)) {
+	alone := func() {
+		go s.alone(ctx, by, answered, func(ctx context.Context) (uint64, error) { return 0, s.Release(ctx, c) })
+	}
+	if !s.located(c.Key) {
+		alone()
+		return
+	}
+	t, err := s.releasing(ctx, c)
+	if err != nil {
+		answered(0, err)
+		return
+	}
+	s.start(ctx, by, t.name, t.release(t), true, func(n int64, err error) {
+		if isTryAgain(err) {
+			alone()
+			return
+		}
+		answered(0, released(n, err))
+	})
+}
+
+func (s *Store) start(ctx context.Context, by time.Time, name string, c call, urgent bool, done func(int64, error)) {
+	to, err := s.senderOf(ended, name) // known already
+	if err != nil {
+		done(0, err)
+		return
+	}
+	to.submit(&sending{call: c, ctx: ctx, by: by, urgent: urgent, done: done})
+}
+
+// located says whether it is known without a call where a key is and how to
+// publish.
+func (s *Store) located(key string) bool {
+	if s.cluster == nil {
+		return true
+	}
+	if s.publish == Auto && shardSupport(s.shards.Load()) == unknown {
+		return false
+	}
+	_, err := s.cluster.MasterForKey(ended, s.name(key)) // does not load the topology then
+	return err == nil
+}
+
+// alone makes a call that may wait for several others.
+func (s *Store) alone(
+	ctx context.Context, by time.Time, answered func(uint64, error), call func(context.Context) (uint64, error),
+) {
+	ctx, cancel := context.WithDeadline(ctx, by)
+	defer cancel()
+	var fence uint64
+	err := func() (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = &lock.PanicError{Value: v, Stack: debug.Stack()}
+			}
+		}()
+		fence, err = call(ctx)
+		return err
+	}()
+	answered(fence, err)
+}
+
+// senderOf is the sender of the server that keeps a key.
+func (s *Store) senderOf(ctx context.Context, name string) (*sender, error) {
+	if s.cluster == nil {
+		return s.sender, nil
+	}
+	node, err := s.masterOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if known, ok := s.senders.Load(node); ok {
+		return known.(*sender), nil
+	}
+	known, _ := s.senders.LoadOrStore(node, &sender{store: s, node: node})
+	return known.(*sender), nil
+}
+
+// masterOf is the client of the node of a cluster that keeps a key. An error
+// means that the topology is not known, so that nothing was sent.
+func (s *Store) masterOf(ctx context.Context, name string) (*redis.Client, error) {
+	node, err := s.cluster.MasterForKey(ctx, name)
+	if err != nil {
+		return nil, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: isUnreachable(err), Err: err}
+	}
+	return node, nil
+}
