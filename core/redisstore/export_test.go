@@ -34,3 +34,5 @@ func (s *Store) Topology() redis.Hook { return s.topology }
 
 // Suspect does what the store does when a call has no answer.
 func (s *Store) Suspect() { s.topology.suspect() }
+
+const MaxWorkers = maxWorkers

@@ -57,6 +57,18 @@ func (x *sending) end(s *Store) {
 	x.done(n, s.failure(err))
 }
 
+// overdue is the error of a call that nobody waits for any longer. It was not
+// sent.
+func (x *sending) overdue(now time.Time) error {
+	switch {
+	case x.ctx.Err() != nil:
+		return unsent(x.ctx)
+	case !now.Before(x.by):
+		return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: true, Class: "timeout", Err: errLate}
+	}
+	return nil
+}
+
 // sender sends the calls for one server. What comes while its batches are under
 // way travels together in the next. Its workers exist while there is something
 // to do.
@@ -131,19 +143,39 @@ func (s *sender) look(after time.Duration) {
 	}
 }
 
-// unblock sends what waits for batches that are stuck.
+// unblock sends what waits for batches that are stuck. If too many are, it ends
+// what nobody waits for any longer.
 func (s *sender) unblock() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.watch = false
-	if len(s.urgent)+len(s.queue) == 0 {
-		return
+	var over []*sending
+	if len(s.urgent)+len(s.queue) > 0 {
+		now := time.Now()
+		switch {
+		case len(s.flying) == maxWorkers:
+			s.urgent, over = expired(s.urgent, over, now)
+			s.queue, over = expired(s.queue, over, now)
+		case s.fresh(now, nil) < overlap:
+			s.hire(now)
+		}
+		s.look(stuckAfter)
 	}
-	now := time.Now()
-	if s.fresh(now, nil) < overlap && len(s.flying) < maxWorkers {
-		s.hire(now)
+	s.mu.Unlock()
+	for _, x := range over {
+		x.done(0, x.overdue(time.Now()))
 	}
-	s.look(stuckAfter)
+}
+
+// expired moves the calls that are overdue from the queue to over.
+func expired(queue, over []*sending, now time.Time) (rest, _ []*sending) {
+	rest = slices.DeleteFunc(queue, func(x *sending) bool {
+		if x.overdue(now) == nil {
+			return false
+		}
+		over = append(over, x)
+		return true
+	})
+	return rest, over
 }
 
 // fresh counts the batches that are not stuck, without that of w; mu is held.
@@ -255,16 +287,13 @@ func (w *worker) timely(batch []*sending) []*sending {
 	w.last = now
 	timely := batch[:0]
 	for _, x := range batch {
-		switch {
-		case x.ctx.Err() != nil:
-			x.done(0, unsent(x.ctx))
-		case !now.Before(x.by):
-			x.done(0, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: true, Class: "timeout", Err: errLate})
-		default:
-			timely = append(timely, x)
-			if x.by.After(w.last) {
-				w.last = x.by
-			}
+		if err := x.overdue(now); err != nil {
+			x.done(0, err)
+			continue
+		}
+		timely = append(timely, x)
+		if x.by.After(w.last) {
+			w.last = x.by
 		}
 	}
 	return timely

@@ -38,7 +38,7 @@ func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, an
 			alone() // needs more than one call
 			return
 		}
-		answered(granted(n, err))
+		answered(granted(c.Mode, n, err))
 	})
 }
 

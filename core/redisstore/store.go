@@ -76,11 +76,11 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if isWrongType(err) {
 		return 0, s.occupied(ctx, t, err)
 	}
-	return granted(n, err)
+	return granted(c.Mode, n, err)
 }
 
 // granted reads the reply to an acquire.
-func granted(n int64, err error) (fence uint64, _ error) {
+func granted(m lock.Mode, n int64, err error) (fence uint64, _ error) {
 	switch {
 	case err != nil:
 		return 0, err
@@ -88,7 +88,7 @@ func granted(n int64, err error) (fence uint64, _ error) {
 		return uint64(n), nil
 	case n == 0:
 		return 0, lock.ErrNotHeld
-	case c.Mode == lock.Fair:
+	case m == lock.Fair:
 		return 0, fairBusy(n)
 	default:
 		return 0, busy(n)

@@ -42,6 +42,7 @@ func (l *link) pumpUp() {
 	defer buffers.Put(buffer)
 	for {
 		n, err := l.client.Read(buffer[:])
+		l.proxy.arrived(buffer[:n])
 		if !l.proxy.up.pass(l.done) || err != nil {
 			return
 		}
@@ -62,6 +63,9 @@ func (l *link) request(data []byte) bool {
 		return err == nil
 	case cutReply:
 		l.dropReply.Store(true)
+	case cutMidway:
+		l.dropReply.Store(true)
+		data = data[:len(data)/2]
 	case forward:
 	}
 	_, err := l.server.Write(data)

@@ -31,6 +31,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
 	links    map[*link]struct{}
+	arrive   func(request []byte) // nil: nobody counts
 	rules    []*Rule
 	closed   bool
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Match decides whether a rule applies to a request. It runs on the goroutine
@@ -36,6 +37,7 @@ const (
 	forward verdict = iota
 	cutRequest
 	cutReply
+	cutMidway
 	answerRequest
 )
 
@@ -72,6 +74,13 @@ func (p *Proxy) CutReplyWhen(match Match, times int) *Rule {
 	return p.addRule(&Rule{match: match, left: times, verdict: cutReply})
 }
 
+// CutMidwayWhen forwards the first half of the next request that matches, drops
+// the reply and cuts the connection: of a pipeline, the server executed the first
+// scripts, and the client knows of none.
+func (p *Proxy) CutMidwayWhen(match Match) *Rule {
+	return p.addRule(&Rule{match: match, left: 1, verdict: cutMidway})
+}
+
 // AnswerWhen answers requests that match with one line and does not forward
 // them, for instance "-OOM command not allowed when used memory > 'maxmemory'".
 // A pipeline is answered with one line too: match single commands.
@@ -82,6 +91,25 @@ func (p *Proxy) AnswerWhen(match Match, times int, line string) *Rule {
 // Observe counts requests that match and changes nothing.
 func (p *Proxy) Observe(match Match) *Rule {
 	return p.addRule(&Rule{match: match, left: -1, verdict: forward})
+}
+
+// Arrivals counts from now on how often clients have sent the text, also in
+// requests that are held up. One that is split over two requests is not seen.
+func (p *Proxy) Arrivals(text string) func() int {
+	var n atomic.Int64
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.arrive = func(request []byte) { n.Add(int64(bytes.Count(request, []byte(text)))) }
+	return func() int { return int(n.Load()) }
+}
+
+func (p *Proxy) arrived(request []byte) {
+	p.mu.Lock()
+	arrive := p.arrive
+	p.mu.Unlock()
+	if arrive != nil {
+		arrive(request)
+	}
 }
 
 func (p *Proxy) addRule(r *Rule) *Rule {
@@ -133,7 +161,7 @@ func (r *Rule) take(l *link) bool {
 	if r.left > 0 {
 		r.left--
 	}
-	if r.verdict == cutRequest || r.verdict == cutReply {
+	if r.verdict == cutRequest || r.verdict == cutReply || r.verdict == cutMidway {
 		l.doomed.Store(true)
 	}
 	if r.hits++; r.hits == 1 {

@@ -1,0 +1,139 @@
+package lock_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+// async makes a store asynchronous; answers may be changed on their way.
+type async struct {
+	*faulty
+	started atomic.Int32
+	answer  func(answered func()) // how an answer comes
+	running sync.WaitGroup
+}
+
+func newAsync(answer func(func())) *async { return &async{faulty: newFaulty(), answer: answer} }
+
+func (s *async) Async() lock.Store { return s }
+
+func (s *async) StartAcquire(ctx context.Context, c lock.Claim, _ time.Time, answered func(uint64, error)) {
+	s.started.Add(1)
+	s.running.Go(func() {
+		fence, err := s.Acquire(ctx, c)
+		s.answer(func() { answered(fence, err) })
+	})
+}
+
+func (s *async) StartRelease(ctx context.Context, c lock.Claim, _ time.Time, answered func(uint64, error)) {
+	s.started.Add(1)
+	s.running.Go(func() {
+		err := s.Release(ctx, c)
+		s.answer(func() { answered(0, err) })
+	})
+}
+
+func TestASecondAnswerIsIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newAsync(func(answered func()) {
+			answered()
+			answered()
+		})
+		l := newLocker(t, store)
+		for range 10 {
+			release(t, acquire(t, l, t.Context(), "k"))
+		}
+		if n := store.started.Load(); n != 20 {
+			t.Errorf("%d asynchronous calls", n)
+		}
+		store.running.Wait()
+	})
+}
+
+// The caller leaves, and the answer comes later: what it granted is given back,
+// and Close waits for it.
+func TestALateAnswerIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newAsync(func(answered func()) {
+			time.Sleep(time.Second)
+			answered()
+		})
+		l := lock.New(store)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := l.TryAcquire(ctx, "k")
+		wantErr(t, err, context.DeadlineExceeded)
+		if took := time.Since(start); took != 100*time.Millisecond {
+			t.Errorf("it left after %v", took)
+		}
+		if holds(t, store, "k") != 1 {
+			t.Error("the call did not run")
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if holds(t, store, "k") != 0 {
+			t.Error("what the call was granted is left")
+		}
+		store.running.Wait()
+	})
+}
+
+// wrapped embeds a store that is asynchronous, and has an Acquire of its own.
+type wrapped struct {
+	*async
+	acquired atomic.Int32
+}
+
+func (s *wrapped) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	s.acquired.Add(1)
+	return s.async.Acquire(ctx, c)
+}
+
+func TestAStoreThatEmbedsAnotherIsCalledItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &wrapped{async: newAsync(func(answered func()) { answered() })}
+		l := newLocker(t, store)
+		release(t, acquire(t, l, t.Context(), "k"))
+		if n := store.acquired.Load(); n != 1 {
+			t.Errorf("its Acquire was called %d times", n)
+		}
+	})
+}
+
+// panicky panics where it should start a call.
+type panicky struct{ *memstore.Store }
+
+func (p panicky) Async() lock.Store { return p }
+
+func (panicky) Prompt(int) {} // hides that of the store
+
+func (panicky) StartAcquire(context.Context, lock.Claim, time.Time, func(uint64, error)) {
+	panic("broken")
+}
+
+func (panicky) StartRelease(context.Context, lock.Claim, time.Time, func(uint64, error)) {
+	panic("broken")
+}
+
+func TestAPanicWhereACallBeginsIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lock.New(panicky{memstore.New()})
+		_, err := l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_ = l.Close(ctx) // gives up what it cannot release, and must return before ctx ends
+		if ctx.Err() != nil {
+			t.Error("Close did not return")
+		}
+	})
+}

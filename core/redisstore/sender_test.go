@@ -1,0 +1,172 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+const soon = 10 * time.Second
+
+// answer is what a call was answered.
+type answer struct {
+	fence uint64
+	err   error
+}
+
+// begin starts an acquire.
+func begin(ctx context.Context, store *redisstore.Store, key string, by time.Time) <-chan answer {
+	answers := make(chan answer, 2) // a second would show
+	c := lock.Claim{Key: key, Owner: key + ":1", Holds: 1, TTL: time.Minute}
+	store.StartAcquire(ctx, c, by, func(fence uint64, err error) { answers <- answer{fence, err} })
+	return answers
+}
+
+func answered(t *testing.T, answers <-chan answer) answer {
+	t.Helper()
+	select {
+	case a := <-answers:
+		return a
+	case <-time.After(soon):
+		t.Fatal("no answer")
+		return answer{}
+	}
+}
+
+func wantNotExecuted(t *testing.T, err error) {
+	t.Helper()
+	var failed *lock.StoreError
+	if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted {
+		t.Errorf("got %v, want one that was not executed", err)
+	}
+}
+
+// A server says nothing: the connections that calls take are bounded, and what
+// waits behind them ends with its time, unsent.
+func TestAServerThatSaysNothingTakesFewConnections(t *testing.T) {
+	f, client := newFake(t, func([]string) string { return "" })
+	store := redisstore.New(client)
+	var first []<-chan answer
+	eventually := time.Now().Add(soon)
+	for f.connections() < redisstore.MaxWorkers && time.Now().Before(eventually) {
+		first = append(first, begin(t.Context(), store, fmt.Sprintf("first:%d", len(first)), time.Now().Add(soon)))
+		time.Sleep(time.Millisecond) // calls that come one by one
+	}
+	sent := len(f.received())
+	ctx, leave := context.WithCancel(t.Context())
+	left := begin(ctx, store, "left", time.Now().Add(soon))
+	var behind []<-chan answer
+	for i := range 100 {
+		behind = append(behind, begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(50*time.Millisecond)))
+	}
+	leave()
+	wantNotExecuted(t, answered(t, left).err)
+	for _, answers := range behind {
+		wantNotExecuted(t, answered(t, answers).err)
+	}
+	if n := f.connections(); n != redisstore.MaxWorkers {
+		t.Errorf("%d connections", n)
+	}
+	if n := len(f.received()); n < sent || n > sent+len(first) {
+		t.Errorf("%d commands", n)
+	}
+	for _, c := range f.received() {
+		if key := c[3]; !strings.HasPrefix(key, "first:") {
+			t.Errorf("%s was sent", key)
+		}
+	}
+	_ = client.Close()
+	for _, answers := range first {
+		answered(t, answers)
+	}
+}
+
+// Calls that nobody waits for are not sent.
+func TestACallerThatHasLeftSendsNothing(t *testing.T) {
+	f, client := newFake(t, func([]string) string { return integer(1) })
+	store := redisstore.New(client)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantNotExecuted(t, answered(t, begin(ctx, store, "k", time.Now().Add(soon))).err)
+	wantNotExecuted(t, answered(t, begin(t.Context(), store, "k", time.Now())).err)
+	if sent := f.received(); len(sent) > 0 {
+		t.Errorf("sent %q", sent)
+	}
+}
+
+// A release goes before acquires that came earlier.
+func TestReleasesGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // no batch is stuck: no time passes
+		hold := make(chan struct{})
+		f, client := newFake(t, func([]string) string {
+			<-hold
+			return integer(1)
+		})
+		store := redisstore.New(client)
+		by := time.Now().Add(soon)
+		var all []<-chan answer
+		for i := range 2 { // as many as overlap
+			all = append(all, begin(t.Context(), store, fmt.Sprintf("before:%d", i), by))
+			synctest.Wait()
+		}
+		all = append(all, begin(t.Context(), store, "acquired", by))
+		released := make(chan answer, 1)
+		store.StartRelease(t.Context(), lock.Claim{Key: "released", Owner: "o:1"}, by,
+			func(_ uint64, err error) { released <- answer{0, err} })
+		close(hold)
+		for _, answers := range append(all, released) {
+			if a := answered(t, answers); a.err != nil {
+				t.Error(a.err)
+			}
+		}
+		var order []string
+		for _, c := range f.received() {
+			order = append(order, c[3])
+		}
+		if got := strings.Join(order[2:], " "); got != "released acquired" {
+			t.Errorf("sent in the order %q", order)
+		}
+		time.Sleep(time.Minute) // long enough for workers without work to end
+	})
+}
+
+// panicking is a client's hook that panics.
+type panicking struct{ redis.Hook }
+
+func (panicking) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (panicking) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { panic("broken") }
+}
+
+func (panicking) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(context.Context, []redis.Cmder) error { panic("broken") }
+}
+
+// A panic of the client is on a goroutine of ours: it must not end the process.
+func TestAPanicOfTheClientIsAnUnknownOutcome(t *testing.T) {
+	_, client := newFake(t, func([]string) string { return integer(1) })
+	client.AddHook(panicking{})
+	store := redisstore.New(client)
+	var all []<-chan answer
+	for i := range 20 {
+		all = append(all, begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(soon)))
+	}
+	for _, answers := range all {
+		a := answered(t, answers)
+		var panicked *lock.PanicError
+		var failed *lock.StoreError
+		if !errors.As(a.err, &panicked) || errors.As(a.err, &failed) && failed.Outcome != lock.OutcomeUnknown {
+			t.Errorf("got %v", a.err)
+		}
+	}
+}
