@@ -156,7 +156,7 @@ func (a *acquisition) send(ctx context.Context) (uint64, error) {
 	sent := a.now()
 	claim, named := a.claim, a.named
 	fence, err := a.callAcquire(ctx, a.timeout(), claim, func(_ uint64, err error, gaveUp *abandonedError) {
-		if !mayHaveRun(err) || verdictOf(gaveUp, gaveUp.after) == nothing { // else it counts already
+		if !mayHaveRun(err) || verdictOf(gaveUp, gaveUp.after) == gone { // else it counts already
 			a.judge(claim.Key, sent, err)
 		}
 		a.late(claim, named, err)

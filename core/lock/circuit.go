@@ -30,7 +30,8 @@ const (
 var errOpen = &StoreError{Outcome: OutcomeNotExecuted, Err: ErrCircuitOpen}
 
 // WithCircuit sets when a store that does not answer is left alone. After that
-// many calls in a row that could not reach it, or got no answer, acquisitions
+// many calls in a row that could not reach it, or got no answer (callers that left
+// early count once nobody has been answered for 100 ms), acquisitions
 // are refused at once, with [ErrUnavailable] and [ErrCircuitOpen], in place of each
 // of them spending its time on the same discovery. One call at a time asks
 // whether the store is back, no sooner than pause after the one before, and
@@ -73,6 +74,8 @@ type circuits struct {
 type circuit struct {
 	name     string
 	failures int           // in a row
+	left     int           // callers that left early since the last answer
+	since    time.Duration // when the first of them did
 	last     time.Duration // when the last of them was noticed
 	probe    *probe        // under way
 	probeAt  time.Duration // when the next may begin
@@ -193,7 +196,7 @@ func (l *Locker) judge(key string, sent time.Duration, err error) {
 		if cs.troubled.Load() > 0 {
 			cs.succeeded(cs.partOf(key), now)
 		}
-	case unreached:
+	case unreached, gone:
 		cs.failed(cs.partOf(key), sent, now, err)
 	}
 }
@@ -228,13 +231,33 @@ func (cs *circuits) failed(part string, sent, now time.Duration, err error) {
 		cs.parts[part] = c
 		cs.troubled.Store(int32(len(cs.parts)))
 	}
+	if c.failures > 0 && sent <= c.last && now-sent < silence {
+		cs.mu.Unlock()
+		return // a connection that dies fails many calls at once
+	}
 	wasOpen := cs.open(c)
-	c.failures++
+	c.count(now, verdictOf(err, now-sent) == gone, cs.circuitSettings)
 	c.last = now
 	opens := !wasOpen && cs.open(c)
 	cs.mu.Unlock()
 	if opens && cs.tell != nil {
 		cs.tell(CircuitEvent{Part: part, Open: true, Err: err})
+	}
+}
+
+// count adds a call that got no answer. A caller that left early says little: the
+// answer may be on its way. Many of them, and no answer to anybody for as long as
+// silence, say as much as failures.
+func (c *circuit) count(now time.Duration, early bool, settings circuitSettings) {
+	if !early {
+		c.failures++
+		return
+	}
+	if c.left++; c.left == 1 {
+		c.since = now
+	}
+	if c.left >= settings.failures && now-c.since >= silence {
+		c.failures = max(c.failures, settings.failures)
 	}
 }
 
@@ -245,6 +268,7 @@ const (
 	nothing verdict = iota
 	reached
 	unreached
+	gone // before it can have been said that there is no answer
 )
 
 // verdictOf judges the result of a call that took so long. A failure that does
@@ -257,7 +281,7 @@ func verdictOf(err error, took time.Duration) verdict {
 	case errors.Is(err, errNoAnswer):
 		return unreached
 	case took < silence && gaveUpEarly(err):
-		return nothing
+		return gone
 	case errors.As(err, &failed) && !failed.Unreachable:
 		return nothing
 	}

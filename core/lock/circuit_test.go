@@ -46,7 +46,7 @@ func frozen(context.Context) error {
 }
 
 func slow(context.Context) error { // but it does answer
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(60 * time.Millisecond)
 	return nil
 }
 
@@ -326,6 +326,9 @@ func TestOnlyAStoreThatIsAwayOpensTheCircuit(t *testing.T) {
 		"no answers":              {how: hung, want: true},
 		"callers that leave late": {how: hung, stay: 300 * time.Millisecond, want: true},
 		"an error of no class":    {how: failing(errLineCut), want: true},
+		"callers that leave before there can be an answer": {how: hung, stay: 20 * time.Millisecond, want: true},
+		"callers that leave a little later":                {how: hung, stay: 90 * time.Millisecond, want: true},
+		"callers that are cancelled before that":           {how: hung, stay: -20 * time.Millisecond, want: true},
 		"callers that leave early": {
 			how: slow, stay: 10 * time.Millisecond,
 		},
@@ -364,6 +367,38 @@ func TestOnlyAStoreThatIsAwayOpensTheCircuit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection that dies fails all calls that it carries: that is one failure.
+func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newDistant()
+		var seen changes
+		l := newLocker(t, store, seen.hook())
+		broken := time.Now().Add(50 * time.Millisecond)
+		store.away("k", func(context.Context) error {
+			if left := time.Until(broken); left > 0 {
+				time.Sleep(left)
+				return errReset
+			}
+			return nil
+		})
+		var all sync.WaitGroup
+		for i := range 64 {
+			all.Go(func() {
+				lease, err := l.Acquire(t.Context(), fmt.Sprintf("k:%d", i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				release(t, lease)
+			})
+		}
+		all.Wait()
+		if events := seen.all(); len(events) > 0 {
+			t.Errorf("events: %+v", events)
+		}
+	})
 }
 
 func TestAPartThatIsAwayLeavesTheOthersAlone(t *testing.T) {

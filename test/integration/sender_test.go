@@ -85,7 +85,7 @@ func newCrowd(t *testing.T) (*redis.Client, *faultproxy.Proxy, *lock.Locker) {
 			t.Fatal(err)
 		}
 	}
-	l := newLocker(t, rdb, lock.WithWatchdog(4*patience), lock.WithCallTimeout(patience))
+	l := newLocker(t, rdb, lock.WithWatchdog(4*patience), lock.WithCallTimeout(patience), lock.WithCircuit(0, 0))
 	release(t, acquire(t, l, "warm-up"))
 	return server.Admin(t), proxy, l
 }
