@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
@@ -32,8 +33,19 @@ type redisTap struct {
 	tap *tap
 }
 
+// Async implements [lock.AsyncStore].
+func (t *redisTap) Async() lock.Store { return t }
+
 func (t *redisTap) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	return t.tap.Acquire(ctx, c)
+}
+
+func (t *redisTap) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, answered func(uint64, error)) {
+	note := t.tap.acquiring(ctx, c)
+	t.Store.StartAcquire(ctx, c, by, func(fence uint64, err error) {
+		note(fence, err)
+		answered(fence, err)
+	})
 }
 
 func (t *redisTap) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
