@@ -48,6 +48,7 @@ func inOrder(w world) {
 		go func() { done <- waiting.turn(w, list, fmt.Sprint("go-", i)) }()
 		locker.awaitParked()
 		queue = append(queue, "")
+		w.queued(locker, key, len(queue))
 	}
 	waiters := locker.inspect(key).Waiters
 	if len(waiters) != len(queue) {
@@ -100,6 +101,7 @@ func givenInOrder(w world) {
 			waiting := locker.acquiring(key, kept, recent)
 			go func() { done <- waiting.turn(w, list, label) }()
 			locker.awaitParked()
+			w.queued(locker, key, i+1)
 		}
 	}
 	names, err := w.rdb.LRange(w.Context(), "redisson_lock_queue:{"+key+"}", 0, -1).Result()
@@ -150,6 +152,13 @@ func javaWakesHeir(w world) {
 	w.release(lease)
 	java.want("true", "trylock", w.kind, key)
 	java.do("unlock", w.kind, key)
+}
+
+// queued waits until n places are taken. A waiter in Go sleeps before that, if
+// another of its process asks for it.
+func (w world) queued(locker *locker, key string, n int) {
+	w.Helper()
+	w.eventually("a place is taken", func() bool { return len(locker.inspect(key).Waiters) == n })
 }
 
 // turn is what "turn" does in Java.
