@@ -83,8 +83,14 @@ func (s *Store) renewBatches(ctx context.Context, batches [][]renewal, report fu
 	for i, batch := range batches {
 		calls[i] = joined(batch)
 	}
+	outcomes := make([]outcome, len(calls))
+	if failed := guarded(func() error { outcomes = s.pipeline(ctx, calls); return nil }); failed != nil {
+		for i := range outcomes {
+			outcomes[i].err = failed
+		}
+	}
 	var alone [][]renewal
-	for i, o := range s.pipeline(ctx, calls) {
+	for i, o := range outcomes {
 		switch {
 		case isRefused(o.err) && len(batches[i]) > 1:
 			// One key spoiled it for all, or the server runs no such script. It

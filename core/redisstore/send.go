@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -187,4 +188,15 @@ func replyErr(cmd *redis.Cmd, failed error) error {
 // unsent is the error of a call for which there was no time left.
 func unsent(ctx context.Context) error {
 	return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: context.Cause(ctx)}
+}
+
+// guarded makes a failure of a panic of the client: it may be on a goroutine of
+// ours, where it would end the process.
+func guarded(io func() error) (failed error) {
+	defer func() {
+		if v := recover(); v != nil {
+			failed = &lock.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return io()
 }

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -341,16 +340,11 @@ func (w *worker) redirect(batch []*sending) {
 	}
 }
 
-// guarded makes a failure of a panic of the client.
-func (w *worker) guarded(io func(context.Context) error) (failed error) {
+// guarded calls io with the context of a batch.
+func (w *worker) guarded(io func(context.Context) error) error {
 	w.limit = w.limit.renewed(w.last)
 	defer w.limit.timer.Stop()
-	defer func() {
-		if v := recover(); v != nil {
-			failed = &lock.PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return io(w.limit)
+	return guarded(func() error { return io(w.limit) })
 }
 
 // isRedirected says that a node of a cluster did not run a script that another

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -94,15 +93,10 @@ func (s *Store) alone(
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
 	var fence uint64
-	err := func() (err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				err = &lock.PanicError{Value: v, Stack: debug.Stack()}
-			}
-		}()
+	err := guarded(func() (err error) {
 		fence, err = call(ctx)
 		return err
-	}()
+	})
 	answered(fence, err)
 }
 
