@@ -52,11 +52,11 @@ test: servers ## Install missing servers, then run all tests with the race detec
 
 .PHONY: test-acl
 test-acl: servers ## Run the tests on real servers as a user of Redis that may do no more than docs/security.md says
-	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_TEST_ACL=$(CURDIR)/docs/security.md $(GO) test -race -count=1 -timeout 30m $(TEST_FLAGS) ./test/integration
+	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_TEST_ACL=$(CURDIR)/docs/security.md $(GO) test -race -count=1 -timeout 30m -parallel 6 $(TEST_FLAGS) ./test/integration
 
 .PHONY: unit
 unit: ## Run all tests; those whose server is missing are skipped
-	@$(call each_module,$(GO) test -race -shuffle=on -timeout 20m -parallel 4 -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...)
+	@$(call each_module,$(GO) test -race -shuffle=on -timeout 20m -parallel 6 -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...)
 
 # How often each test of test-faults and bugs runs in a row, and how often recovery
 # measures each outage.

@@ -149,12 +149,13 @@ func (a *acquisition) napUntil(at time.Duration) {
 	a.waiter.askAt = at
 }
 
-// crowded says whether a fair waiter will have to wait: others do, or hold the
-// key.
+// crowded says whether a fair waiter will have to wait, as others do or hold the
+// key, and nobody of the queue listens yet.
 func (a *acquisition) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.waiter.fair() && a.gates[a.claim.Key].contended
+	g := a.gates[a.claim.Key]
+	return a.waiter.fair() && g.contended && g.unwatch == nil
 }
 
 // sleep waits for something to look at, for that long, or for the end.

@@ -18,6 +18,9 @@
 -- A semaphore whose number Redisson has set without an end keeps it, and gets
 -- the permits back; any other is removed with its last permit. A key of another
 -- type is not a lock: it fails before anything is lost.
+--
+-- No key is looked at after its last member was removed: in a slot that migrates
+-- that would be an access to another node's key, which fails.
 
 if redis.call('type', KEYS[1]).ok == 'string' then
   if not tonumber(redis.call('get', KEYS[1])) then
@@ -27,41 +30,51 @@ if redis.call('type', KEYS[1]).ok == 'string' then
     return redis.error_reply('TRYAGAIN the permits are in another place')
   end
   local ours = redis.call('pttl', KEYS[1]) ~= -1
-  local freed = 0
+  local held = redis.call('zcard', KEYS[2])
+  local there = {}
   for i = 5, #ARGV do
-    freed = freed + redis.call('zrem', KEYS[2], ARGV[i])
+    if redis.call('zscore', KEYS[2], ARGV[i]) then
+      there[#there + 1] = ARGV[i]
+    end
   end
-  if freed > 0 then
-    redis.call('incrby', KEYS[1], freed)
-  end
-  if ours and redis.call('zcard', KEYS[2]) == 0 then
+  if ours and held == #there then
     redis.call('del', KEYS[1])
+  elseif #there > 0 then
+    redis.call('incrby', KEYS[1], #there)
   end
-  if freed == 0 then
+  for _, permit in ipairs(there) do
+    redis.call('zrem', KEYS[2], permit)
+  end
+  if #there == 0 then
     return 0
   end
-  publish(ARGV[3], freed, ARGV[4])
+  publish(ARGV[3], #there, ARGV[4])
   return 1
 end
 
 local mode = redis.call('hget', KEYS[1], 'mode')
 local head = KEYS[3] and redis.call('lindex', KEYS[3], 0)
-local freed, wrote = 0, false
+local there, wrote = {}, false
 for i = 5, #ARGV do
-  if redis.call('hdel', KEYS[1], ARGV[i]) == 1 then
-    freed = freed + 1
+  if redis.call('hget', KEYS[1], ARGV[i]) then
+    there[#there + 1] = ARGV[i]
     wrote = wrote or string.match(ARGV[i], ':write$')
   end
 end
-if freed == 0 then
+if #there == 0 then
   return 0
 end
-local left = redis.call('hlen', KEYS[1])
-if mode and left == 1 then
+local left = redis.call('hlen', KEYS[1]) - #there
+if left == 0 or mode and left == 1 then
   redis.call('del', KEYS[1])
   left = 0
-elseif wrote then -- others read, who came since
-  redis.call('hset', KEYS[1], 'mode', 'read')
+else
+  for _, field in ipairs(there) do
+    redis.call('hdel', KEYS[1], field)
+  end
+  if wrote then -- others read, who came since
+    redis.call('hset', KEYS[1], 'mode', 'read')
+  end
 end
 if mode == 'write' then -- Redisson's readers publish 0 and its writers 1
   publish(ARGV[2], '1', ARGV[4])
