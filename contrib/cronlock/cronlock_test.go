@@ -135,6 +135,13 @@ func (f *fleet) pass(ticks int) {
 	synctest.Wait()
 }
 
+// overlapped says whether two jobs ran at once.
+func (f *fleet) overlapped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.overlap
+}
+
 // counts returns how many of the ticks ran once, and how many more often.
 func (f *fleet) counts(from, to int) (once, more int) {
 	f.mu.Lock()
@@ -181,8 +188,8 @@ func TestTheLeaderRunsEachTickOnce(t *testing.T) {
 		if more != 0 || once < ticks-silent {
 			t.Errorf("of %d ticks %d ran once, and %d more often; %d may be missed", ticks, once, more, silent)
 		}
-		if now := f.leads(); now == nil || now == dead || f.overlap {
-			t.Errorf("it is led by %p, the dead one is %p; two ran at once: %v", now, dead, f.overlap)
+		if now := f.leads(); now == nil || now == dead || f.overlapped() {
+			t.Errorf("it is led by %p, the dead one is %p; two ran at once: %v", now, dead, f.overlapped())
 		}
 	})
 }
@@ -195,8 +202,8 @@ func TestAJobIsSkippedWhileItRunsElsewhere(t *testing.T) {
 		const ticks = 20
 		f.pass(ticks)
 		once, more := f.counts(0, ticks)
-		if once+more != ticks || f.overlap {
-			t.Errorf("of %d ticks %d ran; two at once: %v", ticks, once+more, f.overlap)
+		if once+more != ticks || f.overlapped() {
+			t.Errorf("of %d ticks %d ran; two at once: %v", ticks, once+more, f.overlapped())
 		}
 		// What the README warns of: the job is done before the others' clocks strike.
 		if more != ticks {

@@ -153,6 +153,13 @@ func (f *fleet) pass(ticks int) {
 	synctest.Wait()
 }
 
+// overlapped says whether two jobs ran at once.
+func (f *fleet) overlapped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.overlap
+}
+
 // counts returns how many of the first ticks ran once, and how many more often.
 func (f *fleet) counts(from, to int) (once, more int) {
 	f.mu.Lock()
@@ -206,8 +213,8 @@ func TestTheLeaderRunsEachTickOnce(t *testing.T) {
 		if more != 0 || once < ticks-silent {
 			t.Errorf("of %d ticks %d ran once, and %d more often; %d may be missed", ticks, once, more, silent)
 		}
-		if now := f.leads(); now == nil || now == dead || f.overlap {
-			t.Errorf("it is led by %p, the dead one is %p; two ran at once: %v", now, dead, f.overlap)
+		if now := f.leads(); now == nil || now == dead || f.overlapped() {
+			t.Errorf("it is led by %p, the dead one is %p; two ran at once: %v", now, dead, f.overlapped())
 		}
 	})
 }
@@ -218,8 +225,8 @@ func TestTheLockerRunsAJobInOneInstanceAtATime(t *testing.T) {
 		const ticks = 20
 		f.pass(ticks)
 		once, more := f.counts(0, ticks)
-		if once+more != ticks || f.overlap {
-			t.Errorf("of %d ticks %d ran; two at once: %v", ticks, once+more, f.overlap)
+		if once+more != ticks || f.overlapped() {
+			t.Errorf("of %d ticks %d ran; two at once: %v", ticks, once+more, f.overlapped())
 		}
 		// What the README warns of: the job is done before the others' clocks strike.
 		if more != ticks {
