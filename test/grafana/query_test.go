@@ -32,7 +32,7 @@ var (
 	counter = regexp.MustCompile(`_total$|_seconds_(?:bucket|sum|count)$`)
 
 	overRanges = []string{"rate", "increase", "deriv"}
-	functions  = append([]string{"sum", "histogram_quantile"}, overRanges...)
+	functions  = append([]string{"sum", "count", "histogram_quantile"}, overRanges...)
 	joins      = []string{"and", "or", "unless"}
 	// scraped are labels that Prometheus itself adds.
 	scraped = []string{"job", "instance"}
