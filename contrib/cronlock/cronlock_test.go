@@ -110,7 +110,7 @@ func newFleet(t *testing.T, distribute func(*instance) cron.JobWrapper) *fleet {
 			<-in.cron.Stop().Done()
 			in.stop()
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			_ = in.locker.Close(ctx) // fails for those that were killed
+			_ = in.locker.Close(ctx) // fails for instances that were killed
 			cancel()
 		}
 	})

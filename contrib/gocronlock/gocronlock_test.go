@@ -131,7 +131,7 @@ func (f *fleet) end(in *instance) {
 	in.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = in.locker.Close(ctx) // fails for those that were killed
+	_ = in.locker.Close(ctx) // fails for instances that were killed
 }
 
 // run is the job.

@@ -16,8 +16,8 @@ type Beginner interface {
 
 // InTx does fn in a transaction under the lock of key, in the only order that
 // is safe: it acquires the lock, begins the transaction, claims the row of key,
-// calls fn, commits, and releases the lock. So whoever has the lock next sees what
-// fn wrote, and a holder that was overtaken writes nothing.
+// calls fn, commits, and releases the lock. So the next holder sees what fn wrote,
+// and a holder that was overtaken writes nothing.
 //
 // nil means that fn's work is committed, and that no newer holder had claimed
 // before; that the lease was lost meanwhile does not matter then. Otherwise nothing

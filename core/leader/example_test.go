@@ -10,7 +10,7 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 )
 
-// A service leads until it is told to stop.
+// A service leads until it gets the signal to stop.
 func ExampleRun() {
 	ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext in a service
 	locker := lock.New(memstore.New())                    // redisstore.New(client) in a fleet

@@ -279,7 +279,7 @@ func TestALostTermEndsTheContextAndIsFollowedByACampaign(t *testing.T) {
 	}
 }
 
-// Whoever resigns and finds that the key was gone has lost its term: it campaigns
+// A leader that resigns and finds the key gone has lost its term: it campaigns
 // again, unless its context has ended.
 func TestALossThatTheReleaseFindsIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

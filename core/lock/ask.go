@@ -195,7 +195,7 @@ func (a *acquisition) late(claim Claim, named []*waiter, err error) {
 	a.mayHaveLeft(claim, mayHaveRun(err), err == nil || claim.Mode == Fair && errors.Is(err, ErrBusy))
 }
 
-// mayHaveLeft takes in that a call without an answer, or one with, may have left
+// mayHaveLeft records that a call, answered or not, may have left
 // a hold or a place in a queue; mu is held. It is undone if it is nobody's: the
 // acquisition ended without a hold, or the hold has ended. Otherwise the end of
 // either does it. A re-entry leaves nothing: it is not granted without the hold,

@@ -256,7 +256,7 @@ func (a *acquisition) watch(ctx context.Context) bool {
 	}
 	claim := a.claim
 	unwatch, err := bounded(ctx, a.Locker, a.o.callTimeout, func(ctx context.Context) (func(), error) {
-		return a.store.Watch(ctx, claim, func() { a.woken(claim.Key) }) // for whoever is head then
+		return a.store.Watch(ctx, claim, func() { a.woken(claim.Key) }) // for the head of that moment
 	}, func(unwatch func(), err error, _ *abandonedError) {
 		if err == nil {
 			unwatch()

@@ -134,7 +134,7 @@ func (a *acquisition) join() error {
 	return nil
 }
 
-// leave takes the waiter out of the queue. Whoever is head then is woken, so that
+// leave takes the waiter out of the queue. The next head is woken, so that
 // a hint that the waiter did not act on is not lost. err, if any, ends the wait of
 // all others as well.
 func (a *acquisition) leave(granted bool, err error) {

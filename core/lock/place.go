@@ -39,7 +39,7 @@ func (a *acquisition) namePlaces(g *gate) {
 	}
 }
 
-// placesNamed takes in the result of a call that named these places; mu is held.
+// placesNamed records the result of a call that named these places; mu is held.
 // For the others among them it is as if they had made it themselves.
 func (a *acquisition) placesNamed(named []*waiter, err error) (kept bool) {
 	kept = err == nil || errors.Is(err, ErrBusy)

@@ -92,7 +92,7 @@ type Store interface {
 //
 // StartAcquire and StartRelease return at once. answered is called exactly once, however late, from
 // any goroutine, perhaps before the call returns. It doesn't block. A call that
-// has not been sent when ctx ends or by passes is not sent any more: it failed
+// has not been sent when ctx ends or by passes is never sent: it failed
 // with [OutcomeNotExecuted]. A call that was sent runs to its answer.
 type AsyncStore interface {
 	Store

@@ -12,7 +12,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// methods are those that a route for any method takes, besides made-up ones.
+// methods are the standard ones. A route for any method also takes made-up ones.
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
 	http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
