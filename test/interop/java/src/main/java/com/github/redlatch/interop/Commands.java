@@ -2,6 +2,7 @@ package com.github.redlatch.interop;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -9,6 +10,7 @@ import org.redisson.api.RBucket;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 
@@ -102,14 +104,24 @@ final class Commands {
     /**
      * Counts under the lock, in two steps that only the lock holds together. The counter also names
      * who counted last; the result is how often that was the other side.
+     *
+     * <p>A script that may write reads the counter, because it runs on the master. A bucket of a
+     * cluster reads from a replica (readMode SLAVE is the default), which may lag behind: the lock
+     * is held, and the value is old.
      */
     private Object count(RLock lock, String counter, long rounds) throws InterruptedException {
         RBucket<String> bucket = redisson.getBucket(counter, StringCodec.INSTANCE);
+        RScript script = redisson.getScript(StringCodec.INSTANCE);
         long turns = 0;
         for (long i = 0; i < rounds; i++) {
             lock.lock();
             try {
-                String[] last = bucket.get().split(" ");
+                String[] last = ((String) script.eval(
+                                RScript.Mode.READ_WRITE,
+                                "return redis.call('get', KEYS[1])",
+                                RScript.ReturnType.VALUE,
+                                List.of(counter)))
+                        .split(" ");
                 turns += last[1].equals("java") ? 0 : 1;
                 Thread.sleep(1); // the work
                 bucket.set(integer(last[0]) + 1 + " java");
