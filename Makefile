@@ -15,7 +15,7 @@ BIN := $(CURDIR)/.tmp/bin
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 
-# Buf and the plugins of protoc are pinned in a module of their own.
+# Buf and the plugins of protoc are pinned in a separate module.
 BUF := GOWORK=off $(GO) tool -modfile=tools/go.mod buf
 
 GOVULNCHECK_VERSION := v1.9.0
@@ -24,8 +24,8 @@ GOVULNCHECK := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
 # The library, then the modules that its users must not inherit.
 MODULES := . $(patsubst %/go.mod,%,$(wildcard contrib/*/go.mod examples/*/go.mod test/*/go.mod))
 
-# Packages that are tested at the same time. Integration packages run servers of
-# their own, up to six each, so more does not help and makes timing tests tight.
+# Packages that are tested at the same time. Integration packages run their
+# own servers, up to six each, so more does not help and makes timing tests tight.
 TEST_PARALLEL ?= 2
 TEST_FLAGS ?=
 FUZZTIME ?= 30s

