@@ -49,7 +49,7 @@ func TestControls(t *testing.T) {
 				var r *world.Report
 				t.Run(fmt.Sprintf("seed %d", n), func(t *testing.T) {
 					r = play(t, world.Config{
-						Seed: *seedFlag + uint64(n), Features: world.Draw(0, only, all), Load: *loadFlag, Catalog: catalog, Bug: c.bug,
+						Seed: *seedFlag + uint64(n), Features: world.Draw(0, only, all), Load: *loadFlag, Catalog: catalog, Bug: c.bug, Until: c.rule,
 					})
 				})
 				if r.Rules()[c.rule] > 0 {

@@ -18,7 +18,9 @@ const (
 
 // journal is what happened, as far as anybody wants to know.
 type journal struct {
-	start time.Time
+	start  time.Time
+	until  string // a rule
+	enough func() // called when it is broken
 
 	mu      sync.Mutex
 	lines   []string // a ring
@@ -74,6 +76,9 @@ func (j *journal) report(found []judge.Finding) {
 	}
 	for _, f := range found {
 		j.tell("FOUND      %s: %s", f.Rule, f.Detail)
+		if f.Rule == j.until {
+			j.enough()
+		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

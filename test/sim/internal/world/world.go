@@ -20,6 +20,7 @@ type Config struct {
 	Load     time.Duration // virtual time under load
 	Catalog  *Catalog
 	Bug      string // planted, for controls
+	Until    string // the load ends when this rule is broken; empty: after Load
 }
 
 // World is one fleet and its Redis.
@@ -115,7 +116,7 @@ func (w *World) shared(key string) bool {
 func (w *World) live(processes int) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.Load)
 	defer cancel()
-	w.ctx = ctx
+	w.ctx, w.journal.until, w.journal.enough = ctx, w.Until, cancel
 	for n := range processes {
 		w.fleet = append(w.fleet, w.startProcess(n))
 	}
