@@ -45,7 +45,7 @@
 // # What it does not do
 //
 // A decorator locks calls that go through it. A method that calls another
-// method of its own receiver does not, so that method runs without its lock.
+// method of the same receiver does not, so that method runs without its lock.
 // Work that relies on a lock says so with [lock.AssertHeld], which fails the
 // first test that comes another way.
 package annotations

@@ -35,7 +35,7 @@ const tagName = "lock"
 // A type whose tags cannot be used (an unexported or unsupported field, a name
 // that is there twice or that no template can have) fails every call with an
 // error that wraps [guard.ErrUnresolvable]; [Method.Check] says so before the
-// first. What is learned of a type is kept.
+// first. What is found out about a type is kept.
 func VarsOf(v any) Vars {
 	switch vars := v.(type) {
 	case key.Vars:

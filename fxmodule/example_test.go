@@ -76,7 +76,7 @@ func ExampleWithConfig() {
 }
 
 // Services need not know of locks: a decorator takes them, and leaves the
-// service's own type to everything that asks for it. Package annotations has a
+// service's own type to everything that depends on it. Package annotations has a
 // generator for such decorators.
 func Example_decorator() {
 	app := fx.New(
@@ -113,8 +113,8 @@ func locked(p place, g *guard.Guard) place {
 	}
 }
 
-// A readiness probe asks whether locks can be had. While the application stops,
-// it is told to send no more requests.
+// A readiness probe checks whether locks can be acquired. It fails while the
+// application stops, so that no more requests are sent.
 func ExampleHealth_Check() {
 	var health *fxmodule.Health
 	app := fx.New(fxmodule.Module, fxmodule.InMemory(), fx.Supply(slog.New(slog.DiscardHandler)), fx.NopLogger, fx.Populate(&health))

@@ -139,7 +139,7 @@ func TestGuardCanBeDecorated(t *testing.T) {
 	app.RequireStart()
 	defer app.RequireStop()
 	if _, _, err := g.Enter(t.Context(), guard.Call{Operation: orders.Operation}); err == nil || refused != 1 {
-		t.Errorf("the decorated guard was told of %d refusals, %v", refused, err)
+		t.Errorf("the decorated guard saw %d refusals, %v", refused, err)
 	}
 	replaceFile(t, path, another("two", "GET /one"))
 	eventually(t, "the decorated guard has the new rule", func() bool { return has(g, "GET /two") })

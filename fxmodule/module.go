@@ -16,7 +16,7 @@ import (
 )
 
 // Module provides *[lock.Locker], *guard.Guard, *[Health] and
-// *[telemetry.Telemetry]. None is made before something asks for it.
+// *[telemetry.Telemetry]. Each is built only if something depends on it.
 var Module = fx.Module("lock", fx.Provide(New, NewGuard, NewTelemetry))
 
 // Params are what a locker is made of.

@@ -210,7 +210,7 @@ func TestTheStartIsOneLine(t *testing.T) {
 	}
 }
 
-// seen is a store that notes the modes that it is asked about.
+// seen is a store that records the modes that it is queried for.
 type seen struct {
 	lock.Store
 

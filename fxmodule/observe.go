@@ -33,8 +33,8 @@ func NewTelemetry(p TelemetryParams) (*telemetry.Telemetry, error) {
 	return t, nil
 }
 
-// refusals counts the operations whose key could not be made: those that the
-// locker never sees.
+// refusals counts the operations whose key couldn't be made, which the locker
+// never sees.
 func refusals(t *telemetry.Telemetry) guard.Hooks {
 	return guard.Hooks{Refused: func(ctx context.Context, e *guard.Error) {
 		if reason := guard.KeyReason(e); reason != "" {

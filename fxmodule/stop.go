@@ -19,7 +19,7 @@ func stop(ctx context.Context, locker *lock.Locker, reserve time.Duration, log *
 }
 
 // before returns a context that ends so much before ctx, but not before half of
-// what is left is over.
+// what is left has passed.
 func before(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -42,7 +42,7 @@ func Check(engine *gin.Engine, g *guard.Guard, provided ...string) error {
 	return g.Validate()
 }
 
-// attach tells the guard of the engine, whose routes may still be to come.
+// attach registers the engine, whose routes may still be to come, with the guard.
 func attach(m *httpguard.Middleware, engine *gin.Engine, g *guard.Guard) {
 	g.Attach(name, engine, func(rules *rule.Set) ([]string, error) {
 		routes, err := routesOf(engine)
@@ -71,7 +71,7 @@ func routesOf(engine *gin.Engine) ([]httpguard.Route, error) {
 	return routes, nil
 }
 
-// probe is the request with which a survey asks a handler who it is. No client can
+// probe is the request by which a survey identifies a handler. No client can
 // send it: it is recognized by its address.
 var probe = &http.Request{}
 

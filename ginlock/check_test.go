@@ -122,7 +122,7 @@ func TestCheckFindsLocksThatWouldNeverBeTaken(t *testing.T) {
 			g := guard.Must(guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: operation, Key: "lock:v:<id>"}))
 			g = g.WithLogger(slog.New(slog.DiscardHandler))
 			r := gin.New()
-			// Where no handler can have its lock any more, the program doesn't start.
+			// Where handlers can no longer get their lock, the program doesn't start.
 			var err error
 			test.register(r, func() gin.HandlerFunc {
 				var h gin.HandlerFunc

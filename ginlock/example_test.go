@@ -16,7 +16,7 @@ import (
 	"github.com/redlatch/redlatch/ginlock"
 )
 
-// authenticate stands for a middleware that knows who asks.
+// authenticate stands for a middleware that identifies the user.
 func authenticate(c *gin.Context) { c.Set("userId", 42) }
 
 func Example() {

@@ -24,8 +24,8 @@ func IsOverloaded(err error) bool { return isOf(err, guard.Overloaded) }
 // it again. err may be wrapped.
 func IsLost(err error) bool { return isOf(err, guard.Lost) }
 
-// RetryDelay is how long the server asks to wait before a call is sent again;
-// false if it does not ask for it. err may be wrapped.
+// RetryDelay returns how long the server says to wait before a call is sent again.
+// It returns false if err doesn't say. err may be wrapped.
 func RetryDelay(err error) (time.Duration, bool) {
 	retry, ok := detail[*errdetails.RetryInfo](err)
 	if !ok || retry.GetRetryDelay().CheckValid() != nil {

@@ -14,8 +14,8 @@
 // (redlatch.lock.v1.lock) of the method in its .proto, see package lockpb. A
 // method without a rule passes through.
 //
-// A rule is a promise that somebody must keep. [Interceptors.Attach] tells the
-// guard which methods go through the interceptors, and [guard.Guard.Validate]
+// A rule is a promise that somebody must keep. [Interceptors.Attach] declares
+// which methods go through the interceptors, and [guard.Guard.Validate]
 // reports the rules that none of them has: a misspelled method, a stream on a
 // server that has no interceptor for streams. Until there is no such fault, the
 // guard lets nobody in. Do not put a selector in front of the interceptors: a

@@ -62,8 +62,8 @@ func (i *Interceptors) StreamServerInterceptor() grpc.StreamServerInterceptor {
 // UnaryClientInterceptor holds a lock around outgoing calls, retries included.
 // Only [WithRule] and the guard's rules count: the option in a .proto is for
 // the server, and a client that took the same lock would keep the server out.
-// For the same reason, a program that serves what it calls needs a guard of
-// its own here. A call that is skipped leaves its reply as it is.
+// For the same reason, a program that serves what it calls needs a separate
+// guard here. A call that is skipped leaves its reply as it is.
 //
 // A rule for an outgoing method is served if the files (see [WithFiles]) have
 // the method.

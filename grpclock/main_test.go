@@ -30,7 +30,7 @@ const (
 	chat   = "/redlatch.test.v1.OrderService/Chat"
 )
 
-// awaitFree waits until nobody has the key any more.
+// awaitFree waits until nobody holds the key.
 func awaitFree(t testing.TB, g *guard.Guard, key string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), guardtest.Patience)

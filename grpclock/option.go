@@ -181,7 +181,7 @@ func WithFiles(files *protoregistry.Files) Option {
 	})
 }
 
-// isMethod tells full methods from the operations of others.
+// isMethod reports whether operation is a full method of gRPC.
 func isMethod(operation string) bool {
 	service, method := split(operation)
 	return strings.HasPrefix(operation, "/") && service != "" && method != "" &&

@@ -133,7 +133,7 @@ func TestPathIsRefused(t *testing.T) {
 		"float":            "is of type float",
 		"double":           "is of type double",
 		"bytes":            "is of type bytes",
-		"texts":            "is a list, which is more than one value",
+		"names":            "is a list, which is more than one value",
 		"labels":           "is a map, which is more than one value",
 		"labels.value":     "is a map, which has no fields",
 		"free.fields.key":  "is a map, which has no fields",
@@ -169,7 +169,7 @@ func TestReadingATextAllocatesNothing(t *testing.T) {
 }
 
 // Whatever a path is, it is refused, or can be read from every message; and
-// what is read does not depend on how the path was spelt.
+// what is read does not depend on how the path is spelled.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"text", "buyer.id", "buyer.sponsor.sponsor.address.zip", "numberChoice", "labels.value", "free.fields", "a..b", "tier"} {
 		f.Add(seed, []byte{0x0a, 0x01, 'x'})

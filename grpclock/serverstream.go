@@ -82,7 +82,7 @@ func (s *serverStream) state() (asked bool, failure error) {
 	return s.asked, s.failure
 }
 
-// enter notes how asking for the lock ended, and returns the failure.
+// enter records how the acquisition of the lock ended, and returns its error.
 func (s *serverStream) enter(inside context.Context, leave func() error, err error) error {
 	skipped := guard.KindOf(err) == guard.Skipped
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // kinds are streams of every kind, each under the lock that its .proto names,
-// for the user u. They return the key that the handler told, and the trailer.
+// for the user u. They return the key that the handler reported, and the trailer.
 var kinds = map[string]struct {
 	method, key string
 	call        func(context.Context, testpb.OrderServiceClient) (string, metadata.MD, error)
@@ -313,7 +313,7 @@ func (s lastingStream) RecvMsg(m any) error {
 	return nil
 }
 
-// A handler may return while a goroutine of its own still receives.
+// A handler may return while a goroutine that it started still receives.
 func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
 	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: guardtest.Patience})
 	_, intercept := locksOf(t, g, registered(ordersService), grpclock.WithFirstMessage(chat))

@@ -28,7 +28,7 @@ import (
 )
 
 // failing returns a client whose calls of Place for "alice" fail, and the
-// texts that must not get out.
+// strings that must not get out.
 type failing func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string)
 
 func contended(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
@@ -81,7 +81,7 @@ func ruled(key string) failing {
 	}
 }
 
-// ended is a call whose context is over when it asks for its lock.
+// ended is a call whose context has ended when it acquires its lock.
 func ended(end func(context.Context) (context.Context, context.CancelFunc)) failing {
 	return func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
 		t.Helper()

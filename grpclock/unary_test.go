@@ -212,7 +212,7 @@ func TestContendedCallDoesNotRunTheHandler(t *testing.T) {
 	}
 }
 
-// waitingGuard tells when a call waits for its lock.
+// waitingGuard returns a channel that reports a call that waits for its lock.
 func waitingGuard(t testing.TB, rules ...rule.Rule) (*guard.Guard, <-chan struct{}) {
 	t.Helper()
 	waiting := make(chan struct{}, 100)
@@ -256,7 +256,7 @@ func TestCallThatEndsWhileItWaitsLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Patience})
 			// What the server answered, which no client waits for. The end is
-			// put in there as well: a client whose deadline is over cancels.
+			// put in there as well: a client whose deadline has passed cancels.
 			answered := make(chan error, 1)
 			ends := make(chan context.CancelFunc, 1)
 			spy := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -322,7 +322,7 @@ func TestLossOverrulesWhatTheHandlerReturns(t *testing.T) {
 		"success":                  func(context.Context) error { return nil },
 		"the error of its context": func(ctx context.Context) error { return ctx.Err() },
 		"its cause":                context.Cause,
-		"an error of its own":      func(context.Context) error { return status.Error(codes.NotFound, "no voucher") },
+		"a handler's error":        func(context.Context) error { return status.Error(codes.NotFound, "no voucher") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()

@@ -14,10 +14,10 @@ import (
 	"github.com/redlatch/redlatch/httplock"
 )
 
-// authenticate stands for a middleware that knows who asks.
+// authenticate stands for a middleware that identifies the user.
 func authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), "userId", 42))) //nolint:revive,staticcheck // templates name texts
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), "userId", 42))) //nolint:revive,staticcheck // templates name strings
 	})
 }
 

@@ -7,15 +7,16 @@ import (
 	"net/http"
 )
 
-// response knows whether an answer has begun. It can what the writer behind it
-// can; what it has no method for, [http.ResponseController] finds behind it.
+// response records whether an answer has begun. It implements the same optional
+// interfaces as the writer that it wraps. [http.ResponseController] finds the other
+// ones by Unwrap.
 type response struct {
 	http.ResponseWriter
 	begun bool
 }
 
-// observe puts a response in front of w. Handlers ask by type whether a writer
-// flushes or hijacks, so there is a type for each answer.
+// observe wraps w. Handlers find out by type assertion whether a writer flushes or
+// hijacks, so there is a type for each combination.
 func observe(w http.ResponseWriter) (http.ResponseWriter, *response) {
 	flushes, hijacks := is[http.Flusher](w), is[http.Hijacker](w)
 	switch {

@@ -30,7 +30,7 @@ func exchange(t *testing.T, server *httptest.Server, path string) (status int, h
 	return response.StatusCode, response.Header, string(text)
 }
 
-// ending is a middleware that tells the end of a request.
+// ending is a middleware that signals the end of a request.
 func ending(done chan<- struct{}) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 )
 
 // OnlyLeader skips jobs while this instance does not lead. A job that runs keeps
-// the lock of a leader that resigns, and cannot learn of a loss: use [Func] for
+// the lock of a leader that resigns, and can't notice a loss: use [Func] for
 // one that can be interrupted.
 func OnlyLeader(e *leader.Elector) cron.JobWrapper {
 	return func(job cron.Job) cron.Job { return Func(e, func(context.Context) { job.Run() }) }

@@ -174,7 +174,7 @@ func TestTheLeaderRunsEachTickOnce(t *testing.T) {
 		if once, more := f.counts(0, ticks); once != ticks || more != 0 {
 			t.Errorf("of %d ticks %d ran once, and %d more often", ticks, once, more)
 		}
-		// The leader dies. The others take over when its lease is over, and no
+		// The leader dies. The others take over when its lease has ended, and no
 		// tick runs twice.
 		dead := f.leads()
 		if dead == nil {

@@ -27,7 +27,7 @@ const (
 type Columns struct {
 	Key   string // what identifies a row, and is unique; default "id"
 	Fence string // a 64-bit integer, not null, 0 in a new row; default "fence"
-	Owner string // a text of 32 bytes, not null, empty in a new row; default "fence_owner"
+	Owner string // a string of 32 bytes, not null, empty in a new row; default "fence_owner"
 }
 
 // names are identifiers, quoted.
@@ -68,7 +68,7 @@ func (d Dialect) names(table string, c Columns) (n names, err error) {
 }
 
 // quote also lets SQLite complain about a column that is not there: a name in
-// double quotes it would take for a text.
+// double quotes it would take for a string.
 func (d Dialect) quote(name string) (string, error) {
 	if !identifier.MatchString(name) {
 		return "", fmt.Errorf("fence: %q cannot be the name of a table or column", name)
@@ -79,7 +79,7 @@ func (d Dialect) quote(name string) (string, error) {
 	return "`" + name + "`", nil
 }
 
-// number puts the placeholders of the dialect in place of question marks; the
+// number replaces question marks by the placeholders of the dialect; the
 // first has the number n.
 func (d Dialect) number(statement string, n int) string {
 	if d != PostgreSQL {

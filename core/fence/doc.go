@@ -17,8 +17,8 @@
 // In one SQL transaction steps 1 and 3 are one, as the claim keeps the row until
 // the transaction ends:
 //
-//	[Table]  fences rows of a table of yours, in two columns beside the data
-//	[Guards] a table of its own, one row for each lock: for inserts, for work on
+//	[Table]  fences rows of your table, in two columns next to the data
+//	[Guards] a separate table, one row for each lock: for inserts, for work on
 //	         many rows, for tables that cannot be changed
 //
 // Across HTTP the token travels in the header Lock-Fence: a [Transport] puts the
@@ -26,7 +26,7 @@
 //
 // # Tokens
 //
-// A token is the fence of a grant and a digest of its owner, which tells two
-// holders apart should a fence ever repeat. It does not hold the owner itself,
+// A token is the fence of a grant and a digest of its owner, which distinguishes
+// two holders should a fence ever repeat. It does not hold the owner itself,
 // which is enough to release the lock, so tokens may be stored and logged.
 package fence

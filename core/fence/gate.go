@@ -69,25 +69,25 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Admit claims the token of a request, for frameworks with a middleware of their
-// own. The request it returns carries the token for [Admitted] and [Recheck].
+// Admit claims the token of a request, for frameworks with their own
+// middleware. The request it returns carries the token for [Admitted] and [Recheck].
 // Errors: [ErrStale], [ErrMalformed], [ErrForged], one of Key or of the store;
 // all are for [Refuse].
 func (g *Gate) Admit(r *http.Request) (*http.Request, error) {
-	texts := r.Header.Values(Header)
+	values := r.Header.Values(Header)
 	switch {
-	case len(texts) == 0 && g.Optional:
+	case len(values) == 0 && g.Optional:
 		return r, nil
-	case len(texts) == 0:
+	case len(values) == 0:
 		return nil, errMissing
-	case len(texts) > 1:
+	case len(values) > 1:
 		return nil, ErrMalformed
 	}
 	key, err := g.Key(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	token, err := g.Signer.Parse(key, texts[0])
+	token, err := g.Signer.Parse(key, values[0])
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ var refusals = []struct {
 	}},
 	{nil, problem{
 		Status: http.StatusServiceUnavailable, Code: "FENCE_UNAVAILABLE", Title: "Fences cannot be checked",
-		Detail: "Whether the request comes late cannot be told at the moment. It was not carried out; it can be sent again.", Retryable: true,
+		Detail: "Whether the request comes late is unknown at the moment. It was not carried out; it can be sent again.", Retryable: true,
 	}},
 }
 

@@ -23,7 +23,7 @@ type Guards struct {
 }
 
 // NewGuards describes the table: see [Guards.Schema]. The key is that of the
-// lock, or whatever else the lock is about, as text. It does no I/O; the error
+// lock, or whatever else the lock is about, as a string. It does no I/O; the error
 // says which name is none.
 func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 	n, err := d.names(name, c)
@@ -43,7 +43,7 @@ func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 	}
 	types := map[Dialect][3]string{
 		SQLite: {"TEXT", "INTEGER", "TEXT"},
-		// Bytes, as texts of MySQL are equal when they differ in case or in
+		// Bytes, as strings of MySQL are equal when they differ in case or in
 		// spaces at the end.
 		MySQL:      {fmt.Sprintf("VARBINARY(%d)", MaxGuardKey), "BIGINT", "VARCHAR(32)"},
 		PostgreSQL: {"TEXT", "BIGINT", "VARCHAR(32)"},

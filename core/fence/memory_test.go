@@ -65,7 +65,7 @@ func TestAFullMemoryForgetsTheOldestAndLetsNoneInLate(t *testing.T) {
 		}
 	}
 	if let < 1000 || refused < 1000 {
-		t.Errorf("%d let in and %d refused: the test tells nothing", let, refused)
+		t.Errorf("%d let in and %d refused: the test shows nothing", let, refused)
 	}
 }
 

@@ -21,8 +21,8 @@ const (
 
 // Signer makes tokens that only those can make who know a secret: with HMAC
 // SHA-256 over the token and the key of the lock, so that a token of one lock is
-// none of another. Without it whoever reaches the resource can shut out the
-// holder with a fence that is larger. A nil Signer neither signs nor checks.
+// none of another. Without it anyone who can reach the resource can shut out
+// the holder with a larger fence. A nil Signer neither signs nor checks.
 type Signer struct{ secrets [][]byte }
 
 // NewSigner returns a signer with a secret of at least 16 bytes. The old secrets
@@ -39,7 +39,7 @@ func NewSigner(secret []byte, old ...[]byte) (*Signer, error) {
 	return s, nil
 }
 
-// Format is the text of [Header] for a token of the lock with that key.
+// Format returns the value of [Header] for a token of the lock with that key.
 func (s *Signer) Format(key string, t Token) string {
 	text := t.String()
 	if s == nil {

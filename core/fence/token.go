@@ -17,7 +17,7 @@ var (
 	// with the same fence. Nothing was written. Repeating it will not help, unless
 	// the lock is acquired anew.
 	ErrStale = errors.New("fence is stale: the lock has a newer holder")
-	// ErrMalformed: a text is not a token, or a [Token] is not one that could
+	// ErrMalformed: a string is not a token, or a [Token] is not one that could
 	// have been made by [Of] or [New].
 	ErrMalformed = errors.New("malformed fence token")
 	// ErrForged: a token is not signed for this lock by a secret that is known.
@@ -42,9 +42,9 @@ type Token struct {
 	Owner string
 }
 
-// Of returns the token of a lease. A lease that others may have beside it (modes
-// [lock.Read] and [lock.Semaphore]) has none, as its fence says nothing about
-// them: [lock.ErrUnsupported]. It does not look whether the lease is over.
+// Of returns the token of a lease. A lease that others may share (modes [lock.Read]
+// and [lock.Semaphore]) has none, as its fence says nothing about them:
+// [lock.ErrUnsupported]. Of doesn't check whether the lease has ended.
 func Of(lease *lock.Lease) (Token, error) {
 	if mode := lease.Mode(); mode == lock.Read || mode == lock.Semaphore {
 		err := fmt.Errorf("%w: mode %s has several holders at once, none of which is the newest", lock.ErrUnsupported, mode)
@@ -61,7 +61,7 @@ func New(fence uint64, owner string) Token {
 }
 
 // Parse reads what [Token.String] writes, and nothing else: no spaces, signs,
-// leading zeros or capitals. Its error is [ErrMalformed], without the text.
+// leading zeros or capitals. Its error is [ErrMalformed], without the string.
 func Parse(text string) (Token, error) {
 	if len(text) > maxText {
 		return Token{}, fmt.Errorf("%w: longer than %d bytes", ErrMalformed, maxText)
@@ -78,8 +78,8 @@ func Parse(text string) (Token, error) {
 	return t, t.check()
 }
 
-// String returns the token as a text, "<fence>;<owner>": the fence as a decimal
-// number, as some programs cut long ones that are not text.
+// String returns the token as "<fence>;<owner>". The fence is a decimal number in
+// a string, as some programs round long numbers.
 func (t Token) String() string { return strconv.FormatUint(t.Fence, 10) + ";" + t.Owner }
 
 // MarshalText implements [encoding.TextMarshaler]. Its error is [ErrMalformed].

@@ -12,8 +12,7 @@ import (
 // redirect sends to another host. A lease that has no token (see [Of]) fails the
 // request.
 //
-// It is for clients of resources that check tokens: others learn of them for
-// nothing.
+// It is for clients of resources that check tokens. Don't send tokens to others.
 type Transport struct {
 	// Base sends the requests; nil means [http.DefaultTransport].
 	Base http.RoundTripper

@@ -9,7 +9,7 @@
 //	defer leave()
 //	return work(ctx)
 //
-// # A rule is always redeemed
+// # Every rule must be served
 //
 // An operation with a rule never runs without its lock. A rule whose operation is
 // misspelled would lock nothing, so somebody has to serve each rule: integrations

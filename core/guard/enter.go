@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Call is one operation that asks to run.
+// Call is one call of an operation, before it runs.
 type Call struct {
 	// Operation names it as the rules do, and in errors.
 	Operation string
@@ -18,7 +18,7 @@ type Call struct {
 	// Vars finds the values for the rule's template. It returns
 	// [ErrUnresolvable] for a variable that no request could give a value.
 	Vars key.Lookup
-	// Key, if not nil, makes the key in place of the rule's template. What it
+	// Key, if not nil, makes the key instead of the rule's template. What it
 	// returns is used as it is: it must keep its parts apart itself.
 	Key func() (string, error)
 }

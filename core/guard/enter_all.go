@@ -18,7 +18,7 @@ import (
 // the rule that failed, and of which OnBusy counts.
 //
 // The context ends when any of the leases does: to lose one is to lose all.
-// leave gives them all back, as that of [Guard.Enter] does.
+// leave releases them all, as that of [Guard.Enter] does.
 func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Context, leave func() error, err error) {
 	parts, failed := g.parts(ctx, calls)
 	if failed != nil {
@@ -37,7 +37,7 @@ func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Con
 		return ctx, stay, g.refuse(ctx, p.call.fail(p.rule, acquireKind(ctx, p.rule, err), err))
 	}
 	leave = func() error {
-		_ = leases.Release(ctx) // each of them tells again
+		_ = leases.Release(ctx) // each of them reports it again
 		for _, lease := range leases.Each() {
 			err := lease.Release(ctx)
 			if KindOf(err) == Lost || errors.Is(err, lock.ErrClosed) {

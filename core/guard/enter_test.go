@@ -167,12 +167,12 @@ func TestEnterSortsWhatGoesWrong(t *testing.T) {
 		"ambiguous value":          {orders(), vars(key.ErrAmbiguous), false, guard.BadKey, key.ErrAmbiguous},
 		"value too long":           {orders(), user(strings.Repeat("x", 257)), false, guard.BadKey, key.ErrTooLong},
 		"value the filter refuses": {orders(ints), user("07"), false, guard.BadKey, key.ErrInvalid},
-		"a door's own error":       {orders(), vars(errDoor), false, guard.BadKey, errDoor},
+		"an integration's error":   {orders(), vars(errLookup), false, guard.BadKey, errLookup},
 		"no source":                {orders(), vars(guard.ErrUnresolvable), false, guard.Invalid, guard.ErrUnresolvable},
 		"no vars at all":           {orders(), guard.Call{Operation: operation}, false, guard.Invalid, guard.ErrUnresolvable},
 		"empty key from a func":    {orders(), keyed("", nil), false, guard.BadKey, key.ErrMissing},
 		"long key from a func":     {orders(), keyed(strings.Repeat("x", key.MaxKey+1), nil), false, guard.BadKey, key.ErrTooLong},
-		"key func fails":           {orders(), keyed("", errDoor), false, guard.BadKey, errDoor},
+		"key func fails":           {orders(), keyed("", errLookup), false, guard.BadKey, errLookup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guardtest.Guard(t, test.rule)
@@ -197,7 +197,7 @@ func TestEnterSortsWhatGoesWrong(t *testing.T) {
 	}
 }
 
-var errDoor = errors.New("the door stuck")
+var errLookup = errors.New("the lookup failed")
 
 func waiting(r *rule.Rule)  { r.Wait = 20 * time.Millisecond }
 func skipping(r *rule.Rule) { r.OnBusy = rule.Skip }
@@ -303,7 +303,7 @@ func TestEnterCountsALookupThatTheCallerCutShortAsCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, _, err := g.Enter(ctx, guard.Call{Operation: operation, Vars: func(key.Var) (string, error) {
 		cancel()
-		return "", errDoor
+		return "", errLookup
 	}})
 	if guard.KindOf(err) != guard.Canceled {
 		t.Errorf("got %v, want Canceled", err)

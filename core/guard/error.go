@@ -11,7 +11,7 @@ import (
 // Error is why an operation did not run, or, of kind [Lost], why it cannot be
 // trusted.
 //
-// Its text carries neither the rendered key nor an owner nor anything the
+// Its message carries neither the rendered key nor an owner nor anything the
 // store said, so that it may be logged and shown. Err, which [errors.Is] and
 // [errors.As] see, may carry all of them: it is for the operator alone.
 type Error struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // Hooks observe a guard. A nil func costs nothing. What happens to a lock once
-// its key is known, its locker tells: see [lock.Hooks].
+// its key is known is reported by the locker: see [lock.Hooks].
 type Hooks struct {
 	// Refused is called by every entry that fails, and when a lease was lost
 	// before the work was done, on the caller's goroutine, with the error that is

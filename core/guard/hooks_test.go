@@ -73,7 +73,7 @@ func TestGuardsOfWithHooksShareLockerAndRules(t *testing.T) {
 		t.Error("another locker")
 	}
 	if _, _, err := g.Enter(t.Context(), user("")); err == nil || len(*seen) != 0 {
-		t.Errorf("a call of the guard without hooks was told: %v", *seen)
+		t.Errorf("a call of the guard without hooks was reported: %v", *seen)
 	}
 }
 
@@ -86,13 +86,13 @@ func TestKeyReasonIsOneOfAFewWords(t *testing.T) {
 		call guard.Call
 		want string
 	}{
-		"missing":        {vars(key.ErrMissing), "missing"},
-		"empty":          {vars(nil), "missing"},
-		"ambiguous":      {vars(key.ErrAmbiguous), "ambiguous"},
-		"too long":       {user(strings.Repeat("7", 257)), "too_long"},
-		"not canonical":  {user("07"), "invalid"},
-		"a door's error": {vars(errDoor), "invalid"},
-		"no source":      {vars(guard.ErrUnresolvable), "unresolvable"},
+		"missing":       {vars(key.ErrMissing), "missing"},
+		"empty":         {vars(nil), "missing"},
+		"ambiguous":     {vars(key.ErrAmbiguous), "ambiguous"},
+		"too long":      {user(strings.Repeat("7", 257)), "too_long"},
+		"not canonical": {user("07"), "invalid"},
+		"another error": {vars(errLookup), "invalid"},
+		"no source":     {vars(guard.ErrUnresolvable), "unresolvable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := g.Enter(t.Context(), test.call)
@@ -103,7 +103,7 @@ func TestKeyReasonIsOneOfAFewWords(t *testing.T) {
 	}
 	hold(t, g.Locker(), "lock:order:42")
 	_, _, contended := g.Enter(t.Context(), user("42"))
-	for _, err := range []error{nil, errDoor, lock.ErrBusy, contended} {
+	for _, err := range []error{nil, errLookup, lock.ErrBusy, contended} {
 		if got := guard.KeyReason(err); got != "" {
 			t.Errorf("%v: got %q, want nothing", err, got)
 		}

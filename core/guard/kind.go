@@ -18,7 +18,7 @@ const (
 	// None is no error, or one that is not about locks.
 	None Kind = iota
 	// Contended: another owner holds the lock, and still did when the rule's
-	// wait was over. The work did not run; trying again later is safe.
+	// wait had passed. The work did not run; trying again later is safe.
 	Contended
 	// BadKey: a variable of the key is missing, ambiguous, too long or not
 	// canonical. The work did not run; the caller has to change the request.
@@ -35,7 +35,7 @@ const (
 	// Skipped: as Contended or Overloaded, for a rule that says [rule.Skip]. The work did
 	// not run, and need not.
 	Skipped
-	// Invalid: the rule asks for something that cannot be had: a variable
+	// Invalid: the rule can't be applied: a variable
 	// without a source, a mode that the store does not know. The work did not
 	// run, and will not before the program or its configuration is put right.
 	Invalid

@@ -25,7 +25,7 @@ type served struct {
 	failedAt time.Time
 }
 
-// survey is an integration that looks for its operations when it is asked.
+// survey is an integration that looks for its operations during [Guard.Validate].
 type survey struct {
 	by     string
 	router any
@@ -36,8 +36,8 @@ type survey struct {
 // What it refused for may be put right while the program still starts.
 const revalidateAfter = 200 * time.Millisecond
 
-// Serve tells the guard that by, an integration, puts these operations behind it:
-// a call of theirs enters the guard before its work runs. It may be called again,
+// Serve declares that by, an integration, puts these operations behind the guard:
+// each call of them enters the guard before its work runs. It may be called again,
 // with the same operations or others.
 func (g *Guard) Serve(by string, operations ...string) {
 	g.served.mu.Lock()
@@ -59,8 +59,8 @@ func (g *Guard) Declare(names ...string) {
 	}
 }
 
-// Attach tells the guard of an integration whose operations are known later, such
-// as a router whose routes are still to be registered. [Guard.Validate] calls find
+// Attach registers an integration whose operations are known later, such as
+// a router whose routes are still to be registered. [Guard.Validate] calls find
 // with the rules that are to be in force. It returns the operations behind the guard,
 // and everything that is wrong with how they are registered: an operation with a rule
 // that is not behind the guard, a variable that a rule can never have a value for.
@@ -80,7 +80,7 @@ func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operat
 	s.surveys = append(s.surveys, survey{by, router, find})
 }
 
-// Validate reports every rule that nobody redeems, and everything that an attached
+// Validate reports every rule that nobody serves, and everything that an attached
 // integration finds wrong. Call it when all operations are registered and before the
 // first call: a rule whose operation is misspelled would otherwise lock nothing.
 //
@@ -139,7 +139,7 @@ type invalid struct{ error }
 
 func (e invalid) Unwrap() []error { return []error{rule.ErrInvalid, e.error} }
 
-// unserved are the faults of rules that nobody redeems.
+// unserved are the faults of rules that nobody serves.
 func unserved(set *rule.Set, by map[string]string) []error {
 	var faults []error
 	known := slices.Sorted(maps.Keys(by))
@@ -202,7 +202,7 @@ func (s *served) surveyed() bool {
 	return len(s.surveys) > 0
 }
 
-// Replace puts other rules in the place of all that the guard has. They are
+// Replace replaces all rules of the guard. The new ones are
 // checked as a whole, as by [New] and [Guard.Validate]; on an error nothing changes.
 //
 // A set that takes its rule away from an operation is an error, unless unlocked

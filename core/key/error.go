@@ -7,7 +7,7 @@ import (
 
 // What can be wrong with a template or with a value for it.
 var (
-	// ErrSyntax says that the text is not a template. It comes as a [*SyntaxError].
+	// ErrSyntax says that the string isn't a template. It comes as a [*SyntaxError].
 	ErrSyntax = errors.New("key: bad template")
 
 	// ErrMissing says that a variable has no value, or an empty one.
@@ -51,8 +51,9 @@ func (e *SyntaxError) Unwrap() error { return ErrSyntax }
 
 // ValueError says which variable of which template could not be rendered and why.
 //
-// Its text never contains the value, nor the text of an error that a [Lookup]
-// made up, for that may quote the value; errors.Is and errors.As still see it.
+// Its message never contains the value. Nor does it repeat the message of an
+// error of a [Lookup], which may quote the value. errors.Is and errors.As still
+// see that error.
 type ValueError struct {
 	Template string
 	Var      string // as [Var.String] writes it; empty: the key as a whole

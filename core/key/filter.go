@@ -71,7 +71,7 @@ func canonicalUUID(value string) (string, bool) {
 	return lowerASCII(value)
 }
 
-// lowerASCII folds A-Z only: what other letters fold to depends on who asks.
+// lowerASCII folds A-Z only: what other letters fold to depends on the locale.
 func lowerASCII(value string) (string, bool) {
 	first := 0
 	for first < len(value) && !isUpper(value[first]) {

@@ -160,7 +160,7 @@ func (p *parser) name(v *variable) error {
 	return nil
 }
 
-// ident reads a word. The variable is known to be closed, so the text cannot end here.
+// ident reads a word. The variable is known to be closed, so the input can't end here.
 func (p *parser) ident(what string) error {
 	c := p.text[p.pos]
 	switch {
@@ -210,7 +210,7 @@ func (p *parser) fault(offset int, format string, args ...any) error {
 	return &SyntaxError{Template: p.text, Column: offset + 1, Reason: fmt.Sprintf(format, args...)}
 }
 
-// quote shows a byte, by its number when it has no printable form of its own.
+// quote shows a byte, by its number when it isn't printable.
 func quote(c byte) string {
 	if c < ' ' || c > '~' {
 		return fmt.Sprintf("byte 0x%02X", c)

@@ -178,7 +178,7 @@ func TestErrorTextNeverContainsTheValue(t *testing.T) {
 		"lookup that quotes it": {"l:<v>", func(key.Var) (string, error) {
 			return "", fmt.Errorf("%w: %q", key.ErrInvalid, secret)
 		}},
-		"lookup of its own that quotes it": {"l:<v>", func(key.Var) (string, error) {
+		"lookup that quotes the value": {"l:<v>", func(key.Var) (string, error) {
 			return "", errors.New("cannot use " + secret)
 		}},
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The longest texts, in bytes.
+// Limits, in bytes.
 const (
 	MaxTemplate = 256     // a template
 	MaxValue    = 256     // a value, before it is escaped
@@ -42,8 +42,8 @@ func Parse(text string) (*Template, error) {
 	return t, nil
 }
 
-// MustParse is [Parse] for templates that are part of the program. It panics when
-// text is not a template.
+// MustParse is [Parse] for templates that are part of the program. It panics if
+// text isn't a valid template.
 func MustParse(text string) *Template {
 	t, err := Parse(text)
 	if err != nil {
@@ -52,7 +52,7 @@ func MustParse(text string) *Template {
 	return t
 }
 
-// String returns the text that the template was parsed from.
+// String returns the string that the template was parsed from.
 func (t *Template) String() string { return t.text }
 
 // Vars returns the variables in the order they appear, as a copy. A variable that
@@ -77,8 +77,8 @@ func (t *Template) Shape() string {
 	return shape
 }
 
-// Resolve renders the key with the values that lookup finds. It asks in order of
-// appearance and stops at the first fault, which it returns as a [*ValueError];
+// Resolve renders the key with the values that lookup finds. It calls lookup in
+// order of appearance and stops at the first fault, which it returns as a [*ValueError];
 // an error of lookup is its cause.
 func (t *Template) Resolve(lookup Lookup) (string, error) {
 	return t.render(func(v *variable) (string, error) { return lookup(v.Var) })

@@ -23,13 +23,13 @@
 //   - The term is lost: the lease could not be renewed, or was taken away. The
 //     func's context ends, with a cause that wraps [lock.ErrLost], before the store
 //     would give the lock to anybody else. When it was taken by force or forgotten by
-//     the store, the leader learns of it at its next renewal.
+//     the store, the leader notices at its next renewal.
 //
 // # Two leaders at once
 //
 // A func that goes on after its context has ended can act at the same time as
-// the next leader. So can a process that stands still between a look at the
-// context and a write. No lock prevents that. The resource can: send the term
+// the next leader. So can a process that is paused between checking the context
+// and a write. No lock prevents that. The resource can: send the term
 // along, and let the resource refuse smaller ones. Package fence does so for SQL
 // and HTTP: fence.Of takes the lease, which [lock.FromContext] finds in the func's
 // context.

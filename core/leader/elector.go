@@ -19,14 +19,14 @@ type Elector struct {
 	work sync.WaitGroup  // calls of Do in this term
 }
 
-// NewElector returns an elector for key, which starts nothing. The options are
-// those of [Run]; [WithRepeat] is always on.
+// NewElector returns an elector for key. It starts nothing: call [Elector.Run]. The
+// options are those of [Run], and [WithRepeat] is always on.
 func NewElector(locker *lock.Locker, key string, opts ...Option) *Elector {
 	return &Elector{locker: locker, key: key, opts: append(opts[:len(opts):len(opts)], WithRepeat())}
 }
 
 // Run campaigns, and leads when elected, until ctx ends or the locker drains; its
-// errors are those of [Run]. Call it once, on a goroutine of its own. It resigns
+// errors are those of [Run]. Call it once, on its own goroutine. It resigns
 // when the work of [Elector.Do] has returned.
 func (e *Elector) Run(ctx context.Context) error {
 	return Run(ctx, e.locker, e.key, func(ctx context.Context, _ uint64) error {
@@ -52,8 +52,8 @@ func (e *Elector) end() {
 }
 
 // IsLeader returns nil if this process leads at this moment, and an error that
-// wraps [lock.ErrNotHeld] otherwise. It asks nobody, and ignores its context. What
-// is begun after it may outlast the term: prefer [Elector.Do].
+// wraps [lock.ErrNotHeld] otherwise. It makes no call, and ignores its context.
+// Work that begins after it may outlast the term: prefer [Elector.Do].
 func (e *Elector) IsLeader(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -2,8 +2,8 @@ package leader
 
 // Hooks observe a candidate. Every term begins with Elected and ends with either
 // Resigned or Lost. name is that of [WithName]. A nil func does nothing. [Run] goes
-// on only when a hook has returned, and Lost runs on a goroutine of its own while
-// the leader's func may still be running: a hook must not wait for that func.
+// on only when a hook has returned. Lost runs on a separate goroutine while the
+// leader's func may still be running: a hook must not wait for that func.
 type Hooks struct {
 	// Elected is called before the func runs.
 	Elected func(name string, term uint64)

@@ -161,7 +161,7 @@ func wantErr(t *testing.T, err error, wants ...error) {
 	}
 }
 
-// run calls leader.Run on a goroutine of its own.
+// run calls leader.Run on a new goroutine.
 func run(ctx context.Context, l *lock.Locker, fn func(context.Context, uint64) error, opts ...leader.Option) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- leader.Run(ctx, l, office, fn, opts...) }()

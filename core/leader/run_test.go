@@ -245,7 +245,7 @@ func TestALostTermEndsTheContextAndIsFollowedByACampaign(t *testing.T) {
 						wantErr(t, context.Cause(ctx), lock.ErrLost)
 						<-stubborn
 					}
-					return errWork // which nobody asked for
+					return errWork // unexpected
 				}, seen.hooks("it"), leader.WithLock(c.opts...))
 				synctest.Wait()
 				c.lose(l, store)
@@ -253,8 +253,8 @@ func TestALostTermEndsTheContextAndIsFollowedByACampaign(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// A key that was taken by force is free at once; the leader learns of
-				// it at its next renewal.
+				// A key that was taken by force is free at once; the leader notices
+				// at its next renewal.
 				if at := over.Load(); (at == nil || !at.Before(time.Now())) && c.want != "taken" && c.want != "forced" {
 					t.Errorf("the context ended at %v, and the key was free at %v", at, time.Now())
 				}
@@ -327,7 +327,7 @@ func TestAPanicReleasesTheLockAndGoesOn(t *testing.T) {
 	}
 }
 
-// A store that is away is asked again and again, but not often, and not by all at
+// A store that is away is called again and again, but not often, and not by all at
 // once; when it is back, somebody leads soon.
 func TestAStoreThatIsAwayIsAskedAgainButNotOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -74,7 +74,7 @@ type Compiled struct {
 	options []lock.Option
 }
 
-// Options are what an acquisition asks of a locker for the rule. They include
+// Options returns the options with which a locker acquires the rule's lock. They include
 // the wait, so that [lock.Locker.Acquire] tries once where the rule has none.
 // The slice must not be changed.
 func (c *Compiled) Options() []lock.Option {
@@ -117,7 +117,7 @@ func (r Rule) Compile() (*Compiled, error) {
 // problem is a fault without its place.
 type problem struct {
 	field, reason string
-	column        int // in the text of the field, from 1; 0: the field as a whole
+	column        int // in the value of the field, from 1; 0: the field as a whole
 }
 
 func (r Rule) compile() (*Compiled, []problem) {

@@ -31,7 +31,7 @@ var fairTests = []test{
 	{"the first finds its hold after a release", fairHandsOver},
 	{"inspect lists the first of many waiters and counts the others", listsWaiters},
 	{"engine: 64 waiters of two lockers, no inversion", engineFairOrder},
-	{"engine: those who leave or die delay nobody for long", engineFairLeavers},
+	{"engine: waiters that leave or die delay nobody for long", engineFairLeavers},
 	{"engine: closing gives places up", engineFairCloses},
 	{"engine: a crowd that comes back", engineTransfersToACrowd},
 }
@@ -138,7 +138,7 @@ func (b *bench) siblings(key string, n int) (claims []lock.Claim, owners []strin
 	return claims, owners
 }
 
-// One caller of a process asks for all of its waiters.
+// One caller of a process calls the store for all of its waiters.
 func fairNamesPlaces(_ *testing.T, b *bench) {
 	holder, others := b.line("k", 1)
 	mine, owners := b.siblings("k", 5)
@@ -172,7 +172,7 @@ func fairWakesLocker(_ *testing.T, b *bench) {
 	mine, owners := b.siblings("k", 3)
 	mine[0].Places = owners
 	if refused := b.refused(mine[0]); refused.Apart {
-		b.Skip("wake-ups of others are not heard: the engine watches each by itself")
+		b.Skip("wake-ups of others are not delivered: the engine watches each by itself")
 	}
 	hints, stop := b.counted(mine[0])
 	defer stop()
@@ -403,7 +403,7 @@ func engineFairLeavers(_ *testing.T, b *bench) {
 		failed <- err
 	})
 	if err := <-failed; !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		b.Errorf("the one whose wait is over: got %v, want ErrBusy and DeadlineExceeded", err)
+		b.Errorf("the one whose wait has ended: got %v, want ErrBusy and DeadlineExceeded", err)
 	}
 	b.eventually("its place is given up", func() bool { return len(b.state("k").Waiters) == 1 })
 	cancel()

@@ -40,7 +40,7 @@ func listsPermits(_ *testing.T, b *bench) {
 	for range some {
 		b.acquire(b.permits(1, some))
 	}
-	b.lists(make([]string, some)) // a permit may have an id of its own
+	b.lists(make([]string, some)) // a permit may have any id
 }
 
 func listsWaiters(_ *testing.T, b *bench) {

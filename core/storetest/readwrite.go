@@ -13,7 +13,7 @@ import (
 )
 
 var readWriteTests = []test{
-	{"readers share, each with a hold and a fence of its own", readersShare},
+	{"readers share, each with its own hold and fence", readersShare},
 	{"a writer keeps readers and writers out", writerExcludes},
 	{"a writer waits for the last reader, who wakes it", lastReaderWakes},
 	{"a writer's release wakes readers and writers", writerWakes},
@@ -71,7 +71,7 @@ func (b *bench) held(m lock.Mode, claims ...lock.Claim) {
 	}
 }
 
-// listen watches with c and tells whether a hint came since it was asked last.
+// listen watches with c and reports whether a hint came since its last call.
 func (b *bench) listen(c lock.Claim) (hint func(what string)) {
 	b.Helper()
 	hints, stop := b.counted(c)
@@ -309,7 +309,7 @@ func releasesApart(_ *testing.T, b *bench) {
 	b.held(lock.Write, w)
 }
 
-// plainModes are those that hold a key alone; the store may have no queues.
+// plainModes are the modes that hold a key alone; the store may have no queues.
 func (b *bench) plainModes() []lock.Mode {
 	modes := []lock.Mode{lock.Exclusive}
 	if b.supports(lock.Fair) {
@@ -574,11 +574,11 @@ func engineTriesBoth(_ *testing.T, b *bench) {
 	r := b.lease(here, "k", reading)
 	for _, l := range []*lock.Locker{here, there} {
 		if _, err := l.TryAcquire(b.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrBusy) {
-			b.Errorf("trying to write beside a reader: got %v, want ErrBusy", err)
+			b.Errorf("trying to write while there is a reader: got %v, want ErrBusy", err)
 		}
 		other, err := l.TryAcquire(b.Context(), b.key("k"), reading)
 		if err != nil {
-			b.Fatalf("trying to read beside a reader: %v", err)
+			b.Fatalf("trying to read while there is a reader: %v", err)
 		}
 		b.free(other)
 	}
@@ -587,7 +587,7 @@ func engineTriesBoth(_ *testing.T, b *bench) {
 	for _, l := range []*lock.Locker{here, there} {
 		for _, mode := range []lock.Option{reading, writing} {
 			if _, err := l.TryAcquire(b.Context(), b.key("k"), mode); !errors.Is(err, lock.ErrBusy) {
-				b.Errorf("trying beside a writer: got %v, want ErrBusy", err)
+				b.Errorf("trying while there is a writer: got %v, want ErrBusy", err)
 			}
 		}
 	}

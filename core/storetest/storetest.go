@@ -29,11 +29,11 @@ func Require(modes ...lock.Mode) Option {
 	return func(s *settings) { s.required = append(s.required, modes...) }
 }
 
-// Run tests the stores that open makes. Each subtest opens one and uses keys
-// of its own, so that open may return the same store again. open registers
+// Run tests the stores that open makes. Each subtest opens one and uses its
+// own keys, so that open may return the same store again. open registers
 // its own clean-up.
 //
-// Every store has mode Exclusive. Each other mode has a section of its own: a
+// Every store has mode Exclusive. Each other mode has its own section: a
 // store without the mode answers every call in it with [lock.ErrUnsupported],
 // and the section is skipped and says so, unless the mode is required.
 func Run(t *testing.T, open func(t *testing.T) lock.Store, opts ...Option) {
@@ -78,7 +78,7 @@ var sections = []struct {
 	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, exclusionTests, wakeTests, engineTests, semaphoreTests)},
 }
 
-// The tests of [lock.Exclusive]. Sections of other modes run those that hold
+// The tests of [lock.Exclusive]. Sections of other modes run the ones that hold
 // there as well: a semaphore of one permit, say, excludes like a lock.
 var exclusiveTests = slices.Concat(holdTests, reentryTests, exclusionTests, wakeTests, engineTests)
 
@@ -105,7 +105,7 @@ var reentryTests = []test{
 	{"re-entry without a hold is not granted", refusesReentryWithoutHold},
 	{"release lowers to the count it names", releasesToCount},
 	{"a late, earlier claim lowers nothing", lateClaimLowersNothing},
-	{"inspect tells the truth", inspects},
+	{"inspect reports the truth", inspects},
 }
 
 var exclusionTests = []test{
@@ -149,18 +149,18 @@ type bench struct {
 	lock.Store
 	mode   lock.Mode // of claims and lockers that name no other
 	prefix string
-	beside sync.WaitGroup
+	asides sync.WaitGroup
 }
 
 func newBench(t *testing.T, store lock.Store, m lock.Mode) *bench {
 	t.Helper()
 	b := &bench{T: t, Store: store, mode: m, prefix: fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())}
-	t.Cleanup(b.beside.Wait) // the last: lockers that close let their waiters go
+	t.Cleanup(b.asides.Wait) // the last: lockers that close let their waiters go
 	return b
 }
 
-// aside runs fn beside the test, which does not end before fn has.
-func (b *bench) aside(fn func()) { b.beside.Go(fn) }
+// aside runs fn concurrently with the test, which doesn't end before fn has.
+func (b *bench) aside(fn func()) { b.asides.Go(fn) }
 
 // supports says whether the store has a mode; one that has not must say so in
 // every call.
@@ -193,7 +193,7 @@ func (b *bench) owner(key string) func(holds int, ttl time.Duration) lock.Claim 
 // in returns claims of one owner in a mode; those of a semaphore take the one
 // permit it has.
 func (b *bench) in(m lock.Mode, key string) func(holds int, ttl time.Duration) lock.Claim {
-	owner := fmt.Sprintf("5f0c0e1a-9d5a-8c9e-8f57-%012x:1", ids.Add(1)) // of a locker of its own
+	owner := fmt.Sprintf("5f0c0e1a-9d5a-8c9e-8f57-%012x:1", ids.Add(1)) // of a new locker
 	return func(holds int, ttl time.Duration) lock.Claim {
 		c := lock.Claim{Key: b.key(key), Owner: owner, Mode: m, Holds: holds, TTL: ttl}
 		if m == lock.Semaphore {

@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// MaxNames is how many names of locks have series of their own. Names beyond,
+// MaxNames is how many names of locks have their own series. Names beyond,
 // and locks without a name, are recorded as "_other".
 const MaxNames = 200
 
@@ -92,7 +92,7 @@ type series struct {
 // should there ever be any, are made for each measurement.
 const cachedModes = 16
 
-// modal are those that also have a mode.
+// modal are the instruments that also have a mode.
 type modal struct {
 	acquired [len(results)]recordOptions
 	held     [len(ends)]recordOptions

@@ -1,4 +1,4 @@
-// Package telemetry tells OpenTelemetry and slog what a locker does.
+// Package telemetry reports what a locker does to OpenTelemetry and slog.
 //
 //	t, err := telemetry.New()
 //	locker := lock.New(store, lock.WithHooks(t.Hooks()))
@@ -49,6 +49,6 @@
 // then at most one a second, which says how many were suppressed. The attribute
 // cause is the class of the failure, as of [lock.ClassOf].
 //
-// Nothing here carries the key unless [WithKeyAttribute] asks for it, nor an
+// Nothing here carries the key unless [WithKeyAttribute] adds it, nor an
 // owner, nor what the store said.
 package telemetry

@@ -53,7 +53,7 @@ func TestLogLines(t *testing.T) {
 			h.Released(lock.ReleaseEvent{Event: e, Last: true, Err: fmt.Errorf("%w: %w", lock.ErrUnavailable, errSecret)})
 		}, `level=WARN msg="lock release is not confirmed, it goes on in the background" ` + order + ` cause=unknown`},
 		"release of what is lost": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
-			h.Released(lock.ReleaseEvent{Event: e, Err: lock.ErrLost}) // its loss has been told
+			h.Released(lock.ReleaseEvent{Event: e, Err: lock.ErrLost}) // its loss has been reported
 		}, ""},
 		"a leader is elected": {
 			func(t *telemetry.Telemetry, _ lock.Hooks, _ lock.Event) { t.Elected("billing", 7) },
@@ -77,7 +77,7 @@ func TestLogLines(t *testing.T) {
 			h.Circuit(lock.CircuitEvent{})
 		}, `level=INFO msg="lock store answers again"`},
 		"lost renewal": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
-			h.Renewed(lock.RenewEvent{Event: e, Err: lock.ErrNotHeld}) // its loss will be told
+			h.Renewed(lock.RenewEvent{Event: e, Err: lock.ErrNotHeld}) // its loss will be reported
 		}, ""},
 		"refused key": {func(made *telemetry.Telemetry, _ lock.Hooks, e lock.Event) {
 			made.KeyFailed(context.Background(), e.Name, "missing")
@@ -123,7 +123,7 @@ func TestAStormIsOneLineASecond(t *testing.T) {
 		lose(1)
 		got := p.lines()
 		if len(got) != 4 || !strings.HasSuffix(got[2], "suppressed=4999") || !strings.HasSuffix(got[3], "suppressed=1") {
-			t.Errorf("then: %q, want what was suppressed to be told once", got[2:])
+			t.Errorf("then: %q, want what was suppressed to be reported once", got[2:])
 		}
 		for range 3 { // of changes the last one counts
 			hooks.Circuit(lock.CircuitEvent{Open: true})
@@ -135,12 +135,12 @@ func TestAStormIsOneLineASecond(t *testing.T) {
 	})
 }
 
-// Whatever happens, whoever reads metrics, spans or logs sees no key, no owner
-// and nothing that the store said, unless keys are asked for.
+// Whatever happens, a reader of metrics, spans or logs sees no key, no owner
+// and nothing that the store said, unless an option shows keys.
 func TestNothingSecretIsTold(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts []telemetry.Option
-		want bool // is the key told
+		want bool // is the key shown
 	}{
 		"default": {nil, false},
 		"key attribute": {[]telemetry.Option{
@@ -164,23 +164,23 @@ func TestNothingSecretIsTold(t *testing.T) {
 				l.store.renew.Store(false)
 				synctest.Wait()
 				request.End()
-				told := p.String() + strings.Join(l.ended(), "\n")
+				seen := p.String() + strings.Join(l.ended(), "\n")
 				for _, s := range l.spans.Ended() {
-					told += fmt.Sprint(s.Status(), s.Events(), s.Links())
+					seen += fmt.Sprint(s.Status(), s.Events(), s.Links())
 				}
-				if !strings.Contains(told, "lock is lost") || !strings.Contains(told, "not confirmed") || !strings.Contains(told, "lock.lost") {
-					t.Fatalf("the story is not whole: %s", told)
+				if !strings.Contains(seen, "lock is lost") || !strings.Contains(seen, "not confirmed") || !strings.Contains(seen, "lock.lost") {
+					t.Fatalf("the story is not whole: %s", seen)
 				}
 				for _, secret := range secrets {
-					if strings.Contains(told, secret) {
-						t.Errorf("%q is told: %s", secret, told)
+					if strings.Contains(seen, secret) {
+						t.Errorf("%q is shown: %s", secret, seen)
 					}
 				}
-				if got := strings.Contains(told, "<order:42>"); got != tt.want {
-					t.Errorf("what the option makes of the key is told: %v", got)
+				if got := strings.Contains(seen, "<order:42>"); got != tt.want {
+					t.Errorf("what the option makes of the key is shown: %v", got)
 				}
-				if strings.Contains(strings.ReplaceAll(told, "<order:42>", ""), "order:42") {
-					t.Errorf("the key is told: %s", told)
+				if strings.Contains(strings.ReplaceAll(seen, "<order:42>", ""), "order:42") {
+					t.Errorf("the key is shown: %s", seen)
 				}
 			})
 		})

@@ -22,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// errSecret is what a store says: nothing of it may be told on.
+// errSecret is what a store says: nothing of it may be passed on.
 var errSecret = errors.New("WRONGPASS for 10.0.0.7 lock:order:42 0f1e2d3c:77")
 
-// fragile is a store that fails when it is told to.
+// fragile is a store that fails on demand.
 type fragile struct {
 	lock.Store
 	acquire, renew, release atomic.Bool // fail

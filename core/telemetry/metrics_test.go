@@ -154,7 +154,7 @@ func TestInstrumentsAreExactlyThese(t *testing.T) {
 			{Name: "redlatch.leader.term", Unit: "{term}", Description: "Term of the leader in this process, 0 where there is none.", Data: metricdata.Gauge[int64]{}},
 		}
 		bounds := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-		without := make([]metricdata.Metrics, len(got.ScopeMetrics[0].Metrics)) // their points, which have a test of their own
+		without := make([]metricdata.Metrics, len(got.ScopeMetrics[0].Metrics)) // their points, which have their own test
 		for i, one := range got.ScopeMetrics[0].Metrics {
 			switch data := one.Data.(type) {
 			case metricdata.Sum[int64]:

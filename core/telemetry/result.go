@@ -20,7 +20,7 @@ const (
 )
 
 // results are their outcomes. Failures have an error.type, and so does what is
-// refused because too many wait: that is contention of its own kind.
+// refused because too many wait: that is a different kind of contention.
 var results = [...]struct {
 	outcome, errorType string
 	is                 error // of failures

@@ -15,8 +15,8 @@ import (
 type Spans uint8
 
 const (
-	// SpansWaited: those that had to wait, and those that failed. That another
-	// owner had the key is no failure.
+	// SpansWaited makes spans of the acquisitions that had to wait or failed.
+	// Another owner's hold is no failure.
 	SpansWaited Spans = iota
 	// SpansAll: all of them.
 	SpansAll
@@ -28,7 +28,7 @@ func (s Spans) want(waited bool, r result) bool {
 	return s == SpansAll || s == SpansWaited && (waited || r >= failed)
 }
 
-// acquireSpan makes the span of an acquisition that is over: only now is known
+// acquireSpan makes the span of an acquisition that has ended: only now it is known
 // whether it is worth one.
 func (t *Telemetry) acquireSpan(ctx context.Context, e lock.AcquireEvent, r result) {
 	now := time.Now()

@@ -98,7 +98,7 @@ func TestSpansOfAcquisitions(t *testing.T) {
 					t.Fatalf("got %q, want %q", got, tt.want)
 				}
 				for i, want := range tt.want {
-					// The store is asked again after a random pause.
+					// The store is called again after a random pause.
 					start, end, _ := strings.Cut(want, "*")
 					if !strings.HasPrefix(got[i], start) || !strings.HasSuffix(got[i], end) {
 						t.Errorf("got %q, want %q", got[i], want)

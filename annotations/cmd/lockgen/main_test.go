@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){"lockgen": main})
 }
 
-// TestScripts runs the command as users do: each script is a module of its own
+// TestScripts runs the command as users do: each script is a separate module
 // that takes this one from the working tree, and the rest from the module
 // cache, without a network. Run it with -update to accept what it writes.
 func TestScripts(t *testing.T) {

@@ -50,7 +50,7 @@ func isSource(text string) bool {
 	return err == nil
 }
 
-// original turns a column of the canonical text into one of the text before.
+// original turns a column of the canonical text into one of the string before.
 func (c rewritten) original(column int) int {
 	before := column
 	for _, at := range c.moved {

@@ -254,7 +254,7 @@ func (b *builder) lock(m *method, directives []found) {
 			if path, ok := paths[v.String()]; ok && path == v.Path {
 				continue
 			} else if ok {
-				b.report(f.place(v.At), "<%s> and <%s> cannot be told apart, give a parameter another name", v.Path, path)
+				b.report(f.place(v.At), "<%s> and <%s> are ambiguous, give a parameter another name", v.Path, path)
 				continue
 			}
 			paths[v.String()] = v.Path

@@ -33,8 +33,8 @@ func relative(dir, file string) string {
 	return file
 }
 
-// sorted orders faults by their places, each once: what an interface says
-// wrong, those that embed it say too.
+// sorted orders faults by their places, each once: a fault in an
+// interface is also found through the interfaces that embed it.
 func sorted(faults []fault) []fault {
 	slices.SortStableFunc(faults, func(a, b fault) int {
 		return cmp.Or(

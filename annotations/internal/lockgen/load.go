@@ -23,7 +23,7 @@ type folder struct {
 	sources []string // other Go files that mention a directive
 }
 
-// loader finds packages and type-checks those that matter.
+// loader finds packages and type-checks the ones that matter.
 type loader struct {
 	ctx    context.Context
 	dir    string
@@ -116,8 +116,8 @@ func (l *loader) parse(fset *token.FileSet, name string, src []byte) (*ast.File,
 	return file, err
 }
 
-// scanFolder looks at the Go files of a directory, those that the build leaves
-// out included.
+// scanFolder looks at the Go files of a directory, including the ones that the
+// build leaves out.
 func scanFolder(path string) (*folder, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -178,7 +178,7 @@ func (l *loader) hide(folders []*folder) (show func(), err error) {
 	return show, nil
 }
 
-// writeOverlay tells the go command what to read in place of the files.
+// writeOverlay writes what the go command reads instead of the files.
 func writeOverlay(list, temp string, files map[string]string) error {
 	replace := make(map[string]string)
 	for path, content := range files {
@@ -195,7 +195,7 @@ func writeOverlay(list, temp string, files map[string]string) error {
 }
 
 // load type-checks the packages of the folders that have directives. Of the
-// packages they import it reads what the compiler wrote; only those that do not
+// packages they import it reads what the compiler wrote; only packages that don't
 // compile, as for want of a file that lockgen has yet to write, are read from
 // source.
 func (l *loader) load(folders []*folder) ([]*packages.Package, error) {

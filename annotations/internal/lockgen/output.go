@@ -97,7 +97,7 @@ func (o output) write() error {
 // shownLines bounds what a difference shows.
 const shownLines = 40
 
-// difference shows the lines that are only in one of two texts.
+// difference shows the lines that are only in one of two strings.
 func difference(have, want string) string {
 	old, fresh := strings.Split(have, "\n"), strings.Split(want, "\n")
 	common := longestCommon(old, fresh)
@@ -124,8 +124,8 @@ func difference(have, want string) string {
 	return strings.Join(lines, "\n")
 }
 
-// longestCommon tells how many lines the rests of two texts, from each pair of
-// lines on, have in common.
+// longestCommon returns, for each pair of lines, how many lines the remainders of
+// the two strings have in common.
 func longestCommon(a, b []string) [][]int {
 	common := make([][]int, len(a)+1)
 	for i := range common {

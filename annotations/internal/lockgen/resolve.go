@@ -175,7 +175,7 @@ func (w *walk) guard() {
 	}
 }
 
-// through passes the embedded fields before the last index: those that are
+// through passes the embedded fields before the last index. The ones that are
 // pointers may be nil.
 func (w *walk) through(index []int) error {
 	at, expr := w.typ, w.expr

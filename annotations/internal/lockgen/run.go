@@ -43,7 +43,7 @@ of interfaces name:
 	//redlatch:lock lock:order:<req.UserID> wait=200ms
 	Place(ctx context.Context, req *PlaceRequest) (*Order, error)
 
-For the interfaces of order.go it writes order_lockgen.go beside it, and it
+For the interfaces of order.go it writes order_lockgen.go next to it, and it
 removes such a file when no directive is left.
 
 usage: lockgen [flags] [packages]
@@ -238,8 +238,8 @@ func (g *generator) broken(p *packages.Package) bool {
 	return broken || p.Types == nil
 }
 
-// explain reports why types are not known. Of other errors the compiler tells:
-// they may be about what lockgen is going to write.
+// explain reports why types are not known. Other errors are
+// left to the compiler: they may be about what lockgen is going to write.
 func (g *generator) explain(p *packages.Package) {
 	for _, e := range p.TypeErrors {
 		if !e.Soft {

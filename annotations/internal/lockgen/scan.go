@@ -101,7 +101,7 @@ func (s *scanner) add(method token.Pos, d ast.Directive) {
 }
 
 // mentions reports whether a file that the build leaves out has a directive on
-// a method, as far as can be told without types.
+// a method, as far as is known without types.
 func mentions(file *ast.File) bool {
 	s := scanner{
 		methods: make(map[token.Pos][]found), used: make(map[token.Pos]bool),

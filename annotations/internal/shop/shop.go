@@ -17,7 +17,7 @@ type OrderService interface {
 	//redlatch:lock lock:order:<req.User.ID> wait=200ms name=place
 	Place(ctx context.Context, req *PlaceRequest) (*Order, error)
 
-	// Cancel needs the order and the stock that it gives back.
+	// Cancel needs the order and the stock that it returns.
 	//
 	//redlatch:lock lock:order:<id|int> wait=1s
 	//redlatch:lock lock:stock:<voucher|lower>
@@ -51,7 +51,7 @@ type PlaceRequest struct {
 // User is a part of a request.
 type User struct{ ID int64 }
 
-// Client is a part of a request with a tag of its own.
+// Client is a part of a request with its own tag.
 type Client struct {
 	Address *netip.Addr `lock:"client"`
 }

@@ -285,7 +285,7 @@ func TestADecoratorRendersEveryKindOfVariable(t *testing.T) {
 	}
 }
 
-// items is a repository of texts.
+// items is a repository of strings.
 type items struct{}
 
 func (items) Update(ctx context.Context, id int64, change func(string) string) (string, error) {

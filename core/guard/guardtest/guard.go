@@ -45,7 +45,7 @@ func Guard(t testing.TB, rules ...rule.Rule) *guard.Guard {
 	return Served(g)
 }
 
-// Served tells g that all its rules are served, for tests that wire only a part of
+// Served declares to g that all its rules are served, for tests that wire only a part of
 // an application.
 func Served(g *guard.Guard) *guard.Guard {
 	for _, r := range g.Rules() {

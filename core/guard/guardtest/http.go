@@ -30,7 +30,7 @@ func Code(t testing.TB, r *httptest.ResponseRecorder) string {
 	return problem.Code
 }
 
-// WatchRead is the body of a request that tells before it is read.
+// WatchRead is the body of a request that calls onRead before it is read.
 func WatchRead(body io.ReadCloser, onRead func()) io.ReadCloser {
 	return &watched{body, onRead}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// ErrDown is what a Broken store says. Its text is what no client may see.
+// ErrDown is the error of a Broken store. No client may see its message.
 var ErrDown = errors.New("dial tcp 10.1.2.3:6379: NOAUTH for lock:order:42")
 
 // Broken is a store that refuses every acquisition.

@@ -28,7 +28,7 @@ type Middleware struct {
 	names sync.Map // operation by route
 }
 
-// New returns a middleware with a rule of its own, written as [rule.ParseRule]
+// New returns a middleware with its own rule, written as [rule.ParseRule]
 // reads it: "lock:order:<userId> wait=200ms". by is the package of the
 // integration. The error lists everything that is wrong.
 func New(by string, g *guard.Guard, text string, opts ...Option) (*Middleware, error) {
@@ -44,13 +44,13 @@ func New(by string, g *guard.Guard, text string, opts ...Option) (*Middleware, e
 func Rules(by string, g *guard.Guard, opts ...Option) (*Middleware, error) {
 	m := newMiddleware(by, g, opts)
 	if m.keyFunc != nil {
-		m.fault("WithKeyFunc: is for a rule of its own, and Rules takes the guard's")
+		m.fault("WithKeyFunc: is for a middleware with its own rule, and Rules takes the guard's")
 	}
 	return m, m.err()
 }
 
 // ForRoute is [Rules] for one route, "POST /orders/{id}", or "/orders/{id}" for all
-// methods of it. It tells g that the route is served, and refuses the requests of
+// methods of it. It declares to g that the route is served, and refuses the requests of
 // other routes. It is for routers that don't show what stands in front of a handler.
 func ForRoute(by string, g *guard.Guard, pattern string, opts ...Option) (*Middleware, error) {
 	m, _ := Rules(by, g, opts...)
@@ -140,7 +140,7 @@ func (m *Middleware) Serve(x Exchange) {
 // that wraps [rule.ErrInvalid] and names the cure.
 func (m *Middleware) Refuse(x Exchange, fault error) { m.enter(x, m.nameOf(x), nowhere, fault) }
 
-// TakesRules reports whether the middleware has no rule of its own.
+// TakesRules reports whether the middleware uses the rules of a guard.
 func (m *Middleware) TakesRules() bool { return m.compiled == nil }
 
 // enter runs the handler under the lock of r, unless there is a fault.

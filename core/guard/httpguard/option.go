@@ -13,7 +13,7 @@ import (
 const (
 	// DefaultMaxBody is the largest body that is read, in bytes.
 	DefaultMaxBody = 1 << 20
-	// DefaultRetryAfter is what clients are told to wait before they try again.
+	// DefaultRetryAfter is how long responses say to wait before the next try.
 	DefaultRetryAfter = time.Second
 )
 
@@ -135,8 +135,8 @@ func WithContentionStatus(status int) Option {
 	}
 }
 
-// WithRetryAfter is what clients are told to wait before they try again, rounded
-// up to seconds. Default [DefaultRetryAfter].
+// WithRetryAfter sets the Retry-After header of responses, rounded up to seconds.
+// The default is [DefaultRetryAfter].
 func WithRetryAfter(d time.Duration) Option {
 	return func(s *settings) {
 		if d <= 0 {

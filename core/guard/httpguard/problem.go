@@ -24,7 +24,7 @@ const problemTypes = "https://github.com/redlatch/redlatch/blob/main/ginlock/pro
 // answers are the settings of the answers to requests that did not run.
 type answers struct {
 	contention int           // status of a request that did not get its lock
-	retryAfter time.Duration // what clients are told to wait
+	retryAfter time.Duration // the Retry-After header
 }
 
 var defaultAnswers = answers{contention: http.StatusConflict, retryAfter: DefaultRetryAfter}

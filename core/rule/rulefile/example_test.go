@@ -24,7 +24,7 @@ rules:
 	// Output: lock:order:<userId> exclusive 200ms reject true
 }
 
-// Everything that is wrong is reported at once, each fault in a line of its own.
+// Everything that is wrong is reported at once, each fault on its own line.
 func ExampleParse_faults() {
 	_, err := rulefile.Parse([]byte(`
 rules:

@@ -977,7 +977,7 @@ type Everything struct {
 	Float      float32                 `protobuf:"fixed32,18,opt,name=float,proto3" json:"float,omitempty"`
 	Double     float64                 `protobuf:"fixed64,19,opt,name=double,proto3" json:"double,omitempty"`
 	Bytes      []byte                  `protobuf:"bytes,20,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Texts      []string                `protobuf:"bytes,21,rep,name=texts,proto3" json:"texts,omitempty"`
+	Names      []string                `protobuf:"bytes,21,rep,name=names,proto3" json:"names,omitempty"`
 	Labels     map[string]string       `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Wrapped    *wrapperspb.StringValue `protobuf:"bytes,23,opt,name=wrapped,proto3" json:"wrapped,omitempty"`
 	Elapsed    *durationpb.Duration    `protobuf:"bytes,24,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
@@ -1164,9 +1164,9 @@ func (x *Everything) GetBytes() []byte {
 	return nil
 }
 
-func (x *Everything) GetTexts() []string {
+func (x *Everything) GetNames() []string {
 	if x != nil {
-		return x.Texts
+		return x.Names
 	}
 	return nil
 }
@@ -1326,7 +1326,7 @@ const file_redlatch_test_v1_test_proto_rawDesc = "" +
 	"\x05float\x18\x12 \x01(\x02R\x05float\x12\x16\n" +
 	"\x06double\x18\x13 \x01(\x01R\x06double\x12\x14\n" +
 	"\x05bytes\x18\x14 \x01(\fR\x05bytes\x12\x14\n" +
-	"\x05texts\x18\x15 \x03(\tR\x05texts\x12@\n" +
+	"\x05names\x18\x15 \x03(\tR\x05names\x12@\n" +
 	"\x06labels\x18\x16 \x03(\v2(.redlatch.test.v1.Everything.LabelsEntryR\x06labels\x126\n" +
 	"\awrapped\x18\x17 \x01(\v2\x1c.google.protobuf.StringValueR\awrapped\x123\n" +
 	"\aelapsed\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12+\n" +

@@ -87,7 +87,7 @@ func (f *promises) TestRouteThatIsNotBehindTheLock(t *testing.T) {
 			_, err := f.Rules(r, "POST", f.Pattern("/c/{id}"), g)
 			return err
 		},
-		"with a rule of its own": func(g *guard.Guard, r Router) error {
+		"with its own rule": func(g *guard.Guard, r Router) error {
 			r.Handle("POST", "/a/{id}", http.HandlerFunc(tellKey), f.layer(t, g, "lock:other"))
 			return nil
 		},

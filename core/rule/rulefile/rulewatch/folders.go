@@ -7,15 +7,15 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// folders tells when something changes in the folders of a file. The file itself
-// cannot be watched: what replaces it under its name is another file.
+// folders reports changes in the folders of a file. The file itself can't be
+// watched: what replaces it under its name is another file.
 type folders struct {
-	watcher *fsnotify.Watcher // nil: nothing is told
+	watcher *fsnotify.Watcher // nil: nothing is reported
 	events  <-chan fsnotify.Event
 	errors  <-chan error
 }
 
-// openFolders returns folders that tell nothing beside an error.
+// openFolders returns folders that report nothing if there is an error.
 func openFolders() (*folders, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DefaultPoll is how often the file is looked at in case nothing told of a change.
+// DefaultPoll is how often the file is checked in case no event announced a change.
 const DefaultPoll = 5 * time.Second
 
 // Option is a setting of [Start].
@@ -15,7 +15,7 @@ type options struct {
 	log     *slog.Logger
 	onError func(error)
 	poll    time.Duration
-	silent  bool // the file system is not asked to tell
+	silent  bool // don't subscribe to events of the file system
 }
 
 func newOptions(opts []Option) options {
@@ -38,8 +38,8 @@ func WithLogger(log *slog.Logger) Option {
 
 // WithOnError has f called with whatever is logged as an error: why a version of
 // the file is not used ([rule.Faults], an error of the file system, or that of the
-// func given to [Start]). The same error is told once, until there is another or
-// the file is good again. f runs on the watcher's goroutine.
+// func given to [Start]). The same error is reported once, until there is another
+// or the file is good again. f runs on the watcher's goroutine.
 func WithOnError(f func(error)) Option {
 	return func(o *options) {
 		if f != nil {
@@ -48,8 +48,8 @@ func WithOnError(f func(error)) Option {
 	}
 }
 
-// WithPoll says how often the file is looked at in case nothing told of a change.
-// Default [DefaultPoll], which also stands in for 0 and less.
+// WithPoll sets how often the file is checked in case no event announced a
+// change. The default, also for 0 and less, is [DefaultPoll].
 func WithPoll(d time.Duration) Option {
 	return func(o *options) {
 		if d > 0 {

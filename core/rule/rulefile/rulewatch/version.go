@@ -2,7 +2,7 @@ package rulewatch
 
 import "os"
 
-// version is what tells one state of a file from another; nil while there is none.
+// version identifies one state of a file; nil while there is no file.
 type version struct{ info os.FileInfo }
 
 // versionOf looks at the file that path leads to.

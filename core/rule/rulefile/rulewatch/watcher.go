@@ -35,12 +35,12 @@ type Watcher struct {
 
 // Start reads the file and follows it until [Watcher.Close]. It calls apply with
 // the rules of every version that is valid: with the first before it returns, so
-// that no change is missed between loading the file and following it; later, on a
-// goroutine of its own, with those that differ from the rules before. An error of
+// that no change is missed between loading the file and following it; later, on
+// the watcher's goroutine, with rules that differ from the ones before. An error of
 // apply means that the rules before stay in force. apply must not call Close.
 //
-// A file that is wrong or missing, now or later, is logged and told to
-// [WithOnError]; the watcher goes on, and takes the file when it is good.
+// A file that is wrong or missing, now or later, is logged and passed to
+// [WithOnError]; the watcher goes on, and applies the file when it is good.
 func Start(path string, apply func(*rule.Set) error, opts ...Option) *Watcher {
 	w := &Watcher{path: path, apply: apply, options: newOptions(opts), closing: make(chan struct{})}
 	w.folders = w.open()
@@ -50,14 +50,14 @@ func Start(path string, apply func(*rule.Set) error, opts ...Option) *Watcher {
 	return w
 }
 
-// Close stops following, and returns when apply does not run any more. A second
-// call does nothing.
+// Close stops following, and returns when apply no longer runs. A second call
+// does nothing.
 func (w *Watcher) Close() {
 	w.close.Do(func() { close(w.closing) })
 	w.running.Wait()
 }
 
-// open asks the file system to tell of changes. Polling does without.
+// open subscribes to changes of the file system. Polling does without.
 func (w *Watcher) open() *folders {
 	if w.options.silent {
 		return &folders{}
@@ -123,7 +123,7 @@ func (w *Watcher) look(now version) {
 	w.options.log.Info("lock rules are in force", "file", w.path, "rules", len(set.All()))
 }
 
-// refuse tells of a version that cannot be used, unless it was told before.
+// refuse reports a version that can't be used, unless it was reported before.
 func (w *Watcher) refuse(err error) {
 	if w.failure == err.Error() {
 		w.options.log.Debug("lock rules: the file still cannot be used", "file", w.path)

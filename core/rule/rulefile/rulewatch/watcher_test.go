@@ -19,7 +19,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule/rulefile/rulewatch"
 )
 
-// follower keeps what a watcher tells.
+// follower keeps what a watcher reports.
 type follower struct {
 	mu     sync.Mutex
 	sets   [][]string // the operations of every set that was applied
@@ -63,7 +63,7 @@ func (f *follower) state() (rules string, applied int, errs []error) {
 	return rules, len(f.sets), f.errs
 }
 
-// follow starts a watcher that asks rarely enough for a test to tell events from
+// follow starts a watcher that polls rarely enough for a test to distinguish events from
 // polling, unless the options say otherwise.
 func follow(t *testing.T, path string, opts ...rulewatch.Option) *follower {
 	t.Helper()
@@ -156,7 +156,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// file is a new rule file in a folder of its own.
+// file is a new rule file in a new folder.
 func file(t *testing.T, operations ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "locks.yaml")
@@ -316,7 +316,7 @@ func TestTheSameErrorIsToldOnce(t *testing.T) {
 	replace(t, path, text("a")) // the rules in force, but the file was bad before
 	until(t, func() bool { return strings.Count(log.String(), "in force") == 2 }, log.String)
 	if _, _, errs := f.state(); len(errs) != 1 {
-		t.Errorf("told the same error %d times: %v", len(errs), errs)
+		t.Errorf("reported the same error %d times: %v", len(errs), errs)
 	}
 	replace(t, path, "rules: none\n")
 	_ = f.eventuallyFails(t, 2)
@@ -350,7 +350,7 @@ func TestAnErrorOfApplyIsToldOnceAndTheFileTriedWhenItChanges(t *testing.T) {
 	replace(t, path, "# again\n"+text("b"))
 	f.eventually(t, "b")
 	if _, _, errs := f.state(); len(errs) != 1 {
-		t.Errorf("told %v", errs)
+		t.Errorf("reported %v", errs)
 	}
 }
 
@@ -364,7 +364,7 @@ func TestPollingDoesWithoutEvents(t *testing.T) {
 	replace(t, path, text("c"))
 	f.eventually(t, "c")
 	if _, _, errs := f.state(); len(errs) != 1 {
-		t.Errorf("told of one error as %v", errs)
+		t.Errorf("reported one error as %v", errs)
 	}
 }
 
