@@ -56,8 +56,9 @@ var unclean = []string{
 	"test/interop", "test/readme", "test/sim",
 }
 
-// foreign are files whose words are not ours: the table of this test, generated code.
-var foreign = regexp.MustCompile(`^(words_test\.go|.*\.pb\.go|.*_grpc\.go|.*_gen\.go)$`)
+// foreign are files whose words stay as they are: the table of this test, generated
+// code, and a list that quotes the subjects of commits.
+var foreign = regexp.MustCompile(`^(words_test\.go|.*\.pb\.go|bugs-found\.md)$`)
 
 func TestWordsRetiredOnesStayAway(t *testing.T) {
 	found := make(map[string][]string)
