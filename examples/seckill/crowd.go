@@ -19,12 +19,12 @@ type people struct {
 	Clicks      int           `env:"SECKILL_CLICKS" default:"5" placeholder:"K" help:"Clicks of each user. Default ${default}."`
 	Concurrency int           `env:"SECKILL_CONCURRENCY" default:"64" placeholder:"C" help:"Clicks under way at once. Default ${default}."`
 	Stock       int64         `env:"SECKILL_STOCK" default:"500" placeholder:"S" help:"Vouchers on sale. Default ${default}."`
-	Patience    time.Duration `env:"SECKILL_PATIENCE" default:"90s" placeholder:"TIME" help:"How long a click is repeated that was told to come again. Default ${default}."`
+	Patience    time.Duration `env:"SECKILL_PATIENCE" default:"90s" placeholder:"TIME" help:"How long a click with a retryable answer is repeated. Default ${default}."`
 }
 
 type crowd struct {
 	Target []string `env:"SECKILL_TARGET" placeholder:"URL" help:"Instance to order from; may be given several times. Default http://127.0.0.1:8080, unless there is a --grpc."`
-	GRPC   []string `name:"grpc" env:"SECKILL_TARGET_GRPC" placeholder:"ADDR" help:"Instance to order from over gRPC, host:port; may be given several times, and beside --target."`
+	GRPC   []string `name:"grpc" env:"SECKILL_TARGET_GRPC" placeholder:"ADDR" help:"Instance to order from over gRPC, host:port; may be given several times, and together with --target."`
 	people `embed:""`
 }
 

@@ -42,7 +42,7 @@ func main() {
 }
 
 type commands struct {
-	Serve serve `cmd:"" help:"Run the service until it is told to stop."`
+	Serve serve `cmd:"" help:"Run the service until it is stopped."`
 	Load  crowd `cmd:"" help:"Let a crowd order from running instances, and check the invariants. Exits with 1 if one is broken."`
 	Demo  demo  `cmd:"" help:"Run the service and a crowd in one process: locks in memory, orders in SQLite."`
 }

@@ -57,7 +57,7 @@ func TestDemoSellsExactlyWhatThereIs(t *testing.T) {
 	}
 }
 
-// watched is a writer that tells when a text appears.
+// watched is a writer that reports when a string appears.
 type watched struct {
 	mu    sync.Mutex
 	text  strings.Builder

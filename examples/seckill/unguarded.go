@@ -50,7 +50,7 @@ func (u unguarded) variant() app.Variant {
 		}
 	}
 	if u.NoLock {
-		v.Door = func(*guard.Guard) web.Door { return web.Unlocked() }
+		v.OrderLock = func(*guard.Guard) web.OrderLock { return web.Unlocked() }
 	}
 	return v
 }

@@ -39,7 +39,7 @@ type Config struct {
 	// HTTP only.
 	GRPC string
 	// DB is an address of [store.ParseAddress]. Empty: a SQLite file in a
-	// folder of its own, which is removed at the end.
+	// new folder, which is removed at the end.
 	DB string
 	// Redis is a URL of [redisurl.Parse]. Empty: locks are kept in memory.
 	Redis string
@@ -50,8 +50,8 @@ type Config struct {
 	Rules string
 	// Watchdog is how long a lock outlives a process that died.
 	Watchdog time.Duration
-	// DrainDelay is how long the service goes on after it said that it is not
-	// ready any more, so that balancers notice.
+	// DrainDelay is how long the service goes on after it said that it is no
+	// longer ready, so that balancers notice.
 	DrainDelay time.Duration
 	Log        *slog.Logger
 	// Variant replaces parts of the service.
@@ -60,8 +60,8 @@ type Config struct {
 
 // Variant replaces parts of the service. The zero value replaces none.
 type Variant struct {
-	Store func(context.Context, *store.Store) (voucher.Store, error)
-	Door  func(*guard.Guard) web.Door
+	Store     func(context.Context, *store.Store) (voucher.Store, error)
+	OrderLock func(*guard.Guard) web.OrderLock
 }
 
 // App is a service that serves.
@@ -106,7 +106,7 @@ func (a *App) start(ctx context.Context, c Config) error {
 		// A watchdog of a second or two has no room for calls of two seconds.
 		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3)}),
 		lockRules(c),
-		fx.Provide(newSale, newDoor, newHealth(db), web.NewMetrics, newMeters, web.NewHandler, newServer, newRPCServer, newDrain),
+		fx.Provide(newSale, newOrderLock, newHealth(db), web.NewMetrics, newMeters, web.NewHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
 		fx.Populate(&a.server, &a.rpc),
 		fx.Invoke(func(drain) {}),
@@ -185,12 +185,12 @@ func (a *App) openRedis(ctx context.Context, c Config) (redis.UniversalClient, e
 
 func newSale(s voucher.Store) voucher.Sale { return voucher.NewService(s) }
 
-func newDoor(c Config, g *guard.Guard) (web.Door, error) {
-	if c.Variant.Door != nil {
-		return c.Variant.Door(g), nil
+func newOrderLock(c Config, g *guard.Guard) (web.OrderLock, error) {
+	if c.Variant.OrderLock != nil {
+		return c.Variant.OrderLock(g), nil
 	}
 	if !slices.ContainsFunc(g.Rules(), func(r *rule.Compiled) bool { return r.Operation == web.OrderOperation }) {
-		return web.Door{}, fmt.Errorf("--rules: %s has no rule for %q, and nothing is sold without a lock", c.Rules, web.OrderOperation)
+		return web.OrderLock{}, fmt.Errorf("--rules: %s has no rule for %q, and nothing is sold without a lock", c.Rules, web.OrderOperation)
 	}
 	return web.Locked(g), nil
 }

@@ -37,7 +37,7 @@ func stop(t *testing.T, a *app.App) {
 	}
 }
 
-// status asks once, on a connection of its own.
+// status sends one request, on a new connection.
 func status(t *testing.T, url string) int {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -24,7 +24,7 @@ type rpcServer struct {
 	done     chan struct{}
 }
 
-// newRPCServer tells of its failure where the HTTP server does.
+// newRPCServer reports its failure where the HTTP server does.
 func newRPCServer(lc fx.Lifecycle, c Config, sale voucher.Sale, g *guard.Guard, m *web.Metrics, http *server) (*rpcServer, error) {
 	if c.GRPC == "" {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 // lockRules are those of the file, if there is one.
 func lockRules(c Config) fx.Option {
 	switch {
-	case c.Variant.Door != nil: // which takes no lock
+	case c.Variant.OrderLock != nil: // which takes no lock
 		return fx.Options()
 	case c.Rules != "":
 		return fxmodule.FollowRulesFile(c.Rules)

@@ -66,7 +66,7 @@ func (s *server) stop(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		// Requests that are still under way lose their connection: their
-		// contexts end, and their locks are given back.
+		// contexts end, and their locks are released.
 		err = errors.Join(err, s.http.Close())
 	}
 	<-s.done

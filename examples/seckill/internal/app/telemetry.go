@@ -12,7 +12,7 @@ import (
 )
 
 // newMeters makes the meters that fxmodule measures the locks with, and has
-// Prometheus scrape them beside the metrics of the service.
+// Prometheus scrape them along with the metrics of the service.
 func newMeters(lc fx.Lifecycle, m *web.Metrics) (metric.MeterProvider, error) {
 	reader, err := exporter.New(
 		exporter.WithRegisterer(m.Registerer()), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())

@@ -110,7 +110,7 @@ func TestTenThousandUsersAddNoSeries(t *testing.T) {
 	}
 }
 
-// order has that many users, each with a lock of their own, try to order what
+// order has that many users, each with their own lock, try to order what
 // is not for sale.
 func order(t *testing.T, a *app.App, users int) {
 	t.Helper()

@@ -15,14 +15,14 @@ import (
 	"github.com/redlatch/redlatch/examples/seckill/internal/seckillpb"
 )
 
-// grpcDoor is an instance over gRPC: one connection, as gRPC has it, for all
+// grpcClient is an instance over gRPC: one connection, as gRPC has it, for all
 // clicks.
-type grpcDoor struct {
+type grpcClient struct {
 	connection *grpc.ClientConn
 	client     seckillpb.SeckillServiceClient
 }
 
-func newGRPCDoor(address string) (*grpcDoor, error) {
+func newGRPCClient(address string) (*grpcClient, error) {
 	connection, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// The crowd repeats its clicks itself, and counts them.
@@ -30,15 +30,15 @@ func newGRPCDoor(address string) (*grpcDoor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s%s: %w", grpcScheme, address, err)
 	}
-	return &grpcDoor{connection, seckillpb.NewSeckillServiceClient(connection)}, nil
+	return &grpcClient{connection, seckillpb.NewSeckillServiceClient(connection)}, nil
 }
 
-func (d *grpcDoor) close() error { return d.connection.Close() }
+func (c *grpcClient) close() error { return c.connection.Close() }
 
-func (d *grpcDoor) createVoucher(ctx context.Context, o offer) (string, error) {
+func (c *grpcClient) createVoucher(ctx context.Context, o offer) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	created, err := d.client.CreateVoucher(ctx, &seckillpb.CreateVoucherRequest{
+	created, err := c.client.CreateVoucher(ctx, &seckillpb.CreateVoucherRequest{
 		Title: o.title, Stock: o.stock, BeginAt: timestamppb.New(o.beginAt), EndAt: timestamppb.New(o.endAt),
 	})
 	if err != nil {
@@ -50,10 +50,10 @@ func (d *grpcDoor) createVoucher(ctx context.Context, o offer) (string, error) {
 	return created.GetVoucher().GetId(), nil
 }
 
-func (d *grpcDoor) order(ctx context.Context, voucherID, user string) (answer, error) {
+func (c *grpcClient) order(ctx context.Context, voucherID, user string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := d.client.PlaceOrder(ctx, &seckillpb.PlaceOrderRequest{VoucherId: voucherID, UserId: user})
+	_, err := c.client.PlaceOrder(ctx, &seckillpb.PlaceOrderRequest{VoucherId: voucherID, UserId: user})
 	if err == nil {
 		return answer{placed: true, final: true}, nil
 	}
@@ -68,10 +68,10 @@ func (d *grpcDoor) order(ctx context.Context, voucherID, user string) (answer, e
 	return answer{final: finalGRPC(said.Code(), reason), reason: reason}, nil
 }
 
-func (d *grpcDoor) report(ctx context.Context, voucherID string) (Report, error) {
+func (c *grpcClient) report(ctx context.Context, voucherID string) (Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	r, err := d.client.GetReport(ctx, &seckillpb.GetReportRequest{VoucherId: voucherID})
+	r, err := c.client.GetReport(ctx, &seckillpb.GetReportRequest{VoucherId: voucherID})
 	if err != nil {
 		return Report{}, err
 	}

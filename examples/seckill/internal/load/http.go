@@ -15,14 +15,14 @@ import (
 
 const maxAnswer = 1 << 20
 
-// httpDoor is an instance over HTTP.
-type httpDoor struct {
+// httpClient is an instance over HTTP.
+type httpClient struct {
 	url    string
 	client *http.Client
 }
 
-func newHTTPDoor(url string, connections int) *httpDoor {
-	return &httpDoor{url, &http.Client{
+func newHTTPClient(url string, connections int) *httpClient {
+	return &httpClient{url, &http.Client{
 		Timeout: requestTimeout,
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -33,8 +33,8 @@ func newHTTPDoor(url string, connections int) *httpDoor {
 	}}
 }
 
-func (d *httpDoor) close() error {
-	d.client.CloseIdleConnections()
+func (c *httpClient) close() error {
+	c.client.CloseIdleConnections()
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (a httpAnswer) err() error {
 	return fmt.Errorf("HTTP %d", a.status)
 }
 
-func (d *httpDoor) createVoucher(ctx context.Context, o offer) (string, error) {
+func (c *httpClient) createVoucher(ctx context.Context, o offer) (string, error) {
 	draft, err := json.Marshal(map[string]any{
 		"title": o.title, "stock": o.stock,
 		"beginAt": o.beginAt.Format(time.RFC3339), "endAt": o.endAt.Format(time.RFC3339),
@@ -82,7 +82,7 @@ func (d *httpDoor) createVoucher(ctx context.Context, o offer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a, err := d.do(ctx, http.MethodPost, "/api/vouchers", "", draft)
+	a, err := c.do(ctx, http.MethodPost, "/api/vouchers", "", draft)
 	if err != nil {
 		return "", err
 	}
@@ -106,16 +106,16 @@ func (d *httpDoor) createVoucher(ctx context.Context, o offer) (string, error) {
 	}
 }
 
-func (d *httpDoor) order(ctx context.Context, voucherID, user string) (answer, error) {
-	a, err := d.do(ctx, http.MethodPost, "/api/vouchers/"+voucherID+"/orders", user, nil)
+func (c *httpClient) order(ctx context.Context, voucherID, user string) (answer, error) {
+	a, err := c.do(ctx, http.MethodPost, "/api/vouchers/"+voucherID+"/orders", user, nil)
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{placed: a.status == http.StatusCreated, final: a.final(), reason: a.reason()}, nil
 }
 
-func (d *httpDoor) report(ctx context.Context, voucherID string) (Report, error) {
-	a, err := d.do(ctx, http.MethodGet, "/api/vouchers/"+voucherID+"/report", "", nil)
+func (c *httpClient) report(ctx context.Context, voucherID string) (Report, error) {
+	a, err := c.do(ctx, http.MethodGet, "/api/vouchers/"+voucherID+"/report", "", nil)
 	if err != nil {
 		return Report{}, err
 	}
@@ -129,8 +129,8 @@ func (d *httpDoor) report(ctx context.Context, voucherID string) (Report, error)
 	return r, nil
 }
 
-func (d *httpDoor) do(ctx context.Context, method, path, user string, body []byte) (httpAnswer, error) {
-	request, err := http.NewRequestWithContext(ctx, method, d.url+path, bytes.NewReader(body))
+func (c *httpClient) do(ctx context.Context, method, path, user string, body []byte) (httpAnswer, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
 		return httpAnswer{}, err
 	}
@@ -140,7 +140,7 @@ func (d *httpDoor) do(ctx context.Context, method, path, user string, body []byt
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := d.client.Do(request)
+	response, err := c.client.Do(request)
 	if err != nil {
 		return httpAnswer{}, err
 	}

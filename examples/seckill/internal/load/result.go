@@ -16,8 +16,8 @@ type Result struct {
 	// Orders were confirmed to the crowd.
 	Orders          int64
 	OrdersPerSecond float64
-	// Refused are the final answers that were no orders, Retried those that
-	// were not final, both by code.
+	// Refused are the final answers that were no orders, Retried the ones
+	// that were not final, both by code.
 	Refused, Retried map[string]int64
 	// Failures are requests without an answer, by target.
 	Failures map[string]int64
@@ -64,7 +64,7 @@ func (r *run) result(seen *tally, report Report, start time.Time, elapsed time.D
 }
 
 // invariants judges by the database's own numbers and, where the crowd knows
-// better, by what it was told.
+// better, by the answers that it got.
 func invariants(c Config, seen *tally, r Report) []Invariant {
 	sold := max(r.Sold, r.Orders)
 	want := min(c.Stock, int64(c.Users))

@@ -46,8 +46,8 @@ func Run(ctx context.Context, c Config, clicked func()) (*Result, error) {
 		Config: c, targets: targets, clicked: clicked,
 		crowd: strconv.FormatUint(uint64(rand.Uint32()), 36),
 	}
-	if err := r.anyTarget(ctx, func(d door) (err error) {
-		r.voucherID, err = d.createVoucher(ctx, newOffer(c.Stock))
+	if err := r.anyTarget(ctx, func(on client) (err error) {
+		r.voucherID, err = on.createVoucher(ctx, newOffer(c.Stock))
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("create voucher: %w", err)
@@ -59,8 +59,8 @@ func Run(ctx context.Context, c Config, clicked func()) (*Result, error) {
 		return nil, context.Cause(ctx)
 	}
 	var report Report
-	if err := r.anyTarget(ctx, func(d door) (err error) {
-		report, err = d.report(ctx, r.voucherID)
+	if err := r.anyTarget(ctx, func(on client) (err error) {
+		report, err = on.report(ctx, r.voucherID)
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
@@ -77,7 +77,7 @@ type run struct {
 }
 
 // anyTarget asks one target after the other until one answers.
-func (r *run) anyTarget(ctx context.Context, ask func(d door) error) error {
+func (r *run) anyTarget(ctx context.Context, ask func(on client) error) error {
 	var errs []error
 	for _, target := range r.targets.list {
 		err := ask(target)

@@ -9,14 +9,14 @@ import (
 // downTime is how long a target is passed over after it gave no answer.
 const downTime = time.Second
 
-// targets spreads clicks over instances and passes over those that are down.
+// targets spreads clicks over instances and passes over the ones that are down.
 type targets struct {
 	list  []*target
 	epoch time.Time
 }
 
 type target struct {
-	door
+	client
 	url       string
 	downUntil atomic.Int64 // since the epoch
 	failures  atomic.Int64
@@ -25,11 +25,11 @@ type target struct {
 func newTargets(urls []string, connections int) (*targets, error) {
 	t := &targets{epoch: time.Now()}
 	for _, url := range urls {
-		d, err := newDoor(url, connections)
+		c, err := newClient(url, connections)
 		if err != nil {
 			return nil, errors.Join(err, t.close())
 		}
-		t.list = append(t.list, &target{door: d, url: url})
+		t.list = append(t.list, &target{client: c, url: url})
 	}
 	return t, nil
 }
@@ -37,7 +37,7 @@ func newTargets(urls []string, connections int) (*targets, error) {
 func (t *targets) close() error {
 	var errs []error
 	for _, target := range t.list {
-		errs = append(errs, target.door.close())
+		errs = append(errs, target.client.close())
 	}
 	return errors.Join(errs...)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 )
 
-// describe asks the server for a service and all that it is made of, as
+// describe fetches a service from the server, and all that it is made of, as
 // grpcurl does.
 func describe(t *testing.T, s *shop, service string) protoreflect.ServiceDescriptor {
 	t.Helper()

@@ -287,14 +287,14 @@ func TestClientsAreNotToldWhatOperatorsAre(t *testing.T) {
 		_, err := s.order(t, id, "u")
 		wantStatus(t, title, err, tt.code, tt.reason)
 		if strings.Contains(status.Convert(err).Proto().String(), "secret") {
-			t.Errorf("%s: the client is told %v", title, err)
+			t.Errorf("%s: the client sees %v", title, err)
 		}
 		if state, err := s.locker.Inspect(t.Context(), "lock:order:u"); err != nil || state.Held {
 			t.Errorf("%s: the lock is held: %v, %v", title, state, err)
 		}
 	}
 	if text, _ := s.log.read(); strings.Count(text, "secret detail") < 3 {
-		t.Errorf("operators are told %q", text)
+		t.Errorf("operators see %q", text)
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 	greeting    = 5 * time.Second // until a connection is one of HTTP/2
 )
 
-// OrderRule is the lock in front of an order, as it is over HTTP. It is optional,
+// OrderRule is the lock in front of an order, the same as over HTTP. It is optional,
 // because the service also runs without gRPC.
 func OrderRule(wait time.Duration) rule.Rule {
 	return rule.Rule{
@@ -46,7 +46,7 @@ type Server struct {
 }
 
 // NewServer returns a server of the sale. The locks of its methods are those
-// that stand beside them in the .proto, unless g has a rule for them. ordered
+// of their options in the .proto, unless g has a rule for them. ordered
 // is called with what became of each request to order: "placed" or the code
 // of its refusal. Validate g before the first call: it reports a rule that does
 // not fit a method.
@@ -79,12 +79,12 @@ func bound(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler gr
 	return handler(ctx, request)
 }
 
-// Drain tells health checks that the server is not ready any more, for good.
+// Drain makes health checks report that the server is no longer ready, for good.
 func (s *Server) Drain() { s.health.Shutdown() }
 
 // Shutdown stops accepting and waits for the calls under way. When ctx ends
-// they lose their connections, their contexts end, and their locks are given
-// back.
+// they lose their connections, their contexts end, and their locks are
+// released.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	done := make(chan struct{})

@@ -45,7 +45,7 @@ var refusals = []struct {
 	{voucher.ErrVoucherNotFound, refusal{codes.NotFound, "VOUCHER_NOT_FOUND", "there is no voucher with this id"}},
 	{voucher.ErrOrderNotFound, refusal{codes.NotFound, "ORDER_NOT_FOUND", "there is no order with this id"}},
 	{voucher.ErrNotStarted, refusal{codes.FailedPrecondition, "NOT_STARTED", "the sale of this voucher has not started yet"}},
-	{voucher.ErrEnded, refusal{codes.FailedPrecondition, "ENDED", "the sale of this voucher is over"}},
+	{voucher.ErrEnded, refusal{codes.FailedPrecondition, "ENDED", "the sale of this voucher has ended"}},
 	{voucher.ErrAlreadyOrdered, refusal{codes.AlreadyExists, "ALREADY_ORDERED", "the user has ordered this voucher already; there is one for each"}},
 	{voucher.ErrSoldOut, refusal{codes.FailedPrecondition, "SOLD_OUT", "none of this voucher is left"}},
 	{voucher.ErrStaleFence, refusal{codes.Aborted, guard.Contended.Code(), "a newer request of this user has taken the lock over; this one was not carried out"}},
@@ -71,8 +71,8 @@ func answer(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler g
 	return response, nil
 }
 
-// statusOf is the status of an error of the sale. An error that clients are
-// not told keeps what operators are: see [watch].
+// statusOf is the status of an error of the sale. An error that clients
+// don't see keeps its cause for operators: see [watch].
 func statusOf(ctx context.Context, err error) error {
 	var invalid *voucher.InvalidError
 	if errors.As(err, &invalid) {

@@ -15,7 +15,7 @@ import (
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
-// watch tells operators what clients are not told.
+// watch shows operators what clients don't see.
 type watch struct {
 	log     *slog.Logger
 	ordered func(outcome string)

@@ -44,7 +44,7 @@ const connectTimeout = 5 * time.Second
 //	mysql://user:password@host:port/database   (also mariadb://)
 //	postgres://user:password@host:port/database
 //
-// MySQL takes the parameters of go-sql-driver, and socket=PATH in place of
+// MySQL takes the parameters of go-sql-driver, and socket=PATH instead of
 // the host; PostgreSQL takes those of libpq. Errors do not hold the password.
 func ParseAddress(text string) (Address, error) {
 	scheme, rest, found := strings.Cut(text, ":")

@@ -14,8 +14,8 @@ import (
 )
 
 // Naive places orders as beginners do: look, and then write, in separate
-// statements and without a unique index. It trusts that whoever calls it is
-// alone with the user. It is only there to show what happens otherwise.
+// statements and without a unique index. It trusts that its caller is alone
+// with the user. It is only there to show what happens otherwise.
 type Naive struct {
 	*Store
 	// Pause is between the look and the write.

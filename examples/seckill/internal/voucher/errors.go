@@ -10,7 +10,7 @@ var (
 	ErrVoucherNotFound = errors.New("no such voucher")
 	ErrOrderNotFound   = errors.New("no such order")
 	ErrNotStarted      = errors.New("the sale has not started")
-	ErrEnded           = errors.New("the sale is over")
+	ErrEnded           = errors.New("the sale has ended")
 	ErrAlreadyOrdered  = errors.New("the user has already ordered this voucher")
 	ErrSoldOut         = errors.New("the voucher is sold out")
 	// ErrStaleFence: the order came from a holder that lost the lock to a newer
@@ -31,7 +31,7 @@ type Fault struct {
 	Reason string
 }
 
-// InvalidError tells everything that is wrong with a draft.
+// InvalidError lists everything that is wrong with a draft.
 type InvalidError struct{ Faults []Fault }
 
 // Error implements the error interface.

@@ -35,15 +35,15 @@ type Store interface {
 	CancelOrder(ctx context.Context, orderID, userID string, fence Fence) error
 }
 
-// Sale is what the service does, whoever asks for it. [NewSaleLock] makes one
-// whose methods take the locks that stand beside them.
+// Sale is what the service does, over HTTP and gRPC alike. [NewSaleLock] makes one
+// whose methods take the locks of their directives.
 type Sale interface {
 	Reader
 	// Create puts a voucher on sale. Errors: [*InvalidError],
 	// [ErrStoreUnavailable], or the context's.
 	Create(ctx context.Context, d Draft) (Voucher, error)
 	// Place orders one voucher for a user, who must hold the lock that fence
-	// belongs to: the doors take it, as most requests of a flash sale end
+	// belongs to: the integrations take it, as most requests of a flash sale end
 	// there. Errors: [ErrVoucherNotFound], [ErrNotStarted], [ErrEnded],
 	// [ErrAlreadyOrdered], [ErrSoldOut], [ErrStaleFence],
 	// [ErrStoreUnavailable], or the context's.

@@ -15,14 +15,14 @@ import (
 // codeKey is where a refusal leaves its code for the metrics.
 const codeKey = "seckill.code"
 
-// Metrics are those of the service, by whichever door it is asked.
+// Metrics are those of the service, for HTTP and gRPC.
 type Metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
 	orders   *prometheus.CounterVec
 }
 
-// NewMetrics returns metrics in a registry of their own.
+// NewMetrics returns metrics in a new registry.
 func NewMetrics() *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(

@@ -25,7 +25,7 @@ func orderOf(o voucher.Order) orderBody {
 
 func (s *site) placeOrder(c *gin.Context) {
 	ctx := c.Request.Context()
-	fence, ok := s.door.fence(ctx)
+	fence, ok := s.lock.fence(ctx)
 	if !ok {
 		fail(c, voucher.ErrNoLock)
 		return

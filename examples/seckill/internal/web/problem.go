@@ -72,7 +72,7 @@ var refusals = []struct {
 	}},
 	{voucher.ErrEnded, problem{
 		Status: http.StatusForbidden, Code: "ENDED", Title: "Ended",
-		Detail: "The sale of this voucher is over.",
+		Detail: "The sale of this voucher has ended.",
 	}},
 	{voucher.ErrAlreadyOrdered, problem{
 		Status: http.StatusConflict, Code: "ALREADY_ORDERED", Title: "Already ordered",
@@ -82,8 +82,8 @@ var refusals = []struct {
 		Status: http.StatusConflict, Code: "SOLD_OUT", Title: "Sold out",
 		Detail: "None of this voucher is left.",
 	}},
-	// Whoever holds the lock now has ordered since. To the client that is
-	// what contention is: another request was first, this one did nothing.
+	// The current holder of the lock has ordered since. To the client that is
+	// contention: another request was first, this one did nothing.
 	{voucher.ErrStaleFence, problem{
 		Status: http.StatusConflict, Code: guard.Contended.Code(), Title: "Locked by another request", Retryable: true,
 		Detail: "A newer request of this user has taken the lock over. This request was not carried out; it can be sent again.",
@@ -101,7 +101,7 @@ func refuse(c *gin.Context, p problem) {
 	p.Type = problemTypes + strings.ToLower(p.Code)
 	p.Instance = c.Request.URL.EscapedPath()
 	text, err := json.Marshal(p)
-	if err != nil { // cannot be: the fields are texts, numbers and booleans
+	if err != nil { // cannot be: the fields are strings, numbers and booleans
 		_ = c.Error(err)
 		c.Status(p.Status)
 		return

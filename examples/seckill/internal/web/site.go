@@ -18,14 +18,14 @@ var page []byte
 
 type site struct {
 	sale voucher.Sale
-	door Door
+	lock OrderLock
 	log  *slog.Logger
 }
 
 // NewHandler returns the service's routes.
-func NewHandler(sale voucher.Sale, door Door, health *Health, m *Metrics, log *slog.Logger) http.Handler {
+func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, log *slog.Logger) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
-	s := &site{sale, door, log}
+	s := &site{sale, lock, log}
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
@@ -56,7 +56,7 @@ func NewHandler(sale voucher.Sale, door Door, health *Health, m *Metrics, log *s
 	api.GET("/vouchers/:id/orders", s.orders)
 	api.GET("/orders/:id", s.order)
 	api.DELETE("/orders/:id", authenticate, s.cancelOrder)
-	api.POST("/vouchers/:id/orders", m.countOrder, authenticate, door.enter(engine), s.placeOrder)
+	api.POST("/vouchers/:id/orders", m.countOrder, authenticate, lock.enter(engine), s.placeOrder)
 	return engine
 }
 
@@ -74,7 +74,7 @@ func showPage(c *gin.Context) {
 	c.Data(http.StatusOK, "text/html; charset=utf-8", page)
 }
 
-// logErrors logs what clients are not told.
+// logErrors logs what clients don't see.
 func (s *site) logErrors(c *gin.Context) {
 	c.Next()
 	for _, e := range c.Errors {

@@ -348,7 +348,7 @@ func TestAnOrderIsGivenBackUnderTheLockOfItsUser(t *testing.T) {
 	}
 	wantProblem(t, s.send(t, http.MethodDelete, order, "", "ann"), order, http.StatusNotFound, "ORDER_NOT_FOUND")
 	if r := s.send(t, http.MethodPost, path+"/orders", "", "bob"); r.status != http.StatusCreated {
-		t.Errorf("what was given back is not on sale: %s", r.text)
+		t.Errorf("a canceled order is not on sale: %s", r.text)
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
-// nobody is what all requests show that came past the door: to the database
-// they are one holder, whom it refuses nothing.
+// nobody is what all requests show without a lock: to the database they are one
+// holder, whom it refuses nothing.
 var nobody = fence.New(1, "nobody")
 
-// Unlocked is a door that stands open.
-func Unlocked() Door {
-	return Door{
+// Unlocked takes no lock.
+func Unlocked() OrderLock {
+	return OrderLock{
 		enter: func(*gin.Engine) gin.HandlerFunc { return func(*gin.Context) {} },
 		fence: func(context.Context) (voucher.Fence, bool) { return nobody, true },
 	}

@@ -12,8 +12,8 @@ import (
 // requestTimeout bounds one request.
 const requestTimeout = 30 * time.Second
 
-// door is an instance as the crowd sees it.
-type door interface {
+// client is an instance as the crowd sees it.
+type client interface {
 	// createVoucher puts vouchers on sale and returns their id.
 	createVoucher(ctx context.Context, o offer) (string, error)
 	// order clicks once. The error means that there was no answer.
@@ -25,11 +25,11 @@ type door interface {
 // grpcScheme marks a target that is spoken to over gRPC.
 const grpcScheme = "grpc://"
 
-func newDoor(target string, connections int) (door, error) {
+func newClient(target string, connections int) (client, error) {
 	if address, ok := strings.CutPrefix(target, grpcScheme); ok {
-		return newGRPCDoor(address)
+		return newGRPCClient(address)
 	}
-	return newHTTPDoor(target, connections), nil
+	return newHTTPClient(target, connections), nil
 }
 
 // offer is what is put on sale.
@@ -45,10 +45,10 @@ func newOffer(stock int64) offer {
 	return offer{"Load " + now.Format(time.DateTime), stock, now.Add(-time.Hour), now.Add(24 * time.Hour)}
 }
 
-// answer is what a click was told.
+// answer is the answer to a click.
 type answer struct {
 	placed bool
-	final  bool   // the same click would be told the same again
+	final  bool   // the same click would get the same answer again
 	reason string // the code of a refusal
 }
 

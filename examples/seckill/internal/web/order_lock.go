@@ -23,19 +23,18 @@ func OrderRule(wait time.Duration) rule.Rule {
 	return rule.Rule{Operation: OrderOperation, Key: "lock:order:<userId>", Wait: wait}
 }
 
-// Door is what stands in front of an order.
-type Door struct {
+// OrderLock is the lock in front of an order.
+type OrderLock struct {
 	// enter makes the middleware of a route of the engine.
 	enter func(*gin.Engine) gin.HandlerFunc
 	// fence says what the request may show to the database; false means that
-	// it came past the door without a lock.
+	// it doesn't hold the lock.
 	fence func(context.Context) (voucher.Fence, bool)
 }
 
-// Locked is the door that takes the lock that g has a rule for. Without one,
-// nothing is sold.
-func Locked(g *guard.Guard) Door {
-	return Door{
+// Locked takes the lock that g has a rule for. Without a rule, nothing is sold.
+func Locked(g *guard.Guard) OrderLock {
+	return OrderLock{
 		enter: func(engine *gin.Engine) gin.HandlerFunc {
 			return ginlock.Rules(g, engine, httpguard.WithProvided(userKey), httpguard.WithErrorHandler(refuseLock))
 		},
