@@ -205,7 +205,7 @@ func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 	case claim.Holds > 1:
 	case !a.done:
 		a.doubt, a.left = a.doubt || unknown, a.left || left
-	case a.hold != nil && a.hold.state == holdAlive:
+	case a.hold != nil && a.hold.owner == claim.Owner && a.hold.state == holdAlive:
 		a.hold.doubt = a.hold.doubt || unknown
 	case unknown:
 		a.orphaned(claim, undoPasses[:])
@@ -214,17 +214,25 @@ func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 	}
 }
 
-// abandon ends an acquisition without a hold.
+// abandon ends an acquisition that made no hold: what its calls may have left is
+// undone. One that joined another's hold may have had a place in the store's queue
+// under its own owner.
 func (a *acquisition) abandon() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.done {
+		return
+	}
 	a.done = true
+	claim := a.claim
+	if a.reenter {
+		claim.Owner, claim.Holds = a.id, 1
+	}
 	switch {
-	case a.hold != nil:
 	case a.doubt:
-		a.orphaned(a.claim, undoPasses[:])
-	case a.left, a.claim.Mode == Fair && a.told:
-		a.orphaned(a.claim, undoOnce)
+		a.orphaned(claim, undoPasses[:])
+	case a.left, claim.Mode == Fair && a.told:
+		a.orphaned(claim, undoOnce)
 	}
 }
 

@@ -29,7 +29,10 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 	}
 	var lease *Lease
 	var shared, err error
-	defer func() { a.leaveQueue(lease != nil, shared) }() // also when a hook panics
+	defer func() { // also when a hook panics
+		a.abandon()
+		a.leave(lease != nil, shared)
+	}()
 	lease, shared, err = a.contend(ctx, limited)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 		err = a.gaveUp(ctx)
@@ -39,14 +42,6 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 
 // waitOver says whether the limit of the wait is reached.
 func (a *acquisition) waitOver() bool { return a.until > 0 && a.now() >= a.until }
-
-// leaveQueue ends the wait, with a hold or without.
-func (a *acquisition) leaveQueue(granted bool, shared error) {
-	if !granted {
-		a.abandon()
-	}
-	a.leave(granted, shared)
-}
 
 // contend loops until the key is granted or the wait ends, with limited or ctx.
 // shared is what an error says about the store, for those behind: they must

@@ -21,6 +21,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	}
 	a.mu.Lock()
 	a.reenter, a.hold = true, h
+	a.named, a.claim.Places = nil, nil // who holds the key needs none, and names none
 	a.claim.Owner, a.claim.Holds, a.claim.TTL = h.owner, h.count+1, h.within(a.o.acquireTTL())
 	a.mu.Unlock()
 	lease, err := a.ask(ctx)
