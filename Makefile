@@ -32,7 +32,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 
 # each_module runs a command in the folder of every module.
-each_module = for module in $(MODULES); do echo "== $$module: $(1)"; (cd "$$module" && $(1)); done
+each_module = for module in $(MODULES); do echo "== $$module:" '$(1)'; (cd "$$module" && $(1)); done
 
 .PHONY: help
 help: ## List the targets
@@ -46,17 +46,33 @@ demo: ## Run the seckill service and a load against it, and check the result
 serve: ## Run the seckill service until Ctrl-C
 	$(GO) run ./examples/seckill serve
 
+# The tests on servers mostly wait, so the others run at the same time.
 .PHONY: test
 test: servers ## Install missing servers, then run all tests with the race detector
-	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) unit
+	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) --jobs=2 integration unit
+
+.PHONY: test/check
+test/check: servers ## The same, and then against a real Redisson
+	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) --jobs=2 integration unit-and-interop
+
+.PHONY: unit-and-interop
+unit-and-interop: unit
+	@$(MAKE) interop/check
 
 .PHONY: test-acl
 test-acl: servers ## Run the tests on real servers as a user of Redis that may do no more than docs/security.md says
-	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_TEST_ACL=$(CURDIR)/docs/security.md $(GO) test -race -count=1 -timeout 30m -parallel 6 $(TEST_FLAGS) ./test/integration
+	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_TEST_ACL=$(CURDIR)/docs/security.md $(MAKE) integration
+
+.PHONY: integration
+integration: ## Run the tests on real servers; those whose server is missing are skipped
+	$(GO) test -race -shuffle=on -timeout 30m -parallel 6 $(TEST_FLAGS) ./test/integration
+
+# The packages of a module, without the tests on real servers.
+units = $$($(GO) list ./... | grep -v /test/integration)
 
 .PHONY: unit
-unit: ## Run all tests; those whose server is missing are skipped
-	@$(call each_module,$(GO) test -race -shuffle=on -timeout 20m -parallel 6 -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...)
+unit: ## Run all other tests
+	@$(call each_module,$(GO) test -race -shuffle=on -timeout 20m -parallel 6 -p $(TEST_PARALLEL) $(TEST_FLAGS) $(units))
 
 # How often each test of test-faults and bugs runs in a row, and how often recovery
 # measures each outage.
@@ -153,7 +169,7 @@ sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not r
 	@cd test/sim && $(GO) test -count=10 -run '^TestSimulation$$' . -v -seed $(SEED) -seeds 1 -only '$(FEATURES)' $(sim_report)
 
 .PHONY: check
-check: lint layers generate/check tidy/check vuln/check test interop/check demo chaos chaos-controls sim sim-controls ## Everything that CI runs
+check: lint layers generate/check tidy/check vuln/check test/check demo chaos chaos-controls sim sim-controls ## Everything that CI runs
 
 .PHONY: lint
 lint: $(GOLANGCI) proto/lint ## Check format and style
