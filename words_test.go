@@ -50,7 +50,7 @@ var retired = []phrase{
 // unclean lists the folders that still use retired words. It only shrinks: a
 // folder that has become clean must leave the list.
 var unclean = []string{
-	"docs",
+	"docs/simulation.md",
 	"core/lock", "core/memstore", "core/quorum", "core/redisstore",
 	"test/bench", "test/chaos", "test/fence", "test/frameworks", "test/grafana", "test/integration", "test/internal",
 	"test/interop", "test/readme", "test/sim",

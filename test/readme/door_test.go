@@ -139,7 +139,7 @@ func TestFxApplicationOfTheReadmeLocksInRedis(t *testing.T) {
 	t.Chdir("testdata")
 
 	app := fx.New(
-		fxmodule.Module,                      // *lock.Locker and *guard.Guard; asks Redis at start, closes the locker at the end
+		fxmodule.Module,                      // *lock.Locker and *guard.Guard; checks Redis at start, closes the locker at the end
 		fx.Provide(newRedis, newRouter),      // a client of any of the three types; fxmodule.InMemory() for memory
 		fxmodule.WithRulesFile("locks.yaml"), // or fxmodule.AsRule(rule.Rule{…})
 		fx.Invoke(serve),
