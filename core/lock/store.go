@@ -133,6 +133,9 @@ type State struct {
 	Held bool
 	// Mode is the mode it is held in; it means nothing when Held is false.
 	Mode Mode
+	// Foreign says that the key is held in another format than that of the store,
+	// by other software or a store with other settings. It is busy all the same.
+	Foreign bool
 	// Owners are the holds. They identify owners to operators: do not show
 	// them to clients.
 	Owners []OwnerHolds

@@ -31,14 +31,14 @@ func (q *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 		return views.shared(), nil
 	}
 	return lock.State{
-		Held: true, Mode: lock.Exclusive, TTL: views.lasts(owner),
+		Held: true, Foreign: views.foreign(), Mode: lock.Exclusive, TTL: views.lasts(owner),
 		Owners: []lock.OwnerHolds{{Owner: claimant(owner), Holds: views.holds(owner)}},
 	}, nil
 }
 
 // shared is the state of a key whose nodes several owners hold.
 func (s views) shared() lock.State {
-	state := lock.State{Held: true, Mode: s.states[0].Mode}
+	state := lock.State{Held: true, Foreign: s.foreign(), Mode: s.states[0].Mode}
 	ttls := make([]time.Duration, len(s.states))
 	for i, seen := range s.states {
 		for _, o := range seen.Owners {
@@ -57,6 +57,11 @@ func (s views) shared() lock.State {
 type views struct {
 	need   int
 	states []lock.State
+}
+
+// foreign says whether a node has the key in another format than ours.
+func (s views) foreign() bool {
+	return slices.ContainsFunc(s.states, func(state lock.State) bool { return state.Foreign })
 }
 
 // views queries all nodes, until that many are seen to have the same owner.

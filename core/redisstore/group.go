@@ -15,6 +15,9 @@ func (s *Store) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64
 	if s.tokens {
 		return nil, fmt.Errorf("%w: groups have no tokens of Redisson", lock.ErrUnsupported)
 	}
+	if s.setnx {
+		return nil, fmt.Errorf("%w: redisstore.WithSETNX grants keys one by one", lock.ErrUnsupported)
+	}
 	c := call{script: groupAcquireScript}
 	for _, claim := range claims {
 		t, err := s.target(ctx, claim, 1)

@@ -31,12 +31,21 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	if err != nil {
 		return lock.State{}, err
 	}
-	return stateOf(reply), nil
+	return s.stateOf(reply), nil
 }
 
 // inspect returns {kind, pttl, holds, waiters, other holds, other waiters}.
 func (s *Store) inspect(ctx context.Context, name string) ([]any, error) {
-	cmd, err := s.runOnAll(ctx, call{inspectScript, besides(name), []any{tagged(name), lock.MaxListed}})
+	if s.setnx {
+		reply, err := s.inspectReply(s.run(ctx, call{setnxInspectScript, []string{name}, nil}))
+		if err != nil || reply[0] == tokenKind || reply[0] == "none" {
+			return reply, err
+		}
+	}
+	return s.inspectReply(s.runOnAll(ctx, call{inspectScript, besides(name), []any{tagged(name), lock.MaxListed}}))
+}
+
+func (s *Store) inspectReply(cmd *redis.Cmd, err error) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +76,7 @@ func (s *Store) runOnAll(ctx context.Context, c call) (*redis.Cmd, error) {
 func (s *Store) occupied(ctx context.Context, t *target, cause error) error {
 	reply, err := s.inspect(ctx, t.name)
 	if err == nil {
-		state := stateOf(reply)
+		state := s.stateOf(reply)
 		pttl, _ := reply[1].(int64)
 		switch {
 		case state.Held:
@@ -80,18 +89,23 @@ func (s *Store) occupied(ctx context.Context, t *target, cause error) error {
 }
 
 // stateOf reads {kind, pttl, holds, waiters, other holds, other waiters}.
-func stateOf(reply []any) lock.State {
+func (s *Store) stateOf(reply []any) lock.State {
 	pttl, _ := reply[1].(int64)
 	holds, _ := reply[2].([]any)
 	waiters, _ := reply[3].([]any)
 	var state lock.State
-	if reply[0] == "string" {
+	token, isToken := tokenOf(reply)
+	switch {
+	case isToken:
+		state = lock.State{Held: true, Owners: []lock.OwnerHolds{{Owner: token, Holds: 1}}, TTL: remaining(pttl)}
+	case reply[0] == "string":
 		state = permitsState(holds)
-	} else {
+	default:
 		state = hashState(holds, count(reply[4]), pttl)
 	}
 	if state.Held {
 		state.MoreOwners = count(reply[4])
+		state.Foreign = isToken != s.setnx
 	}
 	state.MoreWaiters = count(reply[5])
 	for _, w := range waiters {
@@ -102,6 +116,16 @@ func stateOf(reply []any) lock.State {
 		state.Mode = lock.Fair
 	}
 	return state
+}
+
+// tokenOf is the token of a lock of the SETNX format; ok is false for any other.
+func tokenOf(reply []any) (token string, ok bool) {
+	holds, _ := reply[2].([]any)
+	if reply[0] != tokenKind || len(holds) == 0 {
+		return "", false
+	}
+	token, _ = holds[0].(string)
+	return token, true
 }
 
 // count is a number of a reply, 0 if it is none.

@@ -43,6 +43,9 @@ type target struct {
 // target checks a claim that asks for at least minHolds.
 func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target, error) {
 	p := protocols[c.Mode]
+	if s.setnx && c.Mode == lock.Exclusive {
+		p = setnx{}
+	}
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
@@ -54,8 +57,11 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	case c.TTL <= 0, c.TTL > lock.MaxDuration: // would delete the key, or keep it for ever
 		return nil, fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
 	}
-	if s.tokens && c.Mode != lock.Exclusive {
-		return nil, fmt.Errorf("%w: mode %s: WithRedissonTokens is for exclusive locks", lock.ErrUnsupported, c.Mode)
+	if c.Mode != lock.Exclusive && s.tokens {
+		return nil, fmt.Errorf("%w: mode %s: redisstore.WithRedissonTokens is for exclusive locks", lock.ErrUnsupported, c.Mode)
+	}
+	if c.Mode != lock.Exclusive && s.setnx {
+		return nil, fmt.Errorf("%w: mode %s: redisstore.WithSETNX is for exclusive locks", lock.ErrUnsupported, c.Mode)
 	}
 	if err := p.check(c); err != nil {
 		return nil, err

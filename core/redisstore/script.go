@@ -36,6 +36,11 @@ var (
 	latchCountScript     = load("latch_count")
 	latchDeleteScript    = load("publish", "latch_delete")
 
+	setnxAcquireScript = load("setnx_acquire")
+	setnxReleaseScript = load("publish", "setnx_release")
+	setnxRenewScript   = load("setnx_renew")
+	setnxInspectScript = load("setnx_inspect")
+
 	forceReleaseScript = load("publish", "force_release")
 	inspectScript      = load("inspect")
 )

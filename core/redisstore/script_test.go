@@ -38,6 +38,10 @@ var declared = []struct {
 	{lock.Exclusive, "renew many", []string{"renew_many"}, []string{"k", "k:2"}},
 	{lock.Exclusive, "acquire group", []string{"group_acquire"}, []string{"k", "k:2"}},
 	{lock.Exclusive, "acquire with token", []string{"plain", "token_acquire"}, []string{"k", "redisson_lock_token:{k}"}},
+	{lock.Exclusive, "acquire by SETNX", []string{"setnx_acquire"}, []string{"k"}},
+	{lock.Exclusive, "release by SETNX", []string{"publish", "setnx_release"}, []string{"k"}},
+	{lock.Exclusive, "renew by SETNX", []string{"setnx_renew"}, []string{"k"}},
+	{lock.Exclusive, "inspect by SETNX", []string{"setnx_inspect"}, []string{"k"}},
 	{lock.Exclusive, "inspect", []string{"inspect"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}"}},
 	{lock.Exclusive, "set latch", []string{"publish", "latch_set"}, []string{"k"}},
 	{lock.Exclusive, "count down", []string{"publish", "latch_count_down"}, []string{"k"}},
@@ -50,12 +54,19 @@ var declared = []struct {
 func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []string) {
 	t.Helper()
 	f, rdb := newFake(t, func(command []string) string {
-		if command[1] == redisstore.SHA("inspect") {
+		switch command[1] {
+		case redisstore.SHA("setnx_inspect"):
+			return "*6\r\n$5\r\ntoken\r\n:1000\r\n*2\r\n$3\r\no:1\r\n$1\r\n1\r\n*0\r\n:0\r\n:0\r\n"
+		case redisstore.SHA("inspect"):
 			return "*6\r\n$4\r\nhash\r\n:1000\r\n*2\r\n$3\r\no:1\r\n$1\r\n1\r\n*0\r\n:0\r\n:0\r\n"
 		}
 		return integer(1)
 	})
 	store := redisstore.New(rdb)
+	op, bySETNX := strings.CutSuffix(op, " by SETNX")
+	if bySETNX {
+		store = redisstore.New(rdb, redisstore.WithSETNX())
+	}
 	c := lock.Claim{Key: key, Owner: "o:1", Mode: m, Holds: 2, TTL: claim.TTL, Places: []string{"o:1", "o:2"}, Permits: 2, Size: 3}
 	switch op {
 	case "acquire":

@@ -28,6 +28,7 @@ type Store struct {
 	replicas   *replicas    // nil: whatever they have
 	quarantine *quarantine  // nil: none
 	tokens     bool         // fences are Redisson's counters
+	setnx      bool         // locks are strings
 	sender     *sender      // nil in a cluster
 	senders    sync.Map     // of the nodes of a cluster, *redis.Client to *sender
 }
@@ -60,6 +61,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	s.wakeups = s.subscriptions()
 	for _, apply := range opts {
 		apply(s)
+	}
+	if s.setnx && s.tokens {
+		panic("redisstore.New: WithSETNX and WithRedissonTokens exclude each other") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	return s
 }

@@ -52,7 +52,8 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 func unreachable(what string, off []world.Feature) bool {
 	needs := map[string]world.Feature{
 		"script: force_release": world.Force, "script: inspect": world.Force, "script: group_acquire": world.Group,
-		"script: token_acquire": world.Tokens,
+		"script: token_acquire": world.Tokens, "script: setnx_acquire": world.SETNX, "script: setnx_release": world.SETNX,
+		"script: setnx_renew": world.SETNX, "script: setnx_inspect": world.SETNX,
 	}
 	for _, f := range off {
 		if strings.TrimPrefix(what, "fault: ") == string(f) || needs[what] == f {

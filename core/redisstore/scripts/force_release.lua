@@ -10,7 +10,8 @@
 -- ARGV[2]  channel of read/write locks
 -- ARGV[3]  channel of semaphores
 -- ARGV[4]  how to publish; see publish.lua
--- ARGV[5]  and on: the fields, or permits, to remove
+-- ARGV[5]  and on: the fields, or permits, to remove; or the token of a lock of
+--          the SETNX format
 --
 -- Returns  1  there was such a hold
 --          0  there was none
@@ -23,8 +24,14 @@
 -- that would be an access to another node's key, which fails.
 
 if redis.call('type', KEYS[1]).ok == 'string' then
-  if not tonumber(redis.call('get', KEYS[1])) then
-    return redis.error_reply('WRONGTYPE the key holds a string that is no lock')
+  local token = redis.call('get', KEYS[1])
+  if token == ARGV[5] then
+    redis.call('del', KEYS[1])
+    publish(ARGV[1], '0', ARGV[4])
+    return 1
+  end
+  if not tonumber(token) then
+    return 0
   end
   if not KEYS[2] then
     return redis.error_reply('TRYAGAIN the permits are in another place')
@@ -37,16 +44,16 @@ if redis.call('type', KEYS[1]).ok == 'string' then
       there[#there + 1] = ARGV[i]
     end
   end
+  if #there == 0 then
+    return 0
+  end
   if ours and held == #there then
     redis.call('del', KEYS[1])
-  elseif #there > 0 then
+  else
     redis.call('incrby', KEYS[1], #there)
   end
   for _, permit in ipairs(there) do
     redis.call('zrem', KEYS[2], permit)
-  end
-  if #there == 0 then
-    return 0
   end
   publish(ARGV[3], #there, ARGV[4])
   return 1

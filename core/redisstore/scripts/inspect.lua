@@ -14,7 +14,9 @@
 --          without expiry; holds are {field, value, ...} of the hash, mode first,
 --          without readers that are dead, or {permit, ms left, ...} of the
 --          semaphore; waiters are in order; the last two are how many there are
---          that are not listed, dead readers among them. The only script that
+--          that are not listed, dead readers among them. A string that is no
+--          number and expires is a lock of the SETNX format: its kind is token,
+--          and its hold {token, 1}. The only script that
 --          returns strings: nobody waits for it.
 --
 -- Sentinels of readers are not declared; see readwrite.lua.
@@ -38,8 +40,12 @@ local function alive(owner, count)
 end
 
 if kind == 'string' then
-  if not tonumber(redis.call('get', KEYS[1])) then
-    return redis.error_reply('WRONGTYPE the key holds a string that is no lock')
+  local token = redis.call('get', KEYS[1])
+  if not tonumber(token) then
+    if pttl < 0 then
+      return redis.error_reply('WRONGTYPE the key holds a string that is no lock')
+    end
+    return {'token', pttl, {token, '1'}, {}, 0, 0}
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -132,6 +132,14 @@ func (k *Keyspace) Hash(name string) map[string]string {
 	return nil
 }
 
+// String returns the value of a string; ok is false if there is none.
+func (k *Keyspace) String(name string) (text string, ok bool) {
+	if k.find(name) == nil {
+		return "", false
+	}
+	return typed[string](k, name)
+}
+
 // List returns the elements of a list, nil if there is none. It must not be
 // changed.
 func (k *Keyspace) List(name string) []string {

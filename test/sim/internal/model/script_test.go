@@ -193,14 +193,15 @@ type driver struct {
 	rng          *rand.Rand
 	store        *redisstore.Store
 	tokens       *redisstore.Store
+	setnx        *redisstore.Store
 	keys, owners []string
 }
 
 func newDriver(rdb *redis.Client, seed uint64) *driver {
 	return &driver{
 		rng: rand.New(rand.NewPCG(seed, 7)), store: redisstore.New(rdb),
-		tokens: redisstore.New(rdb, redisstore.WithRedissonTokens()),
-		keys:   []string{"k", "{k}", "l", "m"}, owners: []string{"u1:1", "u1:2", "u2:1", "u3:1"},
+		tokens: redisstore.New(rdb, redisstore.WithRedissonTokens()), setnx: redisstore.New(rdb, redisstore.WithSETNX()),
+		keys: []string{"k", "{k}", "l", "m"}, owners: []string{"u1:1", "u1:2", "u2:1", "u3:1"},
 	}
 }
 
@@ -248,20 +249,24 @@ func (d *driver) step(ctx context.Context) (pause time.Duration) {
 	c, pause := d.claim()
 	key := d.key()
 	latch := redisstore.NewLatch(d.store, key)
+	store := d.store
+	if c.Mode == lock.Exclusive && d.rng.IntN(3) == 0 {
+		store = d.setnx
+	}
 	switch n := d.rng.IntN(100); {
 	case n < 45:
 		c.Holds = max(c.Holds, 1)
-		_, _ = d.store.Acquire(ctx, c)
+		_, _ = store.Acquire(ctx, c)
 	case n < 60:
-		_ = d.store.Release(ctx, c)
+		_ = store.Release(ctx, c)
 	case n < 75:
 		other, more := d.claim()
-		d.store.Renew(ctx, []lock.Claim{c, other}, func(int, error) {})
+		store.Renew(ctx, []lock.Claim{c, other}, func(int, error) {})
 		return max(pause, more)
 	case n < 79:
-		_, _ = d.store.ForceRelease(ctx, key)
+		_, _ = store.ForceRelease(ctx, key)
 	case n < 83:
-		_, _ = d.store.Inspect(ctx, key)
+		_, _ = store.Inspect(ctx, key)
 	case n < 87:
 		c.Mode, c.Holds, c.Places, c.Permits, c.Size = lock.Exclusive, 1, nil, 0, 0
 		other := c

@@ -30,7 +30,7 @@ func (s *server) before(e *execution) {
 	e.fields = make(map[string]map[string]bool, len(e.keys))
 	for _, key := range e.keys {
 		fields := make(map[string]bool)
-		for field := range s.keys.Hash(key) {
+		for field := range s.holders(key) {
 			fields[field] = true
 		}
 		e.fields[key] = fields
@@ -41,6 +41,15 @@ func (s *server) before(e *execution) {
 			e.queues[key] = s.queue(key)
 		}
 	}
+}
+
+// holders are the fields of a lock, or the token of one of the SETNX format; mu is
+// held.
+func (s *server) holders(key string) map[string]string {
+	if token, ok := s.keys.String(key); ok {
+		return map[string]string{token: "1"}
+	}
+	return s.keys.Hash(key)
 }
 
 // owner is the owner that a script is run for: the first that it names.
@@ -111,7 +120,7 @@ func (s *server) after(e *execution) {
 		}
 	}
 	for _, key := range e.keys {
-		for field := range s.keys.Hash(key) {
+		for field := range s.holders(key) {
 			if !e.fields[key][field] {
 				s.gained(e, key, field)
 			}
@@ -190,11 +199,11 @@ func (s *server) backing(l judge.Lease) judge.Backing {
 		b.Present, b.Until = s.permits(l, owner)
 		return b
 	case lock.Write:
-		_, b.Present = s.keys.Hash(l.Key)[owner+":write"]
+		_, b.Present = s.holders(l.Key)[owner+":write"]
 	case lock.Read:
-		_, b.Present = s.keys.Hash(l.Key)[owner]
+		_, b.Present = s.holders(l.Key)[owner]
 	default:
-		_, b.Present = s.keys.Hash(l.Key)[owner]
+		_, b.Present = s.holders(l.Key)[owner]
 	}
 	at, never, _ := s.keys.Expires(l.Key)
 	b.Never, b.Until = never, at.Add(-s.offset)
@@ -207,7 +216,7 @@ func (s *server) backing(l judge.Lease) judge.Backing {
 // sentinels: a reader's hold lasts as long as the longest of its sentinels, if
 // the lock does.
 func (s *server) sentinels(b *judge.Backing, owner string) {
-	count, err := strconv.Atoi(s.keys.Hash(b.Key)[owner])
+	count, err := strconv.Atoi(s.holders(b.Key)[owner])
 	var last time.Time
 	for n := 1; err == nil && n <= count; n++ {
 		at, never, ok := s.keys.Expires(tag(b.Key) + ":" + owner + ":rwlock_timeout:" + strconv.Itoa(n))

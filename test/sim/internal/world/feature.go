@@ -30,6 +30,7 @@ const (
 	Force     Feature = "force"     // ForceRelease and Inspect
 	Group     Feature = "group"     // AcquireAll
 	Tokens    Feature = "tokens"    // Redisson's counters as fences
+	SETNX     Feature = "setnx"     // locks are strings
 	Idle      Feature = "idle"      // callers that rest and work for seconds
 )
 
@@ -56,7 +57,7 @@ const (
 var (
 	Workload = []Feature{
 		Fair, ReadWrite, Semaphore, Extend, Extends, Fixed, Long, Reenter, Cancel, Short, Named, Twins, Try, Huge,
-		Force, Group, Tokens, Idle,
+		Force, Group, Tokens, Idle, SETNX,
 	}
 	Faults = []Feature{
 		Slow, Cut, CutBefore, CutAfter, Deaf, Freeze, Stall, Restart, Lose, Failover, Clock, Flush, Reopen, Kill, Forge,
@@ -67,25 +68,32 @@ var (
 type Features map[Feature]bool
 
 // Draw chooses features for a seed, each with probability 1/2, but for those
-// that are pinned. Redisson's counters are for exclusive locks alone, so they
-// come rarely.
+// that are pinned. Redisson's counters and the SETNX format are for exclusive
+// locks alone, so they come rarely.
 func Draw(seed uint64, on, off []Feature) Features {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	features := make(Features)
 	for _, f := range slices.Concat(Workload, Faults) {
+		if f == SETNX {
+			continue
+		}
 		chosen := rng.IntN(2) == 0
 		if f == Tokens {
 			chosen = rng.IntN(16) == 0
 		}
 		features[f] = chosen
 	}
+	features[SETNX] = rng.IntN(16) == 0 // the last, as it came later: a seed means what it meant
 	for _, f := range off {
 		features[f] = false
 	}
 	for _, f := range on {
 		features[f] = true
 	}
-	if features[Tokens] {
+	if features[SETNX] {
+		features[Tokens] = false
+	}
+	if features[Tokens] || features[SETNX] {
 		features[Fair], features[ReadWrite], features[Semaphore] = false, false, false
 	}
 	return features

@@ -61,6 +61,9 @@ func (w *World) startProcess(number int) *process {
 	if w.Features[Tokens] {
 		options = append(options, redisstore.WithRedissonTokens())
 	}
+	if w.Features[SETNX] {
+		options = append(options, redisstore.WithSETNX())
+	}
 	p.store = redisstore.New(p.rdb, options...)
 	p.ctx, p.stop = context.WithCancel(w.ctx)
 	p.open()

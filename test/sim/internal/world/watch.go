@@ -111,7 +111,7 @@ func (s *server) holds() (all []orphan) {
 	defer s.mu.Unlock()
 	s.keys.SetTime(s.clock())
 	for _, key := range s.world.keys {
-		for field := range s.keys.Hash(key) {
+		for field := range s.holders(key) {
 			if owner := ownerIn(field); owner != "" {
 				all = append(all, orphan{key, owner})
 			}

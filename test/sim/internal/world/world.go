@@ -86,7 +86,7 @@ func (w *World) chooseKeys() {
 		}
 	}
 	add(lock.Exclusive, "x0")
-	if w.Features[Group] || w.Features[Tokens] {
+	if w.Features[Group] || w.Features[Tokens] || w.Features[SETNX] {
 		add(lock.Exclusive, "x1", "x2")
 	}
 	if w.Features[Fair] {
