@@ -28,7 +28,7 @@ func plain(code string) string {
 // shown are the documents whose code is held to what compiles and runs here.
 var shown = append([]string{
 	"docs/configuration.md", "docs/from-redisson.md", "docs/fx.md", "docs/gin.md", "docs/grpc.md", "docs/http.md", "docs/locks.md",
-	"docs/redis.md", "docs/testing.md",
+	"docs/operations.md", "docs/redis.md", "docs/templates.md", "docs/testing.md",
 }, readmes...)
 
 // elsewhere is code that documents show and that other tests run.

@@ -27,7 +27,7 @@ import (
 
 func init() { gin.SetMode(gin.ReleaseMode) }
 
-// authenticate stands for a middleware that knows who asks.
+// authenticate stands for a middleware that identifies the user.
 func authenticate(c *gin.Context) { c.Set("userId", 42) }
 
 func createOrder(c *gin.Context) {
@@ -68,10 +68,10 @@ func Example_gin() {
 	// <nil>
 }
 
-// identify stands for a middleware that knows who asks.
+// identify stands for a middleware that identifies the user.
 func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), "userId", "42"))) //nolint:revive,staticcheck // The door asks for names.
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), "userId", "42"))) //nolint:revive,staticcheck // The template names the string.
 	})
 }
 
