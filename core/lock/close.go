@@ -13,9 +13,10 @@ import (
 // subscription, timer or goroutine. Stop the work that holds leases before, or
 // let it finish: see [Locker.Drain].
 //
-// If ctx ends first, Close returns its error; what could not be released
-// expires by itself. The store and its client stay open: they are the
-// caller's. A second call waits for the first.
+// If ctx ends first, Close returns its error. If the store does not answer, Close
+// gives up after one call timeout and returns [ErrUnavailable]. In both cases what
+// could not be released expires by itself. The store and its client stay open:
+// they are the caller's. A second call waits for the first.
 func (l *Locker) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if l.closed {
@@ -107,6 +108,7 @@ func (l *Locker) tellClosed(h closedHold, err error) {
 func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {
 	select {
 	case <-l.quiet:
+		failed = l.compensation.closed(failed)
 	case <-ctx.Done():
 		failed = because(ended(ctx), failed)
 	}

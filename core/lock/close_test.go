@@ -125,6 +125,22 @@ func TestCloseSaysWhatItCouldNotRelease(t *testing.T) {
 	})
 }
 
+func TestCloseSaysWhatItCouldNotUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Minute))
+		store.set(only("release", func(lock.Claim) error { return errLineCut }), nil)
+		wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		for range 2 {
+			wantErr(t, l.Close(t.Context()), lock.ErrUnavailable)
+		}
+		if holds(t, store, "k") == 0 {
+			t.Error("the hold is gone: this tests nothing")
+		}
+	})
+}
+
 func TestCloseStopsTheWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

@@ -38,6 +38,7 @@ type compensation struct {
 	queue   []*remnant
 	serving bool
 	closeBy time.Duration // when Close gives up what has no answer; 0: not closing
+	givenUp int           // what it gave up
 	more    chan struct{} // holds at most one hint that the queue has changed
 }
 
@@ -104,6 +105,16 @@ func (c *compensation) finish(by time.Duration) {
 	c.closeBy = by
 	c.mu.Unlock()
 	c.hint()
+}
+
+// closed returns failed, or an error if Close gave up what may still be held.
+func (c *compensation) closed(failed error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if failed != nil || c.givenUp == 0 {
+		return failed
+	}
+	return fmt.Errorf("%w: %d calls were not undone, and what they may hold will expire", ErrUnavailable, c.givenUp)
 }
 
 // compensate serves the queue until it is empty.
@@ -203,9 +214,10 @@ func (l *Locker) sendUndo(batch []*remnant) {
 // nothing does.
 func (l *Locker) advance(r *remnant, err error) (done bool) {
 	now := l.now()
-	l.compensation.mu.Lock()
-	closeBy := l.compensation.closeBy
-	l.compensation.mu.Unlock()
+	c := &l.compensation
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	closeBy := c.closeBy
 	answered := err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused
 	switch {
 	case answered && (len(r.passes) == 1 || closeBy > 0):
@@ -213,8 +225,11 @@ func (l *Locker) advance(r *remnant, err error) (done bool) {
 	case answered:
 		r.passes, r.tries = r.passes[1:], 0
 		r.at = now + r.passes[0]
-	case now >= r.until, closeBy > 0 && now >= closeBy:
-		return true // it has expired, or will have to
+	case now >= r.until:
+		return true // it has expired
+	case closeBy > 0 && now >= closeBy:
+		c.givenUp++
+		return true
 	default:
 		r.tries++
 		r.at = now + backoff(r.tries)
