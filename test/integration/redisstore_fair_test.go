@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -200,5 +201,63 @@ func TestADeadHeadDelaysAndCostsLittle(t *testing.T) {
 	}
 	if queue := rdb.LLen(ctx, "redisson_lock_queue:{k}").Val(); queue != 0 {
 		t.Errorf("%d left in the queue", queue)
+	}
+}
+
+// A locker's turn goes to the waiter that calls for it. If another of its places
+// were served instead, each call would wake the caller itself, as fast as it can
+// call.
+func TestTheTurnIsTheLockers(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	store := redisstore.New(server.Client(t))
+	claim := func(owner string, places ...string) lock.Claim {
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, Holds: 1, TTL: time.Minute, Places: places}
+	}
+	const holder, first, lost, foreign = "a:1", "b:1", "b:2", "c:1"
+	if _, err := store.Acquire(t.Context(), claim(holder)); err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []string{lost, foreign, first} { // b:1 has lost its place, and got another
+		if _, err := store.Acquire(t.Context(), claim(owner, owner)); !errors.Is(err, lock.ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+	if err := rdb.Del(t.Context(), "k").Err(); err != nil { // it expires
+		t.Fatal(err)
+	}
+	if _, err := store.Acquire(t.Context(), claim(first, first)); err != nil {
+		t.Errorf("the head is another place of the locker: %v", err)
+	}
+	places := rdb.LRange(t.Context(), "redisson_lock_queue:{k}", 0, -1).Val()
+	if want := []string{"b:2:redlatch", "c:1:redlatch"}; !slices.Equal(places, want) {
+		t.Errorf("the queue is %q, want %q", places, want)
+	}
+}
+
+// A call that arrives late may queue an owner that has the lock already. Its
+// release must not hand the lock to itself: it would be free, and nobody woken.
+func TestAReleaseHandsNothingToItself(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	store := redisstore.New(server.Client(t))
+	claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute}
+	if _, err := store.Acquire(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	sibling, other := claim, claim
+	sibling.Owner, sibling.Places = "a:2", []string{"a:1", "a:2"}
+	other.Owner, other.Places = "b:1", []string{"b:1"}
+	for _, waiter := range []lock.Claim{sibling, other} {
+		if _, err := store.Acquire(t.Context(), waiter); !errors.Is(err, lock.ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+	claim.Holds = 0
+	if err := store.Release(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if holders := rdb.HKeys(t.Context(), "k").Val(); !slices.Equal(holders, []string{"a:2"}) {
+		t.Errorf("%q have the lock, want the next in the queue", holders)
 	}
 }

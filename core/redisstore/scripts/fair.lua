@@ -43,10 +43,13 @@ local function purge()
   return redis.call('lindex', KEYS[2], 0), now
 end
 
--- takes the head out of the queue, as it has got the lock.
-local function serve(head)
-  redis.call('lpop', KEYS[2])
-  redis.call('zrem', KEYS[3], head)
+-- takes a place out of the queue; true if it was there.
+local function leave(name)
+  if redis.call('zrem', KEYS[3], name) == 0 then
+    return false
+  end
+  redis.call('lrem', KEYS[2], 1, name)
+  return true
 end
 
 -- the owner of a place of ours.
@@ -54,7 +57,12 @@ local function ours(name)
   return string.match(name, '^(.+):redlatch$')
 end
 
+-- the locker of a place of ours, or else the place.
+local function lockerOf(name)
+  return string.match(name, '^(.+):[^:]*:redlatch$') or name
+end
+
 -- wakes the owner of a place. channels are those of the queue, without their end.
 local function wake(name, channels, how)
-  publish(channels .. (string.match(name, '^(.+):[^:]*:redlatch$') or name), '0', how)
+  publish(channels .. lockerOf(name), '0', how)
 end

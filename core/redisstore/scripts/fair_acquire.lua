@@ -1,5 +1,6 @@
 -- Grants the lock to the head of its queue, or re-enters it; everybody else
--- is queued.
+-- is queued. A locker's turn goes to the waiter that calls for it, whichever of
+-- its places is the head: the waiter may have lost its place, and got another.
 --
 -- KEYS     as in fair.lua
 -- ARGV[1]  owner
@@ -59,10 +60,10 @@ if mine then
   end
 else
   head, turn = purge()
-  mine = free and (not head or head == ARGV[4])
+  mine = free and (not head or lockerOf(head) == lockerOf(ARGV[4]))
   if mine then
-    if head then
-      serve(head)
+    if head and not leave(ARGV[4]) then
+      leave(head)
     end
     due[ARGV[4]] = nil
     redis.call('hset', KEYS[1], ARGV[1], 1)

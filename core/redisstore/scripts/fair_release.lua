@@ -12,10 +12,11 @@
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold. Redisson says done if nobody has one.
 --
--- It works when Redis is out of memory; see release.lua. The queue is looked
--- at before the hold is removed, and nothing after that. A lock that is given
--- on is never without a field, and so never gone. The hold of the new owner is
--- short, until its acquire finds it: its owner may be dead.
+-- It works when Redis is out of memory; see release.lua. The owner leaves the
+-- queue in any case: a call that arrived late may have queued it once more. The
+-- queue is looked at before the hold is removed, and nothing after that. A lock
+-- that is handed over is never without a field, and so never gone. The hold of the
+-- new owner is short, until its acquire finds it: its owner may be dead.
 --
 -- A release of a hold that has expired wakes the head as well, which may not
 -- know that the lock is free.
@@ -32,6 +33,9 @@ if count > 0 and remain > 0 then
   return 1
 end
 
+if remain == 0 then
+  leave(ARGV[3])
+end
 if count > 0 then
   local head = purge()
   local others = redis.call('hlen', KEYS[1]) - 1
@@ -44,7 +48,7 @@ if count > 0 then
   end
   local heir = head and not fields[2] and ours(head)
   if heir then
-    serve(head)
+    leave(head)
     redis.call('hset', KEYS[1], heir, 1)
     redis.call('hdel', KEYS[1], ARGV[1])
     redis.call('pexpire', KEYS[1], grace)
@@ -57,15 +61,10 @@ if count > 0 then
   return 1
 end
 
-if remain == 0 then
-  if redis.call('zrem', KEYS[3], ARGV[3]) == 1 then
-    redis.call('lrem', KEYS[2], 1, ARGV[3])
-  end
-  if redis.call('exists', KEYS[1]) == 0 then
-    local head = purge()
-    if head then
-      wake(head, ARGV[4], ARGV[5])
-    end
+if remain == 0 and redis.call('exists', KEYS[1]) == 0 then
+  local head = purge()
+  if head then
+    wake(head, ARGV[4], ARGV[5])
   end
 end
 return 0
