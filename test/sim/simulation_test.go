@@ -22,7 +22,6 @@ var (
 	onlyFlag    = flag.String("only", "", "the features of every world, instead of drawn ones")
 	onFlag      = flag.String("on", "", "features that every world has")
 	offFlag     = flag.String("off", "", "features that no world has")
-	allFlag     = flag.Bool("all", false, "also what is known to fail")
 	loadFlag    = flag.Duration("load", time.Minute, "virtual time of each world under load")
 	shrinkFlag  = flag.Bool("shrink", false, "look for the smallest set of features of the first seed that fails")
 )
@@ -65,9 +64,6 @@ func play(t *testing.T, c world.Config) (r *world.Report) {
 func TestSimulation(t *testing.T) {
 	catalog := readCatalog(t)
 	on, off := parse(t, *onFlag), parse(t, *offFlag)
-	if !*allFlag {
-		off = slices.Concat(off, knownFeatures())
-	}
 	if *onlyFlag != "" {
 		on, off = parse(t, *onlyFlag), parse(t, "all")
 	}

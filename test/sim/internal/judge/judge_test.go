@@ -125,9 +125,23 @@ func TestOrder(t *testing.T) {
 		"the last, as in a stack":      {turn("c", live("a"), live("b"), live("c")), "fair order"},
 		"the second, the first dead":   {turn("b", dead("a"), live("b")), ""},
 		"one that is not in it":        {turn("c", live("a")), "fair order"},
+		"another of the locker":        {turn("l:2", live("l:1")), ""},
 		"one that is not in it, dead":  {turn("c", dead("a")), ""},
 		"the first, given up but back": {turn("a", dead("a"), live("b")), ""},
 	})
+}
+
+func TestServed(t *testing.T) {
+	turn := judge.Turn{Key: "k", Owner: "l:2", Queue: []judge.Place{
+		{Owner: "l:0", Until: at(4)}, {Owner: "m:1", Until: at(6)}, {Owner: "l:1", Until: at(6)}, {Owner: "l:2", Until: at(6)},
+	}}
+	if got := turn.Served(at(5)); got != "l:2" {
+		t.Errorf("its own place was not served, but %q", got)
+	}
+	turn.Queue = turn.Queue[:3]
+	if got := turn.Served(at(5)); got != "l:1" {
+		t.Errorf("the live place of its locker was not served, but %q", got)
+	}
 }
 
 func TestStranded(t *testing.T) {
@@ -150,6 +164,32 @@ func TestEmpty(t *testing.T) {
 		"something": {judge.Empty(at(1), 0, []judge.Leftover{{Key: "k", Left: time.Second}}), "left for long"},
 		"allowed":   {judge.Empty(at(1), time.Minute, []judge.Leftover{{Key: "k", Left: time.Second}}), ""},
 		"for ever":  {judge.Empty(at(1), time.Minute, []judge.Leftover{{Key: "k", Never: true}}), "left for ever"},
+	})
+}
+
+func TestUnclosed(t *testing.T) {
+	check(t, map[string]verdict{
+		"undisturbed":    {judge.Unclosed(at(10), at(1), time.Second, "no answer"), "close failed"},
+		"just disturbed": {judge.Unclosed(at(10), at(9), time.Second, "no answer"), ""},
+	})
+}
+
+func TestRevisited(t *testing.T) {
+	check(t, map[string]verdict{
+		"a lock":             {judge.Revisited(at(1), "release", 1, "hlen"), "looks at what it removed"},
+		"an allowed key":     {judge.Revisited(at(1), "fair_release", 2, "lindex"), ""},
+		"the lock beside it": {judge.Revisited(at(1), "fair_release", 1, "exists"), "looks at what it removed"},
+	})
+}
+
+func TestLooping(t *testing.T) {
+	calls := func(n int, within time.Duration) []judge.Finding {
+		return judge.Looping(at(1), judge.Calls{Key: "k", Owner: "a", Number: n, Within: within})
+	}
+	check(t, map[string]verdict{
+		"as fast as it can": {calls(51, 70*time.Millisecond), "calls in a loop"},
+		"some":              {calls(50, 70*time.Millisecond), ""},
+		"over a long time":  {calls(51, 2*time.Second), ""},
 	})
 }
 

@@ -17,7 +17,7 @@ func Empty(now time.Time, most time.Duration, keys []Leftover) (found []Finding)
 		case k.Never:
 			found = append(found, finding("left for ever", now, "%s", k.Key))
 		case k.Left > most:
-			found = append(found, finding("left for long", now, "%s, for %v more; allowed are %v", k.Key, k.Left, most))
+			found = append(found, finding("left for long", now, "%s: for %v more; allowed are %v", k.Key, k.Left, most))
 		}
 	}
 	return found
@@ -39,6 +39,16 @@ func AfterClose(now time.Time, most time.Duration, g LateGrant) []Finding {
 	}
 	return []Finding{finding("grant after close", now, "%s: %s, whose locker was closed at %s, got it for %v (for ever: %v); allowed are %v",
 		g.Key, g.Owner, g.Closed.Format(clock), g.Left, g.Never, most)}
+}
+
+// Unclosed judges a Close that returned an error: it may only if the server was
+// not to be reached for most of a call timeout. calm is since when nothing has
+// disturbed its process.
+func Unclosed(now, calm time.Time, callTimeout time.Duration, err string) []Finding {
+	if quiet := now.Sub(calm); quiet > 2*callTimeout {
+		return []Finding{finding("close failed", now, "undisturbed for %v, Close returned: %s", quiet, err)}
+	}
+	return nil
 }
 
 // Orphan is a hold in the server whose owner nobody works as.

@@ -1,6 +1,9 @@
 package judge
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Place is a place in the queue of a fair lock.
 type Place struct {
@@ -14,16 +17,37 @@ type Turn struct {
 	Queue      []Place
 }
 
-// Order judges that a fair lock goes to the first in its queue that has not
-// been given up. One that calls is there, whatever its place says.
-func Order(now time.Time, t Turn) []Finding {
+// Served is the place by which the new owner got the lock: its own, or if it has
+// none the first of its locker.
+func (t Turn) Served(now time.Time) (owner string) {
 	for _, p := range t.Queue {
 		switch {
 		case p.Owner == t.Owner:
+			return p.Owner
+		case owner == "" && p.Until.After(now) && lockerOf(p.Owner) == lockerOf(t.Owner):
+			owner = p.Owner
+		}
+	}
+	return owner
+}
+
+// Order judges that a fair lock goes to the first in its queue that has not
+// been given up, or to another waiter of the same locker: which of its waiters is
+// first is for the locker to say. One that calls is there, whatever its place says.
+func Order(now time.Time, t Turn) []Finding {
+	for _, p := range t.Queue {
+		switch {
+		case lockerOf(p.Owner) == lockerOf(t.Owner):
 			return nil
 		case p.Until.After(now):
 			return []Finding{finding("fair order", now, "%s: %s got it, and %s was first in the queue", t.Key, t.Owner, p.Owner)}
 		}
 	}
 	return nil
+}
+
+// lockerOf is the part of an owner that it shares with the others of its locker.
+func lockerOf(owner string) string {
+	locker, _, _ := strings.Cut(owner, ":")
+	return locker
 }

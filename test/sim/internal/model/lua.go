@@ -18,11 +18,12 @@ type Interpreter struct {
 	compiled map[string]*lua.FunctionProto // by text; outlives Flush, which is about what clients see
 	known    map[string]string             // text by SHA-1
 	keyspace *Keyspace                     // of the script that runs
+	visits   *visits                       // of the same
 }
 
 // NewInterpreter returns an interpreter that knows no scripts.
 func NewInterpreter() *Interpreter {
-	i := &Interpreter{compiled: make(map[string]*lua.FunctionProto), known: make(map[string]string)}
+	i := &Interpreter{compiled: make(map[string]*lua.FunctionProto), known: make(map[string]string), visits: new(visits)}
 	i.state = lua.NewState(lua.Options{SkipOpenLibs: true})
 	for name, open := range map[string]lua.LGFunction{
 		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable,
@@ -96,7 +97,7 @@ func (i *Interpreter) Run(k *Keyspace, text string, keys, args []string) Reply {
 	globals := i.state.Get(lua.GlobalsIndex).(*lua.LTable)
 	globals.RawSetString("KEYS", i.strings(keys))
 	globals.RawSetString("ARGV", i.strings(args))
-	i.keyspace = k
+	i.keyspace, i.visits = k, &visits{keys: keys, removed: make(map[string]bool)}
 	top := i.state.GetTop()
 	defer i.state.SetTop(top)
 	i.state.Push(i.state.NewFunctionFromProto(proto))
@@ -157,7 +158,7 @@ func (i *Interpreter) call(l *lua.LState, raise bool) int {
 	if len(args) == 0 {
 		l.Error(i.tag("err", "ERR Please specify at least one argument for this redis.call() call"), 1)
 	}
-	reply := i.keyspace.Do(args...)
+	reply := i.visits.do(i.keyspace, args)
 	if text, wrong := reply.(Error); wrong && raise {
 		l.Error(i.tag("err", string(text)), 1)
 	}

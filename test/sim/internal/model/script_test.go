@@ -16,6 +16,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/sim/internal/judge"
 	"github.com/redlatch/redlatch/test/sim/internal/model"
 )
 
@@ -183,6 +184,11 @@ func (p *pair) script(t *testing.T, name string, r run) {
 	p.k.SetTime(time.Now())
 	want := realReply(r.reply, r.err)
 	got := p.lua.Run(p.k, r.text, r.keys, r.args)
+	for _, revisit := range p.lua.Revisits() {
+		for _, f := range judge.Revisited(time.Now(), name, revisit.Key, revisit.Command) {
+			t.Errorf("%s: %s", f.Rule, f.Detail)
+		}
+	}
 	if fault := differs(got, want); fault != "" {
 		t.Fatalf("%s %q %q: %s\nmodel  %#v\nserver %#v", name, r.keys, r.args, fault, got, want)
 	}

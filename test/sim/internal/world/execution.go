@@ -112,6 +112,10 @@ func (s *server) after(e *execution) {
 	if text, wrong := e.reply.(model.Error); wrong {
 		w.journal.report([]judge.Finding{{Rule: "script failed", At: time.Now(), Detail: e.script + ": " + string(text)}})
 	}
+	for _, r := range s.scripts.Revisits() {
+		w.journal.count("looks at what it removed: " + e.script)
+		w.journal.report(judge.Revisited(time.Now(), e.script, r.Key, r.Command))
+	}
 	if e.script == "force_release" { // the former owner learns of it later
 		for _, key := range w.keys {
 			if tag(key) == tag(e.keys[0]) { // twins share what belongs to them
@@ -129,10 +133,46 @@ func (s *server) after(e *execution) {
 	if strings.Contains(e.script, "fair_release") && e.reply == model.Reply(int64(0)) {
 		w.journal.count("undo of nothing")
 	}
+	s.countRefused(e)
 	for key := range e.queues {
 		s.queue(key) // who came last is last, wherever the script has put it
 	}
 	s.lookInside()
+}
+
+// countRefused counts acquire calls that were refused while nothing changed about
+// who holds the key; mu is held. A semaphore's permits change unseen.
+func (s *server) countRefused(e *execution) {
+	key, now := e.keys[0], time.Now()
+	code, _ := e.reply.(int64)
+	switch {
+	case !e.unchanged(key, s.keys.Hash(key)):
+		delete(s.refused, key)
+	case code < 0 && strings.HasSuffix(e.script, "acquire") && s.world.modes[key] != lock.Semaphore:
+		if s.refused[key] == nil {
+			s.refused[key] = make(map[string]refusals)
+		}
+		r := s.refused[key][e.owner()]
+		if now.Sub(r.since) > judge.CallsSpan {
+			r = refusals{since: now}
+		}
+		r.number++
+		s.refused[key][e.owner()] = r
+		s.world.journal.report(judge.Looping(now, judge.Calls{Key: key, Owner: e.owner(), Number: r.number, Within: now.Sub(r.since)}))
+	}
+}
+
+// unchanged says whether a hash has the fields that it had before.
+func (e *execution) unchanged(key string, fields map[string]string) bool {
+	if len(fields) != len(e.fields[key]) {
+		return false
+	}
+	for field := range fields {
+		if !e.fields[key][field] {
+			return false
+		}
+	}
+	return true
 }
 
 // gained judges a hold that was not there before; mu is held.
@@ -158,7 +198,9 @@ func (s *server) gained(e *execution, key, field string) {
 		}))
 	}
 	if places, fair := e.queues[key]; fair && !w.shared(key) {
-		w.journal.report(judge.Order(s.clock(), judge.Turn{Key: key, Owner: owner, Queue: places}))
+		turn := judge.Turn{Key: key, Owner: owner, Queue: places}
+		w.journal.report(judge.Order(s.clock(), turn))
+		delete(s.arrivals[key], turn.Served(s.clock())) // if it is there again, it is the last
 		for _, p := range places {
 			if !p.Until.After(s.clock()) {
 				w.journal.count("dead place passed over")

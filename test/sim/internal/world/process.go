@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/test/sim/internal/judge"
 	"github.com/redlatch/redlatch/test/sim/internal/model"
 	"github.com/redlatch/redlatch/test/sim/internal/wire"
 )
@@ -101,6 +102,7 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 	err := locker.Close(ctx)
 	p.world.journal.tell("p%d         locker %d closed: %v", p.number, id, err)
 	if err != nil {
+		p.world.journal.report(judge.Unclosed(time.Now(), p.world.calm(p, lock.Exclusive), p.world.callTimeout, err.Error()))
 		p.world.unclosed.Store(true)
 		p.world.disown(id)
 		return

@@ -30,6 +30,13 @@ type server struct {
 	replica  []*model.Keyspace         // its past, if it can fail over: a copy every lag
 	arrivals map[string]map[string]int // order of owners in queues, by key
 	arrived  int
+	refused  map[string]map[string]refusals // of owners since the holds of a key changed, by key
+}
+
+// refusals are acquire calls of one owner that were refused.
+type refusals struct {
+	since  time.Time
+	number int
 }
 
 // session is one connection, at the server.
@@ -48,7 +55,7 @@ func newServer(w *World) *server {
 	s := &server{
 		world: w, keys: model.New(rand.New(rand.NewPCG(w.Seed, 2))), scripts: model.NewInterpreter(),
 		sessions: make(map[*wire.Conn]*session), channels: make(map[string][]*wire.Conn),
-		arrivals: make(map[string]map[string]int),
+		arrivals: make(map[string]map[string]int), refused: make(map[string]map[string]refusals),
 	}
 	s.keys.Publish = s.publish
 	return s
@@ -120,6 +127,7 @@ func (s *server) request(c *wire.Conn, p *process, args []string, sent time.Time
 	if p.countdown(&p.cutBefore) {
 		s.world.journal.tell("p%d         connection cut, %s lost", p.number, args[0])
 		s.world.journal.count("fault: request lost")
+		p.disturb(0)
 		c.Cut()
 		return
 	}
@@ -130,6 +138,7 @@ func (s *server) request(c *wire.Conn, p *process, args []string, sent time.Time
 	if p.countdown(&p.cutAfter) {
 		s.world.journal.tell("p%d         connection cut, reply to %s lost", p.number, args[0])
 		s.world.journal.count("fault: reply lost")
+		p.disturb(0)
 		c.Cut()
 		return
 	}
