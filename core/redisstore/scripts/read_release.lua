@@ -21,6 +21,9 @@ local remain = tonumber(ARGV[2])
 local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
 local mode, own = fields[1], fields[2]
 if not mode or not own then
+  if remain == 0 then
+    redis.call('del', KEYS[2]) -- ForceRelease leaves it
+  end
   return 0
 end
 local alive = redis.call('exists', KEYS[2])
