@@ -147,8 +147,9 @@ func (w *World) end() {
 	if w.killed.Load() || w.unclosed.Load() || w.Features[Failover] { // a replica may bring back what was released
 		most = time.Duration(w.longest.Load())
 	}
-	queues, others := w.server.leftovers()
+	queues, counters, others := w.server.leftovers()
 	w.journal.report(judge.Empty(time.Now(), queuesLast, queues))
+	w.journal.report(judge.Empty(time.Now(), time.Duration(w.longest.Load()), counters))
 	w.journal.report(judge.Empty(time.Now(), most, others))
 	w.server.scripts.Close()
 }
@@ -159,8 +160,9 @@ func (w *World) end() {
 const queuesLast = 5 * time.Minute
 
 // leftovers are all keys of the server but the ones that are meant to stay: the
-// counters of Redisson's tokens.
-func (s *server) leftovers() (queues, others []judge.Leftover) {
+// counters of Redisson's tokens. Those of semaphores last as long as the longest
+// permit was to last, also if it is returned.
+func (s *server) leftovers() (queues, counters, others []judge.Leftover) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys.SetTime(s.clock())
@@ -170,13 +172,16 @@ func (s *server) leftovers() (queues, others []judge.Leftover) {
 		}
 		at, never, _ := s.keys.Expires(key)
 		left := judge.Leftover{Key: key, Never: never, Left: at.Sub(s.clock())}
-		if strings.HasPrefix(key, "redisson_lock_") {
+		switch {
+		case strings.HasPrefix(key, "redisson_lock_"):
 			queues = append(queues, left)
-		} else {
+		case s.world.modes[key] == lock.Semaphore:
+			counters = append(counters, left)
+		default:
 			others = append(others, left)
 		}
 	}
-	return queues, others
+	return queues, counters, others
 }
 
 func (w *World) report() *Report {
