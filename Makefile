@@ -105,6 +105,13 @@ leaders: servers ## End leaders CHANGES (200) times in each way, and print how l
 		-run '^TestLeadersChangeAndNoTermsOverlapAtAFencedResource$$' $(TEST_FLAGS) ./test/integration \
 		| grep --line-buffered -E 'nobody led|terms,|^(---|FAIL|ok|PASS)|lost'
 
+# How many locks are granted in the target migrate.
+GRANTS ?= 100000
+
+.PHONY: migrate
+migrate: servers ## Replace fleets of other libraries by redlatch, process by process, in GRANTS (100000) grants
+	$(GO) run ./test/migrate -grants $(GRANTS)
+
 .PHONY: test-servers
 test-servers: ## What depends on the server, on each of scripts/test-servers.sh --list; writes docs/servers.md
 	@GO='$(GO)' nice -n 10 scripts/test-servers.sh
