@@ -53,7 +53,7 @@ func (k *keys) stop(ctx context.Context) (*Result, error) {
 		Ops: int64(len(k.names)), CPU: k.used.CPU - k.started.CPU, Allocs: k.used.Allocs - k.started.Allocs,
 		Values: map[string]float64{
 			Rate:       float64(len(k.names)) / k.took.Seconds(),
-			Goroutines: float64(runtime.NumGoroutine() - k.goroutines),
+			Goroutines: float64(max(0, runtime.NumGoroutine()-k.goroutines)), // some of the warm-up may have ended
 			Bytes:      float64(meter.Live()) - float64(k.live),
 		},
 	}, nil
