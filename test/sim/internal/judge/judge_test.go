@@ -174,6 +174,13 @@ func TestUnclosed(t *testing.T) {
 	})
 }
 
+func TestTerm(t *testing.T) {
+	check(t, map[string]verdict{
+		"the fence": {judge.Term(at(1), "k", 7, 7), ""},
+		"another":   {judge.Term(at(1), "k", 7, 8), "term is not the fence"},
+	})
+}
+
 func TestRevisited(t *testing.T) {
 	check(t, map[string]verdict{
 		"a lock":             {judge.Revisited(at(1), "release", 1, "hlen"), "looks at what it removed"},

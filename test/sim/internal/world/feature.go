@@ -32,6 +32,7 @@ const (
 	Tokens    Feature = "tokens"    // Redisson's counters as fences
 	SETNX     Feature = "setnx"     // locks are strings
 	Idle      Feature = "idle"      // callers that rest and work for seconds
+	Lead      Feature = "lead"      // leader.Run
 )
 
 // What breaks.
@@ -57,12 +58,18 @@ const (
 var (
 	Workload = []Feature{
 		Fair, ReadWrite, Semaphore, Extend, Extends, Fixed, Long, Reenter, Cancel, Short, Named, Twins, Try, Huge,
-		Force, Group, Tokens, Idle, SETNX,
+		Force, Group, Tokens, Idle,
 	}
 	Faults = []Feature{
 		Slow, Cut, CutBefore, CutAfter, Deaf, Freeze, Stall, Restart, Lose, Failover, Clock, Flush, Reopen, Kill, Forge,
 	}
 )
+
+// late are features that came later. They are drawn after all others, so that a
+// seed means what it meant.
+var late = []Feature{SETNX, Lead}
+
+func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 
 // Features are those of one world.
 type Features map[Feature]bool
@@ -73,17 +80,13 @@ type Features map[Feature]bool
 func Draw(seed uint64, on, off []Feature) Features {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	features := make(Features)
-	for _, f := range slices.Concat(Workload, Faults) {
-		if f == SETNX {
-			continue
-		}
-		chosen := rng.IntN(2) == 0
-		if f == Tokens {
+	for _, f := range everything() {
+		chosen := f != SETNX && rng.IntN(2) == 0
+		if f == Tokens || f == SETNX {
 			chosen = rng.IntN(16) == 0
 		}
 		features[f] = chosen
 	}
-	features[SETNX] = rng.IntN(16) == 0 // the last, as it came later: a seed means what it meant
 	for _, f := range off {
 		features[f] = false
 	}
@@ -101,7 +104,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 
 // List returns the features that are on, in their order.
 func (f Features) List() (on []Feature) {
-	for _, one := range slices.Concat(Workload, Faults) {
+	for _, one := range everything() {
 		if f[one] {
 			on = append(on, one)
 		}
@@ -120,13 +123,13 @@ func (f Features) String() string {
 // Parse reads names of features, separated by commas. "all" are all of them.
 func Parse(text string) ([]Feature, error) {
 	if text == "all" {
-		return slices.Concat(Workload, Faults), nil
+		return everything(), nil
 	}
 	var features []Feature
 	for name := range strings.SplitSeq(text, ",") {
 		switch f := Feature(strings.TrimSpace(name)); {
 		case f == "":
-		case !slices.Contains(Workload, f) && !slices.Contains(Faults, f):
+		case !slices.Contains(everything(), f):
 			return nil, fmt.Errorf("there is no feature %q", f)
 		default:
 			features = append(features, f)

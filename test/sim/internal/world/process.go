@@ -73,6 +73,11 @@ func (w *World) startProcess(number int) *process {
 		c := &caller{process: p, number: n, rng: rng}
 		p.live.Go(c.run)
 	}
+	if w.Features[Lead] {
+		rng := rand.New(rand.NewPCG(w.Seed, uint64(900+1000*number)+w.births.Load()*100_000))
+		c := &candidate{caller: &caller{process: p, number: w.callers, rng: rng}}
+		p.live.Go(c.run)
+	}
 	return p
 }
 

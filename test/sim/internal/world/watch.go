@@ -153,6 +153,9 @@ func (w *watch) slack(key string) time.Duration {
 		// whose message was lost, and one behind it.
 		grace = 3 * fairGrace
 	}
+	if key == leaderKey {
+		grace = 2 * leaderPause
+	}
 	return judge.Slack(lock.DefaultPoll, w.world.callTimeout, grace)
 }
 

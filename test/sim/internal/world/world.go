@@ -89,6 +89,9 @@ func (w *World) chooseKeys() {
 	if w.Features[Group] || w.Features[Tokens] || w.Features[SETNX] {
 		add(lock.Exclusive, "x1", "x2")
 	}
+	if w.Features[Lead] {
+		add(lock.Exclusive, leaderKey)
+	}
 	if w.Features[Fair] {
 		add(lock.Fair, "f0")
 		if w.Features[Twins] {
