@@ -39,3 +39,40 @@ func ExampleGuard_Enter() {
 	// lock:order:42 is held, another one gets LOCK_CONTENDED
 	// LOCK_KEY_INVALID
 }
+
+// Work that needs two locks takes both or none.
+func ExampleGuard_EnterAll() {
+	ctx := context.Background()
+	locker := lock.New(memstore.New())
+	defer locker.Close(ctx)
+	g := guard.Must(guard.New(locker, rule.Rule{Operation: "pay", Key: "lock:account:<id>"}))
+	g.Declare("pay")
+
+	account := func(id string) guard.Call {
+		return guard.Call{Operation: "pay", Vars: func(key.Var) (string, error) { return id, nil }}
+	}
+	ctx, leave, err := g.EnterAll(ctx, account("7"), account("3"))
+	if err != nil {
+		fmt.Println(guard.KindOf(err)) // neither is held
+		return
+	}
+	fmt.Println(lock.AssertHeld(ctx, "lock:account:3"), lock.AssertHeld(ctx, "lock:account:7"))
+	fmt.Println(leave())
+	// Output:
+	// <nil> <nil>
+	// <nil>
+}
+
+// KindOf sorts errors of the kit, also those that no guard returned.
+func ExampleKindOf() {
+	for _, err := range []error{lock.ErrBusy, key.ErrMissing, lock.ErrUnavailable, context.Canceled, nil} {
+		kind := guard.KindOf(err)
+		fmt.Printf("%v: %v, %d, retryable %v\n", err, kind, kind.Info().Status, kind.Retryable())
+	}
+	// Output:
+	// lock is held by another owner: contended, 409, retryable true
+	// key: missing or empty value: bad key, 400, retryable false
+	// lock store is unavailable: unavailable, 503, retryable true
+	// context canceled: canceled, 499, retryable true
+	// <nil>: none, 0, retryable false
+}
