@@ -63,7 +63,7 @@ func ExampleGuard_EnterAll() {
 	// <nil>
 }
 
-// KindOf sorts errors of the kit, also those that no guard returned.
+// KindOf sorts errors of the kit, also if no guard returned them.
 func ExampleKindOf() {
 	for _, err := range []error{lock.ErrBusy, key.ErrMissing, lock.ErrUnavailable, context.Canceled, nil} {
 		kind := guard.KindOf(err)

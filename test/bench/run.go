@@ -85,7 +85,7 @@ func (c *checkCommand) table(ctx context.Context, to streams) (*result.Table, er
 	return table, errors.Join(err, c.show(table, to))
 }
 
-// scenarios are those that were chosen.
+// scenarios returns the chosen ones.
 func (o *options) scenarios() ([]plan.Scenario, error) {
 	scale := plan.Full
 	if o.Quick {

@@ -24,8 +24,8 @@ const (
 	committed
 )
 
-// holder counts up under a lock until it comes to its step, where it waits to be
-// told to go on. It is the database, and the store of the locks, of itself.
+// holder counts up under a lock until it comes to its step, where it waits for
+// the signal to go on. It is the database, and the store of the locks, of itself.
 type holder struct {
 	database
 	*memstore.Store
@@ -67,7 +67,7 @@ func (h *holder) count(ctx context.Context, tx *sql.Tx, name string) error {
 	return err
 }
 
-// start counts up once, in the way given, and tells what came of it.
+// start counts up once, in the way given, and reports what came of it.
 func (h *holder) start(t *testing.T, way func(ctx context.Context, l *lock.Locker, db fence.Beginner) error) <-chan error {
 	t.Helper()
 	l := lock.New(h)
@@ -190,7 +190,7 @@ func lockUntilCommitWithoutClaim(t *testing.T, db database) {
 	_, _ = store.ForceRelease(t.Context(), lockKey)
 	wantErr(t, "the next holder", await(t, "the next holder", second.start(t, unfenced(second))), nil)
 	close(first.resume)
-	// Its transaction is committed, and only then it is told that the lease was lost.
+	// Its transaction is committed, and only then it sees that the lease was lost.
 	wantErr(t, "the paused holder", await(t, "the paused holder", paused), lock.ErrLost)
 	if got := db.count(t, db, "SELECT val FROM "+name+" WHERE id = 1"); got != 1 {
 		t.Errorf("val is %d: the control has lost nothing", got)

@@ -28,9 +28,9 @@ func promises(t *testing.T, db database) {
 		"without any lock no update is lost, in one transaction": counterInOne,
 		"without any lock no update is lost, in two":             counterInTwo,
 		"many who make the same guard at once":                   guardRace,
-		"what is no row, or several, is told":                    rows,
+		"no row, or several, are an error":                       rows,
 		"names are taken as they are":                            names,
-		"a column that is not there is told":                     absentColumn,
+		"a missing column is an error":                           absentColumn,
 		"keys are compared by their bytes":                       keys,
 		"a lock until the commit, and a pause at each step":      lockUntilCommit,
 		"the same without a claim loses an update":               lockUntilCommitWithoutClaim,
@@ -90,7 +90,7 @@ func newestOnly(t *testing.T, db database) {
 	}
 }
 
-// write is the third step of the protocol, in a transaction of its own.
+// write is the third step of the protocol, in a separate transaction.
 func write(t *testing.T, db database, table *fence.Table, name string, val int, token fence.Token) error {
 	t.Helper()
 	condition, args := table.Where(token, 3)
@@ -298,7 +298,7 @@ func counter(t *testing.T, db database, add func(ctx context.Context, table *fen
 		t.Errorf("%d updates are acknowledged, and %d are there", acked.Load(), val)
 	}
 	if val == 0 || refused.Load() == 0 {
-		t.Errorf("%d added, %d refused: the test tells nothing", val, refused.Load())
+		t.Errorf("%d added, %d refused: the test shows nothing", val, refused.Load())
 	}
 	t.Logf("%d added, %d refused", val, refused.Load())
 }

@@ -40,7 +40,7 @@ func TestEcho4(t *testing.T) {
 	}, colons, func(m middleware) httpsuite.Layer { return echo4.WrapMiddleware(m) }))
 }
 
-// routed tells a request what Echo 4 knows of its route, as Echo 5 does by itself.
+// routed adds to a request what Echo 4 knows of its route, as Echo 5 does by itself.
 // It is what httplock's documentation shows.
 func routed(next echo4.HandlerFunc) echo4.HandlerFunc {
 	return func(c echo4.Context) error {

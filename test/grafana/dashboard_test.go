@@ -106,7 +106,7 @@ func TestDashboardPanels(t *testing.T) {
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other, taken := cells[[2]int{x, y}]; taken || x >= 24 {
-					t.Fatalf("%s lies on %q or beside the grid", p.Title, other)
+					t.Fatalf("%s lies on %q or outside of the grid", p.Title, other)
 				}
 				cells[[2]int{x, y}] = p.Title
 			}

@@ -84,7 +84,7 @@ func (r *reader) next() string {
 
 func (r *reader) want(text string) {
 	if got := r.next(); got != text {
-		panic(fmt.Sprintf("%q in place of %q", got, text))
+		panic(fmt.Sprintf("%q instead of %q", got, text))
 	}
 }
 
@@ -110,7 +110,7 @@ func (r *reader) term() {
 		r.selector(text)
 	case text[0] >= '0' && text[0] <= '9' && !span.MatchString(text):
 	default:
-		panic(fmt.Sprintf("%q in place of a term", text))
+		panic(fmt.Sprintf("%q instead of a term", text))
 	}
 }
 
@@ -177,7 +177,7 @@ func (r *reader) selector(metric string) {
 
 func (r *reader) duration() {
 	if text := r.next(); !span.MatchString(text) {
-		panic(fmt.Sprintf("%q in place of a duration", text))
+		panic(fmt.Sprintf("%q instead of a duration", text))
 	}
 }
 
@@ -204,7 +204,7 @@ func (s selector) selects(one series) bool {
 	return true
 }
 
-// faults says what is wrong with a query over what is exported, and with texts
+// faults says what is wrong with a query over what is exported, and with strings
 // that name its labels.
 func faults(all []series, text string, named ...string) (wrong []string) {
 	q, err := read(text)
@@ -257,7 +257,7 @@ func TestTheQueryReaderCatchesPlantedFaults(t *testing.T) {
 		`sum(rate(redlatch_losses_total[5m])))`:                                                                  "too much",
 		`sum(rate(redlatch_losses_total[5x]))`:                                                                   `"5"`,
 		`sum(rate(redlatch_losses_total))`:                                                                       "without a range",
-		`sum(ratio(redlatch_losses_total[5m]))`:                                                                  "in place of",
+		`sum(ratio(redlatch_losses_total[5m]))`:                                                                  "instead of",
 		`sum(redlatch_losses_total)`:                                                                             "needs a rate",
 		`sum(rate(redlatch_losses[5m]))`:                                                                         "no such series",
 		`sum(rate(redlatch_losses_total{redlatch_reason="lost"}[5m]))`:                                           "no such series",

@@ -10,7 +10,7 @@ import (
 )
 
 // promise is one thing that holds between Java and Go. Promises run side by
-// side in one world, each with names of its own.
+// side in one world, each with its own names.
 type promise struct {
 	name string
 	test func(w world)
@@ -50,8 +50,8 @@ func TestRedissonStandalone(t *testing.T) {
 	keep(t, standalone, pairing{name: newest, profile: newest}, pairing{name: oldest, profile: oldest})
 }
 
-// In a cluster, a Redisson that does without sharded channels has to be told of
-// releases in the old way.
+// In a cluster, a Redisson without sharded channels needs messages about releases
+// in the old way.
 func TestRedissonCluster(t *testing.T) {
 	both := []redisstore.Option{redisstore.WithPublish(redisstore.Both)}
 	keep(t, cluster,

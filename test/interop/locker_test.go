@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
-// locker is a Go process of its own, as far as locks can tell.
+// locker is a separate Go process, as far as locks can see.
 type locker struct {
 	*lock.Locker
 	t     *testing.T

@@ -196,7 +196,7 @@ func goCannotUnlockForJava(w world) {
 func lateUnlockInJava(w world) {
 	key, java, locker := w.key(), w.thread("late"), w.locker()
 	java.do("lock", w.kind, key, 300)
-	lease := locker.acquire(key) // once Java's lease is over
+	lease := locker.acquire(key) // once Java's lease has ended
 	java.want("false", "held", w.kind, key)
 	java.refuses("IllegalMonitorStateException", "unlock", w.kind, key)
 	locker.held(key, lease.Owner(), 1)
@@ -206,7 +206,7 @@ func lateUnlockInJava(w world) {
 func lateReleaseInGo(w world) {
 	key, java, locker := w.key(), w.thread("next"), w.locker()
 	lease := locker.acquire(key, lock.WithLease(300*time.Millisecond))
-	java.do("lock", w.kind, key, long.Milliseconds()) // once Go's lease is over
+	java.do("lock", w.kind, key, long.Milliseconds()) // once Go's lease has ended
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		w.Errorf("Java has the lock, and Go's lease ended with cause %v, want ErrLost", cause)
 	}
@@ -229,7 +229,7 @@ func javaForces(w world) {
 	w.within(start, "the next owner in Go got it")
 	<-lease.Context().Done()
 	if took := time.Since(start); took > 4*soon/3+soon {
-		w.Errorf("the old owner learned of it after %v, not at the next renewal", took)
+		w.Errorf("the old owner noticed after %v, not at the next renewal", took)
 	}
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		w.Errorf("the lease ended with cause %v, want ErrLost", cause)

@@ -13,14 +13,14 @@ import (
 var permits = []promise{
 	{"both sides share the permits", sharePermits, ""},
 	{"Go sets the size, and Java knows it", goSetsSize, ""},
-	{"a permit given back in Go wakes a waiter in Java", goPermitWakesJava, ""},
-	{"a permit given back in Java wakes a waiter in Go", javaPermitWakesGo, ""},
-	{"Java gives back a permit of Go", javaReleasesForGo, ""},
-	{"Go gives back a permit of Java", goReleasesForJava, ""},
+	{"a permit returned in Go wakes a waiter in Java", goPermitWakesJava, ""},
+	{"a permit returned in Java wakes a waiter in Go", javaPermitWakesGo, ""},
+	{"Java returns a permit of Go", javaReleasesForGo, ""},
+	{"Go returns a permit of Java", goReleasesForJava, ""},
 	{"ForceRelease in Go takes the permits of Java", goForcesPermits, ""},
 	{"the watchdog of Go keeps its permit", goPermitIsRenewed, ""},
 	{"the permit of a killed Go comes back", permitOfKilledGo, ""},
-	{"a permit of Java comes back when its lease is over", permitOfJavaExpires, ""},
+	{"a permit of Java comes back when its lease has ended", permitOfJavaExpires, ""},
 }
 
 func sharePermits(w world) {
@@ -94,7 +94,7 @@ func javaReleasesForGo(w world) {
 	java.want("1", "permit.available", key)
 	start := time.Now()
 	<-lease.Context().Done() // at the next renewal
-	w.within(start, "Go learned of it")
+	w.within(start, "Go noticed")
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		w.Errorf("the lease ended with cause %v, want ErrLost", cause)
 	}

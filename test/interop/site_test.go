@@ -13,8 +13,8 @@ import (
 const (
 	// patience bounds every wait for something that must happen.
 	patience = 30 * time.Second
-	// long is a lease that nobody waits for. Whoever gets a key long before
-	// it is over was woken.
+	// long is a lease that nobody waits for. A waiter that gets a key long before
+	// it ends was woken.
 	long = 10 * time.Minute
 	// soon is the limit for a wake-up. It takes milliseconds; the machine may
 	// be busy.

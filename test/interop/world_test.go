@@ -91,7 +91,7 @@ func (w world) eventually(what string, happened func() bool) {
 	}
 }
 
-// throughout checks again and again until the time is over.
+// throughout checks again and again until the time has passed.
 func (w world) throughout(d time.Duration, check func()) {
 	w.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)

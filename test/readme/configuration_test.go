@@ -51,7 +51,7 @@ func blocksOf(t *testing.T, document, language, start string) []string {
 	return found
 }
 
-// inFolder makes a file in a folder of its own the one by that name.
+// inFolder makes a file in a new folder the one by that name.
 func inFolder(t *testing.T, name, text string) {
 	t.Helper()
 	t.Chdir(t.TempDir())

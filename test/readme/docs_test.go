@@ -59,7 +59,7 @@ func follow(t *testing.T, from string, target *url.URL) string {
 	return ""
 }
 
-// hosts are those that documents may send a reader to. Where packages come from
+// hosts are the ones that documents may send a reader to. Where packages come from
 // is the business of the reader's own set-up.
 var hosts = map[string]bool{
 	"github.com": true, "keepachangelog.com": true, "semver.org": true, "redis.io": true, "valkey.io": true,

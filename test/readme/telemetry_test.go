@@ -40,6 +40,6 @@ func TestTheLockerOfTheReadmeIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(measured.ScopeMetrics) == 0 || len(measured.ScopeMetrics[0].Metrics) == 0 {
-		t.Error("a lock was taken and given back, and nothing measured it")
+		t.Error("a lock was taken and released, and nothing measured it")
 	}
 }

@@ -82,7 +82,7 @@ func (g *gate) pass(cut <-chan struct{}) bool {
 	}
 }
 
-// sleep returns false if the connection was cut before d was over.
+// sleep returns false if the connection was cut before d had passed.
 func sleep(d time.Duration, cut <-chan struct{}) bool {
 	if d <= 0 {
 		return true

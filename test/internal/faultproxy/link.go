@@ -23,7 +23,7 @@ type link struct {
 
 	once  sync.Once
 	done  chan struct{} // closed by cut
-	ended chan struct{} // closed when nothing is forwarded any more
+	ended chan struct{} // closed when nothing more is forwarded
 }
 
 // ending says whether a fault ends the connection, or has ended it.
@@ -53,7 +53,7 @@ func (l *link) pumpUp() {
 }
 
 // request applies the first rule that matches. It returns false if the
-// connection is over.
+// connection has ended.
 func (l *link) request(data []byte) bool {
 	switch verdict, answer := l.proxy.judge(l, data); verdict {
 	case cutRequest:

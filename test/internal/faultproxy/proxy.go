@@ -101,7 +101,7 @@ func (p *Proxy) Accept() {
 	}
 }
 
-// CutAll resets every connection and returns when clients have been told. It
+// CutAll resets every connection and returns when clients have been notified. It
 // also cuts connections that are held.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()

@@ -35,7 +35,7 @@ func newBench(t *testing.T) bench {
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	b := bench{proxy: proxy, client: client, direct: server.Client(t)}
-	if err := client.Ping(t.Context()).Err(); err != nil { // the handshake is over before the first fault
+	if err := client.Ping(t.Context()).Err(); err != nil { // the handshake ends before the first fault
 		t.Fatal(err)
 	}
 	return b
@@ -257,7 +257,7 @@ func TestRefuseLeavesExistingConnections(t *testing.T) {
 	}
 }
 
-// ping says PING over a connection of its own.
+// ping says PING over a new connection.
 func ping(t *testing.T, proxy *faultproxy.Proxy) error {
 	t.Helper()
 	conn, err := net.Dial("tcp", proxy.Addr())

@@ -15,8 +15,8 @@ type Match func(request []byte) bool
 // Any matches every request.
 func Any([]byte) bool { return true }
 
-// Contains matches a request that contains all of the texts, whatever their
-// case. The texts of a RESP request are sent verbatim, so the name of a command,
+// Contains matches a request that contains all of the strings, whatever their
+// case. The strings of a RESP request are sent verbatim, so the name of a command,
 // a key and the SHA of a script can be found this way.
 func Contains(texts ...string) Match {
 	lowered := make([][]byte, len(texts))

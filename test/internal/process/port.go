@@ -38,7 +38,7 @@ func Port(t Host) int {
 	return 0
 }
 
-// reserve tells other processes that a port is taken, by the UDP port of the
+// reserve shows other processes that a port is taken, by the UDP port of the
 // same number, which no server here has a use for. It ends with this process.
 func reserve(port int) (net.PacketConn, error) {
 	return net.ListenPacket("udp", LoopbackAddr(port))

@@ -25,7 +25,7 @@ func TestAPortIsReservedUntilItsTestEnds(t *testing.T) {
 	})
 	after, err := net.ListenPacket("udp", process.LoopbackAddr(port))
 	if err != nil {
-		t.Fatalf("it is not given back: %v", err)
+		t.Fatalf("it is not returned: %v", err)
 	}
 	_ = after.Close()
 }

@@ -1,5 +1,5 @@
 // Package process starts the real servers that tests need: it finds the
-// binary, picks a free loopback port, runs the server in a folder of its own
+// binary, picks a free loopback port, runs the server in its own folder
 // and makes sure that nothing outlives the test, not even after a crash of the
 // test binary.
 package process
@@ -222,7 +222,7 @@ func (p *Process) Contains(text string) func() error {
 }
 
 // Poll calls ready until it returns nil, or returns its last error once the
-// timeout is over.
+// timeout has passed.
 func Poll(timeout time.Duration, ready func() error) error {
 	deadline := time.After(timeout)
 	tick := time.NewTicker(10 * time.Millisecond)

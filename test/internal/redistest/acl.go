@@ -16,7 +16,7 @@ import (
 
 // ACLEnv names a variable with a document that has rules for users of Redis.
 // If it is set, they bind everybody who does not say who they are: clients of
-// [Server.Client], and whoever a test tells an address. Tests look and meddle
+// [Server.Client], and everybody who gets an address from a test. Tests look and meddle
 // with [Server.Admin], which may do everything but EVALSHA, so that no lock is
 // taken with it by mistake. A command that was refused to the others fails the
 // test.
@@ -91,7 +91,7 @@ func AdminLogin() string {
 }
 
 // Admin returns a plain go-redis client of this server that may do what tests
-// do beside the locks, closed when t ends.
+// do besides locking, closed when t ends.
 func (s *Server) Admin(t process.Host) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(s.adminOptions())
@@ -107,7 +107,7 @@ func (s *Server) adminOptions() *redis.Options {
 	return options
 }
 
-// Admin is [ClusterSet.Client] for what tests do beside the locks.
+// Admin is [ClusterSet.Client] for what tests do besides locking.
 func (set *ClusterSet) Admin(t process.Host) *redis.ClusterClient {
 	t.Helper()
 	node := set.Masters[0].adminOptions()
@@ -119,7 +119,7 @@ func (set *ClusterSet) Admin(t process.Host) *redis.ClusterClient {
 }
 
 // Permit gives the bound user more, for a test in whose client an application
-// does something beside the locks. It lasts until a restart.
+// does more than locking. It lasts until a restart.
 func (s *Server) Permit(t process.Host, rules ...string) {
 	t.Helper()
 	if !restricted() {

@@ -192,7 +192,7 @@ func (set *ClusterSet) ownerOf(t process.Host, key string) (*Server, error) {
 	return nil, err
 }
 
-// ownerBy asks one node.
+// ownerBy queries one node.
 func (set *ClusterSet) ownerBy(t process.Host, node *Server, key string) (*Server, error) {
 	t.Helper()
 	client := node.once(t)

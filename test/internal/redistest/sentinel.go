@@ -54,7 +54,7 @@ func Sentinel(t process.Host) *SentinelSet {
 
 func startSentinel(t process.Host, name, host, port string) *Server {
 	t.Helper()
-	// Sentinels rewrite their configuration, so each has a file of its own.
+	// Sentinels rewrite their configuration, so each has its own file.
 	write := func(dir string, ownPort int) []string {
 		path := filepath.Join(dir, "sentinel.conf")
 		config := strings.Join(append([]string{
@@ -184,7 +184,7 @@ func (set *SentinelSet) named(ctx context.Context, client *redis.SentinelClient)
 	return nil, fmt.Errorf("the sentinel names %s, which is not ours", addr)
 }
 
-// hasRole asks the server itself.
+// hasRole queries the server itself.
 func (s *Server) hasRole(t process.Host, want string) error {
 	t.Helper()
 	role, err := s.once(t).Do(t.Context(), "ROLE").Slice()

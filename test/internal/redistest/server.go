@@ -207,7 +207,7 @@ func (s *Server) Restart() {
 	defer s.mu.Unlock()
 	s.process.Kill()
 	if err := s.run(); err != nil {
-		// Errorf, as a nemesis may call this from a goroutine of its own.
+		// Errorf, as a nemesis may call this from another goroutine.
 		s.t.Errorf("redistest: restart %s: %v", s.Addr(), err)
 	}
 }

@@ -33,7 +33,7 @@ func TestSentinelURLLeadsToTheMaster(t *testing.T) {
 func TestSentinelFailoverPromotesAReplicaThatHasTheData(t *testing.T) {
 	set := redistest.Sentinel(t)
 	ctx, client := t.Context(), set.Client(t)
-	conn := client.Conn() // WAIT speaks of the writes of its own connection
+	conn := client.Conn() // WAIT counts the writes of the same connection
 	defer conn.Close()
 	if err := conn.Set(ctx, "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ var (
 	}
 )
 
-// colors of the peers, apart also for those who do not see red and green.
+// colors of the peers, distinguishable also without seeing red and green.
 var colors = map[string]color.Color{
 	peer.Redlatch:  color.RGBA{R: 0xb2, G: 0x18, B: 0x2b, A: 255},
 	peer.Redsync:   color.RGBA{R: 0x43, G: 0x93, B: 0xc3, A: 255},

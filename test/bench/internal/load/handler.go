@@ -19,7 +19,7 @@ import (
 	"github.com/redlatch/redlatch/test/bench/internal/meter"
 )
 
-// What Handler measures, in place of a peer.
+// What Handler measures, instead of a peer.
 const (
 	BareGin  = "bare Gin"
 	GinLock  = "ginlock"

@@ -166,7 +166,7 @@ func (l *loop) stop(context.Context) (*Result, error) {
 			continue
 		}
 		// A wait that has not ended counts with what it has lasted so far.
-		// Without that, those that are never served would not be seen.
+		// Without that, waiters that are never served would not be seen.
 		if l.config.Hot {
 			record(waits, now-since)
 		} else if now-since > int64(max(stuckAfter, l.config.Window/2)) {
@@ -187,7 +187,7 @@ func (l *loop) stop(context.Context) (*Result, error) {
 	return result, nil
 }
 
-// finish waits for goroutines, but not for those that never end: the process
+// finish waits for goroutines, but not for goroutines that never end: the process
 // does.
 func finish(running *sync.WaitGroup) {
 	done := make(chan struct{})

@@ -76,8 +76,8 @@ var All = []Peer{
 	{Name: Pipelined, Open: openPipelined, Sends: []string{"set"}},
 }
 
-// always are the commands that a lock library may send at any time. Those that
-// set up a connection are not counted: they are sent once.
+// always are the commands that a lock library may send at any time. Commands
+// that set up a connection are not counted: they are sent once.
 var always = []string{
 	"eval", "evalsha", "fcall", "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
 	"ssubscribe", "sunsubscribe", "wait",

@@ -82,7 +82,7 @@ func TestEveryPeerIsALock(t *testing.T) {
 	}
 }
 
-// INFO counts commands inside scripts, too. MONITOR tells them apart, so it
+// INFO counts commands inside scripts, too. MONITOR distinguishes them, so it
 // knows whether the lists of what peers send are right.
 func TestCommandsOfScriptsAreNotCounted(t *testing.T) {
 	server := redistest.Standalone(t)

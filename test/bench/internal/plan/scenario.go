@@ -1,5 +1,5 @@
-// Package plan has the scenarios, and runs them: each measurement on a server
-// and on processes of its own, in a random order in every round.
+// Package plan has the scenarios, and runs them: each measurement on its own
+// server and processes, in a random order in every round.
 package plan
 
 import (

@@ -18,7 +18,7 @@ import (
 // in JSON follows.
 const WorkerCommand = "worker"
 
-// worker is this program once more, in a process of its own.
+// worker is this program once more, in another process.
 type worker struct {
 	process  *exec.Cmd
 	commands io.Writer

@@ -110,7 +110,7 @@ func TestOnlyTheFairAreRivalsWhereAllAreServed(t *testing.T) {
 	set(table, plan.HotOne, peer.Rueidis1, result.Rate, 4)
 	lines := Judge(table)
 	if got := find(t, lines, "R6", "× fastest that serves all").Value.Median; got != 25 {
-		t.Errorf("against those that serve all: %v, want 25", got)
+		t.Errorf("against peers that serve all: %v, want 25", got)
 	}
 	if got := find(t, lines, "R6", "× fastest").Value.Median; got != 2 {
 		t.Errorf("against all: %v, want 2", got)

@@ -44,7 +44,7 @@ func against(scenario, other string) figure {
 func ratio(a, b figure) figure { return func(v view) float64 { return a(v) / b(v) } }
 
 // againstFastest is our throughput in that of the fastest other library, of
-// those that reach the index of fairness, if one is given. The index is the
+// the ones that reach the index of fairness, if one is given. The index is the
 // median of all rounds, so that the same libraries count in each.
 func againstFastest(scenario string, fairness float64) figure {
 	return func(v view) float64 {

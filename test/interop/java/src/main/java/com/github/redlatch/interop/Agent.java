@@ -22,7 +22,7 @@ import org.redisson.api.RedissonClient;
  * To Redisson, the owner of a lock is the thread. Each command therefore names the thread that runs
  * it; a thread exists from its first command on and runs one at a time, in order. Commands of
  * different threads run side by side, so answers come in any order. Two commands do not wait for
- * what their thread runs: "interrupt" interrupts it, and "parked" tells whether it waits for a
+ * what their thread runs: "interrupt" interrupts it, and "parked" returns whether it waits for a
  * message, and for nothing else.
  *
  * <p>The first line out is "0 ok" and the id of the client, once it is connected. The end of the

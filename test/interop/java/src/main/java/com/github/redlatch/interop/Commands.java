@@ -75,7 +75,7 @@ final class Commands {
         RPermitExpirableSemaphore semaphore = redisson.getPermitExpirableSemaphore(words[1]);
         return switch (words[0]) {
             case "permit.set" -> semaphore.trySetPermits((int) integer(words[2]));
-            case "permit.acquire" -> // null if the wait is over
+            case "permit.acquire" -> // null if the wait has ended
                     semaphore.tryAcquire(integer(words[2]), integer(words[3]), MILLISECONDS);
             case "permit.release" -> {
                 semaphore.release(words[2]);
