@@ -96,12 +96,8 @@ func (a *acquisition) claimAs(h *hold) {
 func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 	began := a.now()
 	for tries := 1; ; tries++ {
-		var fence uint64
-		err := a.permit(ctx, a.claim.Key)
 		sent := a.now()
-		if err == nil {
-			fence, err = a.send(ctx)
-		}
+		fence, err := a.send(ctx)
 		switch {
 		case err == nil:
 			return a.granted(sent, fence)
@@ -153,16 +149,11 @@ func (a *acquisition) send(ctx context.Context) (uint64, error) {
 	if err := a.reserve(1); err != nil {
 		return 0, err
 	}
-	sent := a.now()
 	claim, named := a.claim, a.named
-	fence, err := a.callAcquire(ctx, a.timeout(), claim, func(_ uint64, err error, gaveUp *abandonedError) {
-		if !mayHaveRun(err) || verdictOf(gaveUp, gaveUp.after) == gone { // else it counts already
-			a.judge(claim.Key, sent, err)
-		}
+	fence, err := a.callAcquire(ctx, a.timeout(), claim, func(_ uint64, err error) {
 		a.late(claim, named, err)
 		a.settled(1)
 	})
-	a.judge(claim.Key, sent, err)
 	var abandoned *abandonedError
 	if errors.As(err, &abandoned) {
 		return 0, err // late will see what becomes of it

@@ -18,7 +18,7 @@ var errNoAnswer = errors.New("no answer in time")
 // answers: its context has no deadline but the timeout.
 func bounded[T any](
 	ctx context.Context, l *Locker, timeout time.Duration,
-	call func(context.Context) (T, error), late func(value T, err error, gaveUp *abandonedError),
+	call func(context.Context) (T, error), late func(value T, err error),
 ) (T, error) {
 	if l.prompt {
 		return guarded(ctx, call)
@@ -32,26 +32,24 @@ func bounded[T any](
 
 // await starts a call and waits for its answer, until ctx ends or the timeout
 // passes. An answer that arrives after the caller gave up is passed to late, if
-// non-nil, with the reason for giving up, on the goroutine that brings it. The
+// non-nil, on the goroutine that brings it. The
 // caller must be counted in running.
 func await[T any](
 	ctx context.Context, l *Locker, timeout time.Duration,
-	start func(answered func(T, error)), late func(value T, err error, gaveUp *abandonedError),
+	start func(answered func(T, error)), late func(value T, err error),
 ) (T, error) {
 	var none T
 	if ctx.Err() != nil {
 		return none, &StoreError{Outcome: OutcomeNotExecuted, Err: context.Cause(ctx)}
 	}
-	began := l.now()
 	w := l.awaiter()
 	p := &pending[T]{locker: l, wake: w.wake, late: late}
 	l.running.Add(1) // until it is answered
 	p.start(start)
 	if cause := w.await(ctx, timeout); cause != nil {
-		p.gaveUp = &abandonedError{cause: cause, after: l.now() - began}
 		if p.decided.CompareAndSwap(false, true) {
 			l.awaiters.Put(w)
-			return none, p.gaveUp
+			return none, &abandonedError{cause}
 		}
 		<-w.wake
 	}
@@ -63,8 +61,7 @@ func await[T any](
 type pending[T any] struct {
 	locker *Locker
 	wake   chan<- struct{}
-	late   func(value T, err error, gaveUp *abandonedError)
-	gaveUp *abandonedError // set before decided
+	late   func(value T, err error)
 
 	ended   atomic.Bool // the call: an answer has come
 	decided atomic.Bool // the wait: by an answer, or by giving up
@@ -92,7 +89,7 @@ func (p *pending[T]) answered(value T, err error) {
 	if p.decided.CompareAndSwap(false, true) {
 		p.wake <- struct{}{}
 	} else if p.late != nil {
-		p.late(value, err, p.gaveUp)
+		p.late(value, err)
 	}
 }
 
@@ -133,7 +130,7 @@ func (w *awaiter) await(ctx context.Context, timeout time.Duration) (cause error
 
 // callAcquire makes one call, whose answer may come late.
 func (l *Locker) callAcquire(
-	ctx context.Context, timeout time.Duration, c Claim, late func(uint64, error, *abandonedError),
+	ctx context.Context, timeout time.Duration, c Claim, late func(uint64, error),
 ) (uint64, error) {
 	if l.async == nil {
 		return bounded(ctx, l, timeout, func(ctx context.Context) (uint64, error) { return l.store.Acquire(ctx, c) }, late)
@@ -149,18 +146,15 @@ func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim
 		_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.store.Release(ctx, c) })
 		return err
 	}
-	sent := l.now()
-	var err error
 	if l.async == nil {
-		_, err = bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
+		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, l.store.Release(ctx, c)
 		}, nil)
-	} else {
-		_, err = await(ctx, l, timeout, func(answered func(uint64, error)) {
-			l.async.StartRelease(ctx, c, time.Now().Add(timeout), answered)
-		}, nil)
+		return err
 	}
-	l.judge(c.Key, sent, err)
+	_, err := await(ctx, l, timeout, func(answered func(uint64, error)) {
+		l.async.StartRelease(ctx, c, time.Now().Add(timeout), answered)
+	}, nil)
 	return err
 }
 
@@ -187,10 +181,7 @@ func (e *PanicError) Error() string {
 }
 
 // abandonedError is the error of a call that is still under way.
-type abandonedError struct {
-	cause error
-	after time.Duration
-}
+type abandonedError struct{ cause error }
 
 func (e *abandonedError) Error() string { return "store call abandoned: " + e.cause.Error() }
 func (e *abandonedError) Unwrap() error { return e.cause }

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -37,6 +38,7 @@ type compensation struct {
 	calls   int // acquire calls that have not returned
 	queue   []*remnant
 	serving bool
+	silent  bool          // the store answered nothing of the last batch
 	closeBy time.Duration // when Close gives up what has no answer; 0: not closing
 	givenUp int           // what it gave up
 	more    chan struct{} // holds at most one hint that the queue has changed
@@ -49,6 +51,7 @@ type remnant struct {
 	at     time.Duration   // when to send
 	tries  int             // without an answer, of this pass
 	until  time.Duration   // when it has expired by itself
+	done   bool
 }
 
 // reserve takes a place for an acquire call. calls that end must settle it.
@@ -160,13 +163,13 @@ func (l *Locker) dueRemnants() (batch []*remnant, wait time.Duration, length int
 	now := l.now()
 	wait = maxAcquireTTL
 	size := undoBatch
+	if c.silent {
+		size = 1 // one call is enough to find out whether the store is back
+	}
 	for _, r := range c.queue {
 		if left := r.at - now; left > 0 && (c.closeBy == 0 || r.tries > 0) {
 			wait = min(wait, left)
 			continue
-		}
-		if len(batch) == 0 && l.circuits.refuses(r.claim.Key) {
-			size = 1 // one call is enough to find out whether the store is back
 		}
 		if batch = append(batch, r); len(batch) == size {
 			break
@@ -182,59 +185,49 @@ func (l *Locker) sendUndo(batch []*remnant) {
 		jobs <- r
 	}
 	close(jobs)
-	done := make(map[*remnant]bool, len(batch))
-	var mu sync.Mutex
 	var workers sync.WaitGroup
 	for range min(undoWorkers, len(batch)) {
 		workers.Go(func() {
 			for r := range jobs {
-				err := l.callRelease(l.base, l.defaults.callTimeout, r.claim)
-				over := l.advance(r, err)
-				mu.Lock()
-				done[r] = over
-				mu.Unlock()
+				l.advance(r, l.callRelease(l.base, l.defaults.callTimeout, r.claim))
 			}
 		})
 	}
 	workers.Wait()
 	c := &l.compensation
 	c.mu.Lock()
-	kept := c.queue[:0]
-	for _, r := range c.queue {
-		if !done[r] {
-			kept = append(kept, r)
-		}
-	}
-	clear(c.queue[len(kept):])
-	c.queue = kept
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.silent = !slices.ContainsFunc(batch, func(r *remnant) bool { return r.tries == 0 })
+	c.queue = slices.DeleteFunc(c.queue, func(r *remnant) bool { return r.done })
 }
 
-// advance schedules what comes after a pass with that result. done means that
-// nothing does.
-func (l *Locker) advance(r *remnant, err error) (done bool) {
+// advance schedules what comes after a pass with that result.
+func (l *Locker) advance(r *remnant, err error) {
 	now := l.now()
 	c := &l.compensation
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	closeBy := c.closeBy
 	answered := err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused
+	if answered {
+		r.tries = 0
+	} else {
+		r.tries++
+	}
 	switch {
 	case answered && (len(r.passes) == 1 || closeBy > 0):
-		return true
+		r.done = true
 	case answered:
-		r.passes, r.tries = r.passes[1:], 0
+		r.passes = r.passes[1:]
 		r.at = now + r.passes[0]
 	case now >= r.until:
-		return true // it has expired
+		r.done = true // it has expired
 	case closeBy > 0 && now >= closeBy:
 		c.givenUp++
-		return true
+		r.done = true
 	default:
-		r.tries++
 		r.at = now + backoff(r.tries)
 	}
-	return false
 }
 
 // releaseClaim tries for one call timeout to have c released.

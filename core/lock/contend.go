@@ -252,7 +252,7 @@ func (a *acquisition) watch(ctx context.Context) bool {
 	claim := a.claim
 	unwatch, err := bounded(ctx, a.Locker, a.o.callTimeout, func(ctx context.Context) (func(), error) {
 		return a.store.Watch(ctx, claim, func() { a.woken(claim.Key) }) // for the head of that moment
-	}, func(unwatch func(), err error, _ *abandonedError) {
+	}, func(unwatch func(), err error) {
 		if err == nil {
 			unwatch()
 		}

@@ -53,9 +53,9 @@ var (
 	// lock was not obtained; a hold that an unanswered call may have left
 	// behind is removed in the background.
 	ErrUnavailable = errors.New("lock store is unavailable")
-	// ErrCircuitOpen: the store did not answer lately and was not asked again. It
-	// comes with [ErrUnavailable]. See [WithCircuit].
-	ErrCircuitOpen = errors.New("the store did not answer lately, so it was not asked")
+	// ErrCircuitOpen: the server did not answer lately and was not called. It comes
+	// with [ErrUnavailable], from a store with a circuit breaker, such as redisstore.
+	ErrCircuitOpen = errors.New("the store did not answer lately, so it was not called")
 	// ErrUnsupported: the store does not implement what was asked for.
 	ErrUnsupported = errors.New("not supported by this store")
 	// ErrInvalid: an argument is wrong. Calling again will not help.

@@ -264,7 +264,7 @@ func TestAReleaseGoesFirst(t *testing.T) {
 			store := newFaulty()
 			me := lock.WithOwner("me")
 			const timeout = 300 * time.Millisecond
-			l := newLocker(t, store, lock.WithCallTimeout(timeout), lock.WithCircuit(0, 0))
+			l := newLocker(t, store, lock.WithCallTimeout(timeout))
 			lease := acquire(t, l, t.Context(), "k", me)
 			if !last {
 				lease = acquire(t, l, t.Context(), "k", me)
@@ -509,7 +509,7 @@ func TestNoPlaceToCleanUpMeansNoAcquire(t *testing.T) {
 		store := newFaulty()
 		heal := make(chan struct{})
 		store.set(only("acquire", func(lock.Claim) error { <-heal; return nil }), nil)
-		l := newLocker(t, store, lock.WithCircuit(0, 0))
+		l := newLocker(t, store)
 		var all sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range 1 << 14 {
@@ -726,7 +726,7 @@ func TestATryOfANameThatHangsEndsWithOneCallTimeout(t *testing.T) {
 		heal := make(chan struct{})
 		store.set(only("acquire", func(lock.Claim) error { <-heal; return errLineCut }), nil)
 		const timeout = 300 * time.Millisecond
-		l := newLocker(t, store, lock.WithOwner("me"), lock.WithCallTimeout(timeout), lock.WithCircuit(0, 0))
+		l := newLocker(t, store, lock.WithOwner("me"), lock.WithCallTimeout(timeout))
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {

@@ -60,7 +60,7 @@ func (g *group) try(ctx context.Context) ([]*Lease, error) {
 	if g.refuses(ctx) {
 		return nil, &Error{Op: "acquire all", Err: ErrClosed}
 	}
-	if g.contended() || g.permit(ctx, g.members[0].claim.Key) != nil {
+	if g.contended() {
 		return nil, nil
 	}
 	claims := make([]Claim, len(g.members))
@@ -75,13 +75,12 @@ func (g *group) try(ctx context.Context) ([]*Lease, error) {
 	sent := g.now()
 	fences, err := bounded(ctx, g.Locker, timeout, func(ctx context.Context) ([]uint64, error) {
 		return g.store.(GroupStore).AcquireGroup(ctx, claims)
-	}, func(_ []uint64, err error, _ *abandonedError) {
+	}, func(_ []uint64, err error) {
 		for i, a := range g.members {
 			a.late(claims[i], nil, err)
 		}
 		g.settled(len(claims))
 	})
-	g.judge(claims[0].Key, sent, err)
 	var abandoned *abandonedError
 	if !errors.As(err, &abandoned) {
 		g.settled(len(claims))

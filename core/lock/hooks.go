@@ -22,9 +22,6 @@ type Hooks struct {
 	Released func(e ReleaseEvent)
 	// Renewed is called for each renewal of a hold; Err tells how it failed.
 	Renewed func(e RenewEvent)
-	// Circuit is called when a store that does not answer is left alone from
-	// then on, and when it is back; see [WithCircuit].
-	Circuit func(e CircuitEvent)
 	// Backlog is called when the number has changed of what unanswered calls may
 	// have left in the store, and the locker has to remove.
 	Backlog func(n int)
@@ -83,16 +80,6 @@ type LossEvent struct {
 	Held time.Duration
 	// Cause wraps [ErrLost] and says how the loss was noticed.
 	Cause error
-}
-
-// CircuitEvent is a change of a circuit.
-type CircuitEvent struct {
-	// Part of a [PartitionedStore]. It may be an address: show it to operators.
-	Part string
-	// Open is true when acquisitions are refused from now on.
-	Open bool
-	// Err is the last failure, when Open.
-	Err error
 }
 
 // LossReason sorts losses by what is to be done about them.

@@ -10,7 +10,6 @@ func (h Hooks) join(other Hooks) Hooks {
 		Acquired: joinAcquired(h.Acquired, other.Acquired),
 		Released: joinEvents(h.Released, other.Released),
 		Renewed:  joinEvents(h.Renewed, other.Renewed),
-		Circuit:  joinEvents(h.Circuit, other.Circuit),
 		Backlog:  joinEvents(h.Backlog, other.Backlog),
 		Lost:     joinEvents(h.Lost, other.Lost),
 	}

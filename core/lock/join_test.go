@@ -23,7 +23,6 @@ func noted(name string, note func(string)) lock.Hooks {
 		Released: func(lock.ReleaseEvent) { note(name + " released") },
 		Renewed:  func(lock.RenewEvent) { note(name + " renewed") },
 		Lost:     func(lock.LossEvent) { note(name + " lost") },
-		Circuit:  func(lock.CircuitEvent) { note(name + " circuit") },
 		Backlog:  func(n int) { note(fmt.Sprint(name, " backlog ", n)) },
 	}
 }
@@ -33,8 +32,8 @@ func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
 		var d diary
 		note := func(line string) { d.note("%s", line) }
 		mute := lock.Hooks{Waiting: func(context.Context, lock.Event) func() { return nil }}
-		store := newDistant()
-		l := newLocker(t, store, lock.WithCircuit(1, time.Minute),
+		store := newFaulty()
+		l := newLocker(t, store,
 			lock.WithHooks(noted("a", note)), lock.WithHooks(lock.Hooks{}), lock.WithHooks(mute), lock.WithHooks(noted("b", note)))
 		lease := acquire(t, l, t.Context(), "k")
 		_, err := l.Acquire(t.Context(), "k", lock.WithWait(time.Second))
@@ -45,19 +44,16 @@ func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
 		lease = acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
 		<-lease.Context().Done()
 		synctest.Wait()
-		store.away("k", slow)
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		_, err = l.TryAcquire(ctx, "k")
 		wantErr(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Minute) // it is granted, and undone
-		store.away("k", refused)
-		_, err = l.Acquire(t.Context(), "k", lock.WithWait(0))
-		wantErr(t, err, lock.ErrUnavailable)
 		var want []string
 		for _, what := range []string{
 			"acquired", "waiting", "waited", "acquired", "renewed", "released", "acquired", "lost",
-			"acquired", "backlog 1", "backlog 0", "circuit", "acquired",
+			"acquired", "backlog 1", "backlog 0",
 		} {
 			want = append(want, "a "+what, "b "+what)
 		}
@@ -71,7 +67,7 @@ func TestHooksGivenTwiceAreBothCalled(t *testing.T) {
 
 // A hook that is added to the struct must be joined as well.
 func TestEveryHookIsJoined(t *testing.T) {
-	const known = 7
+	const known = 6
 	if n := reflect.TypeFor[lock.Hooks]().NumField(); n != known {
 		t.Errorf("there are %d hooks, and TestHooksGivenTwiceAreBothCalled looks at %d", n, known)
 	}

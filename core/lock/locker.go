@@ -17,7 +17,6 @@ type Locker struct {
 	async    AsyncStore // the store, if it is one
 	awaiters sync.Pool  // of *awaiter
 	defaults options
-	circuits *circuits
 	client   string        // first part of every owner
 	counter  atomic.Uint64 // second part
 	epoch    time.Time     // what trust is counted from, on the monotonic clock
@@ -61,7 +60,6 @@ func New(store Store, opts ...Option) *Locker {
 		store:    store,
 		prompt:   prompt,
 		defaults: defaults,
-		circuits: newCircuits(store, &defaults),
 		client:   newClientID(),
 		epoch:    time.Now(),
 		draining: make(chan struct{}),

@@ -52,7 +52,6 @@ type options struct {
 	owner       string
 	noReentry   bool
 	limits      limits
-	circuit     circuitSettings
 	permits     int
 	size        int
 	name        string
@@ -63,7 +62,6 @@ type options struct {
 func defaultOptions() options {
 	return options{
 		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
-		circuit: circuitSettings{DefaultCircuitFailures, DefaultCircuitPause},
 	}
 }
 

@@ -190,7 +190,7 @@ func TestNumbersThatAreTooLargeAreRefused(t *testing.T) {
 		for name, opt := range map[string]lock.Option{
 			"WithLease": lock.WithLease(d), "WithWatchdog": lock.WithWatchdog(d), "WithWait": lock.WithWait(d),
 			"WithMaxWait": lock.WithMaxWait(d), "WithMaxHold": lock.WithMaxHold(d), "WithPoll": lock.WithPoll(d),
-			"WithCallTimeout": lock.WithCallTimeout(d), "WithCircuit": lock.WithCircuit(1, d),
+			"WithCallTimeout": lock.WithCallTimeout(d),
 		} {
 			_, err := l.Acquire(t.Context(), "k", opt)
 			wantErr(t, err, lock.ErrInvalid)

@@ -177,9 +177,6 @@ func (r *renewal) report(i int, err error) {
 		r.schedule(h, r.now()+retryRenewal(min(h.watchdog, h.lasts)))
 	}
 	r.mu.Unlock()
-	if err == nil {
-		r.judge(h.key, r.sent, nil) // a failed round is one failure, not one for each lease
-	}
 	if hook := r.defaults.hooks.Renewed; hook != nil {
 		hook(RenewEvent{Event: h.event(), Err: err})
 	}

@@ -115,15 +115,6 @@ type PromptStore interface {
 	Prompt()
 }
 
-// PartitionedStore is a Store of parts that fail one by one, such as the nodes
-// of a cluster.
-type PartitionedStore interface {
-	Store
-	// Part names the part that keeps the key now; empty where that is not
-	// known. It never waits.
-	Part(key string) string
-}
-
 // MaxListed is how many owners and how many waiters a [State] lists at most.
 const MaxListed = 100
 

@@ -41,7 +41,7 @@ func (s *Store) probeKey(address string) (key string, found bool) {
 		return key, true
 	}
 	for i := range probeKeys {
-		if at := key + strconv.Itoa(i); s.Part(at) == address {
+		if at := key + strconv.Itoa(i); s.senderOf(s.name(at)).address() == address {
 			return at, true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +23,7 @@ type fake struct {
 	mu       sync.Mutex
 	commands [][]string
 	conns    int
+	refusing bool // connections
 	running  sync.WaitGroup
 }
 
@@ -32,17 +34,20 @@ func newFake(t *testing.T, answer func(command []string) string) (*fake, *redis.
 	f := &fake{t: t, answer: answer}
 	t.Cleanup(f.running.Wait)
 	client := redis.NewClient(&redis.Options{
-		Dialer: f.dial, Protocol: 2, DisableIdentity: true,
+		Addr: "127.0.0.1:6379", Dialer: f.dial, Protocol: 2, DisableIdentity: true, DialerRetries: 1,
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	return f, client
 }
 
 func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refusing {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	client, server := net.Pipe()
 	f.conns++
-	f.mu.Unlock()
 	f.running.Go(func() { f.serve(server) })
 	return client, nil
 }

@@ -4,20 +4,15 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-const (
-	// renewBatch is how many keys one script renews where one server has them
-	// all. Larger scripts stall the server for others: 500 keys take 2 ms.
-	renewBatch = 50
-	// renewPipeline is how many scripts are sent at once.
-	renewPipeline = 20
-)
+// renewBatch is how many keys one script renews where one server has them all.
+// Larger scripts stall the server for others: 500 keys take 2 ms.
+const renewBatch = 50
 
 // renewal is one claim of a round, by its place in it.
 type renewal struct {
@@ -25,102 +20,113 @@ type renewal struct {
 	index int
 }
 
-// shard is what one script on one server can renew.
-type shard struct {
-	script *script
-	node   *redis.Client // nil outside a cluster
+// renewed is the outcome of one script.
+type renewed struct {
+	outcome
+	to    *sender
+	batch []renewal
 }
 
-// Renew implements [lock.Store]. In a cluster the nodes are served in
-// parallel, and each claim by a script of its own.
+// round is one call of [Store.Renew].
+type round struct {
+	*Store
+	ctx     context.Context
+	report  func(i int, err error)
+	answers chan renewed
+	pending int // answers
+}
+
+// Renew implements [lock.Store]. Where one server has all keys, one script renews
+// several; in a cluster every key has a script of its own.
 func (s *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
-	shards := make(map[shard][]renewal)
+	type kind struct {
+		to     *sender
+		script *script
+	}
+	kinds := make(map[kind][]renewal)
 	for i, c := range claims {
-		to, r, err := s.renewal(ctx, c)
+		t, err := s.target(ctx, c, 0)
 		if err != nil {
 			report(i, err)
 			continue
 		}
-		r.index = i
-		shards[to] = append(shards[to], r)
+		r := renewal{t.renew(t), i}
+		k := kind{s.senderOf(t.name), r.script}
+		kinds[k] = append(kinds[k], r)
 	}
-	var running sync.WaitGroup
-	for to, renewals := range shards {
-		running.Go(func() { s.renewShard(ctx, to, renewals, report) })
-	}
-	running.Wait()
-}
-
-func (s *Store) renewal(ctx context.Context, claim lock.Claim) (shard, renewal, error) {
-	t, err := s.target(ctx, claim, 0)
-	if err != nil {
-		return shard{}, renewal{}, err
-	}
-	c := t.renew(t)
-	to := shard{script: c.script}
-	if s.cluster != nil {
-		if to.node, err = s.masterOf(ctx, t.name); err != nil {
-			return shard{}, renewal{}, err
+	r := &round{Store: s, ctx: ctx, report: report, answers: make(chan renewed, len(claims))}
+	for k, renewals := range kinds {
+		size := 1
+		if s.cluster == nil && k.script == renewScript {
+			size = renewBatch
 		}
+		r.send(k.to, slices.Collect(slices.Chunk(renewals, size)))
 	}
-	return to, renewal{call: c}, nil
-}
-
-func (s *Store) renewShard(ctx context.Context, to shard, renewals []renewal, report func(int, error)) {
-	size := 1 // the keys of a node are in many slots
-	if to.node == nil && to.script == renewScript {
-		size = renewBatch
-	}
-	batches := slices.Collect(slices.Chunk(renewals, size))
-	for some := range slices.Chunk(batches, renewPipeline) {
-		s.renewBatches(ctx, some, report)
+	for ; r.pending > 0; r.pending-- {
+		r.answered(<-r.answers)
 	}
 }
 
-// renewBatches sends one script for each batch.
-func (s *Store) renewBatches(ctx context.Context, batches [][]renewal, report func(int, error)) {
-	calls := make([]call, len(batches))
+// send sends one script for each batch.
+func (r *round) send(to *sender, batches [][]renewal) {
+	r.pending += len(batches)
+	if r.replicas != nil {
+		go r.sendReplicated(to, batches)
+		return
+	}
+	for _, batch := range batches {
+		to.submit(&sending{
+			call: joined(batch), ctx: r.ctx, by: limitOf(r.ctx), urgent: true,
+			done: func(reply *redis.Cmd, err error) { r.answers <- renewed{outcome{cmd: reply, err: err}, to, batch} },
+		})
+	}
+}
+
+func (r *round) sendReplicated(to *sender, batches [][]renewal) {
+	calls, outcomes := make([]call, len(batches)), make([]outcome, len(batches))
 	for i, batch := range batches {
 		calls[i] = joined(batch)
 	}
-	outcomes := make([]outcome, len(calls))
-	if failed := guarded(func() error { outcomes = s.pipeline(ctx, calls); return nil }); failed != nil {
-		for i := range outcomes {
-			outcomes[i].err = failed
+	failed := guarded(func() error { outcomes = r.replicated(r.ctx, calls); return nil })
+	for i, batch := range batches {
+		switch o := &outcomes[i]; {
+		case failed != nil:
+			o.err = failed
+		case o.err == nil:
+			o.err = o.short
 		}
+		r.answers <- renewed{outcomes[i], to, batch}
 	}
-	var alone [][]renewal
-	for i, o := range outcomes {
+}
+
+// answered reports the claims of a script, or sends them again one by one.
+func (r *round) answered(a renewed) {
+	first := &a.batch[0]
+	switch {
+	case isRefused(a.err) && len(a.batch) > 1:
+		// One key spoiled it for all, or the server runs no such script. It
+		// changed nothing.
+		r.send(a.to, slices.Collect(slices.Chunk(a.batch, 1)))
+		return
+	case isTryAgain(a.err) && first.script == semaphoreRenewScript && len(first.keys) == 2:
+		first.keys = first.keys[:1] // the permits matter, the number of free ones follows
+		r.send(a.to, [][]renewal{a.batch})
+		return
+	case isWrongType(a.err):
+		a.err = lock.ErrNotHeld
+	}
+	held, err := a.held(len(a.batch))
+	for j, renewal := range a.batch {
 		switch {
-		case isRefused(o.err) && len(batches[i]) > 1:
-			// One key spoiled it for all, or the server runs no such script. It
-			// changed nothing.
-			alone = slices.AppendSeq(alone, slices.Chunk(batches[i], 1))
-			continue
-		case isTryAgain(o.err) && calls[i].script == semaphoreRenewScript && len(calls[i].keys) == 2:
-			r := batches[i][0]
-			r.keys = r.keys[:1] // the permits matter, the number of free ones follows
-			alone = append(alone, []renewal{r})
-			continue
-		case isWrongType(o.err):
-			o.err = lock.ErrNotHeld
+		case err != nil:
+			r.report(renewal.index, err)
+		case held[j] == 0:
+			r.report(renewal.index, lock.ErrNotHeld)
+		case held[j] == 1:
+			r.report(renewal.index, nil)
+		default:
+			r.report(renewal.index, r.failure(errBadReply))
 		}
-		held, err := o.held(len(batches[i]))
-		for j, r := range batches[i] {
-			switch {
-			case err != nil:
-				report(r.index, err)
-			case held[j] == 0:
-				report(r.index, lock.ErrNotHeld)
-			case held[j] == 1:
-				report(r.index, nil)
-			default:
-				report(r.index, s.failure(errBadReply))
-			}
-		}
-	}
-	if len(alone) > 0 {
-		s.renewBatches(ctx, alone, report)
 	}
 }
 

@@ -68,32 +68,21 @@ func readTimeout(rdb redis.UniversalClient) time.Duration {
 // waits for the replicas if it did.
 func (s *Store) grant(ctx context.Context, c call) (int64, error) {
 	if s.replicas == nil {
-		return s.number(ctx, c)
+		return s.integer(s.await(ctx, c, false))
 	}
-	outcomes, short := s.replicated(ctx, []call{c})
-	if outcomes[0].err != nil {
-		return 0, outcomes[0].err
+	to := s.senderOf(c.keys[0])
+	to.mu.Lock()
+	admitted := to.admits(time.Now())
+	to.mu.Unlock()
+	if !admitted {
+		return 0, errOpen
 	}
-	n, err := outcomes[0].cmd.Int64()
-	switch {
-	case err != nil:
-		return 0, s.failure(err)
-	case n > 0 && short[0] != nil:
-		return 0, short[0]
-	default:
-		return n, nil
+	o := s.replicated(ctx, []call{c})[0]
+	n, err := s.integer(o.cmd, o.err)
+	if err == nil && n > 0 && o.short != nil {
+		return 0, o.short
 	}
-}
-
-// renewed is pipeline for scripts whose effect must be on the replicas.
-func (s *Store) renewed(ctx context.Context, calls []call) []outcome {
-	outcomes, short := s.replicated(ctx, calls)
-	for i := range outcomes {
-		if outcomes[i].err == nil {
-			outcomes[i].err = short[i]
-		}
-	}
-	return outcomes
+	return n, err
 }
 
 // route is where a script goes, and how.
@@ -107,8 +96,8 @@ type route struct {
 // and says of each that ran what is short of the replicas. In a cluster it
 // does what the cluster client would: that one cannot keep WAIT behind the
 // script.
-func (s *Store) replicated(ctx context.Context, calls []call) (outcomes []outcome, short []error) {
-	outcomes, short = make([]outcome, len(calls)), make([]error, len(calls))
+func (s *Store) replicated(ctx context.Context, calls []call) []outcome {
+	began, outcomes := time.Now(), make([]outcome, len(calls))
 	routes := make(map[route][]int)
 	for i, c := range calls {
 		to := route{node: s.rdb}
@@ -127,7 +116,7 @@ func (s *Store) replicated(ctx context.Context, calls []call) (outcomes []outcom
 		for to, at := range routes {
 			lacking := s.execWait(ctx, to, calls, at, outcomes)
 			for _, i := range at {
-				short[i] = lacking
+				outcomes[i].short = lacking
 				if again, ok := s.reroute(ctx, to, calls[i].script, outcomes[i].err); ok {
 					next[again] = append(next[again], i)
 				}
@@ -138,7 +127,8 @@ func (s *Store) replicated(ctx context.Context, calls []call) (outcomes []outcom
 	for i := range outcomes {
 		outcomes[i].err = s.failure(outcomes[i].err)
 	}
-	return outcomes, short
+	s.senderOf(calls[0].keys[0]).record(began, outcomes[0].err)
+	return outcomes
 }
 
 // reroute says where to send a script again that has not run.
@@ -196,10 +186,7 @@ func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, 
 		if to.asking { // counts for one command
 			_ = pipe.Process(ctx, once{redis.NewCmd(ctx, "asking")})
 		}
-		cmd := calls[i].bySHA(ctx)
-		if to.text {
-			cmd = calls[i].byText(ctx)
-		}
+		cmd := calls[i].command(ctx, to.text)
 		outcomes[i].cmd = cmd.Cmd
 		_ = pipe.Process(ctx, cmd) // queues it, and cannot fail
 	}

@@ -29,15 +29,15 @@ type once struct{ *redis.Cmd }
 // NoRetry is looked at by all clients of go-redis, in pipelines too.
 func (once) NoRetry() bool { return true }
 
-// bySHA names the script, which costs 40 bytes.
-func (c *call) bySHA(ctx context.Context) once { return c.command(ctx, "evalsha", c.script.sha) }
-
-// byText brings the script along, for a server that does not know it.
-func (c *call) byText(ctx context.Context) once { return c.command(ctx, "eval", c.script.text) }
-
-func (c *call) command(ctx context.Context, name, script string) once {
+// command names the script, which costs 40 bytes, or brings it along for a server
+// that does not know it.
+func (c *call) command(ctx context.Context, text bool) once {
 	args := make([]any, 0, 3+len(c.keys)+len(c.args))
-	args = append(args, name, script, len(c.keys))
+	if text {
+		args = append(args, "eval", c.script.text, len(c.keys))
+	} else {
+		args = append(args, "evalsha", c.script.sha, len(c.keys))
+	}
 	for _, key := range c.keys {
 		args = append(args, key)
 	}
@@ -49,33 +49,47 @@ func (c *call) command(ctx context.Context, name, script string) once {
 	return once{cmd}
 }
 
-// run sends one script. Its errors are classified.
-func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) {
-	cmd, err := s.process(ctx, c.bySHA(ctx))
-	if isNoScript(err) && !c.script.guarded {
-		cmd, err = s.process(ctx, c.byText(ctx))
-	}
-	return cmd, s.failure(err)
+// outcome is what became of a call.
+type outcome struct {
+	cmd   *redis.Cmd
+	err   error
+	short error // what replicas lack of it
 }
 
-// number is run for a script that returns one integer. It travels with others.
+// run sends a script that is no acquisition, and waits for the reply. Its errors are
+// classified.
+func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) { return s.await(ctx, c, true) }
+
+func (s *Store) await(ctx context.Context, c call, urgent bool) (*redis.Cmd, error) {
+	answered := make(chan outcome, 1)
+	s.senderOf(c.keys[0]).submit(&sending{
+		call: c, ctx: ctx, by: limitOf(ctx), urgent: urgent,
+		done: func(reply *redis.Cmd, err error) { answered <- outcome{cmd: reply, err: err} },
+	})
+	o := <-answered
+	return o.cmd, o.err
+}
+
+// limitOf is when a call that a context limits is not sent any more.
+func limitOf(ctx context.Context) time.Time {
+	if by, limited := ctx.Deadline(); limited {
+		return by
+	}
+	return time.Now().Add(longestCall)
+}
+
+// number is run for a script that returns one integer.
 func (s *Store) number(ctx context.Context, c call) (int64, error) {
-	to, err := s.senderOf(ctx, c.keys[0])
+	return s.integer(s.run(ctx, c))
+}
+
+// integer reads a reply.
+func (s *Store) integer(reply *redis.Cmd, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	by, limited := ctx.Deadline()
-	if !limited {
-		by = time.Now().Add(longestCall)
-	}
-	type answer struct {
-		n   int64
-		err error
-	}
-	answered := make(chan answer, 1)
-	to.submit(&sending{call: c, ctx: ctx, by: by, done: func(n int64, err error) { answered <- answer{n, err} }})
-	a := <-answered
-	return a.n, a.err
+	n, err := reply.Int64()
+	return n, s.failure(err)
 }
 
 // maxSettle bounds the wait for a slot that migrates, where ctx does not.
@@ -102,73 +116,6 @@ func settled(ctx context.Context, c call, run func(context.Context, call) (int64
 		n, err = run(ctx, c)
 	}
 	return n, err
-}
-
-func (s *Store) process(ctx context.Context, cmd once) (*redis.Cmd, error) {
-	if ctx.Err() != nil {
-		return nil, unsent(ctx)
-	}
-	defer s.vigil().end()
-	return cmd.Cmd, s.rdb.Process(ctx, cmd)
-}
-
-// outcome is what became of one call of a pipeline; err is classified.
-type outcome struct {
-	cmd *redis.Cmd
-	err error
-}
-
-// pipeline sends several scripts at once. They succeed and fail one by one.
-func (s *Store) pipeline(ctx context.Context, calls []call) []outcome {
-	if s.replicas != nil {
-		return s.renewed(ctx, calls)
-	}
-	outcomes := s.send(ctx, calls)
-	for i := range outcomes {
-		outcomes[i].err = s.failure(outcomes[i].err)
-	}
-	return outcomes
-}
-
-// send is pipeline without regard to replicas. Its errors are not classified.
-func (s *Store) send(ctx context.Context, calls []call) []outcome {
-	outcomes := s.exec(ctx, calls, (*call).bySHA)
-	var unknown []call
-	var at []int
-	for i, o := range outcomes {
-		if isNoScript(o.err) && !calls[i].script.guarded {
-			unknown, at = append(unknown, calls[i]), append(at, i)
-		}
-	}
-	if len(unknown) > 0 {
-		for i, o := range s.exec(ctx, unknown, (*call).byText) {
-			outcomes[at[i]] = o
-		}
-	}
-	return outcomes
-}
-
-func (s *Store) exec(ctx context.Context, calls []call, command func(*call, context.Context) once) []outcome {
-	outcomes := make([]outcome, len(calls))
-	if ctx.Err() != nil {
-		for i := range outcomes {
-			outcomes[i].err = unsent(ctx)
-		}
-		return outcomes
-	}
-	pipe := s.rdb.Pipeline()
-	for i := range calls {
-		cmd := command(&calls[i], ctx)
-		outcomes[i].cmd = cmd.Cmd
-		_ = pipe.Process(ctx, cmd) // queues it, and cannot fail
-	}
-	watched := s.vigil()
-	_, failed := pipe.Exec(ctx)
-	watched.end()
-	for i := range outcomes {
-		outcomes[i].err = replyErr(outcomes[i].cmd, failed)
-	}
-	return outcomes
 }
 
 // replyErr is the error of a command that the client has returned from with

@@ -39,24 +39,18 @@ type sending struct {
 	call
 	ctx    context.Context // when it ends before the call is sent, the call is not sent
 	by     time.Time       // so with this
-	urgent bool            // goes before others
-	done   func(n int64, err error)
+	urgent bool            // goes before acquisitions, and with an open circuit
+	done   func(reply *redis.Cmd, err error)
 
-	cmd once
-	err error // not classified
+	text bool // the server does not know the script by its name
+	cmd  once
+	err  error // not classified
 }
 
 // end hands over the reply. The error is classified.
-func (x *sending) end(s *Store) {
-	if x.err != nil {
-		x.done(0, s.failure(x.err))
-		return
-	}
-	n, err := x.cmd.Int64()
-	x.done(n, s.failure(err))
-}
+func (x *sending) end(s *Store) { x.done(x.cmd.Cmd, s.failure(x.err)) }
 
-// overdue is the error of a call that nobody waits for any longer. It was not
+// overdue is the error of a call that nobody waits for any longer, if it was not
 // sent.
 func (x *sending) overdue(now time.Time) error {
 	switch {
@@ -84,33 +78,66 @@ type sender struct {
 	reaper *time.Timer // of idle workers; nil when there are none
 	guard  *time.Timer // looks after calls that wait for stuck batches
 	watch  bool        // guard is set
+
+	circuit circuit
 }
 
 // worker has one batch under way at a time.
 type worker struct {
 	sender *sender
 	more   chan bool // false: end
-	began  time.Time // of the batch
+	began  time.Time // of the batch; with it, mu guards what follows
 	batch  []*sending
-	last   time.Time // when none of its calls has time left
-	limit  *limit
+	over   []*sending // overdue
+	last   time.Time  // when none of its calls has time left
+
+	limit *limit
 }
 
 // submit queues a call and returns at once.
 func (s *sender) submit(x *sending) {
 	s.mu.Lock()
-	if x.urgent {
+	now := time.Now()
+	var refused []*sending
+	deserted := !x.urgent && s.deserted(now)
+	if deserted {
+		refused = s.changed(now)
+	}
+	switch {
+	case x.urgent:
 		s.urgent = append(s.urgent, x)
-	} else {
+	case s.admits(now):
 		s.queue = append(s.queue, x)
+	default:
+		refused = append(refused, x)
 	}
 	s.used = true
-	if len(s.flying) < overlap {
-		s.hire(time.Now())
-	} else if !s.watch {
+	s.dispatch(now)
+	s.mu.Unlock()
+	refuse(refused)
+	if deserted {
+		s.announce(errLate)
+	}
+}
+
+// waiting is how many calls may be sent now; mu is held.
+func (s *sender) waiting() int {
+	if s.circuit.open {
+		return len(s.urgent)
+	}
+	return len(s.urgent) + len(s.queue)
+}
+
+// dispatch has what waits sent, now or when fewer batches are under way; mu is
+// held.
+func (s *sender) dispatch(now time.Time) {
+	switch {
+	case s.waiting() == 0:
+	case len(s.flying) < overlap:
+		s.hire(now)
+	case !s.watch:
 		s.look(stuckAfter)
 	}
-	s.mu.Unlock()
 }
 
 // hire has a worker take a batch; mu is held.
@@ -148,8 +175,8 @@ func (s *sender) unblock() {
 	s.mu.Lock()
 	s.watch = false
 	var over []*sending
-	if len(s.urgent)+len(s.queue) > 0 {
-		now := time.Now()
+	now := time.Now()
+	if s.waiting() > 0 {
 		switch {
 		case len(s.flying) == maxWorkers:
 			s.urgent, over = expired(s.urgent, over, now)
@@ -160,9 +187,7 @@ func (s *sender) unblock() {
 		s.look(stuckAfter)
 	}
 	s.mu.Unlock()
-	for _, x := range over {
-		x.done(0, x.overdue(time.Now()))
-	}
+	drop(over, now)
 }
 
 // expired moves the calls that are overdue from the queue to over.
@@ -175,6 +200,13 @@ func expired(queue, over []*sending, now time.Time) (rest, _ []*sending) {
 		return true
 	})
 	return rest, over
+}
+
+// drop ends calls that were overdue then.
+func drop(over []*sending, now time.Time) {
+	for _, x := range over {
+		x.done(nil, x.overdue(now))
+	}
 }
 
 // fresh counts the batches that are not stuck, without that of w; mu is held.
@@ -193,13 +225,17 @@ func (s *sender) next(w *worker) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if len(s.urgent)+len(s.queue) > 0 && (len(s.flying) <= overlap || s.fresh(now, w) < overlap) {
-		w.began = now
-		w.batch, s.urgent = take(w.batch[:0], s.urgent)
-		w.batch, s.queue = take(w.batch, s.queue)
+	w.batch, w.over = w.batch[:0], w.over[:0]
+	if s.waiting() > 0 && (len(s.flying) <= overlap || s.fresh(now, w) < overlap) {
+		w.began, w.last = now, now
+		s.urgent = w.take(s.urgent)
+		if !s.circuit.open {
+			s.queue = w.take(s.queue)
+		}
 		return true
 	}
 	clear(w.batch[:cap(w.batch)])
+	clear(w.over[:cap(w.over)])
 	s.flying = slices.DeleteFunc(s.flying, func(other *worker) bool { return other == w })
 	s.idle = append(s.idle, w)
 	if s.reaper == nil {
@@ -208,13 +244,23 @@ func (s *sender) next(w *worker) (more bool) {
 	return false
 }
 
-// take moves what has room in a batch.
-func take(batch, queue []*sending) (taken, rest []*sending) {
-	n := min(maxBatch-len(batch), len(queue))
-	batch = append(batch, queue[:n]...)
+// take moves what has room in the batch, and what is overdue.
+func (w *worker) take(queue []*sending) (rest []*sending) {
+	n := 0
+	for ; n < len(queue) && len(w.batch) < maxBatch; n++ {
+		x := queue[n]
+		if x.overdue(w.began) != nil {
+			w.over = append(w.over, x)
+			continue
+		}
+		w.batch = append(w.batch, x)
+		if x.by.After(w.last) {
+			w.last = x.by
+		}
+	}
 	rest = append(queue[:0], queue[n:]...)
 	clear(queue[len(rest):])
-	return batch, rest
+	return rest
 }
 
 // reap ends idle workers, unless there was work lately.
@@ -239,6 +285,7 @@ func (s *sender) reap() {
 func (w *worker) run() {
 	for {
 		for w.sender.next(w) {
+			drop(w.over, w.began)
 			w.send()
 		}
 		if !<-w.more {
@@ -250,94 +297,62 @@ func (w *worker) run() {
 	}
 }
 
-// send sends a batch. What certainly did not run, but may at once, is sent
-// again.
+// send sends the batch, and once more the scripts that the server does not know.
 func (w *worker) send() {
-	batch := w.timely(w.batch)
-	if len(batch) == 0 {
-		return
+	for batch := w.batch; len(batch) > 0; {
+		batch = w.exec(batch)
 	}
+}
+
+// exec sends the calls in one go, and ends those that are over. It returns those
+// whose script the server needs the text of.
+func (w *worker) exec(batch []*sending) (again []*sending) {
+	failed := w.io(batch)
 	s := w.sender.store
-	w.exec(batch, (*call).bySHA)
-	again := batch[:0]
+	var answered bool
 	for _, x := range batch {
-		if isNoScript(x.err) && !x.script.guarded || s.cluster != nil && isRedirected(x.err) {
+		x.err = replyErr(x.cmd.Cmd, failed)
+		_, refused := errorReply(x.err)
+		answered = answered || x.err == nil || refused
+	}
+	if answered {
+		failed = nil
+	}
+	w.sender.record(w.began, failed)
+	for _, x := range batch {
+		switch {
+		case isNoScript(x.err) && !x.script.guarded && !x.text:
+			x.text = true
 			again = append(again, x)
-		} else {
+		case w.sender != s.sender && isRedirected(x.err):
+			s.sender.submit(x) // the client finds the way
+		default:
 			x.end(s)
 		}
 	}
-	if len(again) == 0 {
-		return
-	}
-	if s.cluster == nil {
-		w.exec(again, (*call).byText)
-	} else {
-		w.redirect(again)
-	}
-	for _, x := range again {
-		x.end(s)
-	}
+	return again
 }
 
-// timely leaves out the calls that nobody waits for any longer.
-func (w *worker) timely(batch []*sending) []*sending {
-	now := time.Now()
-	w.last = now
-	timely := batch[:0]
+// io is one round trip, in which nothing is sent twice.
+func (w *worker) io(batch []*sending) (failed error) {
 	for _, x := range batch {
-		if err := x.overdue(now); err != nil {
-			x.done(0, err)
-			continue
-		}
-		timely = append(timely, x)
-		if x.by.After(w.last) {
-			w.last = x.by
-		}
+		x.cmd = x.command(context.Background(), x.text)
 	}
-	return timely
-}
-
-// exec sends the calls in one go, each once.
-func (w *worker) exec(batch []*sending, command func(*call, context.Context) once) {
-	for _, x := range batch {
-		x.cmd = command(&x.call, context.Background())
-	}
-	failed := w.guarded(func(ctx context.Context) error {
-		defer w.sender.store.vigil().end()
-		if len(batch) == 1 {
-			return w.sender.node.Process(ctx, batch[0].cmd)
+	s := w.sender
+	return w.guarded(func(ctx context.Context) error {
+		defer s.store.vigil().end()
+		if s.store.cluster != nil && s == s.store.sender {
+			if _, err := s.store.masterOf(ctx, batch[0].keys[0]); err != nil {
+				return err // it was not sent
+			}
 		}
-		pipe := w.sender.node.Pipeline()
+		pipe := s.node.Pipeline() // not from the pool that commands of the application may have exhausted
 		for _, x := range batch {
 			_ = pipe.Process(ctx, x.cmd) // queues it, and cannot fail
 		}
 		_, err := pipe.Exec(ctx)
 		return err
 	})
-	for _, x := range batch {
-		x.err = replyErr(x.cmd.Cmd, failed)
-	}
-}
-
-// redirect sends calls by way of the cluster's client, which finds the way to
-// where their slots are now.
-func (w *worker) redirect(batch []*sending) {
-	outcomes := make([]outcome, len(batch))
-	failed := w.guarded(func(ctx context.Context) error {
-		calls := make([]call, len(batch))
-		for i, x := range batch {
-			calls[i] = x.call
-		}
-		outcomes = w.sender.store.send(ctx, calls)
-		return nil
-	})
-	for i, x := range batch {
-		x.err = failed
-		if failed == nil {
-			x.cmd, x.err = once{outcomes[i].cmd}, outcomes[i].err
-		}
-	}
 }
 
 // guarded calls io with the context of a batch.

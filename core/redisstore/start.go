@@ -19,7 +19,7 @@ func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, an
 	alone := func() {
 		go s.alone(ctx, by, answered, func(ctx context.Context) (uint64, error) { return s.Acquire(ctx, c) })
 	}
-	if s.replicas != nil || !s.located(c.Key) {
+	if s.replicas != nil || !s.knowsPublishing() {
 		alone()
 		return
 	}
@@ -32,13 +32,14 @@ func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, an
 	if s.quarantine != nil {
 		script.script = s.quarantine.scripts[script.script]
 	}
-	s.start(ctx, by, t.name, script, false, func(n int64, err error) {
+	s.senderOf(t.name).submit(&sending{call: script, ctx: ctx, by: by, done: func(reply *redis.Cmd, err error) {
 		if isTryAgain(err) || isWrongType(err) || isNoScript(err) {
 			alone() // needs more than one call
 			return
 		}
+		n, err := s.integer(reply, err)
 		answered(granted(c.Mode, n, err))
-	})
+	}})
 }
 
 // StartRelease implements [lock.AsyncStore].
@@ -46,7 +47,7 @@ func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, an
 	alone := func() {
 		go s.alone(ctx, by, answered, func(ctx context.Context) (uint64, error) { return 0, s.Release(ctx, c) })
 	}
-	if !s.located(c.Key) {
+	if !s.knowsPublishing() {
 		alone()
 		return
 	}
@@ -55,35 +56,19 @@ func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, an
 		answered(0, err)
 		return
 	}
-	s.start(ctx, by, t.name, t.release(t), true, func(n int64, err error) {
+	s.senderOf(t.name).submit(&sending{call: t.release(t), ctx: ctx, by: by, urgent: true, done: func(reply *redis.Cmd, err error) {
 		if isTryAgain(err) {
 			alone()
 			return
 		}
+		n, err := s.integer(reply, err)
 		answered(0, released(n, err))
-	})
+	}})
 }
 
-func (s *Store) start(ctx context.Context, by time.Time, name string, c call, urgent bool, done func(int64, error)) {
-	to, err := s.senderOf(ended, name) // known already
-	if err != nil {
-		done(0, err)
-		return
-	}
-	to.submit(&sending{call: c, ctx: ctx, by: by, urgent: urgent, done: done})
-}
-
-// located says whether it is known without a call where a key is and how to
-// publish.
-func (s *Store) located(key string) bool {
-	if s.cluster == nil {
-		return true
-	}
-	if s.publish == Auto && shardSupport(s.shards.Load()) == unknown {
-		return false
-	}
-	_, err := s.cluster.MasterForKey(ended, s.name(key)) // does not load the topology then
-	return err == nil
+// knowsPublishing says whether it is known without a call how to publish.
+func (s *Store) knowsPublishing() bool {
+	return s.cluster == nil || s.publish != Auto || shardSupport(s.shards.Load()) != unknown
 }
 
 // alone makes a call that may wait for several others.
@@ -100,20 +85,21 @@ func (s *Store) alone(
 	answered(fence, err)
 }
 
-// senderOf is the sender of the server that keeps a key.
-func (s *Store) senderOf(ctx context.Context, name string) (*sender, error) {
+// senderOf is the sender of the server that keeps a key. While it is not known
+// where the slots of a cluster are, it is one for all of them.
+func (s *Store) senderOf(name string) *sender {
 	if s.cluster == nil {
-		return s.sender, nil
+		return s.sender
 	}
-	node, err := s.masterOf(ctx, name)
+	node, err := s.cluster.MasterForKey(ended, name) // does not load the topology then
 	if err != nil {
-		return nil, err
+		return s.sender
 	}
 	if known, ok := s.senders.Load(node); ok {
-		return known.(*sender), nil
+		return known.(*sender)
 	}
 	known, _ := s.senders.LoadOrStore(node, &sender{store: s, node: node})
-	return known.(*sender), nil
+	return known.(*sender)
 }
 
 // masterOf is the client of the node of a cluster that keeps a key. An error

@@ -29,11 +29,10 @@ type Store struct {
 	quarantine *quarantine  // nil: none
 	tokens     bool         // fences are Redisson's counters
 	setnx      bool         // locks are strings
-	sender     *sender      // nil in a cluster
-	senders    sync.Map     // of the nodes of a cluster, *redis.Client to *sender
+	circuit    circuitSettings
+	sender     *sender  // of rdb
+	senders    sync.Map // of the nodes of a cluster, *redis.Client to *sender
 }
-
-var _ lock.PartitionedStore = (*Store)(nil)
 
 // New returns a store on rdb, which the caller still owns and closes after
 // the last lease is gone. It does no I/O: see [Store.Check]. A wrong option
@@ -50,10 +49,10 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
+	s.circuit.failures, s.circuit.pause = DefaultCircuitFailures, DefaultCircuitPause
+	s.sender = &sender{store: s, node: rdb}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		s.cluster, s.topology = cluster, newTopology(cluster)
-	} else {
-		s.sender = &sender{store: s, node: rdb}
 	}
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
@@ -200,19 +199,6 @@ func (s *Store) forceFrom(ctx context.Context, name string, holds any) (freed bo
 	}
 	n, err := cmd.Int64()
 	return n == 1, s.failure(err)
-}
-
-// Part implements [lock.PartitionedStore]: in a cluster, the address of the
-// master that has the key's slot.
-func (s *Store) Part(key string) string {
-	if s.cluster == nil {
-		return ""
-	}
-	node, err := s.cluster.MasterForKey(ended, s.name(key)) // does not load the topology then
-	if err != nil {
-		return ""
-	}
-	return node.Options().Addr
 }
 
 // ended is a context in which nothing is waited for.

@@ -23,6 +23,7 @@ const (
 	outcomeKey   = attribute.Key("redlatch.outcome")
 	reasonKey    = attribute.Key("redlatch.reason")
 	lockKeyKey   = attribute.Key("redlatch.key")
+	serverKey    = attribute.Key("redlatch.server")
 	errorTypeKey = attribute.Key("error.type")
 )
 

@@ -13,10 +13,12 @@
 //	redlatch.losses            counter, {lock}    template, reason
 //	redlatch.key.failures      counter, {failure} template, reason
 //	redlatch.circuit.opens     counter, {opening}
+//	redlatch.circuit.count     up-down, {circuit} server
+//	redlatch.backlog.count     up-down, {call}
 //	redlatch.leader.term       gauge, {term}      template
 //
-// The attributes are redlatch.template, redlatch.mode, redlatch.outcome and
-// redlatch.reason. A template is the name that the lock was given with
+// The attributes are redlatch.template, redlatch.mode, redlatch.outcome,
+// redlatch.reason and redlatch.server. A template is the name that the lock was given with
 // [lock.WithName], as rules do: never its key. Locks without a name, and those
 // of further names once there are [MaxNames], are recorded as "_other", so
 // that the number of series has a bound whatever clients send.
@@ -28,6 +30,11 @@
 // released, expired (its fixed lease ran out, or it reached its limit) or lost; a
 // release that the store did not confirm has the error.type unavailable. A renewal is ok, error (it is
 // tried again) or lost. The reasons of losses are those of [lock.LossReason].
+//
+// The circuits are those of the servers of a store, whose addresses are the attribute
+// redlatch.server:
+//
+//	store := redisstore.New(rdb, redisstore.WithCircuitHook(t.Circuit))
 //
 // redlatch.leader.term is the term that this process leads in, and 0 when it does
 // not. It is set by the hooks of package leader:

@@ -23,13 +23,15 @@ type instruments struct {
 	renewals        metric.Int64Counter
 	losses          metric.Int64Counter
 	keyFailures     metric.Int64Counter
-	circuits        metric.Int64Counter
+	opens           metric.Int64Counter
+	circuits        metric.Int64UpDownCounter
+	backlog         metric.Int64UpDownCounter
 	terms           metric.Int64Gauge
 }
 
 func newInstruments(meter metric.Meter) (*instruments, error) {
 	var i instruments
-	var errs [9]error
+	var errs [11]error
 	i.acquireDuration, errs[0] = meter.Float64Histogram("redlatch.acquire.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time to acquire a lock, or to learn that it cannot be had."),
 		metric.WithExplicitBucketBoundaries(buckets...))
@@ -46,9 +48,13 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		metric.WithDescription("Locks that were lost while they were held."))
 	i.keyFailures, errs[6] = meter.Int64Counter("redlatch.key.failures", metric.WithUnit("{failure}"),
 		metric.WithDescription("Operations refused because the key of their lock could not be made."))
-	i.circuits, errs[7] = meter.Int64Counter("redlatch.circuit.opens", metric.WithUnit("{opening}"),
-		metric.WithDescription("Times at which a store that does not answer was left alone."))
-	i.terms, errs[8] = meter.Int64Gauge("redlatch.leader.term", metric.WithUnit("{term}"),
+	i.opens, errs[7] = meter.Int64Counter("redlatch.circuit.opens", metric.WithUnit("{opening}"),
+		metric.WithDescription("Times at which a server that does not answer was left alone."))
+	i.circuits, errs[8] = meter.Int64UpDownCounter("redlatch.circuit.count", metric.WithUnit("{circuit}"),
+		metric.WithDescription("Circuits that are open: servers that do not answer, and get no acquisitions."))
+	i.backlog, errs[9] = meter.Int64UpDownCounter("redlatch.backlog.count", metric.WithUnit("{call}"),
+		metric.WithDescription("Unanswered calls whose traces in the store are to be removed."))
+	i.terms, errs[10] = meter.Int64Gauge("redlatch.leader.term", metric.WithUnit("{term}"),
 		metric.WithDescription("Term of the leader in this process, 0 where there is none."))
 	return &i, errors.Join(errs[:]...)
 }

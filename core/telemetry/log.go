@@ -48,19 +48,6 @@ func (l *logger) lost(e lock.LossEvent, about logged) {
 	})
 }
 
-// circuit names the part of the store by its address.
-func (l *logger) circuit(e lock.CircuitEvent) {
-	level, message := slog.LevelInfo, "lock store answers again"
-	if e.Open {
-		level, message = slog.LevelWarn, "lock store does not answer, acquisitions are refused until it does"
-	}
-	var attrs []slog.Attr
-	if e.Part != "" {
-		attrs = append(attrs, slog.String("part", e.Part))
-	}
-	l.LogAttrs(context.Background(), level, message, append(attrs, cause(e.Err)...)...)
-}
-
 func (l *logger) unconfirmed(about logged) {
 	l.write(context.Background(), slog.LevelWarn, &l.releases, "lock release is not confirmed, it goes on in the background", about)
 }

@@ -70,12 +70,6 @@ func TestLogLines(t *testing.T) {
 		"failed renewal": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Renewed(lock.RenewEvent{Event: e, Err: &lock.StoreError{Class: "timeout", Err: errSecret}})
 		}, `level=INFO msg="lock renewal failed, it is tried again" ` + order + ` cause=timeout`},
-		"circuit open": {func(_ *telemetry.Telemetry, h lock.Hooks, _ lock.Event) {
-			h.Circuit(lock.CircuitEvent{Part: "10.0.0.1:6379", Open: true, Err: &lock.StoreError{Class: "connection refused", Err: errSecret}})
-		}, `level=WARN msg="lock store does not answer, acquisitions are refused until it does" part=10.0.0.1:6379 cause="connection refused"`},
-		"circuit closed": {func(_ *telemetry.Telemetry, h lock.Hooks, _ lock.Event) {
-			h.Circuit(lock.CircuitEvent{})
-		}, `level=INFO msg="lock store answers again"`},
 		"lost renewal": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Renewed(lock.RenewEvent{Event: e, Err: lock.ErrNotHeld}) // its loss will be reported
 		}, ""},
@@ -124,13 +118,6 @@ func TestAStormIsOneLineASecond(t *testing.T) {
 		got := p.lines()
 		if len(got) != 4 || !strings.HasSuffix(got[2], "suppressed=4999") || !strings.HasSuffix(got[3], "suppressed=1") {
 			t.Errorf("then: %q, want what was suppressed to be reported once", got[2:])
-		}
-		for range 3 { // of changes the last one counts
-			hooks.Circuit(lock.CircuitEvent{Open: true})
-			hooks.Circuit(lock.CircuitEvent{})
-		}
-		if got := p.lines(); len(got) != 10 || !strings.Contains(got[9], "answers again") {
-			t.Errorf("of three outages: %q", got[4:])
 		}
 	})
 }

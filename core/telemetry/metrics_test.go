@@ -79,6 +79,8 @@ func story(t *testing.T, made *telemetry.Telemetry) {
 	made.TermLost("mail", 8, errSecret)
 	made.Elected("reports", 1<<62)
 
+	made.Circuit("10.0.0.1:6379", true)
+
 	made.KeyFailed(ctx, "order:<userId>", "missing")
 	made.KeyFailed(ctx, "order:<userId>", "nonsense of a client")
 }
@@ -116,6 +118,8 @@ func TestMetricsAreExactlyThese(t *testing.T) {
 			"redlatch.leader.term{redlatch.template=mail}":                                                            "0",
 			"redlatch.leader.term{redlatch.template=reports}":                                                         fmt.Sprint(1 << 62),
 			"redlatch.circuit.opens{}":                                                                                "1",
+			"redlatch.circuit.count{redlatch.server=10.0.0.1:6379}":                                                   "1",
+			"redlatch.backlog.count{}":                                                                                "0",
 			"redlatch.key.failures{redlatch.reason=_OTHER" + order:                                                    "1",
 		} {
 			value, ok := got[series]
@@ -150,7 +154,9 @@ func TestInstrumentsAreExactlyThese(t *testing.T) {
 			{Name: "redlatch.renewals", Unit: "{renewal}", Description: "Renewals of held locks by the watchdog.", Data: counter},
 			{Name: "redlatch.losses", Unit: "{lock}", Description: "Locks that were lost while they were held.", Data: counter},
 			{Name: "redlatch.key.failures", Unit: "{failure}", Description: "Operations refused because the key of their lock could not be made.", Data: counter},
-			{Name: "redlatch.circuit.opens", Unit: "{opening}", Description: "Times at which a store that does not answer was left alone.", Data: counter},
+			{Name: "redlatch.circuit.opens", Unit: "{opening}", Description: "Times at which a server that does not answer was left alone.", Data: counter},
+			{Name: "redlatch.circuit.count", Unit: "{circuit}", Description: "Circuits that are open: servers that do not answer, and get no acquisitions.", Data: up},
+			{Name: "redlatch.backlog.count", Unit: "{call}", Description: "Unanswered calls whose traces in the store are to be removed.", Data: up},
 			{Name: "redlatch.leader.term", Unit: "{term}", Description: "Term of the leader in this process, 0 where there is none.", Data: metricdata.Gauge[int64]{}},
 		}
 		bounds := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
@@ -432,13 +438,33 @@ func TestNewTellsOfInstrumentsThatCannotBeMade(t *testing.T) {
 
 func TestOpenCircuitsAreCounted(t *testing.T) {
 	m := newMeter()
-	hooks := newTelemetry(t, telemetry.WithMeterProvider(m.provider)).Hooks()
-	for range 3 {
-		hooks.Circuit(lock.CircuitEvent{Part: "10.0.0.1:6379", Open: true})
-		hooks.Circuit(lock.CircuitEvent{Part: "10.0.0.1:6379"})
+	made := newTelemetry(t, telemetry.WithMeterProvider(m.provider))
+	made.Circuit("10.0.0.2:6379", true)
+	for range 2 {
+		made.Circuit("10.0.0.1:6379", true)
+		made.Circuit("10.0.0.1:6379", false)
 	}
-	if got := m.series(t); len(got) != 1 || got["redlatch.circuit.opens{}"] != "3" {
-		t.Errorf("got %v, want three", got)
+	got := m.series(t)
+	for series, want := range map[string]string{
+		"redlatch.circuit.opens{}":                              "3",
+		"redlatch.circuit.count{redlatch.server=10.0.0.1:6379}": "0",
+		"redlatch.circuit.count{redlatch.server=10.0.0.2:6379}": "1",
+	} {
+		if got[series] != want {
+			t.Errorf("%s: %s, want %s", series, got[series], want)
+		}
+	}
+}
+
+func TestTheBacklogsOfLockersAddUp(t *testing.T) {
+	m := newMeter()
+	made := newTelemetry(t, telemetry.WithMeterProvider(m.provider))
+	first, second := made.Hooks(), made.Hooks()
+	first.Backlog(5)
+	second.Backlog(3)
+	first.Backlog(2)
+	if got := m.series(t)["redlatch.backlog.count{}"]; got != "5" {
+		t.Errorf("%s, want 5", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -45,14 +46,15 @@ func New(opts ...Option) (*Telemetry, error) {
 	}, nil
 }
 
-// Hooks are for [lock.WithHooks].
+// Hooks are for [lock.WithHooks], those of one call for one locker.
 func (t *Telemetry) Hooks() lock.Hooks {
+	var backlog atomic.Int64
 	return lock.Hooks{
 		Waiting:  t.waiting,
 		Acquired: t.acquired,
 		Released: t.released,
 		Renewed:  t.renewed,
-		Circuit:  t.circuit,
+		Backlog:  func(n int) { t.backlog.Add(context.Background(), int64(n)-backlog.Swap(int64(n))) },
 		Lost:     t.lost,
 	}
 }
@@ -106,11 +108,15 @@ func (t *Telemetry) renewed(e lock.RenewEvent) {
 	}
 }
 
-func (t *Telemetry) circuit(e lock.CircuitEvent) {
-	if e.Open {
-		t.circuits.Add(context.Background(), 1)
+// Circuit records that the circuit of a server has opened or closed. It is for
+// redisstore.WithCircuitHook.
+func (t *Telemetry) Circuit(server string, open bool) {
+	ctx, change := context.Background(), int64(-1)
+	if open {
+		t.opens.Add(ctx, 1)
+		change = 1
 	}
-	t.log.circuit(e)
+	t.circuits.Add(ctx, change, metric.WithAttributes(serverKey.String(server)))
 }
 
 func (t *Telemetry) lost(e lock.LossEvent) {

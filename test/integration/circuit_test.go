@@ -65,8 +65,8 @@ func TestARedisThatIsAwayCostsRequestsLittle(t *testing.T) {
 			server := redistest.Standalone(t, "--appendonly", "yes")
 			var changes []bool
 			told := make(chan bool, 100)
-			l := lock.New(redisstore.New(server.Client(t)), lock.WithCallTimeout(callTimeout), lock.WithWatchdog(20*time.Second),
-				lock.WithHooks(lock.Hooks{Circuit: func(e lock.CircuitEvent) { told <- e.Open }}))
+			store := redisstore.New(server.Client(t), redisstore.WithCircuitHook(func(_ string, open bool) { told <- open }))
+			l := lock.New(store, lock.WithCallTimeout(callTimeout), lock.WithWatchdog(20*time.Second))
 			defer func() { _ = l.Close(context.Background()) }()
 			held, err := l.Acquire(t.Context(), "held")
 			if err != nil {

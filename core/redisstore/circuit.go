@@ -1,0 +1,262 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Defaults of [WithCircuit].
+const (
+	DefaultCircuitFailures = 5
+	DefaultCircuitPause    = 250 * time.Millisecond
+)
+
+const (
+	// silence is how long a server must have answered nobody for callers that
+	// gave up to say something about it.
+	silence = 100 * time.Millisecond
+	// probeWait is how long an acquisition may wait for the outcome of a probe:
+	// many round trips, and little for a request.
+	probeWait = 50 * time.Millisecond
+	// probeLimit is when a probe without an answer no longer keeps another from
+	// being sent.
+	probeLimit = 2 * time.Second
+	// forgetAfter is when the circuit of a server that nobody calls is closed.
+	forgetAfter = time.Minute
+)
+
+// errOpen is the answer of an open circuit.
+var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCircuitOpen}
+
+// WithCircuit sets when a server that does not answer is left alone. After that
+// many failures in a row (calls that could not reach it, or got no answer; callers
+// that gave up count once nobody has been answered for 100 ms), acquisitions fail at
+// once, with [lock.ErrUnavailable] and [lock.ErrCircuitOpen], instead of each of
+// them spending its time on the same discovery. A PING finds out whether the server
+// is back, one at a time and no sooner than pause after the one before; acquisitions
+// wait up to 50 ms for its answer. Any other call that is answered
+// closes the circuit as well. What is held is renewed and released as ever, and
+// acquisitions that wait for another owner go on waiting.
+//
+// Every server has a circuit. Default [DefaultCircuitFailures] and
+// [DefaultCircuitPause]; 0 failures: never. Fewer failures, and a pause outside
+// 1 ms to [lock.MaxDuration], panic.
+func WithCircuit(failures int, pause time.Duration) Option {
+	if failures < 0 || failures > 0 && (pause < time.Millisecond || pause > lock.MaxDuration) {
+		panic(fmt.Sprintf("redisstore.WithCircuit(%d, %v): needs at least 0 failures, and a pause between 1ms and %v", //nolint:forbidigo // documented: a wrong set-up cannot be run
+			failures, pause, lock.MaxDuration))
+	}
+	return func(s *Store) { s.circuit.failures, s.circuit.pause = failures, pause }
+}
+
+// WithCircuitHook sets a func that is called with the address of a server whenever
+// its circuit opens or closes, such as the Circuit method of package telemetry. It
+// must not block and must not call the store. The store logs the same; see
+// [WithLogger].
+func WithCircuitHook(changed func(server string, open bool)) Option {
+	return func(s *Store) { s.circuit.changed = changed }
+}
+
+// circuitSettings are those of all circuits of a store.
+type circuitSettings struct {
+	failures int
+	pause    time.Duration
+	changed  func(server string, open bool) // nil: nobody listens
+}
+
+// circuit is the circuit breaker of a server. The mutex of its sender guards it.
+type circuit struct {
+	failures int       // in a row
+	failed   time.Time // when the last of them was noticed
+	heard    time.Time // when the server answered last
+	open     bool
+	called   time.Time // when an acquisition came last while it was open
+	probed   time.Time // when the last probe was sent
+	probing  bool      // it has no answer
+	forget   *time.Timer
+
+	announcing sync.Mutex
+	announced  bool // that it is open
+}
+
+// admits says whether an acquisition may be queued now: with an open circuit only
+// while it can wait for a probe; mu is held.
+func (s *sender) admits(now time.Time) bool {
+	c := &s.circuit
+	if !c.open {
+		return true
+	}
+	c.called = now
+	since := now.Sub(c.probed)
+	if since >= s.store.circuit.pause && (!c.probing || since >= probeLimit) {
+		c.probed, c.probing, since = now, true, 0
+		go s.probe(now)
+	}
+	return c.probing && since < probeWait
+}
+
+// probe calls a server that did not answer.
+func (s *sender) probe(now time.Time) {
+	timer := time.AfterFunc(probeWait, s.giveUp)
+	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
+	defer cancel()
+	err := guarded(func() error { return s.node.Process(ctx, once{redis.NewCmd(ctx, "ping")}) })
+	s.mu.Lock()
+	if s.circuit.probed.Equal(now) {
+		s.circuit.probing = false
+	}
+	s.mu.Unlock()
+	s.record(now, err)
+	s.giveUp()
+}
+
+// refuse ends acquisitions that an open circuit keeps from the server.
+func refuse(acquisitions []*sending) {
+	for _, x := range acquisitions {
+		x.done(nil, errOpen)
+	}
+}
+
+// giveUp refuses the acquisitions that have waited for a probe.
+func (s *sender) giveUp() {
+	s.mu.Lock()
+	var refused []*sending
+	if s.circuit.open {
+		refused, s.queue = s.queue, nil
+	}
+	s.mu.Unlock()
+	refuse(refused)
+}
+
+// record updates the circuit with the result of a call or a batch that was sent at
+// began.
+func (s *sender) record(began time.Time, err error) {
+	if s.store.circuit.failures == 0 {
+		return
+	}
+	_, answered := errorReply(err)
+	s.mu.Lock()
+	c, now := &s.circuit, time.Now()
+	was := c.open
+	switch {
+	case err == nil || answered:
+		c.heard, c.failures, c.open = now, 0, false
+	case !isUnreachable(err), began.Before(c.heard): // says nothing about the server now
+	case began.After(c.failed) || now.Sub(began) >= silence: // else it failed together with the last
+		c.failed = now
+		c.failures++
+		c.open = c.failures >= s.store.circuit.failures
+	}
+	changed := was != c.open
+	var refused []*sending
+	if changed {
+		refused = s.changed(now)
+	}
+	s.mu.Unlock()
+	refuse(refused)
+	if changed {
+		s.announce(err)
+	}
+}
+
+// changed does what follows when the circuit has opened or closed, and returns the
+// acquisitions to refuse; mu is held.
+func (s *sender) changed(now time.Time) (refused []*sending) {
+	c := &s.circuit
+	if !c.open {
+		s.dispatch(now)
+		return nil
+	}
+	c.called = now
+	if c.forget == nil {
+		c.forget = time.AfterFunc(forgetAfter, s.forget)
+	} else {
+		c.forget.Reset(forgetAfter)
+	}
+	refused, s.queue = s.queue, nil
+	return refused
+}
+
+// forget closes the circuit of a server that nobody has called for a while.
+func (s *sender) forget() {
+	s.mu.Lock()
+	c := &s.circuit
+	if left := forgetAfter - time.Since(c.called); c.open && left > 0 {
+		c.forget.Reset(left)
+	} else if c.open {
+		c.failures, c.open = 0, false
+		s.changed(time.Now())
+	}
+	s.mu.Unlock()
+	s.announce(nil)
+}
+
+// deserted opens the circuit, and returns true, if as many callers as it takes have
+// given up calls that are under way, while the server answered nobody; mu is held.
+func (s *sender) deserted(now time.Time) bool {
+	need := s.store.circuit.failures
+	if need == 0 || s.circuit.open || !s.silent(now) {
+		return false
+	}
+	for _, w := range s.flying {
+		for _, x := range w.batch {
+			if x.overdue(now) != nil {
+				need--
+			}
+		}
+	}
+	if need > 0 {
+		return false
+	}
+	s.circuit.open = true
+	return true
+}
+
+// silent says whether the server has answered nobody for a while although it was
+// called; mu is held.
+func (s *sender) silent(now time.Time) bool {
+	return now.Sub(s.circuit.heard) >= silence &&
+		slices.ContainsFunc(s.flying, func(w *worker) bool { return now.Sub(w.began) >= silence })
+}
+
+// announce reports the state of the circuit if it has changed, with the reason why
+// it opened.
+func (s *sender) announce(reason error) {
+	c := &s.circuit
+	c.announcing.Lock()
+	defer c.announcing.Unlock()
+	s.mu.Lock()
+	open := c.open
+	s.mu.Unlock()
+	if open == c.announced {
+		return
+	}
+	c.announced = open
+	server := slog.String("server", s.address())
+	if open {
+		s.store.log.Warn("lock store does not answer, acquisitions are refused until it does",
+			server, slog.String("cause", lock.ClassOf(s.store.failure(reason))))
+	} else {
+		s.store.log.Info("lock store is called again", server)
+	}
+	if changed := s.store.circuit.changed; changed != nil {
+		changed(s.address(), open)
+	}
+}
+
+// address is that of the server, as far as the client has one.
+func (s *sender) address() string {
+	if node, ok := s.node.(*redis.Client); ok {
+		return node.Options().Addr
+	}
+	return ""
+}

@@ -1,0 +1,480 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+// distant is a server that can be away. When it is not, it grants whatever it is
+// called for.
+type distant struct {
+	*fake
+	how     func(command []string) string // nil: well
+	changes []string                      // of the circuit
+	probing int
+	most    int // probes at a time
+}
+
+func newDistant(t *testing.T, opts ...redisstore.Option) (*distant, *redisstore.Store) {
+	t.Helper()
+	t.Cleanup(func() { time.Sleep(time.Minute) }) // what lingers ends
+	d := &distant{}
+	f, client := newFake(t, d.answer)
+	d.fake = f
+	return d, redisstore.New(client, append(opts, redisstore.WithLogger(slog.New(slog.DiscardHandler)),
+		redisstore.WithCircuitHook(func(server string, open bool) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.changes = append(d.changes, fmt.Sprint(server, " ", open))
+		}))...)
+}
+
+func (d *distant) answer(command []string) string {
+	d.mu.Lock()
+	how := d.how
+	if command[0] == "ping" {
+		d.probing++
+		d.most = max(d.most, d.probing)
+		defer func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.probing--
+		}()
+	}
+	d.mu.Unlock()
+	if how != nil {
+		if reply := how(command); reply != "well" {
+			return reply
+		}
+	}
+	if command[0] == "ping" {
+		return "+PONG\r\n"
+	}
+	return integer(1)
+}
+
+// away makes the server fail that way from now on; nil heals it.
+func (d *distant) away(how func([]string) string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.how, d.refusing = how, false
+}
+
+// Ways to fail.
+func frozen([]string) string { // until the connection breaks
+	time.Sleep(1500 * time.Millisecond)
+	return "hang up"
+}
+
+func hung([]string) string { return "" }
+
+func slow([]string) string { // but it does answer
+	time.Sleep(60 * time.Millisecond)
+	return "well"
+}
+
+// refuse makes the server refuse connections.
+func (d *distant) refuse() {
+	d.away(func([]string) string { return "hang up" })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refusing = true
+}
+
+// count is how many commands came whose first words are these.
+func (d *distant) count(words ...string) (n int) {
+	for _, c := range d.received() {
+		if len(c) >= len(words) && slices.Equal(c[:len(words)], words) {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *distant) acquires() int { return d.count("evalsha", redisstore.SHA("plain", "acquire")) }
+
+func (d *distant) told() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.changes)
+}
+
+func newLocker(t *testing.T, store lock.Store, opts ...lock.Option) *lock.Locker {
+	t.Helper()
+	l := lock.New(store, opts...)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = l.Close(ctx) // of a server that may be away
+	})
+	return l
+}
+
+func acquire(t *testing.T, l *lock.Locker, key string) *lock.Lease {
+	t.Helper()
+	lease, err := l.Acquire(t.Context(), key)
+	if err != nil {
+		t.Fatalf("acquire %s: %v", key, err)
+	}
+	return lease
+}
+
+func release(t *testing.T, lease *lock.Lease) {
+	t.Helper()
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("release %s: %v", lease.Key(), err)
+	}
+}
+
+// open lets requests fail until one is refused because the circuit is open.
+func open(t *testing.T, l *lock.Locker) {
+	t.Helper()
+	for range 20 {
+		_, err := l.Acquire(t.Context(), "opening")
+		if errors.Is(err, lock.ErrCircuitOpen) && errors.Is(err, lock.ErrUnavailable) {
+			return
+		}
+		if err == nil {
+			t.Fatal("granted")
+		}
+	}
+	t.Fatal("the circuit does not open")
+}
+
+func wantOpen(t *testing.T, l *lock.Locker) {
+	t.Helper()
+	if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, lock.ErrCircuitOpen) {
+		t.Errorf("got %v, want ErrCircuitOpen", err)
+	}
+}
+
+func TestAServerThatIsAwayCostsARequestNoTime(t *testing.T) {
+	for name, begin := range map[string]func(*distant){
+		"refused": (*distant).refuse,
+		"frozen":  func(d *distant) { d.away(frozen) },
+		"hung":    func(d *distant) { d.away(hung) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, store := newDistant(t)
+				l := newLocker(t, store)
+				begin(d)
+				open(t, l)
+				asked, probes := d.acquires(), d.count("ping")
+				var took []time.Duration
+				for range 1000 {
+					time.Sleep(10 * time.Millisecond)
+					start := time.Now()
+					wantOpen(t, l)
+					took = append(took, time.Since(start))
+				}
+				slices.Sort(took)
+				if took[950] > 0 || took[999] > 50*time.Millisecond {
+					t.Errorf("of 1000 requests the 95 %% took %v, the longest %v", took[950], took[999])
+				}
+				if n := d.acquires() - asked; n > 0 {
+					t.Errorf("%d acquires were sent", n)
+				}
+				if probes = d.count("ping") - probes; name != "refused" && (probes < 3 || probes > 41) {
+					t.Errorf("%d probes in 10 s", probes)
+				}
+			})
+		})
+	}
+}
+
+func TestOneProbeAtATimeAndAllPassWhenItSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		l := newLocker(t, store)
+		d.away(frozen)
+		open(t, l)
+		crowd := func(want error) {
+			t.Helper()
+			var all sync.WaitGroup
+			for i := range 50 {
+				all.Go(func() {
+					lease, err := l.Acquire(t.Context(), fmt.Sprintf("k:%d", i))
+					if !errors.Is(err, want) {
+						t.Errorf("got %v, want %v", err, want)
+					}
+					if err == nil {
+						release(t, lease)
+					}
+				})
+			}
+			all.Wait()
+		}
+		for range 20 {
+			crowd(lock.ErrCircuitOpen)
+			time.Sleep(100 * time.Millisecond)
+		}
+		d.away(nil)
+		time.Sleep(5 * time.Second) // what is stuck gets its errors
+		synctest.Wait()
+		if d.most != 1 {
+			t.Errorf("%d probes at a time", d.most)
+		}
+		crowd(nil)
+		crowd(nil)
+		if want := []string{"127.0.0.1:6379 true", "127.0.0.1:6379 false"}; !slices.Equal(d.told(), want) {
+			t.Errorf("changes: %q", d.told())
+		}
+	})
+}
+
+// What was sent before the server came back, and fails afterwards, says nothing.
+func TestCallsThatWereStuckDoNotOpenItAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		l := newLocker(t, store, lock.WithCallTimeout(time.Second))
+		lease := acquire(t, l, "held")
+		d.away(frozen)
+		for i := range 16 {
+			begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(soon))
+			time.Sleep(11 * time.Millisecond) // each on a connection of its own
+		}
+		d.refuse()
+		open(t, l)
+		d.away(nil)
+		release(t, lease) // gets through, while others are stuck
+		time.Sleep(5 * time.Second)
+		release(t, acquire(t, l, "k"))
+		if len(d.told()) != 2 {
+			t.Errorf("changes: %q", d.told())
+		}
+	})
+}
+
+func TestHeldLeasesAreRenewedAndReleasedWhileTheCircuitIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		l := newLocker(t, store)
+		kept, given := acquire(t, l, "kept"), acquire(t, l, "given")
+		d.away(frozen)
+		open(t, l)
+		renews, releases := d.count("evalsha", redisstore.SHA("renew_many")), d.count("evalsha", redisstore.SHA("publish", "release"))
+		time.Sleep(12 * time.Second)
+		if n := d.count("evalsha", redisstore.SHA("renew_many")) - renews; n < 2 {
+			t.Errorf("%d renewals tried in 12 s", n)
+		}
+		if err := given.Release(t.Context()); !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("the release: %v", err)
+		}
+		if d.count("evalsha", redisstore.SHA("publish", "release")) == releases {
+			t.Error("the release was not sent")
+		}
+		d.away(nil)
+		time.Sleep(time.Hour)
+		if err := kept.Context().Err(); err != nil {
+			t.Errorf("lost: %v", context.Cause(kept.Context()))
+		}
+		release(t, kept)
+	})
+}
+
+func TestARenewalThatGetsThroughClosesTheCircuit(t *testing.T) {
+	for name, opts := range map[string][]redisstore.Option{
+		"alone":         nil,
+		"with replicas": {redisstore.WithReplicas(1, time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, store := newDistant(t, append(opts, redisstore.WithCircuit(3, time.Hour))...) // one probe, and no other
+				l := newLocker(t, store)
+				lease := acquire(t, l, "held")
+				d.refuse()
+				open(t, l)
+				wantOpen(t, l)
+				d.away(nil)
+				wantOpen(t, l)
+				time.Sleep(11 * time.Second)
+				release(t, acquire(t, l, "k"))
+				release(t, lease)
+			})
+		})
+	}
+}
+
+func TestAWaiterRidesOutAnOpenCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t, redisstore.WithPolling())
+		l := newLocker(t, store)
+		d.away(func([]string) string { return integer(-2 - 1000) }) // busy
+		result := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(t.Context(), "k")
+			result <- err
+		}()
+		time.Sleep(time.Second)
+		d.refuse()
+		open(t, l)
+		time.Sleep(5 * time.Second)
+		d.away(nil)
+		time.Sleep(2 * time.Second)
+		select {
+		case err := <-result:
+			if err != nil {
+				t.Errorf("the waiter got %v", err)
+			}
+		default:
+			t.Error("it still waits")
+		}
+	})
+}
+
+func TestOnlyAServerThatIsAwayOpensTheCircuit(t *testing.T) {
+	always := func(reply string) func([]string) string { return func([]string) string { return reply } }
+	for name, tt := range map[string]struct {
+		how    func([]string) string
+		refuse bool
+		opts   []redisstore.Option
+		stay   time.Duration // of the caller; negative: until it is canceled
+		want   bool
+	}{
+		"refused connections":     {refuse: true, want: true},
+		"broken connections":      {how: frozen, want: true},
+		"no answers":              {how: hung, want: true},
+		"callers that leave late": {how: hung, stay: 300 * time.Millisecond, want: true},
+		"callers that leave before there can be an answer": {how: hung, stay: 20 * time.Millisecond, want: true},
+		"callers that leave a little later":                {how: hung, stay: 90 * time.Millisecond, want: true},
+		"callers that are canceled before that":            {how: hung, stay: -20 * time.Millisecond, want: true},
+		"callers that leave early":                         {how: slow, stay: 10 * time.Millisecond},
+		"callers that are canceled early":                  {how: slow, stay: -10 * time.Millisecond},
+		"a busy key":                                       {how: always(integer(-2 - 1000))},
+		"no permission":                                    {how: always(failed("NOPERM no"))},
+		"a server that is loading":                         {how: always(failed("LOADING the dataset"))},
+		"a circuit that is off":                            {refuse: true, opts: []redisstore.Option{redisstore.WithCircuit(0, 0)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, store := newDistant(t, tt.opts...)
+				l := newLocker(t, store)
+				if d.away(tt.how); tt.refuse {
+					d.refuse()
+				}
+				for range 20 {
+					ctx, cancel := context.WithCancel(t.Context())
+					switch {
+					case tt.stay > 0:
+						ctx, cancel = context.WithTimeout(ctx, tt.stay)
+					case tt.stay < 0:
+						time.AfterFunc(-tt.stay, cancel)
+					}
+					if _, err := l.TryAcquire(ctx, "k"); err == nil {
+						t.Error("granted")
+					}
+					cancel()
+				}
+				synctest.Wait()
+				if opened := len(d.told()) > 0; opened != tt.want {
+					t.Errorf("open is %v, want %v", opened, tt.want)
+				}
+				d.away(nil)
+			})
+		})
+	}
+}
+
+// A connection that dies fails all calls that it carries, and so may those that
+// were under way with it: that is one failure.
+func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		l := newLocker(t, store)
+		broken := time.Now().Add(50 * time.Millisecond)
+		d.away(func([]string) string {
+			if left := time.Until(broken); left > 0 {
+				time.Sleep(left)
+				return "hang up"
+			}
+			return "well"
+		})
+		var all sync.WaitGroup
+		for i := range 64 {
+			time.Sleep(time.Microsecond)
+			all.Go(func() { release(t, acquire(t, l, fmt.Sprint(i))) })
+		}
+		all.Wait()
+		if told := d.told(); len(told) > 0 {
+			t.Errorf("changes: %q", told)
+		}
+	})
+}
+
+// A server that nobody calls any longer, such as one that was replaced, does not
+// stay on the list of those that are away.
+func TestTheCircuitOfAServerThatNobodyCallsIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		l := newLocker(t, store)
+		d.refuse()
+		open(t, l)
+		time.Sleep(50 * time.Second)
+		wantOpen(t, l)
+		time.Sleep(50 * time.Second)
+		if len(d.told()) != 1 {
+			t.Errorf("changes: %q", d.told())
+		}
+		time.Sleep(11 * time.Second)
+		if want := []string{"127.0.0.1:6379 true", "127.0.0.1:6379 false"}; !slices.Equal(d.told(), want) {
+			t.Errorf("changes: %q", d.told())
+		}
+		if _, err := l.Acquire(t.Context(), "k"); err == nil || errors.Is(err, lock.ErrCircuitOpen) {
+			t.Errorf("got %v, want the failure of a call", err)
+		}
+	})
+}
+
+func TestACircuitIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page bytes.Buffer
+		d, store := newDistant(t)
+		redisstore.WithLogger(slog.New(slog.NewTextHandler(&page, nil)))(store)
+		l := newLocker(t, store)
+		d.refuse()
+		open(t, l)
+		d.away(nil)
+		time.Sleep(time.Second)
+		release(t, acquire(t, l, "k"))
+		synctest.Wait()
+		lines := strings.Split(page.String(), "\n")
+		for i, want := range []string{
+			`level=WARN msg="lock store does not answer, acquisitions are refused until it does" server=127.0.0.1:6379 cause="connection refused"`,
+			`level=INFO msg="lock store is called again" server=127.0.0.1:6379`,
+		} {
+			if len(lines) != 3 || !strings.HasSuffix(lines[i], want) {
+				t.Errorf("lines %q, want %q", lines, want)
+			}
+		}
+	})
+}
+
+func TestWrongCircuitsPanic(t *testing.T) {
+	for _, wrong := range []func(){
+		func() { redisstore.WithCircuit(-1, time.Second) },
+		func() { redisstore.WithCircuit(1, time.Microsecond) },
+		func() { redisstore.WithCircuit(1, 2*lock.MaxDuration) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			wrong()
+		}()
+	}
+}
