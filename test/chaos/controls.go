@@ -100,7 +100,7 @@ const atATime = 4
 const tries = 3
 
 // one runs a control, longer each time, until it finds what it has to. Of a
-// good run, only what it found is told.
+// good run, only what it found is printed.
 func (c *controlsCommand) one(ctx context.Context, out io.Writer, control control) error {
 	dir := filepath.Join(c.Report, control.name)
 	if c.Report == "" {

@@ -158,7 +158,7 @@ func (s *stage) worker(w *world.World, number, life int) (process.Spec, error) {
 	return process.Spec{Path: self, Args: []string{"worker", string(config)}}, err
 }
 
-// dismiss tells the workers to end, and waits for them.
+// dismiss ends the workers, and waits for them.
 func (s *stage) dismiss(p *process.Program, w *world.World) {
 	for _, employed := range w.Workers {
 		_ = employed.Current().Signal(syscall.SIGTERM) // fails only if it has ended, which is looked at below

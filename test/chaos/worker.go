@@ -13,7 +13,7 @@ type workerCommand struct {
 	Config string `arg:"" help:"A worker.Config in JSON."`
 }
 
-// Run lives until it is told to end.
+// Run lives until it is ended.
 func (c *workerCommand) Run(ctx context.Context) error {
 	var config worker.Config
 	if err := json.Unmarshal([]byte(c.Config), &config); err != nil {

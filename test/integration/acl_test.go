@@ -29,7 +29,7 @@ const (
 )
 
 // aclRules reads the rules that the document shows, so that what is tested is
-// what users are told.
+// what users read.
 func aclRules(t *testing.T, blocks ...string) (rules []any) {
 	t.Helper()
 	documented, err := redistest.ReadACL("../../docs/security.md", blocks...)
@@ -72,8 +72,8 @@ func asLockUser(t *testing.T, server *redistest.Server) *redis.Client {
 	return newClient(t, &redis.Options{Addr: server.Addr(), Username: lockUser, Password: lockSecret})
 }
 
-// The whole contract of the store, the engine on top of it, and what there is
-// beside it: under the user that the document describes, without one refusal.
+// The whole contract of the store, the engine on top of it, and what is
+// around it: under the user that the document describes, without one refusal.
 func TestTheKitNeedsNoMoreThanItsACL(t *testing.T) {
 	t.Run("standalone", func(t *testing.T) {
 		t.Parallel()

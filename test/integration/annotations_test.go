@@ -18,7 +18,7 @@ import (
 
 // accounts is what an application has, with a lock for each of two accounts.
 type accounts interface {
-	// Move calls work in place of moving anything.
+	// Move calls work instead of moving anything.
 	//
 	//redlatch:lock lock:account:<from> wait=30s
 	//redlatch:lock lock:account:<to>

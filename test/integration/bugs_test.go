@@ -39,7 +39,7 @@ func TestBugAcquireIsResent(t *testing.T) {
 	}
 }
 
-// There: the release deletes the key, whoever has it by now, since the first
+// There: the release deletes the key, even if another has it by now, since the first
 // holder took longer than its lease.
 func TestBugReleaseOfAnExpiredLockFreesTheNext(t *testing.T) {
 	server := redistest.Standalone(t)
@@ -101,7 +101,7 @@ func TestBugWaitEndsWithTheLease(t *testing.T) {
 }
 
 // There: the lease of the waiter begins before its wait, and a waiter whose
-// lease was over long ago is told that it holds the lock.
+// lease ended long ago sees that it holds the lock.
 func TestBugGrantIsOverWhenItIsTold(t *testing.T) {
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
@@ -109,7 +109,7 @@ func TestBugGrantIsOverWhenItIsTold(t *testing.T) {
 	l := newLocker(t, rdb)
 	release(t, acquire(t, l, "warm-up"))
 	const short = 200 * time.Millisecond
-	proxy.HoldDown() // the grant is made, and told when it is over
+	proxy.HoldDown() // the grant is made, and reported when it has ended
 	asked := proxy.Observe(faultproxy.Contains("evalsha", "orders"))
 	go func() {
 		<-asked.Hit()
@@ -118,13 +118,13 @@ func TestBugGrantIsOverWhenItIsTold(t *testing.T) {
 	}()
 	lease, err := l.TryAcquire(t.Context(), "orders", lock.WithLease(short))
 	if err == nil && time.Until(lease.Deadline()) > short {
-		t.Errorf("told to hold it until %v", lease.Deadline())
+		t.Errorf("a lease until %v", lease.Deadline())
 	}
 	if err != nil && !errors.Is(err, lock.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	if err == nil && len(hash(t, plain, "orders")) == 0 && lease.Context().Err() == nil {
-		t.Error("told to hold what Redis has no more")
+		t.Error("a lease of what Redis no longer has")
 	}
 }
 
@@ -142,7 +142,7 @@ func TestBugRenewalOutlivesTheRelease(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				go cancel() // around the grant
 				if lease, err := l.Acquire(ctx, name); err == nil {
-					_ = lease.Release(context.Background()) // 300 ms are over soon on a busy machine
+					_ = lease.Release(context.Background()) // 300 ms pass soon on a busy machine
 				}
 			}
 			ctx := t.Context()
@@ -163,7 +163,7 @@ func TestBugRenewalOutlivesTheRelease(t *testing.T) {
 			case <-t.Context().Done():
 			}
 			if n := scriptCalls(t, rdb) - renewed; n > 0 {
-				t.Errorf("%d scripts were sent for a lock that was given back", n)
+				t.Errorf("%d scripts were sent for a lock that was released", n)
 			}
 		})
 	}
@@ -298,8 +298,8 @@ func TestBugSubscriptionsAreLeft(t *testing.T) {
 	nobodyListens(t, rdb)
 }
 
-// There: the release uses the context of the request, which is over when the
-// client has hung up: the lock stays until it expires.
+// There: the release uses the context of the request, which ends when the
+// client hangs up: the lock stays until it expires.
 func TestBugReleaseNeedsALiveRequest(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)

@@ -77,7 +77,7 @@ func TestCancelledAtEveryPointAnAcquisitionLeavesNothing(t *testing.T) {
 				for n := 0; ; n++ {
 					at, back, free := cancelledAt(t, server, n, mode, against)
 					if at == "" {
-						break // it was over before
+						break // it ended before
 					}
 					reached++
 					returned, freed = append(returned, back), append(freed, free)
@@ -143,7 +143,7 @@ func cancelledAt(t *testing.T, server *redistest.Server, n int, mode, against lo
 	free = time.Since(since)
 	closing, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	if err := l.Close(closing); err != nil { // nothing of it passes a point any more
+	if err := l.Close(closing); err != nil { // nothing of it passes another point
 		t.Errorf("Close: %v", err)
 	}
 	_ = own.Close()

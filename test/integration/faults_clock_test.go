@@ -74,7 +74,7 @@ func withClocks(t *testing.T, n int) ([]*redistest.Server, []clock) {
 
 // A clock that jumps forward expires leases early: there are two holders, which
 // nothing on one Redis can prevent. The second has the larger fence, the first
-// learns of it at its next renewal, and its trust never moves.
+// notices at its next renewal, and its trust never moves.
 func TestAClockThatJumpsForwardIsCaughtByTheFence(t *testing.T) {
 	servers, clocks := withClocks(t, 1)
 	server := servers[0]

@@ -16,8 +16,8 @@ import (
 )
 
 // wantRefusal is what the store and the engine make of a server that says no:
-// the outcome, and an error that the caller can act on. It tells of an outage,
-// not of another holder, and hides nothing from operators.
+// the outcome, and an error that the caller can act on. It reports an outage,
+// not another holder, and hides nothing from operators.
 func wantRefusal(t *testing.T, rdb redis.UniversalClient, key, says string, want lock.Outcome, opts ...lock.Option) {
 	t.Helper()
 	claim := claimOf(ownerA, key, 1)
@@ -35,7 +35,7 @@ func wantRefusal(t *testing.T, rdb redis.UniversalClient, key, says string, want
 	}
 }
 
-// Replies that take a server in a state of its own. The others are in
+// Replies that take a server in a special state. The others are in
 // TestErrorsOfRealServersAreClassified.
 func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 			wantRefusal(t, set.Masters[other].Client(t), "{k}", "MOVED", lock.OutcomeNotExecuted)
 		})
 		m := beginMigration(t, set, "{k}")
-		t.Run("ASK", func(t *testing.T) { // the key is not there any more, or not yet
+		t.Run("ASK", func(t *testing.T) { // the key has left, or isn't there yet
 			wantRefusal(t, single, "{k}new", "ASK", lock.OutcomeNotExecuted)
 		})
 		t.Run("TRYAGAIN", func(t *testing.T) { // one key is there, others are not
@@ -98,7 +98,7 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 				t.Fatal(err)
 			}
 			store := redisstore.New(set.Client(t))
-			eventually(t, func() error { // or its time is over while it is asking
+			eventually(t, func() error { // or its time ends during the call
 				_, err := store.Acquire(t.Context(), claimIn(lock.Fair, ownerA, "{k}half", 1))
 				var failed *lock.StoreError
 				if !redis.HasErrorPrefix(err, "TRYAGAIN") || !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted {

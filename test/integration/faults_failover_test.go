@@ -44,7 +44,7 @@ func TestASentinelFailoverIsRiddenOut(t *testing.T) {
 	t.Parallel()
 	for name, failover := range map[string]func(t *testing.T, set *redistest.SentinelSet){
 		"killed": func(t *testing.T, set *redistest.SentinelSet) { t.Helper(); set.Failover(t) },
-		// The old master stays, and says READONLY to whoever still asks it.
+		// The old master stays, and says READONLY to every client that still calls it.
 		"planned": func(t *testing.T, set *redistest.SentinelSet) {
 			t.Helper()
 			if err := set.Sentinels[0].Admin(t).Do(t.Context(), "SENTINEL", "FAILOVER", set.Name).Err(); err != nil {
@@ -97,8 +97,8 @@ func TestASentinelFailoverIsRiddenOut(t *testing.T) {
 	}
 }
 
-// A master that was only frozen comes back and does not know that it is none
-// any more. With min-replicas it grants nothing until it does; without, it
+// A master that was only frozen comes back and does not know that it no longer is
+// one. With min-replicas it grants nothing until it does; without, it
 // grants locks that nobody else knows of.
 func TestAMasterThatComesBackGrantsNothing(t *testing.T) {
 	t.Parallel()
@@ -196,7 +196,7 @@ func stopWithoutReplicas(t *testing.T, server *redistest.Server) {
 	}
 }
 
-// min-replicas counts replicas, whoever the master is: one that was not told of
+// min-replicas counts replicas, whichever the master is: one that doesn't know
 // the new master vouches for the old one when that comes back. Once it follows
 // the new one, the old one grants nothing.
 func TestAMasterThatComesBackCountsReplicasThatStillFollowIt(t *testing.T) {

@@ -61,7 +61,7 @@ func TestARequestThatIsCutIsNoError(t *testing.T) {
 	wantFree(t, plain, "orders")
 }
 
-// The server has renewed, and nobody was told: trust stays where it was, and
+// The server has renewed, and nobody knows: trust stays where it was, and
 // ends although the lock in Redis lasts longer.
 func TestARenewalWithoutAReplyDoesNotExtendTrust(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestAForgedMessageNeverGrantsAPlainLock(t *testing.T) {
 	release(t, <-got)
 }
 
-// The same for a waiter of a fair lock, on the channel of its own place, with
+// The same for a waiter of a fair lock, on the channel of its place, with
 // what would be its fence: a message is a hint.
 func TestAForgedMessageNeverGrants(t *testing.T) {
 	server := redistest.Standalone(t)
@@ -207,8 +207,8 @@ func TestAForgedMessageNeverGrants(t *testing.T) {
 	release(t, next)
 }
 
-// A server that takes no more connections is not stormed by those who queue
-// for one lock.
+// A server that takes no more connections is not stormed by the waiters
+// of one lock.
 func TestAFullRedisIsNotStormed(t *testing.T) {
 	server := redistest.Standalone(t)
 	admin := server.Admin(t)
@@ -256,7 +256,7 @@ func TestLatencyShortensTrust(t *testing.T) {
 	}
 	release(t, lease)
 	if _, err := l.TryAcquire(t.Context(), "short", lock.WithLease(2*oneWay)); !errors.Is(err, lock.ErrUnavailable) {
-		t.Errorf("a lease that is over when it comes: %v, want ErrUnavailable", err)
+		t.Errorf("a lease that has ended when it comes: %v, want ErrUnavailable", err)
 	}
 	proxy.Delay(0, 0)
 	eventuallyFree(t, plain)

@@ -132,7 +132,7 @@ func TestServiceProcess(t *testing.T) {
 	}
 }
 
-// A service that is told to stop keeps its locks for as long as it works under
+// A service that is stopped keeps its locks for as long as it works under
 // them, however long after the signal, and leaves none behind.
 func TestAStoppingServiceKeepsWhatItUsesAndLeavesNothing(t *testing.T) {
 	t.Parallel()

@@ -120,7 +120,7 @@ func logOf(t *testing.T, server *redistest.Server) string {
 	return ""
 }
 
-// The power fails before the log is on the disk: grants that were told are
+// The power fails before the log is on the disk: grants that were reported are
 // forgotten, and what was synced is not. The fence of the second holder is
 // larger all the same, so that the resource can tell the two apart.
 func TestAPowerCutForgetsOnlyWhatWasNotOnTheDisk(t *testing.T) {
@@ -155,8 +155,8 @@ func TestAPowerCutForgetsOnlyWhatWasNotOnTheDisk(t *testing.T) {
 	release(t, synced)
 }
 
-// A Redis that hangs grants nothing and renews nothing: callers learn it when
-// their call takes too long, holders when their trust is over, and neither
+// A Redis that hangs grants nothing and renews nothing: callers notice when
+// their call takes too long, holders when their trust ends, and neither
 // needs an answer for that.
 func TestAHangingRedisNeitherGrantsNorKeeps(t *testing.T) {
 	const watchdog, callTimeout = time.Second, 500 * time.Millisecond
@@ -229,7 +229,7 @@ func TestALoadingRedisIsNotReadyYet(t *testing.T) {
 		}
 		return nil
 	})
-	// Its own connection, as go-redis closes those that say LOADING.
+	// Its own connection, as go-redis closes the ones that say LOADING.
 	store := redisstore.New(newClient(t, &redis.Options{Addr: server.Addr(), Protocol: 2, MaxRetries: -1}))
 	_, err := store.Acquire(ctx, claimOf(ownerA, "lock", 1))
 	wantOutcome(t, "acquire", err, lock.OutcomeNotExecuted)

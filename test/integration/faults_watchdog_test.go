@@ -18,7 +18,7 @@ import (
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
 
-// command is what MONITOR tells of one command: by a client, or by the script
+// command is what MONITOR shows of one command: by a client, or by the script
 // that a client runs.
 type command struct {
 	script bool
@@ -30,7 +30,7 @@ var (
 	word      = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 )
 
-// monitor tells all that the server does, in its order, until the returned
+// monitor returns all that the server does, in its order, until the returned
 // function ends it.
 func monitor(t *testing.T, server *redistest.Server, tell func(command)) (end func()) {
 	t.Helper()
@@ -61,7 +61,7 @@ func monitor(t *testing.T, server *redistest.Server, tell func(command)) (end fu
 		}
 	})
 	return func() {
-		// What was done before has been told when this is.
+		// What was done before has been shown when this is.
 		if err := server.Admin(t).Echo(context.Background(), "the end").Err(); err != nil {
 			t.Error(err)
 		}
@@ -73,7 +73,7 @@ func monitor(t *testing.T, server *redistest.Server, tell func(command)) (end fu
 }
 
 // Renewals race with releases thousands of times, and with losses: whatever
-// comes late, no renewal touches a key that its owner does not hold any more,
+// comes late, no renewal touches a key that its owner no longer holds,
 // be it free or another's, and none brings it back.
 func TestARenewalNeverTouchesWhatItsOwnerHasGivenBack(t *testing.T) {
 	t.Parallel()
@@ -121,7 +121,7 @@ func TestARenewalNeverTouchesWhatItsOwnerHasGivenBack(t *testing.T) {
 			for range 60 {
 				lease, err := l.Acquire(t.Context(), "k")
 				if errors.Is(err, lock.ErrUnavailable) {
-					continue // 60 ms are over soon on a busy machine
+					continue // 60 ms pass soon on a busy machine
 				}
 				if err != nil {
 					t.Error(err)

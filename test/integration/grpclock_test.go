@@ -214,7 +214,7 @@ func TestGRPCAnswersTellNothingOfRedis(t *testing.T) {
 		}
 	}
 	if cause := <-seen; !errors.Is(cause, lock.ErrUnavailable) || !strings.Contains(cause.Error(), "refused") {
-		t.Errorf("the operator is told %v", cause)
+		t.Errorf("the operator sees %v", cause)
 	}
 }
 

@@ -307,12 +307,12 @@ func (e *electorate) stopped(term uint64, process int) time.Duration {
 	_ = e.processes[process].input.Close()
 	took := e.after(term).Sub(began)
 	if err := e.leave(process); err != nil {
-		e.Errorf("a candidate that was told to stop: %v", err)
+		e.Errorf("a candidate that was stopped: %v", err)
 	}
 	return took
 }
 
-// paused stops whoever leads between its read and its write, which comes late.
+// paused stops the leader between its read and its write, which comes late.
 func (e *electorate) paused(uint64, int) time.Duration {
 	e.Helper()
 	type claim struct {

@@ -127,8 +127,8 @@ func TestTheRulesOfProducts(t *testing.T) {
 	}
 }
 
-// limitedStore has only those modes that a product does not refuse. What tests
-// look at locks with, beside taking them, goes past the rules where it has to.
+// limitedStore has only the modes that a product does not refuse. What tests
+// look at locks with, besides taking them, goes past the rules where it has to.
 type limitedStore struct {
 	*redisstore.Store
 	behind           *redisstore.Store

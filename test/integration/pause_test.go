@@ -142,7 +142,7 @@ func startHolder(t *testing.T, addr string) *holderProcess {
 	return startChild(t, "TestHolderProcess", holderEnv+"="+addr)
 }
 
-// startChild runs a test of this binary in a process of its own.
+// startChild runs a test of this binary in another process.
 func startChild(t *testing.T, name string, env ...string) *holderProcess {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.timeout=2m")

@@ -47,16 +47,16 @@ func TestTwoHoldersAfterARestartWithoutData(t *testing.T) {
 				if !overlap || refused > 0 {
 					t.Errorf("overlap %v, %d refused: a control that shows nothing", overlap, refused)
 				}
-				select { // but it is told
+				select { // but it is notified
 				case <-first.Context().Done():
 				case <-time.After(2 * longest):
-					t.Error("the first holder is not told")
+					t.Error("the first holder is not notified")
 				}
 			} else if overlap || refused == 0 {
 				t.Errorf("overlap %v, %d refused", overlap, refused)
 			}
 			if cause := context.Cause(first.Context()); !errors.Is(cause, lock.ErrLost) {
-				t.Errorf("the first holder is told %v", cause)
+				t.Errorf("the first holder sees %v", cause)
 			}
 			if second.Fence() <= first.Fence() {
 				t.Errorf("fence %d after %d", second.Fence(), first.Fence())

@@ -45,7 +45,7 @@ func newEnsemble(t *testing.T) *ensemble {
 	return e
 }
 
-// quorum is a quorum as a process would have it, with clients of its own. The
+// quorum is a quorum as a process would have it, with its own clients. The
 // timeouts of the clients are those of go-redis: they must not matter.
 func (e *ensemble) quorum(t *testing.T) *quorum.Store {
 	t.Helper()

@@ -46,7 +46,7 @@ func distribution(t *testing.T, what string, took []time.Duration) {
 }
 
 // Redis goes away in the three ways in which it comes back, under somebody who
-// takes and gives back a lock all the time with a client as go-redis makes it.
+// takes and releases a lock all the time with a client as go-redis makes it.
 // Locks are granted again, long before a client would look for a dead master
 // by itself; how long that took is printed.
 func TestRecovery(t *testing.T) {
@@ -153,7 +153,7 @@ func (w *worker) turn(ctx context.Context, t *testing.T, l *lock.Locker) {
 }
 
 // outage takes the server down, and up again unless something else takes its
-// place, and tells how long after the beginning a lock is granted to a call
+// place, and returns how long after the beginning a lock is granted to a call
 // that was made when it was down.
 func (w *worker) outage(t *testing.T, down, up func()) time.Duration {
 	t.Helper()

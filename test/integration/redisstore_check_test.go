@@ -194,7 +194,7 @@ func TestCheckWarnsOfAMasterThatWouldGoOnWithoutItsReplicas(t *testing.T) {
 		t.Errorf("a master that would go on: %v\n%s", err, log)
 	}
 	stopWithoutReplicas(t, server)
-	eventually(t, func() error { // once the replica has told how far it is
+	eventually(t, func() error { // once the replica has reported how far it is
 		log, err := logged(t, server.Client(t))
 		if old := beforeRedis7(t, server.Admin(t)); err != nil || !old && log != "" || old && !strings.Contains(log, "before Redis 7") {
 			return fmt.Errorf("a master that would stop: %w\n%s", err, log)

@@ -145,7 +145,7 @@ type throng struct {
 	polls                 int // that there was time for
 }
 
-// listen takes in what a child says at its end.
+// listen reads what a child says at its end.
 func (c *throng) listen(p *holderProcess) {
 	p.Helper()
 	for p.lines.Scan() {

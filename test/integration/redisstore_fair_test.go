@@ -101,8 +101,8 @@ func TestAFairKeyUnderACrowd(t *testing.T) {
 			t.Fatalf("grant %d went to waiter %d", i, waiter)
 		}
 	}
-	t.Logf("%d grants in %v, %.2f calls for each, all told", grants, took, float64(sent)/float64(grants))
-	// Each has asked for its place before: what is left is the claim that finds
+	t.Logf("%d grants in %v, %.2f calls for each in all", grants, took, float64(sent)/float64(grants))
+	// Each has taken its place before: what is left is the claim that finds
 	// the hold, the release, and that each polls once in a second.
 	if most := 2*grants + 1 + 5 + int(float64(grants)*took.Seconds()); sent > most {
 		t.Errorf("%d calls for %d grants, want %d at most", sent, grants, most)
@@ -152,7 +152,7 @@ func TestAFairKeyUnderACrowdThatComesBack(t *testing.T) {
 		t.Errorf("%d grants, want %d", inside, grants)
 	}
 	sent := lockerCalls(t, rdb)
-	t.Logf("%d grants in %v, %.2f calls for each, all told; time for %d polls, longest wait %v",
+	t.Logf("%d grants in %v, %.2f calls for each in all; time for %d polls, longest wait %v",
 		grants, took, float64(sent)/float64(grants), polls.Load(), time.Duration(longest.Load()))
 	// One finds the hold and one is the release. The call that takes a place takes
 	// those of all who came meanwhile. What is left is for who subscribes.

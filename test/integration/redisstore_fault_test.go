@@ -188,7 +188,7 @@ func TestOneBadKeyDoesNotSpoilTheRenewalOfOthers(t *testing.T) {
 	}
 }
 
-// A node that hangs delays the renewal of its own keys only.
+// A node that hangs delays only the renewal of its keys.
 func TestRenewalDoesNotWaitForADeadNode(t *testing.T) {
 	set := redistest.Cluster(t, "--cluster-node-timeout", "60000") // nobody takes over
 	store := redisstore.New(set.Client(t))
@@ -232,7 +232,7 @@ func TestRenewalDoesNotWaitForADeadNode(t *testing.T) {
 	done.Wait()
 }
 
-// A dead master answers nothing, so nothing tells the client where its slots
+// A dead master answers nothing, so nothing shows the client where its slots
 // went, and it would look again only after a minute.
 func TestAClusterFailoverIsFollowed(t *testing.T) {
 	set := redistest.Cluster(t, "--cluster-node-timeout", "1000")

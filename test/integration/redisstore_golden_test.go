@@ -102,7 +102,7 @@ func TestTheGoldenStatesOfARedissonLock(t *testing.T) {
 	must("B acquires", err, lock.ErrBusy)
 	var busy *lock.BusyError
 	if errors.As(err, &busy); busy.TTL <= 0 || busy.TTL > lease {
-		t.Errorf("B is told %v, want what is left of %v", busy.TTL, lease)
+		t.Errorf("B sees %v, want what is left of %v", busy.TTL, lease)
 	}
 	must("B releases", store.Release(ctx, claimOf(ownerB, key, 0)), lock.ErrNotHeld)
 	wantLock(t, rdb, key, map[string]string{ownerA: "2"})
@@ -269,7 +269,7 @@ func TestAHoldWithoutExpiry(t *testing.T) {
 	_, err := store.Acquire(ctx, claimOf(ownerB, "k", 1))
 	var busy *lock.BusyError
 	if !errors.As(err, &busy) || busy.TTL >= 0 {
-		t.Errorf("a stranger is told %v, want busy without an end", err)
+		t.Errorf("a stranger sees %v, want busy without an end", err)
 	}
 	if state, err := store.Inspect(ctx, "k"); err != nil || state.TTL >= 0 {
 		t.Errorf("inspected %+v, %v", state, err)

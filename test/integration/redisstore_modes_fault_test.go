@@ -148,7 +148,7 @@ func TestInEveryModeARepeatedScriptChangesNothing(t *testing.T) {
 	}
 }
 
-// Whoever holds or waits can leave, and stay, when Redis is out of memory.
+// Holders and waiters can leave, and stay, when Redis is out of memory.
 func TestInEveryModeWhatIsHeldCanBeKeptAndLeftWhenMemoryIsFull(t *testing.T) {
 	for _, mode := range everyMode {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 		}
 		move := beginMigration(t, set, key("one"))
 		host, port := splitAddr(t, move.to.Addr())
-		// Of this lock only the key itself has moved, nothing beside it.
+		// Of this lock only the key itself has moved, nothing else.
 		mustMigrate(t, move.from.Admin(t).Do(ctx, append([]any{"MIGRATE", host, port, key("moved"), 0, 5000}, redistest.MigrateAuth()...)...).Err())
 		for _, name := range []string{"one", "moved"} {
 			err := store.Release(ctx, claimIn(mode, ownerA, key(name), 0))

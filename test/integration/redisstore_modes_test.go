@@ -40,7 +40,7 @@ func claimIn(m lock.Mode, owner, key string, holds int) lock.Claim {
 	return c
 }
 
-// bench is a store on a server, beside a plain client that looks at what it
+// bench is a store on a server, with a plain client that looks at what it
 // writes.
 type bench struct {
 	*testing.T
@@ -315,7 +315,7 @@ func TestAWaiterIsToldWhenRedissonMayWakeIt(t *testing.T) {
 			_, err := b.store.Acquire(t.Context(), fair(go3))
 			var busy *lock.BusyError
 			if !errors.As(err, &busy) || busy.Apart != tt.apart {
-				t.Errorf("got %#v, want it told apart: %v", err, tt.apart)
+				t.Errorf("got %#v, want it apart: %v", err, tt.apart)
 			}
 			if name == "for ever" && busy.TTL >= 0 {
 				t.Errorf("busy for %v", busy.TTL)
@@ -790,7 +790,7 @@ func TestTheDeadAreGivenUpInParts(t *testing.T) {
 	b.keys("k")
 }
 
-// Whoever passes over the dead wakes the one whose turn it is then.
+// A waiter that passes over the dead wakes the one whose turn it is then.
 func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 	b := newBench(t)
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }

@@ -77,7 +77,7 @@ func TestAWatchMissesNothingFromItsReturnOn(t *testing.T) {
 	nobodyListens(t, rdb)
 }
 
-// The channel is wanted again before the server was told that it is not.
+// The channel is wanted again before the server got the unsubscription.
 func TestAChannelCanBeWatchedAgainAtOnce(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
@@ -176,7 +176,7 @@ func TestAfterALostConnectionEverybodyIsWokenOnce(t *testing.T) {
 	})
 }
 
-// killSubscribers cuts all connections that listen, and tells how many.
+// killSubscribers cuts all connections that listen, and returns how many.
 func killSubscribers(t *testing.T, rdb redis.Cmdable) int64 {
 	t.Helper()
 	killed, err := rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Result()
@@ -296,8 +296,8 @@ func TestStopDoesNotWaitForTheServer(t *testing.T) {
 	nobodyListens(t, server.Admin(t))
 }
 
-// Watches come and go on few channels while connections are killed. Whoever
-// watches must hear each message that is published while nothing is killed,
+// Watches come and go on few channels while connections are killed. Each
+// watcher must hear each message that is published while nothing is killed,
 // and in the end nothing is left.
 func TestAStormOfWatches(t *testing.T) {
 	server := redistest.Standalone(t)

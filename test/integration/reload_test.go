@@ -29,8 +29,8 @@ type shop struct {
 	*httptest.Server
 	guard *guard.Guard
 	file  string
-	wrong chan error // what the watcher told
-	// An order that says so in its query tells its lease and waits.
+	wrong chan error // what the watcher reported
+	// An order that says so in its query sends its lease and waits.
 	leases chan *lock.Lease
 	finish chan struct{}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
-// The example is a module of its own, with the SQL drivers. Its store tests
-// cover SQLite by themselves, and the databases that they are told of.
+// The example is a separate module, with the SQL drivers. Its store tests
+// cover SQLite by themselves, and the databases that the environment names.
 func TestSeckillStoreOnMariaDBAndPostgreSQL(t *testing.T) {
 	for _, tt := range []struct {
 		name, env string

@@ -165,7 +165,7 @@ func TestTelemetryTellsOfARealServer(t *testing.T) {
 		select {
 		case <-lease.Context().Done():
 		case <-time.After(patience):
-			t.Fatal("the loss was not told")
+			t.Fatal("the loss was not reported")
 		}
 		if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 			t.Fatalf("cause %v, want ErrLost", cause)

@@ -99,7 +99,7 @@ func (a *authority) trust() *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
-// secured is a server with a port for TLS beside the plain one, which is for the
+// secured is a server with a port for TLS next to the plain one, which is for the
 // eyes of the test.
 func secured(t *testing.T, a *authority, ip string, end time.Time) (server *redistest.Server, addr string) {
 	t.Helper()
@@ -162,10 +162,10 @@ func TestTLSThatDoesNotFitGrantsNothingAndSaysWhy(t *testing.T) {
 		"a CA that is not trusted": {good, goodAddr, stranger.trust(), []string{
 			"certificate signed by unknown authority", "ECDSA verification failure",
 		}, "RootCAs"},
-		"the certificate of another":    {elsewhere, elsewhereAddr, ca.trust(), []string{"certificate is valid for 192.0.2.7, not 127.0.0.1"}, "ServerName"},
-		"a certificate that is over":    {expired, expiredAddr, ca.trust(), []string{"certificate has expired or is not yet valid"}, "renew"},
-		"a plain server, asked for TLS": {good, good.Addr(), ca.trust(), []string{"deadline exceeded", "i/o timeout"}, "tls-port"},
-		"a TLS server, asked in plain":  {good, goodAddr, nil, []string{"EOF", "connection reset", "broken pipe"}, "want TLS"},
+		"the certificate of another":   {elsewhere, elsewhereAddr, ca.trust(), []string{"certificate is valid for 192.0.2.7, not 127.0.0.1"}, "ServerName"},
+		"a certificate that expired":   {expired, expiredAddr, ca.trust(), []string{"certificate has expired or is not yet valid"}, "renew"},
+		"TLS with a plain server":      {good, good.Addr(), ca.trust(), []string{"deadline exceeded", "i/o timeout"}, "tls-port"},
+		"a TLS server, asked in plain": {good, goodAddr, nil, []string{"EOF", "connection reset", "broken pipe"}, "want TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := &redis.Options{Addr: tt.addr, TLSConfig: tt.config, DialerRetries: 1, MaxRetries: -1, DialTimeout: time.Second}

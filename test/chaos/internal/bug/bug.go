@@ -53,7 +53,7 @@ func (b *Bug) Got(lease *lock.Lease) {
 	}
 }
 
-// Options are those that the bug needs of a locker.
+// Options returns the options that the bug needs of a locker.
 func (b *Bug) Options() []lock.Option {
 	if b.name == Stranded {
 		return []lock.Option{lock.WithPoll(time.Minute)}

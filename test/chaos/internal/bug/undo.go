@@ -78,7 +78,7 @@ func (s *collapse) cleanUp(c lock.Claim) {
 	const passes, pause = 6, 200 * time.Millisecond
 	for n := range passes {
 		if n > 0 {
-			time.Sleep(pause) //nolint:forbidigo // so did those who shipped it
+			time.Sleep(pause) //nolint:forbidigo // as in the code that had the bug
 		}
 		for errors.Is(s.Release(context.Background(), c), errImpatient) {
 		}

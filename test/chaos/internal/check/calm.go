@@ -19,7 +19,7 @@ type crew struct {
 	// after them as it takes to recover.
 	hurt   map[int][]span
 	pulses map[process][]history.Event
-	pulse  []process // those that have one, sorted
+	pulse  []process // the ones that have a pulse, sorted
 }
 
 func newCrew(s Settings, events []history.Event, faults []history.Fault) crew {
@@ -138,7 +138,7 @@ func (c crew) allowed(worker int, s span, d time.Duration) time.Duration {
 // calm says whether nothing disturbed the worker in s.
 func (c crew) calm(worker int, s span) bool { return covered(c.felt(worker), s) == 0 }
 
-// felt is when a worker felt a fault, one of its own or one of all.
+// felt is when a worker felt a fault, one of this worker or one of all.
 func (c crew) felt(worker int) []span {
 	if spans, ok := c.hurt[worker]; ok {
 		return spans

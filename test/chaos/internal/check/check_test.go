@@ -131,7 +131,7 @@ func TestIllegalHistories(t *testing.T) {
 				gaveIn("read", "a1", 8, 9).gaveIn("write", "b1", 8, 9),
 			[]string{"overlap", "model illegal"},
 		},
-		"a reader beside a writer": {
+		"a reader next to a writer": {
 			(&script{key: "rw", mode: "read"}).in("write", "a1", 0, 1, 10).in("read", "b1", 2, 3, 11).
 				gaveIn("write", "a1", 8, 9).gaveIn("read", "b1", 8, 9),
 			[]string{"overlap", "model illegal"},
@@ -194,14 +194,14 @@ func TestDoubtsExcuseRefusalsForAWhile(t *testing.T) {
 	if rules := stopped.busy("b", 1000, 1001).judge(t); !rules["model illegal"] {
 		t.Error("a refusal is excused by a request that nothing has kept")
 	}
-	// Whoever gets the key after the request ran has it alone.
+	// An owner that gets the key after the request ran has it alone.
 	next := exclusive().add(doubt).got("b1", 400, 401, 11, 1).gave("b1", 405, 406, 0, ok)
 	if rules := next.busy("c", 500, 501).judge(t); !rules["model illegal"] {
 		t.Error("a refusal is excused by an owner that cannot have come back")
 	}
 }
 
-// A try does not overtake a caller of its own process who waits for the key.
+// A try does not overtake a caller of the same process that waits for the key.
 func TestAnEarlierCallerOfTheProcessExplainsARefusal(t *testing.T) {
 	waits := func(name string, from, to int64) *script {
 		return exclusive().add(history.Event{

@@ -9,16 +9,16 @@ import (
 
 // place is one waiter of a fair lock.
 type place struct {
-	owner       string
-	worker      int
-	asked, told int64  // when it may first have been queued, and was first told so
-	fence       uint64 // 0: it was never granted the key
-	end         int64  // when it was, or when it waited last
+	owner         string
+	worker        int
+	asked, queued int64  // when it may first have been queued, and first was for certain
+	fence         uint64 // 0: it was never granted the key
+	end           int64  // when it was, or when it waited last
 }
 
-// Fair checks the order of fair locks: who had been told to wait before another
-// one first asked, and waited on, comes before it, whether it was granted the
-// key in the end or gave up. Whoever was stopped, killed or cut off meanwhile
+// Fair checks the order of fair locks: a waiter that was queued before another
+// one first called, and waited on, comes before it, whether it was granted the
+// key in the end or gave up. A waiter that was stopped, killed or cut off meanwhile
 // may be passed over, as nobody answers for it. passed counts those.
 func (t *Timeline) Fair() (found []Violation, passed int) {
 	for _, key := range t.keys() {
@@ -44,14 +44,14 @@ func (t *Timeline) Fair() (found []Violation, passed int) {
 	return found, passed
 }
 
-// passedBy finds one that asked after a had been told to wait, and got the key
+// passedBy finds one that called after a had been queued, and got the key
 // while it waited.
 func (a *place) passedBy(places []*place) *place {
-	if a.told == 0 {
+	if a.queued == 0 {
 		return nil
 	}
 	for _, b := range places {
-		if b.fence == 0 || b.asked <= a.told+epsilon {
+		if b.fence == 0 || b.asked <= a.queued+epsilon {
 			continue
 		}
 		if a.fence != 0 && b.fence < a.fence || a.fence == 0 && b.end < a.end {
@@ -62,7 +62,7 @@ func (a *place) passedBy(places []*place) *place {
 }
 
 // places are those of the owners that were granted the key in the end, and of
-// those that were told to wait more than once.
+// the ones that were busy more than once.
 func (l *life) places() []*place {
 	by := make(map[string]*place)
 	var all []*place
@@ -82,8 +82,8 @@ func (l *life) places() []*place {
 		if q.Outcome != history.OK {
 			continue
 		}
-		if p.told == 0 || q.Return < p.told {
-			p.told = q.Return
+		if p.queued == 0 || q.Return < p.queued {
+			p.queued = q.Return
 		}
 		if p.fence == 0 {
 			p.end = max(p.end, q.Call) // it still waited when it asked last

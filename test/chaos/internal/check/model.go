@@ -164,7 +164,7 @@ func owned(h one, o op) (bool, one) {
 		switch {
 		case !mine:
 		case o.Outcome == history.Unknown && o.Holds > 0:
-			h.count = o.Holds // what the store has is told again
+			h.count = o.Holds // what the store has is reported again
 		default:
 			h.expLo = min(h.expLo, o.from)
 		}
@@ -248,8 +248,8 @@ func semaphore(s holds, o op) (bool, holds) {
 	})
 }
 
-// evict drops what must have expired for o to be granted: the surplus, those
-// that may have ended first.
+// evict drops what must have expired for o to be granted: the surplus, the
+// ones that may have ended first.
 func (s *holds) evict(o op) {
 	total := 0
 	for _, h := range s.others {
@@ -267,7 +267,7 @@ func (s *holds) evict(o op) {
 	}
 }
 
-// permits are given back at once, not one by one.
+// permits are returned at once, not one by one.
 func permits(s holds, o op) (bool, holds) {
 	i := s.find(o.Owner)
 	if i >= 0 && o.Kind == history.Release && o.Outcome == history.OK {

@@ -55,7 +55,7 @@ func (t *Timeline) Rules() (found []Violation, excused int) {
 }
 
 // fences: no two owners have the same one, and a grant that begins after
-// another one was told has a larger one.
+// another one was reported has a larger one.
 func (r *rules) fences(l *life) {
 	for i := 1; i < len(l.holds); i++ {
 		if a, b := l.holds[i-1], l.holds[i]; a.fence == b.fence {

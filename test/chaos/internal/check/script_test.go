@@ -35,7 +35,7 @@ func (s *script) add(e history.Event) *script {
 	return s
 }
 
-// worker tells owners apart: "b2" is the second owner of worker 1.
+// worker returns the worker of an owner: "b2" is the second owner of worker 1.
 func worker(owner string) int { return int(owner[0] - 'a') }
 
 // got is a grant and its return.

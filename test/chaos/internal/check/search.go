@@ -29,7 +29,7 @@ type Verdicts struct {
 	Found               []Violation
 }
 
-// Search compares every life with the model of its mode. Pictures of those that
+// Search compares every life with the model of its mode. Pictures of lives that
 // fit none, and of the largest one that does, go to dir; none if that is empty.
 func (t *Timeline) Search(dir string) (Verdicts, error) {
 	var v Verdicts
@@ -114,7 +114,7 @@ func (l *life) haunted(s span) bool {
 	return slices.ContainsFunc(l.ghosts, func(g ghost) bool { return g.overlaps(s) })
 }
 
-// draw writes the picture of a life, with the faults in a lane of their own.
+// draw writes the picture of a life, with the faults in a separate lane.
 func (t *Timeline) draw(l *life, dir string) error {
 	if dir == "" {
 		return nil

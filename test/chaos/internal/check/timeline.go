@@ -16,7 +16,7 @@ import (
 const epsilon = int64(5 * time.Millisecond)
 
 // straggler is how long after the end of all delays a request may still run
-// that nobody waits for any more.
+// that nobody waits for.
 const straggler = int64(300 * time.Millisecond)
 
 // Settings are what the checkers must know of a run.
@@ -218,7 +218,7 @@ func (t *Timeline) settled(worker int, at int64) int64 {
 var cutting = map[string]bool{"links cut": true, "request cut": true, "reply cut": true, "redis killed": true, "failover": true, MastersChange: true}
 
 // doubted is until when a request may run that failed with e. One whose
-// connection was cut is over with the fault, if that was waited for.
+// connection was cut ends with the fault, if that was waited for.
 func (t *Timeline) doubted(e *history.Event) int64 {
 	cuts := slices.DeleteFunc(slices.Clone(t.faults), func(f history.Fault) bool {
 		return f.Worker >= 0 && f.Worker != e.Worker || !cutting[f.Kind] || !f.Overlaps(e.Call, e.Return)

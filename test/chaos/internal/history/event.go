@@ -3,11 +3,11 @@
 // can be judged again later.
 package history
 
-// Kind says what an event tells.
+// Kind says what an event reports.
 type Kind string
 
-// Acquire and Release are calls of the locker, told by a Begin before and by
-// themselves after. The others happen once.
+// Acquire and Release are calls of the locker, announced by a Begin before and
+// reported by themselves after. The others happen once.
 const (
 	Begin   Kind = "begin"   // a call of the kind in Op is about to be made
 	Acquire Kind = "acquire" // Acquire or TryAcquire has returned

@@ -17,8 +17,8 @@ import (
 // lookout is how often servers are asked who they are.
 const lookout = 50 * time.Millisecond
 
-// masters tells from what servers say of themselves when they did not agree on
-// who is a master. Sentinels and clusters make failovers of their own, for one
+// masters finds out from what servers say of themselves when they did not agree on
+// who is a master. Sentinels and clusters also fail over by themselves, for one
 // on a busy machine a server may be late without anybody's doing, and masters
 // that were replaced go on granting until they hear of it.
 type masters struct {

@@ -185,10 +185,10 @@ func (n *Nemesis) met(s Step, set func(*faultproxy.Proxy, faultproxy.Match, int)
 	}
 }
 
-// settle waits until nothing can run any more that was under way on connections
+// settle waits until nothing can still run that was under way on connections
 // of a worker that were cut. A server reads all connections that have something
-// to say before it reads one of them again, so a second answer tells that what
-// came before the first question was read.
+// to say before it reads one of them again, so a second answer shows that what
+// came before the first command was read.
 func (n *Nemesis) settle(worker int) bool {
 	ctx, cancel := context.WithTimeout(n.Context(), 5*time.Second)
 	defer cancel()
@@ -228,7 +228,7 @@ func (n *Nemesis) slow(s Step) {
 	time.Sleep(s.For) //nolint:forbidigo // the fault is the time that it takes
 }
 
-// command tells a server something; one that is down misses it.
+// command sends a command to a server; one that is down misses it.
 func (n *Nemesis) command(server int, args ...any) error {
 	ctx, cancel := context.WithTimeout(n.Context(), 5*time.Second)
 	defer cancel()

@@ -85,7 +85,7 @@ type Step struct {
 	Dice uint64 `json:"dice"`
 }
 
-// Setting is what a plan depends on, beside its seed.
+// Setting is what a plan depends on, besides its seed.
 type Setting struct {
 	Mix      string
 	Topology string

@@ -52,7 +52,7 @@ func (s *Server) handle(r Request) Reply {
 	c := s.cell(r.Key, r.Mode)
 	switch r.Op {
 	case claim:
-		// Before anything is read: whoever comes with a smaller fence after
+		// Before anything is read: a holder with a smaller fence after
 		// this is refused, so what is read now stays true until the write.
 		if r.Fence < c.fence || r.Fence == c.fence && r.Owner != c.owner {
 			return s.refuse()

@@ -78,7 +78,7 @@ type target struct {
 // names is how many names there are for the owners of a process.
 const names = 2
 
-// pick chooses what to lock. The name of a key tells its generation.
+// pick chooses what to lock. The name of a key has its generation.
 func (c *client) pick() target {
 	family := c.Modes[c.random.IntN(len(c.Modes))]
 	if family == "fair" && len(c.Modes) > 1 && c.chance(90) {

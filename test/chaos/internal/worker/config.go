@@ -17,7 +17,7 @@ import (
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
-// Config is all that a worker is told.
+// Config is all that a worker knows.
 type Config struct {
 	Worker  int           `json:"worker"`
 	Life    int           `json:"life"`
@@ -33,7 +33,7 @@ type Config struct {
 	Modes []string `json:"modes"`
 }
 
-// Redis is where the locks are. Addresses are those that servers know of each
+// Redis is where the locks are. Addresses are the ones that servers know of each
 // other; Via maps them to the proxies of this worker.
 type Redis struct {
 	Topology string            `json:"topology"`

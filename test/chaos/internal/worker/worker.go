@@ -31,7 +31,7 @@ const Identity = ".id"
 const shutdown = 20 * time.Second
 
 // Run is the whole life of a worker: until ctx ends, or it is killed. Its last
-// event tells whether anything that it started is left.
+// event reports whether anything that it started is left.
 func Run(ctx context.Context, c Config) error {
 	// Many processes share few processors: fewer threads wake each other less.
 	runtime.GOMAXPROCS(1)

@@ -147,7 +147,7 @@ func (w *World) revive(ctx context.Context) {
 func age(ctx context.Context, rdb *redis.Client, timeouts string) error {
 	waiting, err := rdb.ZRange(ctx, timeouts, 0, -1).Result()
 	for _, name := range waiting {
-		// Those that are gone by now must not come back.
+		// The ones that are gone by now must not come back.
 		older := redis.ZAddArgs{XX: true, Members: []redis.Z{{Score: -float64(time.Hour.Milliseconds()), Member: name}}}
 		if e := rdb.ZAddArgsIncr(ctx, timeouts, older).Err(); !errors.Is(e, redis.Nil) {
 			err = errors.Join(err, e)
