@@ -27,6 +27,7 @@ var controls = []control{
 	{world.OwnerReuse, "slow,freeze,cancel", "trusted but gone", false},
 	{world.MessageGrants, "fair,forge", "two holders", false},
 	{world.NoEnd, "", "hold without an end", false},
+	{world.Forgetful, "quorum", "trusted but gone", false},
 }
 
 // controlSeeds is how many worlds a planted bug may hide in. Each of them takes

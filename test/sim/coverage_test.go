@@ -29,7 +29,8 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 	must = []string{
 		"NOSCRIPT", "executed after its time-out", "subscribed again", "cancelled while it waited",
 		"result: granted", "result: " + lock.ErrBusy.Error(), "release: granted", "connected", "undo of nothing",
-		"dead place passed over", "leader: granted", "term lost",
+		"dead place passed over", "leader: granted", "term lost", "quorum: granted", "quorum release: granted", "fault: node stalls",
+		"fault: node restarts",
 	}
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		must = append(must, "grant: "+m.String())
@@ -54,7 +55,9 @@ func unreachable(what string, off []world.Feature) bool {
 		"script: force_release": world.Force, "script: inspect": world.Force, "script: group_acquire": world.Group,
 		"script: token_acquire": world.Tokens, "script: setnx_acquire": world.SETNX, "script: setnx_release": world.SETNX,
 		"leader: granted": world.Lead, "term lost": world.Lead,
-		"script: setnx_renew": world.SETNX, "script: setnx_inspect": world.SETNX,
+		"quorum: granted": world.Quorum, "quorum release: granted": world.Quorum, "fault: node stalls": world.Quorum,
+		"fault: node restarts": world.Quorum,
+		"script: setnx_renew":  world.SETNX, "script: setnx_inspect": world.SETNX,
 	}
 	for _, f := range off {
 		if strings.TrimPrefix(what, "fault: ") == string(f) || needs[what] == f {

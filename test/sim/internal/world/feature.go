@@ -33,6 +33,7 @@ const (
 	SETNX     Feature = "setnx"     // locks are strings
 	Idle      Feature = "idle"      // callers that rest and work for seconds
 	Lead      Feature = "lead"      // leader.Run
+	Quorum    Feature = "quorum"    // a key on three servers of its own
 )
 
 // What breaks.
@@ -67,7 +68,7 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead}
+var late = []Feature{SETNX, Lead, Quorum}
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 
@@ -81,11 +82,17 @@ func Draw(seed uint64, on, off []Feature) Features {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	features := make(Features)
 	for _, f := range everything() {
-		chosen := f != SETNX && rng.IntN(2) == 0
-		if f == Tokens || f == SETNX {
-			chosen = rng.IntN(16) == 0
+		odds := 2
+		switch f {
+		case Tokens:
+			rng.IntN(2)
+			odds = 16
+		case SETNX:
+			odds = 16
+		case Quorum:
+			odds = 4
 		}
-		features[f] = chosen
+		features[f] = rng.IntN(odds) == 0
 	}
 	for _, f := range off {
 		features[f] = false

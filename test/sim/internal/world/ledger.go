@@ -39,7 +39,7 @@ func (l *ledger) add(h *held) {
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)
 	l.granted[h.lease.Owner()] = true
-	if !h.began.After(l.amnesia) || !h.began.After(l.forced[h.lease.Key()]) {
+	if h.lease.Key() != quorumKey && !h.began.After(l.amnesia) || !h.began.After(l.forced[h.lease.Key()]) {
 		l.excused[h.lease.Owner()] = true
 	}
 }
@@ -64,7 +64,9 @@ func (l *ledger) forget() {
 	defer l.mu.Unlock()
 	l.amnesia = time.Now()
 	for _, h := range l.held {
-		l.excused[h.lease.Owner()] = true
+		if h.lease.Key() != quorumKey {
+			l.excused[h.lease.Owner()] = true
+		}
 	}
 }
 

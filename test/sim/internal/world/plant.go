@@ -20,11 +20,12 @@ const (
 	OwnerReuse     = "owner-reuse"     // two holds of one owner id
 	MessageGrants  = "message-grants"  // who hears a message has the lock
 	NoEnd          = "no-end"          // a hold without a TTL
+	Forgetful      = "forgetful"       // servers of a quorum that lose their data
 )
 
 // Bugs are the names of all bugs.
 func Bugs() []string {
-	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd}
+	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful}
 }
 
 // plant is a bug between the engine and the server; without a name it is none.

@@ -28,6 +28,7 @@ type process struct {
 	number int
 	rdb    *redis.Client
 	store  *redisstore.Store
+	member *member // of the quorum; nil without one
 
 	ctx  context.Context // of its callers
 	stop context.CancelFunc
@@ -53,19 +54,15 @@ const clients = 500
 
 func (w *World) startProcess(number int) *process {
 	p := &process{world: w, number: number, rng: rand.New(rand.NewPCG(w.Seed, 100+w.births.Add(1)))}
-	p.rdb = redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", Protocol: 2, DisableIdentity: true, Dialer: p.dial, DialerRetries: 1,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		PoolSize:                 clients, PipelinePoolSize: clients, ReadTimeout: w.readTimeout,
-	})
-	options := []redisstore.Option{redisstore.WithLogger(slog.New(slog.DiscardHandler))}
+	p.rdb = p.client(w.server)
+	var options []redisstore.Option
 	if w.Features[Tokens] {
 		options = append(options, redisstore.WithRedissonTokens())
 	}
 	if w.Features[SETNX] {
 		options = append(options, redisstore.WithSETNX())
 	}
-	p.store = redisstore.New(p.rdb, options...)
+	p.store = newStore(p.rdb, options...)
 	p.ctx, p.stop = context.WithCancel(w.ctx)
 	p.open()
 	for n := range w.callers {
@@ -78,7 +75,25 @@ func (w *World) startProcess(number int) *process {
 		c := &candidate{caller: &caller{process: p, number: w.callers, rng: rng}}
 		p.live.Go(c.run)
 	}
+	if w.Features[Quorum] {
+		p.member = w.join(p, rand.New(rand.NewPCG(w.Seed, uint64(800+1000*number)+w.births.Load()*100_000)))
+		p.live.Go(p.member.run)
+	}
 	return p
+}
+
+// client makes a client of a server.
+func (p *process) client(s *server) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return p.dial(s) },
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		PoolSize:                 clients, PipelinePoolSize: clients, ReadTimeout: p.world.readTimeout,
+	})
+}
+
+func newStore(rdb *redis.Client, options ...redisstore.Option) *redisstore.Store {
+	return redisstore.New(rdb, append(options, redisstore.WithLogger(slog.New(slog.DiscardHandler)))...)
 }
 
 // open makes the locker that callers use from now on.
@@ -120,8 +135,10 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 func (p *process) kill() {
 	p.dead.Store(true)
 	p.world.ledger.bury(p)
-	for _, c := range p.world.server.connections(func(other *process, _ bool) bool { return other == p }) {
-		c.HangUp()
+	for _, s := range append(p.world.nodes, p.world.server) {
+		for _, c := range s.connections(func(other *process, _ bool) bool { return other == p }) {
+			c.HangUp()
+		}
 	}
 	p.stop()
 	p.live.Wait()
@@ -130,25 +147,28 @@ func (p *process) kill() {
 	locker, _ := p.current()
 	_ = locker.Close(gone)
 	_ = p.rdb.Close()
+	if p.member != nil {
+		p.member.close(gone)
+	}
 }
 
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 // dial connects at once, or not at all: see package wire.
-func (p *process) dial(context.Context, string, string) (net.Conn, error) {
-	if p.dead.Load() || p.world.server.down.Load() {
+func (p *process) dial(s *server) (net.Conn, error) {
+	if p.dead.Load() || s.down.Load() {
 		return nil, errRefused
 	}
 	if p.held() > 0 {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
 	}
 	c := wire.Dial(wire.Path{
-		Delay: p.delay, Held: func() time.Duration { return max(p.held(), p.world.server.held()) },
+		Delay: p.delay, Held: func() time.Duration { return max(p.held(), s.held()) },
 		Handshake: handshake,
-		Request:   func(c *wire.Conn, args []string, sent time.Time) { p.world.server.request(c, p, args, sent) },
-		Closed:    p.world.server.closed,
+		Request:   func(c *wire.Conn, args []string, sent time.Time) { s.request(c, p, args, sent) },
+		Closed:    s.closed,
 	})
-	p.world.server.accept(c, p)
+	s.accept(c, p)
 	p.world.journal.count("connected")
 	return c, nil
 }

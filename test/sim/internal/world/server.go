@@ -17,6 +17,7 @@ import (
 // server is the simulated Redis.
 type server struct {
 	world *World
+	node  bool // of the quorum: watch judges it
 
 	down   atomic.Bool  // it refuses connections
 	stalls atomic.Int64 // until when it does nothing, in ns since the start
@@ -51,9 +52,9 @@ const (
 	copies = 4
 )
 
-func newServer(w *World) *server {
+func newServer(w *World, node bool) *server {
 	s := &server{
-		world: w, keys: model.New(rand.New(rand.NewPCG(w.Seed, 2))), scripts: model.NewInterpreter(),
+		world: w, node: node, keys: model.New(rand.New(rand.NewPCG(w.Seed, 2))), scripts: model.NewInterpreter(),
 		sessions: make(map[*wire.Conn]*session), channels: make(map[string][]*wire.Conn),
 		arrivals: make(map[string]map[string]int), refused: make(map[string]map[string]refusals),
 	}
@@ -266,6 +267,10 @@ func (s *server) eval(p *process, name string, args []string, sent time.Time) mo
 	}
 	call := &execution{
 		process: p, script: s.world.Catalog.Name(text), keys: args[3 : 3+n], args: args[3+n:], sent: sent,
+	}
+	if s.node {
+		s.world.journal.count("node script: " + call.script)
+		return s.scripts.Run(s.keys, text, call.keys, call.args)
 	}
 	s.before(call)
 	call.reply = s.world.plant.run(call, func(keys, args []string) model.Reply {

@@ -74,6 +74,9 @@ func (w *watch) look() {
 		w.judge(time.Now(), key)
 	}
 	w.orphaned()
+	if w.world.Features[Quorum] {
+		w.lookAtNodes()
+	}
 }
 
 // orphaned looks for holds that nobody has. A replica that takes over may bring
@@ -133,7 +136,7 @@ func (w *watch) judge(now time.Time, key string) {
 		}
 		found := judge.Stranded(now, judge.Idle{
 			Key: key, Process: one.process.number, Free: w.free[key], Waiting: one.since,
-			Calm: w.world.calm(one.process, w.world.modes[key]), Slack: w.slack(key),
+			Calm: w.calm(one.process, key), Slack: w.slack(key),
 		})
 		if len(found) > 0 {
 			w.world.journal.report(found)
@@ -141,6 +144,15 @@ func (w *watch) judge(now time.Time, key string) {
 			return
 		}
 	}
+}
+
+// calm is since when nothing has disturbed a waiter. The servers of the quorum are
+// not what disturbs the others, and one of them may be away.
+func (w *watch) calm(p *process, key string) time.Time {
+	if key == quorumKey {
+		return w.world.journal.start.Add(time.Duration(p.disturbed.Load()))
+	}
+	return w.world.calm(p, w.world.modes[key])
 }
 
 // fairGrace is how long a free fair lock is kept for the head of its queue.
@@ -153,8 +165,11 @@ func (w *watch) slack(key string) time.Duration {
 		// whose message was lost, and one behind it.
 		grace = 3 * fairGrace
 	}
-	if key == leaderKey {
+	switch key {
+	case leaderKey:
 		grace = 2 * leaderPause
+	case quorumKey:
+		return judge.Slack(lock.DefaultPoll, lock.DefaultCallTimeout, votesLast)
 	}
 	return judge.Slack(lock.DefaultPoll, w.world.callTimeout, grace)
 }

@@ -35,6 +35,7 @@ type World struct {
 	journal *journal
 	ledger  *ledger
 	server  *server
+	nodes   []*server // of the quorum
 	watch   *watch
 	plant   *plant
 
@@ -71,7 +72,10 @@ func Run(c Config) (*Report, error) {
 	if w.plant, err = newPlant(c.Bug, w); err != nil {
 		return nil, err
 	}
-	w.server = newServer(w)
+	w.server = newServer(w, false)
+	if c.Features[Quorum] {
+		w.nodes = []*server{newServer(w, true), newServer(w, true), newServer(w, true)}
+	}
 	w.watch = newWatch(w)
 	w.live(2 + rng.IntN(2))
 	w.end()
@@ -125,6 +129,9 @@ func (w *World) live(processes int) {
 	}
 	w.background.Go(w.watch.run)
 	w.background.Go((&nemesis{w, rand.New(rand.NewPCG(w.Seed, 4))}).run)
+	if w.Features[Quorum] {
+		w.background.Go(func() { w.harass(rand.New(rand.NewPCG(w.Seed, 5))) })
+	}
 	<-ctx.Done()
 	w.background.Wait()
 	for _, p := range w.processes() {
@@ -142,6 +149,9 @@ func (w *World) end() {
 			locker, id := p.current()
 			p.closeLocker(locker, id)
 			_ = p.rdb.Close()
+			if p.member != nil {
+				p.member.close(context.Background())
+			}
 		})
 	}
 	closing.Wait()
@@ -154,6 +164,11 @@ func (w *World) end() {
 	w.journal.report(judge.Empty(time.Now(), queuesLast, queues))
 	w.journal.report(judge.Empty(time.Now(), time.Duration(w.longest.Load()), counters))
 	w.journal.report(judge.Empty(time.Now(), most, others))
+	for _, node := range w.nodes {
+		_, _, left := node.leftovers()
+		w.journal.report(judge.Empty(time.Now(), 0, left))
+		node.scripts.Close()
+	}
 	w.server.scripts.Close()
 }
 
@@ -190,8 +205,9 @@ func (s *server) leftovers() (queues, counters, others []judge.Leftover) {
 func (w *World) report() *Report {
 	j := w.journal
 	grants := j.grants
-	if w.ordered >= 0 {
-		grants = grants[:w.ordered]
+	if w.ordered >= 0 { // the clock of the nodes goes on
+		ofNodes := slices.DeleteFunc(slices.Clone(grants[w.ordered:]), func(g judge.Grant) bool { return g.Key != quorumKey })
+		grants = slices.Concat(grants[:w.ordered], ofNodes)
 	}
 	found := slices.Concat(j.found, judge.Fences(grants), judge.Passed(j.waits))
 	return &Report{
