@@ -147,7 +147,7 @@ func lateRenewalCutsNothing(_ *testing.T, b *bench) {
 
 // So may an acquire: the first of a hold that was re-entered since.
 func lateClaimLowersNothing(_ *testing.T, b *bench) {
-	const short = 200 * time.Millisecond
+	const short = time.Second
 	a, writer := b.owner("k"), b.in(lock.Exclusive, "k")
 	if b.supports(lock.Write) {
 		writer = b.in(lock.Write, "k")

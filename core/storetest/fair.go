@@ -489,7 +489,7 @@ func engineTransfersToACrowd(_ *testing.T, b *bench) {
 	lockers := []*lock.Locker{b.locker(slow), b.locker(slow), b.locker(slow)}
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
-	const workers, rounds = 24, 20
+	const workers, rounds = 24, 8
 	var fences []uint64 // unsafe on purpose
 	together(workers, func(i int) {
 		for range rounds {
