@@ -56,9 +56,9 @@ var unclean = []string{
 	"test/sim",
 }
 
-// foreign are files whose words stay as they are: the table of this test, generated
-// code, and a list that quotes the subjects of commits.
-var foreign = regexp.MustCompile(`^(words_test\.go|.*\.pb\.go|bugs-found\.md)$`)
+// foreign are files whose words stay as they are: the tables of this test and of the
+// script that counts, generated code, and a list that quotes the subjects of commits.
+var foreign = regexp.MustCompile(`^(words_test\.go|words\.sh|.*\.pb\.go|bugs-found\.md)$`)
 
 func TestWordsRetiredOnesStayAway(t *testing.T) {
 	found := make(map[string][]string)

@@ -19,7 +19,7 @@ type Var = key.Var
 // Do runs work while holding the locks of m, with a context that ends when the
 // first of them does, and releases them, also when work panics.
 //
-// The error is work's, or a [*guard.Error] that says why work did not run. If
+// The error is work's, or a [*guard.Error] that says why work didn't run. If
 // a lease was lost before work was done, it is of kind [guard.Lost] and wraps
 // work's error, if there was one: what work did may overlap with another
 // owner's. When the locks are held by another owner and the rule says
@@ -46,7 +46,7 @@ func Do(ctx context.Context, m *Method, vars Vars, work func(ctx context.Context
 	return work(inside)
 }
 
-// Call is [Do] for work with a result. It is the zero value when work did not
+// Call is [Do] for work with a result. It is the zero value when work didn't
 // run, also when that is no error; with a lost lease it is work's.
 func Call[T any](ctx context.Context, m *Method, vars Vars, work func(ctx context.Context) (T, error)) (T, error) {
 	var result T

@@ -28,24 +28,24 @@
 // # What a call does
 //
 // It takes all locks of the method or none, in an order in which callers
-// cannot block each other, runs the work with a context that ends with the
+// can't block each other, runs the work with a context that ends with the
 // first of the leases, and releases them, also when the work panics. A call
 // whose context holds a key already re-enters it.
 //
-// The guard learns which operations have a lock here. A rule for one that is not
+// The guard learns which operations have a lock here. A rule for one that isn't
 // among them, say OrderService.Plcae, is a fault of [guard.Guard.Validate], and
 // the guard lets nobody in until it is gone.
 //
-// A call that does not get its locks returns a [*guard.Error], and the work
-// did not run; [guard.KindOf] sorts it. With onBusy=skip it returns zero
+// A call that doesn't get its locks returns a [*guard.Error], and the work
+// didn't run; [guard.KindOf] sorts it. With onBusy=skip it returns zero
 // values and no error instead. A call whose lease was lost before the work was
 // done returns what the work did, and an error of kind [guard.Lost] although
 // the work returned none.
 //
-// # What it does not do
+// # What it doesn't do
 //
 // A decorator locks calls that go through it. A method that calls another
-// method of the same receiver does not, so that method runs without its lock.
+// method of the same receiver doesn't, so that method runs without its lock.
 // Work that relies on a lock says so with [lock.AssertHeld], which fails the
 // first test that comes another way.
 package annotations

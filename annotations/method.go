@@ -164,7 +164,7 @@ type Compiler struct {
 // NewCompiler returns a compiler for methods that take their locks from g.
 func NewCompiler(g *guard.Guard) *Compiler { return &Compiler{guard: g} }
 
-// Method is [Compile], whose error [Compiler.Err] returns. The guard is not valid
+// Method is [Compile], whose error [Compiler.Err] returns. The guard isn't valid
 // with a rule for the operation that names a variable which no directive of the
 // method does: the decorator has no value for it.
 func (c *Compiler) Method(operation string, directives ...string) *Method {

@@ -27,12 +27,12 @@ const tagName = "lock"
 // for <userId>, or <req.userId>. v is a struct or a pointer to one, or a
 // [key.Vars] with the values by name. Structs without a tag are searched, if
 // they are exported or embedded, behind pointers too; `lock:"-"` leaves one out,
-// and a struct inside one of the same type is not searched again. The tag of a
+// and a struct inside one of the same type isn't searched again. The tag of a
 // blank field is a lock, see [CompileFor].
 //
 // Values are written as [guard.Text] does. A nil pointer is a missing value.
 //
-// A type whose tags cannot be used (an unexported or unsupported field, a name
+// A type whose tags can't be used (an unexported or unsupported field, a name
 // that is there twice or that no template can have) fails every call with an
 // error that wraps [guard.ErrUnresolvable]; [Method.Check] says so before the
 // first. What is found out about a type is kept.
@@ -68,7 +68,7 @@ func named(vars key.Vars) Vars {
 }
 
 // Check reports whether [VarsOf] such a value finds all variables of m's
-// directives. The value itself does not matter, its type does:
+// directives. The value itself doesn't matter, its type does:
 //
 //	err := place.Check(PlaceRequest{})
 //

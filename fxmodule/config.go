@@ -112,7 +112,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// contradictions are fields that cannot both be meant.
+// contradictions are fields that can't both be meant.
 func (c Config) contradictions() (faults []error) {
 	effective := c.withDefaults()
 	if effective.CallTimeout >= effective.Watchdog && c.Watchdog >= 0 {

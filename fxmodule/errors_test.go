@@ -98,7 +98,7 @@ func unlocking(t *testing.T) string {
 	return ""
 }
 
-// away is a client of a server that does not run.
+// away is a client of a server that doesn't run.
 func away(t *testing.T) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1, MaxRetries: -1})

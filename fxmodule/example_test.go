@@ -45,7 +45,7 @@ func Example() {
 }
 
 // The settings are part of whatever configuration the application has; a field
-// that is not there has its default.
+// that isn't there has its default.
 func ExampleWithConfig() {
 	var settings struct {
 		Locks fxmodule.Config `json:"locks"`

@@ -27,7 +27,7 @@ type Params struct {
 	Config    Config       `optional:"true"` // a field that is zero has its default
 	Logger    *slog.Logger `optional:"true"` // default slog.Default
 
-	// Telemetry observes the locker; nil does not.
+	// Telemetry observes the locker; nil doesn't.
 	Telemetry *telemetry.Telemetry `optional:"true"`
 
 	// Store keeps the locks, if the application provides one. Otherwise a Redis

@@ -17,7 +17,7 @@ import (
 // lock:
 //
 //   - a rule that no route has;
-//   - a route with a rule whose handlers [Rules] is not among, because Use was
+//   - a route with a rule whose handlers [Rules] isn't among, because Use was
 //     called after the route was registered, or on another group;
 //   - a lock behind the handler;
 //   - a route for any method, as of r.Any, of which only some methods have a rule;
@@ -31,7 +31,7 @@ import (
 // the same.
 //
 // Gin shows only the last handler of a route, so Check reads the rest from the
-// router's own fields. It returns an error when a version of Gin does not have them
+// router's own fields. It returns an error when a version of Gin doesn't have them
 // where they are expected.
 func Check(engine *gin.Engine, g *guard.Guard, provided ...string) error {
 	m, err := httpguard.Rules(name, g, httpguard.WithProvided(provided...))
@@ -81,7 +81,7 @@ type probed struct{} // key of gin.Context: the middleware that was probed
 func codeOf(h gin.HandlerFunc) uintptr { return reflect.ValueOf(h).Pointer() }
 
 // identify calls a handler of this package, which has that code, to learn which one
-// it is. Others are not called.
+// it is. Others aren't called.
 func identify(h gin.HandlerFunc, code uintptr) *httpguard.Middleware {
 	if h == nil || codeOf(h) != code {
 		return nil

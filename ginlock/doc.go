@@ -27,7 +27,7 @@
 // trust; in front of everything that must not run twice at once. Handlers get the
 // lease's context as c.Request.Context(): pass that one on, for a bare c ends with
 // the lease only if the engine's ContextWithFallback is set. Work that a handler
-// leaves to a goroutine is not covered: the lock is released when the handler
+// leaves to a goroutine isn't covered: the lock is released when the handler
 // returns.
 //
 // Whatever goes wrong before the handler runs ends the request. What operators need

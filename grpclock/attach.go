@@ -20,7 +20,7 @@ type Registry interface {
 
 // Attach says that the interceptors are those of server. Its methods are looked
 // at when the guard is validated, so services may be registered until then. With
-// the interceptors of a server that is not attached, the guard is not valid: it
+// the interceptors of a server that isn't attached, the guard isn't valid: it
 // lets nobody in.
 //
 // [guard.Guard.Validate] reports what would fail the first call of a method or,

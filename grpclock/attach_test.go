@@ -104,7 +104,7 @@ func TestARuleThatNoMethodHasLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// A server whose interceptors are not all there, or of which nobody knows, must
+// A server whose interceptors aren't all there, or of which nobody knows, must
 // not leave its methods open either.
 func TestAServerWithoutItsInterceptorsIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {

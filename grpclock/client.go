@@ -10,12 +10,12 @@ import (
 )
 
 // IsContended reports whether a call failed because another one holds its
-// lock. Its handler did not run, so that it can be sent again; see
+// lock. Its handler didn't run, so that it can be sent again; see
 // [RetryDelay]. err may be wrapped.
 func IsContended(err error) bool { return isOf(err, guard.Contended) }
 
 // IsOverloaded reports whether a call failed because too many already wait for
-// its lock. Its handler did not run, so that it can be sent again; see
+// its lock. Its handler didn't run, so that it can be sent again; see
 // [RetryDelay]. err may be wrapped.
 func IsOverloaded(err error) bool { return isOf(err, guard.Overloaded) }
 

@@ -22,7 +22,7 @@ type declared struct {
 
 // declared returns what the .proto of a method declares, nil for nothing. The
 // cache has an entry for each method of the files: names that clients make up
-// are not in it.
+// aren't in it.
 func (i *Interceptors) declared(method string) *declared {
 	if found, ok := i.options.Load(method); ok {
 		return found.(*declared)
@@ -36,7 +36,7 @@ func (i *Interceptors) declared(method string) *declared {
 	return found
 }
 
-// descriptor finds a method in the files, nil if it is not there.
+// descriptor finds a method in the files, nil if it isn't there.
 func (i *Interceptors) descriptor(method string) protoreflect.MethodDescriptor {
 	service, name := split(method)
 	found, err := i.files.FindDescriptorByName(protoreflect.FullName(service + "." + name))
@@ -82,7 +82,7 @@ func optionOf(method protoreflect.MethodDescriptor) (*lockpb.LockRule, error) {
 }
 
 // compileOption makes a rule of a LockRule, whose fields are those of the table
-// of rules. The error lists everything that is wrong. A field that is not known
+// of rules. The error lists everything that is wrong. A field that isn't known
 // is a fault: it may be what keeps the lock right.
 func compileOption(option protoreflect.Message) (*rule.Compiled, error) {
 	var r rule.Rule

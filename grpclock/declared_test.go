@@ -195,7 +195,7 @@ func dynamicOption(t *testing.T, values map[string]string, extra ...string) prot
 }
 
 // Nothing in the reader names a field: one that the table of rules gets is read
-// the day lock.proto has it, and one that it does not have is refused.
+// the day lock.proto has it, and one that it doesn't have is refused.
 func TestOptionIsReadThroughTheTableOfRules(t *testing.T) {
 	values := map[string]string{
 		"operation": "/a.B/C", "key": "lock:<x>", "mode": "semaphore", "permits": "2/3", "wait": "1s", "timeout": "2s", "maxWaiters": "4",
@@ -220,7 +220,7 @@ func TestOptionIsReadThroughTheTableOfRules(t *testing.T) {
 	}
 }
 
-// What cannot be understood may be what keeps the lock right.
+// What can't be understood may be what keeps the lock right.
 func TestOptionWithAFaultIsRefusedWhole(t *testing.T) {
 	unknown := &lockpb.LockRule{Key: proto.String("lock:x")}
 	unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))

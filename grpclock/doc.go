@@ -18,7 +18,7 @@
 // which methods go through the interceptors, and [guard.Guard.Validate]
 // reports the rules that none of them has: a misspelled method, a stream on a
 // server that has no interceptor for streams. Until there is no such fault, the
-// guard lets nobody in. Do not put a selector in front of the interceptors: a
+// guard lets nobody in. Don't put a selector in front of the interceptors: a
 // method that it leaves out would run without the lock of its rule.
 //
 // The rule's template names the values of the call that make the key; package
@@ -33,10 +33,10 @@
 //
 // Fields go by their names in the .proto or in JSON. They are strings, integers,
 // booleans or enums; an enum counts by its number, since names may change. A
-// field that is not there is missing, and so is one that is empty or 0: a
+// field that isn't there is missing, and so is one that is empty or 0: a
 // request that lacks its id must not share a lock with all others that do.
 // With the filter |int, 0 is a value, unless the field is optional and absent.
-// A boolean that is not optional is always there.
+// A boolean that isn't optional is always there.
 //
 // # Streams
 //

@@ -46,14 +46,14 @@ func New(g *guard.Guard, opts ...Option) (*Interceptors, error) {
 }
 
 // UnaryServerInterceptor runs the handlers of unary methods under the locks of
-// their rules. It does not recover: a panic releases the lock and goes on.
+// their rules. It doesn't recover: a panic releases the lock and goes on.
 func (i *Interceptors) UnaryServerInterceptor() grpc.UnaryServerInterceptor {
 	i.made.unaryServer.Store(true)
 	return i.unaryServer
 }
 
 // StreamServerInterceptor runs the handlers of streams under the locks of
-// their rules. It does not recover: a panic releases the lock and goes on.
+// their rules. It doesn't recover: a panic releases the lock and goes on.
 func (i *Interceptors) StreamServerInterceptor() grpc.StreamServerInterceptor {
 	i.made.streamServer.Store(true)
 	return i.streamServer
@@ -117,7 +117,7 @@ func (i *Interceptors) outgoing(method string) (call, bool) {
 	return c, c.rule != nil || c.closed
 }
 
-// configured is a call with the rule that is not in a .proto.
+// configured is a call with the rule that isn't in a .proto.
 func (i *Interceptors) configured(method string) call {
 	r, err := i.guard.Rule(method)
 	if own, ok := i.rules[method]; ok {
@@ -150,7 +150,7 @@ func (c *call) enter(ctx context.Context, req any) (inside context.Context, leav
 	})
 }
 
-// refuse does not enter, for a key that cannot be made.
+// refuse doesn't enter, for a key that can't be made.
 func (c *call) refuse(ctx context.Context, reason error) (inside context.Context, leave func() error, err error) {
 	r := c.rule
 	if r == nil {

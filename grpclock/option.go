@@ -32,7 +32,7 @@ func (f optionFunc) apply(c *config) { f(c) }
 // request's fault as well, unless they wrap [guard.ErrUnresolvable].
 type Source = func(ctx context.Context, req any) (string, error)
 
-// Mapper makes the error of a call that did not run, or was not protected. st
+// Mapper makes the error of a call that didn't run, or wasn't protected. st
 // is what would be answered without it, and is answered if it returns nil.
 type Mapper = func(ctx context.Context, e *guard.Error, st *status.Status) error
 
@@ -134,7 +134,7 @@ func WithFirstMessage(fullMethods ...string) Option {
 }
 
 // WithErrorMapper makes the errors that interceptors return, instead of the
-// default ones. The handler does not run whatever f returns.
+// default ones. The handler doesn't run whatever f returns.
 func WithErrorMapper(f Mapper) Option {
 	return optionFunc(func(c *config) {
 		if f == nil {
@@ -146,7 +146,7 @@ func WithErrorMapper(f Mapper) Option {
 
 // WithRetryDelay is how long clients should wait, at least, before they send a
 // call again. Up to half of it is added by chance, so that clients that were
-// refused together do not come back together. Default [DefaultRetryDelay].
+// refused together don't come back together. Default [DefaultRetryDelay].
 func WithRetryDelay(d time.Duration) Option {
 	return optionFunc(func(c *config) {
 		if d < time.Millisecond {
@@ -156,7 +156,7 @@ func WithRetryDelay(d time.Duration) Option {
 	})
 }
 
-// WithContentionCode is the code of a call that did not get its lock:
+// WithContentionCode is the code of a call that didn't get its lock:
 // [codes.Aborted] (the default) or [codes.ResourceExhausted], for clients whose
 // retries know that one only.
 func WithContentionCode(code codes.Code) Option {

@@ -169,7 +169,7 @@ func TestReadingATextAllocatesNothing(t *testing.T) {
 }
 
 // Whatever a path is, it is refused, or can be read from every message; and
-// what is read does not depend on how the path is spelled.
+// what is read doesn't depend on how the path is spelled.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"text", "buyer.id", "buyer.sponsor.sponsor.address.zip", "numberChoice", "labels.value", "free.fields", "a..b", "tier"} {
 		f.Add(seed, []byte{0x0a, 0x01, 'x'})

@@ -101,7 +101,7 @@ func (s *serverStream) enter(inside context.Context, leave func() error, err err
 	return err
 }
 
-// end releases the lock, if there is one. What the stream has noted does not
+// end releases the lock, if there is one. What the stream has noted doesn't
 // change after that.
 func (s *serverStream) end() {
 	s.mu.Lock()

@@ -61,7 +61,7 @@ func (i *Interceptors) unaryClient(
 	return err
 }
 
-// refused is the answer to a unary call that did not get its lock.
+// refused is the answer to a unary call that didn't get its lock.
 func (c *call) refused(ctx context.Context, err error, trail func(metadata.MD)) (any, error) {
 	if guard.KindOf(err) == guard.Skipped {
 		if empty := c.empty(); empty != nil {
@@ -75,7 +75,7 @@ func (c *call) refused(ctx context.Context, err error, trail func(metadata.MD)) 
 func skippedTrailer() metadata.MD { return metadata.Pairs(CodeTrailer, guard.Skipped.Code()) }
 
 // empty is the answer to a call that is skipped; nil if the type of answers
-// is not known.
+// isn't known.
 func (c *call) empty() proto.Message {
 	descriptor := c.locks.descriptor(c.method)
 	if descriptor == nil {

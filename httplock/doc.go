@@ -27,7 +27,7 @@
 // neither pattern nor path values yet. Behind recovery from panics, tracing and
 // authentication, so that <userId> is one to trust; in front of everything that must
 // not run twice at once. A handler's request has the lease's context: pass it on.
-// Work that a handler leaves to a goroutine is not covered: the lock is released
+// Work that a handler leaves to a goroutine isn't covered: the lock is released
 // when the handler returns.
 //
 // # Other routers

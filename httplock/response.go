@@ -97,7 +97,7 @@ type flusher struct{ response }
 // Flush implements [http.Flusher].
 func (w *flusher) Flush() { w.flush() }
 
-// hijacker is the response of a server that does not flush.
+// hijacker is the response of a server that doesn't flush.
 type hijacker struct{ response }
 
 // Hijack implements [http.Hijacker].

@@ -17,7 +17,7 @@
 //	protoc -I proto -I "$(go list -m -f '{{.Dir}}' github.com/redlatch/redlatch)/annotations/lockpb" ...
 //
 // Tools that want the file in the repository, buf among them, take a copy,
-// which [Files] and that folder hold. Do not generate Go code from the copy:
+// which [Files] and that folder hold. Don't generate Go code from the copy:
 // two packages that register the same names panic when a program starts.
 package lockpb
 

@@ -13,7 +13,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// OnlyLeader skips jobs while this instance does not lead. A job that runs keeps
+// OnlyLeader skips jobs while this instance doesn't lead. A job that runs keeps
 // the lock of a leader that resigns, and can't notice a loss: use [Func] for
 // one that can be interrupted.
 func OnlyLeader(e *leader.Elector) cron.JobWrapper {
@@ -32,7 +32,7 @@ func Func(e *leader.Elector, fn func(ctx context.Context)) cron.Job {
 }
 
 // SkipIfRunningElsewhere is [cron.SkipIfStillRunning] for a fleet: it skips a job
-// while another run of it, in any instance, holds the lock of key. It does not
+// while another run of it, in any instance, holds the lock of key. It doesn't
 // make a job run once per tick: see the README. What keeps a job from running is
 // logged: that another one runs as information, everything else as an error. A
 // lease that was lost while the job ran is logged as an error, too.

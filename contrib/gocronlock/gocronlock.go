@@ -3,7 +3,7 @@
 //
 // A [leader.Elector] is a gocron.Elector as it is: with it, the leader runs all
 // jobs. [New] makes a gocron.Locker, with which the instances share the jobs, but
-// which does not keep an instance whose clock is late from running a tick again:
+// which doesn't keep an instance whose clock is late from running a tick again:
 // see the README.
 package gocronlock
 
@@ -34,7 +34,7 @@ func New(locker *lock.Locker, prefix string, opts ...lock.Option) *Locker {
 }
 
 // Lock implements [gocron.Locker]. Its error wraps [lock.ErrBusy] when another
-// instance runs the job, and [lock.ErrUnavailable] when the store does not answer:
+// instance runs the job, and [lock.ErrUnavailable] when the store doesn't answer:
 // the job is skipped then. gocron passes it to the job's listener
 // AfterLockError.
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {

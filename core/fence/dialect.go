@@ -67,7 +67,7 @@ func (d Dialect) names(table string, c Columns) (n names, err error) {
 	return n, nil
 }
 
-// quote also lets SQLite complain about a column that is not there: a name in
+// quote also lets SQLite complain about a column that isn't there: a name in
 // double quotes it would take for a string.
 func (d Dialect) quote(name string) (string, error) {
 	if !identifier.MatchString(name) {

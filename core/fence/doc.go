@@ -11,7 +11,7 @@
 //  2. read.
 //  3. write, on the condition that the token is still the newest.
 //
-// A check at the write alone is not enough: a late holder could write after the
+// A check at the write alone isn't enough: a late holder could write after the
 // new one has read, and the new one would overwrite it without having seen it.
 //
 // In one SQL transaction steps 1 and 3 are one, as the claim keeps the row until
@@ -27,6 +27,6 @@
 // # Tokens
 //
 // A token is the fence of a grant and a digest of its owner, which distinguishes
-// two holders should a fence ever repeat. It does not hold the owner itself,
+// two holders should a fence ever repeat. It doesn't hold the owner itself,
 // which is enough to release the lock, so tokens may be stored and logged.
 package fence

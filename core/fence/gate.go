@@ -107,7 +107,7 @@ func Admitted(ctx context.Context) (Token, bool) {
 }
 
 // Recheck says whether the token that the request was let in with is still the
-// newest: nil, or [ErrStale], or why the store cannot say. Without such a token
+// newest: nil, or [ErrStale], or why the store can't say. Without such a token
 // it says [lock.ErrNotHeld].
 func Recheck(ctx context.Context) error {
 	a, ok := ctx.Value(admissionKey{}).(*admission)

@@ -141,7 +141,7 @@ func wantProblem(t *testing.T, response *http.Response, body string, status int,
 	}
 }
 
-// broken is a store that cannot say, for a reason that nobody else may see.
+// broken is a store that can't say, for a reason that nobody else may see.
 type broken struct{}
 
 func (broken) Claim(context.Context, string, fence.Token) error {

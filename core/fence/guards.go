@@ -33,7 +33,7 @@ func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 	g := &Guards{dialect: d, look: lookFor(d, n)}
 	insert := fmt.Sprintf("INSERT INTO %s (%s, %s, %s) VALUES (?, ?, ?)", n.table, n.key, n.fence, n.owner)
 	if d == MySQL {
-		// It locks the row for writing at once, so that two claims cannot
+		// It locks the row for writing at once, so that two claims can't
 		// deadlock. The owner is first, as the fence changes what it depends on.
 		g.claim = insert + fmt.Sprintf(" ON DUPLICATE KEY UPDATE %[2]s = IF(%[1]s < ?, ?, %[2]s), %[1]s = GREATEST(%[1]s, ?)", n.fence, n.owner)
 	} else {
@@ -53,13 +53,13 @@ func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 	return g, nil
 }
 
-// Schema is the statement that creates the table if it is not there, to be put
+// Schema is the statement that creates the table if it isn't there, to be put
 // among your migrations. Rows are never deleted by the kit. Where fences come
 // from the clock of Redis, rows with a fence older than the longest time that a
 // late write can take may go: it is in microseconds since 1970.
 func (g *Guards) Schema() string { return g.schema }
 
-// Claim is [Table.Claim] for the row of key, which is made if it is not there.
+// Claim is [Table.Claim] for the row of key, which is made if it isn't there.
 // A key that is empty, longer than [MaxGuardKey] or not UTF-8 is refused with
 // [lock.ErrInvalid].
 //

@@ -11,7 +11,7 @@ import (
 type Store interface {
 	// Claim raises what is remembered for key to the token. [ErrStale] if a
 	// newer one was claimed before, or an equal fence of another owner; nil if
-	// the same token was. Every other error means that the store cannot say.
+	// the same token was. Every other error means that the store can't say.
 	Claim(ctx context.Context, key string, t Token) error
 }
 
@@ -20,13 +20,13 @@ type Store interface {
 // that matters, or with several processes, use [Guards.On].
 //
 // It remembers a limited number of locks, and forgets those with the smallest
-// fences first. Of a lock that it does not know it refuses what is not larger
-// than all that it has forgotten: it may refuse a holder that is not late, never the other
+// fences first. Of a lock that it doesn't know it refuses what isn't larger
+// than all that it has forgotten: it may refuse a holder that isn't late, never the other
 // way round. Fences from a clock, the default of the kit, make that rare: it
 // takes a lease that is older than those of as many other locks, on the first
 // request under it, and acquiring anew is the cure. Fences that count for each
 // lock by itself (Redisson's) have nothing to do with each other: set a limit
-// that is not reached.
+// that isn't reached.
 type Memory struct {
 	mu     sync.Mutex
 	limit  int

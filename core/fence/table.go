@@ -52,8 +52,8 @@ func lookFor(d Dialect, n names) string {
 // claim with the same token does nothing.
 //
 // If there is no such row the error wraps [sql.ErrNoRows]. Every other error is
-// the database's, wrapped; a deadlock, or a transaction that cannot be
-// serialized, is for the caller to repeat. In MySQL it does not matter whether
+// the database's, wrapped; a deadlock, or a transaction that can't be
+// serialized, is for the caller to repeat. In MySQL it doesn't matter whether
 // the driver counts found or changed rows (clientFoundRows).
 //
 // Outside a transaction the claim stands at once, and the write must have the
@@ -101,7 +101,7 @@ func (t *Table) Where(token Token, n int) (condition string, args []any) {
 // Confirm says what became of a write with the condition of [Table.Where]: nil
 // if the token is still the newest, [ErrStale] otherwise, and then nothing was
 // written. Call it in the transaction of the write: if no row is affected, it
-// looks at the row, as MySQL does not count rows that are as they should be
+// looks at the row, as MySQL doesn't count rows that are as they should be
 // already.
 func (t *Table) Confirm(ctx context.Context, on Conn, id any, token Token, result sql.Result) error {
 	rows, err := result.RowsAffected()

@@ -14,13 +14,13 @@ import (
 // Why a token was refused.
 var (
 	// ErrStale: the resource has seen a newer holder of the lock, or another one
-	// with the same fence. Nothing was written. Repeating it will not help, unless
+	// with the same fence. Nothing was written. Repeating it won't help, unless
 	// the lock is acquired anew.
 	ErrStale = errors.New("fence is stale: the lock has a newer holder")
-	// ErrMalformed: a string is not a token, or a [Token] is not one that could
+	// ErrMalformed: a string isn't a token, or a [Token] isn't one that could
 	// have been made by [Of] or [New].
 	ErrMalformed = errors.New("malformed fence token")
-	// ErrForged: a token is not signed for this lock by a secret that is known.
+	// ErrForged: a token isn't signed for this lock by a secret that is known.
 	ErrForged = errors.New("fence token is not signed as it must be")
 )
 
@@ -54,7 +54,7 @@ func Of(lease *lock.Lease) (Token, error) {
 }
 
 // New returns the token of a grant to owner, as [lock.Lease.Owner] names it. It
-// is for locks that are not taken through this kit; use [Of] otherwise.
+// is for locks that aren't taken through this kit; use [Of] otherwise.
 func New(fence uint64, owner string) Token {
 	sum := sha256.Sum256([]byte(owner))
 	return Token{Fence: fence, Owner: hex.EncodeToString(sum[:ownerDigits/2])}
@@ -91,7 +91,7 @@ func (t *Token) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// check keeps out what could not have come from a grant: above all the zero
+// check keeps out what couldn't have come from a grant: above all the zero
 // value, of code that runs without a lock.
 func (t Token) check() error {
 	switch {

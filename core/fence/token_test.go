@@ -26,7 +26,7 @@ func TestATokenReadsAsItIsWritten(t *testing.T) {
 	}
 }
 
-// malformed are strings that are not tokens. The first two are the zero value and
+// malformed are strings that aren't tokens. The first two are the zero value and
 // one more than 53 bits.
 var malformed = []string{
 	"0;" + owner, "9007199254740992;" + owner,

@@ -16,7 +16,7 @@ import (
 type Transport struct {
 	// Base sends the requests; nil means [http.DefaultTransport].
 	Base http.RoundTripper
-	// Signer signs the tokens, with the key of the lease's lock; nil does not.
+	// Signer signs the tokens, with the key of the lease's lock; nil doesn't.
 	Signer *Signer
 }
 

@@ -36,7 +36,7 @@ type Call struct {
 // although ctx has ended, and a second call only returns what the first did:
 // nil, or an [*Error] of kind [Lost] when the lease was lost before, so that
 // the work may have overlapped with another owner's. A release that the store
-// did not confirm goes on in the background and is no error.
+// didn't confirm goes on in the background and is no error.
 func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leave func() error, err error) {
 	r, failed := g.ruleOf(&c)
 	if failed != nil {

@@ -10,7 +10,7 @@ import (
 
 // EnterAll is [Guard.Enter] for work that needs the locks of several calls: it
 // takes all of them or none, in an order in which callers whose keys overlap
-// cannot block each other (see [lock.AcquireAll]). Without any call it returns ctx
+// can't block each other (see [lock.AcquireAll]). Without any call it returns ctx
 // and a leave that does nothing. A key that two calls have in common is re-entered.
 //
 // All keys are made before the first lock is taken. The shortest wait among

@@ -8,7 +8,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Error is why an operation did not run, or, of kind [Lost], why it cannot be
+// Error is why an operation didn't run, or, of kind [Lost], why it can't be
 // trusted.
 //
 // Its message carries neither the rendered key nor an owner nor anything the

@@ -39,7 +39,7 @@ func New(locker *lock.Locker, rules ...rule.Rule) (*Guard, error) {
 	return g, nil
 }
 
-// Must is for rules that are part of the program: it panics if err is not nil.
+// Must is for rules that are part of the program: it panics if err isn't nil.
 //
 //	g := guard.Must(guard.New(locker, rules...))
 func Must(g *Guard, err error) *Guard {
@@ -54,7 +54,7 @@ func (g *Guard) Locker() *lock.Locker { return g.locker }
 
 // Rule returns the rule whose Operation equals operation, or nil where there is
 // none and the operation may run without a lock. The error, of kind [Invalid], says
-// that the guard is not valid and lets nobody in; integrations that let operations
+// that the guard isn't valid and lets nobody in; integrations that let operations
 // without a rule pass must refuse the call then.
 func (g *Guard) Rule(operation string) (*rule.Compiled, error) {
 	set, err := g.ready()

@@ -31,7 +31,7 @@ func (g *Guard) WithHooks(h Hooks) *Guard {
 //
 // A guard logs the errors that are the operator's business, of kind [Invalid],
 // [Unavailable] and [Lost]: the first of each kind at once, then at most one a
-// second, which says how many were not logged. A line has the operation, the rule,
+// second, which says how many weren't logged. A line has the operation, the rule,
 // the kind and the class of the cause, and never the key or an owner.
 func (g *Guard) WithLogger(log *slog.Logger) *Guard {
 	other := *g
@@ -49,7 +49,7 @@ func (g *Guard) refuse(ctx context.Context, e *Error) *Error {
 }
 
 // KeyReason says in one of a few fixed words, fit for a metric, why a key
-// could not be made: "missing", "ambiguous", "too_long" or "invalid" for an
+// couldn't be made: "missing", "ambiguous", "too_long" or "invalid" for an
 // error of kind [BadKey] or [Unauthenticated], "unresolvable" for a variable that the rule names
 // but nothing has a value for ([ErrUnresolvable]). It is empty for every other
 // error.

@@ -15,19 +15,19 @@ import (
 type Kind uint8
 
 const (
-	// None is no error, or one that is not about locks.
+	// None is no error, or one that isn't about locks.
 	None Kind = iota
 	// Contended: another owner holds the lock, and still did when the rule's
-	// wait had passed. The work did not run; trying again later is safe.
+	// wait had passed. The work didn't run; trying again later is safe.
 	Contended
 	// BadKey: a variable of the key is missing, ambiguous, too long or not
-	// canonical. The work did not run; the caller has to change the request.
+	// canonical. The work didn't run; the caller has to change the request.
 	BadKey
-	// Unavailable: the store could not be reached or could not answer. The
-	// work did not run; trying again later is safe.
+	// Unavailable: the store couldn't be reached or couldn't answer. The
+	// work didn't run; trying again later is safe.
 	Unavailable
 	// Canceled: the caller's context ended before the lock was obtained. The
-	// work did not run.
+	// work didn't run.
 	Canceled
 	// Lost: the lease ended before the work did. The work may have overlapped
 	// with another owner's, and must not be repeated blindly.
@@ -36,14 +36,14 @@ const (
 	// not run, and need not.
 	Skipped
 	// Invalid: the rule can't be applied: a variable
-	// without a source, a mode that the store does not know. The work did not
-	// run, and will not before the program or its configuration is put right.
+	// without a source, a mode that the store doesn't know. The work didn't
+	// run, and won't before the program or its configuration is put right.
 	Invalid
 	// Overloaded: another owner holds the lock, and as many wait for it as may
-	// ([lock.WithMaxWaiters]). The work did not run; trying again later is safe.
+	// ([lock.WithMaxWaiters]). The work didn't run; trying again later is safe.
 	Overloaded
 	// Unauthenticated: the value that says who the caller is is missing
-	// ([ErrUnauthenticated]). The work did not run; the caller has to log in.
+	// ([ErrUnauthenticated]). The work didn't run; the caller has to log in.
 	Unauthenticated
 )
 
@@ -88,7 +88,7 @@ func Kinds() []KindInfo {
 	return table
 }
 
-// Info returns the row of the kind; a kind that is not one has an empty row.
+// Info returns the row of the kind; a kind that isn't one has an empty row.
 func (k Kind) Info() KindInfo {
 	if int(k) >= len(kinds) {
 		return KindInfo{Kind: k}

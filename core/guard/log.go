@@ -61,7 +61,7 @@ func (s *sampled) logger() *slog.Logger {
 }
 
 // take reports whether an error of the kind may be logged now, and how many before
-// it were not.
+// it weren't.
 func (s *sampled) take(k Kind) (suppressed int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

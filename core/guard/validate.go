@@ -32,7 +32,7 @@ type survey struct {
 	find   func(rules *rule.Set) (operations []string, err error)
 }
 
-// revalidateAfter is how long a guard that is not valid relies on having found so.
+// revalidateAfter is how long a guard that isn't valid relies on having found so.
 // What it refused for may be put right while the program still starts.
 const revalidateAfter = 200 * time.Millisecond
 
@@ -63,7 +63,7 @@ func (g *Guard) Declare(names ...string) {
 // a router whose routes are still to be registered. [Guard.Validate] calls find
 // with the rules that are to be in force. It returns the operations behind the guard,
 // and everything that is wrong with how they are registered: an operation with a rule
-// that is not behind the guard, a variable that a rule can never have a value for.
+// that isn't behind the guard, a variable that a rule can never have a value for.
 // find must not call the guard.
 //
 // router identifies what find looks at, by ==. A later call for the same router

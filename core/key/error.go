@@ -13,7 +13,7 @@ var (
 	// ErrMissing says that a variable has no value, or an empty one.
 	ErrMissing = errors.New("key: missing or empty value")
 
-	// ErrInvalid says that a filter refused the value: it is not a canonical
+	// ErrInvalid says that a filter refused the value: it isn't a canonical
 	// integer or not a UUID.
 	ErrInvalid = errors.New("key: value refused by filter")
 
@@ -25,7 +25,7 @@ var (
 	// value: a repeated query parameter, or two sources that disagree.
 	ErrAmbiguous = errors.New("key: ambiguous value")
 
-	// ErrUnknown says that [Template.Render] got a name the template does not have.
+	// ErrUnknown says that [Template.Render] got a name the template doesn't have.
 	ErrUnknown = errors.New("key: unknown variable")
 )
 
@@ -49,7 +49,7 @@ func (e *SyntaxError) Error() string {
 // Unwrap makes every SyntaxError an [ErrSyntax].
 func (e *SyntaxError) Unwrap() error { return ErrSyntax }
 
-// ValueError says which variable of which template could not be rendered and why.
+// ValueError says which variable of which template couldn't be rendered and why.
 //
 // Its message never contains the value. Nor does it repeat the message of an
 // error of a [Lookup], which may quote the value. errors.Is and errors.As still

@@ -120,7 +120,7 @@ func (p *parser) variable() error {
 	return nil
 }
 
-// separated checks that v cannot run into the variable in front of it.
+// separated checks that v can't run into the variable in front of it.
 func (p *parser) separated(v variable) error {
 	if len(p.vars) == 0 {
 		return nil

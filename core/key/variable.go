@@ -6,7 +6,7 @@ import (
 )
 
 // sources are the prefixes a variable may have. Each says where a front end has
-// to look for the value, so that a caller cannot move it to another place.
+// to look for the value, so that a caller can't move it to another place.
 var sources = []string{"path", "query", "header", "cookie", "form", "body", "ctx", "md", "req"}
 
 // reserved are the bare names whose meaning belongs to the front end.

@@ -19,8 +19,8 @@
 //     locker drains ([lock.Locker.Drain], [lock.Locker.Close]). The func's context
 //     ends first, Run waits until the func has returned, and only then releases the
 //     lock. There is no second leader meanwhile, however long the func takes. Only
-//     Close does not wait: it ends the func's context and releases the lock.
-//   - The term is lost: the lease could not be renewed, or was taken away. The
+//     Close doesn't wait: it ends the func's context and releases the lock.
+//   - The term is lost: the lease couldn't be renewed, or was taken away. The
 //     func's context ends, with a cause that wraps [lock.ErrLost], before the store
 //     would give the lock to anybody else. When it was taken by force or forgotten by
 //     the store, the leader notices at its next renewal.
@@ -34,7 +34,7 @@
 // and HTTP: fence.Of takes the lease, which [lock.FromContext] finds in the func's
 // context.
 //
-// Run never calls its func again before the last call has returned, and does not
-// campaign until then: a func that does not return keeps its process out of the
+// Run never calls its func again before the last call has returned, and doesn't
+// campaign until then: a func that doesn't return keeps its process out of the
 // next election, but not the others.
 package leader

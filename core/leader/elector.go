@@ -69,9 +69,9 @@ func (e *Elector) leads() error {
 }
 
 // Do calls fn if this process leads, and returns its error. Otherwise it returns
-// an error that wraps [lock.ErrNotHeld], and fn did not run. fn's context ends with
+// an error that wraps [lock.ErrNotHeld], and fn didn't run. fn's context ends with
 // the term and with ctx, has the values of the term's context, and carries the
-// lease. The lock is not released before fn has returned.
+// lease. The lock isn't released before fn has returned.
 func (e *Elector) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	e.mu.Lock()
 	term, err := e.term, e.leads()

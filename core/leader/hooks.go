@@ -12,7 +12,7 @@ type Hooks struct {
 	Resigned func(name string, term uint64, err error)
 	// Lost is called at the moment of the loss, although the func may still run,
 	// with a cause that wraps [lock.ErrLost]. It is the place to end a process whose
-	// func cannot be interrupted. If the func's context had ended before, it is
+	// func can't be interrupted. If the func's context had ended before, it is
 	// called when the func has returned.
 	Lost func(name string, term uint64, cause error)
 	// Failed is called when an attempt to be elected has failed, and is made again:

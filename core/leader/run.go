@@ -11,9 +11,9 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// The pause after a round that did not end well doubles from the first to the
+// The pause after a round that didn't end well doubles from the first to the
 // second. Each is scattered over its upper half, so that processes that lost the
-// store together do not come back together.
+// store together don't come back together.
 const (
 	minPause = 100 * time.Millisecond
 	maxPause = 2 * time.Second
@@ -38,10 +38,10 @@ type candidate struct {
 //     is. With [WithRepeat] it resigns and campaigns again.
 //   - ctx has ended: the error wraps its cause, and fn's error if that is another.
 //   - the locker drains or is closed: the same, with [lock.ErrClosed].
-//   - campaigning cannot help: [lock.ErrInvalid], [lock.ErrUnsupported], or
+//   - campaigning can't help: [lock.ErrInvalid], [lock.ErrUnsupported], or
 //     [lock.ErrOwnHold] if ctx already leads.
 //
-// It does not return when the term is lost before fn has returned: it waits for
+// It doesn't return when the term is lost before fn has returned: it waits for
 // fn, drops its result, which hooks see, and campaigns again. A store that is away
 // makes Run try again, after 100 ms at first and after 2 s at most.
 //

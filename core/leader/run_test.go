@@ -64,7 +64,7 @@ func TestTheNextLeadsWhenTheFirstResignsAndTermsRise(t *testing.T) {
 	})
 }
 
-// Whatever makes the leader resign, its context ends first, and the lock is not
+// Whatever makes the leader resign, its context ends first, and the lock isn't
 // released before the func has returned.
 func TestAResignationWaitsForTheFunc(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -176,7 +176,7 @@ func TestRunReturnsWhatItsFuncReturns(t *testing.T) {
 	}
 }
 
-// An error of the func that is not its context's is not hidden by the end of the
+// An error of the func that isn't its context's isn't hidden by the end of the
 // context.
 func TestAnErrorWhileResigningIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestWithRepeatOthersHaveTheirTurn(t *testing.T) {
 }
 
 // The term is lost in each way. The func's context ends before the store gives
-// the key to another; the func that does not care is waited for; then its process
+// the key to another; the func that doesn't care is waited for; then its process
 // campaigns again, for a later term.
 func TestALostTermEndsTheContextAndIsFollowedByACampaign(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 type Leader struct {
 	// ID is the [lock.Locker.ID] of the leader's locker.
 	ID string
-	// TTL is how long the leader stays in office if it does not renew.
+	// TTL is how long the leader stays in office if it doesn't renew.
 	TTL time.Duration
 }
 

@@ -104,15 +104,15 @@ type Entry struct {
 	Line, Column int
 	// Fields are the places of the values of its fields.
 	Fields map[string]Place
-	// Broken are the fields whose value could not be read. What follows from that
-	// is not reported again.
+	// Broken are the fields whose value couldn't be read. What follows from that
+	// isn't reported again.
 	Broken map[string]bool
 }
 
 // Place is where the value of a field stands.
 type Place struct {
 	Line, Column int
-	// Text is the column of the value's first byte, 0 if its bytes are not in the
+	// Text is the column of the value's first byte, 0 if its bytes aren't in the
 	// file one by one.
 	Text int
 }

@@ -74,7 +74,7 @@ type word struct {
 	column int
 }
 
-// split cuts s at spaces that are not within quotes.
+// split cuts s at spaces that aren't within quotes.
 func split(s string) []word {
 	var words []word
 	for start := 0; start < len(s); {
@@ -199,7 +199,7 @@ func (r *textReader) check() {
 }
 
 // String writes the rule as [ParseRule] reads it: the template and the fields that
-// are not as they are by default. The operation is not part of it.
+// aren't as they are by default. The operation isn't part of it.
 func (r Rule) String() string {
 	words := []string{r.Key}
 	for i := range fields {

@@ -126,7 +126,7 @@ func (r *Rule) UnmarshalYAML(unmarshal func(any) error) error {
 	return r.take(read, faults)
 }
 
-// MarshalJSON writes what [Rule.UnmarshalJSON] reads: the fields that are not as
+// MarshalJSON writes what [Rule.UnmarshalJSON] reads: the fields that aren't as
 // they are by default.
 func (r Rule) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}

@@ -27,7 +27,7 @@ type settings struct {
 	uncounted bool
 }
 
-// Require makes it a failure that the store does not support one of the
+// Require makes it a failure that the store doesn't support one of the
 // modes. Without it, the section of such a mode is skipped.
 func Require(modes ...lock.Mode) Option {
 	return func(s *settings) { s.required = append(s.required, modes...) }
@@ -174,7 +174,7 @@ func (s *settings) newBench(t *testing.T, store lock.Store, m lock.Mode) *bench 
 // aside runs fn concurrently with the test, which doesn't end before fn has.
 func (b *bench) aside(fn func()) { b.asides.Go(fn) }
 
-// supports says whether the store has a mode; one that has not must say so in
+// supports says whether the store has a mode; one that hasn't must say so in
 // every call.
 func (b *bench) supports(m lock.Mode) bool {
 	b.Helper()

@@ -69,7 +69,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// Measuring must not make garbage on the way of a request. The SDK is not ours:
+// Measuring must not make garbage on the way of a request. The SDK isn't ours:
 // it is measured in the benchmark.
 func TestMeasuringAllocatesNothing(t *testing.T) {
 	made := newTelemetry(t, telemetry.WithMeterProvider(noop.NewMeterProvider()))

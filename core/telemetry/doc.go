@@ -28,7 +28,7 @@
 // because too many wait has the error.type too_many_waiters, and every error has
 // one: unavailable, lost, closed, unsupported, invalid or _OTHER. A hold ends as
 // released, expired (its fixed lease ran out, or it reached its limit) or lost; a
-// release that the store did not confirm has the error.type unavailable. A renewal is ok, error (it is
+// release that the store didn't confirm has the error.type unavailable. A renewal is ok, error (it is
 // tried again) or lost. The reasons of losses are those of [lock.LossReason].
 //
 // The circuits are those of the servers of a store, whose addresses are the attribute
@@ -50,7 +50,7 @@
 //
 // # Logs
 //
-// Losses and releases that the store did not confirm are warnings, failed
+// Losses and releases that the store didn't confirm are warnings, failed
 // renewals are information, refused keys are for debugging. When a store dies,
 // thousands of locks say the same: the first line of a kind is written at once,
 // then at most one a second, which says how many were suppressed. The attribute

@@ -88,7 +88,7 @@ type limit struct {
 	suppressed int
 }
 
-// allow says whether a line may be written, and how many before it were not.
+// allow says whether a line may be written, and how many before it weren't.
 func (l *limit) allow(now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

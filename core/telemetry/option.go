@@ -59,7 +59,7 @@ func WithLogger(log *slog.Logger) Option {
 
 // WithKeyAttribute adds what f makes of a key to spans and log lines, as
 // redlatch.key; metrics never carry it. f is called on the way of every span
-// and line, and must be fast. A hash hides a key that cannot be guessed, which
+// and line, and must be fast. A hash hides a key that can't be guessed, which
 // those of most users can. Default: no key at all. nil is ignored.
 func WithKeyAttribute(f func(key string) string) Option {
 	return func(o *options) {

@@ -37,7 +37,7 @@ var results = [...]struct {
 	failed + 5: {"error", "_OTHER", nil},
 }
 
-// resultOf sorts the error of an acquisition. What the store could not answer
+// resultOf sorts the error of an acquisition. What the store couldn't answer
 // in the caller's time is the store's failure; what another owner held until
 // then is contended.
 func resultOf(err error) result {

@@ -59,7 +59,7 @@ func (t *Telemetry) Hooks() lock.Hooks {
 	}
 }
 
-// KeyFailed counts an operation that was refused because its key could not be
+// KeyFailed counts an operation that was refused because its key couldn't be
 // made: name is that of its rule, reason one of "missing", "ambiguous",
 // "too_long", "invalid" and "unresolvable". Any other reason is recorded as
 // "_OTHER".

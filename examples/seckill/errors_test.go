@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 )
 
-// mistakes are command lines that do not work.
+// mistakes are command lines that don't work.
 var mistakes = [][]string{
 	{},
 	{"sell"},

@@ -4,7 +4,7 @@ package main
 
 import "github.com/redlatch/redlatch/examples/seckill/internal/app"
 
-// unguarded has no flags: the service cannot be run without its guards.
+// unguarded has no flags: the service can't be run without its guards.
 type unguarded struct{}
 
 func (unguarded) variant() app.Variant { return app.Variant{} }

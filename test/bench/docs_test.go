@@ -65,7 +65,7 @@ func TestDocumentsQuoteOnlyWhatThereIs(t *testing.T) {
 	}
 }
 
-// What docs/benchmarks.md quotes must be there, or the next run cannot renew it.
+// What docs/benchmarks.md quotes must be there, or the next run can't renew it.
 func TestTheDocumentsOfTheRepositoryCanBeRenewed(t *testing.T) {
 	for _, name := range []string{"benchmarks.md", "benchmarks.zh-CN.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))

@@ -42,7 +42,7 @@ type control struct {
 }
 
 // busy is how a control is run whose Redis has a limit that the load comes near
-// to, so that a service which does too much for each call cannot do it for all.
+// to, so that a service which does too much for each call can't do it for all.
 const (
 	busyThink = 100 * time.Millisecond
 	busyPace  = 5 * time.Millisecond

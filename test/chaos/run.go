@@ -46,7 +46,7 @@ func (c *runCommand) flags() report.Flags {
 	}
 }
 
-// Run runs the rounds. It ends with the first that is not sound.
+// Run runs the rounds. It ends with the first that isn't sound.
 func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
 	if c.Mode != "exclusive" && c.Topology == "quorum" {
 		if c.Mode != "all" {

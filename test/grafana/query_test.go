@@ -9,7 +9,7 @@ import (
 )
 
 // query is what the tests need to know of a PromQL expression. It is no parser
-// of the whole language: it refuses what the dashboard and the alerts do not
+// of the whole language: it refuses what the dashboard and the alerts don't
 // use, so that a slip of the pen is found.
 type query struct {
 	selectors []selector

@@ -236,7 +236,7 @@ func TestTheACLForbidsTheRest(t *testing.T) {
 	if got := admin.Get(ctx, "secret").Val(); got != "of others" {
 		t.Errorf("the key of others is %q", got)
 	}
-	// A lock outside of the prefix: refused, and said in a way that is not tried again.
+	// A lock outside of the prefix: refused, and said in a way that isn't tried again.
 	l := newLocker(t, rdb)
 	_, err := l.TryAcquire(ctx, "elsewhere")
 	if !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), "NOPERM") {
@@ -244,7 +244,7 @@ func TestTheACLForbidsTheRest(t *testing.T) {
 	}
 }
 
-// Without INFO, Check can't read the settings, says so, and does not fail.
+// Without INFO, Check can't read the settings, says so, and doesn't fail.
 func TestCheckDoesWithoutInfo(t *testing.T) {
 	server := redistest.Standalone(t)
 	admin := server.Admin(t)

@@ -72,7 +72,7 @@ func TestBugExtendRevivesAnExpiredLock(t *testing.T) {
 	eventuallyFree(t, rdb) // with millisecond steps, Redis may be a moment behind
 }
 
-// There: the wait for the lock ends with its TTL, so that a short lease cannot
+// There: the wait for the lock ends with its TTL, so that a short lease can't
 // be waited for long.
 func TestBugWaitEndsWithTheLease(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func TestAClockThatJumpsForwardIsCaughtByTheFence(t *testing.T) {
 
 // A clock that jumps back lengthens what is left of a lease by the jump. No
 // renewal shortens it, as one that is late could take away what was promised
-// since. The holder is not disturbed, and its release frees the lock at once.
+// since. The holder isn't disturbed, and its release frees the lock at once.
 func TestAClockThatJumpsBackKeepsTheLockForLonger(t *testing.T) {
 	const watchdog = 3 * time.Second
 	servers, clocks := withClocks(t, 1)

@@ -12,7 +12,7 @@ import (
 )
 
 // Somebody else's hand, or a Redis that makes room, takes the lock away: the
-// next renewal finds out, and does not put it back.
+// next renewal finds out, and doesn't put it back.
 func TestALockThatIsTakenAwayIsNoticedAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(t *testing.T, rdb *redis.Client){

@@ -74,7 +74,7 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 		set := redistest.Cluster(t)
 		single := set.OwnerOf(t, "{k}").Client(t) // knows nothing of clusters
 		t.Run("CROSSSLOT", func(t *testing.T) {
-			// A cluster client is not let through with such a name.
+			// A cluster client isn't let through with such a name.
 			wantRefusal(t, single, "}{k", "CROSSSLOT", lock.OutcomeRefused, lock.WithMode(lock.Fair))
 		})
 		t.Run("MOVED", func(t *testing.T) {

@@ -97,7 +97,7 @@ func TestASentinelFailoverIsRiddenOut(t *testing.T) {
 	}
 }
 
-// A master that was only frozen comes back and does not know that it no longer is
+// A master that was only frozen comes back and doesn't know that it no longer is
 // one. With min-replicas it grants nothing until it does; without, it
 // grants locks that nobody else knows of.
 func TestAMasterThatComesBackGrantsNothing(t *testing.T) {

@@ -94,7 +94,7 @@ func TestARenewalWithoutAReplyDoesNotExtendTrust(t *testing.T) {
 	wantLoss(t, told, lease, lock.LossRenewal)
 }
 
-// Redis drops subscribers that do not read fast enough. Who waits hears of it
+// Redis drops subscribers that don't read fast enough. Who waits hears of it
 // by the connection that ends, and asks.
 func TestASubscriberThatRedisDropsIsNotStuck(t *testing.T) {
 	server := redistest.Standalone(t)
@@ -207,7 +207,7 @@ func TestAForgedMessageNeverGrants(t *testing.T) {
 	release(t, next)
 }
 
-// A server that takes no more connections is not stormed by the waiters
+// A server that takes no more connections isn't stormed by the waiters
 // of one lock.
 func TestAFullRedisIsNotStormed(t *testing.T) {
 	server := redistest.Standalone(t)
@@ -238,7 +238,7 @@ func TestAFullRedisIsNotStormed(t *testing.T) {
 }
 
 // Trust counts from when the question was asked, so what the network takes is
-// taken from it; what would be over when it comes is not granted at all.
+// taken from it; what would be over when it comes isn't granted at all.
 func TestLatencyShortensTrust(t *testing.T) {
 	const oneWay = 100 * time.Millisecond
 	server := redistest.Standalone(t)

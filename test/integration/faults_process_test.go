@@ -54,7 +54,7 @@ func TestWriterProcess(t *testing.T) {
 }
 
 // No check of a lease helps against a pause behind it: only the fence does. The
-// resource that does not look at fences is the control.
+// resource that doesn't look at fences is the control.
 func TestAPauseBetweenTheCheckAndTheWriteIsCaughtByTheFence(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)

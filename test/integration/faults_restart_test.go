@@ -53,7 +53,7 @@ func wantSubscribed(t *testing.T, rdb *redis.Client, key string) {
 }
 
 // A Redis that has forgotten everything: holders find out at their next
-// renewal, well before their leases would end, and fences do not begin anew.
+// renewal, well before their leases would end, and fences don't begin anew.
 func TestARestartThatForgetsIsNoticedAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)
@@ -121,7 +121,7 @@ func logOf(t *testing.T, server *redistest.Server) string {
 }
 
 // The power fails before the log is on the disk: grants that were reported are
-// forgotten, and what was synced is not. The fence of the second holder is
+// forgotten, and what was synced isn't. The fence of the second holder is
 // larger all the same, so that the resource can tell the two apart.
 func TestAPowerCutForgetsOnlyWhatWasNotOnTheDisk(t *testing.T) {
 	t.Parallel()
@@ -207,8 +207,8 @@ func wantLostInTime(t *testing.T, lease *lock.Lease, since time.Time, watchdog t
 	}
 }
 
-// What cannot be done while the data set is read into memory is done after it,
-// and nothing is taken for done that was not.
+// What can't be done while the data set is read into memory is done after it,
+// and nothing is taken for done that wasn't.
 func TestALoadingRedisIsNotReadyYet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024")

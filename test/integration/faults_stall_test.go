@@ -13,7 +13,7 @@ import (
 )
 
 // A Redis that serves 833 scripts in a second stands still for two seconds under
-// 60 % load, most of whose callers do not stay for the answer. It comes back to
+// 60 % load, most of whose callers don't stay for the answer. It comes back to
 // full service by itself: what was given up costs no more than the work did. The
 // test of core/lock does this for more waits, and in every second.
 func TestAfterAStallOfRedisServiceComesBackInFull(t *testing.T) {

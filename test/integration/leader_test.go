@@ -152,7 +152,7 @@ func (l *ledger) leads() (term uint64, process int, since time.Time) {
 // TestCandidateProcess is a candidate until its standard input ends, also with
 // the process at the other end. While it leads it counts the ledger up. It looks at its context before
 // it reads, as careful code does, and not between the read and the write, where a
-// look would not help.
+// look wouldn't help.
 func TestCandidateProcess(t *testing.T) {
 	settings := strings.Fields(os.Getenv(candidateEnv))
 	if len(settings) != 3 {

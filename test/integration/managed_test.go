@@ -71,7 +71,7 @@ func checks(modes ...lock.Mode) func(context.Context, rented, string) error {
 
 // TestTheRulesOfProducts holds docs/managed-redis.md to what happens under the
 // rules of each product: what its table says works keeps the whole contract,
-// and what it says does not is refused. "In part" is what can be used, and does
+// and what it says doesn't is refused. "In part" is what can be used, and does
 // not keep the whole contract, as the page says below the table.
 func TestTheRulesOfProducts(t *testing.T) {
 	columns, rows := productTable(t)
@@ -127,7 +127,7 @@ func TestTheRulesOfProducts(t *testing.T) {
 	}
 }
 
-// limitedStore has only the modes that a product does not refuse. What tests
+// limitedStore has only the modes that a product doesn't refuse. What tests
 // look at locks with, besides taking them, goes past the rules where it has to.
 type limitedStore struct {
 	*redisstore.Store

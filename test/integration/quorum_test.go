@@ -275,7 +275,7 @@ func TestThreeOfFiveServersInTrouble(t *testing.T) {
 	}
 }
 
-// A lease that loses its majority is not trusted longer than it lasts.
+// A lease that loses its majority isn't trusted longer than it lasts.
 func TestALeaseWithoutAMajorityIsLostInTime(t *testing.T) {
 	t.Parallel()
 	const watchdog = 2 * time.Second

@@ -81,7 +81,7 @@ func (w *witness) Renew(ctx context.Context, claims []lock.Claim, report func(in
 type grant struct {
 	fence uint64
 	// by the same clock, between which it came into the queue; the fence if it
-	// did not have to wait
+	// didn't have to wait
 	came, queued uint64
 	waited       time.Duration
 }
@@ -234,7 +234,7 @@ func TestAFairKeyUnderACrowdOfProcesses(t *testing.T) {
 			passed := all.inOrder(t)
 			t.Logf("%d grants in %v: %d calls (%.3f for each), of which %d renewals; time for %d polls; %d were served at most while one waited",
 				grants, took, calls, float64(calls)/float64(grants), all.renew, all.polls, passed)
-			// The first of each process does not know that it has to wait, and
+			// The first of each process doesn't know that it has to wait, and
 			// asks again when it has subscribed. Renewals are of holds that last
 			// for seconds: a machine that is very busy.
 			if most := 3*grants + processes + all.polls + all.renew; calls > most {

@@ -48,7 +48,7 @@ func commandCalls(t *testing.T, rdb *redis.Client, names string) int {
 }
 
 // 8 processes with 16 waiters each, on one fair key: nobody is served before
-// one that came earlier, and the number of calls does not grow with that of the
+// one that came earlier, and the number of calls doesn't grow with that of the
 // waiters.
 func TestAFairKeyUnderACrowd(t *testing.T) {
 	server := redistest.Standalone(t)
@@ -161,7 +161,7 @@ func TestAFairKeyUnderACrowdThatComesBack(t *testing.T) {
 	}
 }
 
-// Those behind a dead head wait for its grace to end, and do not storm Redis
+// Those behind a dead head wait for its grace to end, and don't storm Redis
 // meanwhile: Redisson's waiters ask 20,000 times a second.
 func TestADeadHeadDelaysAndCostsLittle(t *testing.T) {
 	server := redistest.Standalone(t)

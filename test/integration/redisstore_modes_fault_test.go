@@ -239,7 +239,7 @@ func TestForceWorksWhenMemoryIsFull(t *testing.T) {
 }
 
 // While a slot moves, keys that are declared together may be in two places, or
-// not be there. Grants may have to wait for that. Releases do not.
+// not be there. Grants may have to wait for that. Releases don't.
 func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 	set := redistest.Cluster(t)
 	store := redisstore.New(set.Client(t))

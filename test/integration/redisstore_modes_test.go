@@ -245,7 +245,7 @@ func (b *bench) later(key string, d time.Duration) {
 	}
 }
 
-// A place of ours is not lost when Redisson takes its own wait from all times.
+// A place of ours isn't lost when Redisson takes its own wait from all times.
 // When no place of Redisson is left before them, ours are short again.
 func TestAPlaceBehindOneOfRedissonOutlivesIt(t *testing.T) {
 	b := newBench(t)
@@ -272,7 +272,7 @@ func TestAPlaceBehindOneOfRedissonOutlivesIt(t *testing.T) {
 	b.queue("k", placed(ownerD), placeTTL)
 }
 
-// A head that is alive but was not woken is, by the caller who finds the lock free.
+// A head that is alive but wasn't woken is, by the caller who finds the lock free.
 func TestTheHeadOfAFreeFairLockIsWoken(t *testing.T) {
 	b := newBench(t)
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
@@ -468,7 +468,7 @@ func TestRenewalOfAReaderKeepsItsOwnSentinels(t *testing.T) {
 	b.renew(read(ownerB, 1, lease), nil) // must not shorten the lock for A
 	b.ttl("k", time.Hour)
 
-	// A re-entry that lasts longer than what is left of the hold is not cut
+	// A re-entry that lasts longer than what is left of the hold isn't cut
 	// short when it is released first, as leases of one hold share its trust.
 	b.acquire(read(ownerA, 3, 2*time.Hour), nil)
 	b.release(read(ownerA, 2, time.Hour), nil)
@@ -507,7 +507,7 @@ func TestAPlainLockThatAReaderOverlookedIsRenewed(t *testing.T) {
 }
 
 // A dead reader is in nobody's way for longer than its lease, and a live one of
-// Redisson's is not taken for dead.
+// Redisson's isn't taken for dead.
 func TestAWriterTakesDeadReadersAway(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
@@ -693,7 +693,7 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	}
 
 	// A permit of Redisson's that expired comes back when somebody asks; one
-	// that never expires does not.
+	// that never expires doesn't.
 	b.rdb.ZAdd(ctx, taken, redis.Z{Score: float64(b.now() - 1), Member: "0123456789abcdef"}, redis.Z{Score: 922337203685477, Member: "fedcba9876543210"})
 	b.rdb.DecrBy(ctx, key, 2)
 	free("0", 3)

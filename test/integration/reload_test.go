@@ -161,7 +161,7 @@ func TestAServerKeepsItsRulesWhenTheFileIsBad(t *testing.T) {
 	s.eventually(t, "200 lock:purchase:42")
 }
 
-// Rules that would unlock a route, or that its requests could never fulfill, are not
+// Rules that would unlock a route, or that its requests could never fulfill, aren't
 // followed.
 func TestAServerKeepsItsRulesWhenNewOnesDoNotFit(t *testing.T) {
 	s := openShop(t, orderRule)

@@ -92,7 +92,7 @@ func newCrowd(t *testing.T) (*redis.Client, *faultproxy.Proxy, *lock.Locker) {
 }
 
 // A connection dies in the middle of a pipeline: the server ran the first
-// scripts, and the client does not know which.
+// scripts, and the client doesn't know which.
 func TestAPipelineCutMidwayCountsRight(t *testing.T) {
 	plain, proxy, l := newCrowd(t)
 

@@ -22,7 +22,7 @@ var fair = []promise{
 	{"a waiter in Java that is killed is passed", deadJavaIsPassed, ""},
 	// Before 3.32, a waiter whose timer fires while the lock is still held, be
 	// it for a millisecond, sets no other: it waits for a message, which the
-	// dead do not send.
+	// dead don't send.
 	{"a killed Go frees its lock", goIsKilled, newest},
 	{"a late release in Go leaves Java alone", lateReleaseInGo, newest},
 	{"a waiter in Go that is killed is passed when its patience ends", deadGoIsPassed, newest},

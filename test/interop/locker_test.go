@@ -18,7 +18,7 @@ type locker struct {
 	parks chan struct{}
 }
 
-// locker starts one whose waiters rely on wake-ups: they do not poll.
+// locker starts one whose waiters rely on wake-ups: they don't poll.
 func (w world) locker(opts ...redisstore.Option) *locker {
 	w.Helper()
 	l := &locker{t: w.T, parks: make(chan struct{}, 1000)}
@@ -97,7 +97,7 @@ func (a *acquisition) lease() *lock.Lease {
 	}
 }
 
-// refused says that Go cannot have the key.
+// refused says that Go can't have the key.
 func (l *locker) refused(key string, opts ...lock.Option) {
 	l.t.Helper()
 	if lease, err := l.TryAcquire(l.t.Context(), key, opts...); !errors.Is(err, lock.ErrBusy) {

@@ -361,7 +361,7 @@ func crowd(w world) {
 	}
 }
 
-// count adds one in a way that does not survive company. Commands.java has the
+// count adds one in a way that doesn't survive company. Commands.java has the
 // same.
 func count(ctx context.Context, rdb redis.UniversalClient, counter string, turns *atomic.Int64) error {
 	text, err := rdb.Get(ctx, counter).Result()

@@ -73,7 +73,7 @@ func TestTheGRPCServerOfTheReadmeLocks(t *testing.T) {
 	if err := holder.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The service is not known, says the handler, which runs now.
+	// The service isn't known, says the handler, which runs now.
 	if _, err := client.Check(t.Context(), request); grpclock.IsContended(err) {
 		t.Errorf("when it is released: %v", err)
 	}
@@ -83,7 +83,7 @@ const retries = `{"methodConfig": [{"name": [{"service": "shop.v1.OrderService"}
 	"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
 	"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
 
-// A policy that gRPC cannot read is an error of NewClient; one for another
+// A policy that gRPC can't read is an error of NewClient; one for another
 // service does nothing.
 func TestThePolicyOfTheManualRetries(t *testing.T) {
 	policy := strings.Replace(retries, "shop.v1.OrderService", "grpc.health.v1.Health", 1)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// docs/servers.md has a row for each server of the matrix, be it that it was not
+// docs/servers.md has a row for each server of the matrix, be it that it wasn't
 // run; and each is pinned, with the hash of its package.
 func TestThePageOfServersHasTheWholeMatrix(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "bash", "scripts/test-servers.sh", "--list")

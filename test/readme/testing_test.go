@@ -97,8 +97,8 @@ func TestNothingIsPlacedWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-// A lease that could not be renewed during an outage is lost, and one that could
-// be renewed after it is not.
+// A lease that couldn't be renewed during an outage is lost, and one that could
+// be renewed after it isn't.
 func TestAnOutageThatLastsLosesTheLock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lasts time.Duration

@@ -9,7 +9,7 @@
 //	//go:generate go tool lockgen
 //
 // "go tool lockgen -check ./..." fails, and shows a difference, where what is
-// checked in is not what it would write.
+// checked in isn't what it would write.
 package main
 
 import (

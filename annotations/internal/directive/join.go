@@ -7,7 +7,7 @@ import (
 )
 
 // ofTheCall are the fields that belong to the call as a whole: how long it waits
-// and what it does when it cannot have its locks.
+// and what it does when it can't have its locks.
 var ofTheCall = []string{"wait", "onBusy"}
 
 // Join makes the rules of one method out of its directives, in their order. What

@@ -69,7 +69,7 @@ func (l *loader) paths(patterns []string) ([]string, error) {
 	}
 	if len(rest) > 0 {
 		// Outputs may be so broken that the go command trips over them, so
-		// its errors count only if they are not about a package we know.
+		// its errors count only if they aren't about a package we know.
 		found, err := packages.Load(l.config(packages.NeedName|packages.NeedFiles), rest...)
 		if err != nil {
 			return nil, err

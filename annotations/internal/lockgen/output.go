@@ -45,7 +45,7 @@ func isOurs(content []byte) bool {
 	return strings.TrimRight(string(first), "\r") == marker
 }
 
-// output is a file as it should be. Without content, it should not be.
+// output is a file as it should be. Without content, it shouldn't be.
 type output struct {
 	path    string
 	content []byte

@@ -258,7 +258,7 @@ func (w *walk) writes() bool {
 	})
 }
 
-// inside names a field of a struct that cannot be part of a key itself.
+// inside names a field of a struct that can't be part of a key itself.
 func (w *walk) inside() string {
 	s, ok := deref(w.typ).Underlying().(*types.Struct)
 	if !ok {

@@ -174,7 +174,7 @@ func (g *generator) of(f *folder) []output {
 	return all
 }
 
-// leftOut reports whether a source has directives, but is not part of the
+// leftOut reports whether a source has directives, but isn't part of the
 // build that was loaded.
 func (g *generator) leftOut(source string) bool {
 	if g.loaded[source] {
@@ -226,7 +226,7 @@ func (g *generator) generate(p *packages.Package) error {
 	return nil
 }
 
-// broken reports files that are not Go, and packages that could not be found.
+// broken reports files that aren't Go, and packages that couldn't be found.
 func (g *generator) broken(p *packages.Package) bool {
 	broken := false
 	for _, e := range p.Errors {
@@ -238,7 +238,7 @@ func (g *generator) broken(p *packages.Package) bool {
 	return broken || p.Types == nil
 }
 
-// explain reports why types are not known. Other errors are
+// explain reports why types aren't known. Other errors are
 // left to the compiler: they may be about what lockgen is going to write.
 func (g *generator) explain(p *packages.Package) {
 	for _, e := range p.TypeErrors {

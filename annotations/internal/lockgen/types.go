@@ -92,7 +92,7 @@ func (im *imports) mentioned(t types.Type, into names) {
 	})
 }
 
-// writable reports why a type cannot be written in the package.
+// writable reports why a type can't be written in the package.
 func (im *imports) writable(t types.Type) error {
 	return visit(t, func(o *types.TypeName) error {
 		switch {
@@ -188,6 +188,6 @@ func visit(t types.Type, see func(*types.TypeName) error) error {
 	return nil
 }
 
-// valid reports whether all of a type is known. One that is not, in whatever
+// valid reports whether all of a type is known. One that isn't, in whatever
 // depth, is in its text.
 func valid(t types.Type) bool { return !strings.Contains(types.TypeString(t, nil), "invalid type") }

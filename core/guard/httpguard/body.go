@@ -38,7 +38,7 @@ func bodyOf(q Request) ([]byte, error) {
 }
 
 // announcesBody reports whether the request says that a body follows. What follows
-// a CONNECT is not a body but the tunnel.
+// a CONNECT isn't a body but the tunnel.
 func announcesBody(r *http.Request) bool {
 	return r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody && r.Method != http.MethodConnect
 }

@@ -73,7 +73,7 @@ func WithVar(name string, source Source) Option {
 
 // WithProvided says that middlewares in front set these bare names, so that a
 // template may have them: with c.Set of the framework, or in the request's context.
-// A guard is not valid with a rule that names a variable nobody sets.
+// A guard isn't valid with a rule that names a variable nobody sets.
 func WithProvided(names ...string) Option {
 	return func(s *settings) { s.provided = append(s.provided, names...) }
 }
@@ -110,7 +110,7 @@ func WithSkipper(skip func(Request) bool) Option {
 }
 
 // WithErrorHandler answers with f instead of [Problem], which f may call. The
-// handler does not run, whatever f does. f is called for a lost lease only if the
+// handler doesn't run, whatever f does. f is called for a lost lease only if the
 // handler has written nothing.
 func WithErrorHandler(f func(http.ResponseWriter, Request, *guard.Error)) Option {
 	return func(s *settings) {
@@ -121,7 +121,7 @@ func WithErrorHandler(f func(http.ResponseWriter, Request, *guard.Error)) Option
 	}
 }
 
-// WithContentionStatus is the status of a request that did not get its lock: 409
+// WithContentionStatus is the status of a request that didn't get its lock: 409
 // (the default), 429 (for clients that retry on that one only) or 423 (for APIs
 // whose clients see locks as resources).
 func WithContentionStatus(status int) Option {

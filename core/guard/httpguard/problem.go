@@ -14,14 +14,14 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// StatusClientClosed is what proxies log for a client that did not wait for
+// StatusClientClosed is what proxies log for a client that didn't wait for
 // its answer.
 const StatusClientClosed = 499
 
 // problemTypes is where the types of problems are described.
 const problemTypes = "https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#"
 
-// answers are the settings of the answers to requests that did not run.
+// answers are the settings of the answers to requests that didn't run.
 type answers struct {
 	contention int           // status of a request that did not get its lock
 	retryAfter time.Duration // the Retry-After header
@@ -68,7 +68,7 @@ func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	case e.Kind == guard.Canceled && !errors.Is(r.Context().Err(), context.DeadlineExceeded):
-		// Nobody reads it. Should somebody all the same, it is not a success.
+		// Nobody reads it. Should somebody all the same, it isn't a success.
 		w.WriteHeader(StatusClientClosed)
 		return
 	}

@@ -47,7 +47,7 @@ func (s *settings) value(q Request, v key.Var) (string, error) {
 	return bare(q, v.Name)
 }
 
-// bare finds the value of a name without a source: only where the client cannot
+// bare finds the value of a name without a source: only where the client can't
 // choose among several places. A name that nobody has set is missing: a
 // middleware that sets it may not have known this caller.
 func bare(q Request, name string) (string, error) {

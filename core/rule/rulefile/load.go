@@ -12,7 +12,7 @@ import (
 // thousands of rules, too little for a wrong path to cost much.
 const MaxFile = 1 << 18
 
-// Load reads a set of rules from a file. A file that cannot be read gives the
+// Load reads a set of rules from a file. A file that can't be read gives the
 // error of the file system; anything wrong in it gives [rule.Faults] that name the
 // file, see [Parse].
 func Load(path string) (*rule.Set, error) {

@@ -31,7 +31,7 @@ const (
 // named unlocked, see [rule.Set.Unlocked], and a string named $schema, for editors;
 // [rule.Schema] is what it names.
 //
-// The error is [rule.Faults]. Input that is not YAML has one fault, where reading
+// The error is [rule.Faults]. Input that isn't YAML has one fault, where reading
 // stopped; otherwise every fault is listed: unknown and repeated fields, values of a
 // wrong type, templates that overlap, and all that [rule.NewSet] finds. Anchors,
 // aliases, merge keys and tags are faults, too: each rule says by itself what it
@@ -125,7 +125,7 @@ func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
 	return first.Content[0], true
 }
 
-// notYAML reports why data could not be parsed. It returns true for a file without
+// notYAML reports why data couldn't be parsed. It returns true for a file without
 // a document, which is no error of syntax.
 func (d *decoder) notYAML(err error) bool {
 	if errors.Is(err, io.EOF) {

@@ -2,7 +2,7 @@
 // connections exactly where a test wants it: before a request reaches the
 // server, or after the server has executed it and before the client knows.
 //
-// It does not understand the protocol. A request is what arrives from the client
+// It doesn't understand the protocol. A request is what arrives from the client
 // in one read; on loopback that is what the client wrote at once, be it one
 // command or a pipeline. A reply is what the server sends next on that
 // connection.

@@ -81,7 +81,7 @@ func (p *Proxy) CutMidwayWhen(match Match) *Rule {
 	return p.addRule(&Rule{match: match, left: 1, verdict: cutMidway})
 }
 
-// AnswerWhen answers requests that match with one line and does not forward
+// AnswerWhen answers requests that match with one line and doesn't forward
 // them, for instance "-OOM command not allowed when used memory > 'maxmemory'".
 // A pipeline is answered with one line too: match single commands.
 func (p *Proxy) AnswerWhen(match Match, times int, line string) *Rule {
@@ -94,7 +94,7 @@ func (p *Proxy) Observe(match Match) *Rule {
 }
 
 // Arrivals counts from now on how often clients have sent the text, also in
-// requests that are held up. One that is split over two requests is not seen.
+// requests that are held up. One that is split over two requests isn't seen.
 func (p *Proxy) Arrivals(text string) func() int {
 	var n atomic.Int64
 	p.mu.Lock()

@@ -25,14 +25,14 @@ type Rule struct {
 type Refusal int
 
 const (
-	// Commands are not served.
+	// Commands aren't served.
 	Commands Refusal = iota
 	// ScriptsWith have one of the commands anywhere in their text.
 	ScriptsWith
 	// RunningScripts are stopped at one of the commands. What the script has
 	// done before stays.
 	RunningScripts
-	// ComputedKeys are in a script whose text has a key that is not KEYS[n].
+	// ComputedKeys are in a script whose text has a key that isn't KEYS[n].
 	ComputedKeys
 	// ComputedCommands are in a script whose text has a command that is no
 	// literal string.

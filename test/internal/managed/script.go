@@ -56,7 +56,7 @@ func keys(command string, args []string) []string {
 }
 
 // watched is put in front of a script of a product that stops scripts while they
-// run. It does not begin a new line, so that error replies name the right one.
+// run. It doesn't begin a new line, so that error replies name the right one.
 const watched = `local redis = (function(real) ` +
 	`local declared, stops, undeclared = {}, {%s}, %q ` +
 	`for _, key in ipairs(KEYS) do declared[key] = true end ` +

@@ -72,7 +72,7 @@ func (s *Server) learn(text string) string {
 }
 
 // known returns the name that the server behind has for a script. One that came
-// to that server on another way was not read, so it is not known.
+// to that server on another way wasn't read, so it isn't known.
 func (s *Server) known(sha string) (run string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

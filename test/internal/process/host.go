@@ -131,5 +131,5 @@ func (p *Program) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Skipf implements Host: what a test skips, a program cannot do.
+// Skipf implements Host: what a test skips, a program can't do.
 func (p *Program) Skipf(format string, args ...any) { p.Fatalf(format, args...) }

@@ -9,7 +9,7 @@ import (
 // Ports are taken from below the range that kernels hand to outgoing
 // connections (32768 and up on Linux). A port found with ":0" lies inside that
 // range: while its server is down, any client on the machine can be given it,
-// and the server does not come back. Redis Cluster also needs port+10000.
+// and the server doesn't come back. Redis Cluster also needs port+10000.
 const (
 	firstPort = 11000
 	lastPort  = 22000

@@ -15,13 +15,13 @@ import (
 )
 
 // ACLEnv names a variable with a document that has rules for users of Redis.
-// If it is set, they bind everybody who does not say who they are: clients of
+// If it is set, they bind everybody who doesn't say who they are: clients of
 // [Server.Client], and everybody who gets an address from a test. Tests look and meddle
 // with [Server.Admin], which may do everything but EVALSHA, so that no lock is
 // taken with it by mistake. A command that was refused to the others fails the
 // test.
 //
-// The names of keys are not bound, as those of tests have no prefix in common.
+// The names of keys aren't bound, as those of tests have no prefix in common.
 const ACLEnv = "REDLATCH_TEST_ACL"
 
 const (
@@ -151,7 +151,7 @@ func (s *Server) restrict() error {
 		}
 	}
 	return s.asAdmin(func(ctx context.Context, admin *redis.Client) error {
-		// Servers before 7.2 do not know the command that names clients.
+		// Servers before 7.2 don't know the command that names clients.
 		_ = admin.Do(ctx, append(slices.Clip(set), "+client|setinfo")...).Err()
 		return admin.Do(ctx, set...).Err()
 	})

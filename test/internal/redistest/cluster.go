@@ -92,7 +92,7 @@ func (set *ClusterSet) form(t process.Host) {
 	}))
 }
 
-// complete reports why this node does not see the whole cluster yet.
+// complete reports why this node doesn't see the whole cluster yet.
 func complete(t process.Host, client *redis.Client) error {
 	t.Helper()
 	info, err := client.ClusterInfo(t.Context()).Result()

@@ -143,7 +143,7 @@ func (set *SentinelSet) Current(t process.Host) *Server {
 }
 
 // AwaitMasterOtherThan waits until all sentinels that run agree on a master that
-// is not old and that has taken the role, and returns it.
+// isn't old and that has taken the role, and returns it.
 func (set *SentinelSet) AwaitMasterOtherThan(t process.Host, old *Server) *Server {
 	t.Helper()
 	var clients []*redis.SentinelClient

@@ -10,7 +10,7 @@ import (
 // MoveSlot moves the slot of a key to another node, as resharding does: while it
 // is under way, which it stays for the given time at least, keys that exist are
 // served by the old node and others by the new one. It returns false, and the
-// slot is where it was, if the node cannot take it: it is no master.
+// slot is where it was, if the node can't take it: it is no master.
 func (set *ClusterSet) MoveSlot(t process.Host, key string, to *Server, under time.Duration) bool {
 	t.Helper()
 	ctx := t.Context()

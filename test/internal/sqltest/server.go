@@ -36,7 +36,7 @@ type server struct {
 	quit       os.Signal
 }
 
-// newServer makes the folder. It is not t.TempDir, whose path can be too long
+// newServer makes the folder. It isn't t.TempDir, whose path can be too long
 // for a socket and is closed to other users.
 func newServer(t testing.TB, quit os.Signal) *server {
 	t.Helper()

@@ -26,7 +26,7 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithLogger says where new rules, and files that cannot be used, are logged.
+// WithLogger says where new rules, and files that can't be used, are logged.
 // Default [slog.Default].
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) {
@@ -37,7 +37,7 @@ func WithLogger(log *slog.Logger) Option {
 }
 
 // WithOnError has f called with whatever is logged as an error: why a version of
-// the file is not used ([rule.Faults], an error of the file system, or that of the
+// the file isn't used ([rule.Faults], an error of the file system, or that of the
 // func given to [Start]). The same error is reported once, until there is another
 // or the file is good again. f runs on the watcher's goroutine.
 func WithOnError(f func(error)) Option {

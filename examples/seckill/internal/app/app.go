@@ -79,7 +79,7 @@ type resource struct {
 }
 
 // Start opens the database and Redis, starts to serve, and returns. An error
-// says what could not be had, where and why, without passwords; nothing is
+// says what couldn't be had, where and why, without passwords; nothing is
 // left behind then.
 func Start(ctx context.Context, c Config) (*App, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -141,7 +141,7 @@ func (a *App) openDB(ctx context.Context, c Config) (*database, error) {
 			return nil, fmt.Errorf("folder for the database: %w", err)
 		}
 		a.own("temporary folder", func() error { return os.RemoveAll(folder) })
-		// What does not outlive the process need not outlive a power cut.
+		// What doesn't outlive the process need not outlive a power cut.
 		text = "sqlite:" + filepath.Join(folder, "seckill.db") + "?synchronous=normal"
 	}
 	address, err := store.ParseAddress(text)
@@ -217,7 +217,7 @@ func (a *App) GRPC() string { return a.rpc.address() }
 // Failed is sent the error that ends the service early, if one does.
 func (a *App) Failed() <-chan error { return a.server.failed }
 
-// Stop says that the service is not ready, stops accepting, waits for the
+// Stop says that the service isn't ready, stops accepting, waits for the
 // requests under way, gives all locks back and closes everything. It takes its
 // time also when ctx has ended.
 func (a *App) Stop(ctx context.Context) error {

@@ -204,7 +204,7 @@ func TestItDrainsBeforeItStops(t *testing.T) {
 	a := start(t, c)
 	stopped := make(chan error, 1)
 	go func() { stopped <- a.Stop(t.Context()) }()
-	// It goes on serving while it says that it is not ready.
+	// It goes on serving while it says that it isn't ready.
 	for status(t, a.URL()+"/readyz") != http.StatusServiceUnavailable {
 		if t.Context().Err() != nil {
 			t.Fatal("never drained")

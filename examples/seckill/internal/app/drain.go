@@ -10,7 +10,7 @@ import (
 )
 
 // drain is the first step of stopping: the servers go on for a while after
-// they said that they are not ready, so that balancers notice.
+// they said that they aren't ready, so that balancers notice.
 type drain struct{}
 
 // newDrain needs the servers, so that its hook runs before theirs.

@@ -14,7 +14,7 @@ import (
 )
 
 // rpcServer listens for gRPC between start and stop of the application; nil
-// does not.
+// doesn't.
 type rpcServer struct {
 	*rpc.Server
 	addr     string

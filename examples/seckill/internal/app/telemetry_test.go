@@ -76,7 +76,7 @@ func TestMetricsTellOfTheLocksOfASale(t *testing.T) {
 	if held, counted := got["redlatch_held_count{redlatch_template=lock:order:<userId>}"]; !counted || held != 0 {
 		t.Errorf("%v locks are held after the sale (counted: %v)", held, counted)
 	}
-	// The service's own metrics agree: every request to order that was not
+	// The service's own metrics agree: every request to order that wasn't
 	// turned away held the lock once, however often it was entered.
 	var orders float64
 	for name, value := range got {
@@ -111,7 +111,7 @@ func TestTenThousandUsersAddNoSeries(t *testing.T) {
 }
 
 // order has that many users, each with their own lock, try to order what
-// is not for sale.
+// isn't for sale.
 func order(t *testing.T, a *app.App, users int) {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}

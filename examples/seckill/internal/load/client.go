@@ -52,7 +52,7 @@ type answer struct {
 	reason string // the code of a refusal
 }
 
-// ambiguous reports whether an answer that is not final leaves open whether
+// ambiguous reports whether an answer that isn't final leaves open whether
 // there is an order now.
 func (a answer) ambiguous() bool {
 	return a.reason != "LOCK_CONTENDED" && a.reason != "LOCK_UNAVAILABLE"
@@ -68,7 +68,7 @@ type Report struct {
 	DuplicateOrders int64 `json:"duplicateOrders"`
 }
 
-// neverSent reports whether the service certainly has not seen the request.
+// neverSent reports whether the service certainly hasn't seen the request.
 func neverSent(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &op) && op.Op == "dial"

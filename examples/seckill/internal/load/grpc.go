@@ -92,7 +92,7 @@ func reasonOf(s *status.Status) string {
 }
 
 // nobodySpoke reports whether a status without a reason is the client's own:
-// the service was not reached, or did not answer.
+// the service wasn't reached, or didn't answer.
 func nobodySpoke(code codes.Code) bool {
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
 }

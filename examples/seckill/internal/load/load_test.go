@@ -107,7 +107,7 @@ func config(targets ...string) load.Config {
 	return load.Config{Targets: targets, Users: 20, Clicks: 3, Concurrency: 8, Stock: 7, Patience: time.Minute}
 }
 
-// broken lists the invariants that do not hold.
+// broken lists the invariants that don't hold.
 func broken(r *load.Result) string {
 	var names []string
 	for _, i := range r.Invariants {

@@ -17,7 +17,7 @@ type Result struct {
 	Orders          int64
 	OrdersPerSecond float64
 	// Refused are the final answers that were no orders, Retried the ones
-	// that were not final, both by code.
+	// that weren't final, both by code.
 	Refused, Retried map[string]int64
 	// Failures are requests without an answer, by target.
 	Failures map[string]int64

@@ -22,13 +22,13 @@ const (
 // final answer, and asks the service for its report. clicked, if not nil, is
 // called after every click, from several goroutines.
 //
-// An answer is final unless it says that the request was not carried out but
+// An answer is final unless it says that the request wasn't carried out but
 // may be next time (LOCK_CONTENDED, 503, a lost lock) or there was none. Such
 // a click is repeated, after a pause that grows and is never in step with
-// others; a target that does not answer is passed over for a while. Repeating
+// others; a target that doesn't answer is passed over for a while. Repeating
 // is safe: a user gets one order at most.
 //
-// The error is not nil if the sale could not be carried out; a Result whose
+// The error isn't nil if the sale couldn't be carried out; a Result whose
 // invariants are broken is no error.
 func Run(ctx context.Context, c Config, clicked func()) (*Result, error) {
 	if err := c.check(); err != nil {
@@ -168,7 +168,7 @@ func (r *run) click(ctx context.Context, n int, seen *tally) {
 	}
 }
 
-// pause waits before the next attempt. It does not wait as long as
+// pause waits before the next attempt. It doesn't wait as long as
 // Retry-After says, which speaks to people's browsers: a crowd is impatient.
 func pause(ctx context.Context, attempt int) bool {
 	limit := min(firstPause<<min(attempt, 10), maxPause)

@@ -6,7 +6,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally is what one worker saw. Workers do not share one: they would measure
+// tally is what one worker saw. Workers don't share one: they would measure
 // each other.
 type tally struct {
 	requests int64

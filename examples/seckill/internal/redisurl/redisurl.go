@@ -22,7 +22,7 @@ type Target struct {
 // String says what the URL points to, without the password.
 func (t Target) String() string { return t.place }
 
-// Open returns a client, which the caller closes. It does not connect.
+// Open returns a client, which the caller closes. It doesn't connect.
 func (t Target) Open() redis.UniversalClient { return t.open() }
 
 const forms = "use redis://host:6379/0, redis+sentinel://host:26379,host:26379/mymaster/0 or redis+cluster://host:6379,host:6379 (rediss for TLS)"
@@ -36,7 +36,7 @@ const forms = "use redis://host:6379/0, redis+sentinel://host:26379,host:26379/m
 // and the same with rediss for TLS. User and password are those of the Redis
 // nodes; sentinels that want some take sentinel_username and
 // sentinel_password. Other parameters are those of go-redis, such as
-// dial_timeout=1s. Errors do not hold the password.
+// dial_timeout=1s. Errors don't hold the password.
 func Parse(text string) (Target, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -65,7 +65,7 @@ func Parse(text string) (Target, error) {
 	}
 }
 
-// address is a URL with any number of hosts, which net/url does not read.
+// address is a URL with any number of hosts, which net/url doesn't read.
 type address struct {
 	user  *url.Userinfo
 	hosts []string

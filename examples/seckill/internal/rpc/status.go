@@ -37,7 +37,7 @@ var (
 
 // refusals are the answers to the errors of [voucher]. What a user may do
 // about is FAILED_PRECONDITION; RESOURCE_EXHAUSTED, which clients repeat by
-// themselves, would not put more vouchers on sale.
+// themselves, wouldn't put more vouchers on sale.
 var refusals = []struct {
 	err error
 	refusal

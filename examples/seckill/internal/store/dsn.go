@@ -35,7 +35,7 @@ const (
 	enginePostgres
 )
 
-// connectTimeout bounds one attempt to connect where the address does not.
+// connectTimeout bounds one attempt to connect where the address doesn't.
 const connectTimeout = 5 * time.Second
 
 // ParseAddress reads one of
@@ -45,7 +45,7 @@ const connectTimeout = 5 * time.Second
 //	postgres://user:password@host:port/database
 //
 // MySQL takes the parameters of go-sql-driver, and socket=PATH instead of
-// the host; PostgreSQL takes those of libpq. Errors do not hold the password.
+// the host; PostgreSQL takes those of libpq. Errors don't hold the password.
 func ParseAddress(text string) (Address, error) {
 	scheme, rest, found := strings.Cut(text, ":")
 	if !found {
@@ -86,13 +86,13 @@ func parseSQLite(rest string) (Address, error) {
 		return Address{}, fmt.Errorf("sqlite: %w", err)
 	}
 	settings := url.Values{
-		// Short, since it does not see a context end; what is still busy after it
+		// Short, since it doesn't see a context end; what is still busy after it
 		// is tried again.
 		"_busy_timeout": {"1000"},
 		"_journal_mode": {"wal"},
 		"_synchronous":  {synchronous},
 		"_foreign_keys": {"on"},
-		// A transaction that starts as a reader and turns writer cannot wait
+		// A transaction that starts as a reader and turns writer can't wait
 		// for another writer: it fails at once.
 		"_txlock": {"immediate"},
 	}
@@ -160,7 +160,7 @@ func parsePostgres(text string) (Address, error) {
 	}, nil
 }
 
-// parseURL is url.Parse with an error that does not repeat the URL.
+// parseURL is url.Parse with an error that doesn't repeat the URL.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Fragment != "" {

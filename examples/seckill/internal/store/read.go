@@ -42,7 +42,7 @@ func (s *Store) one(ctx context.Context, id string, row any, missing error) erro
 	return err
 }
 
-// isID reports whether id can be one of ours. Others are not shown to the
+// isID reports whether id can be one of ours. Others aren't shown to the
 // database: they need not even be text to it.
 func isID(id string) bool {
 	parsed, err := uuid.Parse(id)

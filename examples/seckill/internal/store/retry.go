@@ -111,7 +111,7 @@ func duplicate(err error) bool {
 	}
 }
 
-// decisions are the answers of the store that are not failures.
+// decisions are the answers of the store that aren't failures.
 var decisions = []error{
 	voucher.ErrVoucherNotFound, voucher.ErrOrderNotFound,
 	voucher.ErrAlreadyOrdered, voucher.ErrSoldOut,

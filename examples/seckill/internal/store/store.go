@@ -9,7 +9,7 @@
 //	  remaining = remaining-1 WHERE remaining > 0
 //	  insert the order ── unique (user, voucher)
 //
-// The guard row is claimed before anything is read: what was read cannot be
+// The guard row is claimed before anything is read: what was read can't be
 // changed by a newer holder of the lock until the transaction ends.
 package store
 
@@ -53,7 +53,7 @@ var _ voucher.Store = (*Store)(nil)
 const maxConns = 24
 
 // Open connects, and brings the tables up to date; instances that start at
-// once take turns. The error says what could not be opened, where and why,
+// once take turns. The error says what couldn't be opened, where and why,
 // without the password.
 func Open(ctx context.Context, at Address) (*Store, error) {
 	s, err := open(ctx, at)
@@ -130,7 +130,7 @@ func sized(db *sql.DB, conns int) *sql.DB {
 }
 
 // reach connects once. SQLite may find the file busy while another instance
-// turns it to write-ahead logging, which does not wait.
+// turns it to write-ahead logging, which doesn't wait.
 func reach(ctx context.Context, db *sql.DB) error {
 	return retry(ctx, func() error { return db.PingContext(ctx) })
 }

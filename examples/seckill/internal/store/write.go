@@ -77,7 +77,7 @@ func (s *Store) isolation() *sql.TxOptions {
 	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 }
 
-// refusal says why the order cannot be placed as things are, or nil.
+// refusal says why the order can't be placed as things are, or nil.
 func refusal(ctx context.Context, db bun.IDB, o voucher.Order) error {
 	var row struct {
 		Remaining int64

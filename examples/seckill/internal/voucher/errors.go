@@ -19,7 +19,7 @@ var (
 	// ErrNoLock: what needs a lock was asked for without one. It is the
 	// program's fault, and nothing was done.
 	ErrNoLock = errors.New("runs without its lock")
-	// ErrStoreUnavailable: the database did not do it, after retries where
+	// ErrStoreUnavailable: the database didn't do it, after retries where
 	// these could help. An order is then placed or not: placing it again is
 	// safe, since a user gets at most one.
 	ErrStoreUnavailable = errors.New("the database is unavailable")

@@ -31,7 +31,7 @@ type Store interface {
 	PlaceOrder(ctx context.Context, o Order) error
 	// CancelOrder removes a user's order and returns what it took to the
 	// stock, both or neither. Errors: those of Reader, [ErrStaleFence]; another
-	// user's order is not found.
+	// user's order isn't found.
 	CancelOrder(ctx context.Context, orderID, userID string, fence Fence) error
 }
 

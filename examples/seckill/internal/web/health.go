@@ -14,7 +14,7 @@ import (
 // probeTimeout bounds one probe of readiness.
 const probeTimeout = 2 * time.Second
 
-// Probe is something the service cannot do without.
+// Probe is something the service can't do without.
 type Probe struct {
 	Name  string
 	Check func(context.Context) error

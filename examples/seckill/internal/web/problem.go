@@ -35,7 +35,7 @@ type fault struct {
 	Detail string `json:"detail"`
 }
 
-// statusClientClosed is what proxies log for a client that did not wait for
+// statusClientClosed is what proxies log for a client that didn't wait for
 // its answer.
 const statusClientClosed = 499
 

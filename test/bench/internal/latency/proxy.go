@@ -1,6 +1,6 @@
 // Package latency is a TCP proxy that makes a network of a loopback: every byte
 // arrives a fixed time after it was sent. Unlike a proxy that sleeps between a
-// read and its write, it delays and does not throttle.
+// read and its write, it delays and doesn't throttle.
 package latency
 
 import (

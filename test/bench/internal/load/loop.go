@@ -165,8 +165,8 @@ func (l *loop) stop(context.Context) (*Result, error) {
 		if since == 0 {
 			continue
 		}
-		// A wait that has not ended counts with what it has lasted so far.
-		// Without that, waiters that are never served would not be seen.
+		// A wait that hasn't ended counts with what it has lasted so far.
+		// Without that, waiters that are never served wouldn't be seen.
 		if l.config.Hot {
 			record(waits, now-since)
 		} else if now-since > int64(max(stuckAfter, l.config.Window/2)) {

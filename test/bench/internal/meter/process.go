@@ -26,7 +26,7 @@ func ReadUsage() Usage {
 	}
 }
 
-// Live is the memory that this process cannot do without: what is left of the
+// Live is the memory that this process can't do without: what is left of the
 // heap after a collection, and the stacks.
 func Live() uint64 {
 	runtime.GC()

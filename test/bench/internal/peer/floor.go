@@ -16,7 +16,7 @@ var deleteOwn = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then r
 var errNotHeld = errors.New("peer: not held")
 
 // floor is the least that a lock can do: one SET NX PX and one
-// compare-and-delete over a plain client. It does not wait.
+// compare-and-delete over a plain client. It doesn't wait.
 type floor struct {
 	rdb    *redis.Client
 	lease  time.Duration

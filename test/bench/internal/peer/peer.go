@@ -48,7 +48,7 @@ type Peer struct {
 	Library bool
 	Open    func(Settings) (Locker, error)
 	// Sends are the commands that the library sends besides those in always.
-	// Commands that run inside scripts are not among them.
+	// Commands that run inside scripts aren't among them.
 	Sends []string
 }
 
@@ -77,7 +77,7 @@ var All = []Peer{
 }
 
 // always are the commands that a lock library may send at any time. Commands
-// that set up a connection are not counted: they are sent once.
+// that set up a connection aren't counted: they are sent once.
 var always = []string{
 	"eval", "evalsha", "fcall", "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
 	"ssubscribe", "sunsubscribe", "wait",

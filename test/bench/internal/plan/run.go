@@ -29,7 +29,7 @@ func Steps(scenarios []Scenario) []Step {
 // Observer sees the steps of a run.
 type Observer struct {
 	Begin func(Step)
-	// Fail gets what could not be measured because a peer failed or hung: the
+	// Fail gets what couldn't be measured because a peer failed or hung: the
 	// run goes on.
 	Fail func(Step, error)
 }

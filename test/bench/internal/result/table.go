@@ -84,7 +84,7 @@ func (t *Table) Get(round int, scenario, peer, metric string) (float64, bool) {
 }
 
 // Spread returns the spread of a figure over the rounds; its N is 0 where it
-// was not measured.
+// wasn't measured.
 func (t *Table) Spread(scenario, peer, metric string) stat.Spread {
 	var values []float64
 	for _, row := range t.Rows {

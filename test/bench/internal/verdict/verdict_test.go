@@ -117,7 +117,7 @@ func TestOnlyTheFairAreRivalsWhereAllAreServed(t *testing.T) {
 	}
 }
 
-// A peer that does nothing at all does not make a requirement disappear.
+// A peer that does nothing at all doesn't make a requirement disappear.
 func TestAPeerThatIsStuckIsInfinitelySlow(t *testing.T) {
 	table := measured(3, 1)
 	set(table, "R4", peer.Rueidis1, result.Rate, 0)

@@ -10,7 +10,7 @@ import (
 // servesAll is the Jain index from which a library serves all callers alike.
 const servesAll = 0.9
 
-// view is one round of a table. What was not measured is NaN, and so is all
+// view is one round of a table. What wasn't measured is NaN, and so is all
 // that comes of it.
 type view struct {
 	table *result.Table

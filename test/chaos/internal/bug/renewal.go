@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// lateLoss takes a renewal that was not answered, or that found no hold, for
+// lateLoss takes a renewal that wasn't answered, or that found no hold, for
 // a good one: the loss will show at some later tick.
 type lateLoss struct{ lock.Store }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// stranded wakes nobody, and does not say when a hold ends.
+// stranded wakes nobody, and doesn't say when a hold ends.
 type stranded struct{ lock.Store }
 
 func (s *stranded) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {

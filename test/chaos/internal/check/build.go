@@ -249,7 +249,7 @@ const (
 
 // undone is when the engine must have released what the call e may have left,
 // which ran until then, and whose acquisition has ended without a lease. It
-// is not known if the process was killed.
+// isn't known if the process was killed.
 func (b *builder) undone(e *history.Event, ran int64) (by int64, known bool) {
 	end, known := b.ended[call{e.Worker, e.Life, e.ID}]
 	if !known || e.ID == 0 {

@@ -12,7 +12,7 @@ import (
 // what they had.
 type crew struct {
 	faults []history.Fault
-	// late is when a worker did not run, or under [history.Nobody] the servers
+	// late is when a worker didn't run, or under [history.Nobody] the servers
 	// and what is between them.
 	late map[int][]span
 	// hurt is when faults were on that a worker could feel, and for as long
@@ -116,7 +116,7 @@ func covered(spans []span, s span) (total int64) {
 	return total
 }
 
-// lateness is how long in s a worker did not run, or the servers did not answer.
+// lateness is how long in s a worker didn't run, or the servers didn't answer.
 func (c crew) lateness(worker int, s span) time.Duration {
 	late := covered(c.late[history.Nobody], s)
 	if worker != history.Nobody {

@@ -175,7 +175,7 @@ func TestIllegalHistories(t *testing.T) {
 	}
 }
 
-// What is not known excuses what it may have caused, and nothing else.
+// What isn't known excuses what it may have caused, and nothing else.
 func TestDoubtsExcuseRefusalsForAWhile(t *testing.T) {
 	doubt := history.Event{Kind: history.Doubt, Op: history.Acquire, Owner: "a1", Call: 1, Return: 5}
 	if rules := exclusive().add(doubt).busy("b", 100, 101).judge(t); len(rules) > 0 {
@@ -201,7 +201,7 @@ func TestDoubtsExcuseRefusalsForAWhile(t *testing.T) {
 	}
 }
 
-// A try does not overtake a caller of the same process that waits for the key.
+// A try doesn't overtake a caller of the same process that waits for the key.
 func TestAnEarlierCallerOfTheProcessExplainsARefusal(t *testing.T) {
 	waits := func(name string, from, to int64) *script {
 		return exclusive().add(history.Event{

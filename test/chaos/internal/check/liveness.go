@@ -118,7 +118,7 @@ func (v *liveness) excuses(l *life, w *wait) []span {
 	return merged(spans)
 }
 
-// place and grace of a waiter in the queue of a fair lock that does not come:
+// place and grace of a waiter in the queue of a fair lock that doesn't come:
 // how long it is kept, and how long a release holds the lock for it.
 const (
 	placeLasts = 15 * time.Second

@@ -17,7 +17,7 @@ func (s *script) waited(name string, client int, from, since, to int64, outcome 
 	return s
 }
 
-// slow is a time in which a worker did not run.
+// slow is a time in which a worker didn't run.
 func (s *script) slow(worker int, from, to int64) *script {
 	return s.add(history.Event{Kind: history.Late, Worker: worker, Call: from, Return: to})
 }
@@ -52,7 +52,7 @@ func TestLiveness(t *testing.T) {
 		return exclusive().waited("b", 1, 0, 10, 300, history.GaveUp).got("a1", 0, 9, 10, 1).gave("a1", 19, 20, 0, ok).
 			got("b2", later, 40, 11, 1).gave("b2", 290, 291, 0, ok)
 	}
-	// redis stands still for 100 ms, and is not what it was after it.
+	// redis stands still for 100 ms, and isn't what it was after it.
 	stalled := func(granted bool) *script {
 		return exclusive().crowd(0, 1500, true).fault("redis paused", -1, 1500, 1600, false).crowd(1600, 5600, granted)
 	}
@@ -155,7 +155,7 @@ func TestNamedOwnersShareTheirHold(t *testing.T) {
 	if rules := named().busy("b", 23, 24).judge(t); !rules["model illegal"] {
 		t.Errorf("found %v, want that the hold had ended", rules)
 	}
-	// A kill in the middle of the last release leaves the key, or does not.
+	// A kill in the middle of the last release leaves the key, or doesn't.
 	cut := func() *script {
 		s := named()
 		s.events[4].Kind, s.events[4].Op = history.Begin, history.Release

@@ -10,7 +10,7 @@ import (
 )
 
 // one is a hold as a model sees it. Time enters as bounds: before expLo the
-// hold is certainly there, after expHi it certainly is not.
+// hold is certainly there, after expHi it certainly isn't.
 type one struct {
 	owner        string
 	count        int // holds, or permits

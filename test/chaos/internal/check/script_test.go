@@ -88,7 +88,7 @@ func (s *script) gave(owner string, from, to int64, remain int, outcome history.
 	})
 }
 
-// late is a release by one who was not looking since the grant.
+// late is a release by one who wasn't looking since the grant.
 func (s *script) late(owner string, from, to int64, remain int, outcome history.Outcome) *script {
 	s.gave(owner, from, to, remain, outcome)
 	s.events[len(s.events)-1].Trusted = 0

@@ -8,7 +8,7 @@ import (
 
 // share makes one hold of what several callers have together, who name the same
 // owner: it begins with the first of them, and ends with the last. What happens
-// to its count between them is not judged, as nobody can know it.
+// to its count between them isn't judged, as nobody can know it.
 func (b *builder) share() {
 	shared := make(map[string]*shares)
 	of := func(e *history.Event) *shares {

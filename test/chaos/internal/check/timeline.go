@@ -24,7 +24,7 @@ type Settings struct {
 	Topology string        `json:"topology"`
 	Lease    time.Duration `json:"lease"`
 	// Patience is how long the search in one history may take: 30 s if it is
-	// zero. A search that does not end says nothing, so it counts as a failure.
+	// zero. A search that doesn't end says nothing, so it counts as a failure.
 	Patience time.Duration `json:"patience,omitempty"`
 }
 
@@ -134,7 +134,7 @@ func (l *life) span() span {
 	return all
 }
 
-// Timeline is a history, sorted by keys, with what is not known made explicit.
+// Timeline is a history, sorted by keys, with what isn't known made explicit.
 type Timeline struct {
 	Settings
 	lives   map[string]*life

@@ -7,7 +7,7 @@ import (
 )
 
 // Clock returns the time since its base, in nanoseconds of CLOCK_MONOTONIC. All
-// processes of a machine read the same one, and setting the date does not move
+// processes of a machine read the same one, and setting the date doesn't move
 // it, so the times of a run can be compared wherever they were taken.
 type Clock struct{ Base int64 }
 

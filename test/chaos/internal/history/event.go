@@ -74,7 +74,7 @@ type Event struct {
 	Name string `json:"name,omitempty"`
 	// Canceled: the context of the acquisition ended before it returned.
 	Canceled bool `json:"x,omitempty"`
-	// Pending: its last call to the store was not answered when it returned.
+	// Pending: its last call to the store wasn't answered when it returned.
 	Pending bool `json:"u,omitempty"`
 	// Goroutines and Backlog of a pulse.
 	Goroutines int `json:"g,omitempty"`

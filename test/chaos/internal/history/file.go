@@ -51,7 +51,7 @@ func (f *File) Close() error {
 }
 
 // Read reads the lines of a file. A last line that is cut off, as a process
-// leaves it that was killed, does not count.
+// leaves it that was killed, doesn't count.
 func Read[T any](path string) ([]T, error) {
 	file, err := os.Open(path)
 	if err != nil {

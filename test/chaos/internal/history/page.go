@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PageSize is how much a page can hold. The file is sparse: what is not written
+// PageSize is how much a page can hold. The file is sparse: what isn't written
 // takes no room.
 const PageSize = 1 << 29
 

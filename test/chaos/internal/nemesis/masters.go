@@ -17,7 +17,7 @@ import (
 // lookout is how often servers are asked who they are.
 const lookout = 50 * time.Millisecond
 
-// masters finds out from what servers say of themselves when they did not agree on
+// masters finds out from what servers say of themselves when they didn't agree on
 // who is a master. Sentinels and clusters also fail over by themselves, for one
 // on a busy machine a server may be late without anybody's doing, and masters
 // that were replaced go on granting until they hear of it.
@@ -59,7 +59,7 @@ func (m *masters) finish(now int64) {
 }
 
 // Watch notes when masters change, planned or not: what one of them said may be
-// forgotten then. It returns when ctx ends. Topologies whose masters cannot
+// forgotten then. It returns when ctx ends. Topologies whose masters can't
 // change need no watch.
 func (n *Nemesis) Watch(ctx context.Context) {
 	if n.Sentinel == nil && n.Cluster == nil {
@@ -112,7 +112,7 @@ func (n *Nemesis) watchers() []*role {
 	return roles
 }
 
-// lookAt returns the masters. A server that is dead is none; one that does not
+// lookAt returns the masters. A server that is dead is none; one that doesn't
 // answer is what it was before.
 func lookAt(ctx context.Context, roles []*role) (now []string) {
 	var asking sync.WaitGroup

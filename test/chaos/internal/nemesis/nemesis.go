@@ -39,7 +39,7 @@ func New(w *world.World, clock history.Clock, note func(history.Fault), key func
 }
 
 // Run carries out a plan, and returns when everything that it broke works
-// again. Steps that are not due when ctx ends are left out.
+// again. Steps that aren't due when ctx ends are left out.
 func (n *Nemesis) Run(ctx context.Context, plan []Step) {
 	start := time.Now()
 	var waits []func()

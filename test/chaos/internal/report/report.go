@@ -144,7 +144,7 @@ func (f Folder) Judge() (*Summary, error) {
 }
 
 // Shrink removes what is of no use when all was well: long runs leave many
-// reports. What stays cannot be judged again.
+// reports. What stays can't be judged again.
 func (f Folder) Shrink() error {
 	for _, name := range []string{HistoryFile, picturesDir, ServersDir} {
 		if err := os.RemoveAll(f.Path(name)); err != nil {

@@ -1,6 +1,6 @@
 // Package resource is what the locks protect: counters that know nothing of
 // Redis, kept by the orchestrator, where no fault reaches them. Each key has
-// one that looks at fences and one that does not.
+// one that looks at fences and one that doesn't.
 package resource
 
 import (
@@ -96,7 +96,7 @@ type Totals struct {
 	PlainLost int64 `json:"unfencedLost"`
 }
 
-// Totals adds up. A write that was confirmed and is not in the counter is lost.
+// Totals adds up. A write that was confirmed and isn't in the counter is lost.
 func (s *Server) Totals() Totals {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -157,7 +157,7 @@ func (c *client) turn(ctx context.Context) error {
 	return nil
 }
 
-// storm is how often a client tries who does not take busy for an answer.
+// storm is how often a client tries who doesn't take busy for an answer.
 const storm = 30
 
 // idle leaves the processor to others.
@@ -205,7 +205,7 @@ func (c *client) manner(ctx context.Context, t *target) manner {
 	return m
 }
 
-// forgets makes the lease as long as that of a client who does not come
+// forgets makes the lease as long as that of a client who doesn't come
 // back to release it.
 func (c *client) forgets(m *manner, t *target) {
 	if c.Load.Forgotten > 0 && t.mode != "fair" && t.name == "" && c.chance(30) {

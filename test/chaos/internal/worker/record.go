@@ -19,7 +19,7 @@ type record struct {
 	ids          atomic.Uint64
 	page         *history.Page
 	full         atomic.Bool
-	// pending are attempts whose call the store has not answered.
+	// pending are attempts whose call the store hasn't answered.
 	pending sync.Map
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 // Probe notes when servers are late, or this process, through which all traffic
-// goes: what waits for them then is not to blame. It returns when ctx ends.
+// goes: what waits for them then isn't to blame. It returns when ctx ends.
 func (w *World) Probe(ctx context.Context, clock history.Clock, note func(history.Event)) {
 	var probes sync.WaitGroup
 	defer probes.Wait()
