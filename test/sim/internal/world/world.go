@@ -178,8 +178,8 @@ func (w *World) end() {
 const queuesLast = 5 * time.Minute
 
 // leftovers are all keys of the server but the ones that are meant to stay: the
-// counters of Redisson's tokens. Those of semaphores last as long as the longest
-// permit was to last, also if it is returned.
+// counters of Redisson's tokens. The two keys of a semaphore last as long as the
+// longest permit was to last, also if it is returned.
 func (s *server) leftovers() (queues, counters, others []judge.Leftover) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *server) leftovers() (queues, counters, others []judge.Leftover) {
 		switch {
 		case strings.HasPrefix(key, "redisson_lock_"):
 			queues = append(queues, left)
-		case s.world.modes[key] == lock.Semaphore:
+		case s.world.modes[key] == lock.Semaphore, strings.HasSuffix(key, ":timeout"):
 			counters = append(counters, left)
 		default:
 			others = append(others, left)
