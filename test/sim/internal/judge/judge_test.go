@@ -144,6 +144,19 @@ func TestServed(t *testing.T) {
 	}
 }
 
+func TestDeserted(t *testing.T) {
+	queue := func(until, calm float64) []judge.Finding {
+		return judge.Deserted(at(10), judge.Desertion{
+			Key: "k", Calm: at(calm), Clock: at(10), Patience: 5 * time.Second, Queue: []judge.Place{{Owner: "a", Until: at(until)}},
+		})
+	}
+	check(t, map[string]verdict{
+		"a live place":   {queue(15, 1), "place of nobody"},
+		"a dead one":     {queue(9, 1), ""},
+		"just disturbed": {queue(15, 6), ""},
+	})
+}
+
 func TestStranded(t *testing.T) {
 	idle := func(free, waiting, calm float64) []judge.Finding {
 		return judge.Stranded(at(10), judge.Idle{

@@ -51,3 +51,23 @@ func lockerOf(owner string) string {
 	locker, _, _ := strings.Cut(owner, ":")
 	return locker
 }
+
+// Desertion is a queue from which all waiters have gone.
+type Desertion struct {
+	Key      string
+	Calm     time.Time // nobody waits since then, and nothing disturbs
+	Clock    time.Time // of the server
+	Patience time.Duration
+	Queue    []Place
+}
+
+// Deserted judges that a waiter that leaves takes its place along.
+func Deserted(now time.Time, d Desertion) (found []Finding) {
+	for _, p := range d.Queue {
+		if p.Until.After(d.Clock) && now.Sub(d.Calm) >= d.Patience {
+			found = append(found, finding("place of nobody", now, "%s: %s has a place until %s, and nobody waits since %s",
+				d.Key, p.Owner, p.Until.Format(clock), d.Calm.Format(clock)))
+		}
+	}
+	return found
+}

@@ -142,6 +142,9 @@ func (w *World) live(processes int) {
 // end heals everything, closes all lockers, and judges what is left after a
 // quiet minute.
 func (w *World) end() {
+	over := time.Now()
+	time.Sleep(judge.Patience(w.callTimeout)) //nolint:forbidigo // in a bubble
+	w.deserted(over)
 	time.Sleep(10 * time.Second) //nolint:forbidigo // in a bubble
 	var closing sync.WaitGroup
 	for _, p := range w.processes() {
@@ -170,6 +173,29 @@ func (w *World) end() {
 		node.scripts.Close()
 	}
 	w.server.scripts.Close()
+}
+
+// deserted judges that nobody is in a queue once all callers have left, at the time
+// over, unless something disturbed the last of it.
+func (w *World) deserted(over time.Time) {
+	s := w.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.SetTime(s.clock())
+	for _, key := range w.keys {
+		if w.modes[key] != lock.Fair || w.killed.Load() || w.unclosed.Load() {
+			continue
+		}
+		calm := over
+		for _, p := range w.fleet {
+			if last := w.calm(p, lock.Fair); last.After(calm) {
+				calm = last
+			}
+		}
+		w.journal.report(judge.Deserted(time.Now(), judge.Desertion{
+			Key: key, Calm: calm, Clock: s.clock(), Patience: judge.Patience(w.callTimeout), Queue: s.queue(key),
+		}))
+	}
 }
 
 // queuesLast is how long the queue of a fair lock may last in which a place is
