@@ -33,9 +33,9 @@ const (
 // awaitFree waits until nobody holds the key.
 func awaitFree(t testing.TB, g *guard.Guard, key string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), guardtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), guardtest.Timeout)
 	defer cancel()
-	lease, err := g.Locker().Acquire(ctx, key, lock.WithWait(guardtest.Patience))
+	lease, err := g.Locker().Acquire(ctx, key, lock.WithWait(guardtest.Timeout))
 	if err != nil {
 		t.Errorf("%s is not freed: %v", key, err)
 		return

@@ -315,7 +315,7 @@ func (s lastingStream) RecvMsg(m any) error {
 
 // A handler may return while a goroutine that it started still receives.
 func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
-	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: guardtest.Patience})
+	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: guardtest.Timeout})
 	_, intercept := locksOf(t, g, registered(ordersService), grpclock.WithFirstMessage(chat))
 	lease := guardtest.Hold(t, g, "lock:chat:u")
 	received := make(chan error, 1)

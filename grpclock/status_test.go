@@ -45,7 +45,7 @@ func overloaded(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClien
 	l := guardtest.Locker(t, memstore.New(), lock.WithMaxWaiters(1), lock.WithHooks(lock.Hooks{
 		Waiting: func(context.Context, lock.Event) func() { waits <- struct{}{}; return nil },
 	}))
-	g := guardtest.Served(guard.Must(guard.New(l, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: guardtest.Patience})))
+	g := guardtest.Served(guard.Must(guard.New(l, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: guardtest.Timeout})))
 	lease := guardtest.Hold(t, g, "lock:order:alice")
 	client := dial(t, &orders{}, g, opts...)
 	var first sync.WaitGroup
@@ -85,7 +85,7 @@ func ruled(key string) failing {
 func ended(end func(context.Context) (context.Context, context.CancelFunc)) failing {
 	return func(t *testing.T, opts ...grpclock.Option) (testpb.OrderServiceClient, []string) {
 		t.Helper()
-		g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: guardtest.Patience})
+		g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:order:<user_id>", Wait: guardtest.Timeout})
 		guardtest.Hold(t, g, "lock:order:alice")
 		over := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			ctx, cancel := end(ctx)

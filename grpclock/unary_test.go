@@ -228,7 +228,7 @@ func waitingGuard(t testing.TB, rules ...rule.Rule) (*guard.Guard, <-chan struct
 }
 
 func TestWaitingCallGetsTheLockWhenItIsFree(t *testing.T) {
-	g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Patience})
+	g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Timeout})
 	client := dial(t, &orders{}, g)
 	lease := guardtest.Hold(t, g, "lock:1")
 	answer := make(chan error, 1)
@@ -254,7 +254,7 @@ func TestCallThatEndsWhileItWaitsLeavesNothing(t *testing.T) {
 		"cancel": {context.WithCancel, codes.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Patience})
+			g, waiting := waitingGuard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Timeout})
 			// What the server answered, which no client waits for. The end is
 			// put in there as well: a client whose deadline has passed cancels.
 			answered := make(chan error, 1)
@@ -411,7 +411,7 @@ func TestLockIsReenteredByContextOnly(t *testing.T) {
 
 func TestOneKeyIsHeldByOneCallAtATime(t *testing.T) {
 	const calls, users = 60, 3
-	g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Patience})
+	g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:<user_id>", Wait: guardtest.Timeout})
 	var running [users]atomic.Int32
 	var done atomic.Int32
 	client := dial(t, &orders{place: func(_ context.Context, req *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Patience is how long a test waits for what must happen.
-const Patience = 20 * time.Second
+// Timeout is how long a test waits for what must happen.
+const Timeout = 20 * time.Second
 
 // Locker returns a locker that is closed with the test, which fails if that does
 // not work.
@@ -25,7 +25,7 @@ func Locker(t testing.TB, store lock.Store, opts ...lock.Option) *lock.Locker {
 	t.Helper()
 	locker := lock.New(store, opts...)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 		defer cancel()
 		if err := locker.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -81,7 +81,7 @@ func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	var v T
 	select {
 	case v = <-ch:
-	case <-time.After(Patience):
+	case <-time.After(Timeout):
 		t.Fatalf("%s did not happen", what)
 	}
 	return v

@@ -69,8 +69,8 @@ func Run(t *testing.T, f Framework) {
 	}
 }
 
-// Patience is how long a test waits for what must happen.
-const Patience = guardtest.Patience
+// Timeout is how long a test waits for what must happen.
+const Timeout = guardtest.Timeout
 
 // layer is the lock that text describes.
 func (f *Framework) layer(t testing.TB, g *guard.Guard, text string, opts ...httpguard.Option) Layer {
@@ -162,7 +162,7 @@ func lose(t testing.TB, store lock.Store, key string, r *http.Request) {
 	}
 	select {
 	case <-r.Context().Done():
-	case <-time.After(Patience):
+	case <-time.After(Timeout):
 		t.Error("the handler's context did not end")
 	}
 	if cause := context.Cause(r.Context()); !errors.Is(cause, lock.ErrLost) {
