@@ -56,7 +56,7 @@ func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 // Schema is the statement that creates the table if it isn't there, to be put
 // among your migrations. Rows are never deleted by the kit. Where fences come
 // from the clock of Redis, rows with a fence older than the longest time that a
-// late write can take may go: it is in microseconds since 1970.
+// late write can take may go: a 64th of it is the time in microseconds since 1970.
 func (g *Guards) Schema() string { return g.schema }
 
 // Claim is [Table.Claim] for the row of key, which is made if it isn't there.

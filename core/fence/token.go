@@ -25,12 +25,12 @@ var (
 )
 
 const (
-	// MaxFence is the largest fence: 53 bits, which every number of JSON, Lua
-	// and JavaScript keeps.
-	MaxFence = 1<<53 - 1
+	// MaxFence is the largest fence: 63 bits, as a BIGINT of SQL has. Numbers of
+	// JSON, Lua and JavaScript keep 53 only: there a fence travels as a string.
+	MaxFence = 1<<63 - 1
 
 	ownerDigits = 32
-	maxText     = len("9007199254740991;") + ownerDigits
+	maxText     = len("9223372036854775807;") + ownerDigits
 )
 
 // Token is what a holder shows to a resource.
@@ -98,7 +98,7 @@ func (t Token) check() error {
 	case t.Fence == 0:
 		return fmt.Errorf("%w: there is no fence", ErrMalformed)
 	case t.Fence > MaxFence:
-		return fmt.Errorf("%w: the fence has more than 53 bits", ErrMalformed)
+		return fmt.Errorf("%w: the fence has more than 63 bits", ErrMalformed)
 	case len(t.Owner) != ownerDigits || strings.Trim(t.Owner, "0123456789abcdef") != "":
 		return fmt.Errorf("%w: the owner is not %d digits of lower-case hex", ErrMalformed, ownerDigits)
 	}

@@ -15,9 +15,9 @@ const owner = "0123456789abcdef0123456789abcdef"
 
 func TestATokenReadsAsItIsWritten(t *testing.T) {
 	for text, want := range map[string]fence.Token{
-		"1;" + owner:                {Fence: 1, Owner: owner},
-		"1763735688000000;" + owner: {Fence: 1763735688000000, Owner: owner},
-		"9007199254740991;" + owner: {Fence: fence.MaxFence, Owner: owner},
+		"1;" + owner:                   {Fence: 1, Owner: owner},
+		"1763735688000000;" + owner:    {Fence: 1763735688000000, Owner: owner},
+		"9223372036854775807;" + owner: {Fence: fence.MaxFence, Owner: owner},
 	} {
 		got, err := fence.Parse(text)
 		if err != nil || got != want || got.String() != text {
@@ -27,9 +27,9 @@ func TestATokenReadsAsItIsWritten(t *testing.T) {
 }
 
 // malformed are strings that aren't tokens. The first two are the zero value and
-// one more than 53 bits.
+// one more than 63 bits.
 var malformed = []string{
-	"0;" + owner, "9007199254740992;" + owner,
+	"0;" + owner, "9223372036854775808;" + owner,
 	"", ";", "1", "1;", ";" + owner, "1:" + owner, "1;" + owner + ";", "1;" + owner[1:], "1;" + owner + "0",
 	"01;" + owner, "+1;" + owner, "-1;" + owner, "1.0;" + owner, "1e3;" + owner, "0x1;" + owner, "1_0;" + owner,
 	" 1;" + owner, "1 ;" + owner, "1; " + owner, "1;" + owner + " ", "1;" + owner + "\n", "1,1;" + owner,
@@ -52,7 +52,7 @@ func TestWhatIsNoTokenIsRefusedWithoutRepeatingIt(t *testing.T) {
 func TestATokenTravelsInJSONAsText(t *testing.T) {
 	type message struct{ Token fence.Token }
 	text, err := json.Marshal(message{fence.New(fence.MaxFence, "o:1")})
-	if err != nil || !strings.Contains(string(text), `"9007199254740991;`) {
+	if err != nil || !strings.Contains(string(text), `"9223372036854775807;`) {
 		t.Fatalf("%s, %v", text, err)
 	}
 	var back message
@@ -124,7 +124,7 @@ func of(t *testing.T, lease *lock.Lease) fence.Token {
 // FuzzParse: whatever is accepted is written the same again, and nothing else
 // reads as the same token.
 func FuzzParse(f *testing.F) {
-	for _, seed := range append(malformed, "1;"+owner, "9007199254740991;"+owner) {
+	for _, seed := range append(malformed, "1;"+owner, "9223372036854775807;"+owner) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -257,7 +257,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	}
 	h := &hold{
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
-		fence: fence, start: time.Now(), ownership: a.ownership,
+		fence: fence, start: time.Now(), granted: sent, ownership: a.ownership,
 		permits: a.claim.Permits, size: a.claim.Size, caller: a.caller,
 		count: 1, index: -1,
 	}

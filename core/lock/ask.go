@@ -83,6 +83,9 @@ func (a *acquisition) claimAs(h *hold) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if h != nil {
+		h.joined = true
+	}
 	if a.doubt && a.claim.Owner != owner {
 		a.orphaned(a.claim, undoPasses[:])
 		a.doubt = false
@@ -196,8 +199,9 @@ func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 	case claim.Holds > 1:
 	case !a.done:
 		a.doubt, a.left = a.doubt || unknown, a.left || left
-	case a.hold != nil && a.hold.owner == claim.Owner && a.hold.state == holdAlive:
-		a.hold.doubt = a.hold.doubt || unknown
+	case a.hold != nil && a.hold.owner == claim.Owner && a.hold.latest().state == holdAlive:
+		h := a.hold.latest()
+		h.doubt = h.doubt || unknown
 	case unknown:
 		a.orphaned(claim, undoPasses[:])
 	case left:

@@ -61,6 +61,9 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 			}
 			continue
 		}
+		if lease := a.waiter.lease; lease != nil {
+			return lease, nil, nil
+		}
 		if a.crowded() {
 			a.watch(limited) // will be needed, and saves asking once more after it
 		}
@@ -120,7 +123,11 @@ func (a *acquisition) turn() (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.waiter
-	if w.err != nil {
+	defer func() { w.resting = wait != 0 }()
+	switch {
+	case w.lease != nil:
+		return 0, nil
+	case w.err != nil:
 		return 0, w.err
 	}
 	if a.shared && a.ownership.find(a.o.mode) != nil {
@@ -195,9 +202,12 @@ func (a *acquisition) overdue(ctx context.Context) error {
 		g := a.gates[a.claim.Key]
 		err, known := a.waiter.err, a.told || g.knownBusy(a)
 		next := g.hold == nil && g.first(a.waiter)
+		handed := a.waiter.lease != nil
 		a.waiter.overdue = true
 		a.mu.Unlock()
 		switch {
+		case handed:
+			return nil
 		case err != nil:
 			return err
 		case known:

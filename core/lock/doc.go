@@ -27,11 +27,15 @@
 //	                  │                          min(TTL left, poll, wait left)
 //	                  ▼ granted                  or a wake-up
 //	                hold ──► lease, lease (re-entered) …
-//	                  │
+//	                  │      released ──► the next caller of this process (hand-off)
 //	   renewed by the locker's one timer; lost by a timer of its own
 //
 // A wake-up is a hint: only the store grants. A waiter that leaves, for
 // whatever reason, wakes the one behind it.
+//
+// A released key passes to the next caller of the process without a call, some
+// times in a row; then it is released in the store, so that other processes get
+// their turn: see [WithHandoff].
 //
 // A limit of the wait bounds the waiting for others. It ends no call, so a key
 // that is free is granted however short the limit. A try, or a wait of 0, does
@@ -51,7 +55,8 @@
 // # Ownership
 //
 // The owner is a value, not a goroutine: each acquisition has its own, and the
-// store never sees it again for another hold.
+// store never sees it again for another hold. Leases that a hand-off links
+// continue one hold of the store, each with a fence of its own.
 // Acquiring a key with a context that descends from [Lease.Context] of that
 // key re-enters the hold. Goroutines that share the context share the
 // ownership.

@@ -46,6 +46,10 @@ type waiter struct {
 	overdue bool
 	// counted says that the waiter is one of gate.waiting.
 	counted bool
+	// resting says that no call of the waiter is under way, and lease is one that was
+	// handed to it meanwhile.
+	resting bool
+	lease   *Lease
 	// err ends the wait: the head found that the store is unavailable.
 	err error
 }
@@ -168,6 +172,9 @@ func (a *acquisition) leave(granted bool, err error) {
 	unwatch := a.tidy(a.claim.Key, g)
 	a.mu.Unlock()
 	unwatch()
+	if w.lease != nil && !granted {
+		a.decline(w.lease)
+	}
 }
 
 // vacate takes h off its gate; mu is held. The queue's head is woken.

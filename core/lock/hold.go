@@ -16,7 +16,9 @@ type hold struct {
 	name   string
 	fence  uint64
 	start  time.Time
-	caller context.Context // of the acquisition that made it
+	// granted is when the store was called that granted it, before all hand-offs.
+	granted time.Duration
+	caller  context.Context // of the acquisition that made it
 	// of a semaphore
 	permits, size int
 
@@ -41,6 +43,8 @@ type hold struct {
 	index    int           // in the renewal queue, -1 outside
 	suspect  bool          // the process may have been suspended, and nothing was confirmed since
 	doubt    bool          // an acquire without an answer may still run in the store
+	joined   bool          // it was re-entered or extended, or its writer has read
+	next     *hold         // that continues it after a hand-off
 
 	// Most holds have one lease: what that needs is part of them.
 
@@ -161,6 +165,7 @@ func (l *Locker) retire(h *hold) {
 // checkTrust loses h if its time is over.
 func (l *Locker) checkTrust(h *hold) {
 	l.mu.Lock()
+	h = h.latest()
 	if left := h.trustedUntil() - l.now(); h.state == holdAlive && left > 0 {
 		h.timer.Reset(left) // a renewal came first
 		l.mu.Unlock()
@@ -186,6 +191,7 @@ func (l *Locker) lose(h *hold, cause error) {
 // loseAndUnlock is lose with mu held, which it gives back: ending contexts
 // and hooks run code of others.
 func (l *Locker) loseAndUnlock(h *hold, cause error) {
+	h = h.latest()
 	if h.state != holdAlive {
 		l.mu.Unlock()
 		return

@@ -42,7 +42,8 @@ func (l *Lease) Key() string { return l.hold.key }
 
 // Fence returns a number larger than that of every earlier grant of the key
 // to another owner; re-entering does not change it. Send it along to the
-// resource, and let the resource refuse smaller ones. It fits in 53 bits.
+// resource, and let the resource refuse smaller ones. It fits in 63 bits, so it
+// travels as a string where numbers are floating point, as in JSON.
 func (l *Lease) Fence() uint64 { return l.hold.fence }
 
 // Owner returns the owner under which the store keeps the hold, which is not

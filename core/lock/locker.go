@@ -15,6 +15,7 @@ type Locker struct {
 	store    Store
 	prompt   bool       // the store is a PromptStore
 	async    AsyncStore // the store, if it is one
+	spaced   bool       // its fences leave room for hand-offs
 	awaiters sync.Pool  // of *awaiter
 	defaults options
 	client   string        // first part of every owner
@@ -76,6 +77,9 @@ func New(store Store, opts ...Option) *Locker {
 	}
 	if async, ok := store.(AsyncStore); ok && async.Async() == store {
 		l.async = async
+	}
+	if spaced, ok := store.(SpacedStore); ok {
+		l.spaced = spaced.Spaced()
 	}
 	l.wall.start = l.epoch.UnixNano()
 	return l

@@ -17,6 +17,11 @@ const (
 	DefaultPoll = time.Second
 	// DefaultCallTimeout bounds one call to the store.
 	DefaultCallTimeout = 2 * time.Second
+	// DefaultHandoffs is how many times a hold passes from caller to caller of a
+	// process before other processes get a turn.
+	DefaultHandoffs = 16
+	// DefaultHandoffTime bounds the same in time.
+	DefaultHandoffTime = 10 * time.Millisecond
 	// MinLease is the shortest lease and watchdog interval.
 	MinLease = 10 * time.Millisecond
 	// MaxKeyBytes is the longest key.
@@ -51,6 +56,8 @@ type options struct {
 	callTimeout time.Duration
 	owner       string
 	noReentry   bool
+	handoffs    uint64
+	handoffTime time.Duration
 	limits      limits
 	permits     int
 	size        int
@@ -62,6 +69,7 @@ type options struct {
 func defaultOptions() options {
 	return options{
 		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
+		handoffs: DefaultHandoffs, handoffTime: DefaultHandoffTime,
 	}
 }
 
@@ -169,7 +177,9 @@ func WithWait(d time.Duration) Option {
 }
 
 // WithLease asks for a lease of fixed length that nobody renews: after d the
-// key is free again, whether or not the work is done, and the lease is lost.
+// key is free again, whether or not the work is done, and the lease is lost. (A
+// fair key in Redis that a release gave to its waiter stays held for 5 s at least,
+// if the process dies: nothing shortens a TTL.)
 // Re-entered by a lease with a watchdog, the hold is renewed for as long as that
 // one lasts. At least [MinLease].
 func WithLease(d time.Duration) Option {
@@ -236,6 +246,25 @@ func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithCallTimeout", d, time.Millisecond, "")
 		o.callTimeout = d
+	}
+}
+
+// WithHandoff sets how a released key passes to the caller of the same locker that
+// waits for it first, without a call to the store: up to count times in a row, at
+// most 63, and not once d has passed since the store granted the key. Then the key
+// is released in the store, so that other processes get a turn. Modes [Exclusive]
+// and [Write] only, in stores that leave room for the fences (not with the tokens
+// of Redisson), from one lease with a watchdog to another of the same length, and
+// neither is re-entered, extended or named ([WithOwner]), or bounded by
+// [WithMaxHold]. A count of 0 turns it off. Only for [New]. Default
+// [DefaultHandoffs] and [DefaultHandoffTime].
+func WithHandoff(count int, d time.Duration) Option {
+	return func(o *options) {
+		o.duration("WithHandoff", d, 0, "")
+		if count < 0 || count >= FenceStep {
+			o.reject("WithHandoff(%d, %v): the count must be 0 to %d", count, d, FenceStep-1)
+		}
+		o.handoffs, o.handoffTime = uint64(max(0, count)), d
 	}
 }
 

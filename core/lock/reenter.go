@@ -20,6 +20,11 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 		return nil, err
 	}
 	a.mu.Lock()
+	if err := h.status(); err != nil {
+		a.mu.Unlock()
+		return nil, err
+	}
+	h.joined = true
 	a.reenter, a.hold = true, h
 	a.named, a.claim.Places = nil, nil // who holds the key needs none, and names none
 	a.claim.Owner, a.claim.Holds, a.claim.TTL = h.owner, h.count+1, h.within(a.o.acquireTTL())
@@ -68,6 +73,11 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 		return err
 	}
 	l.mu.Lock()
+	if err := h.status(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	h.joined = true
 	c := h.claim(h.count)
 	c.TTL = h.within(max(d, h.expiry-l.now()))
 	l.mu.Unlock()

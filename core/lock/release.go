@@ -9,18 +9,21 @@ import (
 // release gives one lease back. ctx is used for its values only.
 func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	h := lease.hold
+	l.checkClock() // what is in doubt is not passed on
 	if !h.trusted() {
 		l.checkTrust(h) // the cause must say lost, though the timer be late
 	}
 	lease.cancel(ErrReleased)
-	last, err := l.beginRelease(lease)
+	last, handed, err := l.beginRelease(lease)
 	if err != nil {
 		return err
 	}
 	defer l.running.Done()
-	if last {
+	switch {
+	case handed:
+	case last:
 		err = l.releaseAll(ctx, h)
-	} else {
+	default:
 		err = l.releaseOne(ctx, h)
 	}
 	if !lease.untold {
@@ -30,14 +33,15 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 }
 
 // beginRelease takes the lease out of its hold. last means that the hold ends
-// with it. An error means that it has ended already.
-func (l *Locker) beginRelease(lease *Lease) (last bool, err error) {
+// with it, and handed that another continues it. An error means that it has ended
+// already.
+func (l *Locker) beginRelease(lease *Lease) (last, handed bool, err error) {
 	h := lease.hold
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch h.state {
 	case holdClosed:
-		return false, ErrClosed
+		return false, false, ErrClosed
 	case holdLost:
 		if !l.closed {
 			// The store may still think that the hold lasts.
@@ -47,7 +51,7 @@ func (l *Locker) beginRelease(lease *Lease) (last bool, err error) {
 			}
 			l.undo(h.claim(0), passes)
 		}
-		return false, h.ended
+		return false, false, h.ended
 	}
 	l.running.Add(1)
 	h.dropLease(lease)
@@ -55,15 +59,18 @@ func (l *Locker) beginRelease(lease *Lease) (last bool, err error) {
 	if lease.renewed {
 		h.watchers--
 	}
+	if h.count == 0 && l.handOff(h) {
+		return true, true, nil
+	}
 	if h.watchers == 0 {
 		l.renewals.remove(h)
 	}
 	if h.count > 0 {
-		return false, nil
+		return false, false, nil
 	}
 	h.state = holdReleasing
 	h.timer.Stop()
-	return true, nil
+	return true, false, nil
 }
 
 // releaseOne lowers the hold count in the store. It waits for a re-entry that is

@@ -162,8 +162,8 @@ func (l *Locker) beginRenewal() *renewal {
 // report takes in the result of one claim. Only the first failure counts; a
 // success that comes later than that is still good news.
 func (r *renewal) report(i int, err error) {
-	h := r.holds[i]
 	r.mu.Lock()
+	h := r.holds[i].latest()
 	first := r.pending[i]
 	r.pending[i] = false
 	switch {

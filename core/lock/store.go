@@ -115,6 +115,18 @@ type PromptStore interface {
 	Prompt()
 }
 
+// FenceStep is how far the fences of a [SpacedStore] are apart.
+const FenceStep = 64
+
+// SpacedStore is a Store whose fences leave room for hand-offs inside a process;
+// see [WithHandoff].
+type SpacedStore interface {
+	Store
+	// Spaced reports whether every fence is a multiple of [FenceStep]. It is called
+	// once.
+	Spaced() bool
+}
+
 // MaxListed is how many owners and how many waiters a [State] lists at most.
 const MaxListed = 100
 

@@ -36,10 +36,9 @@ func (s *Store) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64
 			fences[i] = h.fence
 			continue
 		}
-		s.fence = max(s.fence+1, uint64(now.UnixMicro()))
-		e.grant(c, s.fence, now)
+		fences[i] = s.nextFence(now)
+		e.grant(c, fences[i], now)
 		s.entries[c.Key] = e
-		fences[i] = s.fence
 	}
 	return fences, nil
 }

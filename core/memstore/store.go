@@ -51,6 +51,16 @@ func New() *Store {
 // Prompt tells the engine that no call ever waits.
 func (*Store) Prompt() {}
 
+// Spaced implements [lock.SpacedStore].
+func (*Store) Spaced() bool { return true }
+
+// nextFence returns the fence of a grant: the clock in microseconds, or one more
+// than that of the grant before, times [lock.FenceStep]. mu is held.
+func (s *Store) nextFence(now time.Time) uint64 {
+	s.fence = max(s.fence+lock.FenceStep, uint64(now.UnixMicro())*lock.FenceStep)
+	return s.fence
+}
+
 // Acquire implements [lock.Store].
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(ctx, c.Mode); err != nil {
@@ -83,11 +93,11 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		}
 		return 0, &lock.BusyError{TTL: ttl}
 	}
-	s.fence = max(s.fence+1, uint64(now.UnixMicro()))
-	e.grant(c, s.fence, now)
+	fence := s.nextFence(now)
+	e.grant(c, fence, now)
 	e.place(c, now)
 	s.entries[c.Key] = e
-	return s.fence, nil
+	return fence, nil
 }
 
 // Renew implements [lock.Store].

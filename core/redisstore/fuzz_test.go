@@ -149,7 +149,7 @@ func granted(t *testing.T, reply any, store *redisstore.Store, claim lock.Claim)
 	if err != nil && fence != 0 {
 		t.Errorf("%s: fence %d with %v", claim.Mode, fence, err)
 	}
-	if err == nil && fence != uint64(number(reply)) {
+	if n := number(reply); err == nil && (fence != uint64(n)*lock.FenceStep || n > math.MaxInt64/lock.FenceStep) {
 		t.Errorf("%s: granted with fence %d by %#v", claim.Mode, fence, reply)
 	}
 }
@@ -159,7 +159,7 @@ func grouped(t *testing.T, reply any, store *redisstore.Store) {
 	claim := lock.Claim{Key: "k", Owner: "o:1", Holds: 1, TTL: time.Minute}
 	fences, err := store.AcquireGroup(t.Context(), []lock.Claim{claim, {Key: "l", Owner: "o:2", Holds: 1, TTL: time.Minute}})
 	plausible(t, reply, "group", err)
-	if err == nil && (len(fences) != 2 || fences[0] != uint64(number(reply)) || fences[1] != fences[0]) {
+	if err == nil && (len(fences) != 2 || fences[0] != uint64(number(reply))*lock.FenceStep || fences[1] != fences[0]) {
 		t.Errorf("a group is granted with fences %d by %#v", fences, reply)
 	}
 }

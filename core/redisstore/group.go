@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
@@ -41,11 +42,8 @@ func (s *Store) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64
 	if n <= 0 {
 		return nil, busy(n)
 	}
-	fences := make([]uint64, len(claims))
-	for i := range fences {
-		fences[i] = uint64(n)
-	}
-	return fences, nil
+	fence, err := s.fence(n)
+	return slices.Repeat([]uint64{fence}, len(claims)), err
 }
 
 // busy reads the reply of an acquire that was refused: -1, or -2 - ms.

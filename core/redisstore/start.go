@@ -38,7 +38,7 @@ func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, an
 			return
 		}
 		n, err := s.integer(reply, err)
-		answered(granted(c.Mode, n, err))
+		answered(s.granted(c.Mode, n, err))
 	}})
 }
 

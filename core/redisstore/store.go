@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -67,8 +69,22 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	return s
 }
 
+// Spaced implements [lock.SpacedStore]. The counters of Redisson leave no room.
+func (s *Store) Spaced() bool { return !s.tokens }
+
+// fence is that of a reply: the server's clock in microseconds, or a token.
+func (s *Store) fence(n int64) (uint64, error) {
+	switch {
+	case s.tokens:
+		return uint64(n), nil
+	case n > math.MaxInt64/lock.FenceStep:
+		return 0, errors.New("redis answers with a fence of more than 57 bits")
+	}
+	return uint64(n) * lock.FenceStep, nil
+}
+
 // Acquire implements [lock.Store]. The fence is the server's clock in
-// microseconds.
+// microseconds, times [lock.FenceStep].
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	t, err := s.target(ctx, c, 1)
 	if err != nil {
@@ -79,16 +95,16 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if isWrongType(err) {
 		return 0, s.occupied(ctx, t, err)
 	}
-	return granted(c.Mode, n, err)
+	return s.granted(c.Mode, n, err)
 }
 
 // granted reads the reply to an acquire.
-func granted(m lock.Mode, n int64, err error) (fence uint64, _ error) {
+func (s *Store) granted(m lock.Mode, n int64, err error) (fence uint64, _ error) {
 	switch {
 	case err != nil:
 		return 0, err
 	case n > 0:
-		return uint64(n), nil
+		return s.fence(n)
 	case n == 0:
 		return 0, lock.ErrNotHeld
 	case m == lock.Fair:

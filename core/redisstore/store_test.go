@@ -23,8 +23,8 @@ func TestRepliesOfAcquireAreDecoded(t *testing.T) {
 		err   error
 		ttl   time.Duration
 	}{
-		{reply: 1732150809000000, fence: 1732150809000000},
-		{reply: 1<<53 - 1, fence: 1<<53 - 1},
+		{reply: 1732150809000000, fence: 1732150809000000 * 64},
+		{reply: 1<<53 - 1, fence: (1<<53 - 1) * 64},
 		{reply: 0, err: lock.ErrNotHeld},
 		{reply: -1, err: lock.ErrBusy, ttl: -1},
 		{reply: -2, err: lock.ErrBusy, ttl: 0},
@@ -51,7 +51,7 @@ func TestAnUnknownScriptIsSentWithItsText(t *testing.T) {
 		return integer(7)
 	})
 	fence, err := redisstore.New(rdb).Acquire(t.Context(), claim)
-	if err != nil || fence != 7 {
+	if err != nil || fence != 7*64 {
 		t.Fatalf("got %d, %v", fence, err)
 	}
 	commands := f.received()

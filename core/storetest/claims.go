@@ -15,8 +15,10 @@ const minute = time.Minute
 
 func grantsFreeKey(_ *testing.T, b *bench) {
 	a := b.owner("k")
-	if fence := b.acquire(a(1, minute)); fence == 0 || fence >= 1<<53 {
-		b.Errorf("fence %d is not within 1..2^53", fence)
+	if fence := b.acquire(a(1, minute)); fence == 0 || fence >= 1<<63 {
+		b.Errorf("fence %d is not within 1..2^63", fence)
+	} else if s, ok := b.Store.(lock.SpacedStore); ok && s.Spaced() && fence%lock.FenceStep != 0 {
+		b.Errorf("fence %d is no multiple of %d", fence, lock.FenceStep)
 	}
 	if holds := b.holds("k"); holds != 1 {
 		b.Errorf("%d holds, want 1", holds)

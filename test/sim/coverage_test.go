@@ -30,7 +30,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 		"NOSCRIPT", "executed after its time-out", "subscribed again", "cancelled while it waited",
 		"result: granted", "result: " + lock.ErrBusy.Error(), "release: granted", "connected", "undo of nothing",
 		"dead place passed over", "leader: granted", "term lost", "quorum: granted", "quorum release: granted", "fault: node stalls",
-		"fault: node restarts",
+		"fault: node restarts", "handed off",
 	}
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		must = append(must, "grant: "+m.String())

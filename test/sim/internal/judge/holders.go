@@ -10,17 +10,20 @@ import (
 type Lease struct {
 	Key, Owner    string
 	Mode          lock.Mode
+	Fence         uint64
 	Process       int
 	Permits, Size int
 	Deadline      time.Time
 }
 
 // Holders judges the trusted leases of one key: no two owners that exclude each
-// other, and no more permits than there are.
+// other, no two leases of one hold that was handed off, and no more permits than
+// there are.
 func Holders(now time.Time, leases []Lease) (found []Finding) {
 	for i, a := range leases {
 		for _, b := range leases[:i] {
-			if a.Owner != b.Owner && excludes(a.Mode, b.Mode) {
+			handedOff := a.Mode == b.Mode && a.Fence != b.Fence
+			if (a.Owner != b.Owner || handedOff) && excludes(a.Mode, b.Mode) {
 				found = append(found, finding("two holders", now, "%s: %s (%s, process %d, until %s) and %s (%s, process %d, until %s)",
 					a.Key, b.Owner, b.Mode, b.Process, b.Deadline.Format(clock), a.Owner, a.Mode, a.Process, a.Deadline.Format(clock)))
 			}

@@ -41,11 +41,14 @@ func permits(owner string, n int) judge.Lease {
 }
 
 func TestHolders(t *testing.T) {
+	handedOff := lease("a", lock.Exclusive)
+	handedOff.Fence++
 	holders := func(leases ...judge.Lease) []judge.Finding { return judge.Holders(at(1), leases) }
 	check(t, map[string]verdict{
 		"one":                 {holders(lease("a", lock.Exclusive)), ""},
 		"two":                 {holders(lease("a", lock.Exclusive), lease("b", lock.Exclusive)), "two holders"},
 		"the same owner":      {holders(lease("a", lock.Exclusive), lease("a", lock.Exclusive)), ""},
+		"two of a hand-off":   {holders(lease("a", lock.Exclusive), handedOff), "two holders"},
 		"two readers":         {holders(lease("a", lock.Read), lease("b", lock.Read)), ""},
 		"reader and writer":   {holders(lease("a", lock.Read), lease("b", lock.Write)), "two holders"},
 		"a writer that reads": {holders(lease("a", lock.Read), lease("a", lock.Write)), ""},
@@ -80,6 +83,8 @@ func TestFences(t *testing.T) {
 		"the same":      {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 2)}), "fence did not rise"},
 		"of other keys": {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("l", "b", 1)}), ""},
 		"one owner's":   {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 2)}), ""},
+		"handed off":    {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 3)}), ""},
+		"handed back":   {judge.Fences([]judge.Grant{grant("k", "a", 3), grant("k", "a", 2)}), "fence did not rise"},
 	})
 }
 

@@ -133,6 +133,9 @@ func (c *caller) lasting() lock.Option {
 		return c.huge()
 	}
 	d := watchdogs[c.rng.IntN(len(watchdogs))]
+	if c.world().Seed%4 == 1 { // hand-offs are between equals
+		d = watchdogs[0]
+	}
 	if c.has(Long) && c.chance(30) {
 		d = c.between(time.Minute, 10*time.Minute)
 	}
@@ -255,6 +258,9 @@ func (c *caller) granted(h *held, within bool, id int) {
 	} else {
 		world.journal.count("grant: " + h.lease.Mode().String())
 		if m := h.lease.Mode(); m == lock.Exclusive || m == lock.Fair || m == lock.Write {
+			if h.lease.Fence()%lock.FenceStep != 0 && !c.has(Tokens) {
+				world.journal.count("handed off")
+			}
 			world.journal.granted(judge.Grant{Key: key, Owner: owner, Fence: h.lease.Fence(), At: time.Now()})
 		}
 	}

@@ -124,16 +124,17 @@ func (l *ledger) trusted(match func(h *held) bool) (leases []judge.Lease) {
 	type hold struct {
 		owner string
 		mode  lock.Mode
+		fence uint64
 	}
 	seen := make(map[hold]bool)
 	for _, h := range candidates {
-		id := hold{h.lease.Owner(), h.lease.Mode()}
+		id := hold{h.lease.Owner(), h.lease.Mode(), h.lease.Fence()}
 		if seen[id] || !match(h) || l.isExcused(id.owner) || !trusts(h.lease) {
 			continue
 		}
 		seen[id] = true
 		leases = append(leases, judge.Lease{
-			Key: h.lease.Key(), Owner: id.owner, Mode: id.mode, Process: h.process.number,
+			Key: h.lease.Key(), Owner: id.owner, Mode: id.mode, Fence: id.fence, Process: h.process.number,
 			Permits: h.permits, Size: h.size, Deadline: h.lease.Deadline(),
 		})
 	}

@@ -104,7 +104,14 @@ func (p *process) open() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.locker = lock.New(p.store, lock.WithCallTimeout(p.world.callTimeout), lock.WithPoll(poll))
+	options := []lock.Option{lock.WithCallTimeout(p.world.callTimeout), lock.WithPoll(poll)}
+	switch p.world.Seed % 4 { // else the default
+	case 0:
+		options = append(options, lock.WithHandoff(0, 0))
+	case 1:
+		options = append(options, lock.WithHandoff(lock.FenceStep-1, time.Second))
+	}
+	p.locker = lock.New(p.store, options...)
 	p.id = int(p.world.lockers.Add(1))
 }
 

@@ -1,0 +1,79 @@
+package lock
+
+import "time"
+
+// A hand-off passes a hold from the lease that is released to the caller of the
+// same locker that waits for the key first, without a call to the store. In the
+// store nothing changes: owner, count and TTL stay. In the process the hold ends,
+// and another begins that continues it: with a lease of its own, the next fence,
+// and what is left of the trust. Renewals and losses of the hold in the store
+// follow it.
+
+// handOff passes h on, whose only lease has just been taken out, if it may. mu is
+// held.
+func (l *Locker) handOff(h *hold) bool {
+	w := l.successor(h)
+	if w == nil {
+		return false
+	}
+	a := w.of
+	next := &hold{
+		locker: l, key: h.key, owner: h.owner, mode: h.mode, name: a.o.name,
+		fence: h.fence + 1, start: time.Now(), granted: h.granted, ownership: a.ownership, caller: a.caller,
+		count: 1, expiry: h.expiry, lasts: h.lasts, timer: h.timer, renewAt: h.renewAt, index: h.index,
+	}
+	next.trust.Store(h.trust.Load())
+	if h.index >= 0 {
+		l.renewals.queue[h.index], h.index = next, -1
+	}
+	h.state, h.next = holdReleased, next
+	delete(l.holds, h)
+	l.drop(h)
+	l.holds[next] = struct{}{}
+	next.ownership.add(next)
+	l.gates[h.key].hold = next
+	w.lease = next.addLease(a.caller, &a.o)
+	w.look()
+	return true
+}
+
+// successor returns the waiter that h passes to, or nil if h has to be released in
+// the store; mu is held. A late answer may still be due for a hold that was joined
+// or is in doubt. The bounds let other processes have their turn.
+func (l *Locker) successor(h *hold) *waiter {
+	g, now := l.gates[h.key], l.now()
+	switch {
+	case !l.spaced, g == nil || g.hold != h, h.mode != Exclusive && h.mode != Write:
+		return nil
+	case h.joined, h.doubt, h.suspect, h.limit > 0, h.ownership.id.name != "":
+		return nil
+	case h.fence%FenceStep >= l.defaults.handoffs, now-h.granted >= l.defaults.handoffTime:
+		return nil
+	case h.trustedUntil()-now <= h.lasts/2:
+		return nil
+	}
+	w := g.head()
+	if w == nil || !w.resting || w.lease != nil || !w.of.continues(h) || !l.mayHold(w.of.caller, w.of.ownership) {
+		return nil
+	}
+	return w
+}
+
+// continues says whether what a asks for is what h is.
+func (a *acquisition) continues(h *hold) bool {
+	return a.claim.Mode == h.mode && !a.shared && a.o.lease == 0 && a.o.watchdog == h.watchdog && a.o.limits.hold == 0
+}
+
+// latest returns the hold that continues h in the end; mu is held.
+func (h *hold) latest() *hold {
+	for h.next != nil {
+		h = h.next
+	}
+	return h
+}
+
+// decline releases a lease that was passed to a waiter which had given up.
+func (a *acquisition) decline(lease *Lease) {
+	lease.untold = true
+	a.running.Go(func() { _ = lease.Release(a.caller) }) // what is not confirmed goes on in the background
+}

@@ -1,0 +1,528 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// spaced is a store on a bad network whose fences leave room for hand-offs.
+type spaced struct{ *faulty }
+
+func newSpaced() spaced { return spaced{newFaulty()} }
+
+func (spaced) Spaced() bool { return true }
+
+func (s spaced) ForceRelease(_ context.Context, key string) (freed bool, err error) {
+	err = s.through("force", lock.Claim{Key: key}, func() error {
+		freed, err = s.Store.ForceRelease(context.Background(), key)
+		return err
+	})
+	return freed, err
+}
+
+// waiter is an Acquire on a goroutine.
+type waiter struct {
+	lease *lock.Lease
+	err   error
+	done  chan struct{}
+}
+
+// await starts an Acquire, and returns when it waits or has ended.
+func await(ctx context.Context, l *lock.Locker, key string, opts ...lock.Option) *waiter {
+	w := &waiter{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.lease, w.err = l.Acquire(ctx, key, opts...)
+	}()
+	synctest.Wait()
+	return w
+}
+
+// got returns the lease of a waiter that must have one by now.
+func (w *waiter) got(t *testing.T) *lock.Lease {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case <-w.done:
+	default:
+		t.Fatal("the waiter still waits")
+	}
+	if w.err != nil {
+		t.Fatalf("the waiter got %v", w.err)
+	}
+	return w.lease
+}
+
+func TestAReleasedKeyPassesToTheNextCallerOfTheProcess(t *testing.T) {
+	for _, mode := range []lock.Mode{lock.Exclusive, lock.Write} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newSpaced()
+			var mu sync.Mutex
+			ended := 0
+			l := newLocker(t, store, lock.WithMode(mode), lock.WithHooks(lock.Hooks{Released: func(e lock.ReleaseEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				if ended++; !e.Last || e.Err != nil {
+					t.Errorf("released: %+v", e)
+				}
+			}}))
+			lease := acquire(t, l, t.Context(), "k")
+			waiters := []*waiter{await(t.Context(), l, "k"), await(t.Context(), l, "k"), await(t.Context(), l, "k")}
+			for i, w := range waiters {
+				release(t, lease)
+				if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrReleased) {
+					t.Errorf("the lease before ended with %v", cause)
+				}
+				wantErr(t, lock.AssertHeld(lease.Context(), "k"), lock.ErrReleased)
+				next := w.got(t)
+				if next.Fence() != lease.Fence()+1 || next.Owner() != lease.Owner() || !next.Deadline().Equal(lease.Deadline()) {
+					t.Errorf("hand-off %d: fence %d after %d, deadline %v after %v", i, next.Fence(), lease.Fence(), next.Deadline(), lease.Deadline())
+				}
+				if err := lock.AssertHeld(next.Context(), "k"); err != nil {
+					t.Error(err)
+				}
+				if err := lease.Release(t.Context()); err != nil { // again: nothing
+					t.Error(err)
+				}
+				lease = next
+			}
+			if n := store.count("acquire") + store.count("release"); n != 1 {
+				t.Errorf("%d calls for 4 leases, want 1", n)
+			}
+			release(t, lease)
+			if n := holds(t, store, "k"); n != 0 || ended != 4 {
+				t.Errorf("%d holds, %d of 4 ends", n, ended)
+			}
+		})
+	}
+}
+
+// What must be released in the store, as the hold cannot be continued.
+func TestWhatIsNotHandedOff(t *testing.T) {
+	type ends struct{ holder, waiter []lock.Option }
+	short := lock.WithWatchdog(3 * time.Second)
+	for name, tt := range map[string]struct {
+		locker []lock.Option
+		ends
+		away  bool // nothing can be renewed
+		under func(t *testing.T, l *lock.Locker, lease *lock.Lease)
+	}{
+		"off":                    {locker: []lock.Option{lock.WithHandoff(0, time.Hour)}},
+		"after its time":         {under: func(*testing.T, *lock.Locker, *lock.Lease) { time.Sleep(lock.DefaultHandoffTime) }},
+		"fair":                   {locker: []lock.Option{lock.WithMode(lock.Fair)}},
+		"a semaphore":            {locker: []lock.Option{lock.WithPermits(1, 1)}},
+		"to a reader":            {ends: ends{[]lock.Option{lock.WithMode(lock.Write)}, []lock.Option{lock.WithMode(lock.Read)}}},
+		"of a fixed length":      {ends: ends{holder: []lock.Option{lock.WithLease(time.Minute)}}},
+		"to a fixed length":      {ends: ends{waiter: []lock.Option{lock.WithLease(time.Minute)}}},
+		"another watchdog":       {ends: ends{waiter: []lock.Option{short}}},
+		"of a name":              {ends: ends{holder: []lock.Option{lock.WithOwner("a")}}},
+		"to a name":              {ends: ends{waiter: []lock.Option{lock.WithOwner("a")}}},
+		"with a limit":           {ends: ends{holder: []lock.Option{lock.WithMaxHold(time.Hour)}}},
+		"to a limit":             {ends: ends{waiter: []lock.Option{lock.WithMaxHold(time.Hour)}}},
+		"a watchdog beyond 30 s": {locker: []lock.Option{lock.WithWatchdog(time.Hour)}},
+		"after half of the lease": {
+			locker: []lock.Option{lock.WithHandoff(1, time.Hour)},
+			under:  func(*testing.T, *lock.Locker, *lock.Lease) { time.Sleep(16 * time.Second) },
+			away:   true,
+		},
+		"after an extension": {away: true, under: func(t *testing.T, _ *lock.Locker, lease *lock.Lease) {
+			t.Helper()
+			limited, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			wantErr(t, lease.Extend(limited, time.Second), context.DeadlineExceeded) // and may arrive late
+		}},
+		"after a re-entry": {under: func(t *testing.T, l *lock.Locker, lease *lock.Lease) {
+			t.Helper()
+			release(t, acquire(t, l, lease.Context(), "k"))
+		}},
+		"of a writer that has read": {
+			ends: ends{holder: []lock.Option{lock.WithMode(lock.Write)}, waiter: []lock.Option{lock.WithMode(lock.Write)}},
+			under: func(t *testing.T, l *lock.Locker, lease *lock.Lease) {
+				t.Helper()
+				release(t, acquire(t, l, lease.Context(), "k", lock.WithMode(lock.Read)))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpaced()
+				if tt.away {
+					store.set(only("renew", func(lock.Claim) error { return errLineCut }), nil)
+				}
+				l := newLocker(t, store, tt.locker...)
+				lease := acquire(t, l, t.Context(), "k", tt.holder...)
+				w := await(t.Context(), l, "k", tt.waiter...)
+				if tt.under != nil {
+					tt.under(t, l, lease)
+				}
+				released := store.count("release")
+				release(t, lease)
+				next := w.got(t)
+				if store.count("release") == released || next.Owner() == lease.Owner() {
+					t.Errorf("handed off: fence %d after %d", next.Fence(), lease.Fence())
+				}
+				release(t, next)
+			})
+		})
+	}
+	t.Run("fences that leave no room", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLocker(t, newFaulty())
+			lease := acquire(t, l, t.Context(), "k")
+			w := await(t.Context(), l, "k")
+			release(t, lease)
+			next := w.got(t)
+			if next.Owner() == lease.Owner() {
+				t.Errorf("handed off: fence %d after %d", next.Fence(), lease.Fence())
+			}
+			release(t, next)
+		})
+	})
+}
+
+// A process hands off as often as it may, and then another one gets its turn.
+func TestAnotherProcessGetsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpaced()
+		store.set(nil, only("release", func(lock.Claim) error { time.Sleep(time.Millisecond); return nil })) // a message is no slower
+		here, there := newLocker(t, store, lock.WithHandoff(5, time.Hour)), newLocker(t, store)
+		lease := acquire(t, here, t.Context(), "k")
+		other := await(t.Context(), there, "k")
+		var waiters []*waiter
+		turn := func() bool {
+			select {
+			case <-other.done:
+				return true
+			default:
+				return false
+			}
+		}
+		for n := 1; ; n++ {
+			waiters = append(waiters, await(t.Context(), here, "k"), await(t.Context(), here, "k"))
+			before := lease
+			release(t, before)
+			if synctest.Wait(); turn() {
+				break
+			}
+			lease, waiters = waiters[0].got(t), waiters[1:]
+			if same := lease.Owner() == before.Owner(); same != (n%6 != 0) {
+				t.Fatalf("lease %d: handed off %t", n, same)
+			}
+			if n == 600 {
+				t.Fatal("no turn in 100 releases")
+			}
+		}
+		release(t, other.got(t))
+		for _, w := range waiters {
+			release(t, w.got(t))
+		}
+	})
+}
+
+// A renewal that was sent before a hand-off is about the hold in the store: the
+// lease that continues it lasts longer by it, or is lost.
+func TestARenewalFollowsAHandOff(t *testing.T) {
+	for name, gone := range map[string]bool{"confirmed": false, "gone": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, answer := newSpaced(), make(chan struct{})
+				l := newLocker(t, store, lock.WithHandoff(63, time.Hour), lock.WithWatchdog(3*time.Second))
+				lease := acquire(t, l, t.Context(), "k")
+				before := lease.Deadline()
+				w := await(t.Context(), l, "k")
+				store.set(nil, only("renew", func(lock.Claim) error {
+					<-answer
+					if gone {
+						return lock.ErrNotHeld
+					}
+					return nil
+				}))
+				time.Sleep(time.Second) // the renewal is under way
+				synctest.Wait()
+				release(t, lease)
+				next := w.got(t)
+				if next.Owner() != lease.Owner() {
+					t.Fatal("not handed off")
+				}
+				close(answer)
+				synctest.Wait()
+				if gone {
+					wantErr(t, context.Cause(next.Context()), lock.ErrLost, lock.ErrTaken)
+					wantErr(t, next.Release(t.Context()), lock.ErrLost)
+					return
+				}
+				if after := next.Deadline(); !after.After(before) {
+					t.Errorf("deadline %v, and %v before the renewal", after, before)
+				}
+				time.Sleep(time.Minute) // and the watchdog goes on
+				if err := lock.AssertHeld(next.Context(), "k"); err != nil {
+					t.Error(err)
+				}
+				release(t, next)
+			})
+		})
+	}
+}
+
+// A forced release takes the hold away from the lease that has it when the store is
+// done, however often it was handed off meanwhile.
+func TestAForcedReleaseFollowsAHandOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, answer := newSpaced(), make(chan struct{})
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		w := await(t.Context(), l, "k")
+		store.set(nil, only("force", func(lock.Claim) error { <-answer; return nil }))
+		forced := make(chan error, 1)
+		go func() {
+			_, err := l.ForceRelease(t.Context(), "k")
+			forced <- err
+		}()
+		synctest.Wait()
+		release(t, lease)
+		next := w.got(t)
+		close(answer)
+		if err := <-forced; err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, context.Cause(next.Context()), lock.ErrForced)
+		wantErr(t, next.Release(t.Context()), lock.ErrForced)
+	})
+}
+
+// An answer that comes after the hold was handed off, to a call of its first owner,
+// takes it away from nobody.
+func TestALateAnswerSparesWhoContinuesTheHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, answer, first := newSpaced(), make(chan struct{}), make(chan struct{}, 1)
+		other := acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		l := newLocker(t, store, lock.WithCallTimeout(100*time.Millisecond), lock.WithHandoff(63, time.Hour))
+		store.set(nil, only("acquire", func(lock.Claim) error {
+			select {
+			case <-first:
+				<-answer // granted, but the answer is late
+			default:
+			}
+			return nil
+		}))
+		holder := await(t.Context(), l, "k")
+		first <- struct{}{}
+		release(t, other)
+		time.Sleep(500 * time.Millisecond) // a second call was answered
+		lease := holder.got(t)
+		w := await(t.Context(), l, "k")
+		release(t, lease)
+		next := w.got(t)
+		if next.Owner() != lease.Owner() {
+			t.Fatal("not handed off")
+		}
+		close(answer)
+		time.Sleep(5 * time.Second) // all passes of an undo
+		if err := lock.AssertHeld(next.Context(), "k"); err != nil || holds(t, store, "k") != 1 {
+			t.Errorf("%v, %d holds", err, holds(t, store, "k"))
+		}
+		release(t, next)
+		time.Sleep(5 * time.Second)
+		if n := holds(t, store, "k"); n != 0 {
+			t.Errorf("%d holds left", n)
+		}
+	})
+}
+
+// A waiter that gives up as it is handed the key passes it on.
+func TestAWaiterThatGivesUpPassesTheKeyOn(t *testing.T) {
+	for seed := range uint64(50) {
+		synctest.Test(t, func(t *testing.T) {
+			store := newSpaced()
+			l := newLocker(t, store, lock.WithHandoff(63, time.Hour))
+			lease := acquire(t, l, t.Context(), "k")
+			ctx, cancel := context.WithCancel(t.Context())
+			gone, last := await(ctx, l, "k"), await(t.Context(), l, "k")
+			if seed%2 == 0 { // both before the waiter runs
+				go cancel()
+				release(t, lease)
+			} else {
+				go func() { _ = lease.Release(context.Background()) }()
+				cancel()
+			}
+			synctest.Wait()
+			if gone.err == nil { // it was quicker
+				release(t, gone.lease)
+			} else {
+				wantErr(t, gone.err, context.Canceled)
+			}
+			release(t, last.got(t))
+			if n := holds(t, store, "k"); n != 0 {
+				t.Errorf("%d holds left", n)
+			}
+			cancel()
+		})
+	}
+}
+
+// Two processes with many callers, and hand-offs that are interrupted by forced
+// releases, renewals that fail, waiters that leave and lockers that close: the
+// fences of the leases rise in the order in which they were granted, no two are
+// trusted at once, everybody is served, and nothing is left.
+func TestFencesRiseWhateverInterruptsAHandOff(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { interrupted(t, rand.New(rand.NewPCG(seed, 7))) })
+		})
+	}
+}
+
+// referee sees all leases of one key.
+type referee struct {
+	*testing.T
+	mu      sync.Mutex
+	seen    map[uint64]bool   // fences
+	last    map[string]uint64 // by owner
+	newest  *lock.Lease
+	granted uint64 // the largest fence of the store
+	forced  uint64 // the same when a hold was last taken away: its holder may not know
+	leases  int
+	handed  int
+}
+
+func (r *referee) enter(lease *lock.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if lock.AssertHeld(lease.Context(), "k") != nil {
+		return // lost before anybody works under it
+	}
+	fence, owner := lease.Fence(), lease.Owner()
+	if r.seen[fence] || fence <= r.last[owner] {
+		r.Errorf("fence %d again, or after %d of the same hold", fence, r.last[owner])
+	}
+	if r.last[owner] > 0 {
+		r.handed++
+	}
+	r.seen[fence], r.last[owner] = true, fence
+	r.leases++
+	if fence < r.forced+lock.FenceStep {
+		return
+	}
+	if before := r.newest; before != nil && before.Fence() >= r.forced+lock.FenceStep {
+		if fence <= before.Fence() {
+			r.Errorf("fence %d after %d", fence, before.Fence())
+		}
+		if lock.AssertHeld(before.Context(), "k") == nil {
+			r.Errorf("two leases: fences %d and %d", before.Fence(), fence)
+		}
+	}
+	r.newest = lease
+}
+
+// refereed is a store whose referee sees the grants.
+type refereed struct {
+	spaced
+	*referee
+}
+
+func (s refereed) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	s.mu.Lock() // not while a hold is taken away
+	defer s.mu.Unlock()
+	fence, err := s.spaced.Acquire(ctx, c)
+	s.granted = max(s.granted, fence)
+	return fence, err
+}
+
+func (s refereed) ForceRelease(ctx context.Context, key string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forced = s.granted
+	return s.spaced.ForceRelease(ctx, key)
+}
+
+func interrupted(t *testing.T, rng *rand.Rand) {
+	t.Helper()
+	store := newSpaced()
+	failing := rng.IntN(2) == 0
+	r := &referee{T: t, seen: make(map[uint64]bool), last: make(map[string]uint64)}
+	judged := refereed{store, r}
+	const watchdog = 300 * time.Millisecond
+	open := func() *lock.Locker {
+		return lock.New(judged, lock.WithHandoff(rng.IntN(64), time.Duration(rng.IntN(200))*time.Millisecond), lock.WithWatchdog(watchdog))
+	}
+	lockers := []*lock.Locker{open(), open()}
+	if failing {
+		store.set(only("renew", func(lock.Claim) error {
+			if time.Now().UnixNano()/int64(watchdog)%3 == 0 {
+				return errLineCut
+			}
+			return nil
+		}), nil)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	var all sync.WaitGroup
+	for n := range 16 {
+		l, rng := lockers[n%2], rand.New(rand.NewPCG(rng.Uint64(), 1))
+		all.Go(func() {
+			for ctx.Err() == nil {
+				caller(ctx, r, l, rng)
+			}
+		})
+	}
+	if rng.IntN(2) == 0 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
+				if _, err := lockers[rng.IntN(2)].ForceRelease(context.Background(), "k"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, l := range lockers {
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := holds(t, store, "k"); n != 0 {
+		t.Errorf("%d holds left", n)
+	}
+	t.Logf("%d leases, %d handed off", r.leases, r.handed)
+	if r.leases == 0 {
+		t.Error("no lease at all")
+	}
+}
+
+func caller(ctx context.Context, r *referee, l *lock.Locker, rng *rand.Rand) {
+	limited, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(200))*time.Millisecond)
+	defer cancel()
+	if rng.IntN(2) == 0 {
+		limited = ctx
+	}
+	lease, err := l.Acquire(limited, "k")
+	if err != nil {
+		if limited.Err() == nil {
+			r.Errorf("acquire: %v", err)
+		}
+		return
+	}
+	r.enter(lease)
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
+	}
+	if rng.IntN(50) == 0 { // longer than a watchdog
+		select {
+		case <-lease.Context().Done():
+		case <-time.After(time.Second):
+		}
+	}
+	if err := lease.Release(context.Background()); err != nil && !errors.Is(err, lock.ErrLost) {
+		r.Errorf("release: %v", err)
+	}
+}
