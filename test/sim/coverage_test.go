@@ -17,8 +17,6 @@ const worldsForFloor = 200
 // never are scripts that lockers do not send. The table test in package model
 // runs them.
 var never = map[string]string{
-	"latch_set": "latches are no locks", "latch_count": "latches are no locks",
-	"latch_count_down": "latches are no locks", "latch_delete": "latches are no locks",
 	"plain": "begins other scripts", "publish": "begins other scripts", "fair": "begins other scripts", "readwrite": "begins other scripts",
 }
 
@@ -30,7 +28,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 		"NOSCRIPT", "executed after its time-out", "subscribed again", "cancelled while it waited",
 		"result: granted", "result: " + lock.ErrBusy.Error(), "release: granted", "connected", "undo of nothing",
 		"dead place passed over", "leader: granted", "term lost", "quorum: granted", "quorum release: granted", "fault: node stalls",
-		"fault: node restarts", "handed off",
+		"fault: node restarts", "handed off", "latch await: granted", "latch count down: granted",
 	}
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		must = append(must, "grant: "+m.String())
@@ -57,7 +55,9 @@ func unreachable(what string, off []world.Feature) bool {
 		"leader: granted": world.Lead, "term lost": world.Lead,
 		"quorum: granted": world.Quorum, "quorum release: granted": world.Quorum, "fault: node stalls": world.Quorum,
 		"fault: node restarts": world.Quorum,
-		"script: setnx_renew":  world.SETNX, "script: setnx_inspect": world.SETNX,
+		"latch await: granted": world.Latch, "latch count down: granted": world.Latch, "script: latch_set": world.Latch,
+		"script: latch_count": world.Latch, "script: latch_count_down": world.Latch, "script: latch_delete": world.Latch,
+		"script: setnx_renew": world.SETNX, "script: setnx_inspect": world.SETNX,
 	}
 	for _, f := range off {
 		if strings.TrimPrefix(what, "fault: ") == string(f) || needs[what] == f {

@@ -162,6 +162,16 @@ func TestDeserted(t *testing.T) {
 	})
 }
 
+func TestLatches(t *testing.T) {
+	check(t, map[string]verdict{
+		"open before":      {judge.Opened(at(9), "k", at(5), at(4)), "latch was closed"},
+		"open meanwhile":   {judge.Opened(at(9), "k", at(5), at(6)), ""},
+		"counted twice":    {judge.Counted(at(9), "k", judge.Counts{Called: 1, Executed: 2}), "counted wrongly"},
+		"not counted":      {judge.Counted(at(9), "k", judge.Counts{Called: 2, Executed: 1, Confirmed: 2}), "counted wrongly"},
+		"lost and unknown": {judge.Counted(at(9), "k", judge.Counts{Called: 3, Executed: 2, Confirmed: 1}), ""},
+	})
+}
+
 func TestStranded(t *testing.T) {
 	idle := func(free, waiting, calm float64) []judge.Finding {
 		return judge.Stranded(at(10), judge.Idle{

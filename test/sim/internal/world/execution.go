@@ -27,6 +27,7 @@ type execution struct {
 
 // before notes what is there; mu is held.
 func (s *server) before(e *execution) {
+	s.lookAtLatch()
 	e.fields = make(map[string]map[string]bool, len(e.keys))
 	for _, key := range e.keys {
 		fields := make(map[string]bool)
@@ -104,6 +105,10 @@ func (s *server) after(e *execution) {
 	w := s.world
 	late := time.Since(e.sent)
 	w.journal.count("script: " + e.script)
+	if e.script == "latch_count_down" {
+		w.latch.count(func(n *judge.Counts) { n.Executed++ })
+	}
+	s.lookAtLatch()
 	w.journal.tell("p%d script  %s %s %s -> %s%s", e.process.number, e.script, strings.Join(e.keys[:min(1, len(e.keys))], " "),
 		readable(e.args), readable([]string{string(model.Encode(nil, e.reply))}), lateness(late))
 	if late > w.callTimeout {

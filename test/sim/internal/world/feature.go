@@ -34,6 +34,7 @@ const (
 	Idle      Feature = "idle"      // callers that rest and work for seconds
 	Lead      Feature = "lead"      // leader.Run
 	Quorum    Feature = "quorum"    // a key on three servers of its own
+	Latch     Feature = "latch"     // a latch that is counted down
 )
 
 // What breaks.
@@ -68,7 +69,7 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum}
+var late = []Feature{SETNX, Lead, Quorum, Latch}
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 

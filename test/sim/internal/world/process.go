@@ -79,6 +79,10 @@ func (w *World) startProcess(number int) *process {
 		p.member = w.join(p, rand.New(rand.NewPCG(w.Seed, uint64(800+1000*number)+w.births.Load()*100_000)))
 		p.live.Go(p.member.run)
 	}
+	if w.Features[Latch] {
+		rng := rand.New(rand.NewPCG(w.Seed, uint64(700+1000*number)+w.births.Load()*100_000))
+		p.live.Go(w.newCounter(p, rng).run)
+	}
 	return p
 }
 

@@ -77,6 +77,9 @@ func (w *watch) look() {
 	if w.world.Features[Quorum] {
 		w.lookAtNodes()
 	}
+	if w.world.Features[Latch] {
+		w.lookAtLatch()
+	}
 }
 
 // orphaned looks for holds that nobody has. A replica that takes over may bring
@@ -168,6 +171,8 @@ func (w *watch) slack(key string) time.Duration {
 	switch key {
 	case leaderKey:
 		grace = 2 * leaderPause
+	case latchKey:
+		return judge.Slack(latchPoll, w.world.readTimeout, 0)
 	case quorumKey:
 		return judge.Slack(lock.DefaultPoll, lock.DefaultCallTimeout, votesLast)
 	}

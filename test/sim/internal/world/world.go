@@ -32,6 +32,7 @@ type World struct {
 	modes                    map[string]lock.Mode
 
 	ctx     context.Context // of the load
+	latch   latch
 	journal *journal
 	ledger  *ledger
 	server  *server
@@ -204,14 +205,14 @@ func (w *World) deserted(over time.Time) {
 const queuesLast = 5 * time.Minute
 
 // leftovers are all keys of the server but the ones that are meant to stay: the
-// counters of Redisson's tokens. The two keys of a semaphore last as long as the
+// counters of Redisson's tokens, and the latch. The two keys of a semaphore last as long as the
 // longest permit was to last, also if it is returned.
 func (s *server) leftovers() (queues, counters, others []judge.Leftover) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys.SetTime(s.clock())
 	for _, key := range s.keys.Keys() {
-		if strings.HasPrefix(key, "redisson_lock_token:") {
+		if strings.HasPrefix(key, "redisson_lock_token:") || key == latchKey {
 			continue
 		}
 		at, never, _ := s.keys.Expires(key)
@@ -235,7 +236,7 @@ func (w *World) report() *Report {
 		ofNodes := slices.DeleteFunc(slices.Clone(grants[w.ordered:]), func(g judge.Grant) bool { return g.Key != quorumKey })
 		grants = slices.Concat(grants[:w.ordered], ofNodes)
 	}
-	found := slices.Concat(j.found, judge.Fences(grants), judge.Passed(j.waits))
+	found := slices.Concat(j.found, judge.Counted(time.Now(), latchKey, w.latch.counts), judge.Fences(grants), judge.Passed(j.waits))
 	return &Report{
 		Config: w.Config, Findings: found, Lines: j.last(), Counts: j.counted,
 		Virtual: time.Since(j.start), Start: j.start,
