@@ -56,7 +56,7 @@
 //
 // The owner is a value, not a goroutine: each acquisition has its own, and the
 // store never sees it again for another hold. Leases that a hand-off links
-// continue one hold of the store, each with a fence of its own.
+// continue one hold of the store, each with its own fence.
 // Acquiring a key with a context that descends from [Lease.Context] of that
 // key re-enters the hold. Goroutines that share the context share the
 // ownership.

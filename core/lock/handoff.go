@@ -5,7 +5,7 @@ import "time"
 // A hand-off passes a hold from the lease that is released to the caller of the
 // same locker that waits for the key first, without a call to the store. In the
 // store nothing changes: owner, count and TTL stay. In the process the hold ends,
-// and another begins that continues it: with a lease of its own, the next fence,
+// and another begins that continues it: with its own lease, the next fence,
 // and what is left of the trust. Renewals and losses of the hold in the store
 // follow it.
 
