@@ -46,7 +46,6 @@ func Example() {
 	paused, _ := locker.Acquire(ctx, "order:42")
 	_, _ = locker.ForceRelease(ctx, "order:42") // stands for a lease that ran out
 	next, _ := locker.Acquire(ctx, "order:42")
-	defer next.Release(ctx)
 
 	fmt.Println("the next holder:", put(next))
 	fmt.Println("the paused one: ", put(paused))
