@@ -22,7 +22,7 @@ func newEntry() *entry {
 
 func (e *entry) free() bool { return len(e.holds) == 0 }
 
-// expire drops what is over.
+// expire drops what has ended.
 func (e *entry) expire(now time.Time) {
 	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return !now.Before(h.expires) })
 	e.queue = slices.DeleteFunc(e.queue, func(p place) bool { return !now.Before(p.until) })
@@ -87,7 +87,7 @@ func (e *entry) exhausted(c lock.Claim, now time.Time) (ttl time.Duration, busy 
 	return ttl, left < c.Permits
 }
 
-// grant adds the hold of c, whose place in the queue is over.
+// grant adds the hold of c, and ends its place in the queue.
 func (e *entry) grant(c lock.Claim, fence uint64, now time.Time) {
 	e.queue.leave(c.Owner)
 	e.queue.recall()
@@ -143,7 +143,7 @@ type hold struct {
 	permits, size int
 }
 
-// admits says whether c may have the key beside h.
+// admits reports whether c may have the key together with h.
 func (h *hold) admits(c lock.Claim) bool {
 	return c.Mode == lock.Read && (h.mode == lock.Read || h.mode == lock.Write && h.owner == c.Owner)
 }

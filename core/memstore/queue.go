@@ -17,9 +17,9 @@ type queue []place
 
 type place struct {
 	owner string
-	// until is when the place is over unless its owner comes back.
+	// until is when the place ends unless its owner comes back.
 	until time.Time
-	// called is set once the owner was told that it is its turn.
+	// called is set once the owner was woken for its turn.
 	called bool
 }
 

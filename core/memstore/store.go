@@ -32,8 +32,8 @@ type Store struct {
 	entries  map[string]*entry
 	fence    uint64
 	watchers watchers
-	// sweepAt is the number of entries at which those that are over, and that
-	// nobody asks for any more, are looked for.
+	// sweepAt is the number of entries at which the ones that have ended,
+	// and that nobody calls for, are looked for.
 	sweepAt int
 }
 
@@ -48,7 +48,7 @@ func New() *Store {
 	}
 }
 
-// Prompt tells the engine that no call ever waits.
+// Prompt marks the store as one whose calls never wait.
 func (*Store) Prompt() {}
 
 // Spaced implements [lock.SpacedStore].

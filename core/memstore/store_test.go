@@ -94,7 +94,7 @@ func TestAPlaceLastsForFifteenSecondsSinceItsOwnerCame(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if _, err := store.Inspect(t.Context(), "k"); err != nil || store.Len() != 0 {
-			t.Errorf("%d keys, %v, when all is over", store.Len(), err)
+			t.Errorf("%d keys, %v, when all has ended", store.Len(), err)
 		}
 	})
 }

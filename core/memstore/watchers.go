@@ -28,7 +28,7 @@ func (all watchers) remove(key string, w *watcher) {
 	}
 }
 
-// wake tells those who wait for the key in no order.
+// wake wakes the waiters of the key, in no order.
 func (all watchers) wake(key string) {
 	for w := range all[key] {
 		if !w.fair {
@@ -37,7 +37,7 @@ func (all watchers) wake(key string) {
 	}
 }
 
-// wakeOwner tells one owner that it is its turn.
+// wakeOwner wakes one owner for its turn.
 func (all watchers) wakeOwner(key, owner string) {
 	locker := lock.Claim{Owner: owner}.Locker()
 	for w := range all[key] {

@@ -54,7 +54,7 @@ func ask[T any](
 	over = true
 }
 
-// guarded calls a node with the values of ctx and an end of its own.
+// guarded calls a node with the values of ctx and a separate deadline.
 func guarded[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, errSilent)
 	defer cancel()

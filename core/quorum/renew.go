@@ -87,7 +87,7 @@ func (r *renewals) end(i int) {
 	}
 }
 
-// close reports the claims whose fate is still open when the time is over.
+// close reports the claims whose fate is still open when the time has passed.
 func (r *renewals) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

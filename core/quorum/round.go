@@ -18,7 +18,7 @@ import (
 type round struct {
 	claim lock.Claim // with the owner of the round
 	fence uint64
-	until time.Time // when the hold is over unless renewed; guarded by Store.mu
+	until time.Time // when the hold ends unless renewed; guarded by Store.mu
 	votes []vote    // by node; each belongs to the call whose turn it is there
 
 	mu   sync.Mutex
@@ -35,7 +35,7 @@ const (
 	removed // somebody sees to it
 )
 
-// queue puts a call on a node behind those that the round has there already: a
+// queue puts a call on a node behind the ones that the round has there already: a
 // release must not overtake the vote. await returns when it is its turn; end
 // ends that.
 func (r *round) queue(i int) (await, end func()) {
@@ -76,7 +76,7 @@ func claimant(owner string) string {
 	return owner
 }
 
-// vote asks all nodes for the claim, once. What a lost round has left is removed
+// vote sends the claim to all nodes, once. What a lost round has left is removed
 // before it returns, as far as the nodes answer, so that it is in nobody's way.
 func (q *Store) vote(ctx context.Context, c lock.Claim) (*round, *tally) {
 	c.Owner += ownerMark + strconv.FormatUint(q.counter.Add(1), 10)

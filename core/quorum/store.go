@@ -35,8 +35,8 @@ const (
 //
 // All nodes are asked at once, within the one call of Acquire. The engine
 // counts a lease from before that call and ends its trust 1 % and 2 ms early:
-// that is RedLock's validity, lease − elapsed − drift. Each round of votes has an
-// owner of its own in the nodes, "<owner>#<number>", so that nothing that arrives
+// that is RedLock's validity, lease − elapsed − drift. Each round of votes has its
+// own owner in the nodes, "<owner>#<number>", so that nothing that arrives
 // late can touch a later round. One that did not get a majority is removed from
 // all nodes in the background, or by its TTL where a node does not answer.
 //
@@ -50,7 +50,7 @@ const (
 //
 // # Fences
 //
-// Every node has a fence of its own, its clock. A grant returns the largest of
+// Every node has its own fence, its clock. A grant returns the largest of
 // the majority that granted it. Another grant may come from another majority,
 // which need not contain the node with the largest fence: that a later grant
 // has a larger fence is promised only as far as the nodes' clocks agree, that
@@ -83,7 +83,7 @@ const minSweep = 64
 var _ lock.Store = (*Store)(nil)
 
 // New returns a store over the given ones, an odd number of at least 3.
-// Each must be on a server of its own that shares nothing with the others:
+// Each must be on a different server that shares nothing with the others:
 // replicas or nodes of one cluster are no quorum. The error wraps
 // [lock.ErrInvalid].
 //

@@ -754,7 +754,7 @@ func TestAWatchNeedsAMajority(t *testing.T) {
 	})
 }
 
-// Redisson's RedLock has an owner of its own on each node.
+// Redisson's RedLock has a different owner on each node.
 func TestInspectShowsAKeyThatSeveralOwnersHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(3)

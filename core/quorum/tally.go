@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// tally counts answers. Its failures are those that left no answer.
+// tally counts answers. Its failures are the calls that left no answer.
 type tally struct {
 	nodes, need int
 	granted     int             // or done

@@ -62,7 +62,7 @@ type watch struct {
 	stopped bool
 }
 
-// add takes in the subscription of one node, unless it comes too late.
+// add records the subscription of one node, unless it comes too late.
 func (w *watch) add(stop func()) {
 	w.mu.Lock()
 	stopped := w.stopped
@@ -87,7 +87,7 @@ func (w *watch) stop() {
 	}
 }
 
-// woke takes in the wake-up of one node.
+// woke records the wake-up of one node.
 func (w *watch) woke(node int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
