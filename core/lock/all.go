@@ -29,8 +29,7 @@ type Leases struct {
 // lockers. They are taken in the order of their names, so that two callers
 // with overlapping keys cannot block each other. A key named twice is
 // re-entered, and refused with [ErrInvalid] if it is of two lockers: nothing
-// says which comes first. Keys that a store can grant together (see [GroupStore]: in Redis
-// those of one slot) take one call if all are free.
+// says which comes first. Each key takes a call of the store, one after the other.
 //
 // ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among
 // the requests.
@@ -60,15 +59,6 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		wait, bounded := o.longestWait()
 		if until := time.Now().Add(wait); bounded && (!limited || until.Before(limit)) {
 			limit, limited = until, true
-		}
-	}
-	if g := groupOf(ctx, sorted, settings); g != nil {
-		leases, err := g.try(ctx)
-		switch {
-		case err != nil:
-			return nil, err
-		case leases != nil:
-			return &Leases{leases}, nil
 		}
 	}
 	all := &Leases{}

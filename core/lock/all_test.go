@@ -128,68 +128,6 @@ func TestCallersWithOverlappingKeysDoNotBlockEachOther(t *testing.T) {
 	wg.Wait()
 }
 
-// grouped is a faulty store that can grant groups.
-type grouped struct{ *faulty }
-
-func (g grouped) AcquireGroup(_ context.Context, claims []lock.Claim) (fences []uint64, err error) {
-	err = g.through("group", lock.Claim{}, func() error {
-		fences, err = g.Store.(lock.GroupStore).AcquireGroup(context.Background(), claims)
-		return err
-	})
-	return fences, err
-}
-
-func TestFreeKeysTakeOneCall(t *testing.T) {
-	store := grouped{newFaulty()}
-	l := newLocker(t, store)
-	all, err := lock.AcquireAll(t.Context(), l.Request("b"), l.Request("a"), l.Request("c"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if group, single := store.count("group"), store.count("acquire"); group != 1 || single != 0 {
-		t.Errorf("%d calls for the group, %d for single keys", group, single)
-	}
-	_, err = l.TryAcquire(t.Context(), "b")
-	wantErr(t, err, lock.ErrBusy)
-	if err := all.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestALostReplyOfAGroupLeavesNoOrphan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tests := map[string]func(store *faulty){
-			"the reply is lost": func(store *faulty) {
-				store.set(nil, only("group", times(1, errLineCut)))
-			},
-			"the caller has gone when it comes": func(store *faulty) {
-				store.set(nil, only("group", func(lock.Claim) error { time.Sleep(3 * time.Second); return nil }))
-			},
-		}
-		for name, fault := range tests {
-			store := newFaulty()
-			fault(store)
-			l := newLocker(t, grouped{store})
-			all, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"))
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			time.Sleep(10 * time.Second)
-			for _, key := range []string{"a", "b"} {
-				if n := holds(t, store, key); n != 1 {
-					t.Errorf("%s: %s has %d holds", name, key, n)
-				}
-			}
-			if err := all.Release(t.Context()); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			if n := holds(t, store, "a") + holds(t, store, "b"); n != 0 {
-				t.Errorf("%s: %d holds left", name, n)
-			}
-		}
-	})
-}
-
 func TestAcquireAllRefusesNonsense(t *testing.T) {
 	l := newLocker(t, memstore.New())
 	_, err := lock.AcquireAll(t.Context())

@@ -200,27 +200,16 @@ func TestDrainIsNotHeldUpByWorkThatIsOver(t *testing.T) {
 	})
 }
 
-// groups counts how often keys are asked for together.
-type groups struct {
-	lock.GroupStore
-	asked int
-}
-
-func (g *groups) AcquireGroup(ctx context.Context, claims []lock.Claim) ([]uint64, error) {
-	g.asked++
-	return g.GroupStore.AcquireGroup(ctx, claims)
-}
-
 func TestDrainAsksTheStoreForNothingNew(t *testing.T) {
-	store := &groups{GroupStore: memstore.New()}
+	store := newFaulty()
 	l := newLocker(t, store)
 	if err := l.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	_, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"))
 	wantErr(t, err, lock.ErrClosed)
-	if store.asked != 0 {
-		t.Error("the store was asked for keys that nobody gets")
+	if store.count("acquire") != 0 {
+		t.Error("the store was called for keys that nobody gets")
 	}
 }
 

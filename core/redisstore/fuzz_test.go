@@ -127,7 +127,6 @@ func FuzzReplies(f *testing.F) {
 			renewed(t, reply, store, claim)
 			plausible(t, reply, "release", store.Release(t.Context(), claim))
 		}
-		grouped(t, reply, store)
 		inspected(t, reply, store)
 		freed, err := store.ForceRelease(t.Context(), "k")
 		plausible(t, reply, "force release", err)
@@ -151,16 +150,6 @@ func granted(t *testing.T, reply any, store *redisstore.Store, claim lock.Claim)
 	}
 	if n := number(reply); err == nil && (fence != uint64(n)*lock.FenceStep || n > math.MaxInt64/lock.FenceStep) {
 		t.Errorf("%s: granted with fence %d by %#v", claim.Mode, fence, reply)
-	}
-}
-
-func grouped(t *testing.T, reply any, store *redisstore.Store) {
-	t.Helper()
-	claim := lock.Claim{Key: "k", Owner: "o:1", Holds: 1, TTL: time.Minute}
-	fences, err := store.AcquireGroup(t.Context(), []lock.Claim{claim, {Key: "l", Owner: "o:2", Holds: 1, TTL: time.Minute}})
-	plausible(t, reply, "group", err)
-	if err == nil && (len(fences) != 2 || fences[0] != uint64(number(reply))*lock.FenceStep || fences[1] != fences[0]) {
-		t.Errorf("a group is granted with fences %d by %#v", fences, reply)
 	}
 }
 

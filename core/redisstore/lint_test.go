@@ -25,10 +25,9 @@ var keyless = []string{"'time'", "'publish'", "'spublish'"}
 // withDynamicKeys are the scripts in which a key is not literal, and why. Where
 // they are refused, so are the modes that need them.
 var withDynamicKeys = map[string]string{
-	"renew_many":    "renews many locks where that is cheaper; renew.lua takes its place where it is refused",
-	"group_acquire": "grants many locks or none",
-	"readwrite":     "sentinels of other readers: who they are is in the hash",
-	"inspect":       "the same sentinels",
+	"renew_many": "renews many locks where that is cheaper; renew.lua takes its place where it is refused",
+	"readwrite":  "sentinels of other readers: who they are is in the hash",
+	"inspect":    "the same sentinels",
 }
 
 func TestScriptsRunWhereScriptsAreReadFirst(t *testing.T) {

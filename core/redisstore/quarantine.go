@@ -44,7 +44,7 @@ func WithQuarantine(d time.Duration) Option {
 	}
 	q := &quarantine{time: d, scripts: make(map[*script]*script)}
 	for _, s := range []*script{
-		acquireScript, groupAcquireScript, tokenAcquireScript, fairAcquireScript,
+		acquireScript, tokenAcquireScript, fairAcquireScript,
 		readAcquireScript, writeAcquireScript, semaphoreAcquireScript, setnxAcquireScript,
 	} {
 		q.scripts[s] = s.quarantined(d)

@@ -85,17 +85,6 @@ func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
 			})
 		}
 	}
-	t.Run("a group", func(t *testing.T) {
-		var loaded atomic.Bool
-		_, client := newFake(t, young(server("7.0.0", 3), &loaded))
-		store := redisstore.New(client, redisstore.WithQuarantine(d))
-		_, err := store.AcquireGroup(t.Context(), []lock.Claim{
-			{Key: "a", Owner: "o:1", Holds: 1, TTL: time.Second}, {Key: "b", Owner: "o:2", Holds: 1, TTL: time.Second},
-		})
-		if !errors.Is(err, redisstore.ErrQuarantine) || loaded.Load() {
-			t.Errorf("got %v", err)
-		}
-	})
 	t.Run("without permission", func(t *testing.T) {
 		var loaded atomic.Bool
 		_, client := newFake(t, young("-NOPERM this user has no permissions to run the 'info' command", &loaded))

@@ -11,7 +11,6 @@ var scripts embed.FS
 
 var (
 	acquireScript      = load("plain", "acquire")
-	groupAcquireScript = load("group_acquire")
 	tokenAcquireScript = load("plain", "token_acquire")
 	releaseScript      = load("publish", "release")
 	renewScript        = load("renew")

@@ -36,7 +36,6 @@ var declared = []struct {
 	{lock.Semaphore, "release", []string{"publish", "semaphore_release"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "renew", []string{"semaphore_renew"}, []string{"{k}:timeout", "k"}},
 	{lock.Exclusive, "renew many", []string{"renew_many"}, []string{"k", "k:2"}},
-	{lock.Exclusive, "acquire group", []string{"group_acquire"}, []string{"k", "k:2"}},
 	{lock.Exclusive, "acquire with token", []string{"plain", "token_acquire"}, []string{"k", "redisson_lock_token:{k}"}},
 	{lock.Exclusive, "acquire by SETNX", []string{"setnx_acquire"}, []string{"k"}},
 	{lock.Exclusive, "release by SETNX", []string{"publish", "setnx_release"}, []string{"k"}},
@@ -73,11 +72,6 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 		_, _ = store.Acquire(t.Context(), c)
 	case "acquire with token":
 		_, _ = redisstore.New(rdb, redisstore.WithRedissonTokens()).Acquire(t.Context(), c)
-	case "acquire group":
-		c.Holds = 1
-		other := c
-		other.Key += ":2"
-		_, _ = store.AcquireGroup(t.Context(), []lock.Claim{c, other})
 	case "release":
 		_ = store.Release(t.Context(), c)
 	case "renew":
@@ -133,7 +127,7 @@ func TestAllThatAScriptTouchesIsInTheSlotOfItsLock(t *testing.T) {
 			if strings.Contains(d.op, "latch") || strings.HasPrefix(d.op, "count") && strings.Contains(name, "{") {
 				continue // refused in a cluster
 			}
-			if slices.Contains([]string{"acquire group", "renew many"}, d.op) && !strings.Contains(name, "{") {
+			if d.op == "renew many" && !strings.Contains(name, "{") {
 				continue // several locks: refused in a cluster without a common hash tag
 			}
 			_, keys, args := sent(t, d.mode, d.op, name)

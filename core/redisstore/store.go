@@ -114,6 +114,9 @@ func (s *Store) granted(m lock.Mode, n int64, err error) (fence uint64, _ error)
 	}
 }
 
+// busy reads the reply of an acquire that was refused: -1, or -2 - ms.
+func busy(n int64) *lock.BusyError { return &lock.BusyError{TTL: remaining(-2 - n)} }
+
 // Release implements [lock.Store].
 func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	t, err := s.releasing(ctx, c)

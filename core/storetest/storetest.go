@@ -51,7 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) lock.Store, opts ...Option) {
 		apply(&set)
 	}
 	set.run(t, open, lock.Exclusive, exclusiveTests)
-	set.run(t, open, lock.Exclusive, groupTests)
+	set.run(t, open, lock.Exclusive, allTests)
 	for _, s := range sections {
 		t.Run(s.name, func(t *testing.T) {
 			b := set.newBench(t, open(t), s.modes[0])
@@ -90,8 +90,7 @@ var sections = []struct {
 // there as well: a semaphore of one permit, say, excludes like a lock.
 var exclusiveTests = slices.Concat(holdTests, reentryTests, exclusionTests, wakeTests, engineTests)
 
-var groupTests = []test{
-	{"a group is granted whole or not at all", grantsGroups},
+var allTests = []test{
 	{"engine: AcquireAll takes all keys or none", engineAcquiresAll},
 }
 

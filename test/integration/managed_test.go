@@ -38,10 +38,6 @@ var features = []struct {
 	{"fair", []lock.Mode{lock.Fair}, checks(lock.Fair)},
 	{"read, write", []lock.Mode{lock.Read, lock.Write}, checks(lock.Read, lock.Write)},
 	{"semaphore", []lock.Mode{lock.Semaphore}, checks(lock.Semaphore)},
-	{"several in one call", nil, func(ctx context.Context, r rented, key string) error {
-		_, err := r.store.AcquireGroup(ctx, []lock.Claim{claimOf(ownerA, key+"a", 1), claimOf(ownerB, key+"b", 1)})
-		return err
-	}},
 	{"`Inspect`", nil, func(ctx context.Context, r rented, key string) error {
 		_, err := r.store.Inspect(ctx, key)
 		return err
@@ -172,12 +168,6 @@ func (s *limitedStore) Watch(ctx context.Context, c lock.Claim, wake func()) (st
 	return s.Store.Watch(ctx, c, wake)
 }
 
-// AcquireGroup is refused in the way in which the suite skips it; the engine then
-// takes keys one by one, as it does when a server refuses.
-func (*limitedStore) AcquireGroup(context.Context, []lock.Claim) ([]uint64, error) {
-	return nil, lock.ErrUnsupported
-}
-
 func (s *limitedStore) Inspect(ctx context.Context, key string) (lock.State, error) {
 	if s.inspects {
 		return s.Store.Inspect(ctx, key)
@@ -190,31 +180,6 @@ func (s *limitedStore) ForceRelease(ctx context.Context, key string) (bool, erro
 		return s.Store.ForceRelease(ctx, key)
 	}
 	return s.behind.ForceRelease(ctx, key)
-}
-
-// Where no script may grant several keys at once, AcquireAll takes them one by
-// one.
-func TestAcquireAllWhereNoScriptMayTakeSeveral(t *testing.T) {
-	server := redistest.Standalone(t)
-	product := managed.Product{Name: "of a test", Rules: []managed.Rule{{
-		Refuses: managed.ComputedKeys, Reply: "ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array",
-	}}}
-	proxy := product.Serve(t, server.Addr())
-	l := newLocker(t, newClient(t, &redis.Options{Addr: proxy.Addr()}))
-	leases, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if proxy.Refused("a script") == 0 {
-		t.Error("nothing was refused")
-	}
-	admin := server.Admin(t)
-	if n := admin.Exists(t.Context(), "a", "b").Val(); n != 2 {
-		t.Errorf("%d keys are held, want 2", n)
-	}
-	if err := leases.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
 }
 
 // productTable reads the table of docs/managed-redis.md whose first column is

@@ -50,7 +50,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 // unreachable says whether something cannot be met without a feature.
 func unreachable(what string, off []world.Feature) bool {
 	needs := map[string]world.Feature{
-		"script: force_release": world.Force, "script: inspect": world.Force, "script: group_acquire": world.Group,
+		"script: force_release": world.Force, "script: inspect": world.Force,
 		"script: token_acquire": world.Tokens, "script: setnx_acquire": world.SETNX, "script: setnx_release": world.SETNX,
 		"leader: granted": world.Lead, "term lost": world.Lead,
 		"quorum: granted": world.Quorum, "quorum release: granted": world.Quorum, "fault: node stalls": world.Quorum,

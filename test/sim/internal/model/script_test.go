@@ -273,11 +273,6 @@ func (d *driver) step(ctx context.Context) (pause time.Duration) {
 		_, _ = store.ForceRelease(ctx, key)
 	case n < 83:
 		_, _ = store.Inspect(ctx, key)
-	case n < 87:
-		c.Mode, c.Holds, c.Places, c.Permits, c.Size = lock.Exclusive, 1, nil, 0, 0
-		other := c
-		other.Key, other.Owner = d.key(), "u9:1"
-		_, _ = d.store.AcquireGroup(ctx, []lock.Claim{c, other})
 	case n < 90:
 		c.Mode, c.Holds, c.Places, c.Permits, c.Size = lock.Exclusive, max(c.Holds, 1), nil, 0, 0
 		_, _ = d.tokens.Acquire(ctx, c)
