@@ -180,7 +180,7 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 		}
 	})
 	t.Run("pool timeout", func(t *testing.T) {
-		small := newClient(t, &redis.Options{Addr: server.Addr(), PoolSize: 1, PipelinePoolSize: 1, PoolTimeout: 50 * time.Millisecond})
+		small := newClient(t, &redis.Options{Addr: server.Addr(), PoolSize: 1, PipelinePoolSize: -1, PoolTimeout: 50 * time.Millisecond})
 		conn := small.Conn()
 		defer func() { _ = conn.Close() }()
 		if err := conn.Ping(ctx).Err(); err != nil { // takes the only connection
