@@ -196,6 +196,9 @@ func (s *server) gained(e *execution, key, field string) {
 		w.ledger.outlive(owner)
 	}
 	at, never, _ := s.keys.Expires(key)
+	if until, endless, reads := s.keys.Expires(sentinel(key, owner, 1)); reads && field == owner { // the key is of all readers
+		at, never = until, endless
+	}
 	if closed, ok := w.closed(owner); ok {
 		w.journal.count("granted after close")
 		w.journal.report(judge.AfterClose(now, mostAfterClose, judge.LateGrant{
@@ -260,13 +263,18 @@ func (s *server) backing(l judge.Lease) judge.Backing {
 	return b
 }
 
+// sentinel is the key that lasts as long as a read hold.
+func sentinel(key, owner string, n int) string {
+	return tag(key) + ":" + owner + ":rwlock_timeout:" + strconv.Itoa(n)
+}
+
 // sentinels: a reader's hold lasts as long as the longest of its sentinels, if
 // the lock does.
 func (s *server) sentinels(b *judge.Backing, owner string) {
 	count, err := strconv.Atoi(s.holders(b.Key)[owner])
 	var last time.Time
 	for n := 1; err == nil && n <= count; n++ {
-		at, never, ok := s.keys.Expires(tag(b.Key) + ":" + owner + ":rwlock_timeout:" + strconv.Itoa(n))
+		at, never, ok := s.keys.Expires(sentinel(b.Key, owner, n))
 		if ok && never {
 			return
 		}
