@@ -27,9 +27,10 @@ func TestHandOffsLeaveOthersTheirTurns(t *testing.T) {
 	book := &turns{T: t, of: make(map[int]int)}
 	var all sync.WaitGroup
 	dies := server.Client(t)
+	bounds := lock.WithHandoff(lock.DefaultHandoffs, time.Second) // of a busy machine, too
 	lockers := []*lock.Locker{
-		newLocker(t, rdb), newLocker(t, rdb),
-		lock.New(redisstore.New(dies), lock.WithWatchdog(300*time.Millisecond), lock.WithCallTimeout(100*time.Millisecond)),
+		newLocker(t, rdb, bounds), newLocker(t, rdb, bounds),
+		lock.New(redisstore.New(dies), bounds, lock.WithWatchdog(300*time.Millisecond), lock.WithCallTimeout(100*time.Millisecond)),
 	}
 	before := scriptCalls(t, rdb)
 	for n := range 3 * 20 {
