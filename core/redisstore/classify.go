@@ -107,6 +107,9 @@ func outcomeOf(err error) lock.Outcome {
 
 // errorReply is what the server said, if it did.
 func errorReply(err error) (text string, ok bool) {
+	if err == nil {
+		return "", false // without an allocation
+	}
 	var reply redis.Error
 	if !errors.As(err, &reply) || errors.Is(err, redis.Nil) {
 		return "", false
@@ -139,18 +142,21 @@ func splitReply(text string) (code, rest string) {
 }
 
 // isTryAgain: the slot is migrating, and not all keys are in one place.
-func isTryAgain(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
+func isTryAgain(err error) bool { return err != nil && redis.HasErrorPrefix(err, "TRYAGAIN") }
 
 // isWrongType: the key is of another type than the script's lock.
 func isWrongType(err error) bool {
 	reply, ok := errorReply(err)
+	if !ok {
+		return false
+	}
 	if inner := wrapped.FindStringSubmatch(reply); inner != nil {
 		reply = inner[1]
 	}
-	return ok && strings.HasPrefix(reply, "WRONGTYPE")
+	return strings.HasPrefix(reply, "WRONGTYPE")
 }
 
-func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+func isNoScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // isDial: there was no connection, so nothing was sent.
 func isDial(err error) bool {

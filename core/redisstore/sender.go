@@ -365,8 +365,8 @@ func (w *worker) guarded(io func(context.Context) error) error {
 // isRedirected says that a node of a cluster did not run a script that another
 // one may.
 func isRedirected(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") ||
-		redis.HasErrorPrefix(err, "READONLY") || errors.Is(err, redis.ErrClosed)
+	return err != nil && (redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") ||
+		redis.HasErrorPrefix(err, "READONLY") || errors.Is(err, redis.ErrClosed))
 }
 
 // limit is the context of a worker's batches. It is used again unless it ended,
