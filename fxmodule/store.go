@@ -40,7 +40,11 @@ func (p *Params) store() (lock.Store, error) {
 	if rdb == nil {
 		return nil, errNoStore
 	}
-	return redisstore.New(rdb, redisstore.WithLogger(p.Logger)), nil
+	options := []redisstore.Option{redisstore.WithLogger(p.Logger)}
+	if p.Telemetry != nil {
+		options = append(options, redisstore.WithCircuitHook(p.Telemetry.Circuit))
+	}
+	return redisstore.New(rdb, options...), nil
 }
 
 // client is the one Redis client of the application, nil if there is none.
