@@ -29,7 +29,7 @@ type acquisition struct {
 	id      string // the owner that is its own
 	waiter  *waiter
 	endWait func()        // ends the Waiting hook
-	told    bool          // the store said that another has the key
+	told    bool          // the store answered that another has the key
 	behind  bool          // it did so to another of the queue
 	waited  bool          // it slept at least once
 	polls   int           // without a subscription
@@ -120,7 +120,7 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	if h != nil && h.mode != a.o.mode {
-		// A writer that reads: the same owner, a hold of its own.
+		// A writer that reads: the same owner, another hold.
 		a.ownership, a.shared = h.ownership, true
 		return a.askOnce(ctx)
 	}
@@ -189,7 +189,7 @@ func (a *acquisition) busy(cause error) error {
 	return because(ErrBusy, cause)
 }
 
-// joins says what speaks against an acquisition beside the owner's hold h.
+// joins returns what speaks against an acquisition on top of the owner's hold h.
 func (a *acquisition) joins(h *hold) error {
 	switch {
 	case h == nil:

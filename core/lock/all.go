@@ -20,7 +20,7 @@ func (l *Locker) Request(key string, opts ...Option) Request {
 	return Request{locker: l, key: key, opts: opts}
 }
 
-// Leases are the leases of an [AcquireAll]: all of them, or it is over.
+// Leases are the leases of an [AcquireAll]. When one is lost, all of them end.
 type Leases struct {
 	leases []*Lease // in the order in which they were acquired
 }

@@ -167,6 +167,6 @@ func TestAcquireAllThatFailsReturnsNoLeases(t *testing.T) {
 	all, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"))
 	wantErr(t, err, lock.ErrClosed)
 	if all != nil {
-		t.Error("leases beside an error")
+		t.Error("leases and an error")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// How long a failing store is asked again. A caller that never got an answer
-// learns of a dead store soon. A waiter that was already told to wait rides
+// How long a failing store is called again. A caller that never got an answer
+// gets an error soon. A waiter that already knows of another owner rides
 // out a restart or a failover, for which Sentinel and Cluster with their
 // defaults need 15 to 30 s.
 const (
@@ -57,7 +57,7 @@ func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 }
 
 // takeTurn waits for the other acquisitions of the owner, each of which may
-// take a call timeout: a caller that nobody told to wait does so once.
+// take a call timeout: a caller that doesn't wait for another owner does so once.
 func (a *acquisition) takeTurn(ctx context.Context) error {
 	if a.told || a.behind {
 		return a.ownership.take(ctx)
@@ -72,7 +72,7 @@ func (a *acquisition) takeTurn(ctx context.Context) error {
 }
 
 // claimAs makes the claim that of writer h, who wants to read as well, or if h
-// is nil that of an owner of its own.
+// is nil that of a new owner.
 func (a *acquisition) claimAs(h *hold) {
 	if a.id == "" {
 		a.id = a.newOwner()
@@ -119,7 +119,7 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// isAnswer tells a store's decision from a failure to decide.
+// isAnswer reports whether err is a store's decision, and not a failure to decide.
 func isAnswer(err error) bool { return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld) }
 
 // patient says whether a failing store is worth another try.
@@ -144,7 +144,7 @@ func (a *acquisition) timeout() time.Duration {
 // send makes one bounded call, and undoes in the background what it may leave
 // if the acquisition ends without it.
 func (a *acquisition) send(ctx context.Context) (uint64, error) {
-	if a.prompt { // as bounded would do, without closures on the heap
+	if a.nonBlocking { // as bounded would do, without closures on the heap
 		fence, err := guarded(ctx, func(ctx context.Context) (uint64, error) { return a.store.Acquire(ctx, a.claim) })
 		a.noteDoubt(err)
 		return fence, err

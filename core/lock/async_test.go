@@ -57,7 +57,7 @@ func TestASecondAnswerIsIgnored(t *testing.T) {
 	})
 }
 
-// The caller leaves, and the answer comes later: what it granted is given back,
+// The caller leaves, and the answer comes later: what it granted is released,
 // and Close waits for it.
 func TestALateAnswerIsUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestALateAnswerIsUndone(t *testing.T) {
 	})
 }
 
-// wrapped embeds a store that is asynchronous, and has an Acquire of its own.
+// wrapped embeds a store that is asynchronous, and has its own Acquire.
 type wrapped struct {
 	*async
 	acquired atomic.Int32
@@ -114,7 +114,7 @@ type panicky struct{ *memstore.Store }
 
 func (p panicky) Async() lock.Store { return p }
 
-func (panicky) Prompt(int) {} // hides that of the store
+func (panicky) NonBlocking(int) {} // hides that of the store
 
 func (panicky) StartAcquire(context.Context, lock.Claim, time.Time, func(uint64, error)) {
 	panic("broken")

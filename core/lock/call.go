@@ -12,7 +12,7 @@ import (
 // errNoAnswer is the cause when a store call outlives the call timeout.
 var errNoAnswer = errors.New("no answer in time")
 
-// bounded calls a store that blocks, on a goroutine of its own, and waits for
+// bounded calls a store that blocks, on a new goroutine, and waits for
 // the answer as [await] does: clients do not look at a canceled context while
 // they read a reply. A call that has been sent is left to run until the store
 // answers: its context has no deadline but the timeout.
@@ -20,7 +20,7 @@ func bounded[T any](
 	ctx context.Context, l *Locker, timeout time.Duration,
 	call func(context.Context) (T, error), late func(value T, err error),
 ) (T, error) {
-	if l.prompt {
+	if l.nonBlocking {
 		return guarded(ctx, call)
 	}
 	callCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, errNoAnswer)
@@ -142,7 +142,7 @@ func (l *Locker) callAcquire(
 
 // callRelease makes one call.
 func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim) error {
-	if l.prompt { // as bounded would do, without a closure on the heap
+	if l.nonBlocking { // as bounded would do, without a closure on the heap
 		_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.store.Release(ctx, c) })
 		return err
 	}
@@ -158,8 +158,8 @@ func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim
 	return err
 }
 
-// guarded makes a failure of a panic. The engine calls the store on goroutines
-// of its own, where a panic would end the process.
+// guarded makes a failure of a panic. The engine calls the store on its own
+// goroutines, where a panic would end the process.
 func guarded[T any](ctx context.Context, call func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -186,7 +186,7 @@ type abandonedError struct{ cause error }
 func (e *abandonedError) Error() string { return "store call abandoned: " + e.cause.Error() }
 func (e *abandonedError) Unwrap() error { return e.cause }
 
-// failure turns the error of a store call into what the caller is told.
+// failure turns the error of a store call into the caller's error.
 func failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -198,7 +198,7 @@ func failure(ctx context.Context, err error) error {
 	}
 }
 
-// ended is the error for a context that is over: its own, and its cause where
+// ended is the error for a context that has ended: its Err, and its cause where
 // that says more.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)

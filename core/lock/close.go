@@ -55,7 +55,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	return l.awaitQuiet(ctx, failed)
 }
 
-// closedHold is a hold that Close ended, and what the store must be told.
+// closedHold is a hold that Close ended, and what to send to the store.
 type closedHold struct {
 	*hold
 	claim Claim
@@ -94,8 +94,8 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	return fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), because(ErrUnavailable, last))
 }
 
-// tellClosed tells of the end of a hold: by release, unless the store says that
-// it was lost before.
+// tellClosed reports the end of a hold to the hooks: by release, unless the store
+// says that it was lost before.
 func (l *Locker) tellClosed(h closedHold, err error) {
 	err = releaseFailure(err)
 	if errors.Is(err, ErrLost) {

@@ -55,8 +55,8 @@ func TestCloseReleasesWakesAndRefuses(t *testing.T) {
 	}
 }
 
-// closing is a context that closes the locker when an acquisition asks how long
-// it may wait: after it was let in, and before it asks the store.
+// closing is a context that closes the locker when an acquisition reads its
+// deadline: after it was let in, and before it calls the store.
 type closing struct {
 	context.Context
 

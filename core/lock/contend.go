@@ -118,7 +118,7 @@ func (a *acquisition) aboutTheStore(ctx context.Context, err error) error {
 // asLongAsItTakes is a wait without an end.
 const asLongAsItTakes = -1
 
-// turn is how long the caller has to wait before it may ask the store; 0: it may.
+// turn returns how long the caller has to wait before it may call the store; 0: it may.
 func (a *acquisition) turn() (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -227,7 +227,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 	}
 }
 
-// nap is how long to rely on hints: until the hold that is in the way
+// pollPause is how long to rely on hints: until the hold that is in the way
 // expires, at most the poll interval. Without a subscription it is short, and
 // scattered so that processes do not ask in step.
 func (a *acquisition) nap(ttl time.Duration) time.Duration {

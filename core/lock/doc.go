@@ -12,7 +12,7 @@
 //
 // A lease is trusted until the moment its last successful acquire or renewal
 // was sent, plus the lease time, minus a margin for clocks that run at
-// different rates. At that moment, by a timer and without asking the store,
+// different rates. At that moment, by a timer and without a call to the store,
 // its context ends with cause [ErrLost]. Nobody else can obtain the key
 // before, as long as the store keeps its word; work that may run late all the
 // same (a paused process, a slow network) is caught by the fence: a number
@@ -28,7 +28,7 @@
 //	                  ▼ granted                  or a wake-up
 //	                hold ──► lease, lease (re-entered) …
 //	                  │      released ──► the next caller of this process (hand-off)
-//	   renewed by the locker's one timer; lost by a timer of its own
+//	   renewed by the locker's one timer; lost by a separate timer
 //
 // A wake-up is a hint: only the store grants. A waiter that leaves, for
 // whatever reason, wakes the one behind it.

@@ -9,13 +9,13 @@ import (
 // Drain lets the work that holds leases finish, and lets no other begin: it is
 // the first half of a graceful stop, of which [Locker.Close] is the second.
 //
-// From the call on, acquisitions are refused with [ErrClosed], and those that
-// wait end with it. Work that holds a lease goes on as before: its leases are
-// renewed, and whoever acquires with a context derived from a live lease of
+// From the call on, acquisitions are refused with [ErrClosed], and waiting
+// ones end with it. Work that holds a lease goes on as before: its leases are
+// renewed, and a caller whose context derives from a live lease of
 // this locker (or as a [WithOwner] that holds the key) may take that key again
 // and other keys as well.
 //
-// Drain returns nil once nothing is held any more, be it released or lost. If
+// Drain returns nil once nothing is held, be it released or lost. If
 // ctx ends first, the error wraps ctx's and says how many leases are left;
 // they stay as they are, and so does the refusal. There is no way back. A
 // second call waits like the first; Close ends the wait of both.
@@ -49,8 +49,8 @@ func (l *Locker) refuseNew() {
 	l.checkIdle()
 }
 
-// checkIdle tells those who wait for it that nothing is held any more; mu is
-// held. It stays so: only who holds a lease may get another.
+// checkIdle closes idle when nothing is held; mu is held. It stays so: only a
+// caller that holds a lease may get another.
 func (l *Locker) checkIdle() {
 	if !l.refusing || len(l.holds) > 0 {
 		return
@@ -89,7 +89,7 @@ func (a *acquisition) admit() error {
 
 // mayHold says whether a grant may become a hold; mu is held. An acquisition
 // that was admitted may be refused here: the locker drains meanwhile, or what
-// it was part of is over.
+// it was part of has ended.
 func (l *Locker) mayHold(ctx context.Context, o *ownership) bool {
 	return !l.refusing || l.atWork(ctx, o)
 }

@@ -156,7 +156,7 @@ func TestDrainLetsWorkInProgressAcquire(t *testing.T) {
 		}
 		_, err = l.Acquire(lease.Context(), "a")
 		if err == nil {
-			t.Error("a lease that is over still opens the door")
+			t.Error("a lease that has ended still admits acquisitions")
 		}
 		if n := store.Len(); n != 0 {
 			t.Errorf("%d keys left", n)
@@ -165,7 +165,7 @@ func TestDrainLetsWorkInProgressAcquire(t *testing.T) {
 }
 
 // A context that has got rid of its cancellation still carries its lease, but
-// the lease is over.
+// the lease has ended.
 func TestDrainIsNotHeldUpByWorkThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()

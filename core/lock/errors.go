@@ -45,7 +45,7 @@ var (
 	ErrTooManyWaiters = errors.New("too many wait already")
 	// ErrNotHeld: the owner does not hold the key.
 	ErrNotHeld = errors.New("lock is not held")
-	// ErrReleased: the lease was released, so it cannot be used any more.
+	// ErrReleased: the lease was released, so it can no longer be used.
 	ErrReleased = errors.New("lease is released")
 	// ErrClosed: the locker is closed.
 	ErrClosed = errors.New("locker is closed")
@@ -138,7 +138,7 @@ const (
 	OutcomeRefused
 )
 
-// StoreError is how a [Store] tells the outcome of a failed call.
+// StoreError is how a [Store] reports the outcome of a failed call.
 type StoreError struct {
 	Outcome Outcome
 	// Unreachable says that the call failed because the store, or the part of

@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 )
 
-// Two processes, each with a locker of its own, queue for one job. They are
-// served in the order in which they came, whoever of them asks more often.
+// Two processes, each with its own locker, queue for one job. They are
+// served in the order in which they came, whichever of them calls more often.
 func ExampleWithMode_fair() {
 	ctx := context.Background()
 	store := memstore.New()
@@ -87,20 +87,20 @@ func ExampleWithMode_downgrade() {
 
 	write, _ := locker.Acquire(ctx, "catalog", writing)
 	_, err := locker.TryAcquire(ctx, "catalog", reading)
-	fmt.Println("a reader beside the writer:", errors.Is(err, lock.ErrBusy))
+	fmt.Println("a reader next to the writer:", errors.Is(err, lock.ErrBusy))
 
 	read, _ := locker.Acquire(context.WithoutCancel(write.Context()), "catalog", reading)
 	_ = write.Release(ctx)
 	fmt.Println("still reading:", read.Context().Err() == nil)
 	other, err := locker.TryAcquire(ctx, "catalog", reading)
-	fmt.Println("a reader beside the reader:", err)
+	fmt.Println("a reader next to the reader:", err)
 	_, err = locker.TryAcquire(ctx, "catalog", writing)
 	fmt.Println("the next writer:", errors.Is(err, lock.ErrBusy))
 	_, _ = other.Release(ctx), read.Release(ctx)
 	// Output:
-	// a reader beside the writer: true
+	// a reader next to the writer: true
 	// still reading: true
-	// a reader beside the reader: <nil>
+	// a reader next to the reader: <nil>
 	// the next writer: true
 }
 

@@ -229,7 +229,7 @@ func TestTheReadHoldOfAWriterLeavesWithItsLastLease(t *testing.T) {
 		read := acquire(t, l, write.Context(), "k", reading)
 		release(t, write)
 		if _, err := l.TryAcquire(t.Context(), "k", writing); !errors.Is(err, lock.ErrBusy) {
-			t.Errorf("a writer beside the reader: %v", err)
+			t.Errorf("a writer next to the reader: %v", err)
 		}
 		release(t, read)
 		if holds(t, store, "k") != 0 {

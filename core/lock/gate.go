@@ -7,8 +7,8 @@ import (
 )
 
 // gate is where the callers of one process meet before a key: one hold at
-// most, and a queue of which only the head asks the store. The head of fair ones
-// asks for all, also while the process holds the key: their places are in the
+// most, and a queue of which only the head calls the store. The head of fair ones
+// calls for all, also while the process holds the key: their places are in the
 // store.
 type gate struct {
 	hold  *hold
@@ -54,7 +54,7 @@ type waiter struct {
 	err error
 }
 
-// signal makes the waiter ask the store, if it may; mu is held.
+// signal makes the waiter call the store, if it may; mu is held.
 func (w *waiter) signal() {
 	w.hint = true
 	w.look()
@@ -86,7 +86,7 @@ func (g *gate) wakeHead() {
 	}
 }
 
-// first says whether w may ask the store: nobody is before it, or only
+// first reports whether w may call the store: nobody is before it, or only
 // readers that it can share with.
 func (g *gate) first(w *waiter) bool {
 	for e := w.place; w.shared && e != nil; e = e.Prev() {
@@ -190,7 +190,7 @@ func (l *Locker) vacate(h *hold) {
 	l.tidy(h.key, g) // no unwatch to call: only a queue has one
 }
 
-// tidy drops what the gate does not need any more; mu is held. The caller
+// tidy drops what the gate no longer needs; mu is held. The caller
 // calls the result without mu.
 func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
 	unwatch = func() {}

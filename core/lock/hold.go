@@ -34,7 +34,7 @@ type hold struct {
 	leases   []*Lease      // that have not been released, each at its place
 	expiry   time.Duration // when the store forgets the hold, at the latest
 	lasts    time.Duration // the TTL that trust rests on
-	timer    *time.Timer   // fires when trust is over
+	timer    *time.Timer   // fires when trust ends
 	watchdog time.Duration // what a renewal sets
 	watchers int           // leases that ask for renewal
 	renewAt  time.Duration
@@ -81,8 +81,8 @@ func (h *hold) claim(holds int) Claim {
 	}
 }
 
-// confirm takes in that the store set the TTL in a call sent at that time; mu
-// is held. What was promised before stays; longer says that more was promised.
+// confirm records a TTL set by a call sent at sent. It never shortens the deadline,
+// and reports whether it extended it. mu must be held.
 func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 	h.expiry = max(h.expiry, sent+ttl)
 	until := sent + ttl - h.locker.margin(ttl)
@@ -162,7 +162,7 @@ func (l *Locker) retire(h *hold) {
 	l.checkIdle()
 }
 
-// checkTrust loses h if its time is over.
+// checkTrust loses h if its time has passed.
 func (l *Locker) checkTrust(h *hold) {
 	l.mu.Lock()
 	h = h.latest()
@@ -188,7 +188,7 @@ func (l *Locker) lose(h *hold, cause error) {
 	l.loseAndUnlock(h, cause)
 }
 
-// loseAndUnlock is lose with mu held, which it gives back: ending contexts
+// loseAndUnlock is lose with mu held, which it unlocks: ending contexts
 // and hooks run code of others.
 func (l *Locker) loseAndUnlock(h *hold, cause error) {
 	h = h.latest()
@@ -213,7 +213,7 @@ func (l *Locker) tellLoss(h *hold, cause error) {
 	}
 }
 
-// tellRelease tells of the release of a lease that began at start.
+// tellRelease reports the release of a lease that began at start to the hooks.
 func (l *Locker) tellRelease(h *hold, start time.Time, last bool, err error) {
 	if hook := l.defaults.hooks.Released; hook != nil {
 		if last {

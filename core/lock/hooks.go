@@ -12,15 +12,15 @@ import (
 // events are full keys; use Name for labels.
 type Hooks struct {
 	// Waiting is called when an acquisition has to wait, and the func it
-	// returns when the wait is over, however it ends.
+	// returns when the wait ends, however it ends.
 	Waiting func(ctx context.Context, e Event) (done func())
 	// Acquired is called at the end of every acquisition, granted or not.
 	Acquired func(ctx context.Context, e AcquireEvent)
 	// Released is called when a lease ends by release, and for every hold that
-	// Close gives back. A hold ends once: with a release that is Last, or with
+	// Close releases. A hold ends once: with a release that is Last, or with
 	// Lost.
 	Released func(e ReleaseEvent)
-	// Renewed is called for each renewal of a hold; Err tells how it failed.
+	// Renewed is called for each renewal of a hold; Err says how it failed.
 	Renewed func(e RenewEvent)
 	// Backlog is called when the number has changed of what unanswered calls may
 	// have left in the store, and the locker has to remove.
@@ -91,7 +91,7 @@ const (
 	// LossRenewal: the watchdog did not renew in time. The store did not
 	// answer, or the process stood still.
 	LossRenewal
-	// LossStore: the store did not have the hold any more. It forgot it, or
+	// LossStore: the store no longer had the hold. It forgot it, or
 	// somebody took it away.
 	LossStore
 	// LossForced: this locker's ForceRelease took it away.

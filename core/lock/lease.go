@@ -24,7 +24,7 @@ type Lease struct {
 }
 
 // Context ends when the lease is released, lost, or when the context it was
-// acquired with ends; [context.Cause] tells which: [ErrReleased], [ErrLost],
+// acquired with ends; [context.Cause] says which: [ErrReleased], [ErrLost],
 // [ErrClosed] or the parent's. Acquiring the same key with it re-enters the
 // hold. Its Err is never late: it looks at the clock, not only at the timer.
 // After a machine was suspended, Err and [AssertHeld] have the lease renewed at
@@ -100,7 +100,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	return l.hold.locker.extend(ctx, l, d)
 }
 
-// leaseContext carries a lease, and knows by the clock when it is over.
+// leaseContext carries a lease, and knows by the clock when it has ended.
 type leaseContext struct {
 	context.Context
 	lease *Lease

@@ -50,8 +50,8 @@ func WithMaxWait(d time.Duration) Option {
 
 // WithMaxHold bounds how long a key is held, whatever watchdog, fixed lease or
 // [Lease.Extend] ask for, from the acquisition that made the hold: re-entering
-// it adds nothing. Shortly before d is over the lease is lost, as a fixed one
-// is, with a cause that wraps [ErrLost] and [ErrHeldTooLong]; when d is over the key
+// it adds nothing. Shortly before d has passed the lease is lost, as a fixed one
+// is, with a cause that wraps [ErrLost] and [ErrHeldTooLong]; after d the key
 // is free, whether or not the work is done. At least [MinLease]. Default: no
 // limit.
 func WithMaxHold(d time.Duration) Option {
@@ -78,7 +78,7 @@ func (l *Locker) overcrowded(g *gate, most limits) bool {
 	return most.waiters > 0 && g.waiting >= most.waiters || most.total > 0 && l.waiting >= most.total
 }
 
-// mustWait counts the acquisition in among those that wait, once. It is
+// mustWait counts the acquisition as a waiter, once. It is
 // refused where there are too many; leaving the queue counts it out.
 func (a *acquisition) mustWait() error {
 	a.mu.Lock()

@@ -105,8 +105,8 @@ func TestWaitersOfAllKeysAreLimitedTogether(t *testing.T) {
 	})
 }
 
-// Whatever ends a wait gives its place back: with the limit at 1, a single
-// place that is not given back refuses the next one for ever.
+// Whatever ends a wait returns its place: with the limit at 1, a single
+// place that isn't returned refuses the next one for ever.
 func TestPlacesOfWaitersAreGivenBack(t *testing.T) {
 	boom := func(ctx context.Context) bool { return ctx.Value(boomKey{}) != nil }
 	hooks := lock.WithHooks(lock.Hooks{Waiting: func(ctx context.Context, _ lock.Event) func() {
@@ -121,7 +121,7 @@ func TestPlacesOfWaitersAreGivenBack(t *testing.T) {
 			defer cancel()
 			_, _ = l.Acquire(ctx, "k", opts...)
 		},
-		"its wait is over": func(l *lock.Locker, _ *faulty, ctx context.Context, opts ...lock.Option) {
+		"its wait has ended": func(l *lock.Locker, _ *faulty, ctx context.Context, opts ...lock.Option) {
 			_, _ = l.Acquire(ctx, "k", append(opts, lock.WithWait(time.Second))...)
 		},
 		"the store fails": func(l *lock.Locker, store *faulty, ctx context.Context, opts ...lock.Option) {
@@ -184,7 +184,7 @@ func TestPlacesOfWaitersAreGivenBack(t *testing.T) {
 					release(t, lease)
 					synctest.Wait()
 					if err := end()[0]; err != nil {
-						t.Errorf("a place was not given back: %v", err)
+						t.Errorf("a place was not returned: %v", err)
 					}
 				})
 			})
@@ -262,7 +262,7 @@ func TestAHoldEndsWhenItsLimitIsReached(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					} else if lease.Context().Err() == nil {
-						t.Error("two holders, and the first was not told")
+						t.Error("two holders, and the first was not notified")
 					}
 					got <- time.Since(start)
 					if err == nil {

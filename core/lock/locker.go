@@ -10,23 +10,23 @@ import (
 
 // Locker acquires leases from one store. It is safe for concurrent use, and
 // one per process and store is enough: it is what makes the callers of a
-// process queue instead of all asking the store.
+// process queue instead of all calling the store.
 type Locker struct {
-	store    Store
-	prompt   bool       // the store is a PromptStore
-	async    AsyncStore // the store, if it is one
-	spaced   bool       // its fences leave room for hand-offs
-	awaiters sync.Pool  // of *awaiter
-	defaults options
-	client   string        // first part of every owner
-	counter  atomic.Uint64 // second part
-	epoch    time.Time     // what trust is counted from, on the monotonic clock
-	wall     wall
+	store       Store
+	nonBlocking bool       // the store never blocks
+	async       AsyncStore // the store, if it is one
+	spaced      bool       // its fences leave room for hand-offs
+	awaiters    sync.Pool  // of *awaiter
+	defaults    options
+	client      string        // first part of every owner
+	counter     atomic.Uint64 // second part
+	epoch       time.Time     // what trust is counted from, on the monotonic clock
+	wall        wall
 
 	draining chan struct{}      // closed by Drain, and by Close
-	idle     chan struct{}      // closed when, after that, nothing is held any more
+	idle     chan struct{}      // closed when, after that, nothing is held
 	closing  chan struct{}      // closed by Close
-	quiet    chan struct{}      // closed when, after that, nothing of ours runs any more
+	quiet    chan struct{}      // closed when, after that, nothing of ours runs
 	base     context.Context    // of background work; ends when Close gives up
 	stop     context.CancelFunc // ends base
 	running  sync.WaitGroup     // operations and background work
@@ -56,22 +56,22 @@ func New(store Store, opts ...Option) *Locker {
 		panic("lock.New: store is nil") //nolint:forbidigo // as above
 	}
 	base, stop := context.WithCancel(context.Background())
-	_, prompt := store.(PromptStore)
+	_, nonBlocking := store.(NonBlockingStore)
 	l := &Locker{
-		store:    store,
-		prompt:   prompt,
-		defaults: defaults,
-		client:   newClientID(),
-		epoch:    time.Now(),
-		draining: make(chan struct{}),
-		idle:     make(chan struct{}),
-		closing:  make(chan struct{}),
-		quiet:    make(chan struct{}),
-		base:     base,
-		stop:     stop,
-		gates:    make(map[string]*gate),
-		holds:    make(map[*hold]struct{}),
-		owners:   make(map[ownerKey]*ownership),
+		store:       store,
+		nonBlocking: nonBlocking,
+		defaults:    defaults,
+		client:      newClientID(),
+		epoch:       time.Now(),
+		draining:    make(chan struct{}),
+		idle:        make(chan struct{}),
+		closing:     make(chan struct{}),
+		quiet:       make(chan struct{}),
+		base:        base,
+		stop:        stop,
+		gates:       make(map[string]*gate),
+		holds:       make(map[*hold]struct{}),
+		owners:      make(map[ownerKey]*ownership),
 
 		compensation: compensation{more: make(chan struct{}, 1)},
 	}
@@ -85,7 +85,7 @@ func New(store Store, opts ...Option) *Locker {
 	return l
 }
 
-// Acquire waits until it has key, ctx ends, or [WithWait] is over. Callers of
+// Acquire waits until it has key, ctx ends, or [WithWait] has passed. Callers of
 // one locker get a contended key in the order in which they came; between
 // processes there is no order unless the mode promises one.
 //
@@ -115,8 +115,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 
 // ForceRelease takes key away from who holds it when it is called, and wakes
 // waiters. A lease that is granted later stays, however late the call arrives. freed
-// says whether anybody held it. A holder elsewhere learns of it at its next
-// renewal, at the latest when its lease is over; its fence is older than the
+// says whether anybody held it. A holder elsewhere notices at its next
+// renewal, at the latest when its lease ends; its fence is older than the
 // next owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	before := l.holdsOf(key) // what is granted from now on may not be gone
@@ -129,7 +129,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err 
 	return freed, err
 }
 
-// query asks the store something that needs no clean-up when it stays
+// query makes a call to the store that needs no clean-up when it stays
 // unanswered.
 func query[T any](ctx context.Context, l *Locker, op, key string, ask func(context.Context, string) (T, error)) (T, error) {
 	var none T

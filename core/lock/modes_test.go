@@ -51,7 +51,7 @@ type outcome struct {
 	at    time.Time
 }
 
-// waits fails if the acquisition is over.
+// waits fails if the acquisition has ended.
 func waits(t *testing.T, who string, done <-chan outcome) {
 	t.Helper()
 	synctest.Wait()
@@ -484,7 +484,7 @@ func TestReadersUnderOneWriterShareAHold(t *testing.T) {
 			t.Fatalf("%d holds of %d leases", got, len(leases)-i)
 		}
 		if _, err := other.TryAcquire(t.Context(), "k", writing); !errors.Is(err, lock.ErrBusy) {
-			t.Fatalf("a writer beside %d readers: %v", len(leases)-i, err)
+			t.Fatalf("a writer next to %d readers: %v", len(leases)-i, err)
 		}
 		release(t, lease)
 	}

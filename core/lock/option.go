@@ -85,7 +85,7 @@ func (o *options) apply(opts []Option) error {
 		apply(o)
 	}
 	if o.mode == Semaphore && o.owner != "" {
-		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has an owner of its own", o.owner)
+		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has its own owner", o.owner)
 	}
 	if ttl := o.ttl(); ttl <= 2*o.margin {
 		o.reject("WithMargin(%v): a lease of %v must be longer than twice the margin", o.margin, ttl)
@@ -141,7 +141,7 @@ func WithMode(m Mode) Option {
 		case !m.Valid():
 			o.reject("WithMode(%d): unknown mode", uint8(m))
 		case m == Semaphore && o.size == 0:
-			o.reject("WithMode(Semaphore): use WithPermits, which tells the size")
+			o.reject("WithMode(Semaphore): use WithPermits, which sets the size")
 		}
 		o.mode = m
 	}
@@ -150,8 +150,8 @@ func WithMode(m Mode) Option {
 // WithPermits makes the key a semaphore of that size, and takes n permits of
 // it, all or none. Everybody who uses the key must name the same size. The
 // permits come back when the lease is released, and by themselves when its
-// holder dies. A semaphore does not re-enter: each acquisition takes permits
-// of its own.
+// holder dies. A semaphore does not re-enter: each acquisition takes its own
+// permits.
 func WithPermits(n, size int) Option {
 	return func(o *options) {
 		if n < 1 || size < n || size > MaxPermits {
@@ -162,7 +162,7 @@ func WithPermits(n, size int) Option {
 }
 
 // WithoutReentry makes an acquisition by an owner that already holds the key
-// fail with [ErrBusy] at once, in place of re-entering.
+// fail with [ErrBusy] at once, instead of re-entering.
 func WithoutReentry() Option { return func(o *options) { o.noReentry = true } }
 
 // WithWait bounds how long [Locker.Acquire] waits for other owners, in addition
@@ -229,7 +229,7 @@ func WithMargin(d time.Duration) Option {
 // hooks: metrics must not carry keys.
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
-// WithPoll bounds how long a waiter sleeps without asking the store, so that
+// WithPoll bounds how long a waiter sleeps without calling the store, so that
 // a lost wake-up costs at most d. Default [DefaultPoll].
 func WithPoll(d time.Duration) Option {
 	return func(o *options) {

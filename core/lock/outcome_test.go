@@ -169,7 +169,7 @@ func TestCallersBehindAHangingStoreDoNotWaitForEachOther(t *testing.T) {
 			wantErr(t, <-errs, lock.ErrUnavailable)
 		}
 		if took := time.Since(start); took > 2*lock.DefaultCallTimeout {
-			t.Errorf("the last of 100 callers learned of it after %v", took)
+			t.Errorf("the last of 100 callers got the error after %v", took)
 		}
 		close(heal)
 	})

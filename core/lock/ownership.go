@@ -8,13 +8,13 @@ import "slices"
 // owner that is made for one hold, or for a writer's two.
 type ownership struct {
 	id ownerKey // zero unless others can find it
-	// The turn is taken by whoever changes in the store what the owner has.
+	// The turn is taken by a call that changes in the store what the owner has.
 	// Hold counts are absolute, so two at once would undo each other.
 	turn
 
 	// What follows is guarded by Locker.mu.
 
-	holds   [len(modeNames)]*hold // by mode, until they are over
+	holds   [len(modeNames)]*hold // by mode, until they end
 	waiters []*waiter             // that a hold of the owner makes re-enter
 	users   int                   // acquisitions and holds, if it can be found
 	// owed is the read hold of a writer that nobody has a lease of. It is

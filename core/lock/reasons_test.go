@@ -122,7 +122,7 @@ func TestWhoWaitsForItselfIsToldSo(t *testing.T) {
 				}
 				_, err := l.TryAcquire(t.Context(), "k", c.inner...)
 				if errors.Is(err, lock.ErrOwnHold) {
-					t.Errorf("a caller that holds nothing was told %v", err)
+					t.Errorf("a caller that holds nothing got %v", err)
 				}
 			})
 		})

@@ -42,7 +42,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	return nil, err
 }
 
-// regranted takes in a successful re-entry.
+// regranted records a successful re-entry.
 func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 	h := a.hold
 	a.mu.Lock()

@@ -135,7 +135,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 	return err
 }
 
-// sendRelease tells the store, again if need be: a release is absolute.
+// sendRelease sends a release, again if need be: it is absolute.
 func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, until time.Duration) error {
 	unanswered := false
 	err := l.persist(ctx, until, func(timeout time.Duration) error {
@@ -149,7 +149,7 @@ func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, until time.D
 	return releaseFailure(err)
 }
 
-// releaseFailure turns the store's error into what a holder is told.
+// releaseFailure turns the store's error into the holder's error.
 func releaseFailure(err error) error {
 	switch {
 	case err == nil:

@@ -112,7 +112,7 @@ type renewal struct {
 }
 
 // renewDue renews holds whose time has come, in one call. If there are more,
-// the timer fires again at once, and they are renewed beside these.
+// the timer fires again at once, and they are renewed along with these.
 func (l *Locker) renewDue() {
 	l.checkClock()
 	r := l.beginRenewal()
@@ -144,7 +144,7 @@ func (l *Locker) beginRenewal() *renewal {
 	if len(due) == 0 {
 		return nil
 	}
-	// Those that are due soon come along: fewer, larger calls.
+	// The ones that are due soon come along: fewer, larger calls.
 	due = l.renewals.due(due, now+due[0].watchdog/30)
 	r := &renewal{
 		Locker: l, holds: due, sent: now, limit: l.defaults.callTimeout,
@@ -159,7 +159,7 @@ func (l *Locker) beginRenewal() *renewal {
 	return r
 }
 
-// report takes in the result of one claim. Only the first failure counts; a
+// report records the result of one claim. Only the first failure counts; a
 // success that comes later than that is still good news.
 func (r *renewal) report(i int, err error) {
 	r.mu.Lock()

@@ -100,19 +100,19 @@ type AsyncStore interface {
 	StartAcquire(ctx context.Context, c Claim, by time.Time, answered func(fence uint64, err error))
 	// StartRelease begins a Release; fence means nothing.
 	StartRelease(ctx context.Context, c Claim, by time.Time, answered func(fence uint64, err error))
-	// Async returns the store itself. A type that embeds a store and has an
-	// Acquire of its own inherits a StartAcquire that does not know of it: the
+	// Async returns the store itself. A type that embeds a store and has its
+	// own Acquire inherits a StartAcquire that does not know of it: the
 	// engine uses the calls only of the very store it was given.
 	Async() Store
 }
 
-// PromptStore is a Store that never waits for anything, such as one in memory.
-// The engine calls it directly; other stores are called on a goroutine of
-// their own, so that the caller can stop waiting.
-type PromptStore interface {
+// NonBlockingStore is a Store that never waits for anything, such as one in memory.
+// The engine calls it directly; other stores are called on a separate
+// goroutine, so that the caller can stop waiting.
+type NonBlockingStore interface {
 	Store
-	// Prompt marks the store; it is never called.
-	Prompt()
+	// NonBlocking marks the store; it is never called.
+	NonBlocking()
 }
 
 // FenceStep is how far the fences of a [SpacedStore] are apart.

@@ -41,7 +41,7 @@ func TestAnHourOfRenewals(t *testing.T) {
 	})
 }
 
-// The timer that ends the contexts may be at work, or late: whoever looks
+// The timer that ends the contexts may be at work, or late: a caller that looks
 // after the deadline must see the end all the same.
 func TestErrIsNeverLate(t *testing.T) {
 	l := newLocker(t, memstore.New())
@@ -332,21 +332,21 @@ func TestReentryWithTheWatchdogKeepsAFixedLeaseAlive(t *testing.T) {
 			t.Error("lost although a lease of it is renewed")
 		}
 		release(t, inner)
-		<-outer.Context().Done() // nobody renews any more
+		<-outer.Context().Done() // nobody renews it
 		wantErr(t, outer.Release(t.Context()), lock.ErrLost)
 	})
 }
 
 func TestContextTellsWhyItEnded(t *testing.T) {
 	l := newLocker(t, memstore.New())
-	errParent := errors.New("parent is over")
+	errParent := errors.New("parent has ended")
 	parent, cancel := context.WithCancelCause(t.Context())
 	lease := acquire(t, l, parent, "k")
 	cancel(errParent)
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, errParent) {
 		t.Errorf("cause %v, want the parent's", cause)
 	}
-	release(t, lease) // although the request is over
+	release(t, lease) // although the request has ended
 	lease = acquire(t, l, t.Context(), "k")
 	release(t, lease)
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrReleased) {

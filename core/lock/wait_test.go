@@ -216,7 +216,7 @@ func TestACancelledWaiterReturnsAtOnceWithTheCause(t *testing.T) {
 		err := <-got
 		wantErr(t, err, context.Canceled, errGone)
 		if errors.Is(err, lock.ErrBusy) {
-			t.Error("a cancelled caller is not told busy")
+			t.Error("a cancelled caller doesn't get busy")
 		}
 		_, err = l.Acquire(ctx, "k")
 		wantErr(t, err, context.Canceled, errGone)

@@ -48,8 +48,8 @@ func New() *Store {
 	}
 }
 
-// Prompt marks the store as one whose calls never wait.
-func (*Store) Prompt() {}
+// NonBlocking marks the store as one whose calls never wait.
+func (*Store) NonBlocking() {}
 
 // Spaced implements [lock.SpacedStore].
 func (*Store) Spaced() bool { return true }
