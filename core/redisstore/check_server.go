@@ -61,7 +61,7 @@ func (a *server) warn(ctx context.Context, s *Store) {
 			"address", a.address)
 	}
 	if s.cluster != nil || s.replicas != nil {
-		return // such a master learns of its successor at once, or grants nothing without replicas
+		return // such a master notices its successor at once, or grants nothing without replicas
 	}
 	_, limited := a.info["min_slaves_good_slaves"] // present where both settings are on
 	switch replicas := a.info["connected_slaves"]; {

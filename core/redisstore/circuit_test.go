@@ -244,7 +244,7 @@ func TestCallsThatWereStuckDoNotOpenItAgain(t *testing.T) {
 		d.away(frozen)
 		for i := range 16 {
 			begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(soon))
-			time.Sleep(11 * time.Millisecond) // each on a connection of its own
+			time.Sleep(11 * time.Millisecond) // each on a different connection
 		}
 		d.refuse()
 		open(t, l)
@@ -388,7 +388,7 @@ func TestOnlyAServerThatIsAwayOpensTheCircuit(t *testing.T) {
 	}
 }
 
-// A connection that dies fails all calls that it carries, and so may those that
+// A connection that dies fails all calls that it carries, and so may others that
 // were under way with it: that is one failure.
 func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -415,7 +415,7 @@ func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
 }
 
 // A server that nobody calls any longer, such as one that was replaced, does not
-// stay on the list of those that are away.
+// stay on the list of servers that are away.
 func TestTheCircuitOfAServerThatNobodyCallsIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, store := newDistant(t)

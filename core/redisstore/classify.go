@@ -13,7 +13,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// replies tells what an error reply says about the script, by the first word.
+// replies maps the first word of an error reply to what it says about the script.
 // A reply that is not here leaves the outcome unknown.
 var replies = map[string]lock.Outcome{
 	// Not now, or not here; nothing has run.

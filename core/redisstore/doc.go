@@ -14,12 +14,12 @@
 // running it twice changes nothing the second time. It is sent so that the client never sends
 // it again by itself, whatever its MaxRetries, because only the engine knows
 // whether a repetition is still wanted. What an error says about the script,
-// that it did not run or that nobody knows, is told as [lock.StoreError].
+// that it did not run or that nobody knows, is reported as [lock.StoreError].
 //
 // # Wake-ups
 //
 // All watches of a Store share one connection, which exists while somebody
-// watches. Two goroutines serve it: one tells the server which channels are
+// watches. Two goroutines serve it: one subscribes to the channels that are
 // wanted, one reads. In a cluster from Redis 7 on there are two planes of
 // channels that do not meet; both are listened to, the sharded one by a further
 // connection for each master. [WithPublish] is about the other direction.

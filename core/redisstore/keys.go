@@ -7,7 +7,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Redisson's keys and channels beside the lock itself, as prefixes of its
+// Redisson's keys and channels other than the lock itself, as prefixes of its
 // name.
 const (
 	lockChannel      = "redisson_lock__channel"
@@ -20,7 +20,7 @@ const (
 
 // prefixed derives a channel or key from the name of a lock, by Redisson's
 // rule: braces around the name make both fall into one slot of a cluster,
-// unless the name has a brace of its own.
+// unless the name already has a brace.
 func prefixed(prefix, name string) string { return prefix + ":" + tagged(name) }
 
 // suffixed is its other rule.
@@ -34,7 +34,7 @@ func tagged(name string) string {
 }
 
 // sentinel is the key that expires with the longest read hold of an owner: the
-// first of those that Redisson has for each hold.
+// first of the keys that Redisson has for each hold.
 func sentinel(name, owner string) string {
 	return suffixed(name, owner) + ":rwlock_timeout:1"
 }
@@ -42,7 +42,7 @@ func sentinel(name, owner string) string {
 // permitsOf is where a semaphore keeps the permits that are taken.
 func permitsOf(name string) string { return suffixed(name, "timeout") }
 
-// latchChannel has braces of its own, whatever the name has: the one exception
+// latchChannel always adds braces, whatever the name has: the one exception
 // to Redisson's rules.
 func latchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
 

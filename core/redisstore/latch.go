@@ -81,7 +81,7 @@ func (l *Latch) Delete(ctx context.Context) error {
 }
 
 // Await waits until the latch is open, or ctx ends, whose cause it returns then.
-// It looks when it is told, and every 5 s. It rides out that Redis does not
+// It looks when it is woken, and every 5 s. It rides out that Redis does not
 // answer, as long as ctx lasts, but not an error that will not go away.
 func (l *Latch) Await(ctx context.Context) error { return l.error("await latch", l.await(ctx)) }
 
@@ -138,7 +138,7 @@ func (l *Latch) watch(ctx context.Context, name string, wake chan struct{}) (sto
 		}
 	})
 	if err != nil {
-		return nil // what is wrong, looking tells
+		return nil // looking reports what is wrong
 	}
 	return stop
 }

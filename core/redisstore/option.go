@@ -36,7 +36,7 @@ func WithNameMapper(name func(key string) string) Option {
 	}
 }
 
-// WithPublish sets how a release is told to waiters. Default [Auto]. Waiters of
+// WithPublish sets how releases are published to waiters. Default [Auto]. Waiters of
 // this package listen everywhere; it is for waiters elsewhere that may not.
 // Outside a cluster there is only [Plain].
 func WithPublish(p Publishing) Option {
@@ -49,13 +49,13 @@ func WithPublish(p Publishing) Option {
 }
 
 // WithRedissonTokens takes fences from the counters of Redisson's
-// getFencedLock, so that they rise across Go and Java, in place of the
+// getFencedLock, so that they rise across Go and Java, instead of from the
 // server's clock. It is for exclusive locks only; other modes answer
 // [lock.ErrUnsupported].
 //
 // Everybody who takes such a lock has to use the counters: a plain getLock, or
 // a store without this option, gives fences that do not compare. The counters
-// are keys of their own (redisson_lock_token:{name}) that are never deleted,
+// are separate keys (redisson_lock_token:{name}) that are never deleted,
 // and lost data repeats their numbers; the clock does neither.
 func WithRedissonTokens() Option { return func(s *Store) { s.tokens = true } }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// ReleasePermits gives back permits of a semaphore by their ids, whoever took
-// them: in Java, or in a process that is gone. The ids are those of Redisson,
-// 32 hexadecimal digits, as [Store.Inspect] lists them. A holder in Go learns
-// of it at its next renewal.
+// ReleasePermits releases permits of a semaphore by their ids, no matter who took
+// them: Java, or a process that is gone. The ids are those of Redisson,
+// 32 hexadecimal digits, as [Store.Inspect] lists them. A holder in Go notices
+// at its next renewal.
 //
-// [lock.ErrNotHeld] means that some of them were not taken any more; the others
-// are given back. [lock.ErrInvalid] means that an id is none.
+// [lock.ErrNotHeld] means that some of them were no longer taken; the others
+// are released. [lock.ErrInvalid] means that an id is none.
 func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) error {
 	name, err := s.nameOf(key)
 	if err == nil {

@@ -81,7 +81,7 @@ func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// releaseAlone is a release of a hash that touches nothing beside it.
+// releaseAlone is a release of a hash that touches nothing else.
 func (t *target) releaseAlone(channel, field string) call {
 	return call{releaseScript, []string{t.name}, []any{field, t.Holds, prefixed(channel, t.name), t.publish}}
 }

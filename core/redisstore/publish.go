@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore/internal/subs"
 )
 
-// Publishing says how a release is told. See [WithPublish].
+// Publishing says how a release is published. See [WithPublish].
 type Publishing int
 
 const (
@@ -22,7 +22,7 @@ const (
 	// Plain is PUBLISH: the message goes to every node of the cluster.
 	Plain
 	// Both is for a cluster in which some listen on one plane only: Redisson
-	// before 3.22 or with shardedSubscriptionMode OFF, beside later ones.
+	// before 3.22 or with shardedSubscriptionMode OFF, next to later ones.
 	Both
 )
 

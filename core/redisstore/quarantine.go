@@ -13,7 +13,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// ErrQuarantine is the cause, beside [lock.ErrUnavailable], when a server grants
+// ErrQuarantine is the cause, besides [lock.ErrUnavailable], when a server grants
 // no locks yet because it was started a short time ago. See [WithQuarantine].
 var ErrQuarantine = errors.New("redis was started a short time ago and may have lost locks")
 
@@ -52,8 +52,8 @@ func WithQuarantine(d time.Duration) Option {
 	return func(s *Store) { s.quarantine = q }
 }
 
-// quarantined is s under a name of its own. A server forgets scripts when it
-// ends, so a name that it knows tells that somebody has given it the script
+// quarantined is s under a different name. A server forgets scripts when it
+// ends, so a name that it knows shows that somebody has given it the script
 // since; and this one is given only to a server that has been up for long
 // enough. That is all that has to be known of a server, with no call more.
 func (s *script) quarantined(d time.Duration) *script {

@@ -97,7 +97,7 @@ func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
 	})
 }
 
-// Stores with other settings, or none, must not open the door for this one.
+// Stores with other settings, or none, must not open the server for this one.
 func TestAScriptOfQuarantineIsNobodyElses(t *testing.T) {
 	names := make(map[string]bool)
 	for _, opts := range [][]redisstore.Option{

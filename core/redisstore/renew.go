@@ -37,7 +37,7 @@ type round struct {
 }
 
 // Renew implements [lock.Store]. Where one server has all keys, one script renews
-// several; in a cluster every key has a script of its own.
+// several; in a cluster every key has its own script.
 func (s *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
 	type kind struct {
 		to     *sender

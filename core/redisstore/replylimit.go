@@ -12,7 +12,7 @@ import (
 
 // ErrReply is why a connection of [LimitReplies] was closed: what came from the
 // other side is longer than the limit, or is no reply of Redis.
-var ErrReply = errors.New("reply is over the limit, or not one of Redis")
+var ErrReply = errors.New("reply exceeds the limit, or isn't one of Redis")
 
 // LimitReplies returns a dialer whose connections fail with [ErrReply] when a
 // reply announces or brings more than limit bytes. dial makes the connections,

@@ -70,7 +70,7 @@ func (s *Store) await(ctx context.Context, c call, urgent bool) (*redis.Cmd, err
 	return o.cmd, o.err
 }
 
-// limitOf is when a call that a context limits is not sent any more.
+// limitOf is when a call that a context limits is no longer sent.
 func limitOf(ctx context.Context) time.Time {
 	if by, limited := ctx.Deadline(); limited {
 		return by

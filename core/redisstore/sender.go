@@ -304,8 +304,8 @@ func (w *worker) send() {
 	}
 }
 
-// exec sends the calls in one go, and ends those that are over. It returns those
-// whose script the server needs the text of.
+// exec sends the calls in one go, and ends the ones whose time has passed. It returns the
+// calls whose script the server doesn't know.
 func (w *worker) exec(batch []*sending) (again []*sending) {
 	failed := w.io(batch)
 	s := w.sender.store

@@ -148,7 +148,7 @@ func released(n int64, err error) error {
 
 // releaseAlone releases a hold whose slot is migrating, so that its keys are
 // in two places: nobody can have the lock through a script on all of them until
-// that is over, and nobody needs to be woken, but its hash can be reached. Only
+// the move ends, and nobody needs to be woken, but its hash can be reached. Only
 // a hold counts here: a place in a queue cannot be given up this way.
 func (s *Store) releaseAlone(ctx context.Context, t *target, tryAgain error) (int64, error) {
 	p, ok := t.protocol.(interface{ releaseAlone(t *target) call })

@@ -28,7 +28,7 @@ var errHangs = errors.New("redisstore: the node does not say where the slots are
 type topology struct {
 	cluster *redis.ClusterClient
 	began   time.Time
-	trouble atomic.Int64 // when it is over, counted from began
+	trouble atomic.Int64 // when it ends, counted from began
 }
 
 // newTopology adds a hook to the nodes that the client gets to know from now on.

@@ -6,7 +6,7 @@ import (
 )
 
 // stall is how long a call to a cluster may go without an answer before its
-// node is suspected to hang, and to be no master any more.
+// node is suspected to hang, and to no longer be a master.
 const stall = 500 * time.Millisecond
 
 // vigil reloads the slots of a cluster every 500 ms while one call has no answer.
@@ -19,7 +19,7 @@ const stall = 500 * time.Millisecond
 type vigil struct {
 	reload func()
 	mu     sync.Mutex
-	timer  *time.Timer // nil when it is over
+	timer  *time.Timer // nil when it has ended
 }
 
 // vigil begins one, to be ended with the call. It is nil outside a cluster.

@@ -23,7 +23,7 @@
 -- Repeated by an owner that has the lock, also by the release of another, it
 -- lowers neither count nor TTL.
 --
--- The queue expires with the last of its places, and some time for those that
+-- The queue expires with the last of its places, and some time for the ones that
 -- Redisson adds: nothing that Go made stays.
 
 local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -80,8 +80,8 @@ local function lasting(longest)
   return math.max(longest, now + wait) + wait
 end
 
--- keeps the places that are due, and shortens the ones of ours that are behind none
--- of Redisson's any more. It returns until when the longest of those lasts.
+-- keeps the places that are due, and shortens the ones of ours that are no longer behind
+-- one of Redisson's. It returns until when the longest of those lasts.
 local function keepAmongOthers()
   local longest = 0
   for _, name in ipairs(redis.call('lrange', KEYS[2], 0, -1)) do

@@ -46,10 +46,10 @@ if count > 0 then
     redis.call('hdel', KEYS[1], ARGV[1])
     return 1
   end
-  local heir = head and not fields[2] and ours(head)
-  if heir then
+  local successor = head and not fields[2] and ours(head)
+  if successor then
     leave(head)
-    redis.call('hset', KEYS[1], heir, 1)
+    redis.call('hset', KEYS[1], successor, 1)
     redis.call('hdel', KEYS[1], ARGV[1])
     redis.call('pexpire', KEYS[1], grace)
   else

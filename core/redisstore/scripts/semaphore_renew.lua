@@ -2,7 +2,7 @@
 -- permit, and never shortens one.
 --
 -- KEYS[1]  permits of a semaphore that are taken, see semaphore_acquire.lua
--- KEYS[2]  the number of those that are free; left out while the slot migrates
+-- KEYS[2]  the number of free ones; left out while the slot migrates
 --          and they are in two places
 -- ARGV[1]  TTL in ms
 -- ARGV[2]  and on: ids of the permits

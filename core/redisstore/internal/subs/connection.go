@@ -22,7 +22,7 @@ type connection struct {
 	plane   plane
 	changed chan struct{} // what is wanted is not what was sent
 
-	sent map[string]*channel // what the server was told to subscribe, guarded by mu
+	sent map[string]*channel // the subscriptions that were sent, guarded by mu
 }
 
 // newConnection starts that of a master, or of the common plane. It ends with
@@ -73,7 +73,7 @@ func (c *connection) open() *redis.PubSub {
 	return c.Client.Subscribe(c.ctx)
 }
 
-// update makes the server's subscriptions those that are wanted. It returns
+// update makes the server's subscriptions the wanted ones. It returns
 // false when there is no connection.
 func (c *connection) update(pubsub *redis.PubSub) bool {
 	add, drop := c.difference()
@@ -176,7 +176,7 @@ func (c *connection) take(message any) {
 	}
 }
 
-// acknowledged makes the pending watchers of a channel live. For those that
+// acknowledged makes the pending watchers of a channel live. For watchers that
 // already were, this is a new connection, and messages may have been missed.
 func (c *connection) acknowledged(name string) {
 	c.mu.Lock()

@@ -220,8 +220,8 @@ func (all *subscriptions) remove(name string, w *watcher) {
 	}
 }
 
-// refuse gives the pending watchers of some channels an error. Those that are
-// live stay: they are subscribed again with the next connection.
+// refuse gives the pending watchers of some channels an error. Live
+// ones stay: they are subscribed again with the next connection.
 func (all *subscriptions) refuse(err error, which func(name string, c *channel) bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
