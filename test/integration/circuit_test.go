@@ -16,7 +16,7 @@ import (
 )
 
 // requests acquires n keys one after the other, and says how long each took and
-// how many were refused without asking Redis.
+// how many were refused without a call to Redis.
 func requests(t *testing.T, l *lock.Locker, n int) (took []time.Duration, refused int) {
 	t.Helper()
 	for i := range n {
@@ -92,7 +92,7 @@ func TestARedisThatIsAwayCostsRequestsLittle(t *testing.T) {
 				changes = append(changes, <-told)
 			}
 			if len(changes) < 2 || !changes[0] || changes[len(changes)-1] {
-				t.Errorf("the hook was told %v", changes)
+				t.Errorf("the hook saw %v", changes)
 			}
 		})
 	}
