@@ -99,7 +99,7 @@ var cures = map[string]string{
 	"MOVED":           "this is a node of a cluster: connect with redis.NewClusterClient",
 	"no cluster":      "this server is not a cluster: connect with redis.NewClient",
 	"unknown command": "this is a Sentinel, or a proxy without scripts: locks need EVALSHA and EVAL",
-	"script refused":  "this server refuses a script of this mode: docs/managed-redis.md says which modes run where",
+	"script refused":  "this server refuses a script of this mode: docs/managed-redis.md says which modes run where, and with WithoutScriptPublish, WithoutScriptTime or WithSETNX",
 	"OOM":             "Redis is full: locks are new data",
 	"NOREPLICAS":      "Redis has fewer replicas than min-replicas-to-write",
 	"MISCONF":         "Redis cannot write its snapshot to disk",

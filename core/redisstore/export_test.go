@@ -36,3 +36,11 @@ func (s *Store) Topology() redis.Hook { return s.topology }
 func (s *Store) Suspect() { s.topology.suspect() }
 
 const MaxWorkers = maxWorkers
+
+// VariantTexts are the scripts that a store sends instead of others.
+func (s *Store) VariantTexts() (texts []string) {
+	for _, v := range s.variants {
+		texts = append(texts, v.script.text)
+	}
+	return texts
+}

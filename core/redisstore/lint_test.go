@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/redisstore"
 )
 
 // What providers of Redis refuse when they read a script before they run it:
@@ -68,6 +71,25 @@ func TestScriptsRunWhereScriptsAreReadFirst(t *testing.T) {
 	for name := range withDynamicKeys {
 		if !dynamic[name] {
 			t.Errorf("%s has no dynamic keys", name)
+		}
+	}
+}
+
+// The variants lack what they are made to do without.
+func TestVariantsOfScripts(t *testing.T) {
+	_, rdb := newFake(t, func([]string) string { return integer(1) })
+	for word, opts := range map[string][]redisstore.Option{
+		"'publish'": {redisstore.WithoutScriptPublish()},
+		"'time'":    {redisstore.WithoutScriptTime(), redisstore.WithQuarantine(time.Second)},
+	} {
+		texts := redisstore.New(rdb, opts...).VariantTexts()
+		if len(texts) == 0 {
+			t.Errorf("%s: no variants", word)
+		}
+		for _, text := range texts {
+			if strings.Contains(text, word) || !strings.Contains(text, "redis.call(") {
+				t.Errorf("%s is in:\n%s", word, text)
+			}
 		}
 	}
 }

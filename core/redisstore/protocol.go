@@ -57,11 +57,8 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	case c.TTL <= 0, c.TTL > lock.MaxDuration: // would delete the key, or keep it for ever
 		return nil, fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
 	}
-	if c.Mode != lock.Exclusive && s.tokens {
-		return nil, fmt.Errorf("%w: mode %s: redisstore.WithRedissonTokens is for exclusive locks", lock.ErrUnsupported, c.Mode)
-	}
-	if c.Mode != lock.Exclusive && s.setnx {
-		return nil, fmt.Errorf("%w: mode %s: redisstore.WithSETNX is for exclusive locks", lock.ErrUnsupported, c.Mode)
+	if err := s.refused(c.Mode); err != nil {
+		return nil, err
 	}
 	if err := p.check(c); err != nil {
 		return nil, err

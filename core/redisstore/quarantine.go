@@ -100,7 +100,7 @@ func (s *Store) introduce(ctx context.Context, c call) error {
 	if err := s.quarantine.check(text); err != nil {
 		return err
 	}
-	return s.failure(conn.Process(ctx, once{redis.NewCmd(ctx, "script", "load", c.script.text)}))
+	return s.failure(conn.Process(ctx, once{redis.NewCmd(ctx, "script", "load", s.loaded(c.script).text)}))
 }
 
 // nodeOf is the client of the server that keeps a key.

@@ -182,13 +182,14 @@ func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, 
 		return nil
 	}
 	pipe := to.node.Pipeline()
+	cmds := make([]sent, len(calls))
 	for _, i := range at {
 		if to.asking { // counts for one command
 			_ = pipe.Process(ctx, once{redis.NewCmd(ctx, "asking")})
 		}
-		cmd := calls[i].command(ctx, to.text)
-		outcomes[i].cmd = cmd.Cmd
-		_ = pipe.Process(ctx, cmd) // queues it, and cannot fail
+		cmds[i] = s.commands(ctx, &calls[i], to.text)
+		outcomes[i].cmd = cmds[i].Cmd
+		cmds[i].queue(ctx, pipe)
 	}
 	wait := once{redis.NewCmd(ctx, "wait", s.replicas.min, s.replicas.timeout.Milliseconds())}
 	_ = pipe.Process(ctx, wait)
@@ -196,7 +197,7 @@ func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, 
 	_, failed := pipe.Exec(ctx)
 	watched.end()
 	for _, i := range at {
-		outcomes[i].err = replyErr(outcomes[i].cmd, failed)
+		outcomes[i].err = cmds[i].result(failed)
 	}
 	return s.replicas.lack(wait.Cmd)
 }

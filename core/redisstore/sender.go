@@ -42,9 +42,10 @@ type sending struct {
 	urgent bool            // goes before acquisitions, and with an open circuit
 	done   func(reply *redis.Cmd, err error)
 
-	text bool // the server does not know the script by its name
-	cmd  once
-	err  error // not classified
+	text   bool // the server does not know the script by its name
+	asking bool // the slot is on its way to the server
+	cmd    sent
+	err    error // not classified
 }
 
 // end hands over the reply. The error is classified.
@@ -311,7 +312,7 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	s := w.sender.store
 	var answered bool
 	for _, x := range batch {
-		x.err = replyErr(x.cmd.Cmd, failed)
+		x.err = x.cmd.result(failed)
 		_, refused := errorReply(x.err)
 		answered = answered || x.err == nil || refused
 	}
@@ -325,7 +326,7 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 			x.text = true
 			again = append(again, x)
 		case w.sender != s.sender && isRedirected(x.err):
-			s.sender.submit(x) // the client finds the way
+			s.redirect(x)
 		default:
 			x.end(s)
 		}
@@ -335,10 +336,10 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 
 // io is one round trip, in which nothing is sent twice.
 func (w *worker) io(batch []*sending) (failed error) {
-	for _, x := range batch {
-		x.cmd = x.command(context.Background(), x.text)
-	}
 	s := w.sender
+	for _, x := range batch {
+		x.cmd = s.store.commands(context.Background(), &x.call, x.text)
+	}
 	return w.guarded(func(ctx context.Context) error {
 		defer s.store.vigil().end()
 		if s.store.cluster != nil && s == s.store.sender {
@@ -348,7 +349,14 @@ func (w *worker) io(batch []*sending) (failed error) {
 		}
 		pipe := s.node.Pipeline() // not from the pool that commands of the application may have exhausted
 		for _, x := range batch {
-			_ = pipe.Process(ctx, x.cmd) // queues it, and cannot fail
+			if x.cmd.timed && s.store.cluster != nil && s == s.store.sender {
+				x.cmd.SetErr(unassigned)
+				continue
+			}
+			if x.asking { // counts for one command
+				_ = pipe.Process(ctx, once{redis.NewCmd(ctx, "asking")})
+			}
+			x.cmd.queue(ctx, pipe)
 		}
 		_, err := pipe.Exec(ctx)
 		return err

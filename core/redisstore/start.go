@@ -95,6 +95,10 @@ func (s *Store) senderOf(name string) *sender {
 	if err != nil {
 		return s.sender
 	}
+	return s.senderAt(node)
+}
+
+func (s *Store) senderAt(node *redis.Client) *sender {
 	if known, ok := s.senders.Load(node); ok {
 		return known.(*sender)
 	}

@@ -31,6 +31,9 @@ type Store struct {
 	quarantine *quarantine  // nil: none
 	tokens     bool         // fences are Redisson's counters
 	setnx      bool         // locks are strings
+	quiet      bool         // no script publishes
+	timeless   bool         // no script that acquires has the time
+	variants   map[*script]variant
 	circuit    circuitSettings
 	sender     *sender  // of rdb
 	senders    sync.Map // of the nodes of a cluster, *redis.Client to *sender
@@ -63,6 +66,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	for _, apply := range opts {
 		apply(s)
 	}
+	s.prepare()
 	if s.setnx && s.tokens {
 		panic("redisstore.New: WithSETNX and WithRedissonTokens exclude each other") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}

@@ -23,6 +23,7 @@ import (
 // rented is a store on a Redis as a product offers it.
 type rented struct {
 	rdb    *redis.Client
+	opts   []redisstore.Option
 	store  *redisstore.Store
 	behind *redisstore.Store // on the same Redis, past the rules
 }
@@ -54,15 +55,22 @@ var features = []struct {
 		return errors.Join(latch.TrySet(ctx, 1), latch.CountDown(ctx))
 	}},
 	{"`WithReplicas`", nil, func(ctx context.Context, r rented, _ string) error {
-		return redisstore.New(r.rdb, redisstore.WithReplicas(1, 2*time.Second)).Check(ctx)
+		return redisstore.New(r.rdb, append(r.opts, redisstore.WithReplicas(1, 2*time.Second))...).Check(ctx)
 	}},
 	{"`WithQuarantine`", nil, func(ctx context.Context, r rented, _ string) error {
-		return redisstore.New(r.rdb, redisstore.WithQuarantine(time.Millisecond)).Check(ctx)
+		return redisstore.New(r.rdb, append(r.opts, redisstore.WithQuarantine(time.Millisecond))...).Check(ctx)
 	}},
 }
 
 func checks(modes ...lock.Mode) func(context.Context, rented, string) error {
 	return func(ctx context.Context, r rented, _ string) error { return r.store.Check(ctx, modes...) }
+}
+
+// settings are the options that the table names.
+var settings = map[string]redisstore.Option{
+	"`WithSETNX`":            redisstore.WithSETNX(),
+	"`WithoutScriptPublish`": redisstore.WithoutScriptPublish(),
+	"`WithoutScriptTime`":    redisstore.WithoutScriptTime(),
 }
 
 // TestTheRulesOfProducts holds docs/managed-redis.md to what happens under the
@@ -76,8 +84,10 @@ func TestTheRulesOfProducts(t *testing.T) {
 			t.Errorf("docs/managed-redis.md has no column %q", feature.column)
 		}
 	}
-	if len(rows) != len(managed.Products) {
-		t.Errorf("docs/managed-redis.md has %d products, want %d", len(rows), len(managed.Products))
+	for _, product := range managed.Products {
+		if !slices.ContainsFunc(rows, func(row map[string]string) bool { return row["product"] == product.Name }) {
+			t.Errorf("docs/managed-redis.md does not have %q", product.Name)
+		}
 	}
 	server := redistest.Standalone(t, "--appendonly", "yes")
 	_, _ = follow(t, server)
@@ -89,19 +99,21 @@ func TestTheRulesOfProducts(t *testing.T) {
 		}
 		return nil
 	})
-	for _, product := range managed.Products {
-		t.Run(product.Name, func(t *testing.T) {
+	for _, row := range rows {
+		name := row["product"] + " " + row["options"]
+		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of the time nothing happens
-			row, found := rows[product.Name]
-			if !found {
-				t.Fatal("not in docs/managed-redis.md")
+			found := slices.IndexFunc(managed.Products, func(p managed.Product) bool { return p.Name == row["product"] })
+			if found < 0 {
+				t.Fatal("its rules are not known")
 			}
-			rdb := newClient(t, &redis.Options{Addr: product.Serve(t, server.Addr()).Addr()})
-			r := rented{rdb: rdb, store: redisstore.New(rdb), behind: redisstore.New(server.Client(t))}
+			rdb := newClient(t, &redis.Options{Addr: managed.Products[found].Serve(t, server.Addr()).Addr()})
+			opts, suite := optionsOf(t, row["options"])
+			r := rented{rdb: rdb, opts: opts, store: redisstore.New(rdb, opts...), behind: redisstore.New(server.Client(t), opts...)}
 			var works []string
 			var modes []lock.Mode
 			for i, feature := range features {
-				err := feature.use(t.Context(), r, fmt.Sprintf("%s:%d", product.Name, i))
+				err := feature.use(t.Context(), r, fmt.Sprintf("%s:%d", name, i))
 				switch says := row[feature.column]; {
 				case says == "no" && err != nil:
 				case says == "in part" && err == nil:
@@ -118,9 +130,27 @@ func TestTheRulesOfProducts(t *testing.T) {
 				Store: r.store, behind: r.behind, modes: modes,
 				inspects: slices.Contains(works, "`Inspect`"), forces: slices.Contains(works, "`ForceRelease`"),
 			}
-			storetest.Run(t, func(*testing.T) lock.Store { return limited }, storetest.Require(modes...))
+			storetest.Run(t, func(*testing.T) lock.Store { return limited }, append(suite, storetest.Require(modes...))...)
 		})
 	}
+}
+
+// optionsOf reads a cell of the table, and what is demanded of such a store.
+func optionsOf(t *testing.T, cell string) (opts []redisstore.Option, suite []storetest.Option) {
+	t.Helper()
+	for name := range strings.SplitSeq(cell, " ") {
+		opt, known := settings[name]
+		if !known && name != "–" {
+			t.Fatalf("the option %q is not known", name)
+		}
+		if known {
+			opts = append(opts, opt)
+		}
+		if name == "`WithSETNX`" {
+			suite = append(suite, storetest.Uncounted())
+		}
+	}
+	return slices.Clip(opts), suite
 }
 
 // limitedStore has only the modes that a product doesn't refuse. What tests
@@ -184,13 +214,12 @@ func (s *limitedStore) ForceRelease(ctx context.Context, key string) (bool, erro
 
 // productTable reads the table of docs/managed-redis.md whose first column is
 // headed "product".
-func productTable(t *testing.T) (columns []string, rows map[string]map[string]string) {
+func productTable(t *testing.T) (columns []string, rows []map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/managed-redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows = make(map[string]map[string]string)
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		for i := range cells {
@@ -209,7 +238,7 @@ func productTable(t *testing.T) (columns []string, rows map[string]map[string]st
 			for i, cell := range cells {
 				row[columns[i]] = cell
 			}
-			rows[cells[0]] = row
+			rows = append(rows, row)
 		}
 	}
 	return columns, rows

@@ -48,6 +48,12 @@ func TestTheSETNXFormatKeepsTheContract(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			store.SetNodeTimeout(2 * time.Second) // nobody is down; the machine is busy
+			t.Cleanup(func() {
+				if err := store.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
 			return store
 		},
 	} {

@@ -1,0 +1,199 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// WithoutScriptPublish is for servers that refuse PUBLISH inside of scripts: the
+// messages that wake waiters travel as commands directly behind the script. If
+// one is lost, waiters poll. A release that changed nothing may send one, too.
+// Fair locks answer [lock.ErrUnsupported]: only the script knows whose turn it
+// is, and so the channel. What expired permits leave free is found by polling.
+func WithoutScriptPublish() Option { return func(s *Store) { s.quiet = true } }
+
+// WithoutScriptTime is for servers that refuse TIME inside of scripts: it travels
+// as a command directly behind the script that acquires, on the same connection.
+// Fences then grow only while nobody deletes a lock that another one has. While
+// the slot of a lock moves to another node of a cluster, acquisitions may fail
+// with [lock.ErrUnavailable]. Fair locks and semaphores answer
+// [lock.ErrUnsupported], because their scripts reckon with the time.
+func WithoutScriptTime() Option { return func(s *Store) { s.timeless = true } }
+
+// variant is a script without what the server refuses inside of scripts, and what
+// travels behind it instead.
+type variant struct {
+	script *script
+	wakes  func(args []any) []message // nil: none
+	timed  bool
+}
+
+// message is a hint for waiters.
+type message struct {
+	channel, payload any
+	how              any // as of publish.lua
+}
+
+// fenceOfClock is how scripts end whose fence is the server's clock.
+const fenceOfClock = "local now = redis.call('time')\nreturn now[1] * 1000000 + now[2]\n"
+
+// quietly are the scripts that publish, but for those of fair locks. Each names
+// its channel in an argument, and how to publish in the next.
+var quietly = map[*script]func(args []any) []message{
+	releaseScript:          atRelease(2, "0"),
+	setnxReleaseScript:     atRelease(2, "0"),
+	readReleaseScript:      atRelease(3, "0"),
+	writeReleaseScript:     atRelease(2, "1"),
+	semaphoreAcquireScript: nil,
+	semaphoreReleaseScript: func(args []any) []message { return []message{{args[1], len(args) - 3, args[2]}} },
+	latchSetScript:         func(args []any) []message { return []message{{args[1], "1", args[2]}} },
+	latchCountDownScript:   func(args []any) []message { return []message{{args[0], "0", args[1]}} },
+	latchDeleteScript:      func(args []any) []message { return []message{{args[0], "1", args[1]}} },
+	forceReleaseScript: func(args []any) []message {
+		how := args[3]
+		return []message{{args[0], "0", how}, {args[1], "0", how}, {args[1], "1", how}, {args[2], len(args) - 4, how}}
+	},
+}
+
+// atRelease is a message of a script that removes a hold if its second argument is
+// 0.
+func atRelease(channel int, payload string) func(args []any) []message {
+	return func(args []any) []message {
+		if args[1] != 0 {
+			return nil
+		}
+		return []message{{args[channel], payload, args[channel+1]}}
+	}
+}
+
+// timelessly are the scripts that can do without the time.
+var timelessly = []*script{acquireScript, readAcquireScript, writeAcquireScript, setnxAcquireScript}
+
+// prepare makes the variants that the options ask for.
+func (s *Store) prepare() {
+	s.variants = make(map[*script]variant)
+	if s.quiet {
+		publish := load("publish").text
+		for script, wakes := range quietly {
+			s.variants[script] = variant{script: named("local function publish() end\n" + strings.TrimPrefix(script.text, publish)), wakes: wakes}
+		}
+	}
+	if !s.timeless {
+		return
+	}
+	for _, script := range timelessly {
+		v := variant{script: named(strings.TrimSuffix(script.text, fenceOfClock) + "return 1\n"), timed: true}
+		s.variants[script] = v
+		if s.quarantine != nil {
+			v.script = v.script.quarantined(s.quarantine.time)
+			s.variants[s.quarantine.scripts[script]] = v
+		}
+	}
+}
+
+// refused is why the options rule out a mode.
+func (s *Store) refused(m lock.Mode) error {
+	switch {
+	case m == lock.Exclusive:
+		return nil
+	case s.tokens:
+		return fmt.Errorf("%w: mode %s: redisstore.WithRedissonTokens is for exclusive locks", lock.ErrUnsupported, m)
+	case s.setnx:
+		return fmt.Errorf("%w: mode %s: redisstore.WithSETNX is for exclusive locks", lock.ErrUnsupported, m)
+	case s.quiet && m == lock.Fair:
+		return fmt.Errorf("%w: mode %s: redisstore.WithoutScriptPublish: only the script knows the channel of the next owner", lock.ErrUnsupported, m)
+	case s.timeless && (m == lock.Fair || m == lock.Semaphore):
+		return fmt.Errorf("%w: mode %s: redisstore.WithoutScriptTime: its script reckons with the time", lock.ErrUnsupported, m)
+	}
+	return nil
+}
+
+// loaded is a script as servers get it.
+func (s *Store) loaded(made *script) *script {
+	if v, varied := s.variants[made]; varied {
+		return v.script
+	}
+	return made
+}
+
+// sent is a call as it is sent.
+type sent struct {
+	once
+	behind []once // directly behind it, on the same connection
+	timed  bool   // the last of them is TIME
+}
+
+// commands makes the commands of a call.
+func (s *Store) commands(ctx context.Context, c *call, text bool) sent {
+	v := s.variants[c.script]
+	run := call{s.loaded(c.script), c.keys, c.args}
+	made := sent{once: run.command(ctx, text), timed: v.timed}
+	if v.wakes != nil {
+		for _, m := range v.wakes(c.args) {
+			if m.how != "spublish" {
+				made.behind = append(made.behind, once{redis.NewCmd(ctx, "publish", m.channel, m.payload)})
+			}
+			if m.how != "publish" {
+				made.behind = append(made.behind, once{redis.NewCmd(ctx, "spublish", m.channel, m.payload)})
+			}
+		}
+	}
+	if v.timed {
+		made.behind = append(made.behind, once{redis.NewCmd(ctx, "time")})
+	}
+	return made
+}
+
+// unassigned is the error of a call whose time must come from one server, while it
+// is not known which. It was not sent.
+var unassigned = &lock.StoreError{
+	Outcome: lock.OutcomeNotExecuted, Class: "MOVED", Err: errors.New("redis: it is not known which server has the key"),
+}
+
+// redirect sends a call that a node of a cluster did not run to another one. The
+// client of the cluster finds the way, but not for the time.
+func (s *Store) redirect(x *sending) {
+	if x.cmd.timed {
+		to, _ := s.reroute(x.ctx, route{}, x.script, x.err)
+		if node, known := to.node.(*redis.Client); known {
+			x.asking = to.asking
+			s.senderAt(node).submit(x)
+			return
+		}
+	}
+	s.sender.submit(x)
+}
+
+// queue adds the commands to a pipeline.
+func (m *sent) queue(ctx context.Context, pipe redis.Pipeliner) {
+	_ = pipe.Process(ctx, m.once) // queues it, and cannot fail
+	for _, cmd := range m.behind {
+		_ = pipe.Process(ctx, cmd)
+	}
+}
+
+// result is the error of a call that the client has returned from with failed. The
+// reply to a call that was granted becomes the time.
+func (m *sent) result(failed error) error {
+	err := replyErr(m.Cmd, failed)
+	if err != nil || !m.timed || m.Val() != int64(1) {
+		return err
+	}
+	clock := m.behind[len(m.behind)-1]
+	if err := replyErr(clock.Cmd, failed); err != nil {
+		return err
+	}
+	parts, err := clock.Int64Slice()
+	if err != nil || len(parts) != 2 {
+		return errBadReply
+	}
+	m.SetVal(parts[0]*int64(time.Second/time.Microsecond) + parts[1])
+	return nil
+}
