@@ -832,8 +832,13 @@ func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return slices.Contains(cmd.Args(), any(b.argument)) }) {
+			b.run()
+		}
+		return next(ctx, cmds)
+	}
 }
 
 // However many readers there are, force removes them all.
