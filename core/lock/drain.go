@@ -105,13 +105,6 @@ func (l *Locker) atWork(ctx context.Context, o *ownership) bool {
 	return o != nil && o.find(Exclusive) != nil
 }
 
-// refuses says whether the locker drains, and ctx is not of work in progress.
-func (l *Locker) refuses(ctx context.Context) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.mayHold(ctx, nil)
-}
-
 // pause waits for d; it returns false when ctx ended or a is refused before.
 func (a *acquisition) pause(ctx context.Context, d time.Duration) bool {
 	return pause(ctx, d, a.refused)

@@ -19,7 +19,7 @@ type accountsLock struct {
 var _ accounts = (*accountsLock)(nil)
 
 // newAccountsLock puts the locks of g in front of next. The error lists the rules of g
-// that don't fit.
+// that do not fit.
 func newAccountsLock(next accounts, g *guard.Guard) (accounts, error) {
 	locks := annotations.NewCompiler(g)
 	l := &accountsLock{

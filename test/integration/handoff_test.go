@@ -100,6 +100,7 @@ func (b *turns) enter(who int, lease *lock.Lease) {
 // redissonWaits takes and releases a plain lock with the commands of Redisson,
 // which waits for a message or the end of the TTL before it tries again.
 func redissonWaits(ctx context.Context, t *testing.T, rdb *redis.Client, key string, turn func()) {
+	t.Helper()
 	const owner, channel = "0a1b2c3d-0000-4000-8000-000000000000:1", "redisson_lock__channel:"
 	messages := rdb.Subscribe(ctx, channel+"{"+key+"}")
 	defer func() { _ = messages.Close() }()
