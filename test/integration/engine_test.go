@@ -27,7 +27,7 @@ func newLocker(t *testing.T, rdb redis.UniversalClient, opts ...lock.Option) *lo
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := l.Close(ctx); err != nil {
+		if err := l.Close(ctx); err != nil && rdb.Ping(ctx).Err() == nil { // a Redis that is away may keep something
 			t.Errorf("Close: %v", err)
 		}
 	})

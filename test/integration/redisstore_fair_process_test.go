@@ -25,7 +25,7 @@ import (
 const crowdEnv = "REDLATCH_TEST_CROWD"
 
 // witness is a store that counts what goes through it, and sees by the
-// server's clock when each owner came into the queue.
+// server's clock, in steps of fences, when each owner came into the queue.
 type witness struct {
 	*redisstore.Store
 	mu                    sync.Mutex
@@ -46,13 +46,13 @@ func (w *witness) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	w.mu.Unlock()
 	var came uint64
 	if len(unknown) > 0 {
-		came = uint64(w.rdb.Time(ctx).Val().UnixMicro())
+		came = lock.FenceStep * uint64(w.rdb.Time(ctx).Val().UnixMicro())
 	}
 	fence, err := w.Store.Acquire(ctx, c)
 	if len(unknown) == 0 || err != nil && !errors.Is(err, lock.ErrBusy) {
 		return fence, err
 	}
-	queued := uint64(w.rdb.Time(ctx).Val().UnixMicro())
+	queued := lock.FenceStep * uint64(w.rdb.Time(ctx).Val().UnixMicro())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, owner := range unknown {

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	ownerC = "8a1e2f3b-4c5d-4e6f-9a0b-1c2d3e4f5a6b:2"
+	ownerC = "8a1e2f3b-4c5d-4e6f-9a0b-1c2d3e4f5a6b:2" // of one locker with B and D
 	ownerD = "8a1e2f3b-4c5d-4e6f-9a0b-1c2d3e4f5a6b:3"
+	ownerE = "ac304b5d-6e7f-4a81-9c2d-3e4f5a6b7c8d:1"
 )
 
 // fairWait is how long Redisson's fair waiters mean to wait.
@@ -254,10 +255,10 @@ func TestAPlaceBehindOneOfRedissonOutlivesIt(t *testing.T) {
 	b.busy(fair(ownerB, 1), 0, lease)
 	b.java("k", "java:1", fairWait)
 	b.busy(fair(ownerC, 1), 0, lease)
-	b.busy(fair(ownerD, 1), 0, lease)
+	b.busy(fair(ownerE, 1), 0, lease)
 	b.busy(fair(ownerB, 1), 0, lease) // the one before Redisson's stays short
 	long := placeTTL + 2*fairWait
-	b.queue("k", placed(ownerB), placeTTL, "java:1", placeTTL+fairWait, placed(ownerC), long, placed(ownerD), long)
+	b.queue("k", placed(ownerB), placeTTL, "java:1", placeTTL+fairWait, placed(ownerC), long, placed(ownerE), long)
 
 	b.release(fair(ownerA, 0), nil) // to B
 	b.acquire(fair(ownerB, 1), nil)
@@ -265,11 +266,11 @@ func TestAPlaceBehindOneOfRedissonOutlivesIt(t *testing.T) {
 	b.busy(fair(ownerC, 1), 0, lease)
 	b.release(fair(ownerB, 0), nil)
 	b.serve("k", "java:1", fairWait)
-	b.queue("k", placed(ownerC), fairWait, placed(ownerD), placeTTL+20*time.Second)
-	b.busy(fair(ownerD, 1), 0, 5*time.Second) // the turn of C, which is woken
+	b.queue("k", placed(ownerC), fairWait, placed(ownerE), placeTTL+20*time.Second)
+	b.busy(fair(ownerE, 1), 0, 5*time.Second) // the turn of C, which is woken
 	b.acquire(fair(ownerC, 1), nil)
-	b.busy(fair(ownerD, 1), 0, lease)
-	b.queue("k", placed(ownerD), placeTTL)
+	b.busy(fair(ownerE, 1), 0, lease)
+	b.queue("k", placed(ownerE), placeTTL)
 }
 
 // A head that is alive but wasn't woken is, by the caller who finds the lock free.
@@ -795,16 +796,16 @@ func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 	b := newBench(t)
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
 	b.acquire(fair(ownerA, 1), nil)
-	for _, owner := range []string{"dead:1", ownerC, ownerD} {
+	for _, owner := range []string{"dead:1", ownerC, ownerE} {
 		b.busy(fair(owner, 1), 0, lease)
 	}
 	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:"+lockerOf(ownerC))
 	b.release(fair(ownerA, 0), nil)
-	b.busy(fair(ownerD, 1), 4*time.Second, 5*time.Second) // the dead has that long to come
+	b.busy(fair(ownerE, 1), 4*time.Second, 5*time.Second) // the dead has that long to come
 	eventually(t, func() error {
-		_, err := b.store.Acquire(context.Background(), fair(ownerD, 1))
+		_, err := b.store.Acquire(context.Background(), fair(ownerE, 1))
 		if err == nil {
-			t.Fatal("D came before C")
+			t.Fatal("E came before C")
 		}
 		if len(messages) == 0 {
 			return errors.New("C was not woken")
