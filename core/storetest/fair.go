@@ -385,6 +385,7 @@ func engineFairOrder(_ *testing.T, b *bench) {
 			b.Errorf("grant %d went to waiter %d", i, got)
 		}
 	}
+	b.asides.Wait() // for the last release, before the lockers close
 }
 
 func engineFairLeavers(_ *testing.T, b *bench) {

@@ -99,7 +99,7 @@ func TestOneLineIsAllItTakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rdb := topology(t, name)
 			l := newLocker(t, rdb)
-			t.Run("re-enter three times, release three times", func(t *testing.T) { reenters(t, rdb, l) })
+			t.Run("re-enter three times, release three times", func(t *testing.T) { reenters(t, l) })
 			t.Run("a thousand tries, one winner", func(t *testing.T) { oneWinner(t, l) })
 			t.Run("a hundred waiters, all in turn", func(t *testing.T) { allInTurn(t, l) })
 			t.Run("a thousand goroutines count exactly", func(t *testing.T) { countsExactly(t, rdb, l) })
@@ -118,25 +118,32 @@ func topology(t *testing.T, name string) redis.UniversalClient {
 	return redistest.Standalone(t).Client(t)
 }
 
-func reenters(t *testing.T, rdb redis.UniversalClient, l *lock.Locker) {
+func reenters(t *testing.T, l *lock.Locker) {
 	t.Helper()
+	held := func(count int) {
+		t.Helper()
+		state, err := l.Inspect(t.Context(), "reenter")
+		if err != nil || len(state.Owners) != 1 || state.Owners[0].Holds != count {
+			t.Errorf("%+v, %v; want one owner with %d holds", state, err, count)
+		}
+	}
 	ctx := t.Context()
 	var leases []*lock.Lease
-	for _, count := range []string{"1", "2", "3"} {
+	for count := range 3 {
 		lease, err := l.Acquire(ctx, "reenter")
 		if err != nil {
 			t.Fatal(err)
 		}
 		leases, ctx = append(leases, lease), lease.Context()
-		wantHolds(t, rdb, "reenter", count)
+		held(count + 1)
 	}
 	release(t, leases[2])
-	wantHolds(t, rdb, "reenter", "2")
+	held(2)
 	release(t, leases[1])
-	wantHolds(t, rdb, "reenter", "1")
+	held(1)
 	release(t, leases[0])
-	if fields := hash(t, rdb, "reenter"); len(fields) != 0 {
-		t.Errorf("left behind: %v", fields)
+	if state, err := l.Inspect(t.Context(), "reenter"); err != nil || state.Held {
+		t.Errorf("left behind: %+v, %v", state, err)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestHandOffsLeaveOthersTheirTurns(t *testing.T) {
 			}
 		})
 	}
-	all.Go(func() { redissonWaits(ctx, t, rdb, key, func() { book.enter(3, nil) }) })
+	all.Go(func() { redissonWaits(ctx, t, server.Admin(t), key, func() { book.enter(3, nil) }) })
 	all.Go(func() {
 		time.Sleep(time.Second)
 		_ = dies.Close()
@@ -108,7 +108,7 @@ func redissonWaits(ctx context.Context, t *testing.T, rdb *redis.Client, key str
 		redis.call('hincrby', KEYS[1], ARGV[1], 1); redis.call('pexpire', KEYS[1], 30000); return -1
 	end return redis.call('pttl', KEYS[1])`)
 	for ctx.Err() == nil {
-		ttl, err := try.Run(ctx, rdb, []string{key}, owner).Int64()
+		ttl, err := try.Eval(ctx, rdb, []string{key}, owner).Int64()
 		switch {
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):
 			t.Errorf("try: %v", err)

@@ -19,8 +19,9 @@ import (
 func TestInspectCostsNoMoreForManyOwners(t *testing.T) {
 	t.Parallel()
 	const few, many = 200, 50_000 // both are more than are listed
-	rdb := redistest.Standalone(t).Admin(t)
-	store := redisstore.New(rdb)
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	store := redisstore.New(server.Client(t))
 	cost := func(readers int) float64 {
 		key := fmt.Sprint("readers:", readers)
 		read(t, rdb, key, readers)

@@ -859,11 +859,11 @@ func TestAForcedReleaseOfACrowd(t *testing.T) {
 func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {
 	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		t.Run(mode.String(), func(t *testing.T) {
-			b := newBench(t)
+			server := redistest.Standalone(t)
+			b := &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t))}
 			old, next := claimIn(mode, ownerA, "k", 1), claimIn(mode, ownerB, "k", 1)
 			b.acquire(old, nil)
-			rdb := redis.NewClient(b.rdb.(*redis.Client).Options())
-			t.Cleanup(func() { _ = rdb.Close() })
+			rdb := server.Client(t)
 			rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { // once: it may be sent by name and by text
 				gone := old
 				gone.Holds = 0
