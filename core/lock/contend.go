@@ -86,7 +86,7 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 		if a.watch(limited) {
 			continue // what happened before the subscription was not seen
 		}
-		a.napUntil(a.now() + a.nap(busy.TTL))
+		a.napUntil(a.now() + a.pollPause(busy.TTL))
 	}
 }
 
@@ -227,10 +227,10 @@ func (a *acquisition) overdue(ctx context.Context) error {
 	}
 }
 
-// pollPause is how long to rely on hints: until the hold that is in the way
+// pollPause returns how long to rely on hints: until the hold that is in the way
 // expires, at most the poll interval. Without a subscription it is short, and
 // scattered so that processes do not ask in step.
-func (a *acquisition) nap(ttl time.Duration) time.Duration {
+func (a *acquisition) pollPause(ttl time.Duration) time.Duration {
 	d := a.o.poll
 	if !a.watching() {
 		a.polls++
