@@ -177,7 +177,7 @@ func (a *acquisition) turn(w world, list, label string) error {
 func javaGivesUp(w world) {
 	key, java, locker := w.key(), w.thread("impatient"), w.locker()
 	lease := locker.acquire(key, lock.WithLease(long))
-	leaving := java.start("trylock", w.kind, key, 2000, 1000)
+	leaving := java.start("trylock", w.kind, key, soon.Milliseconds(), 1000) // until then, both are in the queue
 	java.awaitParked()
 	waiting := locker.acquiring(key)
 	locker.awaitParked()

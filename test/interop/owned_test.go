@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -205,8 +204,8 @@ func lateUnlockInJava(w world) {
 
 func lateReleaseInGo(w world) {
 	key, java, locker := w.key(), w.thread("next"), w.locker()
-	lease := locker.acquire(key, lock.WithLease(300*time.Millisecond))
-	java.do("lock", w.kind, key, long.Milliseconds()) // once Go's lease has ended
+	lease := locker.acquire(key, lock.WithLease(time.Second)) // long enough to be granted in time
+	java.do("lock", w.kind, key, long.Milliseconds())         // once Go's lease has ended
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		w.Errorf("Java has the lock, and Go's lease ended with cause %v, want ErrLost", cause)
 	}
@@ -313,27 +312,30 @@ func goIsKilled(w world) {
 }
 
 // crowd counts on both sides at once, in two steps that only the lock holds
-// together. The counter also names who counted last, so that the test knows
-// that both sides took turns.
+// together. It lasts until the lock has changed sides often enough, however slow
+// one side is: so each side had its turns against the other one's members.
 func crowd(w world) {
-	const members, rounds = 4, 100 // on each side
-	key, counter, locker := w.key(), w.key()+"/counter", w.locker()
-	if err := w.rdb.Set(w.Context(), counter, "0 go", 0).Err(); err != nil {
+	const members = 4 // on each side
+	key, locker := w.key(), w.locker()
+	c := counter{rdb: w.rdb, key: key + "/counter", until: time.Now().Add(patience)}
+	if err := w.rdb.Set(w.Context(), c.key, "0 go", 0).Err(); err != nil {
 		w.Fatal(err)
 	}
 	start := locker.acquire(key, lock.WithLease(long)) // until all are there
 	var java []*call
 	for i := range members {
 		thread := w.thread(strconv.Itoa(i))
-		java = append(java, thread.start("count", w.kind, key, counter, rounds))
+		java = append(java, thread.start("count", w.kind, key, c.key))
 		thread.awaitParked()
 	}
 	var group sync.WaitGroup
-	var turns atomic.Int64 // taken from the other side
 	for range members {
 		group.Go(func() {
-			for range rounds {
-				err := locker.Do(w.Context(), key, func(ctx context.Context) error { return count(ctx, w.rdb, counter, &turns) })
+			for ended := false; !ended; {
+				err := locker.Do(w.Context(), key, func(ctx context.Context) (err error) {
+					ended, err = c.count(ctx)
+					return err
+				}, lock.WithWait(2*patience))
 				if err != nil {
 					w.Errorf("Go: %v", err)
 					return
@@ -344,40 +346,60 @@ func crowd(w world) {
 	}
 	w.release(start)
 	group.Wait()
-	for _, c := range java {
-		n, err := strconv.ParseInt(c.result(), 10, 64)
-		if err != nil {
+	counted, longest := c.counted, 0
+	for _, call := range java {
+		var n, wait int
+		if _, err := fmt.Sscan(call.result(), &n, &wait); err != nil {
 			w.Fatal(err)
 		}
-		turns.Add(n)
+		counted, longest = counted+n, max(longest, wait)
 	}
-	got, err := w.rdb.Get(w.Context(), counter).Result()
-	if n, _, _ := strings.Cut(got, " "); err != nil || n != strconv.Itoa(2*members*rounds) {
-		w.Errorf("counted %q (%v), want %d: two had the lock at once", got, err, 2*members*rounds)
+	if got, err := w.rdb.Get(w.Context(), c.key).Result(); err != nil || got != fmt.Sprint(counted, " end") {
+		w.Errorf("the counter is %q (%v), but both sides counted to %d: two had the lock at once", got, err, counted)
 	}
-	w.Logf("the lock changed sides %d times", turns.Load())
-	if turns.Load() < 10 {
-		w.Errorf("the lock changed sides %d times only: they did not contend", turns.Load())
+	w.Logf("counted to %d, %d of that in Go, which took the lock from Java %d times; a thread in Java waited %d ms at most",
+		counted, c.counted, c.turns, longest)
+	if c.turns < enoughTurns {
+		w.Errorf("within %v Go took the lock from Java %d times, want %d: they didn't contend", patience, c.turns, enoughTurns)
 	}
 }
 
-// count adds one in a way that doesn't survive company. Commands.java has the
-// same.
-func count(ctx context.Context, rdb redis.UniversalClient, counter string, turns *atomic.Int64) error {
-	text, err := rdb.Get(ctx, counter).Result()
+const (
+	enoughTurns = 20
+	enoughCount = 400
+)
+
+// counter is counted up by both sides, each time in two steps. It names who did
+// so last, or "end". All but rdb, key and until is guarded by the lock under test.
+type counter struct {
+	rdb     redis.UniversalClient
+	key     string
+	until   time.Time
+	counted int // by Go
+	turns   int // of Go right after one of Java
+}
+
+// count adds one in a way that doesn't survive company, or ends the crowd. Java
+// does the same in Commands.java, but doesn't end it.
+func (c *counter) count(ctx context.Context) (ended bool, err error) {
+	text, err := c.rdb.Get(ctx, c.key).Result()
 	if err != nil {
-		return err
+		return false, err
 	}
-	number, side, _ := strings.Cut(text, " ")
+	number, last, _ := strings.Cut(text, " ")
 	n, err := strconv.Atoi(number)
-	if err != nil {
-		return err
+	if err != nil || last == "end" {
+		return true, err
 	}
-	if side != "go" {
-		turns.Add(1)
+	if last == "java" {
+		c.turns++
+	}
+	if n >= enoughCount && c.turns >= enoughTurns || time.Now().After(c.until) {
+		return true, c.rdb.Set(ctx, c.key, fmt.Sprint(n, " end"), 0).Err()
 	}
 	time.Sleep(time.Millisecond) // the work
-	return rdb.Set(ctx, counter, fmt.Sprint(n+1, " go"), 0).Err()
+	c.counted++
+	return false, c.rdb.Set(ctx, c.key, fmt.Sprint(n+1, " go"), 0).Err()
 }
 
 // otherKind says that locks of other kinds are the same lock. They wake

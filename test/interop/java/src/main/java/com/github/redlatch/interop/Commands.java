@@ -1,6 +1,7 @@
 package com.github.redlatch.interop;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.NANOSECONDS;
 
 import java.util.List;
 import java.util.Map;
@@ -28,7 +29,7 @@ final class Commands {
             case "owner" -> redisson.getId() + ":" + Thread.currentThread().getId();
             case "hash" -> hash(words[1]);
             case "turn" -> turn(lock(words[1], words[2]), words[3], words[4]);
-            case "count" -> count(lock(words[1], words[2]), words[3], integer(words[4]));
+            case "count" -> count(lock(words[1], words[2]), words[3]);
             default -> words[0].startsWith("permit.") ? onPermits(words)
                     : words[0].startsWith("latch.") ? onLatch(words)
                     : words[0].startsWith("fenced.") ? Dialect.onFenced(redisson, words)
@@ -102,19 +103,22 @@ final class Commands {
     }
 
     /**
-     * Counts under the lock, in two steps that only the lock holds together. The counter also names
-     * who counted last; the result is how often that was the other side.
+     * Counts under the lock, in two steps that only the lock holds together, until Go has ended it.
+     * The counter also names who counted last. The result is how often this thread counted, and for
+     * how many milliseconds it waited for the lock at most.
      *
      * <p>A script that may write reads the counter, because it runs on the master. A bucket of a
      * cluster reads from a replica (readMode SLAVE is the default), which may lag behind: the lock
      * is held, and the value is old.
      */
-    private Object count(RLock lock, String counter, long rounds) throws InterruptedException {
+    private Object count(RLock lock, String counter) throws InterruptedException {
         RBucket<String> bucket = redisson.getBucket(counter, StringCodec.INSTANCE);
         RScript script = redisson.getScript(StringCodec.INSTANCE);
-        long turns = 0;
-        for (long i = 0; i < rounds; i++) {
+        long longest = 0;
+        for (int counted = 0; ; counted++) {
+            long start = System.nanoTime();
             lock.lock();
+            longest = Math.max(longest, System.nanoTime() - start);
             try {
                 String[] last = ((String) script.eval(
                                 RScript.Mode.READ_WRITE,
@@ -122,14 +126,15 @@ final class Commands {
                                 RScript.ReturnType.VALUE,
                                 List.of(counter)))
                         .split(" ");
-                turns += last[1].equals("java") ? 0 : 1;
+                if (last[1].equals("end")) {
+                    return counted + " " + NANOSECONDS.toMillis(longest);
+                }
                 Thread.sleep(1); // the work
                 bucket.set(integer(last[0]) + 1 + " java");
             } finally {
                 lock.unlock();
             }
         }
-        return turns;
     }
 
     /** Writes down who has the lock. */
