@@ -1,0 +1,28 @@
+module github.com/redlatch/redlatch/examples/recipes
+
+go 1.26.0
+
+toolchain go1.26.11
+
+replace github.com/redlatch/redlatch => ../..
+
+require (
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redlatch/redlatch v0.0.0-00010101000000-000000000000
+	go.uber.org/goleak v1.3.0
+	modernc.org/sqlite v1.60.1
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dustin/go-humanize v1.1.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/ncruces/go-strftime v1.1.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	modernc.org/libc v1.78.0 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+)
