@@ -30,7 +30,7 @@ const tagName = "lock"
 // and a struct inside one of the same type isn't searched again. The tag of a
 // blank field is a lock, see [CompileFor].
 //
-// Values are written as [guard.Text] does. A nil pointer is a missing value.
+// Values are written as [guard.KeyPart] does. A nil pointer is a missing value.
 //
 // A type whose tags can't be used (an unexported or unsupported field, a name
 // that is there twice or that no template can have) fails every call with an
@@ -196,7 +196,7 @@ func (r *tagReader) add(tag string, f reflect.StructField, at field) {
 		report("the tag %s:%q is no name that a template can have", tagName, tag)
 	case !f.IsExported():
 		report("the field has the tag %s:%q, but is not exported", tagName, tag)
-	case !guard.HasText(f.Type):
+	case !guard.IsKeyPart(f.Type):
 		report("a %v cannot be part of a key, only strings, integers, booleans and types with MarshalText or String", f.Type)
 	case twice:
 		report("the tag %s:%q is that of %s already", tagName, tag, earlier.name)
@@ -229,5 +229,5 @@ func (f field) text(v reflect.Value) (string, error) {
 		}
 		v = v.Field(i)
 	}
-	return guard.Text(v.Interface())
+	return guard.KeyPart(v.Interface())
 }

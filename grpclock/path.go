@@ -127,7 +127,7 @@ func (p *path) read(m protoreflect.Message, zero bool) (string, error) {
 	if p.leaf.Kind() == protoreflect.StringKind {
 		return value.String(), nil // an empty one is refused by every template
 	}
-	text, err := guard.Text(value.Interface())
+	text, err := guard.KeyPart(value.Interface())
 	if text == "0" && !zero {
 		return "", key.ErrMissing
 	}

@@ -123,7 +123,7 @@ func (s values) value(ctx context.Context, method string, v key.Var) (string, er
 	case "md":
 		return only(s.metadata(ctx, v.Name))
 	case "ctx":
-		return guard.Text(ctx.Value(v.Name))
+		return guard.KeyPart(ctx.Value(v.Name))
 	case "":
 		if v.Reserved() {
 			return reserved(method, v.Name)

@@ -40,9 +40,9 @@ func (l *accountsLock) Move(ctx context.Context, from string, to string, work fu
 	return annotations.Do(ctx, l.lockMove, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "from":
-			return guard.Text(from)
+			return guard.KeyPart(from)
 		case "to":
-			return guard.Text(to)
+			return guard.KeyPart(to)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {

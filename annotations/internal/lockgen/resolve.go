@@ -118,7 +118,7 @@ type walk struct {
 // flush writes down the comparisons so far.
 func (w *walk) flush() {
 	if len(w.nils) > 0 {
-		w.lines = append(w.lines, "if "+strings.Join(w.nils, " == nil || ")+" == nil {", "return "+w.guardPkg+".Text(nil)", "}")
+		w.lines = append(w.lines, "if "+strings.Join(w.nils, " == nil || ")+" == nil {", "return "+w.guardPkg+".KeyPart(nil)", "}")
 		w.nils = nil
 	}
 }
@@ -235,7 +235,7 @@ func deref(t types.Type) types.Type {
 	return t
 }
 
-// text writes what the walk has come to, as guard.Text does: a type counts by
+// text writes what the walk has come to, as guard.KeyPart does: a type counts by
 // what it holds, and one that holds no plain value writes itself.
 func (w *walk) text() (string, error) {
 	inner := w.typ
@@ -243,7 +243,7 @@ func (w *walk) text() (string, error) {
 		inner = p.Elem()
 	}
 	if plain(inner) || w.writes() {
-		return fmt.Sprintf("%s.Text(%s)", w.guardPkg, w.expr), nil
+		return fmt.Sprintf("%s.KeyPart(%s)", w.guardPkg, w.expr), nil
 	}
 	return "", wrong(w.offset, "<%s> is a %s, which cannot be part of a key: only strings, integers, booleans and types with MarshalText or String can%s",
 		w.path, w.show(w.typ), w.inside())

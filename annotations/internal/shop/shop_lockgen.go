@@ -50,9 +50,9 @@ func (l *OrderServiceLock) Place(ctx context.Context, req *PlaceRequest) (*Order
 		switch v.String() {
 		case "req.User.ID":
 			if req == nil || req.User == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
-			return guard.Text(req.User.ID)
+			return guard.KeyPart(req.User.ID)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (*Order, error) {
@@ -65,9 +65,9 @@ func (l *OrderServiceLock) Cancel(ctx context.Context, id OrderID, voucher strin
 	return annotations.Do(ctx, l.lockCancel, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "id":
-			return guard.Text(id)
+			return guard.KeyPart(id)
 		case "voucher":
-			return guard.Text(voucher)
+			return guard.KeyPart(voucher)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
@@ -135,9 +135,9 @@ func (l *TransfersLock) Move(ctx context.Context, from string, to string, amount
 	return annotations.Do(ctx, l.lockMove, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "from":
-			return guard.Text(from)
+			return guard.KeyPart(from)
 		case "to":
-			return guard.Text(to)
+			return guard.KeyPart(to)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
@@ -151,14 +151,14 @@ func (l *TransfersLock) Claim(ctx context.Context, req *PlaceRequest, more ...st
 		switch v.String() {
 		case "client":
 			if req == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
-			return guard.Text(req.Client.Address)
+			return guard.KeyPart(req.Client.Address)
 		case "voucherId":
 			if req == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
-			return guard.Text(req.Voucher)
+			return guard.KeyPart(req.Voucher)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (err error) {
@@ -173,22 +173,22 @@ func (l *TransfersLock) Nest(ctx context.Context, cmd *Command, req struct{ Tena
 	return annotations.Do(ctx, l.lockNest, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "req.Tenant":
-			return guard.Text(req.Tenant)
+			return guard.KeyPart(req.Tenant)
 		case "req.cmd.GetUser.Number":
 			if cmd == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
 			x := cmd.GetUser()
 			if x == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
 			x2 := x.Number()
-			return guard.Text(x2)
+			return guard.KeyPart(x2)
 		case "req.cmd.Deep.Flag":
 			if cmd == nil || cmd.Base == nil || cmd.Deep == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
-			return guard.Text(cmd.Deep.Flag)
+			return guard.KeyPart(cmd.Deep.Flag)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
@@ -202,10 +202,10 @@ func (l *TransfersLock) Limit(ctx context.Context, who Named, arg2 int, arg3 ...
 		switch v.String() {
 		case "req.who.Name":
 			if who == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
 			x := who.Name()
-			return guard.Text(x)
+			return guard.KeyPart(x)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
@@ -263,9 +263,9 @@ func (l *ShopLock) Cancel(ctx context.Context, id OrderID, voucher string) error
 	return annotations.Do(ctx, l.lockCancel, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "id":
-			return guard.Text(id)
+			return guard.KeyPart(id)
 		case "voucher":
-			return guard.Text(voucher)
+			return guard.KeyPart(voucher)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
@@ -289,9 +289,9 @@ func (l *ShopLock) Place(ctx context.Context, req *PlaceRequest) (*Order, error)
 		switch v.String() {
 		case "req.User.ID":
 			if req == nil || req.User == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
-			return guard.Text(req.User.ID)
+			return guard.KeyPart(req.User.ID)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (*Order, error) {
@@ -343,7 +343,7 @@ func (l *RepositoryLock[K, V]) Update(ctx context.Context, key K, change func(V)
 	return annotations.Call(ctx, l.lockUpdate, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "key":
-			return guard.Text(key)
+			return guard.KeyPart(key)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (V, error) {
@@ -392,7 +392,7 @@ func (l *UsersLock[V]) Greet(ctx context.Context, user V) error {
 	return annotations.Do(ctx, l.lockGreet, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "user":
-			return guard.Text(user)
+			return guard.KeyPart(user)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {
@@ -410,7 +410,7 @@ func (l *UsersLock[V]) Update(ctx context.Context, key int64, change func(map[st
 	return annotations.Call(ctx, l.lockUpdate, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "key":
-			return guard.Text(key)
+			return guard.KeyPart(key)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (map[string]V, error) {
@@ -460,17 +460,17 @@ func (l *clashesLock) Do(guard2 context.Context, l2 string, v string, annotation
 	err2 = annotations.Do(guard2, l.lockDo2, func(v2 annotations.Var) (string, error) {
 		switch v2.String() {
 		case "l":
-			return guard.Text(l2)
+			return guard.KeyPart(l2)
 		case "v":
-			return guard.Text(v)
+			return guard.KeyPart(v)
 		case "req.x.Get":
 			if x == nil {
-				return guard.Text(nil)
+				return guard.KeyPart(nil)
 			}
 			x2 := x.Get()
-			return guard.Text(x2)
+			return guard.KeyPart(x2)
 		case "annotations":
-			return guard.Text(annotations2)
+			return guard.KeyPart(annotations2)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(guard2 context.Context) (err2 error) {
@@ -485,7 +485,7 @@ func (l *clashesLock) next(ctx context.Context, Order2 string, guard2 *Order) (*
 	return annotations.Call(ctx, l.lockNext, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "Order":
-			return guard.Text(Order2)
+			return guard.KeyPart(Order2)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) (*Order, error) {

@@ -111,7 +111,7 @@ func Body(path string) Source {
 	}
 }
 
-// Ctx is the value that an earlier middleware set under that key. [guard.Text]
+// Ctx is the value that an earlier middleware set under that key. [guard.KeyPart]
 // says which types can be part of a key. A key of an unexported type is the safe
 // way to name a value; bind it with [WithVar]:
 //
@@ -130,7 +130,7 @@ func Ctx(name any) Source {
 // places for it; if both have a value, they must agree.
 func provided(q Request, name any) (value string, ok bool, err error) {
 	if set := q.Value(name); set != nil {
-		if value, err = guard.Text(set); err != nil {
+		if value, err = guard.KeyPart(set); err != nil {
 			return "", true, err
 		}
 		ok = true
@@ -139,7 +139,7 @@ func provided(q Request, name any) (value string, ok bool, err error) {
 	if set == nil {
 		return value, ok, nil
 	}
-	inContext, err := guard.Text(set)
+	inContext, err := guard.KeyPart(set)
 	if err == nil && ok && inContext != value {
 		err = key.ErrAmbiguous
 	}

@@ -49,7 +49,7 @@ func (l *SaleLock) Cancel(ctx context.Context, orderID string, userID string) er
 	return annotations.Do(ctx, l.lockCancel, func(v annotations.Var) (string, error) {
 		switch v.String() {
 		case "userID":
-			return guard.Text(userID)
+			return guard.KeyPart(userID)
 		}
 		return "", guard.ErrUnresolvable
 	}, func(ctx context.Context) error {

@@ -27,7 +27,7 @@ type written struct{ of string }
 func (w *written) String() string               { return "for people: " + w.of }
 func (w *written) MarshalText() ([]byte, error) { return []byte(w.of), nil }
 
-func TestTextOfAValue(t *testing.T) {
+func TestKeyPartOfAValue(t *testing.T) {
 	var none *netip.Addr
 	var noIP net.IP
 	seven, three := 7, level(3)
@@ -62,15 +62,15 @@ func TestTextOfAValue(t *testing.T) {
 		"nothing writable": {struct{ ID int }{1}, "", guard.ErrUnresolvable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := guard.Text(test.value)
+			got, err := guard.KeyPart(test.value)
 			if got != test.want || !errors.Is(err, test.err) {
 				t.Errorf("got %q, %v; want %q, %v", got, err, test.want, test.err)
 			}
 			if test.value == nil || err != nil && test.err == key.ErrMissing { //nolint:errorlint // it is the table's
 				return
 			}
-			if has := guard.HasText(reflect.TypeOf(test.value)); has != (err == nil) {
-				t.Errorf("HasText is %v", has)
+			if has := guard.IsKeyPart(reflect.TypeOf(test.value)); has != (err == nil) {
+				t.Errorf("IsKeyPart is %v", has)
 			}
 		})
 	}

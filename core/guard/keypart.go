@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// Text writes a value as a part of a key: an argument, a field of a request, a
+// KeyPart writes a value as a part of a key: an argument, a field of a request, a
 // value of a context. All integrations use it, so that one value is one string
 // everywhere.
 //
@@ -18,7 +18,7 @@ import (
 // Other types need a MarshalText or a String method, which counts in this order.
 // A pointer counts as what it points to. Nil, however it comes, is
 // [key.ErrMissing], and a type that is no part of a key is [ErrUnresolvable].
-func Text(value any) (string, error) {
+func KeyPart(value any) (string, error) {
 	if value == nil {
 		return "", key.ErrMissing
 	}
@@ -41,8 +41,8 @@ func Text(value any) (string, error) {
 	return byMethod(v)
 }
 
-// HasText reports whether [Text] can write values of a type.
-func HasText(t reflect.Type) bool {
+// IsKeyPart reports whether [KeyPart] accepts values of type t.
+func IsKeyPart(t reflect.Type) bool {
 	inner := t
 	if t.Kind() == reflect.Pointer {
 		inner = t.Elem()
