@@ -112,9 +112,9 @@ type Entry struct {
 // Place is where the value of a field stands.
 type Place struct {
 	Line, Column int
-	// Text is the column of the value's first byte, 0 if its bytes aren't in the
+	// ValueColumn is the column of the value's first byte, 0 if its bytes aren't in the
 	// file one by one.
-	Text int
+	ValueColumn int
 }
 
 // where names the rule for the fault of another.
@@ -130,8 +130,8 @@ func (e *Entry) fault(p problem) Fault {
 	if !ok {
 		at = Place{Line: e.Line, Column: e.Column}
 	}
-	if at.Text > 0 && p.column > 0 {
-		at.Column = at.Text + p.column - 1
+	if at.ValueColumn > 0 && p.column > 0 {
+		at.Column = at.ValueColumn + p.column - 1
 	}
 	return Fault{
 		Source: e.Source, Line: at.Line, Column: at.Column,

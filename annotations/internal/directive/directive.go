@@ -14,7 +14,7 @@ import (
 
 // Directive is one lock of a method.
 type Directive struct {
-	*rule.Text
+	*rule.Parsed
 	// Source is the directive as it was written, Written its template.
 	Source, Written string
 	// Vars are the variables in the order of the template.
@@ -47,7 +47,7 @@ type Fault struct {
 func Parse(source string) (*Directive, []Fault) {
 	d := &Directive{Source: strings.TrimSpace(source)}
 	var c rewritten
-	text, wrong := rule.ReadText(source, func(template string) (string, func(int) int) {
+	parsed, wrong := rule.ParseWith(source, func(template string) (string, func(int) int) {
 		d.Written, c = template, canonical(template)
 		return c.text, c.original
 	})
@@ -58,11 +58,11 @@ func Parse(source string) (*Directive, []Fault) {
 		}
 		return nil, faults
 	}
-	d.Text = text
-	for _, v := range text.Template.Vars() {
+	d.Parsed = parsed
+	for _, v := range parsed.Template.Vars() {
 		at := c.original(v.Column) + 1
 		path := d.Written[at-1:]
-		d.Vars = append(d.Vars, Var{Var: v, Path: path[:strings.IndexAny(path, "|>")], At: text.TemplateColumn + at - 1})
+		d.Vars = append(d.Vars, Var{Var: v, Path: path[:strings.IndexAny(path, "|>")], At: parsed.TemplateColumn + at - 1})
 	}
 	return d, nil
 }

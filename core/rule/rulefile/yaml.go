@@ -266,7 +266,7 @@ func (d *decoder) rule(node *yaml.Node) {
 			continue
 		}
 		at := d.at(value, nameAt)
-		e.Fields[name] = rule.Place{Line: at.line, Column: at.column, Text: d.textColumn(value)}
+		e.Fields[name] = rule.Place{Line: at.line, Column: at.column, ValueColumn: d.valueColumn(value)}
 		var wrong rule.Fault
 		if err := assign(&e.Rule, name, value); errors.As(err, &wrong) {
 			e.Broken[name] = true
@@ -306,9 +306,9 @@ func assign(r *rule.Rule, name string, node *yaml.Node) error {
 	}
 }
 
-// textColumn is where the value of n begins if it is written out in one line, so
+// valueColumn is where the value of n begins if it is written out in one line, so
 // that a column in the value is a column in the file; otherwise it is 0.
-func (d *decoder) textColumn(n *yaml.Node) int {
+func (d *decoder) valueColumn(n *yaml.Node) int {
 	if kind(n) != str || n.Line < 1 || n.Line > len(d.lines) {
 		return 0
 	}

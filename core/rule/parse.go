@@ -21,15 +21,15 @@ import (
 //
 // The error is [Faults], with everything that is wrong and its column.
 func ParseRule(s string) (Rule, error) {
-	text, faults := ReadText(s, nil)
+	parsed, faults := ParseWith(s, nil)
 	if err := faults.err(); err != nil {
 		return Rule{}, err
 	}
-	return text.Rule, nil
+	return parsed.Rule, nil
 }
 
-// Text is a rule that was read from its string form.
-type Text struct {
+// Parsed is a rule that was read from its string form.
+type Parsed struct {
 	Rule     Rule
 	Template *key.Template // of Rule.Key
 	// TemplateColumn is where the template began in the string, from 1.
@@ -38,11 +38,11 @@ type Text struct {
 	Given map[string]int
 }
 
-// ReadText is [ParseRule] for integrations that extend the grammar of templates.
+// ParseWith is [ParseRule] for integrations that extend the grammar of templates.
 // rewrite, if not nil, turns the template of the string into one that [key.Parse]
 // knows, and returns how a column of the new one maps to one of the old.
-func ReadText(s string, rewrite func(template string) (canonical string, original func(column int) int)) (*Text, Faults) {
-	r := textReader{source: s, text: Text{Given: make(map[string]int)}}
+func ParseWith(s string, rewrite func(template string) (canonical string, original func(column int) int)) (*Parsed, Faults) {
+	r := ruleReader{source: s, parsed: Parsed{Given: make(map[string]int)}}
 	words := split(s)
 	switch {
 	case len(words) == 0:
@@ -65,7 +65,7 @@ func ReadText(s string, rewrite func(template string) (canonical string, origina
 		slices.SortStableFunc(r.faults, func(a, b Fault) int { return a.Column - b.Column })
 		return nil, r.faults
 	}
-	return &r.text, nil
+	return &r.parsed, nil
 }
 
 // word is a part of a string between spaces.
@@ -100,42 +100,42 @@ func split(s string) []word {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-type textReader struct {
+type ruleReader struct {
 	source   string
-	text     Text
+	parsed   Parsed
 	original func(column int) int // of the template
 	faults   Faults
 }
 
-func (r *textReader) fault(column int, field, format string, args ...any) {
+func (r *ruleReader) fault(column int, field, format string, args ...any) {
 	r.faults = append(r.faults, Fault{
 		Source: strconv.Quote(clip(r.source)), Column: column, Field: field, Reason: fmt.Sprintf(format, args...),
 	})
 }
 
 // isField reports whether a word is a field instead of a template.
-func (r *textReader) isField(s string) bool {
+func (r *ruleReader) isField(s string) bool {
 	name, _, ok := strings.Cut(s, "=")
 	_, known := fieldNamed(name)
 	return ok && known
 }
 
-func (r *textReader) template(w word, rewrite func(string) (string, func(int) int)) {
-	r.text.TemplateColumn = w.column
-	r.text.Rule.Key, r.original = w.text, func(column int) int { return column }
+func (r *ruleReader) template(w word, rewrite func(string) (string, func(int) int)) {
+	r.parsed.TemplateColumn = w.column
+	r.parsed.Rule.Key, r.original = w.text, func(column int) int { return column }
 	if rewrite != nil {
-		r.text.Rule.Key, r.original = rewrite(w.text)
+		r.parsed.Rule.Key, r.original = rewrite(w.text)
 	}
-	template, err := key.Parse(r.text.Rule.Key)
+	template, err := key.Parse(r.parsed.Rule.Key)
 	var syntax *key.SyntaxError
 	if errors.As(err, &syntax) {
 		r.fault(w.column+r.original(syntax.Column)-1, fieldKey, "%s", syntax.Reason)
 		return
 	}
-	r.text.Template = template
+	r.parsed.Template = template
 }
 
-func (r *textReader) field(w word) {
+func (r *ruleReader) field(w word) {
 	name, value, ok := strings.Cut(w.text, "=")
 	f, known := fieldNamed(name)
 	at := w.column + len(name) + 1
@@ -146,11 +146,11 @@ func (r *textReader) field(w word) {
 	case !known || !f.isOption():
 		r.fault(w.column, "", "%s", unknownField(name, optionNames()))
 		return
-	case r.text.Given[name] != 0:
+	case r.parsed.Given[name] != 0:
 		r.fault(w.column, name, "is there twice, keep one")
 		return
 	}
-	r.text.Given[name] = at
+	r.parsed.Given[name] = at
 	if strings.HasPrefix(value, `"`) {
 		unquoted, err := strconv.Unquote(value)
 		if err != nil {
@@ -164,19 +164,19 @@ func (r *textReader) field(w word) {
 		return
 	}
 	var wrong Fault
-	if err := r.text.Rule.Set(name, value); errors.As(err, &wrong) {
+	if err := r.parsed.Rule.Set(name, value); errors.As(err, &wrong) {
 		r.fault(at, name, "%s", wrong.Reason)
 	}
 }
 
 // check adds what is wrong with the rule as a whole.
-func (r *textReader) check() {
+func (r *ruleReader) check() {
 	broken := make(map[string]bool)
 	for _, f := range r.faults {
 		broken[f.Field] = true
 	}
-	c := r.text.Rule
-	if r.text.Template == nil {
+	c := r.parsed.Rule
+	if r.parsed.Template == nil {
 		c.Key = "lock" // what is wrong with the template is known
 	}
 	_, problems := c.compile()
@@ -184,15 +184,15 @@ func (r *textReader) check() {
 		if broken[p.field] || p.field == fieldPermits && broken[fieldMode] {
 			continue // it follows from what is wrong already
 		}
-		column := r.text.TemplateColumn
-		switch at := r.text.Given[p.field]; {
+		column := r.parsed.TemplateColumn
+		switch at := r.parsed.Given[p.field]; {
 		case p.field == fieldKey && p.column > 0 && r.original != nil:
 			column += r.original(p.column) - 1
 			p.reason = strings.TrimPrefix(p.reason, fmt.Sprintf("%.300q, column %d: ", c.Key, p.column)) // the fault has the place
 		case at != 0:
 			column = at
-		case p.field == fieldPermits && r.text.Given[fieldMode] != 0:
-			column = r.text.Given[fieldMode] // the mode needs what is missing
+		case p.field == fieldPermits && r.parsed.Given[fieldMode] != 0:
+			column = r.parsed.Given[fieldMode] // the mode needs what is missing
 		}
 		r.fault(column, p.field, "%s", p.reason)
 	}
