@@ -1,13 +1,11 @@
 package fxmodule
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -23,6 +21,9 @@ type Config struct {
 	Watchdog time.Duration `yaml:"watchdog" json:"watchdog"`
 	// Poll bounds how long a waiter relies on wake-ups alone. Default 1s.
 	Poll time.Duration `yaml:"poll" json:"poll"`
+	// Margin is how long before the store forgets a lease it is no longer
+	// trusted, as of [lock.WithMargin]. Default 2ms.
+	Margin time.Duration `yaml:"margin" json:"margin"`
 	// CallTimeout bounds one call to the store. Default 2s.
 	CallTimeout time.Duration `yaml:"callTimeout" json:"callTimeout"`
 	// MaxWait bounds every wait for a lock, as of [lock.WithMaxWait]. Default
@@ -37,6 +38,12 @@ type Config struct {
 	// MaxTotalWaiters bounds how many wait for all keys, as of
 	// [lock.WithMaxTotalWaiters]. Default no limit.
 	MaxTotalWaiters int `yaml:"maxTotalWaiters" json:"maxTotalWaiters"`
+	// Handoffs is how many times a released key passes to the next caller of this
+	// process without a call to the store, as of [lock.WithHandoff]. Default 16; at
+	// most 63; -1 turns it off.
+	Handoffs int `yaml:"handoffs" json:"handoffs"`
+	// HandoffTime bounds the same in time. Default 10ms.
+	HandoffTime time.Duration `yaml:"handoffTime" json:"handoffTime"`
 	// CheckTimeout bounds the check of the store at start, and each call of
 	// [Health.Check]. Default 5s.
 	CheckTimeout time.Duration `yaml:"checkTimeout" json:"checkTimeout"`
@@ -52,6 +59,9 @@ type Config struct {
 	// FollowRules has changes of RulesFile take effect while the application
 	// runs, as of [FollowRulesFile].
 	FollowRules bool `yaml:"followRules" json:"followRules"`
+	// Redis is how the store is made of the application's Redis client. With
+	// another store it must be empty.
+	Redis Redis `yaml:"redis" json:"redis,omitzero"`
 }
 
 // DefaultConfig returns the defaults.
@@ -59,56 +69,52 @@ func DefaultConfig() Config {
 	return Config{
 		Watchdog:       lock.DefaultWatchdog,
 		Poll:           lock.DefaultPoll,
+		Margin:         lock.DefaultMargin,
 		CallTimeout:    lock.DefaultCallTimeout,
+		Handoffs:       lock.DefaultHandoffs,
+		HandoffTime:    lock.DefaultHandoffTime,
 		CheckTimeout:   5 * time.Second,
 		ReleaseTimeout: 2 * time.Second,
 	}
 }
 
-// field is one duration, for what is done to all of them.
-type field struct {
-	name  string
-	value *time.Duration
-	min   time.Duration
-}
-
-func (c *Config) fields() []field {
-	return []field{
-		{"watchdog", &c.Watchdog, lock.MinLease},
-		{"poll", &c.Poll, time.Millisecond},
-		{"callTimeout", &c.CallTimeout, time.Millisecond},
-		{"maxWait", &c.MaxWait, time.Millisecond},
-		{"maxHold", &c.MaxHold, lock.MinLease},
-		{"checkTimeout", &c.CheckTimeout, time.Millisecond},
-		{"releaseTimeout", &c.ReleaseTimeout, time.Millisecond},
+// settings are all fields of c.
+func (c *Config) settings() settings {
+	return settings{
+		duration("watchdog", &c.Watchdog, lock.MinLease),
+		duration("poll", &c.Poll, time.Millisecond),
+		duration("margin", &c.Margin, lock.DefaultMargin),
+		duration("callTimeout", &c.CallTimeout, time.Millisecond),
+		duration("maxWait", &c.MaxWait, time.Millisecond),
+		duration("maxHold", &c.MaxHold, lock.MinLease),
+		count("maxWaiters", &c.MaxWaiters),
+		count("maxTotalWaiters", &c.MaxTotalWaiters),
+		{name: "handoffs", value: &c.Handoffs, fault: func() string {
+			if c.Handoffs < -1 || c.Handoffs >= lock.FenceStep {
+				return fmt.Sprintf("%d is not between -1, which turns it off, and %d", c.Handoffs, lock.FenceStep-1)
+			}
+			return ""
+		}},
+		duration("handoffTime", &c.HandoffTime, 0),
+		duration("checkTimeout", &c.CheckTimeout, time.Millisecond),
+		duration("releaseTimeout", &c.ReleaseTimeout, time.Millisecond),
+		{name: "rules", value: &c.Rules, empty: func() bool { return len(c.Rules) == 0 }},
+		{name: "rulesFile", value: &c.RulesFile},
+		{name: "followRules", value: &c.FollowRules, fault: func() string {
+			if c.FollowRules && c.RulesFile == "" {
+				return "there is no rulesFile to follow"
+			}
+			return ""
+		}},
+		{name: "redis", value: c.Redis.settings(), empty: func() bool { return c.Redis == Redis{} }},
 	}
-}
-
-// counts are the numbers by their names.
-func (c *Config) counts() map[string]*int {
-	return map[string]*int{"maxWaiters": &c.MaxWaiters, "maxTotalWaiters": &c.MaxTotalWaiters}
 }
 
 // Validate reports every field that is neither zero nor in its range, fields that
 // contradict each other, and FollowRules without a file. The rules are checked by
 // the guard.
 func (c Config) Validate() error {
-	var faults []error
-	for _, f := range c.fields() {
-		if *f.value != 0 && *f.value < f.min {
-			faults = append(faults, fmt.Errorf("fxmodule: config: %s: %v is too short, use at least %v, or 0 for the default",
-				f.name, *f.value, f.min))
-		}
-	}
-	faults = append(faults, c.contradictions()...)
-	for _, name := range []string{"maxWaiters", "maxTotalWaiters"} {
-		if n := *c.counts()[name]; n < 0 {
-			faults = append(faults, fmt.Errorf("fxmodule: config: %s: %d is negative, use 0 for no limit", name, n))
-		}
-	}
-	if c.FollowRules && c.RulesFile == "" {
-		faults = append(faults, errors.New("fxmodule: config: followRules: there is no rulesFile to follow"))
-	}
+	faults := slices.Concat(c.settings().faults(""), c.contradictions())
 	return errors.Join(faults...)
 }
 
@@ -119,6 +125,9 @@ func (c Config) contradictions() (faults []error) {
 		faults = append(faults, fmt.Errorf("fxmodule: config: callTimeout: %v is not below the watchdog of %v, so a lock could be lost while one call renews it: "+
 			"use at most a third of watchdog", effective.CallTimeout, effective.Watchdog))
 	}
+	if 2*effective.Margin >= effective.Watchdog && c.Watchdog >= 0 {
+		faults = append(faults, fmt.Errorf("fxmodule: config: margin: %v is not below half of the watchdog of %v", effective.Margin, effective.Watchdog))
+	}
 	if c.MaxTotalWaiters > 0 && c.MaxWaiters > c.MaxTotalWaiters {
 		faults = append(faults, fmt.Errorf("fxmodule: config: maxWaiters: %d for one key is more than maxTotalWaiters, %d for all of them",
 			c.MaxWaiters, c.MaxTotalWaiters))
@@ -126,11 +135,16 @@ func (c Config) contradictions() (faults []error) {
 	return faults
 }
 
+// withDefaults has the default of each duration and count that is zero.
 func (c Config) withDefaults() Config {
 	defaults := DefaultConfig()
-	for i, f := range c.fields() {
-		if *f.value == 0 {
-			*f.value = *defaults.fields()[i].value
+	of := defaults.settings()
+	for i, s := range c.settings() {
+		switch value := s.value.(type) {
+		case *time.Duration:
+			*value = cmp.Or(*value, *of[i].value.(*time.Duration))
+		case *int:
+			*value = cmp.Or(*value, *of[i].value.(*int))
 		}
 	}
 	return c
@@ -140,7 +154,9 @@ func (c Config) options() []lock.Option {
 	options := []lock.Option{
 		lock.WithWatchdog(c.Watchdog),
 		lock.WithPoll(c.Poll),
+		lock.WithMargin(c.Margin),
 		lock.WithCallTimeout(c.CallTimeout),
+		lock.WithHandoff(max(0, c.Handoffs), c.HandoffTime),
 	}
 	if c.MaxWait > 0 {
 		options = append(options, lock.WithMaxWait(c.MaxWait))
@@ -158,19 +174,7 @@ func (c Config) options() []lock.Option {
 }
 
 // MarshalJSON writes durations as strings.
-func (c Config) MarshalJSON() ([]byte, error) {
-	values := map[string]any{"rulesFile": c.RulesFile, "followRules": c.FollowRules}
-	if len(c.Rules) > 0 {
-		values["rules"] = c.Rules
-	}
-	for _, f := range c.fields() {
-		values[f.name] = f.value.String()
-	}
-	for name, n := range c.counts() {
-		values[name] = *n
-	}
-	return json.Marshal(values)
-}
+func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.settings().values()) }
 
 // MarshalYAML writes what [Config.MarshalJSON] does. It has the form that YAML
 // libraries look for.
@@ -187,17 +191,7 @@ func (c Config) MarshalYAML() (any, error) {
 // UnmarshalJSON reads what [Config.MarshalJSON] writes. An unknown field is an
 // error; a missing one is left as it is.
 func (c *Config) UnmarshalJSON(data []byte) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return fmt.Errorf("fxmodule: config: %w", err)
-	}
-	var faults []error
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if err := c.read(name, fields[name]); err != nil {
-			faults = append(faults, fmt.Errorf("fxmodule: config: %s: %w", name, err))
-		}
-	}
-	return errors.Join(faults...)
+	return c.settings().unmarshal("", data)
 }
 
 // UnmarshalYAML reads YAML as [Config.UnmarshalJSON] reads JSON. It has the form
@@ -233,45 +227,4 @@ func jsonOf(v any) any {
 		}
 	}
 	return v
-}
-
-// read sets one field.
-func (c *Config) read(name string, value json.RawMessage) error {
-	switch name {
-	case "rules":
-		return json.Unmarshal(value, &c.Rules)
-	case "rulesFile":
-		return json.Unmarshal(value, &c.RulesFile)
-	case "followRules":
-		return json.Unmarshal(value, &c.FollowRules)
-	}
-	if n, ok := c.counts()[name]; ok {
-		return json.Unmarshal(value, n)
-	}
-	for _, f := range c.fields() {
-		if f.name == name {
-			return parseDuration(value, f.value)
-		}
-	}
-	return fmt.Errorf("unknown field%s, known are %s", rule.DidYouMean(name, c.names()), strings.Join(c.names(), ", "))
-}
-
-// names are those of all fields.
-func (c *Config) names() []string {
-	names := []string{"rules", "rulesFile", "followRules"}
-	for _, f := range c.fields() {
-		names = append(names, f.name)
-	}
-	return slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(c.counts()))))
-}
-
-func parseDuration(value json.RawMessage, to *time.Duration) error {
-	var s string
-	err := json.Unmarshal(value, &s)
-	d, failed := time.ParseDuration(s)
-	if err != nil || failed != nil || bytes.Equal(value, []byte("null")) {
-		return fmt.Errorf("%s is not a duration string such as \"200ms\"", value)
-	}
-	*to = d
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,12 +30,20 @@ func TestDefaultConfigIsValidAndIsWhatZeroMeans(t *testing.T) {
 }
 
 func TestValidateNamesEveryFieldThatIsWrong(t *testing.T) {
-	err := fxmodule.Config{Watchdog: -time.Second, Poll: 1, CallTimeout: 1, CheckTimeout: -1, ReleaseTimeout: -1, FollowRules: true, MaxWait: -1, MaxHold: 1, MaxWaiters: -1, MaxTotalWaiters: -2}.Validate()
+	err := fxmodule.Config{
+		Watchdog: -time.Second, Poll: 1, CallTimeout: 1, CheckTimeout: -1, ReleaseTimeout: -1, FollowRules: true,
+		MaxWait: -1, MaxHold: 1, MaxWaiters: -1, MaxTotalWaiters: -2,
+		Margin: 1, Handoffs: 64, HandoffTime: -1,
+		Redis: fxmodule.Redis{Publish: "loud", Replicas: -1, ReplicasTimeout: -1, Quarantine: 1, CircuitFailures: -2, CircuitPause: 2 * lock.MaxDuration},
+	}.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
 		"watchdog: -1s", "poll: 1ns", "callTimeout: 1ns", "checkTimeout: -1ns", "releaseTimeout: -1ns", "followRules: there is no rulesFile",
+		"margin: 1ns", "handoffs: 64", "handoffTime: -1ns",
+		`redis.publish: unknown "loud"`, "redis.replicas: -1", "redis.replicasTimeout: -1ns", "redis.quarantine: 1ns",
+		"redis.circuitFailures: -2", "redis.circuitPause: 17520h0m0s is too long",
 		"maxWait: -1ns", "maxHold: 1ns", "maxWaiters: -1 is negative", "maxTotalWaiters: -2 is negative",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -47,6 +56,11 @@ var written = fxmodule.Config{
 	Watchdog: 90 * time.Second, Poll: 200 * time.Millisecond, CallTimeout: time.Second, CheckTimeout: 3 * time.Second,
 	ReleaseTimeout: 4 * time.Second, RulesFile: "locks.yaml", FollowRules: true,
 	MaxWait: 10 * time.Second, MaxHold: time.Hour, MaxWaiters: 50, MaxTotalWaiters: 5000,
+	Margin: 5 * time.Millisecond, Handoffs: -1, HandoffTime: time.Second,
+	Redis: fxmodule.Redis{
+		KeyPrefix: "shop:", Publish: "both", Polling: true, Replicas: 1, ReplicasTimeout: time.Second, Quarantine: time.Minute,
+		CircuitFailures: -1, CircuitPause: time.Second, RedissonTokens: true, SETNX: true, WithoutScriptPublish: true, WithoutScriptTime: true,
+	},
 	Rules: []rule.Rule{{Operation: "POST /orders", Key: "lock:order:<userId>", Wait: 200 * time.Millisecond, Mode: lock.Semaphore, Permits: 1, Size: 3}},
 }
 
@@ -72,6 +86,17 @@ func TestConfigIsWrittenAndReadWithDurationsAsStrings(t *testing.T) {
 	}
 }
 
+// A field that written lacks would be read and written by nobody.
+func TestWrittenHasEveryField(t *testing.T) {
+	for _, of := range []reflect.Value{reflect.ValueOf(written), reflect.ValueOf(written.Redis)} {
+		for i := range of.NumField() {
+			if of.Field(i).IsZero() {
+				t.Errorf("written has no %s", of.Type().Field(i).Name)
+			}
+		}
+	}
+}
+
 func TestJSONLeavesMissingFieldsAsTheyAre(t *testing.T) {
 	c := fxmodule.DefaultConfig()
 	if err := json.Unmarshal([]byte(`{"poll":"200ms"}`), &c); err != nil {
@@ -86,13 +111,17 @@ func TestJSONLeavesMissingFieldsAsTheyAre(t *testing.T) {
 
 func TestWhatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"wachtdog":"1s"}`:  `wachtdog: unknown field, did you mean "watchdog"?, known are callTimeout, checkTimeout, followRules, `,
-		`{"poll":200}`:       "poll: 200 is not a duration string",
-		`{"poll":null}`:      "poll: null is not a duration string",
-		`{"poll":"200"}`:     `poll: "200" is not a duration string such as "200ms"`,
-		`{"rulesFile":5}`:    "rulesFile: ",
-		`{"followRules":1}`:  "followRules: ",
-		`{"maxWaiters":"5"}`: "maxWaiters: ",
+		`{"wachtdog":"1s"}`:               `wachtdog: unknown field, did you mean "watchdog"?, known are callTimeout, checkTimeout, followRules, `,
+		`{"poll":200}`:                    "poll: 200 is not a duration string",
+		`{"poll":null}`:                   "poll: null is not a duration string",
+		`{"poll":"200"}`:                  `poll: "200" is not a duration string such as "200ms"`,
+		`{"rulesFile":5}`:                 "rulesFile: ",
+		`{"followRules":1}`:               "followRules: ",
+		`{"maxWaiters":"5"}`:              "maxWaiters: ",
+		`{"redis":5}`:                     "config: redis: ",
+		`{"redis":{"setnx":1}}`:           "redis.setnx: ",
+		`{"redis":{"setNX":true}}`:        `redis.setNX: unknown field, did you mean "setnx"?`,
+		`{"redis":{"quarantine":"long"}}`: `redis.quarantine: "long" is not a duration`,
 		`{"rules":[{"operation":"POST /orders","key":"lock:a","wiat":"1s"}]}`: `wiat`,
 		`{"rules":[{"operation":"POST /orders","key":"lock:a","wait":5}]}`:    `wait`,
 		`[]`: "",
@@ -132,6 +161,10 @@ func TestFieldsThatContradictEachOtherAreRefused(t *testing.T) {
 		"callTimeout above watchdog":        {fxmodule.Config{CallTimeout: time.Minute}, []string{"callTimeout: 1m0s", "watchdog of 30s"}},
 		"watchdog below the usual timeout":  {fxmodule.Config{Watchdog: time.Second}, []string{"callTimeout: 2s", "watchdog of 1s"}},
 		"more for one key than for all":     {fxmodule.Config{MaxWaiters: 10, MaxTotalWaiters: 5}, []string{"maxWaiters: 10", "maxTotalWaiters, 5"}},
+		"margin of half the watchdog":       {fxmodule.Config{Watchdog: 100 * time.Millisecond, CallTimeout: time.Millisecond, Margin: 50 * time.Millisecond}, []string{"margin: 50ms", "100ms"}},
+		"setnx and tokens":                  {fxmodule.Config{Redis: fxmodule.Redis{SETNX: true, RedissonTokens: true}}, []string{"redis.setnx", "redissonTokens"}},
+		"replicas without a time":           {fxmodule.Config{Redis: fxmodule.Redis{Replicas: 1}}, []string{"redis.replicas", "replicasTimeout"}},
+		"a time for no replicas":            {fxmodule.Config{Redis: fxmodule.Redis{ReplicasTimeout: 1e6}}, []string{"redis.replicas", "replicasTimeout"}},
 		"a rules file to follow that isn't": {fxmodule.Config{FollowRules: true}, []string{"followRules", "rulesFile"}},
 	} {
 		err := test.config.Validate()
@@ -143,6 +176,114 @@ func TestFieldsThatContradictEachOtherAreRefused(t *testing.T) {
 	}
 	if err := (fxmodule.Config{Watchdog: time.Second, CallTimeout: 300 * time.Millisecond, MaxWaiters: 5}).Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The mode of a rule is refused exactly where the store that is made refuses it.
+func TestSettingsRefuseTheModesThatTheStoreDoesNotHave(t *testing.T) {
+	for name, redis := range map[string]fxmodule.Redis{
+		"": {}, "redis.setnx": {SETNX: true}, "redis.redissonTokens": {RedissonTokens: true},
+		"redis.withoutScriptPublish": {WithoutScriptPublish: true}, "redis.withoutScriptTime": {WithoutScriptTime: true},
+	} {
+		for m := lock.Exclusive; m.Valid(); m++ {
+			t.Run(name+" "+m.String(), func(t *testing.T) {
+				made, err := fxmodule.New(fxmodule.Params{
+					Lifecycle: fxtest.NewLifecycle(t), Single: single(t),
+					Config: fxmodule.Config{Redis: redis, CallTimeout: 50 * time.Millisecond},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := rule.Rule{Operation: "POST /orders", Key: "lock:a", Mode: m}
+				option := lock.WithMode(m)
+				if m == lock.Semaphore {
+					r.Permits, r.Size, option = 1, 3, lock.WithPermits(1, 3)
+				}
+				_, failed := made.Locker.TryAcquire(t.Context(), "lock:a", option)
+				if failed == nil {
+					t.Fatal("a lock of nobody was granted")
+				}
+				_, err = fxmodule.NewGuard(fxmodule.GuardParams{Locker: made.Locker, Rules: []rule.Rule{r}, Config: fxmodule.Config{Redis: redis}})
+				switch unsupported := errors.Is(failed, lock.ErrUnsupported); {
+				case unsupported != (err != nil):
+					t.Errorf("the rule: %v; the lock: %v", err, failed)
+				case unsupported:
+					for _, want := range []string{`"POST /orders": mode: ` + m.String() + ": " + name, "use mode exclusive"} {
+						if !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), want) {
+							t.Errorf("%v: want %q in it", err, want)
+						}
+					}
+				}
+				if err := made.Locker.Close(t.Context()); err != nil && !errors.Is(err, lock.ErrUnavailable) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func TestSettingsOfRedisNeedRedis(t *testing.T) {
+	config := fxmodule.Config{Redis: fxmodule.Redis{SETNX: true}}
+	_, err := fxmodule.New(fxmodule.Params{Lifecycle: fxtest.NewLifecycle(t), Store: memstore.New(), Config: config})
+	if err == nil || !strings.Contains(err.Error(), "config: redis: locks are kept in a *memstore.Store") {
+		t.Errorf("got %v", err)
+	}
+	config.Redis = fxmodule.Redis{Replicas: 1, ReplicasTimeout: time.Minute}
+	for name, params := range map[string]fxmodule.Params{"one server": {Single: single(t)}, "a cluster": {Cluster: cluster(t)}} {
+		params.Lifecycle, params.Config = fxtest.NewLifecycle(t), config
+		if _, err := fxmodule.New(params); err == nil || !strings.Contains(err.Error(), "redis.replicasTimeout: 1m0s is not below the client's ReadTimeout of 5s") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// releases counts the releases of a store in memory.
+type releases struct {
+	*memstore.Store
+	n atomic.Int32
+}
+
+func (r *releases) Release(ctx context.Context, c lock.Claim) error {
+	r.n.Add(1)
+	return r.Store.Release(ctx, c)
+}
+
+func TestHandoffsAndMarginOfTheConfigAreThoseOfTheLocker(t *testing.T) {
+	for handoffs, want := range map[int]int32{0: 1, -1: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			lifecycle, store := fxtest.NewLifecycle(t), &releases{Store: memstore.New()}
+			made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle, Store: store, Config: fxmodule.Config{
+				Handoffs: handoffs, Margin: time.Second,
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lifecycle.RequireStart()
+			defer lifecycle.RequireStop()
+			lease, err := made.Locker.Acquire(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A hundredth of the watchdog is for clocks.
+			if left := time.Until(lease.Deadline()); left != 30*time.Second-300*time.Millisecond-time.Second {
+				t.Errorf("the lease is trusted for %v", left)
+			}
+			next := make(chan error)
+			go func() {
+				lease, err := made.Locker.Acquire(t.Context(), "a")
+				if err == nil {
+					err = lease.Release(t.Context())
+				}
+				next <- err
+			}()
+			synctest.Wait()
+			if err := errors.Join(lease.Release(t.Context()), <-next); err != nil {
+				t.Error(err)
+			}
+			if n := store.n.Load(); n != want {
+				t.Errorf("handoffs %d: the store heard of %d releases, want %d", handoffs, n, want)
+			}
+		})
 	}
 }
 

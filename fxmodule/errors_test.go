@@ -39,11 +39,17 @@ func mistakes(t *testing.T) map[string]fx.Option {
 		"too short":                 fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{MaxHold: time.Millisecond})),
 		"less than nothing":         fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{MaxWaiters: -1})),
 		"more for one than for all": fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{MaxWaiters: 50, MaxTotalWaiters: 10})),
-		"follow nothing":            fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{FollowRules: true})),
-		"a rule nobody serves":      fx.Options(memory, fxmodule.AsRule(rule.Rule{Operation: "POST /odrers", Key: "lock:order:<userId>"})),
-		"a rule twice":              fx.Options(memory, fxmodule.AsRule(orders), fxmodule.AsRules(orders)),
-		"a file that is not there":  fx.Options(memory, fxmodule.WithRulesFile("rules.yaml")),
-		"a file with a typo":        fx.Options(memory, fxmodule.WithRulesFile("typo.yaml")),
+		"settings of another store": fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{Redis: fxmodule.Redis{SETNX: true}})),
+		"a mode that is not there": fx.Options(fx.Supply(away(t)), served(), fxmodule.WithConfig(fxmodule.Config{Redis: fxmodule.Redis{SETNX: true}}),
+			fxmodule.AsRule(rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>", Mode: lock.Fair})),
+		"a wait beyond the client's": fx.Options(fx.Supply(away(t)), fxmodule.WithConfig(fxmodule.Config{
+			Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: time.Minute},
+		})),
+		"follow nothing":           fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{FollowRules: true})),
+		"a rule nobody serves":     fx.Options(memory, fxmodule.AsRule(rule.Rule{Operation: "POST /odrers", Key: "lock:order:<userId>"})),
+		"a rule twice":             fx.Options(memory, fxmodule.AsRule(orders), fxmodule.AsRules(orders)),
+		"a file that is not there": fx.Options(memory, fxmodule.WithRulesFile("rules.yaml")),
+		"a file with a typo":       fx.Options(memory, fxmodule.WithRulesFile("typo.yaml")),
 	}
 }
 

@@ -49,11 +49,14 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 	if p.Config.RulesFile != "" {
 		p.Files = append(slices.Clip(p.Files), RulesFile{Path: p.Config.RulesFile, Follow: p.Config.FollowRules})
 	}
-	s := &sources{rules: slices.Concat(p.Rules, p.Config.Rules), files: make([][]rule.Rule, len(p.Files))}
+	s := &sources{redis: p.Config.Redis, rules: slices.Concat(p.Rules, p.Config.Rules), files: make([][]rule.Rule, len(p.Files))}
 	if err := s.load(p.Files); err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
 	g, err := guard.New(p.Locker, join(s.rules, s.files)...)
+	if err == nil {
+		err = s.locate(s.refused(join(s.rules, s.files)))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
@@ -78,6 +81,7 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 // without the others.
 type sources struct {
 	guard *guard.Guard
+	redis Redis
 	rules []rule.Rule
 
 	mu    sync.Mutex
@@ -102,13 +106,28 @@ func join(rules []rule.Rule, files [][]rule.Rule) []rule.Rule {
 	return slices.Concat(rules, slices.Concat(files...))
 }
 
-// validate ends the start with what the guard finds, and where it stands.
-func (s *sources) validate() error {
-	err := s.guard.Validate()
+// refused says which rules have a mode that the settings rule out.
+func (s *sources) refused(rules []rule.Rule) error {
+	var faults rule.Faults
+	for _, r := range rules {
+		if why := s.redis.refuses(r.Mode); why != "" {
+			faults = append(faults, rule.Fault{Operation: r.Operation, Field: "mode", Reason: r.Mode.String() + ": " + why})
+		}
+	}
+	return faults.Err()
+}
+
+// locate says where in the files faults stand.
+func (s *sources) locate(err error) error {
 	for _, set := range s.sets {
 		err = set.Locate(nil, err)
 	}
-	if err != nil {
+	return err
+}
+
+// validate ends the start with what the guard finds.
+func (s *sources) validate() error {
+	if err := s.locate(s.guard.Validate()); err != nil {
 		return fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
 	return nil
@@ -144,6 +163,9 @@ func (s *sources) replace(file int, set *rule.Set) error {
 	defer s.mu.Unlock()
 	files := slices.Clone(s.files)
 	files[file] = set.Rules()
+	if err := s.refused(files[file]); err != nil {
+		return err
+	}
 	if err := s.guard.Replace(join(s.rules, files), set.Unlocked()...); err != nil {
 		return err
 	}

@@ -116,6 +116,32 @@ func TestAFileThatContradictsTheProgramChangesNothing(t *testing.T) {
 	eventually(t, "a good file", func() bool { return has(g, "GET /two") })
 }
 
+func TestANewVersionWithAModeThatTheSettingsRuleOutChangesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	replaceFile(t, path, oneRule)
+	locker := lock.New(memstore.New())
+	defer locker.Close(context.Background())
+	var log syncBuffer
+	lifecycle := fxtest.NewLifecycle(t)
+	g, err := fxmodule.NewGuard(fxmodule.GuardParams{
+		Locker: locker, Lifecycle: lifecycle, Logger: log.logger(),
+		Config: fxmodule.Config{RulesFile: path, FollowRules: true, Redis: fxmodule.Redis{SETNX: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Serve("a test", "GET /one")
+	lifecycle.RequireStart()
+	defer lifecycle.RequireStop()
+	replaceFile(t, path, strings.TrimSpace(oneRule)+"\n  mode: write\n")
+	eventually(t, "the error is logged", func() bool {
+		return strings.Contains(log.String(), "mode: write: redis.setnx has exclusive locks only") && strings.Contains(log.String(), "locks.yaml:2:")
+	})
+	if m := g.Rules()[0].Mode; m != lock.Exclusive {
+		t.Errorf("the mode is %s", m)
+	}
+}
+
 func TestFollowingNeedsALifecycle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.yaml")
 	replaceFile(t, path, oneRule)

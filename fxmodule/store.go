@@ -30,6 +30,10 @@ var errNoStore = errors.New("fxmodule: it isn't said where locks are kept, use o
 
 // store chooses where locks are kept.
 func (p *Params) store() (lock.Store, error) {
+	if p.Store != nil && p.Config.Redis != (Redis{}) {
+		return nil, fmt.Errorf("fxmodule: config: redis: locks are kept in a %T, which isn't made with these settings: "+
+			"leave them out, or provide the Redis client only", p.Store)
+	}
 	if p.Store != nil {
 		return p.Store, nil
 	}
@@ -40,7 +44,11 @@ func (p *Params) store() (lock.Store, error) {
 	if rdb == nil {
 		return nil, errNoStore
 	}
-	options := []redisstore.Option{redisstore.WithLogger(p.Logger)}
+	options, err := p.Config.Redis.options(rdb)
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, redisstore.WithLogger(p.Logger))
 	if p.Telemetry != nil {
 		options = append(options, redisstore.WithCircuitHook(p.Telemetry.Circuit))
 	}

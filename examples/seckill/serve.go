@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/redlatch/redlatch/examples/seckill/internal/app"
+	"github.com/redlatch/redlatch/fxmodule"
 )
 
 type serve struct {
@@ -17,6 +19,9 @@ type serve struct {
 	LockWait   time.Duration `env:"SECKILL_LOCK_WAIT" default:"0s" placeholder:"TIME" help:"How long a request waits for the lock of its user. Default ${default}: it tries once."`
 	Rules      string        `env:"SECKILL_RULES" placeholder:"FILE" help:"File with the rules of the locks, see rules.yaml; followed while the service runs. Default: a lock for each user, with --lock-wait."`
 	Watchdog   time.Duration `env:"SECKILL_WATCHDOG" default:"30s" placeholder:"TIME" help:"How long a lock outlives a process that died. Default ${default}."`
+	SETNX      bool          `name:"setnx" env:"SECKILL_SETNX" help:"Keep locks in Redis in the format of redsync and bsm/redislock, exclusive locks only."`
+	NoPublish  bool          `name:"without-script-publish" env:"SECKILL_WITHOUT_SCRIPT_PUBLISH" help:"For a Redis that refuses PUBLISH in scripts."`
+	NoTime     bool          `name:"without-script-time" env:"SECKILL_WITHOUT_SCRIPT_TIME" help:"For a Redis that refuses TIME in scripts."`
 	DrainDelay time.Duration `env:"SECKILL_DRAIN_DELAY" default:"500ms" placeholder:"TIME" help:"How long to go on serving after /readyz says no. Default ${default}."`
 
 	unguarded `embed:""`
@@ -26,6 +31,14 @@ type serve struct {
 func (s *serve) Validate() error {
 	if s.Rules != "" && s.LockWait != 0 {
 		return errors.New("--lock-wait: the rules of --rules say how long to wait")
+	}
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"setnx", s.SETNX}, {"without-script-publish", s.NoPublish}, {"without-script-time", s.NoTime}} {
+		if flag.set && s.Redis == "" {
+			return fmt.Errorf("--%s: needs --redis", flag.name)
+		}
 	}
 	return notNegative(
 		option{"lock-wait", s.LockWait}, option{"watchdog", s.Watchdog}, option{"drain-delay", s.DrainDelay},
@@ -37,6 +50,7 @@ func (s *serve) Run(ctx context.Context, t terminal) error {
 	a, err := app.Start(ctx, app.Config{
 		HTTP: s.HTTP, GRPC: s.GRPC, DB: s.DB, Redis: s.Redis,
 		LockWait: s.LockWait, Rules: s.Rules, Watchdog: s.Watchdog, DrainDelay: s.DrainDelay,
+		Format:  fxmodule.Redis{SETNX: s.SETNX, WithoutScriptPublish: s.NoPublish, WithoutScriptTime: s.NoTime},
 		Log:     t.logger(slog.LevelInfo),
 		Variant: s.variant(),
 	})

@@ -3,12 +3,15 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
+	"go.uber.org/fx/fxtest"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
@@ -127,4 +130,133 @@ func TestHealthFollowsRedis(t *testing.T) {
 	}
 	server.Restart()
 	eventually(t, func() error { return a.health.Check(t.Context()) })
+}
+
+// What a store that is made with each setting of redis does, and another one
+// doesn't.
+func TestEverySettingOfRedisReachesTheStore(t *testing.T) {
+	t.Parallel() // most of the time nothing happens
+	server := redistest.Standalone(t)
+	type tried struct {
+		looks  redis.UniversalClient // as an administrator
+		locker *lock.Locker
+		key    string
+		lease  *lock.Lease
+		err    error
+	}
+	exists := func(key string) func(t *testing.T, a tried) bool {
+		return func(t *testing.T, a tried) bool {
+			t.Helper()
+			return a.looks.Exists(t.Context(), fmt.Sprintf(key, a.key)).Val() == 1
+		}
+	}
+	failed := func(want error) func(t *testing.T, a tried) bool {
+		return func(t *testing.T, a tried) bool {
+			t.Helper()
+			return errors.Is(a.err, want)
+		}
+	}
+	lacks := func(option lock.Option) func(t *testing.T, a tried) bool {
+		return func(t *testing.T, a tried) bool {
+			t.Helper()
+			_, err := a.locker.TryAcquire(t.Context(), a.key+"/other", option)
+			return errors.Is(err, lock.ErrUnsupported)
+		}
+	}
+	neverOpens := func(t *testing.T, a tried) bool {
+		t.Helper()
+		for range 20 {
+			if _, err := a.locker.TryAcquire(t.Context(), a.key); errors.Is(err, lock.ErrCircuitOpen) {
+				return false
+			}
+		}
+		return true
+	}
+	for name, test := range map[string]struct {
+		redis fxmodule.Redis
+		on    func(t *testing.T) (rdb, looks redis.UniversalClient) // nil: server
+		shows func(t *testing.T, a tried) bool
+	}{
+		"keyPrefix": {redis: fxmodule.Redis{KeyPrefix: "shop:"}, shows: exists("shop:%s")},
+		"polling": {redis: fxmodule.Redis{Polling: true}, shows: func(t *testing.T, a tried) bool {
+			t.Helper()
+			if err := a.looks.ConfigResetStat(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := newLocker(t, server.Client(t)).TryAcquire(t.Context(), a.key+"/other")
+			_, busy := a.locker.Acquire(t.Context(), a.key+"/other", lock.WithWait(50*time.Millisecond))
+			if err != nil || !errors.Is(busy, lock.ErrBusy) {
+				t.Fatal(err, busy)
+			}
+			return !strings.Contains(a.looks.Info(t.Context(), "commandstats").Val(), "cmdstat_subscribe:")
+		}},
+		"publish": {
+			redis: fxmodule.Redis{Publish: "both"},
+			on: func(t *testing.T) (rdb, looks redis.UniversalClient) {
+				t.Helper()
+				only := redistest.Standalone(t, "--cluster-enabled", "yes")
+				admin := only.Admin(t)
+				if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, func() error { return admin.Set(t.Context(), "k", 1, time.Millisecond).Err() })
+				login := only.Client(t).Options()
+				cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{only.Addr()}, Username: login.Username, Password: login.Password})
+				t.Cleanup(func() { _ = cluster.Close() })
+				return cluster, admin
+			},
+			shows: func(t *testing.T, a tried) bool {
+				t.Helper()
+				if err := a.lease.Release(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				stats := a.looks.Info(t.Context(), "commandstats").Val()
+				return strings.Contains(stats, "cmdstat_publish:") && strings.Contains(stats, "cmdstat_spublish:")
+			},
+		},
+		"replicas":        {redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 10 * time.Millisecond}, shows: failed(lock.ErrUnavailable)},
+		"quarantine":      {redis: fxmodule.Redis{Quarantine: time.Hour}, shows: failed(redisstore.ErrQuarantine)},
+		"circuitFailures": {redis: fxmodule.Redis{CircuitFailures: -1}, on: deadClient, shows: neverOpens},
+		"redissonTokens":  {redis: fxmodule.Redis{RedissonTokens: true}, shows: exists("redisson_lock_token:{%s}")},
+		"setnx": {redis: fxmodule.Redis{SETNX: true}, shows: func(t *testing.T, a tried) bool {
+			t.Helper()
+			return a.looks.Type(t.Context(), a.key).Val() == "string"
+		}},
+		"withoutScriptPublish": {redis: fxmodule.Redis{WithoutScriptPublish: true}, shows: lacks(lock.WithMode(lock.Fair))},
+		"withoutScriptTime":    {redis: fxmodule.Redis{WithoutScriptTime: true}, shows: lacks(lock.WithPermits(1, 2))},
+	} {
+		for _, with := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s %v", name, with), func(t *testing.T) {
+				rdb, looks := redis.UniversalClient(server.Client(t)), redis.UniversalClient(server.Admin(t))
+				if test.on != nil {
+					rdb, looks = test.on(t)
+				}
+				config := fxmodule.Config{CallTimeout: 200 * time.Millisecond}
+				if with {
+					config.Redis = test.redis
+				}
+				lifecycle := fxtest.NewLifecycle(t)
+				made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle, Universal: rdb, Config: config})
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := tried{looks: looks, locker: made.Locker, key: fmt.Sprintf("%s:%v", name, with)}
+				a.lease, a.err = made.Locker.TryAcquire(t.Context(), a.key)
+				if shown := test.shows(t, a); shown != with {
+					t.Errorf("the store shows it: %v; the lock: %v", shown, a.err)
+				}
+				if err := made.Locker.Close(context.Background()); err != nil && !errors.Is(err, lock.ErrUnavailable) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// deadClient is a client of a server that doesn't run.
+func deadClient(t *testing.T) (rdb, looks redis.UniversalClient) {
+	t.Helper()
+	dead := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1, MaxRetries: -1})
+	t.Cleanup(func() { _ = dead.Close() })
+	return dead, nil
 }

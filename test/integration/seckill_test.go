@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -318,5 +319,22 @@ func TestAnUnreachableRedisStopsTheStart(t *testing.T) {
 		"--redis", "redis://:s3cret@"+server.Addr()).CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte(server.Addr())) || bytes.Contains(out, []byte("s3cret")) {
 		t.Errorf("got %v, want an error that names %s and no password:\n%s", err, server.Addr(), out)
+	}
+}
+
+func TestARuleForALockThatTheSettingsRuleOutStopsTheStart(t *testing.T) {
+	binary := seckillBinary(t, "")
+	server := redistest.Standalone(t)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("rules:\n- operation: POST /api/vouchers/:id/orders\n  key: lock:order:<userId>\n  mode: fair\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flag, setting := range map[string]string{
+		"--setnx": "redis.setnx", "--without-script-publish": "redis.withoutScriptPublish", "--without-script-time": "redis.withoutScriptTime",
+	} {
+		out, err := exec.CommandContext(t.Context(), binary, "serve", "--http", "127.0.0.1:0", "--redis", server.URL(), "--rules", rules, flag).CombinedOutput()
+		if want := rules + `:2:14: "POST /api/vouchers/:id/orders": mode: fair: ` + setting + " has "; err == nil || !bytes.Contains(out, []byte(want)) {
+			t.Errorf("%s: got %v, want %q:\n%s", flag, err, want, out)
+		}
 	}
 }

@@ -172,6 +172,22 @@ func TestSettingsOfTheManualConfigureAnApplication(t *testing.T) {
 	}
 }
 
+func TestTheManualHasEverySettingOfRedis(t *testing.T) {
+	text := blocksOf(t, configuration, "yaml", "redis:")[0]
+	var c fxmodule.Config
+	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	for field := range reflect.TypeFor[fxmodule.Redis]().Fields() {
+		if name := field.Tag.Get("yaml"); !strings.Contains(text, "\n  "+name+": ") {
+			t.Errorf("%s is not in the manual", name)
+		}
+	}
+}
+
 func TestSettingsOfTheManualCanComeFromTheEnvironment(t *testing.T) {
 	t.Setenv("LOCK_RULES", "locks.yaml")
 	t.Setenv("LOCK_WATCHDOG", "10s")

@@ -43,6 +43,8 @@ type Config struct {
 	DB string
 	// Redis is a URL of [redisurl.Parse]. Empty: locks are kept in memory.
 	Redis string
+	// Format is how locks are kept in Redis. Without Redis it must be zero.
+	Format fxmodule.Redis
 	// LockWait is how long a request waits for the lock of its user.
 	LockWait time.Duration
 	// Rules is a file with the rules of the locks, which is followed. Empty:
@@ -104,7 +106,7 @@ func (a *App) start(ctx context.Context, c Config) error {
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
 		// A watchdog of a second or two has no room for calls of two seconds.
-		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3)}),
+		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
 		lockRules(c),
 		fx.Provide(newSale, newOrderLock, newHealth(db), web.NewMetrics, newMeters, web.NewHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
