@@ -26,18 +26,18 @@ type acquisition struct {
 	shared    bool            // others may acquire for the same owner
 	refused   <-chan struct{} // ends the wait with ErrClosed
 
-	id      string // the owner that is its own
-	waiter  *waiter
-	endWait func()        // ends the Waiting hook
-	told    bool          // the store answered that another has the key
-	behind  bool          // it did so to another of the queue
-	waited  bool          // it slept at least once
-	polls   int           // without a subscription
-	noWatch time.Duration // when subscribing may be tried again
-	came    time.Duration // when it queued
-	named   []*waiter     // whose places the call under way names
-	namedAt time.Duration
-	until   time.Duration // when its wait ends; 0: with its context
+	id            string // the owner that is its own
+	waiter        *waiter
+	endWait       func()        // ends the Waiting hook
+	sawContention bool          // the store answered that another has the key
+	behind        bool          // it did so to another of the queue
+	waited        bool          // it slept at least once
+	polls         int           // without a subscription
+	noWatch       time.Duration // when subscribing may be tried again
+	came          time.Duration // when it queued
+	named         []*waiter     // whose places the call under way names
+	namedAt       time.Duration
+	until         time.Duration // when its wait ends; 0: with its context
 
 	// Guarded by mu, for calls that are answered after the caller gave up.
 
@@ -91,7 +91,7 @@ func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, erro
 	if err == nil {
 		return lease, nil
 	}
-	lease.untold = true
+	lease.unreported = true
 	_ = lease.Release(ctx) // what is not confirmed goes on in the background
 	return nil, err
 }
@@ -243,7 +243,7 @@ func (a *acquisition) gaveUp(ctx context.Context) error {
 	switch {
 	case !errors.Is(cause, context.DeadlineExceeded):
 		return cause
-	case a.told || a.answeredBusy():
+	case a.sawContention || a.answeredBusy():
 		return a.busy(cause)
 	}
 	return because(ErrUnavailable, cause)

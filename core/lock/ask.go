@@ -59,7 +59,7 @@ func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 // takeTurn waits for the other acquisitions of the owner, each of which may
 // take a call timeout: a caller that doesn't wait for another owner does so once.
 func (a *acquisition) takeTurn(ctx context.Context) error {
-	if a.told || a.behind {
+	if a.sawContention || a.behind {
 		return a.ownership.take(ctx)
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, a.o.callTimeout, errNoAnswer)
@@ -104,7 +104,7 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 		switch {
 		case err == nil:
 			return a.granted(sent, fence)
-		case isAnswer(err):
+		case isDecision(err):
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -119,12 +119,12 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// isAnswer reports whether err is a store's decision, and not a failure to decide.
-func isAnswer(err error) bool { return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld) }
+// isDecision reports whether err is a store's decision, and not a failure to decide.
+func isDecision(err error) bool { return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld) }
 
 // patient says whether a failing store is worth another try.
 func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
-	if a.told || a.behind {
+	if a.sawContention || a.behind {
 		return a.now()-began < waiterPatience && !a.waitOver()
 	}
 	return !errors.Is(err, ErrCircuitOpen) && tries < freshTries && a.now()-began < a.o.callTimeout
@@ -178,7 +178,7 @@ func (a *acquisition) noteDoubt(err error) {
 // mayHaveRun says whether a call that returned err may have run, or may still
 // run in the store, without an answer.
 func mayHaveRun(err error) bool {
-	return err != nil && !isAnswer(err) && outcomeOf(err) == OutcomeUnknown
+	return err != nil && !isDecision(err) && outcomeOf(err) == OutcomeUnknown
 }
 
 // late sees the result of a call that was given up.
@@ -226,7 +226,7 @@ func (a *acquisition) abandon() {
 	switch {
 	case a.doubt:
 		a.orphaned(claim, undoPasses[:])
-	case a.left, claim.Mode == Fair && a.told:
+	case a.left, claim.Mode == Fair && a.sawContention:
 		a.orphaned(claim, undoOnce)
 	}
 }

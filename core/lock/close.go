@@ -74,8 +74,8 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 		workers.Go(func() {
 			for h := range jobs {
 				err := l.releaseClaim(ctx, h.claim)
-				l.tellClosed(h, err)
-				if err != nil && !isAnswer(err) {
+				l.reportClosed(h, err)
+				if err != nil && !isDecision(err) {
 					mu.Lock()
 					failed, last = failed+1, err
 					mu.Unlock()
@@ -94,15 +94,15 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	return fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), because(ErrUnavailable, last))
 }
 
-// tellClosed reports the end of a hold to the hooks: by release, unless the store
+// reportClosed reports the end of a hold to the hooks: by release, unless the store
 // says that it was lost before.
-func (l *Locker) tellClosed(h closedHold, err error) {
+func (l *Locker) reportClosed(h closedHold, err error) {
 	err = releaseFailure(err)
 	if errors.Is(err, ErrLost) {
-		l.tellLoss(h.hold, because(ErrTaken, err))
+		l.reportLoss(h.hold, because(ErrTaken, err))
 		return
 	}
-	l.tellRelease(h.hold, h.start, true, err)
+	l.reportRelease(h.hold, h.start, true, err)
 }
 
 func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {

@@ -122,12 +122,12 @@ func (c *compensation) closed(failed error) error {
 
 // compensate serves the queue until it is empty.
 func (l *Locker) compensate() {
-	told := 0
+	reported := 0
 	for {
 		batch, wait, length := l.dueRemnants()
-		if hook := l.defaults.hooks.Backlog; hook != nil && length != told {
+		if hook := l.defaults.hooks.Backlog; hook != nil && length != reported {
 			hook(length)
-			told = length
+			reported = length
 		}
 		switch {
 		case len(batch) > 0:
@@ -208,7 +208,7 @@ func (l *Locker) advance(r *remnant, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	closeBy := c.closeBy
-	answered := err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused
+	answered := err == nil || isDecision(err) || outcomeOf(err) == OutcomeRefused
 	if answered {
 		r.tries = 0
 	} else {

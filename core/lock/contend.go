@@ -71,12 +71,12 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 		var busy *BusyError
 		if !errors.As(err, &busy) {
 			shared := a.aboutTheStore(ctx, err)
-			if a.told && a.waitOver() && errors.Is(err, ErrUnavailable) {
+			if a.sawContention && a.waitOver() && errors.Is(err, ErrUnavailable) {
 				err = a.busy(errWaitOver)
 			}
 			return lease, shared, err
 		}
-		a.told = true
+		a.sawContention = true
 		if a.waitOver() {
 			return nil, nil, a.busy(errWaitOver)
 		}
@@ -200,7 +200,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 	for {
 		a.mu.Lock()
 		g := a.gates[a.claim.Key]
-		err, known := a.waiter.err, a.told || g.knownBusy(a)
+		err, known := a.waiter.err, a.sawContention || g.knownBusy(a)
 		next := g.hold == nil && g.first(a.waiter)
 		handed := a.waiter.lease != nil
 		a.waiter.overdue = true
@@ -250,7 +250,7 @@ func (a *acquisition) watching() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.gates[a.claim.Key]
-	return g.unwatch != nil && (!g.apart || g.watched == a.claim.Owner)
+	return g.unwatch != nil && (!g.watchPerOwner || g.watched == a.claim.Owner)
 }
 
 // watch subscribes the queue to wake-ups of the key; true means that it just

@@ -110,10 +110,9 @@ type BusyError struct {
 	// TTL is how long the blocking hold lasts unless renewed. Negative means
 	// that it has no expiry.
 	TTL time.Duration
-	// Apart says that wake-ups which are meant for the claim reach a Watch of
-	// this very claim only: the one before it may be of a kind that knows nothing
-	// of lockers.
-	Apart bool
+	// WatchPerOwner says that wake-ups for the claim reach only a Watch by its own
+	// owner: the waiter before it may be of a kind that knows nothing of lockers.
+	WatchPerOwner bool
 }
 
 // Error implements the error interface.

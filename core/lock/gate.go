@@ -22,10 +22,10 @@ type gate struct {
 	// contended is set once another owner was seen to have the key.
 	contended bool
 	// unwatch ends the subscription that a head opened as owner watched; it
-	// passes from head to head, unless apart says that each needs its own.
-	unwatch func()
-	watched string
-	apart   bool
+	// passes from head to head, unless watchPerOwner says that each needs its own.
+	unwatch       func()
+	watched       string
+	watchPerOwner bool
 }
 
 // waiter is one queued acquisition.
@@ -259,13 +259,13 @@ func (a *acquisition) endAsking(err error) {
 			w.kept = a.namedAt
 		}
 	}
-	if err != nil && !isAnswer(err) {
+	if err != nil && !isDecision(err) {
 		return
 	}
 	g.answered = a.now()
 	var busy *BusyError
 	if errors.As(err, &busy) {
-		g.contended, g.apart = true, busy.Apart
+		g.contended, g.watchPerOwner = true, busy.WatchPerOwner
 	}
 	for e := g.queue.Front(); e != nil; e = e.Next() {
 		if w := e.Value.(*waiter); w.overdue {

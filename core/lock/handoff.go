@@ -74,6 +74,6 @@ func (h *hold) latest() *hold {
 
 // decline releases a lease that was passed to a waiter which had given up.
 func (a *acquisition) decline(lease *Lease) {
-	lease.untold = true
+	lease.unreported = true
 	a.running.Go(func() { _ = lease.Release(a.caller) }) // what is not confirmed goes on in the background
 }

@@ -201,10 +201,10 @@ func (l *Locker) loseAndUnlock(h *hold, cause error) {
 	l.retire(h)
 	l.mu.Unlock()
 	endLeases(leases, cause)
-	l.tellLoss(h, cause)
+	l.reportLoss(h, cause)
 }
 
-func (l *Locker) tellLoss(h *hold, cause error) {
+func (l *Locker) reportLoss(h *hold, cause error) {
 	if hook := l.defaults.hooks.Lost; hook != nil {
 		hook(LossEvent{
 			Event: h.event(), Context: h.caller, Reason: lossReason(cause),
@@ -213,8 +213,8 @@ func (l *Locker) tellLoss(h *hold, cause error) {
 	}
 }
 
-// tellRelease reports the release of a lease that began at start to the hooks.
-func (l *Locker) tellRelease(h *hold, start time.Time, last bool, err error) {
+// reportRelease reports the release of a lease that began at start to the hooks.
+func (l *Locker) reportRelease(h *hold, start time.Time, last bool, err error) {
 	if hook := l.defaults.hooks.Released; hook != nil {
 		if last {
 			start = h.start

@@ -11,16 +11,16 @@ import (
 // concurrent use. Several leases share one hold when they re-entered it: each
 // must be released.
 type Lease struct {
-	hold    *hold
-	outer   *Lease
-	ctx     leaseContext
-	cancel  context.CancelCauseFunc
-	start   time.Time
-	renewed bool // asks for the watchdog
-	untold  bool // it ended before its acquisition did, and hooks never heard of it
-	place   int  // among the hold's leases; guarded by locker.mu
-	release sync.Once
-	result  error
+	hold       *hold
+	outer      *Lease
+	ctx        leaseContext
+	cancel     context.CancelCauseFunc
+	start      time.Time
+	renewed    bool // asks for the watchdog
+	unreported bool // it ended before its acquisition did, and hooks never heard of it
+	place      int  // among the hold's leases; guarded by locker.mu
+	release    sync.Once
+	result     error
 }
 
 // Context ends when the lease is released, lost, or when the context it was

@@ -57,7 +57,7 @@ func (a *acquisition) placesNamed(named []*waiter, err error) (kept bool) {
 // when its turn has come.
 func (g *gate) succeed(w, next *waiter) {
 	next.askAt = w.askAt
-	if w.hint || !w.fair() || g.apart {
+	if w.hint || !w.fair() || g.watchPerOwner {
 		next.hint = true
 	}
 	next.look()

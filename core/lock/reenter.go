@@ -33,7 +33,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	switch {
 	case err == nil:
 		return lease, nil
-	case isAnswer(err): // somebody else has the key, or nobody
+	case isDecision(err): // somebody else has the key, or nobody
 		a.lose(h, because(ErrTaken, err))
 		return nil, a.holdStatus(h) // it was released meanwhile, or is lost now
 	}

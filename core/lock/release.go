@@ -26,8 +26,8 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	default:
 		err = l.releaseOne(ctx, h)
 	}
-	if !lease.untold {
-		l.tellRelease(h, lease.start, last && !errors.Is(err, ErrLost), err)
+	if !lease.unreported {
+		l.reportRelease(h, lease.start, last && !errors.Is(err, ErrLost), err)
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 	err := l.sendRelease(ctx, h, c, until)
 	if owed != nil {
 		failed := l.persist(ctx, until, func(timeout time.Duration) error { return l.callRelease(ctx, timeout, *owed) })
-		if owedDoubt || failed != nil && !isAnswer(failed) {
+		if owedDoubt || failed != nil && !isDecision(failed) {
 			l.undo(*owed, undoPasses[:])
 		}
 	}
@@ -127,7 +127,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 	doubt := h.doubt
 	l.mu.Unlock()
 	if lost {
-		l.tellLoss(h, err)
+		l.reportLoss(h, err)
 	}
 	if doubt || errors.Is(err, ErrUnavailable) {
 		l.undo(c, undoPasses[:])
@@ -167,7 +167,7 @@ func releaseFailure(err error) error {
 func (l *Locker) persist(ctx context.Context, until time.Duration, call func(timeout time.Duration) error) error {
 	for tries := 1; ; tries++ {
 		err := call(max(until-l.now(), time.Millisecond))
-		if err == nil || isAnswer(err) || outcomeOf(err) == OutcomeRefused {
+		if err == nil || isDecision(err) || outcomeOf(err) == OutcomeRefused {
 			return err
 		}
 		wait := backoff(tries)

@@ -46,7 +46,7 @@ func (f fair) channels(t *target) []string {
 // and one more if wake-ups come to the place.
 func fairBusy(n int64) *lock.BusyError {
 	refused := busy(n >> 1)
-	refused.Apart = n&1 != 0
+	refused.WatchPerOwner = n&1 != 0
 	return refused
 }
 

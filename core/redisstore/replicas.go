@@ -193,7 +193,7 @@ func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, 
 	}
 	wait := once{redis.NewCmd(ctx, "wait", s.replicas.min, s.replicas.timeout.Milliseconds())}
 	_ = pipe.Process(ctx, wait)
-	watched := s.vigil()
+	watched := s.monitorSlowCall()
 	_, failed := pipe.Exec(ctx)
 	watched.end()
 	for _, i := range at {

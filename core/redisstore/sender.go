@@ -341,7 +341,7 @@ func (w *worker) io(batch []*sending) (failed error) {
 		x.cmd = s.store.commands(context.Background(), &x.call, x.text)
 	}
 	return w.guarded(func(ctx context.Context) error {
-		defer s.store.vigil().end()
+		defer s.store.monitorSlowCall().end()
 		if s.store.cluster != nil && s == s.store.sender {
 			if _, err := s.store.masterOf(ctx, batch[0].keys[0]); err != nil {
 				return err // it was not sent

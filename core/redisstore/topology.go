@@ -26,9 +26,9 @@ var errHangs = errors.New("redisstore: the node does not say where the slots are
 // for as long as a call went without an answer a moment ago. The outage was 1.8 to
 // 3.8 s with it, and up to 60 s without (make recovery measures it).
 type topology struct {
-	cluster *redis.ClusterClient
-	began   time.Time
-	trouble atomic.Int64 // when it ends, counted from began
+	cluster      *redis.ClusterClient
+	began        time.Time
+	failingUntil atomic.Int64 // counted from began
 }
 
 // newTopology adds a hook to the nodes that the client gets to know from now on.
@@ -45,10 +45,10 @@ func (t *topology) reload() {
 	t.cluster.ReloadState(context.Background())
 }
 
-// suspect begins a time of trouble, or prolongs it.
-func (t *topology) suspect() { t.trouble.Store(int64(time.Since(t.began) + suspicion)) }
+// suspect says that a node may hang; it does so for the next ten seconds.
+func (t *topology) suspect() { t.failingUntil.Store(int64(time.Since(t.began) + suspicion)) }
 
-func (t *topology) troubled() bool { return int64(time.Since(t.began)) < t.trouble.Load() }
+func (t *topology) failing() bool { return int64(time.Since(t.began)) < t.failingUntil.Load() }
 
 // DialHook changes nothing.
 func (*topology) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -58,12 +58,12 @@ func (*topology) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// ProcessHook limits questions for the slots in troubled times. At others a slow
-// network must not keep the client from its first answer.
+// ProcessHook limits questions for the slots while a node may hang. At other times
+// a slow network must not keep the client from its first answer.
 func (t *topology) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		slots, ok := cmd.(*redis.ClusterSlotsCmd)
-		if !ok || !t.troubled() {
+		if !ok || !t.failing() {
 			return next(ctx, cmd)
 		}
 		return askBriefly(ctx, slots, next)
@@ -76,7 +76,7 @@ func askBriefly(ctx context.Context, slots *redis.ClusterSlotsCmd, next redis.Pr
 	asked := redis.NewClusterSlotsCmd(ctx, slots.Args()...)
 	answered := make(chan error, 1)
 	go func() { answered <- next(ctx, asked) }()
-	timer := time.NewTimer(stall)
+	timer := time.NewTimer(slowCall)
 	defer timer.Stop()
 	select {
 	case err := <-answered:

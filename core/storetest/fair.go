@@ -171,7 +171,7 @@ func fairWakesLocker(_ *testing.T, b *bench) {
 	b.acquire(holder)
 	mine, owners := b.siblings("k", 3)
 	mine[0].Places = owners
-	if refused := b.refused(mine[0]); refused.Apart {
+	if refused := b.refused(mine[0]); refused.WatchPerOwner {
 		b.Skip("wake-ups of others are not delivered: the engine watches each by itself")
 	}
 	hints, stop := b.counted(mine[0])

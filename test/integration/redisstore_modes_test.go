@@ -315,7 +315,7 @@ func TestAWaiterIsToldWhenRedissonMayWakeIt(t *testing.T) {
 			tt.before(b)
 			_, err := b.store.Acquire(t.Context(), fair(go3))
 			var busy *lock.BusyError
-			if !errors.As(err, &busy) || busy.Apart != tt.apart {
+			if !errors.As(err, &busy) || busy.WatchPerOwner != tt.apart {
 				t.Errorf("got %#v, want it apart: %v", err, tt.apart)
 			}
 			if name == "for ever" && busy.TTL >= 0 {
