@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,18 +30,27 @@ const (
 type holder struct {
 	database
 	*memstore.Store
-	at             step
-	paused, resume chan struct{}
+	t             *testing.T
+	table         string
+	at            step
+	paused, going chan struct{}
+	resume        func()
+	wrote         int // 0: nothing
 }
 
-func (db database) holder(store *memstore.Store, at step) *holder {
-	return &holder{db, store, at, make(chan struct{}), make(chan struct{})}
+func (db database) holder(t *testing.T, store *memstore.Store, table string, at step) *holder {
+	t.Helper()
+	going := make(chan struct{})
+	return &holder{
+		database: db, Store: store, t: t, table: table, at: at,
+		paused: make(chan struct{}), going: going, resume: sync.OnceFunc(func() { close(going) }),
+	}
 }
 
 func (h *holder) reach(at step) {
 	if at == h.at {
 		close(h.paused)
-		<-h.resume
+		<-h.going
 	}
 }
 
@@ -51,17 +61,23 @@ func (h *holder) BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, err
 	return tx, err
 }
 
-// Release comes after the commit.
+// Release comes after the commit: others see what was written.
 func (h *holder) Release(ctx context.Context, c lock.Claim) error {
+	if n, err := h.tryCount(ctx, h, "SELECT val FROM "+h.table+" WHERE id = 1"); err != nil || n < h.wrote {
+		h.t.Errorf("val is %d when the lock is released, and the holder wrote %d (%v)", n, h.wrote, err)
+	}
 	h.reach(committed)
 	return h.Store.Release(ctx, c)
 }
 
-func (h *holder) count(ctx context.Context, tx *sql.Tx, name string) error {
+func (h *holder) count(ctx context.Context, tx *sql.Tx) error {
 	h.reach(claimed)
-	n, err := h.tryCount(ctx, tx, "SELECT val FROM "+name+" WHERE id = 1")
+	n, err := h.tryCount(ctx, tx, "SELECT val FROM "+h.table+" WHERE id = 1")
 	if err == nil {
-		_, err = tx.ExecContext(ctx, h.numbered("UPDATE "+name+" SET val = ? WHERE id = 1"), n+1)
+		_, err = tx.ExecContext(ctx, h.numbered("UPDATE "+h.table+" SET val = ? WHERE id = 1"), n+1)
+	}
+	if err == nil {
+		h.wrote = n + 1
 	}
 	h.reach(written)
 	return err
@@ -71,7 +87,7 @@ func (h *holder) count(ctx context.Context, tx *sql.Tx, name string) error {
 func (h *holder) start(t *testing.T, way func(ctx context.Context, l *lock.Locker, db fence.Beginner) error) <-chan error {
 	t.Helper()
 	l := lock.New(h)
-	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	t.Cleanup(func() { h.resume(); _ = l.Close(context.Background()) })
 	done := make(chan error, 1)
 	go func() { done <- way(t.Context(), l, h) }()
 	return done
@@ -112,7 +128,7 @@ func lockUntilCommit(t *testing.T, db database) {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				table, count := way()
 				store := memstore.New()
-				first, second := db.holder(store, c.at), db.holder(store, nowhere)
+				first, second := db.holder(t, store, table, c.at), db.holder(t, store, table, nowhere)
 				paused := first.start(t, func(ctx context.Context, l *lock.Locker, db fence.Beginner) error { return count(ctx, l, db, first) })
 				await(t, "the pause", first.paused)
 				if _, err := store.ForceRelease(t.Context(), lockKey); err != nil { // as its lease would end
@@ -122,7 +138,7 @@ func lockUntilCommit(t *testing.T, db database) {
 				if c.overtaken {
 					wantErr(t, "the next holder", await(t, "the next holder", next), nil)
 				}
-				close(first.resume)
+				first.resume()
 				wantErr(t, "the paused holder", await(t, "the paused holder", paused), c.want)
 				want := 1
 				if !c.overtaken {
@@ -149,13 +165,13 @@ func (db database) ways(t *testing.T) map[string]func() (table string, count fun
 			_, name := db.stock(t)
 			guards := db.guards(t)
 			return name, func(ctx context.Context, l *lock.Locker, begin fence.Beginner, h *holder) error {
-				return guards.InTx(ctx, l, begin, lockKey, func(ctx context.Context, tx *sql.Tx) error { return h.count(ctx, tx, name) })
+				return guards.InTx(ctx, l, begin, lockKey, func(ctx context.Context, tx *sql.Tx) error { return h.count(ctx, tx) })
 			}
 		},
 		"row": func() (string, func(context.Context, *lock.Locker, fence.Beginner, *holder) error) {
 			table, name := db.stock(t)
 			return name, func(ctx context.Context, l *lock.Locker, begin fence.Beginner, h *holder) error {
-				return table.InTx(ctx, l, begin, lockKey, 1, func(ctx context.Context, tx *sql.Tx) error { return h.count(ctx, tx, name) })
+				return table.InTx(ctx, l, begin, lockKey, 1, func(ctx context.Context, tx *sql.Tx) error { return h.count(ctx, tx) })
 			}
 		},
 	}
@@ -170,7 +186,7 @@ func lockUntilCommitWithoutClaim(t *testing.T, db database) {
 	}
 	_, name := db.stock(t)
 	store := memstore.New()
-	first, second := db.holder(store, locked), db.holder(store, nowhere)
+	first, second := db.holder(t, store, name, locked), db.holder(t, store, name, nowhere)
 	unfenced := func(h *holder) func(ctx context.Context, l *lock.Locker, _ fence.Beginner) error {
 		return func(ctx context.Context, l *lock.Locker, _ fence.Beginner) error {
 			return l.Do(ctx, lockKey, func(ctx context.Context) error {
@@ -189,7 +205,7 @@ func lockUntilCommitWithoutClaim(t *testing.T, db database) {
 	await(t, "the pause", first.paused)
 	_, _ = store.ForceRelease(t.Context(), lockKey)
 	wantErr(t, "the next holder", await(t, "the next holder", second.start(t, unfenced(second))), nil)
-	close(first.resume)
+	first.resume()
 	// Its transaction is committed, and only then it sees that the lease was lost.
 	wantErr(t, "the paused holder", await(t, "the paused holder", paused), lock.ErrLost)
 	if got := db.count(t, db, "SELECT val FROM "+name+" WHERE id = 1"); got != 1 {
