@@ -60,6 +60,8 @@ var controls = []control{
 	{name: bug.NoUndo, mix: "none", leave: 30, rules: []string{"model illegal"}},
 	{name: bug.ExtendShortens, mix: "none", long: 30, rules: []string{"overlap", "handover"}},
 	{name: bug.OwnerReuse, mix: "replies", rate: 11, long: 2, rules: []string{"overlap", "handover", "model illegal"}},
+	{name: bug.Unspaced, mix: "none", rules: []string{"fence twice"}},
+	{name: bug.StaleHandoff, mix: "none", rules: []string{"overlap"}},
 	{name: bug.MessageGrants, mix: "none", rules: []string{"overlap"}},
 	{name: bug.Collapse, mix: "stall", long: 2, think: busyThink, pace: busyPace, rules: []string{"no service", "growth"}},
 }
@@ -114,7 +116,7 @@ func (c *controlsCommand) one(ctx context.Context, out io.Writer, control contro
 		run := runCommand{
 			Seed: c.Seed + uint64(try), Duration: c.Duration << try, Topology: "standalone", Mix: control.mix, Mode: cmp.Or(control.mode, "exclusive"),
 			Report: filepath.Join(dir, fmt.Sprintf("try-%d", try+1)), Lease: 300 * time.Millisecond, Processes: 4, Clients: 6,
-			Rate: control.rate, Long: control.long, Durable: !control.volatile, Leave: cmp.Or(control.leave, 3), Think: control.think, Pace: control.pace,
+			Rate: control.rate, Long: control.long, Durable: !control.volatile, Handoff: true, Leave: cmp.Or(control.leave, 3), Think: control.think, Pace: control.pace,
 			Bug: control.planted(), patience: 3 * time.Second,
 		}
 		var page bytes.Buffer

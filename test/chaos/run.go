@@ -23,7 +23,7 @@ type runCommand struct {
 	Round     time.Duration `default:"60s" help:"Longest single run: histories are checked in memory."`
 	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum" help:"${enum}."`
 	Mix       string        `default:"all" enum:"${mixes}" help:"What breaks: ${enum}."`
-	Mode      string        `default:"all" enum:"exclusive,named,fair,readwrite,semaphore,all" help:"Kinds of locks: ${enum}."`
+	Mode      string        `default:"all" enum:"exclusive,handed,named,fair,readwrite,semaphore,all" help:"Kinds of locks: ${enum}."`
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
 	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
 	Processes int           `help:"Worker processes. Default: 8, for a quorum 4."`
@@ -31,6 +31,7 @@ type runCommand struct {
 	Rate      float64       `default:"11" help:"Faults a second that are planned."`
 	Long      int           `default:"2" help:"Percent of the leases that are kept for longer than they last without renewal."`
 	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
+	Handoff   bool          `default:"true" negatable:"" help:"Hand holds on inside a process, as lock.WithHandoff does by default."`
 	Bug       string        `default:"" hidden:""`
 	Leave     int           `default:"3" hidden:""`
 	Think     time.Duration `default:"0" hidden:""`
@@ -41,7 +42,7 @@ type runCommand struct {
 func (c *runCommand) flags() report.Flags {
 	return report.Flags{
 		Seed: c.Seed, Duration: c.Duration, Mix: c.Mix, Mode: c.Mode, Durable: c.Durable, Processes: c.Processes,
-		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Bug: c.Bug, Leave: c.Leave, Think: c.Think, Pace: c.Pace,
+		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Handoff: c.Handoff, Bug: c.Bug, Leave: c.Leave, Think: c.Think, Pace: c.Pace,
 		Settings: check.Settings{Topology: c.Topology, Lease: c.Lease, Patience: c.patience},
 	}
 }

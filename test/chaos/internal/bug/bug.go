@@ -26,10 +26,13 @@ const (
 	OwnerReuse     = "owner-reuse"     // two holds of one owner id
 	MessageGrants  = "message-grants"  // who hears a message has the lock
 	Collapse       = "collapse"        // giving up costs more than the work did
+	Unspaced       = "unspaced"        // the fences of hand-offs are those of later grants
+	StaleHandoff   = "stale-handoff"   // a hold is handed on as if it were a new one
 )
 
 var names = []string{
-	BlindRetry, IncrFence, NoOwner, LateLoss, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse,
+	BlindRetry, IncrFence, NoOwner, LateLoss, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
+	StaleHandoff,
 }
 
 // Bug is one of them in one process. Without a name it is none.
@@ -70,6 +73,10 @@ func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
 		return &incrFence{store, rdb}
 	case NoOwner:
 		return &noOwner{store, rdb}
+	case Unspaced:
+		return &unspaced{incrFence{store, rdb}}
+	case StaleHandoff:
+		return &staleHandoff{Store: store, kept: make(map[string]string), owners: make(map[string]string)}
 	case LateLoss:
 		return &lateLoss{store}
 	case LIFO:

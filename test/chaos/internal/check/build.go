@@ -15,6 +15,14 @@ type call struct {
 	id           uint64
 }
 
+// lease names what one caller had of an owner.
+type lease struct {
+	owner string
+	fence uint64
+}
+
+func leaseOf(e *history.Event) lease { return lease{e.Owner, e.Fence} }
+
 // builder makes a timeline of events in whatever order they come: processes
 // write side by side.
 type builder struct {
@@ -25,9 +33,12 @@ type builder struct {
 	grants   map[string][]*history.Event // by owner
 	renews   []*history.Event
 	doubts   []*history.Event
-	holds    map[string]*hold // by owner
-	waiting  map[call]int64   // since when an acquisition sleeps
-	ended    map[call]int64   // when an acquisition returned
+	holds    map[string]*hold // by owner: the last one of the chain
+	leases   map[lease]*hold
+	gave     map[lease]*history.Event   // the release, or the beginning of one that a kill has ended
+	freed    map[string][]history.Event // releases in the store, by owner
+	waiting  map[call]int64             // since when an acquisition sleeps
+	ended    map[call]int64             // when an acquisition returned
 }
 
 func newBuilder(t *Timeline) *builder {
@@ -36,6 +47,9 @@ func newBuilder(t *Timeline) *builder {
 		begun:    make(map[call]*history.Event),
 		grants:   make(map[string][]*history.Event),
 		holds:    make(map[string]*hold),
+		leases:   make(map[lease]*hold),
+		gave:     make(map[lease]*history.Event),
+		freed:    make(map[string][]history.Event),
 		waiting:  make(map[call]int64),
 		ended:    make(map[call]int64),
 	}
@@ -65,6 +79,11 @@ func (b *builder) add(e *history.Event) {
 	case history.Claim, history.Write:
 		l := b.Timeline.life(e)
 		l.writes = append(l.writes, *e)
+	case history.Freed:
+		b.freed[e.Owner] = append(b.freed[e.Owner], *e)
+	case history.Force:
+		l := b.Timeline.life(e)
+		l.forced = append(l.forced, span{e.Call, e.Return})
 	case history.Waiting:
 		b.waiting[id] = e.Call
 	default: // of the crew
@@ -73,15 +92,12 @@ func (b *builder) add(e *history.Event) {
 
 func (b *builder) finish() {
 	b.share()
+	b.releases()
+	slices.SortStableFunc(b.acquired, func(a, b *history.Event) int { // re-entries last
+		return cmp.Or(cmp.Compare(min(a.Holds, 2), min(b.Holds, 2)), cmp.Compare(a.Fence, b.Fence))
+	})
 	for _, e := range b.acquired {
-		if e.Holds <= 1 {
-			b.acquire(e)
-		}
-	}
-	for _, e := range b.acquired {
-		if e.Holds > 1 {
-			b.acquire(e)
-		}
+		b.acquire(e)
 	}
 	b.orphans()
 	for _, e := range b.renews {
@@ -90,6 +106,7 @@ func (b *builder) finish() {
 	for _, e := range b.released {
 		b.release(e)
 	}
+	b.rests()
 	for _, e := range b.doubts {
 		b.doubt(e)
 	}
@@ -142,6 +159,10 @@ func (b *builder) acquire(e *history.Event) {
 	}
 	switch e.Outcome {
 	case history.OK:
+		if before := b.holds[e.Owner]; before != nil && e.Holds <= 1 {
+			b.handed(l, e, before)
+			return
+		}
 		grant := b.grant(l, e)
 		if grant == nil {
 			b.broken = append(b.broken, Violation{
@@ -187,14 +208,7 @@ func (b *builder) grant(l *life, e *history.Event) (last *history.Event) {
 func (b *builder) granted(l *life, e *history.Event, within span) {
 	h := b.holds[e.Owner]
 	if h == nil {
-		h = &hold{
-			owner: e.Owner, mode: e.Mode, name: e.Name, worker: e.Worker, client: e.Client, fence: e.Fence,
-			permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: within.to, asked: e.Call,
-		}
-		b.holds[e.Owner] = h
-		l.holds = append(l.holds, h)
-	} else {
-		h.regrants = append(h.regrants, within)
+		h = b.begin(l, e, within, &chain{began: within.from})
 	}
 	if h.fence != e.Fence {
 		b.broken = append(b.broken, Violation{
@@ -204,6 +218,17 @@ func (b *builder) granted(l *life, e *history.Event, within span) {
 	}
 	h.lasts(within, e.TTL)
 	h.expHi = max(h.expHi, within.to+l.atMost(e.TTL))
+}
+
+// begin adds the hold that an acquisition made.
+func (b *builder) begin(l *life, e *history.Event, within span, of *chain) *hold {
+	h := &hold{
+		chain: of, key: e.Key, life: e.Life, owner: e.Owner, mode: e.Mode, name: e.Name, worker: e.Worker, client: e.Client, fence: e.Fence,
+		permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: within.to, asked: e.Call,
+	}
+	b.holds[e.Owner], b.leases[leaseOf(e)] = h, h
+	l.holds = append(l.holds, h)
+	return h
 }
 
 // atMost is how long a grant may last. A fair lock that was handed to its owner
@@ -216,8 +241,8 @@ func (l *life) atMost(ttl int64) int64 {
 }
 
 // lasts notes that a call in that time set the TTL.
-func (h *hold) lasts(within span, ttl int64) {
-	h.expLo, h.expHi = max(h.expLo, within.from+ttl), max(h.expHi, within.to+ttl)
+func (c *chain) lasts(within span, ttl int64) {
+	c.expLo, c.expHi = max(c.expLo, within.from+ttl), max(c.expHi, within.to+ttl)
 }
 
 // orphans are grants that nobody got: the caller had given up. They are undone
@@ -288,14 +313,15 @@ func (b *builder) renew(e *history.Event) {
 	l.ops = append(l.ops, op{Event: *e, span: within, expLo: within.from + e.TTL, expHi: within.to + e.TTL})
 	if e.Outcome == history.OK {
 		h.lasts(within, e.TTL)
-		h.renews = append(h.renews, within)
 	}
 }
 
 func (b *builder) release(e *history.Event) {
-	l := b.Timeline.life(e)
-	l.ops = append(l.ops, op{Event: *e, span: span{e.Call, e.Return}})
-	h := b.holds[e.Owner]
+	l, h := b.Timeline.life(e), b.leased(e)
+	if h != nil && h.next == nil {
+		h.passed = b.handsOn(e)
+	}
+	l.ops = append(l.ops, op{Event: *e, span: span{e.Call, e.Return}, passed: h != nil && h.passed})
 	if h == nil {
 		return
 	}
@@ -303,7 +329,7 @@ func (b *builder) release(e *history.Event) {
 	if e.Holds == 0 || e.Outcome == history.Lost || e.Outcome == history.NotHeld {
 		h.leaving(e.Call)
 	}
-	if e.Holds == 0 && e.Outcome == history.OK {
+	if e.Holds == 0 && e.Outcome == history.OK && !h.passed {
 		h.final = e.Return
 	}
 }
@@ -360,16 +386,19 @@ func (b *builder) killed() {
 		until := b.settled(e.Worker, at)
 		l.dead = append(l.dead, span{e.Call, until})
 		l.haunt(e.Call, until, e.TTL)
-		if h := b.holds[e.Owner]; e.Op == history.Release && h != nil && e.Holds == 0 {
+		if h := b.leased(e); e.Op == history.Release && h != nil && e.Holds == 0 {
 			unknown := *e
 			unknown.Kind, unknown.Outcome, unknown.Return = history.Release, history.Unknown, until
-			l.ops = append(l.ops, op{Event: unknown, span: span{e.Call, until}})
+			if h.next != nil { // the next lease says what became of it
+				unknown.Outcome = history.OK
+			}
+			l.ops = append(l.ops, op{Event: unknown, span: span{e.Call, until}, passed: h.next != nil})
 			h.leaving(e.Call)
 		}
 	}
 	for _, l := range b.lives {
 		for _, h := range l.holds {
-			if h.final != 0 || h.released != 0 {
+			if h.final != 0 || h.released != 0 && !h.passed {
 				continue
 			}
 			if at, killed := b.killOf(h); killed {

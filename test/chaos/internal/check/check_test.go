@@ -59,6 +59,21 @@ func TestLegalHistories(t *testing.T) {
 			got("a1", 300, 358, 10, 1).stoppedUntil(370).gave("a1", 590, 591, 0, ok),
 		"handed over, and renewed after its lease": (&script{key: "f", mode: "fair"}).got("a1", 0, 2, 10, 1).renewed("a1", 700, 702, ok).
 			late("a1", 710, 711, 0, ok),
+		"handed on": exclusive().got("a1", 0, 2, 10, 1).handed("a1", 5, 7, 11).busy("b", 8, 9).handed("a1", 10, 12, 12).
+			gave("a1", 20, 21, 0, ok).got("b1", 22, 23, 74, 1),
+		"handed on, renewed for the one before": exclusive().got("a1", 0, 2, 10, 1).handed("a1", 100, 102, 11).renewed("a1", 99, 110, ok).
+			busy("b", 390, 391).gave("a1", 395, 396, 0, ok),
+		"handed on to one who had given up": exclusive().got("a1", 0, 2, 10, 1).passed("a1", 5, 7, 10).busy("b", 50, 51).freed("a1", 7, 60).
+			got("b1", 61, 62, 74, 1),
+		"handed on by one who had given up": exclusive().got("a1", 0, 2, 10, 1).passed("a1", 5, 7, 10).took("a1", 4, 60, 12).busy("b", 50, 51).
+			gave("a1", 70, 71, 0, ok).got("b1", 80, 81, 74, 1),
+		"handed on, and killed": exclusive().got("a1", 0, 2, 10, 1).handed("a1", 5, 7, 11).fault("worker killed", 0, 8, 9, false).
+			busy("b", 200, 201).got("b1", 310, 311, 74, 1),
+		"handed on, and released by force": exclusive().got("a1", 0, 2, 10, 1).handed("a1", 5, 7, 11).
+			add(history.Event{Kind: history.Force, Outcome: ok, Call: 8, Return: 9}).got("b1", 10, 11, 74, 1).gave("b1", 20, 21, 0, ok).
+			gave("a1", 20, 21, 0, notHeld),
+		"handed on to another writer": readWrite().in("write", "a1", 0, 1, 10).passed("a1", 5, 7, 10).modeOfLast("write").
+			took("a1", 4, 8, 11).modeOfLast("write").gaveIn("write", "a1", 10, 11).in("read", "b1", 12, 13, 74),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).
 			got("b1", 50, 51, 11, 1).gave("b1", 60, 61, 0, ok).gave("a1", 70, 71, 0, notHeld),
 	} {
@@ -122,6 +137,40 @@ func TestIllegalHistories(t *testing.T) {
 		},
 		"trusted while another has it": {
 			exclusive().got("a1", 0, 2, 10, 1).got("b1", 305, 306, 11, 1).gave("a1", 320, 321, 0, lost), []string{"trust", "overlap"},
+		},
+		"handed on without a fresh fence": {
+			exclusive().got("a1", 0, 2, 10, 1).passed("a1", 5, 7, 10).took("a1", 4, 8, 10).gave("a1", 20, 21, 0, ok),
+			[]string{"fence twice", "handover", "model illegal"},
+		},
+		"handed on with the fence of the next grant": {
+			exclusive().got("a1", 0, 2, 10, 1).handed("a1", 5, 7, 11).gave("a1", 8, 9, 0, ok).got("b1", 10, 11, 11, 1),
+			[]string{"fence twice", "model illegal"},
+		},
+		"handed on before it was released": {
+			exclusive().got("a1", 0, 2, 10, 1).took("a1", 3, 4, 11).passed("a1", 5, 7, 10).gave("a1", 8, 9, 0, ok),
+			[]string{"after the release", "overlap", "handover", "model illegal"},
+		},
+		"handed on, and never released by the one before": {
+			exclusive().got("a1", 0, 2, 10, 1).took("a1", 3, 4, 11), []string{"handover", "model illegal"},
+		},
+		"handed on when it had expired": {
+			exclusive().got("a1", 0, 2, 10, 1).handed("a1", 310, 311, 11).gave("a1", 330, 331, 0, ok),
+			[]string{"trust", "model illegal"},
+		},
+		"handed on, and granted to another": {
+			exclusive().got("a1", 0, 2, 10, 1).handed("a1", 5, 7, 11).got("b1", 10, 11, 74, 1).gave("b1", 15, 16, 0, ok).gave("a1", 20, 21, 0, ok),
+			[]string{"overlap", "handover", "model illegal"},
+		},
+		"handed on to one who had given up, and kept": {
+			exclusive().got("a1", 0, 2, 10, 1).passed("a1", 5, 7, 10).freed("a1", 7, 9).busy("b", 50, 51), []string{"model illegal"},
+		},
+		"handed on to one who had given up, and renewed": {
+			exclusive().got("a1", 0, 2, 10, 1).passed("a1", 5, 7, 10).renewed("a1", 100, 101, ok).renewed("a1", 350, 351, ok).
+				add(history.Event{Kind: history.Pulse, Call: 800}), []string{"kept"},
+		},
+		"a fence that falls after a release by force": {
+			exclusive().got("a1", 0, 2, 10, 1).add(history.Event{Kind: history.Force, Outcome: ok, Call: 8, Return: 9}).got("b1", 10, 11, 9, 1),
+			[]string{"fence order", "handover"},
 		},
 		"a count that skips": {
 			exclusive().got("a1", 0, 2, 10, 1).got("a1", 3, 4, 10, 3), []string{"model illegal"},
@@ -316,7 +365,7 @@ func TestMutantsOfALongHistory(t *testing.T) {
 	if rules := long().judge(t); len(rules) > 0 {
 		t.Fatalf("found %v in the history without a mutant", rules)
 	}
-	const grant, taken, release = 4 * 500, 4*500 + 1, 4*500 + 3
+	const grant, taken, release = 5 * 500, 5*500 + 1, 5*500 + 4
 	for name, mutate := range map[string]func(s *script){
 		"double grant, fresh fence": func(s *script) { s.got("z1", 5004, 5005, 5101, 1) },
 		"double grant, stale fence": func(s *script) { s.got("z1", 5004, 5005, 50, 1) },

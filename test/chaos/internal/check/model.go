@@ -114,6 +114,8 @@ func exclusive(s holds, o op) (bool, holds) {
 	switch {
 	case o.Kind == history.Acquire && o.Outcome == history.Busy:
 		return h.owner != "" && h.there(o), s
+	case o.handed:
+		return handed(s, o)
 	case o.Kind == history.Acquire && o.Holds == 1:
 		if h.owner != "" && !h.gone(o) || !s.next(o) {
 			return false, s
@@ -128,10 +130,23 @@ func exclusive(s holds, o op) (bool, holds) {
 	}
 }
 
+// handed: the writer goes on with a new lease. The one before was released, and the
+// store has not been called.
+func handed(s holds, o op) (bool, holds) {
+	h := s.writer
+	if h.owner != o.Owner || h.count != 0 || !h.there(o) || !s.next(o) {
+		return false, s
+	}
+	return true, s.with(func(s *holds) {
+		s.grant(o)
+		s.writer.count, s.writer.token = 1, o.Fence
+	})
+}
+
 // owned is what an owner does with its hold h, which may be another's by now:
-// re-enter, renew, release.
+// re-enter, renew, release. What is handed on counts 0 until the next has it.
 func owned(h one, o op) (bool, one) {
-	mine := h.owner == o.Owner
+	mine := h.owner == o.Owner && (o.Fence == 0 || o.Fence == h.token)
 	switch {
 	case o.Kind == history.Renew && o.Outcome == history.Unknown:
 		if mine {
@@ -153,10 +168,11 @@ func owned(h one, o op) (bool, one) {
 	case o.Kind == history.Renew:
 		return mine && h.there(o), h.extended(o)
 	case o.Outcome == history.OK: // release
-		if !mine || !h.there(o) || h.count != o.Holds+1 {
+		counted := h.count == o.Holds+1 || o.rest && h.count == 0
+		if !mine || !h.there(o) || !counted {
 			return false, h
 		}
-		if h.count = o.Holds; h.count == 0 {
+		if h.count = o.Holds; h.count == 0 && !o.passed {
 			h = one{}
 		}
 		return true, h
@@ -181,6 +197,8 @@ func readWrite(s holds, o op) (bool, holds) {
 		byWriter := w.owner != "" && w.there(o)
 		byReader := o.Mode == "write" && slices.ContainsFunc(s.others, func(h one) bool { return h.there(o) })
 		return byWriter || byReader, s
+	case o.handed:
+		return handed(s, o)
 	case o.Kind == history.Acquire && o.Holds == 1:
 		blocked := w.owner != "" && certain(w) || o.Mode == "write" && slices.ContainsFunc(s.others, certain)
 		if blocked || !s.next(o) {

@@ -55,7 +55,8 @@ func (t *Timeline) Rules() (found []Violation, excused int) {
 }
 
 // fences: no two owners have the same one, and a grant that begins after
-// another one was reported has a larger one.
+// another one was reported has a larger one. What the store has forgotten is handed
+// on until its process knows, and the resource refuses these fences.
 func (r *rules) fences(l *life) {
 	for i := 1; i < len(l.holds); i++ {
 		if a, b := l.holds[i-1], l.holds[i]; a.fence == b.fence {
@@ -67,7 +68,11 @@ func (r *rules) fences(l *life) {
 	earliest := &hold{granted: span{to: 1 << 62}}
 	for i := len(l.holds) - 1; i >= 0; i-- {
 		h := l.holds[i]
-		if earliest.granted.to < h.granted.from {
+		switch {
+		case earliest.granted.to >= h.granted.from:
+		case h.began < h.granted.from && l.doubtful && r.forgotten(l, h) <= earliest.granted.to:
+			r.excused++
+		default:
 			r.fail("fence order", l, h.granted.to, "%s got %d after %s had got %d", h.owner, h.fence, earliest.owner, earliest.fence)
 		}
 		if h.granted.to < earliest.granted.to {
@@ -93,7 +98,8 @@ func (r *rules) endings(l *life) {
 			continue
 		}
 		for _, o := range l.ops {
-			if o.Owner == h.owner && o.from > h.final && o.Outcome == history.OK {
+			of := o.Owner == h.owner && (o.Fence == h.fence || o.Fence == 0 && h.next == nil)
+			if of && o.from > h.final && o.Outcome == history.OK {
 				r.fail("after the release", l, o.from, "%s of %s, which had released", o.Kind, h.owner)
 			}
 		}
@@ -101,13 +107,14 @@ func (r *rules) endings(l *life) {
 }
 
 // forgotten is the earliest moment at which the store may have forgotten h.
-func (r *rules) forgotten(h *hold) int64 {
-	for _, a := range r.amnesia {
-		if a.to >= h.granted.from {
-			return min(h.expLo, max(a.from, h.granted.from))
+func (r *rules) forgotten(l *life, h *hold) int64 {
+	at := h.expLo
+	for _, a := range slices.Concat(r.amnesia, l.forced) {
+		if a.to >= h.began {
+			at = min(at, max(a.from, h.began))
 		}
 	}
-	return h.expLo
+	return at
 }
 
 // held is while the lease was reported as held. It ends before it begins if the
@@ -139,7 +146,7 @@ func (r *rules) overlaps(l *life) {
 		for _, o := range open {
 			switch {
 			case !conflicting(o.mode, h.mode):
-			case r.forgotten(o) <= from && l.doubtful:
+			case r.forgotten(l, o) <= from && l.doubtful:
 				r.excused++
 			default:
 				r.fail("overlap", l, from, "%s (fence %d) holds it, and %s (fence %d) as well: for %v",
@@ -179,7 +186,7 @@ func (r *rules) handovers(l *life) {
 		latest := b.granted.to
 		switch {
 		case a.released != 0 && a.released <= latest:
-		case r.forgotten(a) <= latest+epsilon:
+		case r.forgotten(l, a) <= latest+epsilon:
 		default:
 			r.fail("handover", l, latest, "%s (fence %d) got it, and %s (fence %d) had it for %v more",
 				b.owner, b.fence, a.owner, a.fence, time.Duration(a.expLo-latest))

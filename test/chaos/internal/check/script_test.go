@@ -81,8 +81,11 @@ func (s *script) busy(owner string, from, to int64) *script {
 	})
 }
 
-// gave is a release. It was trusted until it began.
+// gave is a release, which called the store. It was trusted until it began.
 func (s *script) gave(owner string, from, to int64, remain int, outcome history.Outcome) *script {
+	if remain == 0 && outcome == history.OK {
+		s.freed(owner, from, to)
+	}
 	return s.add(history.Event{
 		Kind: history.Release, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to, Holds: remain, Trusted: from,
 	})
@@ -95,10 +98,42 @@ func (s *script) late(owner string, from, to int64, remain int, outcome history.
 	return s
 }
 
+// freed is a release in the store.
+func (s *script) freed(owner string, from, to int64) *script {
+	return s.add(history.Event{Kind: history.Freed, Outcome: history.OK, Owner: owner, Worker: worker(owner), Call: from, Return: to})
+}
+
+// handed is a release that hands the hold on, and the lease that its next caller
+// has waited for.
+func (s *script) handed(owner string, from, to int64, fence uint64) *script {
+	return s.passed(owner, from, to, fence-1).took(owner, from-1, to+1, fence)
+}
+
+// passed is a release that hands the hold on.
+func (s *script) passed(owner string, from, to int64, fence uint64) *script {
+	return s.add(history.Event{
+		Kind: history.Release, Outcome: history.OK, Owner: owner, Worker: worker(owner), Fence: fence, Call: from, Return: to, Trusted: from,
+	})
+}
+
+// took is the return of a caller to whom a hold was handed on.
+func (s *script) took(owner string, from, to int64, fence uint64) *script {
+	return s.add(history.Event{
+		Kind: history.Acquire, Outcome: history.OK, Owner: owner, Worker: worker(owner), Fence: fence, Call: from, Return: to, Holds: 1,
+	})
+}
+
 func (s *script) gaveIn(mode, owner string, from, to int64) *script {
+	s.freed(owner, from, to)
 	return s.add(history.Event{
 		Kind: history.Release, Outcome: history.OK, Mode: mode, Owner: owner, Worker: worker(owner), Call: from, Return: to, Trusted: from,
 	})
+}
+
+// modeOfLast sets the mode of the last event.
+func (s *script) modeOfLast(mode string) *script {
+	s.events[len(s.events)-1].Mode = mode
+	return s
 }
 
 func (s *script) renewed(owner string, from, to int64, outcome history.Outcome) *script {

@@ -167,6 +167,10 @@ func (t *Timeline) Doubts() (ghosts, explained int) {
 	return ghosts, explained
 }
 
+// Handoffs is how many holds were handed on to callers who got them, and to ones who
+// had given up.
+func (t *Timeline) Handoffs() (taken, declined int) { return t.handoffs, t.declined }
+
 // taken says whether an owner that is known may have had the key.
 func (l *life) taken(s span) bool {
 	return slices.ContainsFunc(l.holds, func(h *hold) bool {

@@ -114,7 +114,7 @@ func (b *builder) regrant(e *history.Event) {
 			return false
 		}
 		again := *g
-		again.Kind, again.Outcome = history.Renew, history.OK
+		again.Kind, again.Outcome, again.Fence = history.Renew, history.OK, 0
 		b.renews = append(b.renews, &again)
 		return true
 	})

@@ -52,6 +52,10 @@ type op struct {
 	expLo, expHi int64
 	// turn, of a first grant, is how many fences of the key are smaller.
 	turn int
+	// handed: the lease continues the hold of the one before. passed: the release
+	// handed it on. rest: the store's release of what was handed on to a caller who
+	// had given up.
+	handed, passed, rest bool
 }
 
 // first says whether o is the grant that a hold begins with.
@@ -59,22 +63,32 @@ func (o op) first() bool {
 	return o.Kind == history.Acquire && o.Outcome == history.OK && o.Holds == 1
 }
 
-// hold is what one owner had of a key, from its first grant to its release.
+// hold is what one caller had of a key, from its first grant to its release. Those
+// of a chain have one owner, as each was handed on to the next.
 type hold struct {
-	owner, mode      string
-	name             string
-	worker, client   int
-	fence            uint64
-	permits, size    int
-	granted          span  // when the store granted it
-	reported         int64 // when the caller had it
-	trusted          int64 // the last moment at which the lease, or the grant, said so
-	asked            int64 // when the caller came
-	expLo            int64 // not before this the store forgets it by itself
-	expHi            int64 // after this it has certainly forgotten it
-	released         int64 // when a release that may have worked was called; 0: never
-	final            int64 // when the release was confirmed; 0: never
-	regrants, renews []span
+	*chain
+	owner, mode    string
+	name           string
+	key            string
+	worker, client int
+	life           int
+	fence          uint64
+	permits, size  int
+	granted        span  // when the store granted it, or it was handed on
+	reported       int64 // when the caller had it
+	trusted        int64 // the last moment at which the lease, or the grant, said so
+	asked          int64 // when the caller came
+	released       int64 // when a release that may have worked was called; 0: never
+	final          int64 // when the release was confirmed; 0: never
+	passed         bool  // the release handed it on
+	next           *hold // whom to, as far as is known
+}
+
+// chain is what the store has of an owner.
+type chain struct {
+	began int64 // when the store was called that granted it
+	expLo int64 // not before this the store forgets it by itself
+	expHi int64 // after this it has certainly forgotten it
 }
 
 // life is one key's history.
@@ -91,10 +105,11 @@ type life struct {
 	queued []history.Event
 	// unanswered are claims that the store may have queued.
 	unanswered []history.Event
-	doubtful   bool // data may have been lost
+	doubtful   bool // data may have been lost, or was removed by force
 	waits      []*wait
 	dead       []span           // attempts that a kill has ended
 	refusals   []*history.Event // of callers who waited, or got an error of the store
+	forced     []span           // releases by force, after which the store knows of no hold
 }
 
 // process is one life of a worker.
@@ -142,6 +157,9 @@ type Timeline struct {
 	Kills   map[[2]int]int64
 	amnesia []span
 	crew
+	// handoffs are how many holds were handed on to callers who got them, and
+	// declined to ones who had given up.
+	handoffs, declined int
 	// missing is when the acquisitions of a process ended of which an answer was missing.
 	missing map[process][]int64
 }
@@ -167,7 +185,7 @@ func NewTimeline(s Settings, events []history.Event, faults []history.Fault) *Ti
 	for _, l := range t.lives {
 		slices.SortStableFunc(l.ops, func(a, b op) int { return cmp.Compare(a.from, b.from) })
 		slices.SortFunc(l.holds, func(a, b *hold) int { return cmp.Compare(a.fence, b.fence) })
-		l.doubtful = anyOverlaps(t.amnesia, widened(l.span()))
+		l.doubtful = len(l.forced) > 0 || anyOverlaps(t.amnesia, widened(l.span()))
 	}
 	return t
 }

@@ -16,6 +16,8 @@ const (
 	Queued  Kind = "queued"  // the store was given a place in its queue, and has answered or not
 	Doubt   Kind = "doubt"   // the store did not say what became of a claim or a renewal
 	Renew   Kind = "renew"   // the store answered a renewal
+	Freed   Kind = "freed"   // the store answered, or not, the release of all that an owner has
+	Force   Kind = "force"   // ForceRelease has returned
 	Claim   Kind = "claim"   // the resource took a fence
 	Write   Kind = "write"   // the resource took a write
 	Start   Kind = "start"   // a worker has made its locker, which is the Owner

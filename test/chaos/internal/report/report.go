@@ -39,6 +39,8 @@ type Flags struct {
 	Rate      float64       `json:"rate"`
 	Long      int           `json:"long"`
 	Bug       string        `json:"bug,omitempty"`
+	// Handoff says whether holds are handed on inside a process.
+	Handoff bool `json:"handoff"`
 	// Leave is the share of acquisitions whose context ends soon, in percent.
 	Leave int `json:"leave"`
 	// Think is how long clients rest between two turns, and Pace how far apart

@@ -33,6 +33,8 @@ type Summary struct {
 	// were disturbed.
 	Passed     int            `json:"fairPassed"`
 	Histories  check.Verdicts `json:"histories"`
+	Handoffs   int            `json:"handoffs"`         // inside a process
+	Declined   int            `json:"handoffsDeclined"` // to callers who had given up
 	Ghosts     int            `json:"unknownOwners"`
 	Explained  int            `json:"refusalsOnlyTheyExplain"`
 	Exits      int            `json:"cleanExits"`
@@ -71,6 +73,7 @@ func (s *Summary) judge(events []history.Event, faults []history.Fault, pictures
 	s.Violations = slices.Concat(s.Violations, unfair, t.Liveness(), searched.Found)
 	s.Histories.Found = nil
 	s.Ghosts, s.Explained = t.Doubts()
+	s.Handoffs, s.Declined = t.Handoffs()
 	s.Broken = append(s.Broken, s.quiet()...)
 	s.CheckTook = time.Since(start)
 	return nil
@@ -90,8 +93,14 @@ func (s *Summary) quiet() (reasons []string) {
 	if grants == 0 || grants < s.FaultTotal {
 		reasons = append(reasons, fmt.Sprintf("only %d grants under %d faults", grants, s.FaultTotal))
 	}
+	if s.Handoff && s.Mode == "all" && s.Duration >= enough && s.Handoffs == 0 {
+		reasons = append(reasons, "no hold was handed on")
+	}
 	return reasons
 }
+
+// enough time passes in a run for a hand-off.
+const enough = 10 * time.Second
 
 func (s *Summary) count(e *history.Event) {
 	switch e.Kind {
@@ -141,6 +150,7 @@ func (s *Summary) Print(w io.Writer) {
 	for _, mode := range slices.Sorted(maps.Keys(s.Grants)) {
 		row("grants: "+mode, s.Grants[mode])
 	}
+	row("handed on, declined", fmt.Sprintf("%d, %d", s.Handoffs, s.Declined))
 	row("leases lost", s.Lost)
 	t.AppendSeparator()
 	row("faults", fmt.Sprintf("%d of %d", s.FaultTotal, s.Planned))

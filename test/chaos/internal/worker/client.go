@@ -73,6 +73,7 @@ type target struct {
 	ttl           time.Duration
 	options       []lock.Option
 	permits, size int
+	handed        bool // callers of a process wait for the key, and hand it on
 }
 
 // names is how many names there are for the owners of a process.
@@ -93,6 +94,8 @@ func (c *client) pick() target {
 	t.key = fmt.Sprintf("%s:%d:g%d", family, n, c.clock.Now()/int64(c.Load.Generation))
 	switch family {
 	case "exclusive":
+	case "handed":
+		t.mode, t.handed = "exclusive", true
 	case "named":
 		t.mode, t.name = "exclusive", fmt.Sprintf("name-%d", c.random.IntN(names))
 		t.options = append(t.options, lock.WithOwner(t.name))
@@ -130,8 +133,11 @@ func (c *client) turn(ctx context.Context) error {
 	if c.chance(c.Load.Long) {
 		u = watched + use(c.random.IntN(2))
 	}
-	if u == renewed || u == brief && c.chance(50) {
+	if u == renewed || u == brief && !t.handed && c.chance(50) {
 		t.options = append(t.options, lock.WithLease(c.Load.Lease))
+	}
+	if t.handed && c.clock.Now()/int64(c.Load.Generation)%2 == 1 && c.chance(1) {
+		c.force(ctx, t.key) // the other keys are judged without excuse
 	}
 	tries := 1
 	if c.chance(1) {
@@ -194,6 +200,9 @@ func (c *client) manner(ctx context.Context, t *target) manner {
 		if n >= 54 && c.number < fairWaiters {
 			c.waits(&m, c.between(time.Second, 3*time.Second))
 		}
+	case t.handed && n < 100:
+		c.waits(&m, c.between(5*time.Millisecond, 300*time.Millisecond))
+		c.mayBeCut(&m, t)
 	case n < 2: // less than a round trip
 		c.waits(&m, c.between(10*time.Microsecond, time.Millisecond))
 	case n < 4:
@@ -212,6 +221,35 @@ func (c *client) forgets(m *manner, t *target) {
 		t.ttl = c.Load.Forgotten
 		m.options = append(m.options, lock.WithLease(t.ttl))
 	}
+}
+
+// waiter is a client that waits for a key.
+type waiter struct {
+	key    string
+	client int
+}
+
+// mayBeCut lets another client of the process end the wait.
+func (c *client) mayBeCut(m *manner, t *target) {
+	before := m.cancel
+	ctx, cancel := context.WithCancel(m.ctx)
+	c.waiters.Store(waiter{t.key, c.number}, cancel)
+	m.ctx, m.cancel = ctx, func() {
+		cancel()
+		before()
+	}
+}
+
+// cut ends the wait of a client of the process for a key that is released next: the
+// key may be handed to one who gives up.
+func (c *client) cut(key string) {
+	c.waiters.Range(func(w, cancel any) bool {
+		if w.(waiter).key != key {
+			return true
+		}
+		cancel.(context.CancelFunc)()
+		return false
+	})
 }
 
 // leaves ends the context after d, in one of two ways.
@@ -270,6 +308,7 @@ func (c *client) acquire(t target, holds int, m manner) (*lock.Lease, history.Ou
 	}
 	lease, err := call(context.WithValue(m.ctx, attemptKey{}, attempt{c.number, e.ID}), t.key, slices.Concat(t.options, m.options)...)
 	e.Kind, e.Op, e.Return = history.Acquire, "", c.clock.Now()
+	c.waiters.Delete(waiter{t.key, c.number})
 	e.Canceled = m.ctx.Err() != nil
 	_, e.Pending = c.pending.Load(attempt{c.number, e.ID})
 	if lease != nil {
@@ -296,6 +335,16 @@ func (c *client) acquire(t target, holds int, m manner) (*lock.Lease, history.Ou
 	return lease, e.Outcome
 }
 
+// force releases a key by force, although another caller may have it.
+func (c *client) force(ctx context.Context, key string) {
+	e := history.Event{Kind: history.Force, Client: c.number, Key: key, Mode: "exclusive", Call: c.clock.Now(), Outcome: history.OK}
+	if _, err := c.locker.ForceRelease(ctx, key); err != nil {
+		e.Outcome, e.Note = history.Unknown, err.Error()
+	}
+	e.Return = c.clock.Now()
+	c.add(e)
+}
+
 // hold does the work that the lock is for, and releases it.
 func (c *client) hold(ctx context.Context, t target, lease *lock.Lease, u use) error {
 	trusted := c.trusts(lease, 0)
@@ -310,6 +359,9 @@ func (c *client) hold(ctx context.Context, t target, lease *lock.Lease, u use) e
 		c.release(ctx, t, inner, 1, trusted)
 	}
 	trusted = c.trusts(lease, trusted)
+	if t.handed && c.chance(20) {
+		c.cut(t.key)
+	}
 	c.release(ctx, t, lease, 0, trusted)
 	return err
 }

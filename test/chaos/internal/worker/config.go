@@ -57,6 +57,8 @@ type Load struct {
 	// Forgotten is the lease of acquisitions that are given up: so long that it
 	// shows if nobody releases what they were granted.
 	Forgotten time.Duration `json:"forgotten"`
+	// Handoff says whether holds are handed on inside a process.
+	Handoff bool `json:"handoff"`
 	// Think is how long a client rests after each turn, at most twice that, and
 	// how it waits is short then; 0: the usual mixture.
 	Think time.Duration `json:"think,omitempty"`

@@ -21,6 +21,8 @@ type record struct {
 	full         atomic.Bool
 	// pending are attempts whose call the store hasn't answered.
 	pending sync.Map
+	// waiters are how to end the waits of clients that others may end.
+	waiters sync.Map
 }
 
 // add writes an event; when it returns, no kill can undo it.

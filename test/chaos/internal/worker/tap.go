@@ -48,6 +48,16 @@ func (t *redisTap) StartAcquire(ctx context.Context, c lock.Claim, by time.Time,
 	})
 }
 
+func (t *redisTap) Release(ctx context.Context, c lock.Claim) error { return t.tap.Release(ctx, c) }
+
+func (t *redisTap) StartRelease(ctx context.Context, c lock.Claim, by time.Time, answered func(uint64, error)) {
+	note := t.tap.releasing(c)
+	t.Store.StartRelease(ctx, c, by, func(fence uint64, err error) {
+		note(err)
+		answered(fence, err)
+	})
+}
+
 func (t *redisTap) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	t.tap.Renew(ctx, claims, report)
 }
@@ -126,6 +136,37 @@ func (t *tap) queued(e history.Event, c lock.Claim, certain bool) {
 			e.Owner = owner
 			t.add(e)
 		}
+	}
+}
+
+// Spaced implements [lock.SpacedStore].
+func (t *tap) Spaced() bool {
+	spaced, ok := t.Store.(lock.SpacedStore)
+	return ok && spaced.Spaced()
+}
+
+func (t *tap) Release(ctx context.Context, c lock.Claim) error {
+	note := t.releasing(c)
+	err := t.Store.Release(ctx, c)
+	note(err)
+	return err
+}
+
+// releasing begins a release. note is to be called with its answer. A release by a
+// caller without one of the store has handed the hold on.
+func (t *tap) releasing(c lock.Claim) (note func(error)) {
+	from := t.clock.Now()
+	return func(err error) {
+		e := history.Event{Kind: history.Freed, Key: c.Key, Mode: c.Mode.String(), Owner: c.Owner, Call: from, Return: t.clock.Now(), Outcome: history.OK}
+		switch {
+		case c.Holds > 0 || err != nil && !isAnswer(err) && !ran(err):
+			return
+		case isAnswer(err):
+			e.Outcome = history.NotHeld
+		case err != nil:
+			e.Outcome = history.Unknown
+		}
+		t.add(e)
 	}
 }
 

@@ -66,10 +66,11 @@ func serve(ctx context.Context, c Config, r *record) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	p := &pulse{record: r}
-	locker := lock.New(tapped(store, r), append([]lock.Option{
-		lock.WithHandoff(0, 0), // the model knows a lease by its owner; test/sim and core/lock judge hand-offs
-		lock.WithWatchdog(c.Load.Lease), lock.WithPoll(Poll), lock.WithHooks(p.hooks()),
-	}, planted.Options()...)...)
+	options := []lock.Option{lock.WithWatchdog(c.Load.Lease), lock.WithPoll(Poll), lock.WithHooks(p.hooks())}
+	if !c.Load.Handoff {
+		options = append(options, lock.WithHandoff(0, 0))
+	}
+	locker := lock.New(tapped(store, r), append(options, planted.Options()...)...)
 	if err := os.WriteFile(c.Record+Identity, []byte(locker.ID()), 0o600); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}

@@ -1,0 +1,104 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+// A process hands a hold on from a caller who releases it to one who waits for it,
+// and the store sees nothing of that: the next lease has the same owner and a larger
+// fence. So a lease is known by its owner and its fence. A caller to whom a hold was
+// handed on may have given up by then. The process releases it then, or hands it on
+// once more, and of that lease only the gap in the fences is seen, or the store's
+// release.
+
+// releases notes the releases of all leases.
+func (b *builder) releases() {
+	for _, e := range b.begun {
+		if e.Op == history.Release && e.Holds == 0 {
+			b.gave[leaseOf(e)] = e
+		}
+	}
+	for _, e := range b.released {
+		if e.Holds == 0 {
+			b.gave[leaseOf(e)] = e
+		}
+	}
+	for _, freed := range b.freed {
+		slices.SortFunc(freed, func(a, b history.Event) int { return cmp.Compare(a.Call, b.Call) })
+	}
+}
+
+// leased is the hold of the lease that e is about, or the last one of its owner.
+func (b *builder) leased(e *history.Event) *hold {
+	if h := b.leases[leaseOf(e)]; h != nil {
+		return h
+	}
+	return b.holds[e.Owner]
+}
+
+// handed adds the hold of a caller to whom one was handed on. That happened while
+// the one before it was being released.
+func (b *builder) handed(l *life, e *history.Event, before *hold) {
+	within := span{e.Call, e.Return}
+	if r := b.gave[lease{before.owner, before.fence}]; r != nil && r.Call <= e.Return {
+		within.from = max(within.from, r.Call)
+		if r.Kind == history.Release && e.Fence == before.fence+1 {
+			within.to = min(within.to, r.Return)
+		}
+	}
+	b.handoffs++
+	b.declined += int(max(e.Fence, before.fence+1) - before.fence - 1)
+	l.ops = append(l.ops, op{Event: *e, span: within, handed: true})
+	h := b.begin(l, e, within, before.chain)
+	before.passed, before.final, before.next = true, within.to, h
+}
+
+// rests adds the releases in the store of what was handed on to callers who had
+// given up.
+func (b *builder) rests() {
+	for owner, h := range b.holds {
+		if !h.passed {
+			continue
+		}
+		b.declined++
+		b.kept(h)
+		for _, e := range b.freed[owner] {
+			if e.Call < h.released {
+				continue
+			}
+			l := b.Timeline.life(&e)
+			e.Kind = history.Release
+			l.ops = append(l.ops, op{Event: e, span: span{e.Call, e.Return}, rest: true})
+			if e.Outcome != history.Unknown {
+				h.final = e.Return
+				break
+			}
+		}
+	}
+}
+
+// kept: what was handed on to a caller who had given up is released.
+func (b *builder) kept(h *hold) {
+	by := b.calmAfter(h.worker, h.released, undoing)
+	called := slices.ContainsFunc(b.freed[h.owner], func(e history.Event) bool { return e.Call >= h.released && e.Call <= by })
+	pulses := b.pulses[process{h.worker, h.life}]
+	if called || len(pulses) == 0 || pulses[len(pulses)-1].Call < by {
+		return
+	}
+	b.broken = append(b.broken, Violation{
+		Rule: "kept", Key: h.key, At: h.released, Detail: fmt.Sprintf("%s was handed on to nobody, and wasn't released by %v", h.owner, time.Duration(by)),
+	})
+}
+
+// handsOn says whether a release of a lease that nobody is known to have got handed
+// it on: it worked, and the store was not called.
+func (b *builder) handsOn(e *history.Event) bool {
+	return e.Name == "" && e.Holds == 0 && e.Outcome == history.OK && !slices.ContainsFunc(b.freed[e.Owner], func(f history.Event) bool {
+		return f.Call >= e.Call && f.Return <= e.Return && f.Outcome != history.Unknown
+	})
+}
