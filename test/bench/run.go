@@ -141,7 +141,7 @@ func (o *options) measure(ctx context.Context, to streams) (*result.Table, error
 		},
 		Fail: func(step plan.Step, err error) {
 			failures = append(failures, err)
-			if step.Peer == peer.Redlatch || step.Peer == peer.RedlatchFair {
+			if peer.Ours(step.Peer) {
 				ours = errFailed
 			}
 		},

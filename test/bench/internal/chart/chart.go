@@ -50,13 +50,14 @@ var (
 
 // colors of the peers, distinguishable also without seeing red and green.
 var colors = map[string]color.Color{
-	peer.Redlatch:  color.RGBA{R: 0xb2, G: 0x18, B: 0x2b, A: 255},
-	peer.Redsync:   color.RGBA{R: 0x43, G: 0x93, B: 0xc3, A: 255},
-	peer.Bsm:       color.RGBA{R: 0x92, G: 0xc5, B: 0xde, A: 255},
-	peer.Rueidis1:  color.RGBA{R: 0xe0, G: 0x8a, B: 0x2b, A: 255},
-	peer.Rueidis:   color.RGBA{R: 0xf7, G: 0xcf, B: 0x7a, A: 255},
-	peer.Floor:     color.Gray{120},
-	peer.Pipelined: color.Gray{190},
+	peer.Redlatch:      color.RGBA{R: 0xb2, G: 0x18, B: 0x2b, A: 255},
+	peer.RedlatchSETNX: color.RGBA{R: 0xf4, G: 0xa5, B: 0x82, A: 255},
+	peer.Redsync:       color.RGBA{R: 0x43, G: 0x93, B: 0xc3, A: 255},
+	peer.Bsm:           color.RGBA{R: 0x92, G: 0xc5, B: 0xde, A: 255},
+	peer.Rueidis1:      color.RGBA{R: 0xe0, G: 0x8a, B: 0x2b, A: 255},
+	peer.Rueidis:       color.RGBA{R: 0xf7, G: 0xcf, B: 0x7a, A: 255},
+	peer.Floor:         color.Gray{120},
+	peer.Pipelined:     color.Gray{190},
 }
 
 func metric(name string) func(*result.Table, int, string, string) (float64, bool) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 // ErrBusy is what TryLock returns for a key that somebody else holds.
@@ -46,7 +48,9 @@ type Peer struct {
 	// Library is false for the floors, which are no libraries: they show what
 	// the commands alone cost.
 	Library bool
-	Open    func(Settings) (Locker, error)
+	// Ours is true for redlatch.
+	Ours bool
+	Open func(Settings) (Locker, error)
 	// Sends are the commands that the library sends besides those in always.
 	// Commands that run inside scripts aren't among them.
 	Sends []string
@@ -54,20 +58,22 @@ type Peer struct {
 
 // Names of peers.
 const (
-	Redlatch     = "redlatch"
-	RedlatchFair = "redlatch fair"
-	Redsync      = "redsync"
-	Bsm          = "bsm/redislock"
-	Rueidis1     = "rueidislock KM=1"
-	Rueidis      = "rueidislock"
-	Floor        = "floor"
-	Pipelined    = "pipelined floor"
+	Redlatch      = "redlatch"
+	RedlatchFair  = "redlatch fair"
+	RedlatchSETNX = "redlatch SETNX"
+	Redsync       = "redsync"
+	Bsm           = "bsm/redislock"
+	Rueidis1      = "rueidislock KM=1"
+	Rueidis       = "rueidislock"
+	Floor         = "floor"
+	Pipelined     = "pipelined floor"
 )
 
 // All lists the peers.
 var All = []Peer{
-	{Name: Redlatch, Library: true, Open: openRedlatch(), Sends: redlatchSends},
-	{Name: RedlatchFair, Library: true, Open: openRedlatch(fair), Sends: redlatchSends},
+	{Name: Redlatch, Library: true, Ours: true, Open: openRedlatch()},
+	{Name: RedlatchFair, Library: true, Ours: true, Open: openRedlatch(lock.WithMode(lock.Fair))},
+	{Name: RedlatchSETNX, Library: true, Ours: true, Open: openSETNX},
 	{Name: Redsync, Library: true, Open: openRedsync, Sends: []string{"set"}},
 	{Name: Bsm, Library: true, Open: openBsm},
 	{Name: Rueidis1, Library: true, Open: openRueidis(1)},
@@ -87,6 +93,12 @@ var always = []string{
 // the peer itself sends, and not one of its scripts.
 func (p Peer) Counts(command string) bool {
 	return slices.Contains(always, command) || slices.Contains(p.Sends, command)
+}
+
+// Ours reports whether the peer of that name is redlatch.
+func Ours(name string) bool {
+	p, _ := Find(name)
+	return p.Ours
 }
 
 // Find returns the peer of that name.

@@ -11,11 +11,6 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
-var (
-	fair          = lock.WithMode(lock.Fair)
-	redlatchSends []string
-)
-
 type redlatch struct {
 	rdb    *redis.Client
 	locker *lock.Locker
@@ -32,6 +27,12 @@ func openRedlatch(opts ...lock.Option) func(Settings) (Locker, error) {
 		opts := append([]lock.Option{lock.WithWatchdog(s.Lease)}, opts...)
 		return redlatch{rdb: rdb, locker: lock.New(redisstore.New(rdb), opts...)}, nil
 	}
+}
+
+// openSETNX opens a locker whose locks have the format of the floor.
+func openSETNX(s Settings) (Locker, error) {
+	rdb := newClient(s)
+	return redlatch{rdb: rdb, locker: lock.New(redisstore.New(rdb, redisstore.WithSETNX()), lock.WithWatchdog(s.Lease))}, nil
 }
 
 func (l redlatch) Lock(ctx context.Context, key string) (Held, error) {

@@ -95,7 +95,7 @@ func Scenarios(scale Scale) []Scenario {
 	for i, goroutines := range []int{1, 16, 128, 1024} {
 		scenarios = append(scenarios, Scenario{
 			ID: fmt.Sprintf("R%d", i+1), Title: fmt.Sprintf("uncontended, goroutines with a key each: %d", goroutines),
-			Peers: all, Kind: load.Cycle, Goroutines: goroutines,
+			Peers: slices.Insert(slices.Clone(all), 2, peer.RedlatchSETNX), Kind: load.Cycle, Goroutines: goroutines,
 		})
 	}
 	for _, goroutines := range []int{128, 1024} {

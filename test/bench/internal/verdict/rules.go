@@ -40,6 +40,14 @@ var rules = []rule{
 	{"R4", "× bsm/redislock", against("R4", peer.Bsm), atLeast(1.6), atLeast(2.4)},
 	{"R4", "× rueidislock KM=1", against("R4", peer.Rueidis1), atLeast(1), atLeast(1.5)},
 
+	{"R1", "SETNX format: × floor", setnx("R1", peer.Floor), atLeast(0.9), atLeast(0.95)},
+	{"R2", "SETNX format: × redsync", setnx("R2", peer.Redsync), atLeast(1), bound{}},
+	{"R2", "SETNX format: × bsm/redislock", setnx("R2", peer.Bsm), atLeast(1), bound{}},
+	{"R3", "SETNX format: × redsync", setnx("R3", peer.Redsync), atLeast(1), bound{}},
+	{"R3", "SETNX format: × bsm/redislock", setnx("R3", peer.Bsm), atLeast(1), bound{}},
+	{"R4", "SETNX format: × redsync", setnx("R4", peer.Redsync), atLeast(1), bound{}},
+	{"R4", "SETNX format: × bsm/redislock", setnx("R4", peer.Bsm), atLeast(1), bound{}},
+
 	{"R5", "128: × redsync", against(plan.Far128, peer.Redsync), atLeast(3.5), atLeast(4)},
 	{"R5", "128: × bsm/redislock", against(plan.Far128, peer.Bsm), atLeast(3.5), atLeast(4)},
 	{"R5", "128: × rueidislock KM=1", against(plan.Far128, peer.Rueidis1), atLeast(0.75), atLeast(1)},
@@ -119,7 +127,7 @@ func added(guarded, bare, metric string) figure {
 func overlaps(v view) float64 {
 	sum := math.NaN()
 	for _, row := range v.table.Rows {
-		if row.Round == v.round && row.Metric == result.Overlaps && (row.Peer == peer.Redlatch || row.Peer == peer.RedlatchFair) {
+		if row.Round == v.round && row.Metric == result.Overlaps && peer.Ours(row.Peer) {
 			if math.IsNaN(sum) {
 				sum = 0
 			}

@@ -41,6 +41,11 @@ func against(scenario, other string) figure {
 	return ratio(ours(scenario, result.Rate), of(scenario, other, result.Rate))
 }
 
+// setnx is our throughput in the format of the floor, in that of another peer.
+func setnx(scenario, other string) figure {
+	return ratio(of(scenario, peer.RedlatchSETNX, result.Rate), of(scenario, other, result.Rate))
+}
+
 func ratio(a, b figure) figure { return func(v view) float64 { return a(v) / b(v) } }
 
 // againstFastest is our throughput in that of the fastest other library, of
@@ -50,7 +55,7 @@ func againstFastest(scenario string, fairness float64) figure {
 	return func(v view) float64 {
 		fastest := math.NaN()
 		for _, p := range peer.All {
-			if !p.Library || p.Name == peer.Redlatch || p.Name == peer.RedlatchFair {
+			if !p.Library || p.Ours {
 				continue
 			}
 			if fairness > 0 && v.table.Spread(scenario, p.Name, result.Jain).Median < fairness {
