@@ -109,8 +109,14 @@ leaders: servers ## End leaders CHANGES (200) times in each way, and print how l
 GRANTS ?= 100000
 
 .PHONY: migrate
-migrate: servers ## Replace fleets of other libraries by redlatch, process by process, in GRANTS (100000) grants
-	$(GO) run ./test/migrate -grants $(GRANTS)
+migrate: servers .tmp/node/installed ## Replace fleets of other libraries by redlatch, process by process, in GRANTS (100000) grants
+	NODE_PATH=$(CURDIR)/.tmp/node/node_modules $(GO) test -count=1 -v -run ExcludeEachOther ./test/migrate | grep -E '^(FAIL|ok|PASS)|---|SKIPPED'
+	NODE_PATH=$(CURDIR)/.tmp/node/node_modules $(GO) run ./test/migrate -grants $(GRANTS)
+
+# Without npm, or without its registry, migrate says what it leaves out.
+.tmp/node/installed: test/migrate/node/package.json test/migrate/node/package-lock.json
+	@mkdir -p $(@D) && cp $^ $(@D)
+	@if npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund; then touch $@; fi
 
 .PHONY: test-servers
 test-servers: ## What depends on the server, on each of scripts/test-servers.sh --list; writes docs/servers.md

@@ -36,6 +36,7 @@ var routes = []route{
 	{withRedislock, []kind{oursAsSETNX, oursAsHash}, 6},
 	{byHand, []kind{oursAsSETNX, oursAsHash}, 6},
 	{withRedisPy, []kind{oursAsSETNX, oursAsHash}, 6},
+	{withRedlock, []kind{oursAsSETNX, oursAsHash}, 6},
 	{byHand, []kind{oursAsHash}, 6},
 }
 

@@ -93,17 +93,19 @@ func (h handHeld) extend(ctx context.Context) error {
 	return did(n == 1, err)
 }
 
-// pyHeld is a lock of redis-py.
-type pyHeld struct {
-	*python3
+// foreignHeld is a lock of a library that isn't in Go.
+type foreignHeld struct {
+	*foreign
 	key string
 }
 
-// python3 is a process with redis-py, which does what lines say.
-type python3 struct {
-	mu  sync.Mutex
-	in  io.Writer
-	out *bufio.Scanner
+// foreign is a process with such a library, which does what lines say.
+type foreign struct {
+	kind
+	extension string // what the library calls it
+	mu        sync.Mutex
+	in        io.Writer
+	out       *bufio.Scanner
 }
 
 const pythonServer = `
@@ -124,9 +126,37 @@ for line in sys.stdin:
     print(said, flush=True)
 `
 
-func startPython(t *testing.T, rdb *redis.Client) *python3 {
+const nodeServer = `
+const Redis = require("ioredis"), Redlock = require("redlock");
+const [host, port] = process.argv[1].split(":");
+const client = new Redis({ host, port: Number(port) });
+const redlock = new Redlock([client], { retryCount: 0 }), locks = {};
+async function answer(what, key) {
+  try {
+    if (what === "take") {
+      locks[key] = await redlock.lock(key, 60000);
+    } else if (what === "extend") {
+      locks[key] = await locks[key].extend(60000);
+    } else {
+      await locks[key].unlock();
+    }
+    return "ok";
+  } catch (fault) {
+    return what === "take" && fault instanceof Redlock.LockError ? "refused" : String(fault);
+  }
+}
+(async () => {
+  for await (const line of require("readline").createInterface({ input: process.stdin })) {
+    console.log(await answer(...line.split("\t")));
+  }
+  client.disconnect();
+})();
+`
+
+// startForeign starts a program with one of the libraries.
+func startForeign(t *testing.T, k kind, extension string, rdb *redis.Client, program ...string) *foreign {
 	t.Helper()
-	cmd := exec.Command(python(), "-c", pythonServer, rdb.Options().Addr)
+	cmd := exec.Command(program[0], append(program[1:], rdb.Options().Addr)...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -143,21 +173,21 @@ func startPython(t *testing.T, rdb *redis.Client) *python3 {
 			t.Error(err)
 		}
 	})
-	return &python3{in: in, out: bufio.NewScanner(out)}
+	return &foreign{kind: k, extension: extension, in: in, out: bufio.NewScanner(out)}
 }
 
-func (p *python3) take(_ context.Context, _ *redis.Client, key string) (held, error) {
-	return pyHeld{p, key}, p.do("take", key)
+func (p *foreign) take(_ context.Context, _ *redis.Client, key string) (held, error) {
+	return foreignHeld{p, key}, p.do("take", key)
 }
 
-func (p *python3) do(what, key string) error {
+func (p *foreign) do(what, key string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, err := fmt.Fprintf(p.in, "%s\t%s\n", what, key); err != nil {
 		return err
 	}
 	if !p.out.Scan() {
-		return fmt.Errorf("redis-py ended: %w", p.out.Err())
+		return fmt.Errorf("%s ended: %w", p.kind, p.out.Err())
 	}
 	switch said := p.out.Text(); said {
 	case "ok":
@@ -165,22 +195,27 @@ func (p *python3) do(what, key string) error {
 	case "refused":
 		return errRefused
 	default:
-		return fmt.Errorf("redis-py: %s", said)
+		return fmt.Errorf("%s: %s", p.kind, said)
 	}
 }
 
-func (h pyHeld) release(context.Context) error { return h.do("release", h.key) }
-func (h pyHeld) extend(context.Context) error  { return h.do("reacquire", h.key) }
+func (h foreignHeld) release(context.Context) error { return h.do("release", h.key) }
+func (h foreignHeld) extend(context.Context) error  { return h.do(h.extension, h.key) }
 
 // Each of the libraries that we may replace, and redlatch in either format.
 func TestALockOfAnotherLibraryAndOursExcludeEachOther(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Client(t)
 	peers := map[kind]take{withRedsync: takeByRedsync, withRedislock: takeByRedislock, byHand: takeByHand}
-	if why := withRedisPy.missing(); why != "" {
-		t.Log("*** SKIPPED, NOT TESTED: redis-py: " + why + " ***")
-	} else {
-		peers[withRedisPy] = startPython(t, rdb).take
+	for k, start := range map[kind]func() *foreign{
+		withRedisPy: func() *foreign { return startForeign(t, withRedisPy, "reacquire", rdb, python(), "-c", pythonServer) },
+		withRedlock: func() *foreign { return startForeign(t, withRedlock, "extend", rdb, node, "-e", nodeServer, "--") },
+	} {
+		if why := k.missing(); why != "" {
+			t.Logf("*** SKIPPED, NOT TESTED: %s: %s ***", k, why)
+		} else {
+			peers[k] = start().take
+		}
 	}
 	for peer, take := range peers {
 		for ours, store := range map[kind]*redisstore.Store{

@@ -27,6 +27,7 @@ const (
 	withRedislock kind = "bsm/redislock"
 	byHand        kind = "SETNX by hand"
 	withRedisPy   kind = "redis-py"
+	withRedlock   kind = "node-redlock"
 	oursAsSETNX   kind = "redlatch, WithSETNX"
 	oursAsHash    kind = "redlatch"
 )
@@ -36,8 +37,14 @@ func (k kind) missing() string {
 	if k == withRedisPy && python() == "" {
 		return "there is no Python with the package redis (python3-redis in Debian)"
 	}
+	if k == withRedlock && exec.Command(node, "-e", `require("redlock"); require("ioredis")`).Run() != nil {
+		return "there is no Node with the packages in node/package.json (make migrate installs these)"
+	}
 	return ""
 }
+
+// node finds its packages by NODE_PATH.
+const node = "node"
 
 // python is an interpreter that has redis-py, empty if there is none.
 func python() string {
@@ -177,8 +184,12 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // program is how to run a worker of a kind.
 func (k kind) program() (path string, args []string, err error) {
-	if k == withRedisPy {
+	switch k {
+	case withRedisPy:
 		return python(), []string{"-c", workerPy}, nil
+	case withRedlock:
+		path, err = exec.LookPath(node)
+		return path, []string{"-e", workerJS, "--"}, err
 	}
 	path, err = os.Executable()
 	return path, nil, err

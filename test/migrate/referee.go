@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The keys of the referee. worker.py has them too.
+// The keys of the referee. worker.py and worker.js have them too.
 const (
 	insideKey   = "inside:"  // and the lock: the workers that are in it, a set
 	counterKey  = "counter:" // and the lock: counts up, and is read before it is written

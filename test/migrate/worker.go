@@ -19,6 +19,9 @@ const workerCommand = "worker"
 //go:embed worker.py
 var workerPy string
 
+//go:embed worker.js
+var workerJS string
+
 // order is what a worker process does.
 type order struct {
 	Kind    kind     `json:"kind"`
@@ -27,7 +30,7 @@ type order struct {
 	Referee string   `json:"referee"` // and of that of the referee
 	Keys    []string `json:"keys"`
 	Workers int      `json:"workers"`
-	TTL     int64    `json:"ttl"`   // in ms, for worker.py
+	TTL     int64    `json:"ttl"`   // in ms, for worker.py and worker.js
 	Retry   int64    `json:"retry"` // in ms
 }
 
