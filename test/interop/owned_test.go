@@ -317,7 +317,7 @@ func goIsKilled(w world) {
 func crowd(w world) {
 	const members = 4 // on each side
 	key, locker := w.key(), w.locker()
-	c := counter{rdb: w.rdb, key: key + "/counter", until: time.Now().Add(patience)}
+	c := counter{rdb: w.rdb, key: key + "/counter", until: time.Now().Add(crowdTime)}
 	if err := w.rdb.Set(w.Context(), c.key, "0 go", 0).Err(); err != nil {
 		w.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func crowd(w world) {
 				err := locker.Do(w.Context(), key, func(ctx context.Context) (err error) {
 					ended, err = c.count(ctx)
 					return err
-				}, lock.WithWait(2*patience))
+				}, lock.WithWait(2*crowdTime))
 				if err != nil {
 					w.Errorf("Go: %v", err)
 					return
@@ -360,13 +360,16 @@ func crowd(w world) {
 	w.Logf("counted to %d, %d of that in Go, which took the lock from Java %d times; a thread in Java waited %d ms at most",
 		counted, c.counted, c.turns, longest)
 	if c.turns < enoughTurns {
-		w.Errorf("within %v Go took the lock from Java %d times, want %d: they didn't contend", patience, c.turns, enoughTurns)
+		w.Errorf("within %v Go took the lock from Java %d times, want %d: they didn't contend", crowdTime, c.turns, enoughTurns)
 	}
 }
 
+// A crowd ends once both sides have counted to enoughCount, and Go took the lock
+// from Java enoughTurns times; or when crowdTime has passed, which fails.
 const (
-	enoughTurns = 20
 	enoughCount = 400
+	enoughTurns = 10
+	crowdTime   = 2 * patience
 )
 
 // counter is counted up by both sides, each time in two steps. It names who did
