@@ -21,7 +21,7 @@ type Leader struct {
 // errors are those of [lock.Locker.Inspect].
 func Who(ctx context.Context, locker *lock.Locker, key string) (Leader, error) {
 	state, err := locker.Inspect(ctx, key)
-	if err != nil || len(state.Owners) == 0 {
+	if err != nil || len(state.Owners) == 0 || state.Owners[0].Kept {
 		return Leader{}, err
 	}
 	owner := state.Owners[0].Owner

@@ -82,18 +82,19 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 }
 
 // prolonged gives a new lease its full length, if that is more than an acquire
-// writes.
+// writes, and its minimum.
 func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, error) {
-	if a.o.ttl() <= maxAcquireTTL {
-		return lease, nil
+	if a.o.ttl() > maxAcquireTTL {
+		if err := a.extend(ctx, lease, a.o.ttl()); err != nil {
+			lease.unreported = true
+			lease.discard(ctx)
+			return nil, err
+		}
 	}
-	err := a.extend(ctx, lease, a.o.ttl())
-	if err == nil {
-		return lease, nil
+	if a.o.minHold > 0 {
+		lease.hold.keepFor(a.o.minHold)
 	}
-	lease.unreported = true
-	_ = lease.Release(ctx) // what is not confirmed goes on in the background
-	return nil, err
+	return lease, nil
 }
 
 func (a *acquisition) observe(ctx context.Context, err error) {
@@ -189,13 +190,16 @@ func (a *acquisition) busy(cause error) error {
 	return because(ErrBusy, cause)
 }
 
-// joins returns what speaks against an acquisition on top of the owner's hold h.
+// joins returns what speaks against an acquisition on top of the owner's hold h; mu
+// is held.
 func (a *acquisition) joins(h *hold) error {
 	switch {
 	case h == nil:
 		return nil
 	case h.mode != a.o.mode && (h.mode != Write || a.o.mode != Read):
 		return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
+	case h.mode != a.o.mode && (h.keep > a.now() || a.o.minHold > 0):
+		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; read after its release", ErrInvalid)
 	case a.o.noReentry:
 		return ErrOwnHold
 	}

@@ -70,14 +70,14 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		}
 		lease, err := r.locker.Acquire(inside, r.key, opts...)
 		if err != nil {
-			_ = all.Release(ctx) // what is not confirmed goes on in the background
+			all.discard(ctx)
 			return nil, err
 		}
 		all.leases = append(all.leases, lease)
 		inside = lease.Context() //nolint:fatcontext // each lease's context carries those before it
 	}
 	if err := all.equalize(inside, settings); err != nil {
-		_ = all.Release(ctx)
+		all.discard(ctx)
 		return nil, err
 	}
 	return all, nil
@@ -102,6 +102,13 @@ func (l *Leases) Context() context.Context { return l.leases[len(l.leases)-1].Co
 
 // Each returns the leases, sorted by key.
 func (l *Leases) Each() []*Lease { return slices.Clone(l.leases) }
+
+// discard releases what was acquired, as the caller gets none of it.
+func (l *Leases) discard(ctx context.Context) {
+	for _, lease := range slices.Backward(l.leases) {
+		lease.discard(ctx)
+	}
+}
 
 // Release gives all leases back, the last acquired first, and goes on past
 // errors; the error wraps all of them. See [Lease.Release].

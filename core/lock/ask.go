@@ -37,12 +37,12 @@ func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 	for {
 		a.mu.Lock()
 		h := a.ownership.find(a.o.mode)
+		err := a.joins(h)
 		a.mu.Unlock()
-		if err := a.joins(h); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		var lease *Lease
-		var err error
 		if h != nil && h.mode == a.o.mode {
 			lease, err = a.reenterInTurn(ctx, h)
 		} else {

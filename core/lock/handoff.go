@@ -45,7 +45,7 @@ func (l *Locker) successor(h *hold) *waiter {
 	switch {
 	case !l.spaced, g == nil || g.hold != h, h.mode != Exclusive && h.mode != Write:
 		return nil
-	case h.joined, h.doubt, h.suspect, h.limit > 0, h.ownership.id.name != "":
+	case h.joined, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership.id.name != "":
 		return nil
 	case h.fence%FenceStep >= l.defaults.handoffs, now-h.granted >= l.defaults.handoffTime:
 		return nil
@@ -61,7 +61,7 @@ func (l *Locker) successor(h *hold) *waiter {
 
 // continues says whether what a asks for is what h is.
 func (a *acquisition) continues(h *hold) bool {
-	return a.claim.Mode == h.mode && !a.shared && a.o.lease == 0 && a.o.watchdog == h.watchdog && a.o.limits.hold == 0
+	return a.claim.Mode == h.mode && !a.shared && a.o.lease == 0 && a.o.watchdog == h.watchdog && a.o.limits.hold == 0 && a.o.minHold == 0
 }
 
 // latest returns the hold that continues h in the end; mu is held.

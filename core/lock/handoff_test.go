@@ -127,6 +127,7 @@ func TestWhatIsNotHandedOff(t *testing.T) {
 		"to a name":              {ends: ends{waiter: []lock.Option{lock.WithOwner("a")}}},
 		"with a limit":           {ends: ends{holder: []lock.Option{lock.WithMaxHold(time.Hour)}}},
 		"to a limit":             {ends: ends{waiter: []lock.Option{lock.WithMaxHold(time.Hour)}}},
+		"to a minimum hold":      {ends: ends{waiter: []lock.Option{lock.WithMinHold(time.Second)}}},
 		"a watchdog beyond 30 s": {locker: []lock.Option{lock.WithWatchdog(time.Hour)}},
 		"after half of the lease": {
 			locker: []lock.Option{lock.WithHandoff(1, time.Hour)},

@@ -39,6 +39,7 @@ type hold struct {
 	watchers int           // leases that ask for renewal
 	renewAt  time.Duration
 	limit    time.Duration // when it ends at the latest; 0: never
+	keep     time.Duration // until when a release keeps the key; 0: it frees it
 	ended    error         // why, of a lost hold; it wraps ErrLost
 	index    int           // in the renewal queue, -1 outside
 	suspect  bool          // the process may have been suspended, and nothing was confirmed since
@@ -74,11 +75,15 @@ func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mo
 
 // claim is what the hold asks of the store; mu is held.
 func (h *hold) claim(holds int) Claim {
-	return Claim{
+	c := Claim{
 		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: holds,
 		TTL:     h.within(max(h.watchdog, h.expiry-h.locker.now())),
 		Permits: h.permits, Size: h.size,
 	}
+	if h.keep > 0 {
+		c.Keep = h.locker.epoch.Add(h.keep)
+	}
+	return c
 }
 
 // confirm records a TTL set by a call sent at sent. It never shortens the deadline,

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -59,6 +60,60 @@ func WithMaxHold(d time.Duration) Option {
 		o.duration("WithMaxHold", d, MinLease, "")
 		o.limits.hold = d
 	}
+}
+
+// WithMinHold keeps the key held for at least d from when the store granted it,
+// also if it is released before: so a job that takes a second runs once, although
+// the clocks of its schedulers differ by more. The lease ends at its release, as
+// ever, and so does its context. The key stays held for everybody, its last
+// owner included, until d has passed. Then waiters get it. A release after d frees
+// it at once.
+//
+// d counts from when the call that was granted was sent, as trust does. Neither
+// [Locker.Close] nor the end of the process shortens it: the key has a TTL of at
+// least d from the start, whatever the watchdog. [Locker.ForceRelease] frees the
+// key at once. Of a hold that is re-entered, the longest d counts, from the grant
+// of the hold, and only the last release keeps the key. An acquisition that fails,
+// also as a part of [AcquireAll], keeps nothing.
+//
+// [ErrInvalid]: a [WithLease] or [WithMaxHold] that is shorter, or a writer that
+// wants to read as well. At least [MinLease]; 0 means none, which is the default.
+func WithMinHold(d time.Duration) Option {
+	return func(o *options) {
+		if d != 0 {
+			o.duration("WithMinHold", d, MinLease, "; 0 means none")
+		}
+		o.minHold = d
+	}
+}
+
+// checkMinHold refuses what would end the hold earlier.
+func (o *options) checkMinHold() {
+	switch {
+	case o.lease > 0 && o.lease < o.minHold:
+		o.reject("WithMinHold(%v): WithLease(%v) ends earlier: use WithWatchdog, or a longer lease", o.minHold, o.lease)
+	case o.limits.hold > 0 && o.limits.hold < o.minHold:
+		o.reject("WithMinHold(%v): WithMaxHold(%v) ends earlier", o.minHold, o.limits.hold)
+	}
+}
+
+// keepFor makes the hold last for at least d in the store.
+func (h *hold) keepFor(d time.Duration) {
+	h.locker.mu.Lock()
+	defer h.locker.mu.Unlock()
+	h.keep = max(h.keep, h.granted+d)
+}
+
+// discard releases a lease that its caller does not get. It keeps the key for
+// nobody, unless the hold is older than the lease.
+func (l *Lease) discard(ctx context.Context) {
+	locker := l.hold.locker
+	locker.mu.Lock()
+	if l.hold.count == 1 {
+		l.hold.keep = 0
+	}
+	locker.mu.Unlock()
+	_ = l.Release(ctx) // what is not confirmed goes on in the background
 }
 
 // longestWait is how long an acquisition waits at most; false: its context

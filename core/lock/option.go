@@ -54,6 +54,7 @@ type options struct {
 	margin      time.Duration
 	poll        time.Duration
 	callTimeout time.Duration
+	minHold     time.Duration
 	owner       string
 	noReentry   bool
 	handoffs    uint64
@@ -87,6 +88,9 @@ func (o *options) apply(opts []Option) error {
 	if o.mode == Semaphore && o.owner != "" {
 		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has its own owner", o.owner)
 	}
+	if o.minHold > 0 {
+		o.checkMinHold()
+	}
 	if ttl := o.ttl(); ttl <= 2*o.margin {
 		o.reject("WithMargin(%v): a lease of %v must be longer than twice the margin", o.margin, ttl)
 	}
@@ -99,6 +103,7 @@ func (o *options) ttl() time.Duration {
 	if o.lease > 0 {
 		ttl = o.lease
 	}
+	ttl = max(ttl, o.minHold) // the end of the process must not cut it short
 	if o.limits.hold > 0 {
 		ttl = min(ttl, o.limits.hold)
 	}

@@ -27,6 +27,9 @@ type Claim struct {
 	// each, or keeps the one it has. A place that no Acquire names again is
 	// passed over in the end. Empty takes none.
 	Places []string
+	// Keep is for a Release that leaves no hold: until then the store keeps what the
+	// owner had for nobody, if that is in the future. The TTL is cut to it.
+	Keep time.Time
 	// Permits is how many of Size permits a Semaphore claim takes. Both are
 	// 0 in other modes.
 	Permits, Size int
@@ -63,7 +66,9 @@ type Store interface {
 	Renew(ctx context.Context, claims []Claim, report func(i int, err error))
 
 	// Release lowers the hold count to c.Holds; at 0 it removes the hold, and
-	// the owner's place in the queue if there is one, and wakes a waiter. It
+	// the owner's place in the queue if there is one, and wakes a waiter. With a
+	// c.Keep in the future the hold stays until then, but it is nobody's: no claim of
+	// the owner finds it, and only ForceRelease ends it earlier. It
 	// never touches another owner's hold: ErrNotHeld when the owner does not
 	// have the key.
 	Release(ctx context.Context, c Claim) error
@@ -159,4 +164,7 @@ type State struct {
 type OwnerHolds struct {
 	Owner string
 	Holds int
+	// Kept says that the owner has released the hold, which stays for the rest of
+	// its [WithMinHold].
+	Kept bool
 }

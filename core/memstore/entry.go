@@ -43,7 +43,7 @@ func (e *entry) other(c lock.Claim, now time.Time) (ttl time.Duration, other boo
 // own returns the hold that c is about, nil if its owner has none.
 func (e *entry) own(c lock.Claim) *hold {
 	for i := range e.holds {
-		if h := &e.holds[i]; h.owner == c.Owner && sameLock(h.mode, c.Mode) {
+		if h := &e.holds[i]; h.owner == c.Owner && !h.kept && sameLock(h.mode, c.Mode) {
 			return h
 		}
 	}
@@ -122,7 +122,7 @@ func (e *entry) state(now time.Time) lock.State {
 		}
 		state.TTL = max(state.TTL, h.expires.Sub(now))
 		if i < lock.MaxListed {
-			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(h.count, h.permits)})
+			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(h.count, h.permits), Kept: h.kept})
 		}
 	}
 	for _, p := range e.queue[:min(len(e.queue), lock.MaxListed)] {
@@ -139,13 +139,14 @@ type hold struct {
 	count   int
 	fence   uint64
 	expires time.Time
+	kept    bool // released, under a minimum hold
 	// of a semaphore
 	permits, size int
 }
 
 // admits reports whether c may have the key together with h.
 func (h *hold) admits(c lock.Claim) bool {
-	return c.Mode == lock.Read && (h.mode == lock.Read || h.mode == lock.Write && h.owner == c.Owner)
+	return c.Mode == lock.Read && (h.mode == lock.Read || h.mode == lock.Write && h.owner == c.Owner && !h.kept)
 }
 
 func (h *hold) renewAtLeast(until time.Time) {

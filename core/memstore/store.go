@@ -143,10 +143,23 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 		return lock.ErrNotHeld
 	}
 	h.count = min(h.count, c.Holds)
-	if h.count == 0 {
+	switch {
+	case h.count > 0:
+	case now.Before(c.Keep):
+		h.kept, h.count, h.expires = true, 1, c.Keep
+		s.wakeAll(c.Key, e)
+	default:
 		s.drop(c.Key, e, h, now)
 	}
 	return nil
+}
+
+// wakeAll wakes all waiters, as a hold ends earlier than they know. mu is held.
+func (s *Store) wakeAll(key string, e *entry) {
+	s.watchers.wake(key)
+	if len(e.queue) > 0 {
+		s.watchers.wakeOwner(key, e.queue[0].owner)
+	}
 }
 
 // drop removes a hold and wakes those whom it kept out. A reader among others

@@ -95,17 +95,19 @@ func (q *Store) vote(ctx context.Context, c lock.Claim) (*round, *tally) {
 		r.until = sent.Add(c.TTL)
 	} else {
 		voted := t.returned()
-		q.end(ctx, r, func(t *tally) bool { return t.returned() >= voted })
+		q.end(ctx, r, time.Time{}, func(t *tally) bool { return t.returned() >= voted })
 	}
 	return r, t
 }
 
-// end removes a round from all nodes, from each as soon as its vote is known. It
-// returns when the answers are enough.
-func (q *Store) end(ctx context.Context, r *round, enough func(*tally) bool) *tally {
-	t := q.newTally()
+// end removes a round from all nodes, from each as soon as its vote is known. A hold
+// is kept for nobody until then, if keep is in the future. It returns when the
+// answers are enough.
+func (q *Store) end(ctx context.Context, r *round, keep time.Time, enough func(*tally) bool) *tally {
+	t, claim := q.newTally(), r.claim
+	claim.Holds, claim.Keep = 0, keep
 	ask(ctx, q, r, q.timeout, func(ctx context.Context, i int, _ lock.Store) (struct{}, error) {
-		return struct{}{}, q.withdraw(ctx, r, i)
+		return struct{}{}, q.withdraw(ctx, r, i, claim)
 	}, func(_ int, _ struct{}, err error) bool {
 		t.count(err)
 		return enough(t)
@@ -133,13 +135,13 @@ type node struct {
 
 // withdraw removes a round's vote from a node. Where that has no answer it goes
 // on in the background. It is called when it is the round's turn there.
-func (q *Store) withdraw(ctx context.Context, r *round, i int) error {
+func (q *Store) withdraw(ctx context.Context, r *round, i int, claim lock.Claim) error {
 	was := r.votes[i]
 	if was == none {
 		return lock.ErrNotHeld
 	}
 	r.votes[i] = removed
-	err := q.remove(ctx, q.nodes[i], r.claim)
+	err := q.remove(ctx, q.nodes[i], claim)
 	var passes []time.Duration
 	if was == unknown {
 		passes = removalPasses
@@ -148,13 +150,12 @@ func (q *Store) withdraw(ctx context.Context, r *round, i int) error {
 		passes = append([]time.Duration{removalRetry}, passes...)
 	}
 	if was != removed && len(passes) > 0 {
-		q.persist(ctx, q.nodes[i], r.claim, passes)
+		q.persist(ctx, q.nodes[i], claim, passes)
 	}
 	return err
 }
 
 func (q *Store) remove(ctx context.Context, n *node, c lock.Claim) error {
-	c.Holds = 0
 	_, err := guarded(ctx, q.timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, n.Release(ctx, c) })
 	return err
 }

@@ -32,7 +32,7 @@ func (q *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	}
 	return lock.State{
 		Held: true, Foreign: views.foreign(), Mode: lock.Exclusive, TTL: views.lasts(owner),
-		Owners: []lock.OwnerHolds{{Owner: claimant(owner), Holds: views.holds(owner)}},
+		Owners: []lock.OwnerHolds{{Owner: claimant(owner), Holds: views.holds(owner), Kept: views.kept(owner)}},
 	}, nil
 }
 
@@ -124,6 +124,13 @@ func (s views) holds(owner string) int {
 	}
 	slices.Sort(holds)
 	return holds[max(0, len(holds)-s.need)]
+}
+
+// kept says whether the owner has released its hold, which stays for a while.
+func (s views) kept(owner string) bool {
+	return slices.ContainsFunc(s.states, func(state lock.State) bool {
+		return slices.ContainsFunc(state.Owners, func(o lock.OwnerHolds) bool { return o.Owner == owner && o.Kept })
+	})
 }
 
 func holdsOf(state lock.State, owner string) int {

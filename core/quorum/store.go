@@ -193,7 +193,7 @@ func (q *Store) Release(ctx context.Context, c lock.Claim) error {
 	}
 	t := q.newTally()
 	if c.Holds == 0 {
-		t = q.end(ctx, r, (*tally).decided)
+		t = q.end(ctx, r, c.Keep, (*tally).decided)
 	} else {
 		claim := c
 		claim.Owner = r.claim.Owner

@@ -265,7 +265,7 @@ func TestHeldLeasesAreRenewedAndReleasedWhileTheCircuitIsOpen(t *testing.T) {
 		kept, given := acquire(t, l, "kept"), acquire(t, l, "given")
 		d.away(frozen)
 		open(t, l)
-		renews, releases := d.count("evalsha", redisstore.SHA("renew_many")), d.count("evalsha", redisstore.SHA("publish", "release"))
+		renews, releases := d.count("evalsha", redisstore.SHA("renew_many")), d.count("evalsha", redisstore.SHA("publish", "keep", "release"))
 		time.Sleep(12 * time.Second)
 		if n := d.count("evalsha", redisstore.SHA("renew_many")) - renews; n < 2 {
 			t.Errorf("%d renewals tried in 12 s", n)
@@ -273,7 +273,7 @@ func TestHeldLeasesAreRenewedAndReleasedWhileTheCircuitIsOpen(t *testing.T) {
 		if err := given.Release(t.Context()); !errors.Is(err, lock.ErrUnavailable) {
 			t.Errorf("the release: %v", err)
 		}
-		if d.count("evalsha", redisstore.SHA("publish", "release")) == releases {
+		if d.count("evalsha", redisstore.SHA("publish", "keep", "release")) == releases {
 			t.Error("the release was not sent")
 		}
 		d.away(nil)

@@ -26,9 +26,9 @@ func (f fair) acquire(t *target) call {
 }
 
 func (f fair) release(t *target) call {
-	return call{fairReleaseScript, f.keys(t), []any{
+	return call{fairReleaseScript, f.keys(t), t.keeping([]any{
 		t.Owner, t.Holds, t.Owner + placeMark, f.queueChannels(t), t.publish,
-	}}
+	}, t.Owner+keptMark)}
 }
 
 // channels: our releases publish on the channel of the locker, and Redisson's on

@@ -97,7 +97,7 @@ func (s *Store) stateOf(reply []any) lock.State {
 	token, isToken := tokenOf(reply)
 	switch {
 	case isToken:
-		state = lock.State{Held: true, Owners: []lock.OwnerHolds{{Owner: token, Holds: 1}}, TTL: remaining(pttl)}
+		state = lock.State{Held: true, Owners: []lock.OwnerHolds{ownerHolds(token, 1)}, TTL: remaining(pttl)}
 	case reply[0] == "string":
 		state = permitsState(holds)
 	default:
@@ -143,7 +143,7 @@ func hashState(holds []any, others int, pttl int64) lock.State {
 		switch {
 		case field != "mode":
 			count, _ := strconv.Atoi(value)
-			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: strings.TrimSuffix(field, ":write"), Holds: count})
+			state.Owners = append(state.Owners, ownerHolds(strings.TrimSuffix(field, writeMark), count))
 		case value == "write":
 			state.Mode = lock.Write
 		default:
@@ -157,13 +157,21 @@ func hashState(holds []any, others int, pttl int64) lock.State {
 	return state
 }
 
+// ownerHolds are the holds of an owner, by how the lock names it.
+func ownerHolds(name string, holds int) lock.OwnerHolds {
+	owner, kept := strings.CutSuffix(name, keptMark)
+	return lock.OwnerHolds{Owner: owner, Holds: holds, Kept: kept}
+}
+
 // permitsState reads permits and how long they last, the nearest end first.
 func permitsState(holds []any) lock.State {
 	var state lock.State
 	for ; len(holds) >= 2; holds = holds[2:] {
 		id, _ := holds[0].(string)
 		left, _ := holds[1].(int64)
-		state.Owners = append(state.Owners, lock.OwnerHolds{Owner: hex.EncodeToString([]byte(id)), Holds: 1})
+		state.Owners = append(state.Owners, lock.OwnerHolds{
+			Owner: hex.EncodeToString([]byte(id)), Holds: 1, Kept: strings.HasPrefix(id, keptPermit),
+		})
 		state.Held, state.Mode, state.TTL = true, lock.Semaphore, remaining(left)
 	}
 	return state

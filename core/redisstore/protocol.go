@@ -36,6 +36,7 @@ type target struct {
 	protocol
 	name    string
 	ttl     int64  // ms
+	keep    int64  // ms for which a release keeps the lock; 0: it frees it
 	publish string // how to publish: publish, spublish or both
 	tokens  bool   // fences are Redisson's
 }
@@ -49,8 +50,8 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
-	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, ":write"), // fields of read/write locks
-		strings.HasSuffix(c.Owner, placeMark):
+	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, writeMark), // fields of read/write locks
+		strings.HasSuffix(c.Owner, placeMark), strings.HasSuffix(c.Owner, keptMark):
 		return nil, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
 	case c.Holds < minHolds, c.Holds > math.MaxInt32:
 		return nil, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
@@ -70,7 +71,24 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 	if err != nil {
 		return nil, err
 	}
-	return &target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(ctx), tokens: s.tokens}, nil
+	t := &target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(ctx), tokens: s.tokens}
+	if c.Holds == 0 && !c.Keep.IsZero() {
+		t.keep = max(0, milliseconds(time.Until(c.Keep)))
+	}
+	return t, nil
+}
+
+// keptMark is at the end of what keeps a lock for the rest of a minimum hold: the
+// owner that released it has it no longer, and nobody else has it.
+const keptMark = ":kept"
+
+// keeping completes the arguments of a release by what keeps the lock, if anything
+// does: owner is how the mode writes it.
+func (t *target) keeping(args []any, owner string) []any {
+	if t.keep == 0 {
+		return args
+	}
+	return append(args, owner, t.keep)
 }
 
 // milliseconds rounds up: the key must not end before its owner's trust in it.
@@ -80,5 +98,5 @@ func milliseconds(d time.Duration) int64 {
 
 // releaseAlone is a release of a hash that touches nothing else.
 func (t *target) releaseAlone(channel, field string) call {
-	return call{releaseScript, []string{t.name}, []any{field, t.Holds, prefixed(channel, t.name), t.publish}}
+	return call{releaseScript, []string{t.name}, t.keeping([]any{field, t.Holds, prefixed(channel, t.name), t.publish}, field+keptMark)}
 }

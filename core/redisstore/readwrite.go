@@ -20,9 +20,13 @@ func (r reader) acquire(t *target) call {
 }
 
 func (r reader) release(t *target) call {
-	return call{readReleaseScript, r.keys(t), []any{
+	keys, kept := r.keys(t), t.Owner+keptMark
+	if t.keep > 0 {
+		keys = append(keys, sentinel(t.name, kept))
+	}
+	return call{readReleaseScript, keys, t.keeping([]any{
 		t.Owner, t.Holds, tagged(t.name), prefixed(readWriteChannel, t.name), t.publish,
-	}}
+	}, kept)}
 }
 
 // releaseAlone leaves the sentinel to expire.
@@ -34,17 +38,20 @@ func (r reader) renew(t *target) call {
 
 func (reader) channels(t *target) []string { return []string{prefixed(readWriteChannel, t.name)} }
 
+// writeMark is at the end of what counts the holds of writers, whatever it counts.
+const writeMark = ":write"
+
 // field is what counts the writer's holds.
-func (writer) field(t *target) string { return t.Owner + ":write" }
+func (writer) field(t *target) string { return t.Owner + writeMark }
 
 func (w writer) acquire(t *target) call {
 	return call{writeAcquireScript, []string{t.name}, []any{w.field(t), t.Holds, t.ttl, tagged(t.name)}}
 }
 
 func (w writer) release(t *target) call {
-	return call{writeReleaseScript, []string{t.name}, []any{
+	return call{writeReleaseScript, []string{t.name}, t.keeping([]any{
 		w.field(t), t.Holds, prefixed(readWriteChannel, t.name), t.publish,
-	}}
+	}, t.Owner+keptMark+writeMark)}
 }
 
 func (w writer) renew(t *target) call {

@@ -12,22 +12,23 @@ var scripts embed.FS
 var (
 	acquireScript      = load("plain", "acquire")
 	tokenAcquireScript = load("plain", "token_acquire")
-	releaseScript      = load("publish", "release")
+	releaseScript      = load("publish", "keep", "release")
 	renewScript        = load("renew")
 	renewManyScript    = load("renew_many")
 
 	fairAcquireScript = load("publish", "fair", "fair_acquire")
-	fairReleaseScript = load("publish", "fair", "fair_release")
+	fairReleaseScript = load("publish", "keep", "fair", "fair_release")
 
 	readAcquireScript = load("read_acquire")
 	readReleaseScript = load("publish", "readwrite", "read_release")
 	readRenewScript   = load("read_renew")
 
 	writeAcquireScript = load("readwrite", "write_acquire")
-	writeReleaseScript = load("publish", "write_release")
+	writeReleaseScript = load("publish", "keep", "write_release")
 
 	semaphoreAcquireScript = load("publish", "semaphore_acquire")
 	semaphoreReleaseScript = load("publish", "semaphore_release")
+	semaphoreKeepScript    = load("publish", "semaphore_keep")
 	semaphoreRenewScript   = load("semaphore_renew")
 
 	latchSetScript       = load("publish", "latch_set")

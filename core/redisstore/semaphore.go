@@ -30,9 +30,21 @@ func (s semaphore) acquire(t *target) call {
 }
 
 func (s semaphore) release(t *target) call {
+	if t.keep > 0 {
+		return s.keep(t)
+	}
 	return call{semaphoreReleaseScript, s.keys(t), append([]any{
 		t.Holds, s.channels(t)[0], t.publish,
 	}, permits(t.Claim)...)}
+}
+
+// keep is a release under a minimum hold.
+func (s semaphore) keep(t *target) call {
+	args := []any{t.keep, s.channels(t)[0], t.publish}
+	for _, id := range permits(t.Claim) {
+		args = append(args, id, kept(id.([]byte)))
+	}
+	return call{semaphoreKeepScript, s.keys(t), args}
 }
 
 func (semaphore) renew(t *target) call {
@@ -40,6 +52,12 @@ func (semaphore) renew(t *target) call {
 }
 
 func (semaphore) channels(t *target) []string { return []string{prefixed(semaphoreChannel, t.name)} }
+
+// keptPermit begins the ids that keep permits, for inspections.
+const keptPermit = "kept"
+
+// kept is the id that keeps a permit for the rest of a minimum hold.
+func kept(id []byte) []byte { return append([]byte(keptPermit), id[:permitBytes-len(keptPermit)]...) }
 
 // permits are the ids of the owner's permits: always the same, so that a
 // repeated claim is about the same permits.

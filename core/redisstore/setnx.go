@@ -34,7 +34,8 @@ func (setnx) acquire(t *target) call {
 }
 
 func (setnx) release(t *target) call {
-	return call{setnxReleaseScript, []string{t.name}, []any{t.Owner, t.Holds, prefixed(lockChannel, t.name), t.publish}}
+	return call{setnxReleaseScript, []string{t.name}, t.keeping(
+		[]any{t.Owner, t.Holds, prefixed(lockChannel, t.name), t.publish}, t.Owner+keptMark)}
 }
 
 func (setnx) renew(t *target) call {

@@ -153,10 +153,11 @@ func released(n int64, err error) error {
 // releaseAlone releases a hold whose slot is migrating, so that its keys are
 // in two places: nobody can have the lock through a script on all of them until
 // the move ends, and nobody needs to be woken, but its hash can be reached. Only
-// a hold counts here: a place in a queue cannot be given up this way.
+// a hold counts here: a place in a queue cannot be given up this way. A lock that is
+// kept is not in a hurry.
 func (s *Store) releaseAlone(ctx context.Context, t *target, tryAgain error) (int64, error) {
 	p, ok := t.protocol.(interface{ releaseAlone(t *target) call })
-	if !ok {
+	if !ok || t.keep > 0 {
 		return 0, tryAgain
 	}
 	n, err := s.number(ctx, p.releaseAlone(t))

@@ -53,6 +53,7 @@ var quietly = map[*script]func(args []any) []message{
 	writeReleaseScript:     atRelease(2, "1"),
 	semaphoreAcquireScript: nil,
 	semaphoreReleaseScript: func(args []any) []message { return []message{{args[1], len(args) - 3, args[2]}} },
+	semaphoreKeepScript:    func(args []any) []message { return []message{{args[1], (len(args) - 3) / 2, args[2]}} },
 	latchSetScript:         func(args []any) []message { return []message{{args[1], "1", args[2]}} },
 	latchCountDownScript:   func(args []any) []message { return []message{{args[0], "0", args[1]}} },
 	latchDeleteScript:      func(args []any) []message { return []message{{args[0], "1", args[1]}} },

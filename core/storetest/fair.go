@@ -29,6 +29,7 @@ var fairTests = []test{
 	{"an exclusive claim passes the queue and wakes it", fairIsBargedPast},
 	{"a force release wakes the first and keeps the queue", fairForced},
 	{"the first finds its hold after a release", fairHandsOver},
+	{"a hold that its release keeps is not handed over", fairKeeps},
 	{"inspect lists the first of many waiters and counts the others", listsWaiters},
 	{"engine: 64 waiters of two lockers, no inversion", engineFairOrder},
 	{"engine: waiters that leave or die delay nobody for long", engineFairLeavers},

@@ -30,6 +30,7 @@ var readWriteTests = []test{
 	{"readers and writers keep a plain lock of the same name out", excludePlain},
 	{"a force release removes readers and wakes", forcesReaders},
 	{"a force release removes a writer and wakes", forcesWriter},
+	{"a kept reader keeps writers out until its own end", keptReaderAmongOthers},
 	{"inspect lists some of many readers and counts the others", listsReaders},
 	{"engine: eight read together, then one writes, then they read", engineTakesTurns},
 	{"engine: nobody reads what is half written", engineReadsWhole},

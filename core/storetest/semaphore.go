@@ -15,6 +15,7 @@ var semaphoreTests = []test{
 	{"permits are taken all or none", takesAllOrNone},
 	{"busy until the first permit may come back", saysNearestExpiry},
 	{"a repeated claim takes no further permits", repeatTakesNothing},
+	{"permits that are kept come back at their own end", keptPermits},
 	{"a repeated release gives no permit twice", releaseGivesOnce},
 	{"permits of a dead holder come back by themselves", deadPermitsReturn},
 	{"permits that came back by themselves cannot be returned", deadPermitsReturnOnce},

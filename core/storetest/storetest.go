@@ -79,16 +79,16 @@ var sections = []struct {
 	modes []lock.Mode // the first is that of the bench
 	tests []test
 }{
-	{"fair", []lock.Mode{lock.Fair}, slices.Concat(holdTests, reentryTests, exclusionTests, engineTests, fairTests)},
-	{"read", []lock.Mode{lock.Read}, slices.Concat(holdTests, reentryTests, wakeTests)},
+	{"fair", []lock.Mode{lock.Fair}, slices.Concat(holdTests, reentryTests, exclusionTests, keepTests, engineTests, fairTests)},
+	{"read", []lock.Mode{lock.Read}, slices.Concat(holdTests, reentryTests, keepTests, wakeTests)},
 	{"write", []lock.Mode{lock.Write}, exclusiveTests},
 	{"read and write", []lock.Mode{lock.Read, lock.Write}, readWriteTests},
-	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, exclusionTests, wakeTests, engineTests, semaphoreTests)},
+	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, exclusionTests, keepTests, wakeTests, engineTests, semaphoreTests)},
 }
 
 // The tests of [lock.Exclusive]. Sections of other modes run the ones that hold
 // there as well: a semaphore of one permit, say, excludes like a lock.
-var exclusiveTests = slices.Concat(holdTests, reentryTests, exclusionTests, wakeTests, engineTests)
+var exclusiveTests = slices.Concat(holdTests, reentryTests, exclusionTests, keepTests, wakeTests, engineTests)
 
 var allTests = []test{
 	{"engine: AcquireAll takes all keys or none", engineAcquiresAll},

@@ -299,7 +299,7 @@ func TestFencesGrowHoweverFastLocksChangeHands(t *testing.T) {
 		return string(script)
 	}
 	acquire := admin.ScriptLoad(ctx, text("plain", "acquire")).Val()
-	release := admin.ScriptLoad(ctx, text("publish", "release")).Val()
+	release := admin.ScriptLoad(ctx, text("publish", "keep", "release")).Val()
 	key := []string{"k"}
 	pipe := rdb.Pipeline()
 	var grants []*redis.Cmd

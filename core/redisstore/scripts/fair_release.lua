@@ -8,6 +8,8 @@
 -- ARGV[3]  the owner's place
 -- ARGV[4]  channels of the queue, without what they end with
 -- ARGV[5]  how to publish; see publish.lua
+-- ARGV[6]  under a minimum hold: the field that keeps the lock, instead of none; and
+-- ARGV[7]  for how many ms. Then the head is woken, but it does not have the lock
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold. Redisson says done if nobody has one.
@@ -47,7 +49,9 @@ if count > 0 then
     return 1
   end
   local successor = head and not fields[2] and ours(head)
-  if successor then
+  if ARGV[6] then
+    keep(ARGV[1], ARGV[6], ARGV[7])
+  elseif successor then
     leave(head)
     redis.call('hset', KEYS[1], successor, 1)
     redis.call('hdel', KEYS[1], ARGV[1])

@@ -3,11 +3,14 @@
 --
 -- KEYS[1]  the lock, see readwrite.lua
 -- KEYS[2]  sentinel of the owner
+-- KEYS[3]  under a minimum hold: sentinel of the field that keeps the lock
 -- ARGV[1]  owner
 -- ARGV[2]  hold count that remains, absolute; 0 removes the hold
 -- ARGV[3]  prefix of sentinels
 -- ARGV[4]  channel on which waiters listen
 -- ARGV[5]  how to publish; see publish.lua
+-- ARGV[6]  under a minimum hold: the field that keeps the lock, instead of none; and
+-- ARGV[7]  for how many ms. Who waits is woken all the same: the TTL may be cut
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold. What a hold that expired has left behind
@@ -36,7 +39,8 @@ if alive == 1 and remain > 0 then
 end
 
 -- How long the lock must last is found out before anything is changed.
-local longest, known = 0, true
+local kept = ARGV[6] and alive == 1
+local longest, known = kept and tonumber(ARGV[7]) or 0, true
 if mode == 'read' then
   local some, all = readers()
   known = all
@@ -58,7 +62,11 @@ else
   end
 end
 redis.call('del', KEYS[2])
-if freed then
+if kept then
+  redis.call('hset', KEYS[1], ARGV[6], '1')
+  redis.call('set', KEYS[3], '1', 'px', ARGV[7])
+end
+if freed or kept then
   publish(ARGV[4], '0', ARGV[5])
 end
 return alive

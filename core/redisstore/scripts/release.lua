@@ -6,6 +6,8 @@
 -- ARGV[3]  channel on which waiters listen; not a key, as a second key would
 --          make releases fail while the slot migrates
 -- ARGV[4]  how to publish; see publish.lua
+-- ARGV[5]  under a minimum hold: the field that keeps the lock, instead of none; and
+-- ARGV[6]  for how many ms. Who waits is woken all the same: the TTL is cut
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold
@@ -33,10 +35,13 @@ local others = redis.call('hlen', KEYS[1]) - 1
 if others == 1 and redis.call('hexists', KEYS[1], 'mode') == 1 then
   others = 0 -- a Redisson reader overlooked this lock, came in, and left
 end
-if others > 0 then
+if ARGV[5] then
+  keep(ARGV[1], ARGV[5], ARGV[6], others > 0)
+elseif others > 0 then
   redis.call('hdel', KEYS[1], ARGV[1])
+  return 1
 else
   redis.call('del', KEYS[1])
-  publish(ARGV[3], '0', ARGV[4])
 end
+publish(ARGV[3], '0', ARGV[4])
 return 1

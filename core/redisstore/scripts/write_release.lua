@@ -6,6 +6,8 @@
 -- ARGV[2]  hold count that remains, absolute; 0 removes the hold
 -- ARGV[3]  channel on which waiters listen
 -- ARGV[4]  how to publish; see publish.lua
+-- ARGV[5]  under a minimum hold: the field that keeps the lock, instead of none; and
+-- ARGV[6]  for how many ms
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold
@@ -24,7 +26,10 @@ if ARGV[2] ~= '0' then
   end
   return 1
 end
-if redis.call('hlen', KEYS[1]) > 2 then
+local reads = redis.call('hlen', KEYS[1]) > 2
+if ARGV[5] then
+  keep(ARGV[1], ARGV[5], ARGV[6], reads)
+elseif reads then
   redis.call('hdel', KEYS[1], ARGV[1])
   redis.call('hset', KEYS[1], 'mode', 'read')
 else

@@ -264,6 +264,9 @@ func (d *driver) step(ctx context.Context) (pause time.Duration) {
 		c.Holds = max(c.Holds, 1)
 		_, _ = store.Acquire(ctx, c)
 	case n < 60:
+		if d.rng.IntN(3) == 0 {
+			c.Holds, c.Keep = 0, time.Now().Add(c.TTL)
+		}
 		_ = store.Release(ctx, c)
 	case n < 75:
 		other, more := d.claim()

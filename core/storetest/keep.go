@@ -1,0 +1,203 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// Tests of releases under a minimum hold, in every mode.
+var keepTests = []test{
+	{"a hold that its release keeps is nobody's", keepsForNobody},
+	{"a hold that its release keeps ends in time", keptHoldEnds},
+	{"a release that comes too late to keep anything frees", keepsNothingLate},
+	{"engine: a waiter gets a kept key at the end of its minimum hold", engineKeeps},
+}
+
+// slack is what the clocks of stores are rounded by.
+const slack = 5 * time.Millisecond
+
+// keeping is the claim that releases c, and keeps its hold for d.
+func keeping(c lock.Claim, d time.Duration) lock.Claim {
+	c.Holds, c.Keep = 0, time.Now().Add(d)
+	return c
+}
+
+// rival is a claim that no other hold of the key admits.
+func (b *bench) rival(key string) lock.Claim {
+	if b.mode == lock.Read {
+		return b.in(lock.Write, key)(1, minute)
+	}
+	return b.owner(key)(1, minute)
+}
+
+// kept fails unless the key has one hold, which was released and lasts for d at most.
+func (b *bench) kept(key string, d time.Duration) {
+	b.Helper()
+	state := b.state(key)
+	if !state.Held || len(state.Owners) != 1 || !state.Owners[0].Kept || state.TTL <= 0 || state.TTL > d+slack {
+		b.Fatalf("%+v; want one hold that is kept for %v at most", state, d)
+	}
+}
+
+func keepsForNobody(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	fence := b.acquire(a(1, 2*minute))
+	if state := b.state("k"); state.Owners[0].Kept {
+		b.Errorf("before the release: %+v", state)
+	}
+	b.release(keeping(a(0, minute), minute), nil)
+	b.kept("k", minute)
+	if ttl := b.busy(b.rival("k")); ttl <= 0 || ttl > minute+slack {
+		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
+	}
+	// Whatever of the owner arrives late finds nothing.
+	b.renew(a(1, time.Hour), lock.ErrNotHeld)
+	b.release(a(0, minute), lock.ErrNotHeld)
+	b.release(keeping(a(0, minute), time.Hour), lock.ErrNotHeld)
+	if b.mode != lock.Semaphore {
+		b.release(a(1, minute), lock.ErrNotHeld)
+	}
+	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); !errors.Is(err, lock.ErrNotHeld) {
+		b.Errorf("re-entry: got %v, want ErrNotHeld", err)
+	}
+	if b.mode != lock.Read { // for a reader there is room
+		b.busy(a(1, time.Hour))
+	}
+	b.kept("k", minute)
+	b.force("k")
+	next := b.rival("k")
+	if later := b.acquire(next); later <= fence {
+		b.Errorf("fence %d after %d", later, fence)
+	}
+	if state := b.state("k"); state.Owners[0].Kept {
+		b.Errorf("held by the next: %+v", state)
+	}
+}
+
+func keptHoldEnds(_ *testing.T, b *bench) {
+	const d = 200 * time.Millisecond
+	a := b.owner("k")
+	b.acquire(a(1, minute))
+	c := keeping(a(0, minute), d)
+	b.release(c, nil)
+	b.eventually("the end of the minimum hold", func() bool { return !b.state("k").Held })
+	if early := time.Until(c.Keep); early > slack {
+		b.Errorf("free %v too early", early)
+	}
+	b.renew(a(1, minute), lock.ErrNotHeld)
+	b.release(a(0, minute), lock.ErrNotHeld)
+	b.acquire(b.rival("k"))
+}
+
+func keepsNothingLate(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	b.acquire(a(1, minute))
+	b.release(keeping(a(0, minute), -time.Millisecond), nil)
+	if state := b.state("k"); state.Held {
+		b.Errorf("after the release: %+v", state)
+	}
+	b.acquire(b.rival("k"))
+}
+
+// The waiters know of the first TTL only: without a word they would sleep for longer
+// than the test may take.
+func engineKeeps(_ *testing.T, b *bench) {
+	const d = 250 * time.Millisecond
+	slow := lock.WithPoll(2 * patience)
+	here, there := b.locker(slow), b.locker(slow)
+	began := time.Now()
+	lease := b.lease(here, "k", lock.WithMinHold(d))
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	var waiting []lock.Option
+	if b.mode == lock.Read {
+		waiting = append(waiting, lock.WithMode(lock.Write))
+	}
+	var done sync.WaitGroup
+	for _, l := range []*lock.Locker{here, there} {
+		done.Go(func() {
+			err := l.Do(ctx, b.key("k"), func(context.Context) error {
+				if early := d - time.Since(began); early > slack {
+					b.Errorf("granted %v before the end of the minimum hold", early)
+				}
+				return nil
+			}, waiting...)
+			if err != nil {
+				b.Errorf("the waiter: %v", err)
+			}
+		})
+	}
+	b.free(lease)
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrReleased) {
+		b.Errorf("after the release the lease's context ended with %v, want ErrReleased", cause)
+	}
+	done.Wait()
+}
+
+// fairKeeps: the first of the queue hears of the release, and does not have the key.
+func fairKeeps(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 2)
+	hint := b.listen(places[0])
+	b.release(keeping(holder, minute), nil)
+	hint("of the release")
+	if ttl := b.busy(places[0]); ttl > minute+slack {
+		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
+	}
+	b.kept("k", minute)
+	b.waiters("k", places...)
+	b.force("k")
+	b.notYet(places[1])
+	b.acquire(places[0])
+}
+
+// keptReaderAmongOthers: it ends by itself, however long others read.
+func keptReaderAmongOthers(_ *testing.T, b *bench) {
+	const d = 200 * time.Millisecond
+	short, long, stays, w := b.reader(), b.reader(), b.reader(), b.writer()
+	b.acquire(short)
+	b.acquire(stays)
+	b.release(keeping(short, d), nil)
+	b.renew(stays, nil)
+	b.outlive(d)
+	b.busy(w)
+	b.release(gone(stays), nil)
+	b.acquire(w)
+	b.release(gone(w), nil)
+	b.acquire(long)
+	b.acquire(stays)
+	b.release(keeping(long, minute/2), nil)
+	b.release(gone(stays), nil)
+	if ttl := b.busy(w); ttl <= 0 || ttl > minute/2+slack {
+		b.Errorf("the writer is busy for %v, want what is left of %v", ttl, minute/2)
+	}
+}
+
+// keptPermits: each permit has its own end.
+func keptPermits(_ *testing.T, b *bench) {
+	const d = 200 * time.Millisecond
+	of := func(n int) lock.Claim {
+		c := b.in(lock.Semaphore, "k")(1, minute)
+		c.Permits, c.Size = n, 3
+		return c
+	}
+	two, one := of(2), of(1)
+	b.acquire(two)
+	b.acquire(one)
+	b.release(keeping(two, d), nil)
+	next := of(1)
+	if ttl := b.busy(next); ttl <= 0 || ttl > d+slack {
+		b.Errorf("busy for %v, want what is left of %v", ttl, d)
+	}
+	b.eventually("the end of the minimum hold", func() bool {
+		_, err := b.Store.Acquire(b.Context(), next)
+		return err == nil
+	})
+	b.release(gone(one), nil)
+	b.acquire(of(2))
+	b.busy(of(1))
+}
