@@ -79,7 +79,9 @@ func quotation(name, from string, table *result.Table) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("no chart %q", file)
 		}
-		return fmt.Sprintf("![%s](%s/%s.svg)", title, chartFolder, file), nil
+		light := chartFolder + "/" + file + ".svg"
+		return fmt.Sprintf("<picture>\n  <source media=\"(prefers-color-scheme: dark)\" srcset=\"%s\">\n  <img alt=\"%s\" src=\"%s\">\n</picture>",
+			chart.Dark(light), title, light), nil
 	}
 	switch name {
 	case "verdict":

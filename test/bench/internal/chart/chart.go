@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -87,7 +88,8 @@ func Title(name string) (string, bool) {
 	return charts[i].title, true
 }
 
-// Write draws what there are figures for, and returns the names of the files.
+// Write draws what there are figures for, each chart for light and for dark pages,
+// and returns the names of the files.
 func Write(t *result.Table, dir string) (files []string, err error) {
 	for _, c := range charts {
 		p, err := c.draw(t)
@@ -100,13 +102,34 @@ func Write(t *result.Table, dir string) (files []string, err error) {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return files, fmt.Errorf("chart: %w", err)
 		}
-		file := filepath.Join(dir, c.file)
-		if err := save(p, file); err != nil {
+		svg, err := picture(p)
+		if err != nil {
 			return files, fmt.Errorf("chart: %w", err)
 		}
-		files = append(files, file)
+		for name, content := range map[string][]byte{c.file: svg, Dark(c.file): darken(svg)} {
+			file := filepath.Join(dir, name)
+			if err := os.WriteFile(file, content, 0o644); err != nil {
+				return files, fmt.Errorf("chart: %w", err)
+			}
+			files = append(files, file)
+		}
 	}
+	slices.Sort(files)
 	return files, nil
+}
+
+// Dark is the name of the file with the same chart for dark pages.
+func Dark(file string) string { return strings.TrimSuffix(file, ".svg") + "-dark.svg" }
+
+// darken changes the colors of the page, of what is written and of the lines.
+func darken(svg []byte) []byte {
+	return []byte(strings.NewReplacer(
+		"fill:#FFFFFF", "fill:#0D1117",
+		"<g transform=\"scale(1, -1)", "<g fill=\"#E6EDF3\" transform=\"scale(1, -1)",
+		"stroke:#000000", "stroke:#E6EDF3",
+		"stroke:#3C3C3C", "stroke:#C9D1D9",
+		"fill:#B2182B", "fill:#E5484D",
+	).Replace(string(svg)))
 }
 
 // Sizes of a picture.
@@ -118,18 +141,17 @@ const (
 	legend = 0.42
 )
 
-// save writes the plot. Fonts are those of the reader.
-func save(p *plot.Plot, file string) error {
+// picture writes the plot. Fonts are those of the reader.
+func picture(p *plot.Plot) ([]byte, error) {
 	canvas, err := p.WriterTo(vg.Points(width), vg.Points(height), "svg")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var svg bytes.Buffer
 	if _, err := canvas.WriteTo(&svg); err != nil {
-		return err
+		return nil, err
 	}
-	text := bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
-	return os.WriteFile(file, text, 0o644)
+	return bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")), nil
 }
 
 // draw returns nil if nothing of the chart was measured.

@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,9 @@ func TestChartsShowWhoWasMeasured(t *testing.T) {
 		"fairness.svg":    {"redlatch", "bsm/redislock"},
 		"waits.svg":       {"redlatch"},
 	}
+	for file, parts := range maps.Clone(want) {
+		want[chart.Dark(file)] = parts
+	}
 	if len(files) != len(want) {
 		t.Errorf("wrote %q, want %d files", files, len(want))
 	}
@@ -50,6 +54,9 @@ func TestChartsShowWhoWasMeasured(t *testing.T) {
 			if !strings.Contains(svg, part) {
 				t.Errorf("%s does not show %q", file, part)
 			}
+		}
+		if light, dark := strings.Contains(svg, "#FFFFFF"), strings.HasSuffix(file, "-dark.svg"); light == dark {
+			t.Errorf("%s has a white page: %v", file, light)
 		}
 		if strings.Contains(svg, "rueidislock") || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
 			t.Errorf("%s shows what was not measured", file)
