@@ -105,15 +105,32 @@ func textOf(arg any) string {
 func named(t *testing.T, files map[string]string, text string) string {
 	t.Helper()
 	best := ""
+	end := strings.TrimPrefix(text, noPublish)
 	for name, file := range files {
-		if strings.HasSuffix(text, file) && len(file) > len(files[best]) {
+		if strings.HasSuffix(end, file) && len(file) > len(files[best]) {
 			best = name
 		}
 	}
 	if best == "" {
 		t.Fatalf("no file of %s ends this script:\n%s", scripts, text)
 	}
+	if end != text {
+		best += withoutPublish
+	}
 	return best
+}
+
+// noPublish begins a script for a server that refuses PUBLISH, and withoutPublish
+// ends its name.
+const (
+	noPublish      = "local function publish() end\n"
+	withoutPublish = " without publish"
+)
+
+// silent are the scripts that have such a variant.
+var silent = []string{
+	"release", "setnx_release", "read_release", "write_release", "semaphore_acquire", "semaphore_release", "latch_set", "latch_count_down",
+	"latch_delete", "force_release",
 }
 
 func readScripts(t *testing.T) map[string]string {
@@ -139,6 +156,7 @@ func readScripts(t *testing.T) map[string]string {
 func TestScriptsDoAsOnTheServer(t *testing.T) {
 	p := newPair(t)
 	files, met := readScripts(t), make(map[string]int)
+	timeless(t, files)
 	seen := &tap{texts: make(map[string]string)}
 	p.rdb.AddHook(seen)
 	for seed := range uint64(8) {
@@ -168,7 +186,26 @@ func TestScriptsDoAsOnTheServer(t *testing.T) {
 			t.Errorf("the script %s was never run", name)
 		}
 	}
+	for _, name := range silent {
+		if met[name+withoutPublish] == 0 {
+			t.Errorf("the script %s was never run without PUBLISH", name)
+		}
+	}
 	t.Log(met)
+}
+
+// timeless adds the variants of scripts for a server that refuses TIME inside of
+// them.
+func timeless(t *testing.T, files map[string]string) {
+	t.Helper()
+	const fence = "local now = redis.call('time')\nreturn now[1] * 1000000 + now[2]\n"
+	for _, name := range []string{"acquire", "read_acquire", "write_acquire", "setnx_acquire"} {
+		text, ok := strings.CutSuffix(files[name], fence)
+		if !ok {
+			t.Fatalf("%s doesn't end with the clock", name)
+		}
+		files[name+" without time"] = text + "return 1\n"
+	}
 }
 
 // part says whether a file is only put in front of others: it returns nothing
@@ -200,6 +237,7 @@ type driver struct {
 	store        *redisstore.Store
 	tokens       *redisstore.Store
 	setnx        *redisstore.Store
+	without      []*redisstore.Store // stores for servers that refuse something inside of scripts
 	keys, owners []string
 }
 
@@ -207,6 +245,10 @@ func newDriver(rdb *redis.Client, seed uint64) *driver {
 	return &driver{
 		rng: rand.New(rand.NewPCG(seed, 7)), store: redisstore.New(rdb),
 		tokens: redisstore.New(rdb, redisstore.WithRedissonTokens()), setnx: redisstore.New(rdb, redisstore.WithSETNX()),
+		without: []*redisstore.Store{
+			redisstore.New(rdb, redisstore.WithoutScriptPublish()), redisstore.New(rdb, redisstore.WithoutScriptTime()),
+			redisstore.New(rdb, redisstore.WithSETNX(), redisstore.WithoutScriptPublish(), redisstore.WithoutScriptTime()),
+		},
 		keys: []string{"k", "{k}", "l", "m"}, owners: []string{"u1:1", "u1:2", "u2:1", "u3:1"},
 	}
 }
@@ -254,11 +296,14 @@ func (d *driver) places(owner string) []string {
 func (d *driver) step(ctx context.Context) (pause time.Duration) {
 	c, pause := d.claim()
 	key := d.key()
-	latch := redisstore.NewLatch(d.store, key)
 	store := d.store
-	if c.Mode == lock.Exclusive && d.rng.IntN(3) == 0 {
+	switch n := d.rng.IntN(6); {
+	case c.Mode == lock.Exclusive && n == 0:
 		store = d.setnx
+	case n > 2:
+		store = d.without[n-3]
 	}
+	latch := redisstore.NewLatch(store, key)
 	switch n := d.rng.IntN(100); {
 	case n < 45:
 		c.Holds = max(c.Holds, 1)

@@ -17,6 +17,7 @@ import (
 type execution struct {
 	process    *process
 	script     string
+	without    string // what a variant of it leaves out
 	keys, args []string
 	sent       time.Time
 	reply      model.Reply
@@ -105,6 +106,9 @@ func (s *server) after(e *execution) {
 	w := s.world
 	late := time.Since(e.sent)
 	w.journal.count("script: " + e.script)
+	if e.without != "" {
+		w.journal.count("script without " + e.without + ": " + e.script)
+	}
 	if e.script == "latch_count_down" {
 		w.latch.count(func(n *judge.Counts) { n.Executed++ })
 	}
@@ -122,6 +126,9 @@ func (s *server) after(e *execution) {
 		w.journal.report(judge.Revisited(time.Now(), e.script, r.Key, r.Command))
 	}
 	if e.script == "force_release" { // the former owner learns of it later
+		if w.Features[Timeless] { // the time of an earlier grant may still be on its way
+			w.disorder()
+		}
 		for _, key := range w.keys {
 			if tag(key) == tag(e.keys[0]) { // twins share what belongs to them
 				w.ledger.taken(key, e.args)

@@ -35,6 +35,8 @@ const (
 	Lead      Feature = "lead"      // leader.Run
 	Quorum    Feature = "quorum"    // a key on three servers of its own
 	Latch     Feature = "latch"     // a latch that is counted down
+	Silent    Feature = "silent"    // a server that refuses PUBLISH inside of scripts
+	Timeless  Feature = "timeless"  // a server that refuses TIME inside of scripts
 )
 
 // What breaks.
@@ -69,7 +71,7 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum, Latch}
+var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless}
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 
@@ -92,6 +94,10 @@ func Draw(seed uint64, on, off []Feature) Features {
 			odds = 16
 		case Quorum:
 			odds = 4
+		case Silent, Timeless:
+			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too
+				odds = 2
+			}
 		}
 		features[f] = rng.IntN(odds) == 0
 	}
@@ -106,6 +112,12 @@ func Draw(seed uint64, on, off []Feature) Features {
 	}
 	if features[Tokens] || features[SETNX] {
 		features[Fair], features[ReadWrite], features[Semaphore] = false, false, false
+	}
+	if features[Silent] {
+		features[Fair] = false
+	}
+	if features[Timeless] {
+		features[Fair], features[Semaphore] = false, false
 	}
 	return features
 }

@@ -104,10 +104,10 @@ func (n *nemesis) restart(f Feature, d time.Duration) {
 		w.server.mu.Lock()
 		w.server.keys.Clear()
 		w.server.mu.Unlock()
-		w.forget(w.Features[Tokens])
+		w.forget(false)
 	case Failover:
 		w.server.failover()
-		w.forget(w.Features[Tokens])
+		w.forget(false)
 	default:
 		w.server.restart()
 	}

@@ -62,6 +62,12 @@ func (w *World) startProcess(number int) *process {
 	if w.Features[SETNX] {
 		options = append(options, redisstore.WithSETNX())
 	}
+	if w.Features[Silent] {
+		options = append(options, redisstore.WithoutScriptPublish())
+	}
+	if w.Features[Timeless] {
+		options = append(options, redisstore.WithoutScriptTime())
+	}
 	p.store = newStore(p.rdb, options...)
 	p.ctx, p.stop = context.WithCancel(w.ctx)
 	p.open()

@@ -265,8 +265,9 @@ func (s *server) eval(p *process, name string, args []string, sent time.Time) mo
 	} else {
 		s.scripts.Load(text)
 	}
+	script := s.world.Catalog.Name(text)
 	call := &execution{
-		process: p, script: s.world.Catalog.Name(text), keys: args[3 : 3+n], args: args[3+n:], sent: sent,
+		process: p, script: script.File, without: script.Without, keys: args[3 : 3+n], args: args[3+n:], sent: sent,
 	}
 	if s.node {
 		s.world.journal.count("node script: " + call.script)

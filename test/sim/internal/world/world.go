@@ -335,9 +335,13 @@ func (w *World) lasts(d time.Duration) {
 // too.
 func (w *World) forget(fences bool) {
 	w.ledger.forget()
-	if !fences {
-		return
+	if fences || w.Features[Tokens] || w.Features[Timeless] {
+		w.disorder()
 	}
+}
+
+// disorder says that from now on fences need not rise.
+func (w *World) disorder() {
 	w.journal.mu.Lock()
 	defer w.journal.mu.Unlock()
 	if w.ordered < 0 {
