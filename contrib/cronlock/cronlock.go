@@ -1,6 +1,6 @@
 // Package cronlock makes a fleet of robfig/cron schedulers (version 3) run each
-// job in one instance: in the leader ([OnlyLeader], [Func]), or in the one that
-// comes first while the job runs ([SkipIfRunningElsewhere]).
+// job in one instance: in the one that comes first ([SkipIfRunningElsewhere]), or in
+// the leader ([OnlyLeader], [Func]).
 package cronlock
 
 import (
@@ -32,8 +32,9 @@ func Func(e *leader.Elector, fn func(ctx context.Context)) cron.Job {
 }
 
 // SkipIfRunningElsewhere is [cron.SkipIfStillRunning] for a fleet: it skips a job
-// while another run of it, in any instance, holds the lock of key. It doesn't
-// make a job run once per tick: see the README. What keeps a job from running is
+// while another run of it, in any instance, holds the lock of key. With
+// [lock.WithMinHold] a job runs once per tick; without it, an instance whose clock
+// is late runs a job again that has ended by then. What keeps a job from running is
 // logged: that another one runs as information, everything else as an error. A
 // lease that was lost while the job ran is logged as an error, too.
 func SkipIfRunningElsewhere(locker *lock.Locker, key string, logger cron.Logger, opts ...lock.Option) cron.JobWrapper {

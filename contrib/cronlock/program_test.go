@@ -17,8 +17,21 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 )
 
-// schedule is the program of the README.
-func schedule(ctx context.Context, locker *lock.Locker, report func(context.Context)) error {
+// share is the first program of the README.
+func share(ctx context.Context, locker *lock.Locker, report func()) error {
+	once := cronlock.SkipIfRunningElsewhere(locker, "job:report", cron.DefaultLogger, lock.WithMinHold(50*time.Second))
+	jobs := cron.New()
+	if _, err := jobs.AddJob("* * * * *", cron.NewChain(once).Then(cron.FuncJob(report))); err != nil {
+		return err
+	}
+	jobs.Start()
+	<-ctx.Done() // of signal.NotifyContext
+	<-jobs.Stop().Done()
+	return nil
+}
+
+// lead is the second.
+func lead(ctx context.Context, locker *lock.Locker, report func(context.Context)) error {
 	elector := leader.NewElector(locker, "leader:jobs", leader.WithName("jobs"))
 	term, resign := context.WithCancel(context.Background())
 	var campaign sync.WaitGroup
@@ -37,48 +50,61 @@ func schedule(ctx context.Context, locker *lock.Locker, report func(context.Cont
 	return nil
 }
 
-func TestTheProgramOfTheReadmeRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		ctx, stop := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		var instances sync.WaitGroup
-		fences := map[uint64]int{}
-		for range 3 {
-			locker := lock.New(store)
-			instances.Go(func() {
-				err := schedule(ctx, locker, func(ctx context.Context) {
-					lease, ok := lock.FromContext(ctx)
-					if !ok {
-						t.Error("the job has no lease")
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					fences[lease.Fence()]++
-				})
-				if err != nil {
-					t.Error(err)
-				}
-				if err := locker.Close(context.Background()); err != nil {
-					t.Error(err)
+// tenMinutes runs a program in three instances for ten minutes and a half, and returns
+// how often the job ran, and in how many leases that it can see.
+func tenMinutes(t *testing.T, program func(context.Context, *lock.Locker, func(context.Context)) error) (runs, leases int) {
+	t.Helper()
+	store := memstore.New()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex
+	var instances sync.WaitGroup
+	fences := map[uint64]bool{}
+	for range 3 {
+		locker := lock.New(store)
+		instances.Go(func() {
+			err := program(ctx, locker, func(ctx context.Context) {
+				mu.Lock()
+				defer mu.Unlock()
+				runs++
+				if lease, ok := lock.FromContext(ctx); ok {
+					fences[lease.Fence()] = true
 				}
 			})
-		}
-		time.Sleep(10*time.Minute + 30*time.Second)
-		stop()
-		instances.Wait()
-		runs := 0
-		for _, n := range fences {
-			runs += n
-		}
-		if runs != 10 || len(fences) != 1 {
-			t.Errorf("%d runs in 10 minutes, in %d terms", runs, len(fences))
-		}
-	})
+			if err != nil {
+				t.Error(err)
+			}
+			if err := locker.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	time.Sleep(10*time.Minute + 30*time.Second)
+	stop()
+	instances.Wait()
+	return runs, len(fences)
 }
 
-func TestTheReadmeShowsThisProgram(t *testing.T) {
+func TestTheProgramsOfTheReadmeRun(t *testing.T) {
+	for _, program := range []struct {
+		name   string
+		leases int // that the job sees
+		run    func(context.Context, *lock.Locker, func(context.Context)) error
+	}{
+		{"share", 0, withoutContext(share)},
+		{"lead", 1, lead},
+	} {
+		t.Run(program.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if runs, leases := tenMinutes(t, program.run); runs != 10 || leases != program.leases {
+					t.Errorf("%d runs in 10 minutes, in %d leases", runs, leases)
+				}
+			})
+		})
+	}
+}
+
+func TestTheReadmeShowsThesePrograms(t *testing.T) {
 	read := func(name string) string {
 		content, err := os.ReadFile(name)
 		if err != nil {
@@ -86,9 +112,21 @@ func TestTheReadmeShowsThisProgram(t *testing.T) {
 		}
 		return string(content)
 	}
-	_, shown, _ := strings.Cut(read("README.md"), "```go\n")
-	shown, _, found := strings.Cut(shown, "```")
-	if !found || !strings.Contains(read("program_test.go"), shown) {
-		t.Errorf("the README shows another program:\n%s", shown)
+	shown := strings.Split(read("README.md"), "```go\n")[1:]
+	for _, program := range shown {
+		program, _, _ = strings.Cut(program, "```")
+		if !strings.Contains(read("program_test.go"), program) {
+			t.Errorf("the README shows another program:\n%s", program)
+		}
+	}
+	if len(shown) != 2 {
+		t.Errorf("the README shows %d programs", len(shown))
+	}
+}
+
+// withoutContext adapts a program whose job has no context.
+func withoutContext(program func(context.Context, *lock.Locker, func()) error) func(context.Context, *lock.Locker, func(context.Context)) error {
+	return func(ctx context.Context, locker *lock.Locker, job func(context.Context)) error {
+		return program(ctx, locker, func() { job(ctx) })
 	}
 }

@@ -1,10 +1,10 @@
 // Package gocronlock makes a fleet of gocron schedulers (version 2) run each job
 // in one instance.
 //
-// A [leader.Elector] is a gocron.Elector as it is: with it, the leader runs all
-// jobs. [New] makes a gocron.Locker, with which the instances share the jobs, but
-// which doesn't keep an instance whose clock is late from running a tick again:
-// see the README.
+// [New] makes a gocron.Locker, with which the instances share the jobs. With
+// [lock.WithMinHold] each job runs once per tick, although clocks differ. A
+// [leader.Elector] is a gocron.Elector as it is: with it, the leader runs all jobs.
+// The README says what neither can do.
 package gocronlock
 
 import (
@@ -28,7 +28,8 @@ type Locker struct {
 // New returns a locker of jobs: while one instance runs a job, the others skip it.
 // The key of a job is the prefix with its name behind. Give jobs names: that of a
 // func is the default, and changes with the code. The options are those of the
-// lock; locks are tried, never waited for.
+// lock; locks are tried, never waited for. Without [lock.WithMinHold] an instance
+// whose clock is late runs a job again that has ended by then.
 func New(locker *lock.Locker, prefix string, opts ...lock.Option) *Locker {
 	return &Locker{locker: locker, prefix: prefix, opts: opts}
 }

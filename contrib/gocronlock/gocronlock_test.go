@@ -26,6 +26,7 @@ const (
 	every    = 500 * time.Millisecond
 	takes    = 30 * time.Millisecond
 	watchdog = 3 * time.Second
+	keep     = 400 * time.Millisecond // longer than clocks differ, and shorter than every
 )
 
 // late is a clock that shows less than it is.
@@ -37,22 +38,44 @@ type late struct {
 func (c late) Now() time.Time { return c.Clock.Now().Add(-c.by) }
 
 // line is an instance's way to the store. Cut, it is that of one that was killed.
+// While there is a pause, it is that of one that stands still in front of a call.
 type line struct {
 	*memstore.Store
-	cut atomic.Bool
+	cut    atomic.Bool
+	paused atomic.Pointer[pause]
+}
+
+type pause struct{ ended chan struct{} }
+
+// pause lets no call through until it is resumed.
+func (s *line) pause() (resume func()) {
+	p := &pause{make(chan struct{})}
+	s.paused.Store(p)
+	return func() {
+		s.paused.Store(nil)
+		close(p.ended)
+	}
+}
+
+// away waits for the end of a pause, and says whether the line is cut.
+func (s *line) away() bool {
+	if p := s.paused.Load(); p != nil {
+		<-p.ended
+	}
+	return s.cut.Load()
 }
 
 var errCut = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: true, Err: errors.New("killed")}
 
 func (s *line) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	if s.cut.Load() {
+	if s.away() {
 		return 0, errCut
 	}
 	return s.Store.Acquire(ctx, c)
 }
 
 func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
-	if !s.cut.Load() {
+	if !s.away() {
 		s.Store.Renew(ctx, claims, report)
 		return
 	}
@@ -62,7 +85,7 @@ func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, 
 }
 
 func (s *line) Release(ctx context.Context, c lock.Claim) error {
-	if s.cut.Load() {
+	if s.away() {
 		return errCut
 	}
 	return s.Store.Release(ctx, c)
@@ -153,6 +176,17 @@ func (f *fleet) pass(ticks int) {
 	synctest.Wait()
 }
 
+// within lets the first clock pass to the middle of the job of a tick.
+func (f *fleet) within(tick int) {
+	f.Helper()
+	time.Sleep(time.Until(f.began.Add(time.Duration(tick)*every + takes/2)))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.running != 1 {
+		f.Errorf("%d run in the middle of the job", f.running)
+	}
+}
+
 // overlapped says whether two jobs ran at once.
 func (f *fleet) overlapped() bool {
 	f.mu.Lock()
@@ -213,9 +247,47 @@ func TestTheLeaderRunsEachTickOnce(t *testing.T) {
 		if more != 0 || once < ticks-silent {
 			t.Errorf("of %d ticks %d ran once, and %d more often; %d may be missed", ticks, once, more, silent)
 		}
-		if now := f.leads(); now == nil || now == dead || f.overlapped() {
-			t.Errorf("it is led by %p, the dead one is %p; two ran at once: %v", now, dead, f.overlapped())
+		second := f.leads()
+		if second == nil || second == dead || f.overlapped() {
+			t.Fatalf("it is led by %p, the dead one is %p; two ran at once: %v", second, dead, f.overlapped())
 		}
+		// The next leader stands still for as long, and comes back.
+		resume := second.store.pause()
+		f.pass(3 * ticks)
+		once, more = f.counts(2*ticks, 3*ticks)
+		if more != 0 || once < ticks-silent {
+			t.Errorf("of %d ticks %d ran once, and %d more often; %d may be missed", ticks, once, more, silent)
+		}
+		resume()
+		f.pass(4 * ticks)
+		if once, more := f.counts(3*ticks, 4*ticks); once != ticks || more != 0 || f.overlapped() {
+			t.Errorf("behind the pause: of %d ticks %d ran once, and %d more often; two at once: %v", ticks, once, more, f.overlapped())
+		}
+	})
+}
+
+func TestEachTickRunsOnceWithAMinimumHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, func(in *instance) gocron.SchedulerOption {
+			return gocron.WithDistributedLocker(gocronlock.New(in.locker, "job:", lock.WithMinHold(keep), lock.WithWatchdog(keep)))
+		})
+		const ticks = 20
+		check := func(what string, from, to int) {
+			t.Helper()
+			f.pass(to)
+			if once, more := f.counts(from, to); once != to-from || more != 0 || f.overlapped() {
+				t.Errorf("%s: of %d ticks %d ran once, and %d more often; two at once: %v", what, to-from, once, more, f.overlapped())
+			}
+		}
+		check("three instances", 0, ticks)
+		// The instance whose clock strikes first is killed while it runs the job.
+		f.within(ticks)
+		f.instances[0].store.cut.Store(true)
+		check("one is killed", ticks, 2*ticks)
+		resume := f.instances[1].store.pause()
+		check("another one stands still", 2*ticks, 3*ticks)
+		resume()
+		check("it goes on", 3*ticks, 4*ticks)
 	})
 }
 
@@ -230,7 +302,7 @@ func TestTheLockerRunsAJobInOneInstanceAtATime(t *testing.T) {
 		}
 		// What the README warns of: the job is done before the others' clocks strike.
 		if more != ticks {
-			t.Errorf("only %d of %d ticks ran more than once: the README need not warn of it", more, ticks)
+			t.Errorf("only %d of %d ticks ran more than once: the README need not ask for a minimum hold", more, ticks)
 		}
 	})
 }

@@ -48,12 +48,3 @@ func transact(
 	}
 	return tx.Commit()
 }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
