@@ -63,3 +63,30 @@ func Example_all() {
 	// account:7
 	// <nil>
 }
+
+func report(context.Context) error {
+	fmt.Println("reported")
+	return nil
+}
+
+func tick(ctx context.Context, locker *lock.Locker) error {
+	// Each instance calls this every minute. One of them runs the job.
+	err := locker.Do(ctx, "job:report", report, lock.WithWait(0), lock.WithMinHold(50*time.Second))
+	if errors.Is(err, lock.ErrBusy) {
+		return nil // another instance runs it, or has run it
+	}
+	return err
+}
+
+func Example_minHold() {
+	ctx := context.Background()
+	locker := lock.New(memstore.New())
+	defer locker.Close(ctx)
+
+	fmt.Println(tick(ctx, locker))
+	fmt.Println(tick(ctx, locker))
+	// Output:
+	// reported
+	// <nil>
+	// <nil>
+}
