@@ -218,6 +218,24 @@ func TestItDrainsBeforeItStops(t *testing.T) {
 	}
 }
 
+func TestAnOpenPageDoesNotHoldUpTheEnd(t *testing.T) {
+	a := start(t, config())
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.URL()+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	stop(t, a)
+	if _, err := io.ReadAll(response.Body); err != nil {
+		t.Errorf("the stream was cut off: %v", err)
+	}
+}
+
 func TestStartSaysWhatIsMissingAndWhere(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

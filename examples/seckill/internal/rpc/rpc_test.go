@@ -51,7 +51,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
-func (j *journal) ordered(outcome string) {
+func (j *journal) ordered(outcome string, _ time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.outcomes = append(j.outcomes, outcome)

@@ -47,10 +47,10 @@ type Server struct {
 
 // NewServer returns a server of the sale. The locks of its methods are those
 // of their options in the .proto, unless g has a rule for them. ordered
-// is called with what became of each request to order: "placed" or the code
-// of its refusal. Validate g before the first call: it reports a rule that does
+// is called with what became of each request to order, "placed" or the code
+// of its refusal, and how long it took. Validate g before the first call: it reports a rule that does
 // not fit a method.
-func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func(outcome string)) (*Server, error) {
+func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func(outcome string, took time.Duration)) (*Server, error) {
 	locks, err := grpclock.New(g)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -18,11 +19,12 @@ import (
 // watch shows operators what clients don't see.
 type watch struct {
 	log     *slog.Logger
-	ordered func(outcome string)
+	ordered func(outcome string, took time.Duration)
 }
 
-// observe logs failures and counts what becomes of orders.
+// observe logs failures, counts what becomes of orders and times them.
 func (w watch) observe(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	start := time.Now()
 	response, err := handler(ctx, request)
 	s := status.Convert(err)
 	switch s.Code() {
@@ -34,7 +36,7 @@ func (w watch) observe(ctx context.Context, request any, info *grpc.UnaryServerI
 		w.log.WarnContext(ctx, "call failed", "method", info.FullMethod, "code", s.Code().String(), "err", cause)
 	}
 	if info.FullMethod == seckillpb.SeckillService_PlaceOrder_FullMethodName {
-		w.ordered(outcome(s))
+		w.ordered(outcome(s), time.Since(start))
 	}
 	return response, err
 }

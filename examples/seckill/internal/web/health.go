@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -20,24 +20,36 @@ type Probe struct {
 	Check func(context.Context) error
 }
 
-// Health says whether the service should get requests. The zero value is
-// ready when its probes are.
+// Health says whether the service should get requests.
 type Health struct {
-	probes   []Probe
-	draining atomic.Bool
+	probes  []Probe
+	drained chan struct{}
+	drain   func()
 }
 
-// NewHealth returns a Health with the given probes.
-func NewHealth(probes ...Probe) *Health { return &Health{probes: probes} }
+// NewHealth returns a Health that is ready when its probes are.
+func NewHealth(probes ...Probe) *Health {
+	drained := make(chan struct{})
+	return &Health{probes, drained, sync.OnceFunc(func() { close(drained) })}
+}
 
-// Drain makes the service not ready, for good.
-func (h *Health) Drain() { h.draining.Store(true) }
+// Drain makes the service not ready, for good, and ends the streams of pages.
+func (h *Health) Drain() { h.drain() }
+
+func (h *Health) draining() bool {
+	select {
+	case <-h.drained:
+		return true
+	default:
+		return false
+	}
+}
 
 func live(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "live"}) }
 
 func (h *Health) ready(c *gin.Context) {
-	if h.draining.Load() {
-		refuse(c, notReady("DRAINING", "This instance is shutting down."))
+	if h.draining() {
+		refuse(c, shuttingDown)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), probeTimeout)
@@ -55,6 +67,8 @@ func (h *Health) ready(c *gin.Context) {
 	}
 	c.JSON(http.StatusOK, gin.H{"status": "ready"})
 }
+
+var shuttingDown = notReady("DRAINING", "This instance is shutting down.")
 
 func notReady(code, detail string) problem {
 	return problem{

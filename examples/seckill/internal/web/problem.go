@@ -46,6 +46,10 @@ var (
 		Status: http.StatusUnauthorized, Code: "UNAUTHENTICATED", Title: "Unauthenticated",
 		Detail: "The gateway in front has to say who orders: exactly one " + userHeader + " header of 1 to 64 visible ASCII characters.",
 	}
+	crossOrigin = problem{
+		Status: http.StatusForbidden, Code: "CROSS_ORIGIN", Title: "Sent by another site",
+		Detail: "A browser sent this for a page of another site.",
+	}
 	bodyTooLarge = problem{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Title: "Request body too large"}
 	internal     = problem{
 		Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "Internal error",

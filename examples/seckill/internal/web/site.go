@@ -3,7 +3,6 @@
 package web
 
 import (
-	_ "embed"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -13,23 +12,23 @@ import (
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
-//go:embed page.html
-var page []byte
-
 type site struct {
-	sale voucher.Sale
-	lock OrderLock
-	log  *slog.Logger
+	sale    voucher.Sale
+	lock    OrderLock
+	health  *Health
+	log     *slog.Logger
+	panel   *panel
+	viewers chan struct{} // one for each stream
 }
 
 // NewHandler returns the service's routes.
 func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, log *slog.Logger) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
-	s := &site{sale, lock, log}
+	s := &site{sale, lock, health, log, newPanel(sale, m), make(chan struct{}, maxViewers)}
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
-	engine.Use(unsniffed, m.observe, s.logErrors, gin.CustomRecoveryWithWriter(nil, s.recovered))
+	engine.Use(unsniffed, m.observe, s.logErrors, gin.CustomRecoveryWithWriter(nil, s.recovered), sameOrigin())
 	engine.NoRoute(func(c *gin.Context) {
 		refuse(c, problem{
 			Status: http.StatusNotFound, Code: "NOT_FOUND", Title: "Not found",
@@ -43,7 +42,11 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 		})
 	})
 
-	engine.GET("/", showPage)
+	page := engine.Group("/", revalidated)
+	page.GET("/", showPage)
+	page.StaticFileFS("/page.css", "page/page.css", http.FS(pageFiles))
+	page.StaticFileFS("/page.js", "page/page.js", http.FS(pageFiles))
+	engine.GET(eventsPath, fresh, s.events)
 	engine.GET("/healthz", live)
 	engine.GET("/readyz", health.ready)
 	engine.GET("/metrics", m.handler())
@@ -67,11 +70,18 @@ func unsniffed(c *gin.Context) { c.Header("X-Content-Type-Options", "nosniff") }
 // millisecond.
 func fresh(c *gin.Context) { c.Header("Cache-Control", "no-store") }
 
-func showPage(c *gin.Context) {
-	c.Header("Cache-Control", "no-cache")
-	c.Header("Content-Security-Policy",
-		"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'")
-	c.Data(http.StatusOK, "text/html; charset=utf-8", page)
+// revalidated has caches look for a newer page each time.
+func revalidated(c *gin.Context) { c.Header("Cache-Control", "no-cache") }
+
+// sameOrigin refuses what browsers send for the pages of other sites, unless it
+// only reads. Clients that aren't browsers pass.
+func sameOrigin() gin.HandlerFunc {
+	protection := http.NewCrossOriginProtection()
+	return func(c *gin.Context) {
+		if protection.Check(c.Request) != nil {
+			refuse(c, crossOrigin)
+		}
+	}
 }
 
 // logErrors logs what clients don't see.

@@ -43,6 +43,10 @@ type reportBody struct {
 	DuplicateOrders int64 `json:"duplicateOrders"`
 }
 
+func reportOf(r voucher.Report) reportBody {
+	return reportBody{r.Stock, r.Sold, r.Orders, r.DistinctUsers, r.Oversold(), r.DuplicateOrders()}
+}
+
 func (s *site) createVoucher(c *gin.Context) {
 	var body struct {
 		Title   string `json:"title"`
@@ -99,9 +103,7 @@ func (s *site) report(c *gin.Context) {
 		fail(c, err)
 		return
 	}
-	c.JSON(http.StatusOK, reportBody{
-		r.Stock, r.Sold, r.Orders, r.DistinctUsers, r.Oversold(), r.DuplicateOrders(),
-	})
+	c.JSON(http.StatusOK, reportOf(r))
 }
 
 // decode reads the body into v, or answers what is wrong with it.

@@ -505,20 +505,6 @@ func TestMetricsCountOrdersByOutcome(t *testing.T) {
 	}
 }
 
-func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
-	s := openShop(t, memstore.New(), sqliteStore(t))
-	r := s.send(t, "GET", "/", "")
-	if r.status != 200 || !strings.HasPrefix(r.header.Get("Content-Type"), "text/html") || !strings.Contains(r.text, "/report") {
-		t.Errorf("page: %d %s", r.status, r.header.Get("Content-Type"))
-	}
-	if foreign := regexp.MustCompile(`(?i)(https?:)?//[a-z0-9-]+\.[a-z]`).FindString(r.text); foreign != "" {
-		t.Errorf("the page refers to %s", foreign)
-	}
-	if csp := r.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
-		t.Errorf("content security policy %q", csp)
-	}
-}
-
 // Two instances, a lock store and a database: many users, many clicks.
 func TestTwoInstancesKeepTheInvariants(t *testing.T) {
 	const stock, users, clicks = 20, 40, 6
