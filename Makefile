@@ -52,12 +52,13 @@ test: servers ## Install missing servers, then run all tests with the race detec
 	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) --jobs=2 integration unit
 
 .PHONY: test/check
-test/check: servers ## The same, and then against a real Redisson
+test/check: servers ## The same, and then against a real Redisson and in a real browser
 	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) --jobs=2 integration unit-and-interop
 
 .PHONY: unit-and-interop
 unit-and-interop: unit
 	@$(MAKE) interop/check
+	@$(MAKE) browser/check
 
 .PHONY: test-acl
 test-acl: servers ## Run the tests on real servers as a user of Redis that may do no more than docs/security.md says
@@ -138,6 +139,23 @@ test-interop: servers java ## Install a missing JDK and Maven, then test against
 interop/check: ## Test against a real Redisson, if a JDK and Maven are there
 	@if scripts/install-java.sh --check; then $(MAKE) test-interop; else \
 		echo; echo "*** SKIPPED, NOT TESTED: Redisson, as there is no JDK 17 with Maven; run make test-interop ***"; echo; fi
+
+.PHONY: chromium
+chromium: ## Install Chromium if it is missing
+	@scripts/install-chromium.sh
+
+.PHONY: test-browser
+test-browser: chromium ## Install a missing Chromium, then test the sale's page in it
+	@cd test/browser && REDLATCH_REQUIRE_SERVERS=1 REDLATCH_BROWSER=1 $(GO) test -race -count=1 -timeout 10m $(TEST_FLAGS) .
+
+.PHONY: browser/check
+browser/check: ## Test the sale's page in a browser, if there is one
+	@if scripts/install-chromium.sh --check; then $(MAKE) test-browser; else \
+		echo; echo "*** SKIPPED, NOT TESTED: the sale's page, as there is no Chromium; run make test-browser ***"; echo; fi
+
+.PHONY: page-pictures
+page-pictures: chromium ## Draw the pictures of the sale's page in docs/pictures; a font with Chinese must be there
+	@cd test/browser && REDLATCH_REQUIRE_SERVERS=1 REDLATCH_BROWSER=1 REDLATCH_PAGE_PICTURES=$(CURDIR)/docs/pictures $(GO) test -count=1 -run '^TestPictures$$' -v .
 
 # The report of the last run. Those of runs in which all was well are small.
 CHAOS_REPORT ?= $(CURDIR)/.tmp/chaos
