@@ -18,7 +18,7 @@ import (
 func TestCompileReadsEveryOption(t *testing.T) {
 	m := compile(t, guardtest.Guard(t),
 		"lock:a:<cmd.User.ID|int>  wait=200ms \t lease=10s mode=write onBusy=skip name=orders timeout=1s",
-		"lock:b:<userId> mode=semaphore permits=2/3 maxWaiters=50 maxHold=1m overlaps=true optional=true")
+		"lock:b:<userId> mode=semaphore permits=2/3 maxWaiters=50 minHold=10s maxHold=1m overlaps=true optional=true")
 	want := []rule.Rule{
 		{
 			Operation: "place", Key: "lock:a:<req.cmd.User.ID|int>", Mode: lock.Write, OnBusy: rule.Skip, Name: "orders",
@@ -27,7 +27,7 @@ func TestCompileReadsEveryOption(t *testing.T) {
 		{
 			Operation: "place", Key: "lock:b:<userId>", Mode: lock.Semaphore, Permits: 2, Size: 3, Name: "lock:b:<userId>",
 			Wait: 200 * time.Millisecond, OnBusy: rule.Skip, // of the call as a whole
-			MaxWaiters: 50, MaxHold: time.Minute, Overlaps: true, Optional: true,
+			MaxWaiters: 50, MinHold: 10 * time.Second, MaxHold: time.Minute, Overlaps: true, Optional: true,
 		},
 	}
 	got := m.Rules()

@@ -117,10 +117,10 @@ func TestOptionSaysAllThatARuleCan(t *testing.T) {
 			Key: proto.String("lock:x"), Wait: durationpb.New(200 * time.Millisecond), Lease: durationpb.New(30 * time.Second),
 			Mode: lockpb.Mode_MODE_SEMAPHORE.Enum(), OnBusy: lockpb.OnBusy_ON_BUSY_SKIP.Enum(),
 			Name: proto.String("n"), Permits: proto.String("2/3"), Timeout: durationpb.New(time.Second),
-			MaxWaiters: proto.Int32(50), MaxHold: durationpb.New(time.Minute), Overlaps: proto.Bool(true), Optional: proto.Bool(true),
+			MaxWaiters: proto.Int32(50), MinHold: durationpb.New(10 * time.Second), MaxHold: durationpb.New(time.Minute), Overlaps: proto.Bool(true), Optional: proto.Bool(true),
 		}, rule.Rule{
 			Key: "lock:x", Wait: 200 * time.Millisecond, Lease: 30 * time.Second, Mode: lock.Semaphore,
-			OnBusy: rule.Skip, Name: "n", Permits: 2, Size: 3, Timeout: time.Second, MaxWaiters: 50, MaxHold: time.Minute,
+			OnBusy: rule.Skip, Name: "n", Permits: 2, Size: 3, Timeout: time.Second, MaxWaiters: 50, MinHold: 10 * time.Second, MaxHold: time.Minute,
 			Overlaps: true, Optional: true,
 		}},
 	} {
@@ -199,7 +199,7 @@ func dynamicOption(t *testing.T, values map[string]string, extra ...string) prot
 func TestOptionIsReadThroughTheTableOfRules(t *testing.T) {
 	values := map[string]string{
 		"operation": "/a.B/C", "key": "lock:<x>", "mode": "semaphore", "permits": "2/3", "wait": "1s", "timeout": "2s", "maxWaiters": "4",
-		"lease": "5s", "maxHold": "6s", "onBusy": "skip", "name": "n", "overlaps": "true", "optional": "true",
+		"lease": "5s", "minHold": "4s", "maxHold": "6s", "onBusy": "skip", "name": "n", "overlaps": "true", "optional": "true",
 	}
 	var want rule.Rule
 	for _, f := range rule.Fields() {

@@ -198,7 +198,10 @@ type LockRule struct {
 	// template has other variables in the same places.
 	Overlaps *bool `protobuf:"varint,11,opt,name=overlaps,proto3,oneof" json:"overlaps,omitempty"`
 	// optional says that no server needs to have the method.
-	Optional      *bool `protobuf:"varint,12,opt,name=optional,proto3,oneof" json:"optional,omitempty"`
+	Optional *bool `protobuf:"varint,12,opt,name=optional,proto3,oneof" json:"optional,omitempty"`
+	// min_hold is how long the lock stays held at least, also if the method returns
+	// before. Default 0: what the server's locker says.
+	MinHold       *durationpb.Duration `protobuf:"bytes,13,opt,name=min_hold,json=minHold,proto3,oneof" json:"min_hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -317,6 +320,13 @@ func (x *LockRule) GetOptional() bool {
 	return false
 }
 
+func (x *LockRule) GetMinHold() *durationpb.Duration {
+	if x != nil {
+		return x.MinHold
+	}
+	return nil
+}
+
 var file_redlatch_lock_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -344,7 +354,7 @@ var File_redlatch_lock_v1_lock_proto protoreflect.FileDescriptor
 
 const file_redlatch_lock_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x1bredlatch/lock/v1/lock.proto\x12\x10redlatch.lock.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\x91\x05\n" +
+	"\x1bredlatch/lock/v1/lock.proto\x12\x10redlatch.lock.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd9\x05\n" +
 	"\bLockRule\x12\x15\n" +
 	"\x03key\x18\x01 \x01(\tH\x00R\x03key\x88\x01\x01\x122\n" +
 	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationH\x01R\x04wait\x88\x01\x01\x124\n" +
@@ -360,7 +370,8 @@ const file_redlatch_lock_v1_lock_proto_rawDesc = "" +
 	" \x01(\v2\x19.google.protobuf.DurationH\tR\amaxHold\x88\x01\x01\x12\x1f\n" +
 	"\boverlaps\x18\v \x01(\bH\n" +
 	"R\boverlaps\x88\x01\x01\x12\x1f\n" +
-	"\boptional\x18\f \x01(\bH\vR\boptional\x88\x01\x01B\x06\n" +
+	"\boptional\x18\f \x01(\bH\vR\boptional\x88\x01\x01\x129\n" +
+	"\bmin_hold\x18\r \x01(\v2\x19.google.protobuf.DurationH\fR\aminHold\x88\x01\x01B\x06\n" +
 	"\x04_keyB\a\n" +
 	"\x05_waitB\b\n" +
 	"\x06_leaseB\a\n" +
@@ -375,7 +386,8 @@ const file_redlatch_lock_v1_lock_proto_rawDesc = "" +
 	"\f_max_waitersB\v\n" +
 	"\t_max_holdB\v\n" +
 	"\t_overlapsB\v\n" +
-	"\t_optional*r\n" +
+	"\t_optionalB\v\n" +
+	"\t_min_hold*r\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODE_EXCLUSIVE\x10\x01\x12\r\n" +
@@ -418,13 +430,14 @@ var file_redlatch_lock_v1_lock_proto_depIdxs = []int32{
 	1, // 3: redlatch.lock.v1.LockRule.on_busy:type_name -> redlatch.lock.v1.OnBusy
 	3, // 4: redlatch.lock.v1.LockRule.timeout:type_name -> google.protobuf.Duration
 	3, // 5: redlatch.lock.v1.LockRule.max_hold:type_name -> google.protobuf.Duration
-	4, // 6: redlatch.lock.v1.lock:extendee -> google.protobuf.MethodOptions
-	2, // 7: redlatch.lock.v1.lock:type_name -> redlatch.lock.v1.LockRule
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	7, // [7:8] is the sub-list for extension type_name
-	6, // [6:7] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	3, // 6: redlatch.lock.v1.LockRule.min_hold:type_name -> google.protobuf.Duration
+	4, // 7: redlatch.lock.v1.lock:extendee -> google.protobuf.MethodOptions
+	2, // 8: redlatch.lock.v1.lock:type_name -> redlatch.lock.v1.LockRule
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	8, // [8:9] is the sub-list for extension type_name
+	7, // [7:8] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_redlatch_lock_v1_lock_proto_init() }

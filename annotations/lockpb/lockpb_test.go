@@ -44,7 +44,7 @@ func TestUnsetIsNotZero(t *testing.T) {
 			Key: proto.String("lock:x"), Wait: &durationpb.Duration{}, Lease: &durationpb.Duration{},
 			Mode: lockpb.Mode_MODE_UNSPECIFIED.Enum(), OnBusy: lockpb.OnBusy_ON_BUSY_UNSPECIFIED.Enum(),
 			Name: proto.String(""), Permits: proto.String(""), Timeout: &durationpb.Duration{}, MaxWaiters: proto.Int32(0),
-			MaxHold: &durationpb.Duration{}, Overlaps: proto.Bool(false), Optional: proto.Bool(false),
+			MinHold: &durationpb.Duration{}, MaxHold: &durationpb.Duration{}, Overlaps: proto.Bool(false), Optional: proto.Bool(false),
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -192,4 +193,31 @@ func ExampleLocker_ForceRelease() {
 	// true
 	// true
 	// true
+}
+
+// onTick is what each instance does when its clock strikes, once a minute.
+func onTick(ctx context.Context, locker *lock.Locker, report func(context.Context) error) error {
+	err := locker.Do(ctx, "job:report", report, lock.WithWait(0), lock.WithMinHold(50*time.Second))
+	if errors.Is(err, lock.ErrBusy) {
+		return nil // another instance runs it, or has run it
+	}
+	return err
+}
+
+// A job that takes no time runs once per tick, although the clocks of the instances
+// strike one after the other.
+func ExampleWithMinHold() {
+	ctx, store := context.Background(), memstore.New()
+	report := func(context.Context) error {
+		fmt.Println("report")
+		return nil
+	}
+	for range 3 { // instances
+		locker := lock.New(store)
+		if err := onTick(ctx, locker, report); err != nil {
+			fmt.Println(err)
+		}
+		_ = locker.Close(ctx) // frees the key no earlier
+	}
+	// Output: report
 }

@@ -81,6 +81,7 @@ var fields = []Field{
 	duration("lease", "How long the lock is held at most, as in 30s. 0 is as long as the work runs, kept alive by the watchdog.",
 		func(r *Rule) *time.Duration { return &r.Lease }, lock.MinLease, "0 for a lease that the watchdog keeps alive",
 		lock.WithLease),
+	minHold(),
 	duration("maxHold", "How long the lock is held at most however the watchdog renews it, as in 10m. By default, and with 0, "+
 		"what the locker says.",
 		func(r *Rule) *time.Duration { return &r.MaxHold }, lock.MinLease, "0 for what the locker says",
@@ -231,6 +232,26 @@ func duration(
 			return option(*at(r))
 		},
 	}
+}
+
+// minHold is a duration that the ends of a hold leave room for.
+func minHold() Field {
+	f := duration("minHold", "How long the lock stays held at least, also if the work ends before, as in 50s: so a job runs once per tick, however "+
+		"short it is. By default, and with 0, what the locker says.",
+		func(r *Rule) *time.Duration { return &r.MinHold }, lock.MinLease, "0 for what the locker says", lock.WithMinHold)
+	check := f.check
+	f.check = func(r *Rule) string {
+		switch reason := check(r); {
+		case reason != "":
+			return reason
+		case r.Lease > 0 && r.Lease < r.MinHold:
+			return fmt.Sprintf("%v is longer than the lease of %v, which ends the hold: make the lease longer, or leave it out", r.MinHold, r.Lease)
+		case r.MaxHold > 0 && r.MaxHold < r.MinHold:
+			return fmt.Sprintf("%v is longer than the maxHold of %v", r.MinHold, r.MaxHold)
+		}
+		return ""
+	}
+	return f
 }
 
 func count(name, doc string, at func(*Rule) *int, option func(int) lock.Option) Field {

@@ -45,6 +45,11 @@ type Rule struct {
 	// work runs, kept alive by the watchdog. Otherwise at least [lock.MinLease].
 	Lease time.Duration
 
+	// MinHold is how long the lock stays held at least, also if the work ends before,
+	// as of [lock.WithMinHold]. Defaults to 0: what the locker says. Otherwise at least
+	// [lock.MinLease], and not longer than Lease and MaxHold.
+	MinHold time.Duration
+
 	// MaxHold is how long the lock is held at most however the watchdog renews it.
 	// Defaults to 0: what the locker says. Otherwise at least [lock.MinLease].
 	MaxHold time.Duration

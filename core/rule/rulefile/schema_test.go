@@ -143,6 +143,7 @@ func TestSchemaRefusesTheShapesThatTheParserRefuses(t *testing.T) {
 		"waiters of nothing":    op + "  key: b\n  maxWaiters: 0",
 		"waiters in a text":     op + "  key: b\n  maxWaiters: '5'",
 		"hold without a unit":   op + "  key: b\n  maxHold: 5",
+		"least without a unit":  op + "  key: b\n  minHold: 5",
 		"name is a number":      op + "  key: b\n  name: 5",
 		"name in lines":         op + "  key: b\n  name: \"a\\nb\"",
 		"overlaps is text":      op + "  key: b\n  overlaps: allow",

@@ -20,7 +20,7 @@ var everyField = []rule.Rule{
 	{
 		Operation: "POST /vouchers/:id/orders", Key: "lock:{order:<userId>}", Mode: lock.Fair,
 		Wait: 200 * time.Millisecond, Lease: 90 * time.Second, OnBusy: rule.Skip, Name: "order", Overlaps: true,
-		MaxWaiters: 50, MaxHold: 10 * time.Minute,
+		MaxWaiters: 50, MinHold: time.Minute, MaxHold: 10 * time.Minute,
 	},
 	{Operation: "/shop.v1.Stock/Refill", Key: "lock:stock:<req.voucher_id>", Name: "lock:stock:<req.voucher_id>"},
 }
@@ -33,6 +33,7 @@ rules:
     wait: 200ms
     maxWaiters: 50
     lease: 1m30s
+    minHold: 1m
     maxHold: 10m
     onBusy: skip
     name: order
@@ -49,14 +50,14 @@ rules:
 
 func TestParseReadsEveryField(t *testing.T) {
 	const compact = `{"$schema":"./rules.schema.json","rules":[{"operation":"POST /vouchers/:id/orders","key":"lock:{order:\u003cuserId\u003e}","mode":"fair",` +
-		`"wait":"200ms","maxWaiters":50,"lease":"90s","maxHold":"600s","onBusy":"skip","name":"order","overlaps":true},` +
+		`"wait":"200ms","maxWaiters":50,"lease":"90s","minHold":"60s","maxHold":"600s","onBusy":"skip","name":"order","overlaps":true},` +
 		`{"operation":"\/shop.v1.Stock\/Refill","key":"lock:stock:<req.voucher_id>"}]}`
 	documents := map[string]string{
 		"YAML":                 everyFieldYAML,
 		"YAML with CRLF":       strings.ReplaceAll(everyFieldYAML, "\n", "\r\n"),
 		"YAML with BOM":        "\ufeff" + everyFieldYAML,
 		"YAML with a document": "---\n" + everyFieldYAML + "...\n",
-		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, maxWaiters: 50, lease: 90s, maxHold: 10m, onBusy: skip, name: order, overlaps: true}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
+		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, maxWaiters: 50, lease: 90s, minHold: 1m, maxHold: 10m, onBusy: skip, name: order, overlaps: true}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
 		"folded YAML":          strings.Replace(everyFieldYAML, "key: \"lock:stock:<req.voucher_id>\"", "key: >-\n      lock:stock:<req.voucher_id>", 1),
 		"compact JSON":         compact,
 		"JSON with tabs":       indent(t, compact),
@@ -125,7 +126,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"no operation":         {"rules:\n- key: lock:a", `2:3: operation: is missing`},
 		"empty operation":      {"rules:\n- key: lock:a\n  operation: ''", `3:14: operation: is missing`},
 		"no key":               {"rules:\n- operation: a", `2:3: "a": key: is missing`},
-		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, maxHold, onBusy, name, overlaps, optional`},
+		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional`},
 		"field in capitals":    {op + "  key: b\n  onbusy: skip", `4:3: "a": unknown field "onbusy"`},
 		"number as a field":    {op + "  key: b\n  1: x", `4:3: "a": unknown field "1"`},
 		"merge key":            {op + "  key: b\n  <<: x", `4:3: "a": unknown field "<<"`},
@@ -214,7 +215,7 @@ rules:
 	const want = `1:1: unknown field "version", known are rules, unlocked and $schema
 3:5: operation: is missing, name the route or method that takes the lock
 3:15: key: "lock:<a", column 6: the variable is not closed, add ">"
-4:5: unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, maxHold, onBusy, name, overlaps, optional
+4:5: unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
 5:11: mode: unknown "shared"; use exclusive, fair, read, write or semaphore
 8:11: "POST /b": wait: "5" is not a duration, write a number and its unit, such as "200ms" or "5s"
 9:12: "POST /b": lease: 1ms is too short, use at least 10ms, or 0 for a lease that the watchdog keeps alive
