@@ -49,6 +49,8 @@ func everything(made *telemetry.Telemetry) {
 		made.KeyFailed(ctx, e.Name, reason)
 	}
 	made.Elected("billing", 7)
+	made.Circuit("127.0.0.1:6379", true)
+	hooks.Backlog(3)
 }
 
 // exported is what Prometheus scrapes.
@@ -116,6 +118,9 @@ func TestExportedNamesAreExactlyThese(t *testing.T) {
 		"redlatch_acquire_duration_seconds_bucket error_type le redlatch_mode redlatch_outcome redlatch_template",
 		"redlatch_acquire_duration_seconds_count error_type redlatch_mode redlatch_outcome redlatch_template",
 		"redlatch_acquire_duration_seconds_sum error_type redlatch_mode redlatch_outcome redlatch_template",
+		"redlatch_backlog_count ",
+		"redlatch_circuit_count redlatch_server",
+		"redlatch_circuit_opens_total ",
 		"redlatch_held_count redlatch_template",
 		"redlatch_hold_duration_seconds_bucket error_type le redlatch_mode redlatch_outcome redlatch_template",
 		"redlatch_hold_duration_seconds_count error_type redlatch_mode redlatch_outcome redlatch_template",
