@@ -185,6 +185,20 @@ var otherFormats = []struct {
 		"3q2+7w==", false,
 	},
 	{
+		"a string of digits to the hash format", redisstore.New, everyMode,
+		func(ctx context.Context, rdb redis.UniversalClient, key string, ttl time.Duration) error {
+			return rdb.Set(ctx, key, "1763812800000", ttl).Err()
+		},
+		"1763812800000", false,
+	},
+	{
+		"a string like a number to the hash format", redisstore.New, everyMode,
+		func(ctx context.Context, rdb redis.UniversalClient, key string, ttl time.Duration) error {
+			return rdb.Set(ctx, key, "0x1e5", ttl).Err()
+		},
+		"0x1e5", false,
+	},
+	{
 		"a hash to the SETNX format", setnxStore,
 		[]lock.Mode{lock.Exclusive},
 		func(ctx context.Context, rdb redis.UniversalClient, key string, ttl time.Duration) error {

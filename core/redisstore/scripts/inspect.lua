@@ -15,9 +15,9 @@
 --          without readers that are dead, or {permit, ms left, ...} of the
 --          semaphore; waiters are in order; the last two are how many there are
 --          that are not listed, dead readers among them. A string that is no
---          number and expires is a lock of the SETNX format: its kind is token,
---          and its hold {token, 1}. The only script that
---          returns strings: nobody waits for it.
+--          number of permits (an integer of 32 bits) and expires is a lock of the
+--          SETNX format: its kind is token, and its hold {token, 1}. The only
+--          script that returns strings: nobody waits for it.
 --
 -- Sentinels of readers are not declared; see readwrite.lua.
 
@@ -41,7 +41,7 @@ end
 
 if kind == 'string' then
   local token = redis.call('get', KEYS[1])
-  if not tonumber(token) then
+  if #token > 11 or not string.match(token, '^%-?%d+$') then
     if pttl < 0 then
       return redis.error_reply('WRONGTYPE the key holds a string that is no lock')
     end
