@@ -182,9 +182,7 @@ func WithWait(d time.Duration) Option {
 }
 
 // WithLease asks for a lease of fixed length that nobody renews: after d the
-// key is free again, whether or not the work is done, and the lease is lost. (A
-// fair key in Redis that a release gave to its waiter stays held for 5 s at least,
-// if the process dies: nothing shortens a TTL.)
+// key is free again, whether or not the work is done, and the lease is lost.
 // Re-entered by a lease with a watchdog, the hold is renewed for as long as that
 // one lasts. At least [MinLease].
 func WithLease(d time.Duration) Option {

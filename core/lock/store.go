@@ -25,7 +25,8 @@ type Claim struct {
 	// same locker that wait for the key, in order, the claim's own among them.
 	// An Acquire that does not get them the key takes a place in the queue for
 	// each, or keeps the one it has. A place that no Acquire names again is
-	// passed over in the end. Empty takes none.
+	// passed over in the end. When the first place of the queue is one of the
+	// locker's, whichever, the turn is the claim's. Empty takes none.
 	Places []string
 	// Keep is for a Release that leaves no hold: until then the store keeps what the
 	// owner had for nobody, if that is in the future. The TTL is cut to it.
@@ -160,7 +161,8 @@ type State struct {
 	MoreWaiters int
 }
 
-// OwnerHolds is one owner's hold count.
+// OwnerHolds is one owner's hold count. It is 0 while a key that was released to a
+// queue waits for the owner, or for another of its locker.
 type OwnerHolds struct {
 	Owner string
 	Holds int

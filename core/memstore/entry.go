@@ -89,7 +89,9 @@ func (e *entry) exhausted(c lock.Claim, now time.Time) (ttl time.Duration, busy 
 
 // grant adds the hold of c, and ends its place in the queue.
 func (e *entry) grant(c lock.Claim, fence uint64, now time.Time) {
-	e.queue.leave(c.Owner)
+	if c.Mode == lock.Fair {
+		e.queue.serve(c.Owner)
+	}
 	e.queue.recall()
 	e.holds = append(e.holds, hold{
 		owner: c.Owner, mode: c.Mode, count: c.Holds, permits: c.Permits, size: c.Size,

@@ -1,8 +1,11 @@
 package memstore
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 // grace is how long a free key is kept for the first in its queue.
@@ -23,8 +26,16 @@ type place struct {
 	called bool
 }
 
-// turn says whether nobody else is first.
-func (q queue) turn(owner string) bool { return len(q) == 0 || q[0].owner == owner }
+// turn says whether no other locker is first. Which of its waiters is, the locker
+// knows.
+func (q queue) turn(owner string) bool {
+	return len(q) == 0 || lockerOf(q[0].owner) == lockerOf(owner)
+}
+
+// lockerOf is the locker of an owner, or else the owner.
+func lockerOf(owner string) string {
+	return cmp.Or(lock.Claim{Owner: owner}.Locker(), owner)
+}
 
 // take adds a place for the owner, or keeps the one it has.
 func (q *queue) take(owner string, until time.Time) {
@@ -37,8 +48,19 @@ func (q *queue) take(owner string, until time.Time) {
 	*q = append(*q, place{owner: owner, until: until})
 }
 
-func (q *queue) leave(owner string) {
+// serve ends the place by which the owner is granted the key: its own, or else the
+// first if that is of its locker.
+func (q *queue) serve(owner string) {
+	if !q.leave(owner) && len(*q) > 0 && q.turn(owner) {
+		*q = (*q)[1:]
+	}
+}
+
+// leave reports whether the owner had a place.
+func (q *queue) leave(owner string) bool {
+	n := len(*q)
 	*q = slices.DeleteFunc(*q, func(p place) bool { return p.owner == owner })
+	return len(*q) < n
 }
 
 // call makes it the turn of the first. called is false when it was before.

@@ -30,6 +30,7 @@ var fairTests = []test{
 	{"a force release wakes the first and keeps the queue", fairForced},
 	{"the first finds its hold after a release", fairHandsOver},
 	{"a hold that its release keeps is not handed over", fairKeeps},
+	{"a turn is its locker's", fairServesLockers},
 	{"inspect lists the first of many waiters and counts the others", listsWaiters},
 	{"engine: 64 waiters of two lockers, no inversion", engineFairOrder},
 	{"engine: waiters that leave or die delay nobody for long", engineFairLeavers},
@@ -483,6 +484,38 @@ func fairHandsOver(_ *testing.T, b *bench) {
 	b.release(gone(holder), nil)
 	b.release(gone(holder), lock.ErrNotHeld)
 	b.acquire(b.owner("k")(1, minute))
+}
+
+// The order of places is not always that of the locker's waiters: one may have
+// lost its place and got another. The turn is had by the one that calls.
+func fairServesLockers(_ *testing.T, b *bench) {
+	holder := b.in(lock.Fair, "k")(1, minute)
+	b.acquire(holder)
+	mine, owners := b.siblings("k", 3)
+	place := func(i int) {
+		mine[i].Places = owners[i : i+1]
+		b.busy(mine[i])
+	}
+	place(2)
+	place(0)
+	other := b.queued("k")
+	b.release(gone(holder), nil)
+	b.notYet(other)
+	b.acquire(mine[0]) // leaves its place, and the first to its sibling
+	b.waiters("k", mine[2], other)
+	if holds := b.holds("k"); holds != 1 {
+		b.Errorf("%d holds, want 1", holds)
+	}
+	b.renew(mine[2], lock.ErrNotHeld)
+	b.release(gone(mine[0]), nil)
+	mine[1].Places = nil // has no place, and serves itself with its sibling's
+	b.acquire(mine[1])
+	b.waiters("k", other)
+	b.busy(mine[2]) // a call that comes late takes nothing
+	b.renew(mine[1], nil)
+	b.release(gone(mine[2]), lock.ErrNotHeld)
+	b.release(gone(mine[1]), nil)
+	b.acquire(other)
 }
 
 // Only messages can bring this to its end in time.

@@ -192,10 +192,11 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 	b.hash(key, lease, map[string]string{ownerA: "1"})
 	b.release(fair(ownerA, 0), nil)
 	wantMessage(t, messages[1], channel+lockers[1], "0")
-	b.hash(key, 5*time.Second, map[string]string{ownerB: "1"})
-	b.queue(key, waiting[2:]...)
+	handed := append([]any{placed(ownerB), 5 * time.Second}, waiting[2:]...)
+	b.hash(key, 5*time.Second, map[string]string{ownerB: "0"})
+	b.queue(key, handed...)
 
-	b.busy(fair(ownerD, 1), time.Millisecond, 5*time.Second)
+	b.busy(hasty, time.Millisecond, 5*time.Second)
 	for range 2 { // a repetition changes nothing
 		b.acquire(fair(ownerB, 1), nil)
 		b.hash(key, lease, map[string]string{ownerB: "1"})

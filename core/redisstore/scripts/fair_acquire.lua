@@ -20,7 +20,8 @@
 --                        Both are one more if a hold or a place of Redisson may
 --                        be before the owner: it wakes places, not lockers
 --
--- Repeated by an owner that has the lock, also by the release of another, it
+-- A hold that counts 0 was handed over by a release, and is the locker's turn as
+-- well: nobody trusts it yet. Repeated by an owner that has the lock, the call
 -- lowers neither count nor TTL.
 --
 -- The queue expires with the last of its places, and some time for the ones that
@@ -30,11 +31,18 @@ local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
 local pttl = redis.call('pttl', KEYS[1])
 local free = pttl == -2
 local fence = time[1] * 1000000 + time[2]
-local mine
+local mine, holder, handed
 
 if not free then
   local fields = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
-  mine = fields[1] and not fields[2] and tonumber(fields[1])
+  mine = not fields[2] and tonumber(fields[1] or nil)
+  if not mine then
+    local other = redis.call('hrandfield', KEYS[1], 1, 'withvalues')
+    holder = other[1]
+    handed = other[2] == '0' and lockerOf(holder .. ':redlatch') == lockerOf(ARGV[4])
+  elseif mine == 0 then
+    mine, holder, handed = nil, ARGV[1], true
+  end
 end
 if not mine and holds > 1 then
   return 0
@@ -42,16 +50,17 @@ end
 
 local due = {}
 for i = 7, #ARGV do
-  local till = redis.call('zscore', KEYS[3], ARGV[i])
-  if till and tonumber(till) <= now then
-    redis.call('zadd', KEYS[3], now + place, ARGV[i]) -- its owner is there
+  if ARGV[i] ~= ARGV[4] or not mine and not handed then
+    local till = redis.call('zscore', KEYS[3], ARGV[i])
+    if till and tonumber(till) <= now then
+      redis.call('zadd', KEYS[3], now + place, ARGV[i]) -- its owner is there
+    end
+    due[ARGV[i]] = true
   end
-  due[ARGV[i]] = true
 end
 
 local head, turn
 if mine then
-  due[ARGV[4]] = nil
   if mine < holds then
     redis.call('hset', KEYS[1], ARGV[1], holds)
   end
@@ -59,14 +68,21 @@ if mine then
     redis.call('pexpire', KEYS[1], ttl)
   end
 else
-  head, turn = purge()
-  mine = free and (not head or lockerOf(head) == lockerOf(ARGV[4]))
+  if handed then
+    head = holder .. ':redlatch'
+  else
+    head, turn = purge()
+  end
+  mine = handed or free and (not head or lockerOf(head) == lockerOf(ARGV[4]))
   if mine then
     if head and not leave(ARGV[4]) then
       leave(head)
     end
     due[ARGV[4]] = nil
     redis.call('hset', KEYS[1], ARGV[1], 1)
+    if handed and holder ~= ARGV[1] then
+      redis.call('hdel', KEYS[1], holder)
+    end
     redis.call('pexpire', KEYS[1], ttl)
   end
 end
@@ -122,7 +138,7 @@ if mine then
 end
 
 local apart = 0
-if foreign > 0 or not free and not string.match(redis.call('hrandfield', KEYS[1]), '^%x+%-%x+%-8') then
+if foreign > 0 or holder and not string.match(holder, '^%x+%-%x+%-8') then
   apart = 1
 end
 if not free then

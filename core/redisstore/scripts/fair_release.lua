@@ -1,4 +1,4 @@
--- Lowers the owner's hold count, or removes the hold, gives the lock to the head
+-- Lowers the owner's hold count, or removes the hold, hands the lock to the head
 -- of the queue if that is one of ours, and wakes it. An owner without a hold
 -- leaves the queue.
 --
@@ -18,16 +18,17 @@
 -- queue in any case: a call that arrived late may have queued it once more. The
 -- queue is looked at before the hold is removed, and nothing after that. A lock
 -- that is handed over is never without a field, and so never gone. The hold of the
--- new owner is short, until its acquire finds it: its owner may be dead.
+-- new owner is short and counts 0, and its place stays for as long, until an acquire
+-- of its locker finds it: its owner may be dead, or not the first of its locker.
 --
 -- A release of a hold that has expired wakes the head as well, which may not
 -- know that the lock is free.
 
 local remain = tonumber(ARGV[2])
 local fields = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
-local count = tonumber(fields[1] or 0)
+local count = tonumber(fields[1] or nil)
 
-if count > 0 and remain > 0 then
+if count and remain > 0 then
   if count > remain then
     redis.call('hdel', KEYS[1], '')
     redis.call('hset', KEYS[1], ARGV[1], remain)
@@ -38,7 +39,7 @@ end
 if remain == 0 then
   leave(ARGV[3])
 end
-if count > 0 then
+if count then
   local head = purge()
   local others = redis.call('hlen', KEYS[1]) - 1
   if others == 1 and fields[2] then
@@ -52,8 +53,8 @@ if count > 0 then
   if ARGV[6] then
     keep(ARGV[1], ARGV[6], ARGV[7])
   elseif successor then
-    leave(head)
-    redis.call('hset', KEYS[1], successor, 1)
+    redis.call('zadd', KEYS[3], now + grace, head)
+    redis.call('hset', KEYS[1], successor, 0)
     redis.call('hdel', KEYS[1], ARGV[1])
     redis.call('pexpire', KEYS[1], grace)
   else

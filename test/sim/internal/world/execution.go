@@ -194,7 +194,8 @@ func (s *server) gained(e *execution, key, field string) {
 		return
 	}
 	w := s.world
-	if strings.Contains(e.script, "release") {
+	handed := strings.Contains(e.script, "release")
+	if handed {
 		w.journal.count("handed over by a release")
 	}
 	w.watch.taken(key)
@@ -213,9 +214,14 @@ func (s *server) gained(e *execution, key, field string) {
 		}))
 	}
 	if places, fair := e.queues[key]; fair && !w.shared(key) {
+		if handed { // the one that gives it away waits no longer
+			places = slices.DeleteFunc(places, func(p judge.Place) bool { return p.Owner == e.owner() })
+		}
 		turn := judge.Turn{Key: key, Owner: owner, Queue: places}
 		w.journal.report(judge.Order(s.clock(), turn))
-		delete(s.arrivals[key], turn.Served(s.clock())) // if it is there again, it is the last
+		if !handed { // else the place stays until the hold is found
+			delete(s.arrivals[key], turn.Served(s.clock())) // if it is there again, it is the last
+		}
 		for _, p := range places {
 			if !p.Until.After(s.clock()) {
 				w.journal.count("dead place passed over")
