@@ -28,6 +28,7 @@ var controls = []control{
 	{world.MessageGrants, "fair,forge", "two holders", false},
 	{world.NoEnd, "", "hold without an end", false},
 	{world.Forgetful, "quorum", "trusted but gone", false},
+	{world.Collapse, "pace", "no service", false},
 }
 
 // controlSeeds is how many worlds a planted bug may hide in. Each of them takes

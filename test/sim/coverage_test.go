@@ -36,6 +36,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 		"result: granted", "result: " + lock.ErrBusy.Error(), "release: granted", "connected", "undo of nothing",
 		"dead place passed over", "leader: granted", "term lost", "quorum: granted", "quorum release: granted", "fault: node stalls",
 		"fault: node restarts", "handed off", "latch await: granted", "latch count down: granted",
+		"service compared",
 	}
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		must = append(must, "grant: "+m.String())
@@ -64,7 +65,7 @@ func unreachable(what string, off []world.Feature) bool {
 	needs := map[string]world.Feature{
 		"script: force_release": world.Force, "script: inspect": world.Force,
 		"script: token_acquire": world.Tokens, "script: setnx_acquire": world.SETNX, "script: setnx_release": world.SETNX,
-		"leader: granted": world.Lead, "term lost": world.Lead,
+		"service compared": world.Pace, "leader: granted": world.Lead, "term lost": world.Lead,
 		"quorum: granted": world.Quorum, "quorum release: granted": world.Quorum, "fault: node stalls": world.Quorum,
 		"fault: node restarts": world.Quorum,
 		"latch await: granted": world.Latch, "latch count down: granted": world.Latch, "script: latch_set": world.Latch,

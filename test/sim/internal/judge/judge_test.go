@@ -228,6 +228,19 @@ func TestLooping(t *testing.T) {
 	})
 }
 
+func TestRecovered(t *testing.T) {
+	service := func(before, after, backlog int) []judge.Finding {
+		return judge.Recovered(at(1), judge.Service{Before: before, After: after, Backlog: backlog, Callers: 6})
+	}
+	check(t, map[string]verdict{
+		"as before":      {service(400, 380, 6), ""},
+		"collapsed":      {service(400, 20, 0), "no service"},
+		"never served":   {service(0, 0, 0), "no service"},
+		"much to undo":   {service(400, 400, 7), "backlog stays"},
+		"almost as many": {service(400, 300, 0), ""},
+	})
+}
+
 func TestAfterClose(t *testing.T) {
 	late := func(g judge.LateGrant) []judge.Finding { return judge.AfterClose(at(9), 30*time.Second, g) }
 	check(t, map[string]verdict{

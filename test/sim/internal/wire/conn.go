@@ -14,6 +14,9 @@ import (
 type Path struct {
 	// Delay returns how long the next chunk takes.
 	Delay func() time.Duration
+	// Service returns how much longer a request takes because of those before it at
+	// the server; nil: no longer.
+	Service func(args []string) time.Duration
 	// Held returns how much longer the network delivers nothing.
 	Held func() time.Duration
 	// Handshake answers a command that the client waits for under a mutex; ok
@@ -66,7 +69,11 @@ func (c *Conn) Write(b []byte) (int, error) {
 			c.put(reply)
 			continue
 		}
-		c.up.send(Command(args), c.path.Delay())
+		delay := c.path.Delay()
+		if c.path.Service != nil {
+			delay += c.path.Service(args)
+		}
+		c.up.send(Command(args), delay)
 	}
 	return len(b), nil
 }

@@ -34,6 +34,10 @@ func (c *caller) between(least, most time.Duration) time.Duration {
 
 // run uses locks until the process stops.
 func (c *caller) run() {
+	if c.has(Pace) {
+		c.shop()
+		return
+	}
 	for c.process.ctx.Err() == nil {
 		key := c.world().keys[c.rng.IntN(len(c.world().keys))]
 		switch {

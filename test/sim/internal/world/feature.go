@@ -37,6 +37,7 @@ const (
 	Latch     Feature = "latch"     // a latch that is counted down
 	Silent    Feature = "silent"    // a server that refuses PUBLISH inside of scripts
 	Timeless  Feature = "timeless"  // a server that refuses TIME inside of scripts
+	Pace      Feature = "pace"      // a server that is busy for most of the time, and nothing else
 )
 
 // What breaks.
@@ -71,7 +72,7 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless}
+var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace}
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 
@@ -90,7 +91,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 		case Tokens:
 			rng.IntN(2)
 			odds = 16
-		case SETNX:
+		case SETNX, Pace:
 			odds = 16
 		case Quorum:
 			odds = 4
@@ -103,6 +104,9 @@ func Draw(seed uint64, on, off []Feature) Features {
 	}
 	for _, f := range off {
 		features[f] = false
+	}
+	if features[Pace] {
+		features = Features{Pace: true}
 	}
 	for _, f := range on {
 		features[f] = true

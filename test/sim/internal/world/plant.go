@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/test/sim/internal/model"
 )
 
@@ -21,11 +22,12 @@ const (
 	MessageGrants  = "message-grants"  // who hears a message has the lock
 	NoEnd          = "no-end"          // a hold without a TTL
 	Forgetful      = "forgetful"       // servers of a quorum that lose their data
+	Collapse       = "collapse"        // giving up costs more than the work did
 )
 
 // Bugs are the names of all bugs.
 func Bugs() []string {
-	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful}
+	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Collapse}
 }
 
 // plant is a bug between the engine and the server; without a name it is none.
@@ -51,6 +53,14 @@ func newPlant(name string, w *World) (*plant, error) {
 		p.poll = time.Minute
 	}
 	return p, nil
+}
+
+// in is what lockers use for a store.
+func (p *plant) in(store lock.Store) lock.Store {
+	if p.name == Collapse {
+		return &collapse{store, p.world.ctx}
+	}
+	return store
 }
 
 // muted says whether a message on a channel is lost.

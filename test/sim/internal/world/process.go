@@ -40,6 +40,7 @@ type process struct {
 	cutBefore atomic.Int64 // how many requests until one is lost; 0: none
 	cutAfter  atomic.Int64 // the same for replies
 	deafened  atomic.Bool  // it has lost its subscriptions
+	backlog   atomic.Int64 // calls that its locker has to undo
 
 	mu     sync.Mutex
 	rng    *rand.Rand // of the network
@@ -114,14 +115,16 @@ func (p *process) open() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	options := []lock.Option{lock.WithCallTimeout(p.world.callTimeout), lock.WithPoll(poll)}
+	options := []lock.Option{lock.WithCallTimeout(p.world.callTimeout), lock.WithPoll(poll), lock.WithHooks(lock.Hooks{
+		Backlog: func(n int) { p.backlog.Store(int64(n)) },
+	})}
 	switch p.world.Seed % 4 { // else the default
 	case 0:
 		options = append(options, lock.WithHandoff(0, 0))
 	case 1:
 		options = append(options, lock.WithHandoff(lock.FenceStep-1, time.Second))
 	}
-	p.locker = lock.New(p.store, options...)
+	p.locker = lock.New(p.world.plant.in(p.store), options...)
 	p.id = int(p.world.lockers.Add(1))
 }
 
@@ -180,7 +183,7 @@ func (p *process) dial(s *server) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
 	}
 	c := wire.Dial(wire.Path{
-		Delay: p.delay, Held: func() time.Duration { return max(p.held(), s.held()) },
+		Delay: p.delay, Held: func() time.Duration { return max(p.held(), s.held()) }, Service: s.turn,
 		Handshake: handshake,
 		Request:   func(c *wire.Conn, args []string, sent time.Time) { s.request(c, p, args, sent) },
 		Closed:    s.closed,

@@ -22,6 +22,10 @@ type server struct {
 	down   atomic.Bool  // it refuses connections
 	stalls atomic.Int64 // until when it does nothing, in ns since the start
 
+	pace   time.Duration // between two scripts; 0: as fast as they come
+	turns  sync.Mutex
+	busyTo time.Time // when the last of them has run
+
 	mu       sync.Mutex
 	keys     *model.Keyspace
 	scripts  *model.Interpreter
@@ -73,6 +77,21 @@ func (s *server) held() time.Duration {
 // stall makes the server do nothing for d.
 func (s *server) stall(d time.Duration) {
 	s.stalls.Store(int64(time.Since(s.world.journal.start) + d))
+}
+
+// turn is how long a request waits for those before it, and takes.
+func (s *server) turn(args []string) time.Duration {
+	if s.pace == 0 || !strings.HasPrefix(strings.ToLower(args[0]), "eval") {
+		return 0
+	}
+	s.turns.Lock()
+	defer s.turns.Unlock()
+	now := time.Now()
+	if from := now.Add(max(0, s.held())); s.busyTo.Before(from) {
+		s.busyTo = from
+	}
+	s.busyTo = s.busyTo.Add(s.pace)
+	return s.busyTo.Sub(now)
 }
 
 func (s *server) accept(c *wire.Conn, p *process) {

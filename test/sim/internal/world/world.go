@@ -28,6 +28,8 @@ type World struct {
 	Config
 	callTimeout, readTimeout time.Duration
 	callers                  int // of each process
+	crowd                    int // in all
+	served                   atomic.Int64
 	keys                     []string
 	modes                    map[string]lock.Mode
 
@@ -74,6 +76,9 @@ func Run(c Config) (*Report, error) {
 		return nil, err
 	}
 	w.server = newServer(w, false)
+	if c.Features[Pace] {
+		w.callers, w.server.pace = shoppers, pace
+	}
 	if c.Features[Quorum] {
 		w.nodes = []*server{newServer(w, true), newServer(w, true), newServer(w, true)}
 	}
@@ -91,6 +96,9 @@ func (w *World) chooseKeys() {
 		}
 	}
 	add(lock.Exclusive, "x0")
+	if w.Features[Pace] {
+		add(lock.Exclusive, "x1", "x2", "x3", "x4", "x5", "x6", "x7")
+	}
 	if w.Features[Group] || w.Features[Tokens] || w.Features[SETNX] {
 		add(lock.Exclusive, "x1", "x2")
 	}
@@ -125,11 +133,15 @@ func (w *World) live(processes int) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.Load)
 	defer cancel()
 	w.ctx, w.journal.until, w.journal.enough = ctx, w.Until, cancel
+	w.crowd = processes * w.callers
 	for n := range processes {
 		w.fleet = append(w.fleet, w.startProcess(n))
 	}
 	w.background.Go(w.watch.run)
 	w.background.Go((&nemesis{w, rand.New(rand.NewPCG(w.Seed, 4))}).run)
+	if w.Features[Pace] {
+		w.background.Go(w.rush)
+	}
 	if w.Features[Quorum] {
 		w.background.Go(func() { w.harass(rand.New(rand.NewPCG(w.Seed, 5))) })
 	}
