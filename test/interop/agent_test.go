@@ -61,6 +61,7 @@ func startAgent(t *testing.T, tc toolchain, profile string, args ...string) *age
 	}
 	a.stdin = stdin
 	hello := a.expect(t, "0")
+	hello.patience = 4 * patience // several may start at once
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func (a *agent) read(stdout io.Reader) {
 
 func (a *agent) expect(t *testing.T, id string) *call {
 	t.Helper()
-	c := &call{t: t, what: "connect", answer: make(chan string, 1)}
+	c := &call{t: t, what: "connect", answer: make(chan string, 1), patience: patience}
 	a.calls[id] = c
 	return c
 }
@@ -139,7 +140,11 @@ func (th thread) start(words ...any) *call {
 		return c
 	}
 	// A process that ended lets the reader end, which answers.
-	_, _ = fmt.Fprintln(th.stdin, id, th.name, c.what)
+	line := id + "\t" + th.name
+	for _, word := range words {
+		line += fmt.Sprint("\t", word)
+	}
+	_, _ = fmt.Fprintln(th.stdin, line)
 	return c
 }
 
@@ -183,6 +188,8 @@ type call struct {
 	t      *testing.T
 	what   string
 	answer chan string
+	// patience is how long it may take.
+	patience time.Duration
 }
 
 // result waits for the command to succeed.
@@ -210,8 +217,8 @@ func (c *call) wait() (kind, text string) {
 	case answer := <-c.answer:
 		kind, text, _ = strings.Cut(answer, " ")
 		return kind, text
-	case <-time.After(patience):
-		c.t.Fatalf("Java: %s: no answer within %v", c.what, patience)
+	case <-time.After(c.patience):
+		c.t.Fatalf("Java: %s: no answer within %v", c.what, c.patience)
 		return "", ""
 	}
 }

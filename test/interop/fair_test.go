@@ -20,6 +20,7 @@ var fair = []promise{
 	{"a waiter in Java that gives up leaves the queue", javaGivesUp, ""},
 	{"a waiter in Go that gives up leaves the queue", goGivesUp, ""},
 	{"a waiter in Java that is killed is passed", deadJavaIsPassed, ""},
+	{"waiters in Java that time out and are interrupted leave the rest in order", someGiveUp, ""},
 	// Before 3.32, a waiter whose timer fires while the lock is still held, be
 	// it for a millisecond, sets no other: it waits for a message, which the
 	// dead don't send.
@@ -218,20 +219,66 @@ func goGivesUp(w world) {
 	java.do("unlock", w.kind, key)
 }
 
+// deadJavaIsPassed: the dead one is woken, by Go and by Java.
 func deadJavaIsPassed(w world) {
-	key, locker, java := w.key(), w.locker(), w.newAgent()
-	lease := locker.acquire(key, lock.WithLease(long))
-	dead := java.thread(w.T, "dead")
-	dead.start("lock", w.kind, key, long.Milliseconds())
-	dead.awaitParked()
-	waiting := locker.acquiring(key, lock.WithPoll(lock.DefaultPoll)) // nobody wakes it: the dead one was
-	locker.awaitParked()
-	java.kill()
+	doomed := w.newAgent()
+	byGo, byJava := w.key()+"/go", w.key()+"/java"
+	holder, locker := w.thread("holder"), w.locker()
+	lease := locker.acquire(byGo, lock.WithLease(long))
+	holder.do("lock", w.kind, byJava, long.Milliseconds())
+	var waiting []*acquisition
+	for _, key := range []string{byGo, byJava} {
+		dead := doomed.thread(w.T, key)
+		dead.start("lock", w.kind, key, long.Milliseconds())
+		dead.awaitParked()
+		waiting = append(waiting, locker.acquiring(key, lock.WithPoll(lock.DefaultPoll))) // nobody wakes it: the dead one was
+		locker.awaitParked()
+	}
+	doomed.kill()
 	start := time.Now()
 	w.release(lease)
-	w.release(waiting.lease())
+	holder.do("unlock", w.kind, byJava)
+	for _, behind := range waiting {
+		w.release(behind.lease())
+	}
 	if took := time.Since(start); took > 3*soon {
-		w.Errorf("the one behind it got it only after %v", took)
+		w.Errorf("the ones behind it got it only after %v", took)
+	}
+}
+
+// someGiveUp: Redisson leaves the place of a waiter that is interrupted in the
+// queue.
+func someGiveUp(w world) {
+	key, list, locker := w.key(), w.key()+"/list", w.locker()
+	timed, interrupted, last := w.thread("timed"), w.thread("interrupted"), w.thread("last")
+	start := locker.acquire(key, lock.WithLease(long))
+	late := timed.start("trylock", w.kind, key, soon.Milliseconds(), long.Milliseconds())
+	timed.awaitParked()
+	leaving := interrupted.start("lock", w.kind, key, long.Milliseconds())
+	interrupted.awaitParked()
+	waiting := locker.acquiring(key, lock.WithPoll(lock.DefaultPoll)) // nobody wakes it: the interrupted one was
+	done := make(chan error, 1)
+	go func() { done <- waiting.turn(w, list, "go") }()
+	locker.awaitParked()
+	behind := last.start("turn", w.kind, key, list, "java")
+	last.awaitParked()
+
+	interrupted.do("interrupt")
+	leaving.fails("InterruptedException")
+	if got := late.result(); got != "false" {
+		w.Errorf("tryLock: %s", got)
+	}
+	begin := time.Now()
+	w.release(start)
+	if err := <-done; err != nil {
+		w.Fatal(err)
+	}
+	behind.result()
+	if took := time.Since(begin); took > 3*soon {
+		w.Errorf("the ones behind got it only after %v", took)
+	}
+	if got, err := w.rdb.LRange(w.Context(), list, 0, -1).Result(); err != nil || !slices.Equal(got, []string{"go", "java"}) {
+		w.Errorf("they had their turns as %v (%v), want Go first", got, err)
 	}
 }
 

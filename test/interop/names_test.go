@@ -5,8 +5,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redlatch/redlatch/core/key"
 )
 
 var (
@@ -14,21 +17,54 @@ var (
 	nameRow   = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([^`]+)` \\|$")
 )
 
-// The Java code of docs/from-redisson.md makes the names that its table has. The
-// tests of the manual render the same rows in Go.
-func TestRedissonNames(t *testing.T) {
-	tc := needJava(t)
+// unusual are names that both sides use as they are.
+var unusual = []string{
+	"two words", "锁:订单:张三", "😀", "a:b::c", "50%", "a%20b", `"quoted"`, `back\slash`, "*?[a-z]",
+	"{tag}:rest", "{user-1}:{order-2}", strings.Repeat("long", 200),
+}
+
+// unusualNames hands locks over under names that templates make of the values in
+// docs/from-redisson.md, where Java uses the names that the page has for them, and
+// under unusual ones.
+func unusualNames(w world) {
+	_, rows := namesPage(w.T)
+	template := key.MustParse("lock:order:<userId>")
+	names := slices.Clone(unusual)
+	for _, row := range rows {
+		name, err := template.Render(key.Vars{"userId": row[1]})
+		if java := "lock:order:" + row[2]; err != nil || name != java {
+			w.Errorf("Go makes %q (%v) of %q, and Java %q", name, err, row[1], java)
+		}
+		names = append(names, name)
+	}
+	for _, name := range names {
+		handOverToJava(w, name)
+		handOverToGo(w, name)
+	}
+}
+
+// namesPage reads the chapter about names: its Java code, and the rows of its table.
+func namesPage(t *testing.T) (code string, rows [][]string) {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/from-redisson.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, names, _ := strings.Cut(string(page), "\n## Names\n")
 	names, _, _ = strings.Cut(names, "\n## ")
-	code, rows := javaBlock.FindStringSubmatch(names), nameRow.FindAllStringSubmatch(names, -1)
-	if code == nil || len(rows) < 10 {
+	block := javaBlock.FindStringSubmatch(names)
+	rows = nameRow.FindAllStringSubmatch(names, -1)
+	if block == nil || len(rows) < 10 {
 		t.Fatalf("%d rows: the reader does not work", len(rows))
 	}
+	return block[1], rows
+}
 
+// The Java code of docs/from-redisson.md makes the names that its table has. The
+// tests of the manual render the same rows in Go.
+func TestRedissonNames(t *testing.T) {
+	tc := needJava(t)
+	code, rows := namesPage(t)
 	program := filepath.Join(t.TempDir(), "Names.java")
 	if err := os.WriteFile(program, []byte(`
 import java.io.*;
@@ -39,7 +75,7 @@ class Names {
 		BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
 		for (String line = in.readLine(); line != null; line = in.readLine()) System.out.println(part(line));
 	}
-	`+code[1]+`
+	`+code+`
 }`), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,12 @@ var plain = []promise{
 	{"a killed Go frees its lock", goIsKilled, ""},
 	{"a late release in Go leaves Java alone", lateReleaseInGo, ""},
 	{"a spin lock keeps Go out", func(w world) { otherKind(w, "spin") }, ""},
-	{"a fenced lock keeps Go out", func(w world) { otherKind(w, "fenced") }, newest},
+	{"a fenced lock keeps Go out", func(w world) { otherKind(w, "fenced") }, middle},
+	{"a lock that is not re-entrant keeps Go out", func(w world) { otherKind(w, "nonreentrant") }, newest},
+	{"a lock taken by lockAsync keeps Go out", lockAsync, ""},
+	{"names that templates make, and unusual ones", unusualNames, ""},
+	{"another database, over RESP3", overRESP3, middle},
+	{"a MultiLock and AcquireAll", multiLock, ""},
 }
 
 func goWakesJava(w world) { handOverToJava(w, w.key()) }
@@ -106,6 +111,73 @@ func namePrefix(w world) {
 		w.Error("Go does not see that Java holds it")
 	}
 	java.do("unlock", w.kind, key)
+}
+
+// overRESP3 also uses another database, where there are several.
+func overRESP3(w world) {
+	options := []string{"protocol=RESP3"}
+	if len(w.addrs) == 1 {
+		options = append(options, "database=1")
+		rdb := redis.NewClient(&redis.Options{Addr: w.addrs[0], DB: 1})
+		w.Cleanup(func() { _ = rdb.Close() })
+		w.site = &site{rdb: rdb, addrs: w.addrs, args: w.args}
+	}
+	w.java = w.newAgent(options...)
+	handOverToJava(w, w.key())
+	handOverToGo(w, w.key())
+}
+
+func lockAsync(w world) {
+	key, java, locker := w.key(), w.thread("async"), w.locker()
+	java.do("lockasync", w.kind, key, long.Milliseconds())
+	locker.refused(key)
+	locker.held(key, java.do("owner"), 1)
+	java.do("unlock", w.kind, key)
+	w.release(locker.acquire(key))
+}
+
+// multiLock: each part is a lock that both sides respect.
+func multiLock(w world) {
+	const kind = "multi"
+	a, b := w.key()+"/a", w.key()+"/b"
+	both, java, locker := a+"|"+b, w.thread("java"), w.locker()
+	all := func() (*lock.Leases, error) {
+		return lock.AcquireAll(w.Context(), locker.Request(a), locker.Request(b))
+	}
+
+	java.do("lock", kind, both, long.Milliseconds())
+	locker.refused(a)
+	locker.refused(b)
+	got := make(chan error, 1)
+	go func() {
+		leases, err := all()
+		if err == nil {
+			err = leases.Release(context.Background())
+		}
+		got <- err
+	}()
+	locker.awaitParked()
+	start := time.Now()
+	java.do("unlock", kind, both)
+	if err := <-got; err != nil {
+		w.Fatal(err)
+	}
+	w.within(start, "Go got both")
+
+	leases, err := all()
+	if err != nil {
+		w.Fatal(err)
+	}
+	java.want("false", "trylock", kind, both)
+	if err := leases.Release(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	held := locker.acquire(b)
+	java.want("false", "trylock", kind, both)
+	w.release(locker.acquire(a)) // Java gave it back
+	w.release(held)
+	java.want("true", "trylock", kind, both)
+	java.do("unlock", kind, both)
 }
 
 func javaIsRefused(w world) {

@@ -21,6 +21,8 @@ var permits = []promise{
 	{"the watchdog of Go keeps its permit", goPermitIsRenewed, ""},
 	{"the permit of a killed Go comes back", permitOfKilledGo, ""},
 	{"a permit of Java comes back when its lease has ended", permitOfJavaExpires, ""},
+	{"updateLeaseTime in Java keeps Go out for longer", permitOfJavaIsExtended, ""},
+	{"addPermits in Java makes room for Go", javaAddsPermits, ""},
 }
 
 func sharePermits(w world) {
@@ -183,4 +185,32 @@ func permitOfJavaExpires(w world) {
 	java.refuses("IllegalArgumentException", "permit.release", key, id)
 	java.want("0", "permit.available", key)
 	w.release(lease)
+}
+
+func permitOfJavaIsExtended(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	java.want("true", "permit.set", key, 1)
+	id := java.do("permit.acquire", key, 0, watchdog.Milliseconds())
+	java.want("true", "permit.update", key, id, long.Milliseconds())
+	_, err := locker.Acquire(w.Context(), key, lock.WithWait(watchdog+time.Second), lock.WithPoll(lock.DefaultPoll))
+	if !errors.Is(err, lock.ErrBusy) {
+		w.Errorf("Acquire: %v, want ErrBusy", err)
+	}
+	java.do("permit.release", key, id)
+	w.release(locker.acquire(key))
+}
+
+// javaAddsPermits: the size that everybody names is then another.
+func javaAddsPermits(w world) {
+	key, java, locker := w.key(), w.thread("java"), w.locker()
+	java.want("true", "permit.set", key, 1)
+	id := java.do("permit.acquire", key, 0, long.Milliseconds())
+	locker.refused(key)
+	java.do("permit.add", key, 2)
+	lease := locker.acquire(key, lock.WithPermits(2, 3))
+	java.want("0", "permit.available", key)
+	locker.refused(key, lock.WithPermits(1, 3))
+	w.release(lease)
+	java.do("permit.release", key, id)
+	java.want("3", "permit.available", key)
 }

@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"maps"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -33,6 +34,7 @@ var read = []promise{
 	{"a killed reader in Java is outlived by a reader in Go", deadReaderInJava, ""},
 	{"a killed reader in Go is outlived by a reader in Java", deadReaderInGo, ""},
 	{"ForceRelease in Go removes readers in Java", goForcesReaders, ""},
+	{"readers that re-enter on both sides keep their holds", readersReenter, newest}, // 3.45 loses those of others
 }
 
 func goDowngrades(w world) {
@@ -262,4 +264,39 @@ func goForcesReaders(w world) {
 	w.within(start, "the writer in Java got it")
 	reader.want("false", "held", "read", key)
 	writer.do("unlock", "write", key)
+}
+
+func readersReenter(w world) {
+	key, locker := w.key(), w.locker()
+	one, two, writer := w.thread("one"), w.thread("two"), w.thread("writer")
+	one.do("lock", "read", key, long.Milliseconds())
+	outer := locker.acquire(key, lock.WithLease(long))
+	two.do("lock", "read", key, long.Milliseconds())
+	one.do("lock", "read", key, long.Milliseconds())
+	inner, err := locker.Acquire(outer.Context(), key, lock.WithLease(long))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.holds(locker, key, map[string]int{one.do("owner"): 2, two.do("owner"): 1, outer.Owner(): 2})
+	one.do("unlock", "read", key)
+	w.release(inner)
+	w.holds(locker, key, map[string]int{one.do("owner"): 1, two.do("owner"): 1, outer.Owner(): 1})
+	w.release(outer)
+	two.do("unlock", "read", key)
+	writer.want("false", "trylock", "write", key)
+	locker.refused(key, lock.WithMode(lock.Write))
+	one.do("unlock", "read", key)
+	w.release(locker.acquire(key, lock.WithMode(lock.Write)))
+}
+
+// holds says who has how many holds.
+func (w world) holds(locker *locker, key string, want map[string]int) {
+	w.Helper()
+	got := make(map[string]int)
+	for _, owner := range locker.inspect(key).Owners {
+		got[owner.Owner] = owner.Holds
+	}
+	if !maps.Equal(got, want) {
+		w.Errorf("Go sees the holds %v, want %v", got, want)
+	}
 }

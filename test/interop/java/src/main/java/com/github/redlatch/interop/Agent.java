@@ -14,7 +14,7 @@ import org.redisson.api.RedissonClient;
  * Redisson at the end of a pipe.
  *
  * <pre>
- *   in    ID THREAD COMMAND ARGUMENT ...
+ *   in    ID THREAD COMMAND ARGUMENT ...    with tabs between them
  *   out   ID ok RESULT
  *         ID error CLASS: MESSAGE, caused by ...
  * </pre>
@@ -43,7 +43,7 @@ public final class Agent {
         BufferedReader in =
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            agent.accept(line.split(" "));
+            agent.accept(line.split("\t"));
         }
         Runtime.getRuntime().halt(0);
     }

@@ -3,6 +3,7 @@ package com.github.redlatch.interop;
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -44,6 +45,10 @@ final class Commands {
                 lock.lockInterruptibly(integer(words[3]), MILLISECONDS);
                 yield "";
             }
+            case "lockasync" -> {
+                lock.lockAsync(integer(words[3]), MILLISECONDS).get();
+                yield "";
+            }
             case "trylock" -> words.length == 3
                     ? lock.tryLock()
                     : lock.tryLock(integer(words[3]), integer(words[4]), MILLISECONDS);
@@ -66,6 +71,9 @@ final class Commands {
             case "fair" -> redisson.getFairLock(name);
             case "spin" -> redisson.getSpinLock(name);
             case "fenced" -> Dialect.fenced(redisson, name);
+            case "nonreentrant" -> Dialect.nonReentrant(redisson, name);
+            case "multi" -> redisson.getMultiLock( // NAME|NAME
+                    Arrays.stream(name.split("\\|")).map(redisson::getLock).toArray(RLock[]::new));
             case "read" -> redisson.getReadWriteLock(name).readLock();
             case "write" -> redisson.getReadWriteLock(name).writeLock();
             default -> throw new IllegalArgumentException("kind " + kind);
@@ -80,6 +88,11 @@ final class Commands {
                     semaphore.tryAcquire(integer(words[2]), integer(words[3]), MILLISECONDS);
             case "permit.release" -> {
                 semaphore.release(words[2]);
+                yield "";
+            }
+            case "permit.update" -> semaphore.updateLeaseTime(words[2], integer(words[3]), MILLISECONDS);
+            case "permit.add" -> {
+                semaphore.addPermits((int) integer(words[2]));
                 yield "";
             }
             case "permit.available" -> semaphore.availablePermits();

@@ -6,6 +6,7 @@ import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
+import org.redisson.config.SingleServerConfig;
 
 /**
  * Connects as the arguments say.
@@ -15,6 +16,8 @@ import org.redisson.config.Config;
  *   watchdog=MILLISECONDS    lockWatchdogTimeout
  *   prefix=TEXT              a NameMapper that puts it in front of every name
  *   sharded=MODE             shardedSubscriptionMode of a cluster
+ *   database=NUMBER          of a standalone server
+ *   protocol=RESP3
  * </pre>
  *
  * Everything else is as Redisson ships it, except that pools start small.
@@ -42,6 +45,8 @@ final class Connection {
             switch (pair[0]) {
                 case "watchdog" -> config.setLockWatchdogTimeout(Long.parseLong(pair[1]));
                 case "prefix" -> Dialect.setPrefix(config, servers, pair[1]);
+                case "database" -> ((SingleServerConfig) servers).setDatabase(Integer.parseInt(pair[1]));
+                case "protocol" -> Dialect.setProtocol(config, pair[1]);
                 case "sharded" -> Dialect.setSharded(servers, pair[1]);
                 default -> throw new IllegalArgumentException("option " + option);
             }

@@ -32,6 +32,14 @@ final class Dialect {
         throw new UnsupportedOperationException("sharded publish/subscribe");
     }
 
+    static void setProtocol(Config config, String protocol) {
+        throw new UnsupportedOperationException("protocols");
+    }
+
+    static RLock nonReentrant(RedissonClient redisson, String name) {
+        throw new UnsupportedOperationException("a lock that is not re-entrant");
+    }
+
     static RLock fenced(RedissonClient redisson, String name) {
         throw new UnsupportedOperationException("fenced lock");
     }

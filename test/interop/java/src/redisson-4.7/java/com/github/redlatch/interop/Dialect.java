@@ -7,6 +7,7 @@ import org.redisson.config.BaseConfig;
 import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
 import org.redisson.config.NameMapper;
+import org.redisson.config.Protocol;
 import org.redisson.config.ShardedSubscriptionMode;
 
 /** What Redisson 4.7 spells differently from 3.17, or has and 3.17 has not. */
@@ -30,6 +31,14 @@ final class Dialect {
 
     static void setSharded(BaseConfig<?> servers, String mode) {
         ((ClusterServersConfig) servers).setShardedSubscriptionMode(ShardedSubscriptionMode.valueOf(mode));
+    }
+
+    static void setProtocol(Config config, String protocol) {
+        config.setProtocol(Protocol.valueOf(protocol));
+    }
+
+    static RLock nonReentrant(RedissonClient redisson, String name) {
+        return redisson.getNonReentrantLock(name);
     }
 
     static RLock fenced(RedissonClient redisson, String name) {
