@@ -133,15 +133,17 @@ func (a *acquisition) turn() (wait time.Duration, err error) {
 	if a.shared && a.ownership.find(a.o.mode) != nil {
 		return 0, nil
 	}
-	g := a.gates[a.claim.Key]
+	g, now := a.gates[a.claim.Key], a.now()
 	a.behind = a.behind || g.contended
 	switch {
 	case !g.first(w), g.hold != nil && !w.fair():
 		return asLongAsItTakes, nil
+	case now < g.yieldUntil && !a.waitOver():
+		return g.yieldUntil - now, nil
 	case w.hint:
 		return 0, nil
 	}
-	return max(0, w.askAt-a.now()), nil
+	return max(0, w.askAt-now), nil
 }
 
 // napUntil makes the waiter ask at that time, or on a hint before.

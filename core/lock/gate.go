@@ -26,6 +26,9 @@ type gate struct {
 	unwatch       func()
 	watched       string
 	watchPerOwner bool
+	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
+	// that isn't done again, and yieldPause is the time between.
+	yieldUntil, yieldAt, yieldPause time.Duration
 }
 
 // waiter is one queued acquisition.
@@ -184,6 +187,7 @@ func (l *Locker) vacate(h *hold) {
 		return // a later owner came first
 	}
 	g.hold = nil
+	l.yield(g, h)
 	if head := g.head(); head != nil && !head.fair() { // whose turn it is, the store says
 		g.wakeHead()
 	}
@@ -267,6 +271,7 @@ func (a *acquisition) endAsking(err error) {
 	if errors.As(err, &busy) {
 		g.contended, g.watchPerOwner = true, busy.WatchPerOwner
 	}
+	g.yielded(busy != nil, g.answered)
 	for e := g.queue.Front(); e != nil; e = e.Next() {
 		if w := e.Value.(*waiter); w.overdue {
 			w.signal()

@@ -39,7 +39,7 @@ func (l *Locker) handOff(h *hold) bool {
 
 // successor returns the waiter that h passes to, or nil if h has to be released in
 // the store; mu is held. A late answer may still be due for a hold that was joined
-// or is in doubt. The bounds let other processes have their turn.
+// or is in doubt.
 func (l *Locker) successor(h *hold) *waiter {
 	g, now := l.gates[h.key], l.now()
 	switch {
@@ -47,7 +47,7 @@ func (l *Locker) successor(h *hold) *waiter {
 		return nil
 	case h.joined, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership.id.name != "":
 		return nil
-	case h.fence%FenceStep >= l.defaults.handoffs, now-h.granted >= l.defaults.handoffTime:
+	case l.spent(h, now):
 		return nil
 	case h.trustedUntil()-now <= h.lasts/2:
 		return nil
@@ -57,6 +57,44 @@ func (l *Locker) successor(h *hold) *waiter {
 		return nil
 	}
 	return w
+}
+
+// spent says whether h may not pass on what it has, so that other processes have
+// their turn.
+func (l *Locker) spent(h *hold, now time.Duration) bool {
+	return h.fence%FenceStep >= l.defaults.handoffs || now-h.granted >= l.defaults.handoffTime
+}
+
+const (
+	// yieldTime is how long a process lets others call first. It is what a process
+	// elsewhere needs to hear of the release and to call.
+	yieldTime = time.Millisecond
+	// After a yield that nobody used, the next comes after minYieldPause, and then
+	// after twice the pause before, up to maxYieldPause.
+	minYieldPause, maxYieldPause = 10 * time.Millisecond, 160 * time.Millisecond
+)
+
+// yield lets other processes call first when a run of hand-offs has ended with h:
+// the next waiter here knows of the release before any message can reach them, and
+// would win each time. mu is held.
+func (l *Locker) yield(g *gate, h *hold) {
+	now := l.now()
+	if h.fence%FenceStep > 0 && l.spent(h, now) && now >= g.yieldAt {
+		g.yieldUntil = now + yieldTime
+	}
+}
+
+// yielded records who has the key after a yield, if there was one: another process,
+// or because no other wanted it the caller. mu is held.
+func (g *gate) yielded(toOther bool, now time.Duration) {
+	switch {
+	case toOther:
+		g.yieldAt, g.yieldPause = 0, 0
+	case g.yieldUntil > 0:
+		g.yieldPause = min(max(2*g.yieldPause, minYieldPause), maxYieldPause)
+		g.yieldAt = now + g.yieldPause
+	}
+	g.yieldUntil = 0
 }
 
 // continues says whether what a asks for is what h is.

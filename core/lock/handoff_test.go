@@ -189,41 +189,69 @@ func TestWhatIsNotHandedOff(t *testing.T) {
 	})
 }
 
-// A process hands off as often as it may, and then another one gets its turn.
+// A process hands off as often as it may, and then another one gets its turn, though
+// it is the slower one to hear of the release and to call.
 func TestAnotherProcessGetsItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const handoffs = 5
 		store := newSpaced()
-		store.set(nil, only("release", func(lock.Claim) error { time.Sleep(time.Millisecond); return nil })) // a message is no slower
-		here, there := newLocker(t, store, lock.WithHandoff(5, time.Hour)), newLocker(t, store)
+		slow := spaced{&faulty{Store: store.Store, calls: make(map[string]int)}}
+		slow.set(only("acquire", func(lock.Claim) error { time.Sleep(900 * time.Microsecond); return nil }), nil)
+		here, there := newLocker(t, store, lock.WithHandoff(handoffs, time.Hour)), newLocker(t, slow)
 		lease := acquire(t, here, t.Context(), "k")
 		other := await(t.Context(), there, "k")
+		time.Sleep(time.Second) // it has been refused, and waits for a message
 		var waiters []*waiter
-		turn := func() bool {
-			select {
-			case <-other.done:
-				return true
-			default:
-				return false
-			}
+		for range 2 * handoffs {
+			waiters = append(waiters, await(t.Context(), here, "k"))
 		}
-		for n := 1; ; n++ {
-			waiters = append(waiters, await(t.Context(), here, "k"), await(t.Context(), here, "k"))
+		for n := range handoffs {
 			before := lease
 			release(t, before)
-			if synctest.Wait(); turn() {
-				break
-			}
-			lease, waiters = waiters[0].got(t), waiters[1:]
-			if same := lease.Owner() == before.Owner(); same != (n%6 != 0) {
-				t.Fatalf("lease %d: handed off %t", n, same)
-			}
-			if n == 600 {
-				t.Fatal("no turn in 100 releases")
+			if lease = waiters[n].got(t); lease.Owner() != before.Owner() {
+				t.Fatalf("lease %d: not handed off", n)
 			}
 		}
+		release(t, lease)
+		time.Sleep(time.Millisecond)
 		release(t, other.got(t))
-		for _, w := range waiters {
+		for _, w := range waiters[handoffs:] {
+			time.Sleep(time.Millisecond)
 			release(t, w.got(t))
+		}
+	})
+}
+
+// A process whose key nobody else wants loses little time by letting others call first.
+func TestAProcessAloneSeldomYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpaced()
+		l := newLocker(t, store)
+		const callers, work, span = 4, 100 * time.Microsecond, time.Second
+		var group sync.WaitGroup
+		start := time.Now()
+		var worked [callers]time.Duration
+		for i := range callers {
+			group.Go(func() {
+				for time.Since(start) < span {
+					lease, err := l.Acquire(t.Context(), "k")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(work)
+					worked[i] += work
+					release(t, lease)
+				}
+			})
+		}
+		group.Wait()
+		took, total := time.Since(start), time.Duration(0)
+		for _, d := range worked {
+			total += d
+		}
+		if yields := (took - total) / time.Millisecond; yields < 4 || yields > 12 {
+			t.Errorf("yielded %d times in %v", yields, took)
 		}
 	})
 }

@@ -255,7 +255,9 @@ func WithCallTimeout(d time.Duration) Option {
 // WithHandoff sets how a released key passes to the caller of the same locker that
 // waits for it first, without a call to the store: up to count times in a row, at
 // most 63, and not once d has passed since the store granted the key. Then the key
-// is released in the store, so that other processes get a turn. Modes [Exclusive]
+// is released in the store, and the callers here wait for a millisecond, so that
+// other processes get a turn; if none wants it, they do so less and less
+// often. Modes [Exclusive]
 // and [Write] only, in stores that leave room for the fences (not with the tokens
 // of Redisson), from one lease with a watchdog to another of the same length, and
 // neither is re-entered, extended or named ([WithOwner]), or bounded by
