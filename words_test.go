@@ -47,18 +47,12 @@ var retired = []phrase{
 	{"promptstore", "non-blocking store"},
 }
 
-// unclean lists the folders that still use retired words. It only shrinks: a
-// folder that has become clean must leave the list.
-var unclean = []string{
-	"test/sim",
-}
-
 // foreign are files whose words stay as they are: the tables of this test and of the
 // script that counts, generated code, and a list that quotes the subjects of commits.
 var foreign = regexp.MustCompile(`^(words_test\.go|words\.sh|.*\.pb\.go|bugs-found\.md)$`)
 
 func TestWordsRetiredOnesStayAway(t *testing.T) {
-	found := make(map[string][]string)
+	var found []string
 	files, err := readTexts(".")
 	if err != nil {
 		t.Fatal(err)
@@ -67,21 +61,11 @@ func TestWordsRetiredOnesStayAway(t *testing.T) {
 		t.Fatalf("only %d files: the reader does not work", len(files))
 	}
 	for name, text := range files {
-		folder := slices.IndexFunc(unclean, func(folder string) bool { return below(folder, name) })
-		at := ""
-		if folder >= 0 {
-			at = unclean[folder]
-		}
-		found[at] = append(found[at], wordsIn(name, text)...)
+		found = append(found, wordsIn(name, text)...)
 	}
-	slices.Sort(found[""])
-	for _, fault := range found[""] {
+	slices.Sort(found)
+	for _, fault := range found {
 		t.Error(fault)
-	}
-	for _, folder := range unclean {
-		if len(found[folder]) == 0 {
-			t.Errorf("%s has no retired word: take it off the list of the unclean", folder)
-		}
 	}
 }
 

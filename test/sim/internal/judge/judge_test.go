@@ -211,9 +211,9 @@ func TestTerm(t *testing.T) {
 
 func TestRevisited(t *testing.T) {
 	check(t, map[string]verdict{
-		"a lock":             {judge.Revisited(at(1), "release", 1, "hlen"), "looks at what it removed"},
-		"an allowed key":     {judge.Revisited(at(1), "fair_release", 2, "lindex"), ""},
-		"the lock beside it": {judge.Revisited(at(1), "fair_release", 1, "exists"), "looks at what it removed"},
+		"a lock":              {judge.Revisited(at(1), "release", 1, "hlen"), "looks at what it removed"},
+		"an allowed key":      {judge.Revisited(at(1), "fair_release", 2, "lindex"), ""},
+		"the lock next to it": {judge.Revisited(at(1), "fair_release", 1, "exists"), "looks at what it removed"},
 	})
 }
 

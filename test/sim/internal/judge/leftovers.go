@@ -64,7 +64,7 @@ type Orphan struct {
 // meanwhile is undone.
 func Patience(callTimeout time.Duration) time.Duration { return 3*callTimeout + 3*time.Second }
 
-// Undone judges that a hold which nobody has is given back.
+// Undone judges that a hold which nobody has is released.
 func Undone(now time.Time, o Orphan) []Finding {
 	if since := now.Sub(latest(o.Since, o.Calm)); since > o.Patience {
 		return []Finding{finding("hold of nobody", now, "%s: held by %s, as which nobody works since %s, undisturbed for %v; allowed are %v",

@@ -16,7 +16,7 @@ type Wait struct {
 	Waits   bool // it is willing to wait
 }
 
-// tolerated is how many later callers of its own locker may pass a waiter.
+// tolerated is how many later callers of its locker may pass a waiter.
 const tolerated = 2
 
 // Passed judges the order within one locker: its callers get an exclusive key

@@ -43,7 +43,7 @@ func all(parts ...draw) draw {
 }
 
 var (
-	// Each kind of value has a key of its own, and shares one with the others,
+	// Each kind of value has its own key, and shares one with the others,
 	// so that commands meet keys of another type.
 	texts   = one("text", "shared")
 	hashes  = one("hash", "shared")

@@ -292,7 +292,7 @@ func (d *driver) places(owner string) []string {
 	return places
 }
 
-// step does one thing and says how long to wait until what was brief is over.
+// step does one thing and says how long to wait until what was brief has ended.
 func (d *driver) step(ctx context.Context) (pause time.Duration) {
 	c, pause := d.claim()
 	key := d.key()

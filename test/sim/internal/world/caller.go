@@ -247,7 +247,7 @@ func outcome(err error) string {
 	return "granted"
 }
 
-// granted notes a lease and judges it beside the others.
+// granted notes a lease and judges it together with the others.
 func (c *caller) granted(h *held, within bool, id int) {
 	world, key, owner := c.world(), h.lease.Key(), h.lease.Owner()
 	world.journal.tell("p%d.%d grant    %s %s fence %d until %s", c.process.number, c.number, key, readable([]string{owner}),
@@ -395,7 +395,7 @@ func (c *caller) group() {
 	c.world().journal.count("group release: " + outcome(err))
 }
 
-// force looks at a key, and takes it away from its holders. They learn of it
+// force looks at a key, and takes it away from its holders. They notice
 // when they renew: what the server takes from them is excused.
 func (c *caller) force(key string) {
 	locker, _ := c.process.current()

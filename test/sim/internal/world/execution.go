@@ -125,7 +125,7 @@ func (s *server) after(e *execution) {
 		w.journal.count("looks at what it removed: " + e.script)
 		w.journal.report(judge.Revisited(time.Now(), e.script, r.Key, r.Command))
 	}
-	if e.script == "force_release" { // the former owner learns of it later
+	if e.script == "force_release" { // the former owner notices it later
 		if w.Features[Timeless] { // the time of an earlier grant may still be on its way
 			w.disorder()
 		}

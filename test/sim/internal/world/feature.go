@@ -33,7 +33,7 @@ const (
 	SETNX     Feature = "setnx"     // locks are strings
 	Idle      Feature = "idle"      // callers that rest and work for seconds
 	Lead      Feature = "lead"      // leader.Run
-	Quorum    Feature = "quorum"    // a key on three servers of its own
+	Quorum    Feature = "quorum"    // a key on three separate servers
 	Latch     Feature = "latch"     // a latch that is counted down
 	Silent    Feature = "silent"    // a server that refuses PUBLISH inside of scripts
 	Timeless  Feature = "timeless"  // a server that refuses TIME inside of scripts
@@ -79,8 +79,8 @@ func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 // Features are those of one world.
 type Features map[Feature]bool
 
-// Draw chooses features for a seed, each with probability 1/2, but for those
-// that are pinned. Redisson's counters and the SETNX format are for exclusive
+// Draw chooses features for a seed, each with probability 1/2, except the
+// pinned ones. Redisson's counters and the SETNX format are for exclusive
 // locks alone, so they come rarely.
 func Draw(seed uint64, on, off []Feature) Features {
 	rng := rand.New(rand.NewPCG(seed, 1))

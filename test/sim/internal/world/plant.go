@@ -16,7 +16,7 @@ import (
 const (
 	LIFO           = "lifo"            // a queue that serves the last first
 	Stranded       = "stranded"        // wake-ups are lost, and nobody looks by himself
-	NoUndo         = "no-undo"         // what nobody got is not given back
+	NoUndo         = "no-undo"         // what nobody got is not released
 	ExtendShortens = "extend-shortens" // a renewal sets the TTL, also to less
 	OwnerReuse     = "owner-reuse"     // two holds of one owner id
 	MessageGrants  = "message-grants"  // who hears a message has the lock

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// quorumKey is held by a majority of servers of its own.
+	// quorumKey is held by a majority of separate servers.
 	quorumKey = "q0"
 	nodes     = 3
 	majority  = nodes/2 + 1

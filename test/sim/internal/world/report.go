@@ -23,8 +23,8 @@ type Report struct {
 const (
 	// shown is how many findings a report spells out: one fault has many signs.
 	shown = 8
-	// told is how many events it tells.
-	told = 70
+	// listed is how many events it lists.
+	listed = 70
 )
 
 // String is what somebody needs who is to find the cause.
@@ -39,7 +39,7 @@ func (r *Report) String() string {
 	}
 	b.WriteString("the last events:\n")
 	lines := r.relevant()
-	for _, line := range lines[max(0, len(lines)-told):] {
+	for _, line := range lines[max(0, len(lines)-listed):] {
 		b.WriteString("  " + line + "\n")
 	}
 	return b.String()
