@@ -55,7 +55,7 @@ func (d *Documents) Save(ctx context.Context, id int64, ticket fence.Token, body
 
 // free lets the next editor in. Where it fails, the ten minutes do.
 func (d *Documents) free(ctx context.Context, id int64) {
-	_, _ = d.Locker.ForceRelease(ctx, editKey(id))
+	_, _ = d.Locker.ForceRelease(context.WithoutCancel(ctx), editKey(id))
 }
 
 func editKey(id int64) string { return fmt.Sprint("edit:document:", id) }

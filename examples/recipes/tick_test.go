@@ -68,7 +68,7 @@ func TestAJobRunsOnceInEachInterval(t *testing.T) {
 func TestAJobRunsOnceInEachIntervalOfRedis(t *testing.T) {
 	t.Parallel()
 	store := stores["redis"](t)
-	const interval, least = 2 * time.Second, 400 * time.Millisecond // of the 1.6 s that are kept
+	const interval, least = 2 * time.Second, 200 * time.Millisecond // of the 1.6 s that are kept
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	runs := make(chan time.Duration) // the server's time of the grant
