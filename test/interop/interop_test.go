@@ -24,11 +24,11 @@ var families = []struct {
 	mode     lock.Mode
 	promises []promise
 }{
-	{"plain", lock.Exclusive, slices.Concat(owned, plain, tokens)},
-	{"fair", lock.Fair, slices.Concat(owned, fair)},
-	{"write", lock.Write, slices.Concat(owned, write)},
+	{"plain", lock.Exclusive, slices.Concat(owned, plain, tokens, kept)},
+	{"fair", lock.Fair, slices.Concat(owned, fair, kept)},
+	{"write", lock.Write, slices.Concat(owned, write, kept)},
 	{"read", lock.Read, read},
-	{"permits", lock.Semaphore, permits},
+	{"permits", lock.Semaphore, slices.Concat(permits, keptPermits)},
 	{"latch", lock.Exclusive, latch},
 }
 
