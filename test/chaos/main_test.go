@@ -104,4 +104,7 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 	if code, _ := chaos(t, "--topology=quorum", "--mode=fair", "--duration=1s"); code != exitFailed {
 		t.Errorf("fair locks of a quorum: exit code %d", code)
 	}
+	if code, _ := chaos(t, "--setnx", "--mode=fair", "--duration=1s"); code != exitFailed {
+		t.Errorf("fair locks in the format of SETNX: exit code %d", code)
+	}
 }

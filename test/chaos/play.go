@@ -153,7 +153,7 @@ func (s *stage) worker(w *world.World, number, life int) (process.Spec, error) {
 		Worker: number, Life: life, Clients: s.Clients, Seed: s.Seed, Clock: s.clock,
 		Record: s.page(number, life), Counter: s.socket("counter"), Bug: s.Bug,
 		Redis: w.Redis(number), Modes: s.modes(),
-		Load: worker.Load{Lease: s.Lease, Keys: keysPerMode, Generation: generation, Long: s.Long, Leave: s.Leave, Forgotten: forgotten, Handoff: s.Handoff, Think: s.Think},
+		Load: worker.Load{Lease: s.Lease, Keys: keysPerMode, Generation: generation, Long: s.Long, Leave: s.Leave, Forgotten: forgotten, Handoff: s.Handoff, SETNX: s.SETNX, Think: s.Think},
 	})
 	return process.Spec{Path: self, Args: []string{"worker", string(config)}}, err
 }

@@ -32,6 +32,7 @@ type runCommand struct {
 	Long      int           `default:"2" help:"Percent of the leases that are kept for longer than they last without renewal."`
 	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
 	Handoff   bool          `default:"true" negatable:"" help:"Hand holds on inside a process, as lock.WithHandoff does by default."`
+	SETNX     bool          `name:"setnx" help:"Keep locks in the format of SETNX: exclusive ones only."`
 	Bug       string        `default:"" hidden:""`
 	Leave     int           `default:"3" hidden:""`
 	Think     time.Duration `default:"0" hidden:""`
@@ -42,16 +43,19 @@ type runCommand struct {
 func (c *runCommand) flags() report.Flags {
 	return report.Flags{
 		Seed: c.Seed, Duration: c.Duration, Mix: c.Mix, Mode: c.Mode, Durable: c.Durable, Processes: c.Processes,
-		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Handoff: c.Handoff, Bug: c.Bug, Leave: c.Leave, Think: c.Think, Pace: c.Pace,
+		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Handoff: c.Handoff, SETNX: c.SETNX, Bug: c.Bug, Leave: c.Leave, Think: c.Think, Pace: c.Pace,
 		Settings: check.Settings{Topology: c.Topology, Lease: c.Lease, Patience: c.patience},
 	}
 }
 
 // Run runs the rounds. It ends with the first that isn't sound.
 func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
-	if c.Mode != "exclusive" && c.Topology == "quorum" {
+	for kind, chosen := range map[string]bool{"a quorum": c.Topology == "quorum", "the format of SETNX": c.SETNX} {
+		if c.Mode == "exclusive" || !chosen {
+			continue
+		}
 		if c.Mode != "all" {
-			return fmt.Errorf("a quorum has no mode %s", c.Mode)
+			return fmt.Errorf("%s has no mode %s", kind, c.Mode)
 		}
 		c.Mode = "exclusive"
 	}

@@ -41,6 +41,8 @@ type Flags struct {
 	Bug       string        `json:"bug,omitempty"`
 	// Handoff says whether holds are handed on inside a process.
 	Handoff bool `json:"handoff"`
+	// SETNX says whether locks are strings.
+	SETNX bool `json:"setnx,omitempty"`
 	// Leave is the share of acquisitions whose context ends soon, in percent.
 	Leave int `json:"leave"`
 	// Think is how long clients rest between two turns, and Pace how far apart

@@ -59,6 +59,8 @@ type Load struct {
 	Forgotten time.Duration `json:"forgotten"`
 	// Handoff says whether holds are handed on inside a process.
 	Handoff bool `json:"handoff"`
+	// SETNX says whether locks are strings.
+	SETNX bool `json:"setnx,omitempty"`
 	// Think is how long a client rests after each turn, at most twice that, and
 	// how it waits is short then; 0: the usual mixture.
 	Think time.Duration `json:"think,omitempty"`

@@ -61,7 +61,11 @@ func serve(ctx context.Context, c Config, r *record) error {
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	store, closeStore, err := c.Redis.open(planted, []redisstore.Option{redisstore.WithLogger(quiet)})
+	format := []redisstore.Option{redisstore.WithLogger(quiet)}
+	if c.Load.SETNX {
+		format = append(format, redisstore.WithSETNX())
+	}
+	store, closeStore, err := c.Redis.open(planted, format)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}

@@ -87,6 +87,10 @@ func names(ctx context.Context, rdb *redis.Client, key string) ([]string, error)
 	}
 	var more []string
 	switch kind {
+	case "string":
+		var token string
+		token, err = rdb.Get(ctx, key).Result()
+		more = []string{token}
 	case "hash":
 		more, err = rdb.HKeys(ctx, key).Result()
 	case "list":
