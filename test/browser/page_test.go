@@ -224,11 +224,16 @@ func isDark(tb *tab, s *service) {
 }
 
 func movesNothing(tb *tab, s *service) {
+	s.open(tb.t, "Half price", 5)
 	tb.visit(s.url())
+	tb.click("#buy")
+	tb.awaitText("answers", "1")
 	const moving = `[...document.querySelectorAll("*")].filter(e => getComputedStyle(e).transitionDuration !== "0s").length`
-	tb.do(prefer("prefers-reduced-motion", "reduce"))
-	if n := read[int](tb, moving); n != 0 {
-		tb.t.Errorf("%d elements move", n)
+	for preference, want := range map[string]bool{"no-preference": true, "reduce": false} {
+		tb.do(prefer("prefers-reduced-motion", preference))
+		if n := read[int](tb, moving); n > 0 != want {
+			tb.t.Errorf("%s: %d elements move", preference, n)
+		}
 	}
 }
 
