@@ -164,9 +164,17 @@ func (tb *tab) visit(url string) {
 	tb.await(`document.getElementById("connection").dataset.state === "connected"`)
 }
 
+// idle waits until the page has finished what a button began: until then it
+// ignores other clicks.
+func (tb *tab) idle() {
+	tb.t.Helper()
+	tb.await(`document.querySelector("[aria-disabled]") === null`)
+}
+
 // click clicks as a mouse does.
 func (tb *tab) click(selector string) {
 	tb.t.Helper()
+	tb.idle()
 	tb.do(chromedp.Click(selector))
 }
 

@@ -136,13 +136,16 @@ func worksByKeyboard(tb *tab, s *service) {
 	}
 	press(kb.Enter)
 	tb.awaitText("stock", "^100$")
+	tb.idle()
 	if now := press(kb.Enter); now != "open" {
 		tb.t.Errorf("the focus went to %q", now)
 	}
 	tb.await(`document.getElementById("voucher").options.length === 2`)
+	tb.idle()
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("user").focus(); document.getElementById("user").select()`))
 	tb.do(chromedp.KeyEvent("ann"), chromedp.KeyEvent(kb.Enter))
 	tb.awaitText("answer", "^201 ")
+	tb.idle()
 	tb.do(chromedp.KeyEvent(kb.Enter))
 	tb.awaitText("answer", "^409 ALREADY_ORDERED")
 	tb.awaitText("sold", "^1$")

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long anything may take that the tests wait for.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // build compiles the service and returns its path.
 func build(t *testing.T) string {

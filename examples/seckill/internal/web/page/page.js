@@ -113,6 +113,7 @@ function showAnswers(answers) {
 
 function follow(id) {
   chosen = id;
+  sale = { id }; // who clicks before the first event orders from the right sale
   const here = new URL(location);
   here.searchParams.set("voucher", id);
   history.replaceState(null, "", here);
