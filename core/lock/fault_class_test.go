@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,6 +284,37 @@ func TestAReleaseGoesFirst(t *testing.T) {
 			all.Wait()
 		})
 	}
+}
+
+// A re-entry that gets its turn when the hold has been released calls nobody: its
+// claim would make a hold anew, as an owner that has gone.
+func TestAReentryThatComesTooLateCallsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithCallTimeout(300*time.Millisecond))
+		lease := acquire(t, l, t.Context(), "k")
+		inside := context.WithoutCancel(lease.Context())
+		var calls atomic.Int32
+		store.set(only("acquire", func(lock.Claim) error {
+			calls.Add(1)
+			time.Sleep(time.Minute)
+			return errLineCut
+		}), nil)
+		errs := make(chan error, 2)
+		for range cap(errs) {
+			go func() {
+				_, err := l.Acquire(inside, "k")
+				errs <- err
+			}()
+			synctest.Wait() // the first is under way, and the second waits for it
+		}
+		release(t, lease)
+		wantErr(t, <-errs, lock.ErrUnavailable)
+		wantErr(t, <-errs, lock.ErrReleased)
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%d calls, want that of the first", n)
+		}
+	})
 }
 
 // An acquire that is stuck on its way arrives after Close. It makes a key that

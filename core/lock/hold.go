@@ -243,13 +243,18 @@ func (l *Locker) holdsOf(key string) []*hold {
 
 // holdStatus is nil while h is alive and trusted.
 func (l *Locker) holdStatus(h *hold) error {
+	l.checkHold(h)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return h.status()
+}
+
+// checkHold ends h if it is no longer trusted, although no timer has said so yet.
+func (l *Locker) checkHold(h *hold) {
 	l.checkClock()
 	if !h.trusted() {
 		l.checkTrust(h)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return h.status()
 }
 
 // status is nil while h is alive, and else says how it ended; mu is held.

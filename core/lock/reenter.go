@@ -16,9 +16,7 @@ func (a *acquisition) reenterHold(ctx context.Context, h *hold) (*Lease, error) 
 }
 
 func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error) {
-	if err := a.holdStatus(h); err != nil {
-		return nil, err
-	}
+	a.checkHold(h)
 	a.mu.Lock()
 	if err := h.status(); err != nil {
 		a.mu.Unlock()
