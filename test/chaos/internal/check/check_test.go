@@ -72,6 +72,9 @@ func TestLegalHistories(t *testing.T) {
 		"handed on, and released by force": exclusive().got("a1", 0, 2, 10, 1).handed("a1", 5, 7, 11).
 			add(history.Event{Kind: history.Force, Outcome: ok, Call: 8, Return: 9}).got("b1", 10, 11, 74, 1).gave("b1", 20, 21, 0, ok).
 			gave("a1", 20, 21, 0, notHeld),
+		"handed on when it had been released by force": exclusive().got("a1", 0, 2, 10, 1).
+			add(history.Event{Kind: history.Force, Outcome: ok, Call: 3, Return: 4}).got("b1", 5, 6, 74, 1).handed("a1", 10, 12, 11).
+			gave("b1", 20, 21, 0, ok).gave("a1", 22, 23, 0, notHeld),
 		"handed on to another writer": readWrite().in("write", "a1", 0, 1, 10).passed("a1", 5, 7, 10).modeOfLast("write").
 			took("a1", 4, 8, 11).modeOfLast("write").gaveIn("write", "a1", 10, 11).in("read", "b1", 12, 13, 74),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).

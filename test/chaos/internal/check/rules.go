@@ -146,7 +146,7 @@ func (r *rules) overlaps(l *life) {
 		for _, o := range open {
 			switch {
 			case !conflicting(o.mode, h.mode):
-			case r.forgotten(l, o) <= from && l.doubtful:
+			case l.doubtful && (r.forgotten(l, o) <= from || h.began < h.granted.from && r.forgotten(l, h) <= from):
 				r.excused++
 			default:
 				r.fail("overlap", l, from, "%s (fence %d) holds it, and %s (fence %d) as well: for %v",
