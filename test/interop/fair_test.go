@@ -13,7 +13,8 @@ import (
 
 // fair is what holds for Fair and getFairLock besides.
 var fair = []promise{
-	{"a NameMapper is a key prefix", namePrefix, newest}, // 3.17 does not map the name of the queue
+	{"a minimum hold in Go keeps Java out until its end", goKeeps, newest}, // 3.17 sleeps for the TTL that it saw when it queued
+	{"a NameMapper is a key prefix", namePrefix, newest},                   // 3.17 does not map the name of the queue
 	{"both sides take turns in the order in which they came", inOrder, ""},
 	{"what Go gives to Go stays in order, and leaves Java alone", givenInOrder, ""},
 	{"Java wakes a waiter in Go that could be given the lock", javaWakesHeir, ""},

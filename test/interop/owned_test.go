@@ -39,6 +39,7 @@ var owned = []promise{
 // plain is what holds for Exclusive and getLock besides.
 var plain = []promise{
 	{"a NameMapper is a key prefix", namePrefix, ""},
+	{"a minimum hold in Go keeps Java out until its end", goKeeps, ""},
 	{"Java cannot unlock what is free", javaCannotUnlockFree, ""},
 	{"a killed Go frees its lock", goIsKilled, ""},
 	{"a late release in Go leaves Java alone", lateReleaseInGo, ""},
@@ -65,6 +66,28 @@ func handOverToJava(w world, key string) {
 	w.release(lease)
 	waiting.result()
 	w.within(start, "Java got it")
+	java.want("true", "held", w.kind, key)
+	java.do("unlock", w.kind, key)
+}
+
+// goKeeps: the waiter knows of a longer lease, and gets the lock when the minimum hold
+// has ended.
+func goKeeps(w world) {
+	const minimum = 2 * time.Second
+	key, java, other := w.key(), w.thread("waiter"), w.thread("other")
+	start := time.Now()
+	lease := w.locker().acquire(key, lock.WithLease(long), lock.WithMinHold(minimum))
+	waiting := java.start("lock", w.kind, key, long.Milliseconds())
+	java.awaitParked()
+	waiting.unanswered()
+	w.release(lease)
+	other.want("true", "locked", w.kind, key)
+	other.want("false", "trylock", w.kind, key)
+	waiting.result()
+	if early := minimum - time.Since(start); early > 5*time.Millisecond {
+		w.Errorf("Java got it %v before the end of the minimum hold", early)
+	}
+	w.within(start.Add(minimum), "Java got it")
 	java.want("true", "held", w.kind, key)
 	java.do("unlock", w.kind, key)
 }

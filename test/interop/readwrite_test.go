@@ -13,6 +13,7 @@ var write = []promise{
 	{"a NameMapper is a key prefix", namePrefix, newest}, // 3.17 maps the name twice
 	{"a killed Go frees its lock", goIsKilled, ""},
 	{"a late release in Go leaves Java alone", lateReleaseInGo, ""},
+	{"a minimum hold in Go keeps Java out until its end", goKeeps, ""},
 	{"a writer in Go that goes on reading wakes readers in Java", goDowngrades, ""},
 	{"a writer in Java that goes on reading lets readers in Go in", javaDowngrades, ""},
 	{"a writer in Go wakes a reader in Java", goWriterWakesReader, ""},
