@@ -99,8 +99,8 @@ func life(m lock.Mode, key string) []step {
 	if m == lock.Write {
 		steps = append(steps, step{op: "release", claim: claimIn(lock.Read, ownerA, key, 0), again: lock.ErrNotHeld})
 	}
-	if m == lock.Fair {
-		steps = append(steps, step{op: "acquire", claim: claim(ownerD, 1), want: lock.ErrBusy})
+	if m == lock.Fair { // it is the turn of B's locker
+		steps = append(steps, step{op: "acquire", claim: claim(ownerA, 1), want: lock.ErrBusy})
 	}
 	return append(steps,
 		step{op: "acquire", claim: claim(ownerB, 1)},
