@@ -82,17 +82,15 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 }
 
 // prolonged gives a new lease its full length, if that is more than an acquire
-// writes, and its minimum.
+// writes.
 func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, error) {
-	if a.o.ttl() > maxAcquireTTL {
-		if err := a.extend(ctx, lease, a.o.ttl()); err != nil {
-			lease.unreported = true
-			lease.discard(ctx)
-			return nil, err
-		}
+	if a.o.ttl() <= maxAcquireTTL {
+		return lease, nil
 	}
-	if a.o.minHold > 0 {
-		lease.hold.keepFor(a.o.minHold)
+	if err := a.extend(ctx, lease, a.o.ttl()); err != nil {
+		lease.unreported = true
+		lease.discard(ctx)
+		return nil, err
 	}
 	return lease, nil
 }
@@ -198,7 +196,7 @@ func (a *acquisition) joins(h *hold) error {
 		return nil
 	case h.mode != a.o.mode && (h.mode != Write || a.o.mode != Read):
 		return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
-	case h.mode != a.o.mode && (h.keep > a.now() || a.o.minHold > 0):
+	case h.mode != a.o.mode && (h.keepUntil() > a.now() || a.o.minHold > 0):
 		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; read after its release", ErrInvalid)
 	case a.o.noReentry:
 		return ErrOwnHold

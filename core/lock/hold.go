@@ -39,7 +39,7 @@ type hold struct {
 	watchers int           // leases that ask for renewal
 	renewAt  time.Duration
 	limit    time.Duration // when it ends at the latest; 0: never
-	keep     time.Duration // until when a release keeps the key; 0: it frees it
+	keep     time.Duration // until when a release keeps the key, by leases that have been released
 	ended    error         // why, of a lost hold; it wraps ErrLost
 	index    int           // in the renewal queue, -1 outside
 	suspect  bool          // the process may have been suspended, and nothing was confirmed since
@@ -80,10 +80,20 @@ func (h *hold) claim(holds int) Claim {
 		TTL:     h.within(max(h.watchdog, h.expiry-h.locker.now())),
 		Permits: h.permits, Size: h.size,
 	}
-	if h.keep > 0 {
-		c.Keep = h.locker.epoch.Add(h.keep)
+	if keep := h.keepUntil(); keep > 0 {
+		c.Keep = h.locker.epoch.Add(keep)
 	}
 	return c
+}
+
+// keepUntil is when the minimum ends that its leases have asked for, the released
+// ones included; 0: there is none. mu is held.
+func (h *hold) keepUntil() time.Duration {
+	keep := h.keep
+	for _, lease := range h.leases {
+		keep = max(keep, lease.keepUntil())
+	}
+	return keep
 }
 
 // confirm records a TTL set by a call sent at sent. It never shortens the deadline,
@@ -117,7 +127,7 @@ func (h *hold) addLease(ctx context.Context, o *options) *Lease {
 	lease.hold, lease.outer, lease.cancel = h, outer, cancel
 	lease.start, lease.renewed = time.Now(), o.lease == 0
 	lease.ctx = leaseContext{Context: inner, lease: lease}
-	lease.place = len(h.leases)
+	lease.place, lease.minHold = len(h.leases), o.minHold
 	h.leases = append(h.leases, lease)
 	if lease.renewed {
 		h.watchers++
@@ -136,6 +146,7 @@ func (h *hold) dropLease(lease *Lease) {
 	if !h.has(lease) {
 		return
 	}
+	h.keep = max(h.keep, lease.keepUntil())
 	last := len(h.leases) - 1
 	moved := h.leases[last]
 	h.leases[lease.place], moved.place = moved, lease.place
@@ -146,6 +157,7 @@ func (h *hold) dropLease(lease *Lease) {
 // takeLeases empties the set of leases, for their contexts to be ended
 // without mu: that runs code of others. mu is held.
 func (h *hold) takeLeases() []*Lease {
+	h.keep = h.keepUntil()
 	leases := h.leases
 	h.leases = nil
 	return leases

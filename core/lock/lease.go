@@ -18,7 +18,8 @@ type Lease struct {
 	start      time.Time
 	renewed    bool // asks for the watchdog
 	unreported bool // it ended before its acquisition did, and hooks never heard of it
-	place      int  // among the hold's leases; guarded by locker.mu
+	place      int  // among the hold's leases; with minHold, guarded by locker.mu
+	minHold    time.Duration
 	release    sync.Once
 	result     error
 }

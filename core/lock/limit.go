@@ -97,22 +97,19 @@ func (o *options) checkMinHold() {
 	}
 }
 
-// keepFor makes the hold last for at least d in the store.
-func (h *hold) keepFor(d time.Duration) {
-	h.locker.mu.Lock()
-	defer h.locker.mu.Unlock()
-	h.keep = max(h.keep, h.granted+d)
+// keepUntil is when the lease's minimum ends; 0: it has none. mu is held.
+func (l *Lease) keepUntil() time.Duration {
+	if l.minHold == 0 {
+		return 0
+	}
+	return l.hold.granted + l.minHold
 }
 
-// discard releases a lease that its caller does not get. It keeps the key for
-// nobody, unless the hold is older than the lease.
+// discard releases a lease that its caller does not get, and that keeps nothing.
 func (l *Lease) discard(ctx context.Context) {
-	locker := l.hold.locker
-	locker.mu.Lock()
-	if l.hold.count == 1 {
-		l.hold.keep = 0
-	}
-	locker.mu.Unlock()
+	l.hold.locker.mu.Lock()
+	l.minHold = 0
+	l.hold.locker.mu.Unlock()
 	_ = l.Release(ctx) // what is not confirmed goes on in the background
 }
 

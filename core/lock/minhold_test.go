@@ -267,6 +267,21 @@ func TestWhatNobodyGotKeepsNothing(t *testing.T) {
 			})
 		})
 	}
+	t.Run("but what another lease of the hold asked for", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaulty()
+			l := newLocker(t, store, lock.WithOwner("job"))
+			store.set(only("renew", func(lock.Claim) error { time.Sleep(time.Second); return errLineCut }), nil)
+			failing := await(t.Context(), l, "k", lock.WithLease(time.Minute)) // it is granted, and not its length
+			release(t, acquire(t, l, t.Context(), "k", lock.WithMinHold(20*time.Second)))
+			<-failing.done
+			wantErr(t, failing.err, lock.ErrUnavailable)
+			time.Sleep(15 * time.Second)
+			if n := holds(t, store, "k"); n != 1 {
+				t.Errorf("%d holds before the minimum has ended, want 1", n)
+			}
+		})
+	})
 	t.Run("but what its caller held before", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := newFaulty()
