@@ -28,6 +28,7 @@ var controls = []control{
 	{world.MessageGrants, "fair,forge", "two holders", false},
 	{world.NoEnd, "", "hold without an end", false},
 	{world.Forgetful, "quorum", "trusted but gone", false},
+	{world.Unkept, "minhold", "minimum hold", false},
 	{world.Collapse, "pace", "no service", false},
 }
 

@@ -18,6 +18,7 @@ const worldsForFloor = 200
 // runs them.
 var never = map[string]string{
 	"plain": "begins other scripts", "publish": "begins other scripts", "fair": "begins other scripts", "readwrite": "begins other scripts",
+	"keep": "begins other scripts",
 }
 
 // variants are the scripts that are sent without something that servers refuse. Those
@@ -36,7 +37,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 		"result: granted", "result: " + lock.ErrBusy.Error(), "release: granted", "connected", "undo of nothing",
 		"dead place passed over", "leader: granted", "term lost", "quorum: granted", "quorum release: granted", "fault: node stalls",
 		"fault: node restarts", "handed off", "latch await: granted", "latch count down: granted",
-		"service compared",
+		"service compared", "kept",
 	}
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		must = append(must, "grant: "+m.String())
@@ -70,6 +71,7 @@ func unreachable(what string, off []world.Feature) bool {
 		"fault: node restarts": world.Quorum,
 		"latch await: granted": world.Latch, "latch count down: granted": world.Latch, "script: latch_set": world.Latch,
 		"script: latch_count": world.Latch, "script: latch_count_down": world.Latch, "script: latch_delete": world.Latch,
+		"kept": world.MinHold, "script: semaphore_keep": world.MinHold,
 		"script: setnx_renew": world.SETNX, "script: setnx_inspect": world.SETNX,
 	}
 	for _, f := range off {

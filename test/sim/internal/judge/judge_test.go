@@ -250,6 +250,17 @@ func TestAfterClose(t *testing.T) {
 	})
 }
 
+func TestKept(t *testing.T) {
+	next := func(now float64) []judge.Finding {
+		return judge.Kept(at(now), judge.Minimum{Key: "k", Owner: "a", Until: at(2), Next: "b"})
+	}
+	check(t, map[string]verdict{
+		"before the end":     {next(1.9), "minimum hold"},
+		"in its millisecond": {next(1.9995), ""},
+		"after the end":      {next(2), ""},
+	})
+}
+
 func TestUndone(t *testing.T) {
 	orphan := func(since, calm float64) []judge.Finding {
 		return judge.Undone(at(20), judge.Orphan{Key: "k", Owner: "a", Since: at(since), Calm: at(calm), Patience: judge.Patience(time.Second)})

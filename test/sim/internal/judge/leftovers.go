@@ -51,6 +51,22 @@ func Unclosed(now, calm time.Time, callTimeout time.Duration, err string) []Find
 	return nil
 }
 
+// Minimum is a hold that was released and that its minimum hold keeps.
+type Minimum struct {
+	Key, Owner string // who had it
+	Until      time.Time
+	Next       string // who has got it now
+}
+
+// Kept judges that nobody gets a lock before a minimum hold ends. The server
+// counts in milliseconds.
+func Kept(now time.Time, m Minimum) []Finding {
+	if left := m.Until.Sub(now); left > time.Millisecond {
+		return []Finding{finding("minimum hold", now, "%s: %s has it %v before the minimum hold of %s ends", m.Key, m.Next, left, m.Owner)}
+	}
+	return nil
+}
+
 // Orphan is a hold in the server whose owner nobody works as.
 type Orphan struct {
 	Key, Owner string

@@ -96,6 +96,7 @@ type wish struct {
 	wait          time.Duration // 0: until the context ends
 	once          bool          // TryAcquire
 	named         bool
+	minHold       time.Duration
 	options       []lock.Option
 }
 
@@ -112,6 +113,10 @@ func (c *caller) wish(key string) wish {
 		w.options = append(w.options, lock.WithMode(w.mode))
 	}
 	w.options = append(w.options, c.lasting())
+	if c.has(MinHold) && c.chance(30) {
+		w.minHold = c.between(time.Millisecond, 600*time.Millisecond)
+		w.options = append(w.options, lock.WithMinHold(w.minHold))
+	}
 	switch {
 	case c.has(Short) && c.chance(30):
 		w.wait = c.between(10*time.Microsecond, 20*time.Millisecond)
@@ -201,10 +206,13 @@ func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
 	if err != nil {
 		return nil
 	}
-	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size}
+	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size, minHold: w.minHold}
 	c.granted(h, within, id)
 	return h
 }
+
+// alone says whether a hold in that mode keeps everybody else out.
+func alone(m lock.Mode) bool { return m == lock.Exclusive || m == lock.Fair || m == lock.Write }
 
 func call(locker *lock.Locker, once bool) func(context.Context, string, ...lock.Option) (*lock.Lease, error) {
 	if once {
@@ -261,7 +269,7 @@ func (c *caller) granted(h *held, within bool, id int) {
 		world.journal.count("re-entered")
 	} else {
 		world.journal.count("grant: " + h.lease.Mode().String())
-		if m := h.lease.Mode(); m == lock.Exclusive || m == lock.Fair || m == lock.Write {
+		if alone(h.lease.Mode()) {
 			if h.lease.Fence()%lock.FenceStep != 0 && !c.has(Tokens) {
 				world.journal.count("handed off")
 			}
@@ -292,7 +300,7 @@ func (c *caller) work(h *held, w wish, depth int) {
 			again.mode = lock.Read
 			again.options = []lock.Option{lock.WithMode(lock.Read), c.lasting()}
 		}
-		again.wait, again.named = 0, false
+		again.wait, again.named, again.minHold = 0, false, 0
 		c.hold(ctx, again, depth+1)
 	}
 	pause(ctx, c.between(time.Microsecond, most))
@@ -327,6 +335,9 @@ func (c *caller) release(h *held) {
 	err := h.lease.Release(context.Background())
 	world := c.world()
 	world.ledger.remove(h)
+	if err == nil && h.minHold > 0 && alone(h.lease.Mode()) {
+		world.ledger.keep(h)
+	}
 	world.journal.tell("p%d.%d release  %s %s: %v", c.process.number, c.number, h.lease.Key(), readable([]string{h.lease.Owner()}), err)
 	world.journal.count("release: " + outcome(err))
 	limit := world.callTimeout

@@ -137,11 +137,12 @@ func (s *server) after(e *execution) {
 	}
 	for _, key := range e.keys {
 		for field := range s.holders(key) {
-			if !e.fields[key][field] {
+			if !e.fields[key][field] && !strings.Contains(field, keptMark) {
 				s.gained(e, key, field)
 			}
 		}
 	}
+	s.keeps(e)
 	if strings.Contains(e.script, "fair_release") && e.reply == model.Reply(int64(0)) {
 		w.journal.count("undo of nothing")
 	}
@@ -150,6 +151,21 @@ func (s *server) after(e *execution) {
 		s.queue(key) // who came last is last, wherever the script has put it
 	}
 	s.lookInside()
+}
+
+// keptMark is in the name of what keeps a released lock for its minimum.
+const keptMark = ":kept"
+
+// keeps notes what a release promises to keep; mu is held.
+func (s *server) keeps(e *execution) {
+	last := len(e.args) - 1
+	if last < 1 || e.script == "read_release" || !strings.Contains(e.args[last-1], keptMark) || e.reply != model.Reply(int64(1)) {
+		return
+	}
+	if ms, err := strconv.Atoi(e.args[last]); err == nil && !s.world.Features[Clock] { // its steps make TTLs shorter
+		s.world.journal.count("kept")
+		s.world.ledger.keptBy(e.keys[0], e.owner(), time.Now().Add(time.Duration(ms)*time.Millisecond))
+	}
 }
 
 // countRefused counts acquire calls that were refused while nothing changed about
@@ -194,6 +210,9 @@ func (s *server) gained(e *execution, key, field string) {
 		return
 	}
 	w := s.world
+	if k := w.ledger.isKept(key); k.owner != owner && !w.Features[Clock] {
+		w.journal.report(judge.Kept(now, judge.Minimum{Key: key, Owner: k.owner, Until: k.until, Next: owner}))
+	}
 	handed := strings.Contains(e.script, "release")
 	if handed {
 		w.journal.count("handed over by a release")

@@ -37,6 +37,7 @@ const (
 	Latch     Feature = "latch"     // a latch that is counted down
 	Silent    Feature = "silent"    // a server that refuses PUBLISH inside of scripts
 	Timeless  Feature = "timeless"  // a server that refuses TIME inside of scripts
+	MinHold   Feature = "minhold"   // WithMinHold
 	Pace      Feature = "pace"      // a server that is busy for most of the time, and nothing else
 )
 
@@ -72,7 +73,7 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace}
+var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold}
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 
@@ -93,7 +94,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 			odds = 16
 		case SETNX, Pace:
 			odds = 16
-		case Quorum:
+		case Quorum, MinHold:
 			odds = 4
 		case Silent, Timeless:
 			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too

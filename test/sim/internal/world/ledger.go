@@ -15,9 +15,16 @@ type ledger struct {
 	held     []*held
 	excused  map[string]bool      // owners whose hold the server may have forgotten
 	amnesia  time.Time            // when it last may have
-	granted  map[string]bool      // owners who ever had a lease
+	granted  map[string]time.Time // when owners called for their first lease
 	outlived map[string]bool      // owners whose hold only its TTL ends
 	forced   map[string]time.Time // the same, by key
+	kept     map[string]promise   // by key
+}
+
+// promise says that a released key stays held.
+type promise struct {
+	owner string // who had it
+	until time.Time
 }
 
 // held is a lease that somebody works under.
@@ -26,10 +33,41 @@ type held struct {
 	process       *process
 	began         time.Time // the acquisition
 	permits, size int
+	minHold       time.Duration
 }
 
 func newLedger() *ledger {
-	return &ledger{excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]bool), outlived: make(map[string]bool)}
+	return &ledger{excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]time.Time), outlived: make(map[string]bool), kept: make(map[string]promise)}
+}
+
+// keep notes a hold that was released, and that stays for its minimum.
+func (l *ledger) keep(h *held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key, owner := h.lease.Key(), h.lease.Owner()
+	if !l.excused[owner] && h.began.After(l.amnesia) && h.began.After(l.forced[key]) {
+		l.keepUntil(key, owner, l.granted[owner].Add(h.minHold)) // the store was called later
+	}
+}
+
+// keptBy notes what a release in the server has promised.
+func (l *ledger) keptBy(key, owner string, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keepUntil(key, owner, until)
+}
+
+func (l *ledger) keepUntil(key, owner string, until time.Time) {
+	if l.kept[key].until.Before(until) {
+		l.kept[key] = promise{owner, until}
+	}
+}
+
+// isKept says until when a key must stay as it is.
+func (l *ledger) isKept(key string) promise {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kept[key]
 }
 
 // add notes a lease. What was asked for before the server forgot things is
@@ -38,7 +76,9 @@ func (l *ledger) add(h *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)
-	l.granted[h.lease.Owner()] = true
+	if _, again := l.granted[h.lease.Owner()]; !again {
+		l.granted[h.lease.Owner()] = h.began
+	}
 	if h.lease.Key() != quorumKey && !h.began.After(l.amnesia) || !h.began.After(l.forced[h.lease.Key()]) {
 		l.excused[h.lease.Owner()] = true
 	}
@@ -63,6 +103,7 @@ func (l *ledger) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.amnesia = time.Now()
+	clear(l.kept)
 	for _, h := range l.held {
 		if h.lease.Key() != quorumKey {
 			l.excused[h.lease.Owner()] = true
@@ -76,6 +117,7 @@ func (l *ledger) taken(key string, fields []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forced[key] = time.Now()
+	delete(l.kept, key)
 	for _, h := range l.held {
 		owner := h.lease.Owner()
 		named := h.lease.Mode() == lock.Semaphore || slices.Contains(fields, owner) || slices.Contains(fields, owner+":write")
@@ -89,7 +131,8 @@ func (l *ledger) taken(key string, fields []string) {
 func (l *ledger) wasGranted(owner string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.granted[owner]
+	_, granted := l.granted[owner]
+	return granted
 }
 
 // outlive notes a hold that only its TTL ends.

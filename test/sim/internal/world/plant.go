@@ -22,12 +22,13 @@ const (
 	MessageGrants  = "message-grants"  // who hears a message has the lock
 	NoEnd          = "no-end"          // a hold without a TTL
 	Forgetful      = "forgetful"       // servers of a quorum that lose their data
+	Unkept         = "unkept"          // a minimum hold is forgotten by the release
 	Collapse       = "collapse"        // giving up costs more than the work did
 )
 
 // Bugs are the names of all bugs.
 func Bugs() []string {
-	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Collapse}
+	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Unkept, Collapse}
 }
 
 // plant is a bug between the engine and the server; without a name it is none.
@@ -85,6 +86,8 @@ func (p *plant) run(e *execution, run func(keys, args []string) model.Reply) mod
 		return int64(1)
 	case p.name == MessageGrants && e.script == "fair_acquire" && p.accepts(e):
 		return keys.Time().UnixMicro()
+	case p.name == Unkept && e.script == "release" && len(e.args) > 4:
+		return run(e.keys, e.args[:4])
 	case p.name == OwnerReuse:
 		reply := run(p.rename(e.keys), p.rename(e.args))
 		p.free(e)

@@ -189,8 +189,12 @@ func (w *World) end() {
 }
 
 // deserted judges that nobody is in a queue once all callers have left, at the time
-// over, unless something disturbed the last of it.
+// over, unless something disturbed the last of it. A replica that takes over may
+// bring places back, as it may holds.
 func (w *World) deserted(over time.Time) {
+	if w.Features[Failover] {
+		return
+	}
 	s := w.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
