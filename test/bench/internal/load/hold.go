@@ -80,7 +80,7 @@ func (h *hold) warm(ctx context.Context) error {
 		return err
 	}
 	h.values[Bytes] = float64(meter.Live()) - float64(live)
-	h.values[Goroutines] = float64(runtime.NumGoroutine() - goroutines)
+	h.values[Goroutines] = float64(max(0, runtime.NumGoroutine()-goroutines)) // some of the warm-up may have ended
 	return nil
 }
 
