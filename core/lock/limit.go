@@ -62,15 +62,14 @@ func WithMaxHold(d time.Duration) Option {
 	}
 }
 
-// WithMinHold keeps the key held for at least d from when the store granted it,
-// also if it is released before: so a job that takes a second runs once, although
-// the clocks of its schedulers differ by more. The lease ends at its release, as
-// ever, and so does its context. The key stays held for everybody, its last
-// owner included, until d has passed. Then waiters get it. A release after d frees
-// it at once.
+// WithMinHold keeps the key held until d has passed, also if it is released before:
+// so a job that takes a second runs once, although the clocks of its schedulers
+// differ by more. d counts from when the call that was granted was sent, as trust
+// does. The lease ends at its release, as ever, and so does its context. The key
+// stays held for everybody, its last owner included. Then waiters get it. A release
+// after d frees it at once.
 //
-// d counts from when the call that was granted was sent, as trust does. Neither
-// [Locker.Close] nor the end of the process shortens it: the key has a TTL of at
+// Neither [Locker.Close] nor the end of the process shortens it: the key has a TTL of at
 // least d from the start, whatever the watchdog. [Locker.ForceRelease] frees the
 // key at once. Of a hold that is re-entered, the longest d counts, from the grant
 // of the hold, and only the last release keeps the key. An acquisition that fails,
