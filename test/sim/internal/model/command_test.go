@@ -15,6 +15,20 @@ func one(of ...string) draw {
 	return func(rng *rand.Rand) []string { return []string{of[rng.IntN(len(of))]} }
 }
 
+func either(a, b draw) draw {
+	return func(rng *rand.Rand) []string {
+		if rng.IntN(2) == 0 {
+			return a(rng)
+		}
+		return b(rng)
+	}
+}
+
+// far draws from a million numbers that end with these digits.
+func far(digits string) draw {
+	return func(rng *rand.Rand) []string { return []string{fmt.Sprint(1_000_000+rng.IntN(1_000_000), digits)} }
+}
+
 func maybe(d draw) draw {
 	return func(rng *rand.Rand) []string {
 		if rng.IntN(2) == 0 {
@@ -57,9 +71,11 @@ var (
 	score   = one("0", "1", "2.5", "-3", "1e3", "1760000000000", "x")
 	bound   = one("0", "1", "(1", "-inf", "+inf", "(2.5", "x")
 	by      = one("1", "5", "-2", "9223372036854775807", "x")
-	// Ends are far away or past, so that none comes between the two sides.
-	seconds = one("500", "100000", "0", "-1", "9223372036854775807", "x")
-	millis  = one("500000", "100000000", "0", "-1", "9223372036854775807", "x")
+	// Ends are far away or past, so that none comes between the two sides. Two
+	// that count from now are never close together: which of them is later
+	// would depend on the clocks of the two sides.
+	seconds = either(far("000"), one("0", "-1", "9223372036854775807", "x"))
+	millis  = either(far("000000"), one("0", "-1", "9223372036854775807", "x"))
 	when    = one("4102444800000", "1000", "x")
 )
 
