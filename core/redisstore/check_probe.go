@@ -16,6 +16,8 @@ const (
 	probePrefix = "redlatch:check:"
 	// probeTTL is how long such a key stays if the program ends in between.
 	probeTTL = 10 * time.Second
+	// probeKeep is the minimum hold that is tried.
+	probeKeep = time.Second
 	// probeKeys is how many keys are tried to find one on a certain master.
 	probeKeys = 2000
 )
@@ -48,21 +50,34 @@ func (s *Store) probeKey(address string) (key string, found bool) {
 	return "", false
 }
 
-func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) (err error) {
-	claim := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, Holds: 1, TTL: probeTTL}
+// probeMode takes a lock of the mode twice. The second one is released under a
+// minimum hold, which other commands do than those of a plain release.
+func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) error {
+	claim := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, TTL: probeTTL}
 	if mode == lock.Semaphore {
 		claim.Permits, claim.Size = 1, 1
 	}
 	s.probeWatch(ctx, claim)
+	err := s.probeHold(ctx, claim)
+	if err == nil {
+		claim.Owner, claim.Keep = rand.Text()+":2", time.Now().Add(probeKeep)
+		err = s.probeHold(ctx, claim)
+	}
+	if errors.Is(err, ErrQuarantine) {
+		return nil // it grants as soon as it may
+	}
+	return err
+}
+
+// probeHold takes a lock, renews it, and releases it.
+func (s *Store) probeHold(ctx context.Context, claim lock.Claim) (err error) {
+	claim.Holds = 1
 	if _, err := s.Acquire(ctx, claim); err != nil {
-		if errors.Is(err, ErrQuarantine) {
-			return nil // it grants as soon as it may
-		}
 		return err
 	}
 	defer func() {
 		claim.Holds = 0
-		err = errors.Join(err, s.Release(ctx, claim), s.forget(ctx, key, mode))
+		err = errors.Join(err, s.Release(ctx, claim), s.forget(ctx, claim.Key, claim.Mode))
 	}()
 	s.Renew(ctx, []lock.Claim{claim}, func(_ int, failed error) { err = failed })
 	return err
