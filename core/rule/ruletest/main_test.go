@@ -1,0 +1,11 @@
+package ruletest_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestTheExamplePasses(t *testing.T) { testEveryField(t) }
