@@ -15,11 +15,11 @@ import (
 )
 
 type people struct {
-	Users       int           `env:"SECKILL_USERS" default:"2000" placeholder:"N" help:"Number of users. Default ${default}."`
-	Clicks      int           `env:"SECKILL_CLICKS" default:"5" placeholder:"K" help:"Clicks of each user. Default ${default}."`
-	Concurrency int           `env:"SECKILL_CONCURRENCY" default:"64" placeholder:"C" help:"Clicks under way at once. Default ${default}."`
-	Stock       int64         `env:"SECKILL_STOCK" default:"500" placeholder:"S" help:"Vouchers on sale. Default ${default}."`
-	Patience    time.Duration `env:"SECKILL_PATIENCE" default:"90s" placeholder:"TIME" help:"How long a click with a retryable answer is repeated. Default ${default}."`
+	Users        int           `env:"SECKILL_USERS" default:"2000" placeholder:"N" help:"Number of users. Default ${default}."`
+	Clicks       int           `env:"SECKILL_CLICKS" default:"5" placeholder:"K" help:"Clicks of each user. Default ${default}."`
+	Concurrency  int           `env:"SECKILL_CONCURRENCY" default:"64" placeholder:"C" help:"Clicks under way at once. Default ${default}."`
+	Stock        int64         `env:"SECKILL_STOCK" default:"500" placeholder:"S" help:"Vouchers on sale. Default ${default}."`
+	RetryTimeout time.Duration `env:"SECKILL_RETRY_TIMEOUT" default:"90s" placeholder:"TIME" help:"How long a click with a retryable answer is repeated. Default ${default}."`
 }
 
 type crowd struct {
@@ -49,7 +49,7 @@ func (p *people) storm(ctx context.Context, t terminal, targets []string) error 
 	bar := newBar(t.err, int64(p.Users)*int64(p.Clicks))
 	result, err := load.Run(ctx, load.Config{
 		Targets: targets, Users: p.Users, Clicks: p.Clicks, Concurrency: p.Concurrency,
-		Stock: p.Stock, Patience: p.Patience,
+		Stock: p.Stock, RetryTimeout: p.RetryTimeout,
 	}, func() { _ = bar.Add(1) })
 	if bar.State().CurrentNum > 0 {
 		fmt.Fprintln(t.err) // leave the bar as it is

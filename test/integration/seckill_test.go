@@ -226,7 +226,7 @@ func TestOneOfThreeInstancesIsKilled(t *testing.T) {
 	server := redistest.Standalone(t)
 	instances := three(t, binary, "--redis", server.URL(), "--db", sqltest.MariaDB(t), "--watchdog", "1s")
 	load := letLoose(t, binary, instances,
-		"--users", "800", "--clicks", "5", "--concurrency", "48", "--stock", "300", "--patience", "2m")
+		"--users", "800", "--clicks", "5", "--concurrency", "48", "--stock", "300", "--retry-timeout", "2m")
 	eventually(t, func() error { // it is at work
 		select {
 		case err := <-load.done:

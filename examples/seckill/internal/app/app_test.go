@@ -54,7 +54,7 @@ func status(t *testing.T, url string) int {
 }
 
 func crowd(targets ...string) load.Config {
-	return load.Config{Targets: targets, Users: 60, Clicks: 4, Concurrency: 16, Stock: 25, Patience: time.Minute}
+	return load.Config{Targets: targets, Users: 60, Clicks: 4, Concurrency: 16, Stock: 25, RetryTimeout: time.Minute}
 }
 
 func sale(t *testing.T, c load.Config) {

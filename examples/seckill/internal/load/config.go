@@ -20,8 +20,8 @@ type Config struct {
 	Users, Clicks, Concurrency int
 	// Stock is how many vouchers there are.
 	Stock int64
-	// Patience is how long a click is repeated that got no final answer.
-	Patience time.Duration
+	// RetryTimeout is how long a click is repeated that got no final answer.
+	RetryTimeout time.Duration
 }
 
 func (c *Config) check() error {
@@ -34,7 +34,7 @@ func (c *Config) check() error {
 		{"clicks", int64(c.Clicks)},
 		{"concurrency", int64(c.Concurrency)},
 		{"stock", c.Stock},
-		{"patience", int64(c.Patience)},
+		{"retry-timeout", int64(c.RetryTimeout)},
 	} {
 		if n.value < 1 {
 			faults = append(faults, fmt.Errorf("--%s: must be positive", n.name))

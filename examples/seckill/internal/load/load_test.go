@@ -104,7 +104,7 @@ func serve(t *testing.T, h http.Handler) string {
 }
 
 func config(targets ...string) load.Config {
-	return load.Config{Targets: targets, Users: 20, Clicks: 3, Concurrency: 8, Stock: 7, Patience: time.Minute}
+	return load.Config{Targets: targets, Users: 20, Clicks: 3, Concurrency: 8, Stock: 7, RetryTimeout: time.Minute}
 }
 
 // broken lists the invariants that don't hold.
@@ -181,10 +181,10 @@ func TestWhatIsNotFinalIsRepeatedAndCounted(t *testing.T) {
 	}
 }
 
-func TestAClickGivesUpWhenItsPatienceIsOver(t *testing.T) {
+func TestAClickGivesUpAtTheRetryTimeout(t *testing.T) {
 	s := &seller{sell: func(string, int) (int, string) { return 409, "LOCK_CONTENDED" }}
 	c := config(serve(t, s))
-	c.Users, c.Clicks, c.Patience = 2, 1, 50*time.Millisecond
+	c.Users, c.Clicks, c.RetryTimeout = 2, 1, 50*time.Millisecond
 	r, err := load.Run(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -320,12 +320,12 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"--users", "--clicks", "--concurrency", "--stock", "--patience", `"localhost:8080"`, `"ftp://x"`, `"http://"`} {
+	for _, want := range []string{"--users", "--clicks", "--concurrency", "--stock", "--retry-timeout", `"localhost:8080"`, `"ftp://x"`, `"http://"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: does not name %s", err, want)
 		}
 	}
-	if _, err := load.Run(t.Context(), load.Config{Users: 1, Clicks: 1, Concurrency: 1, Stock: 1, Patience: 1}, nil); err == nil || !strings.Contains(err.Error(), "--target") {
+	if _, err := load.Run(t.Context(), load.Config{Users: 1, Clicks: 1, Concurrency: 1, Stock: 1, RetryTimeout: 1}, nil); err == nil || !strings.Contains(err.Error(), "--target") {
 		t.Errorf("no target: %v", err)
 	}
 }

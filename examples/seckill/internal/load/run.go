@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// gaveUp is the reason of clicks that got no final answer within the patience.
+// gaveUp is the reason of clicks that got no final answer within RetryTimeout.
 const gaveUp = "GAVE_UP"
 
 const (
@@ -128,7 +128,7 @@ func (r *run) clickAll(ctx context.Context) *tally {
 func (r *run) click(ctx context.Context, n int, seen *tally) {
 	user := n / r.Clicks
 	id := r.crowd + "-" + strconv.Itoa(user)
-	deadline := time.Now().Add(r.Patience)
+	deadline := time.Now().Add(r.RetryTimeout)
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		target := r.targets.pick(n + attempt)
 		sent := time.Now()

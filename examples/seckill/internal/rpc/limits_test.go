@@ -15,8 +15,8 @@ import (
 	pb "github.com/redlatch/redlatch/examples/seckill/internal/seckillpb"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+// timeout is how long a test waits for what must happen.
+const timeout = 20 * time.Second
 
 // A request that is larger than any of the service's is refused before anything of
 // it is kept, and the connection goes on.
@@ -78,7 +78,7 @@ func TestAConnectionHasSoManyStreams(t *testing.T) {
 		t.Errorf("one call more: got %v, want it to wait", err)
 	}
 	ends[0]()
-	long, stop := context.WithTimeout(ctx, patience)
+	long, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	if _, err := watch(long); err != nil {
 		t.Errorf("after one has ended: %v", err)

@@ -11,5 +11,5 @@ func (s *Store) Exec(ctx context.Context, statement string) error {
 	return err
 }
 
-// SetPatience makes the store give up sooner.
-func (s *Store) SetPatience(d time.Duration) { s.patience = d }
+// SetTimeout makes the store give up sooner.
+func (s *Store) SetTimeout(d time.Duration) { s.timeout = d }

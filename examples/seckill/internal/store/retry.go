@@ -24,8 +24,8 @@ const (
 	// maxAttempts bounds how often something is tried that the database
 	// refused for the sake of others.
 	maxAttempts = 8
-	// patience is how long it may take, retries included.
-	patience = 15 * time.Second
+	// timeout is how long it may take, retries included.
+	timeout = 15 * time.Second
 )
 
 // retry calls do until it succeeds, fails for good, or has had its chances.

@@ -43,8 +43,8 @@ type Store struct {
 	read, write *bun.DB
 	// guards has the newest fence that has ordered, by user.
 	guards *fence.Guards
-	// patience bounds the placing of an order, retries included.
-	patience time.Duration
+	// timeout bounds the placing of an order, retries included.
+	timeout time.Duration
 }
 
 var _ voucher.Store = (*Store)(nil)
@@ -86,7 +86,7 @@ func open(ctx context.Context, at Address) (*Store, error) {
 		closeAll()
 		return nil, err
 	}
-	s := &Store{engine: at.engine, guards: guards, patience: patience}
+	s := &Store{engine: at.engine, guards: guards, timeout: timeout}
 	s.write = bun.NewDB(pools[0], dialect())
 	s.read = s.write
 	if len(pools) == 2 {

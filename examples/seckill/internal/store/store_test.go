@@ -452,14 +452,14 @@ func TestABusyFileIsUnavailableAfterAWhileAndThenWorks(t *testing.T) {
 	if err := other.Exec(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
 	}
-	s.SetPatience(200 * time.Millisecond)
+	s.SetTimeout(200 * time.Millisecond)
 	wantErr(t, s.PlaceOrder(t.Context(), orderOf(t, v, user, 1, "o:1")), voucher.ErrStoreUnavailable)
 	wantReport(t, s, v, voucher.Report{}) // readers do not wait for the writer
 
 	if err := other.Exec(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	s.SetPatience(time.Minute)
+	s.SetTimeout(time.Minute)
 	if err := s.PlaceOrder(t.Context(), orderOf(t, v, user, 1, "o:1")); err != nil {
 		t.Errorf("order after the file is free: %v", err)
 	}
