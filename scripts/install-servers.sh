@@ -10,12 +10,8 @@
 # shellcheck disable=SC2086 # lists of names are strings: macOS has bash 3.2
 set -euo pipefail
 
-say() { echo "install-servers: $*" >&2; }
-
-die() {
-	say "$@"
-	exit 1
-}
+# shellcheck source=scripts/packages.sh
+. "$(dirname "$0")/packages.sh"
 
 # found looks for a binary where the tests look for it.
 found() {
@@ -41,16 +37,6 @@ missing() {
 	done
 }
 
-as_root() {
-	if ((EUID == 0)); then
-		"$@"
-	elif command -v sudo >/dev/null; then
-		sudo "$@"
-	else
-		die "not root, and there is no sudo; run as root: $*"
-	fi
-}
-
 # packages prints what a package manager calls the given servers.
 packages() {
 	local manager=$1 server
@@ -70,26 +56,6 @@ packages() {
 		brew-postgres) echo postgresql@17 ;;
 		esac
 	done
-}
-
-install_apt() {
-	if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
-		apt_get update
-	fi
-	forbid_start
-	# The lists can be older than what the mirrors still hold.
-	if ! apt_install "$@"; then
-		apt_get update
-		apt_install "$@"
-	fi
-	disable_services "$@"
-}
-
-# Another server that provides the same, say MySQL, must not be removed for ours.
-apt_install() { apt_get install --yes --no-install-recommends --no-remove "$@"; }
-
-apt_get() {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" >&2
 }
 
 # forbid_start keeps packages from starting their service while they are
@@ -117,33 +83,17 @@ disable_services() {
 	done
 }
 
-install_dnf() { as_root dnf install --assumeyes "$@" >&2; }
-
-install_apk() { as_root apk add --no-cache "$@" >&2; }
-
-install_pacman() {
-	compgen -G '/var/lib/pacman/sync/*.db' >/dev/null || as_root pacman -Sy >&2
-	as_root pacman -S --needed --noconfirm "$@" >&2
-}
-
-install_brew() { brew install "$@" >&2; }
-
 main() {
-	local servers manager names
+	local servers names
 	servers=$(missing)
 	[[ -n $servers ]] || return 0
 
-	for manager in apt dnf apk pacman brew ''; do
-		case $manager in
-		apt) command -v apt-get >/dev/null && break ;;
-		'') die "missing:" $servers "- no known package manager, please install them by hand" ;;
-		*) command -v "$manager" >/dev/null && break ;;
-		esac
-	done
-
+	find_manager "$(echo $servers)"
 	names=$(packages "$manager" $servers)
 	say "missing:" $servers "- installing" $names "through $manager"
-	"install_$manager" $names
+	[[ $manager != apt ]] || forbid_start
+	"${manager}_install" $names
+	[[ $manager != apt ]] || disable_services $names
 
 	servers=$(missing)
 	[[ -z $servers ]] || die "installed, but still not found:" $servers
