@@ -1,28 +1,45 @@
 #!/usr/bin/env bash
-# Prints how often the comments of a tree's Go code use some words, per 10,000
-# words of comments. The second figure is that of eight Go projects that read well
-# (x/sync, redislock, connect-go, failsafe-go, river, go-grpc-middleware,
-# rueidislock, etcd's concurrency).
+# Prints how often the comments of the Go code use some words, per 10,000 words of
+# comments, and how long the README is: in a commit, now, and in eight Go projects
+# that read well (x/sync, redislock, connect-go, failsafe-go, river,
+# go-grpc-middleware, rueidislock, etcd's concurrency).
 #
-#     scripts/words.sh [FOLDER]
+#     scripts/words.sh [COMMIT]
 #
-# words_test.go keeps words out. This shows the habits that no list can forbid.
+# The commit is the last with the old words unless another is named. words_test.go
+# keeps words out. This shows the habits that no list can forbid.
 set -euo pipefail
 
-cd "${1:-$(dirname "$0")/..}"
-text=$(mktemp)
-trap 'rm -f "$text"' EXIT
-find . -name .\?\* -prune -o -name '*.go' ! -name '*.pb.go' -print0 |
-  xargs -0 grep -hE '^[[:space:]]*//' | sed -E 's/^[[:space:]]*\/\/+//' | tr '\n' ' ' >"$text"
-words=$(wc -w <"$text")
+cd "$(dirname "$0")/.."
+commit=${1:-3948b26}
+old=$(mktemp -d)
+trap 'rm -rf "$old"' EXIT
+mkdir "$old/tree"
+git archive "$commit" | tar -x -C "$old/tree"
+
+comments() { # FOLDER
+  find "$1" -name .\?\* -prune -o -name '*.go' ! -name '*.pb.go' -print0 |
+    xargs -0 grep -hE '^[[:space:]]*//' | sed -E 's/^[[:space:]]*\/\/+//' | tr '\n' ' '
+}
+comments "$old/tree" >"$old/before"
+comments . >"$old/now"
+
+row() { printf '%-24s %10s %10s %10s\n' "$@"; }
 
 rate() { # NAME PATTERN OTHERS
-  local found
-  found=$({ grep -oiwE "$2" "$text" || true; } | wc -l)
-  awk -v n="$1" -v f="$found" -v w="$words" -v o="$3" 'BEGIN { printf "%-24s %6.1f %6s\n", n, f * 10000 / w, o }'
+  local rates=() text found
+  for text in before now; do
+    found=$({ grep -oiwE "$2" "$old/$text" || true; } | wc -l)
+    rates+=("$(awk -v f="$found" -v w="$(wc -w <"$old/$text")" 'BEGIN { printf "%.1f", f * 10000 / w }')")
+  done
+  row "$1" "${rates[@]}" "$3"
 }
 
-printf '%s words of comments\n\n%-24s %6s %6s\n' "$words" "per 10,000" here others
+row '' "$commit" now others
+row "README: lines" "$(wc -l <"$old/tree/README.md")" "$(wc -l <README.md)" ''
+row "README: words" "$(wc -w <"$old/tree/README.md")" "$(wc -w <README.md)" ''
+row "words of comments" "$(wc -w <"$old/before")" "$(wc -w <"$old/now")" 102818
+printf '\nper 10,000 words of comments:\n'
 rate "those that, those who" "those (that|who)" 0
 rate "tell, told" "tells?|told" 0.6
 rate "ask" "ask(s|ed|ing)?" 1.1
