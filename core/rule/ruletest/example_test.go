@@ -17,6 +17,6 @@ func testEveryField(t *testing.T) {
 	}
 }
 
-// A package that reads rules in a form of its own shows that it knows every field,
+// A package that reads rules in another form shows that it knows every field,
 // also one that's added later.
 func ExampleAddField() { _ = testEveryField }
