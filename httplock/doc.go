@@ -42,17 +42,8 @@
 // router itself run before it has found the route. Path values of chi and Echo are
 // as the client has escaped them; a filter (<id|int>) refuses all spellings but one.
 //
-// Other routers need a middleware in front that does it for them, such as Echo 4:
-//
-//	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-//		return func(c echo.Context) error {
-//			c.Request().Pattern = c.Path()
-//			for i, name := range c.ParamNames() {
-//				c.Request().SetPathValue(name, c.ParamValues()[i])
-//			}
-//			return next(c)
-//		}
-//	})
+// Echo 4 and other routers need a middleware in front that does it for them:
+// docs/http.md shows the one for Echo 4.
 //
 // # The handler
 //

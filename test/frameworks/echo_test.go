@@ -41,7 +41,7 @@ func TestEcho4(t *testing.T) {
 }
 
 // routed adds to a request what Echo 4 knows of its route, as Echo 5 does by itself.
-// It is what httplock's documentation shows.
+// docs/http.md shows it.
 func routed(next echo4.HandlerFunc) echo4.HandlerFunc {
 	return func(c echo4.Context) error {
 		c.Request().Pattern = c.Path()

@@ -52,7 +52,7 @@ func Example_gin() {
 	locker := lock.New(memstore.New())
 	defer locker.Close(ctx)
 
-	g := guard.Must(guard.New(locker))
+	g := guard.Must(guard.New(locker)) // once; the packages are core/guard and ginlock
 	r := gin.New()
 	r.Use(gin.Recovery(), authenticate) // authenticate calls c.Set("userId", …)
 	r.POST("/vouchers/:id/orders", ginlock.New(g, "lock:order:<userId> wait=200ms"), createOrder)
@@ -79,17 +79,22 @@ func Example_http() {
 	ctx := context.Background()
 	locker := lock.New(memstore.New())
 	defer locker.Close(ctx)
-	g := guard.Must(guard.New(locker))
 	orders := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lease, _ := lock.FromContext(r.Context())
+		lease, _ := httplock.From(r)
 		_, _ = io.WriteString(w, "under "+lease.Key())
 	})
 
+	g := guard.Must(guard.New(locker)) // once; the packages are core/guard and httplock
 	mux := http.NewServeMux()
 	mux.Handle("POST /vouchers/{id}/orders", identify(httplock.New(g, "lock:order:<userId>")(orders)))
+
 	post(mux, "/vouchers/7/orders")
+	lease, _ := locker.TryAcquire(ctx, "lock:order:42")
+	post(mux, "/vouchers/7/orders")
+	_ = lease.Release(ctx)
 	// Output:
 	// 200 under lock:order:42
+	// 409 {"type":"https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#lock_contended","title":"Locked by another request","status":409,"detail":"Another request holds the lock that this one needs. This request was not carried out; it can be sent again.","instance":"/vouchers/7/orders","code":"LOCK_CONTENDED","retryable":true}
 }
 
 func Example_httpRules() {

@@ -32,7 +32,7 @@ var shown = append([]string{
 }, readmes...)
 
 // elsewhere is code that documents show and that other tests run.
-var elsewhere = regexp.MustCompile(`^(annotations/internal/shop/shop\.go$|core/lock/example_modes_test\.go$|examples/recipes/)`)
+var elsewhere = regexp.MustCompile(`^(annotations/internal/shop/shop\.go$|core/lock/example_modes_test\.go$|examples/recipes/|test/frameworks/)`)
 
 // What these documents show is what compiles and runs here.
 func TestCodeInTheDocumentsIsCodeThatRuns(t *testing.T) {
