@@ -133,7 +133,7 @@ java: ## Install a JDK and Maven if they are missing
 
 .PHONY: test-interop
 test-interop: servers java ## Install a missing JDK and Maven, then test against a real Redisson
-	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_INTEROP=1 $(GO) test -race -count=1 -parallel 6 -timeout 20m $(TEST_FLAGS) ./test/interop
+	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_INTEROP=1 $(GO) test -race -count=1 -parallel 14 -timeout 20m $(TEST_FLAGS) ./test/interop
 
 .PHONY: interop/check
 interop/check: ## Test against a real Redisson, if a JDK and Maven are there

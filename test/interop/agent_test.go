@@ -35,9 +35,9 @@ type agent struct {
 
 // startAgent returns when Redisson is connected. The process ends with the
 // test at the latest.
-func startAgent(t *testing.T, tc toolchain, profile string, args ...string) *agent {
+func startAgent(t *testing.T, tc toolchain, version string, args ...string) *agent {
 	t.Helper()
-	jar := tc.build(t, profile)
+	jar := tc.build(t, version)
 	a := &agent{
 		log:   filepath.Join(t.TempDir(), "agent.log"),
 		calls: make(map[string]*call), ended: make(chan struct{}),
@@ -70,7 +70,7 @@ func startAgent(t *testing.T, tc toolchain, profile string, args ...string) *age
 		a.kill()
 		if t.Failed() {
 			says, _ := os.ReadFile(a.log)
-			t.Logf("%s says:\n%s", profile, says)
+			t.Logf("Redisson %s says:\n%s", version, says)
 		}
 	})
 	a.id = hello.result()

@@ -52,11 +52,11 @@ func needJava(t *testing.T) toolchain {
 	return toolchain{maven: maven, java: filepath.Join(string(found[2]), "bin", "java")}
 }
 
-// build makes the agent of a profile, unless there is one that is newer than
+// build makes the agent with that version of Redisson, unless there is one that is newer than
 // its sources, and returns its jar. Maven needs the network for that once.
-func (tc toolchain) build(t *testing.T, profile string) (jar string) {
+func (tc toolchain) build(t *testing.T, version string) (jar string) {
 	t.Helper()
-	jar = filepath.Join(project, "target", profile, "agent.jar")
+	jar = filepath.Join(project, "target", version, "agent.jar")
 	if info, err := os.Stat(jar); err == nil && info.ModTime().After(newestSource(t)) {
 		return jar
 	}
@@ -64,7 +64,7 @@ func (tc toolchain) build(t *testing.T, profile string) (jar string) {
 	if err := os.RemoveAll(filepath.Dir(jar)); err != nil {
 		t.Fatal(err)
 	}
-	mvn := exec.CommandContext(t.Context(), tc.maven, "-q", "-B", "-P", profile, "package")
+	mvn := exec.CommandContext(t.Context(), tc.maven, "-q", "-B", "-Dredisson.version="+version, "package")
 	mvn.Dir = project
 	if says, err := mvn.CombinedOutput(); err != nil {
 		t.Fatalf("mvn package: %v\n%s", err, says)

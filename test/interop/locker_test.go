@@ -21,6 +21,11 @@ type locker struct {
 // locker starts one whose waiters rely on wake-ups: they don't poll.
 func (w world) locker(opts ...redisstore.Option) *locker {
 	w.Helper()
+	return w.lockerOf(redisstore.New(w.rdb, slices.Concat(w.store, opts)...))
+}
+
+func (w world) lockerOf(store lock.Store, opts ...lock.Option) *locker {
+	w.Helper()
 	l := &locker{t: w.T, parks: make(chan struct{}, 1000)}
 	hooks := lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
 		select {
@@ -29,8 +34,9 @@ func (w world) locker(opts ...redisstore.Option) *locker {
 		}
 		return nil
 	}}
-	l.Locker = lock.New(redisstore.New(w.rdb, slices.Concat(w.store, opts)...),
-		withMode(w.mode), lock.WithPoll(long), lock.WithWatchdog(watchdog), lock.WithHooks(hooks))
+	l.Locker = lock.New(store, slices.Concat([]lock.Option{
+		withMode(w.mode), lock.WithPoll(long), lock.WithWatchdog(watchdog), lock.WithHooks(hooks),
+	}, opts)...)
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -105,6 +111,18 @@ func (l *locker) refused(key string, opts ...lock.Option) {
 	l.t.Helper()
 	if lease, err := l.TryAcquire(l.t.Context(), key, opts...); !errors.Is(err, lock.ErrBusy) {
 		l.t.Fatalf("TryAcquire of what Java holds: %v, %v, want ErrBusy", lease, err)
+	}
+}
+
+// free says that Go can have the key at once.
+func (l *locker) free(key string, opts ...lock.Option) {
+	l.t.Helper()
+	lease, err := l.TryAcquire(l.t.Context(), key, opts...)
+	if err != nil {
+		l.t.Fatalf("TryAcquire of what nobody holds: %v", err)
+	}
+	if err := lease.Release(l.t.Context()); err != nil {
+		l.t.Fatalf("Release: %v", err)
 	}
 }
 

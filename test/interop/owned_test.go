@@ -62,34 +62,39 @@ func handOverToJava(w world, key string) {
 	java.awaitParked()
 	waiting.unanswered()
 
-	start := time.Now()
 	w.release(lease)
 	waiting.result()
-	w.within(start, "Java got it")
 	java.want("true", "held", w.kind, key)
 	java.do("unlock", w.kind, key)
 }
 
+// minimum is a hold that Redisson doesn't know: it sees a holder that leaves when it
+// has passed.
+const minimum = 2 * time.Second
+
 // goKeeps: the waiter knows of a longer lease, and gets the lock when the minimum hold
 // has ended.
 func goKeeps(w world) {
-	const minimum = 2 * time.Second
 	key, java, other := w.key(), w.thread("waiter"), w.thread("other")
 	start := time.Now()
 	lease := w.locker().acquire(key, lock.WithLease(long), lock.WithMinHold(minimum))
 	waiting := java.start("lock", w.kind, key, long.Milliseconds())
 	java.awaitParked()
-	waiting.unanswered()
 	w.release(lease)
-	other.want("true", "locked", w.kind, key)
-	other.want("false", "trylock", w.kind, key)
 	waiting.result()
+	w.afterMinimum(start)
+	other.want("false", "trylock", w.kind, key)
+	java.want("true", "held", w.kind, key)
+	java.do("unlock", w.kind, key)
+}
+
+// afterMinimum fails the test if what was sent after start has ended too early. It
+// counts from the grant, and Redis in whole milliseconds.
+func (w world) afterMinimum(start time.Time) {
+	w.Helper()
 	if early := minimum - time.Since(start); early > 5*time.Millisecond {
 		w.Errorf("Java got it %v before the end of the minimum hold", early)
 	}
-	w.within(start.Add(minimum), "Java got it")
-	java.want("true", "held", w.kind, key)
-	java.do("unlock", w.kind, key)
 }
 
 func javaWakesGo(w world) { handOverToGo(w, w.key()) }
@@ -102,10 +107,8 @@ func handOverToGo(w world, key string) {
 	waiting := locker.acquiring(key)
 	locker.awaitParked()
 
-	start := time.Now()
 	java.do("unlock", w.kind, key)
 	lease := waiting.lease()
-	w.within(start, "Go got it")
 	java.want("false", "trylock", w.kind, key)
 	w.release(lease)
 }
@@ -126,10 +129,8 @@ func namePrefix(w world) {
 	lease := locker.acquire(key, lock.WithLease(long))
 	waiting := java.start("lock", w.kind, key, long.Milliseconds())
 	java.awaitParked()
-	start := time.Now()
 	w.release(lease)
 	waiting.result()
-	w.within(start, "Java got it")
 	if state := locker.inspect(key); !state.Held {
 		w.Error("Go does not see that Java holds it")
 	}
@@ -180,12 +181,10 @@ func multiLock(w world) {
 		got <- err
 	}()
 	locker.awaitParked()
-	start := time.Now()
 	java.do("unlock", kind, both)
 	if err := <-got; err != nil {
 		w.Fatal(err)
 	}
-	w.within(start, "Go got both")
 
 	leases, err := all()
 	if err != nil {
@@ -222,7 +221,7 @@ func goIsRefused(w world) {
 	key, java, locker := w.key(), w.thread("holder"), w.locker()
 	java.do("lock", w.kind, key, long.Milliseconds())
 	locker.refused(key)
-	_, err := locker.Acquire(w.Context(), key, lock.WithWait(300*time.Millisecond))
+	_, err := locker.Acquire(w.Context(), key, lock.WithWait(time.Second))
 	if !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		w.Errorf("Acquire: %v, want ErrBusy and DeadlineExceeded", err)
 	}
@@ -299,8 +298,8 @@ func lateUnlockInJava(w world) {
 
 func lateReleaseInGo(w world) {
 	key, java, locker := w.key(), w.thread("next"), w.locker()
-	lease := locker.acquire(key, lock.WithLease(time.Second)) // long enough to be granted in time
-	java.do("lock", w.kind, key, long.Milliseconds())         // once Go's lease has ended
+	lease := locker.acquire(key, lock.WithLease(watchdog)) // long enough to be granted in time
+	java.do("lock", w.kind, key, long.Milliseconds())      // once Go's lease has ended
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		w.Errorf("Java has the lock, and Go's lease ended with cause %v, want ErrLost", cause)
 	}
@@ -313,20 +312,15 @@ func lateReleaseInGo(w world) {
 
 func javaForces(w world) {
 	key, java, waiter := w.key(), w.thread("operator"), w.locker()
-	lease := w.locker().acquire(key, lock.WithWatchdog(4*soon))
+	lease := w.locker().acquire(key, lock.WithWatchdog(patience/3))
 	next := waiter.acquiring(key, lock.WithLease(long))
 	waiter.awaitParked()
 
-	start := time.Now()
 	java.want("true", "force", w.kind, key)
 	successor := next.lease()
-	w.within(start, "the next owner in Go got it")
 	<-lease.Context().Done()
-	if took := time.Since(start); took > 4*soon/3+soon {
-		w.Errorf("the old owner noticed after %v, not at the next renewal", took)
-	}
-	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
-		w.Errorf("the lease ended with cause %v, want ErrLost", cause)
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrTaken) { // a renewal found out
+		w.Errorf("the lease ended with cause %v, want ErrTaken", cause)
 	}
 	if successor.Fence() <= lease.Fence() {
 		w.Errorf("the next owner has fence %d, the old one %d", successor.Fence(), lease.Fence())
@@ -342,12 +336,10 @@ func goForces(w world) {
 	waiting := next.start("lock", w.kind, key, long.Milliseconds())
 	next.awaitParked()
 
-	start := time.Now()
 	if freed, err := locker.ForceRelease(w.Context(), key); err != nil || !freed {
 		w.Fatalf("ForceRelease: %v, %v", freed, err)
 	}
 	waiting.result()
-	w.within(start, "the next thread in Java got it")
 	old.want("false", "held", w.kind, key)
 	old.refuses("IllegalMonitorStateException", "unlock", w.kind, key)
 	next.want("true", "held", w.kind, key)
@@ -387,10 +379,8 @@ func javaIsKilled(w world) {
 	java.thread(w.T, "holder").do("lock", w.kind, key, -1)
 	waiting := locker.acquiring(key)
 	locker.awaitParked()
-	start := time.Now()
 	java.kill()
 	lease := waiting.lease()
-	w.afterLease(start, "Go got it")
 	w.release(lease)
 }
 
@@ -399,10 +389,8 @@ func goIsKilled(w world) {
 	waiting := java.start("lock", w.kind, key, long.Milliseconds())
 	java.awaitParked()
 	waiting.unanswered()
-	start := time.Now()
 	holder.kill()
 	waiting.result()
-	w.afterLease(start, "Java got it")
 	java.do("unlock", w.kind, key)
 }
 
@@ -464,7 +452,7 @@ func crowd(w world) {
 const (
 	enoughCount = 400
 	enoughTurns = 10
-	crowdTime   = 2 * patience
+	crowdTime   = 5 * patience
 )
 
 // counter is counted up by both sides, each time in two steps. It names who did

@@ -23,6 +23,7 @@ var permits = []promise{
 	{"a permit of Java comes back when its lease has ended", permitOfJavaExpires, ""},
 	{"updateLeaseTime in Java keeps Go out for longer", permitOfJavaIsExtended, ""},
 	{"addPermits in Java makes room for Go", javaAddsPermits, ""},
+	{"a minimum hold in Go keeps a permit from Java until its end", goKeepsPermit, ""},
 }
 
 func sharePermits(w world) {
@@ -60,10 +61,8 @@ func goPermitWakesJava(w world) {
 	waiting := java.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
 	java.awaitParked()
 	waiting.unanswered()
-	start := time.Now()
 	w.release(lease)
 	id := waiting.result()
-	w.within(start, "Java got it")
 	java.do("permit.release", key, id)
 }
 
@@ -73,10 +72,8 @@ func javaPermitWakesGo(w world) {
 	id := java.do("permit.acquire", key, 0, long.Milliseconds())
 	waiting := locker.acquiring(key, lock.WithPermits(1, 1))
 	locker.awaitParked()
-	start := time.Now()
 	java.do("permit.release", key, id)
 	w.release(waiting.lease())
-	w.within(start, "Go got it")
 }
 
 // permitIn is the id of the only permit that is taken, as Java knows it.
@@ -94,9 +91,7 @@ func javaReleasesForGo(w world) {
 	lease := locker.acquire(key, lock.WithPermits(1, 1))
 	java.do("permit.release", key, locker.permitIn(key))
 	java.want("1", "permit.available", key)
-	start := time.Now()
 	<-lease.Context().Done() // at the next renewal
-	w.within(start, "Go noticed")
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		w.Errorf("the lease ended with cause %v, want ErrLost", cause)
 	}
@@ -114,12 +109,10 @@ func goReleasesForJava(w world) {
 	next := w.thread("next")
 	waiting := next.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
 	next.awaitParked()
-	start := time.Now()
 	if err := store.ReleasePermits(w.Context(), key, id); err != nil {
 		w.Fatal(err)
 	}
 	waiting.result()
-	w.within(start, "the next thread in Java got it")
 	if err := store.ReleasePermits(w.Context(), key, id); !errors.Is(err, lock.ErrNotHeld) {
 		w.Errorf("once more: %v, want ErrNotHeld", err)
 	}
@@ -139,12 +132,10 @@ func goForcesPermits(w world) {
 	next := w.thread("next")
 	waiting := next.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
 	next.awaitParked()
-	start := time.Now()
 	if freed, err := locker.ForceRelease(w.Context(), key); err != nil || !freed {
 		w.Fatalf("ForceRelease: %v, %v", freed, err)
 	}
 	waiting.result()
-	w.within(start, "the next thread in Java got it")
 	java.refuses("IllegalArgumentException", "permit.release", key, id)
 	java.want("0", "permit.available", key)
 }
@@ -168,10 +159,8 @@ func permitOfKilledGo(w world) {
 	holder := w.startHolder(key)
 	waiting := java.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
 	java.awaitParked()
-	start := time.Now()
 	holder.kill()
 	waiting.result()
-	w.afterLease(start, "Java got it")
 }
 
 // permitOfJavaExpires: permits of Java have no watchdog.
@@ -179,9 +168,7 @@ func permitOfJavaExpires(w world) {
 	key, java, locker := w.key(), w.thread("java"), w.locker()
 	java.want("true", "permit.set", key, 1)
 	id := java.do("permit.acquire", key, 0, watchdog.Milliseconds())
-	start := time.Now()
 	lease := locker.acquire(key, lock.WithPermits(1, 1))
-	w.afterLease(start, "Go got it")
 	java.refuses("IllegalArgumentException", "permit.release", key, id)
 	java.want("0", "permit.available", key)
 	w.release(lease)
@@ -192,7 +179,7 @@ func permitOfJavaIsExtended(w world) {
 	java.want("true", "permit.set", key, 1)
 	id := java.do("permit.acquire", key, 0, watchdog.Milliseconds())
 	java.want("true", "permit.update", key, id, long.Milliseconds())
-	_, err := locker.Acquire(w.Context(), key, lock.WithWait(watchdog+time.Second), lock.WithPoll(lock.DefaultPoll))
+	_, err := locker.Acquire(w.Context(), key, lock.WithWait(watchdog+3*time.Second/2), lock.WithPoll(lock.DefaultPoll))
 	if !errors.Is(err, lock.ErrBusy) {
 		w.Errorf("Acquire: %v, want ErrBusy", err)
 	}
@@ -213,4 +200,14 @@ func javaAddsPermits(w world) {
 	w.release(lease)
 	java.do("permit.release", key, id)
 	java.want("3", "permit.available", key)
+}
+
+func goKeepsPermit(w world) {
+	key, java := w.key(), w.thread("java")
+	java.want("true", "permit.set", key, 1) // what Go sets ends with its permits
+	start := time.Now()
+	w.release(w.locker().acquire(key, lock.WithMinHold(minimum)))
+	id := java.do("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
+	w.afterMinimum(start)
+	java.do("permit.release", key, id)
 }

@@ -11,14 +11,12 @@ import (
 )
 
 const (
-	// patience bounds every wait for something that must happen.
-	patience = 30 * time.Second
-	// long is a lease that nobody waits for. A waiter that gets a key long before
-	// it ends was woken.
+	// patience bounds every wait for something that must happen, and no test has
+	// another bound: it is only ever spent when something is broken.
+	patience = time.Minute
+	// long is a lease that nobody waits for. A waiter that gets a key within
+	// patience was woken.
 	long = 10 * time.Minute
-	// soon is the limit for a wake-up. It takes milliseconds; the machine may
-	// be busy.
-	soon = 5 * time.Second
 	// watchdog is the lease that both sides renew.
 	watchdog = 3 * time.Second
 )

@@ -18,11 +18,12 @@ import (
 type world struct {
 	*testing.T
 	*site
-	kind  string    // of the locks in Java
-	mode  lock.Mode // of those in Go
-	store []redisstore.Option
-	java  *agent
-	start func(t *testing.T, options ...string) *agent
+	redisson string    // its version
+	kind     string    // of the locks in Java
+	mode     lock.Mode // of those in Go
+	store    []redisstore.Option
+	java     *agent
+	start    func(t *testing.T, options ...string) *agent
 }
 
 // key is a name that no other test uses.
@@ -53,27 +54,6 @@ func (w world) release(lease *lock.Lease) {
 	w.Helper()
 	if err := lease.Release(context.Background()); err != nil {
 		w.Fatalf("Release: %v", err)
-	}
-}
-
-// within fails the test unless it is still soon after start.
-func (w world) within(start time.Time, what string) {
-	w.Helper()
-	took := time.Since(start)
-	w.Logf("%s after %v", what, took.Round(time.Millisecond))
-	if took > soon {
-		w.Errorf("%s only after %v: nobody woke it", what, took)
-	}
-}
-
-// afterLease fails the test unless the watchdog's lease has ended what start
-// left behind, and nothing later.
-func (w world) afterLease(start time.Time, what string) {
-	w.Helper()
-	took := time.Since(start)
-	w.Logf("%s after %v", what, took.Round(time.Millisecond))
-	if took > watchdog+soon {
-		w.Errorf("%s only after %v, the lease was %v", what, took, watchdog)
 	}
 }
 

@@ -1,7 +1,6 @@
 package com.github.redlatch.interop;
 
 import java.io.BufferedReader;
-import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
@@ -36,7 +35,7 @@ public final class Agent {
         this.commands = new Commands(redisson);
     }
 
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) throws Exception {
         RedissonClient redisson = Connection.open(args);
         Agent agent = new Agent(redisson);
         answer("0", "ok " + redisson.getId());
