@@ -1,4 +1,5 @@
-// Package annotations locks methods by what is written above them.
+// Package annotations takes locks around methods, as comments above the methods
+// declare.
 //
 // A directive on a method of an interface names the lock:
 //
@@ -17,8 +18,8 @@
 //
 //	orders, err := NewOrderServiceLock(orders, g) // g is a *guard.Guard
 //
-// Without a generator, [Do] and [Call] do the same by hand, with values out of
-// the struct tags of a request ([VarsOf]):
+// Without a generator, [Do] and [Call] do the same by hand, with values from the
+// struct tags of a request ([VarsOf]):
 //
 //	place, err := annotations.Compile(g, "place", "lock:order:<userId> wait=200ms")
 //	err = annotations.Do(ctx, place, annotations.VarsOf(req), func(ctx context.Context) error {
@@ -32,9 +33,9 @@
 // first of the leases, and releases them, also when the work panics. A call
 // whose context holds a key already re-enters it.
 //
-// The guard learns which operations have a lock here. A rule for one that isn't
-// among them, say OrderService.Plcae, is a fault of [guard.Guard.Validate], and
-// the guard lets nobody in until it is gone.
+// The constructor declares to the guard which operations have a lock. A rule for
+// any other method, such as OrderService.Plcae, is a fault of
+// [guard.Guard.Validate], and the guard lets nobody in until it is gone.
 //
 // A call that doesn't get its locks returns a [*guard.Error], and the work
 // didn't run; [guard.KindOf] sorts it. With onBusy=skip it returns zero

@@ -10,7 +10,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Method is a method together with its locks. It never changes and is safe for
+// Method is a method together with its locks. It is immutable and safe for
 // concurrent use. [Compile] makes one, [Do] and [Call] run it.
 type Method struct {
 	guard     *guard.Guard
@@ -27,10 +27,9 @@ type Method struct {
 // It is the string form of a [rule.Rule], see [rule.ParseRule]. wait and onBusy
 // belong to the call as a whole: one of several directives sets them for all.
 //
-// g learns that operation is served. A rule that g has for operation replaces
-// all directives, at any time: what is written in the code can be changed by
-// configuration. Its variables must be among the names that the method has values
-// for.
+// Compile declares to g that operation is served. If g has a rule for operation, it
+// replaces all directives, at any time: configuration overrides the code. Its
+// variables must be among the names that the method has values for.
 //
 // The error, which wraps [rule.ErrInvalid], lists everything that is wrong with
 // any of the directives.
@@ -131,11 +130,10 @@ func Must(m *Method, err error) *Method {
 	return m
 }
 
-// Operation returns the name under which the guard may have another rule for
-// the method, and which errors carry.
+// Operation returns the name of the method in errors and in the guard's rules.
 func (m *Method) Operation() string { return m.operation }
 
-// Rules returns the locks that the directives name, in their order.
+// Rules returns the rules of the directives, in their order.
 func (m *Method) Rules() []rule.Rule {
 	rules := make([]rule.Rule, len(m.rules))
 	for i, r := range m.rules {
@@ -194,5 +192,5 @@ func (m *Method) survey(rules *rule.Set) ([]string, error) {
 	return nil, errors.Join(wrong...)
 }
 
-// Err returns everything that was wrong so far, nil if nothing was.
+// Err returns everything that was wrong so far, or nil.
 func (c *Compiler) Err() error { return errors.Join(c.wrong...) }

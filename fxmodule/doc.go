@@ -8,10 +8,9 @@
 //	)
 //
 // [Module] provides a *[lock.Locker] and a *[guard.Guard]; middleware takes the
-// guard. It provides nothing that belongs to the application: the Redis client is
-// one that the application provides, and stays open when it stops. Where locks
-// are kept must be said: without a client and without a [lock.Store] the start
-// fails. [InMemory] chooses memory, for one process.
+// guard. The Redis client is the application's: the module never creates or closes
+// one. The start fails if there is neither a client nor a [lock.Store]. [InMemory]
+// chooses memory, for one process.
 //
 // When the application starts, the store is checked with the modes of the rules,
 // and the guard is validated: a rule that nothing serves ends the start. When it

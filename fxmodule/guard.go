@@ -18,7 +18,7 @@ import (
 	"github.com/redlatch/redlatch/core/telemetry"
 )
 
-// GuardParams are what a guard is made of.
+// GuardParams are the parameters of [NewGuard].
 type GuardParams struct {
 	fx.In
 

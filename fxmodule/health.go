@@ -11,9 +11,9 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Health reports whether locks can be had, for the readiness probe of an
-// application. Don't use it as a liveness probe: to restart an application whose
-// store is away helps nobody.
+// Health reports whether locks can be acquired, for the readiness probe of an
+// application. Don't use it as a liveness probe: a restart doesn't help when the
+// store is unreachable.
 type Health struct {
 	locker   *lock.Locker
 	timeout  time.Duration

@@ -19,7 +19,7 @@ import (
 // *[telemetry.Telemetry]. Each is built only if something depends on it.
 var Module = fx.Module("lock", fx.Provide(New, NewGuard, NewTelemetry))
 
-// Params are what a locker is made of.
+// Params are the parameters of [New].
 type Params struct {
 	fx.In
 
@@ -43,7 +43,7 @@ type Params struct {
 	Options []lock.Option `group:"lock_options"`
 }
 
-// Result is what [New] makes.
+// Result is what [New] provides.
 type Result struct {
 	fx.Out
 
@@ -58,11 +58,11 @@ type Result struct {
 // logs one line at level INFO: the store and its address, the locker, and the
 // number of rules.
 //
-// The stop first waits for the holders of locks, and lets nobody else begin
-// ([lock.Locker.Drain]), for as long as its context allows without the
-// [Config]'s ReleaseTimeout; a context without a deadline waits for all of them.
-// Then it closes the locker: what is still held is released, and the contexts of
-// these leases end with [lock.ErrClosed], which is logged as a warning.
+// The stop first refuses new locks and waits for the holders of locks
+// ([lock.Locker.Drain]), until the [Config]'s ReleaseTimeout before its deadline;
+// without a deadline it waits for all of them. Then it closes the locker: it
+// releases what is still held, and the contexts of these leases end with
+// [lock.ErrClosed], which is logged as a warning.
 //
 // It returns an error for an invalid Config, without a store or a Redis client,
 // and for more than one client. It panics on a wrong option, as [lock.New] does.

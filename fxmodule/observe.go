@@ -13,7 +13,7 @@ import (
 	"github.com/redlatch/redlatch/core/telemetry"
 )
 
-// TelemetryParams are what telemetry is made of.
+// TelemetryParams are the parameters of [NewTelemetry].
 type TelemetryParams struct {
 	fx.In
 
@@ -22,9 +22,9 @@ type TelemetryParams struct {
 	Logger  *slog.Logger         `optional:"true"` // default slog.Default
 }
 
-// NewTelemetry makes what observes the locker and the guard. Applications that
-// want it otherwise decorate it, with what [telemetry.New] returns for their
-// options, or with nil.
+// NewTelemetry makes the telemetry of the locker and the guard. To change it,
+// decorate it with what [telemetry.New] returns for other options, or with nil for
+// none.
 func NewTelemetry(p TelemetryParams) (*telemetry.Telemetry, error) {
 	t, err := telemetry.New(telemetry.WithMeterProvider(p.Meters), telemetry.WithTracerProvider(p.Tracers), telemetry.WithLogger(p.Logger))
 	if err != nil {

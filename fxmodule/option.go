@@ -42,12 +42,12 @@ type RulesFile struct {
 // when the guard is made; see [rulefile.Load] for its form and errors.
 func WithRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path}) }
 
-// FollowRulesFile is [WithRulesFile] for a file that may change: from the start
-// of the application to its stop, the rules of a new version replace those before.
-// A version that is wrong changes nothing and is logged with its lines; see package
-// rulewatch. Wrong is also a rule that nothing serves, and a version that takes the
-// rule away from an operation that is served, unless the file lists the operation
-// under unlocked. Locks that are held stay held.
+// FollowRulesFile is [WithRulesFile] for a file that may change: from the start of
+// the application to its stop, the rules of a new version replace those before. A
+// version that is wrong changes nothing and is logged with its lines; see package
+// rulewatch. A version is also wrong if it has a rule that nothing serves, or takes
+// away the rule of a served operation that it doesn't list under unlocked. Locks
+// that are held stay held.
 func FollowRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path, Follow: true}) }
 
 func asFile(f RulesFile) fx.Option {

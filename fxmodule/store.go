@@ -15,8 +15,8 @@ import (
 )
 
 // InMemory keeps the locks in the memory of this process, for tests and for
-// programs that run once: locks in memory keep nobody out of a second instance.
-// It provides a [lock.Store], so a Redis client is left alone.
+// programs with a single instance: other instances don't see these locks. It
+// provides a [lock.Store], so a Redis client isn't used.
 func InMemory() fx.Option {
 	return fx.Provide(func() lock.Store { return memstore.New() })
 }

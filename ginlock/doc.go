@@ -7,7 +7,8 @@
 // the rule's fields. Where variables come from, the options, the body and the
 // answers are described in package httpguard. In Gin
 //
-//   - a path parameter is c.Param's, so that of *rest begins with a slash;
+//   - a path parameter is that of c.Param, so the value of *rest begins with a
+//     slash;
 //   - a value that an earlier middleware set is one of c.Set or of the request's
 //     context; two that disagree are refused;
 //   - <ip> is [gin.Context.ClientIP], which believes the proxies that the engine

@@ -12,16 +12,15 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Registry is what [Interceptors.Attach] needs of a server: a [*grpc.Server] is
-// one.
+// Registry is what [Interceptors.Attach] needs of a server, such as a
+// [*grpc.Server].
 type Registry interface {
 	GetServiceInfo() map[string]grpc.ServiceInfo
 }
 
-// Attach says that the interceptors are those of server. Its methods are looked
-// at when the guard is validated, so services may be registered until then. With
-// the interceptors of a server that isn't attached, the guard isn't valid: it
-// lets nobody in.
+// Attach declares that server uses the interceptors. Its methods are read when the
+// guard is validated, so services may be registered until then. The guard isn't
+// valid, and lets nobody in, while a server's interceptors aren't attached.
 //
 // [guard.Guard.Validate] reports what would fail the first call of a method or,
 // worse, not lock it:

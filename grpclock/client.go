@@ -9,23 +9,23 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 )
 
-// IsContended reports whether a call failed because another one holds its
-// lock. Its handler didn't run, so that it can be sent again; see
-// [RetryDelay]. err may be wrapped.
+// IsContended reports whether a call failed because another call holds its lock.
+// The handler didn't run, so the call can be repeated: see [RetryDelay]. err may be
+// wrapped.
 func IsContended(err error) bool { return isOf(err, guard.Contended) }
 
-// IsOverloaded reports whether a call failed because too many already wait for
-// its lock. Its handler didn't run, so that it can be sent again; see
-// [RetryDelay]. err may be wrapped.
+// IsOverloaded reports whether a call failed because too many calls wait for its
+// lock. The handler didn't run, so the call can be repeated: see [RetryDelay]. err
+// may be wrapped.
 func IsOverloaded(err error) bool { return isOf(err, guard.Overloaded) }
 
-// IsLost reports whether the lock was lost while the handler of a call ran. It
-// may have taken effect and overlapped with another one: look before you send
-// it again. err may be wrapped.
+// IsLost reports whether the lock was lost while the handler ran. The call may have
+// taken effect and overlapped with another one: check before you repeat it. err may
+// be wrapped.
 func IsLost(err error) bool { return isOf(err, guard.Lost) }
 
-// RetryDelay returns how long the server says to wait before a call is sent again.
-// It returns false if err doesn't say. err may be wrapped.
+// RetryDelay returns how long the server wants clients to wait before they repeat a
+// call, and whether err says so. err may be wrapped.
 func RetryDelay(err error) (time.Duration, bool) {
 	retry, ok := detail[*errdetails.RetryInfo](err)
 	if !ok || retry.GetRetryDelay().CheckValid() != nil {

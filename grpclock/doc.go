@@ -1,4 +1,4 @@
-// Package grpclock has interceptors for gRPC that run a method under a lock.
+// Package grpclock provides gRPC interceptors that run a method under a lock.
 //
 //	locks, err := grpclock.New(g) // g is a *guard.Guard
 //	server := grpc.NewServer(
@@ -14,12 +14,12 @@
 // (redlatch.lock.v1.lock) of the method in its .proto, see package lockpb. A
 // method without a rule passes through.
 //
-// A rule is a promise that somebody must keep. [Interceptors.Attach] declares
-// which methods go through the interceptors, and [guard.Guard.Validate]
-// reports the rules that none of them has: a misspelled method, a stream on a
-// server that has no interceptor for streams. Until there is no such fault, the
-// guard lets nobody in. Don't put a selector in front of the interceptors: a
-// method that it leaves out would run without the lock of its rule.
+// [Interceptors.Attach] declares which methods go through the interceptors.
+// [guard.Guard.Validate] reports the rules that none of these methods has: a
+// misspelled method, a stream on a server that has no interceptor for streams.
+// Until there is no such fault, the guard lets nobody in. Don't put a selector in
+// front of the interceptors: a method that it leaves out would run without the lock
+// of its rule.
 //
 // The rule's template names the values of the call that make the key; package
 // key has its grammar. Where they come from:

@@ -45,25 +45,27 @@ func New(g *guard.Guard, opts ...Option) (*Interceptors, error) {
 	return i, nil
 }
 
-// UnaryServerInterceptor runs the handlers of unary methods under the locks of
-// their rules. It doesn't recover: a panic releases the lock and goes on.
+// UnaryServerInterceptor returns an interceptor that runs the handlers of unary
+// methods under the locks of their rules. It doesn't recover: a panic releases the
+// lock and goes on.
 func (i *Interceptors) UnaryServerInterceptor() grpc.UnaryServerInterceptor {
 	i.made.unaryServer.Store(true)
 	return i.unaryServer
 }
 
-// StreamServerInterceptor runs the handlers of streams under the locks of
-// their rules. It doesn't recover: a panic releases the lock and goes on.
+// StreamServerInterceptor returns an interceptor that runs the handlers of streams
+// under the locks of their rules. It doesn't recover: a panic releases the lock and
+// goes on.
 func (i *Interceptors) StreamServerInterceptor() grpc.StreamServerInterceptor {
 	i.made.streamServer.Store(true)
 	return i.streamServer
 }
 
-// UnaryClientInterceptor holds a lock around outgoing calls, retries included.
-// Only [WithRule] and the guard's rules count: the option in a .proto is for
-// the server, and a client that took the same lock would keep the server out.
-// For the same reason, a program that serves what it calls needs a separate
-// guard here. A call that is skipped leaves its reply as it is.
+// UnaryClientInterceptor returns an interceptor that holds a lock around outgoing
+// calls, retries included. Only [WithRule] and the guard's rules count: the option
+// in a .proto is for the server, and a client that took the same lock would keep
+// the server out. For the same reason, a program that serves what it calls needs a
+// separate guard here. A call that is skipped leaves its reply as it is.
 //
 // A rule for an outgoing method is served if the files (see [WithFiles]) have
 // the method.
@@ -72,10 +74,10 @@ func (i *Interceptors) UnaryClientInterceptor() grpc.UnaryClientInterceptor {
 	return i.unaryClient
 }
 
-// StreamClientInterceptor holds a lock around outgoing streams, from their
-// beginning until they end: when RecvMsg has returned an error, or the one
-// answer of a method that streams none; when the context ends; or when the
-// connection is closed. As gRPC asks, one of these must happen. A stream that
+// StreamClientInterceptor returns an interceptor that holds a lock around outgoing
+// streams, from their beginning until they end: when RecvMsg has returned an error,
+// or the one answer of a method that streams none; when the context ends; or when
+// the connection is closed. gRPC requires that one of these happens. A stream that
 // is skipped ends at once, without an error.
 //
 // The key of a stream of one request is made when it is sent; that of a

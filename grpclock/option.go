@@ -32,8 +32,8 @@ func (f optionFunc) apply(c *config) { f(c) }
 // request's fault as well, unless they wrap [guard.ErrUnresolvable].
 type Source = func(ctx context.Context, req any) (string, error)
 
-// Mapper makes the error of a call that didn't run, or wasn't protected. st
-// is what would be answered without it, and is answered if it returns nil.
+// Mapper returns the error for a call that didn't run or whose lock was lost. st is
+// the default status, which is used if Mapper returns nil.
 type Mapper = func(ctx context.Context, e *guard.Error, st *status.Status) error
 
 type config struct {
@@ -71,8 +71,8 @@ func (c *config) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf("grpclock: "+format, args...))
 }
 
-// WithRule is the rule of a method, "/shop.v1.Orders/Place", over whatever the
-// guard or the .proto says. The rule's Operation may be left empty.
+// WithRule sets the rule of a method, "/shop.v1.Orders/Place". It overrides the
+// rules of the guard and of the .proto. The rule's Operation may be left empty.
 func WithRule(fullMethod string, r rule.Rule) Option {
 	return optionFunc(func(c *config) {
 		if !isMethod(fullMethod) {
@@ -111,17 +111,17 @@ func WithVar(name string, src Source) Option {
 	})
 }
 
-// WithIdentity names the variables that say who the caller is, written as in the
+// WithIdentity names the variables that identify the caller, written as in the
 // templates: "user", "md.user-id". A call without one is refused with
 // [codes.Unauthenticated] instead of InvalidArgument.
 func WithIdentity(variables ...string) Option {
 	return optionFunc(func(c *config) { c.identity = append(c.identity, variables...) })
 }
 
-// WithFirstMessage makes the keys of methods to which clients stream out of
-// the first message, so that templates can name its fields. The lock is taken
-// when the handler receives that message: what the handler does before runs
-// without it. A stream that ends without a message is refused.
+// WithFirstMessage makes the keys of client-streaming methods from the first
+// message, so that templates can name its fields. The lock is taken when the
+// handler receives that message: until then the handler runs without it. A stream
+// that ends without a message is refused.
 func WithFirstMessage(fullMethods ...string) Option {
 	return optionFunc(func(c *config) {
 		for _, method := range fullMethods {
@@ -133,8 +133,8 @@ func WithFirstMessage(fullMethods ...string) Option {
 	})
 }
 
-// WithErrorMapper makes the errors that interceptors return, instead of the
-// default ones. The handler doesn't run whatever f returns.
+// WithErrorMapper replaces the errors that interceptors return. The handler doesn't
+// run, whatever f returns.
 func WithErrorMapper(f Mapper) Option {
 	return optionFunc(func(c *config) {
 		if f == nil {
@@ -144,9 +144,9 @@ func WithErrorMapper(f Mapper) Option {
 	})
 }
 
-// WithRetryDelay is how long clients should wait, at least, before they send a
-// call again. Up to half of it is added by chance, so that clients that were
-// refused together don't come back together. Default [DefaultRetryDelay].
+// WithRetryDelay sets how long clients should wait, at least, before they retry. A
+// random time of up to half of d is added, so that clients that were refused
+// together don't retry together. Default [DefaultRetryDelay].
 func WithRetryDelay(d time.Duration) Option {
 	return optionFunc(func(c *config) {
 		if d < time.Millisecond {
@@ -156,9 +156,9 @@ func WithRetryDelay(d time.Duration) Option {
 	})
 }
 
-// WithContentionCode is the code of a call that didn't get its lock:
-// [codes.Aborted] (the default) or [codes.ResourceExhausted], for clients whose
-// retries know that one only.
+// WithContentionCode sets the code of a call that didn't get its lock:
+// [codes.Aborted] (the default), or [codes.ResourceExhausted] for clients that
+// retry only that one.
 func WithContentionCode(code codes.Code) Option {
 	return optionFunc(func(c *config) {
 		switch code {
@@ -170,8 +170,8 @@ func WithContentionCode(code codes.Code) Option {
 	})
 }
 
-// WithFiles is where the descriptors of methods are found. Default: those of
-// all generated code in the program, [protoregistry.GlobalFiles].
+// WithFiles sets where the descriptors of methods are found. Default: those of all
+// generated code in the program, [protoregistry.GlobalFiles].
 func WithFiles(files *protoregistry.Files) Option {
 	return optionFunc(func(c *config) {
 		if files == nil {

@@ -1,8 +1,8 @@
-// Package fence lets a resource refuse a holder of a lock that comes late: one
-// that was paused, lost its lease without noticing, and now writes over the work
-// of the next holder. No lock can prevent that, as the write may be on its way
-// when the lease ends. The resource can: it remembers the newest [Token] that it
-// was shown, and refuses older ones.
+// Package fence lets a resource refuse late writes. A holder of a lock that was
+// paused can lose its lease without noticing, and then write over the work of the
+// next holder. No lock can prevent that, because the write may be on its way when
+// the lease ends. The resource can: it remembers the newest [Token] that it has
+// seen, and refuses older ones.
 //
 // # Protocol
 //
@@ -11,8 +11,8 @@
 //  2. read.
 //  3. write, on the condition that the token is still the newest.
 //
-// A check at the write alone isn't enough: a late holder could write after the
-// new one has read, and the new one would overwrite it without having seen it.
+// A check at the write alone isn't enough: a late holder could write after the new
+// one has read, and the new one would overwrite that without having seen it.
 //
 // In one SQL transaction steps 1 and 3 are one, as the claim keeps the row until
 // the transaction ends:

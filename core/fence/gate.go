@@ -11,16 +11,16 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Gate stands in front of a resource that is reached by HTTP, and lets in the
-// newest holder of its lock only. It claims before the handler runs, for reads
-// too: what a holder reads must not be changed by an older one.
+// Gate protects a resource that is reached by HTTP: it admits only the newest
+// holder of the lock. It claims before the handler runs, for reads too, because an
+// older holder must not change what a newer one has read.
 //
-// A request that was let in can still be overtaken while it is carried out. Ask
-// [Recheck] right before the write, or better claim again in the transaction of
-// the write: with [Admitted], and [Table.Claim] or [Guards.Claim].
+// An admitted request can still be overtaken by a newer holder while its handler
+// runs. Call [Recheck] right before the write or, better, claim again in the
+// transaction of the write: with [Admitted], and [Table.Claim] or [Guards.Claim].
 //
-// The header counts for nothing if anybody can send it. Where others than the
-// services that take the locks reach the resource, set a [Signer], or let the
+// The header proves nothing if anybody can send it. If clients other than the
+// services that take the locks can reach the resource, set a [Signer], or have the
 // proxy at the edge remove the header.
 type Gate struct {
 	// Store remembers the tokens. Required.
@@ -50,8 +50,9 @@ type admission struct {
 	token Token
 }
 
-// Handler returns the middleware: it answers what [Gate.Admit] refuses by
-// [Refuse], and passes on the rest. A Gate without Store or Key panics.
+// Handler returns a middleware that calls next for requests that [Gate.Admit]
+// admits, and answers the others with [Refuse]. It panics if the Gate has no Store
+// or no Key.
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	if g.Store == nil || g.Key == nil {
 		panic("fence.Gate: Store and Key are required") //nolint:forbidigo // documented: a wrong set-up cannot be run
@@ -106,9 +107,9 @@ func Admitted(ctx context.Context) (Token, bool) {
 	return a.token, true
 }
 
-// Recheck says whether the token that the request was let in with is still the
-// newest: nil, or [ErrStale], or why the store can't say. Without such a token
-// it says [lock.ErrNotHeld].
+// Recheck returns nil if the token with which the request was admitted is still the
+// newest, and [ErrStale] if it isn't. A request without such a token gets
+// [lock.ErrNotHeld]. Any other error means that the store couldn't answer.
 func Recheck(ctx context.Context) error {
 	a, ok := ctx.Value(admissionKey{}).(*admission)
 	if !ok {

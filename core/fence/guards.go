@@ -22,9 +22,9 @@ type Guards struct {
 	claim, look, schema string
 }
 
-// NewGuards describes the table: see [Guards.Schema]. The key is that of the
-// lock, or whatever else the lock is about, as a string. It does no I/O; the error
-// says which name is none.
+// NewGuards describes the table: see [Guards.Schema]. The key is that of the lock,
+// or whatever else the lock is about, as a string. NewGuards does no I/O. The error
+// names the identifier that isn't valid.
 func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 	n, err := d.names(name, c)
 	if err != nil {
@@ -53,13 +53,13 @@ func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 	return g, nil
 }
 
-// Schema is the statement that creates the table if it isn't there, to be put
-// among your migrations. Rows are never deleted by the kit. Where fences come
-// from the clock of Redis, rows with a fence older than the longest time that a
-// late write can take may go: a 64th of it is the time in microseconds since 1970.
+// Schema returns the statement that creates the table unless it exists. Put it
+// among your migrations. Rows are never deleted by the kit. Where fences come from
+// the clock of Redis, rows with a fence older than the longest time that a late
+// write can take may go: a 64th of it is the time in microseconds since 1970.
 func (g *Guards) Schema() string { return g.schema }
 
-// Claim is [Table.Claim] for the row of key, which is made if it isn't there.
+// Claim is [Table.Claim] for the row of key, which is inserted if it doesn't exist.
 // A key that is empty, longer than [MaxGuardKey] or not UTF-8 is refused with
 // [lock.ErrInvalid].
 //
@@ -95,8 +95,8 @@ func (g *Guards) raise(ctx context.Context, on Conn, key string, token Token) er
 	return err
 }
 
-// On is a [Store] for a [Gate]: it claims rows of db, each claim by itself, and
-// several processes may share it.
+// On returns a [Store] for a [Gate] that claims rows of db, each claim in a
+// separate statement. Several processes may share the table.
 func (g *Guards) On(db *sql.DB) Store { return rows{g, db} }
 
 type rows struct {

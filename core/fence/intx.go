@@ -14,18 +14,18 @@ type Beginner interface {
 	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 }
 
-// InTx does fn in a transaction under the lock of key, in the only order that
-// is safe: it acquires the lock, begins the transaction, claims the row of key,
-// calls fn, commits, and releases the lock. So the next holder sees what fn wrote,
-// and a holder that was overtaken writes nothing.
+// InTx runs fn in a transaction under the lock of key, in the only order that is
+// safe: it acquires the lock, begins the transaction, claims the row of key, calls
+// fn, commits, and releases the lock. So the next holder sees what fn wrote, and a
+// holder that was overtaken writes nothing.
 //
 // nil means that fn's work is committed, and that no newer holder had claimed
 // before; that the lease was lost meanwhile doesn't matter then. Otherwise nothing
 // was written, with one exception: an error of the commit itself leaves that open,
 // as it does without a lock. Errors are those of [lock.Locker.Acquire], of
-// [sql.DB.BeginTx], of [Guards.Claim] ([ErrStale]), of fn, and of the commit. If the
-// lease ended before, they also wrap its cause, such as [lock.ErrLost]. A deadlock,
-// or a transaction that can't be serialized, is for the caller to repeat.
+// [sql.DB.BeginTx], of [Guards.Claim] ([ErrStale]), of fn, and of the commit. If
+// the lease ended before, they also wrap its cause, such as [lock.ErrLost]. The
+// caller repeats a transaction that deadlocked or couldn't be serialized.
 //
 // fn's context is that of the lease, and the transaction is rolled back when it
 // ends. fn must neither commit nor roll back. If fn panics, the transaction is

@@ -15,18 +15,18 @@ type Store interface {
 	Claim(ctx context.Context, key string, t Token) error
 }
 
-// Memory is a [Store] of one process, which forgets all when it ends: a late
-// holder that comes after a restart, and before the new holder, is let in. Where
+// Memory is a [Store] in the memory of one process. It is empty after a restart: a
+// late holder that comes after it, and before the new holder, is admitted. Where
 // that matters, or with several processes, use [Guards.On].
 //
 // It remembers a limited number of locks, and forgets those with the smallest
-// fences first. Of a lock that it doesn't know it refuses what isn't larger
-// than all that it has forgotten: it may refuse a holder that isn't late, never the other
-// way round. Fences from a clock, the default of the kit, make that rare: it
-// takes a lease that is older than those of as many other locks, on the first
-// request under it, and acquiring anew is the cure. Fences that count for each
-// lock by itself (Redisson's) have nothing to do with each other: set a limit
-// that isn't reached.
+// fences first. For a lock that it doesn't know, it refuses fences that aren't
+// larger than all that it has forgotten. So it may refuse a holder that isn't late,
+// but never admits one that is. Fences from a clock, the default of the kit, make
+// that rare: the lease must be older than those of limit other locks when it is
+// first used, and acquiring the lock again helps. Fences that count for each lock
+// separately (Redisson's) can't be compared with each other: set a limit that isn't
+// reached.
 type Memory struct {
 	mu     sync.Mutex
 	limit  int

@@ -19,10 +19,11 @@ const (
 	signedText = "redlatch fence 1\n" // so that the secret's other uses make other sums
 )
 
-// Signer makes tokens that only those can make who know a secret: with HMAC
-// SHA-256 over the token and the key of the lock, so that a token of one lock is
-// none of another. Without it anyone who can reach the resource can shut out
-// the holder with a larger fence. A nil Signer neither signs nor checks.
+// Signer signs tokens, so that only services that know a secret can make them. The
+// signature is HMAC SHA-256 over the token and the key of the lock, so a token of
+// one lock isn't valid for another. Without a signer, anyone who can reach the
+// resource can shut out the holder with a larger fence. A nil Signer neither signs
+// nor checks.
 type Signer struct{ secrets [][]byte }
 
 // NewSigner returns a signer with a secret of at least 16 bytes. The old secrets

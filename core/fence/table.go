@@ -28,8 +28,8 @@ type Table struct {
 //	ALTER TABLE stock ADD COLUMN fence BIGINT NOT NULL DEFAULT 0;
 //	ALTER TABLE stock ADD COLUMN fence_owner VARCHAR(32) NOT NULL DEFAULT '';
 //
-// A name may have a schema in front, with a dot. It does no I/O; the error says
-// which name is none.
+// A name may have a schema in front, with a dot. NewTable does no I/O. The error
+// names the identifier that isn't valid.
 func NewTable(d Dialect, name string, c Columns) (*Table, error) {
 	n, err := d.names(name, c)
 	if err != nil {
@@ -51,10 +51,10 @@ func lookFor(d Dialect, n names) string {
 // transaction reads after it, no other holder changes until it ends. A second
 // claim with the same token does nothing.
 //
-// If there is no such row the error wraps [sql.ErrNoRows]. Every other error is
-// the database's, wrapped; a deadlock, or a transaction that can't be
-// serialized, is for the caller to repeat. In MySQL it doesn't matter whether
-// the driver counts found or changed rows (clientFoundRows).
+// If there is no such row the error wraps [sql.ErrNoRows]. Any other error wraps
+// that of the database. The caller repeats a transaction that deadlocked or
+// couldn't be serialized. In MySQL it doesn't matter whether the driver counts
+// found or changed rows (clientFoundRows).
 //
 // Outside a transaction the claim stands at once, and the write must have the
 // condition of [Table.Where].
@@ -90,19 +90,19 @@ func (t *Table) raise(ctx context.Context, on Conn, id any, token Token) error {
 	return errRestless
 }
 
-// Where is the condition under which a write after a claim may happen, to be
-// joined to the statement with AND, and its arguments. It is needed when the
-// claim was made in another transaction. n is the number that its first
-// placeholder has in the statement ($4 is 4), and matters to PostgreSQL only.
+// Where returns the condition for a write after a claim, to be joined to the
+// statement with AND, and its arguments. It is needed when the claim was made in
+// another transaction. n is the number that its first placeholder has in the
+// statement ($4 is 4), and matters to PostgreSQL only.
 func (t *Table) Where(token Token, n int) (condition string, args []any) {
 	return t.dialect.number(t.where, n), []any{int64(token.Fence), token.Owner}
 }
 
-// Confirm says what became of a write with the condition of [Table.Where]: nil
-// if the token is still the newest, [ErrStale] otherwise, and then nothing was
-// written. Call it in the transaction of the write: if no row is affected, it
-// looks at the row, as MySQL doesn't count rows that are as they should be
-// already.
+// Confirm checks the result of a write that had the condition of [Table.Where]. It
+// returns nil if the token is still the newest, and [ErrStale] if it isn't: then
+// nothing was written. Call it in the transaction of the write: if no row is
+// affected, it reads the row, because MySQL doesn't count rows whose values didn't
+// change.
 func (t *Table) Confirm(ctx context.Context, on Conn, id any, token Token, result sql.Result) error {
 	rows, err := result.RowsAffected()
 	if err == nil && rows == 0 {

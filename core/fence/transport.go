@@ -6,10 +6,10 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Transport is a [http.RoundTripper] that puts the token of the lease in the
-// request's context, the innermost one if there are several, on the request. It
-// leaves alone what has no lease, what has the header already, and what a
-// redirect sends to another host. A lease that has no token (see [Of]) fails the
+// Transport is an [http.RoundTripper] that adds the token of the lease in the
+// request's context to the request: that of the innermost lease if there are
+// several. It leaves alone what has no lease, what has the header already, and what
+// a redirect sends to another host. A lease that has no token (see [Of]) fails the
 // request.
 //
 // It is for clients of resources that check tokens. Don't send tokens to others.

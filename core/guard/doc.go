@@ -1,6 +1,6 @@
-// Package guard is what all integrations share: it finds the rule of an operation,
-// renders its key, takes the lock, and sorts what can go wrong into a [Kind]
-// that an integration maps to its statuses.
+// Package guard is what all integrations share. It finds the rule of an operation,
+// renders the key, takes the lock, and sorts errors into a [Kind] that an
+// integration maps to its status codes.
 //
 //	ctx, leave, err := g.Enter(ctx, guard.Call{Operation: "POST /orders", Vars: vars})
 //	if err != nil {

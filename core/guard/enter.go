@@ -23,7 +23,7 @@ type Call struct {
 	Key func() (string, error)
 }
 
-// Enter takes the lock of the call and returns the context to run the work with,
+// Enter takes the lock of the call. It returns the context to run the work with,
 // which ends when the lease does (see [lock.Lease.Context]), and leave, which
 // releases the lock.
 //
@@ -32,11 +32,11 @@ type Call struct {
 // run its work unlocked. Integrations that let operations without a rule pass look
 // for the rule first, with [Guard.Rule].
 //
-// leave must be called when the work is done, also when it panicked. It works
-// although ctx has ended, and a second call only returns what the first did:
-// nil, or an [*Error] of kind [Lost] when the lease was lost before, so that
-// the work may have overlapped with another owner's. A release that the store
-// didn't confirm goes on in the background and is no error.
+// Call leave when the work is done, also when it panicked. It releases the lock
+// even if ctx has ended. It returns nil, or an [*Error] of kind [Lost] if the lease
+// was lost before: the work may have overlapped with another owner's. A second call
+// returns the same and does nothing else. A release that the store didn't confirm
+// goes on in the background and is no error.
 func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leave func() error, err error) {
 	r, failed := g.ruleOf(&c)
 	if failed != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 // EnterAll is [Guard.Enter] for work that needs the locks of several calls: it
-// takes all of them or none, in an order in which callers whose keys overlap
-// can't block each other (see [lock.AcquireAll]). Without any call it returns ctx
-// and a leave that does nothing. A key that two calls have in common is re-entered.
+// takes all of them or none, in an order in which callers whose keys overlap can't
+// block each other (see [lock.AcquireAll]). Without any call it returns ctx and a
+// leave that does nothing. A key that two calls share is re-entered.
 //
-// All keys are made before the first lock is taken. The shortest wait among
-// the rules bounds the whole. The error is an [*Error] that names the call and
-// the rule that failed, and of which OnBusy counts.
+// All keys are made before the first lock is taken. The shortest wait among the
+// rules bounds the whole. The error is an [*Error] that names the call and the rule
+// that failed; the OnBusy of that rule applies.
 //
 // The context ends when any of the leases does: to lose one is to lose all.
 // leave releases them all, as that of [Guard.Enter] does.

@@ -8,12 +8,12 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Error is why an operation didn't run, or, of kind [Lost], why it can't be
-// trusted.
+// Error says why an operation didn't run. If its kind is [Lost], the operation ran,
+// but lost its lock meanwhile.
 //
-// Its message carries neither the rendered key nor an owner nor anything the
-// store said, so that it may be logged and shown. Err, which [errors.Is] and
-// [errors.As] see, may carry all of them: it is for the operator alone.
+// Its message has neither the rendered key nor an owner nor a message of the store,
+// so it may be logged and shown. Err, which [errors.Is] and [errors.As] see, may
+// have all of them: it is for the operator alone.
 type Error struct {
 	Kind      Kind
 	Operation string // as in the [Call]

@@ -8,7 +8,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Guard puts locks in front of operations, as its rules say. It is safe for
+// Guard takes locks for operations, according to its rules. It is safe for
 // concurrent use.
 type Guard struct {
 	locker *lock.Locker
@@ -18,11 +18,11 @@ type Guard struct {
 	log    *sampled
 }
 
-// New returns a guard that takes its locks from locker, which the caller still
-// owns and closes. The rules are checked as a whole: the error lists
-// everything that is wrong with any of them ([rule.Faults]). A guard without
-// rules is for integrations that bring their own; one with rules is closed until
-// somebody serves each of them, see [Guard.Validate].
+// New returns a guard that takes its locks from locker, which the caller still owns
+// and closes. The rules are checked as a whole: the error lists everything that is
+// wrong with any of them ([rule.Faults]). A guard without rules is for integrations
+// that bring their own. One with rules lets nobody in until each rule is served,
+// see [Guard.Validate].
 func New(locker *lock.Locker, rules ...rule.Rule) (*Guard, error) {
 	if locker == nil {
 		return nil, errors.New("guard: locker is nil")

@@ -17,17 +17,17 @@ type Hooks struct {
 	Refused func(ctx context.Context, e *Error)
 }
 
-// WithHooks returns a guard that calls h, and shares everything else with g:
-// rules that either of them is given by [Guard.Replace] are the other's, too.
-// The hooks of g stay with g.
+// WithHooks returns a guard that calls h and shares everything else with g:
+// [Guard.Replace] of either replaces the rules of both. It doesn't call the hooks
+// of g.
 func (g *Guard) WithHooks(h Hooks) *Guard {
 	other := *g
 	other.hooks = h
 	return &other
 }
 
-// WithLogger returns a guard that logs to log, and shares everything else with g;
-// nil is [slog.Default], which a guard logs to unless it has another one.
+// WithLogger returns a guard that logs to log and shares everything else with g. A
+// nil log is [slog.Default], which is also what a new guard logs to.
 //
 // A guard logs the errors that are the operator's business, of kind [Invalid],
 // [Unavailable] and [Lost]: the first of each kind at once, then at most one a
@@ -48,11 +48,11 @@ func (g *Guard) refuse(ctx context.Context, e *Error) *Error {
 	return e
 }
 
-// KeyReason says in one of a few fixed words, fit for a metric, why a key
-// couldn't be made: "missing", "ambiguous", "too_long" or "invalid" for an
-// error of kind [BadKey] or [Unauthenticated], "unresolvable" for a variable that the rule names
-// but nothing has a value for ([ErrUnresolvable]). It is empty for every other
-// error.
+// KeyReason returns one of a few fixed words, fit for a metric, for why a key
+// couldn't be made: "missing", "ambiguous", "too_long" or "invalid" for an error of
+// kind [BadKey] or [Unauthenticated], "unresolvable" for a variable that the rule
+// names but nothing has a value for ([ErrUnresolvable]). It is empty for every
+// other error.
 func KeyReason(err error) string {
 	switch {
 	case errors.Is(err, ErrUnresolvable):

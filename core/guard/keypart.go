@@ -9,15 +9,15 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// KeyPart writes a value as a part of a key: an argument, a field of a request, a
-// value of a context. All integrations use it, so that one value is one string
-// everywhere.
+// KeyPart returns the string that stands for a value in a key: an argument, a field
+// of a request, a value of a context. All integrations use it, so that a value has
+// the same string everywhere.
 //
-// Strings, integers and booleans, and types that are made of them, count by what
-// they hold, not by what they print: two values must not become one string.
-// Other types need a MarshalText or a String method, which counts in this order.
-// A pointer counts as what it points to. Nil, however it comes, is
-// [key.ErrMissing], and a type that is no part of a key is [ErrUnresolvable].
+// Strings, integers, booleans, and types based on them are formatted by their
+// underlying value, even if they have a String method, so that no two values become
+// one string. Other types need a MarshalText or a String method; MarshalText is
+// preferred. A pointer stands for what it points to. A nil value or pointer is
+// [key.ErrMissing]; any other type is [ErrUnresolvable].
 func KeyPart(value any) (string, error) {
 	if value == nil {
 		return "", key.ErrMissing

@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Kind sorts errors by what the caller of an operation can do about them.
+// Kind says what the caller of an operation can do about an error.
 type Kind uint8
 
 const (
@@ -88,7 +88,8 @@ func Kinds() []KindInfo {
 	return table
 }
 
-// Info returns the row of the kind; a kind that isn't one has an empty row.
+// Info returns the row of the kind in the table, or an empty one for an unknown
+// kind.
 func (k Kind) Info() KindInfo {
 	if int(k) >= len(kinds) {
 		return KindInfo{Kind: k}
@@ -122,9 +123,9 @@ var ErrUnresolvable = errors.New("variable has no source")
 // says who the caller is.
 var ErrUnauthenticated = errors.New("the caller is not known")
 
-// Identify returns [ErrUnauthenticated] for a value of v that a lookup found missing
-// or empty, if v is among the names of variables that say who the caller is, written
-// as in a template. Otherwise it returns what the lookup did.
+// Identify returns [ErrUnauthenticated] if the value of v is missing or empty and v
+// is among names: the variables that identify the caller, written as in a template.
+// Otherwise it returns value and err, which are what a lookup of v returned.
 func Identify(names []string, v key.Var, value string, err error) (string, error) {
 	missing := err == nil && value == "" || errors.Is(err, key.ErrMissing)
 	if missing && slices.Contains(names, v.String()) {
@@ -161,8 +162,9 @@ var decisions = [...]struct {
 	{context.DeadlineExceeded, Canceled},
 }
 
-// KindOf sorts an error. An [*Error] has its kind; other errors are sorted by
-// the sentinels of packages key, rule, lock and context that they wrap.
+// KindOf returns the kind of an error: that of an [*Error], and otherwise the one
+// that belongs to the sentinel of package key, rule, lock or context that err
+// wraps.
 func KindOf(err error) Kind {
 	if err == nil {
 		return None

@@ -36,9 +36,9 @@ type survey struct {
 // What it refused for may be put right while the program still starts.
 const revalidateAfter = 200 * time.Millisecond
 
-// Serve declares that by, an integration, puts these operations behind the guard:
-// each call of them enters the guard before its work runs. It may be called again,
-// with the same operations or others.
+// Serve declares that an integration, whose name is by, puts these operations
+// behind the guard: each call of them enters the guard before its work runs. It may
+// be called again, with the same operations or others.
 func (g *Guard) Serve(by string, operations ...string) {
 	g.served.mu.Lock()
 	defer g.served.mu.Unlock()
@@ -66,8 +66,8 @@ func (g *Guard) Declare(names ...string) {
 // that isn't behind the guard, a variable that a rule can never have a value for.
 // find must not call the guard.
 //
-// router identifies what find looks at, by ==. A later call for the same router
-// replaces the earlier one; nil is never the same.
+// router identifies what find reads, by ==. A later call for the same router
+// replaces the earlier one. A nil router never replaces another.
 func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operations []string, err error)) {
 	s := g.served
 	s.mu.Lock()
@@ -205,14 +205,14 @@ func (s *served) surveyed() bool {
 // Replace replaces all rules of the guard. The new ones are
 // checked as a whole, as by [New] and [Guard.Validate]; on an error nothing changes.
 //
-// A set that takes its rule away from an operation is an error, unless unlocked
-// names the operation: a misspelled operation in a new version of a file must not
-// unlock a route while the program runs. Before the guard was valid for the first
-// time, nothing runs, and Validate has still to come.
+// It is an error if an operation loses its rule, unless unlocked names the
+// operation: a misspelled operation in a new version of a file must not unlock a
+// route while the program runs. Before the guard was valid for the first time,
+// nothing runs, and Validate has still to come.
 //
-// An operation that has entered keeps the lock of its old rule, and releases that
-// very lock. One that enters later takes the lock of the new rule: where the two
-// have different keys, both may run at once.
+// An operation that runs keeps the lock of its old rule and releases that one. One
+// that enters later takes the lock of the new rule. If the two have different keys,
+// both may run at once.
 func (g *Guard) Replace(rules []rule.Rule, unlocked ...string) error {
 	set, err := rule.NewSet(rules...)
 	if err != nil {

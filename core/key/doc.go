@@ -20,7 +20,7 @@
 // A template renders two different tuples of (filtered) values to two different
 // keys. Every byte of a value outside [A-Za-z0-9._~-] is written as %XX, and
 // between two variables stands at least one byte that no escaped value contains,
-// which [Parse] insists on: "lock:<a>-<b>" is refused, "lock:<a>:<b>" isn't. So
+// which [Parse] requires: "lock:<a>-<b>" is refused, "lock:<a>:<b>" isn't. So
 // no value can forge a separator, a brace or a control byte, and a key is always
 // printable ASCII of at most [MaxKey] bytes.
 //

@@ -46,7 +46,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%v %q%s, column %d: %s", ErrSyntax, text, more, e.Column, e.Reason)
 }
 
-// Unwrap makes every SyntaxError an [ErrSyntax].
+// Unwrap returns [ErrSyntax].
 func (e *SyntaxError) Unwrap() error { return ErrSyntax }
 
 // ValueError says which variable of which template couldn't be rendered and why.

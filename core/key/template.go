@@ -13,8 +13,8 @@ const (
 	MaxKey      = 512     // a rendered key
 )
 
-// Template is a parsed key template. It never changes and may be used by many
-// goroutines at once. Make one with [Parse] or [MustParse].
+// Template is a parsed key template. It is immutable and safe for concurrent use.
+// Make one with [Parse] or [MustParse].
 type Template struct {
 	text     string
 	literals []string // one in front of each variable and one behind the last
@@ -26,7 +26,7 @@ type Template struct {
 // none and [ErrAmbiguous] when there are several. It must not change v.Filters.
 type Lookup func(v Var) (string, error)
 
-// Vars are values by the name that [Var.String] gives.
+// Vars maps names, as of [Var.String], to values.
 type Vars map[string]string
 
 // Parse reads a template. The error is a [*SyntaxError] that points at the first fault.

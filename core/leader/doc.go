@@ -1,5 +1,5 @@
-// Package leader elects one process of many to do something alone, for as long
-// as it lives: run a scheduler, consume a stream, compact a table.
+// Package leader elects one of many processes to do something alone for as long as
+// it lives: to run a scheduler, consume a stream, or compact a table.
 //
 //	err := leader.Run(ctx, locker, "leader:billing", func(ctx context.Context, term uint64) error {
 //		return bill(ctx, term) // until ctx ends

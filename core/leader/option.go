@@ -28,7 +28,7 @@ func newOptions(opts []Option) options {
 // is also the name of the lock ([lock.WithName]).
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
-// WithLock sets options of the lock. [lock.WithWatchdog] is how long a leader
+// WithLock sets options of the lock. [lock.WithWatchdog] sets how long a leader
 // that died keeps others waiting; [lock.WithMaxHold] and [lock.WithLease] are how
 // long a term lasts at most: at its end it is lost. [lock.WithWait] ends one
 // attempt, after which Run makes the next. The mode is always [lock.Exclusive].
@@ -41,5 +41,5 @@ func WithLock(opts ...lock.Option) Option {
 // with its context or its locker only. Hooks see the func's error.
 func WithRepeat() Option { return func(o *options) { o.repeat = true } }
 
-// WithHooks observes the candidate.
+// WithHooks sets the hooks that observe the candidate.
 func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }

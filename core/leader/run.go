@@ -28,8 +28,8 @@ type candidate struct {
 	fn     func(ctx context.Context, term uint64) error
 }
 
-// Run campaigns for key, and runs fn while this process leads. fn's context
-// descends from ctx and carries the lease. It ends when the term does: see the
+// Run campaigns for key, and runs fn while this process leads. The context of fn is
+// derived from ctx and carries the lease. It ends when the term does: see the
 // package's comment. term is larger than that of every earlier leader.
 //
 // Run returns when:

@@ -16,9 +16,9 @@ type Leader struct {
 	TTL time.Duration
 }
 
-// Who reports who leads by key. It is out of date when it returns: use it to
-// show, or to route requests, but not to decide whether to act as the leader. The
-// errors are those of [lock.Locker.Inspect].
+// Who reports which process leads. The answer may be out of date when it returns:
+// display it, or route requests by it, but don't use it to decide whether to act as
+// the leader. The errors are those of [lock.Locker.Inspect].
 func Who(ctx context.Context, locker *lock.Locker, key string) (Leader, error) {
 	state, err := locker.Inspect(ctx, key)
 	if err != nil || len(state.Owners) == 0 || state.Owners[0].Kept {

@@ -15,7 +15,7 @@ type Request struct {
 	opts   []Option
 }
 
-// Request asks for key in an [AcquireAll].
+// Request makes a request for key, to be passed to [AcquireAll].
 func (l *Locker) Request(key string, opts ...Option) Request {
 	return Request{locker: l, key: key, opts: opts}
 }
@@ -25,17 +25,16 @@ type Leases struct {
 	leases []*Lease // in the order in which they were acquired
 }
 
-// AcquireAll acquires all keys or none. The keys may belong to different
-// lockers. They are taken in the order of their names, so that two callers
-// with overlapping keys cannot block each other. A key named twice is
-// re-entered, and refused with [ErrInvalid] if it is of two lockers: nothing
-// says which comes first. Each key takes a call of the store, one after the other.
+// AcquireAll acquires all keys or none. The keys may belong to different lockers.
+// They are taken in the order of their names, so that two callers with overlapping
+// keys cannot block each other. A key that is named twice is re-entered, or refused
+// with [ErrInvalid] if the lockers differ, because no order is defined for the two.
+// Each key takes one call to the store, one after the other.
 //
-// ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among
-// the requests.
-// When one key cannot be had, those acquired before are released and the
-// error is that key's, as [Locker.Acquire] describes it. Parts with a fixed
-// lease get its full length once all are there.
+// ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among the
+// requests. If a key can't be acquired, the ones acquired before are released, and
+// the error is that of the key, as [Locker.Acquire] describes it. A fixed lease
+// gets its full length when all keys are held.
 func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	if len(requests) == 0 {
 		return nil, &Error{Op: "acquire all", Err: fmt.Errorf("%w: no requests", ErrInvalid)}
@@ -110,8 +109,8 @@ func (l *Leases) discard(ctx context.Context) {
 	}
 }
 
-// Release gives all leases back, the last acquired first, and goes on past
-// errors; the error wraps all of them. See [Lease.Release].
+// Release releases all leases, the last acquired first. It continues after an
+// error, and returns an error that wraps all of them. See [Lease.Release].
 func (l *Leases) Release(ctx context.Context) error {
 	var failed error
 	for _, lease := range slices.Backward(l.leases) {

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// Close ends the locker: waiters return [ErrClosed], leases end with cause
-// [ErrClosed] and are released in the store, and everything that runs in the
-// background is waited for. Nothing of the locker is left then: no key,
-// subscription, timer or goroutine. Stop the work that holds leases before, or
-// let it finish: see [Locker.Drain].
+// Close ends the locker. Waiters return [ErrClosed]; leases end with cause
+// [ErrClosed] and are released in the store. Close waits for everything that runs
+// in the background, so no key, subscription, timer or goroutine of the locker is
+// left. Stop the work that holds leases first, or let it finish: see
+// [Locker.Drain].
 //
 // If ctx ends first, Close returns its error. If the store does not answer, Close
 // gives up after one call timeout and returns [ErrUnavailable]. In both cases what

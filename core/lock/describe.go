@@ -2,8 +2,8 @@ package lock
 
 import "log/slog"
 
-// ID returns the id of the locker: what its owners' ids begin with in the store,
-// so that operators find out whose hold they see. Don't show it to clients.
+// ID returns the id of the locker. The ids of its owners in the store begin with
+// it, so that operators can tell whose hold they see. Don't show it to clients.
 func (l *Locker) ID() string { return l.client }
 
 // LogValue describes the locker in a log: its id, watchdog and call time-out.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Drain lets the work that holds leases finish, and lets no other begin: it is
-// the first half of a graceful stop, of which [Locker.Close] is the second.
+// Drain refuses new acquisitions and waits until the work that holds leases has
+// finished. It is the first half of a graceful stop, and [Locker.Close] the second.
 //
 // From the call on, acquisitions are refused with [ErrClosed], and waiting
 // ones end with it. Work that holds a lease goes on as before: its leases are
@@ -15,10 +15,10 @@ import (
 // this locker (or as a [WithOwner] that holds the key) may take that key again
 // and other keys as well.
 //
-// Drain returns nil once nothing is held, be it released or lost. If
-// ctx ends first, the error wraps ctx's and says how many leases are left;
-// they stay as they are, and so does the refusal. There is no way back. A
-// second call waits like the first; Close ends the wait of both.
+// Drain returns nil once nothing is held, be it released or lost. If ctx ends
+// first, the error wraps that of ctx and says how many leases are left. These
+// leases go on, and new acquisitions are still refused: a drained locker can't be
+// reopened. A second call waits like the first; Close ends the wait of both.
 func (l *Locker) Drain(ctx context.Context) error {
 	l.mu.Lock()
 	l.refuseNew()
@@ -34,9 +34,9 @@ func (l *Locker) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Draining returns a channel that is closed when [Locker.Drain] or
-// [Locker.Close] is called first. Work that holds a lease for as long as it can
-// ends by it, or Drain would wait for it forever.
+// Draining returns a channel that is closed when [Locker.Drain] or [Locker.Close]
+// is first called. Work that holds a lease for as long as it can must end then, or
+// Drain waits for it forever.
 func (l *Locker) Draining() <-chan struct{} { return l.draining }
 
 // refuseNew lets no new work acquire from now on; mu is held.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The decisions a caller can act on. Every error of this package is an
-// [*Error] that wraps one of them, and, where there is one, its cause.
+// The sentinels that a caller can act on. Every error of this package is an
+// [*Error] that wraps one of them and, if there is one, the cause.
 var (
 	// ErrBusy: another owner holds the key. The work did not run; trying
 	// again later is safe. A wait that ran into its limit also wraps
@@ -26,7 +26,7 @@ var (
 	// wraps [ErrLost]. See [WithLease].
 	ErrLeaseOver = fmt.Errorf("%w: its fixed length ended before it was released "+
 		"(ask for a longer lease, extend it, or leave WithLease out so that it is renewed)", ErrLost)
-	// ErrHeldTooLong: the lease was held for as long as it may. It wraps
+	// ErrHeldTooLong: the lease was held for as long as its limit allows. It wraps
 	// [ErrLost]. See [WithMaxHold].
 	ErrHeldTooLong = fmt.Errorf("%w: it was held for as long as WithMaxHold allows (raise the limit, or do less under the lock)", ErrLost)
 	// ErrStoreAway: no renewal was confirmed in time. The store did not answer,
@@ -40,8 +40,9 @@ var (
 	// ErrForced: [Locker.ForceRelease] of this locker took the key away. It
 	// wraps [ErrLost].
 	ErrForced = fmt.Errorf("%w: ForceRelease took it away", ErrLost)
-	// ErrTooManyWaiters: the key is busy, and as many wait for it, or for all
-	// keys of the locker, as may. It comes with [ErrBusy]. See [WithMaxWaiters].
+	// ErrTooManyWaiters: the key is busy, and the limit of waiters for it, or for
+	// all keys of the locker, is reached. It comes with [ErrBusy]. See
+	// [WithMaxWaiters].
 	ErrTooManyWaiters = errors.New("too many wait already")
 	// ErrNotHeld: the owner does not hold the key.
 	ErrNotHeld = errors.New("lock is not held")
@@ -53,10 +54,11 @@ var (
 	// lock was not obtained; a hold that an unanswered call may have left
 	// behind is removed in the background.
 	ErrUnavailable = errors.New("lock store is unavailable")
-	// ErrCircuitOpen: the server did not answer lately and was not called. It comes
-	// with [ErrUnavailable], from a store with a circuit breaker, such as redisstore.
+	// ErrCircuitOpen: the server didn't answer recently and was not called. It
+	// comes with [ErrUnavailable], from a store with a circuit breaker, such as
+	// redisstore.
 	ErrCircuitOpen = errors.New("the store did not answer lately, so it was not called")
-	// ErrUnsupported: the store does not implement what was asked for.
+	// ErrUnsupported: the store doesn't implement the mode or the call.
 	ErrUnsupported = errors.New("not supported by this store")
 	// ErrInvalid: an argument is wrong. Calling again will not help.
 	ErrInvalid = errors.New("invalid argument")
@@ -104,7 +106,7 @@ func because(decision, cause error) error {
 	return fmt.Errorf("%w: %w", decision, cause)
 }
 
-// BusyError is a store's answer to a claim that another owner blocks. It
+// BusyError is what a store returns for a claim that another owner blocks. It
 // matches [ErrBusy].
 type BusyError struct {
 	// TTL is how long the blocking hold lasts unless renewed. Negative means
@@ -121,7 +123,7 @@ func (e *BusyError) Error() string { return ErrBusy.Error() }
 // Is makes the error match [ErrBusy].
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// Outcome says what a failed store call did to the store.
+// Outcome says whether a failed call took effect in the store.
 type Outcome uint8
 
 const (

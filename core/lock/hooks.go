@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Hooks observe a locker. A nil func costs nothing. Hooks run on the engine's
-// own goroutines: they must not block and must not call the locker. Keys in
-// events are full keys; use Name for labels.
+// Hooks observe a locker. A nil func costs nothing. Hooks run on goroutines of the
+// engine: they must not block, and must not call the locker. Keys in events are
+// full keys; use Name for labels.
 type Hooks struct {
 	// Waiting is called when an acquisition has to wait, and the func it
 	// returns when the wait ends, however it ends.
@@ -22,8 +22,9 @@ type Hooks struct {
 	Released func(e ReleaseEvent)
 	// Renewed is called for each renewal of a hold; Err says how it failed.
 	Renewed func(e RenewEvent)
-	// Backlog is called when the number has changed of what unanswered calls may
-	// have left in the store, and the locker has to remove.
+	// Backlog is called with the number of holds that unanswered calls may have
+	// left in the store, and that the locker has yet to remove, whenever it
+	// changes.
 	Backlog func(n int)
 	// Lost is called once when a hold is lost, also when its release finds out.
 	Lost func(e LossEvent)
@@ -42,7 +43,7 @@ type AcquireEvent struct {
 	Event
 	// Elapsed counts from the call to its return.
 	Elapsed time.Duration
-	// Waited is true when it was not granted or refused at once.
+	// Waited is true if it was neither granted nor refused at once.
 	Waited bool
 	// Reentrant is true when the caller already held the key: the lease is one
 	// more of the same hold.
@@ -82,7 +83,7 @@ type LossEvent struct {
 	Cause error
 }
 
-// LossReason sorts losses by what is to be done about them.
+// LossReason says why a hold was lost.
 type LossReason uint8
 
 const (

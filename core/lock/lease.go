@@ -47,22 +47,21 @@ func (l *Lease) Key() string { return l.hold.key }
 // travels as a string where numbers are floating point, as in JSON.
 func (l *Lease) Fence() uint64 { return l.hold.fence }
 
-// Owner returns the owner under which the store keeps the hold, which is not
-// the name that [WithOwner] gives. It is enough to release the key: do not show
-// it to clients.
+// Owner returns the owner under which the store keeps the hold, which is not the
+// name that [WithOwner] gives. It is all that one needs to release the key, so
+// don't show it to clients.
 func (l *Lease) Owner() string { return l.hold.owner }
 
-// Mode returns the mode the key is held in.
+// Mode returns the mode in which the key is held.
 func (l *Lease) Mode() Mode { return l.hold.mode }
 
-// Deadline returns the moment until which the lease is trusted as things
-// stand; a renewal moves it.
+// Deadline returns the time until which the lease is trusted. A renewal moves it.
 func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.trustedUntil()) }
 
-// Release gives the lease back and wakes a waiter. It does not depend on ctx
-// being alive, only uses its values, and takes at most the call timeout (of the
-// call of a re-entry that is under way, if that is longer).
-// A second call does nothing and returns what the first returned.
+// Release releases the lease and wakes a waiter. It works even if ctx has ended: it
+// uses only the values of ctx, and takes at most the call timeout (or that of a
+// re-entry that is under way, if that is longer). A second call does nothing and
+// returns what the first returned.
 //
 // nil means released. [ErrLost] (as its reason, and with [ErrNotHeld] if the
 // store said so) means that the lease had ended before: work done under it may
@@ -128,8 +127,8 @@ func (c *leaseContext) Err() error {
 	return c.Context.Err()
 }
 
-// FromContext returns the innermost lease that ctx was derived from. The
-// lease may be over: see [AssertHeld].
+// FromContext returns the innermost lease that ctx was derived from. The lease may
+// have ended: see [AssertHeld].
 func FromContext(ctx context.Context) (*Lease, bool) {
 	lease, ok := ctx.Value(leaseKey{}).(*Lease)
 	return lease, ok
@@ -144,10 +143,9 @@ func leaseOf(ctx context.Context, key string, match func(*Lease) bool) *Lease {
 	return lease
 }
 
-// AssertHeld returns nil if ctx was derived from a lease of key that is
-// trusted at this moment. Otherwise it says [ErrNotHeld], [ErrLost] or
-// [ErrReleased]. Call it where code relies on a lock that others must have
-// taken.
+// AssertHeld returns nil if ctx was derived from a lease of key that is trusted at
+// this moment. Otherwise it returns [ErrNotHeld], [ErrLost] or [ErrReleased]. Call
+// it in code that relies on a lock of its callers.
 func AssertHeld(ctx context.Context, key string) error {
 	lease := leaseOf(ctx, key, func(*Lease) bool { return true })
 	err := ErrNotHeld

@@ -16,11 +16,11 @@ type limits struct {
 
 var errCrowded = fmt.Errorf("%w: %w", ErrBusy, ErrTooManyWaiters)
 
-// WithMaxWaiters bounds how many acquisitions of one key may wait in this
-// locker at a time. One more that would have to wait is refused at once, with
-// [ErrTooManyWaiters]; a key that is free is granted as ever. So a key whose
-// holder hangs costs a bounded number of goroutines and connections. At least
-// 1. Default: no limit.
+// WithMaxWaiters bounds how many acquisitions of one key may wait in this locker at
+// a time. One more that would have to wait is refused at once, with
+// [ErrTooManyWaiters]. A free key is still granted. So a key whose holder hangs
+// costs a bounded number of goroutines and connections. At least 1. Default: no
+// limit.
 func WithMaxWaiters(n int) Option {
 	return func(o *options) {
 		if n < 1 {
@@ -40,8 +40,8 @@ func WithMaxTotalWaiters(n int) Option {
 	}
 }
 
-// WithMaxWait bounds every wait for others, also one without a [WithWait] or with a longer
-// one: it then ends as if WithWait had said d. Positive. Default: no limit.
+// WithMaxWait bounds every wait for other owners: a wait without a [WithWait], or
+// with a longer one, ends after d. d must be positive. Default: no limit.
 func WithMaxWait(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithMaxWait", d, 1, "; WithWait(0) tries once")
@@ -65,14 +65,14 @@ func WithMaxHold(d time.Duration) Option {
 // WithMinHold keeps the key held until d has passed, also if it is released before:
 // so a job that takes a second runs once, although the clocks of its schedulers
 // differ by more. d counts from when the call that was granted was sent, as trust
-// does. The lease ends at its release, as ever, and so does its context. The key
-// stays held for everybody, its last owner included. Then waiters get it. A release
-// after d frees it at once.
+// does. The lease ends at its release, as ever, and so does its context. Until d
+// has passed the key is busy for everybody, its last owner included; then waiters
+// get it. A release after d frees it at once.
 //
-// Neither [Locker.Close] nor the end of the process shortens it: the key has a TTL of at
-// least d from the start, whatever the watchdog. [Locker.ForceRelease] frees the
-// key at once. Of a hold that is re-entered, the longest d counts, from the grant
-// of the hold, and only the last release keeps the key. An acquisition that fails,
+// Neither [Locker.Close] nor the end of the process shortens it: the key has a TTL
+// of at least d from the start, whatever the watchdog. [Locker.ForceRelease] frees
+// the key at once. If a hold is re-entered, the longest d counts, from the grant of
+// the hold, and only the last release keeps the key. An acquisition that fails,
 // also as a part of [AcquireAll], keeps nothing.
 //
 // [ErrInvalid]: a [WithLease] or [WithMaxHold] that is shorter, or a writer that

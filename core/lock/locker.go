@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Locker acquires leases from one store. It is safe for concurrent use, and
-// one per process and store is enough: it is what makes the callers of a
-// process queue instead of all calling the store.
+// Locker acquires leases from one store. It is safe for concurrent use. Use one per
+// process and store, so that the callers of the process queue instead of all
+// calling the store.
 type Locker struct {
 	store       Store
 	nonBlocking bool       // the store never blocks
@@ -86,8 +86,8 @@ func New(store Store, opts ...Option) *Locker {
 }
 
 // Acquire waits until it has key, ctx ends, or [WithWait] has passed. Callers of
-// one locker get a contended key in the order in which they came; between
-// processes there is no order unless the mode promises one.
+// one locker get a contended key in the order of their calls. Between processes
+// there is no order unless the mode promises one.
 //
 // If ctx was derived from a lease of key of this locker, Acquire re-enters
 // it: the new lease shares its hold and must be released as well.
@@ -113,11 +113,11 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	return query(ctx, l, "inspect", key, l.store.Inspect)
 }
 
-// ForceRelease takes key away from who holds it when it is called, and wakes
-// waiters. A lease that is granted later stays, however late the call arrives. freed
-// says whether anybody held it. A holder elsewhere notices at its next
-// renewal, at the latest when its lease ends; its fence is older than the
-// next owner's.
+// ForceRelease takes key away from its current holders and wakes waiters. A lease
+// that is granted after the call stays, however late the call arrives at the store.
+// freed reports whether anybody held the key. A holder elsewhere notices at its
+// next renewal, at the latest when its lease ends; its fence is older than the next
+// owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	before := l.holdsOf(key) // what is granted from now on may not be gone
 	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)

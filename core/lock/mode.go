@@ -2,8 +2,8 @@ package lock
 
 import "fmt"
 
-// Mode is the kind of lock a claim asks for. A store may support only some of
-// them; the others answer [ErrUnsupported].
+// Mode is the kind of a lock. A store may support only some modes, and returns
+// [ErrUnsupported] for the others.
 type Mode uint8
 
 const (
@@ -39,7 +39,7 @@ func (m Mode) Valid() bool { return int(m) < len(modeNames) }
 // alone says whether a hold in that mode keeps every other owner out.
 func (m Mode) alone() bool { return m == Exclusive || m == Fair || m == Write }
 
-// ParseMode is the inverse of [Mode.String]; the empty text is Exclusive. Its
+// ParseMode is the inverse of [Mode.String]; the empty string is Exclusive. Its
 // error wraps [ErrInvalid].
 func ParseMode(text string) (Mode, error) {
 	if text == "" {

@@ -139,7 +139,7 @@ func (o *options) reject(format string, args ...any) {
 	}
 }
 
-// WithMode asks for a kind of lock. Default [Exclusive].
+// WithMode sets the kind of lock. Default [Exclusive].
 func WithMode(m Mode) Option {
 	return func(o *options) {
 		switch {
@@ -152,11 +152,10 @@ func WithMode(m Mode) Option {
 	}
 }
 
-// WithPermits makes the key a semaphore of that size, and takes n permits of
-// it, all or none. Everybody who uses the key must name the same size. The
-// permits come back when the lease is released, and by themselves when its
-// holder dies. A semaphore does not re-enter: each acquisition takes its own
-// permits.
+// WithPermits makes the key a semaphore of that size, and takes n permits of it,
+// all or none. All users of the key must give the same size. The permits are free
+// again when the lease is released, or when it expires because its holder died. A
+// semaphore does not re-enter: each acquisition takes its own permits.
 func WithPermits(n, size int) Option {
 	return func(o *options) {
 		if n < 1 || size < n || size > MaxPermits {
@@ -181,8 +180,8 @@ func WithWait(d time.Duration) Option {
 	}
 }
 
-// WithLease asks for a lease of fixed length that nobody renews: after d the
-// key is free again, whether or not the work is done, and the lease is lost.
+// WithLease sets a fixed length for the lease, which is then not renewed: after d
+// the key is free again, whether or not the work is done, and the lease is lost.
 // Re-entered by a lease with a watchdog, the hold is renewed for as long as that
 // one lasts. At least [MinLease].
 func WithLease(d time.Duration) Option {
@@ -192,9 +191,9 @@ func WithLease(d time.Duration) Option {
 	}
 }
 
-// WithWatchdog asks for a lease of d that is renewed every d/3 for as long as
-// it is held: a dead process frees the key within d. Default
-// [DefaultWatchdog]; at least [MinLease]. It undoes a [WithLease] before it.
+// WithWatchdog sets the length of a lease that is renewed every d/3 for as long as
+// it is held: the key of a dead process is free within d. Default
+// [DefaultWatchdog]; at least [MinLease]. It overrides an earlier [WithLease].
 func WithWatchdog(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithWatchdog", d, MinLease, "")
@@ -218,9 +217,9 @@ func WithOwner(name string) Option {
 
 // WithMargin sets how long before the store forgets a lease it is no longer
 // trusted, besides one per cent of its length for clocks that run at different
-// rates. The margin is the time in which work has to notice that its context
-// has ended: timers are late on a machine that is busy. A lease must be longer
-// than twice the margin. Only for [New]. Default [DefaultMargin].
+// rates. The margin is the time that work has to notice that its context has ended,
+// because timers are late on a busy machine. A lease must be longer than twice the
+// margin. Only for [New]. Default [DefaultMargin].
 func WithMargin(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithMargin", d, DefaultMargin, "")
@@ -242,9 +241,8 @@ func WithPoll(d time.Duration) Option {
 }
 
 // WithCallTimeout bounds one call to the store. A call that takes longer is
-// given up: what it does to the store all the same is undone. For a locker or
-// one acquisition; releases and renewals use the locker's. Default
-// [DefaultCallTimeout].
+// abandoned, and undone if it takes effect later. For a locker or one acquisition;
+// releases and renewals use the locker's. Default [DefaultCallTimeout].
 func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithCallTimeout", d, time.Millisecond, "")
@@ -273,6 +271,6 @@ func WithHandoff(count int, d time.Duration) Option {
 	}
 }
 
-// WithHooks observes the locker. Only for [New], where it may be given several
-// times: all hooks are called, in the order in which they were given.
+// WithHooks adds hooks that observe the locker. Only for [New]. It may be given
+// several times: all hooks are called, in that order.
 func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = o.hooks.join(h) } }

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Claim is what an owner asks of a store. All its parts are absolute, so that
-// a call that is sent twice changes nothing the second time.
+// Claim is the argument of a store's calls: the hold that an owner wants. All
+// fields are absolute values, so that a call that is sent twice changes nothing the
+// second time.
 type Claim struct {
 	Key string
 	// Owner names one hold ("<uuid>:<number>"), or a writer's two: it never
@@ -36,7 +37,7 @@ type Claim struct {
 	Permits, Size int
 }
 
-// Locker is the part of the owner that names its locker: what is before the
+// Locker returns the part of the owner that names its locker: what is before the
 // last colon. The owners of one locker share their wake-ups.
 func (c Claim) Locker() string { return c.Owner[:max(0, strings.LastIndexByte(c.Owner, ':'))] }
 
@@ -46,9 +47,8 @@ func (c Claim) Locker() string { return c.Owner[:max(0, strings.LastIndexByte(c.
 // ctx ends (the engine stops waiting by itself); it must return eventually.
 //
 // Errors: [*BusyError] and [ErrNotHeld] are answers. [ErrUnsupported] and
-// [ErrInvalid] refuse the call. Every other error is a failure, whose
-// [Outcome] a [*StoreError] may tell. Package storetest holds an
-// implementation to this contract.
+// [ErrInvalid] refuse the call. Any other error is a failure; a [*StoreError] has
+// its [Outcome]. Package storetest tests implementations against this contract.
 type Store interface {
 	// Acquire gives the owner the key if nobody else has it, and returns the
 	// fence of the grant: larger than that of every earlier grant of the key
@@ -161,8 +161,8 @@ type State struct {
 	MoreWaiters int
 }
 
-// OwnerHolds is one owner's hold count. It is 0 while a key that was released to a
-// queue waits for the owner, or for another of its locker.
+// OwnerHolds is the hold count of an owner. It is 0 if the key was released to a
+// queue, and waits for this owner or another one of its locker.
 type OwnerHolds struct {
 	Owner string
 	Holds int

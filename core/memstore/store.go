@@ -1,7 +1,6 @@
-// Package memstore keeps locks in memory: the embedded default of a single
-// process, and what unit tests run on. It knows every mode and has the same
-// semantics as the Redis store, expiry included; lockers that share a Store
-// contend like processes that share a Redis.
+// Package memstore keeps locks in memory, for a single process and for unit tests.
+// It supports every mode with the semantics of the Redis store, expiry included.
+// Lockers that share a Store contend like processes that share a Redis.
 //
 // Where the contract of [lock.Store] leaves a choice:
 //
@@ -10,8 +9,8 @@
 //   - A key that is free for the first in that queue is kept for it for 5 s; then
 //     it is passed over. Exclusive, Read and Write claims do not look at the
 //     queue.
-//   - A claim of permits goes by the size that it names itself: it is granted if
-//     what is taken and what it wants are not more.
+//   - A claim of permits is checked against its own size: it is granted if the
+//     permits taken and its own don't exceed it.
 //   - A key that is held as a lock is busy for claims of permits, and the
 //     reverse.
 package memstore
@@ -259,8 +258,8 @@ func (s *Store) sweep(now time.Time) {
 	s.sweepAt = max(minSweep, 2*len(s.entries))
 }
 
-// Len returns the number of keys that are held or waited for in a queue,
-// those included that expired and were not looked at since.
+// Len returns the number of keys that are held or waited for in a queue. It
+// includes keys that have expired and were not used since.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,8 +23,8 @@ const (
 // is repeated, after pauses that are random so that contenders do not stay in
 // step, for ten node timeouts at most; after that the key is busy, too.
 //
-// If too few nodes answer, the error names how many did. Such a call leaves
-// nothing to the caller: its outcome is [lock.OutcomeNotExecuted].
+// If too few nodes answer, the error says how many did. The caller has nothing to
+// undo: the outcome is [lock.OutcomeNotExecuted].
 func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(c); err != nil {
 		return 0, err

@@ -14,10 +14,10 @@ type checker interface {
 	Check(ctx context.Context, modes ...lock.Mode) error
 }
 
-// Check finds out at start-up whether every node can keep locks, with the method
-// of that name that the nodes have (a [lock.Store] without one passes). All are
-// checked at once. The error names each node that failed by its place in [New],
-// from 1 on, and wraps what it said. It is for operators.
+// Check tests at start-up whether every node can keep locks, by the Check method of
+// each node; a node without one passes. All are checked at once. The error names
+// each node that failed by its position in [New], from 1, and wraps its error. It
+// is for operators.
 //
 // A quorum works while a minority of its nodes fails, so a program may log the
 // error and start. Modes other than [lock.Exclusive] are refused with

@@ -26,19 +26,19 @@ const (
 	watchTimeouts = 10
 )
 
-// Store implements [lock.Store] over an odd number of independent
-// stores, as RedLock does over independent Redis servers: a key is held by
-// whom a majority of them has granted it to. It keeps excluding while a
-// minority of them is down, hung, slow or cut off. Use [New].
+// Store implements [lock.Store] over an odd number of independent stores, as
+// RedLock does over independent Redis servers: a key is held by the owner to whom a
+// majority of them has granted it. It keeps excluding while a minority of them is
+// down, hung, slow or cut off. Use [New].
 //
 // # Validity
 //
-// All nodes are asked at once, within the one call of Acquire. The engine
-// counts a lease from before that call and ends its trust 1 % and 2 ms early:
-// that is RedLock's validity, lease − elapsed − drift. Each round of votes has its
-// own owner in the nodes, "<owner>#<number>", so that nothing that arrives
-// late can touch a later round. One that did not get a majority is removed from
-// all nodes in the background, or by its TTL where a node does not answer.
+// All nodes are called at once, within one call of Acquire. The engine counts a
+// lease from before that call and ends its trust 1 % and 2 ms early: that is
+// RedLock's validity, lease − elapsed − drift. Each round of votes has its own
+// owner in the nodes, "<owner>#<number>", so that nothing that arrives late can
+// touch a later round. One that did not get a majority is removed from all nodes in
+// the background, or by its TTL where a node does not answer.
 //
 // # Assumptions
 //

@@ -36,14 +36,14 @@ const (
 // errOpen is the answer of an open circuit.
 var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCircuitOpen}
 
-// WithCircuit sets when a server that does not answer is left alone. After that
+// WithCircuit sets the circuit breaker for servers that don't answer. After that
 // many failures in a row (calls that could not reach it, or got no answer; callers
-// that gave up count once nobody has been answered for 100 ms), acquisitions fail at
-// once, with [lock.ErrUnavailable] and [lock.ErrCircuitOpen], instead of each of
+// that gave up count once nobody has been answered for 100 ms), acquisitions fail
+// at once, with [lock.ErrUnavailable] and [lock.ErrCircuitOpen], instead of each of
 // them spending its time on the same discovery. A PING finds out whether the server
-// is back, one at a time and no sooner than pause after the one before; acquisitions
-// wait up to 50 ms for its answer. Any other call that is answered
-// closes the circuit as well. What is held is renewed and released as ever, and
+// is back, one at a time and no sooner than pause after the one before;
+// acquisitions wait up to 50 ms for its answer. Any other call that is answered
+// closes the circuit as well. Held locks are still renewed and released, and
 // acquisitions that wait for another owner go on waiting.
 //
 // Every server has a circuit. Default [DefaultCircuitFailures] and

@@ -10,19 +10,19 @@
 //
 // # One script per call
 //
-// Every operation is one Lua script on the keys of one lock, and absolute:
-// running it twice changes nothing the second time. It is sent so that the client never sends
-// it again by itself, whatever its MaxRetries, because only the engine knows
-// whether a repetition is still wanted. What an error says about the script,
-// that it did not run or that nobody knows, is reported as [lock.StoreError].
+// Every operation is one Lua script on the keys of one lock, with absolute values:
+// running it twice changes nothing the second time. It is sent so that the client
+// never resends it, whatever its MaxRetries, because only the engine knows whether
+// a repetition is still wanted. A [lock.StoreError] says whether a failed script
+// didn't run, or may have run.
 //
 // # Wake-ups
 //
-// All watches of a Store share one connection, which exists while somebody
-// watches. Two goroutines serve it: one subscribes to the channels that are
-// wanted, one reads. In a cluster from Redis 7 on there are two planes of
-// channels that do not meet; both are listened to, the sharded one by a further
-// connection for each master. [WithPublish] is about the other direction.
+// All watches of a Store share one connection, which exists while somebody watches.
+// Two goroutines serve it: one subscribes to the channels that are wanted, one
+// reads. A cluster of Redis 7 or later has two separate kinds of channels, and the
+// store subscribes to both: to the sharded ones on a further connection for each
+// master. [WithPublish] sets which of them releases use.
 //
 //	Watch ──► pending ── SUBSCRIBE ──► acknowledged ──► live ── message ──► wake
 //	             │                                       │ ▲
@@ -31,5 +31,5 @@
 //	                                                          may have been missed
 //
 // A lost connection is replaced for as long as somebody watches. The
-// acknowledgements of the new one then wake everybody once.
+// acknowledgements of the new one wake all waiters once.
 package redisstore

@@ -17,11 +17,10 @@ import (
 
 var errBadReply = errors.New("redis: the reply is not that of the script")
 
-// Inspect implements [lock.Store]. It shows whatever lock has the key. Which
-// owners of more than [lock.MaxListed] are listed is up to Redis. A fair
-// lock that nobody waits for looks like an exclusive one. The permits of a
-// semaphore do not tell their owners: in their place are the ids that Redisson
-// shows, in hex.
+// Inspect implements [lock.Store]. It shows whatever lock has the key. Which owners
+// of more than [lock.MaxListed] are listed is up to Redis. A fair lock that nobody
+// waits for looks like an exclusive one. The permits of a semaphore don't show
+// their owners: Owners has the ids that Redisson shows, in hex.
 func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	name, err := s.nameOf(key)
 	if err != nil {

@@ -18,13 +18,13 @@ const (
 	latchRetry = time.Second
 )
 
-// Latch is a count that several processes bring down to zero, for which
-// others wait: Redisson's getCountDownLatch. A latch whose count was never set,
-// or has reached zero, is open. Use [NewLatch].
+// Latch is a counter that several processes count down to zero while others wait
+// for it: Redisson's getCountDownLatch. A latch whose count was never set, or has
+// reached zero, is open. Use [NewLatch].
 //
-// Its errors are [*lock.Error]s, and wrap [lock.ErrUnavailable] when Redis did
-// not answer. It lives in Redis alone and expires never: [Latch.Delete] removes
-// one that is no longer counted.
+// Its errors are [*lock.Error]s, and wrap [lock.ErrUnavailable] when Redis did not
+// answer. It exists only in Redis and never expires: remove one that is no longer
+// needed with [Latch.Delete].
 type Latch struct {
 	store *Store
 	key   string
@@ -52,16 +52,16 @@ func (l *Latch) TrySet(ctx context.Context, count int) error {
 	return l.error("set latch", err)
 }
 
-// CountDown counts down by one; the last count wakes all waiters. On an open
-// latch it does nothing. It is sent once: after an error that is not
-// [lock.ErrInvalid] it may have counted or not, which [Latch.Count] cannot tell
-// if others count as well.
+// CountDown counts down by one; the last count wakes all waiters. On an open latch
+// it does nothing. It is sent once: after an error other than [lock.ErrInvalid] it
+// may have counted or not, and [Latch.Count] doesn't show which if others count as
+// well.
 func (l *Latch) CountDown(ctx context.Context) error {
 	_, err := l.run(ctx, latchCountDownScript, func(channel, publish string) []any { return []any{channel, publish} })
 	return l.error("count down", err)
 }
 
-// Count returns what is left to count, 0 for an open latch.
+// Count returns the remaining count, which is 0 for an open latch.
 func (l *Latch) Count(ctx context.Context) (int, error) {
 	n, err := l.count(ctx)
 	return n, l.error("count", err)
@@ -80,9 +80,9 @@ func (l *Latch) Delete(ctx context.Context) error {
 	return l.error("delete latch", err)
 }
 
-// Await waits until the latch is open, or ctx ends, whose cause it returns then.
-// It looks when it is woken, and every 5 s. It rides out that Redis does not
-// answer, as long as ctx lasts, but not an error that will not go away.
+// Await waits until the latch is open, or ctx ends, whose cause it returns then. It
+// checks the count when it is woken, and every 5 s. While Redis doesn't answer, it
+// goes on until ctx ends; an error that won't go away ends it.
 func (l *Latch) Await(ctx context.Context) error { return l.error("await latch", l.await(ctx)) }
 
 func (l *Latch) await(ctx context.Context) error {

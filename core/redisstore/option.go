@@ -36,9 +36,9 @@ func WithNameMapper(name func(key string) string) Option {
 	}
 }
 
-// WithPublish sets how releases are published to waiters. Default [Auto]. Waiters of
-// this package listen everywhere; it is for waiters elsewhere that may not.
-// Outside a cluster there is only [Plain].
+// WithPublish sets how releases are published to waiters. Default [Auto]. Waiters
+// of this package subscribe to all channels; the option is for other waiters, which
+// may not. Outside a cluster there is only [Plain].
 func WithPublish(p Publishing) Option {
 	return func(s *Store) {
 		if p < Auto || p > Both {
@@ -53,10 +53,10 @@ func WithPublish(p Publishing) Option {
 // server's clock. It is for exclusive locks only; other modes answer
 // [lock.ErrUnsupported].
 //
-// Everybody who takes such a lock has to use the counters: a plain getLock, or
-// a store without this option, gives fences that do not compare. The counters
-// are separate keys (redisson_lock_token:{name}) that are never deleted,
-// and lost data repeats their numbers; the clock does neither.
+// All users of such a lock must use the counters: the fences of a plain getLock, or
+// of a store without this option, can't be compared with theirs. The counters are
+// separate keys (redisson_lock_token:{name}) that are never deleted, and lost data
+// repeats their numbers; the clock does neither.
 func WithRedissonTokens() Option { return func(s *Store) { s.tokens = true } }
 
 // WithPolling does without publish/subscribe, for proxies and managed services

@@ -9,12 +9,12 @@ import (
 )
 
 // ReleasePermits releases permits of a semaphore by their ids, no matter who took
-// them: Java, or a process that is gone. The ids are those of Redisson,
-// 32 hexadecimal digits, as [Store.Inspect] lists them. A holder in Go notices
-// at its next renewal.
+// them: a Java service, or a process that has died. The ids are those of Redisson,
+// 32 hexadecimal digits, as [Store.Inspect] lists them. A holder in Go notices at
+// its next renewal.
 //
-// [lock.ErrNotHeld] means that some of them were no longer taken; the others
-// are released. [lock.ErrInvalid] means that an id is none.
+// [lock.ErrNotHeld] means that some of them were no longer taken; the others are
+// released. [lock.ErrInvalid] means that an id isn't valid.
 func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) error {
 	name, err := s.nameOf(key)
 	if err == nil {

@@ -13,16 +13,17 @@ import (
 type Publishing int
 
 const (
-	// Auto is Sharded in a cluster whose servers can, which is from Redis 7
-	// on, and Plain elsewhere.
+	// Auto is Sharded in a cluster of servers that support it (Redis 7 or later),
+	// and Plain elsewhere.
 	Auto Publishing = iota
 	// Sharded is SPUBLISH: the message stays on the shard of the lock.
 	// Redisson 3.22 and later does the same by default.
 	Sharded
 	// Plain is PUBLISH: the message goes to every node of the cluster.
 	Plain
-	// Both is for a cluster in which some listen on one plane only: Redisson
-	// before 3.22 or with shardedSubscriptionMode OFF, next to later ones.
+	// Both is for a cluster in which some waiters subscribe to one kind of channel
+	// only: Redisson before 3.22 or with shardedSubscriptionMode OFF, next to later
+	// ones.
 	Both
 )
 

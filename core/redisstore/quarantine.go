@@ -23,21 +23,21 @@ type quarantine struct {
 	scripts map[*script]*script
 }
 
-// WithQuarantine makes a server that was started less than d ago grant no
-// locks: acquisitions fail with [lock.ErrUnavailable] and [ErrQuarantine]. It
-// is for Redis that may come back from a restart without its latest data: the
-// locks that it forgot are still trusted by their holders, until these fail to
-// renew them. With d at least the longest lease and watchdog of everybody who
-// takes the locks, all of them have run out when the first is granted again.
-// Renewals and releases are answered as ever. Do not use it where the data
-// survives (appendfsync always): there it only costs d after every start.
+// WithQuarantine makes a server that was started less than d ago grant no locks:
+// acquisitions fail with [lock.ErrUnavailable] and [ErrQuarantine]. It is for Redis
+// that may come back from a restart without its latest data: the locks that it
+// forgot are still trusted by their holders, until these fail to renew them. With d
+// at least the longest lease and watchdog of everybody who takes the locks, all of
+// them have run out when the first is granted again. Renewals and releases work as
+// usual. Do not use it where the data survives (appendfsync always): there it only
+// costs d after every start.
 //
-// It counts only for the locks that are taken through stores with the option,
-// all with the same d. It needs Redis 7 or Valkey (elsewhere calls fail with
-// [lock.ErrUnsupported]), permission for INFO and SCRIPT LOAD, and a server
-// clock that does not jump. It costs nothing while the server runs. A replica
-// that is promoted counts by its own start: what replication had not brought it
-// is lost all the same. Less than 1 ms panics.
+// It protects only locks that are taken through stores with this option, all with
+// the same d. It needs Redis 7 or Valkey (elsewhere calls fail with
+// [lock.ErrUnsupported]), permission for INFO and SCRIPT LOAD, and a server clock
+// that does not jump. It costs nothing while the server runs. For a replica that is
+// promoted, its own start counts: what wasn't replicated to it is lost all the
+// same. Less than 1 ms panics.
 func WithQuarantine(d time.Duration) Option {
 	if d < time.Millisecond {
 		panic("redisstore.WithQuarantine: less than 1 ms") //nolint:forbidigo // documented: a wrong set-up cannot be run

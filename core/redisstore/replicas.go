@@ -28,9 +28,8 @@ type replicas struct {
 // [lock.ErrUnavailable]; a lease that cannot be renewed is lost. Releases do
 // not wait.
 //
-// It narrows what a failover can lose, and does not close it: with fewer than
-// all replicas, one that did not acknowledge may be promoted. See
-// docs/quorum.md.
+// It reduces what a failover can lose, but doesn't exclude it: unless all replicas
+// must acknowledge, one that didn't may be promoted. See docs/quorum.md.
 //
 // The script and WAIT travel on one connection. While replicas lag, a busy
 // answer, too, takes up to timeout. timeout must be below the client's

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// ErrReply is why a connection of [LimitReplies] was closed: what came from the
-// other side is longer than the limit, or is no reply of Redis.
+// ErrReply is why a connection of [LimitReplies] was closed: the reply was longer
+// than the limit, or wasn't valid RESP.
 var ErrReply = errors.New("reply exceeds the limit, or isn't one of Redis")
 
 // LimitReplies returns a dialer whose connections fail with [ErrReply] when a
@@ -20,12 +20,12 @@ var ErrReply = errors.New("reply exceeds the limit, or isn't one of Redis")
 //
 //	options.Dialer = redisstore.LimitReplies(redis.NewDialer(options), 1<<20)
 //
-// A client of Redis believes the lengths in replies and allocates what they
-// announce. So twenty bytes from a server that poses as Redis can end the
-// process: "*9223372036854775807" panics in go-redis, and "$100000000000" takes
-// the memory. With this dialer, both are failed calls. It is worth its cost, a
-// look at each byte that is not inside a string, where the network between the
-// client and Redis isn't trusted and TLS can't be had.
+// A client of Redis trusts the lengths in replies and allocates what they announce.
+// So twenty bytes from a server that poses as Redis can end the process:
+// "*9223372036854775807" makes go-redis panic, and "$100000000000" exhausts the
+// memory. With this dialer, both are failed calls. It inspects each byte that isn't
+// inside a string. Use it where the network between the client and Redis isn't
+// trusted and TLS isn't available.
 //
 // Replies to locks have less than a kilobyte, except for Inspect of a key with
 // thousands of readers. For a client that the application uses as well, the limit

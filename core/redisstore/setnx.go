@@ -11,10 +11,10 @@ import "github.com/redlatch/redlatch/core/lock"
 // The key is that of the lock, unless [WithKeyPrefix] or [WithNameMapper] say
 // otherwise. It is for exclusive locks only: other modes answer
 // [lock.ErrUnsupported]. Re-entry is counted in this process: Redis and
-// [Store.Inspect] show one hold. Waiters of this kit are woken by a message.
-// The release of another program sends none: its lock is polled, at least every
-// [lock.WithPoll]. Fences grow over all grants of this kit, unless somebody
-// deletes a key that another one has; the other programs draw none.
+// [Store.Inspect] show one hold. Waiters of this kit are woken by a message. The
+// release of another program sends none: its lock is polled, at least every
+// [lock.WithPoll]. Fences grow over all grants of this kit, unless somebody deletes
+// a key that another owner holds. The other programs have no fences.
 //
 // A lock in the format of Redisson that has the key counts as busy, and so
 // does a lock of this format to a store without the option if it has an expiry.

@@ -180,10 +180,10 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 	return s.wakeups.Watch(ctx, t.channels(t), wake)
 }
 
-// ForceRelease implements [lock.Store], for locks of every mode. It looks who has
-// the key and removes these holds: what is granted since stays, however late the
-// call arrives. The queue of a fair lock stays. A semaphore whose number Redisson
-// has set keeps it, and gets its permits back.
+// ForceRelease implements [lock.Store], for locks of every mode. It reads who holds
+// the key and removes these holds: a hold that is granted after that stays, however
+// late the call arrives. The queue of a fair lock stays. A semaphore whose number
+// Redisson has set keeps it, and gets its permits back.
 func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	name, err := s.nameOf(key)
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 )
 
 // WithoutScriptPublish is for servers that refuse PUBLISH inside of scripts: the
-// messages that wake waiters travel as commands directly behind the script. If
-// one is lost, waiters poll. A release that changed nothing may send one, too.
-// Fair locks answer [lock.ErrUnsupported]: only the script knows whose turn it
-// is, and so the channel. What expired permits leave free is found by polling.
+// messages that wake waiters travel as commands directly behind the script. If one
+// is lost, waiters poll. Even a release that changed nothing may send one. Fair
+// locks answer [lock.ErrUnsupported]: only the script knows whose turn it is, and
+// so the channel. Waiters find permits that have expired by polling.
 func WithoutScriptPublish() Option { return func(s *Store) { s.quiet = true } }
 
 // WithoutScriptTime is for servers that refuse TIME inside of scripts: it travels
 // as a command directly behind the script that acquires, on the same connection.
-// Fences then grow only while nobody deletes a lock that another one has. While
-// the slot of a lock moves to another node of a cluster, acquisitions may fail
-// with [lock.ErrUnavailable]. Fair locks and semaphores answer
-// [lock.ErrUnsupported], because their scripts reckon with the time.
+// Fences then grow only while nobody deletes a lock that another owner holds. While
+// the slot of a lock moves to another node of a cluster, acquisitions may fail with
+// [lock.ErrUnavailable]. Fair locks and semaphores answer [lock.ErrUnsupported],
+// because their scripts need the time.
 func WithoutScriptTime() Option { return func(s *Store) { s.timeless = true } }
 
 // variant is a script without what the server refuses inside of scripts, and what

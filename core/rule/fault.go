@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ErrInvalid is what every fault of a rule is: errors.Is(err, ErrInvalid).
+// ErrInvalid is wrapped by every fault of a rule.
 var ErrInvalid = errors.New("invalid rule")
 
 // Fault is one thing that is wrong with a rule, and where.
@@ -34,7 +34,7 @@ func (f Fault) Error() string {
 	return line.String()
 }
 
-// Unwrap makes every Fault an [ErrInvalid].
+// Unwrap returns [ErrInvalid].
 func (f Fault) Unwrap() error { return ErrInvalid }
 
 func (f Fault) place() string {
@@ -51,7 +51,7 @@ func (f Fault) place() string {
 	return f.Source + ":" + position
 }
 
-// Faults are all faults of a set of rules, in the order of their places.
+// Faults lists all faults of a set of rules, in the order of their places.
 type Faults []Fault
 
 // Error writes one line for each fault.

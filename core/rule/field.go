@@ -12,7 +12,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule/internal/extra"
 )
 
-// Kind is what the value of a [Field] is, and how it is written.
+// Kind is the type of a [Field]'s value, and how it is written.
 type Kind uint8
 
 const (

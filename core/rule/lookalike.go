@@ -55,10 +55,10 @@ func lookalike(template *key.Template, operation string) *problem {
 	return nil
 }
 
-// Unbracketed says what is wrong with a template without variables that has a name
-// for which the requests of its operation have a value, as in lock:order:userId: it
-// is one key for all of them. known reports whether they have. Without such a name
-// the reason is empty.
+// Unbracketed finds a name without brackets, as in lock:order:userId, in a template
+// without variables: the template is one key for all requests. known reports
+// whether requests have a value of that name. It returns a reason and a column for
+// a message; the reason is empty if there is no such name.
 func Unbracketed(template *key.Template, known func(name string) bool) (reason string, column int) {
 	if len(template.Vars()) > 0 {
 		return "", 0

@@ -2,8 +2,8 @@ package rule
 
 import "fmt"
 
-// OnBusy says what happens to a call that didn't get its lock because another
-// owner holds it. Running the work without the lock isn't among the choices.
+// OnBusy says what happens to a call whose lock another owner holds. There is no
+// choice that runs the work without the lock.
 type OnBusy uint8
 
 const (

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Shape is what an operation looks like, and so what kind of integration serves it.
+// Shape is the form of an operation's name, which says what kind of integration
+// serves it.
 type Shape uint8
 
 const (
@@ -22,9 +23,9 @@ const (
 
 var httpMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 
-// ShapeOf returns the shape of an operation. One that is nearly of a shape, such as
-// "post /orders" or "/orders/:id", is an error that says how to write it: nothing
-// would ever serve it.
+// ShapeOf returns the shape of an operation. An operation that nearly has a shape,
+// such as "post /orders" or "/orders/:id", is an error that says how to write it,
+// because nothing would serve it.
 func ShapeOf(operation string) (Shape, error) {
 	switch {
 	case operation == "":
@@ -41,8 +42,8 @@ func ShapeOf(operation string) (Shape, error) {
 	return Name, checkName(operation)
 }
 
-// SplitRoute takes the operation of an HTTP route apart. ok is false for the
-// operations of others.
+// SplitRoute splits the operation of an HTTP route into method and path. ok is
+// false for other operations.
 func SplitRoute(operation string) (method, path string, ok bool) {
 	shape, err := ShapeOf(operation)
 	if err != nil || shape != HTTP {

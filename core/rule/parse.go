@@ -28,7 +28,7 @@ func ParseRule(s string) (Rule, error) {
 	return parsed.Rule, nil
 }
 
-// Parsed is a rule that was read from its string form.
+// Parsed is a rule that was read from a string.
 type Parsed struct {
 	Rule     Rule
 	Template *key.Template // of Rule.Key

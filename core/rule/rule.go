@@ -70,8 +70,8 @@ type Rule struct {
 	Optional bool
 }
 
-// Compiled is a rule that was checked, with its defaults filled in and its
-// template parsed. It must not be changed.
+// Compiled is a checked rule, with its defaults filled in and its template parsed.
+// Don't change it.
 type Compiled struct {
 	Rule
 	Template *key.Template

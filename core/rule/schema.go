@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Schema returns the JSON Schema (draft 7) of a rule file, with which editors
-// complete and check it while it is written. It accepts every file that package
-// rulefile accepts, and refuses what is wrong in its shape; only rulefile finds all
-// faults. It is made from [Fields]; rules.schema.json is a copy for editors.
+// Schema returns the JSON Schema (draft 7) of a rule file, for editors that
+// complete and check the file. It accepts every file that package rulefile accepts,
+// and finds wrong shapes; only rulefile finds all faults. It is made from [Fields];
+// rules.schema.json is a copy for editors.
 func Schema() []byte {
 	properties := make(map[string]any, len(fields))
 	for i := range fields {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Set is a number of checked rules, at most one for each operation. It never
-// changes and may be used by many goroutines at once.
+// Set is a set of checked rules, at most one for each operation. It is immutable
+// and safe for concurrent use.
 type Set struct {
 	rules       []*Compiled
 	byOperation map[string]*Compiled
@@ -30,8 +30,9 @@ func NewSet(rules ...Rule) (*Set, error) {
 	return set, nil
 }
 
-// Unlocked returns the operations that a file names as having no lock any longer,
-// on purpose. A guard takes a rule away from a served operation for no other reason.
+// Unlocked returns the operations that a file lists under unlocked: they lose their
+// rule on purpose. A guard refuses a set that takes the rule of any other served
+// operation away.
 func (s *Set) Unlocked() []string { return slices.Clone(s.unlocked) }
 
 // Lookup returns the rule whose Operation equals operation.
@@ -43,11 +44,10 @@ func (s *Set) Lookup(operation string) (*Compiled, bool) {
 // Empty reports whether the set has no rules.
 func (s *Set) Empty() bool { return len(s.rules) == 0 }
 
-// All returns the rules in the order they were given, as a new slice.
+// All returns the rules in the order in which they were given, as a new slice.
 func (s *Set) All() []*Compiled { return slices.Clone(s.rules) }
 
-// Rules returns the rules in the order they were given as plain data, to join sets
-// or to hand them on.
+// Rules returns the rules as plain data, in the order in which they were given.
 func (s *Set) Rules() []Rule {
 	rules := make([]Rule, len(s.rules))
 	for i, c := range s.rules {
@@ -56,9 +56,9 @@ func (s *Set) Rules() []Rule {
 	return rules
 }
 
-// Locate returns err with the places of its faults in the file of the set, for an
-// error of [guard.Guard.Replace]. A fault of an operation that only before has a rule
-// for says where it was; before may be nil.
+// Locate adds the places in the set's file to the faults in err, which is an error
+// of [guard.Guard.Replace]. A fault of an operation whose rule is only in before
+// gets its place there. before may be nil.
 //
 // [guard.Guard.Replace]: https://pkg.go.dev/github.com/redlatch/redlatch/core/guard#Guard.Replace
 func (s *Set) Locate(before *Set, err error) error {
@@ -95,7 +95,7 @@ func (s *Set) locate(before *Set, f Fault) Fault {
 	return f
 }
 
-// Entry is a rule on its way into a set, and where it comes from.
+// Entry is a rule of a file, and where it stands.
 type Entry struct {
 	Rule Rule
 	// Source is the file, or what else the rule comes from.
@@ -139,9 +139,9 @@ func (e *Entry) fault(p problem) Fault {
 	}
 }
 
-// Build makes a set of the rules of a file, for packages that read files. It finds
-// all that [NewSet] does, and templates that overlap although neither rule says so.
-// The set is good only if there is no fault.
+// Build makes a set of the rules of a file, for packages that read files. It
+// reports all that [NewSet] does, and also templates that overlap although neither
+// rule says so. Use the set only if there is no fault.
 func Build(entries []Entry, unlocked ...string) (*Set, Faults) {
 	set, faults := build(entries)
 	set.unlocked = slices.Clone(unlocked)

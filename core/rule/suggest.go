@@ -2,8 +2,9 @@ package rule
 
 import "strconv"
 
-// DidYouMean ends a message about an unknown name with the known one that it is most
-// likely a misspelling of: `, did you mean "orders"?`. It is empty if none is near.
+// DidYouMean returns the end of a message about an unknown name, with the known
+// name that was probably meant: `, did you mean "orders"?`. It is empty if no known
+// name is similar.
 func DidYouMean(given string, known []string) string {
 	if nearest := nearest(given, known); nearest != "" {
 		return ", did you mean " + strconv.Quote(nearest) + "?"

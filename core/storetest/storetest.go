@@ -1,4 +1,4 @@
-// Package storetest holds implementations of [lock.Store] to their contract,
+// Package storetest tests implementations of [lock.Store] against their contract,
 // alone and under the engine, blocking behaviour included.
 package storetest
 
@@ -37,13 +37,13 @@ func Require(modes ...lock.Mode) Option {
 // shows one hold of an owner that has several. The engine counts them.
 func Uncounted() Option { return func(s *settings) { s.uncounted = true } }
 
-// Run tests the stores that open makes. Each subtest opens one and uses its
-// own keys, so that open may return the same store again. open registers
-// its own clean-up.
+// Run tests the stores that open returns. Each subtest calls open once and uses its
+// own keys, so open may return the same store again. open registers the clean-up
+// with t.Cleanup.
 //
-// Every store has mode Exclusive. Each other mode has its own section: a
-// store without the mode answers every call in it with [lock.ErrUnsupported],
-// and the section is skipped and says so, unless the mode is required.
+// Every store must support mode Exclusive. Each other mode is tested in a subtest,
+// which is skipped if the store returns [lock.ErrUnsupported] and the mode isn't
+// required.
 func Run(t *testing.T, open func(t *testing.T) lock.Store, opts ...Option) {
 	t.Helper()
 	var set settings

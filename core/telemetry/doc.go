@@ -1,4 +1,4 @@
-// Package telemetry reports what a locker does to OpenTelemetry and slog.
+// Package telemetry reports to OpenTelemetry and slog what a locker does.
 //
 //	t, err := telemetry.New()
 //	locker := lock.New(store, lock.WithHooks(t.Hooks()))

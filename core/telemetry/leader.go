@@ -14,15 +14,15 @@ func (t *Telemetry) Elected(name string, term uint64) {
 	t.log.leader(slog.LevelInfo, "elected as leader", name, term)
 }
 
-// Resigned records that a leader has resigned; it ignores its func's error, which
-// may hold anything.
+// Resigned records that a leader has resigned. It ignores the error of the leader's
+// func, which may contain anything.
 func (t *Telemetry) Resigned(name string, term uint64, _ error) {
 	t.leads(name, 0)
 	t.log.leader(slog.LevelInfo, "resigned as leader", name, term)
 }
 
-// TermLost records that a leader has lost its term. How the lock was lost is
-// recorded by the locker's hooks.
+// TermLost records that a leader has lost its term. The locker's hooks record why
+// the lock was lost.
 func (t *Telemetry) TermLost(name string, term uint64, _ error) {
 	t.leads(name, 0)
 	t.log.leader(slog.LevelWarn, "lost the term as leader", name, term)

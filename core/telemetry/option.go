@@ -57,10 +57,10 @@ func WithLogger(log *slog.Logger) Option {
 	}
 }
 
-// WithKeyAttribute adds what f makes of a key to spans and log lines, as
-// redlatch.key; metrics never carry it. f is called on the way of every span
-// and line, and must be fast. A hash hides a key that can't be guessed, which
-// those of most users can. Default: no key at all. nil is ignored.
+// WithKeyAttribute adds f(key) to spans and log lines, as redlatch.key; metrics
+// never have it. f is called for every span and line, so it must be fast. A hash
+// doesn't hide a key that can be guessed, such as one with a user's number.
+// Default: no key at all. A nil f is ignored.
 func WithKeyAttribute(f func(key string) string) Option {
 	return func(o *options) {
 		if f != nil {

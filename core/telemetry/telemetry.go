@@ -28,8 +28,8 @@ type Telemetry struct {
 	keyOf  func(string) string // nil: keys are kept secret
 }
 
-// New makes the instruments. Its error is that of a meter provider that
-// refuses one of them.
+// New creates the instruments. It returns an error if the meter provider refuses
+// one of them.
 func New(opts ...Option) (*Telemetry, error) {
 	o := newOptions(opts)
 	made, err := newInstruments(o.meters.Meter(ScopeName, metric.WithInstrumentationVersion(Version)))
@@ -46,7 +46,7 @@ func New(opts ...Option) (*Telemetry, error) {
 	}, nil
 }
 
-// Hooks are for [lock.WithHooks], those of one call for one locker.
+// Hooks returns the hooks for [lock.WithHooks]. Call it once for each locker.
 func (t *Telemetry) Hooks() lock.Hooks {
 	var backlog atomic.Int64
 	return lock.Hooks{

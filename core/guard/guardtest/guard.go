@@ -1,8 +1,8 @@
 // Package guardtest helps to test code that takes its locks from a guard: handlers
 // behind a middleware, annotated methods, and the integrations themselves. Its
-// guard keeps locks in memory. Tests take the part of other owners ([Hold]), of
-// operators ([Lose]) and of outages ([GuardWithOutage]), also inside
-// testing/synctest.
+// guard keeps locks in memory. Tests can make other owners hold keys ([Hold]), take
+// keys away ([Lose]) and make the store unreachable ([GuardWithOutage]), also
+// inside testing/synctest.
 package guardtest
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Timeout is how long a test waits for what must happen.
+// Timeout is how long a test waits for an event before it fails.
 const Timeout = 20 * time.Second
 
-// Locker returns a locker that is closed with the test, which fails if that does
-// not work.
+// Locker returns a locker that is closed when the test ends. The test fails if
+// Close returns an error.
 func Locker(t testing.TB, store lock.Store, opts ...lock.Option) *lock.Locker {
 	t.Helper()
 	locker := lock.New(store, opts...)
@@ -54,8 +54,8 @@ func Served(g *guard.Guard) *guard.Guard {
 	return g
 }
 
-// Hold takes a key in the name of another owner. It is held until it is
-// released, or the test ends.
+// Hold acquires a key as another owner. It is held until the lease is released or
+// the guard's locker is closed, which [Guard] does when the test ends.
 func Hold(t testing.TB, g *guard.Guard, key string) *lock.Lease {
 	t.Helper()
 	lease, err := g.Locker().TryAcquire(context.Background(), key)
@@ -65,7 +65,7 @@ func Hold(t testing.TB, g *guard.Guard, key string) *lock.Lease {
 	return lease
 }
 
-// IsHeld reports whether anybody has the key.
+// IsHeld reports whether anybody holds the key.
 func IsHeld(t testing.TB, g *guard.Guard, key string) bool {
 	t.Helper()
 	state, err := g.Locker().Inspect(context.Background(), key)
@@ -75,7 +75,8 @@ func IsHeld(t testing.TB, g *guard.Guard, key string) bool {
 	return state.Held
 }
 
-// Receive waits for what must come.
+// Receive returns the next value of ch, and fails the test if none comes within
+// [Timeout]. what names the value in the message.
 func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	var v T

@@ -10,7 +10,7 @@ import (
 
 // Lose takes the key away from its owner. When Lose returns, the contexts of its
 // leases have ended with [lock.ErrLost], as they do when a lease can't be renewed.
-// It fails the test if nobody has the key.
+// It fails the test if nobody holds the key.
 func Lose(t testing.TB, g *guard.Guard, key string) {
 	t.Helper()
 	freed, err := g.Locker().ForceRelease(context.Background(), key)
@@ -22,8 +22,8 @@ func Lose(t testing.TB, g *guard.Guard, key string) {
 	}
 }
 
-// AssertHeld fails the test unless ctx is that of work which has the key, and is
-// still trusted. Call it in the handler or method under test, where its work is.
+// AssertHeld fails the test unless ctx carries a trusted lease of the key. Call it
+// in the handler or method under test, where the work is done.
 func AssertHeld(t testing.TB, ctx context.Context, key string) {
 	t.Helper()
 	if err := lock.AssertHeld(ctx, key); err != nil {
@@ -31,8 +31,8 @@ func AssertHeld(t testing.TB, ctx context.Context, key string) {
 	}
 }
 
-// AssertFree fails the test if anybody has the key: the work is done and its lock
-// is released.
+// AssertFree fails the test if anybody holds the key. Call it when the work is done
+// and its lock should be released.
 func AssertFree(t testing.TB, g *guard.Guard, key string) {
 	t.Helper()
 	if IsHeld(t, g, key) {

@@ -11,16 +11,16 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// Outage is a store in memory that can be away, as Redis can. It keeps what it
-// has meanwhile. Use [GuardWithOutage].
+// Outage is a store in memory that can be unreachable, as Redis can. It keeps its
+// locks meanwhile. Use [GuardWithOutage].
 type Outage struct {
 	lock.Store
 
 	away atomic.Bool
 }
 
-// GuardWithOutage returns a guard as [Guard] does, and its store, which is there
-// until [Outage.Begin].
+// GuardWithOutage returns a guard as [Guard] does, and its store, which works until
+// [Outage.Begin].
 func GuardWithOutage(t testing.TB, rules ...rule.Rule) (*guard.Guard, *Outage) {
 	t.Helper()
 	store := &Outage{Store: memstore.New()}
@@ -32,8 +32,8 @@ func GuardWithOutage(t testing.TB, rules ...rule.Rule) (*guard.Guard, *Outage) {
 	return Served(g), store
 }
 
-// Begin makes every call fail until [Outage.End], as those to a Redis where nobody
-// listens. Leases that can't be renewed meanwhile are lost when they end.
+// Begin makes every call fail until [Outage.End], as calls to a Redis that refuses
+// connections. Leases that can't be renewed meanwhile are lost when they end.
 func (o *Outage) Begin() { o.away.Store(true) }
 
 // End makes the store answer again.

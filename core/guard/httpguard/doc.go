@@ -1,6 +1,6 @@
-// Package httpguard is what the HTTP integrations share: the sources of the
-// values that make a key, the options of a middleware, the way of a request
-// through its lock, and the answers to requests that didn't get one.
+// Package httpguard is what the HTTP integrations share: the sources of the values
+// in a key, the options of a middleware, how a request passes its lock, and the
+// answers to requests that didn't get one.
 //
 // Applications use an integration, ginlock for Gin or httplock for net/http and
 // the routers that follow it, and configure it with the options and sources of

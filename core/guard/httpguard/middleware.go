@@ -38,9 +38,10 @@ func New(by string, g *guard.Guard, text string, opts ...Option) (*Middleware, e
 }
 
 // Rules returns a middleware that takes the lock of the rule that g has for the
-// route, and lets routes without a rule pass, and requests without a route. It is
+// route. Routes without a rule, and requests without a route, pass through. It is
 // for frameworks whose routes can be listed with their handlers: attach a
-// [Middleware.Survey] of them to the guard. The error lists everything that is wrong.
+// [Middleware.Survey] of them to the guard. The error lists everything that is
+// wrong.
 func Rules(by string, g *guard.Guard, opts ...Option) (*Middleware, error) {
 	m := newMiddleware(by, g, opts)
 	if m.keyFunc != nil {

@@ -80,9 +80,9 @@ func WithProvided(names ...string) Option {
 
 // WithIdentity names the variables that say who the caller is, written as in the
 // template: "userId", "header.X-User-Id". A request without one is refused with 401
-// LOCK_UNAUTHENTICATED instead of 400. The answer has no WWW-Authenticate, which only
-// the application knows: see [WithErrorHandler]. It says the same as [WithProvided]
-// of a bare name.
+// LOCK_UNAUTHENTICATED instead of 400. The answer has no WWW-Authenticate, which
+// only the application knows: see [WithErrorHandler]. A bare name is also taken as
+// provided, as by [WithProvided].
 func WithIdentity(variables ...string) Option {
 	return func(s *settings) {
 		s.identity = append(s.identity, variables...)
@@ -121,7 +121,7 @@ func WithErrorHandler(f func(http.ResponseWriter, Request, *guard.Error)) Option
 	}
 }
 
-// WithContentionStatus is the status of a request that didn't get its lock: 409
+// WithContentionStatus sets the status of a request that didn't get its lock: 409
 // (the default), 429 (for clients that retry on that one only) or 423 (for APIs
 // whose clients see locks as resources).
 func WithContentionStatus(status int) Option {
@@ -146,8 +146,8 @@ func WithRetryAfter(d time.Duration) Option {
 	}
 }
 
-// WithMaxBody is the largest body that is read, in bytes. A larger one is answered
-// with 413. Default [DefaultMaxBody].
+// WithMaxBody sets the largest body that is read, in bytes. A larger one is
+// answered with 413. Default [DefaultMaxBody].
 func WithMaxBody(n int64) Option {
 	return func(s *settings) {
 		if n <= 0 {

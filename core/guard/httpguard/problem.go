@@ -14,8 +14,8 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// StatusClientClosed is what proxies log for a client that didn't wait for
-// its answer.
+// StatusClientClosed is the status that proxies log for a client that didn't wait
+// for its answer.
 const StatusClientClosed = 499
 
 // problemTypes is where the types of problems are described.

@@ -6,7 +6,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 )
 
-// Request is what an integration knows of a request.
+// Request is a request as an integration sees it.
 type Request interface {
 	// HTTP is the request. Its body, if it was read for the key, can be read again.
 	HTTP() *http.Request
@@ -23,7 +23,7 @@ type Request interface {
 	ClientIP() string
 }
 
-// Exchange is one request and its answer, for [Middleware.Serve]. Integrations
+// Exchange is a request and its response, for [Middleware.Serve]. Integrations
 // implement it.
 type Exchange interface {
 	Request

@@ -18,9 +18,9 @@ var methods = []string{
 	http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// Operation names a route as rules do: the method, a blank, and the path as
-// registered. A pattern may bring its method, which a request with another one can
-// match: "GET /x" of ServeMux is for HEAD too.
+// Operation returns the name of a route in rules: the method, a space, and the path
+// as registered. A pattern may begin with a method, and a request with another
+// method can match it: "GET /x" of ServeMux is for HEAD too.
 func Operation(method, pattern string) string {
 	if first, rest, ok := cutMethod(pattern); ok {
 		method, pattern = first, rest
@@ -94,8 +94,8 @@ func (m *Middleware) Survey(rules *rule.Set, routes []Route) (served []string, e
 }
 
 // Unlocked reports every route with a rule that no middleware of the guard's rules
-// stands in front of. It can't be put right: routers fix a route's handlers when it
-// is registered.
+// stands in front of. This can't be mended later, because routers fix a route's
+// handlers when it is registered.
 func (m *Middleware) Unlocked(routes []Route) error {
 	s := survey{Middleware: m}
 	locked := func(other *Middleware) bool { return other != nil && other.takesRulesOf(m.guard) }

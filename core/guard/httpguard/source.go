@@ -93,8 +93,8 @@ func hasForm(method string) bool {
 }
 
 // Body is the field at a dotted path of a JSON body: a string, an integer or a
-// boolean. Refused are other values, integers beyond ±(2^53-1), which parsers read
-// in different ways, a member that is there twice, in whatever case, and a body of
+// boolean. It refuses other values, integers beyond ±(2^53-1), which parsers read
+// in different ways, a member that appears twice, in whatever case, and a body of
 // another type.
 func Body(path string) Source {
 	names := strings.Split(path, ".")

@@ -1,5 +1,5 @@
 // Package rulefile reads rules from files in YAML or JSON. Only programs that load
-// rules from a file need it: it is what brings a YAML parser along.
+// rules from a file need it, and with it a YAML parser.
 //
 //	rules:
 //	  - operation: POST /vouchers/:id/orders

@@ -1,4 +1,4 @@
-// Package ruletest helps to test what reads rules.
+// Package ruletest helps to test code that reads rules.
 package ruletest
 
 import (
