@@ -216,7 +216,16 @@ func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *ho
 	return lease.hold
 }
 
+// tryOnce calls the store unless another owner of this process has the key, or came
+// first. The store's answer to one owner that wants to be alone is its answer to any.
 func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
+	if a.nonBlocking || a.shared || !a.claim.Mode.alone() || a.takenHere() {
+		return a.tryAlone(ctx)
+	}
+	return a.tryTogether(ctx)
+}
+
+func (a *acquisition) tryAlone(ctx context.Context) (*Lease, error) {
 	if a.takenHere() {
 		return nil, a.busy(nil)
 	}

@@ -39,6 +39,7 @@ type Locker struct {
 	waiting    int     // acquisitions that wait, of all gates
 	holds      map[*hold]struct{}
 	owners     map[ownerKey]*ownership // of named owners
+	probes     map[probeKey]*probe     // the next where one is under way; nil: nobody waits for it
 	renewals   renewals
 
 	compensation compensation
@@ -72,6 +73,7 @@ func New(store Store, opts ...Option) *Locker {
 		gates:       make(map[string]*gate),
 		holds:       make(map[*hold]struct{}),
 		owners:      make(map[ownerKey]*ownership),
+		probes:      make(map[probeKey]*probe),
 
 		compensation: compensation{more: make(chan struct{}, 1)},
 	}
@@ -103,7 +105,9 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 
 // TryAcquire is [Locker.Acquire] that never waits for another owner: it returns
 // [ErrBusy] at once, without a call to the store if this locker itself holds the
-// key or a caller of it has waited for it before. [WithWait] is ignored.
+// key or a caller of it has waited for it before. Tries of one key in an exclusive
+// mode that come while the store is called for another share the answer to the next
+// call, which is sent after they came. [WithWait] is ignored.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return l.acquire(ctx, key, true, opts)
 }
