@@ -36,6 +36,7 @@ type control struct {
 	rate      float64  // of faults
 	long      int
 	leave     int           // percent, default: 3
+	keep      int           // percent, default: 0
 	volatile  bool          // Redis loses its data when it is killed
 	think     time.Duration // of clients that do not do all they can
 	pace      time.Duration // of a Redis that is slow
@@ -63,6 +64,8 @@ var controls = []control{
 	{name: bug.Unspaced, mix: "none", rules: []string{"fence twice"}},
 	{name: bug.StaleHandoff, mix: "none", rules: []string{"overlap"}},
 	{name: bug.MessageGrants, mix: "none", rules: []string{"overlap"}},
+	{name: bug.Unkept, mix: "none", keep: 20, rules: []string{"unkept"}},
+	{name: bug.DeafLeader, mix: "pause", mode: "leader", rate: 4, rules: []string{"trust", "overlap"}},
 	{name: bug.Collapse, mix: "stall", long: 2, think: busyThink, pace: busyPace, rules: []string{"no service", "growth"}},
 }
 
@@ -116,7 +119,7 @@ func (c *controlsCommand) one(ctx context.Context, out io.Writer, control contro
 		run := runCommand{
 			Seed: c.Seed + uint64(try), Duration: c.Duration << try, Topology: "standalone", Mix: control.mix, Mode: cmp.Or(control.mode, "exclusive"),
 			Report: filepath.Join(dir, fmt.Sprintf("try-%d", try+1)), Lease: 300 * time.Millisecond, Processes: 4, Clients: 6,
-			Rate: control.rate, Long: control.long, Durable: !control.volatile, Handoff: true, Leave: cmp.Or(control.leave, 3), Think: control.think, Pace: control.pace,
+			Rate: control.rate, Long: control.long, Durable: !control.volatile, Handoff: true, Leave: cmp.Or(control.leave, 3), Keep: control.keep, Think: control.think, Pace: control.pace,
 			Bug: control.planted(), patience: 3 * time.Second,
 		}
 		var page bytes.Buffer

@@ -23,8 +23,12 @@ import (
 )
 
 const (
-	generation   = 2500 * time.Millisecond
-	keysPerMode  = 6
+	generation  = 2500 * time.Millisecond
+	keysPerMode = 6
+	// offices are the keys that every process campaigns for, and term is how long
+	// they are used: leaders last longer than other leases.
+	offices      = 2
+	term         = 10 * time.Second
 	endOfWorkers = 60 * time.Second
 	// forgotten is the lease of what is given up: beyond the life of its key.
 	forgotten = 10 * time.Second
@@ -140,7 +144,18 @@ func (s *stage) modes() []string {
 	if s.Mode == "all" {
 		return []string{"exclusive", "exclusive", "exclusive", "exclusive", "handed", "named", "readwrite", "semaphore", "fair"}
 	}
+	if s.Mode == "leader" {
+		return []string{"exclusive"}
+	}
 	return []string{s.Mode}
+}
+
+// offices is how many keys every process campaigns for.
+func (s *stage) offices() int {
+	if s.Mode == "all" || s.Mode == "leader" {
+		return offices
+	}
+	return 0
 }
 
 // worker is how to start one.
@@ -153,7 +168,7 @@ func (s *stage) worker(w *world.World, number, life int) (process.Spec, error) {
 		Worker: number, Life: life, Clients: s.Clients, Seed: s.Seed, Clock: s.clock,
 		Record: s.page(number, life), Counter: s.socket("counter"), Bug: s.Bug,
 		Redis: w.Redis(number), Modes: s.modes(),
-		Load: worker.Load{Lease: s.Lease, Keys: keysPerMode, Generation: generation, Long: s.Long, Leave: s.Leave, Forgotten: forgotten, Handoff: s.Handoff, SETNX: s.SETNX, Think: s.Think},
+		Load: worker.Load{Lease: s.Lease, Keys: keysPerMode, Generation: generation, Long: s.Long, Leave: s.Leave, Keep: s.Keep, Offices: s.offices(), Term: term, Forgotten: forgotten, Handoff: s.Handoff, SETNX: s.SETNX, Think: s.Think},
 	})
 	return process.Spec{Path: self, Args: []string{"worker", string(config)}}, err
 }

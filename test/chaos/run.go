@@ -23,7 +23,7 @@ type runCommand struct {
 	Round     time.Duration `default:"60s" help:"Longest single run: histories are checked in memory."`
 	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum" help:"${enum}."`
 	Mix       string        `default:"all" enum:"${mixes}" help:"What breaks: ${enum}."`
-	Mode      string        `default:"all" enum:"exclusive,handed,named,fair,readwrite,semaphore,all" help:"Kinds of locks: ${enum}."`
+	Mode      string        `default:"all" enum:"exclusive,handed,named,fair,readwrite,semaphore,leader,all" help:"Kinds of locks: ${enum}."`
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
 	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
 	Processes int           `help:"Worker processes. Default: 8, for a quorum 4."`
@@ -35,6 +35,7 @@ type runCommand struct {
 	SETNX     bool          `name:"setnx" help:"Keep locks in the format of SETNX: exclusive ones only."`
 	Bug       string        `default:"" hidden:""`
 	Leave     int           `default:"3" hidden:""`
+	Keep      int           `default:"3" hidden:""`
 	Think     time.Duration `default:"0" hidden:""`
 	Pace      time.Duration `default:"0" hidden:""`
 	patience  time.Duration
@@ -43,7 +44,7 @@ type runCommand struct {
 func (c *runCommand) flags() report.Flags {
 	return report.Flags{
 		Seed: c.Seed, Duration: c.Duration, Mix: c.Mix, Mode: c.Mode, Durable: c.Durable, Processes: c.Processes,
-		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Handoff: c.Handoff, SETNX: c.SETNX, Bug: c.Bug, Leave: c.Leave, Think: c.Think, Pace: c.Pace,
+		Clients: c.Clients, Rate: c.Rate, Long: c.Long, Handoff: c.Handoff, SETNX: c.SETNX, Bug: c.Bug, Leave: c.Leave, Keep: c.Keep, Think: c.Think, Pace: c.Pace,
 		Settings: check.Settings{Topology: c.Topology, Lease: c.Lease, Patience: c.patience},
 	}
 }
@@ -51,13 +52,13 @@ func (c *runCommand) flags() report.Flags {
 // Run runs the rounds. It ends with the first that isn't sound.
 func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
 	for kind, chosen := range map[string]bool{"a quorum": c.Topology == "quorum", "the format of SETNX": c.SETNX} {
-		if c.Mode == "exclusive" || !chosen {
-			continue
-		}
-		if c.Mode != "all" {
+		switch {
+		case c.Mode == "exclusive", c.Mode == "leader", !chosen:
+		case c.Mode == "all":
+			c.Mode = "leader" // which has exclusive locks, too
+		default:
 			return fmt.Errorf("%s has no mode %s", kind, c.Mode)
 		}
-		c.Mode = "exclusive"
 	}
 	c.crew()
 	left := c.Duration

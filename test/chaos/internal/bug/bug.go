@@ -3,6 +3,7 @@
 package bug
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,11 +29,13 @@ const (
 	Collapse       = "collapse"        // giving up costs more than the work did
 	Unspaced       = "unspaced"        // the fences of hand-offs are those of later grants
 	StaleHandoff   = "stale-handoff"   // a hold is handed on as if it were a new one
+	Unkept         = "unkept"          // a release ends a minimum hold
+	DeafLeader     = "deaf-leader"     // a leader isn't interrupted when its term is lost
 )
 
 var names = []string{
 	BlindRetry, IncrFence, NoOwner, LateLoss, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
-	StaleHandoff,
+	StaleHandoff, Unkept, DeafLeader,
 }
 
 // Bug is one of them in one process. Without a name it is none.
@@ -56,6 +59,14 @@ func (b *Bug) Got(lease *lock.Lease) {
 	}
 }
 
+// Term returns the context of a leader whose term has that of ctx.
+func (b *Bug) Term(ctx context.Context) context.Context {
+	if b.name == DeafLeader {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
 // Options returns the options that the bug needs of a locker.
 func (b *Bug) Options() []lock.Option {
 	if b.name == Stranded {
@@ -77,6 +88,8 @@ func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
 		return &unspaced{incrFence{store, rdb}}
 	case StaleHandoff:
 		return &staleHandoff{Store: store, kept: make(map[string]string), owners: make(map[string]string)}
+	case Unkept:
+		return &unkept{store}
 	case LateLoss:
 		return &lateLoss{store}
 	case LIFO:

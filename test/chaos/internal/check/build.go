@@ -100,6 +100,7 @@ func (b *builder) finish() {
 		b.acquire(e)
 	}
 	b.orphans()
+	b.minima()
 	for _, e := range b.renews {
 		b.renew(e)
 	}
@@ -147,8 +148,11 @@ func (b *builder) acquire(e *history.Event) {
 	l := b.Timeline.life(e)
 	l.ask(e)
 	id := call{e.Worker, e.Life, e.ID}
-	if since, ok := b.waiting[id]; ok {
+	if since, ok := b.waiting[id]; ok && !l.office() {
 		l.waits = append(l.waits, &wait{Event: e, since: since})
+	}
+	if l.office() { // a candidate tries again by itself
+		l.waits = append(l.waits, &wait{Event: e, since: e.Call})
 	}
 	b.forsaken(e)
 	if e.Outcome == history.GaveUp || e.Outcome == history.Unknown {
@@ -224,7 +228,7 @@ func (b *builder) granted(l *life, e *history.Event, within span) {
 func (b *builder) begin(l *life, e *history.Event, within span, of *chain) *hold {
 	h := &hold{
 		chain: of, key: e.Key, life: e.Life, owner: e.Owner, mode: e.Mode, name: e.Name, worker: e.Worker, client: e.Client, fence: e.Fence,
-		permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: within.to, asked: e.Call,
+		permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: within.to, asked: e.Call, keep: e.Keep,
 	}
 	b.holds[e.Owner], b.leases[leaseOf(e)] = h, h
 	l.holds = append(l.holds, h)
@@ -259,6 +263,7 @@ func (b *builder) orphans() {
 			}
 			l := b.Timeline.life(g)
 			l.ghosts = append(l.ghosts, ghost{span{g.Call, to}, g.Return})
+			b.mayProlong(l, g, g.Return)
 		}
 	}
 }
@@ -321,7 +326,8 @@ func (b *builder) release(e *history.Event) {
 	if h != nil && h.next == nil {
 		h.passed = b.handsOn(e)
 	}
-	l.ops = append(l.ops, op{Event: *e, span: span{e.Call, e.Return}, passed: h != nil && h.passed})
+	o := op{Event: *e, span: span{e.Call, e.Return}, passed: h != nil && h.passed}
+	l.ops = append(l.ops, o.keeping(h))
 	if h == nil {
 		return
 	}
@@ -346,22 +352,28 @@ func (b *builder) doubt(e *history.Event) {
 			to = min(to, by)
 		}
 	}
-	if h := b.holds[e.Owner]; h != nil {
-		h.expHi = max(h.expHi, to)
-	}
 	if h := b.holds[e.Owner]; h != nil && h.final != 0 && (e.Op == history.Renew || ran <= h.released) {
 		to = min(to, h.final)
 	}
 	l.ghosts = append(l.ghosts, ghost{span{e.Call, to}, ran})
-	if b.holds[e.Owner] != nil { // then the call may have prolonged what it has
-		again := *e
-		again.Kind, again.Outcome = history.Renew, history.Unknown
-		l.ops = append(l.ops, op{Event: again, span: span{e.Call, ran}, expHi: ran + e.TTL})
-	}
+	b.mayProlong(l, e, ran)
 	b.missing[processOf(e)] = append(b.missing[processOf(e)], e.Return)
 	if e.Op == history.Acquire {
 		l.unanswered = append(l.unanswered, *e)
 	}
+}
+
+// mayProlong: a call of an owner that has the key may have prolonged what it has,
+// whatever came of it, until it ran for the last time.
+func (b *builder) mayProlong(l *life, e *history.Event, ran int64) {
+	h := b.holds[e.Owner]
+	if h == nil {
+		return
+	}
+	h.expHi = max(h.expHi, ran+e.TTL)
+	again := *e
+	again.Kind, again.Outcome = history.Renew, history.Unknown
+	l.ops = append(l.ops, op{Event: again, span: span{e.Call, ran}, expHi: ran + e.TTL})
 }
 
 func (h *hold) leaving(at int64) {
@@ -392,7 +404,8 @@ func (b *builder) killed() {
 			if h.next != nil { // the next lease says what became of it
 				unknown.Outcome = history.OK
 			}
-			l.ops = append(l.ops, op{Event: unknown, span: span{e.Call, until}, passed: h.next != nil})
+			o := op{Event: unknown, span: span{e.Call, until}, passed: h.next != nil}
+			l.ops = append(l.ops, o.keeping(h))
 			h.leaving(e.Call)
 		}
 	}

@@ -52,6 +52,9 @@ func TestLegalHistories(t *testing.T) {
 		"renewed by a call that nobody answered": exclusive().got("a1", 0, 2, 10, 1).
 			add(history.Event{Kind: history.Doubt, Op: history.Renew, Owner: "a1", Call: 150, Return: 160, Holds: 1}).
 			renewed("a1", 400, 402, ok).late("a1", 410, 411, 0, ok),
+		"renewed by a re-entry whose caller had given up": exclusive().got("a1", 0, 2, 10, 1).
+			add(history.Event{Kind: history.Grant, Owner: "a1", Call: 3, Return: 400, Fence: 10, Holds: 2}).
+			renewed("a1", 390, 402, ok).late("a1", 410, 411, 0, ok),
 		"stopped between the grant and its return": exclusive().stopped("a1", 0, 2, 700, 10).got("b1", 690, 691, 11, 1).
 			late("a1", 701, 702, 0, lost).gave("b1", 710, 711, 0, ok),
 		"granted by the second of two calls, which is answered first": exclusive().
@@ -75,6 +78,9 @@ func TestLegalHistories(t *testing.T) {
 		"handed on when it had been released by force": exclusive().got("a1", 0, 2, 10, 1).
 			add(history.Event{Kind: history.Force, Outcome: ok, Call: 3, Return: 4}).got("b1", 5, 6, 74, 1).handed("a1", 10, 12, 11).
 			gave("b1", 20, 21, 0, ok).gave("a1", 22, 23, 0, notHeld),
+		"released by force before its caller knew of it": exclusive().got("a1", 0, 50, 10, 1).
+			add(history.Event{Kind: history.Force, Outcome: ok, Call: 20, Return: 21}).got("b1", 22, 24, 74, 1).gave("b1", 60, 61, 0, ok).
+			gave("a1", 70, 71, 0, notHeld),
 		"handed on to another writer": readWrite().in("write", "a1", 0, 1, 10).passed("a1", 5, 7, 10).modeOfLast("write").
 			took("a1", 4, 8, 11).modeOfLast("write").gaveIn("write", "a1", 10, 11).in("read", "b1", 12, 13, 74),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).

@@ -15,6 +15,9 @@ const poll = 100 * time.Millisecond
 // free: two calls that are lost to others, and the connection.
 const notice = 400 * time.Millisecond
 
+// campaign is how long a candidate may rest between two tries, when one has failed.
+const campaign = 2 * time.Second
+
 // wait is an acquisition that has slept.
 type wait struct {
 	*history.Event
@@ -73,19 +76,22 @@ func (v *liveness) passed(l *life, w *wait) {
 // stranded: no key is free for long while somebody waits for it whom nothing
 // disturbs.
 func (v *liveness) stranded(l *life, w *wait) {
-	if l.doubtful {
+	rule, most := "stranded", poll+notice
+	switch {
+	case l.office():
+		rule, most = "leaderless", most+campaign
+	case l.doubtful:
 		return // a hold may have come back
 	}
-	most := int64(poll + notice)
-	if w.Return-w.since <= most {
+	if w.Return-w.since <= int64(most) {
 		return
 	}
 	for _, gap := range gaps(v.excuses(l, w), w.span()) {
-		if gap.to-gap.from <= most {
+		if gap.to-gap.from <= int64(most) {
 			continue
 		}
-		if free := gap.to - gap.from; free > int64(v.allowed(w.Worker, gap, poll+notice)) {
-			v.fail("stranded", l.key, gap.from, "the key was free for %v, and client %d of worker %d waited for it",
+		if free := gap.to - gap.from; free > int64(v.allowed(w.Worker, gap, most)) {
+			v.fail(rule, l.key, gap.from, "the key was free for %v, and client %d of worker %d waited for it",
 				time.Duration(free), w.Client, w.Worker)
 			return
 		}
@@ -155,9 +161,9 @@ func (l *life) blocking(e *history.Event) (spans []span) {
 // lasted is the longest time for which the store may have had the hold.
 func (h *hold) lasted() span {
 	if h.final != 0 {
-		return span{h.granted.from, h.final}
+		return span{h.granted.from, max(h.final, h.keptHi)}
 	}
-	return span{h.granted.from, h.expHi + epsilon}
+	return span{h.granted.from, max(h.expHi, h.keptHi) + epsilon}
 }
 
 // crowded are the times in which a semaphore may not have had enough permits.

@@ -32,6 +32,21 @@ func (h one) extended(o op) one {
 	return h
 }
 
+// left is what the release o leaves of h: nothing, or what keeps the key for the
+// rest of a minimum hold, and is nobody's.
+func (h one) left(o op) one {
+	if o.keptHi == 0 {
+		return one{}
+	}
+	return one{owner: h.owner + ":kept", count: h.count, token: h.token, expLo: o.keptLo, expHi: o.keptHi}
+}
+
+// leaving is h when nobody knows when the release o ran.
+func (h one) leaving(o op) one {
+	h.expLo, h.expHi = min(h.expLo, max(o.from, o.keptLo)), max(h.expHi, o.keptHi)
+	return h
+}
+
 // taken is a new hold by o.
 func taken(o op) one {
 	return one{owner: o.Owner, count: o.Holds, token: o.Fence, expLo: o.expLo, expHi: o.expHi}
@@ -162,7 +177,7 @@ func owned(h one, o op) (bool, one) {
 		// The release may have been sent twice, and the first one have done it.
 		ok := !mine || h.gone(o)
 		if mine && o.Kind == history.Release {
-			h.expLo = min(h.expLo, o.from)
+			h = h.leaving(o)
 		}
 		return ok, h
 	case o.Kind == history.Renew:
@@ -172,9 +187,10 @@ func owned(h one, o op) (bool, one) {
 		if !mine || !h.there(o) || !counted {
 			return false, h
 		}
-		if h.count = o.Holds; h.count == 0 && !o.passed {
-			h = one{}
+		if o.Holds == 0 && !o.passed {
+			return true, h.left(o)
 		}
+		h.count = o.Holds
 		return true, h
 	default: // a release that may come later, or never
 		switch {
@@ -182,7 +198,7 @@ func owned(h one, o op) (bool, one) {
 		case o.Outcome == history.Unknown && o.Holds > 0:
 			h.count = o.Holds // what the store has is reported again
 		default:
-			h.expLo = min(h.expLo, o.from)
+			h = h.leaving(o)
 		}
 		return true, h
 	}
@@ -292,7 +308,11 @@ func permits(s holds, o op) (bool, holds) {
 		if !s.others[i].there(o) {
 			return false, s
 		}
-		return true, s.with(func(s *holds) { s.others = slices.Delete(s.others, i, i+1) })
+		return true, s.with(func(s *holds) {
+			if s.others[i] = s.others[i].left(o); s.others[i].owner == "" {
+				s.others = slices.Delete(s.others, i, i+1)
+			}
+		})
 	}
 	return shared(s, o)
 }

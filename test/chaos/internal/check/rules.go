@@ -41,6 +41,7 @@ func (t *Timeline) Rules() (found []Violation, excused int) {
 		r.fences(l)
 		r.trust(l)
 		r.endings(l)
+		r.unkept(l)
 		if l.mode == "semaphore" {
 			r.permits(l)
 		} else {
@@ -107,8 +108,11 @@ func (r *rules) endings(l *life) {
 }
 
 // forgotten is the earliest moment at which the store may have forgotten h.
-func (r *rules) forgotten(l *life, h *hold) int64 {
-	at := h.expLo
+func (r *rules) forgotten(l *life, h *hold) int64 { return r.removed(l, h, h.expLo) }
+
+// removed is the earliest moment at which something may have removed h from the
+// store that lasts until then.
+func (r *rules) removed(l *life, h *hold, at int64) int64 {
 	for _, a := range slices.Concat(r.amnesia, l.forced) {
 		if a.to >= h.began {
 			at = min(at, max(a.from, h.began))
@@ -146,7 +150,7 @@ func (r *rules) overlaps(l *life) {
 		for _, o := range open {
 			switch {
 			case !conflicting(o.mode, h.mode):
-			case l.doubtful && (r.forgotten(l, o) <= from || h.began < h.granted.from && r.forgotten(l, h) <= from):
+			case l.doubtful && min(r.forgotten(l, o), r.forgotten(l, h)) <= from:
 				r.excused++
 			default:
 				r.fail("overlap", l, from, "%s (fence %d) holds it, and %s (fence %d) as well: for %v",

@@ -56,6 +56,8 @@ type op struct {
 	// handed it on. rest: the store's release of what was handed on to a caller who
 	// had given up.
 	handed, passed, rest bool
+	// keptLo and keptHi, of a release under a minimum hold, bound when that ends.
+	keptLo, keptHi int64
 }
 
 // first says whether o is the grant that a hold begins with.
@@ -82,6 +84,9 @@ type hold struct {
 	final          int64 // when the release was confirmed; 0: never
 	passed         bool  // the release handed it on
 	next           *hold // whom to, as far as is known
+	keep           int64 // minimum hold; 0: it has none
+	keptLo         int64 // nobody may get in before that
+	keptHi         int64 // a release keeps the key until then, at the latest
 }
 
 // chain is what the store has of an owner.

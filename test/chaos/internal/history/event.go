@@ -28,6 +28,10 @@ const (
 	Exit    Kind = "exit"    // a worker ended by itself
 )
 
+// Offices is what the keys begin with that processes campaign for. Who has one
+// leads.
+const Offices = "leader:"
+
 // Nobody is the worker of an event that is about all of them.
 const Nobody = -1
 
@@ -78,6 +82,9 @@ type Event struct {
 	Canceled bool `json:"x,omitempty"`
 	// Pending: its last call to the store wasn't answered when it returned.
 	Pending bool `json:"u,omitempty"`
+	// Keep, of an acquisition: its minimum hold. Of a release in the store: until
+	// when that keeps the key; 0: not at all.
+	Keep int64 `json:"keep,omitempty"`
 	// Goroutines and Backlog of a pulse.
 	Goroutines int `json:"g,omitempty"`
 	Backlog    int `json:"q,omitempty"`

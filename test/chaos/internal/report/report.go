@@ -45,6 +45,8 @@ type Flags struct {
 	SETNX bool `json:"setnx,omitempty"`
 	// Leave is the share of acquisitions whose context ends soon, in percent.
 	Leave int `json:"leave"`
+	// Keep is the share of acquisitions with a minimum hold, in percent.
+	Keep int `json:"keep,omitempty"`
 	// Think is how long clients rest between two turns, and Pace how far apart
 	// the requests of a worker pass: together they say how busy Redis is.
 	Think time.Duration `json:"think,omitempty"`

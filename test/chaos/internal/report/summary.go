@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -24,6 +25,8 @@ type Summary struct {
 	Outcomes map[history.Outcome]int `json:"outcomes"` // of attempts
 	Grants   map[string]int          `json:"grants"`   // by mode, re-entries included
 	Lost     int                     `json:"leasesLost"`
+	Terms    int                     `json:"terms"`        // of leaders
+	Kept     int                     `json:"minimumHolds"` // that outlasted their release
 	Faults   map[string]int          `json:"faults"`
 
 	Violations []check.Violation `json:"violations"`
@@ -96,10 +99,16 @@ func (s *Summary) quiet() (reasons []string) {
 	if s.Handoff && s.Mode == "all" && s.Duration >= enough && s.Handoffs == 0 {
 		reasons = append(reasons, "no hold was handed on")
 	}
+	if s.Mode == "all" && s.Duration >= enough && s.Terms == 0 {
+		reasons = append(reasons, "nobody led")
+	}
+	if s.Keep > 0 && s.Duration >= enough && s.Kept == 0 {
+		reasons = append(reasons, "no minimum hold outlasted its release")
+	}
 	return reasons
 }
 
-// enough time passes in a run for a hand-off.
+// enough time passes in a run for each of these.
 const enough = 10 * time.Second
 
 func (s *Summary) count(e *history.Event) {
@@ -109,6 +118,13 @@ func (s *Summary) count(e *history.Event) {
 		s.Outcomes[e.Outcome]++
 		if e.Outcome == history.OK {
 			s.Grants[e.Mode]++
+			if strings.HasPrefix(e.Key, history.Offices) {
+				s.Terms++
+			}
+		}
+	case history.Freed:
+		if e.Keep > e.Return && e.Outcome == history.OK {
+			s.Kept++
 		}
 	case history.Release:
 		if e.Outcome == history.Lost || e.Outcome == history.NotHeld {
@@ -151,6 +167,7 @@ func (s *Summary) Print(w io.Writer) {
 		row("grants: "+mode, s.Grants[mode])
 	}
 	row("handed on, declined", fmt.Sprintf("%d, %d", s.Handoffs, s.Declined))
+	row("minimum holds, terms of leaders", fmt.Sprintf("%d, %d", s.Kept, s.Terms))
 	row("leases lost", s.Lost)
 	t.AppendSeparator()
 	row("faults", fmt.Sprintf("%d of %d", s.FaultTotal, s.Planned))

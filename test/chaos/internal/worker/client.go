@@ -73,7 +73,8 @@ type target struct {
 	ttl           time.Duration
 	options       []lock.Option
 	permits, size int
-	handed        bool // callers of a process wait for the key, and hand it on
+	handed        bool          // callers of a process wait for the key, and hand it on
+	keep          time.Duration // minimum hold
 }
 
 // names is how many names there are for the owners of a process.
@@ -133,9 +134,11 @@ func (c *client) turn(ctx context.Context) error {
 	if c.chance(c.Load.Long) {
 		u = watched + use(c.random.IntN(2))
 	}
-	if u == renewed || u == brief && !t.handed && c.chance(50) {
+	fixed := u == renewed || u == brief && !t.handed && c.chance(50)
+	if fixed {
 		t.options = append(t.options, lock.WithLease(c.Load.Lease))
 	}
+	c.keeps(&t, fixed)
 	if t.handed && c.clock.Now()/int64(c.Load.Generation)%2 == 1 && c.chance(1) {
 		c.force(ctx, t.key) // the other keys are judged without excuse
 	}
@@ -161,6 +164,20 @@ func (c *client) turn(ctx context.Context) error {
 		pause(ctx, c.between(0, 50*time.Millisecond)) // Redis may be down
 	}
 	return nil
+}
+
+// keeps gives an acquisition a minimum hold. Owners with a name don't have one,
+// as it would be that of all who name them.
+func (c *client) keeps(t *target, fixed bool) {
+	if t.name != "" || !c.chance(c.Load.Keep) {
+		return
+	}
+	most := c.Load.Lease
+	if !fixed {
+		most *= 2
+	}
+	t.keep = c.between(lock.MinLease, most)
+	t.options = append(t.options, lock.WithMinHold(t.keep))
 }
 
 // storm is how often a client tries who doesn't take busy for an answer.
@@ -299,7 +316,7 @@ type attempt struct {
 func (c *client) acquire(t target, holds int, m manner) (*lock.Lease, history.Outcome) {
 	e := history.Event{
 		Op: history.Acquire, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode, Holds: holds,
-		TTL: int64(t.ttl), Permits: t.permits, Size: t.size, Name: t.name, Call: c.clock.Now(),
+		TTL: int64(max(t.ttl, t.keep)), Permits: t.permits, Size: t.size, Name: t.name, Keep: int64(t.keep), Call: c.clock.Now(),
 	}
 	c.add(e)
 	call := c.locker.Acquire
@@ -351,7 +368,9 @@ func (c *client) hold(ctx context.Context, t target, lease *lock.Lease, u use) e
 	inner, outcome := (*lock.Lease)(nil), history.Outcome("")
 	if t.mode != "semaphore" && c.chance(10) {
 		t.ttl = c.Load.Lease
-		inner, outcome = c.acquire(t, 2, manner{ctx: lease.Context(), cancel: func() {}, try: true})
+		again := t
+		again.keep = 0 // that of the first
+		inner, outcome = c.acquire(again, 2, manner{ctx: lease.Context(), cancel: func() {}, try: true})
 	}
 	err := c.work(ctx, t, lease, u, &trusted)
 	if outcome == history.OK {
@@ -366,11 +385,16 @@ func (c *client) hold(ctx context.Context, t target, lease *lock.Lease, u use) e
 	return err
 }
 
-// trusts returns the last time at which the lease said that it is held. The
-// clock is read first: the process may be stopped between the two.
+// trusts returns the last time at which the lease said that it is held.
 func (c *client) trusts(lease *lock.Lease, last int64) int64 {
-	now := c.clock.Now()
-	if lease.Context().Err() == nil {
+	return c.alive(lease.Context(), last)
+}
+
+// alive returns the last time at which ctx hadn't ended. The clock is read first:
+// the process may be stopped between the two.
+func (r *record) alive(ctx context.Context, last int64) int64 {
+	now := r.clock.Now()
+	if ctx.Err() == nil {
 		return now
 	}
 	return last
@@ -432,11 +456,15 @@ func (c *client) extend(ctx context.Context, lease *lock.Lease) {
 func (c *client) release(ctx context.Context, t target, lease *lock.Lease, remain int, trusted int64) {
 	e := history.Event{
 		Op: history.Release, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode, Owner: lease.Owner(), Name: t.name,
-		Fence: lease.Fence(), Holds: remain, TTL: int64(t.ttl), Trusted: trusted, Call: c.clock.Now(),
+		Fence: lease.Fence(), Holds: remain, TTL: int64(max(t.ttl, t.keep)), Trusted: trusted, Call: c.clock.Now(),
 	}
 	c.add(e)
-	err := lease.Release(ctx)
-	e.Kind, e.Op, e.Return, e.Outcome = history.Release, "", c.clock.Now(), history.OK
+	c.released(e, lease.Release(ctx))
+}
+
+// released notes how a release has ended that e announced.
+func (r *record) released(e history.Event, err error) {
+	e.Kind, e.Op, e.Return, e.Outcome = history.Release, "", r.clock.Now(), history.OK
 	switch {
 	case err == nil:
 	case errors.Is(err, lock.ErrNotHeld):
@@ -446,5 +474,5 @@ func (c *client) release(ctx context.Context, t target, lease *lock.Lease, remai
 	default:
 		e.Outcome, e.Note = history.Unknown, err.Error()
 	}
-	c.add(e)
+	r.add(e)
 }

@@ -54,6 +54,12 @@ type Load struct {
 	Long int `json:"long"`
 	// Leave is how many percent of the acquisitions have a context that ends soon.
 	Leave int `json:"leave"`
+	// Keep is how many percent of the acquisitions have a minimum hold.
+	Keep int `json:"keep,omitempty"`
+	// Offices is for how many keys each process campaigns, and Term how long such a
+	// key is used.
+	Offices int           `json:"offices,omitempty"`
+	Term    time.Duration `json:"term,omitempty"`
 	// Forgotten is the lease of acquisitions that are given up: so long that it
 	// shows if nobody releases what they were granted.
 	Forgotten time.Duration `json:"forgotten"`

@@ -155,9 +155,14 @@ func (t *tap) Release(ctx context.Context, c lock.Claim) error {
 // releasing begins a release. note is to be called with its answer. A release by a
 // caller without one of the store has handed the hold on.
 func (t *tap) releasing(c lock.Claim) (note func(error)) {
-	from := t.clock.Now()
+	from, keep := t.clock.Now(), int64(0)
+	if left := time.Until(c.Keep); left > 0 && !c.Keep.IsZero() {
+		keep = from + int64(left)
+	}
 	return func(err error) {
-		e := history.Event{Kind: history.Freed, Key: c.Key, Mode: c.Mode.String(), Owner: c.Owner, Call: from, Return: t.clock.Now(), Outcome: history.OK}
+		e := history.Event{
+			Kind: history.Freed, Key: c.Key, Mode: c.Mode.String(), Owner: c.Owner, Keep: keep, Call: from, Return: t.clock.Now(), Outcome: history.OK,
+		}
 		switch {
 		case c.Holds > 0 || err != nil && !isAnswer(err) && !ran(err):
 			return

@@ -93,10 +93,17 @@ func serve(ctx context.Context, c Config, r *record) error {
 	return errors.Join(err, locker.Close(closing), closeStore())
 }
 
-// work runs the clients until ctx ends.
+// work runs the clients and the candidates until ctx ends.
 func work(ctx context.Context, c Config, locker *lock.Locker, planted *bug.Bug, r *record) (err error) {
 	var clients sync.WaitGroup
-	failed := make(chan error, c.Clients)
+	failed := make(chan error, c.Clients+c.Load.Offices)
+	for i := range c.Load.Offices {
+		clients.Go(func() {
+			if err := newCandidate(c, i, locker, planted, r).run(ctx); err != nil {
+				failed <- err
+			}
+		})
+	}
 	for i := range c.Clients {
 		clients.Go(func() {
 			if err := newClient(c, i, locker, planted, r).run(ctx); err != nil {

@@ -1,0 +1,16 @@
+package bug
+
+import (
+	"context"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+)
+
+// unkept frees the key at once, whatever its minimum hold.
+type unkept struct{ lock.Store }
+
+func (s *unkept) Release(ctx context.Context, c lock.Claim) error {
+	c.Keep = time.Time{}
+	return s.Store.Release(ctx, c)
+}

@@ -1,0 +1,103 @@
+package check_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+// minimum is a grant with a minimum hold.
+func (s *script) minimum(owner string, from, to int64, fence uint64, keep int64) *script {
+	s.got(owner, from, to, fence, 1)
+	s.events[len(s.events)-1].Keep = keep * ms
+	return s
+}
+
+// kept is a release that keeps the key.
+func (s *script) kept(owner string, from, to, until int64, outcome history.Outcome) *script {
+	s.add(history.Event{Kind: history.Freed, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to})
+	s.events[len(s.events)-1].Keep = until * ms
+	return s.add(history.Event{
+		Kind: history.Release, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to, Trusted: from,
+	})
+}
+
+func TestMinimumHolds(t *testing.T) {
+	begun := func() *script { return exclusive().minimum("a1", 0, 2, 10, 100) }
+	kept := func() *script { return begun().kept("a1", 5, 6, 100, ok) }
+	killed := func() *script { return begun().fault("worker killed", 0, 5, 6, false) }
+	permits := func() *script {
+		s := (&script{key: "s", mode: "semaphore"}).permits("a1", 0, 2, 10, 2)
+		s.events[1].Keep = 100 * ms
+		return s.kept("a1", 5, 6, 100, ok)
+	}
+	readers := func() *script {
+		s := (&script{key: "rw", mode: "read"}).in("read", "a1", 0, 2, 10)
+		s.events[1].Keep = 100 * ms
+		return s.kept("a1", 5, 6, 100, ok)
+	}
+	forced := history.Event{Kind: history.Force, Outcome: ok, Call: 8, Return: 9}
+	for name, test := range map[string]struct {
+		*script
+		want []string
+	}{
+		"the key is busy until the end": {kept().busy("b", 50, 51).busy("a", 98, 99).got("b1", 100, 101, 11, 1).gave("b1", 103, 104, 0, ok), nil},
+		"… and not after it":            {kept().busy("b", 150, 151), []string{"model illegal"}},
+		"another gets in":               {kept().got("b1", 20, 21, 11, 1).gave("b1", 23, 24, 0, ok), []string{"unkept", "model illegal"}},
+		"its owner gets in again":       {kept().got("a2", 20, 21, 11, 1).gave("a2", 23, 24, 0, ok), []string{"unkept", "model illegal"}},
+		"the store wasn't called for it": {
+			begun().gave("a1", 5, 6, 0, ok).got("b1", 20, 21, 11, 1).gave("b1", 23, 24, 0, ok), []string{"unkept"},
+		},
+		"it is handed on":                  {begun().handed("a1", 5, 7, 11).gave("a1", 120, 121, 0, ok), []string{"unkept"}},
+		"it is released after the end":     {begun().gave("a1", 120, 121, 0, ok).got("b1", 122, 123, 11, 1), nil},
+		"it is released by force":          {kept().add(forced).got("b1", 10, 11, 11, 1).gave("b1", 13, 14, 0, ok), nil},
+		"nobody answered the release":      {begun().kept("a1", 5, 6, 100, unknown).busy("b", 50, 51).got("b1", 100, 101, 11, 1), nil},
+		"… and another gets in":            {begun().kept("a1", 5, 6, 100, unknown).got("b1", 20, 21, 11, 1), []string{"unkept", "model illegal"}},
+		"its process is killed":            {killed().busy("b", 200, 201).got("b1", 310, 311, 11, 1), nil},
+		"… and another gets in by then":    {killed().got("b1", 50, 51, 11, 1), []string{"unkept", "handover", "model illegal"}},
+		"permits are kept":                 {permits().permits("b1", 7, 8, 11, 1).busy("c", 50, 51).permits("c1", 101, 102, 12, 2), nil},
+		"… and taken by another":           {permits().permits("b1", 7, 8, 11, 2), []string{"unkept", "model illegal"}},
+		"a reader is kept":                 {readers().in("read", "b1", 7, 8, 11).gaveIn("read", "b1", 9, 10).in("write", "c1", 101, 102, 12), nil},
+		"… and a writer gets in":           {readers().in("write", "c1", 7, 8, 11), []string{"unkept", "model illegal"}},
+		"one waits for the end":            {kept().waited("b", 1, 3, 4, 400, history.GaveUp), nil},
+		"… and finds the key free in vain": {kept().waited("b", 1, 3, 4, 700, history.GaveUp), []string{"stranded"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := test.judge(t)
+			if want := slices.Sorted(slices.Values(test.want)); !slices.Equal(slices.Sorted(maps.Keys(rules)), want) {
+				t.Errorf("found %q, want %q", slices.Sorted(maps.Keys(rules)), want)
+			}
+		})
+	}
+}
+
+func TestLeaders(t *testing.T) {
+	// a resigns, and b campaigns.
+	vacant := func(until int64) *script {
+		return (&script{key: history.Offices + "0:g0", mode: "exclusive"}).got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).
+			add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Worker: worker("b"), Call: 3, Return: until, Holds: 1})
+	}
+	for name, test := range map[string]struct {
+		*script
+		want string
+	}{
+		"a candidate rests between two tries":  {vacant(2000), ""},
+		"nobody is elected":                    {vacant(3000), "leaderless"},
+		"… while the candidate was cut off":    {vacant(3000).fault("links cut", 1, 1000, 1010, false), ""},
+		"… while another candidate was":        {vacant(3000).fault("links cut", 2, 1000, 1010, false), "leaderless"},
+		"… long after a failover":              {vacant(9000).fault("failover", -1, 1000, 1500, true), "leaderless"},
+		"… on a machine that was slow":         {vacant(3000).slow(1, 1000, 1200), ""},
+		"two lead":                             {vacant(20).got("b1", 30, 31, 11, 1).got("c1", 40, 41, 12, 1).gave("b1", 50, 51, 0, ok), "overlap"},
+		"a leader goes on when its term ended": {vacant(20).got("b1", 30, 31, 11, 1).gave("b1", 600, 601, 0, lost), "trust"},
+		"a term is smaller than the last":      {vacant(20).got("b1", 30, 31, 9, 1), "fence order"},
+		"the resource takes an old term":       {vacant(20).add(history.Event{Kind: history.Claim, Fence: 11, Call: 30}).add(history.Event{Kind: history.Write, Fence: 10, Call: 31, Value: 1}), "stale write"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if rules := test.judge(t); test.want == "" && len(rules) > 0 || test.want != "" && !rules[test.want] {
+				t.Errorf("found %q, want %q", slices.Sorted(maps.Keys(rules)), test.want)
+			}
+		})
+	}
+}
