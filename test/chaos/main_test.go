@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/redlatch/redlatch/test/internal/leak"
 	"github.com/redlatch/redlatch/test/internal/process"
 )
 
@@ -18,7 +17,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		main()
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 func chaos(t *testing.T, args ...string) (code int, out string) {

@@ -6,7 +6,7 @@ package interop_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/redlatch/redlatch/test/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
