@@ -90,7 +90,7 @@ func TestAnnotatedMethodsKeepTheirPromisesOnRedis(t *testing.T) {
 	t.Run("all or nothing", func(t *testing.T) {
 		locked := newBank(t, newLocker(t, server.Client(t)))
 		lease := acquire(t, newLocker(t, server.Client(t)), "lock:account:y")
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), short)
 		defer cancel()
 		err := locked.Move(ctx, "x", "y", func(context.Context) error { return errors.New("the work ran") })
 		if guard.KindOf(err) != guard.Canceled || !errors.Is(err, lock.ErrBusy) {

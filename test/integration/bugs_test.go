@@ -19,6 +19,10 @@ import (
 // and says what brings it out there. docs/bugs-of-peers.md has the reports, and
 // the classes for which the proof was in another test already.
 
+// short is a lease, or a wait, that a test lets end. A busy machine makes a few calls
+// before it does.
+const short = 2 * time.Second
+
 // There: the reply to the acquire comes too late or is cut off, the client
 // sends the script again by itself, and the second run re-enters. One unlock
 // then leaves the lock held, for ever if a watchdog renews it.
@@ -42,10 +46,11 @@ func TestBugAcquireIsResent(t *testing.T) {
 // There: the release deletes the key, even if another has it by now, since the first
 // holder took longer than its lease.
 func TestBugReleaseOfAnExpiredLockFreesTheNext(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	first, second := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
-	late := acquire(t, first, "k", lock.WithLease(50*time.Millisecond))
+	late := acquire(t, first, "k", lock.WithLease(short))
 	next := acquire(t, second, "k")
 	if err := late.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("got %v, want ErrLost", err)
@@ -57,10 +62,11 @@ func TestBugReleaseOfAnExpiredLockFreesTheNext(t *testing.T) {
 // There: extending a lock that has expired, or that somebody has deleted,
 // makes it anew, and says that it was held all the time.
 func TestBugExtendRevivesAnExpiredLock(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	l := newLocker(t, server.Client(t))
-	expired := acquire(t, l, "expired", lock.WithLease(50*time.Millisecond))
+	expired := acquire(t, l, "expired", lock.WithLease(short))
 	<-expired.Context().Done()
 	deleted := acquire(t, l, "deleted", lock.WithLease(time.Hour))
 	rdb.Del(t.Context(), "deleted")
@@ -79,7 +85,6 @@ func TestBugWaitEndsWithTheLease(t *testing.T) {
 	server := redistest.Standalone(t)
 	holder, waiter := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
 	held := acquire(t, holder, "k")
-	const short = time.Second
 	got := make(chan error, 1)
 	go func() {
 		lease, err := waiter.Acquire(t.Context(), "k", lock.WithLease(short))
@@ -108,16 +113,16 @@ func TestBugGrantIsOverWhenItIsTold(t *testing.T) {
 	plain := server.Admin(t)
 	l := newLocker(t, rdb)
 	release(t, acquire(t, l, "warm-up"))
-	const short = 200 * time.Millisecond
+	const brief = 200 * time.Millisecond
 	proxy.HoldDown() // the grant is made, and reported when it has ended
 	asked := proxy.Observe(faultproxy.Contains("evalsha", "orders"))
 	go func() {
 		<-asked.Hit()
-		<-time.After(2 * short)
+		<-time.After(2 * brief)
 		proxy.Resume()
 	}()
-	lease, err := l.TryAcquire(t.Context(), "orders", lock.WithLease(short))
-	if err == nil && time.Until(lease.Deadline()) > short {
+	lease, err := l.TryAcquire(t.Context(), "orders", lock.WithLease(brief))
+	if err == nil && time.Until(lease.Deadline()) > brief {
 		t.Errorf("a lease until %v", lease.Deadline())
 	}
 	if err != nil && !errors.Is(err, lock.ErrUnavailable) {
@@ -319,11 +324,12 @@ func TestBugReleaseNeedsALiveRequest(t *testing.T) {
 // There: what was asked for two things at once comes back half: one key is
 // locked and nobody knows.
 func TestBugHalfOfAMultiLockStays(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	l, other := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
 	held := acquire(t, other, "b")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), short)
 	defer cancel()
 	_, err := lock.AcquireAll(ctx, l.Request("a"), l.Request("b"), l.Request("c"))
 	if !errors.Is(err, lock.ErrBusy) {

@@ -263,7 +263,7 @@ func TestAWaiterOutlivesALockOfTheOtherFormat(t *testing.T) {
 		t.Run(other.name, func(t *testing.T) {
 			t.Parallel() // most of the time nothing happens
 			l := lockerOn(t, other.ours(server.Client(t)), lock.WithPoll(50*time.Millisecond))
-			if err := other.take(t.Context(), rdb, other.name, 300*time.Millisecond); err != nil {
+			if err := other.take(t.Context(), rdb, other.name, short); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := l.TryAcquire(t.Context(), other.name); !errors.Is(err, lock.ErrBusy) || errors.Is(err, lock.ErrUnavailable) {
