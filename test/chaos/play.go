@@ -125,7 +125,8 @@ func (s *stage) crew(w *world.World) (world.Crew, error) {
 			id, err := os.ReadFile(s.page(number, life) + worker.Identity)
 			switch {
 			case err == nil:
-				crew.Killed[string(id)] = life+1 < employed.Lives()
+				_, unclean := os.Stat(s.page(number, life) + worker.Unclean) // then it left what a killed one leaves
+				crew.Killed[string(id)] = life+1 < employed.Lives() || unclean == nil
 			case !errors.Is(err, os.ErrNotExist): // it was killed before it had one
 				return crew, err
 			}

@@ -84,6 +84,8 @@ func (b *builder) add(e *history.Event) {
 	case history.Force:
 		l := b.Timeline.life(e)
 		l.forced = append(l.forced, span{e.Call, e.Return})
+	case history.Close:
+		b.closes = append(b.closes, *e)
 	case history.Waiting:
 		b.waiting[id] = e.Call
 	default: // of the crew

@@ -48,6 +48,7 @@ func (t *Timeline) Liveness() []Violation {
 		}
 		v.refused(l)
 	}
+	v.closed()
 	v.service()
 	v.growth()
 	return v.found
@@ -180,6 +181,21 @@ func (l *life) crowded(e *history.Event) (spans []span) {
 		}
 	}
 	return spans
+}
+
+// silence is how long servers may be silent for a locker to be closed all the same:
+// less than a call waits for them.
+const silence = time.Second
+
+// closed: a locker leaves nothing to expire if the servers answer.
+func (v *liveness) closed() {
+	for _, e := range v.closes {
+		s := span{e.Call - int64(silence), e.Return}
+		if e.Outcome != history.OK && v.calm(e.Worker, s) && v.lateness(e.Worker, s) < silence {
+			v.fail("unavailable", "", e.Return, "the locker of worker %d was closed in %v, with %q, and nothing was broken",
+				e.Worker, time.Duration(e.Return-e.Call), e.Note)
+		}
+	}
 }
 
 // refused: a limit of its wait keeps nobody from a key that is free, and no caller

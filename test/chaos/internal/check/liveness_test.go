@@ -59,6 +59,9 @@ func TestLiveness(t *testing.T) {
 	unavailable := func() *script {
 		return exclusive().add(history.Event{Kind: history.Acquire, Outcome: unknown, Call: 2000, Return: 2003, Holds: 1})
 	}
+	closed := func(outcome history.Outcome) *script {
+		return exclusive().add(history.Event{Kind: history.Close, Outcome: outcome, Call: 1000, Return: 3010})
+	}
 	for name, test := range map[string]struct {
 		*script
 		want string
@@ -85,6 +88,11 @@ func TestLiveness(t *testing.T) {
 		"… soon after a fault":                     {unavailable().fault("links cut", 0, 1500, 1501, false), ""},
 		"… long after it":                          {unavailable().fault("links cut", 0, 500, 501, false), "unavailable"},
 		"… by a machine that was slow":             {unavailable().slow(0, 1500, 1800), ""},
+		"a locker is closed":                       {closed(ok), ""},
+		"… and leaves what expires":                {closed(unknown), "unavailable"},
+		"… as a fault kept the store from it":      {closed(unknown).fault("redis paused", -1, 1500, 3100, false), ""},
+		"… as the servers do not answer it":        {closed(unknown).slow(history.Nobody, 900, 3000), ""},
+		"… while one of them hesitates":            {closed(unknown).slow(history.Nobody, 900, 1000), "unavailable"},
 		"the service comes back":                   {stalled(true), ""},
 		"the service does not come back":           {stalled(false), "no service"},
 		"… as the servers do not answer":           {stalled(false).slow(history.Nobody, 3000, 5600), ""},

@@ -165,6 +165,7 @@ type Timeline struct {
 	// handoffs are how many holds were handed on to callers who got them, and
 	// declined to ones who had given up.
 	handoffs, declined int
+	closes             []history.Event
 	// missing is when the acquisitions of a process ended of which an answer was missing.
 	missing map[process][]int64
 }

@@ -25,6 +25,7 @@ const (
 	Late    Kind = "late"    // a process did not run from Call to Return, or a server did not answer
 	Pulse   Kind = "pulse"   // how many goroutines a worker has, and how much there is to undo
 	Idle    Kind = "idle"    // the last pulse: all clients have ended, and the locker has not
+	Close   Kind = "close"   // the Close of a worker's locker has returned
 	Exit    Kind = "exit"    // a worker ended by itself
 )
 

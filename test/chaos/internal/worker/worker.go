@@ -27,6 +27,10 @@ const Poll = 100 * time.Millisecond
 // locker. It begins as that of the record does.
 const Identity = ".id"
 
+// Unclean is what the name of a file ends with that is there if a locker was closed
+// while the servers didn't answer. It begins as that of the record does.
+const Unclean = ".unclean"
+
 // shutdown is how long the locker may take to end.
 const shutdown = 20 * time.Second
 
@@ -88,9 +92,22 @@ func serve(ctx context.Context, c Config, r *record) error {
 	if c.Worker%2 == 0 { // the others find out what Close does in the middle of it
 		p.settle(idle)
 	}
+	return errors.Join(err, closeLocker(ctx, c, locker, r), closeStore())
+}
+
+// closeLocker notes if the store didn't answer: the judge knows whether it could.
+func closeLocker(ctx context.Context, c Config, locker *lock.Locker, r *record) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown)
 	defer cancel()
-	return errors.Join(err, locker.Close(closing), closeStore())
+	e := history.Event{Kind: history.Close, Call: r.clock.Now(), Outcome: history.OK}
+	err := locker.Close(closing)
+	e.Return = r.clock.Now()
+	if errors.Is(err, lock.ErrUnavailable) {
+		e.Outcome, e.Note = history.Unknown, err.Error()
+		err = os.WriteFile(c.Record+Unclean, nil, 0o600)
+	}
+	r.add(e)
+	return err
 }
 
 // work runs the clients and the candidates until ctx ends.

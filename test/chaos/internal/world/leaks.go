@@ -21,7 +21,8 @@ const patience = 10 * time.Second
 
 // Crew is what a run knows of its workers when they have ended.
 type Crew struct {
-	// Killed says of the lockers of all workers, by ID, whether they were killed.
+	// Killed says of the lockers of all workers, by ID, whether they were killed, or
+	// closed while the servers didn't answer.
 	Killed map[string]bool
 	// Longest is the longest TTL of what they held.
 	Longest time.Duration
