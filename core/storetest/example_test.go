@@ -9,7 +9,7 @@ import (
 )
 
 // testStore is what TestStore of your package does.
-func testStore(t *testing.T) {
+func testStore(t *testing.T) { //nolint:thelper // it is a test
 	storetest.Run(t, func(*testing.T) lock.Store {
 		return memstore.New() // your store
 	}, storetest.Require(lock.Read, lock.Write))

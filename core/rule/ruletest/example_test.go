@@ -9,7 +9,7 @@ import (
 )
 
 // testEveryField is what a test of your package does.
-func testEveryField(t *testing.T) {
+func testEveryField(t *testing.T) { //nolint:thelper // it is a test
 	ruletest.AddField(t, "newField")
 	r, err := rule.ParseRule("lock:order:<id> newField=50ms") // or your reader
 	if err != nil || r.Timeout != 50*time.Millisecond {

@@ -38,7 +38,7 @@ var framework = httpsuite.Framework{
 }
 
 // testIntegration is what TestSuite of your integration does.
-func testIntegration(t *testing.T) { httpsuite.Run(t, framework) }
+func testIntegration(t *testing.T) { httpsuite.Run(t, framework) } //nolint:thelper // it is a test
 
 // An integration describes its framework, and its tests run the suite.
 func Example() { _ = testIntegration }
