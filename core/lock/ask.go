@@ -18,9 +18,9 @@ const (
 	maxBackoff     = 250 * time.Millisecond
 )
 
-// attempt asks for the key. Acquisitions of one owner do so one by one, as
+// attempt calls the store for the key. Acquisitions of one owner do so one by one, as
 // what the first is granted the others must re-enter. One that is refused
-// meanwhile does not ask, whatever woke it: the store may be gone, too.
+// meanwhile does not call, whatever woke it: the store may be gone, too.
 func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 	select {
 	case <-a.refused:

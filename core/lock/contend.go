@@ -101,7 +101,7 @@ func (a *acquisition) attemptAsWaiter(ctx context.Context) (*Lease, error) {
 }
 
 // aboutTheStore returns err if it holds for everybody who waits for the key,
-// and nil if it comes from what the caller asked for, or from its leaving.
+// and nil if it comes from the caller's options, or from its leaving.
 func (a *acquisition) aboutTheStore(ctx context.Context, err error) error {
 	var panicked *PanicError
 	switch {
@@ -146,7 +146,7 @@ func (a *acquisition) turn() (wait time.Duration, err error) {
 	return max(0, w.askAt-now), nil
 }
 
-// napUntil makes the waiter ask at that time, or on a hint before.
+// napUntil makes the waiter call at that time, or on a hint before.
 func (a *acquisition) napUntil(at time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,7 +195,7 @@ func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) er
 // overdue ends a wait whose limit is reached. Where nobody can say yet whether
 // the key is taken, because the first call of the queue is under way, it waits
 // for the answer, for as long as a call may take. nil means that the waiter is
-// the one to ask now.
+// the one to call now.
 func (a *acquisition) overdue(ctx context.Context) error {
 	timer := time.NewTimer(a.came + a.o.callTimeout - a.now())
 	defer timer.Stop()
@@ -231,7 +231,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 
 // pollPause returns how long to rely on hints: until the hold that is in the way
 // expires, at most the poll interval. Without a subscription it is short, and
-// scattered so that processes do not ask in step.
+// scattered so that processes don't call in step.
 func (a *acquisition) pollPause(ttl time.Duration) time.Duration {
 	d := a.o.poll
 	if !a.watching() {

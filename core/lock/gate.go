@@ -35,12 +35,12 @@ type gate struct {
 type waiter struct {
 	of    *acquisition
 	place *list.Element
-	// shared waiters may ask side by side with the ones before them, if those
+	// shared waiters may call side by side with the ones before them, if those
 	// are shared as well.
 	shared bool
 	// wake makes the waiter look at what follows, which is guarded by mu.
 	wake chan struct{}
-	// hint says that the key may have become free; askAt is when to ask without
+	// hint says that the key may have become free; askAt is when to call without
 	// one, and kept when an answered call last named its place in the store.
 	hint        bool
 	askAt, kept time.Duration

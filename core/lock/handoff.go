@@ -97,7 +97,7 @@ func (g *gate) yielded(toOther bool, now time.Duration) {
 	g.yieldUntil = 0
 }
 
-// continues says whether what a asks for is what h is.
+// continues reports whether a can continue the hold h.
 func (a *acquisition) continues(h *hold) bool {
 	return a.claim.Mode == h.mode && !a.shared && a.o.lease == 0 && a.o.watchdog == h.watchdog && a.o.limits.hold == 0 && a.o.minHold == 0
 }

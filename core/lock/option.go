@@ -129,7 +129,7 @@ func checkDuration(of string, d, least time.Duration, cure string) error {
 	return nil
 }
 
-// acquireTTL is the TTL that an acquire asks for. What needs longer is extended
+// acquireTTL is the TTL that an acquire sets. What needs longer is extended
 // once it is granted.
 func (o *options) acquireTTL() time.Duration { return min(o.ttl(), maxAcquireTTL) }
 

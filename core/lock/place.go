@@ -53,7 +53,7 @@ func (a *acquisition) placesNamed(named []*waiter, err error) (kept bool) {
 }
 
 // succeed makes next, which has places to keep, the head behind w; mu is held. It
-// asks when w would have: its place is the store's business, and the store says
+// calls when w would have: its place is the store's business, and the store says
 // when its turn has come.
 func (g *gate) succeed(w, next *waiter) {
 	next.askAt = w.askAt

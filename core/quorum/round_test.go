@@ -15,7 +15,7 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 )
 
-// witness is a node that notes the owners of the votes it is asked for.
+// witness is a node that notes the owners of the votes that it gets.
 type witness struct {
 	lock.Store
 	mu     sync.Mutex

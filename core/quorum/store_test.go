@@ -561,7 +561,7 @@ func TestANodeThatForgetsAtOnceBreaksExclusion(t *testing.T) {
 	})
 }
 
-// Three owners ask five nodes in the same moment, again and again.
+// Three owners call five nodes in the same moment, again and again.
 func TestASplitVoteIsDecidedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(5)
@@ -598,14 +598,14 @@ func TestASplitVoteIsDecidedSoon(t *testing.T) {
 	})
 }
 
-// The votes of an owner that lost a round are removed while it asks again.
+// The votes of an owner that lost a round are removed while it calls again.
 // The removal must not hit what it wins then.
 func TestARemovalNeverHitsALaterVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(3)
 		q := over(t, nodes)
 		// Two nodes are hung: one vote is won, the others may be, and all are
-		// to be removed. The owner asks again before the nodes go on.
+		// to be removed. The owner calls again before the nodes go on.
 		nodes[0].hang()
 		nodes[1].hang()
 		if err := acquireOf(q, claimBy("a")); err == nil {

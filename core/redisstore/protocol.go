@@ -41,7 +41,7 @@ type target struct {
 	tokens  bool   // fences are Redisson's
 }
 
-// target checks a claim that asks for at least minHolds.
+// target checks a claim of at least minHolds.
 func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target, error) {
 	p := protocols[c.Mode]
 	if s.setnx && c.Mode == lock.Exclusive {

@@ -36,7 +36,7 @@ const (
 	unsupported
 )
 
-// knowsShards asks a cluster, once it has answered, whether it has sharded
+// knowsShards finds out, once a cluster has answered, whether it has sharded
 // channels.
 func (s *Store) knowsShards(ctx context.Context) shardSupport {
 	if s.cluster == nil {

@@ -17,7 +17,7 @@ import (
 // no locks yet because it was started a short time ago. See [WithQuarantine].
 var ErrQuarantine = errors.New("redis was started a short time ago and may have lost locks")
 
-// quarantine is what [WithQuarantine] asks for.
+// quarantine holds the settings of [WithQuarantine].
 type quarantine struct {
 	time    time.Duration
 	scripts map[*script]*script

@@ -15,7 +15,7 @@ import (
 // errReplicas is the cause when a grant or renewal is on too few replicas.
 var errReplicas = errors.New("redis: too few replicas have it in time")
 
-// replicas is what [WithReplicas] asks for.
+// replicas holds the settings of [WithReplicas].
 type replicas struct {
 	min     int
 	timeout time.Duration

@@ -77,7 +77,7 @@ func atRelease(channel int, payload string) func(args []any) []message {
 // timelessly are the scripts that can do without the time.
 var timelessly = []*script{acquireScript, readAcquireScript, writeAcquireScript, setnxAcquireScript}
 
-// prepare makes the variants that the options ask for.
+// prepare makes the variants that the options need.
 func (s *Store) prepare() {
 	s.variants = make(map[*script]variant)
 	if s.quiet {

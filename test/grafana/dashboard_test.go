@@ -84,7 +84,7 @@ func TestDashboardVariables(t *testing.T) {
 			t.Errorf("%s: %q", v.Name, v.Definition)
 			continue
 		}
-		// The label must be one of the series: ask for it as a query would.
+		// The label must be one of the series: look for it as a query would.
 		asked := "sum by (" + match[2] + ") (rate(" + filled.Replace(match[1]) + "[5m]))"
 		for _, fault := range faults(all, asked) {
 			t.Errorf("%s: %s", v.Name, fault)

@@ -95,7 +95,7 @@ func TestARenewalWithoutAReplyDoesNotExtendTrust(t *testing.T) {
 }
 
 // Redis drops subscribers that don't read fast enough. Who waits hears of it
-// by the connection that ends, and asks.
+// by the connection that ends, and calls.
 func TestASubscriberThatRedisDropsIsNotStuck(t *testing.T) {
 	server := redistest.Standalone(t)
 	admin := server.Admin(t)
@@ -237,7 +237,7 @@ func TestAFullRedisIsNotStormed(t *testing.T) {
 	release(t, acquire(t, l, "k"))
 }
 
-// Trust counts from when the question was asked, so what the network takes is
+// Trust counts from when the call was sent, so what the network takes is
 // taken from it; what would be over when it comes isn't granted at all.
 func TestLatencyShortensTrust(t *testing.T) {
 	const oneWay = 100 * time.Millisecond

@@ -184,7 +184,7 @@ func TestAHangingRedisNeitherGrantsNorKeeps(t *testing.T) {
 		t.Errorf("fence %d after %d", next.Fence(), lease.Fence())
 	}
 	release(t, next)
-	// What the server was asked while it hung, and did when it went on, is
+	// What was sent to the server while it hung, and did when it went on, is
 	// undone.
 	eventually(t, func() error {
 		if n := server.Admin(t).DBSize(context.Background()).Val(); n != 0 {

@@ -68,7 +68,7 @@ func TestTwoHoldersAfterARestartWithoutData(t *testing.T) {
 	}
 }
 
-// awaitGrant asks until it gets the key, and counts refusals.
+// awaitGrant tries until it gets the key, and counts refusals.
 func awaitGrant(t *testing.T, l *lock.Locker, key string) (lease *lock.Lease, refused int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {

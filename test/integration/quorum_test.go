@@ -304,7 +304,7 @@ func TestLostRepliesOfAQuorumLeaveNothing(t *testing.T) {
 	release(t, acquire(t, l, "warm-up")) // the servers know the scripts
 	for i, proxy := range e.proxies {
 		// Of three nodes the first reply is lost: too few are left for a
-		// majority, and the engine asks again.
+		// majority, and the engine calls again.
 		if i < 3 {
 			proxy.CutReplyWhen(faultproxy.Contains("evalsha", "orders"), 1)
 		}
@@ -317,7 +317,7 @@ func TestLostRepliesOfAQuorumLeaveNothing(t *testing.T) {
 	e.awaitFree(t, "orders")
 }
 
-// Three processes ask in the same moment, again and again.
+// Three processes call in the same moment, again and again.
 func TestASplitVoteOfRealServersIsDecided(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Independent(t, 5)

@@ -235,7 +235,7 @@ func TestAFairKeyUnderACrowdOfProcesses(t *testing.T) {
 			t.Logf("%d grants in %v: %d calls (%.3f for each), of which %d renewals; time for %d polls; %d were served at most while one waited",
 				grants, took, calls, float64(calls)/float64(grants), all.renew, all.polls, passed)
 			// The first of each process doesn't know that it has to wait, and
-			// asks again when it has subscribed. Renewals are of holds that last
+			// calls again when it has subscribed. Renewals are of holds that last
 			// for seconds: a machine that is very busy.
 			if most := 3*grants + processes + all.polls + all.renew; calls > most {
 				t.Errorf("%d calls for %d grants, want %d at most", calls, grants, most)

@@ -19,7 +19,7 @@ import (
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
 
-// scriptCalls is how often the server was asked to run a script.
+// scriptCalls counts the calls of scripts that the server has got.
 func scriptCalls(t *testing.T, rdb *redis.Client) int {
 	t.Helper()
 	return commandCalls(t, rdb, "eval|evalsha")
@@ -163,7 +163,7 @@ func TestAFairKeyUnderACrowdThatComesBack(t *testing.T) {
 }
 
 // Those behind a dead head wait for its grace to end, and don't storm Redis
-// meanwhile: Redisson's waiters ask 20,000 times a second.
+// meanwhile: Redisson's waiters call 20,000 times a second.
 func TestADeadHeadDelaysAndCostsLittle(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)

@@ -694,7 +694,7 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 		t.Errorf("%d messages too many", n)
 	}
 
-	// A permit of Redisson's that expired comes back when somebody asks; one
+	// A permit of Redisson's that expired comes back at the next call; one
 	// that never expires doesn't.
 	b.rdb.ZAdd(ctx, taken, redis.Z{Score: float64(b.now() - 1), Member: "0123456789abcdef"}, redis.Z{Score: 922337203685477, Member: "fedcba9876543210"})
 	b.rdb.DecrBy(ctx, key, 2)

@@ -138,7 +138,7 @@ func (r *Rule) Remove() {
 	r.proxy.rules = slices.DeleteFunc(slices.Clone(r.proxy.rules), func(other *Rule) bool { return other == r })
 }
 
-// judge asks the rules in the order in which they were added. The first fault
+// judge tries the rules in the order in which they were added. The first fault
 // that applies decides.
 func (p *Proxy) judge(l *link, request []byte) (verdict, []byte) {
 	p.mu.Lock()

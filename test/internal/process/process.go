@@ -181,7 +181,7 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Shutdown asks the process to end with the given signal, waits, and kills it
+// Shutdown ends the process with the given signal, waits, and kills it
 // if it takes longer than the timeout.
 func (p *Process) Shutdown(signal os.Signal, timeout time.Duration) {
 	if p.Signal(signal) == nil {

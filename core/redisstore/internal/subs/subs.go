@@ -265,11 +265,11 @@ func (all *subscriptions) pause(failures int) {
 	}
 }
 
-// signal asks for something to be looked at.
+// signal wakes the goroutine that receives from c, or leaves the signal for it.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it is asked already
+	default: // one is waiting there
 	}
 }
 

@@ -129,7 +129,7 @@ func (a *App) start(ctx context.Context, c Config) error {
 	return a.fx.Start(ctx)
 }
 
-// database is the store, with what can be asked of any database.
+// database is the store, with what any database can do.
 type database struct {
 	voucher.Store
 	ping func(context.Context) error

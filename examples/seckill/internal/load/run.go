@@ -19,7 +19,7 @@ const (
 )
 
 // Run puts a voucher on sale, lets the crowd click until every click has its
-// final answer, and asks the service for its report. clicked, if not nil, is
+// final answer, and gets the report of the service. clicked, if not nil, is
 // called after every click, from several goroutines.
 //
 // An answer is final unless it says that the request wasn't carried out but
@@ -76,7 +76,7 @@ type run struct {
 	voucherID string
 }
 
-// anyTarget asks one target after the other until one answers.
+// anyTarget calls one target after the other until one answers.
 func (r *run) anyTarget(ctx context.Context, ask func(on client) error) error {
 	var errs []error
 	for _, target := range r.targets.list {

@@ -1,4 +1,4 @@
-// Package redisurl turns one URL into the Redis client it asks for.
+// Package redisurl turns one URL into the Redis client that it describes.
 package redisurl
 
 import (

@@ -16,7 +16,7 @@ var (
 	// ErrStaleFence: the order came from a holder that lost the lock to a newer
 	// one, which has ordered since. Nothing was written.
 	ErrStaleFence = errors.New("the lock has a newer holder")
-	// ErrNoLock: what needs a lock was asked for without one. It is the
+	// ErrNoLock: a call that needs a lock came without one. It is the
 	// program's fault, and nothing was done.
 	ErrNoLock = errors.New("runs without its lock")
 	// ErrStoreUnavailable: the database didn't do it, after retries where

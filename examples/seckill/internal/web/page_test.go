@@ -69,7 +69,7 @@ func TestThePageSpeaksTheLanguageOfItsReader(t *testing.T) {
 	}
 }
 
-// Words that only one language has, or that the page asks for and nobody wrote.
+// Words that only one language has, or that the page needs and nobody wrote.
 func TestThePageHasAllItsWordsInEachLanguage(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile("page/" + name)

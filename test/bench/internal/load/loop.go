@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// patience is how long goroutines may take to end when they are asked to.
+	// patience is how long goroutines may take to end when they are stopped.
 	patience = 5 * time.Second
 	// stuckAfter is how long the call of a goroutine that nobody contends with
 	// may take at least.

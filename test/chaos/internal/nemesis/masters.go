@@ -14,7 +14,7 @@ import (
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
-// lookout is how often servers are asked who they are.
+// lookout is how often the roles of servers are read.
 const lookout = 50 * time.Millisecond
 
 // masters finds out from what servers say of themselves when they didn't agree on

@@ -1,4 +1,4 @@
-// Package report is the folder that a run leaves: what was asked for, what
+// Package report is the folder that a run leaves: the settings, what
 // happened, and what is to be thought of it.
 package report
 
