@@ -137,7 +137,7 @@ func (t *tags) find(v Var) (field, bool) {
 	return f, ok
 }
 
-// readTags looks through a type. The error lists everything that is wrong.
+// readTags reads the tags of a type. The error lists everything that is wrong.
 func readTags(t reflect.Type) (*tags, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%w: %v is no struct, and no key.Vars", guard.ErrUnresolvable, t)
@@ -155,7 +155,7 @@ type tagReader struct {
 	wrong []error
 }
 
-// read looks through a struct. inside are the structs it was reached through.
+// read reads the tags of a struct. inside are the structs that contain it.
 func (r *tagReader) read(t reflect.Type, name string, path []int, inside []reflect.Type) {
 	if slices.Contains(inside, t) {
 		return
@@ -212,7 +212,7 @@ func isName(name string) bool {
 	return err == nil && t.Vars()[0].Name == name && t.Vars()[0].Source == "" && !t.Vars()[0].Reserved()
 }
 
-// text is the value of the field in v.
+// text returns the value of the field in v as a string.
 func (f field) text(v reflect.Value) (string, error) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {

@@ -118,7 +118,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// contradictions are fields that can't both be meant.
+// contradictions returns a fault for each pair of fields that exclude each other.
 func (c Config) contradictions() (faults []error) {
 	effective := c.withDefaults()
 	if effective.CallTimeout >= effective.Watchdog && c.Watchdog >= 0 {

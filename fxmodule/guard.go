@@ -106,7 +106,7 @@ func join(rules []rule.Rule, files [][]rule.Rule) []rule.Rule {
 	return slices.Concat(rules, slices.Concat(files...))
 }
 
-// refused says which rules have a mode that the settings rule out.
+// refused returns a fault for each rule whose mode the settings rule out.
 func (s *sources) refused(rules []rule.Rule) error {
 	var faults rule.Faults
 	for _, r := range rules {
@@ -117,7 +117,7 @@ func (s *sources) refused(rules []rule.Rule) error {
 	return faults.Err()
 }
 
-// locate says where in the files faults stand.
+// locate adds the places in the files to faults.
 func (s *sources) locate(err error) error {
 	for _, set := range s.sets {
 		err = set.Locate(nil, err)
@@ -157,7 +157,7 @@ func (s *sources) follow(p GuardParams) error {
 	return nil
 }
 
-// replace puts the rules of one file in the place of those it had before.
+// replace replaces the rules of one file.
 func (s *sources) replace(file int, set *rule.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

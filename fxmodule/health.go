@@ -29,7 +29,7 @@ func (h *Health) rules() []*rule.Compiled {
 	return nil
 }
 
-// healthKey is looked at, and never locked.
+// healthKey is inspected, but never locked.
 const healthKey = "redlatch:health"
 
 // Check calls the store without changing anything, and returns nil when it

@@ -14,8 +14,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// setting is one field of a configuration: what is done to all of them needs no
-// more than this.
+// setting is one field of a configuration, for code that handles all fields alike.
 type setting struct {
 	name  string
 	value any           // a pointer to the field, or the settings of a section

@@ -18,8 +18,8 @@ func stop(ctx context.Context, locker *lock.Locker, reserve time.Duration, log *
 	return locker.Close(ctx)
 }
 
-// before returns a context that ends so much before ctx, but not before half of
-// what is left has passed.
+// before returns a context that ends that long before ctx, but at least half of the
+// remaining time from now.
 func before(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

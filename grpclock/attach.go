@@ -49,7 +49,7 @@ func (i *Interceptors) survey(rules *rule.Set) (served []string, err error) {
 	return s.served, s.err()
 }
 
-// survey is one look at everything.
+// survey is one comparison of all methods with their rules.
 type survey struct {
 	*Interceptors
 	guarded *rule.Set
@@ -145,7 +145,7 @@ func (s *survey) add(c call, info grpc.MethodInfo, unary, stream bool) {
 	}
 }
 
-// leftovers are options for methods that nobody has.
+// leftovers reports options for methods that don't exist.
 func (s *survey) leftovers() {
 	known := slices.Collect(maps.Keys(s.methods))
 	for method := range s.rules {
@@ -197,7 +197,7 @@ func (i *Interceptors) check(c *call, method grpc.MethodInfo) []error {
 	return append(faults, parts(p.fault)...)
 }
 
-// parts takes joined errors apart.
+// parts returns the errors that were joined.
 func parts(err error) []error {
 	switch joined := err.(type) { //nolint:errorlint // it is about the tree itself
 	case nil:

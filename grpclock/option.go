@@ -188,7 +188,7 @@ func isMethod(operation string) bool {
 		!strings.ContainsAny(service, "/ ") && !strings.Contains(method, " ")
 }
 
-// split takes "/shop.v1.Orders/Place" apart.
+// split splits "/shop.v1.Orders/Place" into service and method.
 func split(fullMethod string) (service, method string) {
 	name := strings.TrimPrefix(fullMethod, "/")
 	i := strings.LastIndexByte(name, '/')

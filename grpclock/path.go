@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// path leads to a value within a message. It never changes.
+// path is the way to a value in a message. It is immutable.
 type path struct {
 	parents []protoreflect.FieldDescriptor // messages
 	leaf    protoreflect.FieldDescriptor

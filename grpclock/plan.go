@@ -17,7 +17,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// plan is a rule that was made ready for the requests of one type.
+// plan is a rule compiled for requests of one type.
 type plan struct {
 	rule  *rule.Compiled
 	input protoreflect.MessageDescriptor // nil: there is no request when the key is made
@@ -47,8 +47,8 @@ func (i *Interceptors) plan(method string, r *rule.Compiled, message protoreflec
 	return p
 }
 
-// compile looks for the sources of all variables, and says of each that has
-// none where it stands.
+// compile finds the sources of all variables. The error names each variable without
+// a source, and its column.
 func (i *Interceptors) compile(r *rule.Compiled, input protoreflect.MessageDescriptor) *plan {
 	p := &plan{rule: r, input: input, paths: make(map[string]*path)}
 	var faults []error

@@ -116,7 +116,7 @@ func (s *serverStream) end() {
 	}
 }
 
-// answer ends the stream without, or in spite of, the handler.
+// answer returns the error that ends the stream, whether or not the handler ran.
 func (s *serverStream) answer(info *grpc.StreamServerInfo) error {
 	if !s.skipped {
 		return s.failure

@@ -26,7 +26,8 @@ const (
 	// owner holds the lock and the rule says skip. Its value is "LOCK_SKIPPED".
 	CodeTrailer = "redlatch-code"
 
-	// pushbackTrailer is what clients of gRPC obey: milliseconds, -1 for never.
+	// pushbackTrailer has the time after which gRPC clients retry: milliseconds, or
+	// -1 for never.
 	pushbackTrailer = "grpc-retry-pushback-ms"
 )
 
@@ -118,7 +119,7 @@ func build(code codes.Code, message string, details ...protoadapt.MessageV1) *st
 	return st
 }
 
-// complaint says which value is wrong and how, without the value.
+// complaint describes which value is wrong and how, without the value itself.
 func (c *call) complaint(e *guard.Error) (field, complaint string) {
 	var value *key.ValueError
 	if errors.As(e.Err, &value) {

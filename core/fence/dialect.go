@@ -79,8 +79,7 @@ func (d Dialect) quote(name string) (string, error) {
 	return "`" + name + "`", nil
 }
 
-// number replaces question marks by the placeholders of the dialect; the
-// first has the number n.
+// number replaces question marks with placeholders of the dialect, numbered from n.
 func (d Dialect) number(statement string, n int) string {
 	if d != PostgreSQL {
 		return statement

@@ -43,7 +43,8 @@ var errMissing = errors.New("request has no fence token")
 
 type admissionKey struct{}
 
-// admission is what a request was let in with.
+// admission is the token that a request was admitted with, and what [Recheck]
+// needs.
 type admission struct {
 	store Store
 	key   string

@@ -114,7 +114,7 @@ func (t *Table) Confirm(ctx context.Context, on Conn, id any, token Token, resul
 	return wrap("write with fence", id, err)
 }
 
-// look reads who was the last to claim.
+// look returns the token of the last claim.
 func look(ctx context.Context, on Conn, statement string, key any) (Token, error) {
 	var (
 		fence int64

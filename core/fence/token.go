@@ -91,8 +91,8 @@ func (t *Token) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// check keeps out what couldn't have come from a grant: above all the zero
-// value, of code that runs without a lock.
+// check refuses a token that no grant can have: above all the zero value, of code
+// that runs without a lock.
 func (t Token) check() error {
 	switch {
 	case t.Fence == 0:
@@ -105,5 +105,5 @@ func (t Token) check() error {
 	return nil
 }
 
-// after says whether t may claim what seen was the last to claim.
+// after reports whether t may claim after seen, the token of the last claim.
 func (t Token) after(seen Token) bool { return t.Fence > seen.Fence || t == seen }

@@ -105,8 +105,8 @@ func (c *Call) key(r *rule.Compiled) (string, error) {
 
 func unresolvable(key.Var) (string, error) { return "", ErrUnresolvable }
 
-// keyKind sorts an error of making the key. What the lookup made up is the
-// request's fault, unless the request ended meanwhile.
+// keyKind returns the kind of an error from making the key. An unknown error of the
+// lookup is the request's fault, unless the request ended meanwhile.
 func keyKind(ctx context.Context, err error) Kind {
 	switch kind := KindOf(err); kind { //nolint:exhaustive // others are the request's fault
 	case BadKey, Invalid, Unauthenticated:
@@ -118,8 +118,8 @@ func keyKind(ctx context.Context, err error) Kind {
 	return BadKey
 }
 
-// acquireKind sorts an error of taking the lock. Only here is known whose time
-// ran out: the caller's or the rule's.
+// acquireKind returns the kind of an error from taking the lock. Only here it's
+// known whose time ran out: the caller's or the rule's.
 func acquireKind(ctx context.Context, r *rule.Compiled, err error) Kind {
 	kind := KindOf(err)
 	switch {

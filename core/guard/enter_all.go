@@ -75,7 +75,7 @@ func (g *Guard) parts(ctx context.Context, calls []Call) ([]part, *Error) {
 	return parts, nil
 }
 
-// blamed is the part whose key the error names, or the first.
+// blamed returns the part whose key the error names, or the first.
 func blamed(parts []part, err error) *part {
 	var failed *lock.Error
 	if errors.As(err, &failed) {

@@ -40,8 +40,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// reason is what can be said of the cause without quoting from it. A fault of the
-// rules is the program's own, and said in full.
+// reason describes the cause without quoting from it. A fault of the rules is
+// quoted in full, because it's the program's own.
 func (e *Error) reason() string {
 	if e.Kind == Invalid && errors.Is(e.Err, rule.ErrInvalid) {
 		return e.Err.Error()

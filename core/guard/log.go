@@ -60,8 +60,8 @@ func (s *sampled) logger() *slog.Logger {
 	return s.log
 }
 
-// take reports whether an error of the kind may be logged now, and how many before
-// it weren't.
+// take reports whether an error of the kind may be logged now, and how many earlier
+// ones weren't.
 func (s *sampled) take(k Kind) (suppressed int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// served is what the guard knows of the operations that go through it. The guards
-// of WithHooks and WithLogger share it.
+// served records which operations go through the guard. The guards of WithHooks and
+// WithLogger share it.
 type served struct {
 	mu       sync.Mutex
 	by       map[string]string // who serves an operation
@@ -98,7 +98,7 @@ func (g *Guard) Validate() error {
 	return err
 }
 
-// validate looks whether set can be in force.
+// validate checks whether set can take effect.
 func (g *Guard) validate(set *rule.Set) error {
 	s := g.served
 	s.mu.Lock()
@@ -134,12 +134,12 @@ func (g *Guard) validate(set *rule.Set) error {
 	return err
 }
 
-// invalid makes whatever an integration reports a fault of the rules.
+// invalid marks an error that an integration reports as a fault of the rules.
 type invalid struct{ error }
 
 func (e invalid) Unwrap() []error { return []error{rule.ErrInvalid, e.error} }
 
-// unserved are the faults of rules that nobody serves.
+// unserved returns a fault for each rule that nobody serves.
 func unserved(set *rule.Set, by map[string]string) []error {
 	var faults []error
 	known := slices.Sorted(maps.Keys(by))
@@ -161,7 +161,7 @@ func operationsOf(set *rule.Set) []string {
 	return operations
 }
 
-// cure says how an operation of that shape gets to be served.
+// cure returns how to serve an operation of that shape.
 func cure(operation string) string {
 	shape, _ := rule.ShapeOf(operation)
 	switch shape {

@@ -43,7 +43,7 @@ func (e *Elector) begin(term context.Context) {
 	e.term = term
 }
 
-// end lets no work begin, and waits for what has begun.
+// end refuses new work and waits for the work that runs.
 func (e *Elector) end() {
 	e.mu.Lock()
 	e.term = nil
@@ -60,7 +60,7 @@ func (e *Elector) IsLeader(context.Context) error {
 	return e.leads()
 }
 
-// leads is IsLeader with mu held.
+// leads is IsLeader; mu is held.
 func (e *Elector) leads() error {
 	if e.term == nil || e.term.Err() != nil {
 		return &lock.Error{Op: "lead", Key: e.key, Err: lock.ErrNotHeld}

@@ -161,9 +161,9 @@ func (s *Store) wakeAll(key string, e *entry) {
 	}
 }
 
-// drop removes a hold and wakes those whom it kept out. A reader among others
-// kept out nobody whom the others do not; a writer that goes on as a reader
-// lets readers in. mu is held.
+// drop removes a hold and wakes the waiters that it blocked. One of several readers
+// blocks nobody whom the others don't; a writer that goes on as a reader lets
+// readers in. mu is held.
 func (s *Store) drop(key string, e *entry, h *hold, now time.Time) {
 	mode := h.mode
 	e.remove(h)
@@ -219,8 +219,8 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
 	return true, nil
 }
 
-// look returns what key has at this moment, an empty entry that is not kept
-// if it has nothing; mu is held.
+// look returns the current entry of key, or an empty one that isn't stored; mu is
+// held.
 func (s *Store) look(key string, now time.Time) *entry {
 	e := s.entries[key]
 	if e == nil {
@@ -286,7 +286,7 @@ func checkClaim(c lock.Claim) error {
 	return nil
 }
 
-// ended is nil while ctx is not over; nothing was done if it is.
+// ended returns an error if ctx has ended, which says that nothing was done.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: err}

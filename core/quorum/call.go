@@ -72,7 +72,8 @@ func recovered[T any](call func() (T, error)) (value T, err error) {
 	return call()
 }
 
-// begin counts a call in, so that Close waits for it; false means closed.
+// begin registers a call, so that Close waits for it. It returns false if the store
+// is closed.
 func (q *Store) begin() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

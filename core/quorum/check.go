@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// checker is a node that can check itself, as those of redisstore can.
+// checker is a node with a method Check, such as those of redisstore.
 type checker interface {
 	Check(ctx context.Context, modes ...lock.Mode) error
 }

@@ -234,7 +234,7 @@ func duration(
 	}
 }
 
-// minHold is a duration that the ends of a hold leave room for.
+// minHold is a duration that isn't longer than the lease and the longest hold.
 func minHold() Field {
 	f := duration("minHold", "How long the lock stays held at least, also if the work ends before, as in 50s: so a job runs once per tick, however "+
 		"short it is. By default, and with 0, what the locker says.",

@@ -8,8 +8,8 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// Templates of other languages are fine as literals, and one key for all requests:
-// nothing but the number of requests that wait would ever show it.
+// Templates of other languages are valid literals, and so one key for all requests.
+// Only the number of waiting requests would show it.
 var (
 	withSign  = regexp.MustCompile(`[$#]\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
 	inBraces  = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
@@ -17,8 +17,8 @@ var (
 	parameter = regexp.MustCompile(`[:*]([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)`)
 )
 
-// lookalike says what is wrong with a template that seems to name a variable in
-// another way than <name>, and in which column.
+// lookalike reports a template that seems to name a variable in another way than
+// <name>: the reason and the column.
 func lookalike(template *key.Template, operation string) *problem {
 	text := template.String()
 	report := func(match []int, constant string) *problem {

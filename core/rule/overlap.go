@@ -58,7 +58,7 @@ func (s *Set) byShape() []Overlap {
 	return groups
 }
 
-// unmeant are the faults of entries that overlap with an earlier one although
+// unmeant returns a fault for each entry that overlaps with an earlier one although
 // neither says so. compiled are the rules of the entries; nil for one without a
 // valid template.
 func unmeant(entries []Entry, compiled []*Compiled) Faults {

@@ -71,7 +71,7 @@ const (
 	templateForm = `^([!#$&-;=?-\[\]-_a-~]|<[A-Za-z0-9_.|-]+>)+$`
 )
 
-// schema is what a value of the field looks like.
+// schema returns the JSON Schema of the field's value.
 func (f *Field) schema() map[string]any {
 	s := map[string]any{"description": f.Doc}
 	switch f.Kind {

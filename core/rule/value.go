@@ -153,7 +153,8 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// take makes the rule the one that was read, unless something is wrong with it.
+// take replaces the rule with the one that was read, unless something is wrong with
+// that.
 func (r *Rule) take(read Rule, faults Faults) error {
 	for i := range faults {
 		faults[i].Operation = read.Operation

@@ -34,7 +34,8 @@ func (t *Telemetry) logged(e lock.Event, err error) logged {
 	}
 }
 
-// cause is the class of what the store said, which may hold anything.
+// cause returns the class of a store's error, because its message may contain
+// anything.
 func cause(err error) []slog.Attr {
 	if class := lock.ClassOf(err); class != "" {
 		return []slog.Attr{slog.String("cause", class)}
@@ -88,7 +89,7 @@ type limit struct {
 	suppressed int
 }
 
-// allow says whether a line may be written, and how many before it weren't.
+// allow reports whether a line may be written, and how many earlier ones weren't.
 func (l *limit) allow(now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

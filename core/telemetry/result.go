@@ -37,9 +37,9 @@ var results = [...]struct {
 	failed + 5: {"error", "_OTHER", nil},
 }
 
-// resultOf sorts the error of an acquisition. What the store couldn't answer
-// in the caller's time is the store's failure; what another owner held until
-// then is contended.
+// resultOf returns the result of an acquisition by its error. If the time ran out
+// in a call to the store, the store failed; if another owner held the key, it is
+// contended.
 func resultOf(err error) result {
 	switch {
 	case err == nil:

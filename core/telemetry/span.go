@@ -61,8 +61,8 @@ func (t *Telemetry) lostSpanEvent(e lock.LossEvent) {
 		attribute.Float64("redlatch.hold.duration", e.Held.Seconds()))...))
 }
 
-// attributes are those of any event, in a new slice. There is room for names
-// without bound here.
+// attributes returns those of an event, in a new slice. Spans may have any number
+// of different names.
 func (t *Telemetry) attributes(e lock.Event) []attribute.KeyValue {
 	attributes := make([]attribute.KeyValue, 0, 6)
 	attributes = append(attributes, templateKey.String(shown(e.Name)), modeKey.String(e.Mode.String()))
@@ -72,7 +72,7 @@ func (t *Telemetry) attributes(e lock.Event) []attribute.KeyValue {
 	return attributes
 }
 
-// shown is the name of a lock that may have none.
+// shown returns the name of a lock, or a placeholder.
 func shown(name string) string {
 	if name == "" {
 		return otherName

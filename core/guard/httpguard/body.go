@@ -81,7 +81,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return known.text, nil
 }
 
-// replaceBody makes text the body of r. To close it closes the one before.
+// replaceBody makes text the body of r. Closing the new body closes the old one.
 func replaceBody(r *http.Request, text []byte) {
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -104,9 +104,9 @@ func receive(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	return text, nil
 }
 
-// mediaType is the type of the body. It is empty for a body that is compressed,
-// whose handler sees other bytes than the key, and where a header is repeated or
-// malformed, of which parsers make different things.
+// mediaType returns the type of the body. It's empty for a compressed body, because
+// the handler sees other bytes than the key does, and for a repeated or malformed
+// header, which parsers read in different ways.
 func mediaType(h http.Header) string {
 	for _, line := range h.Values("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(line), "identity") {

@@ -177,7 +177,7 @@ type call struct {
 // HTTP is the request with the body that was read.
 func (c *call) HTTP() *http.Request { return c.r }
 
-// fail answers, unless the handler has.
+// fail answers the request unless the handler has done so.
 func (c *call) fail(err error, answered bool) {
 	var e *guard.Error
 	errors.As(err, &e) // a guard returns no other
@@ -206,8 +206,8 @@ func (c *call) key() (string, error) {
 	})
 }
 
-// nowhere is the rule of requests that are refused because nobody can know
-// whether they have one.
+// nowhere stands for the rule of requests that are refused because it's unknown
+// which rule they have.
 var nowhere = func() *rule.Compiled {
 	c, err := rule.Rule{Key: "lock:none", Name: "no rule"}.Compile()
 	if err != nil {
@@ -239,8 +239,8 @@ func (m *Middleware) find(x Exchange, operation string) (*rule.Compiled, error) 
 	return r, nil
 }
 
-// misplaced is the fault of a lock for one route that a request can't have come to
-// by it.
+// misplaced returns the fault of a lock for one route that got a request of
+// another.
 func (m *Middleware) misplaced(reason string) error {
 	at := m.operation
 	if at == "" {

@@ -28,7 +28,7 @@ func Operation(method, pattern string) string {
 	return method + " " + pattern
 }
 
-// cutMethod takes a pattern with a method apart, as ServeMux does.
+// cutMethod splits a pattern with a method, as ServeMux does.
 func cutMethod(pattern string) (method, rest string, ok bool) {
 	at := strings.IndexAny(pattern, " \t/")
 	if at <= 0 || pattern[at] == '/' {
@@ -146,8 +146,8 @@ func (s *survey) route(r Route) {
 	}
 }
 
-// serve notes that the route goes through the guard's rules. A method that nobody
-// named is served only if it has a rule.
+// serve records that the route goes through the guard's rules. A method that the
+// route doesn't name is served only if it has a rule.
 func (s *survey) serve(r Route, found *rule.Compiled, m *Middleware) {
 	if found != nil || !r.Any {
 		s.served = append(s.served, r.Operation())

@@ -126,8 +126,8 @@ func Ctx(name any) Source {
 	}
 }
 
-// provided is what earlier middlewares set under a name. A framework may have two
-// places for it; if both have a value, they must agree.
+// provided returns what earlier middlewares set under a name. A framework may have
+// two places for it; if both have a value, the values must be equal.
 func provided(q Request, name any) (value string, ok bool, err error) {
 	if set := q.Value(name); set != nil {
 		if value, err = guard.KeyPart(set); err != nil {
@@ -146,8 +146,8 @@ func provided(q Request, name any) (value string, ok bool, err error) {
 	return inContext, true, err
 }
 
-// only is the single value of a list. A second one is refused, even an equal one:
-// the handler may read the other.
+// only returns the single value of a list. It refuses a second value, even an equal
+// one, because the handler may read the other.
 func only(values []string) (string, error) {
 	switch len(values) {
 	case 0:

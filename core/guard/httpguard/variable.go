@@ -81,8 +81,8 @@ func reserved(q Request, name string) (string, error) {
 	return "", guard.ErrUnresolvable
 }
 
-// impossible says why no request of that method (any, if empty) has a value for
-// the variable; it is empty if one may have.
+// impossible returns why no request of that method (any, if empty) can have a value
+// for the variable. It's empty if one may have.
 func impossible(v key.Var, method string) string {
 	_, known := sourceOf(v)
 	switch {

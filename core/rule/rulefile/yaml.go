@@ -20,7 +20,8 @@ const (
 	unlockedField = "unlocked"
 	schemaField   = "$schema" // where editors of JSON look for the schema
 
-	// maxFaults is where reading stops: it is some other file.
+	// maxFaults is the number of faults at which reading stops: it is probably some
+	// other file.
 	maxFaults = 500
 )
 
@@ -62,8 +63,8 @@ func byPlace(a, b rule.Fault) int {
 	return a.Column - b.Column
 }
 
-// decoder walks the syntax tree itself, for a decoder into a struct stops at the
-// first fault and knows no places afterwards.
+// decoder walks the syntax tree, because decoding into a struct stops at the first
+// fault and loses the places.
 type decoder struct {
 	source     string
 	entries    []rule.Entry
@@ -140,7 +141,7 @@ func (d *decoder) notYAML(err error) bool {
 	return false
 }
 
-// cures are what to do about frequent mistakes, by what the parser says of them.
+// cures maps messages of the parser for frequent mistakes to what to do about them.
 var cures = map[string]string{
 	"found character that cannot start any token":    "; indent by spaces, not tabs, and put a value that begins with a special character in quotes",
 	"mapping values are not allowed in this context": `; put a value that has ": " in it in quotes`,
