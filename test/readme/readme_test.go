@@ -27,8 +27,8 @@ func plain(code string) string {
 
 // shown are the documents whose code is held to what compiles and runs here.
 var shown = append([]string{
-	"docs/configuration.md", "docs/from-redisson.md", "docs/fx.md", "docs/gin.md", "docs/grpc.md", "docs/http.md", "docs/locks.md",
-	"docs/operations.md", "docs/recipes.md", "docs/redis.md", "docs/templates.md", "docs/testing.md",
+	"docs/configuration.md", "docs/fencing.md", "docs/from-redisson.md", "docs/fx.md", "docs/gin.md", "docs/grpc.md", "docs/http.md", "docs/locks.md",
+	"docs/migrate.md", "docs/operations.md", "docs/quorum.md", "docs/recipes.md", "docs/redis.md", "docs/templates.md", "docs/testing.md",
 }, readmes...)
 
 // elsewhere is code that documents show and that other tests run.
