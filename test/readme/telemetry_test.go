@@ -8,10 +8,37 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/leader"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/telemetry"
 )
+
+// For docs/telemetry.md.
+var _ = func(store lock.Store) error {
+	t, err := telemetry.New() // on the global providers and slog.Default
+	if err != nil {
+		return err
+	}
+	locker := lock.New(store, lock.WithHooks(t.Hooks()))
+	return locker.Close(context.Background())
+}
+
+var _ = func(g *guard.Guard, t *telemetry.Telemetry) *guard.Guard {
+	g = g.WithHooks(guard.Hooks{Refused: func(ctx context.Context, e *guard.Error) {
+		if reason := guard.KeyReason(e); reason != "" {
+			t.KeyFailed(ctx, e.Name, reason)
+		}
+	}})
+	return g
+}
+
+var _ = func(ctx context.Context, locker *lock.Locker, t *telemetry.Telemetry, bill func(context.Context, uint64) error) error {
+	err := leader.Run(ctx, locker, "leader:billing", bill, leader.WithName("billing"),
+		leader.WithHooks(leader.Hooks{Elected: t.Elected, Resigned: t.Resigned, Lost: t.TermLost}))
+	return err
+}
 
 func newLocker(store lock.Store) (*lock.Locker, error) {
 	observed, err := telemetry.New() // OpenTelemetry's global providers, and slog
