@@ -149,19 +149,18 @@ func lateRenewalCutsNothing(_ *testing.T, b *bench) {
 
 // So may an acquire: the first of a hold that was re-entered since.
 func lateClaimLowersNothing(_ *testing.T, b *bench) {
-	const short = time.Second
 	a, writer := b.owner("k"), b.in(lock.Exclusive, "k")
 	if b.supports(lock.Write) {
 		writer = b.in(lock.Write, "k")
 	}
-	b.acquire(a(1, short))
+	b.acquire(a(1, brief))
 	b.acquire(a(3, minute))
-	b.acquire(a(1, short))
-	b.acquire(a(2, short))
+	b.acquire(a(1, brief))
+	b.acquire(a(2, brief))
 	if state := b.state("k"); state.TTL <= 30*time.Second || b.holds("k") != min(3, b.most) {
 		b.Errorf("a late claim left %d holds for %v, want 3 for %v", b.holds("k"), state.TTL, minute)
 	}
-	b.outlive(short)
+	b.outlive(brief)
 	b.busy(writer(1, minute))
 	b.renew(a(3, minute), nil)
 	b.release(a(1, minute), nil) // only the owner's own release does
@@ -245,7 +244,7 @@ func renewsMany(_ *testing.T, b *bench) {
 
 func expires(_ *testing.T, b *bench) {
 	a, other := b.owner("k"), b.owner("k")
-	b.acquire(a(1, 100*time.Millisecond))
+	b.acquire(a(1, brief))
 	b.busy(other(1, minute))
 	b.eventually("expiry", func() bool { return !b.state("k").Held })
 	b.renew(a(1, minute), lock.ErrNotHeld)

@@ -314,10 +314,9 @@ func fairPassesTheDead(_ *testing.T, b *bench) {
 }
 
 func fairSurvivesDeadHolder(_ *testing.T, b *bench) {
-	const ttl = 200 * time.Millisecond
-	b.acquire(b.owner("k")(1, ttl))
+	b.acquire(b.owner("k")(1, brief))
 	first, second := b.queued("k"), b.queued("k")
-	b.outlive(ttl)
+	b.outlive(brief)
 	b.notYet(second)
 	b.acquire(first)
 	b.waiters("k", second)
@@ -402,7 +401,7 @@ func engineFairLeavers(_ *testing.T, b *bench) {
 		failed <- err
 	})
 	b.queues("k", 2, func() {
-		_, err := l.Acquire(b.Context(), b.key("k"), lock.WithWait(300*time.Millisecond), slow)
+		_, err := l.Acquire(b.Context(), b.key("k"), lock.WithWait(2*time.Second), slow)
 		failed <- err
 	})
 	if err := <-failed; !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {

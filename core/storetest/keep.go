@@ -179,7 +179,6 @@ func keptReaderAmongOthers(_ *testing.T, b *bench) {
 
 // keptPermits: each permit has its own end.
 func keptPermits(_ *testing.T, b *bench) {
-	const d = 200 * time.Millisecond
 	of := func(n int) lock.Claim {
 		c := b.in(lock.Semaphore, "k")(1, minute)
 		c.Permits, c.Size = n, 3
@@ -188,10 +187,10 @@ func keptPermits(_ *testing.T, b *bench) {
 	two, one := of(2), of(1)
 	b.acquire(two)
 	b.acquire(one)
-	b.release(keeping(two, d), nil)
+	b.release(keeping(two, brief), nil)
 	next := of(1)
-	if ttl := b.busy(next); ttl <= 0 || ttl > d+slack {
-		b.Errorf("busy for %v, want what is left of %v", ttl, d)
+	if ttl := b.busy(next); ttl <= 0 || ttl > brief+slack {
+		b.Errorf("busy for %v, want what is left of %v", ttl, brief)
 	}
 	b.eventually("the end of the minimum hold", func() bool {
 		_, err := b.Store.Acquire(b.Context(), next)

@@ -185,14 +185,13 @@ func deadReaderIsGone(_ *testing.T, b *bench) {
 }
 
 func deadReaderStartsAnew(_ *testing.T, b *bench) {
-	const ttl = 200 * time.Millisecond
 	alive, r := b.reader(), b.reader()
 	b.acquire(alive)
-	r.TTL = ttl
+	r.TTL = brief
 	first := b.acquire(r)
 	r.Holds = 2
 	b.acquire(r)
-	b.outlive(ttl)
+	b.outlive(brief)
 	r.Holds, r.TTL = 1, minute
 	if fence := b.acquire(r); fence <= first {
 		b.Errorf("fence %d after %d", fence, first)
@@ -548,16 +547,16 @@ func engineReentersBoth(_ *testing.T, b *bench) {
 }
 
 func engineRenewsReader(_ *testing.T, b *bench) {
-	const watchdog = 900 * time.Millisecond // a busy machine renews in time as well
+	const watchdog = 1500 * time.Millisecond // a busy machine renews in time as well
 	here, there := b.locker(lock.WithWatchdog(watchdog)), b.locker()
 	r := b.lease(here, "k", reading)
 	dead := b.reader()
 	dead.TTL = watchdog
 	b.acquire(dead)
-	ctx, cancel := context.WithTimeout(b.Context(), 4*watchdog)
+	ctx, cancel := context.WithTimeout(b.Context(), 2*watchdog)
 	defer cancel()
 	if _, err := there.Acquire(ctx, b.key("k"), writing); !errors.Is(err, lock.ErrBusy) {
-		b.Errorf("writing after four leases of a reader: got %v, want ErrBusy", err)
+		b.Errorf("writing after two leases of a reader: got %v, want ErrBusy", err)
 	}
 	if err := r.Context().Err(); err != nil {
 		b.Errorf("the read lease ended: %v", context.Cause(r.Context()))

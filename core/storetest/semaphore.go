@@ -131,13 +131,12 @@ func releaseGivesOnce(_ *testing.T, b *bench) {
 }
 
 func deadPermitsReturn(_ *testing.T, b *bench) {
-	const ttl = 200 * time.Millisecond
 	alive, dead := b.permits(1, 3), b.permits(2, 3)
-	dead.TTL = ttl
+	dead.TTL = brief
 	b.acquire(alive)
 	b.acquire(dead)
 	b.busy(b.permits(1, 3))
-	b.outlive(ttl)
+	b.outlive(brief)
 	b.held(lock.Semaphore, alive)
 	b.busy(b.permits(3, 3))
 	next := b.permits(2, 3)
@@ -162,15 +161,14 @@ func deadPermitsReturnOnce(_ *testing.T, b *bench) {
 }
 
 func renewsOwnPermits(_ *testing.T, b *bench) {
-	const ttl = 200 * time.Millisecond
 	alive, dead := b.permits(1, 2), b.permits(1, 2)
-	alive.TTL, dead.TTL = ttl, ttl
+	alive.TTL, dead.TTL = brief, brief
 	b.acquire(dead)
 	b.acquire(alive)
 	alive.TTL = minute
 	b.renew(alive, nil)
 	b.renew(b.permits(1, 2), lock.ErrNotHeld)
-	b.outlive(ttl)
+	b.outlive(brief)
 	b.held(lock.Semaphore, alive)
 	b.renew(dead, lock.ErrNotHeld)
 	b.renew(alive, nil)

@@ -19,6 +19,10 @@ import (
 // patience bounds every wait for something that must happen.
 const patience = 20 * time.Second
 
+// brief is a TTL that a test lets end, after calls that have to come before: a busy
+// machine makes them in time as well.
+const brief = time.Second
+
 // Option changes what [Run] demands.
 type Option func(*settings)
 

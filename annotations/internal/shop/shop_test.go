@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/fx"
@@ -123,36 +124,38 @@ func TestADecoratorTellsWhatIsMissing(t *testing.T) {
 }
 
 func TestADecoratorTakesAllLocksOrNone(t *testing.T) {
-	store := memstore.New()
-	other := newGuard(t, store).Locker()
-	g := newGuard(t, store)
-	ran := 0
-	impl := &orders{cancel: func(ctx context.Context, _ shop.OrderID, _ string) error {
-		ran++
-		if got := held(ctx, "lock:order:7", "lock:stock:abc"); len(got) != 2 {
-			t.Errorf("holds %v, want both", got)
+	synctest.Test(t, func(t *testing.T) { // its clock waits for the calls
+		store := memstore.New()
+		other := newGuard(t, store).Locker()
+		g := newGuard(t, store)
+		ran := 0
+		impl := &orders{cancel: func(ctx context.Context, _ shop.OrderID, _ string) error {
+			ran++
+			if got := held(ctx, "lock:order:7", "lock:stock:abc"); len(got) != 2 {
+				t.Errorf("holds %v, want both", got)
+			}
+			return nil
+		}}
+		service := must(shop.NewOrderServiceLock(impl, g))
+		if err := service.Cancel(t.Context(), 7, "ABC"); err != nil || ran != 1 {
+			t.Fatalf("ran %d times, %v", ran, err)
 		}
-		return nil
-	}}
-	service := must(shop.NewOrderServiceLock(impl, g))
-	if err := service.Cancel(t.Context(), 7, "ABC"); err != nil || ran != 1 {
-		t.Fatalf("ran %d times, %v", ran, err)
-	}
-	for _, taken := range []string{"lock:order:7", "lock:stock:abc"} {
-		lease := must(other.TryAcquire(t.Context(), taken))
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		err := service.Cancel(ctx, 7, "abc")
-		cancel()
-		if !errors.Is(err, lock.ErrBusy) || ran != 1 {
-			t.Errorf("%s is taken: ran %d times, %v", taken, ran, err)
+		for _, taken := range []string{"lock:order:7", "lock:stock:abc"} {
+			lease := must(other.TryAcquire(t.Context(), taken))
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			err := service.Cancel(ctx, 7, "abc")
+			cancel()
+			if !errors.Is(err, lock.ErrBusy) || ran != 1 {
+				t.Errorf("%s is taken: ran %d times, %v", taken, ran, err)
+			}
+			if err := lease.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
 		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Error(err)
+		if err := service.Cancel(t.Context(), 7, "abc"); err != nil {
+			t.Errorf("something was left behind: %v", err)
 		}
-	}
-	if err := service.Cancel(t.Context(), 7, "abc"); err != nil {
-		t.Errorf("something was left behind: %v", err)
-	}
+	})
 }
 
 func TestADecoratorReentersThroughTheContext(t *testing.T) {

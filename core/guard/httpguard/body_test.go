@@ -106,24 +106,24 @@ func TestLargeJSONIsReadInLinearTime(t *testing.T) {
 		"blanks":                          fill(`{`, ` `, `"a":1}`),
 	} {
 		t.Run(title, func(t *testing.T) {
-			valid := best(func() { json.Valid([]byte(body)) })
-			found := best(func() { _, _ = field(t, "a", body) })
-			if found > 40*valid+5*time.Millisecond {
-				t.Errorf("took %v, validating it %v", found, valid)
+			// The shortest of some runs, as a busy machine interrupts most.
+			valid, found := time.Hour, time.Hour
+			for range 10 {
+				valid = min(valid, duration(func() { json.Valid([]byte(body)) }))
+				found = min(found, duration(func() { _, _ = field(t, "a", body) }))
+				if found <= 40*valid+5*time.Millisecond {
+					return
+				}
 			}
+			t.Errorf("took %v, validating it %v", found, valid)
 		})
 	}
 }
 
-// best is the shortest of some runs.
-func best(run func()) time.Duration {
-	shortest := time.Hour
-	for range 2 {
-		began := time.Now()
-		run()
-		shortest = min(shortest, time.Since(began))
-	}
-	return shortest
+func duration(run func()) time.Duration {
+	began := time.Now()
+	run()
+	return time.Since(began)
 }
 
 func TestSourceThatIsNoPartOfAMiddlewareHasNoBody(t *testing.T) {
