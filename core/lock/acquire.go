@@ -18,7 +18,7 @@ type acquisition struct {
 	o       options
 	claim   Claim
 	once    bool
-	start   time.Time
+	came    time.Duration
 	caller  context.Context // what the lease's context descends from
 	reenter bool
 
@@ -34,7 +34,6 @@ type acquisition struct {
 	waited        bool          // it slept at least once
 	polls         int           // without a subscription
 	noWatch       time.Duration // when subscribing may be tried again
-	came          time.Duration // when it queued
 	named         []*waiter     // whose places the call under way names
 	namedAt       time.Duration
 	until         time.Duration // when its wait ends; 0: with its context
@@ -48,7 +47,7 @@ type acquisition struct {
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Option) (*Lease, error) {
-	a := &acquisition{Locker: l, o: l.defaults, caller: ctx, start: time.Now(), refused: l.closing}
+	a := &acquisition{Locker: l, o: l.defaults, caller: ctx, came: l.now(), refused: l.closing}
 	err := a.o.apply(opts)
 	if err == nil {
 		err = checkKey(key)
@@ -101,7 +100,7 @@ func (a *acquisition) observe(ctx context.Context, err error) {
 	}
 	if hook := a.defaults.hooks.Acquired; hook != nil {
 		hook(ctx, AcquireEvent{
-			Event: a.event(), Elapsed: time.Since(a.start), Waited: a.waited, Reentrant: a.reenter, Err: err,
+			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: a.reenter, Err: err,
 		})
 	}
 }
@@ -208,7 +207,7 @@ func (a *acquisition) joins(h *hold) error {
 func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *hold {
 	lease := leaseOf(ctx, a.claim.Key, func(lease *Lease) bool {
 		h := lease.hold
-		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || a.o.owner == h.ownership.id.name) && match(h)
+		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || h.ownership.id != nil && a.o.owner == h.ownership.id.name) && match(h)
 	})
 	if lease == nil {
 		return nil
@@ -268,7 +267,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	}
 	h := &hold{
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
-		fence: fence, start: time.Now(), granted: sent, ownership: a.ownership,
+		fence: fence, granted: sent, ownership: a.ownership,
 		permits: a.claim.Permits, size: a.claim.Size, caller: a.caller,
 		count: 1, index: -1,
 	}
@@ -277,20 +276,20 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h.doubt = a.doubt
+	h.start, h.doubt = a.now(), a.doubt
 	h.confirm(sent, a.claim.TTL)
 	switch {
 	case a.closed, !a.mayHold(a.caller, a.ownership):
 		a.doubt = true // abandon undoes it
 		return nil, ErrClosed
-	case !h.trusted():
+	case h.start >= h.trustedUntil():
 		a.doubt = true
 		return nil, because(ErrUnavailable, errTooLate)
 	case a.id != a.claim.Owner && !a.ownership.writing(a.claim):
 		a.doubt = true // the writer has gone, and its owner with it
 		return nil, ErrReleased
 	}
-	lease := h.addLease(a.caller, &a.o)
+	lease := h.addLease(a.caller, &a.o, h.start)
 	a.done, a.hold = true, h
 	a.holds[h] = struct{}{}
 	a.ownership.add(h)
@@ -298,7 +297,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 		g := a.gateOf(h.key)
 		g.hold, g.contended = h, true
 	}
-	h.timer = time.AfterFunc(h.trustedUntil()-a.now(), func() { h.locker.checkTrust(h) }) // h alone: a is not kept with it
+	h.timer = time.AfterFunc(h.trustedUntil()-h.start, func() { h.locker.checkTrust(h) }) // h alone: a is not kept with it
 	a.watchdogOn(h, sent, a.claim.TTL)
 	return lease, nil
 }

@@ -1,7 +1,10 @@
 package lock_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -28,4 +31,50 @@ func TestAcquisitionsAllocateLittle(t *testing.T) {
 	if cycle > 17 || refused > 4 {
 		t.Errorf("%v allocations for a cycle, %v for a refused try", cycle, refused)
 	}
+}
+
+// keyless is a store that grants everything, and keeps nothing.
+type keyless struct{ lock.Store }
+
+func (keyless) NonBlocking() {}
+
+func (keyless) Acquire(context.Context, lock.Claim) (uint64, error) { return lock.FenceStep, nil }
+
+func (keyless) Release(context.Context, lock.Claim) error { return nil }
+
+func (keyless) Renew(_ context.Context, claims []lock.Claim, report func(int, error)) {
+	for i := range claims {
+		report(i, nil)
+	}
+}
+
+// 1,040 bytes in 8 objects, and no goroutine.
+func TestAHeldLockTakesLittleMemory(t *testing.T) {
+	const locks = 10_000
+	l := newLocker(t, keyless{})
+	keys, leases := make([]string, locks), make([]*lock.Lease, locks)
+	for i := range keys {
+		keys[i] = fmt.Sprint("order:", i)
+	}
+	goroutines, before := runtime.NumGoroutine(), live()
+	for i, key := range keys {
+		leases[i] = acquire(t, l, t.Context(), key)
+	}
+	after := live()
+	bytes, objects := float64(after.HeapAlloc-before.HeapAlloc)/locks, float64(after.HeapObjects-before.HeapObjects)/locks
+	if bytes > 1100 || objects > 8.5 {
+		t.Errorf("%.0f bytes in %.1f objects", bytes, objects)
+	}
+	if now := runtime.NumGoroutine(); now > goroutines {
+		t.Errorf("%d goroutines more", now-goroutines)
+	}
+	runtime.KeepAlive(leases)
+}
+
+// live is what the heap has that is in use.
+func live() (stats runtime.MemStats) {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools kept
+	runtime.ReadMemStats(&stats)
+	return stats
 }

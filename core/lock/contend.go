@@ -14,12 +14,11 @@ const queueNap = 50 * time.Millisecond
 // is free is granted, however short the limit.
 func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 	limited := ctx
-	a.came = a.now()
 	if wait, ok := a.o.longestWait(); ok {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithTimeoutCause(ctx, wait, errWaitOver)
 		defer cancel()
-		a.until = a.came + wait
+		a.until = a.now() + wait
 	}
 	if err := a.join(); err != nil {
 		return nil, err

@@ -13,19 +13,20 @@ import (
 type gate struct {
 	hold  *hold
 	queue list.List // of *waiter
-	// asking counts the waiters whose call is under way, and answered is when
-	// the store answered one of them last.
-	asking   int
+	// asking counts the waiters whose call is under way.
+	asking int32
+	// contended is set once another owner was seen to have the key.
+	contended bool
+	// watchPerOwner says that each head needs a subscription of its own.
+	watchPerOwner bool
+	// answered is when the store answered a call of a waiter last.
 	answered time.Duration
 	// waiting counts the acquisitions that have to wait, wherever they queue.
 	waiting int
-	// contended is set once another owner was seen to have the key.
-	contended bool
 	// unwatch ends the subscription that a head opened as owner watched; it
-	// passes from head to head, unless watchPerOwner says that each needs its own.
-	unwatch       func()
-	watched       string
-	watchPerOwner bool
+	// passes from head to head, unless watchPerOwner.
+	unwatch func()
+	watched string
 	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
 	// that isn't done again, and yieldPause is the time between.
 	yieldUntil, yieldAt, yieldPause time.Duration

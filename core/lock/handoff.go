@@ -19,7 +19,7 @@ func (l *Locker) handOff(h *hold) bool {
 	a := w.of
 	next := &hold{
 		locker: l, key: h.key, owner: h.owner, mode: h.mode, name: a.o.name,
-		fence: h.fence + 1, start: time.Now(), granted: h.granted, ownership: a.ownership, caller: a.caller,
+		fence: h.fence + 1, start: l.now(), granted: h.granted, ownership: a.ownership, caller: a.caller,
 		count: 1, expiry: h.expiry, lasts: h.lasts, timer: h.timer, renewAt: h.renewAt, index: h.index,
 	}
 	next.trust.Store(h.trust.Load())
@@ -32,7 +32,7 @@ func (l *Locker) handOff(h *hold) bool {
 	l.holds[next] = struct{}{}
 	next.ownership.add(next)
 	l.gates[h.key].hold = next
-	w.lease = next.addLease(a.caller, &a.o)
+	w.lease = next.addLease(a.caller, &a.o, next.start)
 	w.look()
 	return true
 }
@@ -45,7 +45,7 @@ func (l *Locker) successor(h *hold) *waiter {
 	switch {
 	case !l.spaced, g == nil || g.hold != h, h.mode != Exclusive && h.mode != Write:
 		return nil
-	case h.joined, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership.id.name != "":
+	case h.joined, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership.id != nil:
 		return nil
 	case l.spent(h, now):
 		return nil

@@ -12,10 +12,9 @@ type hold struct {
 	locker *Locker
 	key    string
 	owner  string
-	mode   Mode
 	name   string
 	fence  uint64
-	start  time.Time
+	start  time.Duration
 	// granted is when the store was called that granted it, before all hand-offs.
 	granted time.Duration
 	caller  context.Context // of the acquisition that made it
@@ -26,10 +25,14 @@ type hold struct {
 	// trust is when the hold stops being trusted, as nanoseconds since the
 	// locker's epoch.
 	trust atomic.Int64
+	mode  Mode
 
 	// What follows is guarded by locker.mu.
 
 	state    holdState
+	suspect  bool          // the process may have been suspended, and nothing was confirmed since
+	doubt    bool          // an acquire without an answer may still run in the store
+	joined   bool          // it was re-entered or extended, or its writer has read
 	count    int           // hold count in the store
 	leases   []*Lease      // that have not been released, each at its place
 	expiry   time.Duration // when the store forgets the hold, at the latest
@@ -42,9 +45,6 @@ type hold struct {
 	keep     time.Duration // until when a release keeps the key, by leases that have been released
 	ended    error         // why, of a lost hold; it wraps ErrLost
 	index    int           // in the renewal queue, -1 outside
-	suspect  bool          // the process may have been suspended, and nothing was confirmed since
-	doubt    bool          // an acquire without an answer may still run in the store
-	joined   bool          // it was re-entered or extended, or its writer has read
 	next     *hold         // that continues it after a hand-off
 
 	// Most holds have one lease: what that needs is part of them.
@@ -114,7 +114,7 @@ func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 }
 
 // addLease makes a lease of h; mu is held.
-func (h *hold) addLease(ctx context.Context, o *options) *Lease {
+func (h *hold) addLease(ctx context.Context, o *options, now time.Duration) *Lease {
 	outer, _ := FromContext(ctx)
 	inner, cancel := context.WithCancelCause(ctx)
 	lease := &h.first
@@ -125,7 +125,7 @@ func (h *hold) addLease(ctx context.Context, o *options) *Lease {
 		h.leases = h.only[:0]
 	}
 	lease.hold, lease.outer, lease.cancel = h, outer, cancel
-	lease.start, lease.renewed = time.Now(), o.lease == 0
+	lease.start, lease.renewed = now, o.lease == 0
 	lease.ctx = leaseContext{Context: inner, lease: lease}
 	lease.place, lease.minHold = len(h.leases), o.minHold
 	h.leases = append(h.leases, lease)
@@ -225,18 +225,18 @@ func (l *Locker) reportLoss(h *hold, cause error) {
 	if hook := l.defaults.hooks.Lost; hook != nil {
 		hook(LossEvent{
 			Event: h.event(), Context: h.caller, Reason: lossReason(cause),
-			Held: time.Since(h.start), Cause: cause,
+			Held: l.now() - h.start, Cause: cause,
 		})
 	}
 }
 
 // reportRelease reports the release of a lease that began at start to the hooks.
-func (l *Locker) reportRelease(h *hold, start time.Time, last bool, err error) {
+func (l *Locker) reportRelease(h *hold, start time.Duration, last bool, err error) {
 	if hook := l.defaults.hooks.Released; hook != nil {
 		if last {
 			start = h.start
 		}
-		hook(ReleaseEvent{Event: h.event(), Held: time.Since(start), Last: last, Err: err})
+		hook(ReleaseEvent{Event: h.event(), Held: l.now() - start, Last: last, Err: err})
 	}
 }
 

@@ -15,7 +15,7 @@ type Lease struct {
 	outer      *Lease
 	ctx        leaseContext
 	cancel     context.CancelCauseFunc
-	start      time.Time
+	start      time.Duration
 	renewed    bool // asks for the watchdog
 	unreported bool // it ended before its acquisition did, and hooks never heard of it
 	place      int  // among the hold's leases; with minHold, guarded by locker.mu

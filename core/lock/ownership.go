@@ -7,7 +7,7 @@ import "slices"
 // share its holds. The name is known to the locker only. The store sees an
 // owner that is made for one hold, or for a writer's two.
 type ownership struct {
-	id ownerKey // zero unless others can find it
+	id *ownerKey // nil unless others can find it
 	// The turn is taken by a call that changes in the store what the owner has.
 	// Hold counts are absolute, so two at once would undo each other.
 	turn
@@ -16,13 +16,12 @@ type ownership struct {
 
 	holds   [len(modeNames)]*hold // by mode, until they end
 	waiters []*waiter             // that a hold of the owner makes re-enter
-	users   int                   // acquisitions and holds, if it can be found
+	users   int32                 // acquisitions and holds, if it can be found
+	doubt   bool                  // a call without an answer may still make anew what is owed
 	// owed is the read hold of a writer that nobody has a lease of. It is
 	// released when nothing else of the owner is held: until then the owner may
-	// come back for it, and a release that is late would take it away. doubt
-	// says that a call without an answer may still make it anew.
-	owed  *Claim
-	doubt bool
+	// come back for it, and a release that is late would take it away.
+	owed *Claim
 }
 
 // ownerKey names an ownership that others can find.
@@ -34,7 +33,7 @@ func (l *Locker) share(id ownerKey) *ownership {
 	defer l.mu.Unlock()
 	o := l.owners[id]
 	if o == nil {
-		o = &ownership{id: id}
+		o = &ownership{id: &ownerKey{id.key, id.name}}
 		l.owners[id] = o
 	}
 	o.users++
@@ -50,8 +49,8 @@ func (l *Locker) unshare(o *ownership) {
 // forget counts a user of o out; mu is held.
 func (l *Locker) forget(o *ownership) {
 	o.users--
-	if o.users == 0 && l.owners[o.id] == o {
-		delete(l.owners, o.id)
+	if o.users == 0 && o.id != nil {
+		delete(l.owners, *o.id)
 	}
 }
 

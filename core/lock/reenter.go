@@ -50,7 +50,7 @@ func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 	}
 	h.count++
 	longer := h.confirm(sent, a.claim.TTL)
-	lease := h.addLease(a.caller, &a.o)
+	lease := h.addLease(a.caller, &a.o, a.now())
 	if longer || h.index < 0 { // else the renewal that is due stays due
 		a.watchdogOn(h, sent, a.claim.TTL)
 	}

@@ -111,13 +111,21 @@ type renewal struct {
 	pending []bool // guarded by mu
 }
 
-// renewDue renews holds whose time has come, in one call. If there are more,
-// the timer fires again at once, and they are renewed along with these.
+// renewDue renews the holds whose time has come. If there are more than one round,
+// the timer fires again at once, and they are renewed along with these. A store that
+// never blocks gets one round after the other: many at once would only keep mu from
+// everybody else.
 func (l *Locker) renewDue() {
+	for l.renewRound() && l.nonBlocking {
+	}
+}
+
+// renewRound renews one round in one call. It returns false if nothing is due.
+func (l *Locker) renewRound() bool {
 	l.checkClock()
 	r := l.beginRenewal()
 	if r == nil {
-		return
+		return false
 	}
 	defer l.running.Done()
 	_, err := bounded(l.base, l, r.limit, func(ctx context.Context) (struct{}, error) {
@@ -130,6 +138,7 @@ func (l *Locker) renewDue() {
 	for i := range r.claims {
 		r.report(i, err)
 	}
+	return true
 }
 
 func (l *Locker) beginRenewal() *renewal {
@@ -138,9 +147,11 @@ func (l *Locker) beginRenewal() *renewal {
 	if l.closed {
 		return nil
 	}
-	defer l.armRenewals()
 	now := l.now()
 	due := l.renewals.due(nil, now)
+	if len(due) == 0 || !l.nonBlocking {
+		defer l.armRenewals()
+	}
 	if len(due) == 0 {
 		return nil
 	}
