@@ -17,7 +17,7 @@ type gate struct {
 	asking int32
 	// contended is set once another owner was seen to have the key.
 	contended bool
-	// watchPerOwner says that each head needs a subscription of its own.
+	// watchPerOwner says that each head needs its own subscription.
 	watchPerOwner bool
 	// answered is when the store answered a call of a waiter last.
 	answered time.Duration
