@@ -261,6 +261,18 @@ bench: servers ## Compare redlatch with other lock libraries: tables, a CSV file
 bench-check: servers ## The same, and fail where a requirement is missed
 	$(RUN_BENCH) check --rounds=$(ROUNDS) --dir=$(BENCH_DIR) $(BENCH_FLAGS)
 
+# SCALE_FLAGS such as --quick or --only=waiters,processes.
+SCALE_FLAGS ?=
+SCALE_DIR ?= $(CURDIR)/.tmp/scale
+
+.PHONY: scale
+scale: servers ## How cost grows with keys, waiters, processes and shards: tables and a CSV file in .tmp/scale
+	$(RUN_BENCH) scale --dir=$(SCALE_DIR) $(SCALE_FLAGS)
+
+.PHONY: scale-docs
+scale-docs: ## Write the tables of the last run into docs/scale.md
+	$(RUN_BENCH) docs --from=$(SCALE_DIR)/bench.csv docs/scale.md
+
 .PHONY: bench-docs
 bench-docs: ## Write the tables and charts of the last run into docs/benchmarks*.md
 	$(RUN_BENCH) docs --from=$(BENCH_DIR)/bench.csv docs/benchmarks.md docs/benchmarks.zh-CN.md

@@ -26,7 +26,7 @@ type docsCommand struct {
 const chartFolder = "benchmarks"
 
 // quoted is a part of a document that a run writes: the table of a scenario by
-// its ID, "chart" and a name, "verdict" or "machine".
+// its ID, that of a series by "scale" and its name, "chart" and a name, "verdict" or "machine".
 var quoted = regexp.MustCompile(`(?s)<!-- bench ([^>]+?) -->\n.*?<!-- end -->`)
 
 // Run replaces the parts, and draws the charts.
@@ -89,6 +89,9 @@ func quotation(name, from string, table *result.Table) (string, error) {
 	case "machine":
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(from), machineName))
 		return strings.TrimSpace(string(text)), err
+	}
+	if series, ok := strings.CutPrefix(name, "scale "); ok {
+		return scaled(series, table)
 	}
 	scenarios := plan.Scenarios(plan.Full)
 	i := slices.IndexFunc(scenarios, func(s plan.Scenario) bool { return s.ID == name })

@@ -20,7 +20,7 @@ import (
 const machineName = "machine.md"
 
 // saveMachine describes the machine as it is when a run begins.
-func (o *options) saveMachine(ctx context.Context) error {
+func (o *options) saveMachine(ctx context.Context, windows string) error {
 	if err := os.MkdirAll(o.Dir, 0o750); err != nil {
 		return err
 	}
@@ -28,12 +28,8 @@ func (o *options) saveMachine(ctx context.Context) error {
 	if err := unix.Uname(&name); err != nil {
 		return err
 	}
-	length := "2 s without contention, 10 s with"
-	if o.Quick {
-		length = "short ones: 0.5 s without contention, 1.5 s with"
-	}
 	lines := []string{
-		fmt.Sprintf("%s; %d rounds; windows: %s", time.Now().UTC().Format(time.DateOnly), o.rounds(), length),
+		fmt.Sprintf("%s; %d rounds%s", time.Now().UTC().Format(time.DateOnly), o.rounds(), windows),
 		fmt.Sprintf("%d × %s, %s %s", runtime.NumCPU(), processor(), unix.ByteSliceToString(name.Sysname[:]), unix.ByteSliceToString(name.Release[:])),
 		fmt.Sprintf("load average when the run began: %s (the run itself makes about %d)", loadAverage(), runtime.NumCPU()),
 		server(ctx), runtime.Version(), libraries(),

@@ -123,10 +123,18 @@ func (o *options) measure(ctx context.Context, to streams) (*result.Table, error
 	if err != nil {
 		return nil, err
 	}
-	rounds := o.rounds()
-	if err := o.saveMachine(ctx); err != nil {
+	windows := "; windows: 2 s without contention, 10 s with"
+	if o.Quick {
+		windows = "; windows: short ones: 0.5 s without contention, 1.5 s with"
+	}
+	if err := o.saveMachine(ctx, windows); err != nil {
 		return nil, err
 	}
+	return o.run(ctx, to, scenarios)
+}
+
+func (o *options) run(ctx context.Context, to streams, scenarios []plan.Scenario) (*result.Table, error) {
+	rounds := o.rounds()
 	bar := progressbar.NewOptions(
 		rounds*len(plan.Steps(scenarios)),
 		progressbar.OptionSetWriter(to.errs), progressbar.OptionShowCount(), progressbar.OptionSetWidth(30),

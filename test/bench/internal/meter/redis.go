@@ -65,6 +65,18 @@ func fields(info string) map[string]string {
 	return all
 }
 
+// Add adds the counters of another server.
+func (s *Server) Add(other Server) {
+	if s.Calls == nil {
+		s.Calls, s.Time = make(map[string]int64), make(map[string]time.Duration)
+	}
+	s.CPU += other.CPU
+	for command, n := range other.Calls {
+		s.Calls[command] += n
+		s.Time[command] += other.Time[command]
+	}
+}
+
 // Since returns what was done between two readings by the commands that counts
 // accepts: their number, and the time inside them.
 func (s Server) Since(before Server, counts func(command string) bool) (calls int64, inside time.Duration) {

@@ -36,6 +36,8 @@ type Locker interface {
 
 // Settings of a Locker.
 type Settings struct {
+	// Addr is that of the server. Several, with commas between them, are nodes of a
+	// cluster, which only redlatch takes.
 	Addr string
 	// Lease is how long a hold lasts unless it is renewed. A third of it is
 	// the renewal interval.
@@ -58,15 +60,16 @@ type Peer struct {
 
 // Names of peers.
 const (
-	Redlatch      = "redlatch"
-	RedlatchFair  = "redlatch fair"
-	RedlatchSETNX = "redlatch SETNX"
-	Redsync       = "redsync"
-	Bsm           = "bsm/redislock"
-	Rueidis1      = "rueidislock KM=1"
-	Rueidis       = "rueidislock"
-	Floor         = "floor"
-	Pipelined     = "pipelined floor"
+	Redlatch       = "redlatch"
+	RedlatchFair   = "redlatch fair"
+	RedlatchSETNX  = "redlatch SETNX"
+	RedlatchMemory = "redlatch in memory"
+	Redsync        = "redsync"
+	Bsm            = "bsm/redislock"
+	Rueidis1       = "rueidislock KM=1"
+	Rueidis        = "rueidislock"
+	Floor          = "floor"
+	Pipelined      = "pipelined floor"
 )
 
 // All lists the peers.
@@ -74,6 +77,7 @@ var All = []Peer{
 	{Name: Redlatch, Library: true, Ours: true, Open: openRedlatch()},
 	{Name: RedlatchFair, Library: true, Ours: true, Open: openRedlatch(lock.WithMode(lock.Fair))},
 	{Name: RedlatchSETNX, Library: true, Ours: true, Open: openSETNX},
+	{Name: RedlatchMemory, Library: true, Ours: true, Open: openMemory},
 	{Name: Redsync, Library: true, Open: openRedsync, Sends: []string{"set"}},
 	{Name: Bsm, Library: true, Open: openBsm},
 	{Name: Rueidis1, Library: true, Open: openRueidis(1)},

@@ -3,16 +3,19 @@ package peer
 import (
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
 type redlatch struct {
-	rdb    *redis.Client
+	rdb    io.Closer
 	locker *lock.Locker
 }
 
@@ -23,7 +26,7 @@ func (l lease) Unlock(ctx context.Context) error { return l.Release(ctx) }
 // openRedlatch opens a locker with default options and those given.
 func openRedlatch(opts ...lock.Option) func(Settings) (Locker, error) {
 	return func(s Settings) (Locker, error) {
-		rdb := newClient(s)
+		rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(s.Addr, ",")})
 		opts := append([]lock.Option{lock.WithWatchdog(s.Lease)}, opts...)
 		return redlatch{rdb: rdb, locker: lock.New(redisstore.New(rdb), opts...)}, nil
 	}
@@ -33,6 +36,11 @@ func openRedlatch(opts ...lock.Option) func(Settings) (Locker, error) {
 func openSETNX(s Settings) (Locker, error) {
 	rdb := newClient(s)
 	return redlatch{rdb: rdb, locker: lock.New(redisstore.New(rdb, redisstore.WithSETNX()), lock.WithWatchdog(s.Lease))}, nil
+}
+
+// openMemory opens a locker whose locks are in memory.
+func openMemory(s Settings) (Locker, error) {
+	return redlatch{rdb: io.NopCloser(nil), locker: lock.New(memstore.New(), lock.WithWatchdog(s.Lease))}, nil
 }
 
 func (l redlatch) Lock(ctx context.Context, key string) (Held, error) {

@@ -44,7 +44,8 @@ type measurement struct {
 	Scenario
 	peer    peer.Peer
 	host    process.Host
-	rdb     *redis.Client // nil without a server
+	rdb     *redis.Client   // nil without a server
+	masters []*redis.Client // of a cluster, or rdb
 	page    *page.Page
 	workers []*worker
 }
@@ -86,8 +87,12 @@ func (m *measurement) run(ctx context.Context) (map[string]float64, error) {
 
 // server starts Redis with what must be there, and returns its address.
 func (m *measurement) server(ctx context.Context) (string, error) {
+	if m.Cluster {
+		return m.cluster(), nil
+	}
 	server := redistest.Standalone(m.host)
 	m.rdb = server.Client(m.host)
+	m.masters = []*redis.Client{m.rdb}
 	addr := server.Addr()
 	if m.Elsewhere {
 		other, err := m.peer.Open(peer.Settings{Addr: addr, Lease: m.Lease})
@@ -108,6 +113,16 @@ func (m *measurement) server(ctx context.Context) (string, error) {
 		addr = proxy.Addr()
 	}
 	return addr, nil
+}
+
+// cluster starts a cluster, and returns the addresses of its nodes.
+func (m *measurement) cluster() string {
+	set := redistest.Cluster(m.host)
+	for _, master := range set.Masters {
+		m.masters = append(m.masters, master.Client(m.host))
+	}
+	m.rdb = m.masters[0]
+	return strings.Join(set.Addrs(), ",")
 }
 
 // drive sends the workers through their stages.
@@ -157,14 +172,17 @@ func (m *measurement) window(ctx context.Context) error {
 	return nil
 }
 
-// stageLimit is how long workers may take for one stage besides the window:
-// only a library that hangs takes it.
-const stageLimit = time.Minute
+// stageLimit is how long workers may take for one stage besides the window, and
+// keyLimit what each key adds: only a library that hangs takes it.
+const (
+	stageLimit = time.Minute
+	keyLimit   = 100 * time.Microsecond
+)
 
 // tell sends a command to all workers, and waits until all are done with it.
 func (m *measurement) tell(command string) error {
 	// Killed workers end the wait for their answers.
-	hangs := time.AfterFunc(m.Window+stageLimit, func() {
+	hangs := time.AfterFunc(m.Window+stageLimit+time.Duration(m.Count)*keyLimit, func() {
 		for _, w := range m.workers {
 			w.kill()
 		}
@@ -182,10 +200,14 @@ func (m *measurement) tell(command string) error {
 
 func (m *measurement) read(ctx context.Context) (r reading, err error) {
 	r.counts = m.page.Counts()
-	if m.rdb != nil {
-		if r.server, err = meter.ReadServer(ctx, m.rdb); err != nil {
+	for _, master := range m.masters {
+		server, err := meter.ReadServer(ctx, master)
+		if err != nil {
 			return r, err
 		}
+		r.server.Add(server)
+	}
+	if m.rdb != nil {
 		if r.keys, err = m.rdb.DBSize(ctx).Result(); err != nil {
 			return r, err
 		}
@@ -199,6 +221,7 @@ func (m *measurement) metrics(ctx context.Context, before, after reading) (map[s
 	sum, waits := m.sum()
 	ops, seconds := float64(sum.Ops), after.at.Sub(before.at).Seconds()
 	all := map[string]float64{
+		result.Seconds:   seconds,
 		result.Rate:      ops / seconds,
 		result.ClientCPU: stat.Ratio(micros(sum.CPU), ops),
 		result.Allocs:    stat.Ratio(float64(sum.Allocs), ops),
@@ -232,6 +255,8 @@ func (m *measurement) metrics(ctx context.Context, before, after reading) (map[s
 	case load.Hold:
 		all[result.Goroutines] = sum.Values[load.Goroutines]
 		all[result.PerLock] = sum.Values[load.Bytes] / float64(m.Count)
+		all[result.ClientShare] = 100 * sum.CPU.Seconds() / seconds
+		all[result.RedisShare] = 100 * (after.server.CPU - before.server.CPU).Seconds() / seconds
 		all[result.Slowdown] = stat.Ratio(sum.Values[load.BusyP99], sum.Values[load.IdleP99])
 		// The foreground sends two commands for each of its operations.
 		all[result.Commands] -= 2 * ops / seconds

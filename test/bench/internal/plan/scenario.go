@@ -33,8 +33,10 @@ type Scenario struct {
 	// KillEvery is how often the connections of subscribers are killed.
 	KillEvery time.Duration
 	Count     int
-	Lease     time.Duration
-	Window    time.Duration
+	// Cluster makes the server a cluster of three masters.
+	Cluster bool
+	Lease   time.Duration
+	Window  time.Duration
 }
 
 // Requirement is the part of the ID before a name: "R9" of "R9 16 waiting".

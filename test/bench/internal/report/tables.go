@@ -75,6 +75,28 @@ func Table(t *result.Table, s plan.Scenario) table.Writer {
 	return out
 }
 
+// Series is one load, a size a row.
+func Series(t *result.Table, s plan.Series) table.Writer {
+	out := table.NewWriter()
+	metrics := append(slices.Clone(s.Metrics), result.Seconds)
+	head, configs := table.Row{s.Of}, []table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}}
+	for i, metric := range metrics {
+		head = append(head, metric)
+		configs = append(configs, table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	out.AppendHeader(head)
+	out.SetColumnConfigs(configs)
+	for _, size := range s.Sizes {
+		row := table.Row{size.N}
+		for _, metric := range metrics {
+			row = append(row, cell(t.Spread(size.ID, size.Peers[0], metric)))
+		}
+		out.AppendRow(row)
+	}
+	plain(out)
+	return out
+}
+
 // Verdict is the list of requirements.
 func Verdict(lines []verdict.Line) table.Writer {
 	out := table.NewWriter()

@@ -23,30 +23,33 @@ type Row struct {
 
 // Names of metrics.
 const (
-	Rate       = "ops/s"              // lock and unlock, a grant, a refusal or a request
-	Calls      = "commands/op"        // that the library sent, without those inside scripts
-	Commands   = "commands/s"         // the same in a second
-	RedisCPU   = "redis CPU µs/op"    // of the server's main thread
-	RedisTime  = "redis script µs/op" // inside the commands
-	ClientCPU  = "client CPU µs/op"
-	Allocs     = "allocs/op"
-	Jain       = "Jain"
-	Worst      = "worst served"
-	Best       = "best served"
-	P50        = "wait p50 ms"
-	P99        = "wait p99 ms"
-	Max        = "wait max ms"
-	Changes    = "owner changes/s"
-	Overlaps   = "overlaps"
-	Inversions = "inversions"
-	Stuck      = "stuck"
-	Failures   = "failures"
-	Goroutines = "goroutines added"
-	Memory     = "bytes added"
-	PerLock    = "bytes/lock"
-	Slowdown   = "foreground p99 × idle"
-	KeysLeft   = "keys left"
-	SubsLeft   = "subscriptions left"
+	Rate        = "ops/s"              // lock and unlock, a grant, a refusal or a request
+	Calls       = "commands/op"        // that the library sent, without those inside scripts
+	Commands    = "commands/s"         // the same in a second
+	RedisCPU    = "redis CPU µs/op"    // of the server's main thread
+	RedisTime   = "redis script µs/op" // inside the commands
+	ClientCPU   = "client CPU µs/op"
+	Allocs      = "allocs/op"
+	Jain        = "Jain"
+	Worst       = "worst served"
+	Best        = "best served"
+	P50         = "wait p50 ms"
+	P99         = "wait p99 ms"
+	Max         = "wait max ms"
+	Changes     = "owner changes/s"
+	Overlaps    = "overlaps"
+	Inversions  = "inversions"
+	Stuck       = "stuck"
+	Failures    = "failures"
+	Goroutines  = "goroutines added"
+	Memory      = "bytes added"
+	PerLock     = "bytes/lock"
+	Slowdown    = "foreground p99 × idle"
+	RedisShare  = "redis CPU %"
+	ClientShare = "client CPU %"
+	Seconds     = "measured for s"
+	KeysLeft    = "keys left"
+	SubsLeft    = "subscriptions left"
 )
 
 // Table is all rows of a run.
