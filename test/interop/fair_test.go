@@ -29,6 +29,10 @@ var fair = []promise{
 	{"a late release in Go leaves Java alone", lateReleaseInGo, middle},
 	{"a waiter in Go that is killed is passed when its patience ends", deadGoIsPassed, middle},
 	{"plain locks of the name are the same lock", fairIsPlain, ""},
+	{"100 turns of each side, one after another", func(w world) { alternate(w, 200) }, ""},
+	{"subscriptions that are cut are made again", subscriptionsCut, ""},
+	{"Go wakes a head in Java whose message was lost", lostMessageToJava, ""},
+	{"a head in Go whose message was lost looks again", lostMessageToGo, ""},
 }
 
 func inOrder(w world) {
@@ -296,4 +300,46 @@ func fairIsPlain(w world) {
 	lease = locker.acquire(key, lock.WithMode(lock.Exclusive))
 	java.want("false", "trylock", "fair", key)
 	w.release(lease)
+}
+
+// lostMessageToJava: the one behind finds the lock free, and wakes the head.
+func lostMessageToJava(w world) {
+	key, list, locker, java := w.key(), w.key()+"/list", w.locker(), w.thread("head")
+	locker.acquire(key, lock.WithLease(long))
+	head := java.start("turn", w.kind, key, list, "java")
+	java.awaitParked()
+	waiting := locker.acquiring(key, lock.WithPoll(lock.DefaultPoll))
+	locker.awaitParked()
+	w.queued(locker, key, 2)
+	w.freeSilently(key)
+	if err := waiting.turn(w, list, "go"); err != nil {
+		w.Fatal(err)
+	}
+	head.result()
+	if got, err := w.rdb.LRange(w.Context(), list, 0, -1).Result(); err != nil || !slices.Equal(got, []string{"java", "go"}) {
+		w.Errorf("they had their turns as %v (%v), want the head first", got, err)
+	}
+}
+
+func lostMessageToGo(w world) {
+	key, locker, java := w.key(), w.locker(), w.thread("behind")
+	locker.acquire(key, lock.WithLease(long))
+	waiting := locker.acquiring(key, lock.WithPoll(lock.DefaultPoll), lock.WithLease(long))
+	locker.awaitParked()
+	behind := java.start("lock", w.kind, key, long.Milliseconds())
+	java.awaitParked()
+	w.freeSilently(key)
+	lease := waiting.lease()
+	behind.unanswered()
+	w.release(lease)
+	behind.result()
+	java.do("unlock", w.kind, key)
+}
+
+// freeSilently is a release whose message nobody gets.
+func (w world) freeSilently(key string) {
+	w.Helper()
+	if n, err := w.rdb.Del(w.Context(), key).Result(); err != nil || n != 1 {
+		w.Fatalf("DEL: %d, %v", n, err)
+	}
 }

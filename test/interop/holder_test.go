@@ -19,9 +19,10 @@ import (
 // The variables that make this test binary a process that holds a lock, or
 // waits for it.
 const (
-	holderAddrs = "REDLATCH_TEST_HOLDER_ADDRS" // of the Redis, comma separated
-	holderKey   = "REDLATCH_TEST_HOLDER_KEY"
-	holderMode  = "REDLATCH_TEST_HOLDER_MODE"
+	holderAddrs  = "REDLATCH_TEST_HOLDER_ADDRS"  // of the Redis, comma separated
+	holderMaster = "REDLATCH_TEST_HOLDER_MASTER" // its name, if the addresses are those of sentinels
+	holderKey    = "REDLATCH_TEST_HOLDER_KEY"
+	holderMode   = "REDLATCH_TEST_HOLDER_MODE"
 )
 
 // TestHolderProcess is that process. It says when it holds the lock or has to
@@ -35,7 +36,9 @@ func TestHolderProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addrs, ",")})
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: strings.Split(addrs, ","), MasterName: os.Getenv(holderMaster),
+	})
 	waits := lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
 		fmt.Println("waits")
 		return nil
@@ -69,7 +72,7 @@ func (w world) startWaiter(key string) *holder {
 func (w world) startProcess(key, want string) *holder {
 	w.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), holderAddrs+"="+strings.Join(w.addrs, ","), holderKey+"="+key, holderMode+"="+w.mode.String())
+	cmd.Env = append(os.Environ(), holderAddrs+"="+strings.Join(w.addrs, ","), holderMaster+"="+w.master, holderKey+"="+key, holderMode+"="+w.mode.String())
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil {
 		w.Fatal(err)

@@ -15,7 +15,8 @@ import (
 type promise struct {
 	name string
 	test func(w world)
-	// since is the first version of Redisson that keeps it; empty: all.
+	// since is the first version of Redisson that keeps it, as earlier ones have no
+	// such lock, or a defect; empty: all.
 	since string
 }
 
@@ -31,6 +32,7 @@ var families = []struct {
 	{"read", lock.Read, read},
 	{"permits", lock.Semaphore, permits},
 	{"latch", lock.Exclusive, latch},
+	{"redlock", lock.Exclusive, redlock},
 }
 
 // The versions of Redisson: they sort as strings.
@@ -47,14 +49,14 @@ type pairing struct {
 	redisson string // its version
 	java     []string
 	store    []redisstore.Option
-	broken   []string // kinds of locks that this Redisson breaks by itself
+	only     string // what the names of promises contain, if not all are tested
 }
 
 func TestRedissonStandalone(t *testing.T) {
 	keep(t, standalone,
 		pairing{redisson: newest},
 		pairing{redisson: newer},
-		pairing{redisson: middle, broken: []string{"read"}}, // it renews one reader of several
+		pairing{redisson: middle},
 		pairing{redisson: oldest})
 }
 
@@ -64,9 +66,14 @@ func TestRedissonCluster(t *testing.T) {
 	both := []redisstore.Option{redisstore.WithPublish(redisstore.Both)}
 	keep(t, cluster,
 		pairing{redisson: newest},
-		pairing{redisson: newest, java: []string{"sharded=OFF"}, store: both},
-		pairing{redisson: middle, broken: []string{"read"}},
+		pairing{redisson: newest, java: []string{"sharded=OFF"}, store: both, only: "wakes"},
+		pairing{redisson: middle},
 		pairing{redisson: oldest, store: both})
+}
+
+// TestRedissonSentinel runs on the master that is left after a failover.
+func TestRedissonSentinel(t *testing.T) {
+	keep(t, sentinel, pairing{redisson: newest})
 }
 
 // keep tests every promise for every pairing.
@@ -82,13 +89,18 @@ func keep(t *testing.T, open func(t *testing.T) *site, pairings ...pairing) {
 				return startAgent(t, tc, pair.redisson, args...)
 			}
 			java := start(t)
+			if s.failover != nil {
+				t.Run("failover", func(t *testing.T) {
+					failover(world{T: t, site: s, kind: "plain", mode: lock.Exclusive, java: java, store: pair.store})
+				})
+			}
 			for _, family := range families {
-				if slices.Contains(pair.broken, family.kind) {
-					continue
+				if family.kind == "redlock" && s.args[0] != "standalone" {
+					continue // it brings its servers
 				}
 				t.Run(family.kind, func(t *testing.T) {
 					t.Parallel()
-					w := world{T: t, site: s, redisson: pair.redisson, kind: family.kind, mode: family.mode, java: java, start: start, store: pair.store}
+					w := world{T: t, site: s, only: pair.only, redisson: pair.redisson, kind: family.kind, mode: family.mode, java: java, start: start, store: pair.store}
 					w.keep(family.promises)
 				})
 			}
@@ -99,8 +111,8 @@ func keep(t *testing.T, open func(t *testing.T) *site, pairings ...pairing) {
 // keep runs the promises that this Redisson can keep.
 func (w world) keep(promises []promise) {
 	for _, p := range promises {
-		if w.redisson < p.since {
-			continue // it has no such lock, or a defect
+		if w.redisson < p.since || !strings.Contains(p.name, w.only) {
+			continue
 		}
 		w.Run(p.name, func(t *testing.T) {
 			t.Parallel()

@@ -34,6 +34,7 @@ var owned = []promise{
 	{"the watchdog of Go keeps Java out", goWatchdog, ""},
 	{"a killed Java frees its lock", javaIsKilled, ""},
 	{"nobody is lost in a crowd", crowd, ""},
+	{"names that templates make, and unusual ones", unusualNames, ""},
 }
 
 // plain is what holds for Exclusive and getLock besides.
@@ -47,9 +48,14 @@ var plain = []promise{
 	{"a fenced lock keeps Go out", func(w world) { otherKind(w, "fenced") }, middle},
 	{"a lock that is not re-entrant keeps Go out", func(w world) { otherKind(w, "nonreentrant") }, newest},
 	{"a lock taken by lockAsync keeps Go out", lockAsync, ""},
-	{"names that templates make, and unusual ones", unusualNames, ""},
-	{"another database, over RESP3", overRESP3, middle},
+	{"a crowd of spin locks", spinCrowd, ""},
+	{"500 turns of each side, one after another", func(w world) { alternate(w, 1000) }, ""},
+	{"another database, with another codec", func(w world) { elsewhere(w) }, ""},
+	{"another database, with another codec, over RESP3", func(w world) { elsewhere(w, "protocol=RESP3") }, middle},
+	{"the lock of a map, whose name the codec makes", lockOfMap, ""},
 	{"a MultiLock and AcquireAll", multiLock, ""},
+	{"subscriptions that are cut are made again", subscriptionsCut, ""},
+	{"Go gets what was freed while nobody was subscribed", messageWhileCut, ""},
 }
 
 func goWakesJava(w world) { handOverToJava(w, w.key()) }
@@ -137,10 +143,11 @@ func namePrefix(w world) {
 	java.do("unlock", w.kind, key)
 }
 
-// overRESP3 also uses another database, where there are several.
-func overRESP3(w world) {
-	options := []string{"protocol=RESP3"}
-	if len(w.addrs) == 1 {
+// elsewhere is in another database, where there are several. The codec of Java's
+// values has no part in locks.
+func elsewhere(w world, options ...string) {
+	options = append(options, "codec=org.redisson.codec.SerializationCodec")
+	if len(w.args) == 2 && w.args[0] == "standalone" {
 		options = append(options, "database=1")
 		rdb := redis.NewClient(&redis.Options{Addr: w.addrs[0], DB: 1})
 		w.Cleanup(func() { _ = rdb.Close() })
@@ -149,6 +156,22 @@ func overRESP3(w world) {
 	w.java = w.newAgent(options...)
 	handOverToJava(w, w.key())
 	handOverToGo(w, w.key())
+}
+
+// lockOfMap: Java makes the name of such a lock of what the codec makes of the key. Go
+// can use it as it is.
+func lockOfMap(w world) {
+	java := w.thread("namer")
+	names := make(map[string]bool)
+	for _, codec := range []string{"", "org.redisson.client.codec.StringCodec", "org.redisson.codec.SerializationCodec"} {
+		name := java.do("mapped", codec, w.key(), "user-42")
+		if names[name] || !strings.Contains(name, "{"+w.key()+"}:") {
+			w.Errorf("with codec %q the name is %s: the tag, or what another codec makes", codec, name)
+		}
+		names[name] = true
+		handOverToJava(w, name)
+		handOverToGo(w, name)
+	}
 }
 
 func lockAsync(w world) {
@@ -408,7 +431,9 @@ func crowd(w world) {
 	var java []*call
 	for i := range members {
 		thread := w.thread(strconv.Itoa(i))
-		java = append(java, thread.start("count", w.kind, key, c.key))
+		call := thread.start("count", w.kind, key, c.key)
+		call.patience = 2 * crowdTime
+		java = append(java, call)
 		thread.awaitParked()
 	}
 	var group sync.WaitGroup
@@ -416,7 +441,7 @@ func crowd(w world) {
 		group.Go(func() {
 			for ended := false; !ended; {
 				err := locker.Do(w.Context(), key, func(ctx context.Context) (err error) {
-					ended, err = c.count(ctx)
+					ended, err = c.countUntil(ctx, enoughCount, enoughTurns)
 					return err
 				}, lock.WithWait(2*crowdTime))
 				if err != nil {
@@ -429,6 +454,13 @@ func crowd(w world) {
 	}
 	w.release(start)
 	group.Wait()
+	c.judge(w, java, enoughTurns)
+}
+
+// judge says that the counter has every turn of both sides, as it has if they had the
+// lock one at a time, and that they contended.
+func (c *counter) judge(w world, java []*call, enough int) {
+	w.Helper()
 	counted, longest := c.counted, 0
 	for _, call := range java {
 		var n, wait int
@@ -442,8 +474,8 @@ func crowd(w world) {
 	}
 	w.Logf("counted to %d, %d of that in Go, which took the lock from Java %d times; a thread in Java waited %d ms at most",
 		counted, c.counted, c.turns, longest)
-	if c.turns < enoughTurns {
-		w.Errorf("within %v Go took the lock from Java %d times, want %d: they didn't contend", crowdTime, c.turns, enoughTurns)
+	if c.turns < enough {
+		w.Errorf("within %v Go took the lock from Java %d times, want %d: they didn't contend", crowdTime, c.turns, enough)
 	}
 }
 
@@ -465,9 +497,9 @@ type counter struct {
 	turns   int // of Go right after one of Java
 }
 
-// count adds one in a way that doesn't survive company, or ends the crowd. Java
+// countUntil adds one in a way that doesn't survive company, or ends the crowd. Java
 // does the same in Commands.java, but doesn't end it.
-func (c *counter) count(ctx context.Context) (ended bool, err error) {
+func (c *counter) countUntil(ctx context.Context, count, turns int) (ended bool, err error) {
 	text, err := c.rdb.Get(ctx, c.key).Result()
 	if err != nil {
 		return false, err
@@ -480,7 +512,7 @@ func (c *counter) count(ctx context.Context) (ended bool, err error) {
 	if last == "java" {
 		c.turns++
 	}
-	if n >= enoughCount && c.turns >= enoughTurns || time.Now().After(c.until) {
+	if n >= count && c.turns >= turns || time.Now().After(c.until) {
 		return true, c.rdb.Set(ctx, c.key, fmt.Sprint(n, " end"), 0).Err()
 	}
 	time.Sleep(time.Millisecond) // the work

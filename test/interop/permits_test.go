@@ -3,6 +3,7 @@ package interop_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -23,6 +24,7 @@ var permits = []promise{
 	{"a permit of Java comes back when its lease has ended", permitOfJavaExpires, ""},
 	{"updateLeaseTime in Java keeps Go out for longer", permitOfJavaIsExtended, ""},
 	{"addPermits in Java makes room for Go", javaAddsPermits, ""},
+	{"each side takes several permits at once", severalPermits, newer}, // 3.45 does not wake a waiter for more than one
 	{"a minimum hold in Go keeps a permit from Java until its end", goKeepsPermit, ""},
 }
 
@@ -210,4 +212,34 @@ func goKeepsPermit(w world) {
 	id := java.do("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
 	w.afterMinimum(start)
 	java.do("permit.release", key, id)
+}
+
+// severalPermits: all or none, on both sides.
+func severalPermits(w world) {
+	key, java, other, locker := w.key(), w.thread("java"), w.thread("other"), w.locker()
+	of5 := func(n int) lock.Option { return lock.WithPermits(n, 5) }
+	java.want("true", "permit.set", key, 5)
+	ids := java.do("permit.acquire.n", key, 3, 0, long.Milliseconds())
+	if got := locker.inspect(key).Owners; len(got) != 3 {
+		w.Errorf("Go sees the permits %v, want 3", got)
+	}
+	locker.refused(key, of5(3))
+	lease := locker.acquire(key, of5(2), lock.WithLease(long))
+	java.want("0", "permit.available", key)
+
+	waiting := locker.acquiring(key, of5(3), lock.WithLease(long))
+	locker.awaitParked()
+	java.do("permit.release.n", key, ids)
+	three := waiting.lease()
+	java.want("null", "permit.acquire.n", key, 2, 0, long.Milliseconds())
+
+	two := other.start("permit.acquire.n", key, 2, long.Milliseconds(), long.Milliseconds())
+	other.awaitParked()
+	w.release(lease)
+	ids = two.result()
+	w.release(three)
+	if err := redisstore.New(w.rdb, w.store...).ReleasePermits(w.Context(), key, strings.Split(ids, ",")...); err != nil {
+		w.Errorf("Go returns what Java took: %v", err)
+	}
+	java.want("5", "permit.available", key)
 }

@@ -185,7 +185,7 @@ func javaReaderWakesWriter(w world) {
 }
 
 func javaReaderIsRenewed(w world) {
-	key, java, locker := w.key(), w.thread("reader"), w.locker()
+	key, java, locker := w.key(), w.renewedReader(), w.locker()
 	java.do("lock", "read", key, -1)
 	w.throughout(5*watchdog/2, func() {
 		locker.refused(key, lock.WithMode(lock.Write))
@@ -193,6 +193,15 @@ func javaReaderIsRenewed(w world) {
 	})
 	java.do("unlock", "read", key)
 	w.release(locker.acquire(key, lock.WithMode(lock.Write)))
+}
+
+// renewedReader is a thread whose read lock the watchdog renews. Redisson 3.45 renews one
+// of several of a process.
+func (w world) renewedReader() thread {
+	if w.redisson == middle {
+		return w.newAgent().thread(w.T, "reader")
+	}
+	return w.thread("reader")
 }
 
 func goReaderIsRenewed(w world) {
@@ -220,7 +229,7 @@ func deadReaderInJava(w world) {
 }
 
 func deadReaderInGo(w world) {
-	key, java, locker, holder := w.key(), w.thread("reader"), w.locker(), w.startHolder(w.key())
+	key, java, locker, holder := w.key(), w.renewedReader(), w.locker(), w.startHolder(w.key())
 	java.do("lock", "read", key, -1)
 	holder.kill()
 	w.throughout(5*watchdog/2, func() {

@@ -26,6 +26,9 @@ type site struct {
 	rdb   redis.UniversalClient
 	addrs []string
 	args  []string // how an agent gets there
+
+	master   string             // its name, to sentinels
+	failover func(t *testing.T) // to another one
 }
 
 func standalone(t *testing.T) *site {
@@ -38,4 +41,14 @@ func cluster(t *testing.T) *site {
 	t.Helper()
 	set := redistest.Cluster(t)
 	return &site{rdb: set.Client(t), addrs: set.Addrs(), args: []string{"cluster", strings.Join(set.Addrs(), ",")}}
+}
+
+func sentinel(t *testing.T) *site {
+	t.Helper()
+	set := redistest.Sentinel(t)
+	return &site{
+		rdb: set.Client(t), addrs: set.Addrs(), master: set.Name,
+		args:     []string{"sentinel", set.Name + "," + strings.Join(set.Addrs(), ",")},
+		failover: func(t *testing.T) { t.Helper(); set.Failover(t) },
+	}
 }

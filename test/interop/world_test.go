@@ -18,7 +18,8 @@ import (
 type world struct {
 	*testing.T
 	*site
-	redisson string    // its version
+	redisson string // its version
+	only     string
 	kind     string    // of the locks in Java
 	mode     lock.Mode // of those in Go
 	store    []redisstore.Option

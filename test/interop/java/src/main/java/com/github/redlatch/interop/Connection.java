@@ -7,6 +7,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.Codec;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
 import org.redisson.config.SingleServerConfig;
 
 /**
@@ -20,9 +21,11 @@ import org.redisson.config.SingleServerConfig;
  *   database=NUMBER          of a standalone server
  *   protocol=RESP3
  *   codec=CLASS              of values
+ *   retries=NUMBER           of a call to a server that doesn't answer
  * </pre>
  *
- * Everything else is as Redisson ships it, except that pools start small.
+ * Everything else is as Redisson ships it, except that pools start small, and that the master is
+ * read: a replica lags, so that what is read under the lock would be older than the lock.
  */
 final class Connection {
     private Connection() {}
@@ -38,13 +41,13 @@ final class Connection {
                             .setConnectionMinimumIdleSize(2);
                     case "cluster" -> config.useClusterServers()
                             .addNodeAddress(addresses)
-                            .setMasterConnectionMinimumIdleSize(2)
-                            .setSlaveConnectionMinimumIdleSize(2);
+                            .setReadMode(ReadMode.MASTER)
+                            .setMasterConnectionMinimumIdleSize(2);
                     case "sentinel" -> config.useSentinelServers()
                             .setMasterName(args[1].split(",")[0])
                             .addSentinelAddress(Arrays.copyOfRange(addresses, 1, addresses.length))
-                            .setMasterConnectionMinimumIdleSize(2)
-                            .setSlaveConnectionMinimumIdleSize(2);
+                            .setReadMode(ReadMode.MASTER)
+                            .setMasterConnectionMinimumIdleSize(2);
                     default -> throw new IllegalArgumentException("topology " + args[0]);
                 };
         servers.setClientName("java");
@@ -56,6 +59,7 @@ final class Connection {
                 case "database" -> ((SingleServerConfig) servers).setDatabase(Integer.parseInt(pair[1]));
                 case "codec" -> config.setCodec(
                         (Codec) Class.forName(pair[1]).getDeclaredConstructor().newInstance());
+                case "retries" -> servers.setRetryAttempts(Integer.parseInt(pair[1]));
                 case "protocol" -> Dialect.setEnum(config, "setProtocol", pair[1]);
                 case "sharded" -> Dialect.setEnum(servers, "setShardedSubscriptionMode", pair[1]);
                 default -> throw new IllegalArgumentException("option " + option);
