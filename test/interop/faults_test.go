@@ -105,6 +105,10 @@ func failover(w world) {
 	lease := locker.acquire(byGo, lock.WithLease(long), lock.WithCallTimeout(patience))
 	java.do("lock", w.kind, byJava, long.Milliseconds()) // waits for a replica as well
 	w.failover(w.T)
+	w.eventually("a replica follows the next master", func() bool { // Java waits for one
+		info, err := w.rdb.Info(w.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, "state=online")
+	})
 	w.eventually("Go is refused on the next master", func() bool {
 		_, err := locker.TryAcquire(w.Context(), byJava)
 		if err == nil {
