@@ -237,8 +237,7 @@ func (a *acquisition) askOnce(ctx context.Context) (*Lease, error) {
 		return lease, nil
 	}
 	a.abandon()
-	var busy *BusyError
-	if errors.As(err, &busy) {
+	if _, busy := errors.AsType[*BusyError](err); busy {
 		return nil, a.busy(nil)
 	}
 	if ctx.Err() != nil {

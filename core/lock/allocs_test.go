@@ -28,7 +28,7 @@ func TestAcquisitionsAllocateLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if cycle > 17 || refused > 4 {
+	if cycle > 13 || refused > 4 {
 		t.Errorf("%v allocations for a cycle, %v for a refused try", cycle, refused)
 	}
 }

@@ -157,8 +157,7 @@ func (a *acquisition) send(ctx context.Context) (uint64, error) {
 		a.late(claim, named, err)
 		a.settled(1)
 	})
-	var abandoned *abandonedError
-	if errors.As(err, &abandoned) {
+	if _, abandoned := errors.AsType[*abandonedError](err); abandoned {
 		return 0, err // late will see what becomes of it
 	}
 	a.settled(1)

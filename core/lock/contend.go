@@ -67,8 +67,8 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 			a.watch(limited) // will be needed, and saves asking once more after it
 		}
 		lease, err := a.attemptAsWaiter(ctx)
-		var busy *BusyError
-		if !errors.As(err, &busy) {
+		busy, ok := errors.AsType[*BusyError](err)
+		if !ok {
 			shared := a.aboutTheStore(ctx, err)
 			if a.sawContention && a.waitOver() && errors.Is(err, ErrUnavailable) {
 				err = a.busy(errWaitOver)
@@ -102,11 +102,11 @@ func (a *acquisition) attemptAsWaiter(ctx context.Context) (*Lease, error) {
 // aboutTheStore returns err if it holds for everybody who waits for the key,
 // and nil if it comes from the caller's options, or from its leaving.
 func (a *acquisition) aboutTheStore(ctx context.Context, err error) error {
-	var panicked *PanicError
+	_, panicked := errors.AsType[*PanicError](err)
 	switch {
 	case ctx.Err() != nil, !errors.Is(err, ErrUnavailable):
 		return nil
-	case errors.Is(err, errTooLate), errors.Is(err, errBacklog), errors.As(err, &panicked):
+	case errors.Is(err, errTooLate), errors.Is(err, errBacklog), panicked:
 		return nil
 	case errors.Is(err, errNoAnswer) && a.timeout() < a.defaults.callTimeout:
 		return nil // others have more patience

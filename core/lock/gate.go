@@ -268,11 +268,11 @@ func (a *acquisition) endAsking(err error) {
 		return
 	}
 	g.answered = a.now()
-	var busy *BusyError
-	if errors.As(err, &busy) {
+	busy, ok := errors.AsType[*BusyError](err)
+	if ok {
 		g.contended, g.watchPerOwner = true, busy.WatchPerOwner
 	}
-	g.yielded(busy != nil, g.answered)
+	g.yielded(ok, g.answered)
 	for e := g.queue.Front(); e != nil; e = e.Next() {
 		if w := e.Value.(*waiter); w.overdue {
 			w.signal()

@@ -102,7 +102,8 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 	c := h.claim(0)
 	if h.ownership.writing(c) { // it has read, and goes on writing
 		h.state = holdReleased
-		h.ownership.owed, h.ownership.doubt = &c, h.doubt
+		owed := c // on the heap, unlike c
+		h.ownership.owed, h.ownership.doubt = &owed, h.doubt
 		l.retire(h)
 		l.mu.Unlock()
 		return nil

@@ -49,7 +49,7 @@ func (*canned) SetWriteDeadline(time.Time) error { return nil }
 func (*canned) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (*canned) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 
-// 63, of which the client has about 25; some more with the race detector.
+// 36, of which the client has 17; two more with the race detector.
 func TestAnUncontendedCycleAllocatesLittle(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:6379", Protocol: 2, DisableIdentity: true,
@@ -70,7 +70,7 @@ func TestAnUncontendedCycleAllocatesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if allocs > 66 {
+	if allocs > 39 {
 		t.Errorf("%v allocations", allocs)
 	}
 }

@@ -122,7 +122,7 @@ func (s *sender) probe(now time.Time) {
 // refuse ends acquisitions that an open circuit keeps from the server.
 func refuse(acquisitions []*sending) {
 	for _, x := range acquisitions {
-		x.done(nil, errOpen)
+		x.to.receive(nil, errOpen)
 	}
 }
 

@@ -9,15 +9,15 @@ func (exclusive) check(lock.Claim) error { return nil }
 
 func (exclusive) acquire(t *target) call {
 	if t.tokens {
-		return call{tokenAcquireScript, []string{t.name, prefixed(fenceCounter, t.name)}, []any{t.Owner, t.Holds, t.ttl}}
+		return tokenAcquireScript.call([]string{t.name, prefixed(fenceCounter, t.name)}, []any{t.Owner, t.Holds, t.ttl})
 	}
-	return call{acquireScript, []string{t.name}, []any{t.Owner, t.Holds, t.ttl}}
+	return acquireScript.call([]string{t.name}, []any{t.Owner, t.Holds, t.ttl})
 }
 
 func (exclusive) release(t *target) call { return t.releaseAlone(lockChannel, t.Owner) }
 
 func (exclusive) renew(t *target) call {
-	return call{renewScript, []string{t.name}, []any{t.Owner, t.ttl}}
+	return renewScript.call([]string{t.name}, []any{t.Owner, t.ttl})
 }
 
 func (exclusive) channels(t *target) []string { return []string{prefixed(lockChannel, t.name)} }

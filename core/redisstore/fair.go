@@ -22,13 +22,13 @@ func (f fair) acquire(t *target) call {
 	for _, owner := range t.Places {
 		args = append(args, owner+placeMark)
 	}
-	return call{fairAcquireScript, f.keys(t), args}
+	return fairAcquireScript.call(f.keys(t), args)
 }
 
 func (f fair) release(t *target) call {
-	return call{fairReleaseScript, f.keys(t), t.keeping([]any{
+	return fairReleaseScript.call(f.keys(t), t.keeping([]any{
 		t.Owner, t.Holds, t.Owner + placeMark, f.queueChannels(t), t.publish,
-	}, t.Owner+keptMark)}
+	}, t.Owner, keptMark))
 }
 
 // channels: our releases publish on the channel of the locker, and Redisson's on

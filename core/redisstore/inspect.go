@@ -36,12 +36,12 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 // inspect returns {kind, pttl, holds, waiters, other holds, other waiters}.
 func (s *Store) inspect(ctx context.Context, name string) ([]any, error) {
 	if s.setnx {
-		reply, err := s.inspectReply(s.run(ctx, call{setnxInspectScript, []string{name}, nil}))
+		reply, err := s.inspectReply(s.run(ctx, setnxInspectScript.call([]string{name}, nil)))
 		if err != nil || reply[0] == tokenKind || reply[0] == "none" {
 			return reply, err
 		}
 	}
-	return s.inspectReply(s.runOnAll(ctx, call{inspectScript, besides(name), []any{tagged(name), lock.MaxListed}}))
+	return s.inspectReply(s.runOnAll(ctx, inspectScript.call(besides(name), []any{tagged(name), lock.MaxListed})))
 }
 
 func (s *Store) inspectReply(cmd *redis.Cmd, err error) ([]any, error) {
@@ -63,10 +63,10 @@ func besides(name string) []string { return []string{name, permitsOf(name), pref
 func (s *Store) runOnAll(ctx context.Context, c call) (*redis.Cmd, error) {
 	for {
 		cmd, err := s.run(ctx, c)
-		if len(c.keys) == 1 || !isTryAgain(err) {
+		if c.keys == 1 || !isTryAgain(err) {
 			return cmd, err
 		}
-		c.keys = c.keys[:len(c.keys)-1]
+		c = c.on(c.keys - 1)
 	}
 }
 

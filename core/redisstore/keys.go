@@ -21,7 +21,12 @@ const (
 // prefixed derives a channel or key from the name of a lock, by Redisson's
 // rule: braces around the name make both fall into one slot of a cluster,
 // unless the name already has a brace.
-func prefixed(prefix, name string) string { return prefix + ":" + tagged(name) }
+func prefixed(prefix, name string) string {
+	if strings.Contains(name, "{") {
+		return prefix + ":" + name
+	}
+	return prefix + ":{" + name + "}"
+}
 
 // suffixed is its other rule.
 func suffixed(name, suffix string) string { return tagged(name) + ":" + suffix }

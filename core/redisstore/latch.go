@@ -45,7 +45,7 @@ func (l *Latch) TrySet(ctx context.Context, count int) error {
 	if count < 1 || count > MaxLatchCount {
 		return l.error("set latch", fmt.Errorf("%w: count %d, use 1 to %d", lock.ErrInvalid, count, MaxLatchCount))
 	}
-	n, err := l.run(ctx, latchSetScript, func(channel, publish string) []any { return []any{count, channel, publish} })
+	n, err := l.run(ctx, latchSetScript, func(channel string, publish any) []any { return []any{count, channel, publish} })
 	if err == nil && n == 0 {
 		err = lock.ErrBusy
 	}
@@ -57,7 +57,7 @@ func (l *Latch) TrySet(ctx context.Context, count int) error {
 // may have counted or not, and [Latch.Count] doesn't show which if others count as
 // well.
 func (l *Latch) CountDown(ctx context.Context) error {
-	_, err := l.run(ctx, latchCountDownScript, func(channel, publish string) []any { return []any{channel, publish} })
+	_, err := l.run(ctx, latchCountDownScript, func(channel string, publish any) []any { return []any{channel, publish} })
 	return l.error("count down", err)
 }
 
@@ -68,7 +68,7 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 }
 
 func (l *Latch) count(ctx context.Context) (int, error) {
-	n, err := l.run(ctx, latchCountScript, func(string, string) []any { return nil })
+	n, err := l.run(ctx, latchCountScript, func(string, any) []any { return nil })
 	return int(n), err
 }
 
@@ -76,7 +76,7 @@ func (l *Latch) count(ctx context.Context) (int, error) {
 // package; those of Redisson go on waiting, for a count that may be set anew.
 // Deleting an open latch does nothing.
 func (l *Latch) Delete(ctx context.Context) error {
-	_, err := l.run(ctx, latchDeleteScript, func(channel, publish string) []any { return []any{channel, publish} })
+	_, err := l.run(ctx, latchDeleteScript, func(channel string, publish any) []any { return []any{channel, publish} })
 	return l.error("delete latch", err)
 }
 
@@ -145,12 +145,12 @@ func (l *Latch) watch(ctx context.Context, name string, wake chan struct{}) (sto
 
 // run sends a script with the arguments that it needs of the channel and the
 // commands to publish with.
-func (l *Latch) run(ctx context.Context, script *script, args func(channel, publish string) []any) (int64, error) {
+func (l *Latch) run(ctx context.Context, script *script, args func(channel string, publish any) []any) (int64, error) {
 	name, err := l.name()
 	if err != nil {
 		return 0, err
 	}
-	return l.store.number(ctx, call{script, []string{name}, args(latchChannel(name), l.store.publishing(ctx))})
+	return l.store.number(ctx, script.call([]string{name}, args(latchChannel(name), l.store.publishing(ctx))))
 }
 
 func (l *Latch) name() (string, error) {

@@ -34,7 +34,7 @@ func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) e
 		}
 		args = append(args, raw)
 	}
-	n, err := s.number(ctx, call{semaphoreReleaseScript, []string{name, permitsOf(name)}, args})
+	n, err := s.number(ctx, semaphoreReleaseScript.call([]string{name, permitsOf(name)}, args))
 	if err == nil && n == 0 {
 		return lock.ErrNotHeld
 	}

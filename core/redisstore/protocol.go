@@ -35,47 +35,53 @@ type target struct {
 	lock.Claim
 	protocol
 	name    string
-	ttl     int64  // ms
-	keep    int64  // ms for which a release keeps the lock; 0: it frees it
-	publish string // how to publish: publish, spublish or both
-	tokens  bool   // fences are Redisson's
+	ttl     int64 // ms
+	keep    int64 // ms for which a release keeps the lock; 0: it frees it
+	publish any   // how to publish: publish, spublish or both
+	tokens  bool  // fences are Redisson's
 }
 
 // target checks a claim of at least minHolds.
 func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target, error) {
+	t := new(target)
+	return t, s.aim(ctx, t, c, minHolds)
+}
+
+// aim makes t the target of a claim.
+func (s *Store) aim(ctx context.Context, t *target, c lock.Claim, minHolds int) error {
 	p := protocols[c.Mode]
 	if s.setnx && c.Mode == lock.Exclusive {
 		p = setnx{}
 	}
 	switch {
 	case p == nil:
-		return nil, fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
+		return fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
 	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, writeMark), // fields of read/write locks
 		strings.HasSuffix(c.Owner, placeMark), strings.HasSuffix(c.Owner, keptMark):
-		return nil, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
+		return fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
 	case c.Holds < minHolds, c.Holds > math.MaxInt32:
-		return nil, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
+		return fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
 	case c.TTL <= 0, c.TTL > lock.MaxDuration: // would delete the key, or keep it for ever
-		return nil, fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
+		return fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
 	}
 	if err := s.refused(c.Mode); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.check(c); err != nil {
-		return nil, err
+		return err
 	}
 	name, err := s.nameOf(c.Key)
 	if err == nil && c.Mode != lock.Exclusive {
 		err = checkShared(name)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t := &target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(ctx), tokens: s.tokens}
+	*t = target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(ctx), tokens: s.tokens}
 	if c.Holds == 0 && !c.Keep.IsZero() {
 		t.keep = max(0, milliseconds(time.Until(c.Keep)))
 	}
-	return t, nil
+	return nil
 }
 
 // keptMark is at the end of what keeps a lock for the rest of a minimum hold: the
@@ -83,12 +89,12 @@ func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target
 const keptMark = ":kept"
 
 // keeping completes the arguments of a release by what keeps the lock, if anything
-// does: owner is how the mode writes it.
-func (t *target) keeping(args []any, owner string) []any {
+// does: the owner with that mark.
+func (t *target) keeping(args []any, owner, mark string) []any {
 	if t.keep == 0 {
 		return args
 	}
-	return append(args, owner, t.keep)
+	return append(args, owner+mark, t.keep)
 }
 
 // milliseconds rounds up: the key must not end before its owner's trust in it.
@@ -98,5 +104,5 @@ func milliseconds(d time.Duration) int64 {
 
 // releaseAlone is a release of a hash that touches nothing else.
 func (t *target) releaseAlone(channel, field string) call {
-	return call{releaseScript, []string{t.name}, t.keeping([]any{field, t.Holds, prefixed(channel, t.name), t.publish}, field+keptMark)}
+	return releaseScript.call([]string{t.name}, t.keeping([]any{field, t.Holds, prefixed(channel, t.name), t.publish}, field, keptMark))
 }

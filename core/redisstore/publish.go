@@ -56,7 +56,7 @@ func (s *Store) knowsShards(ctx context.Context) shardSupport {
 }
 
 // publishing is the commands that scripts publish with, separated by spaces.
-func (s *Store) publishing(ctx context.Context) string {
+func (s *Store) publishing(ctx context.Context) any {
 	const plain, shard = "publish", "spublish"
 	switch {
 	case s.cluster == nil, s.publish == Plain:

@@ -82,7 +82,7 @@ func (s *Store) acquiring(c call, run func(context.Context, call) (int64, error)
 // introduce gives the script to the server that keeps the call's keys, unless
 // that is in quarantine.
 func (s *Store) introduce(ctx context.Context, c call) error {
-	node, err := s.nodeOf(ctx, c.keys[0])
+	node, err := s.nodeOf(ctx, c.key())
 	if err != nil {
 		return err
 	}

@@ -16,24 +16,24 @@ func (writer) check(lock.Claim) error { return nil }
 func (reader) keys(t *target) []string { return []string{t.name, sentinel(t.name, t.Owner)} }
 
 func (r reader) acquire(t *target) call {
-	return call{readAcquireScript, r.keys(t), []any{t.Owner, t.Holds, t.ttl}}
+	return readAcquireScript.call(r.keys(t), []any{t.Owner, t.Holds, t.ttl})
 }
 
 func (r reader) release(t *target) call {
-	keys, kept := r.keys(t), t.Owner+keptMark
+	keys := r.keys(t)
 	if t.keep > 0 {
-		keys = append(keys, sentinel(t.name, kept))
+		keys = append(keys, sentinel(t.name, t.Owner+keptMark))
 	}
-	return call{readReleaseScript, keys, t.keeping([]any{
+	return readReleaseScript.call(keys, t.keeping([]any{
 		t.Owner, t.Holds, tagged(t.name), prefixed(readWriteChannel, t.name), t.publish,
-	}, kept)}
+	}, t.Owner, keptMark))
 }
 
 // releaseAlone leaves the sentinel to expire.
 func (reader) releaseAlone(t *target) call { return t.releaseAlone(readWriteChannel, t.Owner) }
 
 func (r reader) renew(t *target) call {
-	return call{readRenewScript, r.keys(t), []any{t.Owner, t.ttl}}
+	return readRenewScript.call(r.keys(t), []any{t.Owner, t.ttl})
 }
 
 func (reader) channels(t *target) []string { return []string{prefixed(readWriteChannel, t.name)} }
@@ -45,17 +45,17 @@ const writeMark = ":write"
 func (writer) field(t *target) string { return t.Owner + writeMark }
 
 func (w writer) acquire(t *target) call {
-	return call{writeAcquireScript, []string{t.name}, []any{w.field(t), t.Holds, t.ttl, tagged(t.name)}}
+	return writeAcquireScript.call([]string{t.name}, []any{w.field(t), t.Holds, t.ttl, tagged(t.name)})
 }
 
 func (w writer) release(t *target) call {
-	return call{writeReleaseScript, []string{t.name}, t.keeping([]any{
+	return writeReleaseScript.call([]string{t.name}, t.keeping([]any{
 		w.field(t), t.Holds, prefixed(readWriteChannel, t.name), t.publish,
-	}, t.Owner+keptMark+writeMark)}
+	}, t.Owner, keptMark+writeMark))
 }
 
 func (w writer) renew(t *target) call {
-	return call{renewScript, []string{t.name}, []any{w.field(t), t.ttl}}
+	return renewScript.call([]string{t.name}, []any{w.field(t), t.ttl})
 }
 
 func (writer) channels(t *target) []string { return reader{}.channels(t) }

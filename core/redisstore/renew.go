@@ -77,7 +77,7 @@ func (r *round) send(to *sender, batches [][]renewal) {
 	for _, batch := range batches {
 		to.submit(&sending{
 			call: joined(batch), ctx: r.ctx, by: limitOf(r.ctx), urgent: true,
-			done: func(reply *redis.Cmd, err error) { r.answers <- renewed{outcome{cmd: reply, err: err}, to, batch} },
+			to: receiving(func(reply *redis.Cmd, err error) { r.answers <- renewed{outcome{cmd: reply, err: err}, to, batch} }),
 		})
 	}
 }
@@ -108,8 +108,8 @@ func (r *round) answered(a renewed) {
 		// changed nothing.
 		r.send(a.to, slices.Collect(slices.Chunk(a.batch, 1)))
 		return
-	case isTryAgain(a.err) && first.script == semaphoreRenewScript && len(first.keys) == 2:
-		first.keys = first.keys[:1] // the permits matter, the number of free ones follows
+	case isTryAgain(a.err) && first.script == semaphoreRenewScript && first.keys == 2:
+		first.call = first.on(1) // the permits matter, the number of free ones follows
 		r.send(a.to, [][]renewal{a.batch})
 		return
 	case isWrongType(a.err):
@@ -135,11 +135,12 @@ func joined(batch []renewal) call {
 	if len(batch) == 1 {
 		return batch[0].call
 	}
-	c := call{script: renewManyScript}
+	var keys []string
+	var args []any
 	for _, r := range batch {
-		c.keys, c.args = append(c.keys, r.keys...), append(c.args, r.args...)
+		keys, args = append(keys, r.key()), append(args, r.args()...)
 	}
-	return c
+	return renewManyScript.call(keys, args)
 }
 
 // held reads the reply to a batch of n.

@@ -69,7 +69,7 @@ func (s *Store) grant(ctx context.Context, c call) (int64, error) {
 	if s.replicas == nil {
 		return s.integer(s.await(ctx, c, false))
 	}
-	to := s.senderOf(c.keys[0])
+	to := s.senderOf(c.key())
 	to.mu.Lock()
 	admitted := to.admits(time.Now())
 	to.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *Store) replicated(ctx context.Context, calls []call) []outcome {
 	for i, c := range calls {
 		to := route{node: s.rdb}
 		if s.cluster != nil {
-			node, err := s.masterOf(ctx, c.keys[0])
+			node, err := s.masterOf(ctx, c.key())
 			if err != nil {
 				outcomes[i].err = err
 				continue
@@ -126,7 +126,7 @@ func (s *Store) replicated(ctx context.Context, calls []call) []outcome {
 	for i := range outcomes {
 		outcomes[i].err = s.failure(outcomes[i].err)
 	}
-	s.senderOf(calls[0].keys[0]).record(began, outcomes[0].err)
+	s.senderOf(calls[0].key()).record(began, outcomes[0].err)
 	return outcomes
 }
 
@@ -181,22 +181,23 @@ func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, 
 		return nil
 	}
 	pipe := to.node.Pipeline()
-	cmds := make([]sent, len(calls))
+	made := make([]sent, len(calls))
+	var cmds []redis.Cmder
 	for _, i := range at {
 		if to.asking { // counts for one command
-			_ = pipe.Process(ctx, once{redis.NewCmd(ctx, "asking")})
+			cmds = append(cmds, once{redis.NewCmd(ctx, "asking")})
 		}
-		cmds[i] = s.commands(ctx, &calls[i], to.text)
-		outcomes[i].cmd = cmds[i].Cmd
-		cmds[i].queue(ctx, pipe)
+		made[i] = s.commands(ctx, &calls[i], to.text)
+		outcomes[i].cmd = made[i].Cmd
+		cmds = made[i].queue(cmds)
 	}
 	wait := once{redis.NewCmd(ctx, "wait", s.replicas.min, s.replicas.timeout.Milliseconds())}
-	_ = pipe.Process(ctx, wait)
+	_ = pipe.BatchProcess(ctx, append(cmds, wait)...) // queues them, and cannot fail
 	watched := s.monitorSlowCall()
 	_, failed := pipe.Exec(ctx)
 	watched.end()
 	for _, i := range at {
-		outcomes[i].err = cmds[i].result(failed)
+		outcomes[i].err = made[i].result(failed)
 	}
 	return s.replicas.lack(wait.Cmd)
 }

@@ -49,6 +49,7 @@ var (
 // knows it.
 type script struct {
 	text, sha string
+	name      any  // sha, as an argument
 	guarded   bool // only [Store.introduce] may give it to a server
 }
 
@@ -68,5 +69,6 @@ func load(names ...string) *script {
 
 func named(text string) *script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
-	return &script{text: text, sha: hex.EncodeToString(sum[:])}
+	sha := hex.EncodeToString(sum[:])
+	return &script{text: text, sha: sha, name: sha}
 }

@@ -24,18 +24,18 @@ func (semaphore) check(c lock.Claim) error {
 func (semaphore) keys(t *target) []string { return []string{t.name, permitsOf(t.name)} }
 
 func (s semaphore) acquire(t *target) call {
-	return call{semaphoreAcquireScript, s.keys(t), append([]any{
+	return semaphoreAcquireScript.call(s.keys(t), append([]any{
 		t.Size, t.ttl, t.Holds, s.channels(t)[0], t.publish,
-	}, permits(t.Claim)...)}
+	}, permits(t.Claim)...))
 }
 
 func (s semaphore) release(t *target) call {
 	if t.keep > 0 {
 		return s.keep(t)
 	}
-	return call{semaphoreReleaseScript, s.keys(t), append([]any{
+	return semaphoreReleaseScript.call(s.keys(t), append([]any{
 		t.Holds, s.channels(t)[0], t.publish,
-	}, permits(t.Claim)...)}
+	}, permits(t.Claim)...))
 }
 
 // keep is a release under a minimum hold.
@@ -44,11 +44,11 @@ func (s semaphore) keep(t *target) call {
 	for _, id := range permits(t.Claim) {
 		args = append(args, id, kept(id.([]byte)))
 	}
-	return call{semaphoreKeepScript, s.keys(t), args}
+	return semaphoreKeepScript.call(s.keys(t), args)
 }
 
 func (semaphore) renew(t *target) call {
-	return call{semaphoreRenewScript, []string{permitsOf(t.name), t.name}, append([]any{t.ttl}, permits(t.Claim)...)}
+	return semaphoreRenewScript.call([]string{permitsOf(t.name), t.name}, append([]any{t.ttl}, permits(t.Claim)...))
 }
 
 func (semaphore) channels(t *target) []string { return []string{prefixed(semaphoreChannel, t.name)} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,9 +17,30 @@ var errNoReply = errors.New("redis: the client returned no reply")
 // call is one run of a script.
 type call struct {
 	script *script
-	keys   []string
-	args   []any
+	keys   int
+	line   []any // the command: its name, that of the script, the number of keys, keys, arguments
 }
+
+// firstKey is where the keys begin in a line.
+const firstKey = 3
+
+func (s *script) call(keys []string, args []any) call {
+	line := make([]any, firstKey, firstKey+len(keys)+len(args))
+	for _, key := range keys {
+		line = append(line, key)
+	}
+	return call{s, len(keys), append(line, args...)}
+}
+
+// on is the same call on the first of its keys.
+func (c call) on(keys int) call {
+	return call{c.script, keys, append(slices.Clone(c.line[:firstKey+keys]), c.args()...)}
+}
+
+// key is the first, which all others share their server with.
+func (c *call) key() string { return c.line[firstKey].(string) }
+
+func (c *call) args() []any { return c.line[firstKey+c.keys:] }
 
 // once is a command that the client sends once, however many retries it was
 // configured with: after a lost reply nobody but the engine can know whether
@@ -29,23 +51,15 @@ type once struct{ *redis.Cmd }
 // NoRetry is looked at by all clients of go-redis, in pipelines too.
 func (once) NoRetry() bool { return true }
 
-// command names the script, which costs 40 bytes, or brings it along for a server
-// that does not know it.
-func (c *call) command(ctx context.Context, text bool) once {
-	args := make([]any, 0, 3+len(c.keys)+len(c.args))
+// command names the script as servers know it, which costs 40 bytes, or brings it
+// along for one that does not. It is to be sent before the next is made.
+func (c *call) command(ctx context.Context, loaded *script, text bool) once {
+	c.line[0], c.line[1], c.line[2] = "evalsha", loaded.name, c.keys
 	if text {
-		args = append(args, "eval", c.script.text, len(c.keys))
-	} else {
-		args = append(args, "evalsha", c.script.sha, len(c.keys))
+		c.line[0], c.line[1] = "eval", loaded.text
 	}
-	for _, key := range c.keys {
-		args = append(args, key)
-	}
-	args = append(args, c.args...)
-	cmd := redis.NewCmd(ctx, args...)
-	if len(c.keys) > 0 {
-		cmd.SetFirstKeyPos(3)
-	}
+	cmd := redis.NewCmd(ctx, c.line...)
+	cmd.SetFirstKeyPos(firstKey)
 	return once{cmd}
 }
 
@@ -62,9 +76,9 @@ func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) { return s.
 
 func (s *Store) await(ctx context.Context, c call, urgent bool) (*redis.Cmd, error) {
 	answered := make(chan outcome, 1)
-	s.senderOf(c.keys[0]).submit(&sending{
+	s.senderOf(c.key()).submit(&sending{
 		call: c, ctx: ctx, by: limitOf(ctx), urgent: urgent,
-		done: func(reply *redis.Cmd, err error) { answered <- outcome{cmd: reply, err: err} },
+		to: receiving(func(reply *redis.Cmd, err error) { answered <- outcome{cmd: reply, err: err} }),
 	})
 	o := <-answered
 	return o.cmd, o.err
@@ -100,7 +114,7 @@ const maxSettle = 2 * time.Second
 // with one key never get that answer.
 func settled(ctx context.Context, c call, run func(context.Context, call) (int64, error)) (int64, error) {
 	n, err := run(ctx, c)
-	if len(c.keys) == 1 || !isTryAgain(err) {
+	if c.keys == 1 || !isTryAgain(err) {
 		return n, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxSettle)

@@ -40,7 +40,7 @@ type sending struct {
 	ctx    context.Context // when it ends before the call is sent, the call is not sent
 	by     time.Time       // so with this
 	urgent bool            // goes before acquisitions, and with an open circuit
-	done   func(reply *redis.Cmd, err error)
+	to     receiver
 
 	text   bool // the server does not know the script by its name
 	asking bool // the slot is on its way to the server
@@ -48,8 +48,19 @@ type sending struct {
 	err    error // not classified
 }
 
-// end hands over the reply. The error is classified.
-func (x *sending) end(s *Store) { x.done(x.cmd.Cmd, s.failure(x.err)) }
+// receiver gets what became of a call.
+type receiver interface {
+	// receive is called once. The error is classified.
+	receive(reply *redis.Cmd, err error)
+}
+
+// receiving is a receiver.
+type receiving func(reply *redis.Cmd, err error)
+
+func (f receiving) receive(reply *redis.Cmd, err error) { f(reply, err) }
+
+// end hands over the reply.
+func (x *sending) end(s *Store) { x.to.receive(x.cmd.Cmd, s.failure(x.err)) }
 
 // overdue is the error of a call that nobody waits for any longer, if it was not
 // sent.
@@ -92,6 +103,8 @@ type worker struct {
 	over   []*sending // overdue
 	last   time.Time  // when none of its calls has time left
 
+	pipe  redis.Pipeliner // used again for each batch
+	cmds  []redis.Cmder
 	limit *limit
 }
 
@@ -206,7 +219,7 @@ func expired(queue, over []*sending, now time.Time) (rest, _ []*sending) {
 // drop ends calls that were overdue then.
 func drop(over []*sending, now time.Time) {
 	for _, x := range over {
-		x.done(nil, x.overdue(now))
+		x.to.receive(nil, x.overdue(now))
 	}
 }
 
@@ -343,22 +356,28 @@ func (w *worker) io(batch []*sending) (failed error) {
 	return w.guarded(func(ctx context.Context) error {
 		defer s.store.monitorSlowCall().end()
 		if s.store.cluster != nil && s == s.store.sender {
-			if _, err := s.store.masterOf(ctx, batch[0].keys[0]); err != nil {
+			if _, err := s.store.masterOf(ctx, batch[0].key()); err != nil {
 				return err // it was not sent
 			}
 		}
-		pipe := s.node.Pipeline() // not from the pool that commands of the application may have exhausted
+		if w.pipe == nil {
+			w.pipe = s.node.Pipeline() // not from the pool that commands of the application may have exhausted
+		}
+		cmds := w.cmds[:0]
 		for _, x := range batch {
 			if x.cmd.timed && s.store.cluster != nil && s == s.store.sender {
 				x.cmd.SetErr(unassigned)
 				continue
 			}
 			if x.asking { // counts for one command
-				_ = pipe.Process(ctx, once{redis.NewCmd(ctx, "asking")})
+				cmds = append(cmds, once{redis.NewCmd(ctx, "asking")})
 			}
-			x.cmd.queue(ctx, pipe)
+			cmds = x.cmd.queue(cmds)
 		}
-		_, err := pipe.Exec(ctx)
+		_ = w.pipe.BatchProcess(ctx, cmds...) // queues them, and cannot fail
+		clear(cmds)
+		w.cmds = cmds
+		_, err := w.pipe.Exec(ctx)
 		return err
 	})
 }

@@ -30,16 +30,16 @@ type setnx struct{}
 func (setnx) check(lock.Claim) error { return nil }
 
 func (setnx) acquire(t *target) call {
-	return call{setnxAcquireScript, []string{t.name}, []any{t.Owner, t.Holds, t.ttl}}
+	return setnxAcquireScript.call([]string{t.name}, []any{t.Owner, t.Holds, t.ttl})
 }
 
 func (setnx) release(t *target) call {
-	return call{setnxReleaseScript, []string{t.name}, t.keeping(
-		[]any{t.Owner, t.Holds, prefixed(lockChannel, t.name), t.publish}, t.Owner+keptMark)}
+	return setnxReleaseScript.call([]string{t.name}, t.keeping(
+		[]any{t.Owner, t.Holds, prefixed(lockChannel, t.name), t.publish}, t.Owner, keptMark))
 }
 
 func (setnx) renew(t *target) call {
-	return call{setnxRenewScript, []string{t.name}, []any{t.Owner, t.ttl}}
+	return setnxRenewScript.call([]string{t.name}, []any{t.Owner, t.ttl})
 }
 
 // channels are those of the hash format: during a migration waiters of both wait

@@ -14,56 +14,75 @@ var _ lock.AsyncStore = (*Store)(nil)
 // Async implements [lock.AsyncStore].
 func (s *Store) Async() lock.Store { return s }
 
+// starting is an acquire, or if it is urgent a release, that is answered later.
+type starting struct {
+	sending
+	target
+	store    *Store
+	answered func(fence uint64, err error)
+}
+
 // StartAcquire implements [lock.AsyncStore].
 func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, answered func(fence uint64, err error)) {
-	alone := func() {
-		go s.alone(ctx, by, answered, func(ctx context.Context) (uint64, error) { return s.Acquire(ctx, c) })
-	}
+	x := &starting{sending: sending{ctx: ctx, by: by}, target: target{Claim: c}, store: s, answered: answered}
 	if s.replicas != nil || !s.knowsPublishing() {
-		alone()
+		x.alone()
 		return
 	}
-	t, err := s.target(ctx, c, 1)
-	if err != nil {
+	if err := s.aim(ctx, &x.target, c, 1); err != nil {
 		answered(0, err)
 		return
 	}
-	script := t.acquire(t)
+	x.call = x.acquire(&x.target)
 	if s.quarantine != nil {
-		script.script = s.quarantine.scripts[script.script]
+		x.script = s.quarantine.scripts[x.script]
 	}
-	s.senderOf(t.name).submit(&sending{call: script, ctx: ctx, by: by, done: func(reply *redis.Cmd, err error) {
-		if isTryAgain(err) || isWrongType(err) || isNoScript(err) {
-			alone() // needs more than one call
-			return
-		}
-		n, err := s.integer(reply, err)
-		answered(s.granted(c.Mode, n, err))
-	}})
+	x.start()
 }
 
 // StartRelease implements [lock.AsyncStore].
 func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, answered func(_ uint64, err error)) {
-	alone := func() {
-		go s.alone(ctx, by, answered, func(ctx context.Context) (uint64, error) { return 0, s.Release(ctx, c) })
-	}
+	c.TTL = 1 // ignored by release
+	x := &starting{sending: sending{ctx: ctx, by: by, urgent: true}, target: target{Claim: c}, store: s, answered: answered}
 	if !s.knowsPublishing() {
-		alone()
+		x.alone()
 		return
 	}
-	t, err := s.releasing(ctx, c)
-	if err != nil {
+	if err := s.aim(ctx, &x.target, c, 0); err != nil {
 		answered(0, err)
 		return
 	}
-	s.senderOf(t.name).submit(&sending{call: t.release(t), ctx: ctx, by: by, urgent: true, done: func(reply *redis.Cmd, err error) {
-		if isTryAgain(err) {
-			alone()
-			return
+	x.call = x.release(&x.target)
+	x.start()
+}
+
+func (x *starting) start() {
+	x.to = x
+	x.store.senderOf(x.name).submit(&x.sending)
+}
+
+// receive implements receiver.
+func (x *starting) receive(reply *redis.Cmd, err error) {
+	if isTryAgain(err) || !x.urgent && (isWrongType(err) || isNoScript(err)) {
+		x.alone() // needs more than one call
+		return
+	}
+	n, err := x.store.integer(reply, err)
+	if x.urgent {
+		x.answered(0, released(n, err))
+		return
+	}
+	x.answered(x.store.granted(x.Mode, n, err))
+}
+
+// alone makes the call on a separate goroutine.
+func (x *starting) alone() {
+	go x.store.alone(x.ctx, x.by, x.answered, func(ctx context.Context) (uint64, error) {
+		if x.urgent {
+			return 0, x.store.Release(ctx, x.Claim)
 		}
-		n, err := s.integer(reply, err)
-		answered(0, released(n, err))
-	}})
+		return x.store.Acquire(ctx, x.Claim)
+	})
 }
 
 // knowsPublishing says whether it is known without a call how to publish.

@@ -217,7 +217,7 @@ func (s *Store) forceFrom(ctx context.Context, name string, holds any) (freed bo
 			args = append(args, fields[i])
 		}
 	}
-	cmd, err := s.runOnAll(ctx, call{forceReleaseScript, besides(name), args})
+	cmd, err := s.runOnAll(ctx, forceReleaseScript.call(besides(name), args))
 	if err != nil {
 		return false, err
 	}

@@ -134,10 +134,9 @@ type sent struct {
 // commands makes the commands of a call.
 func (s *Store) commands(ctx context.Context, c *call, text bool) sent {
 	v := s.variants[c.script]
-	run := call{s.loaded(c.script), c.keys, c.args}
-	made := sent{once: run.command(ctx, text), timed: v.timed}
+	made := sent{once: c.command(ctx, s.loaded(c.script), text), timed: v.timed}
 	if v.wakes != nil {
-		for _, m := range v.wakes(c.args) {
+		for _, m := range v.wakes(c.args()) {
 			if m.how != "spublish" {
 				made.behind = append(made.behind, once{redis.NewCmd(ctx, "publish", m.channel, m.payload)})
 			}
@@ -172,12 +171,13 @@ func (s *Store) redirect(x *sending) {
 	s.sender.submit(x)
 }
 
-// queue adds the commands to a pipeline.
-func (m *sent) queue(ctx context.Context, pipe redis.Pipeliner) {
-	_ = pipe.Process(ctx, m.once) // queues it, and cannot fail
+// queue appends the commands to those of a pipeline.
+func (m *sent) queue(cmds []redis.Cmder) []redis.Cmder {
+	cmds = append(cmds, m.once)
 	for _, cmd := range m.behind {
-		_ = pipe.Process(ctx, cmd)
+		cmds = append(cmds, cmd)
 	}
+	return cmds
 }
 
 // result is the error of a call that the client has returned from with failed. The
