@@ -44,7 +44,7 @@ type Settings struct {
 	Lease time.Duration
 }
 
-// Peer is one entry of [All].
+// Peer is one entry of [All], or inMemory.
 type Peer struct {
 	Name string
 	// Library is false for the floors, which are no libraries: they show what
@@ -72,12 +72,11 @@ const (
 	Pipelined      = "pipelined floor"
 )
 
-// All lists the peers.
+// All lists the peers, whose lockers share the locks of a server.
 var All = []Peer{
 	{Name: Redlatch, Library: true, Ours: true, Open: openRedlatch()},
 	{Name: RedlatchFair, Library: true, Ours: true, Open: openRedlatch(lock.WithMode(lock.Fair))},
 	{Name: RedlatchSETNX, Library: true, Ours: true, Open: openSETNX},
-	{Name: RedlatchMemory, Library: true, Ours: true, Open: openMemory},
 	{Name: Redsync, Library: true, Open: openRedsync, Sends: []string{"set"}},
 	{Name: Bsm, Library: true, Open: openBsm},
 	{Name: Rueidis1, Library: true, Open: openRueidis(1)},
@@ -85,6 +84,9 @@ var All = []Peer{
 	{Name: Floor, Open: openFloor, Sends: []string{"set"}},
 	{Name: Pipelined, Open: openPipelined, Sends: []string{"set"}},
 }
+
+// inMemory shows what the engine alone costs: each of its lockers has its own locks.
+var inMemory = Peer{Name: RedlatchMemory, Library: true, Ours: true, Open: openMemory}
 
 // always are the commands that a lock library may send at any time. Commands
 // that set up a connection aren't counted: they are sent once.
@@ -107,6 +109,9 @@ func Ours(name string) bool {
 
 // Find returns the peer of that name.
 func Find(name string) (Peer, bool) {
+	if name == inMemory.Name {
+		return inMemory, true
+	}
 	i := slices.IndexFunc(All, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false
