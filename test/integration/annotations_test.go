@@ -106,7 +106,7 @@ func TestAnnotatedMethodsKeepTheirPromisesOnRedis(t *testing.T) {
 	})
 
 	t.Run("a key that is taken away ends the work and is reported", func(t *testing.T) {
-		locked := newBank(t, newLocker(t, server.Client(t), lock.WithWatchdog(900*time.Millisecond)))
+		locked := newBank(t, newLocker(t, server.Client(t), lock.WithWatchdog(3*time.Second)))
 		err := locked.Move(t.Context(), "p", "q", func(ctx context.Context) error {
 			if err := rdb.Del(ctx, "lock:account:q").Err(); err != nil {
 				return err

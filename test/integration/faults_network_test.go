@@ -301,7 +301,7 @@ func TestADeadlineShorterThanTheRoundTripLeavesNothing(t *testing.T) {
 				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lock.ErrUnavailable) {
 					t.Errorf("got %v, want ErrUnavailable and DeadlineExceeded", err)
 				}
-				if took := time.Since(began); took > deadline+slack {
+				if took := time.Since(began); took > deadline+slack(began) {
 					t.Errorf("it took %v", took)
 				}
 			}

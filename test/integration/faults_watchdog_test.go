@@ -66,7 +66,7 @@ func monitor(t *testing.T, server *redistest.Server, tell func(command)) (end fu
 			t.Error(err)
 		}
 		_ = conn.(*net.TCPConn).CloseWrite()
-		_ = conn.SetReadDeadline(time.Now().Add(slack))
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
 		reading.Wait()
 		_ = conn.Close()
 	}

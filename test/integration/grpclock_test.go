@@ -157,7 +157,7 @@ func TestGRPCClientRetriesContentionAndNeverALoss(t *testing.T) {
 		return ctx.Err()
 	}}
 	refused := make(chan struct{}, 1000)
-	g := grpcGuard(t, server.Client(t), 0, lock.WithWatchdog(900*time.Millisecond)).WithHooks(guard.Hooks{
+	g := grpcGuard(t, server.Client(t), 0, lock.WithWatchdog(3*time.Second)).WithHooks(guard.Hooks{
 		Refused: func(context.Context, *guard.Error) { refused <- struct{}{} },
 	})
 	client := grpcClient(t, grpcServer(t, h, g, grpclock.WithRetryDelay(20*time.Millisecond)),

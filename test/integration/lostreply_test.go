@@ -22,7 +22,7 @@ func TestALostReplyIsNoError(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	plain := server.Admin(t)
-	l := newLocker(t, rdb, lock.WithWatchdog(time.Second))
+	l := newLocker(t, rdb, lock.WithWatchdog(3*time.Second))
 	release(t, acquire(t, l, "warm-up")) // the server knows the scripts now
 
 	t.Run("acquire", func(t *testing.T) {

@@ -120,7 +120,7 @@ func TestAKilledHoldersLockFreesItself(t *testing.T) {
 	child.gone()
 	died := time.Now()
 	lease := acquire(t, l, "paused")
-	if took, most := time.Since(died), pausedWatchdog+lock.DefaultPoll+slack; took > most {
+	if took, most := time.Since(died), pausedWatchdog+lock.DefaultPoll+slack(died); took > most {
 		t.Errorf("it was free after %v, want %v at most", took, most)
 	}
 	if lease.Fence() <= fence {

@@ -145,7 +145,7 @@ func TestALostReplyIsNoErrorInTheSETNXFormat(t *testing.T) {
 	proxy := faultproxy.New(t, server.Addr())
 	rdb := newClient(t, &redis.Options{Addr: proxy.Addr()})
 	plain := server.Admin(t)
-	l := lockerOn(t, setnxStore(rdb), lock.WithWatchdog(time.Second))
+	l := lockerOn(t, setnxStore(rdb), lock.WithWatchdog(3*time.Second))
 	release(t, acquire(t, l, "warm-up")) // the server knows the scripts now
 
 	cut := proxy.CutReplyWhen(faultproxy.Contains("evalsha", "k"), 1)
