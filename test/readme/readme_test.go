@@ -13,8 +13,9 @@ import (
 
 var readmes = []string{"README.md", "README.zh-CN.md"}
 
-// directive is what compiled code says to the linter, and no reader needs.
-var directive = regexp.MustCompile(` *//nolint:.*`)
+// directive is what compiled code says to the linter or to go generate, which
+// readers don't need or write otherwise.
+var directive = regexp.MustCompile(` *//(nolint:|go:generate ).*`)
 
 // plain is code without indentation, alignment and directives.
 func plain(code string) string {
@@ -27,7 +28,7 @@ func plain(code string) string {
 
 // shown are the documents whose code is held to what compiles and runs here.
 var shown = append([]string{
-	"docs/configuration.md", "docs/fencing.md", "docs/from-redisson.md", "docs/fx.md", "docs/gin.md", "docs/grpc.md", "docs/http.md", "docs/locks.md",
+	"docs/annotations.md", "docs/configuration.md", "docs/fencing.md", "docs/from-redisson.md", "docs/fx.md", "docs/gin.md", "docs/grpc.md", "docs/http.md", "docs/leader.md", "docs/locks.md",
 	"docs/migrate.md", "docs/operations.md", "docs/quorum.md", "docs/recipes.md", "docs/redis.md", "docs/telemetry.md", "docs/templates.md",
 	"docs/testing.md",
 }, readmes...)
