@@ -223,6 +223,17 @@ func (c *call) wait() (kind, text string) {
 	}
 }
 
+// ends says whether the command ends within that time.
+func (c *call) ends(within time.Duration) bool {
+	select {
+	case answer := <-c.answer:
+		c.answer <- answer
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
 // unanswered fails the test if the command has ended.
 func (c *call) unanswered() {
 	c.t.Helper()

@@ -67,9 +67,10 @@ func handOverToJava(w world, key string) {
 	waiting := java.start("lock", w.kind, key, long.Milliseconds())
 	java.awaitParked()
 	waiting.unanswered()
+	messages := w.listen(key)
 
 	w.release(lease)
-	waiting.result()
+	messages.wakes(waiting)
 	java.want("true", "held", w.kind, key)
 	java.do("unlock", w.kind, key)
 }
