@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -79,7 +80,10 @@ func (l *listener) join(
 				case <-l.last:
 				default:
 				}
-				l.last <- func() { publish(context.Background(), message.Channel, message.Payload) }
+				select {
+				case l.last <- func() { publish(context.Background(), message.Channel, message.Payload) }:
+				default: // that of another channel
+				}
 			}
 		})
 	}
@@ -101,4 +105,29 @@ func (l *listener) wakes(waiting *call) string {
 		l.Fatal("Java still waits, and nothing was published that it could have lost")
 	}
 	return waiting.result()
+}
+
+func TestWhatAWaiterLosesIsPublishedAgain(t *testing.T) {
+	t.Parallel()
+	w := world{T: t, site: standalone(t)}
+	const channel = "redisson_lock__channel:{k}"
+	waiter := w.rdb.Subscribe(t.Context(), channel)
+	defer waiter.Close()
+	if _, err := waiter.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := w.listen("k")
+	waiting := &call{t: t, answer: make(chan string, 1), patience: patience}
+	go func() {
+		messages := waiter.Channel()
+		<-messages // lost
+		message := <-messages
+		waiting.answer <- "ok " + message.Payload
+	}()
+	if err := w.rdb.Publish(t.Context(), channel, "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.wakes(waiting); got != "0" {
+		t.Errorf("got %q", got)
+	}
 }
