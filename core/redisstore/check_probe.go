@@ -51,7 +51,7 @@ func (s *Store) probeKey(address string) (key string, found bool) {
 }
 
 // probeMode takes a lock of the mode twice. The second one is released under a
-// minimum hold, which other commands do than those of a plain release.
+// minimum hold, which runs other commands than a plain release does.
 func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) error {
 	claim := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, TTL: probeTTL}
 	if mode == lock.Semaphore {

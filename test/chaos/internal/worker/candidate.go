@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/redlatch/redlatch/core/leader"
@@ -27,20 +26,7 @@ func newCandidate(c Config, office int, locker *lock.Locker, planted *bug.Bug, r
 	return &candidate{client: newClient(c, c.Clients+office, locker, planted, r), office: office}
 }
 
-func (c *candidate) run(ctx context.Context) error {
-	conn, err := net.Dial("unix", c.Counter)
-	if err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	defer conn.Close() //nolint:errcheck // nothing can be done about it
-	c.counter = resource.Dial(conn)
-	for ctx.Err() == nil {
-		if err := c.stand(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (c *candidate) run(ctx context.Context) error { return c.repeat(ctx, c.stand) }
 
 // stand is one call of Run: until the leader resigns, or the office gets another
 // name.

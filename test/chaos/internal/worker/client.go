@@ -32,7 +32,10 @@ func newClient(c Config, i int, locker *lock.Locker, planted *bug.Bug, r *record
 	return &client{Config: c, record: r, number: i, locker: locker, planted: planted, random: rand.New(rand.NewPCG(seed, 1))}
 }
 
-func (c *client) run(ctx context.Context) error {
+func (c *client) run(ctx context.Context) error { return c.repeat(ctx, c.turn) }
+
+// repeat calls do until ctx ends, with a connection to the counters.
+func (c *client) repeat(ctx context.Context, do func(context.Context) error) error {
 	conn, err := net.Dial("unix", c.Counter)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -40,7 +43,7 @@ func (c *client) run(ctx context.Context) error {
 	defer conn.Close() //nolint:errcheck // nothing can be done about it
 	c.counter = resource.Dial(conn)
 	for ctx.Err() == nil {
-		if err := c.turn(ctx); err != nil {
+		if err := do(ctx); err != nil {
 			return err
 		}
 	}
