@@ -181,7 +181,7 @@ chaos-controls: servers ## Plant bugs, and check that the checkers find them
 MINUTES ?= 60
 FEATURES ?=
 SIM = cd test/sim && $(GO) test -count=1 -timeout 24h -run '^TestSimulation$$' .
-sim_report = | grep -vE '^ *(=== |--- PASS|PASS)'
+sim_report = | grep --line-buffered -vE '^ *(=== |--- PASS|PASS)'
 
 .PHONY: sim
 sim: ## Simulate fleets under faults for a minute, in virtual time; SEED (1) is the first seed

@@ -206,7 +206,10 @@ func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
 	if err != nil {
 		return nil
 	}
-	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size, minHold: w.minHold}
+	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size}
+	if !w.named { // a name's minimum counts from the grant of its hold, whose caller may have left without it
+		h.minHold = w.minHold
+	}
 	c.granted(h, within, id)
 	return h
 }
