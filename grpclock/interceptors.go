@@ -141,26 +141,18 @@ func (c *call) enter(ctx context.Context, req any) (inside context.Context, leav
 	if c.plan.fault != nil {
 		return c.refuse(ctx, fmt.Errorf("%w: %w", guard.ErrUnresolvable, c.plan.fault))
 	}
-	method, find := c.method, values{plan: c.plan, locks: c.locks, metadata: c.metadata, req: req, message: message}
-	return c.locks.guard.Enter(ctx, guard.Call{
-		Operation: method,
-		Rule:      c.rule,
-		Vars: func(v key.Var) (string, error) {
-			value, err := find.value(ctx, method, v)
-			return guard.Identify(find.locks.identity, v, value, err)
-		},
+	find := values{plan: c.plan, locks: c.locks, metadata: c.metadata, req: req, message: message}
+	text, err := c.rule.Template.Resolve(func(v key.Var) (string, error) {
+		value, err := find.value(ctx, c.method, v)
+		return guard.Identify(c.locks.identity, v, value, err)
 	})
+	if err != nil {
+		return c.refuse(ctx, err)
+	}
+	return c.locks.guard.Enter(ctx, guard.Call{Operation: c.method, Rule: c.rule, Key: text})
 }
 
 // refuse doesn't enter, for a key that can't be made.
 func (c *call) refuse(ctx context.Context, reason error) (inside context.Context, leave func() error, err error) {
-	r := c.rule
-	if r == nil {
-		r = &rule.Compiled{Rule: rule.Rule{Operation: c.method, Name: c.method}}
-	}
-	return c.locks.guard.Enter(ctx, guard.Call{
-		Operation: c.method,
-		Rule:      r,
-		Key:       func() (string, error) { return "", reason },
-	})
+	return ctx, func() error { return nil }, c.locks.guard.Refuse(ctx, guard.Call{Operation: c.method, Rule: c.rule}, reason)
 }

@@ -108,8 +108,7 @@ func (p *plan) field(variable string) string {
 	return variable
 }
 
-// values finds the values of one call. It is no larger than what the compiler
-// copies into a func, which saves an allocation for each call.
+// values finds the values of one call.
 type values struct {
 	*plan
 	locks    *Interceptors

@@ -18,9 +18,9 @@ type Call struct {
 	// Vars finds the values for the rule's template. It returns
 	// [ErrUnresolvable] for a variable that no request could give a value.
 	Vars key.Lookup
-	// Key, if not nil, makes the key instead of the rule's template. What it
-	// returns is used as it is: it must keep its parts apart itself.
-	Key func() (string, error)
+	// Key, if not empty, is used as it is instead of a key of the rule's template:
+	// its maker must have kept its parts apart.
+	Key string
 }
 
 // Enter takes the lock of the call. It returns the context to run the work with,
@@ -61,6 +61,17 @@ func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leav
 	return lease.Context(), leave, nil
 }
 
+// Refuse reports a call that can't be entered because err leaves it without a key,
+// as [Guard.Enter] does with an error of c.Vars. The call needs no rule. It returns
+// the error to answer with; the work must not run.
+func (g *Guard) Refuse(ctx context.Context, c Call, err error) *Error {
+	failed := &Error{Kind: keyKind(ctx, err), Operation: c.Operation, Err: err}
+	if c.Rule != nil {
+		failed.Name = c.Rule.Name
+	}
+	return g.refuse(ctx, failed)
+}
+
 // ruleOf returns the rule of the call.
 func (g *Guard) ruleOf(c *Call) (*rule.Compiled, *Error) {
 	if c.Rule != nil {
@@ -85,22 +96,15 @@ func stay() error { return nil }
 
 // key makes the key of the call.
 func (c *Call) key(r *rule.Compiled) (string, error) {
-	if c.Key == nil {
-		if c.Vars == nil {
-			return r.Template.Resolve(unresolvable)
-		}
-		return r.Template.Resolve(c.Vars)
-	}
-	text, err := c.Key()
 	switch {
-	case err != nil:
-		return "", err
-	case text == "":
-		return "", key.ErrMissing
-	case len(text) > key.MaxKey:
+	case len(c.Key) > key.MaxKey:
 		return "", key.ErrTooLong
+	case c.Key != "":
+		return c.Key, nil
+	case c.Vars == nil:
+		return r.Template.Resolve(unresolvable)
 	}
-	return text, nil
+	return r.Template.Resolve(c.Vars)
 }
 
 func unresolvable(key.Var) (string, error) { return "", ErrUnresolvable }

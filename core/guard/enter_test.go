@@ -170,9 +170,7 @@ func TestEnterSortsWhatGoesWrong(t *testing.T) {
 		"an integration's error":   {orders(), vars(errLookup), false, guard.BadKey, errLookup},
 		"no source":                {orders(), vars(guard.ErrUnresolvable), false, guard.Invalid, guard.ErrUnresolvable},
 		"no vars at all":           {orders(), guard.Call{Operation: operation}, false, guard.Invalid, guard.ErrUnresolvable},
-		"empty key from a func":    {orders(), keyed("", nil), false, guard.BadKey, key.ErrMissing},
-		"long key from a func":     {orders(), keyed(strings.Repeat("x", key.MaxKey+1), nil), false, guard.BadKey, key.ErrTooLong},
-		"key func fails":           {orders(), keyed("", errLookup), false, guard.BadKey, errLookup},
+		"long key":                 {orders(), keyed(strings.Repeat("x", key.MaxKey+1)), false, guard.BadKey, key.ErrTooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guardtest.Guard(t, test.rule)
@@ -203,8 +201,48 @@ func waiting(r *rule.Rule)  { r.Wait = 20 * time.Millisecond }
 func skipping(r *rule.Rule) { r.OnBusy = rule.Skip }
 func ints(r *rule.Rule)     { r.Key = "lock:order:<userId|int>" }
 
-func keyed(text string, err error) guard.Call {
-	return guard.Call{Operation: operation, Key: func() (string, error) { return text, err }}
+func keyed(text string) guard.Call { return guard.Call{Operation: operation, Key: text} }
+
+func TestAKeyIsUsedAsItIs(t *testing.T) {
+	g := guardtest.Guard(t, orders())
+	inside, leave, err := g.Enter(t.Context(), keyed("lock:mine:<userId>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guardtest.AssertHeld(t, inside, "lock:mine:<userId>")
+	if err := leave(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefuseSortsWhatGoesWrong(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	g := guardtest.Guard(t, orders())
+	r, _ := g.Rule(operation)
+	for _, test := range []struct {
+		ctx  context.Context
+		rule *rule.Compiled
+		err  error
+		want guard.Kind
+		name string
+	}{
+		{t.Context(), r, errLookup, guard.BadKey, "orders"},
+		{t.Context(), r, guard.ErrUnresolvable, guard.Invalid, "orders"},
+		{t.Context(), nil, rule.ErrInvalid, guard.Invalid, ""},
+		{ended, r, errLookup, guard.Canceled, "orders"},
+		{ended, r, key.ErrMissing, guard.BadKey, "orders"},
+	} {
+		var seen *guard.Error
+		observed := g.WithHooks(guard.Hooks{Refused: func(_ context.Context, e *guard.Error) { seen = e }})
+		e := observed.Refuse(test.ctx, guard.Call{Operation: operation, Rule: test.rule}, test.err)
+		if e.Kind != test.want || e.Name != test.name || e.Operation != operation || !errors.Is(e, test.err) {
+			t.Errorf("%v: got %#v, want %v", test.err, e, test.want)
+		}
+		if seen != e {
+			t.Errorf("%v: the hook saw %v", test.err, seen)
+		}
+	}
 }
 
 func TestEnterTellsWhoseTimeRanOut(t *testing.T) {

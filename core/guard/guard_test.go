@@ -76,7 +76,7 @@ func TestErrorTextHoldsNeitherKeyNorValueNorTheStoresWords(t *testing.T) {
 	_, _, contended := g.Enter(t.Context(), user(secret))
 	_, _, unavailable := broken.Enter(t.Context(), user(secret))
 	_, _, tooLong := g.Enter(t.Context(), user(strings.Repeat(secret, 50)))
-	_, _, custom := g.Enter(t.Context(), keyed("", errDown))
+	custom := error(g.Refuse(t.Context(), guard.Call{Operation: operation, Rule: g.Rules()[0]}, errDown))
 	for want, err := range map[string]error{
 		`guard: POST /orders: contended: lock "orders": lock is held by another owner`:                                    contended,
 		`guard: POST /orders: unavailable: lock "orders": lock store is unavailable`:                                      unavailable,

@@ -25,7 +25,7 @@ type Middleware struct {
 	// unless it is for all methods.
 	path, operation string
 
-	names sync.Map // operation by route
+	plans sync.Map // by route
 }
 
 // New returns a middleware with its own rule, written as [rule.ParseRule]
@@ -125,29 +125,38 @@ func (m *Middleware) Serve(x Exchange) {
 		x.Next(x.HTTP())
 		return
 	}
-	operation := m.nameOf(x)
-	r, fault := m.find(x, operation)
+	at := place{x.HTTP().Method, x.Pattern()}
+	p := m.planOf(at)
+	r, err := m.find(x, p.operation)
 	switch {
-	case fault != nil:
-		m.Refuse(x, fault)
+	case err != nil:
+		m.Refuse(x, err)
 	case r == nil:
 		x.Next(x.HTTP())
 	default:
-		m.enter(x, operation, r, nil)
+		m.enter(x, m.bind(at, p, r))
 	}
 }
 
 // Refuse answers a request that must not run, because of a fault of the program: one
 // that wraps [rule.ErrInvalid] and names the cure.
-func (m *Middleware) Refuse(x Exchange, fault error) { m.enter(x, m.nameOf(x), nowhere, fault) }
+func (m *Middleware) Refuse(x Exchange, fault error) {
+	c := &call{Exchange: x, m: m, plan: m.planOf(place{x.HTTP().Method, x.Pattern()}), r: x.HTTP()}
+	c.refuse(fault)
+}
 
 // TakesRules reports whether the middleware uses the rules of a guard.
 func (m *Middleware) TakesRules() bool { return m.compiled == nil }
 
-// enter runs the handler under the lock of r, unless there is a fault.
-func (m *Middleware) enter(x Exchange, operation string, r *rule.Compiled, fault error) {
-	c := &call{Exchange: x, m: m, rule: r, fault: fault, r: x.HTTP()}
-	ctx, leave, err := m.guard.Enter(c.r.Context(), guard.Call{Operation: operation, Rule: r, Key: c.key})
+// enter runs the handler under the lock of a plan.
+func (m *Middleware) enter(x Exchange, p *plan) {
+	c := &call{Exchange: x, m: m, plan: p, r: x.HTTP()}
+	text, err := c.key()
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	ctx, leave, err := m.guard.Enter(c.r.Context(), guard.Call{Operation: p.operation, Rule: p.rule, Key: text})
 	if err != nil {
 		c.fail(err, false)
 		return
@@ -167,15 +176,18 @@ func (m *Middleware) enter(x Exchange, operation string, r *rule.Compiled, fault
 type call struct {
 	Exchange
 	m     *Middleware
-	rule  *rule.Compiled
-	fault error // why there is no key
-
+	plan  *plan
 	r     *http.Request // what the handler gets
 	owned bool          // r is a copy of what came from outside
 }
 
 // HTTP is the request with the body that was read.
 func (c *call) HTTP() *http.Request { return c.r }
+
+// refuse answers a request that has no key.
+func (c *call) refuse(err error) {
+	c.fail(c.m.guard.Refuse(c.r.Context(), guard.Call{Operation: c.plan.operation, Rule: c.plan.rule}, err), false)
+}
 
 // fail answers the request unless the handler has done so.
 func (c *call) fail(err error, answered bool) {
@@ -189,32 +201,25 @@ func (c *call) fail(err error, answered bool) {
 
 // key makes the key. The body is read now, before the lock is taken.
 func (c *call) key() (string, error) {
-	if c.fault != nil {
-		return "", c.fault
-	}
 	if !c.m.streamed && announcesBody(c.r) {
 		if _, err := c.readBody(); err != nil {
 			return "", err
 		}
 	}
 	if c.m.keyFunc != nil {
-		return c.m.keyFunc(c)
+		text, err := c.m.keyFunc(c)
+		if err == nil && text == "" {
+			err = key.ErrMissing
+		}
+		return text, err
 	}
-	return c.rule.Template.Resolve(func(v key.Var) (string, error) {
-		value, err := c.m.value(c, v)
+	next := 0
+	return c.plan.rule.Template.Resolve(func(v key.Var) (string, error) {
+		value, err := c.plan.sources[next](c)
+		next++
 		return guard.Identify(c.m.identity, v, value, err)
 	})
 }
-
-// nowhere stands for the rule of requests that are refused because it's unknown
-// which rule they have.
-var nowhere = func() *rule.Compiled {
-	c, err := rule.Rule{Key: "lock:none", Name: "no rule"}.Compile()
-	if err != nil {
-		panic(err) //nolint:forbidigo // a constant
-	}
-	return c
-}()
 
 // find finds the rule of a request. Without a rule and an error it may pass.
 func (m *Middleware) find(x Exchange, operation string) (*rule.Compiled, error) {
@@ -257,22 +262,45 @@ func (m *Middleware) hasRules() bool {
 	})
 }
 
-// nameOf names the route of a request as rules do. The names of usual methods are
-// kept: there are as many as routes. A router that sends a HEAD to the route for GET
-// means that one.
-func (m *Middleware) nameOf(q Request) string {
-	at := place{q.HTTP().Method, q.Pattern()}
-	if name, ok := m.names.Load(at); ok {
-		return name.(string)
+// plan is a rule made ready for the requests of one route.
+type plan struct {
+	operation string
+	rule      *rule.Compiled
+	sources   []Source // of the template's variables, in their order
+}
+
+// place is where a request comes in.
+type place struct{ method, pattern string }
+
+// planOf returns what is known of a route: at least its name, as rules have it. A
+// router that sends a HEAD to the route for GET means that one.
+func (m *Middleware) planOf(at place) *plan {
+	if p, ok := m.plans.Load(at); ok {
+		return p.(*plan)
 	}
 	name := Operation(at.method, at.pattern)
 	if at.method == http.MethodHead && m.operation == http.MethodGet+" "+at.pattern {
 		name = m.operation
 	}
-	if at.pattern != "" && slices.Contains(methods, at.method) {
-		m.names.Store(at, name)
-	}
-	return name
+	return m.keep(at, &plan{operation: name})
 }
 
-type place struct{ method, pattern string }
+// bind returns the plan of a route whose rule is r.
+func (m *Middleware) bind(at place, p *plan, r *rule.Compiled) *plan {
+	if p.rule == r {
+		return p
+	}
+	bound := &plan{operation: p.operation, rule: r}
+	for _, v := range r.Template.Vars() {
+		bound.sources = append(bound.sources, m.source(v))
+	}
+	return m.keep(at, bound)
+}
+
+// keep keeps plans for usual methods: there are as many as routes.
+func (m *Middleware) keep(at place, p *plan) *plan {
+	if at.pattern != "" && slices.Contains(methods, at.method) {
+		m.plans.Store(at, p)
+	}
+	return p
+}

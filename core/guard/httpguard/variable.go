@@ -29,41 +29,44 @@ func sourceOf(v key.Var) (Source, bool) {
 	return nil, false
 }
 
-// value finds the value of a template's variable.
-func (s *settings) value(q Request, v key.Var) (string, error) {
-	if v.Source != "" {
-		source, ok := sourceOf(v)
-		if !ok {
-			return "", guard.ErrUnresolvable
-		}
-		return source(q)
+// source is where the value of a template's variable is found.
+func (s *settings) source(v key.Var) Source {
+	if source, ok := sourceOf(v); ok {
+		return source
 	}
-	if v.Reserved() {
-		return reserved(q, v.Name)
+	switch bound := s.vars[v.Name]; {
+	case v.Source != "":
+		return nowhere
+	case v.Reserved():
+		return func(q Request) (string, error) { return reserved(q, v.Name) }
+	case bound != nil:
+		return bound
 	}
-	if source, ok := s.vars[v.Name]; ok {
-		return source(q)
-	}
-	return bare(q, v.Name)
+	return bare(v.Name)
 }
 
-// bare finds the value of a name without a source: only where the client can't
+func nowhere(Request) (string, error) { return "", guard.ErrUnresolvable }
+
+// bare is a name without a source, whose value is found only where the client can't
 // choose among several places. A name that nobody has set is missing: a
 // middleware that sets it may not have known this caller.
-func bare(q Request, name string) (string, error) {
-	param, inPath := q.PathValue(name)
-	set, isSet, err := provided(q, name)
-	switch {
-	case err != nil:
-		return "", err
-	case inPath && isSet && param != set:
-		return "", key.ErrAmbiguous
-	case inPath:
-		return param, nil
-	case isSet:
-		return set, nil
+func bare(name string) Source {
+	var stored any = name // the key under which a middleware sets it
+	return func(q Request) (string, error) {
+		param, inPath := q.PathValue(name)
+		set, isSet, err := provided(q, stored)
+		switch {
+		case err != nil:
+			return "", err
+		case inPath && isSet && param != set:
+			return "", key.ErrAmbiguous
+		case inPath:
+			return param, nil
+		case isSet:
+			return set, nil
+		}
+		return "", key.ErrMissing
 	}
-	return "", key.ErrMissing
 }
 
 func reserved(q Request, name string) (string, error) {
