@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -102,6 +103,7 @@ type worker struct {
 	batch  []*sending
 	over   []*sending // overdue
 	last   time.Time  // when none of its calls has time left
+	crowd  bool       // several calls are under way: more may be about to come
 
 	pipe  redis.Pipeliner // used again for each batch
 	cmds  []redis.Cmder
@@ -171,6 +173,7 @@ func (s *sender) hire(now time.Time) {
 func (s *sender) fly(w *worker, now time.Time) {
 	w.began = now
 	s.flying = append(s.flying, w)
+	w.crowd = len(s.flying) > 1
 }
 
 // look has guard look after that time; mu is held.
@@ -246,6 +249,7 @@ func (s *sender) next(w *worker) (more bool) {
 		if !s.circuit.open {
 			s.queue = w.take(s.queue)
 		}
+		w.crowd = len(w.batch) > 1 || len(s.flying) > 1
 		return true
 	}
 	clear(w.batch[:cap(w.batch)])
@@ -298,7 +302,7 @@ func (s *sender) reap() {
 
 func (w *worker) run() {
 	for {
-		for w.sender.next(w) {
+		for w.gather(); w.sender.next(w); w.gather() {
 			drop(w.over, w.began)
 			w.send()
 		}
@@ -308,6 +312,15 @@ func (w *worker) run() {
 			}
 			return
 		}
+	}
+}
+
+// gather has goroutines that are ready run first, such as the callers that the last
+// batch has answered: what they call next travels together. A lone caller gains
+// nothing from that.
+func (w *worker) gather() {
+	if w.crowd {
+		runtime.Gosched()
 	}
 }
 
