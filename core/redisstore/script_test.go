@@ -51,6 +51,7 @@ var declared = []struct {
 	{lock.Exclusive, "count", []string{"latch_count"}, []string{"k"}},
 	{lock.Exclusive, "delete latch", []string{"publish", "latch_delete"}, []string{"k"}},
 	{lock.Exclusive, "force release", []string{"publish", "force_release"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}"}},
+	{lock.Read, "force release", []string{"publish", "force_release"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}", "{k}:o:1:rwlock_timeout:1"}},
 }
 
 // keptUntil is the end of a minimum hold.
@@ -64,6 +65,9 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 		case redisstore.SHA("setnx_inspect"):
 			return "*6\r\n$5\r\ntoken\r\n:1000\r\n*2\r\n$3\r\no:1\r\n$1\r\n1\r\n*0\r\n:0\r\n:0\r\n"
 		case redisstore.SHA("inspect"):
+			if m == lock.Read {
+				return "*6\r\n$4\r\nhash\r\n:1000\r\n*4\r\n$4\r\nmode\r\n$4\r\nread\r\n$3\r\no:1\r\n$1\r\n1\r\n*0\r\n:0\r\n:0\r\n"
+			}
 			return "*6\r\n$4\r\nhash\r\n:1000\r\n*2\r\n$3\r\no:1\r\n$1\r\n1\r\n*0\r\n:0\r\n:0\r\n"
 		}
 		return integer(1)

@@ -75,13 +75,18 @@ type outcome struct {
 func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) { return s.await(ctx, c, true) }
 
 func (s *Store) await(ctx context.Context, c call, urgent bool) (*redis.Cmd, error) {
+	o := <-s.begin(ctx, c, urgent)
+	return o.cmd, o.err
+}
+
+// begin sends a script, and returns where its one outcome will be.
+func (s *Store) begin(ctx context.Context, c call, urgent bool) <-chan outcome {
 	answered := make(chan outcome, 1)
 	s.senderOf(c.key()).submit(&sending{
 		call: c, ctx: ctx, by: limitOf(ctx), urgent: urgent,
 		to: receiving(func(reply *redis.Cmd, err error) { answered <- outcome{cmd: reply, err: err} }),
 	})
-	o := <-answered
-	return o.cmd, o.err
+	return answered
 }
 
 // limitOf is when a call that a context limits is no longer sent.

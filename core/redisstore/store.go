@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -208,21 +209,33 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 
 // forceFrom removes the holds that a reply of [Store.inspect] lists.
 func (s *Store) forceFrom(ctx context.Context, name string, holds any) (freed bool, err error) {
-	args := []any{
-		prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name), s.publishing(ctx),
-	}
 	fields, _ := holds.([]any)
-	for i := 0; i < len(fields); i += 2 {
-		if fields[i] != "mode" {
-			args = append(args, fields[i])
+	readWrite := len(fields) > 0 && fields[0] == "mode"
+	var calls []call
+	var answers []<-chan outcome
+	for i := 0; i+1 < len(fields); i += 2 {
+		field, _ := fields[i].(string)
+		if field == "mode" {
+			continue
 		}
+		keys := besides(name)
+		if readWrite && !strings.HasSuffix(field, writeMark) {
+			keys = append(keys, sentinel(name, field))
+		}
+		c := forceReleaseScript.call(keys, []any{
+			prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name), s.publishing(ctx), field,
+		})
+		calls, answers = append(calls, c), append(answers, s.begin(ctx, c, true))
 	}
-	cmd, err := s.runOnAll(ctx, forceReleaseScript.call(besides(name), args))
-	if err != nil {
-		return false, err
+	for i, c := range calls {
+		o := <-answers[i]
+		if isTryAgain(o.err) {
+			o.cmd, o.err = s.runOnAll(ctx, c)
+		}
+		n, failed := s.integer(o.cmd, o.err)
+		freed, err = freed || n == 1, errors.Join(err, failed)
 	}
-	n, err := cmd.Int64()
-	return n == 1, s.failure(err)
+	return freed, err
 }
 
 // ended is a context in which nothing is waited for.

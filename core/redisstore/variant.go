@@ -59,7 +59,7 @@ var quietly = map[*script]func(args []any) []message{
 	latchDeleteScript:      func(args []any) []message { return []message{{args[0], "1", args[1]}} },
 	forceReleaseScript: func(args []any) []message {
 		how := args[3]
-		return []message{{args[0], "0", how}, {args[1], "0", how}, {args[1], "1", how}, {args[2], len(args) - 4, how}}
+		return []message{{args[0], "0", how}, {args[1], "0", how}, {args[1], "1", how}, {args[2], "1", how}}
 	},
 }
 

@@ -843,7 +843,7 @@ func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// However many readers there are, force removes them all.
+// However many readers there are, force removes them all, and their sentinels.
 func TestAForcedReleaseOfACrowd(t *testing.T) {
 	b := newBench(t)
 	for i := range 3*lock.MaxListed + 7 {
@@ -852,7 +852,20 @@ func TestAForcedReleaseOfACrowd(t *testing.T) {
 	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
 		t.Errorf("force release: %v, %v", freed, err)
 	}
+	b.keys()
 	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
+}
+
+// Force removes both holds of a writer that reads.
+func TestAForcedReleaseOfAWriterThatReads(t *testing.T) {
+	b := newBench(t)
+	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
+	b.acquire(claimIn(lock.Read, ownerA, "k", 2), lock.ErrNotHeld)
+	b.acquire(claimIn(lock.Read, ownerA, "k", 1), nil)
+	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
+		t.Errorf("force release: %v, %v", freed, err)
+	}
+	b.keys()
 }
 
 // A forced release that was on its way for long takes nothing from the one who

@@ -25,7 +25,7 @@ local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
 local mode, own = fields[1], fields[2]
 if not mode or not own then
   if remain == 0 then
-    redis.call('del', KEYS[2]) -- ForceRelease leaves it
+    redis.call('del', KEYS[2]) -- a hold that was forced may have left it
   end
   return 0
 end
