@@ -247,6 +247,11 @@ func TestDoubtsExcuseRefusalsForAWhile(t *testing.T) {
 	if rules := paused.busy("b", 1000, 1001).judge(t); len(rules) > 0 {
 		t.Errorf("found %v, although the request ran after the pause", rules)
 	}
+	// Or longer, if Redis is stopped again at once.
+	again := exclusive().add(doubt).fault("redis paused", -1, 3, 350, false).fault("redis paused", -1, 351, 700, false)
+	if rules := again.busy("b", 1000, 1001).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although the request ran after the second pause", rules)
+	}
 	// One that is stopped has sent what it sends.
 	stopped := exclusive().add(doubt).fault("worker paused", 0, 3, 700, false)
 	if rules := stopped.busy("b", 1000, 1001).judge(t); !rules["model illegal"] {
