@@ -41,6 +41,7 @@ type sending struct {
 	ctx    context.Context // when it ends before the call is sent, the call is not sent
 	by     time.Time       // so with this
 	urgent bool            // goes before acquisitions, and with an open circuit
+	stays  bool            // its caller waits for the answer in any case
 	to     receiver
 
 	text   bool // the server does not know the script by its name
@@ -87,6 +88,7 @@ type sender struct {
 	queue  []*sending
 	flying []*worker // have a batch
 	idle   []*worker
+	lone   worker      // of callers that send their call themselves
 	used   bool        // since reap looked last
 	reaper *time.Timer // of idle workers; nil when there are none
 	guard  *time.Timer // looks after calls that wait for stuck batches
@@ -110,10 +112,16 @@ type worker struct {
 	limit *limit
 }
 
-// submit queues a call and returns at once.
+// submit queues a call and returns at once, but for a call whose caller stays: if no
+// other is under way, the caller sends it, which saves two switches of goroutines.
 func (s *sender) submit(x *sending) {
 	s.mu.Lock()
 	now := time.Now()
+	s.used = true
+	if x.stays && len(s.flying) == 0 && !s.circuit.open && x.overdue(now) == nil && s.punctual() {
+		s.sendAlone(x, now)
+		return
+	}
 	var refused []*sending
 	deserted := !x.urgent && s.deserted(now)
 	if deserted {
@@ -127,13 +135,35 @@ func (s *sender) submit(x *sending) {
 	default:
 		refused = append(refused, x)
 	}
-	s.used = true
 	s.dispatch(now)
 	s.mu.Unlock()
 	refuse(refused)
 	if deserted {
 		s.announce(errLate)
 	}
+}
+
+// punctual says whether the client ends a call with its time, though the server says
+// nothing.
+func (s *sender) punctual() bool {
+	client, ok := s.node.(*redis.Client)
+	return ok && client.Options().ContextTimeoutEnabled
+}
+
+// sendAlone sends a call on the goroutine of its caller, which takes the place of a
+// worker: what comes meanwhile is sent by others. mu is held, and is not when it
+// returns.
+func (s *sender) sendAlone(x *sending, now time.Time) {
+	w := &s.lone
+	w.sender, w.batch, w.last = s, append(w.batch[:0], x), x.by
+	x.stays = false // if another server has the key, a worker goes on
+	s.fly(w, now)
+	s.mu.Unlock()
+	w.send()
+	s.mu.Lock()
+	s.land(w)
+	s.dispatch(time.Now())
+	s.mu.Unlock()
 }
 
 // waiting is how many calls may be sent now; mu is held.
@@ -252,14 +282,19 @@ func (s *sender) next(w *worker) (more bool) {
 		w.crowd = len(w.batch) > 1 || len(s.flying) > 1
 		return true
 	}
+	s.land(w)
+	s.idle = append(s.idle, w)
+	return false
+}
+
+// land ends what fly began; mu is held.
+func (s *sender) land(w *worker) {
 	clear(w.batch[:cap(w.batch)])
 	clear(w.over[:cap(w.over)])
 	s.flying = slices.DeleteFunc(s.flying, func(other *worker) bool { return other == w })
-	s.idle = append(s.idle, w)
 	if s.reaper == nil {
 		s.reaper = time.AfterFunc(linger, s.reap)
 	}
-	return false
 }
 
 // take moves what has room in the batch, and what is overdue.

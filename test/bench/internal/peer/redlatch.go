@@ -26,7 +26,7 @@ func (l lease) Unlock(ctx context.Context) error { return l.Release(ctx) }
 // openRedlatch opens a locker with default options and those given.
 func openRedlatch(opts ...lock.Option) func(Settings) (Locker, error) {
 	return func(s Settings) (Locker, error) {
-		rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(s.Addr, ",")})
+		rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(s.Addr, ","), ContextTimeoutEnabled: true})
 		opts := append([]lock.Option{lock.WithWatchdog(s.Lease)}, opts...)
 		return redlatch{rdb: rdb, locker: lock.New(redisstore.New(rdb), opts...)}, nil
 	}
