@@ -24,23 +24,30 @@
 local place, grace, wait = 15000, 5000, 300000 -- ms; wait is Redisson's default
 local maxPurge = 1000
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- the server's clock in ms, and as a fence.
+local function clock()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000), time[1] * 1000000 + time[2]
+end
 
--- removes places that are given up from the head of the queue, and returns the
--- head and its time. A head without a time would stay for ever, so it is removed
--- as well.
-local function purge()
+local function first()
+  return redis.call('lindex', KEYS[2], 0)
+end
+
+-- removes places that are given up from head on, the first of the queue, and
+-- returns the head that remains and its time. A head without a time would stay for
+-- ever, so it is removed as well.
+local function purge(head, now)
   for _ = 1, maxPurge do
-    local head = redis.call('lindex', KEYS[2], 0)
     local till = head and tonumber(redis.call('zscore', KEYS[3], head) or 0)
     if not head or till > now then
       return head, till
     end
     redis.call('lpop', KEYS[2])
     redis.call('zrem', KEYS[3], head)
+    head = first()
   end
-  return redis.call('lindex', KEYS[2], 0), now
+  return head, now
 end
 
 -- takes a place out of the queue; true if it was there.

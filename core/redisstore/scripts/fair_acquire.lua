@@ -30,7 +30,7 @@
 local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
 local pttl = redis.call('pttl', KEYS[1])
 local free = pttl == -2
-local fence = time[1] * 1000000 + time[2]
+local now, fence = clock()
 local mine, holder, handed
 
 if not free then
@@ -48,10 +48,13 @@ if not mine and holds > 1 then
   return 0
 end
 
+-- false if nobody queues, else the head, or true where it does not matter.
+local queued = mine or handed or first()
+
 local due = {}
 for i = 7, #ARGV do
   if ARGV[i] ~= ARGV[4] or not mine and not handed then
-    local till = redis.call('zscore', KEYS[3], ARGV[i])
+    local till = queued and redis.call('zscore', KEYS[3], ARGV[i])
     if till and tonumber(till) <= now then
       redis.call('zadd', KEYS[3], now + place, ARGV[i]) -- its owner is there
     end
@@ -71,7 +74,7 @@ else
   if handed then
     head = holder .. ':redlatch'
   else
-    head, turn = purge()
+    head, turn = purge(queued, now)
   end
   mine = handed or free and (not head or lockerOf(head) == lockerOf(ARGV[4]))
   if mine then

@@ -24,23 +24,30 @@
 -- A release of a hold that has expired wakes the head as well, which may not
 -- know that the lock is free.
 
-local remain = tonumber(ARGV[2])
 local fields = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
 local count = tonumber(fields[1] or nil)
 
-if count and remain > 0 then
-  if count > remain then
+if ARGV[2] ~= '0' then
+  if not count then
+    return 0
+  end
+  if count > tonumber(ARGV[2]) then
     redis.call('hdel', KEYS[1], '')
-    redis.call('hset', KEYS[1], ARGV[1], remain)
+    redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
   end
   return 1
 end
 
-if remain == 0 then
-  leave(ARGV[3])
+local head = first()
+local now
+if head then
+  now = clock()
+  if leave(ARGV[3]) then
+    head = first()
+  end
+  head = purge(head, now)
 end
 if count then
-  local head = purge()
   local others = redis.call('hlen', KEYS[1]) - 1
   if others == 1 and fields[2] then
     others = 0 -- a Redisson reader overlooked this lock, came in, and left
@@ -60,16 +67,8 @@ if count then
   else
     redis.call('del', KEYS[1])
   end
-  if head then
-    wake(head, ARGV[4], ARGV[5])
-  end
-  return 1
 end
-
-if remain == 0 and redis.call('exists', KEYS[1]) == 0 then
-  local head = purge()
-  if head then
-    wake(head, ARGV[4], ARGV[5])
-  end
+if head and (count or redis.call('exists', KEYS[1]) == 0) then
+  wake(head, ARGV[4], ARGV[5])
 end
-return 0
+return count and 1 or 0

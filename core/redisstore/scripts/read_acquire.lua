@@ -14,9 +14,10 @@
 
 local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
 local pttl = redis.call('pttl', KEYS[1])
-local lasts = redis.call('pttl', KEYS[2])
 local mode, own, writes
+local lasts = -2
 if pttl ~= -2 then
+  lasts = redis.call('pttl', KEYS[2])
   local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1], ARGV[1] .. ':write')
   mode, own, writes = fields[1], fields[2], fields[3]
 end
@@ -36,9 +37,8 @@ if not mine or ttl > lasts then
   redis.call('set', KEYS[2], '1', 'px', ttl)
 end
 if not mode then
-  redis.call('hset', KEYS[1], 'mode', 'read')
-end
-if not mine or tonumber(own) < holds then
+  redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], holds)
+elseif not mine or tonumber(own) < holds then
   redis.call('hset', KEYS[1], ARGV[1], holds)
 end
 if ttl > pttl then

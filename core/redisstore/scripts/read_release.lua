@@ -41,7 +41,7 @@ end
 -- How long the lock must last is found out before anything is changed.
 local kept = ARGV[6] and alive == 1
 local longest, known = kept and tonumber(ARGV[7]) or 0, true
-if mode == 'read' then
+if mode == 'read' and redis.call('hlen', KEYS[1]) > 2 then -- nearly always, the owner reads alone
   local some, all = readers()
   known = all
   for _, reader in ipairs(some) do
@@ -54,14 +54,14 @@ end
 
 local freed = mode == 'read' and known and longest == 0
 if freed then
-  redis.call('del', KEYS[1]) -- with the dead readers in it
+  redis.call('del', KEYS[1], KEYS[2]) -- with the dead readers in it
 else
   redis.call('hdel', KEYS[1], ARGV[1])
   if mode == 'read' and known then
     redis.call('pexpire', KEYS[1], longest)
   end
+  redis.call('del', KEYS[2])
 end
-redis.call('del', KEYS[2])
 if kept then
   redis.call('hset', KEYS[1], ARGV[6], '1')
   redis.call('set', KEYS[3], '1', 'px', ARGV[7])

@@ -16,6 +16,15 @@
 -- once the script has written. That is what deleting a field that cannot exist
 -- is for. ("#!lua flags=allow-oom" says the same, but not before Redis 7.)
 
+-- Nearly always, the owner is alone in the lock.
+if ARGV[2] == '0' and not ARGV[5] and redis.call('hlen', KEYS[1]) == 1 then
+  if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+    return 0
+  end
+  publish(ARGV[3], '0', ARGV[4])
+  return 1
+end
+
 local count = redis.call('hget', KEYS[1], ARGV[1])
 if not count then
   return 0
