@@ -147,7 +147,11 @@ func (s *sender) submit(x *sending) {
 // nothing.
 func (s *sender) punctual() bool {
 	client, ok := s.node.(*redis.Client)
-	return ok && client.Options().ContextTimeoutEnabled
+	if !ok {
+		return false
+	}
+	o := client.Options()
+	return o.ContextTimeoutEnabled && o.ReadTimeout >= 0 && o.WriteTimeout >= 0 // negative: it sets no deadlines at all
 }
 
 // sendAlone sends a call on the goroutine of its caller, which takes the place of a

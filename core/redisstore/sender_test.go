@@ -204,6 +204,25 @@ func TestALoneCallerWaitsNoLongerThanItsTime(t *testing.T) {
 	})
 }
 
+// A client that sets no deadlines cannot end a call with its time: no caller waits
+// inside of it.
+func TestALoneCallerLeavesItsCallToOthersWithoutDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newFake(t, func([]string) string { return "" })
+		client.Options().ContextTimeoutEnabled, client.Options().ReadTimeout = true, -1
+		store := redisstore.New(client)
+		began := time.Now()
+		answers := begin(context.Background(), store, "k", began.Add(time.Second))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		synctest.Wait() // it is sent
+		_ = client.Close()
+		answered(t, answers)
+		time.Sleep(time.Minute) // long enough for workers without work to end
+	})
+}
+
 // panicking is a client's hook that panics.
 type panicking struct{ redis.Hook }
 
