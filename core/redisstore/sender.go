@@ -271,8 +271,13 @@ func (s *sender) fresh(now time.Time, w *worker) int {
 	return n
 }
 
-// next gives w its next batch, or makes it idle if there is none.
+// next gives w its next batch, or makes it idle if there is none. Goroutines that are
+// ready run first, such as the callers that the last batch has answered: what they
+// call next travels together. A lone caller would gain nothing from that.
 func (s *sender) next(w *worker) (more bool) {
+	if w.crowd {
+		runtime.Gosched()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -341,7 +346,7 @@ func (s *sender) reap() {
 
 func (w *worker) run() {
 	for {
-		for w.gather(); w.sender.next(w); w.gather() {
+		for w.sender.next(w) {
 			drop(w.over, w.began)
 			w.send()
 		}
@@ -351,15 +356,6 @@ func (w *worker) run() {
 			}
 			return
 		}
-	}
-}
-
-// gather has goroutines that are ready run first, such as the callers that the last
-// batch has answered: what they call next travels together. A lone caller gains
-// nothing from that.
-func (w *worker) gather() {
-	if w.crowd {
-		runtime.Gosched()
 	}
 }
 
@@ -463,13 +459,10 @@ func (l *limit) renewed(at time.Time) *limit {
 	if l == nil || l.Err() != nil {
 		l = &limit{made: time.Now()}
 		l.Context, l.cancel = context.WithCancel(context.Background())
+		l.timer = time.AfterFunc(longestCall, l.cancel)
 	}
 	l.at.Store(int64(at.Sub(l.made)))
-	if l.timer == nil {
-		l.timer = time.AfterFunc(time.Until(at), l.cancel)
-	} else {
-		l.timer.Reset(time.Until(at))
-	}
+	l.timer.Reset(time.Until(at))
 	return l
 }
 
