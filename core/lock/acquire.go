@@ -131,9 +131,6 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 	if err := a.admit(); err != nil {
 		return nil, err
 	}
-	if !a.shared {
-		a.ownership = new(ownership)
-	}
 	a.claimAs(nil)
 	if a.once {
 		return a.tryOnce(ctx)
@@ -157,6 +154,9 @@ func (a *acquisition) own(ctx context.Context) (*hold, error) {
 	if h == nil && a.shared {
 		h = a.ownership.find(a.o.mode)
 	}
+	if h != nil {
+		h.share()
+	}
 	return h, a.joins(h)
 }
 
@@ -164,13 +164,13 @@ func (a *acquisition) own(ctx context.Context) (*hold, error) {
 // wants, as another owner; mu is held.
 func (a *acquisition) waitsForItself(ctx context.Context) bool {
 	permits := a.claim.Permits
-	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
+	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer() {
 		h := lease.hold
 		switch {
-		case h.locker != a.Locker || h.key != a.claim.Key || h.state != holdAlive || !h.has(lease):
+		case h.locker != a.Locker || h.key != a.claim.Key || h.state != holdAlive || lease.over.Load():
 		case h.mode == Semaphore || a.o.mode == Semaphore:
 			permits += h.permits
-		case h.ownership != a.ownership && (h.mode != Read || a.o.mode != Read):
+		case !h.actsFor(a.ownership) && (h.mode != Read || a.o.mode != Read):
 			return true
 		}
 	}
@@ -207,7 +207,7 @@ func (a *acquisition) joins(h *hold) error {
 func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *hold {
 	lease := leaseOf(ctx, a.claim.Key, func(lease *Lease) bool {
 		h := lease.hold
-		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || h.ownership.id != nil && a.o.owner == h.ownership.id.name) && match(h)
+		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || h.named(a.o.owner)) && match(h)
 	})
 	if lease == nil {
 		return nil
@@ -266,37 +266,31 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	}
 	h := &hold{
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
-		fence: fence, granted: sent, ownership: a.ownership,
-		permits: a.claim.Permits, size: a.claim.Size, caller: a.caller,
-		count: 1, index: -1,
+		fence: fence, granted: sent, ownership: a.ownership, count: 1,
+		permits: a.claim.Permits, size: a.claim.Size,
 	}
 	if a.o.limits.hold > 0 {
 		h.limit = sent + a.o.limits.hold
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h.start, h.doubt = a.now(), a.doubt
+	now := a.now()
+	h.doubt = a.doubt
 	h.confirm(sent, a.claim.TTL)
 	switch {
 	case a.closed, !a.mayHold(a.caller, a.ownership):
 		a.doubt = true // abandon undoes it
 		return nil, ErrClosed
-	case h.start >= h.trustedUntil():
+	case now >= h.trustedUntil():
 		a.doubt = true
 		return nil, because(ErrUnavailable, errTooLate)
 	case a.id != a.claim.Owner && !a.ownership.writing(a.claim):
 		a.doubt = true // the writer has gone, and its owner with it
 		return nil, ErrReleased
 	}
-	lease := h.addLease(a.caller, &a.o, h.start)
 	a.done, a.hold = true, h
-	a.holds[h] = struct{}{}
-	a.ownership.add(h)
-	if h.mode.alone() {
-		g := a.gateOf(h.key)
-		g.hold, g.contended = h, true
-	}
-	h.timer = time.AfterFunc(h.trustedUntil()-h.start, func() { h.locker.checkTrust(h) }) // h alone: a is not kept with it
+	lease := a.register(a.caller, h, &a.o, now)
+	a.trusts.set(h, h.trustedUntil())
 	a.watchdogOn(h, sent, a.claim.TTL)
 	return lease, nil
 }

@@ -28,7 +28,7 @@ func TestAcquisitionsAllocateLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if cycle > 13 || refused > 4 {
+	if cycle > 9 || refused > 4 {
 		t.Errorf("%v allocations for a cycle, %v for a refused try", cycle, refused)
 	}
 }
@@ -48,7 +48,7 @@ func (keyless) Renew(_ context.Context, claims []lock.Claim, report func(int, er
 	}
 }
 
-// 1,040 bytes in 8 objects, and no goroutine.
+// 430 to 460 bytes in 2 objects, as the tables grow by doubling, and no goroutine.
 func TestAHeldLockTakesLittleMemory(t *testing.T) {
 	const locks = 10_000
 	l := newLocker(t, keyless{})
@@ -62,7 +62,7 @@ func TestAHeldLockTakesLittleMemory(t *testing.T) {
 	}
 	after := live()
 	bytes, objects := float64(after.HeapAlloc-before.HeapAlloc)/locks, float64(after.HeapObjects-before.HeapObjects)/locks
-	if bytes > 1100 || objects > 8.5 {
+	if bytes > 512 || objects > 2.5 {
 		t.Errorf("%.0f bytes in %.1f objects", bytes, objects)
 	}
 	if now := runtime.NumGoroutine(); now > goroutines {

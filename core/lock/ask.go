@@ -235,6 +235,10 @@ func (a *acquisition) abandon() {
 // nothing of that owner is held.
 func (a *acquisition) orphaned(claim Claim, passes []time.Duration) {
 	o := a.ownership
+	if o == nil {
+		a.undo(claim, passes)
+		return
+	}
 	if h := o.holds[claim.Mode]; h != nil && h.state == holdAlive && h.owner == claim.Owner {
 		h.doubt = true // another call got it: its end does it
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -27,26 +28,23 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.closed = true
 	l.refuseNew()
 	close(l.closing)
-	if l.renewals.timer != nil {
-		l.renewals.timer.Stop()
-	}
-	var leases []*Lease
 	var holds []closedHold
-	for h := range l.holds {
-		if h.state != holdAlive {
-			continue // being released by its own caller
-		}
+	for _, row := range slices.Clone(l.trusts.rows) {
+		h := row.hold
 		h.state = holdClosed
 		holds = append(holds, closedHold{h, h.claim(0)})
 		if h.doubt {
 			l.undo(h.claim(0), undoPasses[:])
 		}
-		leases = append(leases, h.takeLeases()...)
 		l.retire(h)
 	}
+	l.trusts.stop()
+	l.renewals.stop()
 	l.mu.Unlock()
 	l.compensation.finish(l.now() + l.defaults.callTimeout)
-	endLeases(leases, ErrClosed)
+	for _, h := range holds {
+		h.endLeases(ErrClosed)
+	}
 	failed := l.releaseHolds(ctx, holds)
 	go func() {
 		l.running.Wait()
@@ -102,7 +100,7 @@ func (l *Locker) reportClosed(h closedHold, err error) {
 		l.reportLoss(h.hold, because(ErrTaken, err))
 		return
 	}
-	l.reportRelease(h.hold, h.start, true, err)
+	l.reportRelease(h.hold, h.first.start, true, err)
 }
 
 func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {

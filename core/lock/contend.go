@@ -135,7 +135,7 @@ func (a *acquisition) turn() (wait time.Duration, err error) {
 	g, now := a.gates[a.claim.Key], a.now()
 	a.behind = a.behind || g.contended
 	switch {
-	case !g.first(w), g.hold != nil && !w.fair():
+	case !g.first(w), a.held[a.claim.Key] != nil && !w.fair():
 		return asLongAsItTakes, nil
 	case now < g.yieldUntil && !a.waitOver():
 		return g.yieldUntil - now, nil
@@ -201,8 +201,8 @@ func (a *acquisition) overdue(ctx context.Context) error {
 	for {
 		a.mu.Lock()
 		g := a.gates[a.claim.Key]
-		err, known := a.waiter.err, a.sawContention || g.knownBusy(a)
-		next := g.hold == nil && g.first(a.waiter)
+		err, known := a.waiter.err, a.sawContention || a.knownBusy()
+		next := a.held[a.claim.Key] == nil && g.first(a.waiter)
 		handed := a.waiter.lease != nil
 		a.waiter.overdue = true
 		a.mu.Unlock()

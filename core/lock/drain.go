@@ -28,7 +28,7 @@ func (l *Locker) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if n := l.held(); n > 0 {
+	if n := l.unreleased(); n > 0 {
 		return &Error{Op: "drain", Err: fmt.Errorf("leases still held: %d: %w", n, ended(ctx))}
 	}
 	return nil
@@ -52,7 +52,7 @@ func (l *Locker) refuseNew() {
 // checkIdle closes idle when nothing is held; mu is held. It stays so: only a
 // caller that holds a lease may get another.
 func (l *Locker) checkIdle() {
-	if !l.refusing || len(l.holds) > 0 {
+	if !l.refusing || len(l.trusts.rows)+l.releasing > 0 {
 		return
 	}
 	select {
@@ -62,13 +62,13 @@ func (l *Locker) checkIdle() {
 	}
 }
 
-// held counts the leases that are not released, and releases under way.
-func (l *Locker) held() int {
+// unreleased counts the leases that are not released, and releases under way.
+func (l *Locker) unreleased() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for h := range l.holds {
-		n += max(1, len(h.leases))
+	n := l.releasing
+	for _, row := range l.trusts.rows {
+		n += int(row.hold.count)
 	}
 	return n
 }
@@ -97,8 +97,8 @@ func (l *Locker) mayHold(ctx context.Context, o *ownership) bool {
 // atWork says whether ctx was derived from a lease of l that is not over, or
 // the owner has a hold; mu is held.
 func (l *Locker) atWork(ctx context.Context, o *ownership) bool {
-	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
-		if h := lease.hold; h.locker == l && h.state == holdAlive && h.has(lease) {
+	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer() {
+		if h := lease.hold; h.locker == l && h.state == holdAlive && !lease.over.Load() {
 			return true
 		}
 	}

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// gate is where the callers of one process meet before a key: one hold at
-// most, and a queue of which only the head calls the store. The head of fair ones
-// calls for all, also while the process holds the key: their places are in the
-// store.
+// gate is where the callers of one process wait for a key: a queue of which only the
+// head calls the store. The head of fair ones calls for all, also while the process
+// holds the key: their places are in the store. There is one while the queue isn't
+// empty.
 type gate struct {
-	hold  *hold
 	queue list.List // of *waiter
 	// asking counts the waiters whose call is under way.
 	asking int32
@@ -106,6 +105,7 @@ func (l *Locker) gateOf(key string) *gate {
 	g := l.gates[key]
 	if g == nil {
 		g = l.spareGate()
+		g.contended = l.held[key] != nil
 		l.gates[key] = g
 	}
 	return g
@@ -170,7 +170,7 @@ func (a *acquisition) leave(granted bool, err error) {
 		if was {
 			g.succeed(w, head)
 		}
-	case g.hold == nil: // else the end of the hold wakes
+	case a.held[a.claim.Key] == nil: // else the end of the hold wakes
 		g.wakeHead()
 	}
 	unwatch := a.tidy(a.claim.Key, g)
@@ -181,18 +181,21 @@ func (a *acquisition) leave(granted bool, err error) {
 	}
 }
 
-// vacate takes h off its gate; mu is held. The queue's head is woken.
+// vacate frees the key that h keeps from other owners here, and wakes the head of its
+// queue; mu is held.
 func (l *Locker) vacate(h *hold) {
-	g := l.gates[h.key]
-	if g == nil || g.hold != h {
+	if l.held[h.key] != h {
 		return // a later owner came first
 	}
-	g.hold = nil
+	delete(l.held, h.key)
+	g := l.gates[h.key]
+	if g == nil {
+		return
+	}
 	l.yield(g, h)
-	if head := g.head(); head != nil && !head.fair() { // whose turn it is, the store says
+	if !g.head().fair() { // else the store says whose turn it is
 		g.wakeHead()
 	}
-	l.tidy(h.key, g) // no unwatch to call: only a queue has one
 }
 
 // tidy drops what the gate no longer needs; mu is held. The caller
@@ -205,20 +208,19 @@ func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
 	if g.unwatch != nil {
 		unwatch, g.unwatch = g.unwatch, nil
 	}
-	if g.hold == nil {
-		delete(l.gates, key)
-		if len(l.spareGates) < maxSpareGates {
-			*g = gate{}
-			l.spareGates = append(l.spareGates, g)
-		}
+	delete(l.gates, key)
+	if len(l.spareGates) < maxSpareGates {
+		*g = gate{}
+		l.spareGates = append(l.spareGates, g)
 	}
 	return unwatch
 }
 
-// heldByOther says whether an owner of this process, and not by, certainly has the
-// key.
-func (g *gate) heldByOther(by *ownership) bool {
-	return g.hold != nil && g.hold.ownership != by && g.hold.state == holdAlive && g.hold.trusted()
+// heldByOther says whether another owner of this process certainly has the key; mu
+// is held.
+func (a *acquisition) heldByOther() bool {
+	h := a.held[a.claim.Key]
+	return h != nil && !h.actsFor(a.ownership) && h.state == holdAlive && h.trusted()
 }
 
 // reserved says whether a waiter of this process came first that c cannot share
@@ -240,7 +242,7 @@ func (a *acquisition) takenHere() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.gates[a.claim.Key]
-	return g != nil && (g.heldByOther(a.ownership) || g.reserved(a.o.mode))
+	return a.heldByOther() || g != nil && g.reserved(a.o.mode)
 }
 
 // beginAsking counts a waiter in whose call is under way.
@@ -286,12 +288,13 @@ func (a *acquisition) endAsking(err error) {
 func (a *acquisition) answeredBusy() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	g := a.gates[a.claim.Key]
-	return g != nil && g.knownBusy(a)
+	return a.knownBusy()
 }
 
-func (g *gate) knownBusy(a *acquisition) bool {
-	return g.heldByOther(a.ownership) || g.contended && (g.asking == 0 || g.answered >= a.came)
+// knownBusy is answeredBusy with mu held.
+func (a *acquisition) knownBusy() bool {
+	g := a.gates[a.claim.Key]
+	return a.heldByOther() || g != nil && g.contended && (g.asking == 0 || g.answered >= a.came)
 }
 
 // subscribed gives the queue of key a new subscription. The one before it ends,

@@ -19,20 +19,14 @@ func (l *Locker) handOff(h *hold) bool {
 	a := w.of
 	next := &hold{
 		locker: l, key: h.key, owner: h.owner, mode: h.mode, name: a.o.name,
-		fence: h.fence + 1, start: l.now(), granted: h.granted, ownership: a.ownership, caller: a.caller,
-		count: 1, expiry: h.expiry, lasts: h.lasts, timer: h.timer, renewAt: h.renewAt, index: h.index,
+		fence: h.fence + 1, granted: h.granted, count: 1, expiry: h.expiry, lasts: h.lasts,
 	}
 	next.trust.Store(h.trust.Load())
-	if h.index >= 0 {
-		l.renewals.queue[h.index], h.index = next, -1
-	}
+	l.trusts.replace(h, next)
+	l.renewals.replace(h, next)
 	h.state, h.next = holdReleased, next
-	delete(l.holds, h)
 	l.drop(h)
-	l.holds[next] = struct{}{}
-	next.ownership.add(next)
-	l.gates[h.key].hold = next
-	w.lease = next.addLease(a.caller, &a.o, next.start)
+	w.lease = l.register(a.caller, next, &a.o, l.now())
 	w.look()
 	return true
 }
@@ -43,9 +37,9 @@ func (l *Locker) handOff(h *hold) bool {
 func (l *Locker) successor(h *hold) *waiter {
 	g, now := l.gates[h.key], l.now()
 	switch {
-	case !l.spaced, g == nil || g.hold != h, h.mode != Exclusive && h.mode != Write:
+	case !l.spaced, g == nil, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
 		return nil
-	case h.joined, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership.id != nil:
+	case h.joined, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership != nil:
 		return nil
 	case l.spent(h, now):
 		return nil

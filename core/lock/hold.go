@@ -14,14 +14,11 @@ type hold struct {
 	owner  string
 	name   string
 	fence  uint64
-	start  time.Duration
 	// granted is when the store was called that granted it, before all hand-offs.
 	granted time.Duration
-	caller  context.Context // of the acquisition that made it
 	// of a semaphore
 	permits, size int
 
-	ownership *ownership
 	// trust is when the hold stops being trusted, as nanoseconds since the
 	// locker's epoch.
 	trust atomic.Int64
@@ -30,27 +27,25 @@ type hold struct {
 	// What follows is guarded by locker.mu.
 
 	state    holdState
-	suspect  bool          // the process may have been suspended, and nothing was confirmed since
-	doubt    bool          // an acquire without an answer may still run in the store
-	joined   bool          // it was re-entered or extended, or its writer has read
-	count    int           // hold count in the store
-	leases   []*Lease      // that have not been released, each at its place
-	expiry   time.Duration // when the store forgets the hold, at the latest
-	lasts    time.Duration // the TTL that trust rests on
-	timer    *time.Timer   // fires when trust ends
-	watchdog time.Duration // what a renewal sets
-	watchers int           // leases that ask for renewal
-	renewAt  time.Duration
-	limit    time.Duration // when it ends at the latest; 0: never
-	keep     time.Duration // until when a release keeps the key, by leases that have been released
-	ended    error         // why, of a lost hold; it wraps ErrLost
-	index    int           // in the renewal queue, -1 outside
-	next     *hold         // that continues it after a hand-off
+	suspect  bool           // the process may have been suspended, and nothing was confirmed since
+	doubt    bool           // an acquire without an answer may still run in the store
+	joined   bool           // it was re-entered or extended, or its writer has read
+	rows     [columns]int32 // in the agendas, counted from 1; 0: it isn't there
+	count    int32          // hold count in the store
+	watchers int32          // leases that ask for renewal
+	leases   *Lease         // that have not been released
+	expiry   time.Duration  // when the store forgets the hold, at the latest
+	lasts    time.Duration  // the TTL that trust rests on
+	watchdog time.Duration  // what a renewal sets
+	limit    time.Duration  // when it ends at the latest; 0: never
+	keep     time.Duration  // until when a release keeps the key, by leases that have been released
+	ended    error          // why, of a lost hold; it wraps ErrLost
+	next     *hold          // that continues it after a hand-off
+	// ownership is nil unless several acquisitions act for the owner.
+	ownership *ownership
 
-	// Most holds have one lease: what that needs is part of them.
-
-	first Lease // unused while its hold is nil
-	only  [1]*Lease
+	// first is the lease that began the hold. Most have no other.
+	first Lease
 }
 
 type holdState uint8
@@ -74,9 +69,9 @@ func (h *hold) trusted() bool { return h.locker.now() < h.trustedUntil() }
 func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mode} }
 
 // claim is what the hold asks of the store; mu is held.
-func (h *hold) claim(holds int) Claim {
+func (h *hold) claim(holds int32) Claim {
 	c := Claim{
-		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: holds,
+		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: int(holds),
 		TTL:     h.within(max(h.watchdog, h.expiry-h.locker.now())),
 		Permits: h.permits, Size: h.size,
 	}
@@ -90,7 +85,7 @@ func (h *hold) claim(holds int) Claim {
 // ones included; 0: there is none. mu is held.
 func (h *hold) keepUntil() time.Duration {
 	keep := h.keep
-	for _, lease := range h.leases {
+	for lease := h.leases; lease != nil; lease = lease.next {
 		keep = max(keep, lease.keepUntil())
 	}
 	return keep
@@ -106,29 +101,32 @@ func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 		return false
 	}
 	h.lasts = ttl
-	h.trust.Store(int64(until))
-	if h.timer != nil {
-		h.timer.Reset(until - h.locker.now())
-	}
+	h.trust.Store(int64(until)) // its agenda learns of it when the time before has come
 	return true
 }
 
-// addLease makes a lease of h; mu is held.
-func (h *hold) addLease(ctx context.Context, o *options, now time.Duration) *Lease {
-	outer, _ := FromContext(ctx)
-	inner, cancel := context.WithCancelCause(ctx)
-	lease := &h.first
-	if lease.hold != nil {
-		lease = new(Lease)
+// register makes h one of the locker's holds, and its first lease; mu is held.
+func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Duration) *Lease {
+	if h.mode.alone() {
+		l.held[h.key] = h
+		if g := l.gates[h.key]; g != nil {
+			g.contended = true
+		}
 	}
-	if h.leases == nil {
-		h.leases = h.only[:0]
+	if h.ownership != nil {
+		h.ownership.add(h)
 	}
-	lease.hold, lease.outer, lease.cancel = h, outer, cancel
-	lease.start, lease.renewed = now, o.lease == 0
-	lease.ctx = leaseContext{Context: inner, lease: lease}
-	lease.place, lease.minHold = len(h.leases), o.minHold
-	h.leases = append(h.leases, lease)
+	return h.addLease(ctx, &h.first, o, now)
+}
+
+// addLease makes lease one of h; mu is held.
+func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.Duration) *Lease {
+	lease.hold, lease.parent, lease.start = h, ctx, now
+	lease.renewed, lease.minHold = o.lease == 0, o.minHold
+	if h.leases != nil {
+		h.leases.previous = lease
+	}
+	lease.next, h.leases = h.leases, lease
 	if lease.renewed {
 		h.watchers++
 		h.watchdog = max(h.watchdog, o.watchdog)
@@ -136,96 +134,113 @@ func (h *hold) addLease(ctx context.Context, o *options, now time.Duration) *Lea
 	return lease
 }
 
-// has says whether lease has not been released; mu is held.
-func (h *hold) has(lease *Lease) bool {
-	return lease.place < len(h.leases) && h.leases[lease.place] == lease
-}
-
 // dropLease takes a lease out; mu is held.
 func (h *hold) dropLease(lease *Lease) {
-	if !h.has(lease) {
-		return
-	}
 	h.keep = max(h.keep, lease.keepUntil())
-	last := len(h.leases) - 1
-	moved := h.leases[last]
-	h.leases[lease.place], moved.place = moved, lease.place
-	h.leases[last] = nil
-	h.leases = h.leases[:last]
-}
-
-// takeLeases empties the set of leases, for their contexts to be ended
-// without mu: that runs code of others. mu is held.
-func (h *hold) takeLeases() []*Lease {
-	h.keep = h.keepUntil()
-	leases := h.leases
-	h.leases = nil
-	return leases
-}
-
-func endLeases(leases []*Lease, cause error) {
-	for _, lease := range leases {
-		lease.cancel(cause)
+	if lease.renewed {
+		h.watchers--
 	}
+	if lease.next != nil {
+		lease.next.previous = lease.previous
+	}
+	if lease.previous != nil {
+		lease.previous.next = lease.next
+	} else {
+		h.leases = lease.next
+	}
+	lease.next, lease.previous = nil, nil
 }
 
 // retire takes h out of everything that keeps it going; mu is held.
 func (l *Locker) retire(h *hold) {
-	delete(l.holds, h)
 	l.drop(h)
-	h.timer.Stop()
+	l.trusts.remove(h)
 	l.renewals.remove(h)
 	l.vacate(h)
 	l.checkIdle()
 }
 
+// trustDue loses the holds whose trust has ended.
+func (l *Locker) trustDue() {
+	var lost []*hold
+	l.mu.Lock()
+	now := l.now()
+	for h := l.trusts.next(now); h != nil && len(lost) < maxRound; h = l.trusts.next(now) {
+		if until := h.trustedUntil(); until > now {
+			l.trusts.set(h, until) // it was renewed
+			continue
+		}
+		lost = l.lost(lost, h, h.whyOver())
+	}
+	l.trusts.served()
+	l.mu.Unlock()
+	l.endLost(lost)
+}
+
 // checkTrust loses h if its time has passed.
 func (l *Locker) checkTrust(h *hold) {
+	var lost []*hold
 	l.mu.Lock()
-	h = h.latest()
-	if left := h.trustedUntil() - l.now(); h.state == holdAlive && left > 0 {
-		h.timer.Reset(left) // a renewal came first
-		l.mu.Unlock()
-		return
+	if h = h.latest(); !h.trusted() {
+		lost = l.lost(lost, h, h.whyOver())
 	}
-	cause := ErrLeaseOver
+	l.mu.Unlock()
+	l.endLost(lost)
+}
+
+// whyOver is why h is lost when its trust has ended; mu is held.
+func (h *hold) whyOver() error {
 	switch {
 	case h.atLimit():
-		cause = ErrHeldTooLong
+		return ErrHeldTooLong
 	case h.watchers > 0, h.suspect:
-		cause = ErrStoreAway
+		return ErrStoreAway
 	}
-	l.loseAndUnlock(h, cause)
+	return ErrLeaseOver
 }
 
 // lose ends the leases of h with cause, which wraps ErrLost. A hold that ended
 // before stays as it is.
 func (l *Locker) lose(h *hold, cause error) {
 	l.mu.Lock()
-	l.loseAndUnlock(h, cause)
+	lost := l.lost(nil, h.latest(), cause)
+	l.mu.Unlock()
+	l.endLost(lost)
 }
 
-// loseAndUnlock is lose with mu held, which it unlocks: ending contexts
-// and hooks run code of others.
-func (l *Locker) loseAndUnlock(h *hold, cause error) {
-	h = h.latest()
+// lost appends h if it was alive, which is lost from now on; mu is held. endLost must
+// follow without it: ending contexts and hooks run code of others.
+func (l *Locker) lost(lost []*hold, h *hold, cause error) []*hold {
 	if h.state != holdAlive {
-		l.mu.Unlock()
-		return
+		return lost
 	}
 	h.state, h.ended = holdLost, cause
-	leases := h.takeLeases()
 	l.retire(h)
-	l.mu.Unlock()
-	endLeases(leases, cause)
-	l.reportLoss(h, cause)
+	return append(lost, h)
+}
+
+// endLost ends all leases before any hook runs, which may take its time.
+func (l *Locker) endLost(lost []*hold) {
+	for _, h := range lost {
+		h.endLeases(h.ended)
+	}
+	for _, h := range lost {
+		l.reportLoss(h, h.ended)
+	}
+}
+
+// endLeases ends the leases of a hold that has ended. mu must not be held.
+func (h *hold) endLeases(cause error) {
+	for lease := h.leases; lease != nil; lease = lease.next {
+		lease.end(cause)
+	}
 }
 
 func (l *Locker) reportLoss(h *hold, cause error) {
 	if hook := l.defaults.hooks.Lost; hook != nil {
 		hook(LossEvent{
-			Event: h.event(), Context: h.caller, Reason: lossReason(cause),
-			Held: l.now() - h.start, Cause: cause,
+			Event: h.event(), Context: h.first.parent, Reason: lossReason(cause),
+			Held: l.now() - h.first.start, Cause: cause,
 		})
 	}
 }
@@ -234,7 +249,7 @@ func (l *Locker) reportLoss(h *hold, cause error) {
 func (l *Locker) reportRelease(h *hold, start time.Duration, last bool, err error) {
 	if hook := l.defaults.hooks.Released; hook != nil {
 		if last {
-			start = h.start
+			start = h.first.start
 		}
 		hook(ReleaseEvent{Event: h.event(), Held: l.now() - start, Last: last, Err: err})
 	}
@@ -245,9 +260,9 @@ func (l *Locker) holdsOf(key string) []*hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found []*hold
-	for h := range l.holds {
-		if h.key == key {
-			found = append(found, h)
+	for _, row := range l.trusts.rows {
+		if row.hold.key == key {
+			found = append(found, row.hold)
 		}
 	}
 	return found

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,16 +13,19 @@ import (
 // must be released.
 type Lease struct {
 	hold       *hold
-	outer      *Lease
-	ctx        leaseContext
-	cancel     context.CancelCauseFunc
+	parent     context.Context              // that it was acquired with
+	ctx        atomic.Pointer[leaseContext] // made when it is wanted
+	over       atomic.Bool                  // it was released, or has ended otherwise
+	renewed    bool                         // asks for the watchdog
+	unreported bool                         // it ended before its acquisition did, and hooks never heard of it
 	start      time.Duration
-	renewed    bool // asks for the watchdog
-	unreported bool // it ended before its acquisition did, and hooks never heard of it
-	place      int  // among the hold's leases; with minHold, guarded by locker.mu
-	minHold    time.Duration
 	release    sync.Once
 	result     error
+
+	// Guarded by locker.mu.
+
+	minHold        time.Duration
+	next, previous *Lease // of the hold
 }
 
 // Context ends when the lease is released, lost, or when the context it was
@@ -30,7 +34,35 @@ type Lease struct {
 // hold. Its Err is never late: it looks at the clock, not only at the timer.
 // After a machine was suspended, Err and [AssertHeld] have the lease renewed at
 // once: it ends if the store does not confirm that within the call timeout.
-func (l *Lease) Context() context.Context { return &l.ctx }
+func (l *Lease) Context() context.Context {
+	if c := l.ctx.Load(); c != nil {
+		return c
+	}
+	inner, cancel := context.WithCancelCause(l.parent)
+	c := &leaseContext{Context: inner, lease: l, cancel: cancel}
+	if !l.ctx.CompareAndSwap(nil, c) {
+		cancel(nil)
+		return l.ctx.Load()
+	}
+	if l.over.Load() { // before there was a context to end
+		cancel(l.status())
+	}
+	return c
+}
+
+// end ends the context of the lease.
+func (l *Lease) end(cause error) {
+	l.over.Store(true)
+	if c := l.ctx.Load(); c != nil {
+		c.cancel(cause)
+	}
+}
+
+// outer returns the lease whose context the lease was acquired with, or nil.
+func (l *Lease) outer() *Lease {
+	outer, _ := FromContext(l.parent)
+	return outer
+}
 
 // Format prints the lease, whatever the verb, without its owner and its key:
 // logs must not carry them.
@@ -103,7 +135,8 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 // leaseContext carries a lease, and knows by the clock when it has ended.
 type leaseContext struct {
 	context.Context
-	lease *Lease
+	lease  *Lease
+	cancel context.CancelCauseFunc
 }
 
 type leaseKey struct{}
@@ -121,7 +154,7 @@ func (c *leaseContext) Err() error {
 		// The timer is late, as after a pause of the whole process, or it is
 		// just about to end the context.
 		if end := c.lease.hold.locker.holdStatus(c.lease.hold); end != nil {
-			c.lease.cancel(end)
+			c.cancel(end)
 		}
 	}
 	return c.Context.Err()
@@ -138,7 +171,7 @@ func FromContext(ctx context.Context) (*Lease, bool) {
 func leaseOf(ctx context.Context, key string, match func(*Lease) bool) *Lease {
 	lease, _ := FromContext(ctx)
 	for lease != nil && (lease.hold.key != key || !match(lease)) {
-		lease = lease.outer
+		lease = lease.outer()
 	}
 	return lease
 }
@@ -161,14 +194,9 @@ func AssertHeld(ctx context.Context, key string) error {
 // status is nil while the lease is trusted. The context alone cannot tell: it
 // also ends with its parent, which may be another key's lost lease.
 func (l *Lease) status() error {
-	locker := l.hold.locker
-	if err := locker.holdStatus(l.hold); err != nil {
-		return err
-	}
-	locker.mu.Lock()
-	defer locker.mu.Unlock()
-	if !l.hold.has(l) {
+	err := l.hold.locker.holdStatus(l.hold)
+	if err == nil && l.over.Load() {
 		return ErrReleased
 	}
-	return nil
+	return err
 }

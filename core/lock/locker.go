@@ -35,12 +35,14 @@ type Locker struct {
 	refusing   bool       // draining is closed
 	closed     bool
 	gates      map[string]*gate
-	spareGates []*gate // that no key needs, for the next that does
-	waiting    int     // acquisitions that wait, of all gates
-	holds      map[*hold]struct{}
+	spareGates []*gate                 // that no key needs, for the next that does
+	waiting    int                     // acquisitions that wait, of all gates
+	held       map[string]*hold        // by key, in the modes that keep every other owner out
+	trusts     agenda                  // of all holds that are alive: when trust ends, or earlier
+	renewals   agenda                  // when to renew which
+	releasing  int                     // holds whose last release is under way
 	owners     map[ownerKey]*ownership // of named owners
 	probes     map[probeKey]*probe     // the next where one is under way; nil: nobody waits for it
-	renewals   renewals
 
 	compensation compensation
 }
@@ -71,7 +73,7 @@ func New(store Store, opts ...Option) *Locker {
 		base:        base,
 		stop:        stop,
 		gates:       make(map[string]*gate),
-		holds:       make(map[*hold]struct{}),
+		held:        make(map[string]*hold),
 		owners:      make(map[ownerKey]*ownership),
 		probes:      make(map[probeKey]*probe),
 
@@ -84,6 +86,8 @@ func New(store Store, opts ...Option) *Locker {
 		l.spaced = spaced.Spaced()
 	}
 	l.wall.start = l.epoch.UnixNano()
+	l.trusts = agenda{column: ofTrust, now: l.now, due: l.trustDue}
+	l.renewals = agenda{column: ofRenewal, now: l.now, due: l.renewDue}
 	return l
 }
 

@@ -40,6 +40,24 @@ func (l *Locker) share(id ownerKey) *ownership {
 	return o
 }
 
+// share makes an ownership for h if it has none, for other acquisitions to act for
+// its owner; mu is held.
+func (h *hold) share() {
+	if h.ownership == nil {
+		h.ownership = new(ownership)
+		h.ownership.add(h)
+	}
+}
+
+// actsFor says whether h is of that owner. Acquisitions without an ownership have
+// nothing in common with others.
+func (h *hold) actsFor(o *ownership) bool { return o != nil && h.ownership == o }
+
+// named says whether others find the owner of h by that name.
+func (h *hold) named(name string) bool {
+	return h.ownership != nil && h.ownership.id != nil && h.ownership.id.name == name
+}
+
 func (l *Locker) unshare(o *ownership) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,10 +97,10 @@ func (l *Locker) await(o *ownership, w *waiter) (done func()) {
 	}
 }
 
-// drop takes out a hold that has ended; mu is held.
+// drop takes a hold that has ended out of its ownership; mu is held.
 func (l *Locker) drop(h *hold) {
 	o := h.ownership
-	if o.holds[h.mode] != h {
+	if o == nil || o.holds[h.mode] != h {
 		return
 	}
 	o.holds[h.mode] = nil
@@ -95,13 +113,16 @@ func (l *Locker) drop(h *hold) {
 // writing says whether the owner of a read claim holds the key as a writer; mu
 // is held.
 func (o *ownership) writing(c Claim) bool {
+	if o == nil {
+		return false
+	}
 	w := o.holds[Write]
 	return c.Mode == Read && w != nil && w.state == holdAlive && w.owner == c.Owner
 }
 
 // takeOwed returns what is to be released as nothing else is held; mu is held.
 func (o *ownership) takeOwed() (claim *Claim, doubt bool) {
-	if o.owed != nil && o.writing(*o.owed) {
+	if o == nil || o.owed != nil && o.writing(*o.owed) {
 		return nil, false
 	}
 	claim, doubt = o.owed, o.doubt

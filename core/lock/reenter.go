@@ -25,7 +25,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	h.joined = true
 	a.reenter, a.hold = true, h
 	a.named, a.claim.Places = nil, nil // who holds the key needs none, and names none
-	a.claim.Owner, a.claim.Holds, a.claim.TTL = h.owner, h.count+1, h.within(a.o.acquireTTL())
+	a.claim.Owner, a.claim.Holds, a.claim.TTL = h.owner, int(h.count)+1, h.within(a.o.acquireTTL())
 	a.mu.Unlock()
 	lease, err := a.ask(ctx)
 	switch {
@@ -50,8 +50,8 @@ func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 	}
 	h.count++
 	longer := h.confirm(sent, a.claim.TTL)
-	lease := h.addLease(a.caller, &a.o, a.now())
-	if longer || h.index < 0 { // else the renewal that is due stays due
+	lease := h.addLease(a.caller, new(Lease), &a.o, a.now())
+	if longer || !a.renewals.has(h) { // else the renewal that is due stays due
 		a.watchdogOn(h, sent, a.claim.TTL)
 	}
 	return lease, nil

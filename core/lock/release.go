@@ -13,7 +13,7 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	if !h.trusted() {
 		l.checkTrust(h) // the cause must say lost, though the timer be late
 	}
-	lease.cancel(ErrReleased)
+	lease.end(ErrReleased)
 	last, handed, err := l.beginRelease(lease)
 	if err != nil {
 		return err
@@ -56,9 +56,6 @@ func (l *Locker) beginRelease(lease *Lease) (last, handed bool, err error) {
 	l.running.Add(1)
 	h.dropLease(lease)
 	h.count--
-	if lease.renewed {
-		h.watchers--
-	}
 	if h.count == 0 && l.handOff(h) {
 		return true, true, nil
 	}
@@ -69,7 +66,8 @@ func (l *Locker) beginRelease(lease *Lease) (last, handed bool, err error) {
 		return false, false, nil
 	}
 	h.state = holdReleasing
-	h.timer.Stop()
+	l.releasing++
+	l.trusts.remove(h)
 	return true, false, nil
 }
 
@@ -104,6 +102,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 		h.state = holdReleased
 		owed := c // on the heap, unlike c
 		h.ownership.owed, h.ownership.doubt = &owed, h.doubt
+		l.releasing--
 		l.retire(h)
 		l.mu.Unlock()
 		return nil
@@ -124,6 +123,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 	if lost {
 		h.state, h.ended = holdLost, err
 	}
+	l.releasing--
 	l.retire(h)
 	doubt := h.doubt
 	l.mu.Unlock()

@@ -1,62 +1,26 @@
 package lock
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
 )
 
-// renewals is the queue of holds by when they are to be renewed, served by
-// one timer for the whole locker: a held lease costs no goroutine.
-type renewals struct {
-	queue renewQueue
-	timer *time.Timer
-}
-
-// renewQueue is a heap.
-type renewQueue []*hold
-
-func (q renewQueue) Len() int           { return len(q) }
-func (q renewQueue) Less(i, j int) bool { return q[i].renewAt < q[j].renewAt }
-
-func (q renewQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (q *renewQueue) Push(x any) {
-	h := x.(*hold)
-	h.index = len(*q)
-	*q = append(*q, h)
-}
-
-// Pop implements heap.Interface.
-func (q *renewQueue) Pop() any {
-	last := len(*q) - 1
-	h := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	h.index = -1
-	return h
-}
-
-func (r *renewals) remove(h *hold) {
-	if h.index >= 0 {
-		heap.Remove(&r.queue, h.index)
-	}
-}
-
-// maxRound is how many holds are renewed in one round, so that the locker's
-// mutex is held for a short time only.
+// maxRound is how many holds are renewed, or lost, in one round, so that the
+// locker's mutex is held for a short time only.
 const maxRound = 1000
 
-// due appends the holds to renew by that time, up to a full round.
-func (r *renewals) due(due []*hold, by time.Duration) []*hold {
-	for len(due) < maxRound && len(r.queue) > 0 && r.queue[0].renewAt <= by {
-		due = append(due, heap.Pop(&r.queue).(*hold))
+// dueRenewals appends the holds to renew by that time, up to a full round; mu is
+// held.
+func (l *Locker) dueRenewals(due []*hold, by time.Duration) []*hold {
+	for len(due) < maxRound {
+		h := l.renewals.next(by)
+		if h == nil {
+			break
+		}
+		l.renewals.remove(h)
+		due = append(due, h)
 	}
 	return due
 }
@@ -75,30 +39,7 @@ func (l *Locker) schedule(h *hold, at time.Duration) {
 	if l.closed || h.state != holdAlive {
 		return
 	}
-	h.renewAt = at
-	if h.index >= 0 {
-		heap.Fix(&l.renewals.queue, h.index)
-	} else {
-		heap.Push(&l.renewals.queue, h)
-	}
-	if h.index == 0 {
-		l.armRenewals()
-	}
-}
-
-// armRenewals sets the timer for the head of the queue; mu is held. A timer
-// that fires for a hold that is gone by then finds nothing to do.
-func (l *Locker) armRenewals() {
-	r := &l.renewals
-	if len(r.queue) == 0 {
-		return
-	}
-	wait := max(0, r.queue[0].renewAt-l.now())
-	if r.timer == nil {
-		r.timer = time.AfterFunc(wait, l.renewDue)
-	} else {
-		r.timer.Reset(wait)
-	}
+	l.renewals.set(h, at)
 }
 
 // renewal is one round: what was sent when, and who has not been reported.
@@ -148,15 +89,15 @@ func (l *Locker) beginRenewal() *renewal {
 		return nil
 	}
 	now := l.now()
-	due := l.renewals.due(nil, now)
+	due := l.dueRenewals(nil, now)
 	if len(due) == 0 || !l.nonBlocking {
-		defer l.armRenewals()
+		defer l.renewals.served()
 	}
 	if len(due) == 0 {
 		return nil
 	}
 	// The ones that are due soon come along: fewer, larger calls.
-	due = l.renewals.due(due, now+due[0].watchdog/30)
+	due = l.dueRenewals(due, now+due[0].watchdog/30)
 	r := &renewal{
 		Locker: l, holds: due, sent: now, limit: l.defaults.callTimeout,
 		claims: make([]Claim, len(due)), pending: make([]bool, len(due)),

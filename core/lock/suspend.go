@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -35,14 +36,12 @@ func (l *Locker) checkClock() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for h := range l.holds {
-		if h.state != holdAlive {
-			continue
-		}
+	for _, row := range slices.Clone(l.trusts.rows) {
+		h := row.hold
 		until := now + min(l.defaults.callTimeout, h.lasts/6)
 		if until < h.trustedUntil() {
 			h.trust.Store(int64(until))
-			h.timer.Reset(until - now)
+			l.trusts.set(h, until)
 		}
 		h.suspect = true
 		l.schedule(h, now)

@@ -1,0 +1,118 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+func TestAContextThatIsWantedLateHasTheCauseOfTheEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(*lock.Locker, *lock.Lease) error
+		want error
+	}{
+		{"released", func(_ *lock.Locker, lease *lock.Lease) error { return lease.Release(context.Background()) }, lock.ErrReleased},
+		{"over", func(*lock.Locker, *lock.Lease) error { time.Sleep(time.Second); return nil }, lock.ErrLeaseOver},
+		{"closed", func(l *lock.Locker, _ *lock.Lease) error { return l.Close(context.Background()) }, lock.ErrClosed},
+		{"forced", func(l *lock.Locker, lease *lock.Lease) error {
+			_, err := l.ForceRelease(context.Background(), lease.Key())
+			return err
+		}, lock.ErrForced},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLocker(t, memstore.New())
+				lease := acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
+				if err := tt.end(l, lease); err != nil {
+					t.Fatal(err)
+				}
+				ctx := lease.Context()
+				if ctx.Err() == nil || !errors.Is(context.Cause(ctx), tt.want) {
+					t.Errorf("error %v, cause %v, want %v", ctx.Err(), context.Cause(ctx), tt.want)
+				}
+				if lease.Context() != ctx {
+					t.Error("another context")
+				}
+			})
+		})
+	}
+}
+
+func TestALeaseEndsOnTimeAmongManyThatDoNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		began := time.Now()
+		var mu sync.Mutex
+		ended := make(map[int]time.Duration)
+		var leases []*lock.Lease
+		for i := range 50 {
+			n := i * 37 % 50 // in another order than that of their ends
+			lease := acquire(t, l, t.Context(), fmt.Sprint(n), lock.WithLease(time.Duration(n+1)*time.Second))
+			context.AfterFunc(lease.Context(), func() {
+				if errors.Is(context.Cause(lease.Context()), lock.ErrLost) {
+					mu.Lock()
+					defer mu.Unlock()
+					ended[n] = time.Since(began)
+				}
+			})
+			leases = append(leases, lease)
+		}
+		for _, lease := range leases {
+			if n := lease.Key(); n == "7" || n == "0" || n == "49" {
+				release(t, lease)
+			}
+			if lease.Key() == "10" {
+				if err := lease.Extend(t.Context(), 100*time.Second); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range 101 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for n := range 50 {
+			want := trustOf(time.Duration(n+1) * time.Second)
+			switch n {
+			case 0, 7, 49:
+				want = 0
+			case 10:
+				want = trustOf(100 * time.Second)
+			}
+			if ended[n] != want {
+				t.Errorf("lease %d ended after %v, want %v", n, ended[n], want)
+			}
+		}
+	})
+}
+
+// A hook must not block. Where one does, leases end all the same.
+func TestASlowHookDelaysNoEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		l := newLocker(t, memstore.New(), lock.WithHooks(lock.Hooks{Lost: func(lock.LossEvent) { <-stuck }}))
+		began := time.Now()
+		var leases []*lock.Lease
+		for i, d := range []time.Duration{time.Second, time.Second, 2 * time.Second} {
+			leases = append(leases, acquire(t, l, t.Context(), fmt.Sprint(i), lock.WithLease(d)))
+		}
+		for _, lease := range leases {
+			<-lease.Context().Done()
+		}
+		if got, want := time.Since(began), trustOf(2*time.Second); got != want {
+			t.Errorf("the last ended after %v, want %v", got, want)
+		}
+		close(stuck)
+		synctest.Wait()
+	})
+}
