@@ -300,17 +300,16 @@ func TestAReentryThatComesTooLateCallsNobody(t *testing.T) {
 			time.Sleep(time.Minute)
 			return errLineCut
 		}), nil)
-		errs := make(chan error, 2)
-		for range cap(errs) {
-			go func() {
-				_, err := l.Acquire(inside, "k")
-				errs <- err
-			}()
+		var first, second error
+		for _, result := range []*error{&first, &second} {
+			go func() { _, *result = l.Acquire(inside, "k") }()
 			synctest.Wait() // the first is under way, and the second waits for it
 		}
 		release(t, lease)
-		wantErr(t, <-errs, lock.ErrUnavailable)
-		wantErr(t, <-errs, lock.ErrReleased)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		wantErr(t, first, lock.ErrUnavailable)
+		wantErr(t, second, lock.ErrReleased)
 		if n := calls.Load(); n != 1 {
 			t.Errorf("%d calls, want that of the first", n)
 		}

@@ -101,7 +101,7 @@ func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 		return false
 	}
 	h.lasts = ttl
-	h.trust.Store(int64(until)) // its agenda learns of it when the time before has come
+	h.trust.Store(int64(until)) // trustDue sees it when the time before has come
 	return true
 }
 
