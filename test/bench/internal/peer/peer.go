@@ -119,8 +119,8 @@ func Find(name string) (Peer, bool) {
 	return All[i], true
 }
 
-// newClient is a go-redis client as it is by default, but that it looks at the deadline
-// of contexts: that makes redlatch faster, and no other slower.
+// newClient is a go-redis client as it is by default, but for what docs/operations.md
+// advises: it looks at the deadlines of contexts. Here only redlatch sets any.
 func newClient(s Settings) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr, ContextTimeoutEnabled: true})
 }
