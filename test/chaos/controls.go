@@ -63,6 +63,7 @@ var controls = []control{
 	{name: bug.OwnerReuse, mix: "replies", rate: 11, long: 2, rules: []string{"overlap", "handover", "model illegal"}},
 	{name: bug.Unspaced, mix: "none", rules: []string{"fence twice"}},
 	{name: bug.StaleHandoff, mix: "none", rules: []string{"overlap"}},
+	{name: bug.FreshTrust, mix: "none", rules: []string{"trust"}},
 	{name: bug.MessageGrants, mix: "none", rules: []string{"overlap"}},
 	{name: bug.Unkept, mix: "none", keep: 20, rules: []string{"unkept"}},
 	{name: bug.DeafLeader, mix: "pause", mode: "leader", rate: 4, rules: []string{"trust", "overlap"}},

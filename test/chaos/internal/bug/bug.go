@@ -29,13 +29,14 @@ const (
 	Collapse       = "collapse"        // giving up costs more than the work did
 	Unspaced       = "unspaced"        // the fences of hand-offs are those of later grants
 	StaleHandoff   = "stale-handoff"   // a hold is handed on as if it were a new one
+	FreshTrust     = "fresh-trust"     // a hold that is handed on is trusted for as long as a new one
 	Unkept         = "unkept"          // a release ends a minimum hold
 	DeafLeader     = "deaf-leader"     // a leader isn't interrupted when its term is lost
 )
 
 var names = []string{
 	BlindRetry, IncrFence, NoOwner, LateLoss, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
-	StaleHandoff, Unkept, DeafLeader,
+	StaleHandoff, FreshTrust, Unkept, DeafLeader,
 }
 
 // Bug is one of them in one process. Without a name it is none.
@@ -58,6 +59,17 @@ func (b *Bug) Got(lease *lock.Lease) {
 		b.got.Store(lease.Owner(), true)
 	}
 }
+
+// Deadline returns until when a caller that was just given a lease trusts it.
+func (b *Bug) Deadline(lease *lock.Lease) time.Time {
+	if b.name == FreshTrust && lease.Fence()%lock.FenceStep > 0 {
+		return time.Now().Add(trustOfNew)
+	}
+	return lease.Deadline()
+}
+
+// trustOfNew is for how long a store grants a lease in a run of controls.
+const trustOfNew = 300 * time.Millisecond
 
 // Term returns the context of a leader whose term has that of ctx.
 func (b *Bug) Term(ctx context.Context) context.Context {

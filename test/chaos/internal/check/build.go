@@ -32,6 +32,7 @@ type builder struct {
 	released []*history.Event
 	grants   map[string][]*history.Event // by owner
 	renews   []*history.Event
+	promises map[string][]*history.Event // answers of the store that hold for a TTL, by owner
 	doubts   []*history.Event
 	holds    map[string]*hold // by owner: the last one of the chain
 	leases   map[lease]*hold
@@ -46,6 +47,7 @@ func newBuilder(t *Timeline) *builder {
 		Timeline: t,
 		begun:    make(map[call]*history.Event),
 		grants:   make(map[string][]*history.Event),
+		promises: make(map[string][]*history.Event),
 		holds:    make(map[string]*hold),
 		leases:   make(map[lease]*hold),
 		gave:     make(map[lease]*history.Event),
@@ -69,8 +71,12 @@ func (b *builder) add(e *history.Event) {
 		b.released = append(b.released, e)
 	case history.Grant:
 		b.grants[e.Owner] = append(b.grants[e.Owner], e)
+		b.promises[e.Owner] = append(b.promises[e.Owner], e)
 	case history.Renew:
 		b.renews = append(b.renews, e)
+		if e.Outcome == history.OK {
+			b.promises[e.Owner] = append(b.promises[e.Owner], e)
+		}
 	case history.Doubt:
 		b.doubts = append(b.doubts, e)
 	case history.Queued:
@@ -165,6 +171,7 @@ func (b *builder) acquire(e *history.Event) {
 	}
 	switch e.Outcome {
 	case history.OK:
+		b.covered(e)
 		if before := b.holds[e.Owner]; before != nil && e.Holds <= 1 {
 			b.handed(l, e, before)
 			return
@@ -184,6 +191,23 @@ func (b *builder) acquire(e *history.Event) {
 	case history.Busy:
 		l.ops = append(l.ops, op{Event: *e, span: span{e.Call, e.Return}})
 	default: // nothing is promised about when it gave up
+	}
+}
+
+// covered: a lease trusts nothing that the store wasn't asked for by then. So it is
+// known at once that trust is too long, and not only if nothing renews it.
+func (b *builder) covered(e *history.Event) {
+	var until int64
+	for _, p := range b.promises[e.Owner] {
+		if p.Call <= e.Return {
+			until = max(until, p.Call+p.TTL)
+		}
+	}
+	if e.Until > until {
+		b.broken = append(b.broken, Violation{
+			Rule: "trust", Key: e.Key, At: e.Return,
+			Detail: fmt.Sprintf("%s (fence %d) trusts its lease %v longer than the store was asked to keep it", e.Owner, e.Fence, time.Duration(e.Until-until)),
+		})
 	}
 }
 

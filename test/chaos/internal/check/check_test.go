@@ -66,6 +66,8 @@ func TestLegalHistories(t *testing.T) {
 			gave("a1", 20, 21, 0, ok).got("b1", 22, 23, 74, 1),
 		"handed on, renewed for the one before": exclusive().got("a1", 0, 2, 10, 1).handed("a1", 100, 102, 11).renewed("a1", 99, 110, ok).
 			busy("b", 390, 391).gave("a1", 395, 396, 0, ok),
+		"handed on with what is left of the trust": exclusive().got("a1", 0, 2, 10, 1).until(295).renewed("a1", 50, 55, ok).
+			handed("a1", 100, 102, 11).until(345).gave("a1", 110, 111, 0, ok),
 		"handed on to one who had given up": exclusive().got("a1", 0, 2, 10, 1).passed("a1", 5, 7, 10).busy("b", 50, 51).freed("a1", 7, 60).
 			got("b1", 61, 62, 74, 1),
 		"handed on by one who had given up": exclusive().got("a1", 0, 2, 10, 1).passed("a1", 5, 7, 10).took("a1", 4, 60, 12).busy("b", 50, 51).
@@ -165,6 +167,10 @@ func TestIllegalHistories(t *testing.T) {
 		"handed on when it had expired": {
 			exclusive().got("a1", 0, 2, 10, 1).handed("a1", 310, 311, 11).gave("a1", 330, 331, 0, ok),
 			[]string{"trust", "model illegal"},
+		},
+		"handed on with fresh trust": {
+			exclusive().got("a1", 0, 2, 10, 1).until(295).handed("a1", 5, 7, 11).until(301).renewed("a1", 20, 21, ok).gave("a1", 310, 311, 0, ok),
+			[]string{"trust"},
 		},
 		"handed on, and granted to another": {
 			exclusive().got("a1", 0, 2, 10, 1).handed("a1", 5, 7, 11).got("b1", 10, 11, 74, 1).gave("b1", 15, 16, 0, ok).gave("a1", 20, 21, 0, ok),

@@ -27,7 +27,7 @@ func (s *script) add(e history.Event) *script {
 	if e.Mode == "" {
 		e.Mode = s.mode
 	}
-	e.Call, e.Return, e.Trusted = e.Call*ms, e.Return*ms, e.Trusted*ms
+	e.Call, e.Return, e.Trusted, e.Until = e.Call*ms, e.Return*ms, e.Trusted*ms, e.Until*ms
 	e.TTL = lease
 	s.ids++
 	e.ID = s.ids
@@ -55,6 +55,12 @@ func (s *script) stopped(owner string, from, to, back int64, fence uint64) *scri
 // stoppedUntil is when the last event returned.
 func (s *script) stoppedUntil(back int64) *script {
 	s.events[len(s.events)-1].Return = back * ms
+	return s
+}
+
+// until is when the trust in the last lease ends.
+func (s *script) until(end int64) *script {
+	s.events[len(s.events)-1].Until = end * ms
 	return s
 }
 

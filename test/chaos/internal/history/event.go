@@ -73,6 +73,8 @@ type Event struct {
 	// Trusted, of a release: the last time at which the lease said that it
 	// was held.
 	Trusted int64 `json:"t,omitempty"`
+	// Until, of an acquisition: until when the lease said that it is held.
+	Until int64 `json:"d,omitempty"`
 	// Value that the resource has after a write.
 	Value int64  `json:"v,omitempty"`
 	Note  string `json:"note,omitempty"`

@@ -336,6 +336,7 @@ func (c *client) acquire(t target, holds int, m manner) (*lock.Lease, history.Ou
 		context.AfterFunc(lease.Context(), m.cancel)
 		c.planted.Got(lease)
 		e.Owner, e.Fence = lease.Owner(), lease.Fence()
+		e.Until = c.clock.Now() + int64(time.Until(c.planted.Deadline(lease))) // the clock first: a pause makes it earlier
 	} else {
 		m.cancel()
 	}
