@@ -66,7 +66,7 @@ func TestARedisThatIsAwayCostsRequestsLittle(t *testing.T) {
 			var changes []bool
 			told := make(chan bool, 100)
 			store := redisstore.New(server.Client(t), redisstore.WithCircuitHook(func(_ string, open bool) { told <- open }))
-			l := lock.New(store, lock.WithCallTimeout(callTimeout), lock.WithWatchdog(20*time.Second))
+			l := lock.New(store, lock.WithCallTimeout(callTimeout), lock.WithWatchdog(10*time.Minute))
 			defer func() { _ = l.Close(context.Background()) }()
 			held, err := l.Acquire(t.Context(), "held")
 			if err != nil {

@@ -348,11 +348,11 @@ func TestInEveryModeASlotMigrationIsSurvived(t *testing.T) {
 	var grants atomic.Int64
 	for _, mode := range everyMode {
 		for range workers {
-			opts := []lock.Option{lock.WithMode(mode)}
+			kind := lock.WithMode(mode)
 			if mode == lock.Semaphore {
-				opts = []lock.Option{lock.WithPermits(1, 2)}
+				kind = lock.WithPermits(1, 2)
 			}
-			l := newLocker(t, set.Client(t), opts...)
+			l := newLocker(t, set.Client(t), kind, lock.WithCallTimeout(patience)) // the machine may be busy
 			go func() {
 				for {
 					select {
