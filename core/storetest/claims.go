@@ -20,31 +20,21 @@ func grantsFreeKey(_ *testing.T, b *bench) {
 	} else if s, ok := b.Store.(lock.SpacedStore); ok && s.Spaced() && fence%lock.FenceStep != 0 {
 		b.Errorf("fence %d is no multiple of %d", fence, lock.FenceStep)
 	}
-	if holds := b.holds("k"); holds != 1 {
-		b.Errorf("%d holds, want 1", holds)
-	}
+	b.counts("k", 1)
 }
 
 func saysBusy(_ *testing.T, b *bench) {
 	a, other := b.owner("k"), b.owner("k")
 	b.acquire(a(1, minute))
-	if ttl := b.busy(other(1, 2*minute)); ttl <= 0 || ttl > minute {
-		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
-	}
-	if ttl := b.state("k").TTL; ttl > minute {
-		b.Errorf("the refused claim set the TTL to %v", ttl)
-	}
+	b.busyFor(other(1, 2*minute), minute)
+	b.lasts("k", 0, minute)
 }
 
 func repeatsAreOneHold(_ *testing.T, b *bench) {
 	a, other := b.owner("k"), b.owner("k")
-	first := b.acquire(a(1, minute))
-	if again := b.acquire(a(1, minute)); again < first {
-		b.Errorf("fence fell from %d to %d", first, again)
-	}
-	if holds := b.holds("k"); holds != 1 {
-		b.Errorf("%d holds, want 1", holds)
-	}
+	b.acquire(a(1, minute))
+	b.acquire(a(1, minute))
+	b.counts("k", 1)
 	b.release(a(0, minute), nil)
 	b.acquire(other(1, minute))
 }
@@ -53,31 +43,19 @@ func reenters(_ *testing.T, b *bench) {
 	a := b.owner("k")
 	b.acquire(a(1, minute))
 	b.acquire(a(2, time.Second))
-	if state := b.state("k"); state.TTL <= 30*time.Second {
-		b.Errorf("re-entry shortened the TTL to %v", state.TTL)
-	}
+	b.lasts("k", 30*time.Second, lock.MaxDuration)
 	b.acquire(a(3, 2*minute))
-	if state := b.state("k"); state.TTL <= minute {
-		b.Errorf("re-entry did not lengthen the TTL: %v", state.TTL)
-	}
+	b.lasts("k", minute, lock.MaxDuration)
 	b.acquire(a(3, minute))
-	if holds := b.holds("k"); holds != min(3, b.most) {
-		b.Errorf("%d holds, want 3", holds)
-	}
+	b.counts("k", 3)
 }
 
 func refusesReentryWithoutHold(_ *testing.T, b *bench) {
 	a, other := b.owner("k"), b.owner("k")
-	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); !errors.Is(err, lock.ErrNotHeld) {
-		b.Errorf("re-entry of a free key: got %v, want ErrNotHeld", err)
-	}
-	if b.state("k").Held {
-		b.Error("the key became held")
-	}
+	b.denied(a(2, minute), lock.ErrNotHeld)
+	b.isFree("k")
 	b.acquire(other(1, minute))
-	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); !errors.Is(err, lock.ErrNotHeld) {
-		b.Errorf("re-entry of another's key: got %v, want ErrNotHeld", err)
-	}
+	b.denied(a(2, minute), lock.ErrNotHeld)
 }
 
 func releasesToCount(_ *testing.T, b *bench) {
@@ -86,21 +64,15 @@ func releasesToCount(_ *testing.T, b *bench) {
 	b.acquire(a(3, minute))
 	for range 2 { // a repeat changes nothing
 		b.release(a(1, minute), nil)
-		if holds := b.holds("k"); holds != 1 {
-			b.Fatalf("%d holds, want 1", holds)
-		}
+		b.counts("k", 1)
 	}
 	b.release(a(2, minute), nil) // never raises
-	if holds := b.holds("k"); holds != 1 {
-		b.Errorf("release raised the count to %d", holds)
-	}
+	b.counts("k", 1)
 	if b.mode != lock.Read {
 		b.busy(other(1, minute))
 	}
 	b.release(a(0, minute), nil)
-	if b.state("k").Held {
-		b.Error("held after the release of all")
-	}
+	b.isFree("k")
 	b.acquire(other(1, minute))
 }
 
@@ -110,9 +82,7 @@ func releasesOwnOnly(_ *testing.T, b *bench) {
 	b.release(other(0, minute), lock.ErrNotHeld)
 	b.release(other(1, minute), lock.ErrNotHeld)
 	b.busy(other(1, minute))
-	if holds := b.holds("k"); holds != 1 {
-		b.Errorf("%d holds, want 1", holds)
-	}
+	b.counts("k", 1)
 }
 
 func releaseSaysGone(_ *testing.T, b *bench) {
@@ -127,13 +97,9 @@ func renewsOwnOnly(_ *testing.T, b *bench) {
 	a, other := b.owner("k"), b.owner("k")
 	b.acquire(a(1, time.Second))
 	b.renew(other(1, time.Hour), lock.ErrNotHeld)
-	if ttl := b.state("k").TTL; ttl > time.Second {
-		b.Errorf("a stranger renewed to %v", ttl)
-	}
+	b.lasts("k", 0, time.Second)
 	b.renew(a(1, time.Hour), nil)
-	if ttl := b.state("k").TTL; ttl < minute || ttl > time.Hour {
-		b.Errorf("TTL %v after renewal to 1h", ttl)
-	}
+	b.lasts("k", minute, time.Hour)
 }
 
 // A renewal that was sent first may run last.
@@ -142,9 +108,7 @@ func lateRenewalCutsNothing(_ *testing.T, b *bench) {
 	b.acquire(a(1, minute))
 	b.renew(a(1, time.Hour), nil)
 	b.renew(a(1, time.Second), nil)
-	if ttl := b.state("k").TTL; ttl <= minute {
-		b.Errorf("a late renewal to 1s cut the TTL of 1h to %v", ttl)
-	}
+	b.lasts("k", minute, lock.MaxDuration)
 }
 
 // So may an acquire: the first of a hold that was re-entered since.
@@ -157,16 +121,13 @@ func lateClaimLowersNothing(_ *testing.T, b *bench) {
 	b.acquire(a(3, minute))
 	b.acquire(a(1, brief))
 	b.acquire(a(2, brief))
-	if state := b.state("k"); state.TTL <= 30*time.Second || b.holds("k") != min(3, b.most) {
-		b.Errorf("a late claim left %d holds for %v, want 3 for %v", b.holds("k"), state.TTL, minute)
-	}
+	b.lasts("k", 30*time.Second, minute)
+	b.counts("k", 3)
 	b.outlive(brief)
 	b.busy(writer(1, minute))
 	b.renew(a(3, minute), nil)
 	b.release(a(1, minute), nil) // only the owner's own release does
-	if holds := b.holds("k"); holds != 1 {
-		b.Errorf("%d holds, want 1", holds)
-	}
+	b.counts("k", 1)
 	b.busy(writer(1, minute))
 	b.release(a(0, minute), nil)
 	b.acquire(writer(1, minute))
@@ -177,38 +138,26 @@ func lateClaimLowersNothing(_ *testing.T, b *bench) {
 func refusesLongTTLs(_ *testing.T, b *bench) {
 	a := b.owner("k")
 	for _, ttl := range []time.Duration{math.MaxInt64, 366 * 24 * time.Hour} {
-		if _, err := b.Store.Acquire(b.Context(), a(1, ttl)); !errors.Is(err, lock.ErrInvalid) {
-			b.Errorf("TTL %v: got %v, want ErrInvalid", ttl, err)
-		}
-		if b.state("k").Held {
-			b.Fatalf("TTL %v: the key became held", ttl)
-		}
+		b.denied(a(1, ttl), lock.ErrInvalid)
+		b.isFree("k")
 	}
 	b.acquire(a(1, minute))
 	b.renew(a(1, math.MaxInt64), lock.ErrInvalid)
-	if ttl := b.state("k").TTL; ttl <= 0 || ttl > minute {
-		b.Errorf("held for %v, want what is left of %v", ttl, minute)
-	}
+	b.lasts("k", 0, minute)
 	b.release(a(0, math.MaxInt64), nil) // of which the TTL does not matter
 	b.acquire(a(1, 364*24*time.Hour))
 	b.renew(a(1, 365*24*time.Hour), nil)
-	if ttl := b.state("k").TTL; ttl < 364*24*time.Hour {
-		b.Errorf("held for %v, want a year", ttl)
-	}
+	b.lasts("k", 364*24*time.Hour, lock.MaxDuration)
 }
 
 func renewalNeverCreates(_ *testing.T, b *bench) {
 	a := b.owner("k")
 	b.renew(a(1, minute), lock.ErrNotHeld)
-	if b.state("k").Held {
-		b.Error("renewal created a hold")
-	}
+	b.isFree("k")
 	b.acquire(a(1, minute))
 	b.release(a(0, minute), nil)
 	b.renew(a(1, minute), lock.ErrNotHeld)
-	if b.state("k").Held {
-		b.Error("renewal brought a released hold back")
-	}
+	b.isFree("k")
 }
 
 func renewsMany(_ *testing.T, b *bench) {
@@ -246,38 +195,29 @@ func expires(_ *testing.T, b *bench) {
 	a, other := b.owner("k"), b.owner("k")
 	b.acquire(a(1, brief))
 	b.busy(other(1, minute))
-	b.eventually("expiry", func() bool { return !b.state("k").Held })
+	b.ends("k")
 	b.renew(a(1, minute), lock.ErrNotHeld)
 	b.release(a(0, minute), lock.ErrNotHeld)
 	b.acquire(other(1, minute))
 }
 
 func fencesGrow(_ *testing.T, b *bench) {
-	var last uint64
-	grant := func(how string, ttl time.Duration) lock.Claim {
+	grant := func(ttl time.Duration) lock.Claim {
 		c := b.owner("k")(1, ttl)
-		fence := b.acquire(c)
-		if fence <= last {
-			b.Errorf("after %s: fence %d is not larger than %d", how, fence, last)
-		}
-		last = fence
+		b.acquire(c) // looks at its fence
 		return c
 	}
-	c := grant("nothing", minute)
+	c := grant(minute)
 	for range 50 {
-		c.Holds = 0
-		b.release(c, nil)
-		c = grant("release", minute)
+		b.release(gone(c), nil)
+		c = grant(minute)
 	}
-	c.Holds = 0
-	b.release(c, nil)
-	grant("release", 50*time.Millisecond)
-	b.eventually("expiry", func() bool { return !b.state("k").Held })
-	grant("expiry", minute)
-	if freed, err := b.Store.ForceRelease(b.Context(), b.key("k")); err != nil || !freed {
-		b.Fatalf("ForceRelease: %v, %v", freed, err)
-	}
-	grant("force", minute)
+	b.release(gone(c), nil)
+	grant(50 * time.Millisecond)
+	b.ends("k")
+	grant(minute)
+	b.force("k")
+	grant(minute)
 }
 
 func oneWinner(_ *testing.T, b *bench) {

@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -81,24 +80,18 @@ func (b *bench) notYet(c lock.Claim) {
 
 func fairServesInOrder(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 5)
-	for i, c := range places {
-		if ttl := b.busy(c); ttl <= 0 || ttl > minute {
-			b.Errorf("place %d: busy for %v, want what is left of %v", i, ttl, minute)
-		}
+	for _, c := range places {
+		b.busyFor(c, minute)
 	}
 	b.waiters("k", places...)
-	var fence uint64
 	for i, c := range places {
 		b.release(gone(holder), nil)
 		for _, later := range places[i+1:] {
 			b.notYet(later)
 		}
-		next := b.acquire(c)
-		if next <= fence {
-			b.Errorf("fence %d after %d", next, fence)
-		}
+		b.acquire(c)
 		b.waiters("k", places[i+1:]...)
-		holder, fence = c, next
+		holder = c
 	}
 	b.release(gone(holder), nil)
 	b.acquire(b.owner("k")(1, minute))
@@ -173,15 +166,12 @@ func fairWakesLocker(_ *testing.T, b *bench) {
 	b.acquire(holder)
 	mine, owners := b.siblings("k", 3)
 	mine[0].Places = owners
-	if refused := b.refused(mine[0]); refused.WatchPerOwner {
+	if b.refused(mine[0]).WatchPerOwner {
 		b.Skip("wake-ups of others are not delivered: the engine watches each by itself")
 	}
-	hints, stop := b.counted(mine[0])
-	defer stop()
-	for i, c := range mine {
-		before := hints.Load()
-		b.release(gone(holder), nil)
-		b.eventually(fmt.Sprintf("turn %d is heard", i), func() bool { return hints.Load() > before })
+	heard := b.listen(mine[0])
+	for _, c := range mine {
+		heard("the turn of "+c.Owner, func() { b.release(gone(holder), nil) })
 		b.acquire(c)
 		holder = c
 	}
@@ -192,14 +182,10 @@ func fairPlaceIsNoHold(_ *testing.T, b *bench) {
 	b.renew(places[0], lock.ErrNotHeld)
 	again := places[0]
 	again.Holds = 2
-	if _, err := b.Store.Acquire(b.Context(), again); !errors.Is(err, lock.ErrNotHeld) {
-		b.Errorf("re-entry of a waiter: got %v, want ErrNotHeld", err)
-	}
+	b.denied(again, lock.ErrNotHeld)
 	b.renew(holder, nil)
 	b.waiters("k", places...)
-	if holds := b.holds("k"); holds != 1 {
-		b.Errorf("%d holds, want 1", holds)
-	}
+	b.counts("k", 1)
 }
 
 func fairReentersPastQueue(_ *testing.T, b *bench) {
@@ -212,17 +198,6 @@ func fairReentersPastQueue(_ *testing.T, b *bench) {
 	b.waiters("k", places...)
 	b.release(gone(holder), nil)
 	b.acquire(places[0])
-}
-
-// counted watches for the owner of c.
-func (b *bench) counted(c lock.Claim) (hints *atomic.Int32, stop func()) {
-	b.Helper()
-	hints = new(atomic.Int32)
-	stop, err := b.Store.Watch(b.Context(), c, func() { hints.Add(1) })
-	if err != nil {
-		b.Fatalf("Watch: %v", err)
-	}
-	return hints, stop
 }
 
 func fairWakesHead(_ *testing.T, b *bench) {
@@ -251,15 +226,12 @@ func fairWakesHead(_ *testing.T, b *bench) {
 func fairSilentAfterStop(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 2)
 	stopped, stop := b.counted(places[0])
-	other, stopOther := b.counted(places[1])
-	defer stopOther()
+	other := b.listen(places[1])
 	stop()
 	silent := stopped.Load()
 	b.release(gone(holder), nil)
 	b.acquire(places[0])
-	before := other.Load()
-	b.release(gone(places[0]), nil)
-	b.eventually("the other is woken", func() bool { return other.Load() > before })
+	other("its turn", func() { b.release(gone(places[0]), nil) })
 	if stopped.Load() != silent {
 		b.Error("wake was called after stop had returned")
 	}
@@ -274,9 +246,7 @@ func fairGivesUp(_ *testing.T, b *bench) {
 	b.waiters("k", places[0], places[2])
 	b.busy(places[1]) // starts anew
 	b.waiters("k", places[0], places[2], places[1])
-	if holds := b.holds("k"); holds != 1 {
-		b.Errorf("%d holds, want 1", holds)
-	}
+	b.counts("k", 1)
 	b.release(gone(holder), nil)
 	b.acquire(places[0])
 	b.release(gone(places[0]), nil)
@@ -285,13 +255,10 @@ func fairGivesUp(_ *testing.T, b *bench) {
 
 func fairPassesTurnOn(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 3)
-	hints, stop := b.counted(places[1])
-	defer stop()
+	next := b.listen(places[1])
 	b.release(gone(holder), nil)
 	b.notYet(places[1])
-	before := hints.Load()
-	b.leaves(places[0])
-	b.eventually("the next is woken", func() bool { return hints.Load() > before })
+	next("its turn", func() { b.leaves(places[0]) })
 	b.notYet(places[2])
 	b.acquire(places[1])
 }
@@ -324,8 +291,7 @@ func fairSurvivesDeadHolder(_ *testing.T, b *bench) {
 
 func fairIsBargedPast(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 1)
-	hints, stop := b.counted(places[0])
-	defer stop()
+	first := b.listen(places[0])
 	barger := b.in(lock.Exclusive, "k")(1, minute)
 	b.busy(barger)
 	b.force("k")
@@ -333,19 +299,14 @@ func fairIsBargedPast(_ *testing.T, b *bench) {
 	b.acquire(barger)
 	b.busy(places[0])
 	b.waiters("k", places...)
-	before := hints.Load()
-	b.release(gone(barger), nil)
-	b.eventually("the queue is woken", func() bool { return hints.Load() > before })
+	first("its turn", func() { b.release(gone(barger), nil) })
 	b.acquire(places[0])
 }
 
 func fairForced(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 2)
-	hints, stop := b.counted(places[0])
-	defer stop()
-	before := hints.Load()
-	b.force("k")
-	b.eventually("the first is woken", func() bool { return hints.Load() > before })
+	first := b.listen(places[0])
+	first("its turn", func() { b.force("k") })
 	b.renew(holder, lock.ErrNotHeld)
 	b.release(gone(holder), lock.ErrNotHeld)
 	b.notYet(places[1])
@@ -364,29 +325,18 @@ func (b *bench) queues(key string, n int, acquisition func()) {
 func engineFairOrder(_ *testing.T, b *bench) {
 	const n = 64
 	lockers := []*lock.Locker{b.locker(), b.locker()}
-	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
-	defer cancel()
 	holder := b.lease(b.locker(), "k")
-	order := make(chan int, n)
+	var order []int // guarded by the lock
 	for i := range n {
 		b.queues("k", i+1, func() {
-			err := lockers[i%2].Do(ctx, b.key("k"), func(context.Context) error {
-				order <- i
-				return nil
-			})
-			if err != nil {
-				b.Errorf("waiter %d: %v", i, err)
-				order <- -1
-			}
+			b.do(lockers[i%2], func(context.Context) { order = append(order, i) })
 		})
 	}
 	b.free(holder)
-	for i := range n {
-		if got := <-order; got != i {
-			b.Errorf("grant %d went to waiter %d", i, got)
-		}
-	}
 	b.asides.Wait() // for the last release, before the lockers close
+	if len(order) != n || !slices.IsSorted(order) {
+		b.Errorf("the waiters were served in the order %v", order)
+	}
 }
 
 func engineFairLeavers(_ *testing.T, b *bench) {
@@ -413,17 +363,10 @@ func engineFairLeavers(_ *testing.T, b *bench) {
 		b.Errorf("the cancelled one: %v", err)
 	}
 	b.eventually("its place is given up", func() bool { return len(b.state("k").Waiters) == 0 })
-	b.queued("k") // dies
-	got := make(chan error, 1)
-	b.queues("k", 2, func() {
-		ctx, cancel := context.WithTimeout(b.Context(), patience)
-		defer cancel()
-		got <- l.Do(ctx, b.key("k"), func(context.Context) error { return nil })
-	})
+	b.queued("k")                                 // dies
+	b.queues("k", 2, func() { b.do(l, nothing) }) // behind the dead
 	b.free(holder)
-	if err := <-got; err != nil {
-		b.Errorf("the one behind the dead: %v", err)
-	}
+	b.asides.Wait()
 }
 
 func engineFairCloses(_ *testing.T, b *bench) {
@@ -437,11 +380,7 @@ func engineFairCloses(_ *testing.T, b *bench) {
 			waiting <- err
 		})
 	}
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
-	if err := l.Close(ctx); err != nil {
-		b.Fatalf("Close: %v", err)
-	}
+	b.close(l)
 	for range n {
 		if err := <-waiting; !errors.Is(err, lock.ErrClosed) {
 			b.Errorf("a waiter: got %v, want ErrClosed", err)
@@ -463,22 +402,17 @@ func (b *bench) leaves(c lock.Claim) {
 // the claim that it repeats. Until then it is short.
 func fairHandsOver(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 3)
-	fence := b.acquire(holder)
 	for i, c := range places {
 		b.release(gone(holder), nil)
 		if state := b.state("k"); state.Held && (state.TTL > 10*time.Second || state.Owners[0].Owner != c.Owner) {
 			b.Errorf("given to %v for %v, want %s for some seconds", state.Owners, state.TTL, c.Owner)
 		}
-		next := b.acquire(c)
-		if next <= fence {
-			b.Errorf("fence %d after %d", next, fence)
-		}
-		fence, holder = next, c
+		b.acquire(c)
 		b.waiters("k", places[i+1:]...)
-		if state := b.state("k"); state.TTL <= 30*time.Second || b.holds("k") != 1 {
-			b.Errorf("%d holds for %v after the claim, want 1 for %v", b.holds("k"), state.TTL, minute)
-		}
+		b.lasts("k", 30*time.Second, minute)
+		b.counts("k", 1)
 		b.renew(c, nil)
+		holder = c
 	}
 	b.release(gone(holder), nil)
 	b.release(gone(holder), lock.ErrNotHeld)
@@ -502,9 +436,7 @@ func fairServesLockers(_ *testing.T, b *bench) {
 	b.notYet(other)
 	b.acquire(mine[0]) // leaves its place, and the first to its sibling
 	b.waiters("k", mine[2], other)
-	if holds := b.holds("k"); holds != 1 {
-		b.Errorf("%d holds, want 1", holds)
-	}
+	b.counts("k", 1)
 	b.renew(mine[2], lock.ErrNotHeld)
 	b.release(gone(mine[0]), nil)
 	mine[1].Places = nil // has no place, and serves itself with its sibling's
@@ -519,22 +451,15 @@ func fairServesLockers(_ *testing.T, b *bench) {
 
 // Only messages can bring this to its end in time.
 func engineTransfersToACrowd(_ *testing.T, b *bench) {
-	slow := lock.WithPoll(2 * patience)
-	lockers := []*lock.Locker{b.locker(slow), b.locker(slow), b.locker(slow)}
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
+	lockers := b.slow(3)
 	const workers, rounds = 24, 8
-	var fences []uint64 // unsafe on purpose
+	var fences []uint64 // guarded by the lock
 	together(workers, func(i int) {
 		for range rounds {
-			err := lockers[i%len(lockers)].Do(ctx, b.key("k"), func(ctx context.Context) error {
+			b.do(lockers[i%len(lockers)], func(ctx context.Context) {
 				lease, _ := lock.FromContext(ctx)
 				fences = append(fences, lease.Fence())
-				return nil
 			})
-			if err != nil {
-				b.Errorf("Do: %v", err)
-			}
 		}
 	})
 	if len(fences) != workers*rounds || !slices.IsSorted(fences) || len(slices.Compact(fences)) != workers*rounds {

@@ -46,15 +46,13 @@ func (b *bench) kept(key string, d time.Duration) {
 
 func keepsForNobody(_ *testing.T, b *bench) {
 	a := b.owner("k")
-	fence := b.acquire(a(1, 2*minute))
+	b.acquire(a(1, 2*minute))
 	if state := b.state("k"); state.Owners[0].Kept {
 		b.Errorf("before the release: %+v", state)
 	}
 	b.release(keeping(a(0, minute), minute), nil)
 	b.kept("k", minute)
-	if ttl := b.busy(b.rival("k")); ttl <= 0 || ttl > minute+slack {
-		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
-	}
+	b.busyFor(b.rival("k"), minute+slack)
 	// Whatever of the owner arrives late finds nothing.
 	b.renew(a(1, time.Hour), lock.ErrNotHeld)
 	b.release(a(0, minute), lock.ErrNotHeld)
@@ -62,18 +60,13 @@ func keepsForNobody(_ *testing.T, b *bench) {
 	if b.mode != lock.Semaphore {
 		b.release(a(1, minute), lock.ErrNotHeld)
 	}
-	if _, err := b.Store.Acquire(b.Context(), a(2, minute)); !errors.Is(err, lock.ErrNotHeld) {
-		b.Errorf("re-entry: got %v, want ErrNotHeld", err)
-	}
+	b.denied(a(2, minute), lock.ErrNotHeld)
 	if b.mode != lock.Read { // for a reader there is room
 		b.busy(a(1, time.Hour))
 	}
 	b.kept("k", minute)
 	b.force("k")
-	next := b.rival("k")
-	if later := b.acquire(next); later <= fence {
-		b.Errorf("fence %d after %d", later, fence)
-	}
+	b.acquire(b.rival("k"))
 	if state := b.state("k"); state.Owners[0].Kept {
 		b.Errorf("held by the next: %+v", state)
 	}
@@ -85,7 +78,7 @@ func keptHoldEnds(_ *testing.T, b *bench) {
 	b.acquire(a(1, minute))
 	c := keeping(a(0, minute), d)
 	b.release(c, nil)
-	b.eventually("the end of the minimum hold", func() bool { return !b.state("k").Held })
+	b.ends("k")
 	if early := time.Until(c.Keep); early > slack {
 		b.Errorf("free %v too early", early)
 	}
@@ -98,9 +91,7 @@ func keepsNothingLate(_ *testing.T, b *bench) {
 	a := b.owner("k")
 	b.acquire(a(1, minute))
 	b.release(keeping(a(0, minute), -time.Millisecond), nil)
-	if state := b.state("k"); state.Held {
-		b.Errorf("after the release: %+v", state)
-	}
+	b.isFree("k")
 	b.acquire(b.rival("k"))
 }
 
@@ -108,28 +99,21 @@ func keepsNothingLate(_ *testing.T, b *bench) {
 // than the test may take.
 func engineKeeps(_ *testing.T, b *bench) {
 	const d = 250 * time.Millisecond
-	slow := lock.WithPoll(2 * patience)
-	here, there := b.locker(slow), b.locker(slow)
+	lockers := b.slow(2)
 	began := time.Now()
-	lease := b.lease(here, "k", lock.WithMinHold(d))
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
+	lease := b.lease(lockers[0], "k", lock.WithMinHold(d))
 	var waiting []lock.Option
 	if b.mode == lock.Read {
-		waiting = append(waiting, lock.WithMode(lock.Write))
+		waiting = append(waiting, writing)
 	}
 	var done sync.WaitGroup
-	for _, l := range []*lock.Locker{here, there} {
+	for _, l := range lockers {
 		done.Go(func() {
-			err := l.Do(ctx, b.key("k"), func(context.Context) error {
+			b.do(l, func(context.Context) {
 				if early := d - time.Since(began); early > slack {
 					b.Errorf("granted %v before the end of the minimum hold", early)
 				}
-				return nil
 			}, waiting...)
-			if err != nil {
-				b.Errorf("the waiter: %v", err)
-			}
 		})
 	}
 	b.free(lease)
@@ -142,12 +126,9 @@ func engineKeeps(_ *testing.T, b *bench) {
 // fairKeeps: the first of the queue hears of the release, and does not have the key.
 func fairKeeps(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 2)
-	hint := b.listen(places[0])
-	b.release(keeping(holder, minute), nil)
-	hint("of the release")
-	if ttl := b.busy(places[0]); ttl > minute+slack {
-		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
-	}
+	heard := b.listen(places[0])
+	heard("of the release", func() { b.release(keeping(holder, minute), nil) })
+	b.busyFor(places[0], minute+slack)
 	b.kept("k", minute)
 	b.waiters("k", places...)
 	b.force("k")
@@ -172,9 +153,7 @@ func keptReaderAmongOthers(_ *testing.T, b *bench) {
 	b.acquire(stays)
 	b.release(keeping(long, minute/2), nil)
 	b.release(gone(stays), nil)
-	if ttl := b.busy(w); ttl <= 0 || ttl > minute/2+slack {
-		b.Errorf("the writer is busy for %v, want what is left of %v", ttl, minute/2)
-	}
+	b.busyFor(w, minute/2+slack)
 }
 
 // keptPermits: each permit has its own end.
@@ -189,9 +168,7 @@ func keptPermits(_ *testing.T, b *bench) {
 	b.acquire(one)
 	b.release(keeping(two, brief), nil)
 	next := of(1)
-	if ttl := b.busy(next); ttl <= 0 || ttl > brief+slack {
-		b.Errorf("busy for %v, want what is left of %v", ttl, brief)
-	}
+	b.busyFor(next, brief+slack)
 	b.eventually("the end of the minimum hold", func() bool {
 		_, err := b.Store.Acquire(b.Context(), next)
 		return err == nil

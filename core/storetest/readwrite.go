@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,27 +71,11 @@ func (b *bench) held(m lock.Mode, claims ...lock.Claim) {
 	}
 }
 
-// listen watches with c and reports whether a hint came since its last call.
-func (b *bench) listen(c lock.Claim) (hint func(what string)) {
-	b.Helper()
-	hints, stop := b.counted(c)
-	b.Cleanup(stop)
-	return func(what string) {
-		b.Helper()
-		b.eventually("wake-up: "+what, func() bool { return hints.Swap(0) > 0 })
-	}
-}
-
 func readersShare(_ *testing.T, b *bench) {
 	var readers []lock.Claim
-	var last uint64
 	for range 5 {
 		c := b.reader()
-		fence := b.acquire(c)
-		if fence <= last {
-			b.Errorf("fence %d after %d", fence, last)
-		}
-		last = fence
+		b.acquire(c)
 		readers = append(readers, c)
 		b.held(lock.Read, readers...)
 	}
@@ -102,21 +85,15 @@ func readersShare(_ *testing.T, b *bench) {
 		b.held(lock.Read, readers...)
 	}
 	b.release(gone(readers[0]), nil)
-	if state := b.state("k"); state.Held {
-		b.Errorf("after the last release: %+v", state)
-	}
-	if fence := b.acquire(b.writer()); fence <= last {
-		b.Errorf("the writer's fence %d after %d", fence, last)
-	}
+	b.isFree("k")
+	b.acquire(b.writer())
 }
 
 func writerExcludes(_ *testing.T, b *bench) {
 	w := b.writer()
 	b.acquire(w)
 	for _, c := range []lock.Claim{b.reader(), b.writer()} {
-		if ttl := b.busy(c); ttl <= 0 || ttl > minute {
-			b.Errorf("%s: busy for %v, want what is left of %v", c.Mode, ttl, minute)
-		}
+		b.busyFor(c, minute)
 	}
 	b.held(lock.Write, w)
 	b.release(gone(w), nil)
@@ -127,14 +104,11 @@ func lastReaderWakes(_ *testing.T, b *bench) {
 	r1, r2, w := b.reader(), b.reader(), b.writer()
 	b.acquire(r1)
 	b.acquire(r2)
-	hint := b.listen(w)
-	if ttl := b.busy(w); ttl <= 0 || ttl > minute {
-		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
-	}
+	heard := b.listen(w)
+	b.busyFor(w, minute)
 	b.release(gone(r1), nil)
 	b.busy(w)
-	b.release(gone(r2), nil)
-	hint("the last reader left")
+	heard("the last reader left", func() { b.release(gone(r2), nil) })
 	b.acquire(w)
 	b.busy(r1)
 }
@@ -143,9 +117,9 @@ func writerWakes(_ *testing.T, b *bench) {
 	w, reader, writer := b.writer(), b.listen(b.reader()), b.listen(b.writer())
 	for range 10 {
 		b.acquire(w)
-		b.release(gone(w), nil)
-		reader("the writer left")
-		writer("the writer left")
+		reader("the writer left", func() {
+			writer("the writer left", func() { b.release(gone(w), nil) })
+		})
 	}
 }
 
@@ -159,9 +133,7 @@ func deadReaderExpires(_ *testing.T, b *bench) {
 	b.outlive(ttl)
 	b.renew(alive, nil)
 	b.busy(w)
-	hint := b.listen(w)
-	b.release(gone(alive), nil)
-	hint("only a dead reader is left")
+	b.listen(w)("only a dead reader is left", func() { b.release(gone(alive), nil) })
 	b.acquire(w)
 }
 
@@ -177,9 +149,7 @@ func deadReaderIsGone(_ *testing.T, b *bench) {
 	b.release(gone(dead), lock.ErrNotHeld)
 	again := dead
 	again.Holds = 2
-	if _, err := b.Store.Acquire(b.Context(), again); !errors.Is(err, lock.ErrNotHeld) {
-		b.Errorf("re-entry of a dead reader: got %v, want ErrNotHeld", err)
-	}
+	b.denied(again, lock.ErrNotHeld)
 	b.renew(alive, nil)
 	b.busy(b.writer())
 }
@@ -204,10 +174,8 @@ func deadReaderStartsAnew(_ *testing.T, b *bench) {
 func writerReads(_ *testing.T, b *bench) {
 	w := b.writer()
 	r := as(lock.Read, w)
-	fence := b.acquire(w)
-	if got := b.acquire(r); got < fence {
-		b.Errorf("fence %d after %d", got, fence)
-	}
+	b.acquire(w)
+	b.acquire(r)
 	b.held(lock.Write, w, r)
 	b.busy(b.reader())
 	b.busy(b.writer())
@@ -233,9 +201,7 @@ func downgradeWakes(_ *testing.T, b *bench) {
 	b.acquire(as(lock.Read, w))
 	other := b.reader()
 	b.busy(other)
-	hint := b.listen(other)
-	b.release(gone(w), nil)
-	hint("the writer only reads now")
+	b.listen(other)("the writer only reads now", func() { b.release(gone(w), nil) })
 	b.acquire(other)
 }
 
@@ -269,13 +235,9 @@ func countsApart(_ *testing.T, b *bench) {
 	b.held(lock.Read, r)
 	again := w
 	again.Holds = 2
-	if _, err := b.Store.Acquire(b.Context(), again); !errors.Is(err, lock.ErrNotHeld) {
-		b.Errorf("re-entry of a released writer: got %v, want ErrNotHeld", err)
-	}
+	b.denied(again, lock.ErrNotHeld)
 	b.release(gone(r), nil)
-	if b.state("k").Held {
-		b.Error("held after the release of all")
-	}
+	b.isFree("k")
 }
 
 func renewsApart(_ *testing.T, b *bench) {
@@ -323,9 +285,7 @@ func plainExcludes(_ *testing.T, b *bench) {
 		c := b.in(m, "k")(1, minute)
 		b.acquire(c)
 		for _, refused := range []lock.Claim{b.reader(), b.writer(), as(lock.Read, c), as(lock.Write, c)} {
-			if ttl := b.busy(refused); ttl <= 0 || ttl > minute {
-				b.Errorf("%s: busy for %v, want what is left of %v", refused.Mode, ttl, minute)
-			}
+			b.busyFor(refused, minute)
 		}
 		b.renew(c, nil)
 		b.release(gone(c), nil)
@@ -352,9 +312,9 @@ func forcesReaders(_ *testing.T, b *bench) {
 	b.acquire(r1)
 	b.acquire(r2)
 	reader, writer := b.listen(b.reader()), b.listen(b.writer())
-	b.force("k")
-	reader("force release")
-	writer("force release")
+	reader("force release", func() {
+		writer("force release", func() { b.force("k") })
+	})
 	b.renew(r1, lock.ErrNotHeld)
 	b.release(gone(r2), lock.ErrNotHeld)
 	w := b.writer()
@@ -371,9 +331,9 @@ func forcesWriter(_ *testing.T, b *bench) {
 	b.acquire(w)
 	b.acquire(as(lock.Read, w))
 	reader, writer := b.listen(b.reader()), b.listen(b.writer())
-	b.force("k")
-	reader("force release")
-	writer("force release")
+	reader("force release", func() {
+		writer("force release", func() { b.force("k") })
+	})
 	b.renew(w, lock.ErrNotHeld)
 	b.renew(as(lock.Read, w), lock.ErrNotHeld)
 	b.acquire(b.writer())
@@ -386,82 +346,55 @@ var (
 
 func engineTakesTurns(_ *testing.T, b *bench) {
 	const n = 8
-	slow := lock.WithPoll(2 * patience) // only hints can bring anybody in
-	lockers := []*lock.Locker{b.locker(slow), b.locker(slow)}
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
+	lockers := b.slow(2)
 	for range 3 {
-		var inside sync.WaitGroup // until all eight are in
-		inside.Add(n)
-		leave, readersDone := make(chan struct{}), make(chan struct{})
-		var reads atomic.Int32
-		b.aside(func() {
-			defer close(readersDone)
-			together(n, func(i int) {
-				err := lockers[i%2].Do(ctx, b.key("k"), func(ctx context.Context) error {
-					inside.Done()
+		var inside, reads atomic.Int32
+		leave := make(chan struct{})
+		for i := range n {
+			b.aside(func() {
+				b.do(lockers[i%2], func(ctx context.Context) {
+					inside.Add(1)
 					select {
 					case <-leave:
 					case <-ctx.Done():
 					}
 					reads.Add(1)
-					return nil
 				}, reading)
-				if err != nil {
-					b.Errorf("reader %d: %v", i, err)
-					inside.Done()
-				}
 			})
-		})
-		allIn := make(chan struct{})
-		go func() { inside.Wait(); close(allIn) }()
-		b.await("all read at once", allIn)
-
-		written := make(chan struct{})
+		}
+		b.eventually("all read at once", func() bool { return inside.Load() == n })
 		b.aside(func() {
-			defer close(written)
-			err := lockers[0].Do(ctx, b.key("k"), func(context.Context) error {
+			b.do(lockers[0], func(context.Context) {
 				if got := reads.Load(); got != n {
 					b.Errorf("writing while %d of %d read", n-got, n)
 				}
-				return nil
 			}, writing)
-			if err != nil {
-				b.Errorf("the writer: %v", err)
-			}
 		})
 		close(leave)
-		b.await("the writer had its turn", written)
-		b.await("the readers left", readersDone)
+		b.asides.Wait()
 	}
 }
 
 func engineReadsWhole(_ *testing.T, b *bench) {
 	lockers := []*lock.Locker{b.locker(), b.locker(), b.locker()}
-	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
-	defer cancel()
 	var left, right int // unsafe on purpose
+	write := func(context.Context) {
+		left++
+		right++
+	}
+	read := func(context.Context) {
+		if left != right {
+			b.Errorf("read %d and %d", left, right)
+		}
+	}
 	const workers, rounds = 12, 8
 	together(workers, func(i int) {
 		l := lockers[i%len(lockers)]
 		for range rounds {
-			var err error
 			if i%4 == 0 {
-				err = l.Do(ctx, b.key("k"), func(context.Context) error {
-					left++
-					right++
-					return nil
-				}, writing)
+				b.do(l, write, writing)
 			} else {
-				err = l.Do(ctx, b.key("k"), func(context.Context) error {
-					if left != right {
-						b.Errorf("read %d and %d", left, right)
-					}
-					return nil
-				}, reading)
-			}
-			if err != nil {
-				b.Errorf("worker %d: %v", i, err)
+				b.do(l, read, reading)
 			}
 		}
 	})
@@ -471,20 +404,13 @@ func engineReadsWhole(_ *testing.T, b *bench) {
 }
 
 func engineDowngrades(_ *testing.T, b *bench) {
-	slow := lock.WithPoll(2 * patience)
-	here, there := b.locker(slow), b.locker(slow)
+	lockers := b.slow(2)
+	here, there := lockers[0], lockers[1]
 	w := b.lease(here, "k", writing)
 	got := make(chan struct{})
 	b.aside(func() {
 		defer close(got)
-		ctx, cancel := context.WithTimeout(b.Context(), patience)
-		defer cancel()
-		together(2, func(i int) {
-			l := []*lock.Locker{here, there}[i]
-			if err := l.Do(ctx, b.key("k"), func(context.Context) error { return nil }, reading); err != nil {
-				b.Errorf("reader %d: %v", i, err)
-			}
-		})
+		together(2, func(i int) { b.do(lockers[i], nothing, reading) })
 	})
 	r, err := here.Acquire(w.Context(), b.key("k"), reading)
 	if err != nil {
@@ -500,9 +426,7 @@ func engineDowngrades(_ *testing.T, b *bench) {
 	}
 	b.free(w)
 	b.await("others read", got)
-	if _, err := there.TryAcquire(b.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrBusy) {
-		b.Errorf("TryAcquire to write: got %v, want ErrBusy", err)
-	}
+	b.refuses(b.Context(), there, lock.ErrBusy, writing)
 	b.free(r)
 	b.free(b.lease(there, "k", writing))
 }
@@ -513,9 +437,7 @@ func engineRefusesUpgrade(_ *testing.T, b *bench) {
 	if _, err := l.Acquire(r.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrInvalid) {
 		b.Errorf("a reader that writes: got %v, want ErrInvalid", err)
 	}
-	if _, err := l.TryAcquire(r.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrInvalid) {
-		b.Errorf("a reader that tries to write: got %v, want ErrInvalid", err)
-	}
+	b.refuses(r.Context(), l, lock.ErrInvalid, writing)
 	if err := r.Context().Err(); err != nil {
 		b.Errorf("the read lease ended: %v", err)
 	}
@@ -535,14 +457,10 @@ func engineReentersBoth(_ *testing.T, b *bench) {
 			leases = append(leases, inner)
 		}
 		for n := len(leases); n > 0; n-- {
-			if holds := b.holds("k"); holds != n {
-				b.Errorf("%d holds, want %d", holds, n)
-			}
+			b.counts("k", n)
 			b.free(leases[n-1])
 		}
-		if b.state("k").Held {
-			b.Error("held after the release of all")
-		}
+		b.isFree("k")
 	}
 }
 
@@ -562,55 +480,30 @@ func engineRenewsReader(_ *testing.T, b *bench) {
 		b.Errorf("the read lease ended: %v", context.Cause(r.Context()))
 	}
 	b.free(r)
-	w, err := there.TryAcquire(b.Context(), b.key("k"), writing) // the dead one was not kept
-	if err != nil {
-		b.Fatalf("writing when only a dead reader is left: %v", err)
-	}
-	b.free(w)
+	b.free(b.tries(b.Context(), there, writing)) // the dead one was not kept
 }
 
 func engineTriesBoth(_ *testing.T, b *bench) {
-	here, there := b.locker(), b.locker()
-	r := b.lease(here, "k", reading)
-	for _, l := range []*lock.Locker{here, there} {
-		if _, err := l.TryAcquire(b.Context(), b.key("k"), writing); !errors.Is(err, lock.ErrBusy) {
-			b.Errorf("trying to write while there is a reader: got %v, want ErrBusy", err)
-		}
-		other, err := l.TryAcquire(b.Context(), b.key("k"), reading)
-		if err != nil {
-			b.Fatalf("trying to read while there is a reader: %v", err)
-		}
-		b.free(other)
+	lockers := []*lock.Locker{b.locker(), b.locker()}
+	r := b.lease(lockers[0], "k", reading)
+	for _, l := range lockers {
+		b.refuses(b.Context(), l, lock.ErrBusy, writing)
+		b.free(b.tries(b.Context(), l, reading))
 	}
 	b.free(r)
-	w := b.lease(here, "k", writing)
-	for _, l := range []*lock.Locker{here, there} {
-		for _, mode := range []lock.Option{reading, writing} {
-			if _, err := l.TryAcquire(b.Context(), b.key("k"), mode); !errors.Is(err, lock.ErrBusy) {
-				b.Errorf("trying while there is a writer: got %v, want ErrBusy", err)
-			}
-		}
+	w := b.lease(lockers[0], "k", writing)
+	for _, l := range lockers {
+		b.refuses(b.Context(), l, lock.ErrBusy, reading)
+		b.refuses(b.Context(), l, lock.ErrBusy, writing)
 	}
 	b.free(w)
 }
 
 func engineClosesReaders(_ *testing.T, b *bench) {
-	l, other := lock.New(b.Store), b.locker()
+	l := lock.New(b.Store)
 	b.lease(l, "k", reading)
-	stays := b.lease(other, "k", reading)
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := l.Acquire(b.Context(), b.key("k"), writing)
-		waiting <- err
-	}()
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
-	if err := l.Close(ctx); err != nil {
-		b.Fatalf("Close: %v", err)
-	}
-	if err := <-waiting; !errors.Is(err, lock.ErrClosed) {
-		b.Errorf("the waiting writer: got %v, want ErrClosed", err)
-	}
+	stays := b.lease(b.locker(), "k", reading)
+	b.closes(l, "k", writing)
 	b.held(lock.Read, lock.Claim{Owner: stays.Owner(), Holds: 1})
 	b.free(stays)
 }

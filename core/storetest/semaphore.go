@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,21 +43,14 @@ func (b *bench) permits(n, size int) lock.Claim {
 
 func grantsPermits(_ *testing.T, b *bench) {
 	var claims []lock.Claim
-	var last uint64
 	for range 3 {
 		c := b.permits(1, 3)
-		fence := b.acquire(c)
-		if fence <= last {
-			b.Errorf("fence %d after %d", fence, last)
-		}
-		last = fence
+		b.acquire(c)
 		claims = append(claims, c)
 		b.held(lock.Semaphore, claims...)
 	}
 	late := b.permits(1, 3)
-	if ttl := b.busy(late); ttl <= 0 || ttl > minute {
-		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
-	}
+	b.busyFor(late, minute)
 	b.held(lock.Semaphore, claims...)
 	b.release(gone(claims[1]), nil)
 	b.acquire(late)
@@ -85,12 +77,8 @@ func saysNearestExpiry(_ *testing.T, b *bench) {
 	short.TTL = 20 * time.Second
 	b.acquire(long)
 	b.acquire(short)
-	if ttl := b.busy(b.permits(1, 2)); ttl <= 0 || ttl > 20*time.Second {
-		b.Errorf("busy for %v, want what is left of 20s", ttl)
-	}
-	if ttl := b.state("k").TTL; ttl <= 20*time.Second || ttl > minute {
-		b.Errorf("held for %v, want what is left of %v", ttl, minute)
-	}
+	b.busyFor(b.permits(1, 2), 20*time.Second)
+	b.lasts("k", 20*time.Second, minute)
 	b.release(gone(short), nil)
 	b.acquire(b.permits(1, 2))
 	if ttl := b.busy(b.permits(1, 2)); ttl <= 20*time.Second || ttl > minute {
@@ -100,11 +88,8 @@ func saysNearestExpiry(_ *testing.T, b *bench) {
 
 func repeatTakesNothing(_ *testing.T, b *bench) {
 	c := b.permits(2, 3)
-	first := b.acquire(c)
-	for range 3 {
-		if fence := b.acquire(c); fence < first {
-			b.Errorf("fence fell from %d to %d", first, fence)
-		}
+	for range 4 {
+		b.acquire(c)
 		b.held(lock.Semaphore, c)
 	}
 	b.acquire(b.permits(1, 3))
@@ -208,36 +193,28 @@ func refusesNonsense(_ *testing.T, b *bench) {
 		b.permits(0, 3), b.permits(-1, 3), b.permits(4, 3), b.permits(1, 0),
 		b.permits(1, 1<<60), b.permits(4097, 4097), b.permits(1, 4097),
 	} {
-		if _, err := b.Store.Acquire(b.Context(), c); !errors.Is(err, lock.ErrInvalid) {
-			b.Errorf("%d of %d: got %v, want ErrInvalid", c.Permits, c.Size, err)
-		}
+		b.denied(c, lock.ErrInvalid)
 	}
-	if b.state("k").Held {
-		b.Error("the key became held")
-	}
+	b.isFree("k")
 }
 
 func permitsWake(_ *testing.T, b *bench) {
-	hint := b.listen(b.permits(1, 3))
+	heard := b.listen(b.permits(1, 3))
 	stays := b.permits(1, 3)
 	b.acquire(stays)
 	for _, n := range []int{1, 2} {
 		c := b.permits(n, 3)
 		b.acquire(c)
-		b.release(gone(c), nil)
-		hint("permits came back")
+		heard("permits came back", func() { b.release(gone(c), nil) })
 	}
-	b.release(gone(stays), nil)
-	hint("the last permit came back")
+	heard("the last permit came back", func() { b.release(gone(stays), nil) })
 }
 
 func forcesPermits(_ *testing.T, b *bench) {
 	one, two := b.permits(1, 3), b.permits(2, 3)
 	b.acquire(one)
 	b.acquire(two)
-	hint := b.listen(b.permits(1, 3))
-	b.force("k")
-	hint("force release")
+	b.listen(b.permits(1, 3))("force release", func() { b.force("k") })
 	b.renew(one, lock.ErrNotHeld)
 	b.release(gone(two), lock.ErrNotHeld)
 	b.acquire(b.permits(3, 3))
@@ -248,9 +225,7 @@ func lockAndSemaphore(_ *testing.T, b *bench) {
 	c := b.permits(1, 3)
 	b.acquire(c)
 	for _, m := range b.locks() {
-		if ttl := b.busy(b.in(m, "k")(1, minute)); ttl <= 0 || ttl > minute {
-			b.Errorf("%s on a semaphore in use: busy for %v, want what is left of %v", m, ttl, minute)
-		}
+		b.busyFor(b.in(m, "k")(1, minute), minute)
 		b.renew(as(m, c), lock.ErrNotHeld)
 		b.release(gone(as(m, c)), lock.ErrNotHeld)
 	}
@@ -261,9 +236,7 @@ func lockAndSemaphore(_ *testing.T, b *bench) {
 		held := b.in(m, m.String())(1, minute)
 		b.acquire(held)
 		wrong := b.in(lock.Semaphore, m.String())(1, minute)
-		if ttl := b.busy(wrong); ttl <= 0 || ttl > minute {
-			b.Errorf("a permit of a lock in mode %s: busy for %v, want what is left of %v", m, ttl, minute)
-		}
+		b.busyFor(wrong, minute)
 		b.renew(wrong, lock.ErrNotHeld)
 		b.release(gone(wrong), lock.ErrNotHeld)
 		b.renew(held, nil)
@@ -309,13 +282,11 @@ func (b *bench) semaphores(n, permits, size int) []*lock.Locker {
 func engineFills(_ *testing.T, b *bench) {
 	const workers, size, rounds = 20, 3, 5
 	lockers := b.semaphores(4, 1, size)
-	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
-	defer cancel()
 	var inside, most atomic.Int32
 	full := make(chan struct{})
 	together(workers, func(i int) {
 		for range rounds {
-			err := lockers[i%len(lockers)].Do(ctx, b.key("k"), func(ctx context.Context) error {
+			b.do(lockers[i%len(lockers)], func(ctx context.Context) {
 				n := inside.Add(1)
 				defer inside.Add(-1)
 				if n > size {
@@ -328,19 +299,13 @@ func engineFills(_ *testing.T, b *bench) {
 				case <-full:
 				case <-ctx.Done():
 				}
-				return nil
 			})
-			if err != nil {
-				b.Errorf("worker %d: %v", i, err)
-			}
 		}
 	})
 	if n := most.Load(); n != size {
 		b.Error("never were all permits taken")
 	}
-	if b.state("k").Held {
-		b.Error("held after the release of all")
-	}
+	b.isFree("k")
 }
 
 func engineSurvivesDeadPermits(_ *testing.T, b *bench) {
@@ -358,13 +323,8 @@ func engineSurvivesDeadPermits(_ *testing.T, b *bench) {
 func engineTakesTwo(_ *testing.T, b *bench) {
 	lockers := b.semaphores(2, 2, 3)
 	two := b.lease(lockers[0], "k")
-	if _, err := lockers[1].TryAcquire(b.Context(), b.key("k")); !errors.Is(err, lock.ErrBusy) {
-		b.Errorf("two more of three: got %v, want ErrBusy", err)
-	}
-	one, err := lockers[1].TryAcquire(b.Context(), b.key("k"), lock.WithPermits(1, 3))
-	if err != nil {
-		b.Fatalf("the third: %v", err)
-	}
+	b.refuses(b.Context(), lockers[1], lock.ErrBusy)
+	one := b.tries(b.Context(), lockers[1], lock.WithPermits(1, 3))
 	b.free(two)
 	b.free(b.lease(lockers[1], "k"))
 	b.free(one)
@@ -373,16 +333,11 @@ func engineTakesTwo(_ *testing.T, b *bench) {
 func engineAddsUp(_ *testing.T, b *bench) {
 	l := b.semaphores(1, 1, 2)[0]
 	first := b.lease(l, "k")
-	second, err := l.TryAcquire(first.Context(), b.key("k"))
-	if err != nil {
-		b.Fatalf("the second permit: %v", err)
-	}
+	second := b.tries(first.Context(), l)
 	if first.Owner() == second.Owner() {
 		b.Error("both permits have one owner")
 	}
-	if _, err := l.TryAcquire(second.Context(), b.key("k")); !errors.Is(err, lock.ErrBusy) {
-		b.Errorf("a third of two: got %v, want ErrBusy", err)
-	}
+	b.refuses(second.Context(), l, lock.ErrBusy)
 	b.free(first)
 	b.held(lock.Semaphore, lock.Claim{Owner: second.Owner(), Permits: 1})
 	b.free(second)
@@ -391,21 +346,8 @@ func engineAddsUp(_ *testing.T, b *bench) {
 func engineClosesPermits(_ *testing.T, b *bench) {
 	l := lock.New(b.Store, lock.WithPermits(2, 3))
 	b.lease(l, "k")
-	other := b.semaphores(1, 1, 3)[0]
-	stays := b.lease(other, "k")
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := l.Acquire(b.Context(), b.key("k"))
-		waiting <- err
-	}()
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
-	if err := l.Close(ctx); err != nil {
-		b.Fatalf("Close: %v", err)
-	}
-	if err := <-waiting; !errors.Is(err, lock.ErrClosed) {
-		b.Errorf("the waiter: got %v, want ErrClosed", err)
-	}
+	stays := b.lease(b.semaphores(1, 1, 3)[0], "k")
+	b.closes(l, "k")
 	b.held(lock.Semaphore, lock.Claim{Owner: stays.Owner(), Permits: 1})
 	b.free(stays)
 }

@@ -161,12 +161,14 @@ type bench struct {
 	mode   lock.Mode // of claims and lockers that name no other
 	most   int       // the hold count that the store can show
 	prefix string
+	fences map[string]uint64 // the largest of each key, and the last of each owner, and of each mode of it
 	asides sync.WaitGroup
 }
 
 func (s *settings) newBench(t *testing.T, store lock.Store, m lock.Mode) *bench {
 	t.Helper()
-	b := &bench{T: t, Store: store, mode: m, most: math.MaxInt, prefix: fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())}
+	b := &bench{T: t, Store: store, mode: m, most: math.MaxInt, fences: make(map[string]uint64)}
+	b.prefix = fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())
 	if s.uncounted {
 		b.most = 1
 	}
@@ -230,15 +232,39 @@ func as(m lock.Mode, c lock.Claim) lock.Claim {
 	return c
 }
 
+// acquire fails unless c is granted, with a fence that is larger than those of all
+// owners before, and that doesn't fall while its own owner has the key.
 func (b *bench) acquire(c lock.Claim) uint64 {
 	b.Helper()
 	fence, err := b.Store.Acquire(b.Context(), c)
 	if err != nil {
 		b.Fatalf("Acquire(%+v): %v", c, err)
 	}
+	owner := c.Key + " of " + c.Owner
+	inMode := owner + " in " + c.Mode.String()
+	least := b.fences[inMode] // of a repetition or a re-entry
+	switch {
+	case b.fences[owner] == 0:
+		least = b.fences[c.Key] + 1
+	case least == 0: // a writer reads as well
+		least = b.fences[owner]
+	}
+	if fence < least {
+		b.Errorf("Acquire(%+v): fence %d, want %d at least", c, fence, least)
+	}
+	b.fences[c.Key], b.fences[owner], b.fences[inMode] = max(fence, b.fences[c.Key]), fence, fence
 	return fence
 }
 
+// denied fails unless c is refused with that error.
+func (b *bench) denied(c lock.Claim, want error) {
+	b.Helper()
+	if _, err := b.Store.Acquire(b.Context(), c); !errors.Is(err, want) {
+		b.Fatalf("Acquire(%+v): got %v, want %v", c, err, want)
+	}
+}
+
+// busy returns for how long c is refused.
 func (b *bench) busy(c lock.Claim) time.Duration {
 	b.Helper()
 	return b.refused(c).TTL
@@ -247,11 +273,19 @@ func (b *bench) busy(c lock.Claim) time.Duration {
 func (b *bench) refused(c lock.Claim) *lock.BusyError {
 	b.Helper()
 	_, err := b.Store.Acquire(b.Context(), c)
-	var busy *lock.BusyError
-	if !errors.As(err, &busy) || !errors.Is(err, lock.ErrBusy) {
+	busy, ok := errors.AsType[*lock.BusyError](err)
+	if !ok || !errors.Is(err, lock.ErrBusy) {
 		b.Fatalf("Acquire(%+v): got %v, want a BusyError", c, err)
 	}
 	return busy
+}
+
+// busyFor fails unless c is busy, for d at most.
+func (b *bench) busyFor(c lock.Claim, d time.Duration) {
+	b.Helper()
+	if ttl := b.busy(c); ttl <= 0 || ttl > d {
+		b.Errorf("%s: busy for %v, want what is left of %v", c.Mode, ttl, d)
+	}
 }
 
 func (b *bench) release(c lock.Claim, want error) {
@@ -291,17 +325,35 @@ func (b *bench) state(key string) lock.State {
 	return state
 }
 
-// holds is the hold count of the only owner, 0 if the key is free.
-func (b *bench) holds(key string) int {
+// counts fails unless the key has that many holds of one owner, as far as the store
+// shows them.
+func (b *bench) counts(key string, holds int) {
 	b.Helper()
-	state := b.state(key)
-	switch {
-	case !state.Held:
-		return 0
-	case len(state.Owners) != 1:
-		b.Fatalf("%d owners: %+v", len(state.Owners), state)
+	if state := b.state(key); len(state.Owners) != 1 || state.Owners[0].Holds != min(holds, b.most) {
+		b.Errorf("owners %+v, want one with %d holds", state.Owners, holds)
 	}
-	return state.Owners[0].Holds
+}
+
+// lasts fails unless the key is held for longer than least, and no longer than most.
+func (b *bench) lasts(key string, least, most time.Duration) {
+	b.Helper()
+	if state := b.state(key); !state.Held || state.TTL <= least || state.TTL > most {
+		b.Errorf("held %v, for %v; want %v to %v", state.Held, state.TTL, least, most)
+	}
+}
+
+// isFree fails if anybody holds the key.
+func (b *bench) isFree(key string) {
+	b.Helper()
+	if state := b.state(key); state.Held { // a late release may still leave owners of a minority
+		b.Errorf("not free: %+v", state)
+	}
+}
+
+// ends waits until nobody holds the key.
+func (b *bench) ends(key string) {
+	b.Helper()
+	b.eventually("the end of the hold", func() bool { return !b.state(key).Held })
 }
 
 // eventually polls until ok holds.
@@ -318,14 +370,40 @@ func (b *bench) eventually(what string, ok func() bool) {
 // locker returns a locker in the mode of the bench.
 func (b *bench) locker(opts ...lock.Option) *lock.Locker {
 	l := lock.New(b.Store, b.options(opts)...)
-	b.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := l.Close(ctx); err != nil {
-			b.Errorf("Close: %v", err)
-		}
-	})
+	b.Cleanup(func() { b.close(l) })
 	return l
+}
+
+// slow are n lockers whose waiters only a hint can bring back before the test ends.
+func (b *bench) slow(n int) []*lock.Locker {
+	lockers := make([]*lock.Locker, n)
+	for i := range lockers {
+		lockers[i] = b.locker(lock.WithPoll(4 * patience))
+	}
+	return lockers
+}
+
+func (b *bench) close(l *lock.Locker) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context()), patience)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		b.Errorf("Close: %v", err)
+	}
+}
+
+// closes closes a locker while an acquisition of the key waits.
+func (b *bench) closes(l *lock.Locker, key string, opts ...lock.Option) {
+	b.Helper()
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(b.Context(), b.key(key), opts...)
+		waiting <- err
+	}()
+	b.close(l)
+	if err := <-waiting; !errors.Is(err, lock.ErrClosed) {
+		b.Errorf("the waiter: got %v, want ErrClosed", err)
+	}
 }
 
 func (b *bench) options(opts []lock.Option) []lock.Option {
@@ -347,13 +425,46 @@ func (b *bench) lease(l *lock.Locker, key string, opts ...lock.Option) *lock.Lea
 	return lease
 }
 
+// do runs fn under the lock of k.
+func (b *bench) do(l *lock.Locker, fn func(ctx context.Context), opts ...lock.Option) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
+	defer cancel()
+	err := l.Do(ctx, b.key("k"), func(ctx context.Context) error {
+		fn(ctx)
+		return nil
+	}, opts...)
+	if err != nil {
+		b.Errorf("Do: %v", err)
+	}
+}
+
+// tries fails unless one attempt at k gets the lock.
+func (b *bench) tries(ctx context.Context, l *lock.Locker, opts ...lock.Option) *lock.Lease {
+	b.Helper()
+	lease, err := l.TryAcquire(ctx, b.key("k"), opts...)
+	if err != nil {
+		b.Fatalf("TryAcquire: %v", err)
+	}
+	return lease
+}
+
+// refuses fails unless one attempt at k ends with that error, without a wait.
+func (b *bench) refuses(ctx context.Context, l *lock.Locker, want error, opts ...lock.Option) {
+	b.Helper()
+	_, err := l.TryAcquire(ctx, b.key("k"), opts...)
+	if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) {
+		b.Errorf("TryAcquire: got %v, want %v", err, want)
+	}
+}
+
 // outlive waits until a hold that was granted before, with that TTL at most,
 // has expired by the clock of the store.
 func (b *bench) outlive(ttl time.Duration) {
 	b.Helper()
 	witness := newID()
 	b.acquire(b.in(lock.Exclusive, witness)(1, ttl))
-	b.eventually("expiry", func() bool { return !b.state(witness).Held })
+	b.ends(witness)
 }
 
 // free releases whatever the lease holds.

@@ -3,60 +3,58 @@ package storetest
 import (
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
-// watch subscribes and returns a channel that holds a hint after a wake-up.
-func (b *bench) watch(key string) (hints chan struct{}, stop func()) {
+// counted watches for the owner of c.
+func (b *bench) counted(c lock.Claim) (hints *atomic.Int32, stop func()) {
 	b.Helper()
-	hints = make(chan struct{}, 1)
-	stop, err := b.Store.Watch(b.Context(), b.owner(key)(1, minute), func() {
-		select {
-		case hints <- struct{}{}:
-		default:
-		}
-	})
+	hints = new(atomic.Int32)
+	stop, err := b.Store.Watch(b.Context(), c, func() { hints.Add(1) })
 	if err != nil {
 		b.Fatalf("Watch: %v", err)
 	}
 	return hints, stop
 }
 
-func (b *bench) awaitHint(hints <-chan struct{}) {
+// listen watches with c, and returns a func that runs a cause and waits for a hint.
+func (b *bench) listen(c lock.Claim) (heard func(what string, cause func())) {
 	b.Helper()
-	select {
-	case <-hints:
-	case <-time.After(patience):
-		b.Fatal("no wake-up came")
+	hints, stop := b.counted(c)
+	b.Cleanup(stop)
+	return func(what string, cause func()) {
+		b.Helper()
+		before := hints.Load()
+		cause()
+		b.eventually("wake-up: "+what, func() bool { return hints.Load() > before })
 	}
+}
+
+// visit acquires the key for a new owner, and releases it.
+func (b *bench) visit(key string) {
+	b.Helper()
+	c := b.owner(key)(1, minute)
+	b.acquire(c)
+	b.release(gone(c), nil)
 }
 
 func releaseWakes(_ *testing.T, b *bench) {
-	first, stopFirst := b.watch("k")
-	second, stopSecond := b.watch("k")
-	defer stopSecond()
+	first, stopFirst := b.counted(b.owner("k")(1, minute))
+	second := b.listen(b.owner("k")(1, minute))
 	for range 20 {
-		a := b.owner("k")
-		b.acquire(a(1, minute))
-		b.release(a(0, minute), nil)
-		b.awaitHint(first)
-		b.awaitHint(second)
+		before := first.Load()
+		second("the key is free", func() { b.visit("k") })
+		b.eventually("the first wakes as well", func() bool { return first.Load() > before })
 	}
 	stopFirst()
-	a := b.owner("k")
-	b.acquire(a(1, minute))
-	b.release(a(0, minute), nil)
-	b.awaitHint(second) // one leaving takes nothing from the other
+	second("one leaving takes nothing from the other", func() { b.visit("k") })
 }
 
 func forceWakes(_ *testing.T, b *bench) {
-	hints, stop := b.watch("k")
-	defer stop()
+	heard := b.listen(b.owner("k")(1, minute))
 	b.acquire(b.owner("k")(1, minute))
-	if freed, err := b.Store.ForceRelease(b.Context(), b.key("k")); err != nil || !freed {
-		b.Fatalf("ForceRelease: %v, %v", freed, err)
-	}
-	b.awaitHint(hints)
+	heard("force release", func() { b.force("k") })
 	b.acquire(b.owner("k")(1, minute))
 }
 
@@ -70,8 +68,7 @@ func silentAfterStop(_ *testing.T, b *bench) {
 	if err != nil {
 		b.Fatalf("Watch: %v", err)
 	}
-	witness, stopWitness := b.watch("k")
-	defer stopWitness()
+	witness := b.listen(b.owner("k")(1, minute))
 	together(8, func(i int) {
 		if i == 0 {
 			stop()
@@ -79,16 +76,13 @@ func silentAfterStop(_ *testing.T, b *bench) {
 			return
 		}
 		for range 10 {
-			a := b.owner("k")
-			if _, err := b.Store.Acquire(b.Context(), a(1, minute)); err == nil {
-				_ = b.Store.Release(b.Context(), a(0, minute))
+			c := b.owner("k")(1, minute)
+			if _, err := b.Store.Acquire(b.Context(), c); err == nil {
+				_ = b.Store.Release(b.Context(), gone(c))
 			}
 		}
 	})
-	a := b.owner("k")
-	b.acquire(a(1, minute))
-	b.release(a(0, minute), nil)
-	b.awaitHint(witness)
+	witness("a release", func() { b.visit("k") })
 	if late.Load() {
 		b.Error("wake was called after stop had returned")
 	}
@@ -106,10 +100,6 @@ func watchStorm(_ *testing.T, b *bench) {
 			stop()
 		}
 	})
-	hints, stop := b.watch("ka")
-	defer stop()
-	a := b.owner("ka")
-	b.acquire(a(1, minute))
-	b.release(a(0, minute), nil)
-	b.awaitHint(hints)
+	heard := b.listen(b.owner("ka")(1, minute))
+	heard("a release", func() { b.visit("ka") })
 }
