@@ -198,9 +198,9 @@ func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 	case claim.Holds > 1:
 	case !a.done:
 		a.doubt, a.left = a.doubt || unknown, a.left || left
-	case a.hold != nil && a.hold.owner == claim.Owner && a.hold.latest().state == holdAlive:
+	case a.hold != nil && a.hold.owner == claim.Owner && a.hold.latest().unreleased():
 		h := a.hold.latest()
-		h.doubt = h.doubt || unknown
+		h.doubt = h.doubt || unknown || left && h.state == holdReleasing // the release may have come first
 	case unknown:
 		a.orphaned(claim, undoPasses[:])
 	case left:
@@ -239,7 +239,7 @@ func (a *acquisition) orphaned(claim Claim, passes []time.Duration) {
 		a.undo(claim, passes)
 		return
 	}
-	if h := o.holds[claim.Mode]; h != nil && h.state == holdAlive && h.owner == claim.Owner {
+	if h := o.holds[claim.Mode]; h != nil && h.unreleased() && h.owner == claim.Owner {
 		h.doubt = true // another call got it: its end does it
 		return
 	}

@@ -87,6 +87,50 @@ func TestALateAnswerIsUndone(t *testing.T) {
 	})
 }
 
+// The answer to a call that was given up comes while the hold that the next call got
+// is being released: what it may have left is undone after that release, which would
+// else find nothing and take the lease for lost.
+func TestALateGrantWaitsForTheReleaseUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, first, answer, freed := newFaulty(), make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+		var released atomic.Int32
+		store.set(only("release", func(lock.Claim) error {
+			if released.Add(1) == 1 {
+				<-freed
+			}
+			return nil
+		}), only("acquire", func(lock.Claim) error {
+			select {
+			case <-first:
+				<-answer
+			default:
+			}
+			return nil
+		}))
+		other := acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		l := newLocker(t, store, lock.WithCallTimeout(time.Second))
+		holder := await(t.Context(), l, "k")
+		first <- struct{}{}
+		release(t, other)
+		time.Sleep(5 * time.Second)
+		lease := holder.got(t) // by a second call
+		result := make(chan error, 1)
+		go func() { result <- lease.Release(t.Context()) }()
+		synctest.Wait()
+		close(answer)
+		time.Sleep(500 * time.Millisecond)
+		if n := released.Load(); n != 1 {
+			t.Errorf("%d releases at once", n)
+		}
+		close(freed)
+		wantErr(t, <-result, nil)
+		time.Sleep(5 * time.Second) // all passes of an undo
+		if n := released.Load(); n < 2 {
+			t.Error("what the first call may have left was not undone")
+		}
+	})
+}
+
 // wrapped embeds a store that is asynchronous, and has its own Acquire.
 type wrapped struct {
 	*async

@@ -66,6 +66,11 @@ func (h *hold) trustedUntil() time.Duration { return time.Duration(h.trust.Load(
 
 func (h *hold) trusted() bool { return h.locker.now() < h.trustedUntil() }
 
+// unreleased says that the release of h is still to come, or under way. What its
+// calls may have left is undone after it, never side by side: one of the two would
+// find nothing, and take that for a loss. mu is held.
+func (h *hold) unreleased() bool { return h.state == holdAlive || h.state == holdReleasing }
+
 func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mode} }
 
 // claim is what the hold asks of the store; mu is held.
