@@ -195,12 +195,26 @@ func (a *acquisition) joins(h *hold) error {
 		return nil
 	case h.mode != a.o.mode && (h.mode != Write || a.o.mode != Read):
 		return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
-	case h.mode != a.o.mode && (h.keepUntil() > a.now() || a.o.minHold > 0):
-		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; read after its release", ErrInvalid)
+	case a.keepsBoth(h.ownership):
+		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; release the other first", ErrInvalid)
 	case a.o.noReentry:
 		return ErrOwnHold
 	}
 	return nil
+}
+
+// keepsBoth says whether the owner would write and read, and keep one of both for a
+// minimum: the store keeps what is released last, as nobody's, and the other would
+// be in its way. mu is held.
+func (a *acquisition) keepsBoth(o *ownership) bool {
+	writes, reads, keeps := a.o.mode == Write, a.o.mode == Read || o.owed != nil, a.o.minHold > 0
+	for _, h := range o.holds {
+		if h != nil {
+			writes, reads = writes || h.mode == Write, reads || h.mode == Read
+			keeps = keeps || h.keepUntil() > a.now()
+		}
+	}
+	return writes && reads && keeps
 }
 
 // ofContext finds a hold of the caller's context; mu is held.

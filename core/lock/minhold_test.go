@@ -323,6 +323,14 @@ func TestMinimumHoldsThatCannotBeKeptAreRefused(t *testing.T) {
 		release(t, acquire(t, l, writer.Context(), "k", read)) // its minimum has passed
 		_, err = l.Acquire(writer.Context(), "k", read, lock.WithMinHold(time.Minute))
 		wantErr(t, err, lock.ErrInvalid)
+		reader := acquire(t, l, writer.Context(), "k", read)
+		for _, mode := range []lock.Option{write, read} { // re-entries
+			_, err = l.Acquire(reader.Context(), "k", mode, lock.WithMinHold(time.Minute))
+			wantErr(t, err, lock.ErrInvalid)
+		}
+		release(t, reader) // which the store keeps until the writer has gone
+		_, err = l.Acquire(writer.Context(), "k", write, lock.WithMinHold(time.Minute))
+		wantErr(t, err, lock.ErrInvalid)
 		release(t, writer)
 		free(t, store, "k")
 	})

@@ -18,7 +18,11 @@ func (a *acquisition) reenterHold(ctx context.Context, h *hold) (*Lease, error) 
 func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error) {
 	a.checkHold(h)
 	a.mu.Lock()
-	if err := h.status(); err != nil {
+	err := h.status()
+	if err == nil {
+		err = a.joins(h) // what the owner has may have changed since it came
+	}
+	if err != nil {
 		a.mu.Unlock()
 		return nil, err
 	}

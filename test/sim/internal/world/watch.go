@@ -1,6 +1,7 @@
 package world
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -111,14 +112,16 @@ func (w *watch) orphaned() {
 }
 
 // holds are those of all keys but semaphores, whose permits do not name their
-// owners.
+// owners. What a minimum hold keeps ends by the server's clock alone: where that is
+// stepped, nobody can say when.
 func (s *server) holds() (all []orphan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys.SetTime(s.clock())
 	for _, key := range s.world.keys {
 		for field := range s.holders(key) {
-			if owner := ownerIn(field); owner != "" {
+			stepped := s.world.Features[Clock] && strings.Contains(field, keptMark)
+			if owner := ownerIn(field); owner != "" && !stepped {
 				all = append(all, orphan{key, owner})
 			}
 		}
