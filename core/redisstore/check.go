@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -54,7 +53,7 @@ func (s *Store) Check(ctx context.Context, modes ...lock.Mode) error {
 // checkNodes looks at every master, and returns their addresses.
 func (s *Store) checkNodes(ctx context.Context) (addresses []string, err error) {
 	if s.cluster == nil {
-		return []string{s.address()}, s.checkNode(ctx, s.rdb, s.address())
+		return []string{s.endpoint().address}, s.checkNode(ctx, s.rdb, s.endpoint().address)
 	}
 	var mu sync.Mutex
 	err = s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -67,7 +66,7 @@ func (s *Store) checkNodes(ctx context.Context) (addresses []string, err error) 
 		if errors.Is(err, lock.ErrUnavailable) {
 			return nil, err
 		}
-		return nil, unreachable(s.address(), s.advised(err)) // not even the topology is known
+		return nil, unreachable(s.endpoint().address, s.advised(err)) // not even the topology is known
 	}
 	s.checkCoverage(ctx)
 	return addresses, nil
@@ -101,7 +100,7 @@ func (s *Store) hint(err error) error {
 	var certificate x509.CertificateInvalidError
 	var network net.Error
 	var advice string
-	switch encrypted := s.encrypted(); {
+	switch encrypted := s.endpoint().encrypted; {
 	case errors.As(err, &authority):
 		advice = "put the CA of the server into RootCAs of the client's TLSConfig"
 	case errors.As(err, &name):
@@ -120,35 +119,6 @@ func (s *Store) hint(err error) error {
 	return fmt.Errorf("%w (%s)", err, advice)
 }
 
-func (s *Store) encrypted() bool {
-	switch rdb := s.rdb.(type) {
-	case *redis.Client:
-		return rdb.Options().TLSConfig != nil
-	case *redis.ClusterClient:
-		return rdb.Options().TLSConfig != nil
-	default:
-		return false
-	}
-}
-
 func unreachable(address string, err error) error {
 	return fmt.Errorf("%w: redis at %s: %w", lock.ErrUnavailable, address, err)
-}
-
-// sentinelAddr is the address of a client that follows a Sentinel.
-const sentinelAddr = "FailoverClient"
-
-// address says where the client looks for Redis.
-func (s *Store) address() string {
-	switch rdb := s.rdb.(type) {
-	case *redis.ClusterClient:
-		return strings.Join(rdb.Options().Addrs, ", ")
-	case *redis.Client:
-		if rdb.Options().Addr != sentinelAddr {
-			return rdb.Options().Addr
-		}
-		return "the master that the sentinels name"
-	default:
-		return "the address of the client"
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 // server is what a server says about itself.
@@ -23,7 +25,7 @@ func (s *Store) inspectServer(ctx context.Context, node redis.UniversalClient, a
 		if err != nil {
 			about.err = err
 			s.log.InfoContext(ctx, "redis may not be asked for its role, eviction policy, persistence and replicas: permit INFO",
-				"address", address, "class", classOf(err))
+				"address", address, "class", lock.ClassOf(s.failure(err)))
 			return about
 		}
 		for line := range strings.Lines(text) {
@@ -88,16 +90,16 @@ func (s *Store) checkCoverage(ctx context.Context) {
 		}
 		if covered < slots {
 			s.log.WarnContext(ctx, "the cluster does not serve all slots: locks in the others cannot be had",
-				"address", s.address(), "missing", slots-covered)
+				"address", s.endpoint().address, "missing", slots-covered)
 		}
 	}
 	const setting = "cluster-require-full-coverage"
 	got, err := s.cluster.ConfigGet(ctx, setting).Result()
 	switch {
 	case err != nil:
-		s.log.InfoContext(ctx, "redis may not be asked for "+setting+": see that it is no", "address", s.address(), "class", classOf(err))
+		s.log.InfoContext(ctx, "redis may not be asked for "+setting+": see that it is no", "address", s.endpoint().address, "class", lock.ClassOf(s.failure(err)))
 	case got[setting] == "yes":
 		s.log.WarnContext(ctx, "while one master of the cluster is away, all others refuse locks as well: set "+setting+" to no",
-			"address", s.address())
+			"address", s.endpoint().address)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
@@ -88,21 +89,48 @@ func (s *Store) failure(err error) error {
 	if s.cluster != nil && away {
 		s.topology.reload()
 	}
-	return &lock.StoreError{Outcome: outcomeOf(err), Unreachable: away, Class: classOf(err), Err: err}
+	outcome, class := meaningOf(err)
+	return &lock.StoreError{Outcome: outcome, Unreachable: away, Class: class, Err: err}
 }
 
-func outcomeOf(err error) lock.Outcome {
+// meaningOf says what became of the call that failed, and the class of the failure.
+func meaningOf(err error) (lock.Outcome, string) {
 	if reply, ok := errorReply(err); ok {
-		return outcomeOfReply(reply)
+		return meaningOfReply(reply)
 	}
 	switch {
-	case errors.Is(err, redis.ErrClosed), isHandshake(err):
-		return lock.OutcomeRefused
-	case isDial(err), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
-		return lock.OutcomeNotExecuted
-	default:
-		return lock.OutcomeUnknown
+	case errors.Is(err, redis.ErrClosed):
+		return lock.OutcomeRefused, "client closed"
+	case isHandshake(err):
+		return lock.OutcomeRefused, "TLS"
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return lock.OutcomeNotExecuted, "no free connection"
+	case isDial(err):
+		return lock.OutcomeNotExecuted, classOfNetwork(err)
 	}
+	return lock.OutcomeUnknown, classOfNetwork(err)
+}
+
+// classOfNetwork is the class of an error of a connection.
+func classOfNetwork(err error) string {
+	var network net.Error
+	var name *net.DNSError
+	switch {
+	case errors.Is(err, ErrReply):
+		return "bad reply"
+	case errors.As(err, &name):
+		return "name not resolved"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.As(err, &network) && network.Timeout(): // context.DeadlineExceeded is one
+		return "timeout"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		return "connection lost"
+	case errors.As(err, &network):
+		return "network"
+	}
+	return "" // lock.ClassOf knows the errors of contexts
 }
 
 // errorReply is what the server said, if it did.
@@ -117,17 +145,19 @@ func errorReply(err error) (text string, ok bool) {
 	return reply.Error(), true
 }
 
-func outcomeOfReply(text string) lock.Outcome {
+// meaningOfReply is that of an error reply. Its class is its code, if that is a known
+// one: what else a server says may hold anything.
+func meaningOfReply(text string) (lock.Outcome, string) {
 	code, rest := splitReply(text)
-	if code != "ERR" {
-		return replies[code]
+	if outcome, known := replies[code]; known {
+		return outcome, code
 	}
 	for _, g := range generic {
-		if strings.HasPrefix(rest, g.text) {
-			return g.outcome
+		if code == "ERR" && strings.HasPrefix(rest, g.text) {
+			return g.outcome, g.class
 		}
 	}
-	return lock.OutcomeUnknown
+	return lock.OutcomeUnknown, "error reply"
 }
 
 // splitReply returns the code of an error reply, and what follows it.
@@ -150,10 +180,8 @@ func isWrongType(err error) bool {
 	if !ok {
 		return false
 	}
-	if inner := wrapped.FindStringSubmatch(reply); inner != nil {
-		reply = inner[1]
-	}
-	return strings.HasPrefix(reply, "WRONGTYPE")
+	code, _ := splitReply(reply)
+	return code == "WRONGTYPE"
 }
 
 func isNoScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }

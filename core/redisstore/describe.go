@@ -2,29 +2,45 @@ package redisstore
 
 import (
 	"log/slog"
+	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // LogValue describes the store in a log: its topology and address.
 func (s *Store) LogValue() slog.Value {
+	to := s.endpoint()
 	return slog.GroupValue(
 		slog.String("kind", "redis"),
-		slog.String("topology", s.topologyName()),
-		slog.String("address", s.address()),
+		slog.String("topology", to.topology),
+		slog.String("address", to.address),
 	)
 }
 
-func (s *Store) topologyName() string {
+// sentinelAddr is the address of a client that follows a Sentinel.
+const sentinelAddr = "FailoverClient"
+
+// endpoint says where the client looks for Redis, and how.
+type endpoint struct {
+	topology, address string
+	encrypted         bool
+	readTimeout       time.Duration // 0 or less: none, or none known
+}
+
+func (s *Store) endpoint() endpoint {
 	switch rdb := s.rdb.(type) {
 	case *redis.ClusterClient:
-		return "cluster"
+		o := rdb.Options()
+		return endpoint{"cluster", strings.Join(o.Addrs, ", "), o.TLSConfig != nil, o.ReadTimeout}
 	case *redis.Client:
-		if rdb.Options().Addr == sentinelAddr {
-			return "sentinel"
+		o := rdb.Options()
+		to := endpoint{"standalone", o.Addr, o.TLSConfig != nil, o.ReadTimeout}
+		if o.Addr == sentinelAddr {
+			to.topology, to.address = "sentinel", "the master that the sentinels name"
 		}
-		return "standalone"
+		return to
 	default:
-		return "unknown"
+		return endpoint{topology: "unknown", address: "the address of the client"}
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 // What tests outside the package look at.
 var (
 	Prefixed  = prefixed
 	CheckName = checkName
-	OutcomeOf = outcomeOf
-	ClassOf   = classOf
 	HashTag   = hashTag
 )
 
@@ -19,6 +19,18 @@ const (
 	LockChannel      = lockChannel
 	ReadWriteChannel = readWriteChannel
 )
+
+// OutcomeOf is what became of a call that failed.
+func OutcomeOf(err error) lock.Outcome {
+	outcome, _ := meaningOf(err)
+	return outcome
+}
+
+// ClassOf is the class of a failure.
+func ClassOf(err error) string {
+	_, class := meaningOf(err)
+	return class
+}
 
 // SHA is the name of a script on the server.
 func SHA(names ...string) string { return load(names...).sha }

@@ -47,9 +47,10 @@ func (s *Store) knowsShards(ctx context.Context) shardSupport {
 	}
 	cmd := redis.NewCmd(ctx, "pubsub", "shardnumsub")
 	err := s.rdb.Process(ctx, once{cmd})
-	if err == nil {
+	outcome, _ := meaningOf(err)
+	if _, refused := errorReply(err); err == nil {
 		s.shards.Store(int32(supported))
-	} else if reply, ok := errorReply(err); ok && outcomeOfReply(reply) != lock.OutcomeNotExecuted {
+	} else if refused && outcome != lock.OutcomeNotExecuted {
 		s.shards.Store(int32(unsupported)) // an older server, or no permission
 	}
 	return shardSupport(s.shards.Load())

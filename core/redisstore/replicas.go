@@ -44,22 +44,10 @@ func WithReplicas(atLeast int, timeout time.Duration) Option {
 		panic("redisstore.WithReplicas: timeout is less than 1 ms") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	return func(s *Store) {
-		if limit := readTimeout(s.rdb); limit > 0 && timeout >= limit {
+		if limit := s.endpoint().readTimeout; limit > 0 && timeout >= limit {
 			panic(fmt.Sprintf("redisstore.WithReplicas: timeout %v is not below the client's ReadTimeout %v", timeout, limit)) //nolint:forbidigo // documented: a wrong set-up cannot be run
 		}
 		s.replicas = &replicas{min: atLeast, timeout: timeout}
-	}
-}
-
-// readTimeout is 0 where there is none, or none known.
-func readTimeout(rdb redis.UniversalClient) time.Duration {
-	switch rdb := rdb.(type) {
-	case *redis.Client:
-		return max(0, rdb.Options().ReadTimeout)
-	case *redis.ClusterClient:
-		return max(0, rdb.Options().ReadTimeout)
-	default:
-		return 0
 	}
 }
 
