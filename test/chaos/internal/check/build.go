@@ -352,7 +352,7 @@ func (b *builder) release(e *history.Event) {
 	if h != nil && h.next == nil {
 		h.passed = b.handsOn(e)
 	}
-	o := op{Event: *e, span: span{e.Call, e.Return}, passed: h != nil && h.passed}
+	o := op{Event: *e, span: span{e.Call, e.Return}, passed: h != nil && h.passed, resent: b.unanswered(e)}
 	l.ops = append(l.ops, o.keeping(h))
 	if h == nil {
 		return

@@ -42,6 +42,9 @@ func TestLegalHistories(t *testing.T) {
 		"lost here, not yet there":  exclusive().got("a1", 0, 2, 10, 1).gave("a1", 298, 299, 0, lost).busy("b", 300, 301),
 		"released twice, by a repetition": exclusive().got("a1", 0, 2, 10, 1).got("b1", 40, 42, 11, 1).
 			gave("a1", 5, 400, 0, notHeld),
+		"released by a call that nobody answered, and called again": exclusive().got("a1", 0, 2, 10, 1).
+			add(history.Event{Kind: history.Freed, Outcome: unknown, Owner: "a1", Call: 5, Return: 50}).
+			gave("a1", 5, 60, 0, notHeld).got("b1", 70, 71, 11, 1),
 		"readers together": readWrite().in("read", "a1", 0, 1, 10).in("read", "b1", 2, 3, 11).gaveIn("read", "a1", 4, 5).
 			gaveIn("read", "b1", 6, 7).in("write", "c1", 8, 9, 12).gaveIn("write", "c1", 10, 11).in("read", "a2", 12, 13, 13),
 		"permits": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 2, 3, 11, 1).busy("c", 4, 5).

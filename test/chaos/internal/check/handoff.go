@@ -95,6 +95,13 @@ func (b *builder) kept(h *hold) {
 	})
 }
 
+// unanswered says whether the store was called for that release without an answer.
+func (b *builder) unanswered(e *history.Event) bool {
+	return slices.ContainsFunc(b.freed[e.Owner], func(f history.Event) bool {
+		return f.Call >= e.Call && f.Call <= e.Return && f.Outcome == history.Unknown
+	})
+}
+
 // handsOn says whether a release of a lease that nobody is known to have got handed
 // it on: it worked, and the store was not called.
 func (b *builder) handsOn(e *history.Event) bool {

@@ -174,8 +174,7 @@ func owned(h one, o op) (bool, one) {
 		h.count = o.Holds
 		return ok, h
 	case o.Outcome == history.NotHeld:
-		// The release may have been sent twice, and the first one have done it.
-		ok := !mine || h.gone(o)
+		ok := !mine || h.gone(o) || o.resent
 		if mine && o.Kind == history.Release {
 			h = h.leaving(o)
 		}

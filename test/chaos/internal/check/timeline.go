@@ -56,6 +56,8 @@ type op struct {
 	// handed it on. rest: the store's release of what was handed on to a caller who
 	// had given up.
 	handed, passed, rest bool
+	// resent: the store didn't answer a call of the release, which may have done it.
+	resent bool
 	// keptLo and keptHi, of a release under a minimum hold, bound when that ends.
 	keptLo, keptHi int64
 }
