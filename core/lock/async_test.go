@@ -131,6 +131,30 @@ func TestALateGrantWaitsForTheReleaseUnderWay(t *testing.T) {
 	})
 }
 
+// A release waits for a re-entry that is under way, but not for longer than for an
+// answer of the store, however many calls that one makes.
+func TestAReleaseWaitsForNoReentryWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, hung := newFaulty(), make(chan struct{})
+		l := newLocker(t, store, lock.WithCallTimeout(time.Second))
+		outer := acquire(t, l, t.Context(), "k")
+		inner := acquire(t, l, outer.Context(), "k")
+		store.set(only("acquire", func(lock.Claim) error { <-hung; return nil }), nil)
+		again := await(outer.Context(), l, "k", lock.WithCallTimeout(10*time.Second))
+		start := time.Now()
+		wantErr(t, inner.Release(t.Context()), lock.ErrUnavailable)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+		close(hung)
+		release(t, again.got(t))
+		release(t, outer)
+		if n := holds(t, store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
+
 // wrapped embeds a store that is asynchronous, and has its own Acquire.
 type wrapped struct {
 	*async

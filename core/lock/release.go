@@ -72,10 +72,15 @@ func (l *Locker) beginRelease(lease *Lease) (last, handed bool, err error) {
 }
 
 // releaseOne lowers the hold count in the store. It waits for a re-entry that is
-// under way, as the counts are absolute, but for no other.
+// under way, as the counts are absolute, but no longer than for an answer: the next
+// count sets the store right, at the latest the last release.
 func (l *Locker) releaseOne(ctx context.Context, h *hold) error {
 	until := l.now() + l.defaults.callTimeout
-	h.ownership.takeFirst()
+	bounded, cancel := context.WithTimeout(ctx, l.defaults.callTimeout)
+	defer cancel()
+	if h.ownership.takeFirst(bounded) != nil {
+		return because(ErrUnavailable, errNoAnswer)
+	}
 	defer h.ownership.give()
 	l.mu.Lock()
 	c, alive := h.claim(h.count), h.state == holdAlive

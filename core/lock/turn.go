@@ -15,15 +15,24 @@ type turn struct {
 }
 
 // take waits for the turn; give must follow. The error is ctx's.
-func (t *turn) take(ctx context.Context) error {
+func (t *turn) take(ctx context.Context) error { return t.await(ctx, false) }
+
+// takeFirst is take, before all others that wait.
+func (t *turn) takeFirst(ctx context.Context) error { return t.await(ctx, true) }
+
+func (t *turn) await(ctx context.Context, first bool) error {
 	t.mu.Lock()
 	if !t.taken {
 		t.taken = true
 		t.mu.Unlock()
 		return nil
 	}
+	place := len(t.queue)
+	if first {
+		place = 0
+	}
 	come := make(chan struct{})
-	t.queue = append(t.queue, come)
+	t.queue = slices.Insert(t.queue, place, come)
 	t.mu.Unlock()
 	select {
 	case <-come:
@@ -32,20 +41,6 @@ func (t *turn) take(ctx context.Context) error {
 		t.leave(come)
 		return ctx.Err()
 	}
-}
-
-// takeFirst waits for the turn, before all others that do; give must follow.
-func (t *turn) takeFirst() {
-	t.mu.Lock()
-	if !t.taken {
-		t.taken = true
-		t.mu.Unlock()
-		return
-	}
-	come := make(chan struct{})
-	t.queue = slices.Insert(t.queue, 0, come)
-	t.mu.Unlock()
-	<-come
 }
 
 // leave goes out of the queue. A turn that came meanwhile is given on.

@@ -346,12 +346,8 @@ func (c *caller) release(h *held) {
 	}
 	world.journal.tell("p%d.%d release  %s %s: %v", c.process.number, c.number, h.lease.Key(), readable([]string{h.lease.Owner()}), err)
 	world.journal.count("release: " + outcome(err))
-	limit := world.callTimeout
-	if c.has(Reenter) {
-		limit *= 2 // it waits for a re-entry that is under way, or has two holds to release
-	}
 	world.journal.report(judge.Overstayed(judge.Call{
-		Op: "release", Key: h.lease.Key(), Began: began, Ended: time.Now(), Limit: limit + 50*time.Millisecond,
+		Op: "release", Key: h.lease.Key(), Began: began, Ended: time.Now(), Limit: world.callTimeout + 50*time.Millisecond,
 	}))
 }
 
