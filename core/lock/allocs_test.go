@@ -56,7 +56,7 @@ func TestAHeldLockTakesLittleMemory(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprint("order:", i)
 	}
-	goroutines, before := runtime.NumGoroutine(), live()
+	running, before := runtime.NumGoroutine(), live()
 	for i, key := range keys {
 		leases[i] = acquire(t, l, t.Context(), key)
 	}
@@ -65,8 +65,8 @@ func TestAHeldLockTakesLittleMemory(t *testing.T) {
 	if bytes > 512 || objects > 2.5 {
 		t.Errorf("%.0f bytes in %.1f objects", bytes, objects)
 	}
-	if now := runtime.NumGoroutine(); now > goroutines {
-		t.Errorf("%d goroutines more", now-goroutines)
+	if now := goroutines(running); now > running {
+		t.Errorf("%d goroutines more", now-running)
 	}
 	runtime.KeepAlive(leases)
 }
