@@ -46,7 +46,8 @@ func (o op) keeping(h *hold) op {
 }
 
 // unkept: nobody gets in before the end of a minimum hold, except after a release
-// by force.
+// by force. A hold with a smaller fence was granted before: if it was removed, its
+// owner may hand it on once more before a renewal says so, which is no new grant.
 func (r *rules) unkept(l *life) {
 	for _, a := range l.holds {
 		if a.keep == 0 {
@@ -54,7 +55,7 @@ func (r *rules) unkept(l *life) {
 		}
 		for _, b := range l.holds {
 			switch at := b.granted.to; {
-			case b.granted.from <= a.granted.to, at+epsilon >= a.keptLo, !l.crowds(a, b):
+			case b.fence < a.fence, b.granted.from <= a.granted.to, at+epsilon >= a.keptLo, !l.crowds(a, b):
 			case l.doubtful && r.removed(l, a, a.keptLo) <= at:
 				r.excused++
 			default:
