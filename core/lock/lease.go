@@ -98,7 +98,8 @@ func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.tru
 // store said so) means that the lease had ended before: work done under it may
 // have overlapped with another owner's. [ErrUnavailable] means that the store did
 // not confirm; the release is then repeated in the background until the key
-// has expired.
+// has expired. If other leases share the hold, the next release sets the count in the
+// store right instead.
 func (l *Lease) Release(ctx context.Context) error {
 	l.release.Do(func() {
 		if err := l.hold.locker.release(context.WithoutCancel(ctx), l); err != nil {
