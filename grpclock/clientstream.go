@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 func (i *Interceptors) streamClient(
@@ -27,7 +28,7 @@ func (i *Interceptors) streamClient(
 		return streamer(ctx, desc, cc, method, all...)
 	}
 	if desc.ClientStreams && !i.first[method] {
-		return o.open(c.enter(ctx, nil))
+		return o.open(c.acquire(ctx, nil)) //nolint:contextcheck // it has ctx
 	}
 	return &pendingStream{opener: o, opened: make(chan struct{})}, nil
 }
@@ -40,18 +41,19 @@ type opener struct {
 	stream      func(context.Context, grpc.CallOption) (grpc.ClientStream, error)
 }
 
-func (o *opener) open(inside context.Context, leave func() error, err error) (grpc.ClientStream, error) {
-	if err != nil {
-		if guard.KindOf(err) == guard.Skipped {
+func (o *opener) open(lease *lock.Lease, refused *guard.Error) (grpc.ClientStream, error) {
+	if refused != nil {
+		if refused.Kind == guard.Skipped {
 			return &skippedStream{ctx: o.ctx, answers: o.answersOnce}, nil
 		}
-		return nil, o.call.answer(inside, err, nil)
+		return nil, o.call.answer(o.ctx, refused, nil)
 	}
-	inside, cancel := context.WithCancel(inside)
-	s := &heldStream{opener: o, cancel: cancel, leave: leave}
+	inside, cancel := context.WithCancel(lease.Context())
+	s := &heldStream{opener: o, cancel: cancel, lease: lease}
 	// The stream's end cancels inside, as the caller's or a loss does, so a
 	// caller that no longer reads leaves no lock behind.
 	context.AfterFunc(inside, func() { _ = s.end() })
+	var err error
 	s.ClientStream, err = o.stream(inside, grpc.OnFinish(func(error) { cancel() }))
 	if err != nil {
 		return nil, s.failure(err)
@@ -64,9 +66,9 @@ type heldStream struct {
 	grpc.ClientStream
 	*opener
 	cancel context.CancelFunc
-	leave  func() error
+	lease  *lock.Lease
 	once   sync.Once
-	lost   error
+	lost   *guard.Error
 }
 
 // RecvMsg releases the lock when nothing more can come.
@@ -86,10 +88,10 @@ func (s *heldStream) failure(err error) error {
 	return err
 }
 
-func (s *heldStream) end() error {
+func (s *heldStream) end() *guard.Error {
 	s.once.Do(func() {
 		s.cancel()
-		s.lost = s.leave()
+		s.lost = s.call.release(s.ctx, s.lease)
 	})
 	return s.lost
 }
@@ -106,7 +108,7 @@ type pendingStream struct {
 }
 
 func (s *pendingStream) SendMsg(m any) error {
-	s.begin(func() (context.Context, func() error, error) { return s.call.enter(s.ctx, m) })
+	s.begin(func() (*lock.Lease, *guard.Error) { return s.call.acquire(s.ctx, m) })
 	if s.err != nil {
 		return s.err
 	}
@@ -116,16 +118,16 @@ func (s *pendingStream) SendMsg(m any) error {
 // CloseSend on a stream without a message is refused: there is nothing to make
 // the key of.
 func (s *pendingStream) CloseSend() error {
-	s.begin(func() (context.Context, func() error, error) { return s.call.refuse(s.ctx, key.ErrMissing) })
+	s.begin(func() (*lock.Lease, *guard.Error) { return nil, s.call.refuse(s.ctx, key.ErrMissing) })
 	if s.err != nil {
 		return s.err
 	}
 	return s.current.CloseSend()
 }
 
-func (s *pendingStream) begin(enter func() (context.Context, func() error, error)) {
+func (s *pendingStream) begin(acquire func() (*lock.Lease, *guard.Error)) {
 	s.once.Do(func() {
-		s.current, s.err = s.open(enter())
+		s.current, s.err = s.open(acquire())
 		close(s.opened)
 	})
 }

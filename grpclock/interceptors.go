@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
@@ -128,18 +129,18 @@ func (i *Interceptors) configured(method string) call {
 	return call{locks: i, method: method, rule: r, closed: err != nil}
 }
 
-// enter takes the lock. The error is a [*guard.Error].
-func (c *call) enter(ctx context.Context, req any) (inside context.Context, leave func() error, err error) {
+// acquire takes the lock.
+func (c *call) acquire(ctx context.Context, req any) (*lock.Lease, *guard.Error) {
 	switch {
 	case c.closed:
-		return c.locks.guard.Enter(ctx, guard.Call{Operation: c.method}) // says why
+		return c.locks.guard.Acquire(ctx, &guard.Call{Operation: c.method}) // says why
 	case c.fault != nil:
-		return c.refuse(ctx, fmt.Errorf("%w: %w", rule.ErrInvalid, c.fault))
+		return nil, c.refuse(ctx, fmt.Errorf("%w: %w", rule.ErrInvalid, c.fault))
 	}
 	message := messageOf(req)
 	c.plan = c.locks.plan(c.method, c.rule, message)
 	if c.plan.fault != nil {
-		return c.refuse(ctx, fmt.Errorf("%w: %w", guard.ErrUnresolvable, c.plan.fault))
+		return nil, c.refuse(ctx, fmt.Errorf("%w: %w", guard.ErrUnresolvable, c.plan.fault))
 	}
 	find := values{plan: c.plan, locks: c.locks, metadata: c.metadata, req: req, message: message}
 	text, err := c.rule.Template.Resolve(func(v key.Var) (string, error) {
@@ -147,12 +148,17 @@ func (c *call) enter(ctx context.Context, req any) (inside context.Context, leav
 		return guard.Identify(c.locks.identity, v, value, err)
 	})
 	if err != nil {
-		return c.refuse(ctx, err)
+		return nil, c.refuse(ctx, err)
 	}
-	return c.locks.guard.Enter(ctx, guard.Call{Operation: c.method, Rule: c.rule, Key: text})
+	return c.locks.guard.Acquire(ctx, &guard.Call{Operation: c.method, Rule: c.rule, Key: text})
 }
 
-// refuse doesn't enter, for a key that can't be made.
-func (c *call) refuse(ctx context.Context, reason error) (inside context.Context, leave func() error, err error) {
-	return ctx, func() error { return nil }, c.locks.guard.Refuse(ctx, guard.Call{Operation: c.method, Rule: c.rule}, reason)
+// release releases the lock that was acquired with ctx.
+func (c *call) release(ctx context.Context, lease *lock.Lease) *guard.Error {
+	return c.locks.guard.Release(ctx, &guard.Call{Operation: c.method, Rule: c.rule}, lease)
+}
+
+// refuse reports a call whose key can't be made.
+func (c *call) refuse(ctx context.Context, reason error) *guard.Error {
+	return c.locks.guard.Refuse(ctx, guard.Call{Operation: c.method, Rule: c.rule}, reason)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 func (i *Interceptors) streamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
@@ -21,7 +22,7 @@ func (i *Interceptors) streamServer(srv any, ss grpc.ServerStream, info *grpc.St
 	}
 	s := &serverStream{ServerStream: ss, call: c, inside: ss.Context()}
 	if info.IsClientStream && !i.first[info.FullMethod] {
-		if s.enter(c.enter(ss.Context(), nil)) != nil {
+		if s.enter(c.acquire(ss.Context(), nil)) != nil {
 			return s.answer(info)
 		}
 	}
@@ -44,7 +45,7 @@ type serverStream struct {
 
 	mu      sync.Mutex // handlers may receive in one goroutine and return in another
 	inside  context.Context
-	leave   func() error
+	lease   *lock.Lease
 	asked   bool  // for the lock
 	ended   bool  // the handler has returned
 	skipped bool  // the failure is no failure to the client
@@ -69,9 +70,9 @@ func (s *serverStream) RecvMsg(m any) error {
 	case asked:
 		return err
 	case err == nil:
-		return s.enter(s.call.enter(ctx, m))
+		return s.enter(s.call.acquire(ctx, m))
 	case errors.Is(err, io.EOF):
-		return s.enter(s.call.refuse(ctx, key.ErrMissing))
+		return s.enter(nil, s.call.refuse(ctx, key.ErrMissing))
 	}
 	return err
 }
@@ -83,22 +84,26 @@ func (s *serverStream) state() (asked bool, failure error) {
 }
 
 // enter records how the acquisition of the lock ended, and returns its error.
-func (s *serverStream) enter(inside context.Context, leave func() error, err error) error {
-	skipped := guard.KindOf(err) == guard.Skipped
-	if err != nil {
-		err = s.call.answer(inside, err, s.SetTrailer)
+func (s *serverStream) enter(lease *lock.Lease, refused *guard.Error) error {
+	var failure error
+	if refused != nil {
+		failure = s.call.answer(s.ServerStream.Context(), refused, s.SetTrailer)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		_ = leave() // nothing runs under it
+		if lease != nil {
+			_ = s.call.release(s.ServerStream.Context(), lease) // nothing runs under it
+		}
 		return status.Error(codes.Canceled, "the handler has returned")
 	}
-	s.asked, s.skipped, s.failure = true, skipped, err
-	if err == nil {
-		s.inside, s.leave = inside, leave
+	s.asked, s.failure = true, failure
+	if refused != nil {
+		s.skipped = refused.Kind == guard.Skipped
+		return failure
 	}
-	return err
+	s.inside, s.lease = lease.Context(), lease
+	return nil
 }
 
 // end releases the lock, if there is one. What the stream has noted doesn't
@@ -106,12 +111,12 @@ func (s *serverStream) enter(inside context.Context, leave func() error, err err
 func (s *serverStream) end() {
 	s.mu.Lock()
 	s.ended = true
-	leave := s.leave
+	lease := s.lease
 	s.mu.Unlock()
-	if leave == nil {
+	if lease == nil {
 		return
 	}
-	if lost := leave(); lost != nil {
+	if lost := s.call.release(s.ServerStream.Context(), lease); lost != nil {
 		s.failure = s.call.answer(s.ServerStream.Context(), lost, s.SetTrailer)
 	}
 }

@@ -44,9 +44,7 @@ func (r *refusal) Unwrap() error              { return r.cause }
 
 // answer turns an error of the guard into that of the call, and its pushback
 // into a trailer.
-func (c *call) answer(ctx context.Context, err error, trail func(metadata.MD)) error {
-	var e *guard.Error
-	errors.As(err, &e) // a guard returns no other
+func (c *call) answer(ctx context.Context, e *guard.Error, trail func(metadata.MD)) error {
 	delay := c.locks.delay()
 	switch {
 	case trail == nil:

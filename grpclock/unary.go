@@ -18,19 +18,19 @@ func (i *Interceptors) unaryServer(ctx context.Context, req any, info *grpc.Unar
 		return handler(ctx, req)
 	}
 	trail := func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) } // fails where there is no network, as in unit tests
-	inside, leave, err := c.enter(ctx, req)
-	if err != nil {
-		return c.refused(ctx, err, trail)
+	lease, refused := c.acquire(ctx, req)
+	if refused != nil {
+		return c.refused(ctx, refused, trail)
 	}
 	returned := false
 	defer func() {
 		// Whatever the handler says of a loss, it may be no more than the
 		// error of its context.
-		if lost := leave(); lost != nil && returned {
+		if lost := c.release(ctx, lease); lost != nil && returned {
 			resp, err = nil, c.answer(ctx, lost, trail)
 		}
 	}()
-	resp, err = handler(inside, req)
+	resp, err = handler(lease.Context(), req) //nolint:contextcheck // it is derived from ctx
 	returned = true
 	return resp, err
 }
@@ -43,33 +43,33 @@ func (i *Interceptors) unaryClient(
 	if !ok {
 		return invoker(ctx, method, req, reply, cc, opts...)
 	}
-	inside, leave, err := c.enter(ctx, req)
-	if err != nil {
-		if guard.KindOf(err) == guard.Skipped {
+	lease, refused := c.acquire(ctx, req)
+	if refused != nil {
+		if refused.Kind == guard.Skipped {
 			return nil
 		}
-		return c.answer(ctx, err, nil)
+		return c.answer(ctx, refused, nil)
 	}
 	returned := false
 	defer func() {
-		if lost := leave(); lost != nil && returned {
+		if lost := c.release(ctx, lease); lost != nil && returned {
 			err = c.answer(ctx, lost, nil)
 		}
 	}()
-	err = invoker(inside, method, req, reply, cc, opts...)
+	err = invoker(lease.Context(), method, req, reply, cc, opts...) //nolint:contextcheck // it is derived from ctx
 	returned = true
 	return err
 }
 
 // refused is the answer to a unary call that didn't get its lock.
-func (c *call) refused(ctx context.Context, err error, trail func(metadata.MD)) (any, error) {
-	if guard.KindOf(err) == guard.Skipped {
+func (c *call) refused(ctx context.Context, e *guard.Error, trail func(metadata.MD)) (any, error) {
+	if e.Kind == guard.Skipped {
 		if empty := c.empty(); empty != nil {
 			trail(skippedTrailer())
 			return empty, nil
 		}
 	}
-	return nil, c.answer(ctx, err, trail)
+	return nil, c.answer(ctx, e, trail)
 }
 
 func skippedTrailer() metadata.MD { return metadata.Pairs(CodeTrailer, guard.Skipped.Code()) }

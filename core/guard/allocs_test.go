@@ -18,7 +18,7 @@ func TestAGuardedRequestAllocatesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if allocs > 12 {
+	if allocs > 10 {
 		t.Errorf("%v allocations", allocs)
 	}
 }

@@ -38,73 +38,96 @@ type Call struct {
 // returns the same and does nothing else. A release that the store didn't confirm
 // goes on in the background and is no error.
 func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leave func() error, err error) {
-	r, failed := g.ruleOf(&c)
+	lease, failed := g.Acquire(ctx, &c)
 	if failed != nil {
-		return ctx, stay, g.refuse(ctx, failed)
+		return ctx, stay, failed
 	}
-	text, err := c.key(r)
-	if err != nil {
-		return ctx, stay, g.refuse(ctx, c.fail(r, keyKind(ctx, err), err))
-	}
-	lease, err := g.locker.Acquire(ctx, text, r.Options()...)
-	if err != nil {
-		return ctx, stay, g.refuse(ctx, c.fail(r, acquireKind(ctx, r, err), err))
-	}
-	operation := c.Operation // all of c would have to be kept
+	operation, r := c.Operation, c.Rule // all of c would have to be kept
 	leave = func() error {
-		err := lease.Release(ctx)
-		if KindOf(err) == Lost || errors.Is(err, lock.ErrClosed) {
-			return g.refuse(ctx, fail(operation, r, Lost, err))
+		if lost := g.Release(ctx, &Call{Operation: operation, Rule: r}, lease); lost != nil {
+			return lost
 		}
 		return nil
 	}
 	return lease.Context(), leave, nil
 }
 
+// Acquire is [Guard.Enter] for integrations, which keep the call and its lease until
+// the work is done. The work must run with the lease's context, and [Guard.Release]
+// must follow, also when the work panicked. Acquire sets the rule and the key of c.
+func (g *Guard) Acquire(ctx context.Context, c *Call) (*lock.Lease, *Error) {
+	if failed := g.prepare(ctx, c); failed != nil {
+		return nil, g.refuse(ctx, failed)
+	}
+	lease, err := g.locker.Acquire(ctx, c.Key, c.Rule.Options()...)
+	if err != nil {
+		return nil, g.refuse(ctx, c.fail(acquireKind(ctx, c.Rule, err), err))
+	}
+	return lease, nil
+}
+
+// Release releases the lease of a call that was acquired with ctx. It returns what
+// the leave of [Guard.Enter] returns.
+func (g *Guard) Release(ctx context.Context, c *Call, lease *lock.Lease) *Error {
+	err := lease.Release(ctx)
+	if KindOf(err) == Lost || errors.Is(err, lock.ErrClosed) {
+		return g.refuse(ctx, c.fail(Lost, err))
+	}
+	return nil
+}
+
 // Refuse reports a call that can't be entered because err leaves it without a key,
 // as [Guard.Enter] does with an error of c.Vars. The call needs no rule. It returns
 // the error to answer with; the work must not run.
 func (g *Guard) Refuse(ctx context.Context, c Call, err error) *Error {
-	failed := &Error{Kind: keyKind(ctx, err), Operation: c.Operation, Err: err}
-	if c.Rule != nil {
-		failed.Name = c.Rule.Name
-	}
-	return g.refuse(ctx, failed)
+	return g.refuse(ctx, c.fail(keyKind(ctx, err), err))
 }
 
-// ruleOf returns the rule of the call.
-func (g *Guard) ruleOf(c *Call) (*rule.Compiled, *Error) {
-	if c.Rule != nil {
-		return c.Rule, nil
+// prepare sets the rule and the key of the call.
+func (g *Guard) prepare(ctx context.Context, c *Call) *Error {
+	if c.Rule == nil {
+		r, err := g.ruleOf(c.Operation)
+		if err != nil {
+			return c.fail(Invalid, err)
+		}
+		c.Rule = r
 	}
-	if c.Operation == "" {
-		return nil, &Error{Kind: Invalid, Err: rule.Fault{Reason: "the call has neither an operation nor a rule"}}
+	text, err := c.key()
+	if err != nil {
+		return c.fail(keyKind(ctx, err), err)
+	}
+	c.Key = text
+	return nil
+}
+
+// ruleOf returns the rule of an operation, which must have one.
+func (g *Guard) ruleOf(operation string) (*rule.Compiled, error) {
+	if operation == "" {
+		return nil, rule.Fault{Reason: "the call has neither an operation nor a rule"}
 	}
 	set, err := g.ready()
 	if err != nil {
-		return nil, &Error{Kind: Invalid, Operation: c.Operation, Err: err}
+		return nil, err
 	}
-	if r, ok := set.Lookup(c.Operation); ok {
+	if r, ok := set.Lookup(operation); ok {
 		return r, nil
 	}
-	return nil, &Error{Kind: Invalid, Operation: c.Operation, Err: rule.Fault{
-		Operation: c.Operation, Reason: "has no rule" + rule.DidYouMean(c.Operation, operationsOf(set)),
-	}}
+	return nil, rule.Fault{Operation: operation, Reason: "has no rule" + rule.DidYouMean(operation, operationsOf(set))}
 }
 
 func stay() error { return nil }
 
-// key makes the key of the call.
-func (c *Call) key(r *rule.Compiled) (string, error) {
+// key returns the key of the call, whose rule is set.
+func (c *Call) key() (string, error) {
 	switch {
 	case len(c.Key) > key.MaxKey:
 		return "", key.ErrTooLong
 	case c.Key != "":
 		return c.Key, nil
 	case c.Vars == nil:
-		return r.Template.Resolve(unresolvable)
+		return c.Rule.Template.Resolve(unresolvable)
 	}
-	return r.Template.Resolve(c.Vars)
+	return c.Rule.Template.Resolve(c.Vars)
 }
 
 func unresolvable(key.Var) (string, error) { return "", ErrUnresolvable }
@@ -141,10 +164,10 @@ func endedBy(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func (c *Call) fail(r *rule.Compiled, kind Kind, err error) *Error {
-	return fail(c.Operation, r, kind, err)
-}
-
-func fail(operation string, r *rule.Compiled, kind Kind, err error) *Error {
-	return &Error{Kind: kind, Operation: operation, Name: r.Name, Err: err}
+func (c *Call) fail(kind Kind, err error) *Error {
+	failed := &Error{Kind: kind, Operation: c.Operation, Err: err}
+	if c.Rule != nil {
+		failed.Name = c.Rule.Name
+	}
+	return failed
 }

@@ -3,9 +3,9 @@ package guard
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/rule"
 )
 
 // EnterAll is [Guard.Enter] for work that needs the locks of several calls: it
@@ -20,29 +20,28 @@ import (
 // The context ends when any of the leases does: to lose one is to lose all.
 // leave releases them all, as that of [Guard.Enter] does.
 func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Context, leave func() error, err error) {
-	parts, failed := g.parts(ctx, calls)
-	if failed != nil {
-		return ctx, stay, g.refuse(ctx, failed)
+	calls = slices.Clone(calls)
+	requests := make([]lock.Request, len(calls))
+	for i := range calls {
+		c := &calls[i]
+		if failed := g.prepare(ctx, c); failed != nil {
+			return ctx, stay, g.refuse(ctx, failed)
+		}
+		requests[i] = g.locker.Request(c.Key, c.Rule.Options()...)
 	}
-	if len(parts) == 0 {
+	if len(calls) == 0 {
 		return ctx, stay, nil
-	}
-	requests := make([]lock.Request, len(parts))
-	for i, p := range parts {
-		requests[i] = g.locker.Request(p.key, p.rule.Options()...)
 	}
 	leases, err := lock.AcquireAll(ctx, requests...)
 	if err != nil {
-		p := blamed(parts, err)
-		return ctx, stay, g.refuse(ctx, p.call.fail(p.rule, acquireKind(ctx, p.rule, err), err))
+		c := blamed(calls, err)
+		return ctx, stay, g.refuse(ctx, c.fail(acquireKind(ctx, c.Rule, err), err))
 	}
 	leave = func() error {
 		_ = leases.Release(ctx) // each of them reports it again
 		for _, lease := range leases.Each() {
-			err := lease.Release(ctx)
-			if KindOf(err) == Lost || errors.Is(err, lock.ErrClosed) {
-				p := blamed(parts, err)
-				return g.refuse(ctx, p.call.fail(p.rule, Lost, err))
+			if lost := g.Release(ctx, of(calls, lease.Key()), lease); lost != nil {
+				return lost
 			}
 		}
 		return nil
@@ -50,40 +49,15 @@ func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Con
 	return leases.Context(), leave, nil
 }
 
-// part is one lock of an [Guard.EnterAll].
-type part struct {
-	call *Call
-	rule *rule.Compiled
-	key  string
+// blamed returns the call whose key the error names, or the first.
+func blamed(calls []Call, err error) *Call {
+	if failed, ok := errors.AsType[*lock.Error](err); ok {
+		return of(calls, failed.Key)
+	}
+	return &calls[0]
 }
 
-// parts finds the rules of the calls and makes their keys.
-func (g *Guard) parts(ctx context.Context, calls []Call) ([]part, *Error) {
-	parts := make([]part, 0, len(calls))
-	for i := range calls {
-		c := &calls[i]
-		r, failed := g.ruleOf(c)
-		if failed != nil {
-			return nil, failed
-		}
-		text, err := c.key(r)
-		if err != nil {
-			return nil, c.fail(r, keyKind(ctx, err), err)
-		}
-		parts = append(parts, part{call: c, rule: r, key: text})
-	}
-	return parts, nil
-}
-
-// blamed returns the part whose key the error names, or the first.
-func blamed(parts []part, err error) *part {
-	var failed *lock.Error
-	if errors.As(err, &failed) {
-		for i := range parts {
-			if parts[i].key == failed.Key {
-				return &parts[i]
-			}
-		}
-	}
-	return &parts[0]
+// of returns the call with that key, or the first.
+func of(calls []Call, key string) *Call {
+	return &calls[max(0, slices.IndexFunc(calls, func(c Call) bool { return c.Key == key }))]
 }

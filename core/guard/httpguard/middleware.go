@@ -156,18 +156,20 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 		c.refuse(err)
 		return
 	}
-	ctx, leave, err := m.guard.Enter(c.r.Context(), guard.Call{Operation: p.operation, Rule: p.rule, Key: text})
-	if err != nil {
-		c.fail(err, false)
+	outside, held := c.r.Context(), guard.Call{Operation: p.operation, Rule: p.rule, Key: text}
+	lease, failed := m.guard.Acquire(outside, &held)
+	if failed != nil {
+		c.fail(failed, false)
 		return
 	}
 	answered, returned := false, false
 	defer func() {
-		if err := leave(); err != nil && returned {
-			c.fail(err, answered)
+		if lost := m.guard.Release(outside, &held, lease); lost != nil && returned {
+			c.fail(lost, answered)
 		}
 	}()
-	answered = x.Next(c.r.WithContext(ctx))
+	c.inside = *c.r.WithContext(lease.Context())
+	answered = x.Next(&c.inside)
 	returned = true
 }
 
@@ -175,10 +177,11 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 // sources and error handlers see.
 type call struct {
 	Exchange
-	m     *Middleware
-	plan  *plan
-	r     *http.Request // what the handler gets
-	owned bool          // r is a copy of what came from outside
+	m      *Middleware
+	plan   *plan
+	r      *http.Request
+	owned  bool         // r is a copy of what came from outside
+	inside http.Request // what the handler gets: r with the lease's context
 }
 
 // HTTP is the request with the body that was read.
@@ -190,9 +193,7 @@ func (c *call) refuse(err error) {
 }
 
 // fail answers the request unless the handler has done so.
-func (c *call) fail(err error, answered bool) {
-	var e *guard.Error
-	errors.As(err, &e) // a guard returns no other
+func (c *call) fail(e *guard.Error, answered bool) {
 	c.Refused(e)
 	if !answered {
 		c.m.onError(c.Writer(), c, e)
