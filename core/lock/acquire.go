@@ -15,9 +15,10 @@ var (
 // acquisition is one call of Acquire or TryAcquire.
 type acquisition struct {
 	*Locker
-	o       options
+	o       *options
 	claim   Claim
 	once    bool
+	timeout time.Duration // of its calls
 	came    time.Duration
 	caller  context.Context // what the lease's context descends from
 	reenter bool
@@ -25,9 +26,11 @@ type acquisition struct {
 	ownership *ownership
 	shared    bool            // others may acquire for the same owner
 	refused   <-chan struct{} // ends the wait with ErrClosed
+	mine      *hold           // that the caller had when it came
+	conflict  error           // what it can't be joined for
 
-	id            string // the owner that is its own
-	waiter        *waiter
+	id            string        // the owner that is its own
+	waiter        waiter        // in the queue of the key
 	endWait       func()        // ends the Waiting hook
 	sawContention bool          // the store answered that another has the key
 	behind        bool          // it did so to another of the queue
@@ -47,26 +50,24 @@ type acquisition struct {
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Option) (*Lease, error) {
-	a := &acquisition{Locker: l, o: l.defaults, caller: ctx, came: l.now(), refused: l.closing}
-	err := a.o.apply(opts)
+	o, err := l.defaults.with(opts)
+	a := &acquisition{Locker: l, o: o, timeout: o.callTimeout, caller: ctx, came: l.now()}
 	if err == nil {
 		err = checkKey(key)
 	}
-	if err == nil {
-		err = l.begin()
-	}
-	if err != nil {
-		return nil, &Error{Op: "acquire", Key: key, Err: err}
-	}
-	defer l.running.Done()
-	o := &a.o
 	a.once = once || o.waitSet && o.wait == 0
 	a.claim = Claim{Key: key, Mode: o.mode, Holds: 1, TTL: o.acquireTTL()}
 	if o.mode == Semaphore {
 		a.claim.Permits, a.claim.Size = o.permits, o.size
 	}
+	if err == nil {
+		err = a.enter()
+	}
+	if err != nil {
+		return nil, &Error{Op: "acquire", Key: key, Err: err}
+	}
+	defer l.running.Done()
 	if o.owner != "" {
-		a.ownership, a.shared = l.share(ownerKey{key, o.owner}), true
 		defer l.unshare(a.ownership)
 	}
 	lease, err := a.run(ctx)
@@ -78,6 +79,45 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 	}
 	a.observe(ctx, err)
 	return lease, err
+}
+
+// enter counts the acquisition in, so that Close waits for it, and finds what its
+// caller has.
+func (a *acquisition) enter() error {
+	_, derived := FromContext(a.caller)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return ErrClosed
+	}
+	a.running.Add(1)
+	if a.o.owner != "" {
+		a.ownership, a.shared = a.share(ownerKey{a.claim.Key, a.o.owner}), true
+	}
+	a.refused = a.draining
+	if derived || a.shared {
+		a.mine, a.conflict = a.own()
+		a.admit()
+	}
+	return nil
+}
+
+// admit says what ends the wait: the work of a caller that holds a lease goes on
+// until Close. mu is held.
+func (a *acquisition) admit() {
+	a.refused = a.draining
+	if a.atWork(a.caller, a.ownership) {
+		a.refused = a.closing
+	}
+}
+
+// readmit makes it the acquisition of a new owner, as what it was to join was released
+// meanwhile.
+func (a *acquisition) readmit() {
+	a.mu.Lock()
+	a.admit()
+	a.mu.Unlock()
+	a.claimAs(nil)
 }
 
 // prolonged gives a new lease its full length, if that is more than an acquire
@@ -110,28 +150,30 @@ func (a *acquisition) event() Event {
 }
 
 func (a *acquisition) run(ctx context.Context) (*Lease, error) {
-	if ctx.Err() != nil {
+	h := a.mine
+	switch {
+	case ctx.Err() != nil:
 		return nil, ended(ctx)
-	}
-	h, err := a.own(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if h != nil && h.mode != a.o.mode {
+	case a.conflict != nil:
+		return nil, a.conflict
+	case h != nil && h.mode != a.o.mode:
 		// A writer that reads: the same owner, another hold.
 		a.ownership, a.shared = h.ownership, true
 		return a.askOnce(ctx)
-	}
-	if h != nil {
+	case h != nil:
 		lease, err := a.reenterHold(ctx, h)
 		if a.o.owner == "" || !errors.Is(err, ErrReleased) {
 			return lease, err
 		}
+		a.readmit()
+	default:
+		a.claim.Owner = a.newID()
 	}
-	if err := a.admit(); err != nil {
-		return nil, err
+	select {
+	case <-a.refused:
+		return nil, ErrClosed
+	default:
 	}
-	a.claimAs(nil)
 	if a.once {
 		return a.tryOnce(ctx)
 	}
@@ -140,16 +182,14 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 
 // own finds the hold that the caller already has: that of its context, or of
 // the owner it names. A hold in another mode is an error, as waiting for it
-// would be waiting for oneself, unless it is a writer's who wants to read.
-func (a *acquisition) own(ctx context.Context) (*hold, error) {
+// would be waiting for oneself, unless it is a writer's who wants to read. mu is held.
+func (a *acquisition) own() (*hold, error) {
 	if a.o.mode == Semaphore {
 		return nil, nil // permits do not re-enter, they add up
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	h := a.ofContext(ctx, func(h *hold) bool { return h.mode == a.o.mode })
+	h := a.ofContext(func(h *hold) bool { return h.mode == a.o.mode })
 	if h == nil {
-		h = a.ofContext(ctx, func(*hold) bool { return true })
+		h = a.ofContext(func(*hold) bool { return true })
 	}
 	if h == nil && a.shared {
 		h = a.ownership.find(a.o.mode)
@@ -218,8 +258,8 @@ func (a *acquisition) keepsBoth(o *ownership) bool {
 }
 
 // ofContext finds a hold of the caller's context; mu is held.
-func (a *acquisition) ofContext(ctx context.Context, match func(*hold) bool) *hold {
-	lease := leaseOf(ctx, a.claim.Key, func(lease *Lease) bool {
+func (a *acquisition) ofContext(match func(*hold) bool) *hold {
+	lease := leaseOf(a.caller, a.claim.Key, func(lease *Lease) bool {
 		h := lease.hold
 		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || h.named(a.o.owner)) && match(h)
 	})
@@ -303,7 +343,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 		return nil, ErrReleased
 	}
 	a.done, a.hold = true, h
-	lease := a.register(a.caller, h, &a.o, now)
+	lease := a.register(a.caller, h, a.o, now)
 	a.trusts.set(h, h.trustedUntil())
 	a.watchdogOn(h, sent, a.claim.TTL)
 	return lease, nil

@@ -39,7 +39,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	if len(requests) == 0 {
 		return nil, &Error{Op: "acquire all", Err: fmt.Errorf("%w: no requests", ErrInvalid)}
 	}
-	settings := make([]options, len(requests))
+	settings := make([]*options, len(requests))
 	sorted := slices.SortedStableFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.key, b.key) })
 	limit, limited := time.Time{}, false
 	for i, r := range sorted {
@@ -84,7 +84,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 
 // equalize gives fixed leases that were acquired early what they lost while
 // the others were waited for.
-func (l *Leases) equalize(ctx context.Context, settings []options) error {
+func (l *Leases) equalize(ctx context.Context, settings []*options) error {
 	for i, lease := range l.leases[:len(l.leases)-1] {
 		if fixed := settings[i].lease; fixed > 0 {
 			if err := lease.hold.locker.extend(ctx, lease, fixed); err != nil {

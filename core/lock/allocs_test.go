@@ -28,7 +28,7 @@ func TestAcquisitionsAllocateLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if cycle > 9 || refused > 4 {
+	if cycle > 5 || refused > 3 {
 		t.Errorf("%v allocations for a cycle, %v for a refused try", cycle, refused)
 	}
 }

@@ -62,7 +62,7 @@ func (a *acquisition) takeTurn(ctx context.Context) error {
 	if a.sawContention || a.behind {
 		return a.ownership.take(ctx)
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, a.o.callTimeout, errNoAnswer)
+	bounded, cancel := context.WithTimeoutCause(ctx, a.timeout, errNoAnswer)
 	defer cancel()
 	err := a.ownership.take(bounded)
 	if err != nil && ctx.Err() == nil {
@@ -74,10 +74,7 @@ func (a *acquisition) takeTurn(ctx context.Context) error {
 // claimAs makes the claim that of writer h, who wants to read as well, or if h
 // is nil that of a new owner.
 func (a *acquisition) claimAs(h *hold) {
-	if a.id == "" {
-		a.id = a.newOwner()
-	}
-	owner := a.id
+	owner := a.newID()
 	if h != nil {
 		owner = h.owner
 	}
@@ -94,13 +91,21 @@ func (a *acquisition) claimAs(h *hold) {
 	a.claim.Owner, a.claim.Holds, a.claim.TTL = owner, 1, a.o.acquireTTL()
 }
 
+// newID returns the owner that is the acquisition's own.
+func (a *acquisition) newID() string {
+	if a.id == "" {
+		a.id = a.newOwner()
+	}
+	return a.id
+}
+
 // ask sends the claim until the store answers it, and makes a lease of a
 // grant. Repeating is safe: the claim is absolute, and its owner unique.
 func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 	began := a.now()
+	sent := began
 	for tries := 1; ; tries++ {
-		sent := a.now()
-		fence, err := a.send(ctx)
+		fence, err := a.send(ctx, sent)
 		switch {
 		case err == nil:
 			return a.granted(sent, fence)
@@ -116,6 +121,7 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 			}
 			return nil, ErrClosed
 		}
+		sent = a.now()
 	}
 }
 
@@ -127,7 +133,7 @@ func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
 	if a.sawContention || a.behind {
 		return a.now()-began < waiterPatience && !a.waitOver()
 	}
-	return !errors.Is(err, ErrCircuitOpen) && tries < freshTries && a.now()-began < a.o.callTimeout
+	return !errors.Is(err, ErrCircuitOpen) && tries < freshTries && a.now()-began < a.timeout
 }
 
 func backoff(tries int) time.Duration {
@@ -135,32 +141,32 @@ func backoff(tries int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// timeout is that of one call. An answer that comes when trust would be over is
-// of no use.
-func (a *acquisition) timeout() time.Duration {
-	return min(a.o.callTimeout, a.claim.TTL-a.margin(a.claim.TTL))
+// patience is how long to wait for one answer. One that comes when trust would be over
+// is of no use.
+func (a *acquisition) patience() time.Duration {
+	return min(a.timeout, a.claim.TTL-a.margin(a.claim.TTL))
 }
 
 // send makes one bounded call, and undoes in the background what it may leave
 // if the acquisition ends without it.
-func (a *acquisition) send(ctx context.Context) (uint64, error) {
+func (a *acquisition) send(ctx context.Context, now time.Duration) (uint64, error) {
 	if a.nonBlocking { // as bounded would do, without closures on the heap
 		fence, err := guarded(ctx, func(ctx context.Context) (uint64, error) { return a.store.Acquire(ctx, a.claim) })
 		a.noteDoubt(err)
 		return fence, err
 	}
-	if err := a.reserve(1); err != nil {
+	if err := a.compensation.reserve(); err != nil {
 		return 0, err
 	}
 	claim, named := a.claim, a.named
-	fence, err := a.callAcquire(ctx, a.timeout(), claim, func(_ uint64, err error) {
+	fence, err := a.callAcquire(ctx, now, a.patience(), claim, func(_ uint64, err error) {
 		a.late(claim, named, err)
-		a.settled(1)
+		a.compensation.vacate(1)
 	})
 	if _, abandoned := errors.AsType[*abandonedError](err); abandoned {
 		return 0, err // late will see what becomes of it
 	}
-	a.settled(1)
+	a.compensation.vacate(1)
 	a.noteDoubt(err)
 	return fence, err
 }
@@ -214,6 +220,11 @@ func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 func (a *acquisition) abandon() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.end()
+}
+
+// end is abandon with mu held.
+func (a *acquisition) end() {
 	if a.done {
 		return
 	}

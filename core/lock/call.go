@@ -128,20 +128,20 @@ func (w *awaiter) await(ctx context.Context, timeout time.Duration) (cause error
 	}
 }
 
-// callAcquire makes one call, whose answer may come late.
+// callAcquire makes one call now, whose answer may come late.
 func (l *Locker) callAcquire(
-	ctx context.Context, timeout time.Duration, c Claim, late func(uint64, error),
+	ctx context.Context, now, timeout time.Duration, c Claim, late func(uint64, error),
 ) (uint64, error) {
 	if l.async == nil {
 		return bounded(ctx, l, timeout, func(ctx context.Context) (uint64, error) { return l.store.Acquire(ctx, c) }, late)
 	}
 	return await(ctx, l, timeout, func(answered func(uint64, error)) {
-		l.async.StartAcquire(ctx, c, time.Now().Add(timeout), answered)
+		l.async.StartAcquire(ctx, c, l.epoch.Add(now+timeout), answered)
 	}, late)
 }
 
-// callRelease makes one call.
-func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim) error {
+// callRelease makes one call now.
+func (l *Locker) callRelease(ctx context.Context, now, timeout time.Duration, c Claim) error {
 	if l.nonBlocking { // as bounded would do, without a closure on the heap
 		_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.store.Release(ctx, c) })
 		return err
@@ -153,7 +153,7 @@ func (l *Locker) callRelease(ctx context.Context, timeout time.Duration, c Claim
 		return err
 	}
 	_, err := await(ctx, l, timeout, func(answered func(uint64, error)) {
-		l.async.StartRelease(ctx, c, time.Now().Add(timeout), answered)
+		l.async.StartRelease(ctx, c, l.epoch.Add(now+timeout), answered)
 	}, nil)
 	return err
 }

@@ -29,12 +29,14 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.refuseNew()
 	close(l.closing)
 	var holds []closedHold
+	now := l.now()
 	for _, row := range slices.Clone(l.trusts.rows) {
 		h := row.hold
 		h.state = holdClosed
-		holds = append(holds, closedHold{h, h.claim(0)})
+		c := h.claim(0, now)
+		holds = append(holds, closedHold{h, c})
 		if h.doubt {
-			l.undo(h.claim(0), undoPasses[:])
+			l.undo(c, undoPasses[:])
 		}
 		l.retire(h)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,8 +35,8 @@ var errBacklog = fmt.Errorf("%w: too many unanswered calls are to be undone firs
 // the store more at a time than a few calls. Each acquire call has a place in
 // it from before it is sent: no place, no acquire.
 type compensation struct {
+	places  atomic.Int64 // of acquire calls that have not returned, and of the queue
 	mu      sync.Mutex
-	calls   int // acquire calls that have not returned
 	queue   []*remnant
 	serving bool
 	silent  bool          // the store answered nothing of the last batch
@@ -54,24 +55,17 @@ type remnant struct {
 	done   bool
 }
 
-// reserve takes a place for an acquire call. calls that end must settle it.
-func (l *Locker) reserve(n int) error {
-	c := &l.compensation
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls+n+len(c.queue) > maxUnsettled {
+// reserve takes a place for an acquire call, which must be vacated when it has
+// returned.
+func (c *compensation) reserve() error {
+	if c.places.Add(1) > maxUnsettled {
+		c.places.Add(-1)
 		return errBacklog
 	}
-	c.calls += n
 	return nil
 }
 
-// settled frees the places of calls that have returned.
-func (l *Locker) settled(n int) {
-	l.compensation.mu.Lock()
-	defer l.compensation.mu.Unlock()
-	l.compensation.calls -= n
-}
+func (c *compensation) vacate(n int) { c.places.Add(-int64(n)) }
 
 // undo removes in the background what the owner of c may hold, or its place
 // in a queue. The store never sees the owner again, so nobody else's hold can
@@ -80,6 +74,7 @@ func (l *Locker) undo(claim Claim, passes []time.Duration) {
 	c := &l.compensation
 	claim.Holds, claim.Places = 0, nil
 	now := l.now()
+	c.places.Add(1)
 	c.mu.Lock()
 	c.queue = append(c.queue, &remnant{
 		claim: claim, passes: passes, at: now + passes[0], until: now + max(claim.TTL, maxAcquireTTL) + l.defaults.callTimeout,
@@ -153,6 +148,7 @@ func (l *Locker) dueRemnants() (batch []*remnant, wait time.Duration, length int
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l.base.Err() != nil {
+		c.vacate(len(c.queue))
 		c.queue = nil // Close gave up
 	}
 	length = len(c.queue)
@@ -189,7 +185,7 @@ func (l *Locker) sendUndo(batch []*remnant) {
 	for range min(undoWorkers, len(batch)) {
 		workers.Go(func() {
 			for r := range jobs {
-				l.advance(r, l.callRelease(l.base, l.defaults.callTimeout, r.claim))
+				l.advance(r, l.callRelease(l.base, l.now(), l.defaults.callTimeout, r.claim))
 			}
 		})
 	}
@@ -198,7 +194,9 @@ func (l *Locker) sendUndo(batch []*remnant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silent = !slices.ContainsFunc(batch, func(r *remnant) bool { return r.tries == 0 })
+	before := len(c.queue)
 	c.queue = slices.DeleteFunc(c.queue, func(r *remnant) bool { return r.done })
+	c.vacate(before - len(c.queue))
 }
 
 // advance schedules what comes after a pass with that result.
@@ -232,5 +230,7 @@ func (l *Locker) advance(r *remnant, err error) {
 
 // releaseClaim tries for one call timeout to have c released.
 func (l *Locker) releaseClaim(ctx context.Context, c Claim) error {
-	return l.persist(ctx, l.now()+l.defaults.callTimeout, func(timeout time.Duration) error { return l.callRelease(ctx, timeout, c) })
+	return l.persist(ctx, l.now()+l.defaults.callTimeout, func(now, timeout time.Duration) error {
+		return l.callRelease(ctx, now, timeout, c)
+	})
 }

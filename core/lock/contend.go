@@ -20,18 +20,12 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 		defer cancel()
 		a.until = a.now() + wait
 	}
-	if err := a.join(); err != nil {
-		return nil, err
-	}
 	if a.shared {
-		defer a.await(a.ownership, a.waiter)()
+		defer a.await(a.ownership, &a.waiter)()
 	}
 	var lease *Lease
 	var shared, err error
-	defer func() { // also when a hook panics
-		a.abandon()
-		a.leave(lease != nil, shared)
-	}()
+	defer func() { a.leave(lease != nil, shared) }() // also when a hook panics
 	lease, shared, err = a.contend(ctx, limited)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 		err = a.gaveUp(ctx)
@@ -46,8 +40,7 @@ func (a *acquisition) waitOver() bool { return a.until > 0 && a.now() >= a.until
 // shared is what an error says about the store, for those behind: they must
 // not each find out for themselves, one after the other.
 func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, shared, err error) {
-	for {
-		wait, err := a.turn()
+	for wait, err := a.join(); ; wait, err = a.turn() {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -63,17 +56,25 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 		if lease := a.waiter.lease; lease != nil {
 			return lease, nil, nil
 		}
-		if a.crowded() {
-			a.watch(limited) // will be needed, and saves asking once more after it
+		if !a.waiter.asking { // it will have to wait: this saves asking once more after it
+			a.watch(limited)
+			a.mu.Lock()
+			a.beginAsking()
+			a.mu.Unlock()
 		}
-		lease, err := a.attemptAsWaiter(ctx)
+		lease, err := a.attempt(ctx)
+		if err == nil {
+			a.waiter.answer = nil
+			return lease, nil, nil
+		}
+		a.endAsking(err)
 		busy, ok := errors.AsType[*BusyError](err)
 		if !ok {
 			shared := a.aboutTheStore(ctx, err)
 			if a.sawContention && a.waitOver() && errors.Is(err, ErrUnavailable) {
 				err = a.busy(errWaitOver)
 			}
-			return lease, shared, err
+			return nil, shared, err
 		}
 		a.sawContention = true
 		if a.waitOver() {
@@ -89,16 +90,6 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 	}
 }
 
-// attemptAsWaiter is attempt, and lets the others of the queue know that a call
-// is under way, and that it was answered.
-func (a *acquisition) attemptAsWaiter(ctx context.Context) (*Lease, error) {
-	err := errNoAnswer // unless it returns
-	a.beginAsking()
-	defer func() { a.endAsking(err) }()
-	lease, err := a.attempt(ctx)
-	return lease, err
-}
-
 // aboutTheStore returns err if it holds for everybody who waits for the key,
 // and nil if it comes from the caller's options, or from its leaving.
 func (a *acquisition) aboutTheStore(ctx context.Context, err error) error {
@@ -108,7 +99,7 @@ func (a *acquisition) aboutTheStore(ctx context.Context, err error) error {
 		return nil
 	case errors.Is(err, errTooLate), errors.Is(err, errBacklog), panicked:
 		return nil
-	case errors.Is(err, errNoAnswer) && a.timeout() < a.defaults.callTimeout:
+	case errors.Is(err, errNoAnswer) && a.patience() < a.defaults.callTimeout:
 		return nil // others have more patience
 	}
 	return err
@@ -121,28 +112,48 @@ const asLongAsItTakes = -1
 func (a *acquisition) turn() (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := a.waiter
-	defer func() { w.resting = wait != 0 }()
-	switch {
-	case w.lease != nil:
-		return 0, nil
-	case w.err != nil:
+	return a.next()
+}
+
+// next is turn with mu held. Unless the caller has to subscribe first, its call is
+// under way from now on.
+func (a *acquisition) next() (wait time.Duration, err error) {
+	w := &a.waiter
+	if w.lease != nil || w.err != nil {
+		w.resting = false
 		return 0, w.err
 	}
-	if a.shared && a.ownership.find(a.o.mode) != nil {
-		return 0, nil
+	wait = a.rest(w.gate)
+	w.resting = wait != 0
+	switch {
+	case wait != 0 && w.wake == nil:
+		w.wake = make(chan struct{}, 1)
+	case wait == 0 && !a.crowded():
+		a.beginAsking()
 	}
-	g, now := a.gates[a.claim.Key], a.now()
+	return wait, nil
+}
+
+// rest is how long the waiter has to wait as things are; mu is held.
+func (a *acquisition) rest(g *gate) time.Duration {
+	w := &a.waiter
 	a.behind = a.behind || g.contended
 	switch {
+	case a.shared && a.ownership.find(a.o.mode) != nil:
+		return 0
 	case !g.first(w), a.held[a.claim.Key] != nil && !w.fair():
-		return asLongAsItTakes, nil
-	case now < g.yieldUntil && !a.waitOver():
-		return g.yieldUntil - now, nil
-	case w.hint:
-		return 0, nil
+		return asLongAsItTakes
+	case g.yieldUntil == 0 && w.askAt == 0:
+		return 0
 	}
-	return max(0, w.askAt-now), nil
+	now := a.now()
+	switch {
+	case now < g.yieldUntil && !a.waitOver():
+		return g.yieldUntil - now
+	case w.hint:
+		return 0
+	}
+	return max(0, w.askAt-now)
 }
 
 // napUntil makes the waiter call at that time, or on a hint before.
@@ -153,12 +164,9 @@ func (a *acquisition) napUntil(at time.Duration) {
 }
 
 // crowded says whether a fair waiter will have to wait, as others do or hold the
-// key, and nobody of the queue listens yet.
+// key, and nobody of the queue listens yet; mu is held.
 func (a *acquisition) crowded() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	g := a.gates[a.claim.Key]
-	return a.waiter.fair() && g.contended && g.unwatch == nil
+	return a.waiter.fair() && a.waiter.gate.contended && a.waiter.gate.unwatch == nil
 }
 
 // sleep waits for something to look at, for that long, or for the end.
@@ -196,13 +204,12 @@ func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) er
 // for the answer, for as long as a call may take. nil means that the waiter is
 // the one to call now.
 func (a *acquisition) overdue(ctx context.Context) error {
-	timer := time.NewTimer(a.came + a.o.callTimeout - a.now())
+	timer := time.NewTimer(a.came + a.timeout - a.now())
 	defer timer.Stop()
 	for {
 		a.mu.Lock()
-		g := a.gates[a.claim.Key]
 		err, known := a.waiter.err, a.sawContention || a.knownBusy()
-		next := a.held[a.claim.Key] == nil && g.first(a.waiter)
+		next := a.held[a.claim.Key] == nil && a.waiter.gate.first(&a.waiter)
 		handed := a.waiter.lease != nil
 		a.waiter.overdue = true
 		a.mu.Unlock()
@@ -250,7 +257,7 @@ func (a *acquisition) pollPause(ttl time.Duration) time.Duration {
 func (a *acquisition) watching() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	g := a.gates[a.claim.Key]
+	g := a.waiter.gate
 	return g.unwatch != nil && (!g.watchPerOwner || g.watched == a.claim.Owner)
 }
 
@@ -261,7 +268,7 @@ func (a *acquisition) watch(ctx context.Context) bool {
 		return false
 	}
 	claim := a.claim
-	unwatch, err := bounded(ctx, a.Locker, a.o.callTimeout, func(ctx context.Context) (func(), error) {
+	unwatch, err := bounded(ctx, a.Locker, a.timeout, func(ctx context.Context) (func(), error) {
 		return a.store.Watch(ctx, claim, func() { a.woken(claim.Key) }) // for the head of that moment
 	}, func(unwatch func(), err error) {
 		if err == nil {

@@ -73,20 +73,6 @@ func (l *Locker) unreleased() int {
 	return n
 }
 
-// admit lets an acquisition begin, or not, and says what will end its wait.
-func (a *acquisition) admit() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.atWork(a.caller, a.ownership):
-		return nil // until Close
-	case a.refusing:
-		return ErrClosed
-	}
-	a.refused = a.draining
-	return nil
-}
-
 // mayHold says whether a grant may become a hold; mu is held. An acquisition
 // that was admitted may be refused here: the locker drains meanwhile, or what
 // it was part of has ended.

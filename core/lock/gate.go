@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"container/list"
 	"errors"
 	"time"
 )
@@ -11,7 +10,7 @@ import (
 // holds the key: their places are in the store. There is one while the queue isn't
 // empty.
 type gate struct {
-	queue list.List // of *waiter
+	head, tail *waiter // of the queue
 	// asking counts the waiters whose call is under way.
 	asking int32
 	// contended is set once another owner was seen to have the key.
@@ -33,12 +32,15 @@ type gate struct {
 
 // waiter is one queued acquisition.
 type waiter struct {
-	of    *acquisition
-	place *list.Element
+	of *acquisition
+	// gate is the one whose queue it is in; what is before and after it there.
+	gate           *gate
+	previous, next *waiter
 	// shared waiters may call side by side with the ones before them, if those
 	// are shared as well.
 	shared bool
-	// wake makes the waiter look at what follows, which is guarded by mu.
+	// wake makes the waiter look at what follows, which is guarded by mu. It has none
+	// until it has to sleep.
 	wake chan struct{}
 	// hint says that the key may have become free; askAt is when to call without
 	// one, and kept when an answered call last named its place in the store.
@@ -49,10 +51,12 @@ type waiter struct {
 	overdue bool
 	// counted says that the waiter is one of gate.waiting.
 	counted bool
-	// resting says that no call of the waiter is under way, and lease is one that was
-	// handed to it meanwhile.
-	resting bool
-	lease   *Lease
+	// asking says that a call of the waiter is under way, resting that it waits for
+	// something else, and lease is one that was handed to it meanwhile.
+	asking, resting bool
+	lease           *Lease
+	// answer is what became of the call, once it has returned.
+	answer error
 	// err ends the wait: the head found that the store is unavailable.
 	err error
 }
@@ -71,17 +75,35 @@ func (w *waiter) look() {
 	}
 }
 
-func (g *gate) head() *waiter {
-	if front := g.queue.Front(); front != nil {
-		return front.Value.(*waiter)
+// push makes w the last of the queue.
+func (g *gate) push(w *waiter) {
+	w.gate, w.previous = g, g.tail
+	if g.tail != nil {
+		g.tail.next = w
+	} else {
+		g.head = w
 	}
-	return nil
+	g.tail = w
+}
+
+// remove takes w out of the queue.
+func (g *gate) remove(w *waiter) {
+	if w.previous != nil {
+		w.previous.next = w.next
+	} else {
+		g.head = w.next
+	}
+	if w.next != nil {
+		w.next.previous = w.previous
+	} else {
+		g.tail = w.previous
+	}
+	w.gate, w.previous, w.next = nil, nil, nil
 }
 
 // wakeHead wakes the head, and with a reader the readers right behind it.
 func (g *gate) wakeHead() {
-	for e := g.queue.Front(); e != nil; e = e.Next() {
-		w := e.Value.(*waiter)
+	for w := g.head; w != nil; w = w.next {
 		w.signal()
 		if !w.shared {
 			return
@@ -92,12 +114,12 @@ func (g *gate) wakeHead() {
 // first reports whether w may call the store: nobody is before it, or only
 // readers that it can share with.
 func (g *gate) first(w *waiter) bool {
-	for e := w.place; w.shared && e != nil; e = e.Prev() {
-		if !e.Value.(*waiter).shared {
+	for other := w.previous; w.shared && other != nil; other = other.previous {
+		if !other.shared {
 			return false
 		}
 	}
-	return w.shared || g.head() == w
+	return w.shared || g.head == w
 }
 
 // gateOf returns the gate of key, a new one if need be; mu is held.
@@ -125,57 +147,67 @@ func (l *Locker) spareGate() *gate {
 	return g
 }
 
-// join queues a waiter. Where others wait already, one more will have to as
-// well: it is refused if it may not.
-func (a *acquisition) join() error {
-	w := &waiter{of: a, wake: make(chan struct{}, 1), shared: a.claim.Mode == Read, kept: -placePoll}
+// join queues a waiter, and returns what turn does. Where others wait already, one
+// more will have to as well: it is refused if it may not.
+func (a *acquisition) join() (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.gateOf(a.claim.Key)
 	if g.waiting > 0 && a.overcrowded(g, a.o.limits) {
-		return errCrowded
+		return 0, errCrowded
 	}
-	a.waiter, w.place = w, g.queue.PushBack(w)
-	if head := g.head(); w.fair() && head != w && head.fair() {
-		head.signal() // it has to take a place for w
+	w := &a.waiter
+	w.of, w.shared, w.kept = a, a.claim.Mode == Read, -placePoll
+	g.push(w)
+	if w.fair() && g.head != w && g.head.fair() {
+		g.head.signal() // it has to take a place for w
 	}
-	return nil
+	return a.next()
 }
 
-// leave takes the waiter out of the queue. The next head is woken, so that
-// a hint that the waiter did not act on is not lost. err, if any, ends the wait of
-// all others as well.
+// leave ends the acquisition, and takes the waiter out of the queue. The next head is
+// woken, so that a hint that the waiter did not act on is not lost. err, if any, ends
+// the wait of all others as well.
 func (a *acquisition) leave(granted bool, err error) {
+	w := &a.waiter
 	a.mu.Lock()
-	w := a.waiter
-	g := a.gates[a.claim.Key]
+	a.end()
+	g := w.gate
+	if g == nil {
+		a.mu.Unlock()
+		return // it never joined
+	}
+	if w.asking {
+		a.answered(g, w.answer)
+	}
 	if w.counted {
 		g.waiting--
 		a.waiting--
 	}
-	was := g.head() == w
-	g.queue.Remove(w.place)
+	was := g.head == w
+	g.remove(w)
 	if err != nil {
-		for e := g.queue.Front(); e != nil; e = e.Next() {
-			other := e.Value.(*waiter)
+		for other := g.head; other != nil; other = other.next {
 			other.err = err
 			other.look()
 		}
 	}
-	switch head := g.head(); {
-	case head != nil && head.fair():
+	switch {
+	case g.head != nil && g.head.fair():
 		if granted { // the key is held, whatever was known before
 			w.askAt = max(w.askAt, a.now()+min(a.o.poll, placePoll))
 		}
 		if was {
-			g.succeed(w, head)
+			g.succeed(w, g.head)
 		}
 	case a.held[a.claim.Key] == nil: // else the end of the hold wakes
 		g.wakeHead()
 	}
 	unwatch := a.tidy(a.claim.Key, g)
 	a.mu.Unlock()
-	unwatch()
+	if unwatch != nil {
+		unwatch()
+	}
 	if w.lease != nil && !granted {
 		a.decline(w.lease)
 	}
@@ -193,21 +225,18 @@ func (l *Locker) vacate(h *hold) {
 		return
 	}
 	l.yield(g, h)
-	if !g.head().fair() { // else the store says whose turn it is
+	if !g.head.fair() { // else the store says whose turn it is
 		g.wakeHead()
 	}
 }
 
 // tidy drops what the gate no longer needs; mu is held. The caller
-// calls the result without mu.
+// calls the result, if any, without mu.
 func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
-	unwatch = func() {}
-	if g.queue.Len() > 0 {
-		return unwatch
+	if g.head != nil {
+		return nil
 	}
-	if g.unwatch != nil {
-		unwatch, g.unwatch = g.unwatch, nil
-	}
+	unwatch = g.unwatch
 	delete(l.gates, key)
 	if len(l.spareGates) < maxSpareGates {
 		*g = gate{}
@@ -226,8 +255,7 @@ func (a *acquisition) heldByOther() bool {
 // reserved says whether a waiter of this process came first that c cannot share
 // with. Permits may be enough for both, unless that one had to wait.
 func (g *gate) reserved(m Mode) bool {
-	for e := g.queue.Front(); e != nil; e = e.Next() {
-		w := e.Value.(*waiter)
+	for w := g.head; w != nil; w = w.next {
 		if m == Semaphore && !w.counted || m == Read && w.shared {
 			continue
 		}
@@ -245,29 +273,35 @@ func (a *acquisition) takenHere() bool {
 	return a.heldByOther() || g != nil && g.reserved(a.o.mode)
 }
 
-// beginAsking counts a waiter in whose call is under way.
+// beginAsking counts a waiter in whose call is under way; mu is held.
 func (a *acquisition) beginAsking() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	g := a.gates[a.claim.Key]
-	g.asking++
-	a.waiter.hint = false
-	a.namePlaces(g)
+	w := &a.waiter
+	w.gate.asking++
+	w.asking, w.hint, w.answer = true, false, errNoAnswer // unless it returns
+	if w.fair() {
+		a.namePlaces(w.gate)
+	}
 }
 
-// endAsking counts it out. Overdue waiters stayed for the answer.
+// endAsking counts it out.
 func (a *acquisition) endAsking(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	g := a.gates[a.claim.Key]
+	a.answered(a.waiter.gate, err)
+}
+
+// answered counts a waiter out whose call has ended; mu is held. Overdue waiters
+// stayed for the answer.
+func (a *acquisition) answered(g *gate, err error) {
 	g.asking--
+	a.waiter.asking = false
 	if a.placesNamed(a.named, err) {
 		for _, w := range a.named {
 			w.kept = a.namedAt
 		}
 	}
-	if err != nil && !isDecision(err) {
-		return
+	if err != nil && !isDecision(err) || g.head == g.tail && err == nil {
+		return // the store said nothing, or nobody else is interested
 	}
 	g.answered = a.now()
 	busy, ok := errors.AsType[*BusyError](err)
@@ -275,8 +309,8 @@ func (a *acquisition) endAsking(err error) {
 		g.contended, g.watchPerOwner = true, busy.WatchPerOwner
 	}
 	g.yielded(ok, g.answered)
-	for e := g.queue.Front(); e != nil; e = e.Next() {
-		if w := e.Value.(*waiter); w.overdue {
+	for w := g.head; w != nil; w = w.next {
+		if w.overdue {
 			w.signal()
 		}
 	}
@@ -301,7 +335,7 @@ func (a *acquisition) knownBusy() bool {
 // or the new one if nobody waits any longer.
 func (l *Locker) subscribed(key, owner string, unwatch func()) {
 	l.mu.Lock()
-	if g := l.gates[key]; g != nil && g.queue.Len() > 0 {
+	if g := l.gates[key]; g != nil {
 		g.unwatch, unwatch = unwatch, g.unwatch
 		g.watched = owner
 	}

@@ -11,8 +11,8 @@ import "time"
 
 // handOff passes h on, whose only lease has just been taken out, if it may. mu is
 // held.
-func (l *Locker) handOff(h *hold) bool {
-	w := l.successor(h)
+func (l *Locker) handOff(h *hold, now time.Duration) bool {
+	w := l.successor(h, now)
 	if w == nil {
 		return false
 	}
@@ -26,7 +26,7 @@ func (l *Locker) handOff(h *hold) bool {
 	l.renewals.replace(h, next)
 	h.state, h.next = holdReleased, next
 	l.drop(h)
-	w.lease = l.register(a.caller, next, &a.o, l.now())
+	w.lease = l.register(a.caller, next, a.o, now)
 	w.look()
 	return true
 }
@@ -34,8 +34,8 @@ func (l *Locker) handOff(h *hold) bool {
 // successor returns the waiter that h passes to, or nil if h has to be released in
 // the store; mu is held. A late answer may still be due for a hold that was joined
 // or is in doubt.
-func (l *Locker) successor(h *hold) *waiter {
-	g, now := l.gates[h.key], l.now()
+func (l *Locker) successor(h *hold, now time.Duration) *waiter {
+	g := l.gates[h.key]
 	switch {
 	case !l.spaced, g == nil, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
 		return nil
@@ -46,7 +46,7 @@ func (l *Locker) successor(h *hold) *waiter {
 	case h.trustedUntil()-now <= h.lasts/2:
 		return nil
 	}
-	w := g.head()
+	w := g.head
 	if w == nil || !w.resting || w.lease != nil || !w.of.continues(h) || !l.mayHold(w.of.caller, w.of.ownership) {
 		return nil
 	}
@@ -72,8 +72,10 @@ const (
 // the next waiter here knows of the release before any message can reach them, and
 // would win each time. mu is held.
 func (l *Locker) yield(g *gate, h *hold) {
-	now := l.now()
-	if h.fence%FenceStep > 0 && l.spent(h, now) && now >= g.yieldAt {
+	if h.fence%FenceStep == 0 {
+		return
+	}
+	if now := l.now(); l.spent(h, now) && now >= g.yieldAt {
 		g.yieldUntil = now + yieldTime
 	}
 }

@@ -73,11 +73,11 @@ func (h *hold) unreleased() bool { return h.state == holdAlive || h.state == hol
 
 func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mode} }
 
-// claim is what the hold asks of the store; mu is held.
-func (h *hold) claim(holds int32) Claim {
+// claim is what the hold asks of the store now; mu is held.
+func (h *hold) claim(holds int32, now time.Duration) Claim {
 	c := Claim{
 		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: int(holds),
-		TTL:     h.within(max(h.watchdog, h.expiry-h.locker.now())),
+		TTL:     h.within(max(h.watchdog, h.expiry-now)),
 		Permits: h.permits, Size: h.size,
 	}
 	if keep := h.keepUntil(); keep > 0 {

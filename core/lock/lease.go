@@ -102,11 +102,19 @@ func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.tru
 // store right instead.
 func (l *Lease) Release(ctx context.Context) error {
 	l.release.Do(func() {
-		if err := l.hold.locker.release(context.WithoutCancel(ctx), l); err != nil {
+		if err := l.hold.locker.release(uncanceled(ctx), l); err != nil {
 			l.result = &Error{Op: "release", Key: l.hold.key, Err: err}
 		}
 	})
 	return l.result
+}
+
+// uncanceled is ctx without its end.
+func uncanceled(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // Extend makes the hold last at least d from now, in the store and in trust.

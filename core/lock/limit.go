@@ -134,7 +134,7 @@ func (l *Locker) overcrowded(g *gate, most limits) bool {
 func (a *acquisition) mustWait() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	g := a.gates[a.claim.Key]
+	g := a.waiter.gate
 	switch {
 	case a.waiter.counted:
 		return nil

@@ -17,7 +17,7 @@ type Locker struct {
 	async       AsyncStore // the store, if it is one
 	spaced      bool       // its fences leave room for hand-offs
 	awaiters    sync.Pool  // of *awaiter
-	defaults    options
+	defaults    *options
 	client      string        // first part of every owner
 	counter     atomic.Uint64 // second part
 	epoch       time.Time     // what trust is counted from, on the monotonic clock

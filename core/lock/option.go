@@ -67,20 +67,23 @@ type options struct {
 	err         error
 }
 
-func defaultOptions() options {
-	return options{
+func defaultOptions() *options {
+	return &options{
 		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
 		handoffs: DefaultHandoffs, handoffTime: DefaultHandoffTime,
 	}
 }
 
 // with returns o changed by opts; the first wrong value is the error.
-func (o options) with(opts []Option) (options, error) {
-	err := o.apply(opts)
-	return o, err
+func (o *options) with(opts []Option) (*options, error) {
+	if len(opts) == 0 {
+		return o, nil
+	}
+	changed := *o
+	return &changed, changed.apply(opts)
 }
 
-// apply changes o by opts; the first wrong value is the error.
+// apply changes o by opts.
 func (o *options) apply(opts []Option) error {
 	for _, apply := range opts {
 		apply(o)

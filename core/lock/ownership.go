@@ -27,10 +27,8 @@ type ownership struct {
 // ownerKey names an ownership that others can find.
 type ownerKey struct{ key, name string }
 
-// share finds the ownership of a named owner. unshare must follow.
+// share finds the ownership of a named owner; mu is held. unshare must follow.
 func (l *Locker) share(id ownerKey) *ownership {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	o := l.owners[id]
 	if o == nil {
 		o = &ownership{id: &ownerKey{id.key, id.name}}

@@ -19,15 +19,12 @@ const (
 
 func (w *waiter) fair() bool { return w.of.claim.Mode == Fair }
 
-// namePlaces makes the next call of a name the places that are due; mu is held.
+// namePlaces makes the next call of a fair waiter name the places that are due; mu is
+// held.
 func (a *acquisition) namePlaces(g *gate) {
 	a.named, a.claim.Places, a.namedAt = nil, nil, a.now()
-	if a.claim.Mode != Fair {
-		return
-	}
-	for e := g.queue.Front(); e != nil; e = e.Next() {
-		w := e.Value.(*waiter)
-		if !w.fair() || w != a.waiter && a.namedAt-w.kept < placePoll {
+	for w := g.head; w != nil; w = w.next {
+		if !w.fair() || w != &a.waiter && a.namedAt-w.kept < placePoll {
 			continue
 		}
 		if len(a.named) == maxPlaces {

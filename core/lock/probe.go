@@ -57,10 +57,10 @@ func (a *acquisition) probe(id probeKey) (p *probe, mine bool) {
 // awaitProbe waits for the end of p. It takes at most the call timeout, of which the
 // calls that follow have the rest.
 func (a *acquisition) awaitProbe(ctx context.Context, p *probe) error {
-	defer func(began time.Duration) { a.o.callTimeout -= a.now() - began }(a.now())
+	defer func(began time.Duration) { a.timeout -= a.now() - began }(a.now())
 	w := a.awaiter()
 	defer a.awaiters.Put(w)
-	w.timer.Reset(a.o.callTimeout)
+	w.timer.Reset(a.timeout)
 	defer w.timer.Stop()
 	select {
 	case <-p.done:

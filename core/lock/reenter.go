@@ -54,7 +54,7 @@ func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 	}
 	h.count++
 	longer := h.confirm(sent, a.claim.TTL)
-	lease := h.addLease(a.caller, new(Lease), &a.o, a.now())
+	lease := h.addLease(a.caller, new(Lease), a.o, a.now())
 	if longer || !a.renewals.has(h) { // else the renewal that is due stays due
 		a.watchdogOn(h, sent, a.claim.TTL)
 	}
@@ -80,12 +80,13 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 		return err
 	}
 	h.joined = true
-	c := h.claim(h.count)
-	c.TTL = h.within(max(d, h.expiry-l.now()))
+	now := l.now()
+	c := h.claim(h.count, now)
+	c.TTL = h.within(max(d, h.expiry-now))
 	l.mu.Unlock()
 	var sent time.Duration
-	err := l.persist(ctx, l.now()+l.defaults.callTimeout, func(timeout time.Duration) error {
-		sent = l.now()
+	err := l.persist(ctx, now+l.defaults.callTimeout, func(now, timeout time.Duration) error {
+		sent = now
 		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, l.renewOne(ctx, c)
 		}, nil)

@@ -9,12 +9,12 @@ import (
 // release gives one lease back. ctx is used for its values only.
 func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	h := lease.hold
-	l.checkClock() // what is in doubt is not passed on
-	if !h.trusted() {
+	now := l.checkClock() // what is in doubt is not passed on
+	if now >= h.trustedUntil() {
 		l.checkTrust(h) // the cause must say lost, though the timer be late
 	}
 	lease.end(ErrReleased)
-	last, handed, err := l.beginRelease(lease)
+	c, last, handed, err := l.beginRelease(lease, now)
 	if err != nil {
 		return err
 	}
@@ -22,9 +22,9 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	switch {
 	case handed:
 	case last:
-		err = l.releaseAll(ctx, h)
+		err = l.releaseAll(ctx, h, c, now+l.defaults.callTimeout)
 	default:
-		err = l.releaseOne(ctx, h)
+		err = l.releaseOne(ctx, h, now+l.defaults.callTimeout)
 	}
 	if !lease.unreported {
 		l.reportRelease(h, lease.start, last && !errors.Is(err, ErrLost), err)
@@ -33,15 +33,15 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 }
 
 // beginRelease takes the lease out of its hold. last means that the hold ends
-// with it, and handed that another continues it. An error means that it has ended
+// with it, by c, and handed that another continues it. An error means that it has ended
 // already.
-func (l *Locker) beginRelease(lease *Lease) (last, handed bool, err error) {
+func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, handed bool, err error) {
 	h := lease.hold
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch h.state {
 	case holdClosed:
-		return false, false, ErrClosed
+		return c, false, false, ErrClosed
 	case holdLost:
 		if !l.closed {
 			// The store may still think that the hold lasts.
@@ -49,33 +49,32 @@ func (l *Locker) beginRelease(lease *Lease) (last, handed bool, err error) {
 			if h.doubt {
 				passes = undoPasses[:]
 			}
-			l.undo(h.claim(0), passes)
+			l.undo(h.claim(0, now), passes)
 		}
-		return false, false, h.ended
+		return c, false, false, h.ended
 	}
 	l.running.Add(1)
 	h.dropLease(lease)
 	h.count--
-	if h.count == 0 && l.handOff(h) {
-		return true, true, nil
+	if h.count == 0 && l.handOff(h, now) {
+		return c, true, true, nil
 	}
 	if h.watchers == 0 {
 		l.renewals.remove(h)
 	}
 	if h.count > 0 {
-		return false, false, nil
+		return c, false, false, nil
 	}
 	h.state = holdReleasing
 	l.releasing++
 	l.trusts.remove(h)
-	return true, false, nil
+	return h.claim(0, now), true, false, nil
 }
 
 // releaseOne lowers the hold count in the store. It waits for a re-entry that is
 // under way, as the counts are absolute, but no longer than for an answer: the next
 // count sets the store right, at the latest the last release.
-func (l *Locker) releaseOne(ctx context.Context, h *hold) error {
-	until := l.now() + l.defaults.callTimeout
+func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) error {
 	bounded, cancel := context.WithTimeout(ctx, l.defaults.callTimeout)
 	defer cancel()
 	if h.ownership.takeFirst(bounded) != nil {
@@ -83,7 +82,7 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold) error {
 	}
 	defer h.ownership.give()
 	l.mu.Lock()
-	c, alive := h.claim(h.count), h.state == holdAlive
+	c, alive := h.claim(h.count, l.now()), h.state == holdAlive
 	l.mu.Unlock()
 	if !alive {
 		return nil // what was released since ended the hold, and said how
@@ -98,26 +97,30 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold) error {
 	return err
 }
 
-// releaseAll ends the hold. It waits for no re-entry: without the hold, the
+// releaseAll ends the hold by c. It waits for no re-entry: without the hold, the
 // store grants none.
-func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
-	l.mu.Lock()
-	c := h.claim(0)
-	if h.ownership.writing(c) { // it has read, and goes on writing
-		h.state = holdReleased
-		owed := c // on the heap, unlike c
-		h.ownership.owed, h.ownership.doubt = &owed, h.doubt
-		l.releasing--
-		l.retire(h)
+func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, until time.Duration) error {
+	var owed *Claim
+	var owedDoubt bool
+	if h.ownership != nil {
+		l.mu.Lock()
+		if h.ownership.writing(c) { // it has read, and goes on writing
+			h.state = holdReleased
+			owed := c // on the heap, unlike c
+			h.ownership.owed, h.ownership.doubt = &owed, h.doubt
+			l.releasing--
+			l.retire(h)
+			l.mu.Unlock()
+			return nil
+		}
+		owed, owedDoubt = h.ownership.takeOwed()
 		l.mu.Unlock()
-		return nil
 	}
-	owed, owedDoubt := h.ownership.takeOwed()
-	l.mu.Unlock()
-	until := l.now() + l.defaults.callTimeout
 	err := l.sendRelease(ctx, h, c, until)
 	if owed != nil {
-		failed := l.persist(ctx, until, func(timeout time.Duration) error { return l.callRelease(ctx, timeout, *owed) })
+		failed := l.persist(ctx, until, func(now, timeout time.Duration) error {
+			return l.callRelease(ctx, now, timeout, *owed)
+		})
 		if owedDoubt || failed != nil && !isDecision(failed) {
 			l.undo(*owed, undoPasses[:])
 		}
@@ -144,8 +147,8 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold) error {
 // sendRelease sends a release, again if need be: it is absolute.
 func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, until time.Duration) error {
 	unanswered := false
-	err := l.persist(ctx, until, func(timeout time.Duration) error {
-		err := l.callRelease(ctx, timeout, c)
+	err := l.persist(ctx, until, func(now, timeout time.Duration) error {
+		err := l.callRelease(ctx, now, timeout, c)
 		if errors.Is(err, ErrNotHeld) && unanswered && h.trusted() {
 			return nil // the call before did it, only its answer was lost
 		}
@@ -170,9 +173,10 @@ func releaseFailure(err error) error {
 // persist repeats an idempotent bounded call until the store answers or refuses it,
 // ctx ends, or the time comes; then it returns the last error. It sends one call
 // at least.
-func (l *Locker) persist(ctx context.Context, until time.Duration, call func(timeout time.Duration) error) error {
+func (l *Locker) persist(ctx context.Context, until time.Duration, call func(now, timeout time.Duration) error) error {
 	for tries := 1; ; tries++ {
-		err := call(max(until-l.now(), time.Millisecond))
+		now := l.now()
+		err := call(now, max(until-now, time.Millisecond))
 		if err == nil || isDecision(err) || outcomeOf(err) == OutcomeRefused {
 			return err
 		}

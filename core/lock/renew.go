@@ -103,7 +103,7 @@ func (l *Locker) beginRenewal() *renewal {
 		claims: make([]Claim, len(due)), pending: make([]bool, len(due)),
 	}
 	for i, h := range due {
-		r.claims[i], r.pending[i] = h.claim(h.count), true
+		r.claims[i], r.pending[i] = h.claim(h.count, now), true
 		// The shortest lease of the round must have time for further tries.
 		r.limit = min(r.limit, r.claims[i].TTL/6, h.lasts/6)
 	}

@@ -27,12 +27,13 @@ func (w *wall) leapt(t time.Time, now, limit time.Duration) bool {
 
 // checkClock doubts all leases if the process seems to have been suspended:
 // each is renewed at once, and lost if that is not confirmed soon. It is called
-// when a lease is looked at and when one is renewed. mu must not be held.
-func (l *Locker) checkClock() {
+// when a lease is looked at and when one is renewed. It returns the time. mu must not
+// be held.
+func (l *Locker) checkClock() (now time.Duration) {
 	t := time.Now()
-	now := t.Sub(l.epoch)
+	now = t.Sub(l.epoch)
 	if !l.wall.leapt(t, now, l.margin(l.defaults.watchdog)) {
-		return
+		return now
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,4 +47,5 @@ func (l *Locker) checkClock() {
 		h.suspect = true
 		l.schedule(h, now)
 	}
+	return now
 }
