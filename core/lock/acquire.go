@@ -50,8 +50,9 @@ type acquisition struct {
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Option) (*Lease, error) {
-	o, err := l.defaults.with(opts)
-	a := &acquisition{Locker: l, o: o, timeout: o.callTimeout, caller: ctx, came: l.now()}
+	a, err := l.newAcquisition(opts)
+	o := a.o
+	a.timeout, a.caller, a.came = o.callTimeout, ctx, l.now()
 	if err == nil {
 		err = checkKey(key)
 	}
@@ -79,6 +80,19 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 	}
 	a.observe(ctx, err)
 	return lease, err
+}
+
+// newAcquisition is one object, with the options of the call if it has any.
+func (l *Locker) newAcquisition(opts []Option) (*acquisition, error) {
+	if len(opts) == 0 {
+		return &acquisition{Locker: l, o: l.defaults}, nil
+	}
+	a := &struct {
+		acquisition
+		options
+	}{acquisition{Locker: l}, *l.defaults}
+	a.o = &a.options
+	return &a.acquisition, a.o.apply(opts)
 }
 
 // enter counts the acquisition in, so that Close waits for it, and finds what its

@@ -76,14 +76,11 @@ func defaultOptions() *options {
 
 // with returns o changed by opts; the first wrong value is the error.
 func (o *options) with(opts []Option) (*options, error) {
-	if len(opts) == 0 {
-		return o, nil
-	}
 	changed := *o
 	return &changed, changed.apply(opts)
 }
 
-// apply changes o by opts.
+// apply changes o by opts; the first wrong value is the error.
 func (o *options) apply(opts []Option) error {
 	for _, apply := range opts {
 		apply(o)
