@@ -41,7 +41,6 @@ type sending struct {
 	ctx    context.Context // when it ends before the call is sent, the call is not sent
 	by     time.Time       // so with this
 	urgent bool            // goes before acquisitions, and with an open circuit
-	stays  bool            // its caller waits for the answer in any case
 	to     receiver
 
 	text   bool // the server does not know the script by its name
@@ -88,7 +87,6 @@ type sender struct {
 	queue  []*sending
 	flying []*worker // have a batch
 	idle   []*worker
-	lone   worker      // of callers that send their call themselves
 	used   bool        // since reap looked last
 	reaper *time.Timer // of idle workers; nil when there are none
 	guard  *time.Timer // looks after calls that wait for stuck batches
@@ -112,16 +110,11 @@ type worker struct {
 	limit *limit
 }
 
-// submit queues a call and returns at once, but for a call whose caller stays: if no
-// other is under way, the caller sends it, which saves two switches of goroutines.
+// submit queues a call and returns at once.
 func (s *sender) submit(x *sending) {
 	s.mu.Lock()
 	now := time.Now()
 	s.used = true
-	if x.stays && len(s.flying) == 0 && !s.circuit.open && x.overdue(now) == nil && s.punctual() {
-		s.sendAlone(x, now)
-		return
-	}
 	var refused []*sending
 	deserted := !x.urgent && s.deserted(now)
 	if deserted {
@@ -141,33 +134,6 @@ func (s *sender) submit(x *sending) {
 	if deserted {
 		s.announce(errLate)
 	}
-}
-
-// punctual says whether the client ends a call with its time, though the server says
-// nothing.
-func (s *sender) punctual() bool {
-	client, ok := s.node.(*redis.Client)
-	if !ok {
-		return false
-	}
-	o := client.Options()
-	return o.ContextTimeoutEnabled && o.ReadTimeout >= 0 && o.WriteTimeout >= 0 // negative: it sets no deadlines at all
-}
-
-// sendAlone sends a call on the goroutine of its caller, which takes the place of a
-// worker: what comes meanwhile is sent by others. mu is held, and is not when it
-// returns.
-func (s *sender) sendAlone(x *sending, now time.Time) {
-	w := &s.lone
-	w.sender, w.batch, w.last = s, append(w.batch[:0], x), x.by
-	x.stays = false // if another server has the key, a worker goes on
-	s.fly(w, now)
-	s.mu.Unlock()
-	w.send()
-	s.mu.Lock()
-	s.land(w)
-	s.dispatch(time.Now())
-	s.mu.Unlock()
 }
 
 // waiting is how many calls may be sent now; mu is held.

@@ -139,86 +139,24 @@ func TestReleasesGoFirst(t *testing.T) {
 	})
 }
 
-// A lone caller whose context cannot end sends its call itself: it has the answer when it returns. What
-// comes meanwhile is sent by others, and returns at once.
-func TestALoneCallerSendsItsCallItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hold := make(chan struct{})
-		f, client := newFake(t, func(command []string) string {
-			if command[3] == "first" {
-				<-hold
-			}
-			return integer(1)
-		})
-		client.Options().ContextTimeoutEnabled = true
-		store := redisstore.New(client)
-		by := time.Now().Add(soon)
-		first := make(chan (<-chan answer))
-		go func() { first <- begin(context.Background(), store, "first", by) }()
-		synctest.Wait()
-		if a := answered(t, begin(context.Background(), store, "second", by)); a.err != nil {
-			t.Error(a.err)
-		}
-		select {
-		case <-first:
-			t.Error("the first has returned without an answer")
-		default:
-		}
-		close(hold)
-		answers := <-first
-		select {
-		case a := <-answers:
-			if a.err != nil {
-				t.Error(a.err)
-			}
-		default:
-			t.Error("the first has returned without its answer")
-		}
-		if sent := f.received(); len(sent) != 2 {
-			t.Errorf("sent %q", sent)
-		}
-		time.Sleep(time.Minute) // long enough for workers without work to end
-	})
-}
-
-// A lone caller waits no longer than its time, though the client would, and sends
-// nothing twice.
-func TestALoneCallerWaitsNoLongerThanItsTime(t *testing.T) {
+// With ContextTimeoutEnabled a call ends with its time, though the client would wait
+// longer, and nothing is sent twice.
+func TestACallEndsWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, client := newFake(t, func([]string) string { return "" })
 		client.Options().ContextTimeoutEnabled = true
-		store := redisstore.New(client)
 		began := time.Now()
-		answers := begin(context.Background(), store, "k", began.Add(time.Second))
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("it took %v", took)
-		}
+		answers := begin(t.Context(), redisstore.New(client), "k", began.Add(time.Second))
 		var unknown *lock.StoreError
 		if a := answered(t, answers); !errors.As(a.err, &unknown) || unknown.Outcome != lock.OutcomeUnknown {
 			t.Errorf("got %v, want an unknown outcome", a.err)
 		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
 		if sent := f.received(); len(sent) != 1 {
 			t.Errorf("sent %q", sent)
 		}
-		time.Sleep(time.Minute) // long enough for workers without work to end
-	})
-}
-
-// A client that sets no deadlines cannot end a call with its time: no caller waits
-// inside of it.
-func TestALoneCallerLeavesItsCallToOthersWithoutDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, client := newFake(t, func([]string) string { return "" })
-		client.Options().ContextTimeoutEnabled, client.Options().ReadTimeout = true, -1
-		store := redisstore.New(client)
-		began := time.Now()
-		answers := begin(context.Background(), store, "k", began.Add(time.Second))
-		if took := time.Since(began); took != 0 {
-			t.Errorf("it took %v", took)
-		}
-		synctest.Wait() // it is sent
-		_ = client.Close()
-		answered(t, answers)
 		time.Sleep(time.Minute) // long enough for workers without work to end
 	})
 }
@@ -240,9 +178,8 @@ func (panicking) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPip
 func TestAPanicOfTheClientIsAnUnknownOutcome(t *testing.T) {
 	_, client := newFake(t, func([]string) string { return integer(1) })
 	client.AddHook(panicking{})
-	client.Options().ContextTimeoutEnabled = true
 	store := redisstore.New(client)
-	all := []<-chan answer{begin(context.Background(), store, "alone", time.Now().Add(soon))}
+	var all []<-chan answer
 	for i := range 20 {
 		all = append(all, begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(soon)))
 	}

@@ -57,7 +57,7 @@ func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, an
 }
 
 func (x *starting) start() {
-	x.to, x.stays = x, x.ctx.Done() == nil
+	x.to = x
 	x.store.senderOf(x.name).submit(&x.sending)
 }
 

@@ -50,10 +50,6 @@ type Store struct {
 // of a ClusterClient get a hook, so that one that hangs does not hide a failover
 // for as long as the client's ReadTimeout; nodes that the client has used before
 // do not have it.
-//
-// With ContextTimeoutEnabled in the options of the client, a caller whose context
-// cannot end makes its call itself while no other is under way to that server, without
-// a switch to another goroutine. Releases are such calls, whatever their context.
 func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if rdb == nil {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run

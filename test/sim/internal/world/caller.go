@@ -190,10 +190,7 @@ func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
 	world := c.world()
 	locker, id := c.process.current()
 	limited := ctx
-	switch {
-	case w.once && world.lone():
-		limited = context.WithoutCancel(ctx)
-	case c.has(Cancel) && c.chance(20):
+	if c.has(Cancel) && c.chance(20) {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithTimeout(ctx, c.between(100*time.Microsecond, time.Second))
 		defer cancel()

@@ -100,7 +100,7 @@ func (p *process) client(s *server) *redis.Client {
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return p.dial(s) },
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		PoolSize:                 clients, PipelinePoolSize: clients, ReadTimeout: p.world.readTimeout,
-		ContextTimeoutEnabled: p.world.lone(),
+		ContextTimeoutEnabled: p.world.Seed/4%2 == 0,
 	})
 }
 

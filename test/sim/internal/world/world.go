@@ -88,10 +88,6 @@ func Run(c Config) (*Report, error) {
 	return w.report(), nil
 }
 
-// lone says that lone callers who cannot leave make their calls themselves. Else all
-// calls travel in batches.
-func (w *World) lone() bool { return w.Seed/4%2 == 0 }
-
 // chooseKeys makes a few keys of every mode that is on.
 func (w *World) chooseKeys() {
 	add := func(mode lock.Mode, keys ...string) {
