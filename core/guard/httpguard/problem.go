@@ -86,36 +86,57 @@ func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 	_, _ = w.Write(text) // a client that is gone needs no answer
 }
 
+// explanations are the title and the detail of a problem, except of a BadKey.
+var explanations = map[guard.Kind][2]string{
+	guard.Contended: {
+		"Locked by another request",
+		"Another request holds the lock that this one needs. This request was not carried out; it can be sent again.",
+	},
+	// Not 503: a key that is wanted too much says nothing against this instance.
+	guard.Overloaded: {
+		"Too many requests wait for the lock",
+		"Another request holds the lock that this one needs, and too many wait for it. This request was not carried out; it can be sent again.",
+	},
+	guard.Unauthenticated: {
+		"Not logged in",
+		"The lock of this request needs to know who sends it. This request was not carried out.",
+	},
+	guard.Unavailable: {
+		"Locking is unavailable",
+		"The lock that this request needs cannot be taken at the moment. This request was not carried out; it can be sent again.",
+	},
+	guard.Canceled: {
+		"Out of time",
+		"The request ran out of time before it got its lock. It was not carried out; it can be sent again.",
+	},
+	guard.Lost: {
+		"Lock lost",
+		"The lock was lost while the request was carried out. It may or may not have taken effect; do not repeat it without looking.",
+	},
+	guard.Invalid: {
+		"Lock rule cannot be applied",
+		"The lock of this operation is set up wrongly. This request was not carried out.",
+	},
+}
+
 func (a answers) describe(e *guard.Error) problem {
-	p := problem{Code: e.Kind.Code(), Retryable: e.Kind.Retryable()}
+	info := e.Kind.Info()
+	if info.Code == "" {
+		info = guard.Invalid.Info()
+	}
+	text := explanations[info.Kind]
+	p := problem{
+		Type: problemTypes + strings.ToLower(info.Code), Title: text[0], Status: info.Status,
+		Detail: text[1], Code: info.Code, Retryable: info.Retryable,
+	}
 	switch e.Kind {
 	case guard.Contended:
-		p.Status, p.Title = a.contention, "Locked by another request"
-		p.Detail = "Another request holds the lock that this one needs. This request was not carried out; it can be sent again."
-	case guard.Overloaded:
-		// Not 503: a key that is wanted too much says nothing against this instance.
-		p.Status, p.Title = http.StatusTooManyRequests, "Too many requests wait for the lock"
-		p.Detail = "Another request holds the lock that this one needs, and too many wait for it. This request was not carried out; it can be sent again."
+		p.Status = a.contention
 	case guard.BadKey:
 		p.Status, p.Title, p.Detail = badKey(e)
-	case guard.Unauthenticated:
-		p.Status, p.Title = http.StatusUnauthorized, "Not logged in"
-		p.Detail = "The lock of this request needs to know who sends it. This request was not carried out."
-	case guard.Unavailable:
-		p.Status, p.Title = http.StatusServiceUnavailable, "Locking is unavailable"
-		p.Detail = "The lock that this request needs cannot be taken at the moment. This request was not carried out; it can be sent again."
 	case guard.Canceled:
-		p.Status, p.Title = http.StatusServiceUnavailable, "Out of time"
-		p.Detail = "The request ran out of time before it got its lock. It was not carried out; it can be sent again."
-	case guard.Lost:
-		p.Status, p.Title = http.StatusInternalServerError, "Lock lost"
-		p.Detail = "The lock was lost while the request was carried out. It may or may not have taken effect; do not repeat it without looking."
-	default:
-		p.Code = guard.Invalid.Code()
-		p.Status, p.Title = http.StatusInternalServerError, "Lock rule cannot be applied"
-		p.Detail = "The lock of this operation is set up wrongly. This request was not carried out."
+		p.Status = http.StatusServiceUnavailable
 	}
-	p.Type = problemTypes + strings.ToLower(p.Code)
 	return p
 }
 
@@ -133,23 +154,25 @@ func badKey(e *guard.Error) (status int, title, detail string) {
 	return http.StatusBadRequest, "Lock key cannot be made", subject + " " + complaint(e.Err) + "."
 }
 
-// complaint says what is wrong with a value, without the value.
+// complaints say what is wrong with a value, without the value.
+var complaints = [...]struct {
+	err  error
+	text string
+}{
+	{errBodyType, "is looked for in a body of another type"},
+	{errFormMethod, "is looked for in a form, which a request of this method does not have"},
+	{errInteger, "is an integer beyond 2^53, which parsers read in different ways; send it as a string"},
+	{errBodyRead, "cannot be found because the body ended early"},
+	{key.ErrMissing, "is missing or empty"},
+	{key.ErrAmbiguous, "is given more than once"},
+	{key.ErrTooLong, "is too long"},
+}
+
 func complaint(err error) string {
-	switch {
-	case errors.Is(err, errBodyType):
-		return "is looked for in a body of another type"
-	case errors.Is(err, errFormMethod):
-		return "is looked for in a form, which a request of this method does not have"
-	case errors.Is(err, errInteger):
-		return "is an integer beyond 2^53, which parsers read in different ways; send it as a string"
-	case errors.Is(err, errBodyRead):
-		return "cannot be found because the body ended early"
-	case errors.Is(err, key.ErrMissing):
-		return "is missing or empty"
-	case errors.Is(err, key.ErrAmbiguous):
-		return "is given more than once"
-	case errors.Is(err, key.ErrTooLong):
-		return "is too long"
+	for _, c := range complaints {
+		if errors.Is(err, c.err) {
+			return c.text
+		}
 	}
 	return "is not written as it must be"
 }

@@ -8,31 +8,16 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 )
 
-// sourceOf is the source that a template names by its prefix.
-func sourceOf(v key.Var) (Source, bool) {
-	switch v.Source {
-	case "path":
-		return Path(v.Name), true
-	case "query":
-		return Query(v.Name), true
-	case "header":
-		return Header(v.Name), true
-	case "cookie":
-		return Cookie(v.Name), true
-	case "form":
-		return Form(v.Name), true
-	case "body":
-		return Body(v.Name), true
-	case "ctx":
-		return Ctx(v.Name), true
-	}
-	return nil, false
+// sources make the sources that templates name by a prefix.
+var sources = map[string]func(name string) Source{
+	"path": Path, "query": Query, "header": Header, "cookie": Cookie, "form": Form, "body": Body,
+	"ctx": func(name string) Source { return Ctx(name) },
 }
 
 // source is where the value of a template's variable is found.
 func (s *settings) source(v key.Var) Source {
-	if source, ok := sourceOf(v); ok {
-		return source
+	if source := sources[v.Source]; source != nil {
+		return source(v.Name)
 	}
 	switch bound := s.vars[v.Name]; {
 	case v.Source != "":
@@ -87,9 +72,8 @@ func reserved(q Request, name string) (string, error) {
 // impossible returns why no request of that method (any, if empty) can have a value
 // for the variable. It's empty if one may have.
 func impossible(v key.Var, method string) string {
-	_, known := sourceOf(v)
 	switch {
-	case v.Source != "" && !known, v.Source == "" && v.Name == "service":
+	case v.Source != "" && sources[v.Source] == nil, v.Source == "" && v.Name == "service":
 		return "does not exist in HTTP requests"
 	case v.Source == "header" && strings.EqualFold(v.Name, "Host"):
 		return "is not a header in Go: bind a variable to the request's Host with WithVar"
