@@ -208,12 +208,7 @@ func duration(
 			*at(r) = d
 			return nil
 		},
-		get: func(r *Rule) string {
-			if *at(r) == 0 {
-				return ""
-			}
-			return at(r).String()
-		},
+		get: written(at, time.Duration.String),
 		check: func(r *Rule) string {
 			switch d := *at(r); {
 			case d < 0:
@@ -225,12 +220,29 @@ func duration(
 			}
 			return ""
 		},
-		option: func(r *Rule) lock.Option {
-			if *at(r) == 0 {
-				return nil
-			}
-			return option(*at(r))
-		},
+		option: applied(at, option),
+	}
+}
+
+// written returns the get of a field whose default is the zero value.
+func written[T comparable](at func(*Rule) *T, write func(T) string) func(*Rule) string {
+	return func(r *Rule) string {
+		var zero T
+		if *at(r) == zero {
+			return ""
+		}
+		return write(*at(r))
+	}
+}
+
+// applied returns the option of a field, which has none if it is zero.
+func applied[T comparable](at func(*Rule) *T, option func(T) lock.Option) func(*Rule) lock.Option {
+	return func(r *Rule) lock.Option {
+		var zero T
+		if *at(r) == zero {
+			return nil
+		}
+		return option(*at(r))
 	}
 }
 
@@ -261,24 +273,14 @@ func count(name, doc string, at func(*Rule) *int, option func(int) lock.Option) 
 			*at(r), err = wholeNumber(value)
 			return err
 		},
-		get: func(r *Rule) string {
-			if *at(r) == 0 {
-				return ""
-			}
-			return strconv.Itoa(*at(r))
-		},
+		get: written(at, strconv.Itoa),
 		check: func(r *Rule) string {
 			if *at(r) < 0 {
 				return fmt.Sprintf("%d is negative, use at least 1, or leave it out", *at(r))
 			}
 			return ""
 		},
-		option: func(r *Rule) lock.Option {
-			if *at(r) == 0 {
-				return nil
-			}
-			return option(*at(r))
-		},
+		option: applied(at, option),
 	}
 }
 
@@ -303,12 +305,7 @@ func flag(name, doc string, at func(*Rule) *bool) Field {
 			*at(r) = value == "true"
 			return nil
 		},
-		get: func(r *Rule) string {
-			if *at(r) {
-				return "true"
-			}
-			return ""
-		},
+		get:   written(at, strconv.FormatBool),
 		check: func(*Rule) string { return "" },
 	}
 }
@@ -319,7 +316,6 @@ func choice[T interface {
 	fmt.Stringer
 	Valid() bool
 }](name, doc string, at func(*Rule) *T, parse func(string) (T, error), values ...T) Field {
-	var zero T
 	choices := make([]string, len(values))
 	for i, v := range values {
 		choices[i] = v.String()
@@ -335,12 +331,7 @@ func choice[T interface {
 			*at(r) = v
 			return nil
 		},
-		get: func(r *Rule) string {
-			if *at(r) == zero {
-				return ""
-			}
-			return (*at(r)).String()
-		},
+		get: written(at, T.String),
 		check: func(r *Rule) string {
 			if !(*at(r)).Valid() {
 				return fmt.Sprintf("unknown %v, use %s", *at(r), use)

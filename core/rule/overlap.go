@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -32,7 +33,7 @@ func (o Overlap) String() string {
 func (s *Set) Overlaps() []Overlap {
 	var overlaps []Overlap
 	for _, group := range s.byShape() {
-		if !sameTemplate(group.Rules) {
+		if slices.ContainsFunc(group.Rules, func(c *Compiled) bool { return c.Key != group.Rules[0].Key }) {
 			overlaps = append(overlaps, group)
 		}
 	}
@@ -80,13 +81,4 @@ func unmeant(entries []Entry, compiled []*Compiled) Faults {
 		}
 	}
 	return faults
-}
-
-func sameTemplate(rules []*Compiled) bool {
-	for _, c := range rules[1:] {
-		if c.Key != rules[0].Key {
-			return false
-		}
-	}
-	return true
 }
