@@ -7,17 +7,17 @@ type exclusive struct{}
 
 func (exclusive) check(lock.Claim) error { return nil }
 
-func (exclusive) acquire(t *target) call {
+func (exclusive) acquire(t target) call {
 	if t.tokens {
 		return tokenAcquireScript.call([]string{t.name, prefixed(fenceCounter, t.name)}, []any{t.Owner, t.Holds, t.ttl})
 	}
 	return acquireScript.call([]string{t.name}, []any{t.Owner, t.Holds, t.ttl})
 }
 
-func (exclusive) release(t *target) call { return t.releaseAlone(lockChannel, t.Owner) }
+func (exclusive) release(t target) call { return t.releaseAlone(lockChannel, t.Owner) }
 
-func (exclusive) renew(t *target) call {
+func (exclusive) renew(t target) call {
 	return renewScript.call([]string{t.name}, []any{t.Owner, t.ttl})
 }
 
-func (exclusive) channels(t *target) []string { return []string{prefixed(lockChannel, t.name)} }
+func (exclusive) channels(t target) []string { return []string{prefixed(lockChannel, t.name)} }

@@ -9,14 +9,14 @@ const placeMark = ":redlatch"
 // fair is Redisson's getFairLock: a plain lock, and a queue.
 type fair struct{ exclusive }
 
-func (fair) keys(t *target) []string {
+func (fair) keys(t target) []string {
 	return []string{t.name, prefixed(fairQueue, t.name), prefixed(fairPatience, t.name)}
 }
 
 // queueChannels is what the channels of all places begin with.
-func (fair) queueChannels(t *target) string { return prefixed(lockChannel, t.name) + ":" }
+func (fair) queueChannels(t target) string { return prefixed(lockChannel, t.name) + ":" }
 
-func (f fair) acquire(t *target) call {
+func (f fair) acquire(t target) call {
 	args := make([]any, 0, 6+len(t.Places))
 	args = append(args, t.Owner, t.Holds, t.ttl, t.Owner+placeMark, f.queueChannels(t), t.publish)
 	for _, owner := range t.Places {
@@ -25,7 +25,7 @@ func (f fair) acquire(t *target) call {
 	return fairAcquireScript.call(f.keys(t), args)
 }
 
-func (f fair) release(t *target) call {
+func (f fair) release(t target) call {
 	return fairReleaseScript.call(f.keys(t), t.keeping([]any{
 		t.Owner, t.Holds, t.Owner + placeMark, f.queueChannels(t), t.publish,
 	}, t.Owner, keptMark))
@@ -34,7 +34,7 @@ func (f fair) release(t *target) call {
 // channels: our releases publish on the channel of the locker, and Redisson's on
 // that of the place whose turn has come. A plain lock of that name does not know
 // of the queue, and wakes everybody.
-func (f fair) channels(t *target) []string {
+func (f fair) channels(t target) []string {
 	all := append(f.exclusive.channels(t), f.queueChannels(t)+t.Owner+placeMark)
 	if locker := t.Locker(); locker != "" {
 		all = append(all, f.queueChannels(t)+locker)
@@ -50,4 +50,4 @@ func fairBusy(n int64) *lock.BusyError {
 	return refused
 }
 
-func (f fair) releaseAlone(t *target) call { return f.exclusive.release(t) }
+func (f fair) releaseAlone(t target) call { return f.exclusive.release(t) }

@@ -72,7 +72,7 @@ func (s *Store) runOnAll(ctx context.Context, c call) (*redis.Cmd, error) {
 
 // occupied is the error of an acquire that found a key of another type: busy if
 // it is a lock of another mode, which will be gone by then.
-func (s *Store) occupied(ctx context.Context, t *target, cause error) error {
+func (s *Store) occupied(ctx context.Context, t target, cause error) error {
 	reply, err := s.inspect(ctx, t.name)
 	if err == nil {
 		state := s.stateOf(reply)

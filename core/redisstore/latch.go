@@ -150,7 +150,7 @@ func (l *Latch) run(ctx context.Context, script *script, args func(channel strin
 	if err != nil {
 		return 0, err
 	}
-	return l.store.number(ctx, script.call([]string{name}, args(latchChannel(name), l.store.publishing(ctx))))
+	return l.store.number(ctx, script.call([]string{name}, args(latchChannel(name), l.store.publishing())))
 }
 
 func (l *Latch) name() (string, error) {

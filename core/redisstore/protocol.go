@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -14,12 +13,12 @@ import (
 type protocol interface {
 	// check refuses claims that the mode cannot keep.
 	check(c lock.Claim) error
-	acquire(t *target) call
-	release(t *target) call
+	acquire(t target) call
+	release(t target) call
 	// renew makes a call that can be joined with others of its kind.
-	renew(t *target) call
+	renew(t target) call
 	// channels are where the claim's wake-ups come from.
-	channels(t *target) []string
+	channels(t target) []string
 }
 
 var protocols = map[lock.Mode]protocol{
@@ -42,46 +41,40 @@ type target struct {
 }
 
 // target checks a claim of at least minHolds.
-func (s *Store) target(ctx context.Context, c lock.Claim, minHolds int) (*target, error) {
-	t := new(target)
-	return t, s.aim(ctx, t, c, minHolds)
-}
-
-// aim makes t the target of a claim.
-func (s *Store) aim(ctx context.Context, t *target, c lock.Claim, minHolds int) error {
+func (s *Store) target(c lock.Claim, minHolds int) (t target, _ error) {
 	p := protocols[c.Mode]
 	if s.setnx && c.Mode == lock.Exclusive {
 		p = setnx{}
 	}
 	switch {
 	case p == nil:
-		return fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
+		return t, fmt.Errorf("%w: redisstore has no mode %s", lock.ErrUnsupported, c.Mode)
 	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, writeMark), // fields of read/write locks
 		strings.HasSuffix(c.Owner, placeMark), strings.HasSuffix(c.Owner, keptMark):
-		return fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
+		return t, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
 	case c.Holds < minHolds, c.Holds > math.MaxInt32:
-		return fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
+		return t, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
 	case c.TTL <= 0, c.TTL > lock.MaxDuration: // would delete the key, or keep it for ever
-		return fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
+		return t, fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
 	}
 	if err := s.refused(c.Mode); err != nil {
-		return err
+		return t, err
 	}
 	if err := p.check(c); err != nil {
-		return err
+		return t, err
 	}
 	name, err := s.nameOf(c.Key)
 	if err == nil && c.Mode != lock.Exclusive {
 		err = checkShared(name)
 	}
 	if err != nil {
-		return err
+		return t, err
 	}
-	*t = target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(ctx), tokens: s.tokens}
+	t = target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(), tokens: s.tokens}
 	if c.Holds == 0 && !c.Keep.IsZero() {
 		t.keep = max(0, milliseconds(time.Until(c.Keep)))
 	}
-	return nil
+	return t, nil
 }
 
 // keptMark is at the end of what keeps a lock for the rest of a minimum hold: the
@@ -90,7 +83,7 @@ const keptMark = ":kept"
 
 // keeping completes the arguments of a release by what keeps the lock, if anything
 // does: the owner with that mark.
-func (t *target) keeping(args []any, owner, mark string) []any {
+func (t target) keeping(args []any, owner, mark string) []any {
 	if t.keep == 0 {
 		return args
 	}
@@ -103,6 +96,6 @@ func milliseconds(d time.Duration) int64 {
 }
 
 // releaseAlone is a release of a hash that touches nothing else.
-func (t *target) releaseAlone(channel, field string) call {
+func (t target) releaseAlone(channel, field string) call {
 	return releaseScript.call([]string{t.name}, t.keeping([]any{field, t.Holds, prefixed(channel, t.name), t.publish}, field, keptMark))
 }

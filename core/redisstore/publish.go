@@ -1,11 +1,6 @@
 package redisstore
 
 import (
-	"context"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore/internal/subs"
 )
 
@@ -13,11 +8,12 @@ import (
 type Publishing int
 
 const (
-	// Auto is Sharded in a cluster of servers that support it (Redis 7 or later),
-	// and Plain elsewhere.
+	// Auto is Sharded in a cluster, and Plain elsewhere, or where the servers refuse
+	// sharded subscriptions.
 	Auto Publishing = iota
 	// Sharded is SPUBLISH: the message stays on the shard of the lock.
-	// Redisson 3.22 and later does the same by default.
+	// Redisson 3.22 and later does the same by default. Servers that refuse SPUBLISH,
+	// as those before Redis 7 do, get PUBLISH.
 	Sharded
 	// Plain is PUBLISH: the message goes to every node of the cluster.
 	Plain
@@ -27,48 +23,15 @@ const (
 	Both
 )
 
-// shardSupport is what is known of the servers of a cluster.
-type shardSupport int32
-
-const (
-	unknown shardSupport = iota
-	supported
-	unsupported
-)
-
-// knowsShards finds out, once a cluster has answered, whether it has sharded
-// channels.
-func (s *Store) knowsShards(ctx context.Context) shardSupport {
-	if s.cluster == nil {
-		return unsupported
-	}
-	if known := shardSupport(s.shards.Load()); known != unknown {
-		return known
-	}
-	cmd := redis.NewCmd(ctx, "pubsub", "shardnumsub")
-	err := s.rdb.Process(ctx, once{cmd})
-	outcome, _ := meaningOf(err)
-	if _, refused := errorReply(err); err == nil {
-		s.shards.Store(int32(supported))
-	} else if refused && outcome != lock.OutcomeNotExecuted {
-		s.shards.Store(int32(unsupported)) // an older server, or no permission
-	}
-	return shardSupport(s.shards.Load())
-}
-
-// publishing is the commands that scripts publish with, separated by spaces.
-func (s *Store) publishing(ctx context.Context) any {
-	const plain, shard = "publish", "spublish"
+// publishing is how scripts publish; see publish.lua.
+func (s *Store) publishing() any {
 	switch {
-	case s.cluster == nil, s.publish == Plain:
-		return plain
-	case s.publish == Both:
+	case s.cluster == nil, s.publish == Plain, s.publish == Auto && s.wakeups != nil && s.wakeups.Unsharded():
+		return "publish"
+	case s.publish == Both, s.quiet && s.publish == Auto: // only a script finds out that SPUBLISH is refused
 		return "both"
-	case s.publish == Sharded, s.knowsShards(ctx) == supported:
-		return shard
-	default:
-		return plain
 	}
+	return "spublish"
 }
 
 // subscriptions are those of the store. They start nothing until the first watch.
@@ -76,13 +39,8 @@ func (s *Store) subscriptions() *subs.Set {
 	return subs.New(subs.Config{
 		Client:  s.rdb,
 		Cluster: s.cluster,
-		Sharded: func(ctx context.Context) (has, known bool) {
-			support := s.knowsShards(ctx)
-			return support == supported, support != unknown
-		},
-		Unsharded: func() { s.shards.Store(int32(unsupported)) },
-		Failure:   s.failure,
-		Refused:   isRefused,
-		Warn:      func(message string, err error) { s.log.Warn(message, "error", err) },
+		Failure: s.failure,
+		Refused: isRefused,
+		Warn:    func(message string, err error) { s.log.Warn(message, "error", err) },
 	})
 }

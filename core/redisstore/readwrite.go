@@ -13,13 +13,13 @@ func (reader) check(lock.Claim) error { return nil }
 func (writer) check(lock.Claim) error { return nil }
 
 // keys are the lock and the owner's sentinel.
-func (reader) keys(t *target) []string { return []string{t.name, sentinel(t.name, t.Owner)} }
+func (reader) keys(t target) []string { return []string{t.name, sentinel(t.name, t.Owner)} }
 
-func (r reader) acquire(t *target) call {
+func (r reader) acquire(t target) call {
 	return readAcquireScript.call(r.keys(t), []any{t.Owner, t.Holds, t.ttl})
 }
 
-func (r reader) release(t *target) call {
+func (r reader) release(t target) call {
 	keys := r.keys(t)
 	if t.keep > 0 {
 		keys = append(keys, sentinel(t.name, t.Owner+keptMark))
@@ -30,32 +30,32 @@ func (r reader) release(t *target) call {
 }
 
 // releaseAlone leaves the sentinel to expire.
-func (reader) releaseAlone(t *target) call { return t.releaseAlone(readWriteChannel, t.Owner) }
+func (reader) releaseAlone(t target) call { return t.releaseAlone(readWriteChannel, t.Owner) }
 
-func (r reader) renew(t *target) call {
+func (r reader) renew(t target) call {
 	return readRenewScript.call(r.keys(t), []any{t.Owner, t.ttl})
 }
 
-func (reader) channels(t *target) []string { return []string{prefixed(readWriteChannel, t.name)} }
+func (reader) channels(t target) []string { return []string{prefixed(readWriteChannel, t.name)} }
 
 // writeMark is at the end of what counts the holds of writers, whatever it counts.
 const writeMark = ":write"
 
 // field is what counts the writer's holds.
-func (writer) field(t *target) string { return t.Owner + writeMark }
+func (writer) field(t target) string { return t.Owner + writeMark }
 
-func (w writer) acquire(t *target) call {
+func (w writer) acquire(t target) call {
 	return writeAcquireScript.call([]string{t.name}, []any{w.field(t), t.Holds, t.ttl, tagged(t.name)})
 }
 
-func (w writer) release(t *target) call {
+func (w writer) release(t target) call {
 	return writeReleaseScript.call([]string{t.name}, t.keeping([]any{
 		w.field(t), t.Holds, prefixed(readWriteChannel, t.name), t.publish,
 	}, t.Owner, keptMark+writeMark))
 }
 
-func (w writer) renew(t *target) call {
+func (w writer) renew(t target) call {
 	return renewScript.call([]string{t.name}, []any{w.field(t), t.ttl})
 }
 
-func (writer) channels(t *target) []string { return reader{}.channels(t) }
+func (writer) channels(t target) []string { return reader{}.channels(t) }

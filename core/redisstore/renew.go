@@ -45,7 +45,7 @@ func (s *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i in
 	}
 	kinds := make(map[kind][]renewal)
 	for i, c := range claims {
-		t, err := s.target(ctx, c, 0)
+		t, err := s.target(c, 0)
 		if err != nil {
 			report(i, err)
 			continue

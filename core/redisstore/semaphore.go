@@ -21,15 +21,15 @@ func (semaphore) check(c lock.Claim) error {
 	return nil
 }
 
-func (semaphore) keys(t *target) []string { return []string{t.name, permitsOf(t.name)} }
+func (semaphore) keys(t target) []string { return []string{t.name, permitsOf(t.name)} }
 
-func (s semaphore) acquire(t *target) call {
+func (s semaphore) acquire(t target) call {
 	return semaphoreAcquireScript.call(s.keys(t), append([]any{
 		t.Size, t.ttl, t.Holds, s.channels(t)[0], t.publish,
 	}, permits(t.Claim)...))
 }
 
-func (s semaphore) release(t *target) call {
+func (s semaphore) release(t target) call {
 	if t.keep > 0 {
 		return s.keep(t)
 	}
@@ -39,7 +39,7 @@ func (s semaphore) release(t *target) call {
 }
 
 // keep is a release under a minimum hold.
-func (s semaphore) keep(t *target) call {
+func (s semaphore) keep(t target) call {
 	args := []any{t.keep, s.channels(t)[0], t.publish}
 	for _, id := range permits(t.Claim) {
 		args = append(args, id, kept(id.([]byte)))
@@ -47,11 +47,11 @@ func (s semaphore) keep(t *target) call {
 	return semaphoreKeepScript.call(s.keys(t), args)
 }
 
-func (semaphore) renew(t *target) call {
+func (semaphore) renew(t target) call {
 	return semaphoreRenewScript.call([]string{permitsOf(t.name), t.name}, append([]any{t.ttl}, permits(t.Claim)...))
 }
 
-func (semaphore) channels(t *target) []string { return []string{prefixed(semaphoreChannel, t.name)} }
+func (semaphore) channels(t target) []string { return []string{prefixed(semaphoreChannel, t.name)} }
 
 // keptPermit begins the ids that keep permits, for inspections.
 const keptPermit = "kept"

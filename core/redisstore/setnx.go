@@ -29,19 +29,19 @@ type setnx struct{}
 
 func (setnx) check(lock.Claim) error { return nil }
 
-func (setnx) acquire(t *target) call {
+func (setnx) acquire(t target) call {
 	return setnxAcquireScript.call([]string{t.name}, []any{t.Owner, t.Holds, t.ttl})
 }
 
-func (setnx) release(t *target) call {
+func (setnx) release(t target) call {
 	return setnxReleaseScript.call([]string{t.name}, t.keeping(
 		[]any{t.Owner, t.Holds, prefixed(lockChannel, t.name), t.publish}, t.Owner, keptMark))
 }
 
-func (setnx) renew(t *target) call {
+func (setnx) renew(t target) call {
 	return setnxRenewScript.call([]string{t.name}, []any{t.Owner, t.ttl})
 }
 
 // channels are those of the hash format: during a migration waiters of both wait
 // for one key.
-func (setnx) channels(t *target) []string { return exclusive{}.channels(t) }
+func (setnx) channels(t target) []string { return exclusive{}.channels(t) }

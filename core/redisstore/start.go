@@ -17,23 +17,24 @@ func (s *Store) Async() lock.Store { return s }
 // starting is an acquire, or if it is urgent a release, that is answered later.
 type starting struct {
 	sending
-	target
+	claim    lock.Claim
 	store    *Store
 	answered func(fence uint64, err error)
 }
 
 // StartAcquire implements [lock.AsyncStore].
 func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, answered func(fence uint64, err error)) {
-	x := &starting{sending: sending{ctx: ctx, by: by}, target: target{Claim: c}, store: s, answered: answered}
-	if s.replicas != nil || !s.knowsPublishing() {
-		x.alone()
-		return
-	}
-	if err := s.aim(ctx, &x.target, c, 1); err != nil {
+	t, err := s.target(c, 1)
+	if err != nil {
 		answered(0, err)
 		return
 	}
-	x.call = x.acquire(&x.target)
+	x := &starting{sending: sending{ctx: ctx, by: by}, claim: c, store: s, answered: answered}
+	if s.replicas != nil {
+		x.alone()
+		return
+	}
+	x.call = t.acquire(t)
 	if s.quarantine != nil {
 		x.script = s.quarantine.scripts[x.script]
 	}
@@ -42,23 +43,18 @@ func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, an
 
 // StartRelease implements [lock.AsyncStore].
 func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, answered func(_ uint64, err error)) {
-	c.TTL = 1 // ignored by release
-	x := &starting{sending: sending{ctx: ctx, by: by, urgent: true}, target: target{Claim: c}, store: s, answered: answered}
-	if !s.knowsPublishing() {
-		x.alone()
-		return
-	}
-	if err := s.aim(ctx, &x.target, c, 0); err != nil {
+	t, err := s.releasing(c)
+	if err != nil {
 		answered(0, err)
 		return
 	}
-	x.call = x.release(&x.target)
+	x := &starting{sending: sending{call: t.release(t), ctx: ctx, by: by, urgent: true}, claim: c, store: s, answered: answered}
 	x.start()
 }
 
 func (x *starting) start() {
 	x.to = x
-	x.store.senderOf(x.name).submit(&x.sending)
+	x.store.senderOf(x.key()).submit(&x.sending)
 }
 
 // receive implements receiver.
@@ -72,22 +68,17 @@ func (x *starting) receive(reply *redis.Cmd, err error) {
 		x.answered(0, released(n, err))
 		return
 	}
-	x.answered(x.store.granted(x.Mode, n, err))
+	x.answered(x.store.granted(x.claim.Mode, n, err))
 }
 
 // alone makes the call on a separate goroutine.
 func (x *starting) alone() {
 	go x.store.alone(x.ctx, x.by, x.answered, func(ctx context.Context) (uint64, error) {
 		if x.urgent {
-			return 0, x.store.Release(ctx, x.Claim)
+			return 0, x.store.Release(ctx, x.claim)
 		}
-		return x.store.Acquire(ctx, x.Claim)
+		return x.store.Acquire(ctx, x.claim)
 	})
-}
-
-// knowsPublishing says whether it is known without a call how to publish.
-func (s *Store) knowsPublishing() bool {
-	return s.cluster == nil || s.publish != Auto || shardSupport(s.shards.Load()) != unknown
 }
 
 // alone makes a call that may wait for several others.

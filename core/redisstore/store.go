@@ -8,7 +8,6 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,14 +25,13 @@ type Store struct {
 	log        *slog.Logger
 	name       func(key string) string
 	publish    Publishing
-	shards     atomic.Int32 // shardSupport
-	wakeups    *subs.Set    // nil: polling
-	replicas   *replicas    // nil: whatever they have
-	quarantine *quarantine  // nil: none
-	tokens     bool         // fences are Redisson's counters
-	setnx      bool         // locks are strings
-	quiet      bool         // no script publishes
-	timeless   bool         // no script that acquires has the time
+	wakeups    *subs.Set   // nil: polling
+	replicas   *replicas   // nil: whatever they have
+	quarantine *quarantine // nil: none
+	tokens     bool        // fences are Redisson's counters
+	setnx      bool        // locks are strings
+	quiet      bool        // no script publishes
+	timeless   bool        // no script that acquires has the time
 	variants   map[*script]variant
 	circuit    circuitSettings
 	sender     *sender  // of rdb
@@ -91,7 +89,7 @@ func (s *Store) fence(n int64) (uint64, error) {
 // Acquire implements [lock.Store]. The fence is the server's clock in
 // microseconds, times [lock.FenceStep].
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	t, err := s.target(ctx, c, 1)
+	t, err := s.target(c, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -124,7 +122,7 @@ func busy(n int64) *lock.BusyError { return &lock.BusyError{TTL: remaining(-2 - 
 
 // Release implements [lock.Store].
 func (s *Store) Release(ctx context.Context, c lock.Claim) error {
-	t, err := s.releasing(ctx, c)
+	t, err := s.releasing(c)
 	if err != nil {
 		return err
 	}
@@ -138,9 +136,9 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	return released(n, err)
 }
 
-func (s *Store) releasing(ctx context.Context, c lock.Claim) (*target, error) {
+func (s *Store) releasing(c lock.Claim) (target, error) {
 	c.TTL = 1 // ignored by release
-	return s.target(ctx, c, 0)
+	return s.target(c, 0)
 }
 
 // released reads the reply to a release.
@@ -156,8 +154,8 @@ func released(n int64, err error) error {
 // the move ends, and nobody needs to be woken, but its hash can be reached. Only
 // a hold counts here: a place in a queue cannot be given up this way. A lock that is
 // kept is not in a hurry.
-func (s *Store) releaseAlone(ctx context.Context, t *target, tryAgain error) (int64, error) {
-	p, ok := t.protocol.(interface{ releaseAlone(t *target) call })
+func (s *Store) releaseAlone(ctx context.Context, t target, tryAgain error) (int64, error) {
+	p, ok := t.protocol.(interface{ releaseAlone(t target) call })
 	if !ok || t.keep > 0 {
 		return 0, tryAgain
 	}
@@ -171,7 +169,7 @@ func (s *Store) releaseAlone(ctx context.Context, t *target, tryAgain error) (in
 // Watch implements [lock.Store] with Redisson's channels.
 func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
 	c.TTL, c.Holds = 1, max(c.Holds, 0) // ignored by watches
-	t, err := s.target(ctx, c, 0)
+	t, err := s.target(c, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +221,7 @@ func (s *Store) forceFrom(ctx context.Context, name string, holds any) (freed bo
 			keys = append(keys, sentinel(name, field))
 		}
 		c := forceReleaseScript.call(keys, []any{
-			prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name), s.publishing(ctx), field,
+			prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name), s.publishing(), field,
 		})
 		calls, answers = append(calls, c), append(answers, s.begin(ctx, c, true))
 	}

@@ -14,9 +14,10 @@ import (
 
 // WithoutScriptPublish is for servers that refuse PUBLISH inside of scripts: the
 // messages that wake waiters travel as commands directly behind the script. If one
-// is lost, waiters poll. Even a release that changed nothing may send one. Fair
-// locks answer [lock.ErrUnsupported]: only the script knows whose turn it is, and
-// so the channel. Waiters find permits that have expired by polling.
+// is lost, waiters poll. Even a release that changed nothing may send one. In a cluster
+// [Auto] becomes [Both]. Fair locks answer [lock.ErrUnsupported]: only the script knows
+// whose turn it is, and so the channel. Waiters find permits that have expired by
+// polling.
 func WithoutScriptPublish() Option { return func(s *Store) { s.quiet = true } }
 
 // WithoutScriptTime is for servers that refuse TIME inside of scripts: it travels

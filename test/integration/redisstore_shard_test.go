@@ -209,35 +209,50 @@ func TestAWatchFollowsAFailover(t *testing.T) {
 	publishes(t, set, "redisson_lock__channel:{k}", hints)
 }
 
-// Without permission for the sharded plane there is still the common one.
+// Where a part of the sharded plane is not permitted, the common one is used.
 func TestWhereShardedChannelsAreNotPermittedTheCommonOnesAreUsed(t *testing.T) {
 	set := redistest.Cluster(t)
-	plain := set.Admin(t)
-	skipBeforeRedis7(t, plain, "no sharded channels")
-	for _, denied := range []string{"-pubsub", "-ssubscribe"} {
+	skipBeforeRedis7(t, set.Admin(t), "no sharded channels")
+	for user, denied := range map[string][]any{
+		"quiet": {"-spublish"}, "deaf": {"-ssubscribe"}, "neither": {"-spublish", "-ssubscribe"},
+	} {
 		for _, node := range set.Nodes() {
-			if err := node.Admin(t).Do(t.Context(), "ACL", "SETUSER", "user"+denied, "on", ">secret", "~*", "&*", "+@all", denied).Err(); err != nil {
+			rules := append([]any{"ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all"}, denied...)
+			if err := node.Admin(t).Do(t.Context(), rules...).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: set.Addrs(), Username: "user" + denied, Password: "secret"})
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: set.Addrs(), Username: user, Password: "secret"})
 		t.Cleanup(func() { _ = rdb.Close() })
-		var log bytes.Buffer
-		store := redisstore.New(rdb, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		hints, stop := watch(t, store, "k")
-		if err := plain.Publish(t.Context(), "redisson_lock__channel:{k}", "0").Err(); err != nil {
-			t.Fatal(err)
-		}
-		wantHint(t, hints, "by PUBLISH")
-		messages := subscribe(t, plain, "redisson_lock__channel:{k}")
-		_, _ = store.Acquire(t.Context(), claimOf(ownerA, "k", 1))
-		if err := store.Release(t.Context(), claimOf(ownerA, "k", 0)); err != nil {
-			t.Fatal(err)
-		}
-		wantMessage(t, messages, "redisson_lock__channel:{k}", "0")
-		stop()
-		if warned := strings.Count(log.String(), "level=WARN"); warned != map[string]int{"-pubsub": 0, "-ssubscribe": 1}[denied] {
-			t.Errorf("%s: %d warnings: %s", denied, warned, log.String())
-		}
+		wantCommonPlane(t, set, rdb, user, map[string]int{"quiet": 0, "deaf": 1, "neither": 1}[user])
+	}
+}
+
+// A server before Redis 7 does not know the commands.
+func TestWhereThereAreNoShardedChannelsTheCommonOnesAreUsed(t *testing.T) {
+	set := redistest.Cluster(t, "--rename-command", "SPUBLISH", "", "--rename-command", "SSUBSCRIBE", "")
+	wantCommonPlane(t, set, set.Client(t), "old", 1)
+}
+
+// wantCommonPlane wants a message to and from a store, and so many warnings.
+func wantCommonPlane(t *testing.T, set *redistest.ClusterSet, rdb *redis.ClusterClient, name string, warnings int) {
+	t.Helper()
+	plain := set.Admin(t)
+	var log bytes.Buffer
+	store := redisstore.New(rdb, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	hints, stop := watch(t, store, "k")
+	if err := plain.Publish(t.Context(), "redisson_lock__channel:{k}", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantHint(t, hints, "by PUBLISH")
+	messages := subscribe(t, plain, "redisson_lock__channel:{k}")
+	_, _ = store.Acquire(t.Context(), claimOf(ownerA, "k", 1))
+	if err := store.Release(t.Context(), claimOf(ownerA, "k", 0)); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, messages, "redisson_lock__channel:{k}", "0")
+	stop()
+	if warned := strings.Count(log.String(), "level=WARN"); warned != warnings {
+		t.Errorf("%s: %d warnings: %s", name, warned, log.String())
 	}
 }

@@ -2,13 +2,13 @@
 --
 -- KEYS     none
 --
--- how is the command to publish with: publish, spublish or both.
+-- how is the command to publish with: publish, spublish or both. A server that refuses
+-- SPUBLISH, as it is too old or does not permit it, gets PUBLISH.
 
 local function publish(channel, message, how)
-  if how ~= 'spublish' then
+  local refused = how ~= 'publish' and type(redis.pcall('spublish', channel, message)) == 'table'
+  if how ~= 'spublish' or refused then
     redis.call('publish', channel, message)
   end
-  if how ~= 'publish' then
-    redis.call('spublish', channel, message)
-  end
 end
+

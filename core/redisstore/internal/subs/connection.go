@@ -198,7 +198,7 @@ func (c *connection) lost(err error) bool {
 	switch refused := c.Refused(err); {
 	case refused && c.plane == sharded:
 		c.warn("redis refuses sharded subscriptions, so redlatch does without; see redisstore.WithPublish", err)
-		c.unsharded()
+		c.commonOnly()
 		return true
 	case refused:
 		c.warn("redis refuses to subscribe, so waiters poll; see redisstore.WithPolling", err)

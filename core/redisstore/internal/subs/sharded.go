@@ -4,17 +4,6 @@ import "github.com/redis/go-redis/v9"
 
 // route finds connections of the sharded plane for channels that have none.
 func (all *subscriptions) route() {
-	for failures := 0; all.ctx.Err() == nil; failures++ {
-		has, known := all.sharded()
-		if known && !has {
-			all.unsharded()
-			return
-		}
-		if known {
-			break
-		}
-		all.pause(failures + 1)
-	}
 	for failures := 0; ; {
 		select {
 		case <-all.unassigned:
@@ -31,18 +20,9 @@ func (all *subscriptions) route() {
 	}
 }
 
-// sharded is Sharded, which is not known if the client panics.
-func (all *subscriptions) sharded() (has, known bool) {
-	_, _ = guarded(func() (any, error) {
-		has, known = all.Sharded(all.ctx)
-		return nil, nil
-	})
-	return has, known
-}
-
-// unsharded does without the sharded plane.
-func (all *subscriptions) unsharded() {
-	all.Unsharded()
+// commonOnly does without the sharded plane, which the servers refuse.
+func (all *subscriptions) commonOnly() {
+	all.unsharded.Store(true)
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.without[sharded] = true

@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,10 +37,6 @@ const (
 type Config struct {
 	Client  redis.UniversalClient
 	Cluster *redis.ClusterClient // Client if it is one, or nil
-	// Sharded says whether the servers of a cluster have sharded channels; known
-	// is false while none of them has answered. Unsharded notes that they refuse.
-	Sharded   func(ctx context.Context) (has, known bool)
-	Unsharded func()
 	// Failure classifies an error of the client. Refused says of the result
 	// whether trying again is of no use.
 	Failure func(error) error
@@ -54,7 +51,8 @@ type Config struct {
 // under mu.
 type Set struct {
 	Config
-	warned sync.Once
+	warned    sync.Once
+	unsharded atomic.Bool // the servers refuse the sharded plane
 
 	mu      sync.Mutex
 	current *subscriptions // nil while nobody watches
@@ -67,6 +65,9 @@ func New(c Config) *Set {
 	}
 	return &Set{Config: c}
 }
+
+// Unsharded says that there is no sharded plane, as far as is known.
+func (s *Set) Unsharded() bool { return s.Cluster == nil || s.unsharded.Load() }
 
 // plane is where a message is heard. The two planes of a cluster do not meet:
 // what is published on one is not heard on the other.
@@ -168,10 +169,8 @@ func (s *Set) start() *subscriptions {
 	}
 	all.ctx, all.end = context.WithCancel(context.Background())
 	all.connect()
-	if s.Cluster != nil {
+	if all.without[sharded] = s.Unsharded(); !all.without[sharded] {
 		go all.route()
-	} else {
-		all.without[sharded] = true
 	}
 	return all
 }
