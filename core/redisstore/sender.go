@@ -40,13 +40,12 @@ type sending struct {
 	call
 	ctx    context.Context // when it ends before the call is sent, the call is not sent
 	by     time.Time       // so with this
-	urgent bool            // goes before acquisitions, and with an open circuit
 	to     receiver
+	urgent bool // goes before acquisitions, and with an open circuit
 
 	text   bool // the server does not know the script by its name
 	asking bool // the slot is on its way to the server
-	cmd    sent
-	err    error // not classified
+	cmd    sent // in the end with the error, which is not classified
 }
 
 // receiver gets what became of a call.
@@ -61,7 +60,7 @@ type receiving func(reply *redis.Cmd, err error)
 func (f receiving) receive(reply *redis.Cmd, err error) { f(reply, err) }
 
 // end hands over the reply.
-func (x *sending) end(s *Store) { x.to.receive(x.cmd.Cmd, s.failure(x.err)) }
+func (x *sending) end(s *Store) { x.to.receive(x.cmd.Cmd, s.failure(x.cmd.Err())) }
 
 // overdue is the error of a call that nobody waits for any longer, if it was not
 // sent.
@@ -339,9 +338,9 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	s := w.sender.store
 	var answered bool
 	for _, x := range batch {
-		x.err = x.cmd.result(failed)
-		_, refused := errorReply(x.err)
-		answered = answered || x.err == nil || refused
+		err := x.cmd.result(failed)
+		_, refused := errorReply(err)
+		answered = answered || err == nil || refused
 	}
 	if answered {
 		failed = nil
@@ -349,10 +348,10 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	w.sender.record(w.began, failed)
 	for _, x := range batch {
 		switch {
-		case isNoScript(x.err) && !x.script.guarded && !x.text:
+		case isNoScript(x.cmd.Err()) && !x.script.guarded && !x.text:
 			x.text = true
 			again = append(again, x)
-		case w.sender != s.sender && isRedirected(x.err):
+		case w.sender != s.sender && isRedirected(x.cmd.Err()):
 			s.redirect(x)
 		default:
 			x.end(s)
@@ -379,7 +378,7 @@ func (w *worker) io(batch []*sending) (failed error) {
 		}
 		cmds := w.cmds[:0]
 		for _, x := range batch {
-			if x.cmd.timed && s.store.cluster != nil && s == s.store.sender {
+			if x.cmd.timed() && s.store.cluster != nil && s == s.store.sender {
 				x.cmd.SetErr(unassigned)
 				continue
 			}

@@ -128,26 +128,36 @@ func (s *Store) loaded(made *script) *script {
 // sent is a call as it is sent.
 type sent struct {
 	once
-	behind []once // directly behind it, on the same connection
-	timed  bool   // the last of them is TIME
+	behind *behind // nil: nothing
 }
+
+// behind is what travels directly behind a script, on the same connection.
+type behind struct {
+	cmds  []once
+	timed bool // the last is TIME
+}
+
+func (m *sent) timed() bool { return m.behind != nil && m.behind.timed }
 
 // commands makes the commands of a call.
 func (s *Store) commands(ctx context.Context, c *call, text bool) sent {
-	v := s.variants[c.script]
-	made := sent{once: c.command(ctx, s.loaded(c.script), text), timed: v.timed}
+	v, varied := s.variants[c.script]
+	if !varied {
+		return sent{once: c.command(ctx, c.script, text)}
+	}
+	made := sent{once: c.command(ctx, v.script, text), behind: &behind{timed: v.timed}}
 	if v.wakes != nil {
 		for _, m := range v.wakes(c.args()) {
 			if m.how != "spublish" {
-				made.behind = append(made.behind, once{redis.NewCmd(ctx, "publish", m.channel, m.payload)})
+				made.behind.cmds = append(made.behind.cmds, once{redis.NewCmd(ctx, "publish", m.channel, m.payload)})
 			}
 			if m.how != "publish" {
-				made.behind = append(made.behind, once{redis.NewCmd(ctx, "spublish", m.channel, m.payload)})
+				made.behind.cmds = append(made.behind.cmds, once{redis.NewCmd(ctx, "spublish", m.channel, m.payload)})
 			}
 		}
 	}
 	if v.timed {
-		made.behind = append(made.behind, once{redis.NewCmd(ctx, "time")})
+		made.behind.cmds = append(made.behind.cmds, once{redis.NewCmd(ctx, "time")})
 	}
 	return made
 }
@@ -161,8 +171,8 @@ var unassigned = &lock.StoreError{
 // redirect sends a call that a node of a cluster did not run to another one. The
 // client of the cluster finds the way, but not for the time.
 func (s *Store) redirect(x *sending) {
-	if x.cmd.timed {
-		to, _ := s.reroute(x.ctx, route{}, x.script, x.err)
+	if x.cmd.timed() {
+		to, _ := s.reroute(x.ctx, route{}, x.script, x.cmd.Err())
 		if node, known := to.node.(*redis.Client); known {
 			x.asking = to.asking
 			s.senderAt(node).submit(x)
@@ -175,20 +185,31 @@ func (s *Store) redirect(x *sending) {
 // queue appends the commands to those of a pipeline.
 func (m *sent) queue(cmds []redis.Cmder) []redis.Cmder {
 	cmds = append(cmds, m.once)
-	for _, cmd := range m.behind {
-		cmds = append(cmds, cmd)
+	if m.behind != nil {
+		for _, cmd := range m.behind.cmds {
+			cmds = append(cmds, cmd)
+		}
 	}
 	return cmds
 }
 
-// result is the error of a call that the client has returned from with failed. The
-// reply to a call that was granted becomes the time.
+// result is the error of a call that the client has returned from with failed, which
+// the command has from then on.
 func (m *sent) result(failed error) error {
+	err := m.read(failed)
+	if err != nil {
+		m.SetErr(err)
+	}
+	return err
+}
+
+// read is its error. The reply to a call that was granted becomes the time.
+func (m *sent) read(failed error) error {
 	err := replyErr(m.Cmd, failed)
-	if err != nil || !m.timed || m.Val() != int64(1) {
+	if err != nil || !m.timed() || m.Val() != int64(1) {
 		return err
 	}
-	clock := m.behind[len(m.behind)-1]
+	clock := m.behind.cmds[len(m.behind.cmds)-1]
 	if err := replyErr(clock.Cmd, failed); err != nil {
 		return err
 	}
