@@ -351,6 +351,8 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 		case isNoScript(x.cmd.Err()) && !x.script.guarded && !x.text:
 			x.text = true
 			again = append(again, x)
+		case errors.Is(x.cmd.Err(), unassigned):
+			s.assign(x)
 		case w.sender != s.sender && isRedirected(x.cmd.Err()):
 			s.redirect(x)
 		default:

@@ -171,15 +171,29 @@ var unassigned = &lock.StoreError{
 // redirect sends a call that a node of a cluster did not run to another one. The
 // client of the cluster finds the way, but not for the time.
 func (s *Store) redirect(x *sending) {
-	if x.cmd.timed() {
-		to, _ := s.reroute(x.ctx, route{}, x.script, x.cmd.Err())
-		if node, known := to.node.(*redis.Client); known {
-			x.asking = to.asking
-			s.senderAt(node).submit(x)
-			return
-		}
+	if !x.cmd.timed() {
+		s.sender.submit(x)
+		return
 	}
-	s.sender.submit(x)
+	to, _ := s.reroute(x.ctx, route{}, x.script, x.cmd.Err())
+	node, known := to.node.(*redis.Client)
+	if !known {
+		x.cmd.SetErr(unassigned)
+		x.end(s)
+		return
+	}
+	x.asking = to.asking
+	s.senderAt(node).submit(x)
+}
+
+// assign sends a call that was not sent, because it was not known which server has its
+// key, to that server if it is known now.
+func (s *Store) assign(x *sending) {
+	if to := s.senderOf(x.key()); to != s.sender {
+		to.submit(x)
+		return
+	}
+	x.end(s)
 }
 
 // queue appends the commands to those of a pipeline.
