@@ -44,13 +44,14 @@ func await[T any](
 	}
 	w := l.awaiter()
 	p := &pending[T]{locker: l, wake: w.wake, late: late}
-	l.running.Add(1) // until it is answered
 	p.start(start)
 	if cause := w.await(ctx, timeout); cause != nil {
+		l.running.Add(1) // until it is answered
 		if p.decided.CompareAndSwap(false, true) {
 			l.awaiters.Put(w)
 			return none, &abandonedError{cause}
 		}
+		l.running.Done()
 		<-w.wake
 	}
 	l.awaiters.Put(w)
@@ -84,11 +85,13 @@ func (p *pending[T]) answered(value T, err error) {
 	if p.ended.Swap(true) {
 		return
 	}
-	defer p.locker.running.Done()
 	p.value, p.err = value, err
 	if p.decided.CompareAndSwap(false, true) {
 		p.wake <- struct{}{}
-	} else if p.late != nil {
+		return
+	}
+	defer p.locker.running.Done()
+	if p.late != nil {
 		p.late(value, err)
 	}
 }
