@@ -2,11 +2,11 @@ package lock
 
 import "time"
 
-// agenda is when something is to be done about which hold, served by one timer for
-// all of them. It is a heap. Locker.mu guards it.
-type agenda struct {
+// agenda is when something is to be done about which hold or call, served by one timer
+// for all of them. It is a heap. A mutex guards it.
+type agenda[T planned] struct {
 	column column
-	rows   []row
+	rows   []row[T]
 	now    func() time.Duration
 	due    func() // what the timer runs
 	timer  *time.Timer
@@ -14,63 +14,75 @@ type agenda struct {
 	fires  time.Duration // when
 }
 
-type row struct {
-	at   time.Duration
-	hold *hold
+type row[T planned] struct {
+	at time.Duration
+	of T
 }
 
-// column says where a hold keeps its place in an agenda.
+// planned is what an agenda can have.
+type planned interface {
+	comparable
+	// row is where it keeps the number of its row in an agenda, counted from 1; 0: it
+	// isn't there.
+	row(c column) *int32
+}
+
+// column is one of the agendas that something can be in.
 type column uint8
 
 const (
 	ofTrust column = iota
 	ofRenewal
 	columns
+
+	ofPatience column = 0 // of a call, which is in one only
 )
 
-// has reports whether h has a row.
-func (g *agenda) has(h *hold) bool { return h.rows[g.column] > 0 }
+// has reports whether x has a row.
+func (g *agenda[T]) has(x T) bool { return *x.row(g.column) > 0 }
 
-// set makes at the time of h, a new one if need be.
-func (g *agenda) set(h *hold, at time.Duration) {
-	if !g.has(h) {
-		g.rows = append(g.rows, row{})
-		h.rows[g.column] = int32(len(g.rows))
+// set makes at the time of x, a new one if need be.
+func (g *agenda[T]) set(x T, at time.Duration) {
+	n := x.row(g.column)
+	if *n == 0 {
+		g.rows = append(g.rows, row[T]{})
+		*n = int32(len(g.rows))
 	}
-	g.place(int(h.rows[g.column])-1, row{at, h})
+	g.place(int(*n)-1, row[T]{at, x})
 	g.arm()
 }
 
-func (g *agenda) remove(h *hold) {
-	if !g.has(h) {
+func (g *agenda[T]) remove(x T) {
+	n := x.row(g.column)
+	if *n == 0 {
 		return
 	}
-	i, last := int(h.rows[g.column])-1, len(g.rows)-1
+	i, last := int(*n)-1, len(g.rows)-1
 	moved := g.rows[last]
-	g.rows[last] = row{}
+	g.rows[last] = row[T]{}
 	g.rows = g.rows[:last]
-	h.rows[g.column] = 0
+	*n = 0
 	if i < last {
 		g.place(i, moved)
 	}
 }
 
-// replace gives the row of h to next.
-func (g *agenda) replace(h, next *hold) {
-	if g.has(h) {
-		g.write(int(h.rows[g.column])-1, row{g.rows[h.rows[g.column]-1].at, next})
-		h.rows[g.column] = 0
+// replace gives the row of x to next.
+func (g *agenda[T]) replace(x, next T) {
+	if n := x.row(g.column); *n > 0 {
+		g.write(int(*n)-1, row[T]{g.rows[*n-1].at, next})
+		*n = 0
 	}
 }
 
 // write makes r the row with index i.
-func (g *agenda) write(i int, r row) {
+func (g *agenda[T]) write(i int, r row[T]) {
 	g.rows[i] = r
-	r.hold.rows[g.column] = int32(i + 1)
+	*r.of.row(g.column) = int32(i + 1)
 }
 
 // place writes r where the heap wants it, and closes the gap at i.
-func (g *agenda) place(i int, r row) {
+func (g *agenda[T]) place(i int, r row[T]) {
 	for i > 0 && g.rows[(i-1)/2].at > r.at {
 		g.write(i, g.rows[(i-1)/2])
 		i = (i - 1) / 2
@@ -89,17 +101,17 @@ func (g *agenda) place(i int, r row) {
 	g.write(i, r)
 }
 
-// next returns the first hold if its time has come, and else nil.
-func (g *agenda) next(now time.Duration) *hold {
-	if len(g.rows) == 0 || g.rows[0].at > now {
-		return nil
+// next returns the first if its time has come, and else nothing.
+func (g *agenda[T]) next(now time.Duration) (first T) {
+	if len(g.rows) > 0 && g.rows[0].at <= now {
+		first = g.rows[0].of
 	}
-	return g.rows[0].hold
+	return first
 }
 
 // arm sets the timer for the first row. One that fires earlier stays as it is: it
 // arms again.
-func (g *agenda) arm() {
+func (g *agenda[T]) arm() {
 	if len(g.rows) == 0 {
 		return
 	}
@@ -117,12 +129,12 @@ func (g *agenda) arm() {
 }
 
 // served must be called when due has done what was to be done.
-func (g *agenda) served() {
+func (g *agenda[T]) served() {
 	g.armed = false
 	g.arm()
 }
 
-func (g *agenda) stop() {
+func (g *agenda[T]) stop() {
 	if g.timer != nil {
 		g.timer.Stop()
 	}

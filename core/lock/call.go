@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -25,49 +26,123 @@ func bounded[T any](
 	}
 	callCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, errNoAnswer)
 	defer cancel() // a call that was not sent yet ends with it
-	return await(ctx, l, timeout, func(answered func(T, error)) {
+	return await(ctx, l, l.now()+timeout, func(answered func(T, error)) {
 		go func() { answered(guarded(callCtx, call)) }()
 	}, late)
 }
 
-// await starts a call and waits for its answer, until ctx ends or the timeout
-// passes. An answer that arrives after the caller gave up is passed to late, if
+// await starts a call and waits for its answer, until ctx ends or the time comes. An
+// answer that arrives after the caller gave up is passed to late, if
 // non-nil, on the goroutine that brings it. The
 // caller must be counted in running.
 func await[T any](
-	ctx context.Context, l *Locker, timeout time.Duration,
+	ctx context.Context, l *Locker, until time.Duration,
 	start func(answered func(T, error)), late func(value T, err error),
 ) (T, error) {
 	var none T
 	if ctx.Err() != nil {
 		return none, &StoreError{Outcome: OutcomeNotExecuted, Err: context.Cause(ctx)}
 	}
-	w := l.awaiter()
-	p := &pending[T]{locker: l, wake: w.wake, late: late}
-	p.start(start)
-	if cause := w.await(ctx, timeout); cause != nil {
-		l.running.Add(1) // until it is answered
-		if p.decided.CompareAndSwap(false, true) {
-			l.awaiters.Put(w)
-			return none, &abandonedError{cause}
-		}
-		l.running.Done()
-		<-w.wake
+	wake, ok := l.wakes.Get().(chan struct{})
+	if !ok {
+		wake = make(chan struct{}, 1)
 	}
-	l.awaiters.Put(w)
+	p := &pending[T]{call: call{running: &l.running, wake: wake}, late: late}
+	l.calls.add(&p.call, until)
+	p.start(start)
+	cause := p.wait(ctx)
+	l.calls.drop(&p.call)
+	l.wakes.Put(wake)
+	if cause != nil {
+		return none, &abandonedError{cause}
+	}
 	return p.value, p.err
+}
+
+// call is a call to the store whose caller waits for the answer.
+type call struct {
+	running *sync.WaitGroup
+	wake    chan struct{} // gets one hint, from whoever decides but the caller
+	place   int32         // in the agenda
+	ended   atomic.Bool   // an answer has come
+	decided atomic.Bool   // the wait is over: by an answer, or by giving up
+	overdue bool          // it was given up as its time came
+}
+
+func (c *call) row(column) *int32 { return &c.place }
+
+// giveUp decides that the caller waits no longer, unless there is an answer. Without
+// one the call goes on in the background.
+func (c *call) giveUp() bool {
+	c.running.Add(1) // until it is answered
+	if c.decided.CompareAndSwap(false, true) {
+		return true
+	}
+	c.running.Done()
+	return false
+}
+
+// wait returns nil when there is an answer, and otherwise why to give up.
+func (c *call) wait(ctx context.Context) (cause error) {
+	if ctx.Done() == nil {
+		<-c.wake
+	} else {
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			if c.giveUp() {
+				return context.Cause(ctx)
+			}
+			<-c.wake
+		}
+	}
+	if c.overdue {
+		return errNoAnswer
+	}
+	return nil
+}
+
+// calls are those that have callers who wait, by when they give up.
+type calls struct {
+	mu sync.Mutex
+	agenda[*call]
+}
+
+func (s *calls) add(c *call, until time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set(c, until)
+}
+
+func (s *calls) drop(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(c)
+}
+
+// callsDue gives up the calls whose time has come.
+func (l *Locker) callsDue() {
+	s := &l.calls
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := l.now()
+	for c := s.next(now); c != nil; c = s.next(now) {
+		s.remove(c)
+		if c.giveUp() {
+			c.overdue = true
+			c.wake <- struct{}{}
+		}
+	}
+	s.served()
 }
 
 // pending is a call that has no answer yet.
 type pending[T any] struct {
-	locker *Locker
-	wake   chan<- struct{}
-	late   func(value T, err error)
+	call
 
-	ended   atomic.Bool // the call: an answer has come
-	decided atomic.Bool // the wait: by an answer, or by giving up
-	value   T
-	err     error
+	late  func(value T, err error)
+	value T
+	err   error
 }
 
 func (p *pending[T]) start(start func(answered func(T, error))) {
@@ -90,44 +165,9 @@ func (p *pending[T]) answered(value T, err error) {
 		p.wake <- struct{}{}
 		return
 	}
-	defer p.locker.running.Done()
+	defer p.running.Done()
 	if p.late != nil {
 		p.late(value, err)
-	}
-}
-
-// awaiter is what a goroutine needs to wait for an answer.
-type awaiter struct {
-	wake  chan struct{} // holds the one hint
-	timer *time.Timer
-}
-
-// awaiter returns one to be put back into awaiters when nobody can wake it.
-func (l *Locker) awaiter() *awaiter {
-	if w, ok := l.awaiters.Get().(*awaiter); ok {
-		return w
-	}
-	w := &awaiter{wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
-	w.timer.Stop()
-	return w
-}
-
-// await returns nil when there is an answer, and otherwise why to give up.
-func (w *awaiter) await(ctx context.Context, timeout time.Duration) (cause error) {
-	select {
-	case <-w.wake:
-		return nil
-	default:
-	}
-	w.timer.Reset(timeout)
-	defer w.timer.Stop()
-	select {
-	case <-w.wake:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-w.timer.C:
-		return errNoAnswer
 	}
 }
 
@@ -138,7 +178,7 @@ func (l *Locker) callAcquire(
 	if l.async == nil {
 		return bounded(ctx, l, timeout, func(ctx context.Context) (uint64, error) { return l.store.Acquire(ctx, c) }, late)
 	}
-	return await(ctx, l, timeout, func(answered func(uint64, error)) {
+	return await(ctx, l, now+timeout, func(answered func(uint64, error)) {
 		l.async.StartAcquire(ctx, c, l.epoch.Add(now+timeout), answered)
 	}, late)
 }
@@ -155,7 +195,7 @@ func (l *Locker) callRelease(ctx context.Context, now, timeout time.Duration, c 
 		}, nil)
 		return err
 	}
-	_, err := await(ctx, l, timeout, func(answered func(uint64, error)) {
+	_, err := await(ctx, l, now+timeout, func(answered func(uint64, error)) {
 		l.async.StartRelease(ctx, c, l.epoch.Add(now+timeout), answered)
 	}, nil)
 	return err

@@ -31,7 +31,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	var holds []closedHold
 	now := l.now()
 	for _, row := range slices.Clone(l.trusts.rows) {
-		h := row.hold
+		h := row.of
 		h.state = holdClosed
 		c := h.claim(0, now)
 		holds = append(holds, closedHold{h, c})
@@ -50,6 +50,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	failed := l.releaseHolds(ctx, holds)
 	go func() {
 		l.running.Wait()
+		l.calls.stop()
 		close(l.quiet)
 	}()
 	return l.awaitQuiet(ctx, failed)

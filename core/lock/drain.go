@@ -68,7 +68,7 @@ func (l *Locker) unreleased() int {
 	defer l.mu.Unlock()
 	n := l.releasing
 	for _, row := range l.trusts.rows {
-		n += int(row.hold.count)
+		n += int(row.of.count)
 	}
 	return n
 }

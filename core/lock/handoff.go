@@ -11,8 +11,13 @@ import "time"
 
 // handOff passes h on, whose only lease has just been taken out, if it may. mu is
 // held.
-func (l *Locker) handOff(h *hold, now time.Duration) bool {
-	w := l.successor(h, now)
+func (l *Locker) handOff(h *hold) bool {
+	g := l.gates[h.key]
+	if g == nil {
+		return false
+	}
+	now := l.now() // not earlier: trust may have ended while mu was waited for
+	w := l.successor(g, h, now)
 	if w == nil {
 		return false
 	}
@@ -34,10 +39,9 @@ func (l *Locker) handOff(h *hold, now time.Duration) bool {
 // successor returns the waiter that h passes to, or nil if h has to be released in
 // the store; mu is held. A late answer may still be due for a hold that was joined
 // or is in doubt.
-func (l *Locker) successor(h *hold, now time.Duration) *waiter {
-	g := l.gates[h.key]
+func (l *Locker) successor(g *gate, h *hold, now time.Duration) *waiter {
 	switch {
-	case !l.spaced, g == nil, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
+	case !l.spaced, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
 		return nil
 	case h.joined, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership != nil:
 		return nil

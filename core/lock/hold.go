@@ -30,7 +30,7 @@ type hold struct {
 	suspect  bool           // the process may have been suspended, and nothing was confirmed since
 	doubt    bool           // an acquire without an answer may still run in the store
 	joined   bool           // it was re-entered or extended, or its writer has read
-	rows     [columns]int32 // in the agendas, counted from 1; 0: it isn't there
+	rows     [columns]int32 // in the agendas
 	count    int32          // hold count in the store
 	watchers int32          // leases that ask for renewal
 	leases   *Lease         // that have not been released
@@ -61,6 +61,8 @@ const (
 // margin is what trust ends before the store's TTL: room for two clocks that
 // run at rates within one per cent of each other, and what [WithMargin] says.
 func (l *Locker) margin(ttl time.Duration) time.Duration { return ttl/100 + l.defaults.margin }
+
+func (h *hold) row(c column) *int32 { return &h.rows[c] }
 
 func (h *hold) trustedUntil() time.Duration { return time.Duration(h.trust.Load()) }
 
@@ -266,8 +268,8 @@ func (l *Locker) holdsOf(key string) []*hold {
 	defer l.mu.Unlock()
 	var found []*hold
 	for _, row := range l.trusts.rows {
-		if row.hold.key == key {
-			found = append(found, row.hold)
+		if row.of.key == key {
+			found = append(found, row.of)
 		}
 	}
 	return found

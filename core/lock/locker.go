@@ -16,7 +16,8 @@ type Locker struct {
 	nonBlocking bool       // the store never blocks
 	async       AsyncStore // the store, if it is one
 	spaced      bool       // its fences leave room for hand-offs
-	awaiters    sync.Pool  // of *awaiter
+	wakes       sync.Pool  // of chan struct{}, for calls
+	timers      sync.Pool  // of *time.Timer, for tries
 	defaults    *options
 	client      string        // first part of every owner
 	counter     atomic.Uint64 // second part
@@ -38,13 +39,14 @@ type Locker struct {
 	spareGates []*gate                 // that no key needs, for the next that does
 	waiting    int                     // acquisitions that wait, of all gates
 	held       map[string]*hold        // by key, in the modes that keep every other owner out
-	trusts     agenda                  // of all holds that are alive: when trust ends, or earlier
-	renewals   agenda                  // when to renew which
+	trusts     agenda[*hold]           // of all holds that are alive: when trust ends, or earlier
+	renewals   agenda[*hold]           // when to renew which
 	releasing  int                     // holds whose last release is under way
 	owners     map[ownerKey]*ownership // of named owners
 	probes     map[probeKey]*probe     // the next where one is under way; nil: nobody waits for it
 
 	compensation compensation
+	calls        calls
 }
 
 // New returns a locker on store, which the caller still owns. It starts
@@ -86,8 +88,9 @@ func New(store Store, opts ...Option) *Locker {
 		l.spaced = spaced.Spaced()
 	}
 	l.wall.start = l.epoch.UnixNano()
-	l.trusts = agenda{column: ofTrust, now: l.now, due: l.trustDue}
-	l.renewals = agenda{column: ofRenewal, now: l.now, due: l.renewDue}
+	l.trusts = agenda[*hold]{column: ofTrust, now: l.now, due: l.trustDue}
+	l.renewals = agenda[*hold]{column: ofRenewal, now: l.now, due: l.renewDue}
+	l.calls.agenda = agenda[*call]{column: ofPatience, now: l.now, due: l.callsDue}
 	return l
 }
 

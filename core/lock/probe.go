@@ -58,14 +58,17 @@ func (a *acquisition) probe(id probeKey) (p *probe, mine bool) {
 // calls that follow have the rest.
 func (a *acquisition) awaitProbe(ctx context.Context, p *probe) error {
 	defer func(began time.Duration) { a.timeout -= a.now() - began }(a.now())
-	w := a.awaiter()
-	defer a.awaiters.Put(w)
-	w.timer.Reset(a.timeout)
-	defer w.timer.Stop()
+	timer, ok := a.timers.Get().(*time.Timer)
+	if !ok {
+		timer = time.NewTimer(a.timeout)
+	}
+	timer.Reset(a.timeout)
+	defer a.timers.Put(timer)
+	defer timer.Stop()
 	select {
 	case <-p.done:
 		return nil
-	case <-w.timer.C:
+	case <-timer.C:
 		return because(ErrUnavailable, errNoAnswer)
 	case <-ctx.Done():
 		return a.gaveUp(ctx)

@@ -56,7 +56,7 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, h
 	l.running.Add(1)
 	h.dropLease(lease)
 	h.count--
-	if h.count == 0 && l.handOff(h, now) {
+	if h.count == 0 && l.handOff(h) {
 		return c, true, true, nil
 	}
 	if h.watchers == 0 {

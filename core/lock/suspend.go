@@ -38,7 +38,7 @@ func (l *Locker) checkClock() (now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, row := range slices.Clone(l.trusts.rows) {
-		h := row.hold
+		h := row.of
 		until := now + min(l.defaults.callTimeout, h.lasts/6)
 		if until < h.trustedUntil() {
 			h.trust.Store(int64(until))
