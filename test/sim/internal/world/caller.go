@@ -96,6 +96,7 @@ type wish struct {
 	wait          time.Duration // 0: until the context ends
 	once          bool          // TryAcquire
 	named         bool
+	long          bool // its lease gets its length after the grant
 	minHold       time.Duration
 	options       []lock.Option
 }
@@ -112,7 +113,8 @@ func (c *caller) wish(key string) wish {
 	} else {
 		w.options = append(w.options, lock.WithMode(w.mode))
 	}
-	w.options = append(w.options, c.lasting())
+	d, lasting := c.length()
+	w.long, w.options = d > lock.DefaultWatchdog, append(w.options, lasting)
 	if c.has(MinHold) && c.chance(30) {
 		w.minHold = c.between(time.Millisecond, 600*time.Millisecond)
 		w.options = append(w.options, lock.WithMinHold(w.minHold))
@@ -135,13 +137,19 @@ func (c *caller) wish(key string) wish {
 
 var watchdogs = []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second, 8 * time.Second, lock.DefaultWatchdog}
 
-// lasting draws how long a lease is to last, on both sides of the grace that a
-// fair lock is kept for its head.
+// lasting draws how long a lease is to last.
 func (c *caller) lasting() lock.Option {
+	_, lasting := c.length()
+	return lasting
+}
+
+// length draws a time, on both sides of the grace that a fair lock is kept for its
+// head, and the option that makes a lease last for it.
+func (c *caller) length() (d time.Duration, lasting lock.Option) {
 	if c.has(Huge) && c.chance(2) {
 		return c.huge()
 	}
-	d := watchdogs[c.rng.IntN(len(watchdogs))]
+	d = watchdogs[c.rng.IntN(len(watchdogs))]
 	if c.world().Seed%4 == 1 { // hand-offs are between equals
 		d = watchdogs[0]
 	}
@@ -153,19 +161,19 @@ func (c *caller) lasting() lock.Option {
 		if c.chance(20) {
 			d = c.between(20*time.Millisecond, 500*time.Millisecond)
 		}
-		return lock.WithLease(d)
+		return d, lock.WithLease(d)
 	}
-	return lock.WithWatchdog(d)
+	return d, lock.WithWatchdog(d)
 }
 
 // huge draws a duration near the end of the type.
-func (c *caller) huge() lock.Option {
+func (c *caller) huge() (d time.Duration, lasting lock.Option) {
 	c.world().journal.count("huge number")
-	d := []time.Duration{math.MaxInt64, math.MaxInt64 - 999_999, math.MaxInt64 / 2, 1 << 61}[c.rng.IntN(4)]
+	d = []time.Duration{math.MaxInt64, math.MaxInt64 - 999_999, math.MaxInt64 / 2, 1 << 61}[c.rng.IntN(4)]
 	if c.chance(50) {
-		return lock.WithLease(d)
+		return d, lock.WithLease(d)
 	}
-	return lock.WithWatchdog(d)
+	return d, lock.WithWatchdog(d)
 }
 
 // permits is the size of every semaphore.
@@ -238,7 +246,10 @@ func (c *caller) judgeCall(ctx context.Context, w wish, id int, began time.Time,
 		world.journal.count("cancelled while it waited")
 	}
 	if !within && !w.named && w.mode == lock.Exclusive {
-		world.journal.waited(judge.Wait{Key: w.key, Locker: id, Began: began, Ended: now, Granted: err == nil, Waits: !w.once})
+		world.journal.waited(judge.Wait{
+			Key: w.key, Locker: id, Began: began, Ended: now, Granted: err == nil,
+			Waits: !w.once && (err == nil || !w.long), // one that fails to last has had the key, and passed nobody by
+		})
 	}
 }
 
