@@ -13,11 +13,11 @@ import (
 // must be released.
 type Lease struct {
 	hold       *hold
-	parent     context.Context              // that it was acquired with
-	ctx        atomic.Pointer[leaseContext] // made when it is wanted
-	over       atomic.Bool                  // it was released, or has ended otherwise
-	renewed    bool                         // asks for the watchdog
-	unreported bool                         // it ended before its acquisition did, and hooks never heard of it
+	parent     context.Context        // that it was acquired with
+	signal     atomic.Pointer[signal] // of its end, made when somebody waits for it
+	over       atomic.Bool            // it was released, or has ended otherwise
+	renewed    bool                   // asks for the watchdog
+	unreported bool                   // it ended before its acquisition did, and hooks never heard of it
 	start      time.Duration
 	release    sync.Once
 	result     error
@@ -34,27 +34,43 @@ type Lease struct {
 // hold. Its Err is never late: it looks at the clock, not only at the timer.
 // After a machine was suspended, Err and [AssertHeld] have the lease renewed at
 // once: it ends if the store does not confirm that within the call timeout.
-func (l *Lease) Context() context.Context {
-	if c := l.ctx.Load(); c != nil {
-		return c
+func (l *Lease) Context() context.Context { return (*leaseContext)(l) }
+
+// signal is a context that ends with the lease, and how to end it.
+type signal struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// ending returns the signal of the end of the lease.
+func (l *Lease) ending() *signal {
+	if s := l.signal.Load(); s != nil {
+		return s
 	}
-	inner, cancel := context.WithCancelCause(l.parent)
-	c := &leaseContext{Context: inner, lease: l, cancel: cancel}
-	if !l.ctx.CompareAndSwap(nil, c) {
+	parent := l.parent
+	if l.over.Load() {
+		parent = context.WithoutCancel(parent) // whatever became of it later
+	}
+	inner, cancel := context.WithCancelCause(parent)
+	s := &signal{inner, cancel}
+	if !l.signal.CompareAndSwap(nil, s) {
 		cancel(nil)
-		return l.ctx.Load()
+		return l.signal.Load()
 	}
-	if l.over.Load() { // before there was a context to end
+	if l.over.Load() { // before there was a signal
 		cancel(l.status())
 	}
-	return c
+	return s
 }
 
 // end ends the context of the lease.
 func (l *Lease) end(cause error) {
+	if l.parent.Err() != nil {
+		l.ending() // ended by its parent, with that one's cause
+	}
 	l.over.Store(true)
-	if c := l.ctx.Load(); c != nil {
-		c.cancel(cause)
+	if s := l.signal.Load(); s != nil {
+		s.cancel(cause)
 	}
 }
 
@@ -140,33 +156,45 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	return l.hold.locker.extend(ctx, l, d)
 }
 
-// leaseContext carries a lease, and knows by the clock when it has ended.
-type leaseContext struct {
-	context.Context
-	lease  *Lease
-	cancel context.CancelCauseFunc
-}
+// leaseContext is a lease as a context. It carries the lease, and knows by the clock
+// when it has ended. While nobody waits for its end, it is its parent.
+type leaseContext Lease
 
 type leaseKey struct{}
 
+func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+func (c *leaseContext) Done() <-chan struct{} { return (*Lease)(c).ending().Done() }
+
 func (c *leaseContext) Value(key any) any {
 	if key == (leaseKey{}) {
-		return c.lease
+		return (*Lease)(c)
 	}
-	return c.Context.Value(key)
+	return c.state().Value(key)
 }
 
 func (c *leaseContext) Err() error {
-	c.lease.hold.locker.checkClock()
-	if c.Context.Err() == nil && !c.lease.hold.trusted() {
+	c.hold.locker.checkClock()
+	if c.state().Err() == nil && !c.hold.trusted() {
 		// The timer is late, as after a pause of the whole process, or it is
 		// just about to end the context.
-		if end := c.lease.hold.locker.holdStatus(c.lease.hold); end != nil {
-			c.cancel(end)
+		if end := c.hold.locker.holdStatus(c.hold); end != nil {
+			(*Lease)(c).ending().cancel(end)
 		}
 	}
-	return c.Context.Err()
+	return c.state().Err()
 }
+
+// state is the context that knows whether the lease has ended, and why.
+func (c *leaseContext) state() context.Context {
+	if c.signal.Load() == nil && !c.over.Load() {
+		return c.parent
+	}
+	return (*Lease)(c).ending()
+}
+
+// Format prints the lease as [Lease.Format] does.
+func (c *leaseContext) Format(f fmt.State, verb rune) { (*Lease)(c).Format(f, verb) }
 
 // FromContext returns the innermost lease that ctx was derived from. The lease may
 // have ended: see [AssertHeld].

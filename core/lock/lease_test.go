@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,81 @@ func TestAContextThatIsWantedLateHasTheCauseOfTheEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nobody looks at the context before both have ended.
+func TestAContextHasTheCauseOfWhatEndedFirst(t *testing.T) {
+	errParent := errors.New("the parent's end")
+	l := newLocker(t, memstore.New())
+	for _, released := range []bool{true, false} {
+		parent, cancel := context.WithCancelCause(t.Context())
+		lease := acquire(t, l, parent, "k")
+		want := errParent
+		if released {
+			release(t, lease)
+			want = lock.ErrReleased
+		}
+		cancel(errParent)
+		release(t, lease)
+		child, stop := context.WithCancel(lease.Context())
+		stop()
+		for _, ctx := range []context.Context{lease.Context(), child} {
+			if cause := context.Cause(ctx); !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(cause, want) {
+				t.Errorf("released first: %v: error %v, cause %v, want %v", released, ctx.Err(), cause, want)
+			}
+		}
+	}
+}
+
+// A context whose parent isn't one of package context needs a goroutine to end with
+// it, and ends a little later.
+func TestContextsMadeOfALeasesEndWithIt(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	lease := acquire(t, l, t.Context(), "k")
+	const each = 100
+	before := runtime.NumGoroutine()
+	called := make(chan struct{}, each)
+	var children []context.Context
+	for range each {
+		child, cancel := context.WithCancel(lease.Context())
+		defer cancel()
+		timed, cancel := context.WithTimeout(context.WithValue(lease.Context(), t, t), time.Hour)
+		defer cancel()
+		context.AfterFunc(lease.Context(), func() { called <- struct{}{} })
+		children = append(children, child, timed)
+	}
+	if n := runtime.NumGoroutine() - before; n >= each {
+		t.Errorf("%d goroutines for %d contexts", n, each)
+	}
+	release(t, lease)
+	for _, ctx := range children {
+		if !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(context.Cause(ctx), lock.ErrReleased) {
+			t.Errorf("error %v, cause %v", ctx.Err(), context.Cause(ctx))
+		}
+	}
+	for range each {
+		<-called
+	}
+}
+
+func TestALeaseThatNobodyWaitsForNeedsNoContext(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	lease := acquire(t, l, t.Context(), "k")
+	if allocs := testing.AllocsPerRun(100, func() {
+		ctx := lease.Context()
+		if _, held := lock.FromContext(ctx); !held || ctx.Err() != nil {
+			t.Error("not held")
+		}
+	}); allocs > 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+	select {
+	case <-lease.Context().Done():
+		t.Error("it has ended")
+	default:
+	}
+	release(t, lease)
+	<-lease.Context().Done()
 }
 
 func TestALeaseEndsOnTimeAmongManyThatDoNot(t *testing.T) {
