@@ -62,10 +62,10 @@ func await[T any](
 // call is a call to the store whose caller waits for the answer.
 type call struct {
 	running *sync.WaitGroup
-	wake    chan struct{} // gets one hint, from whoever decides but the caller
+	wake    chan struct{} // gets one hint when it was not the caller that decided
 	place   int32         // in the agenda
 	ended   atomic.Bool   // an answer has come
-	decided atomic.Bool   // the wait is over: by an answer, or by giving up
+	decided atomic.Bool   // the wait has ended: by an answer, or by giving up
 	overdue bool          // it was given up as its time came
 }
 
@@ -102,7 +102,7 @@ func (c *call) wait(ctx context.Context) (cause error) {
 	return nil
 }
 
-// calls are those that have callers who wait, by when they give up.
+// calls have callers who wait, and are sorted by when these give up.
 type calls struct {
 	mu sync.Mutex
 	agenda[*call]
