@@ -127,6 +127,16 @@ func (l *ledger) taken(key string, fields []string) {
 	}
 }
 
+// deceived says whether p works under a hold of the key that the server no longer
+// has. It notices when it renews or releases, and its callers wait until then.
+func (l *ledger) deceived(p *process, key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.held, func(h *held) bool {
+		return h.process == p && h.lease.Key() == key && l.excused[h.lease.Owner()]
+	})
+}
+
 // wasGranted says whether an owner ever had a lease.
 func (l *ledger) wasGranted(owner string) bool {
 	l.mu.Lock()

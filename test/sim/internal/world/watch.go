@@ -137,7 +137,7 @@ func (w *watch) judge(now time.Time, key string) {
 		w.free[key] = now
 	}
 	for one := range w.waiting {
-		if one.key != key || one.process.dead.Load() {
+		if one.key != key || one.process.dead.Load() || w.world.ledger.deceived(one.process, key) {
 			continue
 		}
 		found := judge.Stranded(now, judge.Idle{
