@@ -161,14 +161,17 @@ func (tb *tab) awaitText(id, pattern string) {
 func (tb *tab) visit(url string) {
 	tb.t.Helper()
 	tb.do(chromedp.Navigate(url))
-	tb.await(`document.getElementById("connection").dataset.state === "connected"`)
+	tb.await(following)
 }
 
-// idle waits until the page has finished what a button began: until then it
-// ignores other clicks.
+// following says that the page shows the sale: what it shows later moves nothing.
+const following = `document.getElementById("connection")?.dataset.state === "connected"`
+
+// idle waits until the page has finished what a button or a link began: until then it
+// ignores other clicks, or moves what is clicked.
 func (tb *tab) idle() {
 	tb.t.Helper()
-	tb.await(`document.querySelector("[aria-disabled]") === null`)
+	tb.await(following + ` && document.querySelector("[aria-disabled]") === null`)
 }
 
 // click clicks as a mouse does.

@@ -94,7 +94,7 @@ func survivesARestart(tb *tab, s *service) {
 	s.running.Kill()
 	tb.await(`document.getElementById("connection").dataset.state === "connecting"`)
 	s.start(tb.t)
-	tb.await(`document.getElementById("connection").dataset.state === "connected"`)
+	tb.await(following)
 	tb.click("#buy")
 	tb.awaitText("sold", "^1$")
 }
