@@ -141,8 +141,7 @@ func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, erro
 		return lease, nil
 	}
 	if err := a.extend(ctx, lease, a.o.ttl()); err != nil {
-		lease.unreported = true
-		lease.discard(ctx)
+		a.decline(lease)
 		return nil, err
 	}
 	return lease, nil

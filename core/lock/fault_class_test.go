@@ -353,6 +353,32 @@ func TestAnAcquireWritesThirtySecondsAtMost(t *testing.T) {
 		store.set(only("renew", func(lock.Claim) error { return errLineCut }), nil)
 		_, err := l.Acquire(t.Context(), "k", lock.WithLease(time.Hour))
 		wantErr(t, err, lock.ErrUnavailable)
+		synctest.Wait()
+		if holds(t, store, "k") != 0 {
+			t.Error("a lease that nobody got is still there")
+		}
+	})
+}
+
+// A caller whose lease cannot get its length isn't kept for its release as well.
+func TestAnAcquireDoesNotWaitForTheEndOfALeaseThatStaysShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		store.set(func(op string, _ lock.Claim) error {
+			if op == "acquire" {
+				return nil
+			}
+			return errLineCut
+		}, nil)
+		start := time.Now()
+		_, err := l.Acquire(t.Context(), "k", lock.WithLease(time.Hour))
+		wantErr(t, err, lock.ErrUnavailable)
+		if took := time.Since(start); took > lock.DefaultCallTimeout {
+			t.Errorf("took %v", took)
+		}
+		store.set(nil, nil)
+		time.Sleep(lock.DefaultCallTimeout)
 		if holds(t, store, "k") != 0 {
 			t.Error("a lease that nobody got is still there")
 		}

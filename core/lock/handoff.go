@@ -110,8 +110,9 @@ func (h *hold) latest() *hold {
 	return h
 }
 
-// decline releases a lease that was passed to a waiter which had given up.
+// decline releases in the background a lease that the caller does not get: it had given
+// up when the lease was passed to it, or the lease doesn't get its length.
 func (a *acquisition) decline(lease *Lease) {
 	lease.unreported = true
-	a.running.Go(func() { _ = lease.Release(a.caller) }) // what is not confirmed goes on in the background
+	a.running.Go(func() { lease.discard(a.caller) })
 }
