@@ -118,6 +118,12 @@ func (s *server) after(e *execution) {
 	if late > w.callTimeout {
 		w.journal.count("executed after its time-out")
 	}
+	if e.script == "fair_acquire" && late > undoSpan {
+		w.journal.count("queued after the last undo")
+		for _, arg := range e.args {
+			w.ledger.outlive(ownerIn(arg))
+		}
+	}
 	if text, wrong := e.reply.(model.Error); wrong {
 		w.journal.report([]judge.Finding{{Rule: "script failed", At: time.Now(), Detail: e.script + ": " + string(text)}})
 	}

@@ -16,7 +16,7 @@ type ledger struct {
 	excused  map[string]bool      // owners whose hold the server may have forgotten
 	amnesia  time.Time            // when it last may have
 	granted  map[string]time.Time // when owners called for their first lease
-	outlived map[string]bool      // owners whose hold only its TTL ends
+	outlived map[string]bool      // owners whose hold or place only its TTL ends
 	forced   map[string]time.Time // the same, by key
 	kept     map[string]promise   // by key
 }
@@ -145,7 +145,7 @@ func (l *ledger) wasGranted(owner string) bool {
 	return granted
 }
 
-// outlive notes a hold that only its TTL ends.
+// outlive notes a hold, or a place in a queue, that only its TTL ends.
 func (l *ledger) outlive(owner string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

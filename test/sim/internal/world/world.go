@@ -189,8 +189,9 @@ func (w *World) end() {
 }
 
 // deserted judges that nobody is in a queue once all callers have left, at the time
-// over, unless something disturbed the last of it. A replica that takes over may
-// bring places back, as it may holds.
+// over, unless something disturbed the last of it, or the call that made the place
+// arrived after it was undone. A replica that takes over may bring places back, as it
+// may holds.
 func (w *World) deserted(over time.Time) {
 	if w.Features[Failover] {
 		return
@@ -209,8 +210,9 @@ func (w *World) deserted(over time.Time) {
 				calm = last
 			}
 		}
+		queue := slices.DeleteFunc(s.queue(key), func(p judge.Place) bool { return w.ledger.answersFor(p.Owner) })
 		w.journal.report(judge.Deserted(time.Now(), judge.Desertion{
-			Key: key, Calm: calm, Clock: s.clock(), Patience: judge.Patience(w.callTimeout), Queue: s.queue(key),
+			Key: key, Calm: calm, Clock: s.clock(), Patience: judge.Patience(w.callTimeout), Queue: queue,
 		}))
 	}
 }
