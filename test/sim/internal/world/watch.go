@@ -121,12 +121,19 @@ func (s *server) holds() (all []orphan) {
 	for _, key := range s.world.keys {
 		for field := range s.holders(key) {
 			stepped := s.world.Features[Clock] && strings.Contains(field, keptMark)
-			if owner := ownerIn(field); owner != "" && !stepped {
+			if owner := ownerIn(field); owner != "" && !stepped && s.alive(key, field) {
 				all = append(all, orphan{key, owner})
 			}
 		}
 	}
 	return all
+}
+
+// alive says whether a field of a lock is a hold: that of a reader lasts as long as
+// its sentinel, and stays as long as other readers have the lock; mu is held.
+func (s *server) alive(key, field string) bool {
+	_, _, reads := s.keys.Expires(sentinel(key, field, 1))
+	return reads || s.world.modes[key] != lock.Read || strings.HasSuffix(field, ":write")
 }
 
 // judge looks for a waiter that should have had a free key.
