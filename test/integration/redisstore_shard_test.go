@@ -230,8 +230,11 @@ func TestWhereShardedChannelsAreNotPermittedTheCommonOnesAreUsed(t *testing.T) {
 
 // A server before Redis 7 does not know the commands.
 func TestWhereThereAreNoShardedChannelsTheCommonOnesAreUsed(t *testing.T) {
-	set := redistest.Cluster(t, "--rename-command", "SPUBLISH", "", "--rename-command", "SSUBSCRIBE", "")
-	wantCommonPlane(t, set, set.Client(t), "old", 1)
+	set := redistest.Cluster(t)
+	if !beforeRedis7(t, set.Admin(t)) {
+		set = redistest.Cluster(t, "--rename-command", "SPUBLISH", "", "--rename-command", "SSUBSCRIBE", "")
+	}
+	wantCommonPlane(t, set, set.Client(t), "old", 0)
 }
 
 // wantCommonPlane wants a message to and from a store, and so many warnings.

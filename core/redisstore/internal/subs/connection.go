@@ -197,7 +197,9 @@ func (c *connection) lost(err error) bool {
 	err = c.Failure(err)
 	switch refused := c.Refused(err); {
 	case refused && c.plane == sharded:
-		c.warn("redis refuses sharded subscriptions, so redlatch does without; see redisstore.WithPublish", err)
+		if lock.ClassOf(err) != "unknown command" { // as it is before Redis 7
+			c.warn("redis refuses sharded subscriptions, so redlatch does without; see redisstore.WithPublish", err)
+		}
 		c.commonOnly()
 		return true
 	case refused:
