@@ -19,7 +19,7 @@ func TestAGuardedCallAllocatesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if allocs > 9 {
+	if allocs > 6 {
 		t.Errorf("%v allocations", allocs)
 	}
 }

@@ -18,7 +18,7 @@ func TestAGuardedRequestAllocatesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if allocs > 10 {
+	if allocs > 7 {
 		t.Errorf("%v allocations", allocs)
 	}
 }

@@ -108,11 +108,12 @@ func (a *acquisition) enter() error {
 	if a.o.owner != "" {
 		a.ownership, a.shared = a.share(ownerKey{a.claim.Key, a.o.owner}), true
 	}
-	a.refused = a.draining
-	if derived || a.shared {
-		a.mine, a.conflict = a.own()
-		a.admit()
+	if !derived && !a.shared { // it has nothing
+		a.refused = a.draining
+		return nil
 	}
+	a.mine, a.conflict = a.own()
+	a.admit()
 	return nil
 }
 

@@ -32,9 +32,8 @@ func bounded[T any](
 }
 
 // await starts a call and waits for its answer, until ctx ends or the time comes. An
-// answer that arrives after the caller gave up is passed to late, if
-// non-nil, on the goroutine that brings it. The
-// caller must be counted in running.
+// answer that arrives after the caller gave up is passed to late, if non-nil, on the
+// goroutine that brings it. The caller must be counted in running.
 func await[T any](
 	ctx context.Context, l *Locker, until time.Duration,
 	start func(answered func(T, error)), late func(value T, err error),

@@ -96,9 +96,9 @@ type Store interface {
 // them. The engine prefers these to Acquire and Release; other stores are called
 // on a goroutine for each call.
 //
-// StartAcquire and StartRelease return at once. answered is called exactly once, however late, from
-// any goroutine, perhaps before the call returns. It doesn't block. A call that
-// has not been sent when ctx ends or by passes is never sent: it failed
+// StartAcquire and StartRelease return at once. answered is called exactly once,
+// however late, from any goroutine, perhaps before the call returns. It doesn't block.
+// A call that has not been sent when ctx ends or by passes is never sent: it failed
 // with [OutcomeNotExecuted]. A call that was sent runs to its answer.
 type AsyncStore interface {
 	Store
