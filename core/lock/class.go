@@ -12,9 +12,8 @@ import (
 // The class is that of the first [StoreError] in err that has one. Without one
 // it is "circuit open" for [ErrCircuitOpen], "panic" for a [PanicError], "timeout"
 // and "canceled" for the errors of package context, and "unknown" for any other
-// [ErrUnavailable]. An
-// error that reports no failure of the store, such as [ErrBusy], has the empty
-// class.
+// StoreError or [ErrUnavailable]. An error that reports no failure of the store,
+// such as [ErrBusy], has the empty class.
 func ClassOf(err error) string {
 	if errors.Is(err, ErrBusy) {
 		return "" // although a wait limit wraps context.DeadlineExceeded
@@ -22,8 +21,8 @@ func ClassOf(err error) string {
 	if errors.Is(err, ErrCircuitOpen) {
 		return "circuit open"
 	}
-	inner := err
-	for failed := (*StoreError)(nil); errors.As(inner, &failed); inner = failed.Err {
+	inner, failed := err, (*StoreError)(nil)
+	for ; errors.As(inner, &failed); inner = failed.Err {
 		if failed.Class != "" {
 			return failed.Class
 		}
@@ -36,7 +35,7 @@ func ClassOf(err error) string {
 		return "timeout"
 	case errors.Is(err, context.Canceled):
 		return "canceled"
-	case errors.Is(err, ErrUnavailable):
+	case failed != nil, errors.Is(err, ErrUnavailable):
 		return "unknown"
 	}
 	return ""

@@ -29,6 +29,7 @@ func TestClassOf(t *testing.T) {
 		"no class, but a cancellation": {failed("", context.Canceled), "canceled"},
 		"a panic":                      {fmt.Errorf("%w: %w", lock.ErrUnavailable, &lock.PanicError{Value: "makeslice"}), "panic"},
 		"no class at all":              {fmt.Errorf("%w: %w", lock.ErrUnavailable, failed("", other)), "unknown"},
+		"no class, from the store":     {failed("", other), "unknown"},
 	} {
 		if got := lock.ClassOf(tt.err); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)

@@ -439,27 +439,38 @@ func TestTheCircuitOfAServerThatNobodyCallsIsForgotten(t *testing.T) {
 }
 
 func TestACircuitIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var page bytes.Buffer
-		d, store := newDistant(t)
-		redisstore.WithLogger(slog.New(slog.NewTextHandler(&page, nil)))(store)
-		l := newLocker(t, store)
-		d.refuse()
-		open(t, l)
-		d.away(nil)
-		time.Sleep(time.Second)
-		release(t, acquire(t, l, "k"))
-		synctest.Wait()
-		lines := strings.Split(page.String(), "\n")
-		for i, want := range []string{
-			`level=WARN msg="lock store does not answer, acquisitions are refused until it does" server=127.0.0.1:6379 cause="connection refused"`,
-			`level=INFO msg="lock store is called again" server=127.0.0.1:6379`,
-		} {
-			if len(lines) != 3 || !strings.HasSuffix(lines[i], want) {
-				t.Errorf("lines %q, want %q", lines, want)
-			}
-		}
-	})
+	for name, tt := range map[string]struct {
+		begin   func(*distant)
+		options []lock.Option
+		cause   string
+	}{
+		"refused":  {(*distant).refuse, nil, `"connection refused"`},
+		"deserted": {func(d *distant) { d.away(hung) }, []lock.Option{lock.WithCallTimeout(150 * time.Millisecond)}, "timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var page bytes.Buffer
+				d, store := newDistant(t)
+				redisstore.WithLogger(slog.New(slog.NewTextHandler(&page, nil)))(store)
+				l := newLocker(t, store, tt.options...)
+				tt.begin(d)
+				open(t, l)
+				d.away(nil)
+				time.Sleep(time.Minute) // the calls that hang have ended, and the circuit is forgotten
+				release(t, acquire(t, l, "k"))
+				synctest.Wait()
+				lines := strings.Split(page.String(), "\n")
+				for i, want := range []string{
+					`level=WARN msg="lock store does not answer, acquisitions are refused until it does" server=127.0.0.1:6379 cause=` + tt.cause,
+					`level=INFO msg="lock store is called again" server=127.0.0.1:6379`,
+				} {
+					if len(lines) != 3 || !strings.HasSuffix(lines[i], want) {
+						t.Errorf("lines %q, want %q", lines, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestWrongCircuitsPanic(t *testing.T) {

@@ -32,8 +32,11 @@ const (
 	longestCall = 30 * time.Second
 )
 
-// errLate is the cause when there was no connection for a call in time.
-var errLate = errors.New("redis: the call was not sent in time")
+// errLate is the answer when there was no connection for a call in time.
+var errLate = &lock.StoreError{
+	Outcome: lock.OutcomeNotExecuted, Unreachable: true, Class: "timeout",
+	Err: errors.New("redis: the call was not sent in time"),
+}
 
 // sending is a call on its way to a server.
 type sending struct {
@@ -69,7 +72,7 @@ func (x *sending) overdue(now time.Time) error {
 	case x.ctx.Err() != nil:
 		return unsent(x.ctx)
 	case !now.Before(x.by):
-		return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: true, Class: "timeout", Err: errLate}
+		return errLate
 	}
 	return nil
 }
