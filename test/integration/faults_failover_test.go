@@ -146,12 +146,10 @@ func afterOneMasterReturns(t *testing.T, configure func(*redistest.Server)) (gra
 	old := set.Master
 	old.Stop()
 	t.Cleanup(old.Cont)
-	successor := set.AwaitMasterOtherThan(t, old)
+	set.AwaitMasterOtherThan(t, old)
 	eventually(t, func() error { return hold(t, everybody) }) // at the new master
-	for _, replica := range set.Replicas {
-		if replica != successor { // what if not, is TestAMasterThatComesBackCountsReplicasThatStillFollowIt
-			eventually(t, func() error { return follows(t, replica, successor) })
-		}
+	for _, replica := range set.Replicas { // what if they don't, is TestAMasterThatComesBackCountsReplicasThatStillFollowIt
+		eventually(t, func() error { return settled(t, set, replica) })
 	}
 	old.Cont()
 
@@ -236,12 +234,19 @@ func TestAMasterThatComesBackCountsReplicasThatStillFollowIt(t *testing.T) {
 	}
 }
 
-func follows(t *testing.T, replica, master *redistest.Server) error {
+// settled returns nil when the server is the master that the sentinels name now, or
+// follows it. A machine that is too busy for Sentinel's second may see more
+// failovers than a test has caused.
+func settled(t *testing.T, set *redistest.SentinelSet, replica *redistest.Server) error {
 	t.Helper()
+	master := set.Current(t)
+	if replica == master {
+		return nil
+	}
 	_, port := splitAddr(t, master.Addr())
 	role, err := replica.Admin(t).Do(t.Context(), "ROLE").Slice()
 	if err == nil && (len(role) < 4 || fmt.Sprint(role[2]) != port || role[3] != "connected") {
-		err = fmt.Errorf("%s is %v, and follows somebody else", replica.Addr(), role)
+		err = fmt.Errorf("%s is %v, and doesn't follow %s", replica.Addr(), role, master.Addr())
 	}
 	return err
 }

@@ -351,9 +351,9 @@ func (e *electorate) failedOver(term uint64, process int) time.Duration {
 	e.signal(process, syscall.SIGKILL)
 	_ = e.leave(process)
 	took := e.after(term).Sub(began)
-	successor := e.set.AwaitMasterOtherThan(e.T, master)
+	e.set.AwaitMasterOtherThan(e.T, master)
 	master.Restart()
-	eventually(e.T, func() error { return follows(e.T, master, successor) })
+	eventually(e.T, func() error { return settled(e.T, e.set, master) })
 	return took
 }
 
