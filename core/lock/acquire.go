@@ -26,6 +26,7 @@ type acquisition struct {
 	ownership *ownership
 	shared    bool            // others may acquire for the same owner
 	refused   <-chan struct{} // ends the wait with ErrClosed
+	taken     bool            // a try finds the key taken in this process
 	mine      *hold           // that the caller had when it came
 	conflict  error           // what it can't be joined for
 
@@ -108,6 +109,7 @@ func (a *acquisition) enter() error {
 	if a.o.owner != "" {
 		a.ownership, a.shared = a.share(ownerKey{a.claim.Key, a.o.owner}), true
 	}
+	a.taken = a.once && a.takenHere()
 	if !derived && !a.shared { // it has nothing
 		a.refused = a.draining
 		return nil
@@ -131,6 +133,7 @@ func (a *acquisition) admit() {
 func (a *acquisition) readmit() {
 	a.mu.Lock()
 	a.admit()
+	a.taken = a.once && a.takenHere()
 	a.mu.Unlock()
 	a.claimAs(nil)
 }
@@ -180,14 +183,16 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 			return lease, err
 		}
 		a.readmit()
-	default:
-		a.claim.Owner = a.newID()
 	}
 	select {
 	case <-a.refused:
 		return nil, ErrClosed
 	default:
 	}
+	if a.taken {
+		return nil, a.busy(nil)
+	}
+	a.claim.Owner = a.newID()
 	if a.once {
 		return a.tryOnce(ctx)
 	}
@@ -283,20 +288,13 @@ func (a *acquisition) ofContext(match func(*hold) bool) *hold {
 	return lease.hold
 }
 
-// tryOnce calls the store unless another owner of this process has the key, or came
-// first. The store's answer to one owner that wants to be alone is its answer to any.
+// tryOnce calls the store, or shares a call of another try: the store's answer to one
+// owner that wants to be alone is its answer to any.
 func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
-	if a.nonBlocking || a.shared || !a.claim.Mode.alone() || a.takenHere() {
-		return a.tryAlone(ctx)
+	if a.nonBlocking || a.shared || !a.claim.Mode.alone() {
+		return a.askOnce(ctx)
 	}
 	return a.tryTogether(ctx)
-}
-
-func (a *acquisition) tryAlone(ctx context.Context) (*Lease, error) {
-	if a.takenHere() {
-		return nil, a.busy(nil)
-	}
-	return a.askOnce(ctx)
 }
 
 func (a *acquisition) askOnce(ctx context.Context) (*Lease, error) {

@@ -28,7 +28,7 @@ func TestAcquisitionsAllocateLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if cycle > 5 || refused > 3 {
+	if cycle > 5 || refused > 2 {
 		t.Errorf("%v allocations for a cycle, %v for a refused try", cycle, refused)
 	}
 }

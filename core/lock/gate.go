@@ -265,10 +265,8 @@ func (g *gate) reserved(m Mode) bool {
 }
 
 // takenHere says whether another owner of this process has the key, or came
-// first, so that the store need not be called.
+// first, so that the store need not be called; mu is held.
 func (a *acquisition) takenHere() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	g := a.gates[a.claim.Key]
 	return a.heldByOther() || g != nil && g.reserved(a.o.mode)
 }

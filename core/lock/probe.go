@@ -99,8 +99,13 @@ func (a *acquisition) sendProbe(ctx context.Context, id probeKey, p *probe) (lea
 	}
 	a.mu.Lock()
 	p.sent, p.before = true, nil
+	taken := a.takenHere()
 	a.mu.Unlock()
-	lease, err = a.tryAlone(ctx)
+	if taken {
+		err = a.busy(nil)
+	} else {
+		lease, err = a.askOnce(ctx)
+	}
 	if err == nil || errors.Is(err, ErrBusy) && ctx.Err() == nil {
 		p.err = ErrBusy
 	} else {
