@@ -30,11 +30,18 @@ func (o *options) saveMachine(ctx context.Context, windows string) error {
 	}
 	lines := []string{
 		fmt.Sprintf("%s; %d rounds%s", time.Now().UTC().Format(time.DateOnly), o.rounds(), windows),
-		fmt.Sprintf("%d × %s, %s %s", runtime.NumCPU(), processor(), unix.ByteSliceToString(name.Sysname[:]), unix.ByteSliceToString(name.Release[:])),
+		fmt.Sprintf("%d × %s, %s %s", runtime.NumCPU(), processor(), unix.ByteSliceToString(name.Sysname[:]), series(unix.ByteSliceToString(name.Release[:]))),
 		fmt.Sprintf("load average when the run began: %s (the run itself makes about %d)", loadAverage(), runtime.NumCPU()),
 		server(ctx), runtime.Version(), libraries(),
 	}
 	return os.WriteFile(filepath.Join(o.Dir, machineName), []byte("- "+strings.Join(lines, "\n- ")+"\n"), 0o644)
+}
+
+// series is the part of a kernel's release that says something to others: what
+// follows is the packager's.
+func series(release string) string {
+	parts := strings.SplitN(release, ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
 // processor is the model that the kernel names.
