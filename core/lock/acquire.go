@@ -79,7 +79,7 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 	if err != nil {
 		err = &Error{Op: "acquire", Key: key, Err: err}
 	}
-	a.observe(ctx, err)
+	a.observe(ctx, lease, err)
 	return lease, err
 }
 
@@ -151,7 +151,14 @@ func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, erro
 	return lease, nil
 }
 
-func (a *acquisition) observe(ctx context.Context, err error) {
+// observe calls the hooks. If one of them panics, the caller does not get the lease.
+func (a *acquisition) observe(ctx context.Context, lease *Lease, err error) {
+	declined := lease
+	defer func() {
+		if declined != nil {
+			a.decline(declined)
+		}
+	}()
 	if a.endWait != nil {
 		a.endWait()
 	}
@@ -160,6 +167,7 @@ func (a *acquisition) observe(ctx context.Context, err error) {
 			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: a.reenter, Err: err,
 		})
 	}
+	declined = nil
 }
 
 func (a *acquisition) event() Event {

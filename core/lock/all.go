@@ -41,7 +41,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	}
 	settings := make([]*options, len(requests))
 	sorted := slices.SortedStableFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.key, b.key) })
-	limit, limited := time.Time{}, false
+	limit, least, limited := time.Time{}, time.Duration(0), false
 	for i, r := range sorted {
 		if r.locker == nil {
 			return nil, &Error{Op: "acquire all", Key: r.key, Err: fmt.Errorf("%w: request without a locker", ErrInvalid)}
@@ -57,7 +57,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		settings[i] = o
 		wait, bounded := o.longestWait()
 		if until := time.Now().Add(wait); bounded && (!limited || until.Before(limit)) {
-			limit, limited = until, true
+			limit, least, limited = until, min(wait, 1), true // past its limit a wait still is one
 		}
 	}
 	all := &Leases{}
@@ -65,7 +65,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	for _, r := range sorted {
 		opts := r.opts
 		if limited {
-			opts = append(slices.Clip(opts), WithWait(max(0, time.Until(limit))))
+			opts = append(slices.Clip(opts), WithWait(max(least, time.Until(limit))))
 		}
 		lease, err := r.locker.Acquire(inside, r.key, opts...)
 		if err != nil {

@@ -170,3 +170,49 @@ func TestAcquireAllThatFailsReturnsNoLeases(t *testing.T) {
 		t.Error("leases and an error")
 	}
 }
+
+// Each lease's context is the child of the one before. Looking at the last must look
+// once at each: in a store in memory nobody waits for their ends, so none has a
+// signal that would answer for all before it.
+func TestLeasesNestDeeply(t *testing.T) {
+	const depth = 200
+	l := newLocker(t, memstore.New())
+	requests := make([]lock.Request, depth)
+	for i := range requests {
+		requests[i] = l.Request(fmt.Sprintf("%03d", i))
+	}
+	done := make(chan error, 1)
+	go func() {
+		all, err := lock.AcquireAll(context.Background(), requests...)
+		if err == nil {
+			err = errors.Join(all.Context().Err(), all.Release(context.Background()))
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%d keys take more than 20 s", depth)
+	}
+}
+
+// The first key takes a call that is longer than the wait. The second is waited for
+// no longer, and its error says that a limit was reached.
+func TestAGroupThatRanOutOfTimeSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(nil, only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return nil }))
+		l, other := newLocker(t, store), newLocker(t, store.Store)
+		acquire(t, other, t.Context(), "b")
+		_, err := lock.AcquireAll(t.Context(), l.Request("a", lock.WithWait(time.Second/2)), l.Request("b"))
+		wantErr(t, err, lock.ErrBusy, context.DeadlineExceeded)
+		_, err = lock.AcquireAll(t.Context(), l.Request("a", lock.WithWait(0)), l.Request("b"))
+		wantErr(t, err, lock.ErrBusy)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a try reached a limit: %v", err)
+		}
+	})
+}

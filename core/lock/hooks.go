@@ -8,8 +8,9 @@ import (
 )
 
 // Hooks observe a locker. A nil func costs nothing. Hooks run on goroutines of the
-// engine: they must not block, and must not call the locker. Keys in events are
-// full keys; use Name for labels.
+// engine: they must not block, and must not call the locker. A hook that panics in a
+// call of the locker makes that call panic, and no lease of it is left. Elsewhere it
+// ends the program. Keys in events are full keys; use Name for labels.
 type Hooks struct {
 	// Waiting is called when an acquisition has to wait, and the func it
 	// returns when the wait ends, however it ends.

@@ -194,3 +194,33 @@ func TestHooksTellWhoHadToWait(t *testing.T) {
 		}
 	})
 }
+
+// A caller that a panic of a hook keeps from its lease, and that recovers, as servers
+// do, leaves nothing held.
+func TestAHookThatPanicsLeavesNoLease(t *testing.T) {
+	for name, hooks := range map[string]lock.Hooks{
+		"acquired": {Acquired: func(context.Context, lock.AcquireEvent) { panic("a hook is broken") }},
+		"waited":   {Waiting: func(context.Context, lock.Event) func() { return func() { panic("a hook is broken") } }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				l, other := newLocker(t, store, lock.WithHooks(hooks)), newLocker(t, store)
+				before := acquire(t, other, t.Context(), "k")
+				time.AfterFunc(time.Second, func() { release(t, before) })
+				func() {
+					defer func() {
+						if recover() == nil {
+							t.Error("no panic")
+						}
+					}()
+					_, _ = l.Acquire(t.Context(), "k")
+				}()
+				synctest.Wait()
+				if store.Len() != 0 {
+					t.Error("the key is held, and nobody can release it")
+				}
+			})
+		})
+	}
+}

@@ -175,14 +175,17 @@ func (c *leaseContext) Value(key any) any {
 
 func (c *leaseContext) Err() error {
 	c.hold.locker.checkClock()
-	if c.state().Err() == nil && !c.hold.trusted() {
+	err := c.state().Err() // once: it may be the parent's, and leases nest
+	if err == nil && !c.hold.trusted() {
 		// The timer is late, as after a pause of the whole process, or it is
 		// just about to end the context.
 		if end := c.hold.locker.holdStatus(c.hold); end != nil {
-			(*Lease)(c).ending().cancel(end)
+			signal := (*Lease)(c).ending()
+			signal.cancel(end)
+			err = signal.Err()
 		}
 	}
-	return c.state().Err()
+	return err
 }
 
 // state is the context that knows whether the lease has ended, and why.
