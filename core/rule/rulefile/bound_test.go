@@ -29,6 +29,7 @@ func TestTheLargestFileCostsLittle(t *testing.T) {
 		"many unknown fields":          distinct.String(),
 		"many items":                   filled("rules:\n", "- a: b\n", ""),
 		"one rule, many times":         filled("rules:\n", "- {operation: a, key: b}\n", ""),
+		"the same in one line":         filled("rules: [", "{operation: a, key: b},", "]"),
 		"aliases":                      filled("rules: &a [", "*a,", "]"),
 		"escapes":                      filled("rules: \"", "\\x41", "\""),
 		"one template":                 filled("rules:\n- operation: a\n  key: ", "<", ""),

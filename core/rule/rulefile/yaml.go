@@ -71,7 +71,7 @@ type decoder struct {
 	unlocked   []string
 	unlockedAt []place
 	faults     rule.Faults
-	lines      []string
+	lines      [][]rune
 }
 
 type place struct{ line, column int }
@@ -80,7 +80,7 @@ func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
 func (d *decoder) fault(at place, field, format string, args ...any) {
 	if last := len(d.lines); at.line > last && last > 0 { // where more was expected
-		at = place{last, utf8.RuneCountInString(d.lines[last-1]) + 1}
+		at = place{last, len(d.lines[last-1]) + 1}
 	}
 	d.faults = append(d.faults, rule.Fault{
 		Source: d.source, Line: at.line, Column: at.column, Field: field, Reason: fmt.Sprintf(format, args...),
@@ -108,7 +108,9 @@ func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
 	if json.Valid(data) { // then no tab is part of a value, and YAML allows fewer of them
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
 	}
-	d.lines = strings.Split(lineEnds.Replace(string(data)), "\n")
+	for line := range strings.SplitSeq(lineEnds.Replace(string(data)), "\n") {
+		d.lines = append(d.lines, []rune(line))
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
 	if err := decoder.Decode(&first); err != nil {
@@ -289,7 +291,7 @@ func assign(r *rule.Rule, name string, node *yaml.Node) error {
 	case number:
 		return r.Assign(name, json.Number(node.Value))
 	case boolean:
-		return r.Assign(name, node.Value == "true")
+		return r.Assign(name, strings.EqualFold(node.Value, "true")) // True and TRUE are YAML, too
 	case empty:
 		return r.Assign(name, nil)
 	case str:
@@ -313,12 +315,11 @@ func (d *decoder) valueColumn(n *yaml.Node) int {
 	if kind(n) != str || n.Line < 1 || n.Line > len(d.lines) {
 		return 0
 	}
-	written := []rune(d.lines[n.Line-1])
-	column := n.Column
+	written, value, column := d.lines[n.Line-1], []rune(n.Value), n.Column
 	if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
 		column++
 	}
-	if column > len(written) || !strings.HasPrefix(string(written[column-1:]), n.Value) {
+	if end := column - 1 + len(value); end > len(written) || !slices.Equal(written[column-1:end], value) {
 		return 0
 	}
 	return column

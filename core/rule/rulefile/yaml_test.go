@@ -59,6 +59,7 @@ func TestParseReadsEveryField(t *testing.T) {
 		"YAML with a document": "---\n" + everyFieldYAML + "...\n",
 		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, maxWaiters: 50, lease: 90s, minHold: 1m, maxHold: 10m, onBusy: skip, name: order, overlaps: true}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
 		"folded YAML":          strings.Replace(everyFieldYAML, "key: \"lock:stock:<req.voucher_id>\"", "key: >-\n      lock:stock:<req.voucher_id>", 1),
+		"other words for true": strings.NewReplacer("overlaps: true", "overlaps: True", "overlaps: false", "overlaps: FALSE").Replace(everyFieldYAML),
 		"compact JSON":         compact,
 		"JSON with tabs":       indent(t, compact),
 	}
