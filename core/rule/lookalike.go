@@ -3,6 +3,7 @@ package rule
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redlatch/redlatch/core/key"
@@ -14,11 +15,12 @@ var (
 	withSign  = regexp.MustCompile(`[$#]\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
 	inBraces  = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
 	withColon = regexp.MustCompile(`:[:@*$]([A-Za-z_][A-Za-z0-9_]*)`)
+	withField = regexp.MustCompile(`[,;&?|]([A-Za-z]+)=`)
 	parameter = regexp.MustCompile(`[:*]([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)`)
 )
 
 // lookalike reports a template that seems to name a variable in another way than
-// <name>: the reason and the column.
+// <name>, or to hold a field of the rule: the reason and the column.
 func lookalike(template *key.Template, operation string) *problem {
 	text := template.String()
 	report := func(match []int, constant string) *problem {
@@ -31,6 +33,12 @@ func lookalike(template *key.Template, operation string) *problem {
 		return &problem{field: fieldKey, column: match[0] + 1, reason: fmt.Sprintf(
 			"%.300q, column %d: %q is not a variable but a literal, the same for every request; write <%s>%s",
 			text, match[0]+1, text[match[0]:match[1]], name, constant)}
+	}
+	for _, match := range withField.FindAllStringSubmatchIndex(text, -1) {
+		if name := text[match[2]:match[3]]; slices.Contains(optionNames(), name) {
+			return &problem{field: fieldKey, column: match[0] + 1, reason: fmt.Sprintf(
+				"%.300q, column %d: %q is a part of the key and sets no field; in the string form of a rule a space is in front of it", text, match[0]+1, text[match[0]:])}
+		}
 	}
 	if match := withSign.FindStringSubmatchIndex(text); match != nil {
 		return report(match, "")
