@@ -1,9 +1,12 @@
 package guard_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -103,4 +106,29 @@ func TestErrorOfAnUnknownOperationIsReadable(t *testing.T) {
 	if got := err.Error(); got != "guard: lost: lease is lost" {
 		t.Errorf("got %q", got)
 	}
+}
+
+// The cures of a lease that was too short and of a Redis that was away differ.
+func TestALossSaysInWhichWay(t *testing.T) {
+	for _, way := range []error{lock.ErrLeaseOver, lock.ErrHeldTooLong, lock.ErrStoreAway, lock.ErrTaken, lock.ErrForced} {
+		err := &guard.Error{Kind: guard.Lost, Err: &lock.Error{Op: "release", Key: "lock:order:42", Err: way}}
+		if got, want := err.Error(), "guard: lost: "+way.Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		g := guardtest.Guard(t, orders(func(r *rule.Rule) { r.MaxHold = time.Second })).WithLogger(slog.New(slog.NewTextHandler(&text, nil)))
+		_, leave, err := g.Enter(t.Context(), user("42"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := leave(); guard.KindOf(err) != guard.Lost {
+			t.Errorf("leave: %v", err)
+		}
+		if got := text.String(); !strings.Contains(got, "WithMaxHold") || strings.Contains(got, "cause=") || strings.Contains(got, "lock:order:42") {
+			t.Errorf("logged %s", got)
+		}
+	})
 }

@@ -32,7 +32,8 @@ func (g *Guard) WithHooks(h Hooks) *Guard {
 // A guard logs the errors that are the operator's business, of kind [Invalid],
 // [Unavailable] and [Lost]: the first of each kind at once, then at most one a
 // second, which says how many weren't logged. A line has the operation, the rule,
-// the kind and the class of the cause, and never the key or an owner.
+// the kind, the reason, such as in which way a lease was lost, and the class of a
+// store's failure ([lock.ClassOf]). It never has the key or an owner.
 func (g *Guard) WithLogger(log *slog.Logger) *Guard {
 	other := *g
 	other.log = newSampled(log)

@@ -36,7 +36,9 @@ func (s *sampled) refused(ctx context.Context, e *Error) {
 	}
 	attrs := []slog.Attr{
 		slog.String("operation", e.Operation), slog.String("lock", e.Name), slog.String("kind", e.Kind.String()),
-		slog.String("cause", lock.ClassOf(e.Err)),
+	}
+	if class := lock.ClassOf(e.Err); class != "" {
+		attrs = append(attrs, slog.String("cause", class))
 	}
 	if reason := e.reason(); reason != "" {
 		attrs = append(attrs, slog.String("reason", reason))
