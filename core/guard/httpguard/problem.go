@@ -81,7 +81,7 @@ func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 	}
 	// Also over what a handler had prepared.
 	h.Set("Content-Type", "application/problem+json")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Del("Content-Length") // a writer in front may compress: only the server knows it
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(text) // a client that is gone needs no answer
 }

@@ -120,7 +120,7 @@ type survey struct {
 const notAmong = "has a rule, but Rules is not among its handlers: call Use before the route is registered"
 
 func (s *survey) fault(r Route, format string, args ...any) {
-	s.wrong = append(s.wrong, fmt.Errorf(s.by+": "+r.Operation()+": "+format, args...))
+	s.wrong = append(s.wrong, fmt.Errorf("%s: %s: "+format, append([]any{s.by, r.Operation()}, args...)...))
 }
 
 func (s *survey) route(r Route) {
