@@ -29,7 +29,9 @@
 // lease's context as c.Request.Context(): pass that one on, for a bare c ends with
 // the lease only if the engine's ContextWithFallback is set. Work that a handler
 // leaves to a goroutine isn't covered: the lock is released when the handler
-// returns.
+// returns. A middleware that changes the request's method belongs in front of the
+// engine: behind it, Gin has chosen the handler, and [Rules] would take the lock of
+// another route.
 //
 // Whatever goes wrong before the handler runs ends the request. What operators need
 // to see is logged by the guard and added to c.Errors. Handlers still run for a

@@ -28,7 +28,8 @@
 // authentication, so that <userId> is one to trust; in front of everything that must
 // not run twice at once. A handler's request has the lease's context: pass it on.
 // Work that a handler leaves to a goroutine isn't covered: the lock is released
-// when the handler returns.
+// when the handler returns. [http.TimeoutHandler] leaves its handler to one, so it
+// belongs in front of the lock.
 //
 // # Other routers
 //
