@@ -99,9 +99,13 @@ func (h *hold) keepUntil() time.Duration {
 }
 
 // confirm records a TTL set by a call sent at sent. It never shortens the deadline,
-// and reports whether it extended it. mu must be held.
+// and reports whether it extended it. A call that was sent before the process may
+// have been suspended says nothing about now. mu must be held.
 func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 	h.expiry = max(h.expiry, sent+ttl)
+	if sent < h.locker.leapt {
+		return false
+	}
 	until := sent + ttl - h.locker.margin(ttl)
 	h.suspect = false
 	if until <= h.trustedUntil() {

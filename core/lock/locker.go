@@ -41,6 +41,7 @@ type Locker struct {
 	held       map[string]*hold        // by key, in the modes that keep every other owner out
 	trusts     agenda[*hold]           // of all holds that are alive: when trust ends, or earlier
 	renewals   agenda[*hold]           // when to renew which
+	leapt      time.Duration           // when checkClock last found that the process may have been suspended
 	releasing  int                     // holds whose last release is under way
 	owners     map[ownerKey]*ownership // of named owners
 	probes     map[probeKey]*probe     // the next where one is under way; nil: nobody waits for it

@@ -27,9 +27,9 @@ func (l *Locker) dueRenewals(due []*hold, by time.Duration) []*hold {
 
 // watchdogOn schedules the next renewal of h, whose TTL was set by a call sent
 // at that time, if a lease of it asks for one; mu is held. The TTL of an acquire
-// may be shorter than the watchdog.
+// may be shorter than the watchdog. What is suspect is due already.
 func (l *Locker) watchdogOn(h *hold, sent, ttl time.Duration) {
-	if h.watchers > 0 && !h.atLimit() {
+	if h.watchers > 0 && !h.atLimit() && !h.suspect {
 		l.schedule(h, sent+min(h.watchdog, ttl)/3)
 	}
 }

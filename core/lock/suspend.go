@@ -37,6 +37,7 @@ func (l *Locker) checkClock() (now time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.leapt = now
 	for _, row := range slices.Clone(l.trusts.rows) {
 		h := row.of
 		until := now + min(l.defaults.callTimeout, h.lasts/6)

@@ -84,3 +84,46 @@ func TestAWallClockThatIsSetBackChangesNothing(t *testing.T) {
 		release(t, lease)
 	})
 }
+
+// An answer that comes after the suspension, to a call that was sent before, proves
+// nothing: the key may have expired since.
+func TestAnAnswerFromBeforeASuspensionConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, answer := newFaulty(), make(chan struct{})
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		store.set(nil, only("renew", func(lock.Claim) error { <-answer; return nil }))
+		time.Sleep(lock.DefaultWatchdog/3 + time.Second)
+		if n := store.count("renew"); n != 1 {
+			t.Fatalf("%d renewals", n)
+		}
+		store.set(only("renew", func(lock.Claim) error { return errLineCut }), nil)
+		l.Suspend(10 * time.Minute)
+		_ = lease.Context().Err() // looks at the lease
+		close(answer)
+		time.Sleep(lock.DefaultCallTimeout)
+		synctest.Wait()
+		wantErr(t, context.Cause(lease.Context()), lock.ErrLost, lock.ErrStoreAway)
+	})
+}
+
+// A grant that was on its way is none, and undone.
+func TestAGrantFromBeforeASuspensionIsNotTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, answer := newFaulty(), make(chan struct{})
+		l := newLocker(t, store)
+		other := acquire(t, l, t.Context(), "other")
+		store.set(nil, only("acquire", func(lock.Claim) error { <-answer; return nil }))
+		try := await(t.Context(), l, "k")
+		time.Sleep(time.Second)
+		l.Suspend(10 * time.Minute)
+		_ = other.Context().Err() // looks at a lease
+		close(answer)
+		<-try.done
+		wantErr(t, try.err, lock.ErrUnavailable)
+		time.Sleep(10 * time.Second) // all passes of an undo
+		if n := holds(t, store.Store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
