@@ -105,6 +105,9 @@ func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
 	began := a.now()
 	sent := began
 	for tries := 1; ; tries++ {
+		if a.reenter {
+			a.claim.TTL = a.hold.within(a.o.acquireTTL(), sent)
+		}
 		fence, err := a.send(ctx, sent)
 		switch {
 		case err == nil:

@@ -16,3 +16,11 @@ func (t *Turn) Take(ctx context.Context) error { return t.take(ctx) }
 
 // Give is for tests.
 func (t *Turn) Give() { t.give() }
+
+// TTLAt is for tests: how long a renewal that is sent at that time makes the hold last.
+func (l *Lease) TTLAt(at time.Time) time.Duration {
+	return l.hold.claim(l.hold.count, at.Sub(l.hold.locker.epoch)).TTL
+}
+
+// Locker is for tests.
+func (l *Lease) Locker() *Locker { return l.hold.locker }

@@ -79,7 +79,7 @@ func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mo
 func (h *hold) claim(holds int32, now time.Duration) Claim {
 	c := Claim{
 		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: int(holds),
-		TTL:     h.within(max(h.watchdog, h.expiry-now)),
+		TTL:     h.within(max(h.watchdog, h.expiry-now), now),
 		Permits: h.permits, Size: h.size,
 	}
 	if keep := h.keepUntil(); keep > 0 {

@@ -147,10 +147,10 @@ func (a *acquisition) mustWait() error {
 	return nil
 }
 
-// within is ttl, cut to what the hold may still last; mu is held.
-func (h *hold) within(ttl time.Duration) time.Duration {
+// within is the TTL of a call sent at now, cut to what the hold may still last.
+func (h *hold) within(ttl, now time.Duration) time.Duration {
 	if h.limit > 0 {
-		ttl = max(min(ttl, h.limit-h.locker.now()), time.Millisecond)
+		ttl = max(min(ttl, h.limit-now), time.Millisecond)
 	}
 	return ttl
 }

@@ -356,3 +356,57 @@ func TestAllKeysAreHeldWithinTheLimitOfEach(t *testing.T) {
 		_ = blocker.Release(t.Context())
 	})
 }
+
+// A call that has to be sent again is for what is left by then.
+func TestACallThatIsRepeatedDoesNotPassTheLimit(t *testing.T) {
+	const most = 20 * time.Second
+	slowFailure := func(lock.Claim) error { time.Sleep(300 * time.Millisecond); return errLineCut }
+	for name, c := range map[string]struct {
+		op   string
+		call func(lease *lock.Lease) error
+	}{
+		"extend": {"renew", func(lease *lock.Lease) error { return lease.Extend(lease.Context(), 11*time.Second) }},
+		"re-enter": {"acquire", func(lease *lock.Lease) error {
+			_, err := lease.Locker().Acquire(lease.Context(), "k")
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store, lock.WithMaxHold(most), lock.WithWatchdog(15*time.Second))
+				start := time.Now()
+				lease := acquire(t, l, t.Context(), "k")
+				time.Sleep(9 * time.Second)
+				cut := times(2, errLineCut)
+				store.set(only(c.op, func(claim lock.Claim) error {
+					if err := cut(claim); err != nil {
+						return slowFailure(claim)
+					}
+					return nil
+				}), nil)
+				if err := c.call(lease); err != nil {
+					t.Fatal(err)
+				}
+				if trusted := lease.Deadline().Sub(start); trusted >= most {
+					t.Errorf("trusted for %v", trusted)
+				}
+				time.Sleep(time.Until(start.Add(most + time.Millisecond)))
+				if n := holds(t, store.Store, "k"); n != 0 {
+					t.Errorf("the store still has %d holds", n)
+				}
+			})
+		})
+	}
+}
+
+// What is left counts from when a call is sent, so that it ends at the limit, and not
+// a little earlier: then nobody would know that the limit is why.
+func TestAClaimLastsUntilTheLimitExactly(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	lease := acquire(t, l, t.Context(), "k", lock.WithMaxHold(20*time.Second), lock.WithWatchdog(time.Hour))
+	now := time.Now()
+	if later := lease.TTLAt(now) - lease.TTLAt(now.Add(time.Second)); later != time.Second {
+		t.Errorf("a second later it is %v less", later)
+	}
+}

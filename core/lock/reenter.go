@@ -29,7 +29,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	h.joined = true
 	a.reenter, a.hold = true, h
 	a.named, a.claim.Places = nil, nil // who holds the key needs none, and names none
-	a.claim.Owner, a.claim.Holds, a.claim.TTL = h.owner, int(h.count)+1, h.within(a.o.acquireTTL())
+	a.claim.Owner, a.claim.Holds = h.owner, int(h.count)+1
 	a.mu.Unlock()
 	lease, err := a.ask(ctx)
 	switch {
@@ -82,11 +82,11 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	h.joined = true
 	now := l.now()
 	c := h.claim(h.count, now)
-	c.TTL = h.within(max(d, h.expiry-now))
+	d = max(d, h.expiry-now)
 	l.mu.Unlock()
 	var sent time.Duration
 	err := l.persist(ctx, now+l.defaults.callTimeout, func(now, timeout time.Duration) error {
-		sent = now
+		sent, c.TTL = now, h.within(d, now)
 		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, l.renewOne(ctx, c)
 		}, nil)
