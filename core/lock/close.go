@@ -35,9 +35,6 @@ func (l *Locker) Close(ctx context.Context) error {
 		h.state = holdClosed
 		c := h.claim(0, now)
 		holds = append(holds, closedHold{h, c})
-		if h.doubt {
-			l.undo(c, undoPasses[:])
-		}
 		l.retire(h)
 	}
 	l.trusts.stop()
@@ -74,12 +71,15 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	for range min(closeWorkers, len(holds)) {
 		workers.Go(func() {
 			for h := range jobs {
-				err := l.releaseClaim(ctx, h.claim)
+				err := l.sendRelease(ctx, h.hold, h.claim, l.now()+l.defaults.callTimeout)
 				l.reportClosed(h, err)
-				if err != nil && !isDecision(err) {
+				switch {
+				case errors.Is(err, ErrUnavailable):
 					mu.Lock()
 					failed, last = failed+1, err
 					mu.Unlock()
+				case h.doubt:
+					l.undo(h.claim, undoPasses[:])
 				}
 			}
 		})
@@ -92,15 +92,14 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	if failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), because(ErrUnavailable, last))
+	return fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), last)
 }
 
 // reportClosed reports the end of a hold to the hooks: by release, unless the store
 // says that it was lost before.
 func (l *Locker) reportClosed(h closedHold, err error) {
-	err = releaseFailure(err)
 	if errors.Is(err, ErrLost) {
-		l.reportLoss(h.hold, because(ErrTaken, err))
+		l.reportLoss(h.hold, err)
 		return
 	}
 	l.reportRelease(h.hold, h.first.start, true, err)

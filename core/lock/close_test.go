@@ -175,3 +175,55 @@ func TestCloseWaitsForWhatCleansUp(t *testing.T) {
 		}
 	})
 }
+
+// Close releases as everybody does: a release that ran, and whose answer was lost, is
+// no loss, and nothing is undone while a release is under way.
+func TestCloseTakesNoReleaseForALoss(t *testing.T) {
+	for name, doubt := range map[string]string{
+		"the answer to the release is lost": "release",
+		"an answer to the acquire was lost": "acquire",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				var ends []error
+				l := lock.New(store, lock.WithHooks(lock.Hooks{
+					Lost:     func(e lock.LossEvent) { ends = append(ends, e.Cause) },
+					Released: func(e lock.ReleaseEvent) { ends = append(ends, e.Err) },
+				}))
+				store.set(only("release", func(lock.Claim) error { time.Sleep(time.Millisecond); return nil }), only(doubt, times(1, errLineCut)))
+				acquire(t, l, t.Context(), "k")
+				if err := l.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if len(ends) != 1 || ends[0] != nil {
+					t.Errorf("the hold ended with %v", ends)
+				}
+				if n := store.count("release"); n != 2 {
+					t.Errorf("%d releases", n)
+				}
+			})
+		})
+	}
+}
+
+func TestCloseWaitsForTheHookOfALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		called, gate := make(chan struct{}), make(chan struct{})
+		l := lock.New(memstore.New(), lock.WithHooks(lock.Hooks{Lost: func(lock.LossEvent) {
+			close(called)
+			<-gate
+		}}))
+		acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
+		<-called
+		closed := make(chan error, 1)
+		go func() { closed <- l.Close(t.Context()) }()
+		synctest.Wait()
+		early := len(closed)
+		close(gate)
+		wantErr(t, <-closed, nil)
+		if early > 0 {
+			t.Error("Close returned before the hook did")
+		}
+	})
+}

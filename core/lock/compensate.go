@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -226,11 +225,4 @@ func (l *Locker) advance(r *remnant, err error) {
 	default:
 		r.at = now + backoff(r.tries)
 	}
-}
-
-// releaseClaim tries for one call timeout to have c released.
-func (l *Locker) releaseClaim(ctx context.Context, c Claim) error {
-	return l.persist(ctx, l.now()+l.defaults.callTimeout, func(now, timeout time.Duration) error {
-		return l.callRelease(ctx, now, timeout, c)
-	})
 }
