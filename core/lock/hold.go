@@ -173,6 +173,10 @@ func (l *Locker) retire(h *hold) {
 
 // trustDue loses the holds whose trust has ended.
 func (l *Locker) trustDue() {
+	if l.begin() != nil {
+		return
+	}
+	defer l.running.Done()
 	var lost []*hold
 	l.mu.Lock()
 	now := l.now()
