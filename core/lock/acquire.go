@@ -234,7 +234,7 @@ func (a *acquisition) waitsForItself(ctx context.Context) bool {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer() {
 		h := lease.hold
 		switch {
-		case h.locker != a.Locker || h.key != a.claim.Key || h.state != holdAlive || lease.over.Load():
+		case h.locker != a.Locker || h.key != a.claim.Key || h.state != holdAlive || lease.over.Load() != nil:
 		case h.mode == Semaphore || a.o.mode == Semaphore:
 			permits += h.permits
 		case !h.actsFor(a.ownership) && (h.mode != Read || a.o.mode != Read):

@@ -42,7 +42,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.mu.Unlock()
 	l.compensation.finish(l.now() + l.defaults.callTimeout)
 	for _, h := range holds {
-		h.endLeases(ErrClosed)
+		h.endLeases(&ErrClosed)
 	}
 	failed := l.releaseHolds(ctx, holds)
 	go func() {

@@ -84,7 +84,7 @@ func (l *Locker) mayHold(ctx context.Context, o *ownership) bool {
 // the owner has a hold; mu is held.
 func (l *Locker) atWork(ctx context.Context, o *ownership) bool {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer() {
-		if h := lease.hold; h.locker == l && h.state == holdAlive && !lease.over.Load() {
+		if h := lease.hold; h.locker == l && h.state == holdAlive && lease.over.Load() == nil {
 			return true
 		}
 	}

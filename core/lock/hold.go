@@ -237,7 +237,7 @@ func (l *Locker) lost(lost []*hold, h *hold, cause error) []*hold {
 // endLost ends all leases before any hook runs, which may take its time.
 func (l *Locker) endLost(lost []*hold) {
 	for _, h := range lost {
-		h.endLeases(h.ended)
+		h.endLeases(&h.ended)
 	}
 	for _, h := range lost {
 		l.reportLoss(h, h.ended)
@@ -245,7 +245,7 @@ func (l *Locker) endLost(lost []*hold) {
 }
 
 // endLeases ends the leases of a hold that has ended. mu must not be held.
-func (h *hold) endLeases(cause error) {
+func (h *hold) endLeases(cause *error) {
 	for lease := h.leases; lease != nil; lease = lease.next {
 		lease.end(cause)
 	}

@@ -15,7 +15,7 @@ type Lease struct {
 	hold       *hold
 	parent     context.Context        // that it was acquired with
 	signal     atomic.Pointer[signal] // of its end, made when somebody waits for it
-	over       atomic.Bool            // it was released, or has ended otherwise
+	over       atomic.Pointer[error]  // why it has ended, other than with its parent
 	renewed    bool                   // asks for the watchdog
 	unreported bool                   // it ended before its acquisition did, and hooks never heard of it
 	start      time.Duration
@@ -48,7 +48,7 @@ func (l *Lease) ending() *signal {
 		return s
 	}
 	parent := l.parent
-	if l.over.Load() {
+	if l.over.Load() != nil {
 		parent = context.WithoutCancel(parent) // whatever became of it later
 	}
 	inner, cancel := context.WithCancelCause(parent)
@@ -57,20 +57,20 @@ func (l *Lease) ending() *signal {
 		cancel(nil)
 		return l.signal.Load()
 	}
-	if l.over.Load() { // before there was a signal
-		cancel(l.status())
+	if why := l.over.Load(); why != nil { // before there was a signal
+		cancel(*why)
 	}
 	return s
 }
 
-// end ends the context of the lease.
-func (l *Lease) end(cause error) {
+// end ends the context of the lease, unless it has ended.
+func (l *Lease) end(cause *error) {
 	if l.parent.Err() != nil {
 		l.ending() // ended by its parent, with that one's cause
 	}
-	l.over.Store(true)
+	l.over.CompareAndSwap(nil, cause)
 	if s := l.signal.Load(); s != nil {
-		s.cancel(cause)
+		s.cancel(*l.over.Load())
 	}
 }
 
@@ -190,7 +190,7 @@ func (c *leaseContext) Err() error {
 
 // state is the context that knows whether the lease has ended, and why.
 func (c *leaseContext) state() context.Context {
-	if c.signal.Load() == nil && !c.over.Load() {
+	if c.signal.Load() == nil && c.over.Load() == nil {
 		return c.parent
 	}
 	return (*Lease)(c).ending()
@@ -234,7 +234,7 @@ func AssertHeld(ctx context.Context, key string) error {
 // also ends with its parent, which may be another key's lost lease.
 func (l *Lease) status() error {
 	err := l.hold.locker.holdStatus(l.hold)
-	if err == nil && l.over.Load() {
+	if err == nil && l.over.Load() != nil {
 		return ErrReleased
 	}
 	return err

@@ -192,3 +192,22 @@ func TestASlowHookDelaysNoEnd(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// Whether somebody looked at the context before makes no difference.
+func TestAReleasedLeaseStaysReleasedWhateverBecomesOfItsHold(t *testing.T) {
+	for name, end := range map[string]func(l *lock.Locker) error{
+		"forced": func(l *lock.Locker) error { _, err := l.ForceRelease(t.Context(), "k"); return err },
+		"closed": func(l *lock.Locker) error { return l.Close(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLocker(t, memstore.New())
+			outer := acquire(t, l, t.Context(), "k")
+			inner := acquire(t, l, outer.Context(), "k")
+			release(t, inner)
+			if err := end(l); err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, context.Cause(inner.Context()), lock.ErrReleased)
+		})
+	}
+}

@@ -13,7 +13,7 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	if now >= h.trustedUntil() {
 		l.checkTrust(h) // the cause must say lost, though the timer be late
 	}
-	lease.end(ErrReleased)
+	lease.end(&ErrReleased)
 	c, last, handed, err := l.beginRelease(lease, now)
 	if err != nil {
 		return err
