@@ -60,6 +60,7 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, h
 		return c, true, true, nil
 	}
 	if h.watchers == 0 {
+		h.watchdog = 0
 		l.renewals.remove(h)
 	}
 	if h.count > 0 {

@@ -380,3 +380,25 @@ func TestAssertHeld(t *testing.T) {
 	_, _ = l.ForceRelease(t.Context(), "k")
 	wantErr(t, lock.AssertHeld(lease.Context(), "k"), lock.ErrLost)
 }
+
+// A renewal that is tried again after the lease that asked for it was released must
+// not make the hold last longer for the fixed lease that is left.
+func TestARetriedRenewalIsNotForALeaseThatIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, answer := newFaulty(), make(chan struct{})
+		l := newLocker(t, store)
+		start := time.Now()
+		fixed := acquire(t, l, t.Context(), "k", lock.WithLease(20*time.Second))
+		watched := acquire(t, l, fixed.Context(), "k", lock.WithWatchdog(30*time.Second))
+		store.set(only("renew", func(lock.Claim) error { <-answer; return errLineCut }), nil)
+		time.Sleep(11 * time.Second)
+		release(t, watched)
+		store.set(nil, nil)
+		close(answer)
+		time.Sleep(9 * time.Second)
+		if lasts := fixed.Deadline().Sub(start); lasts > 30*time.Second {
+			t.Errorf("it lasts for %v", lasts)
+		}
+		release(t, fixed)
+	})
+}
