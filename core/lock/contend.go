@@ -83,10 +83,11 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 		if err := a.mustWait(); err != nil {
 			return nil, nil, err
 		}
-		if a.watch(limited) {
-			continue // what happened before the subscription was not seen
+		var at time.Duration // at once: what happened before a subscription was not seen
+		if !a.watch(limited) {
+			at = a.now() + a.pollPause(busy.TTL)
 		}
-		a.napUntil(a.now() + a.pollPause(busy.TTL))
+		a.napUntil(at)
 	}
 }
 

@@ -234,3 +234,32 @@ func TestAWaiterInsideALostLeaseStopsWaiting(t *testing.T) {
 		release(t, taken)
 	})
 }
+
+// A message that came between the refusal and the subscription was not heard: the
+// waiter calls once more, whenever it would have called next.
+func TestEachSubscriptionIsFollowedByACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, fair, lock.WithPoll(time.Minute))
+		store.set(only("acquire", func(lock.Claim) error {
+			return &lock.BusyError{TTL: time.Hour, WatchPerOwner: true}
+		}), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := await(ctx, l, "k")
+		second := await(t.Context(), l, "k")
+		time.Sleep(100 * time.Millisecond)
+		before := store.count("acquire")
+		cancel()
+		<-first.done
+		synctest.Wait()
+		if n := store.count("watch"); n != 2 {
+			t.Fatalf("%d subscriptions", n)
+		}
+		if n := store.count("acquire") - before; n != 2 {
+			t.Errorf("%d calls, want one before the subscription and one after it", n)
+		}
+		store.set(nil, nil)
+		time.Sleep(time.Minute)
+		release(t, second.got(t))
+	})
+}
