@@ -86,25 +86,43 @@ func TestAWallClockThatIsSetBackChangesNothing(t *testing.T) {
 }
 
 // An answer that comes after the suspension, to a call that was sent before, proves
-// nothing: the key may have expired since.
+// nothing: the key may have expired since. Nor does it put off the renewal that does.
 func TestAnAnswerFromBeforeASuspensionConfirmsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, answer := newFaulty(), make(chan struct{})
-		l := newLocker(t, store)
-		lease := acquire(t, l, t.Context(), "k")
-		store.set(nil, only("renew", func(lock.Claim) error { <-answer; return nil }))
-		time.Sleep(lock.DefaultWatchdog/3 + time.Second)
-		if n := store.count("renew"); n != 1 {
-			t.Fatalf("%d renewals", n)
-		}
-		store.set(only("renew", func(lock.Claim) error { return errLineCut }), nil)
-		l.Suspend(10 * time.Minute)
-		_ = lease.Context().Err() // looks at the lease
-		close(answer)
-		time.Sleep(lock.DefaultCallTimeout)
-		synctest.Wait()
-		wantErr(t, context.Cause(lease.Context()), lock.ErrLost, lock.ErrStoreAway)
-	})
+	for name, away := range map[string]time.Duration{
+		"and the store stays away": time.Minute,
+		"and the store comes back": lock.DefaultCallTimeout / 2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, answer := newFaulty(), make(chan struct{})
+				l := newLocker(t, store)
+				lease := acquire(t, l, t.Context(), "k")
+				store.set(nil, only("renew", func(lock.Claim) error { <-answer; return nil }))
+				time.Sleep(lock.DefaultWatchdog/3 + time.Second)
+				if n := store.count("renew"); n != 1 {
+					t.Fatalf("%d renewals", n)
+				}
+				back := time.Now().Add(away)
+				store.set(only("renew", func(lock.Claim) error {
+					if time.Now().Before(back) {
+						return errLineCut
+					}
+					return nil
+				}), nil)
+				l.Suspend(10 * time.Minute)
+				_ = lease.Context().Err() // looks at the lease
+				synctest.Wait()
+				close(answer)
+				time.Sleep(lock.DefaultCallTimeout)
+				synctest.Wait()
+				if away < lock.DefaultCallTimeout {
+					release(t, lease)
+					return
+				}
+				wantErr(t, context.Cause(lease.Context()), lock.ErrLost, lock.ErrStoreAway)
+			})
+		})
+	}
 }
 
 // A grant that was on its way is none, and undone.
