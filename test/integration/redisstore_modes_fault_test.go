@@ -184,8 +184,10 @@ func TestInEveryModeWhatIsHeldCanBeKeptAndLeftWhenMemoryIsFull(t *testing.T) {
 			if !errors.Is(err, lock.ErrBusy) || mode == lock.Fair || mode == lock.Read {
 				wantOutcome(t, "a newcomer", err, lock.OutcomeNotExecuted)
 			}
+			_, err = b.store.Acquire(t.Context(), claimIn(mode, "new:2", "another key", 1))
+			wantOutcome(t, "a newcomer to a free key", err, lock.OutcomeNotExecuted)
 			if after := snapshot(t, b.rdb); !maps.Equal(before, after) {
-				t.Errorf("the refused call changed %v to %v", before, after)
+				t.Errorf("the refused calls changed %v to %v", before, after)
 			}
 			long := claim(ownerA, 3)
 			long.TTL = time.Hour

@@ -694,13 +694,15 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 		t.Errorf("%d messages too many", n)
 	}
 
-	// A permit of Redisson's that expired comes back at the next call; one
-	// that never expires doesn't.
+	// A permit of Redisson's that expired comes back at the next call, also at
+	// one that is refused; one that never expires doesn't.
 	b.rdb.ZAdd(ctx, taken, redis.Z{Score: float64(b.now() - 1), Member: "0123456789abcdef"}, redis.Z{Score: 922337203685477, Member: "fedcba9876543210"})
 	b.rdb.DecrBy(ctx, key, 2)
 	free("0", 3)
-	b.acquire(claim(ownerC, 1), nil)
+	b.busy(claim(ownerC, 2), lease-tolerance, lease)
 	wantMessage(t, messages, channel, "1")
+	free("1", 2)
+	b.acquire(claim(ownerC, 1), nil)
 	free("0", 3)
 	b.release(gone(claim(ownerB, 1)), nil)
 	b.release(gone(claim(ownerC, 1)), nil)

@@ -32,17 +32,10 @@ local free = tonumber(count or 0)
 if count and (#count > 11 or not string.match(count, '^%-?%d+$')) then -- a token; see inspect.lua
   return redis.error_reply('WRONGTYPE the key holds a string that is no semaphore')
 end
-local reclaimed = redis.call('zremrangebyscore', KEYS[2], '-inf', now)
-if count and reclaimed > 0 then
-  free = redis.call('incrby', KEYS[1], reclaimed)
-  if free > 0 then
-    publish(ARGV[4], free, ARGV[5])
-  end
-end
-
-local taken, missing = redis.call('zcard', KEYS[2]), 0
+local expired = redis.call('zcount', KEYS[2], '-inf', now)
+local taken, missing = redis.call('zcard', KEYS[2]) - expired, 0
 for i = 6, #ARGV do
-  if not redis.call('zscore', KEYS[2], ARGV[i]) then
+  if tonumber(redis.call('zscore', KEYS[2], ARGV[i]) or 0) <= now then
     missing = missing + 1
   end
 end
@@ -50,15 +43,25 @@ if missing > 0 and tonumber(ARGV[3]) > 1 then
   return 0
 end
 if missing > 0 and taken + missing > size then
+  if expired > 0 then
+    redis.call('zremrangebyscore', KEYS[2], '-inf', now)
+    free = count and redis.call('incrby', KEYS[1], expired) or 0
+    if free > 0 then
+      publish(ARGV[4], free, ARGV[5])
+    end
+  end
   local first = tonumber(redis.call('zrange', KEYS[2], 0, 0, 'withscores')[2])
-  if not first or first >= 922337203685477 then -- Redisson's never
+  if first >= 922337203685477 then -- Redisson's never
     return -1
   end
   return -2 - (first - now)
 end
 
-for i = 6, #ARGV do
+for i = 6, #ARGV do -- the first write, so that a full memory refuses it
   redis.call('zadd', KEYS[2], 'gt', now + ttl, ARGV[i])
+end
+if expired > 0 then
+  redis.call('zremrangebyscore', KEYS[2], '-inf', now)
 end
 local left = size - taken - missing
 if redis.call('pttl', KEYS[1]) == -1 then

@@ -8,11 +8,10 @@ import (
 // mayRevisit are the keys that a script may name after it has removed them, and
 // why: if it fails there, nothing is lost but what has ended anyway.
 var mayRevisit = map[string]string{
-	"fair_acquire KEYS[2]":      "nothing but a place is lost",
-	"fair_acquire KEYS[3]":      "the same",
-	"fair_release KEYS[2]":      "the same: the hold is released after that",
-	"fair_release KEYS[3]":      "the same",
-	"semaphore_acquire KEYS[2]": "all permits had expired, and are counted already",
+	"fair_acquire KEYS[2]": "nothing but a place is lost",
+	"fair_acquire KEYS[3]": "the same",
+	"fair_release KEYS[2]": "the same: the hold is released after that",
+	"fair_release KEYS[3]": "the same",
 }
 
 // Revisited judges that a script leaves a key alone that it has removed itself.
