@@ -56,13 +56,14 @@ type problem struct {
 //	Invalid          500
 //
 // The document never holds the key, an owner, or what the store said. Operators
-// find that in the guard's log.
+// find that in the guard's log. No cache may store an answer.
 func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 	a := defaultAnswers
 	if c, ok := q.(*call); ok {
 		a = c.m.answers
 	}
-	r := q.HTTP()
+	r, h := q.HTTP(), w.Header()
+	h.Set("Cache-Control", "no-store") // also over what a handler had prepared
 	switch {
 	case e.Kind == guard.Skipped:
 		w.WriteHeader(http.StatusNoContent)
@@ -75,11 +76,9 @@ func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 	p := a.describe(e)
 	p.Instance = r.URL.EscapedPath()
 	text, _ := json.Marshal(p) // strings, a number and a boolean: cannot fail
-	h := w.Header()
 	if p.Retryable {
 		h.Set("Retry-After", seconds(a.retryAfter))
 	}
-	// Also over what a handler had prepared.
 	h.Set("Content-Type", "application/problem+json")
 	h.Del("Content-Length") // a writer in front may compress: only the server knows it
 	w.WriteHeader(p.Status)

@@ -178,6 +178,7 @@ func (f *serving) TestLostLeaseIsAnsweredUnlessTheHandlerHas(t *testing.T) {
 		"headers only": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "3")
 			w.Header().Set("Content-Type", "text/x")
+			w.Header().Set("Cache-Control", "public, max-age=3600")
 		}, http.StatusInternalServerError, "LOCK_LOST"},
 		"an answer": {tellKeyOf("done"), http.StatusCreated, "done"},
 	} {
@@ -192,7 +193,7 @@ func (f *serving) TestLostLeaseIsAnsweredUnlessTheHandlerHas(t *testing.T) {
 			if length := w.Header().Get("Content-Length"); length != "" && length != strconv.Itoa(w.Body.Len()) {
 				t.Errorf("Content-Length is %s for %d bytes", length, w.Body.Len())
 			}
-			if w.Header().Get("Retry-After") != "" {
+			if w.Header().Get("Retry-After") != "" || strings.Contains(w.Header().Get("Cache-Control"), "public") {
 				t.Errorf("headers are %v", w.Header())
 			}
 		})
