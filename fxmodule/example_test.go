@@ -23,7 +23,6 @@ func Example() {
 	app := fx.New(
 		fxmodule.Module,
 		fxmodule.InMemory(),
-		fxmodule.AsRule(rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>"}),
 		fx.Supply(slog.New(slog.DiscardHandler)),
 		fx.NopLogger,
 		fx.Invoke(func(lifecycle fx.Lifecycle, locker *lock.Locker) {

@@ -16,7 +16,8 @@ import (
 )
 
 // Module provides *[lock.Locker], *guard.Guard, *[Health] and
-// *[telemetry.Telemetry]. Each is built only if something depends on it.
+// *[telemetry.Telemetry]. Each is built only if something depends on it, as rules do
+// on the guard.
 var Module = fx.Module("lock", fx.Provide(New, NewGuard, NewTelemetry))
 
 // Params are the parameters of [New].

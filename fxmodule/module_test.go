@@ -247,6 +247,29 @@ func TestARuleThatNothingServesEndsTheStart(t *testing.T) {
 	_ = app.Stop(t.Context())
 }
 
+// An application that has rules, and nothing else that takes a lock, would run without
+// any.
+func TestRulesThatNothingReadsEndTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte("rules:\n  - operation: POST /orders\n    key: lock:order\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for title, rules := range map[string]fx.Option{
+		"a rule":              fxmodule.AsRule(orders),
+		"rules":               fxmodule.AsRules(orders),
+		"a file":              fxmodule.WithRulesFile(file),
+		"a file that changes": fxmodule.FollowRulesFile(file),
+		"rules of a config":   fxmodule.WithConfig(fxmodule.Config{Rules: []rule.Rule{orders}}),
+		"file of a config":    fxmodule.WithConfig(fxmodule.Config{RulesFile: file}),
+	} {
+		app := fx.New(fxmodule.Module, fxmodule.InMemory(), quiet(), fx.NopLogger, rules)
+		if err := app.Start(t.Context()); !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), "nothing serves it") {
+			t.Errorf("%s: got %v, want the rule that nothing serves", title, err)
+		}
+		_ = app.Stop(t.Context())
+	}
+}
+
 func TestWrongSetUpIsAnErrorThatSaysWhat(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(broken, []byte("rules:\n  - operation: x\n    kye: lock:x\n"), 0o600); err != nil {

@@ -3,6 +3,7 @@ package fxmodule
 import (
 	"go.uber.org/fx"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 )
@@ -21,14 +22,18 @@ func AsOption(o lock.Option) fx.Option {
 	return fx.Supply(fx.Annotate(o, fx.ResultTags(optionGroup)))
 }
 
-// AsRule adds a rule to the guard.
+// needGuard has the guard made, which ends the start if nothing serves its rules. An
+// application that has rules and never uses the guard would run without any lock.
+var needGuard = fx.Invoke(func(*guard.Guard) {})
+
+// AsRule adds a rule to the guard, which is made then.
 func AsRule(r rule.Rule) fx.Option {
-	return fx.Supply(fx.Annotate(r, fx.ResultTags(ruleGroup)))
+	return fx.Options(fx.Supply(fx.Annotate(r, fx.ResultTags(ruleGroup))), needGuard)
 }
 
-// AsRules adds rules to the guard.
+// AsRules adds rules to the guard, which is made then.
 func AsRules(rules ...rule.Rule) fx.Option {
-	return fx.Supply(fx.Annotate(rules, fx.ResultTags(rulesGroup)))
+	return fx.Options(fx.Supply(fx.Annotate(rules, fx.ResultTags(rulesGroup))), needGuard)
 }
 
 // RulesFile is a YAML or JSON file with rules.
@@ -38,8 +43,8 @@ type RulesFile struct {
 	Follow bool
 }
 
-// WithRulesFile adds the rules of a YAML or JSON file to the guard. It is read
-// when the guard is made; see [rulefile.Load] for its form and errors.
+// WithRulesFile adds the rules of a YAML or JSON file to the guard, which is made
+// then, and reads the file; see [rulefile.Load] for its form and errors.
 func WithRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path}) }
 
 // FollowRulesFile is [WithRulesFile] for a file that may change: from the start of
@@ -51,9 +56,15 @@ func WithRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path})
 func FollowRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path, Follow: true}) }
 
 func asFile(f RulesFile) fx.Option {
-	return fx.Supply(fx.Annotate(f, fx.ResultTags(fileGroup)))
+	return fx.Options(fx.Supply(fx.Annotate(f, fx.ResultTags(fileGroup))), needGuard)
 }
 
-// WithConfig supplies the configuration. Applications may provide a [Config]
-// in any other way as well.
-func WithConfig(c Config) fx.Option { return fx.Supply(c) }
+// WithConfig supplies the configuration. If it has rules, the guard is made.
+// Applications may provide a [Config] in any other way as well. Nothing then sees
+// that it has rules unless something uses the guard.
+func WithConfig(c Config) fx.Option {
+	if len(c.Rules) == 0 && c.RulesFile == "" {
+		return fx.Supply(c)
+	}
+	return fx.Options(fx.Supply(c), needGuard)
+}
