@@ -121,7 +121,6 @@ func (a *acquisition) turn() (wait time.Duration, err error) {
 func (a *acquisition) next() (wait time.Duration, err error) {
 	w := &a.waiter
 	if w.lease != nil || w.err != nil {
-		w.resting = false
 		return 0, w.err
 	}
 	wait = a.rest(w.gate)
@@ -149,7 +148,7 @@ func (a *acquisition) rest(g *gate) time.Duration {
 	}
 	now := a.now()
 	switch {
-	case now < g.yieldUntil && !a.waitOver():
+	case now < g.yieldUntil:
 		return g.yieldUntil - now
 	case w.hint:
 		return 0

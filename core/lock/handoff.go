@@ -30,7 +30,6 @@ func (l *Locker) handOff(h *hold) bool {
 	l.trusts.replace(h, next)
 	l.renewals.replace(h, next)
 	h.state, h.next = holdReleased, next
-	l.drop(h)
 	w.lease = l.register(a.caller, next, a.o, now)
 	w.look()
 	return true

@@ -196,7 +196,7 @@ func (l *Locker) trustDue() {
 func (l *Locker) checkTrust(h *hold) {
 	var lost []*hold
 	l.mu.Lock()
-	if h = h.latest(); !h.trusted() {
+	if !h.trusted() {
 		lost = l.lost(lost, h, h.whyOver())
 	}
 	l.mu.Unlock()

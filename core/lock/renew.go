@@ -36,7 +36,7 @@ func (l *Locker) watchdogOn(h *hold, sent, ttl time.Duration) {
 
 // schedule sets when h is renewed next; mu is held.
 func (l *Locker) schedule(h *hold, at time.Duration) {
-	if l.closed || h.state != holdAlive {
+	if h.state != holdAlive {
 		return
 	}
 	l.renewals.set(h, at)
