@@ -205,3 +205,19 @@ func TestAPanicWhereACallBeginsIsAFailure(t *testing.T) {
 		}
 	})
 }
+
+// What has been answered leaves nothing behind, or a busy process would remember the
+// calls of the last call timeout.
+func TestAnAnsweredCallIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newAsync(func(answered func()) { answered() })
+		l := newLocker(t, store)
+		for range 10 {
+			release(t, acquire(t, l, t.Context(), "k"))
+		}
+		if n := l.Unanswered(); n != 0 {
+			t.Errorf("%d calls are remembered", n)
+		}
+		store.running.Wait()
+	})
+}

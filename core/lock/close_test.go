@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -226,4 +228,22 @@ func TestCloseWaitsForTheHookOfALoss(t *testing.T) {
 			t.Error("Close returned before the hook did")
 		}
 	})
+}
+
+// No timer keeps a locker that is closed: none of its leases, and none of its calls.
+func TestAClosedLockerIsCollected(t *testing.T) {
+	closed := func() weak.Pointer[lock.Locker] {
+		l := lock.New(newFaulty(), lock.WithWatchdog(time.Hour), lock.WithCallTimeout(time.Hour))
+		acquire(t, l, t.Context(), "k")
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return weak.Make(l)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); closed.Value() != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("it is still referenced")
+		}
+		runtime.GC()
+	}
 }

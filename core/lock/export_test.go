@@ -24,3 +24,10 @@ func (l *Lease) TTLAt(at time.Time) time.Duration {
 
 // Locker is for tests.
 func (l *Lease) Locker() *Locker { return l.hold.locker }
+
+// Unanswered is for tests: how many calls have callers that wait.
+func (l *Locker) Unanswered() int {
+	l.calls.mu.Lock()
+	defer l.calls.mu.Unlock()
+	return len(l.calls.rows)
+}

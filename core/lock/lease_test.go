@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -209,5 +210,42 @@ func TestAReleasedLeaseStaysReleasedWhateverBecomesOfItsHold(t *testing.T) {
 			}
 			wantErr(t, context.Cause(inner.Context()), lock.ErrReleased)
 		})
+	}
+}
+
+// A lease that is lost is released in vain.
+func TestALostLeaseStaysLostWhenItIsReleased(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	lease := acquire(t, l, t.Context(), "k")
+	if _, err := l.ForceRelease(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, lease.Release(t.Context()), lock.ErrForced)
+	wantErr(t, context.Cause(lease.Context()), lock.ErrForced)
+}
+
+// A hold forgets the leases that are released, in whatever order, and these each
+// other: a lease that is held for days may be re-entered for ever.
+func TestAReleasedLeaseIsForgotten(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		l := newLocker(t, memstore.New())
+		outer := acquire(t, l, t.Context(), "k")
+		var inner [3]*lock.Lease
+		for i := range inner {
+			inner[i] = acquire(t, l, outer.Context(), "k")
+		}
+		for _, i := range order {
+			release(t, inner[i])
+		}
+		for i := range inner {
+			gone := weak.Make(inner[i])
+			inner[i] = nil // the others are known, and must not know it
+			for deadline := time.Now().Add(10 * time.Second); gone.Value() != nil; runtime.GC() {
+				if time.Now().After(deadline) {
+					t.Fatalf("released in the order %v, number %d is still referenced", order, i)
+				}
+			}
+		}
+		release(t, outer)
 	}
 }

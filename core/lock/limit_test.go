@@ -410,3 +410,20 @@ func TestAClaimLastsUntilTheLimitExactly(t *testing.T) {
 		t.Errorf("a second later it is %v less", later)
 	}
 }
+
+func TestAWaiterThatLeavesMakesRoomForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New(), lock.WithMaxWaiters(2))
+		held := acquire(t, l, t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := await(ctx, l, "k"), await(t.Context(), l, "k")
+		_, err := l.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrTooManyWaiters)
+		cancel()
+		<-first.done
+		third := await(t.Context(), l, "k")
+		release(t, held)
+		release(t, second.got(t))
+		release(t, third.got(t))
+	})
+}

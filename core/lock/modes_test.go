@@ -789,3 +789,23 @@ func cancelStorm(t *testing.T, kind func() lock.Option) {
 		t.Errorf("%d keys left", n)
 	}
 }
+
+// Readers that follow each other call the store side by side.
+func TestReadersThatAreWokenCallTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const call, n = 100 * time.Millisecond, 20
+		store := far(call)
+		l, other := newLocker(t, store, reading), newLocker(t, store.Store, writing)
+		writer := acquire(t, other, t.Context(), "k")
+		var readers []*waiter
+		for range n {
+			readers = append(readers, await(t.Context(), l, "k"))
+		}
+		time.Sleep(time.Second / 2)
+		release(t, writer)
+		time.Sleep(4 * call)
+		for _, reader := range readers {
+			release(t, reader.got(t))
+		}
+	})
+}

@@ -93,6 +93,7 @@ func TestManyHoldsAreRenewedTogether(t *testing.T) {
 		var leases []*lock.Lease
 		for i := range 1000 {
 			leases = append(leases, acquire(t, l, t.Context(), fmt.Sprint("k:", i)))
+			time.Sleep(time.Second / 2000) // they come along with the first
 		}
 		time.Sleep(100 * time.Second)
 		for _, lease := range leases {
@@ -400,5 +401,24 @@ func TestARetriedRenewalIsNotForALeaseThatIsReleased(t *testing.T) {
 			t.Errorf("it lasts for %v", lasts)
 		}
 		release(t, fixed)
+	})
+}
+
+// A renewal waits so long for its answer that there is time for another.
+func TestARenewalThatHangsLeavesTimeForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, hung := newFaulty(), make(chan struct{})
+		first := times(1, errLineCut)
+		store.set(only("renew", func(c lock.Claim) error {
+			if err := first(c); err != nil {
+				<-hung
+			}
+			return nil
+		}), nil)
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k", lock.WithWatchdog(time.Second))
+		time.Sleep(5 * time.Second)
+		close(hung)
+		release(t, lease)
 	})
 }

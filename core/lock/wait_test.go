@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,5 +262,134 @@ func TestEachSubscriptionIsFollowedByACall(t *testing.T) {
 		store.set(nil, nil)
 		time.Sleep(time.Minute)
 		release(t, second.got(t))
+	})
+}
+
+// subscribed counts the subscriptions to a store that have not been stopped.
+type subscribed struct {
+	*memstore.Store
+	open atomic.Int32
+}
+
+func (s *subscribed) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
+	stop, err := s.Store.Watch(ctx, c, wake)
+	s.open.Add(1)
+	return func() {
+		stop()
+		s.open.Add(-1)
+	}, err
+}
+
+func TestTheLastWaiterEndsTheSubscription(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &subscribed{Store: memstore.New()}
+				l, other := newLocker(t, store, kind.opt), newLocker(t, store.Store, kind.opt)
+				held := acquire(t, other, t.Context(), "k")
+				ctx, cancel := context.WithCancel(t.Context())
+				first, second := await(ctx, l, "k"), await(t.Context(), l, "k")
+				if n := store.open.Load(); n != 1 {
+					t.Errorf("%d subscriptions of two waiters", n)
+				}
+				cancel()
+				<-first.done
+				release(t, held)
+				release(t, second.got(t))
+				synctest.Wait()
+				if n := store.open.Load(); n != 0 {
+					t.Errorf("%d subscriptions are left", n)
+				}
+			})
+		})
+	}
+}
+
+// A caller that comes when the store has answered all who wait knows that the key is
+// taken, although a caller before it has left.
+func TestAWaiterThatLeftIsNoCallUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		acquire(t, other, t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		first := await(ctx, l, "k")
+		second := await(t.Context(), l, "k", lock.WithWait(time.Minute))
+		cancel()
+		<-first.done
+		time.Sleep(time.Millisecond)
+		start := time.Now()
+		_, err := l.Acquire(t.Context(), "k", lock.WithWait(time.Millisecond))
+		wantErr(t, err, lock.ErrBusy)
+		if waited := time.Since(start); waited != time.Millisecond {
+			t.Errorf("it waited for %v", waited)
+		}
+		<-second.done
+		wantErr(t, second.err, lock.ErrBusy)
+	})
+}
+
+// A key passes through a process: the end of the first hold, whose release is answered
+// late, is not that of the second.
+func TestAReleaseThatIsAnsweredLateEndsItsOwnHoldOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, answer := newFaulty(), make(chan struct{})
+		l := newLocker(t, store)
+		first := acquire(t, l, t.Context(), "k")
+		store.set(nil, only("release", func(lock.Claim) error { <-answer; return nil }))
+		released := make(chan error, 1)
+		go func() { released <- first.Release(t.Context()) }()
+		synctest.Wait()
+		second, err := l.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(answer)
+		wantErr(t, <-released, nil)
+		calls := store.count("acquire")
+		_, err = l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrBusy)
+		if n := store.count("acquire"); n != calls {
+			t.Error("the store was called for a key that this process holds")
+		}
+		release(t, second)
+	})
+}
+
+// A store without wake-ups is not called for them more often than a waiter polls.
+func TestAStoreWithoutWakeUpsIsSeldomCalledForThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(only("watch", func(lock.Claim) error { return lock.ErrUnsupported }), nil)
+		l := newLocker(t, store)
+		held := acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		waiting := await(t.Context(), l, "k")
+		time.Sleep(20*lock.DefaultPoll - time.Millisecond)
+		if watches, calls := store.count("watch"), store.count("acquire"); watches > 20 || calls < 40 {
+			t.Errorf("%d subscriptions for %d calls", watches, calls)
+		}
+		release(t, held)
+		time.Sleep(lock.DefaultPoll)
+		release(t, waiting.got(t))
+	})
+}
+
+// A subscription that comes when its waiter has left is ended.
+func TestALateSubscriptionIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, come := &subscribed{Store: memstore.New()}, make(chan struct{})
+		slow := &faulty{Store: store, calls: make(map[string]int)}
+		slow.set(only("watch", func(lock.Claim) error { <-come; return nil }), nil)
+		l := newLocker(t, slow)
+		acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := await(ctx, l, "k")
+		cancel()
+		<-waiting.done
+		close(come)
+		synctest.Wait()
+		if slow.count("watch") != 1 || store.open.Load() != 0 {
+			t.Errorf("of %d subscriptions %d are left", slow.count("watch"), store.open.Load())
+		}
 	})
 }
