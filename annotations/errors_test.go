@@ -105,3 +105,20 @@ func TestTheManualQuotesTheErrorsOfAnnotations(t *testing.T) {
 	}
 	guardtest.Quoted(t, "../docs/errors.md", "Annotations", messages)
 }
+
+func TestTheManualSortsEveryKindOfError(t *testing.T) {
+	manual, err := os.ReadFile("../docs/annotations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[guard.Kind]string{
+		guard.Contended: "Contended", guard.Overloaded: "Overloaded", guard.BadKey: "BadKey", guard.Unavailable: "Unavailable",
+		guard.Canceled: "Canceled", guard.Lost: "Lost", guard.Invalid: "Invalid",
+		guard.Skipped: "", guard.Unauthenticated: "", // no error of a decorator
+	}
+	for _, kind := range guard.Kinds() {
+		if name, known := names[kind.Kind]; !known || name != "" && !strings.Contains(string(manual), "\n| `"+name+"` | ") {
+			t.Errorf("the table has no row for %v", kind.Kind)
+		}
+	}
+}
