@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -66,6 +67,27 @@ func Example_gin() {
 	// 201 under lock:order:42
 	// 409 {"type":"https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#lock_contended","title":"Locked by another request","status":409,"detail":"Another request holds the lock that this one needs. This request was not carried out; it can be sent again.","instance":"/vouchers/7/orders","code":"LOCK_CONTENDED","retryable":true}
 	// <nil>
+}
+
+// TestUploadsOfTheManual: what is larger than the limit gets to a handler that reads it
+// from the connection, and to no other.
+func TestUploadsOfTheManual(t *testing.T) {
+	const size = httpguard.DefaultMaxBody + 1
+	savePicture := func(c *gin.Context) {
+		n, err := io.Copy(io.Discard, c.Request.Body)
+		if _, held := ginlock.From(c); n != size || err != nil || !held {
+			t.Errorf("the handler read %d bytes, %v, under a lock: %v", n, err, held)
+		}
+	}
+	g := guardtest.Guard(t)
+	r := gin.New()
+	r.PUT("/vouchers/:id/picture", ginlock.New(g, "lock:picture:<id>", httpguard.WithStreamedBody()), savePicture)
+	r.PUT("/small/:id", ginlock.New(g, "lock:picture:<id>"), func(*gin.Context) { t.Error("the handler ran") })
+	for path, want := range map[string]int{"/vouchers/7/picture": http.StatusOK, "/small/7": http.StatusRequestEntityTooLarge} {
+		if w := guardtest.Send(r, http.MethodPut, path, strings.Repeat("x", size)); w.Code != want {
+			t.Errorf("%s: got %d %s, want %d", path, w.Code, w.Body, want)
+		}
+	}
 }
 
 // identify stands for a middleware that identifies the user.
