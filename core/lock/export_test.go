@@ -31,3 +31,11 @@ func (l *Locker) Unanswered() int {
 	defer l.calls.mu.Unlock()
 	return len(l.calls.rows)
 }
+
+// Left is for tests: how much there is that a closed locker must not have.
+func (l *Locker) Left() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.gates) + len(l.held) + len(l.owners) + len(l.probes) + len(l.trusts.rows) + len(l.renewals.rows) +
+		l.waiting + l.releasing + l.Unanswered() + int(l.compensation.places.Load())
+}

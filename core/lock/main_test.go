@@ -124,6 +124,8 @@ func newLocker(t *testing.T, store lock.Store, opts ...lock.Option) *lock.Locker
 		defer cancel()
 		if err := l.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)
+		} else if n := l.Left(); n != 0 {
+			t.Errorf("%d things are left of the locker", n)
 		}
 	})
 	return l

@@ -98,11 +98,14 @@ func (l *Locker) await(o *ownership, w *waiter) (done func()) {
 // drop takes a hold that has ended out of its ownership; mu is held.
 func (l *Locker) drop(h *hold) {
 	o := h.ownership
-	if o == nil || o.holds[h.mode] != h {
+	if o == nil {
 		return
 	}
-	o.holds[h.mode] = nil
 	l.forget(o)
+	if o.holds[h.mode] != h {
+		return // a later hold came first
+	}
+	o.holds[h.mode] = nil
 	if claim, _ := o.takeOwed(); claim != nil {
 		l.undo(*claim, undoPasses[:])
 	}
