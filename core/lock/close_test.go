@@ -247,3 +247,22 @@ func TestAClosedLockerIsCollected(t *testing.T) {
 		runtime.GC()
 	}
 }
+
+// The release of a lost lease undoes what the store may still have, but not when the
+// locker is closed.
+func TestALostLeaseIsReleasedInVainAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		lease := acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
+		<-lease.Context().Done()
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantErr(t, lease.Release(t.Context()), lock.ErrLost)
+		synctest.Wait()
+		if n := store.count("release"); n != 0 {
+			t.Errorf("%d releases after Close", n)
+		}
+	})
+}

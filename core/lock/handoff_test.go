@@ -608,3 +608,41 @@ func TestACallerThatCallsIsHandedNothing(t *testing.T) {
 		release(t, next.got(t))
 	})
 }
+
+// What a suspension made doubtful is released, and not passed on.
+func TestNothingIsHandedOverAfterASuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, newSpaced())
+		first := acquire(t, l, t.Context(), "k")
+		next := await(t.Context(), l, "k")
+		l.Suspend(10 * time.Minute)
+		release(t, first)
+		lease := next.got(t)
+		if lease.Owner() == first.Owner() {
+			t.Error("it was handed over")
+		}
+		release(t, lease)
+	})
+}
+
+// A waiter that a drain has refused is handed nothing, whatever it hears of first.
+func TestNothingIsHandedToWhoIsRefused(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			looks := make(chan struct{})
+			l := newLocker(t, newSpaced(), lock.WithHooks(lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
+				<-looks
+				return nil
+			}}))
+			held := acquire(t, l, t.Context(), "k")
+			next := await(t.Context(), l, "k")
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			wantErr(t, l.Drain(ctx), context.Canceled)
+			release(t, held)
+			close(looks)
+			<-next.done
+			wantErr(t, next.err, lock.ErrClosed)
+		})
+	}
+}

@@ -366,3 +366,83 @@ func (s *oneMode) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	}
 	return s.Store.Acquire(ctx, c)
 }
+
+// What is to be undone first goes first, whatever the queue waits for; and Close does
+// not wait for the pauses.
+func TestANewUndoDoesNotWaitForThePausesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		for _, key := range []string{"a", "b"} {
+			store.set(nil, only("acquire", func(lock.Claim) error { return errLineCut }))
+			_, err := l.TryAcquire(t.Context(), key)
+			wantErr(t, err, lock.ErrUnavailable)
+			store.set(nil, nil)
+			synctest.Wait()
+			if n := holds(t, store.Store, key); n != 0 {
+				t.Errorf("%d holds of %s are left", n, key)
+			}
+			time.Sleep(time.Second / 2) // the next pass of a comes later
+		}
+		start := time.Now()
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > 0 {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// What has expired needs no undo, also if the store is away for long.
+func TestWhatHasExpiredIsNotUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		var backlog atomic.Int64
+		l := newLocker(t, store, lock.WithHooks(lock.Hooks{Backlog: func(n int) { backlog.Store(int64(n)) }}))
+		store.set(func(string, lock.Claim) error { return errLineCut }, nil)
+		_, err := l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable)
+		time.Sleep(time.Second)
+		if backlog.Load() != 1 {
+			t.Errorf("%d are to be undone", backlog.Load())
+		}
+		time.Sleep(time.Minute)
+		if backlog.Load() != 0 {
+			t.Errorf("%d are to be undone after a minute", backlog.Load())
+		}
+	})
+}
+
+// The release of the last lease overtakes that of another, which then finds nothing:
+// that is no loss.
+func TestAReleaseThatIsOvertakenByTheLastIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, late := newFaulty(), make(chan struct{})
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Holds > 0 {
+				<-late
+			}
+			return nil
+		}), nil)
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k")
+		inner := acquire(t, l, outer.Context(), "k")
+		released := make(chan error, 1)
+		go func() { released <- inner.Release(t.Context()) }()
+		synctest.Wait()
+		release(t, outer)
+		close(late)
+		wantErr(t, <-released, nil)
+	})
+}
+
+// Trust may end while a release is under way.
+func TestAReleaseMayOutlastTheTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(nil, only("release", func(lock.Claim) error { time.Sleep(5 * time.Second); return nil }))
+		l := newLocker(t, store, lock.WithCallTimeout(10*time.Second))
+		release(t, acquire(t, l, t.Context(), "k", lock.WithLease(time.Second)))
+	})
+}

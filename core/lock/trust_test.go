@@ -422,3 +422,20 @@ func TestARenewalThatHangsLeavesTimeForTheNext(t *testing.T) {
 		release(t, lease)
 	})
 }
+
+// The last lease that asks for renewals takes them along.
+func TestAFixedLeaseThatIsLeftIsNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		fixed := acquire(t, l, t.Context(), "k", lock.WithLease(25*time.Second))
+		watched := acquire(t, l, fixed.Context(), "k")
+		time.Sleep(5 * time.Second)
+		release(t, watched)
+		time.Sleep(15 * time.Second)
+		if n := store.count("renew"); n != 0 {
+			t.Errorf("%d renewals", n)
+		}
+		release(t, fixed)
+	})
+}
