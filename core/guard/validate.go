@@ -98,8 +98,22 @@ func (g *Guard) Validate() error {
 	return err
 }
 
-// validate checks whether set can take effect.
+// validate checks the rules that are in force, and keeps the result.
 func (g *Guard) validate(set *rule.Set) error {
+	err := g.check(set)
+	s := g.served
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.valid.Store(set)
+	} else {
+		s.failed, s.failedOf, s.failedAt = err, set, time.Now()
+	}
+	return err
+}
+
+// check returns why set can't take effect.
+func (g *Guard) check(set *rule.Set) error {
 	s := g.served
 	s.mu.Lock()
 	by, declared, surveys := maps.Clone(s.by), slices.Sorted(maps.Keys(s.declared)), slices.Clone(s.surveys)
@@ -120,18 +134,10 @@ func (g *Guard) validate(set *rule.Set) error {
 			faults = append(faults, rule.Fault{Operation: name, Reason: "is declared and has no rule" + rule.DidYouMean(name, operationsOf(set))})
 		}
 	}
-	err := errors.Join(faults...)
-	if err != nil {
-		err = invalid{err}
+	if err := errors.Join(faults...); err != nil {
+		return invalid{err}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.valid.Store(set)
-	} else {
-		s.failed, s.failedOf, s.failedAt = err, set, time.Now()
-	}
-	return err
+	return nil
 }
 
 // invalid marks an error that an integration reports as a fault of the rules.
@@ -222,7 +228,7 @@ func (g *Guard) Replace(rules []rule.Rule, unlocked ...string) error {
 		g.rules.Store(set)
 		return nil
 	}
-	if err := g.validate(set); err != nil {
+	if err := g.check(set); err != nil {
 		return err
 	}
 	var faults []error
@@ -236,7 +242,7 @@ func (g *Guard) Replace(rules []rule.Rule, unlocked ...string) error {
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
-	g.served.valid.Store(set)
 	g.rules.Store(set)
+	g.served.valid.Store(set)
 	return nil
 }

@@ -123,6 +123,25 @@ func TestReplaceMayNotUnlockAServedOperation(t *testing.T) {
 	}
 }
 
+// A guard that serves doesn't look at itself again because new rules were refused.
+func TestARefusedReplaceChangesNothing(t *testing.T) {
+	g := served(guard.New(guardtest.Locker(t, memstore.New()), orders(), rule.Rule{Operation: "other", Key: "lock:other"}))
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	g.Declare("late") // and no rule
+	for _, rules := range [][]rule.Rule{{{Operation: "late", Key: "lock:late"}}, {orders()}, {}} {
+		if err := g.Replace(rules); !errors.Is(err, rule.ErrInvalid) {
+			t.Errorf("%v: got %v, want a refusal", rules, err)
+		}
+		_, leave, err := g.Enter(t.Context(), user("42"))
+		if err != nil {
+			t.Fatalf("after %v: %v", rules, err)
+		}
+		_ = leave()
+	}
+}
+
 func TestRulesMayComeBeforeTheGuardIsValidated(t *testing.T) {
 	g := unvalidated(t)
 	if err := g.Replace([]rule.Rule{orders()}); err != nil {
