@@ -17,9 +17,9 @@ import (
 
 // Check tests at start-up whether locks of the given modes can be taken: by default
 // exclusive ones. On every master it takes a lock on a key that nobody else uses
-// (redlatch:check:<random>, expiring within seconds), renews it, releases it, at
-// once and under a minimum hold, and subscribes to its channel, with the scripts
-// and the user that real locks have.
+// (redlatch:check:<random>, expiring within seconds), renews it, releases it to an
+// owner that came meanwhile and under a minimum hold, and subscribes to its channel,
+// with the scripts and the user that real locks have.
 //
 // Its error wraps [lock.ErrUnavailable], names the address, and says what to put
 // right: a user without a permission, a replica, a Sentinel or a node of a

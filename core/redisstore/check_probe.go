@@ -50,18 +50,22 @@ func (s *Store) probeKey(address string) (key string, found bool) {
 	return "", false
 }
 
-// probeMode takes a lock of the mode twice. The second one is released under a
-// minimum hold, which runs other commands than a plain release does.
+// probeMode takes a lock of the mode for an owner, and then for another, which came
+// while the first one had it. The second one is released under a minimum hold, which
+// runs other commands than a plain release does.
 func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) error {
-	claim := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, TTL: probeTTL}
+	first := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, Holds: 1, TTL: probeTTL}
 	if mode == lock.Semaphore {
-		claim.Permits, claim.Size = 1, 1
+		first.Permits, first.Size = 1, 1
 	}
-	s.probeWatch(ctx, claim)
-	err := s.probeHold(ctx, claim)
+	second := first
+	second.Owner = rand.Text() + ":1"
+	second.Places = []string{second.Owner}
+	s.probeWatch(ctx, first)
+	err := s.probeHold(ctx, first, second)
 	if err == nil {
-		claim.Owner, claim.Keep = rand.Text()+":2", time.Now().Add(probeKeep)
-		err = s.probeHold(ctx, claim)
+		second.Keep = time.Now().Add(probeKeep)
+		err = s.probeHold(ctx, second, second)
 	}
 	if errors.Is(err, ErrQuarantine) {
 		return nil // it grants as soon as it may
@@ -69,17 +73,23 @@ func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) error
 	return err
 }
 
-// probeHold takes a lock, renews it, and releases it.
-func (s *Store) probeHold(ctx context.Context, claim lock.Claim) (err error) {
-	claim.Holds = 1
+// probeHold takes a lock, renews it, and releases it when next has called for it. A
+// next that waits in a queue leaves it if that fails.
+func (s *Store) probeHold(ctx context.Context, claim, next lock.Claim) (err error) {
 	if _, err := s.Acquire(ctx, claim); err != nil {
 		return err
 	}
 	defer func() {
-		claim.Holds = 0
+		claim.Holds, next.Holds = 0, 0
 		err = errors.Join(err, s.Release(ctx, claim), s.forget(ctx, claim.Key, claim.Mode))
+		if err != nil {
+			_ = s.Release(ctx, next)
+		}
 	}()
 	s.Renew(ctx, []lock.Claim{claim}, func(_ int, failed error) { err = failed })
+	if _, refused := s.Acquire(ctx, next); err == nil && !errors.Is(refused, lock.ErrBusy) {
+		err = refused
+	}
 	return err
 }
 

@@ -165,6 +165,33 @@ func TestCheckSaysWhatToPutRight(t *testing.T) {
 	}
 }
 
+// A lock that nobody waits for needs less than one that somebody waits for.
+func TestCheckFindsWhatOnlyWaitersNeed(t *testing.T) {
+	server := redistest.Standalone(t, "--appendonly", "yes")
+	admin := server.Admin(t)
+	for _, mode := range allModes {
+		for _, command := range []string{"-publish", "-rpush"} {
+			if command == "-rpush" && mode != lock.Fair {
+				continue
+			}
+			name := mode.String() + command
+			if err := admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "&*", "+@all", command).Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := logged(t, newClient(t, &redis.Options{Addr: server.Addr(), Username: name, Password: "secret"}), mode)
+			if !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), "a lock in mode "+mode.String()) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	}
+	eventually(t, func() error {
+		if keys := admin.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+			return fmt.Errorf("left: %q", keys)
+		}
+		return nil
+	})
+}
+
 // readOnly is a user of a replica that may not read INFO.
 func readOnly(t *testing.T, replica *redistest.Server) *redis.Client {
 	t.Helper()
