@@ -27,8 +27,10 @@ type Leases struct {
 
 // AcquireAll acquires all keys or none. The keys may belong to different lockers.
 // They are taken in the order of their names, so that two callers with overlapping
-// keys cannot block each other. A key that is named twice is re-entered, or refused
-// with [ErrInvalid] if the lockers differ, because no order is defined for the two.
+// keys cannot block each other. A key that is named twice is re-entered. It is refused
+// with [ErrInvalid] if the lockers differ, because no order is defined for the two, and
+// with [ErrOwnHold] if the second would wait for the first: it has another [WithOwner],
+// or there are not enough permits for both.
 // Each key takes one call to the store, one after the other.
 //
 // ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among the
@@ -63,9 +65,9 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	all := &Leases{}
 	inside := ctx
 	for _, r := range sorted {
-		opts := r.opts
+		opts := append(slices.Clip(r.opts), func(o *options) { o.inGroup = true })
 		if limited {
-			opts = append(slices.Clip(opts), WithWait(max(least, time.Until(limit))))
+			opts = append(opts, WithWait(max(least, time.Until(limit))))
 		}
 		lease, err := r.locker.Acquire(inside, r.key, opts...)
 		if err != nil {

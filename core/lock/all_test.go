@@ -216,3 +216,42 @@ func TestAGroupThatRanOutOfTimeSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// A group that waited for a lease that it has would wait for ever: nobody else can
+// release it.
+func TestAGroupDoesNotWaitForItself(t *testing.T) {
+	for name, second := range map[string][2][]lock.Option{
+		"another owner":    {nil, {lock.WithOwner("other")}},
+		"two owners":       {{lock.WithOwner("one")}, {lock.WithOwner("other")}},
+		"a reader":         {{lock.WithMode(lock.Read)}, {lock.WithMode(lock.Write), lock.WithOwner("other")}},
+		"too many permits": {{lock.WithPermits(2, 3)}, {lock.WithPermits(2, 3)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				l := newLocker(t, store)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				_, err := lock.AcquireAll(ctx, l.Request("k", second[0]...), l.Request("k", second[1]...))
+				wantErr(t, err, lock.ErrOwnHold)
+				if ctx.Err() != nil || store.Len() != 0 {
+					t.Errorf("context: %v, keys left: %d", ctx.Err(), store.Len())
+				}
+			})
+		})
+	}
+	l := newLocker(t, memstore.New())
+	for name, opts := range map[string][2][]lock.Option{
+		"one owner":      {{lock.WithOwner("one")}, {lock.WithOwner("one")}},
+		"enough permits": {{lock.WithPermits(2, 3)}, {lock.WithPermits(1, 3)}},
+	} {
+		all, err := lock.AcquireAll(t.Context(), l.Request(name, opts[0]...), l.Request(name, opts[1]...))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := all.Release(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

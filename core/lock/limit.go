@@ -138,6 +138,8 @@ func (a *acquisition) mustWait() error {
 	switch {
 	case a.waiter.counted:
 		return nil
+	case a.o.inGroup && a.waitsForItself(a.caller):
+		return ErrOwnHold
 	case a.overcrowded(g, a.o.limits):
 		return errCrowded
 	}

@@ -57,6 +57,7 @@ type options struct {
 	minHold     time.Duration
 	owner       string
 	noReentry   bool
+	inGroup     bool // a wait for what its own context holds would never end
 	handoffs    uint64
 	handoffTime time.Duration
 	limits      limits
