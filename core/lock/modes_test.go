@@ -804,8 +804,12 @@ func TestReadersThatAreWokenCallTogether(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		release(t, writer)
 		time.Sleep(4 * call)
-		for _, reader := range readers {
-			release(t, reader.got(t))
+		leases := make([]*lock.Lease, n)
+		for i, reader := range readers {
+			leases[i] = reader.got(t)
+		}
+		for _, lease := range leases {
+			release(t, lease)
 		}
 	})
 }
