@@ -489,3 +489,26 @@ func TestWrongCircuitsPanic(t *testing.T) {
 		}()
 	}
 }
+
+// Failures count in a row: a server that is back needs as many as before.
+func TestOneFailureDoesNotOpenItAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		l := newLocker(t, store, lock.WithCallTimeout(time.Second))
+		d.refuse()
+		open(t, l)
+		d.away(nil)
+		time.Sleep(time.Second)
+		release(t, acquire(t, l, "k"))
+		d.away(hung)
+		if _, err := l.TryAcquire(t.Context(), "k"); err == nil {
+			t.Error("granted")
+		}
+		d.away(nil)
+		time.Sleep(5 * time.Second)
+		release(t, acquire(t, l, "k"))
+		if want := []string{"127.0.0.1:6379 true", "127.0.0.1:6379 false"}; !slices.Equal(d.told(), want) {
+			t.Errorf("changes: %q", d.told())
+		}
+	})
+}
