@@ -124,6 +124,12 @@ func (s *server) after(e *execution) {
 			w.ledger.outlive(ownerIn(arg))
 		}
 	}
+	if late > undoSpan && strings.Contains(e.script, "renew") && slices.ContainsFunc(e.args, func(arg string) bool {
+		return w.ledger.hasOutlived(ownerIn(arg))
+	}) {
+		w.journal.count("renewed after the last undo")
+		w.prolonged.Store(true)
+	}
 	if text, wrong := e.reply.(model.Error); wrong {
 		w.journal.report([]judge.Finding{{Rule: "script failed", At: time.Now(), Detail: e.script + ": " + string(text)}})
 	}

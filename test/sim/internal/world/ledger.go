@@ -152,6 +152,13 @@ func (l *ledger) outlive(owner string) {
 	l.outlived[owner] = true
 }
 
+// hasOutlived says whether only its TTL ends what an owner has.
+func (l *ledger) hasOutlived(owner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.outlived[owner]
+}
+
 // answersFor says whether somebody works under a lease of an owner, or nobody
 // has to.
 func (l *ledger) answersFor(owner string) bool {

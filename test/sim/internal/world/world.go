@@ -48,6 +48,7 @@ type World struct {
 	longest    atomic.Int64  // TTL that was asked for
 	killed     atomic.Bool   // some process was
 	unclosed   atomic.Bool   // some locker could not be closed
+	prolonged  atomic.Bool   // a renewal came to a hold that only its TTL ends
 	background sync.WaitGroup
 
 	mu      sync.Mutex
@@ -173,7 +174,7 @@ func (w *World) end() {
 	closing.Wait()
 	time.Sleep(time.Minute) //nolint:forbidigo // in a bubble
 	var most time.Duration
-	if w.killed.Load() || w.unclosed.Load() || w.Features[Failover] { // a replica may bring back what was released
+	if w.killed.Load() || w.unclosed.Load() || w.prolonged.Load() || w.Features[Failover] { // a replica may bring back what was released
 		most = time.Duration(w.longest.Load())
 	}
 	queues, counters, others := w.server.leftovers()
