@@ -403,7 +403,11 @@ func (w *worker) io(batch []*sending) (failed error) {
 // guarded calls io with the context of a batch.
 func (w *worker) guarded(io func(context.Context) error) error {
 	w.limit = w.limit.renewed(w.last)
-	defer w.limit.timer.Stop()
+	defer func() {
+		if !w.limit.timer.Stop() {
+			w.limit.cancel() // which the timer is about to do, and must not do to the next batch
+		}
+	}()
 	return guarded(func() error { return io(w.limit) })
 }
 
