@@ -70,6 +70,10 @@ func (s *Store) runOnAll(ctx context.Context, c call) (*redis.Cmd, error) {
 	}
 }
 
+// lookAgain is for how many ms at least a key of another type is busy: what is wrong
+// may be a key that belongs to the lock, and stay.
+const lookAgain = 100
+
 // occupied is the error of an acquire that found a key of another type: busy if
 // it is a lock of another mode, which will be gone by then.
 func (s *Store) occupied(ctx context.Context, t target, cause error) error {
@@ -81,7 +85,7 @@ func (s *Store) occupied(ctx context.Context, t target, cause error) error {
 		case state.Held:
 			return &lock.BusyError{TTL: state.TTL}
 		case pttl != -1: // an idle semaphore, or gone meanwhile
-			return &lock.BusyError{TTL: remaining(max(pttl, 0))}
+			return &lock.BusyError{TTL: remaining(max(pttl, lookAgain))}
 		}
 	}
 	return fmt.Errorf("%w: lock name %q: the key has something that is no lock of mode %s: %w", lock.ErrInvalid, t.name, t.Mode, cause)

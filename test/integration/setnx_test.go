@@ -256,6 +256,22 @@ func TestALockOfTheOtherFormatIsBusy(t *testing.T) {
 	}
 }
 
+// Only what is under the lock's own name says how long it lasts.
+func TestASideKeyOfAnotherTypeIsNotLookedAtWithoutAPause(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	for mode, side := range map[lock.Mode]string{lock.Semaphore: "{k}:timeout", lock.Fair: "redisson_lock_queue:{k}"} {
+		if err := rdb.Set(t.Context(), side, "foreign", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := redisstore.New(server.Client(t)).Acquire(t.Context(), claimIn(mode, ownerA, "k", 1))
+		var busy *lock.BusyError
+		if !errors.Is(err, lock.ErrInvalid) && (!errors.As(err, &busy) || busy.TTL < 100*time.Millisecond) {
+			t.Errorf("%s: %v, want ErrInvalid, or busy for a while", mode, err)
+		}
+	}
+}
+
 func TestAWaiterOutlivesALockOfTheOtherFormat(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
