@@ -10,7 +10,7 @@ import (
 
 // Close ends the locker. Waiters return [ErrClosed]; leases end with cause
 // [ErrClosed] and are released in the store. Close waits for everything that runs
-// in the background, so no key, subscription, timer or goroutine of the locker is
+// in the background, so no hold, subscription, timer or goroutine of the locker is
 // left. Stop the work that holds leases first, or let it finish: see
 // [Locker.Drain].
 //

@@ -8,6 +8,14 @@ import (
 // Suspend is for tests: the wall clock goes on for d, and nothing else does.
 func (l *Locker) Suspend(d time.Duration) { l.wall.start -= int64(d) }
 
+// DelayTrusts is for tests: the timer that ends trust is late, as after a pause of the
+// process.
+func (l *Locker) DelayTrusts() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trusts.timer.Stop()
+}
+
 // Turn is for tests.
 type Turn struct{ turn }
 

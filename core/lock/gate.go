@@ -249,7 +249,7 @@ func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
 // is held.
 func (a *acquisition) heldByOther() bool {
 	h := a.held[a.claim.Key]
-	return h != nil && !h.actsFor(a.ownership) && h.state == holdAlive
+	return h != nil && !h.actsFor(a.ownership) && h.state == holdAlive && h.trusted() // the timer may be late
 }
 
 // reserved says whether a waiter of this process came first that c cannot share

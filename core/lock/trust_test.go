@@ -439,3 +439,22 @@ func TestAFixedLeaseThatIsLeftIsNotRenewed(t *testing.T) {
 		release(t, fixed)
 	})
 }
+
+// After a pause, the process may find that somebody wants a key before it finds that
+// its own hold of the key has ended. That one refuses nobody.
+func TestAHoldThatIsNoLongerTrustedRefusesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		late := acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
+		l.DelayTrusts()
+		time.Sleep(2 * time.Second)
+		lease, err := l.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("got %v, and nobody has it", err)
+		}
+		release(t, lease)
+		if err := late.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("release of the late one: %v", err)
+		}
+	})
+}
