@@ -818,20 +818,9 @@ func TestReadersThatAreWokenCallTogether(t *testing.T) {
 // moment. Each counts, or its name would be kept for as long as the process lives.
 func TestAnOwnerThatIsBackBeforeItsReleaseIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, answer := newFaulty(), make(chan struct{})
+		store := newFaulty()
 		l := newLocker(t, store, lock.WithOwner("me"))
-		first := acquire(t, l, t.Context(), "k")
-		store.set(nil, only("release", func(lock.Claim) error { <-answer; return nil }))
-		released := make(chan error, 1)
-		go func() { released <- first.Release(t.Context()) }()
-		synctest.Wait()
-		second, err := l.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		close(answer)
-		wantErr(t, <-released, nil)
-		release(t, second)
+		release(t, acquiredDuringRelease(t, l, store))
 		if n := l.Left(); n != 0 {
 			t.Errorf("%d things are left", n)
 		}

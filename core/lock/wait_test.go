@@ -329,25 +329,33 @@ func TestAWaiterThatLeftIsNoCallUnderWay(t *testing.T) {
 	})
 }
 
+// acquiredDuringRelease returns a lease of "k" that was granted while the release of
+// the one before had no answer yet. It has one now.
+func acquiredDuringRelease(t *testing.T, l *lock.Locker, store *faulty) *lock.Lease {
+	t.Helper()
+	first, answer := acquire(t, l, t.Context(), "k"), make(chan struct{})
+	store.set(nil, only("release", func(lock.Claim) error { <-answer; return nil }))
+	released := make(chan error, 1)
+	go func() { released <- first.Release(t.Context()) }()
+	synctest.Wait()
+	second, err := l.TryAcquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(answer)
+	wantErr(t, <-released, nil)
+	return second
+}
+
 // A key passes through a process: the end of the first hold, whose release is answered
 // late, is not that of the second.
 func TestAReleaseThatIsAnsweredLateEndsItsOwnHoldOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, answer := newFaulty(), make(chan struct{})
+		store := newFaulty()
 		l := newLocker(t, store)
-		first := acquire(t, l, t.Context(), "k")
-		store.set(nil, only("release", func(lock.Claim) error { <-answer; return nil }))
-		released := make(chan error, 1)
-		go func() { released <- first.Release(t.Context()) }()
-		synctest.Wait()
-		second, err := l.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		close(answer)
-		wantErr(t, <-released, nil)
+		second := acquiredDuringRelease(t, l, store)
 		calls := store.count("acquire")
-		_, err = l.TryAcquire(t.Context(), "k")
+		_, err := l.TryAcquire(t.Context(), "k")
 		wantErr(t, err, lock.ErrBusy)
 		if n := store.count("acquire"); n != calls {
 			t.Error("the store was called for a key that this process holds")

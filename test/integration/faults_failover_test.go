@@ -148,7 +148,8 @@ func afterOneMasterReturns(t *testing.T, configure func(*redistest.Server)) (gra
 	t.Cleanup(old.Cont)
 	set.AwaitMasterOtherThan(t, old)
 	eventually(t, func() error { return hold(t, everybody) }) // at the new master
-	for _, replica := range set.Replicas {                    // what if they don't, is TestAMasterThatComesBackCountsReplicasThatStillFollowIt
+	// What if they don't, is TestAMasterThatComesBackCountsReplicasThatStillFollowIt.
+	for _, replica := range set.Replicas {
 		eventually(t, func() error { return settled(t, set, replica) })
 	}
 	old.Cont()
