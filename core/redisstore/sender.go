@@ -15,9 +15,12 @@ import (
 )
 
 const (
-	// overlap is how many batches of one server are under way at a time: while
-	// one travels, the calls for the next come together.
-	overlap = 2
+	// overlap is how many batches of one server are under way at a time. A few
+	// callers need not wait for each other then; of many, the calls for the next
+	// batch come together meanwhile.
+	overlap = 4
+	// few callers that are answered at once bring no crowd of new calls.
+	few = 3
 	// stuckAfter is when a batch without an answer no longer counts as one of
 	// them, so that the calls behind it do not wait for it.
 	stuckAfter = 10 * time.Millisecond
@@ -105,7 +108,6 @@ type worker struct {
 	batch  []*sending
 	over   []*sending // overdue
 	last   time.Time  // when none of its calls has time left
-	crowd  bool       // several calls are under way: more may be about to come
 
 	pipe  redis.Pipeliner // used again for each batch
 	cmds  []redis.Cmder
@@ -175,7 +177,6 @@ func (s *sender) hire(now time.Time) {
 func (s *sender) fly(w *worker, now time.Time) {
 	w.began = now
 	s.flying = append(s.flying, w)
-	w.crowd = len(s.flying) > 1
 }
 
 // look has guard look after that time; mu is held.
@@ -239,11 +240,10 @@ func (s *sender) fresh(now time.Time, w *worker) int {
 	return n
 }
 
-// next gives w its next batch, or makes it idle if there is none. Goroutines that are
-// ready run first, such as the callers that the last batch has answered: what they
-// call next travels together. A lone caller would gain nothing from that.
+// next gives w its next batch, or makes it idle if there is none. The callers that a
+// large batch has answered run first: what they call next travels together.
 func (s *sender) next(w *worker) (more bool) {
-	if w.crowd {
+	if len(w.batch) > few {
 		runtime.Gosched()
 	}
 	s.mu.Lock()
@@ -256,7 +256,6 @@ func (s *sender) next(w *worker) (more bool) {
 		if !s.circuit.open {
 			s.queue = w.take(s.queue)
 		}
-		w.crowd = len(w.batch) > 1 || len(s.flying) > 1
 		return true
 	}
 	s.land(w)
