@@ -29,7 +29,8 @@ const (
 	// probeLimit is when a probe without an answer no longer keeps another from
 	// being sent.
 	probeLimit = 2 * time.Second
-	// forgetAfter is when the circuit of a server that nobody calls is closed.
+	// forgetAfter is when failures to which none was added are forgotten, and the
+	// circuit of a server that nobody calls is closed.
 	forgetAfter = time.Minute
 )
 
@@ -38,9 +39,10 @@ var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCi
 
 // WithCircuit sets the circuit breaker for servers that don't answer. After that
 // many failures in a row (calls that could not reach it, or got no answer; callers
-// that gave up count once nobody has been answered for 100 ms), acquisitions fail
-// at once, with [lock.ErrUnavailable] and [lock.ErrCircuitOpen], instead of each of
-// them spending its time on the same discovery. A PING finds out whether the server
+// that gave up count once nobody has been answered for 100 ms) with less than a
+// minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
+// [lock.ErrCircuitOpen], instead of each of them spending its time on the same
+// discovery. A PING finds out whether the server
 // is back, one at a time and no sooner than pause after the one before;
 // acquisitions wait up to 50 ms for its answer. Any other call that is answered
 // closes the circuit as well. Held locks are still renewed and released, and
@@ -78,7 +80,7 @@ type circuit struct {
 	failed   time.Time // when the last of them was noticed
 	heard    time.Time // when the server answered last
 	open     bool
-	called   time.Time // when an acquisition came last while it was open
+	called   time.Time // when an acquisition came last while it was open, or a call failed
 	probed   time.Time // when the last probe was sent
 	probing  bool      // it has no answer
 	forget   *time.Timer
@@ -154,7 +156,8 @@ func (s *sender) record(began time.Time, err error) {
 	case began.After(c.failed) || now.Sub(began) >= silence: // else it failed together with the last
 		c.failed = now
 		c.failures++
-		c.open = c.failures >= s.store.circuit.failures
+		c.open = c.open || c.failures >= s.store.circuit.failures // only an answer closes it
+		s.remember(now)
 	}
 	changed := was != c.open
 	var refused []*sending
@@ -176,25 +179,31 @@ func (s *sender) changed(now time.Time) (refused []*sending) {
 		s.dispatch(now)
 		return nil
 	}
+	refused, s.queue = s.queue, nil
+	return refused
+}
+
+// remember has what failed now forgotten in time; mu is held.
+func (s *sender) remember(now time.Time) {
+	c := &s.circuit
 	c.called = now
 	if c.forget == nil {
 		c.forget = time.AfterFunc(forgetAfter, s.forget)
 	} else {
 		c.forget.Reset(forgetAfter)
 	}
-	refused, s.queue = s.queue, nil
-	return refused
 }
 
 // forget closes the circuit of a server that nobody has called for a while.
 func (s *sender) forget() {
 	s.mu.Lock()
 	c := &s.circuit
-	if left := forgetAfter - time.Since(c.called); c.open && left > 0 {
+	if left := forgetAfter - time.Since(c.called); left > 0 {
 		c.forget.Reset(left)
-	} else if c.open {
+	} else {
 		c.failures, c.open = 0, false
 		s.changed(time.Now())
+		s.leave()
 	}
 	s.mu.Unlock()
 	s.announce(nil)
@@ -218,6 +227,7 @@ func (s *sender) deserted(now time.Time) bool {
 		return false
 	}
 	s.circuit.open = true
+	s.remember(now)
 	return true
 }
 

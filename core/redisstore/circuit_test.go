@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
 )
@@ -29,11 +31,28 @@ type distant struct {
 
 func newDistant(t *testing.T, opts ...redisstore.Option) (*distant, *redisstore.Store) {
 	t.Helper()
+	d, client := newDistantServer(t)
+	return d, d.store(client, opts...)
+}
+
+// newDistantNode is the only one of a cluster.
+func newDistantNode(t *testing.T) (*distant, *redisstore.Store) {
+	t.Helper()
+	d, _ := newDistantServer(t)
+	return d, d.store(clusterOf(t, d.fake))
+}
+
+func newDistantServer(t *testing.T) (*distant, *redis.Client) {
+	t.Helper()
 	t.Cleanup(func() { time.Sleep(time.Minute) }) // what lingers ends
 	d := &distant{}
 	f, client := newFake(t, d.answer)
 	d.fake = f
-	return d, redisstore.New(client, append(opts, redisstore.WithLogger(slog.New(slog.DiscardHandler)),
+	return d, client
+}
+
+func (d *distant) store(client redis.UniversalClient, opts ...redisstore.Option) *redisstore.Store {
+	return redisstore.New(client, append(opts, redisstore.WithLogger(slog.New(slog.DiscardHandler)),
 		redisstore.WithCircuitHook(func(server string, open bool) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -510,5 +529,109 @@ func TestOneFailureDoesNotOpenItAgain(t *testing.T) {
 		if want := []string{"127.0.0.1:6379 true", "127.0.0.1:6379 false"}; !slices.Equal(d.told(), want) {
 			t.Errorf("changes: %q", d.told())
 		}
+	})
+}
+
+// However it was opened, a failure doesn't close it.
+func TestOnlyAnAnswerClosesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		l := newLocker(t, store, lock.WithCallTimeout(150*time.Millisecond)) // the callers leave before a call fails
+		d.away(hung)
+		open(t, l)
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond)
+			wantOpen(t, l)
+		}
+		if want := []string{"127.0.0.1:6379 true"}; !slices.Equal(d.told(), want) {
+			t.Errorf("changes: %q", d.told())
+		}
+	})
+}
+
+// A process that calls rarely has workers for the node of a cluster only now and
+// then, and its circuit all the time.
+func TestACircuitOutlivesTheWorkersOfItsNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistantNode(t)
+		l := newLocker(t, store)
+		d.refuse()
+		for range redisstore.DefaultCircuitFailures {
+			time.Sleep(time.Second)
+			if _, err := l.TryAcquire(t.Context(), "k"); !errors.Is(err, lock.ErrUnavailable) {
+				t.Errorf("got %v", err)
+			}
+		}
+		for range 100 {
+			time.Sleep(time.Second)
+			wantOpen(t, l)
+		}
+		if want := []string{"10.0.0.1:6379 true"}; !slices.Equal(d.told(), want) {
+			t.Errorf("changes: %q", d.told())
+		}
+	})
+}
+
+// A node may be gone for good.
+func TestANodeThatNobodyCallsIsForgotten(t *testing.T) {
+	for name, tt := range map[string]struct {
+		calls int
+		fail  bool
+		after time.Duration
+	}{
+		"that answers":                {1, false, time.Second},
+		"that failed":                 {1, true, 61 * time.Second},
+		"whose circuit is open":       {redisstore.DefaultCircuitFailures, true, 61 * time.Second},
+		"that is called all the time": {1000, true, 61 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, store := newDistantNode(t)
+				if tt.fail {
+					d.refuse()
+				}
+				for range tt.calls {
+					answered(t, begin(t.Context(), store, "k", time.Now().Add(soon)))
+					time.Sleep(50 * time.Millisecond)
+				}
+				answered(t, begin(t.Context(), store, "k", time.Now().Add(soon))) // the first only looks for the node
+				if store.Nodes() != 1 {
+					t.Errorf("%d nodes", store.Nodes())
+				}
+				if time.Sleep(tt.after); store.Nodes() != 0 {
+					t.Error("the node is still known")
+				}
+			})
+		})
+	}
+}
+
+// What waits for a probe is refused when it takes too long, and doesn't travel with
+// a release.
+func TestAnOpenCircuitLetsReleasesThroughAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		l := newLocker(t, store)
+		d.away(hung)
+		open(t, l)
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		acquired := begin(t.Context(), store, "k", began.Add(soon))
+		released := make(chan error, 1)
+		store.StartRelease(t.Context(), claim, began.Add(soon), func(_ uint64, err error) { released <- err })
+		if err := answered(t, acquired).err; !errors.Is(err, lock.ErrCircuitOpen) || time.Since(began) != 50*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		var sent []string
+		for _, c := range d.received() {
+			if len(c) > 3 && c[3] != "opening" {
+				sent = append(sent, c[3])
+			}
+		}
+		if want := []string{claim.Key}; !slices.Equal(sent, want) {
+			t.Errorf("sent %q, want %q", sent, want)
+		}
+		d.away(nil)
+		<-released
 	})
 }

@@ -47,7 +47,23 @@ func (s *Store) Topology() redis.Hook { return s.topology }
 // Suspect does what the store does when a call has no answer.
 func (s *Store) Suspect() { s.topology.suspect() }
 
-const MaxWorkers = maxWorkers
+const (
+	Overlap    = overlap
+	MaxWorkers = maxWorkers
+)
+
+// Workers is how many goroutines send to the server of a store without a cluster.
+func (s *Store) Workers() int {
+	s.sender.mu.Lock()
+	defer s.sender.mu.Unlock()
+	return len(s.sender.flying) + len(s.sender.idle)
+}
+
+// Nodes is how many nodes of a cluster the store remembers.
+func (s *Store) Nodes() (n int) {
+	s.senders.Range(func(any, any) bool { n++; return true })
+	return n
+}
 
 // VariantTexts are the scripts that a store sends instead of others.
 func (s *Store) VariantTexts() (texts []string) {

@@ -40,6 +40,29 @@ func newFake(t *testing.T, answer func(command []string) string) (*fake, *redis.
 	return f, client
 }
 
+// clusterOf is a client of a cluster whose slots are on these servers, in equal parts.
+func clusterOf(t *testing.T, servers ...*fake) *redis.ClusterClient {
+	t.Helper()
+	dials := make(map[string]func(context.Context, string, string) (net.Conn, error))
+	var slots []redis.ClusterSlot
+	for i, f := range servers {
+		addr := fmt.Sprintf("10.0.0.%d:6379", i+1) // nobody dials it
+		dials[addr] = f.dial
+		slots = append(slots, redis.ClusterSlot{
+			Start: i * 16384 / len(servers), End: (i+1)*16384/len(servers) - 1, Nodes: []redis.ClusterNode{{Addr: addr}},
+		})
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return slots, nil },
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dials[addr](ctx, network, addr)
+		},
+		Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
 func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -306,8 +306,14 @@ func (s *sender) reap() {
 	}
 	clear(s.idle)
 	s.idle, s.reaper = s.idle[:0], nil
-	if s.store.cluster != nil && len(s.flying) == 0 {
-		s.store.senders.CompareAndDelete(s.node, s) // the node may be gone
+	s.leave()
+}
+
+// leave makes the store forget the sender of a node of a cluster, which may be gone,
+// unless it has work or knows of failures that count; mu is held.
+func (s *sender) leave() {
+	if s.store.cluster != nil && len(s.flying) == 0 && s.circuit.failures == 0 && !s.circuit.open {
+		s.store.senders.CompareAndDelete(s.node, s)
 	}
 }
 

@@ -214,3 +214,84 @@ func TestAPanicOfTheClientFailsARoundOfRenewals(t *testing.T) {
 		}
 	}
 }
+
+// Calls that travel together have the time of the one that has most.
+func TestACallIsNotCutByAnotherOneOfItsBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		_, client := newFake(t, func(command []string) string {
+			if strings.HasPrefix(command[3], "before") {
+				<-hold
+				return integer(1)
+			}
+			return ""
+		})
+		client.Options().ContextTimeoutEnabled = true
+		store := redisstore.New(client)
+		began := time.Now()
+		for i := range redisstore.Overlap {
+			begin(t.Context(), store, fmt.Sprint("before", i), began.Add(soon))
+			synctest.Wait()
+		}
+		var all []<-chan answer
+		for i, left := range []time.Duration{time.Second, 2900 * time.Millisecond, 2 * time.Second} {
+			all = append(all, begin(t.Context(), store, fmt.Sprint(i), began.Add(left)))
+		}
+		close(hold)
+		for _, answers := range all {
+			if a := answered(t, answers); a.err == nil || time.Since(began) != 2900*time.Millisecond {
+				t.Errorf("%v after %v", a.err, time.Since(began))
+			}
+		}
+		time.Sleep(time.Minute) // long enough for workers without work to end
+	})
+}
+
+// A server keeps all workers busy: who waits behind them is answered when its time has
+// passed, or when it leaves.
+func TestWhatWaitsBehindStuckBatchesEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newFake(t, func([]string) string { return "" })
+		store := redisstore.New(client, redisstore.WithCircuit(0, 0))
+		for i := range redisstore.MaxWorkers {
+			begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(soon))
+			time.Sleep(11 * time.Millisecond)
+		}
+		began := time.Now()
+		ctx, leave := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer leave()
+		late, left := begin(t.Context(), store, "late", began.Add(time.Second)), begin(ctx, store, "left", began.Add(soon))
+		released := make(chan answer, 1)
+		store.StartRelease(t.Context(), claim, began.Add(500*time.Millisecond),
+			func(_ uint64, err error) { released <- answer{0, err} })
+		for _, tt := range []struct {
+			answers <-chan answer
+			want    time.Duration
+		}{{left, 200 * time.Millisecond}, {released, 500 * time.Millisecond}, {late, time.Second}} {
+			wantNotExecuted(t, answered(t, tt.answers).err)
+			if took := time.Since(began) - tt.want; took < 0 || took > 10*time.Millisecond {
+				t.Errorf("%v late", took)
+			}
+		}
+		_ = client.Close()
+		time.Sleep(time.Minute) // what lingers ends
+	})
+}
+
+// A caller that comes now and then needs no new goroutine for it.
+func TestAWorkerIsKeptForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newFake(t, func([]string) string { return integer(1) })
+		store := redisstore.New(client)
+		for _, pause := range []time.Duration{0, 90 * time.Millisecond} {
+			time.Sleep(pause)
+			answered(t, begin(t.Context(), store, "k", time.Now().Add(soon)))
+		}
+		if time.Sleep(99 * time.Millisecond); store.Workers() != 1 {
+			t.Errorf("%d workers", store.Workers())
+		}
+		if time.Sleep(102 * time.Millisecond); store.Workers() != 0 {
+			t.Errorf("%d workers are left", store.Workers())
+		}
+	})
+}
