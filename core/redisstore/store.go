@@ -16,7 +16,8 @@ import (
 )
 
 // Store implements [lock.Store]. Use [New]. It is safe for concurrent use and
-// needs no Close: it holds a connection only while somebody watches.
+// needs no Close: it holds a connection only while somebody watches, and 100 ms
+// longer.
 type Store struct {
 	rdb        redis.UniversalClient
 	cluster    *redis.ClusterClient // nil unless rdb is one

@@ -3,8 +3,10 @@
 // that has some. A connection that is lost is replaced, and then everybody who
 // watches it is woken once, as messages may have been missed.
 //
-// Every goroutine ends with the last watch. A panic of the client on one of them
-// is an error of that connection.
+// A channel that nobody watches any longer stays subscribed for 100 ms: where a key
+// goes from process to process, no wait begins and ends with a call for it. Every
+// goroutine ends with the last channel. A panic of the client on one of them is an
+// error of that connection.
 package subs
 
 import (
@@ -30,6 +32,8 @@ const (
 	// minPause and maxPause bound the time between two attempts to reconnect.
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
+	// linger is how long a channel stays subscribed that nobody watches.
+	linger = 100 * time.Millisecond
 )
 
 // Config is what a [Set] needs of its owner. All but Cluster, Ping and Silence
@@ -79,11 +83,11 @@ const (
 	planes
 )
 
-// subscriptions are those from the first watch to the last stop. Watches that
+// subscriptions are those from the first watch until no channel is left. Watches that
 // come after that get others.
 type subscriptions struct {
 	*Set
-	ctx        context.Context // ends with the last watch
+	ctx        context.Context // ends with the last channel
 	end        context.CancelFunc
 	unassigned chan struct{} // some channels have no connection of the sharded plane
 
@@ -91,14 +95,15 @@ type subscriptions struct {
 
 	common   *connection
 	shards   map[*redis.Client]*connection // by master
-	channels map[string]*channel           // that are watched
+	channels map[string]*channel           // that are watched, or were a moment ago
 	drops    int                           // connections lost since the last acknowledgement
 	without  [planes]bool                  // planes that there are not
 }
 
-// channel is one that is watched.
+// channel is one that is subscribed, or will be.
 type channel struct {
 	watchers map[*watcher]struct{}
+	unused   *time.Timer  // drops it; nil until its first watchers have gone
 	shard    *connection  // where it is, or will be, subscribed on the sharded plane
 	heard    [planes]bool // the server has acknowledged it on the present connection
 }
@@ -161,7 +166,7 @@ func (s *Set) join(name string, w *watcher) *subscriptions {
 }
 
 // start begins subscriptions; mu is held. Their goroutines end with their
-// context, that is, with the last watch.
+// context, that is, with the last channel.
 func (s *Set) start() *subscriptions {
 	all := &subscriptions{
 		Set: s, unassigned: make(chan struct{}, 1),
@@ -178,10 +183,8 @@ func (s *Set) start() *subscriptions {
 // begin makes the pending watchers of a channel live once it is heard on every
 // plane; mu is held.
 func (all *subscriptions) begin(c *channel) {
-	for p := range planes {
-		if !c.heard[p] && !all.without[p] {
-			return
-		}
+	if !all.live(c) {
+		return
 	}
 	for w := range c.watchers {
 		if !w.live {
@@ -191,21 +194,43 @@ func (all *subscriptions) begin(c *channel) {
 	}
 }
 
+// live says whether a channel is heard on every plane that there is; mu is held.
+func (all *subscriptions) live(c *channel) bool {
+	for p := range planes {
+		if !c.heard[p] && !all.without[p] {
+			return false
+		}
+	}
+	return true
+}
+
 // leave ends a watch. As wake is called under mu, it is not called again.
 func (all *subscriptions) leave(name string, w *watcher) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.remove(name, w)
-}
-
-// remove takes out a watcher, if it is still there; mu is held.
-func (all *subscriptions) remove(name string, w *watcher) {
 	c := all.channels[name]
 	if c == nil {
 		return
 	}
 	delete(c.watchers, w)
-	if len(c.watchers) > 0 {
+	switch {
+	case len(c.watchers) > 0:
+	case !all.live(c):
+		all.drop(name, c)
+	case c.unused == nil:
+		c.unused = time.AfterFunc(linger, func() {
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			all.drop(name, c)
+		})
+	default:
+		c.unused.Reset(linger)
+	}
+}
+
+// drop ends a channel, unless somebody watches it; mu is held.
+func (all *subscriptions) drop(name string, c *channel) {
+	if len(c.watchers) > 0 || all.channels[name] != c {
 		return
 	}
 	delete(all.channels, name)
@@ -231,9 +256,10 @@ func (all *subscriptions) refuse(err error, which func(name string, c *channel) 
 		for w := range c.watchers {
 			if !w.live {
 				w.ready <- err
-				all.remove(name, w)
+				delete(c.watchers, w)
 			}
 		}
+		all.drop(name, c)
 	}
 }
 
