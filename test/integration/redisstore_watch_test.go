@@ -237,11 +237,16 @@ func TestALostAcknowledgementIsAskedForAgain(t *testing.T) {
 	server := redistest.Standalone(t)
 	proxy, rdb := throughProxy(t, server)
 	store := redisstore.New(rdb)
-	for range 5 {
+	for i := range 5 {
 		lost := proxy.CutReplyWhen(faultproxy.Contains("subscribe", "redisson_lock__channel"), 1)
-		hints, stop := watch(t, store, "k")
-		<-lost.Hit()
-		server.Admin(t).Publish(t.Context(), "redisson_lock__channel:{k}", "0")
+		key := fmt.Sprintf("k%d", i) // what was subscribed a moment ago needs no acknowledgement
+		hints, stop := watch(t, store, key)
+		select {
+		case <-lost.Hit():
+		case <-time.After(patience):
+			t.Fatal("no acknowledgement was lost")
+		}
+		server.Admin(t).Publish(t.Context(), "redisson_lock__channel:{"+key+"}", "0")
 		wantHint(t, hints, "by a message")
 		stop()
 	}

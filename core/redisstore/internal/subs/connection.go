@@ -193,6 +193,9 @@ func (c *connection) acknowledged(name string) {
 
 // lost follows an error of the connection, and says whether that has ended it.
 func (c *connection) lost(err error) bool {
+	if c.abandoned() {
+		return true // such as by an application that closes its client
+	}
 	var panicked *lock.PanicError
 	err = c.Failure(err)
 	switch refused := c.Refused(err); {

@@ -103,7 +103,7 @@ type subscriptions struct {
 // channel is one that is subscribed, or will be.
 type channel struct {
 	watchers map[*watcher]struct{}
-	unused   *time.Timer  // drops it; nil until its first watchers have gone
+	end      *time.Timer  // drops it; nil until its first watchers have gone
 	shard    *connection  // where it is, or will be, subscribed on the sharded plane
 	heard    [planes]bool // the server has acknowledged it on the present connection
 }
@@ -217,14 +217,14 @@ func (all *subscriptions) leave(name string, w *watcher) {
 	case len(c.watchers) > 0:
 	case !all.live(c):
 		all.drop(name, c)
-	case c.unused == nil:
-		c.unused = time.AfterFunc(linger, func() {
+	case c.end == nil:
+		c.end = time.AfterFunc(linger, func() {
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			all.drop(name, c)
 		})
 	default:
-		c.unused.Reset(linger)
+		c.end.Reset(linger)
 	}
 }
 
@@ -242,6 +242,16 @@ func (all *subscriptions) drop(name string, c *channel) {
 		all.current = nil
 		all.end()
 	}
+}
+
+// abandoned drops the channels that nobody watches, and says whether these were all.
+func (all *subscriptions) abandoned() bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for name, c := range all.channels {
+		all.drop(name, c)
+	}
+	return len(all.channels) == 0
 }
 
 // refuse gives the pending watchers of some channels an error. Live

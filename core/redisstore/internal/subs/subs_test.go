@@ -169,6 +169,22 @@ func TestAChannelIsKeptForTheNextWatch(t *testing.T) {
 	})
 }
 
+// An application may close its client right after its locker.
+func TestALossWhileNobodyWatchesIsNoTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := set(t, acknowledge, nil).Config
+		config.Refused = func(error) bool { return true }
+		config.Warn = func(message string, err error) { t.Errorf("warned: %s: %v", message, err) }
+		stop, err := subs.New(config).Watch(t.Context(), []string{"a"}, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		_ = config.Client.Close()
+		time.Sleep(100 * time.Millisecond) // everything has ended
+	})
+}
+
 func TestARefusalIsTheErrorOfTheWatch(t *testing.T) {
 	s := set(t, func(int, []string) string { return "-NOPERM no permission\r\n" }, nil)
 	if _, err := s.Watch(t.Context(), []string{"a"}, func() {}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
