@@ -635,3 +635,47 @@ func TestAnOpenCircuitLetsReleasesThroughAndNothingElse(t *testing.T) {
 		<-released
 	})
 }
+
+// Nobody stays in the queue of a circuit that opens, with a probe or without.
+func TestWhoWaitsIsRefusedWhenItOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t, redisstore.WithCircuit(5, time.Hour)) // one probe, and no other
+		d.away(func(command []string) string {
+			if len(command) > 3 && command[3] == claim.Key {
+				return "well"
+			}
+			return ""
+		})
+		for range 2 {
+			for i := range redisstore.MaxWorkers {
+				begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(300*time.Millisecond))
+				time.Sleep(11 * time.Millisecond)
+			}
+			waiting := begin(t.Context(), store, "waiting", time.Now().Add(soon))
+			time.Sleep(200 * time.Millisecond) // enough callers have left
+			began := time.Now()
+			begin(t.Context(), store, "next", began.Add(soon))
+			if err := answered(t, waiting).err; !errors.Is(err, lock.ErrCircuitOpen) || time.Since(began) > 0 {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+			time.Sleep(5 * time.Second) // what is stuck gets its errors
+			if err := store.Release(t.Context(), claim); err != nil {
+				t.Error(err)
+			}
+		}
+		d.away(nil)
+	})
+}
+
+func TestACircuitThatIsCalledIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t, redisstore.WithCircuit(3, time.Hour))
+		l := newLocker(t, store)
+		d.refuse()
+		open(t, l)
+		for range 200 {
+			time.Sleep(time.Second)
+			wantOpen(t, l)
+		}
+	})
+}
