@@ -80,7 +80,7 @@ type circuit struct {
 	failed   time.Time // when the last of them was noticed
 	heard    time.Time // when the server answered last
 	open     bool
-	called   time.Time // when an acquisition came last while it was open, or a call failed
+	called   time.Time // when an acquisition came last while it was open
 	probed   time.Time // when the last probe was sent
 	probing  bool      // it has no answer
 	forget   *time.Timer
@@ -157,7 +157,7 @@ func (s *sender) record(began time.Time, err error) {
 		c.failed = now
 		c.failures++
 		c.open = c.open || c.failures >= s.store.circuit.failures // only an answer closes it
-		s.remember(now)
+		s.remember()
 	}
 	changed := was != c.open
 	var refused []*sending
@@ -184,9 +184,8 @@ func (s *sender) changed(now time.Time) (refused []*sending) {
 }
 
 // remember has what failed now forgotten in time; mu is held.
-func (s *sender) remember(now time.Time) {
+func (s *sender) remember() {
 	c := &s.circuit
-	c.called = now
 	if c.forget == nil {
 		c.forget = time.AfterFunc(forgetAfter, s.forget)
 	} else {
@@ -202,7 +201,6 @@ func (s *sender) forget() {
 		c.forget.Reset(left)
 	} else {
 		c.failures, c.open = 0, false
-		s.changed(time.Now())
 		s.leave()
 	}
 	s.mu.Unlock()
@@ -227,7 +225,7 @@ func (s *sender) deserted(now time.Time) bool {
 		return false
 	}
 	s.circuit.open = true
-	s.remember(now)
+	s.remember()
 	return true
 }
 
