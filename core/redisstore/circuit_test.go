@@ -632,7 +632,40 @@ func TestAnOpenCircuitLetsReleasesThroughAndNothingElse(t *testing.T) {
 			t.Errorf("sent %q, want %q", sent, want)
 		}
 		d.away(nil)
-		<-released
+		if err := <-released; err == nil {
+			t.Error("released by a server that hangs")
+		}
+	})
+}
+
+// More calls than travel together may have waited for a probe, and the first of them
+// may get no answer.
+func TestACircuitThatClosesLeavesNobodyBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		d.refuse()
+		for range redisstore.DefaultCircuitFailures {
+			answered(t, begin(t.Context(), store, "opening", time.Now().Add(soon)))
+			time.Sleep(time.Second) // or they failed together
+		}
+		d.away(func(command []string) string {
+			if command[0] == "ping" {
+				time.Sleep(time.Millisecond)
+				return "well"
+			}
+			return frozen(command) // and takes nothing of what is behind it
+		})
+		before, by := d.acquires(), time.Now().Add(time.Second)
+		var all []<-chan answer
+		for i := range 300 {
+			all = append(all, begin(t.Context(), store, fmt.Sprint(i), by))
+		}
+		if time.Sleep(10 * time.Millisecond); d.acquires()-before != 2 {
+			t.Errorf("%d batches were sent", d.acquires()-before)
+		}
+		for _, answers := range all {
+			answered(t, answers)
+		}
 	})
 }
 

@@ -256,6 +256,7 @@ func (s *sender) next(w *worker) (more bool) {
 		if !s.circuit.open {
 			s.queue = w.take(s.queue)
 		}
+		s.dispatch(now) // what had no room
 		return true
 	}
 	s.land(w)
