@@ -23,25 +23,25 @@ func newEntry() *entry {
 func (e *entry) free() bool { return len(e.holds) == 0 }
 
 // expire drops what has ended.
-func (e *entry) expire(now time.Time) {
-	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return !now.Before(h.expires) })
-	e.queue = slices.DeleteFunc(e.queue, func(p place) bool { return !now.Before(p.until) })
+func (e *entry) expire(now time.Duration) {
+	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return now >= h.expires })
+	e.queue = slices.DeleteFunc(e.queue, func(p place) bool { return now >= p.until })
 }
 
 // other says whether the key is a semaphore and c claims a lock, or the reverse,
 // and for how long.
-func (e *entry) other(c lock.Claim, now time.Time) (ttl time.Duration, other bool) {
+func (e *entry) other(c *lock.Claim, now time.Duration) (ttl time.Duration, other bool) {
 	if e.free() || (e.holds[0].mode == lock.Semaphore) == (c.Mode == lock.Semaphore) {
 		return 0, false
 	}
 	for i := range e.holds {
-		ttl = max(ttl, e.holds[i].expires.Sub(now))
+		ttl = max(ttl, e.holds[i].expires-now)
 	}
 	return ttl, true
 }
 
 // own returns the hold that c is about, nil if its owner has none.
-func (e *entry) own(c lock.Claim) *hold {
+func (e *entry) own(c *lock.Claim) *hold {
 	for i := range e.holds {
 		if h := &e.holds[i]; h.owner == c.Owner && !h.kept && sameLock(h.mode, c.Mode) {
 			return h
@@ -57,14 +57,14 @@ func sameLock(a, b lock.Mode) bool { return a == b || plain(a) && plain(b) }
 func plain(m lock.Mode) bool { return m == lock.Exclusive || m == lock.Fair }
 
 // busy says whether c has to wait, and how long the holds in its way last.
-func (e *entry) busy(c lock.Claim, now time.Time) (ttl time.Duration, busy bool) {
+func (e *entry) busy(c *lock.Claim, now time.Duration) (ttl time.Duration, busy bool) {
 	if c.Mode == lock.Semaphore {
 		return e.exhausted(c, now)
 	}
 	for i := range e.holds {
 		if h := &e.holds[i]; !h.admits(c) {
 			busy = true
-			ttl = max(ttl, h.expires.Sub(now))
+			ttl = max(ttl, h.expires-now)
 		}
 	}
 	if c.Mode == lock.Fair && !e.queue.turn(c.Owner) {
@@ -75,12 +75,12 @@ func (e *entry) busy(c lock.Claim, now time.Time) (ttl time.Duration, busy bool)
 
 // exhausted is busy for a semaphore, of which the first permit to come back
 // may be enough.
-func (e *entry) exhausted(c lock.Claim, now time.Time) (ttl time.Duration, busy bool) {
+func (e *entry) exhausted(c *lock.Claim, now time.Duration) (ttl time.Duration, busy bool) {
 	left := c.Size
 	for i := range e.holds {
 		h := &e.holds[i]
 		left -= h.permits
-		if until := h.expires.Sub(now); i == 0 || until < ttl {
+		if until := h.expires - now; i == 0 || until < ttl {
 			ttl = until
 		}
 	}
@@ -88,25 +88,25 @@ func (e *entry) exhausted(c lock.Claim, now time.Time) (ttl time.Duration, busy 
 }
 
 // grant adds the hold of c, and ends its place in the queue.
-func (e *entry) grant(c lock.Claim, fence uint64, now time.Time) {
+func (e *entry) grant(c *lock.Claim, fence uint64, now time.Duration) {
 	if c.Mode == lock.Fair {
 		e.queue.serve(c.Owner)
 	}
 	e.queue.recall()
 	e.holds = append(e.holds, hold{
 		owner: c.Owner, mode: c.Mode, count: c.Holds, permits: c.Permits, size: c.Size,
-		fence: fence, expires: now.Add(c.TTL),
+		fence: fence, expires: now + c.TTL,
 	})
 }
 
 // place takes or keeps the places that c names.
-func (e *entry) place(c lock.Claim, now time.Time) {
+func (e *entry) place(c *lock.Claim, now time.Duration) {
 	if c.Mode != lock.Fair {
 		return
 	}
 	for _, owner := range c.Places {
-		if e.own(lock.Claim{Owner: owner, Mode: c.Mode}) == nil {
-			e.queue.take(owner, now.Add(placeTTL))
+		if e.own(&lock.Claim{Owner: owner, Mode: c.Mode}) == nil {
+			e.queue.take(owner, now+placeTTL)
 		}
 	}
 }
@@ -115,14 +115,14 @@ func (e *entry) remove(gone *hold) {
 	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return h.fence == gone.fence })
 }
 
-func (e *entry) state(now time.Time) lock.State {
+func (e *entry) state(now time.Duration) lock.State {
 	state := lock.State{Held: !e.free()}
 	for i := range e.holds {
 		h := &e.holds[i]
 		if i == 0 || h.mode == lock.Write {
 			state.Mode = h.mode
 		}
-		state.TTL = max(state.TTL, h.expires.Sub(now))
+		state.TTL = max(state.TTL, h.expires-now)
 		if i < lock.MaxListed {
 			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(h.count, h.permits), Kept: h.kept})
 		}
@@ -138,21 +138,17 @@ func (e *entry) state(now time.Time) lock.State {
 type hold struct {
 	owner   string
 	mode    lock.Mode
+	kept    bool // released, under a minimum hold
 	count   int
 	fence   uint64
-	expires time.Time
-	kept    bool // released, under a minimum hold
+	expires time.Duration
 	// of a semaphore
 	permits, size int
 }
 
 // admits reports whether c may have the key together with h.
-func (h *hold) admits(c lock.Claim) bool {
+func (h *hold) admits(c *lock.Claim) bool {
 	return c.Mode == lock.Read && (h.mode == lock.Read || h.mode == lock.Write && h.owner == c.Owner && !h.kept)
 }
 
-func (h *hold) renewAtLeast(until time.Time) {
-	if until.After(h.expires) {
-		h.expires = until
-	}
-}
+func (h *hold) renewAtLeast(until time.Duration) { h.expires = max(h.expires, until) }

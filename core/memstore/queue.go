@@ -21,7 +21,7 @@ type queue []place
 type place struct {
 	owner string
 	// until is when the place ends unless its owner comes back.
-	until time.Time
+	until time.Duration
 	// called is set once the owner was woken for its turn.
 	called bool
 }
@@ -38,7 +38,7 @@ func lockerOf(owner string) string {
 }
 
 // take adds a place for the owner, or keeps the one it has.
-func (q *queue) take(owner string, until time.Time) {
+func (q *queue) take(owner string, until time.Duration) {
 	for i := range *q {
 		if p := &(*q)[i]; p.owner == owner {
 			p.until = until
@@ -64,15 +64,13 @@ func (q *queue) leave(owner string) bool {
 }
 
 // call makes it the turn of the first. called is false when it was before.
-func (q queue) call(now time.Time) (owner string, called bool) {
+func (q queue) call(now time.Duration) (owner string, called bool) {
 	first := &q[0]
 	if first.called {
 		return first.owner, false
 	}
 	first.called = true
-	if limit := now.Add(grace); limit.Before(first.until) {
-		first.until = limit
-	}
+	first.until = min(first.until, now+grace)
 	return first.owner, true
 }
 

@@ -27,6 +27,8 @@ import (
 // Store implements [lock.Store]. It starts no goroutine and needs no Close.
 // Use [New].
 type Store struct {
+	epoch time.Time // what times are counted from, on the monotonic clock
+
 	mu       sync.Mutex
 	entries  map[string]*entry
 	fence    uint64
@@ -41,6 +43,7 @@ const minSweep = 64
 // New returns an empty store.
 func New() *Store {
 	return &Store{
+		epoch:    time.Now(),
 		entries:  make(map[string]*entry),
 		watchers: make(watchers),
 		sweepAt:  minSweep,
@@ -55,46 +58,48 @@ func (*Store) Spaced() bool { return true }
 
 // nextFence returns the fence of a grant: the clock in microseconds, or one more
 // than that of the grant before, times [lock.FenceStep]. mu is held.
-func (s *Store) nextFence(now time.Time) uint64 {
-	s.fence = max(s.fence+lock.FenceStep, uint64(now.UnixMicro())*lock.FenceStep)
+func (s *Store) nextFence(now time.Duration) uint64 {
+	s.fence = max(s.fence+lock.FenceStep, uint64(s.epoch.Add(now).UnixMicro())*lock.FenceStep)
 	return s.fence
 }
+
+func (s *Store) now() time.Duration { return time.Since(s.epoch) }
 
 // Acquire implements [lock.Store].
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(ctx, c.Mode); err != nil {
 		return 0, err
 	}
-	if err := checkClaim(c); err != nil {
+	if err := checkClaim(&c); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.now()
 	s.sweep(now)
 	e := s.look(c.Key, now)
-	if ttl, other := e.other(c, now); other {
+	if ttl, other := e.other(&c, now); other {
 		return 0, &lock.BusyError{TTL: ttl}
 	}
-	if h := e.own(c); h != nil {
-		h.renewAtLeast(now.Add(c.TTL))
+	if h := e.own(&c); h != nil {
+		h.renewAtLeast(now + c.TTL)
 		h.count = max(h.count, c.Holds)
-		e.place(c, now)
+		e.place(&c, now)
 		return h.fence, nil
 	}
 	if c.Holds > 1 {
 		return 0, lock.ErrNotHeld
 	}
-	if ttl, busy := e.busy(c, now); busy {
-		e.place(c, now)
+	if ttl, busy := e.busy(&c, now); busy {
+		e.place(&c, now)
 		if len(e.queue) > 0 {
 			s.entries[c.Key] = e
 		}
 		return 0, &lock.BusyError{TTL: ttl}
 	}
 	fence := s.nextFence(now)
-	e.grant(c, fence, now)
-	e.place(c, now)
+	e.grant(&c, fence, now)
+	e.place(&c, now)
 	s.entries[c.Key] = e
 	return fence, nil
 }
@@ -110,17 +115,17 @@ func (s *Store) renew(ctx context.Context, c lock.Claim) error {
 	if err := check(ctx, c.Mode); err != nil {
 		return err
 	}
-	if err := checkClaim(c); err != nil {
+	if err := checkClaim(&c); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	h := s.look(c.Key, now).own(c)
+	now := s.now()
+	h := s.look(c.Key, now).own(&c)
 	if h == nil {
 		return lock.ErrNotHeld
 	}
-	h.renewAtLeast(now.Add(c.TTL))
+	h.renewAtLeast(now + c.TTL)
 	return nil
 }
 
@@ -131,21 +136,21 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.now()
 	e := s.look(c.Key, now)
 	if c.Mode == lock.Fair && c.Holds == 0 {
 		e.queue.leave(c.Owner)
 		s.settle(c.Key, e, now)
 	}
-	h := e.own(c)
+	h := e.own(&c)
 	if h == nil {
 		return lock.ErrNotHeld
 	}
 	h.count = min(h.count, c.Holds)
-	switch {
+	switch keep := c.Keep.Sub(s.epoch); {
 	case h.count > 0:
-	case now.Before(c.Keep):
-		h.kept, h.count, h.expires = true, 1, c.Keep
+	case now < keep:
+		h.kept, h.count, h.expires = true, 1, keep
 		s.wakeAll(c.Key, e)
 	default:
 		s.drop(c.Key, e, h, now)
@@ -164,7 +169,7 @@ func (s *Store) wakeAll(key string, e *entry) {
 // drop removes a hold and wakes the waiters that it blocked. One of several readers
 // blocks nobody whom the others don't; a writer that goes on as a reader lets
 // readers in. mu is held.
-func (s *Store) drop(key string, e *entry, h *hold, now time.Time) {
+func (s *Store) drop(key string, e *entry, h *hold, now time.Duration) {
 	mode := h.mode
 	e.remove(h)
 	s.settle(key, e, now)
@@ -196,7 +201,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.now()
 	return s.look(key, now).state(now), nil
 }
 
@@ -208,7 +213,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.now()
 	e := s.look(key, now)
 	if e.free() {
 		return false, nil
@@ -221,7 +226,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
 
 // look returns the current entry of key, or an empty one that isn't stored; mu is
 // held.
-func (s *Store) look(key string, now time.Time) *entry {
+func (s *Store) look(key string, now time.Duration) *entry {
 	e := s.entries[key]
 	if e == nil {
 		return newEntry()
@@ -233,7 +238,7 @@ func (s *Store) look(key string, now time.Time) *entry {
 
 // settle follows a change of e: an entry without content is forgotten, and a
 // free key is offered to the first in its queue. mu is held.
-func (s *Store) settle(key string, e *entry, now time.Time) {
+func (s *Store) settle(key string, e *entry, now time.Duration) {
 	if !e.free() {
 		return
 	}
@@ -248,7 +253,7 @@ func (s *Store) settle(key string, e *entry, now time.Time) {
 
 // sweep looks at all entries each time their number has doubled, so that its
 // cost per grant stays constant; mu is held.
-func (s *Store) sweep(now time.Time) {
+func (s *Store) sweep(now time.Duration) {
 	if len(s.entries) < s.sweepAt {
 		return
 	}
@@ -274,7 +279,7 @@ func check(ctx context.Context, m lock.Mode) error {
 }
 
 // checkClaim refuses what an acquire or a renewal could not keep.
-func checkClaim(c lock.Claim) error {
+func checkClaim(c *lock.Claim) error {
 	switch {
 	case c.TTL <= 0, c.TTL > lock.MaxDuration:
 		return fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
