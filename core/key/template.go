@@ -109,7 +109,7 @@ func (t *Template) unknown(vars Vars) string {
 }
 
 func (t *Template) render(find func(*variable) (string, error)) (string, error) {
-	var room [MaxKey]byte
+	var room [128]byte // for most keys
 	key := append(room[:0], t.literals[0]...)
 	for i := range t.vars {
 		v := &t.vars[i]

@@ -129,18 +129,18 @@ func Ctx(name any) Source {
 // provided returns what earlier middlewares set under a name. A framework may have
 // two places for it; if both have a value, the values must be equal.
 func provided(q Request, name any) (value string, ok bool, err error) {
-	if set := q.Value(name); set != nil {
-		if value, err = guard.KeyPart(set); err != nil {
-			return "", true, err
-		}
-		ok = true
-	}
-	set := q.HTTP().Context().Value(name)
+	set := q.Value(name)
 	if set == nil {
-		return value, ok, nil
+		return "", false, nil // the request's context was looked at as well
+	}
+	if value, err = guard.KeyPart(set); err != nil {
+		return "", true, err
+	}
+	if set = q.HTTP().Context().Value(name); set == nil {
+		return value, true, nil
 	}
 	inContext, err := guard.KeyPart(set)
-	if err == nil && ok && inContext != value {
+	if err == nil && inContext != value {
 		err = key.ErrAmbiguous
 	}
 	return inContext, true, err
