@@ -17,30 +17,31 @@ type acquisition struct {
 	*Locker
 	o       *options
 	claim   Claim
-	once    bool
 	timeout time.Duration // of its calls
 	came    time.Duration
 	caller  context.Context // what the lease's context descends from
+	once    bool
 	reenter bool
+	taken   bool // a try finds the key taken in this process
+	shared  bool // others may acquire for the same owner
+
+	sawContention bool // the store answered that another has the key
+	behind        bool // it did so to another of the queue
+	waited        bool // it slept at least once
 
 	ownership *ownership
-	shared    bool            // others may acquire for the same owner
 	refused   <-chan struct{} // ends the wait with ErrClosed
-	taken     bool            // a try finds the key taken in this process
 	mine      *hold           // that the caller had when it came
 	conflict  error           // what it can't be joined for
 
-	id            string        // the owner that is its own
-	waiter        waiter        // in the queue of the key
-	endWait       func()        // ends the Waiting hook
-	sawContention bool          // the store answered that another has the key
-	behind        bool          // it did so to another of the queue
-	waited        bool          // it slept at least once
-	polls         int           // without a subscription
-	noWatch       time.Duration // when subscribing may be tried again
-	named         []*waiter     // whose places the call under way names
-	namedAt       time.Duration
-	until         time.Duration // when its wait ends; 0: with its context
+	id      string        // the owner that is its own
+	waiter  waiter        // in the queue of the key
+	endWait func()        // ends the Waiting hook
+	polls   int           // without a subscription
+	noWatch time.Duration // when subscribing may be tried again
+	named   []*waiter     // whose places the call under way names
+	namedAt time.Duration
+	until   time.Duration // when its wait ends; 0: with its context
 
 	// Guarded by mu, for calls that are answered after the caller gave up.
 
@@ -88,11 +89,11 @@ func (l *Locker) newAcquisition(opts []Option) (*acquisition, error) {
 	if len(opts) == 0 {
 		return &acquisition{Locker: l, o: l.defaults}, nil
 	}
-	a := &struct {
+	a := new(struct {
 		acquisition
 		options
-	}{acquisition{Locker: l}, *l.defaults}
-	a.o = &a.options
+	})
+	a.Locker, a.options, a.o = l, *l.defaults, &a.options
 	return &a.acquisition, a.o.apply(opts)
 }
 
@@ -184,7 +185,7 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 	case h != nil && h.mode != a.o.mode:
 		// A writer that reads: the same owner, another hold.
 		a.ownership, a.shared = h.ownership, true
-		return a.askOnce(ctx)
+		return a.askOnce(ctx, a.came)
 	case h != nil:
 		lease, err := a.reenterHold(ctx, h)
 		if a.o.owner == "" || !errors.Is(err, ErrReleased) {
@@ -300,13 +301,13 @@ func (a *acquisition) ofContext(match func(*hold) bool) *hold {
 // owner that wants to be alone is its answer to any.
 func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
 	if a.nonBlocking || a.shared || !a.claim.Mode.alone() {
-		return a.askOnce(ctx)
+		return a.askOnce(ctx, a.came)
 	}
 	return a.tryTogether(ctx)
 }
 
-func (a *acquisition) askOnce(ctx context.Context) (*Lease, error) {
-	lease, err := a.attempt(ctx)
+func (a *acquisition) askOnce(ctx context.Context, now time.Duration) (*Lease, error) {
+	lease, err := a.attemptNow(ctx, now)
 	if err == nil {
 		return lease, nil
 	}

@@ -18,17 +18,20 @@ const (
 	maxBackoff     = 250 * time.Millisecond
 )
 
-// attempt calls the store for the key. Acquisitions of one owner do so one by one, as
+// attempt is attemptNow for callers that have waited.
+func (a *acquisition) attempt(ctx context.Context) (*Lease, error) { return a.attemptNow(ctx, a.now()) }
+
+// attemptNow calls the store for the key. Acquisitions of one owner do so one by one, as
 // what the first is granted the others must re-enter. One that is refused
 // meanwhile does not call, whatever woke it: the store may be gone, too.
-func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
+func (a *acquisition) attemptNow(ctx context.Context, now time.Duration) (*Lease, error) {
 	select {
 	case <-a.refused:
 		return nil, ErrClosed
 	default:
 	}
 	if !a.shared {
-		return a.ask(ctx)
+		return a.ask(ctx, now)
 	}
 	if err := a.takeTurn(ctx); err != nil {
 		return nil, err
@@ -47,7 +50,7 @@ func (a *acquisition) attempt(ctx context.Context) (*Lease, error) {
 			lease, err = a.reenterInTurn(ctx, h)
 		} else {
 			a.claimAs(h)
-			lease, err = a.ask(ctx)
+			lease, err = a.ask(ctx, a.now())
 		}
 		if !errors.Is(err, ErrReleased) {
 			return lease, err
@@ -99,11 +102,10 @@ func (a *acquisition) newID() string {
 	return a.id
 }
 
-// ask sends the claim until the store answers it, and makes a lease of a
-// grant. Repeating is safe: the claim is absolute, and its owner unique.
-func (a *acquisition) ask(ctx context.Context) (*Lease, error) {
-	began := a.now()
-	sent := began
+// ask sends the claim now, and again until the store answers it, and makes a lease of
+// a grant. Repeating is safe: the claim is absolute, and its owner unique.
+func (a *acquisition) ask(ctx context.Context, now time.Duration) (*Lease, error) {
+	began, sent := now, now
 	for tries := 1; ; tries++ {
 		if a.reenter {
 			a.claim.TTL = a.hold.within(a.o.acquireTTL(), sent)

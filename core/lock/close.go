@@ -71,7 +71,8 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	for range min(closeWorkers, len(holds)) {
 		workers.Go(func() {
 			for h := range jobs {
-				err := l.sendRelease(ctx, h.hold, h.claim, l.now()+l.defaults.callTimeout)
+				now := l.now()
+				err := l.sendRelease(ctx, h.hold, h.claim, now, now+l.defaults.callTimeout)
 				l.reportClosed(h, err)
 				switch {
 				case errors.Is(err, ErrUnavailable):

@@ -4,8 +4,8 @@ import "context"
 
 // join returns hooks that call those of h and then those of other. What only one
 // of them observes costs no more than before.
-func (h Hooks) join(other Hooks) Hooks {
-	return Hooks{
+func (h *Hooks) join(other *Hooks) *Hooks {
+	return &Hooks{
 		Waiting:  joinWaiting(h.Waiting, other.Waiting),
 		Acquired: joinAcquired(h.Acquired, other.Acquired),
 		Released: joinEvents(h.Released, other.Released),

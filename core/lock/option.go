@@ -47,8 +47,10 @@ type Option func(*options)
 
 type options struct {
 	mode        Mode
-	wait        time.Duration
 	waitSet     bool
+	noReentry   bool
+	inGroup     bool // a wait for what its own context holds would never end
+	wait        time.Duration
 	lease       time.Duration // 0: watchdog
 	watchdog    time.Duration
 	margin      time.Duration
@@ -56,15 +58,13 @@ type options struct {
 	callTimeout time.Duration
 	minHold     time.Duration
 	owner       string
-	noReentry   bool
-	inGroup     bool // a wait for what its own context holds would never end
 	handoffs    uint64
 	handoffTime time.Duration
 	limits      limits
 	permits     int
 	size        int
 	name        string
-	hooks       Hooks
+	hooks       *Hooks
 	err         error
 }
 
@@ -72,6 +72,7 @@ func defaultOptions() *options {
 	return &options{
 		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
 		handoffs: DefaultHandoffs, handoffTime: DefaultHandoffTime,
+		hooks: new(Hooks),
 	}
 }
 
@@ -274,4 +275,4 @@ func WithHandoff(count int, d time.Duration) Option {
 
 // WithHooks adds hooks that observe the locker. Only for [New]. It may be given
 // several times: all hooks are called, in that order.
-func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = o.hooks.join(h) } }
+func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = o.hooks.join(&h) } }

@@ -104,7 +104,7 @@ func (a *acquisition) sendProbe(ctx context.Context, id probeKey, p *probe) (lea
 	if taken {
 		err = a.busy(nil)
 	} else {
-		lease, err = a.askOnce(ctx)
+		lease, err = a.askOnce(ctx, a.now())
 	}
 	if err == nil || errors.Is(err, ErrBusy) && ctx.Err() == nil {
 		p.err = ErrBusy

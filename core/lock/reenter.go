@@ -31,7 +31,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	a.named, a.claim.Places = nil, nil // who holds the key needs none, and names none
 	a.claim.Owner, a.claim.Holds = h.owner, int(h.count)+1
 	a.mu.Unlock()
-	lease, err := a.ask(ctx)
+	lease, err := a.ask(ctx, a.now())
 	switch {
 	case err == nil:
 		return lease, nil
@@ -85,7 +85,7 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	d = max(d, h.expiry-now)
 	l.mu.Unlock()
 	var sent time.Duration
-	err := l.persist(ctx, now+l.defaults.callTimeout, func(now, timeout time.Duration) error {
+	err := l.persist(ctx, now, now+l.defaults.callTimeout, func(now, timeout time.Duration) error {
 		sent, c.TTL = now, h.within(d, now)
 		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, l.renewOne(ctx, c)

@@ -22,7 +22,7 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	switch {
 	case handed:
 	case last:
-		err = l.releaseAll(ctx, h, c, now+l.defaults.callTimeout)
+		err = l.releaseAll(ctx, h, c, now)
 	default:
 		err = l.releaseOne(ctx, h, now+l.defaults.callTimeout)
 	}
@@ -83,12 +83,13 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) e
 	}
 	defer h.ownership.give()
 	l.mu.Lock()
-	c, alive := h.claim(h.count, l.now()), h.state == holdAlive
+	now := l.now()
+	c, alive := h.claim(h.count, now), h.state == holdAlive
 	l.mu.Unlock()
 	if !alive {
 		return nil // what was released since ended the hold, and said how
 	}
-	err := l.sendRelease(ctx, h, c, until)
+	err := l.sendRelease(ctx, h, c, now, until)
 	if errors.Is(err, ErrLost) {
 		l.lose(h, err)
 		if errors.Is(l.holdStatus(h), ErrReleased) {
@@ -98,9 +99,10 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) e
 	return err
 }
 
-// releaseAll ends the hold by c. It waits for no re-entry: without the hold, the
+// releaseAll ends the hold by c, now. It waits for no re-entry: without the hold, the
 // store grants none.
-func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, until time.Duration) error {
+func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Duration) error {
+	until := now + l.defaults.callTimeout
 	var owed *Claim
 	var owedDoubt bool
 	if h.ownership != nil {
@@ -117,9 +119,9 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, until time.Du
 		owed, owedDoubt = h.ownership.takeOwed()
 		l.mu.Unlock()
 	}
-	err := l.sendRelease(ctx, h, c, until)
+	err := l.sendRelease(ctx, h, c, now, until)
 	if owed != nil {
-		failed := l.persist(ctx, until, func(now, timeout time.Duration) error {
+		failed := l.persist(ctx, l.now(), until, func(now, timeout time.Duration) error {
 			return l.callRelease(ctx, now, timeout, *owed)
 		})
 		if owedDoubt || failed != nil && !isDecision(failed) {
@@ -145,10 +147,10 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, until time.Du
 	return err
 }
 
-// sendRelease sends a release, again if need be: it is absolute.
-func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, until time.Duration) error {
+// sendRelease sends a release now, and again if need be: it is absolute.
+func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, now, until time.Duration) error {
 	unanswered := false
-	err := l.persist(ctx, until, func(now, timeout time.Duration) error {
+	err := l.persist(ctx, now, until, func(now, timeout time.Duration) error {
 		err := l.callRelease(ctx, now, timeout, c)
 		if errors.Is(err, ErrNotHeld) && unanswered && h.trusted() {
 			return nil // the call before did it, only its answer was lost
@@ -171,12 +173,10 @@ func releaseFailure(err error) error {
 	}
 }
 
-// persist repeats an idempotent bounded call until the store answers or refuses it,
-// ctx ends, or the time comes; then it returns the last error. It sends one call
-// at least.
-func (l *Locker) persist(ctx context.Context, until time.Duration, call func(now, timeout time.Duration) error) error {
+// persist makes an idempotent bounded call now, and repeats it until the store answers
+// or refuses it, ctx ends, or the time comes; then it returns the last error.
+func (l *Locker) persist(ctx context.Context, now, until time.Duration, call func(now, timeout time.Duration) error) error {
 	for tries := 1; ; tries++ {
-		now := l.now()
 		err := call(now, max(until-now, time.Millisecond))
 		if err == nil || isDecision(err) || outcomeOf(err) == OutcomeRefused {
 			return err
@@ -192,5 +192,6 @@ func (l *Locker) persist(ctx context.Context, until time.Duration, call func(now
 			timer.Stop()
 			return err
 		}
+		now = l.now()
 	}
 }
