@@ -31,8 +31,8 @@ func set(t *testing.T, answer func(connection int, command []string) string, wra
 	t.Helper()
 	var connections atomic.Int32
 	rdb := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", // a name would be looked up, and the resolver can't be shared with a bubble
-		Protocol: 2, DisableIdentity: true,
+		// A name would be looked up, and the resolver can't be shared with a bubble.
+		Addr: "127.0.0.1:6379", Protocol: 2, DisableIdentity: true,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			n := int(connections.Add(1))
 			client, server := net.Pipe()
