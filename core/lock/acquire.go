@@ -307,7 +307,7 @@ func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
 }
 
 func (a *acquisition) askOnce(ctx context.Context, now time.Duration) (*Lease, error) {
-	lease, err := a.attemptNow(ctx, now)
+	lease, err := a.attempt(ctx, now)
 	if err == nil {
 		return lease, nil
 	}

@@ -18,13 +18,10 @@ const (
 	maxBackoff     = 250 * time.Millisecond
 )
 
-// attempt is attemptNow for callers that have waited.
-func (a *acquisition) attempt(ctx context.Context) (*Lease, error) { return a.attemptNow(ctx, a.now()) }
-
-// attemptNow calls the store for the key. Acquisitions of one owner do so one by one, as
+// attempt calls the store for the key now. Acquisitions of one owner do so one by one, as
 // what the first is granted the others must re-enter. One that is refused
 // meanwhile does not call, whatever woke it: the store may be gone, too.
-func (a *acquisition) attemptNow(ctx context.Context, now time.Duration) (*Lease, error) {
+func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, error) {
 	select {
 	case <-a.refused:
 		return nil, ErrClosed

@@ -11,7 +11,7 @@ import (
 // Close ends the locker. Waiters return [ErrClosed]; leases end with cause
 // [ErrClosed] and are released in the store. Close waits for everything that runs
 // in the background, so no hold, subscription, timer or goroutine of the locker is
-// left. Stop the work that holds leases first, or let it finish: see
+// left. The store may keep its own connection for a moment. Stop the work that holds leases first, or let it finish: see
 // [Locker.Drain].
 //
 // If ctx ends first, Close returns its error. If the store does not answer, Close

@@ -62,7 +62,7 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 			a.beginAsking()
 			a.mu.Unlock()
 		}
-		lease, err := a.attempt(ctx)
+		lease, err := a.attempt(ctx, a.now())
 		if err == nil {
 			a.waiter.answer = nil
 			return lease, nil, nil

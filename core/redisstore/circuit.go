@@ -42,11 +42,11 @@ var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCi
 // that gave up count once nobody has been answered for 100 ms) with less than a
 // minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
 // [lock.ErrCircuitOpen], instead of each of them spending its time on the same
-// discovery. A PING finds out whether the server
-// is back, one at a time and no sooner than pause after the one before;
-// acquisitions wait up to 50 ms for its answer. Any other call that is answered
-// closes the circuit as well. Held locks are still renewed and released, and
-// acquisitions that wait for another owner go on waiting.
+// discovery. A PING finds out whether the server is back, one at a time and no
+// sooner than pause after the one before; acquisitions wait up to 50 ms for its
+// answer. Any other call that is answered closes the circuit as well. Held locks
+// are still renewed and released, and acquisitions that wait for another owner go
+// on waiting.
 //
 // Every server has a circuit. Default [DefaultCircuitFailures] and
 // [DefaultCircuitPause]; 0 failures: never. Fewer failures, and a pause outside

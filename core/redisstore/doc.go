@@ -21,9 +21,9 @@
 // All watches of a Store share one connection, which exists while somebody watches.
 // A channel that nobody watches any longer is kept for 100 ms, for the next watch.
 // Two goroutines serve the connection: one subscribes to the channels that are
-// wanted, one reads. A cluster of Redis 7 or later has two separate kinds of channels, and the
-// store subscribes to both: to the sharded ones on a further connection for each
-// master. [WithPublish] sets which of them releases use.
+// wanted, one reads. A cluster of Redis 7 or later has two separate kinds of
+// channels, and the store subscribes to both: to the sharded ones on a further
+// connection for each master. [WithPublish] sets which of them releases use.
 //
 //	Watch ──► pending ── SUBSCRIBE ──► acknowledged ──► live ── message ──► wake
 //	             │                                       │ ▲

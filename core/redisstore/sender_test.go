@@ -114,7 +114,7 @@ func TestReleasesGoFirst(t *testing.T) {
 		store := redisstore.New(client)
 		by := time.Now().Add(soon)
 		var all []<-chan answer
-		for i := range 4 { // as many as overlap
+		for i := range redisstore.Overlap {
 			all = append(all, begin(t.Context(), store, fmt.Sprintf("before:%d", i), by))
 			synctest.Wait()
 		}
@@ -132,7 +132,7 @@ func TestReleasesGoFirst(t *testing.T) {
 		for _, c := range f.received() {
 			order = append(order, c[3])
 		}
-		if got := strings.Join(order[4:], " "); got != "released acquired" {
+		if got := strings.Join(order[redisstore.Overlap:], " "); got != "released acquired" {
 			t.Errorf("sent in the order %q", order)
 		}
 		time.Sleep(time.Minute) // long enough for workers without work to end
