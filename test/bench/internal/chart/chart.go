@@ -33,7 +33,7 @@ type chart struct {
 type group struct{ scenario, label string }
 
 var (
-	uncontended = []group{{"R1", "1 goroutine"}, {"R2", "16"}, {"R3", "128"}, {"R4", "1024"}}
+	uncontended = []group{{"R1", "1 goroutine"}, {"R2 4", "4"}, {"R2", "16"}, {"R3", "128"}, {"R4", "1024"}}
 	far         = []group{{plan.Far128, "128 goroutines"}, {plan.Far1024, "1024"}}
 	hot         = []group{{plan.HotOne, "1 process × 100"}, {plan.HotFour, "4 processes × 25"}, {plan.HotSection, "4 × 25, held 1 ms"}}
 	tries       = []group{{plan.Elsewhere, "held elsewhere"}, {plan.Here, "held by this process"}}

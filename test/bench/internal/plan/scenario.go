@@ -94,10 +94,13 @@ func Scenarios(scale Scale) []Scenario {
 	fair := []string{peer.RedlatchFair}
 
 	var scenarios []Scenario
-	for i, goroutines := range []int{1, 16, 128, 1024} {
+	for _, cycles := range []struct {
+		id         string
+		goroutines int
+	}{{"R1", 1}, {"R2 4", 4}, {"R2", 16}, {"R3", 128}, {"R4", 1024}} {
 		scenarios = append(scenarios, Scenario{
-			ID: fmt.Sprintf("R%d", i+1), Title: fmt.Sprintf("uncontended, goroutines with a key each: %d", goroutines),
-			Peers: slices.Insert(slices.Clone(all), 2, peer.RedlatchSETNX), Kind: load.Cycle, Goroutines: goroutines,
+			ID: cycles.id, Title: fmt.Sprintf("uncontended, goroutines with a key each: %d", cycles.goroutines),
+			Peers: slices.Insert(slices.Clone(all), 2, peer.RedlatchSETNX), Kind: load.Cycle, Goroutines: cycles.goroutines,
 		})
 	}
 	for _, goroutines := range []int{128, 1024} {
