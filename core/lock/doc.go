@@ -47,7 +47,7 @@
 // A caller may give up while its call is under way. The call's own result then
 // decides: a busy key needs nothing, a grant is undone by one release, and after a
 // call without an answer the hold that it may have left is removed several times
-// over a second. The locker does all of this from one queue, a few calls at a time.
+// over two seconds. The locker does all of this from one queue, a few calls at a time.
 // Each acquire reserves a place in the queue before it is sent, and is refused with
 // [ErrUnavailable] when the queue is full. A process that dies leaves keys that
 // last for 30 s at most, or for their last renewal: an acquire writes no longer

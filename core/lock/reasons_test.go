@@ -212,3 +212,38 @@ func TestNumbersThatAreTooLargeAreRefused(t *testing.T) {
 	}
 	release(t, lease)
 }
+
+// Nobody renews a fixed lease, so nobody finds out that its key was taken away.
+func TestAFixedLeaseThatIsTakenAwayLastsUntilItsEnd(t *testing.T) {
+	const length = 10 * time.Minute
+	for name, c := range map[string]struct {
+		opt            lock.Option
+		least, longest time.Duration
+		cause          error
+	}{
+		"fixed":    {lock.WithLease(length), length * 9 / 10, length, lock.ErrLeaseOver},
+		"watchdog": {lock.WithWatchdog(length), 0, length / 3, lock.ErrTaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				l, other := newLocker(t, store), newLocker(t, store)
+				began := time.Now()
+				lease := acquire(t, l, t.Context(), "k", c.opt)
+				if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				next := acquire(t, other, t.Context(), "k")
+				<-lease.Context().Done()
+				if lasted := time.Since(began); lasted < c.least || lasted > c.longest {
+					t.Errorf("it ended after %v, want %v to %v", lasted, c.least, c.longest)
+				}
+				wantErr(t, context.Cause(lease.Context()), c.cause)
+				if err := next.Context().Err(); err != nil {
+					t.Errorf("the next owner: %v", err)
+				}
+				release(t, next)
+			})
+		})
+	}
+}
