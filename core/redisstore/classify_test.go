@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -23,6 +24,22 @@ type reply string
 
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
+
+// Operators look up what a line of the log calls the cause.
+func TestTheManualHasEveryClassOfAFailure(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/telemetry.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(manual), "\n| cause | means |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, class := range redisstore.Classes() {
+		// NOSCRIPT is answered by the text of the script.
+		if class != "NOSCRIPT" && !strings.Contains(table, "`"+class+"`") {
+			t.Errorf("docs/telemetry.md has no cause %q", class)
+		}
+	}
+}
 
 func TestErrorsTellWhatBecameOfTheScript(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}

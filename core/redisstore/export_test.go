@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +32,15 @@ func OutcomeOf(err error) lock.Outcome {
 func ClassOf(err error) string {
 	_, class := meaningOf(err)
 	return class
+}
+
+// Classes are those of error replies.
+func Classes() []string {
+	classes := slices.Collect(maps.Keys(replies))
+	for _, g := range generic {
+		classes = append(classes, g.class)
+	}
+	return classes
 }
 
 // SHA is the name of a script on the server.
