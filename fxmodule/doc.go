@@ -4,7 +4,10 @@
 //		fxmodule.Module,
 //		fx.Provide(newRedisClient), // *redis.Client, *redis.ClusterClient or redis.UniversalClient
 //		fxmodule.AsRule(rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>"}),
-//		fx.Invoke(func(g *guard.Guard, r *gin.Engine) { r.Use(ginlock.Rules(g, r, httpguard.WithProvided("userId"))) }),
+//		fx.Invoke(func(g *guard.Guard, r *gin.Engine) {
+//			r.Use(authenticate, ginlock.Rules(g, r, httpguard.WithProvided("userId"))) // authenticate sets "userId"
+//			r.POST("/orders", createOrder)                                             // behind Use
+//		}),
 //	)
 //
 // [Module] provides a *[lock.Locker] and a *[guard.Guard]; middleware takes the
