@@ -98,7 +98,8 @@ func TestDocumentsNameNoFolderOfThisMachine(t *testing.T) {
 	}
 }
 
-var makeTarget = regexp.MustCompile("`make ([a-z/-]+)")
+// makeTarget is a target between backquotes, or in a line of a block.
+var makeTarget = regexp.MustCompile("(?m)(?:`|^ *(?:[A-Z_]+=\\S+ )?)make ([a-z/-]+)")
 
 func TestEveryMakeTargetExists(t *testing.T) {
 	makefile := read(t, "Makefile")

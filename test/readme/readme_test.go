@@ -60,6 +60,13 @@ func TestCodeInTheDocumentsIsCodeThatRuns(t *testing.T) {
 			t.Errorf("%s has no code: the reader does not work", document)
 		}
 	}
+	for _, document := range files(t, ".md") {
+		_, blocks := split(read(t, document))
+		code := slices.ContainsFunc(blocks, func(b block) bool { return b.language == "go" })
+		if code && !slices.Contains(shown, document) && !strings.HasPrefix(document, "contrib/") { // whose own tests compare it
+			t.Errorf("%s has code, and isn't among the documents that are compared", document)
+		}
+	}
 }
 
 func TestTheFirstCodeIsTheWholeProgram(t *testing.T) {
@@ -113,6 +120,50 @@ func sameShape(t *testing.T, english, chinese string) {
 	if a, b := outline(proseA), outline(proseB); a != b {
 		t.Errorf("the outlines differ:\n%s\n%s", a, b)
 	}
+	if a, b := particulars(proseA), particulars(proseB); !slices.Equal(a, b) {
+		t.Errorf("%s and %s have other code or other figures:\n%q\n%q", english, chinese, a, b)
+	}
+	sameLinks(t, english, chinese)
+}
+
+// sameLinks: a page in Chinese leads where the one in English does, and there to the
+// page in Chinese if there is one.
+func sameLinks(t *testing.T, english, chinese string) {
+	t.Helper()
+	translations := files(t, ".zh-CN.md")
+	var wanted, links []string
+	for _, link := range linksOf(t, english) {
+		wanted = append(wanted, inEnglish(link))
+	}
+	for _, link := range linksOf(t, chinese) {
+		links = append(links, inEnglish(link))
+		page, _, _ := strings.Cut(link, "#")
+		if translated := strings.TrimSuffix(page, ".md") + ".zh-CN.md"; page != english && slices.Contains(translations, translated) {
+			t.Errorf("%s leads to %s, and there is %s", chinese, page, translated)
+		}
+	}
+	slices.Sort(wanted)
+	slices.Sort(links)
+	if !slices.Equal(wanted, links) {
+		t.Errorf("%s and %s lead elsewhere:\n%q\n%q", english, chinese, wanted, links)
+	}
+}
+
+func inEnglish(link string) string { return strings.ReplaceAll(link, ".zh-CN.", ".") }
+
+// particular is what a translation doesn't change: code and figures.
+var particular = regexp.MustCompile("`[^`]+`|[0-9][0-9,.]*")
+
+func particulars(prose []string) []string {
+	text := regexp.MustCompile(`\]\([^)]*\)`).ReplaceAllString(strings.Join(prose, "\n"), "]")
+	all := particular.FindAllString(text, -1)
+	for i, p := range all {
+		if !strings.HasPrefix(p, "`") {
+			all[i] = strings.TrimRight(strings.ReplaceAll(p, ",", ""), ".")
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // outline is the structure without the words: headings, items of lists, rows of
@@ -130,12 +181,6 @@ func outline(prose []string) string {
 	return shape.String()
 }
 
-// manual are the documents in docs.
-func manual(t *testing.T) []string {
-	t.Helper()
-	return slices.DeleteFunc(files(t, ".md"), func(file string) bool { return !strings.HasPrefix(file, "docs/") })
-}
-
 // testName may end in "…": then it stands for all that begin so.
 var testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+…?`)
 
@@ -147,10 +192,13 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 		}
 	}
 	checked := 0
-	for _, document := range slices.Concat(manual(t), readmes, []string{"SECURITY.md"}) {
-		for _, name := range testName.FindAllString(read(t, document), -1) {
+	for _, document := range files(t, ".md") {
+		text := read(t, document)
+		for _, at := range testName.FindAllStringIndex(text, -1) {
 			checked++
+			name := text[at[0]:at[1]]
 			start, several := strings.CutSuffix(name, "…")
+			several = several || strings.HasSuffix(text[:at[0]], "-run ") || strings.HasPrefix(text[at[1]:], "<")
 			meant := func(test string) bool { return test == name || several && strings.HasPrefix(test, start) }
 			if !slices.ContainsFunc(declared, meant) {
 				t.Errorf("%s: there is no %s", document, name)
@@ -166,18 +214,20 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 var packages = map[string]string{
 	"key": "core/key", "lock": "core/lock", "memstore": "core/memstore", "redisstore": "core/redisstore",
 	"rule": "core/rule", "guard": "core/guard", "storetest": "core/storetest",
-	"rulewatch": "core/rule/rulefile/rulewatch", "telemetry": "core/telemetry",
+	"rulefile": "core/rule/rulefile", "rulewatch": "core/rule/rulefile/rulewatch", "telemetry": "core/telemetry",
+	"fence": "core/fence", "leader": "core/leader", "quorum": "core/quorum", "guardtest": "core/guard/guardtest",
+	"cronlock": "contrib/cronlock", "gocronlock": "contrib/gocronlock",
 	"httpguard": "core/guard/httpguard", "ginlock": "ginlock", "httplock": "httplock", "grpclock": "grpclock", "annotations": "annotations", "lockpb": "annotations/lockpb",
 	"fxmodule": "fxmodule",
 	// As examples call their variables.
 	"locker": "core/lock", "lease": "core/lock", "all": "core/lock", "g": "core/guard", "latch": "core/redisstore",
 }
 
-var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|rulewatch|telemetry|httpguard|ginlock|httplock|grpclock|annotations|lockpb|fxmodule|locker|lease|all|g|latch)\.([A-Z]\w+)`)
+var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|rulefile|rulewatch|telemetry|fence|leader|quorum|guardtest|cronlock|gocronlock|httpguard|ginlock|httplock|grpclock|annotations|lockpb|fxmodule|locker|lease|all|g|latch)\.([A-Z]\w+)`)
 
 func TestEveryNameOfTheKitExists(t *testing.T) {
 	declared := declaredNames(t)
-	for _, document := range slices.Concat([]string{"CHANGELOG.md"}, readmes, manual(t)) {
+	for _, document := range files(t, ".md") {
 		for _, match := range exported.FindAllStringSubmatch(read(t, document), -1) {
 			if !declared[packages[match[1]]+"."+match[2]] {
 				t.Errorf("%s: there is no %s", document, match[0])
