@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
@@ -42,14 +43,27 @@ func (g *Guard) Enter(ctx context.Context, c Call) (inside context.Context, leav
 	if failed != nil {
 		return ctx, stay, failed
 	}
-	operation, r := c.Operation, c.Rule // all of c would have to be kept
-	leave = func() error {
-		if lost := g.Release(ctx, &Call{Operation: operation, Rule: r}, lease); lost != nil {
-			return lost
+	// All of c would have to be kept.
+	e := &entry{guard: g, call: Call{Operation: c.Operation, Rule: c.Rule}, lease: lease}
+	return lease.Context(), func() error { return e.leave(ctx) }, nil
+}
+
+// entry is a call that has entered and leaves once.
+type entry struct {
+	guard *Guard
+	call  Call
+	lease *lock.Lease
+	once  sync.Once
+	lost  error
+}
+
+func (e *entry) leave(ctx context.Context) error {
+	e.once.Do(func() {
+		if lost := e.guard.Release(ctx, &e.call, e.lease); lost != nil {
+			e.lost = lost
 		}
-		return nil
-	}
-	return lease.Context(), leave, nil
+	})
+	return e.lost
 }
 
 // Acquire is [Guard.Enter] for integrations, which keep the call and its lease until

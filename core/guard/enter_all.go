@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
@@ -37,7 +38,7 @@ func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Con
 		c := blamed(calls, err)
 		return ctx, stay, g.refuse(ctx, c.fail(acquireKind(ctx, c.Rule, err), err))
 	}
-	leave = func() error {
+	leave = sync.OnceValue(func() error {
 		_ = leases.Release(ctx) // each of them reports it again
 		for _, lease := range leases.Each() {
 			if lost := g.Release(ctx, of(calls, lease.Key()), lease); lost != nil {
@@ -45,7 +46,7 @@ func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Con
 			}
 		}
 		return nil
-	}
+	})
 	return leases.Context(), leave, nil
 }
 

@@ -129,6 +129,29 @@ func TestLeaveTellsOfALostLease(t *testing.T) {
 	}
 }
 
+func TestASecondLeaveDoesNothingElse(t *testing.T) {
+	calls := 0
+	g := guardtest.Guard(t, orders()).WithHooks(guard.Hooks{Refused: func(context.Context, *guard.Error) { calls++ }})
+	for name, enter := range map[string]func() (context.Context, func() error, error){
+		"Enter":    func() (context.Context, func() error, error) { return g.Enter(t.Context(), user("42")) },
+		"EnterAll": func() (context.Context, func() error, error) { return g.EnterAll(t.Context(), user("42"), user("43")) },
+	} {
+		calls = 0
+		_, leave, err := enter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		guardtest.Lose(t, g, "lock:order:42")
+		first := leave()
+		if second := leave(); guard.KindOf(first) != guard.Lost || second != first { //nolint:errorlint // it is the same
+			t.Errorf("%s: leave: %v, and again: %v", name, first, second)
+		}
+		if calls != 1 {
+			t.Errorf("%s: one loss was reported %d times", name, calls)
+		}
+	}
+}
+
 func TestLeaveTellsOfAClosedLocker(t *testing.T) {
 	locker := lock.New(memstore.New())
 	g := served(guard.New(locker, orders()))

@@ -15,6 +15,10 @@ import (
 // served records which operations go through the guard. The guards of WithHooks and
 // WithLogger share it.
 type served struct {
+	// turn is held from a look at the rules until they are in force or found good, so
+	// that nobody replaces other rules than the ones that were compared.
+	turn sync.Mutex
+
 	mu       sync.Mutex
 	by       map[string]string // who serves an operation
 	declared map[string]bool   // operations that the program enters itself
@@ -91,14 +95,17 @@ func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operat
 // well, and wraps [rule.ErrInvalid]. A guard without rules and without attached
 // integrations is valid.
 func (g *Guard) Validate() error {
+	g.served.turn.Lock()
 	err := g.validate(g.rules.Load())
+	g.served.turn.Unlock()
 	if err != nil {
 		g.log.invalid(err)
 	}
 	return err
 }
 
-// validate checks the rules that are in force, and keeps the result.
+// validate checks the rules that are in force, and keeps the result. It is the
+// caller's turn.
 func (g *Guard) validate(set *rule.Set) error {
 	err := g.check(set)
 	s := g.served
@@ -191,13 +198,29 @@ func (g *Guard) ready() (*rule.Set, error) {
 		s.valid.CompareAndSwap(valid, set) // from now on rules are replaced under calls
 		return set, nil
 	}
-	s.mu.Lock()
-	err, of, at := s.failed, s.failedOf, s.failedAt
-	s.mu.Unlock()
-	if of == set && time.Since(at) < revalidateAfter {
+	if err := s.failure(set); err != nil {
+		return nil, err
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	set = g.rules.Load()
+	if s.valid.Load() == set { // a call before this one has validated them
+		return set, nil
+	}
+	if err := s.failure(set); err != nil {
 		return nil, err
 	}
 	return set, g.validate(set)
+}
+
+// failure returns what was wrong with the rules a moment ago.
+func (s *served) failure(set *rule.Set) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failedOf == set && time.Since(s.failedAt) < revalidateAfter {
+		return s.failed
+	}
+	return nil
 }
 
 // surveyed reports whether integrations are attached: they may have rules that are
@@ -218,12 +241,15 @@ func (s *served) surveyed() bool {
 //
 // An operation that runs keeps the lock of its old rule and releases that one. One
 // that enters later takes the lock of the new rule. If the two have different keys,
-// both may run at once.
+// both may run at once. Calls of Replace take turns: each is compared with the rules
+// of the one before, and the last one counts.
 func (g *Guard) Replace(rules []rule.Rule, unlocked ...string) error {
 	set, err := rule.NewSet(rules...)
 	if err != nil {
 		return err
 	}
+	g.served.turn.Lock()
+	defer g.served.turn.Unlock()
 	if g.served.valid.Load() == nil { // the program still starts
 		g.rules.Store(set)
 		return nil

@@ -3,8 +3,11 @@ package guard_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +142,53 @@ func TestARefusedReplaceChangesNothing(t *testing.T) {
 			t.Fatalf("after %v: %v", rules, err)
 		}
 		_ = leave()
+	}
+}
+
+// Of two calls at a time the second is compared with the rules of the first, not with
+// the ones in force when it began: it would take a rule away in silence.
+func TestReplacesTakeTurns(t *testing.T) {
+	rules := make([]rule.Rule, 1000) // to compare them takes a while
+	for i := range rules {
+		rules[i] = rule.Rule{Operation: fmt.Sprintf("job-%d", i), Key: fmt.Sprintf("lock:%d", i), Optional: true}
+	}
+	g := unvalidated(t, rules...)
+	g.Serve("a test", "one", "two")
+	var met atomic.Int32
+	both := make(chan struct{})
+	g.Attach("a test", nil, func(rules *rule.Set) ([]string, error) {
+		_, one := rules.Lookup("one")
+		if _, two := rules.Lookup("two"); !one && !two {
+			return nil, nil
+		}
+		if met.Add(1) == 2 {
+			close(both)
+		}
+		select {
+		case <-both:
+		case <-time.After(10 * time.Millisecond): // the other one waits for its turn
+		}
+		return nil, nil
+	})
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := g.Replace(rules, "one", "two"); err != nil {
+			t.Fatal(err)
+		}
+		met.Store(0)
+		both = make(chan struct{})
+		results := make(chan error, 2)
+		for _, operation := range []string{"one", "two"} {
+			go func() {
+				results <- g.Replace(append(slices.Clip(rules), rule.Rule{Operation: operation, Key: "lock:" + operation}))
+			}()
+		}
+		first, second := guardtest.Receive(t, results, "one Replace"), guardtest.Receive(t, results, "the other Replace")
+		if (first == nil) == (second == nil) {
+			t.Fatalf("got %v and %v, want one of them to be refused, as it takes the other's rule away", first, second)
+		}
 	}
 }
 
