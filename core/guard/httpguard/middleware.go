@@ -163,6 +163,7 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 		return
 	}
 	answered, returned := false, false
+	defer c.removeFiles()
 	defer func() {
 		if lost := m.guard.Release(outside, &held, lease); lost != nil && returned {
 			c.fail(lost, answered)
@@ -171,6 +172,14 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 	c.inside = *c.r.WithContext(lease.Context())
 	answered = x.Next(&c.inside)
 	returned = true
+}
+
+// removeFiles removes the uploaded files that the handler's form has on disk. The
+// server does so for the request that it made, and the handler got a copy.
+func (c *call) removeFiles() {
+	if form := c.inside.MultipartForm; form != nil && form != c.r.MultipartForm {
+		_ = form.RemoveAll() // nobody is left to tell
+	}
 }
 
 // call is one request on its way through the lock. It is the [Request] that

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -144,6 +147,66 @@ func (f *bodies) TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 			}, test.layers...)
 			expect(t, guardtest.Send(r, "POST", "/x?userId=query", test.body, "Content-Type", test.contentType), http.StatusCreated, "")
 		})
+	}
+}
+
+// onDisk returns a multipart form with a file, and its type.
+func onDisk(t testing.TB) (contentType, body string) {
+	t.Helper()
+	var form strings.Builder
+	w := multipart.NewWriter(&form)
+	file, err := w.CreateFormFile("file", "a.bin")
+	if err == nil {
+		_, err = file.Write(make([]byte, 100<<10))
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return w.FormDataContentType(), form.String()
+}
+
+// upload parses the form of r, and returns where its file is on disk.
+func upload(t testing.TB, r *http.Request) string {
+	t.Helper()
+	if err := r.ParseMultipartForm(1); err != nil {
+		t.Fatal(err)
+	}
+	file, err := r.MultipartForm.File["file"][0].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // nothing was written
+	return file.(*os.File).Name()
+}
+
+// A server removes the files of the request that it made, not those of a copy.
+func (f *bodies) TestUploadedFilesDoNotOutliveTheirRequest(t *testing.T) {
+	for title, opts := range map[string][]httpguard.Option{"read": nil, "streamed": {httpguard.WithStreamedBody()}} {
+		t.Run(title, func(t *testing.T) {
+			contentType, body := onDisk(t)
+			name := ""
+			r := f.on("POST", "/x", func(_ http.ResponseWriter, r *http.Request) { name = upload(t, r) },
+				f.layer(t, guardtest.Guard(t), "lock:x", opts...))
+			guardtest.Send(r, "POST", "/x", body, "Content-Type", contentType)
+			if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%q is still there: %v", name, err)
+			}
+		})
+	}
+}
+
+// Files of a form that was parsed in front of the lock are not the lock's.
+func (f *bodies) TestUploadedFilesOfOthersStay(t *testing.T) {
+	contentType, body := onDisk(t)
+	name := ""
+	r := f.on("POST", "/x", tellKey, f.before(func(r *http.Request) *http.Request {
+		name = upload(t, r)
+		t.Cleanup(func() { _ = r.MultipartForm.RemoveAll() })
+		return r
+	}), f.layer(t, guardtest.Guard(t), "lock:x"))
+	expect(t, guardtest.Send(r, "POST", "/x", body, "Content-Type", contentType), http.StatusCreated, "lock:x")
+	if _, err := os.Stat(name); err != nil {
+		t.Error(err)
 	}
 }
 
