@@ -2,11 +2,14 @@ package httplock_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -75,7 +78,21 @@ func TestLostLeaseIsAnsweredUnlessTheHandlerHasBegunTo(t *testing.T) {
 		"a string": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.(interface{ WriteString(string) (int, error) }).WriteString("done")
 		}, http.StatusOK, "done"},
-		"a flush":            {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, http.StatusOK, ""},
+		"a flush": {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, http.StatusOK, ""},
+		"a copy": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(strings.Repeat("done", 1000))})
+		}, http.StatusOK, strings.Repeat("done", 1000)},
+		"a copy that fails at once": {func(w http.ResponseWriter, r *http.Request) {
+			if n, err := io.Copy(w, iotest.ErrReader(context.Cause(r.Context()))); n != 0 || !errors.Is(err, lock.ErrLost) {
+				t.Errorf("copied %d, %v", n, err)
+			}
+		}, http.StatusInternalServerError, "LOCK_LOST"},
+		"a copy that fails later": {func(w http.ResponseWriter, r *http.Request) {
+			src := io.MultiReader(strings.NewReader("done"), iotest.ErrReader(context.Cause(r.Context())))
+			if n, err := io.Copy(w, struct{ io.Reader }{src}); n != 4 || !errors.Is(err, lock.ErrLost) {
+				t.Errorf("copied %d, %v", n, err)
+			}
+		}, http.StatusOK, "done"},
 		"a controlled flush": {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, http.StatusOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,6 +107,20 @@ func TestLostLeaseIsAnsweredUnlessTheHandlerHasBegunTo(t *testing.T) {
 				t.Errorf("got %d %q", status, body)
 			}
 		})
+	}
+}
+
+// A handler that can't flush has not answered by trying to.
+func TestLostLeaseIsAnsweredWhereNobodyCanFlush(t *testing.T) {
+	g := guardtest.Guard(t)
+	mux := on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) {
+		guardtest.Lose(t, g, "lock:1")
+		if err := http.NewResponseController(w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+			t.Errorf("flush: %v", err)
+		}
+	}, wrapped(func(w http.ResponseWriter) http.ResponseWriter { return hiding{w} }), httplock.New(g, "lock:<id>"))
+	if w := guardtest.Send(mux, "POST", "/1", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_LOST" {
+		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 

@@ -2,6 +2,7 @@ package httplock
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -71,16 +72,25 @@ func (w *response) WriteString(s string) (int, error) {
 }
 
 // ReadFrom is for [io.Copy]: a file goes to the connection without passing
-// through the program.
+// through the program. Its beginning is written first, because a source that fails at
+// once, as it does when the lease's context has ended, begins no answer.
 func (w *response) ReadFrom(src io.Reader) (int64, error) {
-	w.begun = true
-	return io.Copy(w.ResponseWriter, src)
+	n, err := io.CopyN(struct{ io.Writer }{w}, src, 512) // what net/http looks at for the type
+	if err != nil {
+		if err == io.EOF { //nolint:errorlint // CopyN says so of a short source
+			err = nil
+		}
+		return n, err
+	}
+	rest, err := io.Copy(w.ResponseWriter, src)
+	return n + rest, err
 }
 
 // FlushError is for [http.ResponseController].
 func (w *response) FlushError() error {
-	w.begun = true
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	w.begun = w.begun || !errors.Is(err, http.ErrNotSupported)
+	return err
 }
 
 func (w *response) flush() { _ = w.FlushError() }
