@@ -117,7 +117,10 @@ func (s *serverStream) end() {
 		return
 	}
 	if lost := s.call.release(s.ServerStream.Context(), lease); lost != nil {
-		s.failure = s.call.answer(s.ServerStream.Context(), lost, s.SetTrailer)
+		failure := s.call.answer(s.ServerStream.Context(), lost, s.SetTrailer)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failure = failure // what the handler left behind may still receive
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -335,6 +337,40 @@ func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
 	if guardtest.IsHeld(t, g, "lock:chat:u") {
 		t.Error("still held")
 	}
+}
+
+// A loss is noted while such a goroutine receives. The race detector has to look on,
+// so the test must not order what the two do.
+func TestALossIsNotedBesideAReceiver(t *testing.T) {
+	g := guardtest.Guard(t)
+	_, intercept := locksOf(t, g, registered(ordersService))
+	ctx, cancel := context.WithCancel(metadata.NewIncomingContext(t.Context(), metadata.Pairs("user-id", "u")))
+	defer cancel()
+	var messages atomic.Int64
+	received := make(chan struct{})
+	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
+	err := intercept(nil, lastingStream{ctx: ctx}, info, func(_ any, s grpc.ServerStream) error {
+		guardtest.Lose(t, g, "lock:chat:u")
+		go func() {
+			defer close(received)
+			for ctx.Err() == nil {
+				_ = s.RecvMsg(new(testpb.ChatRequest))
+				messages.Add(1)
+			}
+		}()
+		return nil
+	})
+	if !grpclock.IsLost(err) {
+		t.Errorf("got %v", err)
+	}
+	enough := messages.Load() + 2 // the last of them came after the loss
+	for deadline := time.Now().Add(guardtest.Timeout); messages.Load() < enough; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the goroutine receives nothing")
+		}
+	}
+	cancel()
+	guardtest.Receive(t, received, "the end of the goroutine")
 }
 
 func TestRefusalOfAStreamLasts(t *testing.T) {
