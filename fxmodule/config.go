@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -201,30 +202,52 @@ func (c *Config) UnmarshalYAML(decode func(any) error) error {
 	if err := decode(&fields); err != nil {
 		return fmt.Errorf("fxmodule: config: %w", err)
 	}
-	data, err := json.Marshal(jsonOf(fields))
+	plain, err := jsonOf(fields)
+	if err != nil {
+		return fmt.Errorf("fxmodule: config: %w", err)
+	}
+	data, err := json.Marshal(plain)
 	if err != nil {
 		return fmt.Errorf("fxmodule: config: %w", err)
 	}
 	return c.UnmarshalJSON(data)
 }
 
-// jsonOf makes maps of v fit for JSON: some YAML libraries have keys of any type.
-func jsonOf(v any) any {
+// errDate is for a value that YAML libraries take for a date: as a string it would
+// be written in another way than it stands in the file.
+var errDate = errors.New("is a date in YAML, put it in quotes")
+
+// jsonOf returns v fit for JSON: some YAML libraries have keys of any type. The error
+// names the field.
+func jsonOf(v any) (any, error) {
 	switch v := v.(type) {
 	case map[string]any:
-		for key, value := range v {
-			v[key] = jsonOf(value)
+		made := make(map[string]any, len(v))
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			value, err := jsonOf(v[key])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+			made[key] = value
 		}
+		return made, nil
 	case map[any]any:
 		made := make(map[string]any, len(v))
 		for key, value := range v {
-			made[fmt.Sprint(key)] = jsonOf(value)
+			made[fmt.Sprint(key)] = value
 		}
-		return made
+		return jsonOf(made)
 	case []any:
+		made := make([]any, len(v))
 		for i, value := range v {
-			v[i] = jsonOf(value)
+			var err error
+			if made[i], err = jsonOf(value); err != nil {
+				return nil, err
+			}
 		}
+		return made, nil
+	case time.Time:
+		return nil, errDate
 	}
-	return v
+	return v, nil
 }

@@ -119,6 +119,10 @@ func TestWhatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
 		`{"followRules":1}`:               "followRules: ",
 		`{"maxWaiters":"5"}`:              "maxWaiters: ",
 		`{"redis":5}`:                     "config: redis: ",
+		`{"maxWaiters":null}`:             "maxWaiters: has no value, add one or remove the field",
+		`{"rulesFile":null}`:              "rulesFile: has no value",
+		`{"redis":{"polling":null}}`:      "redis.polling: has no value",
+		`{"poll":"1s","Poll":"2s"}`:       `Poll: unknown field, did you mean "poll"?`,
 		`{"redis":{"setnx":1}}`:           "redis.setnx: ",
 		`{"redis":{"setNX":true}}`:        `redis.setNX: unknown field, did you mean "setnx"?`,
 		`{"redis":{"quarantine":"long"}}`: `redis.quarantine: "long" is not a duration`,
@@ -134,6 +138,40 @@ func TestWhatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
 				t.Errorf("%s: %s: got %v, want %q in it", name, text, err, want)
 			}
 		}
+	}
+}
+
+// Package json would keep the last of them.
+func TestAFieldThatIsThereTwiceIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"poll":"1s","poll":"2s"}`:                                     "config: poll: is there twice, keep one",
+		`{"poll":"1s","\u0070oll":"1s"}`:                                "config: poll: is there twice",
+		`{"redis":{"replicas":1,"replicas":2}}`:                         "config: redis.replicas: is there twice",
+		`{"redis":{"replicas":1},"redis":{"replicasTimeout":"1s"}}`:     "config: redis: is there twice",
+		`{"rules":[{"operation":"GET /a","key":"a"}],"x":1,"rules":[]}`: "config: rules: is there twice",
+	} {
+		var c fxmodule.Config
+		if err := json.Unmarshal([]byte(text), &c); err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "twice") != 1 {
+			t.Errorf("%s: got %v, want %q in it", text, err, want)
+		}
+	}
+}
+
+// YAML takes 2024-01-01 for a date, which is another string in JSON.
+func TestADateOfYAMLIsNoString(t *testing.T) {
+	for text, want := range map[string]string{
+		"redis:\n  keyPrefix: 2024-01-01": "redis: keyPrefix: is a date in YAML, put it in quotes",
+		"rulesFile: 2024-01-01":           "rulesFile: is a date",
+		"rules:\n- operation: POST /orders\n  key: lock:a\n  name: 2024-01-01": "rules: name: is a date",
+	} {
+		var c fxmodule.Config
+		if err := yaml.Unmarshal([]byte(text), &c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q in it", text, err, want)
+		}
+	}
+	var c fxmodule.Config
+	if err := yaml.Unmarshal([]byte(`redis: {keyPrefix: "2024-01-01"}`), &c); err != nil || c.Redis.KeyPrefix != "2024-01-01" {
+		t.Errorf("in quotes: %q, %v", c.Redis.KeyPrefix, err)
 	}
 }
 

@@ -89,10 +89,34 @@ func (s settings) unmarshal(section string, data []byte) error {
 		return fmt.Errorf("fxmodule: config: %s%w", strings.Replace(section, ".", ": ", 1), err)
 	}
 	var faults []error
+	for _, name := range repeated(data) {
+		faults = append(faults, fmt.Errorf("fxmodule: config: %s%s: is there twice, keep one", section, name))
+	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		faults = append(faults, s.read(section, name, fields[name]))
 	}
 	return errors.Join(faults...)
+}
+
+// repeated returns the names that an object has more than once. Package json keeps
+// the last of them.
+func repeated(object []byte) []string {
+	d := json.NewDecoder(bytes.NewReader(object))
+	_, _ = d.Token() // its brace; the object is known to be one, or null
+	seen := make(map[string]int)
+	var names []string
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if errors.Join(err, d.Decode(&value)) != nil {
+			break
+		}
+		text, _ := name.(string)
+		if seen[text]++; seen[text] == 2 {
+			names = append(names, text)
+		}
+	}
+	return names
 }
 
 // read sets one field.
@@ -108,7 +132,9 @@ func (s settings) read(section, name string, value json.RawMessage) (err error) 
 	case *time.Duration:
 		err = parseDuration(value, to)
 	default:
-		err = json.Unmarshal(value, to)
+		if err = json.Unmarshal(value, to); err == nil && bytes.Equal(value, []byte("null")) {
+			err = errors.New("has no value, add one or remove the field")
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("fxmodule: config: %s%s: %w", section, name, err)
