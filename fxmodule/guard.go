@@ -49,13 +49,13 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 	if p.Config.RulesFile != "" {
 		p.Files = append(slices.Clip(p.Files), RulesFile{Path: p.Config.RulesFile, Follow: p.Config.FollowRules})
 	}
-	s := &sources{redis: p.Config.Redis, rules: slices.Concat(p.Rules, p.Config.Rules), files: make([][]rule.Rule, len(p.Files))}
+	s := &sources{redis: p.Config.Redis, log: p.Logger, rules: slices.Concat(p.Rules, p.Config.Rules), files: p.Files}
 	if err := s.load(p.Files); err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
-	g, err := guard.New(p.Locker, join(s.rules, s.files)...)
+	g, err := guard.New(p.Locker, s.join(s.sets)...)
 	if err == nil {
-		err = s.locate(s.refused(join(s.rules, s.files)))
+		err = s.locate(s.refused(s.join(s.sets)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
@@ -82,28 +82,36 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 type sources struct {
 	guard *guard.Guard
 	redis Redis
+	log   *slog.Logger
 	rules []rule.Rule
+	files []RulesFile
 
-	mu    sync.Mutex
-	files [][]rule.Rule
-	sets  []*rule.Set // the files as they were at the start
+	mu     sync.Mutex
+	sets   []*rule.Set // of the files, as they are in force
+	newest []*rule.Set // as they were read last
 }
 
 func (s *sources) load(files []RulesFile) error {
 	var faults []error
-	for i, f := range files {
+	for _, f := range files {
 		set, err := rulefile.Load(f.Path)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		s.files[i], s.sets = set.Rules(), append(s.sets, set)
+		s.sets = append(s.sets, set)
 	}
+	s.newest = slices.Clone(s.sets)
 	return errors.Join(faults...)
 }
 
-func join(rules []rule.Rule, files [][]rule.Rule) []rule.Rule {
-	return slices.Concat(rules, slices.Concat(files...))
+// join returns all rules if those of the files are sets.
+func (s *sources) join(sets []*rule.Set) []rule.Rule {
+	all := slices.Clip(s.rules)
+	for _, set := range sets {
+		all = append(all, set.Rules()...)
+	}
+	return all
 }
 
 // refused returns a fault for each rule whose mode the settings rule out.
@@ -157,18 +165,41 @@ func (s *sources) follow(p GuardParams) error {
 	return nil
 }
 
-// replace replaces the rules of one file.
+// replace replaces the rules of one file. A rule may move from one file to another,
+// and neither version is right without the other: so the newest versions of all files
+// are tried first, and then this one alone.
 func (s *sources) replace(file int, set *rule.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	files := slices.Clone(s.files)
-	files[file] = set.Rules()
-	if err := s.refused(files[file]); err != nil {
+	s.newest[file] = set
+	alone := slices.Clone(s.sets)
+	alone[file] = set
+	if !slices.Equal(alone, s.newest) && s.apply(slices.Clone(s.newest), file) == nil {
+		return nil
+	}
+	return s.apply(alone, file)
+}
+
+// apply puts the rules of all files in force, of which one has just been read.
+func (s *sources) apply(sets []*rule.Set, read int) error {
+	var unlocked []string
+	for i, set := range sets {
+		if set != s.sets[i] {
+			unlocked = append(unlocked, set.Unlocked()...)
+		}
+	}
+	rules := s.join(sets)
+	if err := s.refused(rules); err != nil {
 		return err
 	}
-	if err := s.guard.Replace(join(s.rules, files), set.Unlocked()...); err != nil {
+	if err := s.guard.Replace(rules, unlocked...); err != nil {
 		return err
 	}
-	s.files = files
+	for i, set := range sets {
+		if i != read && set != s.sets[i] { // the watcher of that file has said that it could not be used
+			s.log.Info("lock rules are in force", "file", s.files[i].Path, "rules", len(set.All()))
+		}
+	}
+	s.sets = sets
 	return nil
 }

@@ -116,6 +116,37 @@ func TestAFileThatContradictsTheProgramChangesNothing(t *testing.T) {
 	eventually(t, "a good file", func() bool { return has(g, "GET /two") })
 }
 
+// A rule that moves from one file to another is in both or in neither for a moment,
+// whichever is written first.
+func TestARuleMovesFromFileToFile(t *testing.T) {
+	for name, order := range map[string][]int{"to the new file first": {1, 0}, "out of the old file first": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			paths := []string{filepath.Join(folder, "old.yaml"), filepath.Join(folder, "new.yaml")}
+			replaceFile(t, paths[0], oneRule)
+			replaceFile(t, paths[1], "rules: []\n")
+			var log syncBuffer
+			var g *guard.Guard
+			app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(log.logger()),
+				fxmodule.FollowRulesFile(paths[0]), fxmodule.FollowRulesFile(paths[1]), fx.Populate(&g))
+			app.RequireStart()
+			defer app.RequireStop()
+			moved := []string{"rules: []\n", strings.ReplaceAll(oneRule, "lock:one", "lock:moved")}
+			replaceFile(t, paths[order[0]], moved[order[0]])
+			eventually(t, "the error is logged", func() bool { return strings.Contains(log.String(), "lock rules stay as they were") })
+			if r := g.Rules(); len(r) != 1 || r[0].Key != "lock:one" {
+				t.Fatalf("rules are %v", r)
+			}
+			replaceFile(t, paths[order[1]], moved[order[1]])
+			eventually(t, "the moved rule", func() bool { r := g.Rules(); return len(r) == 1 && r[0].Key == "lock:moved" })
+			eventually(t, "a line about each file", func() bool {
+				return strings.Count(log.String(), `msg="lock rules are in force" file=`+paths[0]) == 2 &&
+					strings.Count(log.String(), `msg="lock rules are in force" file=`+paths[1]) == 2
+			})
+		})
+	}
+}
+
 func TestANewVersionWithAModeThatTheSettingsRuleOutChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.yaml")
 	replaceFile(t, path, oneRule)
