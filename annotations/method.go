@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/redlatch/redlatch/annotations/internal/directive"
 	"github.com/redlatch/redlatch/core/guard"
@@ -171,9 +172,13 @@ func (c *Compiler) Method(operation string, directives ...string) *Method {
 		c.wrong = append(c.wrong, err)
 		return nil
 	}
-	c.guard.Attach("annotations", m, m.survey)
+	c.guard.Attach("annotations", decorated{operation, strings.Join(directives, "\n")}, m.survey)
 	return m
 }
+
+// decorated identifies what a decorator locks: a program that makes one for each
+// request has one survey of it all the same.
+type decorated struct{ operation, directives string }
 
 // survey checks the guard's rule for the method.
 func (m *Method) survey(rules *rule.Set) ([]string, error) {

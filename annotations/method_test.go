@@ -144,6 +144,19 @@ func TestARequestThatDeclaresItsLocksWronglyIsRefused(t *testing.T) {
 	}
 }
 
+// A program may make a decorator for each request or tenant.
+func TestDecoratorsOfOneInterfaceAreSurveyedOnce(t *testing.T) {
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: "a", Key: "lock:<name>"}))
+	for range 100 {
+		if c := annotations.NewCompiler(g); c.Method("a", "lock:x:<id>") == nil {
+			t.Fatal(c.Err())
+		}
+	}
+	if err := g.Validate(); err == nil || strings.Count(err.Error(), "has <name>") != 1 {
+		t.Errorf("got %d bytes, want the fault once: %.300v", len(err.Error()), err)
+	}
+}
+
 func TestARuleThatADecoratorHasNoValuesForIsInvalid(t *testing.T) {
 	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()),
 		rule.Rule{Operation: "a", Key: "lock:<id>"}, rule.Rule{Operation: "b", Key: "lock:b:<path.id>:<name>"}))
