@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -53,8 +54,15 @@ func (o *opener) open(lease *lock.Lease, refused *guard.Error) (grpc.ClientStrea
 	// The stream's end cancels inside, as the caller's or a loss does, so a
 	// caller that no longer reads leaves no lock behind.
 	context.AfterFunc(inside, func() { _ = s.end() })
+	returned := false
+	defer func() {
+		if !returned { // an interceptor behind this one panics
+			_ = s.end()
+		}
+	}()
 	var err error
 	s.ClientStream, err = o.stream(inside, grpc.OnFinish(func(error) { cancel() }))
+	returned = true
 	if err != nil {
 		return nil, s.failure(err)
 	}
@@ -125,10 +133,13 @@ func (s *pendingStream) CloseSend() error {
 	return s.current.CloseSend()
 }
 
+var errNotOpened = status.Error(codes.Internal, "the stream was not opened: its first message caused a panic")
+
 func (s *pendingStream) begin(acquire func() (*lock.Lease, *guard.Error)) {
 	s.once.Do(func() {
+		defer close(s.opened)
+		s.err = errNotOpened // if a source panics
 		s.current, s.err = s.open(acquire())
-		close(s.opened)
 	})
 }
 

@@ -209,6 +209,53 @@ func TestStreamThatCannotBeOpenedLeavesNoLock(t *testing.T) {
 	}
 }
 
+// A panic of an interceptor or a source that somebody recovers leaves nothing behind.
+func TestAPanicWhileAStreamIsOpened(t *testing.T) {
+	recovered := func(f func()) (what any) {
+		defer func() { what = recover() }()
+		f()
+		return nil
+	}
+	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	panics := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+		panic("boom")
+	}
+	t.Run("of an interceptor", func(t *testing.T) {
+		g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:out:<md.user-id>"})
+		locks, err := grpclock.New(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "user-id", "u")
+		if what := recovered(func() { _, _ = locks.StreamClientInterceptor()(ctx, desc, nil, chat, panics) }); what != "boom" {
+			t.Errorf("recovered %v", what)
+		}
+		guardtest.AssertFree(t, g, "lock:out:u")
+	})
+	t.Run("of a source", func(t *testing.T) {
+		g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:out:<user>"})
+		locks, err := grpclock.New(g, grpclock.WithFirstMessage(chat),
+			grpclock.WithVar("user", func(context.Context, any) (string, error) { panic("boom") }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := locks.StreamClientInterceptor()(t.Context(), desc, nil, chat, panics)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if what := recovered(func() { _ = stream.SendMsg(new(testpb.ChatRequest)) }); what != "boom" {
+			t.Errorf("recovered %v", what)
+		}
+		received := make(chan error, 1)
+		go func() { received <- stream.RecvMsg(new(testpb.ChatResponse)) }()
+		for _, err := range []error{stream.SendMsg(new(testpb.ChatRequest)), stream.CloseSend(), guardtest.Receive(t, received, "the end of RecvMsg")} {
+			if status.Code(err) != codes.Internal {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+}
+
 func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
 	g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:out:<user_id>"}, rule.Rule{Operation: upload, Key: "lock:out:<user_id>"})
 	client := locking(t, &orders{}, g, grpclock.WithFirstMessage(chat, upload))
