@@ -74,6 +74,11 @@ func (c *candidate) run(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		began := time.Now()
 		again, err := c.round(ctx)
+		select {
+		case <-c.locker.Draining():
+			<-ctx.Done() // at once; fn may have noticed before
+		default:
+		}
 		switch {
 		case ctx.Err() != nil:
 			return c.fail(ended(ctx, err))

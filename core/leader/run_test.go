@@ -159,6 +159,23 @@ func TestCloseEndsTheTermAtOnce(t *testing.T) {
 	})
 }
 
+// A func that returns because its locker drains may have noticed it before Run does.
+func TestADrainIsReportedHoweverSoonTheFuncReturns(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		l := newLocker(t, memstore.New())
+		err := leader.Run(t.Context(), l, office, func(context.Context, uint64) error {
+			_ = l.Drain(over) // begins, and doesn't wait
+			return nil
+		})
+		wantErr(t, err, lock.ErrClosed)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
 func TestRunReturnsWhatItsFuncReturns(t *testing.T) {
 	for name, want := range map[string]error{"nothing": nil, "an error": errWork} {
 		t.Run(name, func(t *testing.T) {
