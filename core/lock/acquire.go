@@ -163,12 +163,19 @@ func (a *acquisition) observe(ctx context.Context, lease *Lease, err error) {
 	if a.endWait != nil {
 		a.endWait()
 	}
+	reentrant, ended := a.reenter, false
+	if lease != nil && a.defaults.hooks.observeEnds() {
+		reentrant, ended = lease.hold.report()
+	}
 	if hook := a.defaults.hooks.Acquired; hook != nil {
 		hook(ctx, AcquireEvent{
-			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: a.reenter, Err: err,
+			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant, Err: err,
 		})
 	}
 	declined = nil
+	if ended {
+		a.reportEnd(lease.hold)
+	}
 }
 
 func (a *acquisition) event() Event {

@@ -62,7 +62,12 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 			limit, least, limited = until, min(wait, 1), true // past its limit a wait still is one
 		}
 	}
-	all := &Leases{}
+	all, complete := &Leases{}, false
+	defer func() {
+		if !complete { // also when a hook panics
+			all.discard(ctx)
+		}
+	}()
 	inside := ctx
 	for _, r := range sorted {
 		opts := append(slices.Clip(r.opts), func(o *options) { o.inGroup = true })
@@ -71,16 +76,15 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		}
 		lease, err := r.locker.Acquire(inside, r.key, opts...)
 		if err != nil {
-			all.discard(ctx)
 			return nil, err
 		}
 		all.leases = append(all.leases, lease)
 		inside = lease.Context() //nolint:fatcontext // each lease's context carries those before it
 	}
 	if err := all.equalize(inside, settings); err != nil {
-		all.discard(ctx)
 		return nil, err
 	}
+	complete = true
 	return all, nil
 }
 

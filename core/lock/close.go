@@ -73,7 +73,7 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 			for h := range jobs {
 				now := l.now()
 				err := l.sendRelease(ctx, h.hold, h.claim, now, now+l.defaults.callTimeout)
-				l.reportClosed(h, err)
+				l.reportClosed(h.hold, err)
 				switch {
 				case errors.Is(err, ErrUnavailable):
 					mu.Lock()
@@ -98,12 +98,14 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 
 // reportClosed reports the end of a hold to the hooks: by release, unless the store
 // says that it was lost before.
-func (l *Locker) reportClosed(h closedHold, err error) {
+func (l *Locker) reportClosed(h *hold, err error) {
 	if errors.Is(err, ErrLost) {
-		l.reportLoss(h.hold, err)
+		l.reportLoss(h, err)
 		return
 	}
-	l.reportRelease(h.hold, h.first.start, true, err)
+	if l.defaults.hooks.Released != nil && l.hooksKnow(h) {
+		l.reportRelease(h, h.first.start, true, err)
+	}
 }
 
 func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {

@@ -30,6 +30,8 @@ type hold struct {
 	suspect  bool           // the process may have been suspended, and nothing was confirmed since
 	doubt    bool           // an acquire without an answer may still run in the store
 	joined   bool           // it was re-entered or extended, or its writer has read
+	reported bool           // hooks know of it: an acquisition of it was reported as granted
+	endOwed  bool           // it ended before that, and its end is reported after it
 	rows     [columns]int32 // in the agendas
 	count    int32          // hold count in the store
 	watchers int32          // leases that ask for renewal
@@ -214,11 +216,14 @@ func (h *hold) whyOver() error {
 	return ErrLeaseOver
 }
 
-// lose ends the leases of h with cause, which wraps ErrLost. A hold that ended
+// lose ends the leases of holds with cause, which wraps ErrLost. A hold that ended
 // before stays as it is.
-func (l *Locker) lose(h *hold, cause error) {
+func (l *Locker) lose(cause error, holds ...*hold) {
+	var lost []*hold
 	l.mu.Lock()
-	lost := l.lost(nil, h.latest(), cause)
+	for _, h := range holds {
+		lost = l.lost(lost, h.latest(), cause)
+	}
 	l.mu.Unlock()
 	l.endLost(lost)
 }
@@ -252,7 +257,7 @@ func (h *hold) endLeases(cause *error) {
 }
 
 func (l *Locker) reportLoss(h *hold, cause error) {
-	if hook := l.defaults.hooks.Lost; hook != nil {
+	if hook := l.defaults.hooks.Lost; hook != nil && l.hooksKnow(h) {
 		hook(LossEvent{
 			Event: h.event(), Context: h.first.parent, Reason: lossReason(cause),
 			Held: l.now() - h.first.start, Cause: cause,

@@ -19,7 +19,8 @@ type Hooks struct {
 	Acquired func(ctx context.Context, e AcquireEvent)
 	// Released is called when a lease ends by release, and for every hold that
 	// Close releases. A hold ends once: with a release that is Last, or with
-	// Lost.
+	// Lost. If hooks never heard of its beginning, as its only acquisition failed
+	// after the grant, they don't hear of its end.
 	Released func(e ReleaseEvent)
 	// Renewed is called for each renewal of a hold; Err says how it failed.
 	Renewed func(e RenewEvent)
@@ -82,6 +83,40 @@ type LossEvent struct {
 	Held time.Duration
 	// Cause wraps [ErrLost] and says how the loss was noticed.
 	Cause error
+}
+
+// observeEnds says whether anybody observes how holds end.
+func (h *Hooks) observeEnds() bool { return h.Released != nil || h.Lost != nil }
+
+// report records that an acquisition of h is reported as granted. reentrant says that
+// it is not the first of h, and ended that the end of h is to be reported after it.
+func (h *hold) report() (reentrant, ended bool) {
+	h.locker.mu.Lock()
+	defer h.locker.mu.Unlock()
+	reentrant, ended = h.reported, h.endOwed
+	h.reported, h.endOwed = true, false
+	return reentrant, ended
+}
+
+// hooksKnow says whether the end of h is to be reported now. It is reported after the
+// first acquisition of h, and never if none is reported as granted.
+func (l *Locker) hooksKnow(h *hold) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.endOwed = !h.reported
+	return h.reported
+}
+
+// reportEnd reports the end of a hold that ended before its acquisition was reported.
+func (l *Locker) reportEnd(h *hold) {
+	l.mu.Lock()
+	state, err := h.state, h.ended
+	l.mu.Unlock()
+	if state == holdLost {
+		l.reportLoss(h, err)
+		return
+	}
+	l.reportClosed(h, err)
 }
 
 // LossReason says why a hold was lost.

@@ -224,3 +224,123 @@ func TestAHookThatPanicsLeavesNoLease(t *testing.T) {
 		})
 	}
 }
+
+func TestAHookThatPanicsLeavesNothingOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := newLocker(t, store, lock.WithHooks(lock.Hooks{Acquired: func(_ context.Context, e lock.AcquireEvent) {
+			if e.Key == "b" {
+				panic("a hook is broken")
+			}
+		}}))
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"))
+			t.Error("no panic")
+		}()
+		synctest.Wait()
+		if n := store.Len(); n != 0 {
+			t.Errorf("%d keys are held, and nobody can release them", n)
+		}
+	})
+}
+
+func TestAHookThatPanicsKeepsNothingFromBeingUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(nil, only("acquire", times(1, errLineCut))) // it may run again
+		l := newLocker(t, store, lock.WithHooks(lock.Hooks{Lost: func(lock.LossEvent) { panic("a hook is broken") }}))
+		lease := acquire(t, l, t.Context(), "k")
+		if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = lease.Release(t.Context())
+			t.Error("no panic")
+		}()
+		time.Sleep(10 * time.Second)
+		if n := store.count("release"); n < 2 {
+			t.Errorf("%d releases", n)
+		}
+	})
+}
+
+// A gauge of holds is right, whatever becomes of an acquisition after its grant. Every
+// locker of these tests has one, see newLocker.
+func TestHooksTellNoEndWithoutABeginning(t *testing.T) {
+	length := lock.WithLease(time.Minute) // takes an extension
+	for name, c := range map[string]struct {
+		fault func(store *faulty) (before func(string, lock.Claim) error)
+		want  error
+	}{
+		"the store has lost it": {func(store *faulty) func(string, lock.Claim) error {
+			return only("renew", func(c lock.Claim) error { _, err := store.Store.ForceRelease(context.Background(), c.Key); return err })
+		}, lock.ErrTaken},
+		"its release finds nothing": {func(store *faulty) func(string, lock.Claim) error {
+			return func(op string, c lock.Claim) error {
+				if op == "renew" {
+					return errLineCut
+				}
+				if op == "release" {
+					_, err := store.Store.ForceRelease(context.Background(), c.Key)
+					return err
+				}
+				return nil
+			}
+		}, lock.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				store := newFaulty()
+				store.set(c.fault(store), nil)
+				l := newLocker(t, store, lock.WithHooks(ending(&d)))
+				_, err := l.Acquire(t.Context(), "k", length)
+				wantErr(t, err, c.want)
+				time.Sleep(10 * time.Second)
+				if len(d.lines) > 0 {
+					t.Errorf("hooks saw %q", d.lines)
+				}
+			})
+		})
+	}
+}
+
+// A hold that has ended before its acquisition is reported: first comes the beginning.
+func TestHooksTellTheEndAfterTheBeginning(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(ctx context.Context, l *lock.Locker)
+		want string
+	}{
+		"forced": {func(ctx context.Context, l *lock.Locker) { _, _ = l.ForceRelease(ctx, "k") }, "lost  forced of <nil>"},
+		"closed": {func(ctx context.Context, l *lock.Locker) { _ = l.Close(ctx) }, "released  last=true held 1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				granted := make(chan struct{})
+				hooks := ending(&d)
+				hooks.Waiting = func(context.Context, lock.Event) func() { return func() { <-granted } } // it is not reported yet
+				hooks.Acquired = func(context.Context, lock.AcquireEvent) { d.note("acquired") }
+				store := memstore.New()
+				before := acquire(t, newLocker(t, store), t.Context(), "k")
+				l := newLocker(t, store, lock.WithHooks(hooks))
+				waiter := await(t.Context(), l, "k")
+				release(t, before)
+				synctest.Wait()
+				time.Sleep(time.Second)
+				go c.end(t.Context(), l)
+				synctest.Wait()
+				close(granted)
+				waiter.got(t)
+				synctest.Wait()
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if want := []string{"acquired", c.want}; !slices.Equal(d.lines, want) {
+					t.Errorf("got %q, want %q", d.lines, want)
+				}
+			})
+		})
+	}
+}

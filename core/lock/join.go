@@ -2,8 +2,8 @@ package lock
 
 import "context"
 
-// join returns hooks that call those of h and then those of other. What only one
-// of them observes costs no more than before.
+// join returns hooks that call those of h and then those of other, also if those of h
+// panic. What only one of them observes costs no more than before.
 func (h *Hooks) join(other *Hooks) *Hooks {
 	return &Hooks{
 		Waiting:  joinWaiting(h.Waiting, other.Waiting),
@@ -23,8 +23,8 @@ func joinEvents[E any](first, second func(E)) func(E) {
 		return first
 	}
 	return func(e E) {
+		defer second(e)
 		first(e)
-		second(e)
 	}
 }
 
@@ -36,8 +36,8 @@ func joinAcquired(first, second func(context.Context, AcquireEvent)) func(contex
 		return first
 	}
 	return func(ctx context.Context, e AcquireEvent) {
+		defer second(ctx, e)
 		first(ctx, e)
-		second(ctx, e)
 	}
 }
 
@@ -51,10 +51,11 @@ func joinWaiting(first, second func(context.Context, Event) func()) func(context
 	return func(ctx context.Context, e Event) func() {
 		firstDone, secondDone := first(ctx, e), second(ctx, e)
 		return func() {
-			for _, done := range []func(){firstDone, secondDone} {
-				if done != nil {
-					done()
-				}
+			if secondDone != nil {
+				defer secondDone()
+			}
+			if firstDone != nil {
+				firstDone()
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 )
 
 // noted are hooks that write down their own name and that of each event.
@@ -70,5 +71,43 @@ func TestEveryHookIsJoined(t *testing.T) {
 	const known = 6
 	if n := reflect.TypeFor[lock.Hooks]().NumField(); n != known {
 		t.Errorf("there are %d hooks, and TestHooksGivenTwiceAreBothCalled looks at %d", n, known)
+	}
+}
+
+func TestHooksAreCalledThoughOthersPanic(t *testing.T) {
+	broken := func() { panic("a hook is broken") }
+	for name, c := range map[string]struct {
+		hooks lock.Hooks
+		want  []string
+	}{
+		"at the end of an acquisition": {
+			lock.Hooks{Acquired: func(context.Context, lock.AcquireEvent) { broken() }},
+			[]string{"b waiting", "b waited", "b acquired", "b released"},
+		},
+		"at the end of a wait": {
+			lock.Hooks{Waiting: func(context.Context, lock.Event) func() { return broken }},
+			[]string{"b waiting", "b waited"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				store := memstore.New()
+				before := acquire(t, newLocker(t, store), t.Context(), "k")
+				time.AfterFunc(time.Second, func() { release(t, before) })
+				l := newLocker(t, store, lock.WithHooks(c.hooks), lock.WithHooks(noted("b", func(line string) { d.note("%s", line) })))
+				func() {
+					defer func() { _ = recover() }()
+					_, _ = l.Acquire(t.Context(), "k")
+					t.Error("no panic")
+				}()
+				synctest.Wait()
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if !slices.Equal(d.lines, c.want) {
+					t.Errorf("hooks saw %q, want %q", d.lines, c.want)
+				}
+			})
+		})
 	}
 }

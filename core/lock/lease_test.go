@@ -194,6 +194,21 @@ func TestASlowHookDelaysNoEnd(t *testing.T) {
 	})
 }
 
+func TestASlowHookDelaysNoForcedEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		l := newLocker(t, memstore.New(), lock.WithHooks(lock.Hooks{Lost: func(lock.LossEvent) { <-stuck }}))
+		one := acquire(t, l, t.Context(), "k", lock.WithPermits(1, 2))
+		two := acquire(t, l, t.Context(), "k", lock.WithPermits(1, 2))
+		go func() { _, _ = l.ForceRelease(t.Context(), "k") }()
+		synctest.Wait()
+		wantErr(t, context.Cause(one.Context()), lock.ErrForced)
+		wantErr(t, context.Cause(two.Context()), lock.ErrForced)
+		close(stuck)
+		synctest.Wait()
+	})
+}
+
 // Whether somebody looked at the context before makes no difference.
 func TestAReleasedLeaseStaysReleasedWhateverBecomesOfItsHold(t *testing.T) {
 	for name, end := range map[string]func(l *lock.Locker) error{

@@ -134,9 +134,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err 
 	before := l.holdsOf(key) // what is granted from now on may not be gone
 	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
 	if err == nil {
-		for _, h := range before {
-			l.lose(h, ErrForced)
-		}
+		l.lose(ErrForced, before...)
 	}
 	return freed, err
 }

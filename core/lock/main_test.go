@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,9 +117,27 @@ func times(n int, err error) func(lock.Claim) error {
 	}
 }
 
+// gauge counts the holds that begin and end, as metrics do.
+func gauge(held *atomic.Int32) lock.Option {
+	return lock.WithHooks(lock.Hooks{
+		Acquired: func(_ context.Context, e lock.AcquireEvent) {
+			if e.Err == nil && !e.Reentrant {
+				held.Add(1)
+			}
+		},
+		Released: func(e lock.ReleaseEvent) {
+			if e.Last {
+				held.Add(-1)
+			}
+		},
+		Lost: func(lock.LossEvent) { held.Add(-1) },
+	})
+}
+
 func newLocker(t *testing.T, store lock.Store, opts ...lock.Option) *lock.Locker {
 	t.Helper()
-	l := lock.New(store, opts...)
+	var held atomic.Int32
+	l := lock.New(store, append(opts[:len(opts):len(opts)], gauge(&held))...)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -126,6 +145,9 @@ func newLocker(t *testing.T, store lock.Store, opts ...lock.Option) *lock.Locker
 			t.Errorf("Close: %v", err)
 		} else if n := l.Left(); n != 0 {
 			t.Errorf("%d things are left of the locker", n)
+		}
+		if n := held.Load(); n != 0 {
+			t.Errorf("by its hooks, %d holds have not ended", n)
 		}
 	})
 	return l

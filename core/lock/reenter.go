@@ -36,7 +36,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	case err == nil:
 		return lease, nil
 	case isDecision(err): // somebody else has the key, or nobody
-		a.lose(h, because(ErrTaken, err))
+		a.lose(because(ErrTaken, err), h)
 		return nil, a.holdStatus(h) // it was released meanwhile, or is lost now
 	}
 	// The store may count one too many. The next count sets it right, at the
@@ -96,7 +96,7 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	case err == nil:
 		return l.extended(h, sent, c.TTL)
 	case errors.Is(err, ErrNotHeld):
-		l.lose(h, because(ErrTaken, err))
+		l.lose(because(ErrTaken, err), h)
 		return ErrTaken
 	default:
 		return failure(ctx, err)

@@ -26,8 +26,9 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	default:
 		err = l.releaseOne(ctx, h, now+l.defaults.callTimeout)
 	}
-	if !lease.unreported {
-		l.reportRelease(h, lease.start, last && !errors.Is(err, ErrLost), err)
+	ends := last && h.reported && !errors.Is(err, ErrLost)
+	if ends || !lease.unreported {
+		l.reportRelease(h, lease.start, ends, err)
 	}
 	return err
 }
@@ -91,7 +92,7 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) e
 	}
 	err := l.sendRelease(ctx, h, c, now, until)
 	if errors.Is(err, ErrLost) {
-		l.lose(h, err)
+		l.lose(err, h)
 		if errors.Is(l.holdStatus(h), ErrReleased) {
 			return nil // the release of the last lease overtook this one
 		}
@@ -138,11 +139,11 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Dura
 	l.retire(h)
 	doubt := h.doubt
 	l.mu.Unlock()
-	if lost {
-		l.reportLoss(h, err)
-	}
 	if doubt || errors.Is(err, ErrUnavailable) {
 		l.undo(c, undoPasses[:])
+	}
+	if lost {
+		l.reportLoss(h, err) // last: a hook may panic
 	}
 	return err
 }

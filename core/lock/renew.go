@@ -133,7 +133,7 @@ func (r *renewal) report(i int, err error) {
 		hook(RenewEvent{Event: h.event(), Err: err})
 	}
 	if errors.Is(err, ErrNotHeld) {
-		r.lose(h, because(ErrTaken, err))
+		r.lose(because(ErrTaken, err), h)
 	}
 }
 
