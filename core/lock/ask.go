@@ -208,7 +208,7 @@ func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 		a.doubt, a.left = a.doubt || unknown, a.left || left
 	case a.hold != nil && a.hold.owner == claim.Owner && a.hold.latest().unreleased():
 		h := a.hold.latest()
-		h.doubt = h.doubt || unknown || left && h.state == holdReleasing // the release may have come first
+		h.doubt = h.doubt || unknown || left && h.inRelease() // the release may have come first
 	case unknown:
 		a.orphaned(claim, undoPasses[:])
 	case left:

@@ -17,7 +17,8 @@ import (
 // If ctx ends first, Close returns its error. If the store does not answer, Close
 // gives up after one call timeout and returns [ErrUnavailable]. In both cases what
 // could not be released expires by itself. The store and its client stay open:
-// they are the caller's. A second call waits for the first.
+// they are the caller's. A second call waits for the first, and also returns an error
+// if holds could not be released.
 func (l *Locker) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if l.closed {
@@ -32,10 +33,11 @@ func (l *Locker) Close(ctx context.Context) error {
 	now := l.now()
 	for _, row := range slices.Clone(l.trusts.rows) {
 		h := row.of
-		h.state = holdClosed
-		c := h.claim(0, now)
-		holds = append(holds, closedHold{h, c})
-		l.retire(h)
+		h.state = holdClosing
+		l.releasing++
+		l.trusts.remove(h)
+		l.renewals.remove(h)
+		holds = append(holds, closedHold{h, h.claim(0, now)})
 	}
 	l.trusts.stop()
 	l.renewals.stop()
@@ -45,6 +47,7 @@ func (l *Locker) Close(ctx context.Context) error {
 		h.endLeases(&ErrClosed)
 	}
 	failed := l.releaseHolds(ctx, holds)
+	l.unclosed = failed
 	go func() {
 		l.running.Wait()
 		l.calls.stop()
@@ -73,13 +76,14 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 			for h := range jobs {
 				now := l.now()
 				err := l.sendRelease(ctx, h.hold, h.claim, now, now+l.defaults.callTimeout)
+				doubt := l.endClosing(h.hold, err)
 				l.reportClosed(h.hold, err)
 				switch {
 				case errors.Is(err, ErrUnavailable):
 					mu.Lock()
 					failed, last = failed+1, err
 					mu.Unlock()
-				case h.doubt:
+				case doubt:
 					l.undo(h.claim, undoPasses[:])
 				}
 			}
@@ -94,6 +98,17 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 		return nil
 	}
 	return fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), last)
+}
+
+// endClosing ends a hold whose release by Close has ended with err. doubt says that
+// something is to be undone after it.
+func (l *Locker) endClosing(h *hold, err error) (doubt bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.state, h.ended = holdClosed, err
+	l.releasing--
+	l.retire(h)
+	return h.doubt
 }
 
 // reportClosed reports the end of a hold to the hooks: by release, unless the store
@@ -111,7 +126,7 @@ func (l *Locker) reportClosed(h *hold, err error) {
 func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {
 	select {
 	case <-l.quiet:
-		failed = l.compensation.closed(failed)
+		failed = l.compensation.closed(l.unclosed)
 	case <-ctx.Done():
 		failed = because(ended(ctx), failed)
 	}

@@ -120,7 +120,9 @@ func TestCloseSaysWhatItCouldNotRelease(t *testing.T) {
 			}
 			return nil
 		}), nil)
-		wantErr(t, l.Close(t.Context()), lock.ErrUnavailable, errLineCut)
+		for range 2 {
+			wantErr(t, l.Close(t.Context()), lock.ErrUnavailable, errLineCut)
+		}
 		if holds(t, store, "b") != 0 {
 			t.Error("one failure kept the other from being released")
 		}
@@ -203,6 +205,72 @@ func TestCloseTakesNoReleaseForALoss(t *testing.T) {
 				}
 				if n := store.count("release"); n != 2 {
 					t.Errorf("%d releases", n)
+				}
+			})
+		})
+	}
+}
+
+// The answer to a call that was given up comes while Close releases the hold that
+// another call of the owner got. What it may have left is undone after that release,
+// which would else find nothing and take the lease for lost.
+func TestALateGrantWaitsForCloseToRelease(t *testing.T) {
+	read, write := lock.WithMode(lock.Read), lock.WithMode(lock.Write)
+	for name, acquired := range map[string]func(t *testing.T, store *faulty, l *lock.Locker, holdBack chan<- struct{}){
+		"by the same acquisition": func(t *testing.T, store *faulty, l *lock.Locker, holdBack chan<- struct{}) {
+			t.Helper()
+			before := acquire(t, newLocker(t, store.Store), t.Context(), "k")
+			waiter := await(t.Context(), l, "k")
+			holdBack <- struct{}{}
+			release(t, before)
+			time.Sleep(5 * time.Second)
+			waiter.got(t) // by a second call
+		},
+		"by another reader under a writer": func(t *testing.T, _ *faulty, l *lock.Locker, holdBack chan<- struct{}) {
+			t.Helper()
+			writer := acquire(t, l, t.Context(), "k", write)
+			holdBack <- struct{}{}
+			_, err := l.TryAcquire(writer.Context(), "k", read)
+			wantErr(t, err, lock.ErrUnavailable)
+			acquire(t, l, writer.Context(), "k", read)
+			release(t, writer)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, heldBack, answer, freed := newFaulty(), make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+				var ends []error
+				l := lock.New(store, lock.WithCallTimeout(time.Second), lock.WithHooks(lock.Hooks{
+					Lost:     func(e lock.LossEvent) { ends = append(ends, e.Cause) },
+					Released: func(e lock.ReleaseEvent) { ends = append(ends, e.Err) },
+				}))
+				store.set(nil, only("acquire", func(lock.Claim) error {
+					select {
+					case <-heldBack:
+						<-answer
+					default:
+					}
+					return nil
+				}))
+				acquired(t, store, l, heldBack)
+				ends = nil
+				before := store.count("release")
+				store.set(only("release", func(lock.Claim) error { <-freed; return nil }), nil)
+				closed := make(chan error, 1)
+				go func() { closed <- l.Close(t.Context()) }()
+				synctest.Wait()
+				close(answer)
+				synctest.Wait()
+				if n := store.count("release") - before; n != 1 {
+					t.Errorf("%d releases at once", n)
+				}
+				close(freed)
+				wantErr(t, <-closed, nil)
+				if n := store.count("release") - before; n < 2 {
+					t.Error("what the first call may have left was not undone")
+				}
+				if len(ends) != 1 || ends[0] != nil {
+					t.Errorf("the hold ended with %v", ends)
 				}
 			})
 		})

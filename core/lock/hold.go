@@ -57,7 +57,8 @@ const (
 	holdReleasing           // the last release is under way
 	holdReleased
 	holdLost
-	holdClosed // released by Close
+	holdClosing // Close is releasing it
+	holdClosed
 )
 
 // margin is what trust ends before the store's TTL: room for two clocks that
@@ -73,7 +74,10 @@ func (h *hold) trusted() bool { return h.locker.now() < h.trustedUntil() }
 // unreleased says that the release of h is still to come, or under way. What its
 // calls may have left is undone after it, never side by side: one of the two would
 // find nothing, and take that for a loss. mu is held.
-func (h *hold) unreleased() bool { return h.state == holdAlive || h.state == holdReleasing }
+func (h *hold) unreleased() bool { return h.state == holdAlive || h.inRelease() }
+
+// inRelease says that the release of h is under way; mu is held.
+func (h *hold) inRelease() bool { return h.state == holdReleasing || h.state == holdClosing }
 
 func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mode} }
 
@@ -311,7 +315,7 @@ func (h *hold) status() error {
 		return nil
 	case holdLost:
 		return h.ended
-	case holdClosed:
+	case holdClosing, holdClosed:
 		return ErrClosed
 	default:
 		return ErrReleased

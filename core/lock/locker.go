@@ -28,6 +28,7 @@ type Locker struct {
 	idle     chan struct{}      // closed when, after that, nothing is held
 	closing  chan struct{}      // closed by Close
 	quiet    chan struct{}      // closed when, after that, nothing of ours runs
+	unclosed error              // why Close could not release every hold; set before quiet is closed
 	base     context.Context    // of background work; ends when Close gives up
 	stop     context.CancelFunc // ends base
 	running  sync.WaitGroup     // operations and background work

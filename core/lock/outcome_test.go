@@ -417,24 +417,63 @@ func TestWhatHasExpiredIsNotUndone(t *testing.T) {
 // The release of the last lease overtakes that of another, which then finds nothing:
 // that is no loss.
 func TestAReleaseThatIsOvertakenByTheLastIsNoLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, late := newFaulty(), make(chan struct{})
-		store.set(only("release", func(c lock.Claim) error {
-			if c.Holds > 0 {
-				<-late
-			}
-			return nil
-		}), nil)
-		l := newLocker(t, store)
-		outer := acquire(t, l, t.Context(), "k")
-		inner := acquire(t, l, outer.Context(), "k")
-		released := make(chan error, 1)
-		go func() { released <- inner.Release(t.Context()) }()
-		synctest.Wait()
-		release(t, outer)
-		close(late)
-		wantErr(t, <-released, nil)
-	})
+	for name, end := range overtakes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, late := newFaulty(), make(chan struct{})
+				store.set(only("release", func(c lock.Claim) error {
+					if c.Holds > 0 {
+						<-late
+					}
+					return nil
+				}), nil)
+				l := newLocker(t, store)
+				outer := acquire(t, l, t.Context(), "k")
+				inner := acquire(t, l, outer.Context(), "k")
+				released, ended := make(chan error, 1), make(chan error, 1)
+				go func() { released <- inner.Release(t.Context()) }()
+				synctest.Wait()
+				go func() { ended <- end.by(t.Context(), l, outer) }()
+				synctest.Wait()
+				close(late)
+				wantErr(t, <-released, nil)
+				wantErr(t, <-ended, nil)
+			})
+		})
+	}
+}
+
+// overtakes are the ends of a hold that a slower call of one of its leases is no match
+// for.
+var overtakes = map[string]struct {
+	by   func(context.Context, *lock.Locker, *lock.Lease) error
+	want error // of an extension
+}{
+	"by the last release": {func(ctx context.Context, _ *lock.Locker, lease *lock.Lease) error { return lease.Release(ctx) }, lock.ErrReleased},
+	"by Close":            {func(ctx context.Context, l *lock.Locker, _ *lock.Lease) error { return l.Close(ctx) }, lock.ErrClosed},
+}
+
+// An extension that finds nothing, as the lease was released meanwhile, is no loss.
+func TestAnExtensionThatIsOvertakenIsNoLoss(t *testing.T) {
+	for name, end := range overtakes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				store.set(only("renew", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
+				l := newLocker(t, store)
+				lease := acquire(t, l, t.Context(), "k")
+				extended := make(chan error, 1)
+				go func() { extended <- lease.Extend(t.Context(), time.Minute) }()
+				synctest.Wait()
+				wantErr(t, end.by(t.Context(), l, lease), nil)
+				err := <-extended
+				wantErr(t, err, end.want)
+				if errors.Is(err, lock.ErrLost) {
+					t.Errorf("%v, want no loss", err)
+				}
+			})
+		})
+	}
 }
 
 // Trust may end while a release is under way.

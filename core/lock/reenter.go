@@ -97,7 +97,7 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 		return l.extended(h, sent, c.TTL)
 	case errors.Is(err, ErrNotHeld):
 		l.lose(because(ErrTaken, err), h)
-		return ErrTaken
+		return l.holdStatus(h) // it was released or closed meanwhile, or is lost now
 	default:
 		return failure(ctx, err)
 	}

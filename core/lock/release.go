@@ -41,7 +41,7 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, h
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch h.state {
-	case holdClosed:
+	case holdClosing, holdClosed:
 		return c, false, false, ErrClosed
 	case holdLost:
 		if !l.closed {
@@ -93,8 +93,8 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) e
 	err := l.sendRelease(ctx, h, c, now, until)
 	if errors.Is(err, ErrLost) {
 		l.lose(err, h)
-		if errors.Is(l.holdStatus(h), ErrReleased) {
-			return nil // the release of the last lease overtook this one
+		if !errors.Is(l.holdStatus(h), ErrLost) {
+			return nil // the release of the last lease, or Close, overtook this one
 		}
 	}
 	return err
