@@ -24,7 +24,7 @@ func (l *Locker) handOff(h *hold) bool {
 	a := w.of
 	next := &hold{
 		locker: l, key: h.key, owner: h.owner, mode: h.mode, name: a.o.name,
-		fence: h.fence + 1, granted: h.granted, count: 1, expiry: h.expiry, lasts: h.lasts,
+		fence: h.fence + 1, granted: h.granted, count: 1, expiry: h.expiry, sent: h.sent, lasts: h.lasts,
 	}
 	next.trust.Store(h.trust.Load())
 	l.trusts.replace(h, next)

@@ -36,7 +36,8 @@ type hold struct {
 	count    int32          // hold count in the store
 	watchers int32          // leases that ask for renewal
 	leases   *Lease         // that have not been released
-	expiry   time.Duration  // when the store forgets the hold, at the latest
+	expiry   time.Duration  // when the store forgets the hold, by the calls that it has confirmed
+	sent     time.Duration  // the same by all calls: one without an answer may have run
 	lasts    time.Duration  // the TTL that trust rests on
 	watchdog time.Duration  // what a renewal sets
 	limit    time.Duration  // when it ends at the latest; 0: never
@@ -83,9 +84,13 @@ func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mo
 
 // claim is what the hold asks of the store now; mu is held.
 func (h *hold) claim(holds int32, now time.Duration) Claim {
+	until := h.expiry
+	if holds == 0 {
+		until = max(until, h.sent) // a release is repeated for as long as there may be something
+	}
 	c := Claim{
 		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: int(holds),
-		TTL:     h.within(max(h.watchdog, h.expiry-now), now),
+		TTL:     h.within(max(h.watchdog, until-now), now),
 		Permits: h.permits, Size: h.size,
 	}
 	if keep := h.keepUntil(); keep > 0 {

@@ -476,6 +476,49 @@ func TestAnExtensionThatIsOvertakenIsNoLoss(t *testing.T) {
 	}
 }
 
+// A call without an answer may have made the key last for longer than the locker knows.
+// The release is repeated for as long.
+func TestAReleaseIsRepeatedForAsLongAsTheKeyMayLast(t *testing.T) {
+	for name, prolong := range map[string]func(t *testing.T, l *lock.Locker){
+		"an extension": func(t *testing.T, l *lock.Locker) {
+			t.Helper()
+			lease := acquire(t, l, t.Context(), "k")
+			wantErr(t, lease.Extend(t.Context(), 10*time.Hour), lock.ErrUnavailable)
+			wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		},
+		"a long lease": func(t *testing.T, l *lock.Locker) {
+			t.Helper()
+			_, err := l.Acquire(t.Context(), "k", lock.WithLease(10*time.Hour))
+			wantErr(t, err, lock.ErrUnavailable)
+		},
+		"an extension of what is lost": func(t *testing.T, l *lock.Locker) {
+			t.Helper()
+			lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Second))
+			wantErr(t, lease.Extend(t.Context(), 10*time.Hour), lock.ErrUnavailable)
+			<-lease.Context().Done()
+			wantErr(t, lease.Release(t.Context()), lock.ErrLeaseOver)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				store.set(only("release", func(lock.Claim) error { return errLineCut }), only("renew", func(lock.Claim) error { return errLineCut }))
+				prolong(t, l)
+				time.Sleep(5 * time.Minute) // longer than what was confirmed
+				if holds(t, store, "k") == 0 {
+					t.Error("the key is free: this tests nothing")
+				}
+				store.set(nil, nil)
+				time.Sleep(time.Minute)
+				if holds(t, store, "k") != 0 {
+					t.Error("the key is held, and nobody releases it")
+				}
+			})
+		})
+	}
+}
+
 // Trust may end while a release is under way.
 func TestAReleaseMayOutlastTheTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,6 +83,7 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	now := l.now()
 	c := h.claim(h.count, now)
 	d = max(d, h.expiry-now)
+	h.sent = max(h.sent, now+d)
 	l.mu.Unlock()
 	var sent time.Duration
 	err := l.persist(ctx, now, now+l.defaults.callTimeout, func(now, timeout time.Duration) error {

@@ -104,6 +104,7 @@ func (l *Locker) beginRenewal() *renewal {
 	}
 	for i, h := range due {
 		r.claims[i], r.pending[i] = h.claim(h.count, now), true
+		h.sent = max(h.sent, now+r.claims[i].TTL)
 		// The shortest lease of the round must have time for further tries.
 		r.limit = min(r.limit, r.claims[i].TTL/6, h.lasts/6)
 	}
