@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -174,10 +175,23 @@ func (s *sources) replace(file int, set *rule.Set) error {
 	s.newest[file] = set
 	alone := slices.Clone(s.sets)
 	alone[file] = set
-	if !slices.Equal(alone, s.newest) && s.apply(slices.Clone(s.newest), file) == nil {
+	all := slices.Clone(alone)
+	for i, newest := range s.newest {
+		if newest != alone[i] && s.stands(i) {
+			all[i] = newest
+		}
+	}
+	if !slices.Equal(alone, all) && s.apply(all, file) == nil {
 		return nil
 	}
 	return s.apply(alone, file)
+}
+
+// stands reports whether the newest version of a file is still what the file says. Its
+// watcher doesn't tell when it is gone or broken since.
+func (s *sources) stands(file int) bool {
+	set, err := rulefile.Load(s.files[file].Path)
+	return err == nil && reflect.DeepEqual(set.Rules(), s.newest[file].Rules())
 }
 
 // apply puts the rules of all files in force, of which one has just been read.

@@ -147,6 +147,30 @@ func TestARuleMovesFromFileToFile(t *testing.T) {
 	}
 }
 
+// A version that was refused and is no longer there does not come back with another
+// file.
+func TestARefusedVersionThatIsGoneStaysOut(t *testing.T) {
+	folder := t.TempDir()
+	path, other := filepath.Join(folder, "locks.yaml"), filepath.Join(folder, "other.yaml")
+	replaceFile(t, path, oneRule)
+	replaceFile(t, other, "rules: []\n")
+	var log syncBuffer
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(log.logger()),
+		fxmodule.FollowRulesFile(path), fxmodule.FollowRulesFile(other), fx.Populate(&g))
+	app.RequireStart()
+	defer app.RequireStop()
+	replaceFile(t, other, strings.ReplaceAll(oneRule, "lock:one", "lock:moved"))
+	eventually(t, "the rule is there twice", func() bool { return strings.Contains(log.String(), "has a rule already") })
+	replaceFile(t, other, "rules: [\n")
+	eventually(t, "the file is broken", func() bool { return strings.Contains(log.String(), "is not YAML") })
+	replaceFile(t, path, "rules: []\n")
+	eventually(t, "the rule would be gone", func() bool { return strings.Contains(log.String(), "would have no rule any longer") })
+	if r := g.Rules(); len(r) != 1 || r[0].Key != "lock:one" {
+		t.Errorf("rules are %v", r)
+	}
+}
+
 func TestANewVersionWithAModeThatTheSettingsRuleOutChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.yaml")
 	replaceFile(t, path, oneRule)
