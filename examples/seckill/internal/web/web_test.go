@@ -155,8 +155,8 @@ func TestAVoucherIsCreatedShownSoldAndReported(t *testing.T) {
 		ordered.header.Get("Location") != "/api/orders/"+order {
 		t.Fatalf("order: %d %s", ordered.status, ordered.text)
 	}
-	if fence, _ := ordered.body["fence"].(string); !regexp.MustCompile(`^[1-9]\d*$`).MatchString(fence) {
-		t.Errorf("fence %v, want digits in a text", ordered.body["fence"])
+	if fence, _ := ordered.body["fence"].(string); !regexp.MustCompile(`^[1-9]\d{17}$`).MatchString(fence) {
+		t.Errorf("fence %v, want 18 digits in a string, as the README says", ordered.body["fence"])
 	}
 	if r := s.send(t, "GET", "/api/orders/"+order, ""); r.status != http.StatusOK || r.text != ordered.text {
 		t.Errorf("show order: %d %s, want %s", r.status, r.text, ordered.text)
