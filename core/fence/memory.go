@@ -69,10 +69,11 @@ func (m *Memory) claim(key string, t Token) error {
 		return nil
 	}
 	if len(m.seen) == m.limit {
-		// The smallest fence raises the floor the least.
+		// The smallest fence raises the floor the least. It may even be below it: that
+		// of a late holder whose lock was not known.
 		forgotten := heap.Pop(&m.oldest).(*entry)
 		delete(m.seen, forgotten.key)
-		m.floor = forgotten.token.Fence
+		m.floor = max(m.floor, forgotten.token.Fence)
 	}
 	e = &entry{key: key, token: t}
 	m.seen[key] = e
