@@ -93,9 +93,14 @@ func (t *Table) raise(ctx context.Context, on Conn, id any, token Token) error {
 // Where returns the condition for a write after a claim, to be joined to the
 // statement with AND, and its arguments. It is needed when the claim was made in
 // another transaction. n is the number that its first placeholder has in the
-// statement ($4 is 4), and matters to PostgreSQL only.
+// statement ($4 is 4), and matters to PostgreSQL only. No row meets the condition of
+// a token that is malformed, such as the zero value.
 func (t *Table) Where(token Token, n int) (condition string, args []any) {
-	return t.dialect.number(t.where, n), []any{int64(token.Fence), token.Owner}
+	fence := int64(token.Fence)
+	if token.check() != nil {
+		fence = -1 // a row that nobody has claimed has 0
+	}
+	return t.dialect.number(t.where, n), []any{fence, token.Owner}
 }
 
 // Confirm checks the result of a write that had the condition of [Table.Where]. It
@@ -104,6 +109,13 @@ func (t *Table) Where(token Token, n int) (condition string, args []any) {
 // affected, it reads the row, because MySQL doesn't count rows whose values didn't
 // change.
 func (t *Table) Confirm(ctx context.Context, on Conn, id any, token Token, result sql.Result) error {
+	return wrap("write with fence", id, t.confirm(ctx, on, id, token, result))
+}
+
+func (t *Table) confirm(ctx context.Context, on Conn, id any, token Token, result sql.Result) error {
+	if err := token.check(); err != nil {
+		return err
+	}
 	rows, err := result.RowsAffected()
 	if err == nil && rows == 0 {
 		var seen Token
@@ -111,7 +123,7 @@ func (t *Table) Confirm(ctx context.Context, on Conn, id any, token Token, resul
 			err = ErrStale
 		}
 	}
-	return wrap("write with fence", id, err)
+	return err
 }
 
 // look returns the token of the last claim.

@@ -24,6 +24,7 @@ func promises(t *testing.T, db database) {
 		"a claim that is rolled back has not been":               rolledBack,
 		"a claim sees what is there now, not what was at first":  notTheSnapshot,
 		"a write that changes nothing is confirmed":              unchanged,
+		"a write without a token writes nothing":                 tokenless,
 		"a late transaction inserts nothing":                     insertOnce,
 		"without any lock no update is lost, in one transaction": counterInOne,
 		"without any lock no update is lost, in two":             counterInTwo,
@@ -102,6 +103,31 @@ func write(t *testing.T, db database, table *fence.Table, name string, val int, 
 		}
 		return table.Confirm(t.Context(), tx, 1, token, result)
 	})
+}
+
+// Code that runs without a lock has no token. A row that nobody has claimed has none,
+// either: they aren't the same.
+func tokenless(t *testing.T, db database) {
+	t.Helper()
+	table, name := db.stock(t)
+	for what, token := range map[string]fence.Token{
+		"none":                   {},
+		"one without a fence":    {Owner: older.Owner},
+		"one without an owner":   {Fence: 10},
+		"one that is too large":  fence.New(fence.MaxFence+1, "a:1"),
+		"a fence that is all 64": fence.New(1<<64-1, "a:1"),
+	} {
+		wantErr(t, what, write(t, db, table, name, 7, token), fence.ErrMalformed)
+		condition, args := table.Where(token, 2)
+		result := db.exec(t, db, db.numbered("UPDATE "+name+" SET val = ? WHERE ")+condition, append([]any{7}, args...)...)
+		if rows, err := result.RowsAffected(); err != nil || rows != 0 {
+			t.Errorf("%s: %d rows, %v", what, rows, err)
+		}
+		wantErr(t, what+", a write of nothing", table.Confirm(t.Context(), db, 1, token, result), fence.ErrMalformed)
+	}
+	if got := db.count(t, db, "SELECT val FROM "+name+" WHERE id = 1"); got != 0 {
+		t.Errorf("val is %d", got)
+	}
 }
 
 // A claims and reads, and is paused. B gets the lock, claims and reads. A goes on
