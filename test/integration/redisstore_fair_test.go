@@ -262,3 +262,70 @@ func TestAReleaseHandsNothingToItself(t *testing.T) {
 		t.Errorf("%q have the lock, want the next in the queue", holders)
 	}
 }
+
+// Java's tryLock(Long.MAX_VALUE, …) makes a place that lasts for 292 million years. No
+// key can expire as late as that.
+func TestAJavaWaiterThatWaitsForEver(t *testing.T) {
+	for name, till := range map[string]string{"the longest wait": "9.2233720368547758e+18", "no end at all": "inf"} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Standalone(t)
+			rdb := server.Admin(t)
+			ctx := t.Context()
+			for _, command := range [][]any{
+				{"hset", "k", ownerA, 1}, {"pexpire", "k", lease.Milliseconds()},
+				{"rpush", "redisson_lock_queue:{k}", ownerB}, {"zadd", "redisson_lock_timeout:{k}", till, ownerB},
+			} {
+				if err := rdb.Do(ctx, command...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			store := redisstore.New(server.Client(t))
+			claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: lease, Places: []string{"a:1"}}
+			for range 2 {
+				if _, err := store.Acquire(ctx, claim); !errors.Is(err, lock.ErrBusy) {
+					t.Fatalf("behind it: %v", err)
+				}
+			}
+			for _, key := range []string{"redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"} {
+				if ttl := rdb.PTTL(ctx, key).Val(); ttl <= 0 {
+					t.Errorf("%s has no expiry", key)
+				}
+			}
+			rdb.Del(ctx, "k")
+			rdb.LPop(ctx, "redisson_lock_queue:{k}") // it is served, and leaves
+			rdb.ZRem(ctx, "redisson_lock_timeout:{k}", ownerB)
+			if _, err := store.Acquire(ctx, claim); err != nil {
+				t.Errorf("behind nobody: %v", err)
+			}
+		})
+	}
+}
+
+// An operator has deleted the queue, and left how long its places last: who waited
+// in it queues again.
+func TestAQueueThatWasDeletedIsMadeAnew(t *testing.T) {
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	store := redisstore.New(server.Client(t))
+	claim := func(owner string) lock.Claim {
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, Holds: 1, TTL: lease, Places: []string{owner}}
+	}
+	if _, err := store.Acquire(t.Context(), claim("a:1")); err != nil {
+		t.Fatal(err)
+	}
+	queue := func(owners ...string) {
+		t.Helper()
+		for _, owner := range owners {
+			if _, err := store.Acquire(t.Context(), claim(owner)); !errors.Is(err, lock.ErrBusy) {
+				t.Fatalf("%s: %v", owner, err)
+			}
+		}
+	}
+	queue("b:1", "c:1")
+	rdb.Del(t.Context(), "redisson_lock_queue:{k}")
+	queue("c:1", "b:1", "d:1")
+	places := rdb.LRange(t.Context(), "redisson_lock_queue:{k}", 0, -1).Val()
+	if want := []string{"c:1:redlatch", "b:1:redlatch", "d:1:redlatch"}; !slices.Equal(places, want) {
+		t.Errorf("the queue is %q, want %q", places, want)
+	}
+}

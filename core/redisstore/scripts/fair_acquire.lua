@@ -27,6 +27,7 @@
 -- The queue expires with the last of its places, and some time for the ones that
 -- Redisson adds: nothing that Go made stays.
 
+local most = 10 ^ 14 -- ms for which a queue lasts: Redisson waits for up to 2^63
 local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
 local pttl = redis.call('pttl', KEYS[1])
 local free = pttl == -2
@@ -119,6 +120,10 @@ local foreign = 0
 if next(due) then
   local last = redis.call('lindex', KEYS[2], -1)
   local longest = tonumber(redis.call('zrange', KEYS[3], -1, -1, 'withscores')[2] or 0)
+  if longest > 0 and not last then -- without their queue, these are no places
+    redis.call('del', KEYS[3])
+    longest = 0
+  end
   if longest > now + place or last and not ours(last) then -- else the queue has only ours
     foreign = keepAmongOthers()
   end
@@ -132,7 +137,7 @@ if next(due) then
       redis.call('zadd', KEYS[3], till, ARGV[i])
     end
   end
-  local lasts = math.max(till, longest) - now + wait
+  local lasts = math.min(math.max(till, longest) - now + wait, most)
   redis.call('pexpire', KEYS[2], lasts)
   redis.call('pexpire', KEYS[3], lasts)
 end
