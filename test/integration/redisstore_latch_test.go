@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -80,6 +81,39 @@ func TestTheGoldenStatesOfALatch(t *testing.T) {
 	must("count a text", err, lock.ErrUnavailable)
 	must("await a text", latch.Await(ctx), lock.ErrUnavailable)
 	left("a text")
+}
+
+// Redisson sets whatever it is given, and lets everybody pass whose count isn't above
+// zero.
+func TestALatchWithACountOfJava(t *testing.T) {
+	b := newBench(t)
+	latch := redisstore.NewLatch(b.store, "orders")
+	for _, tt := range []struct {
+		set   int64
+		count int
+		open  bool
+	}{{0, 0, true}, {-1, 0, true}, {math.MinInt64, 0, true}, {math.MaxInt64, 1 << 53, false}, {1 << 53, 1 << 53, false}, {7, 7, false}} {
+		b.rdb.Set(t.Context(), "orders", tt.set, 0)
+		if n, err := latch.Count(t.Context()); n != tt.count || err != nil {
+			t.Errorf("%d: counted %d, %v", tt.set, n, err)
+		}
+		limit := 50 * time.Millisecond
+		if tt.open {
+			limit = patience
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		if err := latch.Await(ctx); (err == nil) != tt.open {
+			t.Errorf("%d: await: %v", tt.set, err)
+		}
+		cancel()
+		left, wantErr := fmt.Sprint(tt.set), lock.ErrBusy
+		if tt.open {
+			left, wantErr = "3", nil
+		}
+		if err := latch.TrySet(t.Context(), 3); !errors.Is(err, wantErr) || b.rdb.Get(t.Context(), "orders").Val() != left {
+			t.Errorf("%d: set: %v, and it is %s", tt.set, err, b.rdb.Get(t.Context(), "orders").Val())
+		}
+	}
 }
 
 func TestALatchOpensForAllWhoWait(t *testing.T) {

@@ -48,6 +48,17 @@ func TestRedissonTokens(t *testing.T) {
 			t.Errorf("the counter expires in %v", ttl)
 		}
 	})
+	t.Run("are above zero, or nothing is granted", func(t *testing.T) {
+		plain.Set(t.Context(), "redisson_lock_token:{negative}", -5, 0)
+		claim := lock.Claim{Key: "negative", Owner: "a:1", Holds: 1, TTL: time.Minute}
+		var failed *lock.StoreError
+		if _, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
+			t.Errorf("got %v, want a failure", err)
+		}
+		if fields := hash(t, plain, "negative"); len(fields) > 0 {
+			t.Errorf("the lock is %v", fields)
+		}
+	})
 	t.Run("other modes and groups are refused or done without", func(t *testing.T) {
 		l := lock.New(store)
 		defer func() { _ = l.Close(t.Context()) }()

@@ -3,7 +3,11 @@
 --
 -- KEYS[1]  the latch, see latch_set.lua
 --
--- Returns what is left to count, 0 for an open latch
+-- Returns what is left to count, 0 for an open latch. Redisson sets any number: one
+-- below zero is open, and of one that a double can't hold this is less.
 
 local left = tonumber(redis.call('get', KEYS[1]) or 0)
-return left or redis.error_reply('WRONGTYPE the key holds a string that is no latch')
+if not left then
+  return redis.error_reply('WRONGTYPE the key holds a string that is no latch')
+end
+return math.max(0, math.min(left, 9007199254740992))

@@ -1,6 +1,7 @@
--- Sets the count of a latch that has none.
+-- Sets the count of a latch that is open.
 --
--- KEYS[1]  the latch: what is left to count, a number; without one it is open
+-- KEYS[1]  the latch: what is left to count, a number; without one above zero it is
+--          open
 -- ARGV[1]  count, 1 or more
 -- ARGV[2]  channel on which waiters listen
 -- ARGV[3]  how to publish; see publish.lua
@@ -8,7 +9,11 @@
 -- Returns  1  set
 --          0  there was a count already
 
-if redis.call('exists', KEYS[1]) == 1 then
+local left = tonumber(redis.call('get', KEYS[1]) or 0)
+if not left then
+  return redis.error_reply('WRONGTYPE the key holds a string that is no latch')
+end
+if left > 0 then
   return 0
 end
 redis.call('set', KEYS[1], ARGV[1])

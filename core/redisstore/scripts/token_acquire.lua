@@ -21,6 +21,9 @@
 local fence = mine and tonumber(redis.call('get', KEYS[2]) or 0) or 0
 if fence < 1 then
   fence = redis.call('incr', KEYS[2])
+  if fence < 1 then
+    return redis.error_reply('ERR the counter of fences is below zero')
+  end
 end
 if not mine or mine < tonumber(ARGV[2]) then -- a claim that is late lowers nothing
   redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
