@@ -710,5 +710,71 @@ func TestACircuitThatIsCalledIsNotForgotten(t *testing.T) {
 			time.Sleep(time.Second)
 			wantOpen(t, l)
 		}
+		if time.Sleep(59 * time.Second); len(d.told()) != 1 {
+			t.Errorf("changes: %q", d.told())
+		}
+		if time.Sleep(2 * time.Second); len(d.told()) != 2 { // a minute after the last call
+			t.Errorf("changes: %q", d.told())
+		}
+	})
+}
+
+// together begins acquires that travel in one batch: the server lets go of the calls
+// before them when it is given a token for each.
+func together(t *testing.T, store *redisstore.Store, tokens chan<- struct{}, ctx context.Context, keys ...string) (all []<-chan answer) {
+	t.Helper()
+	for i := range redisstore.Overlap {
+		begin(t.Context(), store, fmt.Sprint("before:", i), time.Now().Add(soon))
+		synctest.Wait()
+	}
+	for _, key := range keys {
+		all = append(all, begin(ctx, store, key, time.Now().Add(soon)))
+	}
+	for range redisstore.Overlap {
+		tokens <- struct{}{}
+	}
+	return all
+}
+
+// Callers whose calls were answered leave as well. They say nothing about a server that
+// has yet to answer another call of their batch.
+func TestWhoWasAnsweredHasNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		tokens := make(chan struct{})
+		d.away(func(c []string) string {
+			if c[0] == "ping" {
+				return "well"
+			}
+			switch key := c[3]; {
+			case strings.HasPrefix(key, "before"):
+				<-tokens
+			case key == "unknown" && c[0] == "evalsha":
+				return failed("NOSCRIPT No matching script.")
+			case key == "unknown":
+				time.Sleep(time.Second)
+			}
+			return "well"
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		keys := []string{"unknown"}
+		for i := range 2 * redisstore.DefaultCircuitFailures {
+			keys = append(keys, fmt.Sprint(i))
+		}
+		all := together(t, store, tokens, ctx, keys...)
+		for _, answers := range all[1:] {
+			if a := answered(t, answers); a.err != nil {
+				t.Error(a.err)
+			}
+		}
+		leave()
+		time.Sleep(200 * time.Millisecond)
+		if a := answered(t, begin(t.Context(), store, "next", time.Now().Add(soon))); a.err != nil {
+			t.Error(a.err)
+		}
+		answered(t, all[0])
+		if len(d.told()) > 0 {
+			t.Errorf("changes: %q", d.told())
+		}
 	})
 }

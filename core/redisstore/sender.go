@@ -336,8 +336,17 @@ func (w *worker) run() {
 // send sends the batch, and once more the scripts that the server does not know.
 func (w *worker) send() {
 	for batch := w.batch; len(batch) > 0; {
-		batch = w.exec(batch)
+		if batch = w.exec(batch); len(batch) > 0 {
+			w.sender.keep(w, batch)
+		}
 	}
+}
+
+// keep leaves w with the calls of its batch that have no answer.
+func (s *sender) keep(w *worker, batch []*sending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.batch = batch
 }
 
 // exec sends the calls in one go, and ends the ones whose time has passed. It returns the
