@@ -1,0 +1,108 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+)
+
+// cast is a cluster of two whose servers answer each command as said, and which notes
+// what came, without the names of scripts.
+type cast struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// play returns a client of servers that answer with the next of their replies. The
+// first has the key "k".
+func play(t *testing.T, first, second []string) (*cast, *redis.ClusterClient) {
+	t.Helper()
+	c := &cast{}
+	server := func(number int, replies []string) *fake {
+		f, _ := newFake(t, func(command []string) string {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.lines = append(c.lines, fmt.Sprint(number, " ", command[0]))
+			if len(replies) == 0 {
+				t.Errorf("%d has no reply to %q", number, command)
+				return "hang up"
+			}
+			reply := replies[0]
+			replies = replies[1:]
+			return reply
+		})
+		return f
+	}
+	return c, clusterOf(t, server(1, first), server(2, second))
+}
+
+func (c *cast) played(t *testing.T, want ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(c.lines, want) {
+		t.Errorf("got %q, want %q", c.lines, want)
+	}
+}
+
+func clock(seconds int64) string { return fmt.Sprintf("*2\r\n:%d\r\n:0\r\n", seconds) }
+
+const (
+	movedAway = "MOVED 1 10.0.0.2:6379"
+	movedBack = "MOVED 1 10.0.0.1:6379"
+	askAway   = "ASK 1 10.0.0.2:6379"
+	noScript  = "NOSCRIPT No matching script."
+	ok        = "+OK\r\n"
+)
+
+// A node that does not have the key says who has it. The time must come from there, on
+// the connection of the script.
+func TestACallThatIsRedirected(t *testing.T) {
+	timed := []redisstore.Option{redisstore.WithoutScriptTime()}
+	for name, tt := range map[string]struct {
+		opts          []redisstore.Option
+		first, second []string
+		want          []string
+		fence         uint64
+	}{
+		"moved": {
+			nil, []string{failed(movedAway), failed(movedAway)}, []string{integer(7)},
+			[]string{"1 evalsha", "1 evalsha", "2 evalsha"}, 7, // the client of the cluster finds the way
+		},
+		"moved, with the time behind it": {
+			timed, []string{failed(movedAway), clock(1)}, []string{integer(1), clock(7)},
+			[]string{"1 evalsha", "1 time", "2 evalsha", "2 time"}, 7_000_000,
+		},
+		"on its way": {
+			timed, []string{failed(askAway), clock(1)}, []string{ok, integer(1), clock(7)},
+			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time"}, 7_000_000,
+		},
+		"on its way, to a node without the script": {
+			timed, []string{failed(askAway), clock(1)}, []string{ok, failed(noScript), clock(6), ok, integer(1), clock(7)},
+			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time", "2 asking", "2 eval", "2 time"}, 7_000_000,
+		},
+		"on its way, and back": {
+			timed, []string{failed(askAway), clock(1), integer(1), clock(7)}, []string{ok, failed(movedBack), clock(1)},
+			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time", "1 evalsha", "1 time"}, 7_000_000,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, client := play(t, tt.first, tt.second)
+			if _, err := client.MasterForKey(t.Context(), "k"); err != nil { // where the slots are
+				t.Fatal(err)
+			}
+			a := answered(t, begin(t.Context(), redisstore.New(client, tt.opts...), "k", time.Now().Add(soon)))
+			if a.err != nil || a.fence != tt.fence*lock.FenceStep {
+				t.Errorf("fence %d, %v; want %d", a.fence/lock.FenceStep, a.err, tt.fence)
+			}
+			c.played(t, tt.want...)
+		})
+	}
+}
