@@ -73,24 +73,39 @@ func TestACallThatIsRedirected(t *testing.T) {
 		fence         uint64
 	}{
 		"moved": {
-			nil, []string{failed(movedAway), failed(movedAway)}, []string{integer(7)},
-			[]string{"1 evalsha", "1 evalsha", "2 evalsha"}, 7, // the client of the cluster finds the way
+			nil,
+			[]string{failed(movedAway), failed(movedAway)},
+			[]string{integer(7)},
+			[]string{"1 evalsha", "1 evalsha", "2 evalsha"},
+			7, // the client of the cluster finds the way
 		},
 		"moved, with the time behind it": {
-			timed, []string{failed(movedAway), clock(1)}, []string{integer(1), clock(7)},
-			[]string{"1 evalsha", "1 time", "2 evalsha", "2 time"}, 7_000_000,
+			timed,
+			[]string{failed(movedAway), clock(1)},
+			[]string{integer(1), clock(7)},
+			[]string{"1 evalsha", "1 time", "2 evalsha", "2 time"},
+			7_000_000,
 		},
 		"on its way": {
-			timed, []string{failed(askAway), clock(1)}, []string{ok, integer(1), clock(7)},
-			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time"}, 7_000_000,
+			timed,
+			[]string{failed(askAway), clock(1)},
+			[]string{ok, integer(1), clock(7)},
+			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time"},
+			7_000_000,
 		},
 		"on its way, to a node without the script": {
-			timed, []string{failed(askAway), clock(1)}, []string{ok, failed(noScript), clock(6), ok, integer(1), clock(7)},
-			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time", "2 asking", "2 eval", "2 time"}, 7_000_000,
+			timed,
+			[]string{failed(askAway), clock(1)},
+			[]string{ok, failed(noScript), clock(6), ok, integer(1), clock(7)},
+			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time", "2 asking", "2 eval", "2 time"},
+			7_000_000,
 		},
 		"on its way, and back": {
-			timed, []string{failed(askAway), clock(1), integer(1), clock(7)}, []string{ok, failed(movedBack), clock(1)},
-			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time", "1 evalsha", "1 time"}, 7_000_000,
+			timed,
+			[]string{failed(askAway), clock(1), integer(1), clock(7)},
+			[]string{ok, failed(movedBack), clock(1)},
+			[]string{"1 evalsha", "1 time", "2 asking", "2 evalsha", "2 time", "1 evalsha", "1 time"},
+			7_000_000,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -272,8 +272,10 @@ func TestAJavaWaiterThatWaitsForEver(t *testing.T) {
 			rdb := server.Admin(t)
 			ctx := t.Context()
 			for _, command := range [][]any{
-				{"hset", "k", ownerA, 1}, {"pexpire", "k", lease.Milliseconds()},
-				{"rpush", "redisson_lock_queue:{k}", ownerB}, {"zadd", "redisson_lock_timeout:{k}", till, ownerB},
+				{"hset", "k", ownerA, 1},
+				{"pexpire", "k", lease.Milliseconds()},
+				{"rpush", "redisson_lock_queue:{k}", ownerB},
+				{"zadd", "redisson_lock_timeout:{k}", till, ownerB},
 			} {
 				if err := rdb.Do(ctx, command...).Err(); err != nil {
 					t.Fatal(err)
