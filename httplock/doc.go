@@ -49,7 +49,7 @@
 // # The handler
 //
 // Handlers still run for a request whose client has gone, and keep the lock until
-// they return: their context ends. The wrapped http.ResponseWriter implements the
-// same optional interfaces: it flushes and hijacks if the other one does, and
-// [http.ResponseController] finds the rest.
+// they return: their context ends. The wrapped http.ResponseWriter flushes and
+// hijacks if the other one does, and [http.ResponseController] finds the rest. It
+// doesn't push.
 package httplock

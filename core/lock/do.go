@@ -11,7 +11,8 @@ import (
 // It returns the error of the acquisition (fn did not run), or fn's error.
 // If the lease was lost before it was released, the error also wraps
 // [ErrLost], even when fn returned nil: what fn did may overlap with another
-// owner's work. A release that the store did not confirm is not an error of
+// owner's work. It wraps [ErrClosed] if the locker was closed meanwhile, which
+// released the key. A release that the store did not confirm is not an error of
 // Do: the work was done under the lock; the release goes on in the background
 // and shows in [Hooks].
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context) error, opts ...Option) (err error) {

@@ -60,6 +60,13 @@ func TestDo(t *testing.T) {
 		})
 		wantErr(t, err, lock.ErrLost, errWork)
 	})
+	t.Run("says when the locker was closed meanwhile", func(t *testing.T) {
+		other := newLocker(t, store)
+		err := other.Do(t.Context(), "k", func(context.Context) error {
+			return errors.Join(errWork, other.Close(t.Context()))
+		})
+		wantErr(t, err, lock.ErrClosed, errWork)
+	})
 	t.Run("re-enters", func(t *testing.T) {
 		err := l.Do(t.Context(), "k", func(ctx context.Context) error {
 			return l.Do(ctx, "k", func(ctx context.Context) error { return lock.AssertHeld(ctx, "k") })
