@@ -87,11 +87,18 @@ func TestFilesAreFollowedFromStartToStop(t *testing.T) {
 	}
 }
 
-func TestAFileThatContradictsTheProgramChangesNothing(t *testing.T) {
+// twoFiles makes a file with a rule, and one without.
+func twoFiles(t *testing.T) (path, other string) {
+	t.Helper()
 	folder := t.TempDir()
-	path, other := filepath.Join(folder, "locks.yaml"), filepath.Join(folder, "other.yaml")
+	path, other = filepath.Join(folder, "locks.yaml"), filepath.Join(folder, "other.yaml")
 	replaceFile(t, path, oneRule)
 	replaceFile(t, other, "rules: []\n")
+	return path, other
+}
+
+func TestAFileThatContradictsTheProgramChangesNothing(t *testing.T) {
+	path, other := twoFiles(t)
 	var log syncBuffer
 	var g *guard.Guard
 	app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(log.logger()), fxmodule.FollowRulesFile(path), fxmodule.FollowRulesFile(other),
@@ -150,10 +157,7 @@ func TestARuleMovesFromFileToFile(t *testing.T) {
 // A version that was refused and is no longer there does not come back with another
 // file.
 func TestARefusedVersionThatIsGoneStaysOut(t *testing.T) {
-	folder := t.TempDir()
-	path, other := filepath.Join(folder, "locks.yaml"), filepath.Join(folder, "other.yaml")
-	replaceFile(t, path, oneRule)
-	replaceFile(t, other, "rules: []\n")
+	path, other := twoFiles(t)
 	var log syncBuffer
 	var g *guard.Guard
 	app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(log.logger()),
