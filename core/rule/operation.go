@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -88,13 +89,13 @@ func checkHTTP(operation string) error {
 		return fmt.Errorf("%.300q does not spell the method as HTTP does, write %q", operation, upper+" "+clip(path))
 	case strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "":
 		return fmt.Errorf("%.300q begins with %.40q, which is no HTTP method, write a route as \"POST /orders/:id\"", operation, method)
-	case !isHTTPMethod(method) && nearest(method, httpMethods) != "":
+	case isMisspelt(method):
 		return fmt.Errorf("%.300q begins with an unknown method%s", operation, DidYouMean(method, httpMethods))
 	case strings.ContainsAny(path, " "):
 		return fmt.Errorf("%.300q has a space in its path, which no route has, remove it", operation)
 	case !strings.Contains(path, "/"):
 		return fmt.Errorf("%.300q has no path, write it as %q", operation, method+" /"+clip(path))
-	case strings.ContainsAny(path, "?#"):
+	case strings.ContainsAny(expression.ReplaceAllString(path, ""), "?#"):
 		return fmt.Errorf("%.300q has a query or fragment, which is not part of a route, remove it", operation)
 	case strings.Contains(path, "://"):
 		return fmt.Errorf("%.300q has a scheme, which is not part of a route, write the path as it is registered", operation)
@@ -102,7 +103,23 @@ func checkHTTP(operation string) error {
 	return nil
 }
 
+// expression is a parameter in braces, in which chi has regular expressions.
+var expression = regexp.MustCompile(`\{[^/{}]*(\{[^/{}]*\}[^/{}]*)*\}`)
+
 func isHTTPMethod(method string) bool { return slices.Contains(httpMethods, method) }
+
+// isMisspelt reports whether a method is a usual one with a letter too many, missing
+// or wrong, or with its letters in another order. Others exist: SEARCH is not PATCH.
+func isMisspelt(method string) bool {
+	usual := nearest(method, httpMethods)
+	return usual != "" && !isHTTPMethod(method) && (distance(method, usual) <= 1 || sorted(method) == sorted(usual))
+}
+
+func sorted(s string) string {
+	letters := []byte(s)
+	slices.Sort(letters)
+	return string(letters)
+}
 
 // checkName accepts the names of programs and of their methods.
 func checkName(operation string) error {
