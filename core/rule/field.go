@@ -362,7 +362,7 @@ func permits() Field {
 			if r.Permits == 0 && r.Size == 0 {
 				return ""
 			}
-			return fmt.Sprintf("%d/%d", r.Permits, r.Size)
+			return fmt.Sprintf("%d/%d", cmp.Or(r.Permits, 1), r.Size)
 		},
 		check: func(r *Rule) string {
 			switch {

@@ -143,6 +143,25 @@ func TestRulesAreReadFromJSON(t *testing.T) {
 	}
 }
 
+// A rule in Go may leave Permits to its default.
+func TestASemaphoreOfOnePermitIsWrittenAsItIsRead(t *testing.T) {
+	r := rule.Rule{Operation: "POST /a", Key: "lock:a", Mode: lock.Semaphore, Size: 3}
+	want := r
+	want.Permits, want.Operation = 1, ""
+	if got, err := rule.ParseRule(r.String()); err != nil || got != want {
+		t.Errorf("%q is read as %+v, %v", r.String(), got, err)
+	}
+	data, err := r.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got rule.Rule
+	want.Operation = r.Operation
+	if err := got.UnmarshalJSON(data); err != nil || got != want {
+		t.Errorf("%s is read as %+v, %v", data, got, err)
+	}
+}
+
 func TestFieldsBelongToTheirCaller(t *testing.T) {
 	rule.Fields()[0].Name = "changed"
 	if rule.Fields()[0].Name != "operation" {
