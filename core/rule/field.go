@@ -287,7 +287,7 @@ func count(name, doc string, at func(*Rule) *int, option func(int) lock.Option) 
 func wholeNumber(value string) (int, error) {
 	n, err := strconv.Atoi(value)
 	switch {
-	case err != nil || strings.ContainsAny(value, "+_"):
+	case err != nil || strconv.Itoa(n) != value: // 010 is 8 in YAML 1.1
 		return 0, fmt.Errorf("%.300q is not a whole number in decimal digits", value)
 	case n < 1:
 		return 0, fmt.Errorf("%d is too few, use at least 1", n)

@@ -179,7 +179,7 @@ func (d *decoder) root(body *yaml.Node) {
 	}
 	found := make(map[string]bool, 2)
 	for i := 0; i+1 < len(body.Content); i += 2 {
-		name, value := body.Content[i].Value, body.Content[i+1]
+		name, value := d.name(body.Content[i]), body.Content[i+1]
 		at := placeOf(body.Content[i])
 		twice := found[name]
 		found[name] = true
@@ -201,6 +201,14 @@ func (d *decoder) root(body *yaml.Node) {
 	if !found[rulesField] {
 		d.fault(placeOf(body), "", "field \"rules\" is missing")
 	}
+}
+
+// name is the name of a field.
+func (d *decoder) name(node *yaml.Node) string {
+	if k := kind(node); k == other {
+		d.fault(placeOf(node), "", "a name is %s, write the name itself", k)
+	}
+	return node.Value
 }
 
 // at is the place of a value, or that of its name where no value is written.
@@ -262,7 +270,7 @@ func (d *decoder) rule(node *yaml.Node) {
 	}
 	before := len(d.faults)
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		name, value := node.Content[i].Value, node.Content[i+1]
+		name, value := d.name(node.Content[i]), node.Content[i+1]
 		nameAt := placeOf(node.Content[i])
 		if _, twice := e.Fields[name]; twice {
 			d.fault(nameAt, name, "is there twice, keep one")
