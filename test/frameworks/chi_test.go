@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/guardtest/httpsuite"
 	"github.com/redlatch/redlatch/core/rule"
@@ -71,5 +72,22 @@ func TestChiLocksInFrontOfTheRouterLetNothingPass(t *testing.T) {
 				t.Errorf("got %d %s", w.Code, w.Body)
 			}
 		})
+	}
+}
+
+// A segment of chi may have several parameters.
+func TestChiRulesOfASegmentWithSeveralParameters(t *testing.T) {
+	const operation = "GET /articles/{month:[0-9]{2}}-{day}"
+	g := guard.Must(guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: operation, Key: "lock:article:<path.month>:<day>"}))
+	r := chi.NewRouter()
+	r.With(httplock.Route(g, operation)).Get("/articles/{month:[0-9]{2}}-{day}", func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := httplock.From(r)
+		_, _ = w.Write([]byte(lease.Key()))
+	})
+	if err := g.Validate(); err != nil {
+		t.Error(err)
+	}
+	if w := guardtest.Send(r, "GET", "/articles/01-16", ""); w.Body.String() != "lock:article:01:16" {
+		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

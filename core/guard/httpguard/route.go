@@ -38,22 +38,29 @@ func cutMethod(pattern string) (method, rest string, ok bool) {
 }
 
 // HasParameter reports whether a pattern names a path parameter: as {name} or
-// {name...}, as chi's {name:expression}, or as :name and *name of Gin and Echo.
+// {name...}, as chi's {name:expression}, of which a segment may have several, or as
+// :name and *name of Gin and Echo.
 func HasParameter(pattern, name string) bool {
-	for segment := range strings.SplitSeq(pattern, "/") {
-		at := strings.IndexAny(segment, "{:*")
-		if at < 0 {
-			continue
-		}
-		rest := segment[at+1:]
-		if segment[at] != '{' {
-			if rest == name {
+	depth, plain := 0, true // braces that are open; nothing special in the segment so far
+	for i := range len(pattern) {
+		rest := pattern[i+1:]
+		switch c := pattern[i]; {
+		case c == '{':
+			after, ok := strings.CutPrefix(rest, name)
+			if depth == 0 && ok && after != "" && strings.ContainsRune("}.:", rune(after[0])) {
 				return true
 			}
-			continue
-		}
-		if rest, ok := strings.CutPrefix(rest, name); ok && rest != "" && strings.ContainsRune("}.:", rune(rest[0])) {
-			return true
+			depth, plain = depth+1, false
+		case c == '}':
+			depth = max(0, depth-1)
+		case depth > 0: // an expression
+		case c == '/':
+			plain = true
+		case plain && (c == ':' || c == '*'):
+			if segment, _, _ := strings.Cut(rest, "/"); segment == name {
+				return true
+			}
+			plain = false
 		}
 	}
 	return false

@@ -27,6 +27,8 @@ func TestParametersOfPatterns(t *testing.T) {
 	for pattern, want := range map[string]bool{
 		"/v/{id}": true, "POST /v/{id}/x": true, "/v/{id...}": true, "/v/{id:[0-9]+}": true, "/v/:id": true, "/v/:id/x": true,
 		"/v/*id": true, "/v/v:id": true, "/v/id": false, "/v/{ident}": false, "/v/:ident": false, "/v/{i}": false, "": false, "/v/{id": false,
+		"/{day}-{id}": true, "/{day:[0-9]{2}}-{id}.json": true, "/all:{id}": true, "/{day:[a-z/]+}-{id}": true,
+		"/{day:a{id}}": false, "/{day}:id": false, "/{day}:x/:id": true,
 	} {
 		if got := httpguard.HasParameter(pattern, "id"); got != want {
 			t.Errorf("%q: got %v", pattern, got)
