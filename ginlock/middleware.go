@@ -86,7 +86,12 @@ func From(c *gin.Context) (*lock.Lease, bool) {
 //
 //	httpguard.WithVar("tenant", ginlock.Source(func(c *gin.Context) (string, error) { return tenantOf(c) }))
 func Source(f func(*gin.Context) (string, error)) httpguard.Source {
-	return func(q httpguard.Request) (string, error) { return f(Context(q)) }
+	return func(q httpguard.Request) (string, error) {
+		c := Context(q)
+		defer func(outside *http.Request) { c.Request = outside }(c.Request)
+		c.Request = q.HTTP() // its body was read, and can be read again
+		return f(c)
+	}
 }
 
 // Context is Gin's context of a request, for the skippers and error handlers of a

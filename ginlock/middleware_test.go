@@ -197,3 +197,31 @@ func TestConstructorsPanicOnProgrammerErrors(t *testing.T) {
 		})
 	}
 }
+
+// A source of Gin's context reads the body as handlers do, and leaves it to them.
+func TestSourceReadsTheBody(t *testing.T) {
+	for name, test := range map[string]struct {
+		source     func(c *gin.Context) (string, error)
+		kind, text string
+	}{
+		"bound": {func(c *gin.Context) (string, error) {
+			var order struct{ ID string }
+			err := c.ShouldBindBodyWithJSON(&order)
+			return order.ID, err
+		}, "application/json", `{"id":"7"}`},
+		"form": {func(c *gin.Context) (string, error) { return c.PostForm("id"), nil }, "application/x-www-form-urlencoded", "id=7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := gin.New()
+			r.POST("/", ginlock.New(guardtest.Guard(t), "lock:<id>", httpguard.WithVar("id", ginlock.Source(test.source))), func(c *gin.Context) {
+				if got, err := c.GetRawData(); string(got) != test.text || err != nil {
+					t.Errorf("the handler reads %q, %v", got, err)
+				}
+				tellKey(c)
+			})
+			if w := guardtest.Send(r, "POST", "/", test.text, "Content-Type", test.kind); w.Body.String() != "lock:7" {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		})
+	}
+}

@@ -169,3 +169,32 @@ func TestHijackedConnectionIsNotAnswered(t *testing.T) {
 		t.Errorf("the server says: %s", complaints.String())
 	}
 }
+
+// The server writes the trailers that nobody announced into the request that it made, and
+// the handler gets a copy.
+func TestTrailersOfARequestReachTheHandler(t *testing.T) {
+	for name, header := range map[string]string{"announced": "Trailer: X-Sum\r\n", "not announced": ""} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(on("POST /{id}", func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, r.Trailer.Get("X-Sum"))
+			}, httplock.New(guardtest.Guard(t), "lock:<id>")))
+			defer server.Close()
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "POST /1 HTTP/1.1\r\nHost: x\r\n"+header+
+				"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 42\r\n\r\n")
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if text, err := io.ReadAll(response.Body); string(text) != "42" || err != nil {
+				t.Errorf("got %d %q, %v", response.StatusCode, text, err)
+			}
+		})
+	}
+}

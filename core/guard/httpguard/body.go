@@ -50,6 +50,7 @@ func (c *call) readBody() ([]byte, error) {
 		c.r, c.owned = c.r.WithContext(c.r.Context()), true
 	}
 	text, err := readBody(c.Writer(), c.r, c.m.maxBody)
+	c.r.Trailer = c.Exchange.HTTP().Trailer // of the request that the server made, as it was read
 	if err != nil || len(text) > 0 {
 		return text, err
 	}

@@ -3,6 +3,7 @@ package httpguard
 import (
 	"errors"
 	"maps"
+	"mime/multipart"
 	"net/http"
 	"slices"
 	"strconv"
@@ -151,6 +152,7 @@ func (m *Middleware) TakesRules() bool { return m.compiled == nil }
 // enter runs the handler under the lock of a plan.
 func (m *Middleware) enter(x Exchange, p *plan) {
 	c := &call{Exchange: x, m: m, plan: p, r: x.HTTP()}
+	defer c.removeFiles()
 	text, err := c.key()
 	if err != nil {
 		c.refuse(err)
@@ -163,9 +165,12 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 		return
 	}
 	answered, returned := false, false
-	defer c.removeFiles()
+	encoding := c.Writer().Header()["Content-Encoding"] // of a middleware in front that compresses
 	defer func() {
 		if lost := m.guard.Release(outside, &held, lease); lost != nil && returned {
+			if !answered {
+				restore(c.Writer().Header(), "Content-Encoding", encoding) // the handler's is not that of a problem
+			}
 			c.fail(lost, answered)
 		}
 	}()
@@ -174,11 +179,22 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 	returned = true
 }
 
-// removeFiles removes the uploaded files that the handler's form has on disk. The
-// server does so for the request that it made, and the handler got a copy.
+func restore(h http.Header, name string, values []string) {
+	if values == nil {
+		h.Del(name)
+		return
+	}
+	h[name] = values
+}
+
+// removeFiles removes the uploaded files that a form has on disk, parsed by a source or
+// by the handler. The server does so for the request that it made, and they got a copy.
 func (c *call) removeFiles() {
-	if form := c.inside.MultipartForm; form != nil && form != c.r.MultipartForm {
-		_ = form.RemoveAll() // nobody is left to tell
+	outside := c.Exchange.HTTP().MultipartForm
+	for _, form := range [...]*multipart.Form{c.r.MultipartForm, c.inside.MultipartForm} {
+		if form != nil && form != outside {
+			_ = form.RemoveAll() // nobody is left to tell
+		}
 	}
 }
 
@@ -217,7 +233,7 @@ func (c *call) key() (string, error) {
 		}
 	}
 	if c.m.keyFunc != nil {
-		text, err := c.m.keyFunc(c)
+		text, err := c.ask(c.m.keyFunc)
 		if err == nil && text == "" {
 			err = key.ErrMissing
 		}
@@ -225,10 +241,20 @@ func (c *call) key() (string, error) {
 	}
 	next := 0
 	return c.plan.rule.Template.Resolve(func(v key.Var) (string, error) {
-		value, err := c.plan.sources[next](c)
+		value, err := c.ask(c.plan.sources[next])
 		next++
 		return guard.Identify(c.m.identity, v, value, err)
 	})
+}
+
+// ask returns the value that a source finds. The next one, and the handler, read the
+// body from its start again.
+func (c *call) ask(source Source) (string, error) {
+	value, err := source(c)
+	if read, ok := c.r.Body.(*body); ok {
+		read.Reset(read.text)
+	}
+	return value, err
 }
 
 // find finds the rule of a request. Without a rule and an error it may pass.

@@ -195,6 +195,26 @@ func (f *bodies) TestUploadedFilesDoNotOutliveTheirRequest(t *testing.T) {
 	}
 }
 
+// Nor are they those of a form that a source has parsed, whether or not there is a lock.
+func (f *bodies) TestUploadedFilesThatASourceParsedDoNotOutliveTheirRequest(t *testing.T) {
+	for title, busy := range map[string]bool{"free": false, "busy": true} {
+		t.Run(title, func(t *testing.T) {
+			g := guardtest.Guard(t)
+			if busy {
+				guardtest.Hold(t, g, "lock:a")
+			}
+			contentType, body := onDisk(t)
+			name := ""
+			source := func(q httpguard.Request) (string, error) { name = upload(t, q.HTTP()); return "a", nil }
+			r := f.on("POST", "/x", tellKey, f.layer(t, g, "lock:<file>", httpguard.WithVar("file", source)))
+			guardtest.Send(r, "POST", "/x", body, "Content-Type", contentType)
+			if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%q is still there: %v", name, err)
+			}
+		})
+	}
+}
+
 // Files of a form that was parsed in front of the lock are not the lock's.
 func (f *bodies) TestUploadedFilesOfOthersStay(t *testing.T) {
 	contentType, body := onDisk(t)
@@ -354,6 +374,29 @@ func (f *bodies) TestBodyThatBreaksOff(t *testing.T) {
 type readerFunc func() error
 
 func (f readerFunc) Read([]byte) (int, error) { return 0, f() }
+
+// A source of the application's may read the body itself.
+func (f *bodies) TestSourceThatReadsTheBodyLeavesItToOthers(t *testing.T) {
+	const text = `{"userId":"7"}`
+	decode := func(q httpguard.Request) (string, error) {
+		var order struct{ UserID string }
+		err := json.NewDecoder(q.HTTP().Body).Decode(&order)
+		return order.UserID, err
+	}
+	work := func(w http.ResponseWriter, r *http.Request) {
+		if got, err := io.ReadAll(r.Body); string(got) != text || err != nil {
+			t.Errorf("the handler reads %q, %v", got, err)
+		}
+		tellKey(w, r)
+	}
+	g := guardtest.Guard(t)
+	for want, layer := range map[string]Layer{
+		"lock:7:7": f.layer(t, g, "lock:<a>:<b>", httpguard.WithVar("a", decode), httpguard.WithVar("b", decode)),
+		"7":        f.layer(t, g, "lock:order", httpguard.WithKeyFunc(decode)),
+	} {
+		expect(t, guardtest.Send(f.on("POST", "/x", work, layer), "POST", "/x", text, "Content-Type", jsonType), http.StatusCreated, want)
+	}
+}
 
 func (f *bodies) TestRequestWithoutABodyIsNoPanic(t *testing.T) {
 	r := f.on("POST", "/x", refused(t), f.layer(t, guardtest.Guard(t), "lock:<body.id>"))

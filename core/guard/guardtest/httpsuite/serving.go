@@ -179,6 +179,7 @@ func (f *serving) TestLostLeaseIsAnsweredUnlessTheHandlerHas(t *testing.T) {
 			w.Header().Set("Content-Length", "3")
 			w.Header().Set("Content-Type", "text/x")
 			w.Header().Set("Cache-Control", "public, max-age=3600")
+			w.Header().Set("Content-Encoding", "gzip")
 		}, http.StatusInternalServerError, "LOCK_LOST"},
 		"an answer": {tellKeyOf("done"), http.StatusCreated, "done"},
 	} {
@@ -193,10 +194,28 @@ func (f *serving) TestLostLeaseIsAnsweredUnlessTheHandlerHas(t *testing.T) {
 			if length := w.Header().Get("Content-Length"); length != "" && length != strconv.Itoa(w.Body.Len()) {
 				t.Errorf("Content-Length is %s for %d bytes", length, w.Body.Len())
 			}
-			if w.Header().Get("Retry-After") != "" || strings.Contains(w.Header().Get("Cache-Control"), "public") {
+			if w.Header().Get("Retry-After") != "" || strings.Contains(w.Header().Get("Cache-Control"), "public") || w.Header().Get("Content-Encoding") != "" {
 				t.Errorf("headers are %v", w.Header())
 			}
 		})
+	}
+}
+
+// A middleware in front that compresses says so before the handler runs.
+func (f *serving) TestLostLeaseIsAnsweredInTheEncodingOfThoseInFront(t *testing.T) {
+	g, store := losable(t)
+	encoded := f.Wrap(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "x-front")
+			next.ServeHTTP(w, r)
+		})
+	})
+	r := f.on("POST", "/{id}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		lose(t, store, "lock:1", r)
+	}, encoded, f.layer(t, g, "lock:<id>"))
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusInternalServerError || w.Header().Get("Content-Encoding") != "x-front" {
+		t.Errorf("got %d %v", w.Code, w.Header())
 	}
 }
 
