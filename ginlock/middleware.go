@@ -181,8 +181,20 @@ func (x exchange) Next(r *http.Request) (answered bool) {
 		defer func() { x.Request = outside }()
 		x.Request = r
 	}
+	outside := x.Context.Writer
+	if isGins(outside) {
+		x.Context.Next()
+		return x.Context.Writer.Written()
+	}
+	w := &observed{ResponseWriter: outside}
+	x.Context.Writer = w
+	defer func() {
+		if x.Context.Writer == w { // and not Gin's own, after HandleContext
+			x.Context.Writer = outside
+		}
+	}()
 	x.Context.Next()
-	return x.Context.Writer.Written()
+	return w.begun || x.Context.Writer.Written()
 }
 
 // Refused aborts the chain before an error handler runs, so that none can let the

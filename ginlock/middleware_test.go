@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -223,5 +224,41 @@ func TestSourceReadsTheBody(t *testing.T) {
 				t.Errorf("got %d %s", w.Code, w.Body)
 			}
 		})
+	}
+}
+
+// keeping is a writer that keeps the body back, as a cache does.
+type keeping struct {
+	gin.ResponseWriter
+	body strings.Builder
+}
+
+func (w *keeping) Write(p []byte) (int, error)       { return w.body.Write(p) }
+func (w *keeping) WriteString(s string) (int, error) { return w.body.WriteString(s) }
+
+func TestLostLeaseIsNotAnsweredBehindAnAnswerThatIsKeptBack(t *testing.T) {
+	g := guardtest.Guard(t)
+	r := gin.New()
+	r.Use(func(c *gin.Context) {
+		kept := &keeping{ResponseWriter: c.Writer}
+		c.Writer = kept
+		c.Next()
+		if c.Writer != kept {
+			t.Error("the writer isn't put back")
+		}
+		c.Writer = kept.ResponseWriter
+		_, _ = c.Writer.WriteString(kept.body.String())
+	})
+	r.Use(ginlock.New(g, "lock:<path.id>"))
+	r.POST("/begun/:id", func(c *gin.Context) {
+		c.String(http.StatusCreated, "done")
+		guardtest.Lose(t, g, "lock:1")
+	})
+	r.POST("/not/:id", func(*gin.Context) { guardtest.Lose(t, g, "lock:1") })
+	if w := guardtest.Send(r, "POST", "/begun/1", ""); w.Code != http.StatusCreated || w.Body.String() != "done" {
+		t.Errorf("an answer had begun: got %d %s", w.Code, w.Body)
+	}
+	if w := guardtest.Send(r, "POST", "/not/1", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_LOST" {
+		t.Errorf("none had begun: got %d %s", w.Code, w.Body)
 	}
 }
