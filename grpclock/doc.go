@@ -53,7 +53,8 @@
 // Behind authentication and tracing; in front of recovery, so that a panic
 // has become an error before the lock is released (without recovery, the lock
 // is released all the same). Handlers get the lease's context as theirs: it
-// ends when the lease is lost. Work that a handler leaves to a goroutine is
+// ends when the lease is lost. That of a stream is the lease's once the lock is
+// taken, so interceptors that wrap streams with a context belong in front. Work that a handler leaves to a goroutine is
 // not covered. A lock is re-entered by context only: a handler that calls a
 // method with the same key over the network waits for itself.
 //

@@ -120,8 +120,9 @@ func WithIdentity(variables ...string) Option {
 
 // WithFirstMessage makes the keys of client-streaming methods from the first
 // message, so that templates can name its fields. The lock is taken when the
-// handler receives that message: until then the handler runs without it. A stream
-// that ends without a message is refused.
+// handler receives that message: until then the handler runs without it, and only
+// from then on Context of the stream returns the lease's context. A stream that ends
+// without a message is refused.
 func WithFirstMessage(fullMethods ...string) Option {
 	return optionFunc(func(c *config) {
 		for _, method := range fullMethods {
