@@ -1,11 +1,13 @@
 package readme_test
 
 import (
+	"maps"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -109,6 +111,37 @@ func TestEveryMakeTargetExists(t *testing.T) {
 				t.Errorf("%s: there is no target %q", file, match[1])
 			}
 		}
+	}
+}
+
+// option is a func of a file that makes an option.
+var option = regexp.MustCompile(`(?m)^func (With\w+)\(.*\) (?:Option|fx\.Option) \{`)
+
+// What can be set is on a page, or nobody finds it who doesn't read the code.
+func TestEveryOptionIsInTheManual(t *testing.T) {
+	var manual strings.Builder
+	for _, file := range files(t, ".md") {
+		if strings.HasPrefix(file, "docs/") {
+			manual.WriteString(read(t, file))
+		}
+	}
+	found := 0
+	for _, file := range files(t, ".go") {
+		folder := path.Dir(file)
+		if strings.HasSuffix(file, "_test.go") || !slices.Contains(slices.Collect(maps.Values(packages)), folder) {
+			continue
+		}
+		for _, match := range option.FindAllStringSubmatch(read(t, file), -1) {
+			found++
+			// Behind another name than that of its package it is somebody else's.
+			own := regexp.MustCompile(`(^|[^.\w]|\b` + path.Base(folder) + `\.)` + match[1] + `\b`)
+			if !own.MatchString(manual.String()) {
+				t.Errorf("no page of docs names %s.%s", path.Base(folder), match[1])
+			}
+		}
+	}
+	if found < 60 {
+		t.Errorf("%d options: the reader does not work", found)
 	}
 }
 
