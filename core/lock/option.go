@@ -18,8 +18,9 @@ const (
 	// DefaultCallTimeout bounds one call to the store.
 	DefaultCallTimeout = 2 * time.Second
 	// DefaultHandoffs is how many times a hold passes from caller to caller of a
-	// process before other processes get a turn.
-	DefaultHandoffs = 16
+	// process before other processes get a turn: as often as fences have room for.
+	// Where callers do some work, [DefaultHandoffTime] ends most runs first.
+	DefaultHandoffs = FenceStep - 1
 	// DefaultHandoffTime bounds the same in time.
 	DefaultHandoffTime = 10 * time.Millisecond
 	// MinLease is the shortest lease and watchdog interval.

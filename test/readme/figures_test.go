@@ -35,13 +35,13 @@ var figures = []figure{
 		{"docs/from-redisson.md", "`lock.WithCallTimeout(d)` (2 s)"},
 		{"docs/configuration.md", "callTimeout: 2s"},
 	}},
-	{"core/lock/option.go", "DefaultHandoffs", "16", []said{
-		{"README.md", "without Redis, up to 16 times in a row"},
-		{"README.zh-CN.md", "最多连续 16 次"},
-		{"docs/locks.md", "up to 16 times or 10 ms"},
-		{"docs/guarantees.md", "up to 16 times in a row and within 10 ms of the grant"},
-		{"docs/scale.md", "up to 16 times without a call"},
-		{"docs/configuration.md", "handoffs: 16"},
+	{"core/lock/option.go", "DefaultHandoffs", "FenceStep - 1", []said{
+		{"README.md", "without Redis, up to 63 times in a row"},
+		{"README.zh-CN.md", "最多连续 63 次"},
+		{"docs/locks.md", "up to 63 times or 10 ms"},
+		{"docs/guarantees.md", "up to 63 times in a row and within 10 ms of the grant"},
+		{"docs/scale.md", "up to 63 times without a call"},
+		{"docs/configuration.md", "handoffs: 63"},
 	}},
 	{"core/lock/option.go", "DefaultHandoffTime", "10 * time.Millisecond", []said{{"docs/configuration.md", "handoffTime: 10ms"}}},
 	{"core/lock/option.go", "DefaultMargin", "2 * time.Millisecond", []said{
