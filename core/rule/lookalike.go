@@ -15,7 +15,7 @@ var (
 	withSign  = regexp.MustCompile(`[$#]\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
 	inBraces  = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
 	withColon = regexp.MustCompile(`:[:@*$]([A-Za-z_][A-Za-z0-9_]*)`)
-	withField = regexp.MustCompile(`[,;&?|]([A-Za-z]+)=`)
+	withField = regexp.MustCompile(`(?:^|[,;&?|])([A-Za-z]+)=`)
 	parameter = regexp.MustCompile(`[:*]([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)`)
 )
 
@@ -35,7 +35,8 @@ func lookalike(template *key.Template, operation string) *problem {
 			text, match[0]+1, text[match[0]:match[1]], name, constant)}
 	}
 	for _, match := range withField.FindAllStringSubmatchIndex(text, -1) {
-		if name := text[match[2]:match[3]]; slices.Contains(optionNames(), name) {
+		name, first := text[match[2]:match[3]], match[2] == 0 // where the string form has no template
+		if slices.Contains(optionNames(), name) || first && slices.Contains(names(fields), name) {
 			return &problem{field: fieldKey, column: match[0] + 1, reason: fmt.Sprintf(
 				"%.300q, column %d: %q is a part of the key and sets no field; in the string form of a rule a space is in front of it", text, match[0]+1, text[match[0]:])}
 		}

@@ -25,12 +25,12 @@ const (
 	maxFaults = 500
 )
 
-// Parse reads a set of rules from YAML, or JSON, which is a part of it: one
-// document with a list named rules, whose items have the fields of [rule.Fields].
-// Counts are numbers, flags are true or false, all others are strings. Only
-// operation and key are required. Besides rules there may be a list of operations
-// named unlocked, see [rule.Set.Unlocked], and a string named $schema, for editors;
-// [rule.Schema] is what it names.
+// Parse reads a set of rules from YAML, or JSON, which is a part of it but for escapes
+// that make one character of two ("\ud83d\ude00"): one document with a list named
+// rules, whose items have the fields of [rule.Fields]. Counts are numbers, flags are
+// true or false, all others are strings. Only operation and key are required. Besides
+// rules there may be a list of operations named unlocked, see [rule.Set.Unlocked], and
+// a string named $schema, for editors; [rule.Schema] is what it names.
 //
 // The error is [rule.Faults]. Input that isn't YAML has one fault, where reading
 // stopped; otherwise every fault is listed: unknown and repeated fields, values of a
