@@ -133,6 +133,7 @@ func (a *acquisition) admit() {
 // meanwhile.
 func (a *acquisition) readmit() {
 	a.mu.Lock()
+	a.mine = nil
 	a.admit()
 	a.taken = a.once && a.takenHere()
 	a.mu.Unlock()
@@ -147,6 +148,9 @@ func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, erro
 	}
 	if err := a.extend(ctx, lease, a.o.ttl()); err != nil {
 		a.decline(lease)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = because(ErrUnavailable, err) // whichever of its calls was not answered
+		}
 		return nil, err
 	}
 	return lease, nil
@@ -195,6 +199,9 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		return a.askOnce(ctx, a.came)
 	case h != nil:
 		lease, err := a.reenterHold(ctx, h)
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			err = a.gaveUp(ctx)
+		}
 		if a.o.owner == "" || !errors.Is(err, ErrReleased) {
 			return lease, err
 		}
@@ -334,7 +341,7 @@ func (a *acquisition) gaveUp(ctx context.Context) error {
 	switch {
 	case !errors.Is(cause, context.DeadlineExceeded):
 		return cause
-	case a.sawContention || a.answeredBusy():
+	case a.mine == nil && (a.sawContention || a.answeredBusy()):
 		return a.busy(cause)
 	}
 	return because(ErrUnavailable, cause)

@@ -30,7 +30,7 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 	if !a.shared {
 		return a.ask(ctx, now)
 	}
-	if err := a.takeTurn(ctx); err != nil {
+	if err := a.takeTurn(ctx, a.ownership); err != nil {
 		return nil, err
 	}
 	defer a.ownership.give()
@@ -58,13 +58,13 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 
 // takeTurn waits for the other acquisitions of the owner, each of which may
 // take a call timeout: a caller that doesn't wait for another owner does so once.
-func (a *acquisition) takeTurn(ctx context.Context) error {
+func (a *acquisition) takeTurn(ctx context.Context, o *ownership) error {
 	if a.sawContention || a.behind {
-		return a.ownership.take(ctx)
+		return o.take(ctx)
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, a.timeout, errNoAnswer)
 	defer cancel()
-	err := a.ownership.take(bounded)
+	err := o.take(bounded)
 	if err != nil && ctx.Err() == nil {
 		return because(ErrUnavailable, errNoAnswer)
 	}

@@ -303,7 +303,7 @@ func TestAReentryThatComesTooLateCallsNobody(t *testing.T) {
 		var first, second error
 		for _, result := range []*error{&first, &second} {
 			go func() { _, *result = l.Acquire(inside, "k") }()
-			synctest.Wait() // the first is under way, and the second waits for it
+			time.Sleep(time.Millisecond) // the first is under way, and the second waits for it
 		}
 		release(t, lease)
 		time.Sleep(time.Second)
@@ -809,4 +809,70 @@ func TestATryOfANameThatHangsEndsWithOneCallTimeout(t *testing.T) {
 		all.Wait()
 		close(heal)
 	})
+}
+
+// So do re-entries of one hold, which take turns.
+func TestReentriesThatHangEndWithOneCallTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		const timeout = 300 * time.Millisecond
+		l := newLocker(t, store, lock.WithCallTimeout(timeout))
+		lease := acquire(t, l, t.Context(), "k")
+		heal := make(chan struct{})
+		store.set(only("acquire", func(lock.Claim) error { <-heal; return errLineCut }), nil)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				began := time.Now()
+				_, err := l.Acquire(lease.Context(), "k")
+				wantErr(t, err, lock.ErrUnavailable)
+				if took := time.Since(began); took > 2*timeout {
+					t.Errorf("a re-entry took %v", took)
+				}
+			})
+		}
+		all.Wait()
+		close(heal)
+		synctest.Wait()
+		release(t, lease)
+	})
+}
+
+// A deadline that is shorter than the round trip says that the store didn't answer,
+// whatever was called.
+func TestADeadlineWithoutAnAnswerIsUnavailable(t *testing.T) {
+	const trip = 100 * time.Millisecond
+	for name, tt := range map[string]struct {
+		writes bool // the caller, and somebody waits for it
+		limit  time.Duration
+		opt    lock.Option
+	}{
+		"an acquisition":                {limit: trip / 2, opt: writing},
+		"the extension of a long lease": {limit: trip + trip/2, opt: lock.WithLease(time.Hour)},
+		"a re-entry":                    {limit: trip / 2, writes: true, opt: writing},
+		"a writer that reads":           {limit: trip / 2, writes: true, opt: reading},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := lock.New(store)
+				caller := t.Context()
+				if tt.writes {
+					caller = acquire(t, l, caller, "k", writing).Context()
+					defer func(w *waiter) { <-w.done }(await(t.Context(), l, "k", writing))
+				}
+				store.set(func(string, lock.Claim) error { time.Sleep(trip); return nil }, nil)
+				ctx, cancel := context.WithTimeout(caller, tt.limit)
+				defer cancel()
+				_, err := l.Acquire(ctx, "k", tt.opt)
+				wantErr(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
+				if errors.Is(err, lock.ErrBusy) {
+					t.Errorf("got %v, and nobody else has the key", err)
+				}
+				if err := l.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

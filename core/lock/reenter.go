@@ -8,7 +8,7 @@ import (
 
 // reenterHold adds a lease to a hold that the caller has already.
 func (a *acquisition) reenterHold(ctx context.Context, h *hold) (*Lease, error) {
-	if err := h.ownership.take(ctx); err != nil {
+	if err := a.takeTurn(ctx, h.ownership); err != nil {
 		return nil, err
 	}
 	defer h.ownership.give()
