@@ -20,7 +20,8 @@ func (l *Locker) Request(key string, opts ...Option) Request {
 	return Request{locker: l, key: key, opts: opts}
 }
 
-// Leases are the leases of an [AcquireAll]. When one is lost, all of them end.
+// Leases are the leases of an [AcquireAll]. When one is lost, [Leases.Context] ends,
+// and with it those that were acquired after it. The others stay until they are released.
 type Leases struct {
 	leases []*Lease // in the order in which they were acquired
 }
@@ -110,24 +111,25 @@ func (l *Leases) Each() []*Lease { return slices.Clone(l.leases) }
 
 // discard releases what was acquired, as the caller gets none of it.
 func (l *Leases) discard(ctx context.Context) {
-	for _, lease := range slices.Backward(l.leases) {
-		lease.discard(ctx)
+	for _, lease := range l.leases {
+		defer lease.discard(ctx) // the last first, also when a hook panics
 	}
 }
 
 // Release releases all leases, the last acquired first. It continues after an
 // error, and returns an error that wraps all of them. See [Lease.Release].
-func (l *Leases) Release(ctx context.Context) error {
-	var failed error
-	for _, lease := range slices.Backward(l.leases) {
-		err := lease.Release(ctx)
-		switch {
-		case err == nil:
-		case failed == nil:
-			failed = err
-		default:
-			failed = fmt.Errorf("%w; %w", failed, err)
-		}
+func (l *Leases) Release(ctx context.Context) (failed error) {
+	for _, lease := range l.leases {
+		defer func() { // the last first, also when a hook panics
+			err := lease.Release(ctx)
+			switch {
+			case err == nil:
+			case failed == nil:
+				failed = err
+			default:
+				failed = fmt.Errorf("%w; %w", failed, err)
+			}
+		}()
 	}
-	return failed
+	return nil
 }

@@ -245,6 +245,33 @@ func TestAHookThatPanicsLeavesNothingOfAGroup(t *testing.T) {
 	})
 }
 
+func TestAHookThatPanicsKeepsNothingOfAGroupFromBeingReleased(t *testing.T) {
+	store := memstore.New()
+	l := lock.New(store, lock.WithHooks(lock.Hooks{Released: func(e lock.ReleaseEvent) {
+		if e.Key == "b" {
+			panic("a hook is broken")
+		}
+	}}))
+	all, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"), l.Request("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = all.Release(t.Context())
+		t.Error("no panic")
+	}()
+	if n := store.Len(); n != 0 {
+		t.Errorf("%d keys are held", n)
+	}
+	if err := all.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAHookThatPanicsKeepsNothingFromBeingUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
