@@ -59,6 +59,28 @@ func TestRedissonTokens(t *testing.T) {
 			t.Errorf("the lock is %v", fields)
 		}
 	})
+	t.Run("rise as far as a script can count, and then nothing is granted", func(t *testing.T) {
+		const counter = "redisson_lock_token:{large}"
+		plain.Set(t.Context(), counter, 1<<53-2, 0)
+		claim := lock.Claim{Key: "large", Owner: "a:1", Holds: 1, TTL: time.Minute}
+		if fence, err := store.Acquire(t.Context(), claim); err != nil || fence != 1<<53-1 {
+			t.Errorf("fence %d, %v", fence, err)
+		}
+		claim.Holds = 0
+		if err := store.Release(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		claim.Owner, claim.Holds = "a:2", 1
+		for range 3 {
+			var failed *lock.StoreError
+			if fence, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
+				t.Errorf("fence %d, %v; want a failure", fence, err)
+			}
+		}
+		if fields := hash(t, plain, "large"); len(fields) > 0 {
+			t.Errorf("the lock is %v", fields)
+		}
+	})
 	t.Run("other modes and groups are refused or done without", func(t *testing.T) {
 		l := lock.New(store)
 		defer func() { _ = l.Close(t.Context()) }()

@@ -21,8 +21,8 @@
 local fence = mine and tonumber(redis.call('get', KEYS[2]) or 0) or 0
 if fence < 1 then
   fence = redis.call('incr', KEYS[2])
-  if fence < 1 then
-    return redis.error_reply('ERR the counter of fences is below zero')
+  if fence < 1 or fence >= 9007199254740992 then -- a double counts no further: fences would repeat
+    return redis.error_reply('ERR the counter of fences is below zero, or at 2^53')
   end
 end
 if not mine or mine < tonumber(ARGV[2]) then -- a claim that is late lowers nothing
