@@ -126,8 +126,12 @@ func (c Config) contradictions() (faults []error) {
 		faults = append(faults, fmt.Errorf("fxmodule: config: callTimeout: %v is not below the watchdog of %v, so a lock could be lost while one call renews it: "+
 			"use at most a third of watchdog", effective.CallTimeout, effective.Watchdog))
 	}
-	if 2*effective.Margin >= effective.Watchdog && c.Watchdog >= 0 {
-		faults = append(faults, fmt.Errorf("fxmodule: config: margin: %v is not below half of the watchdog of %v", effective.Margin, effective.Watchdog))
+	lease := min(effective.Watchdog, 30*time.Second) // what an acquire writes
+	if c.MaxHold >= lock.MinLease {                  // less is refused as such
+		lease = min(lease, c.MaxHold)
+	}
+	if 2*effective.Margin >= lease && c.Watchdog >= 0 {
+		faults = append(faults, fmt.Errorf("fxmodule: config: margin: %v is not below half of %v, the least of watchdog, maxHold and 30s", effective.Margin, lease))
 	}
 	if c.MaxTotalWaiters > 0 && c.MaxWaiters > c.MaxTotalWaiters {
 		faults = append(faults, fmt.Errorf("fxmodule: config: maxWaiters: %d for one key is more than maxTotalWaiters, %d for all of them",

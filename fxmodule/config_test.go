@@ -200,6 +200,8 @@ func TestFieldsThatContradictEachOtherAreRefused(t *testing.T) {
 		"watchdog below the usual timeout":  {fxmodule.Config{Watchdog: time.Second}, []string{"callTimeout: 2s", "watchdog of 1s"}},
 		"more for one key than for all":     {fxmodule.Config{MaxWaiters: 10, MaxTotalWaiters: 5}, []string{"maxWaiters: 10", "maxTotalWaiters, 5"}},
 		"margin of half the watchdog":       {fxmodule.Config{Watchdog: 100 * time.Millisecond, CallTimeout: time.Millisecond, Margin: 50 * time.Millisecond}, []string{"margin: 50ms", "100ms"}},
+		"margin of half an acquire":         {fxmodule.Config{Watchdog: time.Hour, Margin: 15 * time.Second}, []string{"margin: 15s", "30s"}},
+		"margin of half the maxHold":        {fxmodule.Config{MaxHold: 20 * time.Millisecond, Margin: 10 * time.Millisecond}, []string{"margin: 10ms", "20ms"}},
 		"setnx and tokens":                  {fxmodule.Config{Redis: fxmodule.Redis{SETNX: true, RedissonTokens: true}}, []string{"redis.setnx", "redissonTokens"}},
 		"replicas without a time":           {fxmodule.Config{Redis: fxmodule.Redis{Replicas: 1}}, []string{"redis.replicas", "replicasTimeout"}},
 		"a time for no replicas":            {fxmodule.Config{Redis: fxmodule.Redis{ReplicasTimeout: 1e6}}, []string{"redis.replicas", "replicasTimeout"}},

@@ -279,6 +279,8 @@ func (a *acquisition) joins(h *hold) error {
 		return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
 	case a.keepsBoth(h.ownership):
 		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; release the other first", ErrInvalid)
+	case h.limit > 0 && h.granted+a.o.minHold > h.limit:
+		return fmt.Errorf("%w: WithMinHold(%v): WithMaxHold of the hold ends earlier", ErrInvalid, a.o.minHold)
 	case a.o.noReentry:
 		return ErrOwnHold
 	}

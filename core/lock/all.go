@@ -21,7 +21,7 @@ func (l *Locker) Request(key string, opts ...Option) Request {
 }
 
 // Leases are the leases of an [AcquireAll]. When one is lost, [Leases.Context] ends,
-// and with it those that were acquired after it. The others stay until they are released.
+// and with it the leases that were acquired later. The others stay until they are released.
 type Leases struct {
 	leases []*Lease // in the order in which they were acquired
 }

@@ -15,7 +15,8 @@ type Hooks struct {
 	// Waiting is called when an acquisition has to wait, and the func it
 	// returns when the wait ends, however it ends.
 	Waiting func(ctx context.Context, e Event) (done func())
-	// Acquired is called at the end of every acquisition, granted or not.
+	// Acquired is called at the end of every acquisition, granted or not, unless
+	// its arguments are wrong or the locker is closed.
 	Acquired func(ctx context.Context, e AcquireEvent)
 	// Released is called when a lease ends by release, and for every hold that
 	// Close releases. A hold ends once: with a release that is Last, or with

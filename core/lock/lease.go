@@ -114,7 +114,7 @@ func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.tru
 // store said so) means that the lease had ended before: work done under it may
 // have overlapped with another owner's. [ErrUnavailable] means that the store did
 // not confirm; the release is then repeated in the background until the key
-// has expired. If other leases share the hold, the next release sets the count in the
+// has expired. [ErrClosed] means that [Locker.Close] has released it. If other leases share the hold, the next release sets the count in the
 // store right instead.
 func (l *Lease) Release(ctx context.Context) error {
 	l.release.Do(func() {
@@ -136,7 +136,7 @@ func uncanceled(ctx context.Context) context.Context {
 // Extend makes the hold last at least d from now, in the store and in trust.
 // It never shortens. Errors: [ErrInvalid] (d below [MinLease], above
 // [MaxDuration], or more than [WithMaxHold] leaves), [ErrReleased],
-// [ErrLost], [ErrUnavailable] (unknown: the old deadline stands), or the
+// [ErrLost], [ErrClosed], [ErrUnavailable] (unknown: the old deadline stands), or the
 // context's.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	err := l.extend(ctx, d)
@@ -215,9 +215,9 @@ func leaseOf(ctx context.Context, key string, match func(*Lease) bool) *Lease {
 	return lease
 }
 
-// AssertHeld returns nil if ctx was derived from a lease of key that is trusted at
-// this moment. Otherwise it returns [ErrNotHeld], [ErrLost] or [ErrReleased]. Call
-// it in code that relies on a lock of its callers.
+// AssertHeld returns nil if the innermost lease of key that ctx was derived from is
+// trusted at this moment. Otherwise it returns [ErrNotHeld], [ErrLost], [ErrReleased]
+// or [ErrClosed]. Call it in code that relies on a lock of its callers.
 func AssertHeld(ctx context.Context, key string) error {
 	lease := leaseOf(ctx, key, func(*Lease) bool { return true })
 	err := ErrNotHeld

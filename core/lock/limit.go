@@ -75,8 +75,8 @@ func WithMaxHold(d time.Duration) Option {
 // the hold, and only the last release keeps the key. An acquisition that fails,
 // also as a part of [AcquireAll], keeps nothing.
 //
-// [ErrInvalid]: a [WithLease] or [WithMaxHold] that is shorter, or a writer that
-// wants to read as well. At least [MinLease]; 0 means none, which is the default.
+// [ErrInvalid]: a [WithLease] or [WithMaxHold] that is shorter, be it that of the hold
+// to re-enter, or a writer that wants to read as well. At least [MinLease]; 0 means none, which is the default.
 func WithMinHold(d time.Duration) Option {
 	return func(o *options) {
 		if d != 0 {

@@ -105,7 +105,7 @@ func New(store Store, opts ...Option) *Locker {
 //
 // Errors: [ErrBusy] (with [context.DeadlineExceeded] when a limit of time was
 // reached, with [ErrTooManyWaiters] when one of [WithMaxWaiters] was), ctx's error, [ErrUnavailable], [ErrUnsupported], [ErrInvalid],
-// [ErrClosed]; [ErrLost] when the hold to re-enter turned out to be gone.
+// [ErrClosed]; [ErrLost] or [ErrReleased] when the hold to re-enter turned out to be gone.
 // After an error nothing is held: what calls may have left in the store is removed in
 // the background.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {

@@ -335,3 +335,25 @@ func TestMinimumHoldsThatCannotBeKeptAreRefused(t *testing.T) {
 		free(t, store, "k")
 	})
 }
+
+// A hold that ends earlier is not re-entered with a minimum: one of the two promises
+// would be broken.
+func TestAMinimumBeyondTheLimitOfTheHoldIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k", lock.WithMaxHold(time.Minute))
+		time.Sleep(10 * time.Second)
+		_, err := l.Acquire(outer.Context(), "k", lock.WithMinHold(time.Minute+1))
+		wantErr(t, err, lock.ErrInvalid)
+		inner := acquire(t, l, outer.Context(), "k", lock.WithMinHold(time.Minute)) // which counts from the grant, too
+		release(t, inner)
+		release(t, outer)
+		time.Sleep(50*time.Second - 1)
+		if holds(t, store, "k") == 0 {
+			t.Error("the minimum was not kept")
+		}
+		time.Sleep(1)
+		free(t, store, "k")
+	})
+}

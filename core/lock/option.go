@@ -94,8 +94,8 @@ func (o *options) apply(opts []Option) error {
 	if o.minHold > 0 {
 		o.checkMinHold()
 	}
-	if ttl := o.ttl(); ttl <= 2*o.margin {
-		o.reject("WithMargin(%v): a lease of %v must be longer than twice the margin", o.margin, ttl)
+	if ttl := o.acquireTTL(); ttl <= 2*o.margin {
+		o.reject("WithMargin(%v): a lease of %v, which is what an acquire writes, must be longer than twice the margin", o.margin, ttl)
 	}
 	return o.err
 }
@@ -222,7 +222,7 @@ func WithOwner(name string) Option {
 // trusted, besides one per cent of its length for clocks that run at different
 // rates. The margin is the time that work has to notice that its context has ended,
 // because timers are late on a busy machine. A lease must be longer than twice the
-// margin. Only for [New]. Default [DefaultMargin].
+// margin, which is below 15 s: an acquire writes 30 s at most. Only for [New]. Default [DefaultMargin].
 func WithMargin(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithMargin", d, DefaultMargin, "")
@@ -261,8 +261,8 @@ func WithCallTimeout(d time.Duration) Option {
 // often. Modes [Exclusive]
 // and [Write] only, in stores that leave room for the fences (not with the tokens
 // of Redisson), from one lease with a watchdog to another of the same length, and
-// neither is re-entered, extended or named ([WithOwner]), or bounded by
-// [WithMaxHold]. A count of 0 turns it off. Only for [New]. Default
+// neither is re-entered, extended (as each lease of more than 30 s is) or named
+// ([WithOwner]), or bounded by [WithMaxHold]. A count of 0 turns it off. Only for [New]. Default
 // [DefaultHandoffs] and [DefaultHandoffTime].
 func WithHandoff(count int, d time.Duration) Option {
 	return func(o *options) {

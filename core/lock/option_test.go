@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -46,6 +47,31 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 			lock.New(memstore.New(), tt.opt)
 		})
 	}
+}
+
+// A margin that New accepts leaves trust in what an acquire writes, which is 30 s
+// at most, whatever the watchdog.
+func TestAnyMarginThatIsAcceptedLeavesTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for margin := lock.DefaultMargin; margin < time.Hour; margin *= 2 {
+			l, refused := made(lock.WithWatchdog(4*margin), lock.WithMargin(margin))
+			if refused {
+				if margin < 15*time.Second && 4*margin >= lock.MinLease {
+					t.Errorf("a margin of %v is refused", margin)
+				}
+				continue
+			}
+			release(t, acquire(t, l, t.Context(), "k"))
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func made(opts ...lock.Option) (l *lock.Locker, refused bool) {
+	defer func() { refused = recover() != nil }()
+	return lock.New(memstore.New(), opts...), false
 }
 
 func TestWrongKeysAreRefused(t *testing.T) {
