@@ -10,7 +10,7 @@ import (
 // Hooks observe a locker. A nil func costs nothing. Hooks run on goroutines of the
 // engine: they must not block, and must not call the locker. A hook that panics in a
 // call of the locker makes that call panic, and no lease of it is left. Elsewhere it
-// ends the program. Keys in events are full keys; use Name for labels.
+// ends the program, or is ignored if the store was just reporting a renewal. Keys in events are full keys; use Name for labels.
 type Hooks struct {
 	// Waiting is called when an acquisition has to wait, and the func it
 	// returns when the wait ends, however it ends.

@@ -11,7 +11,8 @@ const (
 	// what Redisson calls getLock.
 	Exclusive Mode = iota
 	// Fair is Exclusive with strict first-come, first-served order across
-	// processes.
+	// processes. If a waiter leaves just as its turn comes, the next waiter of its
+	// process has that turn.
 	Fair
 	// Read admits any number of readers, and no writer.
 	Read
