@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -285,6 +287,39 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 			}
 			_ = store.Release(ctx, claimIn(mode, ownerB, key(name), 0))
 		}
+	}
+}
+
+// A grant takes the last place out of its queue, and gives others theirs. The queue must
+// not be gone in between: in a slot that moves, it could not be looked at.
+func TestAGrantThatEmptiesItsQueueIsTold(t *testing.T) {
+	set := redistest.Cluster(t)
+	store := redisstore.New(set.Client(t))
+	for name, places := range map[string][]string{
+		"its own place": {ownerB, ownerC}, "another one of its locker": {ownerC, ownerD},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &bench{T: t, rdb: set.Admin(t), store: store}
+			key := "{k}" + strings.ReplaceAll(name, " ", "-")
+			holder, waiter := claimIn(lock.Fair, ownerA, key, 1), claimIn(lock.Fair, ownerB, key, 1)
+			b.acquire(holder, nil)
+			b.acquire(waiter, lock.ErrBusy)
+			holder.Holds = 0
+			b.release(holder, nil) // to the waiter
+			move := beginMigration(t, set, key)
+			defer move.finish(t)
+			next := claimIn(lock.Fair, places[0], key, 1)
+			next.Places = places
+			b.acquire(next, nil)
+			b.hash(key, lease, map[string]string{places[0]: "1"})
+			queue := b.rdb.LRange(t.Context(), "redisson_lock_queue:"+key, 0, -1).Val()
+			if !slices.Equal(queue, []string{placed(places[1])}) {
+				t.Errorf("the queue is %v", queue)
+			}
+			next.Holds = 0
+			b.release(next, nil)
+			b.release(claimIn(lock.Fair, places[1], key, 0), nil)
+		})
 	}
 }
 

@@ -43,9 +43,10 @@ local function purge(head, now)
     if not head or till > now then
       return head, till
     end
+    local second = redis.call('lindex', KEYS[2], 1) -- before the queue may be gone
     redis.call('lpop', KEYS[2])
     redis.call('zrem', KEYS[3], head)
-    head = first()
+    head = second
   end
   return head, now
 end

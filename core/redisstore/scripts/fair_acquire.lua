@@ -64,6 +64,15 @@ for i = 7, #ARGV do
 end
 
 local head, turn
+
+-- takes the place that is served out of the queue.
+local function serve()
+  if head and not leave(ARGV[4]) then
+    leave(head)
+  end
+  head = nil
+end
+
 if mine then
   if mine < holds then
     redis.call('hset', KEYS[1], ARGV[1], holds)
@@ -79,10 +88,12 @@ else
   end
   mine = handed or free and (not head or lockerOf(head) == lockerOf(ARGV[4]))
   if mine then
-    if head and not leave(ARGV[4]) then
-      leave(head)
-    end
     due[ARGV[4]] = nil
+    if head and next(due) then -- served last: a queue that is gone may not be looked at
+      redis.call('zrem', KEYS[3], '') -- so that the rest works when Redis is out of memory
+    else
+      serve()
+    end
     redis.call('hset', KEYS[1], ARGV[1], 1)
     if handed and holder ~= ARGV[1] then
       redis.call('hdel', KEYS[1], holder)
@@ -142,6 +153,7 @@ if next(due) then
   redis.call('pexpire', KEYS[3], lasts)
 end
 if mine then
+  serve()
   return fence
 end
 
@@ -153,7 +165,7 @@ if not free then
   if pttl < 0 then
     return apart - 2
   end
-  return apart - 4 - 2 * pttl
+  return apart - 4 - 2 * math.min(pttl, most)
 end
 
 -- The lock is free and its head does not come. Redisson waits for the head's

@@ -42,8 +42,9 @@ local head = first()
 local now
 if head then
   now = clock()
-  if leave(ARGV[3]) then
-    head = first()
+  local second = head == ARGV[3] and redis.call('lindex', KEYS[2], 1) -- before the queue may be gone
+  if leave(ARGV[3]) and head == ARGV[3] then
+    head = second
   end
   head = purge(head, now)
 end
