@@ -81,7 +81,7 @@ func (s *Store) checkNode(ctx context.Context, node redis.UniversalClient, addre
 	if about.err != nil && s.quarantine != nil {
 		return fmt.Errorf("%w: redis at %s: WithQuarantine needs INFO: %w", lock.ErrUnavailable, address, about.err)
 	}
-	if err := about.misplaced(s.cluster != nil); err != nil {
+	if err := about.misplaced(s); err != nil {
 		return unreachable(address, err)
 	}
 	about.warn(ctx, s)

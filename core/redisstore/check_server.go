@@ -38,19 +38,24 @@ func (s *Store) inspectServer(ctx context.Context, node redis.UniversalClient, a
 }
 
 // misplaced says which server the client should have been connected to.
-func (a *server) misplaced(cluster bool) error {
+func (a *server) misplaced(s *Store) error {
 	switch mode := a.info["redis_mode"] + a.info["server_mode"]; { // Redis has the one, Valkey the other
 	case mode == "sentinel":
 		return errors.New("this is a Sentinel, which keeps no locks: connect with redis.NewFailoverClient")
-	case mode == "cluster" && !cluster:
+	case mode == "cluster" && s.cluster == nil:
 		return errors.New("this is a node of a cluster: connect with redis.NewClusterClient")
-	case mode == "standalone" && cluster:
+	case mode == "standalone" && s.clustered():
 		return errors.New("this server is not a cluster: connect with redis.NewClient")
 	case a.info["role"] == "slave":
 		return errors.New("this is a replica: connect to its master, with redis.NewFailoverClient if there is a Sentinel")
 	}
 	return nil
 }
+
+// clustered says that the servers must be a cluster. They need not be where the client
+// is told the slots: go-redis gives such a client a Sentinel's master all of them, and
+// lets it read from its replicas.
+func (s *Store) clustered() bool { return s.cluster != nil && s.cluster.Options().ClusterSlots == nil }
 
 // warn names settings that lose locks.
 func (a *server) warn(ctx context.Context, s *Store) {
@@ -62,7 +67,7 @@ func (a *server) warn(ctx context.Context, s *Store) {
 		s.log.WarnContext(ctx, "after a restart, redis may grant locks that others hold: set appendonly to yes, or use WithQuarantine",
 			"address", a.address)
 	}
-	if s.cluster != nil || s.replicas != nil {
+	if s.clustered() || s.replicas != nil {
 		return // such a master notices its successor at once, or grants nothing without replicas
 	}
 	_, limited := a.info["min_slaves_good_slaves"] // present where both settings are on
@@ -83,6 +88,9 @@ const slots = 16384
 // checkCoverage warns of a cluster that does not serve all slots, or will not
 // when one of its masters fails.
 func (s *Store) checkCoverage(ctx context.Context) {
+	if !s.clustered() {
+		return
+	}
 	if ranges, err := s.cluster.ClusterSlots(ctx).Result(); err == nil { //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
 		covered := 0
 		for _, r := range ranges {

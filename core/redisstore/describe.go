@@ -32,7 +32,11 @@ func (s *Store) endpoint() endpoint {
 	switch rdb := s.rdb.(type) {
 	case *redis.ClusterClient:
 		o := rdb.Options()
-		return endpoint{"cluster", strings.Join(o.Addrs, ", "), o.TLSConfig != nil, o.ReadTimeout}
+		to := endpoint{"cluster", strings.Join(o.Addrs, ", "), o.TLSConfig != nil, o.ReadTimeout}
+		if to.address == "" {
+			to.address = "the servers that the client is told" // a Sentinel's, or the program's own
+		}
+		return to
 	case *redis.Client:
 		o := rdb.Options()
 		to := endpoint{"standalone", o.Addr, o.TLSConfig != nil, o.ReadTimeout}

@@ -210,8 +210,16 @@ func newCluster(t *testing.T, server *redistest.Server) *redis.ClusterClient {
 
 func TestCheckFollowsASentinel(t *testing.T) {
 	set := redistest.Sentinel(t)
-	if _, err := logged(t, set.Client(t), allModes...); err != nil {
-		t.Error(err)
+	// go-redis makes the second one where replicas may be read.
+	for _, replicas := range []bool{false, true} {
+		rdb := redis.NewUniversalClient(&redis.UniversalOptions{
+			MasterName: set.Name, Addrs: set.Addrs(), RouteRandomly: replicas, DisableIdentity: true,
+		})
+		t.Cleanup(func() { _ = rdb.Close() })
+		log, err := logged(t, rdb, allModes...)
+		if err != nil || !strings.Contains(log, "min-replicas-to-write") || strings.Contains(log, "cluster") {
+			t.Errorf("%T: %v\n%s", rdb, err, log)
+		}
 	}
 }
 
