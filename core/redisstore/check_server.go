@@ -52,9 +52,9 @@ func (a *server) misplaced(s *Store) error {
 	return nil
 }
 
-// clustered says that the servers must be a cluster. They need not be where the client
-// is told the slots: go-redis gives such a client a Sentinel's master all of them, and
-// lets it read from its replicas.
+// clustered says that the servers must be a cluster. They need not be where somebody
+// else names the slots: for a client that may read from replicas behind a Sentinel,
+// go-redis gives the master all of them.
 func (s *Store) clustered() bool { return s.cluster != nil && s.cluster.Options().ClusterSlots == nil }
 
 // warn names settings that lose locks.

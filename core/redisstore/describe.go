@@ -34,7 +34,7 @@ func (s *Store) endpoint() endpoint {
 		o := rdb.Options()
 		to := endpoint{"cluster", strings.Join(o.Addrs, ", "), o.TLSConfig != nil, o.ReadTimeout}
 		if to.address == "" {
-			to.address = "the servers that the client is told" // a Sentinel's, or the program's own
+			to.address = "the servers that its ClusterSlots names" // a Sentinel's, or the program's own
 		}
 		return to
 	case *redis.Client:

@@ -59,7 +59,7 @@ func (x *starting) start() {
 
 // receive implements receiver.
 func (x *starting) receive(reply *redis.Cmd, err error) {
-	if isTryAgain(err) || !x.urgent && (isWrongType(err) || isNoScript(err)) {
+	if isTryAgain(err) || isWrongType(err) || !x.urgent && isNoScript(err) {
 		x.alone() // needs more than one call
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -50,7 +51,7 @@ type Store struct {
 // for as long as the client's ReadTimeout; nodes that the client has used before
 // do not have it.
 func New(rdb redis.UniversalClient, opts ...Option) *Store {
-	if rdb == nil {
+	if v := reflect.ValueOf(rdb); rdb == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
@@ -129,7 +130,7 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	}
 	n, err := settled(ctx, t.release(t), func(ctx context.Context, c call) (int64, error) {
 		n, err := s.number(ctx, c)
-		if isTryAgain(err) {
+		if isTryAgain(err) || isWrongType(err) {
 			return s.releaseAlone(ctx, t, err)
 		}
 		return n, err
@@ -151,18 +152,19 @@ func released(n int64, err error) error {
 }
 
 // releaseAlone releases a hold whose slot is migrating, so that its keys are
-// in two places: nobody can have the lock through a script on all of them until
-// the move ends, and nobody needs to be woken, but its hash can be reached. Only
+// in two places, or whose queue somebody has overwritten: nobody can have the lock
+// through a script on all of them until that ends, and nobody needs to be woken, but
+// its hash can be reached. Only
 // a hold counts here: a place in a queue cannot be given up this way. A lock that is
 // kept is not in a hurry.
-func (s *Store) releaseAlone(ctx context.Context, t target, tryAgain error) (int64, error) {
+func (s *Store) releaseAlone(ctx context.Context, t target, failed error) (int64, error) {
 	p, ok := t.protocol.(interface{ releaseAlone(t target) call })
 	if !ok || t.keep > 0 {
-		return 0, tryAgain
+		return 0, failed
 	}
 	n, err := s.number(ctx, p.releaseAlone(t))
 	if err == nil && n == 0 {
-		return 0, tryAgain
+		return 0, failed
 	}
 	return n, err
 }
@@ -190,7 +192,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 		return false, err
 	}
 	for rounds, round := 1, 0; round < rounds; round++ { // a reply lists some
-		reply, err := s.inspect(ctx, name)
+		reply, err := s.inspect(ctx, name, "") // the dead, too: they may hide the living
 		if err != nil {
 			return freed, err
 		}

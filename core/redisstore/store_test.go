@@ -234,6 +234,7 @@ func TestWrongSetUpPanics(t *testing.T) {
 	_, rdb := newFake(t, func([]string) string { return "" })
 	tests := map[string]func(){
 		"nil client": func() { redisstore.New(nil) },
+		"no client":  func() { redisstore.New((*redis.Client)(nil)) },
 		"nil mapper": func() { redisstore.New(rdb, redisstore.WithNameMapper(nil)) },
 		"nil logger": func() { redisstore.New(rdb, redisstore.WithLogger(nil)) },
 	}

@@ -249,3 +249,16 @@ func TestTheLastCountWorksWhenMemoryIsFull(t *testing.T) {
 		t.Errorf("set: got %v, want ErrUnavailable", err)
 	}
 }
+
+// What is no latch is left alone.
+func TestALatchIsNotDeletedWhereThereIsNone(t *testing.T) {
+	b := newBench(t)
+	b.rdb.RPush(t.Context(), "list", "of somebody")
+	b.rdb.Set(t.Context(), "text", "of somebody", 0)
+	for _, key := range []string{"list", "text"} {
+		if err := redisstore.NewLatch(b.store, key).Delete(t.Context()); err == nil {
+			t.Errorf("%s: no error", key)
+		}
+	}
+	b.keys("list", "text")
+}

@@ -310,6 +310,10 @@ func TestAWaiterIsToldWhenRedissonMayWakeIt(t *testing.T) {
 		"for ever": {func(b *bench) {
 			b.rdb.HSet(b.Context(), "k", java, 1)
 		}, true},
+		"for a million years": {func(b *bench) {
+			b.rdb.HSet(b.Context(), "k", java, 1)
+			b.rdb.Do(b.Context(), "PEXPIRE", "k", "31557600000000000")
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -730,6 +734,69 @@ func TestASemaphoreIsNotMadeOfAText(t *testing.T) {
 	}
 }
 
+// The lock is in its hash, whatever has become of its queue.
+func TestAFairLockWhoseQueueWasOverwrittenIsReleased(t *testing.T) {
+	b := newBench(t)
+	claim := claimIn(lock.Fair, ownerA, "k", 1)
+	b.acquire(claim, nil)
+	b.rdb.Set(t.Context(), "redisson_lock_queue:{k}", "no queue", 0)
+	claim.Holds = 0
+	b.release(claim, nil)
+	b.release(claim, lock.ErrNotHeld)
+	b.keys("redisson_lock_queue:{k}")
+}
+
+// A permit that lasts for longer than a key can is Java's way to say for ever.
+func TestAPermitWithoutAnEndDelaysNoOther(t *testing.T) {
+	for _, score := range []string{"+inf", "1.8e17"} {
+		t.Run(score, func(t *testing.T) {
+			b := newBench(t)
+			claim := claimIn(lock.Semaphore, ownerA, "k", 1)
+			claim.Size = 4
+			b.rdb.Do(t.Context(), "ZADD", "{k}:timeout", score, "0123456789abcdef")
+			b.acquire(claim, nil)
+			b.renew(claim, nil)
+			claim.Holds, claim.Keep = 0, time.Now().Add(time.Minute)
+			b.release(claim, nil)
+		})
+	}
+}
+
+// An id that is named twice is one permit.
+func TestAPermitThatIsNamedTwiceComesBackOnce(t *testing.T) {
+	b := newBench(t)
+	b.rdb.Set(t.Context(), "k", "3", 0)
+	claim := claimIn(lock.Semaphore, ownerA, "k", 1)
+	claim.Permits, claim.Size = 1, 3
+	b.acquire(claim, nil)
+	state, err := b.store.Inspect(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := state.Owners[0].Owner
+	if err := b.store.ReleasePermits(t.Context(), "k", id, id); err != nil {
+		t.Error(err)
+	}
+	if free := b.rdb.Get(t.Context(), "k").Val(); free != "3" {
+		t.Errorf("%s permits are free of 3", free)
+	}
+}
+
+// A release that fails changes nothing, whatever the number has become meanwhile.
+func TestAReleaseOfPermitsThatFailsChangesNothing(t *testing.T) {
+	b := newBench(t)
+	claim := claimIn(lock.Semaphore, ownerA, "k", 1)
+	b.acquire(claim, nil)
+	b.rdb.Del(t.Context(), "k")
+	b.rdb.RPush(t.Context(), "k", "no number")
+	before := snapshot(t, b.rdb)
+	claim.Holds = 0
+	b.release(claim, lock.ErrNotHeld)
+	if after := snapshot(t, b.rdb); !maps.Equal(before, after) {
+		t.Errorf("%v became %v", before, after)
+	}
+}
+
 // Waiters of a fair lock keep their places for as long as they come back,
 // whatever is subtracted from their scores when others are served.
 func TestAWaiterThatComesBackKeepsItsPlace(t *testing.T) {
@@ -856,6 +923,22 @@ func TestAForcedReleaseOfACrowd(t *testing.T) {
 	}
 	b.keys()
 	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
+}
+
+// Nor are readers spared that many dead ones hide.
+func TestAForcedReleaseFindsTheLivingAmongTheDead(t *testing.T) {
+	b := newBench(t)
+	for i := range 3 * lock.MaxListed {
+		b.rdb.HSet(t.Context(), "k", fmt.Sprint("dead:", i), 1)
+	}
+	b.rdb.HSet(t.Context(), "k", "mode", "read")
+	b.rdb.PExpire(t.Context(), "k", lease)
+	b.acquire(claimIn(lock.Read, ownerA, "k", 1), nil)
+	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
+		t.Errorf("force release: %v, %v", freed, err)
+	}
+	b.renew(claimIn(lock.Read, ownerA, "k", 1), lock.ErrNotHeld)
+	b.acquire(claimIn(lock.Write, ownerB, "k", 1), nil)
 }
 
 // Force removes both holds of a writer that reads.

@@ -68,7 +68,7 @@ if redis.call('pttl', KEYS[1]) == -1 then
   redis.call('set', KEYS[1], left)
   redis.call('persist', KEYS[2])
 else
-  local lasts = redis.call('zrange', KEYS[2], -1, -1, 'withscores')[2] - now
+  local lasts = math.min(redis.call('zrange', KEYS[2], -1, -1, 'withscores')[2] - now, 10 ^ 14) -- Java's may have no end
   redis.call('set', KEYS[1], left, 'px', lasts)
   redis.call('pexpire', KEYS[2], lasts)
 end

@@ -29,7 +29,7 @@ for i = 4, #ARGV, 2 do
   end
 end
 if mine > 0 then
-  local lasts = redis.call('zrange', KEYS[2], -1, -1, 'withscores')[2] - now
+  local lasts = math.min(redis.call('zrange', KEYS[2], -1, -1, 'withscores')[2] - now, 10 ^ 14) -- Java's may have no end
   if redis.call('pttl', KEYS[2]) >= 0 then
     redis.call('pexpire', KEYS[2], lasts)
   end

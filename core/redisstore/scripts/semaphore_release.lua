@@ -16,7 +16,7 @@
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local counted = redis.call('exists', KEYS[1]) == 1
+local counted = tonumber(redis.call('get', KEYS[1]) or nil) -- fails before anything is lost
 
 local found, mine = {}, 0
 for i = 4, #ARGV do
@@ -29,13 +29,14 @@ for i = 4, #ARGV do
   end
 end
 if ARGV[1] == '0' and #found > 0 then
+  local back = 0 -- an id may be there twice
   for _, id in ipairs(found) do
-    redis.call('zrem', KEYS[2], id)
+    back = back + redis.call('zrem', KEYS[2], id)
   end
   if counted then
-    redis.call('incrby', KEYS[1], #found)
+    redis.call('incrby', KEYS[1], back)
   end
-  publish(ARGV[2], #found, ARGV[3])
+  publish(ARGV[2], back, ARGV[3])
 end
 if mine == #ARGV - 3 then
   return 1

@@ -26,7 +26,7 @@ redis.call('zrem', KEYS[1], '')
 for i = 2, #ARGV do
   redis.call('zadd', KEYS[1], 'gt', now + ARGV[1], ARGV[i])
 end
-local lasts = redis.call('zrange', KEYS[1], -1, -1, 'withscores')[2] - now
+local lasts = math.min(redis.call('zrange', KEYS[1], -1, -1, 'withscores')[2] - now, 10 ^ 14) -- Java's may have no end
 if redis.call('pttl', KEYS[1]) ~= -1 then
   redis.call('pexpire', KEYS[1], lasts)
 end
