@@ -11,6 +11,7 @@ import (
 type probe struct {
 	before *probe // that ends before it is sent
 	sent   bool
+	ended  bool
 	done   chan struct{} // closed when it has ended
 	err    error         // why the others are refused; nil: they call again
 }
@@ -77,17 +78,24 @@ func (a *acquisition) awaitProbe(ctx context.Context, p *probe) error {
 	}
 }
 
+// endProbe ends p. If it was not sent, the next probe waits for what p has waited for.
+func (a *acquisition) endProbe(id probeKey, p *probe) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.probes[id] == p {
+		delete(a.probes, id)
+		if before := p.before; before != nil && !before.ended {
+			a.probes[id] = before
+		}
+	}
+	p.ended = true
+	close(p.done)
+}
+
 // sendProbe calls the store for all who wait for p. Where the call grants the key,
 // that is what refuses them.
 func (a *acquisition) sendProbe(ctx context.Context, id probeKey, p *probe) (lease *Lease, err error) {
-	defer func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.probes[id] == p {
-			delete(a.probes, id)
-		}
-		close(p.done)
-	}()
+	defer a.endProbe(id, p)
 	if p.before != nil {
 		if err := a.awaitProbe(ctx, p.before); err != nil {
 			return nil, err

@@ -314,12 +314,30 @@ func TestATryThatLeavesPassesTheProbeOn(t *testing.T) {
 		c.try(leaving, 1) // would send the next
 		c.try(t.Context(), many)
 		leave()
-		c.want(t, 2, 1, context.Canceled)
-		c.refuseAll()
-		if got := c.store.count("acquire"); got > 3 { // not all have come back when the second is sent
-			t.Errorf("%d calls", got)
+		c.want(t, 1, 1, context.Canceled)
+		c.proceed <- &lock.BusyError{}
+		c.want(t, 2, 1, lock.ErrBusy)
+		c.proceed <- &lock.BusyError{}
+		c.want(t, 2, many, lock.ErrBusy)
+		c.close(t)
+	})
+}
+
+// However many come and leave while the store is silent, one call is under way.
+func TestTriesThatLeaveSendNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newThrong(t, 0)
+		for range many {
+			leaving, leave := context.WithCancel(t.Context())
+			c.try(leaving, 2)
+			leave()
+			c.want(t, 1, 2, context.Canceled)
 		}
-		c.want(t, c.store.count("acquire"), 1+many, lock.ErrBusy)
+		c.proceed <- &lock.BusyError{}
+		c.want(t, 1, 1, lock.ErrBusy)
+		c.try(t.Context(), 1)
+		c.proceed <- &lock.BusyError{}
+		c.want(t, 2, 1, lock.ErrBusy)
 		c.close(t)
 	})
 }
