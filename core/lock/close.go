@@ -14,9 +14,9 @@ import (
 // left. The store may keep its own connection for a moment. Stop the work that holds leases first, or let it finish: see
 // [Locker.Drain].
 //
-// If ctx ends first, Close returns its error. When the store has answered nothing for
-// one call timeout, Close gives up and returns [ErrUnavailable]. In both cases what
-// could not be released expires by itself. The store and its client stay open:
+// If ctx ends first, Close returns its error. If the store does not answer, Close
+// gives up and returns [ErrUnavailable]; that takes one call timeout for each 16
+// holds, so bound it by ctx. In both cases what could not be released expires by itself. The store and its client stay open:
 // they are the caller's. A second call waits for the first, and also returns an error
 // if holds could not be released.
 func (l *Locker) Close(ctx context.Context) error {
@@ -74,10 +74,8 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	for range min(closeWorkers, len(holds)) {
 		workers.Go(func() {
 			for h := range jobs {
-				err := l.sendRelease(ctx, h.hold, h.claim, l.now(), l.compensation.patience())
-				if !errors.Is(err, ErrUnavailable) {
-					l.compensation.finish(l.now() + l.defaults.callTimeout)
-				}
+				now := l.now()
+				err := l.sendRelease(ctx, h.hold, h.claim, now, now+l.defaults.callTimeout)
 				doubt := l.endClosing(h.hold, err)
 				l.reportClosed(h.hold, err)
 				switch {

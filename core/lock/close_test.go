@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,92 +143,6 @@ func TestCloseSaysWhatItCouldNotUndo(t *testing.T) {
 			t.Error("the hold is gone: this tests nothing")
 		}
 	})
-}
-
-// However much is to be released, Close waits one call timeout for a store that does
-// not answer, and as long as it takes for one that does.
-func TestCloseWaitsOneCallTimeoutForAStoreThatDoesNotAnswer(t *testing.T) {
-	const timeout, hangs = time.Second, 5 * time.Second
-	for name, tt := range map[string]struct {
-		release func(lock.Claim) error // what it does
-		close   error
-		longest time.Duration
-	}{
-		"it fails": {
-			release: func(lock.Claim) error { return errLineCut }, close: lock.ErrUnavailable, longest: 2 * timeout,
-		},
-		"it hangs": {
-			release: func(lock.Claim) error { time.Sleep(hangs); return errLineCut }, close: lock.ErrUnavailable,
-			longest: 2*timeout + hangs, // Close waits for its calls to return
-		},
-		"it is slow":             {release: func(lock.Claim) error { time.Sleep(timeout / 4); return nil }, longest: time.Minute},
-		"it answers once it can": {release: failing(timeout / 2), longest: time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaulty()
-				l := lock.New(store, lock.WithCallTimeout(timeout))
-				const held = 200
-				for n := range held {
-					acquire(t, l, t.Context(), strconv.Itoa(n))
-				}
-				store.set(only("release", tt.release), nil)
-				began := time.Now()
-				if err := l.Close(t.Context()); !errors.Is(err, tt.close) {
-					t.Errorf("Close: %v, want %v", err, tt.close)
-				}
-				if took := time.Since(began); took > tt.longest {
-					t.Errorf("took %v", took)
-				}
-				if tt.close == nil {
-					for n := range held {
-						free(t, store, strconv.Itoa(n))
-					}
-				}
-			})
-		})
-	}
-}
-
-// So it is with what is to be undone.
-func TestCloseWaitsOneCallTimeoutForWhatIsUndone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const timeout, hangs = time.Second, 5 * time.Second
-		store := newFaulty()
-		l := lock.New(store, lock.WithCallTimeout(timeout))
-		store.set(func(string, lock.Claim) error { time.Sleep(hangs); return errLineCut }, nil)
-		var all sync.WaitGroup
-		for n := range 200 {
-			all.Go(func() {
-				_, err := l.TryAcquire(t.Context(), strconv.Itoa(n))
-				wantErr(t, err, lock.ErrUnavailable)
-			})
-		}
-		all.Wait()
-		time.Sleep(hangs - timeout/2) // what may be left is being undone
-		began := time.Now()
-		wantErr(t, l.Close(t.Context()), lock.ErrUnavailable)
-		if took := time.Since(began); took > 2*timeout+hangs {
-			t.Errorf("took %v", took)
-		}
-	})
-}
-
-// failing fails until that time has passed since its first call.
-func failing(d time.Duration) func(lock.Claim) error {
-	var mu sync.Mutex
-	var since time.Time
-	return func(lock.Claim) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if since.IsZero() {
-			since = time.Now()
-		}
-		if time.Since(since) < d {
-			return errLineCut
-		}
-		return nil
-	}
 }
 
 func TestCloseStopsTheWatchdog(t *testing.T) {
@@ -419,6 +331,23 @@ func TestALostLeaseIsReleasedInVainAfterClose(t *testing.T) {
 		synctest.Wait()
 		if n := store.count("release"); n != 0 {
 			t.Errorf("%d releases after Close", n)
+		}
+	})
+}
+
+// What Close begins in time has the whole of its call timeout.
+func TestCloseWaitsForAnUndoThatItBeganInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Second
+		store := newFaulty()
+		l := lock.New(store, lock.WithCallTimeout(timeout))
+		store.set(func(string, lock.Claim) error { time.Sleep(timeout); return errLineCut }, nil)
+		_, err := l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable)
+		time.Sleep(timeout / 2) // what may be left is being undone
+		store.set(only("release", func(lock.Claim) error { time.Sleep(3 * timeout / 4); return nil }), nil)
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

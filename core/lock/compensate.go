@@ -39,7 +39,7 @@ type compensation struct {
 	queue   []*remnant
 	serving bool
 	silent  bool          // the store answered nothing of the last batch
-	closeBy time.Duration // when Close gives up what has no answer, unless one comes before; 0: not closing
+	closeBy time.Duration // when Close gives up what has no answer; 0: not closing
 	givenUp int           // what it gave up
 	more    chan struct{} // holds at most one hint that the queue has changed
 }
@@ -96,20 +96,12 @@ func (c *compensation) hint() {
 	}
 }
 
-// finish makes the queue send what remains at once, and give it up by then. Close
-// calls it when it begins, and with each answer of the store.
+// finish makes the queue send what remains at once, and give it up by then.
 func (c *compensation) finish(by time.Duration) {
 	c.mu.Lock()
 	c.closeBy = by
 	c.mu.Unlock()
 	c.hint()
-}
-
-// patience is until when Close waits for an answer.
-func (c *compensation) patience() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closeBy
 }
 
 // closed returns failed, or an error if Close gave up what may still be held.
@@ -192,11 +184,7 @@ func (l *Locker) sendUndo(batch []*remnant) {
 	for range min(undoWorkers, len(batch)) {
 		workers.Go(func() {
 			for r := range jobs {
-				now, timeout := l.now(), l.defaults.callTimeout
-				if by := l.compensation.patience(); by > 0 {
-					timeout = max(min(timeout, by-now), time.Millisecond)
-				}
-				l.advance(r, l.callRelease(l.base, now, timeout, r.claim))
+				l.advance(r, l.callRelease(l.base, l.now(), l.defaults.callTimeout, r.claim))
 			}
 		})
 	}
@@ -222,9 +210,6 @@ func (l *Locker) advance(r *remnant, err error) {
 		r.tries = 0
 	} else {
 		r.tries++
-	}
-	if answered && closeBy > 0 {
-		c.closeBy = now + l.defaults.callTimeout
 	}
 	switch {
 	case answered && (len(r.passes) == 1 || closeBy > 0):
