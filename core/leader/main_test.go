@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -127,9 +128,18 @@ func (d *diary) term(term uint64) int {
 	return slices.Index(d.terms, term) + 1
 }
 
+// want checks what the hooks of each process saw. Those of two have no common order.
 func (d *diary) want(t *testing.T, want ...string) {
 	t.Helper()
-	if got := d.read(); !slices.Equal(got, want) {
+	got := d.read()
+	byProcess := func(a, b string) int {
+		who, _, _ := strings.Cut(a, " ")
+		other, _, _ := strings.Cut(b, " ")
+		return strings.Compare(who, other)
+	}
+	slices.SortStableFunc(got, byProcess)
+	slices.SortStableFunc(want, byProcess)
+	if !slices.Equal(got, want) {
 		t.Errorf("hooks saw\n%q, want\n%q", got, want)
 	}
 	d.mu.Lock()
