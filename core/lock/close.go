@@ -15,9 +15,10 @@ import (
 // [Locker.Drain].
 //
 // If ctx ends first, Close returns its error. If the store does not answer, Close
-// gives up and returns [ErrUnavailable]; that takes one call timeout for each 16
-// holds, so bound it by ctx. In both cases what could not be released expires by itself. The store and its client stay open:
-// they are the caller's. A second call waits for the first, and also returns an error
+// gives up and returns [ErrUnavailable]. That takes one call timeout for each 16
+// holds, and for each 8 acquisitions to undo, so bound it by ctx. In both cases what
+// could not be released expires by itself. The store and its client stay open: they
+// are the caller's. A second call waits for the first, and also returns an error
 // if holds could not be released.
 func (l *Locker) Close(ctx context.Context) error {
 	l.mu.Lock()
