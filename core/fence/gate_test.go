@@ -273,7 +273,17 @@ func TestATransportTellsNobodyElse(t *testing.T) {
 	send(t, client, lease.Context(), server.URL+"/away")
 	send(t, client, t.Context(), server.URL+"/")
 	send(t, client, lease.Context(), server.URL+"/", "9;"+owner)
-	want := []string{token, token, token, "", "", "9;" + owner}
+	request, err := http.NewRequestWithContext(lease.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = nil
+	response, err := client.Transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	want := []string{token, token, token, "", "", "9;" + owner, token}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("headers %q, want %q", got, want)
 	}

@@ -38,6 +38,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r = r.Clone(r.Context())
+	if r.Header == nil { // a Client makes one, a direct caller need not
+		r.Header = http.Header{}
+	}
 	t.Signer.Set(r.Header, lease.Key(), token)
 	return base.RoundTrip(r)
 }

@@ -29,7 +29,7 @@ func (o *options) saveMachine(ctx context.Context, windows string) error {
 		return err
 	}
 	lines := []string{
-		fmt.Sprintf("%s; %d rounds%s", time.Now().UTC().Format(time.DateOnly), o.rounds(), windows),
+		fmt.Sprintf("%s; rounds: %d%s", time.Now().UTC().Format(time.DateOnly), o.rounds(), windows),
 		fmt.Sprintf("%d × %s, %s %s", runtime.NumCPU(), processor(), unix.ByteSliceToString(name.Sysname[:]), series(unix.ByteSliceToString(name.Release[:]))),
 		fmt.Sprintf("load average when the run began: %s (the run itself makes about %d)", loadAverage(), runtime.NumCPU()),
 		server(ctx), runtime.Version(), libraries(),
