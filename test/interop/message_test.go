@@ -2,12 +2,15 @@ package interop_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/test/internal/process"
 )
 
 // listener receives what is published about a lock in Java's channels, next to Java.
@@ -22,12 +25,22 @@ func (w world) listen(key string) *listener {
 	w.Helper()
 	l := &listener{world: w, last: make(chan func(), 1)}
 	var reading sync.WaitGroup
-	for _, node := range w.nodes() {
-		l.join(&reading, key, node.PubSubChannels(w.Context(), "*"), node.Subscribe, node.Publish)
-		l.join(&reading, key, node.PubSubShardChannels(w.Context(), "*"), node.SSubscribe, node.SPublish)
-	}
-	if len(l.subscriptions) == 0 {
-		w.Fatalf("Java waits for %q, and has no channel for it", key)
+	var seen []string
+	err := process.Poll(patience, func() error { // a connection may have gone since it subscribed
+		seen = nil
+		for _, node := range w.nodes() {
+			channels, sharded := node.PubSubChannels(w.Context(), "*"), node.PubSubShardChannels(w.Context(), "*")
+			l.join(&reading, key, channels, node.Subscribe, node.Publish)
+			l.join(&reading, key, sharded, node.SSubscribe, node.SPublish)
+			seen = append(seen, channels.String(), sharded.String())
+		}
+		if len(l.subscriptions) == 0 {
+			return errors.New("no channel")
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatalf("Java waits for %q, and the servers say %q: %v", key, seen, err)
 	}
 	w.Cleanup(func() {
 		for _, s := range l.subscriptions {

@@ -56,6 +56,10 @@ func TestLiveness(t *testing.T) {
 	stalled := func(granted bool) *script {
 		return exclusive().crowd(0, 1500, true).fault("redis paused", -1, 1500, 1600, false).crowd(1600, 5600, granted)
 	}
+	// grown has 20 goroutines, and other ones from 8,100 on.
+	grown := func(goroutines int) *script {
+		return exclusive().beat(history.Pulse, 1000, 20, 0).beat(history.Pulse, 8000, 20, 0).beat(history.Pulse, 8100, goroutines, 0)
+	}
 	unavailable := func() *script {
 		return exclusive().add(history.Event{Kind: history.Acquire, Outcome: unknown, Call: 2000, Return: 2003, Holds: 1})
 	}
@@ -99,8 +103,10 @@ func TestLiveness(t *testing.T) {
 		"goroutines stay in the end":               {exclusive().beat(history.Pulse, 1000, 20, 0).beat(history.Idle, 9000, 3, 0), "growth"},
 		"calls to undo stay in the end":            {exclusive().beat(history.Pulse, 1000, 20, 0).beat(history.Idle, 9000, 0, 1), "growth"},
 		"nothing stays in the end":                 {exclusive().beat(history.Pulse, 1000, 20, 0).beat(history.Idle, 9000, 0, 0), ""},
-		"goroutines grow":                          {exclusive().beat(history.Pulse, 1000, 20, 0).beat(history.Pulse, 9000, 80, 0), "growth"},
-		"… while something breaks":                 {exclusive().beat(history.Pulse, 1000, 20, 0).beat(history.Pulse, 9000, 80, 0).fault("requests held", 0, 6000, 8000, false), ""},
+		"goroutines grow":                          {grown(80).beat(history.Pulse, 9100, 80, 0), "growth"},
+		"… for one count":                          {grown(80).beat(history.Pulse, 8900, 70, 0).beat(history.Pulse, 9800, 80, 0), ""},
+		"… and not by enough":                      {grown(72).beat(history.Pulse, 9100, 72, 0), ""},
+		"… while something breaks":                 {grown(80).beat(history.Pulse, 9100, 80, 0).fault("requests held", 0, 6000, 8000, false), ""},
 		"there is more to undo than had no answer": {exclusive().beat(history.Pulse, 1000, 20, 0).beat(history.Pulse, 9000, 20, 40), "growth"},
 	} {
 		t.Run(name, func(t *testing.T) {

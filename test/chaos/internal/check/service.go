@@ -123,8 +123,10 @@ const (
 	settling = 2500 * time.Millisecond
 	// childhood is how long a process has to show how many it needs.
 	childhood = 1500 * time.Millisecond
-	// times and more are how much it may differ from what is usual.
+	// times and more are how much it may differ from what is usual, for longer than
+	// peak: many calls at once are no growth, however slow a busy machine answers them.
 	times, more = 2, 32
+	peak        = time.Second
 	// answered is how long calls without an answer may have to be undone.
 	answered = 4 * time.Second
 )
@@ -134,8 +136,12 @@ const (
 func (v *liveness) growth() {
 	for _, p := range v.pulse {
 		usual, backlog, born := 0, more, v.pulses[p][0].Call
+		low := born // the last time that it had its usual number
 		for _, e := range v.pulses[p] {
 			s := span{e.Call - int64(settling), e.Call}
+			if e.Goroutines <= times*usual+more {
+				low = e.Call
+			}
 			switch {
 			case e.Kind == history.Idle && e.Goroutines > 0:
 				v.fail("growth", "", e.Call, "worker %d has %d goroutines too many when all clients have ended", p.worker, e.Goroutines)
@@ -143,9 +149,9 @@ func (v *liveness) growth() {
 				v.fail("growth", "", e.Call, "worker %d has %d calls to undo when all clients have ended", p.worker, e.Backlog)
 			case e.Kind == history.Idle:
 			case e.Call < born+int64(childhood):
-				usual = max(usual, e.Goroutines)
+				usual, low = max(usual, e.Goroutines), e.Call
 			case v.present(p.worker, s) == 0:
-			case v.calm(p.worker, s) && e.Goroutines > times*usual+more:
+			case v.calm(p.worker, s) && e.Call-low > int64(peak):
 				v.fail("growth", "", e.Call, "worker %d, life %d, has %d goroutines when nothing breaks; in the beginning it were %d",
 					p.worker, p.life, e.Goroutines, usual)
 				usual = e.Goroutines // and again when it has doubled
