@@ -40,9 +40,15 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.renewals.remove(h)
 		holds = append(holds, closedHold{h, h.claim(0, now)})
 	}
+	watches := l.watches
+	l.watches = nil
 	l.trusts.stop()
 	l.renewals.stop()
+	l.kept.stop()
 	l.mu.Unlock()
+	for _, w := range watches {
+		w.end()
+	}
 	l.compensation.finish(l.now() + l.defaults.callTimeout)
 	for _, h := range holds {
 		h.endLeases(&ErrClosed)

@@ -166,7 +166,7 @@ func (a *acquisition) napUntil(at time.Duration) {
 // crowded says whether a fair waiter will have to wait, as others do or hold the
 // key, and nobody of the queue listens yet; mu is held.
 func (a *acquisition) crowded() bool {
-	return a.waiter.fair() && a.waiter.gate.contended && a.waiter.gate.unwatch == nil
+	return a.waiter.fair() && a.waiter.gate.contended && a.waiter.gate.watch == nil
 }
 
 // sleep waits for something to look at, for that long, or for the end.
@@ -251,34 +251,4 @@ func (a *acquisition) pollPause(ttl time.Duration) time.Duration {
 		d = min(max(d, min(queueNap, a.o.poll)), placePoll) // free, but another's turn: 0 is not "at once"
 	}
 	return d
-}
-
-// watching says whether wake-ups that are meant for the waiter are heard.
-func (a *acquisition) watching() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	g := a.waiter.gate
-	return g.unwatch != nil && (!g.watchPerOwner || g.watched == a.claim.Owner)
-}
-
-// watch subscribes the queue to wake-ups of the key; true means that it just
-// did. Where that fails, polling goes on.
-func (a *acquisition) watch(ctx context.Context) bool {
-	if a.watching() || a.now() < a.noWatch {
-		return false
-	}
-	claim := a.claim
-	unwatch, err := bounded(ctx, a.Locker, a.timeout, func(ctx context.Context) (func(), error) {
-		return a.store.Watch(ctx, claim, func() { a.woken(claim.Key) }) // for the head of that moment
-	}, func(unwatch func(), err error) {
-		if err == nil {
-			unwatch()
-		}
-	})
-	if err != nil {
-		a.noWatch = a.now() + a.o.poll
-		return false
-	}
-	a.subscribed(claim.Key, claim.Owner, unwatch)
-	return true
 }

@@ -21,10 +21,8 @@ type gate struct {
 	answered time.Duration
 	// waiting counts the acquisitions that have to wait, wherever they queue.
 	waiting int
-	// unwatch ends the subscription that a head opened as owner watched; it
-	// passes from head to head, unless watchPerOwner.
-	unwatch func()
-	watched string
+	// watch passes from head to head, unless watchPerOwner; nil: nobody listens.
+	watch *watch
 	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
 	// that isn't done again, and yieldPause is the time between.
 	yieldUntil, yieldAt, yieldPause time.Duration
@@ -127,7 +125,7 @@ func (l *Locker) gateOf(key string) *gate {
 	g := l.gates[key]
 	if g == nil {
 		g = l.spareGate()
-		g.contended = l.held[key] != nil
+		g.contended, g.watch = l.held[key] != nil, l.takeWatch(key)
 		l.gates[key] = g
 	}
 	return g
@@ -203,10 +201,10 @@ func (a *acquisition) leave(granted bool, err error) {
 	case a.held[a.claim.Key] == nil: // else the end of the hold wakes
 		g.wakeHead()
 	}
-	unwatch := a.tidy(a.claim.Key, g)
+	over := a.tidy(a.claim.Key, g)
 	a.mu.Unlock()
-	if unwatch != nil {
-		unwatch()
+	if over != nil {
+		over.end()
 	}
 	if w.lease != nil && !granted {
 		a.decline(w.lease)
@@ -230,19 +228,22 @@ func (l *Locker) vacate(h *hold) {
 	}
 }
 
-// tidy drops what the gate no longer needs; mu is held. The caller
-// calls the result, if any, without mu.
-func (l *Locker) tidy(key string, g *gate) (unwatch func()) {
+// tidy drops a gate that nobody needs; mu is held. The caller ends the result, if any,
+// without mu.
+func (l *Locker) tidy(key string, g *gate) (over *watch) {
 	if g.head != nil {
 		return nil
 	}
-	unwatch = g.unwatch
+	if over = g.watch; over != nil && !g.watchPerOwner && !l.closed {
+		l.keepWatch(over)
+		over = nil
+	}
 	delete(l.gates, key)
 	if len(l.spareGates) < maxSpareGates {
 		*g = gate{}
 		l.spareGates = append(l.spareGates, g)
 	}
-	return unwatch
+	return over
 }
 
 // heldByOther says whether another owner of this process certainly has the key; mu
@@ -327,27 +328,4 @@ func (a *acquisition) answeredBusy() bool {
 func (a *acquisition) knownBusy() bool {
 	g := a.gates[a.claim.Key]
 	return a.heldByOther() || g != nil && g.contended && (g.asking == 0 || g.answered >= a.came)
-}
-
-// subscribed gives the queue of key a new subscription. The one before it ends,
-// or the new one if nobody waits any longer.
-func (l *Locker) subscribed(key, owner string, unwatch func()) {
-	l.mu.Lock()
-	if g := l.gates[key]; g != nil {
-		g.unwatch, unwatch = unwatch, g.unwatch
-		g.watched = owner
-	}
-	l.mu.Unlock()
-	if unwatch != nil {
-		unwatch()
-	}
-}
-
-// woken is what the store calls on a wake-up of key.
-func (l *Locker) woken(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if g := l.gates[key]; g != nil {
-		g.wakeHead()
-	}
 }

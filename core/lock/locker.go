@@ -39,6 +39,8 @@ type Locker struct {
 	gates      map[string]*gate
 	spareGates []*gate                 // that no key needs, for the next that does
 	waiting    int                     // acquisitions that wait, of all gates
+	watches    map[string]*watch       // by key, that were kept
+	kept       agenda[*watch]          // until when
 	held       map[string]*hold        // by key, in the modes that keep every other owner out
 	trusts     agenda[*hold]           // of all holds that are alive: when trust ends, or earlier
 	renewals   agenda[*hold]           // when to renew which
@@ -77,6 +79,7 @@ func New(store Store, opts ...Option) *Locker {
 		base:        base,
 		stop:        stop,
 		gates:       make(map[string]*gate),
+		watches:     make(map[string]*watch),
 		held:        make(map[string]*hold),
 		owners:      make(map[ownerKey]*ownership),
 		probes:      make(map[probeKey]*probe),
@@ -92,6 +95,7 @@ func New(store Store, opts ...Option) *Locker {
 	l.wall.start = l.epoch.UnixNano()
 	l.trusts = agenda[*hold]{column: ofTrust, now: l.now, due: l.trustDue}
 	l.renewals = agenda[*hold]{column: ofRenewal, now: l.now, due: l.renewDue}
+	l.kept = agenda[*watch]{now: l.now, due: l.watchesDue}
 	l.calls.agenda = agenda[*call]{column: ofPatience, now: l.now, due: l.callsDue}
 	return l
 }

@@ -154,6 +154,7 @@ func TestFairWaitersOfAProcessAskAsOne(t *testing.T) {
 				holder = granted(t, fmt.Sprint("waiter ", i), waiting[i])
 			}
 			release(t, holder)
+			time.Sleep(time.Second) // the subscription ends
 		}
 	})
 }

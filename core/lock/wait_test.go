@@ -280,7 +280,7 @@ func (s *subscribed) Watch(ctx context.Context, c lock.Claim, wake func()) (func
 	}, err
 }
 
-func TestTheLastWaiterEndsTheSubscription(t *testing.T) {
+func TestASubscriptionOutlivesItsQueueForAMoment(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -289,20 +289,91 @@ func TestTheLastWaiterEndsTheSubscription(t *testing.T) {
 				held := acquire(t, other, t.Context(), "k")
 				ctx, cancel := context.WithCancel(t.Context())
 				first, second := await(ctx, l, "k"), await(t.Context(), l, "k")
-				if n := store.open.Load(); n != 1 {
-					t.Errorf("%d subscriptions of two waiters", n)
+				open := func(what string, want int32) {
+					t.Helper()
+					synctest.Wait()
+					if n := store.open.Load(); n != want {
+						t.Errorf("%d subscriptions %s, want %d", n, what, want)
+					}
 				}
+				open("of two waiters", 1)
 				cancel()
 				<-first.done
 				release(t, held)
 				release(t, second.got(t))
-				synctest.Wait()
-				if n := store.open.Load(); n != 0 {
-					t.Errorf("%d subscriptions are left", n)
+				time.Sleep(99 * time.Millisecond)
+				open("soon after", 1)
+				time.Sleep(time.Millisecond)
+				open("later", 0)
+
+				held = acquire(t, other, t.Context(), "k")
+				third := await(t.Context(), l, "k")
+				release(t, held)
+				release(t, third.got(t))
+				open("before the end", 1)
+				if err := l.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				open("of a closed locker", 0)
+			})
+		})
+	}
+}
+
+// A key that goes from process to process costs each turn a call that is refused, one
+// that is granted and a release, and no subscription. A message that comes while the
+// first is under way is heard all the same.
+func TestTheNextQueueFindsTheSubscription(t *testing.T) {
+	for name, during := range map[string]bool{"released later": false, "released before the answer comes": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l, other := newLocker(t, store, lock.WithPoll(time.Hour)), newLocker(t, store.Store)
+				for turn := range 5 {
+					held := acquire(t, other, t.Context(), "k")
+					asked, watched, refused := store.count("acquire"), store.count("watch"), false
+					store.set(nil, only("acquire", func(lock.Claim) error {
+						if during && !refused {
+							refused = true
+							release(t, held)
+						}
+						return nil
+					}))
+					begun := time.Now()
+					waiting := await(t.Context(), l, "k")
+					if !during {
+						time.Sleep(50 * time.Millisecond)
+						release(t, held)
+					}
+					release(t, waiting.got(t))
+					asked, watched = store.count("acquire")-asked, store.count("watch")-watched
+					if turn > 0 && (asked != 2 || watched != 0) || time.Since(begun) > time.Second {
+						t.Errorf("turn %d took %v, %d calls and %d subscriptions", turn, time.Since(begun), asked, watched)
+					}
 				}
 			})
 		})
 	}
+}
+
+// A subscription serves the modes that it was made for.
+func TestAQueueOfAnotherModeSubscribesItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store), newLocker(t, store.Store)
+		for mode, want := range map[lock.Mode]int{lock.Fair: 1, lock.Exclusive: 1} {
+			before := store.count("watch")
+			for range 2 {
+				held := acquire(t, other, t.Context(), "k", lock.WithMode(mode))
+				waiting := await(t.Context(), l, "k", lock.WithMode(mode))
+				release(t, held)
+				release(t, waiting.got(t))
+			}
+			if n := store.count("watch") - before; n != want {
+				t.Errorf("%v: %d subscriptions, want %d", mode, n, want)
+			}
+		}
+	})
 }
 
 // A caller that comes when the store has answered all who wait knows that the key is

@@ -3,10 +3,8 @@
 // that has some. A connection that is lost is replaced, and then everybody who
 // watches it is woken once, as messages may have been missed.
 //
-// A channel that nobody watches any longer stays subscribed for 100 ms: where a key
-// goes from process to process, no wait begins and ends with a call for it. Every
-// goroutine ends with the last channel. A panic of the client on one of them is an
-// error of that connection.
+// Every goroutine ends with the last channel that is watched. A panic of the client on
+// one of them is an error of that connection.
 package subs
 
 import (
@@ -32,8 +30,6 @@ const (
 	// minPause and maxPause bound the time between two attempts to reconnect.
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
-	// linger is how long a channel stays subscribed that nobody watches.
-	linger = 100 * time.Millisecond
 )
 
 // Config is what a [Set] needs of its owner. All but Cluster, Ping and Silence
@@ -95,7 +91,7 @@ type subscriptions struct {
 
 	common   *connection
 	shards   map[*redis.Client]*connection // by master
-	channels map[string]*channel           // that are watched, or were a moment ago
+	channels map[string]*channel           // that are watched
 	drops    int                           // connections lost since the last acknowledgement
 	without  [planes]bool                  // planes that there are not
 }
@@ -103,7 +99,6 @@ type subscriptions struct {
 // channel is one that is subscribed, or will be.
 type channel struct {
 	watchers map[*watcher]struct{}
-	end      *time.Timer  // drops it; nil until its first watchers have gone
 	shard    *connection  // where it is, or will be, subscribed on the sharded plane
 	heard    [planes]bool // the server has acknowledged it on the present connection
 }
@@ -213,19 +208,7 @@ func (all *subscriptions) leave(name string, w *watcher) {
 		return
 	}
 	delete(c.watchers, w)
-	switch {
-	case len(c.watchers) > 0:
-	case !all.live(c):
-		all.drop(name, c)
-	case c.end == nil:
-		c.end = time.AfterFunc(linger, func() {
-			all.mu.Lock()
-			defer all.mu.Unlock()
-			all.drop(name, c)
-		})
-	default:
-		c.end.Reset(linger)
-	}
+	all.drop(name, c)
 }
 
 // drop ends a channel, unless somebody watches it; mu is held.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -123,51 +122,6 @@ func TestAMessageWakesWhoWatchesItsChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	other()
-}
-
-// Where a key goes from process to process, each wait would begin and end with a call.
-func TestAChannelIsKeptForTheNextWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sent := make(chan string, 100)
-		s := set(t, func(n int, command []string) string {
-			if command[0] != "ping" {
-				sent <- strings.Join(command, " ")
-			}
-			return acknowledge(n, command)
-		}, nil)
-		watch := func(name string) (stop func()) {
-			stop, err := s.Watch(t.Context(), []string{name}, func() {})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return stop
-		}
-		want := func(want ...string) {
-			t.Helper()
-			synctest.Wait()
-			var got []string
-			for len(sent) > 0 {
-				got = append(got, <-sent)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("sent %q, want %q", got, want)
-			}
-		}
-		leave := watch("other") // it keeps the connection
-		for range 3 {
-			stop := watch("a")
-			time.Sleep(time.Second)
-			stop()
-			time.Sleep(99 * time.Millisecond)
-		}
-		want("subscribe other", "subscribe a")
-		time.Sleep(time.Millisecond)
-		want("unsubscribe a")
-		watch("a")()
-		want("subscribe a")
-		leave()
-		time.Sleep(100 * time.Millisecond) // the connection ends with the last channel
-	})
 }
 
 // An application may close its client right after its locker.
