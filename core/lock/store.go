@@ -77,6 +77,8 @@ type Store interface {
 	// Watch calls wake, from any goroutine, whenever c, or a claim in c.Mode of
 	// another owner of the same locker, might be granted now: on each wake-up of
 	// the key, and once after every gap in which wake-ups may have been missed.
+	// Readers and writers hear the same. The engine keeps a watch for 100 ms after
+	// the last waiter.
 	// Wake-ups of others may be missing after a [BusyError] that says so. It returns when wake-ups from now on cannot be
 	// missed. After stop has returned, wake is not called again. wake never
 	// blocks. ErrUnsupported makes the engine poll.

@@ -71,7 +71,7 @@ var figures = []figure{
 	{"core/redisstore/latch.go", "latchPoll", "5 * time.Second", []said{{"docs/wire.md", "or every 5 s for a latch"}, {"docs/from-redisson.md", "looks every 5 s besides"}}},
 	{"core/redisstore/internal/subs/subs.go", "pingEvery", "3 * time.Second", []said{{"docs/wire.md", "The connection is pinged every 3 s"}}},
 	{"core/redisstore/internal/subs/subs.go", "silence", "8 * time.Second", []said{{"docs/wire.md", "given up after 8 s without an answer"}}},
-	{"core/redisstore/internal/subs/subs.go", "linger", "100 * time.Millisecond", []said{{"docs/wire.md", "A channel is left 100 ms after its last waiter"}}},
+	{"core/lock/watch.go", "keptWatch", "100 * time.Millisecond", []said{{"docs/wire.md", "The subscription stays for 100 ms after the last waiter"}, {"docs/benchmarks.md", "A subscription that is kept for 100 ms"}}},
 	{"core/redisstore/scripts/fair.lua", "place, grace, wait", "15000, 5000, 300000", []said{
 		{"docs/wire.md", "A place of ours lasts for 15 s"},
 		{"docs/wire.md", "is passed over 5 s after"},
