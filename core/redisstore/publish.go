@@ -8,8 +8,9 @@ import (
 type Publishing int
 
 const (
-	// Auto is Sharded in a cluster, and Plain elsewhere, or where the servers refuse
-	// sharded subscriptions.
+	// Auto is Sharded in a cluster, Both for a client of a cluster whose ClusterSlots are
+	// set, such as one that may read replicas behind a Sentinel, and Plain elsewhere, or
+	// where the servers refuse sharded subscriptions.
 	Auto Publishing = iota
 	// Sharded is SPUBLISH: the message stays on the shard of the lock.
 	// Redisson 3.22 and later does the same by default. Servers that refuse SPUBLISH,
@@ -28,7 +29,9 @@ func (s *Store) publishing() any {
 	switch {
 	case s.cluster == nil, s.publish == Plain, s.publish == Auto && s.wakeups != nil && s.wakeups.Unsharded():
 		return "publish"
-	case s.publish == Both, s.quiet && s.publish == Auto: // only a script finds out that SPUBLISH is refused
+	case s.publish == Both, s.publish == Auto && !s.clustered():
+		return "both"
+	case s.quiet && s.publish == Auto: // only a script finds out that SPUBLISH is refused
 		return "both"
 	}
 	return "spublish"

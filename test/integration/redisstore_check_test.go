@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -211,16 +210,10 @@ func newCluster(t *testing.T, server *redistest.Server) *redis.ClusterClient {
 
 func TestCheckFollowsASentinel(t *testing.T) {
 	set := redistest.Sentinel(t)
-	master := set.Current(t).Addr()
+	set.Current(t).Permit(t, "+command", "+ssubscribe", "+sunsubscribe", "+spublish")
 	// go-redis makes such a client of a cluster where replicas may be read, and never
 	// ends what follows the Sentinel in it.
-	told := redis.NewClusterClient(&redis.ClusterOptions{
-		RouteRandomly: true, DisableIdentity: true,
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
-			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: master}}}}, nil
-		},
-	})
-	t.Cleanup(func() { _ = told.Close() })
+	told := toldClient(t, set.Current(t).Addr())
 	for _, rdb := range []redis.UniversalClient{set.Client(t), told} {
 		log, err := logged(t, rdb, allModes...)
 		if err != nil || !strings.Contains(log, "min-replicas-to-write") || strings.Contains(log, "cluster") {

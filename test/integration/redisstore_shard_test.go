@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +93,61 @@ func TestReleasesInAClusterArePublishedAsSet(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Behind a Sentinel, a client that may read replicas is one of a cluster to go-redis,
+// and others of the same master are not: they wake each other.
+func TestAClientThatReadsReplicasWakesOneThatDoesNot(t *testing.T) {
+	server := redistest.Standalone(t)
+	server.Permit(t, "+command", "+ssubscribe", "+sunsubscribe", "+spublish")
+	clients := map[string]redis.UniversalClient{"reads replicas": toldClient(t, server.Addr()), "does not": server.Client(t)}
+	for _, mode := range everyMode {
+		for publishes, by := range clients {
+			for hears, to := range clients {
+				key := t.Name() + mode.String() + publishes + hears
+				hints := new(atomic.Int32)
+				stop, err := redisstore.New(to).Watch(t.Context(), claimIn(mode, ownerB, key, 1), func() { hints.Add(1) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				store := redisstore.New(by)
+				for range 2 { // a server that refuses a command is known after the first
+					before := hints.Load()
+					if _, err := store.Acquire(t.Context(), claimIn(mode, ownerA, key, 1)); err != nil {
+						t.Fatal(err)
+					}
+					_, _ = store.Acquire(t.Context(), claimIn(mode, ownerB, key, 1)) // queues, where there is a queue
+					if err := store.Release(t.Context(), claimIn(mode, ownerA, key, 0)); err != nil {
+						t.Fatal(err)
+					}
+					if mode == lock.Read { // they had it both
+						_ = store.Release(t.Context(), claimIn(mode, ownerB, key, 0))
+					}
+					eventually(t, func() error {
+						if hints.Load() == before {
+							return fmt.Errorf("%s: the client that %s didn't wake the one that %s", mode, publishes, hears)
+						}
+						return nil
+					})
+					_ = store.Release(t.Context(), claimIn(mode, ownerB, key, 0))
+				}
+				stop()
+			}
+		}
+	}
+}
+
+// toldClient is one of a cluster that has all slots at one address.
+func toldClient(t *testing.T, addr string) redis.UniversalClient {
+	t.Helper()
+	told := redis.NewClusterClient(&redis.ClusterOptions{
+		RouteRandomly: true, DisableIdentity: true,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+		},
+	})
+	t.Cleanup(func() { _ = told.Close() })
+	return told
 }
 
 // Whatever the others publish with, it is heard.
