@@ -138,8 +138,10 @@ func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
 	return !errors.Is(err, ErrCircuitOpen) && tries < freshTries && a.now()-began < a.timeout
 }
 
-func backoff(tries int) time.Duration {
-	d := min(minBackoff<<min(tries, 10), maxBackoff)
+func backoff(tries int) time.Duration { return backoffUpTo(tries, maxBackoff) }
+
+func backoffUpTo(tries int, most time.Duration) time.Duration {
+	d := min(minBackoff<<min(tries, 10), most)
 	return d/2 + rand.N(d/2)
 }
 

@@ -2,6 +2,8 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -217,6 +219,128 @@ func TestAnAnsweredCallIsForgotten(t *testing.T) {
 		}
 		if n := l.Unanswered(); n != 0 {
 			t.Errorf("%d calls are remembered", n)
+		}
+		store.running.Wait()
+	})
+}
+
+// A long line takes as many removals at a time as acquisitions.
+func TestWhatIsGivenUpOnALongLineIsUndoneAsFastAsItComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rtt = 100 * time.Millisecond
+		var store *async
+		store = newAsync(func(answered func()) {
+			time.Sleep(rtt)
+			answered()
+		})
+		var backlog atomic.Int64
+		l := lock.New(store, lock.WithHooks(lock.Hooks{Backlog: func(n int) { backlog.Store(int64(n)) }}))
+		var callers sync.WaitGroup
+		for i := range 5000 {
+			callers.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), rtt/2)
+				defer cancel()
+				if _, err := l.Acquire(ctx, fmt.Sprint("k", i)); err == nil {
+					t.Error("granted before the answer")
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		callers.Wait()
+		time.Sleep(3 * rtt)
+		if held := heldOf(t, store, 5000); held > 0 || backlog.Load() > 0 {
+			t.Errorf("%d keys are held by nobody, and %d to undo", held, backlog.Load())
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		store.running.Wait()
+	})
+}
+
+// heldOf counts the keys k0, k1, … that are held.
+func heldOf(t *testing.T, store lock.Store, n int) (held int) {
+	t.Helper()
+	for i := range n {
+		held += holds(t, store, fmt.Sprint("k", i))
+	}
+	return held
+}
+
+// What is to be undone on a server that hangs, or was called again, is in nobody's way.
+func TestAServerThatHangsKeepsNothingElseFromBeingUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newAsync(nil)
+		ill := func(c lock.Claim) bool { return strings.HasPrefix(c.Key, "ill") }
+		store.set(func(_ string, c lock.Claim) error {
+			if time.Sleep(50 * time.Millisecond); !ill(c) {
+				return nil
+			}
+			time.Sleep(5 * time.Second) // the client's patience
+			return errLineCut
+		}, nil)
+		store.answer = func(answered func()) { answered() }
+		l := lock.New(store)
+		leave := func(name string, n int) {
+			var callers sync.WaitGroup
+			for i := range n {
+				callers.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+					defer cancel()
+					if _, err := l.Acquire(ctx, fmt.Sprint(name, i)); err == nil {
+						t.Error("granted before the answer")
+					}
+				})
+			}
+			callers.Wait()
+		}
+		leave("ill", 500)
+		time.Sleep(6 * time.Second) // they are undone, in vain
+		for range 10 {
+			leave("k", 100)
+			time.Sleep(time.Second)
+			if held := heldOf(t, store, 100); held > 0 {
+				t.Errorf("%d keys of other servers are held by nobody", held)
+			}
+		}
+		store.set(nil, nil)
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		store.running.Wait()
+	})
+}
+
+// An answer that never comes is waited for no longer than any call, and what is to be
+// undone is sent again.
+func TestAnUndoWithoutAnAnswerIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var releases atomic.Int32
+		store := newAsync(nil)
+		mute := make(chan struct{})
+		store.answer = func(answered func()) { answered() }
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return nil }),
+			only("release", func(lock.Claim) error {
+				if releases.Add(1) == 1 {
+					<-mute
+				}
+				return nil
+			}))
+		l := lock.New(store, lock.WithCallTimeout(2*time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := l.Acquire(ctx, "k")
+		wantErr(t, err, context.DeadlineExceeded)
+		time.Sleep(4 * time.Second)
+		if n := releases.Load(); n != 2 {
+			t.Errorf("%d releases", n)
+		}
+		if n := l.Left(); n != 0 {
+			t.Errorf("%d things left", n)
+		}
+		close(mute)
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 		store.running.Wait()
 	})

@@ -12,10 +12,11 @@ const (
 	// maxUnsettled bounds the acquire calls that are under way, together with
 	// the ones that are to be undone.
 	maxUnsettled = 1 << 14
-	// undoBatch is how many are undone at a time.
-	undoBatch = 64
-	// undoWorkers send a batch.
+	// undoWorkers is how many are undone at a time in a store that blocks.
 	undoWorkers = 8
+	// undoBackoff bounds the pause after a pass without an answer. All that waits
+	// would be sent again after it.
+	undoBackoff = time.Second
 )
 
 // undoPasses are the pauses before each removal of a hold that an unanswered
@@ -30,15 +31,15 @@ var errBacklog = fmt.Errorf("%w: too many unanswered calls are to be undone firs
 
 // compensation removes from the store what acquisitions may have left there
 // that nobody wants. It is one queue for the locker, served by one goroutine
-// that exists while there is something to do, so that cleaning up never costs
-// the store more at a time than a few calls. Each acquire call has a place in
-// it from before it is sent: no place, no acquire.
+// that exists while there is something to do. How many removals are sent at a time is
+// the business of a store that doesn't block: it knows its servers. Each acquire call
+// has a place in the queue from before it is sent: no place, no acquire.
 type compensation struct {
 	places  atomic.Int64 // of acquire calls that have not returned, and of the queue
 	mu      sync.Mutex
 	queue   []*remnant
+	sent    int // that have no answer
 	serving bool
-	silent  bool          // the store answered nothing of the last batch
 	closeBy time.Duration // when Close gives up what has no answer; 0: not closing
 	givenUp int           // what it gave up
 	more    chan struct{} // holds at most one hint that the queue has changed
@@ -48,7 +49,9 @@ type compensation struct {
 type remnant struct {
 	claim  Claim
 	passes []time.Duration // that remain; the first is being waited for
-	at     time.Duration   // when to send
+	at     time.Duration   // when to send, or to wait for the answer no longer
+	pass   int             // counts what was sent
+	sent   bool            // it has no answer
 	tries  int             // without an answer, of this pass
 	until  time.Duration   // when it has expired by itself
 	done   bool
@@ -71,7 +74,7 @@ func (c *compensation) vacate(n int) { c.places.Add(-int64(n)) }
 // be meant. The caller is counted in running. Close cuts the pauses short.
 func (l *Locker) undo(claim Claim, passes []time.Duration) {
 	c := &l.compensation
-	claim.Holds, claim.Places = 0, nil
+	claim.Holds, claim.Places, claim.Undo = 0, nil, true
 	now := l.now()
 	c.places.Add(1)
 	c.mu.Lock()
@@ -118,14 +121,16 @@ func (c *compensation) closed(failed error) error {
 func (l *Locker) compensate() {
 	reported := 0
 	for {
-		batch, wait, length := l.dueRemnants()
+		due, wait, length := l.dueRemnants()
 		if hook := l.defaults.hooks.Backlog; hook != nil && length != reported {
 			hook(length)
 			reported = length
 		}
+		for _, r := range due {
+			l.sendUndo(r, r.pass)
+		}
 		switch {
-		case len(batch) > 0:
-			l.sendUndo(batch)
+		case len(due) > 0:
 		case wait < 0:
 			return
 		default:
@@ -140,71 +145,72 @@ func (l *Locker) compensate() {
 	}
 }
 
-// dueRemnants returns what is to be undone now, or else how long to wait for
+// dueRemnants returns what is to be sent now, or else how long to wait for
 // the next; negative: the queue is empty, and no longer served.
-func (l *Locker) dueRemnants() (batch []*remnant, wait time.Duration, length int) {
+func (l *Locker) dueRemnants() (due []*remnant, wait time.Duration, length int) {
 	c := &l.compensation
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := l.now()
+	before := len(c.queue)
 	if l.base.Err() != nil {
-		c.vacate(len(c.queue))
 		c.queue = nil // Close gave up
 	}
+	wait = maxAcquireTTL
+	c.queue = slices.DeleteFunc(c.queue, func(r *remnant) bool {
+		if r.sent && r.at <= now {
+			l.advance(r, errNoAnswer)
+		}
+		switch left := r.at - now; {
+		case r.done:
+		case r.sent, left > 0 && (c.closeBy == 0 || r.tries > 0):
+			wait = min(wait, max(left, 0))
+		case l.async != nil || c.sent < undoWorkers:
+			r.sent, r.pass, r.at = true, r.pass+1, now+l.defaults.callTimeout
+			c.sent++
+			due = append(due, r)
+		}
+		return r.done
+	})
+	c.vacate(before - len(c.queue))
 	length = len(c.queue)
 	if length == 0 {
 		c.serving = false
 		return nil, -1, 0
 	}
-	now := l.now()
-	wait = maxAcquireTTL
-	size := undoBatch
-	if c.silent {
-		size = 1 // one call is enough to find out whether the store is back
-	}
-	for _, r := range c.queue {
-		if left := r.at - now; left > 0 && (c.closeBy == 0 || r.tries > 0) {
-			wait = min(wait, left)
-			continue
-		}
-		if batch = append(batch, r); len(batch) == size {
-			break
-		}
-	}
-	return batch, wait, length
+	return due, wait, length
 }
 
-// sendUndo sends one pass of each, and removes the ones that are done.
-func (l *Locker) sendUndo(batch []*remnant) {
-	jobs := make(chan *remnant, len(batch))
-	for _, r := range batch {
-		jobs <- r
+// sendUndo sends a pass. What is answered twice, or after it was given up, counts once.
+func (l *Locker) sendUndo(r *remnant, pass int) {
+	answered := func(_ uint64, err error) {
+		c := &l.compensation
+		c.mu.Lock()
+		if r.sent && r.pass == pass {
+			l.advance(r, err)
+		}
+		c.mu.Unlock()
+		c.hint()
 	}
-	close(jobs)
-	var workers sync.WaitGroup
-	for range min(undoWorkers, len(batch)) {
-		workers.Go(func() {
-			for r := range jobs {
-				l.advance(r, l.callRelease(l.base, l.now(), l.defaults.callTimeout, r.claim))
-			}
-		})
+	now, timeout := l.now(), l.defaults.callTimeout
+	if l.async == nil {
+		l.running.Go(func() { answered(0, l.callRelease(l.base, now, timeout, r.claim)) })
+		return
 	}
-	workers.Wait()
-	c := &l.compensation
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.silent = !slices.ContainsFunc(batch, func(r *remnant) bool { return r.tries == 0 })
-	before := len(c.queue)
-	c.queue = slices.DeleteFunc(c.queue, func(r *remnant) bool { return r.done })
-	c.vacate(before - len(c.queue))
+	l.running.Add(1) // until it is answered
+	p := &pending[uint64]{call: call{running: &l.running}, late: answered}
+	p.decided.Store(true) // nobody waits
+	p.start(func(answered func(uint64, error)) {
+		l.async.StartRelease(l.base, r.claim, l.epoch.Add(now+timeout), answered)
+	})
 }
 
-// advance schedules what comes after a pass with that result.
+// advance schedules what comes after a pass with that result; c.mu is held.
 func (l *Locker) advance(r *remnant, err error) {
 	now := l.now()
 	c := &l.compensation
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	closeBy := c.closeBy
+	c.sent--
+	r.sent = false
 	answered := err == nil || isDecision(err) || outcomeOf(err) == OutcomeRefused
 	if answered {
 		r.tries = 0
@@ -212,17 +218,17 @@ func (l *Locker) advance(r *remnant, err error) {
 		r.tries++
 	}
 	switch {
-	case answered && (len(r.passes) == 1 || closeBy > 0):
+	case answered && (len(r.passes) == 1 || c.closeBy > 0):
 		r.done = true
 	case answered:
 		r.passes = r.passes[1:]
 		r.at = now + r.passes[0]
 	case now >= r.until:
 		r.done = true // it has expired
-	case closeBy > 0 && now >= closeBy:
+	case c.closeBy > 0 && now >= c.closeBy:
 		c.givenUp++
 		r.done = true
 	default:
-		r.at = now + backoff(r.tries)
+		r.at = now + backoffUpTo(r.tries, undoBackoff)
 	}
 }

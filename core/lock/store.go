@@ -32,6 +32,9 @@ type Claim struct {
 	// Keep is for a Release that leaves no hold: until then the store keeps what the
 	// owner had for nobody, if that is in the future. The TTL is cut to it.
 	Keep time.Time
+	// Undo marks a Release that removes what a call may have left that nobody waits
+	// for. It may wait for other calls to the same server.
+	Undo bool
 	// Permits is how many of Size permits a Semaphore claim takes. Both are
 	// 0 in other modes.
 	Permits, Size int

@@ -89,7 +89,7 @@ type circuit struct {
 	announced  bool // that it is open
 }
 
-// admits says whether an acquisition may be queued now: with an open circuit only
+// admits says whether an acquisition, or what undoes one, may be queued now: with an open circuit only
 // while it can wait for a probe; mu is held.
 func (s *sender) admits(now time.Time) bool {
 	c := &s.circuit
@@ -121,22 +121,29 @@ func (s *sender) probe(now time.Time) {
 	s.giveUp()
 }
 
-// refuse ends acquisitions that an open circuit keeps from the server.
-func refuse(acquisitions []*sending) {
-	for _, x := range acquisitions {
+// refuse ends calls that an open circuit keeps from the server.
+func refuse(calls []*sending) {
+	for _, x := range calls {
 		x.to.receive(nil, errOpen)
 	}
 }
 
-// giveUp refuses the acquisitions that have waited for a probe.
+// giveUp refuses the calls that have waited for a probe.
 func (s *sender) giveUp() {
 	s.mu.Lock()
 	var refused []*sending
 	if s.circuit.open {
-		refused, s.queue = s.queue, nil
+		refused = s.refused()
 	}
 	s.mu.Unlock()
 	refuse(refused)
+}
+
+// refused empties the queues of what an open circuit keeps from the server; mu is held.
+func (s *sender) refused() []*sending {
+	refused := slices.Concat(s.queue, s.undos)
+	s.queue, s.undos = nil, nil
+	return refused
 }
 
 // record updates the circuit with the result of a call or a batch that was sent at
@@ -172,15 +179,14 @@ func (s *sender) record(began time.Time, err error) {
 }
 
 // changed does what follows when the circuit has opened or closed, and returns the
-// acquisitions to refuse; mu is held.
+// calls to refuse; mu is held.
 func (s *sender) changed(now time.Time) (refused []*sending) {
 	c := &s.circuit
 	if !c.open {
 		s.dispatch(now)
 		return nil
 	}
-	refused, s.queue = s.queue, nil
-	return refused
+	return s.refused()
 }
 
 // remember has what failed now forgotten in time; mu is held.

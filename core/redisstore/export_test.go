@@ -60,6 +60,7 @@ func (s *Store) Suspect() { s.topology.suspect() }
 
 const (
 	Overlap    = overlap
+	UndoShare  = undoShare
 	MaxWorkers = maxWorkers
 )
 

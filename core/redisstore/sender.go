@@ -29,6 +29,9 @@ const (
 	maxWorkers = 16
 	// maxBatch is how many calls travel together.
 	maxBatch = 256
+	// undoShare is how many removals of what nobody waits for a batch has room for,
+	// or as many as there are acquisitions: cleaning up costs no more than the work.
+	undoShare = 8
 	// linger is how long a worker without work is kept, at least.
 	linger = 100 * time.Millisecond
 	// longestCall bounds a call that has no deadline.
@@ -48,6 +51,7 @@ type sending struct {
 	by     time.Time       // so with this
 	to     receiver
 	urgent bool // goes before acquisitions, and with an open circuit
+	undo   bool // removes what nobody waits for
 
 	text   bool // the server does not know the script by its name
 	asking bool // the slot is on its way to the server
@@ -90,6 +94,7 @@ type sender struct {
 	mu     sync.Mutex
 	urgent []*sending
 	queue  []*sending
+	undos  []*sending
 	flying []*worker // have a batch
 	idle   []*worker
 	used   bool        // since reap looked last
@@ -127,10 +132,12 @@ func (s *sender) submit(x *sending) {
 	switch {
 	case x.urgent:
 		s.urgent = append(s.urgent, x)
-	case s.admits(now):
-		s.queue = append(s.queue, x)
-	default:
+	case !s.admits(now):
 		refused = append(refused, x)
+	case x.undo:
+		s.undos = append(s.undos, x)
+	default:
+		s.queue = append(s.queue, x)
 	}
 	s.dispatch(now)
 	s.mu.Unlock()
@@ -145,7 +152,7 @@ func (s *sender) waiting() int {
 	if s.circuit.open {
 		return len(s.urgent)
 	}
-	return len(s.urgent) + len(s.queue)
+	return len(s.urgent) + len(s.queue) + len(s.undos)
 }
 
 // dispatch has what waits sent, now or when fewer batches are under way; mu is
@@ -201,6 +208,7 @@ func (s *sender) unblock() {
 		case len(s.flying) == maxWorkers:
 			s.urgent, over = expired(s.urgent, over, now)
 			s.queue, over = expired(s.queue, over, now)
+			s.undos, over = expired(s.undos, over, now)
 		case s.fresh(now, nil) < overlap:
 			s.hire(now)
 		}
@@ -252,9 +260,10 @@ func (s *sender) next(w *worker) (more bool) {
 	w.batch, w.over = w.batch[:0], w.over[:0]
 	if s.waiting() > 0 && (len(s.flying) <= overlap || s.fresh(now, w) < overlap) {
 		w.began, w.last = now, now
-		s.urgent = w.take(s.urgent)
+		s.urgent = w.take(s.urgent, maxBatch)
 		if !s.circuit.open {
-			s.queue = w.take(s.queue)
+			s.undos = w.take(s.undos, max(undoShare, min(len(s.queue), maxBatch/2)))
+			s.queue = w.take(s.queue, maxBatch)
 		}
 		s.dispatch(now) // what had no room
 		return true
@@ -274,10 +283,10 @@ func (s *sender) land(w *worker) {
 	}
 }
 
-// take moves what has room in the batch, and what is overdue.
-func (w *worker) take(queue []*sending) (rest []*sending) {
-	n := 0
-	for ; n < len(queue) && len(w.batch) < maxBatch; n++ {
+// take moves what has room in the batch, that many at most, and what is overdue.
+func (w *worker) take(queue []*sending, most int) (rest []*sending) {
+	n, full := 0, min(len(w.batch)+most, maxBatch)
+	for ; n < len(queue) && len(w.batch) < full; n++ {
 		x := queue[n]
 		if x.overdue(w.began) != nil {
 			w.over = append(w.over, x)

@@ -139,6 +139,61 @@ func TestReleasesGoFirst(t *testing.T) {
 	})
 }
 
+// What nobody waits for has as much room as the acquisitions, and some where there are
+// few: neither keeps the other waiting for long.
+func TestUndosAndAcquisitionsShareABatch(t *testing.T) {
+	const undos = 100
+	for acquires, want := range map[int]int{3: redisstore.UndoShare, 20: 20, 1000: undos} {
+		synctest.Test(t, func(t *testing.T) {
+			hold := make(chan struct{})
+			stuck := make(chan struct{})
+			f, client := newFake(t, func(c []string) string {
+				switch c[3] {
+				case "before:0":
+					<-hold
+				case "before:1", "before:2", "before:3":
+					<-stuck // one batch follows the other
+				}
+				return integer(1)
+			})
+			store, by := redisstore.New(client), time.Now().Add(soon)
+			var all []<-chan answer
+			for i := range redisstore.Overlap {
+				all = append(all, begin(t.Context(), store, fmt.Sprint("before:", i), by))
+				synctest.Wait()
+			}
+			for i := range undos {
+				undone := make(chan answer, 1)
+				store.StartRelease(t.Context(), lock.Claim{Key: fmt.Sprint("undo:", i), Owner: "o:1", Undo: true}, by,
+					func(_ uint64, err error) { undone <- answer{0, err} })
+				all = append(all, undone)
+			}
+			for i := range acquires {
+				all = append(all, begin(t.Context(), store, fmt.Sprint("acquire:", i), by))
+			}
+			close(hold)
+			for _, answers := range all[redisstore.Overlap:] {
+				if a := answered(t, answers); a.err != nil {
+					t.Error(a.err)
+				}
+			}
+			close(stuck)
+			seen, first := 0, 0
+			for _, c := range f.received() {
+				if strings.HasPrefix(c[3], "undo:") {
+					seen++
+				} else {
+					first = seen
+				}
+			}
+			if seen != undos || first != want {
+				t.Errorf("%d undos of %d before the last of %d acquisitions, want %d", first, seen, acquires, want)
+			}
+			time.Sleep(time.Minute) // long enough for workers without work to end
+		})
+	}
+}
+
 // With ContextTimeoutEnabled a call ends with its time, though the client would wait
 // longer, and nothing is sent twice.
 func TestACallEndsWithItsTime(t *testing.T) {

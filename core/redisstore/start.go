@@ -14,9 +14,10 @@ var _ lock.AsyncStore = (*Store)(nil)
 // Async implements [lock.AsyncStore].
 func (s *Store) Async() lock.Store { return s }
 
-// starting is an acquire, or if it is urgent a release, that is answered later.
+// starting is an acquire or a release that is answered later.
 type starting struct {
 	sending
+	release  bool
 	claim    lock.Claim
 	store    *Store
 	answered func(fence uint64, err error)
@@ -48,7 +49,10 @@ func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, an
 		answered(0, err)
 		return
 	}
-	x := &starting{sending: sending{call: t.release(t), ctx: ctx, by: by, urgent: true}, claim: c, store: s, answered: answered}
+	x := &starting{
+		sending: sending{call: t.release(t), ctx: ctx, by: by, urgent: !c.Undo, undo: c.Undo},
+		release: true, claim: c, store: s, answered: answered,
+	}
 	x.start()
 }
 
@@ -59,12 +63,12 @@ func (x *starting) start() {
 
 // receive implements receiver.
 func (x *starting) receive(reply *redis.Cmd, err error) {
-	if isTryAgain(err) || isWrongType(err) || !x.urgent && isNoScript(err) {
+	if isTryAgain(err) || isWrongType(err) || !x.release && isNoScript(err) {
 		x.alone() // needs more than one call
 		return
 	}
 	n, err := x.store.integer(reply, err)
-	if x.urgent {
+	if x.release {
 		x.answered(0, released(n, err))
 		return
 	}
@@ -74,7 +78,7 @@ func (x *starting) receive(reply *redis.Cmd, err error) {
 // alone makes the call on a separate goroutine.
 func (x *starting) alone() {
 	go x.store.alone(x.ctx, x.by, x.answered, func(ctx context.Context) (uint64, error) {
-		if x.urgent {
+		if x.release {
 			return 0, x.store.Release(ctx, x.claim)
 		}
 		return x.store.Acquire(ctx, x.claim)
