@@ -55,7 +55,7 @@ func WithReplicas(atLeast int, timeout time.Duration) Option {
 // waits for the replicas if it did.
 func (s *Store) grant(ctx context.Context, c call) (int64, error) {
 	if s.replicas == nil {
-		return s.integer(s.await(ctx, c, false))
+		return s.integer(s.await(ctx, c))
 	}
 	to := s.senderOf(c.key())
 	to.mu.Lock()

@@ -70,12 +70,20 @@ type outcome struct {
 	short error // what replicas lack of it
 }
 
-// run sends a script that is no acquisition, and waits for the reply. Its errors are
-// classified.
-func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) { return s.await(ctx, c, true) }
+// run sends a script that is no acquisition, and waits for the reply, until ctx ends. Its
+// errors are classified.
+func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) {
+	select {
+	case o := <-s.begin(ctx, c, true):
+		return o.cmd, o.err
+	case <-ctx.Done():
+		return nil, &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: context.Cause(ctx)}
+	}
+}
 
-func (s *Store) await(ctx context.Context, c call, urgent bool) (*redis.Cmd, error) {
-	o := <-s.begin(ctx, c, urgent)
+// await sends an acquisition, and waits for the reply, however late it is.
+func (s *Store) await(ctx context.Context, c call) (*redis.Cmd, error) {
+	o := <-s.begin(ctx, c, false)
 	return o.cmd, o.err
 }
 

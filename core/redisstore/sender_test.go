@@ -350,3 +350,54 @@ func TestAWorkerIsKeptForAWhile(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for a server that hangs leaves when the context ends, whatever it was called for.
+func TestCallsEndWithTheirContext(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *redisstore.Store) error{
+		"set a latch": func(ctx context.Context, s *redisstore.Store) error {
+			return redisstore.NewLatch(s, "k").TrySet(ctx, 1)
+		},
+		"count down": func(ctx context.Context, s *redisstore.Store) error {
+			return redisstore.NewLatch(s, "k").CountDown(ctx)
+		},
+		"delete latch": func(ctx context.Context, s *redisstore.Store) error { return redisstore.NewLatch(s, "k").Delete(ctx) },
+		"await latch":  func(ctx context.Context, s *redisstore.Store) error { return redisstore.NewLatch(s, "k").Await(ctx) },
+		"count": func(ctx context.Context, s *redisstore.Store) error {
+			_, err := redisstore.NewLatch(s, "k").Count(ctx)
+			return err
+		},
+		"release permits": func(ctx context.Context, s *redisstore.Store) error {
+			return s.ReleasePermits(ctx, "k", strings.Repeat("0", 32))
+		},
+	} {
+		for _, cause := range []error{context.DeadlineExceeded, errGone} {
+			t.Run(name+": "+cause.Error(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					_, client := newFake(t, func(c []string) string {
+						if c[0] == "evalsha" {
+							return ""
+						}
+						return "default"
+					})
+					ctx, cancel := context.WithCancelCause(t.Context())
+					if cause == context.DeadlineExceeded {
+						var stop func()
+						ctx, stop = context.WithTimeout(t.Context(), time.Second)
+						defer stop()
+					}
+					time.AfterFunc(time.Second, func() { cancel(cause) })
+					began := time.Now()
+					if err := call(ctx, redisstore.New(client)); !errors.Is(err, cause) {
+						t.Errorf("got %v, want %v", err, cause)
+					}
+					if took := time.Since(began); took != time.Second {
+						t.Errorf("it took %v", took)
+					}
+					time.Sleep(time.Minute) // the client gives up, and workers without work end
+				})
+			})
+		}
+	}
+}
+
+var errGone = errors.New("the caller has gone")
