@@ -103,6 +103,11 @@ func (c *compensation) hint() {
 func (c *compensation) finish(by time.Duration) {
 	c.mu.Lock()
 	c.closeBy = by
+	for _, r := range c.queue {
+		if !r.sent {
+			r.at = 0
+		}
+	}
 	c.mu.Unlock()
 	c.hint()
 }
@@ -163,8 +168,8 @@ func (l *Locker) dueRemnants() (due []*remnant, wait time.Duration, length int) 
 		}
 		switch left := r.at - now; {
 		case r.done:
-		case r.sent, left > 0 && (c.closeBy == 0 || r.tries > 0):
-			wait = min(wait, max(left, 0))
+		case r.sent, left > 0:
+			wait = min(wait, left)
 		case l.async != nil || c.sent < undoWorkers:
 			r.sent, r.pass, r.at = true, r.pass+1, now+l.defaults.callTimeout
 			c.sent++
@@ -228,6 +233,8 @@ func (l *Locker) advance(r *remnant, err error) {
 	case c.closeBy > 0 && now >= c.closeBy:
 		c.givenUp++
 		r.done = true
+	case c.closeBy > 0:
+		r.at = now + backoff(r.tries)
 	default:
 		r.at = now + backoffUpTo(r.tries, undoBackoff)
 	}

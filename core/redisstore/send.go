@@ -73,6 +73,9 @@ type outcome struct {
 // run sends a script that is no acquisition, and waits for the reply, until ctx ends. Its
 // errors are classified.
 func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) {
+	if ctx.Err() != nil {
+		return nil, unsent(ctx)
+	}
 	select {
 	case o := <-s.begin(ctx, c, true):
 		return o.cmd, o.err
