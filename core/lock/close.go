@@ -16,7 +16,7 @@ import (
 //
 // If ctx ends first, Close returns its error. If the store does not answer, Close
 // gives up and returns [ErrUnavailable]. That takes one call timeout for each 16
-// holds, and for each 8 acquisitions to undo, so bound it by ctx. In both cases what
+// holds, and in a store that blocks for each 8 acquisitions to undo, so bound it by ctx. In both cases what
 // could not be released expires by itself. The store and its client stay open: they
 // are the caller's. A second call waits for the first, and also returns an error
 // if holds could not be released.

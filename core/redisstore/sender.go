@@ -27,6 +27,9 @@ const (
 	// maxWorkers bounds the batches under way together with the stuck ones, and
 	// so the connections that they take.
 	maxWorkers = 16
+	// maxMute bounds them together with the ones that nobody waits for any longer,
+	// whose connections may have gone mute for ever.
+	maxMute = 4 * maxWorkers
 	// maxBatch is how many calls travel together.
 	maxBatch = 256
 	// undoShare is how many removals of what nobody waits for a batch has room for,
@@ -205,7 +208,7 @@ func (s *sender) unblock() {
 	now := time.Now()
 	if s.waiting() > 0 {
 		switch {
-		case len(s.flying) == maxWorkers:
+		case s.crowded(now):
 			s.urgent, over = expired(s.urgent, over, now)
 			s.queue, over = expired(s.queue, over, now)
 			s.undos, over = expired(s.undos, over, now)
@@ -216,6 +219,17 @@ func (s *sender) unblock() {
 	}
 	s.mu.Unlock()
 	drop(over, now)
+}
+
+// crowded says whether no more batches may be sent; mu is held.
+func (s *sender) crowded(now time.Time) bool {
+	waited := 0
+	for _, w := range s.flying {
+		if w.last.After(now) {
+			waited++
+		}
+	}
+	return waited >= maxWorkers || len(s.flying) >= maxMute
 }
 
 // expired moves the calls that are overdue from the queue to over.

@@ -351,6 +351,33 @@ func TestAWorkerIsKeptForAWhile(t *testing.T) {
 	})
 }
 
+// Connections that have gone mute keep nobody from others, once nobody waits for what
+// they were to answer.
+func TestMuteConnectionsKeepNobodyFromOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newFake(t, func(c []string) string {
+			if strings.HasPrefix(c[3], "mute") {
+				return ""
+			}
+			return integer(1)
+		})
+		client.Options().ReadTimeout = -1
+		store := redisstore.New(client, redisstore.WithCircuit(0, 0))
+		for i := range 40 {
+			store.StartRelease(t.Context(), lock.Claim{Key: fmt.Sprint("mute:", i), Owner: "o:1"}, time.Now().Add(time.Second),
+				func(uint64, error) {})
+			time.Sleep(20 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		if a := answered(t, begin(t.Context(), store, "k", began.Add(soon))); a.err != nil || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("%v after %v", a.err, time.Since(began))
+		}
+		_ = client.Close()
+		time.Sleep(time.Minute)
+	})
+}
+
 // Who waits for a server that hangs leaves when the context ends, whatever it was called for.
 func TestCallsEndWithTheirContext(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *redisstore.Store) error{
