@@ -61,6 +61,7 @@ var figures = []figure{
 	{"core/redisstore/sender.go", "maxWorkers", "16", []said{
 		{"docs/operations.md", "at most 16 connections of each server"}, {"docs/quorum.md", "at most 16 connections of it"},
 	}},
+	{"core/redisstore/sender.go", "maxMute", "4 * maxWorkers", []said{{"docs/operations.md", "up to 64 in all"}, {"docs/quorum.md", "64 in all"}}},
 	{"core/redisstore/circuit.go", "DefaultCircuitFailures", "5", []said{{"docs/operations.md", "after five calls in a row"}, {"docs/configuration.md", "circuitFailures: 5"}}},
 	{"core/redisstore/circuit.go", "DefaultCircuitPause", "250 * time.Millisecond", []said{{"docs/operations.md", "the pause (250 ms)"}, {"docs/configuration.md", "circuitPause: 250ms"}}},
 	{"core/redisstore/circuit.go", "silence", "100 * time.Millisecond", []said{{"docs/operations.md", "nobody has been answered for 100 ms"}}},
