@@ -226,8 +226,8 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 // the owner it names. A hold in another mode is an error, as waiting for it
 // would be waiting for oneself, unless it is a writer's who wants to read. mu is held.
 func (a *acquisition) own() (*hold, error) {
-	if a.o.mode == Semaphore {
-		return nil, nil // permits do not re-enter, they add up
+	if a.o.mode == Semaphore { // permits do not re-enter, they add up
+		return nil, a.joins(a.ofContext(func(h *hold) bool { return h.mode != Semaphore }))
 	}
 	h := a.ofContext(func(h *hold) bool { return h.mode == a.o.mode })
 	if h == nil {
@@ -250,7 +250,7 @@ func (a *acquisition) waitsForItself(ctx context.Context) bool {
 		h := lease.hold
 		switch {
 		case h.locker != a.Locker || h.key != a.claim.Key || h.state != holdAlive || lease.over.Load() != nil:
-		case h.mode == Semaphore || a.o.mode == Semaphore:
+		case h.mode == Semaphore:
 			permits += h.permits
 		case !h.actsFor(a.ownership) && (h.mode != Read || a.o.mode != Read):
 			return true

@@ -31,7 +31,7 @@ type Leases struct {
 // keys cannot block each other. A key that is named twice is re-entered. It is refused
 // with [ErrInvalid] if the lockers differ, because no order is defined for the two, and
 // with [ErrOwnHold] if the second would wait for the first: it has another [WithOwner],
-// or there are not enough permits for both.
+// or there are not enough permits for both. A lock and permits of one key are refused with [ErrInvalid].
 // Each key takes one call to the store, one after the other.
 //
 // ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among the

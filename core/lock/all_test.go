@@ -255,3 +255,41 @@ func TestAGroupDoesNotWaitForItself(t *testing.T) {
 		}
 	}
 }
+
+// A lock keeps permits of its key out, and they keep it out: the owner of one would wait
+// for itself with the other.
+func TestALockAndPermitsOfOneKeyAreRefused(t *testing.T) {
+	permits := []lock.Option{lock.WithPermits(1, 3)}
+	for name, first := range map[string][]lock.Option{
+		"exclusive": nil,
+		"fair":      {lock.WithMode(lock.Fair)},
+		"read":      {lock.WithMode(lock.Read)},
+		"write":     {lock.WithMode(lock.Write)},
+		"named":     {lock.WithOwner("me")},
+	} {
+		for order, opts := range map[string][2][]lock.Option{"permits second": {first, permits}, "permits first": {permits, first}} {
+			if name == "named" && order == "permits first" {
+				continue // another owner than that of the permits
+			}
+			t.Run(name+", "+order, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := memstore.New()
+					l := newLocker(t, store)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					_, group := lock.AcquireAll(ctx, l.Request("k", opts[0]...), l.Request("k", opts[1]...))
+					lease := acquire(t, l, ctx, "k", opts[0]...)
+					_, wait := l.Acquire(lease.Context(), "k", opts[1]...)
+					_, try := l.TryAcquire(lease.Context(), "k", opts[1]...)
+					for _, err := range []error{group, wait, try} {
+						wantErr(t, err, lock.ErrInvalid)
+					}
+					release(t, lease)
+					if ctx.Err() != nil || store.Len() != 0 {
+						t.Errorf("context: %v, keys left: %d", ctx.Err(), store.Len())
+					}
+				})
+			})
+		}
+	}
+}
