@@ -124,7 +124,7 @@ func (a *acquisition) enter() error {
 // until Close. mu is held.
 func (a *acquisition) admit() {
 	a.refused = a.draining
-	if a.atWork(a.caller, a.ownership) {
+	if a.atWork() {
 		a.refused = a.closing
 	}
 }
@@ -369,7 +369,7 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 	h.doubt = a.doubt
 	h.confirm(sent, a.claim.TTL)
 	switch {
-	case a.closed, !a.mayHold(a.caller, a.ownership):
+	case a.closed, !a.mayHold():
 		a.doubt = true // abandon undoes it
 		return nil, ErrClosed
 	case now >= h.trustedUntil():

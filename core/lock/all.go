@@ -71,7 +71,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	}()
 	inside := ctx
 	for _, r := range sorted {
-		opts := append(slices.Clip(r.opts), func(o *options) { o.inGroup = true })
+		opts := append(slices.Clip(r.opts), func(o *options) { o.group = ctx })
 		if limited {
 			opts = append(opts, WithWait(max(least, time.Until(limit))))
 		}

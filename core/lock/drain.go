@@ -10,10 +10,10 @@ import (
 // finished. It is the first half of a graceful stop, and [Locker.Close] the second.
 //
 // From the call on, acquisitions are refused with [ErrClosed], and waiting
-// ones end with it. Work that holds a lease goes on as before: its leases are
-// renewed, and a caller whose context derives from a live lease of
-// this locker (or as a [WithOwner] that holds the key) may take that key again
-// and other keys as well.
+// ones end with it, an [AcquireAll] that has only some of its keys among them. Work
+// that holds a lease goes on as before: its leases are renewed, and a caller whose
+// context derives from a live lease of this locker may take that key again and other
+// keys as well. A [WithOwner] that holds a key may take that key again.
 //
 // Drain returns nil once nothing is held, be it released or lost. If ctx ends
 // first, the error wraps that of ctx and says how many leases are left. These
@@ -76,19 +76,22 @@ func (l *Locker) unreleased() int {
 // mayHold says whether a grant may become a hold; mu is held. An acquisition
 // that was admitted may be refused here: the locker drains meanwhile, or what
 // it was part of has ended.
-func (l *Locker) mayHold(ctx context.Context, o *ownership) bool {
-	return !l.refusing || l.atWork(ctx, o)
-}
+func (a *acquisition) mayHold() bool { return !a.refusing || a.atWork() }
 
-// atWork says whether ctx was derived from a lease of l that is not over, or
-// the owner has a hold; mu is held.
-func (l *Locker) atWork(ctx context.Context, o *ownership) bool {
+// atWork says whether the caller's context was derived from a lease of the locker that
+// is not over, or the owner has a hold; mu is held. The parts of a group that are
+// acquired already are no work: that begins with the last.
+func (a *acquisition) atWork() bool {
+	ctx := a.caller
+	if a.o.group != nil {
+		ctx = a.o.group
+	}
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer() {
-		if h := lease.hold; h.locker == l && h.state == holdAlive && lease.over.Load() == nil {
+		if h := lease.hold; h.locker == a.Locker && h.state == holdAlive && lease.over.Load() == nil {
 			return true
 		}
 	}
-	return o != nil && o.find(Exclusive) != nil
+	return a.ownership != nil && a.ownership.find(Exclusive) != nil
 }
 
 // pause waits for d; it returns false when ctx ended or a is refused before.

@@ -164,6 +164,84 @@ func TestDrainLetsWorkInProgressAcquire(t *testing.T) {
 	})
 }
 
+// The parts of a group that are held are not work in progress: its work begins when it
+// has all of them.
+func TestDrainEndsAGroupThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, elsewhere := newLocker(t, store), newLocker(t, store)
+		here, there := acquire(t, l, t.Context(), "here"), acquire(t, elsewhere, t.Context(), "there")
+		limited, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		groups := make(chan error, 2)
+		for _, key := range []string{"here", "there"} {
+			go func() {
+				_, err := lock.AcquireAll(limited, l.Request("a "+key), l.Request(key))
+				groups <- err
+			}()
+		}
+		inside := make(chan *lock.Leases, 1)
+		go func() { // the work of a lease goes on, also when it takes a group
+			all, err := lock.AcquireAll(here.Context(), l.Request("b there"), l.Request("there"))
+			wantErr(t, err, nil)
+			inside <- all
+		}()
+		synctest.Wait()
+		began := time.Now()
+		done := drain(l)
+		for range 2 {
+			wantErr(t, <-groups, lock.ErrClosed)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("groups were ended after %v", took)
+		}
+		release(t, there)
+		if err := (<-inside).Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		stillDraining(t, done)
+		release(t, here)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := store.Len(); n != 0 {
+			t.Errorf("%d keys left", n)
+		}
+	})
+}
+
+// A part that is granted when the locker drains already is refused as well.
+func TestDrainRefusesTheGrantOfAPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		asked, answer := make(chan struct{}), make(chan struct{})
+		store.set(nil, only("acquire", func(c lock.Claim) error {
+			if c.Key == "b" {
+				close(asked)
+				<-answer
+			}
+			return nil
+		}))
+		got := make(chan error, 1)
+		go func() {
+			_, err := lock.AcquireAll(context.Background(), l.Request("a"), l.Request("b"))
+			got <- err
+		}()
+		<-asked
+		done := drain(l)
+		close(answer)
+		wantErr(t, <-got, lock.ErrClosed)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if holds(t, store, "a")+holds(t, store, "b") != 0 {
+			t.Error("a part is still held")
+		}
+	})
+}
+
 // A context that has got rid of its cancellation still carries its lease, but
 // the lease has ended.
 func TestDrainIsNotHeldUpByWorkThatIsOver(t *testing.T) {

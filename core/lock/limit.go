@@ -138,7 +138,7 @@ func (a *acquisition) mustWait() error {
 	switch {
 	case a.waiter.counted:
 		return nil
-	case a.o.inGroup && a.waitsForItself(a.caller):
+	case a.o.group != nil && a.waitsForItself(a.caller): // it would never end
 		return ErrOwnHold
 	case a.overcrowded(g, a.o.limits):
 		return errCrowded

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -50,7 +51,6 @@ type options struct {
 	mode        Mode
 	waitSet     bool
 	noReentry   bool
-	inGroup     bool // a wait for what its own context holds would never end
 	wait        time.Duration
 	lease       time.Duration // 0: watchdog
 	watchdog    time.Duration
@@ -66,6 +66,7 @@ type options struct {
 	size        int
 	name        string
 	hooks       *Hooks
+	group       context.Context // that the caller of its AcquireAll gave; nil: it is no part of one
 	err         error
 }
 
