@@ -207,10 +207,8 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		}
 		a.readmit()
 	}
-	select {
-	case <-a.refused:
-		return nil, ErrClosed
-	default:
+	if err := a.admitted(); err != nil {
+		return nil, err
 	}
 	if a.taken {
 		return nil, a.busy(nil)
@@ -345,8 +343,20 @@ func (a *acquisition) gaveUp(ctx context.Context) error {
 		return cause
 	case a.mine == nil && (a.sawContention || a.answeredBusy()):
 		return a.busy(cause)
+	case a.siblingAnswered():
+		return cause // the store is well, and nobody else has the key
 	}
 	return because(ErrUnavailable, cause)
+}
+
+// siblingAnswered says whether the store has answered another call for the same owner
+// since the acquisition came.
+func (a *acquisition) siblingAnswered() bool {
+	o := a.ownership
+	if a.mine != nil {
+		o = a.mine.ownership
+	}
+	return o != nil && o.answeredSince(a.epoch.Add(a.came))
 }
 
 // granted makes a hold of a grant and a lease of it. The TTL counts from when

@@ -22,10 +22,8 @@ const (
 // what the first is granted the others must re-enter. One that is refused
 // meanwhile does not call, whatever woke it: the store may be gone, too.
 func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, error) {
-	select {
-	case <-a.refused:
-		return nil, ErrClosed
-	default:
+	if err := a.admitted(); err != nil {
+		return nil, err
 	}
 	if !a.shared {
 		return a.ask(ctx, now)
@@ -34,6 +32,9 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 		return nil, err
 	}
 	defer a.ownership.give()
+	if err := a.admitted(); err != nil {
+		return nil, err
+	}
 	for {
 		a.mu.Lock()
 		h := a.ownership.find(a.o.mode)
@@ -56,19 +57,40 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 	}
 }
 
-// takeTurn waits for the other acquisitions of the owner, each of which may
-// take a call timeout: a caller that doesn't wait for another owner does so once.
+// takeTurn waits for the other acquisitions of the owner while the store answers them.
+// Each that it doesn't answer takes a call timeout: a caller that doesn't wait for
+// another owner bears that once.
 func (a *acquisition) takeTurn(ctx context.Context, o *ownership) error {
+	patience := a.timeout
 	if a.sawContention || a.behind {
-		return o.take(ctx)
+		patience = MaxDuration
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, a.timeout, errNoAnswer)
-	defer cancel()
-	err := o.take(bounded)
-	if err != nil && ctx.Err() == nil {
-		return because(ErrUnavailable, errNoAnswer)
+	err := o.take(ctx, patience)
+	if errors.Is(err, errNoAnswer) {
+		return because(ErrUnavailable, err)
 	}
 	return err
+}
+
+// admitted is nil while the acquisition is not refused.
+func (a *acquisition) admitted() error {
+	select {
+	case <-a.refused:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+// noteAnswer records that the store answers, for the siblings that wait for their turn.
+func (a *acquisition) noteAnswer() {
+	o := a.ownership
+	if a.reenter {
+		o = a.hold.ownership
+	}
+	if o != nil {
+		o.noteAnswer()
+	}
 }
 
 // claimAs makes the claim that of writer h, who wants to read as well, or if h
@@ -108,6 +130,9 @@ func (a *acquisition) ask(ctx context.Context, now time.Duration) (*Lease, error
 			a.claim.TTL = a.hold.within(a.o.acquireTTL(), sent)
 		}
 		fence, err := a.send(ctx, sent)
+		if err == nil || isDecision(err) {
+			a.noteAnswer()
+		}
 		switch {
 		case err == nil:
 			return a.granted(sent, fence)

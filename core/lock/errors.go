@@ -7,7 +7,8 @@ import (
 )
 
 // The sentinels that a caller can act on. Every error of this package is an
-// [*Error] that wraps one of them and, if there is one, the cause.
+// [*Error] that wraps one of them and, if there is one, the cause, or the error of a
+// context alone.
 var (
 	// ErrBusy: another owner holds the key. The work did not run; trying
 	// again later is safe. A wait that ran into its limit also wraps

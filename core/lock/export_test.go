@@ -20,7 +20,7 @@ func (l *Locker) DelayTrusts() {
 type Turn struct{ turn }
 
 // Take is for tests.
-func (t *Turn) Take(ctx context.Context) error { return t.take(ctx) }
+func (t *Turn) Take(ctx context.Context) error { return t.take(ctx, MaxDuration) }
 
 // Give is for tests.
 func (t *Turn) Give() { t.give() }

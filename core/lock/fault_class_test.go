@@ -838,6 +838,159 @@ func TestReentriesThatHangEndWithOneCallTimeout(t *testing.T) {
 	})
 }
 
+// atOnce has n callers acquire at once, and returns what each got.
+func atOnce(n int, call func() (*lock.Lease, error)) (leases []*lock.Lease, failed []error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			lease, err := call()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = append(failed, err)
+				return
+			}
+			leases = append(leases, lease)
+		})
+	}
+	all.Wait()
+	return leases, failed
+}
+
+// distant is a store that answers every call after the time of a trip.
+func distant(trip time.Duration) *faulty {
+	store := newFaulty()
+	store.set(func(string, lock.Claim) error { time.Sleep(trip); return nil }, nil)
+	return store
+}
+
+// Calls for one owner go one after the other. The last of a crowd waits for longer than
+// a call timeout, and the store has answered all along.
+func TestACrowdOfReentriesIsNoOutage(t *testing.T) {
+	const n, trip = 400, 10 * time.Millisecond
+	for name, opts := range map[string][]lock.Option{"by its context": nil, "by its name": {lock.WithOwner("me")}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := distant(trip)
+				l := newLocker(t, store)
+				outer := acquire(t, l, t.Context(), "k", opts...)
+				ctx := outer.Context()
+				if opts != nil {
+					ctx = t.Context()
+				}
+				leases, failed := atOnce(n, func() (*lock.Lease, error) { return l.Acquire(ctx, "k", opts...) })
+				if len(failed) > 0 {
+					t.Fatalf("%d re-entries failed, as the first: %v", len(failed), failed[0])
+				}
+				began, calls := time.Now(), store.count("release")
+				var all sync.WaitGroup
+				for _, lease := range leases {
+					all.Go(func() { wantErr(t, lease.Release(t.Context()), nil) })
+				}
+				all.Wait()
+				if took := time.Since(began); took > 2*trip {
+					t.Errorf("the releases took %v, and %d calls", took, store.count("release")-calls)
+				}
+				if n := holds(t, store, "k"); n != 1 {
+					t.Errorf("the store counts %d holds", n)
+				}
+				release(t, outer)
+			})
+		})
+	}
+}
+
+// Who runs out of time in the crowd has nobody else, and no outage, to blame.
+func TestADeadlineBehindCallsOfTheSameOwnerIsItsOwn(t *testing.T) {
+	const trip = 10 * time.Millisecond
+	for name, limit := range map[string]time.Duration{"in the queue": 10 * trip, "in its call": 10*trip + trip/2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := distant(trip)
+				l := newLocker(t, store, lock.WithOwner("me"))
+				outer := acquire(t, l, t.Context(), "k")
+				leases, failed := atOnce(30, func() (*lock.Lease, error) {
+					ctx, cancel := context.WithTimeout(t.Context(), limit)
+					defer cancel()
+					return l.Acquire(ctx, "k")
+				})
+				if len(leases) == 0 || len(failed) == 0 {
+					t.Fatalf("%d leases, %d errors", len(leases), len(failed))
+				}
+				for _, err := range failed {
+					wantErr(t, err, context.DeadlineExceeded)
+					if errors.Is(err, lock.ErrUnavailable) || errors.Is(err, lock.ErrBusy) {
+						t.Errorf("got %v", err)
+					}
+				}
+				for _, lease := range append(leases, outer) {
+					release(t, lease)
+				}
+			})
+		})
+	}
+}
+
+// Each answer lets the others wait for another call timeout, and no longer.
+func TestACrowdOfReentriesEndsSoonAfterTheLastAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout, trip, answers = 300 * time.Millisecond, 100 * time.Millisecond, 10
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithCallTimeout(timeout))
+		outer := acquire(t, l, t.Context(), "k")
+		heal := make(chan struct{})
+		store.set(only("acquire", func(c lock.Claim) error {
+			if c.Holds > answers+1 {
+				<-heal
+				return errLineCut
+			}
+			time.Sleep(trip)
+			return nil
+		}), nil)
+		began := time.Now()
+		leases, failed := atOnce(40, func() (*lock.Lease, error) { return l.Acquire(outer.Context(), "k") })
+		if took := time.Since(began); took > answers*trip+2*timeout {
+			t.Errorf("the last ended %v after the last answer", took-answers*trip)
+		}
+		if len(leases) != answers {
+			t.Errorf("%d got a lease, and the store answered %d", len(leases), answers)
+		}
+		for _, err := range failed {
+			wantErr(t, err, lock.ErrUnavailable)
+		}
+		close(heal)
+		synctest.Wait()
+		for _, lease := range append(leases, outer) {
+			release(t, lease)
+		}
+	})
+}
+
+// An acquisition that waits for its turn when the locker is closed calls no longer.
+func TestCloseWaitsForNoCrowdOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = 10 * time.Millisecond
+		store := distant(trip)
+		other, l := newLocker(t, store.Store), lock.New(store, lock.WithOwner("me"))
+		lease := acquire(t, other, t.Context(), "k")
+		closed := make(chan time.Duration, 1)
+		time.AfterFunc(5*trip, func() {
+			began := time.Now()
+			wantErr(t, l.Close(context.Background()), nil)
+			closed <- time.Since(began)
+		})
+		_, failed := atOnce(100, func() (*lock.Lease, error) { return l.TryAcquire(t.Context(), "k") })
+		if len(failed) != 100 {
+			t.Errorf("%d errors", len(failed))
+		}
+		if took := <-closed; took > 2*trip {
+			t.Errorf("Close took %v", took)
+		}
+		release(t, lease)
+	})
+}
+
 // A deadline that is shorter than the round trip says that the store didn't answer,
 // whatever was called.
 func TestADeadlineWithoutAnAnswerIsUnavailable(t *testing.T) {

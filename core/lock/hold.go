@@ -34,6 +34,7 @@ type hold struct {
 	endOwed  bool           // it ended before that, and its end is reported after it
 	rows     [columns]int32 // in the agendas
 	count    int32          // hold count in the store
+	stored   int32          // the most that the store may count, once it is re-entered
 	watchers int32          // leases that ask for renewal
 	leases   *Lease         // that have not been released
 	expiry   time.Duration  // when the store forgets the hold, by the calls that it has confirmed

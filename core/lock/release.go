@@ -75,7 +75,8 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, h
 
 // releaseOne lowers the hold count in the store. It waits for a re-entry that is
 // under way, as the counts are absolute, but no longer than for an answer: the next
-// count sets the store right, at the latest the last release.
+// count sets the store right, at the latest the last release. Of releases that wait
+// together one sends the count for all.
 func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) error {
 	bounded, cancel := context.WithTimeout(ctx, l.defaults.callTimeout)
 	defer cancel()
@@ -84,13 +85,16 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) e
 	}
 	defer h.ownership.give()
 	l.mu.Lock()
-	now := l.now()
-	c, alive := h.claim(h.count, now), h.state == holdAlive
+	now, count := l.now(), h.count
+	c, alive, sent := h.claim(count, now), h.state == holdAlive, h.stored <= count
 	l.mu.Unlock()
-	if !alive {
-		return nil // what was released since ended the hold, and said how
+	if !alive || sent {
+		return nil // what was released since ended the hold, and said how, or sent the count
 	}
 	err := l.sendRelease(ctx, h, c, now, until)
+	if err == nil {
+		l.lowered(h, count)
+	}
 	if errors.Is(err, ErrLost) {
 		l.lose(err, h)
 		if !errors.Is(l.holdStatus(h), ErrLost) {
@@ -98,6 +102,14 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) e
 		}
 	}
 	return err
+}
+
+// lowered records that a release was answered, and so what the store counts.
+func (l *Locker) lowered(h *hold, count int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.stored = count
+	h.ownership.noteAnswer()
 }
 
 // releaseAll ends the hold by c, now. It waits for no re-entry: without the hold, the

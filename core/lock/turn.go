@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // turn is a FIFO mutex whose acquisition can be canceled. Its zero value is
@@ -12,15 +13,19 @@ type turn struct {
 	mu    sync.Mutex
 	taken bool
 	queue []chan struct{} // each is closed when its turn has come
+	heard time.Time       // when the store last answered one that had the turn
 }
 
-// take waits for the turn; give must follow. The error is ctx's.
-func (t *turn) take(ctx context.Context) error { return t.await(ctx, false) }
+// take waits for the turn; give must follow. The error is ctx's, or errNoAnswer when the
+// store has answered none of those before for as long as patience.
+func (t *turn) take(ctx context.Context, patience time.Duration) error {
+	return t.await(ctx, patience, false)
+}
 
 // takeFirst is take, before all others that wait.
-func (t *turn) takeFirst(ctx context.Context) error { return t.await(ctx, true) }
+func (t *turn) takeFirst(ctx context.Context) error { return t.await(ctx, MaxDuration, true) }
 
-func (t *turn) await(ctx context.Context, first bool) error {
+func (t *turn) await(ctx context.Context, patience time.Duration, first bool) error {
 	t.mu.Lock()
 	if !t.taken {
 		t.taken = true
@@ -34,13 +39,49 @@ func (t *turn) await(ctx context.Context, first bool) error {
 	come := make(chan struct{})
 	t.queue = slices.Insert(t.queue, place, come)
 	t.mu.Unlock()
-	select {
-	case <-come:
-		return nil
-	case <-ctx.Done():
-		t.leave(come)
-		return ctx.Err()
+	began := time.Now()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-come:
+			return nil
+		case <-ctx.Done():
+			t.leave(come)
+			return ctx.Err()
+		case <-timer.C:
+		}
+		left := patience - t.silence(began)
+		if left <= 0 {
+			t.leave(come)
+			return errNoAnswer
+		}
+		timer.Reset(left)
 	}
+}
+
+// noteAnswer says that the store has answered the one that has the turn.
+func (t *turn) noteAnswer() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heard = time.Now()
+}
+
+// answeredSince says whether the store has answered anybody since.
+func (t *turn) answeredSince(began time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heard.After(began)
+}
+
+// silence is how long the store has answered nobody since.
+func (t *turn) silence(began time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.heard.After(began) {
+		began = t.heard
+	}
+	return time.Since(began)
 }
 
 // leave goes out of the queue. A turn that came meanwhile is given on.
