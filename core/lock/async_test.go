@@ -228,8 +228,7 @@ func TestAnAnsweredCallIsForgotten(t *testing.T) {
 func TestWhatIsGivenUpOnALongLineIsUndoneAsFastAsItComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rtt = 100 * time.Millisecond
-		var store *async
-		store = newAsync(func(answered func()) {
+		store := newAsync(func(answered func()) {
 			time.Sleep(rtt)
 			answered()
 		})

@@ -407,7 +407,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 						return "default"
 					})
 					ctx, cancel := context.WithCancelCause(t.Context())
-					if cause == context.DeadlineExceeded {
+					if errors.Is(cause, context.DeadlineExceeded) {
 						var stop func()
 						ctx, stop = context.WithTimeout(t.Context(), time.Second)
 						defer stop()
