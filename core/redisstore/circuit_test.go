@@ -681,7 +681,9 @@ func TestWhoWaitsIsRefusedWhenItOpens(t *testing.T) {
 		})
 		for range 2 {
 			for i := range redisstore.MaxWorkers {
-				begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(300*time.Millisecond))
+				caller, leave := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer leave()
+				begin(caller, store, fmt.Sprint(i), time.Now().Add(soon))
 				time.Sleep(11 * time.Millisecond)
 			}
 			waiting := begin(t.Context(), store, "waiting", time.Now().Add(soon))
