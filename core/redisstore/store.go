@@ -185,7 +185,7 @@ func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 // ForceRelease implements [lock.Store], for locks of every mode. It reads who holds
 // the key and removes these holds: a hold that is granted after that stays, however
 // late the call arrives. The queue of a fair lock stays. A semaphore whose number
-// Redisson has set keeps it, and gets its permits back.
+// Redisson has set keeps it, and gets its permits back; any other goes with them.
 func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	name, err := s.nameOf(key)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 		if round == 0 {
 			rounds += (count(reply[4]) + lock.MaxListed - 1) / lock.MaxListed
 		}
-		some, err := s.forceFrom(ctx, name, reply[2])
+		some, err := s.forceFrom(ctx, name, reply)
 		if err != nil || !some {
 			return freed, err
 		}
@@ -208,9 +208,13 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 	return freed, nil
 }
 
-// forceFrom removes the holds that a reply of [Store.inspect] lists.
-func (s *Store) forceFrom(ctx context.Context, name string, holds any) (freed bool, err error) {
-	fields, _ := holds.([]any)
+// forceFrom removes the holds that a reply of [Store.inspect] lists, or the number of a
+// semaphore that nobody uses any more.
+func (s *Store) forceFrom(ctx context.Context, name string, reply []any) (freed bool, err error) {
+	fields, _ := reply[2].([]any)
+	if pttl, _ := reply[1].(int64); reply[0] == "string" && len(fields) == 0 && pttl >= 0 {
+		fields = []any{"", int64(0)}
+	}
 	readWrite := len(fields) > 0 && fields[0] == "mode"
 	var calls []call
 	var answers []<-chan outcome

@@ -25,6 +25,7 @@ var semaphoreTests = []test{
 	{"a release wakes, however many it returns", permitsWake},
 	{"a force release returns all permits and wakes", forcesPermits},
 	{"a lock and a semaphore of one name are never held together", lockAndSemaphore},
+	{"a semaphore whose permits are back is free for locks", backIsFree},
 	{"of many claims at once exactly as many are granted", permitRace},
 	{"inspect lists some of many permits and counts the others", listsPermits},
 	{"engine: at most three of twenty inside, and three they are", engineFills},
@@ -243,6 +244,50 @@ func lockAndSemaphore(_ *testing.T, b *bench) {
 		b.force(m.String())
 		b.acquire(wrong)
 	}
+}
+
+// backIsFree: at once, however long the permits could have lasted, and whoever is dead.
+func backIsFree(_ *testing.T, b *bench) {
+	free := func() {
+		b.Helper()
+		for _, m := range b.locks() {
+			c := b.in(m, "k")(1, minute)
+			b.acquire(c)
+			b.release(gone(c), nil)
+		}
+	}
+	one, two := b.permits(1, 3), b.permits(2, 3)
+	b.acquire(one)
+	b.acquire(two)
+	b.release(gone(one), nil)
+	b.busyFor(b.in(lock.Exclusive, "k")(1, minute), minute)
+	b.release(gone(two), nil)
+	free()
+
+	dead := b.permits(1, 3)
+	dead.TTL = brief
+	b.acquire(one)
+	b.acquire(dead)
+	b.outlive(brief)
+	b.release(gone(one), nil)
+	free()
+
+	dead = b.permits(1, 3)
+	dead.TTL = brief
+	b.acquire(dead)
+	b.acquire(two)
+	b.release(gone(two), nil)
+	b.busyFor(b.in(lock.Exclusive, "k")(1, minute), brief)
+	b.outlive(brief)
+	free()
+
+	dead = b.permits(1, 3)
+	dead.TTL = brief
+	b.acquire(one)
+	b.acquire(dead)
+	b.outlive(brief)
+	b.force("k")
+	free()
 }
 
 // locks are the modes of the store that are no semaphore.

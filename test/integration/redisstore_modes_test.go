@@ -583,6 +583,41 @@ func TestASemaphoreThatRedissonHasSetKeepsItsNumber(t *testing.T) {
 	b.release(wrong, lock.ErrNotHeld)
 }
 
+// Older versions left the number when the last permit had come back.
+func TestAForcedReleaseRemovesANumberThatNobodyUses(t *testing.T) {
+	b := newBench(t)
+	b.rdb.Set(t.Context(), "k", "3", time.Hour)
+	b.rdb.ZAdd(t.Context(), "{k}:timeout", redis.Z{Score: float64(b.now() - 1), Member: "0123456789abcdef"})
+	for _, want := range []bool{true, false} {
+		if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || freed != want {
+			t.Errorf("force release: %v, %v; want %v", freed, err, want)
+		}
+		b.keys()
+	}
+	b.rdb.Set(t.Context(), "k", "3", 0) // Redisson's
+	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || freed {
+		t.Errorf("force release of Redisson's number: %v, %v", freed, err)
+	}
+	b.keys("k")
+}
+
+// What is left expires with the longest permit of it.
+func TestAReleaseOfTheLongestPermitCutsTheKeys(t *testing.T) {
+	b := newBench(t)
+	long, short := claimIn(lock.Semaphore, ownerA, "k", 1), claimIn(lock.Semaphore, ownerB, "k", 1)
+	long.Permits, long.Size, long.TTL = 2, 4, time.Hour
+	short.Size = 4
+	b.acquire(long, nil)
+	b.acquire(short, nil)
+	long.Holds, short.Holds = 0, 0
+	b.release(long, nil)
+	for _, key := range []string{"k", "{k}:timeout"} {
+		b.ttl(key, lease)
+	}
+	b.release(short, nil)
+	b.keys()
+}
+
 // As many permits as a claim can have come back as well.
 func TestALargeClaimOfPermits(t *testing.T) {
 	b := newBench(t)
@@ -722,6 +757,15 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	b.renew(claim(ownerA, 2), lock.ErrNotHeld)
 	b.release(gone(claim(ownerA, 2)), lock.ErrNotHeld)
 	free("2", 1)
+
+	b.rdb.ZPopMin(ctx, taken) // the one of Redisson's that never expires
+	b.acquire(claim(ownerA, 3), nil)
+	for len(messages) > 0 {
+		<-messages
+	}
+	b.release(gone(claim(ownerA, 3)), nil)
+	wantMessage(t, messages, channel, "3")
+	b.keys()
 }
 
 func TestASemaphoreIsNotMadeOfAText(t *testing.T) {

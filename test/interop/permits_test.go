@@ -54,11 +54,12 @@ func goSetsSize(w world) {
 	locker.refused(key, lock.WithPermits(1, 2))
 	java.do("permit.release", key, id)
 	w.release(lease)
-	java.want("2", "permit.available", key)
+	java.want("0", "permit.available", key) // what Go sets ends with its permits
 }
 
 func goPermitWakesJava(w world) {
 	key, java, locker := w.key(), w.thread("waiter"), w.locker()
+	java.want("true", "permit.set", key, 1) // what Go sets ends with its permits
 	lease := locker.acquire(key, lock.WithPermits(1, 1), lock.WithLease(long))
 	waiting := java.start("permit.acquire", key, long.Milliseconds(), long.Milliseconds())
 	java.awaitParked()
@@ -144,6 +145,7 @@ func goForcesPermits(w world) {
 
 func goPermitIsRenewed(w world) {
 	key, java, locker := w.key(), w.thread("java"), w.locker()
+	java.want("true", "permit.set", key, 1) // what Go sets ends with its permits
 	lease := locker.acquire(key, lock.WithPermits(1, 1))
 	w.throughout(5*watchdog/2, func() {
 		java.want("null", "permit.acquire", key, 0, 1000)

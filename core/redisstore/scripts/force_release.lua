@@ -13,13 +13,14 @@
 -- ARGV[3]  channel of semaphores
 -- ARGV[4]  how to publish; see publish.lua
 -- ARGV[5]  the field, or permit, to remove; or the token of a lock of the SETNX
---          format
+--          format; or nothing, for a number whose permits are all back
 --
 -- Returns  1  there was such a hold
 --          0  there was none
 --
 -- A semaphore whose number Redisson has set without an end keeps it, and gets
--- the permit back; any other is removed with its last permit. A key of another
+-- the permit back; any other is removed with its last permit, or if none is
+-- left: an expiry of it, or an older version, may have left it. A key of another
 -- type is not a lock: it fails before anything is lost.
 --
 -- No key is looked at after its last member was removed: in a slot that migrates
@@ -38,14 +39,18 @@ if redis.call('type', KEYS[1]).ok == 'string' then
   if not KEYS[2] then
     return redis.error_reply('TRYAGAIN the permits are in another place')
   end
-  if not redis.call('zscore', KEYS[2], ARGV[5]) then
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local till = redis.call('zscore', KEYS[2], ARGV[5])
+  local mine = till and tonumber(till) > now and 1 or 0
+  local last = redis.call('pttl', KEYS[1]) ~= -1 and redis.call('zcount', KEYS[2], '(' .. string.format('%.0f', now), '+inf') == mine
+  if not till and (ARGV[5] ~= '' or not last) then
     return 0
   end
-  local last = redis.call('pttl', KEYS[1]) ~= -1 and redis.call('zcard', KEYS[2]) == 1
-  redis.call('zrem', KEYS[2], ARGV[5])
   if last then
-    redis.call('del', KEYS[1])
+    redis.call('del', KEYS[1], KEYS[2])
   else
+    redis.call('zrem', KEYS[2], ARGV[5])
     redis.call('incr', KEYS[1])
   end
   publish(ARGV[3], '1', ARGV[4])

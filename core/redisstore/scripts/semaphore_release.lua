@@ -11,6 +11,9 @@
 --          0  the owner does not have them. If it has some of them, because
 --             somebody else returned the others, these are returned.
 --
+-- The last permit takes a number that Go has made with it, so that the key is free
+-- for locks. What others have lasts as long as the longest of them.
+--
 -- It works when Redis is out of memory: INCRBY may run once the script has
 -- removed something. Nothing is looked at that may be gone; see release.lua.
 
@@ -18,23 +21,43 @@ local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local counted = tonumber(redis.call('get', KEYS[1]) or nil) -- fails before anything is lost
 
-local found, mine = {}, 0
+local found, back, mine = {}, 0, 0
 for i = 4, #ARGV do
   local till = redis.call('zscore', KEYS[2], ARGV[i])
   if till then
-    found[#found + 1] = ARGV[i]
+    if not found[ARGV[i]] then -- an id may be there twice
+      found[ARGV[i]], back = true, back + 1
+    end
     if tonumber(till) > now then
       mine = mine + 1
     end
   end
 end
-if ARGV[1] == '0' and #found > 0 then
-  local back = 0 -- an id may be there twice
-  for _, id in ipairs(found) do
-    back = back + redis.call('zrem', KEYS[2], id)
+if ARGV[1] == '0' and back > 0 then
+  local lasts, longest = 0, false -- for how long others have permits; whether the owner's last longer
+  local ends = counted and redis.call('pttl', KEYS[1]) >= 0
+  if ends then
+    local last = redis.call('zrange', KEYS[2], -1 - back, -1, 'withscores')
+    for i = 1, #last, 2 do
+      longest = found[last[i]]
+      if not longest then
+        lasts = math.min(last[i + 1] - now, 10 ^ 14) -- Java's may have no end
+      end
+    end
   end
-  if counted then
-    redis.call('incrby', KEYS[1], back)
+  if ends and lasts <= 0 then
+    redis.call('del', KEYS[1], KEYS[2]) -- with the permits that have expired
+  else
+    for i = 4, #ARGV do
+      redis.call('zrem', KEYS[2], ARGV[i])
+    end
+    if counted then
+      redis.call('incrby', KEYS[1], back)
+    end
+    if ends and longest then
+      redis.call('pexpire', KEYS[1], lasts)
+      redis.call('pexpire', KEYS[2], lasts)
+    end
   end
   publish(ARGV[2], back, ARGV[3])
 end
