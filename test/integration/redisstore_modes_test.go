@@ -531,6 +531,44 @@ func TestAWriterTakesDeadReadersAway(t *testing.T) {
 	b.hash("k", lease, map[string]string{"mode": "write", ownerA + ":write": "1"})
 }
 
+// Who leaves a crowd looks at few of it, unless its hold was the longest.
+func TestAReaderThatLeavesACrowdLooksAtFew(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	read := func(owner int, holds int, ttl time.Duration) lock.Claim {
+		c := claimIn(lock.Read, fmt.Sprint("reader:", owner), "k", holds)
+		c.TTL = ttl
+		return c
+	}
+	const crowd = 60
+	for i := range crowd {
+		b.acquire(read(i, 1, lease), nil)
+	}
+	b.acquire(read(crowd, 1, time.Hour), nil)
+	looks := func() int64 {
+		info := b.rdb.InfoMap(ctx, "commandstats").Item("Commandstats", "cmdstat_exists")
+		var n int64
+		_, _ = fmt.Sscanf(info, "calls=%d", &n)
+		return n
+	}
+	before := looks()
+	for i := range crowd / 2 {
+		b.release(read(i, 0, lease), nil)
+	}
+	if each := float64(looks()-before) / (crowd / 2); each > 6 {
+		t.Errorf("%v looks for each release among %d readers", each, crowd)
+	}
+	b.ttl("k", time.Hour)
+	b.release(read(crowd, 0, lease), nil) // the longest
+	b.ttl("k", lease)
+
+	for i := crowd / 2; i < crowd-1; i++ {
+		b.rdb.Del(ctx, fmt.Sprintf("{k}:reader:%d:rwlock_timeout:1", i)) // dies
+	}
+	b.release(read(crowd-1, 0, lease), nil)
+	b.keys()
+}
+
 func TestAWriterLooksAtSomeReadersAtATime(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()

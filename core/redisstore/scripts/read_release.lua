@@ -17,8 +17,10 @@
 --             is removed all the same.
 --
 -- While readers remain, the lock expires with the last of them, as far as that
--- can be found out with a look at maxLook of them. It works when Redis is out
--- of memory: HDEL or DEL come first.
+-- can be found out with a look at maxLook of them. Among many readers a few tell
+-- enough: one that lives rules out that the lock is free, and its TTL belongs to
+-- somebody else if that is longer than the owner's hold, or if another lasts as
+-- long. It works when Redis is out of memory: HDEL or DEL come first.
 
 local remain = tonumber(ARGV[2])
 local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
@@ -29,7 +31,8 @@ if not mode or not own then
   end
   return 0
 end
-local alive = redis.call('exists', KEYS[2])
+local lasts = redis.call('pttl', KEYS[2])
+local alive = lasts ~= -2 and 1 or 0
 if alive == 1 and remain > 0 then
   if tonumber(own) > remain then
     redis.call('hdel', KEYS[1], '')
@@ -40,15 +43,29 @@ end
 
 -- How long the lock must last is found out before anything is changed.
 local kept = ARGV[6] and alive == 1
-local longest, known = kept and tonumber(ARGV[7]) or 0, true
-if mode == 'read' and redis.call('hlen', KEYS[1]) > 2 then -- nearly always, the owner reads alone
-  local some, all = readers()
+local longest, known, pttl = kept and tonumber(ARGV[7]) or 0, true, 0
+local few, slack = 5, 5 -- fields; ms by which TTLs differ that were set together
+
+-- looks at some of the others; true if that is enough.
+local function look(most)
+  local some, all = readers(most)
   known = all
   for _, reader in ipairs(some) do
     if reader[1] ~= ARGV[1] then
       local ms = left(ARGV[3], reader[1], reader[2])
       longest, known = math.max(longest, ms), known and ms >= 0
+      if ms ~= 0 and not all and pttl >= 0 and (lasts + slack < pttl or longest + slack >= pttl) then
+        return true
+      end
     end
+  end
+  return all
+end
+
+if mode == 'read' and redis.call('hlen', KEYS[1]) > 2 then -- nearly always, the owner reads alone
+  pttl = redis.call('pttl', KEYS[1])
+  if not look(few) then
+    look(maxLook + 2)
   end
 end
 
@@ -57,7 +74,7 @@ if freed then
   redis.call('del', KEYS[1], KEYS[2]) -- with the dead readers in it
 else
   redis.call('hdel', KEYS[1], ARGV[1])
-  if mode == 'read' and known then
+  if mode == 'read' and (known or pttl >= 0 and longest > pttl) then
     redis.call('pexpire', KEYS[1], longest)
   end
   redis.call('del', KEYS[2])

@@ -38,9 +38,9 @@ local function left(prefix, owner, count)
   return longest
 end
 
--- some readers, their counts, and whether these are all there are.
-local function readers()
-  local found = redis.call('hrandfield', KEYS[1], maxLook + 2, 'withvalues')
+-- some readers of most fields, their counts, and whether these are all there are.
+local function readers(most)
+  local found = redis.call('hrandfield', KEYS[1], most, 'withvalues')
   local some = {}
   for i = 1, #found, 2 do
     local count = tonumber(found[i + 1])
@@ -48,5 +48,5 @@ local function readers()
       some[#some + 1] = {found[i], count}
     end
   end
-  return some, #found / 2 < maxLook + 2
+  return some, #found / 2 < most
 end

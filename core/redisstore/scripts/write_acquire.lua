@@ -17,7 +17,7 @@ local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
 
 -- takes dead readers away; true if none is left. "mode" stays, so the hash does.
 local function deserted()
-  local some, all = readers()
+  local some, all = readers(maxLook + 2)
   for _, reader in ipairs(some) do
     if left(ARGV[4], reader[1], reader[2]) ~= 0 then
       all = false
