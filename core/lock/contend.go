@@ -211,7 +211,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 		err, known := a.waiter.err, a.sawContention || a.knownBusy()
 		next := a.held[a.claim.Key] == nil && a.waiter.gate.first(&a.waiter)
 		handed := a.waiter.lease != nil
-		a.waiter.overdue = true
+		a.waiter.setOverdue(!handed && err == nil && !known && !next)
 		a.mu.Unlock()
 		switch {
 		case handed:

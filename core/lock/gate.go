@@ -11,8 +11,11 @@ import (
 // empty.
 type gate struct {
 	head, tail *waiter // of the queue
-	// asking counts the waiters whose call is under way.
-	asking int32
+	// last is the last of the leading waiters: the head, and those right behind it
+	// in its mode.
+	last *waiter
+	// asking counts the waiters whose call is under way, overdue the overdue ones.
+	asking, overdue int32
 	// contended is set once another owner was seen to have the key.
 	contended bool
 	// watchPerOwner says that each head needs its own subscription.
@@ -37,6 +40,8 @@ type waiter struct {
 	// shared waiters may call side by side with the ones before them, if those
 	// are shared as well.
 	shared bool
+	// leading waiters have nobody before them in another mode.
+	leading bool
 	// wake makes the waiter look at what follows, which is guarded by mu. It has none
 	// until it has to sleep.
 	wake chan struct{}
@@ -45,7 +50,7 @@ type waiter struct {
 	hint        bool
 	askAt, kept time.Duration
 	// overdue waiters have waited for long enough, and stay for the answer to a
-	// call of another that is under way.
+	// call of another that is under way; see setOverdue.
 	overdue bool
 	// counted says that the waiter is one of gate.waiting.
 	counted bool
@@ -82,10 +87,30 @@ func (g *gate) push(w *waiter) {
 		g.head = w
 	}
 	g.tail = w
+	g.lead()
 }
 
-// remove takes w out of the queue.
-func (g *gate) remove(w *waiter) {
+// lead makes the head and those right behind it in its mode the leading waiters, and
+// returns the first of those that were not before.
+func (g *gate) lead() (first *waiter) {
+	w := g.head
+	if g.last != nil {
+		w = g.last.next
+	}
+	for ; w != nil && w.of.claim.Mode == g.head.of.claim.Mode; w = w.next {
+		w.leading, g.last = true, w
+		if first == nil {
+			first = w
+		}
+	}
+	return first
+}
+
+// remove takes w out of the queue, and returns the first of those that lead since.
+func (g *gate) remove(w *waiter) (first *waiter) {
+	if g.last == w {
+		g.last = w.previous
+	}
 	if w.previous != nil {
 		w.previous.next = w.next
 	} else {
@@ -97,27 +122,20 @@ func (g *gate) remove(w *waiter) {
 		g.tail = w.previous
 	}
 	w.gate, w.previous, w.next = nil, nil, nil
+	return g.lead()
 }
 
-// wakeHead wakes the head, and with a reader the readers right behind it.
-func (g *gate) wakeHead() {
-	for w := g.head; w != nil; w = w.next {
+// wakeFrom wakes w and those right behind it, if they may call the store.
+func (g *gate) wakeFrom(w *waiter) {
+	for ; w != nil && g.first(w); w = w.next {
 		w.signal()
-		if !w.shared {
-			return
-		}
 	}
 }
 
 // first reports whether w may call the store: nobody is before it, or only
 // readers that it can share with.
 func (g *gate) first(w *waiter) bool {
-	for other := w.previous; w.shared && other != nil; other = other.previous {
-		if !other.shared {
-			return false
-		}
-	}
-	return w.shared || g.head == w
+	return g.head == w || w.leading && w.shared
 }
 
 // gateOf returns the gate of key, a new one if need be; mu is held.
@@ -143,6 +161,17 @@ func (l *Locker) spareGate() *gate {
 	g := l.spareGates[last]
 	l.spareGates = l.spareGates[:last]
 	return g
+}
+
+// setOverdue says whether w stays for the answer to a call of another; mu is held.
+func (w *waiter) setOverdue(overdue bool) {
+	switch {
+	case overdue && !w.overdue:
+		w.gate.overdue++
+	case !overdue && w.overdue:
+		w.gate.overdue--
+	}
+	w.overdue = overdue
 }
 
 // join queues a waiter, and returns what turn does. Where others wait already, one
@@ -175,6 +204,7 @@ func (a *acquisition) leave(granted bool, err error) {
 		a.mu.Unlock()
 		return // it never joined
 	}
+	w.setOverdue(false)
 	if w.asking {
 		a.answered(g, w.answer)
 	}
@@ -183,8 +213,8 @@ func (a *acquisition) leave(granted bool, err error) {
 		a.waiting--
 	}
 	was := g.head == w
-	g.remove(w)
-	if err != nil {
+	next := g.remove(w)
+	if err != nil && w.err == nil { // else they know
 		for other := g.head; other != nil; other = other.next {
 			other.err = err
 			other.look()
@@ -199,7 +229,10 @@ func (a *acquisition) leave(granted bool, err error) {
 			g.succeed(w, g.head)
 		}
 	case a.held[a.claim.Key] == nil: // else the end of the hold wakes
-		g.wakeHead()
+		if was && g.head != nil && !g.head.shared { // each reader has had its own hints
+			g.head.signal()
+		}
+		g.wakeFrom(next)
 	}
 	over := a.tidy(a.claim.Key, g)
 	a.mu.Unlock()
@@ -224,7 +257,7 @@ func (l *Locker) vacate(h *hold) {
 	}
 	l.yield(g, h)
 	if !g.head.fair() { // else the store says whose turn it is
-		g.wakeHead()
+		g.wakeFrom(g.head)
 	}
 }
 
@@ -308,8 +341,9 @@ func (a *acquisition) answered(g *gate, err error) {
 		g.contended, g.watchPerOwner = true, busy.WatchPerOwner
 	}
 	g.yielded(ok, g.answered)
-	for w := g.head; w != nil; w = w.next {
+	for w := g.head; w != nil && g.overdue > 0; w = w.next {
 		if w.overdue {
+			w.setOverdue(false)
 			w.signal()
 		}
 	}

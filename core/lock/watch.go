@@ -78,7 +78,7 @@ func (l *Locker) woken(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if g := l.gates[key]; g != nil {
-		g.wakeHead()
+		g.wakeFrom(g.head)
 	}
 }
 
