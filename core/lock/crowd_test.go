@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -138,3 +139,80 @@ func (d *door) open() {
 	go d.wake[len(d.wake)-1]()
 }
 
+// A process has no place for a fair waiter that it would not let call: its turn would
+// pass unused.
+func TestAFairWaiterBehindAPlainOneHasNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store, fair)
+		plain := lock.WithMode(lock.Exclusive)
+		places := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if state, _ := store.Inspect(t.Context(), "k"); len(state.Waiters) != want {
+				t.Errorf("%d places, want %d", len(state.Waiters), want)
+			}
+		}
+		held := acquire(t, other, t.Context(), "k")
+		queue := []<-chan outcome{start(t, l, t.Context(), fair), start(t, l, t.Context(), plain), start(t, l, t.Context(), fair)}
+		time.Sleep(4 * time.Second)
+		places(1)
+		begun := time.Now()
+		release(t, held)
+		for i, w := range queue {
+			o := <-w
+			if o.err != nil || o.at.Sub(begun) > time.Second {
+				t.Fatalf("caller %d: %v, after %v", i, o.err, o.at.Sub(begun))
+			}
+			release(t, o.lease)
+		}
+
+		held = acquire(t, other, t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		queue = []<-chan outcome{start(t, l, t.Context(), fair), start(t, l, ctx, plain), start(t, l, t.Context(), fair)}
+		cancel()
+		<-queue[1]
+		places(2)
+		release(t, held)
+		release(t, granted(t, "the first", queue[0]))
+		release(t, granted(t, "the last", queue[2]))
+	})
+}
+
+// However the waiters came, no place is left unnamed for much longer than it should be.
+func TestPlacesAreNamedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 60
+		store := newFaulty()
+		l, other := newLocker(t, store, fair), newLocker(t, store.Store, fair)
+		held := acquire(t, other, t.Context(), "k")
+		var mu sync.Mutex
+		named, longest := make(map[string]time.Time), time.Duration(0)
+		store.set(only("acquire", func(c lock.Claim) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, place := range c.Places {
+				if at, ok := named[place]; ok {
+					longest = max(longest, time.Since(at))
+				}
+				named[place] = time.Now()
+			}
+			return nil
+		}), nil)
+		var waiting []<-chan outcome
+		for range n {
+			waiting = append(waiting, start(t, l, t.Context()))
+			time.Sleep(97 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		if len(named) != n || longest > 2500*time.Millisecond+lock.DefaultPoll {
+			t.Errorf("%d places for %d waiters, one unnamed for %v", len(named), n, longest)
+		}
+		mu.Unlock()
+		release(t, held)
+		for i, w := range waiting {
+			release(t, granted(t, fmt.Sprint("waiter ", i), w))
+		}
+	})
+}

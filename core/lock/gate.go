@@ -24,6 +24,8 @@ type gate struct {
 	answered time.Duration
 	// waiting counts the acquisitions that have to wait, wherever they queue.
 	waiting int
+	// looked is when a call last looked at all places.
+	looked time.Duration
 	// watch passes from head to head, unless watchPerOwner; nil: nobody listens.
 	watch *watch
 	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
@@ -186,7 +188,7 @@ func (a *acquisition) join() (wait time.Duration, err error) {
 	w := &a.waiter
 	w.of, w.shared, w.kept = a, a.claim.Mode == Read, -placePoll
 	g.push(w)
-	if w.fair() && g.head != w && g.head.fair() {
+	if w.fair() && w.leading && g.head != w {
 		g.head.signal() // it has to take a place for w
 	}
 	return a.next()
@@ -225,8 +227,11 @@ func (a *acquisition) leave(granted bool, err error) {
 		if granted { // the key is held, whatever was known before
 			w.askAt = max(w.askAt, a.now()+min(a.o.poll, placePoll))
 		}
-		if was {
+		switch {
+		case was:
 			g.succeed(w, g.head)
+		case next != nil:
+			g.head.signal() // it has to take places for them
 		}
 	case a.held[a.claim.Key] == nil: // else the end of the hold wakes
 		if was && g.head != nil && !g.head.shared { // each reader has had its own hints

@@ -13,6 +13,9 @@ const (
 	// placePoll is how long a place is left unnamed. The store gives it up after
 	// several times that.
 	placePoll = 2500 * time.Millisecond
+	// placeLook is how long the places are not looked at, but for the new ones: a look
+	// at a long queue takes a while.
+	placeLook = 250 * time.Millisecond
 	// maxPlaces are named in one call.
 	maxPlaces = 1000
 )
@@ -20,20 +23,44 @@ const (
 func (w *waiter) fair() bool { return w.of.claim.Mode == Fair }
 
 // namePlaces makes the next call of a fair waiter name the places that are due; mu is
-// held.
+// held. Behind a waiter in another mode none is taken: its turn in the store would come
+// before its turn here.
 func (a *acquisition) namePlaces(g *gate) {
 	a.named, a.claim.Places, a.namedAt = nil, nil, a.now()
-	for w := g.head; w != nil; w = w.next {
-		if !w.fair() || w != &a.waiter && a.namedAt-w.kept < placePoll {
+	w, look := g.head, a.namedAt-g.looked >= placeLook
+	if !look {
+		w = g.unnamed()
+		if a.waiter.kept >= 0 {
+			a.name(&a.waiter)
+		}
+	}
+	for ; w != nil && w.leading; w = w.next {
+		if w != &a.waiter && a.namedAt-w.kept < placePoll-placeLook {
 			continue
 		}
 		if len(a.named) == maxPlaces {
 			a.waiter.hint = true // the others take another call
 			return
 		}
-		a.named = append(a.named, w)
-		a.claim.Places = append(a.claim.Places, w.of.id)
+		a.name(w)
 	}
+	if look {
+		g.looked = a.namedAt
+	}
+}
+
+// name makes the next call name the place of w; mu is held.
+func (a *acquisition) name(w *waiter) {
+	a.named = append(a.named, w)
+	a.claim.Places = append(a.claim.Places, w.of.id)
+}
+
+// unnamed returns the first of the waiters behind all that have places.
+func (g *gate) unnamed() (first *waiter) {
+	for w := g.last; w != nil && w.kept < 0; w = w.previous {
+		first = w
+	}
+	return first
 }
 
 // placesNamed records the result of a call that named these places; mu is held.
