@@ -34,12 +34,11 @@ type acquisition struct {
 	mine      *hold           // that the caller had when it came
 	conflict  error           // what it can't be joined for
 
-	id      string        // the owner that is its own
-	waiter  waiter        // in the queue of the key
-	endWait func()        // ends the Waiting hook
-	polls   int           // without a subscription
-	noWatch time.Duration // when subscribing may be tried again
-	named   []*waiter     // whose places the call under way names
+	id      string    // the owner that is its own
+	waiter  waiter    // in the queue of the key
+	endWait func()    // ends the Waiting hook
+	polls   int       // without a subscription
+	named   []*waiter // whose places the call under way names
 	namedAt time.Duration
 	until   time.Duration // when its wait ends; 0: with its context
 

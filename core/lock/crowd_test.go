@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -137,6 +138,40 @@ func (d *door) open() {
 	defer d.mu.Unlock()
 	d.shut = false
 	go d.wake[len(d.wake)-1]()
+}
+
+// Fair callers of one process follow each other at once, also where no wake-up is
+// heard, and ask for wake-ups as one.
+func TestFairCallersOfAProcessNeedNoMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(only("watch", func(lock.Claim) error {
+			time.Sleep(10 * time.Millisecond)
+			return errors.New("no channels permitted")
+		}), nil)
+		l := newLocker(t, store, fair)
+		held := acquire(t, l, t.Context(), "k")
+		var crowd []<-chan outcome
+		for range 10 {
+			crowd = append(crowd, start(t, l, t.Context()))
+		}
+		time.Sleep(lock.DefaultPoll / 2)
+		watches, begun := store.count("watch"), time.Now()
+		release(t, held)
+		for i, w := range crowd {
+			o := <-w
+			if o.err != nil {
+				t.Fatal(i, o.err)
+			}
+			release(t, o.lease)
+		}
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			t.Errorf("ten callers took %v", took)
+		}
+		if n := store.count("watch") - watches; n > 1 {
+			t.Errorf("%d tries to subscribe", n)
+		}
+	})
 }
 
 // A process has no place for a fair waiter that it would not let call: its turn would

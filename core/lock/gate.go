@@ -26,8 +26,10 @@ type gate struct {
 	waiting int
 	// looked is when a call last looked at all places.
 	looked time.Duration
-	// watch passes from head to head, unless watchPerOwner; nil: nobody listens.
-	watch *watch
+	// watch passes from head to head, unless watchPerOwner; nil: nobody listens, and
+	// before noWatch none is tried.
+	watch   *watch
+	noWatch time.Duration
 	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
 	// that isn't done again, and yieldPause is the time between.
 	yieldUntil, yieldAt, yieldPause time.Duration
@@ -261,7 +263,7 @@ func (l *Locker) vacate(h *hold) {
 		return
 	}
 	l.yield(g, h)
-	if !g.head.fair() { // else the store says whose turn it is
+	if !g.head.fair() || !g.hears(g.head) { // else the store says whose turn it is
 		g.wakeFrom(g.head)
 	}
 }

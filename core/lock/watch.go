@@ -20,7 +20,7 @@ type watch struct {
 func (w *watch) row(column) *int32 { return &w.place }
 
 // serves says whether the wake-ups that are meant for a claim are heard.
-func (w *watch) serves(c Claim, perOwner bool) bool {
+func (w *watch) serves(c *Claim, perOwner bool) bool {
 	switch {
 	case w == nil, perOwner && w.claim.Owner != c.Owner:
 		return false
@@ -34,14 +34,25 @@ func (w *watch) serves(c Claim, perOwner bool) bool {
 func (a *acquisition) watching() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	g := a.waiter.gate
-	return g.watch.serves(a.claim, g.watchPerOwner)
+	return a.waiter.gate.hears(&a.waiter)
+}
+
+// hears says whether wake-ups that are meant for w are heard; mu is held.
+func (g *gate) hears(w *waiter) bool { return g.watch.serves(&w.of.claim, g.watchPerOwner) }
+
+// mustWatch says whether the waiter has to subscribe the queue: who waits behind others
+// that may not call with it is woken by them.
+func (a *acquisition) mustWatch() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := &a.waiter
+	return w.gate.first(w) && !w.gate.hears(w) && a.now() >= w.gate.noWatch
 }
 
 // watch subscribes the queue to wake-ups of the key; true means that it just
 // did. Where that fails, polling goes on.
 func (a *acquisition) watch(ctx context.Context) bool {
-	if a.watching() || a.now() < a.noWatch {
+	if !a.mustWatch() {
 		return false
 	}
 	l, claim := a.Locker, a.claim
@@ -53,7 +64,11 @@ func (a *acquisition) watch(ctx context.Context) bool {
 		}
 	})
 	if err != nil {
-		a.noWatch = a.now() + a.o.poll
+		if ctx.Err() == nil { // else it has failed for this waiter only
+			a.mu.Lock()
+			a.waiter.gate.noWatch = a.now() + a.o.poll
+			a.mu.Unlock()
+		}
 		return false
 	}
 	l.subscribed(&watch{claim: claim, end: end})
