@@ -14,6 +14,100 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 )
 
+// Permits that are free are given to a crowd, however short the wait and far the store.
+func TestFreePermitsAreGrantedToACrowd(t *testing.T) {
+	for _, wait := range []time.Duration{time.Millisecond, 200 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			const n = 1000
+			l := newLocker(t, far(30*time.Millisecond), lock.WithPermits(1, n), lock.WithWait(wait))
+			var crowd []*waiter
+			for range n {
+				crowd = append(crowd, await(t.Context(), l, "k"))
+			}
+			time.Sleep(time.Second)
+			for _, w := range crowd {
+				release(t, w.got(t))
+			}
+		})
+	}
+}
+
+// A store whose permits are all taken is not called for each of a crowd. When they
+// come back, the crowd is not served one by one.
+func TestACrowdForPermitsThatAreTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, call = 1000, 30 * time.Millisecond
+		store := newFaulty()
+		l, other := newLocker(t, store), newLocker(t, store.Store)
+		held := acquire(t, other, t.Context(), "k", lock.WithPermits(n, n))
+		store.set(nil, only("acquire", func(lock.Claim) error { time.Sleep(call); return nil }))
+		var crowd []<-chan outcome
+		for range n {
+			crowd = append(crowd, start(t, l, t.Context(), lock.WithPermits(1, n)))
+		}
+		time.Sleep(500 * time.Millisecond)
+		if calls := store.count("acquire"); calls > 200 {
+			t.Errorf("%d calls for %d who wait", calls, n)
+		}
+		freed := time.Now()
+		release(t, held)
+		for _, w := range crowd {
+			o := <-w
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			if waited := o.at.Sub(freed); waited > n*call/4 {
+				t.Fatalf("waited for %v", waited)
+			}
+			defer release(t, o.lease)
+		}
+	})
+}
+
+// A claim of many permits is not passed by small ones that came later, although there
+// are enough for these, and the permits come and go.
+func TestALargeClaimOfPermitsIsNotPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, call = 8, 10 * time.Millisecond
+		l := newLocker(t, far(call))
+		one := lock.WithPermits(1, size)
+		var held []*lock.Lease
+		for range size / 2 {
+			held = append(held, acquire(t, l, t.Context(), "k", one))
+		}
+		large := start(t, l, t.Context(), lock.WithPermits(size, size))
+		time.Sleep(5 * call)
+		waits(t, "the large one", large)
+		var small []<-chan outcome
+		for i := range 100 {
+			small = append(small, start(t, l, t.Context(), one))
+			if i%20 == 0 && len(held) > 0 {
+				release(t, held[0])
+				held = held[1:]
+			}
+			time.Sleep(call / 3)
+		}
+		for _, lease := range held {
+			release(t, lease)
+		}
+		first := <-large
+		if first.err != nil {
+			t.Fatal(first.err)
+		}
+		for _, w := range small {
+			waits(t, "a small one", w)
+		}
+		release(t, first.lease)
+		for _, w := range small {
+			o := <-w
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			release(t, o.lease)
+		}
+	})
+}
+
 // Readers who give up wake nobody: each has had what was to be heard.
 func TestReadersWhoLeaveCostNoCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

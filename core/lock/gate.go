@@ -16,6 +16,9 @@ type gate struct {
 	last *waiter
 	// asking counts the waiters whose call is under way, overdue the overdue ones.
 	asking, overdue int32
+	// abreast bounds how many claims of permits call side by side: maxAbreast, after a
+	// refusal none but the head, and then one more with each grant.
+	abreast int32
 	// contended is set once another owner was seen to have the key.
 	contended bool
 	// watchPerOwner says that each head needs its own subscription.
@@ -56,6 +59,8 @@ type waiter struct {
 	// overdue waiters have waited for long enough, and stay for the answer to a
 	// call of another that is under way; see setOverdue.
 	overdue bool
+	// refused says that the store answered that it was busy.
+	refused bool
 	// counted says that the waiter is one of gate.waiting.
 	counted bool
 	// asking says that a call of the waiter is under way, resting that it waits for
@@ -137,9 +142,35 @@ func (g *gate) wakeFrom(w *waiter) {
 }
 
 // first reports whether w may call the store: nobody is before it, or only
-// readers that it can share with.
+// readers that it can share with, or claims of permits that are enough so far.
 func (g *gate) first(w *waiter) bool {
-	return g.head == w || w.leading && w.shared
+	switch {
+	case g.head == w, w.leading && w.shared:
+		return true
+	case !w.leading, w.of.claim.Mode != Semaphore, g.asking >= g.abreast:
+		return false
+	}
+	for other := w.previous; other != nil; other = other.previous {
+		if other.refused || !other.asking {
+			return false
+		}
+	}
+	return true
+}
+
+// maxAbreast claims of permits call side by side. A store whose permits are all
+// taken is not called for each of a crowd.
+const maxAbreast = 128
+
+// letIn wakes the first that does not call, if it may.
+func (g *gate) letIn() {
+	w := g.head
+	for w != nil && w.asking {
+		w = w.next
+	}
+	if w != nil && g.first(w) {
+		w.signal()
+	}
 }
 
 // gateOf returns the gate of key, a new one if need be; mu is held.
@@ -147,7 +178,7 @@ func (l *Locker) gateOf(key string) *gate {
 	g := l.gates[key]
 	if g == nil {
 		g = l.spareGate()
-		g.contended, g.watch = l.held[key] != nil, l.takeWatch(key)
+		g.contended, g.watch, g.abreast = l.held[key] != nil, l.takeWatch(key), maxAbreast
 		l.gates[key] = g
 	}
 	return g
@@ -236,8 +267,9 @@ func (a *acquisition) leave(granted bool, err error) {
 			g.head.signal() // it has to take places for them
 		}
 	case a.held[a.claim.Key] == nil: // else the end of the hold wakes
-		if was && g.head != nil && !g.head.shared { // each reader has had its own hints
+		if (was || granted) && g.head != nil && !g.head.shared { // each reader has had its own hints
 			g.head.signal()
+			g.letIn()
 		}
 		g.wakeFrom(next)
 	}
@@ -317,8 +349,11 @@ func (a *acquisition) beginAsking() {
 	w := &a.waiter
 	w.gate.asking++
 	w.asking, w.hint, w.answer = true, false, errNoAnswer // unless it returns
-	if w.fair() {
+	switch w.of.claim.Mode {
+	case Fair:
 		a.namePlaces(w.gate)
+	case Semaphore:
+		w.gate.letIn()
 	}
 }
 
@@ -334,6 +369,9 @@ func (a *acquisition) endAsking(err error) {
 func (a *acquisition) answered(g *gate, err error) {
 	g.asking--
 	a.waiter.asking = false
+	if err == nil {
+		g.abreast = min(g.abreast+1, maxAbreast)
+	}
 	if a.placesNamed(a.named, err) {
 		for _, w := range a.named {
 			w.kept = a.namedAt
@@ -345,7 +383,8 @@ func (a *acquisition) answered(g *gate, err error) {
 	g.answered = a.now()
 	busy, ok := errors.AsType[*BusyError](err)
 	if ok {
-		g.contended, g.watchPerOwner = true, busy.WatchPerOwner
+		g.contended, g.watchPerOwner, g.abreast = true, busy.WatchPerOwner, 0
+		a.waiter.refused = true
 	}
 	g.yielded(ok, g.answered)
 	for w := g.head; w != nil && g.overdue > 0; w = w.next {
