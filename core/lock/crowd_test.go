@@ -190,7 +190,7 @@ func TestACrowdCostsInProportion(t *testing.T) {
 // serve lets n callers of one process wait for a key, and get it.
 func serve(t *testing.T, n int, opt lock.Option) {
 	t.Helper()
-	store := &door{shut: true}
+	store := &barrier{shut: true}
 	l := newLocker(t, &faulty{Store: store, calls: make(map[string]int)}, opt)
 	var wg sync.WaitGroup
 	for range n {
@@ -201,8 +201,8 @@ func serve(t *testing.T, n int, opt lock.Option) {
 	wg.Wait()
 }
 
-// door is a store that lets nobody in, and then everybody.
-type door struct {
+// barrier is a store that grants nothing, and then everything.
+type barrier struct {
 	keyless
 
 	mu   sync.Mutex
@@ -210,28 +210,28 @@ type door struct {
 	wake []func()
 }
 
-func (d *door) Acquire(context.Context, lock.Claim) (uint64, error) {
+func (b *barrier) Acquire(context.Context, lock.Claim) (uint64, error) {
 	time.Sleep(time.Millisecond)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.shut {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shut {
 		return 0, &lock.BusyError{TTL: time.Hour}
 	}
 	return lock.FenceStep, nil
 }
 
-func (d *door) Watch(_ context.Context, _ lock.Claim, wake func()) (func(), error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.wake = append(d.wake, wake)
+func (b *barrier) Watch(_ context.Context, _ lock.Claim, wake func()) (func(), error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wake = append(b.wake, wake)
 	return func() {}, nil
 }
 
-func (d *door) open() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.shut = false
-	go d.wake[len(d.wake)-1]()
+func (b *barrier) open() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shut = false
+	go b.wake[len(b.wake)-1]()
 }
 
 // Fair callers of one process follow each other at once, also where no wake-up is

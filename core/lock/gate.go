@@ -100,7 +100,7 @@ func (g *gate) push(w *waiter) {
 }
 
 // lead makes the head and those right behind it in its mode the leading waiters, and
-// returns the first of those that were not before.
+// returns the first waiter that was not before.
 func (g *gate) lead() (first *waiter) {
 	w := g.head
 	if g.last != nil {
@@ -115,7 +115,7 @@ func (g *gate) lead() (first *waiter) {
 	return first
 }
 
-// remove takes w out of the queue, and returns the first of those that lead since.
+// remove takes w out of the queue, and returns the first waiter that leads since.
 func (g *gate) remove(w *waiter) (first *waiter) {
 	if g.last == w {
 		g.last = w.previous

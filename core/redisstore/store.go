@@ -209,7 +209,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 }
 
 // forceFrom removes the holds that a reply of [Store.inspect] lists, or the number of a
-// semaphore that nobody uses any more.
+// semaphore that nobody uses.
 func (s *Store) forceFrom(ctx context.Context, name string, reply []any) (freed bool, err error) {
 	fields, _ := reply[2].([]any)
 	if pttl, _ := reply[1].(int64); reply[0] == "string" && len(fields) == 0 && pttl >= 0 {

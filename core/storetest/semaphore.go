@@ -246,7 +246,7 @@ func lockAndSemaphore(_ *testing.T, b *bench) {
 	}
 }
 
-// backIsFree: at once, however long the permits could have lasted, and whoever is dead.
+// backIsFree: at once, however long the permits could have lasted, and whether owners are dead.
 func backIsFree(_ *testing.T, b *bench) {
 	free := func() {
 		b.Helper()
