@@ -26,6 +26,7 @@ var fairTests = []test{
 	{"a dead first of the queue is passed over, but not at once", fairPassesTheDead},
 	{"a hold that expires leaves the key to the queue", fairSurvivesDeadHolder},
 	{"an exclusive claim passes the queue and wakes it", fairIsBargedPast},
+	{"a release that nobody queues behind wakes exclusive claims", fairWakesOthers},
 	{"a force release wakes the first and keeps the queue", fairForced},
 	{"the first finds its hold after a release", fairHandsOver},
 	{"a hold that its release keeps is not handed over", fairKeeps},
@@ -301,6 +302,16 @@ func fairIsBargedPast(_ *testing.T, b *bench) {
 	b.waiters("k", places...)
 	first("its turn", func() { b.release(gone(barger), nil) })
 	b.acquire(places[0])
+}
+
+func fairWakesOthers(_ *testing.T, b *bench) {
+	exclusive := b.in(lock.Exclusive, "k")(1, minute)
+	freed := b.listen(exclusive)
+	holder, places := b.line("k", 1)
+	b.release(gone(holder), nil)
+	b.acquire(places[0])
+	freed("nobody queues", func() { b.release(gone(places[0]), nil) })
+	b.acquire(exclusive)
 }
 
 func fairForced(_ *testing.T, b *bench) {

@@ -22,7 +22,8 @@
 -- of its locker finds it: its owner may be dead, or not the first of its locker.
 --
 -- A release of a hold that has expired wakes the head as well, which may not
--- know that the lock is free.
+-- know that the lock is free. When nobody queues, claims of other modes are woken,
+-- on the plain lock's channel: that of the queue without its colon.
 
 local fields = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
 local count = tonumber(fields[1] or nil)
@@ -69,7 +70,11 @@ if count then
     redis.call('del', KEYS[1])
   end
 end
-if head and (count or redis.call('exists', KEYS[1]) == 0) then
+if not head then
+  if count then
+    publish(string.sub(ARGV[4], 1, -2), '0', ARGV[5])
+  end
+elseif count or redis.call('exists', KEYS[1]) == 0 then
   wake(head, ARGV[4], ARGV[5])
 end
 return count and 1 or 0
