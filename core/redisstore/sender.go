@@ -19,7 +19,7 @@ const (
 	// callers need not wait for each other then; of many, the calls for the next
 	// batch come together meanwhile.
 	overlap = 4
-	// few callers that are answered at once bring no crowd of new calls.
+	// few calls are not spread over several batches.
 	few = 3
 	// stuckAfter is when a batch without an answer no longer counts as one of
 	// them, so that the calls behind it do not wait for it.
@@ -100,6 +100,9 @@ type sender struct {
 	undos  []*sending
 	flying []*worker // have a batch
 	idle   []*worker
+	// answering counts the workers whose callers go on. What these call next, such a
+	// worker sends together.
+	answering int
 	used   bool        // since reap looked last
 	reaper *time.Timer // of idle workers; nil when there are none
 	guard  *time.Timer // looks after calls that wait for stuck batches
@@ -116,6 +119,8 @@ type worker struct {
 	batch  []*sending
 	over   []*sending // overdue
 	last   time.Time  // when none of its calls has time left
+	// answering says that it is one of sender.answering.
+	answering bool
 
 	pipe  redis.Pipeliner // used again for each batch
 	cmds  []redis.Cmder
@@ -158,12 +163,12 @@ func (s *sender) waiting() int {
 	return len(s.urgent) + len(s.queue) + len(s.undos)
 }
 
-// dispatch has what waits sent, now or when fewer batches are under way; mu is
-// held.
+// dispatch has what waits sent, now, or when fewer batches are under way, or together
+// with what others are about to call; mu is held.
 func (s *sender) dispatch(now time.Time) {
 	switch {
 	case s.waiting() == 0:
-	case len(s.flying) < overlap:
+	case len(s.flying) < overlap && s.answering == 0:
 		s.hire(now)
 	case !s.watch:
 		s.look(stuckAfter)
@@ -262,22 +267,41 @@ func (s *sender) fresh(now time.Time, w *worker) int {
 	return n
 }
 
-// next gives w its next batch, or makes it idle if there is none. The callers that a
-// large batch has answered run first: what they call next travels together.
+// answer makes w one of those whose callers go on. A lone one is not waited for.
+func (s *sender) answer(w *worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answering++
+	w.answering = true
+}
+
+// answered ends what answer began, if it did; mu is held.
+func (s *sender) answered(w *worker) {
+	if w.answering {
+		s.answering--
+		w.answering = false
+	}
+}
+
+// next gives w its next batch, or makes it idle if there is none. The callers that it
+// has answered run first: what they call next travels together.
 func (s *sender) next(w *worker) (more bool) {
-	if len(w.batch) > few {
+	if w.answering {
 		runtime.Gosched()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.answered(w)
 	now := time.Now()
 	w.batch, w.over = w.batch[:0], w.over[:0]
 	if s.waiting() > 0 && (len(s.flying) <= overlap || s.fresh(now, w) < overlap) {
 		w.began, w.last = now, now
-		s.urgent = w.take(s.urgent, maxBatch)
+		share := s.share()
+		s.urgent = w.take(s.urgent, share)
 		if !s.circuit.open {
-			s.undos = w.take(s.undos, max(undoShare, min(len(s.queue), maxBatch/2)))
-			s.queue = w.take(s.queue, maxBatch)
+			acquisitions := min(len(s.queue), max(few, share-len(w.batch)))
+			s.undos = w.take(s.undos, max(undoShare, min(acquisitions, maxBatch/2)))
+			s.queue = w.take(s.queue, acquisitions)
 		}
 		s.dispatch(now) // what had no room
 		return true
@@ -285,6 +309,16 @@ func (s *sender) next(w *worker) (more bool) {
 	s.land(w)
 	s.idle = append(s.idle, w)
 	return false
+}
+
+// share is how many calls the next batch has room for, so that all batches under way
+// are of a size: Redis works on some while the client works on others. mu is held.
+func (s *sender) share() int {
+	calls := s.waiting()
+	for _, w := range s.flying {
+		calls += len(w.batch)
+	}
+	return max(few, (calls+overlap-1)/overlap)
 }
 
 // land ends what fly began; mu is held.
@@ -370,6 +404,8 @@ func (s *sender) keep(w *worker, batch []*sending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.batch = batch
+	s.answered(w)
+	s.dispatch(time.Now())
 }
 
 // exec sends the calls in one go, and ends the ones whose time has passed. It returns the
@@ -387,6 +423,9 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 		failed = nil
 	}
 	w.sender.record(w.began, failed)
+	if len(batch) > 1 {
+		w.sender.answer(w)
+	}
 	for _, x := range batch {
 		switch {
 		case isNoScript(x.cmd.Err()) && !x.script.guarded && !x.text:

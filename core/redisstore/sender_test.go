@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,73 @@ func TestReleasesGoFirst(t *testing.T) {
 		if got := strings.Join(order[redisstore.Overlap:], " "); got != "released acquired" {
 			t.Errorf("sent in the order %q", order)
 		}
+		time.Sleep(time.Minute) // long enough for workers without work to end
+	})
+}
+
+// pipelines is a hook that records what travels together.
+type pipelines struct {
+	mu   sync.Mutex
+	sent []string // the keys of each
+}
+
+func (*pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		keys := make([]string, len(cmds))
+		for i, cmd := range cmds {
+			keys[i] = fmt.Sprint(cmd.Args()[3])
+		}
+		p.mu.Lock()
+		p.sent = append(p.sent, strings.Join(keys, " "))
+		p.mu.Unlock()
+		return next(ctx, cmds)
+	}
+}
+
+// Calls are spread over the batches, and what the callers of a batch call next travels
+// together, though another batch could be sent at once.
+func TestCallersOfABatchStayTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // no batch is stuck: it takes too little time
+		held := map[string]chan struct{}{}
+		for _, key := range []string{"a", "b", "c", "d", "e"} {
+			held[key] = make(chan struct{})
+		}
+		_, client := newFake(t, func(c []string) string {
+			if hold := held[c[3]]; hold != nil {
+				<-hold
+			}
+			return integer(1)
+		})
+		together := &pipelines{}
+		client.AddHook(together)
+		store, by := redisstore.New(client), time.Now().Add(soon)
+		for _, key := range []string{"a", "b", "c", "d"} {
+			begin(t.Context(), store, key, by)
+			synctest.Wait() // each has a connection
+		}
+		for _, key := range []string{"e", "f", "g"} {
+			c := lock.Claim{Key: key, Owner: "o:1", Holds: 1, TTL: time.Minute}
+			store.StartAcquire(t.Context(), c, by, func(uint64, error) {
+				begin(t.Context(), store, "after:"+key, by)
+				time.Sleep(time.Millisecond) // others could send it
+			})
+		}
+		begin(t.Context(), store, "h", by)
+		for _, key := range []string{"a", "b", "e"} {
+			close(held[key])
+			synctest.Wait()
+		}
+		time.Sleep(3 * time.Millisecond)
+		synctest.Wait()
+		want := []string{"a", "b", "c", "d", "e f g", "h", "after:e after:f after:g"}
+		if !slices.Equal(together.sent, want) {
+			t.Errorf("sent %q, want %q", together.sent, want)
+		}
+		close(held["c"])
+		close(held["d"])
 		time.Sleep(time.Minute) // long enough for workers without work to end
 	})
 }
