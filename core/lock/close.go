@@ -15,9 +15,9 @@ import (
 // [Locker.Drain].
 //
 // If ctx ends first, Close returns its error. If the store does not answer, Close
-// gives up and returns [ErrUnavailable]. That takes one call timeout for each 16
-// holds, and in a store that blocks for each 8 acquisitions to undo, so bound it by ctx. In both cases what
-// could not be released expires by itself. The store and its client stay open: they
+// gives up and returns [ErrUnavailable]. That takes one call timeout for each 4096
+// holds, and in a store that blocks for each 16 holds, and each 8 acquisitions to undo,
+// so bound it by ctx. In both cases what could not be released expires by itself. The store and its client stay open: they
 // are the caller's. A second call waits for the first, and also returns an error
 // if holds could not be released.
 func (l *Locker) Close(ctx context.Context) error {
@@ -69,8 +69,9 @@ type closedHold struct {
 	claim Claim
 }
 
-// closeWorkers release in parallel while closing.
-const closeWorkers = 16
+// So many holds are released at a time while closing, of a store that blocks, and of one
+// that doesn't.
+const closeBlocking, closeAsync = 16, 4096
 
 func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	jobs := make(chan closedHold)
@@ -78,7 +79,11 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 	var failed int
 	var last error
 	var workers sync.WaitGroup
-	for range min(closeWorkers, len(holds)) {
+	most := closeBlocking
+	if l.async != nil {
+		most = closeAsync
+	}
+	for range min(most, len(holds)) {
 		workers.Go(func() {
 			for h := range jobs {
 				now := l.now()

@@ -351,3 +351,23 @@ func TestCloseWaitsForAnUndoThatItBeganInTime(t *testing.T) {
 		}
 	})
 }
+
+// A store that answers nothing, or nothing of what one of its servers keeps, costs one call
+// timeout, not one for each few holds.
+func TestCloseSendsAllReleasesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout, keys = time.Second, 1000
+		store := newAsync(func(answered func()) { answered() })
+		l := lock.New(store, lock.WithCallTimeout(timeout))
+		for i := range keys {
+			acquire(t, l, t.Context(), fmt.Sprint(i))
+		}
+		store.set(only("release", func(lock.Claim) error { time.Sleep(time.Minute); return errLineCut }), nil)
+		began := time.Now()
+		wantErr(t, l.Close(t.Context()), lock.ErrUnavailable)
+		if took := time.Since(began); took > time.Minute+timeout { // it waits for the calls themselves
+			t.Errorf("Close took %v", took)
+		}
+		store.running.Wait()
+	})
+}

@@ -103,10 +103,10 @@ type sender struct {
 	// answering counts the workers whose callers go on. What these call next, such a
 	// worker sends together.
 	answering int
-	used   bool        // since reap looked last
-	reaper *time.Timer // of idle workers; nil when there are none
-	guard  *time.Timer // looks after calls that wait for stuck batches
-	watch  bool        // guard is set
+	used      bool        // since reap looked last
+	reaper    *time.Timer // of idle workers; nil when there are none
+	guard     *time.Timer // looks after calls that wait for stuck batches
+	watch     bool        // guard is set
 
 	circuit circuit
 }
