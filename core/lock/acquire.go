@@ -321,6 +321,9 @@ func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
 
 func (a *acquisition) askOnce(ctx context.Context, now time.Duration) (*Lease, error) {
 	lease, err := a.attempt(ctx, now)
+	for errors.Is(err, ErrReleased) {
+		lease, err = a.attempt(ctx, a.now())
+	}
 	if err == nil {
 		return lease, nil
 	}

@@ -19,7 +19,8 @@ const (
 )
 
 // attempt calls the store for the key now. Acquisitions of one owner do so one by one, as
-// what the first is granted the others must re-enter. One that is refused
+// what the first is granted the others must re-enter. ErrReleased means that what was to
+// be joined has been released meanwhile. One that is refused
 // meanwhile does not call, whatever woke it: the store may be gone, too.
 func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, error) {
 	if err := a.admitted(); err != nil {
@@ -35,26 +36,18 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 	if err := a.admitted(); err != nil {
 		return nil, err
 	}
-	for {
-		a.mu.Lock()
-		h := a.ownership.find(a.o.mode)
-		err := a.joins(h)
-		a.mu.Unlock()
-		if err != nil {
-			return nil, err
-		}
-		var lease *Lease
-		if h != nil && h.mode == a.o.mode {
-			lease, err = a.reenterInTurn(ctx, h)
-		} else {
-			a.claimAs(h)
-			lease, err = a.ask(ctx, a.now())
-		}
-		if !errors.Is(err, ErrReleased) {
-			return lease, err
-		}
-		// What was to be joined has been released meanwhile.
+	a.mu.Lock()
+	h := a.ownership.find(a.o.mode)
+	err := a.joins(h)
+	a.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
+	if h != nil && h.mode == a.o.mode {
+		return a.reenterInTurn(ctx, h)
+	}
+	a.claimAs(h)
+	return a.ask(ctx, a.now())
 }
 
 // takeTurn waits for the other acquisitions of the owner while the store answers them.
@@ -105,8 +98,8 @@ func (a *acquisition) claimAs(h *hold) {
 	if h != nil {
 		h.joined = true
 	}
-	if a.doubt && a.claim.Owner != owner {
-		a.orphaned(a.claim, undoPasses[:])
+	if before := a.unjoined(); a.doubt && before.Owner != owner {
+		a.orphaned(before, undoPasses[:])
 		a.doubt = false
 	}
 	a.reenter, a.hold = false, nil
@@ -258,16 +251,22 @@ func (a *acquisition) end() {
 		return
 	}
 	a.done = true
-	claim := a.claim
-	if a.reenter {
-		claim.Owner, claim.Holds = a.id, 1
-	}
+	claim := a.unjoined()
 	switch {
 	case a.doubt:
 		a.orphaned(claim, undoPasses[:])
 	case a.left, claim.Mode == Fair && a.sawContention:
 		a.orphaned(claim, undoOnce)
 	}
+}
+
+// unjoined is the claim without the hold that it re-enters, which goes with that hold.
+func (a *acquisition) unjoined() Claim {
+	claim := a.claim
+	if a.reenter {
+		claim.Owner, claim.Holds = a.id, 1
+	}
+	return claim
 }
 
 // orphaned has undone what nobody has a lease of; mu is held. A writer that

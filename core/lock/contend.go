@@ -68,6 +68,10 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 			return lease, nil, nil
 		}
 		a.endAsking(err)
+		if errors.Is(err, ErrReleased) { // then it has its own place, and no more
+			a.claimAs(nil)
+			continue
+		}
 		busy, ok := errors.AsType[*BusyError](err)
 		if !ok {
 			shared := a.aboutTheStore(ctx, err)

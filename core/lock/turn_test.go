@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,4 +102,43 @@ func TestTheTurnIsHadByOne(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A caller that was to join the hold of its owner, and found it released, waits in its
+// place again: others of the process came first.
+func TestWhoJoinsTooLateKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		other := acquire(t, newLocker(t, store), t.Context(), "k")
+		var order []string
+		var running sync.WaitGroup
+		wait := func(name, owner string, held time.Duration) {
+			running.Go(func() {
+				lease := acquire(t, l, t.Context(), "k", lock.WithOwner(owner))
+				order = append(order, name)
+				time.Sleep(held)
+				release(t, lease)
+			})
+			synctest.Wait()
+		}
+		wait("first", "a", 10*time.Millisecond)
+		wait("second", "b", time.Second)
+		wait("third", "a", time.Second)
+		store.set(func(op string, c lock.Claim) error {
+			if c.Holds > 1 { // reaches the store when the first has released
+				time.Sleep(50 * time.Millisecond)
+			}
+			return nil
+		}, only("release", func(lock.Claim) error { // is answered when the third has called again
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		}))
+		release(t, other)
+		running.Wait()
+		if got := strings.Join(order, " "); got != "first second third" {
+			t.Errorf("served in the order %s", got)
+		}
+		store.set(nil, nil)
+	})
 }
