@@ -61,6 +61,7 @@ func New(store Store, opts ...Option) *Locker {
 	if err != nil {
 		panic("lock.New: " + err.Error()) //nolint:forbidigo // documented: options are part of the program
 	}
+	defaults.ofNew = false
 	if store == nil {
 		panic("lock.New: store is nil") //nolint:forbidigo // as above
 	}

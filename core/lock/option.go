@@ -44,7 +44,7 @@ const maxOwnerBytes = 256
 
 // Option is a setting of a locker or of one acquisition: given to [New] it is
 // the default, given to a call it overrides. A wrong value makes New panic
-// and a call fail with [ErrInvalid]. No duration may exceed [MaxDuration].
+// and a call fail with [ErrInvalid], as does an option that is only for New. No duration may exceed [MaxDuration].
 type Option func(*options)
 
 type options struct {
@@ -66,6 +66,7 @@ type options struct {
 	size        int
 	name        string
 	hooks       *Hooks
+	ofNew       bool            // they are given to New
 	group       context.Context // that the caller of its AcquireAll gave; nil: it is no part of one
 	err         error
 }
@@ -74,7 +75,7 @@ func defaultOptions() *options {
 	return &options{
 		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
 		handoffs: DefaultHandoffs, handoffTime: DefaultHandoffTime,
-		hooks: new(Hooks),
+		hooks: new(Hooks), ofNew: true,
 	}
 }
 
@@ -136,6 +137,13 @@ func checkDuration(of string, d, least time.Duration, cure string) error {
 // acquireTTL is the TTL that an acquire sets. What needs longer is extended
 // once it is granted.
 func (o *options) acquireTTL() time.Duration { return min(o.ttl(), maxAcquireTTL) }
+
+// onlyForNew refuses the option of that name in a call, which couldn't keep it.
+func (o *options) onlyForNew(option string) {
+	if !o.ofNew {
+		o.reject("%s: is only for New, as it is of the locker and not of one call", option)
+	}
+}
 
 func (o *options) reject(format string, args ...any) {
 	if o.err == nil {
@@ -226,6 +234,7 @@ func WithOwner(name string) Option {
 // margin, which is below 15 s: an acquire writes 30 s at most. Only for [New]. Default [DefaultMargin].
 func WithMargin(d time.Duration) Option {
 	return func(o *options) {
+		o.onlyForNew("WithMargin")
 		o.duration("WithMargin", d, DefaultMargin, "")
 		o.margin = d
 	}
@@ -267,6 +276,7 @@ func WithCallTimeout(d time.Duration) Option {
 // [DefaultHandoffs] and [DefaultHandoffTime].
 func WithHandoff(count int, d time.Duration) Option {
 	return func(o *options) {
+		o.onlyForNew("WithHandoff")
 		o.duration("WithHandoff", d, 0, "")
 		if count < 0 || count >= FenceStep {
 			o.reject("WithHandoff(%d, %v): the count must be 0 to %d", count, d, FenceStep-1)
@@ -277,4 +287,9 @@ func WithHandoff(count int, d time.Duration) Option {
 
 // WithHooks adds hooks that observe the locker. Only for [New]. It may be given
 // several times: all hooks are called, in that order.
-func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = o.hooks.join(&h) } }
+func WithHooks(h Hooks) Option {
+	return func(o *options) {
+		o.onlyForNew("WithHooks")
+		o.hooks = o.hooks.join(&h)
+	}
+}

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -46,6 +47,26 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 			}()
 			lock.New(memstore.New(), tt.opt)
 		})
+	}
+}
+
+// What a call would ignore in silence is refused.
+func TestOptionsOfALockerAreRefusedInACall(t *testing.T) {
+	l := newLocker(t, memstore.New(), lock.WithMargin(time.Second), lock.WithHandoff(1, time.Second), lock.WithHooks(lock.Hooks{}))
+	for name, opt := range map[string]lock.Option{
+		"WithMargin":  lock.WithMargin(lock.DefaultMargin),
+		"WithHandoff": lock.WithHandoff(0, 0),
+		"WithHooks":   lock.WithHooks(lock.Hooks{}),
+	} {
+		_, acquired := l.Acquire(t.Context(), name+" acquire", opt)
+		_, tried := l.TryAcquire(t.Context(), name+" try", opt)
+		done := l.Do(t.Context(), name+" do", func(context.Context) error { return nil }, opt)
+		_, all := lock.AcquireAll(t.Context(), l.Request(name+" all", opt))
+		for _, err := range []error{acquired, tried, done, all} {
+			if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), name+": is only for New") {
+				t.Errorf("%s: got %v, want ErrInvalid that names it", name, err)
+			}
+		}
 	}
 }
 
