@@ -247,3 +247,35 @@ func TestAFixedLeaseThatIsTakenAwayLastsUntilItsEnd(t *testing.T) {
 		})
 	}
 }
+
+// ErrBusy says that the work did not run, and so a loss is none, though it was noticed
+// because another owner has the key.
+func TestALossIsNoContention(t *testing.T) {
+	store := newFaulty()
+	l, other := newLocker(t, store), newLocker(t, store)
+	store.set(only("acquire", func(c lock.Claim) error {
+		if c.Holds > 1 {
+			return &lock.BusyError{TTL: time.Second}
+		}
+		return nil
+	}), nil)
+	var theirs *lock.Lease
+	err := l.Do(t.Context(), "k", func(ctx context.Context) error {
+		if _, err := other.ForceRelease(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		theirs = acquire(t, other, t.Context(), "k")
+		_, err := l.Acquire(ctx, "k")
+		wantErr(t, err, lock.ErrTaken, lock.ErrNotHeld)
+		wantErr(t, context.Cause(ctx), lock.ErrTaken)
+		if cause := context.Cause(ctx); errors.Is(err, lock.ErrBusy) || errors.Is(cause, lock.ErrBusy) {
+			t.Errorf("got %v and the cause %v, which match ErrBusy", err, cause)
+		}
+		return nil
+	})
+	wantErr(t, err, lock.ErrTaken)
+	if errors.Is(err, lock.ErrBusy) {
+		t.Errorf("got %v, which matches ErrBusy", err)
+	}
+	release(t, theirs)
+}

@@ -37,8 +37,8 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	case err == nil:
 		return lease, nil
 	case isDecision(err): // somebody else has the key, or nobody
-		a.lose(because(ErrTaken, err), h)
-		return nil, a.holdStatus(h) // it was released meanwhile, or is lost now
+		a.lose(because(ErrTaken, ErrNotHeld), h) // work has run: it isn't ErrBusy
+		return nil, a.holdStatus(h)              // it was released meanwhile, or is lost now
 	}
 	// The store may count one too many. The next count sets it right, at the
 	// latest the last release, which removes the hold whatever its count.
