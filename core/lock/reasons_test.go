@@ -279,3 +279,21 @@ func TestALossIsNoContention(t *testing.T) {
 	}
 	release(t, theirs)
 }
+
+// A release that arrives when the limit has passed says what the loss says.
+func TestAReleaseThatIsLateSaysHowTheHoldEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k", lock.WithMaxHold(time.Second))
+		inner := acquire(t, l, outer.Context(), "k")
+		store.set(only("release", func(lock.Claim) error { time.Sleep(time.Second + time.Millisecond); return nil }), nil)
+		err := inner.Release(t.Context())
+		wantErr(t, err, lock.ErrHeldTooLong)
+		if errors.Is(err, lock.ErrTaken) {
+			t.Errorf("got %v, and nobody took it", err)
+		}
+		wantErr(t, context.Cause(outer.Context()), lock.ErrHeldTooLong)
+		wantErr(t, outer.Release(t.Context()), lock.ErrHeldTooLong)
+	})
+}

@@ -97,7 +97,8 @@ func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) e
 	}
 	if errors.Is(err, ErrLost) {
 		l.lose(err, h)
-		if !errors.Is(l.holdStatus(h), ErrLost) {
+		err = l.holdStatus(h) // which may have been lost before, by its clock
+		if !errors.Is(err, ErrLost) {
 			return nil // the release of the last lease, or Close, overtook this one
 		}
 	}
