@@ -41,6 +41,9 @@ const (
 // has reports whether x has a row.
 func (g *agenda[T]) has(x T) bool { return *x.row(g.column) > 0 }
 
+// at returns the time of x, which has a row.
+func (g *agenda[T]) at(x T) time.Duration { return g.rows[*x.row(g.column)-1].at }
+
 // set makes at the time of x, a new one if need be.
 func (g *agenda[T]) set(x T, at time.Duration) {
 	n := x.row(g.column)
@@ -70,7 +73,7 @@ func (g *agenda[T]) remove(x T) {
 // replace gives the row of x to next.
 func (g *agenda[T]) replace(x, next T) {
 	if n := x.row(g.column); *n > 0 {
-		g.write(int(*n)-1, row[T]{g.rows[*n-1].at, next})
+		g.write(int(*n)-1, row[T]{g.at(x), next})
 		*n = 0
 	}
 }

@@ -35,12 +35,11 @@ type hold struct {
 	rows     [columns]int32 // in the agendas
 	count    int32          // hold count in the store
 	stored   int32          // the most that the store may count, once it is re-entered
-	watchers int32          // leases that ask for renewal
 	leases   *Lease         // that have not been released
 	expiry   time.Duration  // when the store forgets the hold, by the calls that it has confirmed
 	sent     time.Duration  // the same by all calls: one without an answer may have run
 	lasts    time.Duration  // the TTL that trust rests on
-	watchdog time.Duration  // what a renewal sets
+	watchdog time.Duration  // what a renewal sets: the longest of its leases; 0: it isn't renewed
 	limit    time.Duration  // when it ends at the latest; 0: never
 	keep     time.Duration  // until when a release keeps the key, by leases that have been released
 	ended    error          // why, of a lost hold; it wraps ErrLost
@@ -145,24 +144,21 @@ func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Dur
 // addLease makes lease one of h; mu is held.
 func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.Duration) *Lease {
 	lease.hold, lease.parent, lease.start = h, ctx, now
-	lease.renewed, lease.minHold = o.lease == 0, o.minHold
+	lease.minHold = o.minHold
+	if o.lease == 0 {
+		lease.watchdog = o.watchdog
+	}
 	if h.leases != nil {
 		h.leases.previous = lease
 	}
 	lease.next, h.leases = h.leases, lease
-	if lease.renewed {
-		h.watchers++
-		h.watchdog = max(h.watchdog, o.watchdog)
-	}
+	h.watchdog = max(h.watchdog, lease.watchdog)
 	return lease
 }
 
 // dropLease takes a lease out; mu is held.
 func (h *hold) dropLease(lease *Lease) {
 	h.keep = max(h.keep, lease.keepUntil())
-	if lease.renewed {
-		h.watchers--
-	}
 	if lease.next != nil {
 		lease.next.previous = lease.previous
 	}
@@ -220,7 +216,7 @@ func (h *hold) whyOver() error {
 	switch {
 	case h.atLimit():
 		return ErrHeldTooLong
-	case h.watchers > 0, h.suspect:
+	case h.watchdog > 0, h.suspect:
 		return ErrStoreAway
 	}
 	return ErrLeaseOver

@@ -16,7 +16,7 @@ type Lease struct {
 	parent     context.Context        // that it was acquired with
 	signal     atomic.Pointer[signal] // of its end, made when somebody waits for it
 	over       atomic.Pointer[error]  // why it has ended, other than with its parent
-	renewed    bool                   // asks for the watchdog
+	watchdog   time.Duration          // that it asks for; 0: it is not renewed
 	unreported bool                   // it ended before its acquisition did, and hooks never heard of it
 	start      time.Duration
 	release    sync.Once

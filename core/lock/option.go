@@ -205,7 +205,8 @@ func WithLease(d time.Duration) Option {
 
 // WithWatchdog sets the length of a lease that is renewed every d/3 for as long as
 // it is held: the key of a dead process is free within d. Default
-// [DefaultWatchdog]; at least [MinLease]. It overrides an earlier [WithLease].
+// [DefaultWatchdog]; at least [MinLease]. Of leases that share a hold the longest
+// counts, until it is released. It overrides an earlier [WithLease].
 func WithWatchdog(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithWatchdog", d, MinLease, "")

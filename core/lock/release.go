@@ -60,10 +60,7 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, h
 	if h.count == 0 && l.handOff(h) {
 		return c, true, true, nil
 	}
-	if h.watchers == 0 {
-		h.watchdog = 0
-		l.renewals.remove(h)
-	}
+	l.unwatch(h, lease, now)
 	if h.count > 0 {
 		return c, false, false, nil
 	}

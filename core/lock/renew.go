@@ -29,7 +29,7 @@ func (l *Locker) dueRenewals(due []*hold, by time.Duration) []*hold {
 // at that time, if a lease of it asks for one; mu is held. The TTL of an acquire
 // may be shorter than the watchdog. What is suspect is due already.
 func (l *Locker) watchdogOn(h *hold, sent, ttl time.Duration) {
-	if h.watchers > 0 && !h.atLimit() && !h.suspect {
+	if h.watchdog > 0 && !h.atLimit() && !h.suspect {
 		l.schedule(h, sent+min(h.watchdog, ttl)/3)
 	}
 }
@@ -40,6 +40,23 @@ func (l *Locker) schedule(h *hold, at time.Duration) {
 		return
 	}
 	l.renewals.set(h, at)
+}
+
+// unwatch goes on without the watchdog of a lease of h that was released; mu is held.
+func (l *Locker) unwatch(h *hold, lease *Lease, now time.Duration) {
+	if lease.watchdog < h.watchdog {
+		return
+	}
+	h.watchdog = 0
+	for other := h.leases; other != nil && h.watchdog < lease.watchdog; other = other.next {
+		h.watchdog = max(h.watchdog, other.watchdog)
+	}
+	switch {
+	case h.watchdog == 0:
+		l.renewals.remove(h)
+	case l.renewals.has(h):
+		l.schedule(h, min(l.renewals.at(h), now+h.watchdog/3))
+	}
 }
 
 // renewal is one round: what was sent when, and who has not been reported.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 )
 
 // oneByOne counts how many renewals of a store that never blocks run at once. The
@@ -42,5 +43,32 @@ func TestAStoreThatNeverBlocksRenewsOneRoundAfterTheOther(t *testing.T) {
 				t.Errorf("%d renewed, in up to %d rounds at once", renewed, most)
 			}
 		}
+	})
+}
+
+// A re-entry has its watchdog for as long as it lasts, and leaves the one before.
+func TestALongerWatchdogEndsWithItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k", lock.WithWatchdog(3*time.Second))
+		inner := acquire(t, l, outer.Context(), "k", lock.WithWatchdog(10*time.Minute))
+		same := acquire(t, l, outer.Context(), "k", lock.WithWatchdog(10*time.Minute))
+		release(t, inner)
+		time.Sleep(time.Hour)
+		if state, err := l.Inspect(t.Context(), "k"); err != nil || state.TTL < 5*time.Minute {
+			t.Errorf("the TTL is %v, %v, while one with a watchdog of 10m is held", state.TTL, err)
+		}
+		release(t, same)
+		time.Sleep(10 * time.Minute)
+		if state, err := l.Inspect(t.Context(), "k"); err != nil || state.TTL > 3*time.Second {
+			t.Errorf("the TTL is %v, %v, with a watchdog of 3s", state.TTL, err)
+		}
+		release(t, acquire(t, l, outer.Context(), "k", lock.WithWatchdog(10*time.Minute)))
+		if _, err := other.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		wantErr(t, context.Cause(outer.Context()), lock.ErrTaken)
 	})
 }
