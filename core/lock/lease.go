@@ -150,7 +150,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if err := checkDuration("Extend", d, MinLease, ""); err != nil {
 		return err
 	}
-	if left, ok := l.hold.mayLast(); ok && d > left {
+	if left, ok := l.hold.mayLast(); ok && d > left && l.status() == nil {
 		return fmt.Errorf("%w: Extend(%v): WithMaxHold leaves %v", ErrInvalid, d, left)
 	}
 	return l.hold.locker.extend(ctx, l, d)

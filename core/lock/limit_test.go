@@ -427,3 +427,32 @@ func TestAWaiterThatLeavesMakesRoomForAnother(t *testing.T) {
 		release(t, third.got(t))
 	})
 }
+
+// A lease that has ended can't be extended for that reason, however little its limit
+// had left.
+func TestAnExtensionOfALimitedLeaseThatHasEndedSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(t *testing.T, l *lock.Locker, lease *lock.Lease)
+		want error
+	}{
+		"lost":     {func(*testing.T, *lock.Locker, *lock.Lease) { time.Sleep(time.Minute) }, lock.ErrHeldTooLong},
+		"released": {func(t *testing.T, _ *lock.Locker, lease *lock.Lease) { release(t, lease) }, lock.ErrReleased},
+		"closed": {func(t *testing.T, l *lock.Locker, _ *lock.Lease) {
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}, lock.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLocker(t, memstore.New())
+				lease := acquire(t, l, t.Context(), "k", lock.WithMaxHold(time.Second))
+				c.end(t, l, lease)
+				err := lease.Extend(t.Context(), time.Minute)
+				if !errors.Is(err, c.want) || errors.Is(err, lock.ErrInvalid) {
+					t.Errorf("got %v, want %v", err, c.want)
+				}
+			})
+		})
+	}
+}
