@@ -90,6 +90,9 @@ func (o *options) apply(opts []Option) error {
 	for _, apply := range opts {
 		apply(o)
 	}
+	if o.mode == Semaphore && o.size == 0 {
+		o.reject("WithMode(Semaphore): use WithPermits, which sets the size")
+	}
 	if o.mode == Semaphore && o.owner != "" {
 		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has its own owner", o.owner)
 	}
@@ -154,11 +157,8 @@ func (o *options) reject(format string, args ...any) {
 // WithMode sets the kind of lock. Default [Exclusive].
 func WithMode(m Mode) Option {
 	return func(o *options) {
-		switch {
-		case !m.Valid():
+		if !m.Valid() {
 			o.reject("WithMode(%d): unknown mode", uint8(m))
-		case m == Semaphore && o.size == 0:
-			o.reject("WithMode(Semaphore): use WithPermits, which sets the size")
 		}
 		o.mode = m
 	}

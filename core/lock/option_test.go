@@ -70,6 +70,20 @@ func TestOptionsOfALockerAreRefusedInACall(t *testing.T) {
 	}
 }
 
+// The size may come after the mode that needs it.
+func TestASemaphoreNeedsItsSizeInAnyOrder(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	_, err := l.Acquire(t.Context(), "k", lock.WithMode(lock.Semaphore))
+	if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), "use WithPermits") {
+		t.Errorf("without permits: got %v, want ErrInvalid that says what to use", err)
+	}
+	lease := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Semaphore), lock.WithPermits(1, 2))
+	if lease.Mode() != lock.Semaphore {
+		t.Errorf("it is held in mode %v", lease.Mode())
+	}
+	release(t, lease)
+}
+
 // A margin that New accepts leaves trust in what an acquire writes, which is 30 s
 // at most, whatever the watchdog.
 func TestAnyMarginThatIsAcceptedLeavesTrust(t *testing.T) {
