@@ -37,7 +37,8 @@ type Leases struct {
 // ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among the
 // requests. If a key can't be acquired, the ones acquired before are released, and
 // the error is that of the key, as [Locker.Acquire] describes it. A fixed lease
-// gets its full length when all keys are held.
+// gets its full length when all keys are held. If it ends while later keys are waited
+// for, the error wraps [ErrLost] and says so: it must be longer than the wait.
 func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	if len(requests) == 0 {
 		return nil, &Error{Op: "acquire all", Err: fmt.Errorf("%w: no requests", ErrInvalid)}
