@@ -110,7 +110,8 @@ func New(store Store, opts ...Option) *Locker {
 //
 // Errors: [ErrBusy] (with [context.DeadlineExceeded] when a limit of time was
 // reached, with [ErrTooManyWaiters] when one of [WithMaxWaiters] was), ctx's error, [ErrUnavailable], [ErrUnsupported], [ErrInvalid],
-// [ErrClosed]; [ErrLost] or [ErrReleased] when the hold to re-enter turned out to be gone.
+// [ErrClosed]; [ErrLost] or [ErrReleased] when the hold to re-enter turned out to be gone,
+// and [ErrLost] when a new one of more than 30 s was taken away before it had its length.
 // Calls for one owner go one after the other: a deadline that passes while the store
 // answers those before is ctx's error alone.
 // After an error nothing is held: what calls may have left in the store is removed in
