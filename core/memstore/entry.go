@@ -58,6 +58,9 @@ func plain(m lock.Mode) bool { return m == lock.Exclusive || m == lock.Fair }
 
 // busy says whether c has to wait, and how long the holds in its way last.
 func (e *entry) busy(c *lock.Claim, now time.Duration) (ttl time.Duration, busy bool) {
+	if ttl, other := e.other(c, now); other {
+		return ttl, true
+	}
 	if c.Mode == lock.Semaphore {
 		return e.exhausted(c, now)
 	}

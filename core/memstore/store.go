@@ -78,9 +78,6 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	now := s.now()
 	s.sweep(now)
 	e := s.look(c.Key, now)
-	if ttl, other := e.other(&c, now); other {
-		return 0, &lock.BusyError{TTL: ttl}
-	}
 	if h := e.own(&c); h != nil {
 		h.renewAtLeast(now + c.TTL)
 		h.count = max(h.count, c.Holds)

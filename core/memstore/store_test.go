@@ -182,3 +182,26 @@ func ExampleNew() {
 	// true
 	// <nil>
 }
+
+// Permits that come back wake the fair waiters of the key, which queue behind them.
+func TestAFairWaiterBehindPermitsIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		here, there := lock.New(store), lock.New(store, lock.WithPoll(time.Hour))
+		permits, err := here.Acquire(t.Context(), "k", lock.WithPermits(1, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { _ = permits.Release(context.Background()) })
+		began := time.Now()
+		lease, err := there.Acquire(t.Context(), "k", lock.WithMode(lock.Fair))
+		if took := time.Since(began); err != nil || took != time.Second {
+			t.Errorf("got %v, %v after %v, want the lease after 1s", lease, err, took)
+		}
+		for _, l := range []*lock.Locker{here, there} {
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
