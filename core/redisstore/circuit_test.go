@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -405,6 +406,27 @@ func TestOnlyAServerThatIsAwayOpensTheCircuit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where packets are dropped, no connection is made, which go-redis tries for longer than a
+// call may take: the calls end with their time, one after the other.
+func TestAServerThatCannotBeConnectedToOpensTheCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // what lingers ends
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, &net.OpError{Op: "dial", Err: ctx.Err()}
+		}})
+		t.Cleanup(func() { _ = client.Close() })
+		l := newLocker(t, redisstore.New(client, redisstore.WithLogger(slog.New(slog.DiscardHandler))))
+		for range redisstore.DefaultCircuitFailures {
+			if _, err := l.TryAcquire(t.Context(), "k"); errors.Is(err, context.Canceled) || !errors.Is(err, lock.ErrUnavailable) {
+				t.Errorf("nobody canceled it: %v", err)
+			}
+		}
+		synctest.Wait()
+		wantOpen(t, l)
+	})
 }
 
 // A connection that dies fails all calls that it carries, and so may others that

@@ -517,5 +517,14 @@ func (l *limit) renewed(at time.Time) *limit {
 	return l
 }
 
+// Err implements [context.Context]. It is the time that ends the context: nobody cancels a
+// batch, and a server that was silent for so long counts as one that doesn't answer.
+func (l *limit) Err() error {
+	if l.Context.Err() == nil {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
 // Deadline implements [context.Context].
 func (l *limit) Deadline() (time.Time, bool) { return l.made.Add(time.Duration(l.at.Load())), true }
