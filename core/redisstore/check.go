@@ -31,6 +31,9 @@ import (
 // cluster that stops as a whole when one master fails. It logs which of them it
 // was not permitted to read, at level INFO. It needs no permission that locks do
 // not need, except INFO.
+//
+// It returns when ctx ends, with its cause. What has been sent by then ends with the
+// client's own timeout, or when the client is closed.
 func (s *Store) Check(ctx context.Context, modes ...lock.Mode) error {
 	if s.unusable != nil {
 		return s.unusable
@@ -38,6 +41,17 @@ func (s *Store) Check(ctx context.Context, modes ...lock.Mode) error {
 	if len(modes) == 0 {
 		modes = []lock.Mode{lock.Exclusive}
 	}
+	checked := make(chan error, 1)
+	go func() { checked <- guarded(func() error { return s.check(ctx, modes) }) }()
+	select {
+	case err := <-checked:
+		return err
+	case <-ctx.Done(): // which clients don't look at while they read a reply
+		return unreachable(s.endpoint().address, s.advised(context.Cause(ctx)))
+	}
+}
+
+func (s *Store) check(ctx context.Context, modes []lock.Mode) error {
 	nodes, err := s.checkNodes(ctx)
 	if err != nil {
 		return err

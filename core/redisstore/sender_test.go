@@ -465,12 +465,13 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		"release permits": func(ctx context.Context, s *redisstore.Store) error {
 			return s.ReleasePermits(ctx, "k", strings.Repeat("0", 32))
 		},
+		"check": func(ctx context.Context, s *redisstore.Store) error { return s.Check(ctx) },
 	} {
 		for _, cause := range []error{context.DeadlineExceeded, errGone} {
 			t.Run(name+": "+cause.Error(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					_, client := newFake(t, func(c []string) string {
-						if c[0] == "evalsha" {
+						if c[0] == "evalsha" || c[0] == "ping" {
 							return ""
 						}
 						return "default"
