@@ -95,13 +95,21 @@ type exchange struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	next http.Handler
+	sent *response // of the handler, nil where it runs without a lock
 }
 
 func (x *exchange) HTTP() *http.Request         { return x.r }
 func (x *exchange) Pattern() string             { return x.r.Pattern }
 func (x *exchange) Writer() http.ResponseWriter { return x.w }
 func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }
-func (x *exchange) Refused(*guard.Error)        {} // the guard has logged it
+
+// Refused discards what is still written for the handler once the lost lock is the
+// answer: Echo answers the error of a handler after its middlewares have returned.
+func (x *exchange) Refused(*guard.Error) {
+	if x.sent != nil && !x.sent.begun {
+		x.sent.ResponseWriter = discarded{}
+	}
+}
 
 // PathValue is the path value that routers set as ServeMux does. One that is empty
 // exists if the pattern names it.
@@ -125,7 +133,8 @@ func (x *exchange) Next(r *http.Request) (answered bool) {
 		x.next.ServeHTTP(x.w, r)
 		return true
 	}
-	w, sent := observe(x.w)
+	var w http.ResponseWriter
+	w, x.sent = observe(x.w)
 	x.next.ServeHTTP(w, r)
-	return sent.begun
+	return x.sent.begun
 }

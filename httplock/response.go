@@ -49,6 +49,13 @@ func is[T any](w http.ResponseWriter) bool {
 	}
 }
 
+// discarded is an answer that nobody gets, because there is one already.
+type discarded struct{}
+
+func (discarded) Header() http.Header         { return make(http.Header) }
+func (discarded) WriteHeader(int)             {}
+func (discarded) Write(p []byte) (int, error) { return len(p), nil }
+
 // Unwrap is for [http.ResponseController].
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 

@@ -1,6 +1,7 @@
 package frameworks_test
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -92,5 +93,43 @@ func TestEchoErrorOfAHandlerIsAnsweredByEcho(t *testing.T) {
 		echo.WrapMiddleware(httplock.New(guardtest.Guard(t), "lock:order:<id>")))
 	if w := guardtest.Send(e, "POST", "/orders/7", ""); w.Code != http.StatusTeapot {
 		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// Echo answers an error of a handler after the lock has answered.
+func TestEchoAnswersALostLeaseOnce(t *testing.T) {
+	loses := func(t *testing.T) (middleware, func(*http.Request) error) {
+		g := guardtest.Guard(t).WithLogger(slog.New(slog.DiscardHandler))
+		return httplock.New(g, "lock:order:<id>"), func(r *http.Request) error {
+			if _, err := g.Locker().ForceRelease(r.Context(), "lock:order:7"); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+			return r.Context().Err()
+		}
+	}
+	for name, router := range map[string]func(t *testing.T) http.Handler{
+		"Echo 5": func(t *testing.T) http.Handler {
+			locked, work := loses(t)
+			e := echo.New()
+			e.Logger = slog.New(slog.DiscardHandler)
+			e.POST("/orders/:id", func(c *echo.Context) error { return work(c.Request()) }, echo.WrapMiddleware(locked))
+			return e
+		},
+		"Echo 4": func(t *testing.T) http.Handler {
+			locked, work := loses(t)
+			e := echo4.New()
+			e.Logger.SetOutput(io.Discard)
+			e.Use(routed)
+			e.POST("/orders/:id", func(c echo4.Context) error { return work(c.Request()) }, echo4.WrapMiddleware(locked))
+			return e
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := guardtest.Send(router(t), "POST", "/orders/7", "")
+			if w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_LOST" {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		})
 	}
 }
