@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -97,7 +98,7 @@ func (b *builder) decorator(spec *ast.TypeSpec, object *types.TypeName) *decorat
 			b.report(taken.Pos(), "%s is the name of what lockgen writes for %s, give one of the two another name", name, d.source)
 		}
 	}
-	d.params = typeParams(object.Type())
+	d.params = b.typeParams(object.Type())
 	for _, fn := range methods {
 		if m := b.method(d, spec, fn); m != nil {
 			d.methods = append(d.methods, m)
@@ -116,16 +117,13 @@ func upperFirst(s string) string {
 	return string(unicode.ToUpper(r)) + s[size:]
 }
 
-// typeParams gives those without a name one.
-func typeParams(t types.Type) []typeParam {
+// typeParams gives those without a name one that means nothing else.
+func (b *builder) typeParams(t types.Type) []typeParam {
 	generic, ok := t.(interface{ TypeParams() *types.TypeParamList })
 	if !ok || generic.TypeParams().Len() == 0 {
 		return nil
 	}
-	taken := newNames()
-	for p := range generic.TypeParams().TypeParams() {
-		taken.add(p.Obj().Name())
-	}
+	taken := maps.Clone(b.imports.names)
 	var params []typeParam
 	for p := range generic.TypeParams().TypeParams() {
 		name := p.Obj().Name()
@@ -234,7 +232,7 @@ func (b *builder) nameParams(d *decorator, m *method) {
 func (b *builder) lock(m *method, directives []found) {
 	r := &resolver{
 		pkg: b.pkg, guardPkg: b.imports.guard(), method: m.name, ctx: m.params[0].source, params: m.params[1:],
-		fresh: newNames(receiver, variable, b.imports.runtime(), b.imports.guard()),
+		fresh: newNames(b.imports.receiver, variable, b.imports.runtime(), b.imports.guard()),
 	}
 	for _, p := range m.params {
 		r.fresh.add(p.name)

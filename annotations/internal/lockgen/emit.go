@@ -8,11 +8,8 @@ import (
 	"strings"
 )
 
-// Names in generated methods.
-const (
-	receiver = "l"
-	variable = "v"
-)
+// variable is the name of what the lookups of generated methods get.
+const variable = "v"
 
 // emitter writes the decorators of one source file.
 type emitter struct {
@@ -100,7 +97,7 @@ func (e *emitter) constructor(d *decorator, declared, source, name, nextField st
 	for _, p := range d.params {
 		taken.add(p.name)
 	}
-	next, g, compiler, self := taken.take("next"), taken.take("g"), taken.take("locks"), taken.take(receiver)
+	next, g, compiler, self := taken.take("next"), taken.take("g"), taken.take("locks"), taken.take("l")
 	e.line("// %s puts the locks of %s in front of %s. The error lists the rules of %s\n// that do not fit.",
 		d.constructor, g, next, g)
 	e.line("func %s%s(%s %s, %s *%s.Guard) (%s, error) {", d.constructor, declared, next, source, g, e.guard(), source)
@@ -126,10 +123,10 @@ func (e *emitter) constructor(d *decorator, declared, source, name, nextField st
 func (e *emitter) method(d *decorator, m *method, name, next, lock string) {
 	params, args := e.params(m)
 	results := e.resultTypes(m)
-	call := fmt.Sprintf("%s.%s.%s(%s)", receiver, next, m.name, strings.Join(args, ", "))
+	call := fmt.Sprintf("%s.%s.%s(%s)", e.receiver, next, m.name, strings.Join(args, ", "))
 	if len(m.locks) == 0 {
 		e.line("\n// %s is that of the decorated %s.", m.name, d.source)
-		e.line("func (%s *%s) %s(%s) %s {", receiver, name, m.name, params, list(results))
+		e.line("func (%s *%s) %s(%s) %s {", e.receiver, name, m.name, params, list(results))
 		if len(results) > 0 {
 			call = "return " + call
 		}
@@ -137,17 +134,17 @@ func (e *emitter) method(d *decorator, m *method, name, next, lock string) {
 		return
 	}
 	e.line("\n// %s takes %s and calls that of the decorated %s.", m.name, templates(m), d.source)
-	head := fmt.Sprintf("func (%s *%s) %s(%s) ", receiver, name, m.name, params)
+	head := fmt.Sprintf("func (%s *%s) %s(%s) ", e.receiver, name, m.name, params)
 	ctx := m.params[0].name
 	inner := fmt.Sprintf("func(%s %s) ", ctx, e.text(m.params[0].typ))
 	switch n := len(results); n {
 	case 1:
 		e.line("%serror {", head)
-		e.line("return %s.Do(%s, %s.%s, %s, %serror {", e.runtime(), ctx, receiver, lock, e.lookups(m), inner)
+		e.line("return %s.Do(%s, %s.%s, %s, %serror {", e.runtime(), ctx, e.receiver, lock, e.lookups(m), inner)
 		e.line("return %s\n})\n}", call)
 	case 2:
 		e.line("%s%s {", head, list(results))
-		e.line("return %s.Call(%s, %s.%s, %s, %s%s {", e.runtime(), ctx, receiver, lock, e.lookups(m), inner, list(results))
+		e.line("return %s.Call(%s, %s.%s, %s, %s%s {", e.runtime(), ctx, e.receiver, lock, e.lookups(m), inner, list(results))
 		e.line("return %s\n})\n}", call)
 	default:
 		names, err := e.resultNames(m, n-1)
@@ -158,7 +155,7 @@ func (e *emitter) method(d *decorator, m *method, name, next, lock string) {
 		declared[n-1] = err + " error"
 		all := strings.Join(append(names, err), ", ")
 		e.line("%s%s {", head, list(declared))
-		e.line("%s = %s.Do(%s, %s.%s, %s, %s(%s error) {", err, e.runtime(), ctx, receiver, lock, e.lookups(m), inner, err)
+		e.line("%s = %s.Do(%s, %s.%s, %s, %s(%s error) {", err, e.runtime(), ctx, e.receiver, lock, e.lookups(m), inner, err)
 		e.line("%s = %s\nreturn %s\n})", all, call, err)
 		e.line("return %s\n}", all)
 	}

@@ -281,8 +281,9 @@ func cutLast(text string) (rest string, number int, ok bool) {
 	return text[:i], number, err == nil
 }
 
-// newImports prepares the imports of an output: what the package calls its own
-// is taken, and what the source calls others is kept.
+// newImports prepares the imports of an output: what the package calls its own and
+// the type parameters of the source are taken, and what the source calls others is
+// kept.
 func newImports(p *packages.Package, file *ast.File) *imports {
 	im := &imports{
 		pkg: p.Types, names: newNames(p.Types.Scope().Names()...),
@@ -294,5 +295,16 @@ func newImports(p *packages.Package, file *ast.File) *imports {
 			im.prefer[path] = spec.Name.Name
 		}
 	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if t, ok := n.(*ast.TypeSpec); ok && t.TypeParams != nil {
+			for _, p := range t.TypeParams.List {
+				for _, name := range p.Names {
+					im.names.add(name.Name)
+				}
+			}
+		}
+		return true
+	})
+	im.receiver = im.names.take("l")
 	return im
 }

@@ -12,11 +12,12 @@ import (
 
 // imports are those of one output.
 type imports struct {
-	pkg    *types.Package
-	names  names             // of the package, and then of the imports
-	prefer map[string]string // what the source calls them, by path
-	used   map[string]string // by path
-	plain  map[string]string // the packages' own names, by path
+	pkg      *types.Package
+	names    names             // of the package and of type parameters, and then of the imports
+	receiver string            // of all methods
+	prefer   map[string]string // what the source calls them, by path
+	used     map[string]string // by path
+	plain    map[string]string // the packages' own names, by path
 }
 
 // use imports a package and returns its name in the file.
@@ -43,7 +44,7 @@ func (im *imports) guard() string   { return im.use(guardPath, "guard") }
 
 // around are the identifiers that mean something in a generated method.
 func (im *imports) around(sig *types.Signature) names {
-	taken := newNames(receiver, im.runtime(), im.guard(), "any", "error", "nil", "string")
+	taken := newNames(im.receiver, im.runtime(), im.guard(), "any", "error", "nil", "string")
 	im.mentioned(sig, taken)
 	return taken
 }
