@@ -59,9 +59,20 @@ func (s *serverStream) Context() context.Context {
 	return s.inside
 }
 
+// SendMsg sends nothing for a handler that goes on although it was refused.
+func (s *serverStream) SendMsg(m any) error {
+	if _, failure := s.state(); failure != nil {
+		return failure
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
 // RecvMsg takes the lock when the first message is there. A refusal is returned
-// from then on.
+// from then on, whether or not the client sends more.
 func (s *serverStream) RecvMsg(m any) error {
+	if _, failure := s.state(); failure != nil {
+		return failure
+	}
 	err := s.ServerStream.RecvMsg(m)
 	asked, failure := s.state()
 	switch ctx := s.ServerStream.Context(); {
@@ -138,5 +149,5 @@ func (s *serverStream) answer(info *grpc.StreamServerInfo) error {
 		return s.failure
 	}
 	s.SetTrailer(skippedTrailer())
-	return s.SendMsg(empty)
+	return s.ServerStream.SendMsg(empty)
 }

@@ -390,3 +390,62 @@ func TestRefusalOfAStreamLasts(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The client waits for an answer, and a handler that hides the refusal for a message.
+func TestARefusedHandlerHearsAndSaysNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		onBusy rule.OnBusy
+		check  func(error) bool
+	}{
+		"reject": {rule.Reject, grpclock.IsContended},
+		"skip":   {rule.Skip, func(err error) bool { return err == nil }},
+	} {
+		hides := &orders{
+			upload: func(s grpc.ClientStreamingServer[testpb.UploadRequest, testpb.UploadResponse]) error {
+				_, _ = s.Recv()
+				return s.SendAndClose(&testpb.UploadResponse{Key: "of the handler"})
+			},
+			chat: func(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error {
+				for range 2 {
+					if _, err := s.Recv(); err == nil {
+						t.Error("the handler got a message")
+					}
+				}
+				if s.Send(&testpb.ChatResponse{Key: "of the handler"}) == nil {
+					t.Error("the handler sent a message")
+				}
+				return nil
+			},
+		}
+		t.Run(name+", upload", func(t *testing.T) {
+			g := guardtest.Guard(t, rule.Rule{Operation: upload, Key: "lock:job", OnBusy: test.onBusy})
+			guardtest.Hold(t, g, "lock:job")
+			s, err := dial(t, hides, g, grpclock.WithFirstMessage(upload)).Upload(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Send(&testpb.UploadRequest{}); err != nil {
+				t.Error(err)
+			}
+			if got, err := s.CloseAndRecv(); !test.check(err) || got.GetKey() != "" {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+		t.Run(name+", chat", func(t *testing.T) {
+			g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:job", OnBusy: test.onBusy})
+			guardtest.Hold(t, g, "lock:job")
+			ctx, cancel := context.WithTimeout(t.Context(), guardtest.Timeout)
+			defer cancel()
+			s, err := dial(t, hides, g, grpclock.WithFirstMessage(chat)).Chat(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Send(&testpb.ChatRequest{}); err != nil {
+				t.Error(err)
+			}
+			if got, err := s.Recv(); !test.check(wellEnded(err)) || got != nil {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}
