@@ -40,8 +40,8 @@ type Config struct {
 	// [lock.WithMaxTotalWaiters]. Default no limit.
 	MaxTotalWaiters int `yaml:"maxTotalWaiters" json:"maxTotalWaiters"`
 	// Handoffs is how many times a released key passes to the next caller of this
-	// process without a call to the store, as of [lock.WithHandoff]. Default 16; at
-	// most 63; -1 turns it off.
+	// process without a call to the store, as of [lock.WithHandoff]. Default 63,
+	// which is the most; -1 turns it off.
 	Handoffs int `yaml:"handoffs" json:"handoffs"`
 	// HandoffTime bounds the same in time. Default 10ms.
 	HandoffTime time.Duration `yaml:"handoffTime" json:"handoffTime"`
