@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/grpclock"
@@ -189,6 +190,7 @@ func TestProgrammersErrorsAreReportedTogether(t *testing.T) {
 		grpclock.WithFirstMessage("x"),
 		grpclock.WithErrorMapper(nil),
 		grpclock.WithRetryDelay(time.Microsecond),
+		grpclock.WithRetryDelay(lock.MaxDuration+1),
 		grpclock.WithContentionCode(codes.Internal),
 		grpclock.WithFiles(nil),
 	)
@@ -198,7 +200,7 @@ func TestProgrammersErrorsAreReportedTogether(t *testing.T) {
 		`the rule is for another operation, "` + place + `"`,
 		`key: "lock:<", column 6`, "wait: -1ns is negative",
 		`WithVar("x"): the source is nil`, `WithVar("method"): the name is reserved`,
-		`WithFirstMessage("x")`, "WithErrorMapper: the func is nil", "WithRetryDelay(1µs)",
+		`WithFirstMessage("x")`, "WithErrorMapper: the func is nil", "WithRetryDelay(1µs)", "WithRetryDelay(8760h0m0.000000001s)",
 		"WithContentionCode(Internal)", "WithFiles: the files are nil",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

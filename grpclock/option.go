@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
@@ -147,11 +148,12 @@ func WithErrorMapper(f Mapper) Option {
 
 // WithRetryDelay sets how long clients should wait, at least, before they retry. A
 // random time of up to half of d is added, so that clients that were refused
-// together don't retry together. Default [DefaultRetryDelay].
+// together don't retry together. At least 1ms, at most [lock.MaxDuration]. Default
+// [DefaultRetryDelay].
 func WithRetryDelay(d time.Duration) Option {
 	return optionFunc(func(c *config) {
-		if d < time.Millisecond {
-			c.fault("WithRetryDelay(%v): must be at least 1ms", d)
+		if d < time.Millisecond || d > lock.MaxDuration {
+			c.fault("WithRetryDelay(%v): must be at least 1ms, and at most %v (a year)", d, lock.MaxDuration)
 		}
 		c.retryDelay = d
 	})
