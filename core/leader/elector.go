@@ -85,6 +85,10 @@ func (e *Elector) Do(ctx context.Context, fn func(ctx context.Context) error) er
 	defer e.work.Done()
 	both, cancel := context.WithCancelCause(term)
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	follow := func() { cancel(context.Cause(ctx)) }
+	defer context.AfterFunc(ctx, follow)()
+	if ctx.Err() != nil { // AfterFunc may come later than fn looks
+		follow()
+	}
 	return fn(both)
 }

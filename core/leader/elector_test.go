@@ -94,3 +94,17 @@ func TestTheWorkOfAnElectorEndsWithItsTermAndWithItsCaller(t *testing.T) {
 		wantErr(t, <-ended, context.Canceled)
 	})
 }
+
+func TestTheWorkOfACallerThatHasGoneFindsItsContextEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := leader.NewElector(newLocker(t, memstore.New()), office)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := elect(ctx, e)
+		synctest.Wait()
+		gone, cancel := context.WithCancelCause(t.Context())
+		cancel(errWork)
+		wantErr(t, e.Do(gone, context.Cause), errWork)
+		stop()
+		wantErr(t, <-ended, context.Canceled)
+	})
+}
