@@ -59,10 +59,11 @@ func Run(ctx context.Context, locker *lock.Locker, key string, fn func(ctx conte
 // untilDrained returns a context that ends with ctx, or when the locker drains.
 func untilDrained(ctx context.Context, locker *lock.Locker) (drained context.Context, stop func()) {
 	drained, cancel := context.WithCancelCause(ctx)
+	draining := locker.Draining() // a nil locker panics here, where its caller can see it
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-locker.Draining():
+		case <-draining:
 			cancel(lock.ErrClosed)
 		case <-drained.Done():
 		}

@@ -427,3 +427,13 @@ func TestOptionsOfTheLockDoNotEndTheCampaign(t *testing.T) {
 		seen.want(t, "it failed: busy", "it failed: busy", "it elected 1", "it resigned 1: <nil>")
 	})
 }
+
+// A panic on a goroutine that Run started would end the process.
+func TestANilLockerPanicsWhereItsCallerSeesIt(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	_ = leader.Run(t.Context(), nil, office, until)
+}
