@@ -1,10 +1,15 @@
 package fence_test
 
 import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/redlatch/redlatch/core/fence"
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 func TestNamesThatCouldBeStatementsAreRefused(t *testing.T) {
@@ -49,6 +54,31 @@ func TestTheConditionOfAWriteFitsItsStatement(t *testing.T) {
 		got, args := table.Where(token, 3)
 		if got != want || len(args) != 2 || args[0] != int64(7) || args[1] != token.Owner {
 			t.Errorf("%v: %s %v, want %s", d, got, args, want)
+		}
+	}
+}
+
+// eager is a database that affects one row with whatever it is sent, or with nothing.
+type eager struct{ fence.Conn }
+
+func (eager) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return driver.RowsAffected(1), nil
+}
+
+// Not every driver refuses a statement that is empty.
+func TestWhatNoConstructorMadeClaimsNothing(t *testing.T) {
+	var (
+		table  fence.Table
+		guards fence.Guards
+		token  = fence.New(7, "an owner")
+	)
+	for name, err := range map[string]error{
+		"Table.Claim":   table.Claim(t.Context(), eager{}, 1, token),
+		"Table.Confirm": table.Confirm(t.Context(), eager{}, 1, token, driver.RowsAffected(1)),
+		"Guards.Claim":  guards.Claim(t.Context(), eager{}, "k", token),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("%s: %v, want %v", name, err, lock.ErrInvalid)
 		}
 	}
 }

@@ -16,7 +16,8 @@ const MaxGuardKey = 1024
 // Guards is a table with one row for each lock, which holds the newest token
 // shown under that lock and nothing else. A transaction that claims the row of
 // its lock first may then insert, update and delete whatever that lock protects.
-// It is safe for concurrent use.
+// It is safe for concurrent use. Use [NewGuards]: the claims of a zero Guards fail
+// with [lock.ErrInvalid].
 type Guards struct {
 	dialect             Dialect
 	claim, look, schema string
@@ -70,6 +71,9 @@ func (g *Guards) Claim(ctx context.Context, on Conn, key string, token Token) er
 }
 
 func (g *Guards) raise(ctx context.Context, on Conn, key string, token Token) error {
+	if g.claim == "" { // some drivers are content with an empty statement
+		return errUnnamed
+	}
 	if err := token.check(); err != nil {
 		return err
 	}

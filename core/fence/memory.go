@@ -27,6 +27,8 @@ type Store interface {
 // first used, and acquiring the lock again helps. Fences that count for each lock
 // separately (Redisson's) can't be compared with each other: set a limit that isn't
 // reached.
+//
+// The zero value remembers [DefaultLimit] locks.
 type Memory struct {
 	mu     sync.Mutex
 	limit  int
@@ -41,12 +43,7 @@ const DefaultLimit = 100_000
 
 // NewMemory returns an empty store for at most limit locks; below 1 means
 // [DefaultLimit].
-func NewMemory(limit int) *Memory {
-	if limit < 1 {
-		limit = DefaultLimit
-	}
-	return &Memory{limit: limit, seen: make(map[string]*entry)}
-}
+func NewMemory(limit int) *Memory { return &Memory{limit: limit} }
 
 // Claim implements [Store].
 func (m *Memory) Claim(_ context.Context, key string, t Token) error {
@@ -59,6 +56,12 @@ func (m *Memory) claim(key string, t Token) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.seen == nil {
+		m.seen = make(map[string]*entry)
+	}
+	if m.limit < 1 {
+		m.limit = DefaultLimit
+	}
 	e := m.seen[key]
 	switch {
 	case e == nil && t.Fence <= m.floor, e != nil && !t.after(e.token):

@@ -41,6 +41,15 @@ func TestMemoryLetsInTheNewestHolderOnly(t *testing.T) {
 	}
 }
 
+func TestTheZeroMemoryRemembersAsManyAsByDefault(t *testing.T) {
+	var store fence.Memory
+	for _, tt := range claims {
+		if err := store.Claim(t.Context(), "k", tt.token); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
 // Whatever is forgotten, no token is let in behind a newer one.
 func TestAFullMemoryForgetsTheOldestAndLetsNoneInLate(t *testing.T) {
 	for limit := 1; limit <= 8; limit++ {

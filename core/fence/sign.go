@@ -23,7 +23,8 @@ const (
 // signature is HMAC SHA-256 over the token and the key of the lock, so a token of
 // one lock isn't valid for another. Without a signer, anyone who can reach the
 // resource can shut out the holder with a larger fence. A nil Signer neither signs
-// nor checks.
+// nor checks. Use [NewSigner]: the zero Signer has no secret, so it accepts no token
+// and panics when it should sign one.
 type Signer struct{ secrets [][]byte }
 
 // NewSigner returns a signer with a secret of at least 16 bytes. The old secrets
@@ -45,6 +46,9 @@ func (s *Signer) Format(key string, t Token) string {
 	text := t.String()
 	if s == nil {
 		return text
+	}
+	if len(s.secrets) == 0 {
+		panic("fence.Signer: there is no secret: use NewSigner") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	return text + ";" + sum(s.secrets[0], key, text)
 }

@@ -15,9 +15,13 @@ type Conn interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-var errRestless = errors.New("the row is written past the fence")
+var (
+	errRestless = errors.New("the row is written past the fence")
+	errUnnamed  = fmt.Errorf("%w: there is no table: use NewTable or NewGuards", lock.ErrInvalid)
+)
 
-// Table fences the rows of a table. It is safe for concurrent use.
+// Table fences the rows of a table. It is safe for concurrent use. Use [NewTable]:
+// the claims of a zero Table fail with [lock.ErrInvalid].
 type Table struct {
 	dialect            Dialect
 	claim, look, where string
@@ -63,7 +67,7 @@ func (t *Table) Claim(ctx context.Context, on Conn, id any, token Token) error {
 }
 
 func (t *Table) raise(ctx context.Context, on Conn, id any, token Token) error {
-	if err := token.check(); err != nil {
+	if err := t.check(token); err != nil {
 		return err
 	}
 	fence, owner := int64(token.Fence), token.Owner
@@ -90,6 +94,14 @@ func (t *Table) raise(ctx context.Context, on Conn, id any, token Token) error {
 	return errRestless
 }
 
+// check refuses a zero Table, too: some drivers are content with an empty statement.
+func (t *Table) check(token Token) error {
+	if t.claim == "" {
+		return errUnnamed
+	}
+	return token.check()
+}
+
 // Where returns the condition for a write after a claim, to be joined to the
 // statement with AND, and its arguments. It is needed when the claim was made in
 // another transaction. n is the number that its first placeholder has in the
@@ -113,7 +125,7 @@ func (t *Table) Confirm(ctx context.Context, on Conn, id any, token Token, resul
 }
 
 func (t *Table) confirm(ctx context.Context, on Conn, id any, token Token, result sql.Result) error {
-	if err := token.check(); err != nil {
+	if err := t.check(token); err != nil {
 		return err
 	}
 	rows, err := result.RowsAffected()

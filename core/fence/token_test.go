@@ -3,6 +3,7 @@ package fence_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -165,4 +166,18 @@ func FuzzHeader(f *testing.F) {
 			t.Fatalf("Parse(%q, %q): %v", key, text, err)
 		}
 	})
+}
+
+func TestASignerWithoutASecretSignsAndAcceptsNothing(t *testing.T) {
+	var none fence.Signer
+	token := fence.New(7, "an owner")
+	if _, err := none.Parse("k", token.String()+";"); !errors.Is(err, fence.ErrForged) {
+		t.Errorf("parse: %v, want %v", err, fence.ErrForged)
+	}
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, "NewSigner") {
+			t.Errorf("format: panic %q, want one that names NewSigner", said)
+		}
+	}()
+	_ = none.Format("k", token)
 }
