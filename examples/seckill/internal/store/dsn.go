@@ -137,7 +137,8 @@ func parseMySQL(text string) (Address, error) {
 
 func parsePostgres(text string) (Address, error) {
 	config, err := pgx.ParseConfig(text)
-	if err != nil || strings.Contains(config.Database, "@") {
+	if err != nil || strings.Contains(config.Database+hostsOf(config), "@") {
+		// Most likely a password with an '@' in it, whose end is not to be shown.
 		return Address{}, errors.New("postgres: malformed URL or parameter: the form is " +
 			"postgres://user:password@host:5432/database?name=value, with special characters percent-encoded")
 	}
@@ -158,6 +159,15 @@ func parsePostgres(text string) (Address, error) {
 		engine: enginePostgres, postgres: config,
 		place: fmt.Sprintf("PostgreSQL database %q at %s", config.Database, where),
 	}, nil
+}
+
+// hostsOf are all hosts of an address.
+func hostsOf(config *pgx.ConnConfig) string {
+	hosts := config.Host
+	for _, fallback := range config.Fallbacks {
+		hosts += "," + fallback.Host
+	}
+	return hosts
 }
 
 // parseURL is url.Parse with an error that doesn't repeat the URL.

@@ -46,6 +46,8 @@ func TestAWrongAddressIsRefusedWithoutItsPassword(t *testing.T) {
 		"postgres://pg:12/s3cret@db":             "malformed URL",
 		"mysql://root:s3cret/@db/sale":           "malformed URL",
 		"mysql://root:s3cret@db/sale?timeout=x":  "invalid duration",
+		"postgres://pg:12@s3cret@db/sale":        "malformed URL",
+		"postgres://pg:12@a,s3cret@db/sale":      "malformed URL",
 		"postgres://pg:s3cret@db:port/sale":      "malformed URL",
 		"postgres://pg:s3cret@db/sale?sslmode=x": "malformed URL or parameter",
 	} {
