@@ -150,6 +150,9 @@ func (a *address) standalone(scheme string) (Target, error) {
 	if err != nil {
 		return Target{}, plain(err)
 	}
+	if err := check(options.DB, options.PoolSize); err != nil {
+		return Target{}, err
+	}
 	options.DialTimeout = cmp.Or(options.DialTimeout, dialTimeout)
 	options.DialerRetries = max(options.DialerRetries, dialAttempts)
 	options.ContextTimeoutEnabled = true
@@ -179,6 +182,9 @@ func (a *address) sentinel(scheme string) (Target, error) {
 	if err != nil {
 		return Target{}, plain(err)
 	}
+	if err := check(options.DB, options.PoolSize); err != nil {
+		return Target{}, err
+	}
 	// go-redis takes the user of such a URL for the sentinels'.
 	options.Username = a.user.Username()
 	options.Password, _ = a.user.Password()
@@ -201,6 +207,9 @@ func (a *address) cluster(scheme string) (Target, error) {
 	if err != nil {
 		return Target{}, plain(err)
 	}
+	if err := check(0, options.PoolSize); err != nil {
+		return Target{}, err
+	}
 	options.DialTimeout = cmp.Or(options.DialTimeout, dialTimeout)
 	options.ContextTimeoutEnabled = true
 	options.DialerRetries = max(options.DialerRetries, dialAttempts)
@@ -220,6 +229,20 @@ const (
 	dialAttempts = 1
 	dialTimeout  = 2 * time.Second
 )
+
+// maxPool is far more connections than a server accepts by default.
+const maxPool = 100_000
+
+// check refuses numbers with which go-redis panics, or which it ignores.
+func check(db, pool int) error {
+	switch {
+	case db < 0:
+		return fmt.Errorf("invalid database number: %d", db)
+	case pool < 0 || pool > maxPool:
+		return fmt.Errorf("pool_size: must be between 0, which is the default, and %d", maxPool)
+	}
+	return nil
+}
 
 // plain takes the URL out of an error of net/url.
 func plain(err error) error {
