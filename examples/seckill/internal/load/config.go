@@ -24,6 +24,12 @@ type Config struct {
 	RetryTimeout time.Duration
 }
 
+// Limits of a crowd. Each click under way measures for itself, which takes 140 KB.
+const (
+	maxClicks      = 1_000_000_000
+	maxConcurrency = 10_000
+)
+
 func (c *Config) check() error {
 	var faults []error
 	for _, n := range []struct {
@@ -40,6 +46,12 @@ func (c *Config) check() error {
 			faults = append(faults, fmt.Errorf("--%s: must be positive", n.name))
 		}
 	}
+	if c.Concurrency > maxConcurrency {
+		faults = append(faults, fmt.Errorf("--concurrency: must be at most %d", maxConcurrency))
+	}
+	if c.Clicks > 0 && c.Users > maxClicks/c.Clicks {
+		faults = append(faults, fmt.Errorf("--users, --clicks: together they must be at most %d clicks", maxClicks))
+	}
 	if len(c.Targets) == 0 {
 		faults = append(faults, errors.New("--target: at least one is needed"))
 	}
@@ -51,7 +63,7 @@ func (c *Config) check() error {
 			continue
 		}
 		u, err := url.Parse(target)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery+u.Fragment != "" {
 			faults = append(faults, fmt.Errorf("--target: %q is not a base URL such as http://127.0.0.1:8080", target))
 			continue
 		}

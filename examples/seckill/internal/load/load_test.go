@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -327,5 +328,20 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 	}
 	if _, err := load.Run(t.Context(), load.Config{Users: 1, Clicks: 1, Concurrency: 1, Stock: 1, RetryTimeout: 1}, nil); err == nil || !strings.Contains(err.Error(), "--target") {
 		t.Errorf("no target: %v", err)
+	}
+}
+
+func TestACrowdHasASize(t *testing.T) {
+	for want, change := range map[string]func(*load.Config){
+		"--concurrency": func(c *load.Config) { c.Concurrency = 1_000_000_000 },
+		"--users":       func(c *load.Config) { c.Users = math.MaxInt },
+		"--clicks":      func(c *load.Config) { c.Users, c.Clicks = 1<<32, 1<<32 },
+		"--target":      func(c *load.Config) { c.Targets[0] += "#sale" },
+	} {
+		c := config("http://127.0.0.1:1")
+		change(&c)
+		if _, err := load.Run(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that names %s", err, want)
+		}
 	}
 }
