@@ -435,9 +435,13 @@ func TestAnExtensionOfALimitedLeaseThatHasEndedSaysSo(t *testing.T) {
 		end  func(t *testing.T, l *lock.Locker, lease *lock.Lease)
 		want error
 	}{
-		"lost":     {func(*testing.T, *lock.Locker, *lock.Lease) { time.Sleep(time.Minute) }, lock.ErrHeldTooLong},
-		"released": {func(t *testing.T, _ *lock.Locker, lease *lock.Lease) { release(t, lease) }, lock.ErrReleased},
+		"lost": {func(*testing.T, *lock.Locker, *lock.Lease) { time.Sleep(time.Minute) }, lock.ErrHeldTooLong},
+		"released": {func(t *testing.T, _ *lock.Locker, lease *lock.Lease) {
+			t.Helper()
+			release(t, lease)
+		}, lock.ErrReleased},
 		"closed": {func(t *testing.T, l *lock.Locker, _ *lock.Lease) {
+			t.Helper()
 			if err := l.Close(t.Context()); err != nil {
 				t.Error(err)
 			}

@@ -125,7 +125,7 @@ func TestWhoJoinsTooLateKeepsItsPlace(t *testing.T) {
 		wait("first", "a", 10*time.Millisecond)
 		wait("second", "b", time.Second)
 		wait("third", "a", time.Second)
-		store.set(func(op string, c lock.Claim) error {
+		store.set(func(_ string, c lock.Claim) error {
 			if c.Holds > 1 { // reaches the store when the first has released
 				time.Sleep(50 * time.Millisecond)
 			}

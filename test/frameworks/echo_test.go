@@ -99,6 +99,7 @@ func TestEchoErrorOfAHandlerIsAnsweredByEcho(t *testing.T) {
 // Echo answers an error of a handler after the lock has answered.
 func TestEchoAnswersALostLeaseOnce(t *testing.T) {
 	loses := func(t *testing.T) (middleware, func(*http.Request) error) {
+		t.Helper()
 		g := guardtest.Guard(t).WithLogger(slog.New(slog.DiscardHandler))
 		return httplock.New(g, "lock:order:<id>"), func(r *http.Request) error {
 			if _, err := g.Locker().ForceRelease(r.Context(), "lock:order:7"); err != nil {
@@ -110,6 +111,7 @@ func TestEchoAnswersALostLeaseOnce(t *testing.T) {
 	}
 	for name, router := range map[string]func(t *testing.T) http.Handler{
 		"Echo 5": func(t *testing.T) http.Handler {
+			t.Helper()
 			locked, work := loses(t)
 			e := echo.New()
 			e.Logger = slog.New(slog.DiscardHandler)
@@ -117,6 +119,7 @@ func TestEchoAnswersALostLeaseOnce(t *testing.T) {
 			return e
 		},
 		"Echo 4": func(t *testing.T) http.Handler {
+			t.Helper()
 			locked, work := loses(t)
 			e := echo4.New()
 			e.Logger.SetOutput(io.Discard)
