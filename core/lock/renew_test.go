@@ -69,6 +69,7 @@ func TestALongerWatchdogEndsWithItsLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		wantErr(t, context.Cause(outer.Context()), lock.ErrTaken)
 	})
 }
