@@ -195,7 +195,11 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 	case h != nil && h.mode != a.o.mode:
 		// A writer that reads: the same owner, another hold.
 		a.ownership, a.shared = h.ownership, true
-		return a.askOnce(ctx, a.came)
+		lease, err := a.attempt(ctx, a.came)
+		if !isDecision(err) && !errors.Is(err, ErrReleased) || a.holdStatus(h) == nil {
+			return a.tried(ctx, lease, err)
+		}
+		a.readmit() // the writer has gone: whatever that is an answer to, it waits as any other
 	case h != nil:
 		lease, err := a.reenterHold(ctx, h)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -324,6 +328,11 @@ func (a *acquisition) askOnce(ctx context.Context, now time.Duration) (*Lease, e
 	for errors.Is(err, ErrReleased) {
 		lease, err = a.attempt(ctx, a.now())
 	}
+	return a.tried(ctx, lease, err)
+}
+
+// tried ends an acquisition that does not wait with the result of its attempt.
+func (a *acquisition) tried(ctx context.Context, lease *Lease, err error) (*Lease, error) {
 	if err == nil {
 		return lease, nil
 	}

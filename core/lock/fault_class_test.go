@@ -751,6 +751,48 @@ func TestAReadIsNotGrantedAsAWriterThatHasGone(t *testing.T) {
 	})
 }
 
+// Neither is it a refusal for good: it waits, or is tried once, as any other.
+func TestAReaderWhoseWriterHasGoneWaits(t *testing.T) {
+	for name, tries := range map[string]bool{"Acquire": false, "TryAcquire": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l, other := newLocker(t, store), newLocker(t, store)
+				write := acquire(t, l, t.Context(), "k", writing)
+				store.set(only("acquire", func(c lock.Claim) error {
+					if c.Mode == lock.Read {
+						time.Sleep(20 * time.Millisecond) // a slow packet
+					}
+					return nil
+				}), nil)
+				opts := []lock.Option{reading}
+				if tries {
+					opts = append(opts, lock.WithWait(0))
+				}
+				got := start(t, l, context.WithoutCancel(write.Context()), opts...)
+				release(t, write)
+				next := acquire(t, other, t.Context(), "k", writing)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if tries {
+					wantErr(t, (<-got).err, lock.ErrBusy)
+				} else {
+					waits(t, "the reader", got)
+				}
+				release(t, next)
+				time.Sleep(time.Second)
+				if !tries {
+					release(t, granted(t, "the reader", got))
+				}
+				time.Sleep(time.Minute)
+				if holds(t, store, "k") != 0 {
+					t.Error("something is left")
+				}
+			})
+		})
+	}
+}
+
 // A read of a writer has no answer, and another is granted as the same owner.
 // What becomes of the first takes nothing from it.
 func TestALateReadOfAWriterLeavesTheNextAlone(t *testing.T) {
