@@ -39,6 +39,9 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 	a.mu.Lock()
 	h := a.ownership.find(a.o.mode)
 	err := a.joins(h)
+	if w := &a.waiter; err == nil && h == nil && w.gate != nil && !w.gate.first(w) {
+		err = ErrReleased // while it waited for its turn
+	}
 	a.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -47,7 +50,11 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 		return a.reenterInTurn(ctx, h)
 	}
 	a.claimAs(h)
-	return a.ask(ctx, a.now())
+	lease, err := a.ask(ctx, a.now())
+	if h != nil && isDecision(err) {
+		a.lose(because(ErrTaken, ErrNotHeld), h) // a writer may always read: somebody else has the key
+	}
+	return lease, err
 }
 
 // takeTurn waits for the other acquisitions of the owner while the store answers them.
@@ -99,7 +106,7 @@ func (a *acquisition) claimAs(h *hold) {
 		h.joined = true
 	}
 	if before := a.unjoined(); a.doubt && before.Owner != owner {
-		a.orphaned(before, undoPasses[:])
+		a.orphaned(a.ownership, before, undoPasses[:])
 		a.doubt = false
 	}
 	a.reenter, a.hold = false, nil
@@ -224,15 +231,15 @@ func (a *acquisition) late(claim Claim, named []*waiter, err error) {
 func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 	switch {
 	case claim.Holds > 1:
-	case !a.done:
+	case !a.done && claim.Owner == a.unjoined().Owner:
 		a.doubt, a.left = a.doubt || unknown, a.left || left
 	case a.hold != nil && a.hold.owner == claim.Owner && a.hold.latest().unreleased():
 		h := a.hold.latest()
 		h.doubt = h.doubt || unknown || left && h.inRelease() // the release may have come first
 	case unknown:
-		a.orphaned(claim, undoPasses[:])
+		a.orphaned(a.ownership, claim, undoPasses[:])
 	case left:
-		a.orphaned(claim, undoOnce)
+		a.orphaned(a.ownership, claim, undoOnce)
 	}
 }
 
@@ -254,9 +261,9 @@ func (a *acquisition) end() {
 	claim := a.unjoined()
 	switch {
 	case a.doubt:
-		a.orphaned(claim, undoPasses[:])
+		a.orphaned(a.ownership, claim, undoPasses[:])
 	case a.left, claim.Mode == Fair && a.sawContention:
-		a.orphaned(claim, undoOnce)
+		a.orphaned(a.ownership, claim, undoOnce)
 	}
 }
 
@@ -272,10 +279,9 @@ func (a *acquisition) unjoined() Claim {
 // orphaned has undone what nobody has a lease of; mu is held. A writer that
 // reads has one owner for both: what may be left of its reading goes when
 // nothing of that owner is held.
-func (a *acquisition) orphaned(claim Claim, passes []time.Duration) {
-	o := a.ownership
+func (l *Locker) orphaned(o *ownership, claim Claim, passes []time.Duration) {
 	if o == nil {
-		a.undo(claim, passes)
+		l.undo(claim, passes)
 		return
 	}
 	if h := o.holds[claim.Mode]; h != nil && h.unreleased() && h.owner == claim.Owner {
@@ -286,5 +292,5 @@ func (a *acquisition) orphaned(claim Claim, passes []time.Duration) {
 		o.owed, o.doubt = &claim, true
 		return
 	}
-	a.undo(claim, passes)
+	l.undo(claim, passes)
 }

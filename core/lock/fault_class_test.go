@@ -793,6 +793,41 @@ func TestAReaderWhoseWriterHasGoneWaits(t *testing.T) {
 	}
 }
 
+// All that a writer reads is of one owner. The release of a read lease that was lost
+// takes nothing from the read that came after it.
+func TestTheReleaseOfALostReadLeavesTheWritersNextReadAlone(t *testing.T) {
+	for name, again := range map[string]bool{"which reads again": true, "which does not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l, other := newLocker(t, store, lock.WithOwner("me")), newLocker(t, store)
+				write := acquire(t, l, t.Context(), "k", writing)
+				short := acquire(t, l, t.Context(), "k", reading, lock.WithLease(100*time.Millisecond))
+				time.Sleep(time.Second)
+				var read *lock.Lease
+				if again {
+					read = acquire(t, l, t.Context(), "k", reading)
+				}
+				wantErr(t, short.Release(t.Context()), lock.ErrLeaseOver)
+				time.Sleep(time.Second) // the undo
+				release(t, write)
+				if again {
+					_, err := other.TryAcquire(t.Context(), "k", writing)
+					wantErr(t, err, lock.ErrBusy)
+					if err := lock.AssertHeld(read.Context(), "k"); err != nil {
+						t.Error(err)
+					}
+					release(t, read)
+				}
+				time.Sleep(10 * time.Second)
+				if holds(t, store, "k") != 0 {
+					t.Error("something is left")
+				}
+			})
+		})
+	}
+}
+
 // A read of a writer has no answer, and another is granted as the same owner.
 // What becomes of the first takes nothing from it.
 func TestALateReadOfAWriterLeavesTheNextAlone(t *testing.T) {
@@ -827,6 +862,42 @@ func TestALateReadOfAWriterLeavesTheNextAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The same, where the reader goes on as an owner of its own, as its writer has gone.
+func TestALateReadOfAWriterThatHasGoneIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store, lock.WithOwner("me")), newLocker(t, store)
+		theirs := acquire(t, other, t.Context(), "k", writing)
+		w, r := start(t, l, t.Context(), writing), start(t, l, t.Context(), reading)
+		late, first := make(chan struct{}), times(1, errLineCut)
+		store.set(only("acquire", func(c lock.Claim) error {
+			if c.Mode == lock.Read {
+				if first(c) != nil {
+					<-late
+				} else {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			return nil
+		}), nil)
+		release(t, theirs)
+		write := granted(t, "the writer", w)
+		time.Sleep(time.Second)
+		release(t, write)
+		theirs = acquire(t, other, t.Context(), "k", writing)
+		time.Sleep(3 * time.Second) // the first call is given up, the second is busy
+		waits(t, "the reader", r)
+		release(t, theirs)
+		close(late) // arrives before the reader's own call, which takes 10 ms
+		time.Sleep(time.Second)
+		release(t, granted(t, "the reader", r))
+		time.Sleep(10 * time.Second)
+		if holds(t, store, "k") != 0 {
+			t.Error("something is left")
+		}
+	})
 }
 
 // Acquisitions of one name wait for each other's calls, and not for all of them.

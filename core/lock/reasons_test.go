@@ -280,6 +280,91 @@ func TestALossIsNoContention(t *testing.T) {
 	release(t, theirs)
 }
 
+// A writer may always read: where the store says that another has the key, the writer
+// has lost it.
+func TestAReadThatIsRefusedToItsWriterIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		var theirs *lock.Lease
+		err := l.Do(t.Context(), "k", func(ctx context.Context) error {
+			if _, err := other.ForceRelease(t.Context(), "k"); err != nil {
+				t.Error(err)
+			}
+			theirs = acquire(t, other, t.Context(), "k", writing)
+			_, err := l.Acquire(ctx, "k", reading)
+			wantErr(t, err, lock.ErrTaken, lock.ErrNotHeld)
+			wantErr(t, context.Cause(ctx), lock.ErrTaken)
+			if cause := context.Cause(ctx); errors.Is(err, lock.ErrBusy) || errors.Is(cause, lock.ErrBusy) {
+				t.Errorf("got %v and the cause %v, which match ErrBusy", err, cause)
+			}
+			return nil
+		}, writing)
+		wantErr(t, err, lock.ErrTaken)
+		if errors.Is(err, lock.ErrBusy) {
+			t.Errorf("got %v, which matches ErrBusy", err)
+		}
+		release(t, theirs)
+	})
+}
+
+// In the queue it waits for its turn, as an owner of its own.
+func TestAReaderInTheQueueWhoseWriterIsLostSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store, lock.WithOwner("me")), newLocker(t, store)
+		theirs := acquire(t, other, t.Context(), "k", writing)
+		w, r := start(t, l, t.Context(), writing), start(t, l, t.Context(), reading)
+		store.set(only("acquire", func(c lock.Claim) error {
+			if c.Mode == lock.Read {
+				time.Sleep(20 * time.Millisecond) // a slow packet
+			}
+			return nil
+		}), nil)
+		release(t, theirs)
+		write := granted(t, "the writer", w)
+		if _, err := store.Store.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		theirs = acquire(t, other, t.Context(), "k", writing)
+		before := store.count("acquire")
+		time.Sleep(time.Second)
+		waits(t, "the reader", r)
+		if n := store.count("acquire") - before; n > 10 {
+			t.Errorf("%d calls in a second", n)
+		}
+		wantErr(t, context.Cause(write.Context()), lock.ErrTaken)
+		release(t, theirs)
+		time.Sleep(time.Second)
+		release(t, granted(t, "the reader", r))
+	})
+}
+
+// The release of one of several leases is repeated until it is answered. An answer that
+// the key is held by somebody else is a loss: unlike the last release, the call before
+// can't have done that.
+func TestARepeatedReleaseOfOneOfSeveralLeasesTellsOfALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store), newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k", lock.WithLease(20*time.Second))
+		inner := acquire(t, l, outer.Context(), "k", lock.WithLease(20*time.Second))
+		cut := times(1, errLineCut)
+		store.set(only("release", func(c lock.Claim) error {
+			err := cut(c)
+			if err != nil {
+				_, _ = store.Store.ForceRelease(t.Context(), "k") // a failover forgets it
+			}
+			return err
+		}), nil)
+		err := inner.Release(t.Context())
+		store.set(nil, nil)
+		release(t, acquire(t, other, t.Context(), "k"))
+		wantErr(t, err, lock.ErrTaken, lock.ErrNotHeld)
+		wantErr(t, context.Cause(outer.Context()), lock.ErrTaken)
+	})
+}
+
 // A release that arrives when the limit has passed says what the loss says.
 func TestAReleaseThatIsLateSaysHowTheHoldEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

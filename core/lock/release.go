@@ -50,7 +50,7 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, h
 			if h.doubt {
 				passes = undoPasses[:]
 			}
-			l.undo(h.claim(0, now), passes)
+			l.orphaned(h.ownership, h.claim(0, now), passes)
 		}
 		return c, false, false, h.ended
 	}
@@ -163,7 +163,7 @@ func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, now, until t
 	unanswered := false
 	err := l.persist(ctx, now, until, func(now, timeout time.Duration) error {
 		err := l.callRelease(ctx, now, timeout, c)
-		if errors.Is(err, ErrNotHeld) && unanswered && h.trusted() {
+		if c.Holds == 0 && errors.Is(err, ErrNotHeld) && unanswered && h.trusted() {
 			return nil // the call before did it, only its answer was lost
 		}
 		unanswered = unanswered || err != nil && outcomeOf(err) == OutcomeUnknown

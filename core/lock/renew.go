@@ -52,6 +52,7 @@ func (l *Locker) unwatch(h *hold, lease *Lease, now time.Duration) {
 		h.watchdog = max(h.watchdog, other.watchdog)
 	}
 	switch {
+	case h.watchdog == 0 && h.suspect && h.count > 0: // the renewal that is due is for those that are left
 	case h.watchdog == 0:
 		l.renewals.remove(h)
 	case l.renewals.has(h):
@@ -143,7 +144,7 @@ func (r *renewal) report(i int, err error) {
 	case err == nil:
 		h.confirm(r.sent, r.claims[i].TTL)
 		r.watchdogOn(h, r.sent, r.claims[i].TTL)
-	case !errors.Is(err, ErrNotHeld):
+	case !errors.Is(err, ErrNotHeld) && (h.watchdog > 0 || h.suspect): // else no lease asks for it any longer
 		r.schedule(h, r.now()+retryRenewal(min(h.watchdog, h.lasts)))
 	}
 	r.mu.Unlock()

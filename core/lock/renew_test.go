@@ -73,3 +73,29 @@ func TestALongerWatchdogEndsWithItsLease(t *testing.T) {
 		wantErr(t, context.Cause(outer.Context()), lock.ErrTaken)
 	})
 }
+
+// A lease that asks for no watchdog has none, also when a renewal for another fails.
+func TestARenewalThatFailsIsNotRepeatedWithoutAWatchdog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k", lock.WithLease(time.Hour))
+		inner := acquire(t, l, outer.Context(), "k", lock.WithWatchdog(30*time.Second))
+		store.set(only("renew", func(lock.Claim) error {
+			time.Sleep(time.Second) // inner is released meanwhile
+			return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Class: "test", Err: errLineCut}
+		}), nil)
+		before := store.count("renew") // of the long lease
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		if n := store.count("renew") - before; n != 1 {
+			t.Fatalf("renewed %d times", n)
+		}
+		release(t, inner)
+		time.Sleep(10 * time.Second)
+		if n := store.count("renew") - before; n != 1 {
+			t.Errorf("renewed %d times", n)
+		}
+		store.set(nil, nil)
+		release(t, outer)
+	})
+}

@@ -65,6 +65,28 @@ func TestASuspendedProcessRenewsAtOnceAndLosesWhatIsNotConfirmed(t *testing.T) {
 	}
 }
 
+// Who looks first may be a release of one of several leases.
+func TestAReleaseAfterASuspensionLeavesTheOthersTheirRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k", lock.WithLease(time.Hour))
+		inner := acquire(t, l, outer.Context(), "k", lock.WithLease(time.Hour))
+		before := store.count("renew")
+		l.Suspend(10 * time.Minute)
+		release(t, inner)
+		time.Sleep(lock.DefaultCallTimeout + time.Second)
+		synctest.Wait()
+		if err := lock.AssertHeld(outer.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		if n := store.count("renew") - before; n != 1 {
+			t.Errorf("renewed %d times", n)
+		}
+		release(t, outer)
+	})
+}
+
 func TestAWallClockThatIsSetBackChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

@@ -125,6 +125,7 @@ func TestWhoJoinsTooLateKeepsItsPlace(t *testing.T) {
 		wait("first", "a", 10*time.Millisecond)
 		wait("second", "b", time.Second)
 		wait("third", "a", time.Second)
+		wait("fourth", "a", time.Second)
 		store.set(func(_ string, c lock.Claim) error {
 			if c.Holds > 1 { // reaches the store when the first has released
 				time.Sleep(50 * time.Millisecond)
@@ -136,7 +137,7 @@ func TestWhoJoinsTooLateKeepsItsPlace(t *testing.T) {
 		}))
 		release(t, other)
 		running.Wait()
-		if got := strings.Join(order, " "); got != "first second third" {
+		if got := strings.Join(order, " "); got != "first second third fourth" {
 			t.Errorf("served in the order %s", got)
 		}
 		store.set(nil, nil)
