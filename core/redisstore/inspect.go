@@ -26,7 +26,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	if err != nil {
 		return lock.State{}, err
 	}
-	reply, err := s.inspect(ctx, name, tagged(name))
+	reply, err := s.inspect(ctx, name, tagged(name), lock.MaxListed)
 	if err != nil {
 		return lock.State{}, err
 	}
@@ -35,14 +35,14 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 
 // inspect returns {kind, pttl, holds, waiters, other holds, other waiters}. Without the
 // prefix of sentinels it lists dead readers as well.
-func (s *Store) inspect(ctx context.Context, name, sentinels string) ([]any, error) {
+func (s *Store) inspect(ctx context.Context, name, sentinels string, most int) ([]any, error) {
 	if s.setnx {
 		reply, err := s.inspectReply(s.run(ctx, setnxInspectScript.call([]string{name}, nil)))
 		if err != nil || reply[0] == tokenKind || reply[0] == "none" {
 			return reply, err
 		}
 	}
-	return s.inspectReply(s.runOnAll(ctx, inspectScript.call(besides(name), []any{sentinels, lock.MaxListed})))
+	return s.inspectReply(s.runOnAll(ctx, inspectScript.call(besides(name), []any{sentinels, most})))
 }
 
 func (s *Store) inspectReply(cmd *redis.Cmd, err error) ([]any, error) {
@@ -78,7 +78,7 @@ const lookAgain = 100
 // occupied is the error of an acquire that found a key of another type: busy if
 // it is a lock of another mode, which will be gone by then.
 func (s *Store) occupied(ctx context.Context, t target, cause error) error {
-	reply, err := s.inspect(ctx, t.name, tagged(t.name))
+	reply, err := s.inspect(ctx, t.name, tagged(t.name), lock.MaxListed)
 	if err == nil {
 		state := s.stateOf(reply)
 		pttl, _ := reply[1].(int64)

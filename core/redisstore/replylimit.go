@@ -27,8 +27,8 @@ var ErrReply = errors.New("reply exceeds the limit, or isn't one of Redis")
 // inside a string. Use it where the network between the client and Redis isn't
 // trusted and TLS isn't available.
 //
-// Replies to locks have less than a kilobyte, except for Inspect of a key with
-// thousands of readers. For a client that the application uses as well, the limit
+// Replies to locks have less than a kilobyte, except for ForceRelease of a key with
+// thousands of readers, which fails above the limit. For a client that the application uses as well, the limit
 // must be above its longest reply. An element of an array counts 16 bytes, one of
 // a map 64, as they take memory before they arrive.
 func LimitReplies(dial func(ctx context.Context, network, addr string) (net.Conn, error), limit int) func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -191,22 +191,15 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 	if err != nil {
 		return false, err
 	}
-	for rounds, round := 1, 0; round < rounds; round++ { // a reply lists some
-		reply, err := s.inspect(ctx, name, "") // the dead, too: they may hide the living
-		if err != nil {
-			return freed, err
-		}
-		if round == 0 {
-			rounds += (count(reply[4]) + lock.MaxListed - 1) / lock.MaxListed
-		}
-		some, err := s.forceFrom(ctx, name, reply)
-		if err != nil || !some {
-			return freed, err
-		}
-		freed = true
+	reply, err := s.inspect(ctx, name, "", allListed) // the dead, too: they may hide the living
+	if err != nil {
+		return false, err
 	}
-	return freed, nil
+	return s.forceFrom(ctx, name, reply)
 }
+
+// allListed is for a look that shows everybody. A second look would show who came since.
+const allListed = 1 << 20
 
 // forceFrom removes the holds that a reply of [Store.inspect] lists, or the number of a
 // semaphore that nobody uses.

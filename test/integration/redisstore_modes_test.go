@@ -1007,6 +1007,35 @@ func TestAForcedReleaseOfACrowd(t *testing.T) {
 	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
 }
 
+// Nor does it take anybody who came when some of them were removed.
+func TestAForcedReleaseOfACrowdSparesWhoComesMeanwhile(t *testing.T) {
+	server := redistest.Standalone(t)
+	b := &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t))}
+	writer := claimIn(lock.Write, ownerA, "k", 1)
+	const readers = lock.MaxListed + 1
+	for i := range readers {
+		b.acquire(claimIn(lock.Read, fmt.Sprint("reader:", i), "k", 1), nil)
+	}
+	rdb := server.Client(t)
+	var came bool
+	rdb.AddHook(before{"redisson_sc:{k}", func() { // a removal
+		if came {
+			return
+		}
+		came = true
+		for i := range readers {
+			gone := claimIn(lock.Read, fmt.Sprint("reader:", i), "k", 1)
+			gone.Holds = 0
+			_ = b.store.Release(t.Context(), gone)
+		}
+		b.acquire(writer, nil)
+	}})
+	if _, err := redisstore.New(rdb).ForceRelease(t.Context(), "k"); err != nil {
+		t.Error(err)
+	}
+	b.renew(writer, nil)
+}
+
 // Nor are readers spared that many dead ones hide.
 func TestAForcedReleaseFindsTheLivingAmongTheDead(t *testing.T) {
 	b := newBench(t)

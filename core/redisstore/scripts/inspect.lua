@@ -16,8 +16,8 @@
 --          semaphore; waiters are in order; the last two are how many there are
 --          that are not listed, dead readers among them. A string that is no
 --          number of permits (an integer of 32 bits) and expires is a lock of the
---          SETNX format: its kind is token, and its hold {token, 1}. The only
---          script that returns strings: nobody waits for it.
+--          SETNX format: its kind is token, and its hold {token, 1}. Like
+--          setnx_inspect it returns strings: nobody waits for it.
 --
 -- Sentinels of readers are not declared; see readwrite.lua.
 
