@@ -864,6 +864,44 @@ func TestAPermitThatIsNamedTwiceComesBackOnce(t *testing.T) {
 	}
 }
 
+// While its slot moves, the permits may be gone with the last of them.
+func TestAPermitOfASlotThatIsMovingComesBack(t *testing.T) {
+	set := redistest.Cluster(t)
+	rdb, store, ctx := set.Admin(t), redisstore.New(set.Client(t)), t.Context()
+	rdb.Set(ctx, "k", "2", 0)
+	rdb.Do(ctx, "ZADD", "{k}:timeout", time.Now().Add(time.Minute).UnixMilli(), "0123456789abcdef")
+	move := beginMigration(t, set, "k")
+	id := hex.EncodeToString([]byte("0123456789abcdef"))
+	if err := store.ReleasePermits(ctx, "k", id, id); err != nil {
+		t.Error(err)
+	}
+	move.finish(t)
+	if free := rdb.Get(ctx, "k").Val(); free != "3" {
+		t.Errorf("%s permits are free of 3", free)
+	}
+}
+
+// A permit of Java lasts longer than the number that Go has made, if Java's lease is
+// longer: what Go returns prolongs the number, not only shortens it.
+func TestAReturnedPermitLeavesTheNumberToThoseThatLastLonger(t *testing.T) {
+	b := newBench(t)
+	claim := claimIn(lock.Semaphore, ownerA, "k", 1)
+	claim.Permits, claim.Size, claim.TTL = 1, 2, time.Second
+	b.acquire(claim, nil)
+	b.rdb.DecrBy(t.Context(), "k", 1) // as Java does
+	b.rdb.Do(t.Context(), "ZADD", "{k}:timeout", time.Now().Add(time.Minute).UnixMilli(), "0123456789abcdef")
+	claim.Holds = 0
+	b.release(claim, nil)
+	for _, key := range []string{"k", "{k}:timeout"} {
+		if ttl := b.rdb.PTTL(t.Context(), key).Val(); ttl < 50*time.Second {
+			t.Errorf("%s lasts for %v", key, ttl)
+		}
+	}
+	next := claimIn(lock.Semaphore, ownerB, "k", 1)
+	next.Permits, next.Size = 2, 2
+	b.acquire(next, lock.ErrBusy)
+}
+
 // A release that fails changes nothing, whatever the number has become meanwhile.
 func TestAReleaseOfPermitsThatFailsChangesNothing(t *testing.T) {
 	b := newBench(t)

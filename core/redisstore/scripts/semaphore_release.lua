@@ -49,12 +49,15 @@ if ARGV[1] == '0' and back > 0 then
     redis.call('del', KEYS[1], KEYS[2]) -- with the permits that have expired
   else
     for i = 4, #ARGV do
-      redis.call('zrem', KEYS[2], ARGV[i])
+      if found[ARGV[i]] then
+        found[ARGV[i]] = nil
+        redis.call('zrem', KEYS[2], ARGV[i])
+      end
     end
     if counted then
       redis.call('incrby', KEYS[1], back)
     end
-    if ends and longest then
+    if ends and (longest or redis.call('pttl', KEYS[1]) < lasts) then
       redis.call('pexpire', KEYS[1], lasts)
       redis.call('pexpire', KEYS[2], lasts)
     end
