@@ -56,9 +56,10 @@ func (s *Store) probeKey(address string) (key string, found bool) {
 func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) error {
 	first := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, Holds: 1, TTL: probeTTL}
 	if mode == lock.Semaphore {
-		first.Permits, first.Size = 1, 1
+		first.Permits, first.Size = 1, 2 // the grant wakes others, as it leaves a permit
 	}
 	second := first
+	second.Permits = first.Size
 	second.Owner = rand.Text() + ":1"
 	second.Places = []string{second.Owner}
 	s.probeWatch(ctx, first)

@@ -97,6 +97,28 @@ func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
 	})
 }
 
+// Neither is it sent what the server refuses in scripts.
+func TestAScriptOfQuarantineIsAsQuietAsTheOthers(t *testing.T) {
+	var loaded atomic.Bool
+	f, client := newFake(t, young(server("7.0.15", 31), &loaded))
+	store := redisstore.New(client, redisstore.WithQuarantine(30*time.Second), redisstore.WithoutScriptPublish())
+	for i, mode := range []lock.Mode{lock.Exclusive, lock.Read, lock.Write, lock.Semaphore} {
+		loaded.Store(false)
+		c := lock.Claim{Key: fmt.Sprint("k:", i), Owner: "o:1", Mode: mode, Holds: 1, TTL: time.Second}
+		if mode == lock.Semaphore {
+			c.Permits, c.Size = 1, 2
+		}
+		if _, err := store.Acquire(t.Context(), c); err != nil {
+			t.Errorf("%v: %v", mode, err)
+		}
+	}
+	for _, command := range f.received() {
+		if strings.EqualFold(command[0], "script") && strings.Contains(command[2], "'publish'") {
+			t.Errorf("loaded a script that publishes:\n%.60s", command[2])
+		}
+	}
+}
+
 // Stores with other settings, or none, must not open the server for this one.
 func TestAScriptOfQuarantineIsNobodyElses(t *testing.T) {
 	names := make(map[string]bool)

@@ -416,6 +416,10 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	var answered bool
 	for _, x := range batch {
 		err := x.cmd.result(failed)
+		if s.cluster != nil && w.sender == s.sender && isElsewhere(err) {
+			x.cmd.SetErr(untold)
+			err = untold
+		}
 		_, refused := errorReply(err)
 		answered = answered || err == nil || refused
 	}
@@ -491,8 +495,12 @@ func (w *worker) guarded(io func(context.Context) error) error {
 // isRedirected says that a node of a cluster did not run a script that another
 // one may.
 func isRedirected(err error) bool {
-	return err != nil && (redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") ||
-		redis.HasErrorPrefix(err, "READONLY") || errors.Is(err, redis.ErrClosed))
+	return err != nil && (isElsewhere(err) || redis.HasErrorPrefix(err, "READONLY") || errors.Is(err, redis.ErrClosed))
+}
+
+// isElsewhere says that a node of a cluster named the one that has the key.
+func isElsewhere(err error) bool {
+	return err != nil && (redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK"))
 }
 
 // limit is the context of a worker's batches. It is used again unless it ended,

@@ -84,19 +84,27 @@ func (s *Store) prepare() {
 	if s.quiet {
 		publish := load("publish").text
 		for script, wakes := range quietly {
-			s.variants[script] = variant{script: named("local function publish() end\n" + strings.TrimPrefix(script.text, publish)), wakes: wakes}
+			v := variant{script: named("local function publish() end\n" + strings.TrimPrefix(script.text, publish)), wakes: wakes}
+			s.vary(script, v)
 		}
 	}
 	if !s.timeless {
 		return
 	}
 	for _, script := range timelessly {
-		v := variant{script: named(strings.TrimSuffix(script.text, fenceOfClock) + "return 1\n"), timed: true}
-		s.variants[script] = v
-		if s.quarantine != nil {
-			v.script = v.script.quarantined(s.quarantine.time)
-			s.variants[s.quarantine.scripts[script]] = v
-		}
+		s.vary(script, variant{script: named(strings.TrimSuffix(script.text, fenceOfClock) + "return 1\n"), timed: true})
+	}
+}
+
+// vary has v sent instead of the script, and of the one that a quarantine sends for it.
+func (s *Store) vary(script *script, v variant) {
+	s.variants[script] = v
+	if s.quarantine == nil {
+		return
+	}
+	if kept, grants := s.quarantine.scripts[script]; grants {
+		v.script = v.script.quarantined(s.quarantine.time)
+		s.variants[kept] = v
 	}
 }
 
@@ -166,6 +174,12 @@ func (s *Store) commands(ctx context.Context, c *call, text bool) sent {
 // is not known which. It was not sent.
 var unassigned = &lock.StoreError{
 	Outcome: lock.OutcomeNotExecuted, Class: "MOVED", Err: errors.New("redis: it is not known which server has the key"),
+}
+
+// untold is the error of a call that the client of a cluster sent on to another node,
+// and had no answer from there: go-redis leaves the redirection in it.
+var untold = &lock.StoreError{
+	Outcome: lock.OutcomeUnknown, Class: "MOVED", Err: errors.New("redis: a call that was redirected has no answer"),
 }
 
 // redirect sends a call that a node of a cluster did not run to another one. The

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -120,4 +121,21 @@ func TestACallThatIsRedirected(t *testing.T) {
 			c.played(t, tt.want...)
 		})
 	}
+}
+
+// A call that was redirected, and then had no answer, may have run where it went. The
+// client of the cluster leaves the redirection in it.
+func TestACallThatWasRedirectedAndHasNoAnswerMayHaveRun(t *testing.T) {
+	c, client := play(t,
+		[]string{failed(askAway), failed(askAway)},
+		[]string{"", "hang up"}) // it reads both, and answers none
+	if _, err := client.MasterForKey(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	a := answered(t, begin(t.Context(), redisstore.New(client), "k", time.Now().Add(soon)))
+	var failed *lock.StoreError
+	if !errors.As(a.err, &failed) || failed.Outcome != lock.OutcomeUnknown {
+		t.Errorf("got %#v", a.err)
+	}
+	c.played(t, "1 evalsha", "1 evalsha", "2 asking", "2 evalsha")
 }
