@@ -65,10 +65,11 @@ func (g *Guard) Declare(names ...string) {
 
 // Attach registers an integration whose operations are known later, such as
 // a router whose routes are still to be registered. [Guard.Validate] calls find
-// with the rules that are to be in force. It returns the operations behind the guard,
-// and everything that is wrong with how they are registered: an operation with a rule
-// that isn't behind the guard, a variable that a rule can never have a value for.
-// find must not call the guard.
+// with the rules that are to be in force. [Guard.Replace] may call it with the rules
+// before them as well. find returns the operations behind the guard, and everything
+// that is wrong with how they are registered: an operation with a rule that isn't
+// behind the guard, a variable that a rule can never have a value for. find must not
+// call the guard.
 //
 // router identifies what find reads, by ==. A later call for the same router
 // replaces the earlier one. A nil router never replaces another.
@@ -121,11 +122,25 @@ func (g *Guard) validate(set *rule.Set) error {
 
 // check returns why set can't take effect.
 func (g *Guard) check(set *rule.Set) error {
-	s := g.served
+	by, faults := g.served.survey(set)
+	faults = append(faults, unserved(set, by)...)
+	for _, name := range g.served.names() {
+		if _, ok := set.Lookup(name); !ok {
+			faults = append(faults, rule.Fault{Operation: name, Reason: "is declared and has no rule" + rule.DidYouMean(name, operationsOf(set))})
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return invalid{err}
+	}
+	return nil
+}
+
+// survey returns who serves an operation under the rules of set, and what the
+// integrations find wrong with them.
+func (s *served) survey(set *rule.Set) (by map[string]string, faults []error) {
 	s.mu.Lock()
-	by, declared, surveys := maps.Clone(s.by), slices.Sorted(maps.Keys(s.declared)), slices.Clone(s.surveys)
+	by, surveys := maps.Clone(s.by), slices.Clone(s.surveys)
 	s.mu.Unlock()
-	var faults []error
 	for _, survey := range surveys {
 		operations, err := survey.find(set)
 		for _, operation := range operations {
@@ -135,16 +150,14 @@ func (g *Guard) check(set *rule.Set) error {
 			faults = append(faults, err)
 		}
 	}
-	faults = append(faults, unserved(set, by)...)
-	for _, name := range declared {
-		if _, ok := set.Lookup(name); !ok {
-			faults = append(faults, rule.Fault{Operation: name, Reason: "is declared and has no rule" + rule.DidYouMean(name, operationsOf(set))})
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
-		return invalid{err}
-	}
-	return nil
+	return by, faults
+}
+
+// names returns the operations that the program enters itself.
+func (s *served) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.declared))
 }
 
 // invalid marks an error that an integration reports as a fault of the rules.
@@ -236,8 +249,9 @@ func (s *served) surveyed() bool {
 //
 // It is an error if an operation loses its rule, unless unlocked names the
 // operation: a misspelled operation in a new version of a file must not unlock a
-// route while the program runs. Before the guard was valid for the first time,
-// nothing runs, and Validate has still to come.
+// route while the program runs. An optional rule may go if nothing serves its
+// operation here. Before the guard was valid for the first time, nothing runs, and
+// Validate has still to come.
 //
 // An operation that runs keeps the lock of its old rule and releases that one. One
 // that enters later takes the lock of the new rule. If the two have different keys,
@@ -257,18 +271,31 @@ func (g *Guard) Replace(rules []rule.Rule, unlocked ...string) error {
 	if err := g.check(set); err != nil {
 		return err
 	}
-	var faults []error
-	for _, before := range g.rules.Load().All() {
-		_, kept := set.Lookup(before.Operation)
-		if !kept && !before.Optional && !slices.Contains(unlocked, before.Operation) {
-			faults = append(faults, rule.Fault{Operation: before.Operation, Reason: "would have no rule any longer" +
-				rule.DidYouMean(before.Operation, operationsOf(set)) + "; keep its rule, or list it under unlocked"})
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
+	if err := errors.Join(g.lost(set, unlocked)...); err != nil {
 		return err
 	}
 	g.rules.Store(set)
 	g.served.valid.Store(set)
 	return nil
+}
+
+// lost returns a fault for each operation that would have no rule in set, unless
+// unlocked names it. An optional rule may go if nobody serves its operation here. The
+// rules in force say so: under set, an integration need not know the operation.
+func (g *Guard) lost(set *rule.Set, unlocked []string) []error {
+	old := g.rules.Load()
+	by := sync.OnceValue(func() map[string]string {
+		by, _ := g.served.survey(old)
+		return by
+	})
+	var faults []error
+	for _, before := range old.All() {
+		_, kept := set.Lookup(before.Operation)
+		if kept || slices.Contains(unlocked, before.Operation) || before.Optional && by()[before.Operation] == "" {
+			continue
+		}
+		faults = append(faults, rule.Fault{Operation: before.Operation, Reason: "would have no rule any longer" +
+			rule.DidYouMean(before.Operation, operationsOf(set)) + "; keep its rule, or list it under unlocked"})
+	}
+	return faults
 }

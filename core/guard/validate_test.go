@@ -126,6 +126,50 @@ func TestReplaceMayNotUnlockAServedOperation(t *testing.T) {
 	}
 }
 
+// Several services may read one file. A rule is optional for the ones that don't serve
+// its operation: the one that does must not lose it unnoticed.
+func TestReplaceMayNotUnlockAServedOperationWhoseRuleIsOptional(t *testing.T) {
+	optional := func(operation string) rule.Rule {
+		return rule.Rule{Operation: operation, Key: "lock:x", Optional: true}
+	}
+	const elsewhere = "POST /refunds" // another service serves it
+	declared := func(g *guard.Guard) { g.Serve("a router", operation) }
+	// As a route for any method is: it is served where it has a rule.
+	found := func(g *guard.Guard) {
+		g.Attach("a router", nil, func(rules *rule.Set) ([]string, error) {
+			if _, ok := rules.Lookup(operation); ok {
+				return []string{operation}, nil
+			}
+			return nil, nil
+		})
+	}
+	for name, serve := range map[string]func(*guard.Guard){"declared": declared, "found": found} {
+		g := unvalidated(t, optional(operation), optional(elsewhere))
+		serve(g)
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		for version, rules := range map[string][]rule.Rule{
+			"misspelled": {optional("POST /odrers"), optional(elsewhere)},
+			"gone":       {optional(elsewhere)},
+		} {
+			err := g.Replace(rules)
+			if !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), operation) {
+				t.Errorf("%s, %s: got %v, want ErrInvalid with %q", name, version, err, operation)
+			}
+			if r, err := g.Rule(operation); r == nil || err != nil {
+				t.Errorf("%s, %s: the rule is %v (%v), want the one before", name, version, r, err)
+			}
+		}
+		if err := g.Replace([]rule.Rule{optional(operation)}); err != nil {
+			t.Errorf("%s: an optional rule that nobody serves may go: %v", name, err)
+		}
+		if err := g.Replace(nil, operation); err != nil {
+			t.Errorf("%s: unlocked on purpose: %v", name, err)
+		}
+	}
+}
+
 // A guard that serves doesn't look at itself again because new rules were refused.
 func TestARefusedReplaceChangesNothing(t *testing.T) {
 	g := served(guard.New(guardtest.Locker(t, memstore.New()), orders(), rule.Rule{Operation: "other", Key: "lock:other"}))

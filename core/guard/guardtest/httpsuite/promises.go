@@ -180,6 +180,39 @@ func (f *promises) TestRulesThatAreReplacedWhileServing(t *testing.T) {
 	expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusOK, "no lock")
 }
 
+// TestOptionalRuleOfARouteThatIsServed: it may not be lost unnoticed, as one of
+// a route that another service has may be.
+func (f *promises) TestOptionalRuleOfARouteThatIsServed(t *testing.T) {
+	optional := func(method, pattern string) rule.Rule {
+		return rule.Rule{Operation: f.operation(method, pattern), Key: "lock:a", Optional: true}
+	}
+	every := func(pattern string) (rules []rule.Rule) {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"} {
+			rules = append(rules, optional(method, pattern))
+		}
+		return rules
+	}
+	for method, of := range map[string]func(pattern string) []rule.Rule{
+		"POST": func(pattern string) []rule.Rule { return []rule.Rule{optional("POST", pattern)} },
+		"":     every, // a route for any method
+	} {
+		g := guardOf(t, append(of("/a/{id}"), optional("POST", "/elsewhere"))...)
+		r := f.NewRouter()
+		f.rules(t, r, method, "/a/{id}", tellKey, g)
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Replace(of("/b/{id}")); err == nil {
+			t.Errorf("%q: a misspelled route is not refused", method)
+		}
+		expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusCreated, "lock:a")
+		if err := g.Replace(of("/a/{id}")); err != nil {
+			t.Errorf("%q: the rule of a route that another service has: %v", method, err)
+		}
+		expect(t, guardtest.Send(r, "POST", "/a/7", ""), http.StatusCreated, "lock:a")
+	}
+}
+
 // TestSettingsThatAreWrong: everything is reported before a request comes.
 func (f *promises) TestSettingsThatAreWrong(t *testing.T) {
 	g := guardtest.Guard(t)
