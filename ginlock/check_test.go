@@ -165,6 +165,35 @@ func TestRulesTellTheGuardOfTheirEngine(t *testing.T) {
 	}
 }
 
+// Rules of a guard without rules are not those of another guard without rules: what the
+// other one gets later, they don't take.
+func TestRulesOfAnotherGuardAreNoLock(t *testing.T) {
+	before, other := guardtest.Guard(t), guardtest.Guard(t)
+	r := gin.New()
+	r.Use(ginlock.Rules(before, r))
+	r.POST("/x", tellKey)
+	if err := ginlock.Check(r, other); err != nil {
+		t.Fatal(err)
+	}
+	err := other.Replace([]rule.Rule{{Operation: "POST /x", Key: "lock:x"}})
+	const want = "ginlock: POST /x: has a rule, but Rules is not among its handlers"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		w := guardtest.Send(r, "POST", "/x", "")
+		t.Errorf("got %v, want %q; a request gets %d %s", err, want, w.Code, w.Body)
+	}
+	// A guard that shares the rules is the same.
+	same := before.WithHooks(guard.Hooks{})
+	if err := ginlock.Check(r, same); err != nil {
+		t.Fatal(err)
+	}
+	if err := same.Replace([]rule.Rule{{Operation: "POST /x", Key: "lock:x"}}); err != nil {
+		t.Errorf("the guard of the middleware: %v", err)
+	}
+	if w := guardtest.Send(r, "POST", "/x", ""); w.Body.String() != "lock:x" {
+		t.Errorf("got %d %s, want the key", w.Code, w.Body)
+	}
+}
+
 // A lock behind its handler runs when it is too late: it says so with the first request.
 func TestLockBehindItsHandlerIsReported(t *testing.T) {
 	var log strings.Builder

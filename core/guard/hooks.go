@@ -26,6 +26,12 @@ func (g *Guard) WithHooks(h Hooks) *Guard {
 	return &other
 }
 
+// SharesRules reports whether g and other have the same rules, now and after each
+// [Guard.Replace]: one was made from the other by [Guard.WithHooks] or
+// [Guard.WithLogger], or both from a third. Two guards that happen to have equal
+// rules, or none, don't share them.
+func (g *Guard) SharesRules(other *Guard) bool { return g.rules == other.rules }
+
 // WithLogger returns a guard that logs to log and shares everything else with g. A
 // nil log is [slog.Default], which is also what a new guard logs to.
 //

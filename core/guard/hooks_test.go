@@ -148,3 +148,14 @@ func TestReplaceKeepsTheRulesWhenTheNewOnesAreWrong(t *testing.T) {
 		t.Errorf("the rules are %v", g.Rules())
 	}
 }
+
+func TestRulesAreSharedWithTheGuardsMadeFromOne(t *testing.T) {
+	g, other := guardtest.Guard(t), guardtest.Guard(t)
+	hooked, logged := g.WithHooks(guard.Hooks{}), g.WithLogger(nil)
+	if !g.SharesRules(g) || !g.SharesRules(hooked) || !hooked.SharesRules(g) || !hooked.SharesRules(logged) {
+		t.Error("a guard made from another doesn't share its rules")
+	}
+	if g.SharesRules(other) || hooked.SharesRules(other) {
+		t.Error("two guards without rules share them")
+	}
+}

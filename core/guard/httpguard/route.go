@@ -167,7 +167,7 @@ func (s *survey) serve(r Route, found *rule.Compiled, m *Middleware) {
 // takesRulesOf reports whether the middleware takes the rules of g, or of a guard
 // that shares them.
 func (m *Middleware) takesRulesOf(g *guard.Guard) bool {
-	return m.compiled == nil && (m.guard == g || slices.Equal(m.guard.Rules(), g.Rules()))
+	return m.compiled == nil && m.guard.SharesRules(g)
 }
 
 // template reports variables that the route has no value for.
