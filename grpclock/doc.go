@@ -71,7 +71,9 @@
 //	LOCK_RULE_INVALID     INTERNAL
 //
 // Each error has an ErrorInfo whose reason is that code and whose domain is
-// [Domain]. None of them holds the key, an owner, or what the store said; the
+// [Domain]. Its metadata has the template of the rule, also if the rule has a name.
+// No error holds the value of a variable, an owner, or what the store said. Nor does
+// it hold the key, unless the template has no variables and is the key itself. The
 // [guard.Error] in it, which errors.As finds within the process and which does
 // not go over the network, has the cause.
 //

@@ -11,8 +11,10 @@ import (
 // Error says why an operation didn't run. If its kind is [Lost], the operation ran,
 // but lost its lock meanwhile.
 //
-// Its message has neither the rendered key nor an owner nor a message of the store,
-// so it may be logged and shown. Err, which [errors.Is] and [errors.As] see, may
+// Its message has neither a rendered key nor an owner nor a message of the store,
+// so it may be logged and shown. It has the name of the rule, which is the template
+// unless the rule says otherwise: a template without variables is a key, and such a
+// rule needs a name if its key must not be shown. Err, which [errors.Is] and [errors.As] see, may
 // have all of them: it is for the operator alone.
 type Error struct {
 	Kind      Kind
