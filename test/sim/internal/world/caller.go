@@ -315,9 +315,30 @@ func (c *caller) work(h *held, w wish, depth int) {
 			again.options = []lock.Option{lock.WithMode(lock.Read), c.lasting()}
 		}
 		again.wait, again.named, again.minHold = 0, false, 0
-		c.hold(ctx, again, depth+1)
+		if again.mode == lock.Read && w.mode == lock.Write && c.chance(50) {
+			c.readTwice(ctx, again)
+		} else {
+			c.hold(ctx, again, depth+1)
+		}
 	}
 	pause(ctx, c.between(time.Microsecond, most))
+}
+
+// readTwice reads as a writer. The first lease may be over when the second begins, and
+// is released after that.
+func (c *caller) readTwice(ctx context.Context, w wish) {
+	c.world().journal.count("writer read twice")
+	brief := w
+	brief.options = []lock.Option{lock.WithMode(lock.Read), lock.WithLease(c.between(20*time.Millisecond, 300*time.Millisecond))}
+	first := c.acquire(ctx, brief, true)
+	pause(ctx, c.between(time.Microsecond, 400*time.Millisecond))
+	second := c.acquire(ctx, w, true)
+	for _, h := range []*held{first, second} {
+		if h != nil {
+			c.release(h)
+			pause(ctx, c.between(time.Microsecond, 400*time.Millisecond))
+		}
+	}
 }
 
 // extend extends a lease several times at once.
