@@ -864,7 +864,7 @@ func TestALateReadOfAWriterLeavesTheNextAlone(t *testing.T) {
 	}
 }
 
-// The same, where the reader goes on as an owner of its own, as its writer has gone.
+// The same, where the reader goes on as a separate owner, as its writer has gone.
 func TestALateReadOfAWriterThatHasGoneIsUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

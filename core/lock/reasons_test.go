@@ -308,7 +308,7 @@ func TestAReadThatIsRefusedToItsWriterIsALoss(t *testing.T) {
 	})
 }
 
-// In the queue it waits for its turn, as an owner of its own.
+// In the queue it waits for its turn, as a separate owner.
 func TestAReaderInTheQueueWhoseWriterIsLostSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

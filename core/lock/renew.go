@@ -52,7 +52,7 @@ func (l *Locker) unwatch(h *hold, lease *Lease, now time.Duration) {
 		h.watchdog = max(h.watchdog, other.watchdog)
 	}
 	switch {
-	case h.watchdog == 0 && h.suspect && h.count > 0: // the renewal that is due is for those that are left
+	case h.watchdog == 0 && h.suspect && h.count > 0: // the renewal that is due is for the leases that are left
 	case h.watchdog == 0:
 		l.renewals.remove(h)
 	case l.renewals.has(h):
