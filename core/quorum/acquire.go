@@ -37,7 +37,7 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 				return fence, err
 			}
 			q.forget(c, r)
-			q.end(ctx, r, time.Time{}, (*tally).decided)
+			q.end(ctx, r, max(r.claim.TTL, c.TTL), time.Time{}, (*tally).decided)
 		}
 		asked := time.Now()
 		r, t := q.vote(ctx, c)

@@ -95,17 +95,17 @@ func (q *Store) vote(ctx context.Context, c lock.Claim) (*round, *tally) {
 		r.until = sent.Add(c.TTL)
 	} else {
 		voted := t.returned()
-		q.end(ctx, r, time.Time{}, func(t *tally) bool { return t.returned() >= voted })
+		q.end(ctx, r, r.claim.TTL, time.Time{}, func(t *tally) bool { return t.returned() >= voted })
 	}
 	return r, t
 }
 
-// end removes a round from all nodes, from each as soon as its vote is known. A hold
-// is kept for nobody until then, if keep is in the future. It returns when the
-// answers are enough.
-func (q *Store) end(ctx context.Context, r *round, keep time.Time, enough func(*tally) bool) *tally {
+// end removes a round from all nodes, from each as soon as its vote is known. A node
+// may have it for ttl, and is called for that long. A hold is kept for nobody until
+// keep, if that is in the future. end returns when the answers are enough.
+func (q *Store) end(ctx context.Context, r *round, ttl time.Duration, keep time.Time, enough func(*tally) bool) *tally {
 	t, claim := q.newTally(), r.claim
-	claim.Holds, claim.Keep = 0, keep
+	claim.Holds, claim.TTL, claim.Keep = 0, ttl, keep
 	ask(ctx, q, r, q.timeout, func(ctx context.Context, i int, _ lock.Store) (struct{}, error) {
 		return struct{}{}, q.withdraw(ctx, r, i, claim)
 	}, func(_ int, _ struct{}, err error) bool {
@@ -120,8 +120,10 @@ func (q *Store) end(ctx context.Context, r *round, keep time.Time, enough func(*
 var removalPasses = []time.Duration{100 * time.Millisecond, 2 * time.Second}
 
 const (
-	// removalRetry is the pause after a node did not answer a removal.
-	removalRetry = 250 * time.Millisecond
+	// removalRetry and maxRemovalRetry bound the pause after a node did not answer
+	// a removal. It doubles: a node that is away for long is not called all the time.
+	removalRetry    = 250 * time.Millisecond
+	maxRemovalRetry = 2 * time.Second
 	// maxRemovals bounds, for each node, the removals that have to be repeated.
 	// What is beyond is left to its TTL.
 	maxRemovals = 64
@@ -166,7 +168,7 @@ func answered(err error) bool {
 }
 
 // persist repeats a removal in the background, after each of the pauses, until
-// the node has answered each or the vote has expired. Close cuts it short.
+// the node has answered each or the TTL of c has passed. Close cuts it short.
 func (q *Store) persist(ctx context.Context, n *node, c lock.Claim, passes []time.Duration) {
 	if n.removals.Add(1) > maxRemovals {
 		n.removals.Add(-1)
@@ -175,14 +177,15 @@ func (q *Store) persist(ctx context.Context, n *node, c lock.Claim, passes []tim
 	until := time.Now().Add(c.TTL)
 	q.running.Go(func() {
 		defer n.removals.Add(-1)
-		open, wait := true, passes[0]
+		open, wait, retry := true, passes[0], removalRetry
 		for open && len(passes) > 0 && time.Now().Before(until) {
 			open = q.pause(context.Background(), wait)
-			wait = removalRetry
-			if answered(q.remove(ctx, n, c)) {
-				if passes = passes[1:]; len(passes) > 0 {
-					wait = passes[0]
-				}
+			if !answered(q.remove(ctx, n, c)) {
+				wait, retry = retry, min(2*retry, maxRemovalRetry)
+				continue
+			}
+			if passes = passes[1:]; len(passes) > 0 {
+				wait, retry = passes[0], removalRetry
 			}
 		}
 	})

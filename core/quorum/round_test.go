@@ -98,6 +98,58 @@ func TestALateRemovalDoesNotTouchALaterRound(t *testing.T) {
 	})
 }
 
+// A hold that was renewed lasts for longer than its vote. A node that missed its
+// release must not keep it for that long: with another node away, the key would be
+// busy although nobody has it.
+func TestANodeThatMissesAReleaseIsToldUntilTheHoldEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(3)
+		q := over(t, nodes)
+		must(t, acquireOf(q, claimBy("a")))
+		time.Sleep(time.Second) // all three have voted
+		long := claimBy("a")
+		long.TTL = time.Hour
+		q.Renew(t.Context(), []lock.Claim{long}, func(_ int, err error) { must(t, err) })
+		time.Sleep(time.Second)
+		nodes[2].set(refused)
+		long.Holds = 0
+		must(t, q.Release(t.Context(), long))
+		time.Sleep(40 * time.Second) // for longer than an acquire writes
+		if n := on(nodes); n != 1 {
+			t.Fatalf("%d nodes have the key, want the one that missed the release", n)
+		}
+		nodes[2].set(healthy)
+		time.Sleep(5 * time.Second)
+		if n := on(nodes); n != 0 {
+			t.Errorf("%d nodes still have the key", n)
+		}
+		nodes[0].set(refused)
+		must(t, acquireOf(q, claimBy("b")))
+		must(t, q.Release(t.Context(), claimOf("b", 0)))
+		nodes[0].set(healthy)
+	})
+}
+
+// A node that is away for long is called every few seconds, not four times a second.
+func TestARemovalThatGoesOnForLongSlowsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(3)
+		q := over(t, nodes)
+		c := claimBy("a")
+		must(t, acquireOf(q, c))
+		time.Sleep(time.Second)
+		nodes[2].set(refused)
+		c.Holds, c.TTL = 0, time.Hour
+		must(t, q.Release(t.Context(), c))
+		time.Sleep(10 * time.Second)
+		before := nodes[2].called()
+		time.Sleep(10 * time.Minute)
+		if calls := nodes[2].called() - before; calls < 100 || calls > 600 {
+			t.Errorf("%d calls in 10 minutes, want one each few seconds", calls)
+		}
+	})
+}
+
 // What is owed to a node that does not answer is bounded. The rest expires.
 func TestANodeThatIsAwayCostsNoMemory(t *testing.T) {
 	for name, broken := range map[string]fault{"down": refused, "mute": lostReply} {

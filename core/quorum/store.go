@@ -180,9 +180,10 @@ func (q *Store) prolong(r *round, until time.Time) {
 	}
 }
 
-// Release implements [lock.Store]. It returns when a majority has answered;
-// the other nodes are called all the same, a node that has not answered yet to
-// the vote when it does.
+// Release implements [lock.Store]. It returns when a majority has answered.
+// The other nodes are called all the same. A node that has not answered the vote
+// yet is called when it has. A node that does not answer the release is called
+// again until the hold has expired there.
 func (q *Store) Release(ctx context.Context, c lock.Claim) error {
 	if err := check(c); err != nil {
 		return err
@@ -193,7 +194,9 @@ func (q *Store) Release(ctx context.Context, c lock.Claim) error {
 	}
 	t := q.newTally()
 	if c.Holds == 0 {
-		t = q.end(ctx, r, c.Keep, (*tally).decided)
+		// A renewal may have made the hold longer than the vote was. The engine
+		// says for how long.
+		t = q.end(ctx, r, max(r.claim.TTL, c.TTL), c.Keep, (*tally).decided)
 	} else {
 		claim := c
 		claim.Owner = r.claim.Owner

@@ -184,6 +184,13 @@ func (m *member) ForceRelease(_ context.Context, key string) (freed bool, err er
 	return freed, err
 }
 
+// called counts the calls so far.
+func (m *member) called() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls
+}
+
 // has says whether somebody holds the key on the node.
 func (m *member) has(key string) bool {
 	m.mu.Lock()
