@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"math"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -160,34 +159,68 @@ func renewalNeverCreates(_ *testing.T, b *bench) {
 	b.isFree("k")
 }
 
+// renewed are what a renewal with that TTL makes of a hold of a minute: bounds that
+// no other row fits.
+var renewed = []struct{ ttl, least, most time.Duration }{
+	{2 * minute, minute, 2 * minute},
+	{time.Hour, 30 * minute, time.Hour},
+	{time.Second, 0, minute}, // a shorter one cuts nothing
+	{10 * minute, 5 * minute, 10 * minute},
+}
+
+// The engine puts the holds of all its leases into one call, whatever their TTLs.
 func renewsMany(_ *testing.T, b *bench) {
 	const n = 217 // not a multiple of any batch size
-	claims := make([]lock.Claim, n)
+	names, claims := make([]string, n), make([]lock.Claim, n)
 	for i := range claims {
-		claims[i] = b.owner("k"+newID())(1, minute)
+		names[i] = "k" + newID()
+		claims[i] = b.owner(names[i])(1, minute)
 		if i%3 != 0 {
 			b.acquire(claims[i])
 		}
-		claims[i].TTL = time.Hour
+		claims[i].TTL = renewed[i%len(renewed)].ttl
 	}
-	var mu sync.Mutex
-	reports := make(map[int]error)
-	b.Store.Renew(b.Context(), claims, func(i int, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if _, twice := reports[i]; twice {
-			b.Errorf("claim %d reported twice", i)
-		}
-		reports[i] = err
-	})
-	for i := range claims {
-		want := error(nil)
+	for i, err := range b.renewAll(claims) {
 		if i%3 == 0 {
-			want = lock.ErrNotHeld
+			if !errors.Is(err, lock.ErrNotHeld) {
+				b.Errorf("claim %d: got %v, want ErrNotHeld", i, err)
+			}
+			b.isFree(names[i])
+			continue
 		}
-		if got, ok := reports[i]; !ok || !errors.Is(got, want) {
-			b.Errorf("claim %d: reported %v, %v; want %v", i, ok, got, want)
+		if err != nil {
+			b.Errorf("claim %d: %v", i, err)
 		}
+		want := renewed[i%len(renewed)]
+		b.lasts(names[i], want.least, want.most)
+	}
+}
+
+// Holds of several modes are in such a call as well.
+func renewsModes(_ *testing.T, b *bench) {
+	var modes []lock.Mode
+	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
+		if b.supports(m) {
+			modes = append(modes, m)
+		}
+	}
+	var names []string
+	var claims []lock.Claim
+	for _, want := range renewed {
+		for _, m := range modes {
+			name := "k" + newID()
+			c := b.in(m, name)(1, minute)
+			b.acquire(c)
+			c.TTL = want.ttl
+			names, claims = append(names, name), append(claims, c)
+		}
+	}
+	for i, err := range b.renewAll(claims) {
+		if err != nil {
+			b.Errorf("%s: %v", claims[i].Mode, err)
+		}
+		want := renewed[i/len(modes)]
+		b.lasts(names[i], want.least, want.most)
 	}
 }
 

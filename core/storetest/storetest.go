@@ -95,6 +95,7 @@ var sections = []struct {
 var exclusiveTests = slices.Concat(holdTests, reentryTests, exclusionTests, keepTests, wakeTests, engineTests)
 
 var allTests = []test{
+	{"renewal of several modes in one call", renewsModes},
 	{"engine: AcquireAll takes all keys or none", engineAcquiresAll},
 }
 
@@ -105,7 +106,7 @@ var holdTests = []test{
 	{"renewal lengthens own holds only", renewsOwnOnly},
 	{"a late, shorter renewal cuts nothing", lateRenewalCutsNothing},
 	{"renewal never creates a hold", renewalNeverCreates},
-	{"renewal of many reports each claim once", renewsMany},
+	{"renewal of many reports each claim once, and gives each its own TTL", renewsMany},
 	{"fences grow over release, expiry and force", fencesGrow},
 	{"keys are independent", keysAreIndependent},
 	{"a TTL beyond the maximum is refused", refusesLongTTLs},
@@ -309,6 +310,26 @@ func (b *bench) renew(c lock.Claim, want error) {
 	}
 }
 
+// renewAll renews the claims in one call. It returns what was reported of each, and
+// fails unless each was reported once.
+func (b *bench) renewAll(claims []lock.Claim) []error {
+	b.Helper()
+	var mu sync.Mutex
+	results, reported := make([]error, len(claims)), make([]int, len(claims))
+	b.Store.Renew(b.Context(), claims, func(i int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		results[i] = err
+		reported[i]++
+	})
+	for i, n := range reported {
+		if n != 1 {
+			b.Fatalf("claim %d of %d reported %d times", i, len(claims), n)
+		}
+	}
+	return results
+}
+
 func (b *bench) force(key string) {
 	b.Helper()
 	if freed, err := b.Store.ForceRelease(b.Context(), b.key(key)); err != nil || !freed {
@@ -338,7 +359,7 @@ func (b *bench) counts(key string, holds int) {
 func (b *bench) lasts(key string, least, most time.Duration) {
 	b.Helper()
 	if state := b.state(key); !state.Held || state.TTL <= least || state.TTL > most {
-		b.Errorf("held %v, for %v; want %v to %v", state.Held, state.TTL, least, most)
+		b.Errorf("%s: held %v, for %v; want %v to %v", key, state.Held, state.TTL, least, most)
 	}
 }
 
