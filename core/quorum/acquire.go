@@ -19,9 +19,9 @@ const (
 
 // Acquire implements [lock.Store]: granted by a majority of the nodes, each time
 // to an owner that is made for this round of votes. A round that was lost is
-// removed. While nobody has a majority the vote
-// is repeated, after pauses that are random so that contenders do not stay in
-// step, for ten node timeouts at most; after that the key is busy, too.
+// removed. While nobody has a majority the vote is repeated, for ten node timeouts
+// or a quarter of the TTL at most. The pauses are random, so that contenders do not
+// stay in step. After that the key is busy, too.
 //
 // If too few nodes answer, the error says how many did. The caller has nothing to
 // undo: the outcome is [lock.OutcomeNotExecuted].
@@ -57,7 +57,8 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		if ttl, held := q.heldByAnother(ctx, c); held {
 			return 0, &lock.BusyError{TTL: ttl}
 		}
-		// Apart by more than a vote takes, or the next one will split, too.
+		// Apart by more than a vote takes, or the next one will split, too. Where
+		// votes take long, the maximum has to do.
 		pause := min(max(minSplitPause, 2*time.Since(asked))<<min(tries, 4), maxSplitPause)
 		pause = pause/2 + rand.N(pause)
 		if time.Now().Add(pause).After(limit) || !q.pause(ctx, pause) {

@@ -37,7 +37,8 @@ const (
 // lease from before that call and ends its trust 1 % and 2 ms early: that is
 // RedLock's validity, lease − elapsed − drift. Each round of votes has its own
 // owner in the nodes, "<owner>#<number>", so that nothing that arrives late can
-// touch a later round. One that did not get a majority is removed from all nodes in
+// touch a later round. One that did not get a majority is removed before the call
+// returns, as far as the nodes answer within a node timeout. The rest is removed in
 // the background, or by its TTL where a node does not answer.
 //
 // # Assumptions

@@ -11,7 +11,7 @@ import (
 
 const (
 	// minLinger and maxLinger bound how long a wake-up from a minority of the
-	// nodes is held back.
+	// nodes is held back, give or take a half.
 	minLinger = 10 * time.Millisecond
 	maxLinger = 250 * time.Millisecond
 )
@@ -24,8 +24,9 @@ const (
 // When a majority of the nodes has woken, wake is called at once. A wake-up
 // from fewer may be all there will be, as others may be down, but more often
 // it is a vote that was lost and is being removed. It is passed on a little
-// later, by a random time that grows from 10 ms to 250 ms as long as no
-// majority wakes, so that waiters do not drive each other in circles.
+// later, so that waiters do not drive each other in circles. The delay grows from
+// 10 ms to 250 ms as long as no majority wakes. It is random, by a half more or
+// less: 5 ms at least and 375 ms at most.
 func (q *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
 	if err := check(c); err != nil {
 		return nil, err
