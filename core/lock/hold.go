@@ -214,6 +214,8 @@ func (l *Locker) checkTrust(h *hold) {
 // whyOver is why h is lost when its trust has ended; mu is held.
 func (h *hold) whyOver() error {
 	switch {
+	case h.suspect && h.locker.now() < h.limit-h.locker.margin(h.lasts):
+		return ErrStoreAway // the limit has not been reached
 	case h.atLimit():
 		return ErrHeldTooLong
 	case h.watchdog > 0, h.suspect:

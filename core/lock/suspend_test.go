@@ -30,6 +30,7 @@ func TestASuspendedProcessRenewsAtOnceAndLosesWhatIsNotConfirmed(t *testing.T) {
 		"and the key of a lease is taken": {lock.WithLease(time.Hour), gone, lock.ErrTaken},
 		"and the store is away":           {lock.WithWatchdog(30 * time.Second), away, lock.ErrStoreAway},
 		"and the store of a lease is":     {lock.WithLease(time.Hour), away, lock.ErrStoreAway},
+		"and the store, before the limit": {lock.WithMaxHold(20 * time.Second), away, lock.ErrStoreAway},
 		"and all is well":                 {lock.WithWatchdog(30 * time.Second), nil, nil},
 		"and a lease is well":             {lock.WithLease(time.Hour), nil, nil},
 	} {
