@@ -196,6 +196,9 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		// A writer that reads: the same owner, another hold.
 		a.ownership, a.shared = h.ownership, true
 		lease, err := a.attempt(ctx, a.came)
+		for errors.Is(err, ErrReleased) && a.holdStatus(h) == nil { // what it read before
+			lease, err = a.attempt(ctx, a.now())
+		}
 		if !isDecision(err) && !errors.Is(err, ErrReleased) || a.holdStatus(h) == nil {
 			return a.tried(ctx, lease, err)
 		}

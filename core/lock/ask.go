@@ -39,8 +39,13 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 	a.mu.Lock()
 	h := a.ownership.find(a.o.mode)
 	err := a.joins(h)
-	if w := &a.waiter; err == nil && h == nil && w.gate != nil && !w.gate.first(w) {
-		err = ErrReleased // while it waited for its turn
+	w := &a.waiter
+	switch {
+	case err != nil || h != nil:
+	case a.mine != nil, w.gate != nil && !w.gate.first(w): // it was released while this waited for its turn
+		err = ErrReleased
+	case a.once && a.takenHere():
+		err = &BusyError{}
 	}
 	a.mu.Unlock()
 	if err != nil {
@@ -105,9 +110,14 @@ func (a *acquisition) claimAs(h *hold) {
 	if h != nil {
 		h.joined = true
 	}
-	if before := a.unjoined(); a.doubt && before.Owner != owner {
-		a.orphaned(a.ownership, before, undoPasses[:])
-		a.doubt = false
+	if before := a.unjoined(); before.Owner != owner {
+		if a.doubt || a.left {
+			a.orphaned(a.ownership, before, undoPasses[:])
+			a.doubt, a.left = false, false
+		}
+		if before.Owner == a.id {
+			a.id = a.newOwner() // the store never sees again who is undone
+		}
 	}
 	a.reenter, a.hold = false, nil
 	a.claim.Owner, a.claim.Holds, a.claim.TTL = owner, 1, a.o.acquireTTL()

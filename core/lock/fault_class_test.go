@@ -900,6 +900,165 @@ func TestALateReadOfAWriterThatHasGoneIsUndone(t *testing.T) {
 	})
 }
 
+// A grant that comes before the reader goes on as a separate owner is undone as well.
+func TestALateGrantOfAWriterThatHasGoneIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithOwner("me"), lock.WithCallTimeout(time.Second))
+		other := newLocker(t, store)
+		theirs := acquire(t, other, t.Context(), "k", writing)
+		w, r := start(t, l, t.Context(), writing), start(t, l, t.Context(), reading)
+		var sent, answered atomic.Int32
+		store.set(only("acquire", func(c lock.Claim) error {
+			if c.Mode == lock.Read && sent.Add(1) == 1 {
+				time.Sleep(1500 * time.Millisecond)
+			}
+			return nil
+		}), only("acquire", func(c lock.Claim) error {
+			if c.Mode == lock.Read && answered.Add(1) == 1 { // the second call, which is busy
+				time.Sleep(700 * time.Millisecond)
+			}
+			return nil
+		}))
+		release(t, theirs)
+		write := granted(t, "the writer", w)
+		release(t, write)
+		theirs = acquire(t, other, t.Context(), "k", writing)
+		time.Sleep(1200 * time.Millisecond)
+		waits(t, "the reader", r)
+		release(t, theirs)
+		time.Sleep(time.Second)
+		release(t, granted(t, "the reader", r))
+		time.Sleep(10 * time.Second)
+		if holds(t, store, "k") != 0 {
+			t.Error("something is left")
+		}
+	})
+}
+
+// What is undone was the reader's own owner, if it reads as a writer meanwhile. It
+// doesn't come back as that.
+func TestAReaderNeverComesBackAsWhoWasUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store, lock.WithOwner("me")), newLocker(t, store)
+		theirs := acquire(t, other, t.Context(), "k", writing)
+		w0, w2 := start(t, l, t.Context(), writing), start(t, l, t.Context(), writing)
+		var reads atomic.Int32
+		store.set(only("acquire", func(c lock.Claim) error {
+			if c.Holds > 1 {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if c.Mode == lock.Read {
+				switch reads.Add(1) {
+				case 1:
+					return errLineCut
+				case 3:
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+			return nil
+		}), nil)
+		release(t, theirs)
+		write := granted(t, "the first writer", w0)
+		r := start(t, l, t.Context(), reading)
+		release(t, write)
+		theirs = acquire(t, other, t.Context(), "k", writing)
+		time.Sleep(200 * time.Millisecond)
+		waits(t, "the second writer", w2)
+		waits(t, "the reader", r)
+		release(t, theirs)
+		release(t, granted(t, "the second writer", w2)) // the reader reads as it meanwhile
+		time.Sleep(200 * time.Millisecond)
+		read := granted(t, "the reader", r)
+		time.Sleep(200 * time.Millisecond)
+		_, err := other.TryAcquire(t.Context(), "k", writing)
+		wantErr(t, err, lock.ErrBusy)
+		if err := lock.AssertHeld(read.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		release(t, read)
+	})
+}
+
+// A read that was released while a writer joined it is no end of the writer's.
+func TestAWriterReadsAgainWhenWhatItWouldJoinIsReleased(t *testing.T) {
+	for name, wait := range map[string]lock.Option{"Acquire": lock.WithWait(time.Minute), "TryAcquire": lock.WithWait(0)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				write := acquire(t, l, t.Context(), "k", writing)
+				read := acquire(t, l, write.Context(), "k", reading)
+				store.set(only("acquire", func(c lock.Claim) error {
+					if c.Holds > 1 {
+						time.Sleep(20 * time.Millisecond)
+					}
+					return nil
+				}), nil)
+				got := start(t, l, write.Context(), reading, wait)
+				release(t, read)
+				time.Sleep(time.Second)
+				release(t, granted(t, "the second reader", got))
+				release(t, write)
+				time.Sleep(10 * time.Second)
+				if holds(t, store, "k") != 0 {
+					t.Error("something is left")
+				}
+			})
+		})
+	}
+}
+
+// A reader whose writer is released while it waits for its turn comes after the callers that
+// wait already; who tries only once is refused.
+func TestAReaderWhoseWriterHasGoneComesAfterThoseWhoWait(t *testing.T) {
+	for name, tries := range map[string]bool{"Acquire": false, "TryAcquire": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				write := acquire(t, l, t.Context(), "k", writing)
+				q := start(t, l, t.Context(), writing)
+				var reads atomic.Int32
+				store.set(only("acquire", func(c lock.Claim) error {
+					if c.Mode == lock.Read && reads.Add(1) == 1 {
+						time.Sleep(50 * time.Millisecond)
+					}
+					return nil
+				}), only("release", func(lock.Claim) error {
+					time.Sleep(100 * time.Millisecond)
+					return nil
+				}))
+				opts := []lock.Option{reading}
+				if tries {
+					opts = append(opts, lock.WithWait(0))
+				}
+				ctx := context.WithoutCancel(write.Context())
+				r1 := start(t, l, ctx, opts...)
+				r2 := start(t, l, ctx, opts...)
+				go func() { _ = write.Release(t.Context()) }()
+				time.Sleep(80 * time.Millisecond)
+				if !tries {
+					waits(t, "the second reader", r2)
+				}
+				time.Sleep(120 * time.Millisecond)
+				second := granted(t, "the writer that waited", q)
+				store.set(nil, nil)
+				release(t, second)
+				time.Sleep(time.Second)
+				for i, r := range []<-chan outcome{r1, r2} {
+					if tries {
+						wantErr(t, (<-r).err, lock.ErrBusy)
+					} else {
+						release(t, granted(t, fmt.Sprint("reader ", i), r))
+					}
+				}
+			})
+		})
+	}
+}
+
 // Acquisitions of one name wait for each other's calls, and not for all of them.
 func TestATryOfANameThatHangsEndsWithOneCallTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

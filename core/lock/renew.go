@@ -145,7 +145,11 @@ func (r *renewal) report(i int, err error) {
 		h.confirm(r.sent, r.claims[i].TTL)
 		r.watchdogOn(h, r.sent, r.claims[i].TTL)
 	case !errors.Is(err, ErrNotHeld) && (h.watchdog > 0 || h.suspect): // else no lease asks for it any longer
-		r.schedule(h, r.now()+retryRenewal(min(h.watchdog, h.lasts)))
+		lasts := min(h.watchdog, h.lasts)
+		if h.suspect {
+			lasts = min(h.lasts, 6*r.defaults.callTimeout) // see checkClock
+		}
+		r.schedule(h, r.now()+retryRenewal(lasts))
 	}
 	r.mu.Unlock()
 	if hook := r.defaults.hooks.Renewed; hook != nil {

@@ -66,6 +66,28 @@ func TestASuspendedProcessRenewsAtOnceAndLosesWhatIsNotConfirmed(t *testing.T) {
 	}
 }
 
+// A lease of its holder's length is renewed until it is confirmed, and no faster than others.
+func TestASuspendedLeaseThatIsNotConfirmedIsRenewedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k", lock.WithLease(time.Hour))
+		store.set(only("renew", func(lock.Claim) error {
+			return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Class: "test", Err: errLineCut}
+		}), nil)
+		before := store.count("renew")
+		l.Suspend(10 * time.Minute)
+		_ = lease.Context().Err() // looks at the lease
+		time.Sleep(lock.DefaultCallTimeout)
+		synctest.Wait()
+		if n := store.count("renew") - before; n < 3 || n > 50 {
+			t.Errorf("renewed %d times", n)
+		}
+		wantErr(t, context.Cause(lease.Context()), lock.ErrStoreAway)
+		store.set(nil, nil)
+	})
+}
+
 // Who looks first may be a release of one of several leases.
 func TestAReleaseAfterASuspensionLeavesTheOthersTheirRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -111,12 +111,15 @@ func TestWhoJoinsTooLateKeepsItsPlace(t *testing.T) {
 		store := newFaulty()
 		l := newLocker(t, store)
 		other := acquire(t, newLocker(t, store), t.Context(), "k")
+		var mu sync.Mutex
 		var order []string
 		var running sync.WaitGroup
 		wait := func(name, owner string, held time.Duration) {
 			running.Go(func() {
 				lease := acquire(t, l, t.Context(), "k", lock.WithOwner(owner))
+				mu.Lock()
 				order = append(order, name)
+				mu.Unlock()
 				time.Sleep(held)
 				release(t, lease)
 			})
@@ -137,7 +140,8 @@ func TestWhoJoinsTooLateKeepsItsPlace(t *testing.T) {
 		}))
 		release(t, other)
 		running.Wait()
-		if got := strings.Join(order, " "); got != "first second third fourth" {
+		// The last two share a hold.
+		if got := strings.Join(order, " "); got != "first second third fourth" && got != "first second fourth third" {
 			t.Errorf("served in the order %s", got)
 		}
 		store.set(nil, nil)
