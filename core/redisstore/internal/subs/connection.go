@@ -73,8 +73,9 @@ func (c *connection) open() *redis.PubSub {
 	return c.Client.Subscribe(c.ctx)
 }
 
-// update makes the server's subscriptions the wanted ones. It returns
-// false when there is no connection.
+// update makes the server's subscriptions the wanted ones. It returns false when nobody
+// is to read the connection. The reader of the common one finds out what has failed, and
+// connects again.
 func (c *connection) update(pubsub *redis.PubSub) bool {
 	add, drop := c.difference()
 	each, subscribe, unsubscribe := len(add)+len(drop), pubsub.Subscribe, pubsub.Unsubscribe
@@ -91,7 +92,7 @@ func (c *connection) update(pubsub *redis.PubSub) bool {
 			c.hangUp()
 		}
 	}
-	return err == nil
+	return err == nil || c.plane == common
 }
 
 // send sends a command for some names at a time.

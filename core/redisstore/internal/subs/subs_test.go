@@ -198,3 +198,22 @@ func TestAPanicOfTheClientCostsItsConnection(t *testing.T) {
 		t.Errorf("subscribed on connection %d, want another one", n)
 	}
 }
+
+// The one after it is read, too, if it fails at once.
+func TestAPanicOfTheClientWhileTheServerRefusesCostsNoWakeUps(t *testing.T) {
+	var armed atomic.Bool
+	s := set(t, acknowledge, func(n int, c net.Conn) net.Conn {
+		if n > 1 && n < 8 {
+			_ = c.Close()
+		}
+		return buggy{c, &armed}
+	})
+	woken := make(chan struct{}, 100)
+	stop, err := s.Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	armed.Store(true) // for the answer to the next ping
+	await(t, "a wake-up by the connection after the next", woken)
+}
