@@ -162,7 +162,7 @@ func (l *life) blocking(e *history.Event) (spans []span) {
 // lasted is the longest time for which the store may have had the hold.
 func (h *hold) lasted() span {
 	if h.final != 0 {
-		return span{h.granted.from, max(h.final, h.keptHi)}
+		return span{h.granted.from, max(h.final, h.keptHi+epsilon)}
 	}
 	return span{h.granted.from, max(h.expHi, h.keptHi) + epsilon}
 }

@@ -38,15 +38,20 @@ func TestMinimumHolds(t *testing.T) {
 		s.events[1].Keep = 100 * ms
 		return s.kept("a1", 5, 6, 100, ok)
 	}
+	gaveUp := func(at int64) history.Event {
+		return history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Worker: 1, Call: at, Return: at + 1, Holds: 1}
+	}
 	forced := history.Event{Kind: history.Force, Outcome: ok, Call: 8, Return: 9}
 	for name, test := range map[string]struct {
 		*script
 		want []string
 	}{
-		"the key is busy until the end": {kept().busy("b", 50, 51).busy("a", 98, 99).got("b1", 100, 101, 11, 1).gave("b1", 103, 104, 0, ok), nil},
-		"… and not after it":            {kept().busy("b", 150, 151), []string{"model illegal"}},
-		"another gets in":               {kept().got("b1", 20, 21, 11, 1).gave("b1", 23, 24, 0, ok), []string{"unkept", "model illegal"}},
-		"its owner gets in again":       {kept().got("a2", 20, 21, 11, 1).gave("a2", 23, 24, 0, ok), []string{"unkept", "model illegal"}},
+		"the key is busy until the end":   {kept().busy("b", 50, 51).busy("a", 98, 99).got("b1", 100, 101, 11, 1).gave("b1", 103, 104, 0, ok), nil},
+		"… and not after it":              {kept().busy("b", 150, 151), []string{"model illegal"}},
+		"a wait ends a moment after it":   {kept().add(gaveUp(103)), nil},
+		"… or later, and the key is free": {kept().add(gaveUp(110)), []string{"refused"}},
+		"another gets in":                 {kept().got("b1", 20, 21, 11, 1).gave("b1", 23, 24, 0, ok), []string{"unkept", "model illegal"}},
+		"its owner gets in again":         {kept().got("a2", 20, 21, 11, 1).gave("a2", 23, 24, 0, ok), []string{"unkept", "model illegal"}},
 		"the store wasn't called for it": {
 			begun().gave("a1", 5, 6, 0, ok).got("b1", 20, 21, 11, 1).gave("b1", 23, 24, 0, ok), []string{"unkept"},
 		},

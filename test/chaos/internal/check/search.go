@@ -174,6 +174,6 @@ func (t *Timeline) Handoffs() (taken, declined int) { return t.handoffs, t.decli
 // taken says whether an owner that is known may have had the key.
 func (l *life) taken(s span) bool {
 	return slices.ContainsFunc(l.holds, func(h *hold) bool {
-		return s.overlaps(span{h.granted.from, max(cmp.Or(h.final, h.expLo+epsilon), h.keptHi)})
+		return s.overlaps(span{h.granted.from, max(cmp.Or(h.final, h.expLo+epsilon), h.keptHi+epsilon)})
 	})
 }
