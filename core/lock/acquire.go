@@ -219,7 +219,9 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 	if a.taken {
 		return nil, a.busy(nil)
 	}
-	a.claim.Owner = a.newID()
+	if a.claim.Owner == "" { // else a late answer may look at it
+		a.claim.Owner = a.newID()
+	}
 	if a.once {
 		return a.tryOnce(ctx)
 	}

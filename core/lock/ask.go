@@ -44,7 +44,7 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 	case err != nil || h != nil:
 	case a.mine != nil, w.gate != nil && !w.gate.first(w): // it was released while this waited for its turn
 		err = ErrReleased
-	case a.once && a.takenHere():
+	case a.once && (a.reenter || a.claim.Owner != a.id) && a.takenHere(): // what it was to join was in their way
 		err = &BusyError{}
 	}
 	a.mu.Unlock()
@@ -162,8 +162,17 @@ func (a *acquisition) ask(ctx context.Context, now time.Duration) (*Lease, error
 	}
 }
 
-// isDecision reports whether err is a store's decision, and not a failure to decide.
-func isDecision(err error) bool { return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld) }
+// isDecision reports whether err is a store's decision, and not a failure to decide,
+// whose cause may be the caller's, and wrap anything.
+func isDecision(err error) bool {
+	if _, failed := errors.AsType[*StoreError](err); failed {
+		return false
+	}
+	if _, abandoned := errors.AsType[*abandonedError](err); abandoned {
+		return false
+	}
+	return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld)
+}
 
 // patient says whether a failing store is worth another try.
 func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
@@ -230,7 +239,7 @@ func (a *acquisition) late(claim Claim, named []*waiter, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.placesNamed(named, err)
-	a.mayHaveLeft(claim, mayHaveRun(err), err == nil || claim.Mode == Fair && errors.Is(err, ErrBusy))
+	a.mayHaveLeft(claim, mayHaveRun(err), err == nil || claim.Mode == Fair && isDecision(err))
 }
 
 // mayHaveLeft records that a call, answered or not, may have left
@@ -241,7 +250,7 @@ func (a *acquisition) late(claim Claim, named []*waiter, err error) {
 func (a *acquisition) mayHaveLeft(claim Claim, unknown, left bool) {
 	switch {
 	case claim.Holds > 1:
-	case !a.done && claim.Owner == a.unjoined().Owner:
+	case !a.done && claim.Owner == a.present():
 		a.doubt, a.left = a.doubt || unknown, a.left || left
 	case a.hold != nil && a.hold.owner == claim.Owner && a.hold.latest().unreleased():
 		h := a.hold.latest()
@@ -275,6 +284,15 @@ func (a *acquisition) end() {
 	case a.left, claim.Mode == Fair && a.sawContention:
 		a.orphaned(a.ownership, claim, undoOnce)
 	}
+}
+
+// present is the owner that it calls as, or goes on as if the hold that it re-enters
+// ends. mu is held, and what else the claim has is not looked at: it changes without mu.
+func (a *acquisition) present() string {
+	if a.reenter {
+		return a.id
+	}
+	return a.claim.Owner
 }
 
 // unjoined is the claim without the hold that it re-enters, which goes with that hold.

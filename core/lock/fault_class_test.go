@@ -1059,6 +1059,97 @@ func TestAReaderWhoseWriterHasGoneComesAfterThoseWhoWait(t *testing.T) {
 	}
 }
 
+// Why a caller gives up is no answer of the store, whatever it says.
+func TestACallThatIsGivenUpIsNoAnswer(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, l *lock.Locker, lease *lock.Lease) error{
+		"a read of the writer": func(ctx context.Context, l *lock.Locker, _ *lock.Lease) error {
+			_, err := l.Acquire(ctx, "k", reading)
+			return err
+		},
+		"a re-entry": func(ctx context.Context, l *lock.Locker, _ *lock.Lease) error {
+			_, err := l.Acquire(ctx, "k", writing)
+			return err
+		},
+		"an extension": func(ctx context.Context, _ *lock.Locker, lease *lock.Lease) error {
+			return lease.Extend(ctx, time.Hour)
+		},
+	} {
+		for _, cause := range []error{lock.ErrBusy, lock.ErrNotHeld} {
+			t.Run(fmt.Sprint(name, ", ", cause), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newFaulty()
+					l := newLocker(t, store)
+					write := acquire(t, l, t.Context(), "k", writing)
+					store.set(func(string, lock.Claim) error { time.Sleep(50 * time.Millisecond); return nil }, nil)
+					ctx, cancel := context.WithCancelCause(write.Context())
+					failed := make(chan error)
+					go func() { failed <- call(ctx, l, write) }()
+					synctest.Wait()
+					cancel(fmt.Errorf("another part failed: %w", cause))
+					wantErr(t, <-failed, context.Canceled)
+					if err := lock.AssertHeld(write.Context(), "k"); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Second)
+					release(t, write)
+				})
+			})
+		}
+	}
+}
+
+// A try comes before those of its owner that came after it.
+func TestATryOfANameDoesNotYieldToWhoCameLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithOwner("me"))
+		var calls atomic.Int32
+		store.set(only("acquire", func(lock.Claim) error {
+			if calls.Add(1) > 3 {
+				return nil
+			}
+			time.Sleep(50 * time.Millisecond)
+			return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Class: "test", Err: errLineCut}
+		}), nil)
+		first, second := start(t, l, t.Context(), lock.WithWait(0)), start(t, l, t.Context(), lock.WithWait(0))
+		third := start(t, l, t.Context())
+		time.Sleep(time.Second)
+		wantErr(t, (<-first).err, lock.ErrUnavailable)
+		release(t, granted(t, "the second try", second))
+		release(t, granted(t, "who waits", third))
+	})
+}
+
+// slowReentry has no mutex between calls that would hide a race.
+type slowReentry struct{ *memstore.Store }
+
+func (s slowReentry) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if c.Holds > 1 {
+		time.Sleep(5 * time.Second)
+	}
+	return s.Store.Acquire(ctx, c)
+}
+
+// The places of all are named by the call of one, while another of them re-enters.
+func TestAPlaceIsNamedWhileItsWaiterReenters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowReentry{memstore.New()}
+		l := newLocker(t, store)
+		fair := func(owner string) <-chan outcome {
+			return start(t, l, t.Context(), lock.WithMode(lock.Fair), lock.WithOwner(owner))
+		}
+		theirs := acquire(t, newLocker(t, store), t.Context(), "k", lock.WithMode(lock.Fair))
+		first, second, third := fair("a"), fair("b"), fair("a")
+		release(t, theirs)
+		time.Sleep(4 * time.Second) // the second names the place of the third
+		release(t, granted(t, "the first", first))
+		time.Sleep(10 * time.Second)
+		release(t, granted(t, "the second", second))
+		time.Sleep(10 * time.Second)
+		release(t, granted(t, "the third, which re-entered too late", third))
+	})
+}
+
 // Acquisitions of one name wait for each other's calls, and not for all of them.
 func TestATryOfANameThatHangsEndsWithOneCallTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

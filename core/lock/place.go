@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"errors"
 	"time"
 )
 
@@ -66,7 +65,7 @@ func (g *gate) unnamed() (first *waiter) {
 // placesNamed records the result of a call that named these places; mu is held.
 // For the others among them it is as if they had made it themselves.
 func (a *acquisition) placesNamed(named []*waiter, err error) (kept bool) {
-	kept = err == nil || errors.Is(err, ErrBusy)
+	kept = err == nil || isDecision(err)
 	for _, w := range named {
 		if w.of != a {
 			claim := Claim{Key: a.claim.Key, Owner: w.of.id, Mode: Fair, Holds: 1, TTL: maxAcquireTTL}

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -97,7 +96,7 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	switch {
 	case err == nil:
 		return l.extended(h, sent, c.TTL)
-	case errors.Is(err, ErrNotHeld):
+	case isDecision(err):
 		l.lose(because(ErrTaken, err), h)
 		return l.holdStatus(h) // it was released or closed meanwhile, or is lost now
 	default:
