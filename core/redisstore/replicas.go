@@ -29,7 +29,10 @@ type replicas struct {
 // not wait.
 //
 // It reduces what a failover can lose, but doesn't exclude it: unless all replicas
-// must acknowledge, one that didn't may be promoted. See docs/quorum.md.
+// must acknowledge, one that didn't may be promoted. From Redis 7.2 on, WAIT waits for
+// what its connection has written: a renewal that writes nothing, as a longer extension
+// without an answer of the replicas came before it, may count without them. See
+// docs/quorum.md.
 //
 // The script and WAIT travel on one connection. While replicas lag, a busy
 // answer, too, takes up to timeout. timeout must be below the client's
