@@ -1055,19 +1055,14 @@ func TestAForcedReleaseOfACrowdSparesWhoComesMeanwhile(t *testing.T) {
 		b.acquire(claimIn(lock.Read, fmt.Sprint("reader:", i), "k", 1), nil)
 	}
 	rdb := server.Client(t)
-	var came bool
-	rdb.AddHook(before{"redisson_sc:{k}", func() { // a removal
-		if came {
-			return
-		}
-		came = true
+	rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { // a removal
 		for i := range readers {
 			gone := claimIn(lock.Read, fmt.Sprint("reader:", i), "k", 1)
 			gone.Holds = 0
 			_ = b.store.Release(t.Context(), gone)
 		}
 		b.acquire(writer, nil)
-	}})
+	})})
 	if _, err := redisstore.New(rdb).ForceRelease(t.Context(), "k"); err != nil {
 		t.Error(err)
 	}
