@@ -36,18 +36,7 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 	if err := a.admitted(); err != nil {
 		return nil, err
 	}
-	a.mu.Lock()
-	h := a.ownership.find(a.o.mode)
-	err := a.joins(h)
-	w := &a.waiter
-	switch {
-	case err != nil || h != nil:
-	case a.mine != nil, w.gate != nil && !w.gate.first(w): // it was released while this waited for its turn
-		err = ErrReleased
-	case a.once && (a.reenter || a.claim.Owner != a.id) && a.takenHere(): // what it was to join was in their way
-		err = &BusyError{}
-	}
-	a.mu.Unlock()
+	h, err := a.joinable()
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +49,25 @@ func (a *acquisition) attempt(ctx context.Context, now time.Duration) (*Lease, e
 		a.lose(because(ErrTaken, ErrNotHeld), h) // a writer may always read: somebody else has the key
 	}
 	return lease, err
+}
+
+// joinable returns the hold of the owner to join, or nil to acquire as a new owner.
+// ErrReleased means that others come before a new owner: the hold was released while
+// the acquisition waited for its turn.
+func (a *acquisition) joinable() (*hold, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h, w := a.ownership.find(a.o.mode), &a.waiter
+	if h != nil {
+		return h, a.joins(h)
+	}
+	switch {
+	case a.mine != nil, w.gate != nil && !w.gate.first(w):
+		return nil, ErrReleased
+	case a.once && (a.reenter || a.claim.Owner != a.id) && a.takenHere(): // only if it was to join a hold
+		return nil, &BusyError{}
+	}
+	return nil, nil
 }
 
 // takeTurn waits for the other acquisitions of the owner while the store answers them.

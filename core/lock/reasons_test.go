@@ -259,25 +259,8 @@ func TestALossIsNoContention(t *testing.T) {
 		}
 		return nil
 	}), nil)
-	var theirs *lock.Lease
-	err := l.Do(t.Context(), "k", func(ctx context.Context) error {
-		if _, err := other.ForceRelease(t.Context(), "k"); err != nil {
-			t.Error(err)
-		}
-		theirs = acquire(t, other, t.Context(), "k")
-		_, err := l.Acquire(ctx, "k")
-		wantErr(t, err, lock.ErrTaken, lock.ErrNotHeld)
-		wantErr(t, context.Cause(ctx), lock.ErrTaken)
-		if cause := context.Cause(ctx); errors.Is(err, lock.ErrBusy) || errors.Is(cause, lock.ErrBusy) {
-			t.Errorf("got %v and the cause %v, which match ErrBusy", err, cause)
-		}
-		return nil
-	})
-	wantErr(t, err, lock.ErrTaken)
-	if errors.Is(err, lock.ErrBusy) {
-		t.Errorf("got %v, which matches ErrBusy", err)
-	}
-	release(t, theirs)
+	exclusive := lock.WithMode(lock.Exclusive)
+	takenUnderWork(t, l, other, exclusive, exclusive)
 }
 
 // A writer may always read: where the store says that another has the key, the writer
@@ -285,27 +268,33 @@ func TestALossIsNoContention(t *testing.T) {
 func TestAReadThatIsRefusedToItsWriterIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		l, other := newLocker(t, store), newLocker(t, store)
-		var theirs *lock.Lease
-		err := l.Do(t.Context(), "k", func(ctx context.Context) error {
-			if _, err := other.ForceRelease(t.Context(), "k"); err != nil {
-				t.Error(err)
-			}
-			theirs = acquire(t, other, t.Context(), "k", writing)
-			_, err := l.Acquire(ctx, "k", reading)
-			wantErr(t, err, lock.ErrTaken, lock.ErrNotHeld)
-			wantErr(t, context.Cause(ctx), lock.ErrTaken)
-			if cause := context.Cause(ctx); errors.Is(err, lock.ErrBusy) || errors.Is(cause, lock.ErrBusy) {
-				t.Errorf("got %v and the cause %v, which match ErrBusy", err, cause)
-			}
-			return nil
-		}, writing)
-		wantErr(t, err, lock.ErrTaken)
-		if errors.Is(err, lock.ErrBusy) {
-			t.Errorf("got %v, which matches ErrBusy", err)
-		}
-		release(t, theirs)
+		takenUnderWork(t, newLocker(t, store), newLocker(t, store), writing, reading)
 	})
+}
+
+// takenUnderWork takes a key of l by force while work runs, which then acquires again. It
+// must hear of the loss, and of no contention.
+func takenUnderWork(t *testing.T, l, other *lock.Locker, mode, again lock.Option) {
+	t.Helper()
+	var theirs *lock.Lease
+	err := l.Do(t.Context(), "k", func(ctx context.Context) error {
+		if _, err := other.ForceRelease(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		theirs = acquire(t, other, t.Context(), "k", mode)
+		_, err := l.Acquire(ctx, "k", again)
+		wantErr(t, err, lock.ErrTaken, lock.ErrNotHeld)
+		wantErr(t, context.Cause(ctx), lock.ErrTaken)
+		if cause := context.Cause(ctx); errors.Is(err, lock.ErrBusy) || errors.Is(cause, lock.ErrBusy) {
+			t.Errorf("got %v and the cause %v, which match ErrBusy", err, cause)
+		}
+		return nil
+	}, mode)
+	wantErr(t, err, lock.ErrTaken)
+	if errors.Is(err, lock.ErrBusy) {
+		t.Errorf("got %v, which matches ErrBusy", err)
+	}
+	release(t, theirs)
 }
 
 // In the queue it waits for its turn, as a separate owner.

@@ -28,9 +28,9 @@ var ErrReply = errors.New("reply exceeds the limit, or isn't one of Redis")
 // trusted and TLS isn't available.
 //
 // Replies to locks have less than a kilobyte, except for ForceRelease of a key with
-// thousands of readers, which fails above the limit. For a client that the application uses as well, the limit
-// must be above its longest reply. An element of an array counts 16 bytes, one of
-// a map 64, as they take memory before they arrive.
+// thousands of readers, which fails above the limit. For a client that the application
+// uses as well, the limit must be above its longest reply. An element of an array
+// counts 16 bytes, one of a map 64, as they take memory before they arrive.
 func LimitReplies(dial func(ctx context.Context, network, addr string) (net.Conn, error), limit int) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	if limit < 1024 {
 		panic("redisstore.LimitReplies: limit is less than 1024") //nolint:forbidigo // documented: a wrong set-up cannot be run

@@ -495,7 +495,7 @@ func (w *worker) guarded(io func(context.Context) error) error {
 // isRedirected says that a node of a cluster did not run a script that another
 // one may.
 func isRedirected(err error) bool {
-	return err != nil && (isElsewhere(err) || redis.HasErrorPrefix(err, "READONLY") || errors.Is(err, redis.ErrClosed))
+	return isElsewhere(err) || err != nil && (redis.HasErrorPrefix(err, "READONLY") || errors.Is(err, redis.ErrClosed))
 }
 
 // isElsewhere says that a node of a cluster named the one that has the key.
