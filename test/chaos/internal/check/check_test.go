@@ -50,6 +50,8 @@ func TestLegalHistories(t *testing.T) {
 		"permits": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 2, 3, 11, 1).busy("c", 4, 5).
 			gave("b1", 6, 7, 0, ok).permits("c1", 8, 9, 12, 1),
 		"permits that expired": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 310, 311, 11, 3),
+		"permits that expired, and others that may have been returned": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 250, 251, 11, 1).
+			gave("b1", 260, 261, 0, unknown).permits("c1", 310, 311, 12, 1).permits("d1", 312, 313, 13, 1).busy("e", 320, 321),
 		"held by a killed worker": exclusive().got("a1", 0, 2, 10, 1).fault("worker killed", 0, 5, 6, false).
 			busy("b", 200, 201).got("b1", 310, 311, 11, 1),
 		"renewed by a call that nobody answered": exclusive().got("a1", 0, 2, 10, 1).

@@ -281,23 +281,18 @@ func semaphore(s holds, o op) (bool, holds) {
 	})
 }
 
-// evict drops what must have expired for o to be granted: the surplus, the
-// ones that may have ended first.
+// evict drops what cannot have been there beside o and the holds that certainly
+// were. Of others, any may be the one that has ended.
 func (s *holds) evict(o op) {
-	total := 0
+	certain := 0
 	for _, h := range s.others {
-		total += h.count
-	}
-	for total > o.Size {
-		first := -1
-		for i, h := range s.others {
-			if h.owner != o.Owner && (first < 0 || h.expLo < s.others[first].expLo) {
-				first = i
-			}
+		if h.owner == o.Owner || !h.gone(o) {
+			certain += h.count
 		}
-		total -= s.others[first].count
-		s.others = slices.Delete(s.others, first, first+1)
 	}
+	s.others = slices.DeleteFunc(s.others, func(h one) bool {
+		return h.owner != o.Owner && h.gone(o) && certain+h.count > o.Size
+	})
 }
 
 // permits are returned at once, not one by one.
