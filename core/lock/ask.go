@@ -58,6 +58,9 @@ func (a *acquisition) joinable() (*hold, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h, w := a.ownership.find(a.o.mode), &a.waiter
+	if w.err != nil {
+		return nil, w.err // a sibling had the turn, and found it out
+	}
 	if h != nil {
 		return h, a.joins(h)
 	}
@@ -118,17 +121,25 @@ func (a *acquisition) claimAs(h *hold) {
 	if h != nil {
 		h.joined = true
 	}
-	if before := a.unjoined(); before.Owner != owner {
-		if a.doubt || a.left {
-			a.orphaned(a.ownership, before, undoPasses[:])
-			a.doubt, a.left = false, false
-		}
-		if before.Owner == a.id {
-			a.id = a.newOwner() // the store never sees again who is undone
-		}
+	if a.quit(owner) == a.id {
+		a.id = a.newOwner() // the store never sees again who is undone
 	}
 	a.reenter, a.hold = false, nil
 	a.claim.Owner, a.claim.Holds, a.claim.TTL = owner, 1, a.o.acquireTTL()
+}
+
+// quit has undone what calls as another owner than the next may have left, and returns
+// that one, if there is one; mu is held.
+func (a *acquisition) quit(next string) (before string) {
+	claim := a.unjoined()
+	if claim.Owner == next {
+		return ""
+	}
+	if a.doubt || a.left {
+		a.orphaned(a.ownership, claim, undoPasses[:])
+		a.doubt, a.left = false, false
+	}
+	return claim.Owner
 }
 
 // newID returns the owner that is the acquisition's own.
@@ -159,7 +170,7 @@ func (a *acquisition) ask(ctx context.Context, now time.Duration) (*Lease, error
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case outcomeOf(err) == OutcomeRefused, errors.Is(err, errBacklog), !a.patient(tries, began, err):
-			return nil, failure(ctx, err)
+			return nil, undecided(err) // not the end of ctx, whose cause could be an answer
 		case !a.pause(ctx, backoff(tries)):
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -325,6 +336,9 @@ func (l *Locker) orphaned(o *ownership, claim Claim, passes []time.Duration) {
 		return
 	}
 	if o.writing(claim) {
+		if o.owed != nil {
+			claim.TTL = max(claim.TTL, o.owed.TTL)
+		}
 		o.owed, o.doubt = &claim, true
 		return
 	}

@@ -230,14 +230,18 @@ func (e *abandonedError) Unwrap() error { return e.cause }
 
 // failure turns the error of a store call into the caller's error.
 func failure(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ended(ctx)
-	case errors.Is(err, ErrUnsupported), errors.Is(err, ErrInvalid):
-		return err
-	default:
-		return because(ErrUnavailable, err)
 	}
+	return undecided(err)
+}
+
+// undecided is failure of a call whose caller has not gone.
+func undecided(err error) error {
+	if errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid) {
+		return err
+	}
+	return because(ErrUnavailable, err)
 }
 
 // ended is the error for a context that has ended: its Err, and its cause where

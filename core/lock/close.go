@@ -126,7 +126,7 @@ func (l *Locker) endClosing(h *hold, err error) (doubt bool) {
 // reportClosed reports the end of a hold to the hooks: by release, unless the store
 // says that it was lost before.
 func (l *Locker) reportClosed(h *hold, err error) {
-	if errors.Is(err, ErrLost) {
+	if errors.Is(err, ErrLost) && !errors.Is(err, ErrUnavailable) { // else it is what ctx ended by
 		l.reportLoss(h, err)
 		return
 	}

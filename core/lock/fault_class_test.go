@@ -1392,3 +1392,164 @@ func TestADeadlineWithoutAnAnswerIsUnavailable(t *testing.T) {
 		})
 	}
 }
+
+// A reader that called as its writer, who went meanwhile, and then re-enters what a
+// sibling was granted: what the store granted to the writer's owner is undone.
+func TestAReaderThatReentersLeavesNothingAsItsWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithOwner("me"), lock.WithWait(0))
+		var reads atomic.Int32
+		store.set(only("acquire", func(c lock.Claim) error {
+			switch {
+			case c.Mode == lock.Write:
+				time.Sleep(10 * time.Millisecond)
+			case reads.Add(1) == 1:
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil
+		}), nil)
+		writer := start(t, l, t.Context(), writing)
+		first := start(t, l, t.Context(), reading)
+		second := start(t, l, t.Context(), reading)
+		time.Sleep(20 * time.Millisecond)
+		release(t, granted(t, "the writer", writer))
+		time.Sleep(time.Second)
+		release(t, granted(t, "the first reader", first))
+		release(t, granted(t, "the second reader", second))
+		time.Sleep(5 * time.Second)
+		if n := holds(t, store, "k"); n != 0 {
+			t.Errorf("%d holds are left, and nobody has them", n)
+		}
+	})
+}
+
+// The context of Close ends by what could be a store's answer.
+func TestTheCauseOfClosesContextIsNoAnswer(t *testing.T) {
+	for name, cause := range map[string]error{"not held": lock.ErrNotHeld, "taken": lock.ErrTaken} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				var lost atomic.Int32
+				l := lock.New(store, lock.WithHooks(lock.Hooks{Lost: func(lock.LossEvent) { lost.Add(1) }}))
+				if _, err := l.Acquire(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				store.set(only("release", func(lock.Claim) error { time.Sleep(time.Hour); return nil }), nil)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Millisecond, func() { cancel(fmt.Errorf("another: %w", cause)) })
+				wantErr(t, l.Close(ctx), context.Canceled)
+				time.Sleep(time.Hour)
+				wantErr(t, l.Close(t.Context()), lock.ErrUnavailable)
+				if n := lost.Load(); n != 0 {
+					t.Errorf("%d losses reported: the store said nothing", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAPanicOfTheRenewedHookHidesNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithHooks(lock.Hooks{Renewed: func(lock.RenewEvent) { panic("broken") }}))
+		lease := acquire(t, l, t.Context(), "k")
+		if _, err := store.Store.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second) // past the first renewal
+		wantErr(t, context.Cause(lease.Context()), lock.ErrTaken)
+	})
+}
+
+// late is a context whose end its caller sees at the second look after it.
+type late struct {
+	context.Context
+	looks atomic.Int32
+}
+
+func (c *late) Err() error {
+	err := c.Context.Err()
+	if err != nil && c.looks.Add(1) == 1 {
+		return nil
+	}
+	return err
+}
+
+// The caller's context ends as the store refuses its call, by a cause that a store's
+// answer could have.
+func TestTheCauseOfACallersContextIsNoAnswerAtTheLastMoment(t *testing.T) {
+	for name, cause := range map[string]error{"not held": lock.ErrNotHeld, "busy": lock.ErrBusy} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				writer := acquire(t, l, t.Context(), "k", writing)
+				ctx, cancel := context.WithCancelCause(writer.Context())
+				store.set(only("acquire", func(lock.Claim) error {
+					cancel(fmt.Errorf("another: %w", cause))
+					return &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errLineCut}
+				}), nil)
+				if _, err := l.Acquire(&late{Context: ctx}, "k", reading); err == nil {
+					t.Error("granted, though the store refused it")
+				}
+				store.set(nil, nil)
+				if err := context.Cause(writer.Context()); err != nil {
+					t.Errorf("the writer was lost: %v", err)
+				}
+				release(t, writer)
+			})
+		})
+	}
+}
+
+// Waiters by one name call one by one: what one finds out about a silent store, the
+// others know.
+func TestNamedWaitersDoNotEachFindOutThatTheStoreIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		other, l := newLocker(t, store.Store), newLocker(t, store, lock.WithOwner("me"))
+		held := acquire(t, other, t.Context(), "k", writing)
+		var readers []<-chan outcome
+		for range 4 {
+			readers = append(readers, start(t, l, t.Context(), reading))
+		}
+		time.Sleep(100 * time.Millisecond)
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Hour); return errLineCut }), nil)
+		began := time.Now()
+		for _, done := range readers {
+			o := <-done
+			wantErr(t, o.err, lock.ErrUnavailable)
+			if took := o.at.Sub(began); took > time.Minute {
+				t.Errorf("one knew after %v", took)
+			}
+		}
+		store.set(nil, nil)
+		release(t, held)
+		time.Sleep(2 * time.Hour) // the calls end
+	})
+}
+
+// A writer that reads again has in the store what it read for before: that may last longer
+// than the second reading asked for.
+func TestWhatAWriterReadBeforeIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		writer := acquire(t, l, t.Context(), "k", writing)
+		release(t, acquire(t, l, writer.Context(), "k", reading, lock.WithLease(10*time.Hour)))
+		again := acquire(t, l, writer.Context(), "k", reading)
+		release(t, writer)
+		store.set(only("release", func(lock.Claim) error { return errLineCut }), nil)
+		wantErr(t, again.Release(t.Context()), lock.ErrUnavailable)
+		time.Sleep(5 * time.Minute)
+		if holds(t, store, "k") == 0 {
+			t.Error("the key is free: this tests nothing")
+		}
+		store.set(nil, nil)
+		time.Sleep(time.Minute)
+		if holds(t, store, "k") != 0 {
+			t.Error("the key is held, and nobody releases it")
+		}
+	})
+}

@@ -74,6 +74,7 @@ func (l *Locker) forget(o *ownership) {
 func (o *ownership) add(h *hold) {
 	if o.owed != nil && o.owed.Owner == h.owner && o.owed.Mode == h.mode {
 		h.doubt = h.doubt || o.doubt
+		h.sent = max(h.sent, h.locker.now()+o.owed.TTL)
 		o.owed, o.doubt = nil, false
 	}
 	o.holds[h.mode] = h

@@ -27,6 +27,7 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 	}
 	h.joined = true
 	h.stored = max(h.stored, h.count+1)
+	a.quit(a.id)
 	a.reenter, a.hold = true, h
 	a.named, a.claim.Places = nil, nil // who holds the key needs none, and names none
 	a.claim.Owner, a.claim.Holds = h.owner, int(h.count)+1

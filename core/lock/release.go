@@ -163,7 +163,7 @@ func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, now, until t
 	unanswered := false
 	err := l.persist(ctx, now, until, func(now, timeout time.Duration) error {
 		err := l.callRelease(ctx, now, timeout, c)
-		if c.Holds == 0 && errors.Is(err, ErrNotHeld) && unanswered && h.trusted() {
+		if c.Holds == 0 && isDecision(err) && unanswered && h.trusted() {
 			return nil // the call before did it, only its answer was lost
 		}
 		unanswered = unanswered || err != nil && outcomeOf(err) == OutcomeUnknown
@@ -177,7 +177,7 @@ func releaseFailure(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrNotHeld):
+	case isDecision(err):
 		return because(ErrTaken, ErrNotHeld)
 	default:
 		return because(ErrUnavailable, err)

@@ -152,11 +152,11 @@ func (r *renewal) report(i int, err error) {
 		r.schedule(h, r.now()+retryRenewal(lasts))
 	}
 	r.mu.Unlock()
+	if errors.Is(err, ErrNotHeld) {
+		defer r.lose(because(ErrTaken, err), h) // also when the hook panics
+	}
 	if hook := r.defaults.hooks.Renewed; hook != nil {
 		hook(RenewEvent{Event: h.event(), Err: err})
-	}
-	if errors.Is(err, ErrNotHeld) {
-		r.lose(because(ErrTaken, err), h)
 	}
 }
 
