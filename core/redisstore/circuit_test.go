@@ -801,3 +801,67 @@ func TestWhoWasAnsweredHasNotGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// The client writes the error of a connection over the answers that came on it before.
+func TestACutConnectionTakesNoAnswerBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		tokens := make(chan struct{})
+		d.away(func(c []string) string {
+			switch key := c[3]; {
+			case strings.HasPrefix(key, "before"):
+				<-tokens
+			case key == "cut":
+				time.Sleep(time.Millisecond) // the answer before it arrives
+				return "hang up"
+			case key == "malformed":
+				return ":99999999999999999999\r\n"
+			}
+			return "well"
+		})
+		all := together(t, store, tokens, t.Context(), "answered", "cut", "behind")
+		if a := answered(t, all[0]); a.err != nil {
+			t.Errorf("what was answered: %v", a.err)
+		}
+		for _, answers := range all[1:] {
+			err := answered(t, answers).err
+			if failed, ok := errors.AsType[*lock.StoreError](err); !ok || failed.Outcome != lock.OutcomeUnknown {
+				t.Errorf("what was not answered: %v", err)
+			}
+		}
+		all = together(t, store, tokens, t.Context(), "malformed", "behind")
+		for _, answers := range all {
+			if a := answered(t, answers); a.err == nil {
+				t.Error("a number that is none was taken for a grant")
+			}
+		}
+	})
+}
+
+// An acquisition with replicas has no queue to wait in for the answer of a probe.
+func TestAnOpenCircuitSendsNoGrantForReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t, redisstore.WithReplicas(1, 100*time.Millisecond))
+		d.away(hung)
+		l := lock.New(store, lock.WithCallTimeout(time.Second))
+		defer l.Close(t.Context())
+		open := func() bool { return len(d.told()) > 0 }
+		for i := 0; !open() && i < 20; i++ {
+			_, _ = l.TryAcquire(t.Context(), fmt.Sprint(i))
+		}
+		if !open() {
+			t.Fatal("the circuit is closed: this tests nothing")
+		}
+		sent := d.acquires()
+		for range 100 { // some of them begin a probe
+			time.Sleep(100 * time.Millisecond)
+			_, err := l.TryAcquire(t.Context(), "k")
+			if !errors.Is(err, lock.ErrCircuitOpen) {
+				t.Error(err)
+			}
+		}
+		if n := d.acquires() - sent; n != 0 {
+			t.Errorf("%d acquisitions were sent to a server that does not answer", n)
+		}
+	})
+}

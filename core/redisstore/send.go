@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"strconv"
 	"slices"
 	"time"
 
@@ -152,6 +153,9 @@ func settled(ctx context.Context, c call, run func(context.Context, call) (int64
 // failed. A script of ours never returns nil.
 func replyErr(cmd *redis.Cmd, failed error) error {
 	switch {
+	case cmd.Err() != nil && overwritten(cmd):
+		cmd.SetErr(nil)
+		return nil
 	case cmd.Err() != nil:
 		return cmd.Err()
 	case cmd.Val() != nil:
@@ -160,6 +164,22 @@ func replyErr(cmd *redis.Cmd, failed error) error {
 		return failed
 	}
 	return errNoReply
+}
+
+// overwritten says whether a command has a whole reply. The error is then that of another
+// one: when a connection breaks, go-redis writes it into all commands of the pipeline,
+// also those that were answered before.
+func overwritten(cmd *redis.Cmd) bool {
+	if _, malformed := errors.AsType[*strconv.NumError](cmd.Err()); malformed {
+		return false // it leaves the largest number
+	}
+	switch reply := cmd.Val().(type) {
+	case int64:
+		return true
+	case []any:
+		return reply != nil // a broken one leaves a nil slice
+	}
+	return false
 }
 
 // unsent is the error of a call for which there was no time left.

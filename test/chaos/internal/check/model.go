@@ -281,8 +281,7 @@ func semaphore(s holds, o op) (bool, holds) {
 	})
 }
 
-// evict drops what cannot have been there beside o and the holds that certainly
-// were. Of others, any may be the one that has ended.
+// evict drops what cannot have been there with o and the holds that certainly were. Of others, any may be the one that has ended.
 func (s *holds) evict(o op) {
 	certain := 0
 	for _, h := range s.others {
