@@ -74,7 +74,7 @@ func (s *Store) checkNodes(ctx context.Context) (addresses []string, err error) 
 		mu.Lock()
 		addresses = append(addresses, node.Options().Addr)
 		mu.Unlock()
-		return s.checkNode(ctx, node, node.Options().Addr)
+		return guarded(func() error { return s.checkNode(ctx, node, node.Options().Addr) })
 	})
 	if err != nil {
 		if errors.Is(err, lock.ErrUnavailable) {

@@ -75,7 +75,7 @@ func (t *topology) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func askBriefly(ctx context.Context, slots *redis.ClusterSlotsCmd, next redis.ProcessHook) error {
 	asked := redis.NewClusterSlotsCmd(ctx, slots.Args()...)
 	answered := make(chan error, 1)
-	go func() { answered <- next(ctx, asked) }()
+	go func() { answered <- guarded(func() error { return next(ctx, asked) }) }()
 	timer := time.NewTimer(slowCall)
 	defer timer.Stop()
 	select {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
@@ -81,4 +82,27 @@ func TestCommandsToANodeThatHangsAreLeftToTheirCallers(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// The question for the slots is on another goroutine where a node may hang.
+func TestAPanicOfTheQuestionForSlotsIsItsError(t *testing.T) {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"nowhere:1"}})
+	defer rdb.Close()
+	store := redisstore.New(rdb)
+	store.Suspect()
+	ask := store.Topology().ProcessHook(func(context.Context, redis.Cmder) error { panic("broken") })
+	err := ask(t.Context(), redis.NewClusterSlotsCmd(t.Context(), "cluster", "slots"))
+	if _, panicked := errors.AsType[*lock.PanicError](err); !panicked {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The client asks each master on another goroutine.
+func TestAPanicOfTheClientFailsTheCheckOfACluster(t *testing.T) {
+	f, _ := newFake(t, func([]string) string { return integer(1) })
+	rdb := clusterOf(t, f)
+	rdb.OnNewNode(func(node *redis.Client) { node.AddHook(panicking{}) })
+	if err := redisstore.New(rdb).Check(t.Context()); !errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
 }
