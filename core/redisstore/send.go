@@ -168,7 +168,7 @@ func replyErr(cmd *redis.Cmd, failed error) error {
 
 // overwritten says whether a command has a whole reply. The error is then that of another
 // one: when a connection breaks, go-redis writes it into all commands of the pipeline,
-// also those that were answered before.
+// also the commands that were answered before.
 func overwritten(cmd *redis.Cmd) bool {
 	if _, malformed := errors.AsType[*strconv.NumError](cmd.Err()); malformed {
 		return false // it leaves the largest number

@@ -97,7 +97,7 @@ func TestAPanicOfTheQuestionForSlotsIsItsError(t *testing.T) {
 	}
 }
 
-// The client asks each master on another goroutine.
+// The client calls each master on another goroutine.
 func TestAPanicOfTheClientFailsTheCheckOfACluster(t *testing.T) {
 	f, _ := newFake(t, func([]string) string { return integer(1) })
 	rdb := clusterOf(t, f)
