@@ -77,15 +77,12 @@ func (q *Store) again(ctx context.Context, r *round, c lock.Claim) (fence uint64
 		q.Renew(ctx, []lock.Claim{c}, func(_ int, result error) { err = result })
 		return r.fence, err
 	}
-	sent, t := time.Now(), q.newTally()
-	claim := c
+	q.prolong(r, time.Now().Add(c.TTL)) // whatever the answer
+	t, claim := q.newTally(), c
 	claim.Owner = r.claim.Owner
 	ask(ctx, q, r, q.timeout, func(ctx context.Context, _ int, node lock.Store) (uint64, error) {
 		return node.Acquire(ctx, claim)
 	}, func(_ int, _ uint64, err error) (enough bool) { return t.count(err) })
-	if t.won() {
-		q.prolong(r, sent.Add(c.TTL))
-	}
 	return r.fence, t.verdict()
 }
 

@@ -33,11 +33,9 @@ func (q *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i in
 // renewals counts the answers to a round of renewals, and reports each claim as
 // soon as its fate is known.
 type renewals struct {
-	q      *Store
 	began  time.Time
 	sent   []lock.Claim // for the rounds that hold them
-	rounds []*round
-	index  []int // for report
+	index  []int        // for report
 	report func(int, error)
 	enough func() // ends the wait for further answers
 
@@ -47,7 +45,7 @@ type renewals struct {
 }
 
 func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewals {
-	r := &renewals{q: q, began: time.Now(), report: report}
+	r := &renewals{began: time.Now(), report: report}
 	for i, c := range claims {
 		err, hold := check(c), q.holding(c)
 		if err == nil && hold == nil {
@@ -57,9 +55,10 @@ func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewa
 			report(i, err)
 			continue
 		}
+		q.prolong(hold, r.began.Add(c.TTL)) // whatever the answer
 		c.Owner = hold.claim.Owner
-		r.sent, r.rounds = append(r.sent, c), append(r.rounds, hold)
-		r.index, r.tallies = append(r.index, i), append(r.tallies, q.newTally())
+		r.sent, r.index = append(r.sent, c), append(r.index, i)
+		r.tallies = append(r.tallies, q.newTally())
 	}
 	r.open = len(r.sent)
 	return r
@@ -78,9 +77,6 @@ func (r *renewals) take(i int, err error) {
 func (r *renewals) end(i int) {
 	err := r.tallies[i].verdict()
 	r.tallies[i] = nil
-	if err == nil {
-		r.q.prolong(r.rounds[i], r.began.Add(r.sent[i].TTL))
-	}
 	r.report(r.index[i], err)
 	if r.open--; r.open == 0 {
 		r.enough()

@@ -254,3 +254,37 @@ func TestInspectCountsSilentNodesForTheHolders(t *testing.T) {
 		}
 	})
 }
+
+// An extension whose answers are lost may have run on each node.
+func TestAReleaseComesAfterAnExtensionWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(3)
+		q := over(t, nodes)
+		must(t, acquireOf(q, claimBy("a")))
+		long := claimBy("a")
+		long.TTL = time.Hour
+		for _, n := range nodes {
+			n.set(lostReply)
+		}
+		q.Renew(t.Context(), []lock.Claim{long}, func(_ int, err error) {
+			if err == nil {
+				t.Error("confirmed, although no node answered")
+			}
+		})
+		for _, n := range nodes {
+			n.set(healthy)
+		}
+		time.Sleep(time.Minute)
+		for i := range 65 { // so many that rounds which have ended are forgotten
+			c := claimBy(fmt.Sprint("o:", i))
+			c.Key = fmt.Sprint("k:", i)
+			must(t, acquireOf(q, c))
+		}
+		long.Holds = 0
+		must(t, q.Release(t.Context(), long))
+		time.Sleep(time.Minute)
+		if n := on(nodes); n != 0 {
+			t.Errorf("%d nodes have the hold", n)
+		}
+	})
+}

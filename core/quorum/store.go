@@ -172,7 +172,7 @@ func (q *Store) forget(c lock.Claim, r *round) {
 	}
 }
 
-// prolong notes that a hold lasts until then at least.
+// prolong notes, before a call that may have no answer, that a hold may last until then.
 func (q *Store) prolong(r *round, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

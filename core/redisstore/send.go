@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"strconv"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
