@@ -168,8 +168,8 @@ func acquireKind(ctx context.Context, r *rule.Compiled, err error) Kind {
 		return Canceled
 	case (kind == Contended || kind == Overloaded) && r.OnBusy == rule.Skip:
 		return Skipped
-	case kind == None:
-		return Unavailable // an error outside the contract of the store
+	case kind == None, kind == Lost:
+		return Unavailable // an error outside the contract of the store, or another key was lost meanwhile
 	}
 	return kind
 }

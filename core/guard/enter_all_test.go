@@ -215,3 +215,24 @@ func TestEnterAllWaitsAsLongAsItsShortestWait(t *testing.T) {
 		_ = lease.Release(t.Context())
 	})
 }
+
+// The lease of the first key ends while the second is waited for: the operation didn't
+// run, which is what Lost would say.
+func TestEnterAllNeverSaysLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker := guardtest.Locker(t, memstore.New())
+		g := served(guard.New(locker))
+		held, err := locker.Acquire(t.Context(), "lock:account:b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(2*time.Second, func() { _ = held.Release(t.Context()) })
+		short := func(r *rule.Rule) { r.Lease, r.Wait = time.Second, time.Minute }
+		patient := func(r *rule.Rule) { r.Wait = time.Minute }
+		_, _, err = g.EnterAll(t.Context(), account(t, "a", short), account(t, "b", patient))
+		failed, ok := errors.AsType[*guard.Error](err)
+		if !ok || failed.Kind != guard.Unavailable {
+			t.Errorf("got %v", err)
+		}
+	})
+}
