@@ -196,9 +196,16 @@ func isDecision(err error) bool {
 // patient says whether a failing store is worth another try.
 func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
 	if a.sawContention || a.behind {
-		return a.now()-began < waiterPatience && !a.waitOver()
+		return a.now()-began < waiterPatience && !a.waitOver() && !a.hopeless()
 	}
 	return !errors.Is(err, ErrCircuitOpen) && tries < freshTries && a.now()-began < a.timeout
+}
+
+// hopeless says whether a sibling found that the store is unavailable.
+func (a *acquisition) hopeless() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.waiter.err != nil
 }
 
 func backoff(tries int) time.Duration { return backoffUpTo(tries, maxBackoff) }

@@ -1462,16 +1462,17 @@ func TestAPanicOfTheRenewedHookHidesNoLoss(t *testing.T) {
 	})
 }
 
-// late is a context whose end its caller sees at the second look after it.
-type late struct {
+// brink is a context that ends behind the first look after it was armed.
+type brink struct {
 	context.Context
-	looks atomic.Int32
+	cancel func()
+	armed  atomic.Bool
 }
 
-func (c *late) Err() error {
+func (c *brink) Err() error {
 	err := c.Context.Err()
-	if err != nil && c.looks.Add(1) == 1 {
-		return nil
+	if c.armed.CompareAndSwap(true, false) {
+		c.cancel()
 	}
 	return err
 }
@@ -1485,12 +1486,13 @@ func TestTheCauseOfACallersContextIsNoAnswerAtTheLastMoment(t *testing.T) {
 				store := newFaulty()
 				l := newLocker(t, store)
 				writer := acquire(t, l, t.Context(), "k", writing)
-				ctx, cancel := context.WithCancelCause(writer.Context())
+				inner, cancel := context.WithCancelCause(writer.Context())
+				ctx := &brink{Context: inner, cancel: func() { cancel(fmt.Errorf("another: %w", cause)) }}
 				store.set(only("acquire", func(lock.Claim) error {
-					cancel(fmt.Errorf("another: %w", cause))
+					ctx.armed.Store(true)
 					return &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errLineCut}
 				}), nil)
-				if _, err := l.Acquire(&late{Context: ctx}, "k", reading); err == nil {
+				if _, err := l.Acquire(ctx, "k", reading); err == nil {
 					t.Error("granted, though the store refused it")
 				}
 				store.set(nil, nil)
