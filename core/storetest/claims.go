@@ -38,6 +38,17 @@ func repeatsAreOneHold(_ *testing.T, b *bench) {
 	b.acquire(other(1, minute))
 }
 
+// The engine counts a hold from the call that was answered, which may be the second.
+func repeatLengthens(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	for _, ttl := range []time.Duration{brief, minute, brief} {
+		b.acquire(a(1, ttl))
+	}
+	b.lasts("k", 30*time.Second, minute)
+	b.outlive(brief)
+	b.renew(a(1, minute), nil)
+}
+
 func reenters(_ *testing.T, b *bench) {
 	a := b.owner("k")
 	b.acquire(a(1, minute))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 var readWriteTests = []test{
 	{"readers share, each with its own hold and fence", readersShare},
+	{"readers of one key are renewed in one call", renewsEachReader},
 	{"a writer keeps readers and writers out", writerExcludes},
 	{"a writer waits for the last reader, who wakes it", lastReaderWakes},
 	{"a writer's release wakes readers and writers", writerWakes},
@@ -69,6 +71,25 @@ func (b *bench) held(m lock.Mode, claims ...lock.Claim) {
 	if state.TTL <= 0 || state.TTL > time.Hour {
 		b.Fatalf("TTL %v", state.TTL)
 	}
+}
+
+// A process may have several holds of one key.
+func renewsEachReader(_ *testing.T, b *bench) {
+	claims := []lock.Claim{b.reader(), b.reader(), b.reader(), b.reader()}
+	stranger := 1
+	for i := range claims {
+		if claims[i].TTL = brief; i != stranger {
+			b.acquire(claims[i])
+		}
+		claims[i].TTL = minute
+	}
+	for i, err := range b.renewAll(claims) {
+		if i == stranger && !errors.Is(err, lock.ErrNotHeld) || i != stranger && err != nil {
+			b.Errorf("reader %d: %v", i, err)
+		}
+	}
+	b.outlive(brief)
+	b.held(lock.Read, slices.Delete(claims, stranger, stranger+1)...)
 }
 
 func readersShare(_ *testing.T, b *bench) {

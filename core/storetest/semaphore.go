@@ -15,6 +15,7 @@ var semaphoreTests = []test{
 	{"busy until the first permit may come back", saysNearestExpiry},
 	{"a repeated claim takes no further permits", repeatTakesNothing},
 	{"permits that are kept come back at their own end", keptPermits},
+	{"a renewal keeps each of several permits", renewsEachPermit},
 	{"a repeated release gives no permit twice", releaseGivesOnce},
 	{"permits of a dead holder come back by themselves", deadPermitsReturn},
 	{"permits that came back by themselves cannot be returned", deadPermitsReturnOnce},
@@ -98,6 +99,17 @@ func repeatTakesNothing(_ *testing.T, b *bench) {
 	b.busy(b.permits(1, 3))
 	b.release(gone(c), nil)
 	b.acquire(b.permits(2, 3))
+}
+
+func renewsEachPermit(_ *testing.T, b *bench) {
+	c := b.permits(2, 2)
+	c.TTL = brief
+	b.acquire(c)
+	c.TTL = minute
+	b.renew(c, nil)
+	b.outlive(brief)
+	b.busy(b.permits(1, 2))
+	b.renew(c, nil)
 }
 
 func releaseGivesOnce(_ *testing.T, b *bench) {

@@ -102,6 +102,7 @@ var allTests = []test{
 var holdTests = []test{
 	{"a free key is granted with a fence", grantsFreeKey},
 	{"the same claim twice is one hold", repeatsAreOneHold},
+	{"the same claim again lengthens its hold, and never shortens it", repeatLengthens},
 	{"release of what is gone says so", releaseSaysGone},
 	{"renewal lengthens own holds only", renewsOwnOnly},
 	{"a late, shorter renewal cuts nothing", lateRenewalCutsNothing},
