@@ -41,6 +41,9 @@ func (l *Locker) Close(ctx context.Context) error {
 		holds = append(holds, closedHold{h, h.claim(0, now)})
 	}
 	watches := l.watches
+	for _, w := range watches {
+		l.kept.remove(w) // as the timer may be running already, and looks for what is due
+	}
 	l.watches = nil
 	l.trusts.stop()
 	l.renewals.stop()

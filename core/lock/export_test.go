@@ -44,6 +44,6 @@ func (l *Locker) Unanswered() int {
 func (l *Locker) Left() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.gates) + len(l.watches) + len(l.held) + len(l.owners) + len(l.probes) + len(l.trusts.rows) + len(l.renewals.rows) +
+	return len(l.gates) + len(l.watches) + len(l.held) + len(l.owners) + len(l.probes) + len(l.trusts.rows) + len(l.renewals.rows) + len(l.kept.rows) +
 		l.waiting + l.releasing + l.Unanswered() + int(l.compensation.places.Load())
 }
