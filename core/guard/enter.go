@@ -168,8 +168,9 @@ func acquireKind(ctx context.Context, r *rule.Compiled, err error) Kind {
 		return Canceled
 	case (kind == Contended || kind == Overloaded) && r.OnBusy == rule.Skip:
 		return Skipped
-	case kind == None, kind == Lost:
-		return Unavailable // an error outside the contract of the store, or another key was lost meanwhile
+	case kind == None, // an error outside the contract of the store
+		kind == Lost: // of a key, while another was waited for: the operation has not run
+		return Unavailable
 	}
 	return kind
 }

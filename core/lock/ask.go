@@ -59,7 +59,7 @@ func (a *acquisition) joinable() (*hold, error) {
 	defer a.mu.Unlock()
 	h, w := a.ownership.find(a.o.mode), &a.waiter
 	if w.err != nil {
-		return nil, w.err // a sibling had the turn, and found it out
+		return nil, w.err // the sibling that had the turn found the store unavailable
 	}
 	if h != nil {
 		return h, a.joins(h)
@@ -121,25 +121,25 @@ func (a *acquisition) claimAs(h *hold) {
 	if h != nil {
 		h.joined = true
 	}
-	if a.quit(owner) == a.id {
-		a.id = a.newOwner() // the store never sees again who is undone
-	}
+	a.quit(owner)
 	a.reenter, a.hold = false, nil
 	a.claim.Owner, a.claim.Holds, a.claim.TTL = owner, 1, a.o.acquireTTL()
 }
 
-// quit has undone what calls as another owner than the next may have left, and returns
-// that one, if there is one; mu is held.
-func (a *acquisition) quit(next string) (before string) {
+// quit has undone what the calls as the present owner may have left, if the next owner is
+// another one; mu is held.
+func (a *acquisition) quit(next string) {
 	claim := a.unjoined()
 	if claim.Owner == next {
-		return ""
+		return
 	}
 	if a.doubt || a.left {
 		a.orphaned(a.ownership, claim, undoPasses[:])
 		a.doubt, a.left = false, false
 	}
-	return claim.Owner
+	if claim.Owner == a.id {
+		a.id = a.newOwner() // the store never sees again an owner that is undone
+	}
 }
 
 // newID returns the owner that is the acquisition's own.
@@ -196,13 +196,13 @@ func isDecision(err error) bool {
 // patient says whether a failing store is worth another try.
 func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
 	if a.sawContention || a.behind {
-		return a.now()-began < waiterPatience && !a.waitOver() && !a.hopeless()
+		return a.now()-began < waiterPatience && !a.waitOver() && !a.storeAway()
 	}
 	return !errors.Is(err, ErrCircuitOpen) && tries < freshTries && a.now()-began < a.timeout
 }
 
-// hopeless says whether a sibling found that the store is unavailable.
-func (a *acquisition) hopeless() bool {
+// storeAway says whether a sibling found that the store is unavailable.
+func (a *acquisition) storeAway() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.waiter.err != nil

@@ -40,9 +40,9 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.renewals.remove(h)
 		holds = append(holds, closedHold{h, h.claim(0, now)})
 	}
-	watches := l.watches
-	for _, w := range watches {
-		l.kept.remove(w) // as the timer may be running already, and looks for what is due
+	var watches []*watch
+	for key := range l.watches { // none stays for the timer, which may be running already
+		watches = append(watches, l.takeWatch(key))
 	}
 	l.watches = nil
 	l.trusts.stop()

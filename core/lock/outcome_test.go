@@ -498,6 +498,16 @@ func TestAReleaseIsRepeatedForAsLongAsTheKeyMayLast(t *testing.T) {
 			<-lease.Context().Done()
 			wantErr(t, lease.Release(t.Context()), lock.ErrLeaseOver)
 		},
+		"what a writer read before": func(t *testing.T, l *lock.Locker) {
+			t.Helper()
+			writer := acquire(t, l, t.Context(), "k", writing)
+			before := acquire(t, l, writer.Context(), "k", reading)
+			wantErr(t, before.Extend(t.Context(), 10*time.Hour), lock.ErrUnavailable)
+			release(t, before)
+			again := acquire(t, l, writer.Context(), "k", reading)
+			wantErr(t, writer.Release(t.Context()), lock.ErrUnavailable)
+			wantErr(t, again.Release(t.Context()), lock.ErrUnavailable)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,6 @@ func (q *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i in
 // renewals counts the answers to a round of renewals, and reports each claim as
 // soon as its fate is known.
 type renewals struct {
-	began  time.Time
 	sent   []lock.Claim // for the rounds that hold them
 	index  []int        // for report
 	report func(int, error)
@@ -45,7 +44,7 @@ type renewals struct {
 }
 
 func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewals {
-	r := &renewals{began: time.Now(), report: report}
+	r, began := &renewals{report: report}, time.Now()
 	for i, c := range claims {
 		err, hold := check(c), q.holding(c)
 		if err == nil && hold == nil {
@@ -55,7 +54,7 @@ func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewa
 			report(i, err)
 			continue
 		}
-		q.prolong(hold, r.began.Add(c.TTL)) // whatever the answer
+		q.prolong(hold, began.Add(c.TTL)) // whatever the answer
 		c.Owner = hold.claim.Owner
 		r.sent, r.index = append(r.sent, c), append(r.index, i)
 		r.tallies = append(r.tallies, q.newTally())

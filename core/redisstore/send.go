@@ -150,7 +150,8 @@ func settled(ctx context.Context, c call, run func(context.Context, call) (int64
 }
 
 // replyErr is the error of a command that the client has returned from with
-// failed. A script of ours never returns nil.
+// failed. A script of ours never returns nil. An error that is another command's is taken
+// off it.
 func replyErr(cmd *redis.Cmd, failed error) error {
 	switch {
 	case cmd.Err() != nil && overwritten(cmd):

@@ -281,7 +281,8 @@ func semaphore(s holds, o op) (bool, holds) {
 	})
 }
 
-// evict drops what cannot have been there with o and the holds that certainly were. Of others, any may be the one that has ended.
+// evict drops what cannot have been there with o and the holds that certainly were.
+// Of the others, any may be the one that has ended.
 func (s *holds) evict(o op) {
 	certain := 0
 	for _, h := range s.others {
