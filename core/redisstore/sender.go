@@ -296,7 +296,7 @@ func (s *sender) next(w *worker) (more bool) {
 	w.batch, w.over = w.batch[:0], w.over[:0]
 	if s.waiting() > 0 && (len(s.flying) <= overlap || s.fresh(now, w) < overlap) {
 		w.began, w.last = now, now
-		share := s.share()
+		share := s.share(w, now)
 		s.urgent = w.take(s.urgent, share)
 		if !s.circuit.open {
 			acquisitions := min(len(s.queue), max(few, share-len(w.batch)))
@@ -311,12 +311,16 @@ func (s *sender) next(w *worker) (more bool) {
 	return false
 }
 
-// share is how many calls the next batch has room for, so that all batches under way
-// are of a size: Redis works on some while the client works on others. mu is held.
-func (s *sender) share() int {
+// share is how many calls the next batch of w has room for, so that all batches under way
+// are of a size: Redis works on some while the client works on others. Behind a stuck
+// batch all that waits goes at once, as each batch may take a connection for long. mu is held.
+func (s *sender) share(w *worker, now time.Time) int {
+	if s.fresh(now, w) < len(s.flying)-1 {
+		return maxBatch
+	}
 	calls := s.waiting()
-	for _, w := range s.flying {
-		calls += len(w.batch)
+	for _, other := range s.flying {
+		calls += len(other.batch)
 	}
 	return max(few, (calls+overlap-1)/overlap)
 }

@@ -208,6 +208,43 @@ func TestCallersOfABatchStayTogether(t *testing.T) {
 	})
 }
 
+// Each batch behind a stuck one may take a connection for long, so all that waits goes in one.
+func TestAllThatWaitsBehindStuckBatchesGoesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		_, client := newFake(t, func([]string) string {
+			<-hold
+			return integer(1)
+		})
+		together := &pipelines{}
+		client.AddHook(together)
+		store, by := redisstore.New(client), time.Now().Add(soon)
+		var all []<-chan answer
+		for i := range redisstore.Overlap {
+			all = append(all, begin(t.Context(), store, fmt.Sprintf("stuck:%d", i), by))
+			synctest.Wait()
+		}
+		const crowd = 64
+		for i := range crowd {
+			all = append(all, begin(t.Context(), store, fmt.Sprintf("behind:%d", i), by))
+		}
+		time.Sleep(time.Second) // many batches could be sent
+		together.mu.Lock()
+		batches := len(together.sent)
+		together.mu.Unlock()
+		if batches != redisstore.Overlap+1 {
+			t.Errorf("%d calls went in %d batches, want 1", crowd, batches-redisstore.Overlap)
+		}
+		close(hold)
+		for _, answers := range all {
+			if a := answered(t, answers); a.err != nil {
+				t.Error(a.err)
+			}
+		}
+		time.Sleep(time.Minute) // long enough for workers without work to end
+	})
+}
+
 // What nobody waits for has as much room as the acquisitions, and some where there are
 // few: neither keeps the other waiting for long.
 func TestUndosAndAcquisitionsShareABatch(t *testing.T) {
