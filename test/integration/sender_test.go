@@ -56,7 +56,7 @@ func together(
 }
 
 // arrive returns a func that waits until the scripts of a crowd have come to the
-// proxy. They come in three batches at most.
+// proxy.
 func arrive(t *testing.T, proxy *faultproxy.Proxy) func() {
 	t.Helper()
 	count := proxy.Arrivals("evalsha")
@@ -74,19 +74,34 @@ func arrive(t *testing.T, proxy *faultproxy.Proxy) func() {
 func crowdKey(i int) string { return fmt.Sprintf("crowd:%d", i) }
 
 // newCrowd returns a locker behind a proxy. The server has its scripts, and the
-// client its connections.
+// client its connections: one that is made while the proxy keeps everything isn't
+// ready before that ends. A call waits for longer than the test for anything, so that
+// none is sent twice meanwhile.
 func newCrowd(t *testing.T) (*redis.Client, *faultproxy.Proxy, *lock.Locker) {
 	t.Helper()
+	const connections = 16 // as many as the store takes of a server that says nothing
 	server := redistest.Standalone(t)
-	proxy, rdb := throughProxy(t, server)
-	for range 8 {
-		conn := rdb.Conn()
-		defer conn.Close()
-		if err := conn.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
+	proxy := faultproxy.New(t, server.Addr())
+	rdb := redis.NewClient(&redis.Options{
+		Addr: proxy.Addr(), DisableIdentity: true, ReadTimeout: 2 * patience, PipelinePoolSize: connections,
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	eventually(t, func() error {
+		var all sync.WaitGroup
+		for range connections {
+			all.Go(func() {
+				_, _ = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+					return p.BLPop(t.Context(), 100*time.Millisecond, "nothing comes").Err()
+				})
+			})
 		}
-	}
-	l := newLocker(t, rdb, lock.WithWatchdog(4*patience), lock.WithCallTimeout(patience))
+		all.Wait()
+		if n := proxy.Connections(); n < connections {
+			return fmt.Errorf("%d connections", n)
+		}
+		return nil
+	})
+	l := newLocker(t, rdb, lock.WithWatchdog(4*patience), lock.WithCallTimeout(2*patience))
 	release(t, acquire(t, l, "warm-up"))
 	return server.Admin(t), proxy, l
 }
