@@ -249,7 +249,7 @@ func TestAllThatWaitsBehindStuckBatchesGoesTogether(t *testing.T) {
 // few: neither keeps the other waiting for long.
 func TestUndosAndAcquisitionsShareABatch(t *testing.T) {
 	const undos = 100
-	for acquires, want := range map[int]int{3: redisstore.UndoShare, 20: 20, 1000: undos} {
+	for acquires, want := range map[int]int{3: redisstore.UndoShare, 15: 15, 1000: undos} {
 		synctest.Test(t, func(t *testing.T) {
 			hold := make(chan struct{})
 			stuck := make(chan struct{})
