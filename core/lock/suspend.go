@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// maxLeap is how far the wall clock may get ahead of the monotonic one, in all, before
+// leases are doubted: the margin of a lease of 10 s.
+const maxLeap = 100 * time.Millisecond
+
 // wall compares the wall clock with the monotonic one, which stands still while
 // a machine is suspended or migrated: the leases of a process that wakes up look
 // younger than they are.
@@ -15,14 +19,18 @@ type wall struct {
 }
 
 // leapt says whether the wall clock has moved ahead of the monotonic one, which
-// reads now, by more than limit since leapt was called last.
-func (w *wall) leapt(t time.Time, now, limit time.Duration) bool {
+// reads now, by more than maxLeap since leapt said so last, or the clock was set back.
+func (w *wall) leapt(t time.Time, now time.Duration) bool {
 	ahead := t.UnixNano() - w.start - int64(now)
 	last := w.ahead.Load()
-	if ahead == last || !w.ahead.CompareAndSwap(last, ahead) {
+	switch {
+	case ahead < last:
+		w.ahead.CompareAndSwap(last, ahead)
+		return false
+	case ahead-last <= int64(maxLeap):
 		return false
 	}
-	return ahead-last > int64(limit)
+	return w.ahead.CompareAndSwap(last, ahead)
 }
 
 // checkClock doubts all leases if the process seems to have been suspended:
@@ -32,7 +40,7 @@ func (w *wall) leapt(t time.Time, now, limit time.Duration) bool {
 func (l *Locker) checkClock() (now time.Duration) {
 	t := time.Now()
 	now = t.Sub(l.epoch)
-	if !l.wall.leapt(t, now, l.margin(l.defaults.watchdog)) {
+	if !l.wall.leapt(t, now) {
 		return now
 	}
 	l.mu.Lock()

@@ -66,6 +66,32 @@ func TestASuspendedProcessRenewsAtOnceAndLosesWhatIsNotConfirmed(t *testing.T) {
 	}
 }
 
+// A short lease is doubted after a pause that is nothing to the locker's watchdog, and
+// after many that are short.
+func TestASuspensionIsMeasuredByNoWatchdog(t *testing.T) {
+	for name, pauses := range map[string]struct {
+		n int
+		d time.Duration
+	}{"long": {1, 5 * time.Second}, "short": {20, 10 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store, lock.WithWatchdog(time.Hour))
+				lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Second))
+				if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				for range pauses.n {
+					l.Suspend(pauses.d)
+					_ = lease.Context().Err() // looks at the lease
+					synctest.Wait()
+				}
+				wantErr(t, context.Cause(lease.Context()), lock.ErrLost, lock.ErrTaken)
+			})
+		})
+	}
+}
+
 // A lease of its holder's length is renewed until it is confirmed, and no faster than others.
 func TestASuspendedLeaseThatIsNotConfirmedIsRenewedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
