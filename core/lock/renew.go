@@ -11,20 +11,6 @@ import (
 // locker's mutex is held for a short time only.
 const maxRound = 1000
 
-// dueRenewals appends the holds to renew by that time, up to a full round; mu is
-// held.
-func (l *Locker) dueRenewals(due []*hold, by time.Duration) []*hold {
-	for len(due) < maxRound {
-		h := l.renewals.next(by)
-		if h == nil {
-			break
-		}
-		l.renewals.remove(h)
-		due = append(due, h)
-	}
-	return due
-}
-
 // watchdogOn schedules the next renewal of h, whose TTL was set by a call sent
 // at that time, if a lease of it asks for one; mu is held. The TTL of an acquire
 // may be shorter than the watchdog. What is suspect is due already.
@@ -106,28 +92,45 @@ func (l *Locker) beginRenewal() *renewal {
 	if l.closed {
 		return nil
 	}
-	now := l.now()
-	due := l.dueRenewals(nil, now)
-	if len(due) == 0 || !l.nonBlocking {
+	r := &renewal{Locker: l, sent: l.now()}
+	r.take()
+	if len(r.holds) == 0 || !l.nonBlocking {
 		defer l.renewals.served()
 	}
-	if len(due) == 0 {
+	if len(r.holds) == 0 {
 		return nil
-	}
-	// The ones that are due soon come along: fewer, larger calls.
-	due = l.dueRenewals(due, now+due[0].watchdog/30)
-	r := &renewal{
-		Locker: l, holds: due, sent: now, limit: l.defaults.callTimeout,
-		claims: make([]Claim, len(due)), pending: make([]bool, len(due)),
-	}
-	for i, h := range due {
-		r.claims[i], r.pending[i] = h.claim(h.count, now), true
-		h.sent = max(h.sent, now+r.claims[i].TTL)
-		// The shortest lease of the round must have time for further tries.
-		r.limit = min(r.limit, r.claims[i].TTL/6, h.lasts/6)
 	}
 	l.running.Add(1)
 	return r
+}
+
+// take fills the round with what is due, and with what is due soon: fewer, larger calls.
+// A hold travels with others that have about as much time for an answer, so that none
+// ends the call of another too early, or is kept from further tries; mu is held.
+func (r *renewal) take() {
+	var later []row[*hold]
+	by := r.sent
+	for len(r.holds)+len(later) < maxRound {
+		h := r.renewals.next(by)
+		if h == nil {
+			break
+		}
+		at, c := r.renewals.at(h), h.claim(h.count, r.sent)
+		limit := min(r.defaults.callTimeout, c.TTL/6, h.lasts/6) // time for further tries
+		if len(r.holds) == 0 {
+			r.limit, by = limit, by+h.watchdog/30
+		}
+		r.renewals.remove(h)
+		if limit < r.limit/2 || limit/2 > r.limit {
+			later = append(later, row[*hold]{at, h})
+			continue
+		}
+		r.holds, r.claims, r.pending = append(r.holds, h), append(r.claims, c), append(r.pending, true)
+		h.sent = max(h.sent, r.sent+c.TTL)
+	}
+	for _, row := range later {
+		r.renewals.set(row.of, row.at)
+	}
 }
 
 // report records the result of one claim. Only the first failure counts; a

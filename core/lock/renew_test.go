@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -97,5 +98,59 @@ func TestARenewalThatFailsIsNotRepeatedWithoutAWatchdog(t *testing.T) {
 		}
 		store.set(nil, nil)
 		release(t, outer)
+	})
+}
+
+// slowRenewals takes its time for a renewal, or gives up with the context.
+type slowRenewals struct{ lock.Store }
+
+func (s slowRenewals) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	select {
+	case <-time.After(300 * time.Millisecond):
+		s.Store.Renew(ctx, claims, report)
+	case <-ctx.Done():
+		for i := range claims {
+			report(i, &lock.StoreError{Outcome: lock.OutcomeUnknown, Class: "test", Err: ctx.Err()})
+		}
+	}
+}
+
+// A store that is too slow for the renewals of short leases is not too slow for those of
+// long ones, and the other way round: short leases don't wait for the answer to long ones.
+func TestAShortLeaseEndsNoRenewalOfALongOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, slowRenewals{memstore.New()})
+		long := acquire(t, l, t.Context(), "long")
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer stop()
+		var lost atomic.Int64
+		var all sync.WaitGroup
+		const crowd = 60
+		for i := range crowd {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second / crowd) // at any time some are due
+				for ctx.Err() == nil {
+					lease, err := l.Acquire(t.Context(), fmt.Sprint("short:", i), lock.WithWatchdog(time.Second))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					select {
+					case <-lease.Context().Done():
+						lost.Add(1)
+					case <-ctx.Done():
+					}
+					_ = lease.Release(t.Context())
+				}
+			})
+		}
+		all.Wait()
+		if err := lock.AssertHeld(long.Context(), "long"); err != nil {
+			t.Error(err)
+		}
+		if lost.Load() == 0 {
+			t.Error("the store was fast enough for short leases, and so for every one")
+		}
+		release(t, long)
 	})
 }
