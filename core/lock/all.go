@@ -3,6 +3,7 @@ package lock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -35,7 +36,8 @@ type Leases struct {
 // Each key takes one call to the store, one after the other.
 //
 // ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among the
-// requests. If a key can't be acquired, the ones acquired before are released, and
+// requests. If a key can't be acquired, the ones acquired before are released (in the
+// background as soon as the store doesn't answer one release), and
 // the error is that of the key, as [Locker.Acquire] describes it. A fixed lease
 // gets its full length when all keys are held. If it ends while later keys are waited
 // for, the error wraps [ErrLost] and says so: it must be longer than the wait.
@@ -110,10 +112,18 @@ func (l *Leases) Context() context.Context { return l.leases[len(l.leases)-1].Co
 // Each returns the leases, sorted by key.
 func (l *Leases) Each() []*Lease { return slices.Clone(l.leases) }
 
-// discard releases what was acquired, as the caller gets none of it.
+// discard releases what was acquired, as the caller gets none of it. It waits for no
+// more than one answer of a store that gives none.
 func (l *Leases) discard(ctx context.Context) {
+	silent := false
 	for _, lease := range l.leases {
-		defer lease.discard(ctx) // the last first, also when a hook panics
+		defer func() { // the last first, also when a hook panics
+			if silent {
+				lease.discardLater(ctx)
+			} else {
+				silent = errors.Is(lease.discard(ctx), ErrUnavailable)
+			}
+		}()
 	}
 }
 

@@ -49,6 +49,36 @@ func TestAcquireAllIsAllOrNothing(t *testing.T) {
 	})
 }
 
+// Keys that cannot be given back keep the caller for one call, not for one each.
+func TestAcquireAllOnAStoreThatFallsSilentReturnsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		silent := make(chan struct{})
+		store.set(func(op string, c lock.Claim) error {
+			if op == "release" || c.Key == "z" {
+				<-silent
+			}
+			return nil
+		}, nil)
+		requests := []lock.Request{l.Request("z")}
+		for i := range 20 {
+			requests = append(requests, l.Request(fmt.Sprint("a:", i)))
+		}
+		start := time.Now()
+		_, err := lock.AcquireAll(t.Context(), requests...)
+		wantErr(t, err, lock.ErrUnavailable)
+		if took := time.Since(start); took > 3*lock.DefaultCallTimeout {
+			t.Errorf("it took %v", took)
+		}
+		close(silent)
+		time.Sleep(10 * time.Second) // all passes of an undo
+		if n := store.Store.(*memstore.Store).Len(); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}
+
 func TestALostPartEndsTheWhole(t *testing.T) {
 	store := memstore.New()
 	l := newLocker(t, store)

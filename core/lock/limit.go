@@ -105,11 +105,22 @@ func (l *Lease) keepUntil() time.Duration {
 }
 
 // discard releases a lease that its caller does not get, and that keeps nothing.
-func (l *Lease) discard(ctx context.Context) {
+func (l *Lease) discard(ctx context.Context) error {
 	l.hold.locker.mu.Lock()
 	l.minHold = 0
 	l.hold.locker.mu.Unlock()
-	_ = l.Release(ctx) // what is not confirmed goes on in the background
+	return l.Release(ctx) // what is not confirmed goes on in the background
+}
+
+// discardLater does the same in the background.
+func (l *Lease) discardLater(ctx context.Context) {
+	if l.hold.locker.begin() != nil {
+		return // Close releases it
+	}
+	go func() {
+		defer l.hold.locker.running.Done()
+		_ = l.discard(ctx)
+	}()
 }
 
 // longestWait is how long an acquisition waits at most; false: its context
