@@ -49,7 +49,7 @@ func TestAcquireAllIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// Keys that cannot be given back keep the caller for one call, not for one each.
+// Keys that cannot be released keep the caller for one call, not for one each.
 func TestAcquireAllOnAStoreThatFallsSilentReturnsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

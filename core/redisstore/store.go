@@ -221,7 +221,7 @@ func (s *Store) forceFrom(ctx context.Context, name string, reply []any) (freed 
 			keys = append(keys, sentinel(name, field))
 		}
 		c := forceReleaseScript.call(keys, []any{
-			prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name), s.publishing(), field,
+			prefixed(lockChannel, name), prefixed(readWriteChannel, name), prefixed(semaphoreChannel, name), s.publishing(), field, fields[i+1],
 		})
 		calls, answers = append(calls, c), append(answers, s.begin(ctx, c, true))
 	}

@@ -1099,6 +1099,28 @@ func TestAForcedReleaseOfAWriterThatReads(t *testing.T) {
 
 // A forced release that was on its way for long takes nothing from the one who
 // got the lock meanwhile.
+// A fair lock that was passed to its heir is the heir's when it calls.
+func TestALateForcedReleaseSparesTheHeirOfAFairLock(t *testing.T) {
+	server := redistest.Standalone(t)
+	b := &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t))}
+	old, heir := claimIn(lock.Fair, ownerA, "k", 1), claimIn(lock.Fair, ownerB, "k", 1)
+	b.acquire(old, nil)
+	heir.Places = []string{ownerB}
+	b.acquire(heir, lock.ErrBusy)
+	old.Holds = 0
+	b.release(old, nil)
+	if fields := hash(t, b.rdb, "k"); fields[ownerB] != "0" {
+		t.Fatalf("not passed to the heir: %v", fields)
+	}
+	rdb := server.Client(t)
+	rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { b.acquire(heir, nil) })})
+	freed, err := redisstore.New(rdb).ForceRelease(t.Context(), "k")
+	if err != nil || freed {
+		t.Errorf("got %v, %v; want that there was nothing left to free", freed, err)
+	}
+	b.renew(heir, nil)
+}
+
 func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {
 	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -14,6 +14,8 @@
 -- ARGV[4]  how to publish; see publish.lua
 -- ARGV[5]  the field, or permit, to remove; or the token of a lock of the SETNX
 --          format; or nothing, for a number whose permits are all back
+-- ARGV[6]  what the field had when it was listed: a fair lock that was handed on has
+--          0 until its heir calls, and what that one is granted then came later
 --
 -- Returns  1  there was such a hold
 --          0  there was none
@@ -59,7 +61,7 @@ end
 
 local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[5])
 local mode = fields[1]
-if not fields[2] then
+if not fields[2] or ARGV[6] == '0' and fields[2] ~= '0' then
   return 0
 end
 local head = KEYS[3] and redis.call('lindex', KEYS[3], 0)
