@@ -27,6 +27,14 @@ var undoPasses = [...]time.Duration{0, 100 * time.Millisecond, 2 * time.Second}
 // undoOnce is for a call that has certainly ended.
 var undoOnce = undoPasses[:1]
 
+// undoPasses are those for h, which has ended; mu is held.
+func (h *hold) undoPasses() []time.Duration {
+	if h.doubt {
+		return undoPasses[:]
+	}
+	return undoOnce
+}
+
 var errBacklog = fmt.Errorf("%w: too many unanswered calls are to be undone first", ErrUnavailable)
 
 // compensation removes from the store what acquisitions may have left there

@@ -46,11 +46,7 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, h
 	case holdLost:
 		if !l.closed {
 			// The store may still think that the hold lasts.
-			passes := undoOnce
-			if h.doubt {
-				passes = undoPasses[:]
-			}
-			l.orphaned(h.ownership, h.claim(0, now), passes)
+			l.orphaned(h.ownership, h.claim(0, now), h.undoPasses())
 		}
 		return c, false, false, h.ended
 	}
