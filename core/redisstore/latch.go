@@ -46,8 +46,11 @@ func (l *Latch) TrySet(ctx context.Context, count int) error {
 		return l.error("set latch", fmt.Errorf("%w: count %d, use 1 to %d", lock.ErrInvalid, count, MaxLatchCount))
 	}
 	n, err := l.run(ctx, latchSetScript, func(channel string, publish any) []any { return []any{count, channel, publish} })
-	if err == nil && n == 0 {
+	switch {
+	case err == nil && n == 0:
 		err = lock.ErrBusy
+	case err == nil:
+		l.tell(ctx, "1")
 	}
 	return l.error("set latch", err)
 }
@@ -57,7 +60,10 @@ func (l *Latch) TrySet(ctx context.Context, count int) error {
 // may have counted or not, and [Latch.Count] doesn't show which if others count as
 // well.
 func (l *Latch) CountDown(ctx context.Context) error {
-	_, err := l.run(ctx, latchCountDownScript, func(channel string, publish any) []any { return []any{channel, publish} })
+	n, err := l.run(ctx, latchCountDownScript, func(channel string, publish any) []any { return []any{channel, publish} })
+	if err == nil && n == 0 {
+		l.tell(ctx, "0")
+	}
 	return l.error("count down", err)
 }
 
@@ -76,7 +82,10 @@ func (l *Latch) count(ctx context.Context) (int, error) {
 // package; those of Redisson go on waiting, for a count that may be set anew.
 // Deleting an open latch does nothing.
 func (l *Latch) Delete(ctx context.Context) error {
-	_, err := l.run(ctx, latchDeleteScript, func(channel string, publish any) []any { return []any{channel, publish} })
+	n, err := l.run(ctx, latchDeleteScript, func(channel string, publish any) []any { return []any{channel, publish} })
+	if err == nil && n == 1 {
+		l.tell(ctx, "1")
+	}
 	return l.error("delete latch", err)
 }
 
@@ -151,6 +160,19 @@ func (l *Latch) run(ctx context.Context, script *script, args func(channel strin
 		return 0, err
 	}
 	return l.store.number(ctx, script.call([]string{name}, args(latchChannel(name), l.store.publishing())))
+}
+
+// tell publishes what a script may not publish itself; see [WithoutScriptPublish]. It
+// can't travel behind the script: a waiter of Redisson takes it for the state of the latch,
+// which only the answer says.
+func (l *Latch) tell(ctx context.Context, state string) {
+	name, err := l.name()
+	if err != nil || !l.store.quiet {
+		return
+	}
+	for _, cmd := range (message{latchChannel(name), state, l.store.publishing()}).commands(ctx) {
+		_ = guarded(func() error { return l.store.rdb.Process(ctx, cmd) }) // lost, it is a message that was lost
+	}
 }
 
 func (l *Latch) name() (string, error) {

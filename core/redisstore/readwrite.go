@@ -50,7 +50,7 @@ func (w writer) acquire(t target) call {
 
 func (w writer) release(t target) call {
 	return writeReleaseScript.call([]string{t.name}, t.keeping([]any{
-		w.field(t), t.Holds, prefixed(readWriteChannel, t.name), t.publish,
+		w.field(t), t.Holds, prefixed(readWriteChannel, t.name), t.publish, tagged(t.name),
 	}, t.Owner, keptMark+writeMark))
 }
 

@@ -17,7 +17,8 @@ import (
 // is lost, waiters poll. Even a release that changed nothing may send one. In a cluster
 // [Auto] becomes [Both]. Fair locks answer [lock.ErrUnsupported]: only the script knows
 // whose turn it is, and so the channel. Waiters find permits that have expired by
-// polling.
+// polling. The messages of a [Latch] follow when its script is answered: Redisson's waiters believe
+// what they say.
 func WithoutScriptPublish() Option { return func(s *Store) { s.quiet = true } }
 
 // WithoutScriptTime is for servers that refuse TIME inside of scripts: it travels
@@ -42,6 +43,17 @@ type message struct {
 	how              any // as of publish.lua
 }
 
+// commands publish the message.
+func (m message) commands(ctx context.Context) (cmds []once) {
+	if m.how != "spublish" {
+		cmds = append(cmds, once{redis.NewCmd(ctx, "publish", m.channel, m.payload)})
+	}
+	if m.how != "publish" {
+		cmds = append(cmds, once{redis.NewCmd(ctx, "spublish", m.channel, m.payload)})
+	}
+	return cmds
+}
+
 // fenceOfClock is how scripts end whose fence is the server's clock.
 const fenceOfClock = "local now = redis.call('time')\nreturn now[1] * 1000000 + now[2]\n"
 
@@ -55,9 +67,9 @@ var quietly = map[*script]func(args []any) []message{
 	semaphoreAcquireScript: nil,
 	semaphoreReleaseScript: func(args []any) []message { return []message{{args[1], len(args) - 3, args[2]}} },
 	semaphoreKeepScript:    func(args []any) []message { return []message{{args[1], (len(args) - 3) / 2, args[2]}} },
-	latchSetScript:         func(args []any) []message { return []message{{args[1], "1", args[2]}} },
-	latchCountDownScript:   func(args []any) []message { return []message{{args[0], "0", args[1]}} },
-	latchDeleteScript:      func(args []any) []message { return []message{{args[0], "1", args[1]}} },
+	latchSetScript:         nil, // see Latch.tell
+	latchCountDownScript:   nil,
+	latchDeleteScript:      nil,
 	forceReleaseScript: func(args []any) []message {
 		how := args[3]
 		return []message{{args[0], "0", how}, {args[1], "0", how}, {args[1], "1", how}, {args[2], "1", how}}
@@ -156,12 +168,7 @@ func (s *Store) commands(ctx context.Context, c *call, text bool) sent {
 	made := sent{once: c.command(ctx, v.script, text), behind: &behind{timed: v.timed}}
 	if v.wakes != nil {
 		for _, m := range v.wakes(c.args()) {
-			if m.how != "spublish" {
-				made.behind.cmds = append(made.behind.cmds, once{redis.NewCmd(ctx, "publish", m.channel, m.payload)})
-			}
-			if m.how != "publish" {
-				made.behind.cmds = append(made.behind.cmds, once{redis.NewCmd(ctx, "spublish", m.channel, m.payload)})
-			}
+			made.behind.cmds = append(made.behind.cmds, m.commands(ctx)...)
 		}
 	}
 	if v.timed {

@@ -18,7 +18,14 @@ import (
 
 // Redisson's getCountDownLatch.
 func TestTheGoldenStatesOfALatch(t *testing.T) {
-	b := newBench(t)
+	t.Run("scripts publish", func(t *testing.T) { goldenLatch(t) })
+	t.Run("commands do", func(t *testing.T) { goldenLatch(t, redisstore.WithoutScriptPublish()) })
+}
+
+func goldenLatch(t *testing.T, opts ...redisstore.Option) {
+	t.Helper()
+	server := redistest.Standalone(t)
+	b := &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t), opts...)}
 	ctx := t.Context()
 	const channel = "redisson_countdownlatch__channel__{orders}"
 	messages := subscribe(t, b.rdb, channel)

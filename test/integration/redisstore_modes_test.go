@@ -917,8 +917,8 @@ func TestAReleaseOfPermitsThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-// Waiters of a fair lock keep their places for as long as they come back,
-// whatever is subtracted from their scores when others are served.
+// Waiters of a fair lock keep tnext places for as long as they come back,
+// whatever is subtracted from tnext scores when others are served.
 func TestAWaiterThatComesBackKeepsItsPlace(t *testing.T) {
 	b := newBench(t)
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
@@ -1032,7 +1032,7 @@ func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// However many readers there are, force removes them all, and their sentinels.
+// However many readers there are, force removes them all, and tnext sentinels.
 func TestAForcedReleaseOfACrowd(t *testing.T) {
 	b := newBench(t)
 	for i := range 3*lock.MaxListed + 7 {
@@ -1099,26 +1099,118 @@ func TestAForcedReleaseOfAWriterThatReads(t *testing.T) {
 
 // A forced release that was on its way for long takes nothing from the one who
 // got the lock meanwhile.
-// A fair lock that was passed to its heir is the heir's when it calls.
-func TestALateForcedReleaseSparesTheHeirOfAFairLock(t *testing.T) {
+// A writer that goes on as a reader keeps the lock for as long as it reads.
+func TestAWriterThatGoesOnAsAReaderLeavesNoLongerLock(t *testing.T) {
+	b := newBench(t)
+	writes, reads := claimIn(lock.Write, ownerA, "k", 1), claimIn(lock.Read, ownerA, "k", 1)
+	writes.TTL, reads.TTL = time.Hour, time.Minute
+	b.acquire(writes, nil)
+	b.acquire(reads, nil)
+	b.ttl("k", time.Hour)
+	writes.Holds = 0
+	b.release(writes, nil)
+	b.ttl("k", time.Minute)
+	reads.TTL = 2 * time.Minute
+	b.renew(reads, nil)
+	b.ttl("k", 2*time.Minute)
+}
+
+// A writer's lease ends for others too, though it goes on reading.
+func TestAWriteLeaseEndsWhileItsOwnerReads(t *testing.T) {
+	server := redistest.Standalone(t)
+	l, other := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
+	writes := acquire(t, l, "k", lock.WithMode(lock.Write), lock.WithLease(time.Second))
+	reads, err := l.Acquire(context.WithoutCancel(writes.Context()), "k", lock.WithMode(lock.Read))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, acquire(t, other, "k", lock.WithMode(lock.Read)))
+	if err := context.Cause(writes.Context()); !errors.Is(err, lock.ErrLeaseOver) {
+		t.Errorf("the write lease ended by %v", err)
+	}
+	if err := lock.AssertHeld(reads.Context(), "k"); err != nil {
+		t.Error(err)
+	}
+	release(t, reads)
+	eventuallyFree(t, server.Admin(t))
+}
+
+// The head of a queue may be dead, and a thread of Redisson behind it listens to its own
+// channel only.
+func TestAForcedReleaseWakesWhoIsBehindADeadHead(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	dead, thread := ownerB+":redlatch", "java:1"
+	b.acquire(claimIn(lock.Fair, ownerA, "k", 1), nil)
+	b.rdb.RPush(ctx, "redisson_lock_queue:{k}", dead, thread)
+	b.rdb.ZAdd(ctx, "redisson_lock_timeout:{k}",
+		redis.Z{Score: float64(b.now() - 1), Member: dead}, redis.Z{Score: float64(b.now() + 300_000), Member: thread})
+	channel := "redisson_lock__channel:{k}:" + thread
+	messages := subscribe(t, b.rdb, channel)
+	if freed, err := b.store.ForceRelease(ctx, "k"); err != nil || !freed {
+		t.Fatalf("got %v, %v", freed, err)
+	}
+	wantMessage(t, messages, channel, "0")
+}
+
+// The number of a semaphore may be lost, by hand or by eviction, and its name become that
+// of another lock while permits are held.
+func TestPermitsWithoutTnextNumberLeaveAnotherLockAlone(t *testing.T) {
+	for name, leave := range map[string]func(b *bench, permit lock.Claim){
+		"renewed": func(b *bench, permit lock.Claim) { b.renew(permit, nil) },
+		"released": func(b *bench, permit lock.Claim) {
+			permit.Holds = 0
+			b.release(permit, nil)
+		},
+		"kept": func(b *bench, permit lock.Claim) {
+			permit.Holds, permit.Keep = 0, time.Now().Add(time.Second)
+			b.release(permit, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			permit, token := claimIn(lock.Semaphore, ownerA, "k", 1), "1700000000123"
+			b.acquire(permit, nil)
+			b.rdb.Set(t.Context(), "k", token, time.Hour)
+			leave(b, permit)
+			b.ttl("k", time.Hour)
+			if got := b.rdb.Get(t.Context(), "k").Val(); got != token {
+				t.Errorf("the token is %q", got)
+			}
+		})
+	}
+	t.Run("renewed, and a hash", func(t *testing.T) {
+		b := newBench(t)
+		permit, other := claimIn(lock.Semaphore, ownerA, "k", 1), claimOf(ownerB, "k", 1)
+		b.acquire(permit, nil)
+		b.rdb.Del(t.Context(), "k")
+		other.TTL = time.Hour
+		b.acquire(other, nil)
+		b.renew(permit, nil)
+		b.ttl("k", time.Hour)
+	})
+}
+
+// A fair lock that was passed to its next owner is that one's when it calls.
+func TestALateForcedReleaseSparesTheNextOwnerOfAFairLock(t *testing.T) {
 	server := redistest.Standalone(t)
 	b := &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t))}
-	old, heir := claimIn(lock.Fair, ownerA, "k", 1), claimIn(lock.Fair, ownerB, "k", 1)
+	old, next := claimIn(lock.Fair, ownerA, "k", 1), claimIn(lock.Fair, ownerB, "k", 1)
 	b.acquire(old, nil)
-	heir.Places = []string{ownerB}
-	b.acquire(heir, lock.ErrBusy)
+	next.Places = []string{ownerB}
+	b.acquire(next, lock.ErrBusy)
 	old.Holds = 0
 	b.release(old, nil)
 	if fields := hash(t, b.rdb, "k"); fields[ownerB] != "0" {
-		t.Fatalf("not passed to the heir: %v", fields)
+		t.Fatalf("not passed on: %v", fields)
 	}
 	rdb := server.Client(t)
-	rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { b.acquire(heir, nil) })})
+	rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { b.acquire(next, nil) })})
 	freed, err := redisstore.New(rdb).ForceRelease(t.Context(), "k")
 	if err != nil || freed {
 		t.Errorf("got %v, %v; want that there was nothing left to free", freed, err)
 	}
-	b.renew(heir, nil)
+	b.renew(next, nil)
 }
 
 func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {

@@ -15,7 +15,7 @@
 -- ARGV[5]  the field, or permit, to remove; or the token of a lock of the SETNX
 --          format; or nothing, for a number whose permits are all back
 -- ARGV[6]  what the field had when it was listed: a fair lock that was handed on has
---          0 until its heir calls, and what that one is granted then came later
+--          0 until its next owner calls, and what that one is granted then came later
 --
 -- Returns  1  there was such a hold
 --          0  there was none
@@ -64,7 +64,7 @@ local mode = fields[1]
 if not fields[2] or ARGV[6] == '0' and fields[2] ~= '0' then
   return 0
 end
-local head = KEYS[3] and redis.call('lindex', KEYS[3], 0)
+local heads = KEYS[3] and redis.call('lrange', KEYS[3], 0, 9) or {} -- the first may be dead
 local others = redis.call('hlen', KEYS[1]) - (mode and 2 or 1)
 if others == 0 then
   redis.call('del', KEYS[1])
@@ -83,7 +83,7 @@ elseif mode then
   publish(ARGV[2], '0', ARGV[4])
 end
 if others == 0 then
-  if head then
+  for _, head in ipairs(heads) do
     publish(ARGV[1] .. ':' .. head, '0', ARGV[4])
   end
   publish(ARGV[1], '0', ARGV[4]) -- plain waiters, too, see a read/write lock as held

@@ -30,7 +30,8 @@ local lasts = math.min(redis.call('zrange', KEYS[1], -1, -1, 'withscores')[2] - 
 if redis.call('pttl', KEYS[1]) ~= -1 then
   redis.call('pexpire', KEYS[1], lasts)
 end
-if KEYS[2] and redis.call('pttl', KEYS[2]) >= 0 then
+local ends = KEYS[2] and redis.call('pttl', KEYS[2]) or -1
+if ends >= 0 and ends < lasts then -- no longer: it may have become a lock of another mode
   redis.call('pexpire', KEYS[2], lasts)
 end
 return 1

@@ -6,14 +6,16 @@
 -- ARGV[2]  hold count that remains, absolute; 0 removes the hold
 -- ARGV[3]  channel on which waiters listen
 -- ARGV[4]  how to publish; see publish.lua
--- ARGV[5]  under a minimum hold: the field that keeps the lock, instead of none; and
--- ARGV[6]  for how many ms
+-- ARGV[5]  prefix of sentinels
+-- ARGV[6]  under a minimum hold: the field that keeps the lock, instead of none; and
+-- ARGV[7]  for how many ms
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold
 --
 -- It works when Redis is out of memory; see release.lua. Redisson wakes nobody
--- when the writer goes on as a reader; others may read then, so this does.
+-- when the writer goes on as a reader; others may read then, so this does. The lock
+-- expires with what it reads, whose sentinel is looked at as in readwrite.lua.
 
 local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
 if fields[1] ~= 'write' or not fields[2] then
@@ -27,9 +29,14 @@ if ARGV[2] ~= '0' then
   return 1
 end
 local reads = redis.call('hlen', KEYS[1]) > 2
-if ARGV[5] then
-  keep(ARGV[1], ARGV[5], ARGV[6], reads)
+if ARGV[6] then
+  keep(ARGV[1], ARGV[6], ARGV[7], reads)
 elseif reads then
+  local owner = string.match(ARGV[1], '^(.*):write$')
+  local lasts = redis.pcall('pttl', ARGV[5] .. ':' .. owner .. ':rwlock_timeout:1')
+  if type(lasts) == 'number' and lasts > 0 and lasts < redis.call('pttl', KEYS[1]) then
+    redis.call('pexpire', KEYS[1], lasts)
+  end
   redis.call('hdel', KEYS[1], ARGV[1])
   redis.call('hset', KEYS[1], 'mode', 'read')
 else
