@@ -415,6 +415,7 @@ func (s *sender) keep(w *worker, batch []*sending) {
 // exec sends the calls in one go, and ends the ones whose time has passed. It returns the
 // calls whose script the server doesn't know.
 func (w *worker) exec(batch []*sending) (again []*sending) {
+	var elsewhere []*sending // follow the ones that are answered: to ask where takes time
 	failed := w.io(batch)
 	s := w.sender.store
 	var answered bool
@@ -439,12 +440,17 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 		case isNoScript(x.cmd.Err()) && !x.script.guarded && !x.text:
 			x.text = true
 			again = append(again, x)
-		case errors.Is(x.cmd.Err(), unassigned):
-			s.assign(x)
-		case w.sender != s.sender && isRedirected(x.cmd.Err()):
-			s.redirect(x)
+		case errors.Is(x.cmd.Err(), unassigned), w.sender != s.sender && isRedirected(x.cmd.Err()):
+			elsewhere = append(elsewhere, x)
 		default:
 			x.end(s)
+		}
+	}
+	for _, x := range elsewhere {
+		if errors.Is(x.cmd.Err(), unassigned) {
+			s.assign(x)
+		} else {
+			s.redirect(x)
 		}
 	}
 	return again
