@@ -19,6 +19,7 @@ type connection struct {
 	ctx     context.Context
 	end     context.CancelFunc
 	node    *redis.Client // nil: the common plane
+	began   time.Time
 	plane   plane
 	changed chan struct{} // what is wanted is not what was sent
 
@@ -28,7 +29,9 @@ type connection struct {
 // newConnection starts that of a master, or of the common plane. It ends with
 // the subscriptions, or by its end.
 func (all *subscriptions) newConnection(node *redis.Client) *connection {
-	c := &connection{subscriptions: all, node: node, changed: make(chan struct{}, 1), sent: make(map[string]*channel)}
+	c := &connection{
+		subscriptions: all, node: node, began: time.Now(), changed: make(chan struct{}, 1), sent: make(map[string]*channel),
+	}
 	c.ctx, c.end = context.WithCancel(all.ctx)
 	if node != nil {
 		c.plane = sharded
@@ -186,10 +189,21 @@ func (c *connection) acknowledged(name string) {
 	if watched == nil || !c.has(name, watched) {
 		return
 	}
-	c.drops = 0
 	watched.wake()
 	watched.heard[c.plane] = true
 	c.begin(watched)
+}
+
+// dropped counts the loss of the connection, and returns how many of its node were lost
+// right before. One that was acknowledged may be lost all the same, by the next channel;
+// what counts is that it lasted; mu is held.
+func (c *connection) dropped() (before int) {
+	if time.Since(c.began) > maxPause {
+		delete(c.drops, c.node)
+	}
+	before = c.drops[c.node]
+	c.drops[c.node]++
+	return before
 }
 
 // lost follows an error of the connection, and says whether that has ended it.
@@ -216,9 +230,9 @@ func (c *connection) lost(err error) bool {
 	}
 	broken := errors.As(err, &panicked)
 	c.mu.Lock()
-	drops := c.drops
+	drops := 0
 	if broken {
-		c.drops++
+		drops = c.dropped()
 	}
 	for _, watched := range c.channels {
 		watched.heard[common] = false

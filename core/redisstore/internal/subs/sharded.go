@@ -105,8 +105,7 @@ func (c *connection) hangUp() {
 	}
 	delete(c.shards, c.node)
 	c.each(func(watched *channel) { watched.heard[sharded] = false })
-	drops := c.drops
-	c.drops++
+	drops := c.dropped()
 	c.mu.Unlock()
 	c.Cluster.ReloadState(c.ctx)
 	c.pause(drops)

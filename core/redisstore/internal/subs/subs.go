@@ -92,7 +92,7 @@ type subscriptions struct {
 	common   *connection
 	shards   map[*redis.Client]*connection // by master
 	channels map[string]*channel           // that are watched
-	drops    int                           // connections lost since the last acknowledgement
+	drops    map[*redis.Client]int         // connections of a node lost in a row, each soon after it was made; see dropped
 	without  [planes]bool                  // planes that there are not
 }
 
@@ -165,7 +165,7 @@ func (s *Set) join(name string, w *watcher) *subscriptions {
 func (s *Set) start() *subscriptions {
 	all := &subscriptions{
 		Set: s, unassigned: make(chan struct{}, 1),
-		channels: make(map[string]*channel), shards: make(map[*redis.Client]*connection),
+		channels: make(map[string]*channel), shards: make(map[*redis.Client]*connection), drops: make(map[*redis.Client]int),
 	}
 	all.ctx, all.end = context.WithCancel(context.Background())
 	all.connect()

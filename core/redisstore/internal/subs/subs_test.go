@@ -217,3 +217,49 @@ func TestAPanicOfTheClientWhileTheServerRefusesCostsNoWakeUps(t *testing.T) {
 	armed.Store(true) // for the answer to the next ping
 	await(t, "a wake-up by the connection after the next", woken)
 }
+
+// A topology that stays wrong costs no connection after the other, however many channels
+// of the same and of other nodes are acknowledged.
+func TestAChannelThatIsElsewhereIsNotTriedWithoutAPause(t *testing.T) {
+	var dialed atomic.Int32
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:6379"}}}}, nil
+		},
+		Protocol: 2, DisableIdentity: true,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			dialed.Add(1)
+			client, server := net.Pipe()
+			go serve(server, func(command []string) string {
+				if command[0] == "ssubscribe" && command[1] == "moved" {
+					return "-MOVED 1 10.0.0.2:6379\r\n"
+				}
+				return acknowledge(0, command)
+			})
+			return client, nil
+		},
+	})
+	t.Cleanup(func() { _ = cluster.Close() })
+	s := subs.New(subs.Config{
+		Client: cluster, Cluster: cluster,
+		Failure: func(err error) error { return err },
+		Refused: func(error) bool { return false },
+		Warn:    func(string, error) {},
+	})
+	stop, err := s.Watch(t.Context(), []string{"well"}, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if leave, err := s.Watch(ctx, []string{"moved"}, func() {}); err == nil {
+			leave()
+			t.Fatal("it was subscribed")
+		}
+	}
+	if n := dialed.Load(); n > 50 {
+		t.Errorf("%d connections in 2 s", n)
+	}
+}
