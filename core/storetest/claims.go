@@ -49,6 +49,30 @@ func repeatLengthens(_ *testing.T, b *bench) {
 	b.renew(a(1, minute), nil)
 }
 
+// A hold that is cut to whole seconds ends before its owner thinks so. A machine that is
+// too busy to see the difference tries again.
+func keepsAllOfTheTTL(_ *testing.T, b *bench) {
+	b.eventually("a hold of all of its TTL", func() bool {
+		key := newID()
+		a := b.owner(key)
+		b.acquire(a(1, minute-time.Millisecond))
+		ttl := b.state(key).TTL
+		b.release(a(0, minute), nil)
+		return ttl > minute-time.Second
+	})
+}
+
+func undoReleases(_ *testing.T, b *bench) {
+	a, other := b.owner("k"), b.owner("k")
+	undo := a(0, minute)
+	undo.Undo = true
+	b.release(undo, lock.ErrNotHeld)
+	b.acquire(a(1, minute))
+	b.release(undo, nil)
+	b.isFree("k")
+	b.acquire(other(1, minute))
+}
+
 func reenters(_ *testing.T, b *bench) {
 	a := b.owner("k")
 	b.acquire(a(1, minute))
