@@ -45,8 +45,8 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		case t.won():
 			q.hold(c, r)
 			return r.fence, nil
-		case t.refused != nil:
-			return 0, t.refused
+		case t.refused() != nil:
+			return 0, t.refused()
 		case t.answered() < t.need:
 			return 0, without(t)
 		case t.granted == 0 && len(t.busy) > 0:

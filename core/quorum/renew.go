@@ -24,7 +24,7 @@ func (q *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i in
 	r.enough = enough
 	limit := q.timeout + time.Duration(len(claims))*renewalTime
 	ask(ctx, q, nil, limit, func(ctx context.Context, _ int, node lock.Store) (struct{}, error) {
-		node.Renew(ctx, r.sent, r.take)
+		node.Renew(ctx, r.sent, r.vote())
 		return struct{}{}, nil
 	}, func(int, struct{}, error) bool { return false })
 	r.close()
@@ -63,12 +63,20 @@ func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewa
 	return r
 }
 
-// take counts a node's answer for one claim.
-func (r *renewals) take(i int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if t := r.tallies[i]; t != nil && (t.count(err) || t.returned() == t.nodes) {
-		r.end(i)
+// vote returns what counts a node's answer for each claim: the first, should there be
+// more.
+func (r *renewals) vote() func(i int, err error) {
+	voted := make([]bool, len(r.sent))
+	return func(i int, err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if voted[i] {
+			return
+		}
+		voted[i] = true
+		if t := r.tallies[i]; t != nil && (t.count(err) || t.returned() == t.nodes) {
+			r.end(i)
+		}
 	}
 }
 
@@ -76,10 +84,10 @@ func (r *renewals) take(i int, err error) {
 func (r *renewals) end(i int) {
 	err := r.tallies[i].verdict()
 	r.tallies[i] = nil
-	r.report(r.index[i], err)
 	if r.open--; r.open == 0 {
-		r.enough()
+		defer r.enough() // also when a hook panics
 	}
+	r.report(r.index[i], err)
 }
 
 // close reports the claims whose fate is still open when the time has passed.

@@ -19,8 +19,8 @@ func (q *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	views, t := q.views(ctx, key, len(q.nodes))
 	silent := t.nodes - t.granted
 	switch {
-	case t.refused != nil:
-		return lock.State{}, t.refused
+	case t.refused() != nil:
+		return lock.State{}, t.refused()
 	case t.granted < t.need:
 		return lock.State{}, t.failure()
 	case len(views.states)+silent < t.need || len(views.states) == 0:

@@ -227,7 +227,7 @@ func (q *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 		return false
 	})
 	if err := t.verdict(); err != nil {
-		return t.refused == nil && freed, err
+		return t.refused() == nil && freed, err
 	}
 	return freed, nil
 }

@@ -959,3 +959,92 @@ func breakAMinority(ctx context.Context, random *rand.Rand, nodes []*member, lea
 		time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
 	}
 }
+
+// talkative reports each claim twice.
+type talkative struct{ lock.Store }
+
+func (s talkative) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	s.Store.Renew(ctx, claims, func(i int, err error) {
+		report(i, err)
+		report(i, err)
+	})
+}
+
+// Whatever a node reports, it has one vote.
+func TestANodeThatReportsTwiceHasOneVote(t *testing.T) {
+	stores := []lock.Store{memstore.New(), memstore.New(), memstore.New()}
+	q := quorumOf(t, talkative{stores[0]}, stores[1], stores[2])
+	c := claimBy("a")
+	if _, err := q.Acquire(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range stores[1:] {
+		if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) {
+		if !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("got %v, want %v", err, lock.ErrNotHeld)
+		}
+	})
+}
+
+// wrong refuses every claim, such as a server where the key is something else.
+type wrong struct{ lock.Store }
+
+var errWrong = fmt.Errorf("%w: the key holds a string", lock.ErrInvalid)
+
+func (wrong) Acquire(context.Context, lock.Claim) (uint64, error) { return 0, errWrong }
+func (wrong) Release(context.Context, lock.Claim) error           { return errWrong }
+func (wrong) Renew(_ context.Context, claims []lock.Claim, report func(int, error)) {
+	for i := range claims {
+		report(i, errWrong)
+	}
+}
+
+// last answers after the others.
+type last struct{ lock.Store }
+
+func (s last) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	time.Sleep(time.Millisecond)
+	return s.Store.Acquire(ctx, c)
+}
+
+func (s last) Release(ctx context.Context, c lock.Claim) error {
+	time.Sleep(time.Millisecond)
+	return s.Store.Release(ctx, c)
+}
+
+func (s last) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	time.Sleep(time.Millisecond)
+	s.Store.Renew(ctx, claims, report)
+}
+
+// A minority that refuses decides nothing, however soon it does.
+func TestAMinorityThatRefusesDecidesNothing(t *testing.T) {
+	for refusing, want := range map[int]error{1: nil, 2: lock.ErrInvalid} {
+		synctest.Test(t, func(t *testing.T) {
+			stores := []lock.Store{last{memstore.New()}, last{memstore.New()}, last{memstore.New()}}
+			for i := range refusing {
+				stores[i] = wrong{stores[i]}
+			}
+			q, c := quorumOf(t, stores...), claimBy("a")
+			if _, err := q.Acquire(t.Context(), c); !errors.Is(err, want) {
+				t.Fatalf("%d refuse: acquire: %v", refusing, err)
+			}
+			if want != nil {
+				return
+			}
+			q.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) {
+				if err != nil {
+					t.Errorf("renew: %v", err)
+				}
+			})
+			c.Holds = 0
+			if err := q.Release(t.Context(), c); err != nil {
+				t.Errorf("release: %v", err)
+			}
+		})
+	}
+}

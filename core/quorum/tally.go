@@ -16,7 +16,8 @@ type tally struct {
 	absent      int             // not held
 	busy        []time.Duration // what is left of the holds in the way
 	failed      []error
-	refused     error // the claim is wrong, or no node can serve it
+	refusals    int   // of the failures: the claim is wrong, or the node can't serve it
+	refusal     error // the last of them
 }
 
 func (q *Store) newTally() *tally { return &tally{nodes: len(q.nodes), need: q.need} }
@@ -35,14 +36,24 @@ func (t *tally) count(err error) bool {
 		t.failed = append(t.failed, err)
 		wrong := errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnsupported)
 		if wrong && outcomeOf(err) == lock.OutcomeRefused {
-			t.refused = err
+			t.refusals++
+			t.refusal = err
 		}
 	}
 	return t.decided()
 }
 
 func (t *tally) decided() bool {
-	return t.won() || t.refused != nil || len(t.busy)+t.absent > t.nodes-t.need
+	return t.won() || t.refused() != nil || len(t.busy)+t.absent > t.nodes-t.need
+}
+
+// refused is why no majority can do what it was called for. Fewer nodes that refuse are
+// a minority that is away.
+func (t *tally) refused() error {
+	if t.refusals > t.nodes-t.need {
+		return t.refusal
+	}
+	return nil
 }
 
 func (t *tally) won() bool { return t.granted >= t.need }
@@ -57,8 +68,8 @@ func (t *tally) verdict() error {
 	switch {
 	case t.won():
 		return nil
-	case t.refused != nil:
-		return t.refused
+	case t.refused() != nil:
+		return t.refused()
 	case t.absent >= t.need:
 		return lock.ErrNotHeld
 	default:
