@@ -47,3 +47,17 @@ func (l *Locker) Left() int {
 	return len(l.gates) + len(l.watches) + len(l.held) + len(l.owners) + len(l.probes) + len(l.trusts.rows) + len(l.renewals.rows) + len(l.kept.rows) +
 		l.waiting + l.releasing + l.Unanswered() + int(l.compensation.places.Load())
 }
+
+// Looks is for tests: readings of a wall clock at the given times of it, on one of the
+// monotonic clock. It returns which of them found a leap.
+func Looks(at ...time.Duration) (leapt []bool) {
+	w, began := wall{}, time.Unix(0, 0)
+	for i, d := range at {
+		now := time.Duration(i)
+		if d == 0 {
+			now = 0 // taken first, and looked at late
+		}
+		leapt = append(leapt, w.leapt(began.Add(d), now))
+	}
+	return leapt
+}

@@ -14,23 +14,28 @@ const maxLeap = 100 * time.Millisecond
 // a machine is suspended or migrated: the leases of a process that wakes up look
 // younger than they are.
 type wall struct {
-	start int64 // the wall clock at the locker's epoch, in ns
-	ahead atomic.Int64
+	start int64         // the wall clock at the locker's epoch, in ns
+	ahead atomic.Int64  // of the monotonic clock, when it leapt last or was set back
+	seen  time.Duration // when that was; Locker.mu guards it
 }
 
-// leapt says whether the wall clock has moved ahead of the monotonic one, which
-// reads now, by more than maxLeap since leapt said so last, or the clock was set back.
+// moved is by how much the wall clock has moved ahead of the monotonic one, which reads
+// now, and whether leapt is to look at it.
+func (w *wall) moved(t time.Time, now time.Duration) (by time.Duration, notable bool) {
+	by = time.Duration(t.UnixNano()-w.start-w.ahead.Load()) - now
+	return by, by < 0 || by > maxLeap
+}
+
+// leapt says whether it has moved by more than maxLeap; mu is held. A reading of before
+// the one that said so last says nothing.
 func (w *wall) leapt(t time.Time, now time.Duration) bool {
-	ahead := t.UnixNano() - w.start - int64(now)
-	last := w.ahead.Load()
-	switch {
-	case ahead < last:
-		w.ahead.CompareAndSwap(last, ahead)
-		return false
-	case ahead-last <= int64(maxLeap):
+	by, notable := w.moved(t, now)
+	if !notable || now < w.seen {
 		return false
 	}
-	return w.ahead.CompareAndSwap(last, ahead)
+	w.ahead.Add(int64(by))
+	w.seen = now
+	return by > maxLeap
 }
 
 // checkClock doubts all leases if the process seems to have been suspended:
@@ -40,11 +45,14 @@ func (w *wall) leapt(t time.Time, now time.Duration) bool {
 func (l *Locker) checkClock() (now time.Duration) {
 	t := time.Now()
 	now = t.Sub(l.epoch)
-	if !l.wall.leapt(t, now) {
+	if _, notable := l.wall.moved(t, now); !notable {
 		return now
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.wall.leapt(t, now) {
+		return now
+	}
 	l.leapt = now
 	for _, row := range slices.Clone(l.trusts.rows) {
 		h := row.of

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,4 +217,12 @@ func TestAGrantFromBeforeASuspensionIsNotTrusted(t *testing.T) {
 			t.Errorf("%d holds are left", n)
 		}
 	})
+}
+
+// A reading of before the suspension that is looked at after it moves nothing back.
+func TestASuspensionIsFoundOnce(t *testing.T) {
+	got := lock.Looks(0, 10*time.Minute, 0, 10*time.Minute)
+	if want := []bool{false, true, false, false}; !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
 }
