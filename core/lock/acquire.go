@@ -80,6 +80,9 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 		err = &Error{Op: "acquire", Key: key, Err: err}
 	}
 	a.observe(ctx, lease, err)
+	if err == nil && a.o.group == nil {
+		lease.keep(a.o.minHold)
+	}
 	return lease, err
 }
 

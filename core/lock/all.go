@@ -89,6 +89,9 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		return nil, err
 	}
 	complete = true
+	for i, lease := range all.leases {
+		lease.keep(settings[i].minHold)
+	}
 	return all, nil
 }
 
@@ -119,9 +122,9 @@ func (l *Leases) discard(ctx context.Context) {
 	for _, lease := range l.leases {
 		defer func() { // the last first, also when a hook panics
 			if silent {
-				lease.discardLater(ctx)
+				lease.releaseLater(ctx)
 			} else {
-				silent = errors.Is(lease.discard(ctx), ErrUnavailable)
+				silent = errors.Is(lease.Release(ctx), ErrUnavailable) // it is repeated in the background
 			}
 		}()
 	}

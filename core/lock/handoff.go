@@ -113,5 +113,5 @@ func (h *hold) latest() *hold {
 // up when the lease was passed to it, or the lease doesn't get its length.
 func (a *acquisition) decline(lease *Lease) {
 	lease.unreported = true
-	a.running.Go(func() { _ = lease.discard(a.caller) })
+	a.running.Go(func() { _ = lease.Release(a.caller) })
 }

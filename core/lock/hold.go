@@ -144,7 +144,6 @@ func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Dur
 // addLease makes lease one of h; mu is held.
 func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.Duration) *Lease {
 	lease.hold, lease.parent, lease.start = h, ctx, now
-	lease.minHold = o.minHold
 	if o.lease == 0 {
 		lease.watchdog = o.watchdog
 	}
@@ -188,7 +187,11 @@ func (l *Locker) trustDue() {
 	var lost []*hold
 	l.mu.Lock()
 	now := l.now()
-	for h := l.trusts.next(now); h != nil && len(lost) < maxRound; h = l.trusts.next(now) {
+	for range maxRound { // the timer fires again at once if there are more
+		h := l.trusts.next(now)
+		if h == nil {
+			break
+		}
 		if until := h.trustedUntil(); until > now {
 			l.trusts.set(h, until) // it was renewed
 			continue

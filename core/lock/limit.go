@@ -104,22 +104,25 @@ func (l *Lease) keepUntil() time.Duration {
 	return l.hold.granted + l.minHold
 }
 
-// discard releases a lease that its caller does not get, and that keeps nothing.
-func (l *Lease) discard(ctx context.Context) error {
+// keep begins the lease's minimum, as its caller gets it. One that nobody gets keeps
+// nothing.
+func (l *Lease) keep(minimum time.Duration) {
+	if minimum == 0 {
+		return
+	}
 	l.hold.locker.mu.Lock()
-	l.minHold = 0
-	l.hold.locker.mu.Unlock()
-	return l.Release(ctx) // what is not confirmed goes on in the background
+	defer l.hold.locker.mu.Unlock()
+	l.minHold = minimum
 }
 
-// discardLater does the same in the background.
-func (l *Lease) discardLater(ctx context.Context) {
+// releaseLater releases the lease in the background.
+func (l *Lease) releaseLater(ctx context.Context) {
 	if l.hold.locker.begin() != nil {
 		return // Close releases it
 	}
 	go func() {
 		defer l.hold.locker.running.Done()
-		_ = l.discard(ctx)
+		_ = l.Release(ctx)
 	}()
 }
 

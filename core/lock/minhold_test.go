@@ -357,3 +357,27 @@ func TestAMinimumBeyondTheLimitOfTheHoldIsRefused(t *testing.T) {
 		free(t, store, "k")
 	})
 }
+
+// What Close releases while the rest of its group is waited for was nobody's.
+func TestCloseKeepsNothingOfAGroupThatIsNotComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		acquire(t, other, t.Context(), "b")
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err = lock.AcquireAll(t.Context(), l.Request("a", lock.WithMinHold(time.Hour)), l.Request("b"))
+		}()
+		synctest.Wait()
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-done
+		wantErr(t, err, lock.ErrClosed)
+		if n := holds(t, store, "a"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
