@@ -111,7 +111,7 @@ func (s *sender) probe(now time.Time) {
 	defer timer.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
 	defer cancel()
-	err := guarded(func() error { return s.node.Process(ctx, once{redis.NewCmd(ctx, "ping")}) })
+	err := s.ping(ctx)
 	s.mu.Lock()
 	if s.circuit.probed.Equal(now) {
 		s.circuit.probing = false
@@ -119,6 +119,21 @@ func (s *sender) probe(now time.Time) {
 	s.mu.Unlock()
 	s.record(now, err)
 	s.giveUp()
+}
+
+// ping travels as batches do: not in the pool that commands of the application may have
+// exhausted. Nobody else may be calling a dead node of a cluster, so it looks for the one
+// that was put in its place, too.
+func (s *sender) ping(ctx context.Context) error {
+	defer s.store.monitorSlowCall().end()
+	err := guarded(func() error {
+		pipe := s.node.Pipeline()
+		_ = pipe.Process(ctx, once{redis.NewCmd(ctx, "ping")}) // queues it, and cannot fail
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	_ = s.store.failure(err)
+	return err
 }
 
 // refuse ends calls that an open circuit keeps from the server.
