@@ -267,12 +267,16 @@ func (s *sender) fresh(now time.Time, w *worker) int {
 	return n
 }
 
-// answer makes w one of those whose callers go on. A lone one is not waited for.
-func (s *sender) answer(w *worker) {
+// answer makes w one of those whose callers go on. A lone one is not waited for. Its
+// calls are no longer under way.
+func (s *sender) answer(w *worker, calls int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answering++
-	w.answering = true
+	w.batch = w.batch[:0]
+	if calls > 1 {
+		s.answering++
+		w.answering = true
+	}
 }
 
 // answered ends what answer began, if it did; mu is held.
@@ -432,9 +436,7 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 		failed = nil
 	}
 	w.sender.record(w.began, failed)
-	if len(batch) > 1 {
-		w.sender.answer(w)
-	}
+	w.sender.answer(w, len(batch))
 	for _, x := range batch {
 		switch {
 		case isNoScript(x.cmd.Err()) && !x.script.guarded && !x.text:
