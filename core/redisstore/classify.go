@@ -192,11 +192,12 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// isHandshake: the server is not the one we may talk to.
+// isHandshake: the server is not the one we may talk to. A record that is broken later has
+// no connection.
 func isHandshake(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
-	return errors.As(err, &certificate) || errors.As(err, &record)
+	return errors.As(err, &certificate) || errors.As(err, &record) && record.Conn != nil
 }
 
 // isUnreachable: there was no answer from the node.

@@ -80,7 +80,8 @@ func TestErrorsTellWhatBecameOfTheScript(t *testing.T) {
 		{reply("ERR DB index is out of range"), lock.OutcomeRefused},
 		{redis.ErrClosed, lock.OutcomeRefused},
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, lock.OutcomeRefused},
-		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, lock.OutcomeRefused},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake", Conn: notTLS}, lock.OutcomeRefused},
+		{tls.RecordHeaderError{Msg: "a later record"}, lock.OutcomeUnknown},
 
 		// Before Redis 7 the error of the command is inside that of the script.
 		{reply("ERR Error running script (call to f_0a9a): @user_script:41: @user_script: 41: -OOM command not allowed when used memory > 'maxmemory'."), lock.OutcomeNotExecuted},
@@ -116,6 +117,9 @@ func TestErrorsTellWhatBecameOfTheScript(t *testing.T) {
 	}
 }
 
+// notTLS is the connection of a first record that isn't TLS.
+var notTLS, _ = net.Pipe()
+
 func TestClassesOfErrors(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for want, errs := range map[string][]error{
@@ -138,7 +142,7 @@ func TestClassesOfErrors(t *testing.T) {
 		"timeout":            {&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, context.DeadlineExceeded},
 		"connection lost":    {io.EOF, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}},
 		"name not resolved":  {&net.OpError{Op: "dial", Err: &net.DNSError{Name: "redis", IsNotFound: true}}},
-		"TLS":                {tls.RecordHeaderError{}, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
+		"TLS":                {tls.RecordHeaderError{Conn: notTLS}, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
 		"no free connection": {redis.ErrPoolTimeout},
 		"client closed":      {redis.ErrClosed},
 		"network":            {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}},

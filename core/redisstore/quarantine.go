@@ -91,16 +91,27 @@ func (s *Store) introduce(ctx context.Context, c call) error {
 	defer func() { _ = conn.Close() }()
 	info := once{redis.NewCmd(ctx, "info", "server")}
 	if err := conn.Process(ctx, info); err != nil {
-		return s.failure(err)
+		return s.unacquired(err)
 	}
 	text, err := info.Text()
 	if err != nil {
-		return s.failure(err)
+		return s.unacquired(err)
 	}
 	if err := s.quarantine.check(text); err != nil {
 		return err
 	}
-	return s.failure(conn.Process(ctx, once{redis.NewCmd(ctx, "script", "load", s.loaded(c.script).text)}))
+	return s.unacquired(conn.Process(ctx, once{redis.NewCmd(ctx, "script", "load", s.loaded(c.script).text)}))
+}
+
+// unacquired is the failure of what goes before an acquire, which was not sent then.
+func (s *Store) unacquired(err error) error {
+	err = s.failure(err)
+	if failed, ok := errors.AsType[*lock.StoreError](err); ok && failed.Outcome == lock.OutcomeUnknown {
+		before := *failed
+		before.Outcome = lock.OutcomeNotExecuted
+		return &before
+	}
+	return err
 }
 
 // nodeOf is the client of the server that keeps a key.

@@ -140,3 +140,16 @@ func TestAScriptOfQuarantineIsNobodyElses(t *testing.T) {
 		t.Errorf("names of scripts: %v, want three", names)
 	}
 }
+
+// What goes before an acquire and has no answer leaves nothing to undo.
+func TestAnIntroductionWithoutAnAnswerHasAcquiredNothing(t *testing.T) {
+	_, client := newFake(t, func(command []string) string {
+		if command[0] == "evalsha" {
+			return failed("NOSCRIPT No matching script")
+		}
+		return "hang up"
+	})
+	store := redisstore.New(client, redisstore.WithQuarantine(time.Minute))
+	_, err := store.Acquire(t.Context(), lock.Claim{Key: "k", Owner: "o:1", Holds: 1, TTL: time.Minute})
+	wantNotExecuted(t, err)
+}

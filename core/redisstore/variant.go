@@ -245,8 +245,9 @@ func (m *sent) read(failed error) error {
 		return err
 	}
 	clock := m.behind.cmds[len(m.behind.cmds)-1]
-	if err := replyErr(clock.Cmd, failed); err != nil {
-		return err
+	if err := replyErr(clock.Cmd, failed); err != nil { // it was granted all the same
+		_, class := meaningOf(err)
+		return &lock.StoreError{Outcome: lock.OutcomeUnknown, Unreachable: isUnreachable(err), Class: class, Err: err}
 	}
 	parts, err := clock.Int64Slice()
 	if err != nil || len(parts) != 2 {

@@ -139,3 +139,19 @@ func TestACallThatWasRedirectedAndHasNoAnswerMayHaveRun(t *testing.T) {
 	}
 	c.played(t, "1 evalsha", "1 evalsha", "2 asking", "2 evalsha")
 }
+
+// A grant without its time is one that somebody has to undo.
+func TestAGrantWhoseTimeIsRefusedMayHaveRun(t *testing.T) {
+	_, client := newFake(t, func(command []string) string {
+		if command[0] == "time" {
+			return failed("NOPERM this user has no permissions to run the 'time' command")
+		}
+		return integer(1)
+	})
+	store := redisstore.New(client, redisstore.WithoutScriptTime())
+	_, err := store.Acquire(t.Context(), lock.Claim{Key: "k", Owner: "o:1", Holds: 1, TTL: time.Minute})
+	unclear, ok := errors.AsType[*lock.StoreError](err)
+	if !ok || unclear.Outcome != lock.OutcomeUnknown || lock.ClassOf(err) != "NOPERM" {
+		t.Errorf("got %v (%+v), want an unknown outcome because of NOPERM", err, unclear)
+	}
+}
