@@ -194,6 +194,18 @@ func (c *connection) acknowledged(name string) {
 	c.begin(watched)
 }
 
+// again subscribes to what is left when the server refused some channels, as it refuses
+// all that are in one command with them.
+func (c *connection) again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, wanted := range c.channels {
+		wanted.heard[common] = false
+		delete(c.sent, name) // what nobody wants stays, to be unsubscribed
+	}
+	signal(c.changed)
+}
+
 // dropped counts the loss of the connection, and returns how many of its node were lost
 // right before. One that was acknowledged may be lost all the same, by the next channel;
 // what counts is that it lasted; mu is held.
@@ -213,18 +225,20 @@ func (c *connection) lost(err error) bool {
 	}
 	var panicked *lock.PanicError
 	err = c.Failure(err)
-	switch refused := c.Refused(err); {
-	case refused && c.plane == sharded:
-		if lock.ClassOf(err) != "unknown command" { // as it is before Redis 7
-			c.warn("redis refuses sharded subscriptions, so redlatch does without; see redisstore.WithPublish", err)
-		}
+	switch class := lock.ClassOf(err); {
+	case c.plane == sharded && class == "unknown command": // as it is before Redis 7
 		c.commonOnly()
 		return true
-	case refused:
+	case c.plane == sharded && class == "NOPERM":
+		c.warn("redis refuses sharded subscriptions, so redlatch does without; see redisstore.WithPublish", err)
+		c.commonOnly()
+		return true
+	case c.plane == common && c.Refused(err):
 		c.warn("redis refuses to subscribe, so waiters poll; see redisstore.WithPolling", err)
 		c.refuse(err, c.has)
+		c.again()
 		return false
-	case c.plane == sharded:
+	case c.plane == sharded: // also for what it says when the client subscribes to channels of several slots at once
 		c.hangUp()
 		return true
 	}

@@ -108,8 +108,8 @@ func (c *connection) hangUp() {
 	drops := c.dropped()
 	c.mu.Unlock()
 	c.Cluster.ReloadState(c.ctx)
+	c.end() // now: the client would go on by itself
 	c.pause(drops)
-	c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.each(c.unassign)

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -222,30 +224,12 @@ func TestAPanicOfTheClientWhileTheServerRefusesCostsNoWakeUps(t *testing.T) {
 // of the same and of other nodes are acknowledged.
 func TestAChannelThatIsElsewhereIsNotTriedWithoutAPause(t *testing.T) {
 	var dialed atomic.Int32
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
-			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:6379"}}}}, nil
-		},
-		Protocol: 2, DisableIdentity: true,
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			dialed.Add(1)
-			client, server := net.Pipe()
-			go serve(server, func(command []string) string {
-				if command[0] == "ssubscribe" && command[1] == "moved" {
-					return "-MOVED 1 10.0.0.2:6379\r\n"
-				}
-				return acknowledge(0, command)
-			})
-			return client, nil
-		},
-	})
-	t.Cleanup(func() { _ = cluster.Close() })
-	s := subs.New(subs.Config{
-		Client: cluster, Cluster: cluster,
-		Failure: func(err error) error { return err },
-		Refused: func(error) bool { return false },
-		Warn:    func(string, error) {},
-	})
+	s := clustered(t, func(_ int, command []string) string {
+		if command[0] == "ssubscribe" && command[1] == "moved" {
+			return "-MOVED 1 10.0.0.2:6379\r\n"
+		}
+		return acknowledge(0, command)
+	}, &dialed)
 	stop, err := s.Watch(t.Context(), []string{"well"}, func() {})
 	if err != nil {
 		t.Fatal(err)
@@ -262,4 +246,87 @@ func TestAChannelThatIsElsewhereIsNotTriedWithoutAPause(t *testing.T) {
 	if n := dialed.Load(); n > 50 {
 		t.Errorf("%d connections in 2 s", n)
 	}
+}
+
+// clustered returns subscriptions at the one node of a cluster.
+func clustered(t *testing.T, answer func(connection int, command []string) string, dialed *atomic.Int32) *subs.Set {
+	t.Helper()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:6379"}}}}, nil
+		},
+		Protocol: 2, DisableIdentity: true,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			n := int(dialed.Add(1))
+			client, server := net.Pipe()
+			go serve(server, func(command []string) string { return answer(n, command) })
+			return client, nil
+		},
+	})
+	t.Cleanup(func() { _ = cluster.Close() })
+	return subs.New(subs.Config{
+		Client: cluster, Cluster: cluster,
+		Failure: func(err error) error { return err },
+		Refused: func(err error) bool { return strings.HasPrefix(err.Error(), "CROSSSLOT") },
+		Warn:    func(string, error) {},
+	})
+}
+
+// A client that connects by itself subscribes to the channels of all slots at once.
+func TestARefusalOfWhatTheClientDidIsNoneOfShardedChannels(t *testing.T) {
+	var dialed, asked atomic.Int32
+	s := clustered(t, func(_ int, command []string) string {
+		if command[0] == "ssubscribe" && asked.Add(1) == 1 {
+			return "-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+		}
+		return acknowledge(0, command)
+	}, &dialed)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stop, err := s.Watch(ctx, []string{"a"}, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if s.Unsharded() || asked.Load() < 2 {
+		t.Errorf("asked %d times, and without sharded channels: %v", asked.Load(), s.Unsharded())
+	}
+}
+
+// A server refuses all channels of a command in which one is forbidden, such as the one
+// with which the client subscribes again.
+func TestAForbiddenChannelTakesNoOtherWithIt(t *testing.T) {
+	var mu sync.Mutex
+	conns := make(map[int]net.Conn)
+	s := set(t, func(n int, command []string) string {
+		if command[0] == "ping" {
+			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+		}
+		if command[0] == "subscribe" && slices.Contains(command, "forbidden") {
+			if n == 1 {
+				mu.Lock()
+				defer mu.Unlock()
+				_ = conns[1].Close()
+				return ""
+			}
+			return "-NOPERM no permission\r\n"
+		}
+		return acknowledge(n, command)
+	}, func(n int, c net.Conn) net.Conn {
+		mu.Lock()
+		defer mu.Unlock()
+		conns[n] = c
+		return c
+	})
+	woken := make(chan struct{}, 100)
+	stop, err := s.Watch(t.Context(), []string{"allowed"}, func() { woken <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if leave, err := s.Watch(t.Context(), []string{"forbidden"}, func() {}); err == nil {
+		leave()
+		t.Fatal("it was subscribed")
+	}
+	await(t, "a wake-up by the new subscription", woken)
 }
