@@ -164,11 +164,17 @@ func (s *sender) refused() []*sending {
 // record updates the circuit with the result of a call or a batch that was sent at
 // began.
 func (s *sender) record(began time.Time, err error) {
+	s.mu.Lock()
+	s.recordLocked(began, err)
+}
+
+// recordLocked is record with mu held, which it unlocks.
+func (s *sender) recordLocked(began time.Time, err error) {
 	if s.store.circuit.failures == 0 {
+		s.mu.Unlock()
 		return
 	}
 	_, answered := errorReply(err)
-	s.mu.Lock()
 	c, now := &s.circuit, time.Now()
 	was := c.open
 	switch {

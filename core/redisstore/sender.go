@@ -267,16 +267,16 @@ func (s *sender) fresh(now time.Time, w *worker) int {
 	return n
 }
 
-// answer makes w one of those whose callers go on. A lone one is not waited for. Its
-// calls are no longer under way.
-func (s *sender) answer(w *worker, calls int) {
+// answer records the result of a batch of w, whose calls are no longer under way, and
+// makes w one of those whose callers go on. A lone one is not waited for.
+func (s *sender) answer(w *worker, calls int, failed error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	w.batch = w.batch[:0]
 	if calls > 1 {
 		s.answering++
 		w.answering = true
 	}
+	s.recordLocked(w.began, failed)
 }
 
 // answered ends what answer began, if it did; mu is held.
@@ -435,8 +435,7 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	if answered {
 		failed = nil
 	}
-	w.sender.record(w.began, failed)
-	w.sender.answer(w, len(batch))
+	w.sender.answer(w, len(batch), failed)
 	for _, x := range batch {
 		switch {
 		case isNoScript(x.cmd.Err()) && !x.script.guarded && !x.text:
