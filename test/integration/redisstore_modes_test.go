@@ -917,8 +917,8 @@ func TestAReleaseOfPermitsThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-// Waiters of a fair lock keep tnext places for as long as they come back,
-// whatever is subtracted from tnext scores when others are served.
+// Waiters of a fair lock keep their places for as long as they come back,
+// whatever is subtracted from their scores when others are served.
 func TestAWaiterThatComesBackKeepsItsPlace(t *testing.T) {
 	b := newBench(t)
 	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
@@ -1032,7 +1032,7 @@ func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// However many readers there are, force removes them all, and tnext sentinels.
+// However many readers there are, force removes them all, and their sentinels.
 func TestAForcedReleaseOfACrowd(t *testing.T) {
 	b := newBench(t)
 	for i := range 3*lock.MaxListed + 7 {
@@ -1155,7 +1155,7 @@ func TestAForcedReleaseWakesWhoIsBehindADeadHead(t *testing.T) {
 
 // The number of a semaphore may be lost, by hand or by eviction, and its name become that
 // of another lock while permits are held.
-func TestPermitsWithoutTnextNumberLeaveAnotherLockAlone(t *testing.T) {
+func TestPermitsWithoutTheirNumberLeaveAnotherLockAlone(t *testing.T) {
 	for name, leave := range map[string]func(b *bench, permit lock.Claim){
 		"renewed": func(b *bench, permit lock.Claim) { b.renew(permit, nil) },
 		"released": func(b *bench, permit lock.Claim) {

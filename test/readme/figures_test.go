@@ -54,8 +54,8 @@ var figures = []figure{
 	}},
 	{"core/lock/place.go", "placePoll", "2500 * time.Millisecond", []said{{"docs/wire.md", "and every 2.5 s all"}}},
 	{"core/lock/renew.go", "maxRound", "1000", []said{{"docs/scale.md", "renews 1,000 locks in a round"}}},
-	{"core/redisstore/sender.go", "overlap", "4", []said{
-		{"docs/operations.md", "four as long as it answers within 10 ms"}, {"docs/scale.md", "up to four batches"}, {"CHANGELOG.md", "in four batches at a time"},
+	{"core/redisstore/sender.go", "overlap", "8", []said{
+		{"docs/operations.md", "eight as long as it answers within 10 ms"}, {"docs/scale.md", "up to eight batches"}, {"CHANGELOG.md", "in eight batches at a time"},
 	}},
 	{"core/redisstore/sender.go", "stuckAfter", "10 * time.Millisecond", []said{{"docs/operations.md", "as long as it answers within 10 ms"}}},
 	{"core/redisstore/sender.go", "maxWorkers", "16", []said{
