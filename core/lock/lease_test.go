@@ -89,7 +89,7 @@ func TestContextsMadeOfALeasesEndWithIt(t *testing.T) {
 		context.AfterFunc(lease.Context(), func() { called <- struct{}{} })
 		children = append(children, child, timed)
 	}
-	if n := runtime.NumGoroutine() - before; n >= each {
+	if n := goroutines(before+each-1) - before; n >= each {
 		t.Errorf("%d goroutines for %d contexts", n, each)
 	}
 	release(t, lease)
