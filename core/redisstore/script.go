@@ -26,9 +26,9 @@ var (
 	writeAcquireScript = load("readwrite", "write_acquire")
 	writeReleaseScript = load("publish", "keep", "write_release")
 
-	semaphoreAcquireScript = load("publish", "semaphore_acquire")
-	semaphoreReleaseScript = load("publish", "semaphore_release")
-	semaphoreKeepScript    = load("publish", "semaphore_keep")
+	semaphoreAcquireScript = load("publish", "semaphore", "semaphore_acquire")
+	semaphoreReleaseScript = load("publish", "semaphore", "semaphore_release")
+	semaphoreKeepScript    = load("publish", "semaphore", "semaphore_keep")
 	semaphoreRenewScript   = load("semaphore_renew")
 
 	latchSetScript       = load("publish", "latch_set")
@@ -42,7 +42,7 @@ var (
 	setnxInspectScript = load("setnx_inspect")
 
 	forceReleaseScript = load("publish", "force_release")
-	inspectScript      = load("inspect")
+	inspectScript      = load("semaphore", "inspect")
 )
 
 // script is a Lua script, and the name by which a server that has run it

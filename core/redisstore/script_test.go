@@ -35,9 +35,9 @@ var declared = []struct {
 	{lock.Read, "keep", []string{"publish", "readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1", "{k}:o:1:kept:rwlock_timeout:1"}},
 	{lock.Write, "keep", []string{"publish", "keep", "write_release"}, []string{"k"}},
 	{lock.Write, "renew", []string{"renew"}, []string{"k"}},
-	{lock.Semaphore, "acquire", []string{"publish", "semaphore_acquire"}, []string{"k", "{k}:timeout"}},
-	{lock.Semaphore, "release", []string{"publish", "semaphore_release"}, []string{"k", "{k}:timeout"}},
-	{lock.Semaphore, "keep", []string{"publish", "semaphore_keep"}, []string{"k", "{k}:timeout"}},
+	{lock.Semaphore, "acquire", []string{"publish", "semaphore", "semaphore_acquire"}, []string{"k", "{k}:timeout"}},
+	{lock.Semaphore, "release", []string{"publish", "semaphore", "semaphore_release"}, []string{"k", "{k}:timeout"}},
+	{lock.Semaphore, "keep", []string{"publish", "semaphore", "semaphore_keep"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "renew", []string{"semaphore_renew"}, []string{"{k}:timeout", "k"}},
 	{lock.Exclusive, "renew many", []string{"renew_many"}, []string{"k", "k:2"}},
 	{lock.Exclusive, "acquire with token", []string{"plain", "token_acquire"}, []string{"k", "redisson_lock_token:{k}"}},
@@ -45,7 +45,7 @@ var declared = []struct {
 	{lock.Exclusive, "release by SETNX", []string{"publish", "setnx_release"}, []string{"k"}},
 	{lock.Exclusive, "renew by SETNX", []string{"setnx_renew"}, []string{"k"}},
 	{lock.Exclusive, "inspect by SETNX", []string{"setnx_inspect"}, []string{"k"}},
-	{lock.Exclusive, "inspect", []string{"inspect"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}"}},
+	{lock.Exclusive, "inspect", []string{"semaphore", "inspect"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}"}},
 	{lock.Exclusive, "set latch", []string{"publish", "latch_set"}, []string{"k"}},
 	{lock.Exclusive, "count down", []string{"publish", "latch_count_down"}, []string{"k"}},
 	{lock.Exclusive, "count", []string{"latch_count"}, []string{"k"}},
@@ -64,7 +64,7 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 		switch command[1] {
 		case redisstore.SHA("setnx_inspect"):
 			return "*6\r\n$5\r\ntoken\r\n:1000\r\n*2\r\n$3\r\no:1\r\n$1\r\n1\r\n*0\r\n:0\r\n:0\r\n"
-		case redisstore.SHA("inspect"):
+		case redisstore.SHA("semaphore", "inspect"):
 			if m == lock.Read {
 				return "*6\r\n$4\r\nhash\r\n:1000\r\n*4\r\n$4\r\nmode\r\n$4\r\nread\r\n$3\r\no:1\r\n$1\r\n1\r\n*0\r\n:0\r\n:0\r\n"
 			}

@@ -448,11 +448,7 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 		}
 	}
 	for _, x := range elsewhere {
-		if errors.Is(x.cmd.Err(), unassigned) {
-			s.assign(x)
-		} else {
-			s.redirect(x)
-		}
+		s.redirect(x)
 	}
 	return again
 }

@@ -18,7 +18,7 @@ const worldsForFloor = 200
 // runs them.
 var never = map[string]string{
 	"plain": "begins other scripts", "publish": "begins other scripts", "fair": "begins other scripts", "readwrite": "begins other scripts",
-	"keep": "begins other scripts",
+	"keep": "begins other scripts", "semaphore": "begins other scripts",
 }
 
 // variants are the scripts that are sent without something that servers refuse. Those

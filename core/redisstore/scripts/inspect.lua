@@ -44,7 +44,7 @@ end
 
 if kind == 'string' then
   local token = redis.call('get', KEYS[1])
-  if #token > 11 or not string.match(token, '^%-?%d+$') then
+  if not isNumber(token) then
     if pttl < 0 then
       return redis.error_reply('WRONGTYPE the key holds a string that is no lock')
     end

@@ -29,7 +29,7 @@ local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local count = redis.call('get', KEYS[1])
 local free = tonumber(count or 0)
-if count and (#count > 11 or not string.match(count, '^%-?%d+$')) then -- a token; see inspect.lua
+if count and not isNumber(count) then
   return redis.error_reply('WRONGTYPE the key holds a string that is no semaphore')
 end
 local expired = redis.call('zcount', KEYS[2], '-inf', now)

@@ -34,8 +34,7 @@ if mine > 0 then
     redis.call('pexpire', KEYS[2], lasts)
   end
   local count = redis.call('type', KEYS[1]).ok == 'string' and redis.call('get', KEYS[1])
-  local counted = count and #count <= 11 and string.match(count, '^%-?%d+$') -- else it is a lock of another mode
-  if counted and redis.call('pttl', KEYS[1]) >= 0 then
+  if count and isNumber(count) and redis.call('pttl', KEYS[1]) >= 0 then -- else it is a lock of another mode
     redis.call('pexpire', KEYS[1], lasts)
   end
   publish(ARGV[2], mine, ARGV[3])

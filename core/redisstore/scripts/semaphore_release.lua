@@ -20,7 +20,7 @@
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local count = redis.call('get', KEYS[1]) -- fails before anything is lost
-local counted = count and #count <= 11 and string.match(count, '^%-?%d+$') -- else it is a token; see inspect.lua
+local counted = count and isNumber(count)
 
 local found, back, mine = {}, 0, 0
 for i = 4, #ARGV do
