@@ -107,6 +107,18 @@ func TestPassed(t *testing.T) {
 	})
 }
 
+func TestSpared(t *testing.T) {
+	taking := func(granted time.Time) []judge.Finding {
+		return judge.Spared(at(9), judge.Taking{Key: "k", Owner: "a", Sent: at(5), Granted: granted})
+	}
+	check(t, map[string]verdict{
+		"granted before":        {taking(at(4)), ""},
+		"never granted":         {taking(time.Time{}), ""},
+		"granted on its way":    {taking(at(6)), "taken by a late force"},
+		"granted when it began": {taking(at(5)), ""},
+	})
+}
+
 func TestOverstayed(t *testing.T) {
 	call := func(ended float64) judge.Call {
 		return judge.Call{Op: "release", Key: "k", Began: at(1), Ended: at(ended), Limit: time.Second}

@@ -67,9 +67,11 @@ func Kept(now time.Time, m Minimum) []Finding {
 	return nil
 }
 
-// Orphan is a hold in the server whose owner nobody works as.
+// Orphan is a hold in the server whose owner nobody works as. That of a writer is one
+// although its owner still reads.
 type Orphan struct {
 	Key, Owner string
+	Write      bool
 	Since      time.Time // nobody has worked as its owner since then
 	Calm       time.Time // nothing has disturbed its process since then
 	Patience   time.Duration
@@ -83,8 +85,24 @@ func Patience(callTimeout time.Duration) time.Duration { return 3*callTimeout + 
 // Undone judges that a hold which nobody has is released.
 func Undone(now time.Time, o Orphan) []Finding {
 	if since := now.Sub(latest(o.Since, o.Calm)); since > o.Patience {
-		return []Finding{finding("hold of nobody", now, "%s: held by %s, as which nobody works since %s, undisturbed for %v; allowed are %v",
-			o.Key, o.Owner, o.Since.Format(clock), since, o.Patience)}
+		return []Finding{finding("hold of nobody", now, "%s: held by %s (as a writer: %v), as which nobody works since %s, undisturbed for %v; allowed are %v",
+			o.Key, o.Owner, o.Write, o.Since.Format(clock), since, o.Patience)}
+	}
+	return nil
+}
+
+// Taking is a hold that a forced release removed.
+type Taking struct {
+	Key, Owner string
+	Sent       time.Time // the call, after it was listed what there is
+	Granted    time.Time // to the owner, by a call of it; zero: not yet
+}
+
+// Spared judges that a forced release takes nothing from who came since.
+func Spared(now time.Time, t Taking) []Finding {
+	if t.Granted.After(t.Sent) {
+		return []Finding{finding("taken by a late force", now, "%s: the forced release that was sent at %s removed the hold that %s was granted at %s",
+			t.Key, t.Sent.Format(clock), t.Owner, t.Granted.Format(clock))}
 	}
 	return nil
 }

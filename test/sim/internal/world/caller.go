@@ -47,6 +47,8 @@ func (c *caller) run() {
 			c.group()
 		case c.has(Force) && c.chance(3):
 			c.force(key)
+		case c.has(ReadOn) && c.world().modes[key] == lock.Read && c.chance(5):
+			c.readOn(key)
 		default:
 			c.hold(c.process.ctx, c.wish(key), 0)
 		}
@@ -191,6 +193,9 @@ func (c *caller) hold(ctx context.Context, w wish, depth int) {
 	}
 	c.work(h, w, depth)
 	c.release(h)
+	if c.has(Force) && w.mode == lock.Fair && depth == 0 && c.chance(10) {
+		c.force(w.key) // from the owner that it was handed to, which has not called yet
+	}
 }
 
 // acquire gets a lease, and judges it; nil means that there is none.
@@ -339,6 +344,26 @@ func (c *caller) readTwice(ctx context.Context, w wish) {
 			pause(ctx, c.between(time.Microsecond, 400*time.Millisecond))
 		}
 	}
+}
+
+// readOn writes for a moment, and reads long after that lease has ended.
+func (c *caller) readOn(key string) {
+	brief := lock.WithLease(c.between(20*time.Millisecond, 500*time.Millisecond))
+	writes := wish{key: key, mode: lock.Write, wait: time.Second, options: []lock.Option{lock.WithMode(lock.Write), brief, lock.WithWait(time.Second)}}
+	reads := wish{key: key, mode: lock.Read, options: []lock.Option{lock.WithMode(lock.Read), c.lasting()}}
+	first := c.acquire(c.process.ctx, writes, false)
+	if first == nil {
+		return
+	}
+	second := c.acquire(context.WithoutCancel(first.lease.Context()), reads, true)
+	if second != nil {
+		pause(c.process.ctx, c.between(time.Millisecond, 20*time.Second))
+		if !trusts(first.lease) && trusts(second.lease) {
+			c.world().journal.count("writer read on")
+		}
+		c.release(second)
+	}
+	c.release(first)
 }
 
 // extend extends a lease several times at once.

@@ -137,7 +137,13 @@ func (s *server) after(e *execution) {
 		w.journal.count("looks at what it removed: " + e.script)
 		w.journal.report(judge.Revisited(time.Now(), e.script, r.Key, r.Command))
 	}
+	if code, _ := e.reply.(int64); code > 0 && strings.HasSuffix(e.script, "acquire") {
+		if _, again := s.granted[e.owner()]; !again {
+			s.granted[e.owner()] = time.Now()
+		}
+	}
 	if e.script == "force_release" { // the former owner notices it later
+		s.spares(e)
 		if w.Features[Timeless] { // the time of an earlier grant may still be on its way
 			w.disorder()
 		}
@@ -163,6 +169,17 @@ func (s *server) after(e *execution) {
 		s.queue(key) // who came last is last, wherever the script has put it
 	}
 	s.lookInside()
+}
+
+// spares judges whom a forced release took a lock from; mu is held.
+func (s *server) spares(e *execution) {
+	key := e.keys[0]
+	for field := range e.fields[key] {
+		if _, still := s.holders(key)[field]; !still {
+			owner := ownerIn(field)
+			s.world.journal.report(judge.Spared(time.Now(), judge.Taking{Key: key, Owner: owner, Sent: e.sent, Granted: s.granted[owner]}))
+		}
+	}
 }
 
 // keptMark is in the name of what keeps a released lock for its minimum.
@@ -247,6 +264,11 @@ func (s *server) gained(e *execution, key, field string) {
 	if places, fair := e.queues[key]; fair && !w.shared(key) {
 		if handed { // the one that gives it away waits no longer
 			places = slices.DeleteFunc(places, func(p judge.Place) bool { return p.Owner == e.owner() })
+		}
+		for i, p := range places {
+			if slices.Contains(e.args, p.Owner+":redlatch") && !p.Until.After(s.clock()) {
+				places[i].Until = s.clock().Add(time.Millisecond) // its owner calls, and keeps it
+			}
 		}
 		turn := judge.Turn{Key: key, Owner: owner, Queue: places}
 		w.journal.report(judge.Order(s.clock(), turn))

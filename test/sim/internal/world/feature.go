@@ -38,6 +38,7 @@ const (
 	Silent    Feature = "silent"    // a server that refuses PUBLISH inside of scripts
 	Timeless  Feature = "timeless"  // a server that refuses TIME inside of scripts
 	MinHold   Feature = "minhold"   // WithMinHold
+	ReadOn    Feature = "readon"    // writers whose lease ends while they read
 	Pace      Feature = "pace"      // a server that is busy for most of the time, and nothing else
 )
 
@@ -73,7 +74,7 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold}
+var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn}
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 
@@ -94,7 +95,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 			odds = 16
 		case SETNX, Pace:
 			odds = 16
-		case Quorum, MinHold:
+		case Quorum, MinHold, ReadOn:
 			odds = 4
 		case Silent, Timeless:
 			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too

@@ -160,11 +160,13 @@ func (l *ledger) hasOutlived(owner string) bool {
 }
 
 // answersFor says whether somebody works under a lease of an owner, or nobody
-// has to.
-func (l *ledger) answersFor(owner string) bool {
+// has to. A writer whose lease has ended may go on reading, and writes no longer.
+func (l *ledger) answersFor(o orphan) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.outlived[owner] || slices.ContainsFunc(l.held, func(h *held) bool { return h.lease.Owner() == owner })
+	return l.outlived[o.owner] || slices.ContainsFunc(l.held, func(h *held) bool {
+		return h.lease.Owner() == o.owner && (!o.write || h.lease.Mode() == lock.Write && trusts(h.lease))
+	})
 }
 
 // isExcused says whether the server may have forgotten what an owner has.

@@ -36,6 +36,7 @@ type server struct {
 	arrivals map[string]map[string]int // order of owners in queues, by key
 	arrived  int
 	refused  map[string]map[string]refusals // of owners since the holds of a key changed, by key
+	granted  map[string]time.Time           // when a call of an owner was first granted
 }
 
 // refusals are acquire calls of one owner that were refused.
@@ -61,6 +62,7 @@ func newServer(w *World, node bool) *server {
 		world: w, node: node, keys: model.New(rand.New(rand.NewPCG(w.Seed, 2))), scripts: model.NewInterpreter(),
 		sessions: make(map[*wire.Conn]*session), channels: make(map[string][]*wire.Conn),
 		arrivals: make(map[string]map[string]int), refused: make(map[string]map[string]refusals),
+		granted: make(map[string]time.Time),
 	}
 	s.keys.Publish = s.publish
 	return s

@@ -20,7 +20,10 @@ type watch struct {
 }
 
 // orphan is a hold in the server.
-type orphan struct{ key, owner string }
+type orphan struct {
+	key, owner string
+	write      bool
+}
 
 // waiting is one call of Acquire that has not returned.
 type waiting struct {
@@ -93,7 +96,7 @@ func (w *watch) orphaned() {
 	w.orphans = make(map[orphan]time.Time)
 	for _, one := range w.world.server.holds() {
 		p := w.world.processOf(one.owner)
-		if p == nil || w.world.ledger.answersFor(one.owner) {
+		if p == nil || w.world.ledger.answersFor(one) {
 			continue
 		}
 		since, ok := before[one]
@@ -102,7 +105,7 @@ func (w *watch) orphaned() {
 		}
 		w.orphans[one] = since
 		found := judge.Undone(now, judge.Orphan{
-			Key: one.key, Owner: one.owner, Since: since, Calm: w.world.calm(p, w.world.modes[one.key]),
+			Key: one.key, Owner: one.owner, Write: one.write, Since: since, Calm: w.world.calm(p, w.world.modes[one.key]),
 			Patience: judge.Patience(w.world.callTimeout),
 		})
 		if len(found) > 0 && w.world.once(one.key+one.owner) {
@@ -122,7 +125,7 @@ func (s *server) holds() (all []orphan) {
 		for field := range s.holders(key) {
 			stepped := s.world.Features[Clock] && strings.Contains(field, keptMark)
 			if owner := ownerIn(field); owner != "" && !stepped && s.alive(key, field) {
-				all = append(all, orphan{key, owner})
+				all = append(all, orphan{key, owner, strings.HasSuffix(field, ":write")})
 			}
 		}
 	}

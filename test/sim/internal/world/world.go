@@ -211,7 +211,7 @@ func (w *World) deserted(over time.Time) {
 				calm = last
 			}
 		}
-		queue := slices.DeleteFunc(s.queue(key), func(p judge.Place) bool { return w.ledger.answersFor(p.Owner) })
+		queue := slices.DeleteFunc(s.queue(key), func(p judge.Place) bool { return w.ledger.answersFor(orphan{owner: p.Owner}) })
 		w.journal.report(judge.Deserted(time.Now(), judge.Desertion{
 			Key: key, Calm: calm, Clock: s.clock(), Patience: judge.Patience(w.callTimeout), Queue: queue,
 		}))
