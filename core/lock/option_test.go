@@ -33,6 +33,7 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 			for _, call := range []func() error{
 				func() error { _, err := l.Acquire(t.Context(), "k", tt.opt); return err },
 				func() error { _, err := l.TryAcquire(t.Context(), "k", tt.opt); return err },
+				func() error { return l.CheckOptions(tt.opt) },
 			} {
 				err := call()
 				wantErr(t, err, lock.ErrInvalid)
@@ -47,6 +48,18 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 			}()
 			lock.New(memstore.New(), tt.opt)
 		})
+	}
+}
+
+func TestOptionsAreCheckedWithThoseOfTheLocker(t *testing.T) {
+	l := newLocker(t, memstore.New(), lock.WithMaxHold(time.Second))
+	if err := l.CheckOptions(lock.WithMinHold(time.Second)); err != nil {
+		t.Error(err)
+	}
+	err := l.CheckOptions(lock.WithMinHold(2 * time.Second))
+	wantErr(t, err, lock.ErrInvalid)
+	if !strings.Contains(err.Error(), "WithMaxHold(1s)") {
+		t.Errorf("%q does not name the option of the locker", err)
 	}
 }
 
