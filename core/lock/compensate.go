@@ -204,6 +204,9 @@ func (l *Locker) sendUndo(r *remnant, pass int) {
 		}
 		c.mu.Unlock()
 		c.hint()
+		if r.claim.Mode == Fair {
+			l.parted(r.claim.Key)
+		}
 	}
 	now, timeout := l.now(), l.defaults.callTimeout
 	if l.async == nil {

@@ -147,13 +147,13 @@ func (a *acquisition) rest(g *gate) time.Duration {
 		return 0
 	case !g.first(w), a.held[a.claim.Key] != nil && !w.fair():
 		return asLongAsItTakes
-	case g.yieldUntil == 0 && w.askAt == 0:
+	case g.yieldUntil == 0 && g.partUntil == 0 && w.askAt == 0:
 		return 0
 	}
-	now := a.now()
+	now, until := a.now(), max(g.yieldUntil, g.partUntil)
 	switch {
-	case now < g.yieldUntil:
-		return g.yieldUntil - now
+	case now < until:
+		return until - now
 	case w.hint:
 		return 0
 	}

@@ -36,6 +36,9 @@ type gate struct {
 	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
 	// that isn't done again, and yieldPause is the time between.
 	yieldUntil, yieldAt, yieldPause time.Duration
+	// Until partUntil nobody here calls, so that the store removes the place of a waiter
+	// that left before: the next one would be served in that place.
+	partUntil time.Duration
 }
 
 // waiter is one queued acquisition.
@@ -257,8 +260,11 @@ func (a *acquisition) leave(granted bool, err error) {
 	}
 	switch {
 	case g.head != nil && g.head.fair():
-		if granted { // the key is held, whatever was known before
+		switch {
+		case granted: // the key is held, whatever was known before
 			w.askAt = max(w.askAt, a.now()+min(a.o.poll, placePoll))
+		case was && w.fair() && a.sawContention:
+			g.partUntil = a.now() + queueNap
 		}
 		switch {
 		case was:
@@ -280,6 +286,16 @@ func (a *acquisition) leave(granted bool, err error) {
 	}
 	if w.lease != nil && !granted {
 		a.decline(w.lease)
+	}
+}
+
+// parted lets the waiters for key call, as the place of one that left has gone.
+func (l *Locker) parted(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g := l.gates[key]; g != nil && g.partUntil > 0 {
+		g.partUntil = 0
+		g.head.look()
 	}
 }
 

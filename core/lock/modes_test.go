@@ -216,6 +216,34 @@ func TestFairWaitersThatLeaveDelayNobody(t *testing.T) {
 	})
 }
 
+// A waiter that leaves takes its place along, and no other of its process is served in
+// it, even if the removal is slow, and the key becomes free at that moment.
+func TestAFairWaiterThatLeavesHandsItsPlaceToNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		here, there := newLocker(t, store, fair), newLocker(t, store, fair)
+		holder := acquire(t, newLocker(t, store, fair), t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		leaves := start(t, here, ctx)
+		second := start(t, there, t.Context())
+		third := start(t, here, t.Context())
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Undo {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return nil
+		}), nil)
+		cancel()
+		release(t, holder)
+		wantErr(t, (<-leaves).err, context.Canceled)
+		time.Sleep(10 * time.Millisecond)
+		lease := granted(t, "the second", second)
+		waits(t, "the third", third)
+		release(t, lease)
+		release(t, granted(t, "the third", third))
+	})
+}
+
 func TestADeadFairWaiterIsPassedOverWithinItsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
