@@ -55,7 +55,7 @@ func (r *rules) unkept(l *life) {
 		}
 		for _, b := range l.holds {
 			switch at := b.granted.to; {
-			case b.fence < a.fence, b.granted.from <= a.granted.to, at+epsilon >= a.keptLo, !l.crowds(a, b):
+			case b.fence < a.fence, b.granted.from <= a.granted.to, at+epsilon >= a.keptLo, !r.crowds(l, a, b):
 			case l.doubtful && r.removed(l, a, a.keptLo) <= at:
 				r.excused++
 			default:
@@ -67,14 +67,18 @@ func (r *rules) unkept(l *life) {
 	}
 }
 
-// crowds says whether b got what a had, and can't have both of them.
-func (l *life) crowds(a, b *hold) bool {
+// crowds says whether b got what a had, and can't have both of them. Of the permits of
+// others, only those count that nothing may have removed.
+func (r *rules) crowds(l *life, a, b *hold) bool {
 	if l.mode != "semaphore" {
 		return conflicting(a.mode, b.mode)
 	}
 	taken := b.permits
 	for _, h := range l.holds {
 		until := max(h.keptLo, h.held().to)
+		if l.doubtful && h != a {
+			until = r.removed(l, h, until)
+		}
 		if h != b && h.granted.to < b.granted.from && until > b.granted.to+epsilon {
 			taken += h.permits
 		}

@@ -15,6 +15,12 @@ func (s *script) minimum(owner string, from, to int64, fence uint64, keep int64)
 	return s
 }
 
+// keeping gives the last grant a minimum hold.
+func (s *script) keeping(keep int64) *script {
+	s.events[len(s.events)-1].Keep = keep * ms
+	return s
+}
+
 // kept is a release that keeps the key.
 func (s *script) kept(owner string, from, to, until int64, outcome history.Outcome) *script {
 	s.add(history.Event{Kind: history.Freed, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to})
@@ -32,6 +38,10 @@ func TestMinimumHolds(t *testing.T) {
 		s := (&script{key: "s", mode: "semaphore"}).permits("a1", 0, 2, 10, 2)
 		s.events[1].Keep = 100 * ms
 		return s.kept("a1", 5, 6, 100, ok)
+	}
+	forgot := func() *script { // a's two permits; then one is kept, and c has the others
+		return (&script{key: "s", mode: "semaphore"}).permits("a1", 0, 2, 10, 2).fault("failover", -1, 5, 20, true).
+			permits("b1", 30, 32, 11, 1).keeping(100).permits("c1", 40, 42, 12, 2)
 	}
 	readers := func() *script {
 		s := (&script{key: "rw", mode: "read"}).in("read", "a1", 0, 2, 10)
@@ -64,8 +74,12 @@ func TestMinimumHolds(t *testing.T) {
 		"… and another gets in by then": {killed().got("b1", 50, 51, 11, 1), []string{"unkept", "handover", "model illegal"}},
 		"permits are kept":              {permits().permits("b1", 7, 8, 11, 1).busy("c", 50, 51).permits("c1", 101, 102, 12, 2), nil},
 		"… and taken by another":        {permits().permits("b1", 7, 8, 11, 2), []string{"unkept", "model illegal"}},
-		"a reader is kept":              {readers().in("read", "b1", 7, 8, 11).gaveIn("read", "b1", 9, 10).in("write", "c1", 101, 102, 12), nil},
-		"… and a writer gets in":        {readers().in("write", "c1", 7, 8, 11), []string{"unkept", "model illegal"}},
+		"… and others are forgotten":    {forgot().gave("c1", 60, 61, 0, ok).gave("a1", 90, 91, 0, notHeld), nil},
+		"… and another takes too many": {
+			forgot().permits("d1", 50, 52, 13, 1).gave("d1", 54, 55, 0, ok).gave("c1", 60, 61, 0, ok), []string{"unkept"},
+		},
+		"a reader is kept":       {readers().in("read", "b1", 7, 8, 11).gaveIn("read", "b1", 9, 10).in("write", "c1", 101, 102, 12), nil},
+		"… and a writer gets in": {readers().in("write", "c1", 7, 8, 11), []string{"unkept", "model illegal"}},
 		"one that Redis forgot before is handed on": {
 			exclusive().got("b1", 0, 2, 10, 1).fault("failover", -1, 5, 20, true).minimum("a1", 50, 52, 74, 100).kept("a1", 55, 56, 150, ok).
 				handed("b1", 60, 62, 11).gave("b1", 70, 71, 0, notHeld), nil,
