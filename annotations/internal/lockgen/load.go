@@ -211,7 +211,7 @@ func (l *loader) load(folders []*folder) ([]*packages.Package, error) {
 		return nil, nil
 	}
 	config := l.config(packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes)
+		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes | packages.NeedForTest)
 	config.Tests = tests
 	return packages.Load(config, patterns...)
 }

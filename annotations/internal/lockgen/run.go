@@ -14,6 +14,7 @@
 package lockgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -286,7 +287,7 @@ func cutLast(text string) (rest string, number int, ok bool) {
 // kept.
 func newImports(p *packages.Package, file *ast.File) *imports {
 	im := &imports{
-		pkg: p.Types, names: newNames(p.Types.Scope().Names()...),
+		pkg: p.Types, path: cmp.Or(p.ForTest, p.PkgPath), names: newNames(p.Types.Scope().Names()...),
 		prefer: make(map[string]string), used: make(map[string]string), plain: make(map[string]string),
 	}
 	for _, spec := range file.Imports {

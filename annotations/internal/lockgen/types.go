@@ -13,6 +13,7 @@ import (
 // imports are those of one output.
 type imports struct {
 	pkg      *types.Package
+	path     string            // of the package, of the tested one for tests outside of it
 	names    names             // of the package and of type parameters, and then of the imports
 	receiver string            // of all methods
 	prefer   map[string]string // what the source calls them, by path
@@ -101,7 +102,7 @@ func (im *imports) writable(t types.Type) error {
 			return nil
 		case !o.Exported():
 			return fmt.Errorf("%s.%s is not exported", o.Pkg().Name(), o.Name())
-		case !importable(im.pkg.Path(), o.Pkg().Path()):
+		case !importable(im.path, o.Pkg().Path()):
 			return fmt.Errorf("package %s is internal to another", o.Pkg().Path())
 		}
 		return nil
