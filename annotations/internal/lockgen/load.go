@@ -25,10 +25,9 @@ type folder struct {
 
 // loader finds packages and type-checks the ones that matter.
 type loader struct {
-	ctx    context.Context
-	dir    string
-	flags  []string          // for the go command
-	hidden map[string]string // outputs by their paths, and what they are taken for
+	ctx   context.Context
+	dir   string
+	flags []string // for the go command
 }
 
 // folders are the directories that the patterns name and that have something
@@ -95,16 +94,13 @@ func isPath(pattern string) bool {
 
 func (l *loader) config(mode packages.LoadMode) *packages.Config {
 	return &packages.Config{
-		Mode: mode, Context: l.ctx, Dir: l.dir, BuildFlags: l.flags, ParseFile: l.parse,
+		Mode: mode, Context: l.ctx, Dir: l.dir, BuildFlags: l.flags, ParseFile: parse,
 	}
 }
 
 // parse reads a file without the bodies of its functions: they may use what
 // lockgen is about to write, and nothing in them matters.
-func (l *loader) parse(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
-	if content, ok := l.hidden[name]; ok {
-		src = []byte(content)
-	}
+func parse(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution|parser.AllErrors)
 	if file != nil {
 		for _, d := range file.Decls {
@@ -145,24 +141,24 @@ func scanFolder(path string) (*folder, error) {
 // mention is what every directive has, and every attempt at one.
 const mention = "redlatch:"
 
-// hide takes each output for an empty file, until show is called: what it
+// hide takes each output away from the go command, until show is called: what it
 // says, right, wrong or not even Go, must not matter to what is written next.
 //
 // This is what an overlay of package packages is for, but with one of those it
 // reads all imported packages from source, which takes ten times as long.
 func (l *loader) hide(folders []*folder) (show func(), err error) {
-	l.hidden = make(map[string]string)
+	hidden := make(map[string]string) // a path that is replaced by "" isn't there
 	for _, f := range folders {
 		for _, name := range f.outputs {
-			pkg, err := packageName(f.path, sourceOf(name))
-			if err != nil {
-				return nil, err
-			}
-			l.hidden[filepath.Join(f.path, name)] = "package " + pkg + "\n"
+			hidden[filepath.Join(f.path, name)] = ""
 		}
 	}
-	if len(l.hidden) == 0 {
+	if len(hidden) == 0 {
 		return func() {}, nil
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": hidden})
+	if err != nil {
+		return nil, err
 	}
 	temp, err := os.MkdirTemp("", "lockgen")
 	if err != nil {
@@ -170,28 +166,12 @@ func (l *loader) hide(folders []*folder) (show func(), err error) {
 	}
 	show = func() { _ = os.RemoveAll(temp) }
 	list := filepath.Join(temp, "overlay.json")
-	if err := writeOverlay(list, temp, l.hidden); err != nil {
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		show()
 		return nil, err
 	}
 	l.flags = append(l.flags, "-overlay="+list)
 	return show, nil
-}
-
-// writeOverlay writes what the go command reads instead of the files.
-func writeOverlay(list, temp string, files map[string]string) error {
-	replace := make(map[string]string)
-	for path, content := range files {
-		replace[path] = filepath.Join(temp, fmt.Sprintf("%d.go", len(replace)))
-		if err := os.WriteFile(replace[path], []byte(content), 0o600); err != nil {
-			return err
-		}
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(list, text, 0o600)
 }
 
 // load type-checks the packages of the folders that have directives. Of the
@@ -214,28 +194,6 @@ func (l *loader) load(folders []*folder) ([]*packages.Package, error) {
 		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes | packages.NeedForTest)
 	config.Tests = tests
 	return packages.Load(config, patterns...)
-}
-
-// packageName is the package of the file, or, when it is gone, of any other
-// file that is no output.
-func packageName(dir, name string) (string, error) {
-	names := []string{name}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", err
-	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".go") && !isOutputName(e.Name()) && isTest(e.Name()) == isTest(name) {
-			names = append(names, e.Name())
-		}
-	}
-	for _, name := range names {
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.PackageClauseOnly)
-		if err == nil {
-			return file.Name.Name, nil
-		}
-	}
-	return "orphan", nil // nothing but outputs is there
 }
 
 func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
