@@ -1,7 +1,6 @@
 package lockgen
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -112,8 +111,8 @@ func parse(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	return file, err
 }
 
-// scanFolder looks at the Go files of a directory, including the ones that the
-// build leaves out.
+// scanFolder looks at the Go files of a directory, including the ones that a
+// constraint leaves out of the build.
 func scanFolder(path string) (*folder, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -121,8 +120,8 @@ func scanFolder(path string) (*folder, error) {
 	}
 	f := &folder{path: path}
 	for _, e := range entries {
-		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") {
-			continue
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") || strings.ContainsAny(e.Name()[:1], "_.") {
+			continue // the go command never reads a name that begins like these
 		}
 		content, err := os.ReadFile(filepath.Join(path, e.Name()))
 		if err != nil {
@@ -131,15 +130,12 @@ func scanFolder(path string) (*folder, error) {
 		switch {
 		case isOutputName(e.Name()) && isOurs(content):
 			f.outputs = append(f.outputs, e.Name())
-		case bytes.Contains(content, []byte(mention)):
+		case mention.Match(content):
 			f.sources = append(f.sources, e.Name())
 		}
 	}
 	return f, nil
 }
-
-// mention is what every directive has, and every attempt at one.
-const mention = "redlatch:"
 
 // hide takes each output away from the go command, until show is called: what it
 // says, right, wrong or not even Go, must not matter to what is written next.

@@ -125,7 +125,9 @@ func generate(l *loader, patterns []string) ([]output, []fault, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &generator{outputs: make(map[string][]byte), loaded: make(map[string]bool), wrong: make(map[string]bool)}
+	g := &generator{
+		outputs: make(map[string][]byte), loaded: make(map[string]bool), ignored: make(map[string]bool), wrong: make(map[string]bool),
+	}
 	for _, p := range loaded {
 		if err := g.generate(p); err != nil {
 			return nil, nil, err
@@ -133,6 +135,7 @@ func generate(l *loader, patterns []string) ([]output, []fault, error) {
 	}
 	var outputs []output
 	for _, f := range folders {
+		g.complete(f, loaded)
 		if !g.wrong[f.path] {
 			outputs = append(outputs, g.of(f)...)
 		}
@@ -144,6 +147,7 @@ func generate(l *loader, patterns []string) ([]output, []fault, error) {
 type generator struct {
 	outputs map[string][]byte // by path
 	loaded  map[string]bool   // source files, by path
+	ignored map[string]bool   // files that the build leaves out, by path
 	wrong   map[string]bool   // folders
 	faults  []fault
 }
@@ -175,6 +179,27 @@ func (g *generator) of(f *folder) []output {
 	return all
 }
 
+// complete reports sources that are neither in a package nor left out by the build,
+// such as those of a second package in the folder. They would silently lock nothing.
+func (g *generator) complete(f *folder, loaded []*packages.Package) {
+	if g.wrong[f.path] {
+		return
+	}
+	for _, source := range f.sources {
+		path := filepath.Join(f.path, source)
+		if g.loaded[path] || g.ignored[path] {
+			continue
+		}
+		reason := "no package has this file"
+		for _, p := range loaded {
+			if p.Dir == f.path && len(p.Errors) > 0 {
+				reason = p.Errors[0].Msg
+			}
+		}
+		g.report(token.Position{Filename: path}, "cannot be read: %s", reason)
+	}
+}
+
 // leftOut reports whether a source has directives, but isn't part of the
 // build that was loaded.
 func (g *generator) leftOut(source string) bool {
@@ -192,19 +217,22 @@ func (g *generator) generate(p *packages.Package) error {
 	if strings.HasSuffix(p.ID, ".test") {
 		return nil // the main of the tests
 	}
+	for _, path := range p.IgnoredFiles {
+		g.ignored[path] = true
+	}
 	if g.broken(p) {
 		return nil
 	}
 	before := len(g.faults)
-	report := func(at token.Pos, format string, args ...any) { g.report(p.Fset.Position(at), format, args...) }
+	report := func(at token.Pos, format string, args ...any) { g.report(place(p, at), format, args...) }
 	s := &scanner{methods: make(map[token.Pos][]found), used: make(map[token.Pos]bool), report: report}
 	for _, file := range p.Syntax {
 		s.scan(file)
 	}
 	unknown := false
 	for _, file := range p.Syntax {
-		path := p.Fset.Position(file.Package).Filename
-		if isOutputName(filepath.Base(path)) || forTest != isTest(path) {
+		path := place(p, file.Package).Filename
+		if forTest != isTest(path) || file.Name.Name != p.Name {
 			continue
 		}
 		g.loaded[path] = true
@@ -233,6 +261,7 @@ func (g *generator) broken(p *packages.Package) bool {
 	for _, e := range p.Errors {
 		if e.Kind == packages.ParseError || len(p.Syntax) == 0 {
 			g.report(position(e.Pos, p.Dir), "%s", e.Msg)
+			g.wrong[p.Dir] = true
 			broken = true
 		}
 	}
@@ -244,9 +273,19 @@ func (g *generator) broken(p *packages.Package) bool {
 func (g *generator) explain(p *packages.Package) {
 	for _, e := range p.TypeErrors {
 		if !e.Soft {
-			g.report(e.Fset.Position(e.Pos), "%s", e.Msg)
+			g.report(place(p, e.Pos), "%s", e.Msg)
 		}
 	}
+}
+
+// place is a position in the file itself, whatever its //line comments say. Only in
+// what cgo makes of a file do they say where the file is.
+func place(p *packages.Package, at token.Pos) token.Position {
+	position := p.Fset.PositionFor(at, false)
+	if !slices.Contains(p.GoFiles, position.Filename) {
+		return p.Fset.Position(at)
+	}
+	return position
 }
 
 // position reads "file:line:column", of which the end may be missing.

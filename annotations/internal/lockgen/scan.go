@@ -22,9 +22,12 @@ type found struct {
 // place is the position of a column of the directive's text.
 func (f found) place(column int) token.Pos { return f.pos + token.Pos(column-1) }
 
-// attempt is a comment that was meant as a directive. Where it stands above a
-// method, a blank too much must not silently mean: no lock.
-var attempt = regexp.MustCompile(`^//[ \t]*(?i:redlatch)[ \t]*:`)
+// mention is what every directive has, and every attempt at one.
+var mention = regexp.MustCompile(`(?i:redlatch)[ \t]*:`)
+
+// attempt is a comment that was meant as a directive. Where it stands in an
+// interface, a blank too much must not silently mean: no lock.
+var attempt = regexp.MustCompile(`(?m)^[ \t/*]*` + mention.String())
 
 // scanner reads the directives of a file.
 type scanner struct {
@@ -48,12 +51,28 @@ func (s *scanner) scan(file *ast.File) {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
 			d, ok := ast.ParseDirective(c.Slash, c.Text)
-			if ok && d.Tool == toolName && !s.used[c.Slash] {
+			switch {
+			case s.used[c.Slash]:
+			case ok && d.Tool == toolName:
 				s.report(c.Slash, "//%s:%s stands above no method of an interface that is declared in the package, so it locks nothing",
 					d.Tool, d.Name)
+			case attempt.MatchString(c.Text) && inInterface(file, c):
+				s.report(c.Slash, "%.40q is a plain comment and locks nothing, write //%s:%s without blanks and in lower case, in the comment above a method",
+					c.Text, toolName, directiveName)
 			}
 		}
 	}
+}
+
+// inInterface reports whether a comment stands between the braces of an interface.
+func inInterface(file *ast.File, c *ast.Comment) bool {
+	found := false
+	ast.Inspect(file, func(n ast.Node) bool {
+		i, ok := n.(*ast.InterfaceType)
+		found = found || ok && i.Methods.Opening < c.Slash && c.Slash < i.Methods.Closing
+		return !found
+	})
+	return found
 }
 
 func (s *scanner) scanType(t *ast.TypeSpec) {
@@ -78,9 +97,6 @@ func (s *scanner) scanMethod(f *ast.Field) {
 		case ok && d.Tool == toolName:
 			s.used[c.Slash] = true
 			s.report(c.Slash, "unknown directive //%s:%s, write //%s:%s", d.Tool, d.Name, toolName, directiveName)
-		case attempt.MatchString(c.Text):
-			s.report(c.Slash, "%.40q is a plain comment and locks nothing, write //%s:%s without blanks and in lower case",
-				c.Text, toolName, directiveName)
 		}
 	}
 }
