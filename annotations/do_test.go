@@ -80,6 +80,22 @@ func TestDoGivesTheLocksBackWhenTheWorkPanics(t *testing.T) {
 	wantFree(t, g, "lock:order:42", "lock:a")
 }
 
+func TestAValueThatPanicsTakesNoLock(t *testing.T) {
+	g := guardtest.Guard(t)
+	for name, directives := range map[string][]string{"one lock": {"lock:order:<userId>"}, "several": {"lock:a", "lock:order:<userId>"}} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() != "broken" {
+					t.Error("the panic did not come through")
+				}
+				wantFree(t, g, "lock:a", "lock:order:42")
+			}()
+			err := annotations.Do(t.Context(), compile(t, g, directives...), func(annotations.Var) (string, error) { panic("broken") }, func(context.Context) error { return nil })
+			t.Errorf("it returned %v", err)
+		})
+	}
+}
+
 func TestDoWithoutItsLocksDoesNotRunTheWork(t *testing.T) {
 	for name, test := range map[string]struct {
 		directives []string
