@@ -65,6 +65,19 @@ var mistakes = map[string]func(*guard.Guard) error{
 		annotations.NewCompiler(g).Method("OrderService.Place", "lock:order:<userId>")
 		return g.Validate()
 	},
+	"a rule that the request has no value for": func(g *guard.Guard) error {
+		type Place struct {
+			_      struct{} `lock:"lock:order:<userId>"`
+			UserID int      `lock:"userId"`
+		}
+		if err := g.Replace([]rule.Rule{{Operation: "place", Key: "lock:order:<tenant>"}}); err != nil {
+			return err
+		}
+		if _, err := annotations.CompileFor[Place](g, "place"); err != nil {
+			return err
+		}
+		return g.Validate()
+	},
 }
 
 func compiling(directives ...string) func(*guard.Guard) error {

@@ -29,12 +29,23 @@ type Method struct {
 // belong to the call as a whole: one of several directives sets them for all.
 //
 // Compile declares to g that operation is served. If g has a rule for operation, it
-// replaces all directives, at any time: configuration overrides the code. Its
-// variables must be among the names that the method has values for.
+// replaces all directives, at any time: configuration overrides the code. Nothing
+// checks its variables before the calls, which fail where they have no value for one;
+// [CompileFor] does.
 //
 // The error, which wraps [rule.ErrInvalid], lists everything that is wrong with
 // any of the directives.
 func Compile(g *guard.Guard, operation string, directives ...string) (*Method, error) {
+	m, err := compile(g, operation, directives)
+	if err != nil {
+		return nil, err
+	}
+	g.Serve("annotations", operation)
+	return m, nil
+}
+
+// compile is [Compile] without a word to the guard.
+func compile(g *guard.Guard, operation string, directives []string) (*Method, error) {
 	c := compiler{operation: operation}
 	switch {
 	case g == nil:
@@ -46,7 +57,6 @@ func Compile(g *guard.Guard, operation string, directives ...string) (*Method, e
 	if err := errors.Join(c.wrong...); err != nil {
 		return nil, err
 	}
-	g.Serve("annotations", operation)
 	return m, nil
 }
 
@@ -60,8 +70,9 @@ func Compile(g *guard.Guard, operation string, directives ...string) (*Method, e
 //
 //	place, err := annotations.CompileFor[PlaceRequest](g, "place")
 //
-// It checks the type as [Method.Check] does. Run the method with [VarsOf] a
-// request.
+// It checks the type as [Method.Check] does. The guard isn't valid with a rule for the
+// operation that names a variable which no field has the tag of. Run the method with
+// [VarsOf] a request.
 func CompileFor[T any](g *guard.Guard, operation string) (*Method, error) {
 	c := compiler{operation: operation}
 	t, err := tagsOf(reflect.ValueOf(new(T)))
@@ -71,12 +82,22 @@ func CompileFor[T any](g *guard.Guard, operation string) (*Method, error) {
 	if len(t.locks) == 0 {
 		return nil, c.fail("%v declares no lock: add a field _ struct{} with a tag such as %s:%q", t.of, tagName, "lock:order:<userId>")
 	}
-	m, err := Compile(g, operation, t.locks...)
+	m, err := compile(g, operation, t.locks)
 	if err != nil {
 		return nil, err
 	}
 	m.declared = true
-	return m, m.Check(*new(T))
+	if err := m.Check(*new(T)); err != nil {
+		return nil, err
+	}
+	m.serve(requested{operation, t.of}, func(r *rule.Compiled) []error { return m.unnamed(t, "the guard's rule", r) })
+	return m, nil
+}
+
+// requested identifies a method with the type of its requests.
+type requested struct {
+	operation string
+	of        reflect.Type
 }
 
 // compiler turns the directives of one method into rules, and notes what is wrong.
@@ -167,12 +188,12 @@ func NewCompiler(g *guard.Guard) *Compiler { return &Compiler{guard: g} }
 // with a rule for the operation that names a variable which no directive of the
 // method does: the decorator has no value for it.
 func (c *Compiler) Method(operation string, directives ...string) *Method {
-	m, err := Compile(c.guard, operation, directives...)
+	m, err := compile(c.guard, operation, directives)
 	if err != nil {
 		c.wrong = append(c.wrong, err)
 		return nil
 	}
-	c.guard.Attach("annotations", decorated{operation, strings.Join(directives, "\n")}, m.survey)
+	m.serve(decorated{operation, strings.Join(directives, "\n")}, m.unknown)
 	return m
 }
 
@@ -180,12 +201,20 @@ func (c *Compiler) Method(operation string, directives ...string) *Method {
 // request has one survey of it all the same.
 type decorated struct{ operation, directives string }
 
-// survey checks the guard's rule for the method.
-func (m *Method) survey(rules *rule.Set) ([]string, error) {
-	r, ok := rules.Lookup(m.operation)
-	if !ok {
-		return nil, nil
-	}
+// serve declares to the guard that the method is served, and lets faults check the
+// guard's rule for it. A later call for the same identity replaces this one.
+func (m *Method) serve(identity any, faults func(*rule.Compiled) []error) {
+	m.guard.Attach("annotations", identity, func(rules *rule.Set) ([]string, error) {
+		served := []string{m.operation}
+		if r, ok := rules.Lookup(m.operation); ok {
+			return served, errors.Join(faults(r)...)
+		}
+		return served, nil
+	})
+}
+
+// unknown returns a fault for each variable of r that no directive names.
+func (m *Method) unknown(r *rule.Compiled) []error {
 	known := m.variables()
 	var wrong []error
 	for _, v := range r.Template.Vars() {
@@ -194,7 +223,7 @@ func (m *Method) survey(rules *rule.Set) ([]string, error) {
 				m.operation, rule.ErrInvalid, r.Key, v))
 		}
 	}
-	return nil, errors.Join(wrong...)
+	return wrong
 }
 
 // Err returns everything that was wrong so far, or nil.

@@ -177,3 +177,52 @@ func TestARuleThatADecoratorHasNoValuesForIsInvalid(t *testing.T) {
 		t.Errorf("a directive: %v", err)
 	}
 }
+
+func TestARuleThatARequestHasNoValuesForIsInvalid(t *testing.T) {
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()),
+		rule.Rule{Operation: "right", Key: "lock:<to>"}, rule.Rule{Operation: "wrong", Key: "lock:<query.from>:<too>"},
+		rule.Rule{Operation: "literal", Key: "lock:account:from"}))
+	for _, operation := range []string{"right", "wrong", "literal", "without a rule"} {
+		if _, err := annotations.CompileFor[transfer](g, operation); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := g.Validate()
+	for _, part := range []string{
+		`wrong: invalid rule: the guard's rule "lock:<query.from>:<too>", column 6: no field of annotations_test.transfer has the tag lock:"query.from"`,
+		`column 19: no field of annotations_test.transfer has the tag lock:"too"`, `literal: invalid rule: the guard's rule "lock:account:from", column 14: "from" is not a variable`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "right") {
+			t.Errorf("%q is missing in:\n%v", part, err)
+		}
+	}
+	right := []rule.Rule{{Operation: "right", Key: "lock:<to>"}, {Operation: "wrong", Key: "lock:<from>"}, {Operation: "literal", Key: "lock:account"}}
+	if err := errors.Join(g.Replace(right), g.Validate()); err != nil {
+		t.Errorf("the right rules: %v", err)
+	}
+	right[0].Key = "lock:<too>"
+	if err := g.Replace(right); !errors.Is(err, rule.ErrInvalid) {
+		t.Errorf("a later rule: %v", err)
+	}
+}
+
+func TestAMethodThatWasRefusedIsNotServed(t *testing.T) {
+	type unknown struct {
+		_    struct{} `lock:"lock:account:<from>"`
+		From string   `lock:"form"`
+	}
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()),
+		rule.Rule{Operation: "Moves.A", Key: "lock:a"}, rule.Rule{Operation: "Moves.B", Key: "lock:b"}, rule.Rule{Operation: "Moves.C", Key: "lock:c"}))
+	if m, err := annotations.CompileFor[unknown](g, "Moves.A"); m != nil || err == nil {
+		t.Errorf("got %v, %v, want an error and no method", m, err)
+	}
+	if m, err := annotations.Compile(g, "Moves.B", "lock:<x"); m != nil || err == nil {
+		t.Errorf("got %v, %v, want an error and no method", m, err)
+	}
+	if c := annotations.NewCompiler(g); c.Method("Moves.C", "lock:<x") != nil || c.Err() == nil {
+		t.Errorf("got %v, want an error and no method", c.Err())
+	}
+	if err := g.Validate(); err == nil || strings.Count(err.Error(), "nothing serves it") != 3 {
+		t.Errorf("got %v, want three rules that nothing serves", err)
+	}
+}

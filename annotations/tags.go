@@ -84,17 +84,28 @@ func (m *Method) Check(v any) error {
 			m.operation, rule.ErrInvalid, t.of))
 	}
 	for _, r := range m.rules {
-		if reason, column := rule.Unbracketed(r.Template, func(name string) bool { _, ok := t.fields[name]; return ok }); reason != "" {
-			wrong = append(wrong, fmt.Errorf("annotations: %s: %w: template %q, column %d: %s", m.operation, rule.ErrInvalid, r.Key, column, reason))
-		}
-		for _, v := range r.Template.Vars() {
-			if _, ok := t.find(v); !ok {
-				wrong = append(wrong, fmt.Errorf("annotations: %s: %w: template %q, column %d: no field of %v has the tag %s:%q",
-					m.operation, rule.ErrInvalid, r.Key, v.Column, t.of, tagName, v))
-			}
-		}
+		wrong = append(wrong, m.unnamed(t, "template", r)...)
 	}
 	return errors.Join(wrong...)
+}
+
+// unnamed returns a fault for each variable of r, which people know as what, that no
+// field has the tag of.
+func (m *Method) unnamed(t *tags, what string, r *rule.Compiled) []error {
+	var wrong []error
+	report := func(column int, format string, args ...any) {
+		wrong = append(wrong, fmt.Errorf("annotations: %s: %w: %s %q, column %d: "+format,
+			append([]any{m.operation, rule.ErrInvalid, what, r.Key, column}, args...)...))
+	}
+	if reason, column := rule.Unbracketed(r.Template, func(name string) bool { _, ok := t.fields[name]; return ok }); reason != "" {
+		report(column, "%s", reason)
+	}
+	for _, v := range r.Template.Vars() {
+		if _, ok := t.find(v); !ok {
+			report(v.Column, "no field of %v has the tag %s:%q", t.of, tagName, v)
+		}
+	}
+	return wrong
 }
 
 // tags are the fields of a type by their names in templates, and the locks that
