@@ -203,7 +203,8 @@ func (v *liveness) closed() {
 func (v *liveness) refused(l *life) {
 	for _, e := range l.refusals {
 		s := span{e.Call, e.Return}
-		if e.Canceled || l.doubtful || !v.calm(e.Worker, s) || v.lateness(e.Worker, span{s.from - int64(time.Second), s.to}) > 100*time.Millisecond {
+		around := span{s.from - int64(time.Second), s.to + int64(time.Second)} // what is late may be late for longer
+		if e.Canceled || l.doubtful || !v.calm(e.Worker, s) || v.lateness(e.Worker, around) > 100*time.Millisecond {
 			continue
 		}
 		if e.Outcome == history.Unknown {

@@ -92,6 +92,7 @@ func TestLiveness(t *testing.T) {
 		"… soon after a fault":                     {unavailable().fault("links cut", 0, 1500, 1501, false), ""},
 		"… long after it":                          {unavailable().fault("links cut", 0, 500, 501, false), "unavailable"},
 		"… by a machine that was slow":             {unavailable().slow(0, 1500, 1800), ""},
+		"… as the servers go on not to answer":     {unavailable().slow(history.Nobody, 1950, 2300), ""},
 		"a locker is closed":                       {closed(ok), ""},
 		"… and leaves what expires":                {closed(unknown), "unavailable"},
 		"… as a fault kept the store from it":      {closed(unknown).fault("redis paused", -1, 1500, 3100, false), ""},
