@@ -972,21 +972,24 @@ func (s talkative) Renew(ctx context.Context, claims []lock.Claim, report func(i
 
 // Whatever a node reports, it has one vote.
 func TestANodeThatReportsTwiceHasOneVote(t *testing.T) {
-	stores := []lock.Store{memstore.New(), memstore.New(), memstore.New()}
-	q := quorumOf(t, talkative{stores[0]}, stores[1], stores[2])
-	c := claimBy("a")
-	if _, err := q.Acquire(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	for _, store := range stores[1:] {
-		if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		stores := []lock.Store{memstore.New(), memstore.New(), memstore.New()}
+		q := quorumOf(t, talkative{stores[0]}, stores[1], stores[2])
+		c := claimBy("a")
+		if _, err := q.Acquire(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-	}
-	q.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) {
-		if !errors.Is(err, lock.ErrNotHeld) {
-			t.Errorf("got %v, want %v", err, lock.ErrNotHeld)
+		synctest.Wait() // for the node that wasn't waited for
+		for _, store := range stores[1:] {
+			if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
 		}
+		q.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) {
+			if !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("got %v, want %v", err, lock.ErrNotHeld)
+			}
+		})
 	})
 }
 
