@@ -61,9 +61,14 @@ func Cookie(name string) Source {
 	}
 }
 
+// maxForm is the largest body that net/http parses as a form. Of a larger one a
+// handler's FormValue would find the query's value instead.
+const maxForm = 10 << 20
+
 // Form is a field of a URL-encoded body. Only a POST, PUT or PATCH has one: the
 // form of net/http ignores other bodies. Where an earlier middleware has parsed
-// the form, that form counts.
+// the form, that form counts. A body above 10 MiB is too large, whatever
+// [WithMaxBody] says: net/http doesn't parse it.
 func Form(name string) Source {
 	return func(q Request) (string, error) {
 		r := q.HTTP()
@@ -79,6 +84,9 @@ func Form(name string) Source {
 		text, err := bodyOf(q)
 		if err != nil {
 			return "", err
+		}
+		if len(text) > maxForm {
+			return "", &http.MaxBytesError{Limit: maxForm}
 		}
 		form, err := url.ParseQuery(string(text))
 		if err != nil {

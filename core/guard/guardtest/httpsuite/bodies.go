@@ -105,6 +105,21 @@ func (f *bodies) TestFormOfAMethodThatHasNoneIsRefused(t *testing.T) {
 	}
 }
 
+// Above 10 MiB net/http parses no form, and its FormValue finds the query.
+func (f *bodies) TestFormThatNetHTTPDoesNotParseIsRefused(t *testing.T) {
+	const parsed = 10 << 20
+	r := f.on("POST", "/x", func(w http.ResponseWriter, r *http.Request) {
+		if got := r.FormValue("userId"); got != "1" {
+			t.Errorf("the handler sees %q", got)
+		}
+		tellKey(w, r)
+	}, f.layer(t, guardtest.Guard(t), "lock:<form.userId>", httpguard.WithMaxBody(2*parsed)))
+	body := "userId=1&pad="
+	body += strings.Repeat("a", parsed-len(body))
+	expect(t, guardtest.Send(r, "POST", "/x?userId=2", body, "Content-Type", formType), http.StatusCreated, "lock:1")
+	expect(t, guardtest.Send(r, "POST", "/x?userId=2", body+"a", "Content-Type", formType), http.StatusRequestEntityTooLarge, badKey)
+}
+
 func (f *bodies) TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 	g := guardtest.Guard(t)
 	form := func(r *http.Request) error {
