@@ -73,6 +73,6 @@ func ExampleKindOf() {
 	// lock is held by another owner: contended, 409, retryable true
 	// key: missing or empty value: bad key, 400, retryable false
 	// lock store is unavailable: unavailable, 503, retryable true
-	// context canceled: canceled, 499, retryable true
+	// context canceled: canceled, 503, retryable true
 	// <nil>: none, 0, retryable false
 }

@@ -50,14 +50,11 @@ const (
 // KindInfo is a row of the table of kinds, from which integrations answer and
 // documents are checked.
 type KindInfo struct {
-	Kind Kind
-	Name string // in words, for people and metrics
-	Code string // the stable code that clients see; empty for [None]
-	// Status is the status of HTTP. A client that has left sees none (499 is for
-	// logs), one whose time ran out sees 503.
-	Status int
-	// GRPC is the name of the code of gRPC.
-	GRPC string
+	Kind   Kind
+	Name   string // in words, for people and metrics
+	Code   string // the stable code that clients see; empty for [None]
+	Status int    // of HTTP
+	GRPC   string // the name of the code of gRPC
 	// Retryable says that the same request may succeed when it is sent again,
 	// without any risk that the work runs twice.
 	Retryable bool
@@ -70,7 +67,7 @@ var kinds = [...]KindInfo{
 	Contended:   {Name: "contended", Code: "LOCK_CONTENDED", Status: 409, GRPC: "ABORTED", Retryable: true},
 	BadKey:      {Name: "bad key", Code: "LOCK_KEY_INVALID", Status: 400, GRPC: "INVALID_ARGUMENT"},
 	Unavailable: {Name: "unavailable", Code: "LOCK_UNAVAILABLE", Status: 503, GRPC: "UNAVAILABLE", Retryable: true, Operator: true},
-	Canceled:    {Name: "canceled", Code: "LOCK_CANCELED", Status: 499, GRPC: "CANCELLED", Retryable: true},
+	Canceled:    {Name: "canceled", Code: "LOCK_CANCELED", Status: 503, GRPC: "CANCELLED", Retryable: true},
 	Lost:        {Name: "lost", Code: "LOCK_LOST", Status: 500, GRPC: "INTERNAL", Operator: true},
 	Skipped:     {Name: "skipped", Code: "LOCK_SKIPPED", Status: 204, GRPC: "OK"},
 	Invalid:     {Name: "invalid rule", Code: "LOCK_RULE_INVALID", Status: 500, GRPC: "INTERNAL", Operator: true},

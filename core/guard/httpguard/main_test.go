@@ -1,7 +1,6 @@
 package httpguard_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -56,10 +55,10 @@ func serve(t testing.TB, source httpguard.Source, r *http.Request) (value string
 }
 
 // refuse answers a request with an error.
-func refuse(t testing.TB, e *guard.Error, ctx context.Context) *httptest.ResponseRecorder {
+func refuse(t testing.TB, e *guard.Error) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Length", "3") // of an answer that was not given
-	httpguard.Problem(w, exchange{r: httptest.NewRequestWithContext(ctx, "POST", "/orders/a%20b?secret=1", nil)}, e)
+	httpguard.Problem(w, exchange{r: httptest.NewRequest("POST", "/orders/a%20b?secret=1", nil)}, e)
 	return w
 }

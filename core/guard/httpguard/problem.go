@@ -1,7 +1,6 @@
 package httpguard
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,10 +12,6 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
 )
-
-// StatusClientClosed is the status that proxies log for a client that didn't wait
-// for its answer.
-const StatusClientClosed = 499
 
 // problemTypes is where the types of problems are described.
 const problemTypes = "https://github.com/redlatch/redlatch/blob/main/ginlock/problems.md#"
@@ -49,8 +44,7 @@ type problem struct {
 //	BadKey           400, or 413 for a body that is too large
 //	Unauthenticated  401, for the variables of WithIdentity
 //	Unavailable      503; Retry-After
-//	Canceled         503 and Retry-After when the request ran out of time;
-//	                 499 without a body when its client has gone
+//	Canceled         503; Retry-After. Nobody reads it if the client has gone
 //	Lost             500; the handler has run
 //	Skipped          204 without a body
 //	Invalid          500
@@ -62,19 +56,14 @@ func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 	if c, ok := q.(*call); ok {
 		a = c.m.answers
 	}
-	r, h := q.HTTP(), w.Header()
+	h := w.Header()
 	h.Set("Cache-Control", "no-store") // also over what a handler had prepared
-	switch {
-	case e.Kind == guard.Skipped:
+	if e.Kind == guard.Skipped {
 		w.WriteHeader(http.StatusNoContent)
-		return
-	case e.Kind == guard.Canceled && !errors.Is(r.Context().Err(), context.DeadlineExceeded):
-		// Nobody reads it. Should somebody all the same, it isn't a success.
-		w.WriteHeader(StatusClientClosed)
 		return
 	}
 	p := a.describe(e)
-	p.Instance = r.URL.EscapedPath()
+	p.Instance = q.HTTP().URL.EscapedPath()
 	text, _ := json.Marshal(p) // strings, a number and a boolean: cannot fail
 	if p.Retryable {
 		h.Set("Retry-After", seconds(a.retryAfter))
@@ -105,8 +94,8 @@ var explanations = map[guard.Kind][2]string{
 		"The lock that this request needs cannot be taken at the moment. This request was not carried out; it can be sent again.",
 	},
 	guard.Canceled: {
-		"Out of time",
-		"The request ran out of time before it got its lock. It was not carried out; it can be sent again.",
+		"Canceled",
+		"The request was canceled or ran out of time before it got its lock. It was not carried out; it can be sent again.",
 	},
 	guard.Lost: {
 		"Lock lost",
@@ -133,8 +122,6 @@ func (a answers) describe(e *guard.Error) problem {
 		p.Status = a.contention
 	case guard.BadKey:
 		p.Status, p.Title, p.Detail = badKey(e)
-	case guard.Canceled:
-		p.Status = http.StatusServiceUnavailable
 	}
 	return p
 }

@@ -296,21 +296,36 @@ func (f *serving) TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *t
 	}
 }
 
-func (f *serving) TestRequestThatRunsOutOfTimeIsNotASuccess(t *testing.T) {
-	g := guardtest.Guard(t)
-	timeout := f.Wrap(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
-			defer cancel()
-			next.ServeHTTP(w, r.WithContext(ctx))
+// A context that has ended doesn't show whether the client has gone: it may be the
+// server that ends its requests.
+func (f *serving) TestRequestThatIsCanceledIsAnswered(t *testing.T) {
+	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"out of time": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 20*time.Millisecond)
+		},
+		"canceled in front": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t)
+			ends := f.Wrap(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					ctx, cancel := end(r.Context())
+					defer cancel()
+					next.ServeHTTP(w, r.WithContext(ctx))
+				})
+			})
+			r := f.on("POST", "/{id}", refused(t), ends, f.layer(t, g, "lock:<id> wait=1h"))
+			guardtest.Hold(t, g, "lock:1")
+			w := guardtest.Send(r, "POST", "/1", "")
+			expect(t, w, http.StatusServiceUnavailable, "LOCK_CANCELED")
+			if w.Header().Get("Retry-After") != "1" {
+				t.Errorf("headers are %v", w.Header())
+			}
 		})
-	})
-	r := f.on("POST", "/{id}", refused(t), timeout, f.layer(t, g, "lock:<id> wait=1h"))
-	guardtest.Hold(t, g, "lock:1")
-	w := guardtest.Send(r, "POST", "/1", "")
-	expect(t, w, http.StatusServiceUnavailable, "LOCK_CANCELED")
-	if w.Header().Get("Retry-After") != "1" {
-		t.Errorf("headers are %v", w.Header())
 	}
 }
 
