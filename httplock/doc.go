@@ -8,7 +8,8 @@
 // The string is a rule: the template of the key, whose grammar package key has, and
 // the rule's fields. Where variables come from, the options, the body and the
 // answers are described in package httpguard. Here <ip> is the address of the
-// connection: behind a proxy, the proxy's. Bind another name to a header that your
+// connection: behind a proxy, the proxy's, unless a middleware in front, such as chi's
+// RealIP, has put its client's into RemoteAddr. Bind another name to a header that your
 // proxy sets, if you trust it.
 //
 // Rules for many routes are the guard's. [Route] takes the lock of one:

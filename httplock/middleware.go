@@ -3,6 +3,7 @@ package httplock
 import (
 	"net"
 	"net/http"
+	"net/netip"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
@@ -118,13 +119,18 @@ func (x *exchange) PathValue(name string) (value string, ok bool) {
 	return value, value != "" || httpguard.HasParameter(x.r.Pattern, name)
 }
 
-// ClientIP is the address of the connection: behind a proxy, the proxy's.
+// ClientIP is the address of the connection, or the one that a middleware in front
+// has put in its place, which has no port. Each address has one spelling.
 func (x *exchange) ClientIP() string {
 	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
 	if err != nil {
+		host = x.r.RemoteAddr
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
 		return ""
 	}
-	return host
+	return ip.Unmap().String()
 }
 
 // Next runs the handler. A request that passes without a lock keeps its writer.

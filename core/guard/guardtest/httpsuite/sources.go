@@ -133,12 +133,39 @@ func (f *sources) TestClientDoesNotChooseItsAddress(t *testing.T) {
 	expect(t, guardtest.Send(r, "POST", "/x", "", "X-Forwarded-For", "203.0.113.9"), http.StatusCreated, "lock:192.0.2.1")
 }
 
-func (f *sources) TestAddressOfAConnectionThatHasNone(t *testing.T) {
-	r := f.on("POST", "/x", tellKey, f.before(func(r *http.Request) *http.Request {
+// from is a layer that says where a request comes from.
+func (f *sources) from(address string) Layer {
+	return f.before(func(r *http.Request) *http.Request {
 		r = r.WithContext(r.Context())
-		r.RemoteAddr = "@" // as of a Unix socket
+		r.RemoteAddr = address
 		return r
-	}), f.layer(t, guardtest.Guard(t), "lock:<ip>"))
+	})
+}
+
+// Middlewares that believe a proxy put its client's address where that of the connection
+// was, without a port.
+func (f *sources) TestAddressThatAMiddlewareHasSet(t *testing.T) {
+	if f.TrustsProxy {
+		t.Skip("the framework finds the address itself")
+	}
+	for address, want := range map[string]string{
+		"203.0.113.9":          "lock:203.0.113.9",
+		"203.0.113.9:80":       "lock:203.0.113.9",
+		"2001:DB8:0::9":        "lock:2001%3Adb8%3A%3A9",
+		"[2001:db8::9]:80":     "lock:2001%3Adb8%3A%3A9",
+		"[fe80::9%eth0]:80":    "lock:fe80%3A%3A9%25eth0",
+		"::ffff:203.0.113.9":   "lock:203.0.113.9",
+		"a client's name":      invalid,
+		"a-client.example:443": invalid,
+	} {
+		r := f.on("POST", "/x", tellKey, f.from(address), f.layer(t, guardtest.Guard(t), "lock:<ip>"))
+		expect(t, guardtest.Send(r, "POST", "/x", ""), statusOf(want), want)
+	}
+}
+
+func (f *sources) TestAddressOfAConnectionThatHasNone(t *testing.T) {
+	const unixSocket = "@"
+	r := f.on("POST", "/x", tellKey, f.from(unixSocket), f.layer(t, guardtest.Guard(t), "lock:<ip>"))
 	expect(t, guardtest.Send(r, "POST", "/x", ""), http.StatusInternalServerError, invalid)
 }
 
