@@ -34,7 +34,7 @@
 // another route.
 //
 // Whatever goes wrong before the handler runs ends the request. What operators need
-// to see is logged by the guard and added to c.Errors. Handlers still run for a
+// to see is logged by the guard, and [guard.Hooks] get it. Handlers still run for a
 // request whose client has gone, and keep the lock until they return: their context
 // ends.
 package ginlock

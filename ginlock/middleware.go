@@ -198,10 +198,6 @@ func (x exchange) Next(r *http.Request) (answered bool) {
 }
 
 // Refused aborts the chain before an error handler runs, so that none can let the
-// request through, and notes what is the operator's business.
-func (x exchange) Refused(e *guard.Error) {
-	x.Abort()
-	if e.Kind.Info().Operator {
-		_ = x.Error(e)
-	}
-}
+// request through. The error isn't added to c.Errors, from which middlewares such as
+// [gin.ErrorLogger] would answer a second time, with what is for the operator alone.
+func (x exchange) Refused(*guard.Error) { x.Abort() }

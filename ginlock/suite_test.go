@@ -14,8 +14,12 @@ import (
 )
 
 var framework = httpsuite.Framework{
-	By:        "ginlock",
-	NewRouter: func() httpsuite.Router { return router{gin.New()} },
+	By: "ginlock",
+	NewRouter: func() httpsuite.Router {
+		engine := gin.New()
+		engine.Use(gin.ErrorLogger()) // it answers what handlers have added to c.Errors
+		return router{engine}
+	},
 	New: func(g *guard.Guard, text string, opts ...httpguard.Option) (httpsuite.Layer, error) {
 		return ginlock.Build(g, text, opts...)
 	},
