@@ -22,8 +22,8 @@ import (
 //   - a lock behind the handler;
 //   - a route for any method, as of r.Any, of which only some methods have a rule;
 //   - <path.name> where the route has no such parameter, and a bare <name> that is
-//     neither bound by WithVar nor a parameter nor among provided, the names that
-//     other middlewares set.
+//     neither bound by WithVar nor a parameter nor named by WithProvided for the same
+//     route, nor among provided, the names that other middlewares set for all routes.
 //
 // Call it when all routes are registered. It runs none of the engine's handlers. It
 // sees a middleware of this package where it was registered itself, not inside of
@@ -34,22 +34,23 @@ import (
 // router's own fields. It returns an error when a version of Gin doesn't have them
 // where they are expected.
 func Check(engine *gin.Engine, g *guard.Guard, provided ...string) error {
-	m, err := httpguard.Rules(name, g, httpguard.WithProvided(provided...))
+	m, err := httpguard.Rules(name, g)
 	if err != nil {
 		return err
 	}
-	attach(m, engine, g)
+	attach(m, engine, g, provided...)
 	return g.Validate()
 }
 
 // attach registers the engine, whose routes may still be to come, with the guard.
-func attach(m *httpguard.Middleware, engine *gin.Engine, g *guard.Guard) {
+// provided are names that other middlewares set for all of them.
+func attach(m *httpguard.Middleware, engine *gin.Engine, g *guard.Guard, provided ...string) {
 	g.Attach(name, engine, func(rules *rule.Set) ([]string, error) {
 		routes, err := routesOf(engine)
 		if err != nil {
 			return nil, err
 		}
-		return m.Survey(rules, routes)
+		return m.Survey(rules, routes, provided...)
 	})
 }
 

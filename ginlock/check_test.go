@@ -165,6 +165,22 @@ func TestRulesTellTheGuardOfTheirEngine(t *testing.T) {
 	}
 }
 
+// What a group provides is not there for the locks of another group.
+func TestCheckFindsNamesThatAreProvidedElsewhere(t *testing.T) {
+	g := guardtest.Guard(t).WithLogger(slog.New(slog.DiscardHandler))
+	r := gin.New()
+	provided := httpguard.WithProvided("userId")
+	r.POST("/a", ginlock.New(g, "lock:a:<userId>", provided), ginlock.New(g, "lock:more:<userId>"), tellKey)
+	r.POST("/b", ginlock.New(g, "lock:b:<userId>"), tellKey)
+	err := ginlock.Check(r, g)
+	if err == nil || !strings.Contains(err.Error(), `POST /b: template "lock:b:<userId>"`) || strings.Contains(err.Error(), "POST /a") {
+		t.Errorf("got %v, want a fault of POST /b alone", err)
+	}
+	if err := ginlock.Check(r, g, "userId"); err != nil {
+		t.Errorf("a name that all routes have: %v", err)
+	}
+}
+
 // Rules of a guard without rules are not those of another guard without rules: what the
 // other one gets later, they don't take.
 func TestRulesOfAnotherGuardAreNoLock(t *testing.T) {

@@ -71,8 +71,9 @@ func WithVar(name string, source Source) Option {
 	}
 }
 
-// WithProvided says that middlewares in front set these bare names, so that a
-// template may have them: with c.Set of the framework, or in the request's context.
+// WithProvided says that middlewares in front set these bare names, so that the
+// templates of the same routes may have them: with c.Set of the framework, or in the
+// request's context.
 // A guard isn't valid with a rule that names a variable nobody sets.
 func WithProvided(names ...string) Option {
 	return func(s *settings) { s.provided = append(s.provided, names...) }

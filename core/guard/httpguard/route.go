@@ -83,16 +83,10 @@ func (r Route) Operation() string { return Operation(r.Method, r.Pattern) }
 // the operations that go through a lock of the guard's rules, and everything that is
 // wrong: a template that names what a route doesn't have, a route with a rule that no
 // middleware stands in front of, a middleware in the handler's place, and a route for
-// any method of which only some have a rule.
-func (m *Middleware) Survey(rules *rule.Set, routes []Route) (served []string, err error) {
-	s := survey{Middleware: m, rules: rules, names: slices.Clone(m.provided)}
-	for _, r := range routes {
-		for _, other := range r.Handlers {
-			if other != nil {
-				s.names = append(s.names, other.provided...)
-			}
-		}
-	}
+// any method of which only some have a rule. provided are names that other middlewares
+// set for every route, besides the names that [WithProvided] has for some.
+func (m *Middleware) Survey(rules *rule.Set, routes []Route, provided ...string) (served []string, err error) {
+	s := survey{Middleware: m, rules: rules, everywhere: provided}
 	for _, r := range routes {
 		s.route(r)
 	}
@@ -118,10 +112,10 @@ func (m *Middleware) Unlocked(routes []Route) error {
 
 type survey struct {
 	*Middleware
-	names  []string // that other middlewares set
-	rules  *rule.Set
-	served []string
-	wrong  []error
+	rules      *rule.Set
+	everywhere []string // names that other middlewares set for every route
+	served     []string
+	wrong      []error
 }
 
 const notAmong = "has a rule, but Rules is not among its handlers: call Use before the route is registered"
@@ -198,9 +192,12 @@ func (s *survey) unresolved(r Route, v key.Var, m *Middleware) string {
 	return "is not a parameter of the route, not bound by WithVar, and not named by WithProvided"
 }
 
-// has reports whether requests of the route have a value for a bare name.
+// has reports whether requests of the route have a value for a bare name. What one lock
+// of the route is provided with is there for its others as well.
 func (s *survey) has(r Route, name string, m *Middleware) bool {
-	return HasParameter(r.Pattern, name) || m.vars[name] != nil || slices.Contains(s.names, name)
+	provided := func(lock *Middleware) bool { return lock != nil && slices.Contains(lock.provided, name) }
+	return HasParameter(r.Pattern, name) || m.vars[name] != nil ||
+		slices.Contains(s.everywhere, name) || slices.ContainsFunc(r.Handlers, provided)
 }
 
 // open reports routes that take any method of which only some have a rule: the

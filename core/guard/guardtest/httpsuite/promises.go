@@ -137,6 +137,35 @@ func (f *promises) TestTemplateThatTheRouteCannotFill(t *testing.T) {
 	}
 }
 
+// TestNamesThatAreProvidedToOtherRoutesOnly: what stands in front of one route says
+// nothing of another, in whatever order they are registered.
+func (f *promises) TestNamesThatAreProvidedToOtherRoutesOnly(t *testing.T) {
+	for name, opt := range map[string]httpguard.Option{
+		"provided": httpguard.WithProvided("userId"), "identity": httpguard.WithIdentity("userId"),
+	} {
+		for _, pattern := range []string{"/a", "/c"} {
+			t.Run(name+" to "+pattern, func(t *testing.T) {
+				g := quiet(guardOf(t, rule.Rule{Operation: f.operation("POST", "/b"), Key: "lock:<userId>"},
+					rule.Rule{Operation: f.operation("POST", pattern), Key: "lock:<userId>"}))
+				r := f.NewRouter()
+				for _, route := range []string{"/a", "/b", "/c"} {
+					var opts []httpguard.Option
+					if route == pattern {
+						opts = append(opts, opt)
+					}
+					f.rules(t, r, "POST", route, refused(t), g, opts...)
+				}
+				err := g.Validate()
+				const want = "<userId> is not a parameter of the route, not bound by WithVar, and not named by WithProvided"
+				if err == nil || !strings.Contains(err.Error(), f.operation("POST", "/b")+": ") || strings.Count(err.Error(), want) != 1 {
+					t.Errorf("got %v, want one fault, %q of POST /b", err, want)
+				}
+				expect(t, guardtest.Send(r, "POST", "/b", ""), http.StatusInternalServerError, invalid)
+			})
+		}
+	}
+}
+
 // TestRouteForAnyMethodOfWhichOneHasARule: the client would choose another one.
 func (f *promises) TestRouteForAnyMethodOfWhichOneHasARule(t *testing.T) {
 	g := quiet(guardOf(t, rule.Rule{Operation: f.operation("POST", "/a/{id}"), Key: "lock:a:<id>"}))
