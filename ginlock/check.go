@@ -34,6 +34,9 @@ import (
 // router's own fields. It returns an error when a version of Gin doesn't have them
 // where they are expected.
 func Check(engine *gin.Engine, g *guard.Guard, provided ...string) error {
+	if engine == nil {
+		return errEngine
+	}
 	m, err := httpguard.Rules(name, g)
 	if err != nil {
 		return err

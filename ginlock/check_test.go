@@ -237,6 +237,23 @@ func TestCheckOfAnEngineWithoutRoutesOrLocksIsClean(t *testing.T) {
 	}
 }
 
+func TestNoEngineAndNoGuardAreErrors(t *testing.T) {
+	g := guardtest.Guard(t)
+	for name, check := range map[string]func() error{
+		"Check of no engine":      func() error { return ginlock.Check(nil, g) },
+		"Check of no guard":       func() error { return ginlock.Check(gin.New(), nil) },
+		"BuildRules of no engine": func() error { _, err := ginlock.BuildRules(g, nil); return err },
+		"BuildRules of no guard":  func() error { _, err := ginlock.BuildRules(nil, gin.New()); return err },
+	} {
+		if err := check(); err == nil || !strings.Contains(err.Error(), "is nil") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := g.Validate(); err != nil {
+		t.Errorf("the guard was valid: %v", err)
+	}
+}
+
 func TestCheckLeavesTheEngineAsItIs(t *testing.T) {
 	g := guardtest.Guard(t)
 	r := one("/v/:id", ginlock.New(g, "lock:<id>"))

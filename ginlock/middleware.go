@@ -59,7 +59,7 @@ func Rules(g *guard.Guard, engine *gin.Engine, opts ...Option) gin.HandlerFunc {
 // error lists everything that is wrong.
 func BuildRules(g *guard.Guard, engine *gin.Engine, opts ...Option) (gin.HandlerFunc, error) {
 	if engine == nil {
-		return nil, errors.New("ginlock: engine is nil")
+		return nil, errEngine
 	}
 	m, err := httpguard.Rules(name, g, opts...)
 	if err != nil {
@@ -75,6 +75,8 @@ func BuildRules(g *guard.Guard, engine *gin.Engine, opts ...Option) (gin.Handler
 	attach(m, engine, g)
 	return handler(m, nil)
 }
+
+var errEngine = errors.New("ginlock: engine is nil")
 
 // From returns the lease that the request runs under: the innermost, if there are
 // several. It is [lock.FromContext] of the request's context.

@@ -95,14 +95,15 @@ func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operat
 // refuse: end the program when Validate returns an error. The error is logged as
 // well, and wraps [rule.ErrInvalid]. A guard without rules and without attached
 // integrations is valid.
-func (g *Guard) Validate() error {
+func (g *Guard) Validate() (err error) {
+	defer func() {
+		if err != nil {
+			g.log.invalid(err)
+		}
+	}()
 	g.served.turn.Lock()
-	err := g.validate(g.rules.Load())
-	g.served.turn.Unlock()
-	if err != nil {
-		g.log.invalid(err)
-	}
-	return err
+	defer g.served.turn.Unlock() // also if an integration panics
+	return g.validate(g.rules.Load())
 }
 
 // validate checks the rules that are in force, and keeps the result. It is the

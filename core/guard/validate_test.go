@@ -101,6 +101,40 @@ func TestAnAttachedIntegrationIsAskedAtEachValidation(t *testing.T) {
 	}
 }
 
+// A panic, which a server may recover from, doesn't keep the next validation waiting.
+func TestAnIntegrationThatPanicsLeavesTheGuardUsable(t *testing.T) {
+	g := unvalidated(t, orders())
+	broken := true
+	g.Attach("a router", nil, func(*rule.Set) ([]string, error) {
+		if broken {
+			panic("boom")
+		}
+		return []string{operation}, nil
+	})
+	results := make(chan any, 1)
+	recovered := func(call func() error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				results <- cause
+			}
+		}()
+		results <- call()
+	}
+	for name, call := range map[string]func() error{
+		"Validate": g.Validate, "Enter": func() error { _, _, err := g.Enter(t.Context(), user("42")); return err },
+	} {
+		go recovered(call)
+		if got := guardtest.Receive(t, results, name); got != "boom" {
+			t.Errorf("%s: got %v, want the panic", name, got)
+		}
+	}
+	broken = false
+	go recovered(g.Validate)
+	if err := guardtest.Receive(t, results, "the next validation"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReplaceMayNotUnlockAServedOperation(t *testing.T) {
 	g := guardtest.Guard(t, orders())
 	if err := g.Validate(); err != nil {
