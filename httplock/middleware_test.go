@@ -44,6 +44,19 @@ func runs(t *testing.T) http.HandlerFunc {
 	return func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
 }
 
+// ServeMux takes ":batch" as it is written, and a middleware may set a value of that name.
+func TestColonInAPatternOfServeMuxIsNoParameter(t *testing.T) {
+	mux := on("POST /orders:batch", func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := httplock.From(r)
+		_, _ = io.WriteString(w, lease.Key())
+	}, before(func(r *http.Request) *http.Request {
+		return r.WithContext(context.WithValue(r.Context(), "batch", "7")) //nolint:revive,staticcheck // templates name strings
+	}), httplock.New(guardtest.Guard(t), "lock:<batch>"))
+	if w := guardtest.Send(mux, "POST", "/orders:batch", ""); w.Body.String() != "lock:7" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
 func TestRequestFromOutsideIsNotChanged(t *testing.T) {
 	var outside, inside *http.Request
 	mux := on("POST /orders/{userId}", func(_ http.ResponseWriter, r *http.Request) {

@@ -39,8 +39,10 @@ func cutMethod(pattern string) (method, rest string, ok bool) {
 
 // HasParameter reports whether a pattern names a path parameter: as {name} or
 // {name...}, as chi's {name:expression}, of which a segment may have several, or as
-// :name and *name of Gin and Echo.
+// :name and *name of Gin and Echo. A pattern with a method is ServeMux's, where a colon
+// and an asterisk stand for themselves.
 func HasParameter(pattern, name string) bool {
+	_, pattern, serveMux := cutMethod(pattern)
 	depth, plain := 0, true // braces that are open; nothing special in the segment so far
 	for i := range len(pattern) {
 		rest := pattern[i+1:]
@@ -56,7 +58,7 @@ func HasParameter(pattern, name string) bool {
 		case depth > 0: // an expression
 		case c == '/':
 			plain = true
-		case plain && (c == ':' || c == '*'):
+		case plain && !serveMux && (c == ':' || c == '*'):
 			if segment, _, _ := strings.Cut(rest, "/"); segment == name {
 				return true
 			}

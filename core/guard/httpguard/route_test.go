@@ -29,6 +29,7 @@ func TestParametersOfPatterns(t *testing.T) {
 		"/v/*id": true, "/v/v:id": true, "/v/id": false, "/v/{ident}": false, "/v/:ident": false, "/v/{i}": false, "": false, "/v/{id": false,
 		"/{day}-{id}": true, "/{day:[0-9]{2}}-{id}.json": true, "/all:{id}": true, "/{day:[a-z/]+}-{id}": true,
 		"/{day:a{id}}": false, "/{day}:id": false, "/{day}:x/:id": true,
+		"POST /v:id": false, "POST /v/:id": false, "POST /v/*id": false, "POST\t/v:id/{no}": false,
 	} {
 		if got := httpguard.HasParameter(pattern, "id"); got != want {
 			t.Errorf("%q: got %v", pattern, got)
