@@ -101,6 +101,10 @@ func (m *Middleware) compile(text string) {
 	if m.keyFunc != nil && len(vars) > 0 {
 		m.fault("WithKeyFunc: <%s> of template %q would not be used, remove it", vars[0], m.compiled.Key)
 	}
+	known := func(name string) bool { return m.keyFunc == nil && slices.Contains(m.provided, name) }
+	if reason, column := rule.Unbracketed(m.compiled.Template, known); reason != "" {
+		m.fault("template %q, column %d: %s", m.compiled.Key, column, reason)
+	}
 	for _, v := range vars {
 		if reason := impossible(v, ""); reason != "" {
 			m.fault("template %q, column %d: <%s> %s", m.compiled.Key, v.Column, v, reason)

@@ -261,6 +261,7 @@ func (f *promises) TestSettingsThatAreWrong(t *testing.T) {
 		"empty template":          {build(""), "the template is missing"},
 		"broken template":         {build("lock:<"), "column 6: "},
 		"another template syntax": {build("lock:order:{id}"), `"{id}" is not a variable but a literal`},
+		"provided but a literal":  {build("lock:order:userId", httpguard.WithProvided("userId")), `column 12: "userId" is not a variable but a literal`},
 		"source of gRPC":          {build("lock:<md.user>"), "<md.user> does not exist in HTTP requests"},
 		"name of gRPC":            {build("lock:<service>"), "<service> does not exist in HTTP requests"},
 		"unknown field":           {build("lock:x wiat=1s"), `did you mean "wait"`},
