@@ -14,7 +14,8 @@ import (
 type Call struct {
 	// Operation names it as the rules do, and in errors.
 	Operation string
-	// Rule is used instead of the guard's rule for Operation.
+	// Rule is used instead of the guard's rule for Operation. A guard that isn't valid
+	// lets no call in, with whatever rule.
 	Rule *rule.Compiled
 	// Vars finds the values for the rule's template. It returns
 	// [ErrUnresolvable] for a variable that no request could give a value.
@@ -99,12 +100,12 @@ func (g *Guard) Refuse(ctx context.Context, c Call, err error) *Error {
 
 // prepare sets the rule and the key of the call.
 func (g *Guard) prepare(ctx context.Context, c *Call) *Error {
-	if c.Rule == nil {
-		r, err := g.ruleOf(c.Operation)
-		if err != nil {
-			return c.fail(Invalid, err)
-		}
-		c.Rule = r
+	set, err := g.ready()
+	if err == nil && c.Rule == nil {
+		c.Rule, err = ruleOf(set, c.Operation)
+	}
+	if err != nil {
+		return c.fail(Invalid, err)
 	}
 	text, err := c.key()
 	if err != nil {
@@ -115,13 +116,9 @@ func (g *Guard) prepare(ctx context.Context, c *Call) *Error {
 }
 
 // ruleOf returns the rule of an operation, which must have one.
-func (g *Guard) ruleOf(operation string) (*rule.Compiled, error) {
+func ruleOf(set *rule.Set, operation string) (*rule.Compiled, error) {
 	if operation == "" {
 		return nil, rule.Fault{Reason: "the call has neither an operation nor a rule"}
-	}
-	set, err := g.ready()
-	if err != nil {
-		return nil, err
 	}
 	if r, ok := set.Lookup(operation); ok {
 		return r, nil

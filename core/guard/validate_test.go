@@ -45,8 +45,10 @@ func TestAGuardIsClosedUntilAllItsRulesAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := unvalidated(t, orders(), rule.Rule{Operation: "POST /refunds", Key: "lock:refund"})
 		g.Serve("a router", operation)
-		if _, _, err := g.Enter(t.Context(), user("42")); guard.KindOf(err) != guard.Invalid {
-			t.Fatalf("got %v although a rule is not served, want Invalid", err)
+		for name, call := range map[string]guard.Call{"the guard's rule": user("42"), "its own rule": account(t, "a")} {
+			if _, _, err := g.Enter(t.Context(), call); guard.KindOf(err) != guard.Invalid {
+				t.Fatalf("%s: got %v although a rule of the guard is not served, want Invalid", name, err)
+			}
 		}
 		if r, err := g.Rule("GET /other"); guard.KindOf(err) != guard.Invalid {
 			t.Errorf("an operation without a rule may pass (%v, %v), and could be a rule's that is misspelled", r, err)

@@ -107,7 +107,10 @@ func (f *promises) TestRouteThatIsNotBehindTheLock(t *testing.T) {
 			if !errors.Is(g.Validate(), rule.ErrInvalid) {
 				t.Error("the guard is valid")
 			}
-			expect(t, guardtest.Send(r, "POST", "/b/7", ""), http.StatusInternalServerError, invalid)
+			r.Handle("POST", "/own", refused(t), f.layer(t, g, "lock:own"))
+			for _, path := range []string{"/b/7", "/own"} {
+				expect(t, guardtest.Send(r, "POST", path, ""), http.StatusInternalServerError, invalid)
+			}
 		})
 	}
 }
