@@ -19,7 +19,8 @@ import (
 // that failed; the OnBusy of that rule applies.
 //
 // The context ends when any of the leases does: to lose one is to lose all.
-// leave releases them all, as that of [Guard.Enter] does.
+// leave releases them all, as that of [Guard.Enter] does. Of several that were lost it
+// returns the first by key. [Hooks] and the log get each.
 func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Context, leave func() error, err error) {
 	calls = slices.Clone(calls)
 	requests := make([]lock.Request, len(calls))
@@ -38,14 +39,14 @@ func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Con
 		c := blamed(calls, err)
 		return ctx, stay, g.refuse(ctx, c.fail(acquireKind(ctx, c.Rule, err), err))
 	}
-	leave = sync.OnceValue(func() error {
+	leave = sync.OnceValue(func() (err error) {
 		_ = leases.Release(ctx) // each of them reports it again
 		for _, lease := range leases.Each() {
-			if lost := g.Release(ctx, of(calls, lease.Key()), lease); lost != nil {
-				return lost
+			if lost := g.Release(ctx, of(calls, lease.Key()), lease); lost != nil && err == nil {
+				err = lost
 			}
 		}
-		return nil
+		return err
 	})
 	return leases.Context(), leave, nil
 }

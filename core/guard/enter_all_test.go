@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -196,6 +197,29 @@ func TestEnterAllLosesAllWithAnyPart(t *testing.T) {
 			}
 			wantFree(t, g, "lock:account:a", "lock:account:b")
 		})
+	}
+}
+
+func TestEnterAllReportsEachLostLease(t *testing.T) {
+	g, seen := watched(guardtest.Guard(t))
+	_, leave, err := g.EnterAll(t.Context(), account(t, "a"), account(t, "b"), account(t, "c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range []string{"a", "c"} {
+		guardtest.Lose(t, g, "lock:account:"+lost)
+	}
+	for range 2 {
+		if e, ok := errors.AsType[*guard.Error](leave()); !ok || e.Kind != guard.Lost || e.Name != "account-a" {
+			t.Errorf("leave: %v, want the loss of account-a", e)
+		}
+	}
+	var names []string
+	for _, e := range *seen {
+		names = append(names, e.Name)
+	}
+	if !slices.Equal(names, []string{"account-a", "account-c"}) {
+		t.Errorf("the hook saw the losses of %v, want account-a and account-c", names)
 	}
 }
 
