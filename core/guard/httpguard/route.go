@@ -20,10 +20,14 @@ var methods = []string{
 
 // Operation returns the name of a route in rules: the method, a space, and the path
 // as registered. A pattern may begin with a method, and a request with another
-// method can match it: "GET /x" of ServeMux is for HEAD too.
+// method can match it: "GET /x" of ServeMux is for HEAD too. Where there is no route, the
+// method stands alone.
 func Operation(method, pattern string) string {
 	if first, rest, ok := cutMethod(pattern); ok {
 		method, pattern = first, rest
+	}
+	if pattern == "" {
+		return method
 	}
 	return method + " " + pattern
 }

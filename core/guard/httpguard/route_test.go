@@ -15,7 +15,7 @@ func TestOperationsOfPatterns(t *testing.T) {
 		{"GET", "GET shop.example/{id}", "GET shop.example/{id}"},
 		{"GET", "shop.example/{id}", "GET shop.example/{id}"},
 		{"GET", "/a path with/ blanks", "GET /a path with/ blanks"},
-		{"GET", "", "GET "},
+		{"GET", "", "GET"},
 	} {
 		if got := httpguard.Operation(test.method, test.pattern); got != test.want {
 			t.Errorf("%s %q: got %q, want %q", test.method, test.pattern, got, test.want)
