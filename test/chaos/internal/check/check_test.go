@@ -362,7 +362,15 @@ func TestFairOrder(t *testing.T) {
 	if rules := overtaken().add(lost).judge(t); len(rules) > 0 {
 		t.Errorf("found %v, although an earlier call of the second may have queued it first", rules)
 	}
-	lost.Call = 15
+	lost.Owner = "c2"
+	if rules := overtaken().add(lost).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although another of its process may have left its place", rules)
+	}
+	lost.Worker = worker("a1")
+	if rules := overtaken().add(lost).judge(t); !rules["fair order"] {
+		t.Error("a place of another process excuses it")
+	}
+	lost.Owner, lost.Worker, lost.Call = "c1", worker("c1"), 15
 	if rules := overtaken().add(lost).judge(t); !rules["fair order"] {
 		t.Error("a call that was made after the first was queued excuses it")
 	}

@@ -28,7 +28,7 @@ func (t *Timeline) Fair() (found []Violation, passed int) {
 		}
 		places := l.places()
 		for _, a := range places {
-			b := a.passedBy(places)
+			b := l.passing(a, places)
 			switch {
 			case b == nil:
 			case t.disturbed(a.worker, a.asked, a.end):
@@ -44,14 +44,14 @@ func (t *Timeline) Fair() (found []Violation, passed int) {
 	return found, passed
 }
 
-// passedBy finds one that called after a had been queued, and got the key
-// while it waited.
-func (a *place) passedBy(places []*place) *place {
+// passing finds one that called after a had been queued, and got the key while it
+// waited.
+func (l *life) passing(a *place, places []*place) *place {
 	if a.queued == 0 {
 		return nil
 	}
 	for _, b := range places {
-		if b.fence == 0 || b.asked <= a.queued+epsilon {
+		if b.fence == 0 || b.asked <= a.queued+epsilon || l.inherited(a, b) {
 			continue
 		}
 		if a.fence != 0 && b.fence < a.fence || a.fence == 0 && b.end < a.end {
@@ -59,6 +59,14 @@ func (a *place) passedBy(places []*place) *place {
 		}
 	}
 	return nil
+}
+
+// inherited says whether b may have been served in the place of another of its process,
+// which called before a was queued and got no answer. The engine goes on undoing it.
+func (l *life) inherited(a, b *place) bool {
+	return slices.ContainsFunc(l.unanswered, func(u history.Event) bool {
+		return u.Worker == b.worker && u.Call < a.queued && b.asked < u.Return+int64(undoing+lastPass)
+	})
 }
 
 // places are those of the owners that were granted the key in the end, and of

@@ -152,6 +152,21 @@ func TestWhatNobodyGotIsReleased(t *testing.T) {
 	}
 }
 
+// A request that waits in front of servers that don't answer runs after that.
+func TestServersThatDoNotAnswerRunNothing(t *testing.T) {
+	call := func() *script {
+		return exclusive().add(history.Event{
+			Kind: history.Doubt, Op: history.Acquire, Owner: "a1", Call: 1, Return: 7, Holds: 1, TTL: 300 * ms, Note: "i/o timeout",
+		}).busy("b", 900, 901)
+	}
+	if rules := call().judge(t); !rules["model illegal"] {
+		t.Errorf("found %v, although the call has run and its lease has ended", rules)
+	}
+	if rules := call().slow(history.Nobody, 5, 740).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although it may have run just now", rules)
+	}
+}
+
 // Callers who name one owner share its hold until the last has released.
 func TestNamedOwnersShareTheirHold(t *testing.T) {
 	named := func() *script {

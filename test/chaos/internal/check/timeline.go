@@ -228,13 +228,19 @@ var delaying = map[string]bool{
 
 // settled is until when a request of that worker may run that was given up at
 // the given time: requests wait in buffers while something is stopped. What is
-// stopped again within a straggler's time may have run nothing meanwhile.
+// stopped again within a straggler's time may have run nothing meanwhile. Servers that
+// don't answer on a busy machine are stopped, too.
 func (t *Timeline) settled(worker int, at int64) int64 {
 	for moved := true; moved; {
 		moved = false
 		for _, f := range t.faults {
 			if (f.Worker < 0 || f.Worker == worker) && delaying[f.Kind] && f.Overlaps(at, at+straggler) && f.To > at {
 				at, moved = f.To, true
+			}
+		}
+		for _, s := range t.late[history.Nobody] {
+			if s.from <= at && at < s.to {
+				at, moved = s.to, true
 			}
 		}
 	}
