@@ -6,8 +6,8 @@
 //	})
 //
 // Every process calls [Run]. One of them gets the lock of that key and runs its
-// func; the others wait. The lock is an ordinary one of package lock, exclusive
-// and renewed by the watchdog.
+// func; the others wait. The lock is an ordinary one of package lock: exclusive, and
+// renewed by the watchdog unless the locker or [WithLock] has a [lock.WithLease].
 //
 // # A term
 //

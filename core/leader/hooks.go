@@ -16,7 +16,8 @@ type Hooks struct {
 	// called when the func has returned.
 	Lost func(name string, term uint64, cause error)
 	// Failed is called when an attempt to be elected has failed, and is made again:
-	// the store is away, or refuses.
+	// the store is away or refuses, too many wait ([lock.ErrTooManyWaiters]), or the
+	// wait that [WithLock] has set has ended.
 	Failed func(name string, err error)
 }
 

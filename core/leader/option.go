@@ -13,7 +13,10 @@ type options struct {
 }
 
 func newOptions(opts []Option) options {
-	var o options
+	// A locker's limits are for work that ends, and a term and a candidate have none.
+	o := options{lock: []lock.Option{
+		lock.WithMaxHold(0), lock.WithWait(lock.MaxDuration), lock.WithMaxWait(lock.MaxDuration),
+	}}
 	for _, apply := range opts {
 		apply(&o)
 	}
@@ -30,8 +33,13 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 
 // WithLock sets options of the lock. [lock.WithWatchdog] sets how long a leader
 // that died keeps others waiting; [lock.WithMaxHold] and [lock.WithLease] are how
-// long a term lasts at most: at its end it is lost. [lock.WithWait] ends one
-// attempt, after which Run makes the next. The mode is always [lock.Exclusive].
+// long a term lasts at most: at its end it is lost. [lock.WithWait] and
+// [lock.WithMaxWait] end one attempt, which fails, after which Run makes the next.
+// The mode is always [lock.Exclusive].
+//
+// Of these, the defaults of the locker count as well, except WithMaxHold, WithWait
+// and WithMaxWait: they bound ordinary work. So terms on a locker whose default is a
+// WithLease end with it, unless WithWatchdog is set here.
 func WithLock(opts ...lock.Option) Option {
 	return func(o *options) { o.lock = append(o.lock, opts...) }
 }

@@ -428,6 +428,31 @@ func TestOptionsOfTheLockDoNotEndTheCampaign(t *testing.T) {
 	})
 }
 
+// What a locker says of ordinary work, which is bounded, isn't said of a term or of
+// a candidate. What WithLock says is.
+func TestLimitsOfTheLockerAreNotThoseOfALeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		limits := []lock.Option{lock.WithMaxHold(time.Minute), lock.WithMaxWait(time.Second), lock.WithWait(time.Second)}
+		l, other := newLocker(t, store, limits...), newLocker(t, store, limits...)
+		ctx, stop := context.WithCancel(t.Context())
+		var seen diary
+		one := run(ctx, l, until, seen.hooks("one"))
+		synctest.Wait()
+		ctx2, stop2 := context.WithCancel(t.Context())
+		two := run(ctx2, other, until, seen.hooks("two"), leader.WithLock(lock.WithMaxHold(time.Minute)))
+		time.Sleep(time.Hour)
+		seen.want(t, "one elected 1")
+		stop()
+		wantErr(t, <-one, context.Canceled)
+		time.Sleep(90 * time.Second)
+		stop2()
+		wantErr(t, <-two, context.Canceled)
+		seen.want(t, "one elected 1", "one resigned 1: context canceled",
+			"two elected 2", "two lost 2: too long", "two elected 3", "two resigned 3: context canceled")
+	})
+}
+
 // A panic on a goroutine that Run started would end the process.
 func TestANilLockerPanicsWhereItsCallerSeesIt(t *testing.T) {
 	defer func() {

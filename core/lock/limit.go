@@ -53,11 +53,13 @@ func WithMaxWait(d time.Duration) Option {
 // [Lease.Extend] ask for, from the acquisition that made the hold: re-entering
 // it adds nothing. Shortly before d has passed the lease is lost, as a fixed one
 // is, with a cause that wraps [ErrLost] and [ErrHeldTooLong]; after d the key
-// is free, whether or not the work is done. At least [MinLease]. Default: no
-// limit.
+// is free, whether or not the work is done. At least [MinLease]; 0 means no limit,
+// which is the default.
 func WithMaxHold(d time.Duration) Option {
 	return func(o *options) {
-		o.duration("WithMaxHold", d, MinLease, "")
+		if d != 0 {
+			o.duration("WithMaxHold", d, MinLease, "; 0 means no limit")
+		}
 		o.limits.hold = d
 	}
 }

@@ -289,6 +289,22 @@ func TestAHoldEndsWhenItsLimitIsReached(t *testing.T) {
 	}
 }
 
+func TestALimitOfZeroIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New(), lock.WithMaxHold(time.Minute))
+		lease := acquire(t, l, t.Context(), "k", lock.WithMaxHold(0), lock.WithMinHold(time.Hour))
+		time.Sleep(2 * time.Hour)
+		if err := lock.AssertHeld(lease.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		release(t, lease)
+		for _, d := range []time.Duration{-1, lock.MinLease - 1} {
+			_, err := l.Acquire(t.Context(), "k", lock.WithMaxHold(d))
+			wantErr(t, err, lock.ErrInvalid)
+		}
+	})
+}
+
 func TestNothingProlongsAHoldBeyondItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
