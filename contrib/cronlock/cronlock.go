@@ -36,8 +36,12 @@ func Func(e *leader.Elector, fn func(ctx context.Context)) cron.Job {
 // [lock.WithMinHold] a job runs once per tick; without it, an instance whose clock
 // is late runs a job again that has ended by then. What keeps a job from running is
 // logged: that another one runs as information, everything else as an error. A
-// lease that was lost while the job ran is logged as an error, too.
+// lease that was lost while the job ran is logged as an error, too. A wrong option
+// or key makes it panic: the job would never run.
 func SkipIfRunningElsewhere(locker *lock.Locker, key string, logger cron.Logger, opts ...lock.Option) cron.JobWrapper {
+	if err := locker.Check(key, opts...); err != nil {
+		panic("cronlock.SkipIfRunningElsewhere: " + err.Error()) //nolint:forbidigo // documented: a wrong set-up cannot be run
+	}
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {
 			lease, err := locker.TryAcquire(context.Background(), key, opts...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -315,6 +316,26 @@ func TestAJobOfTheLeaderEndsWithTheTerm(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestOptionsWithWhichNoJobWouldRunAreRefusedAtOnce(t *testing.T) {
+	l := lock.New(memstore.New())
+	for _, opts := range [][]lock.Option{
+		{lock.WithWatchdog(time.Microsecond)},
+		{lock.WithMinHold(time.Minute), lock.WithLease(time.Second)},
+	} {
+		func() {
+			defer func() {
+				if said := fmt.Sprint(recover()); !strings.Contains(said, "cronlock.SkipIfRunningElsewhere: ") || !strings.Contains(said, lock.ErrInvalid.Error()) {
+					t.Errorf("panic %q, want one that says what is wrong", said)
+				}
+			}()
+			cronlock.SkipIfRunningElsewhere(l, "job", cron.DiscardLogger, opts...)
+		}()
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // logger keeps what a wrapper logs.

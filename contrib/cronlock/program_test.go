@@ -2,6 +2,7 @@ package cronlock_test
 
 import (
 	"context"
+	"log"
 	"os"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func lead(ctx context.Context, locker *lock.Locker, report func(context.Context)
 	elector := leader.NewElector(locker, "leader:jobs", leader.WithName("jobs"))
 	term, resign := context.WithCancel(context.Background())
 	var campaign sync.WaitGroup
-	campaign.Go(func() { _ = elector.Run(term) })
+	campaign.Go(func() { log.Printf("no longer a candidate: %v", elector.Run(term)) })
 	defer campaign.Wait()
 	defer resign() // behind Stop, when the jobs have ended
 

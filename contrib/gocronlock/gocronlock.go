@@ -29,15 +29,19 @@ type Locker struct {
 // The key of a job is the prefix with its name behind. Give jobs names: that of a
 // func is the default, and changes with the code. The options are those of the
 // lock; locks are tried, never waited for. Without [lock.WithMinHold] an instance
-// whose clock is late runs a job again that has ended by then.
+// whose clock is late runs a job again that has ended by then. A wrong option makes
+// New panic: no job would ever run.
 func New(locker *lock.Locker, prefix string, opts ...lock.Option) *Locker {
+	if err := locker.Check(prefix+"name", opts...); err != nil {
+		panic("gocronlock.New: " + err.Error()) //nolint:forbidigo // documented: a wrong set-up cannot be run
+	}
 	return &Locker{locker: locker, prefix: prefix, opts: opts}
 }
 
 // Lock implements [gocron.Locker]. Its error wraps [lock.ErrBusy] when another
 // instance runs the job, and [lock.ErrUnavailable] when the store doesn't answer:
 // the job is skipped then. gocron passes it to the job's listener
-// AfterLockError.
+// AfterLockError, and says nothing if there is none.
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	lease, err := l.locker.TryAcquire(ctx, l.prefix+name, l.opts...)
 	if err != nil {

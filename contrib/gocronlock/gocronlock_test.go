@@ -3,6 +3,8 @@ package gocronlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -305,6 +307,26 @@ func TestTheLockerRunsAJobInOneInstanceAtATime(t *testing.T) {
 			t.Errorf("only %d of %d ticks ran more than once: the README need not ask for a minimum hold", more, ticks)
 		}
 	})
+}
+
+func TestOptionsWithWhichNoJobWouldRunAreRefusedAtOnce(t *testing.T) {
+	l := lock.New(memstore.New())
+	for _, opts := range [][]lock.Option{
+		{lock.WithWatchdog(time.Microsecond)},
+		{lock.WithMinHold(time.Minute), lock.WithLease(time.Second)},
+	} {
+		func() {
+			defer func() {
+				if said := fmt.Sprint(recover()); !strings.Contains(said, "gocronlock.New: ") || !strings.Contains(said, lock.ErrInvalid.Error()) {
+					t.Errorf("panic %q, want one that says what is wrong", said)
+				}
+			}()
+			gocronlock.New(l, "job:", opts...)
+		}()
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestALockThatIsNotHadIsReported(t *testing.T) {

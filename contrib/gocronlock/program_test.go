@@ -3,6 +3,7 @@ package gocronlock_test
 import (
 	"context"
 	"errors"
+	"log"
 	"os"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
 
 	"github.com/redlatch/redlatch/contrib/gocronlock"
 	"github.com/redlatch/redlatch/core/leader"
@@ -25,7 +27,12 @@ func share(ctx context.Context, locker *lock.Locker, report func(context.Context
 	if err != nil {
 		return err
 	}
-	_, err = scheduler.NewJob(gocron.CronJob("* * * * *", false), gocron.NewTask(report), gocron.WithName("report"))
+	skipped := gocron.AfterLockError(func(_ uuid.UUID, name string, err error) {
+		if !errors.Is(err, lock.ErrBusy) { // another instance runs it
+			log.Printf("%s is skipped: %v", name, err)
+		}
+	})
+	_, err = scheduler.NewJob(gocron.CronJob("* * * * *", false), gocron.NewTask(report), gocron.WithName("report"), gocron.WithEventListeners(skipped))
 	if err != nil {
 		return errors.Join(err, scheduler.Shutdown())
 	}
@@ -39,7 +46,7 @@ func lead(ctx context.Context, locker *lock.Locker, report func(context.Context)
 	elector := leader.NewElector(locker, "leader:jobs", leader.WithName("jobs"))
 	term, resign := context.WithCancel(context.Background())
 	var campaign sync.WaitGroup
-	campaign.Go(func() { _ = elector.Run(term) })
+	campaign.Go(func() { log.Printf("no longer a candidate: %v", elector.Run(term)) })
 	defer campaign.Wait()
 	defer resign() // behind Shutdown, which waits for the jobs
 

@@ -20,8 +20,12 @@ type Elector struct {
 }
 
 // NewElector returns an elector for key. It starts nothing: call [Elector.Run]. The
-// options are those of [Run], and [WithRepeat] is always on.
+// options are those of [Run], and [WithRepeat] is always on. A wrong option or key
+// makes it panic: the elector would never lead.
 func NewElector(locker *lock.Locker, key string, opts ...Option) *Elector {
+	if err := locker.Check(key, newOptions(opts).lock...); err != nil {
+		panic("leader.NewElector: " + err.Error()) //nolint:forbidigo // documented: a wrong set-up cannot be run
+	}
 	return &Elector{locker: locker, key: key, opts: append(opts[:len(opts):len(opts)], WithRepeat())}
 }
 

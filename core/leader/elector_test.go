@@ -3,6 +3,8 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +95,28 @@ func TestTheWorkOfAnElectorEndsWithItsTermAndWithItsCaller(t *testing.T) {
 		stop()
 		wantErr(t, <-ended, context.Canceled)
 	})
+}
+
+// It would never lead, and say so only to who looks at the error of Run.
+func TestAnElectorThatCannotLeadIsNotMade(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	for name, c := range map[string]struct {
+		key  string
+		opts []lock.Option
+	}{
+		"an option":                {office, []lock.Option{lock.WithWatchdog(time.Microsecond)}},
+		"options that don't agree": {office, []lock.Option{lock.WithMinHold(time.Minute), lock.WithLease(time.Second)}},
+		"the key":                  {key: ""},
+	} {
+		func() {
+			defer func() {
+				if said := fmt.Sprint(recover()); !strings.Contains(said, "leader.NewElector: ") || !strings.Contains(said, lock.ErrInvalid.Error()) {
+					t.Errorf("%s: panic %q, want one that says what is wrong", name, said)
+				}
+			}()
+			leader.NewElector(l, c.key, leader.WithLock(c.opts...))
+		}()
+	}
 }
 
 func TestTheWorkOfACallerThatHasGoneFindsItsContextEnded(t *testing.T) {

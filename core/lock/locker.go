@@ -129,6 +129,20 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	return l.acquire(ctx, key, true, opts)
 }
 
+// Check returns the [ErrInvalid] that acquisitions of key with these options would
+// get, and nil if they may succeed. It makes no call. It is for code that keeps
+// options for later: a mistake shows when the program starts.
+func (l *Locker) Check(key string, opts ...Option) error {
+	_, err := l.defaults.with(opts)
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err != nil {
+		return &Error{Op: "check", Key: key, Err: err}
+	}
+	return nil
+}
+
 // Inspect reports who holds key. A free key is a State that is not Held.
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	return query(ctx, l, "inspect", key, l.store.Inspect)

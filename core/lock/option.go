@@ -294,12 +294,3 @@ func WithHooks(h Hooks) Option {
 		o.hooks = o.hooks.join(&h)
 	}
 }
-
-// CheckOptions says whether an acquisition may have these options, next to the locker's
-// own: nil, or an [*Error] under [ErrInvalid] that names the option. It calls no store.
-func (l *Locker) CheckOptions(opts ...Option) error {
-	if _, err := l.defaults.with(opts); err != nil {
-		return &Error{Op: "check options", Err: err}
-	}
-	return nil
-}

@@ -33,7 +33,7 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 			for _, call := range []func() error{
 				func() error { _, err := l.Acquire(t.Context(), "k", tt.opt); return err },
 				func() error { _, err := l.TryAcquire(t.Context(), "k", tt.opt); return err },
-				func() error { return l.CheckOptions(tt.opt) },
+				func() error { return l.Check("k", tt.opt) },
 			} {
 				err := call()
 				wantErr(t, err, lock.ErrInvalid)
@@ -51,15 +51,23 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestOptionsAreCheckedWithThoseOfTheLocker(t *testing.T) {
-	l := newLocker(t, memstore.New(), lock.WithMaxHold(time.Second))
-	if err := l.CheckOptions(lock.WithMinHold(time.Second)); err != nil {
-		t.Error(err)
+func TestACheckSaysWhatAnAcquisitionWould(t *testing.T) {
+	l := newLocker(t, memstore.New(), lock.WithMinHold(time.Minute))
+	for name, c := range map[string]struct {
+		key  string
+		opts []lock.Option
+	}{
+		"no key":                       {key: ""},
+		"only for New":                 {"k", []lock.Option{lock.WithHooks(lock.Hooks{})}},
+		"against a default of the New": {"k", []lock.Option{lock.WithLease(time.Second)}},
+	} {
+		_, want := l.TryAcquire(t.Context(), c.key, c.opts...)
+		if got := l.Check(c.key, c.opts...); !errors.Is(got, lock.ErrInvalid) || errors.Unwrap(got).Error() != errors.Unwrap(want).Error() {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
-	err := l.CheckOptions(lock.WithMinHold(2 * time.Second))
-	wantErr(t, err, lock.ErrInvalid)
-	if !strings.Contains(err.Error(), "WithMaxHold(1s)") {
-		t.Errorf("%q does not name the option of the locker", err)
+	if err := l.Check("k", lock.WithLease(time.Hour)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -27,7 +27,7 @@ var _ = func() leader.Option {
 
 var _ = func(ctx context.Context, locker *lock.Locker, report func(context.Context) error) error {
 	elector := leader.NewElector(locker, "leader:jobs")
-	go elector.Run(ctx) //nolint:errcheck // it ends with ctx
+	go func() { log.Printf("no longer a candidate: %v", elector.Run(ctx)) }()
 
 	err := elector.Do(ctx, report) // lock.ErrNotHeld: another instance leads, and report did not run
 	return err
