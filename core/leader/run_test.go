@@ -316,6 +316,26 @@ func TestALossThatTheReleaseFindsIsALoss(t *testing.T) {
 	})
 }
 
+// The context of a term also ends when that of an outer lease does, with that one's
+// loss as the cause. The term itself isn't lost.
+func TestATermWithinALeaseThatIsLostIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		outer, err := l.Acquire(t.Context(), "outer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen diary
+		ended := run(outer.Context(), l, until, seen.hooks("it"))
+		synctest.Wait()
+		if _, err := l.ForceRelease(t.Context(), "outer"); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, <-ended, context.Canceled, lock.ErrForced)
+		seen.want(t, "it elected 1", "it resigned 1: context canceled")
+	})
+}
+
 func TestAPanicReleasesTheLockAndGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		fall func()

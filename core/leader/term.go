@@ -35,10 +35,11 @@ func (c *candidate) lead(lease *lock.Lease) (lost bool, err error) {
 		}
 	}()
 	c.hooks.elected(c.name, term)
-	// A loss is reported when it happens, not when fn has noticed.
+	// A loss is reported when it happens, not when fn has noticed. The cause of the
+	// context may be that of an outer lease. Unwrapped, the error has no key.
 	unwatch = context.AfterFunc(lease.Context(), func() {
 		defer close(seen)
-		lose(context.Cause(lease.Context()))
+		lose(errors.Unwrap(lock.AssertHeld(lease.Context(), c.key)))
 	})
 	err = c.fn(lease.Context(), term)
 	return lost, err
