@@ -65,6 +65,9 @@ func (s *Signer) Parse(key, text string) (Token, error) {
 	}
 	t, err := Parse(text[:at])
 	if err != nil {
+		if _, plain := Parse(text); plain == nil {
+			return Token{}, ErrForged // it has no signature
+		}
 		return Token{}, err
 	}
 	for _, secret := range s.secrets {
