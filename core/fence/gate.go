@@ -27,7 +27,9 @@ type Gate struct {
 	Store Store
 	// Key says which lock the request must have been made under, by the key that
 	// its sender has taken; it is part of the signature. Take it from what the
-	// request is about (the path), never from what it says of itself. Required.
+	// request is about (the path), never from what it says of itself. An error that
+	// wraps [ErrMalformed] says that the request is about no lock (400); with any
+	// other, this service can't tell (503). Required.
 	Key func(*http.Request) (string, error)
 	// Signer checks the signature; nil expects none.
 	Signer *Signer
@@ -39,7 +41,7 @@ type Gate struct {
 }
 
 // errMissing: the header is required, and not there.
-var errMissing = errors.New("request has no fence token")
+var errMissing = fmt.Errorf("%w: the request has no fence token", lock.ErrNotHeld)
 
 type admissionKey struct{}
 
@@ -73,8 +75,8 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 
 // Admit claims the token of a request, for frameworks with their own
 // middleware. The request it returns carries the token for [Admitted] and [Recheck].
-// Errors: [ErrStale], [ErrMalformed], [ErrForged], one of Key or of the store;
-// all are for [Refuse].
+// Errors: [ErrStale], [ErrMalformed], [ErrForged], [lock.ErrNotHeld] without a token,
+// one of Key or of the store; all are for [Refuse].
 func (g *Gate) Admit(r *http.Request) (*http.Request, error) {
 	values := r.Header.Values(Header)
 	switch {
@@ -87,7 +89,7 @@ func (g *Gate) Admit(r *http.Request) (*http.Request, error) {
 	}
 	key, err := g.Key(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, err
 	}
 	token, err := g.Signer.Parse(key, values[0])
 	if err != nil {
@@ -114,7 +116,7 @@ func Admitted(ctx context.Context) (Token, bool) {
 func Recheck(ctx context.Context) error {
 	a, ok := ctx.Value(admissionKey{}).(*admission)
 	if !ok {
-		return &lock.Error{Op: "recheck fence", Err: lock.ErrNotHeld}
+		return &lock.Error{Op: "recheck fence", Err: errMissing}
 	}
 	return a.store.Claim(ctx, a.key, a.token)
 }
@@ -153,7 +155,7 @@ var refusals = []struct {
 		Status: http.StatusBadRequest, Code: "FENCE_INVALID", Title: "Fence is malformed",
 		Detail: "The request's fence, or the lock that it belongs to, cannot be read. The request was not carried out.",
 	}},
-	{lock.ErrInvalid, problem{
+	{errGuardKey, problem{
 		Status: http.StatusBadRequest, Code: "FENCE_INVALID", Title: "Fence is malformed",
 		Detail: "The request's fence, or the lock that it belongs to, cannot be read. The request was not carried out.",
 	}},
@@ -167,10 +169,10 @@ var refusals = []struct {
 // application/problem+json) for an error of [Gate.Admit] or [Recheck]:
 //
 //	428  FENCE_REQUIRED     there is no header
-//	400  FENCE_INVALID      it is not a token, or is there twice
+//	400  FENCE_INVALID      it is not a token, or is there twice, or no lock is meant
 //	403  FENCE_FORGED       it is not signed for this lock
 //	412  FENCE_STALE        a newer holder was there
-//	503  FENCE_UNAVAILABLE  the store cannot say; Retry-After
+//	503  FENCE_UNAVAILABLE  the store or the Key cannot say; Retry-After
 //
 // The document holds nothing of the token, the key, or the error, which in the
 // case of 503 operators should see.

@@ -2,8 +2,10 @@ package fence_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +35,7 @@ func orderKey(r *http.Request) (string, error) {
 	if id := r.PathValue("id"); id != "0" {
 		return "lock:order:" + id, nil
 	}
-	return "", errors.New("no order has the id 0")
+	return "", fmt.Errorf("%w: no order has the id 0", fence.ErrMalformed)
 }
 
 // site serves one resource behind a gate.
@@ -150,6 +152,10 @@ func (broken) Claim(context.Context, string, fence.Token) error {
 
 func TestWhatAGateRefusesItAnswersWithoutRepeatingAnything(t *testing.T) {
 	good, s := fence.New(7, "o:1"), signer(t, secret)
+	guards, err := fence.NewGuards(fence.SQLite, "guards", fence.Columns{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	signed := s.Format("lock:order:42", good)
 	for name, tt := range map[string]struct {
 		gate    fence.Gate
@@ -170,6 +176,7 @@ func TestWhatAGateRefusesItAnswersWithoutRepeatingAnything(t *testing.T) {
 		"not by us":                {gate: fence.Gate{Signer: s}, path: "42", headers: []string{signer(t, "another secret of 16").Format("lock:order:42", good)}, status: 403, code: "FENCE_FORGED"},
 		"of another lock":          {gate: fence.Gate{Signer: s}, path: "43", headers: []string{signed}, status: 403, code: "FENCE_FORGED"},
 		"raised by hand":           {gate: fence.Gate{Signer: s}, path: "42", headers: []string{"8" + signed[1:]}, status: 403, code: "FENCE_FORGED"},
+		"a key that is too long":   {gate: fence.Gate{Store: guards.On(nil)}, path: strings.Repeat("4", fence.MaxGuardKey), headers: []string{good.String()}, status: 400, code: "FENCE_INVALID"},
 		"a store that cannot say":  {gate: fence.Gate{Store: broken{}}, path: "42", headers: []string{good.String()}, status: 503, code: "FENCE_UNAVAILABLE"},
 		"garbage, though optional": {
 			gate: fence.Gate{Optional: true}, path: "42", headers: []string{"x"}, status: 400, code: "FENCE_INVALID",
@@ -228,6 +235,29 @@ func TestAnOptionalGateLetsInWhoSaysNothing(t *testing.T) {
 	})
 	if response, body := send(t, clientOf(nil), t.Context(), server.URL+"/orders/42"); response.StatusCode != http.StatusOK || ran != 1 {
 		t.Errorf("%d %s, ran %d times", response.StatusCode, body, ran)
+	}
+}
+
+func TestARecheckWithoutATokenIsRefusedAsARequestWithoutOne(t *testing.T) {
+	server := site(t, &fence.Gate{Store: fence.NewMemory(0), Key: orderKey, Optional: true}, func(w http.ResponseWriter, r *http.Request) {
+		fence.Refuse(w, r, fence.Recheck(r.Context()))
+	})
+	response, body := send(t, clientOf(nil), t.Context(), server.URL+"/orders/42")
+	wantProblem(t, response, body, http.StatusPreconditionRequired, "FENCE_REQUIRED")
+}
+
+// What the operator has set up wrongly is no fault of the client's.
+func TestAGateThatCannotWorkBlamesNoClient(t *testing.T) {
+	admit := func(*http.Request) (string, error) { return "k", nil }
+	for name, gate := range map[string]*fence.Gate{
+		"guards that no constructor made": {Store: new(fence.Guards).On(nil), Key: admit},
+		"a key that can't be looked up":   {Store: fence.NewMemory(0), Key: func(*http.Request) (string, error) { return "", sql.ErrConnDone }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := site(t, gate, func(http.ResponseWriter, *http.Request) { t.Error("the handler runs") })
+			response, body := send(t, clientOf(nil), t.Context(), server.URL+"/orders/42", fence.New(7, "o:1").String())
+			wantProblem(t, response, body, http.StatusServiceUnavailable, "FENCE_UNAVAILABLE")
+		})
 	}
 }
 

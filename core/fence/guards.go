@@ -13,6 +13,8 @@ import (
 // MaxGuardKey is the longest key of a row of [Guards], in bytes.
 const MaxGuardKey = 1024
 
+var errGuardKey = fmt.Errorf("%w: the key must be 1 to %d bytes of text", lock.ErrInvalid, MaxGuardKey)
+
 // Guards is a table with one row for each lock, which holds the newest token
 // shown under that lock and nothing else. A transaction that claims the row of
 // its lock first may then insert, update and delete whatever that lock protects.
@@ -78,7 +80,7 @@ func (g *Guards) raise(ctx context.Context, on Conn, key string, token Token) er
 		return err
 	}
 	if key == "" || len(key) > MaxGuardKey || !utf8.ValidString(key) || strings.Contains(key, "\x00") {
-		return fmt.Errorf("%w: the key must be 1 to %d bytes of text", lock.ErrInvalid, MaxGuardKey)
+		return errGuardKey
 	}
 	fence, owner := int64(token.Fence), token.Owner
 	if g.dialect == MySQL {
