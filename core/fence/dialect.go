@@ -1,11 +1,14 @@
 package fence
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 // Dialect is the SQL that a database speaks.
@@ -37,11 +40,11 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
 func (d Dialect) names(table string, c Columns) (n names, err error) {
 	if d < SQLite || d > PostgreSQL {
-		return n, errors.New("fence: unknown dialect")
+		return n, fmt.Errorf("fence: %w: unknown dialect", lock.ErrInvalid)
 	}
 	parts := strings.Split(table, ".")
 	if len(parts) > 2 {
-		return n, fmt.Errorf("fence: table %q: at most one schema", table)
+		return n, fmt.Errorf("fence: %w: table %q: at most one schema", lock.ErrInvalid, table)
 	}
 	for i, part := range parts {
 		if parts[i], err = d.quote(part); err != nil {
@@ -49,17 +52,19 @@ func (d Dialect) names(table string, c Columns) (n names, err error) {
 		}
 	}
 	n.table = strings.Join(parts, ".")
+	var seen []string
 	for _, column := range []struct {
-		name, fallback string
-		to             *string
+		name string
+		to   *string
 	}{
-		{c.Key, "id", &n.key},
-		{c.Fence, "fence", &n.fence},
-		{c.Owner, "fence_owner", &n.owner},
+		{cmp.Or(c.Key, "id"), &n.key},
+		{cmp.Or(c.Fence, "fence"), &n.fence},
+		{cmp.Or(c.Owner, "fence_owner"), &n.owner},
 	} {
-		if column.name == "" {
-			column.name = column.fallback
+		if slices.ContainsFunc(seen, func(name string) bool { return d.same(name, column.name) }) {
+			return n, fmt.Errorf("fence: %w: the column %q is named twice", lock.ErrInvalid, column.name)
 		}
+		seen = append(seen, column.name)
 		if *column.to, err = d.quote(column.name); err != nil {
 			return n, err
 		}
@@ -67,11 +72,17 @@ func (d Dialect) names(table string, c Columns) (n names, err error) {
 	return n, nil
 }
 
+// same reports whether two names are one column: quoted, only PostgreSQL keeps apart
+// what differs in case.
+func (d Dialect) same(a, b string) bool {
+	return a == b || d != PostgreSQL && strings.EqualFold(a, b)
+}
+
 // quote also lets SQLite complain about a column that isn't there: a name in
 // double quotes it would take for a string.
 func (d Dialect) quote(name string) (string, error) {
 	if !identifier.MatchString(name) {
-		return "", fmt.Errorf("fence: %q cannot be the name of a table or column", name)
+		return "", fmt.Errorf("fence: %w: %q cannot be the name of a table or column", lock.ErrInvalid, name)
 	}
 	if d == PostgreSQL {
 		return `"` + name + `"`, nil

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,25 +18,50 @@ func TestNamesThatCouldBeStatementsAreRefused(t *testing.T) {
 		"", " ", "a b", "a;b", "a`b", `a"b`, "a'b", "a--", "a.b.c", ".a", "a.", "1a", "é", "a\x00", strings.Repeat("a", 64),
 	} {
 		for _, d := range []fence.Dialect{fence.SQLite, fence.MySQL, fence.PostgreSQL} {
-			if _, err := fence.NewTable(d, name, fence.Columns{}); err == nil {
-				t.Errorf("table %q is accepted", name)
+			if _, err := fence.NewTable(d, name, fence.Columns{}); !errors.Is(err, lock.ErrInvalid) {
+				t.Errorf("table %q: %v", name, err)
 			}
-			if _, err := fence.NewGuards(d, name, fence.Columns{}); err == nil {
-				t.Errorf("guards %q are accepted", name)
+			if _, err := fence.NewGuards(d, name, fence.Columns{}); !errors.Is(err, lock.ErrInvalid) {
+				t.Errorf("guards %q: %v", name, err)
 			}
 			if name == "" {
 				continue // the default
 			}
 			for _, c := range []fence.Columns{{Key: name}, {Fence: name}, {Owner: name}} {
-				if _, err := fence.NewTable(d, "stock", c); err == nil {
-					t.Errorf("columns %+v are accepted", c)
+				if _, err := fence.NewTable(d, "stock", c); !errors.Is(err, lock.ErrInvalid) {
+					t.Errorf("columns %+v: %v", c, err)
 				}
 			}
 		}
 	}
 	for _, d := range []fence.Dialect{0, fence.PostgreSQL + 1} {
-		if _, err := fence.NewTable(d, "stock", fence.Columns{}); err == nil {
-			t.Errorf("dialect %d is accepted", d)
+		if _, err := fence.NewTable(d, "stock", fence.Columns{}); !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("dialect %d: %v", d, err)
+		}
+	}
+}
+
+func TestAColumnThatIsNamedTwiceIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		columns fence.Columns
+		column  string
+		quoted  bool // it is another one in PostgreSQL, where names have quotes
+	}{
+		{fence.Columns{Fence: "id"}, "id", false},
+		{fence.Columns{Key: "fence"}, "fence", false},
+		{fence.Columns{Key: "k", Fence: "f", Owner: "f"}, "f", false},
+		{fence.Columns{Key: "k", Owner: "K"}, "K", true},
+	} {
+		for _, d := range []fence.Dialect{fence.SQLite, fence.MySQL, fence.PostgreSQL} {
+			_, table := fence.NewTable(d, "stock", c.columns)
+			_, guards := fence.NewGuards(d, "guards", c.columns)
+			for _, err := range []error{table, guards} {
+				if other := c.quoted && d == fence.PostgreSQL; other && err != nil {
+					t.Errorf("%+v in PostgreSQL: %v", c.columns, err)
+				} else if !other && (!errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), strconv.Quote(c.column))) {
+					t.Errorf("%+v: %v, want an error that names the column", c.columns, err)
+				}
+			}
 		}
 	}
 }

@@ -27,7 +27,7 @@ type Guards struct {
 
 // NewGuards describes the table: see [Guards.Schema]. The key is that of the lock,
 // or whatever else the lock is about, as a string. NewGuards does no I/O. The error
-// names the identifier that isn't valid.
+// is like that of [NewTable].
 func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 	n, err := d.names(name, c)
 	if err != nil {

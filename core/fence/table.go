@@ -32,8 +32,9 @@ type Table struct {
 //	ALTER TABLE stock ADD COLUMN fence BIGINT NOT NULL DEFAULT 0;
 //	ALTER TABLE stock ADD COLUMN fence_owner VARCHAR(32) NOT NULL DEFAULT '';
 //
-// A name may have a schema in front, with a dot. NewTable does no I/O. The error
-// names the identifier that isn't valid.
+// A name may have a schema in front, with a dot. NewTable does no I/O. The error,
+// which wraps [lock.ErrInvalid], names the identifier that isn't valid or is there
+// twice.
 func NewTable(d Dialect, name string, c Columns) (*Table, error) {
 	n, err := d.names(name, c)
 	if err != nil {
