@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -317,6 +318,55 @@ func TestATransportTellsNobodyElse(t *testing.T) {
 	want := []string{token, token, token, "", "", "9;" + owner, token}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("headers %q, want %q", got, want)
+	}
+}
+
+// hops answers the first request to each address with a redirect to the next, and
+// notes which carried a token. It reaches no network.
+type hops struct {
+	urls   []string
+	tokens []bool
+}
+
+func (h *hops) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.tokens = append(h.tokens, r.Header.Get(fence.Header) != "")
+	response := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}, Request: r}
+	if next := len(h.tokens); next < len(h.urls) {
+		response.StatusCode = http.StatusTemporaryRedirect
+		response.Header.Set("Location", h.urls[next])
+	}
+	return response, nil
+}
+
+func TestATransportSendsNothingBehindAHopToAnotherPlace(t *testing.T) {
+	lease, err := newLocker(t).Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		urls []string
+		want []bool
+	}{
+		"the same place":         {[]string{"https://a/1", "https://a/2", "https://a/3"}, []bool{true, true, true}},
+		"in the clear":           {[]string{"https://a/1", "http://a/1"}, []bool{true, false}},
+		"back from a stranger":   {[]string{"https://a/1", "https://b/1", "https://a/2"}, []bool{true, false, false}},
+		"back from another port": {[]string{"https://a/1", "https://a:444/", "https://a/1", "https://a/2"}, []bool{true, false, false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &hops{urls: c.urls}
+			request, err := http.NewRequestWithContext(lease.Context(), http.MethodGet, c.urls[0], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := (&http.Client{Transport: &fence.Transport{Base: h}}).Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if !slices.Equal(h.tokens, c.want) {
+				t.Errorf("tokens were sent: %v, want %v", h.tokens, c.want)
+			}
+		})
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 // Transport is an [http.RoundTripper] that adds the token of the lease in the
 // request's context to the request: that of the innermost lease if there are
 // several. It leaves alone what has no lease, what has the header already, and what
-// a redirect sends to another host. A lease that has no token (see [Of]) fails the
-// request.
+// comes after a redirect to another scheme or host. A lease that has no token (see
+// [Of]) fails the request.
 //
 // It is for clients of resources that check tokens. Don't send tokens to others.
 type Transport struct {
@@ -27,7 +27,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		base = http.DefaultTransport
 	}
 	lease, held := lock.FromContext(r.Context())
-	if !held || r.Header.Get(Header) != "" || host(r) != r.URL.Host {
+	if !held || r.Header.Get(Header) != "" || sentElsewhere(r) {
 		return base.RoundTrip(r)
 	}
 	token, err := Of(lease)
@@ -45,10 +45,15 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return base.RoundTrip(r)
 }
 
-// host is where the caller has sent the request, before all redirects.
-func host(r *http.Request) string {
+// sentElsewhere reports whether a redirect has changed the scheme or the host. Such a
+// place decides where the redirects after it lead.
+func sentElsewhere(r *http.Request) bool {
 	for r.Response != nil && r.Response.Request != nil {
-		r = r.Response.Request
+		before := r.Response.Request
+		if before.URL.Scheme != r.URL.Scheme || before.URL.Host != r.URL.Host {
+			return true
+		}
+		r = before
 	}
-	return r.URL.Host
+	return false
 }
