@@ -83,6 +83,7 @@ type (
 // series are the attributes of everything that is measured under one name.
 type series struct {
 	template    attribute.KeyValue
+	term        uint64 // of the leader in this process; guarded by Telemetry.leading
 	named       addOptions
 	losses      [len(lossReasons) + 1]addOptions // the last is for any other
 	keyFailures [len(keyReasons)]addOptions

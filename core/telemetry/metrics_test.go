@@ -436,6 +436,24 @@ func TestNewTellsOfInstrumentsThatCannotBeMade(t *testing.T) {
 	}
 }
 
+// Two offices of one name share a series. The end of one leaves it to the other.
+func TestTheEndOfAnEarlierTermIsNotTheEndOfALaterOne(t *testing.T) {
+	m := newMeter()
+	made := newTelemetry(t, telemetry.WithMeterProvider(m.provider))
+	want := func(when, term string) {
+		t.Helper()
+		if got := m.series(t)["redlatch.leader.term{redlatch.template=shard}"]; got != term {
+			t.Errorf("%s: term %s, want %s", when, got, term)
+		}
+	}
+	made.Elected("shard", 7)
+	made.Elected("shard", 9)
+	made.Resigned("shard", 7, nil)
+	want("the earlier one resigned", "9")
+	made.TermLost("shard", 9, errSecret)
+	want("the later one is lost", "0")
+}
+
 func TestOpenCircuitsAreCounted(t *testing.T) {
 	m := newMeter()
 	made := newTelemetry(t, telemetry.WithMeterProvider(m.provider))

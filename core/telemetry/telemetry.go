@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/metric"
@@ -26,6 +27,8 @@ type Telemetry struct {
 	spans  Spans
 	log    *logger
 	keyOf  func(string) string // nil: keys are kept secret
+
+	leading sync.Mutex // guards the term of every series, so that the last one recorded is that one
 }
 
 // New creates the instruments. It returns an error if the meter provider refuses
