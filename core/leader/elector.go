@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -74,8 +75,9 @@ func (e *Elector) leads() error {
 
 // Do calls fn if this process leads, and returns its error. Otherwise it returns
 // an error that wraps [lock.ErrNotHeld], and fn didn't run. fn's context ends with
-// the term and with ctx, has the values of the term's context, and carries the
-// lease. The lock isn't released before fn has returned.
+// the term and with ctx, has the earlier deadline of the two and the values of the
+// term's context, and carries the lease. The lock isn't released before fn has
+// returned.
 func (e *Elector) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	e.mu.Lock()
 	term, err := e.term, e.leads()
@@ -87,12 +89,27 @@ func (e *Elector) Do(ctx context.Context, fn func(ctx context.Context) error) er
 		return err
 	}
 	defer e.work.Done()
+	both, cancel := join(term, ctx)
+	defer cancel()
+	return fn(both)
+}
+
+// join returns a context of term that ends with caller as well.
+func join(term, caller context.Context) (both context.Context, stop func()) {
+	expire := func() {}
+	deadline, limited := caller.Deadline()
+	if limited {
+		term, expire = context.WithDeadline(term, deadline)
+	}
 	both, cancel := context.WithCancelCause(term)
-	defer cancel(nil)
-	follow := func() { cancel(context.Cause(ctx)) }
-	defer context.AfterFunc(ctx, follow)()
-	if ctx.Err() != nil { // AfterFunc may come later than fn looks
+	follow := func() {
+		if !limited || !errors.Is(caller.Err(), context.DeadlineExceeded) { // both has the deadline
+			cancel(context.Cause(caller))
+		}
+	}
+	unfollow := context.AfterFunc(caller, follow)
+	if caller.Err() != nil { // AfterFunc may come later than the work looks
 		follow()
 	}
-	return fn(both)
+	return both, func() { unfollow(); cancel(nil); expire() }
 }

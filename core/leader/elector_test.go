@@ -119,6 +119,30 @@ func TestAnElectorThatCannotLeadIsNotMade(t *testing.T) {
 	}
 }
 
+func TestTheWorkOfAnElectorHasTheDeadlineOfItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := leader.NewElector(newLocker(t, memstore.New()), office)
+		term, stop := context.WithTimeout(t.Context(), time.Hour)
+		ended := elect(term, e)
+		synctest.Wait()
+		for _, c := range []struct{ caller, want time.Duration }{{time.Minute, time.Minute}, {2 * time.Hour, time.Hour - time.Minute}} {
+			began := time.Now()
+			caller, cancel := context.WithTimeout(t.Context(), c.caller)
+			err := e.Do(caller, func(ctx context.Context) error {
+				if at, ok := ctx.Deadline(); !ok || at.Sub(began) != c.want {
+					t.Errorf("a caller with %v: deadline in %v, %v, want %v", c.caller, at.Sub(began), ok, c.want)
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			wantErr(t, err, context.DeadlineExceeded)
+			cancel()
+		}
+		stop()
+		wantErr(t, <-ended, context.DeadlineExceeded)
+	})
+}
+
 func TestTheWorkOfACallerThatHasGoneFindsItsContextEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := leader.NewElector(newLocker(t, memstore.New()), office)
