@@ -99,7 +99,10 @@ func (c *candidate) round(ctx context.Context) (again bool, err error) {
 		lost, err := c.lead(lease)
 		return lost || c.repeat, err
 	}
-	for _, final := range []error{lock.ErrClosed, lock.ErrInvalid, lock.ErrUnsupported, lock.ErrOwnHold} {
+	if errors.Is(err, lock.ErrClosed) || errors.Is(err, ctx.Err()) {
+		return true, nil // run returns, and says so
+	}
+	for _, final := range []error{lock.ErrInvalid, lock.ErrUnsupported, lock.ErrOwnHold} {
 		if errors.Is(err, final) {
 			return false, err
 		}
@@ -112,14 +115,14 @@ func (c *candidate) round(ctx context.Context) (again bool, err error) {
 
 func (c *candidate) fail(err error) error { return &lock.Error{Op: "lead", Key: c.key, Err: err} }
 
-// ended returns what ended the context, with the error of fn unless that only
-// repeats it.
+// ended returns what ended the context, with the error of fn unless that is the same.
 func ended(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
+	both := fmt.Errorf("%w: %w", ctx.Err(), cause)
 	if !errors.Is(cause, lock.ErrClosed) && !errors.Is(cause, ctx.Err()) {
-		cause = fmt.Errorf("%w: %w", ctx.Err(), cause)
+		cause = both
 	}
-	if err == nil || errors.Is(err, cause) || errors.Is(err, ctx.Err()) {
+	if err == nil || errors.Is(both, err) {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", cause, err)

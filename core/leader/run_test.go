@@ -194,16 +194,63 @@ func TestRunReturnsWhatItsFuncReturns(t *testing.T) {
 }
 
 // An error of the func that isn't its context's isn't hidden by the end of the
-// context.
+// context. Its context's isn't repeated.
 func TestAnErrorWhileResigningIsReturned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		err := leader.Run(ctx, newLocker(t, memstore.New()), office, func(context.Context, uint64) error {
-			cancel()
-			return errWork
+	said := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	for name, c := range map[string]struct {
+		returns func(ctx context.Context) error
+		want    string
+	}{
+		"another":              {said(errWork), "context canceled: signal: work failed"},
+		"another and its own":  {func(ctx context.Context) error { return errors.Join(errWork, ctx.Err()) }, "context canceled: signal: work failed\ncontext canceled"},
+		"its own, and what of": {func(ctx context.Context) error { return fmt.Errorf("bill 7: %w", ctx.Err()) }, "context canceled: signal: bill 7: context canceled"},
+		"its own":              {context.Context.Err, "context canceled: signal"},
+		"its cause":            {context.Cause, "context canceled: signal"},
+		"nothing":              {said(nil), "context canceled: signal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				err := leader.Run(ctx, newLocker(t, memstore.New()), office, func(ctx context.Context, _ uint64) error {
+					cancel(errors.New("signal"))
+					return c.returns(ctx)
+				})
+				wantErr(t, err, context.Canceled)
+				if got := errors.Unwrap(err); got == nil || got.Error() != c.want {
+					t.Errorf("got %q, want %q", got, c.want)
+				}
+			})
 		})
-		wantErr(t, err, context.Canceled, errWork)
-	})
+	}
+}
+
+// What ended the campaign is said once, not again as the error of the attempt.
+func TestACandidateThatGivesUpSaysWhyOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(l *lock.Locker, cancel func())
+		want string
+	}{
+		"the context ends":  {func(_ *lock.Locker, cancel func()) { cancel() }, "context canceled"},
+		"the locker closes": {func(l *lock.Locker, _ func()) { _ = l.Close(context.Background()) }, "locker is closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				l := newLocker(t, store)
+				if _, err := newLocker(t, store).Acquire(t.Context(), office); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := run(ctx, l, until)
+				synctest.Wait()
+				c.end(l, cancel)
+				if err := errors.Unwrap(<-ended); err == nil || err.Error() != c.want {
+					t.Errorf("got %q, want %q", err, c.want)
+				}
+			})
+		})
+	}
 }
 
 func TestWithRepeatOthersHaveTheirTurn(t *testing.T) {
