@@ -46,7 +46,8 @@ func WithLock(opts ...lock.Option) Option {
 
 // WithRepeat makes [Run] campaign again after its func has returned, whatever
 // the func returned, with a pause in which others can be elected. Run then ends
-// with its context or its locker only. Hooks see the func's error.
+// with its context or its locker only. The func's error goes to [Hooks.Resigned], and
+// nowhere else.
 func WithRepeat() Option { return func(o *options) { o.repeat = true } }
 
 // WithHooks sets the hooks that observe the candidate.

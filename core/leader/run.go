@@ -42,8 +42,8 @@ type candidate struct {
 //     [lock.ErrOwnHold] if ctx already leads.
 //
 // It doesn't return when the term is lost before fn has returned: it waits for
-// fn, drops its result, which hooks see, and campaigns again. A store that is away
-// makes Run try again, after 100 ms at first and after 2 s at most.
+// fn, drops its result, and campaigns again. A store that is away makes Run try
+// again, after 100 ms at first and after 2 s at most.
 //
 // If fn panics, the lock is released, and the panic goes on.
 func Run(ctx context.Context, locker *lock.Locker, key string, fn func(ctx context.Context, term uint64) error, opts ...Option) error {

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"database/sql"
+	"log/slog"
 	"time"
 
 	"github.com/redlatch/redlatch/core/fence"
@@ -27,8 +28,19 @@ func Bill(
 			}
 		}
 		return err
-	}, leader.WithName("billing"), leader.WithRepeat())
+	}, leader.WithName("billing"), leader.WithRepeat(), logged)
 }
+
+// logged are the errors that Run goes on after.
+var logged = leader.WithHooks(leader.Hooks{
+	Resigned: func(name string, term uint64, err error) {
+		slog.Warn("resigned", "name", name, "term", term, "error", err)
+	},
+	Lost: func(name string, term uint64, cause error) {
+		slog.Warn("lost", "name", name, "term", term, "error", cause)
+	},
+	Failed: func(name string, err error) { slog.Warn("not elected", "name", name, "error", err) },
+})
 
 // transact commits what work did, unless the lock of key has a newer holder.
 func transact(

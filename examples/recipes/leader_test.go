@@ -4,13 +4,53 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/examples/recipes"
 )
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) has(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), part)
+}
+
+func TestWhyALeaderEndsIsLogged(t *testing.T) {
+	var log lines
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	db, guards := database(t)
+	locker := process(t, memstore.New())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- recipes.Bill(ctx, locker, db, guards, time.Hour, func(context.Context, *sql.Tx) error { return errors.New("no paper") })
+	}()
+	eventually(t, "the error is logged", func() bool { return log.has("no paper") })
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Bill: %v", err)
+	}
+}
 
 // The leader loses its lock without noticing, and another one leads. Then the new
 // one stops. At no time two of them write.

@@ -19,6 +19,14 @@ var _ = func(ctx context.Context, locker *lock.Locker, bill func(context.Context
 }
 
 var _ = func() leader.Option {
+	said := leader.WithHooks(leader.Hooks{
+		Resigned: func(name string, term uint64, err error) { log.Printf("%s: term %d has ended: %v", name, term, err) },
+		Failed:   func(name string, err error) { log.Printf("%s: not elected, trying again: %v", name, err) },
+	})
+	return said
+}
+
+var _ = func() leader.Option {
 	exit := leader.WithHooks(leader.Hooks{
 		Lost: func(name string, term uint64, cause error) { log.Fatalf("%s: term %d is lost: %v", name, term, cause) },
 	})
