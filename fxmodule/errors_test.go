@@ -45,8 +45,10 @@ func mistakes(t *testing.T) map[string]fx.Option {
 		"a wait beyond the client's": fx.Options(fx.Supply(away(t)), fxmodule.WithConfig(fxmodule.Config{
 			Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: time.Minute},
 		})),
-		"follow nothing":           fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{FollowRules: true})),
-		"a rule nobody serves":     fx.Options(memory, fxmodule.AsRule(rule.Rule{Operation: "POST /odrers", Key: "lock:order:<userId>"})),
+		"follow nothing":       fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{FollowRules: true})),
+		"a rule nobody serves": fx.Options(memory, fxmodule.AsRule(rule.Rule{Operation: "POST /odrers", Key: "lock:order:<userId>"})),
+		"a rule beyond a setting": fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{MaxHold: 30 * time.Second}),
+			fxmodule.AsRule(rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>", MinHold: 50 * time.Second})),
 		"a rule twice":             fx.Options(memory, fxmodule.AsRule(orders), fxmodule.AsRules(orders)),
 		"a file that is not there": fx.Options(memory, fxmodule.WithRulesFile("rules.yaml")),
 		"a file with a typo":       fx.Options(memory, fxmodule.WithRulesFile("typo.yaml")),

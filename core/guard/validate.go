@@ -85,8 +85,9 @@ func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operat
 	s.surveys = append(s.surveys, survey{by, router, find})
 }
 
-// Validate reports every rule that nobody serves, and everything that an attached
-// integration finds wrong. Call it when all operations are registered and before the
+// Validate reports every rule that nobody serves, every rule that the settings of the
+// locker rule out ([lock.Locker.CheckOptions]), and everything that an attached
+// integration finds wrong. An optional rule that nobody serves may be either. Call it when all operations are registered and before the
 // first call: a rule whose operation is misspelled would otherwise lock nothing.
 //
 // A guard with rules is closed until it is valid. The first call validates it if
@@ -125,6 +126,7 @@ func (g *Guard) validate(set *rule.Set) error {
 func (g *Guard) check(set *rule.Set) error {
 	by, faults := g.served.survey(set)
 	faults = append(faults, unserved(set, by)...)
+	faults = append(faults, g.unfit(set, by)...)
 	for _, name := range g.served.names() {
 		if _, ok := set.Lookup(name); !ok {
 			faults = append(faults, rule.Fault{Operation: name, Reason: "is declared and has no rule" + rule.DidYouMean(name, operationsOf(set))})
@@ -176,6 +178,24 @@ func unserved(set *rule.Set, by map[string]string) []error {
 		}
 		faults = append(faults, rule.Fault{Operation: r.Operation, Reason: fmt.Sprintf(
 			"has a rule, and nothing serves it%s; %s, or say optional: true if another program does", rule.DidYouMean(r.Operation, known), cure(r.Operation))})
+	}
+	return faults
+}
+
+// unfit returns a fault for each rule that the locker's own settings rule out: it would
+// refuse every call. An optional rule that nobody serves here is for another program,
+// and so for another locker.
+func (g *Guard) unfit(set *rule.Set, by map[string]string) []error {
+	var faults []error
+	for _, r := range set.All() {
+		if r.Optional && by[r.Operation] == "" {
+			continue
+		}
+		if err := g.locker.CheckOptions(r.Options()...); err != nil {
+			faults = append(faults, rule.Fault{
+				Operation: r.Operation, Reason: "doesn't fit the settings of the locker: " + errors.Unwrap(err).Error(),
+			})
+		}
 	}
 	return faults
 }

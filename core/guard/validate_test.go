@@ -72,6 +72,65 @@ func TestAnOptionalRuleNeedsNobodyToServeIt(t *testing.T) {
 	}
 }
 
+// unfit are settings of a locker, and a rule that each rules out.
+func unfit() map[string]struct {
+	setting lock.Option
+	change  func(*rule.Rule)
+	want    string
+} {
+	return map[string]struct {
+		setting lock.Option
+		change  func(*rule.Rule)
+		want    string
+	}{
+		"minHold beyond maxHold":     {lock.WithMaxHold(30 * time.Second), func(r *rule.Rule) { r.MinHold = 50 * time.Second }, "WithMinHold(50s): WithMaxHold(30s) ends earlier"},
+		"lease of twice the margin":  {lock.WithMargin(500 * time.Millisecond), func(r *rule.Rule) { r.Lease = time.Second }, "WithMargin(500ms)"},
+		"maxHold below the margin":   {lock.WithMargin(500 * time.Millisecond), func(r *rule.Rule) { r.MaxHold = time.Second }, "WithMargin(500ms)"},
+		"permits of a named owner":   {lock.WithOwner("me"), func(r *rule.Rule) { r.Mode, r.Size = lock.Semaphore, 3 }, `WithOwner("me")`},
+		"lease below a minimum hold": {lock.WithMinHold(time.Minute), func(r *rule.Rule) { r.Lease = time.Second }, "WithLease(1s) ends earlier"},
+	}
+}
+
+// Each call would be refused, and nobody would know before the first.
+func TestARuleThatTheLockerRulesOutIsAFault(t *testing.T) {
+	for name, test := range unfit() {
+		t.Run(name, func(t *testing.T) {
+			locker := guardtest.Locker(t, memstore.New(), test.setting)
+			g := served(guard.New(locker, orders(test.change)))
+			err := g.Validate()
+			if !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), `"POST /orders": doesn't fit the settings of the locker: `) ||
+				!strings.Contains(err.Error(), test.want) {
+				t.Errorf("Validate: got %v, want %s", err, test.want)
+			}
+			if _, _, err := g.Enter(t.Context(), user("42")); guard.KindOf(err) != guard.Invalid || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Enter: got %v, want %s", err, test.want)
+			}
+			g = served(guard.New(locker, orders()))
+			if err := g.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Replace([]rule.Rule{orders(test.change)}); !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Replace: got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// A file that several services read may have what fits the locker of another only.
+func TestAnOptionalRuleOfAnotherProgramNeedNotFitTheLocker(t *testing.T) {
+	for name, test := range unfit() {
+		elsewhere := orders(test.change, func(r *rule.Rule) { r.Optional = true })
+		g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), test.setting), elsewhere))
+		if err := g.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		g.Serve("a test", operation)
+		if err := g.Validate(); !errors.Is(err, rule.ErrInvalid) {
+			t.Errorf("%s: it is served here: got %v", name, err)
+		}
+	}
+}
+
 func TestADeclaredNameNeedsARule(t *testing.T) {
 	g := unvalidated(t, rule.Rule{Operation: "nightly", Key: "lock:nightly"})
 	g.Declare("nightly", "nightly-reports")
