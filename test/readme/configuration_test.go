@@ -102,6 +102,21 @@ func TestFilesOfTheManualAreReadAsItSays(t *testing.T) {
 	}
 }
 
+func TestUnlockedOfTheManualTakesARuleAway(t *testing.T) {
+	for _, text := range blocksOf(t, configuration, "yaml", "unlocked:") {
+		inFolder(t, "locks.yaml", text)
+		g := guardtest.Guard(t, rule.Rule{Operation: "POST /reports/{day}", Key: "lock:report:<path.day>"})
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		following(g, func() {
+			if len(g.Rules()) != 0 {
+				t.Errorf("%s\nunlocks nothing: the rules are %v", text, g.Rules())
+			}
+		})
+	}
+}
+
 func TestFaultsOfTheManualAreThoseOfTheFile(t *testing.T) {
 	shown := blocksOf(t, configuration, "text", "locks.yaml:")[0]
 	for _, text := range blocksOf(t, configuration, "yaml", "rules:") {

@@ -51,18 +51,20 @@ type block struct {
 }
 
 // split separates fenced blocks from the prose around them. The prose keeps its
-// line numbers.
+// line numbers. A block in a list loses the indentation of its fence.
 func split(markdown string) (prose []string, blocks []block) {
 	var open *block
+	indentation := ""
 	for i, line := range strings.Split(markdown, "\n") {
 		language, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
 		switch {
 		case fence && open == nil:
 			open = &block{language: language, line: i + 1}
+			indentation = line[:strings.Index(line, "```")]
 		case fence:
 			blocks, open = append(blocks, *open), nil
 		case open != nil:
-			open.text += line + "\n"
+			open.text += strings.TrimPrefix(line, indentation) + "\n"
 		default:
 			prose = append(prose, line)
 			continue
