@@ -16,14 +16,16 @@ const MaxFile = 1 << 18
 // error of the file system; anything wrong in it gives [rule.Faults] that name the
 // file, see [Parse].
 func Load(path string) (*rule.Set, error) {
-	data, err := read(path)
+	data, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
-	return parse(path, data)
+	return ParseFile(path, data)
 }
 
-func read(path string) ([]byte, error) {
+// Read returns the content of a file of rules for [ParseFile]. Of a file that is larger
+// than [MaxFile], which ParseFile refuses, it returns one byte more than that.
+func Read(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading rules: %w", err)
@@ -35,3 +37,7 @@ func read(path string) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// ParseFile is [Parse] for the content of a file, which the faults name. The file itself
+// isn't read.
+func ParseFile(path string, data []byte) (*rule.Set, error) { return parse(path, data) }

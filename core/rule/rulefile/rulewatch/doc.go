@@ -11,7 +11,8 @@
 // It is noticed when the file is written, replaced by another under its name, or
 // when a symbolic link on the way to it changes, which is how Kubernetes updates a
 // ConfigMap. Where the file system doesn't report changes, as over a network, the
-// file is checked every few seconds.
+// file is read every few seconds. What counts is its content: a new version may have
+// the size and the date of the one before.
 //
 // Replace a file by renaming a complete one: a file that is being written for
 // longer than that moment is read half-finished, and half a list of rules can be

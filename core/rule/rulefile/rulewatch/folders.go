@@ -26,7 +26,7 @@ func openFolders() (*folders, error) {
 
 // follow watches the folder in which path is, and, where it is a symbolic link, the
 // one in which the file itself is. Links change, and folders come and go, so it is
-// called again with every event. What can't be watched is left to polling.
+// called again before every look at the file. What can't be watched is left to polling.
 func (f *folders) follow(path string) {
 	if f.watcher == nil {
 		return

@@ -39,7 +39,8 @@ func WithLogger(log *slog.Logger) Option {
 // WithOnError has f called with whatever is logged as an error: why a version of
 // the file isn't used ([rule.Faults], an error of the file system, or that of the
 // func given to [Start]). The same error is reported once, until there is another
-// or the file is good again. f runs on the watcher's goroutine.
+// or the file is good again. f runs on the watcher's goroutine, and
+// must not call [Watcher.Close], which waits for it.
 func WithOnError(f func(error)) Option {
 	return func(o *options) {
 		if f != nil {

@@ -1,22 +1,24 @@
 package rulewatch
 
-import "os"
+import (
+	"fmt"
 
-// version identifies one state of a file; nil while there is no file.
-type version struct{ info os.FileInfo }
+	"github.com/redlatch/redlatch/core/rule/rulefile"
+)
+
+// version is what the file was at one look. Its size and date don't identify it: what
+// copies files may keep both.
+type version struct {
+	text string
+	err  error // why it could not be read
+}
 
 // versionOf looks at the file that path leads to.
 func versionOf(path string) version {
-	info, err := os.Stat(path)
-	if err != nil {
-		return version{}
-	}
-	return version{info}
+	data, err := rulefile.Read(path)
+	return version{string(data), err}
 }
 
 func (v version) same(other version) bool {
-	if v.info == nil || other.info == nil {
-		return v.info == other.info
-	}
-	return os.SameFile(v.info, other.info) && v.info.Size() == other.info.Size() && v.info.ModTime().Equal(other.info.ModTime())
+	return v.text == other.text && fmt.Sprint(v.err) == fmt.Sprint(other.err)
 }

@@ -1,7 +1,6 @@
 package rulewatch
 
 import (
-	"errors"
 	"reflect"
 	"sync"
 	"time"
@@ -10,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/core/rule/rulefile"
 )
 
-// settle is for how long a file must stay as it is before it is read: editors and
+// settle is for how long a file must stay as it is before it counts: editors and
 // shells write in several steps.
 const settle = 100 * time.Millisecond
 
@@ -27,8 +26,8 @@ type Watcher struct {
 
 	// What follows is the goroutine's own.
 
-	seen    version   // of the file, when it was read last
-	pending version   // that differs from it, and may still change
+	seen    version   // that was applied or refused last
+	pending version   // of the last look; if it differs from seen, it may still change
 	rules   *rule.Set // that were applied last, nil before the first
 	failure string    // of the last version that could not be used, empty if it could
 }
@@ -45,7 +44,7 @@ func Start(path string, apply func(*rule.Set) error, opts ...Option) *Watcher {
 	w := &Watcher{path: path, apply: apply, options: newOptions(opts), closing: make(chan struct{})}
 	w.folders = w.open()
 	w.folders.follow(path)
-	w.look(versionOf(path))
+	w.take(versionOf(path))
 	w.running.Go(w.run)
 	return w
 }
@@ -70,44 +69,53 @@ func (w *Watcher) open() *folders {
 	return f
 }
 
+// run looks at the file a moment after an event, however many there are meanwhile: most
+// are about other files of the folder.
 func (w *Watcher) run() {
 	defer w.folders.close()
 	poll := time.NewTicker(w.options.poll)
 	defer poll.Stop()
-	settled := time.NewTimer(settle)
-	defer settled.Stop()
+	var settled <-chan time.Time // nil: nothing has happened since the last look
 	for {
 		select {
 		case <-w.closing:
 			return
-		case <-settled.C:
-			if now := versionOf(w.path); !now.same(w.pending) {
-				w.pending = now
-				settled.Reset(settle)
-			} else if !now.same(w.seen) {
-				w.look(now)
+		case <-settled:
+			settled = nil
+			if !w.look() {
+				continue
 			}
-			continue
 		case <-w.folders.events:
 		case err := <-w.folders.errors:
 			w.options.log.Debug("lock rules: changes may have been missed", "file", w.path, "error", err)
 		case <-poll.C:
 		}
-		w.folders.follow(w.path)
-		if now := versionOf(w.path); !now.same(w.seen) && !now.same(w.pending) {
-			w.pending = now
-			settled.Reset(settle)
+		if settled == nil {
+			settled = time.After(settle)
 		}
 	}
 }
 
-// look reads the file, which is of that version or of a later one.
-func (w *Watcher) look(now version) {
-	w.seen, w.pending = now, now
-	set, err := rulefile.Load(w.path)
-	if err != nil && !errors.Is(err, rule.ErrInvalid) {
-		w.seen, w.pending = version{}, version{} // it was not read, so try again
+// look takes the version of the file that two looks in a row have found. It reports
+// whether there is a new one that a second look must confirm.
+func (w *Watcher) look() (unconfirmed bool) {
+	w.folders.follow(w.path)
+	before := w.pending
+	w.pending = versionOf(w.path)
+	switch {
+	case w.pending.same(w.seen):
+		return false
+	case w.pending.same(before):
+		w.take(w.pending)
+		return false
 	}
+	return true
+}
+
+// take applies a version of the file, or refuses it.
+func (w *Watcher) take(v version) {
+	w.seen, w.pending = v, v
+	set, err := w.parse(v)
 	if err == nil {
 		if w.rules != nil && w.failure == "" && reflect.DeepEqual(set.Rules(), w.rules.Rules()) {
 			w.options.log.Debug("lock rules are the same as before", "file", w.path)
@@ -121,6 +129,13 @@ func (w *Watcher) look(now version) {
 	}
 	w.rules, w.failure = set, ""
 	w.options.log.Info("lock rules are in force", "file", w.path, "rules", len(set.All()))
+}
+
+func (w *Watcher) parse(v version) (*rule.Set, error) {
+	if v.err != nil {
+		return nil, v.err
+	}
+	return rulefile.ParseFile(w.path, []byte(v.text))
 }
 
 // refuse reports a version that can't be used, unless it was reported before.

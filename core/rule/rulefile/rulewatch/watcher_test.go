@@ -322,19 +322,61 @@ func TestTheSameErrorIsToldOnce(t *testing.T) {
 	_ = f.eventuallyFails(t, 2)
 }
 
-func TestAnotherFileOfTheSameSizeAndDateIsNoticed(t *testing.T) {
+// What copies files may keep their dates, and archives may have one date for all.
+func TestAVersionOfTheSameSizeAndDateIsNoticed(t *testing.T) {
+	ways := map[string]func(t *testing.T, path string){
+		"replaced by another":       func(t *testing.T, path string) { t.Helper(); rename(t, path+".new", path) },
+		"written in place":          func(*testing.T, string) {},
+		"deleted and written again": func(t *testing.T, path string) { t.Helper(); remove(t, path) },
+	}
+	for name, way := range ways {
+		for noticed, opts := range map[string][]rulewatch.Option{
+			"by an event": nil,
+			"by polling":  {rulewatch.WithoutEvents(), rulewatch.WithPoll(10 * time.Millisecond)},
+		} {
+			t.Run(name+" "+noticed, func(t *testing.T) {
+				path, date := file(t, "a"), time.Unix(1e9, 0)
+				dated := func(path, content string) {
+					write(t, path, content)
+					if err := os.Chtimes(path, date, date); err != nil {
+						t.Fatal(err)
+					}
+				}
+				dated(path, text("a"))
+				f := follow(t, path, opts...)
+				dated(path+".new", text("b"))
+				way(t, path)
+				dated(path, text("b"))
+				f.eventually(t, "b")
+			})
+		}
+	}
+}
+
+// Another file of the folder, such as a log, changes all the time.
+func TestAVersionIsNoticedInABusyFolder(t *testing.T) {
 	path := file(t, "a")
 	f := follow(t, path)
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
+	done := make(chan struct{})
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	defer close(done)
+	busy.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case at := <-tick.C:
+				_ = os.WriteFile(path+".log", []byte(at.String()), 0o600)
+			}
+		}
+	})
+	for _, rules := range []string{"b", "c"} {
+		write(t, path, text(rules))
+		f.eventually(t, rules)
 	}
-	write(t, path+".new", text("b"))
-	if err := os.Chtimes(path+".new", info.ModTime(), info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
-	rename(t, path+".new", path)
-	f.eventually(t, "b")
 }
 
 func TestAnErrorOfApplyIsToldOnceAndTheFileTriedWhenItChanges(t *testing.T) {
