@@ -1,9 +1,9 @@
 package rule
 
 import (
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Set is a set of checked rules, at most one for each operation. It is immutable
@@ -57,28 +57,51 @@ func (s *Set) Rules() []Rule {
 }
 
 // Locate adds the places in the set's file to the faults in err, which is an error
-// of [guard.Guard.Replace]. A fault of an operation whose rule is only in before
-// gets its place there. before may be nil.
+// of [guard.Guard.Replace], or wraps one. A fault of an operation whose rule is only in
+// before gets its place there. before may be nil. The error that is returned wraps err
+// and has its message, in which the faults have their places. [errors.As] finds them so,
+// as Faults and as Fault.
 //
 // [guard.Guard.Replace]: https://pkg.go.dev/github.com/redlatch/redlatch/core/guard#Guard.Replace
 func (s *Set) Locate(before *Set, err error) error {
-	switch e := err.(type) { //nolint:errorlint // it is about the tree itself
-	case Fault:
-		return s.locate(before, e)
-	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); errors.Is(inner, ErrInvalid) {
-			return s.Locate(before, inner)
+	faults := faultsIn(err)
+	var texts []string // what to replace, and by what
+	for i, f := range faults {
+		if faults[i] = s.locate(before, f); faults[i] != f {
+			texts = append(texts, f.Error(), faults[i].Error())
 		}
-	case interface{ Unwrap() []error }:
-		var located []error
-		for _, part := range e.Unwrap() {
-			if part != ErrInvalid { //nolint:errorlint // each Fault is one
-				located = append(located, s.Locate(before, part))
-			}
-		}
-		return errors.Join(located...)
 	}
-	return err
+	if len(texts) == 0 {
+		return err
+	}
+	return &located{err, strings.NewReplacer(texts...).Replace(err.Error()), faults}
+}
+
+// located is an error whose faults have got their places since.
+type located struct {
+	cause  error
+	text   string
+	faults Faults
+}
+
+func (e *located) Error() string   { return e.text }
+func (e *located) Unwrap() []error { return []error{e.faults, e.cause} }
+
+// faultsIn returns the faults that err is or wraps, as a new slice.
+func faultsIn(err error) (faults Faults) {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case Fault:
+		return Faults{e}
+	case *located:
+		return slices.Clone(e.faults)
+	case interface{ Unwrap() error }:
+		return faultsIn(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			faults = append(faults, faultsIn(part)...)
+		}
+	}
+	return faults
 }
 
 func (s *Set) locate(before *Set, f Fault) Fault {

@@ -3,6 +3,7 @@ package rulefile_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -377,4 +378,60 @@ func wantFaults(t *testing.T, err error, n int) rule.Faults {
 		t.Fatalf("%d faults, want %d:\n%v", len(faults), n, err)
 	}
 	return faults
+}
+
+// policy is an error of a program that wraps what it refuses.
+type policy struct{ error }
+
+func (p policy) Error() string { return "policy 7: " + p.error.Error() }
+func (p policy) Unwrap() error { return p.error }
+
+// What a program says of a new version reaches its caller as it is. Only
+// the places are added.
+func TestLocateAddsPlacesAndKeepsTheError(t *testing.T) {
+	parse := func(operation string) *rule.Set {
+		set, err := rulefile.ParseFile("locks.yaml", []byte("rules:\n- operation: "+operation+"\n  key: lock:x\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	before, set := parse("old"), parse("new")
+	fault := func(operation string) rule.Fault { return rule.Fault{Operation: operation, Reason: "is forbidden"} }
+	plain := errors.New("the database is away")
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"nothing to add":      {plain, "the database is away"},
+		"a sentinel":          {fmt.Errorf("not here: %w", rule.ErrInvalid), "not here: invalid rule"},
+		"a fault":             {fault("new"), `locks.yaml:2:14: "new": is forbidden`},
+		"faults":              {rule.Faults{fault("new"), fault("other")}, `locks.yaml:2:14: "new": is forbidden` + "\n" + `"other": is forbidden`},
+		"of the one before":   {fault("old"), `locks.yaml: "old": is forbidden (it was in line 2 of the version before)`},
+		"of another type":     {policy{fault("new")}, `policy 7: locks.yaml:2:14: "new": is forbidden`},
+		"joined":              {errors.Join(policy{fault("new")}, plain), `policy 7: locks.yaml:2:14: "new": is forbidden` + "\nthe database is away"},
+		"located before":      {before.Locate(nil, errors.Join(fault("old"), fault("new"))), `locks.yaml:2:14: "old": is forbidden` + "\n" + `locks.yaml:2:14: "new": is forbidden`},
+		"wrapped by a string": {fmt.Errorf("mine: %w", fault("new")), `mine: locks.yaml:2:14: "new": is forbidden`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := set.Locate(before, test.err)
+			if got.Error() != test.want {
+				t.Errorf("got  %v\nwant %s", got, test.want)
+			}
+			if faults, _ := errors.AsType[rule.Faults](test.err); len(faults) == 0 && !errors.Is(got, test.err) {
+				t.Error("it isn't the error that was given")
+			}
+			if _, own := errors.AsType[policy](test.err); own {
+				if _, kept := errors.AsType[policy](got); !kept {
+					t.Error("its type is lost")
+				}
+			}
+			if f, ok := errors.AsType[rule.Fault](got); ok && f.Operation == "new" && (f.Line != 2 || f.Column != 14 || f.Source != "locks.yaml") {
+				t.Errorf("the fault has the place %s:%d:%d", f.Source, f.Line, f.Column)
+			}
+		})
+	}
+	if set.Locate(before, nil) != nil {
+		t.Error("nil becomes an error")
+	}
 }
