@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -27,7 +28,7 @@ type GuardParams struct {
 	Rules     []rule.Rule          `group:"lock_rules"`
 	Files     []RulesFile          `group:"lock_rules_files"`
 	Config    Config               `optional:"true"` // its Rules are more Rules, its RulesFile one more of Files
-	Health    *Health              `optional:"true"` // the start checks the modes of the rules
+	Health    *Health              `optional:"true"` // its store is checked with the modes of the rules
 	Logger    *slog.Logger         `optional:"true"` // default slog.Default
 	Telemetry *telemetry.Telemetry `optional:"true"` // counts operations without a key; nil does not
 
@@ -50,7 +51,7 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 	if p.Config.RulesFile != "" {
 		p.Files = append(slices.Clip(p.Files), RulesFile{Path: p.Config.RulesFile, Follow: p.Config.FollowRules})
 	}
-	s := &sources{redis: p.Config.Redis, log: p.Logger, rules: slices.Concat(p.Rules, p.Config.Rules), files: p.Files}
+	s := &sources{health: p.Health, redis: p.Config.Redis, log: p.Logger, rules: slices.Concat(p.Rules, p.Config.Rules), files: p.Files}
 	if err := s.load(p.Files); err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
@@ -81,11 +82,12 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 // sources holds the rules by where they came from, so that one file can change
 // without the others.
 type sources struct {
-	guard *guard.Guard
-	redis Redis
-	log   *slog.Logger
-	rules []rule.Rule
-	files []RulesFile
+	guard  *guard.Guard
+	health *Health // nil: nobody knows the store
+	redis  Redis
+	log    *slog.Logger
+	rules  []rule.Rule
+	files  []RulesFile
 
 	mu     sync.Mutex
 	sets   []*rule.Set // of the files, as they are in force
@@ -126,6 +128,39 @@ func (s *sources) refused(rules []rule.Rule) error {
 	return faults.Err()
 }
 
+// unsupported returns a fault for each rule whose mode is new, and which the store does
+// not have. A store that can't be reached now isn't the fault of a rule.
+func (s *sources) unsupported(ctx context.Context, rules []rule.Rule) error {
+	if s.health == nil {
+		return nil
+	}
+	var faults rule.Faults
+	modes := s.newModes(rules)
+	for _, mode := range slices.Sorted(maps.Keys(modes)) {
+		switch err := s.health.checkModes(ctx, mode); {
+		case errors.Is(err, lock.ErrUnsupported):
+			for _, r := range modes[mode] {
+				faults = append(faults, rule.Fault{Operation: r.Operation, Field: "mode", Reason: mode.String() + ": " + err.Error()})
+			}
+		case err != nil:
+			s.log.Warn("lock rules: the store could not be checked with a new mode", "mode", mode.String(), "error", err)
+		}
+	}
+	return faults.Err()
+}
+
+// newModes returns the rules by their mode, without the modes of rules in force.
+func (s *sources) newModes(rules []rule.Rule) map[lock.Mode][]rule.Rule {
+	modes := make(map[lock.Mode][]rule.Rule)
+	for _, r := range rules {
+		modes[r.Mode] = append(modes[r.Mode], r)
+	}
+	for _, r := range s.guard.Rules() {
+		delete(modes, r.Mode)
+	}
+	return modes
+}
+
 // locate adds the places in the files to faults.
 func (s *sources) locate(err error) error {
 	for _, set := range s.sets {
@@ -144,6 +179,7 @@ func (s *sources) validate() error {
 
 // follow watches those files that are to be followed while the application runs.
 func (s *sources) follow(p GuardParams) error {
+	ctx, cancel := context.WithCancel(context.Background())
 	for i, f := range p.Files {
 		if !f.Follow {
 			continue
@@ -154,10 +190,11 @@ func (s *sources) follow(p GuardParams) error {
 		var watcher *rulewatch.Watcher
 		p.Lifecycle.Append(fx.Hook{
 			OnStart: func(context.Context) error {
-				watcher = rulewatch.Start(f.Path, func(set *rule.Set) error { return s.replace(i, set) }, rulewatch.WithLogger(p.Logger))
+				watcher = rulewatch.Start(f.Path, func(set *rule.Set) error { return s.replace(ctx, i, set) }, rulewatch.WithLogger(p.Logger))
 				return nil
 			},
 			OnStop: func(context.Context) error {
+				cancel() // checks of the store, which Close would wait for
 				watcher.Close()
 				return nil
 			},
@@ -169,7 +206,7 @@ func (s *sources) follow(p GuardParams) error {
 // replace replaces the rules of one file. A rule may move from one file to another,
 // and neither version is right without the other: so the newest versions of all files
 // are tried first, and then this one alone.
-func (s *sources) replace(file int, set *rule.Set) error {
+func (s *sources) replace(ctx context.Context, file int, set *rule.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newest[file] = set
@@ -181,10 +218,10 @@ func (s *sources) replace(file int, set *rule.Set) error {
 			all[i] = newest
 		}
 	}
-	if !slices.Equal(alone, all) && s.apply(all, file) == nil {
+	if !slices.Equal(alone, all) && s.apply(ctx, all, file) == nil {
 		return nil
 	}
-	return s.apply(alone, file)
+	return s.apply(ctx, alone, file)
 }
 
 // stands reports whether the newest version of a file is still what the file says. Its
@@ -195,7 +232,7 @@ func (s *sources) stands(file int) bool {
 }
 
 // apply puts the rules of all files in force, of which one has just been read.
-func (s *sources) apply(sets []*rule.Set, read int) error {
+func (s *sources) apply(ctx context.Context, sets []*rule.Set, read int) error {
 	var unlocked []string
 	for i, set := range sets {
 		if set != s.sets[i] {
@@ -204,6 +241,9 @@ func (s *sources) apply(sets []*rule.Set, read int) error {
 	}
 	rules := s.join(sets)
 	if err := s.refused(rules); err != nil {
+		return err
+	}
+	if err := s.unsupported(ctx, rules); err != nil {
 		return err
 	}
 	if err := s.guard.Replace(rules, unlocked...); err != nil {

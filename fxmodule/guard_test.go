@@ -2,6 +2,7 @@ package fxmodule_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -198,6 +199,50 @@ func TestANewVersionWithAModeThatTheSettingsRuleOutChangesNothing(t *testing.T) 
 	})
 	if m := g.Rules()[0].Mode; m != lock.Exclusive {
 		t.Errorf("the mode is %s", m)
+	}
+}
+
+// choosy is a store that has some modes only, or can't say now which it has.
+type choosy struct {
+	lock.Store
+
+	refuses map[lock.Mode]error
+}
+
+func (s choosy) Check(_ context.Context, modes ...lock.Mode) error {
+	for _, m := range modes {
+		if err := s.refuses[m]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The start checks the store with the modes that the rules have then.
+func TestANewVersionWithAModeThatTheStoreDoesNotHaveChangesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	replaceFile(t, path, oneRule)
+	var log syncBuffer
+	var g *guard.Guard
+	store := choosy{memstore.New(), map[lock.Mode]error{
+		lock.Fair:  fmt.Errorf("%w: no fair locks here", lock.ErrUnsupported),
+		lock.Write: fmt.Errorf("%w: dial", lock.ErrUnavailable),
+	}}
+	app := fxtest.New(t, fxmodule.Module, served(), fx.Supply(log.logger()), fx.Provide(func() lock.Store { return store }),
+		fxmodule.FollowRulesFile(path), fx.Populate(&g))
+	app.RequireStart()
+	defer app.RequireStop()
+	replaceFile(t, path, strings.TrimSpace(oneRule)+"\n  mode: fair\n")
+	eventually(t, "the error is logged", func() bool {
+		return strings.Contains(log.String(), "mode: fair: ") && strings.Contains(log.String(), "no fair locks here") && strings.Contains(log.String(), "locks.yaml:2:")
+	})
+	if m := g.Rules()[0].Mode; m != lock.Exclusive {
+		t.Errorf("the mode is %s", m)
+	}
+	replaceFile(t, path, strings.TrimSpace(oneRule)+"\n  mode: write\n")
+	eventually(t, "a store that is away refuses no rule", func() bool { return g.Rules()[0].Mode == lock.Write })
+	if !strings.Contains(log.String(), "could not be checked with a new mode") {
+		t.Errorf("logged %s", log.String())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // store is unreachable.
 type Health struct {
 	locker   *lock.Locker
+	store    lock.Store
 	timeout  time.Duration
 	stopping atomic.Bool
 	guard    atomic.Pointer[guard.Guard] // nil: there is none
@@ -27,6 +28,22 @@ func (h *Health) rules() []*rule.Compiled {
 		return g.Rules()
 	}
 	return nil
+}
+
+// checker is a store that can find out whether locks of some modes can be had.
+type checker interface {
+	Check(ctx context.Context, modes ...lock.Mode) error
+}
+
+// checkModes finds out whether locks of the modes can be had, if the store knows.
+func (h *Health) checkModes(ctx context.Context, modes ...lock.Mode) error {
+	c, ok := h.store.(checker)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	return c.Check(ctx, modes...)
 }
 
 // healthKey is inspected, but never locked.

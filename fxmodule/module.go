@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
@@ -84,12 +83,12 @@ func New(p Params) (Result, error) {
 		options = append(options, lock.WithHooks(p.Telemetry.Hooks()))
 	}
 	locker := lock.New(store, append(options, p.Options...)...)
-	health := &Health{locker: locker, timeout: config.CheckTimeout}
+	health := &Health{locker: locker, store: store, timeout: config.CheckTimeout}
 	p.Lifecycle.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
 			rules := health.rules()
-			if err := check(ctx, store, config.CheckTimeout, modesOf(rules)); err != nil {
-				return err
+			if err := health.checkModes(ctx, modesOf(rules)...); err != nil {
+				return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
 			}
 			p.Logger.LogAttrs(ctx, slog.LevelInfo, "locks are ready", describe("store", store), describe("locker", locker), slog.Int("rules", len(rules)))
 			return nil
@@ -118,22 +117,4 @@ func modesOf(rules []*rule.Compiled) []lock.Mode {
 	}
 	slices.Sort(modes)
 	return slices.Compact(modes)
-}
-
-// checker is a store that can find out whether locks of some modes can be had.
-type checker interface {
-	Check(ctx context.Context, modes ...lock.Mode) error
-}
-
-func check(ctx context.Context, store lock.Store, timeout time.Duration, modes []lock.Mode) error {
-	c, ok := store.(checker)
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if err := c.Check(ctx, modes...); err != nil {
-		return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
-	}
-	return nil
 }
