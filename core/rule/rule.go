@@ -25,7 +25,8 @@ type Rule struct {
 	Mode lock.Mode
 
 	// Size is how many permits a [lock.Semaphore] has, and Permits how many of
-	// them the operation takes; Permits defaults to 1. Other modes have neither.
+	// them the operation takes; Permits defaults to 1. Other modes have neither. Rules of
+	// a set that have one Key have one Size.
 	// Rules that are written down have one field for both, permits: "1/3".
 	Size, Permits int
 

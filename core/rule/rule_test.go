@@ -2,6 +2,7 @@ package rule_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -175,6 +176,33 @@ rules[4]: "b": key: is missing, add a template such as "lock:order:<userId>"
 rules[4]: "b": operation: has a rule already, rules[1], keep one of them`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestRulesOfOneKeyAgreeOnItsPermits(t *testing.T) {
+	semaphore := func(permits, size int) rule.Rule {
+		return rule.Rule{Key: "lock:x", Mode: lock.Semaphore, Permits: permits, Size: size}
+	}
+	mode := func(m lock.Mode) rule.Rule { return rule.Rule{Key: "lock:x", Mode: m} }
+	elsewhere := semaphore(1, 5)
+	elsewhere.Key = "lock:y"
+	for name, test := range map[string]struct {
+		first, second rule.Rule
+		want          string
+	}{
+		"another size":           {semaphore(1, 3), semaphore(1, 5), `rules[1]: "b": permits: 5 in all, and rules[0] says 3 for the same key: write the same number`},
+		"a lock and a semaphore": {mode(lock.Fair), semaphore(1, 3), `rules[1]: "b": mode: semaphore, and rules[0] has the same key in mode fair: a semaphore needs a separate key`},
+		"a semaphore and a lock": {semaphore(1, 3), mode(lock.Exclusive), `rules[1]: "b": mode: exclusive, and rules[0] has the same key in mode semaphore: a semaphore needs a separate key`},
+		"the same size":          {semaphore(1, 3), semaphore(0, 3), ""},
+		"of two keys":            {semaphore(1, 3), elsewhere, ""},
+		"a reader and a writer":  {mode(lock.Read), mode(lock.Write), ""},
+		"fair and exclusive":     {mode(lock.Fair), mode(lock.Exclusive), ""},
+	} {
+		test.first.Operation, test.second.Operation = "a", "b"
+		_, err := rule.NewSet(test.first, test.second)
+		if got := fmt.Sprint(err); test.want == "" && err != nil || test.want != "" && got != test.want {
+			t.Errorf("%s: got %v, want %s", name, err, test.want)
+		}
 	}
 }
 

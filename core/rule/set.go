@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 // Set is a set of checked rules, at most one for each operation. It is immutable
@@ -16,8 +18,9 @@ type Set struct {
 }
 
 // NewSet checks rules as a whole. The error is [Faults]: everything that is wrong
-// with any of them, two rules for one operation included. Templates that overlap
-// are no fault here, only in a file: see [Set.Overlaps].
+// with any of them, two rules for one operation included, and rules for the permits of one
+// key that don't agree how many there are. Templates that overlap are no fault here, only
+// in a file: see [Set.Overlaps].
 func NewSet(rules ...Rule) (*Set, error) {
 	entries := make([]Entry, len(rules))
 	for i, r := range rules {
@@ -162,6 +165,22 @@ func (e *Entry) fault(p problem) Fault {
 	}
 }
 
+// disagrees reports whether a rule takes the key of an earlier one as something else: as a
+// lock instead of permits, or as a semaphore of another size. A store would refuse one of
+// the two while the other holds the key, or count by two sizes.
+func (e *Entry) disagrees(earlier *Entry) (problem, bool) {
+	r, other := &e.Rule, &earlier.Rule
+	switch {
+	case (r.Mode == lock.Semaphore) != (other.Mode == lock.Semaphore):
+		return problem{field: fieldMode, reason: fmt.Sprintf("%s, and %s has the same key in mode %s: a semaphore needs a separate key",
+			r.Mode, earlier.where(), other.Mode)}, true
+	case r.Size != other.Size:
+		return problem{field: fieldPermits, reason: fmt.Sprintf("%d in all, and %s says %d for the same key: write the same number",
+			r.Size, earlier.where(), other.Size)}, true
+	}
+	return problem{}, false
+}
+
 // Build makes a set of the rules of a file, for packages that read files. It
 // reports all that [NewSet] does, and also templates that overlap although neither
 // rule says so. Use the set only if there is no fault.
@@ -180,7 +199,7 @@ func Build(entries []Entry, unlocked ...string) (*Set, Faults) {
 
 func build(entries []Entry) (*Set, Faults) {
 	set := &Set{byOperation: make(map[string]*Compiled, len(entries)), places: make(map[string]Fault)}
-	first := make(map[string]*Entry, len(entries))
+	first, firstOfKey := make(map[string]*Entry, len(entries)), make(map[string]*Entry, len(entries))
 	var faults Faults
 	for i := range entries {
 		e := &entries[i]
@@ -193,6 +212,13 @@ func build(entries []Entry) (*Set, Faults) {
 				problem{field: fieldOperation, reason: err.Error()})
 		} else {
 			first[operation] = e
+		}
+		if len(problems)+len(e.Broken) == 0 {
+			if earlier, shared := firstOfKey[e.Rule.Key]; !shared {
+				firstOfKey[e.Rule.Key] = e
+			} else if p, wrong := e.disagrees(earlier); wrong {
+				problems = append(problems, p)
+			}
 		}
 		for _, p := range problems {
 			if !e.Broken[p.field] {

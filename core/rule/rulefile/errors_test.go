@@ -19,6 +19,8 @@ var mistakes = map[string]string{
 	"another language":         "rules:\n- operation: POST /orders\n  key: lock:order:{id}\n",
 	"nothing in between":       "rules:\n- operation: POST /orders\n  key: lock:<tenant><id>\n",
 	"too short":                "rules:\n- operation: POST /orders\n  key: lock:order:<id>\n  lease: 1ms\n",
+	"two sizes":                "rules:\n- operation: POST /a\n  key: lock:x\n  mode: semaphore\n  permits: 1/3\n- operation: POST /b\n  key: lock:x\n  mode: semaphore\n  permits: 1/5\n",
+	"a semaphore and a lock":   "rules:\n- operation: POST /a\n  key: lock:x\n- operation: POST /b\n  key: lock:x\n  mode: semaphore\n  permits: 1/3\n",
 	"a number as an operation": "rules:\n- operation: 5\n  key: lock:order:<id>\n",
 	"method in lower case":     "rules:\n- operation: post /orders\n  key: lock:order:<id>\n",
 	"path without method":      "rules:\n- operation: /orders\n  key: lock:order:<id>\n",
