@@ -51,14 +51,18 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 	if p.Config.RulesFile != "" {
 		p.Files = append(slices.Clip(p.Files), RulesFile{Path: p.Config.RulesFile, Follow: p.Config.FollowRules})
 	}
-	s := &sources{health: p.Health, redis: p.Config.Redis, log: p.Logger, rules: slices.Concat(p.Rules, p.Config.Rules), files: p.Files}
+	s := &sources{health: p.Health, redis: p.Config.Redis, log: p.Logger, own: entriesOf(p.Rules, p.Config.Rules), files: p.Files}
 	if err := s.load(p.Files); err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
-	g, err := guard.New(p.Locker, s.join(s.sets)...)
+	rules, err := s.join(s.sets)
 	if err == nil {
-		err = s.locate(s.refused(s.join(s.sets)))
+		err = s.locate(s.refused(rules))
 	}
+	if err != nil {
+		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
+	}
+	g, err := guard.New(p.Locker, rules...)
 	if err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
@@ -86,7 +90,7 @@ type sources struct {
 	health *Health // nil: nobody knows the store
 	redis  Redis
 	log    *slog.Logger
-	rules  []rule.Rule
+	own    []rule.Entry // of the rules that are from no file
 	files  []RulesFile
 
 	mu     sync.Mutex
@@ -108,13 +112,30 @@ func (s *sources) load(files []RulesFile) error {
 	return errors.Join(faults...)
 }
 
-// join returns all rules if those of the files are sets.
-func (s *sources) join(sets []*rule.Set) []rule.Rule {
-	all := slices.Clip(s.rules)
-	for _, set := range sets {
-		all = append(all, set.Rules()...)
+// entriesOf are rules that are from no file. Those of the options have no order.
+func entriesOf(options, config []rule.Rule) []rule.Entry {
+	var entries []rule.Entry
+	for _, r := range options {
+		entries = append(entries, rule.Entry{Rule: r, Source: "a rule of AsRule or AsRules"})
 	}
-	return all
+	for i, r := range config {
+		entries = append(entries, rule.Entry{Rule: r, Source: fmt.Sprintf("rules[%d] of the config", i)})
+	}
+	return entries
+}
+
+// join returns all rules if those of the files are sets. Faults name the places of both
+// rules that contradict each other.
+func (s *sources) join(sets []*rule.Set) ([]rule.Rule, error) {
+	entries := slices.Clip(s.own)
+	for _, set := range sets {
+		entries = append(entries, set.Entries()...)
+	}
+	all, err := rule.NewSetOf(entries...)
+	if err != nil {
+		return nil, err
+	}
+	return all.Rules(), nil
 }
 
 // refused returns a fault for each rule whose mode the settings rule out.
@@ -179,28 +200,36 @@ func (s *sources) validate() error {
 
 // follow watches those files that are to be followed while the application runs.
 func (s *sources) follow(p GuardParams) error {
+	first := slices.IndexFunc(p.Files, func(f RulesFile) bool { return f.Follow })
+	if first < 0 {
+		return nil
+	}
+	if p.Lifecycle == nil {
+		return fmt.Errorf("fxmodule: lock rules: %s cannot be followed without a lifecycle", p.Files[first].Path)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	for i, f := range p.Files {
-		if !f.Follow {
-			continue
+		if f.Follow {
+			s.watch(ctx, p.Lifecycle, i)
 		}
-		if p.Lifecycle == nil {
-			return fmt.Errorf("fxmodule: lock rules: %s cannot be followed without a lifecycle", f.Path)
-		}
-		var watcher *rulewatch.Watcher
-		p.Lifecycle.Append(fx.Hook{
-			OnStart: func(context.Context) error {
-				watcher = rulewatch.Start(f.Path, func(set *rule.Set) error { return s.replace(ctx, i, set) }, rulewatch.WithLogger(p.Logger))
-				return nil
-			},
-			OnStop: func(context.Context) error {
-				cancel() // checks of the store, which Close would wait for
-				watcher.Close()
-				return nil
-			},
-		})
 	}
+	p.Lifecycle.Append(fx.StopHook(cancel)) // the first hook of the stop: watchers wait for a check of the store
 	return nil
+}
+
+// watch watches one file. ctx ends what its new versions need of the store.
+func (s *sources) watch(ctx context.Context, lifecycle fx.Lifecycle, file int) {
+	var watcher *rulewatch.Watcher
+	lifecycle.Append(fx.Hook{
+		OnStart: func(context.Context) error {
+			watcher = rulewatch.Start(s.files[file].Path, func(set *rule.Set) error { return s.replace(ctx, file, set) }, rulewatch.WithLogger(s.log))
+			return nil
+		},
+		OnStop: func(context.Context) error {
+			watcher.Close()
+			return nil
+		},
+	})
 }
 
 // replace replaces the rules of one file. A rule may move from one file to another,
@@ -239,7 +268,10 @@ func (s *sources) apply(ctx context.Context, sets []*rule.Set, read int) error {
 			unlocked = append(unlocked, set.Unlocked()...)
 		}
 	}
-	rules := s.join(sets)
+	rules, err := s.join(sets)
+	if err != nil {
+		return err
+	}
 	if err := s.refused(rules); err != nil {
 		return err
 	}

@@ -307,6 +307,37 @@ func TestWrongSetUpIsAnErrorThatSaysWhat(t *testing.T) {
 	}
 }
 
+func TestTwoRulesForOneOperationAreNamedByTheirPlaces(t *testing.T) {
+	folder := t.TempDir()
+	one, two := filepath.Join(folder, "one.yaml"), filepath.Join(folder, "two.yaml")
+	replaceFile(t, one, "rules:\n- operation: GET /a\n  key: lock:a\n"+strings.TrimPrefix(oneRule, "rules:\n"))
+	replaceFile(t, two, strings.Replace(oneRule, "lock:one", "lock:two", 1))
+	config := fxmodule.WithConfig(fxmodule.Config{Rules: []rule.Rule{orders, {Operation: "GET /one", Key: "lock:one"}}})
+	for name, test := range map[string]struct {
+		opts fx.Option
+		want string
+	}{
+		"of two files":           {fx.Options(fxmodule.WithRulesFile(one), fxmodule.WithRulesFile(two)), ".yaml:"},
+		"of a file and a config": {fx.Options(fxmodule.WithRulesFile(two), config), two + `:2:14: "GET /one": operation: has a rule already, rules[1] of the config, keep one of them`},
+		"of a file and an option": {
+			fx.Options(fxmodule.WithRulesFile(two), fxmodule.AsRule(rule.Rule{Operation: "GET /one", Key: "lock:one"})),
+			two + `:2:14: "GET /one": operation: has a rule already, a rule of AsRule or AsRules, keep one of them`,
+		},
+	} {
+		err := build(inMemory(), test.opts)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", name, err, test.want)
+		}
+		if name == "of two files" { // in any order
+			first := one + `:4:14: "GET /one": operation: has a rule already, the rule in ` + two + ":2, keep"
+			second := two + `:2:14: "GET /one": operation: has a rule already, the rule in ` + one + ":4, keep"
+			if !strings.Contains(err.Error(), first) && !strings.Contains(err.Error(), second) {
+				t.Errorf("%s: got %v, want %s", name, err, second)
+			}
+		}
+	}
+}
+
 func TestRulesComeFromEverywhere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(file, []byte("rules:\n  - operation: GET /file\n    key: lock:file\n"), 0o600); err != nil {

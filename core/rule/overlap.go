@@ -77,7 +77,7 @@ func unmeant(entries []Entry, compiled []*Compiled) Faults {
 		case c.Key != compiled[earlier].Key:
 			faults = append(faults, entries[i].fault(problem{field: fieldKey, reason: fmt.Sprintf(
 				"%q can make the same key as %q of %s, use another prefix, the same variables, or say overlaps: true",
-				c.Key, compiled[earlier].Key, entries[earlier].where())}))
+				c.Key, compiled[earlier].Key, entries[earlier].where(&entries[i]))}))
 		}
 	}
 	return faults

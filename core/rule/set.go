@@ -12,6 +12,7 @@ import (
 // and safe for concurrent use.
 type Set struct {
 	rules       []*Compiled
+	entries     []Entry // that the rules were made of
 	byOperation map[string]*Compiled
 	places      map[string]Fault // of those from a file: its source, line and column
 	unlocked    []string
@@ -26,6 +27,12 @@ func NewSet(rules ...Rule) (*Set, error) {
 	for i, r := range rules {
 		entries[i] = Entry{Rule: r, Source: fmt.Sprintf("rules[%d]", i)}
 	}
+	return NewSetOf(entries...)
+}
+
+// NewSetOf is [NewSet] for rules whose places are known, such as those of several files
+// ([Set.Entries]): the faults name them.
+func NewSetOf(entries ...Entry) (*Set, error) {
 	set, faults := build(entries)
 	if err := faults.err(); err != nil {
 		return nil, err
@@ -58,6 +65,9 @@ func (s *Set) Rules() []Rule {
 	}
 	return rules
 }
+
+// Entries returns the rules with their places, in the order in which they were given.
+func (s *Set) Entries() []Entry { return slices.Clone(s.entries) }
 
 // Locate adds the places in the set's file to the faults in err, which is an error
 // of [guard.Guard.Replace], or wraps one. A fault of an operation whose rule is only in
@@ -144,11 +154,14 @@ type Place struct {
 }
 
 // where names the rule for the fault of another.
-func (e *Entry) where() string {
-	if e.Line == 0 {
+func (e *Entry) where(other *Entry) string {
+	switch {
+	case e.Line == 0:
 		return e.Source
+	case e.Source == other.Source:
+		return fmt.Sprintf("the rule in line %d", e.Line)
 	}
-	return fmt.Sprintf("the rule in line %d", e.Line)
+	return fmt.Sprintf("the rule in %s:%d", e.Source, e.Line)
 }
 
 func (e *Entry) fault(p problem) Fault {
@@ -173,10 +186,10 @@ func (e *Entry) disagrees(earlier *Entry) (problem, bool) {
 	switch {
 	case (r.Mode == lock.Semaphore) != (other.Mode == lock.Semaphore):
 		return problem{field: fieldMode, reason: fmt.Sprintf("%s, and %s has the same key in mode %s: a semaphore needs a separate key",
-			r.Mode, earlier.where(), other.Mode)}, true
+			r.Mode, earlier.where(e), other.Mode)}, true
 	case r.Size != other.Size:
 		return problem{field: fieldPermits, reason: fmt.Sprintf("%d in all, and %s says %d for the same key: write the same number",
-			r.Size, earlier.where(), other.Size)}, true
+			r.Size, earlier.where(e), other.Size)}, true
 	}
 	return problem{}, false
 }
@@ -198,7 +211,7 @@ func Build(entries []Entry, unlocked ...string) (*Set, Faults) {
 }
 
 func build(entries []Entry) (*Set, Faults) {
-	set := &Set{byOperation: make(map[string]*Compiled, len(entries)), places: make(map[string]Fault)}
+	set := &Set{entries: slices.Clone(entries), byOperation: make(map[string]*Compiled, len(entries)), places: make(map[string]Fault)}
 	first, firstOfKey := make(map[string]*Entry, len(entries)), make(map[string]*Entry, len(entries))
 	var faults Faults
 	for i := range entries {
@@ -206,7 +219,7 @@ func build(entries []Entry) (*Set, Faults) {
 		compiled, problems := e.Rule.compile()
 		operation := e.Rule.Operation
 		if earlier, taken := first[operation]; taken {
-			problems = append(problems, problem{field: fieldOperation, reason: "has a rule already, " + earlier.where() + ", keep one of them"})
+			problems = append(problems, problem{field: fieldOperation, reason: "has a rule already, " + earlier.where(e) + ", keep one of them"})
 		} else if _, err := ShapeOf(operation); err != nil {
 			problems = append(slices.DeleteFunc(problems, func(p problem) bool { return p.field == fieldOperation }),
 				problem{field: fieldOperation, reason: err.Error()})
