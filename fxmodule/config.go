@@ -133,6 +133,10 @@ func (c Config) contradictions() (faults []error) {
 	if 2*effective.Margin >= lease && c.Watchdog >= 0 {
 		faults = append(faults, fmt.Errorf("fxmodule: config: margin: %v is not below half of %v, the least of watchdog, maxHold and 30s", effective.Margin, lease))
 	}
+	if c.Redis.Replicas > 0 && c.Redis.ReplicasTimeout >= effective.CallTimeout && c.CallTimeout >= 0 {
+		faults = append(faults, fmt.Errorf("fxmodule: config: redis.replicasTimeout: %v is not below the callTimeout of %v, so a call could end before the replicas have answered: "+
+			"use much less", c.Redis.ReplicasTimeout, effective.CallTimeout))
+	}
 	if c.MaxTotalWaiters > 0 && c.MaxWaiters > c.MaxTotalWaiters {
 		faults = append(faults, fmt.Errorf("fxmodule: config: maxWaiters: %d for one key is more than maxTotalWaiters, %d for all of them",
 			c.MaxWaiters, c.MaxTotalWaiters))

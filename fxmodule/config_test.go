@@ -205,6 +205,8 @@ func TestFieldsThatContradictEachOtherAreRefused(t *testing.T) {
 		"setnx and tokens":                  {fxmodule.Config{Redis: fxmodule.Redis{SETNX: true, RedissonTokens: true}}, []string{"redis.setnx", "redissonTokens"}},
 		"replicas without a time":           {fxmodule.Config{Redis: fxmodule.Redis{Replicas: 1}}, []string{"redis.replicas", "replicasTimeout"}},
 		"a time for no replicas":            {fxmodule.Config{Redis: fxmodule.Redis{ReplicasTimeout: 1e6}}, []string{"redis.replicas", "replicasTimeout"}},
+		"replicas slower than a call":       {fxmodule.Config{CallTimeout: 500 * time.Millisecond, Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 500 * time.Millisecond}}, []string{"redis.replicasTimeout: 500ms", "callTimeout of 500ms"}},
+		"replicas slower than the default":  {fxmodule.Config{Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 3 * time.Second}}, []string{"redis.replicasTimeout: 3s", "callTimeout of 2s"}},
 		"a rules file to follow that isn't": {fxmodule.Config{FollowRules: true}, []string{"followRules", "rulesFile"}},
 	} {
 		err := test.config.Validate()
@@ -268,10 +270,10 @@ func TestSettingsOfRedisNeedRedis(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "config: redis: locks are kept in a *memstore.Store") {
 		t.Errorf("got %v", err)
 	}
-	config.Redis = fxmodule.Redis{Replicas: 1, ReplicasTimeout: time.Minute}
+	config = fxmodule.Config{CallTimeout: 7 * time.Second, Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 6 * time.Second}}
 	for name, params := range map[string]fxmodule.Params{"one server": {Single: single(t)}, "a cluster": {Cluster: cluster(t)}} {
 		params.Lifecycle, params.Config = fxtest.NewLifecycle(t), config
-		if _, err := fxmodule.New(params); err == nil || !strings.Contains(err.Error(), "redis.replicasTimeout: 1m0s is not below the client's ReadTimeout of 5s") {
+		if _, err := fxmodule.New(params); err == nil || !strings.Contains(err.Error(), "redis.replicasTimeout: 6s is not below the client's ReadTimeout of 5s") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

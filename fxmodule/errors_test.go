@@ -43,7 +43,10 @@ func mistakes(t *testing.T) map[string]fx.Option {
 		"a mode that is not there": fx.Options(fx.Supply(away(t)), served(), fxmodule.WithConfig(fxmodule.Config{Redis: fxmodule.Redis{SETNX: true}}),
 			fxmodule.AsRule(rule.Rule{Operation: "POST /orders", Key: "lock:order:<userId>", Mode: lock.Fair})),
 		"a wait beyond the client's": fx.Options(fx.Supply(away(t)), fxmodule.WithConfig(fxmodule.Config{
-			Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: time.Minute},
+			CallTimeout: 7 * time.Second, Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 6 * time.Second},
+		})),
+		"a wait beyond a call": fx.Options(fx.Supply(away(t)), fxmodule.WithConfig(fxmodule.Config{
+			Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 3 * time.Second},
 		})),
 		"follow nothing":       fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{FollowRules: true})),
 		"a rule nobody serves": fx.Options(memory, fxmodule.AsRule(rule.Rule{Operation: "POST /odrers", Key: "lock:order:<userId>"})),

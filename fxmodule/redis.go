@@ -22,7 +22,8 @@ type Redis struct {
 	// Polling does without publish/subscribe, as of [redisstore.WithPolling].
 	Polling bool `yaml:"polling" json:"polling"`
 	// Replicas must have a grant or a renewal within ReplicasTimeout before it
-	// counts, as of [redisstore.WithReplicas]. Each needs the other.
+	// counts, as of [redisstore.WithReplicas]. Each needs the other. The time is
+	// below CallTimeout and the client's ReadTimeout.
 	Replicas        int           `yaml:"replicas" json:"replicas"`
 	ReplicasTimeout time.Duration `yaml:"replicasTimeout" json:"replicasTimeout"`
 	// Quarantine is how long a server that was started grants no locks, as of
