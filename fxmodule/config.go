@@ -144,6 +144,9 @@ func (c Config) contradictions() (faults []error) {
 	return faults
 }
 
+// hasRules reports whether the guard has rules of c.
+func (c Config) hasRules() bool { return len(c.Rules) > 0 || c.RulesFile != "" }
+
 // withDefaults has the default of each duration and count that is zero.
 func (c Config) withDefaults() Config {
 	defaults := DefaultConfig()

@@ -28,7 +28,7 @@ type GuardParams struct {
 	Rules     []rule.Rule          `group:"lock_rules"`
 	Files     []RulesFile          `group:"lock_rules_files"`
 	Config    Config               `optional:"true"` // its Rules are more Rules, its RulesFile one more of Files
-	Health    *Health              `optional:"true"` // its store is checked with the modes of the rules
+	Health    *Health              `optional:"true"` // of New, whose store is checked with the modes of the rules
 	Logger    *slog.Logger         `optional:"true"` // default slog.Default
 	Telemetry *telemetry.Telemetry `optional:"true"` // counts operations without a key; nil does not
 

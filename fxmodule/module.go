@@ -2,6 +2,7 @@ package fxmodule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -56,7 +57,8 @@ type Result struct {
 // The start calls the store's method Check, if it has one, as the store on Redis
 // does ([redisstore.Store.Check]), with the modes of the guard's rules. Then it
 // logs one line at level INFO: the store and its address, the locker, and the
-// number of rules.
+// number of rules. It fails if the Config has rules or a RulesFile and no guard was made
+// with the [Health] that New returned.
 //
 // The stop first refuses new locks and waits for the holders of locks
 // ([lock.Locker.Drain]), until the [Config]'s ReleaseTimeout before its deadline;
@@ -86,6 +88,9 @@ func New(p Params) (Result, error) {
 	health := &Health{locker: locker, store: store, timeout: config.CheckTimeout}
 	p.Lifecycle.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
+			if config.hasRules() && health.guard.Load() == nil {
+				return errNoGuard
+			}
 			rules := health.rules()
 			if err := health.checkModes(ctx, modesOf(rules)...); err != nil {
 				return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
@@ -100,6 +105,11 @@ func New(p Params) (Result, error) {
 	})
 	return Result{Locker: locker, Health: health}, nil
 }
+
+// errNoGuard is for rules that nobody reads. Where the application has provided the Config
+// itself, nothing makes a guard unless something uses it.
+var errNoGuard = errors.New("fxmodule: config: there are rules or a rulesFile, and nothing uses the guard, so they lock nothing: " +
+	"put its locks in front of their operations, or leave them out; a guard made by NewGuard needs the Health that New returned")
 
 // describe is what v says of itself, or its type.
 func describe(name string, v any) slog.Attr {

@@ -270,6 +270,20 @@ func TestRulesThatNothingReadsEndTheStart(t *testing.T) {
 	}
 }
 
+// A guard is made only if something uses it, unless options of the module have the rules.
+func TestRulesOfAProvidedConfigNeedTheGuard(t *testing.T) {
+	for title, config := range map[string]fxmodule.Config{
+		"rules": {Rules: []rule.Rule{orders}}, "a file": {RulesFile: "/does/not/exist.yaml"},
+	} {
+		provided := fx.Options(fxmodule.Module, fxmodule.InMemory(), quiet(), fx.NopLogger, fx.Provide(func() fxmodule.Config { return config }))
+		app := fx.New(provided, fx.Invoke(func(*lock.Locker) {}))
+		if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing uses the guard") {
+			t.Errorf("%s: got %v", title, err)
+		}
+		_ = app.Stop(t.Context())
+	}
+}
+
 func TestWrongSetUpIsAnErrorThatSaysWhat(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(broken, []byte("rules:\n  - operation: x\n    kye: lock:x\n"), 0o600); err != nil {

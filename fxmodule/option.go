@@ -61,10 +61,10 @@ func asFile(f RulesFile) fx.Option {
 }
 
 // WithConfig supplies the configuration. If it has rules, the guard is made.
-// Applications may provide a [Config] in any other way as well. Nothing then sees
-// that it has rules unless something uses the guard.
+// Applications may provide a [Config] in any other way as well. If it has rules, the
+// start then fails where something uses the locker and nothing the guard.
 func WithConfig(c Config) fx.Option {
-	if len(c.Rules) == 0 && c.RulesFile == "" {
+	if !c.hasRules() {
 		return fx.Supply(c)
 	}
 	return fx.Options(fx.Supply(c), needGuard)
