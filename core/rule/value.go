@@ -153,6 +153,30 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
+// MarshalYAML returns what [Rule.UnmarshalYAML] reads, as [Rule.MarshalJSON] does. It has
+// the form that YAML libraries look for.
+func (r Rule) MarshalYAML() (any, error) {
+	values := make(map[string]any)
+	for i := range fields {
+		f := &fields[i]
+		value := f.get(&r)
+		switch {
+		case value == "":
+		case f.Kind == Count:
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return nil, err
+			}
+			values[f.Name] = n
+		case f.Kind == Flag:
+			values[f.Name] = value == "true"
+		default:
+			values[f.Name] = value
+		}
+	}
+	return values, nil
+}
+
 // take replaces the rule with the one that was read, unless something is wrong with
 // that.
 func (r *Rule) take(read Rule, faults Faults) error {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/core/rule/rulefile"
@@ -378,6 +380,29 @@ func wantFaults(t *testing.T, err error, n int) rule.Faults {
 		t.Fatalf("%d faults, want %d:\n%v", len(faults), n, err)
 	}
 	return faults
+}
+
+// A program may write rules by the library that it has.
+func TestRulesAreWrittenInYAMLAsTheyAreRead(t *testing.T) {
+	permits := rule.Rule{Operation: "nightly", Key: "lock:nightly", Mode: lock.Semaphore, Permits: 1, Size: 3, Timeout: time.Second, Optional: true}
+	for _, want := range append(everyField, permits) {
+		text, err := yaml.Marshal(map[string]any{"rules": []rule.Rule{want}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := rulefile.Parse(text)
+		if err != nil {
+			t.Errorf("%s\n%v", text, err)
+			continue
+		}
+		compiled, err := want.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.Rules()[0]; got != compiled.Rule {
+			t.Errorf("%s\nis %+v, want %+v", text, got, compiled.Rule)
+		}
+	}
 }
 
 // policy is an error of a program that wraps what it refuses.

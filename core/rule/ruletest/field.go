@@ -8,8 +8,8 @@ import (
 )
 
 // AddField adds a field of that name to the table of rules until the test ends. It
-// holds a duration, which becomes the rule's Timeout. Tests that run at the same
-// time see it, too.
+// holds a duration, which becomes the rule's Timeout. The table belongs to the whole
+// process: a test that calls AddField must not run in parallel with others.
 func AddField(t testing.TB, name string) {
 	t.Helper()
 	t.Cleanup(extra.Add(name))
