@@ -2,6 +2,7 @@ package annotations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -64,7 +65,7 @@ func (m *Method) enter(ctx context.Context, vars Vars) (inside context.Context, 
 	r, err := m.guard.Rule(m.operation)
 	switch {
 	case err != nil:
-		return m.guard.Enter(ctx, guard.Call{Operation: m.operation}) // says why
+		return nil, nil, m.guard.Refuse(ctx, guard.Call{Operation: m.operation}, errors.Unwrap(err)) // which wraps it again
 	case r == nil && len(m.rules) == 1:
 		r = m.rules[0]
 	}

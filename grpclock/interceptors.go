@@ -96,7 +96,7 @@ type call struct {
 	method   string
 	rule     *rule.Compiled
 	fault    error // of the option in the .proto; there is no rule then
-	closed   bool  // the guard lets nobody in
+	closed   error // why the guard lets nobody in, nil if it does
 	plan     *plan // once it has asked for the lock
 	metadata func(ctx context.Context, name string) []string
 }
@@ -105,19 +105,19 @@ type call struct {
 func (i *Interceptors) incoming(method string) (call, bool) {
 	c := i.configured(method)
 	c.metadata = metadata.ValueFromIncomingContext
-	if c.rule == nil && !c.closed {
+	if c.rule == nil && c.closed == nil {
 		if option := i.declared(method); option != nil {
 			c.rule, c.fault = option.rule, option.fault
 		}
 	}
-	return c, c.rule != nil || c.fault != nil || c.closed
+	return c, c.rule != nil || c.fault != nil || c.closed != nil
 }
 
 // outgoing returns a call that a client makes; false if it needs no lock.
 func (i *Interceptors) outgoing(method string) (call, bool) {
 	c := i.configured(method)
 	c.metadata = outgoingMetadata
-	return c, c.rule != nil || c.closed
+	return c, c.rule != nil || c.closed != nil
 }
 
 // configured is a call with the rule that isn't in a .proto.
@@ -126,14 +126,14 @@ func (i *Interceptors) configured(method string) call {
 	if own, ok := i.rules[method]; ok {
 		r = own
 	}
-	return call{locks: i, method: method, rule: r, closed: err != nil}
+	return call{locks: i, method: method, rule: r, closed: errors.Unwrap(err)} // Refuse wraps it again
 }
 
 // acquire takes the lock.
 func (c *call) acquire(ctx context.Context, req any) (*lock.Lease, *guard.Error) {
 	switch {
-	case c.closed:
-		return c.locks.guard.Acquire(ctx, &guard.Call{Operation: c.method}) // says why
+	case c.closed != nil:
+		return nil, c.refuse(ctx, c.closed)
 	case c.fault != nil:
 		return nil, c.refuse(ctx, fmt.Errorf("%w: %w", rule.ErrInvalid, c.fault))
 	}

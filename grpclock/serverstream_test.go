@@ -315,14 +315,67 @@ func (s lastingStream) RecvMsg(m any) error {
 	return nil
 }
 
+// lateStream is one whose first message is sent when something has happened.
+type lateStream struct {
+	lastingStream
+	happens func()
+}
+
+func (s lateStream) RecvMsg(m any) error {
+	s.happens()
+	return s.lastingStream.RecvMsg(m)
+}
+
+var chatInfo = &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
+
+// receiving is a handler that receives one message and returns the key it runs under.
+func receiving(intercept grpc.StreamServerInterceptor, s grpc.ServerStream) (key string, err error) {
+	err = intercept(nil, s, chatInfo, func(_ any, s grpc.ServerStream) error {
+		if err := s.RecvMsg(new(testpb.ChatRequest)); err != nil {
+			return err
+		}
+		key = keyOf(s.Context())
+		return nil
+	})
+	return key, err
+}
+
+// A guard may become valid between the beginning of a stream and its first message.
+func TestAStreamThatBeginsBeforeTheGuardIsValidHasNoOtherLockThanItsOwn(t *testing.T) {
+	for name, opts := range map[string][]grpclock.Option{
+		"lock:guard": nil,
+		"lock:own":   {grpclock.WithRule(chat, rule.Rule{Key: "lock:own"})},
+	} {
+		for _, held := range []bool{false, true} {
+			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: chat, Key: "lock:guard"}))
+			locks, err := grpclock.New(g, append(opts, grpclock.WithFirstMessage(chat))...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			locks.UnaryServerInterceptor()
+			key, err := receiving(locks.StreamServerInterceptor(), lateStream{lastingStream{ctx: t.Context()}, func() {
+				locks.Attach(registered(ordersService))
+				if err := g.Validate(); err != nil {
+					t.Fatal(err)
+				}
+				if held {
+					guardtest.Hold(t, g, name)
+				}
+			}})
+			if err == nil && (held || key != name) || err != nil && key != "" {
+				t.Errorf("%s, held: %v: ran under %q, %v", name, held, key, err)
+			}
+		}
+	}
+}
+
 // A handler may return while a goroutine that it started still receives.
 func TestLockThatComesTooLateIsGivenBack(t *testing.T) {
 	g, waiting := waitingGuard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>", Wait: guardtest.Timeout})
 	_, intercept := locksOf(t, g, registered(ordersService), grpclock.WithFirstMessage(chat))
 	lease := guardtest.Hold(t, g, "lock:chat:u")
 	received := make(chan error, 1)
-	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
-	err := intercept(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
+	err := intercept(nil, lastingStream{ctx: t.Context()}, chatInfo, func(_ any, s grpc.ServerStream) error {
 		go func() { received <- s.RecvMsg(new(testpb.ChatRequest)) }()
 		guardtest.Receive(t, waiting, "the wait")
 		return nil
@@ -377,8 +430,7 @@ func TestRefusalOfAStreamLasts(t *testing.T) {
 	g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>"})
 	_, intercept := locksOf(t, g, registered(ordersService), grpclock.WithFirstMessage(chat))
 	guardtest.Hold(t, g, "lock:chat:u")
-	info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
-	err := intercept(nil, lastingStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
+	err := intercept(nil, lastingStream{ctx: t.Context()}, chatInfo, func(_ any, s grpc.ServerStream) error {
 		for range 3 {
 			if err := s.RecvMsg(new(testpb.ChatRequest)); !grpclock.IsContended(err) {
 				t.Errorf("the handler got %v", err)
