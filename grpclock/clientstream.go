@@ -24,9 +24,8 @@ func (i *Interceptors) streamClient(
 		return streamer(ctx, desc, cc, method, opts...)
 	}
 	o := &opener{call: c, ctx: ctx, answersOnce: !desc.ServerStreams}
-	o.stream = func(ctx context.Context, onFinish grpc.CallOption) (grpc.ClientStream, error) {
-		all := append(opts[:len(opts):len(opts)], onFinish)
-		return streamer(ctx, desc, cc, method, all...)
+	o.stream = func(ctx context.Context, more ...grpc.CallOption) (grpc.ClientStream, error) {
+		return streamer(ctx, desc, cc, method, append(opts[:len(opts):len(opts)], more...)...)
 	}
 	if desc.ClientStreams && !i.first[method] {
 		return o.open(c.acquire(ctx, nil)) //nolint:contextcheck // it has ctx
@@ -39,7 +38,7 @@ type opener struct {
 	call        call
 	ctx         context.Context
 	answersOnce bool
-	stream      func(context.Context, grpc.CallOption) (grpc.ClientStream, error)
+	stream      func(context.Context, ...grpc.CallOption) (grpc.ClientStream, error)
 }
 
 func (o *opener) open(lease *lock.Lease, refused *guard.Error) (grpc.ClientStream, error) {
@@ -104,7 +103,8 @@ func (s *heldStream) end() *guard.Error {
 	return s.lost
 }
 
-// pendingStream is opened by its first message. Receiving waits until then.
+// pendingStream is opened by its first message, under the rule that is in force
+// then. Receiving waits until then.
 type pendingStream struct {
 	*opener
 	once   sync.Once
@@ -139,6 +139,12 @@ func (s *pendingStream) begin(acquire func() (*lock.Lease, *guard.Error)) {
 	s.once.Do(func() {
 		defer close(s.opened)
 		s.err = errNotOpened // if a source panics
+		c, ok := s.call.locks.outgoing(s.call.method)
+		if !ok {
+			s.current, s.err = s.stream(s.ctx)
+			return
+		}
+		s.call = c
 		s.current, s.err = s.open(acquire())
 	})
 }

@@ -309,6 +309,42 @@ func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
 	}
 }
 
+func TestAReplacedRuleCountsForAnOutgoingStreamWhoseFirstMessageComesLater(t *testing.T) {
+	for name, test := range map[string]struct {
+		after []rule.Rule
+		held  string
+	}{
+		"another": {[]rule.Rule{{Operation: chat, Key: "lock:new:<user_id>"}}, "lock:new:u"},
+		"none":    {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:old:<user_id>"})
+			stream, err := locking(t, &orders{}, g, grpclock.WithFirstMessage(chat)).Chat(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Replace(test.after, chat); err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Send(&testpb.ChatRequest{UserId: "u"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stream.Recv(); err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range []string{"lock:old:u", "lock:new:u"} {
+				if held := guardtest.IsHeld(t, g, key); held != (key == test.held) {
+					t.Errorf("%s is held: %v", key, held)
+				}
+			}
+			_ = stream.CloseSend()
+			if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestOptionOfTheProtoIsForTheServerAlone(t *testing.T) {
 	g := guardtest.Guard(t)
 	client := testpb.NewOrderServiceClient(connect(t, &orders{}, guarded(t, g), calling(t, g)...))

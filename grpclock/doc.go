@@ -44,7 +44,8 @@
 // request has been received, which generated code does before it calls the
 // handler. A method to which clients stream takes it before the handler runs,
 // and its key can be made of metadata and the context only; or, by
-// [WithFirstMessage], when the handler receives the first message. Every lock
+// [WithFirstMessage], when the handler receives the first message. The rule is
+// the one that is in force at that moment. Every lock
 // is held until the handler returns. A stream can last for long: leave the
 // rule's lease at 0, so that the watchdog keeps the lock alive.
 //

@@ -83,8 +83,9 @@ func (i *Interceptors) UnaryClientInterceptor() grpc.UnaryClientInterceptor {
 //
 // The key of a stream of one request is made when it is sent; that of a
 // stream of many before the stream is opened, or, by [WithFirstMessage], when
-// the first message is sent. See [Interceptors.UnaryClientInterceptor] for the
-// rules.
+// the first message is sent, by the rule that is in force then. A stream that
+// begins while its method has no rule has no lock. See
+// [Interceptors.UnaryClientInterceptor] for the rules.
 func (i *Interceptors) StreamClientInterceptor() grpc.StreamClientInterceptor {
 	i.made.streamClient.Store(true)
 	return i.streamClient

@@ -16,14 +16,13 @@ import (
 )
 
 func (i *Interceptors) streamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	c, ok := i.incoming(info.FullMethod)
-	if !ok {
-		return handler(srv, ss)
-	}
-	s := &serverStream{ServerStream: ss, call: c, inside: ss.Context()}
+	s := &serverStream{ServerStream: ss, locks: i, method: info.FullMethod, inside: ss.Context()}
 	if info.IsClientStream && !i.first[info.FullMethod] {
-		if s.enter(c.acquire(ss.Context(), nil)) != nil {
+		if s.begin(nil, nil) != nil {
 			return s.answer(info)
+		}
+		if s.lease == nil {
+			return handler(srv, ss)
 		}
 	}
 	returned := false
@@ -38,15 +37,17 @@ func (i *Interceptors) streamServer(srv any, ss grpc.ServerStream, info *grpc.St
 }
 
 // serverStream is a stream that takes its lock, at the latest, with its first
-// message.
+// message. Only then it looks its rule up: a client may take its time.
 type serverStream struct {
 	grpc.ServerStream
-	call call
+	locks  *Interceptors
+	method string
 
 	mu      sync.Mutex // handlers may receive in one goroutine and return in another
+	call    call       // once it has asked for its lock
 	inside  context.Context
 	lease   *lock.Lease
-	asked   bool  // for the lock
+	asked   bool  // for the lock, or found that it needs none
 	ended   bool  // the handler has returned
 	skipped bool  // the failure is no failure to the client
 	failure error // what counts instead of what the handler returns
@@ -75,15 +76,11 @@ func (s *serverStream) RecvMsg(m any) error {
 	}
 	err := s.ServerStream.RecvMsg(m)
 	asked, failure := s.state()
-	switch ctx := s.ServerStream.Context(); {
+	switch {
 	case failure != nil:
 		return failure
-	case asked:
-		return err
-	case err == nil:
-		return s.enter(s.call.acquire(ctx, m))
-	case errors.Is(err, io.EOF):
-		return s.enter(nil, s.call.refuse(ctx, key.ErrMissing))
+	case !asked && (err == nil || errors.Is(err, io.EOF)):
+		return s.begin(m, err)
 	}
 	return err
 }
@@ -94,27 +91,49 @@ func (s *serverStream) state() (asked bool, failure error) {
 	return s.asked, s.failure
 }
 
-// enter records how the acquisition of the lock ended, and returns its error.
-func (s *serverStream) enter(lease *lock.Lease, refused *guard.Error) error {
+// begin takes the lock of the rule that is in force now. It returns the error of a
+// stream that doesn't get it, or else received, which is io.EOF if there is no message.
+func (s *serverStream) begin(m any, received error) error {
+	ctx := s.ServerStream.Context()
+	var lease *lock.Lease
+	var refused *guard.Error
+	c, ok := s.locks.incoming(s.method)
+	switch {
+	case !ok:
+	case received != nil && c.rule != nil:
+		refused = c.refuse(ctx, key.ErrMissing)
+	default:
+		lease, refused = c.acquire(ctx, m)
+	}
+	if err := s.enter(c, lease, refused); err != nil {
+		return err
+	}
+	return received
+}
+
+// enter records how the acquisition of the lock ended, and returns its error. A
+// stream without a rule has neither a lease nor a refusal.
+func (s *serverStream) enter(c call, lease *lock.Lease, refused *guard.Error) error {
 	var failure error
 	if refused != nil {
-		failure = s.call.answer(s.ServerStream.Context(), refused, s.SetTrailer)
+		failure = c.answer(s.ServerStream.Context(), refused, s.SetTrailer)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		if lease != nil {
-			_ = s.call.release(s.ServerStream.Context(), lease) // nothing runs under it
+			_ = c.release(s.ServerStream.Context(), lease) // nothing runs under it
 		}
 		return status.Error(codes.Canceled, "the handler has returned")
 	}
-	s.asked, s.failure = true, failure
-	if refused != nil {
+	s.call, s.asked, s.failure = c, true, failure
+	switch {
+	case refused != nil:
 		s.skipped = refused.Kind == guard.Skipped
-		return failure
+	case lease != nil:
+		s.inside, s.lease = lease.Context(), lease
 	}
-	s.inside, s.lease = lease.Context(), lease
-	return nil
+	return failure
 }
 
 // end releases the lock, if there is one. What the stream has noted doesn't

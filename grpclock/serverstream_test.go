@@ -341,7 +341,7 @@ func receiving(intercept grpc.StreamServerInterceptor, s grpc.ServerStream) (key
 }
 
 // A guard may become valid between the beginning of a stream and its first message.
-func TestAStreamThatBeginsBeforeTheGuardIsValidHasNoOtherLockThanItsOwn(t *testing.T) {
+func TestAStreamThatBeginsBeforeTheGuardIsValidHasTheLockOfItsRule(t *testing.T) {
 	for name, opts := range map[string][]grpclock.Option{
 		"lock:guard": nil,
 		"lock:own":   {grpclock.WithRule(chat, rule.Rule{Key: "lock:own"})},
@@ -362,9 +362,38 @@ func TestAStreamThatBeginsBeforeTheGuardIsValidHasNoOtherLockThanItsOwn(t *testi
 					guardtest.Hold(t, g, name)
 				}
 			}})
-			if err == nil && (held || key != name) || err != nil && key != "" {
+			if held && !grpclock.IsContended(err) || !held && (err != nil || key != name) {
 				t.Errorf("%s, held: %v: ran under %q, %v", name, held, key, err)
 			}
+		}
+	}
+}
+
+// A client may take its time between the beginning of a stream and its first message.
+func TestAReplacedRuleCountsForAStreamWhoseFirstMessageComesLater(t *testing.T) {
+	before := rule.Rule{Operation: chat, Key: "lock:old"}
+	after := rule.Rule{Operation: chat, Key: "lock:new"}
+	for name, test := range map[string]struct {
+		before, after []rule.Rule
+		want          string
+	}{
+		"another":       {[]rule.Rule{before}, []rule.Rule{after}, "lock:new"},
+		"the first one": {nil, []rule.Rule{after}, "lock:new"},
+		"none":          {[]rule.Rule{before}, nil, ""},
+	} {
+		g := guardtest.Guard(t, test.before...)
+		noOption := grpclock.WithFiles(new(protoregistry.Files))
+		_, intercept := locksOf(t, g, registered(ordersService), grpclock.WithFirstMessage(chat), noOption)
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		key, err := receiving(intercept, lateStream{lastingStream{ctx: t.Context()}, func() {
+			if err := g.Replace(test.after, chat); err != nil {
+				t.Error(err)
+			}
+		}})
+		if err != nil || key != test.want {
+			t.Errorf("%s: ran under %q, %v, want %q", name, key, err, test.want)
 		}
 	}
 }
