@@ -49,6 +49,11 @@
 // is held until the handler returns. A stream can last for long: leave the
 // rule's lease at 0, so that the watchdog keeps the lock alive.
 //
+// When the lock is lost, the context of the stream ends, and SendMsg and RecvMsg
+// return an error for which [IsLost] is true. A RecvMsg that waits for a message
+// returns it only when the message comes or the stream ends: a handler that
+// must stop at once also watches the context.
+//
 // # Where to put them
 //
 // Behind authentication and tracing; in front of recovery, so that a panic

@@ -60,7 +60,8 @@ func (s *serverStream) Context() context.Context {
 	return s.inside
 }
 
-// SendMsg sends nothing for a handler that goes on although it was refused.
+// SendMsg sends nothing for a handler that goes on although it was refused, or has
+// lost its lock.
 func (s *serverStream) SendMsg(m any) error {
 	if _, failure := s.state(); failure != nil {
 		return failure
@@ -69,7 +70,8 @@ func (s *serverStream) SendMsg(m any) error {
 }
 
 // RecvMsg takes the lock when the first message is there. A refusal is returned
-// from then on, whether or not the client sends more.
+// from then on, whether or not the client sends more, and so is a loss. One that
+// waits for a message finds the loss when that comes: nothing can wake it.
 func (s *serverStream) RecvMsg(m any) error {
 	if _, failure := s.state(); failure != nil {
 		return failure
@@ -85,10 +87,18 @@ func (s *serverStream) RecvMsg(m any) error {
 	return err
 }
 
+// state returns why the handler must not go on, nil if it may.
 func (s *serverStream) state() (asked bool, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked, s.failure
+	if s.failure != nil || s.lease == nil || s.inside.Err() == nil {
+		return s.asked, s.failure
+	}
+	if cause := context.Cause(s.inside); guard.KindOf(cause) == guard.Lost || errors.Is(cause, lock.ErrClosed) {
+		e := &guard.Error{Kind: guard.Lost, Operation: s.method, Name: s.call.rule.Name, Err: cause}
+		return true, &refusal{s.call.describe(s.inside, e, 0), e} // end reports it
+	}
+	return true, nil
 }
 
 // begin takes the lock of the rule that is in force now. It returns the error of a

@@ -472,6 +472,47 @@ func TestRefusalOfAStreamLasts(t *testing.T) {
 	}
 }
 
+// Handlers learn of the end of a stream by its messages, hardly by its context.
+func TestAStreamThatLosesItsLockReceivesAndSendsNoMore(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t)
+			goOn := func(s grpc.ServerStream) error {
+				guardtest.Lose(t, g, kind.key)
+				if err := s.SendMsg(new(testpb.ChatResponse)); !grpclock.IsLost(err) || !errors.Is(err, lock.ErrForced) {
+					t.Errorf("sent: %v", err)
+				}
+				if err := s.RecvMsg(new(testpb.ChatRequest)); !grpclock.IsLost(err) {
+					t.Errorf("received: %v", err)
+				}
+				return nil
+			}
+			_, trailer, err := kind.call(t.Context(), dial(t, &orders{
+				watch:  func(_ *testpb.WatchRequest, s grpc.ServerStreamingServer[testpb.WatchResponse]) error { return goOn(s) },
+				upload: func(s grpc.ClientStreamingServer[testpb.UploadRequest, testpb.UploadResponse]) error { return goOn(s) },
+				chat:   func(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error { return goOn(s) },
+			}, g))
+			if got := trailer.Get("grpc-retry-pushback-ms"); !grpclock.IsLost(err) || len(got) != 1 || got[0] != "-1" {
+				t.Errorf("the client got %v and %q", err, got)
+			}
+		})
+	}
+	t.Run("while it waits for a message", func(t *testing.T) {
+		g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:chat"})
+		_, intercept := locksOf(t, g, registered(ordersService))
+		err := intercept(nil, lateStream{lastingStream{ctx: t.Context()}, func() { guardtest.Lose(t, g, "lock:chat") }}, chatInfo,
+			func(_ any, s grpc.ServerStream) error {
+				if err := s.RecvMsg(new(testpb.ChatRequest)); !grpclock.IsLost(err) {
+					t.Errorf("received: %v", err)
+				}
+				return nil
+			})
+		if !grpclock.IsLost(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // The client waits for an answer, and a handler that hides the refusal for a message.
 func TestARefusedHandlerHearsAndSaysNothing(t *testing.T) {
 	for name, test := range map[string]struct {
