@@ -25,23 +25,31 @@ func IsOverloaded(err error) bool { return isOf(err, guard.Overloaded) }
 func IsLost(err error) bool { return isOf(err, guard.Lost) }
 
 // RetryDelay returns how long the server wants clients to wait before they repeat a
-// call, and whether err says so. err may be wrapped.
+// call that its lock kept from running, and whether err says so. The RetryInfo of
+// another error isn't meant. err may be wrapped.
 func RetryDelay(err error) (time.Duration, bool) {
-	retry, ok := detail[*errdetails.RetryInfo](err)
-	if !ok || retry.GetRetryDelay().CheckValid() != nil {
+	st := status.Convert(err)
+	retry, ok := detail[*errdetails.RetryInfo](st)
+	if !ok || !isOurs(st) || retry.GetRetryDelay().CheckValid() != nil {
 		return 0, false
 	}
 	return retry.GetRetryDelay().AsDuration(), true
 }
 
 func isOf(err error, kind guard.Kind) bool {
-	info, ok := detail[*errdetails.ErrorInfo](err)
+	info, ok := detail[*errdetails.ErrorInfo](status.Convert(err))
 	return ok && info.GetDomain() == Domain && info.GetReason() == kind.Code()
 }
 
+// isOurs reports whether the status is that of an error of this package.
+func isOurs(st *status.Status) bool {
+	info, ok := detail[*errdetails.ErrorInfo](st)
+	return ok && info.GetDomain() == Domain
+}
+
 // detail finds a detail of a status.
-func detail[T any](err error) (found T, ok bool) {
-	for _, d := range status.Convert(err).Details() {
+func detail[T any](st *status.Status) (found T, ok bool) {
+	for _, d := range st.Details() {
 		if found, ok = d.(T); ok {
 			return found, true
 		}

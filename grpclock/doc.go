@@ -86,4 +86,8 @@
 // A client may retry contention by its service config, since the handler did
 // not run: {"retryPolicy": {"retryableStatusCodes": ["ABORTED"], ...}}. It
 // then waits as long as the pushback says.
+//
+// A handler that returns the error of another locked method, which it called, has
+// run. Where its method has a lock, its own client gets that error without ErrorInfo
+// and RetryInfo and with pushback -1, and doesn't repeat the call.
 package grpclock

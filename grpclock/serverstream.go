@@ -27,8 +27,12 @@ func (i *Interceptors) streamServer(srv any, ss grpc.ServerStream, info *grpc.St
 	}
 	returned := false
 	defer func() {
-		if s.end(); returned && s.failure != nil {
+		switch s.end(); {
+		case !returned:
+		case s.failure != nil:
 			err = s.answer(info)
+		case err != nil && s.isGuarded():
+			err = passOn(err, s.SetTrailer)
 		}
 	}()
 	err = handler(srv, s)
@@ -162,6 +166,16 @@ func (s *serverStream) end() {
 		defer s.mu.Unlock()
 		s.failure = failure // what the handler left behind may still receive
 	}
+}
+
+// isGuarded reports whether the stream has a lock, or would have got one by a first
+// message that the handler didn't wait for.
+func (s *serverStream) isGuarded() bool {
+	if s.asked {
+		return s.lease != nil
+	}
+	_, guarded := s.locks.incoming(s.method)
+	return guarded
 }
 
 // answer returns the error that ends the stream, whether or not the handler ran.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -35,7 +37,7 @@ const (
 // process itself.
 type refusal struct {
 	status *status.Status
-	cause  *guard.Error
+	cause  error
 }
 
 func (r *refusal) Error() string              { return r.status.Err().Error() }
@@ -60,6 +62,22 @@ func (c *call) answer(ctx context.Context, e *guard.Error, trail func(metadata.M
 		}
 	}
 	return &refusal{st, e}
+}
+
+// passOn returns the error of a handler that ran. If it is what another locked
+// method answered the handler, it says that that call can be repeated, and clients
+// must not take it for a word about theirs.
+func passOn(err error, trail func(metadata.MD)) error {
+	st := status.Convert(err)
+	if !isOurs(st) {
+		return err
+	}
+	trail(metadata.Pairs(pushbackTrailer, "-1"))
+	other := st.Proto()
+	other.Details = slices.DeleteFunc(other.Details, func(d *anypb.Any) bool {
+		return d.MessageIs((*errdetails.ErrorInfo)(nil)) || d.MessageIs((*errdetails.RetryInfo)(nil))
+	})
+	return &refusal{status.FromProto(other), err}
 }
 
 // delay is the retry delay and up to half of it by chance, in whole

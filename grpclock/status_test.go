@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -262,6 +263,16 @@ func TestClientsSeeThroughWrappedErrors(t *testing.T) {
 	_, gone := losing.Place(t.Context(), &testpb.PlaceRequest{UserId: "alice"})
 	foreign, err := status.New(codes.Aborted, "").WithDetails(
 		&errdetails.ErrorInfo{Reason: "LOCK_CONTENDED", Domain: "example.com"},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noInfo, err := status.New(codes.Unavailable, "").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noDelay, err := status.New(codes.Aborted, "").WithDetails(
+		&errdetails.ErrorInfo{Reason: "LOCK_CONTENDED", Domain: grpclock.Domain},
 		&errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1, Nanos: -1}})
 	if err != nil {
 		t.Fatal(err)
@@ -274,6 +285,8 @@ func TestClientsSeeThroughWrappedErrors(t *testing.T) {
 		"contended, wrapped": {fmt.Errorf("place: %w", busy), true, false, true},
 		"lost, wrapped":      {fmt.Errorf("place: %w", gone), false, true, false},
 		"of another domain":  {foreign.Err(), false, false, false},
+		"of no domain":       {noInfo.Err(), false, false, false},
+		"without a delay":    {noDelay.Err(), true, false, false},
 		"no status":          {errors.New("x"), false, false, false},
 		"nil":                {nil, false, false, false},
 	} {
@@ -328,5 +341,39 @@ func TestRetryPolicyRepeatsContentionAndNeverALoss(t *testing.T) {
 	_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "unlucky"})
 	if !grpclock.IsLost(err) || len(runs) != 1 {
 		t.Errorf("lost: %v after %d runs", err, len(runs))
+	}
+}
+
+// A handler that passes on what another locked service said has run.
+func TestContentionOfAnotherServiceIsNotThatOfTheCall(t *testing.T) {
+	const policy = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+		"maxAttempts": 4, "initialBackoff": "0.01s", "maxBackoff": "0.05s", "backoffMultiplier": 2, "retryableStatusCodes": ["ABORTED"]}}]}`
+	other := guardtest.Guard(t)
+	guardtest.Hold(t, other, "lock:order:u")
+	behind := dial(t, &orders{}, other)
+	for name, call := range outgoing {
+		for title, opts := range map[string][]grpclock.Option{
+			"": nil, ", before the first message": {grpclock.WithFirstMessage(upload, chat)},
+		} {
+			t.Run(name+title, func(t *testing.T) {
+				var runs atomic.Int64
+				pays := during(func(ctx context.Context) error {
+					runs.Add(1)
+					_, err := behind.Place(ctx, &testpb.PlaceRequest{UserId: "u"})
+					if !grpclock.IsContended(err) {
+						t.Errorf("the other service said %v", err)
+					}
+					return fmt.Errorf("pay: %w", err)
+				})
+				client := testpb.NewOrderServiceClient(connect(t, pays, guarded(t, guardtest.Guard(t), opts...), grpc.WithDefaultServiceConfig(policy)))
+				_, _, err := call(t.Context(), client)
+				if _, retry := grpclock.RetryDelay(err); retry || grpclock.IsContended(err) {
+					t.Errorf("the client takes it for its own: %v", err)
+				}
+				if st := status.Convert(err); st.Code() != codes.Aborted || !strings.HasPrefix(st.Message(), "pay: ") || runs.Load() != 1 {
+					t.Errorf("got %v after %d runs", err, runs.Load())
+				}
+			})
+		}
 	}
 }

@@ -24,10 +24,14 @@ func (i *Interceptors) unaryServer(ctx context.Context, req any, info *grpc.Unar
 	}
 	returned := false
 	defer func() {
-		// Whatever the handler says of a loss, it may be no more than the
-		// error of its context.
-		if lost := c.release(ctx, lease); lost != nil && returned {
+		switch lost := c.release(ctx, lease); {
+		case !returned:
+		case lost != nil:
+			// Whatever the handler says of a loss, it may be no more than the
+			// error of its context.
 			resp, err = nil, c.answer(ctx, lost, trail)
+		case err != nil:
+			err = passOn(err, trail)
 		}
 	}()
 	resp, err = handler(lease.Context(), req) //nolint:contextcheck // it is derived from ctx
