@@ -23,7 +23,7 @@ func (i *Interceptors) streamClient(
 	if !ok {
 		return streamer(ctx, desc, cc, method, opts...)
 	}
-	o := &opener{call: c, ctx: ctx, answersOnce: !desc.ServerStreams}
+	o := &opener{call: c, ctx: ctx, sendsMany: desc.ClientStreams, answersOnce: !desc.ServerStreams}
 	o.stream = func(ctx context.Context, more ...grpc.CallOption) (grpc.ClientStream, error) {
 		return streamer(ctx, desc, cc, method, append(opts[:len(opts):len(opts)], more...)...)
 	}
@@ -37,6 +37,7 @@ func (i *Interceptors) streamClient(
 type opener struct {
 	call        call
 	ctx         context.Context
+	sendsMany   bool
 	answersOnce bool
 	stream      func(context.Context, ...grpc.CallOption) (grpc.ClientStream, error)
 }
@@ -44,7 +45,7 @@ type opener struct {
 func (o *opener) open(lease *lock.Lease, refused *guard.Error) (grpc.ClientStream, error) {
 	if refused != nil {
 		if refused.Kind == guard.Skipped {
-			return &skippedStream{ctx: o.ctx, answers: o.answersOnce}, nil
+			return &skippedStream{ctx: o.ctx, sendsMany: o.sendsMany, answers: o.answersOnce}, nil
 		}
 		return nil, o.call.answer(o.ctx, refused, nil)
 	}
@@ -198,15 +199,24 @@ func (s *pendingStream) isOpen() bool {
 
 // skippedStream is a stream that succeeded without being opened.
 type skippedStream struct {
-	ctx     context.Context
-	answers bool // there is one, which is empty
+	ctx       context.Context
+	sendsMany bool
+	answers   bool // there is one, which is empty
 }
 
 func (s *skippedStream) Header() (metadata.MD, error) { return nil, nil } //nolint:nilnil // no header is no error
 func (s *skippedStream) Trailer() metadata.MD         { return skippedTrailer() }
 func (s *skippedStream) CloseSend() error             { return nil }
 func (s *skippedStream) Context() context.Context     { return s.ctx }
-func (s *skippedStream) SendMsg(any) error            { return nil }
+
+// SendMsg returns io.EOF, as gRPC does for a stream of messages that has ended; one
+// that is for a single message succeeds.
+func (s *skippedStream) SendMsg(any) error {
+	if s.sendsMany {
+		return io.EOF
+	}
+	return nil
+}
 
 func (s *skippedStream) RecvMsg(any) error {
 	if s.answers {

@@ -140,6 +140,43 @@ func TestSkippedOutgoingCallSucceedsWithoutBeingMade(t *testing.T) {
 	}
 }
 
+func TestASkippedOutgoingStreamTakesNoMessages(t *testing.T) {
+	for name, opts := range map[string][]grpclock.Option{
+		"":                        nil,
+		" with its first message": {grpclock.WithFirstMessage(upload, chat)},
+	} {
+		g := guardtest.Guard(t, rule.Rule{Operation: upload, Key: "lock:job", OnBusy: rule.Skip}, rule.Rule{Operation: chat, Key: "lock:job", OnBusy: rule.Skip})
+		guardtest.Hold(t, g, "lock:job")
+		client := locking(t, busy(t), g, opts...)
+		t.Run("client"+name, func(t *testing.T) {
+			stream, err := client.Upload(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Send(&testpb.UploadRequest{}); !errors.Is(err, io.EOF) {
+				t.Errorf("sent: %v", err)
+			}
+			if answer, err := stream.CloseAndRecv(); err != nil || answer.GetKey() != "" {
+				t.Errorf("got %v, %v", answer, err)
+			}
+		})
+		t.Run("bidi"+name, func(t *testing.T) {
+			stream, err := client.Chat(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := stream.Send(&testpb.ChatRequest{}); !errors.Is(err, io.EOF) {
+					t.Errorf("sent: %v", err)
+				}
+			}
+			if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+				t.Errorf("received: %v", err)
+			}
+		})
+	}
+}
+
 func TestOutgoingCallThatLosesItsLockIsLost(t *testing.T) {
 	for name, call := range outgoing {
 		t.Run(name, func(t *testing.T) {

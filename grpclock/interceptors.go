@@ -79,7 +79,8 @@ func (i *Interceptors) UnaryClientInterceptor() grpc.UnaryClientInterceptor {
 // streams, from their beginning until they end: when RecvMsg has returned an error,
 // or the one answer of a method that streams none; when the context ends; or when
 // the connection is closed. gRPC requires that one of these happens. A stream that
-// is skipped ends at once, without an error.
+// is skipped ends at once, without an error: RecvMsg returns io.EOF or the one empty
+// answer, and SendMsg returns io.EOF if the client streams.
 //
 // The key of a stream of one request is made when it is sent; that of a
 // stream of many before the stream is opened, or, by [WithFirstMessage], when
