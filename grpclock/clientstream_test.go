@@ -246,6 +246,58 @@ func TestStreamThatCannotBeOpenedLeavesNoLock(t *testing.T) {
 	}
 }
 
+// retrying opens a stream once more when it is unavailable, as the interceptor of
+// go-grpc-middleware does.
+type retrying struct {
+	grpc.ClientStream
+	again func() (grpc.ClientStream, error)
+	sent  any
+}
+
+func (r *retrying) SendMsg(m any) error {
+	r.sent = m
+	return r.ClientStream.SendMsg(m)
+}
+
+func (r *retrying) RecvMsg(m any) error {
+	err := r.ClientStream.RecvMsg(m)
+	if status.Code(err) != codes.Unavailable {
+		return err
+	}
+	if r.ClientStream, err = r.again(); err != nil {
+		return err
+	}
+	if err := r.SendMsg(r.sent); err != nil {
+		return err
+	}
+	_ = r.CloseSend()
+	return r.ClientStream.RecvMsg(m)
+}
+
+func TestAnInterceptorThatRetriesStreamsStandsInFront(t *testing.T) {
+	g := guardtest.Guard(t, ofClient...)
+	runs := 0
+	o := &orders{watch: func(_ *testpb.WatchRequest, s grpc.ServerStreamingServer[testpb.WatchResponse]) error {
+		if !guardtest.IsHeld(t, g, "lock:out:u") {
+			t.Error("not held while an attempt runs")
+		}
+		if runs++; runs == 1 {
+			return status.Error(codes.Unavailable, "once more")
+		}
+		return s.Send(&testpb.WatchResponse{Key: "second"})
+	}}
+	retry := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		again := func() (grpc.ClientStream, error) { return streamer(ctx, desc, cc, method, opts...) }
+		s, err := again()
+		return &retrying{ClientStream: s, again: again}, err
+	}
+	client := testpb.NewOrderServiceClient(connect(t, o, nil, append([]grpc.DialOption{grpc.WithChainStreamInterceptor(retry)}, calling(t, g)...)...))
+	if key, _, err := callWatch(t.Context(), client); key != "second" || err != nil {
+		t.Errorf("got %q, %v", key, err)
+	}
+	guardtest.AssertFree(t, g, "lock:out:u")
+}
+
 // A panic of an interceptor or a source that somebody recovers leaves nothing behind.
 func TestAPanicWhileAStreamIsOpened(t *testing.T) {
 	recovered := func(f func()) (what any) {

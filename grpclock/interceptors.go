@@ -87,6 +87,11 @@ func (i *Interceptors) UnaryClientInterceptor() grpc.UnaryClientInterceptor {
 // the first message is sent, by the rule that is in force then. A stream that
 // begins while its method has no rule has no lock. See
 // [Interceptors.UnaryClientInterceptor] for the rules.
+//
+// An interceptor that retries streams belongs in front, where each attempt takes
+// the lock. One behind has no time left when the first attempt ends, as the lock
+// and its context end too. The retryPolicy of a service config retries under one
+// lock.
 func (i *Interceptors) StreamClientInterceptor() grpc.StreamClientInterceptor {
 	i.made.streamClient.Store(true)
 	return i.streamClient
