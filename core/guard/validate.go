@@ -86,7 +86,7 @@ func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operat
 }
 
 // Validate reports every rule that nobody serves, every rule that the settings of the
-// locker rule out ([lock.Locker.CheckOptions]), and everything that an attached
+// locker rule out ([lock.Locker.Check]), and everything that an attached
 // integration finds wrong. An optional rule that nobody serves may be either. Call it when all operations are registered and before the
 // first call: a rule whose operation is misspelled would otherwise lock nothing.
 //
@@ -191,7 +191,7 @@ func (g *Guard) unfit(set *rule.Set, by map[string]string) []error {
 		if r.Optional && by[r.Operation] == "" {
 			continue
 		}
-		if err := g.locker.CheckOptions(r.Options()...); err != nil {
+		if err := g.locker.Check(r.Key, r.Options()...); err != nil {
 			faults = append(faults, rule.Fault{
 				Operation: r.Operation, Reason: "doesn't fit the settings of the locker: " + errors.Unwrap(err).Error(),
 			})
