@@ -32,7 +32,9 @@ type Registry interface {
 //   - a variable that the requests of the method have no field for, or one that
 //     no key can be made of, or that may mean two things;
 //   - a rule that needs a descriptor to be checked or skipped, where there is
-//     none.
+//     none;
+//   - a name in [WithVar] or [WithIdentity] that no template has, but that is nearly
+//     one of theirs.
 func (i *Interceptors) Attach(server Registry) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -46,6 +48,7 @@ func (i *Interceptors) survey(rules *rule.Set) (served []string, err error) {
 	s.server()
 	s.client()
 	s.leftovers()
+	s.names()
 	return s.served, s.err()
 }
 
@@ -54,6 +57,7 @@ type survey struct {
 	*Interceptors
 	guarded *rule.Set
 	methods map[string]grpc.MethodInfo // that a server has, or a client may call
+	vars    []string                   // of the templates of these methods
 	served  []string
 	faults  []string
 }
@@ -129,6 +133,11 @@ func (s *survey) call(method string) call {
 // add notes a method, and whether it goes through an interceptor.
 func (s *survey) add(c call, info grpc.MethodInfo, unary, stream bool) {
 	s.methods[c.method] = info
+	if c.rule != nil {
+		for _, v := range c.rule.Template.Vars() {
+			s.vars = append(s.vars, v.String())
+		}
+	}
 	through, kind, chain := unary, "unary methods", "grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor())"
 	if info.IsClientStream || info.IsServerStream {
 		through, kind, chain = stream, "streams", "grpc.ChainStreamInterceptor(locks.StreamServerInterceptor())"
@@ -160,6 +169,23 @@ func (s *survey) leftovers() {
 		case !info.IsClientStream:
 			s.fault(method, "is in WithFirstMessage, but clients do not stream to it")
 		}
+	}
+}
+
+// names reports names of options that are misspelled. A name that no template has
+// isn't wrong by itself: its rule may be in another version of a file.
+func (s *survey) names() {
+	for name := range s.config.vars {
+		s.name("WithVar", name)
+	}
+	for _, name := range s.identity {
+		s.name("WithIdentity", name)
+	}
+}
+
+func (s *survey) name(option, name string) {
+	if nearest := rule.DidYouMean(name, s.vars); nearest != "" && !slices.Contains(s.vars, name) {
+		s.fault(fmt.Sprintf("%s(%q)", option, name), "no template has <%s>%s", name, nearest)
 	}
 }
 

@@ -179,14 +179,41 @@ func TestValidateNeedsDescriptors(t *testing.T) {
 	}
 }
 
+// WithVar of a misspelled name would leave the variable to the client's request.
+func TestNamesOfOptionsThatAreMisspelledAreReported(t *testing.T) {
+	bound := func(context.Context, any) (string, error) { return "u", nil }
+	mine := rule.Rule{Operation: plain, Key: "lock:<userId>:<md.user-id>"}
+	for name, test := range map[string]struct {
+		option grpclock.Option
+		want   string
+	}{
+		"a variable":             {grpclock.WithVar("usrId", bound), `grpclock: WithVar("usrId"): no template has <usrId>, did you mean "userId"?`},
+		"an identity":            {grpclock.WithIdentity("md.user-id", "md.user_id"), `grpclock: WithIdentity("md.user_id"): no template has <md.user_id>, did you mean "md.user-id"?`},
+		"one of another rule":    {grpclock.WithVar("user_id", bound), ""}, // the .proto of Place has it
+		"one of no rule yet":     {grpclock.WithVar("tenant", bound), ""},
+		"an identity of no rule": {grpclock.WithIdentity("ctx.tenant"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := validate(t, guardtest.Guard(t, mine), registered(ordersService), test.option)
+			if (err != nil) != (test.want != "") || err != nil && err.Error() != test.want {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
 func TestProgrammersErrorsAreReportedTogether(t *testing.T) {
+	bound := func(context.Context, any) (string, error) { return "", nil }
 	_, err := grpclock.New(guardtest.Guard(t),
 		nil,
 		grpclock.WithRule("Place", rule.Rule{Key: "lock:x"}),
 		grpclock.WithRule(plain, rule.Rule{Key: "lock:x", Operation: place}),
 		grpclock.WithRule(plain, rule.Rule{Key: "lock:<", Wait: -1}),
 		grpclock.WithVar("x", nil),
-		grpclock.WithVar("method", func(context.Context, any) (string, error) { return "", nil }),
+		grpclock.WithVar("method", bound),
+		grpclock.WithVar("usr id", bound),
+		grpclock.WithVar("md.user", bound),
+		grpclock.WithIdentity("<user>", "", "user|int", "a>:<b", "query.user", "md.user"),
 		grpclock.WithFirstMessage("x"),
 		grpclock.WithErrorMapper(nil),
 		grpclock.WithRetryDelay(time.Microsecond),
@@ -200,12 +227,17 @@ func TestProgrammersErrorsAreReportedTogether(t *testing.T) {
 		`the rule is for another operation, "` + place + `"`,
 		`key: "lock:<", column 6`, "wait: -1ns is negative",
 		`WithVar("x"): the source is nil`, `WithVar("method"): the name is reserved`,
+		`WithVar("usr id"): no template can have`, `WithVar("md.user"): no template can have`,
+		`WithIdentity("<user>"): no template can have`, `WithIdentity("")`, `WithIdentity("user|int")`, `WithIdentity("a>:<b")`, `WithIdentity("query.user")`,
 		`WithFirstMessage("x")`, "WithErrorMapper: the func is nil", "WithRetryDelay(1µs)", "WithRetryDelay(8760h0m0.000000001s)",
 		"WithContentionCode(Internal)", "WithFiles: the files are nil",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in\n%v", want, err)
 		}
+	}
+	if strings.Contains(err.Error(), `WithIdentity("md.user")`) {
+		t.Errorf("md.user is a variable, and refused in\n%v", err)
 	}
 	if _, err := grpclock.New(nil); err == nil || !strings.Contains(err.Error(), "guard is nil") {
 		t.Errorf("without a guard: %v", err)

@@ -1,6 +1,7 @@
 package grpclock_test
 
 import (
+	"context"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -30,6 +31,7 @@ var mistakes = map[string]struct {
 	"a stream of requests":  {rule: rule.Rule{Operation: upload, Key: "lock:upload:<user_id>"}},
 	"permits alone":         {opts: []grpclock.Option{grpclock.WithRule(plain, rule.Rule{Key: "lock:x", Permits: 2})}},
 	"WithRule, misspelled":  {opts: []grpclock.Option{grpclock.WithRule("/redlatch.test.v1.OrderService/Plian", rule.Rule{Key: "lock:x"})}},
+	"WithVar, misspelled":   {rule: rule.Rule{Key: "lock:order:<userId>"}, opts: []grpclock.Option{grpclock.WithVar("usrId", func(context.Context, any) (string, error) { return "", nil })}},
 	"server not attached":   {wrong: func(i *grpclock.Interceptors, _ *grpc.Server) { i.UnaryServerInterceptor() }},
 	"no stream interceptor": {wrong: func(i *grpclock.Interceptors, s *grpc.Server) { i.UnaryServerInterceptor(); i.Attach(s) }},
 }

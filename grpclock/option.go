@@ -95,7 +95,8 @@ func WithRule(fullMethod string, r rule.Rule) Option {
 }
 
 // WithVar binds the bare variable <name> to a source, and to no other, in the
-// templates of all methods.
+// templates of all methods. A name that no template has but that is nearly one of
+// theirs, "usr" for <user>, is a fault of [guard.Guard.Validate].
 //
 //	grpclock.WithVar("user", func(ctx context.Context, _ any) (string, error) {
 //		return auth.UserID(ctx), nil
@@ -105,8 +106,11 @@ func WithVar(name string, src Source) Option {
 		if src == nil {
 			c.fault("WithVar(%q): the source is nil", name)
 		}
-		if (key.Var{Name: name}).Reserved() {
+		switch v, ok := variable(name); {
+		case (key.Var{Name: name}).Reserved():
 			c.fault("WithVar(%q): the name is reserved", name)
+		case !ok || v.Source != "":
+			c.fault("WithVar(%q): no template can have that bare variable, write its name as in <user>", name)
 		}
 		c.vars[name] = src
 	})
@@ -114,9 +118,28 @@ func WithVar(name string, src Source) Option {
 
 // WithIdentity names the variables that identify the caller, written as in the
 // templates: "user", "md.user-id". A call without one is refused with
-// [codes.Unauthenticated] instead of InvalidArgument.
+// [codes.Unauthenticated] instead of InvalidArgument. Misspelled names are faults as
+// those of [WithVar] are.
 func WithIdentity(variables ...string) Option {
-	return optionFunc(func(c *config) { c.identity = append(c.identity, variables...) })
+	return optionFunc(func(c *config) {
+		for _, name := range variables {
+			if _, ok := variable(name); !ok {
+				c.fault("WithIdentity(%q): no template can have that variable, write it as in <user> or <md.user-id>, without the brackets", name)
+			}
+		}
+		c.identity = append(c.identity, variables...)
+	})
+}
+
+// variable returns the variable that a template of gRPC has as <name>; false if none
+// can have it.
+func variable(name string) (v key.Var, ok bool) {
+	template, err := key.Parse("lock:<" + name + ">")
+	if err != nil {
+		return v, false
+	}
+	v = template.Vars()[0]
+	return v, v.String() == name && isKnown(v)
 }
 
 // WithFirstMessage makes the keys of client-streaming methods from the first
