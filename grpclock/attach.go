@@ -37,8 +37,9 @@ type Registry interface {
 //     one of theirs.
 func (i *Interceptors) Attach(server Registry) {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	i.servers = append(i.servers, server)
+	i.mu.Unlock()
+	i.attach()
 }
 
 // survey is what the guard knows of gRPC: the methods that go through the

@@ -151,10 +151,63 @@ func TestAServerWithoutItsInterceptorsIsRefused(t *testing.T) {
 			if err := g.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
+			if name == "none for unary methods" || name == "none at all" {
+				return // to make one is the cure
+			}
 			_, err = locks.UnaryServerInterceptor()(t.Context(), &testpb.PlaceRequest{UserId: "7"}, &grpc.UnaryServerInfo{FullMethod: place},
 				func(context.Context, any) (any, error) { t.Error("the handler ran"); return nil, nil })
-			if name != "none for unary methods" && name != "none at all" && reasonOf(err) != "LOCK_RULE_INVALID" {
+			if reasonOf(err) != "LOCK_RULE_INVALID" {
 				t.Errorf("the call: %v", err)
+			}
+		})
+	}
+}
+
+// Another integration, or another server, may have used the guard already.
+func TestWhatIsMadeLateIsComparedWithTheRulesToo(t *testing.T) {
+	typo := grpclock.WithRule("/redlatch.test.v1.OrderService/Plian", rule.Rule{Key: "lock:plain"})
+	for name, test := range map[string]struct {
+		opts []grpclock.Option
+		soon func(*grpclock.Interceptors) // before the guard is used
+		late func(*grpclock.Interceptors)
+		want string
+	}{
+		"interceptors": {
+			nil, func(*grpclock.Interceptors) {},
+			func(i *grpclock.Interceptors) { i.UnaryServerInterceptor() }, "call Attach(server)",
+		},
+		"a server": {
+			nil, func(i *grpclock.Interceptors) { i.UnaryServerInterceptor(); i.Attach(registered()) },
+			func(i *grpclock.Interceptors) { i.Attach(registered(ordersService)) }, watch + ": has a rule, but the server has no interceptor for streams",
+		},
+		"all": {[]grpclock.Option{typo}, nil, func(i *grpclock.Interceptors) {
+			i.UnaryServerInterceptor()
+			i.StreamServerInterceptor()
+			i.Attach(registered(ordersService))
+		}, "Plian: is in WithRule, but there is no such method"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New())))
+			var locks *grpclock.Interceptors
+			create := func() {
+				var err error
+				if locks, err = grpclock.New(g, test.opts...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.soon != nil {
+				create()
+				test.soon(locks)
+			}
+			if _, err := g.Rule("POST /orders"); err != nil {
+				t.Fatal(err)
+			}
+			if locks == nil {
+				create()
+			}
+			test.late(locks)
+			if _, err := g.Rule("POST /orders"); err == nil || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), test.want) > 1 {
+				t.Errorf("got %v, want once %q", err, test.want)
 			}
 		})
 	}

@@ -25,7 +25,8 @@ type Interceptors struct {
 	// methods that have a rule.
 	options, plans sync.Map
 	// made says which interceptors there are.
-	made struct{ unaryServer, streamServer, unaryClient, streamClient atomic.Bool }
+	made    struct{ unaryServer, streamServer, unaryClient, streamClient atomic.Bool }
+	version atomic.Int64 // of what the guard has to look at
 
 	mu      sync.Mutex
 	servers []Registry
@@ -42,15 +43,34 @@ func New(g *guard.Guard, opts ...Option) (*Interceptors, error) {
 	if err := errors.Join(i.faults...); err != nil {
 		return nil, err
 	}
-	g.Attach("grpclock", i, i.survey)
+	i.attach()
 	return i, nil
+}
+
+// attach has the guard look at the interceptors, once more if it has done so: they
+// are made and get their servers one by one, maybe while others use the guard.
+func (i *Interceptors) attach() {
+	version := i.version.Add(1)
+	i.guard.Attach("grpclock", nil, func(rules *rule.Set) ([]string, error) {
+		if i.version.Load() != version {
+			return nil, nil // a later one looks at everything
+		}
+		return i.survey(rules)
+	})
+}
+
+// make notes that there is an interceptor of a kind.
+func (i *Interceptors) make(kind *atomic.Bool) {
+	if !kind.Swap(true) {
+		i.attach()
+	}
 }
 
 // UnaryServerInterceptor returns an interceptor that runs the handlers of unary
 // methods under the locks of their rules. It doesn't recover: a panic releases the
 // lock and goes on.
 func (i *Interceptors) UnaryServerInterceptor() grpc.UnaryServerInterceptor {
-	i.made.unaryServer.Store(true)
+	i.make(&i.made.unaryServer)
 	return i.unaryServer
 }
 
@@ -58,7 +78,7 @@ func (i *Interceptors) UnaryServerInterceptor() grpc.UnaryServerInterceptor {
 // under the locks of their rules. It doesn't recover: a panic releases the lock and
 // goes on.
 func (i *Interceptors) StreamServerInterceptor() grpc.StreamServerInterceptor {
-	i.made.streamServer.Store(true)
+	i.make(&i.made.streamServer)
 	return i.streamServer
 }
 
@@ -71,7 +91,7 @@ func (i *Interceptors) StreamServerInterceptor() grpc.StreamServerInterceptor {
 // A rule for an outgoing method is served if the files (see [WithFiles]) have
 // the method.
 func (i *Interceptors) UnaryClientInterceptor() grpc.UnaryClientInterceptor {
-	i.made.unaryClient.Store(true)
+	i.make(&i.made.unaryClient)
 	return i.unaryClient
 }
 
@@ -93,7 +113,7 @@ func (i *Interceptors) UnaryClientInterceptor() grpc.UnaryClientInterceptor {
 // and its context end too. The retryPolicy of a service config retries under one
 // lock.
 func (i *Interceptors) StreamClientInterceptor() grpc.StreamClientInterceptor {
-	i.made.streamClient.Store(true)
+	i.make(&i.made.streamClient)
 	return i.streamClient
 }
 

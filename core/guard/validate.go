@@ -23,7 +23,8 @@ type served struct {
 	by       map[string]string // who serves an operation
 	declared map[string]bool   // operations that the program enters itself
 	surveys  []survey
-	valid    atomic.Pointer[rule.Set] // the rules that were found good last
+	started  bool                     // valid at some time: calls have run since
+	valid    atomic.Pointer[rule.Set] // the rules that all surveys found good, nil while one has not looked
 	failed   error                    // of the rules that were not
 	failedOf *rule.Set
 	failedAt time.Time
@@ -73,6 +74,10 @@ func (g *Guard) Declare(names ...string) {
 //
 // router identifies what find reads, by ==. A later call for the same router
 // replaces the earlier one. A nil router never replaces another.
+//
+// A guard that was valid before is validated once more by its next call, and lets
+// nobody in while the integration finds something wrong. So attach all of them before
+// the first call.
 func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operations []string, err error)) {
 	s := g.served
 	s.mu.Lock()
@@ -83,6 +88,7 @@ func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operat
 		return
 	}
 	s.surveys = append(s.surveys, survey{by, router, find})
+	s.valid.Store(nil)
 }
 
 // Validate reports every rule that nobody serves, every rule that the settings of the
@@ -110,16 +116,26 @@ func (g *Guard) Validate() (err error) {
 // validate checks the rules that are in force, and keeps the result. It is the
 // caller's turn.
 func (g *Guard) validate(set *rule.Set) error {
-	err := g.check(set)
 	s := g.served
+	surveys := s.surveyed()
+	err := g.check(set)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		s.valid.Store(set)
-	} else {
+	if err != nil {
 		s.failed, s.failedOf, s.failedAt = err, set, time.Now()
+		return err
 	}
-	return err
+	s.accept(set, surveys)
+	return nil
+}
+
+// accept records that so many surveys found set good. It isn't valid yet if another
+// one was attached meanwhile. mu must be held.
+func (s *served) accept(set *rule.Set, surveys int) {
+	s.started = true
+	if len(s.surveys) == surveys {
+		s.valid.Store(set)
+	}
 }
 
 // check returns why set can't take effect.
@@ -225,11 +241,7 @@ func cure(operation string) string {
 func (g *Guard) ready() (*rule.Set, error) {
 	set := g.rules.Load()
 	s := g.served
-	switch valid := s.valid.Load(); {
-	case valid == set:
-		return set, nil
-	case set.Empty() && !s.surveyed():
-		s.valid.CompareAndSwap(valid, set) // from now on rules are replaced under calls
+	if s.valid.Load() == set || set.Empty() && s.unattached(set) {
 		return set, nil
 	}
 	if err := s.failure(set); err != nil {
@@ -257,12 +269,33 @@ func (s *served) failure(set *rule.Set) error {
 	return nil
 }
 
-// surveyed reports whether integrations are attached: they may have rules that are
-// not the guard's, and may find something wrong with those.
-func (s *served) surveyed() bool {
+// surveyed returns how many integrations are attached.
+func (s *served) surveyed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.surveys) > 0
+	return len(s.surveys)
+}
+
+// unattached reports whether no integration is attached, and accepts the empty set
+// then: an integration may have rules that are not the guard's, and find something
+// wrong with those.
+func (s *served) unattached(set *rule.Set) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.surveys) > 0 {
+		return false
+	}
+	if !s.started {
+		s.accept(set, 0) // from now on rules are replaced under calls
+	}
+	return true
+}
+
+// hasStarted reports whether the guard has been valid.
+func (s *served) hasStarted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started
 }
 
 // Replace replaces all rules of the guard. The new ones are
@@ -285,18 +318,22 @@ func (g *Guard) Replace(rules []rule.Rule, unlocked ...string) error {
 	}
 	g.served.turn.Lock()
 	defer g.served.turn.Unlock()
-	if g.served.valid.Load() == nil { // the program still starts
+	s := g.served
+	if !s.hasStarted() { // the program still starts
 		g.rules.Store(set)
 		return nil
 	}
+	surveys := s.surveyed()
 	if err := g.check(set); err != nil {
 		return err
 	}
 	if err := errors.Join(g.lost(set, unlocked)...); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	g.rules.Store(set)
-	g.served.valid.Store(set)
+	s.accept(set, surveys)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -193,6 +194,63 @@ func TestAnIntegrationThatPanicsLeavesTheGuardUsable(t *testing.T) {
 	go recovered(g.Validate)
 	if err := guardtest.Receive(t, results, "the next validation"); err != nil {
 		t.Error(err)
+	}
+}
+
+// An integration may be made when another one has used the guard already.
+func TestAnIntegrationThatIsAttachedLateIsAskedToo(t *testing.T) {
+	wrong := errors.New("the middleware is behind its handler")
+	for name, rules := range map[string][]rule.Rule{"with rules": {orders()}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := served(guard.New(guardtest.Locker(t, memstore.New()), rules...))
+				if _, err := g.Rule("GET /other"); err != nil {
+					t.Fatal(err)
+				}
+				found := wrong
+				g.Attach("a router", nil, func(*rule.Set) ([]string, error) { return nil, found })
+				if _, err := g.Rule("GET /other"); !errors.Is(err, wrong) {
+					t.Errorf("got %v, want the fault of the integration", err)
+				}
+				if err := g.Replace([]rule.Rule{orders()}); !errors.Is(err, wrong) {
+					t.Errorf("replaced: %v, want the fault of the integration", err)
+				}
+				found = nil
+				if err := g.Replace(nil); len(rules) > 0 && !errors.Is(err, rule.ErrInvalid) {
+					t.Errorf("got %v, and the guard doesn't start any longer: the operation has lost its rule", err)
+				}
+				time.Sleep(time.Second)
+				if _, err := g.Rule("GET /other"); err != nil {
+					t.Errorf("nothing is wrong any more: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnIntegrationThatIsAttachedDuringAValidationIsAskedToo(t *testing.T) {
+	wrong := errors.New("the middleware is behind its handler")
+	for name, look := range map[string]func(*guard.Guard) error{
+		"by Validate": (*guard.Guard).Validate,
+		"by Replace":  func(g *guard.Guard) error { return g.Replace([]rule.Rule{orders()}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t, orders())
+			if err := g.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			during := func() {}
+			g.Attach("a router", nil, func(*rule.Set) ([]string, error) { during(); return nil, nil })
+			during = sync.OnceFunc(func() {
+				g.Attach("another one", nil, func(*rule.Set) ([]string, error) { return nil, wrong })
+			})
+			if err := look(g); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Rule(operation); !errors.Is(err, wrong) {
+				t.Errorf("got %v, want the fault of the other integration", err)
+			}
+		})
 	}
 }
 
