@@ -472,7 +472,7 @@ func TestRefusalOfAStreamLasts(t *testing.T) {
 	}
 }
 
-// Handlers learn of the end of a stream by its messages, hardly by its context.
+// Handlers see the end of a stream by its messages, hardly by its context.
 func TestAStreamThatLosesItsLockReceivesAndSendsNoMore(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {

@@ -221,7 +221,7 @@ func TestAnIntegrationThatIsAttachedLateIsAskedToo(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				if _, err := g.Rule("GET /other"); err != nil {
-					t.Errorf("nothing is wrong any more: %v", err)
+					t.Errorf("nothing is wrong now: %v", err)
 				}
 			})
 		})
