@@ -29,6 +29,8 @@ const (
 	startTimeout = 90 * time.Second // another instance may be migrating
 	stopTimeout  = 30 * time.Second
 	pingTimeout  = 5 * time.Second
+	// workTimeout is how long a request may take after it waited for its lock.
+	workTimeout = 10 * time.Second
 )
 
 // Config is what can be set.
@@ -185,7 +187,7 @@ func (a *App) openRedis(ctx context.Context, c Config) (redis.UniversalClient, e
 	return rdb, nil
 }
 
-func newSale(s voucher.Store) voucher.Sale { return voucher.NewService(s) }
+func newSale(s voucher.Store) voucher.Sale { return voucher.NewService(s, workTimeout) }
 
 func newOrderLock(c Config, g *guard.Guard) (web.OrderLock, error) {
 	if c.Variant.OrderLock != nil {

@@ -9,12 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/fx"
-
-	"github.com/redlatch/redlatch/examples/seckill/internal/web"
 )
-
-// workTimeout is how long a request may take after it waited for its lock.
-const workTimeout = 10 * time.Second
 
 // server listens between start and stop of the application.
 type server struct {
@@ -28,7 +23,7 @@ type server struct {
 func newServer(lc fx.Lifecycle, c Config, handler http.Handler) *server {
 	s := &server{
 		http: &http.Server{
-			Addr: c.HTTP, Handler: web.Bound(handler, c.LockWait+workTimeout),
+			Addr: c.HTTP, Handler: handler,
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       15 * time.Second,
 			// Longer than a request may wait, for its lock and for the database.

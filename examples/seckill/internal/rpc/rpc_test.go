@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -65,13 +66,19 @@ func (j *journal) read() (text string, outcomes []string) {
 
 func openShop(t *testing.T, locks lock.Store, orders voucher.Store) *shop {
 	t.Helper()
+	return openShopWithin(t, locks, orders, time.Minute)
+}
+
+// openShopWithin opens a shop whose calls may take as long as limit.
+func openShopWithin(t *testing.T, locks lock.Store, orders voucher.Store, limit time.Duration) *shop {
+	t.Helper()
 	s := &shop{locker: lock.New(locks), log: &journal{}}
 	t.Cleanup(func() { _ = s.locker.Close(context.Background()) })
 	g, err := guard.New(s.locker)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sale, err := voucher.NewSaleLock(voucher.NewService(orders), g)
+	sale, err := voucher.NewSaleLock(voucher.NewService(orders, limit), g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,6 +302,26 @@ func TestClientsAreNotToldWhatOperatorsAre(t *testing.T) {
 	}
 	if text, _ := s.log.read(); strings.Count(text, "secret detail") < 3 {
 		t.Errorf("operators see %q", text)
+	}
+}
+
+// hanging is a database that takes a call and never answers it.
+type hanging struct{ voucher.Store }
+
+func (hanging) Voucher(ctx context.Context, _ string) (voucher.Voucher, error) {
+	<-ctx.Done()
+	return voucher.Voucher{}, fmt.Errorf("read voucher: %w", context.Cause(ctx))
+}
+
+func TestADatabaseThatHangsHasACodeAndALineInTheLog(t *testing.T) {
+	s := openShopWithin(t, memstore.New(), hanging{}, 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	_, err := s.PlaceOrder(ctx, &pb.PlaceOrderRequest{VoucherId: "v", UserId: "u"})
+	wantStatus(t, "order", err, codes.Unavailable, "STORE_UNAVAILABLE")
+	log, outcomes := s.log.read()
+	if !strings.Contains(log, "call failed") || !slices.Equal(outcomes, []string{"STORE_UNAVAILABLE"}) {
+		t.Errorf("log %q, counted as %q", log, outcomes)
 	}
 }
 

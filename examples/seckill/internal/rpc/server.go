@@ -21,10 +21,9 @@ import (
 
 // What a client may take, as over HTTP.
 const (
-	maxMessage  = 64 << 10 // bytes of a request
-	maxMetadata = 16 << 10 // bytes of its metadata
-	maxStreams  = 250      // calls at once over one connection
-	maxTime     = 30 * time.Second
+	maxMessage  = 64 << 10        // bytes of a request
+	maxMetadata = 16 << 10        // bytes of its metadata
+	maxStreams  = 250             // calls at once over one connection
 	greeting    = 5 * time.Second // until a connection is one of HTTP/2
 )
 
@@ -60,7 +59,7 @@ func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func
 		Server: grpc.NewServer(
 			grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxMetadata),
 			grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(greeting),
-			grpc.ChainUnaryInterceptor(bound, w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
+			grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
 		),
 		health: health.NewServer(),
 	}
@@ -70,13 +69,6 @@ func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func
 	s.health.SetServingStatus(seckillpb.SeckillService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	locks.Attach(s)
 	return s, nil
-}
-
-// bound ends each call after maxTime, if its client didn't say when.
-func bound(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxTime)
-	defer cancel()
-	return handler(ctx, request)
 }
 
 // Drain makes health checks report that the server is no longer ready, for good.

@@ -2,6 +2,7 @@ package voucher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -62,17 +63,61 @@ type Sale interface {
 
 // Service is the [Sale] on a store. It is safe for concurrent use.
 type Service struct {
-	Reader
 	store Store
+	limit time.Duration
 	now   func() time.Time
 }
 
-// NewService returns a service on store.
-func NewService(store Store) *Service { return NewServiceAt(store, time.Now) }
+// NewService returns a service on store. Each of its calls ends after limit: one
+// that the store hasn't answered by then is [ErrStoreUnavailable]. The wait for a
+// lock comes before the call and isn't part of it.
+func NewService(store Store, limit time.Duration) *Service {
+	return NewServiceAt(store, limit, time.Now)
+}
 
 // NewServiceAt is [NewService] with a clock of the caller's.
-func NewServiceAt(store Store, now func() time.Time) *Service {
-	return &Service{Reader: store, store: store, now: now}
+func NewServiceAt(store Store, limit time.Duration, now func() time.Time) *Service {
+	return &Service{store, limit, now}
+}
+
+// errTooSlow is why a call ended that took as long as it may.
+var errTooSlow = errors.New("the call took too long")
+
+// bounded ends do after the limit of s, and then blames the store: there is nothing
+// else to wait for.
+func bounded[T any](ctx context.Context, s *Service, do func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, errTooSlow)
+	defer cancel()
+	result, err := do(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errTooSlow) {
+		err = fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
+	}
+	return result, err
+}
+
+// Voucher implements [Reader].
+func (s *Service) Voucher(ctx context.Context, id string) (Voucher, error) {
+	return bounded(ctx, s, func(ctx context.Context) (Voucher, error) { return s.store.Voucher(ctx, id) })
+}
+
+// Vouchers implements [Reader].
+func (s *Service) Vouchers(ctx context.Context, limit int) ([]Voucher, error) {
+	return bounded(ctx, s, func(ctx context.Context) ([]Voucher, error) { return s.store.Vouchers(ctx, limit) })
+}
+
+// Order implements [Reader].
+func (s *Service) Order(ctx context.Context, id string) (Order, error) {
+	return bounded(ctx, s, func(ctx context.Context) (Order, error) { return s.store.Order(ctx, id) })
+}
+
+// Orders implements [Reader].
+func (s *Service) Orders(ctx context.Context, voucherID string, limit int) ([]Order, error) {
+	return bounded(ctx, s, func(ctx context.Context) ([]Order, error) { return s.store.Orders(ctx, voucherID, limit) })
+}
+
+// Report implements [Reader].
+func (s *Service) Report(ctx context.Context, voucherID string) (Report, error) {
+	return bounded(ctx, s, func(ctx context.Context) (Report, error) { return s.store.Report(ctx, voucherID) })
 }
 
 // Create implements [Sale].
@@ -88,11 +133,15 @@ func (s *Service) Create(ctx context.Context, d Draft) (Voucher, error) {
 		ID: id, Title: d.Title, Stock: d.Stock, Remaining: d.Stock,
 		BeginAt: stamp(d.BeginAt), EndAt: stamp(d.EndAt), CreatedAt: stamp(s.now()),
 	}
-	return v, s.store.CreateVoucher(ctx, v)
+	return bounded(ctx, s, func(ctx context.Context) (Voucher, error) { return v, s.store.CreateVoucher(ctx, v) })
 }
 
 // Place implements [Sale].
 func (s *Service) Place(ctx context.Context, voucherID, userID string, fence Fence) (Order, error) {
+	return bounded(ctx, s, func(ctx context.Context) (Order, error) { return s.place(ctx, voucherID, userID, fence) })
+}
+
+func (s *Service) place(ctx context.Context, voucherID, userID string, fence Fence) (Order, error) {
 	v, err := s.store.Voucher(ctx, voucherID)
 	if err != nil {
 		return Order{}, err
@@ -122,7 +171,10 @@ func (s *Service) Cancel(ctx context.Context, orderID, userID string) error {
 	if !ok {
 		return ErrNoLock
 	}
-	return s.store.CancelOrder(ctx, orderID, userID, fence)
+	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.store.CancelOrder(ctx, orderID, userID, fence)
+	})
+	return err
 }
 
 // newID returns an id that is unique across instances and sorts by time.

@@ -3,14 +3,18 @@ package voucher_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/redlatch/redlatch/core/fence"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
@@ -46,6 +50,9 @@ var (
 	end   = begin.Add(time.Hour)
 )
 
+// limit is how long a call of the services here may take.
+const limit = time.Minute
+
 func draft() voucher.Draft {
 	return voucher.Draft{Title: "Half price", Stock: 10, BeginAt: begin, EndAt: end}
 }
@@ -54,7 +61,7 @@ func TestCreateKeepsWhatDatabasesKeep(t *testing.T) {
 	s := &shelf{}
 	d := draft()
 	d.BeginAt = begin.Add(1234567).In(time.FixedZone("", 8*3600))
-	v, err := voucher.NewService(s).Create(t.Context(), d)
+	v, err := voucher.NewService(s, limit).Create(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +95,7 @@ func TestADraftIsRefusedWithEverythingThatIsWrong(t *testing.T) {
 	} {
 		d := draft()
 		tt.change(&d)
-		_, err := voucher.NewService(&shelf{}).Create(t.Context(), d)
+		_, err := voucher.NewService(&shelf{}, limit).Create(t.Context(), d)
 		var (
 			invalid *voucher.InvalidError
 			got     []string
@@ -120,7 +127,7 @@ func TestAnOrderIsPlacedInItsTimeOnly(t *testing.T) {
 		{"after", end.Add(time.Hour), voucher.ErrEnded},
 	} {
 		s := &shelf{v: voucher.Voucher{ID: "v", Stock: 1, Remaining: 1, BeginAt: begin, EndAt: end}}
-		service := voucher.NewServiceAt(s, func() time.Time { return tt.now })
+		service := voucher.NewServiceAt(s, limit, func() time.Time { return tt.now })
 		o, err := service.Place(t.Context(), "v", "u", fence.New(7, "o:1"))
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
@@ -140,15 +147,85 @@ func TestAnOrderIsPlacedInItsTimeOnly(t *testing.T) {
 func TestPlaceSaysWhatTheStoreSays(t *testing.T) {
 	now := func() time.Time { return begin }
 	s := &shelf{v: voucher.Voucher{ID: "v", BeginAt: begin, EndAt: end}}
-	if _, err := voucher.NewServiceAt(s, now).Place(t.Context(), "w", "u", voucher.Fence{}); !errors.Is(err, voucher.ErrVoucherNotFound) {
+	if _, err := voucher.NewServiceAt(s, limit, now).Place(t.Context(), "w", "u", voucher.Fence{}); !errors.Is(err, voucher.ErrVoucherNotFound) {
 		t.Errorf("unknown voucher: %v", err)
 	}
 	for _, want := range []error{voucher.ErrSoldOut, voucher.ErrAlreadyOrdered, voucher.ErrStaleFence, voucher.ErrStoreUnavailable} {
 		s.refuse = want
-		if o, err := voucher.NewServiceAt(s, now).Place(t.Context(), "v", "u", voucher.Fence{}); !errors.Is(err, want) || o != (voucher.Order{}) {
+		if o, err := voucher.NewServiceAt(s, limit, now).Place(t.Context(), "v", "u", voucher.Fence{}); !errors.Is(err, want) || o != (voucher.Order{}) {
 			t.Errorf("%+v, %v, want %v", o, err, want)
 		}
 	}
+}
+
+// hanging is a database that takes a call and never answers it.
+type hanging struct{}
+
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return fmt.Errorf("no answer: %w", context.Cause(ctx))
+}
+
+func (hanging) Voucher(ctx context.Context, _ string) (voucher.Voucher, error) {
+	return voucher.Voucher{}, hang(ctx)
+}
+
+func (hanging) Vouchers(ctx context.Context, _ int) ([]voucher.Voucher, error) {
+	return nil, hang(ctx)
+}
+
+func (hanging) Order(ctx context.Context, _ string) (voucher.Order, error) {
+	return voucher.Order{}, hang(ctx)
+}
+
+func (hanging) Orders(ctx context.Context, _ string, _ int) ([]voucher.Order, error) {
+	return nil, hang(ctx)
+}
+
+func (hanging) Report(ctx context.Context, _ string) (voucher.Report, error) {
+	return voucher.Report{}, hang(ctx)
+}
+
+func (hanging) CreateVoucher(ctx context.Context, _ voucher.Voucher) error { return hang(ctx) }
+
+func (hanging) PlaceOrder(ctx context.Context, _ voucher.Order) error { return hang(ctx) }
+
+func (hanging) CancelOrder(ctx context.Context, _, _ string, _ voucher.Fence) error {
+	return hang(ctx)
+}
+
+// calls are all that a sale can do, with a lock where they need one.
+func calls(s voucher.Sale, locker *lock.Locker) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Voucher":  func(ctx context.Context) error { _, err := s.Voucher(ctx, "v"); return err },
+		"Vouchers": func(ctx context.Context) error { _, err := s.Vouchers(ctx, 1); return err },
+		"Order":    func(ctx context.Context) error { _, err := s.Order(ctx, "o"); return err },
+		"Orders":   func(ctx context.Context) error { _, err := s.Orders(ctx, "v", 1); return err },
+		"Report":   func(ctx context.Context) error { _, err := s.Report(ctx, "v"); return err },
+		"Create":   func(ctx context.Context) error { _, err := s.Create(ctx, draft()); return err },
+		"Place":    func(ctx context.Context) error { _, err := s.Place(ctx, "v", "u", voucher.Fence{}); return err },
+		"Cancel": func(ctx context.Context) error {
+			return locker.Do(ctx, "lock:order:u", func(ctx context.Context) error { return s.Cancel(ctx, "o", "u") })
+		},
+	}
+}
+
+func TestADatabaseThatHangsIsUnavailableWhenTheTimeOfACallIsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker := lock.New(memstore.New())
+		defer locker.Close(context.Background())
+		for name, call := range calls(voucher.NewService(hanging{}, limit), locker) {
+			sent := time.Now()
+			if err := call(t.Context()); !errors.Is(err, voucher.ErrStoreUnavailable) || time.Since(sent) != limit {
+				t.Errorf("%s: %v after %v, want the database blamed after %v", name, err, time.Since(sent), limit)
+			}
+			left, cancel := context.WithTimeout(t.Context(), limit/2)
+			if err := call(left); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, voucher.ErrStoreUnavailable) {
+				t.Errorf("%s: a client that has left: %v, want the error of its context", name, err)
+			}
+			cancel()
+		}
+	})
 }
 
 func TestAReportSaysWhatIsWrong(t *testing.T) {

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/memstore"
-	"github.com/redlatch/redlatch/examples/seckill/internal/web"
 )
 
 // listen serves until all streams of the test are closed.
 func listen(t *testing.T, s *shop) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(web.Bound(s.handler, 100*time.Millisecond)) // which streams outlive
+	server := httptest.NewServer(s.handler)
 	t.Cleanup(server.Close)
 	return server
 }

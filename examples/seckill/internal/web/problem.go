@@ -1,10 +1,8 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -134,11 +132,7 @@ func fail(c *gin.Context, err error) {
 		ginlock.Problem(c, locked)
 		return
 	}
-	tooSlow := errors.Is(context.Cause(c.Request.Context()), errTooSlow)
-	if tooSlow {
-		err = fmt.Errorf("%w: %w", voucher.ErrStoreUnavailable, err) // there is nothing else to wait for
-	}
-	if c.Request.Context().Err() != nil && !tooSlow {
+	if c.Request.Context().Err() != nil {
 		c.Abort()
 		// Nothing is written. If the lease was lost, the middleware that holds
 		// it answers; otherwise the client has gone, and the status is for logs.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -31,7 +32,16 @@ type shop struct {
 	health  *web.Health
 }
 
+// limit is how long a call of the sale may take.
+const limit = time.Minute
+
 func openShop(t *testing.T, locks lock.Store, orders voucher.Store, probes ...web.Probe) *shop {
+	t.Helper()
+	return openPatientShop(t, 0, locks, orders, probes...)
+}
+
+// openPatientShop opens a shop where an order waits for its lock.
+func openPatientShop(t *testing.T, wait time.Duration, locks lock.Store, orders voucher.Store, probes ...web.Probe) *shop {
 	t.Helper()
 	locker := lock.New(locks)
 	t.Cleanup(func() {
@@ -39,13 +49,13 @@ func openShop(t *testing.T, locks lock.Store, orders voucher.Store, probes ...we
 			t.Errorf("close locker: %v", err)
 		}
 	})
-	g, err := guard.New(locker, web.OrderRule(0))
+	g, err := guard.New(locker, web.OrderRule(wait))
 	if err != nil {
 		t.Fatal(err)
 	}
 	health := web.NewHealth(probes...)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	sale, err := voucher.NewSaleLock(voucher.NewService(orders), g)
+	sale, err := voucher.NewSaleLock(voucher.NewService(orders, limit), g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,6 +394,48 @@ func TestALostLockIsNoSuccess(t *testing.T) {
 		t.Errorf("force release: %v, %v", freed, err)
 	}
 	wg.Wait()
+}
+
+// shelf is a database with one voucher, which answers after a while.
+type shelf struct {
+	voucher.Store
+	after time.Duration
+}
+
+func (s shelf) Voucher(ctx context.Context, id string) (voucher.Voucher, error) {
+	select {
+	case <-time.After(s.after):
+		return voucher.Voucher{ID: id, Stock: 1, Remaining: 1, EndAt: time.Now().Add(time.Hour)}, nil
+	case <-ctx.Done():
+		return voucher.Voucher{}, ctx.Err()
+	}
+}
+
+func (shelf) PlaceOrder(context.Context, voucher.Order) error { return nil }
+
+func TestARequestHasAnAnswerWhateverHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openShop(t, memstore.New(), shelf{after: 2 * limit})
+		r := s.send(t, "GET", "/api/vouchers/7", "")
+		wantProblem(t, r, "/api/vouchers/7", 503, "STORE_UNAVAILABLE")
+		if got := r.header.Get("X-Content-Type-Options"); got != "nosniff" {
+			t.Errorf("browsers may guess: %q", got)
+		}
+	})
+}
+
+func TestTheWaitForALockTakesNothingOfTheTimeOfARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openPatientShop(t, 5*limit, memstore.New(), shelf{after: limit - 1})
+		lease, err := s.locker.TryAcquire(t.Context(), "lock:order:alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(3*limit, func() { _ = lease.Release(context.Background()) })
+		if r := s.send(t, "POST", "/api/vouchers/7/orders", "", "alice"); r.status != http.StatusCreated {
+			t.Errorf("%d %s", r.status, r.text)
+		}
+	})
 }
 
 func TestWhatTheStoreRefusesIsAnsweredByCode(t *testing.T) {
