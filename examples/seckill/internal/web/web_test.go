@@ -522,6 +522,20 @@ func TestReadinessFollowsItsProbesAndTheDrain(t *testing.T) {
 	}
 }
 
+func TestAProbeThatHangsIsTheOnlyOneBlamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openShop(t, memstore.New(), shelf{},
+			web.Probe{Name: "database", Check: func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}},
+			web.Probe{Name: "lock store", Check: func(ctx context.Context) error { return ctx.Err() }})
+		if r := s.send(t, "GET", "/readyz", ""); r.status != 503 || r.body["detail"] != "No answer from: database." {
+			t.Errorf("%d %s", r.status, r.text)
+		}
+	})
+}
+
 func TestMetricsCountOrdersByOutcome(t *testing.T) {
 	s := openShop(t, memstore.New(), sqliteStore(t))
 	path := "/api/vouchers/" + s.onSale(t, 1, -1, 1) + "/orders"
