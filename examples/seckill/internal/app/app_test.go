@@ -12,8 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
 	"github.com/redlatch/redlatch/examples/seckill/internal/app"
 	"github.com/redlatch/redlatch/examples/seckill/internal/load"
+	"github.com/redlatch/redlatch/examples/seckill/internal/store"
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
 func config() app.Config {
@@ -215,6 +221,40 @@ func TestItDrainsBeforeItStops(t *testing.T) {
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("stop: %v", err)
+	}
+}
+
+// dial connects to the service over gRPC.
+func dial(t *testing.T, a *app.App) *grpc.ClientConn {
+	t.Helper()
+	connection, err := grpc.NewClient("passthrough:///"+a.GRPC(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return connection
+}
+
+func TestHealthOverGRPCIsThatOfReadyz(t *testing.T) {
+	c := config()
+	c.GRPC = "127.0.0.1:0"
+	var db *store.Store
+	c.Variant.Store = func(_ context.Context, s *store.Store) (voucher.Store, error) {
+		db = s
+		return s, nil
+	}
+	a := start(t, c)
+	defer stop(t, a)
+	health := healthpb.NewHealthClient(dial(t, a))
+	for _, want := range []struct {
+		status int
+		health healthpb.HealthCheckResponse_ServingStatus
+	}{{http.StatusOK, healthpb.HealthCheckResponse_SERVING}, {http.StatusServiceUnavailable, healthpb.HealthCheckResponse_NOT_SERVING}} {
+		r, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{})
+		if got := status(t, a.URL()+"/readyz"); got != want.status || err != nil || r.GetStatus() != want.health {
+			t.Errorf("/readyz %d, gRPC %v, %v, want %d and %v", got, r, err, want.status, want.health)
+		}
+		_ = db.Close() // the database is away
 	}
 }
 

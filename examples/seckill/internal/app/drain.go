@@ -14,12 +14,9 @@ import (
 type drain struct{}
 
 // newDrain needs the servers, so that its hook runs before theirs.
-func newDrain(lc fx.Lifecycle, c Config, health *web.Health, _ *server, rpc *rpcServer) drain {
+func newDrain(lc fx.Lifecycle, c Config, health *web.Health, _ *server, _ *rpcServer) drain {
 	lc.Append(fx.StopHook(func(ctx context.Context) {
 		health.Drain()
-		if rpc != nil {
-			rpc.Drain()
-		}
 		c.Log.Info("draining")
 		select {
 		case <-time.After(c.DrainDelay):

@@ -25,11 +25,11 @@ type rpcServer struct {
 }
 
 // newRPCServer reports its failure where the HTTP server does.
-func newRPCServer(lc fx.Lifecycle, c Config, sale voucher.Sale, g *guard.Guard, m *web.Metrics, http *server) (*rpcServer, error) {
+func newRPCServer(lc fx.Lifecycle, c Config, sale voucher.Sale, g *guard.Guard, health *web.Health, m *web.Metrics, http *server) (*rpcServer, error) {
 	if c.GRPC == "" {
 		return nil, nil
 	}
-	inner, err := rpc.NewServer(sale, g, c.Log, m.Ordered)
+	inner, err := rpc.NewServer(sale, g, health, c.Log, m.Ordered)
 	if err != nil {
 		return nil, err
 	}

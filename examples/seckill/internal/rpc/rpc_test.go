@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,27 @@ type shop struct {
 	server     *rpc.Server
 	locker     *lock.Locker
 	log        *journal
+	ready      *readiness
+}
+
+// readiness is that of the service, as the test sets it.
+type readiness struct {
+	down    atomic.Pointer[error]
+	drained chan struct{}
+}
+
+func (r *readiness) Drained() <-chan struct{} { return r.drained }
+
+func (r *readiness) Ready(context.Context) error {
+	select {
+	case <-r.drained:
+		return errors.New("drained")
+	default:
+	}
+	if err := r.down.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // journal is what operators see.
@@ -72,7 +94,7 @@ func openShop(t *testing.T, locks lock.Store, orders voucher.Store) *shop {
 // openShopWithin opens a shop whose calls may take as long as limit.
 func openShopWithin(t *testing.T, locks lock.Store, orders voucher.Store, limit time.Duration) *shop {
 	t.Helper()
-	s := &shop{locker: lock.New(locks), log: &journal{}}
+	s := &shop{locker: lock.New(locks), log: &journal{}, ready: &readiness{drained: make(chan struct{})}}
 	t.Cleanup(func() { _ = s.locker.Close(context.Background()) })
 	g, err := guard.New(s.locker)
 	if err != nil {
@@ -82,7 +104,7 @@ func openShopWithin(t *testing.T, locks lock.Store, orders voucher.Store, limit 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.server, err = rpc.NewServer(sale, g, slog.New(slog.NewTextHandler(s.log, nil)), s.log.ordered)
+	s.server, err = rpc.NewServer(sale, g, s.ready, slog.New(slog.NewTextHandler(s.log, nil)), s.log.ordered)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,19 +347,74 @@ func TestADatabaseThatHangsHasACodeAndALineInTheLog(t *testing.T) {
 	}
 }
 
-func TestHealthFollowsTheDrain(t *testing.T) {
+func TestHealthIsTheReadinessOfTheService(t *testing.T) {
 	s := openShop(t, memstore.New(), sqliteStore(t))
 	client := healthpb.NewHealthClient(s.connection)
-	for _, service := range []string{"", "seckill.v1.SeckillService"} {
-		r, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
-		if err != nil || r.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-			t.Errorf("%q: %v, %v", service, r, err)
+	want := func(when string, status healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		for _, service := range []string{"", "seckill.v1.SeckillService"} {
+			r, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+			if err != nil || r.GetStatus() != status {
+				t.Errorf("%s: %q: %v, %v, want %v", when, service, r, err, status)
+			}
+			list, err := client.List(t.Context(), &healthpb.HealthListRequest{})
+			if err != nil || list.GetStatuses()[service].GetStatus() != status {
+				t.Errorf("%s: list: %v, %v, want %v", when, list, err, status)
+			}
 		}
 	}
-	s.server.Drain()
-	r, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: "seckill.v1.SeckillService"})
-	if err != nil || r.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("while draining: %v, %v", r, err)
+	want("at the start", healthpb.HealthCheckResponse_SERVING)
+	down := errors.New("database: secret detail")
+	s.ready.down.Store(&down)
+	want("without a database", healthpb.HealthCheckResponse_NOT_SERVING)
+	if text, _ := s.log.read(); !strings.Contains(text, "secret detail") {
+		t.Errorf("operators see %q", text)
+	}
+	s.ready.down.Store(nil)
+	want("with it again", healthpb.HealthCheckResponse_SERVING)
+	close(s.ready.drained)
+	want("while draining", healthpb.HealthCheckResponse_NOT_SERVING)
+	_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: "nobody"})
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("unknown service: %v", err)
+	}
+}
+
+func TestAWatchFollowsTheReadinessAndEndsWithTheDrain(t *testing.T) {
+	s := openShop(t, memstore.New(), sqliteStore(t))
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	client := healthpb.NewHealthClient(s.connection)
+	stream, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown, err := client.Watch(ctx, &healthpb.HealthCheckRequest{Service: "nobody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(stream healthpb.Health_WatchClient, status healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if r, err := stream.Recv(); err != nil || r.GetStatus() != status {
+			t.Fatalf("got %v, %v, want %v", r, err, status)
+		}
+	}
+	want(unknown, healthpb.HealthCheckResponse_SERVICE_UNKNOWN)
+	want(stream, healthpb.HealthCheckResponse_SERVING)
+	down := errors.New("no database")
+	s.ready.down.Store(&down)
+	want(stream, healthpb.HealthCheckResponse_NOT_SERVING)
+	s.ready.down.Store(nil)
+	want(stream, healthpb.HealthCheckResponse_SERVING)
+	close(s.ready.drained)
+	want(stream, healthpb.HealthCheckResponse_NOT_SERVING)
+	for _, stream := range []healthpb.Health_WatchClient{stream, unknown} {
+		if r, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("after the drain: %v, %v", r, err)
+		}
+	}
+	if err := s.server.Shutdown(ctx); err != nil {
+		t.Errorf("shutdown: %v", err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
@@ -39,46 +38,35 @@ func OrderRule(wait time.Duration) rule.Rule {
 }
 
 // Server is the service over gRPC, with reflection and health.
-type Server struct {
-	*grpc.Server
-	health *health.Server
-}
+type Server struct{ *grpc.Server }
 
-// NewServer returns a server of the sale. The locks of its methods are those
+// NewServer returns a server of the sale, whose health is that of ready. The locks of its methods are those
 // of their options in the .proto, unless g has a rule for them. ordered
 // is called with what became of each request to order, "placed" or the code
 // of its refusal, and how long it took. Validate g before the first call: it reports a rule that does
 // not fit a method.
-func NewServer(sale voucher.Sale, g *guard.Guard, log *slog.Logger, ordered func(outcome string, took time.Duration)) (*Server, error) {
+func NewServer(sale voucher.Sale, g *guard.Guard, ready Readiness, log *slog.Logger, ordered func(outcome string, took time.Duration)) (*Server, error) {
 	locks, err := grpclock.New(g)
 	if err != nil {
 		return nil, err
 	}
 	w := watch{log, ordered}
-	s := &Server{
-		Server: grpc.NewServer(
-			grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxMetadata),
-			grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(greeting),
-			grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
-		),
-		health: health.NewServer(),
-	}
+	s := &Server{grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxMetadata),
+		grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(greeting),
+		grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
+	)}
 	seckillpb.RegisterSeckillServiceServer(s, &service{sale: sale})
-	healthpb.RegisterHealthServer(s, s.health)
+	healthpb.RegisterHealthServer(s, &health{readiness: ready, log: log})
 	reflection.Register(s)
-	s.health.SetServingStatus(seckillpb.SeckillService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	locks.Attach(s)
 	return s, nil
 }
-
-// Drain makes health checks report that the server is no longer ready, for good.
-func (s *Server) Drain() { s.health.Shutdown() }
 
 // Shutdown stops accepting and waits for the calls under way. When ctx ends
 // they lose their connections, their contexts end, and their locks are
 // released.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.Drain()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

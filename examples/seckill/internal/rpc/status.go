@@ -62,13 +62,14 @@ var locked = map[guard.Kind]refusal{
 	guard.Lost:        {codes.Internal, guard.Lost.Code(), "the lock was lost meanwhile; the request may or may not have taken effect"},
 }
 
-// answer makes a status of what a handler returns.
+// answer makes a status of what a handler returns. Those of the health are statuses
+// already.
 func answer(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	response, err := handler(ctx, request)
-	if err != nil {
-		return nil, statusOf(ctx, err)
+	if _, ok := status.FromError(err); ok { // nil is OK
+		return response, err
 	}
-	return response, nil
+	return nil, statusOf(ctx, err)
 }
 
 // statusOf is the status of an error of the sale. An error that clients

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -43,6 +44,33 @@ func NewHealth(probes ...Probe) *Health {
 // Drain makes the service not ready, for good, and ends the streams of pages.
 func (h *Health) Drain() { h.drain() }
 
+// Drained is closed by the drain.
+func (h *Health) Drained() <-chan struct{} { return h.drained }
+
+var errDraining = errors.New("the service is shutting down")
+
+// Ready returns nil if the service should get requests. Otherwise the error is for
+// operators: it has what the probes say.
+func (h *Health) Ready(ctx context.Context) error {
+	if h.draining() {
+		return errDraining
+	}
+	_, err := h.check(ctx)
+	return err
+}
+
+// check returns the names of the probes that fail, and their errors.
+func (h *Health) check(ctx context.Context) (failed []string, err error) {
+	var errs []error
+	for _, p := range h.probes {
+		if err := p.check(ctx); err != nil {
+			failed = append(failed, p.Name)
+			errs = append(errs, fmt.Errorf("%s: %w", p.Name, err))
+		}
+	}
+	return failed, errors.Join(errs...)
+}
+
 func (h *Health) draining() bool {
 	select {
 	case <-h.drained:
@@ -59,14 +87,8 @@ func (h *Health) ready(c *gin.Context) {
 		refuse(c, shuttingDown)
 		return
 	}
-	var failed []string
-	for _, p := range h.probes {
-		if err := p.check(c.Request.Context()); err != nil {
-			_ = c.Error(fmt.Errorf("%s: %w", p.Name, err))
-			failed = append(failed, p.Name)
-		}
-	}
-	if failed != nil {
+	if failed, err := h.check(c.Request.Context()); err != nil {
+		_ = c.Error(err)
 		refuse(c, notReady("NOT_READY", "No answer from: "+strings.Join(failed, ", ")+"."))
 		return
 	}
