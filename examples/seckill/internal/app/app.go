@@ -27,7 +27,7 @@ import (
 
 const (
 	startTimeout = 90 * time.Second // another instance may be migrating
-	stopTimeout  = 30 * time.Second
+	stopTimeout  = 30 * time.Second // to the drain and to requests that wait for their lock
 	pingTimeout  = 5 * time.Second
 	// workTimeout is how long a request may take after it waited for its lock.
 	workTimeout = 10 * time.Second
@@ -70,7 +70,10 @@ type Variant struct {
 
 // App is a service that serves.
 type App struct {
-	fx        *fx.App
+	fx *fx.App
+	// stopTimeout is how long everything may take to stop.
+	stopTimeout time.Duration
+
 	server    *server
 	rpc       *rpcServer
 	resources []resource
@@ -88,7 +91,7 @@ type resource struct {
 func Start(ctx context.Context, c Config) (*App, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	a := &App{}
+	a := &App{stopTimeout: c.DrainDelay + c.LockWait + stopTimeout}
 	if err := a.start(ctx, c); err != nil {
 		return nil, errors.Join(err, a.closeResources())
 	}
@@ -104,7 +107,6 @@ func (a *App) start(ctx context.Context, c Config) error {
 	}
 	options := []fx.Option{
 		fx.NopLogger,
-		fx.StopTimeout(stopTimeout),
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
 		// A watchdog of a second or two has no room for calls of two seconds.
@@ -223,9 +225,10 @@ func (a *App) Failed() <-chan error { return a.server.failed }
 
 // Stop says that the service isn't ready, stops accepting, waits for the
 // requests under way, gives all locks back and closes everything. It takes its
-// time also when ctx has ended.
+// time also when ctx has ended: the drain delay, the wait for a lock and 30 s. Requests
+// that take longer are cut off before, so that everything behind them still stops.
 func (a *App) Stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.stopTimeout)
 	defer cancel()
 	return errors.Join(a.fx.Stop(ctx), a.closeResources())
 }

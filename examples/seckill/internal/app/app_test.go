@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/redlatch/redlatch/examples/seckill/internal/app"
 	"github.com/redlatch/redlatch/examples/seckill/internal/load"
@@ -273,6 +275,98 @@ func TestAnOpenPageDoesNotHoldUpTheEnd(t *testing.T) {
 	stop(t, a)
 	if _, err := io.ReadAll(response.Body); err != nil {
 		t.Errorf("the stream was cut off: %v", err)
+	}
+}
+
+func TestAnOpenWatchOfTheHealthDoesNotHoldUpTheEnd(t *testing.T) {
+	c := config()
+	c.GRPC = "127.0.0.1:0"
+	a := start(t, c)
+	stream, err := healthpb.NewHealthClient(dial(t, a)).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, a)
+}
+
+// hanging is a database where orders end with their contexts only.
+type hanging struct {
+	*store.Store
+	began chan struct{}
+}
+
+func (h hanging) PlaceOrder(ctx context.Context, _ voucher.Order) error {
+	close(h.began)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestAStopThatUsesUpItsTimeStopsEverything(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	c := config()
+	c.GRPC = "127.0.0.1:0"
+	began := make(chan struct{})
+	c.Variant.Store = func(_ context.Context, s *store.Store) (voucher.Store, error) { return hanging{s, began}, nil }
+	a := start(t, c)
+
+	// A stream and a request that don't end by themselves.
+	connection := dial(t, a)
+	stream, err := reflectionpb.NewServerReflectionClient(connection).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	_, body := post(t, a.URL()+"/api/vouchers", offer())
+	order, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.URL()+"/api/vouchers/"+idOf(body)+"/orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order.Header.Set("X-User-Id", "42")
+	ordered := make(chan error, 1)
+	go func() {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		response, err := client.Do(order)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		ordered <- err
+	}()
+	<-began
+
+	a.SetStopTimeout(4 * time.Second)
+	if err := a.Stop(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stop: %v, want it to say that something was cut off", err)
+	}
+	if err := <-ordered; err == nil {
+		t.Error("the request that hangs was answered")
+	}
+	if got := status(t, a.URL()+"/healthz"); got != 0 {
+		t.Errorf("HTTP still answers: %d", got)
+	}
+	if _, err := healthpb.NewHealthClient(connection).Check(t.Context(), &healthpb.HealthCheckRequest{}); err == nil {
+		t.Error("gRPC still answers")
+	}
+	if left, _ := os.ReadDir(temp); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestTheTimeToStopIsThatOfItsSettingsAndMore(t *testing.T) {
+	c := config()
+	c.DrainDelay, c.LockWait = 10*time.Millisecond, time.Hour
+	a := start(t, c)
+	defer stop(t, a)
+	if got, want := a.StopTimeout(), 10*time.Millisecond+time.Hour+30*time.Second; got != want {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -56,6 +56,8 @@ func (s *rpcServer) start(ctx context.Context) error {
 }
 
 func (s *rpcServer) stop(ctx context.Context) error {
+	ctx, cancel := before(ctx, restForHTTP)
+	defer cancel()
 	err := s.Shutdown(ctx)
 	<-s.done
 	return err

@@ -57,7 +57,25 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
+// What stops last has the rest of the time: fx skips the hooks that have none left.
+const (
+	restForLocks = 5 * time.Second
+	restForHTTP  = restForLocks + 5*time.Second
+)
+
+// before returns a context that ends that long before ctx, but at least half of the
+// remaining time from now.
+func before(ctx context.Context, rest time.Duration) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(rest, time.Until(deadline)/2)))
+}
+
 func (s *server) stop(ctx context.Context) error {
+	ctx, cancel := before(ctx, restForLocks)
+	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		// Requests that are still under way lose their connection: their

@@ -58,10 +58,8 @@ func TestAStoppedWriterOfASharedFileBoundsTheOthers(t *testing.T) {
 	c.DB = "sqlite:" + file
 	a := start(t, c)
 	defer stop(t, a)
-	code, body := post(t, a.URL()+"/api/vouchers", fmt.Sprintf(`{"title":"x","stock":5,"beginAt":%q,"endAt":%q}`,
-		time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339)))
-	_, id, _ := strings.Cut(body, `"id":"`)
-	id, _, _ = strings.Cut(id, `"`)
+	code, body := post(t, a.URL()+"/api/vouchers", offer())
+	id := idOf(body)
 	if code != http.StatusCreated || id == "" {
 		t.Fatalf("got %d %s", code, body)
 	}
@@ -104,6 +102,19 @@ func TestAStoppedWriterOfASharedFileBoundsTheOthers(t *testing.T) {
 	if code, body = post(t, a.URL()+"/api/vouchers/"+id+"/orders", ""); code != http.StatusCreated {
 		t.Errorf("when it goes on: got %d %s", code, body)
 	}
+}
+
+// offer is a voucher that is on sale.
+func offer() string {
+	return fmt.Sprintf(`{"title":"x","stock":5,"beginAt":%q,"endAt":%q}`,
+		time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339))
+}
+
+// idOf is the id of a voucher that was created.
+func idOf(body string) string {
+	_, id, _ := strings.Cut(body, `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	return id
 }
 
 // post sends a request of user 42.
