@@ -327,6 +327,46 @@ func TestClientsAreNotToldWhatOperatorsAre(t *testing.T) {
 	}
 }
 
+// lossy is a database whose answer to the first voucher is lost.
+type lossy struct {
+	*store.Store
+	lost atomic.Bool
+}
+
+func (l *lossy) CreateVoucher(ctx context.Context, v voucher.Voucher) error {
+	if err := l.Store.CreateVoucher(ctx, v); err != nil || l.lost.Swap(true) {
+		return err
+	}
+	return voucher.ErrStoreUnavailable
+}
+
+func TestAClientThatRetriesPutsOneVoucherOnSale(t *testing.T) {
+	db := &lossy{Store: sqliteStore(t)}
+	s := openShop(t, memstore.New(), db)
+	retrying, err := grpc.NewClient(s.connection.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"methodConfig": [{
+			"name": [{"service": "seckill.v1.SeckillService"}],
+			"retryPolicy": {
+				"maxAttempts": 4, "initialBackoff": "0.01s", "maxBackoff": "0.1s", "backoffMultiplier": 2,
+				"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]
+			}
+		}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer retrying.Close()
+	_, err = pb.NewSeckillServiceClient(retrying).CreateVoucher(t.Context(), &pb.CreateVoucherRequest{
+		Title: "Half price", Stock: 1, BeginAt: timestamppb.Now(), EndAt: timestamppb.New(time.Now().Add(time.Hour)),
+	})
+	wantStatus(t, "create", err, codes.Internal, "INTERNAL")
+	if list, err := db.Vouchers(t.Context(), 10); err != nil || len(list) != 1 {
+		t.Errorf("one call put %d vouchers on sale, %v", len(list), err)
+	}
+	if text, _ := s.log.read(); !strings.Contains(text, "may be on sale") {
+		t.Errorf("operators see %q", text)
+	}
+}
+
 // hanging is a database that takes a call and never answers it.
 type hanging struct{ voucher.Store }
 

@@ -23,6 +23,9 @@ var (
 	// these could help. An order is then placed or not: placing it again is
 	// safe, since a user gets at most one.
 	ErrStoreUnavailable = errors.New("the database is unavailable")
+	// ErrUnconfirmed: the database didn't confirm a new voucher, which may be on
+	// sale or not. Creating it again would put a second one on sale.
+	ErrUnconfirmed = errors.New("the voucher may be on sale or not")
 )
 
 // Fault is one wrong field of a draft.

@@ -41,7 +41,7 @@ type Store interface {
 type Sale interface {
 	Reader
 	// Create puts a voucher on sale. Errors: [*InvalidError],
-	// [ErrStoreUnavailable], or the context's.
+	// [ErrUnconfirmed], or the context's.
 	Create(ctx context.Context, d Draft) (Voucher, error)
 	// Place orders one voucher for a user, who must hold the lock that fence
 	// belongs to: the integrations take it, as most requests of a flash sale end
@@ -133,7 +133,11 @@ func (s *Service) Create(ctx context.Context, d Draft) (Voucher, error) {
 		ID: id, Title: d.Title, Stock: d.Stock, Remaining: d.Stock,
 		BeginAt: stamp(d.BeginAt), EndAt: stamp(d.EndAt), CreatedAt: stamp(s.now()),
 	}
-	return bounded(ctx, s, func(ctx context.Context) (Voucher, error) { return v, s.store.CreateVoucher(ctx, v) })
+	v, err = bounded(ctx, s, func(ctx context.Context) (Voucher, error) { return v, s.store.CreateVoucher(ctx, v) })
+	if errors.Is(err, ErrStoreUnavailable) {
+		err = fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+	}
+	return v, err
 }
 
 // Place implements [Sale].

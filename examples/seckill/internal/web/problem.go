@@ -90,6 +90,8 @@ var refusals = []struct {
 		Status: http.StatusConflict, Code: guard.Contended.Code(), Title: "Locked by another request", Retryable: true,
 		Detail: "A newer request of this user has taken the lock over. This request was not carried out; it can be sent again.",
 	}},
+	// Before the one that it wraps: it isn't safe to send again.
+	{voucher.ErrUnconfirmed, internal},
 	{voucher.ErrStoreUnavailable, problem{
 		Status: http.StatusServiceUnavailable, Code: "STORE_UNAVAILABLE", Title: "The database is unavailable", Retryable: true,
 		Detail: "The database did not confirm in time. The request can be sent again: a user gets at most one order.",
@@ -141,7 +143,7 @@ func fail(c *gin.Context, err error) {
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
-			if r.Retryable {
+			if r.Retryable || r.Status == http.StatusInternalServerError {
 				_ = c.Error(err) // for the operator
 			}
 			refuse(c, r.problem)

@@ -1,11 +1,11 @@
 package web_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +30,7 @@ type shop struct {
 	handler http.Handler
 	locker  *lock.Locker
 	health  *web.Health
+	log     *bytes.Buffer // what operators see; to be read when all is answered
 }
 
 // limit is how long a call of the sale may take.
@@ -54,12 +55,12 @@ func openPatientShop(t *testing.T, wait time.Duration, locks lock.Store, orders 
 		t.Fatal(err)
 	}
 	health := web.NewHealth(probes...)
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := &bytes.Buffer{}
 	sale, err := voucher.NewSaleLock(voucher.NewService(orders, limit), g)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &shop{web.NewHandler(sale, web.Locked(g), health, web.NewMetrics(), log), locker, health}
+	return &shop{web.NewHandler(sale, web.Locked(g), health, web.NewMetrics(), slog.New(slog.NewTextHandler(log, nil))), locker, health, log}
 }
 
 func sqliteStore(t *testing.T) *store.Store {
@@ -458,6 +459,25 @@ func TestWhatTheStoreRefusesIsAnsweredByCode(t *testing.T) {
 		if strings.Contains(r.text, "secret detail") {
 			t.Errorf("%v: %s", tt.err, r.text)
 		}
+	}
+}
+
+// lossy is a database whose answer to each new voucher is lost.
+type lossy struct{ *store.Store }
+
+func (l lossy) CreateVoucher(ctx context.Context, v voucher.Voucher) error {
+	return errors.Join(l.Store.CreateVoucher(ctx, v), voucher.ErrStoreUnavailable)
+}
+
+func TestAVoucherThatMayBeOnSaleIsNotOfferedToBeCreatedAgain(t *testing.T) {
+	s := openShop(t, memstore.New(), lossy{sqliteStore(t)})
+	r := s.send(t, "POST", "/api/vouchers", draft("Half price", 1, hour(-1), hour(1)))
+	wantProblem(t, r, "/api/vouchers", 500, "INTERNAL")
+	if r.body["retryable"] != false {
+		t.Errorf("it is safe to send again: %s", r.text)
+	}
+	if !strings.Contains(s.log.String(), "may be on sale") {
+		t.Errorf("operators see %q", s.log)
 	}
 }
 
