@@ -23,6 +23,8 @@ var mistakes = [][]string{
 	{"serve", "--rules=rules.yaml", "--lock-wait=1s"},
 	{"serve", "--rules=nowhere.yaml"},
 	{"serve", "--rules=empty.yaml"},
+	{"serve", "--rules=read.yaml"},
+	{"serve", "--rules=skip.yaml"},
 	{"serve", "--redis=127.0.0.1:6379"},
 	{"serve", "--redis=redis://127.0.0.1:1/0"},
 	{"serve", "--redis=redis://127.0.0.1:1,127.0.0.1:2/0"},
@@ -41,8 +43,13 @@ func TestTheManualQuotesTheErrorsOfSeckill(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("empty.yaml", []byte("rules: []\n"), 0o600); err != nil {
-		t.Fatal(err)
+	const order = "rules:\n- operation: POST /api/vouchers/:id/orders\n  key: lock:order:<userId>\n"
+	for file, rules := range map[string]string{
+		"empty.yaml": "rules: []\n", "read.yaml": order + "  mode: read\n", "skip.yaml": order + "  onBusy: skip\n",
+	} {
+		if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("SECKILL_HTTP", "127.0.0.1:0")
 	var messages []string

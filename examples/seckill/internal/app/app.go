@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
@@ -195,8 +193,8 @@ func newOrderLock(c Config, g *guard.Guard) (web.OrderLock, error) {
 	if c.Variant.OrderLock != nil {
 		return c.Variant.OrderLock(g), nil
 	}
-	if !slices.ContainsFunc(g.Rules(), func(r *rule.Compiled) bool { return r.Operation == web.OrderOperation }) {
-		return web.OrderLock{}, fmt.Errorf("--rules: %s has no rule for %q, and nothing is sold without a lock", c.Rules, web.OrderOperation)
+	if err := checkRules(c.Rules, g.Rules()); err != nil {
+		return web.OrderLock{}, err
 	}
 	return web.Locked(g), nil
 }

@@ -156,19 +156,58 @@ func eventually(t *testing.T, holds func() bool) {
 	}
 }
 
-func TestWithoutItsRuleTheServiceDoesNotStart(t *testing.T) {
+func TestWithRulesThatTheSaleCannotLiveWithItDoesNotStart(t *testing.T) {
+	const (
+		order  = "POST /api/vouchers/:id/orders"
+		rpc    = "/seckill.v1.SeckillService/PlaceOrder"
+		cancel = "Sale.Cancel"
+	)
+	with := func(operation, field string) string {
+		text := "rules:\n"
+		for _, o := range []string{order, rpc, cancel} {
+			text += "  - {operation: '" + o + "', key: 'lock:order:<userId>', optional: true"
+			if o == operation {
+				text += ", " + field
+			}
+			text += "}\n"
+		}
+		return strings.Replace(text, cancel+"', key: 'lock:order:<userId>'", cancel+"', key: 'lock:order:<userID>', overlaps: true", 1)
+	}
 	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte("rules: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := config()
-	c.Rules = file
-	a, err := app.Start(t.Context(), c)
-	if err == nil {
-		stop(t, a)
-	}
-	if err == nil || !strings.Contains(err.Error(), "--rules") || !strings.Contains(err.Error(), "POST /api/vouchers/:id/orders") {
-		t.Errorf("got %v, want an error that names the flag and the operation", err)
+	for _, tt := range []struct {
+		rules string
+		want  []string
+	}{
+		{"rules: []\n", []string{order}},
+		{with(order, "mode: read"), []string{order, "mode: read"}},
+		{with(order, "mode: semaphore, permits: 1/3"), []string{order, "mode: semaphore"}},
+		{with(order, "onBusy: skip"), []string{order, "onBusy: skip"}},
+		{with(rpc, "mode: read"), []string{rpc, "mode: read"}},
+		{with(rpc, "onBusy: skip"), []string{rpc, "onBusy: skip"}},
+		{with(cancel, "mode: read"), []string{cancel, "mode: read"}},
+		{with(cancel, "onBusy: skip, mode: semaphore, permits: 1/3"), []string{cancel, "onBusy: skip", "mode: semaphore"}},
+		{with("", ""), nil},
+		{with(order, "mode: fair"), nil},
+		{with(order, "mode: write"), nil},
+	} {
+		if err := os.WriteFile(file, []byte(tt.rules), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := config()
+		c.Rules = file
+		a, err := app.Start(t.Context(), c)
+		if err == nil {
+			stop(t, a)
+		}
+		if (err == nil) != (tt.want == nil) {
+			t.Errorf("%s\ngot %v, want an error that names %q", tt.rules, err, tt.want)
+			continue
+		}
+		for _, want := range append(tt.want, "--rules", file) {
+			if err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s\ngot %v, want it to name %s", tt.rules, err, want)
+			}
+		}
 	}
 }
 

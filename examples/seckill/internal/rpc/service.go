@@ -46,9 +46,9 @@ func (s *service) GetVoucher(ctx context.Context, r *seckillpb.GetVoucherRequest
 }
 
 func (s *service) PlaceOrder(ctx context.Context, r *seckillpb.PlaceOrderRequest) (*seckillpb.PlaceOrderResponse, error) {
-	fence, ok := voucher.FenceOf(ctx)
-	if !ok {
-		return nil, voucher.ErrNoLock
+	fence, err := voucher.FenceOf(ctx)
+	if err != nil {
+		return nil, err
 	}
 	o, err := s.sale.Place(ctx, r.GetVoucherId(), r.GetUserId(), fence)
 	if err != nil {

@@ -2,6 +2,7 @@ package voucher
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/redlatch/redlatch/core/fence"
 	"github.com/redlatch/redlatch/core/lock"
@@ -12,13 +13,16 @@ import (
 // has lost the lock.
 type Fence = fence.Token
 
-// FenceOf returns the proof of the lock that ctx carries; false if it carries
-// none.
-func FenceOf(ctx context.Context) (Fence, bool) {
+// FenceOf returns the proof of the lock that ctx carries. It is [ErrNoLock] if ctx
+// carries none, or one that proves nothing, which several may hold at once.
+func FenceOf(ctx context.Context) (Fence, error) {
 	lease, ok := lock.FromContext(ctx)
 	if !ok {
-		return Fence{}, false
+		return Fence{}, ErrNoLock
 	}
 	token, err := fence.Of(lease)
-	return token, err == nil
+	if err != nil {
+		return Fence{}, fmt.Errorf("%w: %w", ErrNoLock, err)
+	}
+	return token, nil
 }

@@ -171,11 +171,11 @@ func (s *Service) place(ctx context.Context, voucherID, userID string, fence Fen
 // Cancel implements [Sale]. It takes no lock itself: it must run under that of
 // the user.
 func (s *Service) Cancel(ctx context.Context, orderID, userID string) error {
-	fence, ok := FenceOf(ctx)
-	if !ok {
-		return ErrNoLock
+	fence, err := FenceOf(ctx)
+	if err != nil {
+		return err
 	}
-	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) {
+	_, err = bounded(ctx, s, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.store.CancelOrder(ctx, orderID, userID, fence)
 	})
 	return err

@@ -27,9 +27,8 @@ func OrderRule(wait time.Duration) rule.Rule {
 type OrderLock struct {
 	// enter makes the middleware of a route of the engine.
 	enter func(*gin.Engine) gin.HandlerFunc
-	// fence says what the request may show to the database; false means that
-	// it doesn't hold the lock.
-	fence func(context.Context) (voucher.Fence, bool)
+	// fence says what the request may show to the database, if it holds the lock.
+	fence func(context.Context) (voucher.Fence, error)
 }
 
 // Locked takes the lock that g has a rule for. Without a rule, nothing is sold.

@@ -19,6 +19,6 @@ var nobody = fence.New(1, "nobody")
 func Unlocked() OrderLock {
 	return OrderLock{
 		enter: func(*gin.Engine) gin.HandlerFunc { return func(*gin.Context) {} },
-		fence: func(context.Context) (voucher.Fence, bool) { return nobody, true },
+		fence: func(context.Context) (voucher.Fence, error) { return nobody, nil },
 	}
 }

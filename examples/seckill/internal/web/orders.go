@@ -25,9 +25,9 @@ func orderOf(o voucher.Order) orderBody {
 
 func (s *site) placeOrder(c *gin.Context) {
 	ctx := c.Request.Context()
-	fence, ok := s.lock.fence(ctx)
-	if !ok {
-		fail(c, voucher.ErrNoLock)
+	fence, err := s.lock.fence(ctx)
+	if err != nil {
+		fail(c, err)
 		return
 	}
 	o, err := s.sale.Place(ctx, c.Param("id"), c.GetString(userKey), fence)
