@@ -11,5 +11,11 @@ func (s *Store) Exec(ctx context.Context, statement string) error {
 	return err
 }
 
+// MaxLifetime is how long a connection is used.
+const MaxLifetime = maxLifetime
+
+// Sized is a pool as the store has it.
+var Sized = sized
+
 // SetTimeout makes the store give up sooner.
 func (s *Store) SetTimeout(d time.Duration) { s.timeout = d }

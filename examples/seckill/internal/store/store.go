@@ -52,6 +52,9 @@ var _ voucher.Store = (*Store)(nil)
 // maxConns bounds the connections of one instance to a database server.
 const maxConns = 24
 
+// maxLifetime is how long a connection is used.
+const maxLifetime = 5 * time.Minute
+
 // Open connects, and brings the tables up to date; instances that start at
 // once take turns. The error says what couldn't be opened, where and why,
 // without the password.
@@ -124,8 +127,8 @@ func sized(db *sql.DB, conns int) *sql.DB {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	// So that a database behind a balancer, or one that failed over, is found
-	// again without a restart.
-	db.SetConnMaxIdleTime(5 * time.Minute)
+	// again without a restart, also by connections that are never idle.
+	db.SetConnMaxLifetime(maxLifetime)
 	return db
 }
 

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"iter"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -382,6 +385,39 @@ func TestClicksOfOneUserAtOnceMakeOneOrder(t *testing.T) {
 			wantReport(t, s, v, voucher.Report{Sold: 1, Orders: 1, DistinctUsers: 1})
 		})
 	}
+}
+
+// server is a database server that keeps its connections, whatever becomes of it.
+type server struct {
+	driver.Connector
+	connected int
+}
+
+func (s *server) Connect(context.Context) (driver.Conn, error) {
+	s.connected++
+	return connection{}, nil
+}
+
+type connection struct{ driver.Conn }
+
+func (connection) Close() error               { return nil }
+func (connection) Ping(context.Context) error { return nil }
+
+func TestABusyConnectionIsRenewedAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &server{}
+		db := store.Sized(sql.OpenDB(to), 1)
+		defer db.Close()
+		for range 3 * store.MaxLifetime / time.Second {
+			if err := db.PingContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if to.connected < 3 {
+			t.Errorf("%d connections in %v, want a new one every %v", to.connected, 3*store.MaxLifetime, store.MaxLifetime)
+		}
+	})
 }
 
 func TestInstancesThatStartTogetherMigrateOnce(t *testing.T) {
