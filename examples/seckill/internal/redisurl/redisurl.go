@@ -50,8 +50,14 @@ func Parse(text string) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
-	if cluster, given := a.take("cluster"); given && kind == "" && cluster != "false" {
-		kind = "cluster"
+	if cluster, given := a.take("cluster"); given {
+		switch {
+		case kind == "" && (cluster == "" || cluster == "true"):
+			kind = "cluster"
+		case kind == "" && cluster == "false", kind == "cluster" && cluster != "false":
+		default:
+			return Target{}, errors.New("cluster: must be true or false, and agree with the scheme: " + forms)
+		}
 	}
 	switch kind {
 	case "":
@@ -91,7 +97,10 @@ func split(rest string) (*address, error) {
 	if err != nil {
 		return nil, errMalformed
 	}
-	a.user, a.query = u.User, u.Query()
+	if a.query, err = url.ParseQuery(u.RawQuery); err != nil { // Query drops what is malformed
+		return nil, errMalformed
+	}
+	a.user = u.User
 	for host := range strings.SplitSeq(hosts, ",") {
 		h, err := url.Parse("redis://" + host)
 		if err != nil || h.Host == "" || h.Host != host {

@@ -71,7 +71,7 @@ func parseSQLite(rest string) (Address, error) {
 	}
 	params, err := url.ParseQuery(query)
 	if err != nil {
-		return Address{}, errors.New("sqlite: malformed parameters after '?'")
+		return Address{}, fmt.Errorf("sqlite: %w", errParameters)
 	}
 	synchronous := "full"
 	for name, values := range params {
@@ -109,7 +109,10 @@ func parseMySQL(text string) (Address, error) {
 	if database == "" || strings.ContainsAny(database, "/@") {
 		return Address{}, errors.New("mysql: a database is needed, as in mysql://user:password@host:3306/database")
 	}
-	params := u.Query()
+	params, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return Address{}, fmt.Errorf("mysql: %w", errParameters)
+	}
 	socket := params.Get("socket")
 	params.Del("socket")
 	// The driver reads its parameters from text only.
@@ -169,6 +172,9 @@ func hostsOf(config *pgx.ConnConfig) string {
 	}
 	return hosts
 }
+
+// errParameters doesn't repeat them: a password may be among them.
+var errParameters = errors.New("malformed parameters after '?': the form is name=value&name=value, percent-encoded")
 
 // parseURL is url.Parse with an error that doesn't repeat the URL.
 func parseURL(text string) (*url.URL, error) {
