@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,25 @@ func TestAPageFollowsTheSale(t *testing.T) {
 	watch(t, server, "?voucher="+id).until(t, func(now shown) bool { return now.Voucher.ID == id })
 	s.health.Drain()
 	for kind, _ := page.next(); kind != ""; kind, _ = page.next() {
+	}
+}
+
+func TestAPageFollowsItsSaleHoweverManyAreNewer(t *testing.T) {
+	s := openShop(t, memstore.New(), sqliteStore(t))
+	first := s.onSale(t, 5, -1, 1)
+	var newest string
+	for range 20 {
+		newest = s.onSale(t, 5, -1, 1)
+	}
+	server := listen(t, s)
+	for id, want := range map[string]string{first: first, "": newest, "nonsense": newest} {
+		watch(t, server, "?voucher="+id).until(t, func(now shown) bool {
+			offered := slices.ContainsFunc(now.Vouchers, func(v struct{ ID string }) bool { return v.ID == want })
+			if now.Voucher.ID != want || !offered {
+				t.Errorf("for %q the page shows, and orders from, %s (offered: %v), want %s", id, now.Voucher.ID, offered, want)
+			}
+			return true
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -52,7 +53,8 @@ type latency struct {
 	P99 *float64 `json:"p99"`
 }
 
-// look reads the state. The page follows the voucher with the id, or the newest.
+// look reads the state. The page follows the voucher with the id, however many are
+// newer. Without an id, or with one that nothing has, it follows the newest.
 func (p *panel) look(ctx context.Context, id string) (*state, error) {
 	families, err := p.metrics.Gather()
 	if err != nil {
@@ -63,6 +65,17 @@ func (p *panel) look(ctx context.Context, id string) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
+	followed := slices.IndexFunc(vouchers, func(v voucher.Voucher) bool { return v.ID == id })
+	if followed < 0 && id != "" {
+		switch v, err := p.sale.Voucher(ctx, id); {
+		case err == nil:
+			followed = len(vouchers)
+			vouchers = append(vouchers, v)
+		case !errors.Is(err, voucher.ErrVoucherNotFound):
+			return nil, err
+		}
+	}
+	followed = max(0, followed)
 	s.Vouchers = make([]voucherBody, len(vouchers))
 	for i, v := range vouchers {
 		s.Vouchers[i] = voucherOf(v)
@@ -70,7 +83,6 @@ func (p *panel) look(ctx context.Context, id string) (*state, error) {
 	if len(vouchers) == 0 {
 		return s, nil
 	}
-	followed := max(0, slices.IndexFunc(vouchers, func(v voucher.Voucher) bool { return v.ID == id }))
 	report, err := p.sale.Report(ctx, vouchers[followed].ID)
 	if err != nil {
 		return nil, err
