@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -41,8 +42,14 @@ func Locked(g *guard.Guard) OrderLock {
 	}
 }
 
-// refuseLock is the default answer of the middleware, seen by the metrics.
+// refuseLock is the default answer of the middleware, seen by the metrics. The size of
+// a body is the service's own limit, also where the middleware finds out.
 func refuseLock(w http.ResponseWriter, q httpguard.Request, e *guard.Error) {
+	var large *http.MaxBytesError
+	if errors.As(e, &large) {
+		refuse(ginlock.Context(q), bodyTooLarge)
+		return
+	}
 	ginlock.Context(q).Set(codeKey, e.Kind.Code())
 	httpguard.Problem(w, q, e)
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -48,8 +49,11 @@ var (
 		Status: http.StatusForbidden, Code: "CROSS_ORIGIN", Title: "Sent by another site",
 		Detail: "A browser sent this for a page of another site.",
 	}
-	bodyTooLarge = problem{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Title: "Request body too large"}
-	internal     = problem{
+	bodyTooLarge = problem{
+		Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Title: "Request body too large",
+		Detail: fmt.Sprintf("The body may have at most %d bytes.", maxBody),
+	}
+	internal = problem{
 		Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "Internal error",
 		Detail: "The service failed. The request may or may not have taken effect.",
 	}

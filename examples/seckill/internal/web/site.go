@@ -51,7 +51,7 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 	engine.GET("/readyz", health.ready)
 	engine.GET("/metrics", m.handler())
 
-	api := engine.Group("/api", fresh)
+	api := engine.Group("/api", fresh, sized)
 	api.POST("/vouchers", s.createVoucher)
 	api.GET("/vouchers", s.vouchers)
 	api.GET("/vouchers/:id", s.voucher)
@@ -59,8 +59,18 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 	api.GET("/vouchers/:id/orders", s.orders)
 	api.GET("/orders/:id", s.order)
 	api.DELETE("/orders/:id", authenticate, s.cancelOrder)
-	api.POST("/vouchers/:id/orders", m.countOrder, authenticate, lock.enter(engine), s.placeOrder)
+	engine.POST("/api/vouchers/:id/orders", fresh, m.countOrder, sized, authenticate, lock.enter(engine), s.placeOrder)
 	return engine
+}
+
+// sized refuses bodies that are too large before anything is done for them, whether
+// or not somebody reads them.
+func sized(c *gin.Context) {
+	if c.Request.ContentLength > maxBody {
+		refuse(c, bodyTooLarge)
+		return
+	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
 }
 
 // unsniffed keeps browsers from taking an answer for what it isn't.

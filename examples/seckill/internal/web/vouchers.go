@@ -108,7 +108,7 @@ func (s *site) report(c *gin.Context) {
 
 // decode reads the body into v, or answers what is wrong with it.
 func decode(c *gin.Context, v any) bool {
-	decoder := json.NewDecoder(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	decoder := json.NewDecoder(c.Request.Body)
 	err := decoder.Decode(v)
 	if err == nil {
 		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
@@ -124,9 +124,7 @@ func decode(c *gin.Context, v any) bool {
 	)
 	switch {
 	case errors.As(err, &tooLarge):
-		p := bodyTooLarge
-		p.Detail = fmt.Sprintf("The body may have at most %d bytes.", tooLarge.Limit)
-		refuse(c, p)
+		refuse(c, bodyTooLarge)
 	case errors.As(err, &wrong) && wrong.Field != "":
 		refuseFaults(c, fault{wrong.Field, fmt.Sprintf("must be %s, is %s", jsonName(wrong), wrong.Value)})
 	case errors.As(err, &wrong):

@@ -286,6 +286,33 @@ func TestAVoucherThatCannotBeIsRefusedByField(t *testing.T) {
 	}
 }
 
+func TestABodyHasASizeWhetherOrNotSomebodyReadsIt(t *testing.T) {
+	s := openShop(t, memstore.New(), sqliteStore(t))
+	id := s.onSale(t, 5, -1, 1)
+	for _, path := range []string{"/api/vouchers", "/api/vouchers/" + id + "/orders"} {
+		for _, size := range []int{64<<10 + 1, 2 << 20} {
+			for _, length := range []int64{int64(size), -1} { // -1: chunked
+				request := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(`"`+strings.Repeat("x", size-1)))
+				request.ContentLength = length
+				request.Header.Set("X-User-Id", "ann")
+				request.Header.Set("Content-Type", "application/json")
+				recorder := httptest.NewRecorder()
+				s.handler.ServeHTTP(recorder, request)
+				r := reply{status: recorder.Code, header: recorder.Header(), text: recorder.Body.String()}
+				_ = json.Unmarshal(recorder.Body.Bytes(), &r.body)
+				wantProblem(t, r, path, 413, "BODY_TOO_LARGE")
+			}
+		}
+	}
+	path := "/api/vouchers/" + id + "/orders"
+	if r := s.send(t, "POST", path, strings.Repeat("x", 64<<10), "ann"); r.status != http.StatusCreated {
+		t.Errorf("64 KiB: %d %s", r.status, r.text)
+	}
+	if r := s.send(t, "GET", "/metrics", ""); !strings.Contains(r.text, `seckill_order_requests_total{outcome="BODY_TOO_LARGE"} 4`) {
+		t.Error("the metrics don't count orders that are too large")
+	}
+}
+
 func TestTheUserIsOneSaneHeader(t *testing.T) {
 	s := openShop(t, memstore.New(), sqliteStore(t))
 	path := "/api/vouchers/" + s.onSale(t, 50, -1, 1) + "/orders"
