@@ -52,10 +52,17 @@ type answer struct {
 	reason string // the code of a refusal
 }
 
-// ambiguous reports whether an answer that isn't final leaves open whether
-// there is an order now.
+// ambiguous reports whether a refusal leaves open whether there is an order now: one
+// that isn't final, or the failure of a service or a proxy, unless it says that nothing
+// was done.
 func (a answer) ambiguous() bool {
-	return a.reason != "LOCK_CONTENDED" && a.reason != "LOCK_UNAVAILABLE"
+	switch a.reason {
+	case "LOCK_CONTENDED", "LOCK_OVERLOADED", "LOCK_UNAVAILABLE", "LOCK_CANCELED":
+		return false
+	case "INTERNAL", "GRPC_Internal", "GRPC_Unknown":
+		return true
+	}
+	return !a.final || strings.HasPrefix(a.reason, "HTTP_5")
 }
 
 // Report is what the service says about the sale.

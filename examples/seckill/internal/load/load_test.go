@@ -206,6 +206,42 @@ func TestOtherRefusalsAreFinal(t *testing.T) {
 	}
 }
 
+// An order may hide behind an answer that leaves it open, and behind no other.
+func TestAnAnswerThatLeavesTheOrderOpenMayHideOne(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		code   string
+		want   string // what is broken if each user's first click placed an order all the same
+	}{
+		{500, "INTERNAL", ""},
+		{500, "LOCK_LOST", ""},
+		{503, "STORE_UNAVAILABLE", ""},
+		{502, "", ""},
+		{500, "", ""},
+		{429, "LOCK_OVERLOADED", "report = answers"},
+		{409, "LOCK_CONTENDED", "report = answers"},
+		{503, "LOCK_UNAVAILABLE", "report = answers"},
+	} {
+		s := &seller{}
+		s.sell = func(user string, nth int) (int, string) {
+			if nth == 1 {
+				s.orders = append(s.orders, user)
+				return tt.status, tt.code
+			}
+			return 0, ""
+		}
+		c := config(serve(t, s))
+		c.Users, c.Stock = 7, 7
+		r, err := load.Run(t.Context(), c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := broken(r); got != tt.want {
+			t.Errorf("%d %s: broken: %q, want %q", tt.status, tt.code, got, tt.want)
+		}
+	}
+}
+
 func TestBrokenPromisesAreFound(t *testing.T) {
 	always := func(string, int) (int, string) { return 1, "" }
 	once := func(_ string, nth int) (int, string) {

@@ -147,16 +147,16 @@ func (r *run) click(ctx context.Context, n int, seen *tally) {
 			seen.placed[user]++
 			seen.lastOrder = time.Now()
 			return
-		case a.final:
-			seen.answered(time.Since(sent))
-			seen.refused[a.reason]++
-			return
 		default:
 			seen.answered(time.Since(sent))
-			seen.retried[a.reason]++
 			if a.ambiguous() {
 				seen.unknown++
 			}
+			if a.final {
+				seen.refused[a.reason]++
+				return
+			}
+			seen.retried[a.reason]++
 		}
 		if time.Now().After(deadline) {
 			seen.refused[gaveUp]++
