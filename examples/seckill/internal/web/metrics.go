@@ -86,15 +86,16 @@ func (m *Metrics) observe(c *gin.Context) {
 // countOrder counts what becomes of requests to order, and times them.
 func (m *Metrics) countOrder(c *gin.Context) {
 	start := time.Now()
+	outcome := internal.Code // of a panic, which is answered further out
+	defer func() { m.Ordered(outcome, time.Since(start)) }()
 	c.Next()
-	outcome := c.GetString(codeKey)
+	outcome = c.GetString(codeKey)
 	switch {
 	case c.Writer.Status() == http.StatusCreated:
 		outcome = "placed"
 	case outcome == "":
 		outcome = "CANCELED" // the client has gone
 	}
-	m.Ordered(outcome, time.Since(start))
 }
 
 // Ordered counts a request to order that took so long: "placed", or the code of its refusal.

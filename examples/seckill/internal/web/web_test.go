@@ -525,6 +525,9 @@ func TestAPanicIsAnsweredAndGivesTheLockBack(t *testing.T) {
 	if r := s.send(t, "POST", path, "", "alice"); r.status != http.StatusCreated {
 		t.Errorf("after the panic: %d %s", r.status, r.text)
 	}
+	if r := s.send(t, "GET", "/metrics", ""); !strings.Contains(r.text, `seckill_order_requests_total{outcome="INTERNAL"} 1`) {
+		t.Error("the metrics don't count the order that panicked")
+	}
 }
 
 func TestAClientThatLeftGetsNothing(t *testing.T) {
