@@ -26,14 +26,12 @@ const (
 	greeting    = 5 * time.Second // until a connection is one of HTTP/2
 )
 
-// OrderRule is the lock in front of an order, the same as over HTTP. It is optional,
-// because the service also runs without gRPC.
+// OrderRule is the lock in front of an order, the same as over HTTP.
 func OrderRule(wait time.Duration) rule.Rule {
 	return rule.Rule{
 		Operation: seckillpb.SeckillService_PlaceOrder_FullMethodName,
 		Key:       "lock:order:<userId>", // the field user_id, by its name in JSON
 		Wait:      wait,
-		Optional:  true,
 	}
 }
 

@@ -1,17 +1,13 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/redlatch/redlatch/examples/seckill/internal/seckillpb"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
-)
-
-const (
-	defaultLimit = 100
-	maxLimit     = 1000
 )
 
 // service translates. What it returns as an error, [answer] makes a status.
@@ -73,13 +69,7 @@ func (s *service) GetOrder(ctx context.Context, r *seckillpb.GetOrderRequest) (*
 }
 
 func (s *service) ListOrders(ctx context.Context, r *seckillpb.ListOrdersRequest) (*seckillpb.ListOrdersResponse, error) {
-	limit := int(r.GetLimit())
-	switch {
-	case limit == 0:
-		limit = defaultLimit
-	case limit < 0 || limit > maxLimit:
-		return nil, &voucher.InvalidError{Faults: []voucher.Fault{{Field: "limit", Reason: "must be a whole number from 1 to 1000"}}}
-	}
+	limit := cmp.Or(int(r.GetLimit()), voucher.DefaultLimit)
 	list, err := s.sale.Orders(ctx, r.GetVoucherId(), limit)
 	if err != nil {
 		return nil, err

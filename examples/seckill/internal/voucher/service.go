@@ -36,7 +36,8 @@ type Store interface {
 	CancelOrder(ctx context.Context, orderID, userID string, fence Fence) error
 }
 
-// Sale is what the service does, over HTTP and gRPC alike. [NewSaleLock] makes one
+// Sale is what the service does, over HTTP and gRPC alike. A list has 1 to [MaxLimit]
+// entries; another limit is an [*InvalidError]. [NewSaleLock] makes one
 // whose methods take the locks of their directives.
 type Sale interface {
 	Reader
@@ -95,6 +96,19 @@ func bounded[T any](ctx context.Context, s *Service, do func(context.Context) (T
 	return result, err
 }
 
+// Limits of a list.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+func checkLimit(limit int) error {
+	if limit < 1 || limit > MaxLimit {
+		return &InvalidError{[]Fault{{"limit", fmt.Sprintf("must be a whole number from 1 to %d", MaxLimit)}}}
+	}
+	return nil
+}
+
 // Voucher implements [Reader].
 func (s *Service) Voucher(ctx context.Context, id string) (Voucher, error) {
 	return bounded(ctx, s, func(ctx context.Context) (Voucher, error) { return s.store.Voucher(ctx, id) })
@@ -102,6 +116,9 @@ func (s *Service) Voucher(ctx context.Context, id string) (Voucher, error) {
 
 // Vouchers implements [Reader].
 func (s *Service) Vouchers(ctx context.Context, limit int) ([]Voucher, error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
 	return bounded(ctx, s, func(ctx context.Context) ([]Voucher, error) { return s.store.Vouchers(ctx, limit) })
 }
 
@@ -112,6 +129,9 @@ func (s *Service) Order(ctx context.Context, id string) (Order, error) {
 
 // Orders implements [Reader].
 func (s *Service) Orders(ctx context.Context, voucherID string, limit int) ([]Order, error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
 	return bounded(ctx, s, func(ctx context.Context) ([]Order, error) { return s.store.Orders(ctx, voucherID, limit) })
 }
 

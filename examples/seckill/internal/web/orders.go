@@ -57,11 +57,7 @@ func (s *site) order(c *gin.Context) {
 }
 
 func (s *site) orders(c *gin.Context) {
-	limit, ok := limitOf(c)
-	if !ok {
-		return
-	}
-	list, err := s.sale.Orders(c.Request.Context(), c.Param("id"), limit)
+	list, err := s.sale.Orders(c.Request.Context(), c.Param("id"), limitOf(c))
 	if err != nil {
 		fail(c, err)
 		return

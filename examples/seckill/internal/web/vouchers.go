@@ -15,11 +15,7 @@ import (
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
-const (
-	maxBody      = 64 << 10
-	defaultLimit = 100
-	maxLimit     = 1000
-)
+const maxBody = 64 << 10
 
 type voucherBody struct {
 	ID        string    `json:"id"`
@@ -81,11 +77,7 @@ func (s *site) voucher(c *gin.Context) {
 }
 
 func (s *site) vouchers(c *gin.Context) {
-	limit, ok := limitOf(c)
-	if !ok {
-		return
-	}
-	list, err := s.sale.Vouchers(c.Request.Context(), limit)
+	list, err := s.sale.Vouchers(c.Request.Context(), limitOf(c))
 	if err != nil {
 		fail(c, err)
 		return
@@ -165,16 +157,15 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// limitOf reads ?limit=, or answers what is wrong with it.
-func limitOf(c *gin.Context) (int, bool) {
+// limitOf reads ?limit=. What is no number is 0, which the sale refuses.
+func limitOf(c *gin.Context) int {
 	text, given := c.GetQuery("limit")
 	if !given {
-		return defaultLimit, true
+		return voucher.DefaultLimit
 	}
 	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > maxLimit {
-		refuseFaults(c, fault{"limit", fmt.Sprintf("must be a whole number from 1 to %d", maxLimit)})
-		return 0, false
+	if err != nil {
+		return 0
 	}
-	return limit, true
+	return limit
 }
