@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/memstore"
 )
 
@@ -101,6 +102,30 @@ func TestThePageHasAllItsWordsInEachLanguage(t *testing.T) {
 	for _, used := range regexp.MustCompile(`\.Words\.(\w+)|words\.(\w+)|words\["([^"]+)"\]`).FindAllStringSubmatch(read("page.html")+read("page.js"), -1) {
 		if key := used[1] + used[2] + used[3]; !slices.Contains(keys[files[0]], key) {
 			t.Errorf("nobody wrote %q", key)
+		}
+	}
+}
+
+// What an order may be answered with, by the lock and by the sale.
+func TestEveryAnswerToAnOrderIsInTheManualAndHasAWordOnThePage(t *testing.T) {
+	codes := []string{
+		"UNAUTHENTICATED", "NOT_STARTED", "ENDED", "CROSS_ORIGIN", "VOUCHER_NOT_FOUND", "ALREADY_ORDERED",
+		"SOLD_OUT", "BODY_TOO_LARGE", "INTERNAL", "STORE_UNAVAILABLE",
+	}
+	for kind := guard.None + 1; kind.Code() != ""; kind++ {
+		if kind != guard.Skipped { // such a rule is refused
+			codes = append(codes, kind.Code())
+		}
+	}
+	for _, file := range []string{"../../README.md", "page/en.json"} { // the languages have the same words
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range codes {
+			if !regexp.MustCompile("[`\"]" + code + "[`\"]").Match(text) {
+				t.Errorf("%s lacks %s", file, code)
+			}
 		}
 	}
 }
