@@ -33,7 +33,7 @@ const cancelOperation = "Sale.Cancel"
 func checkRules(file string, rules []*rule.Compiled) error {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("--rules: "+file+" "+format, args...))
+		faults = append(faults, fmt.Errorf("--rules: %s %s", file, fmt.Sprintf(format, args...)))
 	}
 	if !slices.ContainsFunc(rules, func(r *rule.Compiled) bool { return r.Operation == web.OrderOperation }) {
 		fault("has no rule for %q, and nothing is sold without a lock", web.OrderOperation)
