@@ -180,7 +180,6 @@ func TestWithRulesThatTheSaleCannotLiveWithItDoesNotStart(t *testing.T) {
 	}{
 		{"rules: []\n", []string{order}},
 		{with(order, "mode: read"), []string{order, "mode: read"}},
-		{with(order, "mode: semaphore, permits: 1/3"), []string{order, "mode: semaphore"}},
 		{with(order, "onBusy: skip"), []string{order, "onBusy: skip"}},
 		{with(rpc, "mode: read"), []string{rpc, "mode: read"}},
 		{with(rpc, "onBusy: skip"), []string{rpc, "onBusy: skip"}},
