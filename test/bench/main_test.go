@@ -52,13 +52,25 @@ func TestEveryScenarioMeasuresSomething(t *testing.T) {
 		for _, name := range peers {
 			t.Run(s.ID+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				metrics, err := plan.Measure(t.Context(), t.TempDir(), s, name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				check(t, s, name, metrics)
+				check(t, s, name, measured(t, s, name))
 			})
 		}
+	}
+}
+
+// measured measures once more, for longer, what a busy machine has left without an
+// operation.
+func measured(t *testing.T, s plan.Scenario, name string) map[string]float64 {
+	t.Helper()
+	for {
+		metrics, err := plan.Measure(t.Context(), t.TempDir(), s, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rate, ok := metrics[result.Rate]; !ok || rate > 0 || s.Window > 5*time.Second {
+			return metrics
+		}
+		s.Window *= 4
 	}
 }
 
