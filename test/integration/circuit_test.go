@@ -88,10 +88,15 @@ func TestARedisThatIsAwayCostsRequestsLittle(t *testing.T) {
 			if err := held.Release(t.Context()); err != nil {
 				t.Errorf("its release: %v", err)
 			}
-			for len(told) > 0 {
-				changes = append(changes, <-told)
+			for len(changes) == 0 || changes[len(changes)-1] { // the hook hears of it after the callers
+				select {
+				case open := <-told:
+					changes = append(changes, open)
+				case <-time.After(10 * time.Second):
+					t.Fatalf("the hook saw %v", changes)
+				}
 			}
-			if len(changes) < 2 || !changes[0] || changes[len(changes)-1] {
+			if !changes[0] {
 				t.Errorf("the hook saw %v", changes)
 			}
 		})
