@@ -52,8 +52,9 @@ func WithRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path})
 // version that is wrong changes nothing and is logged with its lines; see package
 // rulewatch. One that only contradicts another file takes effect when that one
 // changes, so a rule can move from file to file. A version is also wrong if it has a
-// rule that nothing serves, or one that the settings or the store rule out, or takes away the rule of a served operation that it
-// doesn't list under unlocked. Locks that are held stay held.
+// rule that nothing serves, or one that the settings or the store rule out, or takes
+// away the rule of a served operation that it doesn't list under unlocked. Locks that
+// are held stay held.
 func FollowRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path, Follow: true}) }
 
 func asFile(f RulesFile) fx.Option {

@@ -30,21 +30,22 @@ func IsLost(err error) bool { return isOf(err, guard.Lost) }
 func RetryDelay(err error) (time.Duration, bool) {
 	st := status.Convert(err)
 	retry, ok := detail[*errdetails.RetryInfo](st)
-	if !ok || !isOurs(st) || retry.GetRetryDelay().CheckValid() != nil {
+	if _, ours := reasonOf(st); !ok || !ours || retry.GetRetryDelay().CheckValid() != nil {
 		return 0, false
 	}
 	return retry.GetRetryDelay().AsDuration(), true
 }
 
 func isOf(err error, kind guard.Kind) bool {
-	info, ok := detail[*errdetails.ErrorInfo](status.Convert(err))
-	return ok && info.GetDomain() == Domain && info.GetReason() == kind.Code()
+	reason, ours := reasonOf(status.Convert(err))
+	return ours && reason == kind.Code()
 }
 
-// isOurs reports whether the status is that of an error of this package.
-func isOurs(st *status.Status) bool {
+// reasonOf returns the reason of a status, and whether it is that of an error of this
+// package.
+func reasonOf(st *status.Status) (reason string, ours bool) {
 	info, ok := detail[*errdetails.ErrorInfo](st)
-	return ok && info.GetDomain() == Domain
+	return info.GetReason(), ok && info.GetDomain() == Domain
 }
 
 // detail finds a detail of a status.

@@ -69,7 +69,7 @@ func (c *call) answer(ctx context.Context, e *guard.Error, trail func(metadata.M
 // must not take it for a word about theirs.
 func passOn(err error, trail func(metadata.MD)) error {
 	st := status.Convert(err)
-	if !isOurs(st) {
+	if _, ours := reasonOf(st); !ours {
 		return err
 	}
 	trail(metadata.Pairs(pushbackTrailer, "-1"))

@@ -134,6 +134,11 @@ type problem struct {
 
 const problemTypes = "https://github.com/redlatch/redlatch/blob/main/core/fence/problems.md#"
 
+var unreadable = problem{
+	Status: http.StatusBadRequest, Code: "FENCE_INVALID", Title: "Fence is malformed",
+	Detail: "The request's fence, or the lock that it belongs to, cannot be read. The request was not carried out.",
+}
+
 // refusals are the answers; the last is for every other error.
 var refusals = []struct {
 	err error
@@ -151,14 +156,8 @@ var refusals = []struct {
 		Status: http.StatusForbidden, Code: "FENCE_FORGED", Title: "Fence is not valid here",
 		Detail: "The fence is not signed for the lock of this resource. The request was not carried out.",
 	}},
-	{ErrMalformed, problem{
-		Status: http.StatusBadRequest, Code: "FENCE_INVALID", Title: "Fence is malformed",
-		Detail: "The request's fence, or the lock that it belongs to, cannot be read. The request was not carried out.",
-	}},
-	{errGuardKey, problem{
-		Status: http.StatusBadRequest, Code: "FENCE_INVALID", Title: "Fence is malformed",
-		Detail: "The request's fence, or the lock that it belongs to, cannot be read. The request was not carried out.",
-	}},
+	{ErrMalformed, unreadable},
+	{errGuardKey, unreadable},
 	{nil, problem{
 		Status: http.StatusServiceUnavailable, Code: "FENCE_UNAVAILABLE", Title: "Fences cannot be checked",
 		Detail: "Whether the request comes late is unknown at the moment. It was not carried out; it can be sent again.", Retryable: true,

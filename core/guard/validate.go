@@ -92,8 +92,9 @@ func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operat
 }
 
 // Validate reports every rule that nobody serves, every rule that the settings of the
-// locker rule out ([lock.Locker.Check]), and everything that an attached
-// integration finds wrong. An optional rule that nobody serves may be either. Call it when all operations are registered and before the
+// locker rule out ([lock.Locker.Check]), and everything that an attached integration
+// finds wrong. An optional rule may go unserved, and need not fit the locker then: it is
+// for another program. Call Validate when all operations are registered and before the
 // first call: a rule whose operation is misspelled would otherwise lock nothing.
 //
 // A guard with rules is closed until it is valid. The first call validates it if

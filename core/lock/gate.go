@@ -36,8 +36,8 @@ type gate struct {
 	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
 	// that isn't done again, and yieldPause is the time between.
 	yieldUntil, yieldAt, yieldPause time.Duration
-	// Until partUntil nobody here calls, so that the store removes the place of a waiter
-	// that left before: the next one would be served in that place.
+	// Until partUntil nobody here calls: the place of a waiter that left goes first, or
+	// the next one would be served in it.
 	partUntil time.Duration
 }
 

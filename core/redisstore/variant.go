@@ -189,8 +189,8 @@ var untold = &lock.StoreError{
 	Outcome: lock.OutcomeUnknown, Class: "MOVED", Err: errors.New("redis: a call that was redirected has no answer"),
 }
 
-// redirect sends a call that a node of a cluster did not run, or that was not sent, to another one. The
-// client of the cluster finds the way, but not for the time.
+// redirect sends a call that a node of a cluster did not run, or that was not sent, to
+// another one. The client of the cluster finds the way, but not for the time.
 func (s *Store) redirect(x *sending) {
 	if errors.Is(x.cmd.Err(), unassigned) {
 		s.assign(x)

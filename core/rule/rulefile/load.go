@@ -37,7 +37,3 @@ func Read(path string) ([]byte, error) {
 	}
 	return data, nil
 }
-
-// ParseFile is [Parse] for the content of a file, which the faults name. The file itself
-// isn't read.
-func ParseFile(path string, data []byte) (*rule.Set, error) { return parse(path, data) }

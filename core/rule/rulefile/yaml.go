@@ -37,10 +37,12 @@ const (
 // wrong type, templates that overlap, and all that [rule.NewSet] finds. Anchors,
 // aliases, merge keys and tags are faults, too: each rule says by itself what it
 // does. So are more than [MaxFile] bytes.
-func Parse(data []byte) (*rule.Set, error) { return parse("", data) }
+func Parse(data []byte) (*rule.Set, error) { return ParseFile("", data) }
 
-func parse(source string, data []byte) (*rule.Set, error) {
-	d := decoder{source: source}
+// ParseFile is [Parse] for the content of a file, which the faults name. The file itself
+// isn't read.
+func ParseFile(path string, data []byte) (*rule.Set, error) {
+	d := decoder{source: path}
 	if len(data) > MaxFile {
 		d.fault(place{}, "", "is larger than %d bytes", MaxFile)
 		return nil, d.faults

@@ -38,11 +38,11 @@ func OrderRule(wait time.Duration) rule.Rule {
 // Server is the service over gRPC, with reflection and health.
 type Server struct{ *grpc.Server }
 
-// NewServer returns a server of the sale, whose health is that of ready. The locks of its methods are those
-// of their options in the .proto, unless g has a rule for them. ordered
-// is called with what became of each request to order, "placed" or the code
-// of its refusal, and how long it took. Validate g before the first call: it reports a rule that does
-// not fit a method.
+// NewServer returns a server of the sale, whose health is that of ready. The locks of
+// its methods are those of their options in the .proto, unless g has a rule for them.
+// ordered is called with what became of each request to order, "placed" or the code of
+// its refusal, and how long it took. Validate g before the first call: it reports a rule
+// that does not fit a method.
 func NewServer(sale voucher.Sale, g *guard.Guard, ready Readiness, log *slog.Logger, ordered func(outcome string, took time.Duration)) (*Server, error) {
 	locks, err := grpclock.New(g)
 	if err != nil {

@@ -11,9 +11,7 @@ import (
 
 // CancelOrder implements [voucher.Store].
 func (s *Store) CancelOrder(ctx context.Context, orderID, userID string, fence voucher.Fence) error {
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return answer(ctx, "cancel order", s.cancelOrder(bounded, orderID, userID, fence))
+	return answer(ctx, "cancel order", s.cancelOrder(ctx, orderID, userID, fence))
 }
 
 func (s *Store) cancelOrder(ctx context.Context, orderID, userID string, fence voucher.Fence) error {

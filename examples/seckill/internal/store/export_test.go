@@ -1,9 +1,6 @@
 package store
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Exec runs a statement past the store.
 func (s *Store) Exec(ctx context.Context, statement string) error {
@@ -16,6 +13,3 @@ const MaxLifetime = maxLifetime
 
 // Sized is a pool as the store has it.
 var Sized = sized
-
-// SetTimeout makes the store give up sooner.
-func (s *Store) SetTimeout(d time.Duration) { s.timeout = d }

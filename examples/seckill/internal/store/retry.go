@@ -20,13 +20,9 @@ import (
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
-const (
-	// maxAttempts bounds how often something is tried that the database
-	// refused for the sake of others.
-	maxAttempts = 8
-	// timeout is how long it may take, retries included.
-	timeout = 15 * time.Second
-)
+// maxAttempts bounds how often something is tried that the database refused for the
+// sake of others.
+const maxAttempts = 8
 
 // retry calls do until it succeeds, fails for good, or has had its chances.
 // What do does must be safe to do again.

@@ -43,8 +43,6 @@ type Store struct {
 	read, write *bun.DB
 	// guards has the newest fence that has ordered, by user.
 	guards *fence.Guards
-	// timeout bounds the placing of an order, retries included.
-	timeout time.Duration
 }
 
 var _ voucher.Store = (*Store)(nil)
@@ -89,7 +87,7 @@ func open(ctx context.Context, at Address) (*Store, error) {
 		closeAll()
 		return nil, err
 	}
-	s := &Store{engine: at.engine, guards: guards, timeout: timeout}
+	s := &Store{engine: at.engine, guards: guards}
 	s.write = bun.NewDB(pools[0], dialect())
 	s.read = s.write
 	if len(pools) == 2 {

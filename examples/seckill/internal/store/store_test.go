@@ -488,15 +488,15 @@ func TestABusyFileIsUnavailableAfterAWhileAndThenWorks(t *testing.T) {
 	if err := other.Exec(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
 	}
-	s.SetTimeout(200 * time.Millisecond)
-	wantErr(t, s.PlaceOrder(t.Context(), orderOf(t, v, user, 1, "o:1")), voucher.ErrStoreUnavailable)
+	order := orderOf(t, v, user, 1, "o:1")
+	_, err := voucher.NewService(s, 200*time.Millisecond).Place(t.Context(), v.ID, user, order.Fence)
+	wantErr(t, err, voucher.ErrStoreUnavailable)
 	wantReport(t, s, v, voucher.Report{}) // readers do not wait for the writer
 
 	if err := other.Exec(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	s.SetTimeout(time.Minute)
-	if err := s.PlaceOrder(t.Context(), orderOf(t, v, user, 1, "o:1")); err != nil {
+	if err := s.PlaceOrder(t.Context(), order); err != nil {
 		t.Errorf("order after the file is free: %v", err)
 	}
 }

@@ -34,9 +34,7 @@ func (s *Store) CreateVoucher(ctx context.Context, v voucher.Voucher) error {
 
 // PlaceOrder implements [voucher.Store].
 func (s *Store) PlaceOrder(ctx context.Context, o voucher.Order) error {
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	err := s.placeOrder(bounded, o)
+	err := s.placeOrder(ctx, o)
 	switch {
 	case errors.Is(err, errPlaced):
 		return nil

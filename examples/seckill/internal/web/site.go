@@ -51,7 +51,9 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 	engine.GET("/readyz", health.ready)
 	engine.GET("/metrics", m.handler())
 
-	api := engine.Group("/api", fresh, sized)
+	api := engine.Group("/api", fresh)
+	api.POST("/vouchers/:id/orders", m.countOrder, sized, authenticate, lock.enter(engine), s.placeOrder)
+	api.Use(sized)
 	api.POST("/vouchers", s.createVoucher)
 	api.GET("/vouchers", s.vouchers)
 	api.GET("/vouchers/:id", s.voucher)
@@ -59,7 +61,6 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 	api.GET("/vouchers/:id/orders", s.orders)
 	api.GET("/orders/:id", s.order)
 	api.DELETE("/orders/:id", authenticate, s.cancelOrder)
-	engine.POST("/api/vouchers/:id/orders", fresh, m.countOrder, sized, authenticate, lock.enter(engine), s.placeOrder)
 	return engine
 }
 
