@@ -26,9 +26,10 @@ const (
 	// probeWait is how long an acquisition may wait for the outcome of a probe:
 	// many round trips, and little for a request.
 	probeWait = 50 * time.Millisecond
-	// probeLimit is when a probe without an answer no longer keeps another from
-	// being sent.
-	probeLimit = 2 * time.Second
+	// pingLimit bounds a PING, as far as the client observes deadlines.
+	pingLimit = 2 * time.Second
+	// maxPings bounds the PINGs without an answer, and so the connections that they take.
+	maxPings = 16
 	// forgetAfter is when failures to which none was added are forgotten, and the
 	// circuit of a server that nobody calls is closed.
 	forgetAfter = time.Minute
@@ -42,9 +43,11 @@ var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCi
 // that gave up count once nobody has been answered for 100 ms) with less than a
 // minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
 // [lock.ErrCircuitOpen], instead of each of them spending its time on the same
-// discovery. A PING finds out whether the server is back, one at a time and no
-// sooner than pause after the one before; acquisitions wait up to 50 ms for its
-// answer. Any other call that is answered closes the circuit as well. Held locks
+// discovery. A probe finds out whether the server is back, no sooner than pause after
+// the one before: a PING on a new connection, and on each that is idle, as those may be
+// of a server that is gone; never more than 16 without an answer. Acquisitions wait up
+// to 50 ms for it, unless one of before has none. Any other call that is answered closes the
+// circuit as well. Held locks
 // are still renewed and released, and acquisitions that wait for another owner go
 // on waiting.
 //
@@ -82,7 +85,8 @@ type circuit struct {
 	open     bool
 	called   time.Time // when an acquisition came last while it was open
 	probed   time.Time // when the last probe was sent
-	probing  bool      // it has no answer
+	pings    int       // without an answer
+	awaited  bool      // when the last probe was sent, there was none
 	forget   *time.Timer
 
 	announcing sync.Mutex
@@ -98,27 +102,49 @@ func (s *sender) admits(now time.Time) bool {
 	}
 	c.called = now
 	since := now.Sub(c.probed)
-	if since >= s.store.circuit.pause && (!c.probing || since >= probeLimit) {
-		c.probed, c.probing, since = now, true, 0
-		go s.probe(now)
+	if since >= s.store.circuit.pause && c.pings < maxPings {
+		s.probe(now)
+		since = 0
 	}
-	return c.probing && since < probeWait
+	return c.awaited && c.pings > 0 && since < probeWait
 }
 
-// probe calls a server that did not answer.
+// probe calls a server that did not answer, also on the connections that are idle:
+// the ones that an outage has cut or left mute say nothing about who answers now, and
+// would wait for later probes; mu is held.
 func (s *sender) probe(now time.Time) {
-	timer := time.AfterFunc(probeWait, s.giveUp)
-	defer timer.Stop()
-	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
+	c := &s.circuit
+	pings := min(1+s.idleConnections(), maxPings-c.pings)
+	c.awaited = c.pings == 0
+	c.probed, c.pings = now, c.pings+pings
+	for range pings {
+		go s.ask(now)
+	}
+	time.AfterFunc(probeWait, s.giveUp)
+}
+
+// idleConnections counts the idle connections that batches take.
+func (s *sender) idleConnections() int {
+	stats := s.node.PoolStats()
+	if pipelines := stats.PipelineStats; pipelines != nil {
+		return int(pipelines.IdleConns)
+	}
+	return int(stats.IdleConns)
+}
+
+// ask sends one PING of a probe. Nobody waits any longer when the last is answered.
+func (s *sender) ask(now time.Time) {
+	ctx, cancel := context.WithTimeout(context.Background(), pingLimit)
 	defer cancel()
 	err := s.ping(ctx)
-	s.mu.Lock()
-	if s.circuit.probed.Equal(now) {
-		s.circuit.probing = false
-	}
-	s.mu.Unlock()
 	s.record(now, err)
-	s.giveUp()
+	s.mu.Lock()
+	s.circuit.pings--
+	last := s.circuit.pings == 0
+	s.mu.Unlock()
+	if last {
+		s.giveUp()
+	}
 }
 
 // ping travels as batches do: not in the pool that commands of the application may have

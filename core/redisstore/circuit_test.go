@@ -27,8 +27,8 @@ type distant struct {
 	*fake
 	how     func(command []string) string // nil: well
 	changes []string                      // of the circuit
-	probing int
-	most    int // probes at a time
+	asked   int                           // PINGs without an answer
+	most    int                           // of them at a time
 }
 
 func newDistant(t *testing.T, opts ...redisstore.Option) (*distant, *redisstore.Store) {
@@ -66,12 +66,12 @@ func (d *distant) answer(command []string) string {
 	d.mu.Lock()
 	how := d.how
 	if command[0] == "ping" {
-		d.probing++
-		d.most = max(d.most, d.probing)
+		d.asked++
+		d.most = max(d.most, d.asked)
 		defer func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			d.probing--
+			d.asked--
 		}()
 	}
 	d.mu.Unlock()
@@ -106,13 +106,16 @@ func slow([]string) string { // but it does answer
 	return "well"
 }
 
-// refuse makes the server refuse connections.
-func (d *distant) refuse() {
-	d.away(func([]string) string { return "hang up" })
+// leave makes the server refuse connections, and fail that way on those it has.
+func (d *distant) leave(how func([]string) string) {
+	d.away(how)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.refusing = true
 }
+
+// refuse makes the server refuse connections.
+func (d *distant) refuse() { d.leave(func([]string) string { return "hang up" }) }
 
 // count is how many commands came whose first words are these.
 func (d *distant) count(words ...string) (n int) {
@@ -216,7 +219,7 @@ func TestAServerThatIsAwayCostsARequestNoTime(t *testing.T) {
 	}
 }
 
-func TestOneProbeAtATimeAndAllPassWhenItSucceeds(t *testing.T) {
+func TestProbesAreFewAndAllPassWhenOneSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, store := newDistant(t)
 		l := newLocker(t, store)
@@ -245,7 +248,7 @@ func TestOneProbeAtATimeAndAllPassWhenItSucceeds(t *testing.T) {
 		d.away(nil)
 		time.Sleep(5 * time.Second) // what is stuck gets its errors
 		synctest.Wait()
-		if d.most != 1 {
+		if d.most != 6 { // in the 1.5 s that each of them takes
 			t.Errorf("%d probes at a time", d.most)
 		}
 		crowd(nil)
@@ -910,6 +913,74 @@ func TestAnOpenCircuitFindsTheNodeThatTookOver(t *testing.T) {
 		}
 		t.Error("still refused")
 	})
+}
+
+// Connections that nobody looks at before they are used, such as those over TLS, are of
+// no use after a failover. Each of them fails the next call, and there may be many.
+func TestConnectionsOfBeforeDoNotKeepTheCircuitOpen(t *testing.T) {
+	for name, left := range map[string]func([]string) string{
+		"cut":  func([]string) string { return "hang up" },
+		"mute": hung, // until the client gives up
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, _ := newDistantServer(t)
+				next, _ := newFake(t, func([]string) string { return integer(1) })
+				var tookOver atomic.Bool
+				client := redis.NewClient(&redis.Options{
+					Addr: "127.0.0.1:6379", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+						if tookOver.Load() {
+							return next.dial(ctx, network, addr)
+						}
+						return d.dial(ctx, network, addr)
+					},
+					Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
+					PipelinePoolSize: 16,
+				})
+				t.Cleanup(func() { _ = client.Close() })
+				store := d.store(client)
+				l := newLocker(t, store)
+				connectMany(t, d, l)
+				d.leave(left)
+				for i := range redisstore.DefaultCircuitFailures + 1 { // without a locker, whose undos would take connections, too
+					begin(t.Context(), store, fmt.Sprint("opening:", i), time.Now().Add(50*time.Millisecond))
+					time.Sleep(100 * time.Millisecond)
+				}
+				wantOpen(t, l)
+				tookOver.Store(true)
+				start := time.Now()
+				for time.Since(start) < 10*time.Second {
+					if lease, err := l.TryAcquire(t.Context(), "k"); err == nil {
+						release(t, lease)
+						break
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if took := time.Since(start); took > 2*redisstore.DefaultCircuitPause {
+					t.Errorf("refused for %v", took)
+				}
+			})
+		})
+	}
+}
+
+// connectMany leaves the client of the locker with as many idle connections as it keeps
+// for batches.
+func connectMany(t *testing.T, d *distant, l *lock.Locker) {
+	t.Helper()
+	d.away(func([]string) string {
+		time.Sleep(time.Second) // so that each call takes a connection
+		return "well"
+	})
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() { release(t, acquire(t, l, fmt.Sprint("before:", i))) })
+		time.Sleep(20 * time.Millisecond)
+	}
+	all.Wait()
+	if n := d.connections(); n < 16 {
+		t.Fatalf("%d connections: this tests nothing", n)
+	}
 }
 
 // The application may have all connections of its pool in use, for ever.

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -72,7 +74,29 @@ func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	f.conns++
 	f.running.Go(func() { f.serve(server) })
-	return client, nil
+	return conn{client}, nil
+}
+
+// conn is an end of a pipe that notices as late as one of a network that the other is closed.
+type conn struct{ net.Conn }
+
+func (c conn) Write(text []byte) (int, error) {
+	n, err := c.Conn.Write(text)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = &net.OpError{Op: "write", Err: syscall.EPIPE}
+	}
+	return n, err
+}
+
+func (c conn) SetDeadline(at time.Time) error      { return late(c.Conn.SetDeadline(at)) }
+func (c conn) SetReadDeadline(at time.Time) error  { return late(c.Conn.SetReadDeadline(at)) }
+func (c conn) SetWriteDeadline(at time.Time) error { return late(c.Conn.SetWriteDeadline(at)) }
+
+func late(err error) error {
+	if errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return err
 }
 
 func (f *fake) serve(conn net.Conn) {
