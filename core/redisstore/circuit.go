@@ -123,9 +123,14 @@ func (s *sender) probe(now time.Time) {
 	time.AfterFunc(probeWait, s.giveUp)
 }
 
-// idleConnections counts the idle connections that batches take.
+// idleConnections counts the idle connections that batches take. To count those of a
+// cluster the client may call a node.
 func (s *sender) idleConnections() int {
-	stats := s.node.PoolStats()
+	node, ok := s.node.(*redis.Client)
+	if !ok {
+		return 0
+	}
+	stats := node.PoolStats()
 	if pipelines := stats.PipelineStats; pipelines != nil {
 		return int(pipelines.IdleConns)
 	}

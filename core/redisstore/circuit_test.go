@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -962,6 +963,39 @@ func TestConnectionsOfBeforeDoNotKeepTheCircuitOpen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A cluster that was never reached has no nodes whose circuits could open: its own does.
+func TestAClusterThatIsNeverReachedCostsRequestsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := newDistantServer(t)
+		var hangs atomic.Bool
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {
+				if hangs.Load() {
+					select {
+					case <-ctx.Done():
+					case <-time.After(10 * time.Second):
+					}
+				}
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			},
+			Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+		})
+		t.Cleanup(func() { _ = client.Close() })
+		l := newLocker(t, d.store(client))
+		open(t, l)
+		hangs.Store(true)
+		defer hangs.Store(false)
+		time.Sleep(time.Second)
+		for range 10 {
+			start := time.Now()
+			wantOpen(t, l)
+			if took := time.Since(start); took > 50*time.Millisecond {
+				t.Errorf("refused after %v", took)
+			}
+		}
+	})
 }
 
 // connectMany leaves the client of the locker with as many idle connections as it keeps
