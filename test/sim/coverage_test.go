@@ -57,7 +57,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 			must = append(must, "fault: "+string(f))
 		}
 	}
-	must = append(must, "fault: slow packet", "fault: request lost", "fault: reply lost")
+	must = append(must, "fault: slow packet", "fault: mute", "fault: request lost", "fault: reply lost")
 	return slices.DeleteFunc(must, func(what string) bool { return unreachable(what, off) })
 }
 

@@ -209,6 +209,8 @@ func TestEmpty(t *testing.T) {
 
 func TestUnclosed(t *testing.T) {
 	check(t, map[string]verdict{
+		"lost":           {judge.Away("k", at(10), at(1), 3*time.Second), "lost while reachable"},
+		"just reachable": {judge.Away("k", at(10), at(8), 3*time.Second), ""},
 		"undisturbed":    {judge.Unclosed(at(10), at(1), time.Second, "no answer"), "close failed"},
 		"just disturbed": {judge.Unclosed(at(10), at(9), time.Second, "no answer"), ""},
 	})

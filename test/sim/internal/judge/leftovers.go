@@ -51,6 +51,15 @@ func Unclosed(now, calm time.Time, callTimeout time.Duration, err string) []Find
 	return nil
 }
 
+// Away judges a lease that was lost at a time because no renewal was confirmed, though it
+// was renewed for so long each time: it may only if its server was not to be reached meanwhile.
+func Away(key string, lost, reachable time.Time, lasts time.Duration) []Finding {
+	if quiet := lost.Sub(reachable); quiet > lasts {
+		return []Finding{finding("lost while reachable", lost, "%s: reachable for %v, a lease was lost for want of a renewal; it lasts %v", key, quiet, lasts)}
+	}
+	return nil
+}
+
 // Minimum is a hold that was released and that its minimum hold keeps.
 type Minimum struct {
 	Key, Owner string // who had it

@@ -162,6 +162,12 @@ func (c *Conn) Cut() {
 	c.end(&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET})
 }
 
+// Mute loses what is under way and whatever comes, both ways. Neither end notices.
+func (c *Conn) Mute() {
+	c.up.drop(true)
+	c.down.drop(true)
+}
+
 // HangUp ends the connection at the server: what the client has sent so far is
 // lost, and so are replies under way.
 func (c *Conn) HangUp() {

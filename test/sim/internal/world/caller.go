@@ -100,6 +100,7 @@ type wish struct {
 	named         bool
 	long          bool // its lease gets its length after the grant
 	minHold       time.Duration
+	lasts         time.Duration
 	options       []lock.Option
 }
 
@@ -116,7 +117,7 @@ func (c *caller) wish(key string) wish {
 		w.options = append(w.options, lock.WithMode(w.mode))
 	}
 	d, lasting := c.length()
-	w.long, w.options = d > lock.DefaultWatchdog, append(w.options, lasting)
+	w.long, w.lasts, w.options = d > lock.DefaultWatchdog, d, append(w.options, lasting)
 	if c.has(MinHold) && c.chance(30) {
 		w.minHold = c.between(time.Millisecond, 600*time.Millisecond)
 		w.options = append(w.options, lock.WithMinHold(w.minHold))
@@ -219,7 +220,7 @@ func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
 	if err != nil {
 		return nil
 	}
-	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size}
+	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size, lasts: w.lasts}
 	if !w.named { // a name's minimum counts from the grant of its hold, whose caller may have left without it
 		h.minHold = w.minHold
 	}
@@ -400,6 +401,9 @@ func (c *caller) release(h *held) {
 	}
 	world.journal.tell("p%d.%d release  %s %s: %v", c.process.number, c.number, h.lease.Key(), readable([]string{h.lease.Owner()}), err)
 	world.journal.count("release: " + outcome(err))
+	if errors.Is(err, lock.ErrStoreAway) && !c.has(Slow) && !c.has(Pace) {
+		world.journal.report(judge.Away(h.lease.Key(), h.lease.Deadline(), world.reachable(c.process), h.lasts))
+	}
 	world.journal.report(judge.Overstayed(judge.Call{
 		Op: "release", Key: h.lease.Key(), Began: began, Ended: time.Now(), Limit: world.callTimeout + 50*time.Millisecond,
 	}))

@@ -59,6 +59,7 @@ const (
 	Reopen    Feature = "reopen"    // a locker is closed, and another one made
 	Kill      Feature = "kill"      // a process dies, and another one starts
 	Forge     Feature = "forge"     // somebody publishes what is not true
+	Mute      Feature = "mute"      // connections carry nothing any longer, and don't end
 )
 
 // Workload and Faults are all features.
@@ -74,7 +75,7 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn}
+var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn, Mute}
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 
@@ -95,7 +96,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 			odds = 16
 		case SETNX, Pace:
 			odds = 16
-		case Quorum, MinHold, ReadOn:
+		case Quorum, MinHold, ReadOn, Mute:
 			odds = 4
 		case Silent, Timeless:
 			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too

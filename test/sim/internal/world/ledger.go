@@ -34,6 +34,7 @@ type held struct {
 	began         time.Time // the acquisition
 	permits, size int
 	minHold       time.Duration
+	lasts         time.Duration // between renewals, at most
 }
 
 func newLedger() *ledger {

@@ -2,6 +2,7 @@ package world
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func (n *nemesis) run() {
 
 // faults are those of the world that come one by one.
 func (n *nemesis) faults() (all []Feature) {
-	for _, f := range Faults {
+	for _, f := range append(slices.Clone(Faults), Mute) {
 		if f != Slow && n.world.Features[f] {
 			all = append(all, f)
 		}
@@ -54,6 +55,8 @@ func (n *nemesis) strike(f Feature) {
 	switch f {
 	case Cut, Deaf:
 		n.cut(p, f == Deaf)
+	case Mute:
+		n.mute(p)
 	case CutBefore:
 		p.disturb(d)
 		p.cutBefore.Store(1 + n.rng.Int64N(5))
@@ -92,6 +95,15 @@ func (n *nemesis) cut(p *process, deaf bool) {
 	}) {
 		c.Cut()
 		p.deafened.Store(true)
+	}
+}
+
+// mute silences the connections of a process. What it calls on them has no answer; what it
+// calls after that must have one.
+func (n *nemesis) mute(p *process) {
+	p.muted.Store(int64(time.Since(n.world.journal.start) + n.world.callTimeout + n.world.readTimeout))
+	for _, c := range n.world.server.connections(func(other *process, _ bool) bool { return other == p }) {
+		c.Mute()
 	}
 }
 

@@ -37,6 +37,7 @@ type process struct {
 	dead      atomic.Bool  // killed: it sends and gets nothing
 	frozen    atomic.Int64 // until when its network stands still, in ns since the start
 	disturbed atomic.Int64 // until when something disturbs it
+	muted     atomic.Int64 // until when calls of before may wait for connections that are mute
 	cutBefore atomic.Int64 // how many requests until one is lost; 0: none
 	cutAfter  atomic.Int64 // the same for replies
 	deafened  atomic.Bool  // it has lost its subscriptions

@@ -382,11 +382,16 @@ func (w *World) disturb(d time.Duration) {
 // calm is since when nothing has disturbed a process. In a queue in the store,
 // everybody waits for everybody.
 func (w *World) calm(p *process, mode lock.Mode) time.Time {
-	last := max(w.disturbed.Load(), p.disturbed.Load())
+	last := max(w.disturbed.Load(), p.disturbed.Load(), p.muted.Load())
 	if mode == lock.Fair {
 		for _, other := range w.processes() {
-			last = max(last, other.disturbed.Load())
+			last = max(last, other.disturbed.Load(), other.muted.Load())
 		}
 	}
 	return w.journal.start.Add(time.Duration(last))
+}
+
+// reachable is since when a process could reach the server, on a new connection at least.
+func (w *World) reachable(p *process) time.Time {
+	return w.journal.start.Add(time.Duration(max(w.disturbed.Load(), p.disturbed.Load())))
 }
