@@ -44,12 +44,12 @@ var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCi
 // minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
 // [lock.ErrCircuitOpen], instead of each of them spending its time on the same
 // discovery. A probe finds out whether the server is back, no sooner than pause after
-// the one before: a PING on a new connection, and on each that is idle, as those may be
+// the one before: a PING on a new connection, and on each that is idle, as these may be
 // of a server that is gone; never more than 16 without an answer. Acquisitions wait up
-// to 50 ms for it, unless one of before has none. Any other call that is answered closes the
-// circuit as well. Held locks
-// are still renewed and released, and acquisitions that wait for another owner go
-// on waiting.
+// to 50 ms for it, unless one of before has none. Any other call that is answered closes
+// the circuit as well. Held locks are still renewed and released, and acquisitions that
+// wait for another owner go on waiting. The idle connections are tried after the first
+// failure already, so that calls don't fail on one after the other.
 //
 // Every server has a circuit. Default [DefaultCircuitFailures] and
 // [DefaultCircuitPause]; 0 failures: never. Fewer failures, and a pause outside
@@ -93,28 +93,33 @@ type circuit struct {
 	announced  bool // that it is open
 }
 
-// admits says whether an acquisition, or what undoes one, may be queued now: with an open circuit only
-// while it can wait for a probe; mu is held.
+// admits says whether an acquisition, or what undoes one, may be queued now: with an open
+// circuit only while it can wait for a probe; mu is held.
 func (s *sender) admits(now time.Time) bool {
 	c := &s.circuit
 	if !c.open {
 		return true
 	}
 	c.called = now
-	since := now.Sub(c.probed)
-	if since >= s.store.circuit.pause && c.pings < maxPings {
-		s.probe(now)
-		since = 0
-	}
-	return c.awaited && c.pings > 0 && since < probeWait
+	return c.awaited && c.pings > 0 && now.Sub(c.probed) < probeWait
 }
 
-// probe calls a server that did not answer, also on the connections that are idle:
-// the ones that an outage has cut or left mute say nothing about who answers now, and
-// would wait for later probes; mu is held.
+// probe finds out whether the server answers, if that is in doubt: on the connections that are
+// idle, as what an outage has cut or left mute among them would fail one call after the other,
+// and with an open circuit on a new one, too; mu is held.
 func (s *sender) probe(now time.Time) {
-	c := &s.circuit
-	pings := min(1+s.idleConnections(), maxPings-c.pings)
+	c, settings := &s.circuit, s.store.circuit
+	doubt := c.open || c.failures > 0 || s.silent(now)
+	if settings.failures == 0 || !doubt || now.Sub(c.probed) < settings.pause {
+		return
+	}
+	pings := s.idleConnections()
+	if c.open {
+		pings++
+	}
+	if pings = min(pings, maxPings-c.pings); pings == 0 {
+		return
+	}
 	c.awaited = c.pings == 0
 	c.probed, c.pings = now, c.pings+pings
 	for range pings {
@@ -142,7 +147,9 @@ func (s *sender) ask(now time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), pingLimit)
 	defer cancel()
 	err := s.ping(ctx)
-	s.record(now, err)
+	if _, answered := errorReply(err); err == nil || answered { // else it may be the connection
+		s.record(now, nil)
+	}
 	s.mu.Lock()
 	s.circuit.pings--
 	last := s.circuit.pings == 0

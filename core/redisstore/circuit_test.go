@@ -249,7 +249,7 @@ func TestProbesAreFewAndAllPassWhenOneSucceeds(t *testing.T) {
 		d.away(nil)
 		time.Sleep(5 * time.Second) // what is stuck gets its errors
 		synctest.Wait()
-		if d.most != 6 { // in the 1.5 s that each of them takes
+		if d.most > 6 { // in the 1.5 s that each of them takes
 			t.Errorf("%d probes at a time", d.most)
 		}
 		crowd(nil)
@@ -323,6 +323,7 @@ func TestARenewalThatGetsThroughClosesTheCircuit(t *testing.T) {
 				d.refuse()
 				open(t, l)
 				wantOpen(t, l)
+				synctest.Wait() // for the probe
 				d.away(nil)
 				wantOpen(t, l)
 				time.Sleep(11 * time.Second)
@@ -871,6 +872,14 @@ func TestAnOpenCircuitSendsNoGrantForReplicas(t *testing.T) {
 		if n := d.acquires() - sent; n != 0 {
 			t.Errorf("%d acquisitions were sent to a server that does not answer", n)
 		}
+		d.away(nil)
+		for range 10 {
+			time.Sleep(100 * time.Millisecond)
+			if _, err := l.TryAcquire(t.Context(), "k"); err == nil {
+				return
+			}
+		}
+		t.Error("refused by a server that is back")
 	})
 }
 
@@ -925,20 +934,7 @@ func TestConnectionsOfBeforeDoNotKeepTheCircuitOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, _ := newDistantServer(t)
-				next, _ := newFake(t, func([]string) string { return integer(1) })
-				var tookOver atomic.Bool
-				client := redis.NewClient(&redis.Options{
-					Addr: "127.0.0.1:6379", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-						if tookOver.Load() {
-							return next.dial(ctx, network, addr)
-						}
-						return d.dial(ctx, network, addr)
-					},
-					Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
-					PipelinePoolSize: 16,
-				})
-				t.Cleanup(func() { _ = client.Close() })
+				d, client, takeOver := newDistantPair(t)
 				store := d.store(client)
 				l := newLocker(t, store)
 				connectMany(t, d, l)
@@ -948,7 +944,7 @@ func TestConnectionsOfBeforeDoNotKeepTheCircuitOpen(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				}
 				wantOpen(t, l)
-				tookOver.Store(true)
+				takeOver()
 				start := time.Now()
 				for time.Since(start) < 10*time.Second {
 					if lease, err := l.TryAcquire(t.Context(), "k"); err == nil {
@@ -963,6 +959,45 @@ func TestConnectionsOfBeforeDoNotKeepTheCircuitOpen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// newDistantPair returns a server, a client, and what puts another server in its place,
+// which says yes to everything.
+func newDistantPair(t *testing.T) (d *distant, client *redis.Client, takeOver func()) {
+	t.Helper()
+	d, _ = newDistantServer(t)
+	next, _ := newFake(t, func([]string) string { return integer(1) })
+	var tookOver atomic.Bool
+	client = redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if tookOver.Load() {
+				return next.dial(ctx, network, addr)
+			}
+			return d.dial(ctx, network, addr)
+		},
+		Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
+		PipelinePoolSize: 16,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return d, client, func() { tookOver.Store(true) }
+}
+
+// Nor must a lease be lost because one renewal after the other takes a connection of before.
+func TestConnectionsOfBeforeDoNotLoseALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, client, takeOver := newDistantPair(t)
+		l := newLocker(t, d.store(client), lock.WithWatchdog(3*time.Second))
+		connectMany(t, d, l)
+		d.away(nil)
+		lease := acquire(t, l, "k")
+		takeOver()
+		d.leave(hung) // until the client gives up
+		time.Sleep(time.Minute)
+		if err := lease.Context().Err(); err != nil {
+			t.Errorf("lost: %v", context.Cause(lease.Context()))
+		}
+		release(t, lease)
+	})
 }
 
 // A cluster that was never reached has no nodes whose circuits could open: its own does.
@@ -1003,7 +1038,7 @@ func TestAClusterThatIsNeverReachedCostsRequestsLittle(t *testing.T) {
 func connectMany(t *testing.T, d *distant, l *lock.Locker) {
 	t.Helper()
 	d.away(func([]string) string {
-		time.Sleep(time.Second) // so that each call takes a connection
+		time.Sleep(400 * time.Millisecond) // so that each call takes a connection
 		return "well"
 	})
 	var all sync.WaitGroup

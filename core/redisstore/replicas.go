@@ -62,7 +62,9 @@ func (s *Store) grant(ctx context.Context, c call) (int64, error) {
 	}
 	to := s.senderOf(c.key())
 	to.mu.Lock()
-	admitted := to.admits(time.Now()) && !to.circuit.open // no queue waits for a probe
+	now := time.Now()
+	to.probe(now)
+	admitted := to.admits(now) && !to.circuit.open // no queue waits for a probe
 	to.mu.Unlock()
 	if !admitted {
 		return 0, errOpen

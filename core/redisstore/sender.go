@@ -137,6 +137,7 @@ func (s *sender) submit(x *sending) {
 	if deserted {
 		refused = s.changed(now)
 	}
+	s.probe(now)
 	switch {
 	case x.urgent:
 		s.urgent = append(s.urgent, x)
