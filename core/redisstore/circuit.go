@@ -26,7 +26,7 @@ const (
 	// probeWait is how long an acquisition may wait for the outcome of a probe:
 	// many round trips, and little for a request.
 	probeWait = 50 * time.Millisecond
-	// pingLimit bounds a PING, as far as the client observes deadlines.
+	// pingLimit bounds a PING.
 	pingLimit = 2 * time.Second
 	// maxPings bounds the PINGs without an answer, and so the connections that they take.
 	maxPings = 16
@@ -44,8 +44,8 @@ var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCi
 // minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
 // [lock.ErrCircuitOpen], instead of each of them spending its time on the same
 // discovery. A probe finds out whether the server is back, no sooner than pause after
-// the one before: a PING on a new connection, and on each that is idle, as these may be
-// of a server that is gone; never more than 16 without an answer. Acquisitions wait up
+// the one before: a PING on each idle connection, as these may be of a server that is
+// gone, and on a new one; never more than 16 without an answer, each for 2 s at most. Acquisitions wait up
 // to 50 ms for it, unless one of before has none. Any other call that is answered closes
 // the circuit as well. Held locks are still renewed and released, and acquisitions that
 // wait for another owner go on waiting. The idle connections are tried after the first
@@ -101,31 +101,43 @@ func (s *sender) admits(now time.Time) bool {
 		return true
 	}
 	c.called = now
+	return c.waitable(now)
+}
+
+// waitable says whether calls wait for the probe that was sent last.
+func (c *circuit) waitable(now time.Time) bool {
 	return c.awaited && c.pings > 0 && now.Sub(c.probed) < probeWait
 }
 
-// probe finds out whether the server answers, if that is in doubt: on the connections that are
-// idle, as what an outage has cut or left mute among them would fail one call after the other,
-// and with an open circuit on a new one, too; mu is held.
+// probe finds out whether the server answers, if that is in doubt; mu is held.
 func (s *sender) probe(now time.Time) {
 	c, settings := &s.circuit, s.store.circuit
 	doubt := c.open || c.failures > 0 || s.silent(now)
-	if settings.failures == 0 || !doubt || now.Sub(c.probed) < settings.pause {
-		return
-	}
-	pings := s.idleConnections()
-	if c.open {
-		pings++
-	}
-	if pings = min(pings, maxPings-c.pings); pings == 0 {
+	if settings.failures == 0 || !doubt || now.Sub(c.probed) < settings.pause || c.pings >= maxPings || c.waitable(now) {
 		return
 	}
 	c.awaited = c.pings == 0
-	c.probed, c.pings = now, c.pings+pings
+	c.probed, c.pings = now, c.pings+1
+	go s.askAll(now)
+	time.AfterFunc(probeWait, func() { s.giveUp(now) })
+}
+
+// askAll asks on the connections that are idle, as what an outage has cut or left mute among
+// them would fail one call after the other, and with an open circuit on a new one, too.
+func (s *sender) askAll(now time.Time) {
+	pings := s.idleConnections() // may wait for the pool
+	s.mu.Lock()
+	c := &s.circuit
+	if c.open {
+		pings++
+	}
+	c.pings-- // its own
+	pings = min(pings, maxPings-c.pings)
+	c.pings += pings
+	s.mu.Unlock()
 	for range pings {
 		go s.ask(now)
 	}
-	time.AfterFunc(probeWait, s.giveUp)
 }
 
 // idleConnections counts the idle connections that batches take. To count those of a
@@ -142,21 +154,18 @@ func (s *sender) idleConnections() int {
 	return int(stats.IdleConns)
 }
 
-// ask sends one PING of a probe. Nobody waits any longer when the last is answered.
-func (s *sender) ask(now time.Time) {
+// ask sends one PING of the probe of then.
+func (s *sender) ask(then time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), pingLimit)
 	defer cancel()
 	err := s.ping(ctx)
 	if _, answered := errorReply(err); err == nil || answered { // else it may be the connection
-		s.record(now, nil)
+		s.record(then, nil)
 	}
 	s.mu.Lock()
 	s.circuit.pings--
-	last := s.circuit.pings == 0
 	s.mu.Unlock()
-	if last {
-		s.giveUp()
-	}
+	s.giveUp(time.Time{})
 }
 
 // ping travels as batches do: not in the pool that commands of the application may have
@@ -166,6 +175,9 @@ func (s *sender) ping(ctx context.Context) error {
 	defer s.store.monitorSlowCall().end()
 	err := guarded(func() error {
 		pipe := s.node.Pipeline()
+		if node, ok := s.node.(*redis.Client); ok { // whose own limit may be longer, or none
+			pipe = node.WithTimeout(pingLimit).Pipeline()
+		}
 		_ = pipe.Process(ctx, once{redis.NewCmd(ctx, "ping")}) // queues it, and cannot fail
 		_, err := pipe.Exec(ctx)
 		return err
@@ -181,11 +193,11 @@ func refuse(calls []*sending) {
 	}
 }
 
-// giveUp refuses the calls that have waited for a probe.
-func (s *sender) giveUp() {
+// giveUp refuses the calls that wait for the probe of then, or for one that has failed.
+func (s *sender) giveUp(then time.Time) {
 	s.mu.Lock()
 	var refused []*sending
-	if s.circuit.open {
+	if c := &s.circuit; c.open && (c.pings == 0 || c.probed.Equal(then)) {
 		refused = s.refused()
 	}
 	s.mu.Unlock()
@@ -280,6 +292,9 @@ func (s *sender) deserted(now time.Time) bool {
 		return false
 	}
 	for _, w := range s.flying {
+		if w.began.Before(s.circuit.heard) {
+			continue // says nothing about the server now
+		}
 		for _, x := range w.batch {
 			if x.overdue(now) != nil {
 				need--
@@ -295,10 +310,11 @@ func (s *sender) deserted(now time.Time) bool {
 }
 
 // silent says whether the server has answered nobody for a while although it was
-// called; mu is held.
+// called since it last did; mu is held.
 func (s *sender) silent(now time.Time) bool {
-	return now.Sub(s.circuit.heard) >= silence &&
-		slices.ContainsFunc(s.flying, func(w *worker) bool { return now.Sub(w.began) >= silence })
+	return slices.ContainsFunc(s.flying, func(w *worker) bool {
+		return !w.began.Before(s.circuit.heard) && now.Sub(w.began) >= silence
+	})
 }
 
 // announce reports the state of the circuit if it has changed, with the reason why

@@ -925,81 +925,6 @@ func TestAnOpenCircuitFindsTheNodeThatTookOver(t *testing.T) {
 	})
 }
 
-// Connections that nobody looks at before they are used, such as those over TLS, are of
-// no use after a failover. Each of them fails the next call, and there may be many.
-func TestConnectionsOfBeforeDoNotKeepTheCircuitOpen(t *testing.T) {
-	for name, left := range map[string]func([]string) string{
-		"cut":  func([]string) string { return "hang up" },
-		"mute": hung, // until the client gives up
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, client, takeOver := newDistantPair(t)
-				store := d.store(client)
-				l := newLocker(t, store)
-				connectMany(t, d, l)
-				d.leave(left)
-				for i := range redisstore.DefaultCircuitFailures + 1 { // without a locker, whose undos would take connections, too
-					begin(t.Context(), store, fmt.Sprint("opening:", i), time.Now().Add(50*time.Millisecond))
-					time.Sleep(100 * time.Millisecond)
-				}
-				wantOpen(t, l)
-				takeOver()
-				start := time.Now()
-				for time.Since(start) < 10*time.Second {
-					if lease, err := l.TryAcquire(t.Context(), "k"); err == nil {
-						release(t, lease)
-						break
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
-				if took := time.Since(start); took > 2*redisstore.DefaultCircuitPause {
-					t.Errorf("refused for %v", took)
-				}
-			})
-		})
-	}
-}
-
-// newDistantPair returns a server, a client, and what puts another server in its place,
-// which says yes to everything.
-func newDistantPair(t *testing.T) (d *distant, client *redis.Client, takeOver func()) {
-	t.Helper()
-	d, _ = newDistantServer(t)
-	next, _ := newFake(t, func([]string) string { return integer(1) })
-	var tookOver atomic.Bool
-	client = redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if tookOver.Load() {
-				return next.dial(ctx, network, addr)
-			}
-			return d.dial(ctx, network, addr)
-		},
-		Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
-		PipelinePoolSize: 16,
-	})
-	t.Cleanup(func() { _ = client.Close() })
-	return d, client, func() { tookOver.Store(true) }
-}
-
-// Nor must a lease be lost because one renewal after the other takes a connection of before.
-func TestConnectionsOfBeforeDoNotLoseALease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, client, takeOver := newDistantPair(t)
-		l := newLocker(t, d.store(client), lock.WithWatchdog(3*time.Second))
-		connectMany(t, d, l)
-		d.away(nil)
-		lease := acquire(t, l, "k")
-		takeOver()
-		d.leave(hung) // until the client gives up
-		time.Sleep(time.Minute)
-		if err := lease.Context().Err(); err != nil {
-			t.Errorf("lost: %v", context.Cause(lease.Context()))
-		}
-		release(t, lease)
-	})
-}
-
 // A cluster that was never reached has no nodes whose circuits could open: its own does.
 func TestAClusterThatIsNeverReachedCostsRequestsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -1031,25 +956,6 @@ func TestAClusterThatIsNeverReachedCostsRequestsLittle(t *testing.T) {
 			}
 		}
 	})
-}
-
-// connectMany leaves the client of the locker with as many idle connections as it keeps
-// for batches.
-func connectMany(t *testing.T, d *distant, l *lock.Locker) {
-	t.Helper()
-	d.away(func([]string) string {
-		time.Sleep(400 * time.Millisecond) // so that each call takes a connection
-		return "well"
-	})
-	var all sync.WaitGroup
-	for i := range 16 {
-		all.Go(func() { release(t, acquire(t, l, fmt.Sprint("before:", i))) })
-		time.Sleep(20 * time.Millisecond)
-	}
-	all.Wait()
-	if n := d.connections(); n < 16 {
-		t.Fatalf("%d connections: this tests nothing", n)
-	}
 }
 
 // The application may have all connections of its pool in use, for ever.
