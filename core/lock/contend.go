@@ -141,7 +141,7 @@ func (a *acquisition) next() (wait time.Duration, err error) {
 // rest is how long the waiter has to wait as things are; mu is held.
 func (a *acquisition) rest(g *gate) time.Duration {
 	w := &a.waiter
-	a.behind = a.behind || g.contended
+	a.behind, a.sawContention = a.behind || g.contended, a.sawContention || a.heldByOther()
 	switch {
 	case a.shared && a.ownership.find(a.o.mode) != nil:
 		return 0
