@@ -261,7 +261,7 @@ func (a *acquisition) leave(granted bool, err error) {
 	switch {
 	case g.head != nil && g.head.fair():
 		switch {
-		case granted: // the key is held, whatever was known before
+		case granted && !a.reenter: // the key is held, whatever was known before
 			w.askAt = max(w.askAt, a.now()+min(a.o.poll, placePoll))
 		case was && w.fair() && a.sawContention:
 			g.partUntil = a.now() + queueNap
@@ -364,7 +364,7 @@ func (a *acquisition) takenHere() bool {
 func (a *acquisition) beginAsking() {
 	w := &a.waiter
 	w.gate.asking++
-	w.asking, w.hint, w.answer = true, false, errNoAnswer // unless it returns
+	w.asking, w.hint, w.askAt, w.answer = true, false, 0, errNoAnswer // unless it returns
 	switch w.of.claim.Mode {
 	case Fair:
 		a.namePlaces(w.gate)
