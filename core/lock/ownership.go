@@ -65,7 +65,7 @@ func (l *Locker) unshare(o *ownership) {
 // forget counts a user of o out; mu is held.
 func (l *Locker) forget(o *ownership) {
 	o.users--
-	if o.users == 0 && o.id != nil {
+	if o.users == 0 && o.id != nil && l.owners[*o.id] == o {
 		delete(l.owners, *o.id)
 	}
 }
