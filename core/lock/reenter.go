@@ -117,7 +117,7 @@ func (l *Locker) extended(h *hold, sent, ttl time.Duration) error {
 
 // renewOne renews one claim.
 func (l *Locker) renewOne(ctx context.Context, c Claim) error {
-	var result error
+	result := errNoAnswer // unless it is reported
 	l.store.Renew(ctx, []Claim{c}, func(_ int, err error) { result = err })
 	return result
 }
