@@ -855,3 +855,106 @@ func TestAnOwnerThatIsBackBeforeItsReleaseIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A writer that reads: the last release of one read and the next read cross. The
+// release writes down what is owed although the next read has it again, and the
+// release of the writer takes it from the store.
+func TestReadsOfAWriterThatCrossKeepTheirHold(t *testing.T) {
+	ctx := context.Background()
+	store := memstore.New()
+	l := newLocker(t, store)
+	for range 1000 {
+		w := acquire(t, l, ctx, "k", lock.WithMode(lock.Write))
+		var readers sync.WaitGroup
+		keep := make([]*lock.Lease, 6)
+		for i := range keep {
+			readers.Go(func() {
+				for range 5 {
+					r, err := l.Acquire(w.Context(), "k", lock.WithMode(lock.Read))
+					if err != nil {
+						t.Errorf("read: %v", err)
+						return
+					}
+					if err := r.Release(ctx); err != nil {
+						t.Errorf("release of a read: %v", err)
+					}
+				}
+				r, err := l.Acquire(w.Context(), "k", lock.WithMode(lock.Read))
+				if err != nil {
+					t.Errorf("read: %v", err)
+					return
+				}
+				keep[i] = r
+			})
+		}
+		readers.Wait()
+		release(t, w)
+		// All of keep are trusted.
+		w2, err := lock.New(store).TryAcquire(ctx, "k", lock.WithMode(lock.Write))
+		if err == nil {
+			_ = w2.Release(ctx)
+		}
+		for _, r := range keep {
+			if r == nil {
+				continue
+			}
+			held := lock.AssertHeld(r.Context(), "k")
+			if ended := r.Release(ctx); ended != nil || err == nil {
+				t.Errorf("a stranger writes: %v; the read is held: %v; its release: %v", err == nil, held == nil, ended)
+			}
+		}
+		if t.Failed() {
+			break
+		}
+	}
+}
+
+// A reader that came by the context of a named writer, which has gone, outlives the name's
+// record. Its end forgets the record that later callers of the name have made since.
+func TestTheEndOfAReaderForgetsNoLaterOwnerOfTheName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := newFaulty()
+		l := newLocker(t, store)
+		named := []lock.Option{lock.WithOwner("x"), lock.WithMode(lock.Write)}
+		w := acquire(t, l, ctx, "k", named...)
+
+		arrived, goOn := make(chan struct{}), make(chan struct{})
+		store.set(only("acquire", func(c lock.Claim) error {
+			if c.Mode == lock.Read {
+				close(arrived)
+				<-goOn
+			}
+			return nil
+		}), nil)
+		var r *lock.Lease
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r = acquire(t, l, context.WithoutCancel(w.Context()), "k", lock.WithMode(lock.Read))
+		}()
+		<-arrived
+		store.set(nil, nil)
+		release(t, w)
+		close(goOn)
+		<-done // as a separate reader
+
+		var w2 *lock.Lease
+		done = make(chan struct{})
+		go func() {
+			defer close(done)
+			w2 = acquire(t, l, ctx, "k", named...)
+		}()
+		synctest.Wait()
+		release(t, r)
+		<-done
+
+		again, err := l.Acquire(ctx, "k", append(named, lock.WithWait(time.Minute))...)
+		if err != nil {
+			t.Errorf("the name has the key, and can't enter it again: %v", err)
+		} else {
+			release(t, again)
+		}
+		release(t, w2)
+	})
+}

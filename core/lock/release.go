@@ -34,8 +34,8 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 }
 
 // beginRelease takes the lease out of its hold. last means that the hold ends
-// with it, by c, and handed that another continues it. An error means that it has ended
-// already.
+// with it, by c, and handed that this takes no call: another continues it, or it has read
+// and goes on writing. An error means that it has ended already.
 func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, handed bool, err error) {
 	h := lease.hold
 	l.mu.Lock()
@@ -60,10 +60,17 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, h
 	if h.count > 0 {
 		return c, false, false, nil
 	}
+	if c = h.claim(0, now); h.ownership.writing(c) {
+		h.state = holdReleased
+		owed := c // on the heap, unlike c
+		h.ownership.owed, h.ownership.doubt = &owed, h.doubt
+		l.retire(h)
+		return c, true, true, nil
+	}
 	h.state = holdReleasing
 	l.releasing++
 	l.trusts.remove(h)
-	return h.claim(0, now), true, false, nil
+	return c, true, false, nil
 }
 
 // releaseOne lowers the hold count in the store. It waits for a re-entry that is
@@ -114,15 +121,6 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Dura
 	var owedDoubt bool
 	if h.ownership != nil {
 		l.mu.Lock()
-		if h.ownership.writing(c) { // it has read, and goes on writing
-			h.state = holdReleased
-			owed := c // on the heap, unlike c
-			h.ownership.owed, h.ownership.doubt = &owed, h.doubt
-			l.releasing--
-			l.retire(h)
-			l.mu.Unlock()
-			return nil
-		}
 		owed, owedDoubt = h.ownership.takeOwed()
 		l.mu.Unlock()
 	}

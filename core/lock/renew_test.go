@@ -154,3 +154,20 @@ func TestAShortLeaseEndsNoRenewalOfALongOne(t *testing.T) {
 		release(t, long)
 	})
 }
+
+// forgetful reports nothing.
+type forgetful struct{ lock.Store }
+
+func (forgetful) Renew(context.Context, []lock.Claim, func(int, error)) {}
+
+// A renewal that a store forgot to report is no success; an extension is.
+func TestAnExtensionThatTheStoreDoesNotReportIsNoSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, forgetful{memstore.New()})
+		lease := acquire(t, l, context.Background(), "k", lock.WithLease(time.Second))
+		if err := lease.Extend(context.Background(), time.Minute); err == nil {
+			t.Errorf("extended, and trusted for %v", time.Until(lease.Deadline()))
+		}
+		_ = lease.Release(context.Background())
+	})
+}

@@ -472,3 +472,129 @@ func TestALateSubscriptionIsEnded(t *testing.T) {
 		}
 	})
 }
+
+// A fair waiter that calls, and whose limit ends with that call, passes on the time at which
+// it would have called, which is from before its call, and no hint: the next one, which
+// nobody has subscribed for, sleeps through its turn.
+func TestAFairWaiterThatLeavesWithItsAnswerPassesOnNoNap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := newFaulty()
+		store.set(func(op string, _ lock.Claim) error {
+			switch op {
+			case "watch":
+				time.Sleep(100 * time.Millisecond)
+			case "acquire":
+				time.Sleep(5 * time.Millisecond)
+			}
+			return nil
+		}, nil)
+		l, other := newLocker(t, store), newLocker(t, store)
+		fair := lock.WithMode(lock.Fair)
+
+		granted := make(chan *lock.Lease, 1)
+		go func() { granted <- acquire(t, l, ctx, "k", fair) }()
+		synctest.Wait()
+		go func() { // becomes the head as the first is granted, and subscribes for too long
+			if lease, err := l.Acquire(ctx, "k", fair, lock.WithWait(50*time.Millisecond)); err == nil {
+				t.Error("granted")
+				release(t, lease)
+			}
+		}()
+		synctest.Wait()
+		third := make(chan time.Duration, 1)
+		began := time.Now()
+		go func() {
+			lease := acquire(t, l, ctx, "k", fair)
+			third <- time.Since(began)
+			release(t, lease)
+		}()
+		first := <-granted
+		otherHas := make(chan *lock.Lease, 1)
+		go func() { otherHas <- acquire(t, other, ctx, "k", fair) }()
+		time.Sleep(30 * time.Millisecond)
+		release(t, first) // to the other locker
+		lease := <-otherHas
+		time.Sleep(50 * time.Millisecond)
+		release(t, lease)
+		t.Logf("free for the third after %v", time.Since(began))
+		if waited := <-third; waited > 400*time.Millisecond {
+			t.Errorf("the third slept through its turn: it waited for %v", waited)
+		}
+	})
+}
+
+// A head that re-enters its owner's hold takes no places for those behind it, though it was
+// woken for that.
+func TestAFairWaiterThatJoinsItsOwnerLeavesTheNextAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := newFaulty()
+		store.set(only("acquire", func(lock.Claim) error {
+			time.Sleep(5 * time.Millisecond)
+			return nil
+		}), nil)
+		l, other := newLocker(t, store), newLocker(t, store)
+		fair, name := lock.WithMode(lock.Fair), lock.WithOwner("x")
+		leases := make(chan *lock.Lease, 2)
+		for range 2 {
+			go func() { leases <- acquire(t, l, ctx, "k", fair, name) }()
+			synctest.Wait()
+		}
+		order := make(chan string, 2)
+		began := time.Now()
+		come := func(l *lock.Locker, who string) {
+			lease := acquire(t, l, ctx, "k", fair)
+			t.Logf("%s after %v", who, time.Since(began))
+			order <- who
+			time.Sleep(10 * time.Millisecond)
+			release(t, lease)
+		}
+		go come(l, "the one that came first")
+		a, b := <-leases, <-leases
+		time.Sleep(50 * time.Millisecond)
+		go come(other, "the one that came 50 ms later")
+		time.Sleep(50 * time.Millisecond)
+		release(t, a)
+		release(t, b)
+		if who := <-order; who != "the one that came first" {
+			t.Errorf("%s was served first", who)
+		}
+		<-order
+		time.Sleep(time.Second)
+	})
+}
+
+// A waiter that has waited for a holder in its process, for longer than a call may take,
+// and whose limit ends while the waiter before it is just calling: the store is well, and
+// the key was held all the time.
+func TestAWaiterBehindAHolderOfItsProcessIsToldBusy(t *testing.T) {
+	for _, held := range []time.Duration{time.Second, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
+			store := newFaulty()
+			store.set(only("acquire", func(lock.Claim) error {
+				time.Sleep(10 * time.Millisecond)
+				return nil
+			}), nil)
+			l := newLocker(t, store)
+			holder := acquire(t, l, ctx, "k")
+			began := time.Now()
+			next := make(chan *lock.Lease, 1)
+			go func() { next <- acquire(t, l, ctx, "k") }()
+			synctest.Wait()
+			answer := make(chan error, 1)
+			go func() {
+				_, err := l.Acquire(ctx, "k", lock.WithWait(held+5*time.Millisecond))
+				answer <- err
+			}()
+			time.Sleep(held)
+			release(t, holder)
+			err := <-answer
+			if !errors.Is(err, lock.ErrBusy) || errors.Is(err, lock.ErrUnavailable) {
+				t.Errorf("held for %v; after %v: %v", held, time.Since(began), err)
+			}
+			release(t, <-next)
+		})
+	}
+}
