@@ -401,12 +401,19 @@ func (c *caller) release(h *held) {
 	}
 	world.journal.tell("p%d.%d release  %s %s: %v", c.process.number, c.number, h.lease.Key(), readable([]string{h.lease.Owner()}), err)
 	world.journal.count("release: " + outcome(err))
-	if errors.Is(err, lock.ErrStoreAway) && !c.has(Slow) && !c.has(Pace) {
+	if errors.Is(err, lock.ErrStoreAway) && c.renewsInTime() {
 		world.journal.report(judge.Away(h.lease.Key(), h.lease.Deadline(), world.reachable(c.process), h.lasts))
 	}
 	world.journal.report(judge.Overstayed(judge.Call{
 		Op: "release", Key: h.lease.Key(), Began: began, Ended: time.Now(), Limit: world.callTimeout + 50*time.Millisecond,
 	}))
+}
+
+// renewsInTime says whether each lease is renewed for itself, by a process that lives, on a
+// network that takes no seconds.
+func (c *caller) renewsInTime() bool {
+	shared := c.has(Reenter) || c.has(Named) || c.has(Twins)
+	return !shared && !c.has(Slow) && !c.has(Pace) && !c.process.dead.Load()
 }
 
 // burst tries again and again, with no pause to speak of.
