@@ -124,8 +124,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Dura
 		owed, owedDoubt = h.ownership.takeOwed()
 		l.mu.Unlock()
 	}
-	err := l.sendRelease(ctx, h, c, now, until)
-	if owed != nil {
+	if owed != nil { // first: behind a minimum hold it would leave the lock as long as the writer had it
 		failed := l.persist(ctx, l.now(), until, func(now, timeout time.Duration) error {
 			return l.callRelease(ctx, now, timeout, *owed)
 		})
@@ -133,6 +132,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Dura
 			l.undo(*owed, undoPasses[:])
 		}
 	}
+	err := l.sendRelease(ctx, h, c, now, until)
 	l.mu.Lock()
 	h.state = holdReleased
 	lost := errors.Is(err, ErrLost)

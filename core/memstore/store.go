@@ -148,6 +148,9 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	case h.count > 0:
 	case now < keep:
 		h.kept, h.count, h.expires = true, 1, keep
+		if c.Mode == lock.Write && e.own(&lock.Claim{Owner: c.Owner, Mode: lock.Read}) != nil {
+			h.mode = lock.Read // others may read, too
+		}
 		s.wakeAll(c.Key, e)
 	default:
 		s.drop(c.Key, e, h, now)

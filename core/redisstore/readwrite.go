@@ -49,9 +49,14 @@ func (w writer) acquire(t target) call {
 }
 
 func (w writer) release(t target) call {
-	return writeReleaseScript.call([]string{t.name}, t.keeping([]any{
+	keys, kept := []string{t.name}, t.Owner+keptMark
+	args := t.keeping([]any{
 		w.field(t), t.Holds, prefixed(readWriteChannel, t.name), t.publish, tagged(t.name),
-	}, t.Owner, keptMark+writeMark))
+	}, kept, writeMark)
+	if t.keep > 0 {
+		keys, args = append(keys, sentinel(t.name, kept)), append(args, kept)
+	}
+	return writeReleaseScript.call(keys, args)
 }
 
 func (w writer) renew(t target) call {

@@ -33,7 +33,7 @@ var declared = []struct {
 	{lock.Write, "acquire", []string{"readwrite", "write_acquire"}, []string{"k"}},
 	{lock.Write, "release", []string{"publish", "keep", "write_release"}, []string{"k"}},
 	{lock.Read, "keep", []string{"publish", "readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1", "{k}:o:1:kept:rwlock_timeout:1"}},
-	{lock.Write, "keep", []string{"publish", "keep", "write_release"}, []string{"k"}},
+	{lock.Write, "keep", []string{"publish", "keep", "write_release"}, []string{"k", "{k}:o:1:kept:rwlock_timeout:1"}},
 	{lock.Write, "renew", []string{"renew"}, []string{"k"}},
 	{lock.Semaphore, "acquire", []string{"publish", "semaphore", "semaphore_acquire"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "release", []string{"publish", "semaphore", "semaphore_release"}, []string{"k", "{k}:timeout"}},

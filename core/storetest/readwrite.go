@@ -23,6 +23,7 @@ var readWriteTests = []test{
 	{"a dead reader starts anew", deadReaderStartsAnew},
 	{"a writer may read", writerReads},
 	{"a writer that goes on reading wakes readers", downgradeWakes},
+	{"a writer that goes on reading keeps the key as a reader", downgradeKeeps},
 	{"a reader cannot become a writer", readerDoesNotUpgrade},
 	{"read and write holds are counted apart", countsApart},
 	{"read and write holds are renewed apart", renewsApart},
@@ -224,6 +225,21 @@ func downgradeWakes(_ *testing.T, b *bench) {
 	b.busy(other)
 	b.listen(other)("the writer only reads now", func() { b.release(gone(w), nil) })
 	b.acquire(other)
+}
+
+// downgradeKeeps: others may read, and nobody writes before the minimum ends.
+func downgradeKeeps(_ *testing.T, b *bench) {
+	w, other := b.writer(), b.reader()
+	r := as(lock.Read, w)
+	b.acquire(w)
+	b.acquire(r)
+	b.release(keeping(w, 500*time.Millisecond), nil)
+	b.acquire(other)
+	b.release(gone(other), nil)
+	b.release(gone(r), nil)
+	b.busy(b.writer())
+	b.ends("k")
+	b.acquire(b.writer())
 }
 
 func readerDoesNotUpgrade(_ *testing.T, b *bench) {

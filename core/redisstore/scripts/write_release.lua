@@ -2,6 +2,7 @@
 -- writer that reads as well goes on as a reader.
 --
 -- KEYS[1]  the lock, see readwrite.lua
+-- KEYS[2]  under a minimum hold: sentinel of ARGV[8]
 -- ARGV[1]  field of the writer
 -- ARGV[2]  hold count that remains, absolute; 0 removes the hold
 -- ARGV[3]  channel on which waiters listen
@@ -9,13 +10,16 @@
 -- ARGV[5]  prefix of sentinels
 -- ARGV[6]  under a minimum hold: the field that keeps the lock, instead of none; and
 -- ARGV[7]  for how many ms
+-- ARGV[8]  the field that keeps it when the writer goes on as a reader
 --
 -- Returns  1  done, or nothing to do: the count is not above what remains
 --          0  the owner has no hold
 --
 -- It works when Redis is out of memory; see release.lua. Redisson wakes nobody
 -- when the writer goes on as a reader; others may read then, so this does. The lock
--- expires with what it reads, whose sentinel is looked at as in readwrite.lua.
+-- expires with what it reads, whose sentinel is looked at as in readwrite.lua, but
+-- not before the minimum, which nobody writes in then: a field of the writer would
+-- last for as long as its owner reads.
 
 local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
 if fields[1] ~= 'write' or not fields[2] then
@@ -28,17 +32,22 @@ if ARGV[2] ~= '0' then
   end
   return 1
 end
-local reads = redis.call('hlen', KEYS[1]) > 2
-if ARGV[6] then
-  keep(ARGV[1], ARGV[6], ARGV[7], reads)
-elseif reads then
+if redis.call('hlen', KEYS[1]) > 2 then -- it reads as well
+  local ms, pttl = tonumber(ARGV[7] or 0), redis.call('pttl', KEYS[1])
   local owner = string.match(ARGV[1], '^(.*):write$')
   local lasts = redis.pcall('pttl', ARGV[5] .. ':' .. owner .. ':rwlock_timeout:1')
-  if type(lasts) == 'number' and lasts > 0 and lasts < redis.call('pttl', KEYS[1]) then
+  lasts = math.max(type(lasts) == 'number' and lasts > 0 and math.min(lasts, pttl) or pttl, ms)
+  if pttl >= 0 and lasts ~= pttl then
     redis.call('pexpire', KEYS[1], lasts)
   end
   redis.call('hdel', KEYS[1], ARGV[1])
   redis.call('hset', KEYS[1], 'mode', 'read')
+  if ARGV[8] then
+    redis.call('hset', KEYS[1], ARGV[8], '1')
+    redis.call('set', KEYS[2], '1', 'px', ARGV[7])
+  end
+elseif ARGV[6] then
+  keep(ARGV[1], ARGV[6], ARGV[7])
 else
   redis.call('del', KEYS[1])
 end

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -41,6 +42,7 @@ type Conn struct {
 	deadline time.Time
 	changed  chan struct{} // wakes a reader; buffers one
 	once     sync.Once
+	mute     atomic.Bool
 }
 
 // Dial opens a connection, at once.
@@ -166,7 +168,11 @@ func (c *Conn) Cut() {
 func (c *Conn) Mute() {
 	c.up.drop(true)
 	c.down.drop(true)
+	c.mute.Store(true)
 }
+
+// Muted says whether Mute was called.
+func (c *Conn) Muted() bool { return c.mute.Load() }
 
 // HangUp ends the connection at the server: what the client has sent so far is
 // lost, and so are replies under way.

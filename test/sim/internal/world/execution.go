@@ -239,7 +239,9 @@ func (s *server) gained(e *execution, key, field string) {
 		return
 	}
 	w := s.world
-	if k := w.ledger.isKept(key); k.owner != owner && !w.Features[Clock] {
+	k := w.ledger.isKept(key)
+	readsOn := field == owner && s.keys.Hash(key)[k.owner+":kept"] != "" // whose writer does, others may read
+	if k.owner != owner && !readsOn && !w.Features[Clock] {
 		w.journal.report(judge.Kept(now, judge.Minimum{Key: key, Owner: k.owner, Until: k.until, Next: owner}))
 	}
 	handed := strings.Contains(e.script, "release")

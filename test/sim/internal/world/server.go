@@ -139,6 +139,18 @@ func (s *server) connections(match func(p *process, subscribed bool) bool) (foun
 	return found
 }
 
+// muted says whether a process has connections that are mute.
+func (s *server) muted(p *process) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c, session := range s.sessions {
+		if session.process == p && c.Muted() {
+			return true
+		}
+	}
+	return false
+}
+
 // request runs one command of a client. What arrives after the client has
 // closed the connection runs as well, and its reply goes nowhere.
 func (s *server) request(c *wire.Conn, p *process, args []string, sent time.Time) {
