@@ -91,6 +91,10 @@ func (f *faulty) Watch(_ context.Context, c lock.Claim, wake func()) (stop func(
 		stop, err = f.Store.Watch(context.Background(), c, wake)
 		return err
 	})
+	if err != nil && stop != nil {
+		stop() // nobody will
+		return nil, err
+	}
 	return stop, err
 }
 

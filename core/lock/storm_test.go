@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,13 +19,39 @@ import (
 // slow or loses answers. No key expires and nobody takes one by force. So nobody hears of
 // a loss, and nothing is left.
 func TestAStormMakesNoLoss(t *testing.T) {
-	storms := uint64(100)
+	storms(t, 100, func(s *storm) {
+		s.early = s.draw(2) == 0
+		s.patience = 5 * time.Second // contexts last for 4
+		s.connect(network{usual: time.Millisecond, slow: 3 * time.Second, slowOf: 10, lostOf: 8})
+		s.open(2, lock.WithCallTimeout(time.Second), lock.WithHandoff(63, time.Hour))
+		s.run()
+	})
+}
+
+// Callers stand in line for one key, some leave early, and nobody polls. Who misses a
+// wake-up waits until places in the store's queue are named again, or for ever: in both
+// cases far longer than all of them together take.
+func TestAStormLosesNoWakeUp(t *testing.T) {
+	storms(t, 2000, func(s *storm) {
+		s.patience = 1500 * time.Millisecond
+		s.connect(network{usual: 2 * time.Millisecond, slow: 60 * time.Millisecond, slowOf: 25, lostOf: 40})
+		s.open(1+s.draw(3), lock.WithCallTimeout(20*time.Millisecond), lock.WithPoll(time.Hour))
+		s.queue()
+	})
+}
+
+// storms runs n storms, fewer of them with -short, up to the first that fails.
+func storms(t *testing.T, n uint64, run func(*storm)) {
+	t.Helper()
 	if testing.Short() {
-		storms = 20
+		n /= 5
 	}
-	for seed := range storms {
+	for seed := range n {
 		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newStorm(t, seed).run() })
+			// Time stands still in a bubble where somebody spins.
+			stuck := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("seed %d: time stands still", seed)) })
+			defer stuck.Stop()
+			synctest.Test(t, func(t *testing.T) { run(newStorm(t, seed)) })
 		}) {
 			return
 		}
@@ -34,15 +61,24 @@ func TestAStormMakesNoLoss(t *testing.T) {
 // storm is one run, made by its seed as far as goroutines allow.
 type storm struct {
 	*testing.T
-	seed    uint64
-	store   *faulty
-	lockers []*lock.Locker
-	held    atomic.Int32 // holds, by the hooks
-	early   bool         // a locker is closed in between
-	inside  [len(stormKeys)]atomic.Int32
+	seed     uint64
+	store    *faulty
+	lockers  []*lock.Locker
+	held     atomic.Int32  // holds, by the hooks
+	early    bool          // a locker is closed in between
+	patience time.Duration // no acquisition takes longer
+	inside   [len(stormKeys)]atomic.Int32
+	began    time.Time
 
-	mu   sync.Mutex
-	dice *rand.Rand
+	mu     sync.Mutex
+	dice   *rand.Rand
+	events []event
+}
+
+// network is how calls travel to the store and back.
+type network struct {
+	usual, slow    time.Duration // the longest hop there is, and the longest of a slow one
+	slowOf, lostOf int           // of so many hops one is slow, and of so many answers one is lost; 0: none
 }
 
 // Kinds of networks; the others are prompt.
@@ -51,37 +87,73 @@ const (
 	lossyNetwork
 )
 
+// event is what happened in a storm.
+type event struct {
+	at     time.Duration
+	format string
+	args   []any
+}
+
 var stormKeys = [...]string{"a", "b"}
 
-// families are the modes that are used side by side, and whether each keeps all others
-// out.
-var families = [][]struct {
-	mode  lock.Option
-	alone bool
-}{
-	{{lock.WithMode(lock.Exclusive), true}},
-	{{lock.WithMode(lock.Exclusive), true}, {lock.WithMode(lock.Fair), true}},
-	{{lock.WithMode(lock.Write), true}, {lock.WithMode(lock.Read), false}},
-	{{lock.WithPermits(1, 2), false}},
+// families are the modes that are used side by side.
+var families = [][]lock.Mode{
+	{lock.Exclusive},
+	{lock.Exclusive, lock.Fair},
+	{lock.Write, lock.Read},
+	{lock.Semaphore},
+}
+
+// queues are the same for callers in one line. Fair ones pass on what they know to the
+// next, in any mode.
+var queues = [][]lock.Mode{
+	{lock.Fair},
+	{lock.Fair, lock.Exclusive},
+	{lock.Fair, lock.Semaphore},
+	{lock.Fair, lock.Write, lock.Read},
+	{lock.Fair, lock.Write, lock.Read, lock.Exclusive, lock.Semaphore},
+	{lock.Exclusive, lock.Write, lock.Read, lock.Semaphore},
+}
+
+// in is the option for a mode.
+func in(mode lock.Mode) lock.Option {
+	if mode == lock.Semaphore {
+		return lock.WithPermits(1, 2)
+	}
+	return lock.WithMode(mode)
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	t.Helper()
-	s := &storm{T: t, seed: seed, store: newFaulty(), dice: rand.New(rand.NewPCG(seed, 0))}
-	s.early = s.draw(2) == 0
-	network := s.draw(3)
-	s.store.set(func(string, lock.Claim) error { s.hop(network >= slowNetwork); return nil }, func(op string, _ lock.Claim) error {
-		s.hop(network >= slowNetwork)
-		if network == lossyNetwork && op != "renew" && s.draw(8) == 0 {
+	return &storm{T: t, seed: seed, store: newFaulty(), dice: rand.New(rand.NewPCG(seed, 0)), began: time.Now()}
+}
+
+// connect puts a network before the store, or a better one.
+func (s *storm) connect(n network) {
+	kind := s.draw(3)
+	if kind < slowNetwork {
+		n.slowOf = 0
+	}
+	if kind < lossyNetwork {
+		n.lostOf = 0
+	}
+	s.store.set(func(string, lock.Claim) error { s.hop(n); return nil }, func(op string, c lock.Claim) error {
+		state, _ := s.store.Inspect(context.Background(), c.Key)
+		s.note("%s of %s, %d holds of %s: now %+v", op, c.Mode, c.Holds, c.Owner, state)
+		s.hop(n)
+		if op != "renew" && s.oneOf(n.lostOf) {
 			return errLineCut
 		}
 		return nil
 	})
-	lost := lock.WithHooks(lock.Hooks{Lost: func(e lock.LossEvent) { t.Errorf("lost %s: %v", e.Mode, e.Cause) }})
-	for range 2 {
-		s.lockers = append(s.lockers, lock.New(s.store, lock.WithCallTimeout(time.Second), lock.WithHandoff(63, time.Hour), gauge(&s.held), lost))
+}
+
+// open makes n lockers.
+func (s *storm) open(n int, opts ...lock.Option) {
+	lost := lock.WithHooks(lock.Hooks{Lost: func(e lock.LossEvent) { s.fail("lost %s: %v", e.Mode, e.Cause) }})
+	for range n {
+		s.lockers = append(s.lockers, lock.New(s.store, append(opts[:len(opts):len(opts)], gauge(&s.held), lost)...))
 	}
-	return s
 }
 
 func (s *storm) draw(n int) int {
@@ -90,52 +162,99 @@ func (s *storm) draw(n int) int {
 	return s.dice.IntN(n)
 }
 
+// oneOf says yes once in n times.
+func (s *storm) oneOf(n int) bool { return n > 0 && s.draw(n) == 0 }
+
 // hop is a call's way to the store or back. Some calls on a slow one are answered after
 // their callers gave up.
-func (s *storm) hop(slow bool) {
-	limit := time.Millisecond
-	if slow && s.draw(10) == 0 {
-		limit = 3 * time.Second
+func (s *storm) hop(n network) {
+	limit := n.usual
+	if s.oneOf(n.slowOf) {
+		limit = n.slow
 	}
 	time.Sleep(time.Duration(s.draw(int(limit))))
+}
+
+func (s *storm) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, event{time.Since(s.began), format, args})
+}
+
+// fail says what is wrong, and the first time also what happened before.
+func (s *storm) fail(format string, args ...any) {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.Failed() {
+		for _, e := range s.events[max(0, len(s.events)-50):] {
+			s.Logf("%v: %s", e.at, fmt.Sprintf(e.format, e.args...))
+		}
+	}
+	s.Errorf("seed %d, after %v: %s", s.seed, time.Since(s.began), fmt.Sprintf(format, args...))
 }
 
 // noLoss reports an error that says that a key was lost.
 func (s *storm) noLoss(what string, err error) {
 	if errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrNotHeld) {
-		s.Errorf("%s: %v", what, err)
+		s.fail("%s: %v", what, err)
 	}
 }
 
 func (s *storm) run() {
-	var members sync.WaitGroup
-	for i := range 10 {
-		dice := rand.New(rand.NewPCG(s.seed, uint64(1+i)))
-		members.Go(func() {
-			for range 12 {
-				s.visit(i, dice)
-				time.Sleep(time.Duration(dice.IntN(20)) * time.Millisecond)
-			}
-		})
-	}
+	members := s.gather(10, 12, s.visit)
 	if s.early {
 		time.Sleep(time.Duration(s.draw(3000)) * time.Millisecond)
 		_ = s.lockers[0].Close(context.Background())
 	}
 	members.Wait()
+	s.close()
+	time.Sleep(time.Minute)
+	s.empty()
+}
+
+// queue has everybody wait for the first key.
+func (s *storm) queue() {
+	s.gather(12, 6, s.stand).Wait()
+	s.store.set(nil, nil)
+	time.Sleep(5 * time.Second) // what was left undone is undone by then
+	s.empty()
+	s.close()
+}
+
+// gather lets members visit the store, each several times.
+func (s *storm) gather(members, visits int, visit func(i int, dice *rand.Rand)) *sync.WaitGroup {
+	var all sync.WaitGroup
+	for i := range members {
+		dice := rand.New(rand.NewPCG(s.seed, uint64(1+i)))
+		all.Go(func() {
+			for range visits {
+				visit(i, dice)
+				time.Sleep(time.Duration(dice.IntN(20)) * time.Millisecond)
+			}
+		})
+	}
+	return &all
+}
+
+// close closes the lockers, of which nothing is left then.
+func (s *storm) close() {
 	for _, l := range s.lockers {
 		_ = l.Close(context.Background()) // may give up what a slow network left undone
 		if n := l.Left(); n != 0 {
-			s.Errorf("%d things are left of a locker", n)
+			s.fail("%d things are left of a locker", n)
 		}
 	}
 	if n := s.held.Load(); n != 0 {
-		s.Errorf("by the hooks, %d holds have not ended", n)
+		s.fail("by the hooks, %d holds have not ended", n)
 	}
-	time.Sleep(time.Minute)
+}
+
+// empty reports what is left in the store.
+func (s *storm) empty() {
 	for _, key := range stormKeys {
-		if n := holds(s.T, s.store.Store, key); n != 0 {
-			s.Errorf("%d holds are left of %q", n, key)
+		if state, err := s.store.Inspect(context.Background(), key); err != nil || state.Held || len(state.Waiters) > 0 {
+			s.fail("left of %q: %+v, %v", key, state, err)
 		}
 	}
 }
@@ -144,8 +263,8 @@ func (s *storm) run() {
 func (s *storm) visit(i int, dice *rand.Rand) {
 	l, k := s.lockers[i%2], dice.IntN(len(stormKeys))
 	family := families[s.seed%uint64(len(families))]
-	kind := family[dice.IntN(len(family))]
-	opts, alone := []lock.Option{kind.mode}, kind.alone && !s.early
+	mode := family[dice.IntN(len(family))]
+	opts, alone := []lock.Option{in(mode)}, excludes(mode) && !s.early
 	for _, other := range []lock.Option{
 		lock.WithWait(time.Duration(dice.IntN(500)) * time.Millisecond),
 		lock.WithWatchdog(2 * time.Minute),
@@ -155,7 +274,7 @@ func (s *storm) visit(i int, dice *rand.Rand) {
 			opts = append(opts, other)
 		}
 	}
-	if dice.IntN(6) == 0 && kind.alone {
+	if dice.IntN(6) == 0 && excludes(mode) {
 		opts, alone = append(opts, lock.WithOwner(fmt.Sprint("name ", i/4))), false
 	}
 	acquire := l.Acquire
@@ -164,41 +283,84 @@ func (s *storm) visit(i int, dice *rand.Rand) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+dice.IntN(4000))*time.Millisecond)
 	defer cancel()
-	lease, err := acquire(ctx, stormKeys[k], opts...)
-	if err != nil {
-		s.noLoss("acquire", err)
-		return
+	lease := s.acquire(fmt.Sprintf("%s by member %d", mode, i), func() (*lock.Lease, error) { return acquire(ctx, stormKeys[k], opts...) })
+	if lease != nil {
+		s.use(ctx, lease, alone, 30*time.Millisecond, dice)
 	}
-	if alone && s.inside[k].Add(1) > 1 {
-		s.Error("two have the key")
+}
+
+// stand is one acquisition by member i of the queue.
+func (s *storm) stand(i int, dice *rand.Rand) {
+	modes := queues[s.seed%uint64(len(queues))]
+	mode := modes[dice.IntN(len(modes))]
+	opts, alone := []lock.Option{in(mode)}, excludes(mode)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	soon := time.Duration(dice.IntN(int(30 * time.Millisecond)))
+	switch dice.IntN(6) {
+	case 0, 1:
+		time.AfterFunc(soon, cancel)
+	case 2:
+		opts = append(opts, lock.WithWait(soon))
+	}
+	if dice.IntN(6) == 0 && mode != lock.Semaphore {
+		opts, alone = append(opts, lock.WithOwner(fmt.Sprint("name ", dice.IntN(2)))), false
+	}
+	l := s.lockers[dice.IntN(len(s.lockers))]
+	lease := s.acquire(fmt.Sprintf("%s by member %d", mode, i), func() (*lock.Lease, error) { return l.Acquire(ctx, stormKeys[0], opts...) })
+	if lease != nil {
+		s.use(ctx, lease, alone, 5*time.Millisecond, dice)
+	}
+}
+
+// acquire returns what call does, or nil, and reports a call that takes too long.
+func (s *storm) acquire(what string, call func() (*lock.Lease, error)) *lock.Lease {
+	late := time.AfterFunc(s.patience, func() { s.fail("%s takes too long", what) })
+	defer late.Stop()
+	s.note("%s begins", what)
+	lease, err := call()
+	s.note("%s: %v", what, err)
+	s.noLoss(what, err)
+	return lease
+}
+
+// use is what a member does with a lease, which it has alone or not, for up to so long.
+func (s *storm) use(ctx context.Context, lease *lock.Lease, alone bool, long time.Duration, dice *rand.Rand) {
+	inside := &s.inside[slices.Index(stormKeys[:], lease.Key())]
+	if alone && inside.Add(1) > 1 {
+		s.fail("two have the key")
 	}
 	var work sync.WaitGroup
 	defer work.Wait()
 	for range dice.IntN(3) {
-		pause := time.Duration(dice.IntN(30)) * time.Millisecond
+		pause := time.Duration(dice.IntN(int(long)))
 		switch dice.IntN(3) {
 		case 0:
 			work.Go(func() { s.noLoss("extend", lease.Extend(ctx, time.Minute)) })
 		case 1:
-			work.Go(func() { s.reenter(lease, kind.mode, pause) })
+			work.Go(func() { s.reenter(lease, pause) })
 		}
 	}
-	time.Sleep(time.Duration(dice.IntN(30)) * time.Millisecond)
+	time.Sleep(time.Duration(dice.IntN(int(long))))
 	if dice.IntN(2) == 0 {
 		work.Wait()
 	}
 	if alone {
-		s.inside[k].Add(-1)
+		inside.Add(-1)
 	}
 	s.noLoss("release", lease.Release(ctx))
 }
 
-func (s *storm) reenter(outer *lock.Lease, mode lock.Option, pause time.Duration) {
-	inner, err := outer.Locker().Acquire(outer.Context(), outer.Key(), mode)
-	if err != nil {
-		s.noLoss("re-enter", err)
-		return
+// reenter takes the key once more, or other permits if they come soon.
+func (s *storm) reenter(outer *lock.Lease, pause time.Duration) {
+	inner := s.acquire("re-entry", func() (*lock.Lease, error) {
+		return outer.Locker().Acquire(outer.Context(), outer.Key(), in(outer.Mode()), lock.WithWait(pause))
+	})
+	if inner != nil {
+		time.Sleep(pause)
+		s.noLoss("release of a re-entry", inner.Release(context.Background()))
 	}
-	time.Sleep(pause)
-	s.noLoss("release of a re-entry", inner.Release(context.Background()))
 }
+
+// excludes says whether who has the key in that mode has it alone.
+func excludes(mode lock.Mode) bool { return mode != lock.Read && mode != lock.Semaphore }
