@@ -80,6 +80,9 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 			}
 			return nil, shared, err
 		}
+		if a.shared && a.claim.Owner != a.id {
+			a.claimAs(nil) // the hold that it was to join has gone
+		}
 		a.sawContention = true
 		if a.waitOver() {
 			return nil, nil, a.busy(errWaitOver)
