@@ -81,6 +81,7 @@ func newCrowd(t *testing.T) (*redis.Client, *faultproxy.Proxy, *lock.Locker) {
 	t.Helper()
 	const connections = 16 // as many as the store takes of a server that says nothing
 	server := redistest.Standalone(t)
+	server.Permit(t, "+blpop") // of the test
 	proxy := faultproxy.New(t, server.Addr())
 	rdb := redis.NewClient(&redis.Options{
 		Addr: proxy.Addr(), DisableIdentity: true, ReadTimeout: 2 * patience, PipelinePoolSize: connections,
