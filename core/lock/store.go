@@ -30,7 +30,8 @@ type Claim struct {
 	// locker's, whichever, the turn is the claim's. Empty takes none.
 	Places []string
 	// Keep is for a Release that leaves no hold: until then the store keeps what the
-	// owner had for nobody, if that is in the future. The TTL is cut to it.
+	// owner had for nobody, if that is in the future. The TTL is cut to it. A writer whose
+	// owner reads as well keeps the key as a reader: others may read, and nobody writes.
 	Keep time.Time
 	// Undo marks a Release that removes what a call may have left that nobody waits
 	// for. It may wait for other calls to the same server.

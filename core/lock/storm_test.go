@@ -31,10 +31,11 @@ func TestAStormMakesNoLoss(t *testing.T) {
 // Callers stand in line for one key, some leave early, and nobody polls. Who misses a
 // wake-up waits until places in the store's queue are named again, or for ever: in both
 // cases far longer than all of them together take. A late call of a waiter that has left
-// may use up the place of another (docs/wire.md), which happens in one storm of 25,000.
+// may use up the place of another (docs/wire.md). That happens in one storm of some 5,000;
+// seed 1885 has it in every third run.
 func TestAStormLosesNoWakeUp(t *testing.T) {
 	var late []uint64
-	storms(t, upTo(2000), func(s *storm) {
+	storms(t, upTo(1000), func(s *storm) {
 		s.late = func(what string) {
 			s.log()
 			s.Logf("%s takes too long", what)
@@ -246,7 +247,6 @@ func (s *storm) run() {
 	s.empty()
 }
 
-// queue has everybody wait for the first key.
 // inLine is a storm of callers who stand in line.
 func (s *storm) inLine() {
 	s.patience = 1500 * time.Millisecond

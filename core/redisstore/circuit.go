@@ -43,13 +43,16 @@ var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCi
 // that gave up count once nobody has been answered for 100 ms) with less than a
 // minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
 // [lock.ErrCircuitOpen], instead of each of them spending its time on the same
-// discovery. A probe finds out whether the server is back, no sooner than pause after
-// the one before: a PING on each idle connection, as these may be of a server that is
-// gone, and on a new one; never more than 16 without an answer, each for 2 s at most. Acquisitions wait up
-// to 50 ms for it, unless one of before has none. Any other call that is answered closes
-// the circuit as well. Held locks are still renewed and released, and acquisitions that
-// wait for another owner go on waiting. The idle connections are tried after the first
-// failure already, so that calls don't fail on one after the other.
+// discovery.
+//
+// A probe finds out whether the server is back, no sooner than pause after the one
+// before: a PING on each idle connection, as these may be of a server that is gone, and
+// then on a new one; never more than 16 without an answer, each for 2 s at most.
+// Acquisitions wait up to 50 ms for it, unless a PING of before has no answer. Any other
+// call that is answered closes the circuit as well. Held locks are still renewed and
+// released, and acquisitions that wait for another owner go on waiting. The idle
+// connections are tried after the first failure already, so that calls don't fail on one
+// after the other.
 //
 // Every server has a circuit. Default [DefaultCircuitFailures] and
 // [DefaultCircuitPause]; 0 failures: never. Fewer failures, and a pause outside
@@ -109,6 +112,10 @@ func (c *circuit) waitable(now time.Time) bool {
 	return c.awaited && c.pings > 0 && now.Sub(c.probed) < probeWait
 }
 
+// outdates says that the server has answered since then: what was sent says nothing about
+// it now.
+func (c *circuit) outdates(began time.Time) bool { return began.Before(c.heard) }
+
 // probe finds out whether the server answers, if that is in doubt; mu is held.
 func (s *sender) probe(now time.Time) {
 	c, settings := &s.circuit, s.store.circuit
@@ -165,7 +172,7 @@ func (s *sender) ask(then time.Time) {
 	s.mu.Lock()
 	s.circuit.pings--
 	s.mu.Unlock()
-	s.giveUp(time.Time{})
+	s.giveUp(time.Time{}) // if it was the last
 }
 
 // ping travels as batches do: not in the pool that commands of the application may have
@@ -193,7 +200,8 @@ func refuse(calls []*sending) {
 	}
 }
 
-// giveUp refuses the calls that wait for the probe of then, or for one that has failed.
+// giveUp refuses the calls that wait for the probe of then, or for one whose PINGs have
+// all failed.
 func (s *sender) giveUp(then time.Time) {
 	s.mu.Lock()
 	var refused []*sending
@@ -230,7 +238,7 @@ func (s *sender) recordLocked(began time.Time, err error) {
 	switch {
 	case err == nil || answered:
 		c.heard, c.failures, c.open = now, 0, false
-	case !isUnreachable(err), began.Before(c.heard): // says nothing about the server now
+	case !isUnreachable(err), c.outdates(began):
 	case began.After(c.failed) || now.Sub(began) >= silence: // else it failed together with the last
 		c.failed = now
 		c.failures++
@@ -292,8 +300,8 @@ func (s *sender) deserted(now time.Time) bool {
 		return false
 	}
 	for _, w := range s.flying {
-		if w.began.Before(s.circuit.heard) {
-			continue // says nothing about the server now
+		if s.circuit.outdates(w.began) {
+			continue
 		}
 		for _, x := range w.batch {
 			if x.overdue(now) != nil {
@@ -312,8 +320,8 @@ func (s *sender) deserted(now time.Time) bool {
 // silent says whether the server has answered nobody for a while although it was
 // called since it last did; mu is held.
 func (s *sender) silent(now time.Time) bool {
-	return slices.ContainsFunc(s.flying, func(w *worker) bool {
-		return !w.began.Before(s.circuit.heard) && now.Sub(w.began) >= silence
+	return now.Sub(s.circuit.heard) >= silence && slices.ContainsFunc(s.flying, func(w *worker) bool {
+		return !s.circuit.outdates(w.began) && now.Sub(w.began) >= silence
 	})
 }
 

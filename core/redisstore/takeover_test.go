@@ -24,7 +24,7 @@ import (
 // no use after a failover. Each of them fails the next call, and there may be many.
 func TestConnectionsOfBeforeDoNotKeepTheCircuitOpen(t *testing.T) {
 	for name, left := range map[string]func([]string) string{
-		"cut":  func([]string) string { return "hang up" },
+		"cut":  cut,
 		"mute": hung, // until the client gives up
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,12 +105,12 @@ func connectMany(t *testing.T, d *distant, l *lock.Locker) {
 		return "well"
 	})
 	var all sync.WaitGroup
-	for i := range 16 {
+	for i := range redisstore.MaxWorkers {
 		all.Go(func() { release(t, acquire(t, l, fmt.Sprint("before:", i))) })
 		time.Sleep(20 * time.Millisecond)
 	}
 	all.Wait()
-	if n := d.connections(); n < 16 {
+	if n := d.connections(); n < redisstore.MaxWorkers {
 		t.Fatalf("%d connections: this tests nothing", n)
 	}
 }

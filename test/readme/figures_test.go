@@ -67,7 +67,7 @@ var figures = []figure{
 	{"core/redisstore/circuit.go", "DefaultCircuitPause", "250 * time.Millisecond", []said{{"docs/operations.md", "the pause (250 ms)"}, {"docs/configuration.md", "circuitPause: 250ms"}}},
 	{"core/redisstore/circuit.go", "silence", "100 * time.Millisecond", []said{{"docs/operations.md", "nobody has been answered for 100 ms"}}},
 	{"core/redisstore/circuit.go", "probeWait", "50 * time.Millisecond", []said{{"docs/operations.md", "in its first 50 ms wait for it"}}},
-	{"core/redisstore/circuit.go", "maxPings", "16", []said{{"docs/operations.md", "No more than 16 are without an answer at a time"}}},
+	{"core/redisstore/circuit.go", "maxPings", "16", []said{{"docs/operations.md", "No more than 16 PINGs are without an answer at a time"}}},
 	{"core/redisstore/slowcall.go", "slowCall", "500 * time.Millisecond", []said{{"docs/operations.md", "only half a second to say where the slots are"}}},
 	{"core/redisstore/send.go", "maxSettle", "2 * time.Second", []said{{"docs/wire.md", "repeated: for 2 s by default"}}},
 	{"core/redisstore/renew.go", "renewBatch", "50", []said{{"docs/wire.md", "up to 50 locks"}, {"docs/scale.md", "one script renews 50 keys"}}},
