@@ -163,15 +163,12 @@ func (l *Latch) run(ctx context.Context, script *script, args func(channel strin
 }
 
 // tell publishes what a script may not publish itself; see [WithoutScriptPublish]. It
-// can't travel behind the script: a waiter of Redisson takes it for the state of the latch,
-// which only the answer says.
+// can't travel behind that script: a waiter of Redisson takes it for the state of the latch,
+// which only the answer says. So it travels behind one that reads. If that fails, it is a
+// message that was lost.
 func (l *Latch) tell(ctx context.Context, state string) {
-	name, err := l.name()
-	if err != nil || !l.store.quiet {
-		return
-	}
-	for _, cmd := range (message{latchChannel(name), state, l.store.publishing()}).commands(ctx) {
-		_ = guarded(func() error { return l.store.rdb.Process(ctx, cmd) }) // lost, it is a message that was lost
+	if l.store.quiet {
+		_, _ = l.run(ctx, latchTellScript, func(channel string, publish any) []any { return []any{channel, state, publish} })
 	}
 }
 

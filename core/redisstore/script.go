@@ -29,11 +29,12 @@ var (
 	semaphoreAcquireScript = load("publish", "semaphore", "semaphore_acquire")
 	semaphoreReleaseScript = load("publish", "semaphore", "semaphore_release")
 	semaphoreKeepScript    = load("publish", "semaphore", "semaphore_keep")
-	semaphoreRenewScript   = load("semaphore_renew")
+	semaphoreRenewScript   = load("semaphore", "semaphore_renew")
 
 	latchSetScript       = load("publish", "latch_set")
 	latchCountDownScript = load("publish", "latch_count_down")
 	latchCountScript     = load("latch_count")
+	latchTellScript      = load("latch_count") // for what travels behind it; see Latch.tell
 	latchDeleteScript    = load("publish", "latch_delete")
 
 	setnxAcquireScript = load("setnx_acquire")

@@ -38,7 +38,7 @@ var declared = []struct {
 	{lock.Semaphore, "acquire", []string{"publish", "semaphore", "semaphore_acquire"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "release", []string{"publish", "semaphore", "semaphore_release"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "keep", []string{"publish", "semaphore", "semaphore_keep"}, []string{"k", "{k}:timeout"}},
-	{lock.Semaphore, "renew", []string{"semaphore_renew"}, []string{"{k}:timeout", "k"}},
+	{lock.Semaphore, "renew", []string{"semaphore", "semaphore_renew"}, []string{"{k}:timeout", "k"}},
 	{lock.Exclusive, "renew many", []string{"renew_many"}, []string{"k", "k:2"}},
 	{lock.Exclusive, "acquire with token", []string{"plain", "token_acquire"}, []string{"k", "redisson_lock_token:{k}"}},
 	{lock.Exclusive, "acquire by SETNX", []string{"setnx_acquire"}, []string{"k"}},

@@ -14,11 +14,11 @@ import (
 
 // WithoutScriptPublish is for servers that refuse PUBLISH inside of scripts: the
 // messages that wake waiters travel as commands directly behind the script. If one
-// is lost, waiters poll. Even a release that changed nothing may send one. In a cluster
-// [Auto] becomes [Both]. Fair locks answer [lock.ErrUnsupported]: only the script knows
-// whose turn it is, and so the channel. Waiters find permits that have expired by
-// polling. The messages of a [Latch] follow when its script is answered: Redisson's waiters believe
-// what they say.
+// is lost, waiters poll. Even a release that changed nothing may send one, and a server
+// that doesn't know the script yet gets it twice. In a cluster [Auto] becomes [Both].
+// Fair locks answer [lock.ErrUnsupported]: only the script knows whose turn it is, and so
+// the channel. Waiters find permits that have expired by polling. The messages of a
+// [Latch] follow when its script is answered: Redisson's waiters believe what they say.
 func WithoutScriptPublish() Option { return func(s *Store) { s.quiet = true } }
 
 // WithoutScriptTime is for servers that refuse TIME inside of scripts: it travels
@@ -70,6 +70,7 @@ var quietly = map[*script]func(args []any) []message{
 	latchSetScript:         nil, // see Latch.tell
 	latchCountDownScript:   nil,
 	latchDeleteScript:      nil,
+	latchTellScript:        func(args []any) []message { return []message{{args[0], args[1], args[2]}} },
 	forceReleaseScript: func(args []any) []message {
 		how := args[3]
 		return []message{{args[0], "0", how}, {args[1], "0", how}, {args[1], "1", how}, {args[2], "1", how}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +44,9 @@ func goldenLatch(t *testing.T, opts ...redisstore.Option) {
 		}
 	}
 
+	other := redisstore.NewLatch(b.store, "other") // a server that doesn't know a script gets its messages twice
+	must("set another", other.TrySet(ctx, 1), nil)
+	must("delete it", other.Delete(ctx), nil)
 	must("count an open latch down", latch.CountDown(ctx), nil)
 	b.keys()
 	must("set", latch.TrySet(ctx, 2), nil)
@@ -268,4 +272,53 @@ func TestALatchIsNotDeletedWhereThereIsNone(t *testing.T) {
 		}
 	}
 	b.keys("list", "text")
+}
+
+// stuck is a client whose messages are under way until somebody sends for them.
+type stuck struct{ until <-chan struct{} }
+
+func (stuck) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s stuck) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s.await(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (s stuck) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		s.await(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (s stuck) await(cmds ...redis.Cmder) {
+	if slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Name() == "publish" }) {
+		<-s.until
+	}
+}
+
+// What a latch publishes behind its script ends with the context of the call.
+func TestTheMessageOfALatchEndsWithItsContext(t *testing.T) {
+	server := redistest.Standalone(t)
+	client := server.Client(t)
+	sent := make(chan struct{})
+	client.AddHook(stuck{sent})
+	latch := redisstore.NewLatch(redisstore.New(client, redisstore.WithoutScriptPublish()), "latch")
+	server.Admin(t).Set(t.Context(), "latch", 1, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	counted := make(chan error, 1)
+	go func() { counted <- latch.CountDown(ctx) }()
+	select {
+	case err := <-counted:
+		if err != nil {
+			t.Errorf("the count is lost with its message: %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("it waits for the message although its context has ended")
+	}
+	close(sent)
+	eventually(t, func() error { _, err := latch.Count(t.Context()); return err }) // its goroutines end
 }

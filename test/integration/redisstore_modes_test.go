@@ -1154,41 +1154,48 @@ func TestAForcedReleaseWakesWhoIsBehindADeadHead(t *testing.T) {
 }
 
 // The number of a semaphore may be lost, by hand or by eviction, and its name become that
-// of another lock while permits are held.
+// of another lock while permits are held. That one may last longer than they, or be that of
+// an owner that has died.
 func TestPermitsWithoutTheirNumberLeaveAnotherLockAlone(t *testing.T) {
+	others := map[string]func(b *bench, lasts time.Duration){
+		"a token": func(b *bench, lasts time.Duration) { b.rdb.Set(t.Context(), "k", "1700000000123", lasts) },
+		"a hash": func(b *bench, lasts time.Duration) {
+			b.rdb.Del(t.Context(), "k")
+			other := claimOf(ownerB, "k", 1)
+			other.TTL = lasts
+			b.acquire(other, nil)
+		},
+	}
 	for name, leave := range map[string]func(b *bench, permit lock.Claim){
 		"renewed": func(b *bench, permit lock.Claim) { b.renew(permit, nil) },
 		"released": func(b *bench, permit lock.Claim) {
 			permit.Holds = 0
-			b.release(permit, nil)
+			if err := b.store.Release(t.Context(), permit); err != nil && !errors.Is(err, lock.ErrNotHeld) {
+				t.Error(err)
+			}
 		},
 		"kept": func(b *bench, permit lock.Claim) {
 			permit.Holds, permit.Keep = 0, time.Now().Add(time.Second)
 			b.release(permit, nil)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			permit, token := claimIn(lock.Semaphore, ownerA, "k", 1), "1700000000123"
-			b.acquire(permit, nil)
-			b.rdb.Set(t.Context(), "k", token, time.Hour)
-			leave(b, permit)
-			b.ttl("k", time.Hour)
-			if got := b.rdb.Get(t.Context(), "k").Val(); got != token {
-				t.Errorf("the token is %q", got)
+		for other, take := range others {
+			for _, lasts := range []time.Duration{time.Hour, 10 * time.Second} {
+				t.Run(fmt.Sprintf("%s, %s for %v", name, other, lasts), func(t *testing.T) {
+					b := newBench(t)
+					permit := claimIn(lock.Semaphore, ownerA, "k", 1)
+					b.acquire(permit, nil)
+					take(b, lasts)
+					before := b.rdb.Dump(t.Context(), "k").Val()
+					leave(b, permit)
+					b.ttl("k", lasts)
+					if b.rdb.Dump(t.Context(), "k").Val() != before {
+						t.Error("it has changed")
+					}
+				})
 			}
-		})
+		}
 	}
-	t.Run("renewed, and a hash", func(t *testing.T) {
-		b := newBench(t)
-		permit, other := claimIn(lock.Semaphore, ownerA, "k", 1), claimOf(ownerB, "k", 1)
-		b.acquire(permit, nil)
-		b.rdb.Del(t.Context(), "k")
-		other.TTL = time.Hour
-		b.acquire(other, nil)
-		b.renew(permit, nil)
-		b.ttl("k", time.Hour)
-	})
 }
 
 // A fair lock that was passed to its next owner is that one's when it calls.

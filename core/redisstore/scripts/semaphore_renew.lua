@@ -31,7 +31,8 @@ if redis.call('pttl', KEYS[1]) ~= -1 then
   redis.call('pexpire', KEYS[1], lasts)
 end
 local ends = KEYS[2] and redis.call('pttl', KEYS[2]) or -1
-if ends >= 0 and ends < lasts then -- no longer: it may have become a lock of another mode
+if ends >= 0 and ends < lasts and redis.call('type', KEYS[2]).ok == 'string'
+  and isNumber(redis.call('get', KEYS[2])) then -- else it has become a lock of another mode
   redis.call('pexpire', KEYS[2], lasts)
 end
 return 1

@@ -71,9 +71,21 @@ func (c *connection) run() {
 
 func (c *connection) open() *redis.PubSub {
 	if c.plane == sharded {
-		return c.node.SSubscribe(c.ctx)
+		return c.patient(c.node).SSubscribe(c.ctx)
+	}
+	if one, ok := c.Client.(*redis.Client); ok {
+		return c.patient(one).Subscribe(c.ctx)
 	}
 	return c.Client.Subscribe(c.ctx)
+}
+
+// patient is a client whose handshake is given up on a connection that is mute: no
+// context ends it.
+func (c *connection) patient(client *redis.Client) *redis.Client {
+	if timeout := client.Options().ReadTimeout; timeout > 0 && timeout <= c.Silence {
+		return client
+	}
+	return client.WithTimeout(c.Silence)
 }
 
 // update makes the server's subscriptions the wanted ones. It returns false when nobody
@@ -91,6 +103,9 @@ func (c *connection) update(pubsub *redis.PubSub) bool {
 	err := c.send(add, each, subscribe)
 	if err != nil && c.ctx.Err() == nil {
 		c.refuse(c.Failure(err), c.has)
+		if _, panicked := errors.AsType[*lock.PanicError](err); panicked && c.plane == common {
+			return !c.lost(err) // the client does not know of the channels
+		}
 		if c.plane == sharded {
 			c.hangUp()
 		}
@@ -138,18 +153,14 @@ func (c *connection) difference() (add, drop []string) {
 // it: the client connects and subscribes again by itself at the next attempt to
 // read. On the sharded plane it cannot, as the channels may have moved.
 func (c *connection) read(pubsub *redis.PubSub) {
-	for failures := 0; c.ctx.Err() == nil; {
+	for c.ctx.Err() == nil {
 		message, err := guarded(func() (any, error) { return c.receive(pubsub) })
 		switch {
 		case err == nil:
-			failures = 0
 			c.take(message)
 		case c.ctx.Err() != nil:
 		case c.lost(err):
 			return
-		default:
-			c.pause(failures)
-			failures++
 		}
 	}
 }
@@ -237,29 +248,28 @@ func (c *connection) lost(err error) bool {
 		c.warn("redis refuses to subscribe, so waiters poll; see redisstore.WithPolling", err)
 		c.refuse(err, c.has)
 		c.again()
-		return false
 	case c.plane == sharded: // also for what it says when the client subscribes to channels of several slots at once
 		c.hangUp()
 		return true
 	}
 	broken := errors.As(err, &panicked)
 	c.mu.Lock()
-	drops := 0
-	if broken {
-		drops = c.dropped()
-	}
+	drops := c.dropped()
 	for _, watched := range c.channels {
 		watched.heard[common] = false
 	}
 	c.mu.Unlock()
+	c.pause(drops)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began = time.Now() // the client has connected, or will
 	if !broken {
 		return false
 	}
 	// The client would go on in the middle of what made it panic.
-	c.pause(drops)
 	c.end()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.connect()
+	if c.common == c {
+		c.connect()
+	}
 	return true
 }

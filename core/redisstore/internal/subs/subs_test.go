@@ -330,3 +330,91 @@ func TestAForbiddenChannelTakesNoOtherWithIt(t *testing.T) {
 	}
 	await(t, "a wake-up by the new subscription", woken)
 }
+
+// A server, or a proxy, that acknowledges and hangs up costs no connection after the other,
+// and wakes nobody after the other.
+func TestAConnectionThatEndsAfterItsAcknowledgementIsNotTriedWithoutAPause(t *testing.T) {
+	var mu sync.Mutex
+	var last net.Conn
+	var dialed atomic.Int32
+	s := set(t, func(n int, command []string) string {
+		if command[0] == "subscribe" {
+			mu.Lock()
+			defer mu.Unlock()
+			time.AfterFunc(2*time.Millisecond, func(c net.Conn) func() { return func() { _ = c.Close() } }(last))
+		}
+		return acknowledge(n, command)
+	}, func(n int, c net.Conn) net.Conn {
+		mu.Lock()
+		defer mu.Unlock()
+		last = c
+		dialed.Store(int32(n))
+		return c
+	})
+	stop, err := s.Watch(t.Context(), []string{"a"}, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(2 * time.Second)
+	stop()
+	if n := dialed.Load(); n > 50 || n < 2 {
+		t.Errorf("%d connections in 2 s", n)
+	}
+}
+
+// A panic while the connection after a panic is made leaves nobody deaf.
+func TestAPanicOfTheClientAtTheNextConnectionCostsNoWakeUps(t *testing.T) {
+	var armed atomic.Bool
+	s := set(t, acknowledge, func(n int, c net.Conn) net.Conn {
+		if n == 2 {
+			_ = c.Close()
+			panic("a bug of the client")
+		}
+		return buggy{c, &armed}
+	})
+	woken := make(chan struct{}, 100)
+	stop, err := s.Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	armed.Store(true) // for the answer to the next ping
+	await(t, "a wake-up by the connection after the next", woken)
+}
+
+// A connection that is mute from its first byte on is given up, whatever the client's timeout.
+func TestAHandshakeThatIsMuteIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dialed atomic.Int32
+		rdb := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:6379", Protocol: 2, DisableIdentity: true, ReadTimeout: -1,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				n := int(dialed.Add(1))
+				client, server := net.Pipe()
+				if n == 1 {
+					go func() { _, _ = io.Copy(io.Discard, server) }()
+					return client, nil
+				}
+				go serve(server, func(command []string) string { return acknowledge(n, command) })
+				return client, nil
+			},
+		})
+		defer rdb.Close()
+		s := subs.New(subs.Config{
+			Client:  rdb,
+			Failure: func(err error) error { return err },
+			Refused: func(error) bool { return false },
+			Warn:    func(string, error) {},
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		stop, err := s.Watch(ctx, []string{"a"}, func() {})
+		for err != nil && ctx.Err() == nil { // as waiters do
+			stop, err = s.Watch(ctx, []string{"a"}, func() {})
+		}
+		if err != nil {
+			t.Fatalf("%v, after %d connections", err, dialed.Load())
+		}
+		stop()
+	})
+}
