@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -528,4 +529,27 @@ func TestANilLockerPanicsWhereItsCallerSeesIt(t *testing.T) {
 		}
 	}()
 	_ = leader.Run(t.Context(), nil, office, until)
+}
+
+// Hooks carry no key, also where the release finds the loss.
+func TestTheCauseOfALostTermHasNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var causes []error
+		hooks := leader.WithHooks(leader.Hooks{Lost: func(_ string, _ uint64, cause error) { causes = append(causes, cause) }})
+		err := leader.Run(t.Context(), newLocker(t, store), office, func(context.Context, uint64) error {
+			if len(causes) > 0 {
+				return nil
+			}
+			_, err := store.ForceRelease(t.Context(), office)
+			return err
+		}, hooks)
+		if err != nil || len(causes) != 1 {
+			t.Fatalf("got %v, and losses %v", err, causes)
+		}
+		wantErr(t, causes[0], lock.ErrLost)
+		if strings.Contains(causes[0].Error(), office) {
+			t.Errorf("the cause names the key: %v", causes[0])
+		}
+	})
 }

@@ -30,7 +30,7 @@ func (c *candidate) lead(lease *lock.Lease) (lost bool, err error) {
 		if !unwatch() {
 			<-seen
 		}
-		if lost = lose(lease.Release(lease.Context())); !lost {
+		if lost = lose(errors.Unwrap(lease.Release(lease.Context()))); !lost {
 			c.hooks.resigned(c.name, term, err)
 		}
 	}()
