@@ -19,9 +19,9 @@ const (
 
 // Acquire implements [lock.Store]: granted by a majority of the nodes, each time
 // to an owner that is made for this round of votes. A round that was lost is
-// removed. While nobody has a majority the vote is repeated, for ten node timeouts
-// or a quarter of the TTL at most. The pauses are random, so that contenders do not
-// stay in step. After that the key is busy, too.
+// removed. While nobody has a majority the vote is repeated, for ten node timeouts or a
+// quarter of the TTL at most, and until ctx's deadline. The pauses are random, so that
+// contenders do not stay in step. After that the key is busy, too.
 //
 // If too few nodes answer, the error says how many did. The caller has nothing to
 // undo: the outcome is [lock.OutcomeNotExecuted].
@@ -30,6 +30,9 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		return 0, err
 	}
 	limit := time.Now().Add(min(voteTimeouts*q.timeout, c.TTL/4))
+	if end, limited := ctx.Deadline(); limited && end.Before(limit) {
+		limit = end // a later answer is none
+	}
 	for tries := 0; ; tries++ {
 		if r := q.holding(c); r != nil || c.Holds > 1 {
 			fence, err := q.again(ctx, r, c)
@@ -59,9 +62,10 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		}
 		// Apart by more than a vote takes, or the next one will split, too. Where
 		// votes take long, the maximum has to do.
-		pause := min(max(minSplitPause, 2*time.Since(asked))<<min(tries, 4), maxSplitPause)
+		took := time.Since(asked)
+		pause := min(max(minSplitPause, 2*took)<<min(tries, 4), maxSplitPause)
 		pause = pause/2 + rand.N(pause)
-		if time.Now().Add(pause).After(limit) || !q.pause(ctx, pause) {
+		if time.Now().Add(pause+took).After(limit) || !q.pause(ctx, pause) {
 			return 0, &lock.BusyError{TTL: pause}
 		}
 	}
@@ -82,7 +86,12 @@ func (q *Store) again(ctx context.Context, r *round, c lock.Claim) (fence uint64
 	claim.Owner = r.claim.Owner
 	ask(ctx, q, r, q.timeout, func(ctx context.Context, _ int, node lock.Store) (uint64, error) {
 		return node.Acquire(ctx, claim)
-	}, func(_ int, _ uint64, err error) (enough bool) { return t.count(err) })
+	}, func(_ int, _ uint64, err error) (enough bool) {
+		if errors.Is(err, lock.ErrBusy) {
+			err = lock.ErrNotHeld // the hold isn't there, whatever is in its place
+		}
+		return t.count(err)
+	})
 	return r.fence, t.verdict()
 }
 

@@ -1061,3 +1061,52 @@ func TestAMinorityThatRefusesDecidesNothing(t *testing.T) {
 		})
 	}
 }
+
+// One node has the vote of somebody who died, one hangs, and one is free: nobody can have a
+// majority, and the nodes that answer are one. However long a call may take, the answer is
+// that of the last vote that it had time for.
+func TestASplitVoteIsBusyWithinTheCallTimeout(t *testing.T) {
+	for timeout := 350 * time.Millisecond; timeout < time.Second; timeout += 7 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			nodes := members(3)
+			must(t, acquireOf(nodes[0], claimBy("dead#1")))
+			nodes[1].hang()
+			l := lock.New(over(t, nodes), lock.WithCallTimeout(timeout))
+			_, err := l.TryAcquire(t.Context(), "k")
+			if !errors.Is(err, lock.ErrBusy) {
+				t.Errorf("with a call timeout of %v: got %v, want ErrBusy", timeout, err)
+			}
+			nodes[1].resume()
+			must(t, l.Close(t.Context()))
+		})
+	}
+}
+
+// busyNode answers a re-entry of a hold that it doesn't have with busy, as Redis does where
+// the key has become that of another mode.
+type busyNode struct{ lock.Store }
+
+func (b busyNode) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	fence, err := b.Store.Acquire(ctx, c)
+	if errors.Is(err, lock.ErrNotHeld) {
+		return 0, &lock.BusyError{TTL: time.Second}
+	}
+	return fence, err
+}
+
+func TestAReentryThatIsBusyIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(3)
+		l := lock.New(quorumOf(t, busyNode{nodes[0]}, busyNode{nodes[1]}, busyNode{nodes[2]}))
+		lease, err := l.Acquire(t.Context(), "k")
+		must(t, err)
+		for _, m := range nodes {
+			m.wipe()
+		}
+		_, err = l.Acquire(lease.Context(), "k")
+		if !errors.Is(err, lock.ErrLost) || lease.Context().Err() == nil {
+			t.Errorf("got %v, want ErrLost; Err of the lease: %v", err, lease.Context().Err())
+		}
+		must(t, l.Close(t.Context()))
+	})
+}
