@@ -81,7 +81,7 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 	}
 	a.observe(ctx, lease, err)
 	if err == nil && a.o.group == nil {
-		lease.keep(a.o.minHold)
+		lease.keep()
 	}
 	return lease, err
 }
@@ -148,14 +148,20 @@ func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, erro
 	if a.o.ttl() <= maxAcquireTTL {
 		return lease, nil
 	}
-	if err := a.extend(ctx, lease, a.o.ttl()); err != nil {
+	if err := lease.lengthen(ctx, a.o.ttl()); err != nil {
 		a.decline(lease)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = because(ErrUnavailable, err) // whichever of its calls was not answered
-		}
 		return nil, err
 	}
 	return lease, nil
+}
+
+// lengthen gives a lease that its caller doesn't have yet its length.
+func (l *Lease) lengthen(ctx context.Context, d time.Duration) error {
+	err := l.hold.locker.extend(ctx, l, d)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = because(ErrUnavailable, err) // whichever of its calls was not answered
+	}
+	return err
 }
 
 // observe calls the hooks. If one of them panics, the caller does not get the lease.
@@ -304,7 +310,7 @@ func (a *acquisition) keepsBoth(o *ownership) bool {
 	for _, h := range o.holds {
 		if h != nil {
 			writes, reads = writes || h.mode == Write, reads || h.mode == Read
-			keeps = keeps || h.keepUntil() > a.now()
+			keeps = keeps || h.keepUntil() > a.now() || h.willKeep()
 		}
 	}
 	return writes && reads && keeps
@@ -381,6 +387,7 @@ func (a *acquisition) siblingAnswered() bool {
 // granted makes a hold of a grant and a lease of it. The TTL counts from when
 // the grant was asked for.
 func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) {
+	a.checkClock()
 	if a.reenter {
 		return a.regranted(sent)
 	}

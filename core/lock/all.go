@@ -89,8 +89,8 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		return nil, err
 	}
 	complete = true
-	for i, lease := range all.leases {
-		lease.keep(settings[i].minHold)
+	for _, lease := range all.leases {
+		lease.keep()
 	}
 	return all, nil
 }
@@ -100,7 +100,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 func (l *Leases) equalize(ctx context.Context, settings []*options) error {
 	for i, lease := range l.leases[:len(l.leases)-1] {
 		if fixed := settings[i].lease; fixed > 0 {
-			if err := lease.hold.locker.extend(ctx, lease, fixed); err != nil {
+			if err := lease.lengthen(ctx, fixed); err != nil {
 				return &Error{Op: "extend", Key: lease.Key(), Err: err}
 			}
 		}

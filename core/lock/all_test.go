@@ -323,3 +323,54 @@ func TestALockAndPermitsOfOneKeyAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The timer of a part is late, as after a pause of the process, or its locker has been
+// suspended: who looks finds the end of the whole, also while somebody waits for it.
+func TestTheEndOfAPartIsSeenByWhoLooksAtTheWhole(t *testing.T) {
+	for name, end := range map[string]func(part *lock.Locker, store *faulty){
+		"late timer": func(part *lock.Locker, _ *faulty) {
+			part.DelayTrusts()
+			time.Sleep(lock.DefaultWatchdog)
+		},
+		"suspended": func(part *lock.Locker, _ *faulty) { part.Suspend(time.Hour) },
+	} {
+		for _, awaited := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, awaited: %v", name, awaited), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newFaulty()
+					part, other := newLocker(t, store), newLocker(t, memstore.New())
+					all, err := lock.AcquireAll(t.Context(), part.Request("a"), other.Request("b"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if awaited {
+						_ = all.Context().Done()
+					}
+					store.set(only("renew", func(lock.Claim) error { return errLineCut }), nil)
+					end(part, store)
+					_ = all.Context().Err() // looks at the clocks
+					time.Sleep(lock.DefaultCallTimeout)
+					if all.Context().Err() == nil {
+						t.Error("a part is not trusted, and Err of the whole is nil")
+					}
+					wantErr(t, context.Cause(all.Context()), lock.ErrLost)
+					store.set(nil, nil)
+					_ = all.Release(t.Context()) // which finds the loss
+				})
+			})
+		}
+	}
+}
+
+func TestADeadlineWhileAGroupGetsItsLengthIsUnavailability(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		store.set(only("renew", func(lock.Claim) error { time.Sleep(time.Minute); return nil }), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		fixed := lock.WithLease(20 * time.Second)
+		_, err := lock.AcquireAll(ctx, l.Request("a", fixed), l.Request("b", fixed))
+		wantErr(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
+	})
+}

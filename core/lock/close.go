@@ -30,7 +30,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.closed = true
 	l.refuseNew()
 	close(l.closing)
-	var holds []closedHold
+	var holds []*closedHold
 	now := l.now()
 	for _, row := range slices.Clone(l.trusts.rows) {
 		h := row.of
@@ -38,7 +38,7 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.releasing++
 		l.trusts.remove(h)
 		l.renewals.remove(h)
-		holds = append(holds, closedHold{h, h.claim(0, now)})
+		holds = append(holds, &closedHold{hold: h, claim: h.claim(0, now)})
 	}
 	var watches []*watch
 	for key := range l.watches { // none stays for the timer, which may be running already
@@ -58,26 +58,38 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	failed := l.releaseHolds(ctx, holds)
 	l.unclosed = failed
-	go func() {
-		l.running.Wait()
-		l.calls.stop()
-		close(l.quiet)
-	}()
+	l.reportAllClosed(holds)
 	return l.awaitQuiet(ctx, failed)
 }
 
-// closedHold is a hold that Close ended, and what to send to the store.
+// reportAllClosed reports the holds that Close ended, here, where a hook that panics makes
+// Close panic, and lets what runs come to its end.
+func (l *Locker) reportAllClosed(holds []*closedHold) {
+	defer func() {
+		go func() {
+			l.running.Wait()
+			l.calls.stop()
+			close(l.quiet)
+		}()
+	}()
+	for _, h := range holds {
+		l.reportClosed(h.hold, h.err)
+	}
+}
+
+// closedHold is a hold that Close ended, what to send to the store, and its answer.
 type closedHold struct {
 	*hold
 	claim Claim
+	err   error
 }
 
 // So many holds are released at a time while closing, of a store that blocks, and of one
 // that doesn't.
 const closeBlocking, closeAsync = 16, 4096
 
-func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
-	jobs := make(chan closedHold)
+func (l *Locker) releaseHolds(ctx context.Context, holds []*closedHold) error {
+	jobs := make(chan *closedHold)
 	var mu sync.Mutex
 	var failed int
 	var last error
@@ -91,8 +103,8 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) error {
 			for h := range jobs {
 				now := l.now()
 				err := l.sendRelease(ctx, h.hold, h.claim, now, now+l.defaults.callTimeout)
+				h.err = err
 				doubt := l.endClosing(h.hold, err)
-				l.reportClosed(h.hold, err)
 				switch {
 				case errors.Is(err, ErrUnavailable):
 					mu.Lock()

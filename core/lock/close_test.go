@@ -371,3 +371,46 @@ func TestCloseSendsAllReleasesAtOnce(t *testing.T) {
 		store.running.Wait()
 	})
 }
+
+// The first ended with its context, and left what it was to undo.
+func TestASecondCloseSaysWhatTheFirstLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Minute))
+		store.set(only("release", func(lock.Claim) error { return errLineCut }), nil)
+		wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		wantErr(t, l.Close(ctx), context.DeadlineExceeded)
+		if holds(t, store, "k") == 0 {
+			t.Fatal("the hold is gone: this tests nothing")
+		}
+		wantErr(t, l.Close(t.Context()), lock.ErrUnavailable)
+	})
+}
+
+func TestAHookThatPanicsWhileClosingMakesClosePanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := lock.New(store, lock.WithHooks(lock.Hooks{Released: func(lock.ReleaseEvent) { panic("a bug of the hook") }}))
+		acquire(t, l, t.Context(), "a")
+		acquire(t, l, t.Context(), "b")
+		func() {
+			defer func() {
+				if v := recover(); v != "a bug of the hook" {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_ = l.Close(t.Context()) // panics
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := l.Close(ctx); err != nil {
+			t.Errorf("second Close: %v", err)
+		}
+		if store.Len() != 0 {
+			t.Errorf("%d keys are left", store.Len())
+		}
+	})
+}

@@ -167,6 +167,7 @@ func (l *Locker) dueRemnants() (due []*remnant, wait time.Duration, length int) 
 	now := l.now()
 	before := len(c.queue)
 	if l.base.Err() != nil {
+		c.givenUp += len(c.queue)
 		c.queue = nil // Close gave up
 	}
 	wait = maxAcquireTTL

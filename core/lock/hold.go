@@ -143,7 +143,7 @@ func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Dur
 
 // addLease makes lease one of h; mu is held.
 func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.Duration) *Lease {
-	lease.hold, lease.parent, lease.start = h, ctx, now
+	lease.hold, lease.parent, lease.start, lease.minHold = h, ctx, now, o.minHold
 	if o.lease == 0 {
 		lease.watchdog = o.watchdog
 	}

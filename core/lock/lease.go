@@ -24,8 +24,9 @@ type Lease struct {
 
 	// Guarded by locker.mu.
 
-	minHold        time.Duration
-	next, previous *Lease // of the hold
+	minHold        time.Duration // that it asks for
+	keeps          bool          // its caller has got it, so that the minimum counts
+	next, previous *Lease        // of the hold
 }
 
 // Context ends when the lease is released, lost, or when the context it was
@@ -176,6 +177,12 @@ func (c *leaseContext) Value(key any) any {
 func (c *leaseContext) Err() error {
 	c.hold.locker.checkClock()
 	err := c.state().Err() // once: it may be the parent's, and leases nest
+	if err == nil && c.signal.Load() != nil {
+		// Its signal knows of its outer lease by that one's timer only, which may be late, too.
+		if outer := (*Lease)(c).outer(); outer != nil && outer.Context().Err() != nil {
+			err = c.state().Err()
+		}
+	}
 	if err == nil && !c.hold.trusted() {
 		// The timer is late, as after a pause of the whole process, or it is
 		// just about to end the context.

@@ -100,21 +100,31 @@ func (o *options) checkMinHold() {
 
 // keepUntil is when the lease's minimum ends; 0: it has none. mu is held.
 func (l *Lease) keepUntil() time.Duration {
-	if l.minHold == 0 {
+	if !l.keeps {
 		return 0
 	}
 	return l.hold.granted + l.minHold
 }
 
+// willKeep says whether a lease of h has a minimum that has yet to begin; mu is held.
+func (h *hold) willKeep() bool {
+	for lease := h.leases; lease != nil; lease = lease.next {
+		if lease.minHold > 0 && !lease.keeps {
+			return true
+		}
+	}
+	return false
+}
+
 // keep begins the lease's minimum, as its caller gets it. One that nobody gets keeps
 // nothing.
-func (l *Lease) keep(minimum time.Duration) {
-	if minimum == 0 {
+func (l *Lease) keep() {
+	if l.minHold == 0 {
 		return
 	}
 	l.hold.locker.mu.Lock()
 	defer l.hold.locker.mu.Unlock()
-	l.minHold = minimum
+	l.keeps = true
 }
 
 // releaseLater releases the lease in the background.

@@ -381,3 +381,32 @@ func TestCloseKeepsNothingOfAGroupThatIsNotComplete(t *testing.T) {
 		}
 	})
 }
+
+// A minimum that has yet to begin counts as well.
+func TestAWriterThatIsToKeepItsKeyDoesNotRead(t *testing.T) {
+	write, read, minimum := lock.WithMode(lock.Write), lock.WithMode(lock.Read), lock.WithMinHold(time.Minute)
+	t.Run("in a group", func(t *testing.T) {
+		store := memstore.New()
+		l := newLocker(t, store)
+		_, err := lock.AcquireAll(t.Context(), l.Request("k", write, minimum), l.Request("k", read))
+		wantErr(t, err, lock.ErrInvalid)
+		if store.Len() != 0 {
+			t.Errorf("%d keys are left", store.Len())
+		}
+	})
+	t.Run("while the writer's lease gets its length", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaulty()
+			l := newLocker(t, store)
+			store.set(only("renew", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
+			me := lock.WithOwner("me")
+			writer := await(t.Context(), l, "k", me, write, minimum)
+			time.Sleep(time.Second / 2)
+			_, err := l.Acquire(t.Context(), "k", me, read)
+			wantErr(t, err, lock.ErrInvalid)
+			<-writer.done
+			release(t, writer.lease)
+			kept(t, store, "k", time.Minute-time.Second)
+		})
+	})
+}

@@ -958,3 +958,20 @@ func TestTheEndOfAReaderForgetsNoLaterOwnerOfTheName(t *testing.T) {
 		release(t, w2)
 	})
 }
+
+// The read that it owes is released first, in the same time.
+func TestAReleaseOfAWriterThatReadTakesOneCallTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write))
+		release(t, acquire(t, l, writer.Context(), "k", lock.WithMode(lock.Read)))
+		store.set(only("release", func(lock.Claim) error { time.Sleep(time.Minute); return nil }), nil)
+		began := time.Now()
+		wantErr(t, writer.Release(t.Context()), lock.ErrUnavailable)
+		if took := time.Since(began); took > lock.DefaultCallTimeout+time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		store.set(nil, nil)
+	})
+}

@@ -106,13 +106,17 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 }
 
 func (l *Locker) extended(h *hold, sent, ttl time.Duration) error {
+	l.checkClock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := h.status()
-	if err == nil {
-		h.confirm(sent, ttl)
+	if err := h.status(); err != nil {
+		return err
 	}
-	return err
+	h.confirm(sent, ttl)
+	if sent < l.leapt {
+		return because(ErrUnavailable, errSuspended)
+	}
+	return nil
 }
 
 // renewOne renews one claim.

@@ -131,6 +131,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Dura
 		if owedDoubt || failed != nil && !isDecision(failed) {
 			l.undo(*owed, undoPasses[:])
 		}
+		now = l.now()
 	}
 	err := l.sendRelease(ctx, h, c, now, until)
 	l.mu.Lock()

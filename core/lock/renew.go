@@ -136,6 +136,9 @@ func (r *renewal) take() {
 // report records the result of one claim. Only the first failure counts; a
 // success that comes later than that is still good news.
 func (r *renewal) report(i int, err error) {
+	if err == nil {
+		r.checkClock()
+	}
 	r.mu.Lock()
 	h := r.holds[i].latest()
 	first := r.pending[i]

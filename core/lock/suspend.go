@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,8 @@ import (
 // maxLeap is how far the wall clock may get ahead of the monotonic one, in all, before
 // leases are doubted: the margin of a lease of 10 s.
 const maxLeap = 100 * time.Millisecond
+
+var errSuspended = errors.New("the process may have been suspended before the answer came")
 
 // wall compares the wall clock with the monotonic one, which stands still while
 // a machine is suspended or migrated: the leases of a process that wakes up look
@@ -39,9 +42,9 @@ func (w *wall) leapt(t time.Time, now time.Duration) bool {
 }
 
 // checkClock doubts all leases if the process seems to have been suspended:
-// each is renewed at once, and lost if that is not confirmed soon. It is called
-// when a lease is looked at and when one is renewed. It returns the time. mu must not
-// be held.
+// each is renewed at once, and lost if that is not confirmed soon. It is called when a
+// lease is looked at, when one is renewed, and before an answer confirms one, which says
+// nothing if it is of before. It returns the time. mu must not be held.
 func (l *Locker) checkClock() (now time.Duration) {
 	t := time.Now()
 	now = t.Sub(l.epoch)

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -160,9 +161,14 @@ func TestAWallClockThatIsSetBackChangesNothing(t *testing.T) {
 // An answer that comes after the suspension, to a call that was sent before, proves
 // nothing: the key may have expired since. Nor does it put off the renewal that does.
 func TestAnAnswerFromBeforeASuspensionConfirmsNothing(t *testing.T) {
-	for name, away := range map[string]time.Duration{
-		"and the store stays away": time.Minute,
-		"and the store comes back": lock.DefaultCallTimeout / 2,
+	for name, c := range map[string]struct {
+		away   time.Duration
+		looked bool
+	}{
+		"and the store stays away":                   {time.Minute, true},
+		"and the store stays away, and nobody looks": {time.Minute, false},
+		"and the store comes back":                   {lock.DefaultCallTimeout / 2, true},
+		"and the store comes back, and nobody looks": {lock.DefaultCallTimeout / 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -174,7 +180,7 @@ func TestAnAnswerFromBeforeASuspensionConfirmsNothing(t *testing.T) {
 				if n := store.count("renew"); n != 1 {
 					t.Fatalf("%d renewals", n)
 				}
-				back := time.Now().Add(away)
+				back := time.Now().Add(c.away)
 				store.set(only("renew", func(lock.Claim) error {
 					if time.Now().Before(back) {
 						return errLineCut
@@ -182,12 +188,14 @@ func TestAnAnswerFromBeforeASuspensionConfirmsNothing(t *testing.T) {
 					return nil
 				}), nil)
 				l.Suspend(10 * time.Minute)
-				_ = lease.Context().Err() // looks at the lease
+				if c.looked {
+					_ = lease.Context().Err()
+				}
 				synctest.Wait()
 				close(answer)
 				time.Sleep(lock.DefaultCallTimeout)
 				synctest.Wait()
-				if away < lock.DefaultCallTimeout {
+				if c.away < lock.DefaultCallTimeout {
 					time.Sleep(time.Hour) // it is renewed as ever
 					release(t, lease)
 					return
@@ -198,25 +206,58 @@ func TestAnAnswerFromBeforeASuspensionConfirmsNothing(t *testing.T) {
 	}
 }
 
-// A grant that was on its way is none, and undone.
+// A grant that was on its way is none, and undone, whether or not somebody looked at a
+// lease before it came.
 func TestAGrantFromBeforeASuspensionIsNotTrusted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, answer := newFaulty(), make(chan struct{})
-		l := newLocker(t, store)
-		other := acquire(t, l, t.Context(), "other")
-		store.set(nil, only("acquire", func(lock.Claim) error { <-answer; return nil }))
-		try := await(t.Context(), l, "k")
-		time.Sleep(time.Second)
-		l.Suspend(10 * time.Minute)
-		_ = other.Context().Err() // looks at a lease
-		close(answer)
-		<-try.done
-		wantErr(t, try.err, lock.ErrUnavailable)
-		time.Sleep(10 * time.Second) // all passes of an undo
-		if n := holds(t, store.Store, "k"); n != 0 {
-			t.Errorf("%d holds are left", n)
-		}
-	})
+	for _, looked := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store, answer := newFaulty(), make(chan struct{})
+			l := newLocker(t, store)
+			other := acquire(t, l, t.Context(), "other")
+			store.set(nil, only("acquire", func(lock.Claim) error { <-answer; return nil }))
+			try := await(t.Context(), l, "k")
+			time.Sleep(time.Second)
+			l.Suspend(10 * time.Minute)
+			if looked {
+				_ = other.Context().Err()
+			}
+			close(answer)
+			<-try.done
+			wantErr(t, try.err, lock.ErrUnavailable)
+			time.Sleep(10 * time.Second) // all passes of an undo
+			if n := holds(t, store.Store, "k"); n != 0 {
+				t.Errorf("looked %v: %d holds are left", looked, n)
+			}
+		})
+	}
+}
+
+func TestAnExtensionFromBeforeASuspensionIsNoSuccess(t *testing.T) {
+	for _, looked := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store, answer, done := newFaulty(), make(chan struct{}), make(chan error)
+			l := newLocker(t, store)
+			lease := acquire(t, l, t.Context(), "k", lock.WithLease(20*time.Second))
+			store.set(nil, only("renew", func(lock.Claim) error { <-answer; return nil }))
+			go func() { done <- lease.Extend(t.Context(), time.Minute) }()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			l.Suspend(10 * time.Minute)
+			if looked {
+				_ = lease.Context().Err()
+			}
+			if _, err := store.Store.ForceRelease(t.Context(), "k"); err != nil { // it has expired
+				t.Fatal(err)
+			}
+			close(answer)
+			if err := <-done; !errors.Is(err, lock.ErrUnavailable) && !errors.Is(err, lock.ErrLost) {
+				t.Errorf("looked %v: got %v", looked, err)
+			}
+			time.Sleep(lock.DefaultCallTimeout)
+			synctest.Wait()
+			wantErr(t, context.Cause(lease.Context()), lock.ErrLost)
+		})
+	}
 }
 
 // A reading of before the suspension that is looked at after it moves nothing back.
