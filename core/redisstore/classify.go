@@ -200,8 +200,12 @@ func isHandshake(err error) bool {
 	return errors.As(err, &certificate) || errors.As(err, &record) && record.Conn != nil
 }
 
-// isUnreachable: there was no answer from the node.
+// isUnreachable: there was no answer from the node. A failure that is classified says
+// it: what was not sent for want of time tells nothing about the server.
 func isUnreachable(err error) bool {
+	if known, classified := errors.AsType[*lock.StoreError](err); classified {
+		return known.Unreachable
+	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore/internal/subs"
 )
 
@@ -44,6 +45,6 @@ func (s *Store) subscriptions() *subs.Set {
 		Cluster: s.cluster,
 		Failure: s.failure,
 		Refused: isRefused,
-		Warn:    func(message string, err error) { s.log.Warn(message, "error", err) },
+		Warn:    func(message string, err error) { s.log.Warn(message, "cause", lock.ClassOf(err)) },
 	})
 }

@@ -186,9 +186,8 @@ func (s *Store) execWait(ctx context.Context, to route, calls []call, at []int, 
 	}
 	wait := once{redis.NewCmd(ctx, "wait", s.replicas.min, s.replicas.timeout.Milliseconds())}
 	_ = pipe.BatchProcess(ctx, append(cmds, wait)...) // queues them, and cannot fail
-	watched := s.monitorSlowCall()
+	defer s.monitorSlowCall().end()                   // also if the client panics
 	_, failed := pipe.Exec(ctx)
-	watched.end()
 	for _, i := range at {
 		outcomes[i].err = made[i].result(failed)
 	}

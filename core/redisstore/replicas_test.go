@@ -1,9 +1,11 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,5 +142,53 @@ func TestRenewalsWaitForReplicasAndReleasesDoNot(t *testing.T) {
 	}
 	if sent := f.received()[before:]; len(sent) != 1 {
 		t.Errorf("a release sent %q", sent)
+	}
+}
+
+// What was not sent says nothing about the server.
+func TestCallsWithoutTimeOpenNoCircuit(t *testing.T) {
+	_, client := newFake(t, func([]string) string { return integer(1) })
+	store := redisstore.New(client, redisstore.WithReplicas(1, 10*time.Millisecond))
+	for range 10 {
+		a := answered(t, begin(t.Context(), store, "late", time.Now().Add(-time.Millisecond)))
+		if failed, ok := errors.AsType[*lock.StoreError](a.err); !ok || failed.Outcome != lock.OutcomeNotExecuted {
+			t.Errorf("got %v, want not executed", a.err)
+		}
+	}
+	if a := answered(t, begin(t.Context(), store, "k", time.Now().Add(soon))); a.err != nil {
+		t.Errorf("no call has failed, and then: %v", a.err)
+	}
+}
+
+// broken is a client that panics when it sends.
+type broken struct{}
+
+func (broken) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (broken) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (broken) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(context.Context, []redis.Cmder) error { panic("a bug of the client") }
+}
+
+// A call that has ended, however, is watched no longer.
+func TestAPanicOfTheClientLeavesNobodyWhoAsksForSlots(t *testing.T) {
+	var loads atomic.Int32
+	f, _ := newFake(t, func([]string) string { return integer(1) })
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			loads.Add(1)
+			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:6379"}}}}, nil
+		},
+		Dialer: f.dial, Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	client.OnNewNode(func(node *redis.Client) { node.AddHook(broken{}) })
+	store := redisstore.New(client, redisstore.WithReplicas(1, 10*time.Millisecond))
+	if a := answered(t, begin(t.Context(), store, "k", time.Now().Add(soon))); a.err == nil {
+		t.Fatal("the client did not panic")
+	}
+	before := loads.Load()
+	<-time.After(2 * time.Second)
+	if n := loads.Load() - before; n > 1 {
+		t.Errorf("nothing is under way, and the slots were loaded %d times", n)
 	}
 }

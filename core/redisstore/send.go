@@ -77,8 +77,13 @@ func (s *Store) run(ctx context.Context, c call) (*redis.Cmd, error) {
 	if ctx.Err() != nil {
 		return nil, unsent(ctx)
 	}
+	return within(ctx, s.begin(ctx, c, true))
+}
+
+// within waits for an outcome, until ctx ends.
+func within(ctx context.Context, answered <-chan outcome) (*redis.Cmd, error) {
 	select {
-	case o := <-s.begin(ctx, c, true):
+	case o := <-answered:
 		return o.cmd, o.err
 	case <-ctx.Done():
 		return nil, &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: context.Cause(ctx)}

@@ -426,9 +426,9 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	var answered bool
 	for _, x := range batch {
 		err := x.cmd.result(failed)
-		if s.cluster != nil && w.sender == s.sender && isElsewhere(err) {
-			x.cmd.SetErr(untold)
-			err = untold
+		if s.cluster != nil && w.sender == s.sender && err != nil {
+			err = s.leftBehind(err)
+			x.cmd.SetErr(err)
 		}
 		_, refused := errorReply(err)
 		answered = answered || err == nil || refused
@@ -440,6 +440,10 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	for _, x := range batch {
 		switch {
 		case isNoScript(x.cmd.Err()) && !x.script.guarded && !x.text:
+			if late := x.overdue(time.Now()); late != nil {
+				x.to.receive(nil, late)
+				continue
+			}
 			x.text = true
 			again = append(again, x)
 		case errors.Is(x.cmd.Err(), unassigned), w.sender != s.sender && isRedirected(x.cmd.Err()):

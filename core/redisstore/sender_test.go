@@ -106,6 +106,44 @@ func TestACallerThatHasLeftSendsNothing(t *testing.T) {
 }
 
 // A release goes before acquires that came earlier.
+// A server that doesn't know the script has not run it. The text is not sent for a caller
+// that has left meanwhile, or whose time has passed.
+func TestACallIsNotSentAgainAfterItsTime(t *testing.T) {
+	for name, leave := range map[string]func(t *testing.T) (context.Context, time.Time){
+		"left": func(t *testing.T) (context.Context, time.Time) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second/2, cancel)
+			return ctx, time.Now().Add(time.Minute)
+		},
+		"late": func(t *testing.T) (context.Context, time.Time) {
+			t.Helper()
+			return t.Context(), time.Now().Add(time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, client := newFake(t, func(command []string) string {
+					if command[0] != "evalsha" {
+						return integer(1)
+					}
+					time.Sleep(2 * time.Second)
+					return failed("NOSCRIPT No matching script.")
+				})
+				ctx, by := leave(t)
+				a := answered(t, begin(ctx, redisstore.New(client), "k", by))
+				if failed, ok := errors.AsType[*lock.StoreError](a.err); !ok || failed.Outcome != lock.OutcomeNotExecuted {
+					t.Errorf("got %v, want not executed", a.err)
+				}
+				if n := len(f.received()); n != 1 {
+					t.Errorf("%d calls were sent", n)
+				}
+				time.Sleep(time.Minute) // its worker ends
+			})
+		})
+	}
+}
+
 func TestReleasesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no batch is stuck: no time passes
 		hold := make(chan struct{})
@@ -504,13 +542,20 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		"release permits": func(ctx context.Context, s *redisstore.Store) error {
 			return s.ReleasePermits(ctx, "k", strings.Repeat("0", 32))
 		},
+		"force release": func(ctx context.Context, s *redisstore.Store) error {
+			_, err := s.ForceRelease(ctx, "k")
+			return err
+		},
 		"check": func(ctx context.Context, s *redisstore.Store) error { return s.Check(ctx) },
 	} {
 		for _, cause := range []error{context.DeadlineExceeded, errGone} {
 			t.Run(name+": "+cause.Error(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					_, client := newFake(t, func(c []string) string {
-						if c[0] == "evalsha" || c[0] == "ping" {
+						switch {
+						case c[0] == "evalsha" && c[1] == redisstore.SHA("semaphore", "inspect"):
+							return "*6\r\n$4\r\nhash\r\n:1000\r\n*2\r\n$8\r\nclient:1\r\n$1\r\n1\r\n*0\r\n:0\r\n:0\r\n"
+						case c[0] == "evalsha" || c[0] == "ping":
 							return ""
 						}
 						return "default"

@@ -226,11 +226,11 @@ func (s *Store) forceFrom(ctx context.Context, name string, reply []any) (freed 
 		calls, answers = append(calls, c), append(answers, s.begin(ctx, c, true))
 	}
 	for i, c := range calls {
-		o := <-answers[i]
-		if isTryAgain(o.err) {
-			o.cmd, o.err = s.runOnAll(ctx, c)
+		reply, failed := within(ctx, answers[i])
+		if isTryAgain(failed) {
+			reply, failed = s.runOnAll(ctx, c)
 		}
-		n, failed := s.integer(o.cmd, o.err)
+		n, failed := s.integer(reply, failed)
 		freed, err = freed || n == 1, errors.Join(err, failed)
 	}
 	return freed, err

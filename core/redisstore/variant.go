@@ -19,6 +19,7 @@ import (
 // Fair locks answer [lock.ErrUnsupported]: only the script knows whose turn it is, and so
 // the channel. Waiters find permits that have expired by polling. The messages of a
 // [Latch] follow when its script is answered: Redisson's waiters believe what they say.
+// With [Sharded], servers must permit SPUBLISH: nobody finds out that they refuse it.
 func WithoutScriptPublish() Option { return func(s *Store) { s.quiet = true } }
 
 // WithoutScriptTime is for servers that refuse TIME inside of scripts: it travels
@@ -188,6 +189,25 @@ var unassigned = &lock.StoreError{
 // and had no answer from there: go-redis leaves the redirection in it.
 var untold = &lock.StoreError{
 	Outcome: lock.OutcomeUnknown, Class: "MOVED", Err: errors.New("redis: a call that was redirected has no answer"),
+}
+
+// leftBehind is the error of a call that the client of a cluster has sent. It tries one
+// node after the other, by itself where it got no connection, and leaves the first error
+// if the last node doesn't answer: so only a reply says that the call did not run.
+func (s *Store) leftBehind(err error) error {
+	if isElsewhere(err) {
+		return untold
+	}
+	if _, known := errors.AsType[*lock.StoreError](err); known {
+		return err // of ours: it was not sent
+	}
+	if _, replied := errorReply(err); replied {
+		return err
+	}
+	failed, _ := errors.AsType[*lock.StoreError](s.failure(err))
+	unknown := *failed
+	unknown.Outcome = lock.OutcomeUnknown
+	return &unknown
 }
 
 // redirect sends a call that a node of a cluster did not run, or that was not sent, to

@@ -1,10 +1,13 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -153,5 +156,61 @@ func TestAGrantWhoseTimeIsRefusedMayHaveRun(t *testing.T) {
 	unclear, ok := errors.AsType[*lock.StoreError](err)
 	if !ok || unclear.Outcome != lock.OutcomeUnknown || lock.ClassOf(err) != "NOPERM" {
 		t.Errorf("got %v (%+v), want an unknown outcome because of NOPERM", err, unclear)
+	}
+}
+
+// The client of a cluster that gets no connection tries again by itself, and leaves the
+// first error in all calls but one if that has no answer.
+func TestACallThatHadNoConnectionAtFirstMayHaveRun(t *testing.T) {
+	var mu sync.Mutex
+	met, ran := make(map[string]bool), make(map[string]bool)
+	var until time.Time // no connection is made
+	f, _ := newFake(t, func(command []string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		key := command[3]
+		if met[key] {
+			ran[key] = true
+			return "" // the answer is lost
+		}
+		if met[key] = true; until.IsZero() {
+			until = time.Now().Add(50 * time.Millisecond)
+		}
+		return failed("READONLY You can't write against a read only replica.")
+	})
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:6379"}}}}, nil
+		},
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			mu.Lock()
+			refused := time.Now().Before(until)
+			mu.Unlock()
+			if refused {
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return f.dial(ctx, network, addr)
+		},
+		Protocol: 2, DisableIdentity: true, DialerRetries: 1, ConnMaxLifetime: time.Nanosecond, ReadTimeout: 300 * time.Millisecond,
+		MinRetryBackoff: 70 * time.Millisecond, MaxRetryBackoff: 80 * time.Millisecond, PoolSize: 1000,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	store := redisstore.New(client, redisstore.WithCircuit(0, 0))
+	calls := make(map[string]<-chan answer)
+	for i := range 64 {
+		key := fmt.Sprint("k", i)
+		calls[key] = begin(t.Context(), store, key, time.Now().Add(2*time.Second))
+	}
+	for key, answers := range calls {
+		a := answered(t, answers)
+		failed, _ := errors.AsType[*lock.StoreError](a.err)
+		mu.Lock()
+		if ran[key] && (failed == nil || failed.Outcome != lock.OutcomeUnknown) {
+			t.Errorf("%s ran, and got %v", key, a.err)
+		}
+		mu.Unlock()
+	}
+	if len(ran) == 0 {
+		t.Error("nothing ran: this tests nothing")
 	}
 }

@@ -72,20 +72,26 @@ func TestAConnectionThatAnswersPingsIsKept(t *testing.T) {
 }
 
 func TestARefusedSubscriptionIsAnErrorAndWarnedAboutOnce(t *testing.T) {
-	_, rdb := newFake(t, func([]string) string {
-		return failed("NOPERM this user has no permissions to access one of the channels used as arguments")
-	})
-	var log bytes.Buffer
-	store := redisstore.New(rdb, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	for range 3 {
-		_, err := store.Watch(t.Context(), claim, func() {})
-		var failed *lock.StoreError
-		if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeRefused {
-			t.Errorf("got %v, want refused", err)
+	for class, refusal := range map[string]string{
+		"NOPERM":          "NOPERM this user has no permissions to access one of the channels used as arguments",
+		"unknown command": "ERR unknown command 'subscribe', with args beginning with: '%s' ",
+	} {
+		_, rdb := newFake(t, func(command []string) string { return failed(strings.ReplaceAll(refusal, "%s", command[1])) })
+		var log bytes.Buffer
+		store := redisstore.New(rdb, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		for range 3 {
+			_, err := store.Watch(t.Context(), claim, func() {})
+			var failed *lock.StoreError
+			if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeRefused {
+				t.Errorf("got %v, want refused", err)
+			}
 		}
-	}
-	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
-		t.Errorf("%d warnings:\n%s", n, log.String())
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), class) {
+			t.Errorf("%d warnings:\n%s", n, log.String())
+		}
+		if strings.Contains(log.String(), claim.Key) || strings.Contains(log.String(), "args") {
+			t.Errorf("the log has the key, or what Redis said: %s", log.String())
+		}
 	}
 }
 
