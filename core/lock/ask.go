@@ -156,6 +156,9 @@ func (a *acquisition) ask(ctx context.Context, now time.Duration) (*Lease, error
 	began, sent := now, now
 	for tries := 1; ; tries++ {
 		if a.reenter {
+			if err := a.holdStatus(a.hold); err != nil {
+				return nil, err // it has ended between two calls
+			}
 			a.claim.TTL = a.hold.within(a.o.acquireTTL(), sent)
 		}
 		fence, err := a.send(ctx, sent)
@@ -297,10 +300,11 @@ func (a *acquisition) abandon() {
 	a.end()
 }
 
-// end is abandon with mu held.
-func (a *acquisition) end() {
+// end is abandon with mu held. It returns the owner whose place in the store's queue is
+// being undone, if there may be one.
+func (a *acquisition) end() (parting string) {
 	if a.done {
-		return
+		return ""
 	}
 	a.done = true
 	claim := a.unjoined()
@@ -309,7 +313,13 @@ func (a *acquisition) end() {
 		a.orphaned(a.ownership, claim, undoPasses[:])
 	case a.left, claim.Mode == Fair && a.sawContention:
 		a.orphaned(a.ownership, claim, undoOnce)
+	default:
+		return ""
 	}
+	if claim.Mode != Fair {
+		return ""
+	}
+	return claim.Owner
 }
 
 // present is the owner that it calls as, or goes on as if the hold that it re-enters

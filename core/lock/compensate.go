@@ -206,7 +206,7 @@ func (l *Locker) sendUndo(r *remnant, pass int) {
 		c.mu.Unlock()
 		c.hint()
 		if r.claim.Mode == Fair {
-			l.parted(r.claim.Key)
+			l.parted(r.claim.Key, r.claim.Owner)
 		}
 	}
 	now, timeout := l.now(), l.defaults.callTimeout

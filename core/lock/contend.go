@@ -149,6 +149,7 @@ func (a *acquisition) rest(g *gate) time.Duration {
 	case a.shared && a.ownership.find(a.o.mode) != nil:
 		return 0
 	case !g.first(w), a.held[a.claim.Key] != nil && !w.fair():
+		a.sawContention = a.sawContention || a.knownBusy() // while those before it call, nobody knows
 		return asLongAsItTakes
 	case g.yieldUntil == 0 && g.partUntil == 0 && w.askAt == 0:
 		return 0
@@ -209,7 +210,7 @@ func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) er
 // overdue ends a wait whose limit is reached. Where nobody can say yet whether
 // the key is taken, because the first call of the queue is under way, it waits
 // for the answer, for as long as a call may take. nil means that the waiter is
-// the one to call now.
+// the one to call now: if it is let others call first, that has ended.
 func (a *acquisition) overdue(ctx context.Context) error {
 	timer := time.NewTimer(a.came + a.timeout - a.now())
 	defer timer.Stop()
@@ -217,6 +218,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 		a.mu.Lock()
 		err, known := a.waiter.err, a.sawContention || a.knownBusy()
 		next := a.held[a.claim.Key] == nil && a.waiter.gate.first(&a.waiter)
+		rest := a.rest(a.waiter.gate)
 		handed := a.waiter.lease != nil
 		a.waiter.setOverdue(!handed && err == nil && !known && !next)
 		a.mu.Unlock()
@@ -227,11 +229,16 @@ func (a *acquisition) overdue(ctx context.Context) error {
 			return err
 		case known:
 			return a.busy(errWaitOver)
-		case next:
+		case next && rest == 0:
 			return nil
+		}
+		var rested <-chan time.Time
+		if next {
+			rested = time.After(rest)
 		}
 		select {
 		case <-a.waiter.wake:
+		case <-rested:
 		case <-timer.C:
 			return because(ErrUnavailable, errWaitOver)
 		case <-ctx.Done():

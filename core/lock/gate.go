@@ -36,9 +36,11 @@ type gate struct {
 	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
 	// that isn't done again, and yieldPause is the time between.
 	yieldUntil, yieldAt, yieldPause time.Duration
-	// Until partUntil nobody here calls: the place of a waiter that left goes first, or
-	// the next one would be served in it.
-	partUntil time.Duration
+	// parting has the waiters that left whose places in the store are being undone: a later
+	// head would be served in one of them. So until partUntil nobody here calls, if the
+	// head is a new one; the next one waits until partBy.
+	parting           map[string]struct{}
+	partUntil, partBy time.Duration
 }
 
 // waiter is one queued acquisition.
@@ -218,12 +220,12 @@ func (a *acquisition) join() (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.gateOf(a.claim.Key)
-	if g.waiting > 0 && a.overcrowded(g, a.o.limits) {
-		return 0, errCrowded
-	}
 	w := &a.waiter
 	w.of, w.shared, w.kept = a, a.claim.Mode == Read, -placePoll
 	g.push(w)
+	if alongside := g.asking > 0 && g.first(w); g.waiting > 0 && !alongside && a.overcrowded(g, a.o.limits) {
+		return 0, errCrowded
+	}
 	if w.fair() && w.leading && g.head != w {
 		g.head.signal() // it has to take a place for w
 	}
@@ -236,7 +238,7 @@ func (a *acquisition) join() (wait time.Duration, err error) {
 func (a *acquisition) leave(granted bool, err error) {
 	w := &a.waiter
 	a.mu.Lock()
-	a.end()
+	parting := a.end()
 	g := w.gate
 	if g == nil {
 		a.mu.Unlock()
@@ -252,6 +254,12 @@ func (a *acquisition) leave(granted bool, err error) {
 	}
 	was := g.head == w
 	next := g.remove(w)
+	if parting != "" {
+		if g.parting == nil {
+			g.parting = make(map[string]struct{})
+		}
+		g.parting[parting], g.partBy = struct{}{}, a.now()+queueNap
+	}
 	if err != nil && w.err == nil { // else they know
 		for other := g.head; other != nil; other = other.next {
 			other.err = err
@@ -260,11 +268,11 @@ func (a *acquisition) leave(granted bool, err error) {
 	}
 	switch {
 	case g.head != nil && g.head.fair():
-		switch {
-		case granted && !a.reenter: // the key is held, whatever was known before
+		if granted && !a.reenter { // the key is held, whatever was known before
 			w.askAt = max(w.askAt, a.now()+min(a.o.poll, placePoll))
-		case was && w.fair() && a.sawContention:
-			g.partUntil = a.now() + queueNap
+		}
+		if was && len(g.parting) > 0 {
+			g.partUntil = g.partBy
 		}
 		switch {
 		case was:
@@ -289,11 +297,16 @@ func (a *acquisition) leave(granted bool, err error) {
 	}
 }
 
-// parted lets the waiters for key call, as the place of one that left has gone.
-func (l *Locker) parted(key string) {
+// parted lets the waiters for key call, as the place of the last that left has gone.
+func (l *Locker) parted(key, owner string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if g := l.gates[key]; g != nil && g.partUntil > 0 {
+	g := l.gates[key]
+	if g == nil {
+		return
+	}
+	delete(g.parting, owner)
+	if g.partUntil > 0 && len(g.parting) == 0 {
 		g.partUntil = 0
 		g.head.look()
 	}

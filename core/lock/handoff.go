@@ -75,7 +75,7 @@ const (
 // the next waiter here knows of the release before any message can reach them, and
 // would win each time. mu is held.
 func (l *Locker) yield(g *gate, h *hold) {
-	if h.fence%FenceStep == 0 {
+	if !l.spaced || h.fence%FenceStep == 0 {
 		return
 	}
 	if now := l.now(); l.spent(h, now) && now >= g.yieldAt {

@@ -646,3 +646,29 @@ func TestNothingIsHandedToWhoIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// tokens is a store whose fences leave no room for hand-offs, such as Redisson's tokens.
+type tokens struct {
+	*faulty
+	last uint64
+}
+
+func (s *tokens) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	_, err := s.faulty.Acquire(ctx, c)
+	s.last++
+	return s.last, err
+}
+
+func TestWithoutHandOffsNobodyYields(t *testing.T) {
+	for _, opts := range [][]lock.Option{nil, {lock.WithMode(lock.Fair)}, {lock.WithHandoff(0, 0)}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLocker(t, &tokens{faulty: newFaulty()}, opts...)
+			holder := acquire(t, l, t.Context(), "k")
+			next := start(t, l, t.Context())
+			time.Sleep(20 * time.Millisecond)
+			release(t, holder)
+			synctest.Wait()
+			release(t, granted(t, "the next", next))
+		})
+	}
+}

@@ -371,3 +371,32 @@ func TestHooksTellTheEndAfterTheBeginning(t *testing.T) {
 		})
 	}
 }
+
+// The wait that one hook saw begin ends, though the other one panics.
+func TestAWaitingHookThatPanicsLeavesNoWait(t *testing.T) {
+	waiting, seen := 0, 0
+	counts := lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
+		waiting, seen = waiting+1, seen+1
+		return func() { waiting-- }
+	}}
+	panics := lock.Hooks{Waiting: func(context.Context, lock.Event) func() { panic("a bug of the hook") }}
+	for _, both := range [][2]lock.Hooks{{counts, panics}, {panics, counts}} {
+		synctest.Test(t, func(t *testing.T) {
+			seen = 0
+			l := newLocker(t, newFaulty(), lock.WithHooks(both[0]), lock.WithHooks(both[1]))
+			holder := acquire(t, l, t.Context(), "k")
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				_, _ = l.Acquire(t.Context(), "k", lock.WithWait(time.Second)) // panics
+			}()
+			if waiting != 0 || seen != 1 {
+				t.Errorf("%d waits have not ended; %d seen", waiting, seen)
+			}
+			release(t, holder)
+		})
+	}
+}

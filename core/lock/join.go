@@ -49,8 +49,8 @@ func joinWaiting(first, second func(context.Context, Event) func()) func(context
 		return first
 	}
 	return func(ctx context.Context, e Event) func() {
-		firstDone, secondDone := first(ctx, e), second(ctx, e)
-		return func() {
+		var firstDone, secondDone func()
+		done := func() {
 			if secondDone != nil {
 				defer secondDone()
 			}
@@ -58,5 +58,17 @@ func joinWaiting(first, second func(context.Context, Event) func()) func(context
 				firstDone()
 			}
 		}
+		panicked := true
+		defer func() {
+			if panicked { // then nobody else ends the wait that one of them saw begin
+				done()
+			}
+		}()
+		func() {
+			defer func() { secondDone = second(ctx, e) }()
+			firstDone = first(ctx, e)
+		}()
+		panicked = false
+		return done
 	}
 }

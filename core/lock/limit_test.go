@@ -476,3 +476,23 @@ func TestAnExtensionOfALimitedLeaseThatHasEndedSaysSo(t *testing.T) {
 		})
 	}
 }
+
+// A limit of waiters refuses nobody who need not wait: readers that waited are calling for
+// a key that is free by now, and one more reads it with them.
+func TestALimitOfWaitersRefusesNoReaderOfAFreeKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(10 * time.Millisecond); return nil }), nil)
+		holder := acquire(t, newLocker(t, store), t.Context(), "k", writing)
+		l := newLocker(t, store, lock.WithMaxWaiters(1))
+		first := start(t, l, t.Context(), reading)
+		time.Sleep(50 * time.Millisecond)
+		waits(t, "the first", first)
+		release(t, holder)
+		time.Sleep(5 * time.Millisecond) // the first is calling
+		second := start(t, l, t.Context(), reading)
+		time.Sleep(20 * time.Millisecond)
+		release(t, granted(t, "the first", first))
+		release(t, granted(t, "the second", second))
+	})
+}

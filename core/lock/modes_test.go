@@ -244,6 +244,103 @@ func TestAFairWaiterThatLeavesHandsItsPlaceToNobody(t *testing.T) {
 	})
 }
 
+// It came to the head of its process's queue when another left, and has not called by
+// itself: the call of the other took its place.
+func TestAFairWaiterWhosePlaceAnotherTookHandsItToNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		here, there := newLocker(t, store, fair), newLocker(t, store, fair)
+		holder := acquire(t, newLocker(t, store, fair), t.Context(), "k")
+		ctx0, cancel0 := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		first := start(t, here, ctx0)
+		leaves := start(t, here, ctx)
+		second := start(t, there, t.Context())
+		third := start(t, here, t.Context())
+		cancel0()
+		wantErr(t, (<-first).err, context.Canceled)
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Undo {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return nil
+		}), nil)
+		cancel()
+		release(t, holder)
+		wantErr(t, (<-leaves).err, context.Canceled)
+		time.Sleep(10 * time.Millisecond)
+		lease := granted(t, "the second", second)
+		waits(t, "the third", third)
+		release(t, lease)
+		release(t, granted(t, "the third", third))
+	})
+}
+
+// The undo of one place says nothing of another.
+func TestTheEndOfOnePlaceIsNotThatOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		here, there := newLocker(t, store, fair), newLocker(t, store, fair)
+		holder := acquire(t, newLocker(t, store, fair), t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		ctx4, cancel4 := context.WithCancel(t.Context())
+		leaves := start(t, here, ctx)
+		second := start(t, there, t.Context())
+		third := start(t, here, t.Context())
+		fourth := start(t, here, ctx4)
+		undos := 0
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Undo {
+				undos++
+				time.Sleep(time.Duration(undos*5) * time.Millisecond)
+			}
+			return nil
+		}), nil)
+		cancel4()
+		wantErr(t, (<-fourth).err, context.Canceled)
+		synctest.Wait()
+		cancel()
+		release(t, holder)
+		wantErr(t, (<-leaves).err, context.Canceled)
+		time.Sleep(20 * time.Millisecond)
+		lease := granted(t, "the second", second)
+		waits(t, "the third", third)
+		release(t, lease)
+		release(t, granted(t, "the third", third))
+	})
+}
+
+// It leaves while the one before it is granted the key, and released.
+func TestAFairWaiterThatLeavesInTheMiddleHandsItsPlaceToNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		here, there := newLocker(t, store, fair), newLocker(t, store, fair)
+		holder := acquire(t, newLocker(t, store, fair), t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		first := start(t, here, t.Context())
+		leaves := start(t, here, ctx)
+		second := start(t, there, t.Context())
+		third := start(t, here, t.Context())
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Undo {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return nil
+		}), nil)
+		cancel()
+		wantErr(t, (<-leaves).err, context.Canceled)
+		release(t, holder)
+		release(t, granted(t, "the first", first))
+		time.Sleep(10 * time.Millisecond)
+		lease := granted(t, "the second", second)
+		waits(t, "the third", third)
+		release(t, lease)
+		release(t, granted(t, "the third", third))
+	})
+}
+
 func TestADeadFairWaiterIsPassedOverWithinItsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()

@@ -598,3 +598,54 @@ func TestAWaiterBehindAHolderOfItsProcessIsToldBusy(t *testing.T) {
 		})
 	}
 }
+
+// Who waits behind one that knows that the key is taken knows it, too, also when its limit
+// ends as that one begins to call.
+func TestAWaiterBehindOneThatRestsIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(10 * time.Millisecond); return nil }), nil)
+		l := newLocker(t, store, lock.WithPoll(time.Minute))
+		holder := acquire(t, newLocker(t, store), t.Context(), "k")
+		head := start(t, l, t.Context())
+		time.Sleep(time.Second)
+		limit := lock.DefaultCallTimeout + time.Second
+		behind := start(t, l, t.Context(), lock.WithWait(limit+5*time.Millisecond))
+		time.Sleep(limit)
+		release(t, holder) // the head calls
+		err := (<-behind).err
+		wantErr(t, err, lock.ErrBusy)
+		if errors.Is(err, lock.ErrUnavailable) {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		release(t, granted(t, "the head", head))
+	})
+}
+
+// The second of a name re-enters the hold of the first on a slow line, which ends
+// meanwhile: it calls for a hold that has ended no more.
+func TestAReentryOfAHoldThatHasEndedKeepsNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithMaxHold(100*time.Millisecond))
+		holder := acquire(t, newLocker(t, store), t.Context(), "k")
+		named := lock.WithOwner("x")
+		first, second := start(t, l, t.Context(), named), start(t, l, t.Context(), named)
+		time.Sleep(time.Second)
+		store.set(only("acquire", func(c lock.Claim) error {
+			if c.Holds > 1 {
+				time.Sleep(200 * time.Millisecond)
+			}
+			return nil
+		}), nil)
+		release(t, holder)
+		time.Sleep(10 * time.Millisecond)
+		lost := granted(t, "the first", first)
+		third := start(t, l, t.Context())
+		time.Sleep(250 * time.Millisecond)
+		_ = granted(t, "the third", third).Release(t.Context()) // it may have ended, too
+		wantErr(t, lost.Release(t.Context()), lock.ErrLost)
+		wantErr(t, (<-second).err, lock.ErrLost)
+	})
+}

@@ -201,7 +201,7 @@ func isHandshake(err error) bool {
 }
 
 // isUnreachable: there was no answer from the node. A failure that is classified says
-// it: what was not sent for want of time tells nothing about the server.
+// it: what was not sent for want of time is no news of the server.
 func isUnreachable(err error) bool {
 	if known, classified := errors.AsType[*lock.StoreError](err); classified {
 		return known.Unreachable
