@@ -137,6 +137,25 @@ func TestLostLeaseIsAnsweredWhereNobodyCanFlush(t *testing.T) {
 	}
 }
 
+// gone is the writer of a middleware in front whose server has taken the request back.
+type gone struct{ http.ResponseWriter }
+
+func (gone) Header() http.Header { panic("the request has been answered") }
+
+func TestAWriterThatPanicsLeavesNoLock(t *testing.T) {
+	g := guardtest.Guard(t)
+	h := wrapped(func(w http.ResponseWriter) http.ResponseWriter { return gone{w} })(httplock.New(g, "lock:a")(runs(t)))
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		guardtest.Send(h, "POST", "/", "")
+	}()
+	guardtest.AssertFree(t, g, "lock:a")
+}
+
 func TestRestOfAPathIsAsServeMuxHasIt(t *testing.T) {
 	mux := on("POST /f/{rest...}", tellKey, httplock.New(guardtest.Guard(t), "lock:<path.rest>:<route>"))
 	if w := guardtest.Send(mux, "POST", "/f/a/b", ""); w.Body.String() != "lock:a%2Fb:POST%20%2Ff%2F%7Brest...%7D" {

@@ -162,6 +162,9 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 		c.refuse(err)
 		return
 	}
+	// Of a middleware in front that compresses. Its writer may panic, so it's called
+	// before there is a lock.
+	encoding := c.Writer().Header()["Content-Encoding"]
 	outside, held := c.r.Context(), guard.Call{Operation: p.operation, Rule: p.rule, Key: text}
 	lease, failed := m.guard.Acquire(outside, &held)
 	if failed != nil {
@@ -169,7 +172,6 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 		return
 	}
 	answered, returned := false, false
-	encoding := c.Writer().Header()["Content-Encoding"] // of a middleware in front that compresses
 	defer func() {
 		if lost := m.guard.Release(outside, &held, lease); lost != nil && returned {
 			if !answered {
