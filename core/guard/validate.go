@@ -73,11 +73,13 @@ func (g *Guard) Declare(names ...string) {
 // call the guard.
 //
 // router identifies what find reads, by ==. A later call for the same router
-// replaces the earlier one. A nil router never replaces another.
+// replaces the earlier one, and its find must find the same. A guard that was valid
+// calls it at the next [Guard.Validate] or [Guard.Replace], not before. A nil router
+// never replaces another.
 //
-// A guard that was valid before is validated once more by its next call, and lets
-// nobody in while the integration finds something wrong. So attach all of them before
-// the first call.
+// If the router is a new one, a guard that was valid is validated once more by its
+// next call, and lets nobody in while find reports something wrong. So attach all of
+// them before the first call.
 func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operations []string, err error)) {
 	s := g.served
 	s.mu.Lock()

@@ -228,6 +228,23 @@ func TestAnIntegrationThatIsAttachedLateIsAskedToo(t *testing.T) {
 	}
 }
 
+// A program may attach the same for each request: that costs no validation.
+func TestAnIntegrationThatIsAttachedAgainIsAskedAtTheNextValidation(t *testing.T) {
+	g, router := served(guard.New(guardtest.Locker(t, memstore.New()), orders())), new(int)
+	g.Attach("a router", router, func(*rule.Set) ([]string, error) { return nil, nil })
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	wrong := errors.New("the middleware is behind its handler")
+	g.Attach("a router", router, func(*rule.Set) ([]string, error) { return nil, wrong })
+	if _, err := g.Rule(operation); err != nil {
+		t.Errorf("before the next validation: %v", err)
+	}
+	if err := g.Validate(); !errors.Is(err, wrong) {
+		t.Errorf("got %v, want the fault of the integration", err)
+	}
+}
+
 func TestAnIntegrationThatIsAttachedDuringAValidationIsAskedToo(t *testing.T) {
 	wrong := errors.New("the middleware is behind its handler")
 	for name, look := range map[string]func(*guard.Guard) error{
