@@ -206,6 +206,34 @@ func TestRulesOfOneKeyAgreeOnItsPermits(t *testing.T) {
 	}
 }
 
+func TestRulesThatOverlapOnPurposeAgreeOnTheirPermits(t *testing.T) {
+	seat := func(operation, variable string, size int, overlaps bool) rule.Rule {
+		r := rule.Rule{Operation: operation, Key: "lock:seat:<" + variable + ">", Overlaps: overlaps}
+		if size > 0 {
+			r.Mode, r.Size = lock.Semaphore, size
+		}
+		return r
+	}
+	size3, other := seat("a", "x", 3, false), seat("b", "y", 5, false)
+	for name, test := range map[string]struct {
+		rules []rule.Rule
+		want  string
+	}{
+		"another size":                  {[]rule.Rule{size3, seat("c", "z", 5, true)}, `rules[1]: "c": permits: 5 in all, and rules[0] says 3 for the same key: write the same number`},
+		"another size, said before":     {[]rule.Rule{seat("c", "z", 5, true), size3}, `rules[1]: "a": permits: 3 in all, and rules[0] says 5 for the same key: write the same number`},
+		"a lock":                        {[]rule.Rule{size3, seat("c", "z", 0, true)}, `rules[1]: "c": mode: exclusive, and rules[0] has the same key in mode semaphore: a semaphore needs a separate key`},
+		"a lock, said before":           {[]rule.Rule{seat("c", "z", 0, true), size3}, `rules[1]: "a": mode: semaphore, and rules[0] has the same key in mode exclusive: a semaphore needs a separate key`},
+		"one of several":                {[]rule.Rule{size3, other, seat("c", "z", 3, true)}, `rules[2]: "c": permits: 3 in all, and rules[1] says 5 for the same key: write the same number`},
+		"the same size":                 {[]rule.Rule{size3, seat("c", "z", 3, true)}, ""},
+		"an overlap that nobody claims": {[]rule.Rule{size3, other}, ""}, // it may be an accident, see Overlaps
+	} {
+		_, err := rule.NewSet(test.rules...)
+		if got := fmt.Sprint(err); test.want == "" && err != nil || test.want != "" && got != test.want {
+			t.Errorf("%s: got %v, want %s", name, err, test.want)
+		}
+	}
+}
+
 func TestOverlapsNameTemplatesOfOneShape(t *testing.T) {
 	set, err := rule.NewSet(
 		rule.Rule{Operation: "a", Key: "lock:order:<userId>"},

@@ -19,9 +19,9 @@ type Set struct {
 }
 
 // NewSet checks rules as a whole. The error is [Faults]: everything that is wrong
-// with any of them, two rules for one operation included, and rules for the permits of one
-// key that don't agree how many there are. Templates that overlap are no fault here, only
-// in a file: see [Set.Overlaps].
+// with any of them, two rules for one operation included, and rules that share keys on
+// purpose, by one template or by [Rule.Overlaps], and don't agree how many permits a key
+// has. Templates that overlap are no fault here, only in a file: see [Set.Overlaps].
 func NewSet(rules ...Rule) (*Set, error) {
 	entries := make([]Entry, len(rules))
 	for i, r := range rules {
@@ -178,6 +178,11 @@ func (e *Entry) fault(p problem) Fault {
 	}
 }
 
+// sharesKeys reports whether rules whose keys have one shape are meant to have the same keys.
+func (e *Entry) sharesKeys(other *Entry) bool {
+	return e.Rule.Key == other.Rule.Key || e.Rule.Overlaps || other.Rule.Overlaps
+}
+
 // disagrees reports whether a rule takes the key of an earlier one as something else: as a
 // lock instead of permits, or as a semaphore of another size. A store would refuse one of
 // the two while the other holds the key, or count by two sizes.
@@ -212,7 +217,7 @@ func Build(entries []Entry, unlocked ...string) (*Set, Faults) {
 
 func build(entries []Entry) (*Set, Faults) {
 	set := &Set{entries: slices.Clone(entries), byOperation: make(map[string]*Compiled, len(entries)), places: make(map[string]Fault)}
-	first, firstOfKey := make(map[string]*Entry, len(entries)), make(map[string]*Entry, len(entries))
+	first, ofShape := make(map[string]*Entry, len(entries)), make(map[string][]*Entry, len(entries))
 	var faults Faults
 	for i := range entries {
 		e := &entries[i]
@@ -227,10 +232,18 @@ func build(entries []Entry) (*Set, Faults) {
 			first[operation] = e
 		}
 		if len(problems)+len(e.Broken) == 0 {
-			if earlier, shared := firstOfKey[e.Rule.Key]; !shared {
-				firstOfKey[e.Rule.Key] = e
-			} else if p, wrong := e.disagrees(earlier); wrong {
-				problems = append(problems, p)
+			shape := compiled.Template.Shape()
+			for _, earlier := range ofShape[shape] {
+				if !e.sharesKeys(earlier) {
+					continue
+				}
+				if p, wrong := e.disagrees(earlier); wrong {
+					problems = append(problems, p)
+					break
+				}
+			}
+			if len(problems) == 0 {
+				ofShape[shape] = append(ofShape[shape], e)
 			}
 		}
 		for _, p := range problems {

@@ -173,6 +173,9 @@ func TestWithRulesThatTheSaleCannotLiveWithItDoesNotStart(t *testing.T) {
 		}
 		return strings.Replace(text, cancel+"', key: 'lock:order:<userId>'", cancel+"', key: 'lock:order:<userID>', overlaps: true", 1)
 	}
+	apart := func(rules string) string {
+		return strings.Replace(rules, "lock:order:<userID>", "lock:cancel:<userID>", 1)
+	}
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	for _, tt := range []struct {
 		rules string
@@ -184,7 +187,7 @@ func TestWithRulesThatTheSaleCannotLiveWithItDoesNotStart(t *testing.T) {
 		{with(rpc, "mode: read"), []string{rpc, "mode: read"}},
 		{with(rpc, "onBusy: skip"), []string{rpc, "onBusy: skip"}},
 		{with(cancel, "mode: read"), []string{cancel, "mode: read"}},
-		{with(cancel, "onBusy: skip, mode: semaphore, permits: 1/3"), []string{cancel, "onBusy: skip", "mode: semaphore"}},
+		{apart(with(cancel, "onBusy: skip, mode: semaphore, permits: 1/3")), []string{cancel, "onBusy: skip", "mode: semaphore"}},
 		{with("", ""), nil},
 		{with(order, "mode: fair"), nil},
 		{with(order, "mode: write"), nil},
