@@ -218,6 +218,25 @@ func TestEnterSortsWhatGoesWrong(t *testing.T) {
 	}
 }
 
+// Nobody else does the work of a caller that would wait for its own hold, and trying
+// again never helps.
+func TestACallerInItsOwnWayIsNotSkipped(t *testing.T) {
+	for name, change := range map[string]func(*rule.Rule){"reject": waiting, "skip": skipping} {
+		t.Run(name, func(t *testing.T) {
+			permits := func(r *rule.Rule) { r.Mode, r.Permits, r.Size = lock.Semaphore, 2, 3 }
+			g := guardtest.Guard(t, orders(permits, change))
+			ctx, leave, err := g.Enter(t.Context(), user("42"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = leave() }()
+			if _, _, err := g.Enter(ctx, user("42")); guard.KindOf(err) != guard.Invalid || !errors.Is(err, lock.ErrOwnHold) {
+				t.Errorf("got %v: %v, want Invalid that wraps ErrOwnHold", guard.KindOf(err), err)
+			}
+		})
+	}
+}
+
 var errLookup = errors.New("the lookup failed")
 
 func waiting(r *rule.Rule)  { r.Wait = 20 * time.Millisecond }

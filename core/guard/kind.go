@@ -35,9 +35,10 @@ const (
 	// Skipped: as Contended or Overloaded, for a rule that says [rule.Skip]. The work did
 	// not run, and need not.
 	Skipped
-	// Invalid: the rule can't be applied: a variable
-	// without a source, a mode that the store doesn't know. The work didn't
-	// run, and won't before the program or its configuration is put right.
+	// Invalid: the rule can't be applied: a variable without a source, a mode that the
+	// store doesn't know, a caller that would wait for its own hold
+	// ([lock.ErrOwnHold]). The work didn't run, and won't before the program or its
+	// configuration is put right.
 	Invalid
 	// Overloaded: another owner holds the lock, and as many wait for it as may
 	// ([lock.WithMaxWaiters]). The work didn't run; trying again later is safe.
@@ -155,7 +156,7 @@ var decisions = [...]struct {
 	{lock.ErrLost, Lost},
 	{lock.ErrNotHeld, Lost},
 	{lock.ErrTooManyWaiters, Overloaded}, // comes with ErrBusy
-	{lock.ErrOwnHold, Contended},
+	{lock.ErrOwnHold, Invalid},           // comes with ErrBusy
 	{lock.ErrBusy, Contended},
 	{lock.ErrUnavailable, Unavailable},
 	{lock.ErrClosed, Unavailable},

@@ -24,6 +24,7 @@ func TestKindOfIsAFunctionOfTheSentinels(t *testing.T) {
 		{&lock.BusyError{}, guard.Contended},
 		{and(lock.ErrBusy, context.DeadlineExceeded), guard.Contended},
 		{and(lock.ErrBusy, lock.ErrTooManyWaiters), guard.Overloaded},
+		{and(lock.ErrBusy, lock.ErrOwnHold), guard.Invalid},
 		{and(lock.ErrLost, lock.ErrHeldTooLong), guard.Lost},
 		{and(lock.ErrUnavailable, context.DeadlineExceeded), guard.Unavailable},
 		{lock.ErrClosed, guard.Unavailable},
