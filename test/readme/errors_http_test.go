@@ -75,6 +75,14 @@ func TestErrorsOfHTTPInTheManual(t *testing.T) {
 			inGin("POST /orders/:id", "lock:order:<userld>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", locks, work) }),
 		},
 		{
+			"A misspelled name of an option", `r.POST("/users/:userId/orders", ginlock.Rules(g, r, httpguard.WithVar("userID", …)), work) // lock:order:<userId>`,
+			func() error {
+				g, r := rules("POST /users/:userId/orders", "lock:order:<userId>"), gin.New()
+				r.POST("/users/:userId/orders", ginlock.Rules(g, r, httpguard.WithVar("userID", httpguard.Header("X-User-Id"))), work)
+				return g.Validate()
+			}(),
+		},
+		{
 			"A rule for a route that isn't there", `r.POST("/orders/:id", ginlock.Rules(g, r), work) // rule: POST /order/:id`,
 			inGin("POST /order/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", locks, work) }),
 		},

@@ -55,7 +55,9 @@ func (s *settings) fault(format string, args ...any) {
 
 func (s *settings) err() error { return errors.Join(s.faults...) }
 
-// WithVar binds the bare variable <name> to a source, and to no other.
+// WithVar binds the bare variable <name> to a source, and to no other. A name that no
+// template has but that is nearly one of those of the middleware's routes, "usrId" for
+// <userId>, is a fault of [guard.Guard.Validate].
 //
 //	httpguard.WithVar("userId", httpguard.Header("X-User-Id"))
 //	httpguard.WithVar("userId", httpguard.Ctx(auth.UserKey{})) // a typed key of a context
@@ -64,11 +66,24 @@ func WithVar(name string, source Source) Option {
 		if source == nil {
 			s.fault("WithVar(%q): the source is nil", name)
 		}
-		if (key.Var{Name: name}).Reserved() {
+		switch v, ok := variable(name); {
+		case (key.Var{Name: name}).Reserved():
 			s.fault("WithVar(%q): the name is reserved", name)
+		case !ok || v.Source != "":
+			s.fault("WithVar(%q): no template can have that bare variable, write its name as in <userId>", name)
 		}
 		s.vars[name] = source
 	}
+}
+
+// variable returns the variable that a template has as <name>; false if none can have it.
+func variable(name string) (v key.Var, ok bool) {
+	template, err := key.Parse("lock:<" + name + ">")
+	if err != nil {
+		return v, false
+	}
+	v = template.Vars()[0]
+	return v, v.String() == name && impossible(v, "") == ""
 }
 
 // WithProvided says that middlewares in front set these bare names, so that the
@@ -83,9 +98,14 @@ func WithProvided(names ...string) Option {
 // template: "userId", "header.X-User-Id". A request without one is refused with 401
 // LOCK_UNAUTHENTICATED instead of 400. The answer has no WWW-Authenticate, which
 // only the application knows: see [WithErrorHandler]. A bare name is also taken as
-// provided, as by [WithProvided].
+// provided, as by [WithProvided]. Misspelled names are faults as those of [WithVar] are.
 func WithIdentity(variables ...string) Option {
 	return func(s *settings) {
+		for _, name := range variables {
+			if _, ok := variable(name); !ok {
+				s.fault("WithIdentity(%q): no template can have that variable, write it as in <userId> or <header.X-User-Id>, without the brackets", name)
+			}
+		}
 		s.identity = append(s.identity, variables...)
 		s.provided = append(s.provided, variables...)
 	}

@@ -88,15 +88,17 @@ func (r Route) Operation() string { return Operation(r.Method, r.Pattern) }
 // Survey compares routes with the rules that the guard has or is to have. It returns
 // the operations that go through a lock of the guard's rules, and everything that is
 // wrong: a template that names what a route doesn't have, a route with a rule that no
-// middleware stands in front of, a middleware in the handler's place, and a route for
-// any method of which only some have a rule. provided are names that other middlewares
-// set for every route, besides the names that [WithProvided] has for some.
+// middleware stands in front of, a middleware in the handler's place, a route for
+// any method of which only some have a rule, and a misspelled name in [WithVar] or
+// [WithIdentity]. provided are names that other middlewares set for every route,
+// besides the names that [WithProvided] has for some.
 func (m *Middleware) Survey(rules *rule.Set, routes []Route, provided ...string) (served []string, err error) {
-	s := survey{Middleware: m, rules: rules, everywhere: provided}
+	s := survey{Middleware: m, rules: rules, everywhere: provided, vars: make(map[*Middleware][]string)}
 	for _, r := range routes {
 		s.route(r)
 	}
 	s.open(routes)
+	s.names()
 	return s.served, errors.Join(s.wrong...)
 }
 
@@ -122,6 +124,7 @@ type survey struct {
 	everywhere []string // names that other middlewares set for every route
 	served     []string
 	wrong      []error
+	vars       map[*Middleware][]string // of the rules that a middleware takes
 }
 
 const notAmong = "has a rule, but Rules is not among its handlers: call Use before the route is registered"
@@ -161,7 +164,17 @@ func (s *survey) serve(r Route, found *rule.Compiled, m *Middleware) {
 	}
 	if found != nil {
 		s.template(r, found, m)
+		s.vars[m] = append(s.vars[m], variablesOf(found)...)
 	}
+}
+
+// variablesOf returns the variables of a rule's template.
+func variablesOf(c *rule.Compiled) []string {
+	var names []string
+	for _, v := range c.Template.Vars() {
+		names = append(names, v.String())
+	}
+	return names
 }
 
 // takesRulesOf reports whether the middleware takes the rules of g, or of a guard
@@ -237,5 +250,32 @@ func (s *survey) open(routes []Route) {
 		if len(locked) > 0 && len(free) > 0 && (all || free[0].Any) {
 			s.fault(locked[0], "the route takes any method, and %s has no rule: register the route for one method, or give each a rule", free[0].Method)
 		}
+	}
+}
+
+// names reports names of options that are misspelled. A name that no template has
+// isn't wrong by itself: its rule may be in another version of a file.
+func (s *survey) names() {
+	var known []string // of all rules: several routes may share options
+	for _, c := range s.rules.All() {
+		known = append(known, variablesOf(c)...)
+	}
+	var faults []string
+	for m, vars := range s.vars {
+		check := func(option, name string) {
+			if nearest := rule.DidYouMean(name, vars); nearest != "" && !slices.Contains(known, name) {
+				faults = append(faults, fmt.Sprintf("%s: %s(%q): no template has <%s>%s", s.by, option, name, name, nearest))
+			}
+		}
+		for name := range m.vars {
+			check("WithVar", name)
+		}
+		for _, name := range m.identity {
+			check("WithIdentity", name)
+		}
+	}
+	slices.Sort(faults)
+	for _, fault := range slices.Compact(faults) {
+		s.wrong = append(s.wrong, errors.New(fault))
 	}
 }

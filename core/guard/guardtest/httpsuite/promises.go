@@ -169,6 +169,33 @@ func (f *promises) TestNamesThatAreProvidedToOtherRoutesOnly(t *testing.T) {
 	}
 }
 
+// TestNamesOfOptionsThatAreMisspelled: the variable would be read from the path, where
+// the client chooses it.
+func (f *promises) TestNamesOfOptionsThatAreMisspelled(t *testing.T) {
+	source := httpguard.Header("X-User-Id")
+	for name, test := range map[string]struct {
+		opts []httpguard.Option
+		want string // empty: nothing is wrong
+	}{
+		"a variable":             {[]httpguard.Option{httpguard.WithVar("userID", source)}, `WithVar("userID"): no template has <userID>, did you mean "userId"?`},
+		"an identity":            {[]httpguard.Option{httpguard.WithIdentity("usrId")}, `WithIdentity("usrId"): no template has <usrId>, did you mean "userId"?`},
+		"one that is bound":      {[]httpguard.Option{httpguard.WithVar("userId", source), httpguard.WithIdentity("userId")}, ""},
+		"one of another rule":    {[]httpguard.Option{httpguard.WithVar("user_id", source)}, ""},
+		"one of no rule yet":     {[]httpguard.Option{httpguard.WithVar("tenant", source)}, ""},
+		"an identity of no rule": {[]httpguard.Option{httpguard.WithIdentity("header.X-Tenant")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := quiet(guardOf(t, rule.Rule{Operation: f.operation("POST", "/users/{userId}/orders"), Key: "lock:order:<userId>"},
+				rule.Rule{Operation: "elsewhere", Key: "lock:<user_id>", Optional: true}))
+			f.rules(t, f.NewRouter(), "POST", "/users/{userId}/orders", tellKey, g, test.opts...)
+			err := g.Validate()
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasSuffix(err.Error(), f.By+": "+test.want)) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
 // TestRouteForAnyMethodOfWhichOneHasARule: the client would choose another one.
 func (f *promises) TestRouteForAnyMethodOfWhichOneHasARule(t *testing.T) {
 	g := quiet(guardOf(t, rule.Rule{Operation: f.operation("POST", "/a/{id}"), Key: "lock:a:<id>"}))
@@ -278,6 +305,11 @@ func (f *promises) TestSettingsThatAreWrong(t *testing.T) {
 		"unused identity":         {build("lock:<y>", httpguard.WithIdentity("x")), `WithIdentity("x"): template "lock:<y>" has no <x>`},
 		"nil source":              {build("lock:<x>", httpguard.WithVar("x", nil)), "the source is nil"},
 		"reserved variable":       {build("lock:<ip>", httpguard.WithVar("ip", source)), "the name is reserved"},
+		"bound, with a source":    {rules(g, httpguard.WithVar("path.x", source)), `WithVar("path.x"): no template can have that bare variable`},
+		"bound, with a filter":    {rules(g, httpguard.WithVar("x|int", source)), `WithVar("x|int"): no template can have`},
+		"identity in brackets":    {rules(g, httpguard.WithIdentity("<x>")), `WithIdentity("<x>"): no template can have that variable`},
+		"identity of gRPC":        {rules(g, httpguard.WithIdentity("md.x")), `WithIdentity("md.x"): no template can have`},
+		"no identity":             {rules(g, httpguard.WithIdentity("")), `WithIdentity(""): no template can have`},
 		"status of another kind":  {build("lock:x", httpguard.WithContentionStatus(500)), "use 409, 423 or 429"},
 		"no retry-after":          {build("lock:x", httpguard.WithRetryAfter(0)), "WithRetryAfter(0s): must be positive"},
 		"no body":                 {build("lock:x", httpguard.WithMaxBody(0)), "WithMaxBody(0): must be positive"},
