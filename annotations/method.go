@@ -34,7 +34,7 @@ type Method struct {
 // [CompileFor] does.
 //
 // The error, which wraps [rule.ErrInvalid], lists everything that is wrong with
-// any of the directives.
+// any of the directives, and whether the settings of the locker rule one out.
 func Compile(g *guard.Guard, operation string, directives ...string) (*Method, error) {
 	m, err := compile(g, operation, directives)
 	if err != nil {
@@ -53,7 +53,7 @@ func compile(g *guard.Guard, operation string, directives []string) (*Method, er
 	case len(directives) == 0:
 		return nil, c.fail("it has no directive")
 	}
-	m := &Method{guard: g, operation: operation, rules: c.rules(directives)}
+	m := &Method{guard: g, operation: operation, rules: c.rules(g, directives)}
 	if err := errors.Join(c.wrong...); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (c *compiler) fail(format string, args ...any) error {
 	return fmt.Errorf("annotations: %s: %w: "+format, append([]any{c.operation, rule.ErrInvalid}, args...)...)
 }
 
-func (c *compiler) rules(directives []string) []*rule.Compiled {
+func (c *compiler) rules(g *guard.Guard, directives []string) []*rule.Compiled {
 	parsed := make([]*directive.Directive, len(directives))
 	for i, source := range directives {
 		d, faults := directive.Parse(source)
@@ -125,7 +125,10 @@ func (c *compiler) rules(directives []string) []*rule.Compiled {
 	compiled := make([]*rule.Compiled, len(rules))
 	for i, r := range rules {
 		var err error
-		if compiled[i], err = r.Compile(); err != nil {
+		if compiled[i], err = r.Compile(); err == nil {
+			err = g.Fits(compiled[i])
+		}
+		if err != nil {
 			c.wrong = append(c.wrong, c.fail("%q: %w", directives[i], err))
 			continue
 		}

@@ -56,6 +56,17 @@ func TestCompileListsEverythingThatIsWrong(t *testing.T) {
 	}
 }
 
+// Each call would be refused, and nobody would know before the first.
+func TestADirectiveThatTheLockerRulesOutIsAFault(t *testing.T) {
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithMaxHold(30*time.Second))))
+	_, err := annotations.Compile(g, "place", "lock:a", "lock:order minHold=50s")
+	const want = `annotations: place: invalid rule: "lock:order minHold=50s": doesn't fit the settings of the locker: ` +
+		"invalid argument: WithMinHold(50s): WithMaxHold(30s) ends earlier"
+	if !errors.Is(err, rule.ErrInvalid) || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 func TestCompileRefusesWhatMakesNoMethod(t *testing.T) {
 	if _, err := annotations.Compile(nil, "place", "lock:a"); !errors.Is(err, rule.ErrInvalid) {
 		t.Errorf("without a guard: %v", err)

@@ -29,6 +29,7 @@ type Registry interface {
 //   - a rule for a stream where there is no interceptor for streams, or for a
 //     unary method where there is none for those;
 //   - an option in a .proto that is no rule;
+//   - a rule of an option that the settings of the locker rule out;
 //   - a variable that the requests of the method have no field for, or one that
 //     no key can be made of, or that may mean two things;
 //   - a rule that needs a descriptor to be checked or skipped, where there is
@@ -149,9 +150,21 @@ func (s *survey) add(c call, info grpc.MethodInfo, unary, stream bool) {
 		for _, err := range s.check(&c, info) {
 			s.fault(c.method, "%v", err)
 		}
+		s.fit(c)
 	case c.rule != nil || c.fault != nil:
 		s.served = append(s.served, c.method) // one fault says it
 		s.fault(c.method, "has a rule, but the server has no interceptor for %s: add %s", kind, chain)
+	}
+}
+
+// fit reports a rule of an option that the settings of the locker rule out. The guard
+// checks its own.
+func (s *survey) fit(c call) {
+	if of, _ := s.guarded.Lookup(c.method); c.rule == nil || c.rule == of {
+		return
+	}
+	if err := s.guard.Fits(c.rule); err != nil {
+		s.fault(c.method, "%v", err)
 	}
 }
 

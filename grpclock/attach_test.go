@@ -11,7 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/redlatch/redlatch/annotations/lockpb"
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
@@ -250,6 +252,28 @@ func TestNamesOfOptionsThatAreMisspelledAreReported(t *testing.T) {
 			err := validate(t, guardtest.Guard(t, mine), registered(ordersService), test.option)
 			if (err != nil) != (test.want != "") || err != nil && err.Error() != test.want {
 				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// Each call would be refused, and nobody would know before the first.
+func TestARuleOfAnOptionThatTheLockerRulesOutIsAFault(t *testing.T) {
+	long := rule.Rule{Key: "lock:x", MinHold: 50 * time.Second}
+	for name, use := range map[string]func(*guard.Guard){
+		"of a server": func(g *guard.Guard) { guarded(t, g, grpclock.WithRule(plain, long)) },
+		"of a client": func(g *guard.Guard) { calling(t, g, grpclock.WithRule(plain, long)) },
+		"of a .proto": func(g *guard.Guard) {
+			wire := wireOf(t, &lockpb.LockRule{Key: &long.Key, MinHold: durationpb.New(long.MinHold)})
+			guarded(t, g, grpclock.WithFiles(filesWith(t, "Plain", wire, protoregistry.GlobalTypes)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithMaxHold(30*time.Second))))
+			use(g)
+			const want = "grpclock: " + plain + ": doesn't fit the settings of the locker: invalid argument: WithMinHold(50s): WithMaxHold(30s) ends earlier"
+			if err := g.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
 			}
 		})
 	}

@@ -210,13 +210,29 @@ func (g *Guard) unfit(set *rule.Set, by map[string]string) []error {
 		if r.Optional && by[r.Operation] == "" {
 			continue
 		}
-		if err := g.locker.Check(r.Key, r.Options()...); err != nil {
-			faults = append(faults, rule.Fault{
-				Operation: r.Operation, Reason: "doesn't fit the settings of the locker: " + errors.Unwrap(err).Error(),
-			})
+		if reason := g.misfit(r); reason != "" {
+			faults = append(faults, rule.Fault{Operation: r.Operation, Reason: reason})
 		}
 	}
 	return faults
+}
+
+// Fits returns an error, which wraps [rule.ErrInvalid], if the settings of the locker
+// rule r out ([lock.Locker.Check]): every call would be refused. [Guard.Validate] checks
+// the rules of the guard. An integration checks the rules that it brings ([Call.Rule]).
+func (g *Guard) Fits(r *rule.Compiled) error {
+	if reason := g.misfit(r); reason != "" {
+		return rule.Fault{Reason: reason}
+	}
+	return nil
+}
+
+// misfit returns why the settings of the locker rule r out, or nothing.
+func (g *Guard) misfit(r *rule.Compiled) string {
+	if err := g.locker.Check(r.Key, r.Options()...); err != nil {
+		return "doesn't fit the settings of the locker: " + errors.Unwrap(err).Error()
+	}
+	return ""
 }
 
 func operationsOf(set *rule.Set) []string {

@@ -106,8 +106,11 @@ func TestARuleThatTheLockerRulesOutIsAFault(t *testing.T) {
 			if _, _, err := g.Enter(t.Context(), user("42")); guard.KindOf(err) != guard.Invalid || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Enter: got %v, want %s", err, test.want)
 			}
+			if err := g.Fits(g.Rules()[0]); !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Fits: got %v, want %s", err, test.want)
+			}
 			g = served(guard.New(locker, orders()))
-			if err := g.Validate(); err != nil {
+			if err := errors.Join(g.Validate(), g.Fits(g.Rules()[0])); err != nil {
 				t.Fatal(err)
 			}
 			if err := g.Replace([]rule.Rule{orders(test.change)}); !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), test.want) {

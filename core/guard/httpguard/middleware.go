@@ -97,6 +97,11 @@ func (m *Middleware) compile(text string) {
 		m.fault("%w", err)
 		return
 	}
+	if m.guard != nil {
+		if err := m.guard.Fits(m.compiled); err != nil {
+			m.fault("template %q: %w", m.compiled.Key, err)
+		}
+	}
 	vars := m.compiled.Template.Vars()
 	if m.keyFunc != nil && len(vars) > 0 {
 		m.fault("WithKeyFunc: <%s> of template %q would not be used, remove it", vars[0], m.compiled.Key)

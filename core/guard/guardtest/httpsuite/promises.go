@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
@@ -282,6 +285,10 @@ func (f *promises) TestSettingsThatAreWrong(t *testing.T) {
 	rules := func(g *guard.Guard, opts ...httpguard.Option) func() error {
 		return func() error { _, err := f.Rules(f.NewRouter(), "POST", f.Pattern("/a/{id}"), g, opts...); return err }
 	}
+	unfit := func() error {
+		_, err := f.New(guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithMaxHold(30*time.Second)))), "lock:x minHold=50s")
+		return err
+	}
 	for name, test := range map[string]struct {
 		build func() error
 		want  string
@@ -298,6 +305,7 @@ func (f *promises) TestSettingsThatAreWrong(t *testing.T) {
 		"wait without a unit":     {build("lock:x wait=200"), "wait"},
 		"short lease":             {build("lock:x lease=1ns"), "is too short"},
 		"unknown mode":            {build("lock:x mode=fare"), `"fair"`},
+		"ruled out by the locker": {unfit, f.By + `: template "lock:x": doesn't fit the settings of the locker: invalid argument: WithMinHold(50s): WithMaxHold(30s)`},
 		"too many permits":        {build("lock:x mode=semaphore permits=3/2"), "permits"},
 		"nil option":              {build("lock:x", nil), "an option is nil"},
 		"unused variable":         {build("lock:<y>", httpguard.WithVar("x", source)), "has no <x>"},
