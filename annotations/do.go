@@ -20,11 +20,12 @@ type Var = key.Var
 // Do runs work while holding the locks of m, with a context that ends when the
 // first of them does, and releases them, also when work panics.
 //
-// The error is work's, or a [*guard.Error] that says why work didn't run. If
-// a lease was lost before work was done, it is of kind [guard.Lost] and wraps
-// work's error, if there was one: what work did may overlap with another
-// owner's. When the locks are held by another owner and the rule says
-// onBusy=skip, Do returns nil without running work.
+// The error is work's, as [guard.Ran] returns it, or a [*guard.Error] that says why
+// work didn't run. So an error of work that is about other locks or a context isn't
+// taken for a refusal of this call. If a lease was lost before work was done, the
+// error is of kind [guard.Lost] and wraps work's error, if there was one: what work
+// did may overlap with another owner's. When the locks are held by another owner and
+// the rule says onBusy=skip, Do returns nil without running work.
 func Do(ctx context.Context, m *Method, vars Vars, work func(ctx context.Context) error) (err error) {
 	inside, leave, err := m.enter(ctx, vars)
 	switch guard.KindOf(err) {
@@ -44,7 +45,7 @@ func Do(ctx context.Context, m *Method, vars Vars, work func(ctx context.Context
 			err = fmt.Errorf("%w: %w", lost, err)
 		}
 	}()
-	return work(inside)
+	return guard.Ran(work(inside))
 }
 
 // Call is [Do] for work with a result. It is the zero value when work didn't

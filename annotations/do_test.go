@@ -137,6 +137,34 @@ func TestCallReturnsWhatTheWorkDoes(t *testing.T) {
 	}
 }
 
+// Contended, Unavailable and Canceled say that the work didn't run, and may be tried again.
+func TestAnErrorOfWorkThatRanIsNoRefusalOfTheCall(t *testing.T) {
+	g := guardtest.Guard(t)
+	m, inner := compile(t, g, "lock:a"), compile(t, g, "lock:stock")
+	guardtest.Hold(t, g, "lock:stock")
+	for name, test := range map[string]struct {
+		work func(context.Context) error
+		want error
+	}{
+		"another method is contended": {func(ctx context.Context) error {
+			return annotations.Do(ctx, inner, nil, func(context.Context) error { return nil })
+		}, lock.ErrBusy},
+		"a lock that it takes is held": {func(ctx context.Context) error {
+			_, err := g.Locker().TryAcquire(ctx, "lock:stock")
+			return err
+		}, lock.ErrBusy},
+		"its database is too slow": {func(context.Context) error { return context.DeadlineExceeded }, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := annotations.Do(t.Context(), m, nil, test.work)
+			var refusal *guard.Error
+			if guard.KindOf(err) != guard.None || errors.As(err, &refusal) || !errors.Is(err, test.want) {
+				t.Errorf("got %v of kind %v, want the error of the work", err, guard.KindOf(err))
+			}
+		})
+	}
+}
+
 func TestALostLeaseIsReportedWhateverTheWorkReturned(t *testing.T) {
 	for name, returned := range map[string]error{"nil": nil, "an error": errWork} {
 		t.Run(name, func(t *testing.T) {

@@ -67,3 +67,28 @@ func (e *Error) reason() string {
 	}
 	return text
 }
+
+// Ran marks err as the error of work that ran under its locks, for integrations that
+// return it to their caller. [KindOf] is [None] for the result, and errors.As finds no
+// [*Error] in it. Without the mark, the refusal of another call or the end of a context
+// would say that the work didn't run and may be tried again. errors.Is and errors.As
+// find everything else. Ran returns an error of kind None or [Lost] as it is.
+func Ran(err error) error {
+	if kind := KindOf(err); kind == None || kind == Lost {
+		return err
+	}
+	return ran{err}
+}
+
+// ran has no Unwrap, which would lead to an *Error.
+type ran struct{ err error }
+
+func (r ran) Error() string        { return r.err.Error() }
+func (r ran) Is(target error) bool { return errors.Is(r.err, target) }
+
+func (r ran) As(target any) bool {
+	if _, refusal := target.(**Error); refusal {
+		return false
+	}
+	return errors.As(r.err, target)
+}

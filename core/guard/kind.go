@@ -166,9 +166,9 @@ var decisions = [...]struct {
 	{context.DeadlineExceeded, Canceled},
 }
 
-// KindOf returns the kind of an error: that of an [*Error], and otherwise the one
-// that belongs to the sentinel of package key, rule, lock or context that err
-// wraps.
+// KindOf returns the kind of an error: that of an [*Error], [None] for one of [Ran], and
+// otherwise the one that belongs to the sentinel of package key, rule, lock or context
+// that err wraps.
 func KindOf(err error) Kind {
 	if err == nil {
 		return None
@@ -176,6 +176,9 @@ func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Kind
+	}
+	if errors.As(err, new(ran)) {
+		return None
 	}
 	for _, d := range decisions {
 		if errors.Is(err, d.err) {

@@ -57,6 +57,38 @@ func TestKindOfIsAFunctionOfTheSentinels(t *testing.T) {
 	}
 }
 
+// statusError is an error that others look for by its type.
+type statusError struct{ error }
+
+func (e statusError) Unwrap() error { return e.error }
+
+func TestAnErrorOfWorkThatRanIsNoRefusal(t *testing.T) {
+	for _, err := range []error{
+		&guard.Error{Kind: guard.Contended, Err: lock.ErrBusy},
+		statusError{&guard.Error{Kind: guard.Invalid, Err: rule.ErrInvalid}},
+		lock.ErrBusy, lock.ErrUnavailable, key.ErrMissing, context.DeadlineExceeded,
+	} {
+		got := fmt.Errorf("place: %w", guard.Ran(err))
+		var refusal *guard.Error
+		if kind := guard.KindOf(got); kind != guard.None || errors.As(got, &refusal) {
+			t.Errorf("%v: of kind %v, and %v", err, kind, refusal)
+		}
+		var status statusError
+		if !errors.Is(got, err) || errors.As(got, &status) != errors.As(err, &status) || got.Error() != "place: "+err.Error() {
+			t.Errorf("%v is hidden in %v", err, got)
+		}
+		lost := &guard.Error{Kind: guard.Lost}
+		if kind := guard.KindOf(fmt.Errorf("%w: %w", lost, guard.Ran(err))); kind != guard.Lost {
+			t.Errorf("%v under a lost lock: of kind %v", err, kind)
+		}
+	}
+	for _, err := range []error{nil, errors.New("of the handler"), lock.ErrLost, &guard.Error{Kind: guard.Lost}} {
+		if got := guard.Ran(err); got != err { //nolint:errorlint // it must be the work's own
+			t.Errorf("%v became %#v", err, got)
+		}
+	}
+}
+
 func TestEveryKindHasItsCode(t *testing.T) {
 	for kind, want := range map[guard.Kind]struct {
 		name, code string
