@@ -73,6 +73,9 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := checkClaim(&c); err != nil {
 		return 0, err
 	}
+	if c.Holds < 1 {
+		return 0, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -281,6 +284,8 @@ func check(ctx context.Context, m lock.Mode) error {
 // checkClaim refuses what an acquire or a renewal could not keep.
 func checkClaim(c *lock.Claim) error {
 	switch {
+	case c.Key == "", c.Owner == "":
+		return fmt.Errorf("%w: key %q, owner %q", lock.ErrInvalid, c.Key, c.Owner)
 	case c.TTL <= 0, c.TTL > lock.MaxDuration:
 		return fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
 	case c.Mode != lock.Semaphore:

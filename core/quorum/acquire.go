@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -28,6 +29,9 @@ const (
 func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(c); err != nil {
 		return 0, err
+	}
+	if c.Owner == "" { // the nodes don't see it
+		return 0, fmt.Errorf("%w: a claim without an owner", lock.ErrInvalid)
 	}
 	limit := time.Now().Add(min(voteTimeouts*q.timeout, c.TTL/4))
 	if end, limited := ctx.Deadline(); limited && end.Before(limit) {

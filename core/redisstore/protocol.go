@@ -72,7 +72,7 @@ func (s *Store) target(c lock.Claim, minHolds int) (t target, _ error) {
 	}
 	t = target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(), tokens: s.tokens}
 	if c.Holds == 0 && !c.Keep.IsZero() {
-		t.keep = max(0, milliseconds(time.Until(c.Keep)))
+		t.keep = keptFor(c.Keep)
 	}
 	return t, nil
 }
@@ -80,6 +80,9 @@ func (s *Store) target(c lock.Claim, minHolds int) (t target, _ error) {
 // keptMark is at the end of what keeps a lock for the rest of a minimum hold: the
 // owner that released it has it no longer, and nobody else has it.
 const keptMark = ":kept"
+
+// keptFor is for how many ms a release that is sent now keeps the lock.
+func keptFor(until time.Time) int64 { return max(0, milliseconds(time.Until(until))) }
 
 // keeping completes the arguments of a release by what keeps the lock, if anything
 // does: the owner with that mark.

@@ -42,7 +42,7 @@ var (
 	setnxRenewScript   = load("setnx_renew")
 	setnxInspectScript = load("setnx_inspect")
 
-	forceReleaseScript = load("publish", "force_release")
+	forceReleaseScript = load("publish", "semaphore", "force_release")
 	inspectScript      = load("semaphore", "inspect")
 )
 

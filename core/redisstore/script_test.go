@@ -50,8 +50,8 @@ var declared = []struct {
 	{lock.Exclusive, "count down", []string{"publish", "latch_count_down"}, []string{"k"}},
 	{lock.Exclusive, "count", []string{"latch_count"}, []string{"k"}},
 	{lock.Exclusive, "delete latch", []string{"publish", "latch_delete"}, []string{"k"}},
-	{lock.Exclusive, "force release", []string{"publish", "force_release"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}"}},
-	{lock.Read, "force release", []string{"publish", "force_release"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}", "{k}:o:1:rwlock_timeout:1"}},
+	{lock.Exclusive, "force release", []string{"publish", "semaphore", "force_release"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}"}},
+	{lock.Read, "force release", []string{"publish", "semaphore", "force_release"}, []string{"k", "{k}:timeout", "redisson_lock_queue:{k}", "{k}:o:1:rwlock_timeout:1"}},
 }
 
 // keptUntil is the end of a minimum hold.

@@ -129,6 +129,10 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 		return err
 	}
 	n, err := settled(ctx, t.release(t), func(ctx context.Context, c call) (int64, error) {
+		if t.keep > 0 { // some of it may have passed
+			t.keep = keptFor(t.Keep)
+			c = t.release(t)
+		}
 		n, err := s.number(ctx, c)
 		if isTryAgain(err) || isWrongType(err) {
 			return s.releaseAlone(ctx, t, err)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -248,4 +250,31 @@ func TestWrongSetUpPanics(t *testing.T) {
 			build()
 		}()
 	}
+}
+
+// A release under a minimum hold is repeated while its slot migrates, and then keeps the
+// lock for what remains.
+func TestAReleaseThatIsRepeatedKeepsTheLockForNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var left []int64
+		_, client := newFake(t, func(command []string) string {
+			ms, err := strconv.ParseInt(command[len(command)-1], 10, 64)
+			if err != nil {
+				t.Errorf("%q: %v", command, err)
+			}
+			if left = append(left, ms); len(left) < 10 {
+				return failed("TRYAGAIN Multiple keys request during rehashing of slot")
+			}
+			return integer(1)
+		})
+		c := claim
+		c.Mode, c.Holds, c.Keep = lock.Fair, 0, time.Now().Add(time.Minute)
+		if err := redisstore.New(client).Release(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if ends := time.Duration(left[len(left)-1]) * time.Millisecond; ends > time.Until(c.Keep)+time.Millisecond {
+			t.Errorf("kept for %v, want %v; sent: %v", ends, time.Until(c.Keep), left)
+		}
+		time.Sleep(time.Minute) // its worker ends
+	})
 }

@@ -167,6 +167,21 @@ func lateClaimLowersNothing(_ *testing.T, b *bench) {
 	b.acquire(writer(1, minute))
 }
 
+func refusesEmptyClaims(_ *testing.T, b *bench) {
+	a := b.owner("k")
+	for _, spoil := range []func(c *lock.Claim){
+		func(c *lock.Claim) { c.Holds = 0 },
+		func(c *lock.Claim) { c.Holds = -1 },
+		func(c *lock.Claim) { c.Owner = "" },
+		func(c *lock.Claim) { c.Key = "" },
+	} {
+		c := a(1, minute)
+		spoil(&c)
+		b.denied(c, lock.ErrInvalid)
+		b.isFree("k")
+	}
+}
+
 // Beyond what an integer of ms or a script can hold, a TTL would delete the key
 // or keep it for ever.
 func refusesLongTTLs(_ *testing.T, b *bench) {

@@ -29,6 +29,7 @@ var fairTests = []test{
 	{"a release that nobody queues behind wakes exclusive claims", fairWakesOthers},
 	{"a force release wakes the first and keeps the queue", fairForced},
 	{"the first finds its hold after a release", fairHandsOver},
+	{"a renewal has no part of a turn", fairRenewsNoTurn},
 	{"a hold that its release keeps is not handed over", fairKeeps},
 	{"a turn is its locker's", fairServesLockers},
 	{"inspect lists the first of many waiters and counts the others", listsWaiters},
@@ -428,6 +429,20 @@ func fairHandsOver(_ *testing.T, b *bench) {
 	b.release(gone(holder), nil)
 	b.release(gone(holder), lock.ErrNotHeld)
 	b.acquire(b.owner("k")(1, minute))
+}
+
+// The next in line has no hold before it calls, and a renewal of its owner, which can only
+// be a late one, gives it none.
+func fairRenewsNoTurn(_ *testing.T, b *bench) {
+	holder, places := b.line("k", 1)
+	b.release(gone(holder), nil)
+	late := places[0]
+	late.TTL = 10 * minute
+	b.renew(late, lock.ErrNotHeld)
+	if state := b.state("k"); state.Held && state.TTL > 10*time.Second {
+		b.Errorf("given to %v for %v, want for some seconds", state.Owners, state.TTL)
+	}
+	b.acquire(places[0])
 }
 
 // The order of places is not always that of the locker's waiters: one may have

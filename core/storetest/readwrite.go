@@ -24,6 +24,9 @@ var readWriteTests = []test{
 	{"a writer may read", writerReads},
 	{"a writer that goes on reading wakes readers", downgradeWakes},
 	{"a writer that goes on reading keeps the key as a reader", downgradeKeeps},
+	{"a writer whose read has ended leaves no reader", endedReadIsNone},
+	{"a writer whose read has ended keeps the key for nobody", endedReadKeepsForNobody},
+	{"a read is kept for its minimum while its owner writes", keepsReadOfWriter},
 	{"a reader cannot become a writer", readerDoesNotUpgrade},
 	{"read and write holds are counted apart", countsApart},
 	{"read and write holds are renewed apart", renewsApart},
@@ -237,6 +240,50 @@ func downgradeKeeps(_ *testing.T, b *bench) {
 	b.acquire(other)
 	b.release(gone(other), nil)
 	b.release(gone(r), nil)
+	b.busy(b.writer())
+	b.ends("k")
+	b.acquire(b.writer())
+}
+
+// endedRead is a writer whose read hold has expired.
+func (b *bench) endedRead() (writer lock.Claim) {
+	w := b.writer()
+	r := as(lock.Read, w)
+	r.TTL = 200 * time.Millisecond
+	b.acquire(w)
+	b.acquire(r)
+	b.outlive(r.TTL)
+	return w
+}
+
+func endedReadIsNone(_ *testing.T, b *bench) {
+	b.release(gone(b.endedRead()), nil)
+	b.isFree("k")
+	for _, m := range b.plainModes() {
+		c := b.in(m, "k")(1, minute)
+		b.acquire(c)
+		b.release(gone(c), nil)
+	}
+}
+
+func endedReadKeepsForNobody(_ *testing.T, b *bench) {
+	b.release(keeping(b.endedRead(), time.Second), nil)
+	b.busy(b.reader())
+	b.ends("k")
+	b.acquire(b.reader())
+}
+
+// The writer ends first, or later.
+func keepsReadOfWriter(_ *testing.T, b *bench) {
+	const minimum = 2 * time.Second
+	w := b.writer()
+	w.TTL = 500 * time.Millisecond
+	r := as(lock.Read, w)
+	b.acquire(w)
+	b.acquire(r)
+	b.release(keeping(r, minimum), nil)
+	b.release(gone(w), nil)
+	b.outlive(w.TTL)
 	b.busy(b.writer())
 	b.ends("k")
 	b.acquire(b.writer())

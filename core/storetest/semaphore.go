@@ -27,6 +27,7 @@ var semaphoreTests = []test{
 	{"a force release returns all permits and wakes", forcesPermits},
 	{"a lock and a semaphore of one name are never held together", lockAndSemaphore},
 	{"a semaphore whose permits are back is free for locks", backIsFree},
+	{"a re-entry of a lock that finds permits in its place has no hold", reentryFindsPermits},
 	{"of many claims at once exactly as many are granted", permitRace},
 	{"inspect lists some of many permits and counts the others", listsPermits},
 	{"engine: at most three of twenty inside, and three they are", engineFills},
@@ -300,6 +301,19 @@ func backIsFree(_ *testing.T, b *bench) {
 	b.outlive(brief)
 	b.force("k")
 	free()
+}
+
+func reentryFindsPermits(_ *testing.T, b *bench) {
+	for _, m := range b.locks() {
+		c := b.in(m, "k")(1, minute)
+		b.acquire(c)
+		b.force("k")
+		one := b.permits(1, 3)
+		b.acquire(one)
+		c.Holds = 2
+		b.denied(c, lock.ErrNotHeld)
+		b.release(gone(one), nil)
+	}
 }
 
 // locks are the modes of the store that are no semaphore.

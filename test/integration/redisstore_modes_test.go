@@ -1220,6 +1220,27 @@ func TestALateForcedReleaseSparesTheNextOwnerOfAFairLock(t *testing.T) {
 	b.renew(next, nil)
 }
 
+// What was an idle semaphore when it was looked at may have become a lock with a token
+// that is a number.
+func TestALateForcedReleaseSparesATokenThatIsANumber(t *testing.T) {
+	for _, token := range []string{"1764106772123", "0x1F", "1e3", "1764106772.5"} {
+		t.Run(token, func(t *testing.T) {
+			server := redistest.Standalone(t)
+			b := &bench{T: t, rdb: server.Admin(t)}
+			b.rdb.Set(t.Context(), "k", 3, time.Minute) // permits that are back
+			rdb := server.Client(t)
+			rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { b.rdb.Set(t.Context(), "k", token, time.Minute) })})
+			freed, err := redisstore.New(rdb).ForceRelease(t.Context(), "k")
+			if err != nil || freed {
+				t.Errorf("got %v, %v; want that there was nothing left to free", freed, err)
+			}
+			if got := b.rdb.Get(t.Context(), "k").Val(); got != token {
+				t.Errorf("the token is %q", got)
+			}
+		})
+	}
+}
+
 func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {
 	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -35,7 +35,7 @@ if redis.call('type', KEYS[1]).ok == 'string' then
     publish(ARGV[1], '0', ARGV[4])
     return 1
   end
-  if not tonumber(token) then
+  if not isNumber(token) then
     return 0
   end
   if not KEYS[2] then

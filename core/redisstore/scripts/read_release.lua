@@ -67,6 +67,8 @@ if mode == 'read' and redis.call('hlen', KEYS[1]) > 2 then -- nearly always, the
   if not look(few) then
     look(maxLook + 2)
   end
+elseif kept then
+  pttl = redis.call('pttl', KEYS[1])
 end
 
 local freed = mode == 'read' and known and longest == 0
@@ -74,7 +76,7 @@ if freed then
   redis.call('del', KEYS[1], KEYS[2]) -- with the dead readers in it
 else
   redis.call('hdel', KEYS[1], ARGV[1])
-  if mode == 'read' and (known or pttl >= 0 and longest > pttl) then
+  if mode == 'read' and known or pttl >= 0 and longest > pttl then
     redis.call('pexpire', KEYS[1], longest)
   end
   redis.call('del', KEYS[2])

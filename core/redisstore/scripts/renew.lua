@@ -10,7 +10,8 @@
 --
 -- PEXPIRE may run when Redis is out of memory.
 
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+local count = redis.call('hget', KEYS[1], ARGV[1])
+if not count or count == '0' then -- 0: handed over, and nobody has it
   return 0
 end
 if tonumber(ARGV[2]) > redis.call('pttl', KEYS[1]) then

@@ -13,7 +13,8 @@
 
 local held = {}
 for i = 1, #KEYS do
-  held[i] = redis.call('hexists', KEYS[i], ARGV[2 * i - 1])
+  local count = redis.call('hget', KEYS[i], ARGV[2 * i - 1])
+  held[i] = count and count ~= '0' and 1 or 0 -- 0: handed over, and nobody has it
 end
 for i = 1, #KEYS do
   local ttl = tonumber(ARGV[2 * i])

@@ -32,10 +32,16 @@ if ARGV[2] ~= '0' then
   end
   return 1
 end
-if redis.call('hlen', KEYS[1]) > 2 then -- it reads as well
-  local ms, pttl = tonumber(ARGV[7] or 0), redis.call('pttl', KEYS[1])
+local lasts
+if redis.call('hlen', KEYS[1]) > 2 then
   local owner = string.match(ARGV[1], '^(.*):write$')
-  local lasts = redis.pcall('pttl', ARGV[5] .. ':' .. owner .. ':rwlock_timeout:1')
+  lasts = redis.pcall('pttl', ARGV[5] .. ':' .. owner .. ':rwlock_timeout:1')
+  if lasts == -2 then
+    redis.call('hdel', KEYS[1], owner) -- it reads no longer
+  end
+end
+if lasts and redis.call('hlen', KEYS[1]) > 2 then -- it reads as well
+  local ms, pttl = tonumber(ARGV[7] or 0), redis.call('pttl', KEYS[1])
   lasts = math.max(type(lasts) == 'number' and lasts > 0 and math.min(lasts, pttl) or pttl, ms)
   if pttl >= 0 and lasts ~= pttl then
     redis.call('pexpire', KEYS[1], lasts)
