@@ -31,16 +31,17 @@ func TestTheServiceOfTheManualIsLocked(t *testing.T) {
 	defer locker.Close(context.Background())
 	var locked shop.OrderService
 	req := &shop.PlaceRequest{User: shop.User{ID: 42}}
+	var refused error
 	second := func() error { // of the same user, and not from within the first
-		_, err := locked.Place(t.Context(), req)
-		return err
+		_, refused = locked.Place(t.Context(), req)
+		return nil
 	}
 	locked, err := shop.NewOrderServiceLock(orders{place: second}, guard.Must(guard.New(locker)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locked.Place(t.Context(), req); guard.KindOf(err) != guard.Contended {
-		t.Errorf("the second order: %v, want Contended", err)
+	if _, err := locked.Place(t.Context(), req); err != nil || guard.KindOf(refused) != guard.Contended {
+		t.Errorf("the first order: %v; the second: %v, want Contended", err, refused)
 	}
 	if _, err := locked.Get(t.Context(), 1); err != nil {
 		t.Error(err)
