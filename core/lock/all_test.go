@@ -362,6 +362,29 @@ func TestTheEndOfAPartIsSeenByWhoLooksAtTheWhole(t *testing.T) {
 	}
 }
 
+// So it is where a context lies between the two.
+func TestTheEndOfAnOuterLeaseIsSeenThroughAContext(t *testing.T) {
+	for _, awaited := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l, other := newLocker(t, newFaulty()), newLocker(t, newFaulty())
+			outer := acquire(t, other, t.Context(), "outer", lock.WithLease(time.Second))
+			ctx, cancel := context.WithCancel(outer.Context())
+			defer cancel()
+			inner := acquire(t, l, ctx, "inner")
+			if awaited {
+				_ = inner.Context().Done()
+			}
+			other.DelayTrusts()
+			time.Sleep(2 * time.Second)
+			if inner.Context().Err() == nil {
+				t.Errorf("awaited %v: the outer lease has ended, and Err is nil", awaited)
+			}
+			release(t, inner)
+			_ = outer.Release(t.Context()) // which finds its end
+		})
+	}
+}
+
 func TestADeadlineWhileAGroupGetsItsLengthIsUnavailability(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

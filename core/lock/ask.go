@@ -156,7 +156,7 @@ func (a *acquisition) ask(ctx context.Context, now time.Duration) (*Lease, error
 	began, sent := now, now
 	for tries := 1; ; tries++ {
 		if a.reenter {
-			if err := a.holdStatus(a.hold); err != nil {
+			if err := a.holdStatus(a.hold); err != nil && tries > 1 {
 				return nil, err // it has ended between two calls
 			}
 			a.claim.TTL = a.hold.within(a.o.acquireTTL(), sent)

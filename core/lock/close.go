@@ -30,7 +30,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.closed = true
 	l.refuseNew()
 	close(l.closing)
-	var holds []*closedHold
+	var holds []closedHold
 	now := l.now()
 	for _, row := range slices.Clone(l.trusts.rows) {
 		h := row.of
@@ -38,7 +38,7 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.releasing++
 		l.trusts.remove(h)
 		l.renewals.remove(h)
-		holds = append(holds, &closedHold{hold: h, claim: h.claim(0, now)})
+		holds = append(holds, closedHold{h, h.claim(0, now)})
 	}
 	var watches []*watch
 	for key := range l.watches { // none stays for the timer, which may be running already
@@ -56,40 +56,32 @@ func (l *Locker) Close(ctx context.Context) error {
 	for _, h := range holds {
 		h.endLeases(&ErrClosed)
 	}
-	failed := l.releaseHolds(ctx, holds)
+	panicked, failed := l.releaseHolds(ctx, holds)
 	l.unclosed = failed
-	l.reportAllClosed(holds)
+	go func() {
+		l.running.Wait()
+		l.calls.stop()
+		close(l.quiet)
+	}()
+	if panicked != nil {
+		panic(panicked) //nolint:forbidigo // that of a hook, which is to be seen here
+	}
 	return l.awaitQuiet(ctx, failed)
 }
 
-// reportAllClosed reports the holds that Close ended, here, where a hook that panics makes
-// Close panic, and lets what runs come to its end.
-func (l *Locker) reportAllClosed(holds []*closedHold) {
-	defer func() {
-		go func() {
-			l.running.Wait()
-			l.calls.stop()
-			close(l.quiet)
-		}()
-	}()
-	for _, h := range holds {
-		l.reportClosed(h.hold, h.err)
-	}
-}
-
-// closedHold is a hold that Close ended, what to send to the store, and its answer.
+// closedHold is a hold that Close ended, and what to send to the store.
 type closedHold struct {
 	*hold
 	claim Claim
-	err   error
 }
 
 // So many holds are released at a time while closing, of a store that blocks, and of one
 // that doesn't.
 const closeBlocking, closeAsync = 16, 4096
 
-func (l *Locker) releaseHolds(ctx context.Context, holds []*closedHold) error {
-	jobs := make(chan *closedHold)
+// releaseHolds returns what a hook has panicked with, and what was not released.
+func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) (panicked any, err error) {
+	jobs := make(chan closedHold)
 	var mu sync.Mutex
 	var failed int
 	var last error
@@ -103,14 +95,17 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []*closedHold) error {
 			for h := range jobs {
 				now := l.now()
 				err := l.sendRelease(ctx, h.hold, h.claim, now, now+l.defaults.callTimeout)
-				h.err = err
 				doubt := l.endClosing(h.hold, err)
-				switch {
-				case errors.Is(err, ErrUnavailable):
-					mu.Lock()
+				v := recovered(func() { l.reportClosed(h.hold, err) })
+				mu.Lock()
+				if v != nil {
+					panicked = v
+				}
+				if errors.Is(err, ErrUnavailable) {
 					failed, last = failed+1, err
-					mu.Unlock()
-				case doubt:
+				}
+				mu.Unlock()
+				if doubt && !errors.Is(err, ErrUnavailable) {
 					l.undo(h.claim, undoPasses[:])
 				}
 			}
@@ -122,9 +117,16 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []*closedHold) error {
 	close(jobs)
 	workers.Wait()
 	if failed == 0 {
-		return nil
+		return panicked, nil
 	}
-	return fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), last)
+	return panicked, fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), last)
+}
+
+// recovered calls hooks on a goroutine of the locker, where a panic would end the process.
+func recovered(call func()) (panicked any) {
+	defer func() { panicked = recover() }()
+	call()
+	return nil
 }
 
 // endClosing ends a hold whose release by Close has ended with err. doubt says that

@@ -175,24 +175,22 @@ func (c *leaseContext) Value(key any) any {
 }
 
 func (c *leaseContext) Err() error {
-	c.hold.locker.checkClock()
-	err := c.state().Err() // once: it may be the parent's, and leases nest
-	if err == nil && c.signal.Load() != nil {
-		// Its signal knows of its outer lease by that one's timer only, which may be late, too.
-		if outer := (*Lease)(c).outer(); outer != nil && outer.Context().Err() != nil {
-			err = c.state().Err()
-		}
+	for lease := (*Lease)(c); lease != nil; lease = lease.outer() {
+		lease.look()
 	}
-	if err == nil && !c.hold.trusted() {
-		// The timer is late, as after a pause of the whole process, or it is
-		// just about to end the context.
-		if end := c.hold.locker.holdStatus(c.hold); end != nil {
-			signal := (*Lease)(c).ending()
-			signal.cancel(end)
-			err = signal.Err()
-		}
+	return c.state().Err() // once: it may be the parent's, and leases nest
+}
+
+// look ends the lease if its trust has ended. The timer is late, as after a pause of the
+// whole process, or it is just about to end the context, and with it those of inner leases.
+func (l *Lease) look() {
+	l.hold.locker.checkClock()
+	if l.hold.trusted() {
+		return
 	}
-	return err
+	if end := l.hold.locker.holdStatus(l.hold); end != nil {
+		l.ending().cancel(end)
+	}
 }
 
 // state is the context that knows whether the lease has ended, and why.

@@ -427,7 +427,7 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	for _, x := range batch {
 		err := x.cmd.result(failed)
 		if s.cluster != nil && w.sender == s.sender && err != nil {
-			err = s.leftBehind(err)
+			err = s.leftBehind(err, x.key())
 			x.cmd.SetErr(err)
 		}
 		_, refused := errorReply(err)

@@ -129,7 +129,7 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 		return err
 	}
 	n, err := settled(ctx, t.release(t), func(ctx context.Context, c call) (int64, error) {
-		if t.keep > 0 { // some of it may have passed
+		if t.Holds == 0 && !t.Keep.IsZero() { // some of it may have passed, or all
 			t.keep = keptFor(t.Keep)
 			c = t.release(t)
 		}

@@ -253,27 +253,47 @@ func TestWrongSetUpPanics(t *testing.T) {
 }
 
 // A release under a minimum hold is repeated while its slot migrates, and then keeps the
-// lock for what remains.
+// lock for what remains, or not at all.
 func TestAReleaseThatIsRepeatedKeepsTheLockForNoLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var left []int64
-		_, client := newFake(t, func(command []string) string {
-			ms, err := strconv.ParseInt(command[len(command)-1], 10, 64)
-			if err != nil {
-				t.Errorf("%q: %v", command, err)
+	for _, minimum := range []time.Duration{time.Minute, 40 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			c, calls := claim, 0
+			c.Mode, c.Holds, c.Keep = lock.Fair, 0, time.Now().Add(minimum)
+			_, client := newFake(t, func(command []string) string {
+				ms, err := strconv.ParseInt(command[len(command)-1], 10, 64)
+				if keeps := err == nil && len(command) > 10; keeps != (time.Until(c.Keep) > 0) {
+					t.Errorf("%v before the end: %q", time.Until(c.Keep), command)
+				} else if keeps && time.Duration(ms)*time.Millisecond > time.Until(c.Keep)+time.Millisecond {
+					t.Errorf("kept for %d ms, want %v", ms, time.Until(c.Keep))
+				}
+				if calls++; calls < 12 {
+					return failed("TRYAGAIN Multiple keys request during rehashing of slot")
+				}
+				return integer(1)
+			})
+			if err := redisstore.New(client).Release(t.Context(), c); err != nil {
+				t.Error(err)
 			}
-			if left = append(left, ms); len(left) < 10 {
-				return failed("TRYAGAIN Multiple keys request during rehashing of slot")
-			}
-			return integer(1)
+			time.Sleep(time.Minute) // its worker ends
 		})
-		c := claim
-		c.Mode, c.Holds, c.Keep = lock.Fair, 0, time.Now().Add(time.Minute)
-		if err := redisstore.New(client).Release(t.Context(), c); err != nil {
+	}
+}
+
+// A client of a cluster that the application has closed is away for good.
+func TestAClientOfAClusterThatIsClosedRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := newFake(t, func([]string) string { return integer(1) })
+		client := clusterOf(t, f)
+		s := redisstore.New(client)
+		if _, err := s.Acquire(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
-		if ends := time.Duration(left[len(left)-1]) * time.Millisecond; ends > time.Until(c.Keep)+time.Millisecond {
-			t.Errorf("kept for %v, want %v; sent: %v", ends, time.Until(c.Keep), left)
+		_ = client.Close()
+		c := claim
+		c.Holds = 0
+		err := s.Release(t.Context(), c)
+		if failed, ok := errors.AsType[*lock.StoreError](err); !ok || failed.Outcome != lock.OutcomeRefused {
+			t.Errorf("got %v, want refused", err)
 		}
 		time.Sleep(time.Minute) // its worker ends
 	})

@@ -194,20 +194,27 @@ var untold = &lock.StoreError{
 // leftBehind is the error of a call that the client of a cluster has sent. It tries one
 // node after the other, by itself where it got no connection, and leaves the first error
 // if the last node doesn't answer: so only a reply says that the call did not run.
-func (s *Store) leftBehind(err error) error {
+func (s *Store) leftBehind(err error, key string) error {
 	if isElsewhere(err) {
 		return untold
 	}
 	if _, known := errors.AsType[*lock.StoreError](err); known {
 		return err // of ours: it was not sent
 	}
-	if _, replied := errorReply(err); replied {
+	if _, replied := errorReply(err); replied || errors.Is(err, redis.ErrClosed) && s.clusterClosed(key) {
 		return err
 	}
 	failed, _ := errors.AsType[*lock.StoreError](s.failure(err))
 	unknown := *failed
 	unknown.Outcome = lock.OutcomeUnknown
 	return &unknown
+}
+
+// clusterClosed says whether the application has closed the client, and not only the client
+// itself that of a node which has left. It does no I/O.
+func (s *Store) clusterClosed(key string) bool {
+	node, err := s.cluster.MasterForKey(ended, key)
+	return errors.Is(err, redis.ErrClosed) || err == nil && errors.Is(node.Ping(ended).Err(), redis.ErrClosed)
 }
 
 // redirect sends a call that a node of a cluster did not run, or that was not sent, to

@@ -411,7 +411,6 @@ func (m *migration) finish(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	source := m.from.Admin(t)
-	host, port := splitAddr(t, m.to.Addr())
 	for {
 		keys, err := source.ClusterGetKeysInSlot(ctx, int(m.slot), 10).Result()
 		mustMigrate(t, err)
@@ -419,13 +418,20 @@ func (m *migration) finish(t *testing.T) {
 			break
 		}
 		for _, key := range keys {
-			mustMigrate(t, source.Do(ctx, append([]any{"MIGRATE", host, port, key, 0, 5000}, redistest.MigrateAuth()...)...).Err())
+			m.take(t, key)
 		}
 	}
 	// The target first, or both would send clients to each other.
 	for _, node := range append([]*redistest.Server{m.to, m.from}, m.set.Masters...) {
 		mustMigrate(t, node.Admin(t).Do(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.targetID).Err())
 	}
+}
+
+// take moves one key.
+func (m *migration) take(t *testing.T, key string) {
+	t.Helper()
+	host, port := splitAddr(t, m.to.Addr())
+	mustMigrate(t, m.from.Admin(t).Do(t.Context(), append([]any{"MIGRATE", host, port, key, 0, 5000}, redistest.MigrateAuth()...)...).Err())
 }
 
 func mustMigrate(t *testing.T, err error) {

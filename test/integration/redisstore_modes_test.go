@@ -881,6 +881,23 @@ func TestAPermitOfASlotThatIsMovingComesBack(t *testing.T) {
 	}
 }
 
+// While a slot moves, the lock may be on the next node already and what shows that its
+// owner reads on the one before: the read hold of a writer that ends writing stays.
+func TestAWriterOfASlotThatIsMovingGoesOnReading(t *testing.T) {
+	set := redistest.Cluster(t)
+	b := &bench{T: t, rdb: set.Admin(t), store: redisstore.New(set.Client(t))}
+	w, r := claimIn(lock.Write, ownerA, "k", 1), claimIn(lock.Read, ownerA, "k", 1)
+	b.acquire(w, nil)
+	b.acquire(r, nil)
+	move := beginMigration(t, set, "k")
+	move.take(t, "k")
+	w.Holds = 0
+	b.release(w, nil)
+	move.finish(t)
+	b.renew(r, nil)
+	b.acquire(claimIn(lock.Write, ownerB, "k", 1), lock.ErrBusy)
+}
+
 // A permit of Java lasts longer than the number that Go has made, if Java's lease is
 // longer: what Go returns prolongs the number, not only shortens it.
 func TestAReturnedPermitLeavesTheNumberToThoseThatLastLonger(t *testing.T) {

@@ -35,8 +35,9 @@ end
 local lasts
 if redis.call('hlen', KEYS[1]) > 2 then
   local owner = string.match(ARGV[1], '^(.*):write$')
-  lasts = redis.pcall('pttl', ARGV[5] .. ':' .. owner .. ':rwlock_timeout:1')
-  if lasts == -2 then
+  local sentinel = ARGV[5] .. ':' .. owner .. ':rwlock_timeout:1'
+  lasts = redis.pcall('pttl', sentinel)
+  if lasts == -2 and redis.pcall('exists', KEYS[1], sentinel) == 1 then -- else it may be where the slot comes from
     redis.call('hdel', KEYS[1], owner) -- it reads no longer
   end
 end

@@ -23,7 +23,8 @@ type connection struct {
 	plane   plane
 	changed chan struct{} // what is wanted is not what was sent
 
-	sent map[string]*channel // the subscriptions that were sent, guarded by mu
+	sent     map[string]*channel // the subscriptions that were sent, guarded by mu
+	refusals int                 // in a row; the reader's
 }
 
 // newConnection starts that of a master, or of the common plane. It ends with
@@ -157,6 +158,7 @@ func (c *connection) read(pubsub *redis.PubSub) {
 		message, err := guarded(func() (any, error) { return c.receive(pubsub) })
 		switch {
 		case err == nil:
+			c.refusals = 0
 			c.take(message)
 		case c.ctx.Err() != nil:
 		case c.lost(err):
@@ -248,6 +250,9 @@ func (c *connection) lost(err error) bool {
 		c.warn("redis refuses to subscribe, so waiters poll; see redisstore.WithPolling", err)
 		c.refuse(err, c.has)
 		c.again()
+		c.pause(c.refusals) // the connection is well
+		c.refusals++
+		return false
 	case c.plane == sharded: // also for what it says when the client subscribes to channels of several slots at once
 		c.hangUp()
 		return true

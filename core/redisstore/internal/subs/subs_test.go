@@ -418,3 +418,39 @@ func TestAHandshakeThatIsMuteIsGivenUp(t *testing.T) {
 		stop()
 	})
 }
+
+// Channels that the server refuses, one after the other, hold up nobody else.
+func TestForbiddenChannelsDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := set(t, func(n int, command []string) string {
+			switch {
+			case command[0] == "ping":
+				return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+			case command[0] == "subscribe" && strings.HasPrefix(command[1], "forbidden"):
+				return "-NOPERM no permission\r\n"
+			}
+			return acknowledge(n, command)
+		}, nil)
+		stop, err := s.Watch(t.Context(), []string{"allowed"}, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			if leave, err := s.Watch(t.Context(), []string{"forbidden" + strconv.Itoa(i)}, func() {}); err == nil {
+				leave()
+				t.Fatal("it was subscribed")
+			}
+			began := time.Now()
+			leave, err := s.Watch(t.Context(), []string{"another"}, func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leave()
+			if took := time.Since(began); took > 100*time.Millisecond {
+				t.Errorf("the subscription of an allowed channel took %v", took)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		stop()
+	})
+}
