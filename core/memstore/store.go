@@ -284,8 +284,8 @@ func check(ctx context.Context, m lock.Mode) error {
 // checkClaim refuses what an acquire or a renewal could not keep.
 func checkClaim(c *lock.Claim) error {
 	switch {
-	case c.Key == "", c.Owner == "":
-		return fmt.Errorf("%w: key %q, owner %q", lock.ErrInvalid, c.Key, c.Owner)
+	case c.Owner == "":
+		return fmt.Errorf("%w: a claim without an owner", lock.ErrInvalid)
 	case c.TTL <= 0, c.TTL > lock.MaxDuration:
 		return fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
 	case c.Mode != lock.Semaphore:

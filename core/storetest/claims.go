@@ -173,7 +173,6 @@ func refusesEmptyClaims(_ *testing.T, b *bench) {
 		func(c *lock.Claim) { c.Holds = 0 },
 		func(c *lock.Claim) { c.Holds = -1 },
 		func(c *lock.Claim) { c.Owner = "" },
-		func(c *lock.Claim) { c.Key = "" },
 	} {
 		c := a(1, minute)
 		spoil(&c)

@@ -113,7 +113,7 @@ var holdTests = []test{
 	{"fences grow over release, expiry and force", fencesGrow},
 	{"keys are independent", keysAreIndependent},
 	{"a TTL beyond the maximum is refused", refusesLongTTLs},
-	{"a claim without a key, an owner or a hold is refused", refusesEmptyClaims},
+	{"a claim without an owner or a hold is refused", refusesEmptyClaims},
 }
 
 var reentryTests = []test{
