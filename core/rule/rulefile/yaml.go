@@ -353,8 +353,9 @@ const (
 func isEmpty(n *yaml.Node) bool { return kind(n) == empty }
 
 func kind(n *yaml.Node) valueKind {
+	// The tag "!" has no name, and no TaggedStyle either.
 	switch {
-	case n.Anchor != "" || n.Kind == yaml.AliasNode || n.Style&yaml.TaggedStyle != 0:
+	case n.Anchor != "" || n.Kind == yaml.AliasNode || n.Style&yaml.TaggedStyle != 0 || n.Tag == "!":
 		return other
 	case n.Kind == yaml.MappingNode:
 		return mapping
