@@ -1,8 +1,10 @@
 package rulewatch
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -24,14 +26,15 @@ func openFolders() (*folders, error) {
 	return &folders{watcher: watcher, events: watcher.Events, errors: watcher.Errors}, nil
 }
 
-// follow watches the folder in which path is, and, where it is a symbolic link, the
-// one in which the file itself is. Links change, and folders come and go, so it is
-// called again before every look at the file. What can't be watched is left to polling.
+// follow watches the folder in which path is, those of the symbolic links on the way
+// to the file, and the one in which the file itself is. Links change, and folders come
+// and go, so it is called again before every look at the file. What can't be watched is
+// left to polling.
 func (f *folders) follow(path string) {
 	if f.watcher == nil {
 		return
 	}
-	wanted := []string{filepath.Dir(path)}
+	wanted := append(foldersOfLinks(path), filepath.Dir(path))
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		wanted = append(wanted, filepath.Dir(target))
 	}
@@ -49,4 +52,34 @@ func (f *folders) close() {
 	if f.watcher != nil {
 		_ = f.watcher.Close()
 	}
+}
+
+// maxLinks is how many symbolic links are followed. Linux has the same limit.
+const maxLinks = 40
+
+// foldersOfLinks returns the folder of each symbolic link on the way to a file: of the
+// links among the folders above it, and of a link that another one leads to.
+func foldersOfLinks(path string) (folders []string) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	separator := string(filepath.Separator)
+	root := filepath.VolumeName(path) + separator
+	folder, rest := root, strings.TrimPrefix(path, root)
+	for rest != "" && len(folders) < maxLinks {
+		name, below, _ := strings.Cut(rest, separator)
+		next := filepath.Join(folder, name)
+		target, err := os.Readlink(next)
+		if err != nil { // not a link
+			folder, rest = next, below
+			continue
+		}
+		folders = append(folders, folder)
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(folder, target)
+		}
+		folder, rest = root, filepath.Join(strings.TrimPrefix(target, root), below)
+	}
+	return folders
 }

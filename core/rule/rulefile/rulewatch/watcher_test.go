@@ -238,6 +238,44 @@ func TestLinkedFilesAreFollowedWhereTheyAre(t *testing.T) {
 	f.eventually(t, "b b2")
 }
 
+// A link on the way may be to a folder above the file, or be one that the file's own
+// link leads to.
+func TestALinkOnTheWayIsFollowed(t *testing.T) {
+	for name, test := range map[string]struct {
+		path string
+		own  string // where path is a link to, if it is one
+		link string // the one that changes
+		to   string // its targets, but for their number
+	}{
+		"to the folder":     {path: "current/locks.yaml", link: "current", to: "release"},
+		"to a folder above": {path: "current/etc/locks.yaml", link: "current", to: "release"},
+		"behind a link":     {path: "locks.yaml", own: "middle/data/locks.yaml", link: "middle/data", to: "../release"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
+			mkdir(t, at("middle"))
+			for _, release := range []string{"1", "2"} {
+				mkdir(t, at("release"+release))
+				mkdir(t, at("release"+release+"/etc"))
+				write(t, at("release"+release+"/locks.yaml"), text("r"+release))
+				write(t, at("release"+release+"/etc/locks.yaml"), text("r"+release))
+			}
+			link(t, filepath.FromSlash(test.to+"1"), at(test.link))
+			if test.own != "" {
+				link(t, filepath.FromSlash(test.own), at(test.path))
+			}
+			f := follow(t, at(test.path))
+			f.eventually(t, "r1")
+			for _, release := range []string{"2", "1", "2"} {
+				link(t, filepath.FromSlash(test.to+release), at(test.link+".new"))
+				rename(t, at(test.link+".new"), at(test.link))
+				f.eventually(t, "r"+release)
+			}
+		})
+	}
+}
+
 func TestABadFileChangesNothingUntilItIsGood(t *testing.T) {
 	path := file(t, "a")
 	f := follow(t, path)
