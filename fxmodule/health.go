@@ -51,8 +51,11 @@ const healthKey = "redlatch:health"
 
 // Check calls the store without changing anything, and returns nil when it
 // answers within the [Config]'s CheckTimeout. Errors wrap [lock.ErrUnavailable],
-// ctx's error, or, since the application began to stop, [lock.ErrClosed]. They
+// ctx's error, or, once the locker has begun to stop, [lock.ErrClosed]. They
 // name addresses: they are for operators.
+//
+// fx runs stop hooks in the reverse order of their start. Components that were
+// started after the locker stop first, and Check doesn't report their stop.
 //
 // In a cluster one node answers, not all: an application that has lost one of many
 // still works for most keys.
