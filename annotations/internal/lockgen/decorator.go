@@ -81,7 +81,7 @@ func (b *builder) decorator(spec *ast.TypeSpec, object *types.TypeName) *decorat
 		return nil // an alias is what it stands for
 	}
 	methods := b.ordered(spec, iface)
-	if !slices.ContainsFunc(methods, func(fn *types.Func) bool { return len(b.methods[fn.Pos()]) > 0 }) {
+	if !slices.ContainsFunc(methods, func(fn *types.Func) bool { return len(b.withDirectives(iface, fn)) > 0 }) {
 		return nil
 	}
 	d := &decorator{source: object.Name(), name: object.Name() + "Lock"}
@@ -100,7 +100,7 @@ func (b *builder) decorator(spec *ast.TypeSpec, object *types.TypeName) *decorat
 	}
 	d.params = b.typeParams(object.Type())
 	for _, fn := range methods {
-		if m := b.method(d, spec, fn); m != nil {
+		if m := b.method(d, spec, iface, fn); m != nil {
 			d.methods = append(d.methods, m)
 		}
 	}
@@ -154,7 +154,35 @@ func (b *builder) ordered(spec *ast.TypeSpec, iface *types.Interface) []*types.F
 	return methods
 }
 
-func (b *builder) method(d *decorator, spec *ast.TypeSpec, fn *types.Func) *method {
+// withDirectives returns the method itself if it is written in the interface and has
+// directives. Otherwise it returns those of its name in embedded interfaces that have
+// some, each once: a method may reach an interface in several ways.
+func (b *builder) withDirectives(iface *types.Interface, fn *types.Func) []*types.Func {
+	for own := range iface.ExplicitMethods() {
+		if own.Id() == fn.Id() && len(b.methods[own.Pos()]) > 0 {
+			return []*types.Func{own}
+		}
+	}
+	var all []*types.Func
+	for t := range iface.EmbeddedTypes() {
+		if embedded, ok := t.Underlying().(*types.Interface); ok {
+			all = append(all, b.withDirectives(embedded, fn)...)
+		}
+	}
+	slices.SortFunc(all, func(x, y *types.Func) int { return cmp.Compare(x.Pos(), y.Pos()) })
+	return slices.CompactFunc(all, func(x, y *types.Func) bool { return x.Pos() == y.Pos() })
+}
+
+func (b *builder) method(d *decorator, spec *ast.TypeSpec, iface *types.Interface, fn *types.Func) *method {
+	switch locked := b.withDirectives(iface, fn); len(locked) {
+	case 0:
+	case 1:
+		fn = locked[0] // the directives name its parameters
+	default:
+		b.report(spec.Name.Pos(), "%s has directives for %s from several interfaces, write the method into %s, with the directives that count",
+			d.source, fn.Name(), d.source)
+		return nil
+	}
 	sig := fn.Signature()
 	at := fn.Pos()
 	if fn.Pkg() != b.pkg {
