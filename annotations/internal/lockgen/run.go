@@ -23,6 +23,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -126,7 +127,13 @@ func generate(l *loader, patterns []string) ([]output, []fault, error) {
 		return nil, nil, err
 	}
 	g := &generator{
-		outputs: make(map[string][]byte), loaded: make(map[string]bool), ignored: make(map[string]bool), wrong: make(map[string]bool),
+		sources: make(map[string]bool), outputs: make(map[string][]byte),
+		loaded: make(map[string]bool), ignored: make(map[string]bool), wrong: make(map[string]bool),
+	}
+	for _, f := range folders {
+		for _, source := range f.sources {
+			g.sources[filepath.Join(f.path, source)] = true
+		}
 	}
 	for _, p := range loaded {
 		if err := g.generate(p); err != nil {
@@ -145,6 +152,7 @@ func generate(l *loader, patterns []string) ([]output, []fault, error) {
 
 // generator collects what is to be written and what is wrong.
 type generator struct {
+	sources map[string]bool   // files that mention a directive, by path
 	outputs map[string][]byte // by path
 	loaded  map[string]bool   // source files, by path
 	ignored map[string]bool   // files that the build leaves out, by path
@@ -162,17 +170,14 @@ func (g *generator) report(at token.Position, format string, args ...any) {
 // stays as it is.
 func (g *generator) of(f *folder) []output {
 	var all []output
-	for _, source := range f.sources {
-		path := filepath.Join(f.path, outputOf(source))
-		if content, ok := g.outputs[path]; ok {
-			all = append(all, output{path, content})
+	for _, path := range slices.Sorted(maps.Keys(g.outputs)) {
+		if filepath.Dir(path) == f.path {
+			all = append(all, output{path, g.outputs[path]})
 		}
 	}
 	for _, name := range f.outputs {
 		path := filepath.Join(f.path, name)
-		source := sourceOf(name)
-		leftOut := slices.Contains(f.sources, source) && g.leftOut(filepath.Join(f.path, source))
-		if g.outputs[path] == nil && !leftOut {
+		if g.outputs[path] == nil && !g.leftOut(filepath.Join(f.path, sourceOf(name))) {
 			all = append(all, output{path: path})
 		}
 	}
@@ -200,14 +205,14 @@ func (g *generator) complete(f *folder, loaded []*packages.Package) {
 	}
 }
 
-// leftOut reports whether a source has directives, but isn't part of the
-// build that was loaded.
+// leftOut reports whether a source may need an output, but isn't part of the build
+// that was loaded.
 func (g *generator) leftOut(source string) bool {
-	if g.loaded[source] {
+	if g.loaded[source] || !g.sources[source] && (!g.ignored[source] || isTest(source)) {
 		return false
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments|parser.SkipObjectResolution)
-	return err != nil || mentions(file)
+	return err != nil || mentions(file) || mayEmbed(file)
 }
 
 // generate makes the outputs of one package. The variant of a package that is
@@ -236,6 +241,9 @@ func (g *generator) generate(p *packages.Package) error {
 			continue
 		}
 		g.loaded[path] = true
+		if forTest && !g.sources[path] {
+			continue // tests are loaded only if one of them mentions a directive
+		}
 		im := newImports(p, file)
 		b := &builder{pkg: p.Types, info: p.TypesInfo, methods: s.methods, imports: im, report: report}
 		decorators := b.build(file)

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 
 	"github.com/redlatch/redlatch/annotations/internal/directive"
 )
@@ -125,4 +126,30 @@ func mentions(file *ast.File) bool {
 	}
 	s.scan(file)
 	return len(s.methods) > 0
+}
+
+// mayEmbed reports whether a file that the build leaves out has a type whose methods
+// may have directives in other files, as far as is known without types.
+func mayEmbed(file *ast.File) bool {
+	for _, d := range file.Decls {
+		decl, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range decl.Specs {
+			t, ok := spec.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			switch of := ast.Unparen(t.Type).(type) {
+			case *ast.InterfaceType:
+				if slices.ContainsFunc(of.Methods.List, func(f *ast.Field) bool { return len(f.Names) == 0 }) {
+					return true
+				}
+			case *ast.Ident, *ast.IndexExpr, *ast.IndexListExpr:
+				return true
+			}
+		}
+	}
+	return false
 }
