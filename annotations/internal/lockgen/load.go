@@ -120,8 +120,8 @@ func scanFolder(path string) (*folder, error) {
 	}
 	f := &folder{path: path}
 	for _, e := range entries {
-		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") || strings.ContainsAny(e.Name()[:1], "_.") {
-			continue // the go command never reads a name that begins like these
+		if e.IsDir() || !isSource(e.Name()) {
+			continue
 		}
 		content, err := os.ReadFile(filepath.Join(path, e.Name()))
 		if err != nil {
@@ -192,4 +192,61 @@ func (l *loader) load(folders []*folder) ([]*packages.Package, error) {
 	return packages.Load(config, patterns...)
 }
 
+// isSource reports whether a name is that of a Go file. The go command never reads one
+// that begins with "_" or ".".
+func isSource(name string) bool {
+	return strings.HasSuffix(name, ".go") && !strings.ContainsAny(name[:1], "_.")
+}
+
 func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
+
+// declaredIn returns the names that the files of a package declare, also those of tests
+// and of other builds: an import by such a name wouldn't compile with them. Outputs of
+// lockgen and files that can't be read are left out.
+func declaredIn(dir, pkg string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() || !isSource(e.Name()) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		content, err := os.ReadFile(path)
+		if err != nil || isOutputName(e.Name()) && isOurs(content) {
+			continue
+		}
+		file, _ := parse(token.NewFileSet(), path, content)
+		if file == nil || file.Name.Name != pkg {
+			continue
+		}
+		for _, d := range file.Decls {
+			names = append(names, declaredBy(d)...)
+		}
+	}
+	return names
+}
+
+// declaredBy returns the names that a declaration adds to its package.
+func declaredBy(d ast.Decl) (names []string) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			names = append(names, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				names = append(names, spec.Name.Name)
+			case *ast.ValueSpec:
+				for _, name := range spec.Names {
+					names = append(names, name.Name)
+				}
+			}
+		}
+	}
+	return names
+}

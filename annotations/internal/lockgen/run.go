@@ -235,6 +235,7 @@ func (g *generator) generate(p *packages.Package) error {
 		s.scan(file)
 	}
 	unknown := false
+	declared := declaredIn(p.Dir, p.Name)
 	for _, file := range p.Syntax {
 		path := place(p, file.Package).Filename
 		if forTest != isTest(path) || file.Name.Name != p.Name {
@@ -244,7 +245,7 @@ func (g *generator) generate(p *packages.Package) error {
 		if forTest && !g.sources[path] {
 			continue // tests are loaded only if one of them mentions a directive
 		}
-		im := newImports(p, file)
+		im := newImports(p, file, declared)
 		b := &builder{pkg: p.Types, info: p.TypesInfo, methods: s.methods, imports: im, report: report}
 		decorators := b.build(file)
 		unknown = unknown || b.unknown
@@ -329,12 +330,12 @@ func cutLast(text string) (rest string, number int, ok bool) {
 	return text[:i], number, err == nil
 }
 
-// newImports prepares the imports of an output: what the package calls its own and
-// the type parameters of the source are taken, and what the source calls others is
-// kept.
-func newImports(p *packages.Package, file *ast.File) *imports {
+// newImports prepares the imports of an output: what the package calls its own, what
+// its other builds and tests declare, and the type parameters of the source are taken,
+// and what the source calls others is kept.
+func newImports(p *packages.Package, file *ast.File, declared []string) *imports {
 	im := &imports{
-		pkg: p.Types, path: cmp.Or(p.ForTest, p.PkgPath), names: newNames(p.Types.Scope().Names()...),
+		pkg: p.Types, path: cmp.Or(p.ForTest, p.PkgPath), names: newNames(append(p.Types.Scope().Names(), declared...)...),
 		prefer: make(map[string]string), used: make(map[string]string), plain: make(map[string]string),
 	}
 	for _, spec := range file.Imports {
