@@ -201,6 +201,11 @@ func (b *builder) method(d *decorator, spec *ast.TypeSpec, iface *types.Interfac
 		b.report(at, "the types of %s cannot be written here: %v", fn.Name(), err)
 		return nil
 	}
+	if hidden := b.hidden(d, sig); hidden != "" {
+		b.report(spec.Name.Pos(), "the type parameter %s of %s hides the type %s of its method %s, give the parameter another name",
+			hidden, d.source, hidden, fn.Name())
+		return nil
+	}
 	m := &method{name: fn.Name(), fn: fn, sig: sig}
 	directives := b.methods[fn.Pos()]
 	if len(directives) > 0 && !b.lockable(at, m) {
@@ -211,6 +216,19 @@ func (b *builder) method(d *decorator, spec *ast.TypeSpec, iface *types.Interfac
 		b.lock(m, directives)
 	}
 	return m
+}
+
+// hidden returns the name of a type in the signature, as of a method of an embedded
+// interface, that means a type parameter in the decorator.
+func (b *builder) hidden(d *decorator, sig *types.Signature) (name string) {
+	_ = visit(sig, func(o *types.TypeName) error {
+		unqualified := o.Pkg() == nil || o.Pkg() == b.pkg
+		if unqualified && !isTypeParam(o.Type()) && slices.ContainsFunc(d.params, func(p typeParam) bool { return p.name == o.Name() }) {
+			name = o.Name()
+		}
+		return nil
+	})
+	return name
 }
 
 // lockable reports whether there is a place for the context and the error.

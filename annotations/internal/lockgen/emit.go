@@ -89,7 +89,11 @@ func (e *emitter) typeParams(d *decorator) (declared, used string) {
 		declarations = append(declarations, p.name+" "+e.text(p.constraint))
 		names = append(names, p.name)
 	}
-	return "[" + strings.Join(declarations, ", ") + "]", "[" + strings.Join(names, ", ") + "]"
+	comma := ""
+	if len(d.params) == 1 && strings.HasPrefix(e.text(d.params[0].constraint), "*") {
+		comma = "," // [P *C] is the length of an array
+	}
+	return "[" + strings.Join(declarations, ", ") + comma + "]", "[" + strings.Join(names, ", ") + "]"
 }
 
 func (e *emitter) constructor(d *decorator, declared, source, name, nextField string, locks map[*method]string) {
