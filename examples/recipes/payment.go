@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/httplock"
@@ -50,7 +51,10 @@ func (p *Payments) pay(ctx context.Context, key string, amount int64) (receipt s
 	if err != nil {
 		return "", err
 	}
-	// The primary key keeps the first receipt, whatever became of the lock.
+	// A charge is recorded even if the client has gone or the lock is lost meanwhile. The
+	// primary key keeps the first receipt.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
 	const insert = `INSERT INTO payments (request_key, amount, receipt) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
 	if _, err := p.DB.ExecContext(ctx, insert, key, amount, receipt); err != nil {
 		return "", err

@@ -39,9 +39,9 @@ func newShop(t *testing.T, store lock.Store, slow func(charge int32)) *shop {
 	return s
 }
 
-// post sends a request to one of the processes, and returns the status and the body.
-func (s *shop) post(process int, key, amount string) string {
-	r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(url.Values{"amount": {amount}}.Encode()))
+// post sends a request to one of the processes, and returns the body, or else the status.
+func (s *shop) post(ctx context.Context, process int, key, amount string) string {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(url.Values{"amount": {amount}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
@@ -62,7 +62,7 @@ func TestAPaymentIsMadeOnce(t *testing.T) {
 			var clicks sync.WaitGroup
 			for i := range 10 {
 				clicks.Go(func() {
-					if got := s.post(i%2, "k", "500"); got != "receipt 1" {
+					if got := s.post(t.Context(), i%2, "k", "500"); got != "receipt 1" {
 						t.Errorf("click %d: %s", i, got)
 					}
 				})
@@ -77,12 +77,29 @@ func TestAPaymentIsMadeOnce(t *testing.T) {
 				{"another key", "l", "500", "receipt 2"},
 				{"the first one again", "k", "500", "receipt 1"},
 			} {
-				if got := s.post(0, r.key, r.amount); got != r.want {
+				if got := s.post(t.Context(), 0, r.key, r.amount); got != r.want {
 					t.Errorf("%s: %s, want %s", r.what, got, r.want)
 				}
 			}
 			if n := s.charges.Load(); n != 2 {
 				t.Errorf("%d charges for 2 keys", n)
+			}
+		})
+	}
+}
+
+// A client gives up during the charge, and sends its request again.
+func TestAPaymentWhoseClientGaveUpIsMadeOnce(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			ctx, giveUp := context.WithCancel(t.Context())
+			s := newShop(t, open(t), func(int32) { giveUp() })
+			s.post(ctx, 0, "k", "500")
+			if got := s.post(t.Context(), 1, "k", "500"); got != "receipt 1" {
+				t.Errorf("sent again: %s", got)
+			}
+			if n := s.charges.Load(); n != 1 {
+				t.Errorf("%d charges for one key", n)
 			}
 		})
 	}
@@ -102,10 +119,10 @@ func TestTheTableDecidesWhenTheLockIsLost(t *testing.T) {
 				}
 			})
 			late := make(chan string, 1)
-			go func() { late <- s.post(0, "k", "500") }()
+			go func() { late <- s.post(t.Context(), 0, "k", "500") }()
 			await(t, "the charge", paused)
 			force(t, store, "lock:payment:k")
-			if got := s.post(1, "k", "500"); got != "receipt 2" {
+			if got := s.post(t.Context(), 1, "k", "500"); got != "receipt 2" {
 				t.Errorf("the next: %s", got)
 			}
 			close(resume)
