@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,8 +32,8 @@ func (d *Documents) Open(ctx context.Context, id int64) (body string, ticket fen
 	if err == nil {
 		err = d.DB.QueryRowContext(ctx, `SELECT body FROM documents WHERE id = ?`, id).Scan(&body)
 	}
-	_ = lease.Release(ctx) // the document stays locked, for no process
-	if err != nil {
+	_ = lease.Release(ctx)                             // the document stays locked, for no process
+	if err != nil && !errors.Is(err, fence.ErrStale) { // if stale, another editor has the lock
 		d.free(ctx, id)
 	}
 	return body, ticket, err

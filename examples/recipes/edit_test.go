@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/redlatch/redlatch/core/fence"
@@ -68,6 +69,33 @@ func TestADocumentIsEditedInTwoRequestsToTwoProcesses(t *testing.T) {
 			}
 			if err := second.Save(t.Context(), 1, form, "c"); !errors.Is(err, fence.ErrStale) {
 				t.Errorf("Save behind another Open: %v", err)
+			}
+		})
+	}
+}
+
+// The lock of an editor is taken away and granted to another before the first one has
+// claimed the document.
+func TestAnEditorThatComesTooLateFreesNoOtherEditorsLock(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			first, second, stop := documents(t, store)
+			defer stop()
+			var once sync.Once
+			paused := lock.New(store, lock.WithHooks(lock.Hooks{Acquired: func(context.Context, lock.AcquireEvent) {
+				once.Do(func() {
+					force(t, store, "edit:document:1")
+					opens(t, second)
+				})
+			}}))
+			defer func() { _ = paused.Close(context.Background()) }()
+			late := &recipes.Documents{Locker: paused, DB: first.DB, Rows: first.Rows}
+			if _, _, err := late.Open(t.Context(), 1); !errors.Is(err, fence.ErrStale) {
+				t.Errorf("the late one: %v", err)
+			}
+			if body, _ := opens(t, first); body != "busy" {
+				t.Errorf("the late one has freed the lock: %q", body)
 			}
 		})
 	}
