@@ -43,6 +43,18 @@ func TestNoMoreIsReservedThanThereIs(t *testing.T) {
 	}
 }
 
+func TestNobodyReservesLessThanOnePiece(t *testing.T) {
+	db, guards := database(t)
+	run(t, db, `INSERT INTO stock (article, pieces) VALUES ('lamp', 10)`)
+	locker := process(t, stores["memory"](t))
+	for _, pieces := range []int{0, -5} {
+		err := recipes.Reserve(t.Context(), locker, db, guards, "lamp", pieces)
+		if left := query[int64](t, db, `SELECT pieces FROM stock`); err == nil || left[0] != 10 {
+			t.Errorf("%d pieces: %v, %d are left", pieces, err, left[0])
+		}
+	}
+}
+
 // slow stands still in front of a transaction.
 type slow struct {
 	*sql.DB
