@@ -16,6 +16,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
@@ -193,9 +194,11 @@ func newOrderLock(c Config, g *guard.Guard) (web.OrderLock, error) {
 	if c.Variant.OrderLock != nil {
 		return c.Variant.OrderLock(g), nil
 	}
-	if err := checkRules(c.Rules, g.Rules()); err != nil {
+	if err := needOrderRule(c.Rules, g.Rules()); err != nil {
 		return web.OrderLock{}, err
 	}
+	// Called at start, and for each new version of the file.
+	g.Attach("the sale", nil, func(rules *rule.Set) ([]string, error) { return nil, checkRules(c.Rules, rules.All()) })
 	return web.Locked(g), nil
 }
 

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -89,20 +91,24 @@ func TestASaleOverEitherDoorAndBothIsOneSale(t *testing.T) {
 	}
 }
 
+// replace writes a new version of a file, all of it at once.
+func replace(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file+"~", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+"~", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAFileOfRulesIsFollowed(t *testing.T) {
 	text, err := os.ReadFile("../../rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "rules.yaml")
-	write := func(text string) {
-		if err := os.WriteFile(file+"~", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+"~", file); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string) { replace(t, file, text) }
 	write(string(text))
 	c := config()
 	c.GRPC, c.Rules = "127.0.0.1:0", file
@@ -134,6 +140,46 @@ func TestAFileOfRulesIsFollowed(t *testing.T) {
 	eventually(t, func() bool { return order() == http.StatusInternalServerError })
 	write(string(text))
 	eventually(t, func() bool { return order() == http.StatusNotFound }) // the voucher
+}
+
+// journal is what operators see.
+type journal struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lines.Write(line)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lines.String()
+}
+
+// A followed file is not followed to rules that the start refuses: an order that wasn't
+// placed is never a success.
+func TestAFileIsNotFollowedToRulesThatTheSaleCannotLiveWith(t *testing.T) {
+	const rule = "rules:\n  - {operation: 'POST /api/vouchers/:id/orders', key: 'lock:order:<userId>'%s}\n"
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(field string) { replace(t, file, fmt.Sprintf(rule, field)) }
+	write("")
+	var log journal
+	c := config()
+	c.Rules, c.Log = file, slog.New(slog.NewTextHandler(&log, nil))
+	a := start(t, c)
+	defer stop(t, a)
+	for _, field := range []string{"mode: read", "onBusy: skip", "mode: semaphore, permits: 1/3"} {
+		write(", " + field)
+		wrong, _, _ := strings.Cut(field, ",")
+		eventually(t, func() bool { return strings.Contains(log.String(), wrong) })
+		if n := strings.Count(log.String(), "are in force"); n != 1 { // those of the start
+			t.Errorf("%s: rules came into force %d times:\n%s", field, n, log.String())
+		}
+	}
 }
 
 func TestAShortWatchdogIsEnoughOfASetting(t *testing.T) {

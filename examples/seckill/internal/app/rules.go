@@ -29,14 +29,20 @@ func lockRules(c Config) fx.Option {
 // cancelOperation is the cancellation of an order, as rules name it.
 const cancelOperation = "Sale.Cancel"
 
+// needOrderRule refuses rules with which nothing is sold over HTTP. A file that is
+// followed may come to that.
+func needOrderRule(file string, rules []*rule.Compiled) error {
+	if slices.ContainsFunc(rules, func(r *rule.Compiled) bool { return r.Operation == web.OrderOperation }) {
+		return nil
+	}
+	return fmt.Errorf("--rules: %s has no rule for %q, and nothing is sold without a lock", file, web.OrderOperation)
+}
+
 // checkRules refuses rules with which the sale can't do what it promises.
 func checkRules(file string, rules []*rule.Compiled) error {
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("--rules: %s %s", file, fmt.Sprintf(format, args...)))
-	}
-	if !slices.ContainsFunc(rules, func(r *rule.Compiled) bool { return r.Operation == web.OrderOperation }) {
-		fault("has no rule for %q, and nothing is sold without a lock", web.OrderOperation)
 	}
 	for _, r := range rules {
 		switch r.Operation {
