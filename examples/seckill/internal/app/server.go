@@ -26,8 +26,8 @@ func newServer(lc fx.Lifecycle, c Config, handler http.Handler) *server {
 			Addr: c.HTTP, Handler: handler,
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       15 * time.Second,
-			// Longer than a request may wait, for its lock and for the database.
-			WriteTimeout:   c.LockWait + time.Minute,
+			// Longer than a call may take. It doesn't count while a request waits for a lock.
+			WriteTimeout:   time.Minute,
 			IdleTimeout:    2 * time.Minute,
 			MaxHeaderBytes: 16 << 10,
 			ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -52,7 +53,7 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 	engine.GET("/metrics", m.handler())
 
 	api := engine.Group("/api", fresh)
-	api.POST("/vouchers/:id/orders", m.countOrder, sized, authenticate, lock.enter(engine), s.placeOrder)
+	api.POST("/vouchers/:id/orders", patient, m.countOrder, sized, authenticate, lock.enter(engine), s.placeOrder)
 	api.Use(sized)
 	api.POST("/vouchers", s.createVoucher)
 	api.GET("/vouchers", s.vouchers)
@@ -60,7 +61,7 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 	api.GET("/vouchers/:id/report", s.report)
 	api.GET("/vouchers/:id/orders", s.orders)
 	api.GET("/orders/:id", s.order)
-	api.DELETE("/orders/:id", authenticate, s.cancelOrder)
+	api.DELETE("/orders/:id", patient, authenticate, s.cancelOrder)
 	return engine
 }
 
@@ -72,6 +73,15 @@ func sized(c *gin.Context) {
 		return
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
+}
+
+// patient lets a request wait for its lock for as long as its rule allows: the time to
+// write the answer begins when there is one.
+func patient(c *gin.Context) {
+	stream := http.NewResponseController(c.Writer)
+	_ = stream.SetWriteDeadline(time.Time{}) // an error means that the writer has no deadlines
+	defer func() { _ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) }()
+	c.Next()
 }
 
 // unsniffed keeps browsers from taking an answer for what it isn't.

@@ -466,6 +466,42 @@ func TestTheWaitForALockTakesNothingOfTheTimeOfARequest(t *testing.T) {
 	})
 }
 
+func TestARequestThatWaitedLongerThanAnAnswerMayTakeIsAnswered(t *testing.T) {
+	const writeTimeout = 100 * time.Millisecond
+	s := openPatientShop(t, limit, memstore.New(), sqliteStore(t))
+	server := httptest.NewUnstartedServer(s.handler)
+	server.Config.WriteTimeout = writeTimeout
+	server.Start()
+	defer server.Close()
+	send := func(method, path string) (status int, id string) {
+		lease, err := s.locker.TryAcquire(t.Context(), "lock:order:alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(4*writeTimeout, func() { _ = lease.Release(context.Background()) })
+		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-User-Id", "alice")
+		response, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatalf("%s: %v", method, err)
+		}
+		defer response.Body.Close()
+		var order struct{ OrderID string }
+		_ = json.NewDecoder(response.Body).Decode(&order)
+		return response.StatusCode, order.OrderID
+	}
+	status, id := send(http.MethodPost, "/api/vouchers/"+s.onSale(t, 5, -1, 1)+"/orders")
+	if status != http.StatusCreated {
+		t.Fatalf("the order: %d", status)
+	}
+	if status, _ := send(http.MethodDelete, "/api/orders/"+id); status != http.StatusNoContent {
+		t.Errorf("its cancellation: %d", status)
+	}
+}
+
 func TestWhatTheStoreRefusesIsAnsweredByCode(t *testing.T) {
 	var answer error
 	s := openShop(t, memstore.New(), scripted{sqliteStore(t), func(context.Context, voucher.Order) error { return answer }})
