@@ -87,6 +87,16 @@ func (s *Store) Orders(ctx context.Context, voucherID string, limit int) ([]vouc
 	return list, nil
 }
 
+// Ordered implements [voucher.Store].
+func (s *Store) Ordered(ctx context.Context, voucherID, userID string) (ordered bool, err error) {
+	err = retry(ctx, func() (err error) {
+		ordered, err = s.read.NewSelect().Model((*orderRow)(nil)).
+			Where("user_id = ?", userID).Where("voucher_id = ?", voucherID).Exists(ctx)
+		return err
+	})
+	return ordered, answer(ctx, "look for an order", err)
+}
+
 // Report implements [voucher.Reader]. One statement reads all of it, so that
 // the numbers belong together while the sale goes on.
 func (s *Store) Report(ctx context.Context, voucherID string) (voucher.Report, error) {

@@ -217,6 +217,11 @@ func TestAUserGetsOneAndNobodyGetsMoreThanThereIs(t *testing.T) {
 			if err := s.PlaceOrder(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
+			for user, want := range map[string]bool{first: true, second: false} {
+				if got, err := s.Ordered(t.Context(), v.ID, user); err != nil || got != want {
+					t.Errorf("%s has ordered: %v, %v, want %v", user, got, err, want)
+				}
+			}
 			if err := s.PlaceOrder(t.Context(), o); err != nil {
 				t.Errorf("the same order again: %v, want nil: its answer may have been lost", err)
 			}

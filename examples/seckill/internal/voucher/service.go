@@ -1,6 +1,7 @@
 package voucher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type Reader interface {
 type Store interface {
 	Reader
 	CreateVoucher(ctx context.Context, v Voucher) error
+	// Ordered reports whether a user has an order of a voucher. Errors: those of Reader.
+	Ordered(ctx context.Context, voucherID, userID string) (bool, error)
 	// PlaceOrder takes one from the stock and records the order, both or
 	// neither. Placing the order with the same ID again changes nothing and
 	// says nil again. Errors: those of Reader, [ErrAlreadyOrdered],
@@ -175,7 +178,7 @@ func (s *Service) place(ctx context.Context, voucherID, userID string, fence Fen
 	case now.Before(v.BeginAt):
 		return Order{}, ErrNotStarted
 	case !now.Before(v.EndAt):
-		return Order{}, ErrEnded
+		return Order{}, s.ended(ctx, voucherID, userID)
 	}
 	id, err := newID()
 	if err != nil {
@@ -186,6 +189,16 @@ func (s *Service) place(ctx context.Context, voucherID, userID string, fence Fen
 		return Order{}, err
 	}
 	return o, nil
+}
+
+// ended returns why an order comes too late. A user whose order wasn't confirmed sends it
+// again, and has one.
+func (s *Service) ended(ctx context.Context, voucherID, userID string) error {
+	ordered, err := s.store.Ordered(ctx, voucherID, userID)
+	if err == nil && ordered {
+		err = ErrAlreadyOrdered
+	}
+	return cmp.Or(err, ErrEnded)
 }
 
 // Cancel implements [Sale]. It takes no lock itself: it must run under that of

@@ -38,6 +38,11 @@ func (s *shelf) Voucher(_ context.Context, id string) (voucher.Voucher, error) {
 	return s.v, nil
 }
 
+func (s *shelf) Ordered(_ context.Context, voucherID, userID string) (bool, error) {
+	ordered := func(o voucher.Order) bool { return o.VoucherID == voucherID && o.UserID == userID }
+	return slices.ContainsFunc(s.placed, ordered), s.refuse
+}
+
 func (s *shelf) PlaceOrder(_ context.Context, o voucher.Order) error {
 	if s.refuse == nil {
 		s.placed = append(s.placed, o)
@@ -144,6 +149,26 @@ func TestAnOrderIsPlacedInItsTimeOnly(t *testing.T) {
 	}
 }
 
+// An order of the last moment that wasn't confirmed is sent again when the sale has ended.
+func TestWhoHasOrderedIsToldSoWhenTheSaleHasEnded(t *testing.T) {
+	now := end.Add(-1)
+	s := &shelf{v: voucher.Voucher{ID: "v", Stock: 2, Remaining: 2, BeginAt: begin, EndAt: end}}
+	service := voucher.NewServiceAt(s, limit, func() time.Time { return now })
+	if _, err := service.Place(t.Context(), "v", "ann", fence.New(7, "o:1")); err != nil {
+		t.Fatal(err)
+	}
+	now = end
+	for user, want := range map[string]error{"ann": voucher.ErrAlreadyOrdered, "bob": voucher.ErrEnded} {
+		if _, err := service.Place(t.Context(), "v", user, fence.New(8, "o:2")); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", user, err, want)
+		}
+	}
+	s.refuse = voucher.ErrStoreUnavailable
+	if _, err := service.Place(t.Context(), "v", "bob", fence.New(9, "o:3")); !errors.Is(err, s.refuse) {
+		t.Errorf("a database that doesn't answer: %v, want %v", err, s.refuse)
+	}
+}
+
 func TestPlaceSaysWhatTheStoreSays(t *testing.T) {
 	now := func() time.Time { return begin }
 	s := &shelf{v: voucher.Voucher{ID: "v", BeginAt: begin, EndAt: end}}
@@ -185,6 +210,8 @@ func (hanging) Orders(ctx context.Context, _ string, _ int) ([]voucher.Order, er
 func (hanging) Report(ctx context.Context, _ string) (voucher.Report, error) {
 	return voucher.Report{}, hang(ctx)
 }
+
+func (hanging) Ordered(ctx context.Context, _, _ string) (bool, error) { return false, hang(ctx) }
 
 func (hanging) CreateVoucher(ctx context.Context, _ voucher.Voucher) error { return hang(ctx) }
 
