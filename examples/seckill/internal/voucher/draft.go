@@ -54,7 +54,7 @@ func (d Draft) check() error {
 			inCalendar = false
 		}
 	}
-	if inCalendar && !d.BeginAt.Before(d.EndAt) {
+	if inCalendar && !stamp(d.BeginAt).Before(stamp(d.EndAt)) { // as they are stored
 		fault("endAt", "must be after beginAt")
 	}
 	if faults != nil {

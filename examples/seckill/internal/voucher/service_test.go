@@ -94,6 +94,8 @@ func TestADraftIsRefusedWithEverythingThatIsWrong(t *testing.T) {
 		{"largest stock", func(d *voucher.Draft) { d.Stock = voucher.MaxStock }, nil},
 		{"stock too large", func(d *voucher.Draft) { d.Stock++; d.Stock = voucher.MaxStock + 1 }, []string{"stock"}},
 		{"ends as it begins", func(d *voucher.Draft) { d.EndAt = d.BeginAt }, []string{"endAt"}},
+		{"ends in the microsecond in which it begins", func(d *voucher.Draft) { d.BeginAt, d.EndAt = begin.Add(100), begin.Add(900) }, []string{"endAt"}},
+		{"ends a microsecond later", func(d *voucher.Draft) { d.EndAt = d.BeginAt.Add(time.Microsecond) }, nil},
 		{"ends before it begins", func(d *voucher.Draft) { d.EndAt = d.BeginAt.Add(-1) }, []string{"endAt"}},
 		{"year 1", func(d *voucher.Draft) { d.BeginAt = time.Time{}.Add(1) }, []string{"beginAt"}},
 		{"year 9999", func(d *voucher.Draft) { d.EndAt = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }, []string{"endAt"}},
