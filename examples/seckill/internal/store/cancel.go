@@ -23,7 +23,7 @@ func (s *Store) cancelOrder(ctx context.Context, orderID, userID string, fence v
 		return voucher.ErrOrderNotFound
 	}
 	o.Fence = fence
-	return retry(ctx, func() error {
+	return retryClaim(ctx, func() error {
 		return s.write.RunInTx(ctx, s.isolation(), func(ctx context.Context, tx bun.Tx) error {
 			if err := s.guards.Claim(ctx, tx.Tx, o.UserID, o.Fence); err != nil {
 				return err

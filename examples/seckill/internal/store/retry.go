@@ -38,6 +38,23 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
+// errEarlier: an earlier attempt may have been carried out before the newer holder came.
+var errEarlier = errors.New("the lock has a newer holder, and an earlier attempt was not confirmed")
+
+// retryClaim is retry for what claims a fence. A fence that is stale at a later attempt
+// doesn't mean that nothing was done.
+func retryClaim(ctx context.Context, do func() error) error {
+	attempts := 0
+	return retry(ctx, func() error {
+		attempts++
+		err := do()
+		if attempts > 1 && errors.Is(err, fence.ErrStale) {
+			return errEarlier
+		}
+		return err
+	})
+}
+
 // pause waits longer with each attempt, never in step with others.
 func pause(ctx context.Context, attempt int) error {
 	limit := min(5*time.Millisecond<<attempt, 500*time.Millisecond)

@@ -50,7 +50,7 @@ func (s *Store) placeOrder(ctx context.Context, o voucher.Order) error {
 	if err := retry(ctx, func() error { return refusal(ctx, s.read, o) }); err != nil {
 		return err
 	}
-	return retry(ctx, func() error {
+	return retryClaim(ctx, func() error {
 		return s.write.RunInTx(ctx, s.isolation(), func(ctx context.Context, tx bun.Tx) error {
 			if err := s.guards.Claim(ctx, tx.Tx, o.UserID, o.Fence); err != nil {
 				return err
