@@ -209,6 +209,22 @@ func TestTheLockMatters(t *testing.T) {
 	}
 }
 
+// Cancellations take their lock, whose fence orders without a lock are compared with.
+func TestWithoutTheLockAUserOrdersAgainAfterCanceling(t *testing.T) {
+	shop := serve(t, seckillBinary(t, unguarded), "--no-lock")
+	orders := shop.voucher(t, 10) + "/orders"
+	for range 2 {
+		status, order, err := shop.call(http.MethodPost, orders, "alice", "")
+		if err != nil || status != http.StatusCreated {
+			t.Fatalf("order: %d %v %v", status, order, err)
+		}
+		status, answer, err := shop.call(http.MethodDelete, fmt.Sprint("/api/orders/", order["orderId"]), "alice", "")
+		if err != nil || status != http.StatusNoContent {
+			t.Fatalf("cancel: %d %v %v", status, answer, err)
+		}
+	}
+}
+
 // invariant reads one verdict of the table.
 func invariant(t *testing.T, table, name string) bool {
 	t.Helper()
