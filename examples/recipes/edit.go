@@ -32,8 +32,9 @@ func (d *Documents) Open(ctx context.Context, id int64) (body string, ticket fen
 	if err == nil {
 		err = d.DB.QueryRowContext(ctx, `SELECT body FROM documents WHERE id = ?`, id).Scan(&body)
 	}
-	_ = lease.Release(ctx)                             // the document stays locked, for no process
-	if err != nil && !errors.Is(err, fence.ErrStale) { // if stale, another editor has the lock
+	_ = lease.Release(ctx) // the document stays locked, for no process
+	// A stale fence means that another editor has the lock.
+	if err != nil && !errors.Is(err, fence.ErrStale) {
 		d.free(ctx, id)
 	}
 	return body, ticket, err
