@@ -277,6 +277,7 @@ func TestACallerDoesNotWaitForThePool(t *testing.T) {
 			return lingering{c, &linger}, err
 		},
 		Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+		PoolSize: 1000, // after so many refusals, the client would dial for a second more
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client, redisstore.WithCircuit(1, 200*time.Millisecond))
