@@ -155,10 +155,12 @@ func (a *acquisition) newID() string {
 func (a *acquisition) ask(ctx context.Context, now time.Duration) (*Lease, error) {
 	began, sent := now, now
 	for tries := 1; ; tries++ {
-		if a.reenter {
-			if err := a.holdStatus(a.hold); err != nil && tries > 1 {
+		if a.reenter && tries > 1 {
+			if err := a.holdStatus(a.hold); err != nil {
 				return nil, err // it has ended between two calls
 			}
+		}
+		if a.reenter {
 			a.claim.TTL = a.hold.within(a.o.acquireTTL(), sent)
 		}
 		fence, err := a.send(ctx, sent)

@@ -96,16 +96,16 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) (panicked
 				now := l.now()
 				err := l.sendRelease(ctx, h.hold, h.claim, now, now+l.defaults.callTimeout)
 				doubt := l.endClosing(h.hold, err)
-				v := recovered(func() { l.reportClosed(h.hold, err) })
+				v, away := recovered(func() { l.reportClosed(h.hold, err) }), errors.Is(err, ErrUnavailable)
 				mu.Lock()
 				if v != nil {
 					panicked = v
 				}
-				if errors.Is(err, ErrUnavailable) {
+				if away {
 					failed, last = failed+1, err
 				}
 				mu.Unlock()
-				if doubt && !errors.Is(err, ErrUnavailable) {
+				if doubt && !away {
 					l.undo(h.claim, undoPasses[:])
 				}
 			}

@@ -130,13 +130,20 @@ func TestCloseSaysWhatItCouldNotRelease(t *testing.T) {
 	})
 }
 
+// notUndone is a locker that has to undo what it can't.
+func notUndone(t *testing.T) (*lock.Locker, *faulty) {
+	t.Helper()
+	store := newFaulty()
+	l := lock.New(store)
+	lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Minute))
+	store.set(only("release", func(lock.Claim) error { return errLineCut }), nil)
+	wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+	return l, store
+}
+
 func TestCloseSaysWhatItCouldNotUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := lock.New(store)
-		lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Minute))
-		store.set(only("release", func(lock.Claim) error { return errLineCut }), nil)
-		wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		l, store := notUndone(t)
 		for range 2 {
 			wantErr(t, l.Close(t.Context()), lock.ErrUnavailable)
 		}
@@ -376,11 +383,7 @@ func TestCloseSendsAllReleasesAtOnce(t *testing.T) {
 // The first ended with its context, and left what it was to undo.
 func TestASecondCloseSaysWhatTheFirstLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := lock.New(store)
-		lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Minute))
-		store.set(only("release", func(lock.Claim) error { return errLineCut }), nil)
-		wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		l, store := notUndone(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		wantErr(t, l.Close(ctx), context.DeadlineExceeded)

@@ -210,7 +210,7 @@ func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) er
 // overdue ends a wait whose limit is reached. Where nobody can say yet whether
 // the key is taken, because the first call of the queue is under way, it waits
 // for the answer, for as long as a call may take. nil means that the waiter is
-// the one to call now: if it is let others call first, that has ended.
+// the one to call now, and need not rest.
 func (a *acquisition) overdue(ctx context.Context) error {
 	timer := time.NewTimer(a.came + a.timeout - a.now())
 	defer timer.Stop()

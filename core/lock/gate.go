@@ -36,9 +36,9 @@ type gate struct {
 	// Until yieldUntil nobody here calls, so that other processes can; before yieldAt
 	// that isn't done again, and yieldPause is the time between.
 	yieldUntil, yieldAt, yieldPause time.Duration
-	// parting has the waiters that left whose places in the store are being undone: a later
-	// head would be served in one of them. So until partUntil nobody here calls, if the
-	// head is a new one; the next one waits until partBy.
+	// parting has the owners that left, and whose places in the store are being undone. A
+	// new head would be served in one of these, so it doesn't call before partUntil. partBy
+	// is that time for the next new head.
 	parting           map[string]struct{}
 	partUntil, partBy time.Duration
 }
@@ -215,7 +215,8 @@ func (w *waiter) setOverdue(overdue bool) {
 }
 
 // join queues a waiter, and returns what turn does. Where others wait already, one
-// more will have to as well: it is refused if it may not.
+// more will have to as well, unless it may call along with a call that is under way: it is
+// refused if it may not wait.
 func (a *acquisition) join() (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -114,7 +114,7 @@ func (h *hold) keepUntil() time.Duration {
 // have been suspended says nothing about now. mu must be held.
 func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
 	h.expiry = max(h.expiry, sent+ttl)
-	if sent < h.locker.leapt {
+	if h.locker.suspendedSince(sent) {
 		return false
 	}
 	until := sent + ttl - h.locker.margin(ttl)

@@ -17,6 +17,7 @@ type Lease struct {
 	signal     atomic.Pointer[signal] // of its end, made when somebody waits for it
 	over       atomic.Pointer[error]  // why it has ended, other than with its parent
 	watchdog   time.Duration          // that it asks for; 0: it is not renewed
+	minHold    time.Duration          // that it asks for
 	unreported bool                   // it ended before its acquisition did, and hooks never heard of it
 	start      time.Duration
 	release    sync.Once
@@ -24,9 +25,8 @@ type Lease struct {
 
 	// Guarded by locker.mu.
 
-	minHold        time.Duration // that it asks for
-	keeps          bool          // its caller has got it, so that the minimum counts
-	next, previous *Lease        // of the hold
+	keeps          bool   // its caller has got it, so that the minimum counts
+	next, previous *Lease // of the hold
 }
 
 // Context ends when the lease is released, lost, or when the context it was

@@ -216,6 +216,23 @@ func TestFairWaitersThatLeaveDelayNobody(t *testing.T) {
 	})
 }
 
+// slowUndo is the way to a store of a place that is being removed.
+var slowUndo = only("release", func(c lock.Claim) error {
+	if c.Undo {
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+})
+
+// servedBefore fails unless the second has the key by now, and the third gets it next.
+func servedBefore(t *testing.T, second, third <-chan outcome) {
+	t.Helper()
+	lease := granted(t, "the second", second)
+	waits(t, "the third", third)
+	release(t, lease)
+	release(t, granted(t, "the third", third))
+}
+
 // A waiter that leaves takes its place along, and no other of its process is served in
 // it, even if the removal is slow, and the key becomes free at that moment.
 func TestAFairWaiterThatLeavesHandsItsPlaceToNobody(t *testing.T) {
@@ -227,20 +244,12 @@ func TestAFairWaiterThatLeavesHandsItsPlaceToNobody(t *testing.T) {
 		leaves := start(t, here, ctx)
 		second := start(t, there, t.Context())
 		third := start(t, here, t.Context())
-		store.set(only("release", func(c lock.Claim) error {
-			if c.Undo {
-				time.Sleep(5 * time.Millisecond)
-			}
-			return nil
-		}), nil)
+		store.set(slowUndo, nil)
 		cancel()
 		release(t, holder)
 		wantErr(t, (<-leaves).err, context.Canceled)
 		time.Sleep(10 * time.Millisecond)
-		lease := granted(t, "the second", second)
-		waits(t, "the third", third)
-		release(t, lease)
-		release(t, granted(t, "the third", third))
+		servedBefore(t, second, third)
 	})
 }
 
@@ -261,20 +270,12 @@ func TestAFairWaiterWhosePlaceAnotherTookHandsItToNobody(t *testing.T) {
 		wantErr(t, (<-first).err, context.Canceled)
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		store.set(only("release", func(c lock.Claim) error {
-			if c.Undo {
-				time.Sleep(5 * time.Millisecond)
-			}
-			return nil
-		}), nil)
+		store.set(slowUndo, nil)
 		cancel()
 		release(t, holder)
 		wantErr(t, (<-leaves).err, context.Canceled)
 		time.Sleep(10 * time.Millisecond)
-		lease := granted(t, "the second", second)
-		waits(t, "the third", third)
-		release(t, lease)
-		release(t, granted(t, "the third", third))
+		servedBefore(t, second, third)
 	})
 }
 
@@ -305,10 +306,7 @@ func TestTheEndOfOnePlaceIsNotThatOfAnother(t *testing.T) {
 		release(t, holder)
 		wantErr(t, (<-leaves).err, context.Canceled)
 		time.Sleep(20 * time.Millisecond)
-		lease := granted(t, "the second", second)
-		waits(t, "the third", third)
-		release(t, lease)
-		release(t, granted(t, "the third", third))
+		servedBefore(t, second, third)
 	})
 }
 
@@ -323,21 +321,13 @@ func TestAFairWaiterThatLeavesInTheMiddleHandsItsPlaceToNobody(t *testing.T) {
 		leaves := start(t, here, ctx)
 		second := start(t, there, t.Context())
 		third := start(t, here, t.Context())
-		store.set(only("release", func(c lock.Claim) error {
-			if c.Undo {
-				time.Sleep(5 * time.Millisecond)
-			}
-			return nil
-		}), nil)
+		store.set(slowUndo, nil)
 		cancel()
 		wantErr(t, (<-leaves).err, context.Canceled)
 		release(t, holder)
 		release(t, granted(t, "the first", first))
 		time.Sleep(10 * time.Millisecond)
-		lease := granted(t, "the second", second)
-		waits(t, "the third", third)
-		release(t, lease)
-		release(t, granted(t, "the third", third))
+		servedBefore(t, second, third)
 	})
 }
 

@@ -113,7 +113,7 @@ func (l *Locker) extended(h *hold, sent, ttl time.Duration) error {
 		return err
 	}
 	h.confirm(sent, ttl)
-	if sent < l.leapt {
+	if l.suspendedSince(sent) {
 		return because(ErrUnavailable, errSuspended)
 	}
 	return nil

@@ -69,3 +69,6 @@ func (l *Locker) checkClock() (now time.Duration) {
 	}
 	return now
 }
+
+// suspendedSince says whether the process may have been suspended since then; mu is held.
+func (l *Locker) suspendedSince(t time.Duration) bool { return t < l.leapt }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -171,24 +172,27 @@ func (broken) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipeli
 
 // A call that has ended, however, is watched no longer.
 func TestAPanicOfTheClientLeavesNobodyWhoAsksForSlots(t *testing.T) {
-	var loads atomic.Int32
-	f, _ := newFake(t, func([]string) string { return integer(1) })
-	client := redis.NewClusterClient(&redis.ClusterOptions{
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
-			loads.Add(1)
-			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:6379"}}}}, nil
-		},
-		Dialer: f.dial, Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+	synctest.Test(t, func(t *testing.T) {
+		var loads atomic.Int32
+		f, _ := newFake(t, func([]string) string { return integer(1) })
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				loads.Add(1)
+				return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:6379"}}}}, nil
+			},
+			Dialer: f.dial, Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+		})
+		client.OnNewNode(func(node *redis.Client) { node.AddHook(broken{}) })
+		store := redisstore.New(client, redisstore.WithReplicas(1, 10*time.Millisecond))
+		if a := answered(t, begin(t.Context(), store, "k", time.Now().Add(soon))); a.err == nil {
+			t.Fatal("the client did not panic")
+		}
+		before := loads.Load()
+		time.Sleep(time.Minute)
+		if n := loads.Load() - before; n > 1 {
+			t.Errorf("nothing is under way, and the slots were loaded %d times", n)
+		}
+		_ = client.Close()
+		time.Sleep(time.Minute) // what reloads them once ends
 	})
-	t.Cleanup(func() { _ = client.Close() })
-	client.OnNewNode(func(node *redis.Client) { node.AddHook(broken{}) })
-	store := redisstore.New(client, redisstore.WithReplicas(1, 10*time.Millisecond))
-	if a := answered(t, begin(t.Context(), store, "k", time.Now().Add(soon))); a.err == nil {
-		t.Fatal("the client did not panic")
-	}
-	before := loads.Load()
-	<-time.After(2 * time.Second)
-	if n := loads.Load() - before; n > 1 {
-		t.Errorf("nothing is under way, and the slots were loaded %d times", n)
-	}
 }

@@ -230,11 +230,11 @@ func (s *Store) forceFrom(ctx context.Context, name string, reply []any) (freed 
 		calls, answers = append(calls, c), append(answers, s.begin(ctx, c, true))
 	}
 	for i, c := range calls {
-		reply, failed := within(ctx, answers[i])
+		answer, failed := within(ctx, answers[i])
 		if isTryAgain(failed) {
-			reply, failed = s.runOnAll(ctx, c)
+			answer, failed = s.runOnAll(ctx, c)
 		}
-		n, failed := s.integer(reply, failed)
+		n, failed := s.integer(answer, failed)
 		freed, err = freed || n == 1, errors.Join(err, failed)
 	}
 	return freed, err

@@ -210,8 +210,8 @@ func (s *Store) leftBehind(err error, key string) error {
 	return &unknown
 }
 
-// clusterClosed says whether the application has closed the client, and not only the client
-// itself that of a node which has left. It does no I/O.
+// clusterClosed says whether the application has closed the client of the cluster. That of
+// one node is closed as well when the node leaves. It does no I/O.
 func (s *Store) clusterClosed(key string) bool {
 	node, err := s.cluster.MasterForKey(ended, key)
 	return errors.Is(err, redis.ErrClosed) || err == nil && errors.Is(node.Ping(ended).Err(), redis.ErrClosed)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -96,11 +97,11 @@ func (i *instant) reply(args []string) model.Reply {
 	default:
 		return i.keys.Do(args...)
 	}
-	keys := 3
-	for range args[2][0] - '0' {
-		keys++
+	keys, err := strconv.Atoi(args[2])
+	if err != nil {
+		return model.Error("ERR " + err.Error())
 	}
-	return i.scripts.Run(i.keys, text, args[3:keys], args[keys:])
+	return i.scripts.Run(i.keys, text, args[3:3+keys], args[3+keys:])
 }
 
 func valueOf(r model.Reply) any {

@@ -55,20 +55,10 @@ type builder struct {
 // with directives, their own or that of an interface they embed.
 func (b *builder) build(file *ast.File) []*decorator {
 	var all []*decorator
-	for _, d := range file.Decls {
-		decl, ok := d.(*ast.GenDecl)
-		if !ok {
-			continue
-		}
-		for _, spec := range decl.Specs {
-			t, ok := spec.(*ast.TypeSpec)
-			if !ok {
-				continue
-			}
-			if object, ok := b.info.Defs[t.Name].(*types.TypeName); ok {
-				if d := b.decorator(t, object); d != nil {
-					all = append(all, d)
-				}
+	for t := range typeSpecs(file) {
+		if object, ok := b.info.Defs[t.Name].(*types.TypeName); ok {
+			if d := b.decorator(t, object); d != nil {
+				all = append(all, d)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package lockgen
 import (
 	"go/ast"
 	"go/token"
+	"iter"
 	"regexp"
 	"slices"
 
@@ -40,14 +41,8 @@ type scanner struct {
 // scan looks through a file: at its interfaces for directives, and then
 // everywhere for directives that stand where they do nothing.
 func (s *scanner) scan(file *ast.File) {
-	for _, d := range file.Decls {
-		if decl, ok := d.(*ast.GenDecl); ok {
-			for _, spec := range decl.Specs {
-				if t, ok := spec.(*ast.TypeSpec); ok {
-					s.scanType(t)
-				}
-			}
-		}
+	for t := range typeSpecs(file) {
+		s.scanType(t)
 	}
 	for _, group := range file.Comments {
 		for _, c := range group.List {
@@ -131,25 +126,32 @@ func mentions(file *ast.File) bool {
 // mayEmbed reports whether a file that the build leaves out has a type whose methods
 // may have directives in other files, as far as is known without types.
 func mayEmbed(file *ast.File) bool {
-	for _, d := range file.Decls {
-		decl, ok := d.(*ast.GenDecl)
-		if !ok {
-			continue
-		}
-		for _, spec := range decl.Specs {
-			t, ok := spec.(*ast.TypeSpec)
-			if !ok {
-				continue
-			}
-			switch of := ast.Unparen(t.Type).(type) {
-			case *ast.InterfaceType:
-				if slices.ContainsFunc(of.Methods.List, func(f *ast.Field) bool { return len(f.Names) == 0 }) {
-					return true
-				}
-			case *ast.Ident, *ast.IndexExpr, *ast.IndexListExpr:
+	for t := range typeSpecs(file) {
+		switch of := ast.Unparen(t.Type).(type) {
+		case *ast.InterfaceType:
+			if slices.ContainsFunc(of.Methods.List, func(f *ast.Field) bool { return len(f.Names) == 0 }) {
 				return true
 			}
+		case *ast.Ident, *ast.IndexExpr, *ast.IndexListExpr:
+			return true
 		}
 	}
 	return false
+}
+
+// typeSpecs are the types that a file declares at its top level.
+func typeSpecs(file *ast.File) iter.Seq[*ast.TypeSpec] {
+	return func(yield func(*ast.TypeSpec) bool) {
+		for _, d := range file.Decls {
+			decl, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range decl.Specs {
+				if t, ok := spec.(*ast.TypeSpec); ok && !yield(t) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -80,8 +80,8 @@ func (c *connection) open() *redis.PubSub {
 	return c.Client.Subscribe(c.ctx)
 }
 
-// patient is a client whose handshake is given up on a connection that is mute: no
-// context ends it.
+// patient returns a client that gives up a handshake on a mute connection, which no
+// context ends.
 func (c *connection) patient(client *redis.Client) *redis.Client {
 	if timeout := client.Options().ReadTimeout; timeout > 0 && timeout <= c.Silence {
 		return client

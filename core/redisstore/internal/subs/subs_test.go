@@ -44,6 +44,12 @@ func set(t *testing.T, answer func(connection int, command []string) string, wra
 			return wrap(n, client), nil
 		},
 	})
+	return of(t, rdb)
+}
+
+// of returns subscriptions of a client, which it closes in the end.
+func of(t *testing.T, rdb *redis.Client) *subs.Set {
+	t.Helper()
 	t.Cleanup(func() { _ = rdb.Close() })
 	return subs.New(subs.Config{
 		Client:  rdb,
@@ -334,32 +340,35 @@ func TestAForbiddenChannelTakesNoOtherWithIt(t *testing.T) {
 // A server, or a proxy, that acknowledges and hangs up costs no connection after the other,
 // and wakes nobody after the other.
 func TestAConnectionThatEndsAfterItsAcknowledgementIsNotTriedWithoutAPause(t *testing.T) {
-	var mu sync.Mutex
-	var last net.Conn
-	var dialed atomic.Int32
-	s := set(t, func(n int, command []string) string {
-		if command[0] == "subscribe" {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var last net.Conn
+		var dialed atomic.Int32
+		s := set(t, func(n int, command []string) string {
+			if command[0] == "subscribe" {
+				mu.Lock()
+				defer mu.Unlock()
+				ends := last
+				time.AfterFunc(2*time.Millisecond, func() { _ = ends.Close() })
+			}
+			return acknowledge(n, command)
+		}, func(n int, c net.Conn) net.Conn {
 			mu.Lock()
 			defer mu.Unlock()
-			time.AfterFunc(2*time.Millisecond, func(c net.Conn) func() { return func() { _ = c.Close() } }(last))
+			last = c
+			dialed.Store(int32(n))
+			return c
+		})
+		stop, err := s.Watch(t.Context(), []string{"a"}, func() {})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return acknowledge(n, command)
-	}, func(n int, c net.Conn) net.Conn {
-		mu.Lock()
-		defer mu.Unlock()
-		last = c
-		dialed.Store(int32(n))
-		return c
+		time.Sleep(2 * time.Second)
+		stop()
+		if n := dialed.Load(); n > 50 || n < 2 {
+			t.Errorf("%d connections in 2 s", n)
+		}
 	})
-	stop, err := s.Watch(t.Context(), []string{"a"}, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-time.After(2 * time.Second)
-	stop()
-	if n := dialed.Load(); n > 50 || n < 2 {
-		t.Errorf("%d connections in 2 s", n)
-	}
 }
 
 // A panic while the connection after a panic is made leaves nobody deaf.
@@ -386,7 +395,7 @@ func TestAPanicOfTheClientAtTheNextConnectionCostsNoWakeUps(t *testing.T) {
 func TestAHandshakeThatIsMuteIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dialed atomic.Int32
-		rdb := redis.NewClient(&redis.Options{
+		s := of(t, redis.NewClient(&redis.Options{
 			Addr: "127.0.0.1:6379", Protocol: 2, DisableIdentity: true, ReadTimeout: -1,
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				n := int(dialed.Add(1))
@@ -398,14 +407,7 @@ func TestAHandshakeThatIsMuteIsGivenUp(t *testing.T) {
 				go serve(server, func(command []string) string { return acknowledge(n, command) })
 				return client, nil
 			},
-		})
-		defer rdb.Close()
-		s := subs.New(subs.Config{
-			Client:  rdb,
-			Failure: func(err error) error { return err },
-			Refused: func(error) bool { return false },
-			Warn:    func(string, error) {},
-		})
+		}))
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		stop, err := s.Watch(ctx, []string{"a"}, func() {})

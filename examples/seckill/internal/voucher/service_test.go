@@ -152,7 +152,7 @@ func TestAnOrderIsPlacedInItsTimeOnly(t *testing.T) {
 }
 
 // An order of the last moment that wasn't confirmed is sent again when the sale has ended.
-func TestWhoHasOrderedIsToldSoWhenTheSaleHasEnded(t *testing.T) {
+func TestWhoHasOrderedFindsTheOrderWhenTheSaleHasEnded(t *testing.T) {
 	now := end.Add(-1)
 	s := &shelf{v: voucher.Voucher{ID: "v", Stock: 2, Remaining: 2, BeginAt: begin, EndAt: end}}
 	service := voucher.NewServiceAt(s, limit, func() time.Time { return now })
