@@ -1037,7 +1037,7 @@ func TestAReaderWhoseWriterHasGoneComesAfterThoseWhoWait(t *testing.T) {
 				ctx := context.WithoutCancel(write.Context())
 				r1 := start(t, l, ctx, opts...)
 				r2 := start(t, l, ctx, opts...)
-				go func() { _ = write.Release(t.Context()) }()
+				go func() { _ = write.Release(ctx) }()
 				time.Sleep(80 * time.Millisecond)
 				if !tries {
 					waits(t, "the second reader", r2)

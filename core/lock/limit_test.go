@@ -259,15 +259,16 @@ func TestAHoldEndsWhenItsLimitIsReached(t *testing.T) {
 				got := make(chan time.Duration)
 				go func() {
 					next, err := other.Acquire(t.Context(), "k", append(tt.opts, lock.WithMaxHold(time.Hour))...)
+					after := time.Since(start)
 					if err != nil {
 						t.Error(err)
-					} else if lease.Context().Err() == nil {
-						t.Error("two holders, and the first was not notified")
-					}
-					got <- time.Since(start)
-					if err == nil {
+					} else {
+						if lease.Context().Err() == nil {
+							t.Error("two holders, and the first was not notified")
+						}
 						_ = next.Release(t.Context())
 					}
+					got <- after
 				}()
 				<-lease.Context().Done()
 				wantErr(t, context.Cause(lease.Context()), lock.ErrLost, lock.ErrHeldTooLong)

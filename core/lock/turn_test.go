@@ -19,10 +19,12 @@ func TestTurnsComeInTheOrderOfAsking(t *testing.T) {
 		var turn lock.Turn
 		_ = turn.Take(t.Context())
 		var came []int
+		var all sync.WaitGroup
+		defer all.Wait()
 		for i := range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			go func() {
+			all.Go(func() {
 				if err := turn.Take(ctx); err != nil {
 					if !errors.Is(err, context.Canceled) {
 						t.Error(err)
@@ -31,7 +33,7 @@ func TestTurnsComeInTheOrderOfAsking(t *testing.T) {
 				}
 				came = append(came, i)
 				turn.Give()
-			}()
+			})
 			synctest.Wait()
 			if i == 0 || i == 2 { // the head, and one in the middle, leave
 				cancel()

@@ -492,35 +492,25 @@ func TestAFairWaiterThatLeavesWithItsAnswerPassesOnNoNap(t *testing.T) {
 		l, other := newLocker(t, store), newLocker(t, store)
 		fair := lock.WithMode(lock.Fair)
 
-		granted := make(chan *lock.Lease, 1)
-		go func() { granted <- acquire(t, l, ctx, "k", fair) }()
-		synctest.Wait()
-		go func() { // becomes the head as the first is granted, and subscribes for too long
-			if lease, err := l.Acquire(ctx, "k", fair, lock.WithWait(50*time.Millisecond)); err == nil {
-				t.Error("granted")
-				release(t, lease)
-			}
-		}()
-		synctest.Wait()
-		third := make(chan time.Duration, 1)
+		first := start(t, l, ctx, fair)
+		// The second becomes the head as the first is granted, and subscribes for too long.
+		second := start(t, l, ctx, fair, lock.WithWait(50*time.Millisecond))
 		began := time.Now()
-		go func() {
-			lease := acquire(t, l, ctx, "k", fair)
-			third <- time.Since(began)
-			release(t, lease)
-		}()
-		first := <-granted
-		otherHas := make(chan *lock.Lease, 1)
-		go func() { otherHas <- acquire(t, other, ctx, "k", fair) }()
+		third := start(t, l, ctx, fair)
+		one := <-first
+		foreign := start(t, other, ctx, fair)
 		time.Sleep(30 * time.Millisecond)
-		release(t, first) // to the other locker
-		lease := <-otherHas
+		release(t, one.lease) // to the other locker
+		two := <-foreign
 		time.Sleep(50 * time.Millisecond)
-		release(t, lease)
+		release(t, two.lease)
 		t.Logf("free for the third after %v", time.Since(began))
-		if waited := <-third; waited > 400*time.Millisecond {
+		three := <-third
+		if waited := three.at.Sub(began); waited > 400*time.Millisecond {
 			t.Errorf("the third slept through its turn: it waited for %v", waited)
 		}
+		release(t, three.lease)
+		wantErr(t, (<-second).err, lock.ErrBusy)
 	})
 }
 
