@@ -229,6 +229,34 @@ func TestLeasesNestDeeply(t *testing.T) {
 	}
 }
 
+// A look at a group costs in proportion to its keys: 30 times as many must not take
+// 900 times as long.
+func TestALookAtALargeGroupCostsInProportion(t *testing.T) {
+	cost := func(keys int) time.Duration {
+		l := newLocker(t, memstore.New())
+		requests := make([]lock.Request, keys)
+		for i := range requests {
+			requests[i] = l.Request(fmt.Sprintf("%03d", i), lock.WithLease(time.Hour))
+		}
+		all, err := lock.AcquireAll(t.Context(), requests...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := time.Hour
+		for range 20 {
+			began := time.Now()
+			if err := all.Context().Err(); err != nil {
+				t.Error(err)
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	if few, many := cost(10), cost(300); many > 180*few+50*time.Microsecond {
+		t.Errorf("a look at 10 keys takes %v, and one at 300 keys %v", few, many)
+	}
+}
+
 // The first key takes a call that is longer than the wait. The second is waited for
 // no longer, and its error says that a limit was reached.
 func TestAGroupThatRanOutOfTimeSaysSo(t *testing.T) {

@@ -122,11 +122,17 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) (panicked
 	return panicked, fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), last)
 }
 
-// recovered calls hooks on a goroutine of the locker, where a panic would end the process.
+// recovered calls hooks on a goroutine of their own, as they may end it, and a panic would
+// end the process.
 func recovered(call func()) (panicked any) {
-	defer func() { panicked = recover() }()
-	call()
-	return nil
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { panicked = recover() }()
+		call()
+	}()
+	<-done
+	return panicked
 }
 
 // endClosing ends a hold whose release by Close has ended with err. doubt says that

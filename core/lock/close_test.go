@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -391,6 +392,28 @@ func TestASecondCloseSaysWhatTheFirstLeft(t *testing.T) {
 			t.Fatal("the hold is gone: this tests nothing")
 		}
 		wantErr(t, l.Close(t.Context()), lock.ErrUnavailable)
+	})
+}
+
+// As t.FailNow does, which a test's hook may call.
+func TestAHookThatEndsItsGoroutineLeavesTheRestToClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 40 // more than are released at a time
+		store := newFaulty()
+		var ends atomic.Int32
+		l := lock.New(store, lock.WithHooks(lock.Hooks{Released: func(lock.ReleaseEvent) {
+			ends.Add(1)
+			runtime.Goexit()
+		}}))
+		for i := range keys {
+			acquire(t, l, t.Context(), strconv.Itoa(i))
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if ends.Load() != keys {
+			t.Errorf("%d ends of %d were reported", ends.Load(), keys)
+		}
 	})
 }
 

@@ -175,10 +175,15 @@ func (c *leaseContext) Value(key any) any {
 }
 
 func (c *leaseContext) Err() error {
-	for lease := (*Lease)(c); lease != nil; lease = lease.outer() {
+	lease := (*Lease)(c)
+	lease.look()
+	if outer, nested := c.state().(*leaseContext); nested {
+		return outer.Err() // which looks at those around: once, as leases nest
+	}
+	for lease = lease.outer(); lease != nil; lease = lease.outer() {
 		lease.look()
 	}
-	return c.state().Err() // once: it may be the parent's, and leases nest
+	return c.state().Err()
 }
 
 // look ends the lease if its trust has ended. The timer is late, as after a pause of the

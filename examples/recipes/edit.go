@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,9 +31,8 @@ func (d *Documents) Open(ctx context.Context, id int64) (body string, ticket fen
 	if err == nil {
 		err = d.DB.QueryRowContext(ctx, `SELECT body FROM documents WHERE id = ?`, id).Scan(&body)
 	}
-	_ = lease.Release(ctx) // the document stays locked, for no process
-	// A stale fence means that another editor has the lock.
-	if err != nil && !errors.Is(err, fence.ErrStale) {
+	// The document stays locked, for no process. What isn't released may be another editor's.
+	if released := lease.Release(ctx); err != nil && released == nil {
 		d.free(ctx, id)
 	}
 	return body, ticket, err

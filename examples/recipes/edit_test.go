@@ -78,26 +78,34 @@ func TestADocumentIsEditedInTwoRequestsToTwoProcesses(t *testing.T) {
 // claimed the document.
 func TestAnEditorThatComesTooLateFreesNoOtherEditorsLock(t *testing.T) {
 	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			store := open(t)
-			first, second, stop := documents(t, store)
-			defer stop()
-			var once sync.Once
-			paused := lock.New(store, lock.WithHooks(lock.Hooks{Acquired: func(context.Context, lock.AcquireEvent) {
-				once.Do(func() {
-					force(t, store, "edit:document:1")
-					opens(t, second)
-				})
-			}}))
-			defer func() { _ = paused.Close(context.Background()) }()
-			late := &recipes.Documents{Locker: paused, DB: first.DB, Rows: first.Rows}
-			if _, _, err := late.Open(t.Context(), 1); !errors.Is(err, fence.ErrStale) {
-				t.Errorf("the late one: %v", err)
-			}
-			if body, _ := opens(t, first); body != "busy" {
-				t.Errorf("the late one has freed the lock: %q", body)
+		t.Run(name, func(t *testing.T) { comesTooLate(t, open(t), false, fence.ErrStale) })
+		t.Run(name+", and gives up", func(t *testing.T) { comesTooLate(t, open(t), true, context.Canceled) })
+	}
+}
+
+// comesTooLate has an editor open the document while its lock is another's.
+func comesTooLate(t *testing.T, store lock.Store, givesUp bool, want error) {
+	first, second, stop := documents(t, store)
+	defer stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var once sync.Once
+	paused := lock.New(store, lock.WithHooks(lock.Hooks{Acquired: func(context.Context, lock.AcquireEvent) {
+		once.Do(func() {
+			force(t, store, "edit:document:1")
+			opens(t, second)
+			if givesUp {
+				cancel()
 			}
 		})
+	}}))
+	defer func() { _ = paused.Close(context.Background()) }()
+	late := &recipes.Documents{Locker: paused, DB: first.DB, Rows: first.Rows}
+	if _, _, err := late.Open(ctx, 1); !errors.Is(err, want) {
+		t.Errorf("the late one: %v", err)
+	}
+	if body, _ := opens(t, first); body != "busy" {
+		t.Errorf("the late one has freed the lock: %q", body)
 	}
 }
 

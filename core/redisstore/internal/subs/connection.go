@@ -25,6 +25,7 @@ type connection struct {
 
 	sent     map[string]*channel // the subscriptions that were sent, guarded by mu
 	refusals int                 // in a row; the reader's
+	later    bool                // again is about to be called, guarded by mu
 }
 
 // newConnection starts that of a master, or of the common plane. It ends with
@@ -212,11 +213,22 @@ func (c *connection) acknowledged(name string) {
 func (c *connection) again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.later = false
 	for name, wanted := range c.channels {
 		wanted.heard[common] = false
 		delete(c.sent, name) // what nobody wants stays, to be unsubscribed
 	}
 	signal(c.changed)
+}
+
+// againLater has it done after a pause, once for all that is refused until then.
+func (c *connection) againLater(failures int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.later {
+		c.later = true
+		time.AfterFunc(pauseAfter(failures), c.again)
+	}
 }
 
 // dropped counts the loss of the connection, and returns how many of its node were lost
@@ -249,8 +261,7 @@ func (c *connection) lost(err error) bool {
 	case c.plane == common && c.Refused(err):
 		c.warn("redis refuses to subscribe, so waiters poll; see redisstore.WithPolling", err)
 		c.refuse(err, c.has)
-		c.again()
-		c.pause(c.refusals) // the connection is well
+		c.againLater(c.refusals) // the connection is well, and is read meanwhile
 		c.refusals++
 		return false
 	case c.plane == sharded: // also for what it says when the client subscribes to channels of several slots at once

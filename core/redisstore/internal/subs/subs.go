@@ -269,13 +269,18 @@ func (s *Set) warn(message string, err error) {
 	s.warned.Do(func() { s.Warn(message, err) })
 }
 
-// pause waits before the next attempt; after the first failure not at all.
-func (all *subscriptions) pause(failures int) {
+// pauseAfter is how long to wait before the next attempt; after the first failure not at all.
+func pauseAfter(failures int) time.Duration {
 	if failures == 0 {
-		return
+		return 0
 	}
 	d := min(minPause<<min(failures, 10), maxPause)
-	timer := time.NewTimer(d/2 + rand.N(d/2))
+	return d/2 + rand.N(d/2)
+}
+
+// pause waits before the next attempt.
+func (all *subscriptions) pause(failures int) {
+	timer := time.NewTimer(pauseAfter(failures))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

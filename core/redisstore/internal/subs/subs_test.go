@@ -421,38 +421,57 @@ func TestAHandshakeThatIsMuteIsGivenUp(t *testing.T) {
 	})
 }
 
-// Channels that the server refuses, one after the other, hold up nobody else.
+// refusing acknowledges all but commands with forbidden channels.
+func refusing(n int, command []string) string {
+	switch {
+	case command[0] == "ping":
+		return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+	case command[0] == "subscribe" && slices.ContainsFunc(command[1:], func(c string) bool { return strings.HasPrefix(c, "forbidden") }):
+		return "-NOPERM no permission\r\n"
+	}
+	return acknowledge(n, command)
+}
+
+// Channels that the server refuses, one after the other or many at a time, hold up nobody
+// else.
 func TestForbiddenChannelsDelayNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := set(t, func(n int, command []string) string {
-			switch {
-			case command[0] == "ping":
-				return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
-			case command[0] == "subscribe" && strings.HasPrefix(command[1], "forbidden"):
-				return "-NOPERM no permission\r\n"
-			}
-			return acknowledge(n, command)
-		}, nil)
-		stop, err := s.Watch(t.Context(), []string{"allowed"}, func() {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 20 {
-			if leave, err := s.Watch(t.Context(), []string{"forbidden" + strconv.Itoa(i)}, func() {}); err == nil {
-				leave()
-				t.Fatal("it was subscribed")
-			}
-			began := time.Now()
-			leave, err := s.Watch(t.Context(), []string{"another"}, func() {})
-			if err != nil {
-				t.Fatal(err)
-			}
-			leave()
-			if took := time.Since(began); took > 100*time.Millisecond {
-				t.Errorf("the subscription of an allowed channel took %v", took)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		stop()
-	})
+	for name, crowd := range map[string]int{"one at a time": 1, "a crowd": 20} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := set(t, refusing, nil)
+				stop, err := s.Watch(t.Context(), []string{"allowed"}, func() {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all sync.WaitGroup
+				for i := range crowd {
+					all.Go(func() {
+						for j := range 50 {
+							if leave, err := s.Watch(t.Context(), []string{fmt.Sprint("forbidden ", i, j)}, func() {}); err == nil {
+								leave()
+								t.Error("it was subscribed")
+							}
+							time.Sleep(20 * time.Millisecond)
+						}
+					})
+				}
+				for range 20 {
+					began := time.Now()
+					leave, err := s.Watch(t.Context(), []string{"another"}, func() {})
+					switch {
+					case err == nil:
+						leave()
+					case crowd == 1: // else it may be in one command with a forbidden one
+						t.Error(err)
+					}
+					if took := time.Since(began); took > 100*time.Millisecond {
+						t.Errorf("the subscription of an allowed channel took %v", took)
+					}
+					time.Sleep(37 * time.Millisecond)
+				}
+				all.Wait()
+				stop()
+			})
+		})
+	}
 }

@@ -60,26 +60,29 @@ const maxLinks = 40
 // foldersOfLinks returns the folder of each symbolic link on the way to a file: of the
 // links among the folders above it, and of a link that another one leads to.
 func foldersOfLinks(path string) (folders []string) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil
-	}
 	separator := string(filepath.Separator)
+	if !filepath.IsAbs(path) {
+		here, err := filepath.Abs("")
+		if err != nil {
+			return nil
+		}
+		path = here + separator + path // not cleaned: behind a link ".." is above what it leads to
+	}
 	root := filepath.VolumeName(path) + separator
-	folder, rest := root, strings.TrimPrefix(path, root)
+	folder, rest := root, path[len(root):]
 	for rest != "" && len(folders) < maxLinks {
 		name, below, _ := strings.Cut(rest, separator)
 		next := filepath.Join(folder, name)
 		target, err := os.Readlink(next)
-		if err != nil { // not a link
+		if err != nil || name == "" || name == "." || name == ".." { // not a link
 			folder, rest = next, below
 			continue
 		}
 		folders = append(folders, folder)
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(folder, target)
+		if filepath.IsAbs(target) {
+			folder, target = root, target[len(root):]
 		}
-		folder, rest = root, filepath.Join(strings.TrimPrefix(target, root), below)
+		rest = target + separator + below
 	}
 	return folders
 }

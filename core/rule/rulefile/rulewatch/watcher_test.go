@@ -276,6 +276,27 @@ func TestALinkOnTheWayIsFollowed(t *testing.T) {
 	}
 }
 
+// A target may lead through another link and up again: behind that link ".." is above what
+// it leads to.
+func TestALinkThroughAnotherAndUpAgainIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
+	for _, release := range []string{"1", "2"} {
+		mkdir(t, at("release"+release))
+		mkdir(t, at("release"+release+"/bin"))
+		write(t, at("release"+release+"/locks.yaml"), text("r"+release))
+	}
+	mkdir(t, at("app"))
+	mkdir(t, at("etc"))
+	link(t, filepath.FromSlash("../release1/bin"), at("etc/current"))
+	link(t, filepath.FromSlash("../etc/current/../locks.yaml"), at("app/locks.yaml"))
+	f := follow(t, at("app/locks.yaml"))
+	f.eventually(t, "r1")
+	link(t, filepath.FromSlash("../release2/bin"), at("etc/new"))
+	rename(t, at("etc/new"), at("etc/current"))
+	f.eventually(t, "r2")
+}
+
 func TestABadFileChangesNothingUntilItIsGood(t *testing.T) {
 	path := file(t, "a")
 	f := follow(t, path)
