@@ -49,7 +49,7 @@
 // call without an answer the hold that it may have left is removed several times
 // over two seconds. The locker does all of this from one queue, a few calls at a time.
 // Each acquire reserves a place in the queue before it is sent, and is refused with
-// [ErrUnavailable] when the queue is full. A process that dies leaves keys that
+// [ErrUnavailable] when the queue is full. A process that dies leaves holds that
 // last for 30 s at most, or for their last renewal: an acquire writes no longer
 // TTL, and a longer lease is extended before it is returned.
 //
