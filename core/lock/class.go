@@ -9,11 +9,11 @@ import (
 // fixed words, fit for logs and metrics, such as "timeout", "connection
 // refused" or "NOPERM". It never quotes from the error.
 //
-// The class is that of the first [StoreError] in err that has one. Without one
-// it is "circuit open" for [ErrCircuitOpen], "panic" for a [PanicError], "timeout"
-// and "canceled" for the errors of package context, and "unknown" for any other
-// StoreError or [ErrUnavailable]. An error that reports no failure of the store,
-// such as [ErrBusy], has the empty class.
+// The class is "circuit open" for [ErrCircuitOpen]. Otherwise it is that of the
+// first [StoreError] in err that has one. Without one it is "panic" for a
+// [PanicError], "timeout" and "canceled" for the errors of package context, and
+// "unknown" for any other StoreError or [ErrUnavailable]. An error that reports no
+// failure of the store, such as [ErrBusy], has the empty class.
 func ClassOf(err error) string {
 	if errors.Is(err, ErrBusy) {
 		return "" // although a wait limit wraps context.DeadlineExceeded
