@@ -49,4 +49,6 @@
 // method of the same receiver doesn't, so that method runs without its lock.
 // Work that relies on a lock says so with [lock.AssertHeld], which fails the
 // first test that comes another way.
+//
+// [lock.AssertHeld]: https://pkg.go.dev/github.com/redlatch/redlatch/core/lock#AssertHeld
 package annotations

@@ -144,8 +144,8 @@ const (
 type StoreError struct {
 	Outcome Outcome
 	// Unreachable says that the call failed because the store, or the part of
-	// it that keeps the key, could not be reached or did not answer; see
-	// [WithCircuit].
+	// it that keeps the key, could not be reached or did not answer. A circuit
+	// breaker counts such failures, such as that of redisstore.WithCircuit.
 	Unreachable bool
 	// Class is the class of the failure, as [ClassOf] returns it: one of a few
 	// fixed words, and nothing else that the store said. Empty if not known.
