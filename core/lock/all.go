@@ -29,11 +29,14 @@ type Leases struct {
 
 // AcquireAll acquires all keys or none. The keys may belong to different lockers.
 // They are taken in the order of their names, so that two callers with overlapping
-// keys cannot block each other. A key that is named twice is re-entered. It is refused
-// with [ErrInvalid] if the lockers differ, because no order is defined for the two, and
-// with [ErrOwnHold] if the second would wait for the first: it has another [WithOwner],
-// or there are not enough permits for both. A lock and permits of one key are refused with [ErrInvalid].
-// Each key takes one call to the store, one after the other.
+// keys cannot block each other. Each key takes one call to the store, one after the
+// other.
+//
+// A key that is named twice is re-entered. Such requests are refused with
+// [ErrInvalid] if their lockers differ, because no order is defined for the two, and
+// with [ErrOwnHold] if the second would wait for the first: it has another
+// [WithOwner], or there are not enough permits for both. A lock and permits of one
+// key are refused with [ErrInvalid].
 //
 // ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among the
 // requests. If a key can't be acquired, the ones acquired before are released (in the

@@ -11,15 +11,17 @@ import (
 // Close ends the locker. Waiters return [ErrClosed]; leases end with cause
 // [ErrClosed] and are released in the store. Close waits for everything that runs
 // in the background, so no hold, subscription, timer or goroutine of the locker is
-// left. The store may keep its own connection for a moment. Stop the work that holds leases first, or let it finish: see
-// [Locker.Drain].
+// left. The store may keep its own connection for a moment. Stop the work that holds
+// leases first, or let it finish: see [Locker.Drain].
 //
 // If ctx ends first, Close returns its error. If the store does not answer, Close
 // gives up and returns [ErrUnavailable]. That takes one call timeout for each 4096
-// holds, and in a store that blocks for each 16 holds, and each 8 acquisitions to undo,
-// so bound it by ctx. In both cases what could not be released expires by itself. The store and its client stay open: they
-// are the caller's. A second call waits for the first, and also returns an error
-// if holds could not be released.
+// holds. In a store whose calls block, it takes one for each 16 holds, and for each 8
+// acquisitions to undo. So bound it by ctx. In both cases what could not be released
+// expires by itself.
+//
+// The store and its client stay open: they are the caller's. A second call waits for
+// the first, and also returns an error if holds could not be released.
 func (l *Locker) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if l.closed {

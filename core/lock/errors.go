@@ -14,9 +14,9 @@ var (
 	// again later is safe. A wait that ran into its limit also wraps
 	// [context.DeadlineExceeded].
 	ErrBusy = errors.New("lock is held by another owner")
-	// ErrOwnHold: the caller's own context holds the key, as another owner or
-	// without re-entry, so waiting for it would be waiting for itself. It wraps
-	// [ErrBusy].
+	// ErrOwnHold: the caller's own context holds the key, and can't re-enter it
+	// because the acquisition is by another owner or [WithoutReentry]. The caller
+	// would wait for itself. It wraps [ErrBusy].
 	ErrOwnHold error = ownHoldError{}
 	// ErrLost: the lease can no longer be trusted, although it was not
 	// released. Work done under it may overlap with another owner's. It always
@@ -114,7 +114,8 @@ type BusyError struct {
 	// that it has no expiry.
 	TTL time.Duration
 	// WatchPerOwner says that wake-ups for the claim reach only a Watch by its own
-	// owner: the waiter before it may be of a kind that knows nothing of lockers.
+	// owner. Software that wakes single owners, and knows nothing of lockers, may be in
+	// front of it.
 	WatchPerOwner bool
 }
 

@@ -8,9 +8,12 @@ import (
 )
 
 // Hooks observe a locker. A nil func costs nothing. Hooks run on goroutines of the
-// engine: they must not block, and must not call the locker. A hook that panics in a
-// call of the locker makes that call panic, and no lease of it is left. Elsewhere it
-// ends the program, or is ignored if the store was just reporting a renewal. Keys in events are full keys; use Name for labels.
+// engine: they must not block, and must not call the locker. Keys in events are full
+// keys: use Name for labels.
+//
+// A hook that panics in a call of the locker makes that call panic, and the call
+// leaves no lease behind. Elsewhere the panic ends the program, or is ignored if the
+// store was just reporting a renewal.
 type Hooks struct {
 	// Waiting is called when an acquisition has to wait, and the func it
 	// returns when the wait ends, however it ends.
@@ -20,8 +23,8 @@ type Hooks struct {
 	Acquired func(ctx context.Context, e AcquireEvent)
 	// Released is called when a lease ends by release, and for every hold that
 	// Close releases. A hold ends once: with a release that is Last, or with
-	// Lost. If hooks never heard of its beginning, as its only acquisition failed
-	// after the grant, they don't hear of its end.
+	// Lost. If its only acquisition failed after the grant, hooks get neither its
+	// beginning nor its end.
 	Released func(e ReleaseEvent)
 	// Renewed is called for each renewal of a hold; Err says how it failed.
 	Renewed func(e RenewEvent)
@@ -80,7 +83,7 @@ type LossEvent struct {
 	// may have ended.
 	Context context.Context
 	Reason  LossReason
-	// Held is how long it was held before.
+	// Held is how long it was held before the loss.
 	Held time.Duration
 	// Cause wraps [ErrLost] and says how the loss was noticed.
 	Cause error

@@ -114,9 +114,9 @@ func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.tru
 // nil means released. [ErrLost] (as its reason, and with [ErrNotHeld] if the
 // store said so) means that the lease had ended before: work done under it may
 // have overlapped with another owner's. [ErrUnavailable] means that the store did
-// not confirm; the release is then repeated in the background until the key
-// has expired. [ErrClosed] means that [Locker.Close] has released it. If other leases share the hold, the next release sets the count in the
-// store right instead.
+// not confirm: the release is then repeated in the background until the key has
+// expired or, if other leases share the hold, the next release corrects the count
+// in the store instead. [ErrClosed] means that [Locker.Close] has released it.
 func (l *Lease) Release(ctx context.Context) error {
 	l.release.Do(func() {
 		if err := l.hold.locker.release(uncanceled(ctx), l); err != nil {

@@ -50,11 +50,11 @@ func WithMaxWait(d time.Duration) Option {
 }
 
 // WithMaxHold bounds how long a key is held, whatever watchdog, fixed lease or
-// [Lease.Extend] ask for, from the acquisition that made the hold: re-entering
-// it adds nothing. Shortly before d has passed the lease is lost, as a fixed one
-// is, with a cause that wraps [ErrLost] and [ErrHeldTooLong]; after d the key
-// is free, whether or not the work is done. At least [MinLease]; 0 means no limit,
-// which is the default.
+// [Lease.Extend] ask for. It counts from the acquisition that made the hold:
+// re-entering it adds nothing. Shortly before d has passed the lease is lost, with
+// a cause that wraps [ErrLost] and [ErrHeldTooLong]. After d the key is free, whether
+// or not the work is done. At least [MinLease]; 0 means no limit, which is the
+// default.
 func WithMaxHold(d time.Duration) Option {
 	return func(o *options) {
 		if d != 0 {
@@ -67,9 +67,9 @@ func WithMaxHold(d time.Duration) Option {
 // WithMinHold keeps the key held until d has passed, also if it is released before:
 // so a job that takes a second runs once, although the clocks of its schedulers
 // differ by more. d counts from when the call that was granted was sent, as trust
-// does. The lease ends at its release, as ever, and so does its context. Until d
-// has passed the key is busy for everybody, its last owner included; then waiters
-// get it. A release after d frees it at once.
+// does. A release ends the lease and its context at once. But until d has passed,
+// the key stays busy for everybody, its last owner included; then waiters get it.
+// A release after d frees the key at once.
 //
 // Neither [Locker.Close] nor the end of the process shortens it: the key has a TTL
 // of at least d from the start, whatever the watchdog. [Locker.ForceRelease] frees
@@ -77,8 +77,9 @@ func WithMaxHold(d time.Duration) Option {
 // the hold, and only the last release keeps the key. An acquisition that fails,
 // also as a part of [AcquireAll], keeps nothing.
 //
-// [ErrInvalid]: a [WithLease] or [WithMaxHold] that is shorter, be it that of the hold
-// to re-enter, or a writer that wants to read as well. At least [MinLease]; 0 means none, which is the default.
+// [ErrInvalid] means that a [WithLease] or [WithMaxHold], of the acquisition or of the
+// hold to re-enter, is shorter, or that a writer wants to read as well. At least
+// [MinLease]; 0 means none, which is the default.
 func WithMinHold(d time.Duration) Option {
 	return func(o *options) {
 		if d != 0 {

@@ -109,22 +109,22 @@ func New(store Store, opts ...Option) *Locker {
 // it: the new lease shares its hold and must be released as well.
 //
 // Errors: [ErrBusy] (with [context.DeadlineExceeded] when a limit of time was
-// reached, with [ErrTooManyWaiters] when one of [WithMaxWaiters] was), ctx's error, [ErrUnavailable], [ErrUnsupported], [ErrInvalid],
-// [ErrClosed]; [ErrLost] or [ErrReleased] when the hold to re-enter turned out to be gone,
-// and [ErrLost] when a new one of more than 30 s was taken away before it had its length.
-// Calls for one owner go one after the other: a deadline that passes while the store
-// answers those before is ctx's error alone.
-// After an error nothing is held: what calls may have left in the store is removed in
-// the background.
+// reached, with [ErrTooManyWaiters] when a limit of waiters was), ctx's error,
+// [ErrUnavailable], [ErrUnsupported], [ErrInvalid], [ErrClosed]; [ErrLost] or
+// [ErrReleased] when the hold to re-enter turned out to be gone, and [ErrLost] when
+// a new one of more than 30 s was taken away before it had its length. Calls for
+// one owner go one after the other: a deadline that passes while the store answers
+// earlier ones is ctx's error alone. After an error nothing is held: what calls may
+// have left in the store is removed in the background.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return l.acquire(ctx, key, false, opts)
 }
 
 // TryAcquire is [Locker.Acquire] that never waits for another owner: it returns
-// [ErrBusy] at once, without a call to the store if this locker itself holds the
-// key or a caller of it has waited for it before. Tries of one key in an exclusive
-// mode that come while the store is called for another share the answer to the next
-// call, which is sent after they came. [WithWait] is ignored.
+// [ErrBusy] at once. It makes no call to the store if this locker itself holds the
+// key, or if another caller of it waits for the key already. Tries of one key in an
+// exclusive mode that come while the store is called for another share the answer to
+// the next call, which is sent after they came. [WithWait] is ignored.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return l.acquire(ctx, key, true, opts)
 }

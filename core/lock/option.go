@@ -228,11 +228,12 @@ func WithOwner(name string) Option {
 	}
 }
 
-// WithMargin sets how long before the store forgets a lease it is no longer
-// trusted, besides one per cent of its length for clocks that run at different
+// WithMargin sets how long before its end in the store a lease is no longer
+// trusted, in addition to one percent of its length for clocks that run at different
 // rates. The margin is the time that work has to notice that its context has ended,
 // because timers are late on a busy machine. A lease must be longer than twice the
-// margin, which is below 15 s: an acquire writes 30 s at most. Only for [New]. Default [DefaultMargin].
+// margin, and the margin below 15 s, because an acquire writes 30 s at most. Only for
+// [New]. Default [DefaultMargin].
 func WithMargin(d time.Duration) Option {
 	return func(o *options) {
 		o.onlyForNew("WithMargin")
@@ -264,17 +265,19 @@ func WithCallTimeout(d time.Duration) Option {
 	}
 }
 
-// WithHandoff sets how a released key passes to the caller of the same locker that
-// waits for it first, without a call to the store: up to count times in a row, at
-// most 63, and not once d has passed since the store granted the key. Then the key
-// is released in the store, and the callers here wait for a millisecond, so that
-// other processes get a turn; if none wants it, they do so less and less
-// often. Modes [Exclusive]
-// and [Write] only, in stores that leave room for the fences (not with the tokens
-// of Redisson), from one lease with a watchdog to another of the same length, and
-// neither is re-entered, extended (as each lease of more than 30 s is) or named
-// ([WithOwner]), or bounded by [WithMaxHold]. A count of 0 turns it off. Only for [New]. Default
-// [DefaultHandoffs] and [DefaultHandoffTime].
+// WithHandoff sets how often a released key passes to the next waiting caller of the
+// same locker without a call to the store: up to count times in a row, at most 63,
+// and not once d has passed since the store granted the key. Then the key is released
+// in the store, and the callers here wait for a millisecond, so that other processes
+// get a turn. If none wants it, they do so less and less often.
+//
+// A key passes only in the modes [Exclusive] and [Write], in stores that leave room
+// for the fences (not with the tokens of Redisson), and from one lease with a watchdog
+// to another of the same length. Neither may be re-entered, extended (as each lease of
+// more than 30 s is), named ([WithOwner]) or bounded by [WithMaxHold].
+//
+// A count of 0 turns it off. Only for [New]. Default [DefaultHandoffs] and
+// [DefaultHandoffTime].
 func WithHandoff(count int, d time.Duration) Option {
 	return func(o *options) {
 		o.onlyForNew("WithHandoff")

@@ -24,17 +24,19 @@ type Claim struct {
 	TTL time.Duration
 	// Places is for modes whose waiters queue in the store: the owners of the
 	// same locker that wait for the key, in order, the claim's own among them.
-	// An Acquire that does not get them the key takes a place in the queue for
-	// each, or keeps the one it has. A place that no Acquire names again is
-	// passed over in the end. When the first place of the queue is one of the
-	// locker's, whichever, the turn is the claim's. Empty takes none.
+	// An Acquire that isn't granted takes a place in the queue for each of them, or
+	// keeps the place that the owner has. The store drops a place that no Acquire
+	// names for some time. When the first place in the queue is one of this
+	// locker's, the claim is served, whichever owner has that place. Empty takes
+	// no place.
 	Places []string
-	// Keep is for a Release that leaves no hold: until then the store keeps what the
-	// owner had for nobody, if that is in the future. The TTL is cut to it. A writer whose
-	// owner reads as well keeps the key as a reader: others may read, and nobody writes.
+	// Keep is for a Release that leaves no hold. If it is in the future, what the owner
+	// held stays held until then, without an owner, and its TTL is cut to that. If the
+	// owner is a writer that reads as well, the key stays held as by a reader: others
+	// may read, and nobody writes.
 	Keep time.Time
-	// Undo marks a Release that removes what a call may have left that nobody waits
-	// for. It may wait for other calls to the same server.
+	// Undo marks a Release as a clean-up: it removes what a call may have left, and no
+	// caller waits for it. The store may put it behind other calls to the same server.
 	Undo bool
 	// Permits is how many of Size permits a Semaphore claim takes. Both are
 	// 0 in other modes.
@@ -46,9 +48,9 @@ type Claim struct {
 func (c Claim) Locker() string { return c.Owner[:max(0, strings.LastIndexByte(c.Owner, ':'))] }
 
 // Store keeps the holds. The engine is its only caller. It is written for
-// stores across a network: every method may be called concurrently, may be
-// repeated with the same claim after an error, and need not be prompt when
-// ctx ends (the engine stops waiting by itself); it must return eventually.
+// stores across a network: every method may be called concurrently, and may be
+// repeated with the same claim after an error. It must return eventually, but need
+// not return as soon as ctx ends: the engine stops waiting by itself.
 //
 // Errors: [*BusyError] and [ErrNotHeld] are answers. [ErrUnsupported] and
 // [ErrInvalid] refuse the call. Any other error is a failure; a [*StoreError] has
@@ -64,28 +66,30 @@ type Store interface {
 	Acquire(ctx context.Context, c Claim) (fence uint64, err error)
 
 	// Renew makes each hold whose owner still has its key last for the claim's
-	// TTL at least. It never shortens one, and never creates one. It calls report once for every claim before it
-	// returns, as early as it knows the result, from any goroutine: with nil,
-	// with ErrNotHeld when the owner no longer has the key, or with a failure.
-	// Claims must not wait for each other where one part of the store is slow.
+	// TTL at least. It never shortens a hold, and never creates one. It calls report
+	// once for every claim before it returns, as early as it knows the result, from
+	// any goroutine: with nil, with ErrNotHeld when the owner no longer has the key,
+	// or with a failure. Claims must not wait for each other where one part of the
+	// store is slow.
 	Renew(ctx context.Context, claims []Claim, report func(i int, err error))
 
 	// Release lowers the hold count to c.Holds; at 0 it removes the hold, and
-	// the owner's place in the queue if there is one, and wakes a waiter. With a
-	// c.Keep in the future the hold stays until then, but it is nobody's: no claim of
-	// the owner finds it, and only ForceRelease ends it earlier. It
-	// never touches another owner's hold: ErrNotHeld when the owner does not
+	// the owner's place in the queue if there is one, and wakes a waiter. If c.Keep
+	// is in the future, the hold stays until then without an owner: no claim of the
+	// last owner finds it, and only ForceRelease ends it earlier. Release never
+	// touches another owner's hold: it returns ErrNotHeld when the owner does not
 	// have the key.
 	Release(ctx context.Context, c Claim) error
 
 	// Watch calls wake, from any goroutine, whenever c, or a claim in c.Mode of
 	// another owner of the same locker, might be granted now: on each wake-up of
 	// the key, and once after every gap in which wake-ups may have been missed.
-	// Readers and writers hear the same. The engine keeps a watch for 100 ms after
-	// the last waiter.
-	// Wake-ups of others may be missing after a [BusyError] that says so. It returns when wake-ups from now on cannot be
-	// missed. After stop has returned, wake is not called again. wake never
-	// blocks. ErrUnsupported makes the engine poll.
+	// Readers and writers of a key share its wake-ups. Those for other owners may be
+	// missing after a [BusyError] that says so.
+	//
+	// Watch returns once no later wake-up can be missed. After stop has returned, wake
+	// is not called again. wake never blocks. The engine keeps a watch for 100 ms after
+	// the last waiter. ErrUnsupported makes the engine poll.
 	Watch(ctx context.Context, c Claim, wake func()) (stop func(), err error)
 
 	// Inspect reports who has the key. A key that nobody has or queues for is
@@ -112,9 +116,9 @@ type AsyncStore interface {
 	StartAcquire(ctx context.Context, c Claim, by time.Time, answered func(fence uint64, err error))
 	// StartRelease begins a Release; fence means nothing.
 	StartRelease(ctx context.Context, c Claim, by time.Time, answered func(fence uint64, err error))
-	// Async returns the store itself. A type that embeds a store and has its
-	// own Acquire inherits a StartAcquire that does not know of it: the
-	// engine uses the calls only of the very store it was given.
+	// Async returns the store itself. The engine calls StartAcquire and StartRelease
+	// only if that is the store it was given: a type that embeds a store and has its
+	// own Acquire inherits a StartAcquire that would bypass it.
 	Async() Store
 }
 
@@ -148,8 +152,8 @@ type State struct {
 	Held bool
 	// Mode is the mode it is held in; it means nothing when Held is false.
 	Mode Mode
-	// Foreign says that the key is held in another format than that of the store,
-	// by other software or a store with other settings. It is busy all the same.
+	// Foreign says that the key is held in a format that isn't the store's, by other
+	// software or by a store with other settings. It is busy all the same.
 	Foreign bool
 	// Owners are the holds. They identify owners to operators: do not show
 	// them to clients.
@@ -163,12 +167,13 @@ type State struct {
 	// Waiters are the owners queued in the store, in order. Modes without a
 	// queue have none: their waiters are known to their own process only.
 	Waiters []string
-	// MoreWaiters is how many wait behind them.
+	// MoreWaiters is how many wait behind the ones in Waiters.
 	MoreWaiters int
 }
 
-// OwnerHolds is the hold count of an owner. It is 0 if the key was released to a
-// queue, and waits for this owner or another one of its locker.
+// OwnerHolds is the hold count of an owner. It is 0 while a key that was released
+// to the first waiter of a queue waits for that owner, or another one of the same
+// locker, to acquire it.
 type OwnerHolds struct {
 	Owner string
 	Holds int
