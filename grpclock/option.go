@@ -158,8 +158,8 @@ func WithFirstMessage(fullMethods ...string) Option {
 	})
 }
 
-// WithErrorMapper replaces the errors that interceptors return. The handler doesn't
-// run, whatever f returns.
+// WithErrorMapper replaces the errors that interceptors return. Whatever f returns, a
+// call that was refused doesn't run its handler.
 func WithErrorMapper(f Mapper) Option {
 	return optionFunc(func(c *config) {
 		if f == nil {

@@ -130,9 +130,9 @@ func WithSkipper(skip func(Request) bool) Option {
 	return func(s *settings) { s.skip = skip }
 }
 
-// WithErrorHandler answers with f instead of [Problem], which f may call. The
-// handler doesn't run, whatever f does. f is called for a lost lease only if the
-// handler has written nothing.
+// WithErrorHandler answers with f instead of [Problem], which f may call. Whatever f
+// does, the handler of a refused request doesn't run. For a lost lease, when the
+// handler has run, f is called only if that has written nothing.
 func WithErrorHandler(f func(http.ResponseWriter, Request, *guard.Error)) Option {
 	return func(s *settings) {
 		if f == nil {
