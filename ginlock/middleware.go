@@ -20,7 +20,7 @@ const name = "ginlock"
 type Option = httpguard.Option
 
 // New returns a middleware that runs the handlers behind it under the lock that
-// text describes: a template of the key, and options of the rule.
+// text describes: a template of the key, and the rule's fields.
 //
 //	ginlock.New(g, "lock:order:<userId> wait=200ms maxWaiters=50")
 //

@@ -52,5 +52,5 @@
 // Handlers still run for a request whose client has gone, and keep the lock until
 // they return: their context ends. The wrapped http.ResponseWriter flushes and
 // hijacks if the other one does, and [http.ResponseController] finds the rest. It
-// doesn't push.
+// doesn't implement [http.Pusher].
 package httplock

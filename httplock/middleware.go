@@ -17,7 +17,7 @@ const name = "httplock"
 type Option = httpguard.Option
 
 // New returns a middleware that runs the handler behind it under the lock that
-// text describes: a template of the key, and options of the rule.
+// text describes: a template of the key, and the rule's fields.
 //
 //	httplock.New(g, "lock:order:<userId> wait=200ms maxWaiters=50")
 //

@@ -12,16 +12,16 @@ import (
 
 // Call is one call of an operation, before it runs.
 type Call struct {
-	// Operation names it as the rules do, and in errors.
+	// Operation is the name of the operation, as rules and errors write it.
 	Operation string
 	// Rule is used instead of the guard's rule for Operation. A guard that isn't valid
-	// lets no call in, with whatever rule.
+	// lets no call in, whatever its rule.
 	Rule *rule.Compiled
 	// Vars finds the values for the rule's template. It returns
 	// [ErrUnresolvable] for a variable that no request could give a value.
 	Vars key.Lookup
-	// Key, if not empty, is used as it is instead of a key of the rule's template:
-	// its maker must have kept its parts apart.
+	// Key, if not empty, is used as it is instead of a key of the rule's template. The
+	// code that makes it must keep its parts apart.
 	Key string
 }
 

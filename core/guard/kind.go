@@ -40,7 +40,7 @@ const (
 	// ([lock.ErrOwnHold]). The work didn't run, and won't before the program or its
 	// configuration is put right.
 	Invalid
-	// Overloaded: another owner holds the lock, and as many wait for it as may
+	// Overloaded: another owner holds the lock, and the limit of waiters is reached
 	// ([lock.WithMaxWaiters]). The work didn't run; trying again later is safe.
 	Overloaded
 	// Unauthenticated: the value that says who the caller is is missing

@@ -42,20 +42,19 @@ var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCi
 // many failures in a row (calls that could not reach it, or got no answer; callers
 // that gave up count once nobody has been answered for 100 ms) with less than a
 // minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
-// [lock.ErrCircuitOpen], instead of each of them spending its time on the same
-// discovery.
+// [lock.ErrCircuitOpen], instead of each of them finding out the same.
 //
 // A probe finds out whether the server is back, no sooner than pause after the one
-// before: a PING on each idle connection, as these may be of a server that is gone, and
-// then on a new one; never more than 16 without an answer, each for 2 s at most.
-// Acquisitions wait up to 50 ms for it, unless a PING of before has no answer. Any other
-// call that is answered closes the circuit as well. Held locks are still renewed and
+// before. It is a PING on each idle connection, as these may lead to a server that is
+// gone, and then on a new one. No more than 16 PINGs are without an answer at a time,
+// each for 2 s at most. Acquisitions wait up to 50 ms for a probe, unless an earlier PING
+// has no answer yet. Any other call that is answered closes the circuit as well. Held locks are still renewed and
 // released, and acquisitions that wait for another owner go on waiting. The idle
 // connections are tried after the first failure already, so that calls don't fail on one
 // after the other.
 //
 // Every server has a circuit. Default [DefaultCircuitFailures] and
-// [DefaultCircuitPause]; 0 failures: never. Fewer failures, and a pause outside
+// [DefaultCircuitPause]; 0 failures turn it off. Fewer failures, and a pause outside
 // 1 ms to [lock.MaxDuration], panic.
 func WithCircuit(failures int, pause time.Duration) Option {
 	if failures < 0 || failures > 0 && (pause < time.Millisecond || pause > lock.MaxDuration) {

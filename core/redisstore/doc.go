@@ -27,7 +27,7 @@
 //
 //	Watch ──► pending ── SUBSCRIBE ──► acknowledged ──► live ── message ──► wake
 //	             │                                       │ ▲
-//	             └── refused or ctx over: an error       │ └─ acknowledged again:
+//	             └── refused or ctx ended: an error      │ └─ acknowledged again:
 //	                                          stop ◄─────┘    wake, as messages
 //	                                                          may have been missed
 //

@@ -54,10 +54,10 @@ func WithPublish(p Publishing) Option {
 // [lock.ErrUnsupported].
 //
 // All users of such a lock must use the counters: the fences of a plain getLock, or
-// of a store without this option, can't be compared with theirs. The counters are
-// separate keys (redisson_lock_token:{name}) that are never deleted, and lost data
-// repeats their numbers; the clock does neither. A counter that has reached 2^53, or is
-// below zero, grants nothing.
+// of a store without this option, can't be compared with theirs. Unlike the clock, the
+// counters are separate keys (redisson_lock_token:{name}), which are never deleted, and
+// they repeat numbers when Redis loses data. A counter that has reached 2^53, or is below
+// zero, grants nothing.
 func WithRedissonTokens() Option { return func(s *Store) { s.tokens = true } }
 
 // WithPolling does without publish/subscribe, for proxies and managed services

@@ -29,8 +29,8 @@ type quarantine struct {
 // forgot are still trusted by their holders, until these fail to renew them. With d
 // at least the longest lease and watchdog of everybody who takes the locks, all of
 // them have run out when the first is granted again. Renewals and releases work as
-// usual. Do not use it where the data survives (appendfsync always): there it only
-// costs d after every start.
+// usual. Do not use it where the data survives (appendfsync always): there it gains
+// nothing, and every start costs an outage of d.
 //
 // It protects only locks that are taken through stores with this option, all with
 // the same d. It needs Redis 7 or Valkey (elsewhere calls fail with

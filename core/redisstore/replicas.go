@@ -30,8 +30,8 @@ type replicas struct {
 //
 // It reduces what a failover can lose, but doesn't exclude it: unless all replicas
 // must acknowledge, one that didn't may be promoted. From Redis 7.2 on, WAIT waits for
-// what its connection has written: a renewal that writes nothing, as a longer extension
-// without an answer of the replicas came before it, may count without them. See
+// what its connection has written. So a renewal that writes nothing, because an earlier
+// and longer extension was not acknowledged, may count without the replicas. See
 // docs/quorum.md.
 //
 // The script and WAIT travel on one connection. While replicas lag, a busy

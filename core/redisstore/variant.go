@@ -19,7 +19,7 @@ import (
 // Fair locks answer [lock.ErrUnsupported]: only the script knows whose turn it is, and so
 // the channel. Waiters find permits that have expired by polling. The messages of a
 // [Latch] follow when its script is answered: Redisson's waiters believe what they say.
-// With [Sharded], servers must permit SPUBLISH: nobody finds out that they refuse it.
+// With [Sharded], servers must permit SPUBLISH: a refusal stays unnoticed.
 func WithoutScriptPublish() Option { return func(s *Store) { s.quiet = true } }
 
 // WithoutScriptTime is for servers that refuse TIME inside of scripts: it travels

@@ -7,10 +7,10 @@ import "fmt"
 type OnBusy uint8
 
 const (
-	// Reject fails the call with the contended status of its front end. It is the default.
+	// Reject fails the call with the contended status of its integration. It is the default.
 	Reject OnBusy = iota
 	// Skip ends the call successfully without running the work, for jobs that
-	// need to run once, no matter for whom.
+	// need to run once, whichever caller runs them.
 	Skip
 )
 

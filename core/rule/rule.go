@@ -14,7 +14,7 @@ import (
 // Rule says which lock an operation takes, and how. It is plain data; [Rule.Compile]
 // and [NewSet] check it.
 type Rule struct {
-	// Operation names what the lock is for, as its front end does: "POST
+	// Operation names what the lock is for, as its integration does: "POST
 	// /vouchers/:id/orders", "/shop.v1.Stock/Refill". A rule of a set needs one.
 	Operation string
 

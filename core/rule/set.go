@@ -72,8 +72,8 @@ func (s *Set) Entries() []Entry { return slices.Clone(s.entries) }
 // Locate adds the places in the set's file to the faults in err, which is an error
 // of [guard.Guard.Replace], or wraps one. A fault of an operation whose rule is only in
 // before gets its place there. before may be nil. The error that is returned wraps err
-// and has its message, in which the faults have their places. [errors.As] finds them so,
-// as Faults and as Fault.
+// and has its message, in which the faults have their places. [errors.As] finds them with
+// their places, as Faults and as Fault.
 //
 // [guard.Guard.Replace]: https://pkg.go.dev/github.com/redlatch/redlatch/core/guard#Guard.Replace
 func (s *Set) Locate(before *Set, err error) error {
