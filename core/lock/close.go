@@ -124,8 +124,8 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) (panicked
 	return panicked, fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), last)
 }
 
-// recovered calls hooks on a goroutine of their own, as they may end it, and a panic would
-// end the process.
+// recovered calls hooks on a separate goroutine, which they may end, and on which a panic
+// doesn't end the process.
 func recovered(call func()) (panicked any) {
 	done := make(chan struct{})
 	go func() {

@@ -85,6 +85,7 @@ func TestAnEditorThatComesTooLateFreesNoOtherEditorsLock(t *testing.T) {
 
 // comesTooLate has an editor open the document while its lock is another's.
 func comesTooLate(t *testing.T, store lock.Store, givesUp bool, want error) {
+	t.Helper()
 	first, second, stop := documents(t, store)
 	defer stop()
 	ctx, cancel := context.WithCancel(t.Context())
