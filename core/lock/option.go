@@ -88,6 +88,10 @@ func (o *options) with(opts []Option) (*options, error) {
 // apply changes o by opts; the first wrong value is the error.
 func (o *options) apply(opts []Option) error {
 	for _, apply := range opts {
+		if apply == nil {
+			o.reject("an option is nil")
+			continue
+		}
 		apply(o)
 	}
 	if o.mode == Semaphore && o.size == 0 {

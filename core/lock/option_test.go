@@ -24,6 +24,7 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 		{lock.WithMode(lock.Mode(99)), "WithMode(99)"},
 		{lock.WithPoll(0), "WithPoll(0s)"},
 		{lock.WithCallTimeout(0), "WithCallTimeout(0s)"},
+		{nil, "an option is nil"},
 		{lock.WithOwner(""), `WithOwner("")`},
 		{lock.WithOwner(strings.Repeat("a", 257)), "256 bytes"},
 	}

@@ -79,7 +79,11 @@ const lookAgain = 100
 // it is a lock of another mode, which will be gone by then.
 func (s *Store) occupied(ctx context.Context, t target, cause error) error {
 	reply, err := s.inspect(ctx, t.name, tagged(t.name), lock.MaxListed)
-	if err == nil {
+	switch {
+	case isRefused(err): // the server permits no look
+	case err != nil:
+		return err // nobody knows what the key has
+	default:
 		state := s.stateOf(reply)
 		pttl, _ := reply[1].(int64)
 		switch {

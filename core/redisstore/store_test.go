@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +60,37 @@ func TestAnUnknownScriptIsSentWithItsText(t *testing.T) {
 	commands := f.received()
 	if len(commands) != 2 || commands[1][0] != "eval" || !strings.Contains(commands[1][1], "Grants the lock") {
 		t.Errorf("sent %q", commands)
+	}
+}
+
+// A key of another type may be a lock of another format. If the look at it fails, nobody
+// knows, and the caller may try again.
+func TestAKeyThatCannotBeLookedAtIsNotInvalid(t *testing.T) {
+	for name, tt := range map[string]struct {
+		look string
+		want error
+	}{
+		"busy":         {failed("BUSY Redis is busy running a script."), lock.ErrUnavailable},
+		"out of reach": {"hang up", lock.ErrUnavailable},
+		"refused":      {failed("ERR bad lua script for redis cluster"), lock.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var acquire atomic.Pointer[string]
+			_, rdb := newFake(t, func(c []string) string {
+				if !strings.HasPrefix(c[0], "eval") {
+					return "default"
+				}
+				if acquire.CompareAndSwap(nil, &c[1]) || c[1] == *acquire.Load() {
+					return failed("WRONGTYPE Operation against a key holding the wrong kind of value")
+				}
+				return tt.look
+			})
+			l := lock.New(redisstore.New(rdb), lock.WithCallTimeout(200*time.Millisecond))
+			defer func() { _ = l.Close(t.Context()) }()
+			if _, err := l.TryAcquire(t.Context(), "k"); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
 	}
 }
 
