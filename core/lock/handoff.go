@@ -50,7 +50,7 @@ func (l *Locker) successor(g *gate, h *hold, now time.Duration) *waiter {
 		return nil
 	}
 	w := g.head
-	if w == nil || !w.resting || !w.of.continues(h) || !w.of.mayHold() {
+	if !w.resting || !w.of.continues(h) || !w.of.mayHold() {
 		return nil
 	}
 	return w

@@ -124,7 +124,7 @@ func (o *ownership) writing(c Claim) bool {
 
 // takeOwed returns what is to be released as nothing else is held; mu is held.
 func (o *ownership) takeOwed() (claim *Claim, doubt bool) {
-	if o == nil || o.owed != nil && o.writing(*o.owed) {
+	if o.owed != nil && o.writing(*o.owed) {
 		return nil, false
 	}
 	claim, doubt = o.owed, o.doubt
