@@ -72,7 +72,7 @@ func (l *Locker) forget(o *ownership) {
 
 // add registers a hold; mu is held.
 func (o *ownership) add(h *hold) {
-	if o.owed != nil && o.owed.Owner == h.owner && o.owed.Mode == h.mode {
+	if o.owed != nil && o.owed.Owner == h.owner {
 		h.doubt = h.doubt || o.doubt
 		h.sent = max(h.sent, h.locker.now()+o.owed.TTL)
 		o.owed, o.doubt = nil, false
