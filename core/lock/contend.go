@@ -217,10 +217,12 @@ func (a *acquisition) overdue(ctx context.Context) error {
 	for {
 		a.mu.Lock()
 		err, known := a.waiter.err, a.sawContention || a.knownBusy()
-		next := a.held[a.claim.Key] == nil && a.waiter.gate.first(&a.waiter)
-		rest := a.rest(a.waiter.gate)
+		g := a.waiter.gate
+		next := a.held[a.claim.Key] == nil && g.first(&a.waiter)
+		rest := a.rest(g)
 		handed := a.waiter.lease != nil
-		a.waiter.setOverdue(!handed && err == nil && !known && !next)
+		a.waiter.overdue = !handed && err == nil && !known && !next
+		g.overdue = g.overdue || a.waiter.overdue
 		a.mu.Unlock()
 		switch {
 		case handed:

@@ -14,13 +14,15 @@ type gate struct {
 	// last is the last of the leading waiters: the head, and those right behind it
 	// in its mode.
 	last *waiter
-	// asking counts the waiters whose call is under way, overdue the overdue ones.
-	asking, overdue int32
+	// asking counts the waiters whose call is under way.
+	asking int32
 	// abreast bounds how many claims of permits call side by side: maxAbreast, after a
 	// refusal none but the head, and then one more with each grant.
 	abreast int32
 	// contended is set once another owner was seen to have the key.
 	contended bool
+	// overdue says that some waiters may be overdue.
+	overdue bool
 	// watchPerOwner says that each head needs its own subscription.
 	watchPerOwner bool
 	// answered is when the store answered a call of a waiter last.
@@ -62,7 +64,7 @@ type waiter struct {
 	hint        bool
 	askAt, kept time.Duration
 	// overdue waiters have waited for long enough, and stay for the answer to a
-	// call of another that is under way; see setOverdue.
+	// call of another that is under way.
 	overdue bool
 	// refused says that the store answered that it was busy.
 	refused bool
@@ -203,17 +205,6 @@ func (l *Locker) spareGate() *gate {
 	return g
 }
 
-// setOverdue says whether w stays for the answer to a call of another; mu is held.
-func (w *waiter) setOverdue(overdue bool) {
-	switch {
-	case overdue && !w.overdue:
-		w.gate.overdue++
-	case !overdue && w.overdue:
-		w.gate.overdue--
-	}
-	w.overdue = overdue
-}
-
 // join queues a waiter, and returns what turn does. Where others wait already, one
 // more will have to as well, unless it may call along with a call that is under way: it is
 // refused if it may not wait.
@@ -245,7 +236,6 @@ func (a *acquisition) leave(granted bool, err error) {
 		a.mu.Unlock()
 		return // it never joined
 	}
-	w.setOverdue(false)
 	if w.asking {
 		a.answered(g, w.answer)
 	}
@@ -417,9 +407,13 @@ func (a *acquisition) answered(g *gate, err error) {
 		a.waiter.refused = true
 	}
 	g.yielded(ok, g.answered)
-	for w := g.head; w != nil && g.overdue > 0; w = w.next {
+	if !g.overdue {
+		return
+	}
+	g.overdue = false
+	for w := g.head; w != nil; w = w.next {
 		if w.overdue {
-			w.setOverdue(false)
+			w.overdue = false
 			w.signal()
 		}
 	}
