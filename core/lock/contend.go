@@ -218,10 +218,9 @@ func (a *acquisition) overdue(ctx context.Context) error {
 		a.mu.Lock()
 		err, known := a.waiter.err, a.sawContention || a.knownBusy()
 		g := a.waiter.gate
-		next := a.held[a.claim.Key] == nil && g.first(&a.waiter)
 		rest := a.rest(g)
 		handed := a.waiter.lease != nil
-		a.waiter.overdue = !handed && err == nil && !known && !next
+		a.waiter.overdue = !handed && err == nil && !known && rest == asLongAsItTakes
 		g.overdue = g.overdue || a.waiter.overdue
 		a.mu.Unlock()
 		switch {
@@ -231,11 +230,11 @@ func (a *acquisition) overdue(ctx context.Context) error {
 			return err
 		case known:
 			return a.busy(errWaitOver)
-		case next && rest == 0:
+		case rest == 0:
 			return nil
 		}
 		var rested <-chan time.Time
-		if next {
+		if rest != asLongAsItTakes {
 			rested = time.After(rest)
 		}
 		select {
