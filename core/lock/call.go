@@ -83,17 +83,13 @@ func (c *call) giveUp() bool {
 
 // wait returns nil when there is an answer, and otherwise why to give up.
 func (c *call) wait(ctx context.Context) (cause error) {
-	if ctx.Done() == nil {
-		<-c.wake
-	} else {
-		select {
-		case <-c.wake:
-		case <-ctx.Done():
-			if c.giveUp() {
-				return context.Cause(ctx)
-			}
-			<-c.wake
+	select {
+	case <-c.wake:
+	case <-ctx.Done():
+		if c.giveUp() {
+			return context.Cause(ctx)
 		}
+		<-c.wake
 	}
 	if c.overdue {
 		return errNoAnswer
