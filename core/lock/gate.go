@@ -232,10 +232,6 @@ func (a *acquisition) leave(granted bool, err error) {
 	a.mu.Lock()
 	parting := a.end()
 	g := w.gate
-	if g == nil {
-		a.mu.Unlock()
-		return // it never joined
-	}
 	if w.asking {
 		a.answered(g, w.answer)
 	}
