@@ -244,7 +244,7 @@ func undecided(err error) error {
 // that says more.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || errors.Is(err, cause) || errors.Is(cause, err) {
+	if errors.Is(err, cause) || errors.Is(cause, err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, cause)
