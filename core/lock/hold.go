@@ -109,22 +109,20 @@ func (h *hold) keepUntil() time.Duration {
 	return keep
 }
 
-// confirm records a TTL set by a call sent at sent. It never shortens the deadline,
-// and reports whether it extended it. A call that was sent before the process may
-// have been suspended says nothing about now. mu must be held.
-func (h *hold) confirm(sent, ttl time.Duration) (longer bool) {
+// confirm records a TTL set by a call sent at sent. It never shortens the deadline.
+// A call that was sent before the process may have been suspended says nothing about
+// now. mu must be held.
+func (h *hold) confirm(sent, ttl time.Duration) {
 	h.expiry = max(h.expiry, sent+ttl)
 	if h.locker.suspendedSince(sent) {
-		return false
+		return
 	}
 	until := sent + ttl - h.locker.margin(ttl)
 	h.suspect = false
-	if until <= h.trustedUntil() {
-		return false
+	if until > h.trustedUntil() {
+		h.lasts = ttl
+		h.trust.Store(int64(until)) // trustDue sees it when the time before has come
 	}
-	h.lasts = ttl
-	h.trust.Store(int64(until)) // trustDue sees it when the time before has come
-	return true
 }
 
 // register makes h one of the locker's holds, and its first lease; mu is held.

@@ -54,9 +54,9 @@ func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
 		return nil, err // meanwhile; its end removes the whole hold
 	}
 	h.count++
-	longer := h.confirm(sent, a.claim.TTL)
+	h.confirm(sent, a.claim.TTL)
 	lease := h.addLease(a.caller, new(Lease), a.o, a.now())
-	if longer || !a.renewals.has(h) { // else the renewal that is due stays due
+	if !a.renewals.has(h) { // else the renewal that is due stays due
 		a.watchdogOn(h, sent, a.claim.TTL)
 	}
 	return lease, nil
