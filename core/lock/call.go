@@ -252,10 +252,8 @@ func ended(ctx context.Context) error {
 
 // pause waits for d; it returns false when ctx or stop ended before.
 func pause(ctx context.Context, d time.Duration, stop <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 	case <-stop:

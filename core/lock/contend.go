@@ -182,9 +182,7 @@ func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) er
 	a.waited = true
 	var over <-chan time.Time
 	if wait != asLongAsItTakes {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(wait)
 	}
 	if hook := a.defaults.hooks.Waiting; hook != nil && a.endWait == nil {
 		if a.endWait = hook(ctx, a.event()); a.endWait == nil {
@@ -212,8 +210,7 @@ func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) er
 // for the answer, for as long as a call may take. nil means that the waiter is
 // the one to call now, and need not rest.
 func (a *acquisition) overdue(ctx context.Context) error {
-	timer := time.NewTimer(a.came + a.timeout - a.now())
-	defer timer.Stop()
+	over := time.After(a.came + a.timeout - a.now())
 	for {
 		a.mu.Lock()
 		err, known := a.waiter.err, a.sawContention || a.knownBusy()
@@ -240,7 +237,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 		select {
 		case <-a.waiter.wake:
 		case <-rested:
-		case <-timer.C:
+		case <-over:
 			return because(ErrUnavailable, errWaitOver)
 		case <-ctx.Done():
 			return ctx.Err()

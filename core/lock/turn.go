@@ -39,9 +39,7 @@ func (t *turn) await(ctx context.Context, patience time.Duration, first bool) er
 	come := make(chan struct{})
 	t.queue = slices.Insert(t.queue, place, come)
 	t.mu.Unlock()
-	began := time.Now()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	began, left := time.Now(), patience
 	for {
 		select {
 		case <-come:
@@ -49,14 +47,12 @@ func (t *turn) await(ctx context.Context, patience time.Duration, first bool) er
 		case <-ctx.Done():
 			t.leave(come)
 			return ctx.Err()
-		case <-timer.C:
+		case <-time.After(left):
 		}
-		left := patience - t.silence(began)
-		if left <= 0 {
+		if left = patience - t.silence(began); left <= 0 {
 			t.leave(come)
 			return errNoAnswer
 		}
-		timer.Reset(left)
 	}
 }
 
