@@ -83,7 +83,6 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 	h.joined = true
 	now := l.now()
 	c := h.claim(h.count, now)
-	d = max(d, h.expiry-now)
 	h.sent = max(h.sent, now+d)
 	l.mu.Unlock()
 	var sent time.Duration
