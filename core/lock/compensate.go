@@ -177,7 +177,7 @@ func (l *Locker) dueRemnants() (due []*remnant, wait time.Duration, length int) 
 		}
 		switch left := r.at - now; {
 		case r.done:
-		case r.sent, left > 0:
+		case left > 0: // until then it may be answered, if it was sent
 			wait = min(wait, left)
 		case l.async != nil || c.sent < undoWorkers:
 			r.sent, r.pass, r.at = true, r.pass+1, now+l.defaults.callTimeout
