@@ -16,16 +16,8 @@ const maxRound = 1000
 // may be shorter than the watchdog. What is suspect is due already.
 func (l *Locker) watchdogOn(h *hold, sent, ttl time.Duration) {
 	if h.watchdog > 0 && !h.atLimit() && !h.suspect {
-		l.schedule(h, sent+min(h.watchdog, ttl)/3)
+		l.renewals.set(h, sent+min(h.watchdog, ttl)/3)
 	}
-}
-
-// schedule sets when h is renewed next; mu is held.
-func (l *Locker) schedule(h *hold, at time.Duration) {
-	if h.state != holdAlive {
-		return
-	}
-	l.renewals.set(h, at)
 }
 
 // unwatch goes on without the watchdog of a lease of h that was released; mu is held.
@@ -42,7 +34,7 @@ func (l *Locker) unwatch(h *hold, lease *Lease, now time.Duration) {
 	case h.watchdog == 0:
 		l.renewals.remove(h)
 	case l.renewals.has(h):
-		l.schedule(h, min(l.renewals.at(h), now+h.watchdog/3))
+		l.renewals.set(h, min(l.renewals.at(h), now+h.watchdog/3))
 	}
 }
 
@@ -155,7 +147,7 @@ func (r *renewal) report(i int, err error) {
 		if h.suspect {
 			lasts = min(h.lasts, 6*r.defaults.callTimeout) // see checkClock
 		}
-		r.schedule(h, r.now()+retryRenewal(lasts))
+		r.renewals.set(h, r.now()+retryRenewal(lasts))
 	}
 	r.mu.Unlock()
 	if errors.Is(err, ErrNotHeld) {

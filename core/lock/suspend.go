@@ -65,7 +65,7 @@ func (l *Locker) checkClock() (now time.Duration) {
 			l.trusts.set(h, until)
 		}
 		h.suspect = true
-		l.schedule(h, now)
+		l.renewals.set(h, now)
 	}
 	return now
 }
