@@ -81,9 +81,6 @@ func (l *Locker) renewRound() bool {
 func (l *Locker) beginRenewal() *renewal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil
-	}
 	r := &renewal{Locker: l, sent: l.now()}
 	r.take()
 	if len(r.holds) == 0 || !l.nonBlocking {
