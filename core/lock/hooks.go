@@ -114,12 +114,8 @@ func (l *Locker) hooksKnow(h *hold) bool {
 // reportEnd reports the end of a hold that ended before its acquisition was reported.
 func (l *Locker) reportEnd(h *hold) {
 	l.mu.Lock()
-	state, err := h.state, h.ended
+	err := h.ended
 	l.mu.Unlock()
-	if state == holdLost {
-		l.reportLoss(h, err)
-		return
-	}
 	l.reportClosed(h, err)
 }
 
