@@ -191,11 +191,7 @@ func (l *Locker) persist(ctx context.Context, now, until time.Duration, call fun
 		if ctx.Err() != nil || l.now()+wait >= until {
 			return err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, wait, nil) {
 			return err
 		}
 		now = l.now()
