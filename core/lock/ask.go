@@ -350,7 +350,7 @@ func (l *Locker) orphaned(o *ownership, claim Claim, passes []time.Duration) {
 		l.undo(claim, passes)
 		return
 	}
-	if h := o.holds[claim.Mode]; h != nil && h.unreleased() && h.owner == claim.Owner {
+	if h := o.holds[claim.Mode]; h != nil && h.owner == claim.Owner {
 		h.doubt = true // another call got it: its end does it
 		return
 	}
