@@ -36,13 +36,13 @@ func (l *Locker) handOff(h *hold) bool {
 }
 
 // successor returns the waiter that h passes to, or nil if h has to be released in
-// the store; mu is held. A late answer may still be due for a hold that was joined
-// or is in doubt.
+// the store; mu is held. A late answer may still be due for a hold that was
+// extended, has an ownership or is in doubt.
 func (l *Locker) successor(g *gate, h *hold, now time.Duration) *waiter {
 	switch {
 	case !l.spaced, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
 		return nil
-	case h.joined, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership != nil:
+	case h.extended, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership != nil:
 		return nil
 	case l.spent(h, now):
 		return nil

@@ -29,7 +29,7 @@ type hold struct {
 	state    holdState
 	suspect  bool           // the process may have been suspended, and nothing was confirmed since
 	doubt    bool           // an acquire without an answer may still run in the store
-	joined   bool           // it was re-entered or extended, or its writer has read
+	extended bool           // or an extension is under way
 	reported bool           // hooks know of it: an acquisition of it was reported as granted
 	endOwed  bool           // it ended before that, and its end is reported after it
 	rows     [columns]int32 // in the agendas

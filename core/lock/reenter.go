@@ -25,7 +25,6 @@ func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error
 		a.mu.Unlock()
 		return nil, err
 	}
-	h.joined = true
 	h.stored = max(h.stored, h.count+1)
 	a.quit(a.id)
 	a.reenter, a.hold = true, h
@@ -80,7 +79,7 @@ func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) erro
 		l.mu.Unlock()
 		return err
 	}
-	h.joined = true
+	h.extended = true
 	now := l.now()
 	c := h.claim(h.count, now)
 	h.sent = max(h.sent, now+d)
