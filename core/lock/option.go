@@ -125,8 +125,8 @@ func (o *options) ttl() time.Duration {
 // duration checks the argument of the option of that name. cure is what else
 // may be done where it is too short.
 func (o *options) duration(option string, d, least time.Duration, cure string) {
-	if err := checkDuration(option, d, least, cure); err != nil && o.err == nil {
-		o.err = err
+	if o.err == nil {
+		o.err = checkDuration(option, d, least, cure)
 	}
 }
 
