@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -423,5 +424,55 @@ func TestADeadlineWhileAGroupGetsItsLengthIsUnavailability(t *testing.T) {
 		fixed := lock.WithLease(20 * time.Second)
 		_, err := lock.AcquireAll(ctx, l.Request("a", fixed), l.Request("b", fixed))
 		wantErr(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
+	})
+}
+
+func TestAReleaseOfAllTellsOfEachThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := newLocker(t, store)
+		all, err := lock.AcquireAll(t.Context(), l.Request("a"), l.Request("b"), l.Request("c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"a", "c"} {
+			if _, err := store.ForceRelease(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = all.Release(t.Context())
+		wantErr(t, err, lock.ErrTaken)
+		for _, want := range []string{`release "a"`, `release "c"`} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not tell of %s", err, want)
+			}
+		}
+		if strings.Contains(err.Error(), "%!") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPartsOfALockerThatIsClosedMeanwhileAreLeftToClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, closes, other := newLocker(t, store), newLocker(t, store), newLocker(t, store)
+		held := acquire(t, other, t.Context(), "c")
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Key == "b" {
+				return errLineCut
+			}
+			return nil
+		}), nil)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := lock.AcquireAll(t.Context(), closes.Request("a"), l.Request("b"), l.Request("c"))
+			failed <- err
+		}()
+		synctest.Wait()
+		wantErr(t, closes.Close(t.Context()), nil)
+		wantErr(t, <-failed, lock.ErrClosed)
+		store.set(nil, nil)
+		release(t, held)
 	})
 }

@@ -446,3 +446,40 @@ func TestAHookThatPanicsWhileClosingMakesClosePanic(t *testing.T) {
 		}
 	})
 }
+
+func TestCloseWakesWorkWhoseContextOutlivesItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, elsewhere := newLocker(t, store), newLocker(t, store)
+		there := acquire(t, elsewhere, t.Context(), "there")
+		work := acquire(t, l, t.Context(), "k")
+		waits := await(context.WithoutCancel(work.Context()), l, "there", lock.WithWait(time.Hour))
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-waits.done
+		wantErr(t, waits.err, lock.ErrClosed)
+		release(t, there)
+	})
+}
+
+// What Close gives up as its context ends is not tried again: the client may be closed.
+func TestACloseWhoseContextEndsLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		store.set(nil, only("acquire", func(lock.Claim) error { return errLineCut }))
+		_, err := l.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable) // and is undone
+		store.set(func(string, lock.Claim) error { return errLineCut }, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantErr(t, l.Close(ctx), context.DeadlineExceeded)
+		synctest.Wait()
+		before := store.count("release")
+		time.Sleep(lock.DefaultCallTimeout)
+		if n := store.count("release") - before; n > 0 {
+			t.Errorf("%d calls after Close", n)
+		}
+	})
+}

@@ -414,3 +414,80 @@ func TestCloseEndsADrain(t *testing.T) {
 		}
 	})
 }
+
+func TestADrainThatCloseOvertakesCountsEachLeaseOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		acquire(t, l, t.Context(), "k")
+		store.set(only("release", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
+		closed := make(chan error, 1)
+		go func() { closed <- l.Close(t.Context()) }()
+		synctest.Wait()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := l.Drain(over); err == nil || !strings.Contains(err.Error(), "still held: 1:") {
+			t.Errorf("Drain: %v", err)
+		}
+		wantErr(t, <-closed, nil)
+	})
+}
+
+func TestDrainRefusesATryOfAKeyThatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		lease := acquire(t, l, t.Context(), "k")
+		done := drain(l)
+		_, err := l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrClosed)
+		release(t, lease)
+		wantErr(t, <-done, nil)
+	})
+}
+
+// The hold that it was to re-enter was released meanwhile, so it waits as any other.
+func TestDrainWakesAWaiterThatHasNoWorkAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, elsewhere := newLocker(t, store), newLocker(t, store.Store)
+		lease := acquire(t, l, t.Context(), "k", lock.WithOwner("me"))
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
+		again := await(t.Context(), l, "k", lock.WithOwner("me"), lock.WithWait(time.Hour))
+		release(t, lease)
+		there := acquire(t, elsewhere, t.Context(), "k")
+		time.Sleep(time.Minute) // it waits
+		done := drain(l)
+		<-again.done
+		wantErr(t, again.err, lock.ErrClosed)
+		wantErr(t, <-done, nil)
+		release(t, there)
+	})
+}
+
+// A locker whose keys have all been free for a moment still waits for the leases that it
+// has when it drains.
+func TestDrainWaitsForLeasesOfALockerThatWasIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		release(t, acquire(t, l, t.Context(), "k"))
+		lease := acquire(t, l, t.Context(), "k")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantErr(t, l.Drain(ctx), context.DeadlineExceeded)
+		release(t, lease)
+		wantErr(t, l.Drain(t.Context()), nil)
+	})
+}
+
+// Work under a lease of another locker is none of a locker that drains.
+func TestDrainRefusesWorkOfOtherLockers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		lease := acquire(t, other, t.Context(), "k")
+		wantErr(t, l.Drain(t.Context()), nil)
+		_, err := l.Acquire(lease.Context(), "k2")
+		wantErr(t, err, lock.ErrClosed)
+		release(t, lease)
+	})
+}

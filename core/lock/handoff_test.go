@@ -672,3 +672,65 @@ func TestWithoutHandOffsNobodyYields(t *testing.T) {
 		})
 	}
 }
+
+// A lease that is handed to a waiter as it gives up is released: nobody else would.
+func TestALeaseThatIsHandedToWhoGivesUpIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, looks := newSpaced(), make(chan struct{})
+		l := newLocker(t, store, lock.WithHooks(lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
+			<-looks
+			return nil
+		}}))
+		lease := acquire(t, l, t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		next := await(ctx, l, "k")
+		release(t, lease)
+		if n := holds(t, store, "k"); n != 1 {
+			t.Fatal("not handed off")
+		}
+		cancel()
+		close(looks)
+		<-next.done
+		wantErr(t, next.err, context.Canceled)
+		synctest.Wait()
+		if n := holds(t, store, "k"); n != 0 {
+			t.Error("nobody has a lease, and the key is held")
+		}
+	})
+}
+
+// A hold that was forced away, unnoticed, is not handed to a waiter that comes after a
+// later owner of the same process.
+func TestAHoldIsNotHandedOffUnderALaterOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpaced()
+		l := newLocker(t, store)
+		first := acquire(t, l, t.Context(), "k")
+		if _, err := store.Store.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		second := acquire(t, l, t.Context(), "k", fair)
+		third := start(t, l, t.Context())
+		wantErr(t, first.Release(t.Context()), lock.ErrLost)
+		waits(t, "the third", third)
+		release(t, second)
+		release(t, granted(t, "the third", third))
+	})
+}
+
+// A lease that is handed to a waiter before it notes that its limit has passed is granted.
+func TestALeaseThatIsHandedAsTheLimitPassesIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, looks := newSpaced(), make(chan struct{})
+		l := newLocker(t, store, lock.WithHooks(lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
+			<-looks
+			return nil
+		}}))
+		lease := acquire(t, l, t.Context(), "k")
+		next := await(t.Context(), l, "k", lock.WithWait(time.Second))
+		release(t, lease)
+		time.Sleep(2 * time.Second)
+		close(looks)
+		release(t, next.got(t))
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -400,4 +401,34 @@ func TestAWaitingHookThatPanicsLeavesNoWait(t *testing.T) {
 			release(t, holder)
 		})
 	}
+}
+
+func TestALossThatNoHookWantsIsNotReported(t *testing.T) {
+	l := lock.New(memstore.New(), lock.WithHooks(lock.Hooks{Released: func(lock.ReleaseEvent) {}}))
+	acquire(t, l, t.Context(), "k")
+	if _, err := l.ForceRelease(t.Context(), "k"); err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A Waiting hook is called once for each acquisition, also one that returns nil.
+func TestAWaitIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var reported atomic.Int32
+		l := newLocker(t, store, lock.WithPoll(100*time.Millisecond), lock.WithHooks(lock.Hooks{
+			Waiting: func(context.Context, lock.Event) func() { reported.Add(1); return nil },
+		}))
+		held := acquire(t, newLocker(t, store), t.Context(), "k")
+		waiting := await(t.Context(), l, "k")
+		time.Sleep(time.Second)
+		release(t, held)
+		release(t, waiting.got(t))
+		if n := reported.Load(); n != 1 {
+			t.Errorf("reported %d times", n)
+		}
+	})
 }

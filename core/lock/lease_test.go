@@ -265,3 +265,16 @@ func TestAReleasedLeaseIsForgotten(t *testing.T) {
 		release(t, outer)
 	}
 }
+
+// A context can outlive the lease that it carries.
+func TestAnAcquisitionUnderAReleasedLeaseIsANewOne(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	old := acquire(t, l, t.Context(), "k")
+	ctx := context.WithoutCancel(old.Context())
+	release(t, old)
+	lease := acquire(t, l, ctx, "k")
+	if lease.Fence() <= old.Fence() {
+		t.Errorf("fence %d, after %d", lease.Fence(), old.Fence())
+	}
+	release(t, lease)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -496,4 +497,40 @@ func TestALimitOfWaitersRefusesNoReaderOfAFreeKey(t *testing.T) {
 		release(t, granted(t, "the first", first))
 		release(t, granted(t, "the second", second))
 	})
+}
+
+// nagging is a store that sends a wake-up during each acquire call.
+type nagging struct {
+	*faulty
+	wake atomic.Pointer[func()]
+}
+
+func (s *nagging) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
+	s.wake.Store(&wake)
+	return s.faulty.Watch(ctx, c, wake)
+}
+
+// A waiter that always has a reason to call again does not wait for longer than its limit.
+func TestAWaitThatIsWokenAllTheTimeEnds(t *testing.T) {
+	for name, limit := range map[string]lock.Option{"of the call": lock.WithWait(time.Second), "of all": lock.WithMaxWait(time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &nagging{faulty: newFaulty()}
+				acquire(t, newLocker(t, store.Store), t.Context(), "k")
+				store.set(only("acquire", func(lock.Claim) error {
+					time.Sleep(10 * time.Millisecond)
+					if wake := store.wake.Load(); wake != nil && store.count("acquire") < 1000 {
+						(*wake)()
+					}
+					return nil
+				}), nil)
+				start := time.Now()
+				_, err := newLocker(t, store).Acquire(t.Context(), "k", limit)
+				wantErr(t, err, lock.ErrBusy, context.DeadlineExceeded)
+				if took := time.Since(start); took > time.Second+10*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
 }

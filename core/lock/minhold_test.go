@@ -410,3 +410,15 @@ func TestAWriterThatIsToKeepItsKeyDoesNotRead(t *testing.T) {
 		})
 	})
 }
+
+func TestAWriterUnderAMinimumWritesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l := newLocker(t, store)
+		opts := []lock.Option{lock.WithMode(lock.Write), lock.WithMinHold(time.Minute)}
+		outer := acquire(t, l, t.Context(), "k", opts...)
+		release(t, acquire(t, l, outer.Context(), "k", opts...))
+		release(t, outer)
+		kept(t, store, "k", time.Minute)
+	})
+}

@@ -1062,3 +1062,169 @@ func TestAReleaseOfAWriterThatReadTakesOneCallTimeout(t *testing.T) {
 		store.set(nil, nil)
 	})
 }
+
+func TestAFailureToReadIsThatOfAWriterThatHasGoneMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write))
+		refused := errors.New("refused")
+		store.set(only("acquire", func(lock.Claim) error {
+			time.Sleep(time.Second)
+			return &lock.StoreError{Outcome: lock.OutcomeRefused, Err: refused}
+		}), nil)
+		reader := await(context.WithoutCancel(writer.Context()), l, "k", lock.WithMode(lock.Read))
+		release(t, writer)
+		<-reader.done
+		wantErr(t, reader.err, lock.ErrUnavailable, refused)
+		if n := store.count("acquire"); n != 2 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// What a writer reads is renewed, and must not keep the whole lock.
+func TestAWriterThatIsLostLeavesOnlyItsReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store), newLocker(t, store)
+		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write), lock.WithLease(10*time.Second))
+		reader := acquire(t, l, context.WithoutCancel(writer.Context()), "k", lock.WithMode(lock.Read))
+		var undone []lock.Mode
+		store.set(only("release", func(c lock.Claim) error { undone = append(undone, c.Mode); return nil }), nil)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		wantErr(t, context.Cause(writer.Context()), lock.ErrLeaseOver)
+		if !slices.Equal(undone, []lock.Mode{lock.Write}) {
+			t.Errorf("undone: %v", undone)
+		}
+		theirs, err := other.TryAcquire(t.Context(), "k", lock.WithMode(lock.Read))
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, theirs)
+		release(t, reader)
+	})
+}
+
+func TestAReentryWhoseStoreAnswersOthersIsEndedByItsContextAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithCallTimeout(3*time.Second))
+		lease := acquire(t, l, t.Context(), "k")
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(2 * time.Second); return nil }), nil)
+		ctx, cancel := context.WithTimeout(lease.Context(), 3*time.Second)
+		defer cancel()
+		first, second := await(lease.Context(), l, "k"), await(lease.Context(), l, "k")
+		third, fourth := await(ctx, l, "k"), await(lease.Context(), l, "k")
+		<-third.done
+		wantErr(t, third.err, context.DeadlineExceeded)
+		if errors.Is(third.err, lock.ErrUnavailable) {
+			t.Errorf("%v, and the store answers", third.err)
+		}
+		time.Sleep(time.Minute)
+		for _, w := range []*waiter{first, second, fourth} {
+			release(t, w.got(t))
+		}
+		release(t, lease)
+	})
+}
+
+// What a writer has read is released once, with the writer.
+func TestWhatAWriterOwesIsReleasedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		writer := acquire(t, l, t.Context(), "k", writing)
+		release(t, acquire(t, l, writer.Context(), "k", reading))
+		release(t, writer)
+		time.Sleep(10 * time.Second)
+		if n := store.count("release"); n != 2 {
+			t.Errorf("%d releases of a read and a write", n)
+		}
+	})
+}
+
+// A claim of permits hears of a release while its call, which ran before it, is not
+// answered yet, by the waiter before it, which gives up.
+func TestAHintForPermitsIsPassedToAWaiterThatIsCalling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, looks := newFaulty(), make(chan struct{})
+		one := lock.WithPermits(1, 1)
+		l := newLocker(t, store, one, lock.WithPoll(time.Hour), lock.WithHooks(lock.Hooks{
+			Waiting: func(context.Context, lock.Event) func() { <-looks; return nil },
+		}))
+		held := acquire(t, newLocker(t, store.Store), t.Context(), "k", one, lock.WithWatchdog(2*time.Hour))
+		var answers [2]chan struct{}
+		for i := range answers {
+			answers[i] = make(chan struct{})
+		}
+		var calls atomic.Int32
+		store.set(nil, only("acquire", func(lock.Claim) error {
+			if n := int(calls.Add(1)); n <= len(answers) {
+				<-answers[n-1]
+			}
+			return nil
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := await(ctx, l, "k"), await(t.Context(), l, "k")
+		close(answers[0])
+		synctest.Wait() // the first has subscribed and called again, and is about to sleep
+		release(t, held)
+		cancel()
+		close(looks)
+		<-first.done
+		synctest.Wait()
+		close(answers[1])
+		release(t, second.got(t))
+	})
+}
+
+// A claim of permits that was refused is not passed by one that comes later, also while it
+// calls again.
+func TestARefusedClaimOfPermitsIsNotPassed(t *testing.T) {
+	for name, calling := range map[string]bool{"while it sleeps": false, "while it calls": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const size = 4
+				store, refuse, answer, again := newFaulty(), make(chan struct{}), make(chan struct{}), make(chan struct{})
+				l, one := newLocker(t, store, lock.WithPoll(time.Hour)), lock.WithPermits(1, size)
+				held := acquire(t, newLocker(t, store.Store), t.Context(), "k", one)
+				large := 0
+				store.set(nil, only("acquire", func(c lock.Claim) error {
+					switch {
+					case c.Permits == 1:
+						<-answer
+					case large == 0:
+						<-refuse
+					case large == 2: // after its subscription, and a release
+						<-again
+					}
+					if c.Permits == size {
+						large++
+					}
+					return nil
+				}))
+				head := start(t, l, t.Context(), lock.WithPermits(size, size))
+				abreast := []<-chan outcome{start(t, l, t.Context(), one), start(t, l, t.Context(), one)}
+				close(refuse)
+				synctest.Wait()
+				close(answer)
+				first, second := granted(t, "one abreast", abreast[0]), granted(t, "one abreast", abreast[1])
+				if calling {
+					release(t, first)
+				}
+				late := start(t, l, t.Context(), one)
+				waits(t, "a later one", late)
+				close(again)
+				if !calling {
+					release(t, first)
+				}
+				release(t, second)
+				release(t, held)
+				release(t, granted(t, "the large one", head))
+				release(t, granted(t, "the later one", late))
+			})
+		})
+	}
+}

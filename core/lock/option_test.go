@@ -27,6 +27,10 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 		{nil, "an option is nil"},
 		{lock.WithOwner(""), `WithOwner("")`},
 		{lock.WithOwner(strings.Repeat("a", 257)), "256 bytes"},
+		{lock.WithMaxWaiters(0), "WithMaxWaiters(0)"},
+		{lock.WithMaxTotalWaiters(0), "WithMaxTotalWaiters(0)"},
+		{lock.WithPermits(0, 1), "WithPermits(0, 1)"},
+		{lock.WithPermits(2, 1), "WithPermits(2, 1)"},
 	}
 	l := newLocker(t, memstore.New())
 	for _, tt := range tests {
@@ -181,4 +185,22 @@ func TestDefaultsAreOverriddenPerCall(t *testing.T) {
 	}
 	release(t, a)
 	release(t, b)
+}
+
+func TestWrongOptionsOfALockerAreRefusedByName(t *testing.T) {
+	for name, opt := range map[string]lock.Option{
+		"WithMargin(1ms)":     lock.WithMargin(time.Millisecond),
+		"WithHandoff(-1, 1s)": lock.WithHandoff(-1, time.Second),
+		"WithHandoff(64, 1s)": lock.WithHandoff(lock.FenceStep, time.Second),
+		"WithHandoff(-1ns)":   lock.WithHandoff(1, -1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if message, _ := recover().(string); !strings.Contains(message, name) {
+					t.Errorf("New panicked with %q, want it to name %s", message, name)
+				}
+			}()
+			lock.New(memstore.New(), opt)
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -537,4 +538,157 @@ func TestAReleaseMayOutlastTheTrust(t *testing.T) {
 		l := newLocker(t, store, lock.WithCallTimeout(10*time.Second))
 		release(t, acquire(t, l, t.Context(), "k", lock.WithLease(time.Second)))
 	})
+}
+
+// The release of the last lease overtakes that of another, and both find a loss.
+func TestAReleaseThatIsOvertakenByALossSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, late := newFaulty(), make(chan struct{})
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Holds > 0 {
+				<-late
+			}
+			return nil
+		}), nil)
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k")
+		inner := acquire(t, l, outer.Context(), "k")
+		if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		released := make(chan error, 1)
+		go func() { released <- inner.Release(t.Context()) }()
+		synctest.Wait()
+		wantErr(t, outer.Release(t.Context()), lock.ErrTaken)
+		close(late)
+		wantErr(t, <-released, lock.ErrTaken)
+	})
+}
+
+func TestAReleaseThatIsRefusedIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		errPermission := errors.New("no permission")
+		store.set(only("release", func(lock.Claim) error {
+			return &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errPermission}
+		}), nil)
+		wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable, errPermission)
+		if n := store.count("release"); n != 1 {
+			t.Errorf("sent %d times", n)
+		}
+	})
+}
+
+// The caller has gone, and the answer that comes late says nothing.
+func TestALateFailureIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		store.set(nil, only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return errLineCut }))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := l.TryAcquire(ctx, "k")
+		wantErr(t, err, context.DeadlineExceeded)
+		time.Sleep(10 * time.Second) // all passes of an undo
+		if n := holds(t, store.Store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
+
+// A call without an answer may run after the first removal.
+func TestWhatIsInDoubtIsUndoneThreeTimes(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *lock.Locker, *lock.Lease) error{
+		"after the release": func(ctx context.Context, _ *lock.Locker, lease *lock.Lease) error { return lease.Release(ctx) },
+		"after a loss": func(ctx context.Context, l *lock.Locker, lease *lock.Lease) error {
+			_, err := l.ForceRelease(ctx, lease.Key())
+			_ = lease.Release(ctx)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				store.set(nil, only("acquire", times(1, errLineCut)))
+				lease := acquire(t, l, t.Context(), "k")
+				var sent []time.Duration
+				began := time.Now()
+				store.set(only("release", func(c lock.Claim) error {
+					if c.Undo {
+						sent = append(sent, time.Since(began))
+					}
+					return nil
+				}), nil)
+				wantErr(t, end(t.Context(), l, lease), nil)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if want := []time.Duration{0, 100 * time.Millisecond, 2100 * time.Millisecond}; !slices.Equal(sent, want) {
+					t.Errorf("undone at %v, want %v", sent, want)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsUnsupportedIsAskedOnceAndNotUndone(t *testing.T) {
+	store := newFaulty()
+	l := newLocker(t, store)
+	store.set(only("acquire", func(lock.Claim) error { return lock.ErrUnsupported }), nil)
+	_, err := l.Acquire(t.Context(), "k")
+	wantErr(t, err, lock.ErrUnsupported)
+	if asked, undone := store.count("acquire"), store.count("release"); asked != 1 || undone != 0 {
+		t.Errorf("asked %d times, undid %d", asked, undone)
+	}
+}
+
+// A failure is none of the store's answers, whatever it wraps.
+func TestAFailureThatWrapsAnAnswerIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		store.set(nil, only("acquire", func(lock.Claim) error {
+			return &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: lock.ErrNotHeld}
+		}))
+		_, err := l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable)
+		time.Sleep(10 * time.Second) // all passes of an undo
+		if n := holds(t, store.Store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
+
+func TestWhatAWriterReadIsUndoneIfItsReleaseIsNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write))
+		release(t, acquire(t, l, writer.Context(), "k", lock.WithMode(lock.Read)))
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Mode == lock.Read {
+				return errLineCut
+			}
+			return nil
+		}), nil)
+		_ = writer.Release(t.Context())
+		store.set(nil, nil)
+		time.Sleep(5 * time.Second) // all passes of an undo
+		if n := holds(t, store.Store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
+
+// A store that refuses what it is asked for is well.
+func TestWhatAStoreCallsInvalidIsNoOutage(t *testing.T) {
+	store := newFaulty()
+	store.set(only("acquire", func(lock.Claim) error { return lock.ErrInvalid }), nil)
+	_, err := newLocker(t, store).Acquire(t.Context(), "k")
+	wantErr(t, err, lock.ErrInvalid)
+	if errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("%v must not look like an outage", err)
+	}
 }

@@ -411,3 +411,30 @@ func TestCloseEndsTriesThatWaitForAProbe(t *testing.T) {
 		}
 	})
 }
+
+// A try whose call is not answered in time knows that the key is taken if another of its
+// process has got it meanwhile.
+func TestATryKnowsThatAnotherOfItsProcessHasTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, hung := newFaulty(), make(chan struct{})
+		l := newLocker(t, store)
+		store.set(only("acquire", func(lock.Claim) error { <-hung; return nil }), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		tried := make(chan error, 1)
+		go func() {
+			_, err := l.TryAcquire(ctx, "k")
+			tried <- err
+		}()
+		synctest.Wait()
+		store.set(nil, nil)
+		lease := acquire(t, l, t.Context(), "k")
+		err := <-tried
+		wantErr(t, err, lock.ErrBusy, context.DeadlineExceeded)
+		if errors.Is(err, lock.ErrUnavailable) {
+			t.Error(err)
+		}
+		close(hung)
+		release(t, lease)
+	})
+}

@@ -105,6 +105,7 @@ func TestWhoWaitsForItselfIsToldSo(t *testing.T) {
 		"between names":  {[]lock.Option{lock.WithOwner("a")}, []lock.Option{lock.WithOwner("b")}},
 		"no re-entry":    {nil, []lock.Option{lock.WithoutReentry()}},
 		"all permits":    {[]lock.Option{lock.WithPermits(2, 3)}, []lock.Option{lock.WithPermits(2, 3)}},
+		"reads as well":  {[]lock.Option{lock.WithMode(lock.Write)}, []lock.Option{lock.WithMode(lock.Read), lock.WithOwner("b")}},
 		"writes as well": {[]lock.Option{lock.WithMode(lock.Read)}, []lock.Option{lock.WithMode(lock.Write), lock.WithOwner("b")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,6 +140,9 @@ func TestALeasePrintsNoOwner(t *testing.T) {
 		got := fmt.Sprintf(verb, lease)
 		if strings.Contains(got, lease.Owner()) || strings.Contains(got, "order:42") {
 			t.Errorf("%s prints %s", verb, got)
+		}
+		if of := fmt.Sprintf(verb, lease.Context()); of != got {
+			t.Errorf("%s prints the context as %s, want %s", verb, of, got)
 		}
 	}
 	if got, want := fmt.Sprint(lease), fmt.Sprintf("lease(mode=exclusive, fence=%d)", lease.Fence()); got != want {
@@ -370,4 +374,43 @@ func TestAReleaseThatIsLateSaysHowTheHoldEnded(t *testing.T) {
 		wantErr(t, context.Cause(outer.Context()), lock.ErrHeldTooLong)
 		wantErr(t, outer.Release(t.Context()), lock.ErrHeldTooLong)
 	})
+}
+
+func TestWhoseLeaseIsReleasedWaitsForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		outer := acquire(t, l, t.Context(), "k")
+		inner := acquire(t, l, outer.Context(), "k")
+		ctx := context.WithoutCancel(outer.Context())
+		release(t, outer)
+		_, err := l.TryAcquire(ctx, "k", lock.WithOwner("other"))
+		wantErr(t, err, lock.ErrBusy)
+		if errors.Is(err, lock.ErrOwnHold) {
+			t.Errorf("%v: it has released that", err)
+		}
+		release(t, inner)
+	})
+}
+
+// Somebody else may release what it waits for.
+func TestWhoWaitsForItselfIsServedWhenAnotherReleasesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		outer := acquire(t, l, t.Context(), "k")
+		waits := await(context.WithoutCancel(outer.Context()), l, "k", lock.WithOwner("other"))
+		release(t, outer)
+		release(t, waits.got(t))
+	})
+}
+
+func TestAnEndedContextIsNotBusy(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	lease := acquire(t, l, t.Context(), "k")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, key := range []string{"k", "free"} {
+		_, err := l.TryAcquire(ctx, key)
+		wantErr(t, err, context.Canceled)
+	}
+	release(t, lease)
 }

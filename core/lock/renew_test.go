@@ -171,3 +171,30 @@ func TestAnExtensionThatTheStoreDoesNotReportIsNoSuccess(t *testing.T) {
 		_ = lease.Release(context.Background())
 	})
 }
+
+// It is answered after the end of the hold.
+func TestARenewalThatIsOvertakenByTheEndIsTheLast(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *lock.Locker, *lock.Lease) error{
+		"by the release": func(ctx context.Context, _ *lock.Locker, lease *lock.Lease) error { return lease.Release(ctx) },
+		"by a loss": func(ctx context.Context, l *lock.Locker, lease *lock.Lease) error {
+			_, err := l.ForceRelease(ctx, lease.Key())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, answer := newFaulty(), make(chan struct{})
+				l := newLocker(t, store)
+				lease := acquire(t, l, t.Context(), "k")
+				store.set(nil, only("renew", func(lock.Claim) error { <-answer; return nil }))
+				time.Sleep(lock.DefaultWatchdog/3 + time.Millisecond)
+				wantErr(t, end(t.Context(), l, lease), nil)
+				close(answer)
+				time.Sleep(time.Hour)
+				if n := store.count("renew"); n != 1 {
+					t.Errorf("%d renewals", n)
+				}
+			})
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,4 +267,75 @@ func TestASuspensionIsFoundOnce(t *testing.T) {
 	if want := []bool{false, true, false, false}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
+}
+
+// The next renewal finds it, also when the store does not answer that.
+func TestASuspensionIsFoundThoughNobodyLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		ends := lease.Context().Done()
+		var suspended sync.Once
+		store.set(only("renew", func(lock.Claim) error {
+			suspended.Do(func() { l.Suspend(10 * time.Minute) })
+			return errLineCut
+		}), nil)
+		time.Sleep(lock.DefaultWatchdog/3 + lock.DefaultCallTimeout + 2*time.Second)
+		synctest.Wait()
+		select {
+		case <-ends:
+		default:
+			t.Error("it is trusted")
+		}
+		wantErr(t, context.Cause(lease.Context()), lock.ErrStoreAway)
+		store.set(nil, nil)
+	})
+}
+
+func TestASuspensionIsFoundAfterTheWallClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []time.Duration{-time.Hour, 10 * time.Minute} {
+			l.Suspend(d)
+			_ = lease.Context().Err() // looks at the lease
+		}
+		synctest.Wait()
+		wantErr(t, context.Cause(lease.Context()), lock.ErrTaken)
+	})
+}
+
+func TestASuspendedHoldThatReachesItsLimitSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k", lock.WithMaxHold(10*time.Second))
+		time.Sleep(9 * time.Second)
+		store.set(only("renew", func(lock.Claim) error { return errLineCut }), nil)
+		l.Suspend(10 * time.Minute)
+		_ = lease.Context().Err() // looks at the lease
+		time.Sleep(time.Second)
+		wantErr(t, context.Cause(lease.Context()), lock.ErrHeldTooLong)
+		store.set(nil, nil)
+	})
+}
+
+// A grant that is not trusted, as the process was suspended, says nothing to those behind.
+func TestAGrantFromBeforeASuspensionEndsNoWaitOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, answer := newFaulty(), make(chan struct{})
+		l := newLocker(t, store)
+		store.set(nil, only("acquire", func(lock.Claim) error { <-answer; return nil }))
+		head, behind := start(t, l, t.Context()), start(t, l, t.Context())
+		time.Sleep(time.Millisecond)
+		l.Suspend(10 * time.Minute)
+		close(answer)
+		wantErr(t, (<-head).err, lock.ErrUnavailable)
+		release(t, granted(t, "the one behind", behind))
+	})
 }

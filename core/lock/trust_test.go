@@ -458,3 +458,47 @@ func TestAHoldThatIsNoLongerTrustedRefusesNobody(t *testing.T) {
 		}
 	})
 }
+
+// The timer of trust may be late, as after a pause of the process.
+func TestAReleaseAfterTheTrustSaysLostThoughTheTimerIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Second))
+		l.DelayTrusts()
+		time.Sleep(trustOf(10 * time.Second)) // the store still has it
+		wantErr(t, lease.Release(t.Context()), lock.ErrLeaseOver)
+		wantErr(t, context.Cause(lease.Context()), lock.ErrLeaseOver)
+	})
+}
+
+func TestAReentryShortensNoTrust(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	outer := acquire(t, l, t.Context(), "k", lock.WithLease(time.Hour))
+	before := outer.Deadline()
+	release(t, acquire(t, l, outer.Context(), "k", lock.WithLease(10*time.Second)))
+	if after := outer.Deadline(); !after.Equal(before) {
+		t.Errorf("trusted until %v, before until %v", after, before)
+	}
+	release(t, outer)
+}
+
+// Extend of a lease that is released, or lost before the answer comes, is no success,
+// whatever other leases the hold has.
+func TestAnExtensionOfALeaseThatHasEndedIsNoSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k")
+		inner := acquire(t, l, outer.Context(), "k")
+		release(t, inner)
+		wantErr(t, inner.Extend(t.Context(), time.Minute), lock.ErrReleased)
+		store.set(nil, only("renew", func(lock.Claim) error {
+			_, err := l.ForceRelease(t.Context(), "k")
+			return err
+		}))
+		wantErr(t, outer.Extend(t.Context(), time.Minute), lock.ErrForced)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantErr(t, outer.Extend(ctx, time.Minute), context.Canceled)
+	})
+}

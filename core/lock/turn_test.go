@@ -149,3 +149,80 @@ func TestWhoJoinsTooLateKeepsItsPlace(t *testing.T) {
 		store.set(nil, nil)
 	})
 }
+
+// The store answers the releases, so it is well.
+func TestAReentryOutwaitsReleasesThatAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithCallTimeout(3*time.Second))
+		outer := acquire(t, l, t.Context(), "k")
+		inner := []*lock.Lease{acquire(t, l, outer.Context(), "k"), acquire(t, l, outer.Context(), "k")}
+		store.set(only("release", func(lock.Claim) error { time.Sleep(2 * time.Second); return nil }), nil)
+		released := make(chan error, 2)
+		go func() { released <- inner[0].Release(t.Context()) }()
+		synctest.Wait() // it has the turn
+		again := await(outer.Context(), l, "k")
+		time.Sleep(1500 * time.Millisecond)
+		go func() { released <- inner[1].Release(t.Context()) }()
+		for range 2 {
+			wantErr(t, <-released, nil)
+		}
+		release(t, again.got(t))
+		release(t, outer)
+	})
+}
+
+// The counts of calls are absolute, so that two at once would undo each other.
+func TestAnAcquisitionThatLeavesItsTurnGivesNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		me := lock.WithOwner("me")
+		lease := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write), me)
+		var calls, most atomic.Int32
+		store.set(only("acquire", func(lock.Claim) error {
+			most.Store(max(most.Load(), calls.Add(1)))
+			time.Sleep(time.Second)
+			calls.Add(-1)
+			return nil
+		}), nil)
+		first := await(t.Context(), l, "k", lock.WithMode(lock.Read), me)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		second := await(ctx, l, "k", lock.WithMode(lock.Read), me)
+		third := await(t.Context(), l, "k", lock.WithMode(lock.Read), me)
+		<-second.done
+		wantErr(t, second.err, context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		for _, w := range []*waiter{first, third} {
+			release(t, w.got(t))
+		}
+		release(t, lease)
+		if n := most.Load(); n != 1 {
+			t.Errorf("%d calls at once", n)
+		}
+	})
+}
+
+// A re-entry that gives up while another is under way leaves that one its turn.
+func TestAReentryThatGivesUpLeavesOthersTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, hung := newFaulty(), make(chan struct{})
+		l := newLocker(t, store)
+		outer := acquire(t, l, t.Context(), "k")
+		store.set(only("acquire", func(lock.Claim) error { <-hung; return nil }), nil)
+		first := await(outer.Context(), l, "k")
+		ctx, cancel := context.WithTimeout(outer.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := l.Acquire(ctx, "k")
+		wantErr(t, err, context.DeadlineExceeded)
+		third := await(outer.Context(), l, "k")
+		if n := store.count("acquire"); n != 2 {
+			t.Errorf("%d calls, and the second has no answer", n)
+		}
+		close(hung)
+		release(t, first.got(t))
+		release(t, third.got(t))
+		release(t, outer)
+	})
+}

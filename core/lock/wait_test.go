@@ -306,10 +306,20 @@ func TestASubscriptionOutlivesItsQueueForAMoment(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				open("later", 0)
 
+				for range 2 {
+					held = acquire(t, other, t.Context(), "k")
+					next := await(t.Context(), l, "k")
+					release(t, held)
+					release(t, next.got(t))
+					open("of the next queue", 1)
+					time.Sleep(100 * time.Millisecond)
+					open("of none", 0)
+				}
+
 				held = acquire(t, other, t.Context(), "k")
-				third := await(t.Context(), l, "k")
+				last := await(t.Context(), l, "k")
 				release(t, held)
-				release(t, third.got(t))
+				release(t, last.got(t))
 				open("before the end", 1)
 				if err := l.Close(t.Context()); err != nil {
 					t.Error(err)
@@ -637,5 +647,149 @@ func TestAReentryOfAHoldThatHasEndedKeepsNobodyWaiting(t *testing.T) {
 		_ = granted(t, "the third", third).Release(t.Context()) // it may have ended, too
 		wantErr(t, lost.Release(t.Context()), lock.ErrLost)
 		wantErr(t, (<-second).err, lock.ErrLost)
+	})
+}
+
+// A subscription that serves one owner alone ends with the wait of that one, and one that
+// serves a queue with its locker.
+func TestASubscriptionThatServesNobodyEnds(t *testing.T) {
+	for name, perOwner := range map[string]bool{"of one owner": true, "of a closed locker": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				watched := &subscribed{Store: memstore.New()}
+				store := &faulty{Store: watched, calls: make(map[string]int)}
+				store.set(only("acquire", func(lock.Claim) error {
+					return &lock.BusyError{TTL: time.Hour, WatchPerOwner: perOwner}
+				}), nil)
+				l := newLocker(t, store, fair)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				waiting := await(ctx, l, "k")
+				if n := watched.open.Load(); n != 1 {
+					t.Fatalf("%d subscriptions", n)
+				}
+				if perOwner {
+					cancel()
+				} else if err := l.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				<-waiting.done
+				synctest.Wait()
+				if n := watched.open.Load(); n != 0 {
+					t.Errorf("%d subscriptions are left", n)
+				}
+			})
+		})
+	}
+}
+
+// A queue whose next head is in another mode has one subscription all the same.
+func TestASubscriptionThatIsReplacedEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &subscribed{Store: memstore.New()}
+		l := newLocker(t, store)
+		held := acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := await(ctx, l, "k"), await(t.Context(), l, "k", fair)
+		cancel()
+		<-first.done
+		synctest.Wait()
+		if n := store.open.Load(); n != 1 {
+			t.Errorf("%d subscriptions", n)
+		}
+		release(t, held)
+		release(t, second.got(t))
+	})
+}
+
+// A waiter whose limit has passed becomes the first as the one before it gives up, whose
+// calls were not answered. It calls, after a moment where that one may have a place in the
+// store.
+func TestAnOverdueWaiterCallsWhenItIsTheFirst(t *testing.T) {
+	for _, kind := range kinds[:3] { // claims of permits call together
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, hung := newFaulty(), make(chan struct{})
+				l := newLocker(t, store, kind.opt)
+				store.set(func(string, lock.Claim) error {
+					if store.count("acquire") == 1 {
+						return errLineCut
+					}
+					<-hung
+					return nil
+				}, nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				first := await(ctx, l, "k")
+				second := await(t.Context(), l, "k", lock.WithWait(100*time.Millisecond))
+				time.Sleep(200 * time.Millisecond)
+				store.set(only("release", func(lock.Claim) error { <-hung; return nil }), nil)
+				began := time.Now()
+				cancel()
+				<-first.done
+				<-second.done
+				if took := time.Since(began); took > 50*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+				close(hung)
+				release(t, second.got(t))
+			})
+		})
+	}
+}
+
+// A waiter whose limit has passed waits for the answer that the one before it gets, and no
+// longer.
+func TestAnOverdueWaiterIsBusyWhenTheStoreSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := far(time.Second)
+		l := newLocker(t, store)
+		acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		head := await(t.Context(), l, "k", lock.WithWait(time.Minute))
+		began := time.Now()
+		_, err := l.Acquire(t.Context(), "k", lock.WithWait(100*time.Millisecond))
+		wantErr(t, err, lock.ErrBusy, context.DeadlineExceeded)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+		<-head.done
+	})
+}
+
+// Who came before the store said that the key is taken gets ErrBusy when its limit ends, also
+// while the one before it calls again.
+func TestAWaiterBehindOneThatWasRefusedIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, hung := newFaulty(), make(chan struct{})
+		store.set(only("acquire", func(lock.Claim) error {
+			if time.Sleep(10 * time.Millisecond); store.count("acquire") > 1 {
+				<-hung
+			}
+			return nil
+		}), nil)
+		l := newLocker(t, store)
+		acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		head := await(t.Context(), l, "k", lock.WithWait(2*time.Second))
+		began := time.Now()
+		_, err := l.Acquire(t.Context(), "k", lock.WithWait(time.Second))
+		wantErr(t, err, lock.ErrBusy, context.DeadlineExceeded)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+		close(hung)
+		<-head.done
+		wantErr(t, head.err, lock.ErrBusy)
+	})
+}
+
+// A wait that ends in an outage was for a key that is taken, if the store said so before.
+func TestAWaitThatEndsInAnOutageIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithPoll(100*time.Millisecond))
+		acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		waiting := await(t.Context(), l, "k", lock.WithWait(time.Second))
+		store.set(only("acquire", func(lock.Claim) error { return errLineCut }), nil)
+		<-waiting.done
+		wantErr(t, waiting.err, lock.ErrBusy, context.DeadlineExceeded)
 	})
 }
