@@ -30,6 +30,17 @@ var controls = []control{
 	{world.Forgetful, "quorum", "trusted but gone", false},
 	{world.Unkept, "minhold", "minimum hold", false},
 	{world.Collapse, "pace", "no service", false},
+	{world.Unstepped, "", "fence did not rise", false},
+	{world.BlindRenew, "force", "confirmed but gone", false},
+	{world.DeafRenew, "force,lead", "trusted but gone", true},
+	{world.Forgotten, "reopen", "held after close", false},
+	{world.Unended, "", "subscribed for nobody", false},
+	{world.Misdirected + "release", "listen,idle", "free while somebody waits", false},
+	{world.Misdirected + "fair_release", "listen,fair", "free while somebody waits", false},
+	{world.Misdirected + "read_release", "listen,readwrite", "free while somebody waits", false},
+	{world.Misdirected + "write_release", "listen,readwrite", "free while somebody waits", false},
+	{world.Misdirected + "semaphore_release", "listen,semaphore", "free while somebody waits", false},
+	{world.Misdirected + "latch_count_down", "listen,latch", "free while somebody waits", false},
 }
 
 // controlSeeds is how many worlds a planted bug may hide in. Each of them takes

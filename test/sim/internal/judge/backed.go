@@ -10,6 +10,14 @@ type Backing struct {
 	Until   time.Time // otherwise
 }
 
+// Renewed judges that a renewal is confirmed only to who has the hold.
+func Renewed(now time.Time, key, owner string, there bool) []Finding {
+	if !there {
+		return []Finding{finding("confirmed but gone", now, "%s: a renewal of %s was confirmed, and the server does not have its hold", key, owner)}
+	}
+	return nil
+}
+
 // Backed judges that every trusted lease has its hold in the server, and that
 // the hold lasts until the lease's deadline. It sees a fault before a second
 // owner comes.

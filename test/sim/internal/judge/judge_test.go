@@ -70,6 +70,8 @@ func TestBacked(t *testing.T) {
 		"ends before":  {backed(judge.Backing{Present: true, Until: at(9.9)}), "trust outlasts the key"},
 		"gone":         {backed(judge.Backing{}), "trusted but gone"},
 		"for ever":     {backed(judge.Backing{Present: true, Never: true}), "hold without an end"},
+		"renewed":      {judge.Renewed(at(1), "k", "a", true), ""},
+		"renews none":  {judge.Renewed(at(1), "k", "a", false), "confirmed but gone"},
 	})
 }
 
@@ -77,14 +79,17 @@ func TestFences(t *testing.T) {
 	grant := func(key, owner string, fence uint64) judge.Grant {
 		return judge.Grant{Key: key, Owner: owner, Fence: fence, At: at(float64(fence))}
 	}
+	again := grant("k", "a", 2)
+	again.Named = true
 	check(t, map[string]verdict{
-		"rising":        {judge.Fences([]judge.Grant{grant("k", "a", 1), grant("k", "b", 2)}), ""},
-		"falling":       {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 1)}), "fence did not rise"},
-		"the same":      {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 2)}), "fence did not rise"},
-		"of other keys": {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("l", "b", 1)}), ""},
-		"one owner's":   {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 2)}), ""},
-		"handed off":    {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 3)}), ""},
-		"handed back":   {judge.Fences([]judge.Grant{grant("k", "a", 3), grant("k", "a", 2)}), "fence did not rise"},
+		"rising":                      {judge.Fences([]judge.Grant{grant("k", "a", 1), grant("k", "b", 2)}), ""},
+		"falling":                     {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 1)}), "fence did not rise"},
+		"the same":                    {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 2)}), "fence did not rise"},
+		"of other keys":               {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("l", "b", 1)}), ""},
+		"by one name":                 {judge.Fences([]judge.Grant{grant("k", "a", 2), again}), ""},
+		"handed off":                  {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 3)}), ""},
+		"a hand-off without its step": {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 2)}), "fence did not rise"},
+		"handed back":                 {judge.Fences([]judge.Grant{grant("k", "a", 3), grant("k", "a", 2)}), "fence did not rise"},
 	})
 }
 
@@ -211,6 +216,11 @@ func TestUnclosed(t *testing.T) {
 	check(t, map[string]verdict{
 		"lost":           {judge.Away("k", at(10), at(1), 3*time.Second), "lost while reachable"},
 		"just reachable": {judge.Away("k", at(10), at(8), 3*time.Second), ""},
+		"holds it":       {judge.Closed(at(1), "k", "a", true), "held after close"},
+		"of no caller":   {judge.Closed(at(1), "k", "a", false), ""},
+		"listens":        {judge.Unsubscribed(at(10), at(1), 0, []string{"c"}), "subscribed for nobody"},
+		"listened":       {judge.Unsubscribed(at(10), at(1), 0, nil), ""},
+		"just left":      {judge.Unsubscribed(at(10), at(9), 0, []string{"c"}), ""},
 		"undisturbed":    {judge.Unclosed(at(10), at(1), time.Second, "no answer"), "close failed"},
 		"just disturbed": {judge.Unclosed(at(10), at(9), time.Second, "no answer"), ""},
 	})

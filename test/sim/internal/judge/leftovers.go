@@ -1,6 +1,9 @@
 package judge
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Leftover is a key of the server long after the last locker was closed.
 type Leftover struct {
@@ -40,6 +43,28 @@ func AfterClose(now time.Time, most time.Duration, g LateGrant) []Finding {
 	return []Finding{finding("grant after close", now, "%s: %s, whose locker was closed at %s, got it for %v (for ever: %v); allowed are %v",
 		g.Key, g.Owner, g.Closed.Format(clock), g.Left, g.Never, most)}
 }
+
+// Closed judges a Close that returned no error: what its locker has granted it has released.
+// An acquire that no caller waits for may come late: see [AfterClose].
+func Closed(now time.Time, key, owner string, granted bool) []Finding {
+	if granted {
+		return []Finding{finding("held after close", now, "%s: Close returned no error, and %s has it", key, owner)}
+	}
+	return nil
+}
+
+// Unsubscribed judges that a process listens to nothing when nobody waits. calm is since
+// when nobody does, and nothing disturbs the process.
+func Unsubscribed(now, calm time.Time, process int, channels []string) []Finding {
+	if quiet := now.Sub(calm); len(channels) > 0 && quiet > EndsWithin {
+		return []Finding{finding("subscribed for nobody", now, "%s: process %d listens, and nobody waits for %v", strings.Join(channels, ", "), process, quiet)}
+	}
+	return nil
+}
+
+// EndsWithin is how long a subscription may outlast the last waiter: it is kept for 100 ms,
+// and the server hears of its end.
+const EndsWithin = 5 * time.Second
 
 // Unclosed judges a Close that returned an error: it may only if the server was
 // not to be reached for most of a call timeout. calm is since when nothing has

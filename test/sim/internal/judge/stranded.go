@@ -21,6 +21,10 @@ func Slack(poll, callTimeout, grace time.Duration) time.Duration {
 	return 2*poll + callTimeout + grace + time.Second
 }
 
+// Heard is how long a key may be free while somebody waits who hears of each release: a
+// call is answered within some milliseconds, and the first ones may ask in vain.
+const Heard = time.Second
+
 // Stranded judges that an undisturbed waiter gets a free key in time.
 func Stranded(now time.Time, i Idle) []Finding {
 	since := latest(i.Free, i.Waiting, i.Calm)

@@ -220,7 +220,7 @@ func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
 	if err != nil {
 		return nil
 	}
-	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size, lasts: w.lasts}
+	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size, lasts: w.lasts, named: w.named}
 	if !w.named { // a name's minimum counts from the grant of its hold, whose caller may have left without it
 		h.minHold = w.minHold
 	}
@@ -293,7 +293,9 @@ func (c *caller) granted(h *held, within bool, id int) {
 			if h.lease.Fence()%lock.FenceStep != 0 && !c.has(Tokens) {
 				world.journal.count("handed off")
 			}
-			world.journal.granted(judge.Grant{Key: key, Owner: owner, Fence: h.lease.Fence(), At: time.Now()})
+			world.journal.granted(judge.Grant{
+				Key: key, Owner: owner, Fence: world.plant.fence(h.lease.Fence()), At: time.Now(), Named: h.named,
+			})
 		}
 	}
 	others := world.ledger.trusted(func(other *held) bool { return other.lease.Key() == key })

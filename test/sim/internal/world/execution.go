@@ -24,11 +24,15 @@ type execution struct {
 
 	fields map[string]map[string]bool // of the hashes among the keys, before
 	queues map[string][]judge.Place   // of the fair locks among the keys, before
+	ends   time.Time                  // when the first key ends, before
+	told   int                        // messages, before
 }
 
 // before notes what is there; mu is held.
 func (s *server) before(e *execution) {
 	s.lookAtLatch()
+	e.ends, _, _ = s.keys.Expires(e.keys[0])
+	e.told = s.messages
 	e.fields = make(map[string]map[string]bool, len(e.keys))
 	for _, key := range e.keys {
 		fields := make(map[string]bool)
@@ -141,6 +145,10 @@ func (s *server) after(e *execution) {
 		if _, again := s.granted[e.owner()]; !again {
 			s.granted[e.owner()] = time.Now()
 		}
+		w.watch.taken(e.keys[0])
+	}
+	if strings.Contains(e.script, "renew") {
+		s.renewed(e)
 	}
 	if e.script == "force_release" { // the former owner notices it later
 		s.spares(e)
@@ -161,6 +169,7 @@ func (s *server) after(e *execution) {
 		}
 	}
 	s.keeps(e)
+	s.cuts(e)
 	if strings.Contains(e.script, "fair_release") && e.reply == model.Reply(int64(0)) {
 		w.journal.count("undo of nothing")
 	}
@@ -171,6 +180,38 @@ func (s *server) after(e *execution) {
 	s.lookInside()
 }
 
+// renewed judges what a renewal was answered, and notes whose hold it
+// found to be lost; mu is held.
+func (s *server) renewed(e *execution) {
+	answers, many := e.reply.([]model.Reply)
+	if !many {
+		answers = []model.Reply{e.reply}
+	}
+	for i, answer := range answers {
+		key, field := e.keys[i], e.args[2*i]
+		owner := ownerIn(field)
+		_, there := s.holders(key)[strings.Replace(field, owner, s.world.plant.alias(owner), 1)]
+		if e.script == "semaphore_renew" {
+			key, field, there = e.keys[0], "permits", s.hasPermits(e.keys[0], e.args[1:])
+		}
+		switch answer {
+		case model.Reply(int64(1)):
+			s.world.journal.report(judge.Renewed(time.Now(), key, readable([]string{field}), there))
+		case model.Reply(int64(0)):
+			s.world.ledger.refute(key, field)
+		}
+	}
+}
+
+// hasPermits says whether permits are there, by their ids; mu is held.
+func (s *server) hasPermits(key string, ids []string) bool {
+	scores := s.keys.Scores(key)
+	return !slices.ContainsFunc(ids, func(id string) bool {
+		until, ok := scores[id]
+		return !ok || !time.UnixMilli(int64(until)).After(s.clock())
+	})
+}
+
 // spares judges whom a forced release took a lock from; mu is held.
 func (s *server) spares(e *execution) {
 	key := e.keys[0]
@@ -179,6 +220,20 @@ func (s *server) spares(e *execution) {
 			owner := ownerIn(field)
 			s.world.journal.report(judge.Spared(time.Now(), judge.Taking{Key: key, Owner: owner, Sent: e.sent, Granted: s.granted[owner]}))
 		}
+	}
+}
+
+// cuts notes that a reader has left a lock that ends earlier since, with the readers who
+// stay, and that waiters were not notified. Who waits looks again when the lock was to end; mu is held.
+func (s *server) cuts(e *execution) {
+	key := e.keys[0]
+	at, _, there := s.keys.Expires(key)
+	switch {
+	case s.messages > e.told:
+		delete(s.untold, key)
+	case e.script == "read_release" && there && at.Before(e.ends):
+		s.world.journal.count("lock of readers cut")
+		s.untold[key] = true
 	}
 }
 
@@ -295,6 +350,9 @@ const mostAfterClose = 30 * time.Second
 
 // lookInside judges that the server has what the trusted leases say; mu is held.
 func (s *server) lookInside() {
+	s.world.ledger.endExcuses(time.Now(), func(p *process) time.Time {
+		return s.world.calm(p, lock.Exclusive)
+	}, judge.Patience(s.world.callTimeout))
 	leases := s.world.ledger.trusted(func(h *held) bool { return h.lease.Key() != quorumKey })
 	all := make([]judge.Backing, 0, len(leases))
 	for _, l := range leases {

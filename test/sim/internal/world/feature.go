@@ -40,6 +40,7 @@ const (
 	MinHold   Feature = "minhold"   // WithMinHold
 	ReadOn    Feature = "readon"    // writers whose lease ends while they read
 	Pace      Feature = "pace"      // a server that is busy for most of the time, and nothing else
+	Listen    Feature = "listen"    // waiters look once a minute if they hear nothing
 )
 
 // What breaks.
@@ -75,7 +76,14 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn, Mute}
+var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn, Mute, Listen}
+
+var (
+	// unheard are the faults after which a key may be free and nobody is notified.
+	unheard = []Feature{Lose, Failover, Clock, Silent, Mute}
+	// disturbing are the faults that disturb a waiter.
+	disturbing = []Feature{Slow, Cut, CutBefore, CutAfter, Deaf, Freeze, Stall, Restart, Kill}
+)
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
 
@@ -96,7 +104,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 			odds = 16
 		case SETNX, Pace:
 			odds = 16
-		case Quorum, MinHold, ReadOn, Mute:
+		case Quorum, MinHold, ReadOn, Mute, Listen:
 			odds = 4
 		case Silent, Timeless:
 			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too
@@ -104,6 +112,11 @@ func Draw(seed uint64, on, off []Feature) Features {
 			}
 		}
 		features[f] = rng.IntN(odds) == 0
+	}
+	if features[Listen] && rng.IntN(2) == 0 { // no waiter is disturbed then
+		for _, f := range disturbing {
+			features[f] = false
+		}
 	}
 	for _, f := range off {
 		features[f] = false
@@ -113,6 +126,11 @@ func Draw(seed uint64, on, off []Feature) Features {
 	}
 	for _, f := range on {
 		features[f] = true
+	}
+	if features[Listen] {
+		for _, f := range unheard {
+			features[f] = false
+		}
 	}
 	if features[SETNX] {
 		features[Tokens] = false

@@ -19,6 +19,18 @@ type ledger struct {
 	outlived map[string]bool      // owners whose hold or place only its TTL ends
 	forced   map[string]time.Time // the same, by key
 	kept     map[string]promise   // by key
+	refuted  map[place]time.Time  // when a renewal was answered that the hold is not there
+}
+
+// place is where the server has a hold.
+type place struct{ key, field string }
+
+// place is that of a lease.
+func (h *held) place() place {
+	if h.lease.Mode() == lock.Write {
+		return place{h.lease.Key(), h.lease.Owner() + ":write"}
+	}
+	return place{h.lease.Key(), h.lease.Owner()}
 }
 
 // promise says that a released key stays held.
@@ -35,10 +47,14 @@ type held struct {
 	permits, size int
 	minHold       time.Duration
 	lasts         time.Duration // between renewals, at most
+	named         bool          // it may share its hold with others of its name
 }
 
 func newLedger() *ledger {
-	return &ledger{excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]time.Time), outlived: make(map[string]bool), kept: make(map[string]promise)}
+	return &ledger{
+		excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]time.Time), outlived: make(map[string]bool), kept: make(map[string]promise),
+		refuted: make(map[place]time.Time),
+	}
 }
 
 // keep notes a hold that was released, and that stays for its minimum.
@@ -124,6 +140,31 @@ func (l *ledger) taken(key string, fields []string) {
 		named := h.lease.Mode() == lock.Semaphore || slices.Contains(fields, owner) || slices.Contains(fields, owner+":write")
 		if h.lease.Key() == key && named {
 			l.excused[h.lease.Owner()] = true
+		}
+	}
+}
+
+// refute notes that a renewal was answered that the hold is not there.
+func (l *ledger) refute(key, field string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, again := l.refuted[place{key, field}]; !again {
+		l.refuted[place{key, field}] = time.Now()
+	}
+}
+
+// endExcuses ends those of owners who have had the time to hear that their hold is lost.
+// calm is since when nothing has disturbed a process.
+func (l *ledger) endExcuses(now time.Time, calm func(*process) time.Time, patience time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.refuted) == 0 {
+		return
+	}
+	for _, h := range l.held {
+		told, ok := l.refuted[h.place()]
+		if ok && now.Sub(told) > patience && now.Sub(calm(h.process)) > patience {
+			delete(l.excused, h.lease.Owner())
 		}
 	}
 }

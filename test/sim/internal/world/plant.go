@@ -1,11 +1,12 @@
 package world
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/test/sim/internal/model"
@@ -24,44 +25,129 @@ const (
 	Forgetful      = "forgetful"       // servers of a quorum that lose their data
 	Unkept         = "unkept"          // a minimum hold is forgotten by the release
 	Collapse       = "collapse"        // giving up costs more than the work did
+	Unstepped      = "unstepped"       // a hand-off has the fence of the hold that it continues
+	BlindRenew     = "blind-renew"     // a renewal looks at the key, not at its owner
+	DeafRenew      = "deaf-renew"      // nobody hears that a renewal found nothing
+	Forgotten      = "forgotten"       // Close forgets holds
+	Unended        = "unended"         // subscriptions are never ended
+	// Misdirected is a script that publishes on a wrong channel; its name follows.
+	Misdirected = "misdirected:"
 )
+
+// wakers are the scripts that must wake who waits, and whose loss shows.
+var wakers = []string{"release", "fair_release", "read_release", "write_release", "semaphore_release", "latch_count_down"}
 
 // Bugs are the names of all bugs.
 func Bugs() []string {
-	return []string{LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Unkept, Collapse}
+	all := []string{
+		LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Unkept, Collapse,
+		Unstepped, BlindRenew, DeafRenew, Forgotten, Unended,
+	}
+	for _, script := range wakers {
+		all = append(all, Misdirected+script)
+	}
+	return all
 }
 
 // plant is a bug between the engine and the server; without a name it is none.
 type plant struct {
 	name  string
 	world *World
-	poll  time.Duration // of the lockers; 0: as they are
 
 	mu      sync.Mutex
 	aliases map[string]string // by owner
 	taken   map[string]string // owner by alias
 	invited map[string]bool   // owners who heard a message
+	closing map[int]bool      // lockers
+	endings []func()          // of subscriptions that nobody has ended
 }
 
 func newPlant(name string, w *World) (*plant, error) {
 	if name != "" && !slices.Contains(Bugs(), name) {
 		return nil, fmt.Errorf("there is no bug %q", name)
 	}
-	p := &plant{
+	return &plant{
 		name: name, world: w, aliases: make(map[string]string), taken: make(map[string]string), invited: make(map[string]bool),
-	}
-	if name == Stranded {
-		p.poll = time.Minute
-	}
-	return p, nil
+		closing: make(map[int]bool),
+	}, nil
 }
 
 // in is what lockers use for a store.
 func (p *plant) in(store lock.Store) lock.Store {
-	if p.name == Collapse {
+	switch p.name {
+	case Collapse:
 		return &collapse{store, p.world.ctx}
+	case DeafRenew:
+		return deafRenew{store}
+	case Unended:
+		return unended{store, p}
 	}
 	return store
+}
+
+// deafRenew takes each answer to a renewal for a good one.
+type deafRenew struct{ lock.Store }
+
+func (s deafRenew) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
+	s.Store.Renew(ctx, claims, func(i int, err error) {
+		if errors.Is(err, lock.ErrNotHeld) {
+			err = nil
+		}
+		report(i, err)
+	})
+}
+
+// unended ends no subscription before the world ends.
+type unended struct {
+	lock.Store
+	plant *plant
+}
+
+func (s unended) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
+	end, err := s.Store.Watch(ctx, c, wake)
+	if err != nil {
+		return nil, err
+	}
+	s.plant.mu.Lock()
+	defer s.plant.mu.Unlock()
+	s.plant.endings = append(s.plant.endings, end)
+	return func() {}, nil
+}
+
+// uproot ends what would outlast the world.
+func (p *plant) uproot() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, end := range p.endings {
+		end()
+	}
+}
+
+// closes notes that a locker is being closed.
+func (p *plant) closes(locker int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closing[locker] = true
+}
+
+// forgets says whether a release is to be lost: that of a locker that closes.
+func (p *plant) forgets(e *execution) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for locker := range p.closing {
+		if p.world.belongs(e.owner(), locker) {
+			return true
+		}
+	}
+	return false
+}
+
+// fence is what a caller sees of one.
+func (p *plant) fence(fence uint64) uint64 {
+	if p.name == Unstepped {
+		return fence - fence%lock.FenceStep
+	}
+	return fence
 }
 
 // muted says whether a message on a channel is lost.
@@ -88,6 +174,10 @@ func (p *plant) run(e *execution, run func(keys, args []string) model.Reply) mod
 		return keys.Time().UnixMicro()
 	case p.name == Unkept && e.script == "release" && len(e.args) > 4:
 		return run(e.keys, e.args[:4])
+	case p.name == Forgotten && strings.HasSuffix(e.script, "release") && e.script != "force_release" && p.forgets(e):
+		return int64(1)
+	case p.name == BlindRenew && strings.Contains(e.script, "renew"):
+		return confirmed(run(e.keys, e.args), func(i int) bool { return keys.Exists(e.keys[i]) })
 	case p.name == OwnerReuse:
 		reply := run(p.rename(e.keys), p.rename(e.args))
 		p.free(e)
@@ -106,10 +196,29 @@ func (p *plant) command(e *execution, args []string) []string {
 		return []string{"pttl", "there is no such key"}
 	case p.name == ExtendShortens && name == "pexpire" && strings.Contains(script, "renew"):
 		return args[:3] // without conditions
+	case p.name == Misdirected+script && strings.HasSuffix(name, "publish"):
+		return []string{name, args[1] + "?", args[2]}
 	case p.name == NoEnd && name == "pexpire" && strings.HasSuffix(script, "acquire"):
 		return []string{"exists", args[1]}
 	}
 	return args
+}
+
+// confirmed makes good answers of bad ones.
+func confirmed(reply model.Reply, exists func(i int) bool) model.Reply {
+	answers, many := reply.([]model.Reply)
+	if !many {
+		if reply == model.Reply(int64(0)) && exists(0) {
+			return int64(1)
+		}
+		return reply
+	}
+	for i, answer := range answers {
+		if answer == model.Reply(int64(0)) && exists(i) {
+			answers[i] = int64(1)
+		}
+	}
+	return answers
 }
 
 // nobodys says whether a release is of a hold that no caller got.

@@ -112,8 +112,8 @@ func newStore(rdb *redis.Client, options ...redisstore.Option) *redisstore.Store
 // open makes the locker that callers use from now on.
 func (p *process) open() {
 	poll := lock.DefaultPoll
-	if p.world.plant.poll > 0 {
-		poll = p.world.plant.poll
+	if p.world.Features[Listen] || p.world.Bug == Stranded {
+		poll = listenPoll
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,6 +142,7 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	muted := p.world.server.muted(p) // its one call for each hold may have no answer
+	p.world.plant.closes(id)
 	err := locker.Close(ctx)
 	p.world.journal.tell("p%d         locker %d closed: %v", p.number, id, err)
 	if err != nil && !muted {
@@ -149,6 +150,9 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 		p.world.unclosed.Store(true)
 		p.world.disown(id)
 		return
+	}
+	if err == nil {
+		p.world.closedClean(id)
 	}
 	p.world.retire(id)
 }

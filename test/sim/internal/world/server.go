@@ -37,6 +37,8 @@ type server struct {
 	arrived  int
 	refused  map[string]map[string]refusals // of owners since the holds of a key changed, by key
 	granted  map[string]time.Time           // when a call of an owner was first granted
+	messages int                            // that were published
+	untold   map[string]bool                // locks that end earlier than waiters know
 }
 
 // refusals are acquire calls of one owner that were refused.
@@ -62,7 +64,7 @@ func newServer(w *World, node bool) *server {
 		world: w, node: node, keys: model.New(rand.New(rand.NewPCG(w.Seed, 2))), scripts: model.NewInterpreter(),
 		sessions: make(map[*wire.Conn]*session), channels: make(map[string][]*wire.Conn),
 		arrivals: make(map[string]map[string]int), refused: make(map[string]map[string]refusals),
-		granted: make(map[string]time.Time),
+		granted: make(map[string]time.Time), untold: make(map[string]bool),
 	}
 	s.keys.Publish = s.publish
 	return s
@@ -273,6 +275,7 @@ func (s *server) publish(channel, message string) int64 {
 		return 0
 	}
 	listeners := s.channels[channel]
+	s.messages++
 	s.world.journal.tell("           message %q on %s to %d", message, channel, len(listeners))
 	b := model.Encode(nil, []model.Reply{"message", channel, message})
 	for _, c := range listeners {

@@ -71,7 +71,7 @@ func (w *watch) run() {
 
 func (w *watch) look() {
 	for _, key := range w.world.keys {
-		if !w.world.server.isFree(key, w.world.modes[key]) {
+		if !w.world.server.isFree(key, w.world.modes[key]) && !w.handedToNobody(key) {
 			w.taken(key)
 			continue
 		}
@@ -152,7 +152,7 @@ func (w *watch) judge(now time.Time, key string) {
 		}
 		found := judge.Stranded(now, judge.Idle{
 			Key: key, Process: one.process.number, Free: w.free[key], Waiting: one.since,
-			Calm: w.calm(one.process, key), Slack: w.slack(key),
+			Calm: w.calm(one.process, key), Slack: w.slack(key, w.calm(one.process, key)),
 		})
 		if len(found) > 0 {
 			w.world.journal.report(found)
@@ -174,9 +174,29 @@ func (w *watch) calm(p *process, key string) time.Time {
 // fairGrace is how long a free fair lock is kept for the head of its queue.
 const fairGrace = 5 * time.Second
 
-func (w *watch) slack(key string) time.Duration {
+// listenPoll is how long a waiter sleeps that hears nothing, if all rely on messages.
+const listenPoll = time.Minute
+
+// fairPoll is how long a waiter of a fair lock sleeps at most: so it keeps its place.
+const fairPoll = 2500 * time.Millisecond
+
+// slack is how long a key may be free while somebody waits who is undisturbed since
+// then.
+func (w *watch) slack(key string, calm time.Time) time.Duration {
+	fair, never := w.world.modes[key] == lock.Fair, calm.Equal(w.world.journal.start)
+	if w.world.Features[Listen] && key != leaderKey && key != quorumKey && (!fair || never) && !w.world.server.isUntold(key) {
+		return judge.Heard
+	}
+	poll := lock.DefaultPoll
+	switch {
+	case !w.world.Features[Listen], key == leaderKey:
+	case fair:
+		poll = fairPoll
+	default:
+		poll = listenPoll
+	}
 	var grace time.Duration
-	if w.world.modes[key] == lock.Fair {
+	if fair {
 		// After a fault some heads may be gone: one that had asked and left, one
 		// whose message was lost, and one behind it.
 		grace = 3 * fairGrace
@@ -189,7 +209,30 @@ func (w *watch) slack(key string) time.Duration {
 	case quorumKey:
 		return judge.Slack(lock.DefaultPoll, lock.DefaultCallTimeout, votesLast)
 	}
-	return judge.Slack(lock.DefaultPoll, w.world.callTimeout, grace)
+	return judge.Slack(poll, w.world.callTimeout, grace)
+}
+
+// isUntold says whether who waits for a lock may believe that it ends later than it does.
+func (s *server) isUntold(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.untold[key]
+}
+
+// handedToNobody says whether a release has handed a fair lock to somebody who has not
+// called. Where each message is heard, that is as good as free.
+func (w *watch) handedToNobody(key string) bool {
+	if !w.world.Features[Listen] || w.world.modes[key] != lock.Fair {
+		return false
+	}
+	s := w.world.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.SetTime(s.clock())
+	for _, count := range s.holders(key) {
+		return count == "0"
+	}
+	return false
 }
 
 // isFree says whether nobody has the key.

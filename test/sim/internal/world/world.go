@@ -160,6 +160,8 @@ func (w *World) end() {
 	time.Sleep(judge.Patience(w.callTimeout)) //nolint:forbidigo // in a bubble
 	w.deserted(over)
 	time.Sleep(10 * time.Second) //nolint:forbidigo // in a bubble
+	w.deaf(over)
+	w.plant.uproot()
 	var closing sync.WaitGroup
 	for _, p := range w.processes() {
 		closing.Go(func() {
@@ -216,6 +218,62 @@ func (w *World) deserted(over time.Time) {
 			Key: key, Calm: calm, Clock: s.clock(), Patience: judge.Patience(w.callTimeout), Queue: queue,
 		}))
 	}
+}
+
+// deaf judges that nobody listens any longer. over is when the last caller had left.
+func (w *World) deaf(over time.Time) {
+	now := time.Now()
+	for _, p := range w.processes() {
+		for _, s := range append(slices.Clone(w.nodes), w.server) {
+			calm := w.calm(p, lock.Exclusive)
+			if over.After(calm) {
+				calm = over
+			}
+			w.journal.report(judge.Unsubscribed(now, calm, p.number, s.channelsOf(p)))
+		}
+	}
+}
+
+// channelsOf returns the channels that a process is subscribed to, sorted.
+func (s *server) channelsOf(p *process) (channels []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, session := range s.sessions {
+		if session.process == p {
+			channels = append(channels, session.channels...)
+		}
+	}
+	slices.Sort(channels)
+	return channels
+}
+
+// closedClean judges what a locker has whose Close returned no error. A replica that takes
+// over may bring some back.
+func (w *World) closedClean(id int) {
+	if w.Features[Failover] {
+		return
+	}
+	s := w.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.SetTime(s.clock())
+	for _, key := range w.keys {
+		for field, count := range s.holders(key) {
+			owner := ownerIn(field)
+			given := w.modes[key] == lock.Fair && count == "0" || strings.Contains(field, keptMark)
+			if !given && w.belongs(owner, id) && !w.ledger.hasOutlived(owner) && s.alive(key, field) {
+				w.journal.report(judge.Closed(time.Now(), key, readable([]string{field}), w.ledger.wasGranted(owner)))
+			}
+		}
+	}
+}
+
+// belongs says whether an owner is one of a locker.
+func (w *World) belongs(owner string, locker int) bool {
+	client, _, _ := strings.Cut(owner, ":")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.adopted[client] == locker
 }
 
 // queuesLast is how long the queue of a fair lock may last in which a place is
