@@ -67,6 +67,9 @@ var controls = []control{
 	{name: bug.MessageGrants, mix: "none", rules: []string{"overlap"}},
 	{name: bug.Unkept, mix: "none", keep: 20, rules: []string{"unkept"}},
 	{name: bug.DeafLeader, mix: "pause", mode: "leader", rate: 4, rules: []string{"trust", "overlap"}},
+	{name: bug.Unheard, mix: "none", rules: []string{"unheard"}},
+	{name: bug.ForgetfulClose, mix: "none", rules: []string{"left"}},
+	{name: bug.EndlessWatch, mix: "none", rules: []string{"subscribed"}},
 	{name: bug.Collapse, mix: "stall", long: 2, think: busyThink, pace: busyPace, rules: []string{"no service", "growth"}},
 }
 
@@ -130,7 +133,7 @@ func (c *controlsCommand) one(ctx context.Context, out io.Writer, control contro
 		}
 		err = control.verdict(summary)
 		if err == nil {
-			_, err = fmt.Fprintf(out, "control %-12s %6d attempts, %3d faults: %s\n", control.name, summary.Attempts, summary.FaultTotal, control.found(summary))
+			_, err = fmt.Fprintf(out, "control %-15s %6d attempts, %3d faults: %s\n", control.name, summary.Attempts, summary.FaultTotal, control.found(summary))
 			return err
 		}
 		if !errors.Is(err, errNotFound) || try+1 == tries || ctx.Err() != nil {

@@ -94,11 +94,14 @@ func (s *stage) body(p *process.Program, end *report.End) {
 	over, cancel := context.WithTimeout(p.Context(), s.Duration)
 	watching, stop := context.WithCancel(p.Context())
 	watched := p.Go(func() { n.Watch(watching) })
-	probed := p.Go(func() { w.Probe(watching, s.clock, func(e history.Event) { _ = s.events.Add(e) }) })
+	note := func(e history.Event) { _ = s.events.Add(e) }
+	probed := p.Go(func() { w.Probe(watching, s.clock, note) })
+	listed := p.Go(func() { w.Subscribers(watching, s.clock, note) })
 	p.Cleanup(func() {
 		stop()
 		watched()
 		probed()
+		listed()
 	})
 	n.Run(over, plan)
 	<-over.Done()
@@ -107,6 +110,7 @@ func (s *stage) body(p *process.Program, end *report.End) {
 	stop()
 	watched()
 	probed()
+	listed()
 	if p.Failed() || p.Context().Err() != nil {
 		return // there is nothing to be said of a run that did not work
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,17 +33,22 @@ const (
 	FreshTrust     = "fresh-trust"     // a hold that is handed on is trusted for as long as a new one
 	Unkept         = "unkept"          // a release ends a minimum hold
 	DeafLeader     = "deaf-leader"     // a leader isn't interrupted when its term is lost
+	Unheard        = "unheard"         // a release wakes nobody, and waiters still poll
+	ForgetfulClose = "forgetful-close" // Close releases one hold, and none of the others
+	EndlessWatch   = "endless-watch"   // no subscription ends
 )
 
 var names = []string{
 	BlindRetry, IncrFence, NoOwner, LateLoss, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
-	StaleHandoff, FreshTrust, Unkept, DeafLeader,
+	StaleHandoff, FreshTrust, Unkept, DeafLeader, Unheard, ForgetfulClose, EndlessWatch,
 }
 
 // Bug is one of them in one process. Without a name it is none.
 type Bug struct {
-	name string
-	got  sync.Map // owners that a caller has a lease of
+	name    string
+	got     sync.Map     // owners that a caller has a lease of
+	closing atomic.Bool  // the locker is about to be closed
+	ended   atomic.Int32 // releases while it was
 }
 
 // Named returns a bug.
@@ -59,6 +65,9 @@ func (b *Bug) Got(lease *lock.Lease) {
 		b.got.Store(lease.Owner(), true)
 	}
 }
+
+// Closing notes that the locker is closed next.
+func (b *Bug) Closing() { b.closing.Store(true) }
 
 // Deadline returns until when a caller that was just given a lease trusts it.
 func (b *Bug) Deadline(lease *lock.Lease) time.Time {
@@ -118,6 +127,12 @@ func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
 		return &messageGrants{Store: store}
 	case Collapse:
 		return &collapse{store, rdb}
+	case Unheard:
+		return &unheard{store}
+	case ForgetfulClose:
+		return &forgetfulClose{store, b}
+	case EndlessWatch:
+		return &endlessWatch{store}
 	}
 	return store
 }

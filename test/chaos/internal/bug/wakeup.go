@@ -24,6 +24,21 @@ func (s *stranded) Watch(ctx context.Context, c lock.Claim, _ func()) (func(), e
 	return s.Store.Watch(ctx, c, func() {})
 }
 
+// unheard wakes nobody.
+type unheard struct{ lock.Store }
+
+func (s *unheard) Watch(ctx context.Context, c lock.Claim, _ func()) (func(), error) {
+	return s.Store.Watch(ctx, c, func() {})
+}
+
+// endlessWatch ends no subscription.
+type endlessWatch struct{ lock.Store }
+
+func (s *endlessWatch) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
+	_, err := s.Store.Watch(ctx, c, wake)
+	return func() {}, err
+}
+
 // messageGrants takes a message for a grant.
 type messageGrants struct {
 	lock.Store

@@ -92,6 +92,10 @@ func (b *builder) add(e *history.Event) {
 		l.forced = append(l.forced, span{e.Call, e.Return})
 	case history.Close:
 		b.closes = append(b.closes, *e)
+	case history.Left:
+		b.left = append(b.left, *e)
+	case history.Heard:
+		b.heard = append(b.heard, *e)
 	case history.Waiting:
 		b.waiting[id] = e.Call
 	default: // of the crew

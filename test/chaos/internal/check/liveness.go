@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
@@ -49,6 +50,8 @@ func (t *Timeline) Liveness() []Violation {
 		v.refused(l)
 	}
 	v.closed()
+	v.remains()
+	v.subscribed()
 	v.service()
 	v.growth()
 	return v.found
@@ -83,6 +86,8 @@ func (v *liveness) stranded(l *life, w *wait) {
 		rule, most = "leaderless", most+campaign
 	case l.doubtful:
 		return // a hold may have come back
+	case strings.Contains(l.key, history.Rare):
+		rule, most = "unheard", notice
 	}
 	if w.Return-w.since <= int64(most) {
 		return
@@ -181,21 +186,6 @@ func (l *life) crowded(e *history.Event) (spans []span) {
 		}
 	}
 	return spans
-}
-
-// silence is how long servers may be silent for a locker to be closed all the same:
-// less than a call waits for them.
-const silence = time.Second
-
-// closed: a locker leaves nothing to expire if the servers answer.
-func (v *liveness) closed() {
-	for _, e := range v.closes {
-		s := span{e.Call - int64(silence), e.Return}
-		if e.Outcome != history.OK && v.calm(e.Worker, s) && v.lateness(e.Worker, s) < silence {
-			v.fail("unavailable", "", e.Return, "the locker of worker %d was closed in %v, with %q, and nothing was broken",
-				e.Worker, time.Duration(e.Return-e.Call), e.Note)
-		}
-	}
 }
 
 // refused: a limit of its wait keeps nobody from a key that is free, and no caller

@@ -63,6 +63,19 @@ func TestLiveness(t *testing.T) {
 	unavailable := func() *script {
 		return exclusive().add(history.Event{Kind: history.Acquire, Outcome: unknown, Call: 2000, Return: 2003, Holds: 1})
 	}
+	// b waits for a, and then for nobody, at a key whose waiters hardly poll.
+	rare := func(to int64) *script {
+		s := &script{key: "exclusive" + history.Rare + "0-0:g0", mode: "exclusive"}
+		return s.got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).waited("b", 1, 3, 4, to, history.GaveUp)
+	}
+	// left has a hold that was to be released by Close.
+	left := func() *script {
+		return exclusive().add(history.Event{Kind: history.Left, Owner: "a1", Call: 1000, Return: 1001})
+	}
+	// heard has a key that nobody wants from 2 on, and that has subscribers then.
+	heard := func(at int64) *script {
+		return exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).add(history.Event{Kind: history.Heard, Worker: history.Nobody, Call: at, Return: at + 1})
+	}
 	closed := func(outcome history.Outcome) *script {
 		return exclusive().add(history.Event{Kind: history.Close, Outcome: outcome, Call: 1000, Return: 3010})
 	}
@@ -80,6 +93,11 @@ func TestLiveness(t *testing.T) {
 		"… while another may have it":              {stranded().fault("worker killed", 2, 500, 501, false).add(history.Event{Kind: history.Begin, Op: history.Acquire, Worker: 2, Call: 400}), ""},
 		"… and it is taken again":                  {stranded().got("c1", 400, 402, 11, 1).gave("c1", 1100, 1101, 0, ok).renewed("c1", 500, 501, ok).renewed("c1", 700, 701, ok).renewed("c1", 900, 901, ok), ""},
 		"… for a moment":                           {exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).waited("b", 1, 3, 4, 400, history.GaveUp), ""},
+		"a waiter that hardly polls isn't woken":   {rare(450), "unheard"},
+		"… by a release of just now":               {rare(400), ""},
+		"… as it was cut off":                      {rare(1000).fault("links cut", 1, 5, 6, false), ""},
+		"… long after it was":                      {rare(1450).fault("links cut", 1, 5, 6, false), "unheard"},
+		"… on a slow machine":                      {rare(450).slow(1, 300, 320), ""},
 		"permits are free while somebody waits":    {semaphore().permits("a1", 0, 1, 10, 3).gave("a1", 5, 6, 0, ok).waited("b", 1, 3, 4, 1500, history.GaveUp), "stranded"},
 		"a reader waits for a reader":              {readWrite("read").in("write", "c1", 0, 2, 9).gaveIn("write", "c1", 5, 6).in("read", "a1", 7, 8, 10).waited("b", 1, 3, 4, 1500, history.GaveUp), "stranded"},
 		"one who came later is served":             {passed(20), "passed"},
@@ -98,6 +116,15 @@ func TestLiveness(t *testing.T) {
 		"… as a fault kept the store from it":      {closed(unknown).fault("redis paused", -1, 1500, 3100, false), ""},
 		"… as the servers do not answer it":        {closed(unknown).slow(history.Nobody, 900, 3000), ""},
 		"… while one of them hesitates":            {closed(unknown).slow(history.Nobody, 900, 1000), "unavailable"},
+		"a locker leaves a hold":                   {left(), "left"},
+		"… whose release a server forgot":          {left().fault("failover", -1, 500, 700, true), ""},
+		"… whatever else broke":                    {left().fault("links cut", 0, 900, 1000, false), "left"},
+		"nobody wants what is listened to":         {heard(1010), "subscribed"},
+		"… since a moment":                         {heard(990), ""},
+		"… between two who want it":                {heard(1010).got("b1", 2000, 2002, 11, 1).gave("b1", 2003, 2004, 0, ok), ""},
+		"… since the end of a fault":               {heard(1910).fault("links cut", 2, 5, 6, false), ""},
+		"… since long before":                      {heard(2020).fault("links cut", 2, 5, 6, false), "subscribed"},
+		"… heard of on a slow machine":             {heard(1010).slow(0, 500, 510), ""},
 		"the service comes back":                   {stalled(true), ""},
 		"the service does not come back":           {stalled(false), "no service"},
 		"… as the servers do not answer":           {stalled(false).slow(history.Nobody, 3000, 5600), ""},

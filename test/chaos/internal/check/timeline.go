@@ -168,6 +168,8 @@ type Timeline struct {
 	// declined to ones who had given up.
 	handoffs, declined int
 	closes             []history.Event
+	left               []history.Event // holds that Close has left
+	heard              []history.Event // keys that had subscribers
 	// missing is when the acquisitions of a process ended of which an answer was missing.
 	missing map[process][]int64
 }

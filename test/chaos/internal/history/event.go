@@ -26,12 +26,18 @@ const (
 	Pulse   Kind = "pulse"   // how many goroutines a worker has, and how much there is to undo
 	Idle    Kind = "idle"    // the last pulse: all clients have ended, and the locker has not
 	Close   Kind = "close"   // the Close of a worker's locker has returned
+	Left    Kind = "left"    // Close has returned no error, and the store still has a hold of the locker
+	Heard   Kind = "heard"   // a server had subscribers for a key
 	Exit    Kind = "exit"    // a worker ended by itself
 )
 
 // Offices is what the keys begin with that processes campaign for. Who has one
 // leads.
 const Offices = "leader:"
+
+// Rare is in the names of keys whose waiters hardly ever poll. So they are late if
+// nothing wakes them.
+const Rare = ":rare-"
 
 // Nobody is the worker of an event that is about all of them.
 const Nobody = -1

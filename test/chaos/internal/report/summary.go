@@ -27,6 +27,7 @@ type Summary struct {
 	Lost     int                     `json:"leasesLost"`
 	Terms    int                     `json:"terms"`        // of leaders
 	Kept     int                     `json:"minimumHolds"` // that outlasted their release
+	Rare     int                     `json:"rareWaits"`    // that rely on being woken
 	Faults   map[string]int          `json:"faults"`
 
 	Violations []check.Violation `json:"violations"`
@@ -105,6 +106,9 @@ func (s *Summary) quiet() (reasons []string) {
 	if s.Keep > 0 && s.Duration >= enough && s.Kept == 0 {
 		reasons = append(reasons, "no minimum hold outlasted its release")
 	}
+	if s.Mode == "all" && s.Duration >= enough && s.Rare == 0 {
+		reasons = append(reasons, "no waiter relied on being woken")
+	}
 	return reasons
 }
 
@@ -121,6 +125,10 @@ func (s *Summary) count(e *history.Event) {
 			if strings.HasPrefix(e.Key, history.Offices) {
 				s.Terms++
 			}
+		}
+	case history.Waiting:
+		if strings.Contains(e.Key, history.Rare) {
+			s.Rare++
 		}
 	case history.Freed:
 		if e.Keep > e.Return && e.Outcome == history.OK {
@@ -168,6 +176,7 @@ func (s *Summary) Print(w io.Writer) {
 	}
 	row("handed on, declined", fmt.Sprintf("%d, %d", s.Handoffs, s.Declined))
 	row("minimum holds, terms of leaders", fmt.Sprintf("%d, %d", s.Kept, s.Terms))
+	row("waits that rely on being woken", s.Rare)
 	row("leases lost", s.Lost)
 	t.AppendSeparator()
 	row("faults", fmt.Sprintf("%d of %d", s.FaultTotal, s.Planned))

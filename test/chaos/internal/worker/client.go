@@ -89,13 +89,17 @@ func (c *client) pick() target {
 	if family == "fair" && len(c.Modes) > 1 && c.chance(90) {
 		family = c.Modes[0] // who waits in a queue does nothing else for long
 	}
-	t := target{mode: family, ttl: c.Load.Lease}
 	// Most traffic is for one key of each mode.
 	n := 0
 	if c.chance(20) {
 		n = c.random.IntN(c.Load.Keys)
 	}
-	t.key = fmt.Sprintf("%s:%d:g%d", family, n, c.clock.Now()/int64(c.Load.Generation))
+	return c.ask(family, fmt.Sprintf("%s:%d:g%d", family, n, c.clock.Now()/int64(c.Load.Generation)))
+}
+
+// ask is how to ask for a key of a family.
+func (c *client) ask(family, key string) target {
+	t := target{key: key, mode: family, ttl: c.Load.Lease}
 	switch family {
 	case "exclusive":
 	case "handed":

@@ -92,7 +92,13 @@ func serve(ctx context.Context, c Config, r *record) error {
 	if c.Worker%2 == 0 { // the others find out what Close does in the middle of it
 		p.settle(idle)
 	}
-	return errors.Join(err, closeLocker(ctx, c, locker, r), closeStore())
+	kept := keepUntilClose(ctx, c, locker, planted, r)
+	planted.Closing()
+	failed := closeLocker(ctx, c, locker, r)
+	if failed == nil {
+		remains(ctx, store, kept, r)
+	}
+	return errors.Join(err, failed, closeStore())
 }
 
 // closeLocker notes if the store didn't answer: the judge knows whether it could.
@@ -113,7 +119,7 @@ func closeLocker(ctx context.Context, c Config, locker *lock.Locker, r *record) 
 // work runs the clients and the candidates until ctx ends.
 func work(ctx context.Context, c Config, locker *lock.Locker, planted *bug.Bug, r *record) (err error) {
 	var clients sync.WaitGroup
-	failed := make(chan error, c.Clients+c.Load.Offices)
+	failed := make(chan error, c.Clients+c.Load.Offices+listeners)
 	for i := range c.Load.Offices {
 		clients.Go(func() {
 			if err := newCandidate(c, i, locker, planted, r).run(ctx); err != nil {
@@ -124,6 +130,13 @@ func work(ctx context.Context, c Config, locker *lock.Locker, planted *bug.Bug, 
 	for i := range c.Clients {
 		clients.Go(func() {
 			if err := newClient(c, i, locker, planted, r).run(ctx); err != nil {
+				failed <- err
+			}
+		})
+	}
+	for i := range listeners {
+		clients.Go(func() {
+			if err := newListener(c, i, locker, planted, r).run(ctx); err != nil {
 				failed <- err
 			}
 		})

@@ -64,22 +64,13 @@ func (w *World) connections() error {
 }
 
 func (w *World) subscriptions(ctx context.Context) error {
-	for i, rdb := range w.Plain {
-		channels, err := rdb.PubSubChannels(ctx, "*").Result()
+	for i := range w.Plain {
+		channels, err := w.channels(ctx, i)
 		if err != nil {
 			return fmt.Errorf("server %d: %w", i, err)
 		}
-		if w.Topology == worker.Cluster {
-			sharded, err := rdb.PubSubShardChannels(ctx, "*").Result()
-			if err != nil {
-				return fmt.Errorf("server %d: %w", i, err)
-			}
-			channels = append(channels, sharded...)
-		}
-		for _, channel := range channels {
-			if strings.HasPrefix(channel, "redisson_") {
-				return fmt.Errorf("server %d has subscribers of %q", i, channel)
-			}
+		if len(channels) > 0 {
+			return fmt.Errorf("server %d has subscribers of %q", i, channels[0])
 		}
 	}
 	return nil

@@ -1,0 +1,83 @@
+package check
+
+import (
+	"time"
+
+	"github.com/redlatch/redlatch/test/chaos/internal/history"
+)
+
+// silence is how long servers may be silent for a locker to be closed all the same:
+// less than a call waits for them.
+const silence = time.Second
+
+// closed: a locker leaves nothing to expire if the servers answer.
+func (v *liveness) closed() {
+	for _, e := range v.closes {
+		s := span{e.Call - int64(silence), e.Return}
+		if e.Outcome != history.OK && v.calm(e.Worker, s) && v.lateness(e.Worker, s) < silence {
+			v.fail("unavailable", "", e.Return, "the locker of worker %d was closed in %v, with %q, and nothing was broken",
+				e.Worker, time.Duration(e.Return-e.Call), e.Note)
+		}
+	}
+}
+
+// remains: what a locker had when Close returned no error is not in the store,
+// unless a server forgot the release.
+func (v *liveness) remains() {
+	for _, e := range v.left {
+		if !anyOverlaps(v.amnesia, widened(span{e.Call - int64(silence), e.Return})) {
+			v.fail("left", e.Key, e.Call, "Close of worker %d returned no error, and %s still has the key", e.Worker, e.Owner)
+		}
+	}
+}
+
+// deaf is how long after the last caller of a key its subscriptions may be there: the
+// engine keeps them for a tenth of that.
+const deaf = time.Second
+
+// subscribed: nobody listens for a key that nobody wants.
+func (v *liveness) subscribed() {
+	var felt []span
+	for _, spans := range v.hurt {
+		felt = append(felt, spans...)
+	}
+	felt = merged(felt)
+	told := make(map[string]bool)
+	for _, e := range v.heard {
+		l := v.lives[e.Key]
+		if l == nil || told[e.Key] {
+			continue
+		}
+		calm := gaps(felt, span{l.wanted(), e.Call})
+		if len(calm) == 0 || calm[len(calm)-1].to < e.Call {
+			continue
+		}
+		s := calm[len(calm)-1]
+		if idle := time.Duration(s.to - s.from); idle > v.allowedAll(l, s, deaf) {
+			told[e.Key] = true
+			v.fail("subscribed", e.Key, e.Call, "a server has subscribers of the key, and %v before that nobody wanted it any longer", idle)
+		}
+	}
+}
+
+// wanted is when the last acquisition of a key ended.
+func (l *life) wanted() (last int64) {
+	for _, all := range l.asked {
+		for _, a := range all {
+			last = max(last, a.to)
+		}
+	}
+	for _, s := range l.dead {
+		last = max(last, s.to)
+	}
+	return last
+}
+
+// allowedAll is the most that is allowed to one of the processes that asked for the key.
+func (v *liveness) allowedAll(l *life, s span, d time.Duration) time.Duration {
+	most := v.allowed(history.Nobody, s, d)
+	for p := range l.asked {
+		most = max(most, v.allowed(p.worker, s, d))
+	}
+	return most
+}
