@@ -35,6 +35,10 @@ func (v *liveness) remains() {
 // engine keeps them for a tenth of that.
 const deaf = time.Second
 
+// certain is for how long it may be there in all, if only the times count in which
+// nothing broke and no process was late.
+const certain = 4 * deaf
+
 // subscribed: nobody listens for a key that nobody wants.
 func (v *liveness) subscribed() {
 	var felt []span
@@ -52,12 +56,26 @@ func (v *liveness) subscribed() {
 		if len(calm) == 0 || calm[len(calm)-1].to < e.Call {
 			continue
 		}
-		s := calm[len(calm)-1]
-		if idle := time.Duration(s.to - s.from); idle > v.allowedAll(l, s, deaf) {
+		if s := calm[len(calm)-1]; s.to-s.from > int64(v.allowedAll(l, s, deaf)) || v.rested(l, calm) > certain {
 			told[e.Key] = true
-			v.fail("subscribed", e.Key, e.Call, "a server has subscribers of the key, and %v before that nobody wanted it any longer", idle)
+			v.fail("subscribed", e.Key, e.Call, "a server has subscribers of the key, and nobody has wanted it for %v",
+				time.Duration(e.Call-l.wanted()))
 		}
 	}
+}
+
+// rested is for how long in those times each process ran that asked for the key. Servers
+// that are late are no reason to listen for so long, and a machine on which they always
+// are would hide all subscriptions.
+func (v *liveness) rested(l *life, calm []span) (total time.Duration) {
+	for _, s := range calm {
+		var late int64
+		for p := range l.asked {
+			late = max(late, covered(v.late[p.worker], s))
+		}
+		total += time.Duration(s.to - s.from - late)
+	}
+	return total
 }
 
 // wanted is when the last acquisition of a key ended.

@@ -124,6 +124,8 @@ func TestLiveness(t *testing.T) {
 		"… between two who want it":                {heard(1010).got("b1", 2000, 2002, 11, 1).gave("b1", 2003, 2004, 0, ok), ""},
 		"… since the end of a fault":               {heard(1910).fault("links cut", 2, 5, 6, false), ""},
 		"… since long before":                      {heard(2020).fault("links cut", 2, 5, 6, false), "subscribed"},
+		"… on one that is always slow":             {heard(9000).slow(0, 100, 4500), "subscribed"},
+		"… whose servers are slow, too":            {heard(9000).slow(history.Nobody, 100, 8900), "subscribed"},
 		"… heard of on a slow machine":             {heard(1010).slow(0, 500, 510), ""},
 		"the service comes back":                   {stalled(true), ""},
 		"the service does not come back":           {stalled(false), "no service"},
