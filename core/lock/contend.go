@@ -208,12 +208,13 @@ func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) er
 // overdue ends a wait whose limit is reached. Where nobody can say yet whether
 // the key is taken, because the first call of the queue is under way, it waits
 // for the answer, for as long as a call may take. nil means that the waiter is
-// the one to call now, and need not rest.
+// the one to call now, and need not rest, or that a sibling of its name was granted the key.
 func (a *acquisition) overdue(ctx context.Context) error {
 	over := time.After(a.came + a.timeout - a.now())
 	for {
 		a.mu.Lock()
-		err, known := a.waiter.err, a.sawContention || a.knownBusy()
+		joins := a.shared && a.ownership.find(a.o.mode) != nil
+		err, known := a.waiter.err, !joins && (a.sawContention || a.knownBusy())
 		g := a.waiter.gate
 		rest := a.rest(g)
 		handed := a.waiter.lease != nil

@@ -219,7 +219,8 @@ func WithWatchdog(d time.Duration) Option {
 }
 
 // WithOwner names the owner: acquisitions of one locker with the same name
-// re-enter each other's hold, wherever they run. The name is known to this
+// re-enter each other's hold, wherever they run. A try is refused while the first
+// acquisition of its name waits for the store's answer. The name is known to this
 // locker only. What the store keeps is an owner made for the hold, see
 // [Lease.Owner]. Permits of a semaphore cannot be acquired so: each acquisition
 // is an owner. A name has 1 to 256 bytes.

@@ -793,3 +793,23 @@ func TestAWaitThatEndsInAnOutageIsBusy(t *testing.T) {
 		wantErr(t, waiting.err, lock.ErrBusy, context.DeadlineExceeded)
 	})
 }
+
+// A wait limit bounds the waiting for another owner: who finds that a sibling of its name
+// has the key joins it.
+func TestAWaiterJoinsASiblingThatIsGrantedAfterItsLimit(t *testing.T) {
+	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				store.set(only("acquire", func(lock.Claim) error { time.Sleep(50 * time.Millisecond); return nil }), nil)
+				l := newLocker(t, store)
+				opts := []lock.Option{lock.WithOwner("n"), lock.WithMode(mode)}
+				first := start(t, l, t.Context(), opts...)
+				second := start(t, l, t.Context(), append(opts, lock.WithWait(10*time.Millisecond))...)
+				time.Sleep(time.Second)
+				release(t, granted(t, "the first", first))
+				release(t, granted(t, "the second", second))
+			})
+		})
+	}
+}
