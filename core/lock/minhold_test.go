@@ -422,3 +422,27 @@ func TestAWriterUnderAMinimumWritesAgain(t *testing.T) {
 		kept(t, store, "k", time.Minute)
 	})
 }
+
+// A group keeps each key for its minimum, as a lease of one key does.
+func TestAGroupKeepsItsKeysForTheirMinimum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		all, err := lock.AcquireAll(t.Context(), l.Request("a", lock.WithMinHold(10*time.Second)), l.Request("b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := all.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		release(t, acquire(t, other, t.Context(), "b", lock.WithWait(0)))
+		if _, err := other.TryAcquire(t.Context(), "a"); !errors.Is(err, lock.ErrBusy) {
+			t.Fatalf("it is not kept: %v", err)
+		}
+		began := time.Now()
+		release(t, acquire(t, other, t.Context(), "a"))
+		if waited := time.Since(began); waited < 9*time.Second || waited > 11*time.Second {
+			t.Errorf("free after %v, want 10s", waited)
+		}
+	})
+}
