@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -691,4 +693,42 @@ func TestWhatAStoreCallsInvalidIsNoOutage(t *testing.T) {
 	if errors.Is(err, lock.ErrUnavailable) {
 		t.Errorf("%v must not look like an outage", err)
 	}
+}
+
+// What may be left in a store that blocks is removed by a few goroutines, however much it is.
+func TestAStoreThatBlocksIsCleanedUpByAFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, few = 40, 8
+		store := newFaulty()
+		var mu sync.Mutex
+		var now, most int
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += n
+			most = max(most, now)
+		}
+		store.set(func(op string, _ lock.Claim) error {
+			switch op {
+			case "acquire":
+				return errors.New("no answer")
+			case "release":
+				count(1)
+				time.Sleep(100 * time.Millisecond)
+				count(-1)
+			}
+			return nil
+		}, nil)
+		l := newLocker(t, store)
+		for i := range keys {
+			_, err := l.TryAcquire(t.Context(), strconv.Itoa(i))
+			wantErr(t, err, lock.ErrUnavailable)
+		}
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if n := store.count("release"); n < keys || most != few {
+			t.Errorf("%d calls for %d keys, %d at a time; want %d", n, keys, most, few)
+		}
+	})
 }
