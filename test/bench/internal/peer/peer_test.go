@@ -48,7 +48,7 @@ func TestEveryPeerIsALock(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			ctx := withDeadline(t)
 			here, there := open(t, p, server.Addr()), open(t, p, server.Addr())
-			held, err := here.Keep(ctx, p.Name)
+			held, err := patiently(ctx, t, p, func(ctx context.Context) (peer.Held, error) { return here.Keep(ctx, p.Name) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestEveryPeerIsALock(t *testing.T) {
 			}
 			got := make(chan error, 1)
 			go func() {
-				held, err := there.Lock(ctx, p.Name)
+				held, err := lockWith(ctx, t, p, there, p.Name)
 				if err == nil {
 					err = held.Unlock(ctx)
 				}
@@ -144,15 +144,20 @@ func use(ctx context.Context, t *testing.T, p peer.Peer, locker, other peer.Lock
 	}
 }
 
-// lockWith is Lock. A library of others that waits for a message which doesn't come, as
-// rueidislock does after a command that took it longer than 20 ms, is called again.
 func lockWith(ctx context.Context, t *testing.T, p peer.Peer, locker peer.Locker, key string) (peer.Held, error) {
+	t.Helper()
+	return patiently(ctx, t, p, func(ctx context.Context) (peer.Held, error) { return locker.Lock(ctx, key) })
+}
+
+// patiently calls a library of others again that waits for a message which doesn't come, as
+// rueidislock does after a command that took it longer than 20 ms.
+func patiently(ctx context.Context, t *testing.T, p peer.Peer, call func(context.Context) (peer.Held, error)) (peer.Held, error) {
 	t.Helper()
 	for {
 		attempt, cancel := context.WithCancel(ctx)
 		t.Cleanup(cancel) // the hold may end with it
 		stuck := time.AfterFunc(5*time.Second, cancel)
-		held, err := locker.Lock(attempt, key)
+		held, err := call(attempt)
 		stuck.Stop()
 		if err == nil || p.Ours || attempt.Err() == nil || ctx.Err() != nil {
 			return held, err
