@@ -145,15 +145,15 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 	p.world.plant.closes(id)
 	err := locker.Close(ctx)
 	p.world.journal.tell("p%d         locker %d closed: %v", p.number, id, err)
-	if err != nil && !muted {
-		p.world.journal.report(judge.Unclosed(time.Now(), p.world.calm(p, lock.Exclusive), p.world.callTimeout, err.Error()))
+	if err != nil {
+		if !muted {
+			p.world.journal.report(judge.Unclosed(time.Now(), p.world.calm(p, lock.Exclusive), p.world.callTimeout, err.Error()))
+		}
 		p.world.unclosed.Store(true)
 		p.world.disown(id)
 		return
 	}
-	if err == nil {
-		p.world.closedClean(id)
-	}
+	p.world.closedClean(id)
 	p.world.retire(id)
 }
 
