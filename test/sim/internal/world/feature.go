@@ -131,6 +131,9 @@ func Draw(seed uint64, on, off []Feature) Features {
 		for _, f := range unheard {
 			features[f] = false
 		}
+		if features[Group] { // it may have a key, and find out only when it has all that it was released by force
+			features[Force] = false
+		}
 	}
 	if features[SETNX] {
 		features[Tokens] = false
