@@ -164,6 +164,8 @@ func (s *server) after(e *execution) {
 	for _, key := range e.keys {
 		for field := range s.holders(key) {
 			if !e.fields[key][field] && !strings.Contains(field, keptMark) {
+				s.back[ownerIn(field)] = s.had[place{key, field}]
+				s.had[place{key, field}] = true
 				s.gained(e, key, field)
 			}
 		}

@@ -16,8 +16,8 @@ const latchKey = "c0"
 // latchPoll is how long a waiter of a latch relies on messages.
 const latchPoll = 5 * time.Second
 
-// latchRetry is how soon it asks again when a call has failed, as the first one on a
-// connection does that a restart has cut.
+// latchRetry is how soon it asks again when a call has failed, as the first one does on a
+// connection that was cut.
 const latchRetry = time.Second
 
 // latch is what the server knows about the latch, and what callers say.

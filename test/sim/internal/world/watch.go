@@ -186,7 +186,7 @@ func (w *watch) slack(key string, calm time.Time) time.Duration {
 	fair, never := w.world.modes[key] == lock.Fair, calm.Equal(w.world.journal.start)
 	if w.world.Features[Listen] && key != leaderKey && key != quorumKey && (!fair || never) && !w.world.server.isUntold(key) {
 		if key == latchKey {
-			return judge.Heard + latchRetry
+			return judge.Heard + w.world.readTimeout + latchRetry
 		}
 		return judge.Heard
 	}
