@@ -61,10 +61,14 @@ func TestGoroutinesOfTestsEndBeforeTheirTests(t *testing.T) {
 }
 
 func usesTest(n ast.Node) bool {
-	return slices.ContainsFunc(slices.Collect(ast.Preorder(n)), func(n ast.Node) bool {
+	return contains(n, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
 		return ok && (id.Name == "t" || id.Name == "tb")
 	})
+}
+
+func contains(n ast.Node, what func(ast.Node) bool) bool {
+	return slices.ContainsFunc(slices.Collect(ast.Preorder(n)), what)
 }
 
 // endsWithASignal is whether the goroutine sends, closes a channel or calls Done in a
@@ -89,7 +93,7 @@ func endsWithASignal(g *ast.GoStmt) bool {
 }
 
 func signals(n ast.Node) bool {
-	return slices.ContainsFunc(slices.Collect(ast.Preorder(n)), func(n ast.Node) bool {
+	return contains(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SendStmt:
 			return true

@@ -141,12 +141,15 @@ func (a *acquisition) next() (wait time.Duration, err error) {
 	return wait, nil
 }
 
+// mayJoin says whether another of its name has the key, in the same mode; mu is held.
+func (a *acquisition) mayJoin() bool { return a.shared && a.ownership.find(a.o.mode) != nil }
+
 // rest is how long the waiter has to wait as things are; mu is held.
 func (a *acquisition) rest(g *gate) time.Duration {
 	w := &a.waiter
 	a.behind, a.sawContention = a.behind || g.contended, a.sawContention || a.heldByOther()
 	switch {
-	case a.shared && a.ownership.find(a.o.mode) != nil:
+	case a.mayJoin():
 		return 0
 	case !g.first(w), a.held[a.claim.Key] != nil && !w.fair():
 		a.sawContention = a.sawContention || a.knownBusy() // while those before it call, nobody knows
@@ -213,8 +216,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 	over := time.After(a.came + a.timeout - a.now())
 	for {
 		a.mu.Lock()
-		joins := a.shared && a.ownership.find(a.o.mode) != nil
-		err, known := a.waiter.err, !joins && (a.sawContention || a.knownBusy())
+		err, known := a.waiter.err, !a.mayJoin() && (a.sawContention || a.knownBusy())
 		g := a.waiter.gate
 		rest := a.rest(g)
 		handed := a.waiter.lease != nil

@@ -673,14 +673,22 @@ func TestWithoutHandOffsNobodyYields(t *testing.T) {
 	}
 }
 
+// newLate returns a locker whose waiters notice nothing before they look.
+func newLate(t *testing.T, store lock.Store) (l *lock.Locker, look func()) {
+	t.Helper()
+	looks := make(chan struct{})
+	l = newLocker(t, store, lock.WithHooks(lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
+		<-looks
+		return nil
+	}}))
+	return l, func() { close(looks) }
+}
+
 // A lease that is handed to a waiter as it gives up is released: nobody else would.
 func TestALeaseThatIsHandedToWhoGivesUpIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, looks := newSpaced(), make(chan struct{})
-		l := newLocker(t, store, lock.WithHooks(lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
-			<-looks
-			return nil
-		}}))
+		store := newSpaced()
+		l, look := newLate(t, store)
 		lease := acquire(t, l, t.Context(), "k")
 		ctx, cancel := context.WithCancel(t.Context())
 		next := await(ctx, l, "k")
@@ -689,7 +697,7 @@ func TestALeaseThatIsHandedToWhoGivesUpIsReleased(t *testing.T) {
 			t.Fatal("not handed off")
 		}
 		cancel()
-		close(looks)
+		look()
 		<-next.done
 		wantErr(t, next.err, context.Canceled)
 		synctest.Wait()
@@ -721,16 +729,12 @@ func TestAHoldIsNotHandedOffUnderALaterOwner(t *testing.T) {
 // A lease that is handed to a waiter before it notes that its limit has passed is granted.
 func TestALeaseThatIsHandedAsTheLimitPassesIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, looks := newSpaced(), make(chan struct{})
-		l := newLocker(t, store, lock.WithHooks(lock.Hooks{Waiting: func(context.Context, lock.Event) func() {
-			<-looks
-			return nil
-		}}))
+		l, look := newLate(t, newSpaced())
 		lease := acquire(t, l, t.Context(), "k")
 		next := await(t.Context(), l, "k", lock.WithWait(time.Second))
 		release(t, lease)
 		time.Sleep(2 * time.Second)
-		close(looks)
+		look()
 		release(t, next.got(t))
 	})
 }

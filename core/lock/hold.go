@@ -29,7 +29,7 @@ type hold struct {
 	state    holdState
 	suspect  bool           // the process may have been suspended, and nothing was confirmed since
 	doubt    bool           // an acquire without an answer may still run in the store
-	extended bool           // or an extension is under way
+	extended bool           // an extension was sent
 	reported bool           // hooks know of it: an acquisition of it was reported as granted
 	endOwed  bool           // it ended before that, and its end is reported after it
 	rows     [columns]int32 // in the agendas

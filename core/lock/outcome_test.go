@@ -417,19 +417,25 @@ func TestWhatHasExpiredIsNotUndone(t *testing.T) {
 	})
 }
 
+// newReluctant returns a store that lowers no hold count before late is closed.
+func newReluctant() (store *faulty, late chan struct{}) {
+	store, late = newFaulty(), make(chan struct{})
+	store.set(only("release", func(c lock.Claim) error {
+		if c.Holds > 0 {
+			<-late
+		}
+		return nil
+	}), nil)
+	return store, late
+}
+
 // The release of the last lease overtakes that of another, which then finds nothing:
 // that is no loss.
 func TestAReleaseThatIsOvertakenByTheLastIsNoLoss(t *testing.T) {
 	for name, end := range overtakes {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, late := newFaulty(), make(chan struct{})
-				store.set(only("release", func(c lock.Claim) error {
-					if c.Holds > 0 {
-						<-late
-					}
-					return nil
-				}), nil)
+				store, late := newReluctant()
 				l := newLocker(t, store)
 				outer := acquire(t, l, t.Context(), "k")
 				inner := acquire(t, l, outer.Context(), "k")
@@ -545,13 +551,7 @@ func TestAReleaseMayOutlastTheTrust(t *testing.T) {
 // The release of the last lease overtakes that of another, and both find a loss.
 func TestAReleaseThatIsOvertakenByALossSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, late := newFaulty(), make(chan struct{})
-		store.set(only("release", func(c lock.Claim) error {
-			if c.Holds > 0 {
-				<-late
-			}
-			return nil
-		}), nil)
+		store, late := newReluctant()
 		l := newLocker(t, store)
 		outer := acquire(t, l, t.Context(), "k")
 		inner := acquire(t, l, outer.Context(), "k")

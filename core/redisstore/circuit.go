@@ -48,10 +48,10 @@ var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCi
 // before. It is a PING on each idle connection, as these may lead to a server that is
 // gone, and then on a new one. No more than 16 PINGs are without an answer at a time,
 // each for 2 s at most. Acquisitions wait up to 50 ms for a probe, unless an earlier PING
-// has no answer yet. Any other call that is answered closes the circuit as well. Held locks are still renewed and
-// released, and acquisitions that wait for another owner go on waiting. The idle
-// connections are tried after the first failure already, so that calls don't fail on one
-// after the other.
+// has no answer yet. Any other call that is answered closes the circuit as well. Held
+// locks are still renewed and released, and acquisitions that wait for another owner go
+// on waiting. The idle connections are tried after the first failure already, so that
+// calls don't fail on one after the other.
 //
 // Every server has a circuit. Default [DefaultCircuitFailures] and
 // [DefaultCircuitPause]; 0 failures turn it off. Fewer failures, and a pause outside

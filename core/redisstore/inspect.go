@@ -79,11 +79,10 @@ const lookAgain = 100
 // it is a lock of another mode, which will be gone by then.
 func (s *Store) occupied(ctx context.Context, t target, cause error) error {
 	reply, err := s.inspect(ctx, t.name, tagged(t.name), lock.MaxListed)
-	switch {
-	case isRefused(err): // the server permits no look
-	case err != nil:
-		return err // nobody knows what the key has
-	default:
+	if err != nil && !isRefused(err) { // nobody knows what the key has
+		return err
+	}
+	if err == nil {
 		state := s.stateOf(reply)
 		pttl, _ := reply[1].(int64)
 		switch {

@@ -25,7 +25,7 @@ type connection struct {
 
 	sent     map[string]*channel // the subscriptions that were sent, guarded by mu
 	refusals int                 // in a row; the reader's
-	later    bool                // again is about to be called, guarded by mu
+	later    *time.Timer         // of again, nil while it isn't due, guarded by mu
 }
 
 // newConnection starts that of a master, or of the common plane. It ends with
@@ -69,6 +69,11 @@ func (c *connection) run() {
 	ping.Stop()
 	_ = pubsub.Close() // ends the reader; a connection that fails to close is gone
 	reading.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.later != nil {
+		c.later.Stop()
+	}
 }
 
 func (c *connection) open() *redis.PubSub {
@@ -213,7 +218,7 @@ func (c *connection) acknowledged(name string) {
 func (c *connection) again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.later = false
+	c.later = nil
 	for name, wanted := range c.channels {
 		wanted.heard[common] = false
 		delete(c.sent, name) // what nobody wants stays, to be unsubscribed
@@ -225,9 +230,8 @@ func (c *connection) again() {
 func (c *connection) againLater(failures int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.later {
-		c.later = true
-		time.AfterFunc(pauseAfter(failures), c.again)
+	if c.later == nil {
+		c.later = time.AfterFunc(pauseAfter(failures), c.again)
 	}
 }
 

@@ -116,7 +116,7 @@ func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
 	case LIFO:
 		return &lifo{Store: store, rdb: rdb}
 	case Stranded:
-		return &stranded{store}
+		return &stranded{unheard{store}}
 	case NoUndo:
 		return &noUndo{store, b}
 	case ExtendShortens:
@@ -128,7 +128,7 @@ func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
 	case Collapse:
 		return &collapse{store, rdb}
 	case Unheard:
-		return &unheard{store}
+		return unheard{store}
 	case ForgetfulClose:
 		return &forgetfulClose{store, b}
 	case EndlessWatch:

@@ -10,7 +10,7 @@ import (
 )
 
 // stranded wakes nobody, and doesn't say when a hold ends.
-type stranded struct{ lock.Store }
+type stranded struct{ unheard }
 
 func (s *stranded) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	fence, err := s.Store.Acquire(ctx, c)
@@ -20,14 +20,10 @@ func (s *stranded) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	return fence, err
 }
 
-func (s *stranded) Watch(ctx context.Context, c lock.Claim, _ func()) (func(), error) {
-	return s.Store.Watch(ctx, c, func() {})
-}
-
 // unheard wakes nobody.
 type unheard struct{ lock.Store }
 
-func (s *unheard) Watch(ctx context.Context, c lock.Claim, _ func()) (func(), error) {
+func (s unheard) Watch(ctx context.Context, c lock.Claim, _ func()) (func(), error) {
 	return s.Store.Watch(ctx, c, func() {})
 }
 

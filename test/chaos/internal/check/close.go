@@ -46,10 +46,10 @@ func (v *liveness) subscribed() {
 		felt = append(felt, spans...)
 	}
 	felt = merged(felt)
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for _, e := range v.heard {
 		l := v.lives[e.Key]
-		if l == nil || told[e.Key] {
+		if l == nil || reported[e.Key] {
 			continue
 		}
 		calm := gaps(felt, span{l.wanted(), e.Call})
@@ -57,7 +57,7 @@ func (v *liveness) subscribed() {
 			continue
 		}
 		if s := calm[len(calm)-1]; s.to-s.from > int64(v.allowedAll(l, s, deaf)) || v.rested(l, calm) > certain {
-			told[e.Key] = true
+			reported[e.Key] = true
 			v.fail("subscribed", e.Key, e.Call, "a server has subscribers of the key, and nobody has wanted it for %v",
 				time.Duration(e.Call-l.wanted()))
 		}

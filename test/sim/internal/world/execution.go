@@ -25,14 +25,14 @@ type execution struct {
 	fields map[string]map[string]bool // of the hashes among the keys, before
 	queues map[string][]judge.Place   // of the fair locks among the keys, before
 	ends   time.Time                  // when the first key ends, before
-	told   int                        // messages, before
+	said   int                        // messages, before
 }
 
 // before notes what is there; mu is held.
 func (s *server) before(e *execution) {
 	s.lookAtLatch()
 	e.ends, _, _ = s.keys.Expires(e.keys[0])
-	e.told = s.messages
+	e.said = s.messages
 	e.fields = make(map[string]map[string]bool, len(e.keys))
 	for _, key := range e.keys {
 		fields := make(map[string]bool)
@@ -225,13 +225,13 @@ func (s *server) spares(e *execution) {
 	}
 }
 
-// cuts notes that a reader has left a lock that ends earlier since, with the readers who
-// stay, and that waiters were not notified. Who waits looks again when the lock was to end; mu is held.
+// cuts notes that a reader has left a lock, which ends earlier since, with the readers who
+// stay, and that waiters were not notified. They look again when it was to end; mu is held.
 func (s *server) cuts(e *execution) {
 	key := e.keys[0]
 	at, _, there := s.keys.Expires(key)
 	switch {
-	case s.messages > e.told:
+	case s.messages > e.said:
 		delete(s.untold, key)
 	case e.script == "read_release" && there && at.Before(e.ends):
 		s.world.journal.count("lock of readers cut")

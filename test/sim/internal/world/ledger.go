@@ -162,8 +162,8 @@ func (l *ledger) endExcuses(now time.Time, calm func(*process) time.Time, patien
 		return
 	}
 	for _, h := range l.held {
-		told, ok := l.refuted[h.place()]
-		if ok && now.Sub(told) > patience && now.Sub(calm(h.process)) > patience {
+		since, ok := l.refuted[h.place()]
+		if ok && now.Sub(since) > patience && now.Sub(calm(h.process)) > patience {
 			delete(l.excused, h.lease.Owner())
 		}
 	}
