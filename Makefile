@@ -200,7 +200,7 @@ sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not r
 	@cd test/sim && $(GO) test -count=10 -run '^TestSimulation$$' . -v -seed $(SEED) -seeds 1 -only '$(FEATURES)' $(sim_report)
 
 .PHONY: check
-check: lint layers generate/check tidy/check vuln/check test/check demo chaos chaos-controls sim sim-controls ## Everything that CI runs
+check: lint layers narrow generate/check tidy/check vuln/check test/check demo chaos chaos-controls sim sim-controls ## Everything that CI runs
 
 .PHONY: lint
 lint: $(GOLANGCI) proto/lint ## Check format and style
@@ -221,6 +221,10 @@ fmt: $(GOLANGCI) ## Format all code
 .PHONY: layers
 layers: ## Check that imports only go down
 	$(GO) test -count=1 -run '^TestLayers' .
+
+.PHONY: narrow
+narrow: ## Check that all packages and tests compile where an int has 32 bits
+	GOARCH=386 CGO_ENABLED=0 $(GO) vet ./...
 
 .PHONY: generate
 generate: ## Run all code generators

@@ -206,7 +206,7 @@ func TestNumbersThatAreTooLargeAreRefused(t *testing.T) {
 		wantErr(t, lease.Extend(t.Context(), d), lock.ErrInvalid)
 		release(t, lease)
 	}
-	for _, n := range []int{lock.MaxPermits + 1, 1 << 60, math.MaxInt} {
+	for _, n := range []int{lock.MaxPermits + 1, math.MaxInt} {
 		_, err := l.Acquire(t.Context(), "k", lock.WithPermits(1, n))
 		wantErr(t, err, lock.ErrInvalid)
 	}

@@ -22,7 +22,7 @@ func FuzzClaims(f *testing.F) {
 		f.Add("k", "o:1", uint8(0), 1, d, []byte("o:1 o:2"), 1, 1)
 		f.Add("k", "o:1", uint8(4), 1, int64(time.Minute), []byte{}, int(d), int(d))
 		f.Add("k", "o:1", uint8(1), 1, int64(time.Minute), []byte("o:1"), 1, 1)
-		f.Add("{k}", "mode", uint8(1), int(d), int64(time.Minute), []byte("a b c"), 1<<60, 1<<60)
+		f.Add("{k}", "mode", uint8(1), int(d), int64(time.Minute), []byte("a b c"), math.MaxInt, math.MaxInt)
 	}
 	sent := &recorded{}
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"})

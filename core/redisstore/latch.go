@@ -75,7 +75,7 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 
 func (l *Latch) count(ctx context.Context) (int, error) {
 	n, err := l.run(ctx, latchCountScript, func(string, any) []any { return nil })
-	return int(n), err
+	return int(min(n, math.MaxInt)), err // more than that, where an int has 32 bits, is not open
 }
 
 // Delete opens the latch, whatever its count. It wakes the waiters of this

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -205,7 +206,7 @@ func freeSizeChanges(_ *testing.T, b *bench) {
 func refusesNonsense(_ *testing.T, b *bench) {
 	for _, c := range []lock.Claim{
 		b.permits(0, 3), b.permits(-1, 3), b.permits(4, 3), b.permits(1, 0),
-		b.permits(1, 1<<60), b.permits(4097, 4097), b.permits(1, 4097),
+		b.permits(1, math.MaxInt), b.permits(4097, 4097), b.permits(1, 4097),
 	} {
 		b.denied(c, lock.ErrInvalid)
 	}

@@ -116,7 +116,7 @@ func TestMetricsAreExactlyThese(t *testing.T) {
 			"redlatch.key.failures{redlatch.reason=missing" + order:                                                   "1",
 			"redlatch.leader.term{redlatch.template=billing}":                                                         "0",
 			"redlatch.leader.term{redlatch.template=mail}":                                                            "0",
-			"redlatch.leader.term{redlatch.template=reports}":                                                         fmt.Sprint(1 << 62),
+			"redlatch.leader.term{redlatch.template=reports}":                                                         fmt.Sprint(int64(1 << 62)),
 			"redlatch.circuit.opens{}":                                                                                "1",
 			"redlatch.circuit.count{redlatch.server=10.0.0.1:6379}":                                                   "1",
 			"redlatch.backlog.count{}":                                                                                "0",

@@ -61,7 +61,7 @@ func TestRedissonTokens(t *testing.T) {
 	})
 	t.Run("rise as far as a script can count, and then nothing is granted", func(t *testing.T) {
 		const counter = "redisson_lock_token:{large}"
-		plain.Set(t.Context(), counter, 1<<53-2, 0)
+		plain.Set(t.Context(), counter, int64(1<<53-2), 0)
 		claim := lock.Claim{Key: "large", Owner: "a:1", Holds: 1, TTL: time.Minute}
 		if fence, err := store.Acquire(t.Context(), claim); err != nil || fence != 1<<53-1 {
 			t.Errorf("fence %d, %v", fence, err)
