@@ -25,7 +25,7 @@ func (f Fault) Error() string {
 		line.WriteString(place + ": ")
 	}
 	if f.Operation != "" {
-		fmt.Fprintf(&line, "%q: ", f.Operation)
+		fmt.Fprintf(&line, "%.300q: ", f.Operation)
 	}
 	if f.Field != "" {
 		line.WriteString(f.Field + ": ")

@@ -269,8 +269,11 @@ func minHold() Field {
 func count(name, doc string, at func(*Rule) *int, option func(int) lock.Option) Field {
 	return Field{
 		Name: name, Kind: Count, Doc: doc,
-		set: func(r *Rule, value string) (err error) {
-			*at(r), err = wholeNumber(value)
+		set: func(r *Rule, value string) error {
+			n, err := wholeNumber(value)
+			if err == nil {
+				*at(r) = n
+			}
 			return err
 		},
 		get: written(at, strconv.Itoa),
@@ -370,7 +373,7 @@ func permits() Field {
 				return "is for mode semaphore, remove it or set the mode"
 			case r.Mode != lock.Semaphore:
 				return ""
-			case r.Size == 0 && r.Permits <= 1:
+			case r.Size == 0:
 				return "is missing, say how many permits of how many the operation takes, such as 1/3"
 			case r.Permits < 1 || r.Permits > r.Size:
 				return fmt.Sprintf("%d of %d cannot be taken, use 1 to %d", r.Permits, r.Size, max(r.Size, 1))

@@ -19,6 +19,7 @@ func TestShapesOfOperations(t *testing.T) {
 		"SEARCH /vouchers":          rule.HTTP,
 		"LIST /vouchers":            rule.HTTP,
 		"GET /a/{id:[a-z]+?}":       rule.HTTP,
+		"X /a":                      rule.HTTP, // not a misspelt one
 		"/shop.v1.Stock/Refill":     rule.GRPC,
 		"/Stock/Refill":             rule.GRPC,
 		"OrderService.Place":        rule.Method,
@@ -53,10 +54,17 @@ func TestAnOperationThatIsNearlyOneIsAFaultWithItsCure(t *testing.T) {
 		"/":                      "has no HTTP method",
 		"/shop.v1.Stock/Refill/": "full method of gRPC",
 		"/shop.v1.Stock":         "has no HTTP method",
+		"/shop.v1.Stock/2nd":     "full method of gRPC",
+		"/shop..Stock/Refill":    "full method of gRPC",
+		"/my-shop.Stock/Refill":  "full method of gRPC",
+		"/my-shop/Refill":        "has no HTTP method",
+		"/api.v1/:id":            "has no HTTP method",
+		"a:/b":                   "is not an operation",
 		"shop.v1.Stock/Refill":   `nearly a method of gRPC, write "/shop.v1.Stock/Refill"`,
 		"*":                      "is not an operation",
 		"* /a":                   "write one rule for each method",
 		"ANY /a":                 "write one rule for each method",
+		"ALL /a":                 "write one rule for each method",
 		"PSOT /a":                `unknown method, did you mean "POST"?`,
 		"DELTE /a":               `unknown method, did you mean "DELETE"?`,
 		"OPTION /a":              `unknown method, did you mean "OPTIONS"?`,
@@ -90,27 +98,30 @@ func TestAnOperationThatIsNearlyOneIsAFaultWithItsCure(t *testing.T) {
 func TestATemplateThatIsConstantByMistakeIsAFaultWithItsCure(t *testing.T) {
 	const route = "POST /users/:userId/orders"
 	for key, want := range map[string]string{
-		"lock:order:{userId}":        "write <userId>",
-		"lock:order:${userId}":       "write <userId>",
-		"lock:order:#{userId}":       "write <userId>",
-		"lock:order:$userId":         "write <userId>",
-		"lock:a::id":                 "write <id>",
-		"lock:a:@id":                 "write <id>",
-		"lock:order:userId":          `write <userId>, or another word`,
-		"lock:${tenant}:<userId>":    "write <tenant>",
-		"lock:{userId}:<body.id>":    "write <userId>",
-		"lock:<userId>,wait=5s":      `",wait=5s" is a part of the key and sets no field`,
-		"lock:<userId>;x=1&lease=5s": `"&lease=5s" is a part of the key`,
-		"wait=<userId>":              `"wait=<userId>" is a part of the key and sets no field`,
-		"key=<userId>":               `"key=<userId>" is a part of the key`,
-		"size=<userId>":              "",
-		"lock:order:<userId>":        "",
-		"lock:{order:<userId>}":      "",
-		"lock:{orders}:<userId>":     "",
-		"lock:userId:<path.userId>":  "",
-		"lock:nightly":               "",
-		"lock:users:all":             "",
-		"lock:<userId>,size=5":       "",
+		"lock:order:{userId}":         "write <userId>",
+		"lock:order:${userId}":        "write <userId>",
+		"lock:order:#{userId}":        "write <userId>",
+		"lock:order:$userId":          "write <userId>",
+		"lock:a::id":                  "write <id>",
+		"lock:a:@id":                  "write <id>",
+		"lock:order:userId":           `write <userId>, or another word`,
+		"lock:${tenant}:<userId>":     "write <tenant>",
+		"lock:{userId}:<body.id>":     "write <userId>",
+		"lock:<userId>,wait=5s":       `",wait=5s" is a part of the key and sets no field`,
+		"lock:<userId>;x=1&lease=5s":  `"&lease=5s" is a part of the key`,
+		"wait=<userId>":               `"wait=<userId>" is a part of the key and sets no field`,
+		"key=<userId>":                `"key=<userId>" is a part of the key`,
+		"lock:{tenant}":               "write <tenant>, or leave the braces out",
+		"size=<userId>":               "",
+		"lock:<userId>,key=5":         "", // a rule in a string has its template in front
+		"lock:{userId}:<path.userId>": "",
+		"lock:order:<userId>":         "",
+		"lock:{order:<userId>}":       "",
+		"lock:{orders}:<userId>":      "",
+		"lock:userId:<path.userId>":   "",
+		"lock:nightly":                "",
+		"lock:users:all":              "",
+		"lock:<userId>,size=5":        "",
 	} {
 		_, err := rule.Rule{Operation: route, Key: key}.Compile()
 		switch {
@@ -122,10 +133,23 @@ func TestATemplateThatIsConstantByMistakeIsAFaultWithItsCure(t *testing.T) {
 	}
 }
 
+func TestARouteIsSplitIntoMethodAndPath(t *testing.T) {
+	for operation, want := range map[string][2]string{
+		"POST /vouchers/:id/orders": {"POST", "/vouchers/:id/orders"},
+		"GET example.com/{$}":       {"GET", "example.com/{$}"},
+		"/shop.v1.Stock/Refill":     {}, "OrderService.Place": {}, "nightly": {}, "": {}, "post /a": {}, "POST a": {}, "POST  /a": {},
+	} {
+		method, path, ok := rule.SplitRoute(operation)
+		if got := [2]string{method, path}; got != want || ok != (want != [2]string{}) {
+			t.Errorf("%q: got %q, %v", operation, got, ok)
+		}
+	}
+}
+
 func TestDidYouMeanIsQuietAboutStrangers(t *testing.T) {
 	known := []string{"wait", "lease", "onBusy"}
 	for given, want := range map[string]string{
-		"wiat": "wait", "Wait": "wait", "onbusy": "onBusy", "leases": "lease", "colour": "", "": "",
+		"wiat": "wait", "Wait": "wait", "WAIT": "wait", "onbusy": "onBusy", "leases": "lease", "colour": "", "": "",
 		strings.Repeat("x", 1000): "",
 	} {
 		if want != "" {

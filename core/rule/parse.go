@@ -154,7 +154,7 @@ func (r *ruleReader) field(w word) {
 	if strings.HasPrefix(value, `"`) {
 		unquoted, err := strconv.Unquote(value)
 		if err != nil {
-			r.fault(at, name, "%.100s is not a string in quotes", value)
+			r.fault(at, name, "%.100q is not a string in quotes", value)
 			return
 		}
 		value = unquoted
@@ -176,9 +176,6 @@ func (r *ruleReader) check() {
 		broken[f.Field] = true
 	}
 	c := r.parsed.Rule
-	if r.parsed.Template == nil {
-		c.Key = "lock" // what is wrong with the template is known
-	}
 	_, problems := c.compile()
 	for _, p := range problems {
 		if broken[p.field] || p.field == fieldPermits && broken[fieldMode] {

@@ -3,6 +3,7 @@ package rule_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
 )
 
@@ -65,6 +67,7 @@ func TestEveryFaultOfARuleNamesFieldAndFix(t *testing.T) {
 		"key without separator":   {func(r *rule.Rule) { r.Key = "<a>-<b>" }, "key", `put ":" between`},
 		"unknown mode":            {func(r *rule.Rule) { r.Mode = 99 }, "mode", "use exclusive, fair, read, write or semaphore"},
 		"semaphore without size":  {func(r *rule.Rule) { r.Mode = lock.Semaphore }, "permits", "such as 1/3"},
+		"permits without size":    {func(r *rule.Rule) { r.Mode, r.Permits = lock.Semaphore, 2 }, "permits", "such as 1/3"},
 		"too many permits":        {func(r *rule.Rule) { r.Mode, r.Size, r.Permits = lock.Semaphore, 3, 4 }, "permits", "use 1 to 3"},
 		"negative permits":        {func(r *rule.Rule) { r.Mode, r.Size, r.Permits = lock.Semaphore, 3, -1 }, "permits", "use 1 to 3"},
 		"size of another mode":    {func(r *rule.Rule) { r.Size = 3 }, "permits", "set the mode"},
@@ -100,6 +103,50 @@ func TestEveryFaultOfARuleNamesFieldAndFix(t *testing.T) {
 				t.Errorf("text %q is not one printable line", err)
 			}
 		})
+	}
+}
+
+// A rule that compiles must not fail with each request. Nor is a rule refused that a
+// locker would take.
+func TestWhatCompilesIsWhatALockerAccepts(t *testing.T) {
+	locker := lock.New(memstore.New())
+	defer func() {
+		if err := locker.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	numbers := rand.New(rand.NewPCG(1, 2))
+	one := func(durations ...time.Duration) time.Duration { return durations[numbers.IntN(len(durations))] }
+	limits := []time.Duration{0, 0, 0, 0, lock.MinLease, time.Minute, lock.MaxDuration, -1, 1, lock.MinLease - 1, lock.MaxDuration + 1}
+	counts := []int{0, 0, 1, 2, lock.MaxPermits, lock.MaxPermits + 1, -1}
+	accepted := 0
+	for range 5000 {
+		r := rule.Rule{
+			Key: "lock:a", Mode: lock.Mode(numbers.IntN(6)),
+			Wait: one(limits...), Timeout: one(0, 0, time.Millisecond, time.Millisecond-1, time.Second, lock.MaxDuration+1), Lease: one(limits...),
+			MinHold: one(limits...), MaxHold: one(limits...),
+			MaxWaiters: []int{0, 1, -1, 1 << 40}[numbers.IntN(4)],
+		}
+		if r.Mode == lock.Semaphore { // others have no permits
+			r.Size, r.Permits = counts[numbers.IntN(len(counts))], counts[numbers.IntN(len(counts))]
+		}
+		compiled, err := r.Compile()
+		if err == nil {
+			accepted++
+			if err := locker.Check(r.Key, compiled.Options()...); err != nil {
+				t.Fatalf("%+v compiles, and then: %v", r, err)
+			}
+			continue
+		}
+		if r.Mode == lock.Semaphore && r.Permits == 0 {
+			r.Permits = 1
+		}
+		if locker.Check(r.Key, (&rule.Compiled{Rule: r}).Options()...) == nil {
+			t.Fatalf("%+v is refused, and a locker accepts it: %v", r, err)
+		}
+	}
+	if accepted < 50 {
+		t.Errorf("only %d rules were accepted", accepted)
 	}
 }
 

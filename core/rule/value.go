@@ -101,7 +101,7 @@ func (r *Rule) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		field, _ := name.(string)
-		if seen[field] {
+		if _, known := fieldNamed(field); known && seen[field] {
 			faults = append(faults, Fault{Field: field, Reason: "is there twice, keep one"})
 			continue
 		}

@@ -15,6 +15,7 @@ func FuzzParse(f *testing.F) {
 		everyFieldYAML, "", "rules: []", "rules:\n- operation: a\n  key: lock:<a\n  wait: 5\n",
 		`{"rules":[{"operation":"a","key":"l:\u003ca\u003e"}]}`, "rules: &a\n- *a\n", "rules:\n- <<: {key: a}\n",
 		"? rules\n: - a", "rules: !!seq []", "--- \nrules: |\n  x\n---\n...", "rules:\n- {operation: 'a''b', key: >-\n x}", "%YAML 1.2\n---\nrules: []",
+		"rules:\n- {\"a\\nb\": 1, \"a\\nb\": 2}",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -283,8 +283,9 @@ func (d *decoder) rule(node *yaml.Node) {
 		var wrong rule.Fault
 		if err := assign(&e.Rule, name, value); errors.As(err, &wrong) {
 			e.Broken[name] = true
-			if wrong.Field == "" {
-				at = nameAt // of a field that nobody knows
+			if wrong.Field == "" { // nobody knows the field, however often it is there
+				delete(e.Fields, name)
+				at = nameAt
 			}
 			d.fault(at, wrong.Field, "%s", wrong.Reason)
 		}
