@@ -20,8 +20,8 @@ const (
 	unlockedField = "unlocked"
 	schemaField   = "$schema" // where editors of JSON look for the schema
 
-	// maxFaults is the number of faults at which reading stops: it is probably some
-	// other file.
+	// maxFaults is how many faults are listed. A file with more is probably some other
+	// file, and reading it stops.
 	maxFaults = 500
 )
 
@@ -33,8 +33,8 @@ const (
 // a string named $schema, for editors; [rule.Schema] is what it names.
 //
 // The error is [rule.Faults]. Input that isn't YAML has one fault, where reading
-// stopped; otherwise every fault is listed: unknown and repeated fields, values of a
-// wrong type, templates that overlap, and all that [rule.NewSet] finds. Anchors,
+// stopped; otherwise every fault is listed, up to 500: unknown and repeated fields, values
+// of a wrong type, templates that overlap, and all that [rule.NewSet] finds. Anchors,
 // aliases, merge keys and tags are faults, too: each rule says by itself what it
 // does. So are more than [MaxFile] bytes.
 func Parse(data []byte) (*rule.Set, error) { return ParseFile("", data) }
@@ -52,6 +52,12 @@ func ParseFile(path string, data []byte) (*rule.Set, error) {
 	d.locate(faults)
 	faults = append(d.faults, faults...)
 	slices.SortStableFunc(faults, byPlace)
+	if more := len(faults) - maxFaults; more > 1 {
+		at := faults[maxFaults]
+		faults = append(faults[:maxFaults], rule.Fault{
+			Source: path, Line: at.Line, Column: at.Column, Reason: fmt.Sprintf("is the first of %d more faults, which are not listed", more),
+		})
+	}
 	if err := faults.Err(); err != nil {
 		return nil, err
 	}
@@ -235,12 +241,18 @@ func (d *decoder) operations(node *yaml.Node, name place) {
 	}
 }
 
-// locate adds their places to faults of unlocked operations.
+// locate adds their places to faults of unlocked operations, which are in the order of
+// the list.
 func (d *decoder) locate(faults rule.Faults) {
+	next := 0
 	for i, fault := range faults {
-		if n := slices.Index(d.unlocked, fault.Operation); fault.Field == unlockedField && n >= 0 {
-			at := d.unlockedAt[n]
+		if fault.Field != unlockedField {
+			continue
+		}
+		if n := slices.Index(d.unlocked[next:], fault.Operation); n >= 0 {
+			at := d.unlockedAt[next+n]
 			faults[i].Source, faults[i].Line, faults[i].Column = d.source, at.line, at.column
+			next += n + 1
 		}
 	}
 }

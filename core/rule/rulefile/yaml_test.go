@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,15 +57,17 @@ func TestParseReadsEveryField(t *testing.T) {
 		`"wait":"200ms","maxWaiters":50,"lease":"90s","minHold":"60s","maxHold":"600s","onBusy":"skip","name":"order","overlaps":true},` +
 		`{"operation":"\/shop.v1.Stock\/Refill","key":"lock:stock:<req.voucher_id>"}]}`
 	documents := map[string]string{
-		"YAML":                 everyFieldYAML,
-		"YAML with CRLF":       strings.ReplaceAll(everyFieldYAML, "\n", "\r\n"),
-		"YAML with BOM":        "\ufeff" + everyFieldYAML,
-		"YAML with a document": "---\n" + everyFieldYAML + "...\n",
-		"flow YAML":            `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, maxWaiters: 50, lease: 90s, minHold: 1m, maxHold: 10m, onBusy: skip, name: order, overlaps: true}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
-		"folded YAML":          strings.Replace(everyFieldYAML, "key: \"lock:stock:<req.voucher_id>\"", "key: >-\n      lock:stock:<req.voucher_id>", 1),
-		"other words for true": strings.NewReplacer("overlaps: true", "overlaps: True", "overlaps: false", "overlaps: FALSE").Replace(everyFieldYAML),
-		"compact JSON":         compact,
-		"JSON with tabs":       indent(t, compact),
+		"YAML":                  everyFieldYAML,
+		"YAML with CRLF":        strings.ReplaceAll(everyFieldYAML, "\n", "\r\n"),
+		"YAML with BOM":         "\ufeff" + everyFieldYAML,
+		"YAML with a document":  "---\n" + everyFieldYAML + "...\n",
+		"flow YAML":             `rules: [{operation: POST /vouchers/:id/orders, key: "lock:{order:<userId>}", mode: fair, wait: 200ms, maxWaiters: 50, lease: 90s, minHold: 1m, maxHold: 10m, onBusy: skip, name: order, overlaps: true}, {operation: /shop.v1.Stock/Refill, key: "lock:stock:<req.voucher_id>"}]`,
+		"folded YAML":           strings.Replace(everyFieldYAML, "key: \"lock:stock:<req.voucher_id>\"", "key: >-\n      lock:stock:<req.voucher_id>", 1),
+		"other words for true":  strings.NewReplacer("overlaps: true", "overlaps: True", "overlaps: false", "overlaps: FALSE").Replace(everyFieldYAML),
+		"compact JSON":          compact,
+		"JSON with BOM":         "\ufeff" + compact,
+		"a comment of any sign": "# \ufffd é 漢\n" + everyFieldYAML,
+		"JSON with tabs":        indent(t, compact),
 	}
 	for name, text := range documents {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +108,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 	}{
 		"nothing":              {"", `1:1: there are no rules`},
 		"comment only":         {"# rules:\n", `1:1: there are no rules`},
+		"null":                 {"~", `1:1: there are no rules`},
 		"not YAML":             {"rules:\n- a: [1\nb: {", `3:2: is not YAML: `},
 		"tab as indentation":   {"rules:\n\t- operation: a", `2:1: is not YAML: `},
 		"colon in plain text":  {op + "  key: lock: <a>", `3:12: is not YAML: `},
@@ -122,6 +126,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"schema is a list":     {"$schema: [a]\nrules: []", `1:10: $schema: is a list, not a string`},
 		"schema alone":         {"$schema: a", `1:1: field "rules" is missing`},
 		"second document":      {"rules: []\n---\nrules: []", `3:1: a second document is not read`},
+		"second is not YAML":   {"rules: []\n---\na: [", `3:5: is not YAML: `},
 		"item is text":         {"rules:\n- a", `2:3: is a string, not a rule`},
 		"item is a list":       {"rules:\n- - a", `2:3: is a list, not a rule`},
 		"item is empty":        {"rules:\n- \n", `2:2: is empty, not a rule`},
@@ -141,6 +146,8 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"key is a list":        {op + "  key: [b]", `3:8: "a": key: is a list, not a string`},
 		"key is a mapping":     {op + "  key: {b: c}", `3:8: "a": key: is a mapping, not a string`},
 		"key is empty":         {op + "  key:\n", `3:3: "a": key: has no value, add one or remove the field`},
+		"key is null":          {op + "  key: ~", `3:8: "a": key: has no value`},
+		"unknown, an anchor":   {op + "  key: b\n  wiat: &w 5s", `4:3: "a": unknown field "wiat", did you mean "wait"?`},
 		"key has an anchor":    {op + "  key: &k b", `3:8: "a": key: is an anchor`},
 		"name has an anchor":   {op + "  &k key: b", `3:3: "a": a name is an anchor, an alias or a tag`},
 		"name has a tag":       {op + "  !!str key: b", `3:3: "a": a name is an anchor`},
@@ -191,6 +198,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"operation twice":      {op + "  key: b\n- key: c\n  operation: a", `5:14: "a": operation: has a rule already, the rule in line 2`},
 		"after CRLF":           {"# c\r\nrules:\r\n- operation: a\r\n  key: <\r\n", `4:8: "a": key: "<", column 1`},
 		"after other letters":  {"# é\nrules: [{operation: e, key: <}]", `2:29: "e": key: "<", column 1`},
+		"in JSON with a BOM":   {"\ufeff{\"rules\":[{\"operation\":\"a\",\"key\":\"lock:<a\"}]}", `1:40: "a": key: "lock:<a", column 6`},
 		"in JSON":              {"{\"rules\":[{\"operation\":\"a\",\"key\":\"lock:<a\"}]}", `1:40: "a": key: "lock:<a", column 6`},
 		"in JSON with tabs":    {"{\n\t\"rules\": [\n\t\t{\n\t\t\t\"operation\": \"a\",\n\t\t\t\"key\": \"lock:<a\"\n\t\t}\n\t]\n}", `5:17: "a": key: "lock:<a", column 6`},
 	}
@@ -239,6 +247,38 @@ rules:
 14:5: "POST /b": key: is there twice, keep one`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestFaultsOfOneOperationKeepTheirPlaces(t *testing.T) {
+	for text, want := range map[string]string{
+		"rules:\n- operation: a\n  key: b\n  wait: -5s\nunlocked: [b, a]": `4:9: "a": wait: -5s is negative, use 0 to try once or the longest time to wait
+5:15: "a": unlocked: has a rule as well, keep one of the two`,
+		"rules:\n- operation: &x a\n  key: *x": `2:14: operation: is an anchor, an alias or a tag (which rules do not have), write the value itself
+3:8: key: is an anchor, an alias or a tag (which rules do not have), write the value itself`,
+		"rules:\n- operation: a\n  key: b\n  x: 1\n  x: 1\n  wait: 1s\n  wait: x": `4:3: "a": unknown field "x"; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
+5:3: "a": unknown field "x"; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
+7:3: "a": wait: is there twice, keep one`,
+	} {
+		if _, err := rulefile.Parse([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: got\n%v\nwant\n%s", text, err, want)
+		}
+	}
+}
+
+func TestParseReadsWhatIsUnlocked(t *testing.T) {
+	set, err := rulefile.Parse([]byte("rules: [{operation: a, key: b}]\nunlocked: [POST /orders/:id, nightly]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"POST /orders/:id", "nightly"}
+	got := set.Unlocked()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	clear(got)
+	if got := set.Unlocked(); !reflect.DeepEqual(got, want) {
+		t.Errorf("a caller can change the set: %q", got)
 	}
 }
 
@@ -386,6 +426,41 @@ func wantFaults(t *testing.T, err error, n int) rule.Faults {
 		t.Fatalf("%d faults, want %d:\n%v", len(faults), n, err)
 	}
 	return faults
+}
+
+// A program may have rules among the settings that it reads by the library that it has.
+func TestRulesAreReadByALibraryOfYAML(t *testing.T) {
+	var settings struct {
+		Rules []rule.Rule `yaml:"rules"`
+	}
+	if err := yaml.Unmarshal([]byte(everyFieldYAML), &settings); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(everyField)
+	want[1].Name = "" // what a rule leaves out is filled in when it compiles
+	if !reflect.DeepEqual(settings.Rules, want) {
+		t.Errorf("got %+v\nwant %+v", settings.Rules, want)
+	}
+	for text, want := range map[string][]string{
+		"{operation: a, key: b, wiat: 5s, lease: x}": {`"a": lease: "x" is not a duration`, `"a": unknown field "wiat", did you mean "wait"?`},
+		"{operation: 5, maxWaiters: '5'}":            {`maxWaiters: is a string, not a whole number`, `operation: is a number, not a string, put it in quotes`},
+		"{key: [b], optional: 1, wait: {a: b}}":      {`key: is a list, not a string`, `optional: is a number, not true or false`, `wait: is a mapping, not a string`},
+	} {
+		read := everyField[0]
+		err := yaml.Unmarshal([]byte(text), &read)
+		for _, fault := range want {
+			if err == nil || !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s: got %v, want %s", text, err, fault)
+			}
+		}
+		if read != everyField[0] {
+			t.Errorf("%s changed the rule: %+v", text, read)
+		}
+	}
+	var r rule.Rule
+	if err := yaml.Unmarshal([]byte("[a]"), &r); err == nil || r != (rule.Rule{}) {
+		t.Errorf("a list: got %+v, %v", r, err)
+	}
 }
 
 // A program may write rules by the library that it has.
