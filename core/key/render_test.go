@@ -88,6 +88,21 @@ func TestFilters(t *testing.T) {
 	}
 }
 
+func TestAUUIDHasHexDigitsOnly(t *testing.T) {
+	template := key.MustParse("l:<v|uuid>")
+	for b := range 256 {
+		value := string([]byte{byte(b)}) + "123abcd-89ef-4567-89ab-cdef01234567"
+		got, err := template.Render(key.Vars{"v": value})
+		if strings.Contains("0123456789abcdefABCDEF", value[:1]) {
+			if want := "l:" + strings.ToLower(value); err != nil || got != want {
+				t.Errorf("byte 0x%02X: got %q, %v; want %q", b, got, err, want)
+			}
+		} else if !errors.Is(err, key.ErrInvalid) {
+			t.Errorf("byte 0x%02X: got %q, %v; want ErrInvalid", b, got, err)
+		}
+	}
+}
+
 func TestRenderNamesMustMatchTheTemplate(t *testing.T) {
 	template := key.MustParse("lock:<path.id>:<userId>:<userId|sha256>")
 	tests := map[string]struct {
