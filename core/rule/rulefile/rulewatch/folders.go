@@ -29,12 +29,16 @@ func openFolders() (*folders, error) {
 // follow watches the folder in which path is, those of the symbolic links on the way
 // to the file, and the one in which the file itself is. Links change, and folders come
 // and go, so it is called again before every look at the file. What can't be watched is
-// left to polling.
+// left to polling. Each folder is named without links: one under the name of a link would
+// stay watched in the kernel when the link leads to another.
 func (f *folders) follow(path string) {
 	if f.watcher == nil {
 		return
 	}
-	wanted := append(foldersOfLinks(path), filepath.Dir(path))
+	wanted := foldersOfLinks(path)
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		wanted = append(wanted, folder)
+	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		wanted = append(wanted, filepath.Dir(target))
 	}

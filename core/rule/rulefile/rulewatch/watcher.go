@@ -118,6 +118,7 @@ func (w *Watcher) take(v version) {
 	set, err := w.parse(v)
 	if err == nil {
 		if w.rules != nil && w.failure == "" && reflect.DeepEqual(set.Rules(), w.rules.Rules()) {
+			w.rules = set // they may be in other lines
 			w.options.log.Debug("lock rules are the same as before", "file", w.path)
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -246,10 +247,13 @@ func TestALinkOnTheWayIsFollowed(t *testing.T) {
 		own  string // where path is a link to, if it is one
 		link string // the one that changes
 		to   string // its targets, but for their number
+		here bool   // the path is relative
 	}{
-		"to the folder":     {path: "current/locks.yaml", link: "current", to: "release"},
-		"to a folder above": {path: "current/etc/locks.yaml", link: "current", to: "release"},
-		"behind a link":     {path: "locks.yaml", own: "middle/data/locks.yaml", link: "middle/data", to: "../release"},
+		"to the folder":       {path: "current/locks.yaml", link: "current", to: "release"},
+		"to a folder above":   {path: "current/etc/locks.yaml", link: "current", to: "release"},
+		"behind a link":       {path: "locks.yaml", own: "middle/data/locks.yaml", link: "middle/data", to: "../release"},
+		"behind a whole path": {path: "locks.yaml", own: "/middle/data/locks.yaml", link: "middle/data", to: "../release"},
+		"of a relative path":  {path: "current/etc/locks.yaml", link: "current", to: "release", here: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -262,10 +266,18 @@ func TestALinkOnTheWayIsFollowed(t *testing.T) {
 				write(t, at("release"+release+"/etc/locks.yaml"), text("r"+release))
 			}
 			link(t, filepath.FromSlash(test.to+"1"), at(test.link))
-			if test.own != "" {
+			switch {
+			case strings.HasPrefix(test.own, "/"):
+				link(t, at(test.own), at(test.path))
+			case test.own != "":
 				link(t, filepath.FromSlash(test.own), at(test.path))
 			}
-			f := follow(t, at(test.path))
+			path := at(test.path)
+			if test.here {
+				t.Chdir(dir)
+				path = filepath.FromSlash(test.path)
+			}
+			f := follow(t, path)
 			f.eventually(t, "r1")
 			for _, release := range []string{"2", "1", "2"} {
 				link(t, filepath.FromSlash(test.to+release), at(test.link+".new"))
@@ -297,6 +309,55 @@ func TestALinkThroughAnotherAndUpAgainIsFollowed(t *testing.T) {
 	f.eventually(t, "r2")
 }
 
+// The kernel watches a limited number of folders for a user.
+func TestOnlyTheFoldersOnTheWayAreWatched(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	publish := func(release string) {
+		mkdir(t, at(release))
+		write(t, filepath.Join(at(release), "locks.yaml"), text(release))
+		link(t, release, at("new"))
+		rename(t, at("new"), at("current"))
+	}
+	publish("r0")
+	f := follow(t, filepath.Join(at("current"), "locks.yaml"))
+	before := watched(t)
+	for i := range 5 {
+		release := fmt.Sprint("r", i+1)
+		publish(release)
+		f.eventually(t, release)
+	}
+	if now := watched(t); now != before {
+		t.Errorf("%d folders are watched, and %d at the start", now, before)
+	}
+}
+
+// watched is how many files and folders the kernel watches for this process.
+func watched(t *testing.T) int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/fdinfo/*")
+	if err != nil || len(files) == 0 {
+		t.Skip("this system does not say what is watched")
+	}
+	count := 0
+	for _, file := range files {
+		if info, err := os.ReadFile(file); err == nil { // it may be closed by now
+			count += strings.Count(string(info), "inotify wd:")
+		}
+	}
+	return count
+}
+
+func TestALinkThatLeadsToItselfIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	link(t, "other.yaml", path)
+	link(t, "locks.yaml", filepath.Join(filepath.Dir(path), "other.yaml"))
+	f := follow(t, path)
+	_ = f.eventuallyFails(t, 1)
+	replace(t, path, text("a"))
+	f.eventually(t, "a")
+}
+
 func TestABadFileChangesNothingUntilItIsGood(t *testing.T) {
 	path := file(t, "a")
 	f := follow(t, path)
@@ -323,6 +384,19 @@ func TestAFileThatIsGoneChangesNothingUntilItIsBack(t *testing.T) {
 	}
 	replace(t, path, text("b"))
 	f.eventually(t, "b")
+}
+
+func TestAnotherErrorIsReported(t *testing.T) {
+	path := file(t, "a")
+	f := follow(t, path)
+	remove(t, path)
+	if err := f.eventuallyFails(t, 1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want ErrNotExist", err)
+	}
+	mkdir(t, path)
+	if err := f.eventuallyFails(t, 2); errors.Is(err, fs.ErrNotExist) || errors.Is(err, rule.ErrInvalid) {
+		t.Errorf("got %v, want the error of a folder", err)
+	}
 }
 
 func TestAFileMayAppearLater(t *testing.T) {
@@ -469,6 +543,29 @@ func TestPollingDoesWithoutEvents(t *testing.T) {
 	}
 }
 
+func TestTheFileIsCheckedAsOftenAsThePollSays(t *testing.T) {
+	for poll, want := range map[time.Duration]time.Duration{
+		time.Minute: time.Minute, 0: rulewatch.DefaultPoll, -time.Hour: rulewatch.DefaultPoll,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			path := file(t, "a")
+			f := &follower{}
+			w := rulewatch.Start(path, f.apply, rulewatch.WithoutEvents(), rulewatch.WithPoll(poll), rulewatch.WithLogger(slog.New(slog.DiscardHandler)))
+			defer w.Close()
+			write(t, path, text("b"))
+			time.Sleep(want - time.Millisecond)
+			if rules, _, _ := f.state(); rules != "a" {
+				t.Errorf("WithPoll(%v): after less than %v there is %q", poll, want, rules)
+			}
+			time.Sleep(time.Second) // then the file has to stay as it is for a moment
+			synctest.Wait()
+			if rules, _, _ := f.state(); rules != "b" {
+				t.Errorf("WithPoll(%v): after %v there is %q", poll, want+time.Second, rules)
+			}
+		})
+	}
+}
+
 func TestAFolderMayComeAndGo(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "conf")
 	mkdir(t, folder)
@@ -590,5 +687,27 @@ func TestRefusedRulesHaveTheirLines(t *testing.T) {
 		if err := f.eventuallyFails(t, i+1); !strings.Contains(err.Error(), test.want) || !errors.Is(err, rule.ErrInvalid) {
 			t.Errorf("got  %v\nwant %s", err, test.want)
 		}
+	}
+}
+
+// A version with the same rules has them in other lines.
+func TestTheLineBeforeIsThatOfTheLastVersion(t *testing.T) {
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()))).WithLogger(slog.New(slog.DiscardHandler))
+	g.Serve("a test", "orders", "refunds")
+	path := file(t, "orders", "refunds")
+	f := &follower{}
+	var log lockedBuffer
+	w := rulewatch.Start(path, func(set *rule.Set) error {
+		if err := g.Replace(set.Rules(), set.Unlocked()...); err != nil {
+			return err
+		}
+		return g.Validate()
+	}, rulewatch.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))), rulewatch.WithOnError(f.failed))
+	t.Cleanup(w.Close)
+	replace(t, path, "# a comment\n"+text("orders", "refunds"))
+	until(t, func() bool { return strings.Contains(log.String(), "the same as before") }, log.String)
+	replace(t, path, text("orders"))
+	if err := f.eventuallyFails(t, 1); !strings.Contains(err.Error(), "(it was in line 5 of the version before)") {
+		t.Errorf("got %v, want line 5", err)
 	}
 }
