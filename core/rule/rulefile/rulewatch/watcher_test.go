@@ -566,6 +566,26 @@ func TestTheFileIsCheckedAsOftenAsThePollSays(t *testing.T) {
 	}
 }
 
+// What refuses a version may be expensive, such as a guard with thousands of operations.
+func TestAVersionIsTriedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, calls := file(t, "a"), 0
+		w := rulewatch.Start(path, func(*rule.Set) error {
+			calls++
+			return errors.New("no such route")
+		}, rulewatch.WithoutEvents(), rulewatch.WithPoll(time.Second), rulewatch.WithLogger(slog.New(slog.DiscardHandler)))
+		defer w.Close()
+		for version := range 3 {
+			write(t, path, strings.Repeat("# edited\n", version)+text("a"))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if calls != version+1 {
+				t.Errorf("version %d: %d calls", version, calls)
+			}
+		}
+	})
+}
+
 func TestAFolderMayComeAndGo(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "conf")
 	mkdir(t, folder)
