@@ -12,11 +12,11 @@ import (
 // Templates of other languages are valid literals, and so one key for all requests.
 // Only the number of waiting requests would show it.
 var (
-	withSign  = regexp.MustCompile(`[$#]\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
-	inBraces  = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
-	withColon = regexp.MustCompile(`:[:@*$]([A-Za-z_][A-Za-z0-9_]*)`)
-	withField = regexp.MustCompile(`(?:^|[,;&?|])([A-Za-z]+)=`)
-	parameter = regexp.MustCompile(`[:*]([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)`)
+	withSign   = regexp.MustCompile(`[$#]\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
+	inBraces   = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
+	withPrefix = regexp.MustCompile(`(?:^|[:/{]):([A-Za-z_][A-Za-z0-9_]*)|:[@*$]([A-Za-z_][A-Za-z0-9_]*)|(?:^|[:{])#([A-Za-z_][A-Za-z0-9_.]*)`)
+	withField  = regexp.MustCompile(`(?:^|[,;&?|])([A-Za-z]+)=`)
+	parameter  = regexp.MustCompile(`[:*]([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)`)
 )
 
 // lookalike reports a template that seems to name a variable in another way than
@@ -44,7 +44,7 @@ func lookalike(template *key.Template, operation string) *problem {
 	if match := withSign.FindStringSubmatchIndex(text); match != nil {
 		return report(match, "")
 	}
-	if match := withColon.FindStringSubmatchIndex(text); match != nil {
+	if match := withPrefix.FindStringSubmatchIndex(text); match != nil {
 		return report(match, "")
 	}
 	vars := make(map[string]bool)
