@@ -223,6 +223,43 @@ func TestEnterAllReportsEachLostLease(t *testing.T) {
 	}
 }
 
+// Calls that a program keeps are entered by the rules of each moment.
+func TestEnterAllLeavesTheCallsAsTheyAre(t *testing.T) {
+	g := guardtest.Guard(t, orders())
+	calls := []guard.Call{user("42")}
+	for _, prefix := range []string{"lock:order:", "lock:purchase:"} {
+		if err := g.Replace([]rule.Rule{orders(func(r *rule.Rule) { r.Key = prefix + "<userId>" })}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave, err := g.EnterAll(t.Context(), calls...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guardtest.AssertHeld(t, ctx, prefix+"42")
+		if err := leave(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEnterAllLeavesAllThoughAHookPanics(t *testing.T) {
+	g := guardtest.Guard(t).WithHooks(guard.Hooks{Refused: func(context.Context, *guard.Error) { panic("a hook") }})
+	_, leave, err := g.EnterAll(t.Context(), account(t, "a"), account(t, "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Lose(t, g, "lock:account:a")
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_ = leave()
+	}()
+	wantFree(t, g, "lock:account:a", "lock:account:b")
+}
+
 func TestEnterAllWaitsAsLongAsItsShortestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guardtest.Guard(t)

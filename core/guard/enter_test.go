@@ -315,6 +315,49 @@ func TestEnterTellsWhoseTimeRanOut(t *testing.T) {
 	}
 }
 
+// A deadline that passes while the store is silent says nothing of the caller: somebody
+// has to look at the store.
+func TestASilentStoreIsUnavailableAndNotCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, seen := watched(served(guard.New(guardtest.Locker(t, silentStore{memstore.New()}), orders())))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err := g.Enter(ctx, user("42"))
+		if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want Unavailable that wraps DeadlineExceeded", err)
+		}
+		if len(*seen) != 1 || !(*seen)[0].Kind.Info().Operator {
+			t.Errorf("the hook saw %v, want what is the operator's business", *seen)
+		}
+	})
+}
+
+// silentStore answers no acquisition.
+type silentStore struct{ lock.Store }
+
+func (silentStore) Acquire(ctx context.Context, _ lock.Claim) (uint64, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+// Nor is the caller's end the reason for what no caller could get.
+func TestARuleThatCannotBeAppliedIsInvalidForACallerThatHasLeft(t *testing.T) {
+	g := served(guard.New(guardtest.Locker(t, memstore.New(), lock.WithMaxHold(30*time.Second))))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, test := range map[string]struct {
+		change func(*rule.Rule)
+		want   guard.Kind
+	}{
+		"ruled out": {func(r *rule.Rule) { r.MinHold = 50 * time.Second }, guard.Invalid},
+		"fits":      {func(*rule.Rule) {}, guard.Canceled},
+	} {
+		if _, _, err := g.Enter(ctx, account(t, "a", test.change)); guard.KindOf(err) != test.want {
+			t.Errorf("%s: got %v, want %v", name, err, test.want)
+		}
+	}
+}
+
 func TestEnterRefusesTheOneThatIsTooMany(t *testing.T) {
 	for _, test := range []struct {
 		onBusy rule.OnBusy

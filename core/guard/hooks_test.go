@@ -93,6 +93,7 @@ func TestKeyReasonIsOneOfAFewWords(t *testing.T) {
 		"not canonical": {user("07"), "invalid"},
 		"another error": {vars(errLookup), "invalid"},
 		"no source":     {vars(guard.ErrUnresolvable), "unresolvable"},
+		"not logged in": {vars(guard.ErrUnauthenticated), "missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := g.Enter(t.Context(), test.call)

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
 	"net"
@@ -73,5 +74,18 @@ func TestKeyPartOfAValue(t *testing.T) {
 				t.Errorf("IsKeyPart is %v", has)
 			}
 		})
+	}
+}
+
+func TestATypeOfValuesThatDifferIsAKeyPartIfAllAre(t *testing.T) {
+	for of, want := range map[reflect.Type]bool{
+		reflect.TypeFor[fmt.Stringer]():           true,
+		reflect.TypeFor[encoding.TextMarshaler](): true,
+		reflect.TypeFor[any]():                    false,
+		reflect.TypeFor[error]():                  false,
+	} {
+		if got := guard.IsKeyPart(of); got != want {
+			t.Errorf("IsKeyPart(%v) is %v", of, got)
+		}
 	}
 }

@@ -248,6 +248,52 @@ func TestAnIntegrationThatIsAttachedAgainIsAskedAtTheNextValidation(t *testing.T
 	}
 }
 
+// What was wrong with a router may be put right while the program starts.
+func TestEachRouterIsAskedByWhatItAttachedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const other = "POST /refunds"
+		wrong := errors.New("the middleware is behind its handler")
+		g := unvalidated(t, orders(), rule.Rule{Operation: other, Key: "lock:refund"})
+		finds := func(err error, operations ...string) func(*rule.Set) ([]string, error) {
+			return func(*rule.Set) ([]string, error) { return operations, err }
+		}
+		first, second := new(int), new(int)
+		g.Attach("a router", first, finds(nil, operation))
+		g.Attach("another one", second, finds(wrong, other))
+		if _, err := g.Rule(operation); !errors.Is(err, wrong) || strings.Contains(err.Error(), "nothing serves it") {
+			t.Errorf("got %v, want the fault of the second router alone", err)
+		}
+		g.Attach("another one", second, finds(nil, other))
+		if _, err := g.Rule(operation); err != nil {
+			t.Errorf("nothing is wrong now: %v", err)
+		}
+	})
+}
+
+// Calls that come to a guard that isn't valid are refused quickly, and it finds out soon
+// that it is.
+func TestAGuardThatIsNotValidIsNotSurveyedByEachCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		surveys := 0
+		g := unvalidated(t, orders())
+		var served []string
+		g.Attach("a router", nil, func(*rule.Set) ([]string, error) { surveys++; return served, nil })
+		for range 1000 {
+			if _, err := g.Rule(operation); guard.KindOf(err) != guard.Invalid {
+				t.Fatalf("got %v, want Invalid", err)
+			}
+		}
+		if surveys != 1 {
+			t.Errorf("1000 calls at one moment looked %d times", surveys)
+		}
+		served = []string{operation}
+		time.Sleep(time.Second)
+		if _, err := g.Rule(operation); err != nil {
+			t.Errorf("a second later: %v", err)
+		}
+	})
+}
+
 func TestAnIntegrationThatIsAttachedDuringAValidationIsAskedToo(t *testing.T) {
 	wrong := errors.New("the middleware is behind its handler")
 	for name, look := range map[string]func(*guard.Guard) error{
@@ -423,6 +469,23 @@ func TestRulesMayComeBeforeTheGuardIsValidated(t *testing.T) {
 	}
 }
 
+// Nor does a call that came too early keep out the next one.
+func TestRulesThatAreMendedBeforeTheGuardIsValidAreLookedAtAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := unvalidated(t, rule.Rule{Operation: "POST /odrers", Key: "lock:order"})
+		g.Serve("a router", operation)
+		if _, err := g.Rule(operation); guard.KindOf(err) != guard.Invalid {
+			t.Fatalf("got %v, want Invalid", err)
+		}
+		if err := g.Replace([]rule.Rule{orders()}); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := g.Rule(operation); r == nil || err != nil {
+			t.Errorf("got %v, %v although nothing is wrong now", r, err)
+		}
+	})
+}
+
 func TestAGuardWithoutRulesThatServesRefusesAMisspelledOne(t *testing.T) {
 	g := unvalidated(t)
 	if r, err := g.Rule(operation); r != nil || err != nil {
@@ -454,6 +517,23 @@ func TestErrorsOfTheOperatorAreLoggedAtMostOnceASecond(t *testing.T) {
 			t.Errorf("the log has the key or the store's words: %s", &text)
 		}
 	})
+}
+
+func TestLinesSayWhatTheOperatorHasToLookAt(t *testing.T) {
+	var text bytes.Buffer
+	g, store := guardtest.GuardWithOutage(t, orders())
+	g = g.WithLogger(slog.New(slog.NewTextHandler(&text, nil)))
+	store.Begin()
+	_, _, _ = g.Enter(t.Context(), user("42"))
+	if got := text.String(); !strings.Contains(got, `cause="connection refused"`) {
+		t.Errorf("the class of the failure is not logged: %s", got)
+	}
+	text.Reset()
+	g.Declare("late")
+	_ = g.Validate()
+	if got := text.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "is declared and has no rule") {
+		t.Errorf("the fault of the rules is not logged: %s", got)
+	}
 }
 
 func TestWhatIsTheCallersFaultIsNotLogged(t *testing.T) {
