@@ -2,6 +2,7 @@ package grpclock_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,6 +71,16 @@ func TestValidateReportsEveryFaultOfGRPC(t *testing.T) {
 	}
 }
 
+// All users would share one lock.
+func TestAFieldWithoutItsBracketsIsAFault(t *testing.T) {
+	for _, name := range []string{"user_id", "userId"} {
+		err := validate(t, guardtest.Guard(t, rule.Rule{Operation: plain, Key: "lock:order:" + name}), registered(ordersService))
+		if want := strconv.Quote(name) + " is not a variable but a literal"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 // A rule that is nearly one for a method must not leave the method open.
 func TestARuleThatNoMethodHasLetsNobodyIn(t *testing.T) {
 	for operation, cure := range map[string]string{
@@ -129,6 +140,9 @@ func TestAServerWithoutItsInterceptorsIsRefused(t *testing.T) {
 		"no server": {nil, func(i *grpclock.Interceptors) {
 			i.UnaryServerInterceptor()
 		}, "call Attach(server)"},
+		"no server for streams": {nil, func(i *grpclock.Interceptors) {
+			i.StreamServerInterceptor()
+		}, "call Attach(server)"},
 		"a server that is nil": {nil, func(i *grpclock.Interceptors) {
 			i.UnaryServerInterceptor()
 			i.Attach(nil)
@@ -162,6 +176,93 @@ func TestAServerWithoutItsInterceptorsIsRefused(t *testing.T) {
 				t.Errorf("the call: %v", err)
 			}
 		})
+	}
+}
+
+// registry is a server that has these methods of the orders.
+type registry []grpc.MethodInfo
+
+func (r registry) GetServiceInfo() map[string]grpc.ServiceInfo {
+	return map[string]grpc.ServiceInfo{"redlatch.test.v1.OrderService": {Methods: r}}
+}
+
+var watches = registry{{Name: "Watch", IsServerStream: true}}
+
+// Who has methods of one kind alone needs no interceptor for the other.
+func TestInterceptorsOfOneKindServeTheRulesOfThatKind(t *testing.T) {
+	for name, test := range map[string]struct {
+		method string
+		set    func(*grpclock.Interceptors)
+	}{
+		"a server of unary methods": {place, func(i *grpclock.Interceptors) { i.UnaryServerInterceptor(); i.Attach(registry{{Name: "Place"}}) }},
+		"a server of streams":       {watch, func(i *grpclock.Interceptors) { i.StreamServerInterceptor(); i.Attach(watches) }},
+		"a client's unary calls":    {place, func(i *grpclock.Interceptors) { i.UnaryClientInterceptor() }},
+		"a client's streams":        {watch, func(i *grpclock.Interceptors) { i.StreamClientInterceptor() }},
+	} {
+		g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: test.method, Key: "lock:<user_id>"}))
+		locks, err := grpclock.New(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.set(locks)
+		if err := g.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An option that is no rule is one that nobody could read, not one that asks for nothing.
+func TestAnOptionThatIsNoRuleNeedsItsInterceptorToo(t *testing.T) {
+	g := guardtest.Guard(t)
+	files := filesWith(t, "Watch", wireOf(t, &lockpb.LockRule{}), protoregistry.GlobalTypes)
+	locks, err := grpclock.New(g, grpclock.WithFiles(files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks.UnaryServerInterceptor()
+	locks.Attach(watches)
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), watch+": has a rule, but the server has no interceptor for streams") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What a server has that nobody attached is refused by the call at the latest.
+func TestAMethodOfAnotherServerDoesNotRunWithoutTheLockOfItsOption(t *testing.T) {
+	g := guardtest.Guard(t)
+	unary, _ := locksOf(t, g, registered(ordersService))
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	const faulty = "/redlatch.test.v1.FaultyService/"
+	for method, req := range map[string]any{
+		faulty + "Grammar":  &testpb.GrammarRequest{},
+		faulty + "Typo":     &testpb.TypoRequest{},
+		faulty + "Reserved": &testpb.ReservedRequest{Service: "mine"},
+	} {
+		_, err := unary(t.Context(), req, &grpc.UnaryServerInfo{FullMethod: method},
+			func(context.Context, any) (any, error) { t.Errorf("%s ran", method); return nil, nil })
+		if reasonOf(err) != "LOCK_RULE_INVALID" {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+}
+
+// Nor does a server that is attached twice report all twice.
+func TestEachFaultIsReportedOnce(t *testing.T) {
+	g := guardtest.Guard(t)
+	locks, err := grpclock.New(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks.UnaryServerInterceptor()
+	locks.StreamServerInterceptor()
+	server := registered(ordersService, faultyService)
+	locks.Attach(server)
+	locks.Attach(server)
+	if err := g.Validate(); err == nil {
+		t.Error("nothing is wrong")
+	} else if faults := strings.Split(err.Error(), "\n"); len(faults) != 4 || len(slices.Compact(slices.Sorted(slices.Values(faults)))) != 4 {
+		t.Errorf("got %v, want four faults", err)
 	}
 }
 
@@ -218,15 +319,18 @@ func TestWhatIsMadeLateIsComparedWithTheRulesToo(t *testing.T) {
 func TestValidateNeedsDescriptors(t *testing.T) {
 	unknown := grpclock.WithFiles(new(protoregistry.Files))
 	for name, test := range map[string]struct {
-		rule rule.Rule
-		want string
+		method string
+		rule   rule.Rule
+		want   string
 	}{
-		"for fields":   {rule.Rule{Key: "lock:<user_id>"}, "names fields of its requests, which are not known"},
-		"to skip":      {rule.Rule{Key: "lock:x", OnBusy: rule.Skip}, "says skip, but its answers are not known"},
-		"not for rest": {rule.Rule{Key: "lock:<md.x>:<ctx.y>:<service>"}, ""},
+		"for fields":                      {place, rule.Rule{Key: "lock:<user_id>"}, "names fields of its requests, which are not known"},
+		"to skip":                         {place, rule.Rule{Key: "lock:x", OnBusy: rule.Skip}, "says skip, but its answers are not known"},
+		"to skip a stream of one answer":  {upload, rule.Rule{Key: "lock:x", OnBusy: rule.Skip}, "says skip, but its answers are not known"},
+		"not to skip a stream of answers": {watch, rule.Rule{Key: "lock:x", OnBusy: rule.Skip}, ""},
+		"not for rest":                    {place, rule.Rule{Key: "lock:<md.x>:<ctx.y>:<service>"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := validate(t, guardtest.Guard(t), registered(ordersService), unknown, grpclock.WithRule(place, test.rule))
+			err := validate(t, guardtest.Guard(t), registered(ordersService), unknown, grpclock.WithRule(test.method, test.rule))
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -291,7 +395,7 @@ func TestProgrammersErrorsAreReportedTogether(t *testing.T) {
 		grpclock.WithVar("usr id", bound),
 		grpclock.WithVar("md.user", bound),
 		grpclock.WithIdentity("<user>", "", "user|int", "a>:<b", "query.user", "md.user"),
-		grpclock.WithFirstMessage("x"),
+		grpclock.WithFirstMessage("x", "shop.v1.Orders/Place", "//Place", "/shop.v1.Orders/", "/shop/v1/Place", "/shop v1/Place", "/shop.v1.Orders/Pl ace"),
 		grpclock.WithErrorMapper(nil),
 		grpclock.WithRetryDelay(time.Microsecond),
 		grpclock.WithRetryDelay(lock.MaxDuration+1),
@@ -306,7 +410,8 @@ func TestProgrammersErrorsAreReportedTogether(t *testing.T) {
 		`WithVar("x"): the source is nil`, `WithVar("method"): the name is reserved`,
 		`WithVar("usr id"): no template can have`, `WithVar("md.user"): no template can have`,
 		`WithIdentity("<user>"): no template can have`, `WithIdentity("")`, `WithIdentity("user|int")`, `WithIdentity("a>:<b")`, `WithIdentity("query.user")`,
-		`WithFirstMessage("x")`, "WithErrorMapper: the func is nil", "WithRetryDelay(1µs)", "WithRetryDelay(8760h0m0.000000001s)",
+		`WithFirstMessage("x")`, `WithFirstMessage("shop.v1.Orders/Place")`, `WithFirstMessage("//Place")`, `WithFirstMessage("/shop.v1.Orders/")`,
+		`WithFirstMessage("/shop/v1/Place")`, `WithFirstMessage("/shop v1/Place")`, `WithFirstMessage("/shop.v1.Orders/Pl ace")`, "WithErrorMapper: the func is nil", "WithRetryDelay(1µs)", "WithRetryDelay(8760h0m0.000000001s)",
 		"WithContentionCode(Internal)", "WithFiles: the files are nil",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -101,6 +101,34 @@ func TestOutgoingCallHoldsItsLock(t *testing.T) {
 	}
 }
 
+func TestOutgoingCallWithoutARulePassesThrough(t *testing.T) {
+	for name, call := range outgoing {
+		t.Run(name, func(t *testing.T) {
+			ran := false
+			_, _, err := call(t.Context(), locking(t, during(func(context.Context) error { ran = true; return nil }), guardtest.Guard(t)))
+			if err != nil || !ran {
+				t.Errorf("got %v, ran: %v", err, ran)
+			}
+		})
+	}
+}
+
+// A method without a rule may be the one that a misspelled rule is for.
+func TestOutgoingCallIsNotMadeWhileTheGuardIsNotValid(t *testing.T) {
+	for name, call := range outgoing {
+		t.Run(name, func(t *testing.T) {
+			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: "/redlatch.test.v1.OrderService/Plian", Key: "lock:x"}))
+			_, _, err := call(t.Context(), locking(t, during(func(context.Context) error {
+				t.Error("the handler ran")
+				return nil
+			}), g))
+			if reasonOf(err) != "LOCK_RULE_INVALID" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 func TestContendedOutgoingCallIsNotMade(t *testing.T) {
 	for name, call := range outgoing {
 		t.Run(name, func(t *testing.T) {
@@ -158,6 +186,9 @@ func TestASkippedOutgoingStreamTakesNoMessages(t *testing.T) {
 			}
 			if answer, err := stream.CloseAndRecv(); err != nil || answer.GetKey() != "" {
 				t.Errorf("got %v, %v", answer, err)
+			}
+			if err := stream.RecvMsg(new(testpb.UploadResponse)); !errors.Is(err, io.EOF) {
+				t.Errorf("after the one answer: %v", err)
 			}
 		})
 		t.Run("bidi"+name, func(t *testing.T) {
@@ -395,6 +426,9 @@ func TestOutgoingKeyOfTheFirstMessage(t *testing.T) {
 	cancel()
 	if _, err := abandoned.Recv(); status.Code(err) != codes.Canceled {
 		t.Errorf("cancelled before the first message: %v", err)
+	}
+	if _, err := abandoned.Header(); status.Code(err) != codes.Canceled {
+		t.Errorf("the header of a stream that was never opened: %v", err)
 	}
 }
 

@@ -262,6 +262,20 @@ func TestOptionWithAFaultIsRefusedWhole(t *testing.T) {
 	}
 }
 
+// A descriptor may come from the network, and its options as bytes.
+func TestOptionThatCannotBeReadIsAFault(t *testing.T) {
+	broken := protowire.AppendTag(nil, lockpb.E_Lock.TypeDescriptor().Number(), protowire.BytesType)
+	broken = protowire.AppendBytes(broken, []byte{0xff})
+	g, opt := guardtest.Guard(t), grpclock.WithFiles(filesWith(t, "Plain", broken, new(protoregistry.Types)))
+	_, err := dial(t, &orders{}, g, opt).Plain(t.Context(), &testpb.PlainRequest{UserId: "7"})
+	if reasonOf(err) != "LOCK_RULE_INVALID" {
+		t.Errorf("the call: %v", err)
+	}
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), "grpclock: "+plain+": its options cannot be read") {
+		t.Errorf("Validate: %v", err)
+	}
+}
+
 func TestCachesGrowWithMethodsAndNotWithCalls(t *testing.T) {
 	d, err := grpclock.New(guardtest.Guard(t, rule.Rule{Operation: plain, Key: "lock:<user_id>"}))
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -147,6 +149,34 @@ func TestPathIsRefused(t *testing.T) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		})
+	}
+}
+
+func TestPathThroughWhatHasNoFieldsIsRefused(t *testing.T) {
+	field := func(name, of string, number int32, label descriptorpb.FieldDescriptorProto_Label) *descriptorpb.FieldDescriptorProto {
+		return &descriptorpb.FieldDescriptorProto{
+			Name: &name, Number: &number, Label: &label, TypeName: &of, Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(),
+		}
+	}
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: proto.String("nothing.proto"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Nothing")}, {
+			Name: proto.String("Outer"), Field: []*descriptorpb.FieldDescriptorProto{
+				field("nothing", ".Nothing", 1, descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL),
+				field("list", ".Outer", 2, descriptorpb.FieldDescriptorProto_LABEL_REPEATED),
+			},
+		}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"nothing":      "Outer.nothing is a message, name one of its fields, of which it has none",
+		"list.nothing": "Outer.list is a list, which has no fields to name",
+	} {
+		if _, err := grpclock.CompilePath(file.Messages().ByName("Outer"), path); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", path, err, want)
+		}
 	}
 }
 

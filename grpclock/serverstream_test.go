@@ -166,6 +166,23 @@ func TestSkippedCallWhoseAnswersAreNotKnownIsAnError(t *testing.T) {
 	}
 }
 
+// A server that nobody attached may have such a method: there is no empty answer to send.
+func TestASkippedCallThatCannotBeAnsweredEndsWithACode(t *testing.T) {
+	g := guardtest.Guard(t, rule.Rule{Operation: place, Key: "lock:job", OnBusy: rule.Skip}, rule.Rule{Operation: upload, Key: "lock:job", OnBusy: rule.Skip})
+	guardtest.Hold(t, g, "lock:job")
+	unary, stream := locksOf(t, g, registered(), grpclock.WithFiles(new(protoregistry.Files)))
+	_, err := unary(t.Context(), &testpb.PlaceRequest{}, &grpc.UnaryServerInfo{FullMethod: place},
+		func(context.Context, any) (any, error) { t.Error("the handler ran"); return nil, nil })
+	if status.Code(err) != codes.AlreadyExists || reasonOf(err) != "LOCK_SKIPPED" {
+		t.Errorf("unary: %v", err)
+	}
+	err = stream(nil, lastingStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: upload, IsClientStream: true},
+		func(any, grpc.ServerStream) error { t.Error("the handler ran"); return nil })
+	if status.Code(err) != codes.AlreadyExists || reasonOf(err) != "LOCK_SKIPPED" {
+		t.Errorf("stream: %v", err)
+	}
+}
+
 func TestLossOverrulesWhatTheHandlerOfAStreamReturns(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -278,15 +295,17 @@ func TestKeyOfTheFirstMessage(t *testing.T) {
 			}
 		})
 	}
-	t.Run("there is none", func(t *testing.T) {
-		stream, err := dial(t, &orders{}, guardtest.Guard(t, rules...), first).Upload(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := stream.CloseAndRecv(); reasonOf(err) != "LOCK_KEY_INVALID" {
-			t.Errorf("got %v", err)
-		}
-	})
+	for _, template := range []string{"lock:upload:<user_id>", "lock:upload"} {
+		t.Run("there is none, "+template, func(t *testing.T) {
+			stream, err := dial(t, &orders{}, guardtest.Guard(t, rule.Rule{Operation: upload, Key: template}), grpclock.WithFirstMessage(upload)).Upload(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stream.CloseAndRecv(); reasonOf(err) != "LOCK_KEY_INVALID" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 	t.Run("the context is the lease's from then on", func(t *testing.T) {
 		o := &orders{chat: func(s grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error {
 			before := keyOf(s.Context())
@@ -472,6 +491,36 @@ func TestRefusalOfAStreamLasts(t *testing.T) {
 	}
 }
 
+// brokenStream is one whose message cannot be received.
+type brokenStream struct {
+	lastingStream
+	err error
+}
+
+func (s brokenStream) RecvMsg(any) error { return s.err }
+
+// A message that is too large, or a client that left, is no missing value.
+func TestAFirstMessageThatCannotBeReceivedIsTheErrorOfTheStream(t *testing.T) {
+	g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>"}).WithHooks(guard.Hooks{
+		Refused: func(_ context.Context, e *guard.Error) { t.Errorf("reported %v", e) },
+	})
+	_, intercept := locksOf(t, g, registered(ordersService), grpclock.WithFirstMessage(chat))
+	large := status.Error(codes.ResourceExhausted, "grpc: received message larger than max")
+	if key, err := receiving(intercept, brokenStream{lastingStream{ctx: t.Context()}, large}); key != "" || err != large { //nolint:errorlint // the very error
+		t.Errorf("ran under %q, %v", key, err)
+	}
+}
+
+// The message may have come before the client left.
+func TestAFirstMessageOfAClientThatHasLeftDoesNotRunTheHandler(t *testing.T) {
+	_, intercept := locksOf(t, guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user_id>"}), registered(ordersService), grpclock.WithFirstMessage(chat))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if key, err := receiving(intercept, lastingStream{ctx: ctx}); key != "" || reasonOf(err) != "LOCK_CANCELED" {
+		t.Errorf("ran under %q, %v", key, err)
+	}
+}
+
 // Handlers see the end of a stream by its messages, hardly by its context.
 func TestAStreamThatLosesItsLockReceivesAndSendsNoMore(t *testing.T) {
 	for name, kind := range kinds {
@@ -497,6 +546,25 @@ func TestAStreamThatLosesItsLockReceivesAndSendsNoMore(t *testing.T) {
 			}
 		})
 	}
+	t.Run("when the locker is closed", func(t *testing.T) {
+		locker := lock.New(memstore.New())
+		_, intercept := locksOf(t, guard.Must(guard.New(locker, rule.Rule{Operation: chat, Key: "lock:chat"})), registered(ordersService))
+		err := intercept(nil, lastingStream{ctx: t.Context()}, chatInfo, func(_ any, s grpc.ServerStream) error {
+			if err := locker.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := s.SendMsg(new(testpb.ChatResponse)); !grpclock.IsLost(err) {
+				t.Errorf("sent: %v", err)
+			}
+			if err := s.RecvMsg(new(testpb.ChatRequest)); !grpclock.IsLost(err) {
+				t.Errorf("received: %v", err)
+			}
+			return nil
+		})
+		if !grpclock.IsLost(err) {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("while it waits for a message", func(t *testing.T) {
 		g := guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:chat"})
 		_, intercept := locksOf(t, g, registered(ordersService))

@@ -1,6 +1,7 @@
 package grpclock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -104,11 +107,15 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 	violation := func(field, complaint string) *errdetails.BadRequest {
 		return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: complaint}}}
 	}
+	bound := func(value string, err error) []grpclock.Option {
+		return []grpclock.Option{grpclock.WithVar("user", func(context.Context, any) (string, error) { return value, err })}
+	}
 	for name, test := range map[string]struct {
 		call     failing
 		opts     []grpclock.Option
 		code     codes.Code
 		reason   string
+		template string // if it is another one
 		retry    bool
 		pushback string // "delay" is that of the RetryInfo
 		resource *errdetails.ResourceInfo
@@ -125,23 +132,31 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 			call: overloaded, code: codes.ResourceExhausted, reason: "LOCK_OVERLOADED", retry: true, pushback: "delay", resource: resource,
 		},
 		"field missing": {
-			call: ruled("lock:<req.voucherId>"), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
+			call: ruled("lock:<req.voucherId>"), template: "lock:<req.voucherId>", code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
 			bad: violation("voucher_id", "is missing or empty"),
 		},
 		"field refused": {
-			call: ruled("lock:<user_id|int>"), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
+			call: ruled("lock:<user_id|int>"), template: "lock:<user_id|int>", code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
 			bad: violation("user_id", "is not written as it must be"),
 		},
+		"value given twice": {
+			call: ruled("lock:<user>"), template: "lock:<user>", opts: bound("", key.ErrAmbiguous), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
+			bad: violation("user", "is given more than once"),
+		},
+		"value too long": {
+			call: ruled("lock:<user>"), template: "lock:<user>", opts: bound(strings.Repeat("x", 2000), nil), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
+			bad: violation("user", "is too long"),
+		},
 		"metadata missing": {
-			call: ruled("lock:<md.x-user>"), code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
+			call: ruled("lock:<md.x-user>"), template: "lock:<md.x-user>", code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID",
 			bad: violation("md.x-user", "is missing or empty"),
 		},
 		"caller missing": {
-			call: ruled("lock:<md.x-user>"), opts: []grpclock.Option{grpclock.WithIdentity("md.x-user")},
+			call: ruled("lock:<md.x-user>"), template: "lock:<md.x-user>", opts: []grpclock.Option{grpclock.WithIdentity("md.x-user")},
 			code: codes.Unauthenticated, reason: "LOCK_UNAUTHENTICATED",
 		},
 		"another value than the caller missing": {
-			call: ruled("lock:<md.x-user>"), opts: []grpclock.Option{grpclock.WithIdentity("user")},
+			call: ruled("lock:<md.x-user>"), template: "lock:<md.x-user>", opts: []grpclock.Option{grpclock.WithIdentity("user")},
 			code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID", bad: violation("md.x-user", "is missing or empty"),
 		},
 		"unavailable": {call: unavailable, code: codes.Unavailable, reason: "LOCK_UNAVAILABLE", retry: true},
@@ -151,7 +166,7 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 		},
 		"cancelled": {call: ended(context.WithCancel), code: codes.Canceled, reason: "LOCK_CANCELED"},
 		"lost":      {call: lost, code: codes.Internal, reason: "LOCK_LOST", pushback: "-1"},
-		"invalid":   {call: ruled("lock:<nobody>"), code: codes.Internal, reason: "LOCK_RULE_INVALID"},
+		"invalid":   {call: ruled("lock:<nobody>"), template: "lock:<nobody>", code: codes.Internal, reason: "LOCK_RULE_INVALID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, secrets := test.call(t, test.opts...)
@@ -164,6 +179,9 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 			d := sort(t, st)
 			if d.info.GetReason() != test.reason || d.info.GetDomain() != "github.com/redlatch/redlatch" {
 				t.Errorf("info is %v", d.info)
+			}
+			if got, want := d.info.GetMetadata()["template"], cmp.Or(test.template, template); got != want || len(d.info.GetMetadata()) != 1 {
+				t.Errorf("metadata is %v, want the template %s", d.info.GetMetadata(), want)
 			}
 			if got, want := fmt.Sprint(d.resource), fmt.Sprint(test.resource); got != want {
 				t.Errorf("resource is %s, want %s", got, want)
@@ -373,7 +391,32 @@ func TestContentionOfAnotherServiceIsNotThatOfTheCall(t *testing.T) {
 				if st := status.Convert(err); st.Code() != codes.Aborted || !strings.HasPrefix(st.Message(), "pay: ") || runs.Load() != 1 {
 					t.Errorf("got %v after %d runs", err, runs.Load())
 				}
+				for _, detail := range status.Convert(err).Details() {
+					if _, ok := detail.(*errdetails.ResourceInfo); !ok {
+						t.Errorf("the client gets %T", detail)
+					}
+				}
 			})
 		}
+	}
+}
+
+// Where its own method has no lock, a handler may pass on what it likes.
+func TestAMethodWithoutALockPassesOnWhatAnotherServiceSays(t *testing.T) {
+	other := guardtest.Guard(t)
+	guardtest.Hold(t, other, "lock:order:u")
+	behind := dial(t, &orders{}, other)
+	for name, call := range outgoing {
+		t.Run(name, func(t *testing.T) {
+			pays := during(func(ctx context.Context) error {
+				_, err := behind.Place(ctx, &testpb.PlaceRequest{UserId: "u"})
+				return err
+			})
+			noOption := grpclock.WithFiles(new(protoregistry.Files))
+			_, _, err := call(t.Context(), testpb.NewOrderServiceClient(connect(t, pays, guarded(t, guardtest.Guard(t), noOption))))
+			if _, retry := grpclock.RetryDelay(err); !retry || !grpclock.IsContended(err) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }

@@ -10,13 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
@@ -348,12 +351,20 @@ func TestLossOverrulesWhatTheHandlerReturns(t *testing.T) {
 }
 
 func TestErrorOfTheHandlerIsLeftAlone(t *testing.T) {
-	client := dial(t, &orders{place: func(context.Context, *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
-		return nil, status.Error(codes.NotFound, "no voucher")
-	}}, guardtest.Guard(t))
-	_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"})
-	if st := status.Convert(err); st.Code() != codes.NotFound || st.Message() != "no voucher" || len(st.Details()) != 0 {
-		t.Errorf("got %v", err)
+	detailed, err := status.New(codes.Aborted, "sold out").WithDetails(
+		&errdetails.ErrorInfo{Reason: "LOCK_CONTENDED", Domain: "shop.example"}, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]*status.Status{"plain": status.New(codes.NotFound, "no voucher"), "with details": detailed} {
+		client := dial(t, &orders{place: func(context.Context, *testpb.PlaceRequest) (*testpb.PlaceResponse, error) {
+			return nil, want.Err()
+		}}, guardtest.Guard(t))
+		var trailer metadata.MD
+		_, err := client.Place(t.Context(), &testpb.PlaceRequest{UserId: "1"}, grpc.Trailer(&trailer))
+		if got := status.Convert(err); !proto.Equal(got.Proto(), want.Proto()) || len(trailer.Get("grpc-retry-pushback-ms")) != 0 || grpclock.IsContended(err) {
+			t.Errorf("%s: got %v and %v", name, got.Proto(), trailer)
+		}
 	}
 }
 
