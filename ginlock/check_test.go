@@ -34,6 +34,7 @@ func TestCheckFindsVariablesThatARouteDoesNotHave(t *testing.T) {
 		"other sources":                {"/v", lock("lock:<query.a>:<header.b>:<cookie.c>:<form.d>:<body.e>:<ctx.f>"), ""},
 		"reserved names":               {"/v", lock("lock:<method>:<route>:<ip>"), ""},
 		"key func":                     {"/v", lock("lock:n", httpguard.WithKeyFunc(func(httpguard.Request) (string, error) { return "k", nil })), ""},
+		"key func, named by a literal": {"/v", lock("lock:userId", httpguard.WithKeyFunc(func(httpguard.Request) (string, error) { return "k", nil }), httpguard.WithProvided("userId")), ""},
 		"misspelt path parameter":      {"/v/:id", lock("lock:<path.ID>"), `POST /v/:id: template "lock:<path.ID>", column 6: <path.ID> is not a parameter of the route`},
 		"misspelt bare name":           {"/v/:id", lock("lock:a:<userld>"), `POST /v/:id: template "lock:a:<userld>", column 8: <userld> is not a parameter of the route, not bound by WithVar`},
 		"part of a path parameter":     {"/v/:ident", lock("lock:<path.id>"), "<path.id> is not a parameter"},
@@ -144,6 +145,34 @@ func TestCheckFindsLocksThatWouldNeverBeTaken(t *testing.T) {
 	}
 }
 
+// Routes that have been registered already can't get their lock any longer. Those without a
+// rule need none.
+func TestRulesBehindRoutesThatNeedNoneOfThem(t *testing.T) {
+	for name, test := range map[string]struct {
+		chain func(*guard.Guard) []gin.HandlerFunc // of the route with a rule
+		want  bool
+	}{
+		"in front": {nil, true},
+		"another guard's in front": {func(*guard.Guard) []gin.HandlerFunc {
+			return []gin.HandlerFunc{ginlock.Rules(guardtest.Guard(t), gin.New())}
+		}, false},
+		"its own rule's in front":   {func(g *guard.Guard) []gin.HandlerFunc { return []gin.HandlerFunc{ginlock.New(g, "lock:own")} }, false},
+		"the guard's, made earlier": {func(g *guard.Guard) []gin.HandlerFunc { return []gin.HandlerFunc{ginlock.Rules(g, gin.New())} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t, rule.Rule{Operation: "POST /v/:id", Key: "lock:v:<id>"})
+			r := gin.New()
+			r.GET("/health", tellKey)
+			if test.chain != nil {
+				r.POST("/v/:id", append(test.chain(g), tellKey)...)
+			}
+			if _, err := ginlock.BuildRules(g, r); (err == nil) != test.want || err != nil && !strings.Contains(err.Error(), "POST /v/:id: has a rule, but Rules is not among its handlers") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 // The engine that Rules was made for is looked at by each validation, once.
 func TestRulesTellTheGuardOfTheirEngine(t *testing.T) {
 	g := guard.Must(guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: "POST /v/:id", Key: "lock:v:<userld>"}))
@@ -157,6 +186,9 @@ func TestRulesTellTheGuardOfTheirEngine(t *testing.T) {
 		t.Errorf("got %v, want one fault of the template", err)
 	}
 	guardtest.Send(r, "POST", "/v/7", "")
+	if w := guardtest.Send(r, "POST", "/nowhere", ""); w.Code != http.StatusNotFound {
+		t.Errorf("a request without a route: got %d", w.Code)
+	}
 	if err := g.Replace([]rule.Rule{{Operation: "POST /v/:id", Key: "lock:v:<userId>"}}); err != nil {
 		t.Error(err)
 	}

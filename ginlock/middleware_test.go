@@ -1,8 +1,10 @@
 package ginlock_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,14 +34,15 @@ func TestRequestIsReplacedForTheHandlerAndRestored(t *testing.T) {
 		c.Next()
 		after = c.Request
 	})
-	r.POST("/:id", ginlock.New(guardtest.Guard(t), "lock:<id>"), func(c *gin.Context) {
+	body := httpguard.WithVar("body", ginlock.Source(func(c *gin.Context) (string, error) { return c.PostForm("id"), nil }))
+	r.POST("/:id", ginlock.New(guardtest.Guard(t), "lock:<body>", body), func(c *gin.Context) {
 		inside = c.Request
 		if lease, ok := ginlock.From(c); !ok || lease.Key() != "lock:1" {
 			t.Errorf("From: %v, %v", lease, ok)
 		}
 	})
-	guardtest.Send(r, "POST", "/1", "")
-	if inside == outside || after != outside {
+	guardtest.Send(r, "POST", "/1", "id=1", "Content-Type", "application/x-www-form-urlencoded")
+	if inside == nil || inside == outside || after != outside {
 		t.Error("the request was not replaced for the handler, or not restored")
 	}
 }
@@ -64,6 +67,7 @@ func TestValueSetInBothPlacesMustAgree(t *testing.T) {
 		"in both, otherwise": {"42", "43", "LOCK_KEY_INVALID"},
 		"in neither":         {nil, nil, "LOCK_KEY_INVALID"},
 		"of a wrong type":    {"a", 1.5, "LOCK_RULE_INVALID"},
+		"of one with c.Set":  {1.5, nil, "LOCK_RULE_INVALID"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			r := one("/", func(c *gin.Context) {
@@ -226,17 +230,22 @@ func TestSourceReadsTheBody(t *testing.T) {
 // keeping is a writer that keeps the body back, as a cache does.
 type keeping struct {
 	gin.ResponseWriter
-	body strings.Builder
+	body   strings.Builder
+	hijack error
 }
 
-func (w *keeping) Write(p []byte) (int, error)       { return w.body.Write(p) }
-func (w *keeping) WriteString(s string) (int, error) { return w.body.WriteString(s) }
+func (w *keeping) Write(p []byte) (int, error)                  { return w.body.Write(p) }
+func (w *keeping) WriteString(s string) (int, error)            { return w.body.WriteString(s) }
+func (w *keeping) WriteHeaderNow()                              { w.body.WriteString("header") }
+func (w *keeping) Flush()                                       { w.body.WriteString("flush") }
+func (w *keeping) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, w.hijack }
 
 func TestLostLeaseIsNotAnsweredBehindAnAnswerThatIsKeptBack(t *testing.T) {
 	g := guardtest.Guard(t)
 	r := gin.New()
+	var hijack error
 	r.Use(func(c *gin.Context) {
-		kept := &keeping{ResponseWriter: c.Writer}
+		kept := &keeping{ResponseWriter: c.Writer, hijack: hijack}
 		c.Writer = kept
 		c.Next()
 		if c.Writer != kept {
@@ -254,7 +263,46 @@ func TestLostLeaseIsNotAnsweredBehindAnAnswerThatIsKeptBack(t *testing.T) {
 	if w := guardtest.Send(r, "POST", "/begun/1", ""); w.Code != http.StatusCreated || w.Body.String() != "done" {
 		t.Errorf("an answer had begun: got %d %s", w.Code, w.Body)
 	}
+	for want, begin := range map[string]func(gin.ResponseWriter){
+		"bytes":  func(w gin.ResponseWriter) { _, _ = w.Write([]byte("bytes")) },
+		"string": func(w gin.ResponseWriter) { _, _ = w.WriteString("string") },
+		"header": gin.ResponseWriter.WriteHeaderNow,
+		"flush":  gin.ResponseWriter.Flush,
+		"":       func(w gin.ResponseWriter) { _, _, _ = w.Hijack() },
+	} {
+		r.POST("/begun/:id/"+want, func(c *gin.Context) {
+			begin(c.Writer)
+			guardtest.Lose(t, g, "lock:1")
+		})
+		if w := guardtest.Send(r, "POST", "/begun/1/"+want, ""); w.Body.String() != want {
+			t.Errorf("%q: got %d %s", want, w.Code, w.Body)
+		}
+	}
+	hijack = http.ErrNotSupported
+	if w := guardtest.Send(r, "POST", "/begun/1/", ""); guardtest.Code(t, w) != "LOCK_LOST" {
+		t.Errorf("a hijack that failed: got %d %s", w.Code, w.Body)
+	}
 	if w := guardtest.Send(r, "POST", "/not/1", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_LOST" {
 		t.Errorf("none had begun: got %d %s", w.Code, w.Body)
+	}
+}
+
+// named is a writer that is no pointer.
+type named struct{ gin.ResponseWriter }
+
+// What another route answers, to which a handler has passed the request on, goes to Gin's
+// own writer.
+func TestLostLeaseIsNotAnsweredBehindTheAnswerOfAnotherRoute(t *testing.T) {
+	g := guardtest.Guard(t)
+	r := gin.New()
+	put := func(c *gin.Context) { c.Writer = named{c.Writer} }
+	r.POST("/a", put, ginlock.New(g, "lock:1"), func(c *gin.Context) {
+		c.Request.URL.Path = "/b"
+		r.HandleContext(c)
+		guardtest.Lose(t, g, "lock:1")
+	})
+	r.POST("/b", func(c *gin.Context) { c.String(http.StatusCreated, "done") })
+	if w := guardtest.Send(r, "POST", "/a", ""); w.Code != http.StatusCreated || w.Body.String() != "done" {
+		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
@@ -116,10 +117,22 @@ func TestLostLeaseIsAnsweredUnlessTheHandlerHasBegunTo(t *testing.T) {
 			}, httplock.New(g, "lock:<id>")))
 			defer server.Close()
 			status, _, body := exchange(t, server, "/1")
-			if status != test.code || !strings.Contains(body, test.body) || test.body == "" && body != "" {
+			if status != test.code || !strings.Contains(body, test.body) || status < 300 && body != test.body {
 				t.Errorf("got %d %q", status, body)
 			}
 		})
+	}
+}
+
+// The other end speaks another protocol from then on.
+func TestLostLeaseIsNotAnsweredBehindASwitchOfProtocols(t *testing.T) {
+	g := guardtest.Guard(t)
+	mux := on("GET /{id}", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		guardtest.Lose(t, g, "lock:1")
+	}, httplock.New(g, "lock:<id>"))
+	if w := guardtest.Send(mux, "GET", "/1", ""); w.Code != http.StatusSwitchingProtocols || w.Body.Len() > 0 {
+		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
@@ -134,6 +147,59 @@ func TestLostLeaseIsAnsweredWhereNobodyCanFlush(t *testing.T) {
 	}, wrapped(func(w http.ResponseWriter) http.ResponseWriter { return hiding{w} }), httplock.New(g, "lock:<id>"))
 	if w := guardtest.Send(mux, "POST", "/1", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_LOST" {
 		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// A router may answer a handler's error when its middlewares have returned, as Echo does.
+func TestWhatIsWrittenBehindTheAnswerToALossIsDiscarded(t *testing.T) {
+	for name, test := range map[string]struct {
+		begins bool
+		code   int
+	}{"no answer had begun": {false, http.StatusInternalServerError}, "an answer had begun": {true, http.StatusCreated}} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t)
+			var kept http.ResponseWriter
+			late := func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					next.ServeHTTP(w, r)
+					kept.Header().Set("X-Late", "1")
+					kept.WriteHeader(http.StatusTeapot)
+					_, _ = io.WriteString(kept, "late")
+				})
+			}
+			mux := on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) {
+				if kept = w; test.begins {
+					w.WriteHeader(http.StatusCreated)
+				}
+				guardtest.Lose(t, g, "lock:1")
+			}, late, httplock.New(g, "lock:<id>"))
+			w := guardtest.Send(mux, "POST", "/1", "")
+			if w.Code != test.code || strings.Contains(w.Body.String(), "late") != test.begins || (w.Header().Get("X-Late") != "") != test.begins {
+				t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
+			}
+		})
+	}
+}
+
+// A router that sets path values need not set the pattern.
+func TestPathValueThatAMiddlewareHasSet(t *testing.T) {
+	h := before(func(r *http.Request) *http.Request {
+		r.SetPathValue("id", "7")
+		return r
+	})(httplock.New(guardtest.Guard(t), "lock:<path.id>:<id>")(http.HandlerFunc(tellKey)))
+	if w := guardtest.Send(h, "POST", "/", ""); w.Body.String() != "lock:7:7" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// The other one may be able to do more, such as to push.
+func TestARequestThatPassesKeepsItsWriter(t *testing.T) {
+	var outside, inside http.ResponseWriter
+	skip := httpguard.WithSkipper(func(httpguard.Request) bool { return true })
+	mux := on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) { inside = w },
+		wrapped(func(w http.ResponseWriter) http.ResponseWriter { outside = w; return w }), httplock.New(guardtest.Guard(t), "lock:<id>", skip))
+	if guardtest.Send(mux, "POST", "/1", ""); inside == nil || inside != outside {
+		t.Errorf("the handler got %T, want %T", inside, outside)
 	}
 }
 

@@ -111,6 +111,43 @@ func TestWriterCanWhatTheOneBeforeItCan(t *testing.T) {
 	}
 }
 
+// Events that are sent one by one reach the client while the handler runs.
+func TestWhatIsFlushedReachesTheClientWhileTheHandlerRuns(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			came := make(chan struct{})
+			server := httptest.NewUnstartedServer(on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "event")
+				w.(http.Flusher).Flush()
+				select {
+				case <-came:
+				case <-time.After(guardtest.Timeout):
+					t.Error("the client got nothing")
+				}
+				_, _ = io.WriteString(w, ", end")
+			}, httplock.New(guardtest.Guard(t), "lock:<id>")))
+			if server.EnableHTTP2 = http2; http2 {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
+			defer server.Close()
+			response, err := server.Client().Post(server.URL+"/1", "text/plain", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			event := make([]byte, len("event"))
+			_, err = io.ReadFull(response.Body, event)
+			close(came)
+			rest, _ := io.ReadAll(response.Body)
+			if string(event) != "event" || string(rest) != ", end" || err != nil {
+				t.Errorf("got %q, %v, and then %q", event, err, rest)
+			}
+		})
+	}
+}
+
 type (
 	unwrapping struct{ http.ResponseWriter }
 	hiding     struct{ w http.ResponseWriter }

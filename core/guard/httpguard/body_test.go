@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/key"
 )
@@ -34,6 +36,7 @@ func TestFieldsOfJSON(t *testing.T) {
 		"smallest integer of a float":       {"userId", `{"userId":-9007199254740991}`, "-9007199254740991"},
 		"integer beyond float precision":    {"userId", `{"userId":9007199254740993}`, refused},
 		"integer beyond it, but exact":      {"userId", `{"userId":9007199254740992}`, refused},
+		"negative integer beyond it":        {"userId", `{"userId":-9007199254740993}`, refused},
 		"integer beyond 64 bits":            {"userId", `{"userId":123456789012345678901234567890}`, refused},
 		"the same as a string":              {"userId", `{"userId":"9007199254740993"}`, "9007199254740993"},
 		"boolean":                           {"userId", `{"userId":true}`, "true"},
@@ -89,6 +92,20 @@ func TestFieldsOfJSON(t *testing.T) {
 	}
 }
 
+// Who sends a large number learns what to do.
+func TestAnswersSayWhatIsWrongWithANumber(t *testing.T) {
+	const beyond, spelled = "is an integer beyond 2^53", "is not written as it must be"
+	for number, want := range map[string]string{
+		"9007199254740993": beyond, "-9007199254740993": beyond, "123456789012345678901234567890": beyond, "1.0": spelled, "1e0": spelled, "-0": spelled,
+	} {
+		_, err := field(t, "id", `{"id":`+number+`}`)
+		w := refuse(t, &guard.Error{Kind: guard.KindOf(err), Err: err})
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: got %d %s, want %s", number, w.Code, w.Body, want)
+		}
+	}
+}
+
 // A large body costs no more than reading it a few times over, whatever is in it:
 // it is read before any lock is taken.
 func TestLargeJSONIsReadInLinearTime(t *testing.T) {
@@ -131,6 +148,21 @@ func TestSourceThatIsNoPartOfAMiddlewareHasNoBody(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	if _, err := httpguard.Body("a")(exchange{r: r}); !errors.Is(err, guard.ErrUnresolvable) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A tunnel ends when the handler ends it.
+func TestWhatFollowsAConnectIsLeftToTheHandler(t *testing.T) {
+	m, err := httpguard.New("httpguard", guardtest.Guard(t), "lock:x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("CONNECT", "/", strings.NewReader("tunnel"))
+	r.Body = guardtest.WatchRead(r.Body, func() { t.Error("the tunnel was read") })
+	ran := false
+	m.Serve(exchange{r: r, w: httptest.NewRecorder(), ran: func(*http.Request) { ran = true }})
+	if !ran {
+		t.Error("the handler did not run")
 	}
 }
 

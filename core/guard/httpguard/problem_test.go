@@ -42,6 +42,8 @@ func TestProblemDocuments(t *testing.T) {
 			`"detail":"The value \"query.user\" is given more than once."`},
 		"value too long": {value(key.ErrTooLong), guard.BadKey, 400, "", `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
 			`"detail":"The value \"query.user\" is too long."`},
+		"key too long": {&key.ValueError{Template: "lock:<query.user>", Err: key.ErrTooLong}, guard.BadKey, 400, "", `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
+			`"detail":"A value that the lock is made of is too long."`},
 		"value of a func": {store, guard.BadKey, 400, "", `lock_key_invalid","title":"Lock key cannot be made","status":400,` +
 			`"detail":"A value that the lock is made of is not written as it must be."`},
 		"body too large": {value(&http.MaxBytesError{Limit: 100}), guard.BadKey, 413, "", `lock_key_invalid","title":"Request body too large","status":413,` +
@@ -72,6 +74,15 @@ func TestProblemDocuments(t *testing.T) {
 				t.Errorf("headers are %v", w.Header())
 			}
 		})
+	}
+}
+
+// A handler that enters a guard itself may make the error itself.
+func TestAProblemOfNoKindIsTheProgramsFault(t *testing.T) {
+	for _, kind := range []guard.Kind{guard.None, guard.Kind(len(guard.Kinds()) + 1)} {
+		if w := refuse(t, &guard.Error{Kind: kind}); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
+			t.Errorf("%v: got %d %s", kind, w.Code, w.Body)
+		}
 	}
 }
 

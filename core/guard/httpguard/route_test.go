@@ -28,7 +28,7 @@ func TestParametersOfPatterns(t *testing.T) {
 		"/v/{id}": true, "POST /v/{id}/x": true, "/v/{id...}": true, "/v/{id:[0-9]+}": true, "/v/:id": true, "/v/:id/x": true,
 		"/v/*id": true, "/v/v:id": true, "/v/id": false, "/v/{ident}": false, "/v/:ident": false, "/v/{i}": false, "": false, "/v/{id": false,
 		"/{day}-{id}": true, "/{day:[0-9]{2}}-{id}.json": true, "/all:{id}": true, "/{day:[a-z/]+}-{id}": true,
-		"/{day:a{id}}": false, "/{day}:id": false, "/{day}:x/:id": true,
+		"/v/{}": false, "/v/{:x}": false, "/v/:x:id": false, "/{day:a/:id/b}": false, "/{day:a{id}}": false, "/{day}:id": false, "/{day}:x/:id": true,
 		"POST /v:id": false, "POST /v/:id": false, "POST /v/*id": false, "POST\t/v:id/{no}": false,
 	} {
 		if got := httpguard.HasParameter(pattern, "id"); got != want {

@@ -147,6 +147,7 @@ func (f *bodies) TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 		"JSON":                 {jsonType, `{"userId":42}`, decode, []Layer{one("lock:<body.userId>")}},
 		"two keys":             {jsonType, `{"userId":42}`, decode, []Layer{one("lock:a:<body.userId>"), one("lock:b:<body.userId>")}},
 		"drained between them": {jsonType, `{"userId":42}`, decode, []Layer{one("lock:a:<body.userId>"), drain, one("lock:b:<body.userId>")}},
+		"drained, not needed":  {jsonType, `{"userId":42}`, decode, []Layer{one("lock:a"), drain, one("lock:b")}},
 		"two variables":        {jsonType, `{"userId":42,"n":1}`, decode, []Layer{one("lock:a:<body.userId>:<body.n>")}},
 		"not needed":           {jsonType, `{"userId":42}`, decode, []Layer{one("lock:x")}},
 		"streamed":             {jsonType, `{"userId":42}`, decode, []Layer{one("lock:x", httpguard.WithStreamedBody())}},
@@ -321,9 +322,19 @@ func (f *bodies) TestDefaultLimitIsOneMebibyte(t *testing.T) {
 
 // A body that says that it's too large is refused without being read.
 func (f *bodies) TestBodyThatSaysItIsTooLargeIsNotRead(t *testing.T) {
-	r := f.on("POST", "/x", refused(t), f.watch(func() { t.Error("the body was read") }),
-		f.layer(t, guardtest.Guard(t), "lock:x", httpguard.WithMaxBody(5)))
-	expect(t, guardtest.Send(r, "POST", "/x", "more than five"), http.StatusRequestEntityTooLarge, badKey)
+	for template, opts := range map[string][]httpguard.Option{
+		"lock:x":        nil,
+		"lock:<form.u>": {httpguard.WithStreamedBody()}, // the key needs it
+		"lock:<body.u>": {httpguard.WithStreamedBody()},
+	} {
+		contentType := formType
+		if strings.Contains(template, "body") {
+			contentType = jsonType
+		}
+		r := f.on("POST", "/x", refused(t), f.watch(func() { t.Error("the body was read") }),
+			f.layer(t, guardtest.Guard(t), template, append(opts, httpguard.WithMaxBody(5))...))
+		expect(t, guardtest.Send(r, "POST", "/x", "more than five", "Content-Type", contentType), http.StatusRequestEntityTooLarge, badKey)
+	}
 }
 
 // Clients that send half of a body and stop hold no lock, whatever the key needs.

@@ -59,6 +59,7 @@ func (f *sources) TestVariablesComeFromWhereTheTemplateSays(t *testing.T) {
 		"query with a semicolon":                 {template: "lock:<query.u>", target: "/o/7?u=1;u=2", want: badKey},
 		"query with a semicolon elsewhere":       {template: "lock:<query.u>", target: "/o/7?u=1&a=1;u=2", want: badKey},
 		"query badly escaped elsewhere":          {template: "lock:<query.u>", target: "/o/7?u=1&a=%zz", want: badKey},
+		"query of names that are not HTTP's":     {template: "lock:<query.service>:<query.host>", target: "/o/7?service=1&host=2", want: "lock:1:2"},
 		"query besides a path parameter":         {template: "lock:<id>", target: "/o/7?id=8", want: "lock:7"},
 		"header":                                 {template: "lock:<header.X-User-Id>", headers: []string{"x-user-id", "42"}, want: "lock:42"},
 		"header missing":                         {template: "lock:<header.X-User-Id>", want: badKey},
