@@ -84,12 +84,16 @@ func From(c *gin.Context) (*lock.Lease, bool) {
 	return lock.FromContext(c.Request.Context())
 }
 
-// Source makes a source of a func that reads Gin's context.
+// Source makes a source of a func that reads Gin's context. For a request of another
+// framework it returns [guard.ErrUnresolvable].
 //
 //	httpguard.WithVar("tenant", ginlock.Source(func(c *gin.Context) (string, error) { return tenantOf(c) }))
 func Source(f func(*gin.Context) (string, error)) httpguard.Source {
 	return func(q httpguard.Request) (string, error) {
 		c := Context(q)
+		if c == nil {
+			return "", fmt.Errorf("%w: ginlock.Source is for requests of Gin", guard.ErrUnresolvable)
+		}
 		defer func(outside *http.Request) { c.Request = outside }(c.Request)
 		c.Request = q.HTTP() // its body was read, and can be read again
 		return f(c)

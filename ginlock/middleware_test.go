@@ -122,6 +122,19 @@ func TestSourcesAndHandlersSeeTheContextOfGin(t *testing.T) {
 	}
 }
 
+// foreign is a request of another framework.
+type foreign struct{ httpguard.Request }
+
+func (foreign) Value(any) any { return nil }
+
+// Options may be shared with a middleware of another framework.
+func TestSourceOfGinIsNoneForOtherRequests(t *testing.T) {
+	source := ginlock.Source(func(*gin.Context) (string, error) { return "a", nil })
+	if value, err := source(foreign{}); value != "" || !errors.Is(err, guard.ErrUnresolvable) {
+		t.Errorf("got %q, %v, want ErrUnresolvable", value, err)
+	}
+}
+
 type order struct {
 	UserID int    `json:"userId" form:"userId"`
 	Note   string `json:"note" form:"note"`
