@@ -213,6 +213,23 @@ func TestCheckFindsNamesThatAreProvidedElsewhere(t *testing.T) {
 	}
 }
 
+// Groups may share their options: each fault is named once, in the same order each time.
+func TestNamesThatSeveralGroupsMisspellAreReportedOnce(t *testing.T) {
+	g := guardtest.Guard(t, rule.Rule{Operation: "POST /a/:id", Key: "lock:<userId>:<tenant>"}, rule.Rule{Operation: "POST /b/:id", Key: "lock:<userId>:<tenant>"})
+	r, source := gin.New(), httpguard.Header("X")
+	for _, path := range []string{"/a", "/b"} {
+		r.Group(path, ginlock.Rules(g, r, httpguard.WithProvided("userId", "tenant"),
+			httpguard.WithVar("usrId", source), httpguard.WithVar("tenat", source))).POST("/:id", tellKey)
+	}
+	const want = `ginlock: WithVar("tenat"): no template has <tenat>, did you mean "tenant"?` + "\n" +
+		`ginlock: WithVar("usrId"): no template has <usrId>, did you mean "userId"?`
+	for range 20 {
+		if err := g.Validate(); err == nil || err.Error() != want {
+			t.Fatalf("got %v\nwant %s", err, want)
+		}
+	}
+}
+
 // Rules of a guard without rules are not those of another guard without rules: what the
 // other one gets later, they don't take.
 func TestRulesOfAnotherGuardAreNoLock(t *testing.T) {

@@ -297,6 +297,31 @@ func TestHeadRequestTakesTheLockOfItsPattern(t *testing.T) {
 	}
 }
 
+// chi's patterns have no method, and its GetHead sends a HEAD to the route for GET.
+func TestHeadRequestThatARouterSendsToTheRouteForGet(t *testing.T) {
+	for pattern, want := range map[string]map[string]string{
+		"GET /a/{id}":  {"GET": "lock:7", "HEAD": "lock:7", "POST": "LOCK_RULE_INVALID"},
+		"POST /a/{id}": {"POST": "lock:7", "HEAD": "LOCK_RULE_INVALID"},
+	} {
+		g := guardtest.Guard(t, rule.Rule{Operation: pattern, Key: "lock:<id>"}).WithLogger(slog.New(slog.DiscardHandler))
+		h := before(func(r *http.Request) *http.Request {
+			r.Pattern = "/a/{id}"
+			r.SetPathValue("id", "7")
+			return r
+		})(httplock.Route(g, pattern)(http.HandlerFunc(tellKey)))
+		for method, want := range want {
+			w := guardtest.Send(h, method, "/a/7", "")
+			got := w.Body.String()
+			if w.Code != http.StatusCreated {
+				got = guardtest.Code(t, w)
+			}
+			if got != want {
+				t.Errorf("%s to the lock for %s: got %d %s, want %s", method, pattern, w.Code, w.Body, want)
+			}
+		}
+	}
+}
+
 // A pattern that can't be a route is a fault of the program, found when it starts.
 func TestPatternsThatAreNoRoute(t *testing.T) {
 	for pattern, want := range map[string]string{

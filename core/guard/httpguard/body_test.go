@@ -166,6 +166,23 @@ func TestWhatFollowsAConnectIsLeftToTheHandler(t *testing.T) {
 	}
 }
 
+// A client may make up methods on a route that takes any.
+func TestMiddlewareGrowsWithRoutesAndNotWithRequests(t *testing.T) {
+	m, err := httpguard.New("httpguard", guardtest.Guard(t), "lock:x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	for i := range 100 {
+		for _, method := range []string{"GET", "POST", "PURGE" + strings.Repeat("X", i)} {
+			m.Serve(exchange{r: httptest.NewRequest(method, "/", nil), w: httptest.NewRecorder(), ran: func(*http.Request) { runs++ }})
+		}
+	}
+	if plans := m.Plans(); plans != 2 || runs != 300 {
+		t.Errorf("it keeps %d plans after %d requests", plans, runs)
+	}
+}
+
 func TestFormThatWasParsedIsTheOneThatCounts(t *testing.T) {
 	r := httptest.NewRequest("POST", "/?id=query", strings.NewReader("id=body"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
