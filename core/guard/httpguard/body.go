@@ -43,12 +43,44 @@ func announcesBody(r *http.Request) bool {
 	return r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody && r.Method != http.MethodConnect
 }
 
-// readBody reads the whole body and leaves it to the handler. It does so in a
-// copy: the request itself belongs to those in front of the middleware.
-func (c *call) readBody() ([]byte, error) {
+// unread is a body that is left to the handler, as long as no source reads it. The first
+// that does makes it one that was read, so that all of it is there for the others.
+type unread struct {
+	io.ReadCloser
+	c *call
+}
+
+func (u *unread) Read(p []byte) (int, error) {
+	if _, known := u.c.r.Body.(*body); !known && u.c.unreadable == nil {
+		_, u.c.unreadable = u.c.readBody()
+	}
+	if u.c.unreadable != nil {
+		return 0, u.c.unreadable
+	}
+	return u.c.r.Body.Read(p)
+}
+
+// Close does nothing: the body is the handler's.
+func (u *unread) Close() error { return nil }
+
+// unwrapBody leaves a body that no source has read as it was.
+func (c *call) unwrapBody() {
+	if left, ok := c.r.Body.(*unread); ok {
+		c.r.Body = left.ReadCloser
+	}
+}
+
+// own makes r a copy: the request itself belongs to those in front of the middleware.
+func (c *call) own() {
 	if !c.owned {
 		c.r, c.owned = c.r.WithContext(c.r.Context()), true
 	}
+}
+
+// readBody reads the whole body and leaves it to the handler.
+func (c *call) readBody() ([]byte, error) {
+	c.own()
+	c.unwrapBody()
 	text, err := readBody(c.Writer(), c.r, c.m.maxBody)
 	c.r.Trailer = c.Exchange.HTTP().Trailer // of the request that the server made, as it was read
 	if err != nil || len(text) > 0 {

@@ -218,6 +218,8 @@ type call struct {
 	r      *http.Request
 	owned  bool         // r is a copy of what came from outside
 	inside http.Request // what the handler gets: r with the lease's context
+
+	unreadable error // why a source could not read a body that is streamed
 }
 
 // HTTP is the request with the body that was read.
@@ -236,12 +238,19 @@ func (c *call) fail(e *guard.Error, answered bool) {
 	}
 }
 
-// key makes the key. The body is read now, before the lock is taken.
+// key makes the key. The body is read now, before the lock is taken, or if it is streamed
+// when a source reads it.
 func (c *call) key() (string, error) {
-	if !c.m.streamed && announcesBody(c.r) {
+	switch {
+	case !announcesBody(c.r):
+	case !c.m.streamed:
 		if _, err := c.readBody(); err != nil {
 			return "", err
 		}
+	case c.m.keyFunc != nil || len(c.plan.sources) > 0:
+		c.own()
+		c.r.Body = &unread{ReadCloser: c.r.Body, c: c}
+		defer c.unwrapBody()
 	}
 	if c.m.keyFunc != nil {
 		text, err := c.ask(c.m.keyFunc)
@@ -264,6 +273,9 @@ func (c *call) ask(source Source) (string, error) {
 	value, err := source(c)
 	if read, ok := c.r.Body.(*body); ok {
 		read.Reset(read.text)
+	}
+	if c.unreadable != nil {
+		return "", c.unreadable // whatever the source makes of it, the handler can't read it either
 	}
 	return value, err
 }

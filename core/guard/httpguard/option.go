@@ -125,7 +125,8 @@ func WithKeyFunc(f Source) Option {
 	}
 }
 
-// WithSkipper lets requests for which skip returns true pass without the lock.
+// WithSkipper lets requests for which skip returns true pass without the lock. What it
+// reads of the body is gone for the key and the handler.
 func WithSkipper(skip func(Request) bool) Option {
 	return func(s *settings) { s.skip = skip }
 }
@@ -180,7 +181,8 @@ func WithMaxBody(n int64) Option {
 
 // WithStreamedBody leaves the body to the handler unless the key needs it: for
 // uploads that are larger than memory, and for handlers that answer while they
-// read. A client that sends slowly then holds the lock meanwhile: give the server
+// read. If a source of the key reads the body, all of it is read then, up to
+// [WithMaxBody], and the handler reads it again. A client that sends slowly then holds the lock meanwhile: give the server
 // a ReadTimeout. One that leaves while it waits for the lock may stay unnoticed
 // until its wait ends.
 func WithStreamedBody() Option {

@@ -414,12 +414,54 @@ func (f *bodies) TestSourceThatReadsTheBodyLeavesItToOthers(t *testing.T) {
 		tellKey(w, r)
 	}
 	g := guardtest.Guard(t)
-	for want, layer := range map[string]Layer{
-		"lock:7:7": f.layer(t, g, "lock:<a>:<b>", httpguard.WithVar("a", decode), httpguard.WithVar("b", decode)),
-		"7":        f.layer(t, g, "lock:order", httpguard.WithKeyFunc(decode)),
-	} {
-		expect(t, guardtest.Send(f.on("POST", "/x", work, layer), "POST", "/x", text, "Content-Type", jsonType), http.StatusCreated, want)
+	a, b := httpguard.WithVar("a", decode), httpguard.WithVar("b", decode)
+	for title, opts := range map[string][]httpguard.Option{"read": nil, "streamed": {httpguard.WithStreamedBody()}} {
+		for want, layer := range map[string]Layer{
+			"lock:7:7": f.layer(t, g, "lock:<a>:<b>", append(opts, a, b)...),
+			"lock:7":   f.layer(t, g, "lock:<body.userId>", opts...),
+			"7":        f.layer(t, g, "lock:order", append(opts, httpguard.WithKeyFunc(decode))...),
+		} {
+			t.Run(title+", "+want, func(t *testing.T) {
+				expect(t, guardtest.Send(f.on("POST", "/x", work, layer), "POST", "/x", text, "Content-Type", jsonType), http.StatusCreated, want)
+			})
+		}
 	}
+}
+
+// A source that reads more than the limit makes no key, whatever it takes that for.
+func (f *bodies) TestSourceThatReadsABodyThatIsTooLargeIsRefused(t *testing.T) {
+	careless := func(q httpguard.Request) (string, error) {
+		text, err := io.ReadAll(q.HTTP().Body)
+		if len(text) > 0 || err == nil {
+			t.Errorf("the source reads %q, %v", text, err)
+		}
+		return "7", nil
+	}
+	for title, opts := range map[string][]httpguard.Option{
+		"variable": {httpguard.WithVar("a", careless)}, "key func": {httpguard.WithKeyFunc(careless)},
+	} {
+		template := map[string]string{"variable": "lock:<a>", "key func": "lock:a"}[title]
+		t.Run(title, func(t *testing.T) {
+			r := f.on("POST", "/x", refused(t), f.before(func(r *http.Request) *http.Request {
+				r = r.WithContext(r.Context())
+				r.ContentLength = -1
+				return r
+			}), f.layer(t, guardtest.Guard(t), template, append(opts, httpguard.WithStreamedBody(), httpguard.WithMaxBody(5))...))
+			expect(t, guardtest.Send(r, "POST", "/x", "more than five"), http.StatusRequestEntityTooLarge, badKey)
+		})
+	}
+}
+
+// A body that no source reads is the one that came.
+func (f *bodies) TestStreamedBodyThatNoSourceReadsIsAsItCame(t *testing.T) {
+	var came io.ReadCloser
+	r := f.on("POST", "/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != came {
+			t.Errorf("the handler gets %T", r.Body)
+		}
+		tellKey(w, r)
+	}, f.before(func(r *http.Request) *http.Request { came = r.Body; return r }), f.layer(t, guardtest.Guard(t), "lock:<id>", httpguard.WithStreamedBody()))
+	expect(t, guardtest.Send(r, "POST", "/7", "a body"), http.StatusCreated, "lock:7")
 }
 
 func (f *bodies) TestRequestWithoutABodyIsNoPanic(t *testing.T) {
