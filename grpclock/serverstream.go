@@ -111,6 +111,12 @@ func (s *serverStream) begin(m any, received error) error {
 	ctx := s.ServerStream.Context()
 	var lease *lock.Lease
 	var refused *guard.Error
+	decided := false
+	defer func() {
+		if !decided { // a handler that recovers has the message, and no lock
+			s.fail(errNoKey)
+		}
+	}()
 	c, ok := s.locks.incoming(s.method)
 	switch {
 	case !ok:
@@ -119,10 +125,23 @@ func (s *serverStream) begin(m any, received error) error {
 	default:
 		lease, refused = c.acquire(ctx, m)
 	}
-	if err := s.enter(c, lease, refused); err != nil {
+	err := s.enter(c, lease, refused)
+	decided = true
+	if err != nil {
 		return err
 	}
 	return received
+}
+
+var errNoKey = status.Error(codes.Internal, "the stream has no lock: its first message caused a panic")
+
+// fail ends a stream whose lock was never decided on.
+func (s *serverStream) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.asked, s.failure = true, err
+	}
 }
 
 // enter records how the acquisition of the lock ended, and returns its error. A

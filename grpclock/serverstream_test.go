@@ -521,6 +521,38 @@ func TestAFirstMessageOfAClientThatHasLeftDoesNotRunTheHandler(t *testing.T) {
 	}
 }
 
+// The handler has the message, and must not go on with it or take the next one for the first.
+func TestAHandlerThatRecoversFromAPanicOfASourceHasNoStream(t *testing.T) {
+	calls := 0
+	user := grpclock.WithVar("user", func(context.Context, any) (string, error) {
+		if calls++; calls == 1 {
+			panic("boom")
+		}
+		return "u", nil
+	})
+	_, intercept := locksOf(t, guardtest.Guard(t, rule.Rule{Operation: chat, Key: "lock:chat:<user>"}), registered(ordersService), grpclock.WithFirstMessage(chat), user)
+	err := intercept(nil, lastingStream{ctx: t.Context()}, chatInfo, func(_ any, s grpc.ServerStream) error {
+		func() {
+			defer func() {
+				if what := recover(); what != "boom" {
+					t.Errorf("recovered %v", what)
+				}
+			}()
+			_ = s.RecvMsg(new(testpb.ChatRequest))
+		}()
+		if err := s.RecvMsg(new(testpb.ChatRequest)); status.Code(err) != codes.Internal {
+			t.Errorf("received: %v", err)
+		}
+		if err := s.SendMsg(new(testpb.ChatResponse)); status.Code(err) != codes.Internal {
+			t.Errorf("sent: %v", err)
+		}
+		return nil
+	})
+	if status.Code(err) != codes.Internal {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Handlers see the end of a stream by its messages, hardly by its context.
 func TestAStreamThatLosesItsLockReceivesAndSendsNoMore(t *testing.T) {
 	for name, kind := range kinds {
