@@ -88,6 +88,7 @@ func (b *builder) add(e *history.Event) {
 	case history.Freed:
 		b.freed[e.Owner] = append(b.freed[e.Owner], *e)
 	case history.Force:
+		delete(b.begun, id)
 		l := b.Timeline.life(e)
 		l.forced = append(l.forced, span{e.Call, e.Return})
 	case history.Close:
@@ -426,6 +427,10 @@ func (b *builder) killed() {
 		}
 		l := b.Timeline.life(e)
 		until := b.settled(e.Worker, at)
+		if e.Op == history.Force {
+			l.forced = append(l.forced, span{e.Call, until})
+			continue
+		}
 		l.dead = append(l.dead, span{e.Call, until})
 		l.haunt(e.Call, until, e.TTL)
 		if h := b.leased(e); e.Op == history.Release && h != nil && e.Holds == 0 {

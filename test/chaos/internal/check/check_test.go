@@ -88,6 +88,8 @@ func TestLegalHistories(t *testing.T) {
 		"released by force before its caller knew of it": exclusive().got("a1", 0, 50, 10, 1).
 			add(history.Event{Kind: history.Force, Outcome: ok, Call: 20, Return: 21}).got("b1", 22, 24, 74, 1).gave("b1", 60, 61, 0, ok).
 			gave("a1", 70, 71, 0, notHeld),
+		"released by the force of one that was killed": exclusive().got("a1", 0, 2, 10, 1).add(history.Event{Kind: history.Begin, Op: history.Force, Worker: 2, Call: 8}).
+			fault("worker killed", 2, 30, 31, false).got("b1", 10, 11, 74, 1).gave("b1", 20, 21, 0, ok).gave("a1", 22, 23, 0, notHeld),
 		"handed on to another writer": readWrite().in("write", "a1", 0, 1, 10).passed("a1", 5, 7, 10).modeOfLast("write").
 			took("a1", 4, 8, 11).modeOfLast("write").gaveIn("write", "a1", 10, 11).in("read", "b1", 12, 13, 74),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10, 1).fault("failover", -1, 5, 40, true).
@@ -228,6 +230,9 @@ func TestIllegalHistories(t *testing.T) {
 		},
 		"a call that never returned": {
 			exclusive().add(history.Event{Kind: history.Begin, Op: history.Acquire, Call: 1}), []string{"record"},
+		},
+		"a force that never returned": {
+			exclusive().add(history.Event{Kind: history.Begin, Op: history.Force, Call: 1}), []string{"record"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

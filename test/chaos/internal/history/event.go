@@ -6,7 +6,7 @@ package history
 // Kind says what an event reports.
 type Kind string
 
-// Acquire and Release are calls of the locker, announced by a Begin before and
+// Acquire, Release and Force are calls of the locker, announced by a Begin before and
 // reported by themselves after. The others happen once.
 const (
 	Begin   Kind = "begin"   // a call of the kind in Op is about to be made

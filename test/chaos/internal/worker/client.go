@@ -362,7 +362,11 @@ func (c *client) acquire(t target, holds int, m manner) (*lock.Lease, history.Ou
 
 // force releases a key by force, although another caller may have it.
 func (c *client) force(ctx context.Context, key string) {
-	e := history.Event{Kind: history.Force, Client: c.number, Key: key, Mode: "exclusive", Call: c.clock.Now(), Outcome: history.OK}
+	e := history.Event{
+		Op: history.Force, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: key, Mode: "exclusive", Call: c.clock.Now(),
+	}
+	c.add(e)
+	e.Kind, e.Op, e.Outcome = history.Force, "", history.OK
 	if _, err := c.locker.ForceRelease(ctx, key); err != nil {
 		e.Outcome, e.Note = history.Unknown, err.Error()
 	}
