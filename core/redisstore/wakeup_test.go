@@ -76,7 +76,12 @@ func TestARefusedSubscriptionIsAnErrorAndWarnedAboutOnce(t *testing.T) {
 		"NOPERM":          "NOPERM this user has no permissions to access one of the channels used as arguments",
 		"unknown command": "ERR unknown command 'subscribe', with args beginning with: '%s' ",
 	} {
-		_, rdb := newFake(t, func(command []string) string { return failed(strings.ReplaceAll(refusal, "%s", command[1])) })
+		_, rdb := newFake(t, func(command []string) string {
+			if command[0] == "ping" {
+				return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+			}
+			return failed(strings.ReplaceAll(refusal, "%s", command[1]))
+		})
 		var log bytes.Buffer
 		store := redisstore.New(rdb, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for range 3 {

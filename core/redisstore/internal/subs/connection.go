@@ -25,6 +25,7 @@ type connection struct {
 
 	sent     map[string]*channel // the subscriptions that were sent, guarded by mu
 	refusals int                 // in a row; the reader's
+	stood    time.Time           // when well found it connected; the reader's
 	later    *time.Timer         // of again, nil while it isn't due, guarded by mu
 }
 
@@ -62,7 +63,7 @@ func (c *connection) run() {
 				begin.Do(func() { reading.Go(func() { c.read(pubsub) }) })
 			}
 		case <-ping.C:
-			_, _ = guarded(func() (any, error) { return nil, pubsub.Ping(c.ctx) }) // without an answer the reader finds out
+			_ = c.ping(pubsub) // without an answer the reader finds out
 		case <-c.ctx.Done():
 		}
 	}
@@ -111,7 +112,7 @@ func (c *connection) update(pubsub *redis.PubSub) bool {
 	if err != nil && c.ctx.Err() == nil {
 		c.refuse(c.Failure(err), c.has)
 		if _, panicked := errors.AsType[*lock.PanicError](err); panicked && c.plane == common {
-			return !c.lost(err) // the client does not know of the channels
+			return !c.lost(pubsub, err) // the client does not know of the channels
 		}
 		if c.plane == sharded {
 			c.hangUp()
@@ -164,10 +165,12 @@ func (c *connection) read(pubsub *redis.PubSub) {
 		message, err := guarded(func() (any, error) { return c.receive(pubsub) })
 		switch {
 		case err == nil:
-			c.refusals = 0
+			if _, pong := message.(*redis.Pong); !pong {
+				c.refusals = 0
+			}
 			c.take(message)
 		case c.ctx.Err() != nil:
-		case c.lost(err):
+		case c.lost(pubsub, err):
 			return
 		}
 	}
@@ -179,6 +182,24 @@ func (c *connection) receive(pubsub *redis.PubSub) (any, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.Silence)
 	defer cancel()
 	return pubsub.Receive(ctx)
+}
+
+func (c *connection) ping(pubsub *redis.PubSub) error {
+	_, err := guarded(func() (any, error) { return nil, pubsub.Ping(c.ctx) })
+	return err
+}
+
+// well says whether the connection stands, so that the server has refused a channel and
+// not the handshake. It does not look again at once: the server may refuse PING, too.
+func (c *connection) well(pubsub *redis.PubSub) bool {
+	if time.Since(c.stood) < minPause {
+		return true
+	}
+	if c.ping(pubsub) != nil {
+		return false
+	}
+	c.stood = time.Now()
+	return true
 }
 
 func (c *connection) take(message any) {
@@ -248,7 +269,7 @@ func (c *connection) dropped() (before int) {
 }
 
 // lost follows an error of the connection, and says whether that has ended it.
-func (c *connection) lost(err error) bool {
+func (c *connection) lost(pubsub *redis.PubSub, err error) bool {
 	if c.abandoned() {
 		return true // such as by an application that closes its client
 	}
@@ -265,9 +286,11 @@ func (c *connection) lost(err error) bool {
 	case c.plane == common && c.Refused(err):
 		c.warn("redis refuses to subscribe, so waiters poll; see redisstore.WithPolling", err)
 		c.refuse(err, c.has)
-		c.againLater(c.refusals) // the connection is well, and is read meanwhile
-		c.refusals++
-		return false
+		if c.well(pubsub) {
+			c.againLater(c.refusals) // it is read meanwhile
+			c.refusals++
+			return false
+		}
 	case c.plane == sharded: // also for what it says when the client subscribes to channels of several slots at once
 		c.hangUp()
 		return true

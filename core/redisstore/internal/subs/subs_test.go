@@ -495,3 +495,64 @@ func TestACrowdOfForbiddenChannelsDelaysNoOther(t *testing.T) {
 		stop()
 	})
 }
+
+// A server that refuses a connection itself, such as after a change of the password, costs
+// no connection after the other.
+func TestARefusedHandshakeIsNotTriedWithoutAPause(t *testing.T) {
+	errCrowd := errors.New("too many connections")
+	for name, refusal := range map[string]string{
+		"password": "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+		"rights":   "-NOPERM this user has no permissions to run the 'select' command\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var changed atomic.Bool
+				var dialed atomic.Int32
+				var mu sync.Mutex
+				conns := make(map[int32]net.Conn)
+				config := of(t, redis.NewClient(&redis.Options{
+					Addr: "127.0.0.1:6379", Protocol: 2, DisableIdentity: true, Password: "old", DB: 1,
+					Dialer: func(context.Context, string, string) (net.Conn, error) {
+						n := dialed.Add(1)
+						if n > 1000 {
+							return nil, errCrowd
+						}
+						client, server := net.Pipe()
+						mu.Lock()
+						defer mu.Unlock()
+						conns[n] = client
+						go serve(server, func(command []string) string {
+							switch {
+							case command[0] == "select" && changed.Load():
+								return refusal
+							case command[0] == "auth", command[0] == "select":
+								return "+OK\r\n"
+							case command[0] == "ping":
+								return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+							}
+							return acknowledge(int(n), command)
+						})
+						return client, nil
+					},
+				})).Config
+				config.Refused = func(err error) bool { return !errors.Is(err, errCrowd) }
+				woken := make(chan struct{}, 2000)
+				stop, err := subs.New(config).Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stop()
+				changed.Store(true)
+				mu.Lock()
+				_ = conns[1].Close()
+				mu.Unlock()
+				time.Sleep(2 * time.Second)
+				if n := dialed.Load(); n > 50 {
+					t.Errorf("%d connections in 2 s", n)
+				}
+				changed.Store(false)
+				await(t, "a wake-up by the new subscription", woken)
+			})
+		})
+	}
+}
