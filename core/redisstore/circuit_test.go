@@ -734,6 +734,116 @@ func TestWhoWaitsIsRefusedWhenItOpens(t *testing.T) {
 	})
 }
 
+// Failures count together as long as there is less than a minute between them, however
+// long all of them take.
+func TestFailuresThatComeSlowlyOpenIt(t *testing.T) {
+	for pause, want := range map[time.Duration]bool{50 * time.Second: true, 61 * time.Second: false} {
+		t.Run(pause.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, store := newDistant(t)
+				d.refuse()
+				for range redisstore.DefaultCircuitFailures {
+					answered(t, begin(t.Context(), store, "k", time.Now().Add(soon)))
+					time.Sleep(pause)
+				}
+				if opened := len(d.told()) > 0; opened != want {
+					t.Errorf("open is %v, want %v", opened, want)
+				}
+			})
+		})
+	}
+}
+
+// The batch whose failure opens it refuses what waits behind it.
+func TestAFailureThatOpensItRefusesWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t, redisstore.WithCircuit(1, time.Hour))
+		broken := make(chan struct{})
+		d.away(func([]string) string {
+			<-broken
+			return "hang up"
+		})
+		for i := range redisstore.Overlap {
+			begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(soon))
+			synctest.Wait()
+		}
+		began := time.Now()
+		waiting := begin(t.Context(), store, "waiting", began.Add(soon))
+		close(broken)
+		if err := answered(t, waiting).err; !errors.Is(err, lock.ErrCircuitOpen) || time.Since(began) > 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// Who waits for a probe is refused as soon as it has failed, and no one waits for it then.
+func TestAProbeThatFailsIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t, redisstore.WithCircuit(1, time.Second))
+		d.refuse()
+		answered(t, begin(t.Context(), store, "opening", time.Now().Add(soon)))
+		time.Sleep(2 * time.Second)
+		for range 3 { // the first begins a probe
+			began := time.Now()
+			if err := answered(t, begin(t.Context(), store, "k", began.Add(soon))).err; !errors.Is(err, lock.ErrCircuitOpen) || time.Since(began) > 0 {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// One PING of a probe that fails, on a connection that is gone, leaves the others time.
+func TestAProbeHasFailedWhenAllItsPingsHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t, redisstore.WithCircuit(1, time.Second))
+		d.away(slow)
+		one := begin(t.Context(), store, "one", time.Now().Add(soon))
+		synctest.Wait()
+		answered(t, begin(t.Context(), store, "other", time.Now().Add(soon)))
+		answered(t, one) // on another connection
+		time.Sleep(time.Second)
+		d.away(cut)
+		answered(t, begin(t.Context(), store, "opening", time.Now().Add(soon)))
+		time.Sleep(2 * time.Second)
+		var pings atomic.Int32
+		d.away(func(c []string) string {
+			if c[0] == "ping" {
+				if pings.Add(1) == 1 {
+					return "hang up"
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			return "well"
+		})
+		if a := answered(t, begin(t.Context(), store, "k", time.Now().Add(soon))); a.err != nil || pings.Load() != 2 {
+			t.Errorf("%v after %d PINGs", a.err, pings.Load())
+		}
+	})
+}
+
+// One that is turned off sends no PING.
+func TestACircuitThatIsOffProbesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t, redisstore.WithCircuit(0, 0))
+		d.away(slow)
+		for i := range 4 {
+			begin(t.Context(), store, fmt.Sprint("before:", i), time.Now().Add(soon))
+			synctest.Wait() // each has a connection, which is idle later
+		}
+		time.Sleep(time.Second)
+		d.away(frozen)
+		for i := range 10 {
+			begin(t.Context(), store, fmt.Sprint(i), time.Now().Add(soon))
+			time.Sleep(time.Second)
+		}
+		if n := d.count("ping"); n > 0 {
+			t.Errorf("%d PINGs", n)
+		}
+		d.away(nil)
+	})
+}
+
 func TestACircuitThatIsCalledIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, store := newDistant(t, redisstore.WithCircuit(3, time.Hour))

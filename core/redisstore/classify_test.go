@@ -140,7 +140,7 @@ func TestClassesOfErrors(t *testing.T) {
 		"error reply":        {reply("ERR lock:order:42"), reply("ERR Error running script (call to f_0a9a): @user_script:3: user_script:3: attempt to compare nil with number"), reply("SECRET lock:order:42"), reply(""), reply("ERR")},
 		"connection refused": {refused, fmt.Errorf("all sentinels are unreachable: %w", errors.Join(refused, refused))},
 		"timeout":            {&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, context.DeadlineExceeded},
-		"connection lost":    {io.EOF, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}},
+		"connection lost":    {io.EOF, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}, &net.OpError{Op: "read", Net: "tcp", Err: net.ErrClosed}},
 		"name not resolved":  {&net.OpError{Op: "dial", Err: &net.DNSError{Name: "redis", IsNotFound: true}}},
 		"TLS":                {tls.RecordHeaderError{Conn: notTLS}, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
 		"no free connection": {redis.ErrPoolTimeout},

@@ -55,7 +55,7 @@ func clusterOf(t *testing.T, servers ...*fake) *redis.ClusterClient {
 		})
 	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return slots, nil },
+		ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) { return slots, ctx.Err() },
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dials[addr](ctx, network, addr)
 		},

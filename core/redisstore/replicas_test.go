@@ -19,11 +19,14 @@ import (
 func TestWithReplicasRefusesWhatCannotWork(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{ReadTimeout: time.Second})
 	t.Cleanup(func() { _ = rdb.Close() })
+	patient := redis.NewClient(&redis.Options{ReadTimeout: -1})
+	t.Cleanup(func() { _ = patient.Close() })
 	for want, option := range map[string]func(){
 		"less than 1 replica":                    func() { redisstore.WithReplicas(0, time.Second) },
 		"timeout is less than 1 ms":              func() { redisstore.WithReplicas(1, time.Microsecond) },
 		"not below the client's ReadTimeout 1s":  func() { redisstore.New(rdb, redisstore.WithReplicas(1, time.Second)) },
 		"is all right, as it is below the limit": func() { redisstore.New(rdb, redisstore.WithReplicas(1, 999*time.Millisecond)) },
+		"is all right, as there is no limit":     func() { redisstore.New(patient, redisstore.WithReplicas(1, time.Hour)) },
 	} {
 		text := func() (text string) {
 			defer func() {
@@ -159,6 +162,21 @@ func TestCallsWithoutTimeOpenNoCircuit(t *testing.T) {
 	if a := answered(t, begin(t.Context(), store, "k", time.Now().Add(soon))); a.err != nil {
 		t.Errorf("no call has failed, and then: %v", a.err)
 	}
+}
+
+// Where the topology of a cluster goes in a circle, nothing has run.
+func TestReplicasOfANodeThatIsNotFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := newFake(t, waiting(failed("MOVED 1 10.0.0.1:6379"), integer(1)))
+		client := clusterOf(t, f)
+		store := redisstore.New(client, redisstore.WithReplicas(1, 10*time.Millisecond))
+		wantNotExecuted(t, answered(t, begin(t.Context(), store, "k", time.Now().Add(soon))).err)
+		if n := len(f.received()); n < 2 || n > 20 {
+			t.Errorf("%d commands were sent", n)
+		}
+		_ = client.Close()
+		time.Sleep(time.Minute) // what reloads the slots ends
+	})
 }
 
 // broken is a client that panics when it sends.

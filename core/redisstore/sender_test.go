@@ -105,7 +105,6 @@ func TestACallerThatHasLeftSendsNothing(t *testing.T) {
 	}
 }
 
-// A release goes before acquires that came earlier.
 // A server that doesn't know the script has not run it. The text is not sent for a caller
 // that has left meanwhile, or whose time has passed.
 func TestACallIsNotSentAgainAfterItsTime(t *testing.T) {
@@ -144,6 +143,7 @@ func TestACallIsNotSentAgainAfterItsTime(t *testing.T) {
 	}
 }
 
+// A release goes before acquires that came earlier.
 func TestReleasesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no batch is stuck: no time passes
 		hold := make(chan struct{})
@@ -281,6 +281,124 @@ func TestAllThatWaitsBehindStuckBatchesGoesTogether(t *testing.T) {
 			if a := answered(t, answers); a.err != nil {
 				t.Error(a.err)
 			}
+		}
+		time.Sleep(time.Minute) // long enough for workers without work to end
+	})
+}
+
+// They go soon, also when others keep coming behind them.
+func TestWhoWaitsBehindStuckBatchesIsNotPutOffByWhoComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		_, client := newFake(t, func(c []string) string {
+			if strings.HasPrefix(c[3], "stuck") {
+				<-hold
+			}
+			return integer(1)
+		})
+		store, by := redisstore.New(client), time.Now().Add(soon)
+		for i := range redisstore.Overlap {
+			begin(t.Context(), store, fmt.Sprint("stuck:", i), by)
+			synctest.Wait()
+		}
+		first := begin(t.Context(), store, "first", by)
+		for i := range 20 {
+			time.Sleep(time.Millisecond)
+			begin(t.Context(), store, fmt.Sprint("later:", i), by)
+		}
+		select {
+		case a := <-first:
+			if a.err != nil {
+				t.Error(a.err)
+			}
+		default:
+			t.Error("the first one still waits after 20 ms")
+		}
+		close(hold)
+		time.Sleep(time.Minute) // long enough for workers without work to end
+	})
+}
+
+// A call that comes after a batch was answered waits for nothing.
+func TestNobodyWaitsForABatchThatWasAnswered(t *testing.T) {
+	for name, reply := range map[string]string{"known": integer(1), "unknown": failed("NOSCRIPT No matching script.")} {
+		t.Run("a script that is "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first, hold := make(chan struct{}), make(chan struct{})
+				_, client := newFake(t, func(c []string) string {
+					switch {
+					case c[3] == "before:0":
+						<-first
+					case strings.HasPrefix(c[3], "before"):
+						<-hold
+					case c[0] == "evalsha":
+						return reply
+					}
+					return integer(1)
+				})
+				store, by := redisstore.New(client), time.Now().Add(soon)
+				for i := range redisstore.Overlap {
+					begin(t.Context(), store, fmt.Sprint("before:", i), by)
+					synctest.Wait()
+				}
+				var batch []<-chan answer
+				for i := range 3 {
+					batch = append(batch, begin(t.Context(), store, fmt.Sprint(i), by))
+				}
+				close(first)
+				for _, answers := range batch {
+					answered(t, answers)
+				}
+				time.Sleep(20 * time.Millisecond) // the worker is still there
+				for range 3 {
+					synctest.Wait() // it has nothing to do
+					began := time.Now()
+					if a := answered(t, begin(t.Context(), store, "after", by)); a.err != nil || time.Since(began) > 0 {
+						t.Errorf("%v after %v", a.err, time.Since(began))
+					}
+				}
+				close(hold)
+				time.Sleep(time.Minute) // long enough for workers without work to end
+			})
+		})
+	}
+}
+
+// Calls that fail in one batch have each its own error: another one may have run.
+func TestEachCallOfABatchHasItsOwnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		replies := map[string]string{
+			"full":   failed("OOM command not allowed"),
+			"denied": failed("NOPERM no"),
+			"odd":    failed("ERR something new"),
+			"well":   integer(1),
+		}
+		hold := make(chan struct{})
+		_, client := newFake(t, func(c []string) string {
+			if reply, ok := replies[c[3]]; ok {
+				return reply
+			}
+			<-hold
+			return integer(1)
+		})
+		store, by := redisstore.New(client), time.Now().Add(soon)
+		for i := range redisstore.Overlap {
+			begin(t.Context(), store, fmt.Sprint("before:", i), by)
+			synctest.Wait()
+		}
+		batch := make(map[string]<-chan answer)
+		for key := range replies {
+			batch[key] = begin(t.Context(), store, key, by)
+		}
+		close(hold)
+		for key, want := range map[string]string{"full": "OOM", "denied": "NOPERM", "odd": "error reply"} {
+			failed, ok := errors.AsType[*lock.StoreError](answered(t, batch[key]).err)
+			if !ok || failed.Class != want {
+				t.Errorf("%s: got %v, want class %s", key, failed, want)
+			}
+		}
+		if a := answered(t, batch["well"]); a.err != nil {
+			t.Error(a.err)
 		}
 		time.Sleep(time.Minute) // long enough for workers without work to end
 	})
@@ -462,13 +580,18 @@ func TestWhatWaitsBehindStuckBatchesEndsInTime(t *testing.T) {
 		ctx, leave := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer leave()
 		late, left := begin(t.Context(), store, "late", began.Add(time.Second)), begin(ctx, store, "left", began.Add(soon))
-		released := make(chan answer, 1)
-		store.StartRelease(t.Context(), claim, began.Add(500*time.Millisecond),
-			func(_ uint64, err error) { released <- answer{0, err} })
+		release := func(c lock.Claim, after time.Duration) <-chan answer {
+			released := make(chan answer, 1)
+			store.StartRelease(t.Context(), c, began.Add(after), func(_ uint64, err error) { released <- answer{0, err} })
+			return released
+		}
+		undo := claim
+		undo.Undo = true
+		undone, released := release(undo, 350*time.Millisecond), release(claim, 500*time.Millisecond)
 		for _, tt := range []struct {
 			answers <-chan answer
 			want    time.Duration
-		}{{left, 200 * time.Millisecond}, {released, 500 * time.Millisecond}, {late, time.Second}} {
+		}{{left, 200 * time.Millisecond}, {undone, 350 * time.Millisecond}, {released, 500 * time.Millisecond}, {late, time.Second}} {
 			wantNotExecuted(t, answered(t, tt.answers).err)
 			if took := time.Since(began) - tt.want; took < 0 || took > 10*time.Millisecond {
 				t.Errorf("%v late", took)

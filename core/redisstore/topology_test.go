@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,5 +105,55 @@ func TestAPanicOfTheClientFailsTheCheckOfACluster(t *testing.T) {
 	rdb.OnNewNode(func(node *redis.Client) { node.AddHook(panicking{}) })
 	if err := redisstore.New(rdb).Check(t.Context()); !errors.Is(err, lock.ErrUnavailable) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Where no node says where the slots are, nothing was sent.
+func TestACallWithoutATopologyWasNotSent(t *testing.T) {
+	for name, opts := range map[string][]redisstore.Option{
+		"alone": nil, "with replicas": {redisstore.WithReplicas(1, 10*time.Millisecond)}, "without the time": {redisstore.WithoutScriptTime()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := redis.NewClusterClient(&redis.ClusterOptions{
+					ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, errAny },
+				})
+				wantNotExecuted(t, answered(t, begin(t.Context(), redisstore.New(client, opts...), "k", time.Now().Add(soon))).err)
+				_ = client.Close()
+				time.Sleep(time.Minute) // its worker ends
+			})
+		})
+	}
+}
+
+// Whatever is called, the slots are looked for again and again while there is no answer.
+func TestTheSlotsAreLoadedWhileANodeHangs(t *testing.T) {
+	for name, opts := range map[string][]redisstore.Option{
+		"alone": nil, "with replicas": {redisstore.WithReplicas(1, 10*time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var loads atomic.Int32
+				f, _ := newFake(t, func([]string) string { return "" })
+				client := redis.NewClusterClient(&redis.ClusterOptions{
+					ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+						loads.Add(1)
+						return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:6379"}}}}, nil
+					},
+					Dialer: f.dial, Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+				})
+				if _, err := client.MasterForKey(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				before := loads.Load()
+				begin(t.Context(), redisstore.New(client, opts...), "k", time.Now().Add(soon))
+				time.Sleep(2800 * time.Millisecond) // less than the client's timeout
+				if n := loads.Load() - before; n < 4 {
+					t.Errorf("%d times in 2.8 s", n)
+				}
+				_ = client.Close()
+				time.Sleep(time.Minute) // what reloads them once ends
+			})
+		})
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -213,4 +215,66 @@ func TestACallThatHadNoConnectionAtFirstMayHaveRun(t *testing.T) {
 	if len(ran) == 0 {
 		t.Error("nothing ran: this tests nothing")
 	}
+}
+
+// A client that doesn't know yet where the slots are takes the time from the node with the
+// key all the same.
+func TestTheFirstCallHasTheTimeOfItsNode(t *testing.T) {
+	for range 10 { // a command without a key goes to any node
+		c, client := play(t, []string{integer(1), clock(7)}, nil)
+		a := answered(t, begin(t.Context(), redisstore.New(client, redisstore.WithoutScriptTime()), "k", time.Now().Add(soon)))
+		if a.err != nil || a.fence != 7_000_000*lock.FenceStep {
+			t.Errorf("got %d, %v", a.fence, a.err)
+		}
+		c.played(t, "1 evalsha", "1 time")
+	}
+}
+
+// A call that waits for a node which leaves the cluster goes to the one that has its key now.
+func TestACallThatWaitsForANodeThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		first, _ := newFake(t, func([]string) string {
+			<-hold
+			return integer(1)
+		})
+		second, _ := newFake(t, func([]string) string { return integer(2) })
+		var left atomic.Bool
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				addr := "10.0.0.1:6379"
+				if left.Load() {
+					addr = "10.0.0.2:6379"
+				}
+				return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+			},
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if addr == "10.0.0.2:6379" {
+					return second.dial(ctx, network, addr)
+				}
+				return first.dial(ctx, network, addr)
+			},
+			Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+		})
+		store := redisstore.New(client)
+		node, err := client.MasterForKey(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range redisstore.Overlap {
+			begin(t.Context(), store, fmt.Sprint("before:", i), time.Now().Add(soon))
+			synctest.Wait()
+		}
+		waiting := begin(t.Context(), store, "k", time.Now().Add(soon))
+		left.Store(true)
+		client.ReloadState(t.Context())
+		synctest.Wait()
+		_ = node.Close() // as the client does a minute after that
+		close(hold)
+		if a := answered(t, waiting); a.err != nil || a.fence != 2*lock.FenceStep {
+			t.Errorf("got %d, %v", a.fence, a.err)
+		}
+		_ = client.Close()
+		time.Sleep(time.Minute) // long enough for workers without work to end
+	})
 }
