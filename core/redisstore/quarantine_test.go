@@ -30,6 +30,8 @@ func young(info string, loaded *atomic.Bool) func(command []string) string {
 		case "script":
 			loaded.Store(true)
 			return "$40\r\n" + strings.Repeat("a", 40) + "\r\n"
+		case "wait":
+			return integer(1)
 		}
 		return failed("ERR unexpected " + command[0])
 	}
@@ -95,6 +97,47 @@ func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// Whichever way it is called, and whatever has to follow a grant.
+func TestQuarantineIsKeptByAllCalls(t *testing.T) {
+	replicas := redisstore.WithReplicas(1, 10*time.Millisecond)
+	for name, tt := range map[string]struct {
+		opts  []redisstore.Option
+		begun bool
+	}{
+		"a call": {}, "a call that begins": {begun: true},
+		"with replicas": {opts: []redisstore.Option{replicas}}, "that begins, with replicas": {opts: []redisstore.Option{replicas}, begun: true},
+		"with the time behind it": {opts: []redisstore.Option{redisstore.WithoutScriptTime()}, begun: true},
+	} {
+		for up, want := range map[int]error{0: redisstore.ErrQuarantine, 31: nil} {
+			t.Run(fmt.Sprintf("%s, after %d s", name, up), func(t *testing.T) {
+				var loaded atomic.Bool
+				ordinary := young(server("7.0.15", up), &loaded)
+				f, client := newFake(t, func(command []string) string {
+					if command[0] == "time" {
+						return clock(7)
+					}
+					return ordinary(command)
+				})
+				store := redisstore.New(client, append(tt.opts, redisstore.WithQuarantine(30*time.Second))...)
+				var a answer
+				if tt.begun {
+					a = answered(t, begin(t.Context(), store, "k", time.Now().Add(soon)))
+				} else {
+					a.fence, a.err = store.Acquire(t.Context(), claim)
+				}
+				if !errors.Is(a.err, want) || want == nil && a.fence == 0 {
+					t.Errorf("got %d, %v; want %v", a.fence, a.err, want)
+				}
+				for _, command := range f.received() {
+					if command[0] == "eval" || want != nil && command[0] == "script" {
+						t.Errorf("it got the script by %s", command[0])
+					}
+				}
+			})
+		}
+	}
 }
 
 // Neither is it sent what the server refuses in scripts.

@@ -68,29 +68,41 @@ func TestGrantsWaitForReplicas(t *testing.T) {
 		"no WAIT":             {script: integer(17), wait: "-ERR unknown command 'wait'\r\n", err: lock.ErrUnsupported, outcome: lock.OutcomeUnknown, text: "does not know WAIT"},
 		"WAIT not permitted":  {script: integer(17), wait: "-NOPERM no WAIT for you\r\n", err: errAny, outcome: lock.OutcomeUnknown, text: "NOPERM"},
 		"a script that fails": {script: "-READONLY no writes here\r\n", wait: integer(2), err: errAny, outcome: lock.OutcomeNotExecuted, text: "READONLY"},
+		"a node of a cluster": {script: failed(movedAway), wait: integer(2), err: errAny, outcome: lock.OutcomeNotExecuted, text: "MOVED"},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			f, rdb := newFake(t, waiting(tt.script, tt.wait))
-			store := redisstore.New(rdb, redisstore.WithReplicas(2, 150*time.Millisecond))
-			fence, err := store.Acquire(t.Context(), claim)
-			var failed *lock.StoreError
-			switch {
-			case tt.err == nil && (err != nil || fence != 17*lock.FenceStep):
-				t.Errorf("got %d, %v; want the grant", fence, err)
-			case tt.err != nil && err == nil:
-				t.Error("it was granted")
-			case tt.err != nil && !errors.Is(tt.err, errAny) && !errors.Is(err, tt.err):
-				t.Errorf("got %v, want %v", err, tt.err)
-			case tt.text != "" && (!errors.As(err, &failed) || failed.Outcome != tt.outcome || !strings.Contains(err.Error(), tt.text)):
-				t.Errorf("got %v, want %q with outcome %v", err, tt.text, tt.outcome)
-			}
-			commands := f.received()
-			last := commands[len(commands)-1]
-			if len(commands) != 2 || strings.Join(last, " ") != "wait 2 150" {
-				t.Errorf("sent %q, want the script and WAIT 2 150", commands)
-			}
-		})
+		for how, acquire := range map[string]func(*testing.T, *redisstore.Store) (uint64, error){
+			"called": func(t *testing.T, s *redisstore.Store) (uint64, error) {
+				t.Helper()
+				return s.Acquire(t.Context(), claim)
+			},
+			"begun": func(t *testing.T, s *redisstore.Store) (uint64, error) {
+				t.Helper()
+				a := answered(t, begin(t.Context(), s, claim.Key, time.Now().Add(soon)))
+				return a.fence, a.err
+			},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				f, rdb := newFake(t, waiting(tt.script, tt.wait))
+				fence, err := acquire(t, redisstore.New(rdb, redisstore.WithReplicas(2, 150*time.Millisecond)))
+				var failed *lock.StoreError
+				switch {
+				case tt.err == nil && (err != nil || fence != 17*lock.FenceStep):
+					t.Errorf("got %d, %v; want the grant", fence, err)
+				case tt.err != nil && err == nil:
+					t.Error("it was granted")
+				case tt.err != nil && !errors.Is(tt.err, errAny) && !errors.Is(err, tt.err):
+					t.Errorf("got %v, want %v", err, tt.err)
+				case tt.text != "" && (!errors.As(err, &failed) || failed.Outcome != tt.outcome || !strings.Contains(err.Error(), tt.text)):
+					t.Errorf("got %v, want %q with outcome %v", err, tt.text, tt.outcome)
+				}
+				commands := f.received()
+				last := commands[len(commands)-1]
+				if len(commands) != 2 || strings.Join(last, " ") != "wait 2 150" {
+					t.Errorf("sent %q, want the script and WAIT 2 150", commands)
+				}
+			})
+		}
 	}
 }
 

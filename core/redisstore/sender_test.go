@@ -513,24 +513,30 @@ func TestAPanicOfTheClientIsAnUnknownOutcome(t *testing.T) {
 }
 
 func TestAPanicOfTheClientFailsARoundOfRenewals(t *testing.T) {
-	_, client := newFake(t, func([]string) string { return integer(1) })
-	client.AddHook(panicking{})
-	claims := make([]lock.Claim, 200)
-	for i := range claims {
-		claims[i] = lock.Claim{Key: fmt.Sprint(i), Owner: "client:1", Holds: 1, TTL: time.Minute}
-	}
-	reports := make([]int, len(claims))
-	redisstore.New(client).Renew(t.Context(), claims, func(i int, err error) {
-		reports[i]++
-		var panicked *lock.PanicError
-		if !errors.As(err, &panicked) {
-			t.Errorf("claim %d: got %v", i, err)
-		}
-	})
-	for i, n := range reports {
-		if n != 1 {
-			t.Errorf("claim %d was reported %d times", i, n)
-		}
+	for name, opts := range map[string][]redisstore.Option{
+		"alone": nil, "with replicas": {redisstore.WithReplicas(1, 10*time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, client := newFake(t, func([]string) string { return integer(1) })
+			client.AddHook(panicking{})
+			claims := make([]lock.Claim, 200)
+			for i := range claims {
+				claims[i] = lock.Claim{Key: fmt.Sprint(i), Owner: "client:1", Holds: 1, TTL: time.Minute}
+			}
+			reports := make([]int, len(claims))
+			redisstore.New(client, opts...).Renew(t.Context(), claims, func(i int, err error) {
+				reports[i]++
+				var panicked *lock.PanicError
+				if !errors.As(err, &panicked) {
+					t.Errorf("claim %d: got %v", i, err)
+				}
+			})
+			for i, n := range reports {
+				if n != 1 {
+					t.Errorf("claim %d was reported %d times", i, n)
+				}
+			}
+		})
 	}
 }
 

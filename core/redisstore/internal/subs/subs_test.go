@@ -132,6 +132,64 @@ func TestAMessageWakesWhoWatchesItsChannel(t *testing.T) {
 	other()
 }
 
+// Each channel is subscribed once, and unsubscribed when nobody watches it. The connection
+// ends with the last.
+func TestNothingIsKeptThatNobodyWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var commands []string
+		var open atomic.Int32
+		s := set(t, func(n int, command []string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			commands = append(commands, strings.Join(command, " "))
+			return acknowledge(n, command)
+		}, func(_ int, c net.Conn) net.Conn {
+			open.Add(1)
+			return closing{c, sync.OnceFunc(func() { open.Add(-1) })}
+		})
+		watch := func(name string) func() {
+			stop, err := s.Watch(t.Context(), []string{name}, func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				stop()
+				synctest.Wait()
+			}
+		}
+		a, b, again := watch("a"), watch("b"), watch("a")
+		a()
+		again()
+		watch("c")()
+		b()
+		want := []string{"subscribe a", "subscribe b", "unsubscribe a", "subscribe c", "unsubscribe c"}
+		mu.Lock()
+		sent := commands
+		mu.Unlock()
+		if last := len(sent) - 1; sent[last] == "unsubscribe b" {
+			sent = sent[:last] // the connection ends anyway
+		}
+		if !slices.Equal(sent, want) {
+			t.Errorf("sent %q, want %q", sent, want)
+		}
+		if n := open.Load(); n != 0 {
+			t.Errorf("%d connections are left", n)
+		}
+	})
+}
+
+// closing is a connection that notes its end.
+type closing struct {
+	net.Conn
+	closed func()
+}
+
+func (c closing) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
 // An application may close its client right after its locker.
 func TestALossWhileNobodyWatchesIsNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
