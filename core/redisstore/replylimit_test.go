@@ -74,6 +74,10 @@ var hostile = map[string]string{
 	"another protocol":            "HTTP/1.1 400 Bad Request\r\n",
 	"a kind that is none":         "?5\r\n",
 	"an empty line":               "\r\n",
+	"half an end of a line":       "+OK\n",
+	"a length that is no number":  "$a\r\n",
+	"a map that adds up":          "%2\r\n" + strings.Repeat("$1100\r\n"+strings.Repeat("a", 1100)+"\r\n", 4),
+	"an attribute and its reply":  "|1\r\n" + strings.Repeat("$1500\r\n"+strings.Repeat("a", 1500)+"\r\n", 3),
 }
 
 func TestWhateverAnswersInPlaceOfRedisIsAFailedCall(t *testing.T) {

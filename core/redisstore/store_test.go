@@ -199,9 +199,23 @@ func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
 		if _, err := store.Acquire(t.Context(), tt.claim); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
+		begun := make(chan error, 1)
+		store.StartAcquire(t.Context(), tt.claim, time.Now().Add(soon), func(_ uint64, err error) { begun <- err })
+		if err := <-begun; !errors.Is(err, tt.want) {
+			t.Errorf("%s, begun: got %v, want %v", tt.name, err, tt.want)
+		}
 	}
-	if err := store.Release(t.Context(), change(func(c *lock.Claim) { c.Holds = -1 })); !errors.Is(err, lock.ErrInvalid) {
+	wrong := change(func(c *lock.Claim) { c.Holds = -1 })
+	if err := store.Release(t.Context(), wrong); !errors.Is(err, lock.ErrInvalid) {
 		t.Errorf("release to -1: got %v, want ErrInvalid", err)
+	}
+	begun := make(chan error, 1)
+	store.StartRelease(t.Context(), wrong, time.Now().Add(soon), func(_ uint64, err error) { begun <- err })
+	if err := <-begun; !errors.Is(err, lock.ErrInvalid) {
+		t.Errorf("release to -1, begun: got %v, want ErrInvalid", err)
+	}
+	if _, err := store.Watch(t.Context(), change(func(c *lock.Claim) { c.Key = "" }), func() {}); !errors.Is(err, lock.ErrInvalid) {
+		t.Errorf("watch without a key: got %v, want ErrInvalid", err)
 	}
 	if commands := f.received(); len(commands) != 0 {
 		t.Errorf("sent %q", commands)
@@ -307,6 +321,64 @@ func TestAReleaseThatIsRepeatedKeepsTheLockForNoLonger(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(time.Minute) // its worker ends
+		})
+	}
+}
+
+// A fair lock has keys besides its hash. While its slot moves they are in two places, or
+// somebody has overwritten one.
+func TestAFairLockWhoseKeysCannotBeReached(t *testing.T) {
+	const moving = "TRYAGAIN Multiple keys request during rehashing of slot"
+	const overwritten = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	for name, tt := range map[string]struct {
+		release  bool
+		together []string // the replies to scripts with all keys, and from then on 1
+		alone    int64    // the reply to one with the hash only
+		want     error
+		sent     string // the number of keys of each call
+	}{
+		"acquired once it has moved":             {false, []string{failed(moving), failed(moving)}, 0, nil, "3 3 3"},
+		"released by its hash":                   {true, []string{failed(moving), failed(moving)}, 1, nil, "3 3 1"},
+		"a place in its queue, once it is moved": {true, []string{failed(moving), failed(moving), failed(moving)}, 0, nil, "3 3 1 3 1 3"},
+		"released although overwritten":          {true, []string{failed(overwritten), failed(overwritten)}, 1, nil, "3 3 1"},
+		"no longer held, and overwritten":        {true, []string{failed(overwritten), failed(overwritten)}, 0, lock.ErrNotHeld, "3 3 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, client := newFake(t, func(command []string) string {
+					if command[2] == "1" {
+						return integer(tt.alone)
+					}
+					if len(tt.together) == 0 {
+						return integer(1)
+					}
+					reply := tt.together[0]
+					tt.together = tt.together[1:]
+					return reply
+				})
+				store, by := redisstore.New(client), time.Now().Add(soon)
+				c := claim
+				c.Mode, c.Places = lock.Fair, []string{claim.Owner}
+				answers := make(chan answer, 1)
+				report := func(fence uint64, err error) { answers <- answer{fence, err} }
+				if tt.release {
+					c.Holds = 0
+					store.StartRelease(t.Context(), c, by, report)
+				} else {
+					store.StartAcquire(t.Context(), c, by, report)
+				}
+				if a := answered(t, answers); !errors.Is(a.err, tt.want) {
+					t.Errorf("got %v, want %v", a.err, tt.want)
+				}
+				var sent []string
+				for _, command := range f.received() {
+					sent = append(sent, command[2])
+				}
+				if got := strings.Join(sent, " "); got != tt.sent {
+					t.Errorf("sent to %s keys, want %s", got, tt.sent)
+				}
+				time.Sleep(time.Minute) // its worker ends
+			})
 		})
 	}
 }

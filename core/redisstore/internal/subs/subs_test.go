@@ -361,20 +361,21 @@ func TestARefusalOfWhatTheClientDidIsNoneOfShardedChannels(t *testing.T) {
 // with which the client subscribes again.
 func TestAForbiddenChannelTakesNoOtherWithIt(t *testing.T) {
 	var mu sync.Mutex
-	conns := make(map[int]net.Conn)
+	conns, well := make(map[int]net.Conn), make(map[int]bool)
 	s := set(t, func(n int, command []string) string {
 		if command[0] == "ping" {
 			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if command[0] == "subscribe" && slices.Contains(command, "forbidden") {
-			if n == 1 {
-				mu.Lock()
-				defer mu.Unlock()
-				_ = conns[1].Close()
+			if well[n] { // the client connects again, and subscribes to all at once
+				_ = conns[n].Close()
 				return ""
 			}
 			return "-NOPERM no permission\r\n"
 		}
+		well[n] = true
 		return acknowledge(n, command)
 	}, func(n int, c net.Conn) net.Conn {
 		mu.Lock()
@@ -388,11 +389,44 @@ func TestAForbiddenChannelTakesNoOtherWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	if leave, err := s.Watch(t.Context(), []string{"forbidden"}, func() {}); err == nil {
-		leave()
-		t.Fatal("it was subscribed")
+	for range 3 {
+		if leave, err := s.Watch(t.Context(), []string{"forbidden"}, func() {}); err == nil {
+			leave()
+			t.Fatal("it was subscribed")
+		}
+		await(t, "a wake-up by the new subscription", woken)
 	}
-	await(t, "a wake-up by the new subscription", woken)
+}
+
+// One that has lasted is replaced at once, however many were lost before.
+func TestAConnectionThatHasLastedIsReplacedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var last net.Conn
+		s := set(t, refusing, func(_ int, c net.Conn) net.Conn {
+			mu.Lock()
+			defer mu.Unlock()
+			last = c
+			return c
+		})
+		woken := make(chan struct{}, 100)
+		stop, err := s.Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		for range 5 {
+			time.Sleep(time.Minute)
+			mu.Lock()
+			_ = last.Close()
+			mu.Unlock()
+			began := time.Now()
+			await(t, "a wake-up by the new subscription", woken)
+			if took := time.Since(began); took > 10*time.Millisecond {
+				t.Errorf("replaced after %v", took)
+			}
+		}
+	})
 }
 
 // A server, or a proxy, that acknowledges and hangs up costs no connection after the other,
