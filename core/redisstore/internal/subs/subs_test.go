@@ -398,6 +398,50 @@ func TestAForbiddenChannelTakesNoOtherWithIt(t *testing.T) {
 	}
 }
 
+// A channel that is forbidden while it is watched is tried with a pause, and no other watch
+// of it begins.
+func TestAChannelThatIsForbiddenLaterIsTriedWithAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var forbidden atomic.Bool
+		var tries atomic.Int32
+		var mu sync.Mutex
+		var last net.Conn
+		s := set(t, func(n int, command []string) string {
+			if command[0] == "subscribe" && forbidden.Load() && tries.Add(1) < 1000 {
+				return "-NOPERM no permission\r\n"
+			}
+			return refusing(n, command)
+		}, func(_ int, c net.Conn) net.Conn {
+			mu.Lock()
+			defer mu.Unlock()
+			last = c
+			return c
+		})
+		woken := make(chan struct{}, 100)
+		stop, err := s.Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		forbidden.Store(true)
+		mu.Lock()
+		_ = last.Close()
+		mu.Unlock()
+		time.Sleep(2 * time.Second)
+		if n := tries.Load(); n < 2 || n > 50 {
+			t.Errorf("subscribed %d times in 2 s", n)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if leave, err := s.Watch(ctx, []string{"a"}, func() {}); err == nil {
+			leave()
+			t.Error("a watch began without an acknowledgement")
+		}
+		forbidden.Store(false)
+		await(t, "a wake-up by the new subscription", woken)
+	})
+}
+
 // One that has lasted is replaced at once, however many were lost before.
 func TestAConnectionThatHasLastedIsReplacedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
