@@ -191,6 +191,8 @@ func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
 		{"no owner", change(func(c *lock.Claim) { c.Owner = "" }), lock.ErrInvalid},
 		{"owner named like a field of Redisson", change(func(c *lock.Claim) { c.Owner = "mode" }), lock.ErrInvalid},
 		{"owner named like a writer's field", change(func(c *lock.Claim) { c.Owner = "5f0c:1:write" }), lock.ErrInvalid},
+		{"owner named like a place in a queue", change(func(c *lock.Claim) { c.Owner = "5f0c:1:redlatch" }), lock.ErrInvalid},
+		{"owner named like a minimum hold", change(func(c *lock.Claim) { c.Owner = "5f0c:1:kept" }), lock.ErrInvalid},
 		{"no key", change(func(c *lock.Claim) { c.Key = "" }), lock.ErrInvalid},
 		{"no holds", change(func(c *lock.Claim) { c.Holds = 0 }), lock.ErrInvalid},
 		{"no TTL", change(func(c *lock.Claim) { c.TTL = 0 }), lock.ErrInvalid},
