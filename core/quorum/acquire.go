@@ -33,6 +33,10 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if c.Owner == "" { // the nodes don't see it
 		return 0, fmt.Errorf("%w: a claim without an owner", lock.ErrInvalid)
 	}
+	if err := q.begin(); err != nil {
+		return 0, err
+	}
+	defer q.running.Done()
 	limit := time.Now().Add(min(voteTimeouts*q.timeout, c.TTL/4))
 	if end, limited := ctx.Deadline(); limited && end.Before(limit) {
 		limit = end // a later answer is none
@@ -82,7 +86,7 @@ func (q *Store) again(ctx context.Context, r *round, c lock.Claim) (fence uint64
 		return 0, lock.ErrNotHeld
 	}
 	if c.Holds == 1 {
-		q.Renew(ctx, []lock.Claim{c}, func(_ int, result error) { err = result })
+		q.renew(ctx, []lock.Claim{c}, func(_ int, result error) { err = result })
 		return r.fence, err
 	}
 	q.prolong(r, time.Now().Add(c.TTL)) // whatever the answer

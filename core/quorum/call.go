@@ -15,16 +15,13 @@ var errSilent = errors.New("no answer in time")
 // ask calls all nodes at once and passes their answers to take, one at a time,
 // until take has enough, all have come, limit has passed or ctx ends. The calls
 // do not end with ctx: what is decided without a node still has to reach it.
-// Those for a round, which may be nil, reach a node one after the other.
+// Those for a round, which may be nil, reach a node one after the other. The caller
+// is counted in running.
 func ask[T any](
 	ctx context.Context, q *Store, r *round, limit time.Duration,
 	call func(ctx context.Context, i int, node lock.Store) (T, error),
 	take func(i int, value T, err error) (enough bool),
 ) {
-	if !q.begin() {
-		return
-	}
-	defer q.running.Done()
 	var mu sync.Mutex
 	over, done, left := false, make(chan struct{}), len(q.nodes)
 	for i, node := range q.nodes {
@@ -72,16 +69,21 @@ func recovered[T any](call func() (T, error)) (value T, err error) {
 	return call()
 }
 
-// begin registers a call, so that Close waits for it. It returns false if the store
-// is closed.
-func (q *Store) begin() bool {
+// errClosed is the failure of calls after [Store.Close].
+var errClosed = &lock.StoreError{
+	Outcome: lock.OutcomeRefused, Class: "client closed", Err: errors.New("quorum: the store is closed"),
+}
+
+// begin registers a call, so that Close waits for it and for what it has to undo. It
+// returns an error if the store is closed.
+func (q *Store) begin() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return false
+		return errClosed
 	}
 	q.running.Add(1)
-	return true
+	return nil
 }
 
 // pause waits for d; it returns false when ctx or the store ended before.

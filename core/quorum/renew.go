@@ -15,6 +15,18 @@ const renewalTime = 100 * time.Microsecond
 // nodes has renewed it, whatever became of it on the others: a node that lost
 // its data does not end a lease. It is not held when a majority says so.
 func (q *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
+	if err := q.begin(); err != nil {
+		for i := range claims {
+			report(i, err)
+		}
+		return
+	}
+	defer q.running.Done()
+	q.renew(ctx, claims, report)
+}
+
+// renew is Renew; the caller is counted in running.
+func (q *Store) renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
 	r := q.newRenewal(claims, report)

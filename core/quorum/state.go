@@ -16,6 +16,10 @@ import (
 // all of them show, and the TTL is when a majority is free. Holds on a minority,
 // which a vote that was lost leaves for a moment, do not show.
 func (q *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
+	if err := q.begin(); err != nil {
+		return lock.State{}, err
+	}
+	defer q.running.Done()
 	views, t := q.views(ctx, key, len(q.nodes))
 	silent := t.nodes - t.granted
 	switch {

@@ -121,8 +121,8 @@ func (q *Store) SetNodeTimeout(d time.Duration) {
 	q.timeout = d
 }
 
-// Close waits for the calls that are under way, or until ctx ends, and cuts
-// background removals short. Calls after it fail. Call it after the lockers on
+// Close waits for the calls that are under way and for what they have to remove, or
+// until ctx ends, and cuts background removals short. Calls after it fail. Call it after the lockers on
 // the store are closed and before the clients are.
 func (q *Store) Close(ctx context.Context) error {
 	q.mu.Lock()
@@ -189,6 +189,10 @@ func (q *Store) Release(ctx context.Context, c lock.Claim) error {
 	if err := check(c); err != nil {
 		return err
 	}
+	if err := q.begin(); err != nil {
+		return err
+	}
+	defer q.running.Done()
 	r := q.holding(c)
 	if r == nil {
 		return lock.ErrNotHeld
@@ -218,6 +222,10 @@ func (q *Store) Release(ctx context.Context, c lock.Claim) error {
 // ForceRelease implements [lock.Store] on all nodes. It needs the answers of a
 // majority; freed says that some node had a hold.
 func (q *Store) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
+	if err := q.begin(); err != nil {
+		return false, err
+	}
+	defer q.running.Done()
 	t := q.newTally()
 	ask(ctx, q, nil, q.timeout, func(ctx context.Context, _ int, node lock.Store) (bool, error) {
 		return node.ForceRelease(ctx, key)

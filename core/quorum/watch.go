@@ -31,6 +31,10 @@ func (q *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 	if err := check(c); err != nil {
 		return nil, err
 	}
+	if err := q.begin(); err != nil {
+		return nil, err
+	}
+	defer q.running.Done()
 	w := &watch{need: q.need, wake: wake, woken: make([]bool, len(q.nodes)), linger: minLinger}
 	limit := watchTimeouts * q.timeout
 	t := q.newTally()
