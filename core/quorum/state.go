@@ -35,16 +35,17 @@ func (q *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 		return views.shared(), nil
 	}
 	return lock.State{
-		Held: true, Foreign: views.foreign(), Mode: lock.Exclusive, TTL: views.lasts(owner),
+		Held: true, Foreign: views.foreign(owner), Mode: lock.Exclusive, TTL: views.lasts(owner),
 		Owners: []lock.OwnerHolds{{Owner: claimant(owner), Holds: views.holds(owner), Kept: views.kept(owner)}},
 	}, nil
 }
 
 // shared is the state of a key whose nodes several owners hold.
 func (s views) shared() lock.State {
-	state := lock.State{Held: true, Foreign: s.foreign(), Mode: s.states[0].Mode}
+	state := lock.State{Held: true, Mode: s.states[0].Mode}
 	ttls := make([]time.Duration, len(s.states))
 	for i, seen := range s.states {
+		state.Foreign = state.Foreign || seen.Foreign
 		for _, o := range seen.Owners {
 			o.Owner = claimant(o.Owner)
 			state.Owners = append(state.Owners, o)
@@ -63,9 +64,9 @@ type views struct {
 	states []lock.State
 }
 
-// foreign says whether a node has the key in another format than ours.
-func (s views) foreign() bool {
-	return slices.ContainsFunc(s.states, func(state lock.State) bool { return state.Foreign })
+// foreign says whether a node has the owner's hold in another format than ours.
+func (s views) foreign(owner string) bool {
+	return slices.ContainsFunc(s.of(owner), func(state lock.State) bool { return state.Foreign })
 }
 
 // views queries all nodes, until that many are seen to have the same owner.

@@ -832,6 +832,41 @@ func TestInspectShowsWhatTheMajoritySees(t *testing.T) {
 	})
 }
 
+// foreign is a node on which every hold is in the format of other software.
+type foreign struct{ lock.Store }
+
+func (f foreign) Inspect(ctx context.Context, key string) (lock.State, error) {
+	state, err := f.Store.Inspect(ctx, key)
+	state.Foreign = state.Held
+	return state, err
+}
+
+// A vote that other software has lost, on a minority of the nodes, doesn't show.
+func TestInspectMarksOnlyWhatIsHeldByOtherSoftware(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []lock.Store{foreign{memstore.New()}, foreign{memstore.New()}, memstore.New(), memstore.New(), memstore.New()}
+		q := quorumOf(t, nodes...)
+		must(t, acquireOf(nodes[0], claimBy("java-1")))
+		for _, n := range nodes[2:] {
+			must(t, acquireOf(n, claimBy("a")))
+		}
+		state, err := q.Inspect(t.Context(), "k")
+		if err != nil || !state.Held || state.Owners[0].Owner != "a" || state.Foreign {
+			t.Errorf("next to a stray vote: %+v, %v; want held, and not foreign", state, err)
+		}
+		must(t, nodes[2].Release(t.Context(), claimOf("a", 0)))
+		if state, err = q.Inspect(t.Context(), "k"); err != nil || len(state.Owners) != 3 || !state.Foreign {
+			t.Errorf("with two of one owner and one of another: %+v, %v; want three owners, and foreign", state, err)
+		}
+		must(t, acquireOf(nodes[1], claimBy("java-1")))
+		must(t, acquireOf(nodes[2], claimBy("java-1")))
+		state, err = q.Inspect(t.Context(), "k")
+		if err != nil || !state.Held || state.Owners[0].Owner != "java-1" || !state.Foreign {
+			t.Errorf("with the majority: %+v, %v; want foreign", state, err)
+		}
+	})
+}
+
 // The model: several processes contend for one key, over nodes that fail at
 // random, a minority at a time; a node whose data is lost stays out for a
 // lease. What is reported as held must never overlap, fences must grow (the
