@@ -36,7 +36,13 @@ func (q *Store) renew(ctx context.Context, claims []lock.Claim, report func(i in
 	r.enough = enough
 	limit := q.timeout + time.Duration(len(claims))*renewalTime
 	ask(ctx, q, nil, limit, func(ctx context.Context, _ int, node lock.Store) (struct{}, error) {
-		node.Renew(ctx, r.sent, r.vote())
+		vote := r.vote()
+		_, err := recovered(func() (struct{}, error) { node.Renew(ctx, r.sent, vote); return struct{}{}, nil })
+		for i := range r.sent {
+			if err != nil {
+				vote(i, err) // unless it has
+			}
+		}
 		return struct{}{}, nil
 	}, func(int, struct{}, error) bool { return false })
 	r.close()

@@ -34,8 +34,7 @@ func (t *tally) count(err error) bool {
 		t.absent++
 	default:
 		t.failed = append(t.failed, err)
-		wrong := errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnsupported)
-		if wrong && outcomeOf(err) == lock.OutcomeRefused {
+		if wrong(err) && outcomeOf(err) == lock.OutcomeRefused {
 			t.refusals++
 			t.refusal = err
 		}
@@ -89,20 +88,47 @@ func (t *tally) failure() error {
 	if silent > 0 {
 		failure.causes = append(failure.causes, errSilent)
 	}
-	away := false
+	away, class := false, ""
 	for _, err := range t.failed {
 		var known *lock.StoreError
 		away = away || errors.As(err, &known) && known.Unreachable
 		if outcomeOf(err) == lock.OutcomeUnknown {
 			outcome = lock.OutcomeUnknown
 		}
+		if wrong(err) && t.minority(wrong) || circuitOpen(err) && t.minority(circuitOpen) {
+			continue // what a few nodes say of themselves isn't true of the quorum
+		}
+		if c := lock.ClassOf(err); class == "" && c != "unknown" {
+			class = c
+		}
 		// The node's time being over is not the caller's being over.
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			failure.causes = append(failure.causes, err)
 		}
 	}
-	return &lock.StoreError{Outcome: outcome, Unreachable: silent > 0 || away, Err: failure}
+	if class == "" && silent > 0 {
+		class = "timeout"
+	}
+	return &lock.StoreError{Outcome: outcome, Unreachable: silent > 0 || away, Class: class, Err: failure}
 }
+
+// minority reports whether the failures that are so leave a majority.
+func (t *tally) minority(are func(error) bool) bool {
+	n := 0
+	for _, err := range t.failed {
+		if are(err) {
+			n++
+		}
+	}
+	return n <= t.nodes-t.need
+}
+
+// wrong reports whether a node refuses the claim for good.
+func wrong(err error) bool {
+	return errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnsupported)
+}
+
+func circuitOpen(err error) bool { return errors.Is(err, lock.ErrCircuitOpen) }
 
 // quorumError says how many nodes answered. The nodes' own errors are for
 // [errors.Is]; their text may name addresses.

@@ -1,0 +1,146 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
+)
+
+// failing is a node whose calls fail with an error.
+type failing struct {
+	lock.Store
+	err error
+}
+
+func (f failing) Acquire(context.Context, lock.Claim) (uint64, error) { return 0, f.err }
+func (f failing) Release(context.Context, lock.Claim) error           { return f.err }
+func (f failing) Inspect(context.Context, string) (lock.State, error) { return lock.State{}, f.err }
+func (f failing) ForceRelease(context.Context, string) (bool, error)  { return false, f.err }
+func (f failing) Watch(context.Context, lock.Claim, func()) (func(), error) {
+	return nil, f.err
+}
+
+func (f failing) Renew(_ context.Context, claims []lock.Claim, report func(int, error)) {
+	for i := range claims {
+		report(i, f.err)
+	}
+}
+
+// away is the failure of a node that cannot be reached.
+func away(class string, err error) error {
+	return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: true, Class: class, Err: err}
+}
+
+// A node that refuses for good, or that is left alone, says something about itself. A
+// caller who took it for the quorum's word would not try again.
+func TestWhatAMinoritySaysIsNotTheQuorumsWord(t *testing.T) {
+	for name, c := range map[string]struct{ says, is error }{
+		"refuses":             {errWrong, lock.ErrInvalid},
+		"refuses in a call":   {away("", lock.ErrUnsupported), lock.ErrUnsupported},
+		"has an open circuit": {away("", lock.ErrCircuitOpen), lock.ErrCircuitOpen},
+	} {
+		for nodes, said := range map[int]bool{1: false, 2: true} {
+			t.Run(fmt.Sprintf("%d of 3 %s", nodes, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					stores := []lock.Store{failing{err: c.says}, failing{err: away("connection lost", errLink)}, memstore.New()}
+					if nodes == 2 {
+						stores[1] = stores[0]
+						stores[0] = failing{memstore.New(), c.says}
+					}
+					l := lock.New(quorumOf(t, stores...))
+					_, err := l.Acquire(t.Context(), "k")
+					if errors.Is(err, c.is) != said {
+						t.Errorf("got %v, which is %v: %v, want %v", err, c.is, !said, said)
+					}
+					if !said && !errors.Is(err, lock.ErrUnavailable) {
+						t.Errorf("got %v, want ErrUnavailable", err)
+					}
+					if class := lock.ClassOf(err); !said && class != "connection lost" {
+						t.Errorf("the class of %v is %q", err, class)
+					}
+					must(t, l.Close(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// deaf is a node that answers no call before its context ends.
+type deaf struct{ failing }
+
+func (deaf) Acquire(ctx context.Context, _ lock.Claim) (uint64, error) {
+	<-ctx.Done()
+	return 0, &lock.StoreError{Outcome: lock.OutcomeUnknown, Unreachable: true, Class: "timeout", Err: ctx.Err()}
+}
+
+// mute is a node that takes longer to answer than anybody waits.
+type mute struct{ failing }
+
+func (mute) Acquire(context.Context, lock.Claim) (uint64, error) {
+	time.Sleep(time.Second)
+	return 0, errLink
+}
+
+// The class is what logs and metrics have of a failure.
+func TestAFailureHasAClass(t *testing.T) {
+	for name, c := range map[string]struct {
+		node lock.Store
+		want string
+	}{
+		"one that says which":         {failing{err: away("connection refused", errLink)}, "connection refused"},
+		"one that says nothing":       {failing{err: away("", errLink)}, "unknown"},
+		"one whose context ends":      {deaf{}, "timeout"},
+		"one that nobody waits for":   {mute{}, "timeout"},
+		"one whose client has a bug":  {panicking{}, "panic"},
+		"one with another's deadline": {failing{err: context.DeadlineExceeded}, "timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := quorumOf(t, c.node, memstore.New(), failing{err: away("", errLink)})
+				err := acquireOf(q, claimBy("a"))
+				if class := lock.ClassOf(err); class != c.want {
+					t.Errorf("the class of %v is %q, want %q", err, class, c.want)
+				}
+				if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+					t.Errorf("%v says that the caller's time has passed", err)
+				}
+			})
+		})
+	}
+}
+
+// A renewal has no error but the ones that it reports.
+func TestARenewalThatPanicsIsAPanicToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []*faulty{{Store: memstore.New()}, {Store: memstore.New()}, {Store: memstore.New()}}
+		q := quorumOf(t, nodes[0], nodes[1], nodes[2])
+		must(t, acquireOf(q, claimBy("a")))
+		nodes[0].broken, nodes[1].broken = true, true
+		err := renewOf(t.Context(), q, claimBy("a"))
+		var panicked *lock.PanicError
+		if !errors.As(err, &panicked) || lock.ClassOf(err) != "panic" {
+			t.Errorf("got %v of class %q, want a PanicError", err, lock.ClassOf(err))
+		}
+		nodes[0].broken, nodes[1].broken = false, false
+		must(t, q.Release(t.Context(), claimOf("a", 0)))
+	})
+}
+
+// faulty is a node whose client has a bug in renewals, from when it is broken.
+type faulty struct {
+	lock.Store
+	broken bool
+}
+
+func (f *faulty) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
+	if f.broken {
+		panic("renew")
+	}
+	f.Store.Renew(ctx, claims, report)
+}
