@@ -289,6 +289,33 @@ func TestAQuorumNeedsAnOddNumberOfStores(t *testing.T) {
 	}
 }
 
+func TestTheNodeTimeoutBoundsCalls(t *testing.T) {
+	for _, d := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			nodes := members(3)
+			q := over(t, nodes)
+			q.SetNodeTimeout(d)
+			nodes[0].hang()
+			nodes[1].hang()
+			began := time.Now()
+			if err := acquireOf(q, claimBy("a")); err == nil {
+				t.Error("granted by one of three nodes")
+			}
+			if took := time.Since(began); took < d || took > 3*d {
+				t.Errorf("with a timeout of %v it took %v", d, took)
+			}
+			nodes[0].resume()
+			nodes[1].resume()
+		})
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("less than 1 ms: no panic")
+		}
+	}()
+	over(t, members(3)).SetNodeTimeout(time.Millisecond - 1)
+}
+
 func TestAQuorumHasOneMode(t *testing.T) {
 	q := over(t, members(3))
 	for _, mode := range []lock.Mode{lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
@@ -536,8 +563,8 @@ func TestARenewalThatCannotBeDecidedIsAFailure(t *testing.T) {
 		q.Renew(t.Context(), []lock.Claim{claimBy("a")}, func(_ int, err error) {
 			reported++
 			var failed *lock.StoreError
-			if !errors.As(err, &failed) || errors.Is(err, lock.ErrNotHeld) {
-				t.Errorf("got %v, want a failure", err)
+			if !errors.As(err, &failed) || errors.Is(err, lock.ErrNotHeld) || !strings.Contains(err.Error(), "on 2 of 5 nodes and not on 1, 3 must agree") {
+				t.Errorf("got %v, want a failure that says what the nodes said", err)
 			}
 		})
 		if reported != 1 {

@@ -84,7 +84,7 @@ func (t *tally) failure() error {
 	if t.granted > 0 || silent > 0 {
 		outcome = lock.OutcomeUnknown
 	}
-	failure := &quorumError{answered: t.answered(), nodes: t.nodes, need: t.need}
+	failure := &quorumError{granted: t.granted, absent: t.absent, answered: t.answered(), nodes: t.nodes, need: t.need}
 	if silent > 0 {
 		failure.causes = append(failure.causes, errSilent)
 	}
@@ -133,11 +133,14 @@ func circuitOpen(err error) bool { return errors.Is(err, lock.ErrCircuitOpen) }
 // quorumError says how many nodes answered. The nodes' own errors are for
 // [errors.Is]; their text may name addresses.
 type quorumError struct {
-	answered, nodes, need int
-	causes                []error
+	granted, absent, answered, nodes, need int
+	causes                                 []error
 }
 
 func (e *quorumError) Error() string {
+	if e.answered >= e.need { // and don't agree
+		return fmt.Sprintf("quorum: the hold is on %d of %d nodes and not on %d, %d must agree", e.granted, e.nodes, e.absent, e.need)
+	}
 	return fmt.Sprintf("quorum: %d of %d nodes gave an answer, %d are needed", e.answered, e.nodes, e.need)
 }
 
