@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/core/quorum"
 )
 
 // witness is a node that notes the owners of the votes that it gets.
@@ -138,14 +139,27 @@ func TestARemovalThatGoesOnForLongSlowsDown(t *testing.T) {
 		c := claimBy("a")
 		must(t, acquireOf(q, c))
 		time.Sleep(time.Second)
+		nodes[1].set(refused)
 		nodes[2].set(refused)
 		c.Holds, c.TTL = 0, time.Hour
+		for range 5 { // the engine repeats a release that fails
+			if err := q.Release(t.Context(), c); err == nil {
+				t.Error("released on one of three nodes")
+			}
+		}
+		nodes[1].set(healthy)
 		must(t, q.Release(t.Context(), c))
 		time.Sleep(10 * time.Second)
 		before := nodes[2].called()
 		time.Sleep(10 * time.Minute)
 		if calls := nodes[2].called() - before; calls < 100 || calls > 600 {
 			t.Errorf("%d calls in 10 minutes, want one each few seconds", calls)
+		}
+		time.Sleep(time.Hour)
+		before = nodes[2].called()
+		time.Sleep(time.Hour)
+		if calls := nodes[2].called() - before; calls > 0 {
+			t.Errorf("%d calls in an hour, after the hold has ended", calls)
 		}
 	})
 }
@@ -180,6 +194,24 @@ func TestANodeThatIsAwayCostsNoMemory(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A hold that nobody releases is forgotten when it has expired.
+func TestHoldsThatExpireCostNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const holds = 3000
+		q := over(t, members(3))
+		before := objects()
+		for i := range holds {
+			c := claimBy("a")
+			c.Key, c.TTL = fmt.Sprintf("key:%d", i), time.Second
+			must(t, acquireOf(q, c))
+			time.Sleep(10 * time.Millisecond)
+		}
+		if kept := objects() - before; kept > holds {
+			t.Errorf("%d objects are kept after %d holds", kept, holds)
+		}
+	})
 }
 
 // objects is the number of objects that are in use.
@@ -255,36 +287,305 @@ func TestInspectCountsSilentNodesForTheHolders(t *testing.T) {
 	})
 }
 
-// An extension whose answers are lost may have run on each node.
+// An extension, or a re-entry, whose answers are lost may have run on each node.
 func TestAReleaseComesAfterAnExtensionWithoutAnAnswer(t *testing.T) {
+	for name, extend := range map[string]func(q *quorum.Store, c lock.Claim) error{
+		"an extension": func(q *quorum.Store, c lock.Claim) error { return renewOf(context.Background(), q, c) },
+		"a re-entry":   func(q *quorum.Store, c lock.Claim) error { c.Holds = 2; return acquireOf(q, c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := members(3)
+				q := over(t, nodes)
+				must(t, acquireOf(q, claimBy("a")))
+				long := claimBy("a")
+				long.TTL = time.Hour
+				for _, n := range nodes {
+					n.set(lostReply)
+				}
+				if err := extend(q, long); err == nil {
+					t.Error("confirmed, although no node answered")
+				}
+				for _, n := range nodes {
+					n.set(healthy)
+				}
+				time.Sleep(time.Minute)
+				for i := range 65 { // so many that rounds which have ended are forgotten
+					c := claimBy(fmt.Sprint("o:", i))
+					c.Key = fmt.Sprint("k:", i)
+					must(t, acquireOf(q, c))
+				}
+				long.Holds = 0
+				must(t, q.Release(t.Context(), long))
+				time.Sleep(time.Minute)
+				if n := on(nodes); n != 0 {
+					t.Errorf("%d nodes have the hold", n)
+				}
+			})
+		})
+	}
+}
+
+// A node that is slow to vote is called for the removal when it has voted: one that came
+// first would find nothing, and leave the vote in the way.
+func TestARemovalDoesNotOvertakeTheVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, stores := stubs(3)
+		nodes[2].acquire = func(c lock.Claim) (uint64, error) {
+			time.Sleep(nodeTimeout / 2)
+			return nodes[2].Store.Acquire(context.Background(), c)
+		}
+		q := quorumOf(t, stores...)
+		must(t, acquireOf(q, claimBy("a")))
+		must(t, q.Release(t.Context(), claimOf("a", 0)))
+		time.Sleep(nodeTimeout * 6 / 10)
+		if n := hold(t, nodes); n != 0 {
+			t.Errorf("%d nodes have the key when all have voted", n)
+		}
+	})
+}
+
+// A vote whose connection is cut may sit in a buffer, and run after its removal.
+func TestAVoteThatRunsAfterItsRemovalIsRemoved(t *testing.T) {
+	for _, late := range []time.Duration{50 * time.Millisecond, time.Second} {
+		for name, outcome := range map[string]func(q *quorum.Store, nodes []*stub) error{
+			"of a round that is lost": func(q *quorum.Store, nodes []*stub) error {
+				_ = acquireOf(nodes[0], claimBy("other"))
+				if err := acquireOf(q, claimBy("a")); err == nil {
+					return errors.New("granted by one of three nodes")
+				}
+				return nodes[0].Store.Release(context.Background(), claimOf("other", 0))
+			},
+			"of a hold that is released": func(q *quorum.Store, _ []*stub) error {
+				return errors.Join(acquireOf(q, claimBy("a")), q.Release(context.Background(), claimOf("a", 0)))
+			},
+		} {
+			t.Run(fmt.Sprintf("%v late, %s", late, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					nodes, stores := stubs(3)
+					nodes[2].acquire = func(c lock.Claim) (uint64, error) {
+						time.AfterFunc(late, func() { _, _ = nodes[2].Store.Acquire(context.Background(), c) })
+						return 0, errLink
+					}
+					must(t, outcome(quorumOf(t, stores...), nodes))
+					time.Sleep(3 * time.Second)
+					if n := hold(t, nodes); n != 0 {
+						t.Errorf("%d nodes have the key", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client that panics may have sent the vote.
+func TestAVoteThatPanicsIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, stores := stubs(3)
+		nodes[2].acquire = func(c lock.Claim) (uint64, error) {
+			_, _ = nodes[2].Store.Acquire(context.Background(), c)
+			panic("acquire")
+		}
+		q := quorumOf(t, stores...)
+		must(t, acquireOf(q, claimBy("a")))
+		must(t, q.Release(t.Context(), claimOf("a", 0)))
+		time.Sleep(time.Second)
+		if n := hold(t, nodes); n != 0 {
+			t.Errorf("%d nodes have the key", n)
+		}
+	})
+}
+
+// Rounds that have ended are looked for when there are many. One that lasts is kept.
+func TestAHoldIsKnownAmongManyOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := over(t, members(3))
+		claims := make([]lock.Claim, 200)
+		for i := range claims {
+			claims[i] = claimBy("a")
+			claims[i].Key = fmt.Sprint("k:", i)
+			must(t, acquireOf(q, claims[i]))
+		}
+		for _, c := range claims {
+			c.Holds = 0
+			must(t, q.Release(t.Context(), c))
+		}
+	})
+}
+
+// What a node has answered is not asked of it again.
+func TestARemovalThatIsAnsweredIsNotRepeated(t *testing.T) {
+	for name, answer := range map[string]error{"gone": nil, "not there": lock.ErrNotHeld, "refused": errWrong} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes, stores := stubs(3)
+				nodes[2].release = func(lock.Claim) error { return answer }
+				q := quorumOf(t, stores...)
+				must(t, acquireOf(q, claimBy("a")))
+				must(t, q.Release(t.Context(), claimOf("a", 0)))
+				time.Sleep(time.Minute)
+				for i, n := range nodes {
+					if calls := n.called("release"); calls != 1 {
+						t.Errorf("node %d: %d releases, want 1", i, calls)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A node that was away once, with more votes than are removed, has the later ones removed.
+func TestANodeThatWasAwayIsOwedLaterRemovals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := members(3)
+		q := over(t, nodes)
+		missed := func(n int) { // n releases
+			keys := make([]lock.Claim, n)
+			for i := range keys {
+				keys[i] = claimBy("a")
+				keys[i].Key = fmt.Sprint("k", i)
+				must(t, acquireOf(q, keys[i]))
+			}
+			time.Sleep(time.Second) // all three have voted
+			nodes[2].set(refused)
+			for _, c := range keys {
+				c.Holds = 0
+				must(t, q.Release(t.Context(), c))
+			}
+		}
+		missed(200)
+		time.Sleep(time.Minute) // all have expired
+		nodes[2].set(healthy)
+		missed(1)
+		time.Sleep(time.Second)
+		nodes[2].set(healthy)
+		time.Sleep(3 * time.Second)
+		if nodes[2].has("k0") {
+			t.Error("the node still has the key")
+		}
+	})
+}
+
+// fate is what becomes of a call at a node.
+type fate int
+
+const (
+	does   fate = iota
+	lost        // the hold is not there
+	fails       // not executed
+	severs      // no answer, and it may have run
+	hangs       // no answer in time
+)
+
+// befall makes the fates those of calls at the nodes.
+func befall(nodes []*stub, fates []fate) {
+	for i, f := range fates {
+		var call func() error
+		switch f {
+		case does:
+			continue
+		case lost:
+			call = func() error { return lock.ErrNotHeld }
+		case fails:
+			call = func() error { return away("connection refused", errLink) }
+		case severs:
+			call = func() error { return errLink }
+		case hangs:
+			call = func() error { time.Sleep(2 * nodeTimeout); return errLink }
+		}
+		nodes[i].renew = func(lock.Claim) error { return call() }
+		nodes[i].release = nodes[i].renew
+		nodes[i].acquire = func(lock.Claim) (uint64, error) { return 0, call() }
+	}
+}
+
+var errUndecided = errors.New("a failure, as there is no majority")
+
+// A majority decides. Without one, what is not known to have failed may have run.
+func TestWhatBecomesOfAHold(t *testing.T) {
+	notExecuted, unknown := lock.OutcomeNotExecuted, lock.OutcomeUnknown
+	for _, c := range []struct {
+		fates   []fate
+		renewed error
+		// A release counts nodes without the hold as free.
+		released error
+		failed   lock.Outcome // if it is undecided
+		at       bool         // decided at once
+	}{
+		{[]fate{does, does, hangs}, nil, nil, 0, true},
+		{[]fate{does, lost, hangs}, errUndecided, nil, unknown, false},
+		{[]fate{does, lost, fails}, errUndecided, nil, unknown, true},
+		{[]fate{lost, lost, hangs}, lock.ErrNotHeld, lock.ErrNotHeld, 0, true},
+		{[]fate{lost, lost, does}, lock.ErrNotHeld, lock.ErrNotHeld, 0, true},
+		{[]fate{lost, fails, fails}, errUndecided, errUndecided, notExecuted, true},
+		{[]fate{lost, fails, severs}, errUndecided, errUndecided, unknown, true},
+		{[]fate{does, fails, fails}, errUndecided, errUndecided, unknown, true},
+		{[]fate{does, severs, hangs}, errUndecided, errUndecided, unknown, false},
+		{[]fate{fails, fails, fails}, errUndecided, errUndecided, notExecuted, true},
+		{[]fate{fails, fails, hangs}, errUndecided, errUndecided, unknown, false},
+		{[]fate{severs, fails, fails}, errUndecided, errUndecided, unknown, true},
+		{[]fate{does, does, hangs, hangs, does}, nil, nil, 0, true},
+		{[]fate{does, lost, hangs, lost, does}, errUndecided, nil, unknown, false},
+		{[]fate{does, lost, lost, hangs, lost}, lock.ErrNotHeld, lock.ErrNotHeld, 0, true},
+	} {
+		for name, call := range map[string]func(q *quorum.Store) (got, want error){
+			"renewal": func(q *quorum.Store) (got, want error) {
+				return renewOf(context.Background(), q, claimBy("a")), c.renewed
+			},
+			"re-entry": func(q *quorum.Store) (got, want error) { return acquireOf(q, claimOf("a", 2)), c.renewed },
+			"release": func(q *quorum.Store) (got, want error) {
+				return q.Release(context.Background(), claimOf("a", 0)), c.released
+			},
+			"partial release": func(q *quorum.Store) (got, want error) {
+				return q.Release(context.Background(), claimOf("a", 1)), c.released
+			},
+		} {
+			t.Run(fmt.Sprint(name, c.fates), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					nodes, stores := stubs(len(c.fates))
+					q := quorumOf(t, stores...)
+					must(t, acquireOf(q, claimBy("a")))
+					synctest.Wait() // all have voted
+					befall(nodes, c.fates)
+					began := time.Now()
+					got, want := call(q)
+					if c.at {
+						soon(t, "the decision", began)
+					}
+					var failed *lock.StoreError
+					if errors.As(got, &failed) {
+						got = errUndecided
+					}
+					if got != want { //nolint:errorlint // as they are
+						t.Errorf("got %v, want %v", got, want)
+					}
+					if failed != nil && failed.Outcome != c.failed {
+						t.Errorf("outcome %v, want %v", failed.Outcome, c.failed)
+					}
+					befall(nodes, make([]fate, len(nodes)))
+				})
+			})
+		}
+	}
+}
+
+// A release that failed can be repeated: the hold is still known.
+func TestAReleaseThatFailedIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(3)
 		q := over(t, nodes)
 		must(t, acquireOf(q, claimBy("a")))
-		long := claimBy("a")
-		long.TTL = time.Hour
-		for _, n := range nodes {
-			n.set(lostReply)
+		time.Sleep(time.Second)
+		nodes[0].set(refused)
+		nodes[1].set(refused)
+		if err := q.Release(t.Context(), claimOf("a", 0)); err == nil || errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("with a minority: got %v, want a failure", err)
 		}
-		q.Renew(t.Context(), []lock.Claim{long}, func(_ int, err error) {
-			if err == nil {
-				t.Error("confirmed, although no node answered")
-			}
-		})
-		for _, n := range nodes {
-			n.set(healthy)
-		}
-		time.Sleep(time.Minute)
-		for i := range 65 { // so many that rounds which have ended are forgotten
-			c := claimBy(fmt.Sprint("o:", i))
-			c.Key = fmt.Sprint("k:", i)
-			must(t, acquireOf(q, c))
-		}
-		long.Holds = 0
-		must(t, q.Release(t.Context(), long))
-		time.Sleep(time.Minute)
-		if n := on(nodes); n != 0 {
-			t.Errorf("%d nodes have the hold", n)
+		nodes[0].set(healthy)
+		nodes[1].set(healthy)
+		must(t, q.Release(t.Context(), claimOf("a", 0)))
+		if err := q.Release(t.Context(), claimOf("a", 0)); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("when it is released: got %v, want ErrNotHeld", err)
 		}
 	})
 }
