@@ -87,25 +87,33 @@ func (mute) Acquire(context.Context, lock.Claim) (uint64, error) {
 	return 0, errLink
 }
 
-// The class is what logs and metrics have of a failure.
+// The class is what logs and metrics have of a failure. A circuit breaker counts the ones of
+// a store that can't be reached.
 func TestAFailureHasAClass(t *testing.T) {
 	for name, c := range map[string]struct {
-		node lock.Store
-		want string
+		node        lock.Store
+		class       string
+		unreachable bool
 	}{
-		"one that says which":         {failing{err: away("connection refused", errLink)}, "connection refused"},
-		"one that says nothing":       {failing{err: away("", errLink)}, "unknown"},
-		"one whose context ends":      {deaf{}, "timeout"},
-		"one that nobody waits for":   {mute{}, "timeout"},
-		"one whose client has a bug":  {panicking{}, "panic"},
-		"one with another's deadline": {failing{err: context.DeadlineExceeded}, "timeout"},
+		"one that says which":         {failing{err: away("connection refused", errLink)}, "connection refused", true},
+		"one that says nothing":       {failing{err: away("", errLink)}, "unknown", true},
+		"one that is there":           {failing{err: &lock.StoreError{Class: "OOM", Err: errLink}}, "OOM", false},
+		"one whose context ends":      {deaf{}, "timeout", true},
+		"one that nobody waits for":   {mute{}, "timeout", true},
+		"one whose client has a bug":  {panicking{}, "panic", false},
+		"one with another's deadline": {failing{err: context.DeadlineExceeded}, "timeout", false},
+		"one with another's end":      {failing{err: context.Canceled}, "canceled", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := quorumOf(t, c.node, memstore.New(), failing{err: away("", errLink)})
+				q := quorumOf(t, c.node, memstore.New(), failing{err: &lock.StoreError{Err: errLink}})
 				err := acquireOf(q, claimBy("a"))
-				if class := lock.ClassOf(err); class != c.want {
-					t.Errorf("the class of %v is %q, want %q", err, class, c.want)
+				if class := lock.ClassOf(err); class != c.class {
+					t.Errorf("the class of %v is %q, want %q", err, class, c.class)
+				}
+				var failed *lock.StoreError
+				if !errors.As(err, &failed) || failed.Unreachable != c.unreachable {
+					t.Errorf("got %#v, want unreachable %v", failed, c.unreachable)
 				}
 				if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 					t.Errorf("%v says that the caller's time has passed", err)
@@ -113,6 +121,21 @@ func TestAFailureHasAClass(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a node says is worth more than that others were silent.
+func TestTheClassOfAFailureIsThatOfTheFirstNodeWithOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		second := newStub()
+		second.acquire = func(lock.Claim) (uint64, error) {
+			time.Sleep(time.Millisecond)
+			return 0, away("connection lost", errLink)
+		}
+		q := quorumOf(t, mute{}, second, failing{err: away("NOAUTH", errLink)})
+		if err := acquireOf(q, claimBy("a")); lock.ClassOf(err) != "NOAUTH" {
+			t.Errorf("the class of %v is %q", err, lock.ClassOf(err))
+		}
+	})
 }
 
 // A renewal has no error but the ones that it reports.
