@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -79,10 +80,21 @@ func TestTheWorkOfAnElectorEndsWithItsTermAndWithItsCaller(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := elect(ctx, e)
 		synctest.Wait()
-		caller, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { cancel(errWork) })
 		wait := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-		wantErr(t, e.Do(caller, wait), errWork)
+		for _, limit := range []time.Duration{0, time.Minute} { // none, and one that isn't reached
+			caller, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(errWork) })
+			if limit > 0 {
+				var expire context.CancelFunc
+				caller, expire = context.WithTimeout(caller, limit)
+				defer expire()
+			}
+			began := time.Now()
+			wantErr(t, e.Do(caller, wait), errWork)
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("with a limit of %v it ended after %v, want 1s", limit, took)
+			}
+		}
 		time.AfterFunc(time.Second, func() { _, _ = l.ForceRelease(t.Context(), office) })
 		wantErr(t, e.Do(t.Context(), wait), lock.ErrForced)
 		if err := e.IsLeader(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
@@ -155,4 +167,43 @@ func TestTheWorkOfACallerThatHasGoneFindsItsContextEnded(t *testing.T) {
 		stop()
 		wantErr(t, <-ended, context.Canceled)
 	})
+}
+
+// However long a term lasts, and whatever its callers' contexts do, work that has returned
+// leaves nothing: neither in the term's context nor in the callers'.
+func TestWorkThatHasReturnedLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := leader.NewElector(newLocker(t, memstore.New()), office)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := elect(ctx, e)
+		synctest.Wait()
+		endless, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		limited, cancelLimited := context.WithTimeout(t.Context(), time.Hour)
+		defer cancelLimited()
+		for name, caller := range map[string]context.Context{"endless": endless, "limited": limited} {
+			const calls = 1000
+			before := objects()
+			for range calls {
+				var during context.Context
+				wantErr(t, e.Do(caller, func(ctx context.Context) error { during = ctx; return errWork }), errWork)
+				if during.Err() == nil {
+					t.Fatalf("%s: the context of the work goes on", name)
+				}
+			}
+			if kept := objects() - before; kept > calls/2 {
+				t.Errorf("%s: %d objects are kept after %d calls", name, kept, calls)
+			}
+		}
+		stop()
+		wantErr(t, <-ended, context.Canceled)
+	})
+}
+
+// objects is the number of objects that are in use.
+func objects() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapObjects)
 }

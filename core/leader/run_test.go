@@ -553,3 +553,95 @@ func TestTheCauseOfALostTermHasNoKey(t *testing.T) {
 		}
 	})
 }
+
+// The name of an office is that of its lock, for the hooks of the locker.
+func TestTheNameOfAnOfficeIsThatOfItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for want, opts := range map[string][]leader.Option{
+			"billing": {leader.WithName("billing")},
+			"jobs":    {leader.WithLock(lock.WithName("jobs"))},
+			"later":   {leader.WithName("later"), leader.WithLock(lock.WithName("jobs"))},
+			"":        nil,
+		} {
+			var locks []string
+			l := newLocker(t, memstore.New(), lock.WithHooks(lock.Hooks{
+				Acquired: func(_ context.Context, e lock.AcquireEvent) { locks = append(locks, e.Name) },
+			}))
+			offices := []string{}
+			opts = append(opts, leader.WithHooks(leader.Hooks{
+				Elected: func(name string, _ uint64) { offices = append(offices, name) },
+			}))
+			if err := leader.Run(t.Context(), l, office, func(context.Context, uint64) error { return nil }, opts...); err != nil {
+				t.Error(err)
+			}
+			if len(locks) != 1 || locks[0] != want {
+				t.Errorf("the locker sees %q, want %q", locks, want)
+			}
+			if office := strings.TrimPrefix(want, "jobs"); len(offices) != 1 || offices[0] != office {
+				t.Errorf("the hooks see %q, want %q", offices, office)
+			}
+		}
+	})
+}
+
+// What Run has started ends with it, and not with the locker.
+func TestRunLeavesNothingBehind(t *testing.T) {
+	l := newLocker(t, memstore.New())
+	run := func() {
+		wantErr(t, leader.Run(t.Context(), l, office, func(context.Context, uint64) error { return errWork }), errWork)
+	}
+	run()
+	before := runtime.NumGoroutine()
+	for range 100 {
+		run()
+	}
+	if n := runtime.NumGoroutine() - before; n > 10 {
+		t.Errorf("%d goroutines are left", n)
+	}
+}
+
+// A candidate that found the store away for long campaigns at once when it has led since.
+func TestATermThatIsLostIsFollowedByACampaignAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &line{Store: memstore.New()}
+		store.cut.Store(true)
+		elected := make(chan time.Time, 1)
+		l := newLocker(t, store)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := run(ctx, l, func(ctx context.Context, term uint64) error {
+			elected <- time.Now()
+			return until(ctx, term)
+		})
+		time.Sleep(time.Minute)
+		store.cut.Store(false)
+		<-elected
+		time.Sleep(time.Hour)
+		lost := time.Now()
+		if _, err := l.ForceRelease(t.Context(), office); err != nil {
+			t.Error(err)
+		}
+		if took := (<-elected).Sub(lost); took > 100*time.Millisecond {
+			t.Errorf("it led again after %v", took)
+		}
+		stop()
+		wantErr(t, <-ended, context.Canceled)
+	})
+}
+
+// A lock that stays held for its minimum time has no leader.
+func TestNobodyLeadsDuringTheRestOfAMinimumHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		err := leader.Run(t.Context(), l, office, func(context.Context, uint64) error {
+			wantLeader(t, l, l.ID())
+			return nil
+		}, leader.WithLock(lock.WithMinHold(time.Minute)))
+		if err != nil {
+			t.Error(err)
+		}
+		if state, err := l.Inspect(t.Context(), office); err != nil || !state.Held {
+			t.Errorf("%+v, %v; want held for the rest of the minute", state, err)
+		}
+		wantLeader(t, l, "")
+	})
+}
