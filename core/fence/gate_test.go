@@ -370,6 +370,60 @@ func TestATransportSendsNothingBehindAHopToAnotherPlace(t *testing.T) {
 	}
 }
 
+// body notes whether it was closed.
+type body struct {
+	io.Reader
+	closed bool
+}
+
+func (b *body) Close() error { b.closed = true; return nil }
+
+// As an http.RoundTripper must, a Transport leaves the request as it is and closes its body,
+// also when it sends nothing.
+func TestATransportKeepsTheRulesOfARoundTripper(t *testing.T) {
+	locker := newLocker(t)
+	for mode, want := range map[lock.Mode]error{lock.Exclusive: nil, lock.Read: lock.ErrUnsupported} {
+		lease, err := locker.Acquire(t.Context(), mode.String(), lock.WithMode(mode))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range []*body{nil, {Reader: strings.NewReader("x")}} {
+			request, err := http.NewRequestWithContext(lease.Context(), http.MethodPut, "https://a/1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b != nil {
+				request.Body = b
+			}
+			sent := 0
+			transport := &fence.Transport{Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+				sent++
+				if r.Body != nil {
+					_ = r.Body.Close()
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			})}
+			response, err := transport.RoundTrip(request)
+			if err == nil {
+				response.Body.Close()
+			}
+			if !errors.Is(err, want) || (sent == 1) != (want == nil) {
+				t.Errorf("%v: got %v, and it was sent %d times", mode, err, sent)
+			}
+			if len(request.Header) != 0 {
+				t.Errorf("%v: the caller's request has %v", mode, request.Header)
+			}
+			if b != nil && !b.closed {
+				t.Errorf("%v: the body stays open", mode)
+			}
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func TestATransportSendsNothingUnderASharedLease(t *testing.T) {
 	lease, err := newLocker(t).Acquire(t.Context(), "k", lock.WithMode(lock.Read))
 	if err != nil {

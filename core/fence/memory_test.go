@@ -1,9 +1,12 @@
 package fence_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -75,6 +78,37 @@ func TestAFullMemoryForgetsTheOldestAndLetsNoneInLate(t *testing.T) {
 		}
 		if let < 500 || refused < 500 {
 			t.Errorf("limit %d: %d let in and %d refused: the test shows nothing", limit, let, refused)
+		}
+	}
+}
+
+// It refuses only what it must: the smallest fences are forgotten first, so what it has
+// forgotten is as small as can be.
+func TestAFullMemoryForgetsTheSmallestFencesFirst(t *testing.T) {
+	for run := range 300 {
+		limit := 1 + run%20
+		store := fence.NewMemory(limit)
+		newest, floor := map[string]uint64{}, uint64(0)
+		random := rand.New(rand.NewPCG(2, uint64(run)))
+		for n := range uint64(100) {
+			lockOf := random.IntN(3 * limit)
+			key := fmt.Sprint("k", lockOf)
+			number := 1 + n - min(n, random.Uint64N(uint64(4*limit))) // some late
+			number = number*64 + uint64(lockOf)                       // no two locks have the same
+			known, ok := newest[key]
+			want := number >= known && ok || number > floor && !ok
+			if err := store.Claim(t.Context(), key, fence.New(number, "o:1")); (err == nil) != want {
+				t.Fatalf("limit %d: %s: %d behind %d, forgotten %d: %v", limit, key, number, known, floor, err)
+			}
+			if !want {
+				continue
+			}
+			if !ok && len(newest) == limit {
+				oldest := slices.MinFunc(slices.Collect(maps.Keys(newest)), func(a, b string) int { return cmp.Compare(newest[a], newest[b]) })
+				floor = max(floor, newest[oldest])
+				delete(newest, oldest)
+			}
+			newest[key] = number
 		}
 	}
 }
