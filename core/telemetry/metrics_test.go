@@ -187,6 +187,31 @@ func TestInstrumentsAreExactlyThese(t *testing.T) {
 	})
 }
 
+// A hold that reached its end has expired, whatever set that end; any other loss is one.
+func TestOutcomesOfLosses(t *testing.T) {
+	for reason, want := range map[lock.LossReason]struct{ outcome, reason string }{
+		lock.LossExpired:     {"expired", "expired"},
+		lock.LossHeldTooLong: {"expired", "held_too_long"},
+		lock.LossRenewal:     {"lost", "renew_failed"},
+		lock.LossStore:       {"lost", "backend"},
+		lock.LossForced:      {"lost", "forced"},
+		lock.LossReason(100): {"lost", "_OTHER"},
+	} {
+		m := newMeter()
+		e := lock.Event{Name: "order:<userId>", Key: "order:42"}
+		newTelemetry(t, telemetry.WithMeterProvider(m.provider)).Hooks().Lost(lock.LossEvent{Event: e, Context: t.Context(), Reason: reason, Held: time.Second})
+		got := m.series(t)
+		for series, value := range map[string]string{
+			"redlatch.hold.duration{redlatch.mode=exclusive redlatch.outcome=" + want.outcome + " redlatch.template=order:<userId>}": "1 in 1s",
+			"redlatch.losses{redlatch.reason=" + want.reason + " redlatch.template=order:<userId>}":                                  "1",
+		} {
+			if got[series] != value {
+				t.Errorf("%v: %s: %q, want %q; all: %v", reason, series, got[series], value, got)
+			}
+		}
+	}
+}
+
 func TestOutcomesOfAcquisitions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
@@ -197,6 +222,7 @@ func TestOutcomesOfAcquisitions(t *testing.T) {
 		"too many wait":              {fmt.Errorf("%w: %w", lock.ErrBusy, lock.ErrTooManyWaiters), "error.type=too_many_waiters redlatch.outcome=contended"},
 		"busy until the deadline":    {fmt.Errorf("%w: %w", lock.ErrBusy, context.DeadlineExceeded), "redlatch.outcome=contended"},
 		"caller gave up":             {context.Canceled, "redlatch.outcome=canceled"},
+		"caller's time has passed":   {context.DeadlineExceeded, "redlatch.outcome=canceled"},
 		"caller lost another lock":   {fmt.Errorf("%w: %w", context.Canceled, lock.ErrLost), "redlatch.outcome=canceled"},
 		"silent until the deadline":  {fmt.Errorf("%w: %w", lock.ErrUnavailable, context.DeadlineExceeded), "error.type=unavailable redlatch.outcome=error"},
 		"hold to re-enter was gone":  {lock.ErrLost, "error.type=lost redlatch.outcome=error"},
