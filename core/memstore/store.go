@@ -92,9 +92,6 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	}
 	if ttl, busy := e.busy(&c, now); busy {
 		e.place(&c, now)
-		if len(e.queue) > 0 {
-			s.entries[c.Key] = e
-		}
 		return 0, &lock.BusyError{TTL: ttl}
 	}
 	fence := s.nextFence(now)
