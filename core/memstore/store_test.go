@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,16 +151,169 @@ func TestExpiredHoldsAreForgotten(t *testing.T) {
 }
 
 func TestEndedContextChangesNothing(t *testing.T) {
-	store := memstore.New()
-	ctx, cancel := context.WithCancel(t.Context())
+	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := store.Acquire(ctx, lock.Claim{Key: "k", Owner: "a:1", Holds: 1, TTL: time.Second})
-	var failed *lock.StoreError
-	if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled with OutcomeNotExecuted", err)
+	held := lock.Claim{Key: "k", Owner: "a:1", Holds: 1, TTL: time.Minute}
+	for name, call := range map[string]func(store *memstore.Store) error{
+		"acquire": func(store *memstore.Store) error {
+			_, err := store.Acquire(gone, lock.Claim{Key: "free", Owner: "a:1", Holds: 1, TTL: time.Second})
+			return err
+		},
+		"renew": func(store *memstore.Store) (err error) {
+			longer := held
+			longer.TTL = time.Hour
+			store.Renew(gone, []lock.Claim{longer}, func(_ int, result error) { err = result })
+			return err
+		},
+		"release": func(store *memstore.Store) error {
+			released := held
+			released.Holds = 0
+			return store.Release(gone, released)
+		},
+		"force release": func(store *memstore.Store) error { _, err := store.ForceRelease(gone, "k"); return err },
+		"inspect":       func(store *memstore.Store) error { _, err := store.Inspect(gone, "k"); return err },
+		"watch":         func(store *memstore.Store) error { _, err := store.Watch(gone, held, func() {}); return err },
+	} {
+		store := memstore.New()
+		if _, err := store.Acquire(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		err := call(store)
+		var failed *lock.StoreError
+		if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v, want context.Canceled with OutcomeNotExecuted", name, err)
+		}
+		state, err := store.Inspect(t.Context(), "k")
+		if err != nil || !state.Held || state.TTL > time.Minute || store.Len() != 1 {
+			t.Errorf("%s: %+v, %v, and %d keys; want the hold as it was", name, state, err, store.Len())
+		}
 	}
-	if state, _ := store.Inspect(t.Context(), "k"); state.Held {
-		t.Error("the key is held")
+}
+
+func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
+	good := lock.Claim{Key: "k", Owner: "a:1", Holds: 1, TTL: time.Minute}
+	for name, change := range map[string]func(c *lock.Claim){
+		"no owner":              func(c *lock.Claim) { c.Owner = "" },
+		"no hold":               func(c *lock.Claim) { c.Holds = 0 },
+		"no TTL":                func(c *lock.Claim) { c.TTL = 0 },
+		"a TTL that has passed": func(c *lock.Claim) { c.TTL = -time.Second },
+		"a TTL beyond all":      func(c *lock.Claim) { c.TTL = lock.MaxDuration + 1 },
+		"no permit":             func(c *lock.Claim) { c.Mode, c.Permits, c.Size = lock.Semaphore, 0, 1 },
+		"more than there are":   func(c *lock.Claim) { c.Mode, c.Permits, c.Size = lock.Semaphore, 2, 1 },
+		"too many permits":      func(c *lock.Claim) { c.Mode, c.Permits, c.Size = lock.Semaphore, 1, lock.MaxPermits+1 },
+	} {
+		store, c := memstore.New(), good
+		change(&c)
+		if _, err := store.Acquire(t.Context(), c); !errors.Is(err, lock.ErrInvalid) || store.Len() != 0 {
+			t.Errorf("%s: got %v, and %d keys, want ErrInvalid", name, err, store.Len())
+		}
+	}
+}
+
+// Keys that are waited for once leave nothing.
+func TestSubscriptionsThatEndedCostNoMemory(t *testing.T) {
+	const keys = 3000
+	store := memstore.New()
+	before := objects()
+	for i := range keys {
+		stop, err := store.Watch(t.Context(), lock.Claim{Key: fmt.Sprint("key:", i), Owner: "a:1"}, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+	}
+	if kept := objects() - before; kept > keys/2 {
+		t.Errorf("%d objects are kept after %d subscriptions", kept, keys)
+	}
+	runtime.KeepAlive(store)
+}
+
+// objects is the number of objects that are in use.
+func objects() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapObjects)
+}
+
+func TestAModeThatThereIsNotIsUnsupported(t *testing.T) {
+	store := memstore.New()
+	c := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Semaphore + 1, Holds: 1, TTL: time.Minute}
+	_, acquired := store.Acquire(t.Context(), c)
+	var renewed error
+	store.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) { renewed = err })
+	_, watched := store.Watch(t.Context(), c, func() {})
+	for call, err := range map[string]error{
+		"acquire": acquired, "renew": renewed, "watch": watched, "release": store.Release(t.Context(), c),
+	} {
+		if !errors.Is(err, lock.ErrUnsupported) {
+			t.Errorf("%s: got %v, want ErrUnsupported", call, err)
+		}
+	}
+}
+
+// Exclusive and fair claims differ in how they wait. What they hold is the same.
+func TestAHoldIsFoundInTheOtherPlainMode(t *testing.T) {
+	for took, other := range map[lock.Mode]lock.Mode{lock.Exclusive: lock.Fair, lock.Fair: lock.Exclusive} {
+		store := memstore.New()
+		c := lock.Claim{Key: "k", Owner: "a:1", Mode: took, Holds: 1, TTL: time.Minute}
+		_, acquired := store.Acquire(t.Context(), c)
+		c.Mode, c.Holds = other, 2
+		_, reentered := store.Acquire(t.Context(), c)
+		var renewed error
+		store.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) { renewed = err })
+		c.Holds = 0
+		if err := errors.Join(acquired, reentered, renewed, store.Release(t.Context(), c)); err != nil || store.Len() != 0 {
+			t.Errorf("taken as %v, then %v: %v, and %d keys are left", took, other, err, store.Len())
+		}
+	}
+}
+
+// Waiters know for how long the key was to be held. It ends earlier now.
+func TestAReleaseUnderAMinimumWakesWaiters(t *testing.T) {
+	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				c := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Write, Holds: 1, TTL: time.Minute}
+				if _, err := store.Acquire(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+				waiter := lock.Claim{Key: "k", Owner: "b:1", Mode: mode, Holds: 1, TTL: time.Minute}
+				if mode == lock.Fair {
+					waiter.Places = []string{waiter.Owner}
+				}
+				woken := 0
+				stop, err := store.Watch(t.Context(), waiter, func() { woken++ })
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stop()
+				wants := func(ttl time.Duration) {
+					t.Helper()
+					var busy *lock.BusyError
+					if _, err := store.Acquire(t.Context(), waiter); !errors.As(err, &busy) || busy.TTL != ttl {
+						t.Errorf("got %v, %+v, want busy for %v", err, busy, ttl)
+					}
+				}
+				wants(time.Minute)
+				c.Holds, c.Keep = 0, time.Now().Add(time.Second)
+				if err := store.Release(t.Context(), c); err != nil || woken != 1 {
+					t.Errorf("released: %v, and the waiter was woken %d times, want once", err, woken)
+				}
+				wants(time.Second)
+				// The last owner is one like others.
+				again := waiter
+				again.Owner, again.Places = c.Owner, nil
+				if _, err := store.Acquire(t.Context(), again); !errors.Is(err, lock.ErrBusy) {
+					t.Errorf("the owner that released it: got %v, want ErrBusy", err)
+				}
+				time.Sleep(time.Second)
+				if _, err := store.Acquire(t.Context(), waiter); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
 
