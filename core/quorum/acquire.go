@@ -25,7 +25,8 @@ const (
 // contenders do not stay in step. After that the key is busy, too.
 //
 // If too few nodes answer, the error says how many did. The caller has nothing to
-// undo: the outcome is [lock.OutcomeNotExecuted].
+// undo: the outcome is [lock.OutcomeNotExecuted], or [lock.OutcomeRefused] if a majority
+// refuses.
 func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(c); err != nil {
 		return 0, err
@@ -110,6 +111,9 @@ func without(t *tally) error {
 	var failed *lock.StoreError
 	if errors.As(err, &failed) {
 		failed.Outcome = lock.OutcomeNotExecuted
+		if t.barred() {
+			failed.Outcome = lock.OutcomeRefused
+		}
 	}
 	return err
 }

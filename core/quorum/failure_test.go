@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,57 @@ func TestWhatAMinoritySaysIsNotTheQuorumsWord(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A majority of the nodes lets this client in no longer. A caller who has waited for another
+// owner would otherwise ride that out as an outage, for 30 s.
+func TestAMajorityThatLetsNobodyInIsCalledOnce(t *testing.T) {
+	noperm := &lock.StoreError{Outcome: lock.OutcomeRefused, Class: "NOPERM", Err: errors.New("NOPERM at 10.1.2.3:6379")}
+	for refusing, want := range map[int]lock.Outcome{1: lock.OutcomeNotExecuted, 2: lock.OutcomeRefused, 3: lock.OutcomeRefused} {
+		t.Run(fmt.Sprint(refusing, " of 3"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes, stores := stubs(3)
+				q := quorumOf(t, stores...)
+				must(t, acquireOf(q, claimBy("other")))
+				l := lock.New(q, lock.WithPoll(time.Second))
+				answer := make(chan error, 1)
+				go func() {
+					_, err := l.Acquire(t.Context(), "k")
+					answer <- err
+				}()
+				time.Sleep(time.Second / 2)
+				synctest.Wait() // it knows that the key is busy
+				began := time.Now()
+				for i, n := range nodes {
+					f := error(away("connection lost", errLink))
+					if i < refusing {
+						f = noperm
+					}
+					n.acquire = func(lock.Claim) (uint64, error) { return 0, f }
+					n.renew, n.release = func(lock.Claim) error { return f }, func(lock.Claim) error { return f }
+				}
+				for call, err := range map[string]error{
+					"acquire": acquireOf(q, claimBy("a")), "renew": renewOf(t.Context(), q, claimBy("other")),
+					"release": q.Release(t.Context(), claimOf("other", 0)),
+				} {
+					var failed *lock.StoreError
+					if !errors.As(err, &failed) || failed.Outcome != want {
+						t.Errorf("%s: got %#v, want the outcome %v", call, err, want)
+					}
+					if class := lock.ClassOf(err); refusing == 3 && class != "NOPERM" || strings.Contains(err.Error(), "10.1.2.3") {
+						t.Errorf("%s: %v of class %q", call, err, class)
+					}
+				}
+				if err := <-answer; !errors.Is(err, lock.ErrUnavailable) {
+					t.Errorf("the waiter: got %v, want ErrUnavailable", err)
+				}
+				if took := time.Since(began); (took < 5*time.Second) != (refusing > 1) {
+					t.Errorf("the waiter came back after %v", took)
+				}
+				must(t, l.Close(t.Context()))
+			})
+		})
 	}
 }
 

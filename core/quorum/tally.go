@@ -109,6 +109,9 @@ func (t *tally) failure() error {
 	if class == "" && silent > 0 {
 		class = "timeout"
 	}
+	if outcome == lock.OutcomeNotExecuted && t.barred() {
+		outcome = lock.OutcomeRefused
+	}
 	return &lock.StoreError{Outcome: outcome, Unreachable: silent > 0 || away, Class: class, Err: failure}
 }
 
@@ -121,6 +124,11 @@ func (t *tally) minority(are func(error) bool) bool {
 		}
 	}
 	return n <= t.nodes-t.need
+}
+
+// barred reports whether no majority can serve the call, however often it is repeated.
+func (t *tally) barred() bool {
+	return !t.minority(func(err error) bool { return outcomeOf(err) == lock.OutcomeRefused })
 }
 
 // wrong reports whether a node refuses the claim for good.
