@@ -67,7 +67,7 @@ func (a *acquisition) joinable() (*hold, error) {
 	switch {
 	case a.mine != nil, w.gate != nil && !w.gate.first(w):
 		return nil, ErrReleased
-	case a.once && (a.reenter || a.claim.Owner != a.id) && a.takenHere(): // only if it was to join a hold
+	case a.once && a.claim.Owner != a.id && a.takenHere(): // only if it was to join a hold
 		return nil, &BusyError{}
 	}
 	return nil, nil
