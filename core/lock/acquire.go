@@ -351,7 +351,7 @@ func (a *acquisition) tried(ctx context.Context, lease *Lease, err error) (*Leas
 		return lease, nil
 	}
 	a.abandon()
-	if _, busy := errors.AsType[*BusyError](err); busy {
+	if _, busy := busyAnswer(err); busy {
 		return nil, a.busy(nil)
 	}
 	if ctx.Err() != nil {

@@ -195,6 +195,14 @@ func isDecision(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld)
 }
 
+// busyAnswer returns the store's decision that another owner has the key, if err is that.
+func busyAnswer(err error) (busy *BusyError, ok bool) {
+	if !isDecision(err) {
+		return nil, false
+	}
+	return errors.AsType[*BusyError](err)
+}
+
 // patient says whether a failing store is worth another try.
 func (a *acquisition) patient(tries int, began time.Duration, err error) bool {
 	if a.sawContention || a.behind {

@@ -72,7 +72,7 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 			a.claimAs(nil)
 			continue
 		}
-		busy, ok := errors.AsType[*BusyError](err)
+		busy, ok := busyAnswer(err)
 		if !ok {
 			shared := a.aboutTheStore(ctx, err)
 			if a.sawContention && a.waitOver() && errors.Is(err, ErrUnavailable) {

@@ -1,9 +1,6 @@
 package lock
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // gate is where the callers of one process wait for a key: a queue of which only the
 // head calls the store. The head of fair ones calls for all, also while the process
@@ -397,7 +394,7 @@ func (a *acquisition) answered(g *gate, err error) {
 		return // the store said nothing, or nobody else is interested
 	}
 	g.answered = a.now()
-	busy, ok := errors.AsType[*BusyError](err)
+	busy, ok := busyAnswer(err)
 	if ok {
 		g.contended, g.watchPerOwner, g.abreast = true, busy.WatchPerOwner, 0
 		a.waiter.refused = true

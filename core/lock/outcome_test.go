@@ -652,17 +652,59 @@ func TestWhatIsUnsupportedIsAskedOnceAndNotUndone(t *testing.T) {
 
 // A failure is none of the store's answers, whatever it wraps.
 func TestAFailureThatWrapsAnAnswerIsNone(t *testing.T) {
+	for name, answer := range map[string]error{"not held": lock.ErrNotHeld, "busy": &lock.BusyError{TTL: time.Second}} {
+		for call, opts := range map[string][]lock.Option{"Acquire": {lock.WithWait(time.Minute)}, "a try": {lock.WithWait(0)}} {
+			t.Run(call+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newFaulty()
+					l := newLocker(t, store)
+					store.set(nil, only("acquire", func(lock.Claim) error {
+						return &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: answer}
+					}))
+					_, err := l.Acquire(t.Context(), "k", opts...)
+					wantErr(t, err, lock.ErrUnavailable)
+					time.Sleep(10 * time.Second) // all passes of an undo
+					if n := holds(t, store.Store, "k"); n != 0 {
+						t.Errorf("%d holds are left", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Such a failure of a renewal is no loss.
+func TestARenewalThatFailsWithAnAnswerInsideIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
 		l := newLocker(t, store)
-		store.set(nil, only("acquire", func(lock.Claim) error {
+		lease := acquire(t, l, t.Context(), "k")
+		store.set(only("renew", func(lock.Claim) error {
 			return &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: lock.ErrNotHeld}
-		}))
-		_, err := l.TryAcquire(t.Context(), "k")
-		wantErr(t, err, lock.ErrUnavailable)
-		time.Sleep(10 * time.Second) // all passes of an undo
-		if n := holds(t, store.Store, "k"); n != 0 {
-			t.Errorf("%d holds are left", n)
+		}), nil)
+		time.Sleep(20 * time.Second)
+		store.set(nil, nil)
+		time.Sleep(time.Minute)
+		wantErr(t, lock.AssertHeld(lease.Context(), "k"), nil)
+		release(t, lease)
+	})
+}
+
+// Tries that share a call learn that the store failed.
+func TestTriesThatShareAFailureWithAnAnswerInsideAreNotBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		store.set(only("acquire", func(lock.Claim) error {
+			time.Sleep(10 * time.Millisecond)
+			return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrBusy}
+		}), nil)
+		leases, failed := atOnce(5, func() (*lock.Lease, error) { return l.TryAcquire(t.Context(), "k") })
+		if len(leases) > 0 {
+			t.Errorf("%d got the key", len(leases))
+		}
+		for _, err := range failed {
+			wantErr(t, err, lock.ErrUnavailable)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -34,7 +33,7 @@ func (a *acquisition) tryTogether(ctx context.Context) (*Lease, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case errors.Is(p.err, ErrBusy):
+		case isDecision(p.err):
 			return nil, a.busy(nil)
 		case p.err != nil:
 			return nil, p.err
@@ -100,7 +99,7 @@ func (a *acquisition) sendProbe(ctx context.Context, id probeKey, p *probe) (lea
 		if err := a.awaitProbe(ctx, p.before); err != nil {
 			return nil, err
 		}
-		if err := p.before.err; err != nil && !errors.Is(err, ErrBusy) {
+		if err := p.before.err; err != nil && !isDecision(err) {
 			p.err = err
 			return nil, err
 		}
@@ -114,7 +113,7 @@ func (a *acquisition) sendProbe(ctx context.Context, id probeKey, p *probe) (lea
 	} else {
 		lease, err = a.askOnce(ctx, a.now())
 	}
-	if err == nil || errors.Is(err, ErrBusy) && ctx.Err() == nil {
+	if err == nil || isDecision(err) && ctx.Err() == nil {
 		p.err = ErrBusy
 	} else {
 		p.err = a.aboutTheStore(ctx, err)

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -130,7 +129,7 @@ func (r *renewal) report(i int, err error) {
 	}
 	r.mu.Lock()
 	h := r.holds[i].latest()
-	first := r.pending[i]
+	first, gone := r.pending[i], isDecision(err)
 	r.pending[i] = false
 	switch {
 	case h.state != holdAlive, err != nil && !first:
@@ -139,7 +138,7 @@ func (r *renewal) report(i int, err error) {
 	case err == nil:
 		h.confirm(r.sent, r.claims[i].TTL)
 		r.watchdogOn(h, r.sent, r.claims[i].TTL)
-	case !errors.Is(err, ErrNotHeld) && (h.watchdog > 0 || h.suspect): // else no lease asks for it any longer
+	case !gone && (h.watchdog > 0 || h.suspect): // else no lease asks for it any longer
 		lasts := min(h.watchdog, h.lasts)
 		if h.suspect {
 			lasts = min(h.lasts, 6*r.defaults.callTimeout) // see checkClock
@@ -147,7 +146,7 @@ func (r *renewal) report(i int, err error) {
 		r.renewals.set(h, r.now()+retryRenewal(lasts))
 	}
 	r.mu.Unlock()
-	if errors.Is(err, ErrNotHeld) {
+	if gone {
 		defer r.lose(because(ErrTaken, err), h) // also when the hook panics
 	}
 	if hook := r.defaults.hooks.Renewed; hook != nil {
