@@ -1053,13 +1053,14 @@ func TestAReleaseOfAWriterThatReadTakesOneCallTimeout(t *testing.T) {
 		l := newLocker(t, store)
 		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write))
 		release(t, acquire(t, l, writer.Context(), "k", lock.WithMode(lock.Read)))
-		store.set(only("release", func(lock.Claim) error { time.Sleep(time.Minute); return nil }), nil)
+		answer := make(chan struct{})
+		store.set(only("release", func(lock.Claim) error { <-answer; return nil }), nil)
 		began := time.Now()
 		wantErr(t, writer.Release(t.Context()), lock.ErrUnavailable)
 		if took := time.Since(began); took > lock.DefaultCallTimeout+time.Millisecond {
 			t.Errorf("took %v", took)
 		}
-		store.set(nil, nil)
+		close(answer)
 	})
 }
 
