@@ -203,6 +203,23 @@ func TestAWaiterRidesOutARestart(t *testing.T) {
 	})
 }
 
+// So does one that came before anybody had the key, and saw another of its process get it.
+func TestAWaiterBehindAHolderOfItsProcessRidesOutARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := far(30 * time.Millisecond)
+		l := newLocker(t, store)
+		first, second := start(t, l, t.Context()), start(t, l, t.Context())
+		time.Sleep(time.Second)
+		store.set(func(string, lock.Claim) error { return errLineCut }, nil)
+		wantErr(t, granted(t, "the first", first).Release(t.Context()), lock.ErrUnavailable)
+		time.Sleep(20 * time.Second)
+		waits(t, "the second", second)
+		store.set(nil, nil)
+		time.Sleep(10 * time.Second)
+		release(t, granted(t, "the second", second))
+	})
+}
+
 func TestGivingUpLeavesNoOrphan(t *testing.T) {
 	tests := []struct {
 		name string
@@ -488,6 +505,8 @@ func TestAnExtensionThatIsOvertakenIsNoLoss(t *testing.T) {
 // A call without an answer may have made the key last for longer than the locker knows.
 // The release is repeated for as long.
 func TestAReleaseIsRepeatedForAsLongAsTheKeyMayLast(t *testing.T) {
+	// TTLs of acquisitions that get no answer, and of renewals of which the first gets one
+	const unanswered, answered = 7 * time.Second, 19 * time.Minute
 	for name, prolong := range map[string]func(t *testing.T, l *lock.Locker){
 		"an extension": func(t *testing.T, l *lock.Locker) {
 			t.Helper()
@@ -517,12 +536,37 @@ func TestAReleaseIsRepeatedForAsLongAsTheKeyMayLast(t *testing.T) {
 			wantErr(t, writer.Release(t.Context()), lock.ErrUnavailable)
 			wantErr(t, again.Release(t.Context()), lock.ErrUnavailable)
 		},
+		"what a writer read before, and may have read again": func(t *testing.T, l *lock.Locker) {
+			t.Helper()
+			writer := acquire(t, l, t.Context(), "k", writing)
+			before := acquire(t, l, writer.Context(), "k", reading)
+			wantErr(t, before.Extend(t.Context(), 10*time.Hour), lock.ErrUnavailable)
+			release(t, before)
+			_, err := l.TryAcquire(writer.Context(), "k", reading, lock.WithLease(unanswered))
+			wantErr(t, err, lock.ErrUnavailable)
+			wantErr(t, writer.Release(t.Context()), lock.ErrUnavailable)
+		},
+		"renewals": func(t *testing.T, l *lock.Locker) {
+			t.Helper()
+			lease := acquire(t, l, t.Context(), "k", lock.WithWatchdog(answered))
+			time.Sleep(18 * time.Minute)
+			wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaulty()
 				l := newLocker(t, store)
-				store.set(only("release", func(lock.Claim) error { return errLineCut }), only("renew", func(lock.Claim) error { return errLineCut }))
+				first := times(1, errLineCut)
+				store.set(only("release", func(lock.Claim) error { return errLineCut }), func(op string, c lock.Claim) error {
+					switch {
+					case op == "acquire" && c.TTL == unanswered:
+						return errLineCut
+					case op == "renew" && (c.TTL != answered || first(c) == nil):
+						return errLineCut
+					}
+					return nil
+				})
 				prolong(t, l)
 				time.Sleep(5 * time.Minute) // longer than what was confirmed
 				if holds(t, store, "k") == 0 {
