@@ -266,6 +266,34 @@ func TestAReleasedLeaseIsForgotten(t *testing.T) {
 	}
 }
 
+// So does a name that others wait by, of the waits that have ended.
+func TestAWaitThatHasEndedIsForgotten(t *testing.T) {
+	store := memstore.New()
+	l, other := newLocker(t, store, lock.WithOwner("me")), newLocker(t, store)
+	theirs := acquire(t, other, t.Context(), "k")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = l.Acquire(ctx, "k")
+	}()
+	type caller struct{ context.Context }
+	gone := func() weak.Pointer[caller] {
+		c := &caller{t.Context()}
+		_, err := l.Acquire(c, "k", lock.WithWait(time.Millisecond))
+		wantErr(t, err, lock.ErrBusy)
+		return weak.Make(c)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); gone.Value() != nil; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatal("what has ended is still referenced")
+		}
+	}
+	cancel()
+	<-ended
+	release(t, theirs)
+}
+
 // A context can outlive the lease that it carries.
 func TestAnAcquisitionUnderAReleasedLeaseIsANewOne(t *testing.T) {
 	l := newLocker(t, memstore.New())

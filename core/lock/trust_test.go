@@ -471,6 +471,24 @@ func TestAReleaseAfterTheTrustSaysLostThoughTheTimerIsLate(t *testing.T) {
 	})
 }
 
+// A hold whose trust has ended is no longer joined, though the store still has it and no
+// timer has said so yet.
+func TestAReentryAfterTheTrustSaysLostThoughTheTimerIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithOwner("me"), lock.WithMargin(time.Second))
+		lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Second))
+		l.DelayTrusts()
+		time.Sleep(9500 * time.Millisecond)
+		if holds(t, store, "k") != 1 {
+			t.Error("the store has lost it: this tests nothing")
+		}
+		_, err := l.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrLeaseOver)
+		wantErr(t, lease.Release(t.Context()), lock.ErrLeaseOver)
+	})
+}
+
 func TestAReentryShortensNoTrust(t *testing.T) {
 	l := newLocker(t, memstore.New())
 	outer := acquire(t, l, t.Context(), "k", lock.WithLease(time.Hour))
