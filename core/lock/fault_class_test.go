@@ -286,6 +286,30 @@ func TestAReleaseGoesFirst(t *testing.T) {
 	}
 }
 
+// A crowd of re-entries that are answered one by one lets a release go before them.
+func TestAReleaseGoesBeforeACrowdOfReentries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = 10 * time.Millisecond
+		l := newLocker(t, distant(trip), lock.WithOwner("me"))
+		outer := acquire(t, l, t.Context(), "k")
+		inner := acquire(t, l, t.Context(), "k")
+		time.AfterFunc(5*trip, func() {
+			began := time.Now()
+			wantErr(t, inner.Release(context.Background()), nil)
+			if took := time.Since(began); took > 3*trip {
+				t.Errorf("the release took %v", took)
+			}
+		})
+		leases, failed := atOnce(50, func() (*lock.Lease, error) { return l.Acquire(t.Context(), "k") })
+		for _, err := range failed {
+			t.Error(err)
+		}
+		for _, lease := range append(leases, outer) {
+			go func() { _ = lease.Release(context.Background()) }()
+		}
+	})
+}
+
 // A re-entry that gets its turn when the hold has been released calls nobody: its
 // claim would make a hold anew, as an owner that has gone.
 func TestAReentryThatComesTooLateCallsNobody(t *testing.T) {
@@ -803,11 +827,13 @@ func TestTheReleaseOfALostReadLeavesTheWritersNextReadAlone(t *testing.T) {
 				l, other := newLocker(t, store, lock.WithOwner("me")), newLocker(t, store)
 				write := acquire(t, l, t.Context(), "k", writing)
 				short := acquire(t, l, t.Context(), "k", reading, lock.WithLease(100*time.Millisecond))
+				store.set(only("release", func(lock.Claim) error { return errLineCut }), nil)
 				time.Sleep(time.Second)
 				var read *lock.Lease
 				if again {
 					read = acquire(t, l, t.Context(), "k", reading)
 				}
+				store.set(nil, nil)
 				wantErr(t, short.Release(t.Context()), lock.ErrLeaseOver)
 				time.Sleep(time.Second) // the undo
 				release(t, write)
@@ -831,35 +857,45 @@ func TestTheReleaseOfALostReadLeavesTheWritersNextReadAlone(t *testing.T) {
 // A read of a writer has no answer, and another is granted as the same owner.
 // What becomes of the first takes nothing from it.
 func TestALateReadOfAWriterLeavesTheNextAlone(t *testing.T) {
-	for _, writerGoes := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFaulty()
-			l := newLocker(t, store, lock.WithOwner("me"), lock.WithCallTimeout(time.Second))
-			write := acquire(t, l, t.Context(), "k", writing)
-			store.set(nil, only("acquire", func(lock.Claim) error { time.Sleep(3 * time.Second); return errLineCut }))
-			_, err := l.TryAcquire(t.Context(), "k", reading)
-			wantErr(t, err, lock.ErrUnavailable)
-			store.set(nil, nil)
-			read := acquire(t, l, t.Context(), "k", reading)
-			if writerGoes {
-				release(t, write)
-			}
-			time.Sleep(10 * time.Second) // the first has failed
-			if !writerGoes {
-				release(t, write)
-			}
-			time.Sleep(time.Second)
-			if err := lock.AssertHeld(read.Context(), "k"); err != nil {
-				t.Error(err)
-			}
-			if holds(t, store, "k") != 1 {
-				t.Errorf("a lease that is trusted is not in the store (the writer went first: %v)", writerGoes)
-			}
-			release(t, read)
-			time.Sleep(time.Minute)
-			if holds(t, store, "k") != 0 {
-				t.Error("something is left")
-			}
+	for name, c := range map[string]struct {
+		after      time.Duration // when the first fails
+		writerGoes bool          // first
+	}{
+		"late, and the writer stays":    {3 * time.Second, false},
+		"late, and the writer goes":     {3 * time.Second, true},
+		"at once, and the writer stays": {0, false},
+		"at once, and the writer goes":  {0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store, lock.WithOwner("me"), lock.WithCallTimeout(time.Second))
+				write := acquire(t, l, t.Context(), "k", writing)
+				store.set(nil, only("acquire", func(lock.Claim) error { time.Sleep(c.after); return errLineCut }))
+				_, err := l.TryAcquire(t.Context(), "k", reading)
+				wantErr(t, err, lock.ErrUnavailable)
+				store.set(nil, nil)
+				read := acquire(t, l, t.Context(), "k", reading)
+				if c.writerGoes {
+					release(t, write)
+				}
+				time.Sleep(10 * time.Second) // the first has failed
+				if !c.writerGoes {
+					release(t, write)
+				}
+				time.Sleep(time.Second)
+				if err := lock.AssertHeld(read.Context(), "k"); err != nil {
+					t.Error(err)
+				}
+				if holds(t, store, "k") != 1 {
+					t.Error("a lease that is trusted is not in the store")
+				}
+				release(t, read)
+				time.Sleep(time.Minute)
+				if holds(t, store, "k") != 0 {
+					t.Error("something is left")
+				}
+			})
 		})
 	}
 }
@@ -1011,15 +1047,31 @@ func TestAWriterReadsAgainWhenWhatItWouldJoinIsReleased(t *testing.T) {
 }
 
 // A reader whose writer is released while it waits for its turn comes after the callers that
-// wait already; who tries only once is refused.
+// wait by then; who tries only once is refused.
 func TestAReaderWhoseWriterHasGoneComesAfterThoseWhoWait(t *testing.T) {
-	for name, tries := range map[string]bool{"Acquire": false, "TryAcquire": true} {
+	for name, c := range map[string]struct{ tries, named bool }{
+		"Acquire":            {false, false},
+		"TryAcquire":         {true, false},
+		"Acquire by name":    {false, true},
+		"TryAcquire by name": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaulty()
 				l := newLocker(t, store)
-				write := acquire(t, l, t.Context(), "k", writing)
-				q := start(t, l, t.Context(), writing)
+				me := lock.WithOwner("me")
+				write := acquire(t, l, t.Context(), "k", writing, me)
+				ctx, opts := context.WithoutCancel(write.Context()), []lock.Option{reading}
+				if c.named {
+					ctx, opts = t.Context(), append(opts, me)
+				}
+				if c.tries {
+					opts = append(opts, lock.WithWait(0))
+				}
+				var q <-chan outcome
+				if !c.named {
+					q = start(t, l, t.Context(), writing)
+				}
 				var reads atomic.Int32
 				store.set(only("acquire", func(c lock.Claim) error {
 					if c.Mode == lock.Read && reads.Add(1) == 1 {
@@ -1030,16 +1082,14 @@ func TestAReaderWhoseWriterHasGoneComesAfterThoseWhoWait(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 					return nil
 				}))
-				opts := []lock.Option{reading}
-				if tries {
-					opts = append(opts, lock.WithWait(0))
-				}
-				ctx := context.WithoutCancel(write.Context())
 				r1 := start(t, l, ctx, opts...)
 				r2 := start(t, l, ctx, opts...)
+				if c.named { // a try would be refused at once
+					q = start(t, l, t.Context(), writing)
+				}
 				go func() { _ = write.Release(ctx) }()
 				time.Sleep(80 * time.Millisecond)
-				if !tries {
+				if !c.tries {
 					waits(t, "the second reader", r2)
 				}
 				time.Sleep(120 * time.Millisecond)
@@ -1048,12 +1098,74 @@ func TestAReaderWhoseWriterHasGoneComesAfterThoseWhoWait(t *testing.T) {
 				release(t, second)
 				time.Sleep(time.Second)
 				for i, r := range []<-chan outcome{r1, r2} {
-					if tries {
+					if c.tries {
 						wantErr(t, (<-r).err, lock.ErrBusy)
 					} else {
 						release(t, granted(t, fmt.Sprint("reader ", i), r))
 					}
 				}
+			})
+		})
+	}
+}
+
+// A reader by the name of a writer that isn't granted yet reads as that writer, who is
+// released before the store grants it. The reader comes after who waits before it: a try is
+// refused, and what the store granted is in nobody's way.
+func TestAReaderOfAWriterThatCameAndWentComesAfterThoseWhoWait(t *testing.T) {
+	for name, tries := range map[string]bool{"Acquire": false, "TryAcquire": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				me := lock.WithOwner("me")
+				var writes atomic.Int32
+				store.set(only("acquire", func(c lock.Claim) error {
+					if c.Mode == lock.Read || writes.Add(1) == 1 {
+						time.Sleep(20 * time.Millisecond)
+					} else {
+						time.Sleep(100 * time.Millisecond)
+					}
+					return nil
+				}), nil)
+				var w, r, q <-chan outcome
+				if tries { // nobody waits yet, or it would be refused at once
+					w = start(t, l, t.Context(), writing, me, lock.WithWait(0))
+					r = start(t, l, t.Context(), reading, me, lock.WithWait(0))
+					q = start(t, l, t.Context(), writing)
+				} else {
+					w = start(t, l, t.Context(), writing, me)
+					q = start(t, l, t.Context(), writing)
+					r = start(t, l, t.Context(), reading, me)
+				}
+				time.Sleep(30 * time.Millisecond)
+				release(t, granted(t, "the first writer", w)) // its reader calls
+				time.Sleep(time.Second)
+				release(t, granted(t, "the second writer", q))
+				if tries {
+					wantErr(t, (<-r).err, lock.ErrBusy)
+					return
+				}
+				time.Sleep(time.Second)
+				release(t, granted(t, "the reader", r))
+			})
+		})
+	}
+}
+
+// A try that would join a sibling, which is released meanwhile, gets a key that nobody else
+// wants.
+func TestATryWhoseSiblingHasGoneGetsAFreeKey(t *testing.T) {
+	for name, mode := range map[string]lock.Option{"as a reader": reading, "in the same mode": writing} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLocker(t, far(20*time.Millisecond), lock.WithOwner("me"))
+				sibling := start(t, l, t.Context(), writing, lock.WithWait(0))
+				try := start(t, l, t.Context(), mode, lock.WithWait(0))
+				time.Sleep(30 * time.Millisecond)
+				release(t, granted(t, "the sibling", sibling)) // the try calls
+				time.Sleep(time.Second)
+				release(t, granted(t, "the try", try))
 			})
 		})
 	}
@@ -1424,6 +1536,95 @@ func TestAReaderThatReentersLeavesNothingAsItsWriter(t *testing.T) {
 	})
 }
 
+// A reader's call had no answer, and then it joins what a sibling was granted. The call may
+// still run, or its answer may come: nothing stays of it when both have released.
+func TestWhatAReaderLeftThatJoinedASiblingIsUndone(t *testing.T) {
+	for name, loseIt := range map[string]func(store *faulty, c lock.Claim) error{
+		"it runs when nobody waits for it": func(store *faulty, c lock.Claim) error {
+			time.AfterFunc(joinedAt+50*time.Millisecond, func() { _, _ = store.Store.Acquire(context.Background(), c) })
+			return errLineCut
+		},
+		"its grant is late": func(*faulty, lock.Claim) error { time.Sleep(joinedAt + time.Second); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, l, other, sibling, got := joinASibling(t, loseIt)
+				time.Sleep(3 * time.Second)
+				release(t, sibling)
+				release(t, granted(t, "the reader", got))
+				if n := holds(t, store, "k"); n != 0 {
+					t.Errorf("%d holds are left, and nobody has them", n)
+				}
+				release(t, acquire(t, other, t.Context(), "k", writing))
+				release(t, acquire(t, l, t.Context(), "k", writing))
+			})
+		})
+	}
+}
+
+// It may have to go on by itself, as the sibling releases what it joins: then what its call
+// left is its hold.
+func TestWhatAReaderLeftThatWouldJoinASiblingBecomesItsHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := make(chan struct{})
+		store, _, other, sibling, got := joinASibling(t, func(store *faulty, c lock.Claim) error {
+			<-late
+			_, _ = store.Store.Acquire(context.Background(), c)
+			return errLineCut
+		})
+		synctest.Wait() // it calls to join
+		close(late)
+		synctest.Wait()
+		release(t, sibling)
+		time.Sleep(time.Second)
+		reader := granted(t, "the reader", got)
+		time.Sleep(5 * time.Second)
+		_, err := other.TryAcquire(t.Context(), "k", writing)
+		wantErr(t, err, lock.ErrBusy)
+		wantErr(t, lock.AssertHeld(reader.Context(), "k"), nil)
+		release(t, reader)
+		time.Sleep(5 * time.Second)
+		if n := holds(t, store, "k"); n != 0 {
+			t.Errorf("%d holds are left, and nobody has them", n)
+		}
+	})
+}
+
+// joinedAt is when the reader of joinASibling, of which a call is lost, joins the sibling.
+const joinedAt = 10 * time.Second
+
+// joinASibling has a reader join what a sibling of its name was granted, while it waits.
+func joinASibling(t *testing.T, lose func(*faulty, lock.Claim) error) (
+	store *faulty, l, other *lock.Locker, sibling *lock.Lease, reader <-chan outcome,
+) {
+	t.Helper()
+	store = newFaulty()
+	l, other = newLocker(t, store, lock.WithOwner("me"), reading), newLocker(t, store)
+	theirs := acquire(t, other, t.Context(), "k", writing)
+	began := time.Now()
+	var calls atomic.Int32
+	store.set(func(op string, c lock.Claim) error {
+		switch {
+		case op == "watch":
+			return errLineCut // so the sibling comes first
+		case op == "acquire" && c.Holds > 1:
+			time.Sleep(20 * time.Millisecond)
+		case op == "acquire" && calls.Add(1) == 2: // the first was busy
+			return lose(store, c)
+		}
+		return nil
+	}, nil)
+	reader = start(t, l, t.Context())
+	time.Sleep(joinedAt - time.Since(began))
+	waits(t, "the reader", reader)
+	release(t, theirs)
+	sibling, err := l.TryAcquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, l, other, sibling, reader
+}
+
 // The context of Close ends by what could be a store's answer.
 func TestTheCauseOfClosesContextIsNoAnswer(t *testing.T) {
 	for name, cause := range map[string]error{"not held": lock.ErrNotHeld, "taken": lock.ErrTaken} {
@@ -1513,7 +1714,7 @@ func TestNamedWaitersDoNotEachFindOutThatTheStoreIsSilent(t *testing.T) {
 		other, l := newLocker(t, store.Store), newLocker(t, store, lock.WithOwner("me"))
 		held := acquire(t, other, t.Context(), "k", writing)
 		var readers []<-chan outcome
-		for range 4 {
+		for range 16 {
 			readers = append(readers, start(t, l, t.Context(), reading))
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -1522,12 +1723,35 @@ func TestNamedWaitersDoNotEachFindOutThatTheStoreIsSilent(t *testing.T) {
 		for _, done := range readers {
 			o := <-done
 			wantErr(t, o.err, lock.ErrUnavailable)
-			if took := o.at.Sub(began); took > time.Minute {
+			if took := o.at.Sub(began); took > 40*time.Second {
 				t.Errorf("one knew after %v", took)
 			}
 		}
 		store.set(nil, nil)
 		release(t, held)
 		time.Sleep(2 * time.Hour) // the calls end
+	})
+}
+
+// None of them fails while there is hope: all ride out a restart.
+func TestNamedWaitersRideOutARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		other, l := newLocker(t, store.Store), newLocker(t, store, lock.WithOwner("me"))
+		held := acquire(t, other, t.Context(), "k", writing)
+		var readers []<-chan outcome
+		for range 4 {
+			readers = append(readers, start(t, l, t.Context(), reading))
+		}
+		away := make(chan struct{})
+		store.set(only("acquire", func(lock.Claim) error { <-away; return errLineCut }), nil)
+		time.Sleep(20 * time.Second)
+		release(t, held)
+		store.set(nil, nil)
+		close(away)
+		time.Sleep(5 * time.Second)
+		for i, done := range readers {
+			release(t, granted(t, fmt.Sprint("reader ", i), done))
+		}
 	})
 }
