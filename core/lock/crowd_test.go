@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -30,6 +31,39 @@ func TestFreePermitsAreGrantedToACrowd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A large crowd of fair waiters has its places in the store soon, and no call names more
+// than a thousand.
+func TestALargeFairCrowdHasItsPlacesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, most = 2500, 1000
+		store := newFaulty()
+		l := newLocker(t, store, fair)
+		held := acquire(t, l, t.Context(), "k")
+		var named atomic.Int64
+		store.set(only("acquire", func(c lock.Claim) error {
+			named.Store(max(named.Load(), int64(len(c.Places))))
+			time.Sleep(time.Millisecond)
+			return nil
+		}), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() { _, _ = l.Acquire(ctx, "k") })
+		}
+		time.Sleep(time.Second)
+		state, err := l.Inspect(t.Context(), "k")
+		if places := len(state.Waiters) + state.MoreWaiters; err != nil || places != n {
+			t.Errorf("%d places for %d who wait, %v", places, n, err)
+		}
+		if named := named.Load(); named > most {
+			t.Errorf("%d named in one call", named)
+		}
+		cancel()
+		all.Wait()
+		release(t, held)
+	})
 }
 
 // A store whose permits are all taken is not called for each of a crowd. When they

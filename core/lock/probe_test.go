@@ -297,6 +297,24 @@ func TestTheGrantOfAProbeRefusesTheOthers(t *testing.T) {
 	})
 }
 
+// Tries that can have the key together all get it.
+func TestTriesInAModeThatIsSharedAreEachGranted(t *testing.T) {
+	for name, kind := range map[string]lock.Option{"read": reading, "permits": lock.WithPermits(1, 10)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLocker(t, far(10*time.Millisecond), kind)
+				leases, failed := atOnce(10, func() (*lock.Lease, error) { return l.TryAcquire(t.Context(), "k") })
+				for _, err := range failed {
+					t.Error(err)
+				}
+				for _, lease := range leases {
+					release(t, lease)
+				}
+			})
+		})
+	}
+}
+
 func TestAFailureOfTheStoreIsSharedByTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newThrong(t, many)

@@ -136,6 +136,46 @@ func TestAStoreWithoutWakeupsIsPolled(t *testing.T) {
 	})
 }
 
+// It is polled less and less, so that a long wait costs few calls.
+func TestALongWaitWithoutWakeupsPollsSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, &mute{store}), newLocker(t, store.Store)
+		lease := acquire(t, other, t.Context(), "k")
+		got := start(t, l, t.Context())
+		time.Sleep(time.Minute)
+		waits(t, "the waiter", got)
+		if n := store.count("acquire"); n > 60*10 {
+			t.Errorf("%d calls in a minute", n)
+		}
+		release(t, lease)
+		time.Sleep(time.Second)
+		release(t, granted(t, "the waiter", got))
+	})
+}
+
+// A key without wake-ups says nothing about the next key that is waited for.
+func TestAKeyWithoutWakeupsIsNotTakenForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store, lock.WithPoll(time.Hour)), newLocker(t, store.Store)
+		acquire(t, other, t.Context(), "mute")
+		lease := acquire(t, other, t.Context(), "k")
+		store.set(only("watch", func(c lock.Claim) error {
+			if c.Key == "mute" {
+				return errLineCut
+			}
+			return nil
+		}), nil)
+		_, err := l.Acquire(t.Context(), "mute", lock.WithWait(time.Second))
+		wantErr(t, err, lock.ErrBusy)
+		got := start(t, l, t.Context())
+		time.Sleep(time.Second)
+		release(t, lease)
+		release(t, granted(t, "the waiter", got))
+	})
+}
+
 // mute has no wake-ups.
 type mute struct{ lock.Store }
 
@@ -752,6 +792,25 @@ func TestAnOverdueWaiterIsBusyWhenTheStoreSaysSo(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		<-head.done
+	})
+}
+
+// What the store said before doesn't count while it leaves a call without an answer.
+func TestAWaiterBehindACallWithoutAnAnswerIsNotBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, hung := newFaulty(), make(chan struct{})
+		l := newLocker(t, store, lock.WithPoll(time.Second))
+		lease := acquire(t, newLocker(t, store.Store), t.Context(), "k")
+		head := start(t, l, t.Context())
+		store.set(only("acquire", func(lock.Claim) error { <-hung; return errLineCut }), nil)
+		time.Sleep(1100 * time.Millisecond) // the head has been refused, and calls again
+		_, err := l.Acquire(t.Context(), "k", lock.WithWait(100*time.Millisecond))
+		wantErr(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
+		store.set(nil, nil)
+		close(hung)
+		release(t, lease)
+		time.Sleep(10 * time.Second)
+		release(t, granted(t, "the head", head))
 	})
 }
 
