@@ -683,14 +683,16 @@ func TestWhatIsInDoubtIsUndoneThreeTimes(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnsupportedIsAskedOnceAndNotUndone(t *testing.T) {
-	store := newFaulty()
-	l := newLocker(t, store)
-	store.set(only("acquire", func(lock.Claim) error { return lock.ErrUnsupported }), nil)
-	_, err := l.Acquire(t.Context(), "k")
-	wantErr(t, err, lock.ErrUnsupported)
-	if asked, undone := store.count("acquire"), store.count("release"); asked != 1 || undone != 0 {
-		t.Errorf("asked %d times, undid %d", asked, undone)
+func TestWhatAStoreRefusesIsAskedOnceAndNotUndone(t *testing.T) {
+	for _, refusal := range []error{lock.ErrUnsupported, lock.ErrInvalid} {
+		store := newFaulty()
+		l := newLocker(t, store)
+		store.set(only("acquire", func(lock.Claim) error { return refusal }), nil)
+		_, err := l.Acquire(t.Context(), "k")
+		wantErr(t, err, refusal)
+		if asked, undone := store.count("acquire"), store.count("release"); asked != 1 || undone != 0 {
+			t.Errorf("%v: asked %d times, undid %d", refusal, asked, undone)
+		}
 	}
 }
 
@@ -783,6 +785,24 @@ func TestWhatAStoreCallsInvalidIsNoOutage(t *testing.T) {
 	if errors.Is(err, lock.ErrUnavailable) {
 		t.Errorf("%v must not look like an outage", err)
 	}
+}
+
+// queries is a store that answers no query.
+type queries struct{ lock.Store }
+
+func (queries) Inspect(context.Context, string) (lock.State, error) { return lock.State{}, errLineCut }
+func (queries) ForceRelease(context.Context, string) (bool, error)  { return false, errLineCut }
+
+// A key that cannot be looked at is not free, and one that is not freed ends no lease.
+func TestAQueryThatFailsIsAnError(t *testing.T) {
+	l := newLocker(t, queries{memstore.New()})
+	lease := acquire(t, l, t.Context(), "k")
+	_, err := l.Inspect(t.Context(), "k")
+	wantErr(t, err, lock.ErrUnavailable, errLineCut)
+	_, err = l.ForceRelease(t.Context(), "k")
+	wantErr(t, err, lock.ErrUnavailable, errLineCut)
+	wantErr(t, lock.AssertHeld(lease.Context(), "k"), nil)
+	release(t, lease)
 }
 
 // What may be left in a store that blocks is removed by a few goroutines, however much it is.
