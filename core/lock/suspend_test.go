@@ -69,6 +69,22 @@ func TestASuspendedProcessRenewsAtOnceAndLosesWhatIsNotConfirmed(t *testing.T) {
 	}
 }
 
+// An assertion finds it, too: the lease is renewed at once.
+func TestAnAssertionAfterASuspensionRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		l.Suspend(time.Hour)
+		wantErr(t, lock.AssertHeld(lease.Context(), "k"), nil)
+		time.Sleep(time.Millisecond)
+		if n := store.count("renew"); n != 1 {
+			t.Errorf("renewed %d times", n)
+		}
+		release(t, lease)
+	})
+}
+
 // A short lease is doubted after a pause that is nothing to the locker's watchdog, and
 // after many that are short.
 func TestASuspensionIsMeasuredByNoWatchdog(t *testing.T) {

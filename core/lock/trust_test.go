@@ -423,6 +423,21 @@ func TestARenewalThatHangsLeavesTimeForTheNext(t *testing.T) {
 	})
 }
 
+// An answer that comes when the round has given up confirms the hold all the same.
+func TestARenewalThatIsAnsweredLateCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		const late = lock.DefaultCallTimeout + time.Second
+		store.set(only("renew", func(lock.Claim) error { time.Sleep(late); return nil }), nil)
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		time.Sleep(5 * time.Minute)
+		wantErr(t, lock.AssertHeld(lease.Context(), "k"), nil)
+		release(t, lease)
+		time.Sleep(late)
+	})
+}
+
 // The last lease that asks for renewals takes them along.
 func TestAFixedLeaseThatIsLeftIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
