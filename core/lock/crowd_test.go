@@ -37,7 +37,7 @@ func TestFreePermitsAreGrantedToACrowd(t *testing.T) {
 // than a thousand.
 func TestALargeFairCrowdHasItsPlacesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n, most = 2500, 1000
+		const n, most = 1500, 1000
 		store := newFaulty()
 		l := newLocker(t, store, fair)
 		held := acquire(t, l, t.Context(), "k")

@@ -257,6 +257,47 @@ func TestAProcessAloneSeldomYields(t *testing.T) {
 	})
 }
 
+// A process that was alone for long, and seldom let others call first, does so after each run
+// once another wants the key.
+func TestAProcessThatWasAloneYieldsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpaced()
+		slow := spaced{&faulty{Store: store.Store, calls: make(map[string]int)}}
+		slow.set(only("acquire", func(lock.Claim) error { time.Sleep(900 * time.Microsecond); return nil }), nil)
+		here, there := newLocker(t, store), newLocker(t, slow)
+		const callers, work, alone, span = 4, 100 * time.Microsecond, time.Second, 6 * time.Second
+		var group sync.WaitGroup
+		start, theirs := time.Now(), 0
+		use := func(l *lock.Locker) {
+			lease, err := l.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(work)
+			release(t, lease)
+		}
+		for range callers {
+			group.Go(func() {
+				for time.Since(start) < span {
+					use(here)
+				}
+			})
+		}
+		group.Go(func() {
+			time.Sleep(alone)
+			for time.Since(start) < span {
+				use(there)
+				theirs++
+			}
+		})
+		group.Wait()
+		if runs := int((span - alone) / lock.DefaultHandoffTime); theirs < runs/8 {
+			t.Errorf("%d turns of another process in about %d runs of hand-offs", theirs, runs)
+		}
+	})
+}
+
 // A renewal that was sent before a hand-off is about the hold in the store: the
 // lease that continues it lasts longer by it, or is lost.
 func TestARenewalFollowsAHandOff(t *testing.T) {

@@ -119,11 +119,15 @@ func (s slowRenewals) Renew(ctx context.Context, claims []lock.Claim, report fun
 // long ones, and the other way round: short leases don't wait for the answer to long ones.
 func TestAShortLeaseEndsNoRenewalOfALongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLocker(t, slowRenewals{memstore.New()})
+		var lost, failed atomic.Int64
+		l := newLocker(t, slowRenewals{memstore.New()}, lock.WithHooks(lock.Hooks{Renewed: func(e lock.RenewEvent) {
+			if e.Key == "long" && e.Err != nil {
+				failed.Add(1)
+			}
+		}}))
 		long := acquire(t, l, t.Context(), "long")
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer stop()
-		var lost atomic.Int64
 		var all sync.WaitGroup
 		const crowd = 60
 		for i := range crowd {
@@ -150,6 +154,9 @@ func TestAShortLeaseEndsNoRenewalOfALongOne(t *testing.T) {
 		}
 		if lost.Load() == 0 {
 			t.Error("the store was fast enough for short leases, and so for every one")
+		}
+		if n := failed.Load(); n != 0 {
+			t.Errorf("%d renewals of the long lease were given up early", n)
 		}
 		release(t, long)
 	})
