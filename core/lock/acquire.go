@@ -205,10 +205,10 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		// A writer that reads: the same owner, another hold.
 		a.ownership, a.shared = h.ownership, true
 		lease, err := a.attempt(ctx, a.came)
-		for errors.Is(err, ErrReleased) && a.holdStatus(h) == nil { // what it read before
+		for isGone(err) && a.holdStatus(h) == nil { // what it read before
 			lease, err = a.attempt(ctx, a.now())
 		}
-		if !isDecision(err) && !errors.Is(err, ErrReleased) || a.holdStatus(h) == nil {
+		if !isDecision(err) && !isGone(err) || a.holdStatus(h) == nil {
 			return a.tried(ctx, lease, err)
 		}
 		a.readmit() // the writer has gone: whatever that is an answer to, it waits as any other
@@ -217,7 +217,7 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			err = a.gaveUp(ctx)
 		}
-		if a.o.owner == "" || !errors.Is(err, ErrReleased) {
+		if a.o.owner == "" || !isGone(err) {
 			return lease, err
 		}
 		a.readmit()
@@ -339,7 +339,7 @@ func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
 
 func (a *acquisition) askOnce(ctx context.Context, now time.Duration) (*Lease, error) {
 	lease, err := a.attempt(ctx, now)
-	for errors.Is(err, ErrReleased) {
+	for isGone(err) {
 		lease, err = a.attempt(ctx, a.now())
 	}
 	return a.tried(ctx, lease, err)

@@ -195,6 +195,10 @@ func isDecision(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld)
 }
 
+// isGone reports whether what was to be joined has been released, and not that a store
+// failed with such an error of another lock.
+func isGone(err error) bool { return errors.Is(err, ErrReleased) && !errors.Is(err, ErrUnavailable) }
+
 // busyAnswer returns the store's decision that another owner has the key, if err is that.
 func busyAnswer(err error) (busy *BusyError, ok bool) {
 	if !isDecision(err) {

@@ -68,7 +68,7 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 			return lease, nil, nil
 		}
 		a.endAsking(err)
-		if errors.Is(err, ErrReleased) { // then it has its own place, and no more
+		if isGone(err) { // then it has its own place, and no more
 			a.claimAs(nil)
 			continue
 		}

@@ -787,6 +787,44 @@ func TestWhatAStoreCallsInvalidIsNoOutage(t *testing.T) {
 	}
 }
 
+// A store may fail with an error of another lock, such as one that it works under. That says
+// nothing about the hold that an acquisition would join.
+func TestAFailureThatWrapsAReleaseIsOneOfTheStore(t *testing.T) {
+	for call, opts := range map[string][]lock.Option{
+		"Acquire":            nil,
+		"TryAcquire":         {lock.WithWait(0)},
+		"Acquire by name":    {lock.WithOwner("me")},
+		"TryAcquire by name": {lock.WithOwner("me"), lock.WithWait(0)},
+	} {
+		opts = slices.Clip(opts)
+		t.Run(call, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				failing := only("acquire", func(lock.Claim) error { return fmt.Errorf("the store's own lock: %w", lock.ErrReleased) })
+				store.set(failing, nil)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				_, err := l.Acquire(ctx, "k", opts...)
+				wantErr(t, err, lock.ErrUnavailable)
+				if took, n := time.Since(began), store.count("acquire"); took > time.Second || n > 3 {
+					t.Errorf("called %d times in %v", n, took)
+				}
+				store.set(nil, nil)
+				write := acquire(t, l, t.Context(), "w", append(opts, writing)...)
+				store.set(failing, nil)
+				ctx, cancel = context.WithTimeout(write.Context(), time.Minute)
+				defer cancel()
+				_, err = l.Acquire(ctx, "w", append(opts, reading)...)
+				wantErr(t, err, lock.ErrUnavailable)
+				store.set(nil, nil)
+				release(t, write)
+			})
+		})
+	}
+}
+
 // queries is a store that answers no query.
 type queries struct{ lock.Store }
 
