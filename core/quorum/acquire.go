@@ -45,7 +45,7 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	for tries := 0; ; tries++ {
 		if r := q.holding(c); r != nil || c.Holds > 1 {
 			fence, err := q.again(ctx, r, c)
-			if c.Holds > 1 || !errors.Is(err, lock.ErrNotHeld) {
+			if c.Holds > 1 || !isAnswer(err, lock.ErrNotHeld) {
 				return fence, err
 			}
 			q.forget(c, r)
@@ -96,7 +96,7 @@ func (q *Store) again(ctx context.Context, r *round, c lock.Claim) (fence uint64
 	ask(ctx, q, r, q.timeout, func(ctx context.Context, _ int, node lock.Store) (uint64, error) {
 		return node.Acquire(ctx, claim)
 	}, func(_ int, _ uint64, err error) (enough bool) {
-		if errors.Is(err, lock.ErrBusy) {
+		if isAnswer(err, lock.ErrBusy) {
 			err = lock.ErrNotHeld // the hold isn't there, whatever is in its place
 		}
 		return t.count(err)

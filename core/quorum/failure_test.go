@@ -219,3 +219,28 @@ func (f *faulty) Renew(ctx context.Context, claims []lock.Claim, report func(int
 	}
 	f.Store.Renew(ctx, claims, report)
 }
+
+// A node that is a store with a lock below it may fail with that lock's end.
+func TestAFailureOfNodesThatWrapsAnAnswerIsNone(t *testing.T) {
+	for _, cause := range []error{lock.ErrNotHeld, &lock.BusyError{TTL: time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			nodes, stores := stubs(3)
+			q := quorumOf(t, stores...)
+			must(t, acquireOf(q, claimBy("a")))
+			err := away("connection lost", cause)
+			for _, node := range nodes {
+				node.acquire = func(lock.Claim) (uint64, error) { return 0, err }
+				node.renew, node.release = func(lock.Claim) error { return err }, func(lock.Claim) error { return err }
+			}
+			for call, err := range map[string]error{
+				"acquire": acquireOf(q, claimBy("b")),
+				"renew":   renewOf(t.Context(), q, claimBy("a")),
+				"release": q.Release(t.Context(), claimOf("a", 0)),
+			} {
+				if _, failed := errors.AsType[*lock.StoreError](err); !failed {
+					t.Errorf("%s with %v: got %v, want a failure", call, cause, err)
+				}
+			}
+		})
+	}
+}

@@ -164,7 +164,7 @@ func (q *Store) remove(ctx context.Context, n *node, c lock.Claim) error {
 
 // answered: what is to be removed is gone, or will never go by a removal.
 func answered(err error) bool {
-	return err == nil || errors.Is(err, lock.ErrNotHeld) || outcomeOf(err) == lock.OutcomeRefused
+	return err == nil || isAnswer(err, lock.ErrNotHeld) || outcomeOf(err) == lock.OutcomeRefused
 }
 
 // persist repeats a removal in the background, after each of the pauses, until

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -213,7 +212,7 @@ func (q *Store) Release(ctx context.Context, c lock.Claim) error {
 	if err != nil && t.absent < t.need && t.granted+t.absent >= t.need {
 		err = nil
 	}
-	if c.Holds == 0 && (err == nil || errors.Is(err, lock.ErrNotHeld)) {
+	if c.Holds == 0 && (err == nil || isAnswer(err, lock.ErrNotHeld)) {
 		q.forget(c, r)
 	}
 	return err

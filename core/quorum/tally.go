@@ -28,9 +28,9 @@ func (t *tally) count(err error) bool {
 	switch {
 	case err == nil:
 		t.granted++
-	case errors.As(err, &busy):
+	case isAnswer(err, lock.ErrBusy) && errors.As(err, &busy):
 		t.busy = append(t.busy, busy.TTL)
-	case errors.Is(err, lock.ErrNotHeld):
+	case isAnswer(err, lock.ErrNotHeld):
 		t.absent++
 	default:
 		t.failed = append(t.failed, err)
@@ -153,6 +153,13 @@ func (e *quorumError) Error() string {
 }
 
 func (e *quorumError) Unwrap() []error { return e.causes }
+
+// isAnswer reports whether err is that answer of a store. One that failed has none,
+// whatever its cause matches.
+func isAnswer(err, answer error) bool {
+	_, failed := errors.AsType[*lock.StoreError](err)
+	return !failed && errors.Is(err, answer)
+}
 
 // outcomeOf is the outcome of a failed call of a node.
 func outcomeOf(err error) lock.Outcome {
