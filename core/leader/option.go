@@ -18,6 +18,10 @@ func newOptions(opts []Option) options {
 		lock.WithMaxHold(0), lock.WithWait(lock.MaxDuration), lock.WithMaxWait(lock.MaxDuration),
 	}}
 	for _, apply := range opts {
+		if apply == nil {
+			o.lock = append(o.lock, nil) // which the locker refuses
+			continue
+		}
 		apply(&o)
 	}
 	if o.name != "" {

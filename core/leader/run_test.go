@@ -21,6 +21,7 @@ var errWork = errors.New("work failed")
 func TestALeaderHoldsTheLockAndItsTermIsTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLocker(t, memstore.New())
+		wantErr(t, leader.Run(t.Context(), l, office, until, nil), lock.ErrInvalid)
 		err := leader.Run(t.Context(), l, office, func(ctx context.Context, term uint64) error {
 			lease, ok := lock.FromContext(ctx)
 			if !ok || lease.Fence() != term || term == 0 {

@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,15 +27,7 @@ func TestWithReplicasRefusesWhatCannotWork(t *testing.T) {
 		"is all right, as it is below the limit": func() { redisstore.New(rdb, redisstore.WithReplicas(1, 999*time.Millisecond)) },
 		"is all right, as there is no limit":     func() { redisstore.New(patient, redisstore.WithReplicas(1, time.Hour)) },
 	} {
-		text := func() (text string) {
-			defer func() {
-				if r := recover(); r != nil {
-					text = fmt.Sprint(r)
-				}
-			}()
-			option()
-			return ""
-		}()
+		text := panicOf(option)
 		if right := strings.HasPrefix(want, "is all right"); right && text != "" || !right && !strings.Contains(text, want) {
 			t.Errorf("panic %q, want %q", text, want)
 		}

@@ -65,6 +65,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	}
 	s.wakeups = s.subscriptions()
 	for _, apply := range opts {
+		if apply == nil {
+			panic("redisstore.New: an option is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
+		}
 		apply(s)
 	}
 	s.prepare()

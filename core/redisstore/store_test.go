@@ -404,3 +404,30 @@ func TestAClientOfAClusterThatIsClosedRefuses(t *testing.T) {
 		time.Sleep(time.Minute) // its worker ends
 	})
 }
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for want, wrong := range map[string]func(){
+		"client is nil":         func() { redisstore.New((*redis.Client)(nil)) },
+		"an option is nil":      func() { redisstore.New(rdb, nil) },
+		"exclude each other":    func() { redisstore.New(rdb, redisstore.WithSETNX(), redisstore.WithRedissonTokens()) },
+		"WithLogger: logger is": func() { redisstore.New(rdb, redisstore.WithLogger(nil)) },
+		"mapper is nil":         func() { redisstore.New(rdb, redisstore.WithNameMapper(nil)) },
+	} {
+		if text := panicOf(wrong); !strings.Contains(text, want) {
+			t.Errorf("panic %q, want %q", text, want)
+		}
+	}
+}
+
+// panicOf is what call panics with, empty if it doesn't.
+func panicOf(call func()) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprint(r)
+		}
+	}()
+	call()
+	return ""
+}

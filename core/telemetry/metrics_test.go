@@ -460,6 +460,9 @@ func TestNewTellsOfInstrumentsThatCannotBeMade(t *testing.T) {
 	if _, err := telemetry.New(telemetry.WithMeterProvider(refusing{})); !errors.Is(err, errSecret) {
 		t.Errorf("got %v, want the provider's error", err)
 	}
+	if _, err := telemetry.New(nil); err == nil || !strings.Contains(err.Error(), "an option is nil") {
+		t.Errorf("got %v, want an error that says what is nil", err)
+	}
 }
 
 // Two offices of one name share a series. The end of one leaves it to the other.

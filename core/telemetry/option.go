@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"errors"
 	"log/slog"
 
 	"go.opentelemetry.io/otel"
@@ -19,12 +20,15 @@ type options struct {
 	keyOf   func(string) string
 }
 
-func newOptions(opts []Option) *options {
+func newOptions(opts []Option) (*options, error) {
 	o := &options{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(), log: slog.Default()}
 	for _, apply := range opts {
+		if apply == nil {
+			return nil, errors.New("telemetry.New: an option is nil")
+		}
 		apply(o)
 	}
-	return o
+	return o, nil
 }
 
 // WithMeterProvider sets where metrics go. Default: the global provider. nil is

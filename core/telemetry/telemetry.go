@@ -32,9 +32,12 @@ type Telemetry struct {
 }
 
 // New creates the instruments. It returns an error if the meter provider refuses
-// one of them.
+// one of them, or an option is nil.
 func New(opts ...Option) (*Telemetry, error) {
-	o := newOptions(opts)
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
 	made, err := newInstruments(o.meters.Meter(ScopeName, metric.WithInstrumentationVersion(Version)))
 	if err != nil {
 		return nil, err

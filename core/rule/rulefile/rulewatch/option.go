@@ -21,6 +21,9 @@ type options struct {
 func newOptions(opts []Option) options {
 	o := options{log: slog.Default(), onError: func(error) {}, poll: DefaultPoll}
 	for _, apply := range opts {
+		if apply == nil {
+			panic("rulewatch.Start: an option is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
+		}
 		apply(&o)
 	}
 	return o

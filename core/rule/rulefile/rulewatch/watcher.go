@@ -39,7 +39,8 @@ type Watcher struct {
 // apply means that the rules before stay in force. apply must not call Close.
 //
 // A file that is wrong or missing, now or later, is logged and passed to
-// [WithOnError]; the watcher goes on, and applies the file when it is good.
+// [WithOnError]; the watcher goes on, and applies the file when it is good. A nil option
+// makes Start panic.
 func Start(path string, apply func(*rule.Set) error, opts ...Option) *Watcher {
 	w := &Watcher{path: path, apply: apply, options: newOptions(opts), closing: make(chan struct{})}
 	w.folders = w.open()

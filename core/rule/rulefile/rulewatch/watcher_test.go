@@ -731,3 +731,12 @@ func TestTheLineBeforeIsThatOfTheLastVersion(t *testing.T) {
 		t.Errorf("got %v, want line 5", err)
 	}
 }
+
+func TestANilOptionIsNamed(t *testing.T) {
+	defer func() {
+		if said := fmt.Sprint(recover()); said != "rulewatch.Start: an option is nil" {
+			t.Errorf("panic %q", said)
+		}
+	}()
+	rulewatch.Start("locks.yaml", func(*rule.Set) error { return nil }, nil)
+}
