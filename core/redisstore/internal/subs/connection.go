@@ -240,6 +240,9 @@ func (c *connection) again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.later = nil
+	if c.ctx.Err() != nil {
+		return // the channels are another's
+	}
 	for name, wanted := range c.channels {
 		wanted.heard[common] = false
 		delete(c.sent, name) // what nobody wants stays, to be unsubscribed
@@ -297,6 +300,10 @@ func (c *connection) lost(pubsub *redis.PubSub, err error) bool {
 	}
 	broken := errors.As(err, &panicked)
 	c.mu.Lock()
+	if c.ctx.Err() != nil { // the channels are another's: this one panicked while it sent
+		c.mu.Unlock()
+		return true
+	}
 	drops := c.dropped()
 	for _, watched := range c.channels {
 		watched.heard[common] = false
