@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,13 +226,24 @@ func TestAFailureOfNodesThatWrapsAnAnswerIsNone(t *testing.T) {
 	for _, cause := range []error{lock.ErrNotHeld, &lock.BusyError{TTL: time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			nodes, stores := stubs(3)
+			var failed atomic.Bool
+			for _, node := range nodes {
+				fail := func(or func(lock.Store) error) error {
+					if failed.Load() {
+						return away("connection lost", cause)
+					}
+					return or(node.Store)
+				}
+				node.acquire = func(c lock.Claim) (fence uint64, err error) {
+					err = fail(func(s lock.Store) error { fence, err = s.Acquire(t.Context(), c); return err })
+					return fence, err
+				}
+				node.renew = func(c lock.Claim) error { return fail(func(s lock.Store) error { return renewOf(t.Context(), s, c) }) }
+				node.release = func(c lock.Claim) error { return fail(func(s lock.Store) error { return s.Release(t.Context(), c) }) }
+			}
 			q := quorumOf(t, stores...)
 			must(t, acquireOf(q, claimBy("a")))
-			err := away("connection lost", cause)
-			for _, node := range nodes {
-				node.acquire = func(lock.Claim) (uint64, error) { return 0, err }
-				node.renew, node.release = func(lock.Claim) error { return err }, func(lock.Claim) error { return err }
-			}
+			failed.Store(true)
 			for call, err := range map[string]error{
 				"acquire": acquireOf(q, claimBy("b")),
 				"renew":   renewOf(t.Context(), q, claimBy("a")),
