@@ -379,6 +379,14 @@ func TestFairOrder(t *testing.T) {
 	if rules := overtaken().add(lost).judge(t); !rules["fair order"] {
 		t.Error("a call that was made after the first was queued excuses it")
 	}
+	lost = history.Event{Kind: history.Doubt, Op: history.Acquire, Owner: "b1", Worker: worker("b1"), Call: 22, Return: 24, Holds: 1}
+	if rules := overtaken().add(lost).judge(t); len(rules) > 0 {
+		t.Errorf("found %v, although a later call of the first may have been granted", rules)
+	}
+	lost.Call, lost.Return = 34, 35
+	if rules := overtaken().add(lost).judge(t); !rules["fair order"] {
+		t.Error("a call that was made after the second was served excuses it")
+	}
 	s := &script{key: "f", mode: "fair"}
 	s.got("a1", 0, 2, 10, 1).add(queued("b1", 3, 40)).add(queued("c1", 20, 21)).gave("a1", 30, 31, 0, ok).
 		got("c1", 32, 33, 11, 1).gave("c1", 34, 35, 0, ok).got("b1", 41, 42, 12, 1)

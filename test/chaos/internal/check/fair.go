@@ -19,7 +19,8 @@ type place struct {
 // Fair checks the order of fair locks: a waiter that was queued before another
 // one first called, and waited on, comes before it, whether it was granted the
 // key in the end or gave up. A waiter that was stopped, killed or cut off meanwhile
-// may be passed over, as nobody answers for it. passed counts those.
+// may be passed over, as nobody answers for it, and so may one that didn't hear of its
+// grant. passed counts those.
 func (t *Timeline) Fair() (found []Violation, passed int) {
 	for _, key := range t.keys() {
 		l := t.lives[key]
@@ -31,7 +32,7 @@ func (t *Timeline) Fair() (found []Violation, passed int) {
 			b := l.passing(a, places)
 			switch {
 			case b == nil:
-			case t.disturbed(a.worker, a.asked, a.end):
+			case t.disturbed(a.worker, a.asked, a.end), l.served(a, b):
 				passed++
 			default:
 				found = append(found, Violation{
@@ -67,6 +68,12 @@ func (l *life) inherited(a, b *place) bool {
 	return slices.ContainsFunc(l.unanswered, func(u history.Event) bool {
 		return u.Worker == b.worker && u.Call < a.queued && b.asked < u.Return+int64(undoing+lastPass)
 	})
+}
+
+// served says whether a call of a that has no answer may have been granted before b's was.
+// Then a has lost its place, and gets another one at the end.
+func (l *life) served(a, b *place) bool {
+	return slices.ContainsFunc(l.unanswered, func(u history.Event) bool { return u.Owner == a.owner && u.Call < b.end })
 }
 
 // places are those of the owners that were granted the key in the end, and of
