@@ -3,6 +3,7 @@ package rule_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -125,7 +126,7 @@ func TestWhatCompilesIsWhatALockerAccepts(t *testing.T) {
 			Key: "lock:a", Mode: lock.Mode(numbers.IntN(6)),
 			Wait: one(limits...), Timeout: one(0, 0, time.Millisecond, time.Millisecond-1, time.Second, lock.MaxDuration+1), Lease: one(limits...),
 			MinHold: one(limits...), MaxHold: one(limits...),
-			MaxWaiters: []int{0, 1, -1, 1 << 40}[numbers.IntN(4)],
+			MaxWaiters: []int{0, 1, -1, math.MaxInt}[numbers.IntN(4)],
 		}
 		if r.Mode == lock.Semaphore { // others have no permits
 			r.Size, r.Permits = counts[numbers.IntN(len(counts))], counts[numbers.IntN(len(counts))]
