@@ -114,7 +114,7 @@ func (s *serverStream) begin(m any, received error) error {
 	decided := false
 	defer func() {
 		if !decided { // a handler that recovers has the message, and no lock
-			s.fail(errNoKey)
+			s.fail()
 		}
 	}()
 	c, ok := s.locks.incoming(s.method)
@@ -135,12 +135,12 @@ func (s *serverStream) begin(m any, received error) error {
 
 var errNoKey = status.Error(codes.Internal, "the stream has no lock: its first message caused a panic")
 
-// fail ends a stream whose lock was never decided on.
-func (s *serverStream) fail(err error) {
+// fail ends a stream whose first message caused a panic.
+func (s *serverStream) fail() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
-		s.asked, s.failure = true, err
+		s.asked, s.failure = true, errNoKey
 	}
 }
 

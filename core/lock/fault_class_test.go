@@ -1706,17 +1706,23 @@ func TestTheCauseOfACallersContextIsNoAnswerAtTheLastMoment(t *testing.T) {
 	}
 }
 
+// namedReaders starts readers of one name, which wait for a writer elsewhere.
+func namedReaders(t *testing.T, n int) (store *faulty, held *lock.Lease, readers []<-chan outcome) {
+	t.Helper()
+	store = newFaulty()
+	other, l := newLocker(t, store.Store), newLocker(t, store, lock.WithOwner("me"))
+	held = acquire(t, other, t.Context(), "k", writing)
+	for range n {
+		readers = append(readers, start(t, l, t.Context(), reading))
+	}
+	return store, held, readers
+}
+
 // Waiters by one name call one by one: what one finds out about a silent store, the
 // others know.
 func TestNamedWaitersDoNotEachFindOutThatTheStoreIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		other, l := newLocker(t, store.Store), newLocker(t, store, lock.WithOwner("me"))
-		held := acquire(t, other, t.Context(), "k", writing)
-		var readers []<-chan outcome
-		for range 16 {
-			readers = append(readers, start(t, l, t.Context(), reading))
-		}
+		store, held, readers := namedReaders(t, 16)
 		time.Sleep(100 * time.Millisecond)
 		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Hour); return errLineCut }), nil)
 		began := time.Now()
@@ -1736,13 +1742,7 @@ func TestNamedWaitersDoNotEachFindOutThatTheStoreIsSilent(t *testing.T) {
 // None of them fails while there is hope: all ride out a restart.
 func TestNamedWaitersRideOutARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		other, l := newLocker(t, store.Store), newLocker(t, store, lock.WithOwner("me"))
-		held := acquire(t, other, t.Context(), "k", writing)
-		var readers []<-chan outcome
-		for range 4 {
-			readers = append(readers, start(t, l, t.Context(), reading))
-		}
+		store, held, readers := namedReaders(t, 4)
 		away := make(chan struct{})
 		store.set(only("acquire", func(lock.Claim) error { <-away; return errLineCut }), nil)
 		time.Sleep(20 * time.Second)

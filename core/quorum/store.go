@@ -121,8 +121,8 @@ func (q *Store) SetNodeTimeout(d time.Duration) {
 }
 
 // Close waits for the calls that are under way and for what they have to remove, or
-// until ctx ends, and cuts background removals short. Calls after it fail. Call it after the lockers on
-// the store are closed and before the clients are.
+// until ctx ends, and cuts background removals short. Calls after it fail. Call it
+// after the lockers on the store are closed and before the clients are.
 func (q *Store) Close(ctx context.Context) error {
 	q.mu.Lock()
 	if !q.closed {

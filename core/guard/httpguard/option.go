@@ -181,10 +181,10 @@ func WithMaxBody(n int64) Option {
 
 // WithStreamedBody leaves the body to the handler unless the key needs it: for
 // uploads that are larger than memory, and for handlers that answer while they
-// read. If a source of the key reads the body, all of it is read then, up to
-// [WithMaxBody], and the handler reads it again. A client that sends slowly then holds the lock meanwhile: give the server
+// read. A client that sends slowly then holds the lock meanwhile: give the server
 // a ReadTimeout. One that leaves while it waits for the lock may stay unnoticed
-// until its wait ends.
+// until its wait ends. If a source of the key reads the body, all of it is read
+// before the lock is taken, up to [WithMaxBody], and the handler reads it again.
 func WithStreamedBody() Option {
 	return func(s *settings) { s.streamed = true }
 }

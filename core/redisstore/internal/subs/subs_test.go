@@ -47,6 +47,25 @@ func set(t *testing.T, answer func(connection int, command []string) string, wra
 	return of(t, rdb)
 }
 
+// link is the connection that was made last.
+type link struct {
+	mu   sync.Mutex
+	conn net.Conn
+}
+
+func (l *link) made(_ int, c net.Conn) net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn = c
+	return c
+}
+
+func (l *link) last() net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn
+}
+
 // of returns subscriptions of a client, which it closes in the end.
 func of(t *testing.T, rdb *redis.Client) *subs.Set {
 	t.Helper()
@@ -404,19 +423,13 @@ func TestAChannelThatIsForbiddenLaterIsTriedWithAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var forbidden atomic.Bool
 		var tries atomic.Int32
-		var mu sync.Mutex
-		var last net.Conn
+		var made link
 		s := set(t, func(n int, command []string) string {
 			if command[0] == "subscribe" && forbidden.Load() && tries.Add(1) < 1000 {
 				return "-NOPERM no permission\r\n"
 			}
 			return refusing(n, command)
-		}, func(_ int, c net.Conn) net.Conn {
-			mu.Lock()
-			defer mu.Unlock()
-			last = c
-			return c
-		})
+		}, made.made)
 		woken := make(chan struct{}, 100)
 		stop, err := s.Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
 		if err != nil {
@@ -424,9 +437,7 @@ func TestAChannelThatIsForbiddenLaterIsTriedWithAPause(t *testing.T) {
 		}
 		defer stop()
 		forbidden.Store(true)
-		mu.Lock()
-		_ = last.Close()
-		mu.Unlock()
+		_ = made.last().Close()
 		time.Sleep(2 * time.Second)
 		if n := tries.Load(); n < 2 || n > 50 {
 			t.Errorf("subscribed %d times in 2 s", n)
@@ -445,14 +456,8 @@ func TestAChannelThatIsForbiddenLaterIsTriedWithAPause(t *testing.T) {
 // One that has lasted is replaced at once, however many were lost before.
 func TestAConnectionThatHasLastedIsReplacedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var last net.Conn
-		s := set(t, refusing, func(_ int, c net.Conn) net.Conn {
-			mu.Lock()
-			defer mu.Unlock()
-			last = c
-			return c
-		})
+		var made link
+		s := set(t, refusing, made.made)
 		woken := make(chan struct{}, 100)
 		stop, err := s.Watch(t.Context(), []string{"a"}, func() { woken <- struct{}{} })
 		if err != nil {
@@ -461,9 +466,7 @@ func TestAConnectionThatHasLastedIsReplacedAtOnce(t *testing.T) {
 		defer stop()
 		for range 5 {
 			time.Sleep(time.Minute)
-			mu.Lock()
-			_ = last.Close()
-			mu.Unlock()
+			_ = made.last().Close()
 			began := time.Now()
 			await(t, "a wake-up by the new subscription", woken)
 			if took := time.Since(began); took > 10*time.Millisecond {
@@ -477,23 +480,17 @@ func TestAConnectionThatHasLastedIsReplacedAtOnce(t *testing.T) {
 // and wakes nobody after the other.
 func TestAConnectionThatEndsAfterItsAcknowledgementIsNotTriedWithoutAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var last net.Conn
+		var made link
 		var dialed atomic.Int32
 		s := set(t, func(n int, command []string) string {
 			if command[0] == "subscribe" {
-				mu.Lock()
-				defer mu.Unlock()
-				ends := last
+				ends := made.last()
 				time.AfterFunc(2*time.Millisecond, func() { _ = ends.Close() })
 			}
 			return acknowledge(n, command)
 		}, func(n int, c net.Conn) net.Conn {
-			mu.Lock()
-			defer mu.Unlock()
-			last = c
 			dialed.Store(int32(n))
-			return c
+			return made.made(n, c)
 		})
 		stop, err := s.Watch(t.Context(), []string{"a"}, func() {})
 		if err != nil {
