@@ -23,8 +23,19 @@ func follow(t *testing.T, server *redistest.Server) (link *faultproxy.Proxy, rep
 	link = faultproxy.New(t, server.Addr())
 	host, port := splitAddr(t, link.Addr())
 	replica = redistest.Standalone(t, "--replicaof", host, port)
-	eventually(t, func() error { return linked(replica.Admin(t)) })
+	master := server.Admin(t)
+	eventually(t, func() error { return counted(master) })
 	return link, replica
+}
+
+// counted says whether the master has a replica that WAIT counts. It begins to send to one
+// when that has acknowledged its copy, which itself says earlier that it is connected.
+func counted(master *redis.Client) error {
+	n, err := master.Wait(context.Background(), 1, 100*time.Millisecond).Result()
+	if err == nil && n < 1 {
+		err = errors.New("the master does not count the replica")
+	}
+	return err
 }
 
 const waitTime = 300 * time.Millisecond
