@@ -132,20 +132,21 @@ func (s *Store) integer(reply *redis.Cmd, err error) (int64, error) {
 const maxSettle = 2 * time.Second
 
 // settled runs a script, again if it did not run because its slot is migrating
-// and not all of its keys are in one place: until they are, or ctx ends. Scripts
-// with one key never get that answer.
+// and not all of its keys are in one place: until they are, or ctx ends. maxSettle ends
+// the pauses only: a call that is cut short has an unknown outcome, and this one has none.
+// Scripts with one key never get that answer.
 func settled(ctx context.Context, c call, run func(context.Context, call) (int64, error)) (int64, error) {
 	n, err := run(ctx, c)
 	if c.keys == 1 || !isTryAgain(err) {
 		return n, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxSettle)
+	settling, cancel := context.WithTimeout(ctx, maxSettle)
 	defer cancel()
 	for pause := 5 * time.Millisecond; isTryAgain(err); pause = min(2*pause, 100*time.Millisecond) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-ctx.Done():
+		case <-settling.Done():
 			timer.Stop()
 			return n, err
 		}

@@ -327,6 +327,28 @@ func TestAReleaseThatIsRepeatedKeepsTheLockForNoLonger(t *testing.T) {
 	}
 }
 
+// A slot takes its time to move, and so does each answer. The time to wait for it ends in
+// the middle of a call, whose answer is waited for all the same.
+func TestACallToASlotThatMovesIsNotCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newFake(t, func([]string) string {
+			time.Sleep(1500 * time.Millisecond)
+			return failed("TRYAGAIN Multiple keys request during rehashing of slot")
+		})
+		c := claim
+		c.Mode, c.Permits, c.Size, c.Holds = lock.Semaphore, 1, 2, 0
+		began := time.Now()
+		err := redisstore.New(client).Release(t.Context(), c)
+		if failed, ok := errors.AsType[*lock.StoreError](err); !ok || failed.Outcome != lock.OutcomeNotExecuted {
+			t.Errorf("got %v, want one that was not executed", err)
+		}
+		if took := time.Since(began); took < 3500*time.Millisecond || took > 5*time.Second {
+			t.Errorf("it gave up after %v", took)
+		}
+		time.Sleep(time.Minute) // its worker ends
+	})
+}
+
 // A fair lock has keys besides its hash. While its slot moves they are in two places, or
 // somebody has overwritten one.
 func TestAFairLockWhoseKeysCannotBeReached(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 // Match decides whether a rule applies to a request. It runs on the goroutine
@@ -93,14 +92,28 @@ func (p *Proxy) Observe(match Match) *Rule {
 	return p.addRule(&Rule{match: match, left: -1, verdict: forward})
 }
 
-// Arrivals counts from now on how often clients have sent the text, also in
-// requests that are held up. One that is split over two requests isn't seen.
-func (p *Proxy) Arrivals(text string) func() int {
-	var n atomic.Int64
+// Arrivals counts from now on how often clients have sent the text, and in how many
+// requests; what is held up counts too. A text that is split over two requests isn't seen.
+func (p *Proxy) Arrivals(text string) func() (times, requests int) {
+	var count struct {
+		sync.Mutex
+		times, requests int
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.arrive = func(request []byte) { n.Add(int64(bytes.Count(request, []byte(text)))) }
-	return func() int { return int(n.Load()) }
+	p.arrive = func(request []byte) {
+		if n := bytes.Count(request, []byte(text)); n > 0 {
+			count.Lock()
+			defer count.Unlock()
+			count.times += n
+			count.requests++
+		}
+	}
+	return func() (times, requests int) {
+		count.Lock()
+		defer count.Unlock()
+		return count.times, count.requests
+	}
 }
 
 func (p *Proxy) arrived(request []byte) {
