@@ -19,11 +19,11 @@ type connection struct {
 	ctx     context.Context
 	end     context.CancelFunc
 	node    *redis.Client // nil: the common plane
-	began   time.Time
 	plane   plane
 	changed chan struct{} // what is wanted is not what was sent
 
 	sent     map[string]*channel // the subscriptions that were sent, guarded by mu
+	heard    time.Time           // when the server first acknowledged one; zero: not yet; guarded by mu
 	refusals int                 // in a row; the reader's
 	stood    time.Time           // when well found it connected; the reader's
 	later    *time.Timer         // of again, nil while it isn't due, guarded by mu
@@ -33,7 +33,7 @@ type connection struct {
 // the subscriptions, or by its end.
 func (all *subscriptions) newConnection(node *redis.Client) *connection {
 	c := &connection{
-		subscriptions: all, node: node, began: time.Now(), changed: make(chan struct{}, 1), sent: make(map[string]*channel),
+		subscriptions: all, node: node, changed: make(chan struct{}, 1), sent: make(map[string]*channel),
 	}
 	c.ctx, c.end = context.WithCancel(all.ctx)
 	if node != nil {
@@ -225,6 +225,9 @@ func (c *connection) take(message any) {
 func (c *connection) acknowledged(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.heard.IsZero() {
+		c.heard = time.Now()
+	}
 	watched := c.channels[name]
 	if watched == nil || !c.has(name, watched) {
 		return
@@ -259,13 +262,14 @@ func (c *connection) againLater(failures int) {
 	}
 }
 
-// dropped counts the loss of the connection, and returns how many of its node were lost
-// right before. One that was acknowledged may be lost all the same, by the next channel;
-// what counts is that it lasted; mu is held.
+// dropped counts the loss of the connection, and returns how many of its node failed right
+// before. One that was acknowledged may have failed all the same, by the next channel; what
+// counts is that it lasted. mu is held.
 func (c *connection) dropped() (before int) {
-	if time.Since(c.began) > maxPause {
+	if !c.heard.IsZero() && time.Since(c.heard) >= minLife {
 		delete(c.drops, c.node)
 	}
+	c.heard = time.Time{} // on the connection that the client makes next
 	before = c.drops[c.node]
 	c.drops[c.node]++
 	return before
@@ -310,12 +314,11 @@ func (c *connection) lost(pubsub *redis.PubSub, err error) bool {
 	}
 	c.mu.Unlock()
 	c.pause(drops)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.began = time.Now() // the client has connected, or will
 	if !broken {
 		return false
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	// The client would go on in the middle of what made it panic.
 	c.end()
 	if c.common == c {

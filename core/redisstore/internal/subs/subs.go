@@ -30,6 +30,9 @@ const (
 	// minPause and maxPause bound the time between two attempts to reconnect.
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
+	// minLife is how long a connection must last after its first acknowledgement, or it
+	// has failed.
+	minLife = minPause / 2
 )
 
 // Config is what a [Set] needs of its owner. All but Cluster, Ping and Silence
@@ -92,7 +95,7 @@ type subscriptions struct {
 	common   *connection
 	shards   map[*redis.Client]*connection // by master
 	channels map[string]*channel           // that are watched
-	drops    map[*redis.Client]int         // connections of a node lost in a row, each soon after it was made; see dropped
+	drops    map[*redis.Client]int         // connections of a node that failed in a row; see dropped
 	without  [planes]bool                  // planes that there are not
 }
 
