@@ -163,16 +163,7 @@ func TestAfterALostConnectionEverybodyIsWokenOnce(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		set := redistest.Cluster(t)
 		rdb := set.Admin(t)
-		check(t, rdb, redisstore.New(set.Client(t)), func() int64 {
-			// One that is killed at a node may come back to the next in time to be
-			// killed once more.
-			var killed atomic.Int64
-			_ = rdb.ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error {
-				killed.Add(killSubscribers(t, node))
-				return nil
-			})
-			return killed.Load()
-		})
+		check(t, rdb, redisstore.New(set.Client(t)), func() int64 { return killAllSubscribers(t, rdb) })
 	})
 }
 
@@ -184,6 +175,49 @@ func killSubscribers(t *testing.T, rdb redis.Cmdable) int64 {
 		t.Error(err)
 	}
 	return killed
+}
+
+// killAllSubscribers does so at all masters. One that is killed at a node may come back to
+// the next in time to be killed once more.
+func killAllSubscribers(t *testing.T, rdb *redis.ClusterClient) int64 {
+	t.Helper()
+	var killed atomic.Int64
+	_ = rdb.ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error {
+		killed.Add(killSubscribers(t, node))
+		return nil
+	})
+	return killed.Load()
+}
+
+// However often connections are killed, a waiter has one nearly all the time.
+func TestASubscriptionThatIsKilledAgainAndAgainIsThere(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, store *redisstore.Store, kill func() (connections int64)) {
+		t.Helper()
+		hints, stop := watch(t, store, "k")
+		defer stop()
+		const kills = 20
+		found := 0
+		for range kills {
+			time.Sleep(200 * time.Millisecond) // how often, not when
+			if kill() > 0 {
+				found++
+			}
+		}
+		if found < kills*3/4 {
+			t.Errorf("%d of %d kills found a subscription", found, kills)
+		}
+		wantHint(t, hints, "by a new connection")
+	}
+	t.Run("standalone", func(t *testing.T) {
+		server := redistest.Standalone(t)
+		rdb := server.Admin(t)
+		check(t, redisstore.New(server.Client(t)), func() int64 { return killSubscribers(t, rdb) })
+	})
+	t.Run("cluster", func(t *testing.T) {
+		set := redistest.Cluster(t)
+		check(t, redisstore.New(set.Client(t)), func() int64 { return killAllSubscribers(t, set.Admin(t)) })
+	})
 }
 
 // A release while the waiter's connection is down must reach it all the same.
