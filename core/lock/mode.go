@@ -14,7 +14,8 @@ const (
 	// processes. If a waiter leaves just as its turn comes, the next waiter of its
 	// process has that turn.
 	Fair
-	// Read admits any number of readers, and no writer.
+	// Read admits any number of readers, and no writer. Readers of other lockers are
+	// admitted while a writer waits.
 	Read
 	// Write admits one writer, and no reader but the writer itself.
 	Write
