@@ -54,7 +54,7 @@ func (l *loader) folders(patterns []string) ([]*folder, error) {
 func (l *loader) paths(patterns []string) ([]string, error) {
 	var paths, rest []string
 	for _, pattern := range patterns {
-		path := pattern
+		path := filepath.Clean(pattern) // as the go command names it, also without a slash at its end
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(l.dir, path)
 		}
