@@ -14,19 +14,26 @@ func buildLine(name string, file *ast.File) string {
 	for _, tag := range nameTags(name) {
 		parts = append(parts, &constraint.TagExpr{Tag: tag})
 	}
+	var lines, old []constraint.Expr // old are "// +build" lines, which count if there is no other
 	for _, group := range file.Comments {
 		if group.Pos() > file.Package {
 			break
 		}
 		for _, c := range group.List {
-			if !constraint.IsGoBuild(c.Text) {
-				continue
-			}
-			if x, err := constraint.Parse(c.Text); err == nil {
-				parts = append(parts, x)
+			x, err := constraint.Parse(c.Text)
+			switch {
+			case err != nil:
+			case constraint.IsGoBuild(c.Text):
+				lines = append(lines, x)
+			case group != file.Doc: // a "// +build" line needs a blank one between it and the package clause
+				old = append(old, x)
 			}
 		}
 	}
+	if len(lines) == 0 {
+		lines = old
+	}
+	parts = append(parts, lines...)
 	if len(parts) == 0 {
 		return ""
 	}
@@ -38,10 +45,11 @@ func buildLine(name string, file *ast.File) string {
 }
 
 // nameTags are the tags that a file's name asks for: name_linux_arm64_test.go.
-// The output's name ends otherwise, so it has to say them aloud.
+// The output's name ends otherwise, so it has to say them aloud. The go command reads
+// a name up to its first dot.
 func nameTags(name string) []string {
-	name = strings.TrimSuffix(strings.TrimSuffix(name, ".go"), "_test")
-	parts := strings.Split(name, "_")[1:] // what is in front of the first _ does not count
+	name, _, _ = strings.Cut(name, ".")
+	parts := strings.Split(strings.TrimSuffix(name, "_test"), "_")[1:] // what is in front of the first _ does not count
 	n := len(parts)
 	switch {
 	case n >= 2 && slices.Contains(systems, parts[n-2]) && slices.Contains(machines, parts[n-1]):
