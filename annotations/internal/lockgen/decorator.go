@@ -179,8 +179,7 @@ func (b *builder) method(d *decorator, spec *ast.TypeSpec, iface *types.Interfac
 		at = spec.Name.Pos() // its own place is in another package
 	}
 	if !valid(sig) {
-		b.unknown = true
-		b.report(at, "the types of %s are not all known", fn.Name())
+		b.notKnown(at, fn)
 		return nil
 	}
 	if !fn.Exported() && fn.Pkg() != b.pkg {
@@ -211,8 +210,8 @@ func (b *builder) method(d *decorator, spec *ast.TypeSpec, iface *types.Interfac
 // hidden returns the name of a type in the signature, as of a method of an embedded
 // interface, that means a type parameter in the decorator.
 func (b *builder) hidden(d *decorator, sig *types.Signature) (name string) {
-	_ = visit(sig, func(o *types.TypeName) error {
-		unqualified := o.Pkg() == nil || o.Pkg() == b.pkg
+	_ = visit(sig, func(o types.Object) error {
+		unqualified := isType(o) && (o.Pkg() == nil || o.Pkg() == b.pkg)
 		if unqualified && !isTypeParam(o.Type()) && slices.ContainsFunc(d.params, func(p typeParam) bool { return p.name == o.Name() }) {
 			name = o.Name()
 		}
@@ -221,9 +220,18 @@ func (b *builder) hidden(d *decorator, sig *types.Signature) (name string) {
 	return name
 }
 
+func (b *builder) notKnown(at token.Pos, fn *types.Func) {
+	b.unknown = true
+	b.report(at, "the types of %s are not all known", fn.Name())
+}
+
 // lockable reports whether there is a place for the context and the error.
 func (b *builder) lockable(at token.Pos, m *method) bool {
 	params, results := m.sig.Params(), m.sig.Results()
+	if params.Len() > 0 && !isKnown(params.At(0).Type()) || results.Len() > 0 && !isKnown(results.At(results.Len()-1).Type()) {
+		b.notKnown(at, m.fn)
+		return false
+	}
 	takes := params.Len() > 0 && isContext(params.At(0).Type())
 	fails := results.Len() > 0 && types.Identical(results.At(results.Len()-1).Type(), types.Universe.Lookup("error").Type())
 	if !takes {
@@ -295,6 +303,7 @@ func (b *builder) lock(m *method, directives []found) {
 			l, err := r.resolve(v)
 			var u *unresolved
 			if errors.As(err, &u) {
+				b.unknown = b.unknown || u.unknown
 				b.report(f.place(v.At+u.offset), "%s", u.reason)
 				continue
 			}

@@ -19,14 +19,15 @@ type lookup struct {
 
 // unresolved says what is wrong with a variable; offset is where, in its path.
 type unresolved struct {
-	offset int
-	reason string
+	offset  int
+	reason  string
+	unknown bool // a type on the way isn't known
 }
 
 func (u *unresolved) Error() string { return u.reason }
 
 func wrong(offset int, format string, args ...any) error {
-	return &unresolved{offset, fmt.Sprintf(format, args...)}
+	return &unresolved{offset: offset, reason: fmt.Sprintf(format, args...)}
 }
 
 // resolver resolves the variables of one method.
@@ -138,6 +139,9 @@ func (w *walk) follow(path string, offset int) error {
 
 // step selects a field or calls a method.
 func (w *walk) step(name string) error {
+	if err := w.isKnown(w.path[:w.offset-1]); err != nil {
+		return err
+	}
 	w.guard()
 	object, index, _ := types.LookupFieldOrMethod(w.typ, w.addressable, w.pkg, name)
 	if object == nil {
@@ -163,6 +167,14 @@ func (w *walk) step(name string) error {
 	w.lines = append(w.lines, fmt.Sprintf("%s := %s.%s()", local, w.expr, name))
 	w.expr, w.typ, w.addressable = local, s.Results().At(0).Type(), true
 	return nil
+}
+
+// isKnown reports that the type of what the path leads to isn't known.
+func (w *walk) isKnown(path string) error {
+	if isKnown(deref(w.typ)) {
+		return nil
+	}
+	return &unresolved{w.offset, fmt.Sprintf("the type of %s is not known", path), true}
 }
 
 // guard notes that what is selected from must not be nil.
@@ -238,6 +250,9 @@ func deref(t types.Type) types.Type {
 // text writes what the walk has come to, as guard.KeyPart does: a type counts by
 // what it holds, and one that holds no plain value writes itself.
 func (w *walk) text() (string, error) {
+	if err := w.isKnown(w.path); err != nil {
+		return "", err
+	}
 	inner := w.typ
 	if p, ok := types.Unalias(w.typ).(*types.Pointer); ok {
 		inner = p.Elem()

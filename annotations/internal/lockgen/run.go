@@ -234,7 +234,7 @@ func (g *generator) generate(p *packages.Package) error {
 	for _, file := range p.Syntax {
 		s.scan(file)
 	}
-	unknown := false
+	unknown, ours := false, make(map[string]bool)
 	declared := declaredIn(p.Dir, p.Name)
 	for _, file := range p.Syntax {
 		path := place(p, file.Package).Filename
@@ -249,6 +249,9 @@ func (g *generator) generate(p *packages.Package) error {
 		b := &builder{pkg: p.Types, info: p.TypesInfo, methods: s.methods, imports: im, report: report}
 		decorators := b.build(file)
 		unknown = unknown || b.unknown
+		for _, d := range decorators {
+			ours[d.name], ours[d.constructor] = true, true
+		}
 		if len(decorators) == 0 || len(g.faults) > before {
 			continue
 		}
@@ -259,7 +262,7 @@ func (g *generator) generate(p *packages.Package) error {
 		g.outputs[filepath.Join(filepath.Dir(path), outputOf(filepath.Base(path)))] = content
 	}
 	if unknown {
-		g.explain(p)
+		g.explain(p, ours)
 	}
 	return nil
 }
@@ -277,11 +280,12 @@ func (g *generator) broken(p *packages.Package) bool {
 	return broken || p.Types == nil
 }
 
-// explain reports why types aren't known. Other errors are
-// left to the compiler: they may be about what lockgen is going to write.
-func (g *generator) explain(p *packages.Package) {
+// explain reports why types aren't known. Other errors are left to the compiler, and so
+// are those about the names that lockgen is going to write.
+func (g *generator) explain(p *packages.Package, ours map[string]bool) {
 	for _, e := range p.TypeErrors {
-		if !e.Soft {
+		name, undefined := strings.CutPrefix(e.Msg, "undefined: ")
+		if !e.Soft && (!undefined || !ours[name]) {
 			g.report(place(p, e.Pos), "%s", e.Msg)
 		}
 	}

@@ -1,6 +1,7 @@
 package lockgen
 
 import (
+	"cmp"
 	"fmt"
 	"go/types"
 	"maps"
@@ -84,10 +85,12 @@ func (im *imports) text(t types.Type) string {
 // mentioned adds the identifiers that a type's text begins its names with: of
 // types here, and of the packages of others.
 func (im *imports) mentioned(t types.Type, into names) {
-	_ = visit(t, func(o *types.TypeName) error {
-		if o.Pkg() == nil || o.Pkg() == im.pkg {
+	_ = visit(t, func(o types.Object) error {
+		switch {
+		case !isType(o):
+		case o.Pkg() == nil || o.Pkg() == im.pkg:
 			into.add(o.Name())
-		} else {
+		default:
 			into.add(im.use(o.Pkg().Path(), o.Pkg().Name()))
 		}
 		return nil
@@ -96,13 +99,13 @@ func (im *imports) mentioned(t types.Type, into names) {
 
 // writable reports why a type can't be written in the package.
 func (im *imports) writable(t types.Type) error {
-	return visit(t, func(o *types.TypeName) error {
+	return visit(t, func(o types.Object) error {
 		switch {
 		case o.Pkg() == nil || o.Pkg() == im.pkg:
 			return nil
 		case !o.Exported():
 			return fmt.Errorf("%s.%s is not exported", o.Pkg().Name(), o.Name())
-		case !importable(im.path, o.Pkg().Path()):
+		case isType(o) && !importable(im.path, o.Pkg().Path()):
 			return fmt.Errorf("package %s is internal to another", o.Pkg().Path())
 		}
 		return nil
@@ -122,8 +125,9 @@ func internalTo(imported string) (parent string, ok bool) {
 	return strings.CutSuffix(imported, "/internal")
 }
 
-// visit calls see for every name that the text of a type consists of.
-func visit(t types.Type, see func(*types.TypeName) error) error {
+// visit calls see for every name that the text of a type consists of: those of types,
+// and those of fields and methods of types without a name.
+func visit(t types.Type, see func(types.Object) error) error {
 	all := func(ts ...types.Type) error {
 		for _, t := range ts {
 			if err := visit(t, see); err != nil {
@@ -169,13 +173,13 @@ func visit(t types.Type, see func(*types.TypeName) error) error {
 		return all(t.Params(), t.Results())
 	case *types.Struct:
 		for f := range t.Fields() {
-			if err := visit(f.Type(), see); err != nil {
+			if err := cmp.Or(see(f), visit(f.Type(), see)); err != nil {
 				return err
 			}
 		}
 	case *types.Interface:
 		for m := range t.ExplicitMethods() {
-			if err := visit(m.Type(), see); err != nil {
+			if err := cmp.Or(see(m), visit(m.Type(), see)); err != nil {
 				return err
 			}
 		}
@@ -190,6 +194,15 @@ func visit(t types.Type, see func(*types.TypeName) error) error {
 	return nil
 }
 
+func isType(o types.Object) bool {
+	_, ok := o.(*types.TypeName)
+	return ok
+}
+
 // valid reports whether all of a type is known. One that isn't, in whatever
 // depth, is in its text.
 func valid(t types.Type) bool { return !strings.Contains(types.TypeString(t, nil), "invalid type") }
+
+// isKnown reports whether it is known what a type stands for: one with a name can be
+// written although that isn't.
+func isKnown(t types.Type) bool { return t.Underlying() != types.Typ[types.Invalid] }
