@@ -99,15 +99,9 @@ func (s *scanner) scanMethod(f *ast.Field) {
 
 func (s *scanner) add(method token.Pos, d ast.Directive) {
 	parsed, faults := directive.Parse(d.Args)
-	f := found{parsed, d.ArgsPos}
-	if d.Args == "" {
-		f.pos = d.End()
-	}
+	f := found{parsed, d.ArgsPos} // nothing is parsed if there are faults; the method is one with directives all the same
 	for _, wrong := range faults {
 		s.report(f.place(wrong.Column), "%s", wrong.Reason)
-	}
-	if len(faults) > 0 {
-		f.Directive = nil // the method is one with directives all the same
 	}
 	s.methods[method] = append(s.methods[method], f)
 }

@@ -74,6 +74,5 @@ func (w *walk) take(tag string, h hit) error {
 	if last := h.fields[len(h.fields)-1]; !last.Exported() {
 		return wrong(0, "<%s> is %s, which has the tag lock:%q, but is not exported", tag, h.text(), tag)
 	}
-	w.path = tag
 	return nil
 }
