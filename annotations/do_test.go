@@ -3,6 +3,7 @@ package annotations_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,9 @@ func TestALostLeaseIsReportedWhateverTheWorkReturned(t *testing.T) {
 			}
 			if returned != nil && !errors.Is(err, returned) {
 				t.Errorf("got %v, which hides %v", err, returned)
+			}
+			if strings.Contains(err.Error(), "%!") {
+				t.Errorf("got %v, which says more than what happened", err)
 			}
 		})
 	}

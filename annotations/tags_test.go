@@ -39,6 +39,8 @@ type node struct {
 }
 
 type request struct {
+	_ struct{} // without a tag it is no lock
+
 	*base
 
 	Text    string       `lock:"text"`

@@ -91,6 +91,18 @@ func (m module) write(dir string) error {
 	)
 }
 
+// TestTheShopIsWhatLockgenWrites keeps the decorators that tests run those of this lockgen.
+func TestTheShopIsWhatLockgenWrites(t *testing.T) {
+	shop, err := filepath.Abs(filepath.Join("..", "..", "internal", "shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if status := lockgen.Run(t.Context(), shop, []string{"-check"}, &out, &out); status != 0 {
+		t.Errorf("status %d:\n%s", status, &out)
+	}
+}
+
 // TestTwentyMethodsTakeNoTime measures an interface of real size whose types
 // come from many packages. The log has the figure; the limit is for a lockgen
 // that hangs.
