@@ -148,13 +148,21 @@ func (t *tags) find(v Var) (field, bool) {
 	return f, ok
 }
 
-// readTags reads the tags of a type. The error lists everything that is wrong.
+// maxTags bounds what is wrong with a type, and how many locks it declares: one struct
+// may be reached in more ways than can be counted.
+const maxTags = 100
+
+// readTags reads the tags of a type. The error lists everything that is wrong, up to
+// maxTags.
 func readTags(t reflect.Type) (*tags, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%w: %v is no struct, and no key.Vars", guard.ErrUnresolvable, t)
 	}
-	r := tagReader{tags: tags{of: t, fields: make(map[string]field)}}
-	r.read(t, "", nil, nil)
+	r := tagReader{tags: tags{of: t, fields: make(map[string]field)}, inside: make(map[reflect.Type]bool)}
+	r.read(t, "", nil)
+	if len(r.locks) > maxTags {
+		r.wrong = append(r.wrong, fmt.Errorf("%v declares more than %d locks", t, maxTags))
+	}
 	if err := errors.Join(r.wrong...); err != nil {
 		return nil, fmt.Errorf("%w: %w", guard.ErrUnresolvable, err)
 	}
@@ -163,15 +171,17 @@ func readTags(t reflect.Type) (*tags, error) {
 
 type tagReader struct {
 	tags
-	wrong []error
+	wrong  []error
+	inside map[reflect.Type]bool // the structs that contain the one that is read
 }
 
-// read reads the tags of a struct. inside are the structs that contain it.
-func (r *tagReader) read(t reflect.Type, name string, path []int, inside []reflect.Type) {
-	if slices.Contains(inside, t) {
+// read reads the tags of a struct.
+func (r *tagReader) read(t reflect.Type, name string, path []int) {
+	if len(r.wrong)+len(r.locks) > maxTags || !r.leads(t, make(map[reflect.Type]bool)) {
 		return
 	}
-	inside = append(slices.Clip(inside), t)
+	r.inside[t] = true
+	defer delete(r.inside, t)
 	for i := range t.NumField() {
 		f := t.Field(i)
 		fieldPath := append(slices.Clip(path), i)
@@ -183,12 +193,39 @@ func (r *tagReader) read(t reflect.Type, name string, path []int, inside []refle
 			r.locks = append(r.locks, tag)
 		case tagged:
 			r.add(tag, f, field{fieldName, fieldPath})
-		case f.IsExported() || f.Anonymous:
-			if inner := elem(f.Type); inner.Kind() == reflect.Struct {
-				r.read(inner, fieldName, fieldPath, inside)
+		default:
+			if inner, ok := searched(f); ok {
+				r.read(inner, fieldName, fieldPath)
 			}
 		}
 	}
+}
+
+// leads reports whether there is a tag in a struct or in the ones that are searched from
+// there, without those in seen. Only ways that lead somewhere are walked: there can be
+// too many through the types of a database's tables.
+func (r *tagReader) leads(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if r.inside[t] || seen[t] {
+		return false
+	}
+	seen[t] = true
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, tagged := f.Tag.Lookup(tagName)
+		if tagged && tag != "-" {
+			return true
+		}
+		if inner, ok := searched(f); ok && !tagged && r.leads(inner, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// searched returns the struct of a field that is searched if the field has no tag.
+func searched(f reflect.StructField) (reflect.Type, bool) {
+	inner := elem(f.Type)
+	return inner, inner.Kind() == reflect.Struct && (f.IsExported() || f.Anonymous)
 }
 
 func elem(t reflect.Type) reflect.Type {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/annotations"
 	"github.com/redlatch/redlatch/core/guard"
@@ -169,6 +170,52 @@ func TestCheckFindsVariablesWithoutAField(t *testing.T) {
 	}
 	if err := compile(t, guardtest.Guard(t), "lock:<text>:<req.deep>").Check(&request{}); err != nil {
 		t.Errorf("all are there: %v", err)
+	}
+}
+
+type (
+	twice[T any]   struct{ A, B *T }
+	sixteen[T any] struct{ In twice[twice[twice[twice[T]]]] }
+	// many has T at the end of 2^36 ways.
+	many[T any] struct {
+		In sixteen[sixteen[sixteen[sixteen[sixteen[sixteen[sixteen[sixteen[sixteen[T]]]]]]]]]
+	}
+)
+
+// The types of a database's tables know each other: there may be more ways through them
+// than a call has time for.
+func TestARequestMayContainTypesWithManyWays(t *testing.T) {
+	type plain struct{ Name string }
+	type tagged struct {
+		Name string `lock:"name"`
+	}
+	type locked struct {
+		_ struct{} `lock:"lock:a"`
+	}
+	type request[T any] struct {
+		ID   string `lock:"id"`
+		Many many[T]
+	}
+	read := make(chan [3]error, 1)
+	go func() {
+		_, plain := annotations.VarsOf(request[plain]{ID: "7"})(key.Var{Name: "id"})
+		_, twice := annotations.VarsOf(request[tagged]{ID: "7"})(key.Var{Name: "id"})
+		_, locks := annotations.VarsOf(request[locked]{ID: "7"})(key.Var{Name: "id"})
+		read <- [3]error{plain, twice, locks}
+	}()
+	select {
+	case <-time.After(20 * time.Second):
+		t.Fatal("it searches all of them")
+	case got := <-read:
+		if got[0] != nil {
+			t.Errorf("without another tag: %v", got[0])
+		}
+		if !errors.Is(got[1], guard.ErrUnresolvable) || !strings.Contains(got[1].Error(), "is that of Many.In.In.A.A.A.A") {
+			t.Errorf("with a tag that is there too often: %.300v", got[1])
+		}
+		if !errors.Is(got[2], guard.ErrUnresolvable) || !strings.Contains(got[2].Error(), "more than 100 locks") {
+			t.Errorf("with a lock that is there too often: %.300v", got[2])
+		}
 	}
 }
 
