@@ -22,6 +22,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io"
 	"maps"
 	"path/filepath"
@@ -334,12 +335,12 @@ func cutLast(text string) (rest string, number int, ok bool) {
 	return text[:i], number, err == nil
 }
 
-// newImports prepares the imports of an output: what the package calls its own, what
-// its other builds and tests declare, and the type parameters of the source are taken,
-// and what the source calls others is kept.
+// newImports prepares the imports of an output: what is predeclared, what the package
+// calls its own, what its other builds and tests declare, and the type parameters of the
+// source are taken, and what the source calls others is kept.
 func newImports(p *packages.Package, file *ast.File, declared []string) *imports {
 	im := &imports{
-		pkg: p.Types, path: cmp.Or(p.ForTest, p.PkgPath), names: newNames(append(p.Types.Scope().Names(), declared...)...),
+		pkg: p.Types, path: cmp.Or(p.ForTest, p.PkgPath), names: newNames(slices.Concat(types.Universe.Names(), p.Types.Scope().Names(), declared)...),
 		prefer: make(map[string]string), used: make(map[string]string), plain: make(map[string]string),
 	}
 	for _, spec := range file.Imports {

@@ -144,7 +144,11 @@ func visit(t types.Type, see func(types.Object) error) error {
 	}
 	switch t := t.(type) {
 	case *types.Basic:
-		if o, ok := types.Universe.Lookup(t.Name()).(*types.TypeName); ok {
+		scope := types.Universe
+		if t.Kind() == types.UnsafePointer {
+			scope = types.Unsafe.Scope()
+		}
+		if o := scope.Lookup(t.Name()); o != nil {
 			return see(o)
 		}
 	case *types.Named:
