@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,31 @@ func TestTheShopIsWhatLockgenWrites(t *testing.T) {
 	var out bytes.Buffer
 	if status := lockgen.Run(t.Context(), shop, []string{"-check"}, &out, &out); status != 0 {
 		t.Errorf("status %d:\n%s", status, &out)
+	}
+}
+
+// TestAnOutputIsForEverybody is for a build that runs under another account.
+func TestAnOutputIsForEverybody(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it has no such permissions")
+	}
+	m, dir := newModule(t), t.TempDir()
+	if err := m.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range m.env {
+		t.Setenv(name, value)
+	}
+	source := "package shop\n\nimport \"context\"\n\ntype Service interface {\n\t//redlatch:lock lock:a\n\tDo(ctx context.Context) error\n}\n"
+	if err := os.WriteFile(filepath.Join(dir, "shop.go"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if status := lockgen.Run(t.Context(), dir, nil, &out, &out); status != 0 {
+		t.Fatalf("status %d:\n%s", status, &out)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "shop_lockgen.go")); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("got %v, %v, want a file that everybody can read", info.Mode(), err)
 	}
 }
 
