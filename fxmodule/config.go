@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -190,15 +191,7 @@ func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.settings()
 
 // MarshalYAML writes what [Config.MarshalJSON] does. It has the form that YAML
 // libraries look for.
-func (c Config) MarshalYAML() (any, error) {
-	data, err := c.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]any
-	err = json.Unmarshal(data, &fields)
-	return fields, err
-}
+func (c Config) MarshalYAML() (any, error) { return c.settings().values(), nil }
 
 // UnmarshalJSON reads what [Config.MarshalJSON] writes. An unknown field is an
 // error; a missing one is left as it is.
@@ -259,6 +252,10 @@ func jsonOf(v any) (any, error) {
 		return made, nil
 	case time.Time:
 		return nil, errDate
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, errors.New("is not a number that a setting can have")
+		}
 	}
 	return v, nil
 }

@@ -55,7 +55,7 @@ func TestValidateNamesEveryFieldThatIsWrong(t *testing.T) {
 var written = fxmodule.Config{
 	Watchdog: 90 * time.Second, Poll: 200 * time.Millisecond, CallTimeout: time.Second, CheckTimeout: 3 * time.Second,
 	ReleaseTimeout: 4 * time.Second, RulesFile: "locks.yaml", FollowRules: true,
-	MaxWait: 10 * time.Second, MaxHold: time.Hour, MaxWaiters: 50, MaxTotalWaiters: 5000,
+	MaxWait: 10 * time.Second, MaxHold: time.Hour, MaxWaiters: 50, MaxTotalWaiters: 5000000,
 	Margin: 5 * time.Millisecond, Handoffs: -1, HandoffTime: time.Second,
 	Redis: fxmodule.Redis{
 		KeyPrefix: "shop:", Publish: "both", Polling: true, Replicas: 1, ReplicasTimeout: time.Second, Quarantine: time.Minute,
@@ -68,15 +68,17 @@ func TestConfigIsWrittenAndReadWithDurationsAsStrings(t *testing.T) {
 	for name, format := range map[string]struct {
 		marshal   func(any) ([]byte, error)
 		unmarshal func([]byte, any) error
-		want      string
+		want      []string
 	}{
-		"json": {json.Marshal, json.Unmarshal, `"watchdog":"1m30s"`},
-		"yaml": {yaml.Marshal, func(b []byte, v any) error { return yaml.Unmarshal(b, v) }, "watchdog: 1m30s"},
+		"json": {json.Marshal, json.Unmarshal, []string{`"watchdog":"1m30s"`, `"maxTotalWaiters":5000000`}},
+		"yaml": {yaml.Marshal, func(b []byte, v any) error { return yaml.Unmarshal(b, v) }, []string{"watchdog: 1m30s", "maxTotalWaiters: 5000000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := format.marshal(written)
-			if err != nil || !strings.Contains(string(text), format.want) {
-				t.Fatalf("wrote %s, %v: want %s in it", text, err, format.want)
+			for _, want := range format.want {
+				if err != nil || !strings.Contains(string(text), want) {
+					t.Fatalf("wrote %s, %v: want %s in it", text, err, want)
+				}
 			}
 			var read fxmodule.Config
 			if err := format.unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, written) {
@@ -115,15 +117,17 @@ func TestWhatIsNoConfigIsAnErrorThatNamesTheField(t *testing.T) {
 		`{"poll":200}`:                    "poll: 200 is not a duration string",
 		`{"poll":null}`:                   "poll: null is not a duration string",
 		`{"poll":"200"}`:                  `poll: "200" is not a duration string such as "200ms"`,
-		`{"rulesFile":5}`:                 "rulesFile: ",
-		`{"followRules":1}`:               "followRules: ",
-		`{"maxWaiters":"5"}`:              "maxWaiters: ",
-		`{"redis":5}`:                     "config: redis: ",
+		`{"rulesFile":5}`:                 "rulesFile: 5 is not a string, put it in quotes",
+		`{"followRules":"yes"}`:           `followRules: "yes" is not true or false`,
+		`{"maxWaiters":"5"}`:              `maxWaiters: "5" is not a whole number`,
+		`{"maxWaiters":5.5}`:              "maxWaiters: 5.5 is not a whole number",
+		`{"rules":{"operation":"GET /"}}`: `rules: {"operation":"GET /"} is not a list of rules`,
+		`{"redis":5}`:                     "config: redis: 5 is not a mapping",
 		`{"maxWaiters":null}`:             "maxWaiters: has no value, add one or remove the field",
 		`{"rulesFile":null}`:              "rulesFile: has no value",
 		`{"redis":{"polling":null}}`:      "redis.polling: has no value",
 		`{"poll":"1s","Poll":"2s"}`:       `Poll: unknown field, did you mean "poll"?`,
-		`{"redis":{"setnx":1}}`:           "redis.setnx: ",
+		`{"redis":{"setnx":1}}`:           "redis.setnx: 1 is not true or false",
 		`{"redis":{"setNX":true}}`:        `redis.setNX: unknown field, did you mean "setnx"?`,
 		`{"redis":{"quarantine":"long"}}`: `redis.quarantine: "long" is not a duration`,
 		`{"rules":[{"operation":"POST /orders","key":"lock:a","wiat":"1s"}]}`: `wiat`,
@@ -175,6 +179,18 @@ func TestADateOfYAMLIsNoString(t *testing.T) {
 	}
 }
 
+func TestANumberThatOnlyYAMLHasNamesItsField(t *testing.T) {
+	for text, want := range map[string]string{
+		"maxWaiters: .inf":        "config: maxWaiters: is not a number that a setting can have",
+		"redis: {replicas: .nan}": "config: redis: replicas: is not a number",
+	} {
+		var c fxmodule.Config
+		if err := yaml.Unmarshal([]byte(text), &c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q in it", text, err, want)
+		}
+	}
+}
+
 // Libraries that make maps with keys of any type are read as well.
 func TestYAMLOfAnyLibraryIsRead(t *testing.T) {
 	var c fxmodule.Config
@@ -207,6 +223,9 @@ func TestFieldsThatContradictEachOtherAreRefused(t *testing.T) {
 		"a time for no replicas":            {fxmodule.Config{Redis: fxmodule.Redis{ReplicasTimeout: 1e6}}, []string{"redis.replicas", "replicasTimeout"}},
 		"replicas slower than a call":       {fxmodule.Config{CallTimeout: 500 * time.Millisecond, Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 500 * time.Millisecond}}, []string{"redis.replicasTimeout: 500ms", "callTimeout of 500ms"}},
 		"replicas slower than the default":  {fxmodule.Config{Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 3 * time.Second}}, []string{"redis.replicasTimeout: 3s", "callTimeout of 2s"}},
+		"a time for no replicas, and long":  {fxmodule.Config{Redis: fxmodule.Redis{ReplicasTimeout: 3 * time.Second}}, []string{"redis.replicas", "replicasTimeout need each other"}},
+		"a wrong callTimeout, and replicas": {fxmodule.Config{CallTimeout: -1, Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: time.Second}}, []string{"callTimeout: -1ns"}},
+		"less than no handoffs":             {fxmodule.Config{Handoffs: -2}, []string{"handoffs: -2"}},
 		"a rules file to follow that isn't": {fxmodule.Config{FollowRules: true}, []string{"followRules", "rulesFile"}},
 	} {
 		err := test.config.Validate()
@@ -214,6 +233,9 @@ func TestFieldsThatContradictEachOtherAreRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %q", name, err, want)
 			}
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want one fault", name, err)
 		}
 	}
 	if err := (fxmodule.Config{Watchdog: time.Second, CallTimeout: 300 * time.Millisecond, MaxWaiters: 5}).Validate(); err != nil {

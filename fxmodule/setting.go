@@ -86,7 +86,7 @@ func (s settings) values() map[string]any {
 func (s settings) unmarshal(section string, data []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
-		return fmt.Errorf("fxmodule: config: %s%w", strings.Replace(section, ".", ": ", 1), err)
+		return fmt.Errorf("fxmodule: config: %s%w", strings.Replace(section, ".", ": ", 1), typed(err, data, "a mapping"))
 	}
 	var faults []error
 	for _, name := range repeated(data) {
@@ -135,11 +135,34 @@ func (s settings) read(section, name string, value json.RawMessage) (err error) 
 		if err = json.Unmarshal(value, to); err == nil && bytes.Equal(value, []byte("null")) {
 			err = errors.New("has no value, add one or remove the field")
 		}
+		err = typed(err, value, kindOf(to))
 	}
 	if err != nil {
 		return fmt.Errorf("fxmodule: config: %s%s: %w", section, name, err)
 	}
 	return nil
+}
+
+// typed returns err in the words of a configuration if the value is of another type than
+// the field, which wants one of that kind.
+func typed(err error, value json.RawMessage, kind string) error {
+	if wrong := (*json.UnmarshalTypeError)(nil); !errors.As(err, &wrong) {
+		return err
+	}
+	return fmt.Errorf("%.40s is not %s", value, kind)
+}
+
+// kindOf names what a field takes for people.
+func kindOf(field any) string {
+	switch field.(type) {
+	case *int:
+		return "a whole number"
+	case *bool:
+		return "true or false"
+	case *string:
+		return "a string, put it in quotes"
+	}
+	return "a list of rules"
 }
 
 // names are those of all fields.
