@@ -66,9 +66,13 @@ type Result struct {
 // releases what is still held, and the contexts of these leases end with
 // [lock.ErrClosed], which is logged as a warning.
 //
-// It returns an error for an invalid Config, without a store or a Redis client,
-// and for more than one client. It panics on a wrong option, as [lock.New] does.
+// It returns an error for an invalid Config, without a Lifecycle, without a store or a
+// Redis client, and for more than one client. It panics on a wrong option, as
+// [lock.New] does.
 func New(p Params) (Result, error) {
+	if p.Lifecycle == nil {
+		return Result{}, errNoLifecycle
+	}
 	if err := p.Config.Validate(); err != nil {
 		return Result{}, err
 	}
@@ -105,6 +109,9 @@ func New(p Params) (Result, error) {
 	})
 	return Result{Locker: locker, Health: health}, nil
 }
+
+// errNoLifecycle is for a locker that nothing would close. fx always has a lifecycle.
+var errNoLifecycle = errors.New("fxmodule: there is no Lifecycle, whose stop closes the locker: use lock.New where there is none")
 
 // errNoGuard is for rules that nobody reads. Where the application has provided the Config
 // itself, nothing makes a guard unless something uses it.

@@ -177,8 +177,10 @@ func TestUnreachableRedisStopsTheStart(t *testing.T) {
 // Memory is chosen, never fallen into.
 func TestWithoutAStoreTheStartSaysWhatToChooseFrom(t *testing.T) {
 	for name, opts := range map[string]fx.Option{
-		"nothing":        fx.Options(),
-		"a nil client":   fx.Provide(func() *redis.Client { return nil }),
+		"nothing":      fx.Options(),
+		"a nil client": fx.Provide(func() *redis.Client { return nil }),
+		"nil as any client": fx.Options(supplyUniversal((*redis.Client)(nil)),
+			fxmodule.WithConfig(fxmodule.Config{Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: time.Second}})),
 		"a named client": fx.Supply(fx.Annotate(single(t), fx.ResultTags(`name:"locks"`))),
 	} {
 		err := fx.New(fxmodule.Module, quiet(), fx.NopLogger, opts, fx.Invoke(func(*lock.Locker) {})).Err()
@@ -265,6 +267,8 @@ func TestRulesThatNothingReadsEndTheStart(t *testing.T) {
 		app := fx.New(fxmodule.Module, fxmodule.InMemory(), quiet(), fx.NopLogger, rules)
 		if err := app.Start(t.Context()); !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), "nothing serves it") {
 			t.Errorf("%s: got %v, want the rule that nothing serves", title, err)
+		} else if strings.Contains(title, "file") && !strings.Contains(err.Error(), file+":2:") {
+			t.Errorf("%s: got %v, want the line of the file", title, err)
 		}
 		_ = app.Stop(t.Context())
 	}
@@ -456,6 +460,43 @@ func TestCheckIsBoundedByTheConfig(t *testing.T) {
 		fxmodule.WithConfig(fxmodule.Config{CheckTimeout: 10 * time.Millisecond}), fx.StartTimeout(time.Hour))
 	if err := app.Start(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+}
+
+func TestWhatNewAndNewGuardNeedIsNamed(t *testing.T) {
+	if _, err := fxmodule.New(fxmodule.Params{Store: memstore.New()}); err == nil || !strings.Contains(err.Error(), "no Lifecycle") {
+		t.Errorf("without a lifecycle: %v", err)
+	}
+	if _, err := fxmodule.NewGuard(fxmodule.GuardParams{}); err == nil || !strings.Contains(err.Error(), "locker is nil") {
+		t.Errorf("without a locker: %v", err)
+	}
+}
+
+func TestTheGuardLogsWhereTheApplicationDoes(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	locker := lock.New(memstore.New())
+	defer locker.Close(context.Background())
+	for name, give := range map[string]func(*fxmodule.GuardParams, *slog.Logger){
+		"a logger":    func(p *fxmodule.GuardParams, log *slog.Logger) { p.Logger = log },
+		"the default": func(_ *fxmodule.GuardParams, log *slog.Logger) { slog.SetDefault(log) },
+	} {
+		slog.SetDefault(before)
+		var log bytes.Buffer
+		params := fxmodule.GuardParams{Locker: locker, Rules: []rule.Rule{orders, {Operation: "GET /orders", Key: "lock:order:<orderId>"}}}
+		give(&params, slog.New(slog.NewTextHandler(&log, nil)))
+		g, err := fxmodule.NewGuard(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Validate(); err == nil {
+			t.Error("a guard that nothing serves is valid")
+		}
+		for _, want := range []string{"lock rules overlap", "the guard is not valid"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%s: logged %s, want %q", name, log.String(), want)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package fxmodule
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -72,7 +73,7 @@ func (p *Params) client() (redis.UniversalClient, error) {
 	if p.Cluster != nil {
 		add(p.Cluster)
 	}
-	if p.Universal != nil {
+	if v := reflect.ValueOf(p.Universal); p.Universal != nil && (v.Kind() != reflect.Pointer || !v.IsNil()) {
 		add(p.Universal)
 	}
 	switch len(clients) {
