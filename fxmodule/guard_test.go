@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -244,6 +245,63 @@ func TestANewVersionWithAModeThatTheStoreDoesNotHaveChangesNothing(t *testing.T)
 	if !strings.Contains(log.String(), "could not be checked with a new mode") {
 		t.Errorf("logged %s", log.String())
 	}
+}
+
+// A guard that was made without the Health of New doesn't know the store.
+func TestAGuardThatDoesNotKnowTheStoreTakesEveryMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	replaceFile(t, path, oneRule)
+	locker := lock.New(memstore.New())
+	defer locker.Close(context.Background())
+	var log syncBuffer
+	lifecycle := fxtest.NewLifecycle(t)
+	g, err := fxmodule.NewGuard(fxmodule.GuardParams{
+		Locker: locker, Lifecycle: lifecycle, Logger: log.logger(), Files: []fxmodule.RulesFile{{Path: path, Follow: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Serve("a test", "GET /one")
+	lifecycle.RequireStart()
+	defer lifecycle.RequireStop()
+	replaceFile(t, path, strings.TrimSpace(oneRule)+"\n  mode: write\n")
+	eventually(t, "the new mode", func() bool { return g.Rules()[0].Mode == lock.Write })
+}
+
+// stuck is a store whose second check answers only when its context ends.
+type stuck struct {
+	lock.Store
+
+	checks  atomic.Int32
+	waiting chan []lock.Mode
+}
+
+func (s *stuck) Check(ctx context.Context, modes ...lock.Mode) error {
+	if s.checks.Add(1) == 1 {
+		return nil
+	}
+	s.waiting <- modes
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestTheStopDoesNotWaitForTheCheckOfANewVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	replaceFile(t, path, oneRule)
+	store := &stuck{Store: memstore.New(), waiting: make(chan []lock.Mode, 1)}
+	app := fxtest.New(t, fxmodule.Module, quiet(), served(), fx.Provide(func() lock.Store { return store }),
+		fxmodule.WithConfig(fxmodule.Config{CheckTimeout: time.Hour}), fxmodule.FollowRulesFile(path), fx.StopTimeout(30*time.Second))
+	app.RequireStart()
+	replaceFile(t, path, strings.TrimSpace(oneRule)+"\n- operation: GET /two\n  key: lock:two\n  mode: fair\n")
+	select {
+	case modes := <-store.waiting:
+		if !slices.Equal(modes, []lock.Mode{lock.Fair}) {
+			t.Errorf("the store was checked with %v, want the new mode", modes)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the store was not checked with the new mode")
+	}
+	app.RequireStop()
 }
 
 func TestFollowingNeedsALifecycle(t *testing.T) {
