@@ -43,7 +43,8 @@ type GuardParams struct {
 //
 // The start calls [guard.Guard.Validate], and ends with its error: a rule that
 // nothing serves locks nothing. So routes must be registered before, in
-// constructors or by fx.Invoke.
+// constructors or by fx.Invoke. An optional rule that nothing serves is for another
+// program, and may have a mode that the settings or the store rule out.
 func NewGuard(p GuardParams) (*guard.Guard, error) {
 	if p.Logger == nil {
 		p.Logger = slog.Default()
@@ -57,7 +58,7 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 	}
 	rules, err := s.join(s.sets)
 	if err == nil {
-		err = s.locate(s.refused(rules))
+		err = s.locate(s.refused(required(rules)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fxmodule: lock rules: %w", err)
@@ -149,6 +150,12 @@ func (s *sources) refused(rules []rule.Rule) error {
 	return faults.Err()
 }
 
+// required are the rules that aren't optional. Whether an optional one is for this
+// program is known at the start.
+func required(rules []rule.Rule) []rule.Rule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r rule.Rule) bool { return r.Optional })
+}
+
 // unsupported returns a fault for each rule whose mode is new, and which the store does
 // not have. A store that can't be reached now isn't the fault of a rule.
 func (s *sources) unsupported(ctx context.Context, rules []rule.Rule) error {
@@ -176,10 +183,19 @@ func (s *sources) newModes(rules []rule.Rule) map[lock.Mode][]rule.Rule {
 	for _, r := range rules {
 		modes[r.Mode] = append(modes[r.Mode], r)
 	}
-	for _, r := range s.guard.Rules() {
+	for _, r := range inForce(s.guard) {
 		delete(modes, r.Mode)
 	}
 	return modes
+}
+
+// inForce are the rules of a guard that are for this program.
+func inForce(g *guard.Guard) []rule.Rule {
+	var rules []rule.Rule
+	for _, r := range g.Rules() {
+		rules = append(rules, r.Rule)
+	}
+	return g.Relevant(rules)
 }
 
 // locate adds the places in the files to faults.
@@ -192,7 +208,11 @@ func (s *sources) locate(err error) error {
 
 // validate ends the start with what the guard finds.
 func (s *sources) validate() error {
-	if err := s.locate(s.guard.Validate()); err != nil {
+	err := s.guard.Validate()
+	if err == nil {
+		err = s.refused(inForce(s.guard))
+	}
+	if err := s.locate(err); err != nil {
 		return fmt.Errorf("fxmodule: lock rules: %w", err)
 	}
 	return nil
@@ -272,10 +292,11 @@ func (s *sources) apply(ctx context.Context, sets []*rule.Set, read int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.refused(rules); err != nil {
+	relevant := s.guard.Relevant(rules)
+	if err := s.refused(relevant); err != nil {
 		return err
 	}
-	if err := s.unsupported(ctx, rules); err != nil {
+	if err := s.unsupported(ctx, relevant); err != nil {
 		return err
 	}
 	if err := s.guard.Replace(rules, unlocked...); err != nil {

@@ -247,6 +247,61 @@ func TestANewVersionWithAModeThatTheStoreDoesNotHaveChangesNothing(t *testing.T)
 	}
 }
 
+// One file is for several programs, whose stores and settings differ.
+func TestAnOptionalRuleOfAnotherProgramMayHaveAnyMode(t *testing.T) {
+	elsewhere := rule.Rule{Operation: "GET /elsewhere", Key: "lock:elsewhere", Mode: lock.Fair, Optional: true}
+	here := rule.Rule{Operation: "GET /a", Key: "lock:a", Mode: lock.Fair, Optional: true}
+	store := choosy{memstore.New(), map[lock.Mode]error{lock.Fair: fmt.Errorf("%w: no fair locks here", lock.ErrUnsupported)}}
+	path := filepath.Join(t.TempDir(), "locks.yaml")
+	for name, setting := range map[string]struct {
+		store lock.Store
+		redis fxmodule.Redis
+	}{
+		"by the store":    {store: store},
+		"by the settings": {memstore.New(), fxmodule.Redis{SETNX: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := func(r rule.Rule, log *slog.Logger) (*guard.Guard, *fxtest.Lifecycle, error) {
+				lifecycle := fxtest.NewLifecycle(t)
+				made, err := fxmodule.New(fxmodule.Params{Lifecycle: lifecycle, Store: setting.store, Logger: log})
+				if err != nil {
+					t.Fatal(err)
+				}
+				replaceFile(t, path, oneRule)
+				g, err := fxmodule.NewGuard(fxmodule.GuardParams{
+					Locker: made.Locker, Health: made.Health, Lifecycle: lifecycle, Logger: log,
+					Rules: []rule.Rule{r}, Config: fxmodule.Config{RulesFile: path, FollowRules: true, Redis: setting.redis},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.Attach("a test", nil, func(*rule.Set) ([]string, error) { return []string{"GET /a", "GET /one"}, nil })
+				return g, lifecycle, lifecycle.Start(t.Context())
+			}
+			_, lifecycle, err := start(here, slog.New(slog.DiscardHandler))
+			if err == nil || !strings.Contains(err.Error(), "fair") {
+				t.Errorf("a rule of this program: %v, want an error about fair locks", err)
+			}
+			_ = lifecycle.Stop(t.Context())
+
+			var log syncBuffer
+			g, lifecycle, err := start(elsewhere, log.logger())
+			defer lifecycle.RequireStop()
+			if err != nil {
+				t.Fatalf("a rule of another program: %v", err)
+			}
+			more := oneRule + "- operation: GET /nowhere\n  key: lock:nowhere\n  mode: fair\n  optional: true\n"
+			replaceFile(t, path, more)
+			eventually(t, "a new version with such a rule", func() bool { return has(g, "GET /nowhere") })
+			replaceFile(t, path, more+"- operation: GET /a\n  key: lock:a\n  mode: fair\n  optional: true\n")
+			eventually(t, "a new version with one of this program", func() bool { return strings.Contains(log.String(), `\"GET /a\": mode: fair: `) })
+			if has(g, "GET /a") {
+				t.Errorf("rules are %v", g.Rules())
+			}
+		})
+	}
+}
+
 // A guard that was made without the Health of New doesn't know the store.
 func TestAGuardThatDoesNotKnowTheStoreTakesEveryMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.yaml")

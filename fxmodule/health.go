@@ -3,6 +3,7 @@ package fxmodule
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,20 @@ func (h *Health) rules() []*rule.Compiled {
 		return g.Rules()
 	}
 	return nil
+}
+
+// modes are those of the rules that are for this program, each once.
+func (h *Health) modes() []lock.Mode {
+	g := h.guard.Load()
+	if g == nil {
+		return nil
+	}
+	var modes []lock.Mode
+	for _, r := range inForce(g) {
+		modes = append(modes, r.Mode)
+	}
+	slices.Sort(modes)
+	return slices.Compact(modes)
 }
 
 // checker is a store that can find out whether locks of some modes can be had.

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/core/telemetry"
 )
 
@@ -95,11 +93,10 @@ func New(p Params) (Result, error) {
 			if config.hasRules() && health.guard.Load() == nil {
 				return errNoGuard
 			}
-			rules := health.rules()
-			if err := health.checkModes(ctx, modesOf(rules)...); err != nil {
+			if err := health.checkModes(ctx, health.modes()...); err != nil {
 				return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
 			}
-			p.Logger.LogAttrs(ctx, slog.LevelInfo, "locks are ready", describe("store", store), describe("locker", locker), slog.Int("rules", len(rules)))
+			p.Logger.LogAttrs(ctx, slog.LevelInfo, "locks are ready", describe("store", store), describe("locker", locker), slog.Int("rules", len(health.rules())))
 			return nil
 		},
 		OnStop: func(ctx context.Context) error {
@@ -124,14 +121,4 @@ func describe(name string, v any) slog.Attr {
 		return slog.Any(name, described)
 	}
 	return slog.String(name, fmt.Sprintf("%T", v))
-}
-
-// modesOf are the modes that rules use, each once.
-func modesOf(rules []*rule.Compiled) []lock.Mode {
-	var modes []lock.Mode
-	for _, r := range rules {
-		modes = append(modes, r.Mode)
-	}
-	slices.Sort(modes)
-	return slices.Compact(modes)
 }

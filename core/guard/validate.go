@@ -217,6 +217,18 @@ func (g *Guard) unfit(set *rule.Set, by map[string]string) []error {
 	return faults
 }
 
+// Relevant returns those of the rules that are for this program: all but the optional
+// ones whose operations nobody serves here. Like [Guard.Validate] it calls the attached
+// integrations, so all operations must be registered.
+func (g *Guard) Relevant(rules []rule.Rule) []rule.Rule {
+	set, err := rule.NewSet(rules...)
+	if err != nil || !slices.ContainsFunc(rules, func(r rule.Rule) bool { return r.Optional }) {
+		return slices.Clone(rules) // none may be missed
+	}
+	by, _ := g.served.survey(set)
+	return slices.DeleteFunc(slices.Clone(rules), func(r rule.Rule) bool { return r.Optional && by[r.Operation] == "" })
+}
+
 // Fits returns an error, which wraps [rule.ErrInvalid], if the settings of the locker
 // rule r out ([lock.Locker.Check]): every call would be refused. [Guard.Validate] checks
 // the rules of the guard. An integration checks the rules that it brings ([Call.Rule]).

@@ -135,6 +135,28 @@ func TestAnOptionalRuleOfAnotherProgramNeedNotFitTheLocker(t *testing.T) {
 	}
 }
 
+func TestRelevantRulesAreThoseOfThisProgram(t *testing.T) {
+	optional := func(operation string) rule.Rule {
+		return rule.Rule{Operation: operation, Key: "lock:" + operation, Optional: true}
+	}
+	g := unvalidated(t)
+	g.Serve("a test", "served")
+	g.Attach("a router", nil, func(rules *rule.Set) ([]string, error) {
+		if _, ok := rules.Lookup("routed"); !ok {
+			return nil, nil
+		}
+		return []string{"routed"}, errors.New("something is wrong with another one")
+	})
+	all := []rule.Rule{orders(), optional("served"), optional("routed"), optional("elsewhere")}
+	if got := g.Relevant(all); !slices.Equal(got, all[:3]) {
+		t.Errorf("relevant are %v", got)
+	}
+	twice := []rule.Rule{optional("elsewhere"), optional("elsewhere")}
+	if got := g.Relevant(twice); !slices.Equal(got, twice) {
+		t.Errorf("of rules that are no set %v are relevant", got)
+	}
+}
+
 func TestADeclaredNameNeedsARule(t *testing.T) {
 	g := unvalidated(t, rule.Rule{Operation: "nightly", Key: "lock:nightly"})
 	g.Declare("nightly", "nightly-reports")
