@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx/fxtest"
 	"go.yaml.in/yaml/v4"
 
@@ -80,9 +81,12 @@ func TestConfigIsWrittenAndReadWithDurationsAsStrings(t *testing.T) {
 					t.Fatalf("wrote %s, %v: want %s in it", text, err, want)
 				}
 			}
-			var read fxmodule.Config
-			if err := format.unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, written) {
-				t.Errorf("read %+v, %v", read, err)
+			for _, config := range []fxmodule.Config{written, fxmodule.DefaultConfig(), {}} {
+				text, err := format.marshal(config)
+				var read fxmodule.Config
+				if err := errors.Join(err, format.unmarshal(text, &read)); err != nil || !reflect.DeepEqual(read, config) {
+					t.Errorf("read %+v, %v", read, err)
+				}
 			}
 		})
 	}
@@ -293,6 +297,11 @@ func TestSettingsOfRedisNeedRedis(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	config = fxmodule.Config{CallTimeout: 7 * time.Second, Redis: fxmodule.Redis{Replicas: 1, ReplicasTimeout: 6 * time.Second}}
+	patient := redis.NewClient(&redis.Options{ReadTimeout: -1})
+	closeLater(t, patient)
+	if _, err := fxmodule.New(fxmodule.Params{Lifecycle: fxtest.NewLifecycle(t), Single: patient, Config: config}); err != nil {
+		t.Errorf("a client that waits for as long as it takes: %v", err)
+	}
 	for name, params := range map[string]fxmodule.Params{"one server": {Single: single(t)}, "a cluster": {Cluster: cluster(t)}} {
 		params.Lifecycle, params.Config = fxtest.NewLifecycle(t), config
 		if _, err := fxmodule.New(params); err == nil || !strings.Contains(err.Error(), "redis.replicasTimeout: 6s is not below the client's ReadTimeout of 5s") {

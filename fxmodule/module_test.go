@@ -137,7 +137,7 @@ func TestGraphIsCompleteInEveryCombination(t *testing.T) {
 }
 
 func TestNothingIsMadeThatNothingAsksFor(t *testing.T) {
-	app := fxtest.New(t, fxmodule.Module, fx.Provide(func() lock.Store {
+	app := fxtest.New(t, fxmodule.Module, fxmodule.WithConfig(fxmodule.DefaultConfig()), fx.Provide(func() lock.Store {
 		t.Error("the store was made")
 		return memstore.New()
 	}))

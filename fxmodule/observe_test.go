@@ -2,11 +2,19 @@ package fxmodule_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -95,5 +103,91 @@ func TestTelemetryCanBeSwitchedOff(t *testing.T) {
 		fx.Decorate(func(*telemetry.Telemetry) *telemetry.Telemetry { return nil }))
 	if names := metrics(t, reader); len(names) != 0 {
 		t.Errorf("measured %q", names)
+	}
+}
+
+// full is a provider whose meters make no more instruments.
+type full struct{ noop.MeterProvider }
+
+type fullMeter struct{ noop.Meter }
+
+var errFull = errors.New("there are too many instruments")
+
+func (full) Meter(string, ...metric.MeterOption) metric.Meter { return fullMeter{} }
+
+func (fullMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return nil, errFull
+}
+
+func TestTelemetryThatCannotBeMadeIsAnError(t *testing.T) {
+	if _, err := fxmodule.NewTelemetry(fxmodule.TelemetryParams{Meters: full{}}); !errors.Is(err, errFull) {
+		t.Errorf("got %v, want %v", err, errFull)
+	}
+}
+
+// dials counts the attempts to reach a server that is not there.
+func dials(t *testing.T) (client *redis.Client, n *atomic.Int32) {
+	t.Helper()
+	n = new(atomic.Int32)
+	client = redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, // a name would be looked up
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			n.Add(1)
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		},
+	})
+	closeLater(t, client)
+	return client, n
+}
+
+func TestTheCircuitOfAServerIsThatOfTheConfigAndIsReported(t *testing.T) {
+	for name, test := range map[string]struct {
+		redis fxmodule.Redis
+		tried bool // again, within a minute
+	}{
+		"by default": {tried: true},
+		"a pause":    {redis: fxmodule.Redis{CircuitPause: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reader := sdk.NewManualReader()
+				client, n := dials(t)
+				observing, err := telemetry.New(telemetry.WithMeterProvider(sdk.NewMeterProvider(sdk.WithReader(reader))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var log syncBuffer
+				made, err := fxmodule.New(fxmodule.Params{
+					Lifecycle: fxtest.NewLifecycle(t), Single: client, Telemetry: observing, Logger: log.logger(),
+					Config: fxmodule.Config{Redis: test.redis},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 6 {
+					_, err = made.Locker.TryAcquire(t.Context(), "k")
+				}
+				if !errors.Is(err, lock.ErrCircuitOpen) {
+					t.Fatalf("got %v, want an open circuit", err)
+				}
+				if names := metrics(t, reader); !slices.Contains(names, "redlatch.circuit.opens") {
+					t.Errorf("measured %q", names)
+				}
+				if !strings.Contains(log.String(), "lock store does not answer") {
+					t.Errorf("logged %q", log.String())
+				}
+				synctest.Wait() // the probe that the first failure began
+				before := n.Load()
+				time.Sleep(time.Minute - time.Second)
+				_, _ = made.Locker.TryAcquire(t.Context(), "k")
+				synctest.Wait()
+				if tried := n.Load() > before; tried != test.tried {
+					t.Errorf("the server was tried again: %v, want %v", tried, test.tried)
+				}
+				if err := made.Locker.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
