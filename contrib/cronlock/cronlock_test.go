@@ -386,3 +386,34 @@ func TestWhatKeepsAJobFromRunningIsLogged(t *testing.T) {
 		}
 	})
 }
+
+// A run of the same instance is another run, also under the same name.
+func TestAJobIsSkippedWhileItRunsHere(t *testing.T) {
+	l := lock.New(memstore.New())
+	for name, opts := range map[string][]lock.Option{"plain": nil, "named": {lock.WithOwner("me")}} {
+		wrap := cronlock.SkipIfRunningElsewhere(l, "job", cron.DiscardLogger, opts...)
+		runs := 0
+		wrap(cron.FuncJob(func() {
+			runs++
+			wrap(cron.FuncJob(func() { runs++ })).Run()
+		})).Run()
+		if runs != 1 {
+			t.Errorf("%s: %d run at once", name, runs)
+		}
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// It would be called first when two instances meet.
+func TestANilLoggerIsRefusedAtOnce(t *testing.T) {
+	l := lock.New(memstore.New())
+	defer l.Close(context.Background())
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, "logger is nil") {
+			t.Errorf("panic %q, want one that says what is wrong", said)
+		}
+	}()
+	cronlock.SkipIfRunningElsewhere(l, "job", nil)
+}

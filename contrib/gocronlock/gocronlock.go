@@ -9,6 +9,7 @@ package gocronlock
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-co-op/gocron/v2"
 
@@ -30,12 +31,13 @@ type Locker struct {
 // func is the default, and changes with the code. The options are those of the
 // lock; locks are tried, never waited for. Without [lock.WithMinHold] an instance
 // whose clock is late runs a job again that has ended by then. A wrong option makes
-// New panic: no job would ever run.
+// New panic: no job would ever run. A run never joins another one of its name
+// ([lock.WithOwner]).
 func New(locker *lock.Locker, prefix string, opts ...lock.Option) *Locker {
 	if err := locker.Check(prefix+"name", opts...); err != nil {
 		panic("gocronlock.New: " + err.Error()) //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
-	return &Locker{locker: locker, prefix: prefix, opts: opts}
+	return &Locker{locker: locker, prefix: prefix, opts: append(slices.Clip(opts), lock.WithoutReentry())}
 }
 
 // Lock implements [gocron.Locker]. Its error wraps [lock.ErrBusy] when another

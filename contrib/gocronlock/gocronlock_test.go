@@ -366,3 +366,19 @@ func TestALockThatIsNotHadIsReported(t *testing.T) {
 		}
 	})
 }
+
+// A run of the same instance is another run, also under the same name.
+func TestAJobIsLockedOnceAlsoForANamedOwner(t *testing.T) {
+	l := lock.New(memstore.New())
+	locker := gocronlock.New(l, "job:", lock.WithOwner("me"))
+	first, err := locker.Lock(t.Context(), "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locker.Lock(t.Context(), "report"); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("a job that runs: %v", err)
+	}
+	if err := errors.Join(first.Unlock(t.Context()), l.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
