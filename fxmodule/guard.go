@@ -254,7 +254,8 @@ func (s *sources) watch(ctx context.Context, lifecycle fx.Lifecycle, file int) {
 
 // replace replaces the rules of one file. A rule may move from one file to another,
 // and neither version is right without the other: so the newest versions of all files
-// are tried first, and then this one alone.
+// are tried first, then that of each other one with this one, because one that is wrong
+// holds up no other, and then this one alone.
 func (s *sources) replace(ctx context.Context, file int, set *rule.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,13 +263,22 @@ func (s *sources) replace(ctx context.Context, file int, set *rule.Set) error {
 	alone := slices.Clone(s.sets)
 	alone[file] = set
 	all := slices.Clone(alone)
+	var pairs [][]*rule.Set
 	for i, newest := range s.newest {
 		if newest != alone[i] && s.stands(i) {
 			all[i] = newest
+			pair := slices.Clone(alone)
+			pair[i] = newest
+			pairs = append(pairs, pair)
 		}
 	}
-	if !slices.Equal(alone, all) && s.apply(ctx, all, file) == nil {
-		return nil
+	if len(pairs) > 1 {
+		pairs = slices.Insert(pairs, 0, all)
+	}
+	for _, sets := range pairs {
+		if s.apply(ctx, sets, file) == nil {
+			return nil
+		}
 	}
 	return s.apply(ctx, alone, file)
 }

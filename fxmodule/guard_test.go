@@ -156,6 +156,27 @@ func TestARuleMovesFromFileToFile(t *testing.T) {
 	}
 }
 
+// A rule moves while a third file waits for its own cure.
+func TestAWrongFileHoldsUpNoRuleThatMoves(t *testing.T) {
+	path, other := twoFiles(t)
+	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
+	replaceFile(t, wrong, "rules: []\n")
+	var log syncBuffer
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(log.logger()),
+		fxmodule.FollowRulesFile(wrong), fxmodule.FollowRulesFile(path), fxmodule.FollowRulesFile(other), fx.Populate(&g))
+	app.RequireStart()
+	defer app.RequireStop()
+	replaceFile(t, wrong, strings.ReplaceAll(oneRule, "one", "nobody"))
+	eventually(t, "the wrong file is refused", func() bool { return strings.Contains(log.String(), "nothing serves it") })
+	replaceFile(t, path, "rules: []\n")
+	eventually(t, "the rule would be gone", func() bool { return strings.Contains(log.String(), "would have no rule any longer") })
+	replaceFile(t, other, strings.ReplaceAll(oneRule, "lock:one", "lock:moved"))
+	eventually(t, "the moved rule", func() bool { r := g.Rules(); return len(r) == 1 && r[0].Key == "lock:moved" })
+	replaceFile(t, wrong, strings.ReplaceAll(oneRule, "one", "two"))
+	eventually(t, "the file that is good again", func() bool { return has(g, "GET /two") && has(g, "GET /one") })
+}
+
 // A version that was refused and is no longer there does not come back with another
 // file.
 func TestARefusedVersionThatIsGoneStaysOut(t *testing.T) {
