@@ -257,6 +257,37 @@ func TestADatabaseThatHangsIsUnavailableWhenTheTimeOfACallIsUp(t *testing.T) {
 	})
 }
 
+// late is a database that carries out what it was sent, however long it takes.
+type late struct{ *shelf }
+
+func (l late) PlaceOrder(ctx context.Context, o voucher.Order) error {
+	time.Sleep(2 * limit)
+	return l.shelf.PlaceOrder(ctx, o)
+}
+
+func TestAnOrderThatIsPlacedLateIsPlaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{v: voucher.Voucher{ID: "v", Stock: 1, Remaining: 1, BeginAt: time.Now(), EndAt: time.Now().Add(time.Hour)}}
+		if _, err := voucher.NewService(late{s}, limit).Place(t.Context(), "v", "u", fence.New(7, "o:1")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The shelf has no cancellations: to get to it is a panic.
+func TestNothingIsCanceledWithoutALockThatHasAFence(t *testing.T) {
+	locker := lock.New(memstore.New())
+	defer locker.Close(context.Background())
+	service := voucher.NewService(&shelf{}, limit)
+	if err := service.Cancel(t.Context(), "o", "u"); !errors.Is(err, voucher.ErrNoLock) {
+		t.Errorf("without a lock: %v, want %v", err, voucher.ErrNoLock)
+	}
+	err := locker.Do(t.Context(), "lock:order:u", func(ctx context.Context) error { return service.Cancel(ctx, "o", "u") }, lock.WithMode(lock.Read))
+	if !errors.Is(err, voucher.ErrNoLock) {
+		t.Errorf("with a lock that several hold: %v, want %v", err, voucher.ErrNoLock)
+	}
+}
+
 func TestAReportSaysWhatIsWrong(t *testing.T) {
 	for _, tt := range []struct {
 		r          voucher.Report
