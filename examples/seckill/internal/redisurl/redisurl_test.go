@@ -1,6 +1,9 @@
 package redisurl_test
 
 import (
+	"context"
+	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +85,7 @@ func TestAWrongURLIsRefusedWithoutItsPassword(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "use redis://",
 		"localhost:6379":                    "use redis://",
+		"redis:me:s3cret@h":                 "use redis://",
 		"http://me:s3cret@h":                `unknown scheme "http"`,
 		"redis+quorum://me:s3cret@h":        `unknown scheme "redis+quorum"`,
 		"redis://me:s3cret@":                "malformed URL",
@@ -110,6 +114,9 @@ func TestAWrongURLIsRefusedWithoutItsPassword(t *testing.T) {
 		"redis+sentinel://me:s3cret@h/m?pool_size=-1":           "pool_size",
 		"redis+sentinel://me:s3cret@h/m/-1":                     "database number",
 		"redis+cluster://me:s3cret@a,b/3":                       "no database but 0",
+		"redis+cluster://me:s3cret@a,b/0/0":                     "no database but 0",
+		"redis+cluster://me:s3cret@a,b?dial_timeout=soon":       "dial_timeout",
+		"redis+sentinel://me:s3cret@a,b/%zz":                    "malformed master name",
 		"redis+sentinel://me:s3cret@a,b":                        "master's name is missing",
 		"redis+sentinel://me:s3cret@a,b/m/0/1":                  "master's name is missing",
 		"redis+sentinel://me:s3cret@a,b/m/x":                    "database number",
@@ -118,6 +125,35 @@ func TestAWrongURLIsRefusedWithoutItsPassword(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3") {
 			t.Errorf("%q: error %v, want one with %q and without the password", text, err, want)
 		}
+	}
+}
+
+// Nobody waits for a server longer than they want to, whatever its settings are.
+func TestACommandEndsWithItsContext(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, form := range []string{"redis://%s?%s", "redis+sentinel://%s/m?%s", "redis+cluster://%s?%s"} {
+		target, err := redisurl.Parse(fmt.Sprintf(form, mute.Addr(), "read_timeout=1h&dial_timeout=200ms"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rdb := target.Open()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		pong := make(chan error, 1)
+		go func() { pong <- rdb.Ping(ctx).Err() }()
+		select {
+		case err := <-pong:
+			if err == nil {
+				t.Errorf("%s: it answers", target)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: a command goes on without its context", target)
+		}
+		cancel()
+		_ = rdb.Close()
 	}
 }
 
