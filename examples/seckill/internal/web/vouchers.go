@@ -98,6 +98,9 @@ func (s *site) report(c *gin.Context) {
 	c.JSON(http.StatusOK, reportOf(r))
 }
 
+// errSeveral: a body goes on behind its JSON.
+var errSeveral = errors.New("more than one value")
+
 // decode reads the body into v, or answers what is wrong with it.
 func decode(c *gin.Context, v any) bool {
 	decoder := json.NewDecoder(c.Request.Body)
@@ -107,7 +110,7 @@ func decode(c *gin.Context, v any) bool {
 			return true
 		}
 		if err == nil {
-			err = errors.New("more than one value")
+			err = errSeveral
 		}
 	}
 	var (
@@ -122,7 +125,7 @@ func decode(c *gin.Context, v any) bool {
 	case errors.As(err, &wrong):
 		refuseFaults(c, fault{"body", "must be a JSON object, is " + wrong.Value})
 	default:
-		refuseFaults(c, fault{"body", "must be one JSON object: " + complaint(err)})
+		refuseFaults(c, fault{"body", "must be one JSON object: " + complaint(c, err)})
 	}
 	return false
 }
@@ -134,7 +137,9 @@ func jsonName(wrong *json.UnmarshalTypeError) string {
 	return "a " + wrong.Type.String()
 }
 
-func complaint(err error) string {
+// complaint is what the client may know of an error. That of a connection has addresses
+// of our network.
+func complaint(c *gin.Context, err error) string {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
@@ -143,8 +148,11 @@ func complaint(err error) string {
 		return "it is empty"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "it ends too early"
+	case errors.Is(err, errSeveral):
+		return errSeveral.Error()
 	default:
-		return err.Error()
+		_ = c.Error(err)
+		return "it could not be read"
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -310,6 +311,39 @@ func TestABodyHasASizeWhetherOrNotSomebodyReadsIt(t *testing.T) {
 	}
 	if r := s.send(t, "GET", "/metrics", ""); !strings.Contains(r.text, `seckill_order_requests_total{outcome="BODY_TOO_LARGE"} 4`) {
 		t.Error("the metrics don't count orders that are too large")
+	}
+}
+
+// A body that doesn't come in time is refused without what the network says, which has
+// the addresses behind the gateway.
+func TestABodyThatStaysAwayIsRefusedWithoutOurAddresses(t *testing.T) {
+	s := openShop(t, memstore.New(), sqliteStore(t))
+	server := httptest.NewUnstartedServer(s.handler)
+	server.Config.ReadTimeout = 50 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	body, rest := io.Pipe()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/vouchers", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	_, _ = response.Body.Close(), rest.Close()
+	r := reply{status: response.StatusCode, header: response.Header, text: string(text)}
+	if err := errors.Join(err, json.Unmarshal(text, &r.body)); err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, r, "/api/vouchers", 400, "BAD_REQUEST")
+	if strings.Contains(r.text, "127.0.0.1") {
+		t.Error(r.text)
+	}
+	server.Close() // everything is logged then
+	if !strings.Contains(s.log.String(), "timeout") {
+		t.Errorf("operators see %q", s.log)
 	}
 }
 
