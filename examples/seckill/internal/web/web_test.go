@@ -214,6 +214,7 @@ func TestEveryRefusalIsAProblemDocument(t *testing.T) {
 		{"GET", "/api/vouchers/%00%F0", "", "", 404, "VOUCHER_NOT_FOUND"},
 		{"GET", "/api/orders/" + unknown, "", "", 404, "ORDER_NOT_FOUND"},
 		{"GET", "/api/nothing", "", "", 404, "NOT_FOUND"},
+		{"GET", "/api/vouchers/", "", "", 404, "NOT_FOUND"},
 		{"GET", "/", "", "", 200, ""},
 		{"PUT", "/api/vouchers", "", "", 405, "METHOD_NOT_ALLOWED"},
 		{"DELETE", "/api/vouchers/" + open, "", "", 405, "METHOD_NOT_ALLOWED"},
@@ -281,9 +282,10 @@ func TestAVoucherThatCannotBeIsRefusedByField(t *testing.T) {
 		}
 	}
 	wantProblem(t, s.send(t, "POST", "/api/vouchers", `{"title":"`+strings.Repeat("x", 70_000)+`"}`), "/api/vouchers", 413, "BODY_TOO_LARGE")
-	path := "/api/vouchers/" + s.onSale(t, 1, -1, 1) + "/orders"
-	for _, limit := range []string{"0", "-1", "1001", "x", "", "1.5"} {
-		wantProblem(t, s.send(t, "GET", path+"?limit="+limit, ""), path, 400, "BAD_REQUEST")
+	for _, path := range []string{"/api/vouchers", "/api/vouchers/" + s.onSale(t, 1, -1, 1) + "/orders"} {
+		for _, limit := range []string{"0", "-1", "1001", "x", "", "1.5"} {
+			wantProblem(t, s.send(t, "GET", path+"?limit="+limit, ""), path, 400, "BAD_REQUEST")
+		}
 	}
 }
 
@@ -305,6 +307,7 @@ func TestABodyHasASizeWhetherOrNotSomebodyReadsIt(t *testing.T) {
 			}
 		}
 	}
+	wantProblem(t, s.send(t, "DELETE", "/api/orders/"+id, strings.Repeat("x", 64<<10+1), "ann"), "/api/orders/"+id, 413, "BODY_TOO_LARGE")
 	path := "/api/vouchers/" + id + "/orders"
 	if r := s.send(t, "POST", path, strings.Repeat("x", 64<<10), "ann"); r.status != http.StatusCreated {
 		t.Errorf("64 KiB: %d %s", r.status, r.text)
@@ -556,6 +559,10 @@ func TestWhatTheStoreRefusesIsAnsweredByCode(t *testing.T) {
 		if strings.Contains(r.text, "secret detail") {
 			t.Errorf("%v: %s", tt.err, r.text)
 		}
+		if text, _, _ := strings.Cut(tt.err.Error(), "\n"); !strings.Contains(s.log.String(), text) {
+			t.Errorf("operators don't see %v: %q", tt.err, s.log)
+		}
+		s.log.Reset()
 	}
 }
 
