@@ -16,11 +16,10 @@ import (
 // application. Don't use it as a liveness probe: a restart doesn't help when the
 // store is unreachable.
 type Health struct {
-	locker   *lock.Locker
-	store    lock.Store
-	timeout  time.Duration
-	stopping atomic.Bool
-	guard    atomic.Pointer[guard.Guard] // nil: there is none
+	locker  *lock.Locker
+	store   lock.Store
+	timeout time.Duration
+	guard   atomic.Pointer[guard.Guard] // nil: there is none
 }
 
 // rules are those of the guard on this locker.
@@ -66,8 +65,8 @@ const healthKey = "redlatch:health"
 
 // Check calls the store without changing anything, and returns nil when it
 // answers within the [Config]'s CheckTimeout. Errors wrap [lock.ErrUnavailable],
-// ctx's error, or, once the locker has begun to stop, [lock.ErrClosed]. They
-// name addresses: they are for operators.
+// ctx's error, or, once the locker drains ([lock.Locker.Draining]), [lock.ErrClosed].
+// They name addresses: they are for operators.
 //
 // fx runs stop hooks in the reverse order of their start. Components that were
 // started after the locker stop first, and Check doesn't report their stop.
@@ -75,8 +74,10 @@ const healthKey = "redlatch:health"
 // In a cluster one node answers, not all: an application that has lost one of many
 // still works for most keys.
 func (h *Health) Check(ctx context.Context) error {
-	if h.stopping.Load() {
+	select {
+	case <-h.locker.Draining():
 		return fmt.Errorf("fxmodule: the application stops: %w", lock.ErrClosed)
+	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()

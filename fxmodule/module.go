@@ -100,7 +100,6 @@ func New(p Params) (Result, error) {
 			return nil
 		},
 		OnStop: func(ctx context.Context) error {
-			health.stopping.Store(true)
 			return stop(ctx, locker, config.ReleaseTimeout, p.Logger)
 		},
 	})

@@ -81,6 +81,20 @@ func TestStopWaitsForHoldersAndRefusesNewOnes(t *testing.T) {
 	})
 }
 
+// An application may drain the locker before fx stops it.
+func TestHealthTellsOfALockerThatDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, fxmodule.Config{})
+		if err := r.Locker.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Health.Check(t.Context()); !errors.Is(err, lock.ErrClosed) {
+			t.Errorf("the locker drains: %v, want ErrClosed", err)
+		}
+		r.life.RequireStop()
+	})
+}
+
 func TestStopReleasesWhatIsHeldWhenItsTimeIsNearlyOver(t *testing.T) {
 	for name, test := range map[string]struct{ timeout, reserve, want time.Duration }{
 		"by default":             {15 * time.Second, 0, 13 * time.Second},
