@@ -156,6 +156,38 @@ func TestARuleMovesFromFileToFile(t *testing.T) {
 	}
 }
 
+// No two of the new versions are right without the third.
+func TestRulesMoveThroughThreeFiles(t *testing.T) {
+	folder := t.TempDir()
+	two := strings.ReplaceAll(oneRule, "one", "two")
+	before := []string{oneRule, two, "rules: []\n"}
+	after := []string{"rules: []\n", oneRule, two}
+	paths := make([]string, len(before))
+	options := make([]fx.Option, len(before))
+	for i := range paths {
+		paths[i] = filepath.Join(folder, fmt.Sprintf("%d.yaml", i))
+		replaceFile(t, paths[i], before[i])
+		options[i] = fxmodule.FollowRulesFile(paths[i])
+	}
+	var log syncBuffer
+	var g *guard.Guard
+	app := fxtest.New(t, fxmodule.Module, fxmodule.InMemory(), served(), fx.Supply(log.logger()), fx.Options(options...), fx.Populate(&g))
+	app.RequireStart()
+	defer app.RequireStop()
+	for refused, i := range []int{0, 2, 1} {
+		eventually(t, "the version before is refused", func() bool { return strings.Count(log.String(), "lock rules stay as they were") == refused })
+		replaceFile(t, paths[i], after[i])
+	}
+	eventually(t, "a line about each file", func() bool {
+		return !slices.ContainsFunc(paths, func(path string) bool {
+			return strings.Count(log.String(), `msg="lock rules are in force" file=`+path) != 2
+		})
+	})
+	if !has(g, "GET /one") || !has(g, "GET /two") {
+		t.Errorf("rules are %v", g.Rules())
+	}
+}
+
 // A rule moves while a third file waits for its own cure.
 func TestAWrongFileHoldsUpNoRuleThatMoves(t *testing.T) {
 	path, other := twoFiles(t)
