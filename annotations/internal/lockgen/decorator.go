@@ -146,7 +146,7 @@ func (b *builder) ordered(spec *ast.TypeSpec, iface *types.Interface) []*types.F
 
 // withDirectives returns the method itself if it is written in the interface and has
 // directives. Otherwise it returns those of its name in embedded interfaces that have
-// some, each once: a method may reach an interface in several ways.
+// some: one only if it is the same in all of the ways in which it reaches the interface.
 func (b *builder) withDirectives(iface *types.Interface, fn *types.Func) []*types.Func {
 	for own := range iface.ExplicitMethods() {
 		if own.Id() == fn.Id() && len(b.methods[own.Pos()]) > 0 {
@@ -159,7 +159,6 @@ func (b *builder) withDirectives(iface *types.Interface, fn *types.Func) []*type
 			all = append(all, b.withDirectives(embedded, fn)...)
 		}
 	}
-	slices.SortFunc(all, func(x, y *types.Func) int { return cmp.Compare(x.Pos(), y.Pos()) })
 	return slices.CompactFunc(all, func(x, y *types.Func) bool { return x.Pos() == y.Pos() })
 }
 
