@@ -22,6 +22,7 @@ var mistakes = map[string]func(*guard.Guard) error{
 	"spaces in a name":   compiling("lock:order:<userId> name=one order"),
 	"two waits":          compiling("lock:a wait=1s", "lock:b wait=2s"),
 	"one key, two modes": compiling("lock:<a>", "lock:<b> mode=read"),
+	"one key, two sizes": compiling("lock:<a> mode=semaphore permits=1/3", "lock:<b> mode=semaphore permits=1/5"),
 	"no field with the tag": func(g *guard.Guard) error {
 		type Place struct {
 			UserID int `lock:"userID"`

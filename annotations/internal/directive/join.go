@@ -55,6 +55,9 @@ func (d *Directive) compare(before []*Directive, index int) []Fault {
 		case b.Template.Shape() == d.Template.Shape() && b.Rule.Mode != d.Rule.Mode:
 			report(d.TemplateColumn, "%s and %s can be the same key, and one call cannot take it in mode %s and in mode %s",
 				b.Written, d.Written, b.Rule.Mode, d.Rule.Mode)
+		case b.Template.Shape() == d.Template.Shape() && b.Rule.Size != d.Rule.Size: // a store would count by two sizes
+			report(d.Given["permits"], "permits: %s and %s can be the same key, with %d in all and with %d: write the same number",
+				b.Written, d.Written, b.Rule.Size, d.Rule.Size)
 		}
 	}
 	for _, field := range ofTheCall {
