@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -104,12 +105,13 @@ func TestTheShopIsWhatLockgenWrites(t *testing.T) {
 	}
 }
 
-// TestAnOutputIsForEverybody is for a build that runs under another account.
-func TestAnOutputIsForEverybody(t *testing.T) {
+// TestRunsLeaveOneFile runs lockgen again, and where it cannot do its work: what is left is
+// one output, written once, that builds under other accounts can read as well.
+func TestRunsLeaveOneFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("it has no such permissions")
 	}
-	m, dir := newModule(t), t.TempDir()
+	m, dir, temp := newModule(t), t.TempDir(), t.TempDir()
 	if err := m.write(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +122,34 @@ func TestAnOutputIsForEverybody(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "shop.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	if status := lockgen.Run(t.Context(), dir, nil, &out, &out); status != 0 {
-		t.Fatalf("status %d:\n%s", status, &out)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	var first os.FileInfo
+	for _, run := range []struct {
+		name, temp string
+		ctx        context.Context
+		want       int
+	}{
+		{"first", temp, t.Context(), 0},
+		{"again", temp, t.Context(), 0},
+		{"canceled", temp, canceled, 2},
+		{"no temporary folder", filepath.Join(temp, "missing"), t.Context(), 2},
+	} {
+		t.Setenv("TMPDIR", run.temp)
+		var out bytes.Buffer
+		if status := lockgen.Run(run.ctx, dir, nil, &out, &out); status != run.want || (status != 0) != (out.Len() > 0) {
+			t.Errorf("%s: status %d, want %d:\n%s", run.name, status, run.want, &out)
+		}
+		info, err := os.Stat(filepath.Join(dir, "shop_lockgen.go"))
+		if err != nil || info.Mode().Perm() != 0o644 || first != nil && !os.SameFile(first, info) {
+			t.Fatalf("%s: got %v, %v, want the file of the first run, for everybody to read", run.name, info, err)
+		}
+		first = info
 	}
-	if info, err := os.Stat(filepath.Join(dir, "shop_lockgen.go")); err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("got %v, %v, want a file that everybody can read", info.Mode(), err)
+	for _, pattern := range []string{filepath.Join(temp, "lockgen*"), filepath.Join(dir, ".lockgen*")} {
+		if left, err := filepath.Glob(pattern); err != nil || len(left) > 0 {
+			t.Errorf("%q are left, %v", left, err)
+		}
 	}
 }
 
