@@ -1,10 +1,13 @@
 package store_test
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modernc.org/sqlite"
 
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 )
@@ -36,6 +39,7 @@ func TestAWrongAddressIsRefusedWithoutItsPassword(t *testing.T) {
 		"sqlite:":                                      "a file is needed",
 		"sqlite::memory:":                              "a file is needed",
 		"sqlite:sale.db?mode=ro":                       "unknown parameter mode=ro",
+		"sqlite:sale.db?mode=full":                     "unknown parameter mode=full",
 		"sqlite:sale.db?synchronous=off":               "unknown parameter synchronous=off",
 		"sqlite:sale.db?%zz":                           "malformed parameters",
 		"mysql://root:s3cret@db":                       "a database is needed",
@@ -50,6 +54,9 @@ func TestAWrongAddressIsRefusedWithoutItsPassword(t *testing.T) {
 		"mysql://u:s3cret@h/db?tls=true&collation=%zz": "malformed parameters",
 		"postgres://u:s3cret@h/db?sslmode=require;connect_timeout=3": "malformed URL or parameter",
 		"postgres://u:s3cret@h/db?sslmode=require&host=%zz":          "malformed URL or parameter",
+		"postgres://pg:s3cret@db":                                    "a database is needed",
+		"postgres:pg:s3cret@db/sale":                                 "malformed URL",
+		"mysql:root:s3cret@db/sale":                                  "a database is needed",
 		"postgres://pg:12@s3cret@db/sale":                            "malformed URL",
 		"postgres://pg:12@a,s3cret@db/sale":                          "malformed URL",
 		"postgres://pg:s3cret@db:port/sale":                          "malformed URL",
@@ -68,7 +75,12 @@ func TestOpenSaysWhatCannotBeOpenedAndWhere(t *testing.T) {
 	if err := os.WriteFile(text, []byte(strings.Repeat("no database at all\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	other := "sqlite:" + filepath.Join(folder, "other.db")
+	if err := open(t, other).Exec(t.Context(), "DROP TABLE goose_db_version"); err != nil {
+		t.Fatal(err)
+	}
 	for address, want := range map[string]string{
+		other: "migrate: ",
 		"sqlite:" + filepath.Join(folder, "absent", "sale.db"): filepath.Join(folder, "absent", "sale.db"),
 		"sqlite:" + text:                                        "not a database",
 		"mysql://root:s3cret@127.0.0.1:1/sale":                  `MySQL database "sale" at 127.0.0.1:1: `,
@@ -78,5 +90,24 @@ func TestOpenSaysWhatCannotBeOpenedAndWhere(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: error %v, want one with %q and without the password", address, err, want)
 		}
+	}
+}
+
+func TestSQLiteIsAsSafeAsItsAddressSays(t *testing.T) {
+	for parameter, want := range map[string]int{"": 2, "?synchronous=full": 2, "?synchronous=normal": 1, "?synchronous=NORMAL": 1} {
+		address, err := store.ParseAddress(sqliteFile(t) + parameter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		connector, err := sqlite.NewConnector(address.SQLite())
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := sql.OpenDB(connector)
+		var got int
+		if err := db.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&got); err != nil || got != want {
+			t.Errorf("%q: synchronous is %d, %v, want %d", parameter, got, err, want)
+		}
+		_ = db.Close()
 	}
 }
