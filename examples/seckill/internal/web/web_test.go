@@ -427,6 +427,49 @@ func TestAnOrderIsGivenBackUnderTheLockOfItsUser(t *testing.T) {
 	}
 }
 
+// keyed is a database that remembers under which keys it wrote.
+type keyed struct {
+	voucher.Store
+	keys []string
+}
+
+func (k *keyed) note(ctx context.Context) {
+	lease, _ := lock.FromContext(ctx)
+	k.keys = append(k.keys, lease.Key())
+}
+
+func (k *keyed) PlaceOrder(ctx context.Context, o voucher.Order) error {
+	k.note(ctx)
+	return k.Store.PlaceOrder(ctx, o)
+}
+
+func (k *keyed) CancelOrder(ctx context.Context, orderID, userID string, fence voucher.Fence) error {
+	k.note(ctx)
+	return k.Store.CancelOrder(ctx, orderID, userID, fence)
+}
+
+func TestAUserOrdersAndCancelsUnderOneKey(t *testing.T) {
+	db := &keyed{Store: sqliteStore(t)}
+	s := openShop(t, memstore.New(), db)
+	path := "/api/vouchers/" + s.onSale(t, 50, -1, 1) + "/orders"
+	known := make(map[string]string)
+	for _, user := range []string{"7", "007", "7.0", "a", "A", "a:b", "a%3Ab", "{a}", "<userId>", "*", `"'\`, strings.Repeat("x", 64)} {
+		db.keys = nil
+		placed := s.send(t, "POST", path, "", user)
+		if r := s.send(t, "DELETE", fmt.Sprint("/api/orders/", placed.body["orderId"]), "", user); r.status != http.StatusNoContent {
+			t.Errorf("%s: %s %s", user, placed.text, r.text)
+		}
+		if len(db.keys) != 2 || db.keys[0] != db.keys[1] {
+			t.Errorf("%s: keys %q, want one for both", user, db.keys)
+			continue
+		}
+		if other, taken := known[db.keys[0]]; taken {
+			t.Errorf("%s and %s have the key %s", user, other, db.keys[0])
+		}
+		known[db.keys[0]] = user
+	}
+}
+
 func TestWithoutTheLockStoreNothingIsSold(t *testing.T) {
 	sold := false
 	s := openShop(t, unreachable{memstore.New()}, scripted{sqliteStore(t), func(context.Context, voucher.Order) error {
