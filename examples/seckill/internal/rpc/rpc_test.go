@@ -246,6 +246,12 @@ func TestEveryRefusalHasTheCodeOfHTTP(t *testing.T) {
 	}
 	_, err = s.CancelOrder(t.Context(), &pb.CancelOrderRequest{OrderId: nobody, UserId: "held"})
 	wantStatus(t, "cancel while the lock is held", err, codes.Aborted, "LOCK_CONTENDED")
+	_, err = s.GetVoucher(t.Context(), &pb.GetVoucherRequest{VoucherId: nobody})
+	wantStatus(t, "show no such voucher", err, codes.NotFound, "VOUCHER_NOT_FOUND")
+	_, err = s.GetReport(t.Context(), &pb.GetReportRequest{VoucherId: nobody})
+	wantStatus(t, "report of no such voucher", err, codes.NotFound, "VOUCHER_NOT_FOUND")
+	_, err = s.ListOrders(t.Context(), &pb.ListOrdersRequest{VoucherId: nobody})
+	wantStatus(t, "orders of no such voucher", err, codes.NotFound, "VOUCHER_NOT_FOUND")
 	_, err = s.GetOrder(t.Context(), &pb.GetOrderRequest{OrderId: nobody})
 	wantStatus(t, "no such order", err, codes.NotFound, "ORDER_NOT_FOUND")
 	_, err = s.ListOrders(t.Context(), &pb.ListOrdersRequest{VoucherId: id, Limit: 1001})
