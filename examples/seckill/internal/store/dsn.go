@@ -179,7 +179,9 @@ var errParameters = errors.New("malformed parameters after '?': the form is name
 // parseURL is url.Parse with an error that doesn't repeat the URL.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Fragment != "" {
+	if err != nil || u.Fragment != "" || u.User == nil && strings.Contains(u.RawQuery, "@") {
+		// Most likely a password with '/' and '?' in it, of which a part would be taken for the
+		// database, which may be shown.
 		return nil, errors.New("malformed URL: special characters in user and password must be percent-encoded, the port must be a number")
 	}
 	return u, nil

@@ -22,6 +22,7 @@ func TestAnAddressSaysWhatAndWhereButNoPassword(t *testing.T) {
 		"mysql://root@/sale?socket=/run/mysqld.sock":             `MySQL database "sale" at /run/mysqld.sock`,
 		"postgres://pg:s3cret@db/sale?sslmode=disable":           `PostgreSQL database "sale" at db:5432`,
 		"postgresql://pg:s3cret@db:5433/sale?sslmode=disable":    `PostgreSQL database "sale" at db:5433`,
+		"postgres://pg@db/sale?password=s3cret@s3cret":           `PostgreSQL database "sale" at db:5432`,
 		"postgres://pg:s3cret@/sale?host=/run/postgresql&port=1": `PostgreSQL database "sale" at /run/postgresql`,
 	} {
 		address, err := store.ParseAddress(text)
@@ -57,6 +58,10 @@ func TestAWrongAddressIsRefusedWithoutItsPassword(t *testing.T) {
 		"postgres://pg:s3cret@db":                                    "a database is needed",
 		"postgres:pg:s3cret@db/sale":                                 "malformed URL",
 		"mysql:root:s3cret@db/sale":                                  "a database is needed",
+		"postgres://pg:12/s3cret?x@db/sale":                          "malformed URL",
+		"postgres://pg:12/s3cret#x@db/sale":                          "malformed URL",
+		"postgres://pg:@/s3cret#x@db/sale":                           "malformed URL",
+		"mysql://root:12/s3cret?x@db/sale":                           "malformed URL",
 		"postgres://pg:12@s3cret@db/sale":                            "malformed URL",
 		"postgres://pg:12@a,s3cret@db/sale":                          "malformed URL",
 		"postgres://pg:s3cret@db:port/sale":                          "malformed URL",
