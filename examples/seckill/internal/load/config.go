@@ -63,7 +63,7 @@ func (c *Config) check() error {
 			continue
 		}
 		u, err := url.Parse(target)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery+u.Fragment != "" {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(target, "?#") {
 			faults = append(faults, fmt.Errorf("--target: %q is not a base URL such as http://127.0.0.1:8080", target))
 			continue
 		}

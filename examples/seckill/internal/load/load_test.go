@@ -353,11 +353,11 @@ func TestTheRunEndsWithItsContext(t *testing.T) {
 }
 
 func TestEveryWrongSettingIsNamed(t *testing.T) {
-	_, err := load.Run(t.Context(), load.Config{Targets: []string{"localhost:8080", "ftp://x", "http://"}}, nil)
+	_, err := load.Run(t.Context(), load.Config{Targets: []string{"localhost:8080", "ftp://x", "http://", "http://x/#", "http://x?"}}, nil)
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"--users", "--clicks", "--concurrency", "--stock", "--retry-timeout", `"localhost:8080"`, `"ftp://x"`, `"http://"`} {
+	for _, want := range []string{"--users", "--clicks", "--concurrency", "--stock", "--retry-timeout", `"localhost:8080"`, `"ftp://x"`, `"http://"`, `"http://x/#"`, `"http://x?"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: does not name %s", err, want)
 		}
