@@ -262,6 +262,9 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 		{"orders without a sale", &seller{report: func(r *load.Report) { r.Sold-- }}, "sold = min(stock, users)"},
 		{"lost orders", &seller{report: func(r *load.Report) { r.Sold--; r.Orders--; r.DistinctUsers-- }}, "sold = min(stock, users); report = answers"},
 		{"orders of others", &seller{report: func(r *load.Report) { r.Orders, r.Sold, r.DistinctUsers = 8, 8, 8 }}, "sold ≤ stock; sold = min(stock, users); report = answers"},
+		{"confirmed twice, and hidden", &seller{sell: always, report: func(r *load.Report) {
+			*r = load.Report{Stock: 7, Sold: 7, Orders: 7, DistinctUsers: 7}
+		}}, "one order per user; report = answers"},
 		{"the service says so itself", &seller{report: func(r *load.Report) { r.Oversold = true; r.DuplicateOrders = 1 }}, "sold ≤ stock; one order per user"},
 	} {
 		r, err := load.Run(t.Context(), config(serve(t, tt.s)), nil)
@@ -338,6 +341,21 @@ func TestNoTargetAtAllIsAnError(t *testing.T) {
 	other := serve(t, http.NotFoundHandler())
 	if _, err := load.Run(t.Context(), config(other), nil); err == nil || !strings.Contains(err.Error(), "HTTP 404") {
 		t.Errorf("error %v, want one with HTTP 404", err)
+	}
+}
+
+func TestASaleWithoutAReportIsAnError(t *testing.T) {
+	s := &seller{}
+	target := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/report") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"code":"STORE_UNAVAILABLE"}`)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	if _, err := load.Run(t.Context(), config(target+"/"), nil); err == nil || !strings.Contains(err.Error(), "report: "+target+": HTTP 503 STORE_UNAVAILABLE") {
+		t.Errorf("error %v, want one that says what the report was answered with", err)
 	}
 }
 
