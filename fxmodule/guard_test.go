@@ -230,23 +230,27 @@ func TestARefusedVersionThatIsGoneStaysOut(t *testing.T) {
 	}
 }
 
-func TestANewVersionWithAModeThatTheSettingsRuleOutChangesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.yaml")
+// following is a guard without an application, which follows a file with one rule.
+func following(t *testing.T, p fxmodule.GuardParams) (g *guard.Guard, path string, log *syncBuffer) {
+	t.Helper()
+	path, log = filepath.Join(t.TempDir(), "locks.yaml"), new(syncBuffer)
 	replaceFile(t, path, oneRule)
-	locker := lock.New(memstore.New())
-	defer locker.Close(context.Background())
-	var log syncBuffer
 	lifecycle := fxtest.NewLifecycle(t)
-	g, err := fxmodule.NewGuard(fxmodule.GuardParams{
-		Locker: locker, Lifecycle: lifecycle, Logger: log.logger(),
-		Config: fxmodule.Config{RulesFile: path, FollowRules: true, Redis: fxmodule.Redis{SETNX: true}},
-	})
+	p.Locker, p.Lifecycle, p.Logger = lock.New(memstore.New()), lifecycle, log.logger()
+	p.Config.RulesFile, p.Config.FollowRules = path, true
+	t.Cleanup(func() { _ = p.Locker.Close(context.Background()) })
+	g, err := fxmodule.NewGuard(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.Serve("a test", "GET /one")
 	lifecycle.RequireStart()
-	defer lifecycle.RequireStop()
+	t.Cleanup(func() { lifecycle.RequireStop() })
+	return g, path, log
+}
+
+func TestANewVersionWithAModeThatTheSettingsRuleOutChangesNothing(t *testing.T) {
+	g, path, log := following(t, fxmodule.GuardParams{Config: fxmodule.Config{Redis: fxmodule.Redis{SETNX: true}}})
 	replaceFile(t, path, strings.TrimSpace(oneRule)+"\n  mode: write\n")
 	eventually(t, "the error is logged", func() bool {
 		return strings.Contains(log.String(), "mode: write: redis.setnx has exclusive locks only") && strings.Contains(log.String(), "locks.yaml:2:")
@@ -357,21 +361,7 @@ func TestAnOptionalRuleOfAnotherProgramMayHaveAnyMode(t *testing.T) {
 
 // A guard that was made without the Health of New doesn't know the store.
 func TestAGuardThatDoesNotKnowTheStoreTakesEveryMode(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.yaml")
-	replaceFile(t, path, oneRule)
-	locker := lock.New(memstore.New())
-	defer locker.Close(context.Background())
-	var log syncBuffer
-	lifecycle := fxtest.NewLifecycle(t)
-	g, err := fxmodule.NewGuard(fxmodule.GuardParams{
-		Locker: locker, Lifecycle: lifecycle, Logger: log.logger(), Files: []fxmodule.RulesFile{{Path: path, Follow: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Serve("a test", "GET /one")
-	lifecycle.RequireStart()
-	defer lifecycle.RequireStop()
+	g, path, _ := following(t, fxmodule.GuardParams{})
 	replaceFile(t, path, strings.TrimSpace(oneRule)+"\n  mode: write\n")
 	eventually(t, "the new mode", func() bool { return g.Rules()[0].Mode == lock.Write })
 }

@@ -152,7 +152,7 @@ func typed(err error, value json.RawMessage, kind string) error {
 	return fmt.Errorf("%.40s is not %s", value, kind)
 }
 
-// kindOf names what a field takes for people.
+// kindOf says in the words of a configuration what a field takes.
 func kindOf(field any) string {
 	switch field.(type) {
 	case *int:

@@ -192,7 +192,7 @@ func unserved(set *rule.Set, by map[string]string) []error {
 	var faults []error
 	known := slices.Sorted(maps.Keys(by))
 	for _, r := range set.All() {
-		if r.Optional || by[r.Operation] != "" {
+		if by[r.Operation] != "" || elsewhere(r.Rule, by) {
 			continue
 		}
 		faults = append(faults, rule.Fault{Operation: r.Operation, Reason: fmt.Sprintf(
@@ -202,12 +202,11 @@ func unserved(set *rule.Set, by map[string]string) []error {
 }
 
 // unfit returns a fault for each rule that the locker's own settings rule out: it would
-// refuse every call. An optional rule that nobody serves here is for another program,
-// and so for another locker.
+// refuse every call. One for another program is for another locker.
 func (g *Guard) unfit(set *rule.Set, by map[string]string) []error {
 	var faults []error
 	for _, r := range set.All() {
-		if r.Optional && by[r.Operation] == "" {
+		if elsewhere(r.Rule, by) {
 			continue
 		}
 		if reason := g.misfit(r); reason != "" {
@@ -218,16 +217,21 @@ func (g *Guard) unfit(set *rule.Set, by map[string]string) []error {
 }
 
 // Relevant returns those of the rules that are for this program: all but the optional
-// ones whose operations nobody serves here. Like [Guard.Validate] it calls the attached
-// integrations, so all operations must be registered.
+// ones whose operations nobody serves here. Rules that contradict each other are all
+// returned. Like [Guard.Validate] it calls the attached integrations, so all operations
+// must be registered. It changes nothing.
 func (g *Guard) Relevant(rules []rule.Rule) []rule.Rule {
 	set, err := rule.NewSet(rules...)
 	if err != nil || !slices.ContainsFunc(rules, func(r rule.Rule) bool { return r.Optional }) {
 		return slices.Clone(rules) // none may be missed
 	}
 	by, _ := g.served.survey(set)
-	return slices.DeleteFunc(slices.Clone(rules), func(r rule.Rule) bool { return r.Optional && by[r.Operation] == "" })
+	return slices.DeleteFunc(slices.Clone(rules), func(r rule.Rule) bool { return elsewhere(r, by) })
 }
+
+// elsewhere reports whether a rule is for another program: it is optional, and nobody
+// serves it here.
+func elsewhere(r rule.Rule, by map[string]string) bool { return r.Optional && by[r.Operation] == "" }
 
 // Fits returns an error, which wraps [rule.ErrInvalid], if the settings of the locker
 // rule r out ([lock.Locker.Check]): every call would be refused. [Guard.Validate] checks

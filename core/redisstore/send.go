@@ -133,7 +133,7 @@ const maxSettle = 2 * time.Second
 
 // settled runs a script, again if it did not run because its slot is migrating
 // and not all of its keys are in one place: until they are, or ctx ends. maxSettle ends
-// the pauses only: a call that is cut short has an unknown outcome, and this one has none.
+// the pauses only: a call that is cut short has an unknown outcome.
 // Scripts with one key never get that answer.
 func settled(ctx context.Context, c call, run func(context.Context, call) (int64, error)) (int64, error) {
 	n, err := run(ctx, c)

@@ -139,7 +139,7 @@ func (w *walk) follow(path string, offset int) error {
 
 // step selects a field or calls a method.
 func (w *walk) step(name string) error {
-	if err := w.isKnown(w.path[:w.offset-1]); err != nil {
+	if err := w.checkKnown(w.path[:w.offset-1]); err != nil {
 		return err
 	}
 	w.guard()
@@ -169,8 +169,8 @@ func (w *walk) step(name string) error {
 	return nil
 }
 
-// isKnown reports that the type of what the path leads to isn't known.
-func (w *walk) isKnown(path string) error {
+// checkKnown returns an error if the type of what the path leads to isn't known.
+func (w *walk) checkKnown(path string) error {
 	if isKnown(deref(w.typ)) {
 		return nil
 	}
@@ -250,7 +250,7 @@ func deref(t types.Type) types.Type {
 // text writes what the walk has come to, as guard.KeyPart does: a type counts by
 // what it holds, and one that holds no plain value writes itself.
 func (w *walk) text() (string, error) {
-	if err := w.isKnown(w.path); err != nil {
+	if err := w.checkKnown(w.path); err != nil {
 		return "", err
 	}
 	inner := w.typ
