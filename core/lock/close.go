@@ -11,8 +11,9 @@ import (
 // Close ends the locker. Waiters return [ErrClosed]; leases end with cause
 // [ErrClosed] and are released in the store. Close waits for everything that runs
 // in the background, so no hold, subscription, timer or goroutine of the locker is
-// left. The store may keep its own connection for a moment. Stop the work that holds
-// leases first, or let it finish: see [Locker.Drain].
+// left. The store may keep its own connection for a moment. A lease that was lost before,
+// and that its holder has not released, ends in the store with its TTL. Stop the work that
+// holds leases first, or let it finish: see [Locker.Drain].
 //
 // If ctx ends first, Close returns its error. If the store does not answer, Close
 // gives up and returns [ErrUnavailable]. That takes one call timeout for each 4096

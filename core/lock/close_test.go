@@ -326,7 +326,7 @@ func TestAClosedLockerIsCollected(t *testing.T) {
 }
 
 // The release of a lost lease undoes what the store may still have, but not when the
-// locker is closed.
+// locker is closed. Close leaves it to its TTL.
 func TestALostLeaseIsReleasedInVainAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

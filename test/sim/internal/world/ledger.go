@@ -1,6 +1,8 @@
 package world
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -185,6 +187,20 @@ func (l *ledger) wasGranted(owner string) bool {
 	defer l.mu.Unlock()
 	_, granted := l.granted[owner]
 	return granted
+}
+
+// lost returns the owners of a process who have a lease that is lost, and have not
+// released it.
+func (l *ledger) lost(p *process) map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	owners := make(map[string]bool)
+	for _, h := range l.held {
+		if h.process == p && errors.Is(context.Cause(h.lease.Context()), lock.ErrLost) {
+			owners[h.lease.Owner()] = true
+		}
+	}
+	return owners
 }
 
 // outlive notes a hold, or a place in a queue, that only its TTL ends.

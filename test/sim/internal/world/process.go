@@ -143,6 +143,7 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 	defer cancel()
 	muted := p.world.server.muted(p) // its one call for each hold may have no answer
 	p.world.plant.closes(id)
+	lost := p.world.ledger.lost(p)
 	err := locker.Close(ctx)
 	p.world.journal.tell("p%d         locker %d closed: %v", p.number, id, err)
 	if err != nil {
@@ -153,7 +154,7 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 		p.world.disown(id)
 		return
 	}
-	p.world.closedClean(id)
+	p.world.closedClean(id, lost)
 	p.world.retire(id)
 }
 

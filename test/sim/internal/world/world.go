@@ -248,8 +248,9 @@ func (s *server) channelsOf(p *process) (channels []string) {
 }
 
 // closedClean judges what a locker has whose Close returned no error. A replica that takes
-// over may bring some back, and so may a late call.
-func (w *World) closedClean(id int) {
+// over may bring some back, and so may a late call. The TTL ends what lost owners have, who
+// had not released it before.
+func (w *World) closedClean(id int, lost map[string]bool) {
 	if w.Features[Failover] {
 		return
 	}
@@ -261,7 +262,7 @@ func (w *World) closedClean(id int) {
 		for field, count := range s.holders(key) {
 			owner := ownerIn(field)
 			given := w.modes[key] == lock.Fair && count == "0" || strings.Contains(field, keptMark)
-			if !given && w.belongs(owner, id) && !w.ledger.hasOutlived(owner) && !s.back[owner] && s.alive(key, field) {
+			if !given && w.belongs(owner, id) && !w.ledger.hasOutlived(owner) && !lost[owner] && !s.back[owner] && s.alive(key, field) {
 				w.journal.report(judge.Closed(time.Now(), key, readable([]string{field}), w.ledger.wasGranted(owner)))
 			}
 		}
