@@ -18,7 +18,7 @@ const (
 	// overlap is how many batches of one server are under way at a time. A few
 	// callers need not wait for each other then; of many, the calls for the next
 	// batch come together meanwhile.
-	overlap = 8
+	overlap = 5
 	// few calls are not spread over several batches.
 	few = 3
 	// stuckAfter is when a batch without an answer no longer counts as one of

@@ -55,8 +55,8 @@ var figures = []figure{
 	{"core/lock/place.go", "placePoll", "2500 * time.Millisecond", []said{{"docs/wire.md", "and every 2.5 s all"}}},
 	{"core/lock/suspend.go", "maxLeap", "100 * time.Millisecond", []said{{"docs/guarantees.md", "for more than 100 ms in all"}}},
 	{"core/lock/renew.go", "maxRound", "1000", []said{{"docs/scale.md", "renews 1,000 locks in a round"}}},
-	{"core/redisstore/sender.go", "overlap", "8", []said{
-		{"docs/operations.md", "eight as long as it answers within 10 ms"}, {"docs/scale.md", "up to eight batches"}, {"CHANGELOG.md", "in eight batches at a time"},
+	{"core/redisstore/sender.go", "overlap", "5", []said{
+		{"docs/operations.md", "five as long as it answers within 10 ms"}, {"docs/scale.md", "up to five batches"}, {"CHANGELOG.md", "in five batches at a time"},
 	}},
 	{"core/redisstore/sender.go", "stuckAfter", "10 * time.Millisecond", []said{{"docs/operations.md", "as long as it answers within 10 ms"}}},
 	{"core/redisstore/sender.go", "maxWorkers", "16", []said{
