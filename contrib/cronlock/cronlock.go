@@ -22,8 +22,12 @@ func OnlyLeader(e *leader.Elector) cron.JobWrapper {
 }
 
 // Func is a job of the leader. Its context ends when the leader's term does, and
-// carries the lease, whose fence is the term ([lock.FromContext]).
+// carries the lease, whose fence is the term ([lock.FromContext]). A nil elector or fn
+// makes Func panic: at its first tick the job would end the process.
 func Func(e *leader.Elector, fn func(ctx context.Context)) cron.Job {
+	if e == nil || fn == nil {
+		panic("cronlock: the elector or the func of a job is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
+	}
 	return cron.FuncJob(func() {
 		_ = e.Do(context.Background(), func(ctx context.Context) error { // an error means that it does not lead
 			fn(ctx)

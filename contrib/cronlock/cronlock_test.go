@@ -407,13 +407,25 @@ func TestAJobIsSkippedWhileItRunsHere(t *testing.T) {
 }
 
 // It would be called first when two instances meet.
-func TestANilLoggerIsRefusedAtOnce(t *testing.T) {
+func TestWhatIsNilIsRefusedAtOnce(t *testing.T) {
 	l := lock.New(memstore.New())
 	defer l.Close(context.Background())
-	defer func() {
-		if said := fmt.Sprint(recover()); !strings.Contains(said, "logger is nil") {
-			t.Errorf("panic %q, want one that says what is wrong", said)
-		}
-	}()
-	cronlock.SkipIfRunningElsewhere(l, "job", nil)
+	for name, c := range map[string]struct {
+		set  func()
+		want string
+	}{
+		"logger":           {func() { cronlock.SkipIfRunningElsewhere(l, "job", nil) }, "logger is nil"},
+		"elector":          {func() { cronlock.Func(nil, func(context.Context) {}) }, "elector or the func of a job is nil"},
+		"func":             {func() { cronlock.Func(new(leader.Elector), nil) }, "elector or the func of a job is nil"},
+		"elector of a job": {func() { cron.NewChain(cronlock.OnlyLeader(nil)).Then(cron.FuncJob(func() {})) }, "elector or the func of a job is nil"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if said := fmt.Sprint(recover()); !strings.Contains(said, c.want) {
+					t.Errorf("panic %q, want one that says what is wrong", said)
+				}
+			}()
+			c.set()
+		})
+	}
 }
