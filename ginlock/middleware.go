@@ -187,20 +187,38 @@ func (x exchange) Next(r *http.Request) (answered bool) {
 		defer func() { x.Request = outside }()
 		x.Request = r
 	}
-	outside := x.Context.Writer
-	if isGins(outside) {
+	if isGins(x.Context.Writer) {
 		x.Context.Next()
 		return x.Context.Writer.Written()
 	}
-	w := &observed{ResponseWriter: outside}
-	x.Context.Writer = w
-	defer func() {
-		if x.Context.Writer == w { // and not Gin's own, after HandleContext
-			x.Context.Writer = outside
-		}
-	}()
+	w := x.observe()
+	defer x.restore(w)
 	x.Context.Next()
 	return w.begun || x.Context.Writer.Written()
+}
+
+// Answer calls f with the writer, which f may also find in Gin's context. Gin writes a
+// status with the body, or when all handlers have returned. An error that f adds to
+// c.Errors is for a middleware in front, which answers.
+func (x exchange) Answer(f func(http.ResponseWriter)) (answered bool) {
+	w, errs := x.observe(), len(x.Errors)
+	defer x.restore(w)
+	f(w)
+	return w.begun || w.status || len(x.Errors) > errs
+}
+
+// observe puts a writer in place that notes what is written.
+func (x exchange) observe() *observed {
+	w := &observed{ResponseWriter: x.Context.Writer}
+	x.Context.Writer = w
+	return w
+}
+
+// restore ends observe.
+func (x exchange) restore(w *observed) {
+	if x.Context.Writer == w { // and not Gin's own, after HandleContext
+		x.Context.Writer = w.ResponseWriter
+	}
 }
 
 // Refused aborts the chain before an error handler runs, so that none can let the

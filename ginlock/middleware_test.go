@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -119,6 +120,35 @@ func TestSourcesAndHandlersSeeTheContextOfGin(t *testing.T) {
 	}
 	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusTeapot || w.Body.String() != "LOCK_KEY_INVALID" {
 		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// A middleware in front answers from c.Errors, and Gin writes a status at the end.
+func TestErrorHandlersMayLeaveTheAnswerToGin(t *testing.T) {
+	g := guardtest.Guard(t)
+	guardtest.Hold(t, g, "lock:x")
+	front := func(c *gin.Context) {
+		if c.Next(); c.Errors.Last() != nil {
+			c.String(http.StatusTeapot, "later")
+		}
+	}
+	for name, answer := range map[string]struct {
+		by   func(*gin.Context, error)
+		want string
+	}{
+		"a status": {func(c *gin.Context, _ error) { c.Status(http.StatusLocked) }, "423 "},
+		"an error": {func(c *gin.Context, err error) { _ = c.Error(err) }, "418 later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := one("/", front, ginlock.New(g, "lock:x",
+				httpguard.WithErrorHandler(func(_ http.ResponseWriter, q httpguard.Request, e *guard.Error) {
+					answer.by(ginlock.Context(q), e)
+				})))
+			w := guardtest.Send(r, "POST", "/", "")
+			if got := fmt.Sprint(w.Code, " ", w.Body); got != answer.want {
+				t.Errorf("got %q, want %q", got, answer.want)
+			}
+		})
 	}
 }
 

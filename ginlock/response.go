@@ -14,13 +14,19 @@ import (
 type observed struct {
 	gin.ResponseWriter
 
-	begun bool
+	begun  bool
+	status bool // one was chosen, which may be written later
 }
 
 // isGins reports whether w is Gin's own writer, which says so itself.
 func isGins(w gin.ResponseWriter) bool {
 	t := reflect.TypeOf(w)
 	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == reflect.TypeFor[gin.Context]().PkgPath()
+}
+
+func (w *observed) WriteHeader(status int) {
+	w.status = true
+	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *observed) Write(p []byte) (int, error) {

@@ -144,3 +144,10 @@ func (x *exchange) Next(r *http.Request) (answered bool) {
 	x.next.ServeHTTP(w, r)
 	return x.sent.begun
 }
+
+// Answer calls f with the writer of the request, not with that of the handler.
+func (x *exchange) Answer(f func(http.ResponseWriter)) (answered bool) {
+	w, sent := observe(x.w)
+	f(w)
+	return sent.begun
+}

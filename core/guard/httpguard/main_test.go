@@ -34,6 +34,11 @@ func (x exchange) Next(r *http.Request) bool {
 	return true
 }
 
+func (x exchange) Answer(f func(http.ResponseWriter)) bool {
+	f(x.w)
+	return true
+}
+
 // serve sends a request through a middleware with a key that source makes, and
 // returns what it made.
 func serve(t testing.TB, source httpguard.Source, r *http.Request) (value string, err error) {

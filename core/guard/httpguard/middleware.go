@@ -230,11 +230,15 @@ func (c *call) refuse(err error) {
 	c.fail(c.m.guard.Refuse(c.r.Context(), guard.Call{Operation: c.plan.operation, Rule: c.plan.rule}, err), false)
 }
 
-// fail answers the request unless the handler has done so.
+// fail answers the request unless the handler has done so. Servers make a success of what
+// nobody answers.
 func (c *call) fail(e *guard.Error, answered bool) {
 	c.Refused(e)
+	if own := c.m.onError; !answered && own != nil {
+		answered = c.Answer(func(w http.ResponseWriter) { own(w, c, e) })
+	}
 	if !answered {
-		c.m.onError(c.Writer(), c, e)
+		Problem(c.Writer(), c, e)
 	}
 }
 

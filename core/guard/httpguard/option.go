@@ -37,7 +37,7 @@ type settings struct {
 
 func newSettings(by string, opts []Option) settings {
 	s := settings{
-		answers: defaultAnswers, by: by, vars: make(map[string]Source), onError: Problem, maxBody: DefaultMaxBody,
+		answers: defaultAnswers, by: by, vars: make(map[string]Source), maxBody: DefaultMaxBody,
 	}
 	for _, o := range opts {
 		if o == nil {
@@ -133,7 +133,8 @@ func WithSkipper(skip func(Request) bool) Option {
 
 // WithErrorHandler answers with f instead of [Problem], which f may call. Whatever f
 // does, the handler of a refused request doesn't run. For a lost lease, when the
-// handler has run, f is called only if that has written nothing.
+// handler has run, f is called only if that has written nothing. If f writes neither a
+// status nor a body, [Problem] answers.
 func WithErrorHandler(f func(http.ResponseWriter, Request, *guard.Error)) Option {
 	return func(s *settings) {
 		if f == nil {

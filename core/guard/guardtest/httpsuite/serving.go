@@ -3,6 +3,7 @@ package httpsuite
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -349,6 +350,33 @@ func (f *serving) TestErrorHandlerCannotLetTheRequestThrough(t *testing.T) {
 	}
 	if got == nil || got.Kind != guard.Contended || got.Operation != f.operation("POST", "/{id}") || got.Name != "thing" {
 		t.Errorf("the handler got %#v", got)
+	}
+}
+
+// Servers write 200 for a handler that writes nothing.
+func (f *serving) TestErrorHandlerThatWritesNothingMakesNoSuccess(t *testing.T) {
+	for name, answer := range map[string]struct {
+		by     func(http.ResponseWriter)
+		status int
+		body   string
+	}{
+		"nothing":       {func(http.ResponseWriter) {}, http.StatusConflict, `"code":"LOCK_CONTENDED"`},
+		"a header":      {func(w http.ResponseWriter) { w.Header().Set("X-Busy", "1") }, http.StatusConflict, `"code":"LOCK_CONTENDED"`},
+		"a status":      {func(w http.ResponseWriter) { w.WriteHeader(http.StatusLocked) }, http.StatusLocked, ""},
+		"an open 200":   {func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }, http.StatusOK, ""},
+		"a body":        {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "again") }, http.StatusOK, "again"},
+		"early headers": {func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }, http.StatusOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t)
+			r := f.on("POST", "/{id}", refused(t), f.layer(t, g, "lock:<id>",
+				httpguard.WithErrorHandler(func(w http.ResponseWriter, _ httpguard.Request, _ *guard.Error) { answer.by(w) })))
+			guardtest.Hold(t, g, "lock:1")
+			w := guardtest.Send(r, "POST", "/1", "")
+			if w.Code != answer.status || !strings.Contains(w.Body.String(), answer.body) || (w.Body.Len() == 0) != (answer.body == "") {
+				t.Errorf("got %d %q, want %d %q", w.Code, w.Body, answer.status, answer.body)
+			}
+		})
 	}
 }
 
