@@ -9,8 +9,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// observed notes whether an answer has begun. It is for writers that middlewares have
-// put in the place of Gin's: one that keeps the body back says that nothing is written.
+// observed notes whether an answer has begun. Writers that middlewares have put in the
+// place of Gin's don't say so: one that keeps the body back says that nothing is written.
+// None says whether a status was chosen.
 type observed struct {
 	gin.ResponseWriter
 

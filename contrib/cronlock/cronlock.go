@@ -16,7 +16,7 @@ import (
 
 // OnlyLeader skips jobs while this instance doesn't lead. A job that runs keeps
 // the lock of a leader that resigns, and can't notice a loss: use [Func] for
-// one that can be interrupted.
+// one that can be interrupted. With a nil elector it panics when it wraps a job.
 func OnlyLeader(e *leader.Elector) cron.JobWrapper {
 	return func(job cron.Job) cron.Job { return Func(e, func(context.Context) { job.Run() }) }
 }
@@ -26,7 +26,7 @@ func OnlyLeader(e *leader.Elector) cron.JobWrapper {
 // makes Func panic: at its first tick the job would end the process.
 func Func(e *leader.Elector, fn func(ctx context.Context)) cron.Job {
 	if e == nil || fn == nil {
-		panic("cronlock: the elector or the func of a job is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
+		panic("cronlock.Func: the elector or the func of a job is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	return cron.FuncJob(func() {
 		_ = e.Do(context.Background(), func(ctx context.Context) error { // an error means that it does not lead

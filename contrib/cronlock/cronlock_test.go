@@ -406,7 +406,7 @@ func TestAJobIsSkippedWhileItRunsHere(t *testing.T) {
 	}
 }
 
-// It would be called first when two instances meet.
+// At a later tick it would end the process.
 func TestWhatIsNilIsRefusedAtOnce(t *testing.T) {
 	l := lock.New(memstore.New())
 	defer l.Close(context.Background())

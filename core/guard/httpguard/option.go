@@ -134,7 +134,8 @@ func WithSkipper(skip func(Request) bool) Option {
 // WithErrorHandler answers with f instead of [Problem], which f may call. Whatever f
 // does, the handler of a refused request doesn't run. For a lost lease, when the
 // handler has run, f is called only if that has written nothing. If f writes neither a
-// status nor a body, [Problem] answers.
+// status nor a body, [Problem] answers. In Gin, f may also add to c.Errors, for a
+// middleware in front to answer.
 func WithErrorHandler(f func(http.ResponseWriter, Request, *guard.Error)) Option {
 	return func(s *settings) {
 		if f == nil {

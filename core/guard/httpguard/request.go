@@ -31,7 +31,8 @@ type Exchange interface {
 	Writer() http.ResponseWriter
 	// Next runs the handler with r and reports whether it has begun an answer.
 	Next(r *http.Request) (answered bool)
-	// Answer calls f with the writer, and reports whether it has begun an answer.
+	// Answer calls f once with the writer, and reports whether f has begun an answer, or
+	// has left it to a middleware in front. A panic of f passes through.
 	Answer(f func(http.ResponseWriter)) (answered bool)
 	// Refused is called before the answer to a request that didn't get its lock,
 	// and when the lock was lost under the handler, whether or not there is an

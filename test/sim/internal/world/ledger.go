@@ -189,8 +189,7 @@ func (l *ledger) wasGranted(owner string) bool {
 	return granted
 }
 
-// lost returns the owners of a process who have a lease that is lost, and have not
-// released it.
+// lost returns the owners in a process whose lease is lost, and not released.
 func (l *ledger) lost(p *process) map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -248,8 +248,8 @@ func (s *server) channelsOf(p *process) (channels []string) {
 }
 
 // closedClean judges what a locker has whose Close returned no error. A replica that takes
-// over may bring some back, and so may a late call. The TTL ends what lost owners have, who
-// had not released it before.
+// over may bring some back, and so may a late call. The hold of a lease that was lost before
+// Close, and not released, ends with its TTL: lost are the owners of such leases.
 func (w *World) closedClean(id int, lost map[string]bool) {
 	if w.Features[Failover] {
 		return
