@@ -83,6 +83,7 @@ func TestAMajorityThatLetsNobodyInIsCalledOnce(t *testing.T) {
 				nodes, stores := stubs(3)
 				q := quorumOf(t, stores...)
 				must(t, acquireOf(q, claimBy("other")))
+				synctest.Wait() // the third node has answered, too
 				l := lock.New(q, lock.WithPoll(time.Second))
 				answer := make(chan error, 1)
 				go func() {
