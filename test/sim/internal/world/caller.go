@@ -281,7 +281,7 @@ func (c *caller) granted(h *held, within bool, id int) {
 	world.journal.tell("p%d.%d grant    %s %s fence %d until %s", c.process.number, c.number, key, readable([]string{owner}),
 		h.lease.Fence(), h.lease.Deadline().Sub(world.journal.start).Round(time.Millisecond))
 	world.adopt(owner, id, c.process)
-	world.ledger.add(h)
+	world.ledger.add(h, world.server.grantedTo(owner))
 	if world.ledger.isExcused(owner) {
 		return
 	}

@@ -89,17 +89,23 @@ func (l *ledger) isKept(key string) promise {
 	return l.kept[key]
 }
 
-// add notes a lease. What was asked for before the server forgot things is
-// excused for as long as its owner has it.
-func (l *ledger) add(h *held) {
+// add notes a lease, whose owner the server granted its hold then. What it granted before
+// it forgot things is excused for as long as the owner has it, unless it has said since that
+// it does not have it. That may be before any lease of the owner is here: the first, if it
+// is to be long, still waits for its length while others re-enter.
+func (l *ledger) add(h *held, granted time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)
-	if _, again := l.granted[h.lease.Owner()]; !again {
-		l.granted[h.lease.Owner()] = h.began
+	owner, began := h.lease.Owner(), h.began
+	if _, again := l.granted[owner]; !again {
+		l.granted[owner] = began
 	}
-	if h.lease.Key() != quorumKey && !h.began.After(l.amnesia) || !h.began.After(l.forced[h.lease.Key()]) {
-		l.excused[h.lease.Owner()] = true
+	if _, refuted := l.refuted[h.place()]; !refuted && !granted.IsZero() && granted.Before(began) {
+		began = granted
+	}
+	if h.lease.Key() != quorumKey && !began.After(l.amnesia) || !h.began.After(l.forced[h.lease.Key()]) {
+		l.excused[owner] = true
 	}
 }
 

@@ -76,6 +76,13 @@ func newServer(w *World, node bool) *server {
 // clock is the server's.
 func (s *server) clock() time.Time { return time.Now().Add(s.offset) }
 
+// grantedTo is when a call of an owner was first granted; zero: never.
+func (s *server) grantedTo(owner string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.granted[owner]
+}
+
 // held is how much longer the server does nothing.
 func (s *server) held() time.Duration {
 	return time.Duration(s.stalls.Load()) - time.Since(s.world.journal.start)
