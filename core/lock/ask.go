@@ -118,6 +118,9 @@ func (a *acquisition) claimAs(h *hold) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if h != nil {
+		h.ownership.read = true
+	}
 	a.quit(owner)
 	a.reenter, a.hold = false, nil
 	a.claim.Owner, a.claim.Holds, a.claim.TTL = owner, 1, a.o.acquireTTL()

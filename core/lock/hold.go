@@ -244,8 +244,8 @@ func (l *Locker) lost(lost []*hold, h *hold, cause error) []*hold {
 		return lost
 	}
 	h.state, h.ended = holdLost, cause
-	if o := h.ownership; h.mode == Write && o != nil && o.holds[Read] != nil && o.holds[Read].owner == h.owner {
-		l.undo(h.claim(0, l.now()), h.undoPasses()) // what it reads is renewed, and keeps the whole lock
+	if o := h.ownership; h.mode == Write && o != nil && o.read {
+		l.undo(h.claim(0, l.now()), h.undoPasses()) // the lock may last for as long as the reading
 	}
 	l.retire(h)
 	return append(lost, h)

@@ -1108,6 +1108,38 @@ func TestAWriterThatIsLostLeavesOnlyItsReading(t *testing.T) {
 	})
 }
 
+// A read call of a writer lengthens the lock, which both are in. A writer that is lost must
+// not keep it for as long, however the reading ended.
+func TestAWriterThatIsLostKeepsNothingThatItsReadingLengthened(t *testing.T) {
+	for name, answered := range map[string]time.Duration{
+		"read and released":                0,
+		"lost before the read is answered": time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store, lock.WithCallTimeout(300*time.Millisecond))
+				writer := acquire(t, l, t.Context(), "k", writing, lock.WithLease(100*time.Millisecond))
+				var undone atomic.Int32
+				store.set(only("release", func(c lock.Claim) error {
+					if c.Mode == lock.Write {
+						undone.Add(1)
+					}
+					return nil
+				}), only("acquire", func(lock.Claim) error { time.Sleep(answered); return nil }))
+				if reader, err := l.Acquire(context.WithoutCancel(writer.Context()), "k", reading); err == nil {
+					release(t, reader)
+				}
+				time.Sleep(time.Second)
+				wantErr(t, context.Cause(writer.Context()), lock.ErrLeaseOver)
+				if undone.Load() == 0 {
+					t.Error("the store may have the writer for as long as it read")
+				}
+			})
+		})
+	}
+}
+
 func TestAReentryWhoseStoreAnswersOthersIsEndedByItsContextAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

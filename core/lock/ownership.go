@@ -17,6 +17,7 @@ type ownership struct {
 	holds   [len(modeNames)]*hold // by mode, until they end
 	waiters []*waiter             // that a hold of the owner makes re-enter
 	users   int32                 // acquisitions and holds, if it can be found
+	read    bool                  // a writer has called to read as well
 	doubt   bool                  // a call without an answer may still make anew what is owed
 	// owed is the read hold of a writer that nobody has a lease of. It is
 	// released when nothing else of the owner is held: until then the owner may
