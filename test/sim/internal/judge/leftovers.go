@@ -129,7 +129,7 @@ func Undone(now time.Time, o Orphan) []Finding {
 type Taking struct {
 	Key, Owner string
 	Sent       time.Time // the call, after it was listed what there is
-	Granted    time.Time // to the owner, by a call of it; zero: not yet
+	Granted    time.Time // to the owner, first: by a call of it, or handed over
 }
 
 // Spared judges that a forced release takes nothing from who came since.

@@ -349,7 +349,8 @@ func (c *caller) readTwice(ctx context.Context, w wish) {
 	}
 }
 
-// readOn writes for a moment, and reads long after that lease has ended.
+// readOn writes for a moment, and reads long after that lease has ended, or only while it
+// lasts. It may be long before it releases what has ended.
 func (c *caller) readOn(key string) {
 	brief := lock.WithLease(c.between(20*time.Millisecond, 500*time.Millisecond))
 	writes := wish{key: key, mode: lock.Write, wait: time.Second, options: []lock.Option{lock.WithMode(lock.Write), brief, lock.WithWait(time.Second)}}
@@ -360,11 +361,18 @@ func (c *caller) readOn(key string) {
 	}
 	second := c.acquire(context.WithoutCancel(first.lease.Context()), reads, true)
 	if second != nil {
-		pause(c.process.ctx, c.between(time.Millisecond, 20*time.Second))
+		longest := 20 * time.Second
+		if c.chance(30) {
+			longest = 50 * time.Millisecond
+		}
+		pause(c.process.ctx, c.between(time.Millisecond, longest))
 		if !trusts(first.lease) && trusts(second.lease) {
 			c.world().journal.count("writer read on")
 		}
 		c.release(second)
+	}
+	if c.chance(30) {
+		pause(c.process.ctx, c.between(time.Millisecond, 10*time.Second))
 	}
 	c.release(first)
 }

@@ -142,9 +142,7 @@ func (s *server) after(e *execution) {
 		w.journal.report(judge.Revisited(time.Now(), e.script, r.Key, r.Command))
 	}
 	if code, _ := e.reply.(int64); code > 0 && strings.HasSuffix(e.script, "acquire") {
-		if _, again := s.granted[e.owner()]; !again {
-			s.granted[e.owner()] = time.Now()
-		}
+		s.grants(e.owner())
 		w.watch.taken(e.keys[0])
 	}
 	if strings.Contains(e.script, "renew") {
@@ -289,12 +287,20 @@ func (e *execution) unchanged(key string, fields map[string]string) bool {
 	return true
 }
 
+// grants notes when an owner first got what it called for; mu is held.
+func (s *server) grants(owner string) {
+	if _, again := s.granted[owner]; !again {
+		s.granted[owner] = time.Now()
+	}
+}
+
 // gained judges a hold that was not there before; mu is held.
 func (s *server) gained(e *execution, key, field string) {
 	owner, now := ownerIn(field), time.Now()
 	if owner == "" {
 		return
 	}
+	s.grants(owner)
 	w := s.world
 	k := w.ledger.isKept(key)
 	readsOn := field == owner && s.keys.Hash(key)[k.owner+":kept"] != "" // whose writer does, others may read

@@ -36,7 +36,7 @@ type server struct {
 	arrivals map[string]map[string]int // order of owners in queues, by key
 	arrived  int
 	refused  map[string]map[string]refusals // of owners since the holds of a key changed, by key
-	granted  map[string]time.Time           // when a call of an owner was first granted
+	granted  map[string]time.Time           // when an owner first got a hold, by a call or handed over
 	had      map[place]bool                 // holds that there ever were
 	back     map[string]bool                // owners whose hold a late call has brought back
 	messages int                            // that were published
@@ -76,7 +76,7 @@ func newServer(w *World, node bool) *server {
 // clock is the server's.
 func (s *server) clock() time.Time { return time.Now().Add(s.offset) }
 
-// grantedTo is when a call of an owner was first granted; zero: never.
+// grantedTo is when an owner first got a hold; zero: never.
 func (s *server) grantedTo(owner string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

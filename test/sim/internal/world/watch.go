@@ -180,15 +180,23 @@ const listenPoll = time.Minute
 // fairPoll is how long a waiter of a fair lock sleeps at most: so it keeps its place.
 const fairPoll = 2500 * time.Millisecond
 
+// redial is how long a process may not try again to reach a server that it could not: the
+// client then dials once a second, and so does a subscription.
+const redial = time.Second
+
 // slack is how long a key may be free while somebody waits who is undisturbed since
 // then.
 func (w *watch) slack(key string, calm time.Time) time.Duration {
 	fair, never := w.world.modes[key] == lock.Fair, calm.Equal(w.world.journal.start)
 	if w.world.Features[Listen] && key != leaderKey && key != quorumKey && (!fair || never) && !w.world.server.isUntold(key) {
-		if key == latchKey {
-			return judge.Heard + w.world.readTimeout + latchRetry
+		heard := judge.Heard
+		if !never {
+			heard += redial
 		}
-		return judge.Heard
+		if key == latchKey {
+			return heard + w.world.readTimeout + latchRetry
+		}
+		return heard
 	}
 	poll := lock.DefaultPoll
 	switch {
