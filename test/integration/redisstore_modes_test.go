@@ -1155,6 +1155,28 @@ func TestAWriteLeaseEndsWhileItsOwnerReads(t *testing.T) {
 	eventuallyFree(t, server.Admin(t))
 }
 
+// It ends no later for what it has read, which lengthened the lock to 30 s.
+func TestAWriteLeaseEndsAlthoughItsOwnerHasRead(t *testing.T) {
+	server := redistest.Standalone(t)
+	l, other := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
+	writes := acquire(t, l, "k", lock.WithMode(lock.Write), lock.WithLease(time.Second))
+	reads, err := l.Acquire(writes.Context(), "k", lock.WithMode(lock.Read))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, reads)
+	began := time.Now()
+	theirs := acquire(t, other, "k", lock.WithMode(lock.Write))
+	if took := time.Since(began); took > 10*time.Second+slack(began) {
+		t.Errorf("another writer waited %v", took)
+	}
+	if err := context.Cause(writes.Context()); !errors.Is(err, lock.ErrLeaseOver) {
+		t.Errorf("the write lease ended by %v", err)
+	}
+	release(t, theirs)
+	eventuallyFree(t, server.Admin(t))
+}
+
 // The head of a queue may be dead, and a thread of Redisson behind it listens to its own
 // channel only.
 func TestAForcedReleaseWakesWhoIsBehindADeadHead(t *testing.T) {
