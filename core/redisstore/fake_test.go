@@ -44,8 +44,8 @@ func newFake(t *testing.T, answer func(command []string) string) (*fake, *redis.
 	return f, client
 }
 
-// forgetTimers empties the sync.Pools. The client has one of the timers of callers that wait
-// for a connection, and a timer of one bubble of synctest ends the process in another.
+// forgetTimers empties all sync.Pools. go-redis keeps timers in one, for callers that wait for
+// a connection. A timer of one bubble of synctest ends the process if another bubble gets it.
 func forgetTimers() {
 	runtime.GC() // an item outlives the first
 	runtime.GC()

@@ -1155,7 +1155,7 @@ func TestAWriteLeaseEndsWhileItsOwnerReads(t *testing.T) {
 	eventuallyFree(t, server.Admin(t))
 }
 
-// It ends no later for what it has read, which lengthened the lock to 30 s.
+// A read call lengthens the lock to 30 s. The write lease ends in time all the same.
 func TestAWriteLeaseEndsAlthoughItsOwnerHasRead(t *testing.T) {
 	server := redistest.Standalone(t)
 	l, other := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))

@@ -89,10 +89,10 @@ func (l *ledger) isKept(key string) promise {
 	return l.kept[key]
 }
 
-// add notes a lease, whose owner the server granted its hold then. What it granted before
-// it forgot things is excused for as long as the owner has it, unless it has said since that
-// it does not have it. That may be before any lease of the owner is here: the first, if it
-// is to be long, still waits for its length while others re-enter.
+// add notes a lease. granted is when the server gave its owner the hold. If that was before
+// it forgot things, the owner is excused for as long as it has the hold, unless a renewal
+// was answered since that the hold is not there. The server may have forgotten while no
+// lease of the owner was here yet: its first caller waits for the length of its lease.
 func (l *ledger) add(h *held, granted time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

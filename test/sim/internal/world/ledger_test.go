@@ -17,10 +17,10 @@ func TestTheLedgerExcusesWhatWasGrantedBeforeTheServerForgot(t *testing.T) {
 		refuted bool      // a renewal was answered that the hold is not there
 		excused bool
 	}{
-		"granted before":                   {start.Add(-time.Second), false, true},
-		"granted after":                    {start.Add(time.Hour), false, false},
-		"never granted, as by a hand-over": {time.Time{}, false, false},
-		"refuted since":                    {start.Add(-time.Second), true, false},
+		"granted before":              {start.Add(-time.Second), false, true},
+		"granted after":               {start.Add(time.Hour), false, false},
+		"not known, as on the quorum": {time.Time{}, false, false},
+		"refuted since":               {start.Add(-time.Second), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			locker := lock.New(memstore.New())

@@ -37,6 +37,7 @@ type process struct {
 	dead      atomic.Bool  // killed: it sends and gets nothing
 	frozen    atomic.Int64 // until when its network stands still, in ns since the start
 	disturbed atomic.Int64 // until when something disturbs it
+	refused   atomic.Int64 // when it last could not dial, since the start; 0: never
 	muted     atomic.Int64 // until when calls of before may wait for connections that are mute
 	cutBefore atomic.Int64 // how many requests until one is lost; 0: none
 	cutAfter  atomic.Int64 // the same for replies
@@ -184,11 +185,11 @@ var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 // dial connects at once, or not at all: see package wire.
 func (p *process) dial(s *server) (net.Conn, error) {
-	if p.dead.Load() || s.down.Load() {
-		return nil, errRefused
-	}
-	if p.held() > 0 {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
+	if err := p.unreachable(s); err != nil {
+		if !s.node {
+			p.refused.Store(int64(time.Since(p.world.journal.start)))
+		}
+		return nil, err
 	}
 	c := wire.Dial(wire.Path{
 		Delay: p.delay, Held: func() time.Duration { return max(p.held(), s.held()) }, Service: s.turn,
@@ -199,6 +200,32 @@ func (p *process) dial(s *server) (net.Conn, error) {
 	s.accept(c, p)
 	p.world.journal.count("connected")
 	return c, nil
+}
+
+// redial is how long a process that could not dial may wait before it tries again: the client
+// dials once a second then, and a subscription pauses for as long.
+const redial = time.Second
+
+// redialed is calm, or later when the process has dialed again after it could not. Only a
+// bound as short as that of who hears each release needs it.
+func (p *process) redialed(calm time.Time) time.Time {
+	refused := p.refused.Load()
+	again := p.world.journal.start.Add(time.Duration(refused) + redial)
+	if refused == 0 || !p.world.Features[Listen] || again.Before(calm) {
+		return calm
+	}
+	return again
+}
+
+// unreachable is why a dial fails; nil: it doesn't.
+func (p *process) unreachable(s *server) error {
+	switch {
+	case p.dead.Load(), s.down.Load():
+		return errRefused
+	case p.held() > 0:
+		return &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
+	}
+	return nil
 }
 
 // handshake answers what the client says first, and waits for under a mutex.

@@ -150,9 +150,10 @@ func (w *watch) judge(now time.Time, key string) {
 		if one.key != key || one.process.dead.Load() || w.world.ledger.deceived(one.process, key) {
 			continue
 		}
+		calm := w.calm(one.process, key)
 		found := judge.Stranded(now, judge.Idle{
 			Key: key, Process: one.process.number, Free: w.free[key], Waiting: one.since,
-			Calm: w.calm(one.process, key), Slack: w.slack(key, w.calm(one.process, key)),
+			Calm: one.process.redialed(calm), Slack: w.slack(key, calm),
 		})
 		if len(found) > 0 {
 			w.world.journal.report(found)
@@ -180,23 +181,15 @@ const listenPoll = time.Minute
 // fairPoll is how long a waiter of a fair lock sleeps at most: so it keeps its place.
 const fairPoll = 2500 * time.Millisecond
 
-// redial is how long a process may not try again to reach a server that it could not: the
-// client then dials once a second, and so does a subscription.
-const redial = time.Second
-
 // slack is how long a key may be free while somebody waits who is undisturbed since
 // then.
 func (w *watch) slack(key string, calm time.Time) time.Duration {
 	fair, never := w.world.modes[key] == lock.Fair, calm.Equal(w.world.journal.start)
 	if w.world.Features[Listen] && key != leaderKey && key != quorumKey && (!fair || never) && !w.world.server.isUntold(key) {
-		heard := judge.Heard
-		if !never {
-			heard += redial
-		}
 		if key == latchKey {
-			return heard + w.world.readTimeout + latchRetry
+			return judge.Heard + w.world.readTimeout + latchRetry
 		}
-		return heard
+		return judge.Heard
 	}
 	poll := lock.DefaultPoll
 	switch {
