@@ -52,9 +52,10 @@ type output struct {
 }
 
 // stale says in what way the file differs from what it should be: "" if in
-// none.
+// none. How its lines end is no difference: Git may have written it with CRLF.
 func (o output) stale() (string, error) {
 	have, err := os.ReadFile(o.path)
+	have = bytes.ReplaceAll(have, []byte("\r\n"), []byte("\n"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if o.content == nil {
