@@ -93,11 +93,18 @@ func (h *hold) claim(holds int32, now time.Duration) Claim {
 		TTL:     h.within(max(h.watchdog, until-now), now),
 		Permits: h.permits, Size: h.size,
 	}
+	if holds == 0 && h.readOn() {
+		c.TTL = MaxDuration // the lock may last for as long as the reading
+	}
 	if keep := h.keepUntil(); keep > 0 {
 		c.Keep = h.locker.epoch.Add(keep)
 	}
 	return c
 }
+
+// readOn says whether h is the write hold of an owner who has called to read as well;
+// mu is held.
+func (h *hold) readOn() bool { return h.mode == Write && h.ownership != nil && h.ownership.read }
 
 // keepUntil is when the minimum ends that its leases have asked for, the released
 // ones included; 0: there is none. mu is held.
@@ -244,8 +251,8 @@ func (l *Locker) lost(lost []*hold, h *hold, cause error) []*hold {
 		return lost
 	}
 	h.state, h.ended = holdLost, cause
-	if o := h.ownership; h.mode == Write && o != nil && o.read {
-		l.undo(h.claim(0, l.now()), h.undoPasses()) // the lock may last for as long as the reading
+	if h.readOn() {
+		l.undo(h.claim(0, l.now()), h.undoPasses()) // it may not end by itself
 	}
 	l.retire(h)
 	return append(lost, h)

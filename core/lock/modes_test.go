@@ -1140,6 +1140,33 @@ func TestAWriterThatIsLostKeepsNothingThatItsReadingLengthened(t *testing.T) {
 	}
 }
 
+// Renewals of what it reads lengthen the lock that a dead write hold is in, so the removal
+// is repeated until the store answers.
+func TestAWriterThatIsLostIsUndoneForAsLongAsItReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		writer := acquire(t, l, t.Context(), "k", writing, lock.WithLease(100*time.Millisecond))
+		reader := acquire(t, l, context.WithoutCancel(writer.Context()), "k", reading, lock.WithWatchdog(time.Hour))
+		away := errors.New("away")
+		store.set(only("release", func(lock.Claim) error { return away }), nil)
+		<-writer.Context().Done()
+		time.Sleep(10 * time.Minute)
+		var undone atomic.Int32
+		store.set(only("release", func(c lock.Claim) error {
+			if c.Mode == lock.Write {
+				undone.Add(1)
+			}
+			return nil
+		}), nil)
+		time.Sleep(5 * time.Second)
+		if undone.Load() != 1 {
+			t.Errorf("undone %d times, and the reader keeps the lock", undone.Load())
+		}
+		release(t, reader)
+	})
+}
+
 func TestAReentryWhoseStoreAnswersOthersIsEndedByItsContextAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
