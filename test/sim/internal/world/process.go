@@ -149,7 +149,7 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 	p.world.journal.tell("p%d         locker %d closed: %v", p.number, id, err)
 	if err != nil {
 		if !muted {
-			p.world.journal.report(judge.Unclosed(time.Now(), p.world.calm(p, lock.Exclusive), p.world.callTimeout, err.Error()))
+			p.world.journal.report(judge.Unclosed(time.Now(), p.redialed(p.world.calm(p, lock.Exclusive)), p.world.callTimeout, err.Error()))
 		}
 		p.world.unclosed.Store(true)
 		p.world.disown(id)
@@ -206,12 +206,12 @@ func (p *process) dial(s *server) (net.Conn, error) {
 // dials once a second then, and a subscription pauses for as long.
 const redial = time.Second
 
-// redialed is calm, or later when the process has dialed again after it could not. Only a
-// bound as short as that of who hears each release needs it.
+// redialed is calm, or later when the process has dialed again after it could not. Only
+// bounds of about a second need it: of who hears each release, and of Close.
 func (p *process) redialed(calm time.Time) time.Time {
 	refused := p.refused.Load()
 	again := p.world.journal.start.Add(time.Duration(refused) + redial)
-	if refused == 0 || !p.world.Features[Listen] || again.Before(calm) {
+	if refused == 0 || again.Before(calm) {
 		return calm
 	}
 	return again

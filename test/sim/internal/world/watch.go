@@ -151,9 +151,13 @@ func (w *watch) judge(now time.Time, key string) {
 			continue
 		}
 		calm := w.calm(one.process, key)
+		dialed := calm
+		if w.world.Features[Listen] {
+			dialed = one.process.redialed(calm)
+		}
 		found := judge.Stranded(now, judge.Idle{
 			Key: key, Process: one.process.number, Free: w.free[key], Waiting: one.since,
-			Calm: one.process.redialed(calm), Slack: w.slack(key, calm),
+			Calm: dialed, Slack: w.slack(key, calm),
 		})
 		if len(found) > 0 {
 			w.world.journal.report(found)
