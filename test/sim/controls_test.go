@@ -35,6 +35,7 @@ var controls = []control{
 	{world.DeafRenew, "force,lead", "trusted but gone", true},
 	{world.Forgotten, "reopen", "held after close", false},
 	{world.Unended, "", "subscribed for nobody", false},
+	{world.Unlimited, "maxhold,idle", "hold of nobody", false},
 	{world.Misdirected + "release", "listen,idle", "free while somebody waits", false},
 	{world.Misdirected + "fair_release", "listen,fair", "free while somebody waits", false},
 	{world.Misdirected + "read_release", "listen,readwrite", "free while somebody waits", false},

@@ -100,6 +100,7 @@ type wish struct {
 	named         bool
 	long          bool // its lease gets its length after the grant
 	minHold       time.Duration
+	maxHold       time.Duration
 	lasts         time.Duration
 	options       []lock.Option
 }
@@ -121,6 +122,10 @@ func (c *caller) wish(key string) wish {
 	if c.has(MinHold) && c.chance(30) {
 		w.minHold = c.between(time.Millisecond, 600*time.Millisecond)
 		w.options = append(w.options, lock.WithMinHold(w.minHold))
+	}
+	if c.has(MaxHold) && w.minHold == 0 && c.chance(30) {
+		w.maxHold = c.between(20*time.Millisecond, 3*time.Second)
+		w.options = append(w.options, lock.WithMaxHold(w.maxHold))
 	}
 	switch {
 	case c.has(Short) && c.chance(30):
@@ -223,6 +228,9 @@ func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
 	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size, lasts: w.lasts, named: w.named}
 	if !w.named { // a name's minimum counts from the grant of its hold, whose caller may have left without it
 		h.minHold = w.minHold
+		if !c.has(Clock) { // the server's clock ends it
+			h.maxHold = w.maxHold
+		}
 	}
 	c.granted(h, within, id)
 	return h
@@ -306,9 +314,12 @@ func (c *caller) granted(h *held, within bool, id int) {
 
 // work does what somebody does under a lease.
 func (c *caller) work(h *held, w wish, depth int) {
-	ctx := h.lease.Context()
-	most := c.long()
-	pause(ctx, c.between(time.Microsecond, most))
+	ctx, most := h.lease.Context(), c.long()
+	working := ctx
+	if w.maxHold > 0 && c.chance(50) { // some don't notice when they have held it for too long
+		working = c.process.ctx
+	}
+	pause(working, c.between(time.Microsecond, most))
 	if c.has(Extend) && c.chance(30) {
 		c.extend(h, 1)
 	}
@@ -322,14 +333,14 @@ func (c *caller) work(h *held, w wish, depth int) {
 			again.mode = lock.Read
 			again.options = []lock.Option{lock.WithMode(lock.Read), c.lasting()}
 		}
-		again.wait, again.named, again.minHold = 0, false, 0
+		again.wait, again.named, again.minHold, again.maxHold = 0, false, 0, 0
 		if again.mode == lock.Read && w.mode == lock.Write && c.chance(50) {
 			c.readTwice(ctx, again)
 		} else {
 			c.hold(ctx, again, depth+1)
 		}
 	}
-	pause(ctx, c.between(time.Microsecond, most))
+	pause(working, c.between(time.Microsecond, most))
 }
 
 // readTwice reads as a writer. The first lease may be over when the second begins, and
@@ -406,6 +417,9 @@ func (c *caller) release(h *held) {
 	err := h.lease.Release(context.Background())
 	world := c.world()
 	world.ledger.remove(h)
+	if errors.Is(err, lock.ErrHeldTooLong) {
+		world.journal.count("held too long")
+	}
 	if err == nil && h.minHold > 0 && alone(h.lease.Mode()) {
 		world.ledger.keep(h)
 	}

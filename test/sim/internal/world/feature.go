@@ -39,6 +39,7 @@ const (
 	Timeless  Feature = "timeless"  // a server that refuses TIME inside of scripts
 	MinHold   Feature = "minhold"   // WithMinHold
 	ReadOn    Feature = "readon"    // writers whose lease ends while they read
+	MaxHold   Feature = "maxhold"   // WithMaxHold
 	Pace      Feature = "pace"      // a server that is busy for most of the time, and nothing else
 	Listen    Feature = "listen"    // waiters look once a minute if they hear nothing
 )
@@ -76,7 +77,7 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn, Mute, Listen}
+var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn, Mute, Listen, MaxHold}
 
 var (
 	// unheard are the faults after which a key may be free and nobody is notified.
@@ -104,7 +105,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 			odds = 16
 		case SETNX, Pace:
 			odds = 16
-		case Quorum, MinHold, ReadOn, Mute, Listen:
+		case Quorum, MinHold, ReadOn, Mute, Listen, MaxHold:
 			odds = 4
 		case Silent, Timeless:
 			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too

@@ -22,6 +22,7 @@ type ledger struct {
 	forced   map[string]time.Time // the same, by key
 	kept     map[string]promise   // by key
 	refuted  map[place]time.Time  // when a renewal was answered that the hold is not there
+	limits   map[place]limit      // of holds
 }
 
 // place is where the server has a hold.
@@ -35,9 +36,24 @@ func (h *held) place() place {
 	return place{h.lease.Key(), h.lease.Owner()}
 }
 
+// place is that of a hold in the server.
+func (o orphan) place() place {
+	if o.write {
+		return place{o.key, o.owner + ":write"}
+	}
+	return place{o.key, o.owner}
+}
+
 // promise says that a released key stays held.
 type promise struct {
 	owner string // who had it
+	until time.Time
+}
+
+// limit is how long a hold may last, and so until when.
+type limit struct {
+	began time.Time // the acquisition
+	most  time.Duration
 	until time.Time
 }
 
@@ -48,6 +64,7 @@ type held struct {
 	began         time.Time // the acquisition
 	permits, size int
 	minHold       time.Duration
+	maxHold       time.Duration
 	lasts         time.Duration // between renewals, at most
 	named         bool          // it may share its hold with others of its name
 }
@@ -55,7 +72,7 @@ type held struct {
 func newLedger() *ledger {
 	return &ledger{
 		excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]time.Time), outlived: make(map[string]bool), kept: make(map[string]promise),
-		refuted: make(map[place]time.Time),
+		refuted: make(map[place]time.Time), limits: make(map[place]limit),
 	}
 }
 
@@ -97,6 +114,9 @@ func (l *ledger) add(h *held, granted time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)
+	if h.maxHold > 0 {
+		l.limits[h.place()] = limit{h.began, h.maxHold, time.Now().Add(h.maxHold)}
+	}
 	owner, began := h.lease.Owner(), h.began
 	if _, again := l.granted[owner]; !again {
 		l.granted[owner] = began
@@ -223,13 +243,37 @@ func (l *ledger) hasOutlived(owner string) bool {
 }
 
 // answersFor says whether somebody works under a lease of an owner, or nobody
-// has to. A writer whose lease has ended may go on reading, and writes no longer.
+// has to. A writer whose lease has ended may go on reading, and writes no longer. Nobody
+// works for longer than WithMaxHold says.
 func (l *ledger) answersFor(o orphan) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.outlived[o.owner] || slices.ContainsFunc(l.held, func(h *held) bool {
+	limit := l.limits[o.place()]
+	switch {
+	case l.outlived[o.owner]:
+		return true
+	case limit.most > 0 && time.Now().After(limit.until):
+		return false
+	}
+	return slices.ContainsFunc(l.held, func(h *held) bool {
 		return h.lease.Owner() == o.owner && (!o.write || h.lease.Mode() == lock.Write && trusts(h.lease))
 	})
+}
+
+// patience is how long a hold may be there that nobody has. Its TTL ends one that has
+// reached its limit, and is no longer than that where a late call has set it. What a
+// writer has may have to be undone. calm is since when nothing has disturbed the process.
+func (l *ledger) patience(o orphan, calm time.Time, callTimeout time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit := l.limits[o.place()]
+	switch {
+	case limit.most == 0, o.write:
+		return judge.Patience(callTimeout)
+	case calm.After(limit.began):
+		return limit.most + 2*sampleEvery
+	}
+	return 2 * sampleEvery
 }
 
 // isExcused says whether the server may have forgotten what an owner has.

@@ -30,6 +30,7 @@ const (
 	DeafRenew      = "deaf-renew"      // nobody hears that a renewal found nothing
 	Forgotten      = "forgotten"       // Close forgets holds
 	Unended        = "unended"         // subscriptions are never ended
+	Unlimited      = "unlimited"       // a renewal makes the hold last longer than it was to
 	// Misdirected is a script that publishes on a wrong channel; its name follows.
 	Misdirected = "misdirected:"
 )
@@ -41,7 +42,7 @@ var wakers = []string{"release", "fair_release", "read_release", "write_release"
 func Bugs() []string {
 	all := []string{
 		LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Unkept, Collapse,
-		Unstepped, BlindRenew, DeafRenew, Forgotten, Unended,
+		Unstepped, BlindRenew, DeafRenew, Forgotten, Unended, Unlimited,
 	}
 	for _, script := range wakers {
 		all = append(all, Misdirected+script)
@@ -81,6 +82,8 @@ func (p *plant) in(store lock.Store) lock.Store {
 		return deafRenew{store}
 	case Unended:
 		return unended{store, p}
+	case Unlimited:
+		return unlimited{store}
 	}
 	return store
 }
@@ -95,6 +98,17 @@ func (s deafRenew) Renew(ctx context.Context, claims []lock.Claim, report func(i
 		}
 		report(i, err)
 	})
+}
+
+// unlimited renews each hold for half a minute.
+type unlimited struct{ lock.Store }
+
+func (s unlimited) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].TTL = max(claims[i].TTL, lock.DefaultWatchdog)
+	}
+	s.Store.Renew(ctx, claims, report)
 }
 
 // unended ends no subscription before the world ends.

@@ -104,9 +104,10 @@ func (w *watch) orphaned() {
 			since = now
 		}
 		w.orphans[one] = since
+		calm := w.world.calm(p, w.world.modes[one.key])
 		found := judge.Undone(now, judge.Orphan{
-			Key: one.key, Owner: one.owner, Write: one.write, Since: since, Calm: w.world.calm(p, w.world.modes[one.key]),
-			Patience: judge.Patience(w.world.callTimeout),
+			Key: one.key, Owner: one.owner, Write: one.write, Since: since, Calm: calm,
+			Patience: w.world.ledger.patience(one, calm, w.world.callTimeout),
 		})
 		if len(found) > 0 && w.world.once(one.key+one.owner) {
 			w.world.journal.report(found)
