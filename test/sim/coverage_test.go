@@ -37,7 +37,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 		"result: granted", "result: " + lock.ErrBusy.Error(), "release: granted", "connected", "undo of nothing",
 		"dead place passed over", "leader: granted", "term lost", "quorum: granted", "quorum release: granted", "fault: node stalls",
 		"fault: node restarts", "handed off", "latch await: granted", "latch count down: granted",
-		"service compared", "kept", "writer read on", "held too long",
+		"service compared", "kept", "writer read on", "held too long", "drain: granted",
 	}
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		must = append(must, "grant: "+m.String())
@@ -73,6 +73,7 @@ func unreachable(what string, off []world.Feature) bool {
 		"script: latch_count": world.Latch, "script: latch_count_down": world.Latch, "script: latch_delete": world.Latch,
 		"kept": world.MinHold, "script: semaphore_keep": world.MinHold,
 		"script: setnx_renew": world.SETNX, "script: setnx_inspect": world.SETNX, "writer read on": world.ReadOn, "held too long": world.MaxHold,
+		"drain: granted": world.Reopen,
 	}
 	for _, f := range off {
 		left, of := map[world.Feature]string{world.Silent: "script without publish", world.Timeless: "script without time"}[f]

@@ -218,6 +218,8 @@ func TestUnclosed(t *testing.T) {
 		"just reachable": {judge.Away("k", at(10), at(8), 3*time.Second), ""},
 		"holds it":       {judge.Closed(at(1), "k", "a", true), "held after close"},
 		"of no caller":   {judge.Closed(at(1), "k", "a", false), ""},
+		"works on":       {judge.Drained(at(1), []judge.Lease{{Key: "k", Owner: "a"}}), "held after drain"},
+		"nobody works":   {judge.Drained(at(1), nil), ""},
 		"listens":        {judge.Unsubscribed(at(10), at(1), 0, []string{"c"}), "subscribed for nobody"},
 		"listened":       {judge.Unsubscribed(at(10), at(1), 0, nil), ""},
 		"just left":      {judge.Unsubscribed(at(10), at(9), 0, []string{"c"}), ""},

@@ -53,6 +53,14 @@ func Closed(now time.Time, key, owner string, granted bool) []Finding {
 	return nil
 }
 
+// Drained judges that nobody has a lease of a locker whose Drain has returned no error.
+func Drained(now time.Time, leases []Lease) (found []Finding) {
+	for _, l := range leases {
+		found = append(found, finding("held after drain", now, "%s: %s (%s, process %d) trusts its lease, and the locker is drained", l.Key, l.Owner, l.Mode, l.Process))
+	}
+	return found
+}
+
 // Unsubscribed judges that a process listens to nothing when nobody waits. calm is since
 // when nobody does, and nothing disturbs the process.
 func Unsubscribed(now, calm time.Time, process int, channels []string) []Finding {

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -138,11 +139,18 @@ func (n *nemesis) step() {
 }
 
 // reopen closes the locker of a process while its callers work, and makes
-// another one.
+// another one. In half of the worlds they may finish first.
 func (n *nemesis) reopen(p *process) {
 	locker, id := p.current()
 	p.open()
-	n.world.background.Go(func() { p.closeLocker(locker, id) })
+	drains, later := n.world.Seed/8%2 == 0, n.between(time.Millisecond, time.Second)
+	n.world.background.Go(func() {
+		if drains {
+			p.drainLocker(locker, id)
+			pause(context.Background(), later)
+		}
+		p.closeLocker(locker, id)
+	})
 }
 
 func (n *nemesis) kill(p *process) {

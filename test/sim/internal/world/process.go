@@ -137,6 +137,24 @@ func (p *process) current() (locker *lock.Locker, id int) {
 	return p.locker, p.id
 }
 
+// drainTime is how long the callers of a locker may go on before it is closed. Most have
+// finished by then.
+const drainTime = 2 * time.Second
+
+// drainLocker waits for what is held to be released or lost. Nothing is from then on.
+func (p *process) drainLocker(locker *lock.Locker, id int) {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	err := locker.Drain(ctx)
+	p.world.journal.tell("p%d         locker %d drained: %v", p.number, id, err)
+	p.world.journal.count("drain: " + outcome(err))
+	if err != nil {
+		return
+	}
+	p.world.drain(id)
+	p.world.judgeDrained(id)
+}
+
 // closeLocker closes a locker, and notes that what its owners get from now on is
 // late.
 func (p *process) closeLocker(locker *lock.Locker, id int) {

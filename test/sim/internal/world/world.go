@@ -56,6 +56,7 @@ type World struct {
 	adopted map[string]int      // locker by the first part of its owners
 	homes   map[string]*process // process by the first part of its owners
 	gone    map[int]time.Time   // closed lockers
+	drained map[int]bool        // lockers
 	told    map[string]bool     // findings that come again and again
 	ordered int                 // grants whose fences must rise; -1: all
 }
@@ -66,7 +67,7 @@ func Run(c Config) (*Report, error) {
 	rng := rand.New(rand.NewPCG(c.Seed, 3))
 	w := &World{
 		Config: c, modes: make(map[string]lock.Mode), journal: newJournal(), ledger: newLedger(),
-		adopted: make(map[string]int), homes: make(map[string]*process), gone: make(map[int]time.Time), told: make(map[string]bool), ordered: -1,
+		adopted: make(map[string]int), homes: make(map[string]*process), gone: make(map[int]time.Time), drained: make(map[int]bool), told: make(map[string]bool), ordered: -1,
 	}
 	w.callTimeout = []time.Duration{300 * time.Millisecond, lock.DefaultCallTimeout}[rng.IntN(2)]
 	w.readTimeout = []time.Duration{500 * time.Millisecond, 3 * time.Second}[rng.IntN(2)]
@@ -366,6 +367,25 @@ func (w *World) disown(locker int) {
 			delete(w.homes, client)
 		}
 	}
+}
+
+// drain notes that a locker is drained.
+func (w *World) drain(locker int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drained[locker] = true
+}
+
+// isDrained says whether nothing of a locker is held any longer.
+func (w *World) isDrained(locker int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.drained[locker]
+}
+
+// judgeDrained judges the leases of a locker that is drained.
+func (w *World) judgeDrained(locker int) {
+	w.journal.report(judge.Drained(time.Now(), w.ledger.trusted(func(h *held) bool { return w.belongs(h.lease.Owner(), locker) })))
 }
 
 // retire notes that a locker is closed.
