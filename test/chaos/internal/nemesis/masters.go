@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,27 +26,28 @@ type masters struct {
 	want     int      // how many there should be
 	agreed   []string // who they are
 	last     []string // at the last look
-	sound    int64    // the last time at which they were as agreed
+	sound    int64    // the last time at which all said that they are as agreed
 	changing bool     // since then
 	begun    bool
 	note     func(from, to int64)
 }
 
-// saw takes one look at all servers, from begin to end.
-func (m *masters) saw(now []string, begin, end int64) {
+// saw takes one look at all servers, from begin to end. A server that didn't answer may
+// have become a master: only a look at all says that they are as agreed.
+func (m *masters) saw(now []string, all bool, begin, end int64) {
 	slices.Sort(now)
 	switch {
 	case !m.begun:
 		m.agreed, m.sound, m.begun = now, begin, true
-	case slices.Equal(now, m.agreed):
-		m.finish(end)
-		m.sound = begin
-	default:
+	case !slices.Equal(now, m.agreed):
 		m.changing = true
 		// A new agreement is one that lasts.
-		if len(now) == m.want && slices.Equal(now, m.last) {
+		if all && len(now) == m.want && slices.Equal(now, m.last) {
 			m.agreed = now
 		}
+	case all:
+		m.finish(end)
+		m.sound = begin
 	}
 	m.last = now
 }
@@ -79,9 +81,9 @@ func (n *Nemesis) Watch(ctx context.Context) {
 	}()
 	for ctx.Err() == nil {
 		begin := n.clock.Now()
-		now := lookAt(ctx, roles)
+		now, all := lookAt(ctx, roles)
 		if ctx.Err() == nil {
-			m.saw(now, begin, n.clock.Now())
+			m.saw(now, all, begin, n.clock.Now())
 		}
 		timer := time.NewTimer(lookout)
 		select {
@@ -112,10 +114,11 @@ func (n *Nemesis) watchers() []*role {
 	return roles
 }
 
-// lookAt returns the masters. A server that is dead is none; one that doesn't
-// answer is what it was before.
-func lookAt(ctx context.Context, roles []*role) (now []string) {
+// lookAt returns the masters, and whether all servers are known. One that is dead is none;
+// one that doesn't answer is what it was before.
+func lookAt(ctx context.Context, roles []*role) (now []string, all bool) {
 	var asking sync.WaitGroup
+	var silent atomic.Bool
 	for _, r := range roles {
 		asking.Go(func() {
 			said, err := r.client.Do(ctx, "ROLE").Slice()
@@ -124,6 +127,8 @@ func lookAt(ctx context.Context, roles []*role) (now []string) {
 				r.master = said[0] == "master"
 			case errors.Is(err, syscall.ECONNREFUSED):
 				r.master = false
+			default:
+				silent.Store(true)
 			}
 		})
 	}
@@ -133,5 +138,5 @@ func lookAt(ctx context.Context, roles []*role) (now []string) {
 			now = append(now, r.addr)
 		}
 	}
-	return now
+	return now, !silent.Load()
 }
