@@ -66,6 +66,8 @@ func TestSimulation(t *testing.T) {
 	on, off := parse(t, *onFlag), parse(t, *offFlag)
 	if *onlyFlag != "" {
 		on, off = parse(t, *onlyFlag), parse(t, "all")
+	} else if len(on) > 0 && !slices.Contains(on, world.Pace) { // which goes with nothing else
+		off = append(off, world.Pace)
 	}
 	s := newSeries()
 	t.Cleanup(func() { s.conclude(t, catalog, off) })

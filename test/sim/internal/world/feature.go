@@ -122,9 +122,6 @@ func Draw(seed uint64, on, off []Feature) Features {
 	for _, f := range off {
 		features[f] = false
 	}
-	if len(on) > 0 && !slices.Contains(on, Pace) { // it goes with nothing else
-		features[Pace] = false
-	}
 	if features[Pace] {
 		features = Features{Pace: true}
 	}
