@@ -59,6 +59,7 @@ func (h *health) Watch(r *healthpb.HealthCheckRequest, stream healthpb.Health_Wa
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for last := healthpb.HealthCheckResponse_UNKNOWN; ; {
+		drained := h.drained() // before the look, which says so then
 		now := healthpb.HealthCheckResponse_SERVICE_UNKNOWN
 		if known {
 			now = h.look(stream.Context())
@@ -69,7 +70,7 @@ func (h *health) Watch(r *healthpb.HealthCheckRequest, stream healthpb.Health_Wa
 			}
 			last = now
 		}
-		if h.drained() {
+		if drained {
 			return status.Error(codes.Unavailable, "the server is shutting down")
 		}
 		select {

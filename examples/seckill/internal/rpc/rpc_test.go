@@ -45,6 +45,7 @@ type shop struct {
 type readiness struct {
 	down    atomic.Pointer[error]
 	drained chan struct{}
+	looked  atomic.Pointer[func()] // behind a look that has found it ready
 }
 
 func (r *readiness) Drained() <-chan struct{} { return r.drained }
@@ -57,6 +58,9 @@ func (r *readiness) Ready(context.Context) error {
 	}
 	if err := r.down.Load(); err != nil {
 		return *err
+	}
+	if looked := r.looked.Load(); looked != nil {
+		(*looked)()
 	}
 	return nil
 }
@@ -461,6 +465,27 @@ func TestAWatchFollowsTheReadinessAndEndsWithTheDrain(t *testing.T) {
 	}
 	if err := s.server.Shutdown(ctx); err != nil {
 		t.Errorf("shutdown: %v", err)
+	}
+}
+
+// The drain begins behind the look that finds the service ready.
+func TestAWatchSaysThatTheServiceDrainsBeforeItEnds(t *testing.T) {
+	s := openShop(t, memstore.New(), sqliteStore(t))
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	drain := sync.OnceFunc(func() { close(s.ready.drained) })
+	s.ready.looked.Store(&drain)
+	stream, err := healthpb.NewHealthClient(s.connection).Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING} {
+		if r, err := stream.Recv(); err != nil || r.GetStatus() != want {
+			t.Fatalf("got %v, %v, want %v", r, err, want)
+		}
+	}
+	if r, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("after the drain: %v, %v", r, err)
 	}
 }
 
