@@ -170,8 +170,8 @@ chaos: servers ## Locks under faults for a minute, judged by what their users sa
 
 .PHONY: chaos-long
 chaos-long: servers ## The same for DURATION (30m) on a TOPOLOGY (standalone), with a new seed every minute
-	@rm -rf $(CHAOS_REPORT)-long
-	$(GO) run ./test/chaos --seed $(SEED) --duration $(DURATION) --topology $(TOPOLOGY) --report $(CHAOS_REPORT)-long
+	@rm -rf $(CHAOS_REPORT)-$(TOPOLOGY)
+	$(GO) run ./test/chaos --seed $(SEED) --duration $(DURATION) --topology $(TOPOLOGY) --report $(CHAOS_REPORT)-$(TOPOLOGY)
 
 .PHONY: chaos-controls
 chaos-controls: servers ## Plant bugs, and check that the checkers find them
