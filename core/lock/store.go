@@ -20,7 +20,8 @@ type Claim struct {
 	// (0 frees the key).
 	Holds int
 	// TTL is how long the hold lasts from the moment the store executes the
-	// call. That of an Acquire is 30 s at most.
+	// call. That of an Acquire is 30 s at most. A Release sets none: there it is how
+	// long there may be something to remove, and a store may ignore it.
 	TTL time.Duration
 	// Places is for modes whose waiters queue in the store: the owners of the
 	// same locker that wait for the key, in order, the claim's own among them.

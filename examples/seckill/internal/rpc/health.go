@@ -59,7 +59,7 @@ func (h *health) Watch(r *healthpb.HealthCheckRequest, stream healthpb.Health_Wa
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for last := healthpb.HealthCheckResponse_UNKNOWN; ; {
-		drained := h.drained() // before the look, which says so then
+		drained := h.drained() // before the look, which then finds it not ready
 		now := healthpb.HealthCheckResponse_SERVICE_UNKNOWN
 		if known {
 			now = h.look(stream.Context())

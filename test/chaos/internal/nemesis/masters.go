@@ -26,14 +26,15 @@ type masters struct {
 	want     int      // how many there should be
 	agreed   []string // who they are
 	last     []string // at the last look
-	sound    int64    // the last time at which all said that they are as agreed
+	sound    int64    // the last time at which all servers said that they are as agreed
 	changing bool     // since then
 	begun    bool
 	note     func(from, to int64)
 }
 
-// saw takes one look at all servers, from begin to end. A server that didn't answer may
-// have become a master: only a look at all says that they are as agreed.
+// saw takes one look at the servers, from begin to end. all says that each answered, or is
+// dead. One that didn't answer may have become a master, so that a look without it doesn't
+// say that the masters are as agreed.
 func (m *masters) saw(now []string, all bool, begin, end int64) {
 	slices.Sort(now)
 	switch {

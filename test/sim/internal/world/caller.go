@@ -290,9 +290,7 @@ func (c *caller) granted(h *held, within bool, id int) {
 		h.lease.Fence(), h.lease.Deadline().Sub(world.journal.start).Round(time.Millisecond))
 	world.adopt(owner, id, c.process)
 	world.ledger.add(h, world.server.grantedTo(owner))
-	if world.isDrained(id) {
-		world.judgeDrained(id)
-	}
+	world.judgeDrained(id)
 	if world.ledger.isExcused(owner) {
 		return
 	}

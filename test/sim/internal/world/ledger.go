@@ -30,10 +30,7 @@ type place struct{ key, field string }
 
 // place is that of a lease.
 func (h *held) place() place {
-	if h.lease.Mode() == lock.Write {
-		return place{h.lease.Key(), h.lease.Owner() + ":write"}
-	}
-	return place{h.lease.Key(), h.lease.Owner()}
+	return orphan{h.lease.Key(), h.lease.Owner(), h.lease.Mode() == lock.Write}.place()
 }
 
 // place is that of a hold in the server.

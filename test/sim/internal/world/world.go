@@ -376,15 +376,14 @@ func (w *World) drain(locker int) {
 	w.drained[locker] = true
 }
 
-// isDrained says whether nothing of a locker is held any longer.
-func (w *World) isDrained(locker int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.drained[locker]
-}
-
-// judgeDrained judges the leases of a locker that is drained.
+// judgeDrained judges the leases of a locker, if it is drained.
 func (w *World) judgeDrained(locker int) {
+	w.mu.Lock()
+	drained := w.drained[locker]
+	w.mu.Unlock()
+	if !drained {
+		return
+	}
 	w.journal.report(judge.Drained(time.Now(), w.ledger.trusted(func(h *held) bool { return w.belongs(h.lease.Owner(), locker) })))
 }
 
