@@ -297,23 +297,30 @@ func (s *sender) next(w *worker) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answered(w)
-	now := time.Now()
 	w.batch, w.over = w.batch[:0], w.over[:0]
-	if s.waiting() > 0 && (len(s.flying) <= overlap || s.fresh(now, w) < overlap) {
-		w.began, w.last = now, now
-		share := s.share(w, now)
-		s.urgent = w.take(s.urgent, share)
-		if !s.circuit.open {
-			acquisitions := min(len(s.queue), max(few, share-len(w.batch)))
-			s.undos = w.take(s.undos, max(undoShare, min(acquisitions, maxBatch/2)))
-			s.queue = w.take(s.queue, acquisitions)
-		}
-		s.dispatch(now) // what had no room
+	if s.waiting() > 0 && s.fill(w, time.Now()) {
 		return true
 	}
 	s.land(w)
 	s.idle = append(s.idle, w)
 	return false
+}
+
+// fill gives w a batch of what waits, unless enough others are under way; mu is held.
+func (s *sender) fill(w *worker, now time.Time) bool {
+	if len(s.flying) > overlap && s.fresh(now, w) >= overlap {
+		return false
+	}
+	w.began, w.last = now, now
+	share := s.share(w, now)
+	s.urgent = w.take(s.urgent, share)
+	if !s.circuit.open {
+		acquisitions := min(len(s.queue), max(few, share-len(w.batch)))
+		s.undos = w.take(s.undos, max(undoShare, min(acquisitions, maxBatch/2)))
+		s.queue = w.take(s.queue, acquisitions)
+	}
+	s.dispatch(now) // what had no room
+	return true
 }
 
 // share is how many calls the next batch of w has room for, so that all batches under way
