@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -70,7 +71,10 @@ func routesOf(engine *gin.Engine) ([]httpguard.Route, error) {
 		for at, h := range r.handlers {
 			locks[at] = identify(h, ours)
 		}
-		routes[i] = httpguard.Route{Method: r.method, Pattern: r.path, Handlers: locks}
+		// Requests find it without the backslash of a literal colon, which Gin takes out
+		// when the first of them comes.
+		pattern := strings.ReplaceAll(r.path, `\:`, ":")
+		routes[i] = httpguard.Route{Method: r.method, Pattern: pattern, Handlers: locks}
 	}
 	return routes, nil
 }

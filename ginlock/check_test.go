@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/ginlock"
 )
@@ -357,5 +358,30 @@ func TestCheckRefusesARouterThatLooksDifferent(t *testing.T) {
 				t.Error("not refused")
 			}
 		})
+	}
+}
+
+// Gin takes the backslash of a literal colon out of its routes when the first request comes,
+// so that one with a backslash in a rule would be found here, and by no request.
+func TestALiteralColonHasNoBackslashInRules(t *testing.T) {
+	routes := func(operation string) (*guard.Guard, *gin.Engine) {
+		g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: operation, Key: "lock:vouchers"}))
+		r := gin.New()
+		r.Use(ginlock.Rules(g, r))
+		r.POST(`/vouchers\:redeem`, tellKey)
+		return g, r
+	}
+	g, _ := routes(`POST /vouchers\:redeem`)
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), `POST /vouchers:redeem`) {
+		t.Errorf("with a backslash: got %v", err)
+	}
+	g, r := routes("POST /vouchers:redeem")
+	for range 2 { // before and after the first request
+		if err := g.Validate(); err != nil {
+			t.Error(err)
+		}
+		if w := guardtest.Send(r, "POST", "/vouchers:redeem", ""); w.Body.String() != "lock:vouchers" {
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 
 	"github.com/gin-gonic/gin"
 
@@ -163,6 +164,15 @@ func (x exchange) Writer() http.ResponseWriter { return x.Context.Writer }
 
 func (x exchange) PathValue(name string) (string, bool) { return x.Params.Get(name) }
 
+// ClientIP is the address that Gin trusts. Each address has one spelling.
+func (x exchange) ClientIP() string {
+	text := x.Context.ClientIP()
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return ip.Unmap().String()
+	}
+	return text
+}
+
 // Value is what c.Set has stored, or else what the request's context has.
 func (x exchange) Value(key any) any {
 	if key == gin.ContextKey {
@@ -181,20 +191,31 @@ func (x exchange) BodyBytes() []byte {
 	return text
 }
 
-// Next runs the rest of the chain with r, and puts the request back.
+// unanswered is the key of gin.Context for how many errors there were before a handler that
+// added some and answered nothing.
+type unanswered struct{}
+
+// Next runs the rest of the chain with r, and puts the request and the writer back: one
+// that a handler has left in Gin's context is closed by now, or is another request's.
 func (x exchange) Next(r *http.Request) (answered bool) {
 	if outside := x.Request; r != outside {
 		defer func() { x.Request = outside }()
 		x.Request = r
 	}
-	if isGins(x.Context.Writer) {
+	outside, errs := x.Context.Writer, len(x.Errors)
+	defer func() { x.Context.Writer = outside }()
+	if isGins(outside) {
 		x.Context.Next()
-		return x.Context.Writer.Written()
+		answered = outside.Written()
+	} else {
+		w := x.observe()
+		x.Context.Next()
+		answered = w.begun || outside.Written()
 	}
-	w := x.observe()
-	defer x.restore(w)
-	x.Context.Next()
-	return w.begun || x.Context.Writer.Written()
+	if !answered && len(x.Errors) > errs {
+		x.Set(unanswered{}, errs)
+	}
+	return answered
 }
 
 // Answer calls f with the writer, which f may also find in Gin's context. Gin writes a
@@ -202,7 +223,7 @@ func (x exchange) Next(r *http.Request) (answered bool) {
 // c.Errors is for a middleware in front, which answers.
 func (x exchange) Answer(f func(http.ResponseWriter)) (answered bool) {
 	w, errs := x.observe(), len(x.Errors)
-	defer x.restore(w)
+	defer func() { x.Context.Writer = w.ResponseWriter }()
 	f(w)
 	return w.begun || w.status || len(x.Errors) > errs
 }
@@ -214,14 +235,13 @@ func (x exchange) observe() *observed {
 	return w
 }
 
-// restore ends observe.
-func (x exchange) restore(w *observed) {
-	if x.Context.Writer == w { // and not Gin's own, after HandleContext
-		x.Context.Writer = w.ResponseWriter
-	}
-}
-
 // Refused aborts the chain before an error handler runs, so that none can let the
 // request through. The error isn't added to c.Errors, from which middlewares such as
-// [gin.ErrorLogger] would answer a second time, with what is for the operator alone.
-func (x exchange) Refused(*guard.Error) { x.Abort() }
+// [gin.ErrorLogger] would answer a second time, with what is for the operator alone. Neither
+// are the errors of a handler whose lost lock is answered left there.
+func (x exchange) Refused(e *guard.Error) {
+	x.Abort()
+	if errs, ok := x.Get(unanswered{}); ok && e.Kind == guard.Lost {
+		x.Errors = x.Errors[:min(errs.(int), len(x.Errors))]
+	}
+}

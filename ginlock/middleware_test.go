@@ -349,3 +349,57 @@ func TestLostLeaseIsNotAnsweredBehindTheAnswerOfAnotherRoute(t *testing.T) {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
+
+// A middleware behind the lock that doesn't put the writer back, as gin-contrib/gzip does not:
+// what it left is closed, or is another request's by then.
+func TestLostLeaseIsAnsweredPastAWriterThatWasLeft(t *testing.T) {
+	g := guardtest.Guard(t)
+	left := &keeping{}
+	r := one("/:id", ginlock.New(g, "lock:<id>"), func(c *gin.Context) {
+		left.ResponseWriter = c.Writer
+		c.Writer = left
+		guardtest.Lose(t, g, "lock:1")
+		c.Abort()
+	})
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_LOST" {
+		t.Errorf("got %d %s, and %s for the writer that was left", w.Code, w.Body, &left.body)
+	}
+}
+
+func TestErrorsOfAHandlerAreNotAnsweredBesideALostLease(t *testing.T) {
+	g := guardtest.Guard(t)
+	failure := errors.New("of the handler")
+	var told []error
+	tell := func(c *gin.Context) {
+		c.Next()
+		for _, err := range c.Errors {
+			told = append(told, err.Err)
+		}
+	}
+	lose := false
+	r := one("/:id", tell, gin.ErrorLogger(), ginlock.New(g, "lock:<id>"), func(c *gin.Context) {
+		if lose {
+			guardtest.Lose(t, g, "lock:1")
+		}
+		_ = c.Error(failure)
+		c.Abort()
+	})
+	if w := guardtest.Send(r, "POST", "/1", ""); !strings.Contains(w.Body.String(), failure.Error()) || len(told) != 1 {
+		t.Errorf("with its lease: got %d %s, and %v", w.Code, w.Body, told)
+	}
+	lose, told = true, nil
+	if w := guardtest.Send(r, "POST", "/1", ""); guardtest.Code(t, w) != "LOCK_LOST" || len(told) > 0 {
+		t.Errorf("got %d %s, and %v", w.Code, w.Body, told)
+	}
+}
+
+func TestClientAddressHasOneSpelling(t *testing.T) {
+	r := one("/", ginlock.New(guardtest.Guard(t), "lock:<ip>"))
+	for text, want := range map[string]string{
+		"2001:DB8:0::1": "lock:2001%3Adb8%3A%3A1", "::ffff:203.0.113.9": "lock:203.0.113.9", "203.0.113.9": "lock:203.0.113.9",
+	} {
+		if w := guardtest.Send(r, "POST", "/", "", "X-Forwarded-For", text); w.Body.String() != want {
+			t.Errorf("%s: got %s, want %s", text, w.Body, want)
+		}
+	}
+}

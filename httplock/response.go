@@ -35,18 +35,23 @@ func observe(w http.ResponseWriter) (http.ResponseWriter, *response) {
 	return plain, plain
 }
 
-// is reports whether w, or a writer behind it, is a T.
-func is[T any](w http.ResponseWriter) bool {
+// as returns the first of w and the writers behind it that is a T.
+func as[T any](w http.ResponseWriter) (found T, ok bool) {
 	for {
-		if _, ok := w.(T); ok {
-			return true
+		if found, ok = w.(T); ok {
+			return found, true
 		}
 		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
-			return false
+			return found, false
 		}
 		w = wrapper.Unwrap()
 	}
+}
+
+func is[T any](w http.ResponseWriter) bool {
+	_, ok := as[T](w)
+	return ok
 }
 
 // discarded is an answer that nobody gets, because there is one already.
@@ -119,6 +124,26 @@ type hijacker struct{ response }
 
 // Hijack implements [http.Hijacker].
 func (w *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
+
+// notifier is a response as Gin's writer wants it of the server: it doesn't ask before
+// it calls CloseNotify.
+type notifier interface {
+	CloseNotify() <-chan bool
+}
+
+// closeNotify is that of the writer, or of the one behind it; without one it says nothing.
+func (w *response) closeNotify() <-chan bool {
+	if n, ok := as[notifier](w.ResponseWriter); ok {
+		return n.CloseNotify()
+	}
+	return nil
+}
+
+// CloseNotify implements http.CloseNotifier.
+func (w *flusher) CloseNotify() <-chan bool { return w.closeNotify() }
+
+// CloseNotify implements http.CloseNotifier.
+func (w *flusherAndHijacker) CloseNotify() <-chan bool { return w.closeNotify() }
 
 // flusherAndHijacker is the response of HTTP/1.
 type flusherAndHijacker struct{ response }

@@ -2,6 +2,7 @@ package httplock_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/guard/guardtest"
+	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/httplock"
 )
 
@@ -210,19 +212,27 @@ func TestHijackedConnectionIsNotAnswered(t *testing.T) {
 // The server writes the trailers that nobody announced into the request that it made, and
 // the handler gets a copy.
 func TestTrailersOfARequestReachTheHandler(t *testing.T) {
-	for name, header := range map[string]string{"announced": "Trailer: X-Sum\r\n", "not announced": ""} {
+	for name, test := range map[string]struct {
+		header string
+		opts   []httplock.Option
+	}{
+		"announced":               {"Trailer: X-Sum\r\n", nil},
+		"not announced":           {"", nil},
+		"announced, streamed":     {"Trailer: X-Sum\r\n", []httplock.Option{httpguard.WithStreamedBody()}},
+		"not announced, streamed": {"", []httplock.Option{httpguard.WithStreamedBody()}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(on("POST /{id}", func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				_, _ = io.WriteString(w, r.Trailer.Get("X-Sum"))
-			}, httplock.New(guardtest.Guard(t), "lock:<id>")))
+			}, httplock.New(guardtest.Guard(t), "lock:<id>", test.opts...)))
 			defer server.Close()
 			conn, err := net.Dial("tcp", server.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_, _ = io.WriteString(conn, "POST /1 HTTP/1.1\r\nHost: x\r\n"+header+
+			_, _ = io.WriteString(conn, "POST /1 HTTP/1.1\r\nHost: x\r\n"+test.header+
 				"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 42\r\n\r\n")
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
@@ -234,4 +244,30 @@ func TestTrailersOfARequestReachTheHandler(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Gin's writer calls CloseNotify of the one that it gets, and doesn't ask before.
+func TestAWriterTellsThatTheClientHasGone(t *testing.T) {
+	g, begun, gone := guardtest.Guard(t), make(chan struct{}), make(chan struct{})
+	server := httptest.NewUnstartedServer(on("POST /{id}", func(w http.ResponseWriter, _ *http.Request) {
+		left := w.(interface{ CloseNotify() <-chan bool }).CloseNotify()
+		close(begun)
+		guardtest.Receive(t, left, "that the client has gone")
+		close(gone)
+	}, httplock.New(g, "lock:<id>")))
+	server.Start()
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/1", nil)
+		if response, err := server.Client().Do(r); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	guardtest.Receive(t, begun, "the handler")
+	cancel()
+	guardtest.Receive(t, sent, "the end of the request")
+	guardtest.Receive(t, gone, "the end of the handler")
 }

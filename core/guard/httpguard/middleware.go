@@ -161,6 +161,9 @@ func (m *Middleware) TakesRules() bool { return m.compiled == nil }
 // enter runs the handler under the lock of a plan.
 func (m *Middleware) enter(x Exchange, p *plan) {
 	c := &call{Exchange: x, m: m, plan: p, r: x.HTTP()}
+	if m.streamed && announcesBody(c.r) && c.r.Trailer == nil {
+		c.r.Trailer = make(http.Header) // the server fills it as the body ends: the handler's copy shares it
+	}
 	defer c.removeFiles()
 	text, err := c.key()
 	if err != nil {

@@ -57,7 +57,8 @@ func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 		a = c.m.answers
 	}
 	h := w.Header()
-	h.Set("Cache-Control", "no-store") // also over what a handler had prepared
+	forget(h)
+	h.Set("Cache-Control", "no-store")
 	if e.Kind == guard.Skipped {
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -69,9 +70,22 @@ func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 		h.Set("Retry-After", seconds(a.retryAfter))
 	}
 	h.Set("Content-Type", "application/problem+json")
-	h.Del("Content-Length") // a writer in front may compress: only the server knows it
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(text) // a client that is gone needs no answer
+}
+
+// forget removes what a handler, or a middleware in front, had prepared for another answer,
+// and what caches would heed instead of Cache-Control: CDN-Cache-Control (RFC 9213) and its
+// kind. The server sets the length, as a writer in front may compress.
+func forget(h http.Header) {
+	for name := range h {
+		switch {
+		case strings.HasSuffix(name, "Cache-Control"), name == "Surrogate-Control",
+			name == "Content-Length", name == "Content-Range", name == "Content-Disposition",
+			name == "Etag", name == "Last-Modified", name == "Location", name == "Retry-After":
+			delete(h, name)
+		}
+	}
 }
 
 // explanations are the title and the detail of a problem, except of a BadKey.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,5 +172,22 @@ func TestRetryAfterIsWholeSecondsAndNeverTooEarly(t *testing.T) {
 		if got := retryAfter(t, d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
+	}
+}
+
+func TestAProblemHasNothingOfAnotherAnswer(t *testing.T) {
+	w := httptest.NewRecorder()
+	for _, name := range []string{
+		"CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "Surrogate-Control", "Cache-Control", "Content-Length", "Content-Range",
+		"Content-Disposition", "ETag", "Last-Modified", "Location", "Retry-After", "X-Request-Id",
+	} {
+		w.Header().Set(name, "7")
+	}
+	e := &guard.Error{Kind: guard.Lost, Err: guardtest.ErrDown}
+	httpguard.Problem(w, exchange{r: httptest.NewRequest(http.MethodPost, "/", nil)}, e)
+	got := w.Result().Header
+	want := http.Header{"Cache-Control": {"no-store"}, "Content-Type": {"application/problem+json"}, "X-Request-Id": {"7"}}
+	if !maps.EqualFunc(got, want, slices.Equal[[]string]) {
+		t.Errorf("got %v", got)
 	}
 }
