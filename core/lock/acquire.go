@@ -123,11 +123,11 @@ func (a *acquisition) enter() error {
 }
 
 // admit says what ends the wait: the work of a caller that holds a lease goes on
-// until Close. mu is held.
+// until Close, or until nothing is held. mu is held.
 func (a *acquisition) admit() {
 	a.refused = a.draining
 	if a.atWork() {
-		a.refused = a.closing
+		a.refused = a.ending
 	}
 }
 

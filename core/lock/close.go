@@ -32,7 +32,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	defer l.stop()
 	l.closed = true
 	l.refuseNew()
-	close(l.closing)
+	l.end()
 	var holds []closedHold
 	now := l.now()
 	for _, row := range slices.Clone(l.trusts.rows) {

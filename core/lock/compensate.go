@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -228,7 +229,9 @@ func (l *Locker) advance(r *remnant, err error) {
 	c := &l.compensation
 	c.sent--
 	r.sent = false
-	answered := err == nil || isDecision(err) || outcomeOf(err) == OutcomeRefused
+	// What the server refuses is still there, until somebody changes the set-up. A claim that
+	// the store refuses has nothing there.
+	answered := err == nil || isDecision(err) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnsupported)
 	if answered {
 		r.tries = 0
 	} else {

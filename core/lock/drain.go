@@ -59,6 +59,17 @@ func (l *Locker) checkIdle() {
 	case <-l.idle:
 	default:
 		close(l.idle)
+		l.end()
+	}
+}
+
+// end refuses the acquisitions of work, too, when none is left or the locker is closed; mu
+// is held.
+func (l *Locker) end() {
+	select {
+	case <-l.ending:
+	default:
+		close(l.ending)
 	}
 }
 

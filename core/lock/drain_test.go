@@ -491,3 +491,37 @@ func TestDrainRefusesWorkOfOtherLockers(t *testing.T) {
 		release(t, lease)
 	})
 }
+
+// What a lease had let in waits no longer than there is one.
+func TestDrainEndsTheWaitOfWorkThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		l, other := newLocker(t, store), newLocker(t, store)
+		held := acquire(t, other, t.Context(), "taken")
+		work := acquire(t, l, t.Context(), "k")
+		waited := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(context.WithoutCancel(work.Context()), "taken")
+			waited <- err
+		}()
+		synctest.Wait()
+		drained := make(chan error, 1)
+		go func() { drained <- l.Drain(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			t.Errorf("the work goes on, but its wait has ended: %v", err)
+		default:
+		}
+		wantErr(t, work.Release(t.Context()), nil)
+		wantErr(t, <-drained, nil)
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			wantErr(t, err, lock.ErrClosed)
+		default:
+			t.Error("it waits on")
+		}
+		wantErr(t, held.Release(t.Context()), nil)
+	})
+}

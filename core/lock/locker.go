@@ -26,7 +26,7 @@ type Locker struct {
 
 	draining chan struct{}      // closed by Drain, and by Close
 	idle     chan struct{}      // closed when, after that, nothing is held
-	closing  chan struct{}      // closed by Close
+	ending   chan struct{}      // closed by Close, or when nothing is held while it drains
 	quiet    chan struct{}      // closed when, after that, nothing of ours runs
 	unclosed error              // why Close could not release every hold; set before quiet is closed
 	base     context.Context    // of background work; ends when Close gives up
@@ -75,7 +75,7 @@ func New(store Store, opts ...Option) *Locker {
 		epoch:       time.Now(),
 		draining:    make(chan struct{}),
 		idle:        make(chan struct{}),
-		closing:     make(chan struct{}),
+		ending:      make(chan struct{}),
 		quiet:       make(chan struct{}),
 		base:        base,
 		stop:        stop,

@@ -611,7 +611,8 @@ func TestAReleaseThatIsOvertakenByALossSaysSo(t *testing.T) {
 	})
 }
 
-func TestAReleaseThatIsRefusedIsNotRepeated(t *testing.T) {
+// Not while its caller waits: who may do it is changed by somebody. It is, in the background.
+func TestAReleaseThatIsRefusedIsRepeatedInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
 		l := newLocker(t, store)
@@ -628,6 +629,25 @@ func TestAReleaseThatIsRefusedIsNotRepeated(t *testing.T) {
 		if n := sent.Load(); n != 1 {
 			t.Errorf("sent %d times", n)
 		}
+		time.Sleep(10 * time.Second) // all passes of an undo
+		store.set(nil, nil)
+		time.Sleep(time.Second)
+		if n := holds(t, store.Store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
+
+func TestCloseSaysThatAReleaseWasRefusedToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(store)
+		lease := acquire(t, l, t.Context(), "k")
+		store.set(only("release", func(lock.Claim) error {
+			return &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errors.New("no permission")}
+		}), nil)
+		wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		wantErr(t, l.Close(t.Context()), lock.ErrUnavailable)
 	})
 }
 

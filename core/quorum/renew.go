@@ -35,7 +35,7 @@ func (q *Store) renew(ctx context.Context, claims []lock.Claim, report func(i in
 	}
 	r.enough = enough
 	limit := q.timeout + time.Duration(len(claims))*renewalTime
-	ask(ctx, q, nil, limit, func(ctx context.Context, _ int, node lock.Store) (struct{}, error) {
+	ask(ctx, q, r.alone, limit, func(ctx context.Context, _ int, node lock.Store) (struct{}, error) {
 		vote := r.vote()
 		_, err := recovered(func() (struct{}, error) { node.Renew(ctx, r.sent, vote); return struct{}{}, nil })
 		for i := range r.sent {
@@ -52,6 +52,7 @@ func (q *Store) renew(ctx context.Context, claims []lock.Claim, report func(i in
 // soon as its fate is known.
 type renewals struct {
 	sent   []lock.Claim // for the rounds that hold them
+	alone  *round       // of the only claim: a longer hold follows a vote at once, and must not overtake it
 	index  []int        // for report
 	report func(int, error)
 	enough func() // ends the wait for further answers
@@ -73,6 +74,9 @@ func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewa
 			continue
 		}
 		q.prolong(hold, began.Add(c.TTL)) // whatever the answer
+		if len(claims) == 1 {
+			r.alone = hold
+		}
 		c.Owner = hold.claim.Owner
 		r.sent, r.index = append(r.sent, c), append(r.index, i)
 		r.tallies = append(r.tallies, q.newTally())

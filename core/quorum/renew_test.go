@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,28 @@ func TestAClaimThatNobodyHasIsNoCall(t *testing.T) {
 			if calls := n.called("renew") + n.called("acquire") + n.called("release"); calls != 0 {
 				t.Errorf("a node was called %d times", calls)
 			}
+		}
+	})
+}
+
+// A longer lease is extended as soon as it is won. A node whose vote is still on its way has
+// it for as long as the others.
+func TestAnExtensionDoesNotOvertakeTheVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, stores := stubs(3)
+		slow := nodes[2]
+		slow.acquire = func(c lock.Claim) (uint64, error) {
+			time.Sleep(20 * time.Millisecond)
+			return slow.Store.Acquire(context.Background(), c)
+		}
+		q := quorumOf(t, stores...)
+		must(t, acquireOf(q, claimBy("a")))
+		longer := claimBy("a")
+		longer.TTL = 10 * time.Minute
+		must(t, renewOf(t.Context(), q, longer))
+		time.Sleep(time.Minute)
+		if n := hold(t, nodes); n != 3 {
+			t.Errorf("%d of 3 nodes have the key", n)
 		}
 	})
 }

@@ -162,9 +162,9 @@ func (q *Store) remove(ctx context.Context, n *node, c lock.Claim) error {
 	return err
 }
 
-// answered: what is to be removed is gone, or will never go by a removal.
+// answered: what is to be removed is gone, or the claim is one that a node doesn't take.
 func answered(err error) bool {
-	return err == nil || isAnswer(err, lock.ErrNotHeld) || outcomeOf(err) == lock.OutcomeRefused
+	return err == nil || isAnswer(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnsupported)
 }
 
 // persist repeats a removal in the background, after each of the pauses, until
