@@ -22,6 +22,14 @@ func newEntry() *entry {
 
 func (e *entry) free() bool { return len(e.holds) == 0 }
 
+// last is when the last hold ends; 0: there is none.
+func (e *entry) last() (end time.Duration) {
+	for _, h := range e.holds {
+		end = max(end, h.expires)
+	}
+	return end
+}
+
 // expire drops what has ended.
 func (e *entry) expire(now time.Duration) {
 	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return now >= h.expires })

@@ -167,13 +167,13 @@ func (s *Store) wakeAll(key string, e *entry) {
 }
 
 // drop removes a hold and wakes the waiters that it blocked. One of several readers
-// blocks nobody whom the others don't; a writer that goes on as a reader lets
-// readers in. mu is held.
+// blocks nobody whom the others don't, unless they end sooner than it; a writer that goes
+// on as a reader lets readers in. mu is held.
 func (s *Store) drop(key string, e *entry, h *hold, now time.Duration) {
-	mode := h.mode
+	mode, last := h.mode, e.last()
 	e.remove(h)
 	s.settle(key, e, now)
-	if mode != lock.Read || e.free() {
+	if mode != lock.Read || e.last() < last {
 		s.watchers.wake(key)
 	}
 }

@@ -56,8 +56,14 @@ func (s *Store) inspectReply(cmd *redis.Cmd, err error) ([]any, error) {
 	return reply, s.failure(err)
 }
 
-// besides are the lock and what some modes have besides it.
-func besides(name string) []string { return []string{name, permitsOf(name), prefixed(fairQueue, name)} }
+// besides are the lock and what some modes have besides it, under the name of another lock
+// if they refuse this one.
+func besides(name string) []string {
+	if checkShared(name) != nil {
+		return []string{name}
+	}
+	return []string{name, permitsOf(name), prefixed(fairQueue, name)}
+}
 
 // runOnAll runs a script on the lock and what is besides it; on less of it while
 // its slot migrates and not all of it is in one place.

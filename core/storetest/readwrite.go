@@ -17,6 +17,7 @@ var readWriteTests = []test{
 	{"readers of one key are renewed in one call", renewsEachReader},
 	{"a writer keeps readers and writers out", writerExcludes},
 	{"a writer waits for the last reader, who wakes it", lastReaderWakes},
+	{"a reader that all others end sooner than wakes a writer", longestReaderWakes},
 	{"a writer's release wakes readers and writers", writerWakes},
 	{"a dead reader keeps a writer out for its own lease only", deadReaderExpires},
 	{"a dead reader can neither renew nor release", deadReaderIsGone},
@@ -136,6 +137,17 @@ func lastReaderWakes(_ *testing.T, b *bench) {
 	heard("the last reader left", func() { b.release(gone(r2), nil) })
 	b.acquire(w)
 	b.busy(r1)
+}
+
+func longestReaderWakes(_ *testing.T, b *bench) {
+	long, short, w := b.reader(), b.reader(), b.writer()
+	short.TTL = minute / 2
+	b.acquire(long)
+	b.acquire(short)
+	heard := b.listen(w)
+	b.busyFor(w, minute)
+	heard("the lock ends sooner", func() { b.release(gone(long), nil) })
+	b.busyFor(w, minute/2)
 }
 
 func writerWakes(_ *testing.T, b *bench) {

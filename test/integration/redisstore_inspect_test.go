@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -81,4 +82,27 @@ func scriptTime(t *testing.T, rdb *redis.Client) float64 {
 	}
 	t.Fatalf("no evalsha in %s", text)
 	return 0
+}
+
+// "{a}" and "a" have the same key for a queue, so no fair lock has the first name.
+func TestInspectShowsNoQueueOfAnotherLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	store := redisstore.New(server.Client(t))
+	claim := func(key, owner string) lock.Claim {
+		return lock.Claim{Key: key, Owner: owner, Mode: lock.Fair, Holds: 1, TTL: 30 * time.Second, Places: []string{owner}}
+	}
+	if _, err := store.Acquire(t.Context(), claim("a", "a:1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Acquire(t.Context(), claim("a", "a:2")); !errors.Is(err, lock.ErrBusy) {
+		t.Fatal(err)
+	}
+	if state, err := store.Inspect(t.Context(), "a"); err != nil || len(state.Waiters) != 1 {
+		t.Errorf("a: %+v, %v", state, err)
+	}
+	state, err := store.Inspect(t.Context(), "{a}")
+	if err != nil || state.Held || len(state.Waiters) > 0 {
+		t.Errorf("{a}: %+v, %v", state, err)
+	}
 }

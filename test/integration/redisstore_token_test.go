@@ -49,11 +49,17 @@ func TestRedissonTokens(t *testing.T) {
 		}
 	})
 	t.Run("are above zero, or nothing is granted", func(t *testing.T) {
-		plain.Set(t.Context(), "redisson_lock_token:{negative}", -5, 0)
+		const counter = "redisson_lock_token:{negative}"
+		plain.Set(t.Context(), counter, -1, 0)
 		claim := lock.Claim{Key: "negative", Owner: "a:1", Holds: 1, TTL: time.Minute}
 		var failed *lock.StoreError
-		if _, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
-			t.Errorf("got %v, want a failure", err)
+		for range 3 {
+			if _, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
+				t.Errorf("got %v, want a failure", err)
+			}
+		}
+		if n := plain.Get(t.Context(), counter).Val(); n != "-1" {
+			t.Errorf("the counter is %s", n)
 		}
 		if fields := hash(t, plain, "negative"); len(fields) > 0 {
 			t.Errorf("the lock is %v", fields)
@@ -76,6 +82,9 @@ func TestRedissonTokens(t *testing.T) {
 			if fence, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
 				t.Errorf("fence %d, %v; want a failure", fence, err)
 			}
+		}
+		if n := plain.Get(t.Context(), counter).Val(); n != "9007199254740991" {
+			t.Errorf("the counter is %s", n)
 		}
 		if fields := hash(t, plain, "large"); len(fields) > 0 {
 			t.Errorf("the lock is %v", fields)

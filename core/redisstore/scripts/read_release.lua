@@ -1,5 +1,5 @@
 -- Lowers a reader's hold count, or removes its hold. The last reader frees the
--- lock and wakes waiters.
+-- lock and wakes waiters, and so does one that all others end sooner than.
 --
 -- KEYS[1]  the lock, see readwrite.lua
 -- KEYS[2]  sentinel of the owner
@@ -72,6 +72,7 @@ elseif kept then
 end
 
 local freed = mode == 'read' and known and longest == 0
+local cut = mode == 'read' and known and longest + slack < pttl
 if freed then
   redis.call('del', KEYS[1], KEYS[2]) -- with the dead readers in it
 else
@@ -85,7 +86,7 @@ if kept then
   redis.call('hset', KEYS[1], ARGV[6], '1')
   redis.call('set', KEYS[3], '1', 'px', ARGV[7])
 end
-if freed or kept then
+if freed or kept or cut then -- who waits sleeps no longer than the TTL that it saw
   publish(ARGV[4], '0', ARGV[5])
 end
 return alive

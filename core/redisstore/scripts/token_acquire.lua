@@ -18,12 +18,12 @@
 -- counter that was lost while the lock was held starts anew.
 
 -- First, as it fails if the counter is something else.
-local fence = mine and tonumber(redis.call('get', KEYS[2]) or 0) or 0
-if fence < 1 then
+local fence = tonumber(redis.call('get', KEYS[2]) or 0)
+if not fence or fence < 0 or fence >= 9007199254740991 then -- a double counts no further: fences would repeat
+  return redis.error_reply('ERR the counter of fences is no number, below zero, or at 2^53')
+end
+if not mine or fence < 1 then
   fence = redis.call('incr', KEYS[2])
-  if fence < 1 or fence >= 9007199254740992 then -- a double counts no further: fences would repeat
-    return redis.error_reply('ERR the counter of fences is below zero, or at 2^53')
-  end
 end
 if not mine or mine < tonumber(ARGV[2]) then -- a claim that is late lowers nothing
   redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
