@@ -1311,3 +1311,40 @@ func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {
 		})
 	}
 }
+
+// Where readers overlap for long, the lock never ends, and each minimum hold leaves a field in
+// it. Those that have ended are removed by the releases, so that a writer needn't.
+func TestMinimumHoldsOfReadersLeaveNoPile(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	l := lock.New(redisstore.New(server.Client(t)))
+	defer func() { _ = l.Close(t.Context()) }()
+	reading := func(opts ...lock.Option) *lock.Lease {
+		t.Helper()
+		lease, err := l.Acquire(t.Context(), "k", append(opts, lock.WithMode(lock.Read))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}
+	release := func(lease *lock.Lease) {
+		t.Helper()
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := reading()
+	for range 1000 {
+		next := reading(lock.WithMinHold(lock.MinLease))
+		release(last)
+		last = next
+	}
+	if n := rdb.HLen(t.Context(), "k").Val(); n > 100 {
+		t.Errorf("%d fields", n)
+	}
+	release(last)
+	if _, err := l.Acquire(t.Context(), "k", lock.WithMode(lock.Write), lock.WithWait(500*time.Millisecond)); err != nil {
+		t.Error(err)
+	}
+}

@@ -45,6 +45,7 @@ end
 local kept = ARGV[6] and alive == 1
 local longest, known, pttl = kept and tonumber(ARGV[7]) or 0, true, 0
 local few, slack = 5, 5 -- fields; ms by which TTLs differ that were set together
+local dead = {} -- readers that were seen: each release of an owner may leave one, which nobody else removes
 
 -- looks at some of the others; true if that is enough.
 local function look(most)
@@ -54,6 +55,9 @@ local function look(most)
     if reader[1] ~= ARGV[1] then
       local ms = left(ARGV[3], reader[1], reader[2])
       longest, known = math.max(longest, ms), known and ms >= 0
+      if ms == 0 then
+        dead[#dead + 1] = reader[1]
+      end
       if ms ~= 0 and not all and pttl >= 0 and (lasts + slack < pttl or longest + slack >= pttl) then
         return true
       end
@@ -77,6 +81,9 @@ if freed then
   redis.call('del', KEYS[1], KEYS[2]) -- with the dead readers in it
 else
   redis.call('hdel', KEYS[1], ARGV[1])
+  for _, reader in ipairs(dead) do
+    redis.call('hdel', KEYS[1], reader)
+  end
   if mode == 'read' and known or pttl >= 0 and longest > pttl then
     redis.call('pexpire', KEYS[1], longest)
   end
