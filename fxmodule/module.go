@@ -90,6 +90,11 @@ func New(p Params) (Result, error) {
 	health := &Health{locker: locker, store: store, timeout: config.CheckTimeout}
 	p.Lifecycle.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
+			select {
+			case <-locker.Draining():
+				return errStarted
+			default:
+			}
 			if config.hasRules() && health.guard.Load() == nil {
 				return errNoGuard
 			}
@@ -108,6 +113,9 @@ func New(p Params) (Result, error) {
 
 // errNoLifecycle is for a locker that nothing would close. fx always has a lifecycle.
 var errNoLifecycle = errors.New("fxmodule: there is no Lifecycle, whose stop closes the locker: use lock.New where there is none")
+
+// errStarted is for an application that starts a second time.
+var errStarted = fmt.Errorf("fxmodule: a stop has closed the locker, which can't be opened again: make a new fx.App (%w)", lock.ErrClosed)
 
 // errNoGuard is for rules that nobody reads. Where the application has provided the Config
 // itself, nothing makes a guard unless something uses it.

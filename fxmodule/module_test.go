@@ -108,6 +108,24 @@ func TestLocksWorkFromStartToStop(t *testing.T) {
 	}
 }
 
+// A closed locker can't be opened again, so that a start which says that locks are ready would
+// be wrong.
+func TestASecondStartIsRefused(t *testing.T) {
+	app := fxtest.New(t, fxmodule.Module, quiet(), fxmodule.InMemory(), fx.Invoke(func(*lock.Locker) {}))
+	app.RequireStart().RequireStop()
+	if err := app.Start(t.Context()); !errors.Is(err, lock.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+}
+
+func TestANilPointerIsNoStore(t *testing.T) {
+	app := fx.New(fxmodule.Module, quiet(), fx.NopLogger, fx.Invoke(func(*lock.Locker) {}),
+		fx.Provide(func() lock.Store { return (*redisstore.Store)(nil) }))
+	if err := app.Err(); err == nil || !strings.Contains(err.Error(), "it isn't said where locks are kept") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestGraphIsCompleteInEveryCombination(t *testing.T) {
 	parts := []fx.Option{
 		fxmodule.WithConfig(fxmodule.DefaultConfig()),

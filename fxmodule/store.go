@@ -29,13 +29,19 @@ var errNoStore = errors.New("fxmodule: it isn't said where locks are kept, use o
 	"\tfx.Provide of a lock.Store, such as redisstore.New(client), if the client has a name or is in a group of fx, where it isn't seen;\n" +
 	"\tfxmodule.InMemory(), if the application never runs twice")
 
+// given says whether an interface has something, and no nil pointer, in it.
+func given(v any) bool {
+	value := reflect.ValueOf(v)
+	return v != nil && (value.Kind() != reflect.Pointer || !value.IsNil())
+}
+
 // store chooses where locks are kept.
 func (p *Params) store() (lock.Store, error) {
-	if p.Store != nil && p.Config.Redis != (Redis{}) {
+	if given(p.Store) && p.Config.Redis != (Redis{}) {
 		return nil, fmt.Errorf("fxmodule: config: redis: locks are kept in a %T, which isn't made with these settings: "+
 			"leave them out, or provide the Redis client only", p.Store)
 	}
-	if p.Store != nil {
+	if given(p.Store) {
 		return p.Store, nil
 	}
 	rdb, err := p.client()
@@ -73,7 +79,7 @@ func (p *Params) client() (redis.UniversalClient, error) {
 	if p.Cluster != nil {
 		add(p.Cluster)
 	}
-	if v := reflect.ValueOf(p.Universal); p.Universal != nil && (v.Kind() != reflect.Pointer || !v.IsNil()) {
+	if given(p.Universal) {
 		add(p.Universal)
 	}
 	switch len(clients) {

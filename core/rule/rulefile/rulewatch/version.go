@@ -2,6 +2,7 @@ package rulewatch
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/redlatch/redlatch/core/rule/rulefile"
 )
@@ -13,8 +14,12 @@ type version struct {
 	err  error // why it could not be read
 }
 
-// versionOf looks at the file that path leads to.
+// versionOf looks at the file that path leads to. It waits for nobody, as the reader of a pipe
+// does.
 func versionOf(path string) version {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return version{err: fmt.Errorf("reading rules: %s is no regular file", path)}
+	}
 	data, err := rulefile.Read(path)
 	return version{string(data), err}
 }
