@@ -38,8 +38,8 @@ func Build(g *guard.Guard, text string, opts ...Option) (gin.HandlerFunc, error)
 }
 
 // Rules returns a middleware that takes the lock of the rule that g has for the
-// route, named "POST /vouchers/:id/orders": its method and its path as registered.
-// Routes without a rule pass through, so it can be used for a whole group or
+// route, named "POST /vouchers/:id/orders": its method and its path as registered,
+// but a literal colon without its backslash. Routes without a rule pass through, so it can be used for a whole group or
 // engine. Use it before the routes are registered:
 //
 //	r.Use(auth, ginlock.Rules(g, r, httpguard.WithProvided("userId"))) // auth sets "userId"

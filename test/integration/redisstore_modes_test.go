@@ -1313,7 +1313,7 @@ func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {
 }
 
 // Where readers overlap for long, the lock never ends, and each minimum hold leaves a field in
-// it. Those that have ended are removed by the releases, so that a writer needn't.
+// it. Releases remove the ones of minimum holds that have ended, so that a writer needn't.
 func TestMinimumHoldsOfReadersLeaveNoPile(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)
