@@ -77,8 +77,8 @@ func WithMaxHold(d time.Duration) Option {
 // the hold, and only the last release keeps the key. An acquisition that fails,
 // also as a part of [AcquireAll], keeps nothing.
 //
-// [ErrInvalid] means that a [WithLease] or [WithMaxHold], of the acquisition or of the
-// hold to re-enter, is shorter, or that a writer wants to read as well. At least
+// [ErrInvalid] means that a [WithLease] of the acquisition is shorter, or a [WithMaxHold]
+// of it or of the hold to re-enter, or that a writer wants to read as well. At least
 // [MinLease]; 0 means none, which is the default.
 func WithMinHold(d time.Duration) Option {
 	return func(o *options) {

@@ -148,8 +148,9 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	return query(ctx, l, "inspect", key, l.store.Inspect)
 }
 
-// ForceRelease takes key away from its current holders and wakes waiters. A lease
-// that is granted after the call stays, however late the call arrives at the store.
+// ForceRelease takes key away from its current holders and wakes waiters. A store may
+// look first who they are: a lease that is granted after that look stays, however late the
+// removal arrives.
 // freed reports whether anybody held the key. A holder elsewhere notices at its
 // next renewal, at the latest when its lease ends; its fence is older than the next
 // owner's.

@@ -98,8 +98,8 @@ type Store interface {
 	// lists [MaxListed] of them, and as many waiters, and counts the others.
 	Inspect(ctx context.Context, key string) (State, error)
 
-	// ForceRelease removes the holds that there are when it is called, and none that
-	// is granted later, and wakes waiters. freed is false when the key was free.
+	// ForceRelease removes the holds that there are when the store looks, and none that
+	// is granted after that, and wakes waiters. freed is false when the key was free.
 	ForceRelease(ctx context.Context, key string) (freed bool, err error)
 }
 
