@@ -66,13 +66,18 @@ func WithVar(name string, source Source) Option {
 		if source == nil {
 			s.fault("WithVar(%q): the source is nil", name)
 		}
-		switch v, ok := variable(name); {
-		case (key.Var{Name: name}).Reserved():
-			s.fault("WithVar(%q): the name is reserved", name)
-		case !ok || v.Source != "":
-			s.fault("WithVar(%q): no template can have that bare variable, write its name as in <userId>", name)
-		}
+		s.bare("WithVar", name)
 		s.vars[name] = source
+	}
+}
+
+// bare refuses a name that an option can't give a value.
+func (s *settings) bare(option, name string) {
+	switch v, ok := variable(name); {
+	case (key.Var{Name: name}).Reserved():
+		s.fault("%s(%q): the name is reserved", option, name)
+	case !ok || v.Source != "":
+		s.fault("%s(%q): no template can have that bare variable, write its name as in <userId>", option, name)
 	}
 }
 
@@ -91,7 +96,12 @@ func variable(name string) (v key.Var, ok bool) {
 // request's context.
 // A guard isn't valid with a rule that names a variable nobody sets.
 func WithProvided(names ...string) Option {
-	return func(s *settings) { s.provided = append(s.provided, names...) }
+	return func(s *settings) {
+		for _, name := range names {
+			s.bare("WithProvided", name)
+		}
+		s.provided = append(s.provided, names...)
+	}
 }
 
 // WithIdentity names the variables that say who the caller is, written as in the
@@ -128,7 +138,12 @@ func WithKeyFunc(f Source) Option {
 // WithSkipper lets requests for which skip returns true pass without the lock. What it
 // reads of the body is gone for the key and the handler.
 func WithSkipper(skip func(Request) bool) Option {
-	return func(s *settings) { s.skip = skip }
+	return func(s *settings) {
+		if skip == nil {
+			s.fault("WithSkipper: the func is nil")
+		}
+		s.skip = skip
+	}
 }
 
 // WithErrorHandler answers with f instead of [Problem], which f may call. Whatever f
