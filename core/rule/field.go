@@ -205,6 +205,9 @@ func duration(
 			if err != nil || d >= 0 && strings.ContainsAny(value, "+-") {
 				return fmt.Errorf("%.300q is not a duration, write a number and its unit, such as \"200ms\" or \"5s\"", value)
 			}
+			if d == 0 && strings.ContainsAny(value, "123456789") {
+				return fmt.Errorf("%.300q is less than 1ns, use %s", value, instead)
+			}
 			*at(r) = d
 			return nil
 		},

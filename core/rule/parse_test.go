@@ -59,6 +59,7 @@ func TestParseRulePutsEachFaultInItsColumn(t *testing.T) {
 		"lock:a maxWaiters=0":              {`column 19: maxWaiters: 0 is too few, use at least 1`},
 		"lock:a maxWaiters=+5":             {`column 19: maxWaiters: "+5" is not a whole number`},
 		"lock:a optional=yes":              {`column 17: optional: "yes" is not true or false`},
+		"lock:a lease=0.5ns wait=0.0s":     {`column 14: lease: "0.5ns" is less than 1ns, use 0 for`},
 		"lock:a lease=1ms wait=-1s":        {`column 14: lease: 1ms is too short, use at least 10ms`, `column 23: wait: -1s is negative`},
 		"lock:a wait=87600h":               {`column 13: wait: 87600h0m0s is too long`},
 		`lock:a name="x`:                   {`column 13: name: "\"x" is not a string in quotes`},
