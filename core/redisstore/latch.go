@@ -23,7 +23,7 @@ const (
 // reached zero, is open. Use [NewLatch].
 //
 // Its errors are [*lock.Error]s, and wrap [lock.ErrUnavailable] when Redis did not
-// answer. It exists only in Redis and never expires: remove one that is no longer
+// answer or refuses, and [lock.ErrInvalid] when the key has something that is no latch. It exists only in Redis and never expires: remove one that is no longer
 // needed with [Latch.Delete].
 type Latch struct {
 	store *Store
@@ -185,7 +185,10 @@ func (l *Latch) error(op string, err error) error {
 		return nil
 	}
 	var failed *lock.StoreError
-	if errors.As(err, &failed) {
+	switch {
+	case isWrongType(err):
+		err = fmt.Errorf("%w: %w", lock.ErrInvalid, err)
+	case errors.As(err, &failed):
 		err = fmt.Errorf("%w: %w", lock.ErrUnavailable, err)
 	}
 	return &lock.Error{Op: op, Key: l.key, Err: err}

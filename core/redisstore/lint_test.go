@@ -39,7 +39,7 @@ func TestScriptsRunWhereScriptsAreReadFirst(t *testing.T) {
 	for _, name := range scriptNames(t) {
 		text := code(t, name)
 		found := commands.FindAllStringSubmatch(text, -1)
-		if len(found) == 0 && name != "semaphore" {
+		if len(found) == 0 && name != "semaphore" && name != "latch_count" { // latch.lua reads for that
 			t.Errorf("%s: calls nothing", name)
 		}
 		for _, call := range found {

@@ -31,11 +31,11 @@ var (
 	semaphoreKeepScript    = load("publish", "semaphore", "semaphore_keep")
 	semaphoreRenewScript   = load("semaphore", "semaphore_renew")
 
-	latchSetScript       = load("publish", "latch_set")
-	latchCountDownScript = load("publish", "latch_count_down")
-	latchCountScript     = load("latch_count")
-	latchTellScript      = load("latch_count") // for what travels behind it; see Latch.tell
-	latchDeleteScript    = load("publish", "latch_delete")
+	latchSetScript       = load("publish", "latch", "latch_set")
+	latchCountDownScript = load("publish", "latch", "latch_count_down")
+	latchCountScript     = load("latch", "latch_count")
+	latchTellScript      = load("latch", "latch_count") // for what travels behind it; see Latch.tell
+	latchDeleteScript    = load("publish", "latch", "latch_delete")
 
 	setnxAcquireScript = load("setnx_acquire")
 	setnxReleaseScript = load("publish", "setnx_release")

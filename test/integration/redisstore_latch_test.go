@@ -88,10 +88,10 @@ func goldenLatch(t *testing.T, opts ...redisstore.Option) {
 	}
 
 	b.rdb.Set(ctx, "orders", "a text", 0)
-	must("count down a text", latch.CountDown(ctx), lock.ErrUnavailable)
+	must("count down a text", latch.CountDown(ctx), lock.ErrInvalid)
 	_, err := latch.Count(ctx)
-	must("count a text", err, lock.ErrUnavailable)
-	must("await a text", latch.Await(ctx), lock.ErrUnavailable)
+	must("count a text", err, lock.ErrInvalid)
+	must("await a text", latch.Await(ctx), lock.ErrInvalid)
 	left("a text")
 }
 
@@ -263,16 +263,31 @@ func TestTheLastCountWorksWhenMemoryIsFull(t *testing.T) {
 }
 
 // What is no latch is left alone.
-func TestALatchIsNotDeletedWhereThereIsNone(t *testing.T) {
+func TestALatchIsNotUsedWhereThereIsNone(t *testing.T) {
 	b := newBench(t)
 	b.rdb.RPush(t.Context(), "list", "of somebody")
-	b.rdb.Set(t.Context(), "text", "of somebody", 0)
-	for _, key := range []string{"list", "text"} {
-		if err := redisstore.NewLatch(b.store, key).Delete(t.Context()); err == nil {
-			t.Errorf("%s: no error", key)
+	keys := []string{"list"}
+	for _, text := range []string{"text", "0.5", "3.14", "nan", "inf", "0x10", "1e3", " 1", ""} {
+		key := "of " + text
+		b.rdb.Set(t.Context(), key, text, 0)
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		latch := redisstore.NewLatch(b.store, key)
+		_, counted := latch.Count(t.Context())
+		for call, err := range map[string]error{
+			"count": counted, "set": latch.TrySet(t.Context(), 3), "count down": latch.CountDown(t.Context()),
+			"await": latch.Await(t.Context()), "delete": latch.Delete(t.Context()),
+		} {
+			if !errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnavailable) {
+				t.Errorf("%s of %q: got %v, want ErrInvalid", call, key, err)
+			}
+		}
+		if text := b.rdb.Get(t.Context(), key).Val(); key != "list" && "of "+text != key {
+			t.Errorf("%q has %q", key, text)
 		}
 	}
-	b.keys("list", "text")
+	b.keys(keys...)
 }
 
 // stuck is a client whose messages are under way until somebody sends for them.

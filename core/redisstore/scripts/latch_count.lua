@@ -1,13 +1,13 @@
 -- Reads a latch. It is a script because clients may send plain reads to
 -- replicas, which lag.
 --
--- KEYS[1]  the latch, see latch_set.lua
+-- KEYS[1]  the latch, see latch.lua
 --
 -- Returns what is left to count, 0 for an open latch. Redisson sets any number: one
 -- below zero is open, and of one that a double can't hold this is less.
 
-local left = tonumber(redis.call('get', KEYS[1]) or 0)
+local left = counted()
 if not left then
-  return redis.error_reply('WRONGTYPE the key holds a string that is no latch')
+  return redis.error_reply(notALatch)
 end
 return math.max(0, math.min(left, 9007199254740992))

@@ -1,6 +1,6 @@
 -- Counts a latch down by one. The last count opens it and wakes waiters.
 --
--- KEYS[1]  the latch, see latch_set.lua
+-- KEYS[1]  the latch, see latch.lua
 -- ARGV[1]  channel on which waiters listen
 -- ARGV[2]  how to publish; see publish.lua
 --
@@ -9,9 +9,9 @@
 -- Not absolute: run twice, it counts twice. The last count works when Redis is
 -- out of memory.
 
-local left = tonumber(redis.call('get', KEYS[1]) or 0)
+local left = counted()
 if not left then
-  return redis.error_reply('WRONGTYPE the key holds a string that is no latch')
+  return redis.error_reply(notALatch)
 end
 if left > 1 then
   return redis.call('decr', KEYS[1])

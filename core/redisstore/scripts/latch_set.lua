@@ -1,7 +1,6 @@
 -- Sets the count of a latch that is open.
 --
--- KEYS[1]  the latch: what is left to count, a number; without one above zero it is
---          open
+-- KEYS[1]  the latch, see latch.lua
 -- ARGV[1]  count, 1 or more
 -- ARGV[2]  channel on which waiters listen
 -- ARGV[3]  how to publish; see publish.lua
@@ -9,9 +8,9 @@
 -- Returns  1  set
 --          0  there was a count already
 
-local left = tonumber(redis.call('get', KEYS[1]) or 0)
+local left = counted()
 if not left then
-  return redis.error_reply('WRONGTYPE the key holds a string that is no latch')
+  return redis.error_reply(notALatch)
 end
 if left > 0 then
   return 0
