@@ -29,7 +29,7 @@ var errNoStore = errors.New("fxmodule: it isn't said where locks are kept, use o
 	"\tfx.Provide of a lock.Store, such as redisstore.New(client), if the client has a name or is in a group of fx, where it isn't seen;\n" +
 	"\tfxmodule.InMemory(), if the application never runs twice")
 
-// given says whether an interface has something, and no nil pointer, in it.
+// given reports whether v holds a value, and not a nil pointer.
 func given(v any) bool {
 	value := reflect.ValueOf(v)
 	return v != nil && (value.Kind() != reflect.Pointer || !value.IsNil())

@@ -39,8 +39,8 @@ func Build(g *guard.Guard, text string, opts ...Option) (gin.HandlerFunc, error)
 
 // Rules returns a middleware that takes the lock of the rule that g has for the
 // route, named "POST /vouchers/:id/orders": its method and its path as registered,
-// but a literal colon without its backslash. Routes without a rule pass through, so it can be used for a whole group or
-// engine. Use it before the routes are registered:
+// but a literal colon without its backslash. Routes without a rule pass through, so it
+// can be used for a whole group or engine. Use it before the routes are registered:
 //
 //	r.Use(auth, ginlock.Rules(g, r, httpguard.WithProvided("userId"))) // auth sets "userId"
 //
@@ -191,7 +191,7 @@ func (x exchange) BodyBytes() []byte {
 	return text
 }
 
-// unanswered is the key of gin.Context for how many errors there were before a handler that
+// unanswered is the key in gin.Context of how many errors there were before a handler that
 // added some and answered nothing.
 type unanswered struct{}
 
@@ -237,8 +237,8 @@ func (x exchange) observe() *observed {
 
 // Refused aborts the chain before an error handler runs, so that none can let the
 // request through. The error isn't added to c.Errors, from which middlewares such as
-// [gin.ErrorLogger] would answer a second time, with what is for the operator alone. Neither
-// are the errors of a handler whose lost lock is answered left there.
+// [gin.ErrorLogger] would answer a second time, with what is for the operator alone. For the
+// same reason it takes out the errors of a handler that lost its lock and answered nothing.
 func (x exchange) Refused(e *guard.Error) {
 	x.Abort()
 	if errs, ok := x.Get(unanswered{}); ok && e.Kind == guard.Lost {

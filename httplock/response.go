@@ -49,6 +49,7 @@ func as[T any](w http.ResponseWriter) (found T, ok bool) {
 	}
 }
 
+// is reports whether w, or a writer behind it, is a T.
 func is[T any](w http.ResponseWriter) bool {
 	_, ok := as[T](w)
 	return ok
@@ -113,25 +114,12 @@ func (w *response) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// flusher is the response of HTTP/2.
-type flusher struct{ response }
-
-// Flush implements [http.Flusher].
-func (w *flusher) Flush() { w.flush() }
-
-// hijacker is the response of a server that doesn't flush.
-type hijacker struct{ response }
-
-// Hijack implements [http.Hijacker].
-func (w *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
-
-// notifier is a response as Gin's writer wants it of the server: it doesn't ask before
-// it calls CloseNotify.
+// notifier is http.CloseNotifier, which is deprecated. Gin's writer calls it without asking.
 type notifier interface {
 	CloseNotify() <-chan bool
 }
 
-// closeNotify is that of the writer, or of the one behind it; without one it says nothing.
+// closeNotify returns a channel that says nothing if no writer behind w has one.
 func (w *response) closeNotify() <-chan bool {
 	if n, ok := as[notifier](w.ResponseWriter); ok {
 		return n.CloseNotify()
@@ -139,11 +127,20 @@ func (w *response) closeNotify() <-chan bool {
 	return nil
 }
 
+// flusher is the response of HTTP/2.
+type flusher struct{ response }
+
+// Flush implements [http.Flusher].
+func (w *flusher) Flush() { w.flush() }
+
 // CloseNotify implements http.CloseNotifier.
 func (w *flusher) CloseNotify() <-chan bool { return w.closeNotify() }
 
-// CloseNotify implements http.CloseNotifier.
-func (w *flusherAndHijacker) CloseNotify() <-chan bool { return w.closeNotify() }
+// hijacker is the response of a server that doesn't flush.
+type hijacker struct{ response }
+
+// Hijack implements [http.Hijacker].
+func (w *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
 
 // flusherAndHijacker is the response of HTTP/1.
 type flusherAndHijacker struct{ response }
@@ -153,3 +150,6 @@ func (w *flusherAndHijacker) Flush() { w.flush() }
 
 // Hijack implements [http.Hijacker].
 func (w *flusherAndHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
+
+// CloseNotify implements http.CloseNotifier.
+func (w *flusherAndHijacker) CloseNotify() <-chan bool { return w.closeNotify() }

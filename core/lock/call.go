@@ -234,7 +234,7 @@ func failure(ctx context.Context, err error) error {
 
 // undecided is failure of a call whose caller has not gone.
 func undecided(err error) error {
-	if errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid) {
+	if wrong(err) {
 		return err
 	}
 	return because(ErrUnavailable, err)

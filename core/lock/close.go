@@ -15,7 +15,7 @@ import (
 // and that its holder has not released, ends in the store with its TTL. Stop the work that
 // holds leases first, or let it finish: see [Locker.Drain].
 //
-// If ctx ends first, Close returns its error. If the store does not answer, Close
+// If ctx ends first, Close returns its error. If the store does not answer, or refuses, Close
 // gives up and returns [ErrUnavailable]. That takes one call timeout for each 4096
 // holds. In a store whose calls block, it takes one for each 16 holds, and for each 8
 // acquisitions to undo. So bound it by ctx. In both cases what could not be released

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -49,7 +48,7 @@ type compensation struct {
 	queue   []*remnant
 	sent    int // that have no answer
 	serving bool
-	closeBy time.Duration // when Close gives up what has no answer; 0: not closing
+	closeBy time.Duration // when Close gives up what isn't removed; 0: not closing
 	givenUp int           // what it gave up
 	more    chan struct{} // holds at most one hint that the queue has changed
 }
@@ -61,7 +60,7 @@ type remnant struct {
 	at     time.Duration   // when to send, or to wait for the answer no longer
 	pass   int             // counts what was sent
 	sent   bool            // it has no answer
-	tries  int             // without an answer, of this pass
+	tries  int             // of this pass, without an answer or refused
 	until  time.Duration   // when it has expired by itself
 	done   bool
 }
@@ -229,9 +228,8 @@ func (l *Locker) advance(r *remnant, err error) {
 	c := &l.compensation
 	c.sent--
 	r.sent = false
-	// What the server refuses is still there, until somebody changes the set-up. A claim that
-	// the store refuses has nothing there.
-	answered := err == nil || isDecision(err) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnsupported)
+	// What a server refuses to remove is still there. A wrong claim has left nothing.
+	answered := err == nil || isDecision(err) || wrong(err) && outcomeOf(err) == OutcomeRefused
 	if answered {
 		r.tries = 0
 	} else {

@@ -13,7 +13,8 @@ import (
 // ones end with it, an [AcquireAll] that has only some of its keys among them. Work
 // that holds a lease goes on as before: its leases are renewed, and a caller whose
 // context derives from a live lease of this locker may take that key again and other
-// keys as well. A [WithOwner] that holds a key may take that key again.
+// keys as well. A [WithOwner] that holds a key may take that key again. What such work still
+// waits for when nothing is held any longer ends with [ErrClosed], too.
 //
 // Drain returns nil once nothing is held, be it released or lost. If ctx ends
 // first, the error wraps that of ctx and says how many leases are left. These

@@ -166,9 +166,12 @@ func outcomeOf(err error) Outcome {
 	switch {
 	case errors.As(err, &failed):
 		return failed.Outcome
-	case errors.Is(err, ErrUnsupported), errors.Is(err, ErrInvalid):
+	case wrong(err):
 		return OutcomeRefused
 	default:
 		return OutcomeUnknown
 	}
 }
+
+// wrong reports whether the store refuses the claim for good.
+func wrong(err error) bool { return errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnsupported) }

@@ -150,9 +150,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 
 // ForceRelease takes key away from its current holders and wakes waiters. A store may
 // look first who they are: a lease that is granted after that look stays, however late the
-// removal arrives.
-// freed reports whether anybody held the key. A holder elsewhere notices at its
-// next renewal, at the latest when its lease ends; its fence is older than the next
+// removal arrives. freed reports whether anybody held the key. A holder elsewhere notices
+// at its next renewal, at the latest when its lease ends; its fence is older than the next
 // owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	before := l.holdsOf(key) // what is granted from now on may not be gone

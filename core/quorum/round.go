@@ -162,9 +162,10 @@ func (q *Store) remove(ctx context.Context, n *node, c lock.Claim) error {
 	return err
 }
 
-// answered: what is to be removed is gone, or the claim is one that a node doesn't take.
+// answered: what is to be removed is gone. A wrong claim has left nothing; what a server
+// refuses to remove is still there.
 func answered(err error) bool {
-	return err == nil || isAnswer(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnsupported)
+	return err == nil || isAnswer(err, lock.ErrNotHeld) || wrong(err) && outcomeOf(err) == lock.OutcomeRefused
 }
 
 // persist repeats a removal in the background, after each of the pauses, until

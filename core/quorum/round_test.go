@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -588,4 +589,35 @@ func TestAReleaseThatFailedIsRepeated(t *testing.T) {
 			t.Errorf("when it is released: got %v, want ErrNotHeld", err)
 		}
 	})
+}
+
+// What a node refuses to remove is there until somebody changes its set-up. So is what a node
+// failed to remove, whatever the failure wraps.
+func TestARemovalThatIsRefusedIsRepeated(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"refused": &lock.StoreError{Outcome: lock.OutcomeRefused, Class: "NOPERM", Err: errors.New("NOPERM")},
+		"failed":  &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: lock.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes, stores := stubs(3)
+				var well atomic.Bool
+				nodes[2].release = func(c lock.Claim) error {
+					if !well.Load() {
+						return refusal
+					}
+					return nodes[2].Store.Release(context.Background(), c)
+				}
+				q := quorumOf(t, stores...)
+				must(t, acquireOf(q, claimBy("a")))
+				must(t, q.Release(t.Context(), claimOf("a", 0)))
+				time.Sleep(5 * time.Second)
+				well.Store(true)
+				time.Sleep(3 * time.Second) // less than its TTL
+				if n := hold(t, nodes); n != 0 {
+					t.Errorf("%d nodes have the key", n)
+				}
+			})
+		})
+	}
 }

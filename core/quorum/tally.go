@@ -167,7 +167,7 @@ func outcomeOf(err error) lock.Outcome {
 	switch {
 	case errors.As(err, &failed):
 		return failed.Outcome
-	case errors.Is(err, lock.ErrUnsupported), errors.Is(err, lock.ErrInvalid):
+	case wrong(err):
 		return lock.OutcomeRefused
 	default:
 		return lock.OutcomeUnknown

@@ -22,9 +22,10 @@ const (
 // for it: Redisson's getCountDownLatch. A latch whose count was never set, or has
 // reached zero, is open. Use [NewLatch].
 //
-// Its errors are [*lock.Error]s, and wrap [lock.ErrUnavailable] when Redis did not
-// answer or refuses, and [lock.ErrInvalid] when the key has something that is no latch. It exists only in Redis and never expires: remove one that is no longer
-// needed with [Latch.Delete].
+// Its errors are [*lock.Error]s. They wrap [lock.ErrUnavailable] when Redis did not answer or
+// refuses, and [lock.ErrInvalid] when the key holds something that is no latch. A latch
+// exists only in Redis and never expires: remove one that is no longer needed with
+// [Latch.Delete].
 type Latch struct {
 	store *Store
 	key   string

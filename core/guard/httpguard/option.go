@@ -93,7 +93,7 @@ func variable(name string) (v key.Var, ok bool) {
 
 // WithProvided says that middlewares in front set these bare names, so that the
 // templates of the same routes may have them: with c.Set of the framework, or in the
-// request's context.
+// request's context. A name that no template can have is a fault.
 // A guard isn't valid with a rule that names a variable nobody sets.
 func WithProvided(names ...string) Option {
 	return func(s *settings) {

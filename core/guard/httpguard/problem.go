@@ -74,9 +74,9 @@ func Problem(w http.ResponseWriter, q Request, e *guard.Error) {
 	_, _ = w.Write(text) // a client that is gone needs no answer
 }
 
-// forget removes what a handler, or a middleware in front, had prepared for another answer,
-// and what caches would heed instead of Cache-Control: CDN-Cache-Control (RFC 9213) and its
-// kind. The server sets the length, as a writer in front may compress.
+// forget removes headers that a handler, or a middleware in front, has prepared for another
+// answer. Some caches heed CDN-Cache-Control (RFC 9213) or a header like it instead of
+// Cache-Control. The length is the server's to set, as a writer in front may compress.
 func forget(h http.Header) {
 	for name := range h {
 		switch {

@@ -45,7 +45,7 @@ end
 local kept = ARGV[6] and alive == 1
 local longest, known, pttl = kept and tonumber(ARGV[7]) or 0, true, 0
 local few, slack = 5, 5 -- fields; ms by which TTLs differ that were set together
-local dead = {} -- readers that were seen: each release of an owner may leave one, which nobody else removes
+local dead = {} -- readers that were seen to have ended: nobody else removes them while others read
 
 -- looks at some of the others; true if that is enough.
 local function look(most)

@@ -19,10 +19,10 @@
 
 -- First, as it fails if the counter is something else.
 local fence = tonumber(redis.call('get', KEYS[2]) or 0)
-if not fence or fence < 0 or fence >= 9007199254740991 then -- a double counts no further: fences would repeat
-  return redis.error_reply('ERR the counter of fences is no number, below zero, or at 2^53')
-end
-if not mine or fence < 1 then
+if not mine or not fence or fence < 1 then
+  if not fence or fence < 0 or fence >= 9007199254740991 then -- a double counts no further: fences would repeat
+    return redis.error_reply('ERR the counter of fences is no number, below zero, or at 2^53')
+  end
   fence = redis.call('incr', KEYS[2])
 end
 if not mine or mine < tonumber(ARGV[2]) then -- a claim that is late lowers nothing

@@ -14,8 +14,8 @@ type version struct {
 	err  error // why it could not be read
 }
 
-// versionOf looks at the file that path leads to. It waits for nobody, as the reader of a pipe
-// does.
+// versionOf looks at the file that path leads to. It doesn't read a pipe, which would wait for
+// who writes to it.
 func versionOf(path string) version {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return version{err: fmt.Errorf("reading rules: %s is no regular file", path)}
