@@ -190,6 +190,9 @@ func TestEveryScriptSaysWhatGoesInAndOut(t *testing.T) {
 				t.Errorf("%s: the head does not have %q", name, word)
 			}
 		}
+		if !isOperation && strings.Contains(head, "\n-- Returns ") {
+			t.Errorf("%s: begins others, and its head has Returns", name) // the simulator would wait for it
+		}
 	}
 }
 

@@ -14,13 +14,6 @@ import (
 // with fewer, chance may leave something out.
 const worldsForFloor = 200
 
-// never are scripts that lockers do not send. The table test in package model
-// runs them.
-var never = map[string]string{
-	"plain": "begins other scripts", "publish": "begins other scripts", "fair": "begins other scripts", "readwrite": "begins other scripts",
-	"keep": "begins other scripts", "semaphore": "begins other scripts",
-}
-
 // variants are the scripts that are sent without something that servers refuse. Those
 // of a latch and of force are rare, and run in the table test.
 var variants = map[string][]string{
@@ -42,10 +35,8 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		must = append(must, "grant: "+m.String())
 	}
-	for _, name := range catalog.Names() {
-		if never[name] == "" {
-			must = append(must, "script: "+name)
-		}
+	for _, name := range catalog.Operations() {
+		must = append(must, "script: "+name)
 	}
 	for without, names := range variants {
 		for _, name := range names {
@@ -105,11 +96,6 @@ func TestTheFloorIsThere(t *testing.T) {
 	met := map[string]int{"worlds": worldsForFloor}
 	for _, what := range floor(catalog, nil) {
 		met[what] = 1
-	}
-	for name := range never {
-		if !slices.Contains(catalog.Names(), name) {
-			t.Errorf("there is no script %s to leave out", name)
-		}
 	}
 	if len(met) < 40 {
 		t.Errorf("the floor has only %d entries: %s", len(met), fmt.Sprint(met))
