@@ -212,13 +212,15 @@ func (l *ledger) wasGranted(owner string) bool {
 	return granted
 }
 
-// lost returns the owners in a process whose lease is lost, and not released.
+// lost returns the owners in a process whose lease is lost, and not released. The context
+// of a lease says so only if its parent did not end before.
 func (l *ledger) lost(p *process) map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	owners := make(map[string]bool)
 	for _, h := range l.held {
-		if h.process == p && errors.Is(context.Cause(h.lease.Context()), lock.ErrLost) {
+		over := !time.Now().Before(h.lease.Deadline()) || errors.Is(context.Cause(h.lease.Context()), lock.ErrLost)
+		if h.process == p && over {
 			owners[h.lease.Owner()] = true
 		}
 	}
