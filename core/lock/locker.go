@@ -143,7 +143,8 @@ func (l *Locker) Check(key string, opts ...Option) error {
 	return nil
 }
 
-// Inspect reports who holds key. A free key is a State that is not Held.
+// Inspect reports who holds key. A free key is a State that is not Held. A key that the
+// store uses for something else is [ErrInvalid].
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	return query(ctx, l, "inspect", key, l.store.Inspect)
 }

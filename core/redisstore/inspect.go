@@ -28,9 +28,18 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	}
 	reply, err := s.inspect(ctx, name, tagged(name), lock.MaxListed)
 	if err != nil {
-		return lock.State{}, err
+		return lock.State{}, noLock(name, err)
 	}
 	return s.stateOf(reply), nil
+}
+
+// noLock is the error of a call to which the key of the lock, or one that belongs to it,
+// may be of another type than any lock has.
+func noLock(name string, err error) error {
+	if isWrongType(err) {
+		return fmt.Errorf("%w: lock name %q: the key has something that is no lock: %w", lock.ErrInvalid, name, err)
+	}
+	return err
 }
 
 // inspect returns {kind, pttl, holds, waiters, other holds, other waiters}. Without the

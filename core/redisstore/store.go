@@ -199,10 +199,10 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 		return false, err
 	}
 	reply, err := s.inspect(ctx, name, "", allListed) // the dead, too: they may hide the living
-	if err != nil {
-		return false, err
+	if err == nil {
+		freed, err = s.forceFrom(ctx, name, reply)
 	}
-	return s.forceFrom(ctx, name, reply)
+	return freed, noLock(name, err)
 }
 
 // allListed is for a look that shows everybody. A second look would show who came since.

@@ -106,3 +106,30 @@ func TestInspectShowsNoQueueOfAnotherLock(t *testing.T) {
 		t.Errorf("{a}: %+v, %v", state, err)
 	}
 }
+
+// A store that answers is not away: the operator is to look at the key.
+func TestAKeyOfAnotherTypeIsInvalid(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	rdb := server.Admin(t)
+	locker := newLocker(t, server.Client(t))
+	keys := map[string]func() error{
+		"a list":                   func() error { return rdb.LPush(t.Context(), "a list", "x").Err() },
+		"a text without an expiry": func() error { return rdb.Set(t.Context(), "a text without an expiry", "x", 0).Err() },
+		"a queue that is no list":  func() error { return rdb.Set(t.Context(), "redisson_lock_queue:{a queue that is no list}", "x", 0).Err() },
+	}
+	for key, put := range keys {
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		calls := map[string]func() error{
+			"Inspect":      func() error { _, err := locker.Inspect(t.Context(), key); return err },
+			"ForceRelease": func() error { _, err := locker.ForceRelease(t.Context(), key); return err },
+		}
+		for name, call := range calls {
+			if err := call(); !errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), key) {
+				t.Errorf("%s of %s: %v", name, key, err)
+			}
+		}
+	}
+}
