@@ -36,6 +36,7 @@ var controls = []control{
 	{world.Forgotten, "reopen", "held after close", false},
 	{world.Unended, "", "subscribed for nobody", false},
 	{world.Unlimited, "maxhold,idle", "hold of nobody", false},
+	{world.Unrepeated, "refuse", "held after close", false},
 	{world.Misdirected + "release", "listen,idle", "free while somebody waits", false},
 	{world.Misdirected + "fair_release", "listen,fair", "free while somebody waits", false},
 	{world.Misdirected + "read_release", "listen,readwrite", "free while somebody waits", false},

@@ -48,7 +48,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 			must = append(must, "fault: "+string(f))
 		}
 	}
-	must = append(must, "fault: slow packet", "fault: mute", "fault: request lost", "fault: reply lost")
+	must = append(must, "fault: slow packet", "fault: mute", "fault: refuse", "fault: node refuses", "refused to write", "fault: request lost", "fault: reply lost")
 	return slices.DeleteFunc(must, func(what string) bool { return unreachable(what, off) })
 }
 
@@ -59,19 +59,19 @@ func unreachable(what string, off []world.Feature) bool {
 		"script: token_acquire": world.Tokens, "script: setnx_acquire": world.SETNX, "script: setnx_release": world.SETNX,
 		"service compared": world.Pace, "leader: granted": world.Lead, "term lost": world.Lead,
 		"quorum: granted": world.Quorum, "quorum release: granted": world.Quorum, "fault: node stalls": world.Quorum,
-		"fault: node restarts": world.Quorum,
+		"fault: node restarts": world.Quorum, "fault: node refuses": world.Quorum,
 		"latch await: granted": world.Latch, "latch count down: granted": world.Latch, "script: latch_set": world.Latch,
 		"script: latch_count": world.Latch, "script: latch_count_down": world.Latch, "script: latch_delete": world.Latch,
 		"kept": world.MinHold, "script: semaphore_keep": world.MinHold,
 		"script: setnx_renew": world.SETNX, "script: setnx_inspect": world.SETNX, "writer read on": world.ReadOn, "held too long": world.MaxHold,
-		"drain: granted": world.Reopen,
+		"drain: granted": world.Reopen, "refused to write": world.Refuse,
 	}
 	for _, f := range off {
 		left, of := map[world.Feature]string{world.Silent: "script without publish", world.Timeless: "script without time"}[f]
 		if of && strings.HasPrefix(what, left) || f == world.SETNX && strings.HasSuffix(what, ": setnx_release") {
 			return true
 		}
-		if strings.TrimPrefix(what, "fault: ") == string(f) || needs[what] == f {
+		if f == world.Refuse && what == "fault: node refuses" || strings.TrimPrefix(what, "fault: ") == string(f) || needs[what] == f {
 			return true
 		}
 	}

@@ -62,6 +62,7 @@ const (
 	Kill      Feature = "kill"      // a process dies, and another one starts
 	Forge     Feature = "forge"     // somebody publishes what is not true
 	Mute      Feature = "mute"      // connections carry nothing any longer, and don't end
+	Refuse    Feature = "refuse"    // the server refuses to write, as its disk is full
 )
 
 // Workload and Faults are all features.
@@ -77,13 +78,13 @@ var (
 
 // late are features that came later. They are drawn after all others, so that a
 // seed means what it meant.
-var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn, Mute, Listen, MaxHold}
+var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold, ReadOn, Mute, Listen, MaxHold, Refuse}
 
 var (
 	// unheard are the faults after which a key may be free and nobody is notified.
 	unheard = []Feature{Lose, Failover, Clock, Silent, Mute}
 	// disturbing are the faults that disturb a waiter.
-	disturbing = []Feature{Slow, Cut, CutBefore, CutAfter, Deaf, Freeze, Stall, Restart, Kill}
+	disturbing = []Feature{Slow, Cut, CutBefore, CutAfter, Deaf, Freeze, Stall, Restart, Kill, Refuse}
 )
 
 func everything() []Feature { return slices.Concat(Workload, Faults, late) }
@@ -105,7 +106,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 			odds = 16
 		case SETNX, Pace:
 			odds = 16
-		case Quorum, MinHold, ReadOn, Mute, Listen, MaxHold:
+		case Quorum, MinHold, ReadOn, Mute, Listen, MaxHold, Refuse:
 			odds = 4
 		case Silent, Timeless:
 			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too

@@ -41,7 +41,7 @@ func (n *nemesis) run() {
 
 // faults are those of the world that come one by one.
 func (n *nemesis) faults() (all []Feature) {
-	for _, f := range append(slices.Clone(Faults), Mute) {
+	for _, f := range append(slices.Clone(Faults), Mute, Refuse) {
 		if f != Slow && n.world.Features[f] {
 			all = append(all, f)
 		}
@@ -70,6 +70,9 @@ func (n *nemesis) strike(f Feature) {
 		p.disturb(d)
 	case Stall:
 		w.server.stall(d)
+		w.disturb(d)
+	case Refuse:
+		w.server.refuse(d)
 		w.disturb(d)
 	case Restart, Lose, Failover:
 		n.restart(f, d)

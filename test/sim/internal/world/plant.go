@@ -31,6 +31,7 @@ const (
 	Forgotten      = "forgotten"       // Close forgets holds
 	Unended        = "unended"         // subscriptions are never ended
 	Unlimited      = "unlimited"       // a renewal makes the hold last longer than it was to
+	Unrepeated     = "unrepeated"      // a release that the server refuses counts as done
 	// Misdirected is a script that publishes on a wrong channel; its name follows.
 	Misdirected = "misdirected:"
 )
@@ -42,7 +43,7 @@ var wakers = []string{"release", "fair_release", "read_release", "write_release"
 func Bugs() []string {
 	all := []string{
 		LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Unkept, Collapse,
-		Unstepped, BlindRenew, DeafRenew, Forgotten, Unended, Unlimited,
+		Unstepped, BlindRenew, DeafRenew, Forgotten, Unended, Unlimited, Unrepeated,
 	}
 	for _, script := range wakers {
 		all = append(all, Misdirected+script)
@@ -84,6 +85,8 @@ func (p *plant) in(store lock.Store) lock.Store {
 		return unended{store, p}
 	case Unlimited:
 		return unlimited{store}
+	case Unrepeated:
+		return unrepeated{store}
 	}
 	return store
 }
@@ -109,6 +112,18 @@ func (s unlimited) Renew(ctx context.Context, claims []lock.Claim, report func(i
 		claims[i].TTL = max(claims[i].TTL, lock.DefaultWatchdog)
 	}
 	s.Store.Renew(ctx, claims, report)
+}
+
+// unrepeated takes a release that is refused for one that is done.
+type unrepeated struct{ lock.Store }
+
+func (s unrepeated) Release(ctx context.Context, c lock.Claim) error {
+	err := s.Store.Release(ctx, c)
+	var refused *lock.StoreError
+	if errors.As(err, &refused) && refused.Outcome == lock.OutcomeRefused {
+		return nil
+	}
+	return err
 }
 
 // unended ends no subscription before the world ends.

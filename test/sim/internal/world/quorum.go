@@ -105,10 +105,14 @@ func (w *World) harass(rng *rand.Rand) {
 		i, d := rng.IntN(nodes), between(100*time.Millisecond, 4*time.Second)
 		node := w.nodes[i]
 		w.journal.tell("           fault node %d, %v", i, d.Round(time.Millisecond))
-		if rng.IntN(2) == 0 {
+		switch {
+		case w.Features[Refuse] && rng.IntN(3) == 0:
+			w.journal.count("fault: node refuses")
+			node.refuse(d)
+		case rng.IntN(2) == 0:
 			w.journal.count("fault: node stalls")
 			node.stall(d)
-		} else {
+		default:
 			w.journal.count("fault: node restarts")
 			node.restart()
 			if w.Bug == Forgetful {

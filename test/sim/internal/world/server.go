@@ -21,6 +21,7 @@ type server struct {
 
 	down   atomic.Bool  // it refuses connections
 	stalls atomic.Int64 // until when it does nothing, in ns since the start
+	fullTo atomic.Int64 // until when it runs no script
 
 	pace   time.Duration // between two scripts; 0: as fast as they come
 	turns  sync.Mutex
@@ -91,6 +92,11 @@ func (s *server) held() time.Duration {
 // stall makes the server do nothing for d.
 func (s *server) stall(d time.Duration) {
 	s.stalls.Store(int64(time.Since(s.world.journal.start) + d))
+}
+
+// refuse makes the server run no script for d.
+func (s *server) refuse(d time.Duration) {
+	s.fullTo.Store(int64(time.Since(s.world.journal.start) + d))
 }
 
 // turn is how long a request waits for those before it, and takes.
@@ -310,6 +316,10 @@ func (s *server) eval(p *process, name string, args []string, sent time.Time) mo
 		}
 	} else {
 		s.scripts.Load(text)
+	}
+	if time.Since(s.world.journal.start) < time.Duration(s.fullTo.Load()) {
+		s.world.journal.count("refused to write")
+		return model.Error("MISCONF Errors writing to the AOF file: No space left on device")
 	}
 	script := s.world.Catalog.Name(text)
 	call := &execution{
