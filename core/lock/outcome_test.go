@@ -638,6 +638,25 @@ func TestAReleaseThatIsRefusedIsRepeatedInTheBackground(t *testing.T) {
 	})
 }
 
+// Only a store that did nothing has found the claim wrong.
+func TestARemovalWhoseFailureWrapsARefusalIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k")
+		store.set(only("release", func(lock.Claim) error {
+			return &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: lock.ErrInvalid}
+		}), nil)
+		wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		time.Sleep(10 * time.Second) // all passes of an undo
+		store.set(nil, nil)
+		time.Sleep(time.Second)
+		if n := holds(t, store.Store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
+
 func TestCloseSaysThatAReleaseWasRefusedToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
