@@ -646,3 +646,23 @@ func TestNobodyLeadsDuringTheRestOfAMinimumHold(t *testing.T) {
 		wantLeader(t, l, "")
 	})
 }
+
+// A part of a process that is started again waits for its term before to end.
+func TestACandidateOfANamedLockerWaitsForTheTermOfThatName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New(), lock.WithOwner("billing"))
+		ctx, stop := context.WithCancel(t.Context())
+		one := run(ctx, l, func(ctx context.Context, _ uint64) error {
+			<-ctx.Done()
+			time.Sleep(time.Second) // it resigns late
+			return ctx.Err()
+		})
+		synctest.Wait()
+		stop()
+		two := run(t.Context(), l, func(context.Context, uint64) error { return nil })
+		wantErr(t, <-one, context.Canceled)
+		if err := <-two; err != nil {
+			t.Error(err)
+		}
+	})
+}

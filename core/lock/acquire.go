@@ -177,7 +177,7 @@ func (a *acquisition) observe(ctx context.Context, lease *Lease, err error) {
 	}
 	reentrant, ended := a.reenter, false
 	if lease != nil && a.defaults.hooks.observeEnds() {
-		reentrant, ended = lease.hold.report()
+		reentrant, ended = lease.hold.report(a.o.name)
 	}
 	if hook := a.defaults.hooks.Acquired; hook != nil {
 		hook(ctx, AcquireEvent{

@@ -32,7 +32,8 @@ type Leases struct {
 // keys cannot block each other. Each key takes one call to the store, one after the
 // other.
 //
-// A key that is named twice is re-entered. Such requests are refused with
+// A key that is named twice is re-entered. Permits of one key are taken together, as
+// one lease: of options that differ the last counts. Such requests are refused with
 // [ErrInvalid] if their lockers differ, because no order is defined for the two, and
 // with [ErrOwnHold] if the second would wait for the first: it has another
 // [WithOwner], or there are not enough permits for both. A lock and permits of one
@@ -48,23 +49,13 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	if len(requests) == 0 {
 		return nil, &Error{Op: "acquire all", Err: fmt.Errorf("%w: no requests", ErrInvalid)}
 	}
-	settings := make([]*options, len(requests))
-	sorted := slices.SortedStableFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.key, b.key) })
+	parts, err := inOrder(requests)
+	if err != nil {
+		return nil, err
+	}
 	limit, least, limited := time.Time{}, time.Duration(0), false
-	for i, r := range sorted {
-		if r.locker == nil {
-			return nil, &Error{Op: "acquire all", Key: r.key, Err: fmt.Errorf("%w: request without a locker", ErrInvalid)}
-		}
-		if i > 0 && sorted[i-1].key == r.key && sorted[i-1].locker != r.locker {
-			return nil, &Error{Op: "acquire all", Key: r.key, Err: fmt.Errorf(
-				"%w: the key is requested of two lockers: their order would not be the same for every caller; use two names", ErrInvalid)}
-		}
-		o, err := r.locker.defaults.with(r.opts)
-		if err != nil {
-			return nil, &Error{Op: "acquire all", Key: r.key, Err: err}
-		}
-		settings[i] = o
-		wait, bounded := o.longestWait()
+	for _, p := range parts {
+		wait, bounded := p.o.longestWait()
 		if until := time.Now().Add(wait); bounded && (!limited || until.Before(limit)) {
 			limit, least, limited = until, min(wait, 1), true // past its limit a wait still is one
 		}
@@ -76,19 +67,19 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 		}
 	}()
 	inside := ctx
-	for _, r := range sorted {
-		opts := append(slices.Clip(r.opts), func(o *options) { o.group = ctx })
+	for _, p := range parts {
+		opts := append(slices.Clip(p.opts), func(o *options) { o.group = ctx })
 		if limited {
 			opts = append(opts, WithWait(max(least, time.Until(limit))))
 		}
-		lease, err := r.locker.Acquire(inside, r.key, opts...)
+		lease, err := p.locker.Acquire(inside, p.key, opts...)
 		if err != nil {
 			return nil, err
 		}
 		all.leases = append(all.leases, lease)
 		inside = lease.Context() //nolint:fatcontext // each lease's context carries those before it
 	}
-	if err := all.equalize(inside, settings); err != nil {
+	if err := all.equalize(inside, parts); err != nil {
 		return nil, err
 	}
 	complete = true
@@ -98,11 +89,66 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	return all, nil
 }
 
+// part is what one lease of a group is for.
+type part struct {
+	Request
+
+	o *options
+}
+
+// inOrder checks requests, and returns what to acquire in the order of the keys.
+func inOrder(requests []Request) ([]part, error) {
+	var parts []part
+	for _, r := range slices.SortedStableFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.key, b.key) }) {
+		var before *part
+		if n := len(parts); n > 0 && parts[n-1].key == r.key {
+			before = &parts[n-1]
+		}
+		p, err := r.behind(before)
+		switch {
+		case err != nil:
+			return nil, &Error{Op: "acquire all", Key: r.key, Err: err}
+		case before != nil && before.o.mode == Semaphore && p.o.mode == Semaphore:
+			*before = p
+		default:
+			parts = append(parts, p)
+		}
+	}
+	return parts, nil
+}
+
+// behind returns the part that a request is, or, for more permits of a key, what it makes
+// of the part before it, which has the same key: two groups that took them one after the
+// other would wait for each other.
+func (r Request) behind(before *part) (part, error) {
+	if r.locker == nil {
+		return part{}, fmt.Errorf("%w: request without a locker", ErrInvalid)
+	}
+	o, err := r.locker.defaults.with(r.opts)
+	switch {
+	case err != nil:
+		return part{}, err
+	case before == nil:
+	case before.locker != r.locker:
+		return part{}, fmt.Errorf("%w: the key is requested of two lockers: their order would not be the same for every caller; use two names", ErrInvalid)
+	case before.o.owner != o.owner && o.mode != Semaphore && before.o.mode != Semaphore:
+		return part{}, ErrOwnHold
+	case before.o.mode == Semaphore && o.mode == Semaphore:
+		n := before.o.permits + o.permits
+		if n > o.size {
+			return part{}, ErrOwnHold
+		}
+		r.opts = append(slices.Concat(before.opts, r.opts), WithPermits(n, o.size))
+		o, err = r.locker.defaults.with(r.opts)
+	}
+	return part{r, o}, err
+}
+
 // equalize gives fixed leases that were acquired early what they lost while
 // the others were waited for.
-func (l *Leases) equalize(ctx context.Context, settings []*options) error {
+func (l *Leases) equalize(ctx context.Context, parts []part) error {
 	for i, lease := range l.leases[:len(l.leases)-1] {
-		if fixed := settings[i].lease; fixed > 0 {
+		if fixed := parts[i].o.lease; fixed > 0 {
 			if err := lease.lengthen(ctx, fixed); err != nil {
 				return &Error{Op: "extend", Key: lease.Key(), Err: err}
 			}

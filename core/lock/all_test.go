@@ -283,6 +283,7 @@ func TestAGroupDoesNotWaitForItself(t *testing.T) {
 		"another owner":    {nil, {lock.WithOwner("other")}},
 		"two owners":       {{lock.WithOwner("one")}, {lock.WithOwner("other")}},
 		"a reader":         {{lock.WithMode(lock.Read)}, {lock.WithMode(lock.Write), lock.WithOwner("other")}},
+		"two readers":      {{lock.WithMode(lock.Read), lock.WithOwner("one")}, {lock.WithMode(lock.Read), lock.WithOwner("other")}},
 		"too many permits": {{lock.WithPermits(2, 3)}, {lock.WithPermits(2, 3)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -313,6 +314,35 @@ func TestAGroupDoesNotWaitForItself(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// One after the other, each group would get the first and wait for the second of the other.
+func TestGroupsTakeTheirPermitsOfOneKeyTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Millisecond); return nil }), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var groups sync.WaitGroup
+		for own := range 2 {
+			l := newLocker(t, store)
+			groups.Go(func() {
+				all, err := lock.AcquireAll(ctx, l.Request("k", lock.WithPermits(1, 3), lock.WithName("one")),
+					l.Request(fmt.Sprint(own)), l.Request("k", lock.WithPermits(1, 3)), l.Request("k", lock.WithPermits(1, 3)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if state, err := l.Inspect(ctx, "k"); err != nil || len(all.Each()) != 2 {
+					t.Errorf("%d leases, and the key has %+v, %v", len(all.Each()), state, err)
+				}
+				if err := all.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		groups.Wait()
+	})
 }
 
 // A lock keeps permits of its key out, and they keep it out: the owner of one would wait

@@ -12,7 +12,7 @@ type hold struct {
 	locker *Locker
 	key    string
 	owner  string
-	name   string
+	name   string // guarded by locker.mu
 	fence  uint64
 	// granted is when the store was called that granted it, before all hand-offs.
 	granted time.Duration
@@ -80,7 +80,12 @@ func (h *hold) unreleased() bool { return h.state == holdAlive || h.inRelease() 
 // inRelease says that the release of h is under way; mu is held.
 func (h *hold) inRelease() bool { return h.state == holdReleasing || h.state == holdClosing }
 
-func (h *hold) event() Event { return Event{Key: h.key, Name: h.name, Mode: h.mode} }
+// event is what hooks get of h; mu must not be held.
+func (h *hold) event() Event {
+	h.locker.mu.Lock()
+	defer h.locker.mu.Unlock()
+	return Event{Key: h.key, Name: h.name, Mode: h.mode}
+}
 
 // claim is what the hold asks of the store now; mu is held.
 func (h *hold) claim(holds int32, now time.Duration) Claim {

@@ -92,12 +92,16 @@ type LossEvent struct {
 // observeEnds says whether anybody observes how holds end.
 func (h *Hooks) observeEnds() bool { return h.Released != nil || h.Lost != nil }
 
-// report records that an acquisition of h is reported as granted. reentrant says that
-// it is not the first of h, and ended that the end of h is to be reported after it.
-func (h *hold) report() (reentrant, ended bool) {
+// report records that an acquisition of that name is reported as granted. reentrant says
+// that it is not the first of h, and ended that the end of h is to be reported after it.
+// The first one gives h its name, so that what begins by a name ends by it.
+func (h *hold) report(name string) (reentrant, ended bool) {
 	h.locker.mu.Lock()
 	defer h.locker.mu.Unlock()
 	reentrant, ended = h.reported, h.endOwed
+	if !reentrant {
+		h.name = name
+	}
 	h.reported, h.endOwed = true, false
 	return reentrant, ended
 }

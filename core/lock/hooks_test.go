@@ -432,3 +432,29 @@ func TestAWaitIsReportedOnce(t *testing.T) {
 		}
 	})
 }
+
+// Two acquisitions of one owner share a hold, and the second is done first, as the first
+// wants a longer lease. By whichever name the hold begins, it ends; newLocker checks that.
+func TestAHoldEndsByTheNameByWhichItBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set(nil, only("renew", func(lock.Claim) error { time.Sleep(time.Second); return nil }))
+		var d diary
+		l := newLocker(t, store, lock.WithOwner("me"), lock.WithHooks(d.hooks()))
+		first := make(chan *lock.Lease)
+		go func() {
+			first <- acquire(t, l, t.Context(), "k", lock.WithName("first"), lock.WithWatchdog(time.Minute))
+		}()
+		synctest.Wait()
+		second := acquire(t, l, t.Context(), "k", lock.WithName("second"))
+		release(t, <-first)
+		release(t, second)
+		want := []string{
+			"acquired second after 0s reentrant=false <nil>", "acquired first after 1s reentrant=true <nil>",
+			"released second held 1s <nil>", "released second held 1s <nil>",
+		}
+		if !slices.Equal(d.lines, want) {
+			t.Errorf("got\n%q\nwant\n%q", d.lines, want)
+		}
+	})
+}

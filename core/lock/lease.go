@@ -108,7 +108,7 @@ func (l *Lease) Mode() Mode { return l.hold.mode }
 func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.trustedUntil()) }
 
 // Release releases the lease and wakes a waiter. It works even if ctx has ended: it
-// uses only the values of ctx, and takes at most the call timeout. A second call does
+// uses only the values of ctx, which must not be nil, and takes at most the call timeout. A second call does
 // nothing and returns what the first returned.
 //
 // nil means released. [ErrLost] (as its reason, and with [ErrNotHeld] if the
@@ -118,8 +118,9 @@ func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.tru
 // expired or, if other leases share the hold, the next release corrects the count
 // in the store instead. [ErrClosed] means that [Locker.Close] has released it.
 func (l *Lease) Release(ctx context.Context) error {
+	ctx = uncanceled(ctx)
 	l.release.Do(func() {
-		if err := l.hold.locker.release(uncanceled(ctx), l); err != nil {
+		if err := l.hold.locker.release(ctx, l); err != nil {
 			l.result = &Error{Op: "release", Key: l.hold.key, Err: err}
 		}
 	})
@@ -134,9 +135,10 @@ func uncanceled(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// Extend makes the hold last at least d from now, in the store and in trust.
-// It never shortens. Errors: [ErrInvalid] (d below [MinLease], above
-// [MaxDuration], or more than [WithMaxHold] leaves), [ErrReleased],
+// Extend makes the hold last at least d from now in the store. It is trusted until the
+// margin before that, as after an acquisition: see [WithMargin] and [Lease.Deadline].
+// It never shortens. Errors: [ErrInvalid] (d below [MinLease], not longer than twice the
+// margin, above [MaxDuration], or more than [WithMaxHold] leaves), [ErrReleased],
 // [ErrLost], [ErrClosed], [ErrUnavailable] (unknown: the old deadline stands), or the
 // context's.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
@@ -150,6 +152,9 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if err := checkDuration("Extend", d, MinLease, ""); err != nil {
 		return err
+	}
+	if margin := l.hold.locker.defaults.margin; d <= 2*margin {
+		return fmt.Errorf("%w: Extend(%v): must be longer than twice WithMargin(%v)", ErrInvalid, d, margin)
 	}
 	if left, ok := l.hold.mayLast(); ok && d > left && l.status() == nil {
 		return fmt.Errorf("%w: Extend(%v): WithMaxHold leaves %v", ErrInvalid, d, left)

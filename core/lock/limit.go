@@ -50,8 +50,8 @@ func WithMaxWait(d time.Duration) Option {
 }
 
 // WithMaxHold bounds how long a key is held, whatever watchdog, fixed lease or
-// [Lease.Extend] ask for. It counts from the acquisition that made the hold:
-// re-entering it adds nothing. Shortly before d has passed the lease is lost, with
+// [Lease.Extend] ask for. The acquisition that makes the hold sets it: that of a re-entry
+// counts for nothing. Shortly before d has passed the lease is lost, with
 // a cause that wraps [ErrLost] and [ErrHeldTooLong]. After d the key is free, whether
 // or not the work is done. At least [MinLease]; 0 means no limit, which is the
 // default.
@@ -69,7 +69,8 @@ func WithMaxHold(d time.Duration) Option {
 // differ by more. d counts from when the call that was granted was sent, as trust
 // does. A release ends the lease and its context at once. But until d has passed,
 // the key stays busy for everybody, its last owner included; then waiters get it.
-// A release after d frees the key at once.
+// A release after d frees the key at once. Where several may have the key, only what the
+// lease had stays taken: a reader keeps writers out, and permits that are free are granted.
 //
 // Neither [Locker.Close] nor the end of the process shortens it: the key has a TTL
 // of at least d from the start, whatever the watchdog. [Locker.ForceRelease] frees

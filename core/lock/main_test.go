@@ -3,8 +3,8 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,27 +121,50 @@ func times(n int, err error) func(lock.Claim) error {
 	}
 }
 
-// gauge counts the holds that begin and end, as metrics do.
-func gauge(held *atomic.Int32) lock.Option {
+// gauge counts the holds that begin and end, by name, as metrics do.
+type gauge struct {
+	mu   sync.Mutex
+	held map[string]int
+}
+
+func (g *gauge) add(name string, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.held == nil {
+		g.held = make(map[string]int)
+	}
+	if g.held[name] += n; g.held[name] == 0 {
+		delete(g.held, name)
+	}
+}
+
+// left returns the numbers that are not zero.
+func (g *gauge) left() map[string]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.held)
+}
+
+func (g *gauge) option() lock.Option {
 	return lock.WithHooks(lock.Hooks{
 		Acquired: func(_ context.Context, e lock.AcquireEvent) {
 			if e.Err == nil && !e.Reentrant {
-				held.Add(1)
+				g.add(e.Name, 1)
 			}
 		},
 		Released: func(e lock.ReleaseEvent) {
 			if e.Last {
-				held.Add(-1)
+				g.add(e.Name, -1)
 			}
 		},
-		Lost: func(lock.LossEvent) { held.Add(-1) },
+		Lost: func(e lock.LossEvent) { g.add(e.Name, -1) },
 	})
 }
 
 func newLocker(t *testing.T, store lock.Store, opts ...lock.Option) *lock.Locker {
 	t.Helper()
-	var held atomic.Int32
-	l := lock.New(store, append(opts[:len(opts):len(opts)], gauge(&held))...)
+	var held gauge
+	l := lock.New(store, append(opts[:len(opts):len(opts)], held.option())...)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -150,8 +173,8 @@ func newLocker(t *testing.T, store lock.Store, opts ...lock.Option) *lock.Locker
 		} else if n := l.Left(); n != 0 {
 			t.Errorf("%d things are left of the locker", n)
 		}
-		if n := held.Load(); n != 0 {
-			t.Errorf("by its hooks, %d holds have not ended", n)
+		if left := held.left(); len(left) > 0 {
+			t.Errorf("by its hooks, holds have not ended: %v", left)
 		}
 	})
 	return l

@@ -1288,3 +1288,21 @@ func TestARefusedClaimOfPermitsIsNotPassed(t *testing.T) {
 		})
 	}
 }
+
+// Only a context would wait for itself. What has the name alone is somebody else's.
+func TestWithoutReentryANameMeansNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New(), lock.WithOwner("me"))
+		first := acquire(t, l, t.Context(), "k")
+		_, err := l.TryAcquire(first.Context(), "k", lock.WithoutReentry())
+		wantErr(t, err, lock.ErrOwnHold)
+		waited := make(chan *lock.Lease)
+		go func() { waited <- acquire(t, l, t.Context(), "k", lock.WithoutReentry()) }()
+		synctest.Wait()
+		release(t, first)
+		second := <-waited
+		_, err = l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrBusy)
+		release(t, second)
+	})
+}

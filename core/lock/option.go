@@ -100,6 +100,9 @@ func (o *options) apply(opts []Option) error {
 	if o.mode == Semaphore && o.owner != "" {
 		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has its own owner", o.owner)
 	}
+	if o.noReentry {
+		o.owner = "" // a name is for re-entry
+	}
 	if o.minHold > 0 {
 		o.checkMinHold()
 	}
@@ -171,7 +174,8 @@ func WithMode(m Mode) Option {
 // WithPermits makes the key a semaphore of that size, and takes n permits of it,
 // all or none. All users of the key must give the same size. The permits are free
 // again when the lease is released, or when it expires because its holder died. A
-// semaphore does not re-enter: each acquisition takes its own permits.
+// semaphore does not re-enter: each acquisition takes its own permits. So take all that the
+// work needs at once: two callers that hold some and ask for more wait for each other.
 func WithPermits(n, size int) Option {
 	return func(o *options) {
 		if n < 1 || size < n || size > MaxPermits {
@@ -181,8 +185,10 @@ func WithPermits(n, size int) Option {
 	}
 }
 
-// WithoutReentry makes an acquisition by an owner that already holds the key
-// fail with [ErrBusy] at once, instead of re-entering.
+// WithoutReentry makes an acquisition whose context already holds the key fail with
+// [ErrOwnHold] at once, instead of re-entering. A [WithOwner] means nothing then: a hold of
+// that name is another owner's, which the acquisition waits for, and no other of the name
+// re-enters its hold.
 func WithoutReentry() Option { return func(o *options) { o.noReentry = true } }
 
 // WithWait bounds how long [Locker.Acquire] waits for other owners, in addition
@@ -198,8 +204,8 @@ func WithWait(d time.Duration) Option {
 
 // WithLease sets a fixed length for the lease, which is then not renewed: after d
 // the key is free again, whether or not the work is done, and the lease is lost.
-// Re-entered by a lease with a watchdog, the hold is renewed for as long as that
-// one lasts. At least [MinLease].
+// Leases that share a hold end with it: while one of them has a watchdog it is renewed,
+// and nothing shortens what the longest has asked of the store. At least [MinLease].
 func WithLease(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithLease", d, MinLease, "")
@@ -210,7 +216,8 @@ func WithLease(d time.Duration) Option {
 // WithWatchdog sets the length of a lease that is renewed every d/3 for as long as
 // it is held: the key of a dead process is free within d. Default
 // [DefaultWatchdog]; at least [MinLease]. Of leases that share a hold the longest
-// counts, until it is released. It overrides an earlier [WithLease].
+// counts, until it is released; the hold then lasts what is left of it, or as long as the
+// others ask for. It overrides an earlier [WithLease].
 func WithWatchdog(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithWatchdog", d, MinLease, "")

@@ -919,3 +919,20 @@ func TestAStoreThatBlocksIsCleanedUpByAFew(t *testing.T) {
 		}
 	})
 }
+
+func TestAReleaseWithoutAContextReleasesNothing(t *testing.T) {
+	store := memstore.New()
+	lease := acquire(t, newLocker(t, store), t.Context(), "k")
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_ = lease.Release(nil) //nolint:staticcheck // that is what is tried
+	}()
+	release(t, lease)
+	if n := store.Len(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}

@@ -98,7 +98,7 @@ type storm struct {
 	seed     uint64
 	store    *faulty
 	lockers  []*lock.Locker
-	held     atomic.Int32      // holds, by the hooks
+	held     gauge             // holds, by the hooks
 	waiting  atomic.Int32      // acquisitions, by the hooks
 	early    bool              // a locker is closed in between
 	ends     bool              // leases end in other ways than by their release
@@ -201,7 +201,7 @@ func (s *storm) open(n int, opts ...lock.Option) {
 		store = spaced{s.store} // they hand off
 	}
 	for range n {
-		s.lockers = append(s.lockers, lock.New(store, append(opts[:len(opts):len(opts)], gauge(&s.held), hooks)...))
+		s.lockers = append(s.lockers, lock.New(store, append(opts[:len(opts):len(opts)], s.held.option(), hooks)...))
 	}
 }
 
@@ -324,8 +324,8 @@ func (s *storm) close() {
 			s.fail("%d things are left of a locker", n)
 		}
 	}
-	if n := s.held.Load(); n != 0 {
-		s.fail("by the hooks, %d holds have not ended", n)
+	if left := s.held.left(); len(left) > 0 {
+		s.fail("by the hooks, holds have not ended: %v", left)
 	}
 	if n := s.waiting.Load(); n != 0 {
 		s.fail("by the hooks, %d waits have not ended", n)

@@ -270,6 +270,9 @@ func TestExtend(t *testing.T) {
 			t.Error("the watchdog stopped after Extend")
 		}
 		wantErr(t, lease.Extend(t.Context(), 0), lock.ErrInvalid)
+		wide := acquire(t, newLocker(t, store, lock.WithMargin(5*time.Second)), t.Context(), "k3")
+		wantErr(t, wide.Extend(t.Context(), 10*time.Second), lock.ErrInvalid) // nothing of it to speak of would be trusted
+		release(t, wide)
 		release(t, lease)
 		wantErr(t, lease.Extend(t.Context(), time.Minute), lock.ErrReleased)
 	})
