@@ -66,8 +66,8 @@ func WithCircuit(failures int, pause time.Duration) Option {
 
 // WithCircuitHook sets a func that is called with the address of a server whenever
 // its circuit opens or closes, such as the Circuit method of package telemetry. It
-// must not block and must not call the store. The store logs the same; see
-// [WithLogger].
+// must not block and must not call the store. A panic in it is logged. The store logs the
+// same; see [WithLogger].
 func WithCircuitHook(changed func(server string, open bool)) Option {
 	return func(s *Store) { s.circuit.changed = changed }
 }
@@ -344,8 +344,12 @@ func (s *sender) announce(reason error) {
 	} else {
 		s.store.log.Info("lock store is called again", server)
 	}
-	if changed := s.store.circuit.changed; changed != nil {
-		changed(s.address(), open)
+	changed := s.store.circuit.changed
+	if changed == nil {
+		return
+	}
+	if failed := guarded(func() error { changed(s.address(), open); return nil }); failed != nil {
+		s.store.log.Error("the hook of WithCircuitHook panicked", slog.Any("error", failed))
 	}
 }
 

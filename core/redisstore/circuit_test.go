@@ -437,6 +437,30 @@ func TestAServerThatCannotBeConnectedToOpensTheCircuit(t *testing.T) {
 	})
 }
 
+// It is called on a goroutine of the store, where a panic would end the process.
+func TestAPanicOfTheCircuitHookIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}})
+		t.Cleanup(func() { _ = client.Close() })
+		l := newLocker(t, redisstore.New(client, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+			redisstore.WithCircuitHook(func(string, bool) { panic("of a hook") })))
+		for range redisstore.DefaultCircuitFailures {
+			if _, err := l.TryAcquire(t.Context(), "k"); !errors.Is(err, lock.ErrUnavailable) {
+				t.Errorf("got %v, want ErrUnavailable", err)
+			}
+		}
+		wantOpen(t, l)
+		time.Sleep(time.Minute) // what lingers ends, and the circuit is forgotten
+		synctest.Wait()
+		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "of a hook") {
+			t.Errorf("the log has %s", log.String())
+		}
+	})
+}
+
 // A connection that dies fails all calls that it carries, and so may others that
 // were under way with it: that is one failure.
 func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // its next renewal.
 //
 // [lock.ErrNotHeld] means that some of them were no longer taken; the others are
-// released. [lock.ErrInvalid] means that an id isn't valid.
+// released. [lock.ErrInvalid] means that an id isn't valid, or that the key has no semaphore.
 func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) error {
 	name, err := s.nameOf(key)
 	if err == nil {
@@ -38,5 +38,5 @@ func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) e
 	if err == nil && n == 0 {
 		return lock.ErrNotHeld
 	}
-	return err
+	return noLock(name, err)
 }

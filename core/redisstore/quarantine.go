@@ -37,7 +37,7 @@ type quarantine struct {
 // [lock.ErrUnsupported]), permission for INFO and SCRIPT LOAD, and a server clock
 // that does not jump. It costs nothing while the server runs. For a replica that is
 // promoted, its own start counts: what wasn't replicated to it is lost all the
-// same. Less than 1 ms panics.
+// same, and what it lost by copying a master that had come back empty. Less than 1 ms panics.
 func WithQuarantine(d time.Duration) Option {
 	if d < time.Millisecond {
 		panic("redisstore.WithQuarantine: less than 1 ms") //nolint:forbidigo // documented: a wrong set-up cannot be run

@@ -194,8 +194,8 @@ func unsent(ctx context.Context) error {
 	return &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: context.Cause(ctx)}
 }
 
-// guarded makes a failure of a panic of the client: it may be on a goroutine of
-// ours, where it would end the process.
+// guarded makes a failure of a panic of the client, or of a hook: it may be on a goroutine
+// of ours, where it would end the process.
 func guarded(io func() error) (failed error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -215,14 +215,14 @@ func (s *Store) forceFrom(ctx context.Context, name string, reply []any) (freed 
 	if pttl, _ := reply[1].(int64); reply[0] == "string" && len(fields) == 0 && pttl >= 0 {
 		fields = []any{"", int64(0)}
 	}
-	readWrite := len(fields) > 0 && fields[0] == "mode"
+	readWrite := reply[0] == "hash" && len(fields) > 0 && fields[0] == "mode"
+	if readWrite {
+		fields = fields[2:]
+	}
 	var calls []call
 	var answers []<-chan outcome
 	for i := 0; i+1 < len(fields); i += 2 {
 		field, _ := fields[i].(string)
-		if field == "mode" {
-			continue
-		}
 		keys := besides(name)
 		if readWrite && !strings.HasSuffix(field, writeMark) {
 			keys = append(keys, sentinel(name, field))

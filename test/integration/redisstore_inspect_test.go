@@ -116,7 +116,9 @@ func TestAKeyOfAnotherTypeIsInvalid(t *testing.T) {
 	keys := map[string]func() error{
 		"a list":                   func() error { return rdb.LPush(t.Context(), "a list", "x").Err() },
 		"a text without an expiry": func() error { return rdb.Set(t.Context(), "a text without an expiry", "x", 0).Err() },
-		"a queue that is no list":  func() error { return rdb.Set(t.Context(), "redisson_lock_queue:{a queue that is no list}", "x", 0).Err() },
+		"a queue that is no list": func() error {
+			return rdb.Set(t.Context(), "redisson_lock_queue:{a queue that is no list}", "x", 0).Err()
+		},
 	}
 	for key, put := range keys {
 		if err := put(); err != nil {
@@ -131,5 +133,9 @@ func TestAKeyOfAnotherTypeIsInvalid(t *testing.T) {
 				t.Errorf("%s of %s: %v", name, key, err)
 			}
 		}
+	}
+	err := redisstore.New(rdb).ReleasePermits(t.Context(), "a list", strings.Repeat("00", 16))
+	if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), "a list") {
+		t.Errorf("ReleasePermits: %v", err)
 	}
 }

@@ -267,17 +267,19 @@ func TestALatchIsNotUsedWhereThereIsNone(t *testing.T) {
 	b := newBench(t)
 	b.rdb.RPush(t.Context(), "list", "of somebody")
 	keys := []string{"list"}
-	for _, text := range []string{"text", "0.5", "3.14", "nan", "inf", "0x10", "1e3", " 1", ""} {
+	for _, text := range []string{"text", "0.5", "3.14", "nan", "inf", "0x10", "1e3", " 1", "", "007", "-0", "12345678901234567890123"} {
 		key := "of " + text
 		b.rdb.Set(t.Context(), key, text, 0)
 		keys = append(keys, key)
 	}
+	bounded, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	for _, key := range keys {
 		latch := redisstore.NewLatch(b.store, key)
 		_, counted := latch.Count(t.Context())
 		for call, err := range map[string]error{
 			"count": counted, "set": latch.TrySet(t.Context(), 3), "count down": latch.CountDown(t.Context()),
-			"await": latch.Await(t.Context()), "delete": latch.Delete(t.Context()),
+			"await": latch.Await(bounded), "delete": latch.Delete(t.Context()),
 		} {
 			if !errors.Is(err, lock.ErrInvalid) || errors.Is(err, lock.ErrUnavailable) {
 				t.Errorf("%s of %q: got %v, want ErrInvalid", call, key, err)

@@ -334,3 +334,47 @@ func TestALateForcedReleaseSparesANewToken(t *testing.T) {
 		}
 	}
 }
+
+// A key that is held is busy, whatever else the server can't do; only a free one is not granted.
+func TestAHeldTokenIsBusyWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	admin := server.Admin(t)
+	store := setnxStore(server.Client(t))
+	claim := func(owner string) lock.Claim {
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Exclusive, Holds: 1, TTL: time.Minute}
+	}
+	if _, err := store.Acquire(t.Context(), claim("a")); err != nil {
+		t.Fatal(err)
+	}
+	admin.ConfigSet(t.Context(), "maxmemory", "1")
+	if _, err := store.Acquire(t.Context(), claim("b")); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("held: got %v, want ErrBusy", err)
+	}
+	if _, err := store.Acquire(t.Context(), claim("a")); err != nil {
+		t.Errorf("a repetition: %v", err)
+	}
+	if err := store.Release(t.Context(), claim("a")); err != nil {
+		t.Error(err)
+	}
+	free := claim("b")
+	free.Key = "free"
+	if _, err := store.Acquire(t.Context(), free); errors.Is(err, lock.ErrBusy) || lock.ClassOf(err) != "OOM" {
+		t.Errorf("free: got %v, want OOM", err)
+	}
+}
+
+// Somebody's token may be what a hash has for a field.
+func TestAForcedReleaseFreesATokenOfAnyText(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	admin := server.Admin(t)
+	for name, store := range map[string]*redisstore.Store{"tokens": setnxStore(server.Client(t)), "hashes": redisstore.New(server.Client(t))} {
+		for _, token := range []string{"mode", "mode:write", "k:write", "0x", "token"} {
+			admin.Set(t.Context(), "k", token, time.Minute)
+			if freed, err := store.ForceRelease(t.Context(), "k"); err != nil || !freed || admin.Exists(t.Context(), "k").Val() != 0 {
+				t.Errorf("%s, token %q: freed %v, %v", name, token, freed, err)
+			}
+		}
+	}
+}

@@ -9,7 +9,7 @@ local notALatch = 'WRONGTYPE the key holds a string that is no latch'
 -- number; and whether there is a key.
 local function counted()
   local text = redis.call('get', KEYS[1])
-  if text and not string.find(text, '^%-?%d+$') then
+  if text and not (string.find(text, '^%-?[1-9]%d*$') and #text < 20 or text == '0') then
     return nil, true
   end
   return tonumber(text or 0), text ~= false

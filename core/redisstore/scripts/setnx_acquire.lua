@@ -13,14 +13,19 @@
 --            -2 - pttl   busy for pttl more ms
 --
 -- A repetition finds its own token and is granted again. A key of another type
--- is a lock of another format: busy.
+-- is a lock of another format: busy. A server whose memory is full refuses SET before it
+-- looks at the key: that is the answer only if the key is free.
 
-if ARGV[2] ~= '1' or not redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[3]) then
+local set = ARGV[2] == '1' and redis.pcall('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[3])
+if not set or set.err then
   local mine = redis.pcall('get', KEYS[1]) == ARGV[1]
   if not mine and ARGV[2] ~= '1' then
     return 0
   end
   local pttl = redis.call('pttl', KEYS[1])
+  if set and pttl == -2 then
+    return set
+  end
   if not mine then
     return -2 - pttl
   end
