@@ -145,8 +145,8 @@ func variable(name string) (v key.Var, ok bool) {
 // WithFirstMessage makes the keys of client-streaming methods from the first
 // message, so that templates can name its fields. The lock is taken when the
 // handler receives that message: until then the handler runs without it, and only
-// from then on Context of the stream returns the lease's context. A stream that ends
-// without a message is refused.
+// from then on Context of the stream returns the lease's context. A handler that
+// asks for a message of a stream that has none is refused.
 func WithFirstMessage(fullMethods ...string) Option {
 	return optionFunc(func(c *config) {
 		for _, method := range fullMethods {

@@ -31,7 +31,8 @@ type Locker struct {
 // func is the default, and changes with the code. The options are those of the
 // lock; locks are tried, never waited for. Without [lock.WithMinHold] an instance
 // whose clock is late runs a job again that has ended by then. A wrong option makes
-// New panic: no job would ever run. A run never joins another one of its name
+// New panic: no job would ever run. What the store doesn't support ([lock.ErrUnsupported])
+// shows with the first job. A run never joins another one of its name
 // ([lock.WithOwner]).
 func New(locker *lock.Locker, prefix string, opts ...lock.Option) *Locker {
 	if err := locker.Check(prefix+"name", opts...); err != nil {

@@ -27,7 +27,12 @@ func (p *Payments) Handler(g *guard.Guard) http.Handler {
 }
 
 func (p *Payments) post(w http.ResponseWriter, r *http.Request) {
-	amount, err := strconv.ParseInt(r.FormValue("amount"), 10, 64)
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "a payment is a POST request", http.StatusMethodNotAllowed)
+		return
+	}
+	amount, err := strconv.ParseInt(r.PostFormValue("amount"), 10, 64)
 	if err != nil || amount <= 0 {
 		http.Error(w, "amount must be a positive number", http.StatusBadRequest)
 		return

@@ -68,6 +68,12 @@ func TestAPaymentIsMadeOnce(t *testing.T) {
 				})
 			}
 			clicks.Wait()
+			read := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/payments?amount=500", http.NoBody)
+			read.Header.Set("Idempotency-Key", "of a read")
+			w := httptest.NewRecorder()
+			if s.fleet[0].ServeHTTP(w, read); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != http.MethodPost {
+				t.Errorf("a GET: %d, Allow %q", w.Code, w.Header().Get("Allow"))
+			}
 			for _, r := range []struct {
 				what, key, amount, want string
 			}{

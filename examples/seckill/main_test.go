@@ -126,6 +126,8 @@ func TestWhatIsWrongIsSaidAndExitsByKind(t *testing.T) {
 		{[]string{"sell"}, exitUsage, "unexpected argument sell"},
 		{[]string{"serve", "--nonsense"}, exitUsage, "--nonsense"},
 		{[]string{"serve", "--lock-wait=-1s"}, exitUsage, "--lock-wait: must not be negative"},
+		{[]string{"serve", "--http="}, exitUsage, "--http: must not be empty"},
+		{[]string{"serve", "--drain-delay=2562047h"}, exitUsage, "--drain-delay: must be at most"},
 		{[]string{"serve", "--watchdog=soon"}, exitUsage, "--watchdog"},
 		{[]string{"serve", "--no-lock"}, exitUsage, "--no-lock"}, // not in this build
 		{[]string{"load", "--users=many"}, exitUsage, "--users"},

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"github.com/redlatch/redlatch/core/lock"
 )
 
 // option is a flag with a duration.
@@ -11,10 +13,13 @@ type option struct {
 	value time.Duration
 }
 
-func notNegative(options ...option) error {
+func sensible(options ...option) error {
 	for _, o := range options {
-		if o.value < 0 {
+		switch {
+		case o.value < 0:
 			return fmt.Errorf("--%s: must not be negative", o.name)
+		case o.value > lock.MaxDuration:
+			return fmt.Errorf("--%s: must be at most %v (a year)", o.name, lock.MaxDuration)
 		}
 	}
 	return nil

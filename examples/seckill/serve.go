@@ -40,7 +40,10 @@ func (s *serve) Validate() error {
 			return fmt.Errorf("--%s: needs --redis", flag.name)
 		}
 	}
-	return notNegative(
+	if s.HTTP == "" {
+		return errors.New("--http: must not be empty, which would be every address of the machine; the default is 127.0.0.1:8080")
+	}
+	return sensible(
 		option{"lock-wait", s.LockWait}, option{"watchdog", s.Watchdog}, option{"drain-delay", s.DrainDelay},
 	)
 }

@@ -86,6 +86,7 @@ func TestAWrongURLIsRefusedWithoutItsPassword(t *testing.T) {
 		"":                                  "use redis://",
 		"localhost:6379":                    "use redis://",
 		"redis:me:s3cret@h":                 "use redis://",
+		":s3cret@redis://h":                 "use redis://",
 		"http://me:s3cret@h":                `unknown scheme "http"`,
 		"redis+quorum://me:s3cret@h":        `unknown scheme "redis+quorum"`,
 		"redis://me:s3cret@":                "malformed URL",

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ const (
 	enginePostgres
 )
 
+// schemes are the words that an address may begin with (RFC 3986, 3.1).
+var schemes = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
+
 // connectTimeout bounds one attempt to connect where the address doesn't.
 const connectTimeout = 5 * time.Second
 
@@ -58,9 +62,11 @@ func ParseAddress(text string) (Address, error) {
 		return parseMySQL(text)
 	case "postgres", "postgresql":
 		return parsePostgres(text)
-	default:
-		return Address{}, fmt.Errorf("unknown database %q: must be sqlite:PATH, mysql://… or postgres://…", scheme)
 	}
+	if !schemes.MatchString(scheme) { // it may be a part of a password
+		return Address{}, errors.New("must be sqlite:PATH, mysql://… or postgres://…")
+	}
+	return Address{}, fmt.Errorf("unknown database %q: must be sqlite:PATH, mysql://… or postgres://…", scheme)
 }
 
 func parseSQLite(rest string) (Address, error) {

@@ -37,6 +37,8 @@ func TestAWrongAddressIsRefusedWithoutItsPassword(t *testing.T) {
 		"":                                             "must be sqlite:PATH",
 		"sale.db":                                      "must be sqlite:PATH",
 		"oracle://sys:s3cret@db/sale":                  `unknown database "oracle"`,
+		"password=s3cret host=::1 dbname=x":            "must be sqlite:PATH",
+		"host=h password=s3cret:x dbname=x":            "must be sqlite:PATH",
 		"sqlite:":                                      "a file is needed",
 		"sqlite::memory:":                              "a file is needed",
 		"sqlite:sale.db?mode=ro":                       "unknown parameter mode=ro",

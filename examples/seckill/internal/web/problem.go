@@ -94,6 +94,11 @@ var refusals = []struct {
 		Status: http.StatusConflict, Code: guard.Contended.Code(), Title: "Locked by another request", Retryable: true,
 		Detail: "A newer request of this user has taken the lock over. This request was not carried out; it can be sent again.",
 	}},
+	// The rules may be replaced by some without that of orders.
+	{voucher.ErrNoLock, problem{
+		Status: http.StatusInternalServerError, Code: guard.Invalid.Code(), Title: "No lock",
+		Detail: "The service has no lock for this request, and nothing is done without one. This request was not carried out.",
+	}},
 	// Before the one that it wraps: it isn't safe to send again.
 	{voucher.ErrUnconfirmed, internal},
 	{voucher.ErrStoreUnavailable, problem{

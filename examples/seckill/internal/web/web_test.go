@@ -592,6 +592,7 @@ func TestWhatTheStoreRefusesIsAnsweredByCode(t *testing.T) {
 		code   string
 	}{
 		{voucher.ErrStaleFence, 409, "LOCK_CONTENDED"},
+		{voucher.ErrNoLock, 500, "LOCK_RULE_INVALID"},
 		{voucher.ErrStoreUnavailable, 503, "STORE_UNAVAILABLE"},
 		{errors.Join(voucher.ErrStoreUnavailable, errors.New("secret detail")), 503, "STORE_UNAVAILABLE"},
 		{errors.New("secret detail"), 500, "INTERNAL"},
