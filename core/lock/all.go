@@ -93,7 +93,8 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 type part struct {
 	Request
 
-	o *options
+	o     *options
+	owner string // of it, or of the hold that it re-enters
 }
 
 // inOrder checks requests, and returns what to acquire in the order of the keys.
@@ -129,19 +130,30 @@ func (r Request) behind(before *part) (part, error) {
 	case err != nil:
 		return part{}, err
 	case before == nil:
+		return part{r, o, o.owner}, nil
 	case before.locker != r.locker:
 		return part{}, fmt.Errorf("%w: the key is requested of two lockers: their order would not be the same for every caller; use two names", ErrInvalid)
-	case before.o.owner != o.owner && o.mode != Semaphore && before.o.mode != Semaphore:
-		return part{}, ErrOwnHold
 	case before.o.mode == Semaphore && o.mode == Semaphore:
-		n := before.o.permits + o.permits
-		if n > o.size {
-			return part{}, ErrOwnHold
-		}
-		r.opts = append(slices.Concat(before.opts, r.opts), WithPermits(n, o.size))
-		o, err = r.locker.defaults.with(r.opts)
+		return r.with(before, o)
+	case o.owner != "" && o.owner != before.owner && before.o.mode != Semaphore:
+		return part{}, ErrOwnHold
 	}
-	return part{r, o}, err
+	return part{r, o, before.owner}, nil
+}
+
+// with asks for the permits of both, within the shorter wait.
+func (r Request) with(before *part, o *options) (part, error) {
+	n := before.o.permits + o.permits
+	if n > o.size {
+		return part{}, ErrOwnHold
+	}
+	r.opts = append(slices.Concat(before.opts, r.opts), WithPermits(n, o.size))
+	first, bounded := before.o.longestWait()
+	if second, also := o.longestWait(); bounded && (!also || first < second) {
+		r.opts = append(r.opts, WithWait(first))
+	}
+	o, err := r.locker.defaults.with(r.opts)
+	return part{r, o, ""}, err
 }
 
 // equalize gives fixed leases that were acquired early what they lost while

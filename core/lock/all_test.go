@@ -303,6 +303,7 @@ func TestAGroupDoesNotWaitForItself(t *testing.T) {
 	l := newLocker(t, memstore.New())
 	for name, opts := range map[string][2][]lock.Option{
 		"one owner":      {{lock.WithOwner("one")}, {lock.WithOwner("one")}},
+		"its context":    {{lock.WithOwner("one")}, nil},
 		"enough permits": {{lock.WithPermits(2, 3)}, {lock.WithPermits(1, 3)}},
 	} {
 		all, err := lock.AcquireAll(t.Context(), l.Request(name, opts[0]...), l.Request(name, opts[1]...))
@@ -313,6 +314,25 @@ func TestAGroupDoesNotWaitForItself(t *testing.T) {
 		if err := all.Release(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestAGroupWaitsForItsPermitsNoLongerThanTheShortestWait(t *testing.T) {
+	for name, waits := range map[string][2]time.Duration{"first": {time.Second, time.Minute}, "second": {time.Minute, time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLocker(t, memstore.New())
+				other := acquire(t, l, t.Context(), "k", lock.WithPermits(2, 3))
+				began := time.Now()
+				_, err := lock.AcquireAll(t.Context(), l.Request("k", lock.WithPermits(1, 3), lock.WithWait(waits[0])),
+					l.Request("k", lock.WithPermits(1, 3), lock.WithWait(waits[1])))
+				wantErr(t, err, lock.ErrBusy)
+				if waited := time.Since(began); waited != time.Second {
+					t.Errorf("waited %v", waited)
+				}
+				release(t, other)
+			})
+		})
 	}
 }
 

@@ -108,8 +108,8 @@ func (l *Lease) Mode() Mode { return l.hold.mode }
 func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.trustedUntil()) }
 
 // Release releases the lease and wakes a waiter. It works even if ctx has ended: it
-// uses only the values of ctx, which must not be nil, and takes at most the call timeout. A second call does
-// nothing and returns what the first returned.
+// uses only the values of ctx, which must not be nil, and takes at most the call timeout.
+// A second call does nothing and returns what the first returned.
 //
 // nil means released. [ErrLost] (as its reason, and with [ErrNotHeld] if the
 // store said so) means that the lease had ended before: work done under it may

@@ -378,3 +378,16 @@ func TestAForcedReleaseFreesATokenOfAnyText(t *testing.T) {
 		}
 	}
 }
+
+// Elsewhere the client would take a server that was demoted for the master.
+func TestAReplicaThatHasATokenDoesNotCallItBusy(t *testing.T) {
+	t.Parallel()
+	master := redistest.Standalone(t)
+	admin := master.Admin(t)
+	admin.Set(t.Context(), "k", "its token", time.Minute)
+	_, replica := follow(t, master)
+	claim := lock.Claim{Key: "k", Owner: "a", Mode: lock.Exclusive, Holds: 1, TTL: time.Minute}
+	if _, err := setnxStore(replica.Client(t)).Acquire(t.Context(), claim); errors.Is(err, lock.ErrBusy) || lock.ClassOf(err) != "READONLY" {
+		t.Errorf("got %v, want READONLY", err)
+	}
+}

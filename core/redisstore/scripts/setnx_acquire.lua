@@ -17,6 +17,9 @@
 -- looks at the key: that is the answer only if the key is free.
 
 local set = ARGV[2] == '1' and redis.pcall('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[3])
+if set and set.err and not string.find(set.err, 'OOM', 1, true) then
+  return set
+end
 if not set or set.err then
   local mine = redis.pcall('get', KEYS[1]) == ARGV[1]
   if not mine and ARGV[2] ~= '1' then
