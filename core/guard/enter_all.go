@@ -12,7 +12,8 @@ import (
 // EnterAll is [Guard.Enter] for work that needs the locks of several calls: it
 // takes all of them or none, in an order in which callers whose keys overlap can't
 // block each other (see [lock.AcquireAll]). Without any call it returns ctx and a
-// leave that does nothing. A key that two calls share is re-entered.
+// leave that does nothing. A key that two calls share is re-entered, and permits of it are
+// taken together, as one lease.
 //
 // All keys are made before the first lock is taken. The shortest wait among the
 // rules bounds the whole. The error is an [*Error] that names the call and the rule
