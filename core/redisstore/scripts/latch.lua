@@ -9,7 +9,8 @@ local notALatch = 'WRONGTYPE the key holds a string that is no latch'
 -- number; and whether there is a key.
 local function counted()
   local text = redis.call('get', KEYS[1])
-  if text and not (string.find(text, '^%-?[1-9]%d*$') and #text < 20 or text == '0') then
+  local digits = text and string.match(text, '^%-?([1-9]%d*)$')
+  if text and text ~= '0' and (not digits or #digits > 19) then -- 19 are those of Java's long
     return nil, true
   end
   return tonumber(text or 0), text ~= false
