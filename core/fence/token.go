@@ -85,9 +85,12 @@ func (t Token) String() string { return strconv.FormatUint(t.Fence, 10) + ";" + 
 // MarshalText implements [encoding.TextMarshaler]. Its error is [ErrMalformed].
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), t.check() }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] with [Parse].
-func (t *Token) UnmarshalText(text []byte) (err error) {
-	*t, err = Parse(string(text))
+// UnmarshalText implements [encoding.TextUnmarshaler] with [Parse]. An error leaves t as it is.
+func (t *Token) UnmarshalText(text []byte) error {
+	parsed, err := Parse(string(text))
+	if err == nil {
+		*t = parsed
+	}
 	return err
 }
 

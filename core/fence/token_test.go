@@ -47,6 +47,10 @@ func TestWhatIsNoTokenIsRefusedWithoutRepeatingIt(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), owner) {
 			t.Errorf("the error repeats the owner: %v", err)
 		}
+		known := fence.New(7, "o:1")
+		if err := known.UnmarshalText([]byte(text)); err == nil || known != fence.New(7, "o:1") {
+			t.Errorf("UnmarshalText(%.60q): %v, and it left %v", text, err, known)
+		}
 	}
 }
 

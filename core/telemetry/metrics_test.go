@@ -226,6 +226,7 @@ func TestOutcomesOfAcquisitions(t *testing.T) {
 		"caller lost another lock":   {fmt.Errorf("%w: %w", context.Canceled, lock.ErrLost), "redlatch.outcome=canceled"},
 		"silent until the deadline":  {fmt.Errorf("%w: %w", lock.ErrUnavailable, context.DeadlineExceeded), "error.type=unavailable redlatch.outcome=error"},
 		"hold to re-enter was gone":  {lock.ErrLost, "error.type=lost redlatch.outcome=error"},
+		"it was released meanwhile":  {lock.ErrReleased, "error.type=lost redlatch.outcome=error"},
 		"closed":                     {lock.ErrClosed, "error.type=closed redlatch.outcome=error"},
 		"mode the store has not":     {lock.ErrUnsupported, "error.type=unsupported redlatch.outcome=error"},
 		"mode that cannot be joined": {lock.ErrInvalid, "error.type=invalid redlatch.outcome=error"},
@@ -459,6 +460,9 @@ func (refusingMeter) Int64Counter(string, ...api.Int64CounterOption) (api.Int64C
 func TestNewTellsOfInstrumentsThatCannotBeMade(t *testing.T) {
 	if _, err := telemetry.New(telemetry.WithMeterProvider(refusing{})); !errors.Is(err, errSecret) {
 		t.Errorf("got %v, want the provider's error", err)
+	}
+	if _, err := telemetry.New(telemetry.WithSpans(9)); err == nil || !strings.Contains(err.Error(), "WithSpans(9)") {
+		t.Errorf("an unknown choice of spans: got %v", err)
 	}
 	if _, err := telemetry.New(nil); err == nil || !strings.Contains(err.Error(), "an option is nil") {
 		t.Errorf("got %v, want an error that says what is nil", err)

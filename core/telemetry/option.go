@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"go.opentelemetry.io/otel"
@@ -27,6 +28,9 @@ func newOptions(opts []Option) (*options, error) {
 			return nil, errors.New("telemetry.New: an option is nil")
 		}
 		apply(o)
+	}
+	if o.spans > SpansNone {
+		return nil, fmt.Errorf("telemetry.New: WithSpans(%d): there is no such choice", o.spans)
 	}
 	return o, nil
 }

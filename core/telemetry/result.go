@@ -17,6 +17,7 @@ const (
 	crowded
 	canceled
 	failed // the first of the failures
+	lost
 )
 
 // results are their outcomes. Failures have an error.type, and so does what is
@@ -30,7 +31,7 @@ var results = [...]struct {
 	crowded:    {"contended", "too_many_waiters", lock.ErrTooManyWaiters},
 	canceled:   {outcome: "canceled"},
 	failed:     {"error", "unavailable", lock.ErrUnavailable},
-	failed + 1: {"error", "lost", lock.ErrLost},
+	lost:       {"error", "lost", lock.ErrLost},
 	failed + 2: {"error", "closed", lock.ErrClosed},
 	failed + 3: {"error", "unsupported", lock.ErrUnsupported},
 	failed + 4: {"error", "invalid", lock.ErrInvalid},
@@ -52,6 +53,8 @@ func resultOf(err error) result {
 		return failed
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return canceled
+	case errors.Is(err, lock.ErrReleased): // the hold to re-enter was gone
+		return lost
 	}
 	r := failed
 	for r < result(len(results)-1) && !errors.Is(err, results[r].is) {

@@ -32,7 +32,7 @@ type Telemetry struct {
 }
 
 // New creates the instruments. It returns an error if the meter provider refuses
-// one of them, or an option is nil.
+// one of them, or an option is nil or unknown.
 func New(opts ...Option) (*Telemetry, error) {
 	o, err := newOptions(opts)
 	if err != nil {
