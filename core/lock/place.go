@@ -23,9 +23,12 @@ func (w *waiter) fair() bool { return w.of.claim.Mode == Fair }
 
 // namePlaces makes the next call of a fair waiter name the places that are due; mu is
 // held. Behind a waiter in another mode none is taken: its turn in the store would come
-// before its turn here.
+// before its turn here. A waiter there calls only to join another of its name.
 func (a *acquisition) namePlaces(g *gate) {
 	a.named, a.claim.Places, a.namedAt = nil, nil, a.now()
+	if !a.waiter.leading {
+		return // those that lead are in another mode
+	}
 	w, look := g.head, a.namedAt-g.looked >= placeLook
 	if !look {
 		w = g.unnamed()

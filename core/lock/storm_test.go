@@ -107,9 +107,11 @@ type storm struct {
 	inside   [len(stormKeys)]atomic.Int32
 	began    time.Time
 
-	mu     sync.Mutex
-	dice   *rand.Rand
-	events []event
+	mu        sync.Mutex
+	modes     map[string]lock.Mode // of owners that called
+	misplaced []string             // what queues found
+	dice      *rand.Rand
+	events    []event
 }
 
 // network is how calls travel to the store and back.
@@ -176,7 +178,13 @@ func (s *storm) connect(n network) {
 	if kind < lossyNetwork {
 		n.lostOf = 0
 	}
-	s.store.set(func(string, lock.Claim) error { s.hop(n); return nil }, func(op string, c lock.Claim) error {
+	s.store.set(func(op string, c lock.Claim) error {
+		if op == "acquire" {
+			s.queues(c)
+		}
+		s.hop(n)
+		return nil
+	}, func(op string, c lock.Claim) error {
 		state, _ := s.store.Inspect(context.Background(), c.Key)
 		s.note("%s of %s, %d holds of %s: now %+v", op, c.Mode, c.Holds, c.Owner, state)
 		s.hop(n)
@@ -185,6 +193,22 @@ func (s *storm) connect(n network) {
 		}
 		return nil
 	})
+}
+
+// queues checks that a claim names no waiter in another mode: nobody would ever use such a
+// place in the store's queue, nor leave it.
+func (s *storm) queues(c lock.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.modes == nil {
+		s.modes = make(map[string]lock.Mode)
+	}
+	s.modes[c.Owner] = c.Mode
+	for _, place := range c.Places {
+		if mode, known := s.modes[place]; known && mode != lock.Fair {
+			s.misplaced = append(s.misplaced, fmt.Sprintf("%s names the place of %s, which is in mode %s", c.Owner, place, mode))
+		}
+	}
 }
 
 // open makes n lockers.
@@ -323,6 +347,9 @@ func (s *storm) close() {
 		if n := l.Left(); n != 0 {
 			s.fail("%d things are left of a locker", n)
 		}
+	}
+	if len(s.misplaced) > 0 {
+		s.fail("%s", s.misplaced[0])
 	}
 	if left := s.held.left(); len(left) > 0 {
 		s.fail("by the hooks, holds have not ended: %v", left)
