@@ -27,7 +27,7 @@ func (w *waiter) fair() bool { return w.of.claim.Mode == Fair }
 func (a *acquisition) namePlaces(g *gate) {
 	a.named, a.claim.Places, a.namedAt = nil, nil, a.now()
 	if !a.waiter.leading {
-		return // those that lead are in another mode
+		return // the leading waiters are in another mode
 	}
 	w, look := g.head, a.namedAt-g.looked >= placeLook
 	if !look {
