@@ -98,51 +98,44 @@ type part struct {
 }
 
 // inOrder checks requests, and returns what to acquire in the order of the keys.
-func inOrder(requests []Request) ([]part, error) {
-	var parts []part
+func inOrder(requests []Request) (parts []part, err error) {
 	for _, r := range slices.SortedStableFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.key, b.key) }) {
-		var before *part
-		if n := len(parts); n > 0 && parts[n-1].key == r.key {
-			before = &parts[n-1]
-		}
-		p, err := r.behind(before)
-		switch {
-		case err != nil:
+		if parts, err = r.addTo(parts); err != nil {
 			return nil, &Error{Op: "acquire all", Key: r.key, Err: err}
-		case before != nil && before.o.mode == Semaphore && p.o.mode == Semaphore:
-			*before = p
-		default:
-			parts = append(parts, p)
 		}
 	}
 	return parts, nil
 }
 
-// behind returns the part that a request is, or, for more permits of a key, what it makes
-// of the part before it, which has the same key: two groups that took them one after the
-// other would wait for each other.
-func (r Request) behind(before *part) (part, error) {
+// addTo returns parts and the one that r is. More permits of a key are asked for with those
+// before: two groups that took them one after the other would wait for each other.
+func (r Request) addTo(parts []part) ([]part, error) {
 	if r.locker == nil {
-		return part{}, fmt.Errorf("%w: request without a locker", ErrInvalid)
+		return nil, fmt.Errorf("%w: request without a locker", ErrInvalid)
 	}
 	o, err := r.locker.defaults.with(r.opts)
-	switch {
-	case err != nil:
-		return part{}, err
-	case before == nil:
-		return part{r, o, o.owner}, nil
-	case before.locker != r.locker:
-		return part{}, fmt.Errorf("%w: the key is requested of two lockers: their order would not be the same for every caller; use two names", ErrInvalid)
-	case before.o.mode == Semaphore && o.mode == Semaphore:
-		return r.with(before, o)
-	case o.owner != "" && o.owner != before.owner && before.o.mode != Semaphore:
-		return part{}, ErrOwnHold
+	if err != nil {
+		return nil, err
 	}
-	return part{r, o, before.owner}, nil
+	last := len(parts) - 1
+	if last < 0 || parts[last].key != r.key {
+		return append(parts, part{r, o, o.owner}), nil
+	}
+	switch before := parts[last]; {
+	case before.locker != r.locker:
+		return nil, fmt.Errorf("%w: the key is requested of two lockers: their order would not be the same for every caller; use two names", ErrInvalid)
+	case before.o.mode == Semaphore && o.mode == Semaphore:
+		parts[last], err = r.with(before, o)
+		return parts, err
+	case o.owner != "" && o.owner != before.owner && before.o.mode != Semaphore:
+		return nil, ErrOwnHold
+	default:
+		return append(parts, part{r, o, before.owner}), nil
+	}
 }
 
 // with asks for the permits of both, within the shorter wait.
-func (r Request) with(before *part, o *options) (part, error) {
+func (r Request) with(before part, o *options) (part, error) {
 	n := before.o.permits + o.permits
 	if n > o.size {
 		return part{}, ErrOwnHold

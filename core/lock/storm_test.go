@@ -108,8 +108,8 @@ type storm struct {
 	began    time.Time
 
 	mu        sync.Mutex
-	modes     map[string]lock.Mode // of owners that called
-	misplaced []string             // what queues found
+	modes     map[string]lock.Mode // of owners that called, or whose places were named
+	misplaced string               // what queues found
 	dice      *rand.Rand
 	events    []event
 }
@@ -164,7 +164,7 @@ func in(mode lock.Mode) lock.Option {
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	t.Helper()
-	s := &storm{T: t, seed: seed, store: newFaulty(), dice: rand.New(rand.NewPCG(seed, 0)), began: time.Now()}
+	s := &storm{T: t, seed: seed, store: newFaulty(), dice: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), modes: make(map[string]lock.Mode)}
 	s.late = func(what string) { s.fail("%s takes too long", what) }
 	return s
 }
@@ -195,19 +195,17 @@ func (s *storm) connect(n network) {
 	})
 }
 
-// queues checks that a claim names no waiter in another mode: nobody would ever use such a
-// place in the store's queue, nor leave it.
+// queues checks that no place in the store's queue is that of a waiter in another mode:
+// nobody would ever use it, nor leave it.
 func (s *storm) queues(c lock.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.modes == nil {
-		s.modes = make(map[string]lock.Mode)
-	}
-	s.modes[c.Owner] = c.Mode
-	for _, place := range c.Places {
-		if mode, known := s.modes[place]; known && mode != lock.Fair {
-			s.misplaced = append(s.misplaced, fmt.Sprintf("%s names the place of %s, which is in mode %s", c.Owner, place, mode))
+	for _, owner := range append([]string{c.Owner}, c.Places...) {
+		known, ok := s.modes[owner]
+		if ok && known != c.Mode && (known == lock.Fair || c.Mode == lock.Fair) {
+			s.misplaced = fmt.Sprintf("a claim of %s has %s in mode %s, which is in mode %s", c.Owner, owner, c.Mode, known)
 		}
+		s.modes[owner] = c.Mode
 	}
 }
 
@@ -348,8 +346,8 @@ func (s *storm) close() {
 			s.fail("%d things are left of a locker", n)
 		}
 	}
-	if len(s.misplaced) > 0 {
-		s.fail("%s", s.misplaced[0])
+	if s.misplaced != "" {
+		s.fail("%s", s.misplaced)
 	}
 	if left := s.held.left(); len(left) > 0 {
 		s.fail("by the hooks, holds have not ended: %v", left)

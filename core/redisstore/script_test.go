@@ -180,7 +180,7 @@ func TestEveryScriptSaysWhatGoesInAndOut(t *testing.T) {
 		}
 		words := []string{"-- KEYS"}
 		if isOperation {
-			words = append(words, "-- Returns")
+			words = append(words, "\n-- Returns ")
 		}
 		if isOperation && strings.Contains(body, "ARGV") {
 			words = append(words, "-- ARGV")

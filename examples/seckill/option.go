@@ -13,6 +13,7 @@ type option struct {
 	value time.Duration
 }
 
+// sensible refuses durations that nobody can mean.
 func sensible(options ...option) error {
 	for _, o := range options {
 		switch {

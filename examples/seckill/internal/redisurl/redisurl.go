@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -28,9 +27,6 @@ func (t Target) Open() redis.UniversalClient { return t.open() }
 
 const forms = "use redis://host:6379/0, redis+sentinel://host:26379,host:26379/mymaster/0 or redis+cluster://host:6379,host:6379 (rediss for TLS)"
 
-// schemes are the words that a URL may begin with (RFC 3986, 3.1).
-var schemes = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
-
 // Parse reads one of
 //
 //	redis://[user:password@]host[:port][/db]
@@ -47,7 +43,7 @@ func Parse(text string) (Target, error) {
 		return Target{}, errors.New(forms)
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
-	if !schemes.MatchString(scheme) { // it may be a part of a password
+	if u, err := url.Parse(scheme + ":"); err != nil || u.Scheme == "" { // it may be a part of a password
 		return Target{}, errors.New(forms)
 	}
 	if base != "redis" && base != "rediss" {

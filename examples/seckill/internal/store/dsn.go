@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -36,9 +35,6 @@ const (
 	enginePostgres
 )
 
-// schemes are the words that an address may begin with (RFC 3986, 3.1).
-var schemes = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
-
 // connectTimeout bounds one attempt to connect where the address doesn't.
 const connectTimeout = 5 * time.Second
 
@@ -63,7 +59,7 @@ func ParseAddress(text string) (Address, error) {
 	case "postgres", "postgresql":
 		return parsePostgres(text)
 	}
-	if !schemes.MatchString(scheme) { // it may be a part of a password
+	if u, err := url.Parse(scheme + ":"); err != nil || u.Scheme == "" { // it may be a part of a password
 		return Address{}, errors.New("must be sqlite:PATH, mysql://… or postgres://…")
 	}
 	return Address{}, fmt.Errorf("unknown database %q: must be sqlite:PATH, mysql://… or postgres://…", scheme)
