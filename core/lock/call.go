@@ -237,7 +237,7 @@ func undecided(err error) error {
 	if wrong(err) {
 		return err
 	}
-	return because(ErrUnavailable, err)
+	return wrap(ErrUnavailable, err)
 }
 
 // ended is the error for a context that has ended: its Err, and its cause where

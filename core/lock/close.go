@@ -41,7 +41,7 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.releasing++
 		l.trusts.remove(h)
 		l.renewals.remove(h)
-		holds = append(holds, closedHold{h, h.claim(0, now)})
+		holds = append(holds, closedHold{h, h.release(now)})
 	}
 	var watches []*watch
 	for key := range l.watches { // none stays for the timer, which may be running already
@@ -166,7 +166,7 @@ func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {
 	case <-l.quiet:
 		failed = l.compensation.closed(l.unclosed)
 	case <-ctx.Done():
-		failed = because(ended(ctx), failed)
+		failed = wrap(ended(ctx), failed)
 	}
 	if failed != nil {
 		return &Error{Op: "close", Err: failed}

@@ -82,7 +82,7 @@ func (c *compensation) vacate(n int) { c.places.Add(-int64(n)) }
 // be meant. The caller is counted in running. Close cuts the pauses short.
 func (l *Locker) undo(claim Claim, passes []time.Duration) {
 	c := &l.compensation
-	claim.Holds, claim.Places, claim.Undo = 0, nil, true
+	claim.Places, claim.Undo = nil, true
 	now := l.now()
 	c.places.Add(1)
 	c.mu.Lock()

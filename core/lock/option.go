@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"fmt"
 	"time"
 )
@@ -40,8 +39,6 @@ const (
 // call that runs after everybody has forgotten it can keep a key.
 const maxAcquireTTL = 30 * time.Second
 
-const maxOwnerBytes = 256
-
 // Option is a setting of a locker or of one acquisition: given to [New] it is
 // the default, given to a call it overrides. A wrong value makes New panic
 // and a call fail with [ErrInvalid], as does an option that is only for New. No duration may exceed [MaxDuration].
@@ -58,7 +55,6 @@ type options struct {
 	poll        time.Duration
 	callTimeout time.Duration
 	minHold     time.Duration
-	owner       string
 	handoffs    uint64
 	handoffTime time.Duration
 	limits      limits
@@ -66,8 +62,7 @@ type options struct {
 	size        int
 	name        string
 	hooks       *Hooks
-	ofNew       bool            // they are given to New
-	group       context.Context // that the caller of its AcquireAll gave; nil: it is no part of one
+	ofNew       bool // they are given to New
 	err         error
 }
 
@@ -96,12 +91,6 @@ func (o *options) apply(opts []Option) error {
 	}
 	if o.mode == Semaphore && o.size == 0 {
 		o.reject("WithMode(Semaphore): use WithPermits, which sets the size")
-	}
-	if o.mode == Semaphore && o.owner != "" {
-		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has its own owner", o.owner)
-	}
-	if o.noReentry {
-		o.owner = "" // a name is for re-entry
 	}
 	if o.minHold > 0 {
 		o.checkMinHold()
@@ -186,9 +175,7 @@ func WithPermits(n, size int) Option {
 }
 
 // WithoutReentry makes an acquisition whose context already holds the key fail with
-// [ErrOwnHold] at once, instead of re-entering. A [WithOwner] means nothing then: a hold of
-// that name is another owner's, which the acquisition waits for, and no other of the name
-// re-enters its hold.
+// [ErrOwnHold] at once, instead of re-entering.
 func WithoutReentry() Option { return func(o *options) { o.noReentry = true } }
 
 // WithWait bounds how long [Locker.Acquire] waits for other owners, in addition
@@ -222,21 +209,6 @@ func WithWatchdog(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithWatchdog", d, MinLease, "")
 		o.watchdog, o.lease = d, 0
-	}
-}
-
-// WithOwner names the owner: acquisitions of one locker with the same name
-// re-enter each other's hold, wherever they run. A try is refused while the first
-// acquisition of its name waits for the store's answer. The name is known to this
-// locker only. What the store keeps is an owner made for the hold, see
-// [Lease.Owner]. Permits of a semaphore cannot be acquired so: each acquisition
-// is an owner. A name has 1 to 256 bytes.
-func WithOwner(name string) Option {
-	return func(o *options) {
-		if name == "" || len(name) > maxOwnerBytes {
-			o.reject("WithOwner(%.40q): must have 1 to %d bytes", name, maxOwnerBytes)
-		}
-		o.owner = name
 	}
 }
 
@@ -285,8 +257,8 @@ func WithCallTimeout(d time.Duration) Option {
 //
 // A key passes only in the modes [Exclusive] and [Write], in stores that leave room
 // for the fences (not with the tokens of Redisson), and from one lease with a watchdog
-// to another of the same length. Neither may be re-entered, extended (as each lease of
-// more than 30 s is), named ([WithOwner]) or bounded by [WithMaxHold].
+// to another of the same length. Neither may be extended (as each lease of more than 30 s
+// is) or bounded by [WithMaxHold].
 //
 // A count of 0 turns it off. Only for [New]. Default [DefaultHandoffs] and
 // [DefaultHandoffTime].

@@ -11,14 +11,9 @@ import (
 // second time.
 type Claim struct {
 	Key string
-	// Owner names one hold ("<uuid>:<number>"), or a writer's two: it never
-	// comes back for another.
+	// Owner names one hold ("<uuid>:<number>"), and never comes back for another.
 	Owner string
 	Mode  Mode
-	// Holds is the hold count the owner has when the call is done: for
-	// Acquire at least 1 (more than 1 re-enters), for Release what remains
-	// (0 frees the key).
-	Holds int
 	// TTL is how long the hold lasts from the moment the store executes the
 	// call. That of an Acquire is 30 s at most. A Release sets none: there it is how
 	// long there may be something to remove, and a store may ignore it.
@@ -31,10 +26,8 @@ type Claim struct {
 	// locker's, the claim is served, whichever owner has that place. Empty takes
 	// no place.
 	Places []string
-	// Keep is for a Release that leaves no hold. If it is in the future, what the owner
-	// held stays held until then, without an owner, and its TTL is cut to that. If the
-	// owner is a writer that reads as well, the key stays held as by a reader: others
-	// may read, and nobody writes.
+	// Keep is for a Release. If it is in the future, what the owner held stays held until
+	// then, without an owner, and its TTL is cut to that.
 	Keep time.Time
 	// Undo marks a Release as a clean-up: it removes what a call may have left, and no
 	// caller waits for it. The store may put it behind other calls to the same server.
@@ -59,28 +52,33 @@ func (c Claim) Locker() string { return c.Owner[:max(0, strings.LastIndexByte(c.
 type Store interface {
 	// Acquire gives the owner the key if nobody else has it, and returns the
 	// fence of the grant: larger than that of every earlier grant of the key
-	// to another owner. If the owner already has the key, the hold count and
-	// the TTL become the larger of what they are and of the claim's: an acquire
-	// that arrives late takes nothing away.
-	// A claim with Holds > 1 of an owner that does not have the key is not
-	// granted: ErrNotHeld.
+	// to another owner. If the owner already has the key in that mode, the TTL becomes
+	// the larger of what it is and of the claim's: an acquire that arrives late takes
+	// nothing away. A Write claim of an owner that reads is busy.
 	Acquire(ctx context.Context, c Claim) (fence uint64, err error)
 
 	// Renew makes each hold whose owner still has its key last for the claim's
-	// TTL at least. It never shortens a hold, and never creates one. It calls report
+	// TTL at least. A Read claim finds a write hold of its owner as well, as Lower may
+	// not have run. Renew never shortens a hold, and never creates one. It calls report
 	// once for every claim before it returns, as early as it knows the result, from
 	// any goroutine: with nil, with ErrNotHeld when the owner no longer has the key,
 	// or with a failure. Claims must not wait for each other where one part of the
 	// store is slow.
 	Renew(ctx context.Context, claims []Claim, report func(i int, err error))
 
-	// Release lowers the hold count to c.Holds; at 0 it removes the hold, and
-	// the owner's place in the queue if there is one, and wakes a waiter. If c.Keep
+	// Release removes the hold, and the owner's place in the queue if there is one, and
+	// wakes a waiter. A Read claim removes a write hold of its owner as well. If c.Keep
 	// is in the future, the hold stays until then without an owner: no claim of the
 	// last owner finds it, and only ForceRelease ends it earlier. Release never
 	// touches another owner's hold: it returns ErrNotHeld when the owner does not
 	// have the key.
 	Release(ctx context.Context, c Claim) error
+
+	// Lower makes the write hold of an owner a read hold that lasts for the claim's TTL
+	// at least, and wakes readers. The claim is in mode Read. A read hold of the owner
+	// stays as it is, but for the TTL. Lower creates nothing and shortens nothing: it
+	// returns ErrNotHeld when the owner does not have the key.
+	Lower(ctx context.Context, c Claim) error
 
 	// Watch calls wake, from any goroutine, whenever c, or a claim in c.Mode of
 	// another owner of the same locker, might be granted now: on each wake-up of
@@ -172,7 +170,8 @@ type State struct {
 	MoreWaiters int
 }
 
-// OwnerHolds is the hold count of an owner. It is 0 while a key that was released
+// OwnerHolds is the hold count of an owner. Holds of this package have 1, or their
+// permits; other software, such as Redisson, counts re-entries in the store. It is 0 while a key that was released
 // to the first waiter of a queue waits for that owner, or another one of the same
 // locker, to acquire it.
 type OwnerHolds struct {
