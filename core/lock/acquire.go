@@ -232,7 +232,7 @@ func (a *acquisition) waitsForItself(ctx context.Context) bool {
 // tryOnce calls the store, or shares a call of another try: the store's answer to one
 // owner that wants to be alone is its answer to any.
 func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
-	if a.nonBlocking || !a.claim.Mode.exclusive() {
+	if a.traits.Immediate || !a.claim.Mode.exclusive() {
 		return a.askOnce(ctx, a.came)
 	}
 	return a.tryTogether(ctx)

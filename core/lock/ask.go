@@ -87,8 +87,8 @@ func (a *acquisition) patience() time.Duration {
 // send makes one bounded call, and undoes in the background what it may leave
 // if the acquisition ends without it.
 func (a *acquisition) send(ctx context.Context, now time.Duration) (uint64, error) {
-	if a.nonBlocking { // as bounded would do, without closures on the heap
-		fence, err := guarded(ctx, func(ctx context.Context) (uint64, error) { return a.store.Acquire(ctx, a.claim) })
+	if a.traits.Immediate {
+		fence, err := a.immediately(ctx, a.acquireCall, a.claim)
 		a.noteDoubt(err)
 		return fence, err
 	}
@@ -96,7 +96,7 @@ func (a *acquisition) send(ctx context.Context, now time.Duration) (uint64, erro
 		return 0, err
 	}
 	claim, named := a.claim, a.named
-	fence, err := a.callAcquire(ctx, now, a.patience(), claim, func(_ uint64, err error) {
+	fence, err := a.callStore(ctx, now, a.patience(), a.acquireCall, claim, func(_ uint64, err error) {
 		a.late(claim, named, err)
 		a.compensation.vacate(1)
 	})

@@ -40,7 +40,7 @@ func (l *Locker) handOff(h *hold) bool {
 // extended, is being lowered or is in doubt.
 func (l *Locker) successor(g *gate, h *hold, now time.Duration) *waiter {
 	switch {
-	case !l.spaced, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
+	case !l.traits.Spaced, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
 		return nil
 	case h.extended, h.lowering, h.doubt, h.suspect, h.limit > 0, h.keep > now:
 		return nil
@@ -75,7 +75,7 @@ const (
 // the next waiter here knows of the release before any message can reach them, and
 // would win each time. mu is held.
 func (l *Locker) yield(g *gate, h *hold) {
-	if !l.spaced || h.fence%FenceStep == 0 {
+	if !l.traits.Spaced || h.fence%FenceStep == 0 {
 		return
 	}
 	if now := l.now(); l.spent(h, now) && now >= g.yieldAt {

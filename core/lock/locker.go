@@ -12,17 +12,18 @@ import (
 // process and store, so that the callers of the process queue instead of all
 // calling the store.
 type Locker struct {
-	store       Store
-	nonBlocking bool       // the store never blocks
-	async       AsyncStore // the store, if it is one
-	spaced      bool       // its fences leave room for hand-offs
-	wakes       sync.Pool  // of chan struct{}, for calls
-	timers      sync.Pool  // of *time.Timer, for tries
-	defaults    *options
-	client      string        // first part of every owner
-	counter     atomic.Uint64 // second part
-	epoch       time.Time     // what trust is counted from, on the monotonic clock
-	wall        wall
+	store    Store
+	traits   Traits    // of the store
+	wakes    sync.Pool // of chan struct{}, for calls
+	answers  sync.Pool // of *immediate
+	timers   sync.Pool // of *time.Timer, for tries
+	defaults *options
+
+	acquireCall, releaseCall, lowerCall storeCall     // of the store
+	client                              string        // first part of every owner
+	counter                             atomic.Uint64 // second part
+	epoch                               time.Time     // what trust is counted from, on the monotonic clock
+	wall                                wall
 
 	draining chan struct{}      // closed by Drain, and by Close
 	idle     chan struct{}      // closed when, after that, nothing is held
@@ -65,10 +66,12 @@ func New(store Store, opts ...Option) *Locker {
 		panic("lock.New: store is nil") //nolint:forbidigo // as above
 	}
 	base, stop := context.WithCancel(context.Background())
-	_, nonBlocking := store.(NonBlockingStore)
 	l := &Locker{
 		store:       store,
-		nonBlocking: nonBlocking,
+		traits:      store.Traits(),
+		acquireCall: store.Acquire,
+		releaseCall: store.Release,
+		lowerCall:   store.Lower,
 		defaults:    defaults,
 		client:      newClientID(),
 		epoch:       time.Now(),
@@ -84,12 +87,6 @@ func New(store Store, opts ...Option) *Locker {
 		probes:      make(map[probeKey]*probe),
 
 		compensation: compensation{more: make(chan struct{}, 1)},
-	}
-	if async, ok := store.(AsyncStore); ok && async.Async() == store {
-		l.async = async
-	}
-	if spaced, ok := store.(SpacedStore); ok {
-		l.spaced = spaced.Spaced()
 	}
 	l.wall.start = l.epoch.UnixNano()
 	l.trusts = agenda[*hold]{column: ofTrust, now: l.now, due: l.trustDue}

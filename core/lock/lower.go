@@ -60,9 +60,7 @@ func (l *Locker) sendLower(ctx context.Context, h *hold, sent, timeout time.Dura
 	l.mu.Lock()
 	c := h.claim(sent)
 	l.mu.Unlock()
-	_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.store.Lower(ctx, c)
-	}, nil)
+	_, err := l.callStore(ctx, sent, timeout, l.lowerCall, c, nil)
 	if err == nil {
 		l.lowered(h, sent, c.TTL)
 	}

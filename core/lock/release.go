@@ -103,7 +103,7 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Dura
 func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, now, until time.Duration) error {
 	unanswered := false
 	err := l.persist(ctx, now, until, func(now, timeout time.Duration) error {
-		err := l.callRelease(ctx, now, timeout, c)
+		_, err := l.callStore(ctx, now, timeout, l.releaseCall, c, nil)
 		if isDecision(err) && unanswered && h.trusted() {
 			return nil // the call before did it, only its answer was lost
 		}

@@ -72,7 +72,7 @@ type renewal struct {
 // never blocks gets one round after the other: many at once would only keep mu from
 // everybody else.
 func (l *Locker) renewDue() {
-	for l.renewRound() && l.nonBlocking {
+	for l.renewRound() && l.traits.Immediate {
 	}
 }
 
@@ -102,7 +102,7 @@ func (l *Locker) beginRenewal() *renewal {
 	defer l.mu.Unlock()
 	r := &renewal{Locker: l, sent: l.now()}
 	r.take()
-	if len(r.holds) == 0 || !l.nonBlocking {
+	if len(r.holds) == 0 || !l.traits.Immediate {
 		defer l.renewals.served()
 	}
 	if len(r.holds) == 0 {

@@ -50,11 +50,8 @@ func New() *Store {
 	}
 }
 
-// NonBlocking marks the store as one whose calls never wait.
-func (*Store) NonBlocking() {}
-
-// Spaced implements [lock.SpacedStore].
-func (*Store) Spaced() bool { return true }
+// Traits implements [lock.Store].
+func (*Store) Traits() lock.Traits { return lock.Traits{Immediate: true, Spaced: true} }
 
 // nextFence returns the fence of a grant: the clock in microseconds, or one more
 // than that of the grant before, times [lock.FenceStep]. mu is held.
@@ -66,7 +63,21 @@ func (s *Store) nextFence(now time.Duration) uint64 {
 func (s *Store) now() time.Duration { return time.Since(s.epoch) }
 
 // Acquire implements [lock.Store].
-func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (s *Store) Acquire(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(s.acquire(ctx, c))
+}
+
+// Release implements [lock.Store].
+func (s *Store) Release(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, s.release(ctx, c))
+}
+
+// Lower implements [lock.Store].
+func (s *Store) Lower(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, s.lower(ctx, c))
+}
+
+func (s *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(ctx, c.Mode); err != nil {
 		return 0, err
 	}
@@ -119,8 +130,7 @@ func (s *Store) renew(ctx context.Context, c lock.Claim) error {
 	return nil
 }
 
-// Lower implements [lock.Store].
-func (s *Store) Lower(ctx context.Context, c lock.Claim) error {
+func (s *Store) lower(ctx context.Context, c lock.Claim) error {
 	if err := check(ctx, c.Mode); err != nil {
 		return err
 	}
@@ -142,8 +152,7 @@ func (s *Store) Lower(ctx context.Context, c lock.Claim) error {
 	return nil
 }
 
-// Release implements [lock.Store].
-func (s *Store) Release(ctx context.Context, c lock.Claim) error {
+func (s *Store) release(ctx context.Context, c lock.Claim) error {
 	if err := check(ctx, c.Mode); err != nil {
 		return err
 	}
