@@ -1136,7 +1136,7 @@ func TestWhoWasAnsweredHasNotGivenUpThoughTheWorkerIsBusy(t *testing.T) {
 			begin(t.Context(), store, fmt.Sprint("before:", i), by)
 			synctest.Wait()
 		}
-		first := lock.Claim{Key: "first", Owner: "o:1", Holds: 1, TTL: time.Minute}
+		first := lock.Claim{Key: "first", Owner: "o:1", TTL: time.Minute}
 		store.StartAcquire(ctx, first, by, func(uint64, error) {
 			leave()
 			time.Sleep(150 * time.Millisecond)

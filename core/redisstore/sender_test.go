@@ -28,7 +28,7 @@ type answer struct {
 // begin starts an acquire.
 func begin(ctx context.Context, store *redisstore.Store, key string, by time.Time) <-chan answer {
 	answers := make(chan answer, 2) // a second would show
-	c := lock.Claim{Key: key, Owner: key + ":1", Holds: 1, TTL: time.Minute}
+	c := lock.Claim{Key: key, Owner: key + ":1", TTL: time.Minute}
 	store.StartAcquire(ctx, c, by, func(fence uint64, err error) { answers <- answer{fence, err} })
 	return answers
 }
@@ -225,7 +225,7 @@ func TestCallersOfABatchStayTogether(t *testing.T) {
 			synctest.Wait() // each has a connection
 		}
 		for _, key := range []string{"e", "f", "g"} {
-			c := lock.Claim{Key: key, Owner: "o:1", Holds: 1, TTL: time.Minute}
+			c := lock.Claim{Key: key, Owner: "o:1", TTL: time.Minute}
 			store.StartAcquire(t.Context(), c, by, func(uint64, error) {
 				begin(t.Context(), store, "after:"+key, by)
 				time.Sleep(time.Millisecond) // others could send it
@@ -521,7 +521,7 @@ func TestAPanicOfTheClientFailsARoundOfRenewals(t *testing.T) {
 			client.AddHook(panicking{})
 			claims := make([]lock.Claim, 200)
 			for i := range claims {
-				claims[i] = lock.Claim{Key: fmt.Sprint(i), Owner: "client:1", Holds: 1, TTL: time.Minute}
+				claims[i] = lock.Claim{Key: fmt.Sprint(i), Owner: "client:1", TTL: time.Minute}
 			}
 			reports := make([]int, len(claims))
 			redisstore.New(client, opts...).Renew(t.Context(), claims, func(i int, err error) {

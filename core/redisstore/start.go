@@ -14,10 +14,19 @@ var _ lock.AsyncStore = (*Store)(nil)
 // Async implements [lock.AsyncStore].
 func (s *Store) Async() lock.Store { return s }
 
-// starting is an acquire or a release that is answered later.
+// operation is what a call does to the hold of one claim.
+type operation uint8
+
+const (
+	acquiring operation = iota
+	releasing
+	lowering
+)
+
+// starting is a call that is answered later.
 type starting struct {
 	sending
-	release  bool
+	operation
 	claim    lock.Claim
 	store    *Store
 	answered func(fence uint64, err error)
@@ -25,12 +34,12 @@ type starting struct {
 
 // StartAcquire implements [lock.AsyncStore].
 func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, answered func(fence uint64, err error)) {
-	t, err := s.target(c, 1)
+	t, err := s.target(c)
 	if err != nil {
 		answered(0, err)
 		return
 	}
-	x := &starting{sending: sending{ctx: ctx, by: by}, claim: c, store: s, answered: answered}
+	x := &starting{sending: sending{ctx: ctx, by: by}, operation: acquiring, claim: c, store: s, answered: answered}
 	if s.replicas != nil {
 		x.alone()
 		return
@@ -50,8 +59,26 @@ func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, an
 		return
 	}
 	x := &starting{
-		sending: sending{call: t.release(t), ctx: ctx, by: by, urgent: !c.Undo, undo: c.Undo},
-		release: true, claim: c, store: s, answered: answered,
+		sending:   sending{call: t.release(t), ctx: ctx, by: by, urgent: !c.Undo, undo: c.Undo},
+		operation: releasing, claim: c, store: s, answered: answered,
+	}
+	x.start()
+}
+
+// StartLower begins a [Store.Lower], as StartRelease begins a Release.
+func (s *Store) StartLower(ctx context.Context, c lock.Claim, by time.Time, answered func(_ uint64, err error)) {
+	t, err := s.lowering(c)
+	if err != nil {
+		answered(0, err)
+		return
+	}
+	x := &starting{
+		sending:   sending{call: reader{}.lower(t), ctx: ctx, by: by, urgent: true},
+		operation: lowering, claim: c, store: s, answered: answered,
+	}
+	if s.replicas != nil {
+		x.alone()
+		return
 	}
 	x.start()
 }
@@ -63,25 +90,29 @@ func (x *starting) start() {
 
 // receive implements receiver.
 func (x *starting) receive(reply *redis.Cmd, err error) {
-	if isTryAgain(err) || isWrongType(err) || !x.release && isNoScript(err) {
+	if isTryAgain(err) || isWrongType(err) || x.operation == acquiring && isNoScript(err) {
 		x.alone() // needs more than one call
 		return
 	}
 	n, err := x.store.integer(reply, err)
-	if x.release {
-		x.answered(0, released(n, err))
+	if x.operation == acquiring {
+		x.answered(x.store.granted(x.claim.Mode, n, err))
 		return
 	}
-	x.answered(x.store.granted(x.claim.Mode, n, err))
+	x.answered(0, released(n, err))
 }
 
 // alone makes the call on a separate goroutine.
 func (x *starting) alone() {
 	go x.store.alone(x.ctx, x.by, x.answered, func(ctx context.Context) (uint64, error) {
-		if x.release {
+		switch x.operation {
+		case releasing:
 			return 0, x.store.Release(ctx, x.claim)
+		case lowering:
+			return 0, x.store.Lower(ctx, x.claim)
+		default:
+			return x.store.Acquire(ctx, x.claim)
 		}
-		return x.store.Acquire(ctx, x.claim)
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
-var claim = lock.Claim{Key: "order:42", Owner: "5f0c:1", Holds: 1, TTL: 30 * time.Second}
+var claim = lock.Claim{Key: "order:42", Owner: "5f0c:1", TTL: 30 * time.Second}
 
 func TestRepliesOfAcquireAreDecoded(t *testing.T) {
 	tests := []struct {
@@ -28,7 +28,7 @@ func TestRepliesOfAcquireAreDecoded(t *testing.T) {
 	}{
 		{reply: 1732150809000000, fence: 1732150809000000 * 64},
 		{reply: 1<<53 - 1, fence: (1<<53 - 1) * 64},
-		{reply: 0, err: lock.ErrNotHeld},
+		{reply: 0, err: redisstore.ErrBadReply},
 		{reply: -1, err: lock.ErrBusy, ttl: -1},
 		{reply: -2, err: lock.ErrBusy, ttl: 0},
 		{reply: -2 - 30000, err: lock.ErrBusy, ttl: 30 * time.Second},
@@ -194,7 +194,6 @@ func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
 		{"owner named like a place in a queue", change(func(c *lock.Claim) { c.Owner = "5f0c:1:redlatch" }), lock.ErrInvalid},
 		{"owner named like a minimum hold", change(func(c *lock.Claim) { c.Owner = "5f0c:1:kept" }), lock.ErrInvalid},
 		{"no key", change(func(c *lock.Claim) { c.Key = "" }), lock.ErrInvalid},
-		{"no holds", change(func(c *lock.Claim) { c.Holds = 0 }), lock.ErrInvalid},
 		{"no TTL", change(func(c *lock.Claim) { c.TTL = 0 }), lock.ErrInvalid},
 	}
 	for _, tt := range tests {
@@ -207,14 +206,19 @@ func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
 			t.Errorf("%s, begun: got %v, want %v", tt.name, err, tt.want)
 		}
 	}
-	wrong := change(func(c *lock.Claim) { c.Holds = -1 })
-	if err := store.Release(t.Context(), wrong); !errors.Is(err, lock.ErrInvalid) {
-		t.Errorf("release to -1: got %v, want ErrInvalid", err)
-	}
-	begun := make(chan error, 1)
-	store.StartRelease(t.Context(), wrong, time.Now().Add(soon), func(_ uint64, err error) { begun <- err })
-	if err := <-begun; !errors.Is(err, lock.ErrInvalid) {
-		t.Errorf("release to -1, begun: got %v, want ErrInvalid", err)
+	begun := make(chan error, 2)
+	answered := func(_ uint64, err error) { begun <- err }
+	keyless := change(func(c *lock.Claim) { c.Mode, c.Key = lock.Read, "" })
+	store.StartRelease(t.Context(), keyless, time.Now().Add(soon), answered)
+	store.StartLower(t.Context(), keyless, time.Now().Add(soon), answered)
+	for name, err := range map[string]error{
+		"release": store.Release(t.Context(), keyless), "begun release": <-begun,
+		"lower": store.Lower(t.Context(), keyless), "begun lower": <-begun,
+		"lower to write": store.Lower(t.Context(), change(func(c *lock.Claim) { c.Mode = lock.Write })),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("%s: got %v, want ErrInvalid", name, err)
+		}
 	}
 	if _, err := store.Watch(t.Context(), change(func(c *lock.Claim) { c.Key = "" }), func() {}); !errors.Is(err, lock.ErrInvalid) {
 		t.Errorf("watch without a key: got %v, want ErrInvalid", err)
@@ -231,7 +235,7 @@ func TestTTLsAreRoundedUp(t *testing.T) {
 	if _, err := redisstore.New(rdb).Acquire(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.received()[0][6]; got != "11" {
+	if got := f.received()[0][5]; got != "11" {
 		t.Errorf("sent a TTL of %s ms, want 11: the key must outlive the trust in it", got)
 	}
 }
@@ -251,8 +255,8 @@ func TestNamesAreMapped(t *testing.T) {
 			t.Fatal(err)
 		}
 		command := f.received()[0]
-		if command[3] != tt.want || command[6] != "redisson_lock__channel:{"+tt.want+"}" {
-			t.Errorf("%s: key %q, channel %q", tt.name, command[3], command[6])
+		if command[3] != tt.want || command[5] != "redisson_lock__channel:{"+tt.want+"}" {
+			t.Errorf("%s: key %q, channel %q", tt.name, command[3], command[5])
 		}
 	}
 }
