@@ -71,6 +71,16 @@ func (f *faulty) count(op string) int {
 	return f.calls[op]
 }
 
+// total is the number of all calls.
+func (f *faulty) total() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, calls := range f.calls {
+		n += calls
+	}
+	return n
+}
+
 func (f *faulty) through(op string, c lock.Claim, call func() error) error {
 	f.mu.Lock()
 	f.calls[op]++
@@ -153,25 +163,25 @@ func times(n int, err error) func(lock.Claim) error {
 	}
 }
 
-// gauge counts the holds that begin and end, by name, as metrics do.
+// gauge counts the holds that begin and end, by name and mode, as metrics do.
 type gauge struct {
 	mu   sync.Mutex
-	held map[string]int
+	held map[lock.Event]int
 }
 
-func (g *gauge) add(name string, n int) {
+func (g *gauge) add(e lock.Event, n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.held == nil {
-		g.held = make(map[string]int)
+		g.held = make(map[lock.Event]int)
 	}
-	if g.held[name] += n; g.held[name] == 0 {
-		delete(g.held, name)
+	if g.held[e] += n; g.held[e] == 0 {
+		delete(g.held, e)
 	}
 }
 
 // left returns the numbers that are not zero.
-func (g *gauge) left() map[string]int {
+func (g *gauge) left() map[lock.Event]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.held)
@@ -181,15 +191,15 @@ func (g *gauge) option() lock.Option {
 	return lock.WithHooks(lock.Hooks{
 		Acquired: func(_ context.Context, e lock.AcquireEvent) {
 			if e.Err == nil && !e.Reentrant {
-				g.add(e.Name, 1)
+				g.add(e.Event, 1)
 			}
 		},
 		Released: func(e lock.ReleaseEvent) {
 			if e.Last {
-				g.add(e.Name, -1)
+				g.add(e.Event, -1)
 			}
 		},
-		Lost: func(e lock.LossEvent) { g.add(e.Name, -1) },
+		Lost: func(e lock.LossEvent) { g.add(e.Event, -1) },
 	})
 }
 
