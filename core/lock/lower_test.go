@@ -588,3 +588,21 @@ func TestAHoldThatIsLoweredEndsAsItBegan(t *testing.T) {
 		})
 	}
 }
+
+// A hold that the store may know as a reader's is not passed on to a writer.
+func TestAHoldThatIsBeingLoweredIsNotHandedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpaced()
+		l := newLocker(t, store)
+		outages["its answer is lost"](store.faulty, "lower")
+		read := lowering(t, l)
+		next := await(t.Context(), l, "k", writing)
+		released := store.count("release")
+		release(t, read)
+		writer := next.got(t)
+		if writer.Owner() == read.Owner() || store.count("release") == released {
+			t.Errorf("handed off: fence %d after %d", writer.Fence(), read.Fence())
+		}
+		release(t, writer)
+	})
+}
