@@ -170,6 +170,7 @@ type gauge struct {
 }
 
 func (g *gauge) add(e lock.Event, n int) {
+	e.Key = ""
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.held == nil {
