@@ -316,9 +316,9 @@ type releases struct {
 	n atomic.Int32
 }
 
-func (r *releases) Release(ctx context.Context, c lock.Claim) error {
+func (r *releases) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	r.n.Add(1)
-	return r.Store.Release(ctx, c)
+	r.Store.Release(ctx, c, by, answer)
 }
 
 func TestHandoffsAndMarginOfTheConfigAreThoseOfTheLocker(t *testing.T) {
