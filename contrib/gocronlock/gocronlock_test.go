@@ -69,12 +69,18 @@ func (s *line) away() bool {
 
 var errCut = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: true, Err: errors.New("killed")}
 
-func (s *line) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	if s.away() {
-		return 0, errCut
-	}
-	return s.Store.Acquire(ctx, c)
+func (s *line) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	go func() {
+		if s.away() {
+			answer.Answered(0, errCut)
+			return
+		}
+		s.Store.Acquire(ctx, c, by, answer)
+	}()
 }
+
+// Traits say that the calls wait.
+func (*line) Traits() lock.Traits { return lock.Traits{} }
 
 func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	if !s.away() {
@@ -86,11 +92,14 @@ func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, 
 	}
 }
 
-func (s *line) Release(ctx context.Context, c lock.Claim) error {
-	if s.away() {
-		return errCut
-	}
-	return s.Store.Release(ctx, c)
+func (s *line) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	go func() {
+		if s.away() {
+			answer.Answered(0, errCut)
+			return
+		}
+		s.Store.Release(ctx, c, by, answer)
+	}()
 }
 
 // fleet is three instances whose clocks are 100 ms apart, with one job.
@@ -367,10 +376,10 @@ func TestALockThatIsNotHadIsReported(t *testing.T) {
 	})
 }
 
-// A run of the same instance is another run, also under the same name.
-func TestAJobIsLockedOnceAlsoForANamedOwner(t *testing.T) {
+// A run of the same instance is another run.
+func TestAJobIsLockedOnceInItsInstance(t *testing.T) {
 	l := lock.New(memstore.New())
-	locker := gocronlock.New(l, "job:", lock.WithOwner("me"))
+	locker := gocronlock.New(l, "job:")
 	first, err := locker.Lock(t.Context(), "report")
 	if err != nil {
 		t.Fatal(err)

@@ -335,10 +335,12 @@ func TestASilentStoreIsUnavailableAndNotCanceled(t *testing.T) {
 // silentStore answers no acquisition.
 type silentStore struct{ lock.Store }
 
-func (silentStore) Acquire(ctx context.Context, _ lock.Claim) (uint64, error) {
-	<-ctx.Done()
-	return 0, ctx.Err()
+func (silentStore) Acquire(_ context.Context, _ lock.Claim, by time.Time, answer lock.Answer) {
+	time.AfterFunc(time.Until(by), func() { answer.Answered(0, context.DeadlineExceeded) })
 }
+
+// Traits say that the calls wait.
+func (silentStore) Traits() lock.Traits { return lock.Traits{} }
 
 // Nor is the caller's end the reason for what no caller could get.
 func TestARuleThatCannotBeAppliedIsInvalidForACallerThatHasLeft(t *testing.T) {
@@ -473,12 +475,18 @@ func TestEnterAsksForTheModeOfTheRule(t *testing.T) {
 // exclusiveOnly knows no other mode.
 type exclusiveOnly struct{ lock.Store }
 
-func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	if c.Mode != lock.Exclusive {
-		return 0, lock.ErrUnsupported
-	}
-	return s.Store.Acquire(ctx, c)
+func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	go func() {
+		if c.Mode != lock.Exclusive {
+			answer.Answered(0, lock.ErrUnsupported)
+			return
+		}
+		s.Store.Acquire(ctx, c, by, answer)
+	}()
 }
+
+// Traits say that the calls wait.
+func (exclusiveOnly) Traits() lock.Traits { return lock.Traits{} }
 
 func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
 	var names []string
@@ -504,6 +512,11 @@ var errDown = errors.New("dial tcp 10.1.2.3:6379: secret-password refused for lo
 // brokenStore refuses every acquisition.
 type brokenStore struct{ lock.Store }
 
-func (brokenStore) Acquire(context.Context, lock.Claim) (uint64, error) {
-	return 0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errDown}
+func (brokenStore) Acquire(_ context.Context, _ lock.Claim, _ time.Time, answer lock.Answer) {
+	go func() {
+		answer.Answered(0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errDown})
+	}()
 }
+
+// Traits say that the calls wait.
+func (brokenStore) Traits() lock.Traits { return lock.Traits{} }

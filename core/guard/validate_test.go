@@ -87,7 +87,6 @@ func unfit() map[string]struct {
 		"minHold beyond maxHold":     {lock.WithMaxHold(30 * time.Second), func(r *rule.Rule) { r.MinHold = 50 * time.Second }, "WithMinHold(50s): WithMaxHold(30s) ends earlier"},
 		"lease of twice the margin":  {lock.WithMargin(500 * time.Millisecond), func(r *rule.Rule) { r.Lease = time.Second }, "WithMargin(500ms)"},
 		"maxHold below the margin":   {lock.WithMargin(500 * time.Millisecond), func(r *rule.Rule) { r.MaxHold = time.Second }, "WithMargin(500ms)"},
-		"permits of a named owner":   {lock.WithOwner("me"), func(r *rule.Rule) { r.Mode, r.Size = lock.Semaphore, 3 }, `WithOwner("me")`},
 		"lease below a minimum hold": {lock.WithMinHold(time.Minute), func(r *rule.Rule) { r.Lease = time.Second }, "WithLease(1s) ends earlier"},
 	}
 }

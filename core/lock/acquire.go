@@ -16,25 +16,22 @@ var (
 type acquisition struct {
 	*Locker
 	o       *options
+	how     attempt
 	claim   Claim
 	timeout time.Duration // of its calls
 	came    time.Duration
 	caller  context.Context // what the lease's context descends from
-	once    bool
-	reenter bool
-	taken   bool // a try finds the key taken in this process
-	shared  bool // others may acquire for the same owner
+	taken   bool            // a try finds the key taken in this process
 
 	sawContention bool // the store answered that another has the key
 	behind        bool // it did so to another of the queue
 	waited        bool // it slept at least once
 
-	ownership *ownership
-	refused   <-chan struct{} // ends the wait with ErrClosed
-	mine      *hold           // that the caller had when it came
-	conflict  error           // what it can't be joined for
+	refused  <-chan struct{} // ends the wait with ErrClosed
+	joined   *Lease          // of the hold that the caller had when it came
+	longer   bool            // joined asks for more than the hold has
+	conflict error           // why the hold of the caller can't be joined
 
-	id      string    // the owner that is its own
 	waiter  waiter    // in the queue of the key
 	endWait func()    // ends the Waiting hook
 	polls   int       // without a subscription
@@ -47,18 +44,24 @@ type acquisition struct {
 	done  bool  // it ended, with a hold or without
 	doubt bool  // a call without an answer may have run
 	left  bool  // a call that was given up has left a hold, or a place
-	hold  *hold // that it made, or re-enters
+	hold  *hold // that it made
 }
 
-func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Option) (*Lease, error) {
+// attempt is how an acquisition is made, besides its options.
+type attempt struct {
+	once  bool            // it doesn't wait for others
+	group context.Context // that the caller of its AcquireAll gave; nil: it is no part of one
+}
+
+func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Option) (*Lease, error) {
 	a, err := l.newAcquisition(opts)
 	o := a.o
-	a.timeout, a.caller, a.came = o.callTimeout, ctx, l.now()
+	a.how, a.timeout, a.caller, a.came = how, o.callTimeout, ctx, l.now()
 	if err == nil {
 		err = checkKey(key)
 	}
-	a.once = once || o.waitSet && o.wait == 0
-	a.claim = Claim{Key: key, Mode: o.mode, Holds: 1, TTL: o.acquireTTL()}
+	a.how.once = how.once || o.waitSet && o.wait == 0
+	a.claim = Claim{Key: key, Mode: o.mode, TTL: o.acquireTTL()}
 	if o.mode == Semaphore {
 		a.claim.Permits, a.claim.Size = o.permits, o.size
 	}
@@ -69,9 +72,6 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 		return nil, &Error{Op: "acquire", Key: key, Err: err}
 	}
 	defer l.running.Done()
-	if o.owner != "" {
-		defer l.unshare(a.ownership)
-	}
 	lease, err := a.run(ctx)
 	if err == nil {
 		lease, err = a.prolonged(ctx, lease)
@@ -80,7 +80,7 @@ func (l *Locker) acquire(ctx context.Context, key string, once bool, opts []Opti
 		err = &Error{Op: "acquire", Key: key, Err: err}
 	}
 	a.observe(ctx, lease, err)
-	if err == nil && a.o.group == nil {
+	if err == nil && how.group == nil {
 		lease.keep()
 	}
 	return lease, err
@@ -99,53 +99,37 @@ func (l *Locker) newAcquisition(opts []Option) (*acquisition, error) {
 	return &a.acquisition, a.o.apply(opts)
 }
 
-// enter counts the acquisition in, so that Close waits for it, and finds what its
-// caller has.
+// enter counts the acquisition in, so that Close waits for it, and joins the hold that
+// its caller has, if any.
 func (a *acquisition) enter() error {
 	_, derived := FromContext(a.caller)
+	if derived {
+		a.checkOwn()
+	}
+	over := a.caller.Err() != nil // asked without mu: a lease as a context looks at its hold
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return ErrClosed
 	}
 	a.running.Add(1)
-	if a.o.owner != "" {
-		a.ownership, a.shared = a.share(ownerKey{a.claim.Key, a.o.owner}), true
+	a.refused = a.draining
+	if derived {
+		if a.atWork() {
+			a.refused = a.ending // its work goes on until Close, or until nothing is held
+		}
+		if !over {
+			a.reenter()
+		}
 	}
-	a.taken = a.once && a.takenHere()
-	if !derived && !a.shared { // it has nothing
-		a.refused = a.draining
-		return nil
-	}
-	a.mine, a.conflict = a.own()
-	a.admit()
+	a.taken = a.how.once && a.joined == nil && a.takenHere()
 	return nil
 }
 
-// admit says what ends the wait: the work of a caller that holds a lease goes on
-// until Close, or until nothing is held. mu is held.
-func (a *acquisition) admit() {
-	a.refused = a.draining
-	if a.atWork() {
-		a.refused = a.ending
-	}
-}
-
-// readmit makes it the acquisition of a new owner, as what it was to join was released
-// meanwhile.
-func (a *acquisition) readmit() {
-	a.mu.Lock()
-	a.mine = nil
-	a.admit()
-	a.taken = a.once && a.takenHere()
-	a.mu.Unlock()
-	a.claimAs(nil)
-}
-
 // prolonged gives a new lease its full length, if that is more than an acquire
-// writes.
+// writes, or than the hold that it joined has.
 func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, error) {
-	if a.o.ttl() <= maxAcquireTTL {
+	if a.joined == nil && a.o.ttl() <= maxAcquireTTL || a.joined != nil && !a.longer {
 		return lease, nil
 	}
 	if err := lease.lengthen(ctx, a.o.ttl()); err != nil {
@@ -159,7 +143,7 @@ func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, erro
 func (l *Lease) lengthen(ctx context.Context, d time.Duration) error {
 	err := l.hold.locker.extend(ctx, l, d)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = because(ErrUnavailable, err) // whichever of its calls was not answered
+		err = wrap(ErrUnavailable, err) // whichever of its calls was not answered
 	}
 	return err
 }
@@ -175,7 +159,7 @@ func (a *acquisition) observe(ctx context.Context, lease *Lease, err error) {
 	if a.endWait != nil {
 		a.endWait()
 	}
-	reentrant, ended := a.reenter, false
+	reentrant, ended := a.joined != nil, false
 	if lease != nil && a.defaults.hooks.observeEnds() {
 		reentrant, ended = lease.hold.report(a.o.name)
 	}
@@ -195,32 +179,13 @@ func (a *acquisition) event() Event {
 }
 
 func (a *acquisition) run(ctx context.Context) (*Lease, error) {
-	h := a.mine
 	switch {
+	case a.joined != nil:
+		return a.joined, nil
 	case ctx.Err() != nil:
 		return nil, ended(ctx)
 	case a.conflict != nil:
 		return nil, a.conflict
-	case h != nil && h.mode != a.o.mode:
-		// A writer that reads: the same owner, another hold.
-		a.ownership, a.shared = h.ownership, true
-		lease, err := a.attempt(ctx, a.came)
-		for isGone(err) && a.holdStatus(h) == nil { // what it read before
-			lease, err = a.attempt(ctx, a.now())
-		}
-		if !isDecision(err) && !isGone(err) || a.holdStatus(h) == nil {
-			return a.tried(ctx, lease, err)
-		}
-		a.readmit() // the writer has gone: whatever that is an answer to, it waits as any other
-	case h != nil:
-		lease, err := a.reenterHold(ctx, h)
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			err = a.gaveUp(ctx)
-		}
-		if a.o.owner == "" || !isGone(err) {
-			return lease, err
-		}
-		a.readmit()
 	}
 	if err := a.admitted(); err != nil {
 		return nil, err
@@ -228,50 +193,21 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 	if a.taken {
 		return nil, a.busy(nil)
 	}
-	if a.claim.Owner == "" { // else a late answer may look at it
-		a.claim.Owner = a.newID()
-	}
-	if a.once {
+	a.claim.Owner = a.newOwner()
+	if a.how.once {
 		return a.tryOnce(ctx)
 	}
 	return a.queueUp(ctx)
 }
 
-// own finds the hold that the caller already has: that of its context, or of
-// the owner it names. A hold in another mode is an error, as waiting for it
-// would be waiting for oneself, unless it is a writer's who wants to read. mu is held.
-func (a *acquisition) own() (*hold, error) {
-	if a.o.mode == Semaphore { // permits do not re-enter, they add up
-		return nil, a.joins(a.ofContext(func(h *hold) bool { return h.mode != Semaphore }))
+// admitted is nil while the acquisition is not refused.
+func (a *acquisition) admitted() error {
+	select {
+	case <-a.refused:
+		return ErrClosed
+	default:
+		return nil
 	}
-	h := a.ofContext(func(h *hold) bool { return h.mode == a.o.mode })
-	if h == nil {
-		h = a.ofContext(func(*hold) bool { return true })
-	}
-	if h == nil && a.shared {
-		h = a.ownership.find(a.o.mode)
-	}
-	if h != nil {
-		h.share()
-	}
-	return h, a.joins(h)
-}
-
-// waitsForItself says whether the caller's context holds what the acquisition
-// wants, as another owner; mu is held.
-func (a *acquisition) waitsForItself(ctx context.Context) bool {
-	permits := a.claim.Permits
-	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer() {
-		h := lease.hold
-		switch {
-		case h.locker != a.Locker || h.key != a.claim.Key || h.state != holdAlive || lease.over.Load() != nil:
-		case h.mode == Semaphore:
-			permits += h.permits
-		case !h.actsFor(a.ownership) && (h.mode != Read || a.o.mode != Read):
-			return true
-		}
-	}
-	return permits > a.claim.Size
 }
 
 // busy is the error of a key that others have, and the cause if there is one.
@@ -279,74 +215,34 @@ func (a *acquisition) busy(cause error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.waitsForItself(a.caller) {
-		return because(ErrOwnHold, cause)
+		return wrap(ErrOwnHold, cause)
 	}
-	return because(ErrBusy, cause)
+	return wrap(ErrBusy, cause)
 }
 
-// joins returns what speaks against an acquisition on top of the owner's hold h; mu
-// is held.
-func (a *acquisition) joins(h *hold) error {
-	switch {
-	case h == nil:
-		return nil
-	case h.mode != a.o.mode && (h.mode != Write || a.o.mode != Read):
-		return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, h.mode, a.o.mode)
-	case a.keepsBoth(h.ownership):
-		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; release the other first", ErrInvalid)
-	case h.limit > 0 && h.granted+a.o.minHold > h.limit:
-		return fmt.Errorf("%w: WithMinHold(%v): WithMaxHold of the hold ends earlier", ErrInvalid, a.o.minHold)
-	case a.o.noReentry:
-		return ErrOwnHold
-	}
-	return nil
-}
-
-// keepsBoth says whether the owner would write and read, and keep one of both for a
-// minimum: the store keeps what is released last, as nobody's, and the other would
-// be in its way. mu is held.
-func (a *acquisition) keepsBoth(o *ownership) bool {
-	writes, reads, keeps := a.o.mode == Write, a.o.mode == Read || o.owed != nil, a.o.minHold > 0
-	for _, h := range o.holds {
-		if h != nil {
-			writes, reads = writes || h.mode == Write, reads || h.mode == Read
-			keeps = keeps || h.keepUntil() > a.now() || h.willKeep()
+// waitsForItself says whether the caller's context holds permits that the acquisition
+// needs; mu is held.
+func (a *acquisition) waitsForItself(ctx context.Context) bool {
+	permits := a.claim.Permits
+	for lease := range leases(ctx) {
+		if h := lease.hold; h.locker == a.Locker && h.key == a.claim.Key && h.mode == Semaphore && lease.alive() {
+			permits += h.permits
 		}
 	}
-	return writes && reads && keeps
-}
-
-// ofContext finds a hold of the caller's context; mu is held.
-func (a *acquisition) ofContext(match func(*hold) bool) *hold {
-	lease := leaseOf(a.caller, a.claim.Key, func(lease *Lease) bool {
-		h := lease.hold
-		return h.locker == a.Locker && h.state == holdAlive && (a.o.owner == "" || h.named(a.o.owner)) && match(h)
-	})
-	if lease == nil {
-		return nil
-	}
-	return lease.hold
+	return permits > a.claim.Size
 }
 
 // tryOnce calls the store, or shares a call of another try: the store's answer to one
 // owner that wants to be alone is its answer to any.
 func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
-	if a.nonBlocking || a.shared || !a.claim.Mode.alone() {
+	if a.traits.Immediate || !a.claim.Mode.exclusive() {
 		return a.askOnce(ctx, a.came)
 	}
 	return a.tryTogether(ctx)
 }
 
 func (a *acquisition) askOnce(ctx context.Context, now time.Duration) (*Lease, error) {
-	lease, err := a.attempt(ctx, now)
-	for isGone(err) {
-		lease, err = a.attempt(ctx, a.now())
-	}
-	return a.tried(ctx, lease, err)
-}
-
-// tried ends an acquisition that does not wait with the result of its attempt.
-func (a *acquisition) tried(ctx context.Context, lease *Lease, err error) (*Lease, error) {
+	lease, err := a.ask(ctx, now)
 	if err == nil {
 		return lease, nil
 	}
@@ -366,35 +262,19 @@ func (a *acquisition) gaveUp(ctx context.Context) error {
 	switch {
 	case !errors.Is(cause, context.DeadlineExceeded):
 		return cause
-	case a.mine == nil && (a.sawContention || a.answeredBusy()):
+	case a.sawContention || a.answeredBusy():
 		return a.busy(cause)
-	case a.siblingAnswered():
-		return cause // the store is well, and nobody else has the key
 	}
-	return because(ErrUnavailable, cause)
-}
-
-// siblingAnswered says whether the store has answered another call for the same owner
-// since the acquisition came.
-func (a *acquisition) siblingAnswered() bool {
-	o := a.ownership
-	if a.mine != nil {
-		o = a.mine.ownership
-	}
-	return o != nil && o.answeredSince(a.epoch.Add(a.came))
+	return wrap(ErrUnavailable, cause)
 }
 
 // granted makes a hold of a grant and a lease of it. The TTL counts from when
 // the grant was asked for.
 func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) {
 	a.checkClock()
-	if a.reenter {
-		return a.regranted(sent)
-	}
 	h := &hold{
 		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
-		fence: fence, granted: sent, ownership: a.ownership, count: 1,
-		permits: a.claim.Permits, size: a.claim.Size,
+		fence: fence, granted: sent, permits: a.claim.Permits, size: a.claim.Size,
 	}
 	if a.o.limits.hold > 0 {
 		h.limit = sent + a.o.limits.hold
@@ -410,14 +290,11 @@ func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) 
 		return nil, ErrClosed
 	case now >= h.trustedUntil():
 		a.doubt = true
-		return nil, because(ErrUnavailable, errTooLate)
-	case a.id != a.claim.Owner && !a.ownership.writing(a.claim):
-		a.doubt = true // the writer has gone, and its owner with it
-		return nil, ErrReleased
+		return nil, wrap(ErrUnavailable, errTooLate)
 	}
 	a.done, a.hold = true, h
 	lease := a.register(a.caller, h, a.o, now)
 	a.trusts.set(h, h.trustedUntil())
-	a.watchdogOn(h, sent, a.claim.TTL)
+	a.renewLater(h, sent, a.claim.TTL)
 	return lease, nil
 }

@@ -35,8 +35,7 @@ type Leases struct {
 // A key that is named twice is re-entered. Permits of one key are taken together, as
 // one lease: of options that differ the last counts. Such requests are refused with
 // [ErrInvalid] if their lockers differ, because no order is defined for the two, and
-// with [ErrOwnHold] if the second would wait for the first: it has another
-// [WithOwner], or there are not enough permits for both. A lock and permits of one
+// with [ErrOwnHold] if there are not enough permits for both. A lock and permits of one
 // key are refused with [ErrInvalid].
 //
 // ctx bounds the whole; so does the shortest [WithWait] or [WithMaxWait] among the
@@ -68,11 +67,11 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 	}()
 	inside := ctx
 	for _, p := range parts {
-		opts := append(slices.Clip(p.opts), func(o *options) { o.group = ctx })
+		opts := slices.Clip(p.opts)
 		if limited {
 			opts = append(opts, WithWait(max(least, time.Until(limit))))
 		}
-		lease, err := p.locker.Acquire(inside, p.key, opts...)
+		lease, err := p.locker.acquire(inside, p.key, attempt{group: ctx}, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -93,8 +92,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 type part struct {
 	Request
 
-	o     *options
-	owner string // of it, or of the hold that it re-enters
+	o *options
 }
 
 // inOrder checks requests, and returns what to acquire in the order of the keys.
@@ -119,7 +117,7 @@ func (r Request) addTo(parts []part) ([]part, error) {
 	}
 	last := len(parts) - 1
 	if last < 0 || parts[last].key != r.key {
-		return append(parts, part{r, o, o.owner}), nil
+		return append(parts, part{r, o}), nil
 	}
 	switch before := parts[last]; {
 	case before.locker != r.locker:
@@ -127,10 +125,8 @@ func (r Request) addTo(parts []part) ([]part, error) {
 	case before.o.mode == Semaphore && o.mode == Semaphore:
 		parts[last], err = r.with(before, o)
 		return parts, err
-	case o.owner != "" && o.owner != before.owner && before.o.mode != Semaphore:
-		return nil, ErrOwnHold
 	default:
-		return append(parts, part{r, o, before.owner}), nil
+		return append(parts, part{r, o}), nil
 	}
 }
 
@@ -146,7 +142,7 @@ func (r Request) with(before part, o *options) (part, error) {
 		r.opts = append(r.opts, WithWait(first))
 	}
 	o, err := r.locker.defaults.with(r.opts)
-	return part{r, o, ""}, err
+	return part{r, o}, err
 }
 
 // equalize gives fixed leases that were acquired early what they lost while
@@ -163,11 +159,22 @@ func (l *Leases) equalize(ctx context.Context, parts []part) error {
 }
 
 // Context ends when any of the leases ends, with that one's cause: a lost
-// part ends the whole. It carries all of them, for [AssertHeld] and re-entry.
-func (l *Leases) Context() context.Context { return l.leases[len(l.leases)-1].Context() }
+// part ends the whole. It carries all of them, for [AssertHeld] and re-entry. That of nil
+// Leases has ended with [ErrNotHeld].
+func (l *Leases) Context() context.Context {
+	if l == nil {
+		return notHeld
+	}
+	return l.leases[len(l.leases)-1].Context()
+}
 
 // Each returns the leases, sorted by key.
-func (l *Leases) Each() []*Lease { return slices.Clone(l.leases) }
+func (l *Leases) Each() []*Lease {
+	if l == nil {
+		return nil
+	}
+	return slices.Clone(l.leases)
+}
 
 // discard releases what was acquired, as the caller gets none of it. It waits for no
 // more than one answer of a store that gives none.
@@ -185,8 +192,12 @@ func (l *Leases) discard(ctx context.Context) {
 }
 
 // Release releases all leases, the last acquired first. It continues after an
-// error, and returns an error that wraps all of them. See [Lease.Release].
+// error, and returns an error that wraps all of them. See [Lease.Release]. Nil Leases
+// return [ErrNotHeld].
 func (l *Leases) Release(ctx context.Context) (failed error) {
+	if l == nil {
+		return &Error{Op: "release", Err: ErrNotHeld}
+	}
 	for _, lease := range l.leases {
 		defer func() { // the last first, also when a hook panics
 			err := lease.Release(ctx)

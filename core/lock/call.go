@@ -13,7 +13,7 @@ import (
 // errNoAnswer is the cause when a store call outlives the call timeout.
 var errNoAnswer = errors.New("no answer in time")
 
-// bounded calls a store that blocks, on a new goroutine, and waits for
+// bounded makes a call that blocks, on a new goroutine, and waits for
 // the answer as [await] does: clients do not look at a canceled context while
 // they read a reply. A call that has been sent is left to run until the store
 // answers: its context has no deadline but the timeout.
@@ -21,13 +21,13 @@ func bounded[T any](
 	ctx context.Context, l *Locker, timeout time.Duration,
 	call func(context.Context) (T, error), late func(value T, err error),
 ) (T, error) {
-	if l.nonBlocking {
+	if l.traits.Immediate {
 		return guarded(ctx, call)
 	}
 	callCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, errNoAnswer)
 	defer cancel() // a call that was not sent yet ends with it
-	return await(ctx, l, l.now()+timeout, func(answered func(T, error)) {
-		go func() { answered(guarded(callCtx, call)) }()
+	return await(ctx, l, l.now()+timeout, func(p *pending[T]) {
+		go func() { p.Answered(guarded(callCtx, call)) }()
 	}, late)
 }
 
@@ -36,7 +36,7 @@ func bounded[T any](
 // goroutine that brings it. The caller must be counted in running.
 func await[T any](
 	ctx context.Context, l *Locker, until time.Duration,
-	start func(answered func(T, error)), late func(value T, err error),
+	start func(p *pending[T]), late func(value T, err error),
 ) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -140,18 +140,19 @@ type pending[T any] struct {
 	err   error
 }
 
-func (p *pending[T]) start(start func(answered func(T, error))) {
+func (p *pending[T]) start(start func(p *pending[T])) {
 	defer func() {
 		if v := recover(); v != nil {
 			var none T
-			p.answered(none, &PanicError{Value: v, Stack: debug.Stack()})
+			p.Answered(none, &PanicError{Value: v, Stack: debug.Stack()})
 		}
 	}()
-	start(p.answered)
+	start(p)
 }
 
-// answered ends the call. A second answer is ignored.
-func (p *pending[T]) answered(value T, err error) {
+// Answered ends the call; for a call of the store it implements [Answer]. A second answer
+// is ignored.
+func (p *pending[T]) Answered(value T, err error) {
 	if p.ended.Swap(true) {
 		return
 	}
@@ -166,37 +167,42 @@ func (p *pending[T]) answered(value T, err error) {
 	}
 }
 
-// callAcquire makes one call now, whose answer may come late.
-func (l *Locker) callAcquire(
-	ctx context.Context, now, timeout time.Duration, c Claim, late func(uint64, error),
+// callStore makes one call of the store now, whose answer may come late.
+func (l *Locker) callStore(
+	ctx context.Context, now, timeout time.Duration, start storeCall, c Claim, late func(uint64, error),
 ) (uint64, error) {
-	if l.async == nil {
-		return bounded(ctx, l, timeout, func(ctx context.Context) (uint64, error) { return l.store.Acquire(ctx, c) }, late)
+	if l.traits.Immediate {
+		return l.immediately(ctx, start, c)
 	}
-	return await(ctx, l, now+timeout, func(answered func(uint64, error)) {
-		l.async.StartAcquire(ctx, c, l.epoch.Add(now+timeout), answered)
-	}, late)
+	until := now + timeout
+	return await(ctx, l, until, func(p *pending[uint64]) { start(ctx, c, l.epoch.Add(until), p) }, late)
 }
 
-// callRelease makes one call now.
-func (l *Locker) callRelease(ctx context.Context, now, timeout time.Duration, c Claim) error {
-	if c.Holds > 0 {
-		return nil // the store knows holds, never how often
+// immediate is the answer of a store that never waits.
+type immediate struct {
+	fence uint64
+	err   error
+}
+
+// Answered implements [Answer].
+func (i *immediate) Answered(fence uint64, err error) { i.fence, i.err = fence, err }
+
+// immediately is callStore without anything that waits.
+func (l *Locker) immediately(ctx context.Context, start storeCall, c Claim) (fence uint64, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	answer, ok := l.answers.Get().(*immediate)
+	if !ok {
+		answer = new(immediate)
 	}
-	if l.nonBlocking { // as bounded would do, without a closure on the heap
-		_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.store.Release(ctx, c) })
-		return err
-	}
-	if l.async == nil {
-		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, l.store.Release(ctx, c)
-		}, nil)
-		return err
-	}
-	_, err := await(ctx, l, now+timeout, func(answered func(uint64, error)) {
-		l.async.StartRelease(ctx, c, l.epoch.Add(now+timeout), answered)
-	}, nil)
-	return err
+	answer.err = errNoAnswer
+	start(ctx, c, time.Time{}, answer)
+	fence, err = answer.fence, answer.err
+	l.answers.Put(answer)
+	return fence, err
 }
 
 // guarded makes a failure of a panic. The engine calls the store on its own
@@ -240,7 +246,7 @@ func undecided(err error) error {
 	if wrong(err) {
 		return err
 	}
-	return because(ErrUnavailable, err)
+	return wrap(ErrUnavailable, err)
 }
 
 // ended is the error for a context that has ended: its Err, and its cause where

@@ -17,9 +17,8 @@ import (
 //
 // If ctx ends first, Close returns its error. If the store does not answer, or refuses, Close
 // gives up and returns [ErrUnavailable]. That takes one call timeout for each 4096
-// holds. In a store whose calls block, it takes one for each 16 holds, and for each 8
-// acquisitions to undo. So bound it by ctx. In both cases what could not be released
-// expires by itself.
+// holds, and, in an [Async] store, for each 8 acquisitions to undo. So bound it by ctx. In
+// both cases what could not be released expires by itself.
 //
 // The store and its client stay open: they are the caller's. A second call waits for
 // the first, and also returns an error if holds could not be released.
@@ -41,7 +40,7 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.releasing++
 		l.trusts.remove(h)
 		l.renewals.remove(h)
-		holds = append(holds, closedHold{h, h.claim(0, now)})
+		holds = append(holds, closedHold{h, h.release(now)})
 	}
 	var watches []*watch
 	for key := range l.watches { // none stays for the timer, which may be running already
@@ -78,9 +77,8 @@ type closedHold struct {
 	claim Claim
 }
 
-// So many holds are released at a time while closing, of a store that blocks, and of one
-// that doesn't.
-const closeBlocking, closeAsync = 16, 4096
+// closeWorkers is how many holds are released at a time while closing.
+const closeWorkers = 4096
 
 // releaseHolds returns what a hook has panicked with, and what was not released.
 func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) (panicked any, err error) {
@@ -89,11 +87,7 @@ func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) (panicked
 	var failed int
 	var last error
 	var workers sync.WaitGroup
-	most := closeBlocking
-	if l.async != nil {
-		most = closeAsync
-	}
-	for range min(most, len(holds)) {
+	for range min(closeWorkers, len(holds)) {
 		workers.Go(func() {
 			for h := range jobs {
 				now := l.now()
@@ -166,7 +160,7 @@ func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {
 	case <-l.quiet:
 		failed = l.compensation.closed(l.unclosed)
 	case <-ctx.Done():
-		failed = because(ended(ctx), failed)
+		failed = wrap(ended(ctx), failed)
 	}
 	if failed != nil {
 		return &Error{Op: "close", Err: failed}

@@ -12,8 +12,6 @@ const (
 	// maxUnsettled bounds the acquire calls that are under way, together with
 	// the ones that are to be undone.
 	maxUnsettled = 1 << 14
-	// undoWorkers is how many are undone at a time in a store that blocks.
-	undoWorkers = 8
 	// undoBackoff bounds the pause after a pass without an answer. All that waits
 	// would be sent again after it.
 	undoBackoff = time.Second
@@ -40,13 +38,12 @@ var errBacklog = fmt.Errorf("%w: too many unanswered calls are to be undone firs
 // compensation removes from the store what acquisitions may have left there
 // that nobody wants. It is one queue for the locker, served by one goroutine
 // that exists while there is something to do. How many removals are sent at a time is
-// the business of a store that doesn't block: it knows its servers. Each acquire call
+// the business of the store: it knows its servers. Each acquire call
 // has a place in the queue from before it is sent: no place, no acquire.
 type compensation struct {
 	places  atomic.Int64 // of acquire calls that have not returned, and of the queue
 	mu      sync.Mutex
 	queue   []*remnant
-	sent    int // that have no answer
 	serving bool
 	closeBy time.Duration // when Close gives up what isn't removed; 0: not closing
 	givenUp int           // what it gave up
@@ -82,7 +79,7 @@ func (c *compensation) vacate(n int) { c.places.Add(-int64(n)) }
 // be meant. The caller is counted in running. Close cuts the pauses short.
 func (l *Locker) undo(claim Claim, passes []time.Duration) {
 	c := &l.compensation
-	claim.Holds, claim.Places, claim.Undo = 0, nil, true
+	claim.Places, claim.Undo = nil, true
 	now := l.now()
 	c.places.Add(1)
 	c.mu.Lock()
@@ -179,9 +176,8 @@ func (l *Locker) dueRemnants() (due []*remnant, wait time.Duration, length int) 
 		case r.done:
 		case left > 0: // until then it may be answered, if it was sent
 			wait = min(wait, left)
-		case l.async != nil || c.sent < undoWorkers:
+		default:
 			r.sent, r.pass, r.at = true, r.pass+1, now+l.defaults.callTimeout
-			c.sent++
 			due = append(due, r)
 		}
 		return r.done
@@ -210,15 +206,11 @@ func (l *Locker) sendUndo(r *remnant, pass int) {
 		}
 	}
 	now, timeout := l.now(), l.defaults.callTimeout
-	if l.async == nil {
-		l.running.Go(func() { answered(0, l.callRelease(l.base, now, timeout, r.claim)) })
-		return
-	}
 	l.running.Add(1) // until it is answered
 	p := &pending[uint64]{call: call{running: &l.running}, late: answered}
 	p.decided.Store(true) // nobody waits
-	p.start(func(answered func(uint64, error)) {
-		l.async.StartRelease(l.base, r.claim, l.epoch.Add(now+timeout), answered)
+	p.start(func(p *pending[uint64]) {
+		l.releaseCall(l.base, r.claim, l.epoch.Add(now+timeout), p)
 	})
 }
 
@@ -226,7 +218,6 @@ func (l *Locker) sendUndo(r *remnant, pass int) {
 func (l *Locker) advance(r *remnant, err error) {
 	now := l.now()
 	c := &l.compensation
-	c.sent--
 	r.sent = false
 	// What a server refuses to remove is still there. A wrong claim has left nothing.
 	answered := err == nil || isDecision(err) || wrong(err) && outcomeOf(err) == OutcomeRefused

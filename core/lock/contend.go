@@ -20,9 +20,6 @@ func (a *acquisition) queueUp(ctx context.Context) (*Lease, error) {
 		defer cancel()
 		a.until = a.now() + wait
 	}
-	if a.shared {
-		defer a.await(a.ownership, &a.waiter)()
-	}
 	var lease *Lease
 	var shared, err error
 	defer func() { a.leave(lease != nil, shared) }() // also when a hook panics
@@ -40,7 +37,7 @@ func (a *acquisition) waitOver() bool { return a.until > 0 && a.now() >= a.until
 // shared is what an error says about the store, for those behind: they must
 // not each find out for themselves, one after the other.
 func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, shared, err error) {
-	for wait, err := a.join(); ; wait, err = a.turn() {
+	for wait, err := a.enqueue(); ; wait, err = a.turn() {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -62,16 +59,15 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 			a.beginAsking()
 			a.mu.Unlock()
 		}
-		lease, err := a.attempt(ctx, a.now())
+		if err := a.admitted(); err != nil { // the store may be gone, too, whatever woke it
+			return nil, nil, err
+		}
+		lease, err := a.ask(ctx, a.now())
 		if err == nil {
 			a.waiter.answer = nil
 			return lease, nil, nil
 		}
 		a.endAsking(err)
-		if isGone(err) { // then it has its own place, and no more
-			a.claimAs(nil)
-			continue
-		}
 		busy, ok := busyAnswer(err)
 		if !ok {
 			shared := a.aboutTheStore(ctx, err)
@@ -79,9 +75,6 @@ func (a *acquisition) contend(ctx, limited context.Context) (lease *Lease, share
 				err = a.busy(errWaitOver)
 			}
 			return nil, shared, err
-		}
-		if a.shared && a.claim.Owner != a.id {
-			a.claimAs(nil) // the hold that it was to join has gone
 		}
 		a.sawContention = true
 		if a.waitOver() {
@@ -141,16 +134,11 @@ func (a *acquisition) next() (wait time.Duration, err error) {
 	return wait, nil
 }
 
-// mayJoin says whether another of its name has the key, in the same mode; mu is held.
-func (a *acquisition) mayJoin() bool { return a.shared && a.ownership.find(a.o.mode) != nil }
-
 // rest is how long the waiter has to wait as things are; mu is held.
 func (a *acquisition) rest(g *gate) time.Duration {
 	w := &a.waiter
 	a.behind, a.sawContention = a.behind || g.contended, a.sawContention || a.heldByOther()
 	switch {
-	case a.mayJoin():
-		return 0
 	case !g.first(w), a.held[a.claim.Key] != nil && !w.fair():
 		a.sawContention = a.sawContention || a.knownBusy() // while those before it call, nobody knows
 		return asLongAsItTakes
@@ -211,12 +199,12 @@ func (a *acquisition) sleep(ctx, limited context.Context, wait time.Duration) er
 // overdue ends a wait whose limit is reached. Where nobody can say yet whether
 // the key is taken, because the first call of the queue is under way, it waits
 // for the answer, for as long as a call may take. nil means that the waiter is
-// the one to call now, and need not rest, or that a sibling of its name was granted the key.
+// the one to call now, and need not rest.
 func (a *acquisition) overdue(ctx context.Context) error {
 	over := time.After(a.came + a.timeout - a.now())
 	for {
 		a.mu.Lock()
-		err, known := a.waiter.err, !a.mayJoin() && (a.sawContention || a.knownBusy())
+		err, known := a.waiter.err, a.sawContention || a.knownBusy()
 		g := a.waiter.gate
 		rest := a.rest(g)
 		handed := a.waiter.lease != nil
@@ -241,7 +229,7 @@ func (a *acquisition) overdue(ctx context.Context) error {
 		case <-a.waiter.wake:
 		case <-rested:
 		case <-over:
-			return because(ErrUnavailable, errWaitOver)
+			return wrap(ErrUnavailable, errWaitOver)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-a.refused:

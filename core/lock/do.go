@@ -23,7 +23,7 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 	defer func() {
 		released := lease.Release(ctx)
 		if errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
-			err = because(released, err)
+			err = wrap(released, err)
 		}
 	}()
 	return fn(lease.Context())

@@ -13,7 +13,7 @@ import (
 // ones end with it, an [AcquireAll] that has only some of its keys among them. Work
 // that holds a lease goes on as before: its leases are renewed, and a caller whose
 // context derives from a live lease of this locker may take that key again and other
-// keys as well. A [WithOwner] that holds a key may take that key again. What such work still
+// keys as well. What such work still
 // waits for when nothing is held any longer ends with [ErrClosed], too.
 //
 // Drain returns nil once nothing is held, be it released or lost. If ctx ends
@@ -95,15 +95,15 @@ func (a *acquisition) mayHold() bool { return !a.refusing || a.atWork() }
 // acquired already are no work: that begins with the last.
 func (a *acquisition) atWork() bool {
 	ctx := a.caller
-	if a.o.group != nil {
-		ctx = a.o.group
+	if a.how.group != nil {
+		ctx = a.how.group
 	}
-	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer() {
-		if h := lease.hold; h.locker == a.Locker && h.state == holdAlive && lease.over.Load() == nil {
+	for lease := range leases(ctx) {
+		if lease.hold.locker == a.Locker && lease.alive() {
 			return true
 		}
 	}
-	return a.ownership != nil && a.ownership.find(Exclusive) != nil
+	return false
 }
 
 // pause waits for d; it returns false when ctx ended or a is refused before.

@@ -14,9 +14,9 @@ var (
 	// again later is safe. A wait that ran into its limit also wraps
 	// [context.DeadlineExceeded].
 	ErrBusy = errors.New("lock is held by another owner")
-	// ErrOwnHold: the caller's own context holds the key, and can't re-enter it
-	// because the acquisition is by another owner or [WithoutReentry]. The caller
-	// would wait for itself. It wraps [ErrBusy].
+	// ErrOwnHold: the caller's own context holds the key, and can't re-enter it:
+	// the acquisition is [WithoutReentry], or needs permits that the context has. The
+	// caller would wait for itself. It wraps [ErrBusy].
 	ErrOwnHold error = ownHoldError{}
 	// ErrLost: the lease can no longer be trusted, although it was not
 	// released. Work done under it may overlap with another owner's. It always
@@ -70,7 +70,7 @@ var (
 type ownHoldError struct{}
 
 func (ownHoldError) Error() string {
-	return "lock is held by the caller itself, as another owner or without re-entry, and would wait for itself"
+	return "lock is held by the caller itself, which does not re-enter it and would wait for itself"
 }
 
 func (ownHoldError) Unwrap() error { return ErrBusy }
@@ -97,7 +97,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // because joins a decision with the cause that led to it, so that [errors.Is]
 // finds both; a cause that already carries the decision stands alone.
-func because(decision, cause error) error {
+func wrap(decision, cause error) error {
 	if cause == nil {
 		return decision
 	}

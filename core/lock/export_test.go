@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"time"
 )
 
@@ -16,18 +15,9 @@ func (l *Locker) DelayTrusts() {
 	l.trusts.timer.Stop()
 }
 
-// Turn is for tests.
-type Turn struct{ turn }
-
-// Take is for tests.
-func (t *Turn) Take(ctx context.Context) error { return t.take(ctx, MaxDuration) }
-
-// Give is for tests.
-func (t *Turn) Give() { t.give() }
-
 // TTLAt is for tests: how long a renewal that is sent at that time makes the hold last.
 func (l *Lease) TTLAt(at time.Time) time.Duration {
-	return l.hold.claim(l.hold.count, at.Sub(l.hold.locker.epoch)).TTL
+	return l.hold.claim(at.Sub(l.hold.locker.epoch)).TTL
 }
 
 // Locker is for tests.
@@ -44,7 +34,7 @@ func (l *Locker) Unanswered() int {
 func (l *Locker) Left() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.gates) + len(l.watches) + len(l.held) + len(l.owners) + len(l.probes) + len(l.trusts.rows) + len(l.renewals.rows) + len(l.kept.rows) +
+	return len(l.gates) + len(l.watches) + len(l.held) + len(l.probes) + len(l.trusts.rows) + len(l.renewals.rows) + len(l.kept.rows) +
 		l.waiting + l.releasing + l.Unanswered() + int(l.compensation.places.Load())
 }
 

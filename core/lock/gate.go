@@ -202,10 +202,10 @@ func (l *Locker) spareGate() *gate {
 	return g
 }
 
-// join queues a waiter, and returns what turn does. Where others wait already, one
+// enqueue queues a waiter, and returns what turn does. Where others wait already, one
 // more will have to as well, unless it may call along with a call that is under way: it is
 // refused if it may not wait.
-func (a *acquisition) join() (wait time.Duration, err error) {
+func (a *acquisition) enqueue() (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.gateOf(a.claim.Key)
@@ -252,7 +252,7 @@ func (a *acquisition) leave(granted bool, err error) {
 	}
 	switch {
 	case g.head != nil && g.head.fair():
-		if granted && !a.reenter { // the key is held, whatever was known before
+		if granted { // the key is held, whatever was known before
 			w.askAt = max(w.askAt, a.now()+min(a.o.poll, placePoll))
 		}
 		if was && len(g.parting) > 0 {
@@ -335,7 +335,7 @@ func (l *Locker) tidy(key string, g *gate) (over *watch) {
 // is held.
 func (a *acquisition) heldByOther() bool {
 	h := a.held[a.claim.Key]
-	return h != nil && !h.actsFor(a.ownership) && h.state == holdAlive && h.trusted() // the timer may be late
+	return h != nil && h.state == holdAlive && h.trusted() // the timer may be late
 }
 
 // reserved says whether a waiter of this process came first that c cannot share

@@ -24,7 +24,7 @@ func (l *Locker) handOff(h *hold) bool {
 	a := w.of
 	next := &hold{
 		locker: l, key: h.key, owner: h.owner, mode: h.mode, name: a.o.name,
-		fence: h.fence + 1, granted: h.granted, count: 1, expiry: h.expiry, sent: h.sent, lasts: h.lasts,
+		fence: h.fence + 1, granted: h.granted, expiry: h.expiry, sent: h.sent, lasts: h.lasts,
 	}
 	next.trust.Store(h.trust.Load())
 	l.trusts.replace(h, next)
@@ -37,12 +37,12 @@ func (l *Locker) handOff(h *hold) bool {
 
 // successor returns the waiter that h passes to, or nil if h has to be released in
 // the store; mu is held. A late answer may still be due for a hold that was
-// extended, has an ownership or is in doubt.
+// extended, is being lowered or is in doubt.
 func (l *Locker) successor(g *gate, h *hold, now time.Duration) *waiter {
 	switch {
-	case !l.spaced, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
+	case !l.traits.Spaced, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
 		return nil
-	case h.extended, h.doubt, h.suspect, h.limit > 0, h.keep > now, h.ownership != nil:
+	case h.extended, h.lowering, h.doubt, h.suspect, h.limit > 0, h.keep > now:
 		return nil
 	case l.spent(h, now):
 		return nil
@@ -75,7 +75,7 @@ const (
 // the next waiter here knows of the release before any message can reach them, and
 // would win each time. mu is held.
 func (l *Locker) yield(g *gate, h *hold) {
-	if !l.spaced || h.fence%FenceStep == 0 {
+	if !l.traits.Spaced || h.fence%FenceStep == 0 {
 		return
 	}
 	if now := l.now(); l.spent(h, now) && now >= g.yieldAt {
@@ -98,7 +98,7 @@ func (g *gate) yielded(toOther bool, now time.Duration) {
 
 // continues reports whether a can continue the hold h.
 func (a *acquisition) continues(h *hold) bool {
-	return a.claim.Mode == h.mode && !a.shared && a.o.lease == 0 && a.o.watchdog == h.watchdog && a.o.limits.hold == 0 && a.o.minHold == 0
+	return a.claim.Mode == h.mode && a.o.lease == 0 && a.o.watchdog == h.watchdog && a.o.limits.hold == 0 && a.o.minHold == 0
 }
 
 // latest returns the hold that continues h in the end; mu is held.

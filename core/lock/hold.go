@@ -30,12 +30,13 @@ type hold struct {
 	suspect  bool           // the process may have been suspended, and nothing was confirmed since
 	doubt    bool           // an acquire without an answer may still run in the store
 	extended bool           // an extension was sent
+	lowering bool           // the last write lease was released, and Lower isn't answered
 	reported bool           // hooks know of it: an acquisition of it was reported as granted
 	endOwed  bool           // it ended before that, and its end is reported after it
 	rows     [columns]int32 // in the agendas
-	count    int32          // hold count in the store
-	stored   int32          // the most that the store may count, once it is re-entered
-	leases   *Lease         // that have not been released
+	count    int32          // leases that have not been released
+	writes   int32          // the write leases among them
+	leases   *Lease         // these
 	expiry   time.Duration  // when the store forgets the hold, by the calls that it has confirmed
 	sent     time.Duration  // the same by all calls: one without an answer may have run
 	lasts    time.Duration  // the TTL that trust rests on
@@ -44,8 +45,6 @@ type hold struct {
 	keep     time.Duration  // until when a release keeps the key, by leases that have been released
 	ended    error          // why, of a lost hold; it wraps ErrLost
 	next     *hold          // that continues it after a hand-off
-	// ownership is nil unless several acquisitions act for the owner.
-	ownership *ownership
 
 	// first is the lease that began the hold. Most have no other.
 	first Lease
@@ -80,36 +79,36 @@ func (h *hold) unreleased() bool { return h.state == holdAlive || h.inRelease() 
 // inRelease says that the release of h is under way; mu is held.
 func (h *hold) inRelease() bool { return h.state == holdReleasing || h.state == holdClosing }
 
-// event is what hooks get of h; mu must not be held.
+// event is what hooks get of h: it ends by the mode and the name by which it began. mu
+// must not be held.
 func (h *hold) event() Event {
 	h.locker.mu.Lock()
 	defer h.locker.mu.Unlock()
-	return Event{Key: h.key, Name: h.name, Mode: h.mode}
+	return Event{Key: h.key, Name: h.name, Mode: h.first.mode}
 }
 
 // claim is what the hold asks of the store now; mu is held.
-func (h *hold) claim(holds int32, now time.Duration) Claim {
-	until := h.expiry
-	if holds == 0 {
-		until = max(until, h.sent) // a release is repeated for as long as there may be something
-	}
-	c := Claim{
-		Key: h.key, Owner: h.owner, Mode: h.mode, Holds: int(holds),
+func (h *hold) claim(now time.Duration) Claim { return h.claimUntil(h.expiry, now) }
+
+// claimUntil is the claim to last until then, or for as long as a renewal sets; mu is
+// held.
+func (h *hold) claimUntil(until, now time.Duration) Claim {
+	return Claim{
+		Key: h.key, Owner: h.owner, Mode: h.storedMode(),
 		TTL:     h.within(max(h.watchdog, until-now), now),
 		Permits: h.permits, Size: h.size,
 	}
-	if holds == 0 && h.readOn() {
-		c.TTL = MaxDuration // the lock may last for as long as the reading
-	}
+}
+
+// release is the claim that ends the hold. It is repeated for as long as there may be
+// something; mu is held.
+func (h *hold) release(now time.Duration) Claim {
+	c := h.claimUntil(max(h.expiry, h.sent), now)
 	if keep := h.keepUntil(); keep > 0 {
 		c.Keep = h.locker.epoch.Add(keep)
 	}
 	return c
 }
-
-// readOn says whether h is the write hold of an owner who has called to read as well;
-// mu is held.
-func (h *hold) readOn() bool { return h.mode == Write && h.ownership != nil && h.ownership.read }
 
 // keepUntil is when the minimum ends that its leases have asked for, the released
 // ones included; 0: there is none. mu is held.
@@ -139,21 +138,22 @@ func (h *hold) confirm(sent, ttl time.Duration) {
 
 // register makes h one of the locker's holds, and its first lease; mu is held.
 func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Duration) *Lease {
-	if h.mode.alone() {
+	if h.mode.exclusive() {
 		l.held[h.key] = h
 		if g := l.gates[h.key]; g != nil {
 			g.contended = true
 		}
-	}
-	if h.ownership != nil {
-		h.ownership.add(h)
 	}
 	return h.addLease(ctx, &h.first, o, now)
 }
 
 // addLease makes lease one of h; mu is held.
 func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.Duration) *Lease {
-	lease.hold, lease.parent, lease.start, lease.minHold = h, ctx, now, o.minHold
+	lease.hold, lease.parent, lease.start, lease.minHold, lease.mode = h, ctx, now, o.minHold, o.mode
+	h.count++
+	if lease.mode == Write {
+		h.writes++
+	}
 	if o.lease == 0 {
 		lease.watchdog = o.watchdog
 	}
@@ -168,6 +168,10 @@ func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.
 // dropLease takes a lease out; mu is held.
 func (h *hold) dropLease(lease *Lease) {
 	h.keep = max(h.keep, lease.keepUntil())
+	h.count--
+	if lease.mode == Write {
+		h.writes--
+	}
 	if lease.next != nil {
 		lease.next.previous = lease.previous
 	}
@@ -181,7 +185,6 @@ func (h *hold) dropLease(lease *Lease) {
 
 // retire takes h out of everything that keeps it going; mu is held.
 func (l *Locker) retire(h *hold) {
-	l.drop(h)
 	l.trusts.remove(h)
 	l.renewals.remove(h)
 	l.vacate(h)
@@ -256,9 +259,6 @@ func (l *Locker) lost(lost []*hold, h *hold, cause error) []*hold {
 		return lost
 	}
 	h.state, h.ended = holdLost, cause
-	if h.readOn() {
-		l.undo(h.claim(0, l.now()), h.undoPasses()) // it may not end by itself
-	}
 	l.retire(h)
 	return append(lost, h)
 }

@@ -18,6 +18,7 @@ type Lease struct {
 	over       atomic.Pointer[error]  // why it has ended, other than with its parent
 	watchdog   time.Duration          // that it asks for; 0: it is not renewed
 	minHold    time.Duration          // that it asks for
+	mode       Mode                   // that it asks for: a writer may read
 	unreported bool                   // it ended before its acquisition did, and hooks never heard of it
 	start      time.Duration
 	release    sync.Once
@@ -35,7 +36,31 @@ type Lease struct {
 // hold. Its Err is never late: it looks at the clock, not only at the timer.
 // After a machine was suspended, Err and [AssertHeld] have the lease renewed at
 // once: it ends if the store does not confirm that within the call timeout.
-func (l *Lease) Context() context.Context { return (*leaseContext)(l) }
+// That of a nil lease has ended with [ErrNotHeld].
+func (l *Lease) Context() context.Context {
+	if l == nil {
+		return notHeld
+	}
+	return (*leaseContext)(l)
+}
+
+// of returns the hold, and an empty one for a nil lease.
+func (l *Lease) of() *hold {
+	if l == nil {
+		return &noHold
+	}
+	return l.hold
+}
+
+// What a nil lease has.
+var (
+	noHold  hold
+	notHeld = func() context.Context {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(ErrNotHeld)
+		return ctx
+	}()
+)
 
 // signal is a context that ends with the lease, and how to end it.
 type signal struct {
@@ -84,28 +109,38 @@ func (l *Lease) outer() *Lease {
 // Format prints the lease, whatever the verb, without its owner and its key:
 // logs must not carry them.
 func (l *Lease) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "lease(mode=%s, fence=%d)", l.hold.mode, l.hold.fence)
+	_, _ = fmt.Fprintf(f, "lease(mode=%s, fence=%d)", l.Mode(), l.Fence())
 }
 
 // Key returns the key.
-func (l *Lease) Key() string { return l.hold.key }
+func (l *Lease) Key() string { return l.of().key }
 
 // Fence returns a number larger than that of every earlier grant of the key
 // to another owner; re-entering does not change it. Send it along to the
 // resource, and let the resource refuse smaller ones. It fits in 63 bits, so it
-// travels as a string where numbers are floating point, as in JSON.
-func (l *Lease) Fence() uint64 { return l.hold.fence }
+// travels as a string where numbers are floating point, as in JSON. That of a nil lease
+// is 0.
+func (l *Lease) Fence() uint64 { return l.of().fence }
 
-// Owner returns the owner under which the store keeps the hold, which is not the
-// name that [WithOwner] gives. It is all that one needs to release the key, so
+// Owner returns the owner under which the store keeps the hold. It is all that one needs to release the key, so
 // don't show it to clients.
-func (l *Lease) Owner() string { return l.hold.owner }
+func (l *Lease) Owner() string { return l.of().owner }
 
 // Mode returns the mode in which the key is held.
-func (l *Lease) Mode() Mode { return l.hold.mode }
+func (l *Lease) Mode() Mode {
+	if l == nil {
+		return Exclusive
+	}
+	return l.mode
+}
 
 // Deadline returns the time until which the lease is trusted. A renewal moves it.
-func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.trustedUntil()) }
+func (l *Lease) Deadline() time.Time {
+	if l == nil {
+		return time.Time{}
+	}
+	return l.hold.locker.epoch.Add(l.hold.trustedUntil())
+}
 
 // Release releases the lease and wakes a waiter. It works even if ctx has ended: it
 // uses only the values of ctx, which must not be nil, and takes at most the call timeout.
@@ -115,9 +150,15 @@ func (l *Lease) Deadline() time.Time { return l.hold.locker.epoch.Add(l.hold.tru
 // store said so) means that the lease had ended before: work done under it may
 // have overlapped with another owner's. [ErrUnavailable] means that the store did
 // not confirm: the release is then repeated in the background until the key has
-// expired or, if other leases share the hold, the next release corrects the count
-// in the store instead. [ErrClosed] means that [Locker.Close] has released it.
+// expired. [ErrClosed] means that [Locker.Close] has released it. [ErrNotHeld] alone is
+// for a nil lease, so that Release may be deferred before the error is checked.
+//
+// While other leases share the hold, a release makes no call; but that of the last write
+// lease lets readers in, if the hold is read as well.
 func (l *Lease) Release(ctx context.Context) error {
+	if l == nil {
+		return &Error{Op: "release", Err: ErrNotHeld}
+	}
 	ctx = uncanceled(ctx)
 	l.release.Do(func() {
 		if err := l.hold.locker.release(ctx, l); err != nil {
@@ -139,9 +180,12 @@ func uncanceled(ctx context.Context) context.Context {
 // margin before that, as after an acquisition: see [WithMargin] and [Lease.Deadline].
 // It never shortens. Errors: [ErrInvalid] (d below [MinLease], not longer than twice the
 // margin, above [MaxDuration], or more than [WithMaxHold] leaves), [ErrReleased],
-// [ErrLost], [ErrClosed], [ErrUnavailable] (unknown: the old deadline stands), or the
-// context's.
+// [ErrLost], [ErrClosed], [ErrNotHeld] (a nil lease), [ErrUnavailable] (unknown: the old
+// deadline stands), or the context's.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	if l == nil {
+		return &Error{Op: "extend", Err: ErrNotHeld}
+	}
 	err := l.extend(ctx, d)
 	if err != nil {
 		return &Error{Op: "extend", Key: l.hold.key, Err: err}
@@ -221,29 +265,26 @@ func FromContext(ctx context.Context) (*Lease, bool) {
 	return lease, ok
 }
 
-// leaseOf finds the innermost lease of key that ctx was derived from.
-func leaseOf(ctx context.Context, key string, match func(*Lease) bool) *Lease {
-	lease, _ := FromContext(ctx)
-	for lease != nil && (lease.hold.key != key || !match(lease)) {
-		lease = lease.outer()
-	}
-	return lease
-}
-
 // AssertHeld returns nil if the innermost lease of key that ctx was derived from is
 // trusted at this moment. Otherwise it returns [ErrNotHeld], [ErrLost], [ErrReleased]
 // or [ErrClosed]. Call it in code that relies on a lock of its callers.
 func AssertHeld(ctx context.Context, key string) error {
-	lease := leaseOf(ctx, key, func(*Lease) bool { return true })
 	err := ErrNotHeld
-	if lease != nil {
-		err = lease.status()
+	for lease := range leases(ctx) {
+		if lease.hold.key == key {
+			err = lease.status()
+			break
+		}
 	}
 	if err != nil {
 		return &Error{Op: "assert", Key: key, Err: err}
 	}
 	return nil
 }
+
+// alive says whether the lease was neither released nor lost, as far as the timers know;
+// mu is held.
+func (l *Lease) alive() bool { return l.hold.state == holdAlive && l.over.Load() == nil }
 
 // status is nil while the lease is trusted. The context alone cannot tell: it
 // also ends with its parent, which may be another key's lost lease.

@@ -166,7 +166,7 @@ func (a *acquisition) mustWait() error {
 	switch {
 	case a.waiter.counted:
 		return nil
-	case a.o.group != nil && a.waitsForItself(a.caller): // it would never end
+	case a.how.group != nil && a.waitsForItself(a.caller): // it would never end
 		return ErrOwnHold
 	case a.overcrowded(g, a.o.limits):
 		return errCrowded

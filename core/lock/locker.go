@@ -12,17 +12,18 @@ import (
 // process and store, so that the callers of the process queue instead of all
 // calling the store.
 type Locker struct {
-	store       Store
-	nonBlocking bool       // the store never blocks
-	async       AsyncStore // the store, if it is one
-	spaced      bool       // its fences leave room for hand-offs
-	wakes       sync.Pool  // of chan struct{}, for calls
-	timers      sync.Pool  // of *time.Timer, for tries
-	defaults    *options
-	client      string        // first part of every owner
-	counter     atomic.Uint64 // second part
-	epoch       time.Time     // what trust is counted from, on the monotonic clock
-	wall        wall
+	store    Store
+	traits   Traits    // of the store
+	wakes    sync.Pool // of chan struct{}, for calls
+	answers  sync.Pool // of *immediate
+	timers   sync.Pool // of *time.Timer, for tries
+	defaults *options
+
+	acquireCall, releaseCall, lowerCall storeCall     // of the store
+	client                              string        // first part of every owner
+	counter                             atomic.Uint64 // second part
+	epoch                               time.Time     // what trust is counted from, on the monotonic clock
+	wall                                wall
 
 	draining chan struct{}      // closed by Drain, and by Close
 	idle     chan struct{}      // closed when, after that, nothing is held
@@ -37,17 +38,16 @@ type Locker struct {
 	refusing   bool       // draining is closed
 	closed     bool
 	gates      map[string]*gate
-	spareGates []*gate                 // that no key needs, for the next that does
-	waiting    int                     // acquisitions that wait, of all gates
-	watches    map[string]*watch       // by key, that were kept
-	kept       agenda[*watch]          // until when
-	held       map[string]*hold        // by key, in the modes that keep every other owner out
-	trusts     agenda[*hold]           // of all holds that are alive: when trust ends, or earlier
-	renewals   agenda[*hold]           // when to renew which
-	leapt      time.Duration           // when checkClock last found that the process may have been suspended
-	releasing  int                     // holds whose last release is under way
-	owners     map[ownerKey]*ownership // of named owners
-	probes     map[probeKey]*probe     // the next where one is under way; nil: nobody waits for it
+	spareGates []*gate             // that no key needs, for the next that does
+	waiting    int                 // acquisitions that wait, of all gates
+	watches    map[string]*watch   // by key, that were kept
+	kept       agenda[*watch]      // until when
+	held       map[string]*hold    // by key, in the modes that keep every other owner out
+	trusts     agenda[*hold]       // of all holds that are alive: when trust ends, or earlier
+	renewals   agenda[*hold]       // when to renew which
+	leapt      time.Duration       // when checkClock last found that the process may have been suspended
+	releasing  int                 // holds whose last release is under way
+	probes     map[probeKey]*probe // the next where one is under way; nil: nobody waits for it
 
 	compensation compensation
 	calls        calls
@@ -57,19 +57,20 @@ type Locker struct {
 // nothing before the first acquisition. Options are the defaults of every
 // acquisition; a wrong one makes New panic.
 func New(store Store, opts ...Option) *Locker {
-	defaults, err := defaultOptions().with(opts)
-	if err != nil {
+	defaults := defaultOptions()
+	if err := defaults.forNew(opts); err != nil {
 		panic("lock.New: " + err.Error()) //nolint:forbidigo // documented: options are part of the program
 	}
-	defaults.ofNew = false
 	if store == nil {
 		panic("lock.New: store is nil") //nolint:forbidigo // as above
 	}
 	base, stop := context.WithCancel(context.Background())
-	_, nonBlocking := store.(NonBlockingStore)
 	l := &Locker{
 		store:       store,
-		nonBlocking: nonBlocking,
+		traits:      store.Traits(),
+		acquireCall: store.Acquire,
+		releaseCall: store.Release,
+		lowerCall:   store.Lower,
 		defaults:    defaults,
 		client:      newClientID(),
 		epoch:       time.Now(),
@@ -82,16 +83,9 @@ func New(store Store, opts ...Option) *Locker {
 		gates:       make(map[string]*gate),
 		watches:     make(map[string]*watch),
 		held:        make(map[string]*hold),
-		owners:      make(map[ownerKey]*ownership),
 		probes:      make(map[probeKey]*probe),
 
 		compensation: compensation{more: make(chan struct{}, 1)},
-	}
-	if async, ok := store.(AsyncStore); ok && async.Async() == store {
-		l.async = async
-	}
-	if spaced, ok := store.(SpacedStore); ok {
-		l.spaced = spaced.Spaced()
 	}
 	l.wall.start = l.epoch.UnixNano()
 	l.trusts = agenda[*hold]{column: ofTrust, now: l.now, due: l.trustDue}
@@ -107,18 +101,17 @@ func New(store Store, opts ...Option) *Locker {
 // mode promises one.
 //
 // If ctx was derived from a lease of key of this locker, Acquire re-enters
-// it: the new lease shares its hold and must be released as well.
+// it: the new lease shares its hold and must be released as well. It makes no call, unless
+// the new lease asks for more time than the hold has.
 //
 // Errors: [ErrBusy] (with [context.DeadlineExceeded] when a limit of time was
 // reached, with [ErrTooManyWaiters] when a limit of waiters was), ctx's error,
-// [ErrUnavailable], [ErrUnsupported], [ErrInvalid], [ErrClosed]; [ErrLost] or
-// [ErrReleased] when the hold to re-enter turned out to be gone, and [ErrLost] when
-// a new one of more than 30 s was taken away before it had its length. Calls for
-// one owner go one after the other: a deadline that passes while the store answers
-// earlier ones is ctx's error alone. After an error nothing is held: what calls may
-// have left in the store is removed in the background.
+// [ErrUnavailable], [ErrUnsupported], [ErrInvalid], [ErrClosed]; [ErrLost] when a hold
+// was taken away before it had the length that the lease asks for. After an error nothing
+// more is held than before: what calls may have left in the store is removed in the
+// background.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	return l.acquire(ctx, key, false, opts)
+	return l.acquire(ctx, key, attempt{}, opts)
 }
 
 // TryAcquire is [Locker.Acquire] that never waits for another owner: it returns
@@ -127,7 +120,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 // exclusive mode that come while the store is called for another share the answer to
 // the next call, which is sent after they came. [WithWait] is ignored.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	return l.acquire(ctx, key, true, opts)
+	return l.acquire(ctx, key, attempt{once: true}, opts)
 }
 
 // Check returns the [ErrInvalid] that acquisitions of key with these options would

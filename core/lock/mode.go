@@ -39,7 +39,7 @@ func (m Mode) String() string {
 func (m Mode) Valid() bool { return int(m) < len(modeNames) }
 
 // alone says whether a hold in that mode keeps every other owner out.
-func (m Mode) alone() bool { return m == Exclusive || m == Fair || m == Write }
+func (m Mode) exclusive() bool { return m == Exclusive || m == Fair || m == Write }
 
 // ParseMode is the inverse of [Mode.String]; the empty string is Exclusive. Its
 // error wraps [ErrInvalid].

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"fmt"
 	"time"
 )
@@ -40,8 +39,6 @@ const (
 // call that runs after everybody has forgotten it can keep a key.
 const maxAcquireTTL = 30 * time.Second
 
-const maxOwnerBytes = 256
-
 // Option is a setting of a locker or of one acquisition: given to [New] it is
 // the default, given to a call it overrides. A wrong value makes New panic
 // and a call fail with [ErrInvalid], as does an option that is only for New. No duration may exceed [MaxDuration].
@@ -56,9 +53,8 @@ type options struct {
 	watchdog    time.Duration
 	margin      time.Duration
 	poll        time.Duration
-	callTimeout time.Duration
+	callTimeout time.Duration // 0 until New sets its default
 	minHold     time.Duration
-	owner       string
 	handoffs    uint64
 	handoffTime time.Duration
 	limits      limits
@@ -66,14 +62,13 @@ type options struct {
 	size        int
 	name        string
 	hooks       *Hooks
-	ofNew       bool            // they are given to New
-	group       context.Context // that the caller of its AcquireAll gave; nil: it is no part of one
+	ofNew       bool // they are given to New
 	err         error
 }
 
 func defaultOptions() *options {
 	return &options{
-		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
+		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll,
 		handoffs: DefaultHandoffs, handoffTime: DefaultHandoffTime,
 		hooks: new(Hooks), ofNew: true,
 	}
@@ -97,18 +92,26 @@ func (o *options) apply(opts []Option) error {
 	if o.mode == Semaphore && o.size == 0 {
 		o.reject("WithMode(Semaphore): use WithPermits, which sets the size")
 	}
-	if o.mode == Semaphore && o.owner != "" {
-		o.reject("WithOwner(%q) and WithPermits: every acquisition of permits has its own owner", o.owner)
-	}
-	if o.noReentry {
-		o.owner = "" // a name is for re-entry
-	}
 	if o.minHold > 0 {
 		o.checkMinHold()
 	}
 	if ttl := o.acquireTTL(); ttl <= 2*o.margin {
 		o.reject("WithMargin(%v): a lease of %v, which is what an acquire writes, must be longer than twice the margin", o.margin, ttl)
 	}
+	return o.err
+}
+
+// forNew applies what is given to New. A call that takes as long as the watchdog would
+// be waited for while the lease that it renews ends.
+func (o *options) forNew(opts []Option) error {
+	_ = o.apply(opts)
+	switch {
+	case o.callTimeout == 0:
+		o.callTimeout = min(DefaultCallTimeout, o.watchdog/2)
+	case o.callTimeout >= o.watchdog:
+		o.reject("WithCallTimeout(%v): must be below the watchdog of %v, at most a third of it is usual", o.callTimeout, o.watchdog)
+	}
+	o.ofNew = false
 	return o.err
 }
 
@@ -186,9 +189,7 @@ func WithPermits(n, size int) Option {
 }
 
 // WithoutReentry makes an acquisition whose context already holds the key fail with
-// [ErrOwnHold] at once, instead of re-entering. A [WithOwner] means nothing then: a hold of
-// that name is another owner's, which the acquisition waits for, and no other of the name
-// re-enters its hold.
+// [ErrOwnHold] at once, instead of re-entering.
 func WithoutReentry() Option { return func(o *options) { o.noReentry = true } }
 
 // WithWait bounds how long [Locker.Acquire] waits for other owners, in addition
@@ -225,21 +226,6 @@ func WithWatchdog(d time.Duration) Option {
 	}
 }
 
-// WithOwner names the owner: acquisitions of one locker with the same name
-// re-enter each other's hold, wherever they run. A try is refused while the first
-// acquisition of its name waits for the store's answer. The name is known to this
-// locker only. What the store keeps is an owner made for the hold, see
-// [Lease.Owner]. Permits of a semaphore cannot be acquired so: each acquisition
-// is an owner. A name has 1 to 256 bytes.
-func WithOwner(name string) Option {
-	return func(o *options) {
-		if name == "" || len(name) > maxOwnerBytes {
-			o.reject("WithOwner(%.40q): must have 1 to %d bytes", name, maxOwnerBytes)
-		}
-		o.owner = name
-	}
-}
-
 // WithMargin sets how long before its end in the store a lease is no longer
 // trusted, in addition to one percent of its length for clocks that run at different
 // rates. The margin is the time that work has to notice that its context has ended,
@@ -269,7 +255,8 @@ func WithPoll(d time.Duration) Option {
 
 // WithCallTimeout bounds one call to the store. A call that takes longer is
 // abandoned, and undone if it takes effect later. For a locker or one acquisition;
-// releases and renewals use the locker's. Default [DefaultCallTimeout].
+// releases and renewals use the locker's. That of [New] must be below the watchdog there;
+// its default is [DefaultCallTimeout], or half of a shorter watchdog.
 func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithCallTimeout", d, time.Millisecond, "")
@@ -285,8 +272,8 @@ func WithCallTimeout(d time.Duration) Option {
 //
 // A key passes only in the modes [Exclusive] and [Write], in stores that leave room
 // for the fences (not with the tokens of Redisson), and from one lease with a watchdog
-// to another of the same length. Neither may be re-entered, extended (as each lease of
-// more than 30 s is), named ([WithOwner]) or bounded by [WithMaxHold].
+// to another of the same length. Neither may be extended (as each lease of more than 30 s
+// is) or bounded by [WithMaxHold].
 //
 // A count of 0 turns it off. Only for [New]. Default [DefaultHandoffs] and
 // [DefaultHandoffTime].

@@ -23,12 +23,9 @@ func (w *waiter) fair() bool { return w.of.claim.Mode == Fair }
 
 // namePlaces makes the next call of a fair waiter name the places that are due; mu is
 // held. Behind a waiter in another mode none is taken: its turn in the store would come
-// before its turn here. A waiter there calls only to join another of its name.
+// before its turn here.
 func (a *acquisition) namePlaces(g *gate) {
 	a.named, a.claim.Places, a.namedAt = nil, nil, a.now()
-	if !a.waiter.leading {
-		return // the leading waiters are in another mode
-	}
 	w, look := g.head, a.namedAt-g.looked >= placeLook
 	if !look {
 		w = g.unnamed()
@@ -54,7 +51,7 @@ func (a *acquisition) namePlaces(g *gate) {
 // name makes the next call name the place of w; mu is held.
 func (a *acquisition) name(w *waiter) {
 	a.named = append(a.named, w)
-	a.claim.Places = append(a.claim.Places, w.of.id)
+	a.claim.Places = append(a.claim.Places, w.of.claim.Owner)
 }
 
 // unnamed returns the first of the waiters behind all that have places.
@@ -71,7 +68,7 @@ func (a *acquisition) placesNamed(named []*waiter, err error) (kept bool) {
 	kept = err == nil || isDecision(err)
 	for _, w := range named {
 		if w.of != a {
-			claim := Claim{Key: a.claim.Key, Owner: w.of.id, Mode: Fair, Holds: 1, TTL: maxAcquireTTL}
+			claim := Claim{Key: a.claim.Key, Owner: w.of.claim.Owner, Mode: Fair, TTL: maxAcquireTTL}
 			w.of.mayHaveLeft(claim, a.doubt || mayHaveRun(err), kept)
 		}
 	}

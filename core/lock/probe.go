@@ -69,7 +69,7 @@ func (a *acquisition) awaitProbe(ctx context.Context, p *probe) error {
 	case <-p.done:
 		return nil
 	case <-timer.C:
-		return because(ErrUnavailable, errNoAnswer)
+		return wrap(ErrUnavailable, errNoAnswer)
 	case <-ctx.Done():
 		return a.gaveUp(ctx)
 	case <-a.refused:

@@ -2,124 +2,94 @@ package lock
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"time"
 )
 
-// reenterHold adds a lease to a hold that the caller has already.
-func (a *acquisition) reenterHold(ctx context.Context, h *hold) (*Lease, error) {
-	if err := a.takeTurn(ctx, h.ownership); err != nil {
-		return nil, err
+// A caller whose context holds the key re-enters it: the hold gets one more lease. The
+// store knows one hold, and is called only if the new lease asks for more time than the
+// hold has.
+
+// leases yields the leases that ctx was derived from, the innermost first.
+func leases(ctx context.Context) iter.Seq[*Lease] {
+	return func(yield func(*Lease) bool) {
+		for lease, _ := FromContext(ctx); lease != nil && yield(lease); {
+			lease = lease.outer()
+		}
 	}
-	defer h.ownership.give()
-	return a.reenterInTurn(ctx, h)
 }
 
-func (a *acquisition) reenterInTurn(ctx context.Context, h *hold) (*Lease, error) {
-	a.checkHold(h)
-	a.mu.Lock()
-	err := h.status()
-	if err == nil {
-		err = a.joins(h) // what the owner has may have changed since it came
+// checkOwn ends the holds of the caller that are no longer trusted, although no timer has
+// said so yet.
+func (a *acquisition) checkOwn() {
+	for lease := range leases(a.caller) {
+		if lease.hold.locker == a.Locker && lease.hold.key == a.claim.Key {
+			a.checkHold(lease.hold)
+		}
 	}
-	if err != nil {
-		a.mu.Unlock()
-		return nil, err
-	}
-	h.stored = max(h.stored, h.count+1)
-	a.quit(a.id)
-	a.reenter, a.hold = true, h
-	a.named, a.claim.Places = nil, nil // who holds the key needs none, and names none
-	a.claim.Owner, a.claim.Holds = h.owner, int(h.count)+1
-	a.mu.Unlock()
-	lease, err := a.ask(ctx, a.now())
-	switch {
-	case err == nil:
-		return lease, nil
-	case isDecision(err): // somebody else has the key, or nobody
-		a.lose(because(ErrTaken, ErrNotHeld), h) // work has run: it isn't ErrBusy
-		return nil, a.holdStatus(h)              // it was released meanwhile, or is lost now
-	}
-	// The store may count one too many. The next count sets it right, at the
-	// latest the last release, which removes the hold whatever its count.
-	return nil, err
 }
 
-// regranted records a successful re-entry.
-func (a *acquisition) regranted(sent time.Duration) (*Lease, error) {
-	h := a.hold
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := h.status(); err != nil {
-		return nil, err // meanwhile; its end removes the whole hold
+// reenter joins the hold that the caller's context has, if any. A hold that can't be
+// joined is a conflict: to wait for it would be to wait for oneself. mu is held.
+func (a *acquisition) reenter() {
+	h := a.own()
+	if h == nil {
+		return
 	}
-	h.count++
-	h.confirm(sent, a.claim.TTL)
-	lease := h.addLease(a.caller, new(Lease), a.o, a.now())
+	if a.conflict = a.joins(h); a.conflict != nil {
+		return
+	}
+	now := a.now()
+	a.longer = !h.covers(a.o, now)
+	a.joined = h.addLease(a.caller, new(Lease), a.o, now)
 	if !a.renewals.has(h) { // else the renewal that is due stays due
-		a.watchdogOn(h, sent, a.claim.TTL)
-	}
-	return lease, nil
-}
-
-// extend implements [Lease.Extend].
-func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) error {
-	h := lease.hold
-	if err := l.begin(); err != nil {
-		return err
-	}
-	defer l.running.Done()
-	if ctx.Err() != nil {
-		return ended(ctx)
-	}
-	if err := lease.status(); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	if err := h.status(); err != nil {
-		l.mu.Unlock()
-		return err
-	}
-	h.extended = true
-	now := l.now()
-	c := h.claim(h.count, now)
-	h.sent = max(h.sent, now+d)
-	l.mu.Unlock()
-	var sent time.Duration
-	err := l.persist(ctx, now, now+l.defaults.callTimeout, func(now, timeout time.Duration) error {
-		sent, c.TTL = now, h.within(d, now)
-		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, l.renewOne(ctx, c)
-		}, nil)
-		return err
-	})
-	switch {
-	case err == nil:
-		return l.extended(h, sent, c.TTL)
-	case isDecision(err):
-		l.lose(because(ErrTaken, err), h)
-		return l.holdStatus(h) // it was released or closed meanwhile, or is lost now
-	default:
-		return failure(ctx, err)
+		a.renewLater(h, now, h.expiry-now)
 	}
 }
 
-func (l *Locker) extended(h *hold, sent, ttl time.Duration) error {
-	l.checkClock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := h.status(); err != nil {
-		return err
-	}
-	h.confirm(sent, ttl)
-	if l.suspendedSince(sent) {
-		return because(ErrUnavailable, errSuspended)
+// own finds the hold of the caller's context. Permits don't re-enter, they add up. mu is
+// held.
+func (a *acquisition) own() *hold {
+	for lease := range leases(a.caller) {
+		h := lease.hold
+		if h.locker == a.Locker && h.key == a.claim.Key && h.state == holdAlive && (a.o.mode != Semaphore || h.mode != Semaphore) {
+			return h
+		}
 	}
 	return nil
 }
 
-// renewOne renews one claim.
-func (l *Locker) renewOne(ctx context.Context, c Claim) error {
-	result := errNoAnswer // unless it is reported
-	l.store.Renew(ctx, []Claim{c}, func(_ int, err error) { result = err })
-	return result
+// joins returns why an acquisition can't join h, or nil; mu is held.
+func (a *acquisition) joins(h *hold) error {
+	switch held := h.storedMode(); {
+	case held != a.o.mode && (held != Write || a.o.mode != Read):
+		return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, held, a.o.mode)
+	case a.keepsBoth(h):
+		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; release the other first", ErrInvalid)
+	case h.limit > 0 && h.granted+a.o.minHold > h.limit:
+		return fmt.Errorf("%w: WithMinHold(%v): WithMaxHold of the hold ends earlier", ErrInvalid, a.o.minHold)
+	case a.o.noReentry:
+		return ErrOwnHold
+	}
+	return nil
+}
+
+// keepsBoth says whether the owner would write and read, and keep one of both for a
+// minimum: the store keeps the hold in the mode in which it is released last. mu is held.
+func (a *acquisition) keepsBoth(h *hold) bool {
+	writes := a.o.mode == Write || h.writes > 0
+	reads := a.o.mode == Read || h.reads() > 0
+	return writes && reads && (a.o.minHold > 0 || h.keepUntil() > a.now() || h.willKeep())
+}
+
+// covers says whether h lasts as long as a lease with these options asks for; mu is held.
+func (h *hold) covers(o *options, now time.Duration) bool {
+	switch {
+	case h.atLimit():
+		return true // it can't last longer
+	case o.lease == 0 && o.watchdog <= h.watchdog:
+		return h.granted+o.minHold <= h.expiry // renewals see to the rest
+	}
+	return o.ttl() <= h.expiry-now
 }

@@ -6,7 +6,17 @@ import (
 	"time"
 )
 
-// release gives one lease back. ctx is used for its values only.
+// ending is what the release of a lease does to its hold.
+type ending uint8
+
+const (
+	endsLease   ending = iota // other leases share the hold
+	endsWriting               // the other leases of the hold only read
+	endsHere                  // another acquisition of this process continues the hold
+	endsHold
+)
+
+// release ends one lease. ctx is used for its values only.
 func (l *Locker) release(ctx context.Context, lease *Lease) error {
 	h := lease.hold
 	now := l.checkClock() // what is in doubt is not passed on
@@ -14,126 +24,62 @@ func (l *Locker) release(ctx context.Context, lease *Lease) error {
 		l.checkTrust(h) // the cause must say lost, though the timer be late
 	}
 	lease.end(&ErrReleased)
-	c, last, handed, err := l.beginRelease(lease, now)
+	c, ends, err := l.beginRelease(lease, now)
 	if err != nil {
 		return err
 	}
 	defer l.running.Done()
-	switch {
-	case handed:
-	case last:
+	switch ends {
+	case endsWriting:
+		err = l.lower(ctx, h, now)
+	case endsHold:
 		err = l.releaseAll(ctx, h, c, now)
-	default:
-		err = l.releaseOne(ctx, h, now+l.defaults.callTimeout)
 	}
-	ends := last && h.reported && !errors.Is(err, ErrLost)
-	if ends || !lease.unreported {
-		l.reportRelease(h, lease.start, ends, err)
+	last := (ends == endsHere || ends == endsHold) && h.reported && !errors.Is(err, ErrLost)
+	if last || !lease.unreported {
+		l.reportRelease(h, lease.start, last, err)
 	}
 	return err
 }
 
-// beginRelease takes the lease out of its hold. last means that the hold ends
-// with it, by c, and handed that this takes no call: another continues it, or it has read
-// and goes on writing. An error means that it has ended already.
-func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, last, handed bool, err error) {
+// beginRelease takes the lease out of its hold, which the store is to release by c if the
+// hold ends. An error means that it has ended already.
+func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, ends ending, err error) {
 	h := lease.hold
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch h.state {
 	case holdClosing, holdClosed:
-		return c, false, false, ErrClosed
+		return c, endsLease, ErrClosed
 	case holdLost:
 		if !l.closed {
 			// The store may still think that the hold lasts.
-			l.orphaned(h.ownership, h.claim(0, now), h.undoPasses())
+			l.undo(h.release(now), h.undoPasses())
 		}
-		return c, false, false, h.ended
+		return c, endsLease, h.ended
 	}
 	l.running.Add(1)
 	h.dropLease(lease)
-	h.count--
 	if h.count == 0 && l.handOff(h) {
-		return c, true, true, nil
+		return c, endsHere, nil
 	}
 	l.unwatch(h, lease, now)
-	if h.count > 0 {
-		return c, false, false, nil
-	}
-	if c = h.claim(0, now); h.ownership.writing(c) {
-		h.state = holdReleased
-		owed := c // on the heap, unlike c
-		h.ownership.owed, h.ownership.doubt = &owed, h.doubt
-		l.retire(h)
-		return c, true, true, nil
+	switch {
+	case h.count > 0 && lease.mode == Write && h.writes == 0:
+		h.lowering = true
+		return c, endsWriting, nil
+	case h.count > 0:
+		return c, endsLease, nil
 	}
 	h.state = holdReleasing
 	l.releasing++
 	l.trusts.remove(h)
-	return c, true, false, nil
+	return h.release(now), endsHold, nil
 }
 
-// releaseOne lowers the hold count in the store. It waits for a re-entry that is
-// under way, as the counts are absolute, but no longer than for an answer: the next
-// count sets the store right, at the latest the last release. Of releases that wait
-// together one sends the count for all.
-func (l *Locker) releaseOne(ctx context.Context, h *hold, until time.Duration) error {
-	bounded, cancel := context.WithTimeout(ctx, l.defaults.callTimeout)
-	defer cancel()
-	if h.ownership.takeFirst(bounded) != nil {
-		return because(ErrUnavailable, errNoAnswer)
-	}
-	defer h.ownership.give()
-	l.mu.Lock()
-	now, count := l.now(), h.count
-	c, alive, sent := h.claim(count, now), h.state == holdAlive, h.stored <= count
-	l.mu.Unlock()
-	if !alive || sent {
-		return nil // what was released since ended the hold, and said how, or sent the count
-	}
-	err := l.sendRelease(ctx, h, c, now, until)
-	if err == nil {
-		l.lowered(h, count)
-	}
-	if errors.Is(err, ErrLost) {
-		l.lose(err, h)
-		err = l.holdStatus(h) // which may have been lost before, by its clock
-		if !errors.Is(err, ErrLost) {
-			return nil // the release of the last lease, or Close, overtook this one
-		}
-	}
-	return err
-}
-
-// lowered records that a release was answered, and so what the store counts.
-func (l *Locker) lowered(h *hold, count int32) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h.stored = count
-	h.ownership.noteAnswer()
-}
-
-// releaseAll ends the hold by c, now. It waits for no re-entry: without the hold, the
-// store grants none.
+// releaseAll ends the hold by c, now.
 func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Duration) error {
-	until := now + l.defaults.callTimeout
-	var owed *Claim
-	var owedDoubt bool
-	if h.ownership != nil {
-		l.mu.Lock()
-		owed, owedDoubt = h.ownership.takeOwed()
-		l.mu.Unlock()
-	}
-	if owed != nil { // first: behind a minimum hold it would leave the lock as long as the writer had it
-		failed := l.persist(ctx, l.now(), until, func(now, timeout time.Duration) error {
-			return l.callRelease(ctx, now, timeout, *owed)
-		})
-		if owedDoubt || failed != nil && !isDecision(failed) {
-			l.undo(*owed, undoPasses[:])
-		}
-		now = l.now()
-	}
-	err := l.sendRelease(ctx, h, c, now, until)
+	err := l.sendRelease(ctx, h, c, now, now+l.defaults.callTimeout)
 	l.mu.Lock()
 	h.state = holdReleased
 	lost := errors.Is(err, ErrLost)
@@ -157,8 +103,8 @@ func (l *Locker) releaseAll(ctx context.Context, h *hold, c Claim, now time.Dura
 func (l *Locker) sendRelease(ctx context.Context, h *hold, c Claim, now, until time.Duration) error {
 	unanswered := false
 	err := l.persist(ctx, now, until, func(now, timeout time.Duration) error {
-		err := l.callRelease(ctx, now, timeout, c)
-		if c.Holds == 0 && isDecision(err) && unanswered && h.trusted() {
+		_, err := l.callStore(ctx, now, timeout, l.releaseCall, c, nil)
+		if isDecision(err) && unanswered && h.trusted() {
 			return nil // the call before did it, only its answer was lost
 		}
 		unanswered = unanswered || err != nil && outcomeOf(err) == OutcomeUnknown
@@ -173,9 +119,9 @@ func releaseFailure(err error) error {
 	case err == nil:
 		return nil
 	case isDecision(err):
-		return because(ErrTaken, ErrNotHeld)
+		return wrap(ErrTaken, ErrNotHeld)
 	default:
-		return because(ErrUnavailable, err)
+		return wrap(ErrUnavailable, err)
 	}
 }
 

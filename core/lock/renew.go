@@ -10,12 +10,31 @@ import (
 // locker's mutex is held for a short time only.
 const maxRound = 1000
 
-// watchdogOn schedules the next renewal of h, whose TTL was set by a call sent
-// at that time, if a lease of it asks for one; mu is held. The TTL of an acquire
-// may be shorter than the watchdog. What is suspect is due already.
-func (l *Locker) watchdogOn(h *hold, sent, ttl time.Duration) {
-	if h.watchdog > 0 && !h.atLimit() && !h.suspect {
-		l.renewals.set(h, sent+min(h.watchdog, ttl)/3)
+// readRenewal is how often a read hold is renewed at least, a fixed one with what is left
+// of it. A reader of Redisson renews by setting the TTL of the whole lock to its own
+// watchdog (30 s by default), also downwards, and may end before the next renewal.
+const readRenewal = 10 * time.Second
+
+// renewEvery is the pause between the renewals of h, whose TTL was set last; 0: there are
+// none. The TTL of an acquire may be shorter than the watchdog. mu is held.
+func (h *hold) renewEvery(ttl time.Duration) time.Duration {
+	every := min(h.watchdog, ttl) / 3
+	switch {
+	case h.storedMode() != Read:
+		return every
+	case every == 0 && ttl <= readRenewal:
+		return 0 // it ends before
+	case every == 0:
+		return readRenewal
+	}
+	return min(every, readRenewal)
+}
+
+// renewLater schedules the next renewal of h, whose TTL was set by a call sent at that
+// time, if it is renewed; mu is held. What is suspect is due already.
+func (l *Locker) renewLater(h *hold, sent, ttl time.Duration) {
+	if every := h.renewEvery(ttl); every > 0 && !h.suspect && (!h.atLimit() || h.storedMode() == Read) {
+		l.renewals.set(h, sent+every)
 	}
 }
 
@@ -28,12 +47,13 @@ func (l *Locker) unwatch(h *hold, lease *Lease, now time.Duration) {
 	for other := h.leases; other != nil && h.watchdog < lease.watchdog; other = other.next {
 		h.watchdog = max(h.watchdog, other.watchdog)
 	}
+	every := h.renewEvery(h.expiry - now)
 	switch {
-	case h.watchdog == 0 && h.suspect && h.count > 0: // the renewal that is due is for the leases that are left
-	case h.watchdog == 0:
+	case every == 0 && h.suspect && h.count > 0: // the renewal that is due is for the leases that are left
+	case every == 0:
 		l.renewals.remove(h)
 	case l.renewals.has(h):
-		l.renewals.set(h, min(l.renewals.at(h), now+h.watchdog/3))
+		l.renewals.set(h, min(l.renewals.at(h), now+every))
 	}
 }
 
@@ -52,7 +72,7 @@ type renewal struct {
 // never blocks gets one round after the other: many at once would only keep mu from
 // everybody else.
 func (l *Locker) renewDue() {
-	for l.renewRound() && l.nonBlocking {
+	for l.renewRound() && l.traits.Immediate {
 	}
 }
 
@@ -82,7 +102,7 @@ func (l *Locker) beginRenewal() *renewal {
 	defer l.mu.Unlock()
 	r := &renewal{Locker: l, sent: l.now()}
 	r.take()
-	if len(r.holds) == 0 || !l.nonBlocking {
+	if len(r.holds) == 0 || !l.traits.Immediate {
 		defer l.renewals.served()
 	}
 	if len(r.holds) == 0 {
@@ -103,7 +123,7 @@ func (r *renewal) take() {
 		if h == nil {
 			break
 		}
-		at, c := r.renewals.at(h), h.claim(h.count, r.sent)
+		at, c := r.renewals.at(h), h.claim(r.sent)
 		limit := min(r.defaults.callTimeout, c.TTL/6, h.lasts/6) // time for further tries
 		if len(r.holds) == 0 {
 			r.limit, by = limit, by+h.watchdog/30
@@ -129,7 +149,8 @@ func (r *renewal) report(i int, err error) {
 	}
 	r.mu.Lock()
 	h := r.holds[i].latest()
-	first, gone := r.pending[i], isDecision(err)
+	// A renewal of a write hold that is a read hold since then says nothing.
+	first, gone := r.pending[i], isDecision(err) && r.claims[i].Mode == h.storedMode()
 	r.pending[i] = false
 	switch {
 	case h.state != holdAlive, err != nil && !first:
@@ -137,9 +158,12 @@ func (r *renewal) report(i int, err error) {
 		return
 	case err == nil:
 		h.confirm(r.sent, r.claims[i].TTL)
-		r.watchdogOn(h, r.sent, r.claims[i].TTL)
-	case !gone && (h.watchdog > 0 || h.suspect): // else no lease asks for it any longer
-		lasts := min(h.watchdog, h.lasts)
+		r.renewLater(h, r.sent, r.claims[i].TTL)
+	case !gone && (h.renewEvery(h.lasts) > 0 || h.suspect): // else no lease asks for it any longer
+		lasts := h.lasts
+		if h.watchdog > 0 {
+			lasts = min(lasts, h.watchdog)
+		}
 		if h.suspect {
 			lasts = min(h.lasts, 6*r.defaults.callTimeout) // see checkClock
 		}
@@ -147,7 +171,7 @@ func (r *renewal) report(i int, err error) {
 	}
 	r.mu.Unlock()
 	if gone {
-		defer r.lose(because(ErrTaken, err), h) // also when the hook panics
+		defer r.lose(wrap(ErrTaken, err), h) // also when the hook panics
 	}
 	if hook := r.defaults.hooks.Renewed; hook != nil {
 		hook(RenewEvent{Event: h.event(), Err: err})

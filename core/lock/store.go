@@ -10,18 +10,15 @@ import (
 // fields are absolute values, so that a call that is sent twice changes nothing the
 // second time.
 type Claim struct {
+	// Key has 1 to [MaxKeyBytes] bytes, of any value, NUL among them.
 	Key string
-	// Owner names one hold ("<uuid>:<number>"), or a writer's two: it never
-	// comes back for another.
+	// Owner names one hold ("<uuid>:<number>"), and never comes back for another.
 	Owner string
 	Mode  Mode
-	// Holds is the hold count the owner has when the call is done: for
-	// Acquire at least 1 (more than 1 re-enters), for Release what remains
-	// (0 frees the key).
-	Holds int
 	// TTL is how long the hold lasts from the moment the store executes the
-	// call. That of an Acquire is 30 s at most. A Release sets none: there it is how
-	// long there may be something to remove, and a store may ignore it.
+	// call, [MaxDuration] at most. The engine's acquires ask for 30 s at most, and renewals
+	// for the rest. A Release sets none: there it is how long there may be something to
+	// remove, and a store may ignore it.
 	TTL time.Duration
 	// Places is for modes whose waiters queue in the store: the owners of the
 	// same locker that wait for the key, in order, the claim's own among them.
@@ -31,10 +28,8 @@ type Claim struct {
 	// locker's, the claim is served, whichever owner has that place. Empty takes
 	// no place.
 	Places []string
-	// Keep is for a Release that leaves no hold. If it is in the future, what the owner
-	// held stays held until then, without an owner, and its TTL is cut to that. If the
-	// owner is a writer that reads as well, the key stays held as by a reader: others
-	// may read, and nobody writes.
+	// Keep is for a Release. If it is in the future, what the owner held stays held until
+	// then, without an owner, and its TTL is cut to that.
 	Keep time.Time
 	// Undo marks a Release as a clean-up: it removes what a call may have left, and no
 	// caller waits for it. The store may put it behind other calls to the same server.
@@ -48,39 +43,54 @@ type Claim struct {
 // last colon. The owners of one locker share their wake-ups.
 func (c Claim) Locker() string { return c.Owner[:max(0, strings.LastIndexByte(c.Owner, ':'))] }
 
-// Store keeps the holds. The engine is its only caller. It is written for
-// stores across a network: every method may be called concurrently, and may be
-// repeated with the same claim after an error. It must return eventually, but need
-// not return as soon as ctx ends: the engine stops waiting by itself.
+// FenceStep is how far the fences of a store are apart that has [Traits.Spaced].
+const FenceStep = 64
+
+// Store is the port: what the engine calls, and all that it knows of a store. Package
+// storetest tests implementations against this contract. Every method may be called
+// concurrently. A call may be repeated with the same claim after a failure.
 //
-// Errors: [*BusyError] and [ErrNotHeld] are answers. [ErrUnsupported] and
+// Acquire, Release and Lower begin a call and return at once. They answer exactly once,
+// however late, from any goroutine, perhaps before they return. A call that has not been
+// sent when ctx ends or by passes is never sent: it failed with [OutcomeNotExecuted]. A
+// call that was sent runs to its answer. The other methods return when they are done:
+// they must return eventually, but need not as soon as ctx ends, as the engine stops
+// waiting by itself. [Async] makes a Store of one whose calls block.
+//
+// Errors: [*BusyError] and [ErrNotHeld] are decisions. [ErrUnsupported] and
 // [ErrInvalid] refuse the call. Any other error is a failure; a [*StoreError] has
-// its [Outcome]. Package storetest tests implementations against this contract.
+// its [Outcome].
 type Store interface {
-	// Acquire gives the owner the key if nobody else has it, and returns the
-	// fence of the grant: larger than that of every earlier grant of the key
-	// to another owner. If the owner already has the key, the hold count and
-	// the TTL become the larger of what they are and of the claim's: an acquire
-	// that arrives late takes nothing away.
-	// A claim with Holds > 1 of an owner that does not have the key is not
-	// granted: ErrNotHeld.
-	Acquire(ctx context.Context, c Claim) (fence uint64, err error)
+	// Acquire gives the owner the key if nobody else has it, and answers with the fence of
+	// the grant: larger than that of every earlier grant of the key to another owner. If
+	// the owner already has the key in that mode, the TTL becomes the larger of what it is
+	// and of the claim's: an acquire that arrives late takes nothing away. A Write claim
+	// of an owner that reads is busy.
+	Acquire(ctx context.Context, c Claim, by time.Time, answer Answer)
+
+	// Release removes the hold, and the owner's place in the queue if there is one, and
+	// wakes a waiter. A Read claim removes a write hold of its owner as well. If c.Keep
+	// is in the future, the hold stays until then without an owner: no claim of the
+	// last owner finds it, and only ForceRelease ends it earlier. Release never
+	// touches another owner's hold: it answers ErrNotHeld when the owner does not
+	// have the key. The fence of the answer means nothing.
+	Release(ctx context.Context, c Claim, by time.Time, answer Answer)
+
+	// Lower makes the write hold of an owner a read hold that lasts for the claim's TTL
+	// at least, and wakes readers. The claim is in mode Read. A read hold of the owner
+	// stays as it is, but for the TTL. Lower creates nothing and shortens nothing: it
+	// answers ErrNotHeld when the owner does not have the key. The fence of the answer
+	// means nothing.
+	Lower(ctx context.Context, c Claim, by time.Time, answer Answer)
 
 	// Renew makes each hold whose owner still has its key last for the claim's
-	// TTL at least. It never shortens a hold, and never creates one. It calls report
+	// TTL at least. A Read claim finds a write hold of its owner as well, as Lower may
+	// not have run. Renew never shortens a hold, and never creates one. It calls report
 	// once for every claim before it returns, as early as it knows the result, from
 	// any goroutine: with nil, with ErrNotHeld when the owner no longer has the key,
 	// or with a failure. Claims must not wait for each other where one part of the
 	// store is slow.
 	Renew(ctx context.Context, claims []Claim, report func(i int, err error))
-
-	// Release lowers the hold count to c.Holds; at 0 it removes the hold, and
-	// the owner's place in the queue if there is one, and wakes a waiter. If c.Keep
-	// is in the future, the hold stays until then without an owner: no claim of the
-	// last owner finds it, and only ForceRelease ends it earlier. Release never
-	// touches another owner's hold: it returns ErrNotHeld when the owner does not
-	// have the key.
-	Release(ctx context.Context, c Claim) error
 
 	// Watch calls wake, from any goroutine, whenever c, or a claim in c.Mode of
 	// another owner of the same locker, might be granted now: on each wake-up of
@@ -101,47 +111,30 @@ type Store interface {
 	// ForceRelease removes the holds that there are when the store looks, and none that
 	// is granted after that, and wakes waiters. freed is false when the key was free.
 	ForceRelease(ctx context.Context, key string) (freed bool, err error)
+
+	// Traits are what the store is like. They never change.
+	Traits() Traits
 }
 
-// AsyncStore is a Store whose frequent calls need no goroutine that waits for
-// them. The engine prefers these to Acquire and Release; other stores are called
-// on a goroutine for each call.
-//
-// StartAcquire and StartRelease return at once. answered is called exactly once,
-// however late, from any goroutine, perhaps before the call returns. It doesn't block.
-// A call that has not been sent when ctx ends or by passes is never sent: it failed
-// with [OutcomeNotExecuted]. A call that was sent runs to its answer.
-type AsyncStore interface {
-	Store
-	// StartAcquire begins an Acquire.
-	StartAcquire(ctx context.Context, c Claim, by time.Time, answered func(fence uint64, err error))
-	// StartRelease begins a Release; fence means nothing.
-	StartRelease(ctx context.Context, c Claim, by time.Time, answered func(fence uint64, err error))
-	// Async returns the store itself. The engine calls StartAcquire and StartRelease
-	// only if that is the store it was given: a type that embeds a store and has its
-	// own Acquire inherits a StartAcquire that would bypass it.
-	Async() Store
+// Answer receives the result of a call of a [Store]. Answered doesn't block.
+type Answer interface {
+	Answered(fence uint64, err error)
 }
 
-// NonBlockingStore is a Store that never waits for anything, such as one in memory.
-// The engine calls it directly; other stores are called on a separate
-// goroutine, so that the caller can stop waiting.
-type NonBlockingStore interface {
-	Store
-	// NonBlocking marks the store; it is never called.
-	NonBlocking()
-}
+// AnswerFunc is a func as an [Answer].
+type AnswerFunc func(fence uint64, err error)
 
-// FenceStep is how far the fences of a [SpacedStore] are apart.
-const FenceStep = 64
+// Answered calls f.
+func (f AnswerFunc) Answered(fence uint64, err error) { f(fence, err) }
 
-// SpacedStore is a Store whose fences leave room for hand-offs inside a process;
-// see [WithHandoff].
-type SpacedStore interface {
-	Store
-	// Spaced reports whether every fence is a multiple of [FenceStep]. It is called
-	// once.
-	Spaced() bool
+// Traits are what the engine relies on besides the contract of [Store].
+type Traits struct {
+	// Immediate says that no call ever waits, as in memory: Acquire, Release and Lower
+	// answer before they return.
+	Immediate bool
+	// Spaced says that every fence is a multiple of [FenceStep], which leaves room for
+	// the fences of hand-offs inside a process; see [WithHandoff].
+	Spaced bool
 }
 
 // MaxListed is how many owners and how many waiters a [State] lists at most.
@@ -172,7 +165,8 @@ type State struct {
 	MoreWaiters int
 }
 
-// OwnerHolds is the hold count of an owner. It is 0 while a key that was released
+// OwnerHolds is the hold count of an owner. Holds of this package have 1, or their
+// permits; other software, such as Redisson, counts re-entries in the store. It is 0 while a key that was released
 // to the first waiter of a queue waits for that owner, or another one of the same
 // locker, to acquire it.
 type OwnerHolds struct {

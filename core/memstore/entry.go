@@ -58,6 +58,16 @@ func (e *entry) own(c *lock.Claim) *hold {
 	return nil
 }
 
+// either returns the hold of the owner of c, which may still write where c reads: see
+// [lock.Store].
+func (e *entry) either(c *lock.Claim) *hold {
+	h := e.own(c)
+	if h == nil && c.Mode == lock.Read {
+		h = e.own(&lock.Claim{Owner: c.Owner, Mode: lock.Write})
+	}
+	return h
+}
+
 // sameLock says whether two modes differ in how they wait only, not in what
 // they hold.
 func sameLock(a, b lock.Mode) bool { return a == b || plain(a) && plain(b) }
@@ -105,7 +115,7 @@ func (e *entry) grant(c *lock.Claim, fence uint64, now time.Duration) {
 	}
 	e.queue.recall()
 	e.holds = append(e.holds, hold{
-		owner: c.Owner, mode: c.Mode, count: c.Holds, permits: c.Permits, size: c.Size,
+		owner: c.Owner, mode: c.Mode, permits: c.Permits, size: c.Size,
 		fence: fence, expires: now + c.TTL,
 	})
 }
@@ -135,7 +145,7 @@ func (e *entry) state(now time.Duration) lock.State {
 		}
 		state.TTL = max(state.TTL, h.expires-now)
 		if i < lock.MaxListed {
-			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(h.count, h.permits), Kept: h.kept})
+			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(1, h.permits), Kept: h.kept})
 		}
 	}
 	for _, p := range e.queue[:min(len(e.queue), lock.MaxListed)] {
@@ -150,7 +160,6 @@ type hold struct {
 	owner   string
 	mode    lock.Mode
 	kept    bool // released, under a minimum hold
-	count   int
 	fence   uint64
 	expires time.Duration
 	// of a semaphore
@@ -159,7 +168,7 @@ type hold struct {
 
 // admits reports whether c may have the key together with h.
 func (h *hold) admits(c *lock.Claim) bool {
-	return c.Mode == lock.Read && (h.mode == lock.Read || h.mode == lock.Write && h.owner == c.Owner && !h.kept)
+	return c.Mode == lock.Read && h.mode == lock.Read
 }
 
 func (h *hold) renewAtLeast(until time.Duration) { h.expires = max(h.expires, until) }

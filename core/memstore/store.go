@@ -50,11 +50,8 @@ func New() *Store {
 	}
 }
 
-// NonBlocking marks the store as one whose calls never wait.
-func (*Store) NonBlocking() {}
-
-// Spaced implements [lock.SpacedStore].
-func (*Store) Spaced() bool { return true }
+// Traits implements [lock.Store].
+func (*Store) Traits() lock.Traits { return lock.Traits{Immediate: true, Spaced: true} }
 
 // nextFence returns the fence of a grant: the clock in microseconds, or one more
 // than that of the grant before, times [lock.FenceStep]. mu is held.
@@ -66,15 +63,26 @@ func (s *Store) nextFence(now time.Duration) uint64 {
 func (s *Store) now() time.Duration { return time.Since(s.epoch) }
 
 // Acquire implements [lock.Store].
-func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (s *Store) Acquire(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(s.acquire(ctx, c))
+}
+
+// Release implements [lock.Store].
+func (s *Store) Release(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, s.release(ctx, c))
+}
+
+// Lower implements [lock.Store].
+func (s *Store) Lower(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, s.lower(ctx, c))
+}
+
+func (s *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(ctx, c.Mode); err != nil {
 		return 0, err
 	}
 	if err := checkClaim(&c); err != nil {
 		return 0, err
-	}
-	if c.Holds < 1 {
-		return 0, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,12 +91,8 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	e := s.look(c.Key, now)
 	if h := e.own(&c); h != nil {
 		h.renewAtLeast(now + c.TTL)
-		h.count = max(h.count, c.Holds)
 		e.place(&c, now)
 		return h.fence, nil
-	}
-	if c.Holds > 1 {
-		return 0, lock.ErrNotHeld
 	}
 	if ttl, busy := e.busy(&c, now); busy {
 		e.place(&c, now)
@@ -118,7 +122,7 @@ func (s *Store) renew(ctx context.Context, c lock.Claim) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	h := s.look(c.Key, now).own(&c)
+	h := s.look(c.Key, now).either(&c)
 	if h == nil {
 		return lock.ErrNotHeld
 	}
@@ -126,8 +130,29 @@ func (s *Store) renew(ctx context.Context, c lock.Claim) error {
 	return nil
 }
 
-// Release implements [lock.Store].
-func (s *Store) Release(ctx context.Context, c lock.Claim) error {
+func (s *Store) lower(ctx context.Context, c lock.Claim) error {
+	if err := check(ctx, c.Mode); err != nil {
+		return err
+	}
+	if err := checkClaim(&c); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	h := s.look(c.Key, now).either(&c)
+	if h == nil {
+		return lock.ErrNotHeld
+	}
+	h.renewAtLeast(now + c.TTL)
+	if h.mode == lock.Write {
+		h.mode = lock.Read
+		s.watchers.wake(c.Key)
+	}
+	return nil
+}
+
+func (s *Store) release(ctx context.Context, c lock.Claim) error {
 	if err := check(ctx, c.Mode); err != nil {
 		return err
 	}
@@ -135,26 +160,20 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 	defer s.mu.Unlock()
 	now := s.now()
 	e := s.look(c.Key, now)
-	if c.Mode == lock.Fair && c.Holds == 0 {
+	if c.Mode == lock.Fair {
 		e.queue.leave(c.Owner)
 		s.settle(c.Key, e, now)
 	}
-	h := e.own(&c)
+	h := e.either(&c)
 	if h == nil {
 		return lock.ErrNotHeld
 	}
-	h.count = min(h.count, c.Holds)
-	switch keep := c.Keep.Sub(s.epoch); {
-	case h.count > 0:
-	case now < keep:
-		h.kept, h.count, h.expires = true, 1, keep
-		if c.Mode == lock.Write && e.own(&lock.Claim{Owner: c.Owner, Mode: lock.Read}) != nil {
-			h.mode = lock.Read // others may read, too
-		}
+	if keep := c.Keep.Sub(s.epoch); now < keep {
+		h.kept, h.expires = true, keep
 		s.wakeAll(c.Key, e)
-	default:
-		s.drop(c.Key, e, h, now)
+		return nil
 	}
+	s.drop(c.Key, e, h, now)
 	return nil
 }
 
@@ -167,8 +186,7 @@ func (s *Store) wakeAll(key string, e *entry) {
 }
 
 // drop removes a hold and wakes the waiters that it blocked. One of several readers
-// blocks nobody whom the others don't, unless they end sooner than it; a writer that goes
-// on as a reader lets readers in. mu is held.
+// blocks nobody whom the others don't, unless they end sooner than it. mu is held.
 func (s *Store) drop(key string, e *entry, h *hold, now time.Duration) {
 	mode, last := h.mode, e.last()
 	e.remove(h)

@@ -35,13 +35,13 @@ func FuzzClaims(f *testing.F) {
 			Key: key, Owner: owner, Mode: lock.Mode(mode), TTL: time.Duration(ttl), Places: strings.Fields(string(places)),
 			Permits: permits, Size: size,
 		}
-		sent.check(t, "acquire", func() error { _, err := store.Acquire(t.Context(), c); return err })
+		sent.check(t, "acquire", func() error { _, err := lock.Blocking(store).Acquire(t.Context(), c); return err })
 		sent.check(t, "renew", func() (failed error) {
 			store.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) { failed = err })
 			return failed
 		})
-		sent.check(t, "release", func() error { return store.Release(t.Context(), c) })
-		sent.check(t, "lower", func() error { return store.Lower(t.Context(), c) })
+		sent.check(t, "release", func() error { return lock.Blocking(store).Release(t.Context(), c) })
+		sent.check(t, "lower", func() error { return lock.Blocking(store).Lower(t.Context(), c) })
 	})
 }
 

@@ -125,9 +125,9 @@ func FuzzReplies(f *testing.F) {
 			}
 			granted(t, reply, store, claim)
 			renewed(t, reply, store, claim)
-			plausible(t, reply, "release", store.Release(t.Context(), claim))
+			plausible(t, reply, "release", lock.Blocking(store).Release(t.Context(), claim))
 			if mode == lock.Read {
-				plausible(t, reply, "lower", store.Lower(t.Context(), claim))
+				plausible(t, reply, "lower", lock.Blocking(store).Lower(t.Context(), claim))
 			}
 		}
 		inspected(t, reply, store)
@@ -146,7 +146,7 @@ func isTryAgain(reply any) bool {
 
 func granted(t *testing.T, reply any, store *redisstore.Store, claim lock.Claim) {
 	t.Helper()
-	fence, err := store.Acquire(t.Context(), claim)
+	fence, err := lock.Blocking(store).Acquire(t.Context(), claim)
 	plausible(t, reply, "acquire "+claim.Mode.String(), err)
 	if err != nil && fence != 0 {
 		t.Errorf("%s: fence %d with %v", claim.Mode, fence, err)

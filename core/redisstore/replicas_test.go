@@ -64,7 +64,7 @@ func TestGrantsWaitForReplicas(t *testing.T) {
 		for how, acquire := range map[string]func(*testing.T, *redisstore.Store) (uint64, error){
 			"called": func(t *testing.T, s *redisstore.Store) (uint64, error) {
 				t.Helper()
-				return s.Acquire(t.Context(), claim)
+				return lock.Blocking(s).Acquire(t.Context(), claim)
 			},
 			"begun": func(t *testing.T, s *redisstore.Store) (uint64, error) {
 				t.Helper()
@@ -112,11 +112,11 @@ func TestALoweredHoldWaitsForReplicas(t *testing.T) {
 		store := redisstore.New(rdb, redisstore.WithReplicas(2, 150*time.Millisecond))
 		read := claim
 		read.Mode = lock.Read
-		if err := store.Lower(t.Context(), read); !errors.Is(err, tt.err) {
+		if err := lock.Blocking(store).Lower(t.Context(), read); !errors.Is(err, tt.err) {
 			t.Errorf("%s: got %v, want %v", name, err, tt.err)
 		}
 		begun := make(chan error, 1)
-		store.StartLower(t.Context(), read, time.Now().Add(soon), func(_ uint64, err error) { begun <- err })
+		store.Lower(t.Context(), read, time.Now().Add(soon), lock.AnswerFunc(func(_ uint64, err error) { begun <- err }))
 		if err := <-begun; !errors.Is(err, tt.err) {
 			t.Errorf("%s, begun: got %v, want %v", name, err, tt.err)
 		}
@@ -134,7 +134,7 @@ func TestAScriptThatIsNotKnownIsFollowedByAWaitOfItsOwn(t *testing.T) {
 		return integer(17)
 	})
 	store := redisstore.New(rdb, redisstore.WithReplicas(1, time.Second))
-	if _, err := store.Acquire(t.Context(), claim); err != nil {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -168,7 +168,7 @@ func TestRenewalsWaitForReplicasAndReleasesDoNot(t *testing.T) {
 		t.Errorf("with a replica: %v", err)
 	}
 	before := len(f.received())
-	if err := store.Release(t.Context(), claim); err != nil {
+	if err := lock.Blocking(store).Release(t.Context(), claim); err != nil {
 		t.Error(err)
 	}
 	if sent := f.received()[before:]; len(sent) != 1 {

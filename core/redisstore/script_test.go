@@ -81,16 +81,16 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 	c := lock.Claim{Key: key, Owner: "o:1", Mode: m, TTL: claim.TTL, Places: []string{"o:1", "o:2"}, Permits: 2, Size: 3}
 	switch op {
 	case "acquire":
-		_, _ = store.Acquire(t.Context(), c)
+		_, _ = lock.Blocking(store).Acquire(t.Context(), c)
 	case "acquire with token":
-		_, _ = redisstore.New(rdb, redisstore.WithRedissonTokens()).Acquire(t.Context(), c)
+		_, _ = lock.Blocking(redisstore.New(rdb, redisstore.WithRedissonTokens())).Acquire(t.Context(), c)
 	case "release":
-		_ = store.Release(t.Context(), c)
+		_ = lock.Blocking(store).Release(t.Context(), c)
 	case "lower":
-		_ = store.Lower(t.Context(), c)
+		_ = lock.Blocking(store).Lower(t.Context(), c)
 	case "keep":
 		c.Keep = keptUntil
-		_ = store.Release(t.Context(), c)
+		_ = lock.Blocking(store).Release(t.Context(), c)
 	case "renew":
 		store.Renew(t.Context(), []lock.Claim{c}, func(int, error) {})
 	case "renew many":

@@ -29,7 +29,7 @@ type answer struct {
 func begin(ctx context.Context, store *redisstore.Store, key string, by time.Time) <-chan answer {
 	answers := make(chan answer, 2) // a second would show
 	c := lock.Claim{Key: key, Owner: key + ":1", TTL: time.Minute}
-	store.StartAcquire(ctx, c, by, func(fence uint64, err error) { answers <- answer{fence, err} })
+	store.Acquire(ctx, c, by, lock.AnswerFunc(func(fence uint64, err error) { answers <- answer{fence, err} }))
 	return answers
 }
 
@@ -245,8 +245,7 @@ func TestReleasesGoFirst(t *testing.T) {
 		}
 		all = append(all, begin(t.Context(), store, "acquired", by))
 		released := make(chan answer, 1)
-		store.StartRelease(t.Context(), lock.Claim{Key: "released", Owner: "o:1"}, by,
-			func(_ uint64, err error) { released <- answer{0, err} })
+		store.Release(t.Context(), lock.Claim{Key: "released", Owner: "o:1"}, by, lock.AnswerFunc(func(_ uint64, err error) { released <- answer{0, err} }))
 		close(hold)
 		for _, answers := range append(all, released) {
 			if a := answered(t, answers); a.err != nil {
@@ -311,10 +310,10 @@ func TestCallersOfABatchStayTogether(t *testing.T) {
 		}
 		for _, key := range []string{"e", "f", "g"} {
 			c := lock.Claim{Key: key, Owner: "o:1", TTL: time.Minute}
-			store.StartAcquire(t.Context(), c, by, func(uint64, error) {
+			store.Acquire(t.Context(), c, by, lock.AnswerFunc(func(uint64, error) {
 				begin(t.Context(), store, "after:"+key, by)
 				time.Sleep(time.Millisecond) // others could send it
-			})
+			}))
 		}
 		begin(t.Context(), store, "h", by)
 		for _, key := range []string{before[0], before[1], "e"} {
@@ -513,8 +512,7 @@ func TestUndosAndAcquisitionsShareABatch(t *testing.T) {
 			}
 			for i := range undos {
 				undone := make(chan answer, 1)
-				store.StartRelease(t.Context(), lock.Claim{Key: fmt.Sprint("undo:", i), Owner: "o:1", Undo: true}, by,
-					func(_ uint64, err error) { undone <- answer{0, err} })
+				store.Release(t.Context(), lock.Claim{Key: fmt.Sprint("undo:", i), Owner: "o:1", Undo: true}, by, lock.AnswerFunc(func(_ uint64, err error) { undone <- answer{0, err} }))
 				all = append(all, undone)
 			}
 			for i := range acquires {
@@ -673,7 +671,7 @@ func TestWhatWaitsBehindStuckBatchesEndsInTime(t *testing.T) {
 		late, left := begin(t.Context(), store, "late", began.Add(time.Second)), begin(ctx, store, "left", began.Add(soon))
 		release := func(c lock.Claim, after time.Duration) <-chan answer {
 			released := make(chan answer, 1)
-			store.StartRelease(t.Context(), c, began.Add(after), func(_ uint64, err error) { released <- answer{0, err} })
+			store.Release(t.Context(), c, began.Add(after), lock.AnswerFunc(func(_ uint64, err error) { released <- answer{0, err} }))
 			return released
 		}
 		undo := claim
@@ -724,8 +722,7 @@ func TestMuteConnectionsKeepNobodyFromOthers(t *testing.T) {
 		client.Options().ReadTimeout = -1
 		store := redisstore.New(client, redisstore.WithCircuit(0, 0))
 		for i := range 40 {
-			store.StartRelease(t.Context(), lock.Claim{Key: fmt.Sprint("mute:", i), Owner: "o:1"}, time.Now().Add(time.Second),
-				func(uint64, error) {})
+			store.Release(t.Context(), lock.Claim{Key: fmt.Sprint("mute:", i), Owner: "o:1"}, time.Now().Add(time.Second), lock.AnswerFunc(func(uint64, error) {}))
 			time.Sleep(20 * time.Millisecond)
 		}
 		time.Sleep(time.Second)

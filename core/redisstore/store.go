@@ -77,8 +77,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	return s
 }
 
-// Spaced implements [lock.SpacedStore]. The counters of Redisson leave no room.
-func (s *Store) Spaced() bool { return !s.tokens }
+// Traits implements [lock.Store]. The counters of Redisson leave no room.
+func (s *Store) Traits() lock.Traits { return lock.Traits{Spaced: !s.tokens} }
 
 // fence is that of a reply: the server's clock in microseconds, or a token.
 func (s *Store) fence(n int64) (uint64, error) {
@@ -91,9 +91,9 @@ func (s *Store) fence(n int64) (uint64, error) {
 	return uint64(n) * lock.FenceStep, nil
 }
 
-// Acquire implements [lock.Store]. The fence is the server's clock in
+// acquire is Acquire, on the goroutine of its caller. The fence is the server's clock in
 // microseconds, times [lock.FenceStep].
-func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (s *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	t, err := s.target(c)
 	if err != nil {
 		return 0, err
@@ -125,8 +125,8 @@ func (s *Store) granted(m lock.Mode, n int64, err error) (fence uint64, _ error)
 // busy reads the reply of an acquire that was refused: -1, or -2 - ms.
 func busy(n int64) *lock.BusyError { return &lock.BusyError{TTL: remaining(-2 - n)} }
 
-// Release implements [lock.Store].
-func (s *Store) Release(ctx context.Context, c lock.Claim) error {
+// release is Release, on the goroutine of its caller.
+func (s *Store) release(ctx context.Context, c lock.Claim) error {
 	t, err := s.releasing(c)
 	if err != nil {
 		return err
@@ -176,11 +176,11 @@ func (s *Store) releaseAlone(ctx context.Context, t target, failed error) (int64
 	return 0, failed
 }
 
-// Lower makes a read hold of the owner's write hold, which lasts for the claim's TTL at
+// lower is Lower, on the goroutine of its caller. It makes a read hold of the owner's write hold, which lasts for the claim's TTL at
 // least. The claim is in mode [lock.Read]. An owner that reads already is answered nil,
 // and an owner without a hold [lock.ErrNotHeld]. While the slot of the lock moves to
 // another node of a cluster it fails as not executed.
-func (s *Store) Lower(ctx context.Context, c lock.Claim) error {
+func (s *Store) lower(ctx context.Context, c lock.Claim) error {
 	t, err := s.lowering(c)
 	if err != nil {
 		return err

@@ -20,10 +20,15 @@ type late struct {
 	by time.Duration
 }
 
-func (l late) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	time.Sleep(l.by)
-	return l.Store.Acquire(ctx, c)
+func (l late) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	go func() {
+		time.Sleep(l.by)
+		l.Store.Acquire(ctx, c, by, answer)
+	}()
 }
+
+// Traits say that the calls wait.
+func (late) Traits() lock.Traits { return lock.Traits{} }
 
 func TestAJobRunsOnceInEachInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
