@@ -176,16 +176,14 @@ func (s *Store) releaseAlone(ctx context.Context, t target, failed error) (int64
 	return 0, failed
 }
 
-// lower is Lower, on the goroutine of its caller. It makes a read hold of the owner's write hold, which lasts for the claim's TTL at
-// least. The claim is in mode [lock.Read]. An owner that reads already is answered nil,
-// and an owner without a hold [lock.ErrNotHeld]. While the slot of the lock moves to
+// lower is Lower, on the goroutine of its caller. While the slot of the lock moves to
 // another node of a cluster it fails as not executed.
 func (s *Store) lower(ctx context.Context, c lock.Claim) error {
 	t, err := s.lowering(c)
 	if err != nil {
 		return err
 	}
-	return released(settled(ctx, reader{}.lower(t), s.lower))
+	return released(settled(ctx, reader{}.lower(t), s.finished))
 }
 
 func (s *Store) lowering(c lock.Claim) (target, error) {
