@@ -185,7 +185,7 @@ func (s *Store) lower(ctx context.Context, c lock.Claim) error {
 	if err != nil {
 		return err
 	}
-	return released(settled(ctx, reader{}.lower(t), s.acknowledged))
+	return released(settled(ctx, reader{}.lower(t), s.lower))
 }
 
 func (s *Store) lowering(c lock.Claim) (target, error) {
