@@ -266,10 +266,10 @@ func TestAReleasedLeaseIsForgotten(t *testing.T) {
 	}
 }
 
-// So does a name that others wait by, of the waits that have ended.
+// So does a wait that has ended, while others wait.
 func TestAWaitThatHasEndedIsForgotten(t *testing.T) {
 	store := memstore.New()
-	l, other := newLocker(t, store, lock.WithOwner("me")), newLocker(t, store)
+	l, other := newLocker(t, store), newLocker(t, store)
 	theirs := acquire(t, other, t.Context(), "k")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

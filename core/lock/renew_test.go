@@ -102,12 +102,12 @@ func TestARenewalThatFailsIsNotRepeatedWithoutAWatchdog(t *testing.T) {
 }
 
 // slowRenewals takes its time for a renewal, or gives up with the context.
-type slowRenewals struct{ lock.Store }
+type slowRenewals struct{ lock.BlockingStore }
 
 func (s slowRenewals) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	select {
 	case <-time.After(300 * time.Millisecond):
-		s.Store.Renew(ctx, claims, report)
+		s.BlockingStore.Renew(ctx, claims, report)
 	case <-ctx.Done():
 		for i := range claims {
 			report(i, &lock.StoreError{Outcome: lock.OutcomeUnknown, Class: "test", Err: ctx.Err()})
@@ -120,7 +120,7 @@ func (s slowRenewals) Renew(ctx context.Context, claims []lock.Claim, report fun
 func TestAShortLeaseEndsNoRenewalOfALongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lost, failed atomic.Int64
-		l := newLocker(t, slowRenewals{memstore.New()}, lock.WithHooks(lock.Hooks{Renewed: func(e lock.RenewEvent) {
+		l := newLocker(t, slowRenewals{newRemote()}, lock.WithHooks(lock.Hooks{Renewed: func(e lock.RenewEvent) {
 			if e.Key == "long" && e.Err != nil {
 				failed.Add(1)
 			}
@@ -163,14 +163,14 @@ func TestAShortLeaseEndsNoRenewalOfALongOne(t *testing.T) {
 }
 
 // forgetful reports nothing.
-type forgetful struct{ lock.Store }
+type forgetful struct{ lock.BlockingStore }
 
 func (forgetful) Renew(context.Context, []lock.Claim, func(int, error)) {}
 
 // A renewal that a store forgot to report is no success; an extension is.
 func TestAnExtensionThatTheStoreDoesNotReportIsNoSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLocker(t, forgetful{memstore.New()})
+		l := newLocker(t, forgetful{newRemote()})
 		lease := acquire(t, l, context.Background(), "k", lock.WithLease(time.Second))
 		if err := lease.Extend(context.Background(), time.Minute); err == nil {
 			t.Errorf("extended, and trusted for %v", time.Until(lease.Deadline()))

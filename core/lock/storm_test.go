@@ -186,7 +186,7 @@ func (s *storm) connect(n network) {
 		return nil
 	}, func(op string, c lock.Claim) error {
 		state, _ := s.store.Inspect(context.Background(), c.Key)
-		s.note("%s of %s, %d holds of %s: now %+v", op, c.Mode, c.Holds, c.Owner, state)
+		s.note("%s of %s of %s: now %+v", op, c.Mode, c.Owner, state)
 		s.hop(n)
 		if op != "renew" && s.oneOf(n.lostOf) {
 			return errLineCut
@@ -218,12 +218,12 @@ func (s *storm) open(n int, opts ...lock.Option) {
 			return func() { s.waiting.Add(-1) }
 		},
 	})
-	var store lock.Store = s.store
+	var store inspected = s.store
 	if s.seed%2 == 1 {
 		store = spaced{s.store} // they hand off
 	}
 	for range n {
-		s.lockers = append(s.lockers, lock.New(store, append(opts[:len(opts):len(opts)], s.held.option(), hooks)...))
+		s.lockers = append(s.lockers, lock.New(port(store), append(opts[:len(opts):len(opts)], s.held.option(), hooks)...))
 	}
 }
 
@@ -381,9 +381,6 @@ func (s *storm) visit(i int, dice *rand.Rand) {
 			opts = append(opts, other)
 		}
 	}
-	if dice.IntN(6) == 0 && excludes(mode) {
-		opts, alone = append(opts, lock.WithOwner(fmt.Sprint("name ", i/4))), false
-	}
 	acquire := l.Acquire
 	if dice.IntN(3) == 0 {
 		acquire = l.TryAcquire
@@ -409,9 +406,6 @@ func (s *storm) stand(i int, dice *rand.Rand) {
 		time.AfterFunc(soon, cancel)
 	case 2:
 		opts = append(opts, lock.WithWait(soon))
-	}
-	if dice.IntN(6) == 0 && mode != lock.Semaphore {
-		opts, alone = append(opts, lock.WithOwner(fmt.Sprint("name ", dice.IntN(2)))), false
 	}
 	l := s.lockers[dice.IntN(len(s.lockers))]
 	if s.ends {
