@@ -23,7 +23,7 @@ func wantRefusal(t *testing.T, rdb redis.UniversalClient, key, says string, want
 	if len(opts) > 0 {
 		claim = claimIn(lock.Fair, ownerA, key)
 	}
-	_, err := redisstore.New(rdb).Acquire(t.Context(), claim)
+	_, err := lock.Blocking(redisstore.New(rdb)).Acquire(t.Context(), claim)
 	wantOutcome(t, "acquire", err, want)
 	if lock.ClassOf(err) != says {
 		t.Errorf("the server said %v, want %s", err, says)
@@ -97,7 +97,7 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 				t.Fatal(err)
 			}
 			store := redisstore.New(set.Client(t))
-			_, err := store.Acquire(t.Context(), claimIn(lock.Fair, ownerA, "{k}half"))
+			_, err := lock.Blocking(store).Acquire(t.Context(), claimIn(lock.Fair, ownerA, "{k}half"))
 			wantOutcome(t, "an acquire of a lock in two places", err, lock.OutcomeNotExecuted)
 			if !redis.HasErrorPrefix(err, "TRYAGAIN") {
 				t.Errorf("got %v, want TRYAGAIN", err)

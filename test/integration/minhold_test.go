@@ -62,7 +62,7 @@ func TestTheGoldenStatesOfAKeptLock(t *testing.T) {
 				if c.Mode == lock.Semaphore {
 					c.Permits, c.Size = 2, 2
 				}
-				if _, err := store.Acquire(ctx, c); err != nil {
+				if _, err := lock.Blocking(store).Acquire(ctx, c); err != nil {
 					t.Fatal(err)
 				}
 				if c.Mode == lock.Fair { // a thread of Redisson waits
@@ -71,7 +71,7 @@ func TestTheGoldenStatesOfAKeptLock(t *testing.T) {
 				}
 				admin.ConfigSet(ctx, "maxmemory", memory)
 				c.Keep = time.Now().Add(keep)
-				if err := store.Release(ctx, c); err != nil {
+				if err := lock.Blocking(store).Release(ctx, c); err != nil {
 					t.Fatalf("with maxmemory %s: %v", memory, err)
 				}
 				admin.ConfigSet(ctx, "maxmemory", "0")

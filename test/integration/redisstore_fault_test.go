@@ -35,21 +35,21 @@ func TestAScriptWhoseReplyIsLostRunsOnce(t *testing.T) {
 	ctx := t.Context()
 
 	// The server knows all scripts: what is cut is the script itself.
-	_, _ = store.Acquire(ctx, claimOf(ownerB, "warm-up"))
+	_, _ = lock.Blocking(store).Acquire(ctx, claimOf(ownerB, "warm-up"))
 	store.Renew(ctx, []lock.Claim{claimOf(ownerB, "warm-up")}, func(int, error) {})
-	_ = store.Release(ctx, claimOf(ownerB, "warm-up"))
+	_ = lock.Blocking(store).Release(ctx, claimOf(ownerB, "warm-up"))
 
 	sent := proxy.Observe(faultproxy.Contains("evalsha", "orders"))
 	cut := func() { proxy.CutReplyWhen(faultproxy.Contains("evalsha", "orders"), 1) }
 
 	cut()
-	_, err := store.Acquire(ctx, claimOf(ownerA, "orders"))
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "orders"))
 	wantOutcome(t, "acquire", err, lock.OutcomeUnknown)
 	wantLock(t, plain, "orders", map[string]string{ownerA: "1"}) // it did run
 	if n := sent.Hits(); n != 1 {
 		t.Errorf("acquire was sent %d times", n)
 	}
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "orders")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "orders")); err != nil {
 		t.Fatalf("our own repetition: %v", err)
 	}
 	wantLock(t, plain, "orders", map[string]string{ownerA: "1"})
@@ -68,12 +68,12 @@ func TestAScriptWhoseReplyIsLostRunsOnce(t *testing.T) {
 	})
 
 	cut()
-	wantOutcome(t, "release", store.Release(ctx, claimOf(ownerA, "orders")), lock.OutcomeUnknown)
+	wantOutcome(t, "release", lock.Blocking(store).Release(ctx, claimOf(ownerA, "orders")), lock.OutcomeUnknown)
 	wantLock(t, plain, "orders", nil)
-	if _, err := store.Acquire(ctx, claimOf(ownerB, "orders")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, "orders")); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Release(ctx, claimOf(ownerA, "orders")); !errors.Is(err, lock.ErrNotHeld) {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, "orders")); !errors.Is(err, lock.ErrNotHeld) {
 		t.Errorf("our own repetition: got %v, want ErrNotHeld", err)
 	}
 	wantLock(t, plain, "orders", map[string]string{ownerB: "1"})
@@ -103,7 +103,7 @@ func TestFlushedScriptsAreNotNoticed(t *testing.T) {
 				for round := 0; round < 5 || flushed.Load() < 50; round++ {
 					for i := range claims {
 						claims[i] = claimOf(owner, fmt.Sprintf("k:%d:%d", w, i))
-						if _, err := store.Acquire(ctx, claims[i]); err != nil {
+						if _, err := lock.Blocking(store).Acquire(ctx, claims[i]); err != nil {
 							t.Errorf("acquire: %v", err)
 							return
 						}
@@ -114,7 +114,7 @@ func TestFlushedScriptsAreNotNoticed(t *testing.T) {
 						}
 					})
 					for _, c := range claims {
-						if err := store.Release(ctx, c); err != nil {
+						if err := lock.Blocking(store).Release(ctx, c); err != nil {
 							t.Errorf("release: %v", err)
 							return
 						}
@@ -150,7 +150,7 @@ func TestOneBadKeyDoesNotSpoilTheRenewalOfOthers(t *testing.T) {
 	claims := make([]lock.Claim, 70)
 	for i := range claims {
 		claims[i] = claimOf(ownerA, fmt.Sprintf("k%d", i))
-		if _, err := store.Acquire(ctx, claims[i]); err != nil {
+		if _, err := lock.Blocking(store).Acquire(ctx, claims[i]); err != nil {
 			t.Fatal(err)
 		}
 		claims[i].TTL = 10 * lease
@@ -183,7 +183,7 @@ func TestRenewalDoesNotWaitForADeadNode(t *testing.T) {
 	for i := range claims {
 		claims[i] = claimOf(ownerA, fmt.Sprintf("k%d", i))
 		dead[i] = set.OwnerOf(t, claims[i].Key) == frozen
-		if _, err := store.Acquire(ctx, claims[i]); err != nil {
+		if _, err := lock.Blocking(store).Acquire(ctx, claims[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -222,13 +222,13 @@ func TestAClusterFailoverIsFollowed(t *testing.T) {
 	set := redistest.Cluster(t, "--cluster-node-timeout", "1000")
 	store := redisstore.New(set.Client(t))
 	ctx := t.Context()
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "k")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Fatal(err)
 	}
 	set.Failover(t, "k")
 	began := time.Now()
 	eventually(t, func() error {
-		_, err := store.Acquire(ctx, claimOf(ownerA, "k"))
+		_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k"))
 		return err
 	})
 	// The client's own interval is 60 s; patience is 30 s.
@@ -242,7 +242,7 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 	store := redisstore.New(set.Client(t))
 	ctx := t.Context()
 	const held = "{migrating}held"
-	if _, err := store.Acquire(ctx, claimOf(ownerA, held)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, held)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -259,7 +259,7 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 				default:
 				}
 				c := claimOf(owner, fmt.Sprintf("{migrating}%d", w))
-				if _, err := store.Acquire(ctx, c); err != nil {
+				if _, err := lock.Blocking(store).Acquire(ctx, c); err != nil {
 					t.Errorf("acquire: %v", err)
 					return
 				}
@@ -268,7 +268,7 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 						t.Errorf("renew %d: %v", i, err)
 					}
 				})
-				if err := store.Release(ctx, c); err != nil {
+				if err := lock.Blocking(store).Release(ctx, c); err != nil {
 					t.Errorf("release: %v", err)
 					return
 				}
@@ -292,7 +292,7 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 	working.Wait()
 	wantLock(t, plain, held, map[string]string{ownerA: "1"})
 	messages := shardSubscribe(t, plain, "redisson_lock__channel:"+held)
-	if err := store.Release(ctx, claimOf(ownerA, held)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, held)); err != nil {
 		t.Fatal(err)
 	}
 	wantMessage(t, messages, "redisson_lock__channel:"+held, "0")
@@ -307,7 +307,7 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 	ctx := t.Context()
 	const held, forced, fresh = "{moving}held", "{moving}forced", "{moving}fresh"
 	for _, key := range []string{held, forced} {
-		if _, err := store.Acquire(ctx, claimOf(ownerA, key)); err != nil {
+		if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, key)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -316,10 +316,10 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 	forcedMessages := shardSubscribe(t, plain, channel(forced))
 	move := beginMigration(t, set, held)
 
-	if _, err := store.Acquire(ctx, claimOf(ownerA, held)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, held)); err != nil {
 		t.Errorf("a repetition: %v", err)
 	}
-	if _, err := store.Acquire(ctx, claimOf(ownerB, held)); !errors.Is(err, lock.ErrBusy) {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, held)); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("a stranger: got %v, want ErrBusy", err)
 	}
 	store.Renew(ctx, []lock.Claim{claimOf(ownerA, held)}, func(_ int, err error) {
@@ -330,7 +330,7 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 	if state, err := store.Inspect(ctx, held); err != nil || len(state.Owners) != 1 {
 		t.Errorf("inspect: %+v, %v", state, err)
 	}
-	if err := store.Release(ctx, claimOf(ownerA, held)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, held)); err != nil {
 		t.Errorf("release: %v", err)
 	}
 	wantMessage(t, messages, channel(held), "0")
@@ -339,7 +339,7 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 	}
 	wantMessage(t, forcedMessages, channel(forced), "0")
 
-	if _, err := store.Acquire(ctx, claimOf(ownerB, fresh)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, fresh)); err != nil {
 		t.Errorf("acquire on the target: %v", err)
 	}
 	store.Renew(ctx, []lock.Claim{claimOf(ownerB, fresh)}, func(_ int, err error) {
@@ -347,7 +347,7 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 			t.Errorf("renew on the target: %v", err)
 		}
 	})
-	if err := store.Release(ctx, claimOf(ownerB, fresh)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerB, fresh)); err != nil {
 		t.Errorf("release on the target: %v", err)
 	}
 	move.finish(t)

@@ -91,20 +91,20 @@ func TestTheGoldenStatesOfARedissonLock(t *testing.T) {
 		}
 	}
 
-	_, err := store.Acquire(ctx, claimOf(ownerA, key))
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, key))
 	must("A acquires", err, nil)
 	wantLock(t, rdb, key, map[string]string{ownerA: "1"})
-	_, err = store.Acquire(ctx, claimOf(ownerA, key))
+	_, err = lock.Blocking(store).Acquire(ctx, claimOf(ownerA, key))
 	must("A acquires again", err, nil)
 	wantLock(t, rdb, key, map[string]string{ownerA: "1"})
 
-	_, err = store.Acquire(ctx, claimOf(ownerB, key))
+	_, err = lock.Blocking(store).Acquire(ctx, claimOf(ownerB, key))
 	must("B acquires", err, lock.ErrBusy)
 	var busy *lock.BusyError
 	if errors.As(err, &busy); busy.TTL <= 0 || busy.TTL > lease {
 		t.Errorf("B sees %v, want what is left of %v", busy.TTL, lease)
 	}
-	must("B releases", store.Release(ctx, claimOf(ownerB, key)), lock.ErrNotHeld)
+	must("B releases", lock.Blocking(store).Release(ctx, claimOf(ownerB, key)), lock.ErrNotHeld)
 	wantLock(t, rdb, key, map[string]string{ownerA: "1"})
 	wantNothingElse(t, rdb, 1)
 	select {
@@ -113,10 +113,10 @@ func TestTheGoldenStatesOfARedissonLock(t *testing.T) {
 	default:
 	}
 
-	must("A releases", store.Release(ctx, claimOf(ownerA, key)), nil)
+	must("A releases", lock.Blocking(store).Release(ctx, claimOf(ownerA, key)), nil)
 	wantLock(t, rdb, key, nil)
 	wantMessage(t, messages, channel, "0")
-	must("A releases again", store.Release(ctx, claimOf(ownerA, key)), lock.ErrNotHeld)
+	must("A releases again", lock.Blocking(store).Release(ctx, claimOf(ownerA, key)), lock.ErrNotHeld)
 	wantNothingElse(t, rdb, 0)
 }
 
@@ -134,11 +134,11 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 		for _, n := range names {
 			store := redisstore.New(own, redisstore.WithKeyPrefix(n.prefix), redisstore.WithPublish(redisstore.Both))
 			messages := subscribe(t, rdb, n.channel)
-			if _, err := store.Acquire(t.Context(), claimOf(ownerA, n.key)); err != nil {
+			if _, err := lock.Blocking(store).Acquire(t.Context(), claimOf(ownerA, n.key)); err != nil {
 				t.Fatalf("%q: %v", n.name, err)
 			}
 			wantLock(t, rdb, n.name, map[string]string{ownerA: "1"})
-			if err := store.Release(t.Context(), claimOf(ownerA, n.key)); err != nil {
+			if err := lock.Blocking(store).Release(t.Context(), claimOf(ownerA, n.key)); err != nil {
 				t.Fatalf("%q: %v", n.name, err)
 			}
 			wantLock(t, rdb, n.name, nil)
@@ -152,7 +152,7 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 		rdb := server.Admin(t)
 		check(t, rdb, server.Client(t))
 		for _, key := range broken { // slots do not matter here
-			if _, err := redisstore.New(server.Client(t)).Acquire(t.Context(), claimOf(ownerA, key)); err != nil {
+			if _, err := lock.Blocking(redisstore.New(server.Client(t))).Acquire(t.Context(), claimOf(ownerA, key)); err != nil {
 				t.Errorf("%q: %v", key, err)
 			}
 			wantLock(t, rdb, key, map[string]string{ownerA: "1"})
@@ -165,7 +165,7 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 		store := redisstore.New(set.Client(t))
 		for _, key := range broken {
 			c := claimOf(ownerA, key)
-			_, err := store.Acquire(t.Context(), c)
+			_, err := lock.Blocking(store).Acquire(t.Context(), c)
 			if !errors.Is(err, lock.ErrInvalid) {
 				t.Errorf("%q: got %v, want ErrInvalid", key, err)
 			}
@@ -199,11 +199,11 @@ func TestAReadWriteLockOfTheSameNameIsHeld(t *testing.T) {
 		rdb.PExpire(ctx, key, lease)
 		rdb.Set(ctx, "{"+key+"}:"+ownerA+":rwlock_timeout:1", "1", lease) // writers do not look at it
 		for _, owner := range []string{ownerA, ownerB} {
-			if _, err := store.Acquire(ctx, claimOf(owner, key)); !errors.Is(err, lock.ErrBusy) {
+			if _, err := lock.Blocking(store).Acquire(ctx, claimOf(owner, key)); !errors.Is(err, lock.ErrBusy) {
 				t.Errorf("%s: acquire got %v, want ErrBusy", key, err)
 			}
 		}
-		if err := store.Release(ctx, claimOf(ownerB, key)); !errors.Is(err, lock.ErrNotHeld) {
+		if err := lock.Blocking(store).Release(ctx, claimOf(ownerB, key)); !errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("%s: release got %v, want ErrNotHeld", key, err)
 		}
 		wantLock(t, rdb, key, fields)
@@ -235,17 +235,17 @@ func TestReleaseRemovesItsOwnFieldOnly(t *testing.T) {
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "with-reader"))
+	_, _ = lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "with-reader"))
 	rdb.HSet(ctx, "with-reader", "mode", "read", ownerB, "1")
-	if err := store.Release(ctx, claimOf(ownerA, "with-reader")); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, "with-reader")); err != nil {
 		t.Fatal(err)
 	}
 	wantLock(t, rdb, "with-reader", map[string]string{"mode": "read", ownerB: "1"})
 
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "reader-gone"))
+	_, _ = lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "reader-gone"))
 	rdb.HSet(ctx, "reader-gone", "mode", "read")
 	messages := subscribe(t, rdb, "redisson_lock__channel:{reader-gone}")
-	if err := store.Release(ctx, claimOf(ownerA, "reader-gone")); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, "reader-gone")); err != nil {
 		t.Fatal(err)
 	}
 	wantLock(t, rdb, "reader-gone", nil)
@@ -257,10 +257,10 @@ func TestAHoldWithoutExpiry(t *testing.T) {
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "k"))
+	_, _ = lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k"))
 	rdb.Persist(ctx, "k")
 
-	_, err := store.Acquire(ctx, claimOf(ownerB, "k"))
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, "k"))
 	var busy *lock.BusyError
 	if !errors.As(err, &busy) || busy.TTL >= 0 {
 		t.Errorf("a stranger sees %v, want busy without an end", err)
@@ -268,7 +268,7 @@ func TestAHoldWithoutExpiry(t *testing.T) {
 	if state, err := store.Inspect(ctx, "k"); err != nil || state.TTL >= 0 {
 		t.Errorf("inspected %+v, %v", state, err)
 	}
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "k")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Fatal(err)
 	}
 	wantLock(t, rdb, "k", map[string]string{ownerA: "1"}) // and expires again
@@ -322,7 +322,7 @@ func TestReleaseAndRenewalWorkWhenMemoryIsFull(t *testing.T) {
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "k")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Fatal(err)
 	}
 	messages := subscribe(t, rdb, "redisson_lock__channel:{k}")
@@ -333,10 +333,10 @@ func TestReleaseAndRenewalWorkWhenMemoryIsFull(t *testing.T) {
 		t.Fatalf("the memory is not full: %v", err)
 	}
 
-	_, err := store.Acquire(ctx, claimOf(ownerB, "free"))
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, "free"))
 	wantOutcome(t, "a grant", err, lock.OutcomeNotExecuted)
 	wantLock(t, rdb, "free", nil)
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "k")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Errorf("a repetition: %v", err)
 	}
 
@@ -350,7 +350,7 @@ func TestReleaseAndRenewalWorkWhenMemoryIsFull(t *testing.T) {
 	if ttl := rdb.PTTL(ctx, "k").Val(); ttl <= lease/2 {
 		t.Errorf("TTL %v after renewal to %v", ttl, lease)
 	}
-	if err := store.Release(ctx, claimOf(ownerA, "k")); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Errorf("release: %v", err)
 	}
 	wantMessage(t, messages, "redisson_lock__channel:{k}", "0")

@@ -57,11 +57,11 @@ type step struct {
 func (s step) run(ctx context.Context, store *redisstore.Store) (err error) {
 	switch s.op {
 	case "acquire":
-		_, err = store.Acquire(ctx, s.claim)
+		_, err = lock.Blocking(store).Acquire(ctx, s.claim)
 	case "release":
-		err = store.Release(ctx, s.claim)
+		err = lock.Blocking(store).Release(ctx, s.claim)
 	case "lower":
-		err = store.Lower(ctx, s.claim)
+		err = lock.Blocking(store).Lower(ctx, s.claim)
 	case "renew":
 		store.Renew(ctx, []lock.Claim{s.claim}, func(_ int, e error) { err = e })
 	}
@@ -166,17 +166,17 @@ func TestInEveryModeWhatIsHeldCanBeKeptAndLeftWhenMemoryIsFull(t *testing.T) {
 			}
 			b.acquire(claim(ownerA), nil)
 			for _, owner := range []string{ownerB, ownerC, ownerD} {
-				_, _ = b.store.Acquire(t.Context(), claim(owner)) // queues, reads, or is refused
+				_, _ = lock.Blocking(b.store).Acquire(t.Context(), claim(owner)) // queues, reads, or is refused
 			}
 			before := snapshot(t, b.rdb)
 			full("1")
 			defer full("0")
 
-			_, err := b.store.Acquire(t.Context(), claim("new:1"))
+			_, err := lock.Blocking(b.store).Acquire(t.Context(), claim("new:1"))
 			if !errors.Is(err, lock.ErrBusy) || mode == lock.Fair || mode == lock.Read {
 				wantOutcome(t, "a newcomer", err, lock.OutcomeNotExecuted)
 			}
-			_, err = b.store.Acquire(t.Context(), claimIn(mode, "new:2", "another key"))
+			_, err = lock.Blocking(b.store).Acquire(t.Context(), claimIn(mode, "new:2", "another key"))
 			wantOutcome(t, "a newcomer to a free key", err, lock.OutcomeNotExecuted)
 			if after := snapshot(t, b.rdb); !maps.Equal(before, after) {
 				t.Errorf("the refused calls changed %v to %v", before, after)
@@ -246,7 +246,7 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 	for _, mode := range everyMode {
 		key := func(name string) string { return "{" + mode.String() + "}" + name }
 		for _, name := range []string{"one", "moved", "forced"} {
-			if _, err := store.Acquire(ctx, claimIn(mode, ownerA, key(name))); err != nil {
+			if _, err := lock.Blocking(store).Acquire(ctx, claimIn(mode, ownerA, key(name))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -255,7 +255,7 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 		// Of this lock only the key itself has moved, nothing else.
 		mustMigrate(t, move.from.Admin(t).Do(ctx, append([]any{"MIGRATE", host, port, key("moved"), 0, 5000}, redistest.MigrateAuth()...)...).Err())
 		for _, name := range []string{"one", "moved"} {
-			err := store.Release(ctx, claimIn(mode, ownerA, key(name)))
+			err := lock.Blocking(store).Release(ctx, claimIn(mode, ownerA, key(name)))
 			if name == "moved" && mode == lock.Semaphore {
 				wantOutcome(t, "a semaphore in two places", err, lock.OutcomeNotExecuted)
 				continue
@@ -271,16 +271,16 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 			t.Errorf("%s: force release: %v, %v", mode, freed, err)
 		}
 		move.finish(t)
-		err := store.Release(ctx, claimIn(mode, ownerA, key("moved")))
+		err := lock.Blocking(store).Release(ctx, claimIn(mode, ownerA, key("moved")))
 		if (mode == lock.Semaphore) != (err == nil) {
 			t.Errorf("%s: release after the move: %v", mode, err)
 		}
 		for _, name := range []string{"one", "moved", "forced"} {
 			c := claimIn(mode, ownerB, key(name))
-			if _, err := store.Acquire(ctx, c); err != nil {
+			if _, err := lock.Blocking(store).Acquire(ctx, c); err != nil {
 				t.Errorf("%s, %s: acquire after the move: %v", mode, name, err)
 			}
-			_ = store.Release(ctx, claimIn(mode, ownerB, key(name)))
+			_ = lock.Blocking(store).Release(ctx, claimIn(mode, ownerB, key(name)))
 		}
 	}
 }
@@ -323,13 +323,13 @@ func TestAWriterDoesNotTakeReadersOfASlotThatIsMovingForDead(t *testing.T) {
 	ctx := t.Context()
 	const key = "{moving}k"
 	read, write := claimIn(lock.Read, ownerA, key), claimIn(lock.Write, ownerB, key)
-	if _, err := store.Acquire(ctx, read); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, read); err != nil {
 		t.Fatal(err)
 	}
 	wait := func(where string) {
 		t.Helper()
 		var failed *lock.StoreError
-		_, err := store.Acquire(ctx, write)
+		_, err := lock.Blocking(store).Acquire(ctx, write)
 		if !errors.Is(err, lock.ErrBusy) && (!errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted) {
 			t.Errorf("%s: the writer got %v", where, err)
 		}
@@ -359,10 +359,10 @@ func TestAWriterDoesNotTakeReadersOfASlotThatIsMovingForDead(t *testing.T) {
 	migrate(key + ":" + ownerA + ":rwlock_timeout:1")
 	wait("the lock here, the sentinel there")
 	move.finish(t)
-	if err := store.Release(ctx, claimIn(lock.Read, ownerA, key)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimIn(lock.Read, ownerA, key)); err != nil {
 		t.Errorf("release: %v", err)
 	}
-	if _, err := store.Acquire(ctx, write); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, write); err != nil {
 		t.Errorf("the writer at last: %v", err)
 	}
 }

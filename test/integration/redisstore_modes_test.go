@@ -57,14 +57,14 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) acquire(c lock.Claim, want error) {
 	b.Helper()
-	if _, err := b.store.Acquire(b.Context(), c); !errors.Is(err, want) {
+	if _, err := lock.Blocking(b.store).Acquire(b.Context(), c); !errors.Is(err, want) {
 		b.Fatalf("%s acquires: got %v, want %v", c.Owner, err, want)
 	}
 }
 
 func (b *bench) busy(c lock.Claim, least, most time.Duration) {
 	b.Helper()
-	_, err := b.store.Acquire(b.Context(), c)
+	_, err := lock.Blocking(b.store).Acquire(b.Context(), c)
 	var busy *lock.BusyError
 	if !errors.As(err, &busy) || busy.TTL < least || busy.TTL > most {
 		b.Fatalf("%s acquires: got %v, %+v; want busy for %v to %v", c.Owner, err, busy, least, most)
@@ -73,14 +73,14 @@ func (b *bench) busy(c lock.Claim, least, most time.Duration) {
 
 func (b *bench) release(c lock.Claim, want error) {
 	b.Helper()
-	if err := b.store.Release(b.Context(), c); !errors.Is(err, want) {
+	if err := lock.Blocking(b.store).Release(b.Context(), c); !errors.Is(err, want) {
 		b.Fatalf("%s releases: got %v, want %v", c.Owner, err, want)
 	}
 }
 
 func (b *bench) lower(c lock.Claim, want error) {
 	b.Helper()
-	if err := b.store.Lower(b.Context(), c); !errors.Is(err, want) {
+	if err := lock.Blocking(b.store).Lower(b.Context(), c); !errors.Is(err, want) {
 		b.Fatalf("%s is lowered: got %v, want %v", c.Owner, err, want)
 	}
 }
@@ -324,7 +324,7 @@ func TestAWaiterIsToldWhenRedissonMayWakeIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			tt.before(b)
-			_, err := b.store.Acquire(t.Context(), fair(go3))
+			_, err := lock.Blocking(b.store).Acquire(t.Context(), fair(go3))
 			var busy *lock.BusyError
 			if !errors.As(err, &busy) || busy.WatchPerOwner != tt.apart {
 				t.Errorf("got %#v, want it apart: %v", err, tt.apart)
@@ -657,7 +657,7 @@ func TestAWriterLooksAtSomeReadersAtATime(t *testing.T) {
 	for {
 		calls++
 		before := b.rdb.HLen(ctx, "k").Val()
-		_, err := b.store.Acquire(ctx, c)
+		_, err := lock.Blocking(b.store).Acquire(ctx, c)
 		if err == nil {
 			break
 		}
@@ -879,7 +879,7 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 func TestASemaphoreIsNotMadeOfAText(t *testing.T) {
 	b := newBench(t)
 	b.rdb.Set(t.Context(), "k", "a text", 0)
-	_, err := b.store.Acquire(t.Context(), claimIn(lock.Semaphore, ownerA, "k"))
+	_, err := lock.Blocking(b.store).Acquire(t.Context(), claimIn(lock.Semaphore, ownerA, "k"))
 	wantOutcome(t, "acquire", err, lock.OutcomeRefused)
 	if text := b.rdb.Get(t.Context(), "k").Val(); text != "a text" {
 		t.Errorf("the text is now %q", text)
@@ -969,7 +969,7 @@ func TestAHoldOfASlotThatIsMovingIsLoweredLater(t *testing.T) {
 				move.take(t, key)
 				move.take(t, leaves.Key)
 			}
-			wantOutcome(t, name, b.store.Lower(t.Context(), read), lock.OutcomeNotExecuted)
+			wantOutcome(t, name, lock.Blocking(b.store).Lower(t.Context(), read), lock.OutcomeNotExecuted)
 			read.TTL = time.Hour
 			b.renew(read, nil)
 			b.hash(key, time.Hour, map[string]string{"mode": "write", ownerA + ":write": "1"})
@@ -1100,7 +1100,7 @@ func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 	b.release(fair(ownerA), nil)
 	b.busy(fair(ownerE), 4*time.Second, 5*time.Second) // the dead has that long to come
 	eventually(t, func() error {
-		_, err := b.store.Acquire(context.Background(), fair(ownerE))
+		_, err := lock.Blocking(b.store).Acquire(context.Background(), fair(ownerE))
 		if err == nil {
 			t.Fatal("E came before C")
 		}
@@ -1164,7 +1164,7 @@ func TestAForcedReleaseOfACrowdSparesWhoComesMeanwhile(t *testing.T) {
 	rdb := server.Client(t)
 	rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { // a removal
 		for i := range readers {
-			_ = b.store.Release(t.Context(), claimIn(lock.Read, fmt.Sprint("reader:", i), "k"))
+			_ = lock.Blocking(b.store).Release(t.Context(), claimIn(lock.Read, fmt.Sprint("reader:", i), "k"))
 		}
 		b.acquire(writer, nil)
 	})})
@@ -1238,7 +1238,7 @@ func TestPermitsWithoutTheirNumberLeaveAnotherLockAlone(t *testing.T) {
 	for name, leave := range map[string]func(b *bench, permit lock.Claim){
 		"renewed": func(b *bench, permit lock.Claim) { b.renew(permit, nil) },
 		"released": func(b *bench, permit lock.Claim) {
-			if err := b.store.Release(t.Context(), permit); err != nil && !errors.Is(err, lock.ErrNotHeld) {
+			if err := lock.Blocking(b.store).Release(t.Context(), permit); err != nil && !errors.Is(err, lock.ErrNotHeld) {
 				t.Error(err)
 			}
 		},

@@ -60,14 +60,14 @@ func TestReleasesInAClusterArePublishedAsSet(t *testing.T) {
 			store := redisstore.New(set.Client(t), redisstore.WithPublish(tt.publish))
 			release := func() {
 				t.Helper()
-				if _, err := store.Acquire(t.Context(), claimIn(mode, ownerA, key)); err != nil {
+				if _, err := lock.Blocking(store).Acquire(t.Context(), claimIn(mode, ownerA, key)); err != nil {
 					t.Fatal(err)
 				}
-				_, _ = store.Acquire(t.Context(), claimIn(mode, ownerB, key)) // queues, where there is a queue
-				if err := store.Release(t.Context(), claimIn(mode, ownerA, key)); err != nil {
+				_, _ = lock.Blocking(store).Acquire(t.Context(), claimIn(mode, ownerB, key)) // queues, where there is a queue
+				if err := lock.Blocking(store).Release(t.Context(), claimIn(mode, ownerA, key)); err != nil {
 					t.Fatal(err)
 				}
-				_ = store.Release(t.Context(), claimIn(mode, ownerB, key))
+				_ = lock.Blocking(store).Release(t.Context(), claimIn(mode, ownerB, key))
 			}
 			release()
 			release()
@@ -113,15 +113,15 @@ func TestAClientThatReadsReplicasWakesOneThatDoesNot(t *testing.T) {
 				store := redisstore.New(by)
 				for range 2 { // a server that refuses a command is known after the first
 					before := hints.Load()
-					if _, err := store.Acquire(t.Context(), claimIn(mode, ownerA, key)); err != nil {
+					if _, err := lock.Blocking(store).Acquire(t.Context(), claimIn(mode, ownerA, key)); err != nil {
 						t.Fatal(err)
 					}
-					_, _ = store.Acquire(t.Context(), claimIn(mode, ownerB, key)) // queues, where there is a queue
-					if err := store.Release(t.Context(), claimIn(mode, ownerA, key)); err != nil {
+					_, _ = lock.Blocking(store).Acquire(t.Context(), claimIn(mode, ownerB, key)) // queues, where there is a queue
+					if err := lock.Blocking(store).Release(t.Context(), claimIn(mode, ownerA, key)); err != nil {
 						t.Fatal(err)
 					}
 					if mode == lock.Read { // they had it both
-						_ = store.Release(t.Context(), claimIn(mode, ownerB, key))
+						_ = lock.Blocking(store).Release(t.Context(), claimIn(mode, ownerB, key))
 					}
 					eventually(t, func() error {
 						if hints.Load() == before {
@@ -129,7 +129,7 @@ func TestAClientThatReadsReplicasWakesOneThatDoesNot(t *testing.T) {
 						}
 						return nil
 					})
-					_ = store.Release(t.Context(), claimIn(mode, ownerB, key))
+					_ = lock.Blocking(store).Release(t.Context(), claimIn(mode, ownerB, key))
 				}
 				stop()
 			}
@@ -306,8 +306,8 @@ func wantCommonPlane(t *testing.T, set *redistest.ClusterSet, rdb *redis.Cluster
 	}
 	wantHint(t, hints, "by PUBLISH")
 	messages := subscribe(t, plain, "redisson_lock__channel:{k}")
-	_, _ = store.Acquire(t.Context(), claimOf(ownerA, "k"))
-	if err := store.Release(t.Context(), claimOf(ownerA, "k")); err != nil {
+	_, _ = lock.Blocking(store).Acquire(t.Context(), claimOf(ownerA, "k"))
+	if err := lock.Blocking(store).Release(t.Context(), claimOf(ownerA, "k")); err != nil {
 		t.Fatal(err)
 	}
 	wantMessage(t, messages, "redisson_lock__channel:{k}", "0")

@@ -23,7 +23,7 @@ func TestRedissonTokens(t *testing.T) {
 		claim := lock.Claim{Key: "fenced", Owner: "5f0c0e1a-9d5a-4c9e-8f57-0d9a3c1f7b11:1", TTL: time.Minute}
 		acquire := func(want uint64) {
 			t.Helper()
-			if fence, err := store.Acquire(t.Context(), claim); err != nil || fence != want {
+			if fence, err := lock.Blocking(store).Acquire(t.Context(), claim); err != nil || fence != want {
 				t.Errorf("fence %d, %v; want %d", fence, err, want)
 			}
 		}
@@ -32,7 +32,7 @@ func TestRedissonTokens(t *testing.T) {
 		if fields := hash(t, plain, "fenced"); len(fields) != 1 || fields[claim.Owner] != "1" {
 			t.Errorf("the lock is %v", fields)
 		}
-		if err := store.Release(t.Context(), claim); err != nil {
+		if err := lock.Blocking(store).Release(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 		// Java takes it with getFencedLock and gives it back.
@@ -51,7 +51,7 @@ func TestRedissonTokens(t *testing.T) {
 		claim := lock.Claim{Key: "negative", Owner: "a:1", TTL: time.Minute}
 		var failed *lock.StoreError
 		for range 3 {
-			if _, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
+			if _, err := lock.Blocking(store).Acquire(t.Context(), claim); !errors.As(err, &failed) {
 				t.Errorf("got %v, want a failure", err)
 			}
 		}
@@ -67,17 +67,17 @@ func TestRedissonTokens(t *testing.T) {
 		plain.Set(t.Context(), counter, int64(1<<53-2), 0)
 		claim := lock.Claim{Key: "large", Owner: "a:1", TTL: time.Minute}
 		for range 2 { // the reply was lost
-			if fence, err := store.Acquire(t.Context(), claim); err != nil || fence != 1<<53-1 {
+			if fence, err := lock.Blocking(store).Acquire(t.Context(), claim); err != nil || fence != 1<<53-1 {
 				t.Errorf("fence %d, %v", fence, err)
 			}
 		}
-		if err := store.Release(t.Context(), claim); err != nil {
+		if err := lock.Blocking(store).Release(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 		claim.Owner = "a:2"
 		for range 3 {
 			var failed *lock.StoreError
-			if fence, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
+			if fence, err := lock.Blocking(store).Acquire(t.Context(), claim); !errors.As(err, &failed) {
 				t.Errorf("fence %d, %v; want a failure", fence, err)
 			}
 		}

@@ -228,13 +228,13 @@ func TestAReleaseDuringAGapIsNotMissed(t *testing.T) {
 	store := redisstore.New(rdb)
 	other := redisstore.New(server.Client(t))
 	for range 20 {
-		if _, err := other.Acquire(t.Context(), claimOf(ownerB, "k")); err != nil {
+		if _, err := lock.Blocking(other).Acquire(t.Context(), claimOf(ownerB, "k")); err != nil {
 			t.Fatal(err)
 		}
 		hints, stop := watch(t, store, "k")
 		proxy.Refuse()
 		proxy.CutAll()
-		if err := other.Release(t.Context(), claimOf(ownerB, "k")); err != nil {
+		if err := lock.Blocking(other).Release(t.Context(), claimOf(ownerB, "k")); err != nil {
 			t.Fatal(err)
 		}
 		proxy.Accept()

@@ -302,7 +302,7 @@ func javaCannotUnlockFree(w world) {
 func goCannotUnlockForJava(w world) {
 	key, java := w.key(), w.thread("holder")
 	java.do("lock", w.kind, key, long.Milliseconds())
-	err := redisstore.New(w.rdb).Release(w.Context(), lock.Claim{Key: key, Mode: w.mode, Owner: "a-go-process:1", TTL: long})
+	err := lock.Blocking(redisstore.New(w.rdb)).Release(w.Context(), lock.Claim{Key: key, Mode: w.mode, Owner: "a-go-process:1", TTL: long})
 	if !errors.Is(err, lock.ErrNotHeld) {
 		w.Errorf("Release by another owner: %v, want ErrNotHeld", err)
 	}

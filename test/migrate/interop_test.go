@@ -283,7 +283,7 @@ func (e *exclusion) ourLockIsTheirs() {
 		e.Fatal(err)
 	}
 	e.lost()
-	if _, err := e.store.Acquire(ctx, e.claim()); err != nil {
+	if _, err := lock.Blocking(e.store).Acquire(ctx, e.claim()); err != nil {
 		e.Fatal(err)
 	}
 	e.unchanged("their claim", func() error {
@@ -295,7 +295,7 @@ func (e *exclusion) ourLockIsTheirs() {
 	})
 	e.unchanged("their late release", func() error { return before.release(ctx) })
 	e.unchanged("their late extension", func() error { return before.extend(ctx) })
-	if err := e.store.Release(ctx, e.claim()); err != nil {
+	if err := lock.Blocking(e.store).Release(ctx, e.claim()); err != nil {
 		e.Errorf("our release: %v", err)
 	}
 }
@@ -303,7 +303,7 @@ func (e *exclusion) ourLockIsTheirs() {
 func (e *exclusion) theirLockIsOurs() {
 	e.Helper()
 	ctx := e.Context()
-	if _, err := e.store.Acquire(ctx, e.claim()); err != nil {
+	if _, err := lock.Blocking(e.store).Acquire(ctx, e.claim()); err != nil {
 		e.Fatal(err)
 	}
 	e.lost()
@@ -323,8 +323,8 @@ func (e *exclusion) theirLockIsOurs() {
 	}
 	other := e.claim()
 	other.Owner += "1"
-	wrong("our claim", lock.ErrBusy, func() error { _, err := e.store.Acquire(ctx, other); return err })
-	wrong("our late release", lock.ErrNotHeld, func() error { return e.store.Release(ctx, e.claim()) })
+	wrong("our claim", lock.ErrBusy, func() error { _, err := lock.Blocking(e.store).Acquire(ctx, other); return err })
+	wrong("our late release", lock.ErrNotHeld, func() error { return lock.Blocking(e.store).Release(ctx, e.claim()) })
 	wrong("our late renewal", lock.ErrNotHeld, func() (err error) {
 		e.store.Renew(ctx, []lock.Claim{e.claim()}, func(_ int, failed error) { err = failed })
 		return err
@@ -332,10 +332,10 @@ func (e *exclusion) theirLockIsOurs() {
 	if err := theirs.release(ctx); err != nil {
 		e.Errorf("their release: %v", err)
 	}
-	if _, err := e.store.Acquire(ctx, other); err != nil {
+	if _, err := lock.Blocking(e.store).Acquire(ctx, other); err != nil {
 		e.Errorf("our claim of the free key: %v", err)
 	}
-	if err := e.store.Release(ctx, other); err != nil {
+	if err := lock.Blocking(e.store).Release(ctx, other); err != nil {
 		e.Errorf("our release: %v", err)
 	}
 }
