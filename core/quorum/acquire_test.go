@@ -212,3 +212,39 @@ func TestWhatAMajorityRefusesIsCalledOnce(t *testing.T) {
 		})
 	}
 }
+
+// Nothing is sent for a caller who has gone before the call, or when its time has passed.
+func TestACallThatComesTooLateIsNotSent(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, late := range map[string]struct {
+		ctx context.Context //nolint:containedctx // of one call
+		by  time.Duration
+	}{
+		"the context has ended": {ended, time.Hour},
+		"the time has passed":   {t.Context(), -time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := members(3)
+				q := over(t, nodes)
+				must(t, acquireOf(q, claimBy("a")))
+				synctest.Wait()
+				before := nodes[0].called()
+				for call, begin := range map[string]func(context.Context, lock.Claim, time.Time, lock.Answer){
+					"acquire": q.Store.Acquire, "release": q.Store.Release,
+				} {
+					answer := make(chan error, 1)
+					begin(late.ctx, claimBy("a"), time.Now().Add(late.by), lock.AnswerFunc(func(_ uint64, err error) { answer <- err }))
+					var failed *lock.StoreError
+					if err := <-answer; !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted {
+						t.Errorf("%s: got %v, want a StoreError that says not executed", call, err)
+					}
+				}
+				if n := nodes[0].called() - before; n != 0 {
+					t.Errorf("a node was called %d times", n)
+				}
+			})
+		})
+	}
+}
