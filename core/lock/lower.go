@@ -33,10 +33,10 @@ func (l *Locker) lower(ctx context.Context, h *hold, now time.Duration) error {
 		return nil
 	case isDecision(err):
 		l.lose(wrap(ErrTaken, err), h)
-		if status := l.holdStatus(h); errors.Is(status, ErrLost) {
-			return status
+		if err := l.holdStatus(h); !errors.Is(err, ErrReleased) {
+			return err
 		}
-		return nil // the last lease was released meanwhile, or Close was called
+		return nil // who read has released it meanwhile
 	}
 	l.running.Go(func() { l.lowerLater(h) })
 	return wrap(ErrUnavailable, err)
