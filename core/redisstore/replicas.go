@@ -72,8 +72,9 @@ func (s *Store) grant(ctx context.Context, c call) (int64, error) {
 	return s.acknowledged(s.replicated(ctx, []call{c})[0])
 }
 
-// lower makes a call of [Store.Lower].
-func (s *Store) lower(ctx context.Context, c call) (int64, error) {
+// finished makes a call that replicas have to know of, and that is finished however late
+// the server answers.
+func (s *Store) finished(ctx context.Context, c call) (int64, error) {
 	if s.replicas == nil {
 		return s.number(ctx, c)
 	}
@@ -97,8 +98,7 @@ type route struct {
 	asking bool // the slot is on its way to the node
 }
 
-// replicatedLate is replicated of calls that are finished, however late the server answers;
-// see [sending.finishes].
+// replicatedLate is replicated of calls that are finished; see [sending.finishes].
 func (s *Store) replicatedLate(ctx context.Context, calls []call) []outcome {
 	if ctx.Err() == nil {
 		var cancel context.CancelFunc

@@ -160,12 +160,12 @@ func TestWhatIsHeldIsFinishedAfterItsTime(t *testing.T) {
 		}
 	}
 	begun := func(
-		start func(*redisstore.Store, context.Context, lock.Claim, time.Time, func(uint64, error)), c lock.Claim,
+		start func(*redisstore.Store, context.Context, lock.Claim, time.Time, lock.Answer), c lock.Claim,
 	) func(context.Context, *redisstore.Store) error {
 		return func(ctx context.Context, s *redisstore.Store) error {
 			by, _ := ctx.Deadline()
 			answer := make(chan error, 1)
-			start(s, ctx, c, by, func(_ uint64, err error) { answer <- err })
+			start(s, ctx, c, by, lock.AnswerFunc(func(_ uint64, err error) { answer <- err }))
 			return <-answer
 		}
 	}
@@ -194,10 +194,10 @@ func TestWhatIsHeldIsFinishedAfterItsTime(t *testing.T) {
 		"renew, known":             {known, renew(write), "evalsha", nil},
 		"renew on replicas, known": {known, renew(write), "evalsha wait", []redisstore.Option{replicated}},
 		"renew one by one":         {spoiled, renew(write, second), "evalsha evalsha evalsha", nil},
-		"release":                  {unknown, begun((*redisstore.Store).StartRelease, read), "evalsha eval", nil},
-		"clean up":                 {unknown, begun((*redisstore.Store).StartRelease, undo), "evalsha eval", nil},
-		"lower":                    {unknown, begun((*redisstore.Store).StartLower, read), "evalsha eval", nil},
-		"lower, known":             {known, begun((*redisstore.Store).StartLower, read), "evalsha", nil},
+		"release":                  {unknown, begun((*redisstore.Store).Release, read), "evalsha eval", nil},
+		"clean up":                 {unknown, begun((*redisstore.Store).Release, undo), "evalsha eval", nil},
+		"lower":                    {unknown, begun((*redisstore.Store).Lower, read), "evalsha eval", nil},
+		"lower, known":             {known, begun((*redisstore.Store).Lower, read), "evalsha", nil},
 	} {
 		for _, limited := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, ContextTimeoutEnabled %t", name, limited), func(t *testing.T) {
