@@ -106,6 +106,7 @@ func (a *acquisition) enter() error {
 	if derived {
 		a.checkOwn()
 	}
+	over := a.caller.Err() != nil // asked without mu: a lease as a context looks at its hold
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -117,7 +118,9 @@ func (a *acquisition) enter() error {
 		if a.atWork() {
 			a.refused = a.ending // its work goes on until Close, or until nothing is held
 		}
-		a.reenter()
+		if !over {
+			a.reenter()
+		}
 	}
 	a.taken = a.how.once && a.joined == nil && a.takenHere()
 	return nil

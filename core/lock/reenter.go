@@ -34,7 +34,7 @@ func (a *acquisition) checkOwn() {
 // joined is a conflict: to wait for it would be to wait for oneself. mu is held.
 func (a *acquisition) reenter() {
 	h := a.own()
-	if h == nil || a.caller.Err() != nil {
+	if h == nil {
 		return
 	}
 	if a.conflict = a.joins(h); a.conflict != nil {

@@ -18,7 +18,7 @@ const (
 	maxSplitPause = 250 * time.Millisecond
 )
 
-// Acquire implements [lock.Store]: granted by a majority of the nodes, each time
+// acquire is Acquire: granted by a majority of the nodes, each time
 // to an owner that is made for this round of votes. A round that was lost is
 // removed. While nobody has a majority the vote is repeated, for ten node timeouts or a
 // quarter of the TTL at most, and until ctx's deadline. The pauses are random, so that
@@ -27,7 +27,7 @@ const (
 // If too few nodes answer, the error says how many did. The caller has nothing to
 // undo: the outcome is [lock.OutcomeNotExecuted], or [lock.OutcomeRefused] if a majority
 // refuses.
-func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (q *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(c); err != nil {
 		return 0, err
 	}
@@ -43,9 +43,9 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 		limit = end // a later answer is none
 	}
 	for tries := 0; ; tries++ {
-		if r := q.holding(c); r != nil || c.Holds > 1 {
+		if r := q.holding(c); r != nil {
 			fence, err := q.again(ctx, r, c)
-			if c.Holds > 1 || !isAnswer(err, lock.ErrNotHeld) {
+			if !isAnswer(err, lock.ErrNotHeld) {
 				return fence, err
 			}
 			q.forget(c, r)
@@ -80,28 +80,11 @@ func (q *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	}
 }
 
-// again repeats or re-enters a hold, for the round that won it. A repeated claim
-// renews, so that a node which has lost the hold is not given it back.
+// again repeats a claim for the round that won it. It renews, so that a node which has
+// lost the hold is not given it back.
 func (q *Store) again(ctx context.Context, r *round, c lock.Claim) (fence uint64, err error) {
-	if r == nil {
-		return 0, lock.ErrNotHeld
-	}
-	if c.Holds == 1 {
-		q.renew(ctx, []lock.Claim{c}, func(_ int, result error) { err = result })
-		return r.fence, err
-	}
-	q.prolong(r, time.Now().Add(c.TTL)) // whatever the answer
-	t, claim := q.newTally(), c
-	claim.Owner = r.claim.Owner
-	ask(ctx, q, r, q.timeout, func(ctx context.Context, _ int, node lock.Store) (uint64, error) {
-		return node.Acquire(ctx, claim)
-	}, func(_ int, _ uint64, err error) (enough bool) {
-		if isAnswer(err, lock.ErrBusy) {
-			err = lock.ErrNotHeld // the hold isn't there, whatever is in its place
-		}
-		return t.count(err)
-	})
-	return r.fence, t.verdict()
+	q.renew(ctx, []lock.Claim{c}, func(_ int, result error) { err = result })
+	return r.fence, err
 }
 
 // without is the failure of a vote that too few nodes answered. What it left is

@@ -19,7 +19,7 @@ var errSilent = errors.New("no answer in time")
 // is counted in running.
 func ask[T any](
 	ctx context.Context, q *Store, r *round, limit time.Duration,
-	call func(ctx context.Context, i int, node lock.Store) (T, error),
+	call func(ctx context.Context, i int, node lock.BlockingStore) (T, error),
 	take func(i int, value T, err error) (enough bool),
 ) {
 	var mu sync.Mutex

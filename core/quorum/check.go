@@ -31,7 +31,7 @@ func (q *Store) Check(ctx context.Context, modes ...lock.Mode) error {
 	failed := make([]error, len(q.nodes))
 	var checks sync.WaitGroup
 	for i, n := range q.nodes {
-		if c, ok := n.Store.(checker); ok {
+		if c, ok := n.store.(checker); ok {
 			checks.Go(func() {
 				_, err := recovered(func() (struct{}, error) { return struct{}{}, c.Check(ctx, modes...) })
 				if err != nil {

@@ -35,7 +35,7 @@ func (q *Store) renew(ctx context.Context, claims []lock.Claim, report func(i in
 	}
 	r.enough = enough
 	limit := q.timeout + time.Duration(len(claims))*renewalTime
-	ask(ctx, q, r.alone, limit, func(ctx context.Context, _ int, node lock.Store) (struct{}, error) {
+	ask(ctx, q, r.alone, limit, func(ctx context.Context, _ int, node lock.BlockingStore) (struct{}, error) {
 		vote := r.vote()
 		_, err := recovered(func() (struct{}, error) { node.Renew(ctx, r.sent, vote); return struct{}{}, nil })
 		for i := range r.sent {

@@ -82,7 +82,7 @@ func (q *Store) vote(ctx context.Context, c lock.Claim) (*round, *tally) {
 	c.Owner += ownerMark + strconv.FormatUint(q.counter.Add(1), 10)
 	r := &round{claim: c, votes: make([]vote, len(q.nodes)), last: make([]chan struct{}, len(q.nodes))}
 	sent, t := time.Now(), q.newTally()
-	ask(ctx, q, r, q.timeout, func(ctx context.Context, i int, node lock.Store) (uint64, error) {
+	ask(ctx, q, r, q.timeout, func(ctx context.Context, i int, node lock.BlockingStore) (uint64, error) {
 		r.votes[i] = unknown // unless it returns
 		fence, err := node.Acquire(ctx, c)
 		r.votes[i] = voteOf(err)
@@ -105,8 +105,8 @@ func (q *Store) vote(ctx context.Context, c lock.Claim) (*round, *tally) {
 // keep, if that is in the future. end returns when the answers are enough.
 func (q *Store) end(ctx context.Context, r *round, ttl time.Duration, keep time.Time, enough func(*tally) bool) *tally {
 	t, claim := q.newTally(), r.claim
-	claim.Holds, claim.TTL, claim.Keep = 0, ttl, keep
-	ask(ctx, q, r, q.timeout, func(ctx context.Context, i int, _ lock.Store) (struct{}, error) {
+	claim.TTL, claim.Keep = ttl, keep
+	ask(ctx, q, r, q.timeout, func(ctx context.Context, i int, _ lock.BlockingStore) (struct{}, error) {
 		return struct{}{}, q.withdraw(ctx, r, i, claim)
 	}, func(_ int, _ struct{}, err error) bool {
 		t.count(err)
@@ -131,7 +131,9 @@ const (
 
 // node is a store of the quorum.
 type node struct {
-	lock.Store
+	lock.BlockingStore
+
+	store    lock.Store
 	removals atomic.Int32 // that are repeated
 }
 

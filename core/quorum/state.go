@@ -72,7 +72,7 @@ func (s views) foreign(owner string) bool {
 // views queries all nodes, until that many are seen to have the same owner.
 func (q *Store) views(ctx context.Context, key string, enough int) (views, *tally) {
 	seen, t := views{need: q.need}, q.newTally()
-	ask(ctx, q, nil, q.timeout, func(ctx context.Context, _ int, node lock.Store) (lock.State, error) {
+	ask(ctx, q, nil, q.timeout, func(ctx context.Context, _ int, node lock.BlockingStore) (lock.State, error) {
 		return node.Inspect(ctx, key)
 	}, func(_ int, state lock.State, err error) bool {
 		t.count(err)

@@ -62,7 +62,8 @@ const (
 // Only [lock.Exclusive]. The others are refused with [lock.ErrUnsupported].
 type Store struct {
 	nodes   []*node
-	need    int // a majority
+	calls   lock.Store // of it as a blocking store
+	need    int        // a majority
 	timeout time.Duration
 	counter atomic.Uint64  // of rounds
 	running sync.WaitGroup // calls, and what they left to do
@@ -97,6 +98,7 @@ func New(stores ...lock.Store) (*Store, error) {
 		need: len(stores)/2 + 1, timeout: defaultNodeTimeout,
 		closing: make(chan struct{}), holds: make(map[claimKey]*round), sweepAt: minSweep,
 	}
+	q.calls = lock.Async(blocking{q})
 	for i, store := range stores {
 		if store == nil {
 			return nil, fmt.Errorf("%w: quorum.New: store %d is nil", lock.ErrInvalid, i+1)
@@ -104,7 +106,7 @@ func New(stores ...lock.Store) (*Store, error) {
 		if reflect.ValueOf(store).Comparable() && slices.Contains(stores[:i], store) {
 			return nil, fmt.Errorf("%w: quorum.New: store %d is there twice", lock.ErrInvalid, i+1)
 		}
-		q.nodes = append(q.nodes, &node{Store: store})
+		q.nodes = append(q.nodes, &node{BlockingStore: lock.Blocking(store), store: store})
 	}
 	return q, nil
 }
@@ -180,11 +182,43 @@ func (q *Store) prolong(r *round, until time.Time) {
 	}
 }
 
-// Release implements [lock.Store]. It returns when a majority has answered.
+// blocking is a quorum as a store whose calls block: they wait for its nodes.
+type blocking struct{ *Store }
+
+// Acquire implements [lock.BlockingStore].
+func (b blocking) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	return b.acquire(ctx, c)
+}
+
+// Release implements [lock.BlockingStore].
+func (b blocking) Release(ctx context.Context, c lock.Claim) error { return b.release(ctx, c) }
+
+// Lower implements [lock.BlockingStore]: a quorum has no mode that it is for.
+func (blocking) Lower(_ context.Context, c lock.Claim) error { return check(c) }
+
+// Acquire implements [lock.Store].
+func (q *Store) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	q.calls.Acquire(ctx, c, by, answer)
+}
+
+// Release implements [lock.Store].
+func (q *Store) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	q.calls.Release(ctx, c, by, answer)
+}
+
+// Lower implements [lock.Store] by refusing: a quorum has no mode that it is for.
+func (q *Store) Lower(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	q.calls.Lower(ctx, c, by, answer)
+}
+
+// Traits implements [lock.Store]. Fences of several clocks leave no room.
+func (*Store) Traits() lock.Traits { return lock.Traits{} }
+
+// release is Release. It returns when a majority has answered.
 // The other nodes are called all the same. A node that has not answered the vote
 // yet is called when it has. A node that does not answer the release is called
 // again until the hold has expired there.
-func (q *Store) Release(ctx context.Context, c lock.Claim) error {
+func (q *Store) release(ctx context.Context, c lock.Claim) error {
 	if err := check(c); err != nil {
 		return err
 	}
@@ -196,23 +230,14 @@ func (q *Store) Release(ctx context.Context, c lock.Claim) error {
 	if r == nil {
 		return lock.ErrNotHeld
 	}
-	t := q.newTally()
-	if c.Holds == 0 {
-		// A renewal may have made the hold longer than the vote was. The engine
-		// says for how long.
-		t = q.end(ctx, r, max(r.claim.TTL, c.TTL), c.Keep, (*tally).decided)
-	} else {
-		claim := c
-		claim.Owner = r.claim.Owner
-		ask(ctx, q, r, q.timeout, func(ctx context.Context, _ int, node lock.Store) (struct{}, error) {
-			return struct{}{}, node.Release(ctx, claim)
-		}, func(_ int, _ struct{}, err error) (enough bool) { return t.count(err) })
-	}
+	// A renewal may have made the hold longer than the vote was. The engine says for how
+	// long.
+	t := q.end(ctx, r, max(r.claim.TTL, c.TTL), c.Keep, (*tally).decided)
 	err := t.verdict()
 	if err != nil && t.absent < t.need && t.granted+t.absent >= t.need {
 		err = nil
 	}
-	if c.Holds == 0 && (err == nil || isAnswer(err, lock.ErrNotHeld)) {
+	if err == nil || isAnswer(err, lock.ErrNotHeld) {
 		q.forget(c, r)
 	}
 	return err
@@ -226,7 +251,7 @@ func (q *Store) ForceRelease(ctx context.Context, key string) (freed bool, err e
 	}
 	defer q.running.Done()
 	t := q.newTally()
-	ask(ctx, q, nil, q.timeout, func(ctx context.Context, _ int, node lock.Store) (bool, error) {
+	ask(ctx, q, nil, q.timeout, func(ctx context.Context, _ int, node lock.BlockingStore) (bool, error) {
 		return node.ForceRelease(ctx, key)
 	}, func(_ int, held bool, err error) (enough bool) {
 		t.count(err)

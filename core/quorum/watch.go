@@ -38,7 +38,7 @@ func (q *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func
 	w := &watch{need: q.need, wake: wake, woken: make([]bool, len(q.nodes)), linger: minLinger}
 	limit := watchTimeouts * q.timeout
 	t := q.newTally()
-	ask(ctx, q, nil, limit, func(ctx context.Context, i int, node lock.Store) (struct{}, error) {
+	ask(ctx, q, nil, limit, func(ctx context.Context, i int, node lock.BlockingStore) (struct{}, error) {
 		stop, err := node.Watch(ctx, c, func() { w.woke(i) })
 		if err == nil {
 			w.add(stop)

@@ -54,7 +54,7 @@ func (s *Store) probeKey(address string) (key string, found bool) {
 // while the first one had it. The second one is released under a minimum hold, which
 // runs other commands than a plain release does.
 func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) error {
-	first := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, Holds: 1, TTL: probeTTL}
+	first := lock.Claim{Key: key, Owner: rand.Text() + ":1", Mode: mode, TTL: probeTTL}
 	if mode == lock.Semaphore {
 		first.Permits, first.Size = 1, 2 // the grant wakes others, as it leaves a permit
 	}
@@ -74,22 +74,26 @@ func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) error
 	return err
 }
 
-// probeHold takes a lock, renews it, and releases it when next has called for it. A
-// next that waits in a queue leaves it if that fails.
+// probeHold takes a lock, renews it, and releases it when next has called for it; that of
+// a writer as a reader, unless it is kept. A next that waits in a queue leaves it if that
+// fails.
 func (s *Store) probeHold(ctx context.Context, claim, next lock.Claim) (err error) {
-	if _, err := s.Acquire(ctx, claim); err != nil {
+	if _, err := s.acquire(ctx, claim); err != nil {
 		return err
 	}
 	defer func() {
-		claim.Holds, next.Holds = 0, 0
-		err = errors.Join(err, s.Release(ctx, claim), s.forget(ctx, claim.Key, claim.Mode))
+		err = errors.Join(err, s.release(ctx, claim), s.forget(ctx, claim.Key, claim.Mode))
 		if err != nil {
-			_ = s.Release(ctx, next)
+			_ = s.release(ctx, next)
 		}
 	}()
 	s.Renew(ctx, []lock.Claim{claim}, func(_ int, failed error) { err = failed })
-	if _, refused := s.Acquire(ctx, next); err == nil && !errors.Is(refused, lock.ErrBusy) {
+	if _, refused := s.acquire(ctx, next); err == nil && !errors.Is(refused, lock.ErrBusy) {
 		err = refused
+	}
+	if err == nil && claim.Mode == lock.Write && claim.Keep.IsZero() {
+		claim.Mode = lock.Read
+		err = s.lower(ctx, claim)
 	}
 	return err
 }

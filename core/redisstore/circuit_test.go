@@ -675,7 +675,7 @@ func TestAnOpenCircuitLetsReleasesThroughAndNothingElse(t *testing.T) {
 		began := time.Now()
 		acquired := begin(t.Context(), store, "k", began.Add(soon))
 		released := make(chan error, 1)
-		store.StartRelease(t.Context(), claim, began.Add(soon), func(_ uint64, err error) { released <- err })
+		store.Release(t.Context(), claim, began.Add(soon), lock.AnswerFunc(func(_ uint64, err error) { released <- err }))
 		if err := answered(t, acquired).err; !errors.Is(err, lock.ErrCircuitOpen) || time.Since(began) != 50*time.Millisecond {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -750,7 +750,7 @@ func TestWhoWaitsIsRefusedWhenItOpens(t *testing.T) {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			time.Sleep(5 * time.Second) // what is stuck gets its errors
-			if err := store.Release(t.Context(), claim); err != nil {
+			if err := lock.Blocking(store).Release(t.Context(), claim); err != nil {
 				t.Error(err)
 			}
 		}
@@ -1136,11 +1136,11 @@ func TestWhoWasAnsweredHasNotGivenUpThoughTheWorkerIsBusy(t *testing.T) {
 			begin(t.Context(), store, fmt.Sprint("before:", i), by)
 			synctest.Wait()
 		}
-		first := lock.Claim{Key: "first", Owner: "o:1", Holds: 1, TTL: time.Minute}
-		store.StartAcquire(ctx, first, by, func(uint64, error) {
+		first := lock.Claim{Key: "first", Owner: "o:1", TTL: time.Minute}
+		store.Acquire(ctx, first, by, lock.AnswerFunc(func(uint64, error) {
 			leave()
 			time.Sleep(150 * time.Millisecond)
-		})
+		}))
 		for i := range 8 * redisstore.DefaultCircuitFailures { // enough for one batch
 			begin(ctx, store, fmt.Sprint(i), by)
 		}

@@ -19,10 +19,10 @@ import (
 // for a TTL.
 func FuzzClaims(f *testing.F) {
 	for _, d := range []int64{0, 1, -1, int64(time.Second), math.MaxInt64, math.MinInt64, math.MaxInt64 - int64(time.Millisecond), int64(366 * 24 * time.Hour)} {
-		f.Add("k", "o:1", uint8(0), 1, d, []byte("o:1 o:2"), 1, 1)
-		f.Add("k", "o:1", uint8(4), 1, int64(time.Minute), []byte{}, int(d), int(d))
-		f.Add("k", "o:1", uint8(1), 1, int64(time.Minute), []byte("o:1"), 1, 1)
-		f.Add("{k}", "mode", uint8(1), int(d), int64(time.Minute), []byte("a b c"), math.MaxInt, math.MaxInt)
+		f.Add("k", "o:1", uint8(0), d, []byte("o:1 o:2"), 1, 1)
+		f.Add("k", "o:1", uint8(4), int64(time.Minute), []byte{}, int(d), int(d))
+		f.Add("k", "o:1", uint8(1), int64(time.Minute), []byte("o:1"), 1, 1)
+		f.Add("{k}", "mode", uint8(1), int64(time.Minute), []byte("a b c"), math.MaxInt, math.MaxInt)
 	}
 	sent := &recorded{}
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"})
@@ -30,17 +30,18 @@ func FuzzClaims(f *testing.F) {
 	f.Cleanup(func() { _ = rdb.Close() })
 	store := redisstore.New(rdb, redisstore.WithPublish(redisstore.Plain))
 
-	f.Fuzz(func(t *testing.T, key, owner string, mode uint8, holds int, ttl int64, places []byte, permits, size int) {
+	f.Fuzz(func(t *testing.T, key, owner string, mode uint8, ttl int64, places []byte, permits, size int) {
 		c := lock.Claim{
-			Key: key, Owner: owner, Mode: lock.Mode(mode), Holds: holds, TTL: time.Duration(ttl), Places: strings.Fields(string(places)),
+			Key: key, Owner: owner, Mode: lock.Mode(mode), TTL: time.Duration(ttl), Places: strings.Fields(string(places)),
 			Permits: permits, Size: size,
 		}
-		sent.check(t, "acquire", func() error { _, err := store.Acquire(t.Context(), c); return err })
+		sent.check(t, "acquire", func() error { _, err := lock.Blocking(store).Acquire(t.Context(), c); return err })
 		sent.check(t, "renew", func() (failed error) {
 			store.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) { failed = err })
 			return failed
 		})
-		sent.check(t, "release", func() error { return store.Release(t.Context(), c) })
+		sent.check(t, "release", func() error { return lock.Blocking(store).Release(t.Context(), c) })
+		sent.check(t, "lower", func() error { return lock.Blocking(store).Lower(t.Context(), c) })
 	})
 }
 

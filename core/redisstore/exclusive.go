@@ -9,12 +9,12 @@ func (exclusive) check(lock.Claim) error { return nil }
 
 func (exclusive) acquire(t target) call {
 	if t.tokens {
-		return tokenAcquireScript.call([]string{t.name, prefixed(fenceCounter, t.name)}, []any{t.Owner, t.Holds, t.ttl})
+		return tokenAcquireScript.call([]string{t.name, prefixed(fenceCounter, t.name)}, []any{t.Owner, t.ttl})
 	}
-	return acquireScript.call([]string{t.name}, []any{t.Owner, t.Holds, t.ttl})
+	return acquireScript.call([]string{t.name}, []any{t.Owner, t.ttl})
 }
 
-func (exclusive) release(t target) call { return t.releaseAlone(lockChannel, t.Owner) }
+func (exclusive) release(t target) call { return t.releaseHash(lockChannel) }
 
 func (exclusive) renew(t target) call {
 	return renewScript.call([]string{t.name}, []any{t.Owner, t.ttl})

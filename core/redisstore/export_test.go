@@ -15,6 +15,9 @@ var (
 	Prefixed  = prefixed
 	CheckName = checkName
 	HashTag   = hashTag
+
+	ErrBadReply = errBadReply
+	ErrReplicas = errReplicas
 )
 
 const (

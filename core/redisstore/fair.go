@@ -17,8 +17,8 @@ func (fair) keys(t target) []string {
 func (fair) queueChannels(t target) string { return prefixed(lockChannel, t.name) + ":" }
 
 func (f fair) acquire(t target) call {
-	args := make([]any, 0, 6+len(t.Places))
-	args = append(args, t.Owner, t.Holds, t.ttl, t.Owner+placeMark, f.queueChannels(t), t.publish)
+	args := make([]any, 0, 5+len(t.Places))
+	args = append(args, t.Owner, t.ttl, t.Owner+placeMark, f.queueChannels(t), t.publish)
 	for _, owner := range t.Places {
 		args = append(args, owner+placeMark)
 	}
@@ -27,7 +27,7 @@ func (f fair) acquire(t target) call {
 
 func (f fair) release(t target) call {
 	return fairReleaseScript.call(f.keys(t), t.keeping([]any{
-		t.Owner, t.Holds, t.Owner + placeMark, f.queueChannels(t), t.publish,
+		t.Owner, t.Owner + placeMark, f.queueChannels(t), t.publish,
 	}, t.Owner, keptMark))
 }
 
@@ -50,4 +50,10 @@ func fairBusy(n int64) *lock.BusyError {
 	return refused
 }
 
-func (f fair) releaseAlone(t target) call { return f.exclusive.release(t) }
+// releaseAlone leaves the queue to the next one. A lock that is kept is not in a hurry.
+func (f fair) releaseAlone(t target) []call {
+	if t.keep > 0 {
+		return nil
+	}
+	return []call{f.exclusive.release(t)}
+}

@@ -119,13 +119,16 @@ func FuzzReplies(f *testing.F) {
 		}
 		server.reply = reply
 		for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
-			claim := lock.Claim{Key: "k", Owner: "o:1", Mode: mode, Holds: 1, TTL: time.Minute}
+			claim := lock.Claim{Key: "k", Owner: "o:1", Mode: mode, TTL: time.Minute}
 			if mode == lock.Semaphore {
 				claim.Permits, claim.Size = 1, 2
 			}
 			granted(t, reply, store, claim)
 			renewed(t, reply, store, claim)
-			plausible(t, reply, "release", store.Release(t.Context(), claim))
+			plausible(t, reply, "release", lock.Blocking(store).Release(t.Context(), claim))
+			if mode == lock.Read {
+				plausible(t, reply, "lower", lock.Blocking(store).Lower(t.Context(), claim))
+			}
 		}
 		inspected(t, reply, store)
 		freed, err := store.ForceRelease(t.Context(), "k")
@@ -143,7 +146,7 @@ func isTryAgain(reply any) bool {
 
 func granted(t *testing.T, reply any, store *redisstore.Store, claim lock.Claim) {
 	t.Helper()
-	fence, err := store.Acquire(t.Context(), claim)
+	fence, err := lock.Blocking(store).Acquire(t.Context(), claim)
 	plausible(t, reply, "acquire "+claim.Mode.String(), err)
 	if err != nil && fence != 0 {
 		t.Errorf("%s: fence %d with %v", claim.Mode, fence, err)

@@ -101,8 +101,6 @@ func (s *Store) occupied(ctx context.Context, t target, cause error) error {
 		state := s.stateOf(reply)
 		pttl, _ := reply[1].(int64)
 		switch {
-		case t.Holds > 1 && t.Mode != lock.Semaphore && reply[0] != "hash": // no hold is in it
-			return lock.ErrNotHeld
 		case state.Held:
 			return &lock.BusyError{TTL: state.TTL}
 		case pttl != -1: // an idle semaphore, or gone meanwhile

@@ -28,10 +28,9 @@ var keyless = []string{"'time'", "'publish'", "'spublish'"}
 // withDynamicKeys are the scripts in which a key is not literal, and why. Where
 // they are refused, so are the modes that need them.
 var withDynamicKeys = map[string]string{
-	"renew_many":    "renews many locks where that is cheaper; renew.lua takes its place where it is refused",
-	"readwrite":     "sentinels of other readers: who they are is in the hash",
-	"inspect":       "the same sentinels",
-	"write_release": "the sentinel of what the writer reads, so that its release needs one key only while a slot moves",
+	"renew_many": "renews many locks where that is cheaper; renew.lua takes its place where it is refused",
+	"readwrite":  "sentinels of other readers: who they are is in the hash",
+	"inspect":    "the same sentinels",
 }
 
 func TestScriptsRunWhereScriptsAreReadFirst(t *testing.T) {

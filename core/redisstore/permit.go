@@ -26,7 +26,7 @@ func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) e
 	if len(ids) == 0 {
 		return fmt.Errorf("%w: no ids of permits", lock.ErrInvalid)
 	}
-	args := []any{0, prefixed(semaphoreChannel, name), s.publishing()}
+	args := []any{prefixed(semaphoreChannel, name), s.publishing()}
 	for _, id := range ids {
 		raw, err := hex.DecodeString(id)
 		if err != nil || len(raw) != permitBytes {

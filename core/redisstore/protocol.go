@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -40,8 +39,8 @@ type target struct {
 	tokens  bool  // fences are Redisson's
 }
 
-// target checks a claim of at least minHolds.
-func (s *Store) target(c lock.Claim, minHolds int) (t target, _ error) {
+// target checks a claim.
+func (s *Store) target(c lock.Claim) (t target, _ error) {
 	p := protocols[c.Mode]
 	if s.setnx && c.Mode == lock.Exclusive {
 		p = setnx{}
@@ -52,8 +51,6 @@ func (s *Store) target(c lock.Claim, minHolds int) (t target, _ error) {
 	case c.Owner == "", c.Owner == "mode", strings.HasSuffix(c.Owner, writeMark), // fields of read/write locks
 		strings.HasSuffix(c.Owner, placeMark), strings.HasSuffix(c.Owner, keptMark):
 		return t, fmt.Errorf("%w: owner %q", lock.ErrInvalid, c.Owner)
-	case c.Holds < minHolds, c.Holds > math.MaxInt32:
-		return t, fmt.Errorf("%w: hold count %d", lock.ErrInvalid, c.Holds)
 	case c.TTL <= 0, c.TTL > lock.MaxDuration: // would delete the key, or keep it for ever
 		return t, fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
 	}
@@ -71,7 +68,7 @@ func (s *Store) target(c lock.Claim, minHolds int) (t target, _ error) {
 		return t, err
 	}
 	t = target{Claim: c, protocol: p, name: name, ttl: milliseconds(c.TTL), publish: s.publishing(), tokens: s.tokens}
-	if c.Holds == 0 && !c.Keep.IsZero() {
+	if !c.Keep.IsZero() {
 		t.keep = keptFor(c.Keep)
 	}
 	return t, nil
@@ -98,7 +95,7 @@ func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// releaseAlone is a release of a hash that touches nothing else.
-func (t target) releaseAlone(channel, field string) call {
-	return releaseScript.call([]string{t.name}, t.keeping([]any{field, t.Holds, prefixed(channel, t.name), t.publish}, field, keptMark))
+// releaseHash is a release of a hash that touches nothing else.
+func (t target) releaseHash(channel string) call {
+	return releaseScript.call([]string{t.name}, t.keeping([]any{t.Owner, prefixed(channel, t.name), t.publish}, t.Owner, keptMark))
 }

@@ -64,8 +64,8 @@ func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
 				var loaded atomic.Bool
 				f, client := newFake(t, young(tt.info, &loaded))
 				store := redisstore.New(client, redisstore.WithQuarantine(d))
-				c.Key, c.Owner, c.Holds, c.TTL = "k", "owner:1", 1, time.Second
-				_, err := store.Acquire(t.Context(), c)
+				c.Key, c.Owner, c.TTL = "k", "owner:1", time.Second
+				_, err := lock.Blocking(store).Acquire(t.Context(), c)
 				if !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
@@ -91,7 +91,7 @@ func TestAServerInQuarantineGetsNoScriptThatGrants(t *testing.T) {
 		var loaded atomic.Bool
 		_, client := newFake(t, young("-NOPERM this user has no permissions to run the 'info' command", &loaded))
 		store := redisstore.New(client, redisstore.WithQuarantine(d))
-		_, err := store.Acquire(t.Context(), lock.Claim{Key: "a", Owner: "o:1", Holds: 1, TTL: time.Second})
+		_, err := lock.Blocking(store).Acquire(t.Context(), lock.Claim{Key: "a", Owner: "o:1", TTL: time.Second})
 		var failed *lock.StoreError
 		if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeRefused || loaded.Load() {
 			t.Errorf("got %v", err)
@@ -125,7 +125,7 @@ func TestQuarantineIsKeptByAllCalls(t *testing.T) {
 				if tt.begun {
 					a = answered(t, begin(t.Context(), store, "k", time.Now().Add(soon)))
 				} else {
-					a.fence, a.err = store.Acquire(t.Context(), claim)
+					a.fence, a.err = lock.Blocking(store).Acquire(t.Context(), claim)
 				}
 				if !errors.Is(a.err, want) || want == nil && a.fence == 0 {
 					t.Errorf("got %d, %v; want %v", a.fence, a.err, want)
@@ -147,11 +147,11 @@ func TestAScriptOfQuarantineIsAsQuietAsTheOthers(t *testing.T) {
 	store := redisstore.New(client, redisstore.WithQuarantine(30*time.Second), redisstore.WithoutScriptPublish())
 	for i, mode := range []lock.Mode{lock.Exclusive, lock.Read, lock.Write, lock.Semaphore} {
 		loaded.Store(false)
-		c := lock.Claim{Key: fmt.Sprint("k:", i), Owner: "o:1", Mode: mode, Holds: 1, TTL: time.Second}
+		c := lock.Claim{Key: fmt.Sprint("k:", i), Owner: "o:1", Mode: mode, TTL: time.Second}
 		if mode == lock.Semaphore {
 			c.Permits, c.Size = 1, 2
 		}
-		if _, err := store.Acquire(t.Context(), c); err != nil {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), c); err != nil {
 			t.Errorf("%v: %v", mode, err)
 		}
 	}
@@ -169,7 +169,7 @@ func TestAScriptOfQuarantineIsNobodyElses(t *testing.T) {
 		nil, {redisstore.WithQuarantine(time.Second)}, {redisstore.WithQuarantine(time.Minute)},
 	} {
 		f, client := newFake(t, func([]string) string { return integer(7) })
-		_, err := redisstore.New(client, opts...).Acquire(t.Context(), lock.Claim{Key: "a", Owner: "o:1", Holds: 1, TTL: time.Second})
+		_, err := lock.Blocking(redisstore.New(client, opts...)).Acquire(t.Context(), lock.Claim{Key: "a", Owner: "o:1", TTL: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,6 +193,6 @@ func TestAnIntroductionWithoutAnAnswerHasAcquiredNothing(t *testing.T) {
 		return "hang up"
 	})
 	store := redisstore.New(client, redisstore.WithQuarantine(time.Minute))
-	_, err := store.Acquire(t.Context(), lock.Claim{Key: "k", Owner: "o:1", Holds: 1, TTL: time.Minute})
+	_, err := lock.Blocking(store).Acquire(t.Context(), lock.Claim{Key: "k", Owner: "o:1", TTL: time.Minute})
 	wantNotExecuted(t, err)
 }

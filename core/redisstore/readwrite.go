@@ -2,7 +2,8 @@ package redisstore
 
 import "github.com/redlatch/redlatch/core/lock"
 
-// reader is the read lock of Redisson's getReadWriteLock.
+// reader is the read lock of Redisson's getReadWriteLock. Its owner may still write, as
+// Lower may not have run.
 type reader struct{}
 
 // writer is its write lock.
@@ -16,7 +17,7 @@ func (writer) check(lock.Claim) error { return nil }
 func (reader) keys(t target) []string { return []string{t.name, sentinel(t.name, t.Owner)} }
 
 func (r reader) acquire(t target) call {
-	return readAcquireScript.call(r.keys(t), []any{t.Owner, t.Holds, t.ttl})
+	return readAcquireScript.call(r.keys(t), []any{t.Owner, t.ttl})
 }
 
 func (r reader) release(t target) call {
@@ -25,38 +26,43 @@ func (r reader) release(t target) call {
 		keys = append(keys, sentinel(t.name, t.Owner+keptMark))
 	}
 	return readReleaseScript.call(keys, t.keeping([]any{
-		t.Owner, t.Holds, tagged(t.name), prefixed(readWriteChannel, t.name), t.publish,
+		t.Owner, prefixed(readWriteChannel, t.name), t.publish, tagged(t.name),
 	}, t.Owner, keptMark))
 }
 
-// releaseAlone leaves the sentinel to expire.
-func (reader) releaseAlone(t target) call { return t.releaseAlone(readWriteChannel, t.Owner) }
+// releaseAlone leaves the sentinel to expire. An owner that still writes has none.
+func (r reader) releaseAlone(t target) []call {
+	alone := []call{writer{}.release(t)}
+	if t.keep == 0 {
+		alone = append(alone, t.releaseHash(readWriteChannel))
+	}
+	return alone
+}
 
 func (r reader) renew(t target) call {
 	return readRenewScript.call(r.keys(t), []any{t.Owner, t.ttl})
 }
 
+// lower makes a reader of a writer.
+func (r reader) lower(t target) call {
+	return lowerScript.call(r.keys(t), []any{t.Owner, t.ttl, prefixed(readWriteChannel, t.name), t.publish})
+}
+
 func (reader) channels(t target) []string { return []string{prefixed(readWriteChannel, t.name)} }
 
-// writeMark is at the end of what counts the holds of writers, whatever it counts.
+// writeMark is at the end of the field of a writer.
 const writeMark = ":write"
 
-// field is what counts the writer's holds.
 func (writer) field(t target) string { return t.Owner + writeMark }
 
 func (w writer) acquire(t target) call {
-	return writeAcquireScript.call([]string{t.name}, []any{w.field(t), t.Holds, t.ttl, tagged(t.name)})
+	return writeAcquireScript.call([]string{t.name}, []any{w.field(t), t.ttl, tagged(t.name)})
 }
 
 func (w writer) release(t target) call {
-	keys, kept := []string{t.name}, t.Owner+keptMark
-	args := t.keeping([]any{
-		w.field(t), t.Holds, prefixed(readWriteChannel, t.name), t.publish, tagged(t.name),
-	}, kept, writeMark)
-	if t.keep > 0 {
-		keys, args = append(keys, sentinel(t.name, kept)), append(args, kept)
-	}
-	return writeReleaseScript.call(keys, args)
+	return writeReleaseScript.call([]string{t.name}, t.keeping([]any{
+		w.field(t), prefixed(readWriteChannel, t.name), t.publish,
+	}, t.Owner+keptMark, writeMark))
 }
 
 func (w writer) renew(t target) call {

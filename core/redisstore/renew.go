@@ -45,7 +45,7 @@ func (s *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i in
 	}
 	kinds := make(map[kind][]renewal)
 	for i, c := range claims {
-		t, err := s.target(c, 0)
+		t, err := s.target(c)
 		if err != nil {
 			report(i, err)
 			continue
@@ -108,8 +108,8 @@ func (r *round) answered(a renewed) {
 		// changed nothing.
 		r.send(a.to, slices.Collect(slices.Chunk(a.batch, 1)))
 		return
-	case isTryAgain(a.err) && first.script == semaphoreRenewScript && first.keys == 2:
-		first.call = first.on(1) // the permits matter, the number of free ones follows
+	case isTryAgain(a.err) && first.keys == 2: // not several locks: those are outside of clusters
+		first.call = first.on(1) // permits matter more than their number, and a writer has no sentinel yet
 		r.send(a.to, [][]renewal{a.batch})
 		return
 	case isWrongType(a.err):

@@ -69,6 +69,15 @@ func (s *Store) grant(ctx context.Context, c call) (int64, error) {
 	if !admitted {
 		return 0, errOpen
 	}
+	return s.acknowledged(ctx, c)
+}
+
+// acknowledged runs a script that returns a positive number when replicas have to know of
+// it.
+func (s *Store) acknowledged(ctx context.Context, c call) (int64, error) {
+	if s.replicas == nil {
+		return s.number(ctx, c)
+	}
 	o := s.replicated(ctx, []call{c})[0]
 	n, err := s.integer(o.cmd, o.err)
 	if err == nil && n > 0 && o.short != nil {

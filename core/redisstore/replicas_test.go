@@ -55,7 +55,6 @@ func TestGrantsWaitForReplicas(t *testing.T) {
 		"more than enough":    {script: integer(17), wait: integer(3)},
 		"too few":             {script: integer(17), wait: integer(1), err: errAny, outcome: lock.OutcomeUnknown, text: "1 of 2"},
 		"busy anyway":         {script: integer(-2 - 500), wait: integer(0), err: lock.ErrBusy},
-		"not held anyway":     {script: integer(0), wait: integer(0), err: lock.ErrNotHeld},
 		"no WAIT":             {script: integer(17), wait: "-ERR unknown command 'wait'\r\n", err: lock.ErrUnsupported, outcome: lock.OutcomeUnknown, text: "does not know WAIT"},
 		"WAIT not permitted":  {script: integer(17), wait: "-NOPERM no WAIT for you\r\n", err: errAny, outcome: lock.OutcomeUnknown, text: "NOPERM"},
 		"a script that fails": {script: "-READONLY no writes here\r\n", wait: integer(2), err: errAny, outcome: lock.OutcomeNotExecuted, text: "READONLY"},
@@ -65,7 +64,7 @@ func TestGrantsWaitForReplicas(t *testing.T) {
 		for how, acquire := range map[string]func(*testing.T, *redisstore.Store) (uint64, error){
 			"called": func(t *testing.T, s *redisstore.Store) (uint64, error) {
 				t.Helper()
-				return s.Acquire(t.Context(), claim)
+				return lock.Blocking(s).Acquire(t.Context(), claim)
 			},
 			"begun": func(t *testing.T, s *redisstore.Store) (uint64, error) {
 				t.Helper()
@@ -99,6 +98,31 @@ func TestGrantsWaitForReplicas(t *testing.T) {
 
 var errAny = errors.New("any error")
 
+// What a hold lasts for after Lower is trusted as after a renewal.
+func TestALoweredHoldWaitsForReplicas(t *testing.T) {
+	for name, tt := range map[string]struct {
+		script, wait string
+		err          error
+	}{
+		"enough":   {integer(1), integer(2), nil},
+		"too few":  {integer(1), integer(1), redisstore.ErrReplicas},
+		"not held": {integer(0), integer(1), lock.ErrNotHeld},
+	} {
+		_, rdb := newFake(t, waiting(tt.script, tt.wait))
+		store := redisstore.New(rdb, redisstore.WithReplicas(2, 150*time.Millisecond))
+		read := claim
+		read.Mode = lock.Read
+		if err := lock.Blocking(store).Lower(t.Context(), read); !errors.Is(err, tt.err) {
+			t.Errorf("%s: got %v, want %v", name, err, tt.err)
+		}
+		begun := make(chan error, 1)
+		store.Lower(t.Context(), read, time.Now().Add(soon), lock.AnswerFunc(func(_ uint64, err error) { begun <- err }))
+		if err := <-begun; !errors.Is(err, tt.err) {
+			t.Errorf("%s, begun: got %v, want %v", name, err, tt.err)
+		}
+	}
+}
+
 func TestAScriptThatIsNotKnownIsFollowedByAWaitOfItsOwn(t *testing.T) {
 	f, rdb := newFake(t, func(command []string) string {
 		switch command[0] {
@@ -110,7 +134,7 @@ func TestAScriptThatIsNotKnownIsFollowedByAWaitOfItsOwn(t *testing.T) {
 		return integer(17)
 	})
 	store := redisstore.New(rdb, redisstore.WithReplicas(1, time.Second))
-	if _, err := store.Acquire(t.Context(), claim); err != nil {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -144,7 +168,7 @@ func TestRenewalsWaitForReplicasAndReleasesDoNot(t *testing.T) {
 		t.Errorf("with a replica: %v", err)
 	}
 	before := len(f.received())
-	if err := store.Release(t.Context(), claim); err != nil {
+	if err := lock.Blocking(store).Release(t.Context(), claim); err != nil {
 		t.Error(err)
 	}
 	if sent := f.received()[before:]; len(sent) != 1 {

@@ -85,7 +85,7 @@ func TestWhateverAnswersInPlaceOfRedisIsAFailedCall(t *testing.T) {
 		for _, oneByte := range []bool{false, true} {
 			rdb := impostor(t, []byte(says), oneByte)
 			store := redisstore.New(rdb, redisstore.WithPublish(redisstore.Plain))
-			_, err := store.Acquire(t.Context(), lock.Claim{Key: "k", Owner: "o:1", Holds: 1, TTL: time.Minute})
+			_, err := lock.Blocking(store).Acquire(t.Context(), lock.Claim{Key: "k", Owner: "o:1", TTL: time.Minute})
 			if !errors.Is(err, redisstore.ErrReply) || lock.ClassOf(err) != "bad reply" {
 				t.Errorf("%s: got %v (%s), want ErrReply", name, err, lock.ClassOf(err))
 			}

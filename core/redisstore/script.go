@@ -20,11 +20,12 @@ var (
 	fairReleaseScript = load("publish", "keep", "fair", "fair_release")
 
 	readAcquireScript = load("read_acquire")
-	readReleaseScript = load("publish", "readwrite", "read_release")
+	readReleaseScript = load("publish", "keep", "writer", "readwrite", "read_release")
 	readRenewScript   = load("read_renew")
 
 	writeAcquireScript = load("readwrite", "write_acquire")
-	writeReleaseScript = load("publish", "keep", "write_release")
+	writeReleaseScript = load("publish", "keep", "writer", "write_release")
+	lowerScript        = load("publish", "lower")
 
 	semaphoreAcquireScript = load("publish", "semaphore", "semaphore_acquire")
 	semaphoreReleaseScript = load("publish", "semaphore", "semaphore_release")

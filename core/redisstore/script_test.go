@@ -28,12 +28,13 @@ var declared = []struct {
 	{lock.Fair, "release", []string{"publish", "keep", "fair", "fair_release"}, []string{"k", "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"}},
 	{lock.Fair, "renew", []string{"renew"}, []string{"k"}},
 	{lock.Read, "acquire", []string{"read_acquire"}, []string{"k", "{k}:o:1:rwlock_timeout:1"}},
-	{lock.Read, "release", []string{"publish", "readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1"}},
+	{lock.Read, "release", []string{"publish", "keep", "writer", "readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1"}},
 	{lock.Read, "renew", []string{"read_renew"}, []string{"k", "{k}:o:1:rwlock_timeout:1"}},
 	{lock.Write, "acquire", []string{"readwrite", "write_acquire"}, []string{"k"}},
-	{lock.Write, "release", []string{"publish", "keep", "write_release"}, []string{"k"}},
-	{lock.Read, "keep", []string{"publish", "readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1", "{k}:o:1:kept:rwlock_timeout:1"}},
-	{lock.Write, "keep", []string{"publish", "keep", "write_release"}, []string{"k", "{k}:o:1:kept:rwlock_timeout:1"}},
+	{lock.Read, "lower", []string{"publish", "lower"}, []string{"k", "{k}:o:1:rwlock_timeout:1"}},
+	{lock.Write, "release", []string{"publish", "keep", "writer", "write_release"}, []string{"k"}},
+	{lock.Read, "keep", []string{"publish", "keep", "writer", "readwrite", "read_release"}, []string{"k", "{k}:o:1:rwlock_timeout:1", "{k}:o:1:kept:rwlock_timeout:1"}},
+	{lock.Write, "keep", []string{"publish", "keep", "writer", "write_release"}, []string{"k"}},
 	{lock.Write, "renew", []string{"renew"}, []string{"k"}},
 	{lock.Semaphore, "acquire", []string{"publish", "semaphore", "semaphore_acquire"}, []string{"k", "{k}:timeout"}},
 	{lock.Semaphore, "release", []string{"publish", "semaphore", "semaphore_release"}, []string{"k", "{k}:timeout"}},
@@ -77,17 +78,19 @@ func sent(t *testing.T, m lock.Mode, op, key string) (sha string, keys, args []s
 	if bySETNX {
 		store = redisstore.New(rdb, redisstore.WithSETNX())
 	}
-	c := lock.Claim{Key: key, Owner: "o:1", Mode: m, Holds: 2, TTL: claim.TTL, Places: []string{"o:1", "o:2"}, Permits: 2, Size: 3}
+	c := lock.Claim{Key: key, Owner: "o:1", Mode: m, TTL: claim.TTL, Places: []string{"o:1", "o:2"}, Permits: 2, Size: 3}
 	switch op {
 	case "acquire":
-		_, _ = store.Acquire(t.Context(), c)
+		_, _ = lock.Blocking(store).Acquire(t.Context(), c)
 	case "acquire with token":
-		_, _ = redisstore.New(rdb, redisstore.WithRedissonTokens()).Acquire(t.Context(), c)
+		_, _ = lock.Blocking(redisstore.New(rdb, redisstore.WithRedissonTokens())).Acquire(t.Context(), c)
 	case "release":
-		_ = store.Release(t.Context(), c)
+		_ = lock.Blocking(store).Release(t.Context(), c)
+	case "lower":
+		_ = lock.Blocking(store).Lower(t.Context(), c)
 	case "keep":
-		c.Holds, c.Keep = 0, keptUntil
-		_ = store.Release(t.Context(), c)
+		c.Keep = keptUntil
+		_ = lock.Blocking(store).Release(t.Context(), c)
 	case "renew":
 		store.Renew(t.Context(), []lock.Claim{c}, func(int, error) {})
 	case "renew many":

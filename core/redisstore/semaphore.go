@@ -25,7 +25,7 @@ func (semaphore) keys(t target) []string { return []string{t.name, permitsOf(t.n
 
 func (s semaphore) acquire(t target) call {
 	return semaphoreAcquireScript.call(s.keys(t), append([]any{
-		t.Size, t.ttl, t.Holds, s.channels(t)[0], t.publish,
+		t.Size, t.ttl, s.channels(t)[0], t.publish,
 	}, permits(t.Claim)...))
 }
 
@@ -34,7 +34,7 @@ func (s semaphore) release(t target) call {
 		return s.keep(t)
 	}
 	return semaphoreReleaseScript.call(s.keys(t), append([]any{
-		t.Holds, s.channels(t)[0], t.publish,
+		s.channels(t)[0], t.publish,
 	}, permits(t.Claim)...))
 }
 

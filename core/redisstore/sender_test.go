@@ -28,8 +28,8 @@ type answer struct {
 // begin starts an acquire.
 func begin(ctx context.Context, store *redisstore.Store, key string, by time.Time) <-chan answer {
 	answers := make(chan answer, 2) // a second would show
-	c := lock.Claim{Key: key, Owner: key + ":1", Holds: 1, TTL: time.Minute}
-	store.StartAcquire(ctx, c, by, func(fence uint64, err error) { answers <- answer{fence, err} })
+	c := lock.Claim{Key: key, Owner: key + ":1", TTL: time.Minute}
+	store.Acquire(ctx, c, by, lock.AnswerFunc(func(fence uint64, err error) { answers <- answer{fence, err} }))
 	return answers
 }
 
@@ -160,8 +160,7 @@ func TestReleasesGoFirst(t *testing.T) {
 		}
 		all = append(all, begin(t.Context(), store, "acquired", by))
 		released := make(chan answer, 1)
-		store.StartRelease(t.Context(), lock.Claim{Key: "released", Owner: "o:1"}, by,
-			func(_ uint64, err error) { released <- answer{0, err} })
+		store.Release(t.Context(), lock.Claim{Key: "released", Owner: "o:1"}, by, lock.AnswerFunc(func(_ uint64, err error) { released <- answer{0, err} }))
 		close(hold)
 		for _, answers := range append(all, released) {
 			if a := answered(t, answers); a.err != nil {
@@ -225,11 +224,11 @@ func TestCallersOfABatchStayTogether(t *testing.T) {
 			synctest.Wait() // each has a connection
 		}
 		for _, key := range []string{"e", "f", "g"} {
-			c := lock.Claim{Key: key, Owner: "o:1", Holds: 1, TTL: time.Minute}
-			store.StartAcquire(t.Context(), c, by, func(uint64, error) {
+			c := lock.Claim{Key: key, Owner: "o:1", TTL: time.Minute}
+			store.Acquire(t.Context(), c, by, lock.AnswerFunc(func(uint64, error) {
 				begin(t.Context(), store, "after:"+key, by)
 				time.Sleep(time.Millisecond) // others could send it
-			})
+			}))
 		}
 		begin(t.Context(), store, "h", by)
 		for _, key := range []string{before[0], before[1], "e"} {
@@ -428,8 +427,7 @@ func TestUndosAndAcquisitionsShareABatch(t *testing.T) {
 			}
 			for i := range undos {
 				undone := make(chan answer, 1)
-				store.StartRelease(t.Context(), lock.Claim{Key: fmt.Sprint("undo:", i), Owner: "o:1", Undo: true}, by,
-					func(_ uint64, err error) { undone <- answer{0, err} })
+				store.Release(t.Context(), lock.Claim{Key: fmt.Sprint("undo:", i), Owner: "o:1", Undo: true}, by, lock.AnswerFunc(func(_ uint64, err error) { undone <- answer{0, err} }))
 				all = append(all, undone)
 			}
 			for i := range acquires {
@@ -521,7 +519,7 @@ func TestAPanicOfTheClientFailsARoundOfRenewals(t *testing.T) {
 			client.AddHook(panicking{})
 			claims := make([]lock.Claim, 200)
 			for i := range claims {
-				claims[i] = lock.Claim{Key: fmt.Sprint(i), Owner: "client:1", Holds: 1, TTL: time.Minute}
+				claims[i] = lock.Claim{Key: fmt.Sprint(i), Owner: "client:1", TTL: time.Minute}
 			}
 			reports := make([]int, len(claims))
 			redisstore.New(client, opts...).Renew(t.Context(), claims, func(i int, err error) {
@@ -588,7 +586,7 @@ func TestWhatWaitsBehindStuckBatchesEndsInTime(t *testing.T) {
 		late, left := begin(t.Context(), store, "late", began.Add(time.Second)), begin(ctx, store, "left", began.Add(soon))
 		release := func(c lock.Claim, after time.Duration) <-chan answer {
 			released := make(chan answer, 1)
-			store.StartRelease(t.Context(), c, began.Add(after), func(_ uint64, err error) { released <- answer{0, err} })
+			store.Release(t.Context(), c, began.Add(after), lock.AnswerFunc(func(_ uint64, err error) { released <- answer{0, err} }))
 			return released
 		}
 		undo := claim
@@ -639,8 +637,7 @@ func TestMuteConnectionsKeepNobodyFromOthers(t *testing.T) {
 		client.Options().ReadTimeout = -1
 		store := redisstore.New(client, redisstore.WithCircuit(0, 0))
 		for i := range 40 {
-			store.StartRelease(t.Context(), lock.Claim{Key: fmt.Sprint("mute:", i), Owner: "o:1"}, time.Now().Add(time.Second),
-				func(uint64, error) {})
+			store.Release(t.Context(), lock.Claim{Key: fmt.Sprint("mute:", i), Owner: "o:1"}, time.Now().Add(time.Second), lock.AnswerFunc(func(uint64, error) {}))
 			time.Sleep(20 * time.Millisecond)
 		}
 		time.Sleep(time.Second)

@@ -10,8 +10,7 @@ import "github.com/redlatch/redlatch/core/lock"
 //
 // The key is that of the lock, unless [WithKeyPrefix] or [WithNameMapper] say
 // otherwise. It is for exclusive locks only: other modes answer
-// [lock.ErrUnsupported]. Re-entry is counted in this process: Redis and
-// [Store.Inspect] show one hold. Waiters of this kit are woken by a message. The
+// [lock.ErrUnsupported]. Waiters of this kit are woken by a message. The
 // release of another program sends none: its lock is polled, at least every
 // [lock.WithPoll]. Fences grow over all grants of this kit, unless somebody deletes
 // a key that another owner holds. The other programs have no fences.
@@ -30,12 +29,12 @@ type setnx struct{}
 func (setnx) check(lock.Claim) error { return nil }
 
 func (setnx) acquire(t target) call {
-	return setnxAcquireScript.call([]string{t.name}, []any{t.Owner, t.Holds, t.ttl})
+	return setnxAcquireScript.call([]string{t.name}, []any{t.Owner, t.ttl})
 }
 
 func (setnx) release(t target) call {
 	return setnxReleaseScript.call([]string{t.name}, t.keeping(
-		[]any{t.Owner, t.Holds, prefixed(lockChannel, t.name), t.publish}, t.Owner, keptMark))
+		[]any{t.Owner, prefixed(lockChannel, t.name), t.publish}, t.Owner, keptMark))
 }
 
 func (setnx) renew(t target) call {

@@ -9,28 +9,34 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-var _ lock.AsyncStore = (*Store)(nil)
+var _ lock.Store = (*Store)(nil)
 
-// Async implements [lock.AsyncStore].
-func (s *Store) Async() lock.Store { return s }
+// operation is what a call does to the hold of one claim.
+type operation uint8
 
-// starting is an acquire or a release that is answered later.
+const (
+	acquiring operation = iota
+	releasing
+	lowering
+)
+
+// starting is a call that is answered later.
 type starting struct {
 	sending
-	release  bool
-	claim    lock.Claim
-	store    *Store
-	answered func(fence uint64, err error)
+	operation
+	claim  lock.Claim
+	store  *Store
+	answer lock.Answer
 }
 
-// StartAcquire implements [lock.AsyncStore].
-func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, answered func(fence uint64, err error)) {
-	t, err := s.target(c, 1)
+// Acquire implements [lock.Store].
+func (s *Store) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	t, err := s.target(c)
 	if err != nil {
-		answered(0, err)
+		answer.Answered(0, err)
 		return
 	}
-	x := &starting{sending: sending{ctx: ctx, by: by}, claim: c, store: s, answered: answered}
+	x := &starting{sending: sending{ctx: ctx, by: by}, operation: acquiring, claim: c, store: s, answer: answer}
 	if s.replicas != nil {
 		x.alone()
 		return
@@ -42,16 +48,34 @@ func (s *Store) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, an
 	x.start()
 }
 
-// StartRelease implements [lock.AsyncStore].
-func (s *Store) StartRelease(ctx context.Context, c lock.Claim, by time.Time, answered func(_ uint64, err error)) {
+// Release implements [lock.Store].
+func (s *Store) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	t, err := s.releasing(c)
 	if err != nil {
-		answered(0, err)
+		answer.Answered(0, err)
 		return
 	}
 	x := &starting{
-		sending: sending{call: t.release(t), ctx: ctx, by: by, urgent: !c.Undo, undo: c.Undo},
-		release: true, claim: c, store: s, answered: answered,
+		sending:   sending{call: t.release(t), ctx: ctx, by: by, urgent: !c.Undo, undo: c.Undo},
+		operation: releasing, claim: c, store: s, answer: answer,
+	}
+	x.start()
+}
+
+// Lower implements [lock.Store].
+func (s *Store) Lower(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	t, err := s.lowering(c)
+	if err != nil {
+		answer.Answered(0, err)
+		return
+	}
+	x := &starting{
+		sending:   sending{call: reader{}.lower(t), ctx: ctx, by: by, urgent: true},
+		operation: lowering, claim: c, store: s, answer: answer,
+	}
+	if s.replicas != nil {
+		x.alone()
+		return
 	}
 	x.start()
 }
@@ -63,31 +87,35 @@ func (x *starting) start() {
 
 // receive implements receiver.
 func (x *starting) receive(reply *redis.Cmd, err error) {
-	if isTryAgain(err) || isWrongType(err) || !x.release && isNoScript(err) {
+	if isTryAgain(err) || isWrongType(err) || x.operation == acquiring && isNoScript(err) {
 		x.alone() // needs more than one call
 		return
 	}
 	n, err := x.store.integer(reply, err)
-	if x.release {
-		x.answered(0, released(n, err))
+	if x.operation == acquiring {
+		x.answer.Answered(x.store.granted(x.claim.Mode, n, err))
 		return
 	}
-	x.answered(x.store.granted(x.claim.Mode, n, err))
+	x.answer.Answered(0, released(n, err))
 }
 
 // alone makes the call on a separate goroutine.
 func (x *starting) alone() {
-	go x.store.alone(x.ctx, x.by, x.answered, func(ctx context.Context) (uint64, error) {
-		if x.release {
-			return 0, x.store.Release(ctx, x.claim)
+	go x.store.alone(x.ctx, x.by, x.answer, func(ctx context.Context) (uint64, error) {
+		switch x.operation {
+		case releasing:
+			return 0, x.store.release(ctx, x.claim)
+		case lowering:
+			return 0, x.store.lower(ctx, x.claim)
+		default:
+			return x.store.acquire(ctx, x.claim)
 		}
-		return x.store.Acquire(ctx, x.claim)
 	})
 }
 
 // alone makes a call that may wait for several others.
 func (s *Store) alone(
-	ctx context.Context, by time.Time, answered func(uint64, error), call func(context.Context) (uint64, error),
+	ctx context.Context, by time.Time, answer lock.Answer, call func(context.Context) (uint64, error),
 ) {
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
@@ -96,7 +124,7 @@ func (s *Store) alone(
 		fence, err = call(ctx)
 		return err
 	})
-	answered(fence, err)
+	answer.Answered(fence, err)
 }
 
 // senderOf is the sender of the server that keeps a key. While it is not known

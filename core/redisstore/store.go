@@ -77,8 +77,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	return s
 }
 
-// Spaced implements [lock.SpacedStore]. The counters of Redisson leave no room.
-func (s *Store) Spaced() bool { return !s.tokens }
+// Traits implements [lock.Store]. The counters of Redisson leave no room.
+func (s *Store) Traits() lock.Traits { return lock.Traits{Spaced: !s.tokens} }
 
 // fence is that of a reply: the server's clock in microseconds, or a token.
 func (s *Store) fence(n int64) (uint64, error) {
@@ -91,10 +91,10 @@ func (s *Store) fence(n int64) (uint64, error) {
 	return uint64(n) * lock.FenceStep, nil
 }
 
-// Acquire implements [lock.Store]. The fence is the server's clock in
+// acquire is Acquire, on the goroutine of its caller. The fence is the server's clock in
 // microseconds, times [lock.FenceStep].
-func (s *Store) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	t, err := s.target(c, 1)
+func (s *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	t, err := s.target(c)
 	if err != nil {
 		return 0, err
 	}
@@ -114,7 +114,7 @@ func (s *Store) granted(m lock.Mode, n int64, err error) (fence uint64, _ error)
 	case n > 0:
 		return s.fence(n)
 	case n == 0:
-		return 0, lock.ErrNotHeld
+		return 0, s.failure(errBadReply)
 	case m == lock.Fair:
 		return 0, fairBusy(n)
 	default:
@@ -125,14 +125,14 @@ func (s *Store) granted(m lock.Mode, n int64, err error) (fence uint64, _ error)
 // busy reads the reply of an acquire that was refused: -1, or -2 - ms.
 func busy(n int64) *lock.BusyError { return &lock.BusyError{TTL: remaining(-2 - n)} }
 
-// Release implements [lock.Store].
-func (s *Store) Release(ctx context.Context, c lock.Claim) error {
+// release is Release, on the goroutine of its caller.
+func (s *Store) release(ctx context.Context, c lock.Claim) error {
 	t, err := s.releasing(c)
 	if err != nil {
 		return err
 	}
 	n, err := settled(ctx, t.release(t), func(ctx context.Context, c call) (int64, error) {
-		if t.Holds == 0 && !t.Keep.IsZero() { // some of it may have passed, or all
+		if !t.Keep.IsZero() { // some of it may have passed, or all
 			t.keep = keptFor(t.Keep)
 			c = t.release(t)
 		}
@@ -147,7 +147,7 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) error {
 
 func (s *Store) releasing(c lock.Claim) (target, error) {
 	c.TTL = 1 // ignored by release
-	return s.target(c, 0)
+	return s.target(c)
 }
 
 // released reads the reply to a release.
@@ -162,24 +162,43 @@ func released(n int64, err error) error {
 // in two places, or whose queue somebody has overwritten: nobody can have the lock
 // through a script on all of them until that ends, and nobody needs to be woken, but
 // its hash can be reached. Only
-// a hold counts here: a place in a queue cannot be given up this way. A lock that is
-// kept is not in a hurry.
+// a hold counts here: a place in a queue cannot be given up this way.
 func (s *Store) releaseAlone(ctx context.Context, t target, failed error) (int64, error) {
-	p, ok := t.protocol.(interface{ releaseAlone(t target) call })
-	if !ok || t.keep > 0 {
+	p, ok := t.protocol.(interface{ releaseAlone(t target) []call })
+	if !ok {
 		return 0, failed
 	}
-	n, err := s.number(ctx, p.releaseAlone(t))
-	if err == nil && n == 0 {
-		return 0, failed
+	for _, c := range p.releaseAlone(t) {
+		if n, err := s.number(ctx, c); err != nil || n > 0 {
+			return n, err
+		}
 	}
-	return n, err
+	return 0, failed
+}
+
+// lower is Lower, on the goroutine of its caller. It makes a read hold of the owner's write hold, which lasts for the claim's TTL at
+// least. The claim is in mode [lock.Read]. An owner that reads already is answered nil,
+// and an owner without a hold [lock.ErrNotHeld]. While the slot of the lock moves to
+// another node of a cluster it fails as not executed.
+func (s *Store) lower(ctx context.Context, c lock.Claim) error {
+	t, err := s.lowering(c)
+	if err != nil {
+		return err
+	}
+	return released(settled(ctx, reader{}.lower(t), s.acknowledged))
+}
+
+func (s *Store) lowering(c lock.Claim) (target, error) {
+	if c.Mode != lock.Read {
+		return target{}, fmt.Errorf("%w: a hold is lowered to mode %s, not to %s", lock.ErrInvalid, lock.Read, c.Mode)
+	}
+	return s.target(c)
 }
 
 // Watch implements [lock.Store] with Redisson's channels.
 func (s *Store) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
-	c.TTL, c.Holds = 1, max(c.Holds, 0) // ignored by watches
-	t, err := s.target(c, 0)
+	c.TTL = 1 // ignored by watches
+	t, err := s.target(c)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
-var claim = lock.Claim{Key: "order:42", Owner: "5f0c:1", Holds: 1, TTL: 30 * time.Second}
+var claim = lock.Claim{Key: "order:42", Owner: "5f0c:1", TTL: 30 * time.Second}
 
 func TestRepliesOfAcquireAreDecoded(t *testing.T) {
 	tests := []struct {
@@ -28,14 +28,14 @@ func TestRepliesOfAcquireAreDecoded(t *testing.T) {
 	}{
 		{reply: 1732150809000000, fence: 1732150809000000 * 64},
 		{reply: 1<<53 - 1, fence: (1<<53 - 1) * 64},
-		{reply: 0, err: lock.ErrNotHeld},
+		{reply: 0, err: redisstore.ErrBadReply},
 		{reply: -1, err: lock.ErrBusy, ttl: -1},
 		{reply: -2, err: lock.ErrBusy, ttl: 0},
 		{reply: -2 - 30000, err: lock.ErrBusy, ttl: 30 * time.Second},
 	}
 	for _, tt := range tests {
 		_, rdb := newFake(t, func([]string) string { return integer(tt.reply) })
-		fence, err := redisstore.New(rdb).Acquire(t.Context(), claim)
+		fence, err := lock.Blocking(redisstore.New(rdb)).Acquire(t.Context(), claim)
 		if fence != tt.fence || !errors.Is(err, tt.err) {
 			t.Errorf("%d: got %d, %v; want %d, %v", tt.reply, fence, err, tt.fence, tt.err)
 		}
@@ -53,7 +53,7 @@ func TestAnUnknownScriptIsSentWithItsText(t *testing.T) {
 		}
 		return integer(7)
 	})
-	fence, err := redisstore.New(rdb).Acquire(t.Context(), claim)
+	fence, err := lock.Blocking(redisstore.New(rdb)).Acquire(t.Context(), claim)
 	if err != nil || fence != 7*64 {
 		t.Fatalf("got %d, %v", fence, err)
 	}
@@ -99,7 +99,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	for _, reply := range []string{"hang up", failed("LOADING Redis is loading the dataset in memory"), failed("TRYAGAIN later")} {
 		f, rdb := newFake(t, func([]string) string { return reply })
 		store := redisstore.New(rdb)
-		_, err := store.Acquire(t.Context(), claim)
+		_, err := lock.Blocking(store).Acquire(t.Context(), claim)
 		var failed *lock.StoreError
 		if !errors.As(err, &failed) {
 			t.Errorf("%q: got %v, want a StoreError", reply, err)
@@ -158,10 +158,10 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 	store := redisstore.New(rdb)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, acquire := store.Acquire(ctx, claim)
+	_, acquire := lock.Blocking(store).Acquire(ctx, claim)
 	var renew error
 	store.Renew(ctx, []lock.Claim{claim}, func(_ int, err error) { renew = err })
-	for what, err := range map[string]error{"acquire": acquire, "release": store.Release(ctx, claim), "renew": renew} {
+	for what, err := range map[string]error{"acquire": acquire, "release": lock.Blocking(store).Release(ctx, claim), "renew": renew} {
 		var failed *lock.StoreError
 		if !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v, want not executed and Canceled", what, err)
@@ -194,27 +194,31 @@ func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
 		{"owner named like a place in a queue", change(func(c *lock.Claim) { c.Owner = "5f0c:1:redlatch" }), lock.ErrInvalid},
 		{"owner named like a minimum hold", change(func(c *lock.Claim) { c.Owner = "5f0c:1:kept" }), lock.ErrInvalid},
 		{"no key", change(func(c *lock.Claim) { c.Key = "" }), lock.ErrInvalid},
-		{"no holds", change(func(c *lock.Claim) { c.Holds = 0 }), lock.ErrInvalid},
 		{"no TTL", change(func(c *lock.Claim) { c.TTL = 0 }), lock.ErrInvalid},
 	}
 	for _, tt := range tests {
-		if _, err := store.Acquire(t.Context(), tt.claim); !errors.Is(err, tt.want) {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), tt.claim); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
 		begun := make(chan error, 1)
-		store.StartAcquire(t.Context(), tt.claim, time.Now().Add(soon), func(_ uint64, err error) { begun <- err })
+		store.Acquire(t.Context(), tt.claim, time.Now().Add(soon), lock.AnswerFunc(func(_ uint64, err error) { begun <- err }))
 		if err := <-begun; !errors.Is(err, tt.want) {
 			t.Errorf("%s, begun: got %v, want %v", tt.name, err, tt.want)
 		}
 	}
-	wrong := change(func(c *lock.Claim) { c.Holds = -1 })
-	if err := store.Release(t.Context(), wrong); !errors.Is(err, lock.ErrInvalid) {
-		t.Errorf("release to -1: got %v, want ErrInvalid", err)
-	}
-	begun := make(chan error, 1)
-	store.StartRelease(t.Context(), wrong, time.Now().Add(soon), func(_ uint64, err error) { begun <- err })
-	if err := <-begun; !errors.Is(err, lock.ErrInvalid) {
-		t.Errorf("release to -1, begun: got %v, want ErrInvalid", err)
+	begun := make(chan error, 2)
+	answered := func(_ uint64, err error) { begun <- err }
+	keyless := change(func(c *lock.Claim) { c.Mode, c.Key = lock.Read, "" })
+	store.Release(t.Context(), keyless, time.Now().Add(soon), lock.AnswerFunc(answered))
+	store.Lower(t.Context(), keyless, time.Now().Add(soon), lock.AnswerFunc(answered))
+	for name, err := range map[string]error{
+		"release": lock.Blocking(store).Release(t.Context(), keyless), "begun release": <-begun,
+		"lower": lock.Blocking(store).Lower(t.Context(), keyless), "begun lower": <-begun,
+		"lower to write": lock.Blocking(store).Lower(t.Context(), change(func(c *lock.Claim) { c.Mode = lock.Write })),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("%s: got %v, want ErrInvalid", name, err)
+		}
 	}
 	if _, err := store.Watch(t.Context(), change(func(c *lock.Claim) { c.Key = "" }), func() {}); !errors.Is(err, lock.ErrInvalid) {
 		t.Errorf("watch without a key: got %v, want ErrInvalid", err)
@@ -228,10 +232,10 @@ func TestTTLsAreRoundedUp(t *testing.T) {
 	f, rdb := newFake(t, func([]string) string { return integer(1) })
 	c := claim
 	c.TTL = 10*time.Millisecond + 1
-	if _, err := redisstore.New(rdb).Acquire(t.Context(), c); err != nil {
+	if _, err := lock.Blocking(redisstore.New(rdb)).Acquire(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.received()[0][6]; got != "11" {
+	if got := f.received()[0][5]; got != "11" {
 		t.Errorf("sent a TTL of %s ms, want 11: the key must outlive the trust in it", got)
 	}
 }
@@ -247,12 +251,12 @@ func TestNamesAreMapped(t *testing.T) {
 	}
 	for _, tt := range tests {
 		f, rdb := newFake(t, func([]string) string { return integer(1) })
-		if err := redisstore.New(rdb, tt.option).Release(t.Context(), claim); err != nil {
+		if err := lock.Blocking(redisstore.New(rdb, tt.option)).Release(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 		command := f.received()[0]
-		if command[3] != tt.want || command[6] != "redisson_lock__channel:{"+tt.want+"}" {
-			t.Errorf("%s: key %q, channel %q", tt.name, command[3], command[6])
+		if command[3] != tt.want || command[5] != "redisson_lock__channel:{"+tt.want+"}" {
+			t.Errorf("%s: key %q, channel %q", tt.name, command[3], command[5])
 		}
 	}
 }
@@ -261,7 +265,7 @@ func TestARingIsRefused(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "localhost:1"}, HeartbeatFrequency: time.Hour})
 	t.Cleanup(func() { _ = ring.Close() })
 	store := redisstore.New(ring)
-	if _, err := store.Acquire(t.Context(), claim); !errors.Is(err, lock.ErrUnsupported) {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim); !errors.Is(err, lock.ErrUnsupported) {
 		t.Errorf("Acquire: got %v, want ErrUnsupported", err)
 	}
 	if err := store.Check(t.Context()); !errors.Is(err, lock.ErrUnsupported) {
@@ -306,7 +310,7 @@ func TestAReleaseThatIsRepeatedKeepsTheLockForNoLonger(t *testing.T) {
 	for _, minimum := range []time.Duration{time.Minute, 40 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			c, calls := claim, 0
-			c.Mode, c.Holds, c.Keep = lock.Fair, 0, time.Now().Add(minimum)
+			c.Mode, c.Keep = lock.Fair, time.Now().Add(minimum)
 			_, client := newFake(t, func(command []string) string {
 				ms, err := strconv.ParseInt(command[len(command)-1], 10, 64)
 				if keeps := err == nil && len(command) > 10; keeps != (time.Until(c.Keep) > 0) {
@@ -319,7 +323,7 @@ func TestAReleaseThatIsRepeatedKeepsTheLockForNoLonger(t *testing.T) {
 				}
 				return integer(1)
 			})
-			if err := redisstore.New(client).Release(t.Context(), c); err != nil {
+			if err := lock.Blocking(redisstore.New(client)).Release(t.Context(), c); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Minute) // its worker ends
@@ -336,9 +340,9 @@ func TestACallToASlotThatMovesIsNotCutShort(t *testing.T) {
 			return failed("TRYAGAIN Multiple keys request during rehashing of slot")
 		})
 		c := claim
-		c.Mode, c.Permits, c.Size, c.Holds = lock.Semaphore, 1, 2, 0
+		c.Mode, c.Permits, c.Size = lock.Semaphore, 1, 2
 		began := time.Now()
-		err := redisstore.New(client).Release(t.Context(), c)
+		err := lock.Blocking(redisstore.New(client)).Release(t.Context(), c)
 		if failed, ok := errors.AsType[*lock.StoreError](err); !ok || failed.Outcome != lock.OutcomeNotExecuted {
 			t.Errorf("got %v, want one that was not executed", err)
 		}
@@ -386,10 +390,9 @@ func TestAFairLockWhoseKeysCannotBeReached(t *testing.T) {
 				answers := make(chan answer, 1)
 				report := func(fence uint64, err error) { answers <- answer{fence, err} }
 				if tt.release {
-					c.Holds = 0
-					store.StartRelease(t.Context(), c, by, report)
+					store.Release(t.Context(), c, by, lock.AnswerFunc(report))
 				} else {
-					store.StartAcquire(t.Context(), c, by, report)
+					store.Acquire(t.Context(), c, by, lock.AnswerFunc(report))
 				}
 				if a := answered(t, answers); !errors.Is(a.err, tt.want) {
 					t.Errorf("got %v, want %v", a.err, tt.want)
@@ -413,13 +416,12 @@ func TestAClientOfAClusterThatIsClosedRefuses(t *testing.T) {
 		f, _ := newFake(t, func([]string) string { return integer(1) })
 		client := clusterOf(t, f)
 		s := redisstore.New(client)
-		if _, err := s.Acquire(t.Context(), claim); err != nil {
+		if _, err := lock.Blocking(s).Acquire(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 		_ = client.Close()
 		c := claim
-		c.Holds = 0
-		err := s.Release(t.Context(), c)
+		err := lock.Blocking(s).Release(t.Context(), c)
 		if failed, ok := errors.AsType[*lock.StoreError](err); !ok || failed.Outcome != lock.OutcomeRefused {
 			t.Errorf("got %v, want refused", err)
 		}

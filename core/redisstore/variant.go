@@ -61,12 +61,13 @@ const fenceOfClock = "local now = redis.call('time')\nreturn now[1] * 1000000 + 
 // quietly are the scripts that publish, but for those of fair locks. Each names
 // its channel in an argument, and how to publish in the next.
 var quietly = map[*script]func(args []any) []message{
-	releaseScript:          atRelease(2, "0"),
-	setnxReleaseScript:     atRelease(2, "0"),
-	readReleaseScript:      atRelease(3, "0"),
-	writeReleaseScript:     atRelease(2, "1"),
+	releaseScript:          wakes(1, "0"),
+	setnxReleaseScript:     wakes(1, "0"),
+	readReleaseScript:      wakes(1, "0", "1"), // only the script knows whether the owner wrote
+	writeReleaseScript:     wakes(1, "0", "1"),
+	lowerScript:            wakes(2, "0", "1"),
 	semaphoreAcquireScript: nil,
-	semaphoreReleaseScript: func(args []any) []message { return []message{{args[1], len(args) - 3, args[2]}} },
+	semaphoreReleaseScript: func(args []any) []message { return []message{{args[0], len(args) - 2, args[1]}} },
 	semaphoreKeepScript:    func(args []any) []message { return []message{{args[1], (len(args) - 3) / 2, args[2]}} },
 	latchSetScript:         nil, // see Latch.tell
 	latchCountDownScript:   nil,
@@ -78,14 +79,13 @@ var quietly = map[*script]func(args []any) []message{
 	},
 }
 
-// atRelease is a message of a script that removes a hold if its second argument is
-// 0.
-func atRelease(channel int, payload string) func(args []any) []message {
-	return func(args []any) []message {
-		if args[1] != 0 {
-			return nil
+// wakes are the messages of a script whose argument there is the channel.
+func wakes(channel int, payloads ...string) func(args []any) []message {
+	return func(args []any) (all []message) {
+		for _, payload := range payloads {
+			all = append(all, message{args[channel], payload, args[channel+1]})
 		}
-		return []message{{args[channel], payload, args[channel+1]}}
+		return all
 	}
 }
 

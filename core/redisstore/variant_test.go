@@ -154,7 +154,7 @@ func TestAGrantWhoseTimeIsRefusedMayHaveRun(t *testing.T) {
 		return integer(1)
 	})
 	store := redisstore.New(client, redisstore.WithoutScriptTime())
-	_, err := store.Acquire(t.Context(), lock.Claim{Key: "k", Owner: "o:1", Holds: 1, TTL: time.Minute})
+	_, err := lock.Blocking(store).Acquire(t.Context(), lock.Claim{Key: "k", Owner: "o:1", TTL: time.Minute})
 	unclear, ok := errors.AsType[*lock.StoreError](err)
 	if !ok || unclear.Outcome != lock.OutcomeUnknown || lock.ClassOf(err) != "NOPERM" {
 		t.Errorf("got %v (%+v), want an unknown outcome because of NOPERM", err, unclear)

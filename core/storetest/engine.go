@@ -36,7 +36,7 @@ func engineHandsOver(_ *testing.T, b *bench) {
 
 func engineSurvivesDeath(_ *testing.T, b *bench) {
 	dead := b.owner("k") // a process that holds the key and never comes back
-	b.acquire(dead(1, 300*time.Millisecond))
+	b.acquire(dead(300 * time.Millisecond))
 	b.do(b.locker(), nothing)
 }
 
@@ -100,7 +100,7 @@ func engineTries(_ *testing.T, b *bench) {
 }
 
 func engineCloses(_ *testing.T, b *bench) {
-	l := lock.New(b.Store, b.options(nil)...)
+	l := lock.New(b.store, b.options(nil)...)
 	lease := b.lease(l, "held")
 	taken := b.lease(b.locker(), "taken")
 	b.closes(l, "taken")

@@ -17,7 +17,6 @@ var fairTests = []test{
 	{"a claim takes the places that it names, in order", fairNamesPlaces},
 	{"a claim that names no place takes none and passes none", fairTriesPolitely},
 	{"a place is not a hold", fairPlaceIsNoHold},
-	{"the holder re-enters past the queue", fairReentersPastQueue},
 	{"a release wakes the first of the queue and not all of it", fairWakesHead},
 	{"a watch hears the turn of each owner of its locker", fairWakesLocker},
 	{"nothing is called after stop", fairSilentAfterStop},
@@ -42,7 +41,7 @@ var fairTests = []test{
 // queued takes a place for a new owner behind the hold of another.
 func (b *bench) queued(key string) lock.Claim {
 	b.Helper()
-	c := b.in(lock.Fair, key)(1, minute)
+	c := b.in(lock.Fair, key)(minute)
 	c.Places = []string{c.Owner}
 	b.busy(c)
 	return c
@@ -51,7 +50,7 @@ func (b *bench) queued(key string) lock.Claim {
 // line is a held key with n places behind it.
 func (b *bench) line(key string, n int) (holder lock.Claim, places []lock.Claim) {
 	b.Helper()
-	holder = b.in(lock.Fair, key)(1, minute)
+	holder = b.in(lock.Fair, key)(minute)
 	b.acquire(holder)
 	for range n {
 		places = append(places, b.queued(key))
@@ -87,7 +86,7 @@ func fairServesInOrder(_ *testing.T, b *bench) {
 	}
 	b.waiters("k", places...)
 	for i, c := range places {
-		b.release(gone(holder), nil)
+		b.release(holder, nil)
 		for _, later := range places[i+1:] {
 			b.notYet(later)
 		}
@@ -95,8 +94,8 @@ func fairServesInOrder(_ *testing.T, b *bench) {
 		b.waiters("k", places[i+1:]...)
 		holder = c
 	}
-	b.release(gone(holder), nil)
-	b.acquire(b.owner("k")(1, minute))
+	b.release(holder, nil)
+	b.acquire(b.owner("k")(minute))
 }
 
 func fairKeepsPlaces(_ *testing.T, b *bench) {
@@ -105,7 +104,7 @@ func fairKeepsPlaces(_ *testing.T, b *bench) {
 		b.busy(places[i])
 		b.waiters("k", places...)
 	}
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	b.acquire(places[0])
 	b.acquire(places[0]) // its answer was lost
 	b.waiters("k", places[1:]...)
@@ -113,10 +112,10 @@ func fairKeepsPlaces(_ *testing.T, b *bench) {
 
 func fairTriesPolitely(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 1)
-	hasty := b.owner("k")(1, minute)
+	hasty := b.owner("k")(minute)
 	b.busy(hasty)
 	b.waiters("k", places...)
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	b.notYet(hasty)
 	places[0].Places = nil // has a place, and it is its turn
 	b.acquire(places[0])
@@ -126,7 +125,7 @@ func fairTriesPolitely(_ *testing.T, b *bench) {
 // siblings are n claims of one locker.
 func (b *bench) siblings(key string, n int) (claims []lock.Claim, owners []string) {
 	b.Helper()
-	first := b.in(lock.Fair, key)(1, minute)
+	first := b.in(lock.Fair, key)(minute)
 	for range n {
 		c := first
 		c.Owner = first.Locker() + ":" + newID()
@@ -148,23 +147,23 @@ func fairNamesPlaces(_ *testing.T, b *bench) {
 	b.waiters("k", others[0], mine[0], mine[1], mine[2])
 	b.busy(named(0, owners[3], owners[0], owners[1])) // one is new
 	b.waiters("k", others[0], mine[0], mine[1], mine[2], mine[3])
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	b.acquire(others[0])
-	b.release(gone(others[0]), nil)
+	b.release(others[0], nil)
 	b.acquire(named(0, owners...)) // a grant takes them, too
 	b.waiters("k", mine[1], mine[2], mine[3], mine[4])
 	b.acquire(named(0, owners[1:]...)) // and so does its repetition
 	b.waiters("k", mine[1], mine[2], mine[3], mine[4])
-	b.release(gone(mine[0]), nil)
+	b.release(mine[0], nil)
 	b.acquire(named(1))
 	b.waiters("k", mine[2], mine[3], mine[4])
-	b.release(gone(mine[2]), lock.ErrNotHeld)
+	b.release(mine[2], lock.ErrNotHeld)
 	b.waiters("k", mine[3], mine[4])
 }
 
 // One subscription of a process is enough for all of its waiters.
 func fairWakesLocker(_ *testing.T, b *bench) {
-	holder := b.in(lock.Fair, "k")(1, minute)
+	holder := b.in(lock.Fair, "k")(minute)
 	b.acquire(holder)
 	mine, owners := b.siblings("k", 3)
 	mine[0].Places = owners
@@ -173,7 +172,7 @@ func fairWakesLocker(_ *testing.T, b *bench) {
 	}
 	heard := b.listen(mine[0])
 	for _, c := range mine {
-		heard("the turn of "+c.Owner, func() { b.release(gone(holder), nil) })
+		heard("the turn of "+c.Owner, func() { b.release(holder, nil) })
 		b.acquire(c)
 		holder = c
 	}
@@ -182,24 +181,9 @@ func fairWakesLocker(_ *testing.T, b *bench) {
 func fairPlaceIsNoHold(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 1)
 	b.renew(places[0], lock.ErrNotHeld)
-	again := places[0]
-	again.Holds = 2
-	b.denied(again, lock.ErrNotHeld)
 	b.renew(holder, nil)
 	b.waiters("k", places...)
-	b.counts("k", 1)
-}
-
-func fairReentersPastQueue(_ *testing.T, b *bench) {
-	holder, places := b.line("k", 2)
-	again := holder
-	again.Holds = 2
-	b.acquire(again)
-	b.release(holder, nil) // one remains
-	b.busy(places[0])
-	b.waiters("k", places...)
-	b.release(gone(holder), nil)
-	b.acquire(places[0])
+	b.once("k")
 }
 
 func fairWakesHead(_ *testing.T, b *bench) {
@@ -213,7 +197,7 @@ func fairWakesHead(_ *testing.T, b *bench) {
 	}
 	for i, c := range places {
 		before := hints[i].Load()
-		b.release(gone(holder), nil)
+		b.release(holder, nil)
 		b.eventually("the first is woken", func() bool { return hints[i].Load() > before })
 		b.acquire(c)
 		holder = c
@@ -231,9 +215,9 @@ func fairSilentAfterStop(_ *testing.T, b *bench) {
 	other := b.listen(places[1])
 	stop()
 	silent := stopped.Load()
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	b.acquire(places[0])
-	other("its turn", func() { b.release(gone(places[0]), nil) })
+	other("its turn", func() { b.release(places[0], nil) })
 	if stopped.Load() != silent {
 		b.Error("wake was called after stop had returned")
 	}
@@ -241,24 +225,24 @@ func fairSilentAfterStop(_ *testing.T, b *bench) {
 
 func fairGivesUp(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 4)
-	b.release(gone(places[1]), lock.ErrNotHeld)
+	b.release(places[1], lock.ErrNotHeld)
 	b.waiters("k", places[0], places[2], places[3])
-	b.release(gone(places[1]), lock.ErrNotHeld) // again
-	b.release(gone(places[3]), lock.ErrNotHeld)
+	b.release(places[1], lock.ErrNotHeld) // again
+	b.release(places[3], lock.ErrNotHeld)
 	b.waiters("k", places[0], places[2])
 	b.busy(places[1]) // starts anew
 	b.waiters("k", places[0], places[2], places[1])
-	b.counts("k", 1)
-	b.release(gone(holder), nil)
+	b.once("k")
+	b.release(holder, nil)
 	b.acquire(places[0])
-	b.release(gone(places[0]), nil)
+	b.release(places[0], nil)
 	b.acquire(places[2])
 }
 
 func fairPassesTurnOn(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 3)
 	next := b.listen(places[1])
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	b.notYet(places[1])
 	next("its turn", func() { b.leaves(places[0]) })
 	b.notYet(places[2])
@@ -267,23 +251,23 @@ func fairPassesTurnOn(_ *testing.T, b *bench) {
 
 func fairPassesTheDead(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 3)
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	b.notYet(places[2]) // nobody comes for places[0]
 	start := time.Now()
 	b.eventually("the dead is passed over", func() bool {
-		_, err := b.Store.Acquire(b.Context(), places[1])
+		_, err := b.BlockingStore.Acquire(b.Context(), places[1])
 		return err == nil
 	})
 	if took := time.Since(start); took < time.Second {
 		b.Errorf("the first had only %v to come", took)
 	}
 	b.waiters("k", places[2])
-	b.release(gone(places[1]), nil)
+	b.release(places[1], nil)
 	b.acquire(places[2])
 }
 
 func fairSurvivesDeadHolder(_ *testing.T, b *bench) {
-	b.acquire(b.owner("k")(1, brief))
+	b.acquire(b.owner("k")(brief))
 	first, second := b.queued("k"), b.queued("k")
 	b.outlive(brief)
 	b.notYet(second)
@@ -294,24 +278,24 @@ func fairSurvivesDeadHolder(_ *testing.T, b *bench) {
 func fairIsBargedPast(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 1)
 	first := b.listen(places[0])
-	barger := b.in(lock.Exclusive, "k")(1, minute)
+	barger := b.in(lock.Exclusive, "k")(minute)
 	b.busy(barger)
 	b.force("k")
-	b.release(gone(holder), lock.ErrNotHeld)
+	b.release(holder, lock.ErrNotHeld)
 	b.acquire(barger)
 	b.busy(places[0])
 	b.waiters("k", places...)
-	first("its turn", func() { b.release(gone(barger), nil) })
+	first("its turn", func() { b.release(barger, nil) })
 	b.acquire(places[0])
 }
 
 func fairWakesOthers(_ *testing.T, b *bench) {
-	exclusive := b.in(lock.Exclusive, "k")(1, minute)
+	exclusive := b.in(lock.Exclusive, "k")(minute)
 	freed := b.listen(exclusive)
 	holder, places := b.line("k", 1)
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	b.acquire(places[0])
-	freed("nobody queues", func() { b.release(gone(places[0]), nil) })
+	freed("nobody queues", func() { b.release(places[0], nil) })
 	b.acquire(exclusive)
 }
 
@@ -320,7 +304,7 @@ func fairForced(_ *testing.T, b *bench) {
 	first := b.listen(places[0])
 	first("its turn", func() { b.force("k") })
 	b.renew(holder, lock.ErrNotHeld)
-	b.release(gone(holder), lock.ErrNotHeld)
+	b.release(holder, lock.ErrNotHeld)
 	b.notYet(places[1])
 	b.acquire(places[0])
 	b.waiters("k", places[1])
@@ -382,7 +366,7 @@ func engineFairLeavers(_ *testing.T, b *bench) {
 }
 
 func engineFairCloses(_ *testing.T, b *bench) {
-	l := lock.New(b.Store, b.options(nil)...)
+	l := lock.New(b.store, b.options(nil)...)
 	holder := b.lease(b.locker(), "k")
 	const n = 8
 	waiting := make(chan error, n)
@@ -405,7 +389,7 @@ func engineFairCloses(_ *testing.T, b *bench) {
 // leaves releases a place, which the store may have given the key meanwhile.
 func (b *bench) leaves(c lock.Claim) {
 	b.Helper()
-	if err := b.Store.Release(b.Context(), gone(c)); err != nil && !errors.Is(err, lock.ErrNotHeld) {
+	if err := b.BlockingStore.Release(b.Context(), c); err != nil && !errors.Is(err, lock.ErrNotHeld) {
 		b.Fatalf("Release(%+v): %v", c, err)
 	}
 }
@@ -415,27 +399,27 @@ func (b *bench) leaves(c lock.Claim) {
 func fairHandsOver(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 3)
 	for i, c := range places {
-		b.release(gone(holder), nil)
+		b.release(holder, nil)
 		if state := b.state("k"); state.Held && (state.TTL > 10*time.Second || state.Owners[0].Owner != c.Owner) {
 			b.Errorf("given to %v for %v, want %s for some seconds", state.Owners, state.TTL, c.Owner)
 		}
 		b.acquire(c)
 		b.waiters("k", places[i+1:]...)
 		b.lasts("k", 30*time.Second, minute)
-		b.counts("k", 1)
+		b.once("k")
 		b.renew(c, nil)
 		holder = c
 	}
-	b.release(gone(holder), nil)
-	b.release(gone(holder), lock.ErrNotHeld)
-	b.acquire(b.owner("k")(1, minute))
+	b.release(holder, nil)
+	b.release(holder, lock.ErrNotHeld)
+	b.acquire(b.owner("k")(minute))
 }
 
 // The next in line has no hold before it calls, and a renewal of its owner, which can only
 // be a late one, gives it none.
 func fairRenewsNoTurn(_ *testing.T, b *bench) {
 	holder, places := b.line("k", 1)
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	late := places[0]
 	late.TTL = 10 * minute
 	b.renew(late, lock.ErrNotHeld)
@@ -448,7 +432,7 @@ func fairRenewsNoTurn(_ *testing.T, b *bench) {
 // The order of places is not always that of the locker's waiters: one may have
 // lost its place and got another. The turn is had by the one that calls.
 func fairServesLockers(_ *testing.T, b *bench) {
-	holder := b.in(lock.Fair, "k")(1, minute)
+	holder := b.in(lock.Fair, "k")(minute)
 	b.acquire(holder)
 	mine, owners := b.siblings("k", 3)
 	place := func(i int) {
@@ -458,20 +442,20 @@ func fairServesLockers(_ *testing.T, b *bench) {
 	place(2)
 	place(0)
 	other := b.queued("k")
-	b.release(gone(holder), nil)
+	b.release(holder, nil)
 	b.notYet(other)
 	b.acquire(mine[0]) // leaves its place, and the first to its sibling
 	b.waiters("k", mine[2], other)
-	b.counts("k", 1)
+	b.once("k")
 	b.renew(mine[2], lock.ErrNotHeld)
-	b.release(gone(mine[0]), nil)
+	b.release(mine[0], nil)
 	mine[1].Places = nil // has no place, and serves itself with its sibling's
 	b.acquire(mine[1])
 	b.waiters("k", other)
 	b.busy(mine[2]) // a call that comes late takes nothing
 	b.renew(mine[1], nil)
-	b.release(gone(mine[2]), lock.ErrNotHeld)
-	b.release(gone(mine[1]), nil)
+	b.release(mine[2], lock.ErrNotHeld)
+	b.release(mine[1], nil)
 	b.acquire(other)
 }
 

@@ -23,16 +23,16 @@ const slack = 5 * time.Millisecond
 
 // keeping is the claim that releases c, and keeps its hold for d.
 func keeping(c lock.Claim, d time.Duration) lock.Claim {
-	c.Holds, c.Keep = 0, time.Now().Add(d)
+	c.Keep = time.Now().Add(d)
 	return c
 }
 
 // rival is a claim that no other hold of the key admits.
 func (b *bench) rival(key string) lock.Claim {
 	if b.mode == lock.Read {
-		return b.in(lock.Write, key)(1, minute)
+		return b.in(lock.Write, key)(minute)
 	}
-	return b.owner(key)(1, minute)
+	return b.owner(key)(minute)
 }
 
 // kept fails unless the key has one hold, which was released and lasts for d at most.
@@ -46,26 +46,22 @@ func (b *bench) kept(key string, d time.Duration) {
 
 func keepsForNobody(_ *testing.T, b *bench) {
 	a := b.owner("k")
-	b.acquire(a(1, 2*minute))
+	b.acquire(a(2 * minute))
 	if state := b.state("k"); state.Owners[0].Kept {
 		b.Errorf("before the release: %+v", state)
 	}
-	b.release(keeping(a(0, minute), minute), nil)
+	b.release(keeping(a(minute), minute), nil)
 	b.kept("k", minute)
 	b.eventually("busy for the minimum", func() bool { // nodes of a quorum may hear of the release later
 		ttl := b.busy(b.rival("k"))
 		return ttl > 0 && ttl <= minute+slack
 	})
 	// Whatever of the owner arrives late finds nothing.
-	b.renew(a(1, time.Hour), lock.ErrNotHeld)
-	b.release(a(0, minute), lock.ErrNotHeld)
-	b.release(keeping(a(0, minute), time.Hour), lock.ErrNotHeld)
-	if b.mode != lock.Semaphore {
-		b.release(a(1, minute), lock.ErrNotHeld)
-	}
-	b.denied(a(2, minute), lock.ErrNotHeld)
+	b.renew(a(time.Hour), lock.ErrNotHeld)
+	b.release(a(minute), lock.ErrNotHeld)
+	b.release(keeping(a(minute), time.Hour), lock.ErrNotHeld)
 	if b.mode != lock.Read { // for a reader there is room
-		b.busy(a(1, time.Hour))
+		b.busy(a(time.Hour))
 	}
 	b.kept("k", minute)
 	b.force("k")
@@ -78,22 +74,22 @@ func keepsForNobody(_ *testing.T, b *bench) {
 func keptHoldEnds(_ *testing.T, b *bench) {
 	const d = 200 * time.Millisecond
 	a := b.owner("k")
-	b.acquire(a(1, minute))
-	c := keeping(a(0, minute), d)
+	b.acquire(a(minute))
+	c := keeping(a(minute), d)
 	b.release(c, nil)
 	b.ends("k")
 	if early := time.Until(c.Keep); early > slack {
 		b.Errorf("free %v too early", early)
 	}
-	b.renew(a(1, minute), lock.ErrNotHeld)
-	b.release(a(0, minute), lock.ErrNotHeld)
+	b.renew(a(minute), lock.ErrNotHeld)
+	b.release(a(minute), lock.ErrNotHeld)
 	b.acquire(b.rival("k"))
 }
 
 func keepsNothingLate(_ *testing.T, b *bench) {
 	a := b.owner("k")
-	b.acquire(a(1, minute))
-	b.release(keeping(a(0, minute), -time.Millisecond), nil)
+	b.acquire(a(minute))
+	b.release(keeping(a(minute), -time.Millisecond), nil)
 	b.isFree("k")
 	b.acquire(b.rival("k"))
 }
@@ -149,20 +145,20 @@ func keptReaderAmongOthers(_ *testing.T, b *bench) {
 	b.renew(stays, nil)
 	b.outlive(d)
 	b.busy(w)
-	b.release(gone(stays), nil)
+	b.release(stays, nil)
 	b.acquire(w)
-	b.release(gone(w), nil)
+	b.release(w, nil)
 	b.acquire(long)
 	b.acquire(stays)
 	b.release(keeping(long, minute/2), nil)
-	b.release(gone(stays), nil)
+	b.release(stays, nil)
 	b.busyFor(w, minute/2+slack)
 }
 
 // keptPermits: each permit has its own end.
 func keptPermits(_ *testing.T, b *bench) {
 	of := func(n int) lock.Claim {
-		c := b.in(lock.Semaphore, "k")(1, minute)
+		c := b.in(lock.Semaphore, "k")(minute)
 		c.Permits, c.Size = n, 3
 		return c
 	}
@@ -173,10 +169,10 @@ func keptPermits(_ *testing.T, b *bench) {
 	next := of(1)
 	b.busyFor(next, brief+slack)
 	b.eventually("the end of the minimum hold", func() bool {
-		_, err := b.Store.Acquire(b.Context(), next)
+		_, err := b.BlockingStore.Acquire(b.Context(), next)
 		return err == nil
 	})
-	b.release(gone(one), nil)
+	b.release(one, nil)
 	b.acquire(of(2))
 	b.busy(of(1))
 }

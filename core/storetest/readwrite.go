@@ -22,16 +22,14 @@ var readWriteTests = []test{
 	{"a dead reader keeps a writer out for its own lease only", deadReaderExpires},
 	{"a dead reader can neither renew nor release", deadReaderIsGone},
 	{"a dead reader starts anew", deadReaderStartsAnew},
-	{"a writer may read", writerReads},
-	{"a writer that goes on reading wakes readers", downgradeWakes},
-	{"a writer that goes on reading keeps the key as a reader", downgradeKeeps},
-	{"a writer whose read has ended leaves no reader", endedReadIsNone},
-	{"a writer whose read has ended keeps the key for nobody", endedReadKeepsForNobody},
-	{"a read is kept for its minimum while its owner writes", keepsReadOfWriter},
+	{"lower makes a writer a reader", lowersToReader},
+	{"lower wakes readers", lowerWakesReaders},
+	{"lower creates nothing", lowerCreatesNothing},
+	{"lower lengthens, and never shortens", lowerSetsTTL},
+	{"a lowered hold expires", loweredExpires},
+	{"a claim to read finds a hold that is not lowered yet", readFindsWriter},
+	{"a claim to write finds no reader", writeDoesNotFindReader},
 	{"a reader cannot become a writer", readerDoesNotUpgrade},
-	{"read and write holds are counted apart", countsApart},
-	{"read and write holds are renewed apart", renewsApart},
-	{"one mode does not release the other", releasesApart},
 	{"a plain lock of the same name keeps both out", plainExcludes},
 	{"readers and writers keep a plain lock of the same name out", excludePlain},
 	{"a force release removes readers and wakes", forcesReaders},
@@ -48,9 +46,9 @@ var readWriteTests = []test{
 	{"engine: closing leaves no reader", engineClosesReaders},
 }
 
-func (b *bench) reader() lock.Claim { return b.in(lock.Read, "k")(1, minute) }
+func (b *bench) reader() lock.Claim { return b.in(lock.Read, "k")(minute) }
 
-func (b *bench) writer() lock.Claim { return b.in(lock.Write, "k")(1, minute) }
+func (b *bench) writer() lock.Claim { return b.in(lock.Write, "k")(minute) }
 
 // held fails unless k is held in that mode by these; claims of one owner add
 // up. Permits may go by names of the store: formats have no room for owners.
@@ -64,7 +62,7 @@ func (b *bench) held(m lock.Mode, claims ...lock.Claim) {
 		return owner
 	}
 	for _, c := range claims {
-		want[name(c.Owner)] += max(c.Holds, c.Permits)
+		want[name(c.Owner)] += max(1, c.Permits)
 	}
 	state := b.state("k")
 	for _, o := range state.Owners {
@@ -106,11 +104,11 @@ func readersShare(_ *testing.T, b *bench) {
 		b.held(lock.Read, readers...)
 	}
 	for len(readers) > 1 {
-		b.release(gone(readers[0]), nil)
+		b.release(readers[0], nil)
 		readers = readers[1:]
 		b.held(lock.Read, readers...)
 	}
-	b.release(gone(readers[0]), nil)
+	b.release(readers[0], nil)
 	b.isFree("k")
 	b.acquire(b.writer())
 }
@@ -122,7 +120,7 @@ func writerExcludes(_ *testing.T, b *bench) {
 		b.busyFor(c, minute)
 	}
 	b.held(lock.Write, w)
-	b.release(gone(w), nil)
+	b.release(w, nil)
 	b.acquire(b.reader())
 }
 
@@ -132,9 +130,9 @@ func lastReaderWakes(_ *testing.T, b *bench) {
 	b.acquire(r2)
 	heard := b.listen(w)
 	b.busyFor(w, minute)
-	b.release(gone(r1), nil)
+	b.release(r1, nil)
 	b.busy(w)
-	heard("the last reader left", func() { b.release(gone(r2), nil) })
+	heard("the last reader left", func() { b.release(r2, nil) })
 	b.acquire(w)
 	b.busy(r1)
 }
@@ -146,7 +144,7 @@ func longestReaderWakes(_ *testing.T, b *bench) {
 	b.acquire(short)
 	heard := b.listen(w)
 	b.busyFor(w, minute)
-	heard("the lock ends sooner", func() { b.release(gone(long), nil) })
+	heard("the lock ends sooner", func() { b.release(long, nil) })
 	b.busyFor(w, minute/2)
 }
 
@@ -155,7 +153,7 @@ func writerWakes(_ *testing.T, b *bench) {
 	for range 10 {
 		b.acquire(w)
 		reader("the writer left", func() {
-			writer("the writer left", func() { b.release(gone(w), nil) })
+			writer("the writer left", func() { b.release(w, nil) })
 		})
 	}
 }
@@ -170,7 +168,7 @@ func deadReaderExpires(_ *testing.T, b *bench) {
 	b.outlive(ttl)
 	b.renew(alive, nil)
 	b.busy(w)
-	b.listen(w)("only a dead reader is left", func() { b.release(gone(alive), nil) })
+	b.listen(w)("only a dead reader is left", func() { b.release(alive, nil) })
 	b.acquire(w)
 }
 
@@ -183,10 +181,7 @@ func deadReaderIsGone(_ *testing.T, b *bench) {
 	b.outlive(ttl)
 	dead.TTL = minute
 	b.renew(dead, lock.ErrNotHeld)
-	b.release(gone(dead), lock.ErrNotHeld)
-	again := dead
-	again.Holds = 2
-	b.denied(again, lock.ErrNotHeld)
+	b.release(dead, lock.ErrNotHeld)
 	b.renew(alive, nil)
 	b.busy(b.writer())
 }
@@ -196,109 +191,125 @@ func deadReaderStartsAnew(_ *testing.T, b *bench) {
 	b.acquire(alive)
 	r.TTL = brief
 	first := b.acquire(r)
-	r.Holds = 2
-	b.acquire(r)
 	b.outlive(brief)
-	r.Holds, r.TTL = 1, minute
+	r.TTL = minute
 	if fence := b.acquire(r); fence <= first {
 		b.Errorf("fence %d after %d", fence, first)
 	}
 	b.held(lock.Read, alive, r)
-	b.release(gone(r), nil)
+	b.release(r, nil)
 	b.held(lock.Read, alive)
 }
 
-func writerReads(_ *testing.T, b *bench) {
+func lowersToReader(_ *testing.T, b *bench) {
 	w := b.writer()
-	r := as(lock.Read, w)
 	b.acquire(w)
-	b.acquire(r)
-	b.held(lock.Write, w, r)
-	b.busy(b.reader())
-	b.busy(b.writer())
-	b.release(gone(r), nil) // reading ends first
-	b.held(lock.Write, w)
-	b.busy(b.reader())
-	b.acquire(r)
-	b.release(gone(w), nil) // writing ends first
-	b.held(lock.Read, r)
-	b.busy(b.writer())
-	b.busy(w) // no way back
+	r := as(lock.Read, w)
+	for range 2 { // a repetition changes nothing
+		b.lower(r, nil)
+		b.held(lock.Read, r)
+	}
+	b.busyFor(b.writer(), minute)
+	b.busy(w) // no way back, also for an acquire that arrives late
 	other := b.reader()
 	b.acquire(other)
 	b.held(lock.Read, r, other)
-	b.release(gone(r), nil)
-	b.release(gone(other), nil)
+	b.renew(r, nil)
+	b.release(r, nil)
+	b.release(r, lock.ErrNotHeld)
+	b.held(lock.Read, other)
+	b.release(other, nil)
 	b.acquire(b.writer())
 }
 
-func downgradeWakes(_ *testing.T, b *bench) {
-	w := b.writer()
-	b.acquire(w)
-	b.acquire(as(lock.Read, w))
-	other := b.reader()
-	b.busy(other)
-	b.listen(other)("the writer only reads now", func() { b.release(gone(w), nil) })
-	b.acquire(other)
-}
-
-// downgradeKeeps: others may read, and nobody writes before the minimum ends.
-func downgradeKeeps(_ *testing.T, b *bench) {
+func lowerWakesReaders(_ *testing.T, b *bench) {
 	w, other := b.writer(), b.reader()
-	r := as(lock.Read, w)
 	b.acquire(w)
-	b.acquire(r)
-	b.release(keeping(w, 500*time.Millisecond), nil)
+	b.busy(other)
+	b.listen(other)("the writer only reads now", func() { b.lower(as(lock.Read, w), nil) })
 	b.acquire(other)
-	b.release(gone(other), nil)
-	b.release(gone(r), nil)
-	b.busy(b.writer())
-	b.ends("k")
-	b.acquire(b.writer())
 }
 
-// endedRead is a writer whose read hold has expired.
-func (b *bench) endedRead() (writer lock.Claim) {
+// lowerCreatesNothing: it may arrive when the hold has ended, and somebody else has the key.
+func lowerCreatesNothing(_ *testing.T, b *bench) {
 	w := b.writer()
 	r := as(lock.Read, w)
-	r.TTL = 200 * time.Millisecond
-	b.acquire(w)
-	b.acquire(r)
-	b.outlive(r.TTL)
-	return w
-}
-
-func endedReadIsNone(_ *testing.T, b *bench) {
-	b.release(gone(b.endedRead()), nil)
+	b.lower(r, lock.ErrNotHeld)
 	b.isFree("k")
-	for _, m := range b.plainModes() {
-		c := b.in(m, "k")(1, minute)
-		b.acquire(c)
-		b.release(gone(c), nil)
-	}
+	b.acquire(w)
+	b.lower(b.reader(), lock.ErrNotHeld)
+	b.held(lock.Write, w)
+	b.release(w, nil)
+	b.lower(r, lock.ErrNotHeld)
+	b.isFree("k")
+	other := b.writer()
+	b.acquire(other)
+	b.lower(r, lock.ErrNotHeld)
+	b.held(lock.Write, other)
+	b.release(other, nil)
+	b.acquire(b.in(lock.Exclusive, "k")(minute))
+	b.lower(r, lock.ErrNotHeld)
 }
 
-func endedReadKeepsForNobody(_ *testing.T, b *bench) {
-	b.release(keeping(b.endedRead(), time.Second), nil)
-	b.busy(b.reader())
-	b.ends("k")
-	b.acquire(b.reader())
-}
-
-// The writer ends first, or later.
-func keepsReadOfWriter(_ *testing.T, b *bench) {
-	const minimum = 2 * time.Second
+func lowerSetsTTL(_ *testing.T, b *bench) {
 	w := b.writer()
-	w.TTL = 500 * time.Millisecond
 	r := as(lock.Read, w)
 	b.acquire(w)
-	b.acquire(r)
-	b.release(keeping(r, minimum), nil)
-	b.release(gone(w), nil)
-	b.outlive(w.TTL)
-	b.busy(b.writer())
-	b.ends("k")
+	r.TTL = time.Second
+	b.lower(r, nil) // shortens nothing
+	b.lasts("k", 30*time.Second, minute)
+	r.TTL = 2 * minute
+	b.lower(r, nil)
+	b.lasts("k", minute, 2*minute)
+	other := b.reader()
+	b.acquire(other)
+	b.release(other, nil)
+	b.lasts("k", minute, 2*minute)
+}
+
+func loweredExpires(_ *testing.T, b *bench) {
+	w, other := b.writer(), b.reader()
+	w.TTL = brief
+	b.acquire(w)
+	b.lower(as(lock.Read, w), nil)
+	b.acquire(other)
+	b.outlive(brief)
+	b.renew(as(lock.Read, w), lock.ErrNotHeld)
+	b.lower(as(lock.Read, w), lock.ErrNotHeld)
+	b.release(other, nil)
 	b.acquire(b.writer())
+}
+
+// readFindsWriter: the engine doesn't know yet whether Lower has run.
+func readFindsWriter(_ *testing.T, b *bench) {
+	w := b.writer()
+	r := as(lock.Read, w)
+	w.TTL = brief
+	b.acquire(w)
+	b.renew(r, nil)
+	b.outlive(brief)
+	b.held(lock.Write, w)
+	reader, writer := b.listen(b.reader()), b.listen(b.writer())
+	reader("the writer left", func() {
+		writer("the writer left", func() { b.release(r, nil) })
+	})
+	b.isFree("k")
+	b.renew(r, lock.ErrNotHeld)
+	b.release(r, lock.ErrNotHeld)
+	b.acquire(w)
+	b.release(keeping(r, minute), nil)
+	b.kept("k", minute)
+	b.busy(b.writer())
+}
+
+func writeDoesNotFindReader(_ *testing.T, b *bench) {
+	r := b.reader()
+	b.acquire(r)
+	b.renew(as(lock.Write, r), lock.ErrNotHeld)
+	b.release(as(lock.Write, r), lock.ErrNotHeld)
+	b.renew(b.reader(), lock.ErrNotHeld)
+	b.release(b.reader(), lock.ErrNotHeld)
+	b.held(lock.Read, r)
 }
 
 func readerDoesNotUpgrade(_ *testing.T, b *bench) {
@@ -308,63 +319,6 @@ func readerDoesNotUpgrade(_ *testing.T, b *bench) {
 	b.acquire(other)
 	b.busy(as(lock.Write, r))
 	b.held(lock.Read, r, other)
-}
-
-func countsApart(_ *testing.T, b *bench) {
-	w := b.writer()
-	r := as(lock.Read, w)
-	b.acquire(w)
-	b.acquire(r)
-	w.Holds = 3
-	b.acquire(w)
-	r.Holds = 2
-	b.acquire(r)
-	b.held(lock.Write, w, r)
-	w.Holds = 1
-	b.release(w, nil)
-	b.release(w, nil) // a repetition
-	b.held(lock.Write, w, r)
-	r.Holds = 1
-	b.release(r, nil)
-	b.held(lock.Write, w, r)
-	b.release(gone(w), nil)
-	b.held(lock.Read, r)
-	again := w
-	again.Holds = 2
-	b.denied(again, lock.ErrNotHeld)
-	b.release(gone(r), nil)
-	b.isFree("k")
-}
-
-func renewsApart(_ *testing.T, b *bench) {
-	r := b.reader()
-	b.acquire(r)
-	b.renew(as(lock.Write, r), lock.ErrNotHeld)
-	b.renew(b.reader(), lock.ErrNotHeld)
-	b.release(gone(r), nil)
-	w := b.writer()
-	b.acquire(w)
-	b.renew(as(lock.Read, w), lock.ErrNotHeld)
-	b.renew(w, nil)
-	b.acquire(as(lock.Read, w))
-	b.renew(as(lock.Read, w), nil)
-	b.renew(w, nil)
-	b.release(gone(w), nil)
-	b.renew(w, lock.ErrNotHeld)
-	b.renew(as(lock.Read, w), nil)
-}
-
-func releasesApart(_ *testing.T, b *bench) {
-	r := b.reader()
-	b.acquire(r)
-	b.release(gone(as(lock.Write, r)), lock.ErrNotHeld)
-	b.held(lock.Read, r)
-	b.release(gone(r), nil)
-	w := b.writer()
-	b.acquire(w)
-	b.release(gone(as(lock.Read, w)), lock.ErrNotHeld)
-	b.release(gone(b.writer()), lock.ErrNotHeld)
-	b.held(lock.Write, w)
 }
 
 // plainModes are the modes that hold a key alone; the store may have no queues.
@@ -378,13 +332,13 @@ func (b *bench) plainModes() []lock.Mode {
 
 func plainExcludes(_ *testing.T, b *bench) {
 	for _, m := range b.plainModes() {
-		c := b.in(m, "k")(1, minute)
+		c := b.in(m, "k")(minute)
 		b.acquire(c)
 		for _, refused := range []lock.Claim{b.reader(), b.writer(), as(lock.Read, c), as(lock.Write, c)} {
 			b.busyFor(refused, minute)
 		}
 		b.renew(c, nil)
-		b.release(gone(c), nil)
+		b.release(c, nil)
 	}
 	b.acquire(b.reader())
 }
@@ -394,13 +348,13 @@ func excludePlain(_ *testing.T, b *bench) {
 	for _, c := range []lock.Claim{b.reader(), b.writer()} {
 		b.acquire(c)
 		for _, m := range modes {
-			b.busy(b.in(m, "k")(1, minute))
+			b.busy(b.in(m, "k")(minute))
 			b.busy(as(m, c)) // not by the same owner either
 		}
 		b.held(c.Mode, c)
-		b.release(gone(c), nil)
+		b.release(c, nil)
 	}
-	b.acquire(b.in(lock.Exclusive, "k")(1, minute))
+	b.acquire(b.in(lock.Exclusive, "k")(minute))
 }
 
 func forcesReaders(_ *testing.T, b *bench) {
@@ -412,12 +366,12 @@ func forcesReaders(_ *testing.T, b *bench) {
 		writer("force release", func() { b.force("k") })
 	})
 	b.renew(r1, lock.ErrNotHeld)
-	b.release(gone(r2), lock.ErrNotHeld)
+	b.release(r2, lock.ErrNotHeld)
 	w := b.writer()
 	b.acquire(w)
 	b.renew(r1, lock.ErrNotHeld)
 	b.held(lock.Write, w)
-	b.release(gone(w), nil)
+	b.release(w, nil)
 	b.acquire(r1) // nothing of its former hold is left
 	b.held(lock.Read, r1)
 }
@@ -425,7 +379,6 @@ func forcesReaders(_ *testing.T, b *bench) {
 func forcesWriter(_ *testing.T, b *bench) {
 	w := b.writer()
 	b.acquire(w)
-	b.acquire(as(lock.Read, w))
 	reader, writer := b.listen(b.reader()), b.listen(b.writer())
 	reader("force release", func() {
 		writer("force release", func() { b.force("k") })
@@ -512,7 +465,7 @@ func engineDowngrades(_ *testing.T, b *bench) {
 	if err != nil {
 		b.Fatalf("a writer that reads: %v", err)
 	}
-	if r.Owner() != w.Owner() || r.Mode() != lock.Read || r.Fence() < w.Fence() {
+	if r.Owner() != w.Owner() || r.Mode() != lock.Read || r.Fence() != w.Fence() {
 		b.Errorf("a read lease of %s in mode %s with fence %d, of a writer %s with %d", r.Owner(), r.Mode(), r.Fence(), w.Owner(), w.Fence())
 	}
 	select {
@@ -553,7 +506,7 @@ func engineReentersBoth(_ *testing.T, b *bench) {
 			leases = append(leases, inner)
 		}
 		for n := len(leases); n > 0; n-- {
-			b.counts("k", n)
+			b.once("k")
 			b.free(leases[n-1])
 		}
 		b.isFree("k")
@@ -596,10 +549,10 @@ func engineTriesBoth(_ *testing.T, b *bench) {
 }
 
 func engineClosesReaders(_ *testing.T, b *bench) {
-	l := lock.New(b.Store)
+	l := lock.New(b.store)
 	b.lease(l, "k", reading)
 	stays := b.lease(b.locker(), "k", reading)
 	b.closes(l, "k", writing)
-	b.held(lock.Read, lock.Claim{Owner: stays.Owner(), Holds: 1})
+	b.held(lock.Read, lock.Claim{Owner: stays.Owner()})
 	b.free(stays)
 }

@@ -28,7 +28,6 @@ var semaphoreTests = []test{
 	{"a force release returns all permits and wakes", forcesPermits},
 	{"a lock and a semaphore of one name are never held together", lockAndSemaphore},
 	{"a semaphore whose permits are back is free for locks", backIsFree},
-	{"a re-entry of a lock that finds permits in its place has no hold", reentryFindsPermits},
 	{"of many claims at once exactly as many are granted", permitRace},
 	{"inspect lists some of many permits and counts the others", listsPermits},
 	{"engine: at most three of twenty inside, and three they are", engineFills},
@@ -40,7 +39,7 @@ var semaphoreTests = []test{
 
 // permits is a claim of a new owner for n of size permits of k.
 func (b *bench) permits(n, size int) lock.Claim {
-	c := b.in(lock.Semaphore, "k")(1, minute)
+	c := b.in(lock.Semaphore, "k")(minute)
 	c.Permits, c.Size = n, size
 	return c
 }
@@ -56,7 +55,7 @@ func grantsPermits(_ *testing.T, b *bench) {
 	late := b.permits(1, 3)
 	b.busyFor(late, minute)
 	b.held(lock.Semaphore, claims...)
-	b.release(gone(claims[1]), nil)
+	b.release(claims[1], nil)
 	b.acquire(late)
 	b.held(lock.Semaphore, claims[0], claims[2], late)
 	b.busy(claims[1])
@@ -71,7 +70,7 @@ func takesAllOrNone(_ *testing.T, b *bench) {
 	one := b.permits(1, 3)
 	b.acquire(one)
 	b.held(lock.Semaphore, two, one)
-	b.release(gone(two), nil)
+	b.release(two, nil)
 	b.busy(b.permits(3, 3))
 	b.acquire(b.permits(2, 3))
 }
@@ -83,7 +82,7 @@ func saysNearestExpiry(_ *testing.T, b *bench) {
 	b.acquire(short)
 	b.busyFor(b.permits(1, 2), 20*time.Second)
 	b.lasts("k", 20*time.Second, minute)
-	b.release(gone(short), nil)
+	b.release(short, nil)
 	b.acquire(b.permits(1, 2))
 	if ttl := b.busy(b.permits(1, 2)); ttl <= 20*time.Second || ttl > minute {
 		b.Errorf("busy for %v, want what is left of %v", ttl, minute)
@@ -99,7 +98,7 @@ func repeatTakesNothing(_ *testing.T, b *bench) {
 	b.acquire(b.permits(1, 3))
 	b.acquire(c) // also when all are taken
 	b.busy(b.permits(1, 3))
-	b.release(gone(c), nil)
+	b.release(c, nil)
 	b.acquire(b.permits(2, 3))
 }
 
@@ -118,15 +117,14 @@ func releaseGivesOnce(_ *testing.T, b *bench) {
 	a, other := b.permits(1, 2), b.permits(1, 2)
 	b.acquire(a)
 	b.acquire(other)
-	b.release(gone(a), nil)
+	b.release(a, nil)
 	for range 3 {
-		b.release(gone(a), lock.ErrNotHeld)
-		b.release(gone(b.permits(1, 2)), lock.ErrNotHeld)
+		b.release(a, lock.ErrNotHeld)
+		b.release(b.permits(1, 2), lock.ErrNotHeld)
 	}
 	next := b.permits(1, 2)
 	b.acquire(next)
 	b.busy(b.permits(1, 2))
-	b.release(next, nil) // what remains is what there is
 	b.held(lock.Semaphore, other, next)
 }
 
@@ -154,8 +152,8 @@ func deadPermitsReturnOnce(_ *testing.T, b *bench) {
 	b.outlive(ttl)
 	dead.TTL = minute
 	b.renew(dead, lock.ErrNotHeld)
-	b.release(gone(dead), lock.ErrNotHeld)
-	b.release(gone(dead), lock.ErrNotHeld)
+	b.release(dead, lock.ErrNotHeld)
+	b.release(dead, lock.ErrNotHeld)
 	b.acquire(b.permits(1, 2))
 	b.busy(b.permits(1, 2))
 }
@@ -188,7 +186,7 @@ func sizesRoll(_ *testing.T, b *bench) {
 	b.acquire(old) // a repetition, however small its size is by now
 	b.renew(old, nil)
 	b.held(lock.Semaphore, old, next)
-	b.release(gone(next), nil)
+	b.release(next, nil)
 	b.acquire(b.permits(1, 3))
 	b.busy(b.permits(1, 3))
 	b.acquire(b.permits(2, 5))
@@ -197,7 +195,7 @@ func sizesRoll(_ *testing.T, b *bench) {
 func freeSizeChanges(_ *testing.T, b *bench) {
 	c := b.permits(1, 3)
 	b.acquire(c)
-	b.release(gone(c), nil)
+	b.release(c, nil)
 	b.acquire(b.permits(2, 5))
 	b.acquire(b.permits(3, 5))
 	b.busy(b.permits(1, 5))
@@ -220,9 +218,9 @@ func permitsWake(_ *testing.T, b *bench) {
 	for _, n := range []int{1, 2} {
 		c := b.permits(n, 3)
 		b.acquire(c)
-		heard("permits came back", func() { b.release(gone(c), nil) })
+		heard("permits came back", func() { b.release(c, nil) })
 	}
-	heard("the last permit came back", func() { b.release(gone(stays), nil) })
+	heard("the last permit came back", func() { b.release(stays, nil) })
 }
 
 func forcesPermits(_ *testing.T, b *bench) {
@@ -231,7 +229,7 @@ func forcesPermits(_ *testing.T, b *bench) {
 	b.acquire(two)
 	b.listen(b.permits(1, 3))("force release", func() { b.force("k") })
 	b.renew(one, lock.ErrNotHeld)
-	b.release(gone(two), lock.ErrNotHeld)
+	b.release(two, lock.ErrNotHeld)
 	b.acquire(b.permits(3, 3))
 	b.busy(b.permits(1, 3))
 }
@@ -240,20 +238,20 @@ func lockAndSemaphore(_ *testing.T, b *bench) {
 	c := b.permits(1, 3)
 	b.acquire(c)
 	for _, m := range b.locks() {
-		b.busyFor(b.in(m, "k")(1, minute), minute)
+		b.busyFor(b.in(m, "k")(minute), minute)
 		b.renew(as(m, c), lock.ErrNotHeld)
-		b.release(gone(as(m, c)), lock.ErrNotHeld)
+		b.release(as(m, c), lock.ErrNotHeld)
 	}
 	b.renew(c, nil)
 	b.held(lock.Semaphore, c)
 
 	for _, m := range b.locks() {
-		held := b.in(m, m.String())(1, minute)
+		held := b.in(m, m.String())(minute)
 		b.acquire(held)
-		wrong := b.in(lock.Semaphore, m.String())(1, minute)
+		wrong := b.in(lock.Semaphore, m.String())(minute)
 		b.busyFor(wrong, minute)
 		b.renew(wrong, lock.ErrNotHeld)
-		b.release(gone(wrong), lock.ErrNotHeld)
+		b.release(wrong, lock.ErrNotHeld)
 		b.renew(held, nil)
 		b.force(m.String())
 		b.acquire(wrong)
@@ -265,17 +263,17 @@ func backIsFree(_ *testing.T, b *bench) {
 	free := func() {
 		b.Helper()
 		for _, m := range b.locks() {
-			c := b.in(m, "k")(1, minute)
+			c := b.in(m, "k")(minute)
 			b.acquire(c)
-			b.release(gone(c), nil)
+			b.release(c, nil)
 		}
 	}
 	one, two := b.permits(1, 3), b.permits(2, 3)
 	b.acquire(one)
 	b.acquire(two)
-	b.release(gone(one), nil)
-	b.busyFor(b.in(lock.Exclusive, "k")(1, minute), minute)
-	b.release(gone(two), nil)
+	b.release(one, nil)
+	b.busyFor(b.in(lock.Exclusive, "k")(minute), minute)
+	b.release(two, nil)
 	free()
 
 	dead := b.permits(1, 3)
@@ -283,15 +281,15 @@ func backIsFree(_ *testing.T, b *bench) {
 	b.acquire(one)
 	b.acquire(dead)
 	b.outlive(brief)
-	b.release(gone(one), nil)
+	b.release(one, nil)
 	free()
 
 	dead = b.permits(1, 3)
 	dead.TTL = brief
 	b.acquire(dead)
 	b.acquire(two)
-	b.release(gone(two), nil)
-	b.busyFor(b.in(lock.Exclusive, "k")(1, minute), brief)
+	b.release(two, nil)
+	b.busyFor(b.in(lock.Exclusive, "k")(minute), brief)
 	b.outlive(brief)
 	free()
 
@@ -302,19 +300,6 @@ func backIsFree(_ *testing.T, b *bench) {
 	b.outlive(brief)
 	b.force("k")
 	free()
-}
-
-func reentryFindsPermits(_ *testing.T, b *bench) {
-	for _, m := range b.locks() {
-		c := b.in(m, "k")(1, minute)
-		b.acquire(c)
-		b.force("k")
-		one := b.permits(1, 3)
-		b.acquire(one)
-		c.Holds = 2
-		b.denied(c, lock.ErrNotHeld)
-		b.release(gone(one), nil)
-	}
 }
 
 // locks are the modes of the store that are no semaphore.
@@ -333,7 +318,7 @@ func permitRace(_ *testing.T, b *bench) {
 	var taken atomic.Int32
 	together(60, func(i int) {
 		c := b.permits(1+i%2, 7)
-		if _, err := b.Store.Acquire(b.Context(), c); err == nil {
+		if _, err := b.BlockingStore.Acquire(b.Context(), c); err == nil {
 			taken.Add(int32(c.Permits))
 		}
 	})
@@ -416,7 +401,7 @@ func engineAddsUp(_ *testing.T, b *bench) {
 }
 
 func engineClosesPermits(_ *testing.T, b *bench) {
-	l := lock.New(b.Store, lock.WithPermits(2, 3))
+	l := lock.New(b.store, lock.WithPermits(2, 3))
 	b.lease(l, "k")
 	stays := b.lease(b.semaphores(1, 1, 3)[0], "k")
 	b.closes(l, "k")

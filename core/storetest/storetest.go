@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,8 +26,7 @@ const brief = time.Second
 type Option func(*settings)
 
 type settings struct {
-	required  []lock.Mode
-	uncounted bool
+	required []lock.Mode
 }
 
 // Require makes it a failure that the store doesn't support one of the
@@ -36,10 +34,6 @@ type settings struct {
 func Require(modes ...lock.Mode) Option {
 	return func(s *settings) { s.required = append(s.required, modes...) }
 }
-
-// Uncounted is for stores whose format has no hold count, so that [lock.State]
-// shows one hold of an owner that has several. The engine counts them.
-func Uncounted() Option { return func(s *settings) { s.uncounted = true } }
 
 // Run tests the stores that open returns. Each subtest calls open once and uses its
 // own keys, so open may return the same store again. open registers the clean-up
@@ -83,8 +77,8 @@ var sections = []struct {
 	modes []lock.Mode // the first is that of the bench
 	tests []test
 }{
-	{"fair", []lock.Mode{lock.Fair}, slices.Concat(holdTests, reentryTests, exclusionTests, keepTests, engineTests, fairTests)},
-	{"read", []lock.Mode{lock.Read}, slices.Concat(holdTests, reentryTests, keepTests, wakeTests)},
+	{"fair", []lock.Mode{lock.Fair}, slices.Concat(holdTests, inspectTests, exclusionTests, keepTests, engineTests, fairTests)},
+	{"read", []lock.Mode{lock.Read}, slices.Concat(holdTests, inspectTests, keepTests, wakeTests)},
 	{"write", []lock.Mode{lock.Write}, exclusiveTests},
 	{"read and write", []lock.Mode{lock.Read, lock.Write}, readWriteTests},
 	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, exclusionTests, keepTests, wakeTests, engineTests, semaphoreTests)},
@@ -92,7 +86,7 @@ var sections = []struct {
 
 // The tests of [lock.Exclusive]. Sections of other modes run the ones that hold
 // there as well: a semaphore of one permit, say, excludes like a lock.
-var exclusiveTests = slices.Concat(holdTests, reentryTests, exclusionTests, keepTests, wakeTests, engineTests)
+var exclusiveTests = slices.Concat(holdTests, inspectTests, exclusionTests, keepTests, wakeTests, engineTests)
 
 var allTests = []test{
 	{"renewal of several modes in one call", renewsModes},
@@ -113,16 +107,10 @@ var holdTests = []test{
 	{"fences grow over release, expiry and force", fencesGrow},
 	{"keys are independent", keysAreIndependent},
 	{"a TTL beyond the maximum is refused", refusesLongTTLs},
-	{"a claim without an owner or a hold is refused", refusesEmptyClaims},
+	{"a claim without an owner is refused", refusesEmptyClaims},
 }
 
-var reentryTests = []test{
-	{"re-entry writes the absolute count and keeps the longer TTL", reenters},
-	{"re-entry without a hold is not granted", refusesReentryWithoutHold},
-	{"release lowers to the count it names", releasesToCount},
-	{"a late, earlier claim lowers nothing", lateClaimLowersNothing},
-	{"inspect reports the truth", inspects},
-}
+var inspectTests = []test{{"inspect reports the truth", inspects}}
 
 var exclusionTests = []test{
 	{"a held key is busy and says for how long", saysBusy},
@@ -162,21 +150,19 @@ func newID() string { return fmt.Sprint(ids.Add(1)) }
 // bench is a store under test, with what tests do to it all the time.
 type bench struct {
 	*testing.T
-	lock.Store
-	mode   lock.Mode // of claims and lockers that name no other
-	most   int       // the hold count that the store can show
+	lock.BlockingStore
+
+	store  lock.Store // which has the answers of BlockingStore
+	mode   lock.Mode  // of claims and lockers that name no other
 	prefix string
-	fences map[string]uint64 // the largest of each key, and the last of each owner, and of each mode of it
+	fences map[string]uint64 // the largest of each key, and the last of each owner
 	asides sync.WaitGroup
 }
 
 func (s *settings) newBench(t *testing.T, store lock.Store, m lock.Mode) *bench {
 	t.Helper()
-	b := &bench{T: t, Store: store, mode: m, most: math.MaxInt, fences: make(map[string]uint64)}
+	b := &bench{T: t, BlockingStore: lock.Blocking(store), store: store, mode: m, fences: make(map[string]uint64)}
 	b.prefix = fmt.Sprintf("storetest:%d:%s:", time.Now().UnixNano(), newID())
-	if s.uncounted {
-		b.most = 1
-	}
 	t.Cleanup(b.asides.Wait) // the last: lockers that close let their waiters go
 	return b
 }
@@ -188,18 +174,18 @@ func (b *bench) aside(fn func()) { b.asides.Go(fn) }
 // every call.
 func (b *bench) supports(m lock.Mode) bool {
 	b.Helper()
-	c := b.in(m, "probe")(1, minute)
-	_, refused := b.Store.Acquire(b.Context(), c)
+	c := b.in(m, "probe")(minute)
+	_, refused := b.BlockingStore.Acquire(b.Context(), c)
 	if refused == nil {
-		b.release(gone(c), nil)
+		b.release(c, nil)
 		return true
 	}
 	if !errors.Is(refused, lock.ErrUnsupported) {
 		b.Fatalf("Acquire(%+v): %v", c, refused)
 	}
 	b.renew(c, lock.ErrUnsupported)
-	b.release(gone(c), lock.ErrUnsupported)
-	if _, err := b.Store.Watch(b.Context(), c, func() {}); !errors.Is(err, lock.ErrUnsupported) {
+	b.release(c, lock.ErrUnsupported)
+	if _, err := b.BlockingStore.Watch(b.Context(), c, func() {}); !errors.Is(err, lock.ErrUnsupported) {
 		b.Errorf("Watch(%+v): got %v, want ErrUnsupported", c, err)
 	}
 	return false
@@ -208,27 +194,21 @@ func (b *bench) supports(m lock.Mode) bool {
 func (b *bench) key(name string) string { return b.prefix + name }
 
 // owner returns claims of one owner on one key.
-func (b *bench) owner(key string) func(holds int, ttl time.Duration) lock.Claim {
+func (b *bench) owner(key string) func(ttl time.Duration) lock.Claim {
 	return b.in(b.mode, key)
 }
 
 // in returns claims of one owner in a mode; those of a semaphore take the one
 // permit it has.
-func (b *bench) in(m lock.Mode, key string) func(holds int, ttl time.Duration) lock.Claim {
+func (b *bench) in(m lock.Mode, key string) func(ttl time.Duration) lock.Claim {
 	owner := fmt.Sprintf("5f0c0e1a-9d5a-8c9e-8f57-%012x:1", ids.Add(1)) // of a new locker
-	return func(holds int, ttl time.Duration) lock.Claim {
-		c := lock.Claim{Key: b.key(key), Owner: owner, Mode: m, Holds: holds, TTL: ttl}
+	return func(ttl time.Duration) lock.Claim {
+		c := lock.Claim{Key: b.key(key), Owner: owner, Mode: m, TTL: ttl}
 		if m == lock.Semaphore {
 			c.Permits, c.Size = 1, 1
 		}
 		return c
 	}
-}
-
-// gone is the claim that gives c back.
-func gone(c lock.Claim) lock.Claim {
-	c.Holds = 0
-	return c
 }
 
 // as is c in another mode: by the same owner, on the same key.
@@ -241,30 +221,26 @@ func as(m lock.Mode, c lock.Claim) lock.Claim {
 // owners before, and that doesn't fall while its own owner has the key.
 func (b *bench) acquire(c lock.Claim) uint64 {
 	b.Helper()
-	fence, err := b.Store.Acquire(b.Context(), c)
+	fence, err := b.BlockingStore.Acquire(b.Context(), c)
 	if err != nil {
 		b.Fatalf("Acquire(%+v): %v", c, err)
 	}
 	owner := c.Key + " of " + c.Owner
-	inMode := owner + " in " + c.Mode.String()
-	least := b.fences[inMode] // of a repetition or a re-entry
-	switch {
-	case b.fences[owner] == 0:
+	least := b.fences[owner] // of a repetition
+	if least == 0 {
 		least = b.fences[c.Key] + 1
-	case least == 0: // a writer reads as well
-		least = b.fences[owner]
 	}
 	if fence < least {
 		b.Errorf("Acquire(%+v): fence %d, want %d at least", c, fence, least)
 	}
-	b.fences[c.Key], b.fences[owner], b.fences[inMode] = max(fence, b.fences[c.Key]), fence, fence
+	b.fences[c.Key], b.fences[owner] = max(fence, b.fences[c.Key]), fence
 	return fence
 }
 
 // denied fails unless c is refused with that error.
 func (b *bench) denied(c lock.Claim, want error) {
 	b.Helper()
-	if _, err := b.Store.Acquire(b.Context(), c); !errors.Is(err, want) {
+	if _, err := b.BlockingStore.Acquire(b.Context(), c); !errors.Is(err, want) {
 		b.Fatalf("Acquire(%+v): got %v, want %v", c, err, want)
 	}
 }
@@ -277,7 +253,7 @@ func (b *bench) busy(c lock.Claim) time.Duration {
 
 func (b *bench) refused(c lock.Claim) *lock.BusyError {
 	b.Helper()
-	_, err := b.Store.Acquire(b.Context(), c)
+	_, err := b.BlockingStore.Acquire(b.Context(), c)
 	busy, ok := errors.AsType[*lock.BusyError](err)
 	if !ok || !errors.Is(err, lock.ErrBusy) {
 		b.Fatalf("Acquire(%+v): got %v, want a BusyError", c, err)
@@ -295,15 +271,22 @@ func (b *bench) busyFor(c lock.Claim, d time.Duration) {
 
 func (b *bench) release(c lock.Claim, want error) {
 	b.Helper()
-	if err := b.Store.Release(b.Context(), c); !errors.Is(err, want) {
+	if err := b.BlockingStore.Release(b.Context(), c); !errors.Is(err, want) {
 		b.Fatalf("Release(%+v): got %v, want %v", c, err, want)
+	}
+}
+
+func (b *bench) lower(c lock.Claim, want error) {
+	b.Helper()
+	if err := b.BlockingStore.Lower(b.Context(), c); !errors.Is(err, want) {
+		b.Fatalf("Lower(%+v): got %v, want %v", c, err, want)
 	}
 }
 
 func (b *bench) renew(c lock.Claim, want error) {
 	b.Helper()
 	reported := 0
-	b.Store.Renew(b.Context(), []lock.Claim{c}, func(_ int, err error) {
+	b.BlockingStore.Renew(b.Context(), []lock.Claim{c}, func(_ int, err error) {
 		reported++
 		if !errors.Is(err, want) {
 			b.Errorf("Renew(%+v): got %v, want %v", c, err, want)
@@ -320,7 +303,7 @@ func (b *bench) renewAll(claims []lock.Claim) []error {
 	b.Helper()
 	var mu sync.Mutex
 	results, reported := make([]error, len(claims)), make([]int, len(claims))
-	b.Store.Renew(b.Context(), claims, func(i int, err error) {
+	b.BlockingStore.Renew(b.Context(), claims, func(i int, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		results[i] = err
@@ -336,26 +319,25 @@ func (b *bench) renewAll(claims []lock.Claim) []error {
 
 func (b *bench) force(key string) {
 	b.Helper()
-	if freed, err := b.Store.ForceRelease(b.Context(), b.key(key)); err != nil || !freed {
+	if freed, err := b.BlockingStore.ForceRelease(b.Context(), b.key(key)); err != nil || !freed {
 		b.Fatalf("ForceRelease: %v, %v", freed, err)
 	}
 }
 
 func (b *bench) state(key string) lock.State {
 	b.Helper()
-	state, err := b.Store.Inspect(b.Context(), b.key(key))
+	state, err := b.BlockingStore.Inspect(b.Context(), b.key(key))
 	if err != nil {
 		b.Fatalf("Inspect: %v", err)
 	}
 	return state
 }
 
-// counts fails unless the key has that many holds of one owner, as far as the store
-// shows them.
-func (b *bench) counts(key string, holds int) {
+// once fails unless the key has one hold.
+func (b *bench) once(key string) {
 	b.Helper()
-	if state := b.state(key); len(state.Owners) != 1 || state.Owners[0].Holds != min(holds, b.most) {
-		b.Errorf("owners %+v, want one with %d holds", state.Owners, holds)
+	if state := b.state(key); len(state.Owners) != 1 || state.Owners[0].Holds != 1 {
+		b.Errorf("owners %+v, want one hold", state.Owners)
 	}
 }
 
@@ -394,7 +376,7 @@ func (b *bench) eventually(what string, ok func() bool) {
 
 // locker returns a locker in the mode of the bench.
 func (b *bench) locker(opts ...lock.Option) *lock.Locker {
-	l := lock.New(b.Store, b.options(opts)...)
+	l := lock.New(b.store, b.options(opts)...)
 	b.Cleanup(func() { b.close(l) })
 	return l
 }
@@ -488,7 +470,7 @@ func (b *bench) refuses(ctx context.Context, l *lock.Locker, want error, opts ..
 func (b *bench) outlive(ttl time.Duration) {
 	b.Helper()
 	witness := newID()
-	b.acquire(b.in(lock.Exclusive, witness)(1, ttl))
+	b.acquire(b.in(lock.Exclusive, witness)(ttl))
 	b.ends(witness)
 }
 

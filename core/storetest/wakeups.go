@@ -11,7 +11,7 @@ import (
 func (b *bench) counted(c lock.Claim) (hints *atomic.Int32, stop func()) {
 	b.Helper()
 	hints = new(atomic.Int32)
-	stop, err := b.Store.Watch(b.Context(), c, func() { hints.Add(1) })
+	stop, err := b.BlockingStore.Watch(b.Context(), c, func() { hints.Add(1) })
 	if err != nil {
 		b.Fatalf("Watch: %v", err)
 	}
@@ -34,14 +34,14 @@ func (b *bench) listen(c lock.Claim) (heard func(what string, cause func())) {
 // visit acquires the key for a new owner, and releases it.
 func (b *bench) visit(key string) {
 	b.Helper()
-	c := b.owner(key)(1, minute)
+	c := b.owner(key)(minute)
 	b.acquire(c)
-	b.release(gone(c), nil)
+	b.release(c, nil)
 }
 
 func releaseWakes(_ *testing.T, b *bench) {
-	first, stopFirst := b.counted(b.owner("k")(1, minute))
-	second := b.listen(b.owner("k")(1, minute))
+	first, stopFirst := b.counted(b.owner("k")(minute))
+	second := b.listen(b.owner("k")(minute))
 	for range 20 {
 		before := first.Load()
 		second("the key is free", func() { b.visit("k") })
@@ -52,15 +52,15 @@ func releaseWakes(_ *testing.T, b *bench) {
 }
 
 func forceWakes(_ *testing.T, b *bench) {
-	heard := b.listen(b.owner("k")(1, minute))
-	b.acquire(b.owner("k")(1, minute))
+	heard := b.listen(b.owner("k")(minute))
+	b.acquire(b.owner("k")(minute))
 	heard("force release", func() { b.force("k") })
-	b.acquire(b.owner("k")(1, minute))
+	b.acquire(b.owner("k")(minute))
 }
 
 func silentAfterStop(_ *testing.T, b *bench) {
 	var stopped, late atomic.Bool
-	stop, err := b.Store.Watch(b.Context(), b.owner("k")(1, minute), func() {
+	stop, err := b.BlockingStore.Watch(b.Context(), b.owner("k")(minute), func() {
 		if stopped.Load() {
 			late.Store(true)
 		}
@@ -68,7 +68,7 @@ func silentAfterStop(_ *testing.T, b *bench) {
 	if err != nil {
 		b.Fatalf("Watch: %v", err)
 	}
-	witness := b.listen(b.owner("k")(1, minute))
+	witness := b.listen(b.owner("k")(minute))
 	together(8, func(i int) {
 		if i == 0 {
 			stop()
@@ -76,9 +76,9 @@ func silentAfterStop(_ *testing.T, b *bench) {
 			return
 		}
 		for range 10 {
-			c := b.owner("k")(1, minute)
-			if _, err := b.Store.Acquire(b.Context(), c); err == nil {
-				_ = b.Store.Release(b.Context(), gone(c))
+			c := b.owner("k")(minute)
+			if _, err := b.BlockingStore.Acquire(b.Context(), c); err == nil {
+				_ = b.BlockingStore.Release(b.Context(), c)
 			}
 		}
 	})
@@ -92,7 +92,7 @@ func watchStorm(_ *testing.T, b *bench) {
 	together(16, func(i int) {
 		key := "k" + string(rune('a'+i%3))
 		for range 15 {
-			stop, err := b.Store.Watch(b.Context(), b.owner(key)(1, minute), func() {})
+			stop, err := b.BlockingStore.Watch(b.Context(), b.owner(key)(minute), func() {})
 			if err != nil {
 				b.Errorf("Watch: %v", err)
 				return
@@ -100,6 +100,6 @@ func watchStorm(_ *testing.T, b *bench) {
 			stop()
 		}
 	})
-	heard := b.listen(b.owner("ka")(1, minute))
+	heard := b.listen(b.owner("ka")(minute))
 	heard("a release", func() { b.visit("ka") })
 }

@@ -1,16 +1,15 @@
--- Grants the lock, or re-enters it, unless another owner has it.
+-- Grants the lock unless another owner has it.
 --
--- KEYS[1]  the lock: a hash {owner: hold count}, as Redisson's getLock writes
+-- KEYS[1]  the lock: a hash {owner: 1}, as Redisson's getLock writes
 -- ARGV[1]  owner
--- ARGV[2]  hold count the owner shall have, 1 or more; absolute, so that a
---          repetition changes nothing
--- ARGV[3]  TTL in ms
+-- ARGV[2]  TTL in ms
 --
 -- Returns   > 0          granted; the number is the fence
---             0          not granted: the claim re-enters (count > 1) a hold
---                        that the owner does not have
 --            -1          busy, and the hold in the way has no expiry
 --            -2 - pttl   busy for pttl more ms
+--
+-- A repetition by the owner is granted again: it may lengthen the TTL, and changes
+-- nothing else.
 --
 -- The fence is the server's clock in microseconds (it fits a double, 53 bits,
 -- until the year 2255). Nothing is stored for it, so the hash stays exactly
@@ -22,11 +21,11 @@
 -- A hash with the field "mode" is a read/write lock of that name: held by
 -- somebody else, whatever fields it has.
 
-if not mine or mine < tonumber(ARGV[2]) then -- a claim that is late lowers nothing
-  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+if not mine then
+  redis.call('hset', KEYS[1], ARGV[1], '1')
 end
-if tonumber(ARGV[3]) > pttl then -- never shortens; a key without expiry gets one
-  redis.call('pexpire', KEYS[1], ARGV[3])
+if tonumber(ARGV[2]) > pttl then -- never shortens; a key without expiry gets one
+  redis.call('pexpire', KEYS[1], ARGV[2])
 end
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

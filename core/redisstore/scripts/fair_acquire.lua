@@ -1,34 +1,31 @@
--- Grants the lock to the head of its queue, or re-enters it; everybody else
--- is queued. A locker's turn goes to the waiter that calls for it, whichever of
--- its places is the head: the waiter may have lost its place, and got another.
+-- Grants the lock to the head of its queue; everybody else is queued. A locker's
+-- turn goes to the waiter that calls for it, whichever of its places is the head: the
+-- waiter may have lost its place, and got another.
 --
 -- KEYS     as in fair.lua
 -- ARGV[1]  owner
--- ARGV[2]  hold count the owner shall have, 1 or more; absolute
--- ARGV[3]  TTL in ms
--- ARGV[4]  the owner's place
--- ARGV[5]  channels of the queue, without what they end with
--- ARGV[6]  how to publish; see publish.lua
--- ARGV[7]  and on: the places to take or to keep, in order: those of the locker's
+-- ARGV[2]  TTL in ms
+-- ARGV[3]  the owner's place
+-- ARGV[4]  channels of the queue, without what they end with
+-- ARGV[5]  how to publish; see publish.lua
+-- ARGV[6]  and on: the places to take or to keep, in order: those of the locker's
 --          waiters that are due. That of the owner is among them if it waits
 --
 -- Returns   > 0          granted; the number is the fence
---             0          not granted: the claim re-enters (count > 1) a hold
---                        that the owner does not have
 --           -2           busy, and the hold in the way has no expiry
 --           -4 - 2 * ms  busy for so long: the hold, or the turn of another.
 --                        Both are one more if a hold or a place of Redisson may
 --                        be before the owner: it wakes places, not lockers
 --
 -- A hold that counts 0 was handed over by a release, and is the locker's turn as
--- well: nobody trusts it yet. Repeated by an owner that has the lock, the call
--- lowers neither count nor TTL.
+-- well: nobody trusts it yet. Repeated by an owner that has the lock, the
+-- call may lengthen the TTL, and changes nothing else.
 --
 -- The queue expires with the last of its places, and some time for the ones that
 -- Redisson adds: nothing that Go made stays.
 
 local most = 10 ^ 14 -- ms for which a queue lasts: Redisson waits for up to 2^63
-local holds, ttl = tonumber(ARGV[2]), tonumber(ARGV[3])
+local ttl = tonumber(ARGV[2])
 local pttl = redis.call('pttl', KEYS[1])
 local free = pttl == -2
 local now, fence = clock()
@@ -36,25 +33,22 @@ local mine, holder, handed
 
 if not free then
   local fields = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
-  mine = not fields[2] and tonumber(fields[1] or nil)
+  mine = not fields[2] and fields[1]
   if not mine then
     local other = redis.call('hrandfield', KEYS[1], 1, 'withvalues')
     holder = other[1]
-    handed = other[2] == '0' and lockerOf(holder .. ':redlatch') == lockerOf(ARGV[4])
-  elseif mine == 0 then
+    handed = other[2] == '0' and lockerOf(holder .. ':redlatch') == lockerOf(ARGV[3])
+  elseif mine == '0' then
     mine, holder, handed = nil, ARGV[1], true
   end
-end
-if not mine and holds > 1 then
-  return 0
 end
 
 -- false if nobody queues, else the head, or true where it does not matter.
 local queued = mine or handed or first()
 
 local due = {}
-for i = 7, #ARGV do
-  if ARGV[i] ~= ARGV[4] or not mine and not handed then
+for i = 6, #ARGV do
+  if ARGV[i] ~= ARGV[3] or not mine and not handed then
     local till = queued and redis.call('zscore', KEYS[3], ARGV[i])
     if till and tonumber(till) <= now then
       redis.call('zadd', KEYS[3], now + place, ARGV[i]) -- its owner is there
@@ -67,16 +61,13 @@ local head, turn
 
 -- takes the place that is served out of the queue.
 local function serve()
-  if head and not leave(ARGV[4]) then
+  if head and not leave(ARGV[3]) then
     leave(head)
   end
   head = nil
 end
 
 if mine then
-  if mine < holds then
-    redis.call('hset', KEYS[1], ARGV[1], holds)
-  end
   if ttl > pttl then
     redis.call('pexpire', KEYS[1], ttl)
   end
@@ -86,9 +77,9 @@ else
   else
     head, turn = purge(queued, now)
   end
-  mine = handed or free and (not head or lockerOf(head) == lockerOf(ARGV[4]))
+  mine = handed or free and (not head or lockerOf(head) == lockerOf(ARGV[3]))
   if mine then
-    due[ARGV[4]] = nil
+    due[ARGV[3]] = nil
     if head and next(due) then -- served last: a queue that is gone may not be looked at
       redis.call('zrem', KEYS[3], '') -- so that the rest works when Redis is out of memory
     else
@@ -139,7 +130,7 @@ if next(due) then
     foreign = keepAmongOthers()
   end
   local till = lasting(foreign)
-  for i = 7, #ARGV do
+  for i = 6, #ARGV do
     if due[ARGV[i]] then
       due[ARGV[i]] = nil
       if not redis.call('zscore', KEYS[3], ARGV[i]) then
@@ -174,5 +165,5 @@ if turn > now + grace then
   turn = now + grace
   redis.call('zadd', KEYS[3], turn, head)
 end
-wake(head, ARGV[5], ARGV[6])
+wake(head, ARGV[4], ARGV[5])
 return apart - 4 - 2 * math.max(turn - now, 0)

@@ -1,17 +1,15 @@
--- Lowers the owner's hold count, or removes the hold, hands the lock to the head
--- of the queue if that is one of ours, and wakes it. An owner without a hold
--- leaves the queue.
+-- Removes the owner's hold, hands the lock to the head of the queue if that is one of
+-- ours, and wakes it. An owner without a hold leaves the queue.
 --
 -- KEYS     as in fair.lua
 -- ARGV[1]  owner
--- ARGV[2]  hold count that remains, absolute; 0 removes the hold or the place
--- ARGV[3]  the owner's place
--- ARGV[4]  channels of the queue, without what they end with
--- ARGV[5]  how to publish; see publish.lua
--- ARGV[6]  under a minimum hold: the field that keeps the lock, instead of none; and
--- ARGV[7]  for how many ms. Then the head is woken, but it does not have the lock
+-- ARGV[2]  the owner's place
+-- ARGV[3]  channels of the queue, without what they end with
+-- ARGV[4]  how to publish; see publish.lua
+-- ARGV[5]  under a minimum hold: the field that keeps the lock, instead of none; and
+-- ARGV[6]  for how many ms. Then the head is woken, but it does not have the lock
 --
--- Returns  1  done, or nothing to do: the count is not above what remains
+-- Returns  1  done
 --          0  the owner has no hold. Redisson says done if nobody has one.
 --
 -- It works when Redis is out of memory; see release.lua. The owner leaves the
@@ -26,30 +24,19 @@
 -- on the plain lock's channel: that of the queue without its colon.
 
 local fields = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
-local count = tonumber(fields[1] or nil)
-
-if ARGV[2] ~= '0' then
-  if not count then
-    return 0
-  end
-  if count > tonumber(ARGV[2]) then
-    redis.call('hdel', KEYS[1], '')
-    redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
-  end
-  return 1
-end
+local held = fields[1]
 
 local head = first()
 local now
 if head then
   now = clock()
-  local second = head == ARGV[3] and redis.call('lindex', KEYS[2], 1) -- before the queue may be gone
-  if leave(ARGV[3]) and head == ARGV[3] then
+  local second = head == ARGV[2] and redis.call('lindex', KEYS[2], 1) -- before the queue may be gone
+  if leave(ARGV[2]) and head == ARGV[2] then
     head = second
   end
   head = purge(head, now)
 end
-if count then
+if held then
   local others = redis.call('hlen', KEYS[1]) - 1
   if others == 1 and fields[2] then
     others = 0 -- a Redisson reader overlooked this lock, came in, and left
@@ -59,8 +46,8 @@ if count then
     return 1
   end
   local successor = head and not fields[2] and ours(head)
-  if ARGV[6] then
-    keep(ARGV[1], ARGV[6], ARGV[7])
+  if ARGV[5] then
+    keep(ARGV[1], ARGV[5], ARGV[6])
   elseif successor then
     redis.call('zadd', KEYS[3], now + grace, head)
     redis.call('hset', KEYS[1], successor, 0)
@@ -71,10 +58,10 @@ if count then
   end
 end
 if not head then
-  if count then
-    publish(string.sub(ARGV[4], 1, -2), '0', ARGV[5])
+  if held then
+    publish(string.sub(ARGV[3], 1, -2), '0', ARGV[4])
   end
-elseif count or redis.call('exists', KEYS[1]) == 0 then
-  wake(head, ARGV[4], ARGV[5])
+elseif held or redis.call('exists', KEYS[1]) == 0 then
+  wake(head, ARGV[3], ARGV[4])
 end
-return count and 1 or 0
+return held and 1 or 0

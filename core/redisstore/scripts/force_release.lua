@@ -77,10 +77,11 @@ end
 if KEYS[4] then
   redis.call('del', KEYS[4])
 end
-if mode == 'write' then -- Redisson's readers publish 0 and its writers 1
-  publish(ARGV[2], '1', ARGV[4])
-elseif mode then
+if mode then
   publish(ARGV[2], '0', ARGV[4])
+end
+if mode == 'write' then -- see writer.lua
+  publish(ARGV[2], '1', ARGV[4])
 end
 if others == 0 then
   for _, head in ipairs(heads) do

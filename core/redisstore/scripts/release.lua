@@ -1,15 +1,14 @@
--- Lowers the owner's hold count, or removes the hold and wakes a waiter.
+-- Removes the owner's hold and wakes a waiter.
 --
 -- KEYS[1]  the lock, a hash {owner: hold count}
 -- ARGV[1]  owner
--- ARGV[2]  hold count that remains, absolute; 0 removes the hold
--- ARGV[3]  channel on which waiters listen; not a key, as a second key would
+-- ARGV[2]  channel on which waiters listen; not a key, as a second key would
 --          make releases fail while the slot migrates
--- ARGV[4]  how to publish; see publish.lua
--- ARGV[5]  under a minimum hold: the field that keeps the lock, instead of none; and
--- ARGV[6]  for how many ms. Who waits is woken all the same: the TTL is cut
+-- ARGV[3]  how to publish; see publish.lua
+-- ARGV[4]  under a minimum hold: the field that keeps the lock, instead of none; and
+-- ARGV[5]  for how many ms. Who waits is woken all the same: the TTL is cut
 --
--- Returns  1  done, or nothing to do: the count is not above what remains
+-- Returns  1  done
 --          0  the owner has no hold
 --
 -- It works when Redis is out of memory: HDEL and DEL always may, and HSET may
@@ -17,24 +16,16 @@
 -- is for. ("#!lua flags=allow-oom" says the same, but not before Redis 7.)
 
 -- Nearly always, the owner is alone in the lock.
-if ARGV[2] == '0' and not ARGV[5] and redis.call('hlen', KEYS[1]) == 1 then
+if not ARGV[4] and redis.call('hlen', KEYS[1]) == 1 then
   if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
     return 0
   end
-  publish(ARGV[3], '0', ARGV[4])
+  publish(ARGV[2], '0', ARGV[3])
   return 1
 end
 
-local count = redis.call('hget', KEYS[1], ARGV[1])
-if not count then
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return 0
-end
-if ARGV[2] ~= '0' then
-  if tonumber(count) > tonumber(ARGV[2]) then
-    redis.call('hdel', KEYS[1], '')
-    redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
-  end
-  return 1
 end
 
 -- The lock must not be looked at after it is gone: while its slot migrates,
@@ -44,13 +35,13 @@ local others = redis.call('hlen', KEYS[1]) - 1
 if others == 1 and redis.call('hexists', KEYS[1], 'mode') == 1 then
   others = 0 -- a Redisson reader overlooked this lock, came in, and left
 end
-if ARGV[5] then
-  keep(ARGV[1], ARGV[5], ARGV[6], others > 0)
+if ARGV[4] then
+  keep(ARGV[1], ARGV[4], ARGV[5], others > 0)
 elseif others > 0 then
   redis.call('hdel', KEYS[1], ARGV[1])
   return 1
 else
   redis.call('del', KEYS[1])
 end
-publish(ARGV[3], '0', ARGV[4])
+publish(ARGV[2], '0', ARGV[3])
 return 1

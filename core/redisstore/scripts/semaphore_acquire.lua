@@ -6,14 +6,11 @@
 --          ms of the server's clock
 -- ARGV[1]  size
 -- ARGV[2]  TTL in ms
--- ARGV[3]  1, or more if the owner must have the permits already
--- ARGV[4]  channel on which waiters listen
--- ARGV[5]  how to publish; see publish.lua
--- ARGV[6]  and on: ids of the permits, of 16 bytes
+-- ARGV[3]  channel on which waiters listen
+-- ARGV[4]  how to publish; see publish.lua
+-- ARGV[5]  and on: ids of the permits, of 16 bytes
 --
 -- Returns   > 0           granted; the number is the fence
---             0           not granted: the owner must have the permits, and
---                         has not
 --            -1           busy, and no permit that is taken expires
 --            -2 - ms      busy for so long: until the first permit expires
 --
@@ -34,20 +31,17 @@ if count and not isNumber(count) then
 end
 local expired = redis.call('zcount', KEYS[2], '-inf', now)
 local taken, missing = redis.call('zcard', KEYS[2]) - expired, 0
-for i = 6, #ARGV do
+for i = 5, #ARGV do
   if tonumber(redis.call('zscore', KEYS[2], ARGV[i]) or 0) <= now then
     missing = missing + 1
   end
-end
-if missing > 0 and tonumber(ARGV[3]) > 1 then
-  return 0
 end
 if missing > 0 and taken + missing > size then
   if expired > 0 then
     redis.call('zremrangebyscore', KEYS[2], '-inf', now)
     free = count and redis.call('incrby', KEYS[1], expired) or 0
     if free > 0 then
-      publish(ARGV[4], free, ARGV[5])
+      publish(ARGV[3], free, ARGV[4])
     end
   end
   local first = tonumber(redis.call('zrange', KEYS[2], 0, 0, 'withscores')[2])
@@ -57,7 +51,7 @@ if missing > 0 and taken + missing > size then
   return -2 - (first - now)
 end
 
-for i = 6, #ARGV do -- the first write, so that a full memory refuses it
+for i = 5, #ARGV do -- the first write, so that a full memory refuses it
   redis.call('zadd', KEYS[2], 'gt', now + ttl, ARGV[i])
 end
 if expired > 0 then
@@ -73,6 +67,6 @@ else
   redis.call('pexpire', KEYS[2], lasts)
 end
 if left > 0 and left > free - missing then
-  publish(ARGV[4], left, ARGV[5])
+  publish(ARGV[3], left, ARGV[4])
 end
 return time[1] * 1000000 + time[2]

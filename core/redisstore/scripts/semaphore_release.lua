@@ -2,10 +2,9 @@
 --
 -- KEYS[1]  the semaphore, see semaphore_acquire.lua
 -- KEYS[2]  its permits that are taken
--- ARGV[1]  0, or more to ask only whether the owner has the permits
--- ARGV[2]  channel on which waiters listen
--- ARGV[3]  how to publish; see publish.lua
--- ARGV[4]  and on: ids of the permits
+-- ARGV[1]  channel on which waiters listen
+-- ARGV[2]  how to publish; see publish.lua
+-- ARGV[3]  and on: ids of the permits
 --
 -- Returns  1  done
 --          0  the owner does not have them. If it has some of them, because
@@ -23,7 +22,7 @@ local count = redis.call('get', KEYS[1]) -- fails before anything is lost
 local counted = count and isNumber(count)
 
 local found, back, mine = {}, 0, 0
-for i = 4, #ARGV do
+for i = 3, #ARGV do
   local till = redis.call('zscore', KEYS[2], ARGV[i])
   if till then
     if not found[ARGV[i]] then -- an id may be there twice
@@ -34,7 +33,7 @@ for i = 4, #ARGV do
     end
   end
 end
-if ARGV[1] == '0' and back > 0 then
+if back > 0 then
   local lasts, longest = 0, false -- for how long others have permits; whether the owner's last longer
   local ends = counted and redis.call('pttl', KEYS[1]) >= 0
   if ends then
@@ -49,7 +48,7 @@ if ARGV[1] == '0' and back > 0 then
   if ends and lasts <= 0 then
     redis.call('del', KEYS[1], KEYS[2]) -- with the permits that have expired
   else
-    for i = 4, #ARGV do
+    for i = 3, #ARGV do
       if found[ARGV[i]] then
         found[ARGV[i]] = nil
         redis.call('zrem', KEYS[2], ARGV[i])
@@ -63,9 +62,9 @@ if ARGV[1] == '0' and back > 0 then
       redis.call('pexpire', KEYS[2], lasts)
     end
   end
-  publish(ARGV[2], back, ARGV[3])
+  publish(ARGV[1], back, ARGV[2])
 end
-if mine == #ARGV - 3 then
+if mine == #ARGV - 2 then
   return 1
 end
 return 0

@@ -1,20 +1,14 @@
--- Grants the lock, or re-enters it, unless another owner has it; the fence is
--- the counter of Redisson's getFencedLock.
+-- Grants the lock unless another owner has it; the fence is the counter of
+-- Redisson's getFencedLock.
 --
--- KEYS[1]  the lock: a hash {owner: hold count}
+-- KEYS[1]  the lock: a hash {owner: 1}
 -- KEYS[2]  the counter, of which Redisson never lets go
 -- ARGV[1]  owner
--- ARGV[2]  hold count the owner shall have, 1 or more; absolute, so that a
---          repetition changes nothing
--- ARGV[3]  TTL in ms
+-- ARGV[2]  TTL in ms
 --
--- Returns   > 0          granted; the number is the fence
---             0          not granted: the claim re-enters (count > 1) a hold
---                        that the owner does not have
---            -1          busy, and the hold in the way has no expiry
---            -2 - pttl   busy for pttl more ms
+-- Returns   as acquire.lua
 --
--- Unlike Redisson's, the counter rises with a grant only, not with re-entry. A
+-- Unlike Redisson's, the counter rises with a grant only, not with a repetition. A
 -- counter that was lost while the lock was held starts anew.
 
 -- First, as it fails if the counter is something else.
@@ -25,10 +19,10 @@ if not mine or not fence or fence < 1 then
   end
   fence = redis.call('incr', KEYS[2])
 end
-if not mine or mine < tonumber(ARGV[2]) then -- a claim that is late lowers nothing
-  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+if not mine then
+  redis.call('hset', KEYS[1], ARGV[1], '1')
 end
-if tonumber(ARGV[3]) > pttl then -- never shortens; a key without expiry gets one
-  redis.call('pexpire', KEYS[1], ARGV[3])
+if tonumber(ARGV[2]) > pttl then -- never shortens; a key without expiry gets one
+  redis.call('pexpire', KEYS[1], ARGV[2])
 end
 return fence
