@@ -46,7 +46,7 @@ func (c *caller) run() {
 			c.group()
 		case c.has(Force) && c.chance(3):
 			c.force(key)
-		case c.has(ReadOn) && c.world().modes[key] == lock.Read && c.chance(5):
+		case c.has(ReadOn) && c.world().modes[key] == lock.Read && c.chance(15):
 			c.readOn(key)
 		case c.has(Java) && c.world().modes[key] == lock.Read && c.chance(10):
 			c.readLong(key)
@@ -365,7 +365,7 @@ func (c *caller) readOn(key string) {
 		return
 	}
 	read := c.acquire(context.WithoutCancel(write.lease.Context()), c.nested(key, lock.Read), write)
-	pause(write.lease.Context(), c.between(time.Microsecond, 100*time.Millisecond))
+	pause(write.lease.Context(), c.writing(write))
 	if read == nil || c.chance(20) {
 		write, read = read, write
 	}
@@ -390,6 +390,16 @@ func (c *caller) readOn(key string) {
 	pause(read.lease.Context(), c.between(time.Millisecond, longest))
 	extended.Wait()
 	c.release(read)
+}
+
+// writing draws how long a writer writes: often until its first renewal is due, as what
+// it does next may overtake that.
+func (c *caller) writing(h *held) time.Duration {
+	due := time.Until(h.began.Add(h.term.lasts / 3))
+	if h.term.fixed || due < 0 || due > 3*time.Second || c.chance(50) {
+		return c.between(time.Microsecond, 100*time.Millisecond)
+	}
+	return due + c.between(0, 2*time.Millisecond)
 }
 
 // readLong reads for longer than a reader of Redisson lets the lock last.

@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/test/sim/internal/judge"
 )
 
-// guest is a reader of Redisson. Each of its renewals sets the TTL of the lock to its own
+// guest is a reader of Redisson, with a watchdog shorter than its default. Each of its renewals sets the TTL of the lock to its own
 // watchdog, also downwards, and in versions up to 4.3 that of all sentinels as well. What
 // it does is what Redisson's scripts do, command by command.
 type guest struct {
@@ -27,7 +27,7 @@ func newGuest(w *World) *guest {
 	rng := rand.New(rand.NewPCG(w.Seed, 6))
 	return &guest{
 		world: w, rng: rng, owner: fmt.Sprintf("00000000-0000-4000-8000-%012d:57", w.Seed%1e12),
-		watchdog: time.Duration(20+rng.IntN(11)) * time.Second, cutsAll: rng.IntN(2) == 0,
+		watchdog: time.Duration(15+rng.IntN(6)) * time.Second, cutsAll: rng.IntN(2) == 0,
 	}
 }
 
@@ -38,7 +38,7 @@ func (g *guest) between(least, most time.Duration) time.Duration {
 // run reads from time to time, and unlocks, or dies and comes back.
 func (g *guest) run() {
 	for g.world.ctx.Err() == nil {
-		pause(g.world.ctx, g.between(100*time.Millisecond, 5*time.Second))
+		pause(g.world.ctx, g.between(100*time.Millisecond, 30*time.Second))
 		if g.do("enters", g.enter) {
 			g.read()
 		}

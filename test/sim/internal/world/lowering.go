@@ -77,11 +77,8 @@ func (s *unhurried) early(c lock.Claim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, last := time.Now(), s.last[c.Owner]
-	if last.ttl != c.TTL { // that of a fixed lease is what is left of it
-		s.last[c.Owner] = renewed{c.TTL, now}
-		return true
-	}
-	if now.Sub(last.at) < c.TTL/3 {
+	left := c.TTL < last.ttl // of a lease of fixed length
+	if left || now.Sub(last.at) < c.TTL/3 {
 		return true
 	}
 	s.last[c.Owner] = renewed{c.TTL, now}
