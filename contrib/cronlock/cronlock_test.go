@@ -40,7 +40,7 @@ func (s ticks) Next(now time.Time) time.Time {
 // line is an instance's way to the store. Cut, it is that of one that was killed.
 // While there is a pause, it is that of one that stands still in front of a call.
 type line struct {
-	*memstore.Store
+	lock.BlockingStore
 	cut    atomic.Bool
 	paused atomic.Pointer[pause]
 }
@@ -67,22 +67,16 @@ func (s *line) away() bool {
 
 var errCut = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Unreachable: true, Err: errors.New("killed")}
 
-func (s *line) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
-	go func() {
-		if s.away() {
-			answer.Answered(0, errCut)
-			return
-		}
-		s.Store.Acquire(ctx, c, by, answer)
-	}()
+func (s *line) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	if s.away() {
+		return 0, errCut
+	}
+	return s.BlockingStore.Acquire(ctx, c)
 }
-
-// Traits say that the calls wait.
-func (*line) Traits() lock.Traits { return lock.Traits{} }
 
 func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	if !s.away() {
-		s.Store.Renew(ctx, claims, report)
+		s.BlockingStore.Renew(ctx, claims, report)
 		return
 	}
 	for i := range claims {
@@ -90,14 +84,11 @@ func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, 
 	}
 }
 
-func (s *line) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
-	go func() {
-		if s.away() {
-			answer.Answered(0, errCut)
-			return
-		}
-		s.Store.Release(ctx, c, by, answer)
-	}()
+func (s *line) Release(ctx context.Context, c lock.Claim) error {
+	if s.away() {
+		return errCut
+	}
+	return s.BlockingStore.Release(ctx, c)
 }
 
 // fleet is three instances whose clocks are 100 ms apart, with one job.
@@ -126,8 +117,8 @@ func newFleet(t *testing.T, distribute func(*instance) cron.JobWrapper) *fleet {
 	f := &fleet{T: t, began: time.Now().Truncate(every).Add(every), ticks: make(map[int]int)}
 	store := memstore.New()
 	for i := range 3 {
-		in := &instance{store: &line{Store: store}, late: time.Duration(i) * 100 * time.Millisecond}
-		in.locker = lock.New(in.store, lock.WithWatchdog(watchdog))
+		in := &instance{store: &line{BlockingStore: lock.Blocking(store)}, late: time.Duration(i) * 100 * time.Millisecond}
+		in.locker = lock.New(lock.Async(in.store), lock.WithWatchdog(watchdog))
 		in.elector = leader.NewElector(in.locker, "leader:jobs")
 		in.cron = cron.New(cron.WithChain(distribute(in)))
 		in.cron.Schedule(ticks{in.late}, cron.FuncJob(func() { f.run(in) }))
@@ -364,8 +355,8 @@ func (l *logger) Error(err error, msg string, _ ...any) {
 
 func TestWhatKeepsAJobFromRunningIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &line{Store: memstore.New()}
-		l := lock.New(store)
+		store := &line{BlockingStore: lock.Blocking(memstore.New())}
+		l := lock.New(lock.Async(store))
 		var log logger
 		wrap := cronlock.SkipIfRunningElsewhere(l, "job", &log)
 		runs := 0

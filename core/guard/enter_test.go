@@ -319,7 +319,7 @@ func TestEnterTellsWhoseTimeRanOut(t *testing.T) {
 // has to look at the store.
 func TestASilentStoreIsUnavailableAndNotCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, seen := watched(served(guard.New(guardtest.Locker(t, silentStore{memstore.New()}), orders())))
+		g, seen := watched(served(guard.New(guardtest.Locker(t, lock.Async(silentStore{lock.Blocking(memstore.New())})), orders())))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, _, err := g.Enter(ctx, user("42"))
@@ -333,14 +333,12 @@ func TestASilentStoreIsUnavailableAndNotCanceled(t *testing.T) {
 }
 
 // silentStore answers no acquisition.
-type silentStore struct{ lock.Store }
+type silentStore struct{ lock.BlockingStore }
 
-func (silentStore) Acquire(_ context.Context, _ lock.Claim, by time.Time, answer lock.Answer) {
-	time.AfterFunc(time.Until(by), func() { answer.Answered(0, context.DeadlineExceeded) })
+func (silentStore) Acquire(ctx context.Context, _ lock.Claim) (uint64, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
 }
-
-// Traits say that the calls wait.
-func (silentStore) Traits() lock.Traits { return lock.Traits{} }
 
 // Nor is the caller's end the reason for what no caller could get.
 func TestARuleThatCannotBeAppliedIsInvalidForACallerThatHasLeft(t *testing.T) {
@@ -455,15 +453,15 @@ func TestEnterHoldsAFixedLeaseNoLongerThanTheRuleSays(t *testing.T) {
 }
 
 func TestEnterReportsAStoreThatFails(t *testing.T) {
-	g := served(guard.New(guardtest.Locker(t, brokenStore{memstore.New()}), orders()))
+	g := served(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()}), orders()))
 	_, _, err := g.Enter(t.Context(), user("42"))
-	if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, errDown) {
+	if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, guardtest.ErrDown) {
 		t.Errorf("got %v, want Unavailable that wraps the store's error", err)
 	}
 }
 
 func TestEnterAsksForTheModeOfTheRule(t *testing.T) {
-	store := exclusiveOnly{memstore.New()}
+	store := guardtest.ExclusiveOnly{Store: memstore.New()}
 	fair := orders(func(r *rule.Rule) { r.Mode = lock.Fair })
 	g := served(guard.New(guardtest.Locker(t, store), fair))
 	_, _, err := g.Enter(t.Context(), user("42"))
@@ -471,22 +469,6 @@ func TestEnterAsksForTheModeOfTheRule(t *testing.T) {
 		t.Errorf("got %v, want Invalid that wraps ErrUnsupported", err)
 	}
 }
-
-// exclusiveOnly knows no other mode.
-type exclusiveOnly struct{ lock.Store }
-
-func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
-	go func() {
-		if c.Mode != lock.Exclusive {
-			answer.Answered(0, lock.ErrUnsupported)
-			return
-		}
-		s.Store.Acquire(ctx, c, by, answer)
-	}()
-}
-
-// Traits say that the calls wait.
-func (exclusiveOnly) Traits() lock.Traits { return lock.Traits{} }
 
 func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
 	var names []string
@@ -506,17 +488,3 @@ func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
 		t.Errorf("names are %s", got)
 	}
 }
-
-var errDown = errors.New("dial tcp 10.1.2.3:6379: secret-password refused for lock:order:42")
-
-// brokenStore refuses every acquisition.
-type brokenStore struct{ lock.Store }
-
-func (brokenStore) Acquire(_ context.Context, _ lock.Claim, _ time.Time, answer lock.Answer) {
-	go func() {
-		answer.Answered(0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errDown})
-	}()
-}
-
-// Traits say that the calls wait.
-func (brokenStore) Traits() lock.Traits { return lock.Traits{} }

@@ -520,7 +520,7 @@ func TestAGuardWithoutRulesThatServesRefusesAMisspelledOne(t *testing.T) {
 func TestErrorsOfTheOperatorAreLoggedAtMostOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		g := served(guard.New(guardtest.Locker(t, brokenStore{memstore.New()}), orders())).
+		g := served(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()}), orders())).
 			WithLogger(slog.New(slog.NewTextHandler(&text, nil)))
 		for range 5 {
 			_, _, _ = g.Enter(t.Context(), user("42"))
@@ -534,7 +534,7 @@ func TestErrorsOfTheOperatorAreLoggedAtMostOnceASecond(t *testing.T) {
 		if !strings.Contains(text.String(), "suppressed=4") {
 			t.Errorf("what was not logged is not counted: %s", &text)
 		}
-		if strings.Contains(text.String(), "lock:order:42") || strings.Contains(text.String(), errDown.Error()) {
+		if strings.Contains(text.String(), "lock:order:42") || strings.Contains(text.String(), guardtest.ErrDown.Error()) {
 			t.Errorf("the log has the key or the store's words: %s", &text)
 		}
 	})

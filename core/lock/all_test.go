@@ -315,6 +315,38 @@ func TestAGroupDoesNotWaitForItself(t *testing.T) {
 	}
 }
 
+// A writer who reads has two leases of one hold, in the order of the requests.
+func TestAGroupMayWriteAndReadOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		all, err := lock.AcquireAll(t.Context(), l.Request("k", writing), l.Request("k", reading))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := store.count("acquire"); n != 1 || holds(t, store, "k") != 1 {
+			t.Errorf("%d calls for %d holds", n, holds(t, store, "k"))
+		}
+		wantErr(t, all.Release(t.Context()), nil)
+		if n := store.count("lower"); n != 0 || holds(t, store, "k") != 0 {
+			t.Errorf("lowered %d times, and %d holds are left", n, holds(t, store, "k"))
+		}
+		all, err = lock.AcquireAll(t.Context(), l.Request("k", writing), l.Request("k", reading))
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, all.Each()[0]) // it goes on reading
+		release(t, acquire(t, newLocker(t, store.Store), t.Context(), "k", reading, lock.WithWait(0)))
+		wantErr(t, all.Release(t.Context()), nil)
+
+		_, err = lock.AcquireAll(t.Context(), l.Request("k", reading), l.Request("k", writing))
+		wantErr(t, err, lock.ErrInvalid)
+		if n := holds(t, store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
+}
+
 func TestAGroupWaitsForItsPermitsNoLongerThanTheShortestWait(t *testing.T) {
 	for name, waits := range map[string][2]time.Duration{"first": {time.Second, time.Minute}, "second": {time.Minute, time.Second}} {
 		t.Run(name, func(t *testing.T) {

@@ -139,6 +139,10 @@ func TestWhatIsNotHandedOff(t *testing.T) {
 			defer cancel()
 			wantErr(t, lease.Extend(limited, time.Second), context.DeadlineExceeded) // and may arrive late
 		}},
+		"after a longer re-entry": {under: func(t *testing.T, l *lock.Locker, lease *lock.Lease) {
+			t.Helper()
+			release(t, acquire(t, l, lease.Context(), "k", lock.WithLease(time.Hour)))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -175,6 +179,41 @@ func TestWhatIsNotHandedOff(t *testing.T) {
 			release(t, next)
 		})
 	})
+}
+
+// A re-entry is no business of the store, and so in no hand-off's way.
+func TestAHoldThatWasReenteredIsHandedOff(t *testing.T) {
+	for _, kind := range reentries {
+		if kind.name == "fair" || kind.name == "a reader" {
+			continue // which never pass a hold on
+		}
+		for name, outerFirst := range map[string]bool{"the inner lease first": false, "the outer lease first": kind.name != "a writer that reads"} {
+			t.Run(kind.name+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newSpaced()
+					l := newLocker(t, store)
+					outer := acquire(t, l, t.Context(), "k", kind.outer)
+					inner := acquire(t, l, outer.Context(), "k", kind.inner)
+					w := await(t.Context(), l, "k", kind.outer)
+					calls := store.total()
+					if outerFirst {
+						outer, inner = inner, outer
+					}
+					release(t, inner)
+					release(t, outer)
+					next := w.got(t)
+					if n := store.total() - calls; n != 0 || next.Owner() != outer.Owner() || next.Fence() != outer.Fence()+1 {
+						t.Errorf("%d calls, fence %d after %d", n, next.Fence(), outer.Fence())
+					}
+					release(t, acquire(t, l, next.Context(), "k", kind.inner))
+					release(t, next)
+					if n := holds(t, store, "k"); n != 0 {
+						t.Errorf("%d holds are left", n)
+					}
+				})
+			})
+		}
+	}
 }
 
 // A process hands off as often as it may, and then another one gets its turn, though

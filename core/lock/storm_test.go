@@ -98,13 +98,14 @@ type storm struct {
 	seed     uint64
 	store    *faulty
 	lockers  []*lock.Locker
-	held     gauge             // holds, by the hooks
-	waiting  atomic.Int32      // acquisitions, by the hooks
-	early    bool              // a locker is closed in between
-	ends     bool              // leases end in other ways than by their release
-	patience time.Duration     // no acquisition takes longer
-	late     func(what string) // called if one does
-	inside   [len(stormKeys)]atomic.Int32
+	held     gauge                        // holds, by the hooks
+	waiting  atomic.Int32                 // acquisitions, by the hooks
+	early    bool                         // a locker is closed in between
+	ends     bool                         // leases end in other ways than by their release
+	patience time.Duration                // no acquisition takes longer
+	late     func(what string)            // called if one does
+	inside   [len(stormKeys)]atomic.Int32 // who has the key alone
+	readers  [len(stormKeys)]atomic.Int32 // who reads
 	began    time.Time
 
 	mu        sync.Mutex
@@ -448,9 +449,16 @@ func (s *storm) acquire(what string, call func() (*lock.Lease, error)) *lock.Lea
 
 // use is what a member does with a lease, which it has alone or not, for up to so long.
 func (s *storm) use(ctx context.Context, lease *lock.Lease, alone bool, long time.Duration, dice *rand.Rand) {
-	inside := &s.inside[slices.Index(stormKeys[:], lease.Key())]
-	if alone && inside.Add(1) > 1 {
+	k := slices.Index(stormKeys[:], lease.Key())
+	inside, readers := &s.inside[k], &s.readers[k]
+	if alone && (inside.Add(1) > 1 || readers.Load() > 0) {
 		s.fail("two have the key")
+	}
+	reads := lease.Mode() == lock.Read && !s.early && !s.ends
+	if reads {
+		if readers.Add(1); inside.Load() > 0 {
+			s.fail("a reader has the key of a writer")
+		}
 	}
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -460,7 +468,11 @@ func (s *storm) use(ctx context.Context, lease *lock.Lease, alone bool, long tim
 		case 0:
 			work.Go(func() { s.noLoss("extend", lease.Extend(ctx, time.Minute)) })
 		case 1:
-			work.Go(func() { s.reenter(lease, pause) })
+			mode := lease.Mode()
+			if mode == lock.Write && dice.IntN(2) == 0 {
+				mode = lock.Read
+			}
+			work.Go(func() { s.reenter(lease, mode, pause, readers) })
 		}
 	}
 	time.Sleep(time.Duration(dice.IntN(int(long))))
@@ -470,18 +482,31 @@ func (s *storm) use(ctx context.Context, lease *lock.Lease, alone bool, long tim
 	if alone {
 		inside.Add(-1)
 	}
+	if reads {
+		readers.Add(-1)
+	}
 	s.noLoss("release", lease.Release(ctx))
 }
 
-// reenter takes the key once more, or other permits if they come soon.
-func (s *storm) reenter(outer *lock.Lease, pause time.Duration) {
+// reenter takes the key once more, as a reader if a writer likes, or other permits if they
+// come soon. What a writer reads may outlast its writing.
+func (s *storm) reenter(outer *lock.Lease, mode lock.Mode, pause time.Duration, readers *atomic.Int32) {
 	inner := s.acquire("re-entry", func() (*lock.Lease, error) {
-		return outer.Locker().Acquire(outer.Context(), outer.Key(), in(outer.Mode()), lock.WithWait(pause))
+		return outer.Locker().Acquire(outer.Context(), outer.Key(), in(mode), lock.WithWait(pause))
 	})
-	if inner != nil {
-		time.Sleep(pause)
-		s.noLoss("release of a re-entry", inner.Release(context.Background()))
+	if inner == nil {
+		return
 	}
+	goesOn := mode != outer.Mode() && !s.early && !s.ends
+	if goesOn {
+		readers.Add(1)
+		pause += 20 * time.Millisecond
+	}
+	time.Sleep(pause)
+	if goesOn {
+		readers.Add(-1)
+	}
+	s.noLoss("release of a re-entry", inner.Release(context.Background()))
 }
 
 // excludes says whether who has the key in that mode has it alone.
