@@ -105,6 +105,6 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 		})
 		m.finish(t)
 		// When the slot has moved, everything works again.
-		release(t, acquire(t, newLocker(t, set.Client(t), lock.WithCallTimeout(patience)), "{k}new"))
+		release(t, acquire(t, newLocker(t, set.Client(t), lock.WithCallTimeout(patience/2)), "{k}new"))
 	})
 }

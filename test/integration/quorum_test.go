@@ -203,7 +203,7 @@ func TestTwoOfFiveServersInTrouble(t *testing.T) {
 		for _, second := range names[i:] {
 			t.Run(first+" and "+second, func(t *testing.T) {
 				e := newEnsemble(t)
-				here, there := e.locker(t, lock.WithWatchdog(6*time.Second)), e.locker(t, lock.WithCallTimeout(patience))
+				here, there := e.locker(t, lock.WithWatchdog(6*time.Second)), e.locker(t, lock.WithCallTimeout(patience/2))
 				held := e.everywhere(t, here, "held") // before, and kept through it all
 				release(t, e.granted(t, there, "warm-up"))
 				nodeFaults[first].begin(e, 1)
@@ -354,7 +354,7 @@ func TestASplitVoteOfRealServersIsDecided(t *testing.T) {
 		}
 		q.SetNodeTimeout(patience) // nobody is down
 		t.Cleanup(func() { _ = q.Close(context.Background()) })
-		lockers = append(lockers, lockerOn(t, q, lock.WithCallTimeout(patience)))
+		lockers = append(lockers, lockerOn(t, q, lock.WithCallTimeout(patience/2)))
 	}
 	const rounds = 60
 	first := make([]time.Duration, rounds)

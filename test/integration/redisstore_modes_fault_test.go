@@ -382,7 +382,7 @@ func TestInEveryModeASlotMigrationIsSurvived(t *testing.T) {
 			if mode == lock.Semaphore {
 				kind = lock.WithPermits(1, 2)
 			}
-			l := newLocker(t, set.Client(t), kind, lock.WithCallTimeout(patience)) // the machine may be busy
+			l := newLocker(t, set.Client(t), kind, lock.WithCallTimeout(patience/2)) // the machine may be busy
 			go func() {
 				for {
 					select {
