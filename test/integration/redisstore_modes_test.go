@@ -610,16 +610,16 @@ func TestAWriterTakesDeadReadersAway(t *testing.T) {
 func TestAReaderThatLeavesACrowdLooksAtFew(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
-	read := func(owner int, holds int, ttl time.Duration) lock.Claim {
+	read := func(owner int, ttl time.Duration) lock.Claim {
 		c := claimIn(lock.Read, fmt.Sprint("reader:", owner), "k")
 		c.TTL = ttl
 		return c
 	}
 	const crowd = 60
 	for i := range crowd {
-		b.acquire(read(i, 1, lease), nil)
+		b.acquire(read(i, lease), nil)
 	}
-	b.acquire(read(crowd, 1, time.Hour), nil)
+	b.acquire(read(crowd, time.Hour), nil)
 	looks := func() int64 {
 		info := b.rdb.InfoMap(ctx, "commandstats").Item("Commandstats", "cmdstat_exists")
 		var n int64
@@ -628,19 +628,19 @@ func TestAReaderThatLeavesACrowdLooksAtFew(t *testing.T) {
 	}
 	before := looks()
 	for i := range crowd / 2 {
-		b.release(read(i, 0, lease), nil)
+		b.release(read(i, lease), nil)
 	}
 	if each := float64(looks()-before) / (crowd / 2); each > 6 {
 		t.Errorf("%v looks for each release among %d readers", each, crowd)
 	}
 	b.ttl("k", time.Hour)
-	b.release(read(crowd, 0, lease), nil) // the longest
+	b.release(read(crowd, lease), nil) // the longest
 	b.ttl("k", lease)
 
 	for i := crowd / 2; i < crowd-1; i++ {
 		b.rdb.Del(ctx, fmt.Sprintf("{k}:reader:%d:rwlock_timeout:1", i)) // dies
 	}
-	b.release(read(crowd-1, 0, lease), nil)
+	b.release(read(crowd-1, lease), nil)
 	b.keys()
 }
 
