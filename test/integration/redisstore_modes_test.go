@@ -85,6 +85,15 @@ func (b *bench) lower(c lock.Claim, want error) {
 	}
 }
 
+// told says that these messages have come since it was called last, in this order.
+func (b *bench) told(messages <-chan *redis.Message, channel string, payloads ...string) {
+	b.Helper()
+	b.rdb.Publish(b.Context(), channel, "that is all")
+	for _, payload := range append(payloads, "that is all") {
+		wantMessage(b.T, messages, channel, payload)
+	}
+}
+
 func (b *bench) renew(c lock.Claim, want error) {
 	b.Helper()
 	b.store.Renew(b.Context(), []lock.Claim{c}, func(_ int, err error) {
@@ -396,13 +405,7 @@ func TestTheGoldenStatesOfAReadWriteLock(t *testing.T) {
 	read := func(owner string) lock.Claim { return claimIn(lock.Read, owner, key) }
 	write := func(owner string) lock.Claim { return claimIn(lock.Write, owner, key) }
 	messages := subscribe(t, b.rdb, channel)
-	told := func(payloads ...string) { // and nothing before
-		t.Helper()
-		b.rdb.Publish(t.Context(), channel, "that is all")
-		for _, payload := range append(payloads, "that is all") {
-			wantMessage(t, messages, channel, payload)
-		}
-	}
+	told := func(payloads ...string) { t.Helper(); b.told(messages, channel, payloads...) }
 
 	b.acquire(read(ownerA), nil)
 	b.hash(key, lease, map[string]string{"mode": "read", ownerA: "1"})
@@ -454,13 +457,7 @@ func TestTheGoldenStatesOfALoweredHold(t *testing.T) {
 	sentinel := sentinelOf(key, ownerA)
 	read, write := claimIn(lock.Read, ownerA, key), claimIn(lock.Write, ownerA, key)
 	messages := subscribe(t, b.rdb, channel)
-	told := func(payloads ...string) {
-		t.Helper()
-		b.rdb.Publish(t.Context(), channel, "that is all")
-		for _, payload := range append(payloads, "that is all") {
-			wantMessage(t, messages, channel, payload)
-		}
-	}
+	told := func(payloads ...string) { t.Helper(); b.told(messages, channel, payloads...) }
 	lasting := func(c lock.Claim, d time.Duration) lock.Claim {
 		c.TTL = d
 		return c
