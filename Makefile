@@ -281,6 +281,10 @@ scale-docs: ## Write the tables of the last run into docs/scale.md
 bench-docs: ## Write the tables and charts of the last run into docs/benchmarks*.md
 	$(RUN_BENCH) docs --from=$(BENCH_DIR)/bench.csv docs/benchmarks.md docs/benchmarks.zh-CN.md
 
+.PHONY: docs/words
+docs/words: ## Print how many words each page under docs/ has, without generated tables and quoted output
+	@scripts/docs-words.sh
+
 .PHONY: vuln
 vuln: $(GOVULNCHECK) ## Look for known vulnerabilities in what the code calls; needs the database of vuln.go.dev
 	@scripts/vuln.sh $(GOVULNCHECK) $(MODULES)
