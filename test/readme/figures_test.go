@@ -56,7 +56,7 @@ var figures = []figure{
 	{"core/lock/suspend.go", "maxLeap", "100 * time.Millisecond", []said{{"docs/guarantees.md", "for more than 100 ms in all"}}},
 	{"core/lock/renew.go", "maxRound", "1000", []said{{"docs/benchmarks.md", "renews 1,000 locks in a round"}}},
 	{"core/redisstore/sender.go", "overlap", "5", []said{
-		{"docs/operations.md", "five as long as it answers within 10 ms"}, {"docs/benchmarks.md", "up to five batches"}, {"CHANGELOG.md", "in five batches at a time"},
+		{"docs/operations.md", "five as long as it answers within 10 ms"}, {"docs/benchmarks.md", "up to five batches"},
 	}},
 	{"core/redisstore/sender.go", "stuckAfter", "10 * time.Millisecond", []said{{"docs/operations.md", "as long as it answers within 10 ms"}}},
 	{"core/redisstore/sender.go", "maxWorkers", "16", []said{
