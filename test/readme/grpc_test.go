@@ -102,7 +102,7 @@ func locksItsMethod(t *testing.T, newServer func(*guard.Guard) (*grpc.Server, er
 
 const retries = `{"methodConfig": [{"name": [{"service": "shop.v1.OrderService"}], "retryPolicy": {
 	"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
-	"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
+	"retryableStatusCodes": ["ABORTED"]}}]}`
 
 // A policy that gRPC can't read is an error of NewClient; one for another
 // service does nothing.
