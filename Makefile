@@ -274,12 +274,16 @@ scale: servers ## How cost grows with keys, waiters, processes and shards: table
 	$(RUN_BENCH) scale --dir=$(SCALE_DIR) $(SCALE_FLAGS)
 
 .PHONY: scale-docs
-scale-docs: ## Write the tables of the last run into docs/scale.md
-	$(RUN_BENCH) docs --from=$(SCALE_DIR)/bench.csv docs/scale.md
+scale-docs: ## Write the tables of the last run into docs/benchmarks/scale.md
+	$(RUN_BENCH) docs --from=$(SCALE_DIR)/bench.csv docs/benchmarks/scale.md
 
 .PHONY: bench-docs
-bench-docs: ## Write the tables and charts of the last run into docs/benchmarks*.md
-	$(RUN_BENCH) docs --from=$(BENCH_DIR)/bench.csv docs/benchmarks.md docs/benchmarks.zh-CN.md
+bench-docs: ## Write the tables and charts of the last run into docs/benchmarks.md and docs/benchmarks/compare.md
+	$(RUN_BENCH) docs --from=$(BENCH_DIR)/bench.csv docs/benchmarks.md docs/benchmarks/compare.md
+
+.PHONY: docs/words
+docs/words: ## Print how many words each page under docs/ has, without generated tables and quoted output
+	@scripts/docs-words.sh
 
 .PHONY: vuln
 vuln: $(GOVULNCHECK) ## Look for known vulnerabilities in what the code calls; needs the database of vuln.go.dev

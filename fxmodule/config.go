@@ -105,7 +105,7 @@ func (c *Config) settings() settings {
 		{name: "rulesFile", value: &c.RulesFile},
 		{name: "followRules", value: &c.FollowRules, fault: func() string {
 			if c.FollowRules && c.RulesFile == "" {
-				return "there is no rulesFile to follow"
+				return "needs a rulesFile, which is missing"
 			}
 			return ""
 		}},
@@ -258,7 +258,7 @@ func jsonOf(v any) (any, error) {
 		return nil, errDate
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errors.New("is not a number that a setting can have")
+			return nil, errors.New("is not a finite number")
 		}
 	}
 	return v, nil
