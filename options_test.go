@@ -20,7 +20,6 @@ import (
 var unset = map[string]string{
 	"lock.WithHandoff":           "the fields handoffs and handoffTime",
 	"lock.WithHooks":             "Go: fxmodule.AsOption, and the telemetry of the module",
-	"lock.WithOwner":             "Go: operations re-enter by their context",
 	"lock.WithoutReentry":        "Go: of one acquisition",
 	"redisstore.WithCircuit":     "the fields circuitFailures and circuitPause",
 	"redisstore.WithCircuitHook": "Go: the telemetry of the module",

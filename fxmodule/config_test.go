@@ -217,7 +217,6 @@ func TestFieldsThatContradictEachOtherAreRefused(t *testing.T) {
 		want   []string
 	}{
 		"callTimeout above watchdog":        {fxmodule.Config{CallTimeout: time.Minute}, []string{"callTimeout: 1m0s", "watchdog of 30s"}},
-		"watchdog below the usual timeout":  {fxmodule.Config{Watchdog: time.Second}, []string{"callTimeout: 2s", "watchdog of 1s"}},
 		"more for one key than for all":     {fxmodule.Config{MaxWaiters: 10, MaxTotalWaiters: 5}, []string{"maxWaiters: 10", "maxTotalWaiters, 5"}},
 		"margin of half the watchdog":       {fxmodule.Config{Watchdog: 100 * time.Millisecond, CallTimeout: time.Millisecond, Margin: 50 * time.Millisecond}, []string{"margin: 50ms", "100ms"}},
 		"margin of half an acquire":         {fxmodule.Config{Watchdog: time.Hour, Margin: 15 * time.Second}, []string{"margin: 15s", "30s"}},
@@ -316,9 +315,9 @@ type releases struct {
 	n atomic.Int32
 }
 
-func (r *releases) Release(ctx context.Context, c lock.Claim) error {
+func (r *releases) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	r.n.Add(1)
-	return r.Store.Release(ctx, c)
+	r.Store.Release(ctx, c, by, answer)
 }
 
 func TestHandoffsAndMarginOfTheConfigAreThoseOfTheLocker(t *testing.T) {

@@ -110,8 +110,8 @@ func TestAKeyNamedTwiceIsReentered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := holds(t, store, "a"); n != 2 {
-		t.Errorf("hold count %d", n)
+	if n := holds(t, store, "a"); n != 1 {
+		t.Errorf("the store knows %d holds", n)
 	}
 	if err := all.Release(t.Context()); err != nil || holds(t, store, "a") != 0 {
 		t.Errorf("release: %v, %d holds", err, holds(t, store, "a"))
@@ -280,10 +280,8 @@ func TestAGroupThatRanOutOfTimeSaysSo(t *testing.T) {
 // release it.
 func TestAGroupDoesNotWaitForItself(t *testing.T) {
 	for name, second := range map[string][2][]lock.Option{
-		"another owner":    {nil, {lock.WithOwner("other")}},
-		"two owners":       {{lock.WithOwner("one")}, {lock.WithOwner("other")}},
-		"a reader":         {{lock.WithMode(lock.Read)}, {lock.WithMode(lock.Write), lock.WithOwner("other")}},
-		"two readers":      {{lock.WithMode(lock.Read), lock.WithOwner("one")}, {lock.WithMode(lock.Read), lock.WithOwner("other")}},
+		"no re-entry":      {nil, {lock.WithoutReentry()}},
+		"no read either":   {{writing}, {reading, lock.WithoutReentry()}},
 		"too many permits": {{lock.WithPermits(2, 3)}, {lock.WithPermits(2, 3)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -302,8 +300,8 @@ func TestAGroupDoesNotWaitForItself(t *testing.T) {
 	}
 	l := newLocker(t, memstore.New())
 	for name, opts := range map[string][2][]lock.Option{
-		"one owner":      {{lock.WithOwner("one")}, {lock.WithOwner("one")}},
-		"its context":    {{lock.WithOwner("one")}, nil},
+		"a lock":         {nil, nil},
+		"a writer reads": {{writing}, {reading}},
 		"enough permits": {{lock.WithPermits(2, 3)}, {lock.WithPermits(1, 3)}},
 	} {
 		all, err := lock.AcquireAll(t.Context(), l.Request(name, opts[0]...), l.Request(name, opts[1]...))
@@ -315,6 +313,38 @@ func TestAGroupDoesNotWaitForItself(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// A writer who reads has two leases of one hold, in the order of the requests.
+func TestAGroupMayWriteAndReadOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		all, err := lock.AcquireAll(t.Context(), l.Request("k", writing), l.Request("k", reading))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := store.count("acquire"); n != 1 || holds(t, store, "k") != 1 {
+			t.Errorf("%d calls for %d holds", n, holds(t, store, "k"))
+		}
+		wantErr(t, all.Release(t.Context()), nil)
+		if n := store.count("lower"); n != 0 || holds(t, store, "k") != 0 {
+			t.Errorf("lowered %d times, and %d holds are left", n, holds(t, store, "k"))
+		}
+		all, err = lock.AcquireAll(t.Context(), l.Request("k", writing), l.Request("k", reading))
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, all.Each()[0]) // it goes on reading
+		release(t, acquire(t, newLocker(t, store.Store), t.Context(), "k", reading, lock.WithWait(0)))
+		wantErr(t, all.Release(t.Context()), nil)
+
+		_, err = lock.AcquireAll(t.Context(), l.Request("k", reading), l.Request("k", writing))
+		wantErr(t, err, lock.ErrInvalid)
+		if n := holds(t, store, "k"); n != 0 {
+			t.Errorf("%d holds are left", n)
+		}
+	})
 }
 
 func TestAGroupWaitsForItsPermitsNoLongerThanTheShortestWait(t *testing.T) {
@@ -374,12 +404,8 @@ func TestALockAndPermitsOfOneKeyAreRefused(t *testing.T) {
 		"fair":      {lock.WithMode(lock.Fair)},
 		"read":      {lock.WithMode(lock.Read)},
 		"write":     {lock.WithMode(lock.Write)},
-		"named":     {lock.WithOwner("me")},
 	} {
 		for order, opts := range map[string][2][]lock.Option{"permits second": {first, permits}, "permits first": {permits, first}} {
-			if name == "named" && order == "permits first" {
-				continue // another owner than that of the permits
-			}
 			t.Run(name+", "+order, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					store := memstore.New()

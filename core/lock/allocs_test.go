@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -36,11 +37,15 @@ func TestAcquisitionsAllocateLittle(t *testing.T) {
 // keyless is a store that grants everything, and keeps nothing.
 type keyless struct{ lock.Store }
 
-func (keyless) NonBlocking() {}
+func (keyless) Traits() lock.Traits { return lock.Traits{Immediate: true, Spaced: true} }
 
-func (keyless) Acquire(context.Context, lock.Claim) (uint64, error) { return lock.FenceStep, nil }
+func (keyless) Acquire(_ context.Context, _ lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(lock.FenceStep, nil)
+}
 
-func (keyless) Release(context.Context, lock.Claim) error { return nil }
+func (keyless) Release(_ context.Context, _ lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, nil)
+}
 
 func (keyless) Renew(_ context.Context, claims []lock.Claim, report func(int, error)) {
 	for i := range claims {

@@ -24,21 +24,23 @@ type async struct {
 
 func newAsync(answer func(func())) *async { return &async{faulty: newFaulty(), answer: answer} }
 
-func (s *async) Async() lock.Store { return s }
-
-func (s *async) StartAcquire(ctx context.Context, c lock.Claim, _ time.Time, answered func(uint64, error)) {
-	s.started.Add(1)
-	s.running.Go(func() {
-		fence, err := s.Acquire(ctx, c)
-		s.answer(func() { answered(fence, err) })
-	})
+func (s *async) Acquire(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	s.start(answer, func() (uint64, error) { return s.faulty.Acquire(ctx, c) })
 }
 
-func (s *async) StartRelease(ctx context.Context, c lock.Claim, _ time.Time, answered func(uint64, error)) {
+func (s *async) Release(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	s.start(answer, func() (uint64, error) { return 0, s.faulty.Release(ctx, c) })
+}
+
+func (s *async) Lower(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	s.start(answer, func() (uint64, error) { return 0, s.faulty.Lower(ctx, c) })
+}
+
+func (s *async) start(answer lock.Answer, call func() (uint64, error)) {
 	s.started.Add(1)
 	s.running.Go(func() {
-		err := s.Release(ctx, c)
-		s.answer(func() { answered(0, err) })
+		fence, err := call()
+		s.answer(func() { answer.Answered(fence, err) })
 	})
 }
 
@@ -133,66 +135,14 @@ func TestALateGrantWaitsForTheReleaseUnderWay(t *testing.T) {
 	})
 }
 
-// A release waits for a re-entry that is under way, but not for longer than for an
-// answer of the store, however many calls that one makes.
-func TestAReleaseWaitsForNoReentryWithoutEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, hung := newFaulty(), make(chan struct{})
-		l := newLocker(t, store, lock.WithCallTimeout(time.Second))
-		outer := acquire(t, l, t.Context(), "k")
-		inner := acquire(t, l, outer.Context(), "k")
-		store.set(only("acquire", func(lock.Claim) error { <-hung; return nil }), nil)
-		again := await(outer.Context(), l, "k", lock.WithCallTimeout(10*time.Second))
-		start := time.Now()
-		wantErr(t, inner.Release(t.Context()), lock.ErrUnavailable)
-		if took := time.Since(start); took != time.Second {
-			t.Errorf("it took %v", took)
-		}
-		close(hung)
-		release(t, again.got(t))
-		release(t, outer)
-		if n := holds(t, store, "k"); n != 0 {
-			t.Errorf("%d holds are left", n)
-		}
-	})
-}
-
-// wrapped embeds a store that is asynchronous, and has its own Acquire.
-type wrapped struct {
-	*async
-	acquired atomic.Int32
-}
-
-func (s *wrapped) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	s.acquired.Add(1)
-	return s.async.Acquire(ctx, c)
-}
-
-func TestAStoreThatEmbedsAnotherIsCalledItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &wrapped{async: newAsync(func(answered func()) { answered() })}
-		l := newLocker(t, store)
-		release(t, acquire(t, l, t.Context(), "k"))
-		if n := store.acquired.Load(); n != 1 {
-			t.Errorf("its Acquire was called %d times", n)
-		}
-	})
-}
-
 // panicky panics where it should start a call.
 type panicky struct{ *memstore.Store }
 
-func (p panicky) Async() lock.Store { return p }
+func (panicky) Traits() lock.Traits { return lock.Traits{} }
 
-func (panicky) NonBlocking(int) {} // hides that of the store
+func (panicky) Acquire(context.Context, lock.Claim, time.Time, lock.Answer) { panic("broken") }
 
-func (panicky) StartAcquire(context.Context, lock.Claim, time.Time, func(uint64, error)) {
-	panic("broken")
-}
-
-func (panicky) StartRelease(context.Context, lock.Claim, time.Time, func(uint64, error)) {
-	panic("broken")
-}
+func (panicky) Release(context.Context, lock.Claim, time.Time, lock.Answer) { panic("broken") }
 
 func TestAPanicWhereACallBeginsIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -258,7 +208,7 @@ func TestWhatIsGivenUpOnALongLineIsUndoneAsFastAsItComes(t *testing.T) {
 }
 
 // heldOf counts the keys k0, k1, … that are held.
-func heldOf(t *testing.T, store lock.Store, n int) (held int) {
+func heldOf(t *testing.T, store inspected, n int) (held int) {
 	t.Helper()
 	for i := range n {
 		held += holds(t, store, fmt.Sprint("k", i))

@@ -17,7 +17,7 @@ func BenchmarkAcquire(b *testing.B) {
 		opts  []lock.Option
 	}{
 		{"memory", memstore.New(), nil},
-		{"remote", struct{ lock.Store }{memstore.New()}, nil},
+		{"remote", lock.Async(newRemote()), nil},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			l := lock.New(bench.store, bench.opts...)

@@ -226,7 +226,7 @@ func TestACrowdCostsInProportion(t *testing.T) {
 func serve(t *testing.T, n int, opt lock.Option) {
 	t.Helper()
 	store := &barrier{shut: true}
-	l := newLocker(t, &faulty{Store: store, calls: make(map[string]int)}, opt)
+	l := newLocker(t, lineTo(store), opt)
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() { release(t, acquire(t, l, t.Context(), "k")) })
@@ -245,14 +245,15 @@ type barrier struct {
 	wake []func()
 }
 
-func (b *barrier) Acquire(context.Context, lock.Claim) (uint64, error) {
+func (b *barrier) Acquire(_ context.Context, _ lock.Claim, _ time.Time, answer lock.Answer) {
 	time.Sleep(time.Millisecond)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shut {
-		return 0, &lock.BusyError{TTL: time.Hour}
+		answer.Answered(0, &lock.BusyError{TTL: time.Hour})
+		return
 	}
-	return lock.FenceStep, nil
+	answer.Answered(lock.FenceStep, nil)
 }
 
 func (b *barrier) Watch(_ context.Context, _ lock.Claim, wake func()) (func(), error) {

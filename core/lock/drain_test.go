@@ -116,8 +116,8 @@ func TestDrainLetsWorkInProgressAcquire(t *testing.T) {
 		store := memstore.New()
 		l, elsewhere := newLocker(t, store), newLocker(t, store)
 		lease := acquire(t, l, t.Context(), "a")
-		named := acquire(t, l, t.Context(), "n", lock.WithOwner("me"))
-		writes := acquire(t, l, t.Context(), "w", lock.WithOwner("me"), lock.WithMode(lock.Write))
+		second := acquire(t, l, t.Context(), "n")
+		writes := acquire(t, l, t.Context(), "w", lock.WithMode(lock.Write))
 		there := acquire(t, elsewhere, t.Context(), "b")
 		waits := make(chan *lock.Lease)
 		go func() { // since before the drain
@@ -135,9 +135,9 @@ func TestDrainLetsWorkInProgressAcquire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		renamed := acquire(t, l, t.Context(), "n", lock.WithOwner("me"))
-		reads := acquire(t, l, t.Context(), "w", lock.WithOwner("me"), lock.WithMode(lock.Read))
-		_, err = l.Acquire(t.Context(), "m", lock.WithOwner("me"))
+		reentered := acquire(t, l, second.Context(), "n")
+		reads := acquire(t, l, writes.Context(), "w", lock.WithMode(lock.Read))
+		_, err = l.Acquire(t.Context(), "m")
 		wantErr(t, err, lock.ErrClosed)
 		if err := lease.Extend(t.Context(), time.Hour); err != nil {
 			t.Error(err)
@@ -146,7 +146,7 @@ func TestDrainLetsWorkInProgressAcquire(t *testing.T) {
 			t.Error(err)
 		}
 		release(t, there)
-		for _, inner := range append(all.Each(), again, other, tried, <-waits, named, renamed, reads, writes) {
+		for _, inner := range append(all.Each(), again, other, tried, <-waits, second, reentered, reads, writes) {
 			release(t, inner)
 			stillDraining(t, done)
 		}
@@ -251,8 +251,8 @@ func TestDrainIsNotHeldUpByWorkThatIsOver(t *testing.T) {
 		lease := acquire(t, l, t.Context(), "a")
 		there := acquire(t, elsewhere, t.Context(), "b")
 		after := context.WithoutCancel(lease.Context())
-		whole := acquire(t, l, t.Context(), "d", lock.WithOwner("me"))
-		part := acquire(t, l, t.Context(), "d", lock.WithOwner("me"))
+		part := acquire(t, l, t.Context(), "d")
+		whole := acquire(t, l, part.Context(), "d")
 		release(t, part)
 		waits := make(chan error, 1)
 		go func() {
@@ -442,25 +442,6 @@ func TestDrainRefusesATryOfAKeyThatIsHeld(t *testing.T) {
 		wantErr(t, err, lock.ErrClosed)
 		release(t, lease)
 		wantErr(t, <-done, nil)
-	})
-}
-
-// The hold that it was to re-enter was released meanwhile, so it waits as any other.
-func TestDrainWakesAWaiterThatHasNoWorkAnyMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l, elsewhere := newLocker(t, store), newLocker(t, store.Store)
-		lease := acquire(t, l, t.Context(), "k", lock.WithOwner("me"))
-		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
-		again := await(t.Context(), l, "k", lock.WithOwner("me"), lock.WithWait(time.Hour))
-		release(t, lease)
-		there := acquire(t, elsewhere, t.Context(), "k")
-		time.Sleep(time.Minute) // it waits
-		done := drain(l)
-		<-again.done
-		wantErr(t, again.err, lock.ErrClosed)
-		wantErr(t, <-done, nil)
-		release(t, there)
 	})
 }
 

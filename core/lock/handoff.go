@@ -113,5 +113,9 @@ func (h *hold) latest() *hold {
 // up when the lease was passed to it, or the lease doesn't get its length.
 func (a *acquisition) decline(lease *Lease) {
 	lease.unreported = true
+	if a.joined != nil {
+		_ = lease.Release(a.caller) // now, or the caller's own release would not be the last
+		return
+	}
 	a.running.Go(func() { _ = lease.Release(a.caller) })
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -266,10 +268,10 @@ func TestAReleasedLeaseIsForgotten(t *testing.T) {
 	}
 }
 
-// So does a name that others wait by, of the waits that have ended.
+// So does a wait that has ended, while others wait.
 func TestAWaitThatHasEndedIsForgotten(t *testing.T) {
 	store := memstore.New()
-	l, other := newLocker(t, store, lock.WithOwner("me")), newLocker(t, store)
+	l, other := newLocker(t, store), newLocker(t, store)
 	theirs := acquire(t, other, t.Context(), "k")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -305,4 +307,50 @@ func TestAnAcquisitionUnderAReleasedLeaseIsANewOne(t *testing.T) {
 		t.Errorf("fence %d, after %d", lease.Fence(), old.Fence())
 	}
 	release(t, lease)
+}
+
+// Who defers a release before the check of the error has a nil lease.
+func TestANilLeaseIsNotHeld(t *testing.T) {
+	var lease *lock.Lease
+	var leases *lock.Leases
+	ofTests := map[string]bool{"Locker": true, "TTLAt": true}
+	for _, none := range []any{lease, leases} {
+		v := reflect.ValueOf(none)
+		for i := range v.NumMethod() {
+			method := v.Type().Method(i)
+			if method.Name == "Format" || ofTests[method.Name] {
+				continue
+			}
+			var args []reflect.Value
+			for in := 1; in < method.Type.NumIn(); in++ {
+				if arg := method.Type.In(in); arg == reflect.TypeFor[context.Context]() {
+					args = append(args, reflect.ValueOf(t.Context()))
+				} else {
+					args = append(args, reflect.ValueOf(time.Minute).Convert(arg))
+				}
+			}
+			for _, result := range v.Method(i).Call(args) {
+				switch got := result.Interface().(type) {
+				case error:
+					wantErr(t, got, lock.ErrNotHeld)
+				case context.Context:
+					wantErr(t, context.Cause(got), lock.ErrNotHeld)
+				case nil:
+					t.Errorf("%T.%s: no error", none, method.Name)
+				default:
+					if !result.IsZero() {
+						t.Errorf("%T.%s: %v", none, method.Name, got)
+					}
+				}
+			}
+		}
+	}
+	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%d"} {
+		if got := fmt.Sprintf(verb, lease); strings.Contains(got, "PANIC") {
+			t.Errorf("%s prints %s", verb, got)
+		}
+	}
+	wantErr(t, lock.AssertHeld(lease.Context(), "k"), lock.ErrNotHeld)
+	_, err := newLocker(t, memstore.New()).Acquire(lease.Context(), "k")
+	wantErr(t, err, context.Canceled, lock.ErrNotHeld)
 }

@@ -177,12 +177,13 @@ func (a *acquisition) mustWait() error {
 	return nil
 }
 
-// within is the TTL of a call sent at now, cut to what the hold may still last.
+// within is the TTL of a call sent at now, cut to what the hold may still last. It is never
+// nothing, which stores refuse.
 func (h *hold) within(ttl, now time.Duration) time.Duration {
 	if h.limit > 0 {
-		ttl = max(min(ttl, h.limit-now), time.Millisecond)
+		ttl = min(ttl, h.limit-now)
 	}
-	return ttl
+	return max(ttl, time.Millisecond)
 }
 
 // mayLast is how long the hold may still last; false: as long as it likes.

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -32,7 +33,10 @@ func (l *Locker) lower(ctx context.Context, h *hold, now time.Duration) error {
 		return nil
 	case isDecision(err):
 		l.lose(wrap(ErrTaken, err), h)
-		return l.holdStatus(h)
+		if err := l.holdStatus(h); !errors.Is(err, ErrReleased) {
+			return err
+		}
+		return nil // who read has released it meanwhile
 	}
 	l.running.Go(func() { l.lowerLater(h) })
 	return wrap(ErrUnavailable, err)

@@ -18,9 +18,32 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errLineCut = errors.New("line cut")
 
+// remote is a store in memory whose calls wait for their answers, and whose fences leave
+// no room for hand-offs. Fakes with calls that block embed one.
+type remote struct{ lock.BlockingStore }
+
+func newRemote() remote { return remote{lock.Blocking(memstore.New())} }
+
+func (remote) Traits() lock.Traits { return lock.Traits{} }
+
+// port is a store or a fake with calls that block, as lockers need it.
+func port(store inspected) lock.Store {
+	if fake, ok := store.(lock.BlockingStore); ok {
+		return lock.Async(fake)
+	}
+	return store.(lock.Store)
+}
+
+// inspected is what a store and a fake with calls that block have in common.
+type inspected interface {
+	Inspect(ctx context.Context, key string) (lock.State, error)
+}
+
 // faulty is a store on a bad network: tests set what happens to each call.
 type faulty struct {
-	lock.Store
+	lock.BlockingStore
+	Store lock.Store // that is at the other end
+
 	mu sync.Mutex
 	// before runs before a call reaches the store; an error keeps it away.
 	before func(op string, c lock.Claim) error
@@ -29,7 +52,12 @@ type faulty struct {
 	calls map[string]int
 }
 
-func newFaulty() *faulty { return &faulty{Store: memstore.New(), calls: make(map[string]int)} }
+func newFaulty() *faulty { return lineTo(memstore.New()) }
+
+// lineTo is a bad network before a store.
+func lineTo(store lock.Store) *faulty {
+	return &faulty{BlockingStore: remote{lock.Blocking(store)}, Store: store, calls: make(map[string]int)}
+}
 
 func (f *faulty) set(before, after func(string, lock.Claim) error) {
 	f.mu.Lock()
@@ -41,6 +69,16 @@ func (f *faulty) count(op string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[op]
+}
+
+// total is the number of all calls.
+func (f *faulty) total() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, calls := range f.calls {
+		n += calls
+	}
+	return n
 }
 
 func (f *faulty) through(op string, c lock.Claim, call func() error) error {
@@ -67,20 +105,24 @@ func (f *faulty) through(op string, c lock.Claim, call func() error) error {
 
 func (f *faulty) Acquire(_ context.Context, c lock.Claim) (fence uint64, err error) {
 	err = f.through("acquire", c, func() error {
-		fence, err = f.Store.Acquire(context.Background(), c)
+		fence, err = f.BlockingStore.Acquire(context.Background(), c)
 		return err
 	})
 	return fence, err
 }
 
 func (f *faulty) Release(_ context.Context, c lock.Claim) error {
-	return f.through("release", c, func() error { return f.Store.Release(context.Background(), c) })
+	return f.through("release", c, func() error { return f.BlockingStore.Release(context.Background(), c) })
+}
+
+func (f *faulty) Lower(_ context.Context, c lock.Claim) error {
+	return f.through("lower", c, func() error { return f.BlockingStore.Lower(context.Background(), c) })
 }
 
 func (f *faulty) Renew(_ context.Context, claims []lock.Claim, report func(int, error)) {
 	for i, c := range claims {
 		report(i, f.through("renew", c, func() (err error) {
-			f.Store.Renew(context.Background(), []lock.Claim{c}, func(_ int, e error) { err = e })
+			f.BlockingStore.Renew(context.Background(), []lock.Claim{c}, func(_ int, e error) { err = e })
 			return err
 		}))
 	}
@@ -88,7 +130,7 @@ func (f *faulty) Renew(_ context.Context, claims []lock.Claim, report func(int, 
 
 func (f *faulty) Watch(_ context.Context, c lock.Claim, wake func()) (stop func(), err error) {
 	err = f.through("watch", c, func() error {
-		stop, err = f.Store.Watch(context.Background(), c, wake)
+		stop, err = f.BlockingStore.Watch(context.Background(), c, wake)
 		return err
 	})
 	if err != nil && stop != nil {
@@ -121,25 +163,25 @@ func times(n int, err error) func(lock.Claim) error {
 	}
 }
 
-// gauge counts the holds that begin and end, by name, as metrics do.
+// gauge counts the holds that begin and end, by name and mode, as metrics do.
 type gauge struct {
 	mu   sync.Mutex
-	held map[string]int
+	held map[lock.Event]int
 }
 
-func (g *gauge) add(name string, n int) {
+func (g *gauge) add(e lock.Event, n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.held == nil {
-		g.held = make(map[string]int)
+		g.held = make(map[lock.Event]int)
 	}
-	if g.held[name] += n; g.held[name] == 0 {
-		delete(g.held, name)
+	if g.held[e] += n; g.held[e] == 0 {
+		delete(g.held, e)
 	}
 }
 
 // left returns the numbers that are not zero.
-func (g *gauge) left() map[string]int {
+func (g *gauge) left() map[lock.Event]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.held)
@@ -149,22 +191,22 @@ func (g *gauge) option() lock.Option {
 	return lock.WithHooks(lock.Hooks{
 		Acquired: func(_ context.Context, e lock.AcquireEvent) {
 			if e.Err == nil && !e.Reentrant {
-				g.add(e.Name, 1)
+				g.add(e.Event, 1)
 			}
 		},
 		Released: func(e lock.ReleaseEvent) {
 			if e.Last {
-				g.add(e.Name, -1)
+				g.add(e.Event, -1)
 			}
 		},
-		Lost: func(e lock.LossEvent) { g.add(e.Name, -1) },
+		Lost: func(e lock.LossEvent) { g.add(e.Event, -1) },
 	})
 }
 
-func newLocker(t *testing.T, store lock.Store, opts ...lock.Option) *lock.Locker {
+func newLocker(t *testing.T, store inspected, opts ...lock.Option) *lock.Locker {
 	t.Helper()
 	var held gauge
-	l := lock.New(store, append(opts[:len(opts):len(opts)], held.option())...)
+	l := lock.New(port(store), append(opts[:len(opts):len(opts)], held.option())...)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -197,7 +239,7 @@ func release(t *testing.T, lease *lock.Lease) {
 }
 
 // holds is the hold count in the store; 0 when the key is free.
-func holds(t *testing.T, store lock.Store, key string) int {
+func holds(t *testing.T, store inspected, key string) int {
 	t.Helper()
 	state, err := store.Inspect(context.Background(), key)
 	if err != nil {

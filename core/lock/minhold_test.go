@@ -12,7 +12,7 @@ import (
 )
 
 // kept fails unless the key is held for nobody, and for that long.
-func kept(t *testing.T, store lock.Store, key string, left time.Duration) {
+func kept(t *testing.T, store inspected, key string, left time.Duration) {
 	t.Helper()
 	state, err := store.Inspect(context.Background(), key)
 	if err != nil || !state.Held || len(state.Owners) != 1 || !state.Owners[0].Kept || state.TTL != left {
@@ -20,7 +20,7 @@ func kept(t *testing.T, store lock.Store, key string, left time.Duration) {
 	}
 }
 
-func free(t *testing.T, store lock.Store, key string) {
+func free(t *testing.T, store inspected, key string) {
 	t.Helper()
 	if n := holds(t, store, key); n != 0 {
 		t.Errorf("%q has %d holds, want none", key, n)
@@ -153,7 +153,7 @@ func TestWhatEndsAMinimumHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaulty()
-				l, start := lock.New(store, lock.WithWatchdog(time.Second)), time.Now()
+				l, start := lock.New(port(store), lock.WithWatchdog(time.Second)), time.Now()
 				acquire(t, l, t.Context(), "k", lock.WithMinHold(d))
 				time.Sleep(time.Second)
 				if err := tt.end(t, l, store); err != nil {
@@ -180,7 +180,7 @@ func TestWhatEndsAMinimumHold(t *testing.T) {
 }
 
 // remains is how long the key stays held.
-func remains(t *testing.T, store lock.Store, key string) time.Duration {
+func remains(t *testing.T, store inspected, key string) time.Duration {
 	t.Helper()
 	state, err := store.Inspect(context.Background(), key)
 	if err != nil {
@@ -270,10 +270,12 @@ func TestWhatNobodyGotKeepsNothing(t *testing.T) {
 	t.Run("but what another lease of the hold asked for", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := newFaulty()
-			l := newLocker(t, store, lock.WithOwner("job"))
+			l := newLocker(t, store)
+			outer := acquire(t, l, t.Context(), "k")
 			store.set(only("renew", func(lock.Claim) error { time.Sleep(time.Second); return errLineCut }), nil)
-			failing := await(t.Context(), l, "k", lock.WithLease(time.Minute)) // it is granted, and not its length
-			release(t, acquire(t, l, t.Context(), "k", lock.WithMinHold(20*time.Second)))
+			failing := await(context.WithoutCancel(outer.Context()), l, "k", lock.WithLease(time.Minute)) // it is granted, and not its length
+			release(t, acquire(t, l, outer.Context(), "k", lock.WithMinHold(20*time.Second)))
+			release(t, outer)
 			<-failing.done
 			wantErr(t, failing.err, lock.ErrUnavailable)
 			time.Sleep(15 * time.Second)
@@ -328,9 +330,8 @@ func TestMinimumHoldsThatCannotBeKeptAreRefused(t *testing.T) {
 			_, err = l.Acquire(reader.Context(), "k", mode, lock.WithMinHold(time.Minute))
 			wantErr(t, err, lock.ErrInvalid)
 		}
-		release(t, reader) // which the store keeps until the writer has gone
-		_, err = l.Acquire(writer.Context(), "k", write, lock.WithMinHold(time.Minute))
-		wantErr(t, err, lock.ErrInvalid)
+		release(t, reader) // now it may write again under one, which has passed as well
+		release(t, acquire(t, l, writer.Context(), "k", write, lock.WithMinHold(time.Minute)))
 		release(t, writer)
 		free(t, store, "k")
 	})
@@ -393,21 +394,6 @@ func TestAWriterThatIsToKeepItsKeyDoesNotRead(t *testing.T) {
 		if store.Len() != 0 {
 			t.Errorf("%d keys are left", store.Len())
 		}
-	})
-	t.Run("while the writer's lease gets its length", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFaulty()
-			l := newLocker(t, store)
-			store.set(only("renew", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
-			me := lock.WithOwner("me")
-			writer := await(t.Context(), l, "k", me, write, minimum)
-			time.Sleep(time.Second / 2)
-			_, err := l.Acquire(t.Context(), "k", me, read)
-			wantErr(t, err, lock.ErrInvalid)
-			<-writer.done
-			release(t, writer.lease)
-			kept(t, store, "k", time.Minute-time.Second)
-		})
 	})
 }
 

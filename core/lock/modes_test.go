@@ -92,9 +92,9 @@ type counting struct {
 	acquires atomic.Int32
 }
 
-func (c *counting) Acquire(ctx context.Context, claim lock.Claim) (uint64, error) {
+func (c *counting) Acquire(ctx context.Context, claim lock.Claim, by time.Time, answer lock.Answer) {
 	c.acquires.Add(1)
-	return c.Store.Acquire(ctx, claim)
+	c.Store.Acquire(ctx, claim, by, answer)
 }
 
 func TestFairWaitersOfTwoLockersAreServedInOrderWithOneCallEach(t *testing.T) {
@@ -336,8 +336,8 @@ func TestADeadFairWaiterIsPassedOverWithinItsGrace(t *testing.T) {
 		store := memstore.New()
 		l := newLocker(t, store, fair)
 		holder := acquire(t, l, t.Context(), "k")
-		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute, Places: []string{"dead:1"}}
-		if _, err := store.Acquire(t.Context(), dead); !errors.Is(err, lock.ErrBusy) {
+		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, TTL: time.Minute, Places: []string{"dead:1"}}
+		if _, err := lock.Blocking(store).Acquire(t.Context(), dead); !errors.Is(err, lock.ErrBusy) {
 			t.Fatal(err)
 		}
 		waiter := start(t, l, t.Context())
@@ -366,8 +366,8 @@ func TestAFairTryTakesNoPlaceAndPassesNobody(t *testing.T) {
 		if state, _ := store.Inspect(t.Context(), "k"); len(state.Waiters) != 0 {
 			t.Errorf("waiters %v", state.Waiters)
 		}
-		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute, Places: []string{"dead:1"}}
-		_, err := store.Acquire(t.Context(), dead)
+		dead := lock.Claim{Key: "k", Owner: "dead:1", Mode: lock.Fair, TTL: time.Minute, Places: []string{"dead:1"}}
+		_, err := lock.Blocking(store).Acquire(t.Context(), dead)
 		wantErr(t, err, lock.ErrBusy)
 		release(t, holder)
 		_, err = here.TryAcquire(t.Context(), "k") // free, but another's turn
@@ -418,36 +418,7 @@ func TestReadersOfAProcessDoNotPassAWriterThatCameFirst(t *testing.T) {
 	})
 }
 
-func TestAWriterThatGoesOnReadingLetsReadersIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		hour := lock.WithPoll(time.Hour)
-		here, there := newLocker(t, store, hour), newLocker(t, store, hour)
-		w := acquire(t, here, t.Context(), "k", writing)
-		local, remote := start(t, here, t.Context(), reading), start(t, there, t.Context(), reading)
-		r := acquire(t, here, w.Context(), "k", reading)
-		waits(t, "the reader here", local)
-		waits(t, "the reader there", remote)
-		release(t, w)
-		if err := r.Context().Err(); !errors.Is(err, context.Canceled) {
-			t.Errorf("the inner lease's context, derived from the writer's: %v", err)
-		}
-		if err := lock.AssertHeld(context.WithoutCancel(r.Context()), "k"); err != nil {
-			t.Errorf("the read hold: %v", err)
-		}
-		leases := []*lock.Lease{granted(t, "the reader here", local), granted(t, "the reader there", remote), r}
-		writer := start(t, there, t.Context(), writing)
-		for _, lease := range leases {
-			waits(t, "the next writer", writer)
-			release(t, lease)
-		}
-		release(t, granted(t, "the next writer", writer))
-		empty(t, store)
-	})
-}
-
 func TestWaitingForOneselfIsRefused(t *testing.T) {
-	named := lock.WithOwner("host-7")
 	tests := []struct{ held, wanted lock.Option }{
 		{reading, writing},
 		{reading, fair},
@@ -460,38 +431,12 @@ func TestWaitingForOneselfIsRefused(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			l := newLocker(t, memstore.New(), lock.WithWait(time.Second))
-			lease := acquire(t, l, t.Context(), "by context", tt.held)
-			_, err := l.Acquire(lease.Context(), "by context", tt.wanted)
+			lease := acquire(t, l, t.Context(), "k", tt.held)
+			_, err := l.Acquire(lease.Context(), "k", tt.wanted)
 			wantErr(t, err, lock.ErrInvalid)
-			acquire(t, l, t.Context(), "by name", tt.held, named)
-			_, err = l.Acquire(t.Context(), "by name", tt.wanted, named)
-			wantErr(t, err, lock.ErrInvalid)
-			_, err = l.TryAcquire(t.Context(), "by name", tt.wanted, named)
+			_, err = l.TryAcquire(lease.Context(), "k", tt.wanted)
 			wantErr(t, err, lock.ErrInvalid)
 		})
-	}
-}
-
-func TestReentryCountsInEveryMode(t *testing.T) {
-	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
-		store := memstore.New()
-		l := newLocker(t, store, kind)
-		leases := []*lock.Lease{acquire(t, l, t.Context(), "k")}
-		for range 3 {
-			leases = append(leases, acquire(t, l, leases[len(leases)-1].Context(), "k"))
-		}
-		for n, lease := range slices.Backward(leases) {
-			if got := holds(t, store, "k"); got != n+1 {
-				t.Errorf("%s: %d holds, want %d", lease.Mode(), got, n+1)
-			}
-			if lease.Fence() != leases[0].Fence() {
-				t.Errorf("%s: re-entry changed the fence", lease.Mode())
-			}
-			release(t, lease)
-		}
-		if n := store.Len(); n != 0 {
-			t.Errorf("%d keys left", n)
-		}
 	}
 }
 
@@ -512,142 +457,15 @@ func TestWithoutReentryIsBusyInEveryMode(t *testing.T) {
 	}
 }
 
-// Acquisitions of one owner share one hold of the store: whichever is
-// released first must not end the other's.
-func TestOneOwnersAcquisitionsShareAHoldInEveryMode(t *testing.T) {
-	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
-		for _, try := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) { oneOwnersAcquisitionsShareAHold(t, kind, try) })
-		}
-	}
-}
-
-func oneOwnersAcquisitionsShareAHold(t *testing.T, kind lock.Option, try bool) {
-	t.Helper()
-	store := memstore.New()
-	l := newLocker(t, store, kind, lock.WithOwner("host-7"))
-	const n = 16
-	leases := make([]*lock.Lease, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			var err error
-			if try {
-				leases[i], err = l.TryAcquire(t.Context(), "k")
-			} else {
-				leases[i], err = l.Acquire(t.Context(), "k")
-			}
-			if err != nil {
-				t.Errorf("%d: %v", i, err)
-			}
-		})
-	}
-	wg.Wait()
-	if t.Failed() {
-		return
-	}
-	for i, lease := range leases {
-		if got := holds(t, store, "k"); got != n-i {
-			t.Fatalf("%s, try %v: %d holds of %d leases", lease.Mode(), try, got, n-i)
-		}
-		release(t, lease)
-	}
-	time.Sleep(time.Second) // places in the queue are removed in the background
-	if n := store.Len(); n != 0 {
-		t.Errorf("%s, try %v: %d keys left", leases[0].Mode(), try, n)
-	}
-}
-
-func TestWaitersOfOneOwnerAreAllServedByOneGrant(t *testing.T) {
-	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
-		synctest.Test(t, func(t *testing.T) {
-			store := memstore.New()
-			l, other := newLocker(t, store, kind, lock.WithOwner("host-7")), newLocker(t, store)
-			holder := acquire(t, other, t.Context(), "k", writing)
-			var waiting []<-chan outcome
-			for range 4 {
-				waiting = append(waiting, start(t, l, t.Context()))
-			}
-			time.Sleep(10 * time.Second)
-			release(t, holder)
-			time.Sleep(time.Second) // a waiter for a plain lock polls: a writer's end is not its news
-			for i, w := range waiting {
-				defer release(t, granted(t, fmt.Sprint("waiter ", i), w))
-			}
-			if got := holds(t, store, "k"); got != len(waiting) {
-				t.Errorf("%d holds of %d leases", got, len(waiting))
-			}
-		})
-	}
-}
-
-func TestReadersUnderOneWriterShareAHold(t *testing.T) {
-	store := memstore.New()
-	l, other := newLocker(t, store), newLocker(t, store)
-	w := acquire(t, l, t.Context(), "k", writing)
-	leases := make([]*lock.Lease, 8)
-	var wg sync.WaitGroup
-	for i := range leases {
-		wg.Go(func() { leases[i], _ = l.Acquire(w.Context(), "k", reading) })
-	}
-	wg.Wait()
-	release(t, w)
-	for i, lease := range leases {
-		if lease == nil {
-			t.Fatalf("reader %d was refused", i)
-		}
-		if got := holds(t, store, "k"); got != len(leases)-i {
-			t.Fatalf("%d holds of %d leases", got, len(leases)-i)
-		}
-		if _, err := other.TryAcquire(t.Context(), "k", writing); !errors.Is(err, lock.ErrBusy) {
-			t.Fatalf("a writer next to %d readers: %v", len(leases)-i, err)
-		}
-		release(t, lease)
-	}
-	release(t, acquire(t, other, t.Context(), "k", writing))
-}
-
-// A named owner may come back while its release, or a clean-up, is under way:
-// neither may take the new hold away.
-func TestAnOwnerThatComesBackKeepsWhatItGot(t *testing.T) {
-	for _, kind := range []lock.Option{lock.WithMode(lock.Exclusive), fair, reading, writing} {
-		store := memstore.New()
-		l := newLocker(t, store, kind, lock.WithOwner("host-7"))
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				for range 200 {
-					lease, err := l.TryAcquire(t.Context(), "k")
-					if errors.Is(err, lock.ErrBusy) || errors.Is(err, lock.ErrReleased) {
-						continue
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if holds(t, store, "k") == 0 {
-						t.Errorf("%s: a lease without a hold", lease.Mode())
-					}
-					if err := lease.Release(t.Context()); err != nil {
-						t.Errorf("Release: %v", err)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-	}
-}
-
 // spied sees the claims that reach a store.
 type spied struct {
 	*memstore.Store
 	last lock.Claim
 }
 
-func (s *spied) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (s *spied) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	s.last = c
-	return s.Store.Acquire(ctx, c)
+	s.Store.Acquire(ctx, c, by, answer)
 }
 
 func TestALockOfASemaphoreLockerAsksForNoPermits(t *testing.T) {
@@ -657,12 +475,6 @@ func TestALockOfASemaphoreLockerAsksForNoPermits(t *testing.T) {
 	if store.last.Permits != 0 || store.last.Size != 0 {
 		t.Errorf("claim %+v", store.last)
 	}
-}
-
-func TestPermitsOfANamedOwnerAreRefused(t *testing.T) {
-	l := newLocker(t, memstore.New())
-	_, err := l.Acquire(t.Context(), "k", lock.WithOwner("host-7"), lock.WithPermits(1, 3))
-	wantErr(t, err, lock.ErrInvalid)
 }
 
 func TestTheWatchdogKeepsEachHoldForItself(t *testing.T) {
@@ -930,281 +742,6 @@ func TestReadersThatAreWokenCallTogether(t *testing.T) {
 	})
 }
 
-// An owner that takes the key again while its release is under way has two holds for a
-// moment. Each counts, or its name would be kept for as long as the process lives.
-func TestAnOwnerThatIsBackBeforeItsReleaseIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store, lock.WithOwner("me"))
-		release(t, acquiredDuringRelease(t, l, store))
-		if n := l.Left(); n != 0 {
-			t.Errorf("%d things are left", n)
-		}
-	})
-}
-
-// A writer that reads: the last release of one read and the next read cross. The
-// release writes down what is owed although the next read has it again, and the
-// release of the writer takes it from the store.
-func TestReadsOfAWriterThatCrossKeepTheirHold(t *testing.T) {
-	ctx := context.Background()
-	store := memstore.New()
-	l := newLocker(t, store)
-	for range 1000 {
-		w := acquire(t, l, ctx, "k", lock.WithMode(lock.Write))
-		var readers sync.WaitGroup
-		keep := make([]*lock.Lease, 6)
-		for i := range keep {
-			readers.Go(func() {
-				for range 5 {
-					r, err := l.Acquire(w.Context(), "k", lock.WithMode(lock.Read))
-					if err != nil {
-						t.Errorf("read: %v", err)
-						return
-					}
-					if err := r.Release(ctx); err != nil {
-						t.Errorf("release of a read: %v", err)
-					}
-				}
-				r, err := l.Acquire(w.Context(), "k", lock.WithMode(lock.Read))
-				if err != nil {
-					t.Errorf("read: %v", err)
-					return
-				}
-				keep[i] = r
-			})
-		}
-		readers.Wait()
-		release(t, w)
-		// All of keep are trusted.
-		w2, err := lock.New(store).TryAcquire(ctx, "k", lock.WithMode(lock.Write))
-		if err == nil {
-			_ = w2.Release(ctx)
-		}
-		for _, r := range keep {
-			if r == nil {
-				continue
-			}
-			held := lock.AssertHeld(r.Context(), "k")
-			if ended := r.Release(ctx); ended != nil || err == nil {
-				t.Errorf("a stranger writes: %v; the read is held: %v; its release: %v", err == nil, held == nil, ended)
-			}
-		}
-		if t.Failed() {
-			break
-		}
-	}
-}
-
-// A reader that came by the context of a named writer, which has gone, outlives the name's
-// record. Its end forgets the record that later callers of the name have made since.
-func TestTheEndOfAReaderForgetsNoLaterOwnerOfTheName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
-		store := newFaulty()
-		l := newLocker(t, store)
-		named := []lock.Option{lock.WithOwner("x"), lock.WithMode(lock.Write)}
-		w := acquire(t, l, ctx, "k", named...)
-
-		arrived, goOn := make(chan struct{}), make(chan struct{})
-		store.set(only("acquire", func(c lock.Claim) error {
-			if c.Mode == lock.Read {
-				close(arrived)
-				<-goOn
-			}
-			return nil
-		}), nil)
-		var r *lock.Lease
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			r = acquire(t, l, context.WithoutCancel(w.Context()), "k", lock.WithMode(lock.Read))
-		}()
-		<-arrived
-		store.set(nil, nil)
-		release(t, w)
-		close(goOn)
-		<-done // as a separate reader
-
-		var w2 *lock.Lease
-		done = make(chan struct{})
-		go func() {
-			defer close(done)
-			w2 = acquire(t, l, ctx, "k", named...)
-		}()
-		synctest.Wait()
-		release(t, r)
-		<-done
-
-		again, err := l.Acquire(ctx, "k", append(named, lock.WithWait(time.Minute))...)
-		if err != nil {
-			t.Errorf("the name has the key, and can't enter it again: %v", err)
-		} else {
-			release(t, again)
-		}
-		release(t, w2)
-	})
-}
-
-// The read that it owes is released first, in the same time.
-func TestAReleaseOfAWriterThatReadTakesOneCallTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store)
-		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write))
-		release(t, acquire(t, l, writer.Context(), "k", lock.WithMode(lock.Read)))
-		answer := make(chan struct{})
-		store.set(only("release", func(lock.Claim) error { <-answer; return nil }), nil)
-		began := time.Now()
-		wantErr(t, writer.Release(t.Context()), lock.ErrUnavailable)
-		if took := time.Since(began); took > lock.DefaultCallTimeout+time.Millisecond {
-			t.Errorf("took %v", took)
-		}
-		close(answer)
-	})
-}
-
-func TestAFailureToReadIsThatOfAWriterThatHasGoneMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store)
-		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write))
-		refused := errors.New("refused")
-		store.set(only("acquire", func(lock.Claim) error {
-			time.Sleep(time.Second)
-			return &lock.StoreError{Outcome: lock.OutcomeRefused, Err: refused}
-		}), nil)
-		reader := await(context.WithoutCancel(writer.Context()), l, "k", lock.WithMode(lock.Read))
-		release(t, writer)
-		<-reader.done
-		wantErr(t, reader.err, lock.ErrUnavailable, refused)
-		if n := store.count("acquire"); n != 2 {
-			t.Errorf("asked %d times", n)
-		}
-	})
-}
-
-// What a writer reads is renewed, and must not keep the whole lock.
-func TestAWriterThatIsLostLeavesOnlyItsReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l, other := newLocker(t, store), newLocker(t, store)
-		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write), lock.WithLease(10*time.Second))
-		reader := acquire(t, l, context.WithoutCancel(writer.Context()), "k", lock.WithMode(lock.Read))
-		var undone []lock.Mode
-		store.set(only("release", func(c lock.Claim) error { undone = append(undone, c.Mode); return nil }), nil)
-		time.Sleep(11 * time.Second)
-		synctest.Wait()
-		wantErr(t, context.Cause(writer.Context()), lock.ErrLeaseOver)
-		if !slices.Equal(undone, []lock.Mode{lock.Write}) {
-			t.Errorf("undone: %v", undone)
-		}
-		theirs, err := other.TryAcquire(t.Context(), "k", lock.WithMode(lock.Read))
-		if err != nil {
-			t.Fatal(err)
-		}
-		release(t, theirs)
-		release(t, reader)
-	})
-}
-
-// A read call of a writer lengthens the lock, which both are in. A writer that is lost must
-// not keep it for as long, however the reading ended.
-func TestAWriterThatIsLostKeepsNothingThatItsReadingLengthened(t *testing.T) {
-	for name, answered := range map[string]time.Duration{
-		"read and released":                0,
-		"lost before the read is answered": time.Second,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaulty()
-				l := newLocker(t, store, lock.WithCallTimeout(300*time.Millisecond))
-				writer := acquire(t, l, t.Context(), "k", writing, lock.WithLease(100*time.Millisecond))
-				var undone atomic.Int32
-				store.set(only("release", func(c lock.Claim) error {
-					if c.Mode == lock.Write {
-						undone.Add(1)
-					}
-					return nil
-				}), only("acquire", func(lock.Claim) error { time.Sleep(answered); return nil }))
-				if reader, err := l.Acquire(context.WithoutCancel(writer.Context()), "k", reading); err == nil {
-					release(t, reader)
-				}
-				time.Sleep(time.Second)
-				wantErr(t, context.Cause(writer.Context()), lock.ErrLeaseOver)
-				if undone.Load() == 0 {
-					t.Error("the store may have the writer for as long as it read")
-				}
-			})
-		})
-	}
-}
-
-// Renewals of what it reads lengthen the lock that a dead write hold is in, so the removal
-// is repeated until the store answers.
-func TestAWriterThatIsLostIsUndoneForAsLongAsItReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store)
-		writer := acquire(t, l, t.Context(), "k", writing, lock.WithLease(100*time.Millisecond))
-		reader := acquire(t, l, context.WithoutCancel(writer.Context()), "k", reading, lock.WithWatchdog(time.Hour))
-		away := errors.New("away")
-		store.set(only("release", func(lock.Claim) error { return away }), nil)
-		<-writer.Context().Done()
-		time.Sleep(10 * time.Minute)
-		var undone atomic.Int32
-		store.set(only("release", func(c lock.Claim) error {
-			if c.Mode == lock.Write {
-				undone.Add(1)
-			}
-			return nil
-		}), nil)
-		time.Sleep(5 * time.Second)
-		if undone.Load() != 1 {
-			t.Errorf("undone %d times, and the reader keeps the lock", undone.Load())
-		}
-		release(t, reader)
-	})
-}
-
-func TestAReentryWhoseStoreAnswersOthersIsEndedByItsContextAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store, lock.WithCallTimeout(3*time.Second))
-		lease := acquire(t, l, t.Context(), "k")
-		store.set(only("acquire", func(lock.Claim) error { time.Sleep(2 * time.Second); return nil }), nil)
-		ctx, cancel := context.WithTimeout(lease.Context(), 3*time.Second)
-		defer cancel()
-		first, second := await(lease.Context(), l, "k"), await(lease.Context(), l, "k")
-		third, fourth := await(ctx, l, "k"), await(lease.Context(), l, "k")
-		<-third.done
-		wantErr(t, third.err, context.DeadlineExceeded)
-		if errors.Is(third.err, lock.ErrUnavailable) {
-			t.Errorf("%v, and the store answers", third.err)
-		}
-		time.Sleep(time.Minute)
-		for _, w := range []*waiter{first, second, fourth} {
-			release(t, w.got(t))
-		}
-		release(t, lease)
-	})
-}
-
-// What a writer has read is released once, with the writer.
-func TestWhatAWriterOwesIsReleasedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store)
-		writer := acquire(t, l, t.Context(), "k", writing)
-		release(t, acquire(t, l, writer.Context(), "k", reading))
-		release(t, writer)
-		time.Sleep(10 * time.Second)
-		if n := store.count("release"); n != 2 {
-			t.Errorf("%d releases of a read and a write", n)
-		}
-	})
-}
-
 // A claim of permits hears of a release while its call, which ran before it, is not
 // answered yet, by the waiter before it, which gives up.
 func TestAHintForPermitsIsPassedToAWaiterThatIsCalling(t *testing.T) {
@@ -1287,22 +824,4 @@ func TestARefusedClaimOfPermitsIsNotPassed(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Only a context would wait for itself. What has the name alone is somebody else's.
-func TestWithoutReentryANameMeansNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLocker(t, memstore.New(), lock.WithOwner("me"))
-		first := acquire(t, l, t.Context(), "k")
-		_, err := l.TryAcquire(first.Context(), "k", lock.WithoutReentry())
-		wantErr(t, err, lock.ErrOwnHold)
-		waited := make(chan *lock.Lease)
-		go func() { waited <- acquire(t, l, t.Context(), "k", lock.WithoutReentry()) }()
-		synctest.Wait()
-		release(t, first)
-		second := <-waited
-		_, err = l.TryAcquire(t.Context(), "k")
-		wantErr(t, err, lock.ErrBusy)
-		release(t, second)
-	})
 }

@@ -25,8 +25,6 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 		{lock.WithPoll(0), "WithPoll(0s)"},
 		{lock.WithCallTimeout(0), "WithCallTimeout(0s)"},
 		{nil, "an option is nil"},
-		{lock.WithOwner(""), `WithOwner("")`},
-		{lock.WithOwner(strings.Repeat("a", 257)), "256 bytes"},
 		{lock.WithMaxWaiters(0), "WithMaxWaiters(0)"},
 		{lock.WithMaxTotalWaiters(0), "WithMaxTotalWaiters(0)"},
 		{lock.WithPermits(0, 1), "WithPermits(0, 1)"},

@@ -43,40 +43,6 @@ func TestALostReplyIsNoError(t *testing.T) {
 	}
 }
 
-func TestALostReplyOfAReentryKeepsTheCountRight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store)
-		outer := acquire(t, l, t.Context(), "k")
-
-		store.set(nil, only("acquire", times(1, errLineCut)))
-		inner := acquire(t, l, outer.Context(), "k")
-		if n := holds(t, store, "k"); n != 2 {
-			t.Errorf("hold count %d, want 2", n)
-		}
-		store.set(nil, only("release", times(1, errLineCut)))
-		release(t, inner)
-		if n := holds(t, store, "k"); n != 1 {
-			t.Errorf("hold count %d, want 1", n)
-		}
-
-		// Given up for good: the next count that is written is right again.
-		store.set(nil, only("acquire", times(100, errLineCut)))
-		_, err := l.Acquire(outer.Context(), "k")
-		wantErr(t, err, lock.ErrUnavailable)
-		store.set(nil, nil)
-		inner = acquire(t, l, outer.Context(), "k")
-		if n := holds(t, store, "k"); n != 2 {
-			t.Errorf("hold count %d after a failed re-entry and another, want 2", n)
-		}
-		release(t, inner)
-		release(t, outer)
-		if n := holds(t, store, "k"); n != 0 {
-			t.Errorf("hold count %d after the last release", n)
-		}
-	})
-}
-
 func TestADeadStoreIsUnavailableSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
@@ -283,7 +249,7 @@ func TestADelayedDuplicateOfTheAcquireDoesNotOutliveTheRelease(t *testing.T) {
 			return nil
 		}},
 		{"the client was cut off", func(store *faulty, c lock.Claim) error {
-			time.AfterFunc(500*time.Millisecond, func() { _, _ = store.Store.Acquire(context.Background(), c) })
+			time.AfterFunc(500*time.Millisecond, func() { _, _ = store.BlockingStore.Acquire(context.Background(), c) })
 			return errLineCut
 		}},
 	}
@@ -369,7 +335,7 @@ func TestARefusalIsNotRepeated(t *testing.T) {
 }
 
 func TestModesAStoreLacksAreUnsupported(t *testing.T) {
-	l := newLocker(t, &oneMode{memstore.New()})
+	l := newLocker(t, &oneMode{newRemote()})
 	_, err := l.Acquire(t.Context(), "k", lock.WithMode(lock.Fair))
 	wantErr(t, err, lock.ErrUnsupported)
 	if errors.Is(err, lock.ErrUnavailable) {
@@ -378,13 +344,13 @@ func TestModesAStoreLacksAreUnsupported(t *testing.T) {
 }
 
 // oneMode knows Exclusive only.
-type oneMode struct{ lock.Store }
+type oneMode struct{ lock.BlockingStore }
 
 func (s *oneMode) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if c.Mode != lock.Exclusive {
 		return 0, lock.ErrUnsupported
 	}
-	return s.Store.Acquire(ctx, c)
+	return s.BlockingStore.Acquire(ctx, c)
 }
 
 // What is to be undone first goes first, whatever the queue waits for; and Close does
@@ -392,7 +358,7 @@ func (s *oneMode) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 func TestANewUndoDoesNotWaitForThePausesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
-		l := lock.New(store)
+		l := lock.New(port(store))
 		for _, key := range []string{"a", "b"} {
 			store.set(nil, only("acquire", func(lock.Claim) error { return errLineCut }))
 			_, err := l.TryAcquire(t.Context(), key)
@@ -434,41 +400,6 @@ func TestWhatHasExpiredIsNotUndone(t *testing.T) {
 	})
 }
 
-// newReluctant returns a store that lowers no hold count before late is closed.
-func newReluctant() (store *faulty, late chan struct{}) {
-	store, late = newFaulty(), make(chan struct{})
-	store.set(only("release", func(c lock.Claim) error {
-		if c.Holds > 0 {
-			<-late
-		}
-		return nil
-	}), nil)
-	return store, late
-}
-
-// The release of the last lease overtakes that of another, which then finds nothing:
-// that is no loss.
-func TestAReleaseThatIsOvertakenByTheLastIsNoLoss(t *testing.T) {
-	for name, end := range overtakes {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, late := newReluctant()
-				l := newLocker(t, store)
-				outer := acquire(t, l, t.Context(), "k")
-				inner := acquire(t, l, outer.Context(), "k")
-				released, ended := make(chan error, 1), make(chan error, 1)
-				go func() { released <- inner.Release(t.Context()) }()
-				synctest.Wait()
-				go func() { ended <- end.by(t.Context(), l, outer) }()
-				synctest.Wait()
-				close(late)
-				wantErr(t, <-released, nil)
-				wantErr(t, <-ended, nil)
-			})
-		})
-	}
-}
-
 // overtakes are the ends of a hold that a slower call of one of its leases is no match
 // for.
 var overtakes = map[string]struct {
@@ -505,8 +436,7 @@ func TestAnExtensionThatIsOvertakenIsNoLoss(t *testing.T) {
 // A call without an answer may have made the key last for longer than the locker knows.
 // The release is repeated for as long.
 func TestAReleaseIsRepeatedForAsLongAsTheKeyMayLast(t *testing.T) {
-	// TTLs of acquisitions that get no answer, and of renewals of which the first gets one
-	const unanswered, answered = 7 * time.Second, 19 * time.Minute
+	const answered = 19 * time.Minute // TTL of renewals of which the first gets an answer
 	for name, prolong := range map[string]func(t *testing.T, l *lock.Locker){
 		"an extension": func(t *testing.T, l *lock.Locker) {
 			t.Helper()
@@ -526,25 +456,28 @@ func TestAReleaseIsRepeatedForAsLongAsTheKeyMayLast(t *testing.T) {
 			<-lease.Context().Done()
 			wantErr(t, lease.Release(t.Context()), lock.ErrLeaseOver)
 		},
-		"what a writer read before": func(t *testing.T, l *lock.Locker) {
+		"a long re-entry": func(t *testing.T, l *lock.Locker) {
 			t.Helper()
-			writer := acquire(t, l, t.Context(), "k", writing)
-			before := acquire(t, l, writer.Context(), "k", reading)
-			wantErr(t, before.Extend(t.Context(), 10*time.Hour), lock.ErrUnavailable)
-			release(t, before)
-			again := acquire(t, l, writer.Context(), "k", reading)
-			wantErr(t, writer.Release(t.Context()), lock.ErrUnavailable)
-			wantErr(t, again.Release(t.Context()), lock.ErrUnavailable)
-		},
-		"what a writer read before, and may have read again": func(t *testing.T, l *lock.Locker) {
-			t.Helper()
-			writer := acquire(t, l, t.Context(), "k", writing)
-			before := acquire(t, l, writer.Context(), "k", reading)
-			wantErr(t, before.Extend(t.Context(), 10*time.Hour), lock.ErrUnavailable)
-			release(t, before)
-			_, err := l.TryAcquire(writer.Context(), "k", reading, lock.WithLease(unanswered))
+			lease := acquire(t, l, t.Context(), "k")
+			_, err := l.Acquire(lease.Context(), "k", lock.WithLease(10*time.Hour))
 			wantErr(t, err, lock.ErrUnavailable)
+			wantErr(t, lease.Release(t.Context()), lock.ErrUnavailable)
+		},
+		"what a writer read": func(t *testing.T, l *lock.Locker) {
+			t.Helper()
+			writer := acquire(t, l, t.Context(), "k", writing)
+			read := acquire(t, l, writer.Context(), "k", reading)
+			wantErr(t, read.Extend(t.Context(), 10*time.Hour), lock.ErrUnavailable)
+			release(t, read)
 			wantErr(t, writer.Release(t.Context()), lock.ErrUnavailable)
+		},
+		"what a writer goes on reading": func(t *testing.T, l *lock.Locker) {
+			t.Helper()
+			writer := acquire(t, l, t.Context(), "k", writing)
+			read := acquire(t, l, writer.Context(), "k", reading)
+			wantErr(t, read.Extend(t.Context(), 10*time.Hour), lock.ErrUnavailable)
+			release(t, writer)
+			wantErr(t, read.Release(t.Context()), lock.ErrUnavailable)
 		},
 		"renewals": func(t *testing.T, l *lock.Locker) {
 			t.Helper()
@@ -559,10 +492,7 @@ func TestAReleaseIsRepeatedForAsLongAsTheKeyMayLast(t *testing.T) {
 				l := newLocker(t, store)
 				first := times(1, errLineCut)
 				store.set(only("release", func(lock.Claim) error { return errLineCut }), func(op string, c lock.Claim) error {
-					switch {
-					case op == "acquire" && c.TTL == unanswered:
-						return errLineCut
-					case op == "renew" && (c.TTL != answered || first(c) == nil):
+					if op == "renew" && (c.TTL != answered || first(c) == nil) {
 						return errLineCut
 					}
 					return nil
@@ -589,25 +519,6 @@ func TestAReleaseMayOutlastTheTrust(t *testing.T) {
 		store.set(nil, only("release", func(lock.Claim) error { time.Sleep(5 * time.Second); return nil }))
 		l := newLocker(t, store, lock.WithCallTimeout(10*time.Second))
 		release(t, acquire(t, l, t.Context(), "k", lock.WithLease(time.Second)))
-	})
-}
-
-// The release of the last lease overtakes that of another, and both find a loss.
-func TestAReleaseThatIsOvertakenByALossSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, late := newReluctant()
-		l := newLocker(t, store)
-		outer := acquire(t, l, t.Context(), "k")
-		inner := acquire(t, l, outer.Context(), "k")
-		if _, err := store.ForceRelease(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
-		released := make(chan error, 1)
-		go func() { released <- inner.Release(t.Context()) }()
-		synctest.Wait()
-		wantErr(t, outer.Release(t.Context()), lock.ErrTaken)
-		close(late)
-		wantErr(t, <-released, lock.ErrTaken)
 	})
 }
 
@@ -660,7 +571,7 @@ func TestARemovalWhoseFailureWrapsARefusalIsRepeated(t *testing.T) {
 func TestCloseSaysThatAReleaseWasRefusedToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
-		l := lock.New(store)
+		l := lock.New(port(store))
 		lease := acquire(t, l, t.Context(), "k")
 		store.set(only("release", func(lock.Claim) error {
 			return &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errors.New("no permission")}
@@ -794,27 +705,6 @@ func TestTriesThatShareAFailureWithAnAnswerInsideAreNotBusy(t *testing.T) {
 	})
 }
 
-func TestWhatAWriterReadIsUndoneIfItsReleaseIsNotAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store)
-		writer := acquire(t, l, t.Context(), "k", lock.WithMode(lock.Write))
-		release(t, acquire(t, l, writer.Context(), "k", lock.WithMode(lock.Read)))
-		store.set(only("release", func(c lock.Claim) error {
-			if c.Mode == lock.Read {
-				return errLineCut
-			}
-			return nil
-		}), nil)
-		_ = writer.Release(t.Context())
-		store.set(nil, nil)
-		time.Sleep(5 * time.Second) // all passes of an undo
-		if n := holds(t, store.Store, "k"); n != 0 {
-			t.Errorf("%d holds are left", n)
-		}
-	})
-}
-
 // A store that refuses what it is asked for is well.
 func TestWhatAStoreCallsInvalidIsNoOutage(t *testing.T) {
 	store := newFaulty()
@@ -830,10 +720,8 @@ func TestWhatAStoreCallsInvalidIsNoOutage(t *testing.T) {
 // nothing about the hold that an acquisition would join.
 func TestAFailureThatWrapsAReleaseIsOneOfTheStore(t *testing.T) {
 	for call, opts := range map[string][]lock.Option{
-		"Acquire":            nil,
-		"TryAcquire":         {lock.WithWait(0)},
-		"Acquire by name":    {lock.WithOwner("me")},
-		"TryAcquire by name": {lock.WithOwner("me"), lock.WithWait(0)},
+		"Acquire":    nil,
+		"TryAcquire": {lock.WithWait(0)},
 	} {
 		opts = slices.Clip(opts)
 		t.Run(call, func(t *testing.T) {
@@ -850,29 +738,20 @@ func TestAFailureThatWrapsAReleaseIsOneOfTheStore(t *testing.T) {
 				if took, n := time.Since(began), store.count("acquire"); took > time.Second || n > 3 {
 					t.Errorf("called %d times in %v", n, took)
 				}
-				store.set(nil, nil)
-				write := acquire(t, l, t.Context(), "w", append(opts, writing)...)
-				store.set(failing, nil)
-				ctx, cancel = context.WithTimeout(write.Context(), time.Minute)
-				defer cancel()
-				_, err = l.Acquire(ctx, "w", append(opts, reading)...)
-				wantErr(t, err, lock.ErrUnavailable)
-				store.set(nil, nil)
-				release(t, write)
 			})
 		})
 	}
 }
 
 // queries is a store that answers no query.
-type queries struct{ lock.Store }
+type queries struct{ lock.BlockingStore }
 
 func (queries) Inspect(context.Context, string) (lock.State, error) { return lock.State{}, errLineCut }
 func (queries) ForceRelease(context.Context, string) (bool, error)  { return false, errLineCut }
 
 // A key that cannot be looked at is not free, and one that is not freed ends no lease.
 func TestAQueryThatFailsIsAnError(t *testing.T) {
-	l := newLocker(t, queries{memstore.New()})
+	l := newLocker(t, queries{newRemote()})
 	lease := acquire(t, l, t.Context(), "k")
 	_, err := l.Inspect(t.Context(), "k")
 	wantErr(t, err, lock.ErrUnavailable, errLineCut)

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
 )
 
 // slow is a store whose network takes some time each way. It knows in which order
 // calls began and ended, and the key was taken and freed.
 type slow struct {
-	lock.Store
+	lock.BlockingStore
 	mu    sync.Mutex
 	rng   *rand.Rand
 	step  int
@@ -26,7 +25,7 @@ type slow struct {
 }
 
 func newSlow(seed uint64) *slow {
-	return &slow{Store: memstore.New(), rng: rand.New(rand.NewPCG(seed, 1)), freed: -1}
+	return &slow{BlockingStore: newRemote(), rng: rand.New(rand.NewPCG(seed, 1)), freed: -1}
 }
 
 func (s *slow) between(least, most time.Duration) time.Duration {
@@ -41,7 +40,7 @@ func (s *slow) Acquire(ctx context.Context, c lock.Claim) (fence uint64, err err
 	s.travel()
 	s.run(func() {
 		s.calls++
-		fence, err = s.Store.Acquire(ctx, c)
+		fence, err = s.BlockingStore.Acquire(ctx, c)
 		s.held = true // by c's owner, or by another
 	})
 	s.travel()
@@ -51,7 +50,7 @@ func (s *slow) Acquire(ctx context.Context, c lock.Claim) (fence uint64, err err
 func (s *slow) Release(ctx context.Context, c lock.Claim) (err error) {
 	s.travel()
 	s.run(func() {
-		if err = s.Store.Release(ctx, c); err == nil {
+		if err = s.BlockingStore.Release(ctx, c); err == nil {
 			s.held, s.freed = false, s.step
 		}
 	})
@@ -83,7 +82,7 @@ func tries(t *testing.T, seed uint64, try func(*lock.Locker) func(context.Contex
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := newSlow(seed)
-		other, here := lock.New(store), lock.New(store)
+		other, here := lock.New(port(store)), lock.New(port(store))
 		var running sync.WaitGroup
 		running.Go(func() {
 			for range 50 {
@@ -204,7 +203,7 @@ func newThrong(t *testing.T, waiting int, opts ...lock.Option) *throng {
 	t.Helper()
 	c := &throng{store: newFaulty(), proceed: make(chan error), answers: make(chan answer, 2*many)}
 	c.store.set(only("acquire", func(lock.Claim) error { return <-c.proceed }), nil)
-	c.Locker = lock.New(c.store, opts...)
+	c.Locker = lock.New(port(c.store), opts...)
 	c.try(t.Context(), 1)
 	c.try(t.Context(), waiting)
 	return c
@@ -260,7 +259,7 @@ func (c *throng) close(t *testing.T) {
 func TestTriesShareTheNextProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newThrong(t, many)
-		if _, err := c.store.Store.Acquire(t.Context(), lock.Claim{Key: "k", Owner: "other:1", Holds: 1, TTL: time.Hour}); err != nil {
+		if _, err := c.store.BlockingStore.Acquire(t.Context(), lock.Claim{Key: "k", Owner: "other:1", TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		c.proceed <- nil

@@ -102,12 +102,12 @@ func TestARenewalThatFailsIsNotRepeatedWithoutAWatchdog(t *testing.T) {
 }
 
 // slowRenewals takes its time for a renewal, or gives up with the context.
-type slowRenewals struct{ lock.Store }
+type slowRenewals struct{ lock.BlockingStore }
 
 func (s slowRenewals) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	select {
 	case <-time.After(300 * time.Millisecond):
-		s.Store.Renew(ctx, claims, report)
+		s.BlockingStore.Renew(ctx, claims, report)
 	case <-ctx.Done():
 		for i := range claims {
 			report(i, &lock.StoreError{Outcome: lock.OutcomeUnknown, Class: "test", Err: ctx.Err()})
@@ -120,7 +120,7 @@ func (s slowRenewals) Renew(ctx context.Context, claims []lock.Claim, report fun
 func TestAShortLeaseEndsNoRenewalOfALongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lost, failed atomic.Int64
-		l := newLocker(t, slowRenewals{memstore.New()}, lock.WithHooks(lock.Hooks{Renewed: func(e lock.RenewEvent) {
+		l := newLocker(t, slowRenewals{newRemote()}, lock.WithHooks(lock.Hooks{Renewed: func(e lock.RenewEvent) {
 			if e.Key == "long" && e.Err != nil {
 				failed.Add(1)
 			}
@@ -163,14 +163,14 @@ func TestAShortLeaseEndsNoRenewalOfALongOne(t *testing.T) {
 }
 
 // forgetful reports nothing.
-type forgetful struct{ lock.Store }
+type forgetful struct{ lock.BlockingStore }
 
 func (forgetful) Renew(context.Context, []lock.Claim, func(int, error)) {}
 
 // A renewal that a store forgot to report is no success; an extension is.
 func TestAnExtensionThatTheStoreDoesNotReportIsNoSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLocker(t, forgetful{memstore.New()})
+		l := newLocker(t, forgetful{newRemote()})
 		lease := acquire(t, l, context.Background(), "k", lock.WithLease(time.Second))
 		if err := lease.Extend(context.Background(), time.Minute); err == nil {
 			t.Errorf("extended, and trusted for %v", time.Until(lease.Deadline()))
@@ -204,4 +204,128 @@ func TestARenewalThatIsOvertakenByTheEndIsTheLast(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A reader of Redisson sets the TTL of the whole lock to its own watchdog, also downwards, so
+// a read hold is renewed more often than that runs out: with what is left of a fixed one.
+func TestReadHoldsAreRenewedAtLeastEveryTenSeconds(t *testing.T) {
+	const every = 10 * time.Second
+	for name, tt := range map[string]struct {
+		opts   []lock.Option
+		writes bool          // before it goes on reading
+		lasts  time.Duration // a fixed lease, or its limit; 0: as long as it is held
+		end    error
+	}{
+		"the default":               {},
+		"a long watchdog":           {opts: []lock.Option{lock.WithWatchdog(time.Hour)}},
+		"a short fixed lease":       {opts: []lock.Option{lock.WithLease(25 * time.Second)}, lasts: 25 * time.Second, end: lock.ErrLeaseOver},
+		"a fixed lease":             {opts: []lock.Option{lock.WithLease(90 * time.Second)}, lasts: 90 * time.Second, end: lock.ErrLeaseOver},
+		"a long fixed lease":        {opts: []lock.Option{lock.WithLease(10 * time.Minute)}, lasts: 10 * time.Minute, end: lock.ErrLeaseOver},
+		"a limit":                   {opts: []lock.Option{lock.WithWatchdog(time.Hour), lock.WithMaxHold(time.Minute)}, lasts: time.Minute, end: lock.ErrHeldTooLong},
+		"a fixed lease of a writer": {opts: []lock.Option{lock.WithLease(90 * time.Second)}, writes: true, lasts: 90 * time.Second, end: lock.ErrLeaseOver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				l := newLocker(t, store)
+				began := time.Now()
+				var last atomic.Int64 // renewal, since then
+				gap := func() time.Duration { return time.Since(began) - time.Duration(last.Load()) }
+				store.set(nil, func(op string, c lock.Claim) error {
+					if op != "renew" && op != "lower" {
+						return nil
+					}
+					if gap := gap(); gap > every {
+						t.Errorf("after %v: nothing was renewed for %v", time.Since(began), gap)
+					}
+					last.Store(int64(time.Since(began)))
+					if left := time.Until(began.Add(tt.lasts)); tt.lasts > 0 && (c.TTL > left || c.TTL < left-time.Millisecond) {
+						t.Errorf("after %v: renewed with %v, and %v are left", time.Since(began), c.TTL, left)
+					}
+					return nil
+				})
+				var lease *lock.Lease
+				if tt.writes {
+					w := acquire(t, l, t.Context(), "k", writing)
+					lease = acquire(t, l, context.WithoutCancel(w.Context()), "k", append(tt.opts, reading)...)
+					release(t, w)
+				} else {
+					lease = acquire(t, l, t.Context(), "k", append(tt.opts, reading)...)
+				}
+				deadline := lease.Deadline()
+				for lease.Context().Err() == nil && time.Since(began) < 20*time.Minute {
+					time.Sleep(time.Second)
+					synctest.Wait()
+					if now := lease.Deadline(); now.Before(deadline) {
+						t.Fatalf("the trust was shortened by %v", deadline.Sub(now))
+					} else {
+						deadline = now
+					}
+					if gap := gap(); gap > every && lease.Context().Err() == nil {
+						t.Fatalf("nothing was renewed for %v", gap)
+					}
+				}
+				if tt.lasts == 0 {
+					release(t, lease)
+					return
+				}
+				wantErr(t, context.Cause(lease.Context()), tt.end)
+				if lasted := time.Since(began); lasted < tt.lasts*98/100-time.Second || lasted > tt.lasts {
+					t.Errorf("it ended after %v", lasted)
+				}
+				if deadline.After(began.Add(tt.lasts)) {
+					t.Errorf("it was trusted for %v", deadline.Sub(began))
+				}
+				renewed := store.count("renew")
+				time.Sleep(time.Hour)
+				if n := store.count("renew") - renewed; n != 0 {
+					t.Errorf("renewed %d times since", n)
+				}
+				wantErr(t, lease.Release(t.Context()), tt.end)
+			})
+		})
+	}
+}
+
+// Only read holds need that.
+func TestOtherFixedLeasesAreNotRenewed(t *testing.T) {
+	for _, kind := range kinds {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaulty()
+			l := newLocker(t, store)
+			lease := acquire(t, l, t.Context(), "k", kind.opt, lock.WithLease(29*time.Second))
+			<-lease.Context().Done()
+			if n := store.count("renew"); n != 0 {
+				t.Errorf("%s: %d renewals", kind.name, n)
+			}
+		})
+	}
+}
+
+// A fixed lease is trusted to its end, whatever becomes of its renewals.
+func TestAFixedReadLeaseNeedsNoRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		lease := acquire(t, l, t.Context(), "k", reading, lock.WithLease(25*time.Second))
+		deadline := lease.Deadline()
+		var wrong atomic.Int32
+		store.set(only("renew", func(c lock.Claim) error {
+			if c.TTL <= 0 {
+				wrong.Add(1)
+			}
+			return errLineCut
+		}), nil)
+		l.DelayTrusts() // the renewals go on until somebody looks
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !lease.Deadline().Equal(deadline) {
+			t.Errorf("trusted until %v, want %v", lease.Deadline(), deadline)
+		}
+		wantErr(t, context.Cause(lease.Context()), lock.ErrLeaseOver)
+		if n := wrong.Load(); n != 0 || store.count("renew") == 0 {
+			t.Errorf("%d of %d renewals asked for no time at all", n, store.count("renew"))
+		}
+		store.set(nil, nil)
+	})
 }

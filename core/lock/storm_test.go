@@ -98,13 +98,14 @@ type storm struct {
 	seed     uint64
 	store    *faulty
 	lockers  []*lock.Locker
-	held     gauge             // holds, by the hooks
-	waiting  atomic.Int32      // acquisitions, by the hooks
-	early    bool              // a locker is closed in between
-	ends     bool              // leases end in other ways than by their release
-	patience time.Duration     // no acquisition takes longer
-	late     func(what string) // called if one does
-	inside   [len(stormKeys)]atomic.Int32
+	held     gauge                        // holds, by the hooks
+	waiting  atomic.Int32                 // acquisitions, by the hooks
+	early    bool                         // a locker is closed in between
+	ends     bool                         // leases end in other ways than by their release
+	patience time.Duration                // no acquisition takes longer
+	late     func(what string)            // called if one does
+	inside   [len(stormKeys)]atomic.Int32 // who has the key alone
+	readers  [len(stormKeys)]atomic.Int32 // who reads
 	began    time.Time
 
 	mu        sync.Mutex
@@ -186,7 +187,7 @@ func (s *storm) connect(n network) {
 		return nil
 	}, func(op string, c lock.Claim) error {
 		state, _ := s.store.Inspect(context.Background(), c.Key)
-		s.note("%s of %s, %d holds of %s: now %+v", op, c.Mode, c.Holds, c.Owner, state)
+		s.note("%s of %s of %s: now %+v", op, c.Mode, c.Owner, state)
 		s.hop(n)
 		if op != "renew" && s.oneOf(n.lostOf) {
 			return errLineCut
@@ -218,12 +219,12 @@ func (s *storm) open(n int, opts ...lock.Option) {
 			return func() { s.waiting.Add(-1) }
 		},
 	})
-	var store lock.Store = s.store
+	var store inspected = s.store
 	if s.seed%2 == 1 {
 		store = spaced{s.store} // they hand off
 	}
 	for range n {
-		s.lockers = append(s.lockers, lock.New(store, append(opts[:len(opts):len(opts)], s.held.option(), hooks)...))
+		s.lockers = append(s.lockers, lock.New(port(store), append(opts[:len(opts):len(opts)], s.held.option(), hooks)...))
 	}
 }
 
@@ -381,9 +382,6 @@ func (s *storm) visit(i int, dice *rand.Rand) {
 			opts = append(opts, other)
 		}
 	}
-	if dice.IntN(6) == 0 && excludes(mode) {
-		opts, alone = append(opts, lock.WithOwner(fmt.Sprint("name ", i/4))), false
-	}
 	acquire := l.Acquire
 	if dice.IntN(3) == 0 {
 		acquire = l.TryAcquire
@@ -409,9 +407,6 @@ func (s *storm) stand(i int, dice *rand.Rand) {
 		time.AfterFunc(soon, cancel)
 	case 2:
 		opts = append(opts, lock.WithWait(soon))
-	}
-	if dice.IntN(6) == 0 && mode != lock.Semaphore {
-		opts, alone = append(opts, lock.WithOwner(fmt.Sprint("name ", dice.IntN(2)))), false
 	}
 	l := s.lockers[dice.IntN(len(s.lockers))]
 	if s.ends {
@@ -454,9 +449,16 @@ func (s *storm) acquire(what string, call func() (*lock.Lease, error)) *lock.Lea
 
 // use is what a member does with a lease, which it has alone or not, for up to so long.
 func (s *storm) use(ctx context.Context, lease *lock.Lease, alone bool, long time.Duration, dice *rand.Rand) {
-	inside := &s.inside[slices.Index(stormKeys[:], lease.Key())]
-	if alone && inside.Add(1) > 1 {
+	k := slices.Index(stormKeys[:], lease.Key())
+	inside, readers := &s.inside[k], &s.readers[k]
+	if alone && (inside.Add(1) > 1 || readers.Load() > 0) {
 		s.fail("two have the key")
+	}
+	reads := lease.Mode() == lock.Read && !s.early && !s.ends
+	if reads {
+		if readers.Add(1); inside.Load() > 0 {
+			s.fail("a reader has the key of a writer")
+		}
 	}
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -466,7 +468,11 @@ func (s *storm) use(ctx context.Context, lease *lock.Lease, alone bool, long tim
 		case 0:
 			work.Go(func() { s.noLoss("extend", lease.Extend(ctx, time.Minute)) })
 		case 1:
-			work.Go(func() { s.reenter(lease, pause) })
+			mode := lease.Mode()
+			if mode == lock.Write && dice.IntN(2) == 0 {
+				mode = lock.Read
+			}
+			work.Go(func() { s.reenter(lease, mode, pause, readers) })
 		}
 	}
 	time.Sleep(time.Duration(dice.IntN(int(long))))
@@ -476,18 +482,31 @@ func (s *storm) use(ctx context.Context, lease *lock.Lease, alone bool, long tim
 	if alone {
 		inside.Add(-1)
 	}
+	if reads {
+		readers.Add(-1)
+	}
 	s.noLoss("release", lease.Release(ctx))
 }
 
-// reenter takes the key once more, or other permits if they come soon.
-func (s *storm) reenter(outer *lock.Lease, pause time.Duration) {
+// reenter takes the key once more, as a reader if a writer likes, or other permits if they
+// come soon. What a writer reads may outlast its writing.
+func (s *storm) reenter(outer *lock.Lease, mode lock.Mode, pause time.Duration, readers *atomic.Int32) {
 	inner := s.acquire("re-entry", func() (*lock.Lease, error) {
-		return outer.Locker().Acquire(outer.Context(), outer.Key(), in(outer.Mode()), lock.WithWait(pause))
+		return outer.Locker().Acquire(outer.Context(), outer.Key(), in(mode), lock.WithWait(pause))
 	})
-	if inner != nil {
-		time.Sleep(pause)
-		s.noLoss("release of a re-entry", inner.Release(context.Background()))
+	if inner == nil {
+		return
 	}
+	goesOn := mode != outer.Mode() && !s.early && !s.ends
+	if goesOn {
+		readers.Add(1)
+		pause += 20 * time.Millisecond
+	}
+	time.Sleep(pause)
+	if goesOn {
+		readers.Add(-1)
+	}
+	s.noLoss("release of a re-entry", inner.Release(context.Background()))
 }
 
 // excludes says whether who has the key in that mode has it alone.

@@ -19,10 +19,10 @@ import (
 func TestACancelledWaiterStrandsNobody(t *testing.T) {
 	tests := []struct {
 		name   string
-		holder func(store lock.Store, l *lock.Locker) *lock.Locker
+		holder func(store *memstore.Store, l *lock.Locker) *lock.Locker
 	}{
-		{"held here", func(_ lock.Store, l *lock.Locker) *lock.Locker { return l }},
-		{"held elsewhere", func(store lock.Store, _ *lock.Locker) *lock.Locker { return lock.New(store) }},
+		{"held here", func(_ *memstore.Store, l *lock.Locker) *lock.Locker { return l }},
+		{"held elsewhere", func(store *memstore.Store, _ *lock.Locker) *lock.Locker { return lock.New(store) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func cancelOneOf(t *testing.T, l *lock.Locker, n int, lease *lock.Lease) {
 
 func TestALostWakeupCostsAtMostThePollInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &deaf{Store: memstore.New()}
+		store := &deaf{BlockingStore: newRemote()}
 		l, other := newLocker(t, store, lock.WithPoll(700*time.Millisecond)), newLocker(t, store)
 		lease := acquire(t, other, t.Context(), "k")
 		got := make(chan time.Time, 1)
@@ -111,13 +111,13 @@ func TestALostWakeupCostsAtMostThePollInterval(t *testing.T) {
 }
 
 // deaf loses every wake-up.
-type deaf struct{ lock.Store }
+type deaf struct{ lock.BlockingStore }
 
 func (*deaf) Watch(context.Context, lock.Claim, func()) (func(), error) { return func() {}, nil }
 
 func TestAStoreWithoutWakeupsIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &mute{Store: memstore.New()}
+		store := &mute{BlockingStore: newRemote()}
 		l, other := newLocker(t, store), newLocker(t, store)
 		lease := acquire(t, other, t.Context(), "k")
 		got := make(chan time.Time, 1)
@@ -177,7 +177,7 @@ func TestAKeyWithoutWakeupsIsNotTakenForAnother(t *testing.T) {
 }
 
 // mute has no wake-ups.
-type mute struct{ lock.Store }
+type mute struct{ lock.BlockingStore }
 
 func (*mute) Watch(context.Context, lock.Claim, func()) (func(), error) {
 	return nil, lock.ErrUnsupported
@@ -187,8 +187,8 @@ func TestADeadHoldersKeyIsTakenWhenItExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		l := newLocker(t, store, lock.WithPoll(time.Hour))
-		dead := lock.Claim{Key: "k", Owner: "dead:1", Holds: 1, TTL: 7 * time.Second}
-		if _, err := store.Acquire(t.Context(), dead); err != nil {
+		dead := lock.Claim{Key: "k", Owner: "dead:1", TTL: 7 * time.Second}
+		if _, err := lock.Blocking(store).Acquire(t.Context(), dead); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
@@ -507,7 +507,7 @@ func TestAStoreWithoutWakeUpsIsSeldomCalledForThem(t *testing.T) {
 func TestALateSubscriptionIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, come := &subscribed{Store: memstore.New()}, make(chan struct{})
-		slow := &faulty{Store: store, calls: make(map[string]int)}
+		slow := lineTo(store)
 		slow.set(only("watch", func(lock.Claim) error { <-come; return nil }), nil)
 		l := newLocker(t, slow)
 		acquire(t, newLocker(t, store.Store), t.Context(), "k")
@@ -561,47 +561,6 @@ func TestAFairWaiterThatLeavesWithItsAnswerPassesOnNoNap(t *testing.T) {
 		}
 		release(t, three.lease)
 		wantErr(t, (<-second).err, lock.ErrBusy)
-	})
-}
-
-// A head that re-enters its owner's hold takes no places for those behind it, though it was
-// woken for that.
-func TestAFairWaiterThatJoinsItsOwnerLeavesTheNextAPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
-		store := newFaulty()
-		store.set(only("acquire", func(lock.Claim) error {
-			time.Sleep(5 * time.Millisecond)
-			return nil
-		}), nil)
-		l, other := newLocker(t, store), newLocker(t, store)
-		fair, name := lock.WithMode(lock.Fair), lock.WithOwner("x")
-		leases := make(chan *lock.Lease, 2)
-		for range 2 {
-			go func() { leases <- acquire(t, l, ctx, "k", fair, name) }()
-			synctest.Wait()
-		}
-		order := make(chan string, 2)
-		began := time.Now()
-		come := func(l *lock.Locker, who string) {
-			lease := acquire(t, l, ctx, "k", fair)
-			t.Logf("%s after %v", who, time.Since(began))
-			order <- who
-			time.Sleep(10 * time.Millisecond)
-			release(t, lease)
-		}
-		go come(l, "the one that came first")
-		a, b := <-leases, <-leases
-		time.Sleep(50 * time.Millisecond)
-		go come(other, "the one that came 50 ms later")
-		time.Sleep(50 * time.Millisecond)
-		release(t, a)
-		release(t, b)
-		if who := <-order; who != "the one that came first" {
-			t.Errorf("%s was served first", who)
-		}
-		<-order
-		time.Sleep(time.Second)
 	})
 }
 
@@ -663,33 +622,6 @@ func TestAWaiterBehindOneThatRestsIsBusy(t *testing.T) {
 	})
 }
 
-// The second of a name re-enters the hold of the first on a slow line, which ends
-// meanwhile: it calls for a hold that has ended no more.
-func TestAReentryOfAHoldThatHasEndedKeepsNobodyWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store, lock.WithMaxHold(100*time.Millisecond))
-		holder := acquire(t, newLocker(t, store), t.Context(), "k")
-		named := lock.WithOwner("x")
-		first, second := start(t, l, t.Context(), named), start(t, l, t.Context(), named)
-		time.Sleep(time.Second)
-		store.set(only("acquire", func(c lock.Claim) error {
-			if c.Holds > 1 {
-				time.Sleep(200 * time.Millisecond)
-			}
-			return nil
-		}), nil)
-		release(t, holder)
-		time.Sleep(10 * time.Millisecond)
-		lost := granted(t, "the first", first)
-		third := start(t, l, t.Context())
-		time.Sleep(250 * time.Millisecond)
-		_ = granted(t, "the third", third).Release(t.Context()) // it may have ended, too
-		wantErr(t, lost.Release(t.Context()), lock.ErrLost)
-		wantErr(t, (<-second).err, lock.ErrLost)
-	})
-}
-
 // A subscription that serves one owner alone ends with the wait of that one, and one that
 // serves a queue with its locker.
 func TestASubscriptionThatServesNobodyEnds(t *testing.T) {
@@ -697,7 +629,7 @@ func TestASubscriptionThatServesNobodyEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				watched := &subscribed{Store: memstore.New()}
-				store := &faulty{Store: watched, calls: make(map[string]int)}
+				store := lineTo(watched)
 				store.set(only("acquire", func(lock.Claim) error {
 					return &lock.BusyError{TTL: time.Hour, WatchPerOwner: perOwner}
 				}), nil)
@@ -851,24 +783,4 @@ func TestAWaitThatEndsInAnOutageIsBusy(t *testing.T) {
 		<-waiting.done
 		wantErr(t, waiting.err, lock.ErrBusy, context.DeadlineExceeded)
 	})
-}
-
-// A wait limit bounds the waiting for another owner: who finds that a sibling of its name
-// has the key joins it.
-func TestAWaiterJoinsASiblingThatIsGrantedAfterItsLimit(t *testing.T) {
-	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write} {
-		t.Run(mode.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaulty()
-				store.set(only("acquire", func(lock.Claim) error { time.Sleep(50 * time.Millisecond); return nil }), nil)
-				l := newLocker(t, store)
-				opts := []lock.Option{lock.WithOwner("n"), lock.WithMode(mode)}
-				first := start(t, l, t.Context(), opts...)
-				second := start(t, l, t.Context(), append(opts, lock.WithWait(10*time.Millisecond))...)
-				time.Sleep(time.Second)
-				release(t, granted(t, "the first", first))
-				release(t, granted(t, "the second", second))
-			})
-		})
-	}
 }

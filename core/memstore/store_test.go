@@ -37,11 +37,12 @@ func refuse(c lock.Claim) error {
 	return nil
 }
 
-func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	if err := refuse(c); err != nil {
-		return 0, err
+		answer.Answered(0, err)
+		return
 	}
-	return s.Store.Acquire(ctx, c)
+	s.Store.Acquire(ctx, c, by, answer)
 }
 
 func (s exclusiveOnly) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
@@ -52,11 +53,16 @@ func (s exclusiveOnly) Renew(ctx context.Context, claims []lock.Claim, report fu
 	s.Store.Renew(ctx, claims, report)
 }
 
-func (s exclusiveOnly) Release(ctx context.Context, c lock.Claim) error {
+func (s exclusiveOnly) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	if err := refuse(c); err != nil {
-		return err
+		answer.Answered(0, err)
+		return
 	}
-	return s.Store.Release(ctx, c)
+	s.Store.Release(ctx, c, by, answer)
+}
+
+func (s exclusiveOnly) Lower(_ context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, refuse(c))
 }
 
 func (s exclusiveOnly) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
@@ -66,13 +72,13 @@ func (s exclusiveOnly) Watch(ctx context.Context, c lock.Claim, wake func()) (fu
 	return s.Store.Watch(ctx, c, wake)
 }
 
-var place = lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute}
+var place = lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, TTL: time.Minute}
 
 func wait(t *testing.T, store *memstore.Store, owner string) lock.Claim {
 	t.Helper()
 	c := place
 	c.Owner, c.Places = owner, []string{owner}
-	if _, err := store.Acquire(t.Context(), c); !errors.Is(err, lock.ErrBusy) {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), c); !errors.Is(err, lock.ErrBusy) {
 		t.Fatalf("got %v, want ErrBusy", err)
 	}
 	return c
@@ -81,7 +87,7 @@ func wait(t *testing.T, store *memstore.Store, owner string) lock.Claim {
 func TestAPlaceLastsForFifteenSecondsSinceItsOwnerCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		if _, err := store.Acquire(t.Context(), place); err != nil {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), place); err != nil {
 			t.Fatal(err)
 		}
 		wait(t, store, "b:1")
@@ -103,7 +109,7 @@ func TestAPlaceLastsForFifteenSecondsSinceItsOwnerCame(t *testing.T) {
 func TestEachDeadFirstHasFiveSecondsAndTheNextIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		if _, err := store.Acquire(t.Context(), place); err != nil {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), place); err != nil {
 			t.Fatal(err)
 		}
 		wait(t, store, "b:1")
@@ -115,9 +121,7 @@ func TestEachDeadFirstHasFiveSecondsAndTheNextIsWoken(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		released := place
-		released.Holds = 0
-		if err := store.Release(t.Context(), released); err != nil {
+		if err := lock.Blocking(store).Release(t.Context(), place); err != nil {
 			t.Fatal(err)
 		}
 		for range 99 {
@@ -128,7 +132,7 @@ func TestEachDeadFirstHasFiveSecondsAndTheNextIsWoken(t *testing.T) {
 			t.Errorf("woken %d times before its turn", woken)
 		}
 		time.Sleep(100 * time.Millisecond)
-		if _, err := store.Acquire(t.Context(), last); err != nil || woken != 1 {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), last); err != nil || woken != 1 {
 			t.Errorf("after 2 graces: %v, woken %d times", err, woken)
 		}
 	})
@@ -138,8 +142,8 @@ func TestExpiredHoldsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		for i := range 10_000 {
-			claim := lock.Claim{Key: fmt.Sprint("key:", i), Owner: "a:1", Holds: 1, TTL: time.Second}
-			if _, err := store.Acquire(t.Context(), claim); err != nil {
+			claim := lock.Claim{Key: fmt.Sprint("key:", i), Owner: "a:1", TTL: time.Second}
+			if _, err := lock.Blocking(store).Acquire(t.Context(), claim); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -153,10 +157,10 @@ func TestExpiredHoldsAreForgotten(t *testing.T) {
 func TestEndedContextChangesNothing(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	held := lock.Claim{Key: "k", Owner: "a:1", Holds: 1, TTL: time.Minute}
+	held := lock.Claim{Key: "k", Owner: "a:1", TTL: time.Minute}
 	for name, call := range map[string]func(store *memstore.Store) error{
 		"acquire": func(store *memstore.Store) error {
-			_, err := store.Acquire(gone, lock.Claim{Key: "free", Owner: "a:1", Holds: 1, TTL: time.Second})
+			_, err := lock.Blocking(store).Acquire(gone, lock.Claim{Key: "free", Owner: "a:1", TTL: time.Second})
 			return err
 		},
 		"renew": func(store *memstore.Store) (err error) {
@@ -166,16 +170,19 @@ func TestEndedContextChangesNothing(t *testing.T) {
 			return err
 		},
 		"release": func(store *memstore.Store) error {
-			released := held
-			released.Holds = 0
-			return store.Release(gone, released)
+			return lock.Blocking(store).Release(gone, held)
+		},
+		"lower": func(store *memstore.Store) error {
+			longer := held
+			longer.TTL = time.Hour
+			return lock.Blocking(store).Lower(gone, longer)
 		},
 		"force release": func(store *memstore.Store) error { _, err := store.ForceRelease(gone, "k"); return err },
 		"inspect":       func(store *memstore.Store) error { _, err := store.Inspect(gone, "k"); return err },
 		"watch":         func(store *memstore.Store) error { _, err := store.Watch(gone, held, func() {}); return err },
 	} {
 		store := memstore.New()
-		if _, err := store.Acquire(t.Context(), held); err != nil {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), held); err != nil {
 			t.Fatal(err)
 		}
 		err := call(store)
@@ -191,10 +198,9 @@ func TestEndedContextChangesNothing(t *testing.T) {
 }
 
 func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
-	good := lock.Claim{Key: "k", Owner: "a:1", Holds: 1, TTL: time.Minute}
+	good := lock.Claim{Key: "k", Owner: "a:1", TTL: time.Minute}
 	for name, change := range map[string]func(c *lock.Claim){
 		"no owner":              func(c *lock.Claim) { c.Owner = "" },
-		"no hold":               func(c *lock.Claim) { c.Holds = 0 },
 		"no TTL":                func(c *lock.Claim) { c.TTL = 0 },
 		"a TTL that has passed": func(c *lock.Claim) { c.TTL = -time.Second },
 		"a TTL beyond all":      func(c *lock.Claim) { c.TTL = lock.MaxDuration + 1 },
@@ -204,8 +210,11 @@ func TestClaimsThatCannotBeKeptAreRefused(t *testing.T) {
 	} {
 		store, c := memstore.New(), good
 		change(&c)
-		if _, err := store.Acquire(t.Context(), c); !errors.Is(err, lock.ErrInvalid) || store.Len() != 0 {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), c); !errors.Is(err, lock.ErrInvalid) || store.Len() != 0 {
 			t.Errorf("%s: got %v, and %d keys, want ErrInvalid", name, err, store.Len())
+		}
+		if err := lock.Blocking(store).Lower(t.Context(), c); !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("%s: Lower got %v, want ErrInvalid", name, err)
 		}
 	}
 }
@@ -238,13 +247,14 @@ func objects() int {
 
 func TestAModeThatThereIsNotIsUnsupported(t *testing.T) {
 	store := memstore.New()
-	c := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Semaphore + 1, Holds: 1, TTL: time.Minute}
-	_, acquired := store.Acquire(t.Context(), c)
+	c := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Semaphore + 1, TTL: time.Minute}
+	_, acquired := lock.Blocking(store).Acquire(t.Context(), c)
 	var renewed error
 	store.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) { renewed = err })
 	_, watched := store.Watch(t.Context(), c, func() {})
 	for call, err := range map[string]error{
-		"acquire": acquired, "renew": renewed, "watch": watched, "release": store.Release(t.Context(), c),
+		"acquire": acquired, "renew": renewed, "watch": watched, "release": lock.Blocking(store).Release(t.Context(), c),
+		"lower": lock.Blocking(store).Lower(t.Context(), c),
 	} {
 		if !errors.Is(err, lock.ErrUnsupported) {
 			t.Errorf("%s: got %v, want ErrUnsupported", call, err)
@@ -256,14 +266,13 @@ func TestAModeThatThereIsNotIsUnsupported(t *testing.T) {
 func TestAHoldIsFoundInTheOtherPlainMode(t *testing.T) {
 	for took, other := range map[lock.Mode]lock.Mode{lock.Exclusive: lock.Fair, lock.Fair: lock.Exclusive} {
 		store := memstore.New()
-		c := lock.Claim{Key: "k", Owner: "a:1", Mode: took, Holds: 1, TTL: time.Minute}
-		_, acquired := store.Acquire(t.Context(), c)
-		c.Mode, c.Holds = other, 2
-		_, reentered := store.Acquire(t.Context(), c)
+		c := lock.Claim{Key: "k", Owner: "a:1", Mode: took, TTL: time.Minute}
+		_, acquired := lock.Blocking(store).Acquire(t.Context(), c)
+		c.Mode = other
+		_, reentered := lock.Blocking(store).Acquire(t.Context(), c)
 		var renewed error
 		store.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) { renewed = err })
-		c.Holds = 0
-		if err := errors.Join(acquired, reentered, renewed, store.Release(t.Context(), c)); err != nil || store.Len() != 0 {
+		if err := errors.Join(acquired, reentered, renewed, lock.Blocking(store).Release(t.Context(), c)); err != nil || store.Len() != 0 {
 			t.Errorf("taken as %v, then %v: %v, and %d keys are left", took, other, err, store.Len())
 		}
 	}
@@ -275,11 +284,11 @@ func TestAReleaseUnderAMinimumWakesWaiters(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memstore.New()
-				c := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Write, Holds: 1, TTL: time.Minute}
-				if _, err := store.Acquire(t.Context(), c); err != nil {
+				c := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Write, TTL: time.Minute}
+				if _, err := lock.Blocking(store).Acquire(t.Context(), c); err != nil {
 					t.Fatal(err)
 				}
-				waiter := lock.Claim{Key: "k", Owner: "b:1", Mode: mode, Holds: 1, TTL: time.Minute}
+				waiter := lock.Claim{Key: "k", Owner: "b:1", Mode: mode, TTL: time.Minute}
 				if mode == lock.Fair {
 					waiter.Places = []string{waiter.Owner}
 				}
@@ -292,24 +301,24 @@ func TestAReleaseUnderAMinimumWakesWaiters(t *testing.T) {
 				wants := func(ttl time.Duration) {
 					t.Helper()
 					var busy *lock.BusyError
-					if _, err := store.Acquire(t.Context(), waiter); !errors.As(err, &busy) || busy.TTL != ttl {
+					if _, err := lock.Blocking(store).Acquire(t.Context(), waiter); !errors.As(err, &busy) || busy.TTL != ttl {
 						t.Errorf("got %v, %+v, want busy for %v", err, busy, ttl)
 					}
 				}
 				wants(time.Minute)
-				c.Holds, c.Keep = 0, time.Now().Add(time.Second)
-				if err := store.Release(t.Context(), c); err != nil || woken != 1 {
+				c.Keep = time.Now().Add(time.Second)
+				if err := lock.Blocking(store).Release(t.Context(), c); err != nil || woken != 1 {
 					t.Errorf("released: %v, and the waiter was woken %d times, want once", err, woken)
 				}
 				wants(time.Second)
 				// The last owner is one like others.
 				again := waiter
 				again.Owner, again.Places = c.Owner, nil
-				if _, err := store.Acquire(t.Context(), again); !errors.Is(err, lock.ErrBusy) {
+				if _, err := lock.Blocking(store).Acquire(t.Context(), again); !errors.Is(err, lock.ErrBusy) {
 					t.Errorf("the owner that released it: got %v, want ErrBusy", err)
 				}
 				time.Sleep(time.Second)
-				if _, err := store.Acquire(t.Context(), waiter); err != nil {
+				if _, err := lock.Blocking(store).Acquire(t.Context(), waiter); err != nil {
 					t.Error(err)
 				}
 			})

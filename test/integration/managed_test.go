@@ -44,7 +44,7 @@ var features = []struct {
 		return err
 	}},
 	{"`ForceRelease`", nil, func(ctx context.Context, r rented, key string) error {
-		if _, err := r.behind.Acquire(ctx, claimOf(ownerA, key, 1)); err != nil {
+		if _, err := r.behind.Acquire(ctx, claimOf(ownerA, key)); err != nil {
 			return fmt.Errorf("past the rules: %w", err)
 		}
 		_, err := r.store.ForceRelease(ctx, key)

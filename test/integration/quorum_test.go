@@ -415,7 +415,7 @@ func TestARestartedNodeVotesTwiceOnlyWithoutItsData(t *testing.T) {
 			t.Cleanup(func() { _ = q.Close(context.Background()) })
 			servers[3].Kill()
 			servers[4].Kill()
-			if _, err := q.Acquire(t.Context(), claimOf(ownerA, "k", 1)); err != nil {
+			if _, err := q.Acquire(t.Context(), claimOf(ownerA, "k")); err != nil {
 				t.Fatal(err)
 			}
 			servers[2].Kill()
@@ -423,7 +423,7 @@ func TestARestartedNodeVotesTwiceOnlyWithoutItsData(t *testing.T) {
 				server.Restart()
 			}
 			eventually(t, func() error { // a busy machine may be too late for the nodes at first
-				_, err = q.Acquire(t.Context(), claimOf(ownerB, "k", 1))
+				_, err = q.Acquire(t.Context(), claimOf(ownerB, "k"))
 				if err != nil && !errors.Is(err, lock.ErrBusy) {
 					return err
 				}

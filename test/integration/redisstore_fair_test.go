@@ -170,7 +170,7 @@ func TestADeadHeadDelaysAndCostsLittle(t *testing.T) {
 	const waiters = 32
 	l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
 	holder := acquire(t, l, "k")
-	dead := claimIn(lock.Fair, ownerB, "k", 1)
+	dead := claimIn(lock.Fair, ownerB, "k")
 	if _, err := redisstore.New(server.Client(t)).Acquire(t.Context(), dead); !errors.Is(err, lock.ErrBusy) {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestTheTurnIsTheLockers(t *testing.T) {
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	claim := func(owner string, places ...string) lock.Claim {
-		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, Holds: 1, TTL: time.Minute, Places: places}
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, TTL: time.Minute, Places: places}
 	}
 	const holder, first, lost, foreign = "a:1", "b:1", "b:2", "c:1"
 	if _, err := store.Acquire(t.Context(), claim(holder)); err != nil {
@@ -242,7 +242,7 @@ func TestAReleaseHandsNothingToItself(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
-	claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute}
+	claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, TTL: time.Minute}
 	if _, err := store.Acquire(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,6 @@ func TestAReleaseHandsNothingToItself(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	claim.Holds = 0
 	if err := store.Release(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +281,7 @@ func TestAJavaWaiterThatWaitsForEver(t *testing.T) {
 				}
 			}
 			store := redisstore.New(server.Client(t))
-			claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: lease, Places: []string{"a:1"}}
+			claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, TTL: lease, Places: []string{"a:1"}}
 			for range 2 {
 				if _, err := store.Acquire(ctx, claim); !errors.Is(err, lock.ErrBusy) {
 					t.Fatalf("behind it: %v", err)
@@ -310,7 +309,7 @@ func TestAQueueThatWasDeletedIsMadeAnew(t *testing.T) {
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	claim := func(owner string) lock.Claim {
-		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, Holds: 1, TTL: lease, Places: []string{owner}}
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, TTL: lease, Places: []string{owner}}
 	}
 	if _, err := store.Acquire(t.Context(), claim("a:1")); err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ func TestInspectShowsNoQueueOfAnotherLock(t *testing.T) {
 	server := redistest.Standalone(t)
 	store := redisstore.New(server.Client(t))
 	claim := func(key, owner string) lock.Claim {
-		return lock.Claim{Key: key, Owner: owner, Mode: lock.Fair, Holds: 1, TTL: 30 * time.Second, Places: []string{owner}}
+		return lock.Claim{Key: key, Owner: owner, Mode: lock.Fair, TTL: 30 * time.Second, Places: []string{owner}}
 	}
 	if _, err := store.Acquire(t.Context(), claim("a", "a:1")); err != nil {
 		t.Fatal(err)

@@ -82,10 +82,9 @@ func TestTheGoldenStatesOfASETNXLock(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	store := setnxStore(server.Client(t), redisstore.WithKeyPrefix("jobs:"))
-	c := claimOf(ownerA, "k", 1)
-	grant := func(holds int) uint64 {
+	c := claimOf(ownerA, "k")
+	grant := func() uint64 {
 		t.Helper()
-		c.Holds = holds
 		fence, err := store.Acquire(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -93,24 +92,20 @@ func TestTheGoldenStatesOfASETNXLock(t *testing.T) {
 		wantToken(t, rdb, "jobs:k", ownerA)
 		return fence
 	}
-	release := func(holds int, want error) {
+	release := func(want error) {
 		t.Helper()
-		c.Holds = holds
 		if err := store.Release(t.Context(), c); !errors.Is(err, want) {
-			t.Errorf("release to %d: %v, want %v", holds, err, want)
+			t.Errorf("release: %v, want %v", err, want)
 		}
 	}
-	if first, again := grant(1), grant(1); again < first {
+	if first, again := grant(), grant(); again < first {
 		t.Errorf("fence %d after %d", again, first)
 	}
-	grant(2)
-	release(1, nil)
-	wantToken(t, rdb, "jobs:k", ownerA)
 	messages := subscribe(t, rdb, "redisson_lock__channel:{jobs:k}")
-	release(0, nil)
+	release(nil)
 	wantMessage(t, messages, "redisson_lock__channel:{jobs:k}", "0")
 	wantNothingElse(t, rdb, 0)
-	release(0, lock.ErrNotHeld)
+	release(lock.ErrNotHeld)
 }
 
 func TestTheSETNXFormatIsForExclusiveLocks(t *testing.T) {
@@ -220,7 +215,7 @@ func TestALockOfTheOtherFormatIsBusy(t *testing.T) {
 		for _, mode := range other.modes {
 			t.Run(other.name+", "+mode.String(), func(t *testing.T) {
 				key := other.name + mode.String()
-				c := claimIn(mode, ownerA, key, 1)
+				c := claimIn(mode, ownerA, key)
 				if err := other.take(t.Context(), rdb, key, lease); err != nil {
 					t.Fatal(err)
 				}
@@ -264,7 +259,7 @@ func TestASideKeyOfAnotherTypeIsNotLookedAtWithoutAPause(t *testing.T) {
 		if err := rdb.Set(t.Context(), side, "foreign", time.Hour).Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := redisstore.New(server.Client(t)).Acquire(t.Context(), claimIn(mode, ownerA, "k", 1))
+		_, err := redisstore.New(server.Client(t)).Acquire(t.Context(), claimIn(mode, ownerA, "k"))
 		var busy *lock.BusyError
 		if !errors.Is(err, lock.ErrInvalid) && (!errors.As(err, &busy) || busy.TTL < 100*time.Millisecond) {
 			t.Errorf("%s: %v, want ErrInvalid, or busy for a while", mode, err)
@@ -304,7 +299,7 @@ func TestAKeyOfTheOtherFormatThatNeverExpires(t *testing.T) {
 			if err := other.take(t.Context(), rdb, other.name, 0); err != nil {
 				t.Fatal(err)
 			}
-			_, err := other.ours(server.Client(t)).Acquire(t.Context(), claimOf(ownerA, other.name, 1))
+			_, err := other.ours(server.Client(t)).Acquire(t.Context(), claimOf(ownerA, other.name))
 			want := lock.ErrInvalid
 			if other.endlessBusy {
 				want = lock.ErrBusy
@@ -342,7 +337,7 @@ func TestAHeldTokenIsBusyWhenMemoryIsFull(t *testing.T) {
 	admin := server.Admin(t)
 	store := setnxStore(server.Client(t))
 	claim := func(owner string) lock.Claim {
-		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Exclusive, Holds: 1, TTL: time.Minute}
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Exclusive, TTL: time.Minute}
 	}
 	if _, err := store.Acquire(t.Context(), claim("a")); err != nil {
 		t.Fatal(err)
@@ -386,7 +381,7 @@ func TestAReplicaThatHasATokenDoesNotCallItBusy(t *testing.T) {
 	admin := master.Admin(t)
 	admin.Set(t.Context(), "k", "its token", time.Minute)
 	_, replica := follow(t, master)
-	claim := lock.Claim{Key: "k", Owner: "a", Mode: lock.Exclusive, Holds: 1, TTL: time.Minute}
+	claim := lock.Claim{Key: "k", Owner: "a", Mode: lock.Exclusive, TTL: time.Minute}
 	if _, err := setnxStore(replica.Client(t)).Acquire(t.Context(), claim); errors.Is(err, lock.ErrBusy) || lock.ClassOf(err) != "READONLY" {
 		t.Errorf("got %v, want READONLY", err)
 	}
