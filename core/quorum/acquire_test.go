@@ -218,7 +218,7 @@ func TestACallThatComesTooLateIsNotSent(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, late := range map[string]struct {
-		ctx context.Context //nolint:containedctx // of one call
+		ctx context.Context
 		by  time.Duration
 	}{
 		"the context has ended": {ended, time.Hour},

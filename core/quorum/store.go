@@ -20,6 +20,9 @@ const (
 	// voteTimeouts is how many node timeouts an Acquire may go on for while
 	// votes split.
 	voteTimeouts = 10
+	// maxUndoing is how many clean-ups run at a time, so that they don't cost more than
+	// the calls that people wait for.
+	maxUndoing = 8
 	// watchTimeouts is how many node timeouts a subscription may take: it may
 	// have to connect first.
 	watchTimeouts = 10
@@ -67,6 +70,7 @@ type Store struct {
 	counter atomic.Uint64  // of rounds
 	running sync.WaitGroup // calls, and what they left to do
 	closing chan struct{}
+	undoing chan struct{} // has an element for each clean-up that runs
 
 	mu      sync.Mutex
 	closed  bool
@@ -95,7 +99,7 @@ func New(stores ...lock.Store) (*Store, error) {
 	}
 	q := &Store{
 		need: len(stores)/2 + 1, timeout: defaultNodeTimeout,
-		closing: make(chan struct{}), holds: make(map[claimKey]*round), sweepAt: minSweep,
+		closing: make(chan struct{}), undoing: make(chan struct{}, maxUndoing), holds: make(map[claimKey]*round), sweepAt: minSweep,
 	}
 	for i, store := range stores {
 		if store == nil {
@@ -186,6 +190,14 @@ func (q *Store) prolong(r *round, until time.Time) {
 // again until the hold has expired there.
 func (q *Store) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	q.start(ctx, by, answer, func(ctx context.Context) (uint64, error) {
+		if c.Undo {
+			select {
+			case q.undoing <- struct{}{}:
+				defer func() { <-q.undoing }()
+			case <-ctx.Done():
+				return 0, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: context.Cause(ctx)}
+			}
+		}
 		return 0, q.release(context.WithoutCancel(ctx), c)
 	})
 }
