@@ -86,7 +86,8 @@ func (s *collapse) cleanUp(c lock.Claim) {
 }
 
 func (s *collapse) Release(_ context.Context, c lock.Claim) error {
-	if drop.Run(context.Background(), s.rdb, []string{c.Key}, c.Owner).Err() != nil {
+	err := drop.Run(context.Background(), s.rdb, []string{c.Key}, c.Owner).Err()
+	if err != nil && !errors.Is(err, redis.ErrClosed) { // else it would go on for ever
 		return errImpatient
 	}
 	return nil

@@ -46,7 +46,7 @@ func (c *caller) run() {
 			c.group()
 		case c.has(Force) && c.chance(3):
 			c.force(key)
-		case c.has(ReadOn) && c.world().modes[key] == lock.Read && c.chance(15):
+		case c.has(ReadOn) && c.world().modes[key] == lock.Read && c.chance(30):
 			c.readOn(key)
 		case c.has(Java) && c.world().modes[key] == lock.Read && c.chance(10):
 			c.readLong(key)
@@ -208,7 +208,11 @@ func (c *caller) hold(ctx context.Context, w wish, outer *held, depth int) {
 		return
 	}
 	c.work(h, w, depth)
-	c.release(h)
+	if w.mode == lock.Write && w.minHold == 0 && c.has(Reenter) && c.chance(20) {
+		c.goesOn(h)
+	} else {
+		c.release(h)
+	}
 	if c.has(Force) && w.mode == lock.Fair && depth == 0 && c.chance(10) {
 		c.force(w.key) // from the owner that it was handed to, which has not called yet
 	}
@@ -352,8 +356,7 @@ func (c *caller) work(h *held, w wish, depth int) {
 	pause(working, c.between(time.Microsecond, most))
 }
 
-// readOn writes for a moment, and reads for longer than that: when the write lease is
-// released, the hold becomes that of a reader. Or it stops reading first.
+// readOn writes for a moment, and reads for longer than that.
 func (c *caller) readOn(key string) {
 	writes := wish{key: key, mode: lock.Write, wait: time.Second, options: []lock.Option{lock.WithMode(lock.Write), lock.WithWait(time.Second)}}
 	writes.lasting(c.term())
@@ -361,10 +364,15 @@ func (c *caller) readOn(key string) {
 		writes.lasting(term{c.between(20*time.Millisecond, 500*time.Millisecond), true})
 	}
 	write := c.acquire(c.process.ctx, writes, nil)
-	if write == nil {
-		return
+	if write != nil {
+		c.goesOn(write)
 	}
-	read := c.acquire(context.WithoutCancel(write.lease.Context()), c.nested(key, lock.Read), write)
+}
+
+// goesOn makes a reader of a writer: when its last write lease is released, the hold becomes
+// that of a reader. Or it stops reading first.
+func (c *caller) goesOn(write *held) {
+	read := c.acquire(context.WithoutCancel(write.lease.Context()), c.nested(write.lease.Key(), lock.Read), write)
 	pause(write.lease.Context(), c.writing(write))
 	if read == nil || c.chance(20) {
 		write, read = read, write
@@ -383,9 +391,9 @@ func (c *caller) readOn(key string) {
 	if write != nil && write.lease.Mode() == lock.Write && trusts(read.lease) {
 		c.world().journal.count("writer read on")
 	}
-	longest := 20 * time.Second
-	if c.chance(50) {
-		longest = 50 * time.Millisecond
+	longest := 50 * time.Millisecond
+	if c.chance(35) {
+		longest = 20 * time.Second
 	}
 	pause(read.lease.Context(), c.between(time.Millisecond, longest))
 	extended.Wait()

@@ -112,7 +112,7 @@ func Draw(seed uint64, on, off []Feature) Features {
 		case Java:
 			rng.IntN(2)
 			odds = 4
-		case Quorum, MinHold, ReadOn, Mute, Listen, MaxHold, Refuse:
+		case Quorum, MinHold, Mute, Listen, MaxHold, Refuse:
 			odds = 4
 		case Silent, Timeless:
 			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too
