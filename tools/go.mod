@@ -12,7 +12,10 @@ tool (
 	google.golang.org/protobuf/cmd/protoc-gen-go
 )
 
-require golang.org/x/mod v0.43.0
+require (
+	go.uber.org/goleak v1.3.0
+	golang.org/x/mod v0.43.0
+)
 
 require (
 	buf.build/gen/go/bufbuild/bufplugin/protocolbuffers/go v1.36.11-20260626152828-968bf0468096.1 // indirect
