@@ -62,7 +62,7 @@ func (f *fetcher) all(ctx context.Context, out io.Writer) error {
 	rows := []inherited{{name: "core/lock, core/redisstore"}}
 	imports := map[string][]string{rows[0].name: {root + "/core/lock", root + "/core/redisstore"}}
 	for _, m := range f.repo.published() {
-		if len(m.packages) > 0 {
+		if len(m.commands) == 0 { // nobody imports a program
 			rows = append(rows, inherited{name: m.dir})
 			for _, folder := range m.packages {
 				imports[m.dir] = append(imports[m.dir], path.Join(m.path(), folder))
