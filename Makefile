@@ -205,7 +205,7 @@ sim-controls: ## Plant bugs in the simulator, and check that its judges find eac
 sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not repeat itself exactly
 	@cd test/sim && $(GO) test -count=10 -run '^TestSimulation$$' . -v -seed $(SEED) -seeds 1 -only '$(FEATURES)' $(sim_report)
 
-CHECKS := lint layers narrow generate/check tidy/check fetch/check go/check vuln/check test/check demo \
+CHECKS := lint layers narrow generate/check tidy/check modules/check vuln/check test/check demo \
 	chaos chaos-controls sim sim-controls
 
 .PHONY: check
@@ -259,6 +259,11 @@ tidy/check: ## Check that the go.mod files are tidy
 .PHONY: fetch/check
 fetch/check: ## Fetch each module that users fetch, alone, from a proxy made of the work tree; build, install and test it
 	@$(modules) fetch
+
+# The tests of both mostly wait.
+.PHONY: modules/check
+modules/check: ## fetch/check and go/check at the same time
+	@$(MAKE) --jobs=2 fetch/check go/check
 
 # The version that version sets, and release/check looks at.
 VERSION ?=

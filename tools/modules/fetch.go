@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -82,7 +85,7 @@ func (f *fetcher) all(ctx context.Context, out io.Writer) error {
 	if err := f.testAll(ctx, out); err != nil {
 		return err
 	}
-	print(out, rows)
+	printTable(out, rows)
 	if raised := rows[0].raised; len(raised) > mostRaised {
 		return fmt.Errorf("%s raise %d modules of an old program, at most %d are right", rows[0].name, len(raised), mostRaised)
 	}
@@ -262,42 +265,61 @@ func (f *fetcher) installAll(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// testAll runs the unit tests of each module in its folder, with the others as fetched.
+// testAll runs the unit tests of all modules. Most of them wait, so that many run at once.
 func (f *fetcher) testAll(ctx context.Context, out io.Writer) error {
-	for _, m := range f.repo.published() {
-		copied, err := f.required(f.repo, m)
-		if err != nil {
-			return err
-		}
-		for _, replaced := range m.mod.Replace {
-			if err := copied.DropReplace(replaced.Old.Path, replaced.Old.Version); err != nil {
-				return err
-			}
-		}
-		dir, err := os.MkdirTemp(f.temp, "test")
-		if err != nil {
-			return err
-		}
-		if err := write(filepath.Join(dir, "go.mod"), copied); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "go.sum"), f.sum, 0o600); err != nil {
-			return err
-		}
-		began := time.Now()
-		// Most of these tests wait, so more of them than there are processors run at once.
-		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-p=4", "-modfile="+filepath.Join(dir, "go.mod"), "./...")
-		cmd.Dir, cmd.Env = f.folder(m), append(os.Environ(), f.env...)
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("the unit tests of %s without go.work: %w", m.dir, err)
-		}
-		fmt.Fprintf(out, "%s: tested in %.1f s\n", m.dir, time.Since(began).Seconds())
+	modules := f.repo.published()
+	printed, errs := make([]bytes.Buffer, len(modules)), make([]error, len(modules))
+	var running sync.WaitGroup
+	slots := make(chan struct{}, 3)
+	for i, m := range modules {
+		running.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			errs[i] = f.test(ctx, &printed[i], m)
+		})
 	}
+	running.Wait()
+	for i := range printed {
+		if _, err := printed[i].WriteTo(out); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// test runs the unit tests of a module in its folder, with the others as fetched.
+func (f *fetcher) test(ctx context.Context, out io.Writer, m *module) error {
+	copied, err := f.required(f.repo, m)
+	if err != nil {
+		return err
+	}
+	for _, replaced := range m.mod.Replace {
+		if err := copied.DropReplace(replaced.Old.Path, replaced.Old.Version); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp(f.temp, "test")
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(dir, "go.mod"), copied); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.sum"), f.sum, 0o600); err != nil {
+		return err
+	}
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-p=4", "-modfile="+filepath.Join(dir, "go.mod"), "./...")
+	cmd.Dir, cmd.Env = f.folder(m), append(os.Environ(), f.env...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("the unit tests of %s without go.work: %w", m.dir, err)
+	}
+	fmt.Fprintf(out, "%s: tested in %.1f s\n", m.dir, time.Since(began).Seconds())
 	return nil
 }
 
-func print(out io.Writer, rows []inherited) {
+func printTable(out io.Writer, rows []inherited) {
 	fmt.Fprintln(out, "\nWhat a program inherits, in modules: listed in the go.mod of one that was empty, compiled by it, and\nraised and new in the go.mod of one that is a year behind.")
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -20,7 +20,7 @@ func (r *repo) tidyOne(ctx context.Context, m *module) (tidied, error) {
 	if err != nil {
 		return tidied{}, err
 	}
-	defer os.RemoveAll(temp)
+	defer func() { _ = os.RemoveAll(temp) }()
 	mod, sum := filepath.Join(temp, "go.mod"), filepath.Join(temp, "go.sum")
 
 	copied, err := reparse(m.mod)
