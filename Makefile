@@ -17,12 +17,17 @@ GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Buf and the plugins of protoc are pinned in a separate module.
 BUF := GOWORK=off $(GO) tool -modfile=tools/go.mod buf
+BUF_CONFIG := --config tools/buf.yaml
 
 GOVULNCHECK_VERSION := v1.9.0
 GOVULNCHECK := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
 
-# The library, then the modules that its users must not inherit.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard contrib/*/go.mod examples/*/go.mod test/*/go.mod))
+# All modules: those of go.work, and tools, whose versions are for nobody else.
+MODULES := $(patsubst ./%,%,$(shell sed -n 's/^\t//p' go.work)) tools
+modules = GOWORK=off $(GO) run -C tools ./modules
+
+# The newest Go. The oldest that is supported is in every go.mod.
+NEWEST_GO := go1.27.4
 
 # Packages that are tested at the same time. Integration packages run their
 # own servers, up to six each, so more does not help and makes timing tests tight.
@@ -32,7 +37,8 @@ FUZZTIME ?= 30s
 BENCH ?= .
 
 # each_module runs a command in the folder of every module.
-each_module = for module in $(MODULES); do echo "== $$module:" '$(1)'; (cd "$$module" && $(1)); done
+each_module = for module in $(MODULES); do echo "== $$module:" '$(1)'; \
+	(cd "$$module"; if [[ $$module == tools ]]; then export GOWORK=off; fi; $(1)); done
 
 .PHONY: help
 help: ## List the targets
@@ -199,8 +205,14 @@ sim-controls: ## Plant bugs in the simulator, and check that its judges find eac
 sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not repeat itself exactly
 	@cd test/sim && $(GO) test -count=10 -run '^TestSimulation$$' . -v -seed $(SEED) -seeds 1 -only '$(FEATURES)' $(sim_report)
 
+CHECKS := lint layers narrow generate/check tidy/check modules/check vuln/check test/check demo \
+	chaos chaos-controls sim sim-controls
+
 .PHONY: check
-check: lint layers narrow generate/check tidy/check vuln/check test/check demo chaos chaos-controls sim sim-controls ## Everything that CI runs
+check: ## Everything that CI runs, and the seconds that each part of it took
+	@for target in $(CHECKS); do began=$$SECONDS; $(MAKE) $$target; \
+		took+=$$(printf '\n%6d s  %s' $$((SECONDS - began)) $$target); done; \
+	printf '%s\n%6d s  in all\n' "$$took" $$SECONDS
 
 .PHONY: lint
 lint: $(GOLANGCI) proto/lint ## Check format and style
@@ -210,21 +222,21 @@ lint: $(GOLANGCI) proto/lint ## Check format and style
 
 .PHONY: proto/lint
 proto/lint: ## Check format and style of the .proto files
-	@$(BUF) lint
-	@$(BUF) format --diff --exit-code
+	@$(BUF) lint $(BUF_CONFIG)
+	@$(BUF) format $(BUF_CONFIG) --diff --exit-code
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format all code
 	$(GOLANGCI) fmt
-	$(BUF) format --write
+	$(BUF) format $(BUF_CONFIG) --write
 
 .PHONY: layers
-layers: ## Check that imports only go down
-	$(GO) test -count=1 -run '^TestLayers' .
+layers: ## Check that imports only go down, and that users inherit no more than is written down
+	$(GO) test -count=1 -run '^(TestLayers|TestModules)' ./test/house
 
 .PHONY: narrow
 narrow: ## Check that all packages and tests compile where an int has 32 bits
-	GOARCH=386 CGO_ENABLED=0 $(GO) vet ./...
+	@$(call each_module,GOARCH=386 CGO_ENABLED=0 $(GO) vet ./...)
 
 .PHONY: generate
 generate: ## Run all code generators
@@ -233,15 +245,43 @@ generate: ## Run all code generators
 .PHONY: generate/check
 generate/check: ## Check that generated code is what the generators write
 	@scripts/check-generated.sh $(MAKE) generate
-	@$(call each_module,$(GO) run github.com/redlatch/redlatch/annotations/cmd/lockgen -check ./...)
+	@$(GO) build -o $(BIN)/lockgen ./annotations/cmd/lockgen
+	@$(call each_module,$(BIN)/lockgen -check ./...)
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod files
-	@$(call each_module,$(GO) mod tidy)
+	@$(modules) tidy
 
 .PHONY: tidy/check
 tidy/check: ## Check that the go.mod files are tidy
-	@$(call each_module,$(GO) mod tidy -diff)
+	@$(modules) tidy -check
+
+.PHONY: fetch/check
+fetch/check: ## Fetch each module that users fetch, alone, from a proxy made of the work tree; build, install and test it
+	@$(modules) fetch
+
+# The tests of both mostly wait.
+.PHONY: modules/check
+modules/check: ## fetch/check and go/check at the same time
+	@$(MAKE) --jobs=2 fetch/check go/check
+
+# The version that version sets, and release/check looks at.
+VERSION ?=
+
+.PHONY: version
+version: ## Let the modules require each other in VERSION (such as v0.1.0)
+	@$(modules) version '$(VERSION)'
+
+.PHONY: release/check
+release/check: ## List the tags of VERSION (such as v0.1.0), in their order, if it can be tagged
+	@$(modules) release '$(VERSION)'
+
+.PHONY: go/check
+go/check: ## Build and test the library on the newest Go, if it can be had
+	@if GOTOOLCHAIN=$(NEWEST_GO) $(GO) version; then \
+		GOTOOLCHAIN=$(NEWEST_GO) GOWORK=off $(GO) build ./... && \
+		GOTOOLCHAIN=$(NEWEST_GO) GOWORK=off $(GO) test -count=1 -vet=off -p 4 ./...; else \
+		echo; echo "*** SKIPPED, NOT TESTED: $(NEWEST_GO), which can't be had here ***"; echo; fi
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
@@ -274,12 +314,16 @@ scale: servers ## How cost grows with keys, waiters, processes and shards: table
 	$(RUN_BENCH) scale --dir=$(SCALE_DIR) $(SCALE_FLAGS)
 
 .PHONY: scale-docs
-scale-docs: ## Write the tables of the last run into docs/scale.md
-	$(RUN_BENCH) docs --from=$(SCALE_DIR)/bench.csv docs/scale.md
+scale-docs: ## Write the tables of the last run into docs/benchmarks/scale.md
+	$(RUN_BENCH) docs --from=$(SCALE_DIR)/bench.csv docs/benchmarks/scale.md
 
 .PHONY: bench-docs
-bench-docs: ## Write the tables and charts of the last run into docs/benchmarks*.md
-	$(RUN_BENCH) docs --from=$(BENCH_DIR)/bench.csv docs/benchmarks.md docs/benchmarks.zh-CN.md
+bench-docs: ## Write the tables and charts of the last run into docs/benchmarks.md and docs/benchmarks/compare.md
+	$(RUN_BENCH) docs --from=$(BENCH_DIR)/bench.csv docs/benchmarks.md docs/benchmarks/compare.md
+
+.PHONY: docs/words
+docs/words: ## Print how many words each page under docs/ has, without generated tables and quoted output
+	@scripts/docs-words.sh
 
 .PHONY: vuln
 vuln: $(GOVULNCHECK) ## Look for known vulnerabilities in what the code calls; needs the database of vuln.go.dev

@@ -26,7 +26,8 @@ type Config struct {
 	// Margin is how long before the store forgets a lease it is no longer
 	// trusted, as of [lock.WithMargin]. Default 2ms.
 	Margin time.Duration `yaml:"margin" json:"margin"`
-	// CallTimeout bounds one call to the store. Default 2s.
+	// CallTimeout bounds one call to the store, and must be below the watchdog. Default
+	// 2s, or half of a shorter watchdog.
 	CallTimeout time.Duration `yaml:"callTimeout" json:"callTimeout"`
 	// MaxWait bounds every wait for a lock, as of [lock.WithMaxWait]. Default
 	// no limit.
@@ -104,7 +105,7 @@ func (c *Config) settings() settings {
 		{name: "rulesFile", value: &c.RulesFile},
 		{name: "followRules", value: &c.FollowRules, fault: func() string {
 			if c.FollowRules && c.RulesFile == "" {
-				return "there is no rulesFile to follow"
+				return "needs a rulesFile, which is missing"
 			}
 			return ""
 		}},
@@ -124,7 +125,7 @@ func (c Config) Validate() error {
 func (c Config) contradictions() (faults []error) {
 	effective := c.withDefaults()
 	if effective.CallTimeout >= effective.Watchdog && c.Watchdog >= 0 {
-		faults = append(faults, fmt.Errorf("fxmodule: config: callTimeout: %v is not below the watchdog of %v, so a lock could be lost while one call renews it: "+
+		faults = append(faults, fmt.Errorf("fxmodule: config: callTimeout: %v is not below the watchdog of %v, so a lock could be lost while one call is waited for: "+
 			"use at most a third of watchdog", effective.CallTimeout, effective.Watchdog))
 	}
 	lease := min(effective.Watchdog, 30*time.Second) // what an acquire writes
@@ -151,6 +152,9 @@ func (c Config) hasRules() bool { return len(c.Rules) > 0 || c.RulesFile != "" }
 // withDefaults has the default of each duration and count that is zero.
 func (c Config) withDefaults() Config {
 	defaults := DefaultConfig()
+	if c.Watchdog > 0 {
+		defaults.CallTimeout = min(defaults.CallTimeout, c.Watchdog/2)
+	}
 	of := defaults.settings()
 	for i, s := range c.settings() {
 		switch value := s.value.(type) {
@@ -254,7 +258,7 @@ func jsonOf(v any) (any, error) {
 		return nil, errDate
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errors.New("is not a number that a setting can have")
+			return nil, errors.New("is not a finite number")
 		}
 	}
 	return v, nil

@@ -35,7 +35,7 @@ func mistakes(t *testing.T) map[string]fx.Option {
 		"a misspelled setting":      fx.Options(memory, config(`{"watchDog": "30s"}`)),
 		"a number as a duration":    fx.Options(memory, config(`{"poll": 200}`)),
 		"a duration without unit":   fx.Options(memory, config(`{"maxWait": "200"}`)),
-		"a call outlasts a lease":   fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{Watchdog: time.Second})),
+		"a call outlasts a lease":   fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{Watchdog: time.Second, CallTimeout: 2 * time.Second})),
 		"too short":                 fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{MaxHold: time.Millisecond})),
 		"less than nothing":         fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{MaxWaiters: -1})),
 		"more for one than for all": fx.Options(memory, fxmodule.WithConfig(fxmodule.Config{MaxWaiters: 50, MaxTotalWaiters: 10})),

@@ -82,7 +82,7 @@ func (h *Health) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
 	if _, err := h.locker.Inspect(ctx, healthKey); err != nil {
-		return fmt.Errorf("fxmodule: no locks can be had: %w", err)
+		return fmt.Errorf("fxmodule: the locks are unavailable: %w", err)
 	}
 	return nil
 }

@@ -112,14 +112,14 @@ func New(p Params) (Result, error) {
 }
 
 // errNoLifecycle is for a locker that nothing would close. fx always has a lifecycle.
-var errNoLifecycle = errors.New("fxmodule: there is no Lifecycle, whose stop closes the locker: use lock.New where there is none")
+var errNoLifecycle = errors.New("fxmodule: Lifecycle is missing, which closes the locker: without fx, use lock.New")
 
 // errStarted is for an application that starts a second time.
-var errStarted = fmt.Errorf("fxmodule: a stop has closed the locker, which can't be opened again: make a new fx.App (%w)", lock.ErrClosed)
+var errStarted = fmt.Errorf("fxmodule: the application was stopped, and can't be started again: make a new fx.App (%w)", lock.ErrClosed)
 
 // errNoGuard is for rules that nobody reads. Where the application has provided the Config
 // itself, nothing makes a guard unless something uses it.
-var errNoGuard = errors.New("fxmodule: config: there are rules or a rulesFile, and nothing uses the guard, so they lock nothing: " +
+var errNoGuard = errors.New("fxmodule: config: nothing uses the guard, so the rules lock nothing: " +
 	"put its locks in front of their operations, or leave them out; a guard made by NewGuard needs the Health that New returned")
 
 // describe is what v says of itself, or its type.

@@ -121,7 +121,7 @@ func TestASecondStartIsRefused(t *testing.T) {
 func TestANilPointerIsNoStore(t *testing.T) {
 	app := fx.New(fxmodule.Module, quiet(), fx.NopLogger, fx.Invoke(func(*lock.Locker) {}),
 		fx.Provide(func() lock.Store { return (*redisstore.Store)(nil) }))
-	if err := app.Err(); err == nil || !strings.Contains(err.Error(), "it isn't said where locks are kept") {
+	if err := app.Err(); err == nil || !strings.Contains(err.Error(), "no lock store is configured") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -482,7 +482,7 @@ func TestCheckIsBoundedByTheConfig(t *testing.T) {
 }
 
 func TestWhatNewAndNewGuardNeedIsNamed(t *testing.T) {
-	if _, err := fxmodule.New(fxmodule.Params{Store: memstore.New()}); err == nil || !strings.Contains(err.Error(), "no Lifecycle") {
+	if _, err := fxmodule.New(fxmodule.Params{Store: memstore.New()}); err == nil || !strings.Contains(err.Error(), "Lifecycle is missing") {
 		t.Errorf("without a lifecycle: %v", err)
 	}
 	if _, err := fxmodule.NewGuard(fxmodule.GuardParams{}); err == nil || !strings.Contains(err.Error(), "locker is nil") {

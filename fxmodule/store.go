@@ -24,7 +24,7 @@ func InMemory() fx.Option {
 
 // errNoStore says what to choose from. Memory is never the default: with two
 // instances of the application there would be no lock at all.
-var errNoStore = errors.New("fxmodule: it isn't said where locks are kept, use one of\n" +
+var errNoStore = errors.New("fxmodule: no lock store is configured, use one of\n" +
 	"\tfx.Provide of a *redis.Client, *redis.ClusterClient or redis.UniversalClient;\n" +
 	"\tfx.Provide of a lock.Store, such as redisstore.New(client), if the client has a name or is in a group of fx, where it isn't seen;\n" +
 	"\tfxmodule.InMemory(), if the application never runs twice")
@@ -38,7 +38,7 @@ func given(v any) bool {
 // store chooses where locks are kept.
 func (p *Params) store() (lock.Store, error) {
 	if given(p.Store) && p.Config.Redis != (Redis{}) {
-		return nil, fmt.Errorf("fxmodule: config: redis: locks are kept in a %T, which isn't made with these settings: "+
+		return nil, fmt.Errorf("fxmodule: config: redis: the lock store is a %T, to which these settings don't apply: "+
 			"leave them out, or provide the Redis client only", p.Store)
 	}
 	if given(p.Store) {

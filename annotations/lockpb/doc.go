@@ -11,10 +11,10 @@
 //
 // # Importing the .proto
 //
-// The folder of this package is the root to import from, and it is part of
-// the module, so that its version is the one in go.mod:
+// The folder of this package is the root to import from, and a module, so
+// that its version is the one in go.mod:
 //
-//	protoc -I proto -I "$(go list -m -f '{{.Dir}}' github.com/redlatch/redlatch)/annotations/lockpb" ...
+//	protoc -I proto -I "$(go list -m -f '{{.Dir}}' github.com/redlatch/redlatch/annotations/lockpb)" ...
 //
 // Tools that want the file in the repository, buf among them, take a copy,
 // which [Files] and that folder hold. Don't generate Go code from the copy:
@@ -23,7 +23,7 @@ package lockpb
 
 import "embed"
 
-//go:generate env GOWORK=off go -C ../.. tool -modfile=tools/go.mod buf generate
+//go:generate env GOWORK=off go -C ../.. tool -modfile=tools/go.mod buf generate --config tools/buf.yaml --template tools/buf.gen.yaml
 
 // Files holds redlatch/lock/v1/lock.proto, for programs that compile .proto
 // files or write the file out:

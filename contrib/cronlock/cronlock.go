@@ -42,8 +42,7 @@ func Func(e *leader.Elector, fn func(ctx context.Context)) cron.Job {
 // is late runs a job again that has ended by then. What keeps a job from running is
 // logged: that another one runs as information, everything else as an error. A
 // lease that was lost while the job ran is logged as an error, too. A wrong option
-// or key makes it panic: the job would never run. So does a nil logger. A run never
-// joins another one of its name ([lock.WithOwner]).
+// or key makes it panic: the job would never run. So does a nil logger.
 func SkipIfRunningElsewhere(locker *lock.Locker, key string, logger cron.Logger, opts ...lock.Option) cron.JobWrapper {
 	if logger == nil {
 		panic("cronlock.SkipIfRunningElsewhere: logger is nil, use cron.DiscardLogger for none") //nolint:forbidigo // documented: a wrong set-up cannot be run

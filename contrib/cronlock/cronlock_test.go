@@ -40,7 +40,7 @@ func (s ticks) Next(now time.Time) time.Time {
 // line is an instance's way to the store. Cut, it is that of one that was killed.
 // While there is a pause, it is that of one that stands still in front of a call.
 type line struct {
-	*memstore.Store
+	lock.BlockingStore
 	cut    atomic.Bool
 	paused atomic.Pointer[pause]
 }
@@ -71,12 +71,12 @@ func (s *line) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if s.away() {
 		return 0, errCut
 	}
-	return s.Store.Acquire(ctx, c)
+	return s.BlockingStore.Acquire(ctx, c)
 }
 
 func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	if !s.away() {
-		s.Store.Renew(ctx, claims, report)
+		s.BlockingStore.Renew(ctx, claims, report)
 		return
 	}
 	for i := range claims {
@@ -88,7 +88,7 @@ func (s *line) Release(ctx context.Context, c lock.Claim) error {
 	if s.away() {
 		return errCut
 	}
-	return s.Store.Release(ctx, c)
+	return s.BlockingStore.Release(ctx, c)
 }
 
 // fleet is three instances whose clocks are 100 ms apart, with one job.
@@ -117,8 +117,8 @@ func newFleet(t *testing.T, distribute func(*instance) cron.JobWrapper) *fleet {
 	f := &fleet{T: t, began: time.Now().Truncate(every).Add(every), ticks: make(map[int]int)}
 	store := memstore.New()
 	for i := range 3 {
-		in := &instance{store: &line{Store: store}, late: time.Duration(i) * 100 * time.Millisecond}
-		in.locker = lock.New(in.store, lock.WithWatchdog(watchdog))
+		in := &instance{store: &line{BlockingStore: lock.Blocking(store)}, late: time.Duration(i) * 100 * time.Millisecond}
+		in.locker = lock.New(lock.Async(in.store), lock.WithWatchdog(watchdog))
 		in.elector = leader.NewElector(in.locker, "leader:jobs")
 		in.cron = cron.New(cron.WithChain(distribute(in)))
 		in.cron.Schedule(ticks{in.late}, cron.FuncJob(func() { f.run(in) }))
@@ -355,8 +355,8 @@ func (l *logger) Error(err error, msg string, _ ...any) {
 
 func TestWhatKeepsAJobFromRunningIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &line{Store: memstore.New()}
-		l := lock.New(store)
+		store := &line{BlockingStore: lock.Blocking(memstore.New())}
+		l := lock.New(lock.Async(store))
 		var log logger
 		wrap := cronlock.SkipIfRunningElsewhere(l, "job", &log)
 		runs := 0
@@ -387,19 +387,17 @@ func TestWhatKeepsAJobFromRunningIsLogged(t *testing.T) {
 	})
 }
 
-// A run of the same instance is another run, also under the same name.
+// A run of the same instance is another run.
 func TestAJobIsSkippedWhileItRunsHere(t *testing.T) {
 	l := lock.New(memstore.New())
-	for name, opts := range map[string][]lock.Option{"plain": nil, "named": {lock.WithOwner("me")}} {
-		wrap := cronlock.SkipIfRunningElsewhere(l, "job", cron.DiscardLogger, opts...)
-		runs := 0
-		wrap(cron.FuncJob(func() {
-			runs++
-			wrap(cron.FuncJob(func() { runs++ })).Run()
-		})).Run()
-		if runs != 1 {
-			t.Errorf("%s: %d run at once", name, runs)
-		}
+	wrap := cronlock.SkipIfRunningElsewhere(l, "job", cron.DiscardLogger)
+	runs := 0
+	wrap(cron.FuncJob(func() {
+		runs++
+		wrap(cron.FuncJob(func() { runs++ })).Run()
+	})).Run()
+	if runs != 1 {
+		t.Errorf("%d run at once", runs)
 	}
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)

@@ -2,15 +2,13 @@ module github.com/redlatch/redlatch/contrib/gocronlock
 
 go 1.26.0
 
-toolchain go1.26.11
-
 replace github.com/redlatch/redlatch => ../..
 
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/google/uuid v1.6.0
 	github.com/jonboulle/clockwork v0.5.0
-	github.com/redlatch/redlatch v0.0.0-00010101000000-000000000000
+	github.com/redlatch/redlatch v0.1.0
 	go.uber.org/goleak v1.3.0
 )
 

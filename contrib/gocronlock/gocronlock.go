@@ -32,8 +32,7 @@ type Locker struct {
 // lock; locks are tried, never waited for. Without [lock.WithMinHold] an instance
 // whose clock is late runs a job again that has ended by then. A wrong option makes
 // New panic: no job would ever run. What the store doesn't support ([lock.ErrUnsupported])
-// shows with the first job. A run never joins another one of its name
-// ([lock.WithOwner]).
+// shows with the first job.
 func New(locker *lock.Locker, prefix string, opts ...lock.Option) *Locker {
 	if err := locker.Check(prefix+"name", opts...); err != nil {
 		panic("gocronlock.New: " + err.Error()) //nolint:forbidigo // documented: a wrong set-up cannot be run

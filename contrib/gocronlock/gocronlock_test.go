@@ -42,7 +42,7 @@ func (c late) Now() time.Time { return c.Clock.Now().Add(-c.by) }
 // line is an instance's way to the store. Cut, it is that of one that was killed.
 // While there is a pause, it is that of one that stands still in front of a call.
 type line struct {
-	*memstore.Store
+	lock.BlockingStore
 	cut    atomic.Bool
 	paused atomic.Pointer[pause]
 }
@@ -73,12 +73,12 @@ func (s *line) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if s.away() {
 		return 0, errCut
 	}
-	return s.Store.Acquire(ctx, c)
+	return s.BlockingStore.Acquire(ctx, c)
 }
 
 func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	if !s.away() {
-		s.Store.Renew(ctx, claims, report)
+		s.BlockingStore.Renew(ctx, claims, report)
 		return
 	}
 	for i := range claims {
@@ -90,7 +90,7 @@ func (s *line) Release(ctx context.Context, c lock.Claim) error {
 	if s.away() {
 		return errCut
 	}
-	return s.Store.Release(ctx, c)
+	return s.BlockingStore.Release(ctx, c)
 }
 
 // fleet is three instances whose clocks are 100 ms apart, with one job.
@@ -121,8 +121,8 @@ func newFleet(t *testing.T, distribute func(*instance) gocron.SchedulerOption) *
 	store := memstore.New()
 	f.began = time.Now().Truncate(every).Add(time.Second)
 	for i := range 3 {
-		in := &instance{store: &line{Store: store}, clock: late{clockwork.NewRealClock(), time.Duration(i) * 100 * time.Millisecond}}
-		in.locker = lock.New(in.store, lock.WithWatchdog(watchdog))
+		in := &instance{store: &line{BlockingStore: lock.Blocking(store)}, clock: late{clockwork.NewRealClock(), time.Duration(i) * 100 * time.Millisecond}}
+		in.locker = lock.New(lock.Async(in.store), lock.WithWatchdog(watchdog))
 		in.elector = leader.NewElector(in.locker, "leader:jobs")
 		scheduler, err := gocron.NewScheduler(gocron.WithClock(in.clock), distribute(in))
 		if err != nil {
@@ -331,8 +331,8 @@ func TestOptionsWithWhichNoJobWouldRunAreRefusedAtOnce(t *testing.T) {
 
 func TestALockThatIsNotHadIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &line{Store: memstore.New()}
-		l := lock.New(store)
+		store := &line{BlockingStore: lock.Blocking(memstore.New())}
+		l := lock.New(lock.Async(store))
 		locker := gocronlock.New(l, "job:")
 		first, err := locker.Lock(t.Context(), "report")
 		if err != nil {
@@ -367,10 +367,10 @@ func TestALockThatIsNotHadIsReported(t *testing.T) {
 	})
 }
 
-// A run of the same instance is another run, also under the same name.
-func TestAJobIsLockedOnceAlsoForANamedOwner(t *testing.T) {
+// A run of the same instance is another run.
+func TestAJobIsLockedOnceInItsInstance(t *testing.T) {
 	l := lock.New(memstore.New())
-	locker := gocronlock.New(l, "job:", lock.WithOwner("me"))
+	locker := gocronlock.New(l, "job:")
 	first, err := locker.Lock(t.Context(), "report")
 	if err != nil {
 		t.Fatal(err)

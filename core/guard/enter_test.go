@@ -319,7 +319,7 @@ func TestEnterTellsWhoseTimeRanOut(t *testing.T) {
 // has to look at the store.
 func TestASilentStoreIsUnavailableAndNotCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, seen := watched(served(guard.New(guardtest.Locker(t, silentStore{memstore.New()}), orders())))
+		g, seen := watched(served(guard.New(guardtest.Locker(t, lock.Async(silentStore{lock.Blocking(memstore.New())})), orders())))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, _, err := g.Enter(ctx, user("42"))
@@ -333,7 +333,7 @@ func TestASilentStoreIsUnavailableAndNotCanceled(t *testing.T) {
 }
 
 // silentStore answers no acquisition.
-type silentStore struct{ lock.Store }
+type silentStore struct{ lock.BlockingStore }
 
 func (silentStore) Acquire(ctx context.Context, _ lock.Claim) (uint64, error) {
 	<-ctx.Done()
@@ -453,31 +453,21 @@ func TestEnterHoldsAFixedLeaseNoLongerThanTheRuleSays(t *testing.T) {
 }
 
 func TestEnterReportsAStoreThatFails(t *testing.T) {
-	g := served(guard.New(guardtest.Locker(t, brokenStore{memstore.New()}), orders()))
+	g := served(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()}), orders()))
 	_, _, err := g.Enter(t.Context(), user("42"))
-	if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, errDown) {
+	if guard.KindOf(err) != guard.Unavailable || !errors.Is(err, guardtest.ErrDown) {
 		t.Errorf("got %v, want Unavailable that wraps the store's error", err)
 	}
 }
 
 func TestEnterAsksForTheModeOfTheRule(t *testing.T) {
-	store := exclusiveOnly{memstore.New()}
+	store := guardtest.ExclusiveOnly{Store: memstore.New()}
 	fair := orders(func(r *rule.Rule) { r.Mode = lock.Fair })
 	g := served(guard.New(guardtest.Locker(t, store), fair))
 	_, _, err := g.Enter(t.Context(), user("42"))
 	if guard.KindOf(err) != guard.Invalid || !errors.Is(err, lock.ErrUnsupported) {
 		t.Errorf("got %v, want Invalid that wraps ErrUnsupported", err)
 	}
-}
-
-// exclusiveOnly knows no other mode.
-type exclusiveOnly struct{ lock.Store }
-
-func (s exclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	if c.Mode != lock.Exclusive {
-		return 0, lock.ErrUnsupported
-	}
-	return s.Store.Acquire(ctx, c)
 }
 
 func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
@@ -497,13 +487,4 @@ func TestHooksSeeTheNameOfTheRuleAndNotItsKey(t *testing.T) {
 	if got := fmt.Sprint(names); got != "[orders lock:<userId>]" {
 		t.Errorf("names are %s", got)
 	}
-}
-
-var errDown = errors.New("dial tcp 10.1.2.3:6379: secret-password refused for lock:order:42")
-
-// brokenStore refuses every acquisition.
-type brokenStore struct{ lock.Store }
-
-func (brokenStore) Acquire(context.Context, lock.Claim) (uint64, error) {
-	return 0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errDown}
 }

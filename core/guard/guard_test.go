@@ -74,12 +74,12 @@ func TestErrorTextHoldsNeitherKeyNorValueNorTheStoresWords(t *testing.T) {
 	const secret = "alice@example.org"
 	store := memstore.New()
 	g := served(guard.New(guardtest.Locker(t, store), orders(waiting)))
-	broken := served(guard.New(guardtest.Locker(t, brokenStore{store}), orders()))
+	broken := served(guard.New(guardtest.Locker(t, guardtest.Broken{Store: store}), orders()))
 	hold(t, g.Locker(), "lock:order:"+strings.ReplaceAll(secret, "@", "%40"))
 	_, _, contended := g.Enter(t.Context(), user(secret))
 	_, _, unavailable := broken.Enter(t.Context(), user(secret))
 	_, _, tooLong := g.Enter(t.Context(), user(strings.Repeat(secret, 50)))
-	custom := error(g.Refuse(t.Context(), guard.Call{Operation: operation, Rule: g.Rules()[0]}, errDown))
+	custom := error(g.Refuse(t.Context(), guard.Call{Operation: operation, Rule: g.Rules()[0]}, guardtest.ErrDown))
 	for want, err := range map[string]error{
 		`guard: POST /orders: contended: lock "orders": lock is held by another owner`:                                    contended,
 		`guard: POST /orders: unavailable: lock "orders": lock store is unavailable`:                                      unavailable,

@@ -87,7 +87,6 @@ func unfit() map[string]struct {
 		"minHold beyond maxHold":     {lock.WithMaxHold(30 * time.Second), func(r *rule.Rule) { r.MinHold = 50 * time.Second }, "WithMinHold(50s): WithMaxHold(30s) ends earlier"},
 		"lease of twice the margin":  {lock.WithMargin(500 * time.Millisecond), func(r *rule.Rule) { r.Lease = time.Second }, "WithMargin(500ms)"},
 		"maxHold below the margin":   {lock.WithMargin(500 * time.Millisecond), func(r *rule.Rule) { r.MaxHold = time.Second }, "WithMargin(500ms)"},
-		"permits of a named owner":   {lock.WithOwner("me"), func(r *rule.Rule) { r.Mode, r.Size = lock.Semaphore, 3 }, `WithOwner("me")`},
 		"lease below a minimum hold": {lock.WithMinHold(time.Minute), func(r *rule.Rule) { r.Lease = time.Second }, "WithLease(1s) ends earlier"},
 	}
 }
@@ -521,7 +520,7 @@ func TestAGuardWithoutRulesThatServesRefusesAMisspelledOne(t *testing.T) {
 func TestErrorsOfTheOperatorAreLoggedAtMostOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		g := served(guard.New(guardtest.Locker(t, brokenStore{memstore.New()}), orders())).
+		g := served(guard.New(guardtest.Locker(t, guardtest.Broken{Store: memstore.New()}), orders())).
 			WithLogger(slog.New(slog.NewTextHandler(&text, nil)))
 		for range 5 {
 			_, _, _ = g.Enter(t.Context(), user("42"))
@@ -535,7 +534,7 @@ func TestErrorsOfTheOperatorAreLoggedAtMostOnceASecond(t *testing.T) {
 		if !strings.Contains(text.String(), "suppressed=4") {
 			t.Errorf("what was not logged is not counted: %s", &text)
 		}
-		if strings.Contains(text.String(), "lock:order:42") || strings.Contains(text.String(), errDown.Error()) {
+		if strings.Contains(text.String(), "lock:order:42") || strings.Contains(text.String(), guardtest.ErrDown.Error()) {
 			t.Errorf("the log has the key or the store's words: %s", &text)
 		}
 	})

@@ -38,12 +38,13 @@ func (s *line) err() error {
 	return nil
 }
 
-func (s *line) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (s *line) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	s.acquires.Add(1)
 	if err := s.err(); err != nil {
-		return 0, err
+		answer.Answered(0, err)
+		return
 	}
-	return s.Store.Acquire(ctx, c)
+	s.Store.Acquire(ctx, c, by, answer)
 }
 
 func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
@@ -56,11 +57,12 @@ func (s *line) Renew(ctx context.Context, claims []lock.Claim, report func(int, 
 	s.Store.Renew(ctx, claims, report)
 }
 
-func (s *line) Release(ctx context.Context, c lock.Claim) error {
+func (s *line) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	if err := s.err(); err != nil {
-		return err
+		answer.Answered(0, err)
+		return
 	}
-	return s.Store.Release(ctx, c)
+	s.Store.Release(ctx, c, by, answer)
 }
 
 func (s *line) Inspect(ctx context.Context, key string) (lock.State, error) {

@@ -648,9 +648,9 @@ func TestNobodyLeadsDuringTheRestOfAMinimumHold(t *testing.T) {
 }
 
 // A part of a process that is started again waits for its term before to end.
-func TestACandidateOfANamedLockerWaitsForTheTermOfThatName(t *testing.T) {
+func TestACandidateWaitsForTheTermOfItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLocker(t, memstore.New(), lock.WithOwner("billing"))
+		l := newLocker(t, memstore.New())
 		ctx, stop := context.WithCancel(t.Context())
 		one := run(ctx, l, func(ctx context.Context, _ uint64) error {
 			<-ctx.Done()

@@ -22,8 +22,10 @@ type BlockingStore interface {
 // more than the calls that people wait for.
 const undoWorkers = 8
 
-// Async makes a [Store] of one whose calls block: each runs on a goroutine. A panic of a
-// call is a failed call, with a [*PanicError].
+// Async makes a [Store] of one whose calls block: each runs on a goroutine, with a context
+// that ends with ctx and at the time until which the call is wanted. A panic of a call is a
+// failed call, with a [*PanicError]. Other methods of s than those of [BlockingStore] don't
+// show.
 func Async(s BlockingStore) Store {
 	return &async{BlockingStore: s, undoing: make(chan struct{}, undoWorkers)}
 }
@@ -63,15 +65,16 @@ func (s *async) Traits() Traits {
 	return t
 }
 
-// start runs a call, whose context has no other end than by.
+// start runs a call, whose context ends with ctx and at that time. It runs none if that
+// has come.
 func (s *async) start(ctx context.Context, by time.Time, answer Answer, call func(context.Context) (uint64, error)) {
-	if ctx.Err() != nil {
-		answer.Answered(0, &StoreError{Outcome: OutcomeNotExecuted, Err: context.Cause(ctx)})
-		return
-	}
-	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), by, errNoAnswer)
 	go func() {
+		ctx, cancel := context.WithDeadlineCause(ctx, by, errNoAnswer)
 		defer cancel()
+		if ctx.Err() != nil {
+			answer.Answered(0, &StoreError{Outcome: OutcomeNotExecuted, Err: context.Cause(ctx)})
+			return
+		}
 		answer.Answered(guarded(ctx, call))
 	}()
 }

@@ -55,11 +55,12 @@
 //
 // # Ownership
 //
-// The owner is a value, not a goroutine: each acquisition has a new one, and the
-// store never sees it again for another hold. Leases that a hand-off links continue
-// one hold of the store, each with its own fence. Acquiring a key with a context
-// that descends from [Lease.Context] of that key re-enters the hold. Goroutines
-// that share the context share the ownership.
+// The owner is a value, not a goroutine: each hold has a new one, and the store never
+// sees it again for another. The store knows holds, and never how often: acquiring a key
+// with a context that descends from [Lease.Context] of that key re-enters the hold, which
+// gets one more lease. That makes no call, unless the new lease asks for more time than
+// the hold has. Goroutines that share the context share the ownership. Leases that a
+// hand-off links continue one hold of the store, each with its own fence.
 //
 // # Kinds of locks
 //
@@ -73,7 +74,23 @@
 //	Semaphore  as many owners as there are permits
 //
 // An owner re-enters in the mode that it holds. A writer may read as well, and go
-// on reading once it has released the write lease; every other change of mode would
-// wait for itself, and is refused with [ErrInvalid]. Permits don't re-enter: they
-// add up. [AcquireAll] takes several keys.
+// on reading once it has released the write lease: [Store] then lowers the hold. Every
+// other change of mode would wait for itself, and is refused with [ErrInvalid]. Permits
+// don't re-enter: they add up. [AcquireAll] takes several keys.
+//
+// # Names by reader
+//
+// Callers: [New], [Locker], [Lease], [FromContext], [AssertHeld], [AcquireAll],
+// [Request], [Leases], [Mode], [ParseMode], [Error], and the errors that begin with Err.
+// Options are [Option]: every func that begins with With. Limits and defaults are
+// [DefaultWatchdog], [DefaultMargin], [DefaultPoll], [DefaultCallTimeout],
+// [DefaultHandoffs], [DefaultHandoffTime], [MinLease], [MaxKeyBytes], [MaxDuration] and
+// [MaxPermits]. [State] and [OwnerHolds] are for operators.
+//
+// Authors of stores: [Store], [BlockingStore], [Async], [Blocking], [Claim], [Answer],
+// [AnswerFunc], [Traits], [FenceStep], [MaxListed], [BusyError], [StoreError], [Outcome]
+// and [PanicError]; package storetest has the tests.
+//
+// Observers: [Hooks], [Event], [AcquireEvent], [ReleaseEvent], [RenewEvent], [LossEvent],
+// [LossReason] and [ClassOf].
 package lock

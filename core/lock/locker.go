@@ -57,11 +57,10 @@ type Locker struct {
 // nothing before the first acquisition. Options are the defaults of every
 // acquisition; a wrong one makes New panic.
 func New(store Store, opts ...Option) *Locker {
-	defaults, err := defaultOptions().with(opts)
-	if err != nil {
+	defaults := defaultOptions()
+	if err := defaults.forNew(opts); err != nil {
 		panic("lock.New: " + err.Error()) //nolint:forbidigo // documented: options are part of the program
 	}
-	defaults.ofNew = false
 	if store == nil {
 		panic("lock.New: store is nil") //nolint:forbidigo // as above
 	}

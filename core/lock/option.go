@@ -53,7 +53,7 @@ type options struct {
 	watchdog    time.Duration
 	margin      time.Duration
 	poll        time.Duration
-	callTimeout time.Duration
+	callTimeout time.Duration // 0 until New sets its default
 	minHold     time.Duration
 	handoffs    uint64
 	handoffTime time.Duration
@@ -68,7 +68,7 @@ type options struct {
 
 func defaultOptions() *options {
 	return &options{
-		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll, callTimeout: DefaultCallTimeout,
+		watchdog: DefaultWatchdog, margin: DefaultMargin, poll: DefaultPoll,
 		handoffs: DefaultHandoffs, handoffTime: DefaultHandoffTime,
 		hooks: new(Hooks), ofNew: true,
 	}
@@ -98,6 +98,20 @@ func (o *options) apply(opts []Option) error {
 	if ttl := o.acquireTTL(); ttl <= 2*o.margin {
 		o.reject("WithMargin(%v): a lease of %v, which is what an acquire writes, must be longer than twice the margin", o.margin, ttl)
 	}
+	return o.err
+}
+
+// forNew applies what is given to New. A call that takes as long as the watchdog would
+// be waited for while the lease that it renews ends.
+func (o *options) forNew(opts []Option) error {
+	_ = o.apply(opts)
+	switch {
+	case o.callTimeout == 0:
+		o.callTimeout = min(DefaultCallTimeout, o.watchdog/2)
+	case o.callTimeout >= o.watchdog:
+		o.reject("WithCallTimeout(%v): must be below the watchdog of %v, at most a third of it is usual", o.callTimeout, o.watchdog)
+	}
+	o.ofNew = false
 	return o.err
 }
 
@@ -241,7 +255,8 @@ func WithPoll(d time.Duration) Option {
 
 // WithCallTimeout bounds one call to the store. A call that takes longer is
 // abandoned, and undone if it takes effect later. For a locker or one acquisition;
-// releases and renewals use the locker's. Default [DefaultCallTimeout].
+// releases and renewals use the locker's. That of [New] must be below the watchdog there;
+// its default is [DefaultCallTimeout], or half of a shorter watchdog.
 func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithCallTimeout", d, time.Millisecond, "")

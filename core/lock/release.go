@@ -63,13 +63,13 @@ func (l *Locker) beginRelease(lease *Lease, now time.Duration) (c Claim, ends en
 	if h.count == 0 && l.handOff(h) {
 		return c, endsHere, nil
 	}
+	ends = endsLease
+	if h.count > 0 && lease.mode == Write && h.writes == 0 {
+		h.lowering, ends = true, endsWriting
+	}
 	l.unwatch(h, lease, now)
-	switch {
-	case h.count > 0 && lease.mode == Write && h.writes == 0:
-		h.lowering = true
-		return c, endsWriting, nil
-	case h.count > 0:
-		return c, endsLease, nil
+	if h.count > 0 {
+		return c, ends, nil
 	}
 	h.state = holdReleasing
 	l.releasing++

@@ -63,9 +63,9 @@ const FenceStep = 64
 type Store interface {
 	// Acquire gives the owner the key if nobody else has it, and answers with the fence of
 	// the grant: larger than that of every earlier grant of the key to another owner. If
-	// the owner already has the key in that mode, the TTL becomes the larger of what it is
-	// and of the claim's: an acquire that arrives late takes nothing away. A Write claim
-	// of an owner that reads is busy.
+	// the owner already has the key, the TTL becomes the larger of what it is and of the
+	// claim's, and the mode stays: an acquire that arrives late takes nothing away. But a
+	// Write claim of an owner that reads is busy.
 	Acquire(ctx context.Context, c Claim, by time.Time, answer Answer)
 
 	// Release removes the hold, and the owner's place in the queue if there is one, and

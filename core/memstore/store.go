@@ -89,7 +89,7 @@ func (s *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	now := s.now()
 	s.sweep(now)
 	e := s.look(c.Key, now)
-	if h := e.own(&c); h != nil {
+	if h := e.either(&c); h != nil {
 		h.renewAtLeast(now + c.TTL)
 		e.place(&c, now)
 		return h.fence, nil

@@ -18,15 +18,19 @@ const (
 	maxSplitPause = 250 * time.Millisecond
 )
 
-// acquire is Acquire: granted by a majority of the nodes, each time
+// Acquire implements [lock.Store]: granted by a majority of the nodes, each time
 // to an owner that is made for this round of votes. A round that was lost is
 // removed. While nobody has a majority the vote is repeated, for ten node timeouts or a
-// quarter of the TTL at most, and until ctx's deadline. The pauses are random, so that
-// contenders do not stay in step. After that the key is busy, too.
+// quarter of the TTL at most, and until ctx or the time ends. The pauses are random, so
+// that contenders do not stay in step. After that the key is busy, too.
 //
 // If too few nodes answer, the error says how many did. The caller has nothing to
 // undo: the outcome is [lock.OutcomeNotExecuted], or [lock.OutcomeRefused] if a majority
 // refuses.
+func (q *Store) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	q.start(ctx, by, answer, func(ctx context.Context) (uint64, error) { return q.acquire(ctx, c) })
+}
+
 func (q *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if err := check(c); err != nil {
 		return 0, err
@@ -34,10 +38,6 @@ func (q *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if c.Owner == "" { // the nodes don't see it
 		return 0, fmt.Errorf("%w: a claim without an owner", lock.ErrInvalid)
 	}
-	if err := q.begin(); err != nil {
-		return 0, err
-	}
-	defer q.running.Done()
 	limit := time.Now().Add(min(voteTimeouts*q.timeout, c.TTL/4))
 	if end, limited := ctx.Deadline(); limited && end.Before(limit) {
 		limit = end // a later answer is none

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/quorum"
 )
 
 // busyFor answers that another owner has the key for that long, after a while.
@@ -78,7 +77,7 @@ func TestAClaimThatIsRepeated(t *testing.T) {
 				case lost >= 2 && (again <= first || n < 2):
 					t.Errorf("fence %d after %d, and %d nodes have the key, want a new hold", again, first, n)
 				}
-				must(t, q.Release(t.Context(), claimOf("a", 0)))
+				must(t, q.Release(t.Context(), claimBy("a")))
 				time.Sleep(time.Second)
 				if n := on(nodes); n != 0 {
 					t.Errorf("%d nodes have the key when it is released", n)
@@ -91,9 +90,9 @@ func TestAClaimThatIsRepeated(t *testing.T) {
 // Nobody can have a majority: two owners that died have a vote each, and one node hangs. The
 // votes are not repeated for a caller who has gone, or by a store that is closed.
 func TestASplitVoteEndsWithItsCaller(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, cancel func(), q *quorum.Store){
-		"the context ends": func(_ *testing.T, cancel func(), _ *quorum.Store) { cancel() },
-		"the store closes": func(t *testing.T, _ func(), q *quorum.Store) { t.Helper(); closeQuorum(t, q) },
+	for name, end := range map[string]func(t *testing.T, cancel func(), q quorumStore){
+		"the context ends": func(_ *testing.T, cancel func(), _ quorumStore) { cancel() },
+		"the store closes": func(t *testing.T, _ func(), q quorumStore) { t.Helper(); closeQuorum(t, q) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -105,10 +104,7 @@ func TestASplitVoteEndsWithItsCaller(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				answer := make(chan error, 1)
-				go func() {
-					_, err := q.Acquire(ctx, claimBy("a"))
-					answer <- err
-				}()
+				q.Store.Acquire(ctx, claimBy("a"), time.Now().Add(time.Hour), lock.AnswerFunc(func(_ uint64, err error) { answer <- err }))
 				time.Sleep(nodeTimeout) // after some votes, in a pause
 				synctest.Wait()
 				began, before := time.Now(), nodes[4].called()
@@ -140,11 +136,11 @@ func TestASplitVoteHasALimit(t *testing.T) {
 		t.Run(fmt.Sprint(c.ttl, c.deadline), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				nodes, stores := stubs(3)
-				must(t, acquireOf(nodes[0].Store, claimBy("dead#1")))
-				must(t, acquireOf(nodes[1].Store, claimBy("dead#2")))
+				must(t, acquireOf(nodes[0].BlockingStore, claimBy("dead#1")))
+				must(t, acquireOf(nodes[1].BlockingStore, claimBy("dead#2")))
 				nodes[1].acquire = func(c lock.Claim) (uint64, error) { // so that the free node has voted
 					time.Sleep(time.Millisecond)
-					return nodes[1].Store.Acquire(context.Background(), c)
+					return nodes[1].BlockingStore.Acquire(context.Background(), c)
 				}
 				ctx, began := t.Context(), time.Now()
 				if c.deadline > 0 {
@@ -188,14 +184,14 @@ func TestWhatAMajorityRefusesIsCalledOnce(t *testing.T) {
 					n.inspect = func() (lock.State, error) { return lock.State{}, refusal }
 					n.watch = func(lock.Claim, func()) (func(), error) { return nil, refusal }
 				}
-				l := lock.New(q)
+				l := lock.New(q.Store)
 				_, acquired := l.TryAcquire(t.Context(), "other")
 				_, looked := q.Inspect(t.Context(), "k")
 				_, watched := q.Watch(t.Context(), claimBy("b"), func() {})
 				for call, err := range map[string]error{
 					"acquire": acquired, "inspect": looked, "watch": watched,
-					"re-entry": acquireOf(q, claimOf("a", 2)), "renewal": renewOf(t.Context(), q, claimBy("a")),
-					"release": q.Release(t.Context(), claimOf("a", 0)),
+					"repeated claim": acquireOf(q, claimBy("a")), "renewal": renewOf(t.Context(), q, claimBy("a")),
+					"release": q.Release(t.Context(), claimBy("a")),
 				} {
 					var failed *lock.StoreError
 					if !errors.Is(err, refusal) || errors.As(err, &failed) {
@@ -205,12 +201,48 @@ func TestWhatAMajorityRefusesIsCalledOnce(t *testing.T) {
 				must(t, l.Close(t.Context()))
 				time.Sleep(time.Minute)
 				for i, n := range nodes[:2] {
-					if calls := n.called("acquire"); calls != 3 { // one before, one by the engine, and a re-entry
-						t.Errorf("node %d: %d acquires, want 3", i, calls)
+					if calls := n.called("acquire"); calls != 2 { // one before, and one by the engine
+						t.Errorf("node %d: %d acquires, want 2", i, calls)
 					}
 					if calls := n.called("release"); calls != 1 {
 						t.Errorf("node %d: %d releases, want 1", i, calls)
 					}
+				}
+			})
+		})
+	}
+}
+
+// Nothing is sent for a caller who has gone before the call, or when its time has passed.
+func TestACallThatComesTooLateIsNotSent(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, late := range map[string]struct {
+		ctx context.Context
+		by  time.Duration
+	}{
+		"the context has ended": {ended, time.Hour},
+		"the time has passed":   {t.Context(), -time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := members(3)
+				q := over(t, nodes)
+				must(t, acquireOf(q, claimBy("a")))
+				synctest.Wait()
+				before := nodes[0].called()
+				for call, begin := range map[string]func(context.Context, lock.Claim, time.Time, lock.Answer){
+					"acquire": q.Store.Acquire, "release": q.Store.Release,
+				} {
+					answer := make(chan error, 1)
+					begin(late.ctx, claimBy("a"), time.Now().Add(late.by), lock.AnswerFunc(func(_ uint64, err error) { answer <- err }))
+					var failed *lock.StoreError
+					if err := <-answer; !errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted {
+						t.Errorf("%s: got %v, want a StoreError that says not executed", call, err)
+					}
+				}
+				if n := nodes[0].called() - before; n != 0 {
+					t.Errorf("a node was called %d times", n)
 				}
 			})
 		})

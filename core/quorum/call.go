@@ -86,6 +86,27 @@ func (q *Store) begin() error {
 	return nil
 }
 
+// start makes a call of the quorum on a goroutine, whose ctx ends at that time. It makes
+// none if ctx has ended.
+func (q *Store) start(
+	ctx context.Context, by time.Time, answer lock.Answer, call func(context.Context) (uint64, error),
+) {
+	if err := q.begin(); err != nil {
+		answer.Answered(0, err)
+		return
+	}
+	go func() {
+		defer q.running.Done()
+		ctx, cancel := context.WithDeadlineCause(ctx, by, errSilent)
+		defer cancel()
+		if ctx.Err() != nil {
+			answer.Answered(0, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: context.Cause(ctx)})
+			return
+		}
+		answer.Answered(recovered(func() (uint64, error) { return call(ctx) }))
+	}()
+}
+
 // pause waits for d; it returns false when ctx or the store ended before.
 func (q *Store) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -12,7 +12,7 @@ import (
 
 // checked is a node with a Check.
 type checked struct {
-	*memstore.Store
+	lock.Store
 	check func(modes []lock.Mode) error
 }
 
@@ -21,7 +21,7 @@ func (c checked) Check(_ context.Context, modes ...lock.Mode) error { return c.c
 func TestCheckNamesEachNodeThatFails(t *testing.T) {
 	replica := errors.New("this is a replica")
 	var seen []lock.Mode
-	q := quorumOf(t,
+	q := quorumOver(t,
 		memstore.New(), // has no Check
 		checked{memstore.New(), func(modes []lock.Mode) error { seen = modes; return nil }},
 		checked{memstore.New(), func([]lock.Mode) error { return replica }},
@@ -46,7 +46,7 @@ func TestCheckNamesEachNodeThatFails(t *testing.T) {
 	if err := q.Check(t.Context(), lock.Exclusive, lock.Fair); !errors.Is(err, lock.ErrUnsupported) {
 		t.Errorf("mode fair: got %v, want ErrUnsupported", err)
 	}
-	if err := quorumOf(t, memstore.New(), memstore.New(), memstore.New()).Check(t.Context()); err != nil {
+	if err := quorumOver(t, memstore.New(), memstore.New(), memstore.New()).Check(t.Context()); err != nil {
 		t.Errorf("nodes without a Check: %v", err)
 	}
 }

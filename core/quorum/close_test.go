@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/quorum"
 )
 
 // One node has another owner, one grants, and one hangs: the round is lost when the node
@@ -53,30 +52,30 @@ func TestCloseWaitsForCallsUntilItsContextEnds(t *testing.T) {
 }
 
 // calls are all that make calls of nodes.
-var calls = map[string]func(ctx context.Context, q *quorum.Store) error{
-	"acquire": func(ctx context.Context, q *quorum.Store) error {
+var calls = map[string]func(ctx context.Context, q quorumStore) error{
+	"acquire": func(ctx context.Context, q quorumStore) error {
 		_, err := q.Acquire(ctx, claimBy("b"))
 		return err
 	},
-	"re-enter": func(ctx context.Context, q *quorum.Store) error {
-		_, err := q.Acquire(ctx, claimOf("a", 2))
+	"acquire again": func(ctx context.Context, q quorumStore) error {
+		_, err := q.Acquire(ctx, claimBy("a"))
 		return err
 	},
-	"renew": func(ctx context.Context, q *quorum.Store) error { return renewOf(ctx, q, claimBy("a")) },
-	"watch": func(ctx context.Context, q *quorum.Store) error {
+	"renew": func(ctx context.Context, q quorumStore) error { return renewOf(ctx, q, claimBy("a")) },
+	"watch": func(ctx context.Context, q quorumStore) error {
 		stop, err := q.Watch(ctx, claimBy("b"), func() {})
 		if err == nil {
 			stop()
 		}
 		return err
 	},
-	"inspect":       func(ctx context.Context, q *quorum.Store) error { _, err := q.Inspect(ctx, "k"); return err },
-	"force release": func(ctx context.Context, q *quorum.Store) error { _, err := q.ForceRelease(ctx, "k"); return err },
-	"release":       func(ctx context.Context, q *quorum.Store) error { return q.Release(ctx, claimOf("a", 0)) },
+	"inspect":       func(ctx context.Context, q quorumStore) error { _, err := q.Inspect(ctx, "k"); return err },
+	"force release": func(ctx context.Context, q quorumStore) error { _, err := q.ForceRelease(ctx, "k"); return err },
+	"release":       func(ctx context.Context, q quorumStore) error { return q.Release(ctx, claimBy("a")) },
 }
 
 // renewOf renews one claim, which must be reported once.
-func renewOf(ctx context.Context, s lock.Store, c lock.Claim) error {
+func renewOf(ctx context.Context, s lock.BlockingStore, c lock.Claim) error {
 	var got []error
 	s.Renew(ctx, []lock.Claim{c}, func(_ int, err error) { got = append(got, err) })
 	if len(got) != 1 {

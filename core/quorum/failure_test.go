@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
 )
 
 // failing is a node whose calls fail with an error.
 type failing struct {
-	lock.Store
+	lock.BlockingStore
 	err error
 }
 
@@ -50,12 +49,12 @@ func TestWhatAMinoritySaysIsNotTheQuorumsWord(t *testing.T) {
 		for nodes, said := range map[int]bool{1: false, 2: true} {
 			t.Run(fmt.Sprintf("%d of 3 %s", nodes, name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					stores := []lock.Store{failing{err: c.says}, failing{err: away("connection lost", errLink)}, memstore.New()}
+					stores := []lock.BlockingStore{failing{err: c.says}, failing{err: away("connection lost", errLink)}, memory()}
 					if nodes == 2 {
 						stores[1] = stores[0]
-						stores[0] = failing{memstore.New(), c.says}
+						stores[0] = failing{memory(), c.says}
 					}
-					l := lock.New(quorumOf(t, stores...))
+					l := lock.New(quorumOf(t, stores...).Store)
 					_, err := l.Acquire(t.Context(), "k")
 					if errors.Is(err, c.is) != said {
 						t.Errorf("got %v, which is %v: %v, want %v", err, c.is, !said, said)
@@ -84,7 +83,7 @@ func TestAMajorityThatLetsNobodyInIsCalledOnce(t *testing.T) {
 				q := quorumOf(t, stores...)
 				must(t, acquireOf(q, claimBy("other")))
 				synctest.Wait() // the third node has answered, too
-				l := lock.New(q, lock.WithPoll(time.Second))
+				l := lock.New(q.Store, lock.WithPoll(time.Second))
 				answer := make(chan error, 1)
 				go func() {
 					_, err := l.Acquire(t.Context(), "k")
@@ -103,7 +102,7 @@ func TestAMajorityThatLetsNobodyInIsCalledOnce(t *testing.T) {
 				}
 				for call, err := range map[string]error{
 					"acquire": acquireOf(q, claimBy("a")), "renew": renewOf(t.Context(), q, claimBy("other")),
-					"release": q.Release(t.Context(), claimOf("other", 0)),
+					"release": q.Release(t.Context(), claimBy("other")),
 				} {
 					var failed *lock.StoreError
 					if !errors.As(err, &failed) || failed.Outcome != want {
@@ -145,7 +144,7 @@ func (mute) Acquire(context.Context, lock.Claim) (uint64, error) {
 // a store that can't be reached.
 func TestAFailureHasAClass(t *testing.T) {
 	for name, c := range map[string]struct {
-		node        lock.Store
+		node        lock.BlockingStore
 		class       string
 		unreachable bool
 	}{
@@ -160,7 +159,7 @@ func TestAFailureHasAClass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := quorumOf(t, c.node, memstore.New(), failing{err: &lock.StoreError{Err: errLink}})
+				q := quorumOf(t, c.node, memory(), failing{err: &lock.StoreError{Err: errLink}})
 				err := acquireOf(q, claimBy("a"))
 				if class := lock.ClassOf(err); class != c.class {
 					t.Errorf("the class of %v is %q, want %q", err, class, c.class)
@@ -195,7 +194,7 @@ func TestTheClassOfAFailureIsThatOfTheFirstNodeWithOne(t *testing.T) {
 // A renewal has no error but the ones that it reports.
 func TestARenewalThatPanicsIsAPanicToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		nodes := []*faulty{{Store: memstore.New()}, {Store: memstore.New()}, {Store: memstore.New()}}
+		nodes := []*faulty{{BlockingStore: memory()}, {BlockingStore: memory()}, {BlockingStore: memory()}}
 		q := quorumOf(t, nodes[0], nodes[1], nodes[2])
 		must(t, acquireOf(q, claimBy("a")))
 		nodes[0].broken, nodes[1].broken = true, true
@@ -205,13 +204,13 @@ func TestARenewalThatPanicsIsAPanicToo(t *testing.T) {
 			t.Errorf("got %v of class %q, want a PanicError", err, lock.ClassOf(err))
 		}
 		nodes[0].broken, nodes[1].broken = false, false
-		must(t, q.Release(t.Context(), claimOf("a", 0)))
+		must(t, q.Release(t.Context(), claimBy("a")))
 	})
 }
 
 // faulty is a node whose client has a bug in renewals, from when it is broken.
 type faulty struct {
-	lock.Store
+	lock.BlockingStore
 	broken bool
 }
 
@@ -219,7 +218,7 @@ func (f *faulty) Renew(ctx context.Context, claims []lock.Claim, report func(int
 	if f.broken {
 		panic("renew")
 	}
-	f.Store.Renew(ctx, claims, report)
+	f.BlockingStore.Renew(ctx, claims, report)
 }
 
 // A node that is a store with a lock below it may fail with that lock's end.
@@ -229,18 +228,22 @@ func TestAFailureOfNodesThatWrapsAnAnswerIsNone(t *testing.T) {
 			nodes, stores := stubs(3)
 			var failed atomic.Bool
 			for _, node := range nodes {
-				fail := func(or func(lock.Store) error) error {
+				fail := func(or func(lock.BlockingStore) error) error {
 					if failed.Load() {
 						return away("connection lost", cause)
 					}
-					return or(node.Store)
+					return or(node.BlockingStore)
 				}
 				node.acquire = func(c lock.Claim) (fence uint64, err error) {
-					err = fail(func(s lock.Store) error { fence, err = s.Acquire(t.Context(), c); return err })
+					err = fail(func(s lock.BlockingStore) error { fence, err = s.Acquire(t.Context(), c); return err })
 					return fence, err
 				}
-				node.renew = func(c lock.Claim) error { return fail(func(s lock.Store) error { return renewOf(t.Context(), s, c) }) }
-				node.release = func(c lock.Claim) error { return fail(func(s lock.Store) error { return s.Release(t.Context(), c) }) }
+				node.renew = func(c lock.Claim) error {
+					return fail(func(s lock.BlockingStore) error { return renewOf(t.Context(), s, c) })
+				}
+				node.release = func(c lock.Claim) error {
+					return fail(func(s lock.BlockingStore) error { return s.Release(t.Context(), c) })
+				}
 			}
 			q := quorumOf(t, stores...)
 			must(t, acquireOf(q, claimBy("a")))
@@ -248,7 +251,7 @@ func TestAFailureOfNodesThatWrapsAnAnswerIsNone(t *testing.T) {
 			for call, err := range map[string]error{
 				"acquire": acquireOf(q, claimBy("b")),
 				"renew":   renewOf(t.Context(), q, claimBy("a")),
-				"release": q.Release(t.Context(), claimOf("a", 0)),
+				"release": q.Release(t.Context(), claimBy("a")),
 			} {
 				if _, failed := errors.AsType[*lock.StoreError](err); !failed {
 					t.Errorf("%s with %v: got %v, want a failure", call, cause, err)

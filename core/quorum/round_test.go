@@ -13,13 +13,11 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
-	"github.com/redlatch/redlatch/core/quorum"
 )
 
 // witness is a node that notes the owners of the votes that it gets.
 type witness struct {
-	lock.Store
+	lock.BlockingStore
 	mu     sync.Mutex
 	owners map[string]int
 }
@@ -28,15 +26,15 @@ func (w *witness) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	w.mu.Lock()
 	w.owners[c.Owner]++
 	w.mu.Unlock()
-	return w.Store.Acquire(ctx, c)
+	return w.BlockingStore.Acquire(ctx, c)
 }
 
 // A claim is repeated for as long as another owner has the key. Each time the
 // nodes see a new owner.
 func TestEachRoundHasAnOwnerOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &witness{Store: memstore.New(), owners: make(map[string]int)}
-		others := []lock.Store{memstore.New(), memstore.New()}
+		w := &witness{BlockingStore: memory(), owners: make(map[string]int)}
+		others := []lock.BlockingStore{memory(), memory()}
 		q := quorumOf(t, w, others[0], others[1])
 		for _, node := range others {
 			must(t, acquireOf(node, claimBy("other")))
@@ -47,7 +45,7 @@ func TestEachRoundHasAnOwnerOfItsOwn(t *testing.T) {
 			}
 		}
 		for _, node := range others {
-			must(t, node.Release(t.Context(), claimOf("other", 0)))
+			must(t, node.Release(t.Context(), claimBy("other")))
 		}
 		must(t, acquireOf(q, claimBy("a")))
 		synctest.Wait()
@@ -64,23 +62,23 @@ func TestEachRoundHasAnOwnerOfItsOwn(t *testing.T) {
 
 // echo is a node at which each release arrives again, a second later.
 type echo struct {
-	*memstore.Store
+	lock.BlockingStore
 	late sync.WaitGroup
 }
 
 func (e *echo) Release(ctx context.Context, c lock.Claim) error {
 	e.late.Go(func() {
 		time.Sleep(time.Second)
-		_ = e.Store.Release(context.Background(), c)
+		_ = e.BlockingStore.Release(context.Background(), c)
 	})
-	return e.Store.Release(ctx, c)
+	return e.BlockingStore.Release(ctx, c)
 }
 
 // An owner loses a round, so that its vote is removed, and wins the next one
 // with that node in its majority. The removal arrives a second time.
 func TestALateRemovalDoesNotTouchALaterRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, nodes := &echo{Store: memstore.New()}, members(2)
+		first, nodes := &echo{BlockingStore: memory()}, members(2)
 		defer first.late.Wait()
 		q := quorumOf(t, first, nodes[0], nodes[1])
 		for _, m := range nodes {
@@ -89,14 +87,14 @@ func TestALateRemovalDoesNotTouchALaterRound(t *testing.T) {
 		if err := acquireOf(q, claimBy("a")); !errors.Is(err, lock.ErrBusy) {
 			t.Fatalf("got %v, want ErrBusy", err)
 		}
-		must(t, nodes[0].Release(t.Context(), claimOf("other", 0)))
+		must(t, nodes[0].Release(t.Context(), claimBy("other")))
 		must(t, acquireOf(q, claimBy("a"))) // by the first node and the second
 		time.Sleep(2 * time.Second)
-		must(t, nodes[1].Release(t.Context(), claimOf("other", 0)))
+		must(t, nodes[1].Release(t.Context(), claimBy("other")))
 		if err := acquireOf(q, claimBy("b")); !errors.Is(err, lock.ErrBusy) {
 			t.Errorf("while another owner has a lease of 30s: got %v, want ErrBusy", err)
 		}
-		must(t, q.Release(t.Context(), claimOf("a", 0)))
+		must(t, q.Release(t.Context(), claimBy("a")))
 	})
 }
 
@@ -114,7 +112,6 @@ func TestANodeThatMissesAReleaseIsToldUntilTheHoldEnds(t *testing.T) {
 		q.Renew(t.Context(), []lock.Claim{long}, func(_ int, err error) { must(t, err) })
 		time.Sleep(time.Second)
 		nodes[2].set(refused)
-		long.Holds = 0
 		must(t, q.Release(t.Context(), long))
 		time.Sleep(40 * time.Second) // for longer than an acquire writes
 		if n := on(nodes); n != 1 {
@@ -127,7 +124,7 @@ func TestANodeThatMissesAReleaseIsToldUntilTheHoldEnds(t *testing.T) {
 		}
 		nodes[0].set(refused)
 		must(t, acquireOf(q, claimBy("b")))
-		must(t, q.Release(t.Context(), claimOf("b", 0)))
+		must(t, q.Release(t.Context(), claimBy("b")))
 		nodes[0].set(healthy)
 	})
 }
@@ -142,7 +139,7 @@ func TestARemovalThatGoesOnForLongSlowsDown(t *testing.T) {
 		time.Sleep(time.Second)
 		nodes[1].set(refused)
 		nodes[2].set(refused)
-		c.Holds, c.TTL = 0, time.Hour
+		c.TTL = time.Hour
 		for range 5 { // the engine repeats a release that fails
 			if err := q.Release(t.Context(), c); err == nil {
 				t.Error("released on one of three nodes")
@@ -177,7 +174,6 @@ func TestANodeThatIsAwayCostsNoMemory(t *testing.T) {
 					c := claimBy(fmt.Sprintf("owner:%d", i))
 					c.Key = fmt.Sprintf("key:%d", i)
 					must(t, acquireOf(q, c))
-					c.Holds = 0
 					must(t, q.Release(t.Context(), c))
 				}
 				cycle(0)
@@ -224,7 +220,7 @@ func objects() int {
 }
 
 // panicking is a node whose client has a bug.
-type panicking struct{ *memstore.Store }
+type panicking struct{ lock.BlockingStore }
 
 func (panicking) Acquire(context.Context, lock.Claim) (uint64, error) { panic("acquire") }
 func (panicking) Release(context.Context, lock.Claim) error           { panic("release") }
@@ -239,8 +235,8 @@ func (panicking) Watch(context.Context, lock.Claim, func()) (func(), error) {
 }
 
 func TestAPanicOfANodeIsAFailureOfThatNode(t *testing.T) {
-	bad := func() lock.Store { return panicking{memstore.New()} }
-	use := func(stores ...lock.Store) (errs []error) {
+	bad := func() lock.BlockingStore { return panicking{memory()} }
+	use := func(stores ...lock.BlockingStore) (errs []error) {
 		q := quorumOf(t, stores...)
 		ctx := t.Context()
 		errs = append(errs, acquireOf(q, claimBy("a")))
@@ -251,14 +247,14 @@ func TestAPanicOfANodeIsAFailureOfThatNode(t *testing.T) {
 		}
 		_, looked := q.Inspect(ctx, "k")
 		_, forced := q.ForceRelease(ctx, "free")
-		return append(errs, err, looked, forced, q.Release(ctx, claimOf("a", 0)))
+		return append(errs, err, looked, forced, q.Release(ctx, claimBy("a")))
 	}
-	for i, err := range use(memstore.New(), bad(), memstore.New()) {
+	for i, err := range use(memory(), bad(), memory()) {
 		if err != nil {
 			t.Errorf("one of three panics, call %d: %v", i, err)
 		}
 	}
-	for i, err := range use(bad(), bad(), memstore.New()) {
+	for i, err := range use(bad(), bad(), memory()) {
 		var panicked *lock.PanicError
 		if held := errors.Is(err, lock.ErrNotHeld); !held && !errors.As(err, &panicked) {
 			t.Errorf("two of three panic, call %d: got %v, want a PanicError", i, err)
@@ -288,11 +284,11 @@ func TestInspectCountsSilentNodesForTheHolders(t *testing.T) {
 	})
 }
 
-// An extension, or a re-entry, whose answers are lost may have run on each node.
+// An extension, or a repeated claim, whose answers are lost may have run on each node.
 func TestAReleaseComesAfterAnExtensionWithoutAnAnswer(t *testing.T) {
-	for name, extend := range map[string]func(q *quorum.Store, c lock.Claim) error{
-		"an extension": func(q *quorum.Store, c lock.Claim) error { return renewOf(context.Background(), q, c) },
-		"a re-entry":   func(q *quorum.Store, c lock.Claim) error { c.Holds = 2; return acquireOf(q, c) },
+	for name, extend := range map[string]func(q quorumStore, c lock.Claim) error{
+		"an extension":     func(q quorumStore, c lock.Claim) error { return renewOf(context.Background(), q, c) },
+		"a repeated claim": func(q quorumStore, c lock.Claim) error { return acquireOf(q, c) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -316,7 +312,6 @@ func TestAReleaseComesAfterAnExtensionWithoutAnAnswer(t *testing.T) {
 					c.Key = fmt.Sprint("k:", i)
 					must(t, acquireOf(q, c))
 				}
-				long.Holds = 0
 				must(t, q.Release(t.Context(), long))
 				time.Sleep(time.Minute)
 				if n := on(nodes); n != 0 {
@@ -334,11 +329,11 @@ func TestARemovalDoesNotOvertakeTheVote(t *testing.T) {
 		nodes, stores := stubs(3)
 		nodes[2].acquire = func(c lock.Claim) (uint64, error) {
 			time.Sleep(nodeTimeout / 2)
-			return nodes[2].Store.Acquire(context.Background(), c)
+			return nodes[2].BlockingStore.Acquire(context.Background(), c)
 		}
 		q := quorumOf(t, stores...)
 		must(t, acquireOf(q, claimBy("a")))
-		must(t, q.Release(t.Context(), claimOf("a", 0)))
+		must(t, q.Release(t.Context(), claimBy("a")))
 		time.Sleep(nodeTimeout * 6 / 10)
 		if n := hold(t, nodes); n != 0 {
 			t.Errorf("%d nodes have the key when all have voted", n)
@@ -349,23 +344,23 @@ func TestARemovalDoesNotOvertakeTheVote(t *testing.T) {
 // A vote whose connection is cut may sit in a buffer, and run after its removal.
 func TestAVoteThatRunsAfterItsRemovalIsRemoved(t *testing.T) {
 	for _, late := range []time.Duration{50 * time.Millisecond, time.Second} {
-		for name, outcome := range map[string]func(q *quorum.Store, nodes []*stub) error{
-			"of a round that is lost": func(q *quorum.Store, nodes []*stub) error {
+		for name, outcome := range map[string]func(q quorumStore, nodes []*stub) error{
+			"of a round that is lost": func(q quorumStore, nodes []*stub) error {
 				_ = acquireOf(nodes[0], claimBy("other"))
 				if err := acquireOf(q, claimBy("a")); err == nil {
 					return errors.New("granted by one of three nodes")
 				}
-				return nodes[0].Store.Release(context.Background(), claimOf("other", 0))
+				return nodes[0].BlockingStore.Release(context.Background(), claimBy("other"))
 			},
-			"of a hold that is released": func(q *quorum.Store, _ []*stub) error {
-				return errors.Join(acquireOf(q, claimBy("a")), q.Release(context.Background(), claimOf("a", 0)))
+			"of a hold that is released": func(q quorumStore, _ []*stub) error {
+				return errors.Join(acquireOf(q, claimBy("a")), q.Release(context.Background(), claimBy("a")))
 			},
 		} {
 			t.Run(fmt.Sprintf("%v late, %s", late, name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					nodes, stores := stubs(3)
 					nodes[2].acquire = func(c lock.Claim) (uint64, error) {
-						time.AfterFunc(late, func() { _, _ = nodes[2].Store.Acquire(context.Background(), c) })
+						time.AfterFunc(late, func() { _, _ = nodes[2].BlockingStore.Acquire(context.Background(), c) })
 						return 0, errLink
 					}
 					must(t, outcome(quorumOf(t, stores...), nodes))
@@ -384,12 +379,12 @@ func TestAVoteThatPanicsIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, stores := stubs(3)
 		nodes[2].acquire = func(c lock.Claim) (uint64, error) {
-			_, _ = nodes[2].Store.Acquire(context.Background(), c)
+			_, _ = nodes[2].BlockingStore.Acquire(context.Background(), c)
 			panic("acquire")
 		}
 		q := quorumOf(t, stores...)
 		must(t, acquireOf(q, claimBy("a")))
-		must(t, q.Release(t.Context(), claimOf("a", 0)))
+		must(t, q.Release(t.Context(), claimBy("a")))
 		time.Sleep(time.Second)
 		if n := hold(t, nodes); n != 0 {
 			t.Errorf("%d nodes have the key", n)
@@ -408,7 +403,6 @@ func TestAHoldIsKnownAmongManyOthers(t *testing.T) {
 			must(t, acquireOf(q, claims[i]))
 		}
 		for _, c := range claims {
-			c.Holds = 0
 			must(t, q.Release(t.Context(), c))
 		}
 	})
@@ -423,7 +417,7 @@ func TestARemovalThatIsAnsweredIsNotRepeated(t *testing.T) {
 				nodes[2].release = func(lock.Claim) error { return answer }
 				q := quorumOf(t, stores...)
 				must(t, acquireOf(q, claimBy("a")))
-				must(t, q.Release(t.Context(), claimOf("a", 0)))
+				must(t, q.Release(t.Context(), claimBy("a")))
 				time.Sleep(time.Minute)
 				for i, n := range nodes {
 					if calls := n.called("release"); calls != 1 {
@@ -450,7 +444,6 @@ func TestANodeThatWasAwayIsOwedLaterRemovals(t *testing.T) {
 			time.Sleep(time.Second) // all three have voted
 			nodes[2].set(refused)
 			for _, c := range keys {
-				c.Holds = 0
 				must(t, q.Release(t.Context(), c))
 			}
 		}
@@ -529,16 +522,12 @@ func TestWhatBecomesOfAHold(t *testing.T) {
 		{[]fate{does, lost, hangs, lost, does}, errUndecided, nil, unknown, false},
 		{[]fate{does, lost, lost, hangs, lost}, lock.ErrNotHeld, lock.ErrNotHeld, 0, true},
 	} {
-		for name, call := range map[string]func(q *quorum.Store) (got, want error){
-			"renewal": func(q *quorum.Store) (got, want error) {
+		for name, call := range map[string]func(q quorumStore) (got, want error){
+			"renewal": func(q quorumStore) (got, want error) {
 				return renewOf(context.Background(), q, claimBy("a")), c.renewed
 			},
-			"re-entry": func(q *quorum.Store) (got, want error) { return acquireOf(q, claimOf("a", 2)), c.renewed },
-			"release": func(q *quorum.Store) (got, want error) {
-				return q.Release(context.Background(), claimOf("a", 0)), c.released
-			},
-			"partial release": func(q *quorum.Store) (got, want error) {
-				return q.Release(context.Background(), claimOf("a", 1)), c.released
+			"release": func(q quorumStore) (got, want error) {
+				return q.Release(context.Background(), claimBy("a")), c.released
 			},
 		} {
 			t.Run(fmt.Sprint(name, c.fates), func(t *testing.T) {
@@ -579,13 +568,13 @@ func TestAReleaseThatFailedIsRepeated(t *testing.T) {
 		time.Sleep(time.Second)
 		nodes[0].set(refused)
 		nodes[1].set(refused)
-		if err := q.Release(t.Context(), claimOf("a", 0)); err == nil || errors.Is(err, lock.ErrNotHeld) {
+		if err := q.Release(t.Context(), claimBy("a")); err == nil || errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("with a minority: got %v, want a failure", err)
 		}
 		nodes[0].set(healthy)
 		nodes[1].set(healthy)
-		must(t, q.Release(t.Context(), claimOf("a", 0)))
-		if err := q.Release(t.Context(), claimOf("a", 0)); !errors.Is(err, lock.ErrNotHeld) {
+		must(t, q.Release(t.Context(), claimBy("a")))
+		if err := q.Release(t.Context(), claimBy("a")); !errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("when it is released: got %v, want ErrNotHeld", err)
 		}
 	})
@@ -606,11 +595,11 @@ func TestARemovalThatIsRefusedIsRepeated(t *testing.T) {
 					if !well.Load() {
 						return refusal
 					}
-					return nodes[2].Store.Release(context.Background(), c)
+					return nodes[2].BlockingStore.Release(context.Background(), c)
 				}
 				q := quorumOf(t, stores...)
 				must(t, acquireOf(q, claimBy("a")))
-				must(t, q.Release(t.Context(), claimOf("a", 0)))
+				must(t, q.Release(t.Context(), claimBy("a")))
 				time.Sleep(5 * time.Second)
 				well.Store(true)
 				time.Sleep(3 * time.Second) // less than its TTL

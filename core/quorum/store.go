@@ -20,6 +20,9 @@ const (
 	// voteTimeouts is how many node timeouts an Acquire may go on for while
 	// votes split.
 	voteTimeouts = 10
+	// maxUndoing is how many clean-ups run at a time, so that they don't cost more than
+	// the calls that people wait for.
+	maxUndoing = 8
 	// watchTimeouts is how many node timeouts a subscription may take: it may
 	// have to connect first.
 	watchTimeouts = 10
@@ -62,12 +65,12 @@ const (
 // Only [lock.Exclusive]. The others are refused with [lock.ErrUnsupported].
 type Store struct {
 	nodes   []*node
-	calls   lock.Store // of it as a blocking store
-	need    int        // a majority
+	need    int // a majority
 	timeout time.Duration
 	counter atomic.Uint64  // of rounds
 	running sync.WaitGroup // calls, and what they left to do
 	closing chan struct{}
+	undoing chan struct{} // has an element for each clean-up that runs
 
 	mu      sync.Mutex
 	closed  bool
@@ -96,9 +99,8 @@ func New(stores ...lock.Store) (*Store, error) {
 	}
 	q := &Store{
 		need: len(stores)/2 + 1, timeout: defaultNodeTimeout,
-		closing: make(chan struct{}), holds: make(map[claimKey]*round), sweepAt: minSweep,
+		closing: make(chan struct{}), undoing: make(chan struct{}, maxUndoing), holds: make(map[claimKey]*round), sweepAt: minSweep,
 	}
-	q.calls = lock.Async(blocking{q})
 	for i, store := range stores {
 		if store == nil {
 			return nil, fmt.Errorf("%w: quorum.New: store %d is nil", lock.ErrInvalid, i+1)
@@ -182,50 +184,36 @@ func (q *Store) prolong(r *round, until time.Time) {
 	}
 }
 
-// blocking is a quorum as a store whose calls block: they wait for its nodes.
-type blocking struct{ *Store }
-
-// Acquire implements [lock.BlockingStore].
-func (b blocking) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	return b.acquire(ctx, c)
-}
-
-// Release implements [lock.BlockingStore].
-func (b blocking) Release(ctx context.Context, c lock.Claim) error { return b.release(ctx, c) }
-
-// Lower implements [lock.BlockingStore]: a quorum has no mode that it is for.
-func (blocking) Lower(_ context.Context, c lock.Claim) error { return check(c) }
-
-// Acquire implements [lock.Store].
-func (q *Store) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
-	q.calls.Acquire(ctx, c, by, answer)
-}
-
-// Release implements [lock.Store].
+// Release implements [lock.Store]. It answers when a majority has answered.
+// The other nodes are called all the same. A node that has not answered the vote
+// yet is called when it has. A node that does not answer the release is called
+// again until the hold has expired there.
 func (q *Store) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
-	q.calls.Release(ctx, c, by, answer)
+	q.start(ctx, by, answer, func(ctx context.Context) (uint64, error) {
+		if c.Undo {
+			select {
+			case q.undoing <- struct{}{}:
+				defer func() { <-q.undoing }()
+			case <-ctx.Done():
+				return 0, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: context.Cause(ctx)}
+			}
+		}
+		return 0, q.release(context.WithoutCancel(ctx), c)
+	})
 }
 
 // Lower implements [lock.Store] by refusing: a quorum has no mode that it is for.
-func (q *Store) Lower(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
-	q.calls.Lower(ctx, c, by, answer)
+func (*Store) Lower(_ context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, check(c))
 }
 
 // Traits implements [lock.Store]. Fences of several clocks leave no room.
 func (*Store) Traits() lock.Traits { return lock.Traits{} }
 
-// release is Release. It returns when a majority has answered.
-// The other nodes are called all the same. A node that has not answered the vote
-// yet is called when it has. A node that does not answer the release is called
-// again until the hold has expired there.
 func (q *Store) release(ctx context.Context, c lock.Claim) error {
 	if err := check(c); err != nil {
 		return err
 	}
-	if err := q.begin(); err != nil {
-		return err
-	}
-	defer q.running.Done()
 	r := q.holding(c)
 	if r == nil {
 		return lock.ErrNotHeld

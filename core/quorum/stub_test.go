@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
 )
 
 // stub is a node that does what a test says, and otherwise what a store in memory does.
 type stub struct {
-	*memstore.Store
+	lock.BlockingStore
 	acquire func(lock.Claim) (uint64, error)
 	renew   func(lock.Claim) error
 	release func(lock.Claim) error
@@ -23,9 +22,9 @@ type stub struct {
 	calls map[string]int
 }
 
-func newStub() *stub { return &stub{Store: memstore.New(), calls: make(map[string]int)} }
+func newStub() *stub { return &stub{BlockingStore: memory(), calls: make(map[string]int)} }
 
-func stubs(n int) (nodes []*stub, stores []lock.Store) {
+func stubs(n int) (nodes []*stub, stores []lock.BlockingStore) {
 	for range n {
 		node := newStub()
 		nodes, stores = append(nodes, node), append(stores, node)
@@ -48,7 +47,7 @@ func (s *stub) called(call string) int {
 
 func (s *stub) has(t *testing.T) bool {
 	t.Helper()
-	state, err := s.Store.Inspect(context.Background(), "k")
+	state, err := s.BlockingStore.Inspect(context.Background(), "k")
 	must(t, err)
 	return state.Held
 }
@@ -69,7 +68,7 @@ func (s *stub) Acquire(_ context.Context, c lock.Claim) (uint64, error) {
 	if s.acquire != nil {
 		return s.acquire(c)
 	}
-	return s.Store.Acquire(context.Background(), c)
+	return s.BlockingStore.Acquire(context.Background(), c)
 }
 
 func (s *stub) Renew(_ context.Context, claims []lock.Claim, report func(int, error)) {
@@ -79,7 +78,7 @@ func (s *stub) Renew(_ context.Context, claims []lock.Claim, report func(int, er
 			report(i, s.renew(c))
 			continue
 		}
-		s.Store.Renew(context.Background(), []lock.Claim{c}, func(_ int, err error) { report(i, err) })
+		s.BlockingStore.Renew(context.Background(), []lock.Claim{c}, func(_ int, err error) { report(i, err) })
 	}
 }
 
@@ -88,7 +87,7 @@ func (s *stub) Release(_ context.Context, c lock.Claim) error {
 	if s.release != nil {
 		return s.release(c)
 	}
-	return s.Store.Release(context.Background(), c)
+	return s.BlockingStore.Release(context.Background(), c)
 }
 
 func (s *stub) Inspect(ctx context.Context, key string) (lock.State, error) {
@@ -96,7 +95,7 @@ func (s *stub) Inspect(ctx context.Context, key string) (lock.State, error) {
 	if s.inspect != nil {
 		return s.inspect()
 	}
-	return s.Store.Inspect(ctx, key)
+	return s.BlockingStore.Inspect(ctx, key)
 }
 
 func (s *stub) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
@@ -104,7 +103,7 @@ func (s *stub) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), er
 	if s.watch != nil {
 		return s.watch(c, wake)
 	}
-	return s.Store.Watch(ctx, c, wake)
+	return s.BlockingStore.Watch(ctx, c, wake)
 }
 
 // longest is how long a test may take for a call that has to come back at once.

@@ -78,22 +78,23 @@ func (s *Store) probeMode(ctx context.Context, key string, mode lock.Mode) error
 // a writer as a reader, unless it is kept. A next that waits in a queue leaves it if that
 // fails.
 func (s *Store) probeHold(ctx context.Context, claim, next lock.Claim) (err error) {
-	if _, err := s.acquire(ctx, claim); err != nil {
+	store := lock.Blocking(s)
+	if _, err := store.Acquire(ctx, claim); err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, s.release(ctx, claim), s.forget(ctx, claim.Key, claim.Mode))
+		err = errors.Join(err, store.Release(ctx, claim), s.forget(ctx, claim.Key, claim.Mode))
 		if err != nil {
-			_ = s.release(ctx, next)
+			_ = store.Release(ctx, next)
 		}
 	}()
 	s.Renew(ctx, []lock.Claim{claim}, func(_ int, failed error) { err = failed })
-	if _, refused := s.acquire(ctx, next); err == nil && !errors.Is(refused, lock.ErrBusy) {
+	if _, refused := store.Acquire(ctx, next); err == nil && !errors.Is(refused, lock.ErrBusy) {
 		err = refused
 	}
 	if err == nil && claim.Mode == lock.Write && claim.Keep.IsZero() {
 		claim.Mode = lock.Read
-		err = s.lower(ctx, claim)
+		err = store.Lower(ctx, claim)
 	}
 	return err
 }

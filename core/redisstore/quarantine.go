@@ -63,7 +63,7 @@ func (s *script) quarantined(d time.Duration) *script {
 }
 
 // acquiring is the call to send for an acquire, and run the way to send it.
-func (s *Store) acquiring(c call, run func(context.Context, call) (int64, error)) (call, func(context.Context, call) (int64, error)) {
+func (s *Store) acquiring(c call, run run) (call, run) {
 	if s.quarantine == nil {
 		return c, run
 	}

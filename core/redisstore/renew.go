@@ -30,7 +30,6 @@ type renewed struct {
 // round is one call of [Store.Renew].
 type round struct {
 	*Store
-	ctx     context.Context
 	report  func(i int, err error)
 	answers chan renewed
 	pending int // answers
@@ -54,40 +53,41 @@ func (s *Store) Renew(ctx context.Context, claims []lock.Claim, report func(i in
 		k := kind{s.senderOf(t.name), r.script}
 		kinds[k] = append(kinds[k], r)
 	}
-	r := &round{Store: s, ctx: ctx, report: report, answers: make(chan renewed, len(claims))}
+	r := &round{Store: s, report: report, answers: make(chan renewed, len(claims))}
 	for k, renewals := range kinds {
 		size := 1
 		if s.cluster == nil && k.script == renewScript {
 			size = renewBatch
 		}
-		r.send(k.to, slices.Collect(slices.Chunk(renewals, size)))
+		r.send(ctx, k.to, slices.Collect(slices.Chunk(renewals, size)))
 	}
+	late := context.WithoutCancel(ctx)
 	for ; r.pending > 0; r.pending-- {
-		r.answered(<-r.answers)
+		r.answered(late, <-r.answers)
 	}
 }
 
 // send sends one script for each batch.
-func (r *round) send(to *sender, batches [][]renewal) {
+func (r *round) send(ctx context.Context, to *sender, batches [][]renewal) {
 	r.pending += len(batches)
 	if r.replicas != nil {
-		go r.sendReplicated(to, batches)
+		go r.sendReplicated(ctx, to, batches)
 		return
 	}
 	for _, batch := range batches {
 		to.submit(&sending{
-			call: joined(batch), ctx: r.ctx, by: limitOf(r.ctx), urgent: true,
+			call: joined(batch), ctx: ctx, by: limitOf(ctx), urgent: true,
 			to: receiving(func(reply *redis.Cmd, err error) { r.answers <- renewed{outcome{cmd: reply, err: err}, to, batch} }),
 		})
 	}
 }
 
-func (r *round) sendReplicated(to *sender, batches [][]renewal) {
+func (r *round) sendReplicated(ctx context.Context, to *sender, batches [][]renewal) {
 	calls, outcomes := make([]call, len(batches)), make([]outcome, len(batches))
 	for i, batch := range batches {
 		calls[i] = joined(batch)
 	}
-	failed := guarded(func() error { outcomes = r.replicated(r.ctx, calls); return nil })
+	failed := guarded(func() error { outcomes = r.replicatedLate(ctx, calls); return nil })
 	for i, batch := range batches {
 		switch o := &outcomes[i]; {
 		case failed != nil:
@@ -99,18 +99,18 @@ func (r *round) sendReplicated(to *sender, batches [][]renewal) {
 	}
 }
 
-// answered reports the claims of a script, or sends them again one by one.
-func (r *round) answered(a renewed) {
+// answered reports the claims of a script, or sends them again one by one, late or not.
+func (r *round) answered(ctx context.Context, a renewed) {
 	first := &a.batch[0]
 	switch {
 	case isRefused(a.err) && len(a.batch) > 1:
 		// One key spoiled it for all, or the server runs no such script. It
 		// changed nothing.
-		r.send(a.to, slices.Collect(slices.Chunk(a.batch, 1)))
+		r.send(ctx, a.to, slices.Collect(slices.Chunk(a.batch, 1)))
 		return
 	case isTryAgain(a.err) && first.keys == 2: // not several locks: those are outside of clusters
 		first.call = first.on(1) // permits matter more than their number, and a writer has no sentinel yet
-		r.send(a.to, [][]renewal{a.batch})
+		r.send(ctx, a.to, [][]renewal{a.batch})
 		return
 	case isWrongType(a.err):
 		a.err = lock.ErrNotHeld

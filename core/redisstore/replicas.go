@@ -69,16 +69,21 @@ func (s *Store) grant(ctx context.Context, c call) (int64, error) {
 	if !admitted {
 		return 0, errOpen
 	}
-	return s.acknowledged(ctx, c)
+	return s.acknowledged(s.replicated(ctx, []call{c})[0])
 }
 
-// acknowledged runs a script that returns a positive number when replicas have to know of
-// it.
-func (s *Store) acknowledged(ctx context.Context, c call) (int64, error) {
+// finished makes a call that replicas have to know of, and that is finished however late
+// the server answers.
+func (s *Store) finished(ctx context.Context, c call) (int64, error) {
 	if s.replicas == nil {
 		return s.number(ctx, c)
 	}
-	o := s.replicated(ctx, []call{c})[0]
+	return s.acknowledged(s.replicatedLate(ctx, []call{c})[0])
+}
+
+// acknowledged reads the reply of a script that returns a positive number when replicas have
+// to know of it.
+func (s *Store) acknowledged(o outcome) (int64, error) {
 	n, err := s.integer(o.cmd, o.err)
 	if err == nil && n > 0 && o.short != nil {
 		return 0, o.short
@@ -91,6 +96,16 @@ type route struct {
 	node   redis.UniversalClient
 	text   bool // the script itself, not its name
 	asking bool // the slot is on its way to the node
+}
+
+// replicatedLate is replicated of calls that are finished; see [sending.finishes].
+func (s *Store) replicatedLate(ctx context.Context, calls []call) []outcome {
+	if ctx.Err() == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), longestCall)
+		defer cancel()
+	}
+	return s.replicated(ctx, calls)
 }
 
 // replicated sends scripts of one server, which succeed and fail one by one,

@@ -128,6 +128,20 @@ func (s *Store) integer(reply *redis.Cmd, err error) (int64, error) {
 	return n, s.failure(err)
 }
 
+// run sends a script and returns the number that it answers.
+type run func(context.Context, call) (int64, error)
+
+// after is a run that has failed already, if it has.
+func after(failed error, run run) run {
+	return func(ctx context.Context, c call) (int64, error) {
+		if err := failed; err != nil {
+			failed = nil
+			return 0, err
+		}
+		return run(ctx, c)
+	}
+}
+
 // maxSettle bounds the wait for a slot that migrates, where ctx does not.
 const maxSettle = 2 * time.Second
 
@@ -135,7 +149,7 @@ const maxSettle = 2 * time.Second
 // and not all of its keys are in one place: until they are, or ctx ends. maxSettle ends
 // the pauses only: a call that is cut short has an unknown outcome.
 // Scripts with one key never get that answer.
-func settled(ctx context.Context, c call, run func(context.Context, call) (int64, error)) (int64, error) {
+func settled(ctx context.Context, c call, run run) (int64, error) {
 	n, err := run(ctx, c)
 	if c.keys == 1 || !isTryAgain(err) {
 		return n, err

@@ -53,7 +53,7 @@ type sending struct {
 	ctx    context.Context // when it ends before the call is sent, the call is not sent
 	by     time.Time       // so with this
 	to     receiver
-	urgent bool // goes before acquisitions, and with an open circuit
+	urgent bool // no acquisition: goes before them, and with an open circuit
 	undo   bool // removes what nobody waits for
 
 	text   bool // the server does not know the script by its name
@@ -87,6 +87,21 @@ func (x *sending) overdue(now time.Time) error {
 	return nil
 }
 
+// finishes says that what was begun is finished, however late the server answers: what nobody
+// waits for takes no lock, but a hold is renewed, lowered and released.
+func (x *sending) finishes() bool { return x.urgent || x.undo }
+
+// again gives time to a call that a server did not run, for another try. An error means
+// that it ends.
+func (x *sending) again(now time.Time) error {
+	late := x.overdue(now)
+	if late != nil && x.finishes() {
+		x.ctx, x.by = context.WithoutCancel(x.ctx), now.Add(longestCall)
+		return nil
+	}
+	return late
+}
+
 // sender sends the calls for one server. What comes while its batches are under
 // way travels together in the next. Its workers exist while there is something
 // to do.
@@ -118,7 +133,8 @@ type worker struct {
 	began  time.Time // of the batch; with it, mu guards what follows
 	batch  []*sending
 	over   []*sending // overdue
-	last   time.Time  // when none of its calls has time left
+	last   time.Time  // when none of its calls has time left to be sent
+	until  time.Time  // when nobody reads answers any longer
 	// answering says that it is one of sender.answering.
 	answering bool
 
@@ -311,7 +327,7 @@ func (s *sender) fill(w *worker, now time.Time) bool {
 	if len(s.flying) > overlap && s.fresh(now, w) >= overlap {
 		return false
 	}
-	w.began, w.last = now, now
+	w.began, w.last, w.until = now, now, now
 	share := s.share(w, now)
 	s.urgent = w.take(s.urgent, share)
 	if !s.circuit.open {
@@ -357,13 +373,25 @@ func (w *worker) take(queue []*sending, most int) (rest []*sending) {
 			continue
 		}
 		w.batch = append(w.batch, x)
-		if x.by.After(w.last) {
-			w.last = x.by
-		}
+		w.allow(x)
 	}
 	rest = append(queue[:0], queue[n:]...)
 	clear(queue[len(rest):])
 	return rest
+}
+
+// allow gives the batch the time of one of its calls.
+func (w *worker) allow(x *sending) {
+	until := x.by
+	if x.finishes() {
+		until = until.Add(longestCall)
+	}
+	if x.by.After(w.last) {
+		w.last = x.by
+	}
+	if until.After(w.until) {
+		w.until = until
+	}
 }
 
 // reap ends idle workers, unless there was work lately.
@@ -420,12 +448,15 @@ func (s *sender) keep(w *worker, batch []*sending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.batch = batch
+	for _, x := range batch {
+		w.allow(x)
+	}
 	s.answered(w)
 	s.dispatch(time.Now())
 }
 
-// exec sends the calls in one go, and ends the ones whose time has passed. It returns the
-// calls whose script the server doesn't know.
+// exec sends the calls in one go, and ends the acquisitions whose time has passed. It
+// returns the calls whose script the server doesn't know.
 func (w *worker) exec(batch []*sending) (again []*sending) {
 	var elsewhere []*sending // follow the ones that are answered: to ask where takes time
 	failed := w.io(batch)
@@ -447,7 +478,7 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 	for _, x := range batch {
 		switch {
 		case isNoScript(x.cmd.Err()) && !x.script.guarded && !x.text:
-			if late := x.overdue(time.Now()); late != nil {
+			if late := x.again(time.Now()); late != nil {
 				x.to.receive(nil, late)
 				continue
 			}
@@ -460,6 +491,7 @@ func (w *worker) exec(batch []*sending) (again []*sending) {
 		}
 	}
 	for _, x := range elsewhere {
+		_ = x.again(time.Now()) // what ends is not sent
 		s.redirect(x)
 	}
 	return again
@@ -502,7 +534,7 @@ func (w *worker) io(batch []*sending) (failed error) {
 
 // guarded calls io with the context of a batch.
 func (w *worker) guarded(io func(context.Context) error) error {
-	w.limit = w.limit.renewed(w.last)
+	w.limit = w.limit.renewed(w.last, w.until)
 	defer func() {
 		if !w.limit.timer.Stop() {
 			w.limit.cancel() // which the timer is about to do, and must not do to the next batch
@@ -529,17 +561,18 @@ type limit struct {
 	cancel context.CancelFunc
 	timer  *time.Timer
 	made   time.Time
-	at     atomic.Int64 // since made
+	until  atomic.Int64 // since made
 }
 
-// renewed is a context that ends then.
-func (l *limit) renewed(at time.Time) *limit {
+// renewed is a context that ends at that time for who waits for a connection, and later for
+// who reads answers.
+func (l *limit) renewed(at, until time.Time) *limit {
 	if l == nil || l.Err() != nil {
 		l = &limit{made: time.Now()}
 		l.Context, l.cancel = context.WithCancel(context.Background())
 		l.timer = time.AfterFunc(longestCall, l.cancel)
 	}
-	l.at.Store(int64(at.Sub(l.made)))
+	l.until.Store(int64(until.Sub(l.made)))
 	l.timer.Reset(time.Until(at))
 	return l
 }
@@ -553,5 +586,8 @@ func (l *limit) Err() error {
 	return context.DeadlineExceeded
 }
 
-// Deadline implements [context.Context].
-func (l *limit) Deadline() (time.Time, bool) { return l.made.Add(time.Duration(l.at.Load())), true }
+// Deadline implements [context.Context]. A client with ContextTimeoutEnabled reads until then,
+// but no longer than its ReadTimeout.
+func (l *limit) Deadline() (time.Time, bool) {
+	return l.made.Add(time.Duration(l.until.Load())), true
+}

@@ -105,9 +105,9 @@ func TestACallerThatHasLeftSendsNothing(t *testing.T) {
 	}
 }
 
-// A server that doesn't know the script has not run it. The text is not sent for a caller
-// that has left meanwhile, or whose time has passed.
-func TestACallIsNotSentAgainAfterItsTime(t *testing.T) {
+// A server that doesn't know the script has not run it. The text is not sent for an
+// acquisition whose caller has left meanwhile, or whose time has passed.
+func TestAnAcquisitionIsNotSentAgainAfterItsTime(t *testing.T) {
 	for name, leave := range map[string]func(t *testing.T) (context.Context, time.Time){
 		"left": func(t *testing.T) (context.Context, time.Time) {
 			t.Helper()
@@ -140,6 +140,91 @@ func TestACallIsNotSentAgainAfterItsTime(t *testing.T) {
 				time.Sleep(time.Minute) // its worker ends
 			})
 		})
+	}
+}
+
+// What is held is renewed, lowered and released however late the server answers: its script
+// is introduced, the claims of a batch that one of them spoils are sent one by one, and
+// the answer is read.
+func TestWhatIsHeldIsFinishedAfterItsTime(t *testing.T) {
+	read, write := claim, claim
+	read.Mode, write.Mode = lock.Read, lock.Write
+	undo := write
+	undo.Undo = true
+	second := write
+	second.Key = "second"
+	renew := func(claims ...lock.Claim) func(context.Context, *redisstore.Store) error {
+		return func(ctx context.Context, s *redisstore.Store) (err error) {
+			s.Renew(ctx, claims, func(_ int, failed error) { err = errors.Join(err, failed) })
+			return err
+		}
+	}
+	begun := func(
+		start func(*redisstore.Store, context.Context, lock.Claim, time.Time, lock.Answer), c lock.Claim,
+	) func(context.Context, *redisstore.Store) error {
+		return func(ctx context.Context, s *redisstore.Store) error {
+			by, _ := ctx.Deadline()
+			answer := make(chan error, 1)
+			start(s, ctx, c, by, lock.AnswerFunc(func(_ uint64, err error) { answer <- err }))
+			return <-answer
+		}
+	}
+	unknown := func(c []string) string {
+		if c[0] == "evalsha" {
+			return failed("NOSCRIPT No matching script.")
+		}
+		return integer(1)
+	}
+	known := func([]string) string { return integer(1) }
+	spoiled := func(c []string) string {
+		if c[2] == "2" {
+			return failed("WRONGTYPE Operation against a key holding the wrong kind of value")
+		}
+		return integer(1)
+	}
+	replicated := redisstore.WithReplicas(1, time.Second)
+	for name, tt := range map[string]struct {
+		server func(command []string) string
+		call   func(context.Context, *redisstore.Store) error
+		sent   string
+		opts   []redisstore.Option
+	}{
+		"renew":                    {unknown, renew(write), "evalsha eval", nil},
+		"renew on replicas":        {unknown, renew(write), "evalsha wait eval wait", []redisstore.Option{replicated}},
+		"renew, known":             {known, renew(write), "evalsha", nil},
+		"renew on replicas, known": {known, renew(write), "evalsha wait", []redisstore.Option{replicated}},
+		"renew one by one":         {spoiled, renew(write, second), "evalsha evalsha evalsha", nil},
+		"release":                  {unknown, begun((*redisstore.Store).Release, read), "evalsha eval", nil},
+		"clean up":                 {unknown, begun((*redisstore.Store).Release, undo), "evalsha eval", nil},
+		"lower":                    {unknown, begun((*redisstore.Store).Lower, read), "evalsha eval", nil},
+		"lower, known":             {known, begun((*redisstore.Store).Lower, read), "evalsha", nil},
+	} {
+		for _, limited := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, ContextTimeoutEnabled %t", name, limited), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, client := newFake(t, func(c []string) string {
+						if c[0] != "wait" {
+							time.Sleep(2 * time.Second)
+						}
+						return tt.server(c)
+					})
+					client.Options().ContextTimeoutEnabled = limited
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					if err := tt.call(ctx, redisstore.New(client, tt.opts...)); err != nil {
+						t.Errorf("got %v", err)
+					}
+					var sent []string
+					for _, command := range f.received() {
+						sent = append(sent, command[0])
+					}
+					if got := strings.Join(sent, " "); got != tt.sent {
+						t.Errorf("sent %s, want %s", got, tt.sent)
+					}
+					time.Sleep(time.Minute) // its worker ends
+				})
+			})
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer 
 	}
 	x := &starting{sending: sending{ctx: ctx, by: by}, operation: acquiring, claim: c, store: s, answer: answer}
 	if s.replicas != nil {
-		x.alone()
+		x.alone(nil)
 		return
 	}
 	x.call = t.acquire(t)
@@ -74,7 +74,7 @@ func (s *Store) Lower(ctx context.Context, c lock.Claim, by time.Time, answer lo
 		operation: lowering, claim: c, store: s, answer: answer,
 	}
 	if s.replicas != nil {
-		x.alone()
+		x.alone(nil)
 		return
 	}
 	x.start()
@@ -88,7 +88,8 @@ func (x *starting) start() {
 // receive implements receiver.
 func (x *starting) receive(reply *redis.Cmd, err error) {
 	if isTryAgain(err) || isWrongType(err) || x.operation == acquiring && isNoScript(err) {
-		x.alone() // needs more than one call
+		_ = x.again(time.Now()) // an acquisition ends with its time
+		x.alone(err)
 		return
 	}
 	n, err := x.store.integer(reply, err)
@@ -99,16 +100,17 @@ func (x *starting) receive(reply *redis.Cmd, err error) {
 	x.answer.Answered(0, released(n, err))
 }
 
-// alone makes the call on a separate goroutine.
-func (x *starting) alone() {
+// alone makes a call that needs more than one script, on a separate goroutine. The first of
+// them may have failed already.
+func (x *starting) alone(failed error) {
 	go x.store.alone(x.ctx, x.by, x.answer, func(ctx context.Context) (uint64, error) {
 		switch x.operation {
 		case releasing:
-			return 0, x.store.release(ctx, x.claim)
+			return 0, x.store.release(ctx, x.claim, failed)
 		case lowering:
-			return 0, x.store.lower(ctx, x.claim)
+			return 0, x.store.lower(ctx, x.claim, failed)
 		default:
-			return x.store.acquire(ctx, x.claim)
+			return x.store.acquire(ctx, x.claim, failed)
 		}
 	})
 }

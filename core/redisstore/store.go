@@ -93,12 +93,12 @@ func (s *Store) fence(n int64) (uint64, error) {
 
 // acquire is Acquire, on the goroutine of its caller. The fence is the server's clock in
 // microseconds, times [lock.FenceStep].
-func (s *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (s *Store) acquire(ctx context.Context, c lock.Claim, failed error) (uint64, error) {
 	t, err := s.target(c)
 	if err != nil {
 		return 0, err
 	}
-	script, run := s.acquiring(t.acquire(t), s.grant)
+	script, run := s.acquiring(t.acquire(t), after(failed, s.grant))
 	n, err := settled(ctx, script, run)
 	if isWrongType(err) {
 		return 0, s.occupied(ctx, t, err)
@@ -126,17 +126,18 @@ func (s *Store) granted(m lock.Mode, n int64, err error) (fence uint64, _ error)
 func busy(n int64) *lock.BusyError { return &lock.BusyError{TTL: remaining(-2 - n)} }
 
 // release is Release, on the goroutine of its caller.
-func (s *Store) release(ctx context.Context, c lock.Claim) error {
+func (s *Store) release(ctx context.Context, c lock.Claim, failed error) error {
 	t, err := s.releasing(c)
 	if err != nil {
 		return err
 	}
+	send := after(failed, s.number)
 	n, err := settled(ctx, t.release(t), func(ctx context.Context, c call) (int64, error) {
 		if !t.Keep.IsZero() { // some of it may have passed, or all
 			t.keep = keptFor(t.Keep)
 			c = t.release(t)
 		}
-		n, err := s.number(ctx, c)
+		n, err := send(ctx, c)
 		if isTryAgain(err) || isWrongType(err) {
 			return s.releaseAlone(ctx, t, err)
 		}
@@ -176,16 +177,14 @@ func (s *Store) releaseAlone(ctx context.Context, t target, failed error) (int64
 	return 0, failed
 }
 
-// lower is Lower, on the goroutine of its caller. It makes a read hold of the owner's write hold, which lasts for the claim's TTL at
-// least. The claim is in mode [lock.Read]. An owner that reads already is answered nil,
-// and an owner without a hold [lock.ErrNotHeld]. While the slot of the lock moves to
+// lower is Lower, on the goroutine of its caller. While the slot of the lock moves to
 // another node of a cluster it fails as not executed.
-func (s *Store) lower(ctx context.Context, c lock.Claim) error {
+func (s *Store) lower(ctx context.Context, c lock.Claim, failed error) error {
 	t, err := s.lowering(c)
 	if err != nil {
 		return err
 	}
-	return released(settled(ctx, reader{}.lower(t), s.acknowledged))
+	return released(settled(ctx, reader{}.lower(t), after(failed, s.finished)))
 }
 
 func (s *Store) lowering(c lock.Claim) (target, error) {

@@ -288,6 +288,7 @@ func readFindsWriter(_ *testing.T, b *bench) {
 	b.acquire(w)
 	b.renew(r, nil)
 	b.outlive(brief)
+	b.acquire(r)
 	b.held(lock.Write, w)
 	reader, writer := b.listen(b.reader()), b.listen(b.writer())
 	reader("the writer left", func() {

@@ -33,11 +33,12 @@ type fragile struct {
 
 func newFragile() *fragile { return &fragile{Store: memstore.New()} }
 
-func (f *fragile) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (f *fragile) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	if f.acquire.Load() {
-		return 0, errSecret
+		answer.Answered(0, errSecret)
+		return
 	}
-	return f.Store.Acquire(ctx, c)
+	f.Store.Acquire(ctx, c, by, answer)
 }
 
 func (f *fragile) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
@@ -50,11 +51,12 @@ func (f *fragile) Renew(ctx context.Context, claims []lock.Claim, report func(in
 	}
 }
 
-func (f *fragile) Release(ctx context.Context, c lock.Claim) error {
+func (f *fragile) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	if f.release.Load() {
-		return errSecret
+		answer.Answered(0, errSecret)
+		return
 	}
-	return f.Store.Release(ctx, c)
+	f.Store.Release(ctx, c, by, answer)
 }
 
 // meter reads what is measured.

@@ -16,26 +16,26 @@ import (
 // late is the store of a process whose clock is late: all it does comes so much
 // later.
 type late struct {
-	*memstore.Store
+	lock.BlockingStore
 	by time.Duration
 }
 
 func (l late) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	time.Sleep(l.by)
-	return l.Store.Acquire(ctx, c)
+	return l.BlockingStore.Acquire(ctx, c)
 }
 
 func TestAJobRunsOnceInEachInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const minutes = 60
-		store := memstore.New()
+		store := lock.Blocking(memstore.New())
 		ctx, stop := context.WithTimeout(t.Context(), minutes*time.Minute+30*time.Second)
 		defer stop()
 		var fleet sync.WaitGroup
 		var mu sync.Mutex
 		runs := map[time.Time]int{}
 		for i := range 3 {
-			locker := lock.New(late{store, time.Duration(i) * 100 * time.Millisecond})
+			locker := lock.New(lock.Async(late{store, time.Duration(i) * 100 * time.Millisecond}))
 			fleet.Go(func() {
 				err := recipes.Every(ctx, time.Minute, locker, func(context.Context) error {
 					mu.Lock()

@@ -19,11 +19,21 @@ import (
 // docsCommand renews what a document quotes of a run.
 type docsCommand struct {
 	From  string   `required:"" type:"existingfile" help:"The CSV file of a run."`
-	Files []string `arg:"" type:"existingfile" help:"Documents with parts between <!-- bench R1 --> and <!-- end -->. Charts go into a folder 'benchmarks' next to them."`
+	Files []string `arg:"" type:"existingfile" help:"Documents with parts between <!-- bench R1 --> and <!-- end -->. Charts go into the folder 'benchmarks', in which the documents are or which is next to them."`
 }
 
-// chartFolder is where charts are, next to the documents that show them.
+// chartFolder is where charts are.
 const chartFolder = "benchmarks"
+
+// charts returns the folder of the charts that a document shows, and the way to it from
+// the document.
+func charts(document string) (dir, link string) {
+	dir = filepath.Dir(document)
+	if filepath.Base(dir) == chartFolder {
+		return dir, ""
+	}
+	return filepath.Join(dir, chartFolder), chartFolder + "/"
+}
 
 // quoted is a part of a document that a run writes: the table of a scenario by
 // its ID, that of a series by "scale" and its name, "chart" and a name, "verdict" or "machine".
@@ -45,25 +55,26 @@ func (c *docsCommand) Run() error {
 		if err != nil {
 			return err
 		}
-		text, err := quote(old, c.From, table)
+		dir, link := charts(name)
+		text, err := quote(old, c.From, link, table)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := os.WriteFile(name, text, 0o644); err != nil {
 			return err
 		}
-		if _, err := chart.Write(table, filepath.Join(filepath.Dir(name), chartFolder)); err != nil {
+		if _, err := chart.Write(table, dir); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func quote(document []byte, from string, table *result.Table) ([]byte, error) {
+func quote(document []byte, from, link string, table *result.Table) ([]byte, error) {
 	var failures []error
 	text := quoted.ReplaceAllFunc(document, func(part []byte) []byte {
 		name := string(quoted.FindSubmatch(part)[1])
-		body, err := quotation(name, from, table)
+		body, err := quotation(name, from, link, table)
 		failures = append(failures, err)
 		return fmt.Appendf(nil, "<!-- bench %s -->\n%s\n<!-- end -->", name, body)
 	})
@@ -73,13 +84,13 @@ func quote(document []byte, from string, table *result.Table) ([]byte, error) {
 	return text, errors.Join(failures...)
 }
 
-func quotation(name, from string, table *result.Table) (string, error) {
+func quotation(name, from, link string, table *result.Table) (string, error) {
 	if file, ok := strings.CutPrefix(name, "chart "); ok {
 		title, ok := chart.Title(file)
 		if !ok {
 			return "", fmt.Errorf("no chart %q", file)
 		}
-		light := chartFolder + "/" + file + ".svg"
+		light := link + file + ".svg"
 		return fmt.Sprintf("<picture>\n  <source media=\"(prefers-color-scheme: dark)\" srcset=\"%s\">\n  <img alt=\"%s\" src=\"%s\">\n</picture>",
 			chart.Dark(light), title, light), nil
 	}

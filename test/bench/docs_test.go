@@ -65,10 +65,35 @@ func TestDocumentsQuoteOnlyWhatThereIs(t *testing.T) {
 	}
 }
 
-// What docs/benchmarks.md quotes must be there, or the next run can't renew it.
+// A page among the charts shows them, too.
+func TestDocumentsShowTheChartsOfTheirFolder(t *testing.T) {
+	dir := t.TempDir()
+	csv, doc := filepath.Join(dir, csvName), filepath.Join(dir, chartFolder, "doc.md")
+	table := &result.Table{}
+	table.Add(0, "R1", peer.Redlatch, map[string]float64{result.Rate: 4321})
+	table.Add(0, "R1", peer.Floor, map[string]float64{result.Rate: 5000})
+	rewrite(t, csv, table)
+	if err := os.Mkdir(filepath.Dir(doc), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(doc, []byte("<!-- bench chart uncontended -->\n<!-- end -->\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := bench(t, "docs", "--from="+csv, doc); code != 0 {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	if text, err := os.ReadFile(doc); err != nil || !strings.Contains(string(text), `src="uncontended.svg"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(doc), "uncontended.svg")); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the documents quote must be there, or the next run can't renew it.
 func TestTheDocumentsOfTheRepositoryCanBeRenewed(t *testing.T) {
-	for _, name := range []string{"benchmarks.md", "benchmarks.zh-CN.md"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	for _, name := range []string{"benchmarks.md", "benchmarks/compare.md", "benchmarks/scale.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", filepath.FromSlash(name)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +104,7 @@ func TestTheDocumentsOfTheRepositoryCanBeRenewed(t *testing.T) {
 			if string(part[1]) == "machine" {
 				continue
 			}
-			if _, err := quotation(string(part[1]), "", &result.Table{}); err != nil && !strings.Contains(err.Error(), "was not measured") {
+			if _, err := quotation(string(part[1]), "", "", &result.Table{}); err != nil && !strings.Contains(err.Error(), "was not measured") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -2,9 +2,17 @@ module github.com/redlatch/redlatch/test/bench
 
 go 1.26.0
 
-toolchain go1.26.11
+replace (
+	github.com/redlatch/redlatch => ../..
+	github.com/redlatch/redlatch/annotations/lockpb => ../../annotations/lockpb
+	github.com/redlatch/redlatch/core/telemetry => ../../core/telemetry
+	github.com/redlatch/redlatch/fxmodule => ../../fxmodule
+	github.com/redlatch/redlatch/ginlock => ../../ginlock
+	github.com/redlatch/redlatch/grpclock => ../../grpclock
+	github.com/redlatch/redlatch/test => ..
+)
 
-replace github.com/redlatch/redlatch => ../..
+replace github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.78
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
@@ -12,13 +20,16 @@ require (
 	github.com/bsm/redislock v0.9.4
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-redsync/redsync/v4 v4.18.1
-	github.com/jedib0t/go-pretty/v6 v6.8.3
+	github.com/jedib0t/go-pretty/v6 v6.9.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/redlatch/redlatch v0.0.0-00010101000000-000000000000
+	github.com/redlatch/redlatch v0.1.0
+	github.com/redlatch/redlatch/ginlock v0.1.0
+	github.com/redlatch/redlatch/grpclock v0.1.0
+	github.com/redlatch/redlatch/test v0.1.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	go.uber.org/goleak v1.3.0
-	golang.org/x/sys v0.49.0
+	golang.org/x/sys v0.50.0
 	gonum.org/v1/plot v0.17.0
 	google.golang.org/grpc v1.85.0
 )
@@ -53,19 +64,18 @@ require (
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.1 // indirect
+	github.com/redlatch/redlatch/annotations/lockpb v0.1.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.5.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/arch v0.22.0 // indirect
-	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
-	golang.org/x/net v0.61.0 // indirect
-	golang.org/x/term v0.47.0 // indirect
-	golang.org/x/text v0.43.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/term v0.46.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.78

@@ -52,7 +52,9 @@ const (
 var controls = []control{
 	{name: "unfenced", mix: "pause", rate: 4, long: 2},
 	{name: "stall", mix: "stall", long: 2, think: busyThink, pace: busyPace},
-	{name: bug.BlindRetry, mix: "replies", rate: 11, long: 2, rules: []string{"model illegal"}},
+	{name: bug.Unlowered, mix: "none", mode: "readwrite", rules: []string{"model illegal"}},
+	{name: bug.LowerRemoves, mix: "none", mode: "readwrite", rules: []string{"overlap", "model illegal"}},
+	{name: bug.LowerAgain, mix: "none", mode: "readwrite", rules: []string{"model illegal"}},
 	{name: bug.IncrFence, mix: "crash", rate: 4, long: 2, rules: []string{"fence twice"}, volatile: true},
 	{name: bug.NoOwner, mix: "pause", rate: 4, long: 2, rules: []string{"overlap"}},
 	{name: bug.LateLoss, mix: "hang", rate: 4, long: 30, rules: []string{"overlap"}},

@@ -1,9 +1,3 @@
-// Chaos runs processes that use locks while everything they need breaks, and
-// checks what they saw.
-//
-//	chaos [run]       one run, judged
-//	chaos replay DIR  judges the report of an earlier run again
-//	chaos controls    runs in which the checkers must find something
 package main
 
 import (

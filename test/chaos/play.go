@@ -147,7 +147,7 @@ func (s *stage) anyKey(dice uint64) string {
 
 func (s *stage) modes() []string {
 	if s.Mode == "all" {
-		return []string{"exclusive", "exclusive", "exclusive", "exclusive", "handed", "named", "readwrite", "semaphore", "fair"}
+		return []string{"exclusive", "exclusive", "exclusive", "exclusive", "handed", "nested", "readwrite", "semaphore", "fair"}
 	}
 	if s.Mode == "leader" {
 		return []string{"exclusive"}

@@ -23,7 +23,7 @@ type runCommand struct {
 	Round     time.Duration `default:"60s" help:"Longest single run: histories are checked in memory."`
 	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum" help:"${enum}."`
 	Mix       string        `default:"all" enum:"${mixes}" help:"What breaks: ${enum}."`
-	Mode      string        `default:"all" enum:"exclusive,handed,named,fair,readwrite,semaphore,leader,all" help:"Kinds of locks: ${enum}."`
+	Mode      string        `default:"all" enum:"exclusive,handed,nested,fair,readwrite,semaphore,leader,all" help:"Kinds of locks: ${enum}."`
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
 	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
 	Processes int           `help:"Worker processes. Default: 8, for a quorum 4."`

@@ -29,7 +29,7 @@ const (
 // the signal to go on. It is the database, and the store of the locks, of itself.
 type holder struct {
 	database
-	*memstore.Store
+	lock.BlockingStore
 	t             *testing.T
 	table         string
 	at            step
@@ -42,7 +42,7 @@ func (db database) holder(t *testing.T, store *memstore.Store, table string, at 
 	t.Helper()
 	going := make(chan struct{})
 	return &holder{
-		database: db, Store: store, t: t, table: table, at: at,
+		database: db, BlockingStore: lock.Blocking(store), t: t, table: table, at: at,
 		paused: make(chan struct{}), going: going, resume: sync.OnceFunc(func() { close(going) }),
 	}
 }
@@ -67,7 +67,7 @@ func (h *holder) Release(ctx context.Context, c lock.Claim) error {
 		h.t.Errorf("val is %d when the lock is released, and the holder wrote %d (%v)", n, h.wrote, err)
 	}
 	h.reach(committed)
-	return h.Store.Release(ctx, c)
+	return h.BlockingStore.Release(ctx, c)
 }
 
 func (h *holder) count(ctx context.Context, tx *sql.Tx) error {
@@ -86,7 +86,7 @@ func (h *holder) count(ctx context.Context, tx *sql.Tx) error {
 // start counts up once, in the way given, and reports what came of it.
 func (h *holder) start(t *testing.T, way func(ctx context.Context, l *lock.Locker, db fence.Beginner) error) <-chan error {
 	t.Helper()
-	l := lock.New(h)
+	l := lock.New(lock.Async(h))
 	t.Cleanup(func() { h.resume(); _ = l.Close(context.Background()) })
 	done := make(chan error, 1)
 	go func() { done <- way(t.Context(), l, h) }()

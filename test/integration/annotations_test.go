@@ -9,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxtest"
+
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
 
@@ -134,4 +138,23 @@ func TestAnnotatedMethodsKeepTheirPromisesOnRedis(t *testing.T) {
 			t.Errorf("got %v, want Unavailable", err)
 		}
 	})
+}
+
+func TestADecoratorFitsFxDecorate(t *testing.T) {
+	var decorated accounts
+	app := fxtest.New(t,
+		fx.NopLogger,
+		fx.Provide(
+			func() accounts { return bank{} },
+			func() *lock.Locker { return lock.New(memstore.New()) },
+			func(l *lock.Locker) (*guard.Guard, error) { return guard.New(l) },
+		),
+		fx.Decorate(newAccountsLock),
+		fx.Populate(&decorated),
+		fx.Invoke(func(lc fx.Lifecycle, l *lock.Locker) { lc.Append(fx.StopHook(l.Close)) }),
+	)
+	defer app.RequireStart().RequireStop()
+	if _, ok := decorated.(*accountsLock); !ok {
+		t.Errorf("got a %T, want the decorator", decorated)
+	}
 }

@@ -231,7 +231,7 @@ func TestBugALockAfterALostOneIsNotRenewed(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	told, hooks := losses()
-	l := newLocker(t, server.Client(t), hooks, lock.WithWatchdog(3*time.Second), lock.WithOwner("same"))
+	l := newLocker(t, server.Client(t), hooks, lock.WithWatchdog(3*time.Second))
 	for range 2 {
 		lease := acquire(t, l, "k")
 		rdb.Del(t.Context(), "k")

@@ -120,30 +120,59 @@ func topology(t *testing.T, name string) redis.UniversalClient {
 
 func reenters(t *testing.T, l *lock.Locker) {
 	t.Helper()
-	held := func(count int) {
+	held := func() {
 		t.Helper()
 		state, err := l.Inspect(t.Context(), "reenter")
-		if err != nil || len(state.Owners) != 1 || state.Owners[0].Holds != count {
-			t.Errorf("%+v, %v; want one owner with %d holds", state, err, count)
+		if err != nil || len(state.Owners) != 1 || state.Owners[0].Holds != 1 {
+			t.Errorf("%+v, %v; want one owner with one hold", state, err)
 		}
 	}
 	ctx := t.Context()
 	var leases []*lock.Lease
-	for count := range 3 {
+	for range 3 {
 		lease, err := l.Acquire(ctx, "reenter")
 		if err != nil {
 			t.Fatal(err)
 		}
 		leases, ctx = append(leases, lease), lease.Context()
-		held(count + 1)
+		held()
 	}
 	release(t, leases[2])
-	held(2)
+	held()
 	release(t, leases[1])
-	held(1)
+	held()
 	release(t, leases[0])
 	if state, err := l.Inspect(t.Context(), "reenter"); err != nil || state.Held {
 		t.Errorf("left behind: %+v, %v", state, err)
+	}
+}
+
+// A re-entry is the process's own business: it makes no call, and works when Redis is full.
+func TestAReentryMakesNoCall(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	admin := server.Admin(t)
+	for name, opt := range inEveryMode {
+		if name == "permits" {
+			continue // nobody re-enters permits
+		}
+		l := newLocker(t, server.Client(t), opt)
+		lease := acquire(t, l, name)
+		admin.ConfigSet(t.Context(), "maxmemory", "1")
+		before := scriptCalls(t, admin)
+		for range 10 {
+			inner, err := l.Acquire(lease.Context(), name)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			release(t, inner)
+		}
+		if calls := scriptCalls(t, admin) - before; calls > 0 {
+			t.Errorf("%s: %d calls", name, calls)
+		}
+		admin.ConfigSet(t.Context(), "maxmemory", "0")
+		release(t, lease)
+		wantFree(t, admin, name)
 	}
 }
 

@@ -39,20 +39,20 @@ func (p *points) pass(name string) {
 // passing is a store whose calls are points. It is as deaf as the network: what
 // was begun runs, although the caller has gone.
 type passing struct {
-	*redisstore.Store
+	lock.BlockingStore
 	points *points
 }
 
 func (s *passing) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	s.points.pass("the claim is sent")
-	fence, err := s.Store.Acquire(context.WithoutCancel(ctx), c)
+	fence, err := s.BlockingStore.Acquire(context.WithoutCancel(ctx), c)
 	s.points.pass("the claim is answered")
 	return fence, err
 }
 
 func (s *passing) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
 	s.points.pass("it subscribes")
-	stop, err := s.Store.Watch(context.WithoutCancel(ctx), c, func() {
+	stop, err := s.BlockingStore.Watch(context.WithoutCancel(ctx), c, func() {
 		s.points.pass("it is woken")
 		wake()
 	})
@@ -111,7 +111,7 @@ func cancelledAt(t *testing.T, server *redistest.Server, n int, mode, against lo
 	}})
 	forever := lock.WithWatchdog(4 * patience)
 	own, rdb := server.Client(t), server.Admin(t)
-	l := lock.New(&passing{redisstore.New(own), p}, mode, hooks, forever)
+	l := lock.New(lock.Async(&passing{lock.Blocking(redisstore.New(own)), p}), mode, hooks, forever)
 	other := newLocker(t, server.Client(t), against, forever)
 
 	held := acquire(t, other, "k")

@@ -19,11 +19,11 @@ import (
 // not another holder, and hides nothing from operators.
 func wantRefusal(t *testing.T, rdb redis.UniversalClient, key, says string, want lock.Outcome, opts ...lock.Option) {
 	t.Helper()
-	claim := claimOf(ownerA, key, 1)
+	claim := claimOf(ownerA, key)
 	if len(opts) > 0 {
-		claim = claimIn(lock.Fair, ownerA, key, 1)
+		claim = claimIn(lock.Fair, ownerA, key)
 	}
-	_, err := redisstore.New(rdb).Acquire(t.Context(), claim)
+	_, err := lock.Blocking(redisstore.New(rdb)).Acquire(t.Context(), claim)
 	wantOutcome(t, "acquire", err, want)
 	if lock.ClassOf(err) != says {
 		t.Errorf("the server said %v, want %s", err, says)
@@ -97,7 +97,7 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 				t.Fatal(err)
 			}
 			store := redisstore.New(set.Client(t))
-			_, err := store.Acquire(t.Context(), claimIn(lock.Fair, ownerA, "{k}half", 1))
+			_, err := lock.Blocking(store).Acquire(t.Context(), claimIn(lock.Fair, ownerA, "{k}half"))
 			wantOutcome(t, "an acquire of a lock in two places", err, lock.OutcomeNotExecuted)
 			if !redis.HasErrorPrefix(err, "TRYAGAIN") {
 				t.Errorf("got %v, want TRYAGAIN", err)
@@ -105,6 +105,6 @@ func TestServersThatCannotGrantSaySoAndAreUnderstood(t *testing.T) {
 		})
 		m.finish(t)
 		// When the slot has moved, everything works again.
-		release(t, acquire(t, newLocker(t, set.Client(t), lock.WithCallTimeout(patience)), "{k}new"))
+		release(t, acquire(t, newLocker(t, set.Client(t), lock.WithCallTimeout(patience/2)), "{k}new"))
 	})
 }

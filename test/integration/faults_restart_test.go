@@ -231,7 +231,7 @@ func TestALoadingRedisIsNotReadyYet(t *testing.T) {
 	})
 	// Its own connection, as go-redis closes the ones that say LOADING.
 	store := redisstore.New(newClient(t, &redis.Options{Addr: server.Addr(), Protocol: 2, MaxRetries: -1}))
-	_, err := store.Acquire(ctx, claimOf(ownerA, "lock", 1))
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "lock"))
 	wantOutcome(t, "acquire", err, lock.OutcomeNotExecuted)
 	if !redis.HasErrorPrefix(err, "LOADING") {
 		t.Errorf("got %v, want LOADING", err)

@@ -198,7 +198,7 @@ func TestGRPCAnswersTellNothingOfRedis(t *testing.T) {
 		return nil
 	}}
 	seen := make(chan error, 1)
-	g := grpcGuard(t, server.Client(t), 0, lock.WithCallTimeout(patience)).WithHooks(guard.Hooks{
+	g := grpcGuard(t, server.Client(t), 0, lock.WithCallTimeout(patience/2)).WithHooks(guard.Hooks{
 		Refused: func(_ context.Context, e *guard.Error) { seen <- e.Err },
 	})
 	client := grpcClient(t, grpcServer(t, h, g))

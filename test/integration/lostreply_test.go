@@ -33,19 +33,18 @@ func TestALostReplyIsNoError(t *testing.T) {
 		release(t, lease)
 		wantFree(t, plain, "by-acquire")
 	})
-	t.Run("re-entry", func(t *testing.T) {
-		lease := acquire(t, l, "by-reentry")
-		cut := proxy.CutReplyWhen(faultproxy.Contains("evalsha", "by-reentry", lease.Owner()), 1)
-		inner, err := l.Acquire(lease.Context(), "by-reentry")
+	t.Run("going on as a reader", func(t *testing.T) {
+		writes := acquire(t, l, "by-lower", lock.WithMode(lock.Write))
+		reads, err := l.Acquire(context.WithoutCancel(writes.Context()), "by-lower", lock.WithMode(lock.Read))
 		if err != nil {
 			t.Fatal(err)
 		}
+		cut := proxy.CutReplyWhen(faultproxy.Contains("eval", "by-lower", "redisson_rwlock"), 1)
+		release(t, writes)
 		wantHit(t, cut)
-		wantHolds(t, plain, "by-reentry", "2")
-		release(t, inner)
-		wantHolds(t, plain, "by-reentry", "1")
-		release(t, lease)
-		wantFree(t, plain, "by-reentry")
+		wantLock(t, plain, "by-lower", map[string]string{"mode": "read", reads.Owner(): "1"})
+		release(t, reads)
+		wantFree(t, plain, "by-lower")
 	})
 	t.Run("renew", func(t *testing.T) {
 		lease := acquire(t, l, "by-renew")

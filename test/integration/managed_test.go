@@ -44,7 +44,7 @@ var features = []struct {
 		return err
 	}},
 	{"`ForceRelease`", nil, func(ctx context.Context, r rented, key string) error {
-		if _, err := r.behind.Acquire(ctx, claimOf(ownerA, key, 1)); err != nil {
+		if _, err := lock.Blocking(r.behind).Acquire(ctx, claimOf(ownerA, key)); err != nil {
 			return fmt.Errorf("past the rules: %w", err)
 		}
 		_, err := r.store.ForceRelease(ctx, key)
@@ -108,7 +108,7 @@ func TestTheRulesOfProducts(t *testing.T) {
 				t.Fatal("its rules are not known")
 			}
 			rdb := newClient(t, &redis.Options{Addr: managed.Products[found].Serve(t, server.Addr()).Addr()})
-			opts, suite := optionsOf(t, row["options"])
+			opts := optionsOf(t, row["options"])
 			r := rented{rdb: rdb, opts: opts, store: redisstore.New(rdb, opts...), behind: redisstore.New(server.Client(t), opts...)}
 			var works []string
 			var modes []lock.Mode
@@ -127,16 +127,16 @@ func TestTheRulesOfProducts(t *testing.T) {
 				return // the suite needs it
 			}
 			limited := &limitedStore{
-				Store: r.store, behind: r.behind, modes: modes,
+				BlockingStore: lock.Blocking(r.store), behind: r.behind, modes: modes,
 				inspects: slices.Contains(works, "`Inspect`"), forces: slices.Contains(works, "`ForceRelease`"),
 			}
-			storetest.Run(t, func(*testing.T) lock.Store { return limited }, append(suite, storetest.Require(modes...))...)
+			storetest.Run(t, func(*testing.T) lock.Store { return lock.Async(limited) }, storetest.Require(modes...))
 		})
 	}
 }
 
-// optionsOf reads a cell of the table, and what is demanded of such a store.
-func optionsOf(t *testing.T, cell string) (opts []redisstore.Option, suite []storetest.Option) {
+// optionsOf reads a cell of the table.
+func optionsOf(t *testing.T, cell string) (opts []redisstore.Option) {
 	t.Helper()
 	for name := range strings.SplitSeq(cell, " ") {
 		opt, known := settings[name]
@@ -146,17 +146,14 @@ func optionsOf(t *testing.T, cell string) (opts []redisstore.Option, suite []sto
 		if known {
 			opts = append(opts, opt)
 		}
-		if name == "`WithSETNX`" {
-			suite = append(suite, storetest.Uncounted())
-		}
 	}
-	return slices.Clip(opts), suite
+	return slices.Clip(opts)
 }
 
 // limitedStore has only the modes that a product doesn't refuse. What tests
 // look at locks with, besides taking them, goes past the rules where it has to.
 type limitedStore struct {
-	*redisstore.Store
+	lock.BlockingStore
 	behind           *redisstore.Store
 	modes            []lock.Mode
 	inspects, forces bool
@@ -173,14 +170,21 @@ func (s *limitedStore) Acquire(ctx context.Context, c lock.Claim) (uint64, error
 	if err := s.allows(c); err != nil {
 		return 0, err
 	}
-	return s.Store.Acquire(ctx, c)
+	return s.BlockingStore.Acquire(ctx, c)
 }
 
 func (s *limitedStore) Release(ctx context.Context, c lock.Claim) error {
 	if err := s.allows(c); err != nil {
 		return err
 	}
-	return s.Store.Release(ctx, c)
+	return s.BlockingStore.Release(ctx, c)
+}
+
+func (s *limitedStore) Lower(ctx context.Context, c lock.Claim) error {
+	if err := s.allows(c); err != nil {
+		return err
+	}
+	return s.BlockingStore.Lower(ctx, c)
 }
 
 func (s *limitedStore) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
@@ -188,26 +192,26 @@ func (s *limitedStore) Renew(ctx context.Context, claims []lock.Claim, report fu
 		report(0, lock.ErrUnsupported)
 		return
 	}
-	s.Store.Renew(ctx, claims, report)
+	s.BlockingStore.Renew(ctx, claims, report)
 }
 
 func (s *limitedStore) Watch(ctx context.Context, c lock.Claim, wake func()) (stop func(), err error) {
 	if err := s.allows(c); err != nil {
 		return nil, err
 	}
-	return s.Store.Watch(ctx, c, wake)
+	return s.BlockingStore.Watch(ctx, c, wake)
 }
 
 func (s *limitedStore) Inspect(ctx context.Context, key string) (lock.State, error) {
 	if s.inspects {
-		return s.Store.Inspect(ctx, key)
+		return s.BlockingStore.Inspect(ctx, key)
 	}
 	return s.behind.Inspect(ctx, key)
 }
 
 func (s *limitedStore) ForceRelease(ctx context.Context, key string) (bool, error) {
 	if s.forces {
-		return s.Store.ForceRelease(ctx, key)
+		return s.BlockingStore.ForceRelease(ctx, key)
 	}
 	return s.behind.ForceRelease(ctx, key)
 }

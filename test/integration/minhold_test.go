@@ -19,30 +19,31 @@ func TestTheGoldenStatesOfAKeptLock(t *testing.T) {
 	t.Parallel()
 	const keep = 20 * time.Second
 	for name, tt := range map[string]struct {
-		mode             lock.Mode
-		setnx            bool
-		channel, payload string
-		hash             map[string]string // of k
-		keys             []string          // all there are
+		mode     lock.Mode
+		setnx    bool
+		channel  string
+		payloads string
+		hash     map[string]string // of k
+		keys     []string          // all there are
 	}{
 		"exclusive": {
-			channel: "redisson_lock__channel:{k}", payload: "0",
+			channel: "redisson_lock__channel:{k}", payloads: "0",
 			hash: map[string]string{ownerA + ":kept": "1"}, keys: []string{"k"},
 		},
 		"fair": {
-			mode: lock.Fair, channel: "redisson_lock__channel:{k}:" + ownerB, payload: "0",
+			mode: lock.Fair, channel: "redisson_lock__channel:{k}:" + ownerB, payloads: "0",
 			hash: map[string]string{ownerA + ":kept": "1"}, keys: []string{"k", "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"},
 		},
 		"write": {
-			mode: lock.Write, channel: "redisson_rwlock:{k}", payload: "1",
+			mode: lock.Write, channel: "redisson_rwlock:{k}", payloads: "01",
 			hash: map[string]string{"mode": "write", ownerA + ":kept:write": "1"}, keys: []string{"k"},
 		},
 		"read": {
-			mode: lock.Read, channel: "redisson_rwlock:{k}", payload: "0",
+			mode: lock.Read, channel: "redisson_rwlock:{k}", payloads: "0",
 			hash: map[string]string{"mode": "read", ownerA + ":kept": "1"}, keys: []string{"k", "{k}:" + ownerA + ":kept:rwlock_timeout:1"},
 		},
-		"semaphore": {mode: lock.Semaphore, channel: "redisson_sc:{k}", payload: "2", keys: []string{"k", "{k}:timeout"}},
-		"SETNX":     {setnx: true, channel: "redisson_lock__channel:{k}", payload: "0", keys: []string{"k"}},
+		"semaphore": {mode: lock.Semaphore, channel: "redisson_sc:{k}", payloads: "2", keys: []string{"k", "{k}:timeout"}},
+		"SETNX":     {setnx: true, channel: "redisson_lock__channel:{k}", payloads: "0", keys: []string{"k"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,12 +57,12 @@ func TestTheGoldenStatesOfAKeptLock(t *testing.T) {
 			messages := subscribe(t, admin, tt.channel)
 			for _, memory := range []string{"0", "1"} {
 				admin.FlushAll(ctx)
-				c := claimOf(ownerA, "k", 1)
+				c := claimOf(ownerA, "k")
 				c.Mode = tt.mode
 				if c.Mode == lock.Semaphore {
 					c.Permits, c.Size = 2, 2
 				}
-				if _, err := store.Acquire(ctx, c); err != nil {
+				if _, err := lock.Blocking(store).Acquire(ctx, c); err != nil {
 					t.Fatal(err)
 				}
 				if c.Mode == lock.Fair { // a thread of Redisson waits
@@ -69,12 +70,14 @@ func TestTheGoldenStatesOfAKeptLock(t *testing.T) {
 					admin.ZAdd(ctx, "redisson_lock_timeout:{k}", redis.Z{Score: float64(time.Now().Add(lease).UnixMilli()), Member: ownerB})
 				}
 				admin.ConfigSet(ctx, "maxmemory", memory)
-				c.Holds, c.Keep = 0, time.Now().Add(keep)
-				if err := store.Release(ctx, c); err != nil {
+				c.Keep = time.Now().Add(keep)
+				if err := lock.Blocking(store).Release(ctx, c); err != nil {
 					t.Fatalf("with maxmemory %s: %v", memory, err)
 				}
 				admin.ConfigSet(ctx, "maxmemory", "0")
-				wantMessage(t, messages, tt.channel, tt.payload)
+				for _, payload := range tt.payloads {
+					wantMessage(t, messages, tt.channel, string(payload))
+				}
 				if tt.hash != nil {
 					wantLock(t, admin, "k", tt.hash)
 				}

@@ -203,7 +203,7 @@ func TestTwoOfFiveServersInTrouble(t *testing.T) {
 		for _, second := range names[i:] {
 			t.Run(first+" and "+second, func(t *testing.T) {
 				e := newEnsemble(t)
-				here, there := e.locker(t, lock.WithWatchdog(6*time.Second)), e.locker(t, lock.WithCallTimeout(patience))
+				here, there := e.locker(t, lock.WithWatchdog(6*time.Second)), e.locker(t, lock.WithCallTimeout(patience/2))
 				held := e.everywhere(t, here, "held") // before, and kept through it all
 				release(t, e.granted(t, there, "warm-up"))
 				nodeFaults[first].begin(e, 1)
@@ -354,7 +354,7 @@ func TestASplitVoteOfRealServersIsDecided(t *testing.T) {
 		}
 		q.SetNodeTimeout(patience) // nobody is down
 		t.Cleanup(func() { _ = q.Close(context.Background()) })
-		lockers = append(lockers, lockerOn(t, q, lock.WithCallTimeout(patience)))
+		lockers = append(lockers, lockerOn(t, q, lock.WithCallTimeout(patience/2)))
 	}
 	const rounds = 60
 	first := make([]time.Duration, rounds)
@@ -415,7 +415,7 @@ func TestARestartedNodeVotesTwiceOnlyWithoutItsData(t *testing.T) {
 			t.Cleanup(func() { _ = q.Close(context.Background()) })
 			servers[3].Kill()
 			servers[4].Kill()
-			if _, err := q.Acquire(t.Context(), claimOf(ownerA, "k", 1)); err != nil {
+			if _, err := lock.Blocking(q).Acquire(t.Context(), claimOf(ownerA, "k")); err != nil {
 				t.Fatal(err)
 			}
 			servers[2].Kill()
@@ -423,7 +423,7 @@ func TestARestartedNodeVotesTwiceOnlyWithoutItsData(t *testing.T) {
 				server.Restart()
 			}
 			eventually(t, func() error { // a busy machine may be too late for the nodes at first
-				_, err = q.Acquire(t.Context(), claimOf(ownerB, "k", 1))
+				_, err = lock.Blocking(q).Acquire(t.Context(), claimOf(ownerB, "k"))
 				if err != nil && !errors.Is(err, lock.ErrBusy) {
 					return err
 				}

@@ -67,11 +67,11 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 	fails := func(t *testing.T, rdb redis.UniversalClient, want lock.Outcome) {
 		t.Helper()
 		store := redisstore.New(rdb)
-		c := claimOf(ownerA, "k", 1)
-		_, err := store.Acquire(ctx, c)
+		c := claimOf(ownerA, "k")
+		_, err := lock.Blocking(store).Acquire(ctx, c)
 		wantOutcome(t, "acquire", err, want)
 		t.Log(err)
-		wantOutcome(t, "release", store.Release(ctx, c), want)
+		wantOutcome(t, "release", lock.Blocking(store).Release(ctx, c), want)
 		store.Renew(ctx, []lock.Claim{c}, func(_ int, err error) { wantOutcome(t, "renew", err, want) })
 	}
 
@@ -79,12 +79,12 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 		admin.Set(ctx, "k", "a text", 0)
 		defer admin.Del(ctx, "k")
 		store := redisstore.New(server.Client(t))
-		c := claimOf(ownerA, "k", 1)
-		_, err := store.Acquire(ctx, c)
+		c := claimOf(ownerA, "k")
+		_, err := lock.Blocking(store).Acquire(ctx, c)
 		if !errors.Is(err, lock.ErrInvalid) {
 			t.Errorf("acquire: got %v, want ErrInvalid", err)
 		}
-		if err := store.Release(ctx, c); !errors.Is(err, lock.ErrNotHeld) {
+		if err := lock.Blocking(store).Release(ctx, c); !errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("release: got %v, want ErrNotHeld", err)
 		}
 		store.Renew(ctx, []lock.Claim{c}, func(_ int, err error) {
@@ -104,7 +104,7 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 		skipBeforeRedis7(t, admin, "scripts write whatever min-replicas-to-write says")
 		set(t, "min-replicas-to-write", "3")
 		defer set(t, "min-replicas-to-write", "0")
-		_, err := redisstore.New(server.Client(t)).Acquire(ctx, claimOf(ownerA, "k", 1))
+		_, err := lock.Blocking(redisstore.New(server.Client(t))).Acquire(ctx, claimOf(ownerA, "k"))
 		wantOutcome(t, "acquire", err, lock.OutcomeNotExecuted)
 		wantLock(t, admin, "k", nil)
 	})
@@ -130,7 +130,7 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 		replica := redistest.Standalone(t, "--replicaof", host, port)
 		rdb := replica.Admin(t)
 		eventually(t, func() error { return linked(rdb) })
-		_, err := redisstore.New(replica.Client(t)).Acquire(ctx, claimOf(ownerA, "k", 1))
+		_, err := lock.Blocking(redisstore.New(replica.Client(t))).Acquire(ctx, claimOf(ownerA, "k"))
 		wantOutcome(t, "acquire", err, lock.OutcomeNotExecuted)
 
 		rdb.ConfigSet(ctx, "replica-serve-stale-data", "no")
@@ -173,7 +173,7 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The server hangs up after its words, which the client may miss.
-		_, err := redisstore.New(full.Client(t)).Acquire(ctx, claimOf(ownerA, "k", 1))
+		_, err := lock.Blocking(redisstore.New(full.Client(t))).Acquire(ctx, claimOf(ownerA, "k"))
 		var failed *lock.StoreError
 		if !errors.As(err, &failed) || failed.Outcome == lock.OutcomeRefused {
 			t.Errorf("got %v, want a failure that may pass", err)
@@ -186,7 +186,7 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 		if err := conn.Ping(ctx).Err(); err != nil { // takes the only connection
 			t.Fatal(err)
 		}
-		_, err := redisstore.New(small).Acquire(ctx, claimOf(ownerA, "k", 1))
+		_, err := lock.Blocking(redisstore.New(small)).Acquire(ctx, claimOf(ownerA, "k"))
 		wantOutcome(t, "acquire", err, lock.OutcomeNotExecuted)
 	})
 	t.Run("nobody listens", func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 			MasterName: "m", SentinelAddrs: []string{process.LoopbackAddr(process.Port(t))}, DialerRetries: 1, MaxRetries: -1,
 		})
 		t.Cleanup(func() { _ = rdb.Close() })
-		_, err := redisstore.New(rdb).Acquire(ctx, claimOf(ownerA, "k", 1))
+		_, err := lock.Blocking(redisstore.New(rdb)).Acquire(ctx, claimOf(ownerA, "k"))
 		wantOutcome(t, "acquire", err, lock.OutcomeNotExecuted)
 	})
 	t.Run("closed client", func(t *testing.T) {
@@ -214,13 +214,13 @@ func TestErrorsOfRealServersAreClassified(t *testing.T) {
 		}
 		proxy.HoldDown()
 		defer proxy.CutAll()
-		_, err := redisstore.New(rdb).Acquire(ctx, claimOf(ownerA, "k", 1))
+		_, err := lock.Blocking(redisstore.New(rdb)).Acquire(ctx, claimOf(ownerA, "k"))
 		wantOutcome(t, "acquire", err, lock.OutcomeUnknown)
 	})
 	t.Run("cut before the server saw it", func(t *testing.T) {
 		proxy, rdb := throughProxy(t, server)
 		proxy.CutRequestWhen(faultproxy.Contains("evalsha"), 1)
-		_, err := redisstore.New(rdb).Acquire(ctx, claimOf(ownerA, "uncut", 1))
+		_, err := lock.Blocking(redisstore.New(rdb)).Acquire(ctx, claimOf(ownerA, "uncut"))
 		wantOutcome(t, "acquire", err, lock.OutcomeUnknown)
 		if !errors.Is(err, io.EOF) && !isNetwork(err) {
 			t.Errorf("got %v, want the cause", err)
@@ -268,7 +268,7 @@ func TestALockForAThousandYearsIsBusyWithoutEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write} {
-			c := claimIn(mode, ownerA, "k", 1)
+			c := claimIn(mode, ownerA, "k")
 			c.Places = nil
 			b.busy(c, -1, -1)
 		}

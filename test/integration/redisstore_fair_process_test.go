@@ -27,7 +27,7 @@ const crowdEnv = "REDLATCH_TEST_CROWD"
 // witness is a store that counts what goes through it, and sees by the
 // server's clock, in steps of fences, when each owner came into the queue.
 type witness struct {
-	*redisstore.Store
+	lock.BlockingStore
 	mu                    sync.Mutex
 	rdb                   *redis.Client
 	came, queued          map[string]uint64 // before and after the call that took the place
@@ -48,7 +48,7 @@ func (w *witness) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 	if len(unknown) > 0 {
 		came = lock.FenceStep * uint64(w.rdb.Time(ctx).Val().UnixMicro())
 	}
-	fence, err := w.Store.Acquire(ctx, c)
+	fence, err := w.BlockingStore.Acquire(ctx, c)
 	if len(unknown) == 0 || err != nil && !errors.Is(err, lock.ErrBusy) {
 		return fence, err
 	}
@@ -67,14 +67,14 @@ func (w *witness) Release(ctx context.Context, c lock.Claim) error {
 	w.mu.Lock()
 	w.releases++
 	w.mu.Unlock()
-	return w.Store.Release(ctx, c)
+	return w.BlockingStore.Release(ctx, c)
 }
 
 func (w *witness) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	w.mu.Lock()
 	w.renew++
 	w.mu.Unlock()
-	w.Store.Renew(ctx, claims, report)
+	w.BlockingStore.Renew(ctx, claims, report)
 }
 
 // grant is what a process says of each.
@@ -97,8 +97,8 @@ func TestCrowdProcess(t *testing.T) {
 	rounds, _ := strconv.Atoi(plan[2])
 	rdb := redis.NewClient(&redis.Options{Addr: plan[0]})
 	defer func() { _ = rdb.Close() }()
-	store := &witness{Store: redisstore.New(rdb), rdb: rdb, came: make(map[string]uint64), queued: make(map[string]uint64)}
-	l := lock.New(store, lock.WithMode(lock.Fair))
+	store := &witness{BlockingStore: lock.Blocking(redisstore.New(rdb)), rdb: rdb, came: make(map[string]uint64), queued: make(map[string]uint64)}
+	l := lock.New(lock.Async(store), lock.WithMode(lock.Fair))
 	fmt.Println("ready", os.Getpid())
 	_, _ = fmt.Scanln()
 

@@ -170,8 +170,8 @@ func TestADeadHeadDelaysAndCostsLittle(t *testing.T) {
 	const waiters = 32
 	l := newLocker(t, server.Client(t), lock.WithMode(lock.Fair))
 	holder := acquire(t, l, "k")
-	dead := claimIn(lock.Fair, ownerB, "k", 1)
-	if _, err := redisstore.New(server.Client(t)).Acquire(t.Context(), dead); !errors.Is(err, lock.ErrBusy) {
+	dead := claimIn(lock.Fair, ownerB, "k")
+	if _, err := lock.Blocking(redisstore.New(server.Client(t))).Acquire(t.Context(), dead); !errors.Is(err, lock.ErrBusy) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -213,21 +213,21 @@ func TestTheTurnIsTheLockers(t *testing.T) {
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	claim := func(owner string, places ...string) lock.Claim {
-		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, Holds: 1, TTL: time.Minute, Places: places}
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, TTL: time.Minute, Places: places}
 	}
 	const holder, first, lost, foreign = "a:1", "b:1", "b:2", "c:1"
-	if _, err := store.Acquire(t.Context(), claim(holder)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim(holder)); err != nil {
 		t.Fatal(err)
 	}
 	for _, owner := range []string{lost, foreign, first} { // b:1 has lost its place, and got another
-		if _, err := store.Acquire(t.Context(), claim(owner, owner)); !errors.Is(err, lock.ErrBusy) {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), claim(owner, owner)); !errors.Is(err, lock.ErrBusy) {
 			t.Fatal(err)
 		}
 	}
 	if err := rdb.Del(t.Context(), "k").Err(); err != nil { // it expires
 		t.Fatal(err)
 	}
-	if _, err := store.Acquire(t.Context(), claim(first, first)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim(first, first)); err != nil {
 		t.Errorf("the head is another place of the locker: %v", err)
 	}
 	places := rdb.LRange(t.Context(), "redisson_lock_queue:{k}", 0, -1).Val()
@@ -242,20 +242,19 @@ func TestAReleaseHandsNothingToItself(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
-	claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: time.Minute}
-	if _, err := store.Acquire(t.Context(), claim); err != nil {
+	claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, TTL: time.Minute}
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
 	sibling, other := claim, claim
 	sibling.Owner, sibling.Places = "a:2", []string{"a:1", "a:2"}
 	other.Owner, other.Places = "b:1", []string{"b:1"}
 	for _, waiter := range []lock.Claim{sibling, other} {
-		if _, err := store.Acquire(t.Context(), waiter); !errors.Is(err, lock.ErrBusy) {
+		if _, err := lock.Blocking(store).Acquire(t.Context(), waiter); !errors.Is(err, lock.ErrBusy) {
 			t.Fatal(err)
 		}
 	}
-	claim.Holds = 0
-	if err := store.Release(t.Context(), claim); err != nil {
+	if err := lock.Blocking(store).Release(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
 	if holders := rdb.HKeys(t.Context(), "k").Val(); !slices.Equal(holders, []string{"a:2"}) {
@@ -282,9 +281,9 @@ func TestAJavaWaiterThatWaitsForEver(t *testing.T) {
 				}
 			}
 			store := redisstore.New(server.Client(t))
-			claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, Holds: 1, TTL: lease, Places: []string{"a:1"}}
+			claim := lock.Claim{Key: "k", Owner: "a:1", Mode: lock.Fair, TTL: lease, Places: []string{"a:1"}}
 			for range 2 {
-				if _, err := store.Acquire(ctx, claim); !errors.Is(err, lock.ErrBusy) {
+				if _, err := lock.Blocking(store).Acquire(ctx, claim); !errors.Is(err, lock.ErrBusy) {
 					t.Fatalf("behind it: %v", err)
 				}
 			}
@@ -296,7 +295,7 @@ func TestAJavaWaiterThatWaitsForEver(t *testing.T) {
 			rdb.Del(ctx, "k")
 			rdb.LPop(ctx, "redisson_lock_queue:{k}") // it is served, and leaves
 			rdb.ZRem(ctx, "redisson_lock_timeout:{k}", ownerB)
-			if _, err := store.Acquire(ctx, claim); err != nil {
+			if _, err := lock.Blocking(store).Acquire(ctx, claim); err != nil {
 				t.Errorf("behind nobody: %v", err)
 			}
 		})
@@ -310,15 +309,15 @@ func TestAQueueThatWasDeletedIsMadeAnew(t *testing.T) {
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	claim := func(owner string) lock.Claim {
-		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, Holds: 1, TTL: lease, Places: []string{owner}}
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Fair, TTL: lease, Places: []string{owner}}
 	}
-	if _, err := store.Acquire(t.Context(), claim("a:1")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim("a:1")); err != nil {
 		t.Fatal(err)
 	}
 	queue := func(owners ...string) {
 		t.Helper()
 		for _, owner := range owners {
-			if _, err := store.Acquire(t.Context(), claim(owner)); !errors.Is(err, lock.ErrBusy) {
+			if _, err := lock.Blocking(store).Acquire(t.Context(), claim(owner)); !errors.Is(err, lock.ErrBusy) {
 				t.Fatalf("%s: %v", owner, err)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,27 +35,27 @@ func TestAScriptWhoseReplyIsLostRunsOnce(t *testing.T) {
 	ctx := t.Context()
 
 	// The server knows all scripts: what is cut is the script itself.
-	_, _ = store.Acquire(ctx, claimOf(ownerB, "warm-up", 1))
-	store.Renew(ctx, []lock.Claim{claimOf(ownerB, "warm-up", 1)}, func(int, error) {})
-	_ = store.Release(ctx, claimOf(ownerB, "warm-up", 0))
+	_, _ = lock.Blocking(store).Acquire(ctx, claimOf(ownerB, "warm-up"))
+	store.Renew(ctx, []lock.Claim{claimOf(ownerB, "warm-up")}, func(int, error) {})
+	_ = lock.Blocking(store).Release(ctx, claimOf(ownerB, "warm-up"))
 
 	sent := proxy.Observe(faultproxy.Contains("evalsha", "orders"))
 	cut := func() { proxy.CutReplyWhen(faultproxy.Contains("evalsha", "orders"), 1) }
 
 	cut()
-	_, err := store.Acquire(ctx, claimOf(ownerA, "orders", 1))
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "orders"))
 	wantOutcome(t, "acquire", err, lock.OutcomeUnknown)
 	wantLock(t, plain, "orders", map[string]string{ownerA: "1"}) // it did run
 	if n := sent.Hits(); n != 1 {
 		t.Errorf("acquire was sent %d times", n)
 	}
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "orders", 1)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "orders")); err != nil {
 		t.Fatalf("our own repetition: %v", err)
 	}
 	wantLock(t, plain, "orders", map[string]string{ownerA: "1"})
 
 	cut()
-	c := claimOf(ownerA, "orders", 1)
+	c := claimOf(ownerA, "orders")
 	c.TTL = 2 * lease
 	store.Renew(ctx, []lock.Claim{c}, func(_ int, err error) { wantOutcome(t, "renew", err, lock.OutcomeUnknown) })
 	if ttl := plain.PTTL(ctx, "orders").Val(); ttl <= lease {
@@ -68,32 +67,18 @@ func TestAScriptWhoseReplyIsLostRunsOnce(t *testing.T) {
 		}
 	})
 
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "orders", 2))
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "orders", 3))
 	cut()
-	wantOutcome(t, "release", store.Release(ctx, claimOf(ownerA, "orders", 2)), lock.OutcomeUnknown)
-	if err := store.Release(ctx, claimOf(ownerA, "orders", 2)); err != nil {
-		t.Errorf("our own repetition: %v", err)
-	}
-	if got := hash(t, plain, "orders"); !maps.Equal(got, map[string]string{ownerA: "2"}) {
-		t.Errorf("after the release of one of three: %v", got)
-	}
-	if ttl := plain.PTTL(ctx, "orders").Val(); ttl <= lease || ttl > 2*lease {
-		t.Errorf("a release that leaves holds set the TTL to %v", ttl)
-	}
-
-	cut()
-	wantOutcome(t, "final release", store.Release(ctx, claimOf(ownerA, "orders", 0)), lock.OutcomeUnknown)
+	wantOutcome(t, "release", lock.Blocking(store).Release(ctx, claimOf(ownerA, "orders")), lock.OutcomeUnknown)
 	wantLock(t, plain, "orders", nil)
-	if _, err := store.Acquire(ctx, claimOf(ownerB, "orders", 1)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, "orders")); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Release(ctx, claimOf(ownerA, "orders", 0)); !errors.Is(err, lock.ErrNotHeld) {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, "orders")); !errors.Is(err, lock.ErrNotHeld) {
 		t.Errorf("our own repetition: got %v, want ErrNotHeld", err)
 	}
 	wantLock(t, plain, "orders", map[string]string{ownerB: "1"})
-	if n := sent.Hits(); n != 11 {
-		t.Errorf("11 calls sent %d scripts", n)
+	if n := sent.Hits(); n != 7 {
+		t.Errorf("7 calls sent %d scripts", n)
 	}
 }
 
@@ -117,8 +102,8 @@ func TestFlushedScriptsAreNotNoticed(t *testing.T) {
 				claims := make([]lock.Claim, 60) // more than a batch
 				for round := 0; round < 5 || flushed.Load() < 50; round++ {
 					for i := range claims {
-						claims[i] = claimOf(owner, fmt.Sprintf("k:%d:%d", w, i), 1)
-						if _, err := store.Acquire(ctx, claims[i]); err != nil {
+						claims[i] = claimOf(owner, fmt.Sprintf("k:%d:%d", w, i))
+						if _, err := lock.Blocking(store).Acquire(ctx, claims[i]); err != nil {
 							t.Errorf("acquire: %v", err)
 							return
 						}
@@ -129,8 +114,7 @@ func TestFlushedScriptsAreNotNoticed(t *testing.T) {
 						}
 					})
 					for _, c := range claims {
-						c.Holds = 0
-						if err := store.Release(ctx, c); err != nil {
+						if err := lock.Blocking(store).Release(ctx, c); err != nil {
 							t.Errorf("release: %v", err)
 							return
 						}
@@ -165,8 +149,8 @@ func TestOneBadKeyDoesNotSpoilTheRenewalOfOthers(t *testing.T) {
 	ctx := t.Context()
 	claims := make([]lock.Claim, 70)
 	for i := range claims {
-		claims[i] = claimOf(ownerA, fmt.Sprintf("k%d", i), 1)
-		if _, err := store.Acquire(ctx, claims[i]); err != nil {
+		claims[i] = claimOf(ownerA, fmt.Sprintf("k%d", i))
+		if _, err := lock.Blocking(store).Acquire(ctx, claims[i]); err != nil {
 			t.Fatal(err)
 		}
 		claims[i].TTL = 10 * lease
@@ -197,9 +181,9 @@ func TestRenewalDoesNotWaitForADeadNode(t *testing.T) {
 	claims := make([]lock.Claim, 60)
 	dead := make(map[int]bool)
 	for i := range claims {
-		claims[i] = claimOf(ownerA, fmt.Sprintf("k%d", i), 1)
+		claims[i] = claimOf(ownerA, fmt.Sprintf("k%d", i))
 		dead[i] = set.OwnerOf(t, claims[i].Key) == frozen
-		if _, err := store.Acquire(ctx, claims[i]); err != nil {
+		if _, err := lock.Blocking(store).Acquire(ctx, claims[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -238,13 +222,13 @@ func TestAClusterFailoverIsFollowed(t *testing.T) {
 	set := redistest.Cluster(t, "--cluster-node-timeout", "1000")
 	store := redisstore.New(set.Client(t))
 	ctx := t.Context()
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "k", 1)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Fatal(err)
 	}
 	set.Failover(t, "k")
 	began := time.Now()
 	eventually(t, func() error {
-		_, err := store.Acquire(ctx, claimOf(ownerA, "k", 1))
+		_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k"))
 		return err
 	})
 	// The client's own interval is 60 s; patience is 30 s.
@@ -258,7 +242,7 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 	store := redisstore.New(set.Client(t))
 	ctx := t.Context()
 	const held = "{migrating}held"
-	if _, err := store.Acquire(ctx, claimOf(ownerA, held, 1)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, held)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -274,18 +258,17 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 					return
 				default:
 				}
-				c := claimOf(owner, fmt.Sprintf("{migrating}%d", w), 1)
-				if _, err := store.Acquire(ctx, c); err != nil {
+				c := claimOf(owner, fmt.Sprintf("{migrating}%d", w))
+				if _, err := lock.Blocking(store).Acquire(ctx, c); err != nil {
 					t.Errorf("acquire: %v", err)
 					return
 				}
-				store.Renew(ctx, []lock.Claim{c, claimOf(ownerA, held, 1)}, func(i int, err error) {
+				store.Renew(ctx, []lock.Claim{c, claimOf(ownerA, held)}, func(i int, err error) {
 					if err != nil {
 						t.Errorf("renew %d: %v", i, err)
 					}
 				})
-				c.Holds = 0
-				if err := store.Release(ctx, c); err != nil {
+				if err := lock.Blocking(store).Release(ctx, c); err != nil {
 					t.Errorf("release: %v", err)
 					return
 				}
@@ -309,7 +292,7 @@ func TestASlotMigrationIsNotNoticed(t *testing.T) {
 	working.Wait()
 	wantLock(t, plain, held, map[string]string{ownerA: "1"})
 	messages := shardSubscribe(t, plain, "redisson_lock__channel:"+held)
-	if err := store.Release(ctx, claimOf(ownerA, held, 0)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, held)); err != nil {
 		t.Fatal(err)
 	}
 	wantMessage(t, messages, "redisson_lock__channel:"+held, "0")
@@ -324,7 +307,7 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 	ctx := t.Context()
 	const held, forced, fresh = "{moving}held", "{moving}forced", "{moving}fresh"
 	for _, key := range []string{held, forced} {
-		if _, err := store.Acquire(ctx, claimOf(ownerA, key, 1)); err != nil {
+		if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, key)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -333,24 +316,22 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 	forcedMessages := shardSubscribe(t, plain, channel(forced))
 	move := beginMigration(t, set, held)
 
-	if _, err := store.Acquire(ctx, claimOf(ownerA, held, 2)); err != nil {
-		t.Errorf("re-enter: %v", err)
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, held)); err != nil {
+		t.Errorf("a repetition: %v", err)
 	}
-	if _, err := store.Acquire(ctx, claimOf(ownerB, held, 1)); !errors.Is(err, lock.ErrBusy) {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, held)); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("a stranger: got %v, want ErrBusy", err)
 	}
-	store.Renew(ctx, []lock.Claim{claimOf(ownerA, held, 2)}, func(_ int, err error) {
+	store.Renew(ctx, []lock.Claim{claimOf(ownerA, held)}, func(_ int, err error) {
 		if err != nil {
 			t.Errorf("renew: %v", err)
 		}
 	})
-	if state, err := store.Inspect(ctx, held); err != nil || len(state.Owners) != 1 || state.Owners[0].Holds != 2 {
+	if state, err := store.Inspect(ctx, held); err != nil || len(state.Owners) != 1 {
 		t.Errorf("inspect: %+v, %v", state, err)
 	}
-	for remain := 1; remain >= 0; remain-- {
-		if err := store.Release(ctx, claimOf(ownerA, held, remain)); err != nil {
-			t.Errorf("release to %d: %v", remain, err)
-		}
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, held)); err != nil {
+		t.Errorf("release: %v", err)
 	}
 	wantMessage(t, messages, channel(held), "0")
 	if freed, err := store.ForceRelease(ctx, forced); err != nil || !freed {
@@ -358,15 +339,15 @@ func TestLocksOfASlotThatIsMovingCanBeUsed(t *testing.T) {
 	}
 	wantMessage(t, forcedMessages, channel(forced), "0")
 
-	if _, err := store.Acquire(ctx, claimOf(ownerB, fresh, 1)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, fresh)); err != nil {
 		t.Errorf("acquire on the target: %v", err)
 	}
-	store.Renew(ctx, []lock.Claim{claimOf(ownerB, fresh, 1)}, func(_ int, err error) {
+	store.Renew(ctx, []lock.Claim{claimOf(ownerB, fresh)}, func(_ int, err error) {
 		if err != nil {
 			t.Errorf("renew on the target: %v", err)
 		}
 	})
-	if err := store.Release(ctx, claimOf(ownerB, fresh, 0)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerB, fresh)); err != nil {
 		t.Errorf("release on the target: %v", err)
 	}
 	move.finish(t)

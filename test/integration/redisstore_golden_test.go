@@ -23,8 +23,8 @@ const (
 
 const lease = 30 * time.Second
 
-func claimOf(owner, key string, holds int) lock.Claim {
-	return lock.Claim{Key: key, Owner: owner, Holds: holds, TTL: lease}
+func claimOf(owner, key string) lock.Claim {
+	return lock.Claim{Key: key, Owner: owner, TTL: lease}
 }
 
 // subscribe listens like a Java client would.
@@ -91,25 +91,20 @@ func TestTheGoldenStatesOfARedissonLock(t *testing.T) {
 		}
 	}
 
-	_, err := store.Acquire(ctx, claimOf(ownerA, key, 1))
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, key))
 	must("A acquires", err, nil)
 	wantLock(t, rdb, key, map[string]string{ownerA: "1"})
-	_, err = store.Acquire(ctx, claimOf(ownerA, key, 2))
+	_, err = lock.Blocking(store).Acquire(ctx, claimOf(ownerA, key))
 	must("A acquires again", err, nil)
-	wantLock(t, rdb, key, map[string]string{ownerA: "2"})
+	wantLock(t, rdb, key, map[string]string{ownerA: "1"})
 
-	_, err = store.Acquire(ctx, claimOf(ownerB, key, 1))
+	_, err = lock.Blocking(store).Acquire(ctx, claimOf(ownerB, key))
 	must("B acquires", err, lock.ErrBusy)
 	var busy *lock.BusyError
 	if errors.As(err, &busy); busy.TTL <= 0 || busy.TTL > lease {
 		t.Errorf("B sees %v, want what is left of %v", busy.TTL, lease)
 	}
-	must("B releases", store.Release(ctx, claimOf(ownerB, key, 0)), lock.ErrNotHeld)
-	wantLock(t, rdb, key, map[string]string{ownerA: "2"})
-
-	must("A releases to 1", store.Release(ctx, claimOf(ownerA, key, 1)), nil)
-	wantLock(t, rdb, key, map[string]string{ownerA: "1"})
-	must("A repeats that", store.Release(ctx, claimOf(ownerA, key, 1)), nil)
+	must("B releases", lock.Blocking(store).Release(ctx, claimOf(ownerB, key)), lock.ErrNotHeld)
 	wantLock(t, rdb, key, map[string]string{ownerA: "1"})
 	wantNothingElse(t, rdb, 1)
 	select {
@@ -118,10 +113,10 @@ func TestTheGoldenStatesOfARedissonLock(t *testing.T) {
 	default:
 	}
 
-	must("A releases to 0", store.Release(ctx, claimOf(ownerA, key, 0)), nil)
+	must("A releases", lock.Blocking(store).Release(ctx, claimOf(ownerA, key)), nil)
 	wantLock(t, rdb, key, nil)
 	wantMessage(t, messages, channel, "0")
-	must("A releases again", store.Release(ctx, claimOf(ownerA, key, 0)), lock.ErrNotHeld)
+	must("A releases again", lock.Blocking(store).Release(ctx, claimOf(ownerA, key)), lock.ErrNotHeld)
 	wantNothingElse(t, rdb, 0)
 }
 
@@ -139,11 +134,11 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 		for _, n := range names {
 			store := redisstore.New(own, redisstore.WithKeyPrefix(n.prefix), redisstore.WithPublish(redisstore.Both))
 			messages := subscribe(t, rdb, n.channel)
-			if _, err := store.Acquire(t.Context(), claimOf(ownerA, n.key, 1)); err != nil {
+			if _, err := lock.Blocking(store).Acquire(t.Context(), claimOf(ownerA, n.key)); err != nil {
 				t.Fatalf("%q: %v", n.name, err)
 			}
 			wantLock(t, rdb, n.name, map[string]string{ownerA: "1"})
-			if err := store.Release(t.Context(), claimOf(ownerA, n.key, 0)); err != nil {
+			if err := lock.Blocking(store).Release(t.Context(), claimOf(ownerA, n.key)); err != nil {
 				t.Fatalf("%q: %v", n.name, err)
 			}
 			wantLock(t, rdb, n.name, nil)
@@ -157,7 +152,7 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 		rdb := server.Admin(t)
 		check(t, rdb, server.Client(t))
 		for _, key := range broken { // slots do not matter here
-			if _, err := redisstore.New(server.Client(t)).Acquire(t.Context(), claimOf(ownerA, key, 1)); err != nil {
+			if _, err := lock.Blocking(redisstore.New(server.Client(t))).Acquire(t.Context(), claimOf(ownerA, key)); err != nil {
 				t.Errorf("%q: %v", key, err)
 			}
 			wantLock(t, rdb, key, map[string]string{ownerA: "1"})
@@ -169,8 +164,8 @@ func TestNamesFallWhereRedissonLooksForThem(t *testing.T) {
 		check(t, rdb, set.Client(t))
 		store := redisstore.New(set.Client(t))
 		for _, key := range broken {
-			c := claimOf(ownerA, key, 1)
-			_, err := store.Acquire(t.Context(), c)
+			c := claimOf(ownerA, key)
+			_, err := lock.Blocking(store).Acquire(t.Context(), c)
 			if !errors.Is(err, lock.ErrInvalid) {
 				t.Errorf("%q: got %v, want ErrInvalid", key, err)
 			}
@@ -190,12 +185,12 @@ func TestAReadWriteLockOfTheSameNameIsHeld(t *testing.T) {
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 	tests := []struct {
-		mode    lock.Mode
-		field   string
-		payload string
+		mode     lock.Mode
+		field    string
+		payloads []string
 	}{
-		{lock.Read, ownerA, "0"},
-		{lock.Write, ownerA + ":write", "1"},
+		{lock.Read, ownerA, []string{"0"}},
+		{lock.Write, ownerA + ":write", []string{"0", "1"}},
 	}
 	for _, tt := range tests {
 		key := tt.mode.String()
@@ -204,14 +199,11 @@ func TestAReadWriteLockOfTheSameNameIsHeld(t *testing.T) {
 		rdb.PExpire(ctx, key, lease)
 		rdb.Set(ctx, "{"+key+"}:"+ownerA+":rwlock_timeout:1", "1", lease) // writers do not look at it
 		for _, owner := range []string{ownerA, ownerB} {
-			if _, err := store.Acquire(ctx, claimOf(owner, key, 1)); !errors.Is(err, lock.ErrBusy) {
+			if _, err := lock.Blocking(store).Acquire(ctx, claimOf(owner, key)); !errors.Is(err, lock.ErrBusy) {
 				t.Errorf("%s: acquire got %v, want ErrBusy", key, err)
 			}
-			if _, err := store.Acquire(ctx, claimOf(owner, key, 2)); !errors.Is(err, lock.ErrNotHeld) {
-				t.Errorf("%s: re-entry got %v, want ErrNotHeld", key, err)
-			}
 		}
-		if err := store.Release(ctx, claimOf(ownerB, key, 0)); !errors.Is(err, lock.ErrNotHeld) {
+		if err := lock.Blocking(store).Release(ctx, claimOf(ownerB, key)); !errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("%s: release got %v, want ErrNotHeld", key, err)
 		}
 		wantLock(t, rdb, key, fields)
@@ -227,7 +219,9 @@ func TestAReadWriteLockOfTheSameNameIsHeld(t *testing.T) {
 		if freed, err := store.ForceRelease(ctx, key); err != nil || !freed {
 			t.Errorf("%s: force release: %v, %v", key, freed, err)
 		}
-		wantMessage(t, messages, "redisson_rwlock:{"+key+"}", tt.payload)
+		for _, payload := range tt.payloads {
+			wantMessage(t, messages, "redisson_rwlock:{"+key+"}", payload)
+		}
 		wantMessage(t, plain, "redisson_lock__channel:{"+key+"}", "0")
 		wantLock(t, rdb, key, nil)
 	}
@@ -241,17 +235,17 @@ func TestReleaseRemovesItsOwnFieldOnly(t *testing.T) {
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
 
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "with-reader", 1))
+	_, _ = lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "with-reader"))
 	rdb.HSet(ctx, "with-reader", "mode", "read", ownerB, "1")
-	if err := store.Release(ctx, claimOf(ownerA, "with-reader", 0)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, "with-reader")); err != nil {
 		t.Fatal(err)
 	}
 	wantLock(t, rdb, "with-reader", map[string]string{"mode": "read", ownerB: "1"})
 
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "reader-gone", 1))
+	_, _ = lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "reader-gone"))
 	rdb.HSet(ctx, "reader-gone", "mode", "read")
 	messages := subscribe(t, rdb, "redisson_lock__channel:{reader-gone}")
-	if err := store.Release(ctx, claimOf(ownerA, "reader-gone", 0)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, "reader-gone")); err != nil {
 		t.Fatal(err)
 	}
 	wantLock(t, rdb, "reader-gone", nil)
@@ -263,10 +257,10 @@ func TestAHoldWithoutExpiry(t *testing.T) {
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
-	_, _ = store.Acquire(ctx, claimOf(ownerA, "k", 1))
+	_, _ = lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k"))
 	rdb.Persist(ctx, "k")
 
-	_, err := store.Acquire(ctx, claimOf(ownerB, "k", 1))
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, "k"))
 	var busy *lock.BusyError
 	if !errors.As(err, &busy) || busy.TTL >= 0 {
 		t.Errorf("a stranger sees %v, want busy without an end", err)
@@ -274,10 +268,10 @@ func TestAHoldWithoutExpiry(t *testing.T) {
 	if state, err := store.Inspect(ctx, "k"); err != nil || state.TTL >= 0 {
 		t.Errorf("inspected %+v, %v", state, err)
 	}
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "k", 2)); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Fatal(err)
 	}
-	wantLock(t, rdb, "k", map[string]string{ownerA: "2"}) // and expires again
+	wantLock(t, rdb, "k", map[string]string{ownerA: "1"}) // and expires again
 }
 
 // Nothing lies between these grants and releases but the scripts themselves,
@@ -305,8 +299,8 @@ func TestFencesGrowHoweverFastLocksChangeHands(t *testing.T) {
 	var grants []*redis.Cmd
 	for range 5000 {
 		for _, owner := range []string{ownerA, ownerB} {
-			grants = append(grants, pipe.EvalSha(ctx, acquire, key, owner, 1, 30000))
-			pipe.EvalSha(ctx, release, key, owner, 0, "redisson_lock__channel:{k}", "publish")
+			grants = append(grants, pipe.EvalSha(ctx, acquire, key, owner, 30000))
+			pipe.EvalSha(ctx, release, key, owner, "redisson_lock__channel:{k}", "publish")
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -328,13 +322,8 @@ func TestReleaseAndRenewalWorkWhenMemoryIsFull(t *testing.T) {
 	rdb := server.Admin(t)
 	store := redisstore.New(server.Client(t))
 	ctx := t.Context()
-	if _, err := store.Acquire(ctx, claimOf(ownerA, "k", 3)); !errors.Is(err, lock.ErrNotHeld) {
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Fatal(err)
-	}
-	for holds := 1; holds <= 3; holds++ {
-		if _, err := store.Acquire(ctx, claimOf(ownerA, "k", holds)); err != nil {
-			t.Fatal(err)
-		}
 	}
 	messages := subscribe(t, rdb, "redisson_lock__channel:{k}")
 	if err := rdb.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
@@ -344,13 +333,14 @@ func TestReleaseAndRenewalWorkWhenMemoryIsFull(t *testing.T) {
 		t.Fatalf("the memory is not full: %v", err)
 	}
 
-	for what, c := range map[string]lock.Claim{"a grant": claimOf(ownerB, "free", 1), "a re-entry": claimOf(ownerA, "k", 4)} {
-		_, err := store.Acquire(ctx, c)
-		wantOutcome(t, what, err, lock.OutcomeNotExecuted)
-	}
+	_, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerB, "free"))
+	wantOutcome(t, "a grant", err, lock.OutcomeNotExecuted)
 	wantLock(t, rdb, "free", nil)
+	if _, err := lock.Blocking(store).Acquire(ctx, claimOf(ownerA, "k")); err != nil {
+		t.Errorf("a repetition: %v", err)
+	}
 
-	c := claimOf(ownerA, "k", 3)
+	c := claimOf(ownerA, "k")
 	rdb.PExpire(ctx, "k", lease/2)
 	store.Renew(ctx, []lock.Claim{c}, func(_ int, err error) {
 		if err != nil {
@@ -360,13 +350,7 @@ func TestReleaseAndRenewalWorkWhenMemoryIsFull(t *testing.T) {
 	if ttl := rdb.PTTL(ctx, "k").Val(); ttl <= lease/2 {
 		t.Errorf("TTL %v after renewal to %v", ttl, lease)
 	}
-	for _, remain := range []int{2, 1, 1} {
-		if err := store.Release(ctx, claimOf(ownerA, "k", remain)); err != nil {
-			t.Errorf("release to %d: %v", remain, err)
-		}
-	}
-	wantLock(t, rdb, "k", map[string]string{ownerA: "1"})
-	if err := store.Release(ctx, claimOf(ownerA, "k", 0)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimOf(ownerA, "k")); err != nil {
 		t.Errorf("release: %v", err)
 	}
 	wantMessage(t, messages, "redisson_lock__channel:{k}", "0")

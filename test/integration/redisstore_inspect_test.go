@@ -90,12 +90,12 @@ func TestInspectShowsNoQueueOfAnotherLock(t *testing.T) {
 	server := redistest.Standalone(t)
 	store := redisstore.New(server.Client(t))
 	claim := func(key, owner string) lock.Claim {
-		return lock.Claim{Key: key, Owner: owner, Mode: lock.Fair, Holds: 1, TTL: 30 * time.Second, Places: []string{owner}}
+		return lock.Claim{Key: key, Owner: owner, Mode: lock.Fair, TTL: 30 * time.Second, Places: []string{owner}}
 	}
-	if _, err := store.Acquire(t.Context(), claim("a", "a:1")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim("a", "a:1")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Acquire(t.Context(), claim("a", "a:2")); !errors.Is(err, lock.ErrBusy) {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim("a", "a:2")); !errors.Is(err, lock.ErrBusy) {
 		t.Fatal(err)
 	}
 	if state, err := store.Inspect(t.Context(), "a"); err != nil || len(state.Waiters) != 1 {

@@ -57,56 +57,53 @@ type step struct {
 func (s step) run(ctx context.Context, store *redisstore.Store) (err error) {
 	switch s.op {
 	case "acquire":
-		_, err = store.Acquire(ctx, s.claim)
+		_, err = lock.Blocking(store).Acquire(ctx, s.claim)
 	case "release":
-		err = store.Release(ctx, s.claim)
+		err = lock.Blocking(store).Release(ctx, s.claim)
+	case "lower":
+		err = lock.Blocking(store).Lower(ctx, s.claim)
 	case "renew":
 		store.Renew(ctx, []lock.Claim{s.claim}, func(_ int, e error) { err = e })
 	}
 	return err
 }
 
-// life is all that happens to holds in a mode, re-entry and waiting included.
+// life is all that happens to holds in a mode, waiting included.
 func life(m lock.Mode, key string) []step {
-	claim := func(owner string, holds int) lock.Claim { return claimIn(m, owner, key, holds) }
-	steps := []step{{op: "acquire", claim: claim(ownerA, 1)}}
-	if m != lock.Semaphore {
-		steps = append(steps,
-			step{op: "acquire", claim: claim(ownerA, 2)},
-			step{op: "acquire", claim: claim(ownerA, 3)},
-			step{op: "release", claim: claim(ownerA, 2)},
-		)
-	}
+	claim := func(owner string) lock.Claim { return claimIn(m, owner, key) }
+	steps := []step{{op: "acquire", claim: claim(ownerA)}}
 	if m == lock.Read {
 		steps = append(steps,
-			step{op: "acquire", claim: claim(ownerB, 1)},
-			step{op: "acquire", claim: claimIn(lock.Write, ownerC, key, 1), want: lock.ErrBusy},
-			step{op: "release", claim: claim(ownerB, 0), again: lock.ErrNotHeld},
+			step{op: "acquire", claim: claim(ownerB)},
+			step{op: "acquire", claim: claimIn(lock.Write, ownerC, key), want: lock.ErrBusy},
+			step{op: "release", claim: claim(ownerB), again: lock.ErrNotHeld},
 		)
 	} else {
 		steps = append(steps,
-			step{op: "acquire", claim: claim(ownerB, 1), want: lock.ErrBusy},
-			step{op: "acquire", claim: claim(ownerC, 1), want: lock.ErrBusy},
-			step{op: "acquire", claim: claim(ownerD, 1), want: lock.ErrBusy},
-			step{op: "release", claim: claim(ownerC, 0), want: lock.ErrNotHeld}, // gives up its place
+			step{op: "acquire", claim: claim(ownerB), want: lock.ErrBusy},
+			step{op: "acquire", claim: claim(ownerC), want: lock.ErrBusy},
+			step{op: "acquire", claim: claim(ownerD), want: lock.ErrBusy},
+			step{op: "release", claim: claim(ownerC), want: lock.ErrNotHeld}, // gives up its place
 		)
 	}
-	if m == lock.Write {
-		steps = append(steps, step{op: "acquire", claim: claimIn(lock.Read, ownerA, key, 1)})
+	steps = append(steps, step{op: "renew", claim: claim(ownerA)})
+	last := claim(ownerA)
+	if m == lock.Write { // and goes on as a reader
+		last = claimIn(lock.Read, ownerA, key)
+		steps = append(steps,
+			step{op: "lower", claim: last},
+			step{op: "acquire", claim: claim(ownerA), want: lock.ErrBusy}, // late
+			step{op: "release", claim: claim(ownerA), want: lock.ErrNotHeld},
+			step{op: "renew", claim: last},
+		)
 	}
-	steps = append(steps,
-		step{op: "renew", claim: claim(ownerA, min(2, len(steps)))},
-		step{op: "release", claim: claim(ownerA, 0), again: lock.ErrNotHeld},
-	)
-	if m == lock.Write {
-		steps = append(steps, step{op: "release", claim: claimIn(lock.Read, ownerA, key, 0), again: lock.ErrNotHeld})
-	}
+	steps = append(steps, step{op: "release", claim: last, again: lock.ErrNotHeld})
 	if m == lock.Fair { // it is the turn of B's locker
-		steps = append(steps, step{op: "acquire", claim: claim(ownerA, 1), want: lock.ErrBusy})
+		steps = append(steps, step{op: "acquire", claim: claim(ownerA), want: lock.ErrBusy})
 	}
 	return append(steps,
-		step{op: "acquire", claim: claim(ownerB, 1)},
-		step{op: "release", claim: claim(ownerB, 0), again: lock.ErrNotHeld},
+		step{op: "acquire", claim: claim(ownerB)},
+		step{op: "release", claim: claim(ownerB), again: lock.ErrNotHeld},
 	)
 }
 
@@ -120,12 +117,12 @@ func TestInEveryModeARepeatedScriptChangesNothing(t *testing.T) {
 		store := redisstore.New(rdb)
 		for _, s := range life(mode, "warm-up") { // the server learns all scripts
 			if err := s.run(t.Context(), store); !errors.Is(err, s.want) {
-				t.Fatalf("%s: %s by %s to %d: got %v, want %v", mode, s.op, s.claim.Owner, s.claim.Holds, err, s.want)
+				t.Fatalf("%s: %s by %s: got %v, want %v", mode, s.op, s.claim.Owner, err, s.want)
 			}
 		}
 		plain.FlushDB(t.Context())
 		for i, s := range life(mode, "k") {
-			name := fmt.Sprintf("%s: step %d, %s by %s to %d", mode, i, s.op, s.claim.Owner, s.claim.Holds)
+			name := fmt.Sprintf("%s: step %d, %s by %s in mode %s", mode, i, s.op, s.claim.Owner, s.claim.Mode)
 			sent := proxy.Observe(faultproxy.Contains("evalsha"))
 			proxy.CutReplyWhen(faultproxy.Contains("evalsha"), 1)
 			wantOutcome(t, name, s.run(t.Context(), store), lock.OutcomeUnknown)
@@ -162,60 +159,58 @@ func TestInEveryModeWhatIsHeldCanBeKeptAndLeftWhenMemoryIsFull(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			claim := func(owner string, holds int) lock.Claim { return claimIn(mode, owner, "k", holds) }
+			claim := func(owner string) lock.Claim { return claimIn(mode, owner, "k") }
 			// Every script has run before: to learn one takes memory as well.
 			for _, s := range life(mode, "warm-up") {
 				_ = s.run(t.Context(), b.store)
 			}
-			b.acquire(claim(ownerA, 1), nil)
-			if mode != lock.Semaphore {
-				b.acquire(claim(ownerA, 2), nil)
-				b.acquire(claim(ownerA, 3), nil)
-			}
-			if mode == lock.Write {
-				b.acquire(claimIn(lock.Read, ownerA, "k", 1), nil)
-			}
+			b.acquire(claim(ownerA), nil)
 			for _, owner := range []string{ownerB, ownerC, ownerD} {
-				_, _ = b.store.Acquire(t.Context(), claim(owner, 1)) // queues, reads, or is refused
+				_, _ = lock.Blocking(b.store).Acquire(t.Context(), claim(owner)) // queues, reads, or is refused
 			}
 			before := snapshot(t, b.rdb)
 			full("1")
 			defer full("0")
 
-			_, err := b.store.Acquire(t.Context(), claim("new:1", 1))
+			_, err := lock.Blocking(b.store).Acquire(t.Context(), claim("new:1"))
 			if !errors.Is(err, lock.ErrBusy) || mode == lock.Fair || mode == lock.Read {
 				wantOutcome(t, "a newcomer", err, lock.OutcomeNotExecuted)
 			}
-			_, err = b.store.Acquire(t.Context(), claimIn(mode, "new:2", "another key", 1))
+			_, err = lock.Blocking(b.store).Acquire(t.Context(), claimIn(mode, "new:2", "another key"))
 			wantOutcome(t, "a newcomer to a free key", err, lock.OutcomeNotExecuted)
 			if after := snapshot(t, b.rdb); !maps.Equal(before, after) {
 				t.Errorf("the refused calls changed %v to %v", before, after)
 			}
-			long := claim(ownerA, 3)
+			long := claim(ownerA)
 			long.TTL = time.Hour
 			b.renew(long, nil)
 			if mode != lock.Semaphore {
-				b.release(claim(ownerA, 1), nil)
+				long.TTL += time.Hour
+				b.acquire(long, nil) // a repetition
 			}
-			b.renew(claim(ownerA, 1), nil)
 			if mode == lock.Fair {
-				b.release(claim(ownerC, 0), lock.ErrNotHeld)
+				b.release(claim(ownerC), lock.ErrNotHeld)
 				b.queue("k", placed(ownerB), placeTTL, placed(ownerD), placeTTL)
 			}
 			if mode == lock.Read {
-				b.release(claim(ownerC, 0), nil)
+				b.release(claim(ownerC), nil)
 			}
-			b.release(claim(ownerA, 0), nil)
-			if mode == lock.Write {
-				b.release(claimIn(lock.Read, ownerA, "k", 0), nil)
+			if last := claim(ownerA); mode == lock.Write {
+				last.Mode = lock.Read
+				b.lower(last, nil)
+				b.ttl("k", long.TTL)
+				b.ttl(sentinelOf("k", ownerA), long.TTL)
+				b.release(last, nil)
+			} else {
+				b.release(last, nil)
 			}
 			if mode == lock.Fair { // given on
-				b.release(claim(ownerB, 0), nil)
-				b.release(claim(ownerD, 0), nil)
+				b.release(claim(ownerB), nil)
+				b.release(claim(ownerD), nil)
 			}
 			if mode == lock.Read {
-				b.release(claim(ownerB, 0), nil)
-				b.release(claim(ownerD, 0), nil)
+				b.release(claim(ownerB), nil)
+				b.release(claim(ownerD), nil)
 			}
 			if state, err := b.store.Inspect(t.Context(), "k"); err != nil || state.Held {
 				t.Errorf("after all is released: %+v, %v", state, err)
@@ -227,8 +222,8 @@ func TestInEveryModeWhatIsHeldCanBeKeptAndLeftWhenMemoryIsFull(t *testing.T) {
 func TestForceWorksWhenMemoryIsFull(t *testing.T) {
 	for _, mode := range everyMode {
 		b := newBench(t)
-		b.acquire(claimIn(mode, ownerA, "k", 1), nil)
-		b.acquire(claimIn(mode, ownerA, "warm-up", 1), nil)
+		b.acquire(claimIn(mode, ownerA, "k"), nil)
+		b.acquire(claimIn(mode, ownerA, "warm-up"), nil)
 		if freed, err := b.store.ForceRelease(t.Context(), "warm-up"); err != nil || !freed {
 			t.Fatal(freed, err)
 		}
@@ -251,7 +246,7 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 	for _, mode := range everyMode {
 		key := func(name string) string { return "{" + mode.String() + "}" + name }
 		for _, name := range []string{"one", "moved", "forced"} {
-			if _, err := store.Acquire(ctx, claimIn(mode, ownerA, key(name), 1)); err != nil {
+			if _, err := lock.Blocking(store).Acquire(ctx, claimIn(mode, ownerA, key(name))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -260,7 +255,7 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 		// Of this lock only the key itself has moved, nothing else.
 		mustMigrate(t, move.from.Admin(t).Do(ctx, append([]any{"MIGRATE", host, port, key("moved"), 0, 5000}, redistest.MigrateAuth()...)...).Err())
 		for _, name := range []string{"one", "moved"} {
-			err := store.Release(ctx, claimIn(mode, ownerA, key(name), 0))
+			err := lock.Blocking(store).Release(ctx, claimIn(mode, ownerA, key(name)))
 			if name == "moved" && mode == lock.Semaphore {
 				wantOutcome(t, "a semaphore in two places", err, lock.OutcomeNotExecuted)
 				continue
@@ -276,16 +271,16 @@ func TestInEveryModeALockOfASlotThatIsMovingCanBeReleased(t *testing.T) {
 			t.Errorf("%s: force release: %v, %v", mode, freed, err)
 		}
 		move.finish(t)
-		err := store.Release(ctx, claimIn(mode, ownerA, key("moved"), 0))
+		err := lock.Blocking(store).Release(ctx, claimIn(mode, ownerA, key("moved")))
 		if (mode == lock.Semaphore) != (err == nil) {
 			t.Errorf("%s: release after the move: %v", mode, err)
 		}
 		for _, name := range []string{"one", "moved", "forced"} {
-			c := claimIn(mode, ownerB, key(name), 1)
-			if _, err := store.Acquire(ctx, c); err != nil {
+			c := claimIn(mode, ownerB, key(name))
+			if _, err := lock.Blocking(store).Acquire(ctx, c); err != nil {
 				t.Errorf("%s, %s: acquire after the move: %v", mode, name, err)
 			}
-			_ = store.Release(ctx, claimIn(mode, ownerB, key(name), 0))
+			_ = lock.Blocking(store).Release(ctx, claimIn(mode, ownerB, key(name)))
 		}
 	}
 }
@@ -301,14 +296,13 @@ func TestAGrantThatEmptiesItsQueueIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := &bench{T: t, rdb: set.Admin(t), store: store}
 			key := "{k}" + strings.ReplaceAll(name, " ", "-")
-			holder, waiter := claimIn(lock.Fair, ownerA, key, 1), claimIn(lock.Fair, ownerB, key, 1)
+			holder, waiter := claimIn(lock.Fair, ownerA, key), claimIn(lock.Fair, ownerB, key)
 			b.acquire(holder, nil)
 			b.acquire(waiter, lock.ErrBusy)
-			holder.Holds = 0
 			b.release(holder, nil) // to the waiter
 			move := beginMigration(t, set, key)
 			defer move.finish(t)
-			next := claimIn(lock.Fair, places[0], key, 1)
+			next := claimIn(lock.Fair, places[0], key)
 			next.Places = places
 			b.acquire(next, nil)
 			b.hash(key, lease, map[string]string{places[0]: "1"})
@@ -316,9 +310,8 @@ func TestAGrantThatEmptiesItsQueueIsTold(t *testing.T) {
 			if !slices.Equal(queue, []string{placed(places[1])}) {
 				t.Errorf("the queue is %v", queue)
 			}
-			next.Holds = 0
 			b.release(next, nil)
-			b.release(claimIn(lock.Fair, places[1], key, 0), nil)
+			b.release(claimIn(lock.Fair, places[1], key), nil)
 		})
 	}
 }
@@ -329,14 +322,14 @@ func TestAWriterDoesNotTakeReadersOfASlotThatIsMovingForDead(t *testing.T) {
 	store := redisstore.New(set.Client(t))
 	ctx := t.Context()
 	const key = "{moving}k"
-	read, write := claimIn(lock.Read, ownerA, key, 1), claimIn(lock.Write, ownerB, key, 1)
-	if _, err := store.Acquire(ctx, read); err != nil {
+	read, write := claimIn(lock.Read, ownerA, key), claimIn(lock.Write, ownerB, key)
+	if _, err := lock.Blocking(store).Acquire(ctx, read); err != nil {
 		t.Fatal(err)
 	}
 	wait := func(where string) {
 		t.Helper()
 		var failed *lock.StoreError
-		_, err := store.Acquire(ctx, write)
+		_, err := lock.Blocking(store).Acquire(ctx, write)
 		if !errors.Is(err, lock.ErrBusy) && (!errors.As(err, &failed) || failed.Outcome != lock.OutcomeNotExecuted) {
 			t.Errorf("%s: the writer got %v", where, err)
 		}
@@ -366,10 +359,10 @@ func TestAWriterDoesNotTakeReadersOfASlotThatIsMovingForDead(t *testing.T) {
 	migrate(key + ":" + ownerA + ":rwlock_timeout:1")
 	wait("the lock here, the sentinel there")
 	move.finish(t)
-	if err := store.Release(ctx, claimIn(lock.Read, ownerA, key, 0)); err != nil {
+	if err := lock.Blocking(store).Release(ctx, claimIn(lock.Read, ownerA, key)); err != nil {
 		t.Errorf("release: %v", err)
 	}
-	if _, err := store.Acquire(ctx, write); err != nil {
+	if _, err := lock.Blocking(store).Acquire(ctx, write); err != nil {
 		t.Errorf("the writer at last: %v", err)
 	}
 }
@@ -389,7 +382,7 @@ func TestInEveryModeASlotMigrationIsSurvived(t *testing.T) {
 			if mode == lock.Semaphore {
 				kind = lock.WithPermits(1, 2)
 			}
-			l := newLocker(t, set.Client(t), kind, lock.WithCallTimeout(patience)) // the machine may be busy
+			l := newLocker(t, set.Client(t), kind, lock.WithCallTimeout(patience/2)) // the machine may be busy
 			go func() {
 				for {
 					select {

@@ -29,8 +29,8 @@ const (
 const fairWait = 5 * time.Minute
 
 // claimIn is a claim in a mode; those of a semaphore take two permits of two.
-func claimIn(m lock.Mode, owner, key string, holds int) lock.Claim {
-	c := claimOf(owner, key, holds)
+func claimIn(m lock.Mode, owner, key string) lock.Claim {
+	c := claimOf(owner, key)
 	c.Mode = m
 	switch m {
 	case lock.Fair:
@@ -57,14 +57,14 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) acquire(c lock.Claim, want error) {
 	b.Helper()
-	if _, err := b.store.Acquire(b.Context(), c); !errors.Is(err, want) {
-		b.Fatalf("%s acquires to %d: got %v, want %v", c.Owner, c.Holds, err, want)
+	if _, err := lock.Blocking(b.store).Acquire(b.Context(), c); !errors.Is(err, want) {
+		b.Fatalf("%s acquires: got %v, want %v", c.Owner, err, want)
 	}
 }
 
 func (b *bench) busy(c lock.Claim, least, most time.Duration) {
 	b.Helper()
-	_, err := b.store.Acquire(b.Context(), c)
+	_, err := lock.Blocking(b.store).Acquire(b.Context(), c)
 	var busy *lock.BusyError
 	if !errors.As(err, &busy) || busy.TTL < least || busy.TTL > most {
 		b.Fatalf("%s acquires: got %v, %+v; want busy for %v to %v", c.Owner, err, busy, least, most)
@@ -73,8 +73,24 @@ func (b *bench) busy(c lock.Claim, least, most time.Duration) {
 
 func (b *bench) release(c lock.Claim, want error) {
 	b.Helper()
-	if err := b.store.Release(b.Context(), c); !errors.Is(err, want) {
-		b.Fatalf("%s releases to %d: got %v, want %v", c.Owner, c.Holds, err, want)
+	if err := lock.Blocking(b.store).Release(b.Context(), c); !errors.Is(err, want) {
+		b.Fatalf("%s releases: got %v, want %v", c.Owner, err, want)
+	}
+}
+
+func (b *bench) lower(c lock.Claim, want error) {
+	b.Helper()
+	if err := lock.Blocking(b.store).Lower(b.Context(), c); !errors.Is(err, want) {
+		b.Fatalf("%s is lowered: got %v, want %v", c.Owner, err, want)
+	}
+}
+
+// told says that these messages have come since it was called last, in this order.
+func (b *bench) told(messages <-chan *redis.Message, channel string, payloads ...string) {
+	b.Helper()
+	b.rdb.Publish(b.Context(), channel, "that is all")
+	for _, payload := range append(payloads, "that is all") {
+		wantMessage(b.T, messages, channel, payload)
 	}
 }
 
@@ -159,22 +175,22 @@ const placeTTL = 15 * time.Second
 func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 	b := newBench(t)
 	const key, queue, patience, channel = "orders", "redisson_lock_queue:{orders}", "redisson_lock_timeout:{orders}", "redisson_lock__channel:{orders}:"
-	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, key, holds) }
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, key) }
 	var messages []<-chan *redis.Message
 	lockers := []string{lockerOf(ownerA), lockerOf(ownerB)} // which is that of C and D, too
 	for _, locker := range lockers {
 		messages = append(messages, subscribe(t, b.rdb, channel+locker))
 	}
 
-	b.acquire(fair(ownerA, 1), nil)
+	b.acquire(fair(ownerA), nil)
 	b.hash(key, lease, map[string]string{ownerA: "1"})
 	b.keys(key)
 	for _, owner := range []string{ownerB, ownerC, ownerD} {
-		b.busy(fair(owner, 1), lease-tolerance, lease)
+		b.busy(fair(owner), lease-tolerance, lease)
 	}
 	waiting := []any{placed(ownerB), placeTTL, placed(ownerC), placeTTL, placed(ownerD), placeTTL}
 	b.queue(key, waiting...)
-	b.busy(fair(ownerC, 1), lease-tolerance, lease) // keeps its place
+	b.busy(fair(ownerC), lease-tolerance, lease) // keeps its place
 	b.queue(key, waiting...)
 	b.keys(key, queue, patience)
 	for _, key := range []string{queue, patience} {
@@ -182,15 +198,14 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 			b.Errorf("%s expires in %v", key, ttl)
 		}
 	}
-	hasty := fair("somebody:1", 1)
+	hasty := fair("somebody:1")
 	hasty.Places = nil // Redisson's tryLock
 	b.busy(hasty, lease-tolerance, lease)
 	b.queue(key, waiting...)
 
-	b.acquire(fair(ownerA, 2), nil)
-	b.release(fair(ownerA, 1), nil)
+	b.acquire(fair(ownerA), nil) // a repetition
 	b.hash(key, lease, map[string]string{ownerA: "1"})
-	b.release(fair(ownerA, 0), nil)
+	b.release(fair(ownerA), nil)
 	wantMessage(t, messages[1], channel+lockers[1], "0")
 	handed := append([]any{placed(ownerB), 5 * time.Second}, waiting[2:]...)
 	b.hash(key, 5*time.Second, map[string]string{ownerB: "0"})
@@ -198,20 +213,20 @@ func TestTheGoldenStatesOfAFairLock(t *testing.T) {
 
 	b.busy(hasty, time.Millisecond, 5*time.Second)
 	for range 2 { // a repetition changes nothing
-		b.acquire(fair(ownerB, 1), nil)
+		b.acquire(fair(ownerB), nil)
 		b.hash(key, lease, map[string]string{ownerB: "1"})
 		b.queue(key, waiting[2:]...)
 	}
 	for range 2 {
-		b.release(fair(ownerC, 0), lock.ErrNotHeld) // gives up
+		b.release(fair(ownerC), lock.ErrNotHeld) // gives up
 		b.queue(key, waiting[4:]...)
 	}
-	b.release(fair(ownerB, 0), nil)
+	b.release(fair(ownerB), nil)
 	wantMessage(t, messages[1], channel+lockers[1], "0")
-	b.acquire(fair(ownerD, 1), nil)
+	b.acquire(fair(ownerD), nil)
 	b.keys(key)
-	b.release(fair(ownerD, 0), nil)
-	b.release(fair(ownerD, 0), lock.ErrNotHeld) // Redisson says done
+	b.release(fair(ownerD), nil)
+	b.release(fair(ownerD), lock.ErrNotHeld) // Redisson says done
 	b.keys()
 	for i, locker := range lockers {
 		if n := len(messages[i]); n != 0 {
@@ -251,39 +266,39 @@ func (b *bench) later(key string, d time.Duration) {
 // When no place of Redisson is left before them, ours are short again.
 func TestAPlaceBehindOneOfRedissonOutlivesIt(t *testing.T) {
 	b := newBench(t)
-	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
-	b.acquire(fair(ownerA, 1), nil)
-	b.busy(fair(ownerB, 1), 0, lease)
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k") }
+	b.acquire(fair(ownerA), nil)
+	b.busy(fair(ownerB), 0, lease)
 	b.java("k", "java:1", fairWait)
-	b.busy(fair(ownerC, 1), 0, lease)
-	b.busy(fair(ownerE, 1), 0, lease)
-	b.busy(fair(ownerB, 1), 0, lease) // the one before Redisson's stays short
+	b.busy(fair(ownerC), 0, lease)
+	b.busy(fair(ownerE), 0, lease)
+	b.busy(fair(ownerB), 0, lease) // the one before Redisson's stays short
 	long := placeTTL + 2*fairWait
 	b.queue("k", placed(ownerB), placeTTL, "java:1", placeTTL+fairWait, placed(ownerC), long, placed(ownerE), long)
 
-	b.release(fair(ownerA, 0), nil) // to B
-	b.acquire(fair(ownerB, 1), nil)
+	b.release(fair(ownerA), nil) // to B
+	b.acquire(fair(ownerB), nil)
 	b.later("k", -fairWait+20*time.Second) // Redisson's has waited for long
-	b.busy(fair(ownerC, 1), 0, lease)
-	b.release(fair(ownerB, 0), nil)
+	b.busy(fair(ownerC), 0, lease)
+	b.release(fair(ownerB), nil)
 	b.serve("k", "java:1", fairWait)
 	b.queue("k", placed(ownerC), fairWait, placed(ownerE), placeTTL+20*time.Second)
-	b.busy(fair(ownerE, 1), 0, 5*time.Second) // the turn of C, which is woken
-	b.acquire(fair(ownerC, 1), nil)
-	b.busy(fair(ownerE, 1), 0, lease)
+	b.busy(fair(ownerE), 0, 5*time.Second) // the turn of C, which is woken
+	b.acquire(fair(ownerC), nil)
+	b.busy(fair(ownerE), 0, lease)
 	b.queue("k", placed(ownerE), placeTTL)
 }
 
 // A head that is alive but wasn't woken is, by the caller who finds the lock free.
 func TestTheHeadOfAFreeFairLockIsWoken(t *testing.T) {
 	b := newBench(t)
-	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k") }
 	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:java:1")
 	b.java("k", "java:1", fairWait)
-	b.busy(fair(ownerB, 1), time.Second, 5*time.Second)
+	b.busy(fair(ownerB), time.Second, 5*time.Second)
 	wantMessage(t, messages, "redisson_lock__channel:{k}:java:1", "0")
 	b.queue("k", "java:1", 5*time.Second, placed(ownerB), 2*fairWait)
-	b.release(fair(ownerA, 0), lock.ErrNotHeld) // of a hold that has expired
+	b.release(fair(ownerA), lock.ErrNotHeld) // of a hold that has expired
 	wantMessage(t, messages, "redisson_lock__channel:{k}:java:1", "0")
 }
 
@@ -292,13 +307,13 @@ func TestTheHeadOfAFreeFairLockIsWoken(t *testing.T) {
 func TestAWaiterIsToldWhenRedissonMayWakeIt(t *testing.T) {
 	const java = "8a1e2f3b-4c5d-4e6f-9a0b-1c2d3e4f5a6b:47"
 	const go1, go2, go3 = "5f0c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:1", "7d1c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:2", "7d1c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:3"
-	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k", 1) }
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k") }
 	for name, tt := range map[string]struct {
 		before func(b *bench)
 		apart  bool
 	}{
 		"ours alone":          {func(b *bench) { b.acquire(fair(go1), nil); b.busy(fair(go2), 0, lease) }, false},
-		"a plain lock":        {func(b *bench) { b.acquire(claimOf(go1, "k", 1), nil) }, false},
+		"a plain lock":        {func(b *bench) { b.acquire(claimOf(go1, "k"), nil) }, false},
 		"Redisson has it":     {func(b *bench) { b.acquire(fair(java), nil) }, true},
 		"its place is before": {func(b *bench) { b.acquire(fair(go1), nil); b.java("k", java, fairWait) }, true},
 		"a short one": {func(b *bench) {
@@ -318,7 +333,7 @@ func TestAWaiterIsToldWhenRedissonMayWakeIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			tt.before(b)
-			_, err := b.store.Acquire(t.Context(), fair(go3))
+			_, err := lock.Blocking(b.store).Acquire(t.Context(), fair(go3))
 			var busy *lock.BusyError
 			if !errors.As(err, &busy) || busy.WatchPerOwner != tt.apart {
 				t.Errorf("got %#v, want it apart: %v", err, tt.apart)
@@ -334,14 +349,14 @@ func TestAWaiterIsToldWhenRedissonMayWakeIt(t *testing.T) {
 // one place, and leave nothing.
 func TestAllDeadPlacesGoInOneCall(t *testing.T) {
 	b := newBench(t)
-	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
-	b.acquire(fair(ownerA, 1), nil)
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k") }
+	b.acquire(fair(ownerA), nil)
 	for i := range 100 {
-		b.busy(fair(fmt.Sprintf("dead:%d", i), 1), 0, lease)
+		b.busy(fair(fmt.Sprintf("dead:%d", i)), 0, lease)
 	}
 	b.later("k", -placeTTL)
-	b.release(fair(ownerA, 0), nil)
-	b.acquire(fair(ownerB, 1), nil)
+	b.release(fair(ownerA), nil)
+	b.acquire(fair(ownerB), nil)
 	b.keys("k")
 }
 
@@ -361,16 +376,16 @@ func TestAFairGrantCostsTheSameInALongQueue(t *testing.T) {
 		}
 		return n
 	}
-	fair := func(i, holds int) lock.Claim { return claimIn(lock.Fair, fmt.Sprintf("waiter:%d", i), "k", holds) }
+	fair := func(i int) lock.Claim { return claimIn(lock.Fair, fmt.Sprintf("waiter:%d", i), "k") }
 	const waiters, grants = 1000, 100
-	b.acquire(fair(0, 1), nil)
+	b.acquire(fair(0), nil)
 	for i := 1; i < waiters; i++ {
-		b.busy(fair(i, 1), 0, lease)
+		b.busy(fair(i), 0, lease)
 	}
 	before := commands()
 	for i := range grants {
-		b.release(fair(i, 0), nil)
-		b.acquire(fair(i+1, 1), nil)
+		b.release(fair(i), nil)
+		b.acquire(fair(i+1), nil)
 	}
 	each := (commands() - before) / grants
 	t.Logf("%d commands for each grant with %d in the queue, scripts included", each, waiters)
@@ -379,135 +394,191 @@ func TestAFairGrantCostsTheSameInALongQueue(t *testing.T) {
 	}
 }
 
+// sentinelOf is the sentinel of a reader; Redisson has one for each of its holds.
+func sentinelOf(key, owner string) string { return "{" + key + "}:" + owner + ":rwlock_timeout:1" }
+
 // Sections 8.2 to 8.5.
 func TestTheGoldenStatesOfAReadWriteLock(t *testing.T) {
 	b := newBench(t)
 	const key, channel = "orders", "redisson_rwlock:{orders}"
-	sentinel := func(owner string, n int) string { return fmt.Sprintf("{orders}:%s:rwlock_timeout:%d", owner, n) }
-	read := func(owner string, holds int) lock.Claim { return claimIn(lock.Read, owner, key, holds) }
-	write := func(owner string, holds int) lock.Claim { return claimIn(lock.Write, owner, key, holds) }
+	sentinel := func(owner string) string { return sentinelOf(key, owner) }
+	read := func(owner string) lock.Claim { return claimIn(lock.Read, owner, key) }
+	write := func(owner string) lock.Claim { return claimIn(lock.Write, owner, key) }
 	messages := subscribe(t, b.rdb, channel)
-	silent := func() {
-		t.Helper()
-		if n := len(messages); n > 0 {
-			t.Errorf("%d messages too many", n)
-		}
-	}
+	told := func(payloads ...string) { t.Helper(); b.told(messages, channel, payloads...) }
 
-	b.acquire(read(ownerA, 1), nil)
+	b.acquire(read(ownerA), nil)
 	b.hash(key, lease, map[string]string{"mode": "read", ownerA: "1"})
-	b.keys(key, sentinel(ownerA, 1))
-	b.ttl(sentinel(ownerA, 1), lease)
-	if text := b.rdb.Get(b.Context(), sentinel(ownerA, 1)).Val(); text != "1" {
+	b.keys(key, sentinel(ownerA))
+	b.ttl(sentinel(ownerA), lease)
+	if text := b.rdb.Get(b.Context(), sentinel(ownerA)).Val(); text != "1" {
 		t.Errorf("the sentinel is %q", text)
 	}
-	b.acquire(read(ownerA, 2), nil)
-	long := read(ownerB, 1)
+	long := read(ownerB)
 	long.TTL = 2 * lease
-	b.acquire(long, nil)
-	b.hash(key, 2*lease, map[string]string{"mode": "read", ownerA: "2", ownerB: "1"})
-	b.keys(key, sentinel(ownerA, 1), sentinel(ownerB, 1)) // Redisson has one for each hold
-	b.busy(write(ownerC, 1), 2*lease-tolerance, 2*lease)
-	b.busy(write(ownerA, 1), 2*lease-tolerance, 2*lease) // no upgrade
-	b.release(write(ownerA, 0), lock.ErrNotHeld)
-	b.release(read(ownerC, 0), lock.ErrNotHeld)
+	for range 2 {
+		b.acquire(long, nil)
+		b.hash(key, 2*lease, map[string]string{"mode": "read", ownerA: "1", ownerB: "1"})
+		b.keys(key, sentinel(ownerA), sentinel(ownerB))
+	}
+	b.busy(write(ownerC), 2*lease-tolerance, 2*lease)
+	b.busy(write(ownerA), 2*lease-tolerance, 2*lease) // no upgrade
+	b.release(write(ownerA), lock.ErrNotHeld)
+	b.release(read(ownerC), lock.ErrNotHeld)
+	told()
 
-	b.release(read(ownerA, 1), nil)
-	b.keys(key, sentinel(ownerA, 1), sentinel(ownerB, 1))
-	b.release(read(ownerB, 0), nil) // the lock lasts as long as the readers that are left
+	b.release(read(ownerB), nil) // the lock lasts as long as the readers that are left
 	b.hash(key, lease, map[string]string{"mode": "read", ownerA: "1"})
-	b.keys(key, sentinel(ownerA, 1))
-	wantMessage(t, messages, channel, "0") // Redisson wakes nobody here
-	silent()
-	b.release(read(ownerA, 0), nil)
-	wantMessage(t, messages, channel, "0")
+	b.keys(key, sentinel(ownerA))
+	told("0") // Redisson wakes nobody here
+	b.release(read(ownerA), nil)
+	told("0")
 	b.keys()
-	b.release(read(ownerA, 0), lock.ErrNotHeld)
+	b.release(read(ownerA), lock.ErrNotHeld)
 
-	b.acquire(write(ownerA, 1), nil)
-	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "1"})
-	b.keys(key)
-	b.acquire(write(ownerA, 2), nil)
-	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "2"}) // Redisson adds up leases
-	b.busy(read(ownerB, 1), lease-tolerance, lease)
-	b.busy(write(ownerB, 1), lease-tolerance, lease)
-	b.acquire(read(ownerA, 1), nil)
-	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "2", ownerA: "1"})
-	b.keys(key, sentinel(ownerA, 1))
-	b.release(write(ownerA, 1), nil)
-	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "1", ownerA: "1"})
-	silent()
-	b.release(write(ownerA, 0), nil)
-	b.hash(key, lease, map[string]string{"mode": "read", ownerA: "1"})
-	wantMessage(t, messages, channel, "1") // Redisson wakes nobody here
-	b.release(read(ownerA, 0), nil)
-	wantMessage(t, messages, channel, "0")
+	for range 2 {
+		b.acquire(write(ownerA), nil)
+		b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "1"}) // Redisson adds up leases
+		b.keys(key)
+	}
+	b.busy(read(ownerB), lease-tolerance, lease)
+	b.busy(write(ownerB), lease-tolerance, lease)
+	told()
+	b.release(write(ownerA), nil)
+	told("0", "1") // Redisson's 1 alone is missed by who is about to sleep
+	b.release(write(ownerA), lock.ErrNotHeld)
+	b.keys()
+}
+
+// A writer goes on as a reader.
+func TestTheGoldenStatesOfALoweredHold(t *testing.T) {
+	b := newBench(t)
+	const key, channel = "orders", "redisson_rwlock:{orders}"
+	sentinel := sentinelOf(key, ownerA)
+	read, write := claimIn(lock.Read, ownerA, key), claimIn(lock.Write, ownerA, key)
+	messages := subscribe(t, b.rdb, channel)
+	told := func(payloads ...string) { t.Helper(); b.told(messages, channel, payloads...) }
+	lasting := func(c lock.Claim, d time.Duration) lock.Claim {
+		c.TTL = d
+		return c
+	}
+
+	b.lower(read, lock.ErrNotHeld) // creates nothing
+	b.keys()
+	b.acquire(lasting(write, 2*lease), nil)
+	b.acquire(claimIn(lock.Read, ownerB, key), lock.ErrBusy)
+	told()
+	b.lower(read, nil) // shortens nothing
+	lowered := map[string]string{"mode": "read", ownerA: "1"}
+	b.hash(key, 2*lease, lowered)
+	b.ttl(sentinel, 2*lease)
+	b.keys(key, sentinel)
+	told("0", "1") // Redisson wakes nobody here
+	b.lower(lasting(read, 3*lease), nil)
+	b.hash(key, 3*lease, lowered)
+	b.ttl(sentinel, 3*lease)
+	b.acquire(write, lock.ErrBusy) // late: not upgraded
+	b.renew(write, lock.ErrNotHeld)
+	b.release(write, lock.ErrNotHeld)
+	b.hash(key, 3*lease, lowered)
+	told()
+	b.acquire(claimIn(lock.Read, ownerB, key), nil)
+	b.acquire(claimIn(lock.Write, ownerC, key), lock.ErrBusy)
+	b.lower(claimIn(lock.Read, ownerC, key), lock.ErrNotHeld)
+	b.lower(read, nil) // among others
+	b.hash(key, 3*lease, map[string]string{"mode": "read", ownerA: "1", ownerB: "1"})
+	b.release(claimIn(lock.Read, ownerB, key), nil)
+	b.release(read, nil)
+	b.lower(read, lock.ErrNotHeld) // late: creates nothing
+	told("0")
 	b.keys()
 
-	b.acquire(write(ownerA, 1), nil)
-	b.acquire(read(ownerA, 1), nil)
-	b.release(read(ownerA, 0), nil)
-	b.hash(key, lease, map[string]string{"mode": "write", ownerA + ":write": "1"})
-	b.keys(key)
-	silent()
-	b.release(write(ownerA, 0), nil)
+	b.acquire(write, nil)
+	b.lower(lasting(read, 2*lease), nil) // lasts that long at least
+	b.hash(key, 2*lease, lowered)
+	b.ttl(sentinel, 2*lease)
+	if state, err := b.store.Inspect(t.Context(), key); err != nil || state.Mode != lock.Read || !slices.Equal(state.Owners, []lock.OwnerHolds{{Owner: ownerA, Holds: 1}}) {
+		t.Errorf("inspected %+v, %v", state, err)
+	}
+	b.rdb.Del(t.Context(), sentinel) // the hold has expired
+	b.lower(read, lock.ErrNotHeld)
+}
+
+// Lower may not have run when its owner is called a reader: its write hold is what there is.
+func TestAReaderThatStillWritesIsFound(t *testing.T) {
+	b := newBench(t)
+	const channel = "redisson_rwlock:{k}"
+	read, write := claimIn(lock.Read, ownerA, "k"), claimIn(lock.Write, ownerA, "k")
+	writes := map[string]string{"mode": "write", ownerA + ":write": "1"}
+	messages := subscribe(t, b.rdb, channel)
+	b.acquire(write, nil)
+	read.TTL = 2 * lease
+	b.renew(read, nil)
+	b.hash("k", 2*lease, writes)
+	read.TTL = 3 * lease
+	b.acquire(read, nil) // the mode stays
+	b.hash("k", 3*lease, writes)
+	read.TTL = lease
+	b.acquire(read, nil)
+	b.renew(read, nil)
+	b.hash("k", 3*lease, writes)
+	b.keys("k")
+	other := claimIn(lock.Read, ownerB, "k")
+	b.acquire(other, lock.ErrBusy)
+	b.renew(other, lock.ErrNotHeld)
+	b.release(other, lock.ErrNotHeld)
+	b.release(read, nil)
+	wantMessage(t, messages, channel, "0")
 	wantMessage(t, messages, channel, "1")
-	b.release(write(ownerA, 0), lock.ErrNotHeld)
 	b.keys()
+	b.release(read, lock.ErrNotHeld)
+
+	b.acquire(write, nil)
+	read.Keep = time.Now().Add(time.Minute)
+	b.release(read, nil)
+	b.hash("k", time.Minute, map[string]string{"mode": "write", ownerA + ":kept:write": "1"})
+	b.acquire(other, lock.ErrBusy) // as behind a writer
+	b.keys("k")
 }
 
 // A watchdog keeps its own readers only.
 func TestRenewalOfAReaderKeepsItsOwnSentinels(t *testing.T) {
 	b := newBench(t)
-	read := func(owner string, holds int, ttl time.Duration) lock.Claim {
-		c := claimIn(lock.Read, owner, "k", holds)
+	read := func(owner string, ttl time.Duration) lock.Claim {
+		c := claimIn(lock.Read, owner, "k")
 		c.TTL = ttl
 		return c
 	}
-	sentinel := func(owner string, n int) string { return fmt.Sprintf("{k}:%s:rwlock_timeout:%d", owner, n) }
-	b.acquire(read(ownerA, 1, lease), nil)
-	b.acquire(read(ownerA, 2, lease), nil)
-	b.acquire(read(ownerB, 1, lease), nil)
-	b.renew(read(ownerA, 2, time.Hour), nil)
+	b.acquire(read(ownerA, lease), nil)
+	b.acquire(read(ownerB, lease), nil)
+	b.renew(read(ownerA, time.Hour), nil)
 	b.ttl("k", time.Hour)
-	b.ttl(sentinel(ownerA, 1), time.Hour)
-	b.ttl(sentinel(ownerB, 1), lease)
-	b.renew(read(ownerB, 1, lease), nil) // must not shorten the lock for A
+	b.ttl(sentinelOf("k", ownerA), time.Hour)
+	b.ttl(sentinelOf("k", ownerB), lease)
+	b.renew(read(ownerB, lease), nil) // must not shorten the lock for A
 	b.ttl("k", time.Hour)
 
-	// A re-entry that lasts longer than what is left of the hold isn't cut
-	// short when it is released first, as leases of one hold share its trust.
-	b.acquire(read(ownerA, 3, 2*time.Hour), nil)
-	b.release(read(ownerA, 2, time.Hour), nil)
-	b.ttl("k", 2*time.Hour)
-	b.ttl(sentinel(ownerA, 1), 2*time.Hour)
-}
-
-func TestRenewalOfAWriterLeavesItsReadsAlone(t *testing.T) {
-	b := newBench(t)
-	write, read := claimIn(lock.Write, ownerA, "k", 1), claimIn(lock.Read, ownerA, "k", 1)
-	read.TTL = time.Hour
-	b.acquire(write, nil)
-	b.acquire(read, nil)
-	b.renew(write, nil)
-	b.hash("k", time.Hour, map[string]string{"mode": "write", ownerA + ":write": "1", ownerA: "1"})
-	read.Holds = 0
-	b.release(read, nil)
-	b.renew(write, nil)
-	b.ttl("k", time.Hour) // only a release shortens, and never that of another hold
+	// Java's read watchdog cuts the lock to its own time, and up to 4.3 all sentinels: what
+	// is left of a hold is restored.
+	for _, key := range []string{"k", sentinelOf("k", ownerA), sentinelOf("k", ownerB)} {
+		b.rdb.PExpire(t.Context(), key, lease)
+	}
+	b.renew(read(ownerA, time.Minute), nil)
+	b.ttl("k", time.Minute)
+	b.ttl(sentinelOf("k", ownerA), time.Minute)
+	b.ttl(sentinelOf("k", ownerB), lease)
 }
 
 // Redisson's readers overlook a plain lock. Its owner still has it.
 func TestAPlainLockThatAReaderOverlookedIsRenewed(t *testing.T) {
 	b := newBench(t)
 	for _, mode := range []lock.Mode{lock.Exclusive, lock.Fair} {
-		c := claimIn(mode, ownerA, mode.String(), 1)
+		c := claimIn(mode, ownerA, mode.String())
 		b.acquire(c, nil)
 		b.rdb.HSet(t.Context(), c.Key, "mode", "read", ownerB, "1")
 		c.TTL = time.Hour
 		b.renew(c, nil)
 		b.ttl(c.Key, time.Hour)
-		c.Holds = 0
 		b.release(c, nil)
 		b.hash(c.Key, time.Hour, map[string]string{"mode": "read", ownerB: "1"})
 	}
@@ -522,13 +593,13 @@ func TestAWriterTakesDeadReadersAway(t *testing.T) {
 	b.rdb.HSet(ctx, "k", "mode", "read", java, "2", "dead:1", "1", "dead:2", "3")
 	b.rdb.PExpire(ctx, "k", time.Hour)
 	b.rdb.Set(ctx, "{k}:"+java+":rwlock_timeout:2", "1", lease) // the first has a shorter lease
-	b.busy(claimIn(lock.Write, ownerA, "k", 1), 0, time.Hour)
+	b.busy(claimIn(lock.Write, ownerA, "k"), 0, time.Hour)
 	b.hash("k", time.Hour, map[string]string{"mode": "read", java: "2"})
 	if state, err := b.store.Inspect(ctx, "k"); err != nil || len(state.Owners) != 1 {
 		t.Errorf("inspected %+v, %v", state, err)
 	}
 	b.rdb.Del(ctx, "{k}:"+java+":rwlock_timeout:2")
-	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
+	b.acquire(claimIn(lock.Write, ownerA, "k"), nil)
 	b.hash("k", lease, map[string]string{"mode": "write", ownerA + ":write": "1"})
 }
 
@@ -536,16 +607,16 @@ func TestAWriterTakesDeadReadersAway(t *testing.T) {
 func TestAReaderThatLeavesACrowdLooksAtFew(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
-	read := func(owner int, holds int, ttl time.Duration) lock.Claim {
-		c := claimIn(lock.Read, fmt.Sprint("reader:", owner), "k", holds)
+	read := func(owner int, ttl time.Duration) lock.Claim {
+		c := claimIn(lock.Read, fmt.Sprint("reader:", owner), "k")
 		c.TTL = ttl
 		return c
 	}
 	const crowd = 60
 	for i := range crowd {
-		b.acquire(read(i, 1, lease), nil)
+		b.acquire(read(i, lease), nil)
 	}
-	b.acquire(read(crowd, 1, time.Hour), nil)
+	b.acquire(read(crowd, time.Hour), nil)
 	looks := func() int64 {
 		info := b.rdb.InfoMap(ctx, "commandstats").Item("Commandstats", "cmdstat_exists")
 		var n int64
@@ -554,19 +625,19 @@ func TestAReaderThatLeavesACrowdLooksAtFew(t *testing.T) {
 	}
 	before := looks()
 	for i := range crowd / 2 {
-		b.release(read(i, 0, lease), nil)
+		b.release(read(i, lease), nil)
 	}
 	if each := float64(looks()-before) / (crowd / 2); each > 6 {
 		t.Errorf("%v looks for each release among %d readers", each, crowd)
 	}
 	b.ttl("k", time.Hour)
-	b.release(read(crowd, 0, lease), nil) // the longest
+	b.release(read(crowd, lease), nil) // the longest
 	b.ttl("k", lease)
 
 	for i := crowd / 2; i < crowd-1; i++ {
 		b.rdb.Del(ctx, fmt.Sprintf("{k}:reader:%d:rwlock_timeout:1", i)) // dies
 	}
-	b.release(read(crowd-1, 0, lease), nil)
+	b.release(read(crowd-1, lease), nil)
 	b.keys()
 }
 
@@ -578,12 +649,12 @@ func TestAWriterLooksAtSomeReadersAtATime(t *testing.T) {
 		b.rdb.HSet(ctx, "k", fmt.Sprintf("dead:%d", i), "1")
 	}
 	b.rdb.PExpire(ctx, "k", time.Hour)
-	c := claimIn(lock.Write, ownerA, "k", 1)
+	c := claimIn(lock.Write, ownerA, "k")
 	calls := 0
 	for {
 		calls++
 		before := b.rdb.HLen(ctx, "k").Val()
-		_, err := b.store.Acquire(ctx, c)
+		_, err := lock.Blocking(b.store).Acquire(ctx, c)
 		if err == nil {
 			break
 		}
@@ -600,7 +671,7 @@ func TestAWriterLooksAtSomeReadersAtATime(t *testing.T) {
 // which are worth nothing to it without the number.
 func TestASemaphoreThatRedissonHasSetKeepsItsNumber(t *testing.T) {
 	b := newBench(t)
-	c := claimIn(lock.Semaphore, ownerA, "k", 1)
+	c := claimIn(lock.Semaphore, ownerA, "k")
 	c.Permits, c.Size = 2, 3
 	b.rdb.Set(t.Context(), "k", "3", 0)
 	b.acquire(c, nil)
@@ -616,9 +687,8 @@ func TestASemaphoreThatRedissonHasSetKeepsItsNumber(t *testing.T) {
 	if free := b.rdb.Get(t.Context(), "k").Val(); free != "3" {
 		t.Errorf("%q permits are free, want 3", free)
 	}
-	wrong := claimIn(lock.Exclusive, ownerA, "k", 1)
+	wrong := claimIn(lock.Exclusive, ownerA, "k")
 	b.acquire(wrong, lock.ErrInvalid) // for ever, so it is no matter of waiting
-	wrong.Holds = 0
 	b.release(wrong, lock.ErrNotHeld)
 }
 
@@ -643,12 +713,11 @@ func TestAForcedReleaseRemovesANumberThatNobodyUses(t *testing.T) {
 // What is left expires with the longest permit of it.
 func TestAReleaseOfTheLongestPermitCutsTheKeys(t *testing.T) {
 	b := newBench(t)
-	long, short := claimIn(lock.Semaphore, ownerA, "k", 1), claimIn(lock.Semaphore, ownerB, "k", 1)
+	long, short := claimIn(lock.Semaphore, ownerA, "k"), claimIn(lock.Semaphore, ownerB, "k")
 	long.Permits, long.Size, long.TTL = 2, 4, time.Hour
 	short.Size = 4
 	b.acquire(long, nil)
 	b.acquire(short, nil)
-	long.Holds, short.Holds = 0, 0
 	b.release(long, nil)
 	for _, key := range []string{"k", "{k}:timeout"} {
 		b.ttl(key, lease)
@@ -660,14 +729,13 @@ func TestAReleaseOfTheLongestPermitCutsTheKeys(t *testing.T) {
 // As many permits as a claim can have come back as well.
 func TestALargeClaimOfPermits(t *testing.T) {
 	b := newBench(t)
-	c := claimIn(lock.Semaphore, ownerA, "k", 1)
+	c := claimIn(lock.Semaphore, ownerA, "k")
 	c.Permits, c.Size = lock.MaxPermits, lock.MaxPermits
 	b.acquire(c, nil)
 	b.renew(c, nil)
 	other := c
 	other.Owner, other.Permits = ownerB, 1
 	b.busy(other, lease-tolerance, lease)
-	c.Holds = 0
 	b.release(c, nil)
 	b.acquire(other, nil)
 	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
@@ -681,14 +749,14 @@ func TestALargeClaimOfPermits(t *testing.T) {
 func TestANameThatIsAllBracesIsForExclusiveLocks(t *testing.T) {
 	b := newBench(t)
 	for _, mode := range everyMode {
-		c := claimIn(mode, ownerA, "{k}", 1)
+		c := claimIn(mode, ownerA, "{k}")
 		if mode == lock.Semaphore {
 			c.Permits, c.Size = 1, 1
 		}
 		if mode == lock.Exclusive {
 			b.acquire(c, nil)
 			b.renew(c, nil)
-			b.release(claimIn(mode, ownerA, "{k}", 0), nil)
+			b.release(claimIn(mode, ownerA, "{k}"), nil)
 			continue
 		}
 		b.acquire(c, lock.ErrInvalid)
@@ -696,9 +764,8 @@ func TestANameThatIsAllBracesIsForExclusiveLocks(t *testing.T) {
 		if _, err := b.store.Watch(t.Context(), c, func() {}); !errors.Is(err, lock.ErrInvalid) {
 			t.Errorf("%s: watch: %v, want ErrInvalid", mode, err)
 		}
-		c.Holds = 0
 		b.release(c, lock.ErrInvalid)
-		c.Holds, c.Key = 1, "{k}:"+mode.String()
+		c.Key = "{k}:" + mode.String()
 		b.acquire(c, nil)
 	}
 	if err := b.store.ReleasePermits(t.Context(), "{k}", strings.Repeat("0", 32)); !errors.Is(err, lock.ErrInvalid) {
@@ -712,12 +779,8 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	ctx := t.Context()
 	const key, taken, channel = "orders", "{orders}:timeout", "redisson_sc:{orders}"
 	claim := func(owner string, n int) lock.Claim {
-		c := claimIn(lock.Semaphore, owner, key, 1)
+		c := claimIn(lock.Semaphore, owner, key)
 		c.Permits, c.Size = n, 3
-		return c
-	}
-	gone := func(c lock.Claim) lock.Claim {
-		c.Holds = 0
 		return c
 	}
 	messages := subscribe(t, b.rdb, channel)
@@ -763,10 +826,10 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 		}
 	}
 
-	b.release(gone(claim(ownerA, 2)), nil)
+	b.release(claim(ownerA, 2), nil)
 	wantMessage(t, messages, channel, "2")
 	free("2", 1)
-	b.release(gone(claim(ownerA, 2)), lock.ErrNotHeld)
+	b.release(claim(ownerA, 2), lock.ErrNotHeld)
 	free("2", 1)
 	if n := len(messages); n > 0 {
 		t.Errorf("%d messages too many", n)
@@ -782,11 +845,11 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	free("1", 2)
 	b.acquire(claim(ownerC, 1), nil)
 	free("0", 3)
-	b.release(gone(claim(ownerB, 1)), nil)
-	b.release(gone(claim(ownerC, 1)), nil)
+	b.release(claim(ownerB, 1), nil)
+	b.release(claim(ownerC, 1), nil)
 	free("2", 1)
 	b.acquire(claim(ownerA, 2), nil)
-	b.release(gone(claim(ownerA, 2)), nil)
+	b.release(claim(ownerA, 2), nil)
 
 	// Redisson releases one of two of ours: the hold is gone, and the other
 	// permit with it.
@@ -794,7 +857,7 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 	b.rdb.ZPopMin(ctx, taken)
 	b.rdb.Incr(ctx, key)
 	b.renew(claim(ownerA, 2), lock.ErrNotHeld)
-	b.release(gone(claim(ownerA, 2)), lock.ErrNotHeld)
+	b.release(claim(ownerA, 2), lock.ErrNotHeld)
 	free("2", 1)
 
 	b.rdb.ZPopMin(ctx, taken) // the one of Redisson's that never expires
@@ -805,7 +868,7 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 			break
 		}
 	}
-	b.release(gone(claim(ownerA, 3)), nil)
+	b.release(claim(ownerA, 3), nil)
 	wantMessage(t, messages, channel, "3")
 	b.keys()
 }
@@ -813,7 +876,7 @@ func TestTheGoldenStatesOfASemaphore(t *testing.T) {
 func TestASemaphoreIsNotMadeOfAText(t *testing.T) {
 	b := newBench(t)
 	b.rdb.Set(t.Context(), "k", "a text", 0)
-	_, err := b.store.Acquire(t.Context(), claimIn(lock.Semaphore, ownerA, "k", 1))
+	_, err := lock.Blocking(b.store).Acquire(t.Context(), claimIn(lock.Semaphore, ownerA, "k"))
 	wantOutcome(t, "acquire", err, lock.OutcomeRefused)
 	if text := b.rdb.Get(t.Context(), "k").Val(); text != "a text" {
 		t.Errorf("the text is now %q", text)
@@ -823,10 +886,9 @@ func TestASemaphoreIsNotMadeOfAText(t *testing.T) {
 // The lock is in its hash, whatever has become of its queue.
 func TestAFairLockWhoseQueueWasOverwrittenIsReleased(t *testing.T) {
 	b := newBench(t)
-	claim := claimIn(lock.Fair, ownerA, "k", 1)
+	claim := claimIn(lock.Fair, ownerA, "k")
 	b.acquire(claim, nil)
 	b.rdb.Set(t.Context(), "redisson_lock_queue:{k}", "no queue", 0)
-	claim.Holds = 0
 	b.release(claim, nil)
 	b.release(claim, lock.ErrNotHeld)
 	b.keys("redisson_lock_queue:{k}")
@@ -837,12 +899,12 @@ func TestAPermitWithoutAnEndDelaysNoOther(t *testing.T) {
 	for _, score := range []string{"+inf", "1.8e17"} {
 		t.Run(score, func(t *testing.T) {
 			b := newBench(t)
-			claim := claimIn(lock.Semaphore, ownerA, "k", 1)
+			claim := claimIn(lock.Semaphore, ownerA, "k")
 			claim.Size = 4
 			b.rdb.Do(t.Context(), "ZADD", "{k}:timeout", score, "0123456789abcdef")
 			b.acquire(claim, nil)
 			b.renew(claim, nil)
-			claim.Holds, claim.Keep = 0, time.Now().Add(time.Minute)
+			claim.Keep = time.Now().Add(time.Minute)
 			b.release(claim, nil)
 		})
 	}
@@ -852,7 +914,7 @@ func TestAPermitWithoutAnEndDelaysNoOther(t *testing.T) {
 func TestAPermitThatIsNamedTwiceComesBackOnce(t *testing.T) {
 	b := newBench(t)
 	b.rdb.Set(t.Context(), "k", "3", 0)
-	claim := claimIn(lock.Semaphore, ownerA, "k", 1)
+	claim := claimIn(lock.Semaphore, ownerA, "k")
 	claim.Permits, claim.Size = 1, 3
 	b.acquire(claim, nil)
 	state, err := b.store.Inspect(t.Context(), "k")
@@ -885,40 +947,62 @@ func TestAPermitOfASlotThatIsMovingComesBack(t *testing.T) {
 	}
 }
 
-// While a slot moves, the lock may be on the next node already and what shows that its
-// owner reads on the one before: the read hold of a writer that ends writing stays.
-func TestAWriterOfASlotThatIsMovingGoesOnReading(t *testing.T) {
+// While a slot moves, the sentinel of a writer that goes on as a reader can't be made. It
+// is not executed then, and its owner keeps what it has until it is, and can leave.
+func TestAHoldOfASlotThatIsMovingIsLoweredLater(t *testing.T) {
 	set := redistest.Cluster(t)
 	b := &bench{T: t, rdb: set.Admin(t), store: redisstore.New(set.Client(t))}
-	w, r := claimIn(lock.Write, ownerA, "k", 1), claimIn(lock.Read, ownerA, "k", 1)
-	b.acquire(w, nil)
-	b.acquire(r, nil)
-	move := beginMigration(t, set, "k")
-	move.take(t, "k")
-	w.Holds = 0
-	b.release(w, nil)
-	move.finish(t)
-	b.renew(r, nil)
-	b.acquire(claimIn(lock.Write, ownerB, "k", 1), lock.ErrBusy)
+	for name, taken := range map[string]bool{"here": false, "there": true} {
+		for _, keep := range []time.Duration{0, time.Minute} {
+			key := fmt.Sprintf("{k}%s:%v", name, keep)
+			read, write := claimIn(lock.Read, ownerA, key), claimIn(lock.Write, ownerA, key)
+			leaves := read
+			leaves.Key += ":leaves"
+			b.acquire(write, nil)
+			write.Key = leaves.Key
+			b.acquire(write, nil)
+			move := beginMigration(t, set, key)
+			if taken {
+				move.take(t, key)
+				move.take(t, leaves.Key)
+			}
+			wantOutcome(t, name, lock.Blocking(b.store).Lower(t.Context(), read), lock.OutcomeNotExecuted)
+			read.TTL = time.Hour
+			b.renew(read, nil)
+			b.hash(key, time.Hour, map[string]string{"mode": "write", ownerA + ":write": "1"})
+			if keep > 0 {
+				leaves.Keep = time.Now().Add(keep)
+			}
+			b.release(leaves, nil)
+			move.finish(t)
+			b.lower(read, nil)
+			b.hash(key, time.Hour, map[string]string{"mode": "read", ownerA: "1"})
+			b.release(read, nil)
+			if keep == 0 {
+				b.acquire(claimIn(lock.Write, ownerB, leaves.Key), nil)
+			} else {
+				b.hash(leaves.Key, keep, map[string]string{"mode": "write", ownerA + ":kept:write": "1"})
+			}
+		}
+	}
 }
 
 // A permit of Java lasts longer than the number that Go has made, if Java's lease is
 // longer: what Go returns prolongs the number, not only shortens it.
 func TestAReturnedPermitLeavesTheNumberToThoseThatLastLonger(t *testing.T) {
 	b := newBench(t)
-	claim := claimIn(lock.Semaphore, ownerA, "k", 1)
+	claim := claimIn(lock.Semaphore, ownerA, "k")
 	claim.Permits, claim.Size, claim.TTL = 1, 2, time.Second
 	b.acquire(claim, nil)
 	b.rdb.DecrBy(t.Context(), "k", 1) // as Java does
 	b.rdb.Do(t.Context(), "ZADD", "{k}:timeout", time.Now().Add(time.Minute).UnixMilli(), "0123456789abcdef")
-	claim.Holds = 0
 	b.release(claim, nil)
 	for _, key := range []string{"k", "{k}:timeout"} {
 		if ttl := b.rdb.PTTL(t.Context(), key).Val(); ttl < 50*time.Second {
 			t.Errorf("%s lasts for %v", key, ttl)
 		}
 	}
-	next := claimIn(lock.Semaphore, ownerB, "k", 1)
+	next := claimIn(lock.Semaphore, ownerB, "k")
 	next.Permits, next.Size = 2, 2
 	b.acquire(next, lock.ErrBusy)
 }
@@ -926,12 +1010,11 @@ func TestAReturnedPermitLeavesTheNumberToThoseThatLastLonger(t *testing.T) {
 // A release that fails changes nothing, whatever the number has become meanwhile.
 func TestAReleaseOfPermitsThatFailsChangesNothing(t *testing.T) {
 	b := newBench(t)
-	claim := claimIn(lock.Semaphore, ownerA, "k", 1)
+	claim := claimIn(lock.Semaphore, ownerA, "k")
 	b.acquire(claim, nil)
 	b.rdb.Del(t.Context(), "k")
 	b.rdb.RPush(t.Context(), "k", "no number")
 	before := snapshot(t, b.rdb)
-	claim.Holds = 0
 	b.release(claim, lock.ErrNotHeld)
 	if after := snapshot(t, b.rdb); !maps.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
@@ -942,7 +1025,7 @@ func TestAReleaseOfPermitsThatFailsChangesNothing(t *testing.T) {
 // whatever is subtracted from their scores when others are served.
 func TestAWaiterThatComesBackKeepsItsPlace(t *testing.T) {
 	b := newBench(t)
-	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k") }
 	queue := func(want ...string) {
 		t.Helper()
 		for i := range want {
@@ -952,24 +1035,24 @@ func TestAWaiterThatComesBackKeepsItsPlace(t *testing.T) {
 			t.Errorf("queue %v, want %v", got, want)
 		}
 	}
-	b.acquire(fair(ownerA, 1), nil)
-	b.busy(fair(ownerB, 1), 0, lease)
-	b.busy(fair(ownerC, 1), 0, lease)
+	b.acquire(fair(ownerA), nil)
+	b.busy(fair(ownerB), 0, lease)
+	b.busy(fair(ownerC), 0, lease)
 	b.later("k", -placeTTL) // both are late
-	b.busy(fair(ownerB, 1), 0, lease)
+	b.busy(fair(ownerB), 0, lease)
 	queue(ownerB, ownerC)
-	b.release(fair(ownerA, 0), nil)
-	b.acquire(fair(ownerB, 1), nil)
-	b.busy(fair(ownerD, 1), 0, lease) // passes over C, which has not come back
+	b.release(fair(ownerA), nil)
+	b.acquire(fair(ownerB), nil)
+	b.busy(fair(ownerD), 0, lease) // passes over C, which has not come back
 	queue(ownerD)
-	b.busy(fair(ownerC, 1), 0, lease)
+	b.busy(fair(ownerC), 0, lease)
 	queue(ownerD, ownerC)
 }
 
 // A head without a score blocks Redisson's queue for ever.
 func TestAHeadWithoutAScoreIsGivenUp(t *testing.T) {
 	b := newBench(t)
-	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k", 1) }
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k") }
 	b.acquire(fair(ownerA), nil)
 	b.busy(fair(ownerB), 0, lease)
 	b.busy(fair(ownerC), 0, lease)
@@ -990,7 +1073,7 @@ func TestTheDeadAreGivenUpInParts(t *testing.T) {
 		b.rdb.RPush(ctx, "redisson_lock_queue:{k}", fmt.Sprint("dead:", i))
 		b.rdb.ZAdd(ctx, "redisson_lock_timeout:{k}", redis.Z{Score: 1, Member: fmt.Sprint("dead:", i)})
 	}
-	c := claimIn(lock.Fair, ownerA, "k", 1)
+	c := claimIn(lock.Fair, ownerA, "k")
 	left := []int64{1501, 501} // with A's own place
 	for _, want := range left {
 		b.busy(c, 0, 0)
@@ -1005,16 +1088,16 @@ func TestTheDeadAreGivenUpInParts(t *testing.T) {
 // A waiter that passes over the dead wakes the one whose turn it is then.
 func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 	b := newBench(t)
-	fair := func(owner string, holds int) lock.Claim { return claimIn(lock.Fair, owner, "k", holds) }
-	b.acquire(fair(ownerA, 1), nil)
+	fair := func(owner string) lock.Claim { return claimIn(lock.Fair, owner, "k") }
+	b.acquire(fair(ownerA), nil)
 	for _, owner := range []string{"dead:1", ownerC, ownerE} {
-		b.busy(fair(owner, 1), 0, lease)
+		b.busy(fair(owner), 0, lease)
 	}
 	messages := subscribe(t, b.rdb, "redisson_lock__channel:{k}:"+lockerOf(ownerC))
-	b.release(fair(ownerA, 0), nil)
-	b.busy(fair(ownerE, 1), 4*time.Second, 5*time.Second) // the dead has that long to come
+	b.release(fair(ownerA), nil)
+	b.busy(fair(ownerE), 4*time.Second, 5*time.Second) // the dead has that long to come
 	eventually(t, func() error {
-		_, err := b.store.Acquire(context.Background(), fair(ownerE, 1))
+		_, err := lock.Blocking(b.store).Acquire(context.Background(), fair(ownerE))
 		if err == nil {
 			t.Fatal("E came before C")
 		}
@@ -1024,7 +1107,7 @@ func TestTheOneBehindTheDeadIsWoken(t *testing.T) {
 		return nil
 	})
 	wantMessage(t, messages, "redisson_lock__channel:{k}:"+lockerOf(ownerC), "0")
-	b.acquire(fair(ownerC, 1), nil)
+	b.acquire(fair(ownerC), nil)
 }
 
 // before runs something before a command that has this argument is sent.
@@ -1057,30 +1140,28 @@ func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func TestAForcedReleaseOfACrowd(t *testing.T) {
 	b := newBench(t)
 	for i := range 3*lock.MaxListed + 7 {
-		b.acquire(claimIn(lock.Read, fmt.Sprint("reader:", i), "k", 1), nil)
+		b.acquire(claimIn(lock.Read, fmt.Sprint("reader:", i), "k"), nil)
 	}
 	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
 		t.Errorf("force release: %v, %v", freed, err)
 	}
 	b.keys()
-	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
+	b.acquire(claimIn(lock.Write, ownerA, "k"), nil)
 }
 
 // Nor does it take anybody who came when some of them were removed.
 func TestAForcedReleaseOfACrowdSparesWhoComesMeanwhile(t *testing.T) {
 	server := redistest.Standalone(t)
 	b := &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t))}
-	writer := claimIn(lock.Write, ownerA, "k", 1)
+	writer := claimIn(lock.Write, ownerA, "k")
 	const readers = lock.MaxListed + 1
 	for i := range readers {
-		b.acquire(claimIn(lock.Read, fmt.Sprint("reader:", i), "k", 1), nil)
+		b.acquire(claimIn(lock.Read, fmt.Sprint("reader:", i), "k"), nil)
 	}
 	rdb := server.Client(t)
 	rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { // a removal
 		for i := range readers {
-			gone := claimIn(lock.Read, fmt.Sprint("reader:", i), "k", 1)
-			gone.Holds = 0
-			_ = b.store.Release(t.Context(), gone)
+			_ = lock.Blocking(b.store).Release(t.Context(), claimIn(lock.Read, fmt.Sprint("reader:", i), "k"))
 		}
 		b.acquire(writer, nil)
 	})})
@@ -1098,84 +1179,26 @@ func TestAForcedReleaseFindsTheLivingAmongTheDead(t *testing.T) {
 	}
 	b.rdb.HSet(t.Context(), "k", "mode", "read")
 	b.rdb.PExpire(t.Context(), "k", lease)
-	b.acquire(claimIn(lock.Read, ownerA, "k", 1), nil)
+	b.acquire(claimIn(lock.Read, ownerA, "k"), nil)
 	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
 		t.Errorf("force release: %v, %v", freed, err)
 	}
-	b.renew(claimIn(lock.Read, ownerA, "k", 1), lock.ErrNotHeld)
-	b.acquire(claimIn(lock.Write, ownerB, "k", 1), nil)
+	b.renew(claimIn(lock.Read, ownerA, "k"), lock.ErrNotHeld)
+	b.acquire(claimIn(lock.Write, ownerB, "k"), nil)
 }
 
-// Force removes both holds of a writer that reads.
-func TestAForcedReleaseOfAWriterThatReads(t *testing.T) {
+// A forced release finds who reads since Lower, as it finds any reader.
+func TestAForcedReleaseOfALoweredHold(t *testing.T) {
 	b := newBench(t)
-	b.acquire(claimIn(lock.Write, ownerA, "k", 1), nil)
-	b.acquire(claimIn(lock.Read, ownerA, "k", 2), lock.ErrNotHeld)
-	b.acquire(claimIn(lock.Read, ownerA, "k", 1), nil)
+	read := claimIn(lock.Read, ownerA, "k")
+	b.acquire(claimIn(lock.Write, ownerA, "k"), nil)
+	b.lower(read, nil)
 	if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
 		t.Errorf("force release: %v, %v", freed, err)
 	}
 	b.keys()
-}
-
-// A forced release that was on its way for long takes nothing from the one who
-// got the lock meanwhile.
-// A writer that goes on as a reader keeps the lock for as long as it reads.
-func TestAWriterThatGoesOnAsAReaderLeavesNoLongerLock(t *testing.T) {
-	b := newBench(t)
-	writes, reads := claimIn(lock.Write, ownerA, "k", 1), claimIn(lock.Read, ownerA, "k", 1)
-	writes.TTL, reads.TTL = time.Hour, time.Minute
-	b.acquire(writes, nil)
-	b.acquire(reads, nil)
-	b.ttl("k", time.Hour)
-	writes.Holds = 0
-	b.release(writes, nil)
-	b.ttl("k", time.Minute)
-	reads.TTL = 2 * time.Minute
-	b.renew(reads, nil)
-	b.ttl("k", 2*time.Minute)
-}
-
-// A writer's lease ends for others too, though it goes on reading.
-func TestAWriteLeaseEndsWhileItsOwnerReads(t *testing.T) {
-	server := redistest.Standalone(t)
-	l, other := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
-	writes := acquire(t, l, "k", lock.WithMode(lock.Write), lock.WithLease(time.Second))
-	reads, err := l.Acquire(context.WithoutCancel(writes.Context()), "k", lock.WithMode(lock.Read))
-	if err != nil {
-		t.Fatal(err)
-	}
-	release(t, acquire(t, other, "k", lock.WithMode(lock.Read)))
-	if err := context.Cause(writes.Context()); !errors.Is(err, lock.ErrLeaseOver) {
-		t.Errorf("the write lease ended by %v", err)
-	}
-	if err := lock.AssertHeld(reads.Context(), "k"); err != nil {
-		t.Error(err)
-	}
-	release(t, reads)
-	eventuallyFree(t, server.Admin(t))
-}
-
-// A read call lengthens the lock to 30 s. The write lease ends in time all the same.
-func TestAWriteLeaseEndsAlthoughItsOwnerHasRead(t *testing.T) {
-	server := redistest.Standalone(t)
-	l, other := newLocker(t, server.Client(t)), newLocker(t, server.Client(t))
-	writes := acquire(t, l, "k", lock.WithMode(lock.Write), lock.WithLease(time.Second))
-	reads, err := l.Acquire(writes.Context(), "k", lock.WithMode(lock.Read))
-	if err != nil {
-		t.Fatal(err)
-	}
-	release(t, reads)
-	began := time.Now()
-	theirs := acquire(t, other, "k", lock.WithMode(lock.Write))
-	if took := time.Since(began); took > 10*time.Second+slack(began) {
-		t.Errorf("another writer waited %v", took)
-	}
-	if err := context.Cause(writes.Context()); !errors.Is(err, lock.ErrLeaseOver) {
-		t.Errorf("the write lease ended by %v", err)
-	}
-	release(t, theirs)
-	eventuallyFree(t, server.Admin(t))
+	b.renew(read, lock.ErrNotHeld)
+	b.lower(read, lock.ErrNotHeld)
 }
 
 // The head of a queue may be dead, and a thread of Redisson behind it listens to its own
@@ -1184,7 +1207,7 @@ func TestAForcedReleaseWakesWhoIsBehindADeadHead(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
 	dead, thread := ownerB+":redlatch", "java:1"
-	b.acquire(claimIn(lock.Fair, ownerA, "k", 1), nil)
+	b.acquire(claimIn(lock.Fair, ownerA, "k"), nil)
 	b.rdb.RPush(ctx, "redisson_lock_queue:{k}", dead, thread)
 	b.rdb.ZAdd(ctx, "redisson_lock_timeout:{k}",
 		redis.Z{Score: float64(b.now() - 1), Member: dead}, redis.Z{Score: float64(b.now() + 300_000), Member: thread})
@@ -1204,7 +1227,7 @@ func TestPermitsWithoutTheirNumberLeaveAnotherLockAlone(t *testing.T) {
 		"a token": func(b *bench, lasts time.Duration) { b.rdb.Set(t.Context(), "k", "1700000000123", lasts) },
 		"a hash": func(b *bench, lasts time.Duration) {
 			b.rdb.Del(t.Context(), "k")
-			other := claimOf(ownerB, "k", 1)
+			other := claimOf(ownerB, "k")
 			other.TTL = lasts
 			b.acquire(other, nil)
 		},
@@ -1212,13 +1235,12 @@ func TestPermitsWithoutTheirNumberLeaveAnotherLockAlone(t *testing.T) {
 	for name, leave := range map[string]func(b *bench, permit lock.Claim){
 		"renewed": func(b *bench, permit lock.Claim) { b.renew(permit, nil) },
 		"released": func(b *bench, permit lock.Claim) {
-			permit.Holds = 0
-			if err := b.store.Release(t.Context(), permit); err != nil && !errors.Is(err, lock.ErrNotHeld) {
+			if err := lock.Blocking(b.store).Release(t.Context(), permit); err != nil && !errors.Is(err, lock.ErrNotHeld) {
 				t.Error(err)
 			}
 		},
 		"kept": func(b *bench, permit lock.Claim) {
-			permit.Holds, permit.Keep = 0, time.Now().Add(time.Second)
+			permit.Keep = time.Now().Add(time.Second)
 			b.release(permit, nil)
 		},
 	} {
@@ -1226,7 +1248,7 @@ func TestPermitsWithoutTheirNumberLeaveAnotherLockAlone(t *testing.T) {
 			for _, lasts := range []time.Duration{time.Hour, 10 * time.Second} {
 				t.Run(fmt.Sprintf("%s, %s for %v", name, other, lasts), func(t *testing.T) {
 					b := newBench(t)
-					permit := claimIn(lock.Semaphore, ownerA, "k", 1)
+					permit := claimIn(lock.Semaphore, ownerA, "k")
 					b.acquire(permit, nil)
 					take(b, lasts)
 					before := b.rdb.Dump(t.Context(), "k").Val()
@@ -1245,11 +1267,10 @@ func TestPermitsWithoutTheirNumberLeaveAnotherLockAlone(t *testing.T) {
 func TestALateForcedReleaseSparesTheNextOwnerOfAFairLock(t *testing.T) {
 	server := redistest.Standalone(t)
 	b := &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t))}
-	old, next := claimIn(lock.Fair, ownerA, "k", 1), claimIn(lock.Fair, ownerB, "k", 1)
+	old, next := claimIn(lock.Fair, ownerA, "k"), claimIn(lock.Fair, ownerB, "k")
 	b.acquire(old, nil)
 	next.Places = []string{ownerB}
 	b.acquire(next, lock.ErrBusy)
-	old.Holds = 0
 	b.release(old, nil)
 	if fields := hash(t, b.rdb, "k"); fields[ownerB] != "0" {
 		t.Fatalf("not passed on: %v", fields)
@@ -1289,13 +1310,11 @@ func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			server := redistest.Standalone(t)
 			b := &bench{T: t, rdb: server.Admin(t), store: redisstore.New(server.Client(t))}
-			old, next := claimIn(mode, ownerA, "k", 1), claimIn(mode, ownerB, "k", 1)
+			old, next := claimIn(mode, ownerA, "k"), claimIn(mode, ownerB, "k")
 			b.acquire(old, nil)
 			rdb := server.Client(t)
 			rdb.AddHook(before{"redisson_sc:{k}", sync.OnceFunc(func() { // once: it may be sent by name and by text
-				gone := old
-				gone.Holds = 0
-				b.release(gone, nil)
+				b.release(old, nil)
 				b.acquire(next, nil)
 			})})
 			freed, err := redisstore.New(rdb).ForceRelease(t.Context(), "k")
@@ -1306,7 +1325,6 @@ func TestALateForcedReleaseSparesWhoCameSince(t *testing.T) {
 			if freed, err := b.store.ForceRelease(t.Context(), "k"); err != nil || !freed {
 				t.Errorf("in time: %v, %v", freed, err)
 			}
-			next.Holds = 0
 			b.release(next, lock.ErrNotHeld)
 		})
 	}

@@ -20,29 +20,26 @@ func TestRedissonTokens(t *testing.T) {
 		storetest.Run(t, func(*testing.T) lock.Store { return store })
 	})
 	t.Run("count up by one for each grant, with Redisson's key", func(t *testing.T) {
-		claim := lock.Claim{Key: "fenced", Owner: "5f0c0e1a-9d5a-4c9e-8f57-0d9a3c1f7b11:1", Holds: 1, TTL: time.Minute}
+		claim := lock.Claim{Key: "fenced", Owner: "5f0c0e1a-9d5a-4c9e-8f57-0d9a3c1f7b11:1", TTL: time.Minute}
 		acquire := func(want uint64) {
 			t.Helper()
-			if fence, err := store.Acquire(t.Context(), claim); err != nil || fence != want {
+			if fence, err := lock.Blocking(store).Acquire(t.Context(), claim); err != nil || fence != want {
 				t.Errorf("fence %d, %v; want %d", fence, err, want)
 			}
 		}
 		acquire(1)
 		acquire(1) // the reply was lost
-		claim.Holds = 2
-		acquire(1) // re-entry
-		if fields := hash(t, plain, "fenced"); len(fields) != 1 || fields[claim.Owner] != "2" {
+		if fields := hash(t, plain, "fenced"); len(fields) != 1 || fields[claim.Owner] != "1" {
 			t.Errorf("the lock is %v", fields)
 		}
-		claim.Holds = 0
-		if err := store.Release(t.Context(), claim); err != nil {
+		if err := lock.Blocking(store).Release(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 		// Java takes it with getFencedLock and gives it back.
 		if n := plain.Incr(t.Context(), "redisson_lock_token:{fenced}").Val(); n != 2 {
 			t.Errorf("Java's token is %d, want 2", n)
 		}
-		claim.Owner, claim.Holds = claim.Owner+"1", 1
+		claim.Owner = claim.Owner + "1"
 		acquire(3)
 		if ttl := plain.TTL(t.Context(), "redisson_lock_token:{fenced}").Val(); ttl != -1 {
 			t.Errorf("the counter expires in %v", ttl)
@@ -51,10 +48,10 @@ func TestRedissonTokens(t *testing.T) {
 	t.Run("are above zero, or nothing is granted", func(t *testing.T) {
 		const counter = "redisson_lock_token:{negative}"
 		plain.Set(t.Context(), counter, -1, 0)
-		claim := lock.Claim{Key: "negative", Owner: "a:1", Holds: 1, TTL: time.Minute}
+		claim := lock.Claim{Key: "negative", Owner: "a:1", TTL: time.Minute}
 		var failed *lock.StoreError
 		for range 3 {
-			if _, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
+			if _, err := lock.Blocking(store).Acquire(t.Context(), claim); !errors.As(err, &failed) {
 				t.Errorf("got %v, want a failure", err)
 			}
 		}
@@ -68,20 +65,19 @@ func TestRedissonTokens(t *testing.T) {
 	t.Run("rise as far as a script can count, and then nothing is granted", func(t *testing.T) {
 		const counter = "redisson_lock_token:{large}"
 		plain.Set(t.Context(), counter, int64(1<<53-2), 0)
-		claim := lock.Claim{Key: "large", Owner: "a:1", Holds: 1, TTL: time.Minute}
+		claim := lock.Claim{Key: "large", Owner: "a:1", TTL: time.Minute}
 		for range 2 { // the reply was lost
-			if fence, err := store.Acquire(t.Context(), claim); err != nil || fence != 1<<53-1 {
+			if fence, err := lock.Blocking(store).Acquire(t.Context(), claim); err != nil || fence != 1<<53-1 {
 				t.Errorf("fence %d, %v", fence, err)
 			}
 		}
-		claim.Holds = 0
-		if err := store.Release(t.Context(), claim); err != nil {
+		if err := lock.Blocking(store).Release(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
-		claim.Owner, claim.Holds = "a:2", 1
+		claim.Owner = "a:2"
 		for range 3 {
 			var failed *lock.StoreError
-			if fence, err := store.Acquire(t.Context(), claim); !errors.As(err, &failed) {
+			if fence, err := lock.Blocking(store).Acquire(t.Context(), claim); !errors.As(err, &failed) {
 				t.Errorf("fence %d, %v; want a failure", fence, err)
 			}
 		}

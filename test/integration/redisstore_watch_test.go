@@ -26,7 +26,7 @@ func watch(t *testing.T, store *redisstore.Store, key string) (hints chan struct
 	hints = make(chan struct{}, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	stop, err := store.Watch(ctx, claimOf(ownerA, key, 1), func() {
+	stop, err := store.Watch(ctx, claimOf(ownerA, key), func() {
 		select {
 		case hints <- struct{}{}:
 		default:
@@ -124,7 +124,7 @@ func TestAfterALostConnectionEverybodyIsWokenOnce(t *testing.T) {
 		t.Helper()
 		var first, second atomic.Int32
 		for key, hints := range map[string]*atomic.Int32{"k1": &first, "k2": &second} {
-			stop, err := store.Watch(t.Context(), claimOf(ownerA, key, 1), func() { hints.Add(1) })
+			stop, err := store.Watch(t.Context(), claimOf(ownerA, key), func() { hints.Add(1) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,13 +228,13 @@ func TestAReleaseDuringAGapIsNotMissed(t *testing.T) {
 	store := redisstore.New(rdb)
 	other := redisstore.New(server.Client(t))
 	for range 20 {
-		if _, err := other.Acquire(t.Context(), claimOf(ownerB, "k", 1)); err != nil {
+		if _, err := lock.Blocking(other).Acquire(t.Context(), claimOf(ownerB, "k")); err != nil {
 			t.Fatal(err)
 		}
 		hints, stop := watch(t, store, "k")
 		proxy.Refuse()
 		proxy.CutAll()
-		if err := other.Release(t.Context(), claimOf(ownerB, "k", 0)); err != nil {
+		if err := lock.Blocking(other).Release(t.Context(), claimOf(ownerB, "k")); err != nil {
 			t.Fatal(err)
 		}
 		proxy.Accept()
@@ -248,7 +248,7 @@ func TestAWatchWithoutAConnectionIsAnError(t *testing.T) {
 	nowhere := newClient(t, &redis.Options{Addr: process.LoopbackAddr(process.Port(t))})
 	store := redisstore.New(nowhere)
 	for range 3 {
-		_, err := store.Watch(t.Context(), claimOf(ownerA, "k", 1), func() {})
+		_, err := store.Watch(t.Context(), claimOf(ownerA, "k"), func() {})
 		wantOutcome(t, "watch", err, lock.OutcomeNotExecuted)
 	}
 }
@@ -260,7 +260,7 @@ func TestARefusedChannelIsAnError(t *testing.T) {
 	store := redisstore.New(newClient(t, &redis.Options{Addr: server.Addr(), Username: "deaf", Password: "secret"}))
 	hints, stop := watch(t, store, "ok")
 	defer stop()
-	_, err := store.Watch(t.Context(), claimOf(ownerA, "forbidden", 1), func() {})
+	_, err := store.Watch(t.Context(), claimOf(ownerA, "forbidden"), func() {})
 	wantOutcome(t, "watch", err, lock.OutcomeRefused)
 	admin.Publish(t.Context(), "redisson_lock__channel:{ok}", "0")
 	wantHint(t, hints, "although another channel was refused")
@@ -300,13 +300,13 @@ func TestWatchesDoNotDependOnEachOther(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		stop, err := store.Watch(ctx, claimOf(ownerA, "k", 1), func() {})
+		stop, err := store.Watch(ctx, claimOf(ownerA, "k"), func() {})
 		stops <- stop
 		patient <- err
 	}()
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := store.Watch(ctx, claimOf(ownerA, "k", 1), func() {})
+		_, err := store.Watch(ctx, claimOf(ownerA, "k"), func() {})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want DeadlineExceeded", err)
 		}
@@ -358,7 +358,7 @@ func TestAStormOfWatches(t *testing.T) {
 				limit := time.Duration(rand.IntN(3000)) * time.Microsecond
 				watching, cancel := context.WithTimeout(context.Background(), limit)
 				var stopped atomic.Bool
-				stop, err := store.Watch(watching, claimOf(ownerA, fmt.Sprintf("k%d", rand.IntN(keys+2)), 1), func() {
+				stop, err := store.Watch(watching, claimOf(ownerA, fmt.Sprintf("k%d", rand.IntN(keys+2))), func() {
 					if stopped.Load() {
 						t.Error("woken after stop")
 					}

@@ -244,7 +244,7 @@ func TestAStuckBatchBlocksNobody(t *testing.T) {
 	})
 	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), DisableIdentity: true, ReadTimeout: patience})
 	t.Cleanup(func() { _ = rdb.Close() })
-	l := lock.New(redisstore.New(rdb, redisstore.WithCircuit(0, 0)), lock.WithCallTimeout(patience))
+	l := lock.New(redisstore.New(rdb, redisstore.WithCircuit(0, 0)), lock.WithCallTimeout(patience/2))
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	release(t, acquire(t, l, "warm-up"))
 

@@ -60,7 +60,7 @@ func TestTheSETNXFormatKeepsTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of the time nothing happens
 			store := open(t)
-			storetest.Run(t, func(*testing.T) lock.Store { return store }, storetest.Uncounted())
+			storetest.Run(t, func(*testing.T) lock.Store { return store })
 		})
 	}
 }
@@ -82,35 +82,30 @@ func TestTheGoldenStatesOfASETNXLock(t *testing.T) {
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	store := setnxStore(server.Client(t), redisstore.WithKeyPrefix("jobs:"))
-	c := claimOf(ownerA, "k", 1)
-	grant := func(holds int) uint64 {
+	c := claimOf(ownerA, "k")
+	grant := func() uint64 {
 		t.Helper()
-		c.Holds = holds
-		fence, err := store.Acquire(t.Context(), c)
+		fence, err := lock.Blocking(store).Acquire(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantToken(t, rdb, "jobs:k", ownerA)
 		return fence
 	}
-	release := func(holds int, want error) {
+	release := func(want error) {
 		t.Helper()
-		c.Holds = holds
-		if err := store.Release(t.Context(), c); !errors.Is(err, want) {
-			t.Errorf("release to %d: %v, want %v", holds, err, want)
+		if err := lock.Blocking(store).Release(t.Context(), c); !errors.Is(err, want) {
+			t.Errorf("release: %v, want %v", err, want)
 		}
 	}
-	if first, again := grant(1), grant(1); again < first {
+	if first, again := grant(), grant(); again < first {
 		t.Errorf("fence %d after %d", again, first)
 	}
-	grant(2)
-	release(1, nil)
-	wantToken(t, rdb, "jobs:k", ownerA)
 	messages := subscribe(t, rdb, "redisson_lock__channel:{jobs:k}")
-	release(0, nil)
+	release(nil)
 	wantMessage(t, messages, "redisson_lock__channel:{jobs:k}", "0")
 	wantNothingElse(t, rdb, 0)
-	release(0, lock.ErrNotHeld)
+	release(lock.ErrNotHeld)
 }
 
 func TestTheSETNXFormatIsForExclusiveLocks(t *testing.T) {
@@ -149,21 +144,12 @@ func TestALostReplyIsNoErrorInTheSETNXFormat(t *testing.T) {
 	release(t, acquire(t, l, "warm-up")) // the server knows the scripts now
 
 	cut := proxy.CutReplyWhen(faultproxy.Contains("evalsha", "k"), 1)
-	outer := acquire(t, l, "k")
+	lease := acquire(t, l, "k")
 	wantHit(t, cut)
-	wantToken(t, plain, "k", outer.Owner())
-
-	cut = proxy.CutReplyWhen(faultproxy.Contains("evalsha", outer.Owner()), 1)
-	inner, err := l.Acquire(outer.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantHit(t, cut)
-	release(t, inner)
-	wantToken(t, plain, "k", outer.Owner())
+	wantToken(t, plain, "k", lease.Owner())
 
 	cut = proxy.CutReplyWhen(faultproxy.Contains("evalsha", "redisson_lock__channel:{k}"), 1)
-	release(t, outer)
+	release(t, lease)
 	wantHit(t, cut)
 	wantFree(t, plain, "k")
 }
@@ -220,16 +206,16 @@ func TestALockOfTheOtherFormatIsBusy(t *testing.T) {
 		for _, mode := range other.modes {
 			t.Run(other.name+", "+mode.String(), func(t *testing.T) {
 				key := other.name + mode.String()
-				c := claimIn(mode, ownerA, key, 1)
+				c := claimIn(mode, ownerA, key)
 				if err := other.take(t.Context(), rdb, key, lease); err != nil {
 					t.Fatal(err)
 				}
-				_, err := store.Acquire(t.Context(), c)
+				_, err := lock.Blocking(store).Acquire(t.Context(), c)
 				var busy *lock.BusyError
 				if !errors.As(err, &busy) || busy.TTL <= 0 || busy.TTL > lease {
 					t.Errorf("acquire: %v, want busy for %v at most", err, lease)
 				}
-				if err := store.Release(t.Context(), c); !errors.Is(err, lock.ErrNotHeld) {
+				if err := lock.Blocking(store).Release(t.Context(), c); !errors.Is(err, lock.ErrNotHeld) {
 					t.Errorf("release: %v, want ErrNotHeld", err)
 				}
 				store.Renew(t.Context(), []lock.Claim{c}, func(_ int, err error) {
@@ -245,7 +231,7 @@ func TestALockOfTheOtherFormatIsBusy(t *testing.T) {
 					t.Errorf("force release: %v, %v", freed, err)
 				}
 				wantFree(t, rdb, key)
-				if _, err := store.Acquire(t.Context(), c); err != nil {
+				if _, err := lock.Blocking(store).Acquire(t.Context(), c); err != nil {
 					t.Errorf("acquire of the free key: %v", err)
 				}
 				if state, err := store.Inspect(t.Context(), key); err != nil || !state.Held || state.Foreign {
@@ -264,7 +250,7 @@ func TestASideKeyOfAnotherTypeIsNotLookedAtWithoutAPause(t *testing.T) {
 		if err := rdb.Set(t.Context(), side, "foreign", time.Hour).Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := redisstore.New(server.Client(t)).Acquire(t.Context(), claimIn(mode, ownerA, "k", 1))
+		_, err := lock.Blocking(redisstore.New(server.Client(t))).Acquire(t.Context(), claimIn(mode, ownerA, "k"))
 		var busy *lock.BusyError
 		if !errors.Is(err, lock.ErrInvalid) && (!errors.As(err, &busy) || busy.TTL < 100*time.Millisecond) {
 			t.Errorf("%s: %v, want ErrInvalid, or busy for a while", mode, err)
@@ -304,7 +290,7 @@ func TestAKeyOfTheOtherFormatThatNeverExpires(t *testing.T) {
 			if err := other.take(t.Context(), rdb, other.name, 0); err != nil {
 				t.Fatal(err)
 			}
-			_, err := other.ours(server.Client(t)).Acquire(t.Context(), claimOf(ownerA, other.name, 1))
+			_, err := lock.Blocking(other.ours(server.Client(t))).Acquire(t.Context(), claimOf(ownerA, other.name))
 			want := lock.ErrInvalid
 			if other.endlessBusy {
 				want = lock.ErrBusy
@@ -342,24 +328,24 @@ func TestAHeldTokenIsBusyWhenMemoryIsFull(t *testing.T) {
 	admin := server.Admin(t)
 	store := setnxStore(server.Client(t))
 	claim := func(owner string) lock.Claim {
-		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Exclusive, Holds: 1, TTL: time.Minute}
+		return lock.Claim{Key: "k", Owner: owner, Mode: lock.Exclusive, TTL: time.Minute}
 	}
-	if _, err := store.Acquire(t.Context(), claim("a")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim("a")); err != nil {
 		t.Fatal(err)
 	}
 	admin.ConfigSet(t.Context(), "maxmemory", "1")
-	if _, err := store.Acquire(t.Context(), claim("b")); !errors.Is(err, lock.ErrBusy) {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim("b")); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("held: got %v, want ErrBusy", err)
 	}
-	if _, err := store.Acquire(t.Context(), claim("a")); err != nil {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), claim("a")); err != nil {
 		t.Errorf("a repetition: %v", err)
 	}
-	if err := store.Release(t.Context(), claim("a")); err != nil {
+	if err := lock.Blocking(store).Release(t.Context(), claim("a")); err != nil {
 		t.Error(err)
 	}
 	free := claim("b")
 	free.Key = "free"
-	if _, err := store.Acquire(t.Context(), free); errors.Is(err, lock.ErrBusy) || lock.ClassOf(err) != "OOM" {
+	if _, err := lock.Blocking(store).Acquire(t.Context(), free); errors.Is(err, lock.ErrBusy) || lock.ClassOf(err) != "OOM" {
 		t.Errorf("free: got %v, want OOM", err)
 	}
 }
@@ -386,8 +372,8 @@ func TestAReplicaThatHasATokenDoesNotCallItBusy(t *testing.T) {
 	admin := master.Admin(t)
 	admin.Set(t.Context(), "k", "its token", time.Minute)
 	_, replica := follow(t, master)
-	claim := lock.Claim{Key: "k", Owner: "a", Mode: lock.Exclusive, Holds: 1, TTL: time.Minute}
-	if _, err := setnxStore(replica.Client(t)).Acquire(t.Context(), claim); errors.Is(err, lock.ErrBusy) || lock.ClassOf(err) != "READONLY" {
+	claim := lock.Claim{Key: "k", Owner: "a", Mode: lock.Exclusive, TTL: time.Minute}
+	if _, err := lock.Blocking(setnxStore(replica.Client(t))).Acquire(t.Context(), claim); errors.Is(err, lock.ErrBusy) || lock.ClassOf(err) != "READONLY" {
 		t.Errorf("got %v, want READONLY", err)
 	}
 }

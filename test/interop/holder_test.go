@@ -23,6 +23,7 @@ const (
 	holderMaster = "REDLATCH_TEST_HOLDER_MASTER" // its name, if the addresses are those of sentinels
 	holderKey    = "REDLATCH_TEST_HOLDER_KEY"
 	holderMode   = "REDLATCH_TEST_HOLDER_MODE"
+	holderReads  = "REDLATCH_TEST_HOLDER_READS" // "true": the writer goes on as a reader
 )
 
 // TestHolderProcess is that process. It says when it holds the lock or has to
@@ -44,8 +45,17 @@ func TestHolderProcess(t *testing.T) {
 		return nil
 	}}
 	locker := lock.New(redisstore.New(rdb), withMode(mode), lock.WithWatchdog(watchdog), lock.WithHooks(waits))
-	if _, err := locker.Acquire(context.Background(), os.Getenv(holderKey), lock.WithWait(watchdog)); err != nil {
+	lease, err := locker.Acquire(context.Background(), os.Getenv(holderKey), lock.WithWait(watchdog))
+	if err != nil {
 		t.Fatal(err)
+	}
+	if os.Getenv(holderReads) == "true" {
+		if _, err := locker.Acquire(context.WithoutCancel(lease.Context()), lease.Key(), lock.WithMode(lock.Read)); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Release(context.Background()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	fmt.Println("holds")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // also ends when the parent does
@@ -62,6 +72,13 @@ func (w world) startHolder(key string) *holder {
 	return w.startProcess(key, "holds")
 }
 
+// startLowered starts a Go process that takes the key as a writer, goes on as a reader,
+// and renews it.
+func (w world) startLowered(key string) *holder {
+	w.Helper()
+	return w.startProcess(key, "holds", holderReads+"=true")
+}
+
 // startWaiter starts a Go process that waits for the key, as long as the
 // watchdog's lease is.
 func (w world) startWaiter(key string) *holder {
@@ -69,10 +86,11 @@ func (w world) startWaiter(key string) *holder {
 	return w.startProcess(key, "waits")
 }
 
-func (w world) startProcess(key, want string) *holder {
+func (w world) startProcess(key, want string, env ...string) *holder {
 	w.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), holderAddrs+"="+strings.Join(w.addrs, ","), holderMaster+"="+w.master, holderKey+"="+key, holderMode+"="+w.mode.String())
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil {
 		w.Fatal(err)

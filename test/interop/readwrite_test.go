@@ -1,9 +1,14 @@
 package interop_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
 )
 
 // write is what holds for Write and the writeLock of getReadWriteLock besides
@@ -14,6 +19,9 @@ var write = []promise{
 	{"a late release in Go leaves Java alone", lateReleaseInGo, ""},
 	{"a minimum hold in Go keeps Java out until its end", goKeeps, ""},
 	{"a writer in Go that goes on reading wakes readers in Java", goDowngrades, ""},
+	{"unlocks of readers in Java leave a writer in Go that goes on reading alone", javaUnlocksBesideLowered, ""},
+	{"a killed writer in Go that goes on reading frees its lock", loweredIsKilled, ""},
+	{"repeated and late calls of a writer in Go that goes on reading do nothing", lowerIsRepeated, ""},
 	{"a writer in Java that goes on reading lets readers in Go in", javaDowngrades, ""},
 	{"a writer in Go wakes a reader in Java", goWriterWakesReader, ""},
 	{"a writer in Java wakes a reader in Go", javaWriterWakesReader, ""},
@@ -24,13 +32,15 @@ var write = []promise{
 var read = []promise{
 	{"both sides read together, and nobody writes", readTogether, ""},
 	{"holds of a re-entry in Java show in Go", javaReads, ""},
-	{"holds of a re-entry in Go show in Java", goReads, ""},
+	{"a re-entry in Go is one hold in Java", goReenters, ""},
 	{"Java cannot unlock for Go", javaCannotUnlockForGo, ""},
 	{"Go cannot unlock for Java", goCannotUnlockForJava, ""},
 	{"the last reader in Go wakes a writer in Java", goReaderWakesWriter, ""},
 	{"the last reader in Java wakes a writer in Go", javaReaderWakesWriter, ""},
 	{"the watchdog of a reader in Java keeps a writer in Go out", javaReaderIsRenewed, ""},
 	{"the watchdog of a reader in Go keeps a writer in Java out", goReaderIsRenewed, ""},
+	{"readers in Go that re-enter leave the watchdog of a reader in Java alone", reentryBesideWatchdog, ""},
+	{"the watchdog of a reader in Java cuts no lease of a reader in Go", javaWatchdogCuts, ""},
 	{"a killed reader in Java is outlived by a reader in Go", deadReaderInJava, ""},
 	{"a killed reader in Go is outlived by a reader in Java", deadReaderInGo, ""},
 	{"ForceRelease in Go removes readers in Java", goForcesReaders, ""},
@@ -55,6 +65,92 @@ func goDowngrades(w world) {
 	writer.want("false", "trylock", "write", key)
 	w.release(reads)
 	writer.want("true", "trylock", "write", key)
+	writer.do("unlock", "write", key)
+}
+
+// lowered takes the key as a writer, and goes on as a reader.
+func (w world) lowered(locker *locker, key string) *lock.Lease {
+	w.Helper()
+	writes := locker.acquire(key, lock.WithLease(long))
+	reads, err := locker.Acquire(context.WithoutCancel(writes.Context()), key, lock.WithMode(lock.Read), lock.WithLease(long))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.release(writes)
+	return reads
+}
+
+// javaUnlocksBesideLowered: with each unlock Redisson computes anew how long the lock lasts,
+// and the last one removes it if it finds nobody else.
+func javaUnlocksBesideLowered(w world) {
+	key, locker := w.key(), w.locker()
+	reader, writer := w.thread("reader"), w.thread("writer")
+	reads := w.lowered(locker, key)
+	reader.do("lock", "read", key, long.Milliseconds())
+	reader.do("lock", "read", key, 300)
+	for range 2 { // nested, and last
+		reader.do("unlock", "read", key)
+		writer.want("false", "trylock", "write", key)
+		locker.refused(key)
+		if ttl := w.rdb.PTTL(w.Context(), key).Val(); ttl < 3*watchdog {
+			w.Errorf("the lock lasts for %v", ttl)
+		}
+	}
+	writer.want(fmt.Sprintf("%s=1 mode=read", reads.Owner()), "hash", key)
+	w.release(reads)
+	writer.want("true", "trylock", "write", key)
+	writer.do("unlock", "write", key)
+}
+
+func loweredIsKilled(w world) {
+	key := w.key()
+	holder := w.startLowered(key)
+	reader, writer := w.thread("reader"), w.thread("writer")
+	reader.want("true", "trylock", "read", key)
+	reader.do("unlock", "read", key)
+	waiting := writer.start("lock", "write", key, long.Milliseconds())
+	writer.awaitParked()
+	waiting.unanswered()
+	holder.kill()
+	waiting.result()
+	writer.do("unlock", "write", key)
+}
+
+func lowerIsRepeated(w world) {
+	key := w.key()
+	reader, writer := w.thread("reader"), w.thread("writer")
+	store := lock.Blocking(redisstore.New(w.rdb, w.store...))
+	read := lock.Claim{Key: key, Owner: "5f0c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:1", Mode: lock.Read, TTL: long}
+	write := read
+	write.Mode = lock.Write
+	want := func(what string, err, want error) {
+		w.Helper()
+		if !errors.Is(err, want) {
+			w.Fatalf("%s: got %v, want %v", what, err, want)
+		}
+	}
+	acquire := func(c lock.Claim) error {
+		_, err := store.Acquire(w.Context(), c)
+		return err
+	}
+	want("write", acquire(write), nil)
+	want("lower", store.Lower(w.Context(), read), nil)
+	reader.want("true", "trylock", "read", key, 0, long.Milliseconds())
+	before := writer.do("hash", key)
+	want("lower again", store.Lower(w.Context(), read), nil)
+	want("write again", acquire(write), lock.ErrBusy)
+	want("release what it wrote", store.Release(w.Context(), write), lock.ErrNotHeld)
+	writer.want(before, "hash", key)
+	want("release", store.Release(w.Context(), read), nil)
+	want("lower late", store.Lower(w.Context(), read), lock.ErrNotHeld)
+	reader.want("true", "held", "read", key)
+	reader.do("unlock", "read", key)
+	writer.want("", "hash", key)
+
+	writer.do("lock", "write", key, long.Milliseconds())
+	before = writer.do("hash", key)
+	want("lower what Java writes", store.Lower(w.Context(), read), lock.ErrNotHeld)
+	writer.want(before, "hash", key)
 	writer.do("unlock", "write", key)
 }
 
@@ -143,21 +239,6 @@ func javaReads(w world) {
 	w.release(locker.acquire(key, lock.WithMode(lock.Write)))
 }
 
-func goReads(w world) {
-	key, java, locker := w.key(), w.thread("other"), w.locker()
-	outer := locker.acquire(key)
-	inner, err := locker.Acquire(outer.Context(), key)
-	if err != nil {
-		w.Fatal(err)
-	}
-	java.want(w.fields(outer.Owner(), 2), "hash", key)
-	w.release(outer)
-	java.want(w.fields(outer.Owner(), 1), "hash", key)
-	java.want("false", "trylock", "write", key)
-	w.release(inner)
-	java.want("", "hash", key)
-}
-
 func goReaderWakesWriter(w world) {
 	key, locker := w.key(), w.locker()
 	reader, writer := w.thread("reader"), w.thread("writer")
@@ -218,6 +299,59 @@ func goReaderIsRenewed(w world) {
 	java.do("unlock", "write", key)
 }
 
+// reentryBesideWatchdog: 3.45 renews none of a lock that has a reader with a count above 1
+// before its own.
+func reentryBesideWatchdog(w world) {
+	key, java, writer := w.key(), w.newAgent().thread(w.T, "reader"), w.locker()
+	for range 4 {
+		locker := w.locker()
+		outer := locker.acquire(key, lock.WithLease(long))
+		inner, err := locker.Acquire(outer.Context(), key, lock.WithLease(long))
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer w.release(inner)
+		defer w.release(outer)
+	}
+	java.do("lock", "read", key, -1)
+	w.throughout(5*watchdog/2, func() {
+		for _, owner := range writer.inspect(key).Owners {
+			if owner.Owner == java.do("owner") {
+				return
+			}
+		}
+		w.Error("the reader in Java is dead")
+	})
+	java.do("unlock", "read", key)
+}
+
+// javaWatchdogCuts: each renewal of a reader in Java sets the lock to its own watchdog, and
+// up to 4.3 all sentinels. Go restores what is left of its leases, every 10 s at least.
+func javaWatchdogCuts(w world) {
+	const java = 12 * time.Second
+	keys := []string{w.key(), w.key() + "/watchdog"}
+	agent, writer := w.newAgent(fmt.Sprintf("watchdog=%d", java.Milliseconds())), w.thread("writer")
+	var leases []*lock.Lease
+	for i, opt := range []lock.Option{lock.WithLease(90 * time.Second), lock.WithWatchdog(time.Minute)} {
+		leases = append(leases, w.locker().acquire(keys[i], opt))
+		reader := agent.thread(w.T, keys[i])
+		reader.do("lock", "read", keys[i], -1)
+	}
+	w.eventually("Java cuts a lock", func() bool { return w.rdb.PTTL(w.Context(), keys[0]).Val() <= java })
+	agent.kill()
+	w.throughout(java+watchdog, func() {
+		for _, key := range keys {
+			writer.want("false", "trylock", "write", key)
+		}
+	})
+	for i, lease := range leases {
+		if err := lease.Context().Err(); err != nil {
+			w.Errorf("Go lost %s: %v", keys[i], context.Cause(lease.Context()))
+		}
+		w.release(lease)
+	}
+}
+
 func deadReaderInJava(w world) {
 	key, locker, java := w.key(), w.locker(), w.newAgent()
 	java.thread(w.T, "reader").do("lock", "read", key, -1)
@@ -268,7 +402,7 @@ func readersReenter(w world) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.holds(locker, key, map[string]int{one.do("owner"): 2, two.do("owner"): 1, outer.Owner(): 2})
+	w.holds(locker, key, map[string]int{one.do("owner"): 2, two.do("owner"): 1, outer.Owner(): 1})
 	one.do("unlock", "read", key)
 	w.release(inner)
 	w.holds(locker, key, map[string]int{one.do("owner"): 1, two.do("owner"): 1, outer.Owner(): 1})

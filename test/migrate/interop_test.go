@@ -246,8 +246,8 @@ type exclusion struct {
 func isRefused(err error) bool   { return errors.Is(err, errRefused) }
 func isWrongType(err error) bool { return strings.HasPrefix(fmt.Sprint(err), "WRONGTYPE") }
 
-func (e *exclusion) claim(holds int) lock.Claim {
-	return lock.Claim{Key: e.key, Owner: "5f0c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:1", Holds: holds, TTL: time.Minute}
+func (e *exclusion) claim() lock.Claim {
+	return lock.Claim{Key: e.key, Owner: "5f0c0e1a-9d5a-8c9e-8f57-0d9a3c1f7b11:1", TTL: time.Minute}
 }
 
 // lost deletes the key, as if its TTL had ended.
@@ -283,7 +283,7 @@ func (e *exclusion) ourLockIsTheirs() {
 		e.Fatal(err)
 	}
 	e.lost()
-	if _, err := e.store.Acquire(ctx, e.claim(1)); err != nil {
+	if _, err := lock.Blocking(e.store).Acquire(ctx, e.claim()); err != nil {
 		e.Fatal(err)
 	}
 	e.unchanged("their claim", func() error {
@@ -295,7 +295,7 @@ func (e *exclusion) ourLockIsTheirs() {
 	})
 	e.unchanged("their late release", func() error { return before.release(ctx) })
 	e.unchanged("their late extension", func() error { return before.extend(ctx) })
-	if err := e.store.Release(ctx, e.claim(0)); err != nil {
+	if err := lock.Blocking(e.store).Release(ctx, e.claim()); err != nil {
 		e.Errorf("our release: %v", err)
 	}
 }
@@ -303,7 +303,7 @@ func (e *exclusion) ourLockIsTheirs() {
 func (e *exclusion) theirLockIsOurs() {
 	e.Helper()
 	ctx := e.Context()
-	if _, err := e.store.Acquire(ctx, e.claim(1)); err != nil {
+	if _, err := lock.Blocking(e.store).Acquire(ctx, e.claim()); err != nil {
 		e.Fatal(err)
 	}
 	e.lost()
@@ -321,22 +321,21 @@ func (e *exclusion) theirLockIsOurs() {
 			return err
 		})
 	}
-	other := e.claim(1)
+	other := e.claim()
 	other.Owner += "1"
-	wrong("our claim", lock.ErrBusy, func() error { _, err := e.store.Acquire(ctx, other); return err })
-	wrong("our late release", lock.ErrNotHeld, func() error { return e.store.Release(ctx, e.claim(0)) })
+	wrong("our claim", lock.ErrBusy, func() error { _, err := lock.Blocking(e.store).Acquire(ctx, other); return err })
+	wrong("our late release", lock.ErrNotHeld, func() error { return lock.Blocking(e.store).Release(ctx, e.claim()) })
 	wrong("our late renewal", lock.ErrNotHeld, func() (err error) {
-		e.store.Renew(ctx, []lock.Claim{e.claim(1)}, func(_ int, failed error) { err = failed })
+		e.store.Renew(ctx, []lock.Claim{e.claim()}, func(_ int, failed error) { err = failed })
 		return err
 	})
 	if err := theirs.release(ctx); err != nil {
 		e.Errorf("their release: %v", err)
 	}
-	if _, err := e.store.Acquire(ctx, other); err != nil {
+	if _, err := lock.Blocking(e.store).Acquire(ctx, other); err != nil {
 		e.Errorf("our claim of the free key: %v", err)
 	}
-	other.Holds = 0
-	if err := e.store.Release(ctx, other); err != nil {
+	if err := lock.Blocking(e.store).Release(ctx, other); err != nil {
 		e.Errorf("our release: %v", err)
 	}
 }

@@ -42,6 +42,20 @@ func newServer(g *guard.Guard) (*grpc.Server, error) {
 	return server, g.Validate() // what would fail the first call, or not be locked
 }
 
+// newOrderServer is the server of the README.
+func newOrderServer(g *guard.Guard) (*grpc.Server, error) {
+	locks, err := grpclock.New(g)
+	if err != nil {
+		return nil, err
+	}
+	server := grpc.NewServer(
+		grpc.UnaryInterceptor(locks.UnaryServerInterceptor()), // locks, err := grpclock.New(g)
+		grpc.StreamInterceptor(locks.StreamServerInterceptor()))
+	register(server)            // your services
+	locks.Attach(server)        // compares their methods with the rules
+	return server, g.Validate() // an error if a call would not be locked
+}
+
 // pause is how long a client waits before it sends a call again.
 func pause(err error) time.Duration {
 	if delay, retry := grpclock.RetryDelay(err); retry {
@@ -50,7 +64,14 @@ func pause(err error) time.Duration {
 	return 0
 }
 
-func TestTheGRPCServerOfTheReadmeLocks(t *testing.T) {
+func TestTheGRPCServersOfTheManualLock(t *testing.T) {
+	for name, server := range map[string]func(*guard.Guard) (*grpc.Server, error){"README": newOrderServer, "docs/grpc.md": newServer} {
+		t.Run(name, func(t *testing.T) { locksItsMethod(t, server) })
+	}
+}
+
+func locksItsMethod(t *testing.T, newServer func(*guard.Guard) (*grpc.Server, error)) {
+	t.Helper()
 	locker := lock.New(memstore.New())
 	t.Cleanup(func() { _ = locker.Close(context.Background()) })
 	g := guard.Must(guard.New(locker,
@@ -81,7 +102,7 @@ func TestTheGRPCServerOfTheReadmeLocks(t *testing.T) {
 
 const retries = `{"methodConfig": [{"name": [{"service": "shop.v1.OrderService"}], "retryPolicy": {
 	"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
-	"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
+	"retryableStatusCodes": ["ABORTED"]}}]}`
 
 // A policy that gRPC can't read is an error of NewClient; one for another
 // service does nothing.

@@ -53,10 +53,11 @@ func Example_gin() {
 	locker := lock.New(memstore.New())
 	defer locker.Close(ctx)
 
-	g := guard.Must(guard.New(locker)) // once; the packages are core/guard and ginlock
 	r := gin.New()
 	r.Use(gin.Recovery(), authenticate) // authenticate calls c.Set("userId", …)
-	r.POST("/vouchers/:id/orders", ginlock.New(g, "lock:order:<userId> wait=200ms"), createOrder)
+	g := guard.Must(guard.New(locker))
+	locked := ginlock.New(g, "lock:order:<userId> wait=200ms")
+	r.POST("/vouchers/:id/orders", locked, createOrder)
 
 	post(r, "/vouchers/7/orders")
 	lease, _ := locker.TryAcquire(ctx, "lock:order:42")
@@ -106,9 +107,10 @@ func Example_http() {
 		_, _ = io.WriteString(w, "under "+lease.Key())
 	})
 
-	g := guard.Must(guard.New(locker)) // once; the packages are core/guard and httplock
 	mux := http.NewServeMux()
-	mux.Handle("POST /vouchers/{id}/orders", identify(httplock.New(g, "lock:order:<userId>")(orders)))
+	g := guard.Must(guard.New(locker))
+	locked := httplock.New(g, "lock:order:<userId> wait=200ms")
+	mux.Handle("POST /vouchers/{id}/orders", identify(locked(orders)))
 
 	post(mux, "/vouchers/7/orders")
 	lease, _ := locker.TryAcquire(ctx, "lock:order:42")

@@ -17,7 +17,7 @@ const worldsForFloor = 200
 // variants are the scripts that are sent without something that servers refuse. Those
 // of a latch and of force are rare, and run in the table test.
 var variants = map[string][]string{
-	"publish": {"release", "setnx_release", "read_release", "write_release", "semaphore_acquire", "semaphore_release"},
+	"publish": {"release", "setnx_release", "read_release", "write_release", "lower", "semaphore_acquire", "semaphore_release"},
 	"time":    {"acquire", "setnx_acquire", "read_acquire", "write_acquire"},
 }
 
@@ -30,7 +30,7 @@ func floor(catalog *world.Catalog, off []world.Feature) (must []string) {
 		"result: granted", "result: " + lock.ErrBusy.Error(), "release: granted", "connected", "undo of nothing",
 		"dead place passed over", "leader: granted", "term lost", "quorum: granted", "quorum release: granted", "fault: node stalls",
 		"fault: node restarts", "handed off", "latch await: granted", "latch count down: granted",
-		"service compared", "kept", "writer read on", "held too long", "drain: granted",
+		"service compared", "kept", "writer read on", "lowered", "re-entered without a call", "a guest reads", "held too long", "drain: granted",
 	}
 	for _, m := range []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore} {
 		must = append(must, "grant: "+m.String())
@@ -63,7 +63,7 @@ func unreachable(what string, off []world.Feature) bool {
 		"latch await: granted": world.Latch, "latch count down: granted": world.Latch, "script: latch_set": world.Latch,
 		"script: latch_count": world.Latch, "script: latch_count_down": world.Latch, "script: latch_delete": world.Latch,
 		"kept": world.MinHold, "script: semaphore_keep": world.MinHold,
-		"script: setnx_renew": world.SETNX, "script: setnx_inspect": world.SETNX, "writer read on": world.ReadOn, "held too long": world.MaxHold,
+		"script: setnx_renew": world.SETNX, "script: setnx_inspect": world.SETNX, "writer read on": world.ReadOn, "a guest reads": world.Java, "held too long": world.MaxHold,
 		"drain: granted": world.Reopen, "refused to write": world.Refuse,
 	}
 	for _, f := range off {

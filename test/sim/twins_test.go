@@ -122,8 +122,8 @@ type twins struct {
 	seed   uint64
 	dice   *rand.Rand
 	modes  []lock.Mode
-	memory *memstore.Store
-	redis  *redisstore.Store
+	memory lock.BlockingStore
+	redis  lock.BlockingStore
 	calls  []string
 	kept   [4]int // releases of an owner under a minimum: it comes back as another one
 }
@@ -151,7 +151,8 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	})
 	return &twins{
 		T: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 0)), modes: modesAtOnce[seed%uint64(len(modesAtOnce))],
-		memory: memstore.New(), redis: redisstore.New(client, redisstore.WithPolling(), redisstore.WithLogger(slog.New(slog.DiscardHandler))),
+		memory: lock.Blocking(memstore.New()),
+		redis:  lock.Blocking(redisstore.New(client, redisstore.WithPolling(), redisstore.WithLogger(slog.New(slog.DiscardHandler)))),
 	}
 }
 
@@ -171,7 +172,7 @@ func (w *twins) run() {
 // claim is one of an owner, of which each of two lockers has two.
 func (w *twins) claim(owner int) lock.Claim {
 	born := w.kept[owner]
-	c := lock.Claim{Key: "k", Mode: w.modes[w.dice.IntN(len(w.modes))], Holds: 1, TTL: time.Minute}
+	c := lock.Claim{Key: "k", Mode: w.modes[w.dice.IntN(len(w.modes))], TTL: time.Minute}
 	if w.dice.IntN(3) == 0 && c.Mode != lock.Write { // as minimum
 		c.TTL = 700 * time.Millisecond
 	}
@@ -186,8 +187,7 @@ func (w *twins) claim(owner int) lock.Claim {
 	return c
 }
 
-// minimum is that of a hold. Redis has one TTL for a writer and what it reads, so that of a
-// reader is short.
+// minimum is that of a hold.
 func (w *twins) minimum(m lock.Mode) time.Duration {
 	if m != lock.Read && w.dice.IntN(3) == 0 {
 		return 2 * time.Minute
@@ -203,25 +203,22 @@ func (w *twins) call() {
 	var memory, scripts error
 	switch op := w.dice.IntN(20); {
 	case op < 9:
-		if w.dice.IntN(4) == 0 && c.Mode != lock.Semaphore {
-			c.Holds = 2
-		}
-		what = fmt.Sprintf("acquire %d", c.Holds)
+		what = "acquire"
 		_, memory = w.memory.Acquire(ctx, c)
 		_, scripts = w.redis.Acquire(ctx, c)
 	case op < 12:
 		what = "renew"
 		w.memory.Renew(ctx, []lock.Claim{c}, func(_ int, err error) { memory = err })
 		w.redis.Renew(ctx, []lock.Claim{c}, func(_ int, err error) { scripts = err })
+	case op < 14 && (c.Mode == lock.Read || c.Mode == lock.Write):
+		c.Mode, what = lock.Read, "lower"
+		memory, scripts = w.memory.Lower(ctx, c), w.redis.Lower(ctx, c)
 	case op < 19:
-		c.Holds = 0
-		if w.dice.IntN(4) == 0 && c.Mode != lock.Semaphore {
-			c.Holds = 1
-		} else if w.dice.IntN(4) == 0 {
+		if w.dice.IntN(4) == 0 {
 			c.Keep = time.Now().Add(w.minimum(c.Mode))
 			w.kept[owner]++
 		}
-		what = fmt.Sprintf("release to %d, kept for %v", c.Holds, max(0, time.Until(c.Keep)))
+		what = fmt.Sprintf("release, kept for %v", max(0, time.Until(c.Keep)))
 		memory, scripts = w.memory.Release(ctx, c), w.redis.Release(ctx, c)
 	default:
 		what = "force"

@@ -18,7 +18,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/redlatch/redlatch/annotations/internal/lockgen"
+	"github.com/redlatch/redlatch/annotations/cmd/lockgen/internal/lockgen"
 )
 
 func main() { os.Exit(run()) }

@@ -17,7 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
-	"github.com/redlatch/redlatch/annotations/internal/lockgen"
+	"github.com/redlatch/redlatch/annotations/cmd/lockgen/internal/lockgen"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected files in the scripts")
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command as users do: each script is a separate module
-// that takes this one from the working tree, and the rest from the module
-// cache, without a network. Run it with -update to accept what it writes.
+// that takes this one and the library from the working tree, and the rest from
+// the module cache, without a network. Run it with -update to accept what it writes.
 func TestScripts(t *testing.T) {
 	module := newModule(t)
 	testscript.Run(t, testscript.Params{
@@ -71,17 +71,33 @@ func newModule(t *testing.T) module {
 		t.Fatal(err)
 	}
 	cache, modules, _ := strings.Cut(strings.TrimSpace(string(folders)), "\n")
-	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
+	var sum []byte
+	for _, file := range []string{filepath.Join(root, "go.sum"), "go.sum"} {
+		lines, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum = append(sum, lines...)
 	}
 	return module{
 		env: map[string]string{
 			"GOCACHE": cache, "GOMODCACHE": modules, "GOWORK": "off",
 			"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOSUMDB": "off", // what is not in the cache is not there
 		},
-		mod: []byte("module example.com/shop\n\ngo 1.26\n\nrequire github.com/redlatch/redlatch v0.0.0\n\n" +
-			"replace github.com/redlatch/redlatch => " + root + "\n"),
+		mod: fmt.Appendf(nil, `module example.com/shop
+
+go 1.26
+
+require (
+	%[1]s v0.1.0
+	%[1]s/annotations/cmd/lockgen v0.1.0
+)
+
+replace (
+	%[1]s => %[2]s
+	%[1]s/annotations/cmd/lockgen => %[3]s
+)
+`, "github.com/redlatch/redlatch", root, filepath.Join(root, "annotations", "cmd", "lockgen")),
 		sum: sum,
 	}
 }
@@ -173,7 +189,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
 )
 
 type Request struct {
@@ -190,7 +206,7 @@ type Service interface {
 `)
 	for i := range 20 {
 		fmt.Fprintf(&source, "\t//redlatch:lock lock:m%d:<req.Tenant>:<req.Order.User.ID|int>:<req.HTTP.URL.Host> wait=1s\n", i)
-		fmt.Fprintf(&source, "\tMethod%d(ctx context.Context, req *Request, at time.Time, c *gin.Context) (Answer[map[string]*Request], error)\n\n", i)
+		fmt.Fprintf(&source, "\tMethod%d(ctx context.Context, req *Request, at time.Time, c *redis.Client) (Answer[map[string]*Request], error)\n\n", i)
 	}
 	source.WriteString("}\n")
 	if err := os.WriteFile(filepath.Join(dir, "shop.go"), []byte(source.String()), 0o600); err != nil {

@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/fx"
-	"go.uber.org/fx/fxtest"
 	"go.uber.org/goleak"
 
 	"github.com/redlatch/redlatch/annotations/internal/shop"
@@ -333,20 +331,6 @@ func TestADecoratorLocksTheMethodsOfEmbeddedInterfaces(t *testing.T) {
 	}
 	if service.String() != "front" {
 		t.Errorf("String is %q", service)
-	}
-}
-
-func TestADecoratorFitsFxDecorate(t *testing.T) {
-	var service shop.OrderService
-	app := fxtest.New(t,
-		fx.NopLogger,
-		fx.Provide(func() shop.OrderService { return &orders{} }, func() *guard.Guard { return newGuard(t, memstore.New()) }),
-		fx.Decorate(shop.NewOrderServiceLock),
-		fx.Populate(&service),
-	)
-	defer app.RequireStart().RequireStop()
-	if _, ok := service.(*shop.OrderServiceLock); !ok {
-		t.Errorf("got a %T, want the decorator", service)
 	}
 }
 

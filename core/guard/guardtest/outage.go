@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
@@ -47,11 +48,29 @@ func (o *Outage) failure() error {
 }
 
 // Acquire implements [lock.Store].
-func (o *Outage) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (o *Outage) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	o.call(ctx, c, by, answer, o.Store.Acquire)
+}
+
+// Release implements [lock.Store].
+func (o *Outage) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	o.call(ctx, c, by, answer, o.Store.Release)
+}
+
+// Lower implements [lock.Store].
+func (o *Outage) Lower(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	o.call(ctx, c, by, answer, o.Store.Lower)
+}
+
+func (o *Outage) call(
+	ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer,
+	begin func(context.Context, lock.Claim, time.Time, lock.Answer),
+) {
 	if err := o.failure(); err != nil {
-		return 0, err
+		answer.Answered(0, err)
+		return
 	}
-	return o.Store.Acquire(ctx, c)
+	begin(ctx, c, by, answer)
 }
 
 // Renew implements [lock.Store].
@@ -63,14 +82,6 @@ func (o *Outage) Renew(ctx context.Context, claims []lock.Claim, report func(i i
 		return
 	}
 	o.Store.Renew(ctx, claims, report)
-}
-
-// Release implements [lock.Store].
-func (o *Outage) Release(ctx context.Context, c lock.Claim) error {
-	if err := o.failure(); err != nil {
-		return err
-	}
-	return o.Store.Release(ctx, c)
 }
 
 // Watch implements [lock.Store].

@@ -3,6 +3,7 @@ package guardtest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
@@ -14,17 +15,18 @@ var ErrDown = errors.New("dial tcp 10.1.2.3:6379: NOAUTH for lock:order:42")
 type Broken struct{ lock.Store }
 
 // Acquire fails with ErrDown.
-func (Broken) Acquire(context.Context, lock.Claim) (uint64, error) {
-	return 0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: ErrDown}
+func (Broken) Acquire(_ context.Context, _ lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: ErrDown})
 }
 
 // ExclusiveOnly is a store that knows no other mode.
 type ExclusiveOnly struct{ lock.Store }
 
 // Acquire fails with [lock.ErrUnsupported] in any other mode.
-func (s ExclusiveOnly) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (s ExclusiveOnly) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	if c.Mode != lock.Exclusive {
-		return 0, lock.ErrUnsupported
+		answer.Answered(0, lock.ErrUnsupported)
+		return
 	}
-	return s.Store.Acquire(ctx, c)
+	s.Store.Acquire(ctx, c, by, answer)
 }

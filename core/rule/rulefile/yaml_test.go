@@ -1,6 +1,7 @@
 package rulefile_test
 
 import (
+	_ "embed" // the file of every field
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,28 +30,8 @@ var everyField = []rule.Rule{
 	{Operation: "/shop.v1.Stock/Refill", Key: "lock:stock:<req.voucher_id>", Name: "lock:stock:<req.voucher_id>"},
 }
 
-const everyFieldYAML = `# what takes which lock
-rules:
-  - operation: POST /vouchers/:id/orders   # a comment
-    key: lock:{order:<userId>}
-    mode: fair
-    wait: 200ms
-    maxWaiters: 50
-    lease: 1m30s
-    minHold: 1m
-    maxHold: 10m
-    onBusy: skip
-    name: order
-    overlaps: true
-
-  - operation: '/shop.v1.Stock/Refill'
-    key: "lock:stock:<req.voucher_id>"
-    mode: exclusive
-    wait: 0
-    lease: 0s
-    onBusy: reject
-    overlaps: false
-`
+//go:embed testdata/valid/every-field.yaml
+var everyFieldYAML string
 
 func TestParseReadsEveryField(t *testing.T) {
 	const compact = `{"$schema":"./rules.schema.json","rules":[{"operation":"POST /vouchers/:id/orders","key":"lock:{order:\u003cuserId\u003e}","mode":"fair",` +

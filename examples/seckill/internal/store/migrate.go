@@ -66,10 +66,10 @@ func inTurn(ctx context.Context, e engine, db *sql.DB, do func() error) (err err
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	var got sql.NullInt64
 	if err := conn.QueryRowContext(ctx, dialects[e].takeTurn).Scan(&got); err != nil {
-		return fmt.Errorf("wait for the turn: %w", err)
+		return fmt.Errorf("wait for another instance to migrate the database: %w", err)
 	}
 	if got.Int64 != 1 {
-		return errors.New("wait for the turn: another instance has been migrating for too long")
+		return errors.New("migrate the database: another instance has been migrating it for too long")
 	}
 	defer func() {
 		_, unlockErr := conn.ExecContext(context.WithoutCancel(ctx), dialects[e].returnTurn)

@@ -387,8 +387,8 @@ func TestAUserWhoseLockIsHeldIsRefusedAndOthersAreNot(t *testing.T) {
 // unreachable is a lock store without a network.
 type unreachable struct{ lock.Store }
 
-func (unreachable) Acquire(context.Context, lock.Claim) (uint64, error) {
-	return 0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errors.New("dial tcp 10.0.0.7:6379: secret detail")}
+func (unreachable) Acquire(_ context.Context, _ lock.Claim, _ time.Time, answer lock.Answer) {
+	answer.Answered(0, &lock.StoreError{Outcome: lock.OutcomeRefused, Err: errors.New("dial tcp 10.0.0.7:6379: secret detail")})
 }
 
 // scripted is a voucher store whose PlaceOrder is the test's.

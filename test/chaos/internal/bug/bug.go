@@ -17,7 +17,9 @@ import (
 
 // Names of the bugs.
 const (
-	BlindRetry     = "blind-retry"     // re-entry counts up, and the client repeats what got no reply
+	Unlowered      = "unlowered"       // a writer who reads on keeps readers out
+	LowerRemoves   = "lower-removes"   // a writer who reads on has nothing any longer
+	LowerAgain     = "lower-again"     // a client repeats Lower, which makes a hold where there is none
 	IncrFence      = "incr-fence"      // the fence is a counter that is lost with the data
 	NoOwner        = "no-owner"        // a release does not look whose lock it is
 	LateLoss       = "late-loss"       // renewals that failed count until some ticks have passed
@@ -39,7 +41,7 @@ const (
 )
 
 var names = []string{
-	BlindRetry, IncrFence, NoOwner, LateLoss, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
+	Unlowered, LowerRemoves, LowerAgain, IncrFence, NoOwner, LateLoss, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
 	StaleHandoff, FreshTrust, Unkept, DeafLeader, Unheard, ForgetfulClose, EndlessWatch,
 }
 
@@ -98,9 +100,21 @@ func (b *Bug) Options() []lock.Option {
 
 // In puts the bug before a store. rdb is where that keeps its holds.
 func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
+	if planted := b.before(lock.Blocking(store), rdb); planted != nil {
+		return lock.Async(planted)
+	}
+	return store
+}
+
+// before is a store with the bug; nil: it has none.
+func (b *Bug) before(store lock.BlockingStore, rdb redis.UniversalClient) lock.BlockingStore {
 	switch b.name {
-	case BlindRetry:
-		return &blindRetry{store, rdb}
+	case Unlowered:
+		return &unlowered{store}
+	case LowerRemoves:
+		return &lowerRemoves{store}
+	case LowerAgain:
+		return &lowerAgain{store, rdb}
 	case IncrFence:
 		return &incrFence{store, rdb}
 	case NoOwner:
@@ -108,13 +122,13 @@ func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
 	case Unspaced:
 		return &unspaced{incrFence{store, rdb}}
 	case StaleHandoff:
-		return &staleHandoff{Store: store, kept: make(map[string]string), owners: make(map[string]string)}
+		return &staleHandoff{BlockingStore: store, kept: make(map[string]string), owners: make(map[string]string)}
 	case Unkept:
 		return &unkept{store}
 	case LateLoss:
 		return &lateLoss{store}
 	case LIFO:
-		return &lifo{Store: store, rdb: rdb}
+		return &lifo{BlockingStore: store, rdb: rdb}
 	case Stranded:
 		return &stranded{unheard{store}}
 	case NoUndo:
@@ -122,9 +136,9 @@ func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
 	case ExtendShortens:
 		return &extendShortens{store, rdb}
 	case OwnerReuse:
-		return &ownerReuse{Store: store, aliases: make(map[string]string), taken: make(map[string]bool)}
+		return &ownerReuse{BlockingStore: store, aliases: make(map[string]string), taken: make(map[string]bool)}
 	case MessageGrants:
-		return &messageGrants{Store: store}
+		return &messageGrants{BlockingStore: store}
 	case Collapse:
 		return &collapse{store, rdb}
 	case Unheard:
@@ -134,7 +148,7 @@ func (b *Bug) In(store lock.Store, rdb redis.UniversalClient) lock.Store {
 	case EndlessWatch:
 		return &endlessWatch{store}
 	}
-	return store
+	return nil
 }
 
 func plain(c lock.Claim) bool { return c.Mode == lock.Exclusive }

@@ -8,7 +8,7 @@ import (
 
 // forgetfulClose releases one hold of a locker that is closed, and none of the others.
 type forgetfulClose struct {
-	lock.Store
+	lock.BlockingStore
 	*Bug
 }
 
@@ -16,5 +16,5 @@ func (s *forgetfulClose) Release(ctx context.Context, c lock.Claim) error {
 	if s.closing.Load() && s.ended.Add(1) > 1 {
 		return nil
 	}
-	return s.Store.Release(ctx, c)
+	return s.BlockingStore.Release(ctx, c)
 }

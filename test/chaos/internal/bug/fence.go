@@ -10,13 +10,13 @@ import (
 
 // incrFence takes fences from a counter next to the lock.
 type incrFence struct {
-	lock.Store
+	lock.BlockingStore
 	rdb redis.UniversalClient
 }
 
 func (s *incrFence) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	fence, err := s.Store.Acquire(ctx, c)
-	if err != nil || !plain(c) || c.Holds > 1 {
+	fence, err := s.BlockingStore.Acquire(ctx, c)
+	if err != nil || !plain(c) {
 		return fence, err
 	}
 	n, err := s.rdb.Incr(ctx, "fence:{"+c.Key+"}").Result()

@@ -10,13 +10,13 @@ import (
 // unspaced has a counter for its fences, and says that there is room between them.
 type unspaced struct{ incrFence }
 
-// Spaced implements [lock.SpacedStore].
-func (*unspaced) Spaced() bool { return true }
+// Traits implements [lock.BlockingStore].
+func (*unspaced) Traits() lock.Traits { return lock.Traits{Spaced: true} }
 
 // staleHandoff keeps what a lease of the process releases for the next call for the
 // key. That one believes that its lease begins then.
 type staleHandoff struct {
-	lock.Store
+	lock.BlockingStore
 
 	mu     sync.Mutex
 	kept   map[string]string // owners, by key
@@ -45,7 +45,7 @@ func (s *staleHandoff) take(c lock.Claim) (owner string, ok bool) {
 }
 
 func (s *staleHandoff) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	if plain(c) && c.Holds == 1 {
+	if plain(c) {
 		if owner, ok := s.take(c); ok {
 			fence, _ := s.fences.Load(owner)
 			s.fences.Store(owner, fence.(uint64)+1)
@@ -53,7 +53,7 @@ func (s *staleHandoff) Acquire(ctx context.Context, c lock.Claim) (uint64, error
 		}
 	}
 	c = s.known(c)
-	fence, err := s.Store.Acquire(ctx, c)
+	fence, err := s.BlockingStore.Acquire(ctx, c)
 	if err == nil {
 		s.fences.Store(c.Owner, fence)
 	}
@@ -65,13 +65,13 @@ func (s *staleHandoff) Renew(ctx context.Context, claims []lock.Claim, report fu
 	for i, c := range claims {
 		known[i] = s.known(c)
 	}
-	s.Store.Renew(ctx, known, report)
+	s.BlockingStore.Renew(ctx, known, report)
 }
 
 func (s *staleHandoff) Release(ctx context.Context, c lock.Claim) error {
 	c = s.known(c)
-	if _, granted := s.fences.Load(c.Owner); !plain(c) || c.Holds > 0 || !granted {
-		return s.Store.Release(ctx, c)
+	if _, granted := s.fences.Load(c.Owner); !plain(c) || !granted {
+		return s.BlockingStore.Release(ctx, c)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

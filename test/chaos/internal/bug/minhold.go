@@ -8,9 +8,9 @@ import (
 )
 
 // unkept frees the key at once, whatever its minimum hold.
-type unkept struct{ lock.Store }
+type unkept struct{ lock.BlockingStore }
 
 func (s *unkept) Release(ctx context.Context, c lock.Claim) error {
 	c.Keep = time.Time{}
-	return s.Store.Release(ctx, c)
+	return s.BlockingStore.Release(ctx, c)
 }

@@ -13,13 +13,13 @@ import (
 
 // noOwner releases by deleting the key.
 type noOwner struct {
-	lock.Store
+	lock.BlockingStore
 	rdb redis.UniversalClient
 }
 
 func (s *noOwner) Release(ctx context.Context, c lock.Claim) error {
-	if !plain(c) || c.Holds > 0 {
-		return s.Store.Release(ctx, c)
+	if !plain(c) {
+		return s.BlockingStore.Release(ctx, c)
 	}
 	return s.rdb.Del(ctx, c.Key).Err()
 }
@@ -27,7 +27,7 @@ func (s *noOwner) Release(ctx context.Context, c lock.Claim) error {
 // ownerReuse gives an owner the name of an earlier one of its locker, once that
 // has released. What is still under way for the earlier one meets the later one.
 type ownerReuse struct {
-	lock.Store
+	lock.BlockingStore
 
 	mu      sync.Mutex
 	aliases map[string]string // by owner
@@ -57,7 +57,7 @@ func (s *ownerReuse) choose(owner string) string {
 }
 
 func (s *ownerReuse) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	return s.Store.Acquire(ctx, s.renamed(c))
+	return s.BlockingStore.Acquire(ctx, s.renamed(c))
 }
 
 func (s *ownerReuse) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
@@ -65,20 +65,18 @@ func (s *ownerReuse) Renew(ctx context.Context, claims []lock.Claim, report func
 	for i, c := range claims {
 		known[i] = s.renamed(c)
 	}
-	s.Store.Renew(ctx, known, report)
+	s.BlockingStore.Renew(ctx, known, report)
 }
 
 func (s *ownerReuse) Release(ctx context.Context, c lock.Claim) error {
 	known := s.renamed(c)
-	err := s.Store.Release(ctx, known)
-	if c.Holds == 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.taken, known.Owner)
-	}
+	err := s.BlockingStore.Release(ctx, known)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.taken, known.Owner)
 	return err
 }
 
 func (s *ownerReuse) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
-	return s.Store.Watch(ctx, s.renamed(c), wake)
+	return s.BlockingStore.Watch(ctx, s.renamed(c), wake)
 }

@@ -12,7 +12,7 @@ import (
 
 // lifo puts each newcomer at the head of the queue of a fair lock.
 type lifo struct {
-	lock.Store
+	lock.BlockingStore
 	rdb  redis.UniversalClient
 	came sync.Map // owners that have a place
 }
@@ -25,7 +25,7 @@ end
 return came`)
 
 func (s *lifo) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	fence, err := s.Store.Acquire(ctx, c)
+	fence, err := s.BlockingStore.Acquire(ctx, c)
 	if c.Mode != lock.Fair || err != nil && !errors.Is(err, lock.ErrBusy) {
 		return fence, err
 	}

@@ -11,10 +11,10 @@ import (
 
 // lateLoss takes a renewal that wasn't answered, or that found no hold, for
 // a good one: the loss will show at some later tick.
-type lateLoss struct{ lock.Store }
+type lateLoss struct{ lock.BlockingStore }
 
 func (s *lateLoss) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
-	s.Store.Renew(ctx, claims, func(i int, err error) {
+	s.BlockingStore.Renew(ctx, claims, func(i int, err error) {
 		if err != nil && !errors.Is(err, lock.ErrInvalid) {
 			err = nil
 		}
@@ -24,7 +24,7 @@ func (s *lateLoss) Renew(ctx context.Context, claims []lock.Claim, report func(i
 
 // extendShortens sets the TTL with each renewal, also to less.
 type extendShortens struct {
-	lock.Store
+	lock.BlockingStore
 	rdb redis.UniversalClient
 }
 
@@ -37,7 +37,7 @@ return redis.call('pexpire', KEYS[1], ARGV[2])`)
 func (s *extendShortens) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	for i, c := range claims {
 		if !plain(c) {
-			s.Store.Renew(ctx, claims[i:i+1], func(_ int, err error) { report(i, err) })
+			s.BlockingStore.Renew(ctx, claims[i:i+1], func(_ int, err error) { report(i, err) })
 			continue
 		}
 		n, err := setTTL.Run(ctx, s.rdb, []string{c.Key}, c.Owner, c.TTL.Milliseconds()).Int64()

@@ -12,7 +12,7 @@ import (
 
 // noUndo keeps what nobody has a lease of: its release is forgotten.
 type noUndo struct {
-	lock.Store
+	lock.BlockingStore
 	*Bug
 }
 
@@ -20,13 +20,13 @@ func (s *noUndo) Release(ctx context.Context, c lock.Claim) error {
 	if _, got := s.got.Load(c.Owner); !got {
 		return nil
 	}
-	return s.Store.Release(ctx, c)
+	return s.BlockingStore.Release(ctx, c)
 }
 
 // collapse lets the wait end the call, and cleans up after each that was given
 // up: with a goroutine, several times, again and again until it is answered.
 type collapse struct {
-	lock.Store
+	lock.BlockingStore
 	rdb redis.UniversalClient
 }
 
@@ -86,7 +86,8 @@ func (s *collapse) cleanUp(c lock.Claim) {
 }
 
 func (s *collapse) Release(_ context.Context, c lock.Claim) error {
-	if drop.Run(context.Background(), s.rdb, []string{c.Key}, c.Owner).Err() != nil {
+	err := drop.Run(context.Background(), s.rdb, []string{c.Key}, c.Owner).Err()
+	if err != nil && !errors.Is(err, redis.ErrClosed) { // else it would go on for ever
 		return errImpatient
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 type stranded struct{ unheard }
 
 func (s *stranded) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	fence, err := s.Store.Acquire(ctx, c)
+	fence, err := s.BlockingStore.Acquire(ctx, c)
 	if errors.Is(err, lock.ErrBusy) {
 		return 0, &lock.BusyError{TTL: -1}
 	}
@@ -21,28 +21,28 @@ func (s *stranded) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 }
 
 // unheard wakes nobody.
-type unheard struct{ lock.Store }
+type unheard struct{ lock.BlockingStore }
 
 func (s unheard) Watch(ctx context.Context, c lock.Claim, _ func()) (func(), error) {
-	return s.Store.Watch(ctx, c, func() {})
+	return s.BlockingStore.Watch(ctx, c, func() {})
 }
 
 // endlessWatch ends no subscription.
-type endlessWatch struct{ lock.Store }
+type endlessWatch struct{ lock.BlockingStore }
 
 func (s *endlessWatch) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
-	_, err := s.Store.Watch(ctx, c, wake)
+	_, err := s.BlockingStore.Watch(ctx, c, wake)
 	return func() {}, err
 }
 
 // messageGrants takes a message for a grant.
 type messageGrants struct {
-	lock.Store
+	lock.BlockingStore
 	invited sync.Map // keys
 }
 
 func (s *messageGrants) Watch(ctx context.Context, c lock.Claim, wake func()) (func(), error) {
-	return s.Store.Watch(ctx, c, func() {
+	return s.BlockingStore.Watch(ctx, c, func() {
 		if plain(c) {
 			s.invited.Store(c.Key, true)
 		}
@@ -51,8 +51,8 @@ func (s *messageGrants) Watch(ctx context.Context, c lock.Claim, wake func()) (f
 }
 
 func (s *messageGrants) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	if _, invited := s.invited.LoadAndDelete(c.Key); invited && c.Holds == 1 {
+	if _, invited := s.invited.LoadAndDelete(c.Key); invited {
 		return uint64(time.Now().UnixMicro()), nil
 	}
-	return s.Store.Acquire(ctx, c)
+	return s.BlockingStore.Acquire(ctx, c)
 }

@@ -19,9 +19,13 @@ type call struct {
 type lease struct {
 	owner string
 	fence uint64
+	mode  string
 }
 
-func leaseOf(e *history.Event) lease { return lease{e.Owner, e.Fence} }
+func leaseOf(e *history.Event) lease { return lease{e.Owner, e.Fence, e.Mode} }
+
+// Modes of read/write locks.
+const read, write = "read", "write"
 
 // builder makes a timeline of events in whatever order they come: processes
 // write side by side.
@@ -31,6 +35,8 @@ type builder struct {
 	acquired []*history.Event
 	released []*history.Event
 	grants   map[string][]*history.Event // by owner
+	gaveUp   []*history.Event            // releases of writers who read on
+	lowered  []*history.Event            // calls of the store that were answered
 	renews   []*history.Event
 	promises map[string][]*history.Event // answers of the store that hold for a TTL, by owner
 	doubts   []*history.Event
@@ -69,6 +75,14 @@ func (b *builder) add(e *history.Event) {
 	case history.Release:
 		delete(b.begun, id)
 		b.released = append(b.released, e)
+	case history.Lower:
+		delete(b.begun, id)
+		b.gaveUp = append(b.gaveUp, e)
+	case history.Lowered:
+		b.lowered = append(b.lowered, e)
+		if e.Outcome == history.OK {
+			b.promises[e.Owner] = append(b.promises[e.Owner], e)
+		}
 	case history.Grant:
 		b.grants[e.Owner] = append(b.grants[e.Owner], e)
 		b.promises[e.Owner] = append(b.promises[e.Owner], e)
@@ -104,10 +118,9 @@ func (b *builder) add(e *history.Event) {
 }
 
 func (b *builder) finish() {
-	b.share()
 	b.releases()
 	slices.SortStableFunc(b.acquired, func(a, b *history.Event) int { // re-entries last
-		return cmp.Or(cmp.Compare(min(a.Holds, 2), min(b.Holds, 2)), cmp.Compare(a.Fence, b.Fence))
+		return cmp.Or(compareBool(a.Nested, b.Nested), cmp.Compare(a.Fence, b.Fence))
 	})
 	for _, e := range b.acquired {
 		b.acquire(e)
@@ -116,6 +129,12 @@ func (b *builder) finish() {
 	b.minima()
 	for _, e := range b.renews {
 		b.renew(e)
+	}
+	for _, e := range b.gaveUp {
+		b.lowers(e)
+	}
+	for _, e := range b.lowered {
+		b.lower(e)
 	}
 	for _, e := range b.released {
 		b.release(e)
@@ -131,6 +150,16 @@ func (b *builder) finish() {
 	for _, times := range b.missing {
 		slices.Sort(times)
 	}
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // haunt adds a ghost that may have asked between the two times, for a TTL.
@@ -177,7 +206,11 @@ func (b *builder) acquire(e *history.Event) {
 	switch e.Outcome {
 	case history.OK:
 		b.covered(e)
-		if before := b.holds[e.Owner]; before != nil && e.Holds <= 1 {
+		if e.Nested {
+			b.reenter(l, e)
+			return
+		}
+		if before := b.holds[e.Owner]; before != nil {
 			b.handed(l, e, before)
 			return
 		}
@@ -222,7 +255,7 @@ func (b *builder) covered(e *history.Event) {
 func (b *builder) grant(l *life, e *history.Event) (last *history.Event) {
 	var first, answered int64
 	for i, g := range b.grants[e.Owner] {
-		if g == nil || g.Holds != e.Holds || g.Return > e.Return {
+		if g == nil || g.Return > e.Return {
 			continue
 		}
 		if last == nil || g.Call > last.Call {
@@ -241,16 +274,7 @@ func (b *builder) grant(l *life, e *history.Event) (last *history.Event) {
 }
 
 func (b *builder) granted(l *life, e *history.Event, within span) {
-	h := b.holds[e.Owner]
-	if h == nil {
-		h = b.begin(l, e, within, &chain{began: within.from})
-	}
-	if h.fence != e.Fence {
-		b.broken = append(b.broken, Violation{
-			Rule: "fence of a re-entry", Key: l.key, At: e.Return,
-			Detail: fmt.Sprintf("%s had fence %d and has %d now", e.Owner, h.fence, e.Fence),
-		})
-	}
+	h := b.begin(l, e, within, &chain{began: within.from})
 	h.lasts(within, e.TTL)
 	h.expHi = max(h.expHi, within.to+l.atMost(e.TTL))
 }
@@ -258,7 +282,7 @@ func (b *builder) granted(l *life, e *history.Event, within span) {
 // begin adds the hold that an acquisition made.
 func (b *builder) begin(l *life, e *history.Event, within span, of *chain) *hold {
 	h := &hold{
-		chain: of, key: e.Key, life: e.Life, owner: e.Owner, mode: e.Mode, name: e.Name, worker: e.Worker, client: e.Client, fence: e.Fence,
+		chain: of, key: e.Key, life: e.Life, owner: e.Owner, mode: e.Mode, worker: e.Worker, client: e.Client, fence: e.Fence,
 		permits: e.Permits, size: e.Size, granted: within, reported: e.Return, trusted: within.to, asked: e.Call, keep: e.Keep,
 	}
 	b.holds[e.Owner], b.leases[leaseOf(e)] = h, h
@@ -352,6 +376,19 @@ func (b *builder) renew(e *history.Event) {
 	}
 }
 
+// lower adds an answer of the store to Lower.
+func (b *builder) lower(e *history.Event) {
+	h := b.holds[e.Owner]
+	if h == nil {
+		return
+	}
+	l, within := b.Timeline.life(e), span{e.Call, e.Return}
+	l.ops = append(l.ops, op{Event: *e, span: within, expLo: within.from + e.TTL, expHi: within.to + e.TTL})
+	if e.Outcome == history.OK {
+		h.lasts(within, e.TTL)
+	}
+}
+
 func (b *builder) release(e *history.Event) {
 	l, h := b.Timeline.life(e), b.leased(e)
 	if h != nil && h.next == nil {
@@ -363,10 +400,16 @@ func (b *builder) release(e *history.Event) {
 		return
 	}
 	h.trusted = max(h.trusted, e.Trusted)
-	if e.Holds == 0 || e.Outcome == history.Lost || e.Outcome == history.NotHeld {
+	if h.nested {
+		h.shares, h.left = h.shares-1, max(h.left, e.Call)
+	}
+	switch {
+	case h.nested && h.shares == 0:
+		h.leaving(h.left)
+	case !e.Nested && !h.nested, e.Outcome == history.Lost, e.Outcome == history.NotHeld:
 		h.leaving(e.Call)
 	}
-	if e.Holds == 0 && e.Outcome == history.OK && !h.passed {
+	if !e.Nested && e.Outcome == history.OK && !h.passed {
 		h.final = e.Return
 	}
 }
@@ -383,7 +426,7 @@ func (b *builder) doubt(e *history.Event) {
 			to = min(to, by)
 		}
 	}
-	if h := b.holds[e.Owner]; h != nil && h.final != 0 && (e.Op == history.Renew || ran <= h.released) {
+	if h := b.holds[e.Owner]; h != nil && h.final != 0 && (e.Op != history.Acquire || ran <= h.released) {
 		to = min(to, h.final)
 	}
 	l.ghosts = append(l.ghosts, ghost{span{e.Call, to}, ran})
@@ -404,6 +447,9 @@ func (b *builder) mayProlong(l *life, e *history.Event, ran int64) {
 	h.expHi = max(h.expHi, ran+e.TTL)
 	again := *e
 	again.Kind, again.Outcome = history.Renew, history.Unknown
+	if e.Op == history.Lowered {
+		again.Kind = history.Lowered
+	}
 	l.ops = append(l.ops, op{Event: again, span: span{e.Call, ran}, expHi: ran + e.TTL})
 }
 
@@ -433,7 +479,15 @@ func (b *builder) killed() {
 		}
 		l.dead = append(l.dead, span{e.Call, until})
 		l.haunt(e.Call, until, e.TTL)
-		if h := b.leased(e); e.Op == history.Release && h != nil && e.Holds == 0 {
+		h := b.leased(e)
+		if e.Op == history.Lower && h != nil {
+			unknown := *e
+			unknown.Kind, unknown.Outcome, unknown.Return = history.Lowered, history.Unknown, until
+			l.ops = append(l.ops, op{Event: unknown, span: span{e.Call, until}, expHi: until + e.TTL})
+			h.leaving(e.Call)
+			h.expHi = max(h.expHi, until+e.TTL)
+		}
+		if e.Op == history.Release && h != nil && !e.Nested {
 			unknown := *e
 			unknown.Kind, unknown.Outcome, unknown.Return = history.Release, history.Unknown, until
 			if h.next != nil { // the next lease says what became of it

@@ -19,12 +19,12 @@ import (
 // releases notes the releases of all leases.
 func (b *builder) releases() {
 	for _, e := range b.begun {
-		if e.Op == history.Release && e.Holds == 0 {
+		if e.Op == history.Release && !e.Nested {
 			b.gave[leaseOf(e)] = e
 		}
 	}
 	for _, e := range b.released {
-		if e.Holds == 0 {
+		if !e.Nested {
 			b.gave[leaseOf(e)] = e
 		}
 	}
@@ -41,11 +41,57 @@ func (b *builder) leased(e *history.Event) *hold {
 	return b.holds[e.Owner]
 }
 
+// reenter adds a lease that shares its hold with the one of its caller. A writer that
+// reads has a hold of its own as a reader: who else may have the key depends on both.
+func (b *builder) reenter(l *life, e *history.Event) {
+	outer := b.leases[leaseOf(e)]
+	if outer == nil && e.Mode == read {
+		outer = b.leases[lease{e.Owner, e.Fence, write}]
+	}
+	if outer == nil {
+		b.broken = append(b.broken, Violation{
+			Rule: "fence of a re-entry", Key: l.key, At: e.Return, Detail: fmt.Sprintf("%s has fence %d, and none of its leases had", e.Owner, e.Fence),
+		})
+		return
+	}
+	l.ops = append(l.ops, op{Event: *e, span: span{e.Call, e.Return}})
+	switch {
+	case e.Mode != outer.mode:
+		last := b.holds[e.Owner]
+		h := b.begin(l, e, outer.granted, outer.chain)
+		h.nested, h.shares, h.keep = true, 1, 0
+		b.holds[e.Owner] = last
+	case outer.nested:
+		outer.shares++
+	}
+}
+
+// lowers notes the release of a write lease whose owner reads on. The store says when it
+// has made a reader of the writer.
+func (b *builder) lowers(e *history.Event) {
+	h := b.leased(e)
+	if h == nil {
+		return
+	}
+	h.trusted = max(h.trusted, e.Trusted)
+	h.leaving(e.Call)
+	if reads := b.leases[lease{e.Owner, e.Fence, read}]; reads != nil {
+		b.holds[e.Owner] = reads
+	}
+	if e.Outcome == history.OK && !slices.ContainsFunc(b.lowered, func(s *history.Event) bool {
+		return s.Owner == e.Owner && s.Outcome == history.OK && s.Call >= e.Call && s.Return <= e.Return
+	}) {
+		b.broken = append(b.broken, Violation{
+			Rule: "record", Key: e.Key, At: e.Return, Detail: fmt.Sprintf("%s writes no longer, and the store was not told", e.Owner),
+		})
+	}
+}
+
 // handed adds the hold of a caller to whom one was handed on. That happened while
 // the one before it was being released.
 func (b *builder) handed(l *life, e *history.Event, before *hold) {
 	within := span{e.Call, e.Return}
-	if r := b.gave[lease{before.owner, before.fence}]; r != nil && r.Call <= e.Return {
+	if r := b.gave[lease{before.owner, before.fence, before.mode}]; r != nil && r.Call <= e.Return {
 		within.from = max(within.from, r.Call)
 		if r.Kind == history.Release && e.Fence == before.fence+1 {
 			within.to = min(within.to, r.Return)
@@ -105,7 +151,7 @@ func (b *builder) unanswered(e *history.Event) bool {
 // handsOn says whether a release of a lease that nobody is known to have got handed
 // it on: it worked, and the store was not called.
 func (b *builder) handsOn(e *history.Event) bool {
-	return e.Name == "" && e.Holds == 0 && e.Outcome == history.OK && !slices.ContainsFunc(b.freed[e.Owner], func(f history.Event) bool {
+	return !e.Nested && e.Outcome == history.OK && !slices.ContainsFunc(b.freed[e.Owner], func(f history.Event) bool {
 		return f.Call >= e.Call && f.Return <= e.Return && f.Outcome != history.Unknown
 	})
 }

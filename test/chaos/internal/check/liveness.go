@@ -66,7 +66,7 @@ func (v *liveness) passed(l *life, w *wait) {
 	for _, h := range l.holds {
 		served := span{h.asked, h.reported}
 		switch {
-		case h.worker != w.Worker || !conflicting(h.mode, w.Mode) || w.Name != "" && h.name == w.Name:
+		case h.worker != w.Worker || !conflicting(h.mode, w.Mode) || h.nested:
 		case served.from <= w.since:
 		case served.to+int64(v.allowed(w.Worker, span{w.since, w.Return}, 50*time.Millisecond)) >= w.Return: // it may have left before
 		default:

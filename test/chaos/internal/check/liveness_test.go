@@ -10,7 +10,7 @@ import (
 
 // waited is an acquisition that slept from since on.
 func (s *script) waited(name string, client int, from, since, to int64, outcome history.Outcome) *script {
-	s.add(history.Event{Kind: history.Acquire, Outcome: outcome, Worker: worker(name), Client: client, Call: from, Return: to, Holds: 1, Permits: 1, Size: 3})
+	s.add(history.Event{Kind: history.Acquire, Outcome: outcome, Worker: worker(name), Client: client, Call: from, Return: to, Permits: 1, Size: 3})
 	id := s.ids
 	s.add(history.Event{Kind: history.Waiting, Worker: worker(name), Client: client, Call: since})
 	s.events[len(s.events)-1].ID = id
@@ -32,9 +32,9 @@ func (s *script) crowd(from, to int64, granted bool) *script {
 	for at := from; at < to; at += 10 {
 		if granted {
 			owner := "a" + string(rune('0'+at/1000)) + string(rune('0'+at/100%10)) + string(rune('0'+at/10%10))
-			s.got(owner, at, at+2, uint64(at+1), 1).gave(owner, at+3, at+4, 0, ok)
+			s.got(owner, at, at+2, uint64(at+1)).gave(owner, at+3, at+4, ok)
 		} else {
-			s.add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Call: at, Return: at + 2, Holds: 1})
+			s.add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Call: at, Return: at + 2})
 		}
 	}
 	return s
@@ -45,12 +45,12 @@ func TestLiveness(t *testing.T) {
 	readWrite := func(mode string) *script { return &script{key: "rw", mode: mode} }
 	// a has the key until 6, and b waits for it in vain.
 	stranded := func() *script {
-		return exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).waited("b", 1, 3, 4, 1500, history.GaveUp)
+		return exclusive().got("a1", 0, 2, 10).gave("a1", 5, 6, ok).waited("b", 1, 3, 4, 1500, history.GaveUp)
 	}
 	// b waits, and another client of its process, who comes later, is served.
 	passed := func(later int64) *script {
-		return exclusive().waited("b", 1, 0, 10, 300, history.GaveUp).got("a1", 0, 9, 10, 1).gave("a1", 19, 20, 0, ok).
-			got("b2", later, 40, 11, 1).gave("b2", 290, 291, 0, ok)
+		return exclusive().waited("b", 1, 0, 10, 300, history.GaveUp).got("a1", 0, 9, 10).gave("a1", 19, 20, ok).
+			got("b2", later, 40, 11).gave("b2", 290, 291, ok)
 	}
 	// redis stands still for 100 ms, and isn't what it was after it.
 	stalled := func(granted bool) *script {
@@ -61,12 +61,12 @@ func TestLiveness(t *testing.T) {
 		return exclusive().beat(history.Pulse, 1000, 20, 0).beat(history.Pulse, 8000, 20, 0).beat(history.Pulse, 8100, goroutines, 0)
 	}
 	unavailable := func() *script {
-		return exclusive().add(history.Event{Kind: history.Acquire, Outcome: unknown, Call: 2000, Return: 2003, Holds: 1})
+		return exclusive().add(history.Event{Kind: history.Acquire, Outcome: unknown, Call: 2000, Return: 2003})
 	}
 	// b waits for a, and then for nobody, at a key whose waiters hardly poll.
 	rare := func(to int64) *script {
 		s := &script{key: "exclusive" + history.Rare + "0-0:g0", mode: "exclusive"}
-		return s.got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).waited("b", 1, 3, 4, to, history.GaveUp)
+		return s.got("a1", 0, 2, 10).gave("a1", 5, 6, ok).waited("b", 1, 3, 4, to, history.GaveUp)
 	}
 	// left has a hold that was to be released by Close.
 	left := func() *script {
@@ -74,7 +74,7 @@ func TestLiveness(t *testing.T) {
 	}
 	// heard has a key that nobody wants from 2 on, and that has subscribers then.
 	heard := func(at int64) *script {
-		return exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).add(history.Event{Kind: history.Heard, Worker: history.Nobody, Call: at, Return: at + 1})
+		return exclusive().got("a1", 0, 2, 10).gave("a1", 5, 6, ok).add(history.Event{Kind: history.Heard, Worker: history.Nobody, Call: at, Return: at + 1})
 	}
 	closed := func(outcome history.Outcome) *script {
 		return exclusive().add(history.Event{Kind: history.Close, Outcome: outcome, Call: 1000, Return: 3010})
@@ -91,21 +91,21 @@ func TestLiveness(t *testing.T) {
 		"… while others were slow":                 {stranded().slow(2, 300, 700), "stranded"},
 		"… as another of its process comes first":  {stranded().waited("b", 2, 1, 2, 1400, history.GaveUp), "stranded"},
 		"… while another may have it":              {stranded().fault("worker killed", 2, 500, 501, false).add(history.Event{Kind: history.Begin, Op: history.Acquire, Worker: 2, Call: 400}), ""},
-		"… and it is taken again":                  {stranded().got("c1", 400, 402, 11, 1).gave("c1", 1100, 1101, 0, ok).renewed("c1", 500, 501, ok).renewed("c1", 700, 701, ok).renewed("c1", 900, 901, ok), ""},
-		"… for a moment":                           {exclusive().got("a1", 0, 2, 10, 1).gave("a1", 5, 6, 0, ok).waited("b", 1, 3, 4, 400, history.GaveUp), ""},
+		"… and it is taken again":                  {stranded().got("c1", 400, 402, 11).gave("c1", 1100, 1101, ok).renewed("c1", 500, 501, ok).renewed("c1", 700, 701, ok).renewed("c1", 900, 901, ok), ""},
+		"… for a moment":                           {exclusive().got("a1", 0, 2, 10).gave("a1", 5, 6, ok).waited("b", 1, 3, 4, 400, history.GaveUp), ""},
 		"a waiter that hardly polls isn't woken":   {rare(450), "unheard"},
 		"… by a release of just now":               {rare(400), ""},
 		"… as it was cut off":                      {rare(1000).fault("links cut", 1, 5, 6, false), ""},
 		"… long after it was":                      {rare(1450).fault("links cut", 1, 5, 6, false), "unheard"},
 		"… on a slow machine":                      {rare(450).slow(1, 300, 320), ""},
-		"permits are free while somebody waits":    {semaphore().permits("a1", 0, 1, 10, 3).gave("a1", 5, 6, 0, ok).waited("b", 1, 3, 4, 1500, history.GaveUp), "stranded"},
+		"permits are free while somebody waits":    {semaphore().permits("a1", 0, 1, 10, 3).gave("a1", 5, 6, ok).waited("b", 1, 3, 4, 1500, history.GaveUp), "stranded"},
 		"a reader waits for a reader":              {readWrite("read").in("write", "c1", 0, 2, 9).gaveIn("write", "c1", 5, 6).in("read", "a1", 7, 8, 10).waited("b", 1, 3, 4, 1500, history.GaveUp), "stranded"},
 		"one who came later is served":             {passed(20), "passed"},
 		"one who came before is served":            {passed(9), ""},
-		"one of another process is served":         {exclusive().got("a1", 0, 2, 10, 1).waited("b", 1, 0, 10, 100, history.GaveUp).gave("a1", 15, 16, 0, ok).got("c1", 20, 40, 11, 1).gave("c1", 110, 111, 0, ok), ""},
-		"a limit keeps from a free key":            {exclusive().add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Call: 5, Return: 6, Holds: 1}), "refused"},
-		"… or a context that ends does":            {exclusive().add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Call: 5, Return: 6, Holds: 1}), ""},
-		"… or somebody else":                       {exclusive().got("a1", 0, 2, 10, 1).add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Call: 5, Return: 6, Holds: 1}), ""},
+		"one of another process is served":         {exclusive().got("a1", 0, 2, 10).waited("b", 1, 0, 10, 100, history.GaveUp).gave("a1", 15, 16, ok).got("c1", 20, 40, 11).gave("c1", 110, 111, ok), ""},
+		"a limit keeps from a free key":            {exclusive().add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Call: 5, Return: 6}), "refused"},
+		"… or a context that ends does":            {exclusive().add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Call: 5, Return: 6}), ""},
+		"… or somebody else":                       {exclusive().got("a1", 0, 2, 10).add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Call: 5, Return: 6}), ""},
 		"the store is said to be away":             {unavailable(), "unavailable"},
 		"… soon after a fault":                     {unavailable().fault("links cut", 0, 1500, 1501, false), ""},
 		"… long after it":                          {unavailable().fault("links cut", 0, 500, 501, false), "unavailable"},
@@ -121,7 +121,7 @@ func TestLiveness(t *testing.T) {
 		"… whatever else broke":                    {left().fault("links cut", 0, 900, 1000, false), "left"},
 		"nobody wants what is listened to":         {heard(1010), "subscribed"},
 		"… since a moment":                         {heard(990), ""},
-		"… between two who want it":                {heard(1010).got("b1", 2000, 2002, 11, 1).gave("b1", 2003, 2004, 0, ok), ""},
+		"… between two who want it":                {heard(1010).got("b1", 2000, 2002, 11).gave("b1", 2003, 2004, ok), ""},
 		"… since the end of a fault":               {heard(1910).fault("links cut", 2, 5, 6, false), ""},
 		"… since long before":                      {heard(2020).fault("links cut", 2, 5, 6, false), "subscribed"},
 		"… on one that is always slow":             {heard(9000).slow(0, 100, 4500), "subscribed"},
@@ -150,7 +150,7 @@ func TestLiveness(t *testing.T) {
 
 // What nobody has a lease of is released by then, and excuses nothing more.
 func TestWhatNobodyGotIsReleased(t *testing.T) {
-	gaveUp := history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Call: 0, Return: 8, Holds: 1}
+	gaveUp := history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Call: 0, Return: 8}
 	call := func(e history.Event) *script {
 		s := exclusive().add(gaveUp)
 		id := s.ids
@@ -158,8 +158,8 @@ func TestWhatNobodyGotIsReleased(t *testing.T) {
 		s.events[1].ID, s.events[1].TTL = id, 10_000*ms
 		return s
 	}
-	granted := history.Event{Kind: history.Grant, Owner: "a1", Call: 1, Return: 20, Fence: 3, Holds: 1}
-	doubted := history.Event{Kind: history.Doubt, Op: history.Acquire, Owner: "a1", Call: 1, Return: 7, Holds: 1, Note: "EOF"}
+	granted := history.Event{Kind: history.Grant, Owner: "a1", Call: 1, Return: 20, Fence: 3}
+	doubted := history.Event{Kind: history.Doubt, Op: history.Acquire, Owner: "a1", Call: 1, Return: 7, Note: "EOF"}
 	for name, test := range map[string]struct {
 		*script
 		at    int64
@@ -185,7 +185,7 @@ func TestWhatNobodyGotIsReleased(t *testing.T) {
 func TestServersThatDoNotAnswerRunNothing(t *testing.T) {
 	call := func() *script {
 		return exclusive().add(history.Event{
-			Kind: history.Doubt, Op: history.Acquire, Owner: "a1", Call: 1, Return: 7, Holds: 1, TTL: 300 * ms, Note: "i/o timeout",
+			Kind: history.Doubt, Op: history.Acquire, Owner: "a1", Call: 1, Return: 7, TTL: 300 * ms, Note: "i/o timeout",
 		}).busy("b", 900, 901)
 	}
 	if rules := call().judge(t); !rules["model illegal"] {
@@ -196,31 +196,28 @@ func TestServersThatDoNotAnswerRunNothing(t *testing.T) {
 	}
 }
 
-// Callers who name one owner share its hold until the last has released.
-func TestNamedOwnersShareTheirHold(t *testing.T) {
-	named := func() *script {
-		s := exclusive().got("a1", 0, 2, 10, 1).got("a1", 3, 5, 10, 2).gave("a1", 20, 22, 0, ok).gave("a1", 10, 12, 0, ok)
-		for i := range s.events {
-			s.events[i].Name = "name"
-		}
-		return s
+// Leases that share a hold end it with the last.
+func TestTheLastLeaseEndsTheHold(t *testing.T) {
+	shared := func() *script {
+		return exclusive().got("a1", 0, 2, 10).again("a1", 3, 5, 10).shared("a1", 10, 12).gave("a1", 20, 22, ok)
 	}
-	if rules := named().got("b1", 23, 24, 11, 1).gave("b1", 25, 26, 0, ok).judge(t); len(rules) > 0 {
+	if rules := shared().got("b1", 23, 24, 11).gave("b1", 25, 26, ok).judge(t); len(rules) > 0 {
 		t.Errorf("found %v in a legal history", rules)
 	}
-	if rules := named().got("b1", 15, 17, 11, 1).gave("b1", 25, 26, 0, ok).judge(t); !rules["overlap"] {
+	if rules := shared().got("b1", 15, 17, 11).gave("b1", 25, 26, ok).judge(t); !rules["overlap"] {
 		t.Errorf("found %v, want that the hold had not ended", rules)
 	}
-	if rules := named().busy("b", 23, 24).judge(t); !rules["model illegal"] {
+	if rules := shared().busy("b", 23, 24).judge(t); !rules["model illegal"] {
 		t.Errorf("found %v, want that the hold had ended", rules)
 	}
 	// A kill in the middle of the last release leaves the key, or doesn't.
 	cut := func() *script {
-		s := named()
-		s.events[4].Kind, s.events[4].Op = history.Begin, history.Release
+		s := shared()
+		last := len(s.events) - 1
+		s.events[last].Kind, s.events[last].Op = history.Begin, history.Release
 		return s.fault("worker killed", 0, 21, 21, false)
 	}
-	if rules := cut().got("b1", 23, 24, 11, 1).judge(t); len(rules) > 0 {
+	if rules := cut().got("b1", 23, 24, 11).judge(t); len(rules) > 0 {
 		t.Errorf("found %v, although the release may have run", rules)
 	}
 	if rules := cut().busy("b", 200, 201).judge(t); len(rules) > 0 {
@@ -232,7 +229,7 @@ func TestNamedOwnersShareTheirHold(t *testing.T) {
 func TestACallThatWasLeftAndKilledMayHaveRun(t *testing.T) {
 	left := func(pending bool) *script {
 		return exclusive().add(history.Event{
-			Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Pending: pending, Call: 0, Return: 8, Holds: 1,
+			Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Pending: pending, Call: 0, Return: 8,
 		}).fault("worker killed", 0, 9, 10, false).busy("b", 200, 201)
 	}
 	if rules := left(true).judge(t); len(rules) > 0 {
@@ -245,12 +242,12 @@ func TestACallThatWasLeftAndKilledMayHaveRun(t *testing.T) {
 
 func TestFairOrderOfWhoGaveUp(t *testing.T) {
 	queued := func(owner string, from, to int64) history.Event {
-		return history.Event{Kind: history.Queued, Outcome: ok, Owner: owner, Worker: worker(owner), Call: from, Return: to, Holds: 1}
+		return history.Event{Kind: history.Queued, Outcome: ok, Owner: owner, Worker: worker(owner), Call: from, Return: to}
 	}
 	s := func(last int64) *script {
 		s := &script{key: "f", mode: "fair"}
-		return s.got("a1", 0, 2, 10, 1).add(queued("b1", 3, 4)).add(queued("c1", 20, 21)).gave("a1", 30, 31, 0, ok).
-			got("c1", 32, 33, 11, 1).gave("c1", 34, 35, 0, ok).add(queued("b1", last, last+1))
+		return s.got("a1", 0, 2, 10).add(queued("b1", 3, 4)).add(queued("c1", 20, 21)).gave("a1", 30, 31, ok).
+			got("c1", 32, 33, 11).gave("c1", 34, 35, ok).add(queued("b1", last, last+1))
 	}
 	if rules := s(40).judge(t); !rules["fair order"] {
 		t.Errorf("found %v, want that one who waited on was overtaken", rules)

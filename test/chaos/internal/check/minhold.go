@@ -39,7 +39,7 @@ func (b *builder) minima() {
 
 // keeping completes a release of h by what it keeps.
 func (o op) keeping(h *hold) op {
-	if h != nil && o.Holds == 0 {
+	if h != nil && !o.Nested {
 		o.keptLo, o.keptHi = h.keptLo, h.keptHi
 	}
 	return o

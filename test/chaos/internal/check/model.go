@@ -16,6 +16,8 @@ type one struct {
 	count        int // holds, or permits
 	token        uint64
 	expLo, expHi int64
+	// lowering: the writer may be a reader since, as a Lower had no answer.
+	lowering bool
 }
 
 // gone says whether the hold may have expired when o ran.
@@ -49,7 +51,7 @@ func (h one) leaving(o op) one {
 
 // taken is a new hold by o.
 func taken(o op) one {
-	return one{owner: o.Owner, count: o.Holds, token: o.Fence, expLo: o.expLo, expHi: o.expHi}
+	return one{owner: o.Owner, count: 1, token: o.Fence, expLo: o.expLo, expHi: o.expHi}
 }
 
 // holds is the state of every model: who may have the key, and the largest
@@ -107,9 +109,10 @@ func describe(o op) string {
 	text := fmt.Sprintf("%s %s %s: %s", o.Kind, o.Mode, o.Owner, o.Outcome)
 	switch {
 	case o.Kind == history.Acquire && o.Outcome == history.OK:
-		text += fmt.Sprintf(" ×%d #%d", o.Holds, o.Fence)
-	case o.Kind == history.Release:
-		text += fmt.Sprintf(", ×%d remain", o.Holds)
+		text += fmt.Sprintf(" #%d", o.Fence)
+	}
+	if o.Nested {
+		text += ", shared"
 	}
 	return text
 }
@@ -131,7 +134,7 @@ func exclusive(s holds, o op) (bool, holds) {
 		return h.owner != "" && h.there(o), s
 	case o.handed:
 		return handed(s, o)
-	case o.Kind == history.Acquire && o.Holds == 1:
+	case o.first():
 		if h.owner != "" && !h.gone(o) || !s.next(o) {
 			return false, s
 		}
@@ -159,7 +162,8 @@ func handed(s holds, o op) (bool, holds) {
 }
 
 // owned is what an owner does with its hold h, which may be another's by now:
-// re-enter, renew, release. What is handed on counts 0 until the next has it.
+// re-enter, renew, release. A lease that shares it comes and goes without the store. What
+// is handed on counts 0 until the next has it.
 func owned(h one, o op) (bool, one) {
 	mine := h.owner == o.Owner && (o.Fence == 0 || o.Fence == h.token)
 	switch {
@@ -169,10 +173,9 @@ func owned(h one, o op) (bool, one) {
 		}
 		return true, h
 	case o.Kind == history.Acquire: // re-entry
-		ok := mine && h.there(o) && h.count+1 == o.Holds && h.token == o.Fence
-		h = h.extended(o)
-		h.count = o.Holds
-		return ok, h
+		return mine && h.there(o) && h.count > 0 && h.token == o.Fence, h
+	case o.Nested:
+		return o.Outcome != history.OK || mine && h.there(o) && h.count > 0, h
 	case o.Outcome == history.NotHeld:
 		ok := !mine || h.gone(o) || o.resent
 		if mine && o.Kind == history.Release {
@@ -182,57 +185,87 @@ func owned(h one, o op) (bool, one) {
 	case o.Kind == history.Renew:
 		return mine && h.there(o), h.extended(o)
 	case o.Outcome == history.OK: // release
-		counted := h.count == o.Holds+1 || o.rest && h.count == 0
+		counted := h.count == 1 || o.rest && h.count == 0
 		if !mine || !h.there(o) || !counted {
 			return false, h
 		}
-		if o.Holds == 0 && !o.passed {
+		if !o.passed {
 			return true, h.left(o)
 		}
-		h.count = o.Holds
+		h.count = 0
 		return true, h
 	default: // a release that may come later, or never
-		switch {
-		case !mine:
-		case o.Outcome == history.Unknown && o.Holds > 0:
-			h.count = o.Holds // what the store has is reported again
-		default:
+		if mine {
 			h = h.leaving(o)
 		}
 		return true, h
 	}
 }
 
-// readWrite: one writer, or any number of readers.
+// readWrite: one writer, or any number of readers. A writer who reads is a writer until
+// the store was called to make a reader of it.
 func readWrite(s holds, o op) (bool, holds) {
 	w := s.writer
 	certain := func(h one) bool { return !h.gone(o) }
 	switch {
 	case o.Kind == history.Acquire && o.Outcome == history.Busy:
-		byWriter := w.owner != "" && w.there(o)
+		byWriter := w.owner != "" && w.there(o) // also if it only reads by now, and o is a try to write
 		byReader := o.Mode == "write" && slices.ContainsFunc(s.others, func(h one) bool { return h.there(o) })
 		return byWriter || byReader, s
 	case o.handed:
 		return handed(s, o)
-	case o.Kind == history.Acquire && o.Holds == 1:
-		blocked := w.owner != "" && certain(w) || o.Mode == "write" && slices.ContainsFunc(s.others, certain)
+	case o.first():
+		excludes := o.Mode == write || !w.lowering
+		blocked := w.owner != "" && excludes && certain(w) || o.Mode == write && slices.ContainsFunc(s.others, certain)
 		if blocked || !s.next(o) {
 			return false, s
 		}
 		return true, s.with(func(s *holds) {
 			s.grant(o)
-			if o.Mode == "write" {
+			if o.Mode == write {
 				s.writer, s.others = taken(o), nil
-			} else {
-				s.writer, s.others = one{}, append(s.others, taken(o))
+				return
 			}
+			if w.lowering && w.there(o) {
+				s.lower(w)
+			}
+			s.writer, s.others = one{}, append(s.others, taken(o))
 		})
-	case o.Mode == "write":
+	case o.Kind == history.Lowered:
+		return lowered(s, o)
+	case w.owner == o.Owner:
 		ok, h := owned(w, o)
 		return ok, s.with(func(s *holds) { s.writer = h })
+	case o.Mode == write && s.find(o.Owner) >= 0: // it only reads by now
+		return o.Outcome != history.OK || o.Nested, s
 	default:
 		return shared(s, o)
 	}
+}
+
+// lower makes a reader of the writer w.
+func (s *holds) lower(w one) {
+	w.lowering = false
+	s.writer, s.others = one{}, append(s.others, w)
+}
+
+// lowered: the writer is a reader from now on, or was before.
+func lowered(s holds, o op) (bool, holds) {
+	w := s.writer
+	switch mine := w.owner == o.Owner; {
+	case mine && o.Outcome == history.Unknown:
+		w.lowering, w.expHi = true, max(w.expHi, o.expHi)
+		return true, s.with(func(s *holds) { s.writer = w })
+	case mine && o.Outcome == history.OK:
+		return w.there(o), s.with(func(s *holds) { s.lower(w.extended(o)) })
+	case mine:
+		return w.gone(o), s
+	case o.Outcome == history.Unknown:
+		return true, s
+	}
+	renewal := o
+	renewal.Kind = history.Renew
+	return shared(s, renewal)
 }
 
 // shared is what one of several owners does with its hold.

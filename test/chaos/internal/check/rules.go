@@ -60,7 +60,7 @@ func (t *Timeline) Rules() (found []Violation, excused int) {
 // on until its process knows, and the resource refuses these fences.
 func (r *rules) fences(l *life) {
 	for i := 1; i < len(l.holds); i++ {
-		if a, b := l.holds[i-1], l.holds[i]; a.fence == b.fence {
+		if a, b := l.holds[i-1], l.holds[i]; a.fence == b.fence && !together(a, b) {
 			r.fail("fence twice", l, b.granted.to, "%d for %s and for %s", a.fence, a.owner, b.owner)
 		}
 	}
@@ -138,6 +138,9 @@ func (l *life) seen() []*hold {
 	return seen
 }
 
+// together says whether two leases share their hold, of a writer who reads.
+func together(a, b *hold) bool { return a.chain == b.chain && (a.nested || b.nested) }
+
 func conflicting(a, b string) bool { return a != "read" || b != "read" }
 
 // overlaps: no two leases that exclude each other are reported as held at one
@@ -149,7 +152,7 @@ func (r *rules) overlaps(l *life) {
 		open = slices.DeleteFunc(open, func(o *hold) bool { return o.held().to < from })
 		for _, o := range open {
 			switch {
-			case !conflicting(o.mode, h.mode):
+			case !conflicting(o.mode, h.mode), together(o, h):
 			case l.doubtful && min(r.forgotten(l, o), r.forgotten(l, h)) <= from:
 				r.excused++
 			default:

@@ -39,8 +39,8 @@ func (s *script) add(e history.Event) *script {
 func worker(owner string) int { return int(owner[0] - 'a') }
 
 // got is a grant and its return.
-func (s *script) got(owner string, from, to int64, fence uint64, holds int) *script {
-	e := history.Event{Owner: owner, Worker: worker(owner), Call: from, Return: to, Fence: fence, Holds: holds}
+func (s *script) got(owner string, from, to int64, fence uint64) *script {
+	e := history.Event{Owner: owner, Worker: worker(owner), Call: from, Return: to, Fence: fence}
 	e.Kind = history.Grant
 	s.add(e)
 	e.Kind, e.Outcome = history.Acquire, history.OK
@@ -49,7 +49,7 @@ func (s *script) got(owner string, from, to int64, fence uint64, holds int) *scr
 
 // stopped is a grant whose caller had to wait until it could go on.
 func (s *script) stopped(owner string, from, to, back int64, fence uint64) *script {
-	return s.got(owner, from, to, fence, 1).stoppedUntil(back)
+	return s.got(owner, from, to, fence).stoppedUntil(back)
 }
 
 // stoppedUntil is when the last event returned.
@@ -67,14 +67,14 @@ func (s *script) until(end int64) *script {
 func (s *script) in(mode, owner string, from, to int64, fence uint64) *script {
 	before := s.mode
 	s.mode = mode
-	s.got(owner, from, to, fence, 1)
+	s.got(owner, from, to, fence)
 	s.mode = before
 	return s
 }
 
 // permits is a grant of a semaphore of three.
 func (s *script) permits(owner string, from, to int64, fence uint64, n int) *script {
-	e := history.Event{Owner: owner, Worker: worker(owner), Call: from, Return: to, Fence: fence, Holds: 1, Permits: n, Size: 3}
+	e := history.Event{Owner: owner, Worker: worker(owner), Call: from, Return: to, Fence: fence, Permits: n, Size: 3}
 	e.Kind = history.Grant
 	s.add(e)
 	e.Kind, e.Outcome = history.Acquire, history.OK
@@ -83,23 +83,70 @@ func (s *script) permits(owner string, from, to int64, fence uint64, n int) *scr
 
 func (s *script) busy(owner string, from, to int64) *script {
 	return s.add(history.Event{
-		Kind: history.Acquire, Outcome: history.Busy, Worker: worker(owner), Call: from, Return: to, Holds: 1, Permits: 1, Size: 3,
+		Kind: history.Acquire, Outcome: history.Busy, Worker: worker(owner), Call: from, Return: to, Permits: 1, Size: 3,
 	})
 }
 
+// again is a re-entry. The store isn't called.
+func (s *script) again(owner string, from, to int64, fence uint64) *script {
+	return s.add(history.Event{
+		Kind: history.Acquire, Outcome: history.OK, Owner: owner, Worker: worker(owner), Call: from, Return: to, Fence: fence, Nested: true,
+	})
+}
+
+// shared is the release of a lease whose hold another one shares.
+func (s *script) shared(owner string, from, to int64) *script {
+	return s.add(history.Event{
+		Kind: history.Release, Outcome: history.OK, Owner: owner, Worker: worker(owner), Call: from, Return: to, Trusted: from, Nested: true,
+	})
+}
+
+// reads is the re-entry of a writer who reads.
+func (s *script) reads(owner string, from, to int64, fence uint64) *script {
+	return s.again(owner, from, to, fence).modeOfLast("read")
+}
+
+// stopsReading is the release of a writer who has read.
+func (s *script) stopsReading(owner string, from, to int64) *script {
+	s.shared(owner, from, to).modeOfLast("read")
+	s.events[len(s.events)-1].Fence = 10
+	return s
+}
+
+// lowered is the release of a writer with fence 10 who reads on, and the call for it.
+func (s *script) lowered(owner string, from, to int64) *script {
+	e := history.Event{Kind: history.Lowered, Outcome: history.OK, Mode: "read", Owner: owner, Worker: worker(owner), Call: from, Return: to}
+	s.add(e)
+	e.Kind, e.Mode, e.Fence, e.Trusted, e.Nested = history.Lower, "write", 10, from, true
+	return s.add(e)
+}
+
+// unlowered is such a release whose call had no answer.
+func (s *script) unlowered(owner string, from, to int64) *script {
+	e := history.Event{Kind: history.Doubt, Op: history.Lowered, Mode: "read", Owner: owner, Worker: worker(owner), Call: from, Return: to}
+	s.add(e)
+	e.Kind, e.Op, e.Outcome, e.Mode, e.Fence, e.Trusted, e.Nested = history.Lower, "", history.Unknown, "write", 10, from, true
+	return s.add(e)
+}
+
+// busyIn is busy in that mode.
+func (s *script) busyIn(mode, owner string, from, to int64) *script {
+	return s.busy(owner, from, to).modeOfLast(mode)
+}
+
 // gave is a release, which called the store. It was trusted until it began.
-func (s *script) gave(owner string, from, to int64, remain int, outcome history.Outcome) *script {
-	if remain == 0 && outcome == history.OK {
+func (s *script) gave(owner string, from, to int64, outcome history.Outcome) *script {
+	if outcome == history.OK {
 		s.freed(owner, from, to)
 	}
 	return s.add(history.Event{
-		Kind: history.Release, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to, Holds: remain, Trusted: from,
+		Kind: history.Release, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to, Trusted: from,
 	})
 }
 
 // late is a release by one who wasn't looking since the grant.
-func (s *script) late(owner string, from, to int64, remain int, outcome history.Outcome) *script {
-	s.gave(owner, from, to, remain, outcome)
+func (s *script) late(owner string, from, to int64, outcome history.Outcome) *script {
+	s.gave(owner, from, to, outcome)
 	s.events[len(s.events)-1].Trusted = 0
 	return s
 }
@@ -125,7 +172,7 @@ func (s *script) passed(owner string, from, to int64, fence uint64) *script {
 // took is the return of a caller to whom a hold was handed on.
 func (s *script) took(owner string, from, to int64, fence uint64) *script {
 	return s.add(history.Event{
-		Kind: history.Acquire, Outcome: history.OK, Owner: owner, Worker: worker(owner), Fence: fence, Call: from, Return: to, Holds: 1,
+		Kind: history.Acquire, Outcome: history.OK, Owner: owner, Worker: worker(owner), Fence: fence, Call: from, Return: to,
 	})
 }
 

@@ -64,7 +64,7 @@ type op struct {
 
 // first says whether o is the grant that a hold begins with.
 func (o op) first() bool {
-	return o.Kind == history.Acquire && o.Outcome == history.OK && o.Holds == 1
+	return o.Kind == history.Acquire && o.Outcome == history.OK && !o.Nested
 }
 
 // hold is what one caller had of a key, from its first grant to its release. Those
@@ -72,7 +72,9 @@ func (o op) first() bool {
 type hold struct {
 	*chain
 	owner, mode    string
-	name           string
+	nested         bool  // its caller reads as a writer
+	shares         int   // leases that it is, if nested
+	left           int64 // when the last of them that is known was released
 	key            string
 	worker, client int
 	life           int

@@ -6,16 +6,18 @@ package history
 // Kind says what an event reports.
 type Kind string
 
-// Acquire, Release and Force are calls of the locker, announced by a Begin before and
+// Acquire, Release, Lower and Force are calls of the locker, announced by a Begin before and
 // reported by themselves after. The others happen once.
 const (
 	Begin   Kind = "begin"   // a call of the kind in Op is about to be made
 	Acquire Kind = "acquire" // Acquire or TryAcquire has returned
 	Release Kind = "release" // Release has returned
+	Lower   Kind = "lower"   // Release has returned, of a writer who reads on
 	Grant   Kind = "grant"   // the store granted a claim
 	Queued  Kind = "queued"  // the store was given a place in its queue, and has answered or not
 	Doubt   Kind = "doubt"   // the store did not say what became of a claim or a renewal
 	Renew   Kind = "renew"   // the store answered a renewal
+	Lowered Kind = "lowered" // the store answered, or not, that a writer only reads now
 	Freed   Kind = "freed"   // the store answered, or not, the release of all that an owner has
 	Force   Kind = "force"   // ForceRelease has returned
 	Claim   Kind = "claim"   // the resource took a fence
@@ -70,9 +72,10 @@ type Event struct {
 	Return  int64   `json:"e,omitempty"`
 	Outcome Outcome `json:"r,omitempty"`
 	Fence   uint64  `json:"f,omitempty"`
-	// Holds is the hold count that the call leads to.
-	Holds int   `json:"h,omitempty"`
-	TTL   int64 `json:"ttl,omitempty"`
+	// Nested: the lease of the call shares its hold with another one of its caller, which
+	// had it before, or has it on. The store isn't called.
+	Nested bool  `json:"h,omitempty"`
+	TTL    int64 `json:"ttl,omitempty"`
 	// Permits of Size, of a semaphore.
 	Permits int `json:"p,omitempty"`
 	Size    int `json:"n,omitempty"`
@@ -84,9 +87,6 @@ type Event struct {
 	// Value that the resource has after a write.
 	Value int64  `json:"v,omitempty"`
 	Note  string `json:"note,omitempty"`
-	// Name that the caller gave the owner. Others of its process who name the
-	// same one share its hold, so that Holds says nothing.
-	Name string `json:"name,omitempty"`
 	// Canceled: the context of the acquisition ended before it returned.
 	Canceled bool `json:"x,omitempty"`
 	// Pending: its last call to the store wasn't answered when it returned.

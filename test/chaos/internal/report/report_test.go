@@ -59,7 +59,7 @@ func writeLines[T any](t *testing.T, path string, lines []T) {
 
 func grant(owner string, at int64, fence uint64) []history.Event {
 	e := history.Event{
-		Kind: history.Grant, Key: "k", Mode: "exclusive", Owner: owner, Call: at, Return: at + 10, Fence: fence, Holds: 1,
+		Kind: history.Grant, Key: "k", Mode: "exclusive", Owner: owner, Call: at, Return: at + 10, Fence: fence,
 		TTL: int64(300 * time.Millisecond),
 	}
 	taken := e

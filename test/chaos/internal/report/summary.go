@@ -27,7 +27,9 @@ type Summary struct {
 	Lost     int                     `json:"leasesLost"`
 	Terms    int                     `json:"terms"`        // of leaders
 	Kept     int                     `json:"minimumHolds"` // that outlasted their release
-	Rare     int                     `json:"rareWaits"`    // that rely on being woken
+	Nested   int                     `json:"reentries"`
+	Lowered  int                     `json:"lowered"`   // writers who read on
+	Rare     int                     `json:"rareWaits"` // that rely on being woken
 	Faults   map[string]int          `json:"faults"`
 
 	Violations []check.Violation `json:"violations"`
@@ -106,6 +108,9 @@ func (s *Summary) quiet() (reasons []string) {
 	if s.Keep > 0 && s.Duration >= enough && s.Kept == 0 {
 		reasons = append(reasons, "no minimum hold outlasted its release")
 	}
+	if s.Mode == "all" && s.Duration >= enough && (s.Nested == 0 || s.Lowered == 0) {
+		reasons = append(reasons, "nobody re-entered, or no writer read on")
+	}
 	if s.Mode == "all" && s.Duration >= enough && s.Rare == 0 {
 		reasons = append(reasons, "no waiter relied on being woken")
 	}
@@ -125,10 +130,17 @@ func (s *Summary) count(e *history.Event) {
 			if strings.HasPrefix(e.Key, history.Offices) {
 				s.Terms++
 			}
+			if e.Nested {
+				s.Nested++
+			}
 		}
 	case history.Waiting:
 		if strings.Contains(e.Key, history.Rare) {
 			s.Rare++
+		}
+	case history.Lowered:
+		if e.Outcome == history.OK {
+			s.Lowered++
 		}
 	case history.Freed:
 		if e.Keep > e.Return && e.Outcome == history.OK {
@@ -176,6 +188,7 @@ func (s *Summary) Print(w io.Writer) {
 	}
 	row("handed on, declined", fmt.Sprintf("%d, %d", s.Handoffs, s.Declined))
 	row("minimum holds, terms of leaders", fmt.Sprintf("%d, %d", s.Kept, s.Terms))
+	row("re-entries, writers who read on", fmt.Sprintf("%d, %d", s.Nested, s.Lowered))
 	row("waits that rely on being woken", s.Rare)
 	row("leases lost", s.Lost)
 	t.AppendSeparator()

@@ -50,7 +50,7 @@ func (c *candidate) stand(ctx context.Context) (err error) {
 // begin announces a campaign.
 func (c *candidate) begin(key string, id uint64) {
 	c.campaign = history.Event{
-		Op: history.Acquire, Kind: history.Begin, Client: c.number, ID: id, Key: key, Mode: "exclusive", Holds: 1,
+		Op: history.Acquire, Kind: history.Begin, Client: c.number, ID: id, Key: key, Mode: "exclusive",
 		TTL: int64(c.Load.Lease), Call: c.clock.Now(),
 	}
 	c.add(c.campaign)

@@ -72,16 +72,13 @@ const SemaphoreSize = 3
 // target is a key and how to ask for it.
 type target struct {
 	key, mode     string
-	name          string // of the owner
 	ttl           time.Duration
 	options       []lock.Option
 	permits, size int
 	handed        bool          // callers of a process wait for the key, and hand it on
+	nested        bool          // its holder acquires it again and again
 	keep          time.Duration // minimum hold
 }
-
-// names is how many names there are for the owners of a process.
-const names = 2
 
 // pick chooses what to lock. The name of a key has its generation.
 func (c *client) pick() target {
@@ -104,24 +101,24 @@ func (c *client) ask(family, key string) target {
 	case "exclusive":
 	case "handed":
 		t.mode, t.handed = "exclusive", true
-	case "named":
-		t.mode, t.name = "exclusive", fmt.Sprintf("name-%d", c.random.IntN(names))
-		t.options = append(t.options, lock.WithOwner(t.name))
+	case "nested":
+		t.mode, t.nested = "exclusive", true
 	case "fair":
 		t.options = append(t.options, lock.WithMode(lock.Fair))
 	case "readwrite":
-		t.mode = "read"
-		mode := lock.Read
+		t.read()
 		if c.chance(50) {
-			t.mode, mode = "write", lock.Write
+			t.mode, t.options = "write", []lock.Option{lock.WithMode(lock.Write)}
 		}
-		t.options = append(t.options, lock.WithMode(mode))
 	case "semaphore":
 		t.permits, t.size = 1+c.random.IntN(2), SemaphoreSize
 		t.options = append(t.options, lock.WithPermits(t.permits, t.size))
 	}
 	return t
 }
+
+// read makes t ask for a read lease.
+func (t *target) read() { t.mode, t.options = "read", []lock.Option{lock.WithMode(lock.Read)} }
 
 // use is what a lease is for.
 type use uint8
@@ -158,7 +155,7 @@ func (c *client) turn(ctx context.Context) error {
 	for range tries {
 		t.ttl = c.Load.Lease
 		m := c.manner(ctx, &t)
-		if lease, outcome = c.acquire(t, 1, m); outcome != history.Busy {
+		if lease, outcome = c.acquire(t, m); outcome != history.Busy {
 			break
 		}
 	}
@@ -173,10 +170,9 @@ func (c *client) turn(ctx context.Context) error {
 	return nil
 }
 
-// keeps gives an acquisition a minimum hold. Owners with a name don't have one,
-// as it would be that of all who name them.
+// keeps gives an acquisition a minimum hold.
 func (c *client) keeps(t *target, fixed bool) {
-	if t.name != "" || !c.chance(c.Load.Keep) {
+	if !c.chance(c.Load.Keep) {
 		return
 	}
 	most := c.Load.Lease
@@ -241,7 +237,7 @@ func (c *client) manner(ctx context.Context, t *target) manner {
 // forgets makes the lease as long as that of a client who doesn't come
 // back to release it.
 func (c *client) forgets(m *manner, t *target) {
-	if c.Load.Forgotten > 0 && t.mode != "fair" && t.name == "" && c.chance(30) {
+	if c.Load.Forgotten > 0 && t.mode != "fair" && c.chance(30) {
 		t.ttl = c.Load.Forgotten
 		m.options = append(m.options, lock.WithLease(t.ttl))
 	}
@@ -320,10 +316,10 @@ type attempt struct {
 }
 
 // acquire calls Acquire or TryAcquire once.
-func (c *client) acquire(t target, holds int, m manner) (*lock.Lease, history.Outcome) {
+func (c *client) acquire(t target, m manner) (*lock.Lease, history.Outcome) {
 	e := history.Event{
-		Op: history.Acquire, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode, Holds: holds,
-		TTL: int64(max(t.ttl, t.keep)), Permits: t.permits, Size: t.size, Name: t.name, Keep: int64(t.keep), Call: c.clock.Now(),
+		Op: history.Acquire, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode,
+		TTL: int64(max(t.ttl, t.keep)), Permits: t.permits, Size: t.size, Keep: int64(t.keep), Call: c.clock.Now(),
 	}
 	c.add(e)
 	call := c.locker.Acquire
@@ -340,6 +336,8 @@ func (c *client) acquire(t target, holds int, m manner) (*lock.Lease, history.Ou
 		context.AfterFunc(lease.Context(), m.cancel)
 		c.planted.Got(lease)
 		e.Owner, e.Fence = lease.Owner(), lease.Fence()
+		outer, nested := lock.FromContext(m.ctx)
+		e.Nested = nested && outer.Owner() == e.Owner
 		e.Until = c.clock.Now() + int64(time.Until(c.planted.Deadline(lease))) // the clock first: a pause makes it earlier
 	} else {
 		m.cancel()
@@ -374,27 +372,79 @@ func (c *client) force(ctx context.Context, key string) {
 	c.add(e)
 }
 
+// holding is a lease that a client works under.
+type holding struct {
+	target
+	lease   *lock.Lease
+	trusted int64 // when it last said that it is held
+}
+
 // hold does the work that the lock is for, and releases it.
 func (c *client) hold(ctx context.Context, t target, lease *lock.Lease, u use) error {
-	trusted := c.trusts(lease, 0)
-	inner, outcome := (*lock.Lease)(nil), history.Outcome("")
-	if t.mode != "semaphore" && c.chance(10) {
-		t.ttl = c.Load.Lease
-		again := t
-		again.keep = 0 // that of the first
-		inner, outcome = c.acquire(again, 2, manner{ctx: lease.Context(), cancel: func() {}, try: true})
+	held := []*holding{{t, lease, c.trusts(lease, 0)}}
+	odds := 10
+	switch {
+	case t.mode == "semaphore":
+		odds = 0
+	case t.nested:
+		odds = 70
+	case t.mode == "write":
+		odds = 40
 	}
-	err := c.work(ctx, t, lease, u, &trusted)
-	if outcome == history.OK {
-		trusted = c.trusts(lease, trusted)
-		c.release(ctx, t, inner, 1, trusted)
+	for len(held) <= depth && c.chance(odds) {
+		inner := c.again(held[0])
+		if inner == nil {
+			break
+		}
+		held = append(held, inner)
 	}
-	trusted = c.trusts(lease, trusted)
+	err := c.work(ctx, t, lease, u, &held[0].trusted)
+	c.random.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	if t.handed && c.chance(20) {
 		c.cut(t.key)
 	}
-	c.release(ctx, t, lease, 0, trusted)
+	for i, h := range held {
+		if i > 0 {
+			c.stay(ctx, h.lease, brief, &h.trusted)
+		}
+		h.trusted = c.trusts(h.lease, h.trusted)
+		c.give(h, held[i+1:])
+	}
 	return err
+}
+
+// depth is how often a holder acquires its key once more.
+const depth = 3
+
+// again acquires the key of a holder once more, with its context; nil: it failed. A writer
+// may only want to read. The lease may outlast the one of the holder.
+func (c *client) again(outer *holding) *holding {
+	t := outer.target
+	t.ttl, t.keep = c.Load.Lease, 0 // the minimum is that of the first
+	if t.mode == "write" && outer.keep == 0 && c.chance(70) {
+		t.read()
+	}
+	m := manner{ctx: context.WithoutCancel(outer.lease.Context()), cancel: func() {}, try: true}
+	lease, outcome := c.acquire(t, m)
+	if outcome != history.OK {
+		return nil
+	}
+	return &holding{t, lease, c.trusts(lease, 0)}
+}
+
+// give releases a lease whose hold others may share.
+func (c *client) give(h *holding, others []*holding) {
+	kind, nested := history.Release, false
+	reads := h.mode == "write"
+	for _, other := range others {
+		if other.lease.Owner() == h.lease.Owner() {
+			nested, reads = true, reads && other.mode == "read"
+		}
+	}
+	if nested && reads {
+		kind = history.Lower
+	}
+	c.release(kind, h.target, h.lease, nested, h.trusted)
 }
 
 // trusts returns the last time at which the lease said that it is held.
@@ -415,7 +465,7 @@ func (r *record) alive(ctx context.Context, last int64) int64 {
 // work counts at the resource: with the fence, and as one does who knows of
 // none.
 func (c *client) work(ctx context.Context, t target, lease *lock.Lease, u use, trusted *int64) error {
-	if t.mode == "read" || t.mode == "semaphore" || t.name != "" { // several are in at a time
+	if t.mode == "read" || t.mode == "semaphore" { // several are in at a time
 		c.stay(ctx, lease, u, trusted)
 		return nil
 	}
@@ -465,18 +515,18 @@ func (c *client) extend(ctx context.Context, lease *lock.Lease) {
 	both.Wait()
 }
 
-func (c *client) release(ctx context.Context, t target, lease *lock.Lease, remain int, trusted int64) {
+func (c *client) release(kind history.Kind, t target, lease *lock.Lease, nested bool, trusted int64) {
 	e := history.Event{
-		Op: history.Release, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode, Owner: lease.Owner(), Name: t.name,
-		Fence: lease.Fence(), Holds: remain, TTL: int64(max(t.ttl, t.keep)), Trusted: trusted, Call: c.clock.Now(),
+		Op: kind, Kind: history.Begin, Client: c.number, ID: c.ids.Add(1), Key: t.key, Mode: t.mode, Owner: lease.Owner(),
+		Fence: lease.Fence(), Nested: nested, TTL: int64(max(t.ttl, t.keep)), Trusted: trusted, Call: c.clock.Now(),
 	}
 	c.add(e)
-	c.released(e, lease.Release(ctx))
+	c.released(e, lease.Release(context.Background()))
 }
 
 // released notes how a release has ended that e announced.
 func (r *record) released(e history.Event, err error) {
-	e.Kind, e.Op, e.Return, e.Outcome = history.Release, "", r.clock.Now(), history.OK
+	e.Kind, e.Op, e.Return, e.Outcome = e.Op, "", r.clock.Now(), history.OK
 	switch {
 	case err == nil:
 	case errors.Is(err, lock.ErrNotHeld):

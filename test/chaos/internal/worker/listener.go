@@ -36,7 +36,7 @@ func (l *listener) run(ctx context.Context) error { return l.repeat(ctx, l.turn)
 
 // choose names the key of the moment. Both processes choose the same mode.
 func (l *listener) choose() target {
-	families := slices.DeleteFunc(slices.Clone(l.Modes), func(family string) bool { return family == "handed" || family == "named" })
+	families := slices.DeleteFunc(slices.Clone(l.Modes), func(family string) bool { return family == "handed" || family == "nested" })
 	slices.Sort(families)
 	if families = slices.Compact(families); len(families) == 0 {
 		families = []string{"exclusive"}
@@ -52,11 +52,11 @@ func (l *listener) choose() target {
 func (l *listener) turn(ctx context.Context) error {
 	t, m := l.choose(), manner{ctx: ctx, cancel: func() {}}
 	l.waits(&m, l.between(time.Second, 3*time.Second))
-	lease, outcome := l.acquire(t, 1, m)
+	lease, outcome := l.acquire(t, m)
 	if outcome == history.OK {
 		trusted := l.trusts(lease, 0)
 		pause(ctx, l.between(300*time.Millisecond, 800*time.Millisecond))
-		l.release(ctx, t, lease, 0, l.trusts(lease, trusted))
+		l.release(history.Release, t, lease, false, l.trusts(lease, trusted))
 	}
 	pause(ctx, l.between(500*time.Millisecond, 1200*time.Millisecond))
 	return nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
@@ -16,50 +15,6 @@ import (
 type tap struct {
 	lock.Store
 	*record
-}
-
-// tapped puts a tap on a store. It hides none of what the engine can do with one
-// in Redis.
-func tapped(store lock.Store, r *record) lock.Store {
-	if in, ok := store.(*redisstore.Store); ok {
-		return &redisTap{in, &tap{store, r}}
-	}
-	return &tap{store, r}
-}
-
-// redisTap is the tap on a store in Redis.
-type redisTap struct {
-	*redisstore.Store
-	tap *tap
-}
-
-// Async implements [lock.AsyncStore].
-func (t *redisTap) Async() lock.Store { return t }
-
-func (t *redisTap) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	return t.tap.Acquire(ctx, c)
-}
-
-func (t *redisTap) StartAcquire(ctx context.Context, c lock.Claim, by time.Time, answered func(uint64, error)) {
-	note := t.tap.acquiring(ctx, c)
-	t.Store.StartAcquire(ctx, c, by, func(fence uint64, err error) {
-		note(fence, err)
-		answered(fence, err)
-	})
-}
-
-func (t *redisTap) Release(ctx context.Context, c lock.Claim) error { return t.tap.Release(ctx, c) }
-
-func (t *redisTap) StartRelease(ctx context.Context, c lock.Claim, by time.Time, answered func(uint64, error)) {
-	note := t.tap.releasing(c)
-	t.Store.StartRelease(ctx, c, by, func(fence uint64, err error) {
-		note(err)
-		answered(fence, err)
-	})
-}
-
-func (t *redisTap) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
-	t.tap.Renew(ctx, claims, report)
 }
 
 func isAnswer(err error) bool { return errors.Is(err, lock.ErrBusy) || errors.Is(err, lock.ErrNotHeld) }
@@ -76,16 +31,17 @@ func ran(err error) bool {
 func about(ctx context.Context, kind history.Kind, c lock.Claim) history.Event {
 	asked, _ := ctx.Value(attemptKey{}).(attempt) // none of a renewal
 	return history.Event{
-		Kind: kind, Client: asked.client, ID: asked.id, Key: c.Key, Mode: c.Mode.String(), Owner: c.Owner, Holds: c.Holds, TTL: int64(c.TTL),
+		Kind: kind, Client: asked.client, ID: asked.id, Key: c.Key, Mode: c.Mode.String(), Owner: c.Owner, TTL: int64(c.TTL),
 		Permits: c.Permits, Size: c.Size,
 	}
 }
 
-func (t *tap) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+func (t *tap) Acquire(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
 	note := t.acquiring(ctx, c)
-	fence, err := t.Store.Acquire(ctx, c)
-	note(fence, err)
-	return fence, err
+	t.Store.Acquire(ctx, c, by, lock.AnswerFunc(func(fence uint64, err error) {
+		note(fence, err)
+		answer.Answered(fence, err)
+	}))
 }
 
 // acquiring begins a call. note is to be called with its answer.
@@ -139,17 +95,22 @@ func (t *tap) queued(e history.Event, c lock.Claim, certain bool) {
 	}
 }
 
-// Spaced implements [lock.SpacedStore].
-func (t *tap) Spaced() bool {
-	spaced, ok := t.Store.(lock.SpacedStore)
-	return ok && spaced.Spaced()
+func (t *tap) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	note := t.releasing(c)
+	t.Store.Release(ctx, c, by, lock.AnswerFunc(func(fence uint64, err error) {
+		note(err)
+		answer.Answered(fence, err)
+	}))
 }
 
-func (t *tap) Release(ctx context.Context, c lock.Claim) error {
-	note := t.releasing(c)
-	err := t.Store.Release(ctx, c)
-	note(err)
-	return err
+func (t *tap) Lower(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	from := t.clock.Now()
+	t.Store.Lower(ctx, c, by, lock.AnswerFunc(func(fence uint64, err error) {
+		e := about(ctx, history.Lowered, c)
+		e.Call, e.Return = from, t.clock.Now()
+		t.answered(e, err)
+		answer.Answered(fence, err)
+	}))
 }
 
 // releasing begins a release. note is to be called with its answer. A release by a
@@ -164,7 +125,7 @@ func (t *tap) releasing(c lock.Claim) (note func(error)) {
 			Kind: history.Freed, Key: c.Key, Mode: c.Mode.String(), Owner: c.Owner, Keep: keep, Call: from, Return: t.clock.Now(), Outcome: history.OK,
 		}
 		switch {
-		case c.Holds > 0 || err != nil && !isAnswer(err) && !ran(err):
+		case err != nil && !isAnswer(err) && !ran(err):
 			return
 		case isAnswer(err):
 			e.Outcome = history.NotHeld
@@ -179,16 +140,23 @@ func (t *tap) Renew(ctx context.Context, claims []lock.Claim, report func(int, e
 	from := t.clock.Now()
 	t.Store.Renew(ctx, claims, func(i int, err error) {
 		e := about(ctx, history.Renew, claims[i])
-		e.Call, e.Return, e.Outcome = from, t.clock.Now(), history.OK
-		switch {
-		case errors.Is(err, lock.ErrNotHeld):
-			e.Outcome = history.NotHeld
-		case err != nil && ran(err):
-			e.Kind, e.Op, e.Note = history.Doubt, history.Renew, err.Error()
-		}
-		if err == nil || isAnswer(err) || ran(err) {
-			t.add(e)
-		}
+		e.Call, e.Return = from, t.clock.Now()
+		t.answered(e, err)
 		report(i, err)
 	})
+}
+
+// answered notes a call that changes a hold which is there, or may have.
+func (t *tap) answered(e history.Event, err error) {
+	e.Outcome = history.OK
+	switch {
+	case err == nil:
+	case errors.Is(err, lock.ErrNotHeld):
+		e.Outcome = history.NotHeld
+	case ran(err):
+		e.Kind, e.Op, e.Outcome, e.Note = history.Doubt, e.Kind, "", err.Error()
+	default:
+		return
+	}
+	t.add(e)
 }

@@ -78,7 +78,7 @@ func serve(ctx context.Context, c Config, r *record) error {
 	if !c.Load.Handoff {
 		options = append(options, lock.WithHandoff(0, 0))
 	}
-	locker := lock.New(tapped(store, r), append(options, planted.Options()...)...)
+	locker := lock.New(&tap{store, r}, append(options, planted.Options()...)...)
 	if err := os.WriteFile(c.Record+Identity, []byte(locker.ID()), 0o600); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}

@@ -1,6 +1,9 @@
 package judge
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Backing is what the server has for a trusted lease.
 type Backing struct {
@@ -35,4 +38,35 @@ func Backed(now time.Time, all []Backing) (found []Finding) {
 		}
 	}
 	return found
+}
+
+// Taken judges that a lease is lost for want of its hold only where the server does not have
+// that.
+func Taken(now time.Time, key, owner string, there bool) []Finding {
+	if there {
+		return []Finding{finding("lost but there", now, "%s: the lease of %s is lost, as the store no longer has it, and the server has", key, owner)}
+	}
+	return nil
+}
+
+// Evicted is a reader of other software whose hold is gone, though nobody took it by force
+// and the server forgot nothing.
+func Evicted(now time.Time, key, owner string) []Finding {
+	return []Finding{finding("guest evicted", now, "%s: the hold of the reader %s is gone", key, owner)}
+}
+
+// Made judges that a hold is made by an acquire, or handed over by a release.
+func Made(now time.Time, key, owner, script string) []Finding {
+	if script == "lower" || strings.Contains(script, "renew") {
+		return []Finding{finding("hold out of nothing", now, "%s: %s made the hold of %s", key, script, owner)}
+	}
+	return nil
+}
+
+// Reentered judges that a re-entry makes no call whose hold lasts for as long as it asks.
+func Reentered(now time.Time, key, owner string, calls int) []Finding {
+	if calls > 0 {
+		return []Finding{finding("re-entry called", now, "%s: a re-entry of %s made %d calls, and its hold lasts as long as it asks", key, owner, calls)}
+	}
+	return nil
 }

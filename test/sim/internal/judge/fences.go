@@ -7,18 +7,16 @@ type Grant struct {
 	Key, Owner string
 	Fence      uint64
 	At         time.Time
-	Named      bool // it may be a re-entry, by its name
 }
 
 // Fences judges the grants of keys in exclusive modes, in the order in which
 // their holders got them: the fence rises from owner to owner, and within one from
-// hand-off to hand-off. Only a re-entry has that of its hold.
+// hand-off to hand-off.
 func Fences(grants []Grant) (found []Finding) {
 	last := make(map[string]Grant)
 	for _, g := range grants {
 		before, ok := last[g.Key]
-		reentry := g.Named && g.Owner == before.Owner && g.Fence == before.Fence
-		if ok && g.Fence <= before.Fence && !reentry {
+		if ok && g.Fence <= before.Fence {
 			found = append(found, finding("fence did not rise", g.At, "%s: %s got %d, and %s before it %d",
 				g.Key, g.Owner, g.Fence, before.Owner, before.Fence))
 		}

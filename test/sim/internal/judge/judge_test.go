@@ -72,6 +72,13 @@ func TestBacked(t *testing.T) {
 		"for ever":     {backed(judge.Backing{Present: true, Never: true}), "hold without an end"},
 		"renewed":      {judge.Renewed(at(1), "k", "a", true), ""},
 		"renews none":  {judge.Renewed(at(1), "k", "a", false), "confirmed but gone"},
+		"lost":         {judge.Taken(at(1), "k", "a", false), ""},
+		"lost by word": {judge.Taken(at(1), "k", "a", true), "lost but there"},
+		"evicted":      {judge.Evicted(at(1), "k", "a"), "guest evicted"},
+		"acquired":     {judge.Made(at(1), "k", "a", "read_acquire"), ""},
+		"lowered":      {judge.Made(at(1), "k", "a", "lower"), "hold out of nothing"},
+		"no call":      {judge.Reentered(at(1), "k", "a", 0), ""},
+		"a call":       {judge.Reentered(at(1), "k", "a", 1), "re-entry called"},
 	})
 }
 
@@ -79,14 +86,11 @@ func TestFences(t *testing.T) {
 	grant := func(key, owner string, fence uint64) judge.Grant {
 		return judge.Grant{Key: key, Owner: owner, Fence: fence, At: at(float64(fence))}
 	}
-	again := grant("k", "a", 2)
-	again.Named = true
 	check(t, map[string]verdict{
 		"rising":                      {judge.Fences([]judge.Grant{grant("k", "a", 1), grant("k", "b", 2)}), ""},
 		"falling":                     {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 1)}), "fence did not rise"},
 		"the same":                    {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "b", 2)}), "fence did not rise"},
 		"of other keys":               {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("l", "b", 1)}), ""},
-		"by one name":                 {judge.Fences([]judge.Grant{grant("k", "a", 2), again}), ""},
 		"handed off":                  {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 3)}), ""},
 		"a hand-off without its step": {judge.Fences([]judge.Grant{grant("k", "a", 2), grant("k", "a", 2)}), "fence did not rise"},
 		"handed back":                 {judge.Fences([]judge.Grant{grant("k", "a", 3), grant("k", "a", 2)}), "fence did not rise"},

@@ -262,7 +262,7 @@ func (d *driver) claim() (c lock.Claim, pause time.Duration) {
 	modes := []lock.Mode{lock.Exclusive, lock.Fair, lock.Read, lock.Write, lock.Semaphore}
 	c = lock.Claim{
 		Key: d.key(), Owner: d.owners[d.rng.IntN(len(d.owners))], Mode: modes[d.rng.IntN(len(modes))],
-		Holds: d.rng.IntN(4), TTL: time.Duration(100+d.rng.IntN(400)) * time.Second,
+		TTL: time.Duration(100+d.rng.IntN(400)) * time.Second,
 	}
 	if d.rng.IntN(24) == 0 {
 		c.TTL, pause = brief, 3*brief
@@ -296,23 +296,25 @@ func (d *driver) places(owner string) []string {
 func (d *driver) step(ctx context.Context) (pause time.Duration) {
 	c, pause := d.claim()
 	key := d.key()
-	store := d.store
+	using := d.store
 	switch n := d.rng.IntN(6); {
 	case c.Mode == lock.Exclusive && n == 0:
-		store = d.setnx
+		using = d.setnx
 	case n > 2:
-		store = d.without[n-3]
+		using = d.without[n-3]
 	}
-	latch := redisstore.NewLatch(store, key)
+	store, latch := lock.Blocking(using), redisstore.NewLatch(using, key)
 	switch n := d.rng.IntN(100); {
 	case n < 45:
-		c.Holds = max(c.Holds, 1)
 		_, _ = store.Acquire(ctx, c)
-	case n < 60:
+	case n < 58:
 		if d.rng.IntN(3) == 0 {
-			c.Holds, c.Keep = 0, time.Now().Add(c.TTL)
+			c.Keep = time.Now().Add(c.TTL)
 		}
 		_ = store.Release(ctx, c)
+	case n < 62:
+		c.Mode, c.Places, c.Permits, c.Size = lock.Read, nil, 0, 0
+		_ = store.Lower(ctx, c)
 	case n < 75:
 		other, more := d.claim()
 		store.Renew(ctx, []lock.Claim{c, other}, func(int, error) {})
@@ -322,8 +324,8 @@ func (d *driver) step(ctx context.Context) (pause time.Duration) {
 	case n < 83:
 		_, _ = store.Inspect(ctx, key)
 	case n < 90:
-		c.Mode, c.Holds, c.Places, c.Permits, c.Size = lock.Exclusive, max(c.Holds, 1), nil, 0, 0
-		_, _ = d.tokens.Acquire(ctx, c)
+		c.Mode, c.Places, c.Permits, c.Size = lock.Exclusive, nil, 0, 0
+		_, _ = lock.Blocking(d.tokens).Acquire(ctx, c)
 	case n < 92:
 		_ = latch.TrySet(ctx, 1+d.rng.IntN(2))
 	case n < 95:

@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -47,10 +46,12 @@ func (c *caller) run() {
 			c.group()
 		case c.has(Force) && c.chance(3):
 			c.force(key)
-		case c.has(ReadOn) && c.world().modes[key] == lock.Read && c.chance(5):
+		case c.has(ReadOn) && c.world().modes[key] == lock.Read && c.chance(30):
 			c.readOn(key)
+		case c.has(Java) && c.world().modes[key] == lock.Read && c.chance(10):
+			c.readLong(key)
 		default:
-			c.hold(c.process.ctx, c.wish(key), 0)
+			c.hold(c.process.ctx, c.wish(key), nil, 0)
 		}
 		c.rest()
 	}
@@ -97,11 +98,10 @@ type wish struct {
 	permits, size int
 	wait          time.Duration // 0: until the context ends
 	once          bool          // TryAcquire
-	named         bool
-	long          bool // its lease gets its length after the grant
+	long          bool          // its lease gets its length after the grant
 	minHold       time.Duration
 	maxHold       time.Duration
-	lasts         time.Duration
+	term          term
 	options       []lock.Option
 }
 
@@ -117,8 +117,7 @@ func (c *caller) wish(key string) wish {
 	} else {
 		w.options = append(w.options, lock.WithMode(w.mode))
 	}
-	d, lasting := c.length()
-	w.long, w.lasts, w.options = d > lock.DefaultWatchdog, d, append(w.options, lasting)
+	w.lasting(c.term())
 	if c.has(MinHold) && c.chance(30) {
 		w.minHold = c.between(time.Millisecond, 600*time.Millisecond)
 		w.options = append(w.options, lock.WithMinHold(w.minHold))
@@ -136,28 +135,42 @@ func (c *caller) wish(key string) wish {
 	if w.wait > 0 {
 		w.options = append(w.options, lock.WithWait(w.wait))
 	}
-	if c.has(Named) && w.mode != lock.Semaphore && c.chance(50) {
-		w.named = true
-		w.options = append(w.options, lock.WithOwner(fmt.Sprintf("p%d-n%d", c.process.number, c.rng.IntN(2))))
-	}
 	return w
+}
+
+// lasting sets how long the lease is to last.
+func (w *wish) lasting(t term) {
+	w.term, w.long, w.options = t, t.lasts > lock.DefaultWatchdog, append(w.options, t.option())
+}
+
+// nested is what a holder asks for when it acquires its key once more.
+func (c *caller) nested(key string, mode lock.Mode) wish {
+	w := wish{key: key, mode: mode, options: []lock.Option{lock.WithMode(mode)}}
+	w.lasting(c.term())
+	return w
+}
+
+// term is how long a lease is to last: fixed, or by a watchdog.
+type term struct {
+	lasts time.Duration
+	fixed bool
+}
+
+func (t term) option() lock.Option {
+	if t.fixed {
+		return lock.WithLease(t.lasts)
+	}
+	return lock.WithWatchdog(t.lasts)
 }
 
 var watchdogs = []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second, 8 * time.Second, lock.DefaultWatchdog}
 
-// lasting draws how long a lease is to last.
-func (c *caller) lasting() lock.Option {
-	_, lasting := c.length()
-	return lasting
-}
-
-// length draws a time, on both sides of the grace that a fair lock is kept for its
-// head, and the option that makes a lease last for it.
-func (c *caller) length() (d time.Duration, lasting lock.Option) {
+// term draws a time, on both sides of the grace that a fair lock is kept for its head.
+func (c *caller) term() term {
 	if c.has(Huge) && c.chance(2) {
 		return c.huge()
 	}
-	d = watchdogs[c.rng.IntN(len(watchdogs))]
+	d := watchdogs[c.rng.IntN(len(watchdogs))]
 	if c.world().Seed%4 == 1 { // hand-offs are between equals
 		d = watchdogs[0]
 	}
@@ -169,19 +182,16 @@ func (c *caller) length() (d time.Duration, lasting lock.Option) {
 		if c.chance(20) {
 			d = c.between(20*time.Millisecond, 500*time.Millisecond)
 		}
-		return d, lock.WithLease(d)
+		return term{d, true}
 	}
-	return d, lock.WithWatchdog(d)
+	return term{d, false}
 }
 
 // huge draws a duration near the end of the type.
-func (c *caller) huge() (d time.Duration, lasting lock.Option) {
+func (c *caller) huge() term {
 	c.world().journal.count("huge number")
-	d = []time.Duration{math.MaxInt64, math.MaxInt64 - 999_999, math.MaxInt64 / 2, 1 << 61}[c.rng.IntN(4)]
-	if c.chance(50) {
-		return d, lock.WithLease(d)
-	}
-	return d, lock.WithWatchdog(d)
+	d := []time.Duration{math.MaxInt64, math.MaxInt64 - 999_999, math.MaxInt64 / 2, 1 << 61}[c.rng.IntN(4)]
+	return term{d, c.chance(50)}
 }
 
 // permits is the size of every semaphore.
@@ -191,22 +201,27 @@ const permits = 3
 const maxDepth = 3
 
 // hold acquires, works and releases.
-func (c *caller) hold(ctx context.Context, w wish, depth int) {
-	h := c.acquire(ctx, w, depth > 0)
+func (c *caller) hold(ctx context.Context, w wish, outer *held, depth int) {
+	h := c.acquire(ctx, w, outer)
 	if h == nil {
 		pause(ctx, c.between(time.Millisecond, 50*time.Millisecond)) // it may be refused at once, again and again
 		return
 	}
 	c.work(h, w, depth)
-	c.release(h)
+	if w.mode == lock.Write && w.minHold == 0 && c.has(Reenter) && c.chance(20) {
+		c.goesOn(h)
+	} else {
+		c.release(h)
+	}
 	if c.has(Force) && w.mode == lock.Fair && depth == 0 && c.chance(10) {
 		c.force(w.key) // from the owner that it was handed to, which has not called yet
 	}
 }
 
-// acquire gets a lease, and judges it; nil means that there is none.
-func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
-	world := c.world()
+// acquire gets a lease, and judges it; nil means that there is none. outer is the lease
+// that ctx has of the key, if any.
+func (c *caller) acquire(ctx context.Context, w wish, outer *held) *held {
+	world, within := c.world(), outer != nil
 	locker, id := c.process.current()
 	limited := ctx
 	if c.has(Cancel) && c.chance(20) {
@@ -217,20 +232,24 @@ func (c *caller) acquire(ctx context.Context, w wish, within bool) *held {
 	began := time.Now()
 	done := func() {}
 	if !w.once && !within {
-		done = world.waits(w.key, c.process, began)
+		done = world.waits(w.key, w.mode, c.process, began)
 	}
-	lease, err := call(locker, w.once)(limited, w.key, w.options...)
+	covered := within && outer.covers(w.term)
+	counted, calls := counting(limited)
+	lease, err := call(locker, w.once)(counted, w.key, w.options...)
 	done()
 	c.judgeCall(limited, w, id, began, within, err)
 	if err != nil {
 		return nil
 	}
-	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size, lasts: w.lasts, named: w.named}
-	if !w.named { // a name's minimum counts from the grant of its hold, whose caller may have left without it
-		h.minHold = w.minHold
-		if !c.has(Clock) { // the server's clock ends it
-			h.maxHold = w.maxHold
-		}
+	if covered && lease.Owner() == outer.lease.Owner() {
+		world.plant.counts(counted, lease)
+		world.journal.count("re-entered without a call")
+		world.journal.report(judge.Reentered(time.Now(), w.key, lease.Owner(), int(calls.Load())))
+	}
+	h := &held{lease: lease, process: c.process, began: began, permits: w.permits, size: w.size, term: w.term, minHold: w.minHold}
+	if !c.has(Clock) { // the server's clock ends it
+		h.maxHold = w.maxHold
 	}
 	c.granted(h, within, id)
 	return h
@@ -251,7 +270,7 @@ func call(locker *lock.Locker, once bool) func(context.Context, string, ...lock.
 func (c *caller) judgeCall(ctx context.Context, w wish, id int, began time.Time, within bool, err error) {
 	world, now := c.world(), time.Now()
 	world.journal.count("result: " + outcome(err))
-	if (w.once || w.wait > 0) && !w.named { // those of one name wait for each other's calls
+	if w.once || w.wait > 0 {
 		world.journal.report(judge.Overstayed(judge.Call{
 			Op: "acquire", Key: w.key, Began: began, Ended: now, Limit: w.wait + 2*world.callTimeout + time.Second,
 		}))
@@ -259,7 +278,7 @@ func (c *caller) judgeCall(ctx context.Context, w wish, id int, began time.Time,
 	if ctx.Err() != nil && !c.process.dead.Load() {
 		world.journal.count("cancelled while it waited")
 	}
-	if !within && !w.named && w.mode == lock.Exclusive {
+	if !within && w.mode == lock.Exclusive {
 		world.journal.waited(judge.Wait{
 			Key: w.key, Locker: id, Began: began, Ended: now, Granted: err == nil,
 			Waits: !w.once && (err == nil || !w.long), // one that fails to last has had the key, and passed nobody by
@@ -303,7 +322,7 @@ func (c *caller) granted(h *held, within bool, id int) {
 				world.journal.count("handed off")
 			}
 			world.journal.granted(judge.Grant{
-				Key: key, Owner: owner, Fence: world.plant.fence(h.lease.Fence()), At: time.Now(), Named: h.named,
+				Key: key, Owner: owner, Fence: world.plant.fence(h.lease.Fence()), At: time.Now(),
 			})
 		}
 	}
@@ -328,65 +347,80 @@ func (c *caller) work(h *held, w wish, depth int) {
 		c.extend(h, 2)
 	}
 	if c.has(Reenter) && w.mode != lock.Semaphore && depth < maxDepth && c.chance(30) {
-		again := w
-		again.options = []lock.Option{lock.WithMode(w.mode), c.lasting()}
+		mode := w.mode
 		if w.mode == lock.Write && c.chance(30) {
-			again.mode = lock.Read
-			again.options = []lock.Option{lock.WithMode(lock.Read), c.lasting()}
+			mode = lock.Read
 		}
-		again.wait, again.named, again.minHold, again.maxHold = 0, false, 0, 0
-		if again.mode == lock.Read && w.mode == lock.Write && c.chance(50) {
-			c.readTwice(ctx, again)
-		} else {
-			c.hold(ctx, again, depth+1)
-		}
+		c.hold(ctx, c.nested(w.key, mode), h, depth+1)
 	}
 	pause(working, c.between(time.Microsecond, most))
 }
 
-// readTwice reads as a writer. The first lease may be over when the second begins, and
-// is released after that.
-func (c *caller) readTwice(ctx context.Context, w wish) {
-	c.world().journal.count("writer read twice")
-	brief := w
-	brief.options = []lock.Option{lock.WithMode(lock.Read), lock.WithLease(c.between(20*time.Millisecond, 300*time.Millisecond))}
-	first := c.acquire(ctx, brief, true)
-	pause(ctx, c.between(time.Microsecond, 400*time.Millisecond))
-	second := c.acquire(ctx, w, true)
-	for _, h := range []*held{first, second} {
-		if h != nil {
-			c.release(h)
-			pause(ctx, c.between(time.Microsecond, 400*time.Millisecond))
-		}
+// readOn writes for a moment, and reads for longer than that.
+func (c *caller) readOn(key string) {
+	writes := wish{key: key, mode: lock.Write, wait: time.Second, options: []lock.Option{lock.WithMode(lock.Write), lock.WithWait(time.Second)}}
+	writes.lasting(c.term())
+	if c.chance(50) {
+		writes.lasting(term{c.between(20*time.Millisecond, 500*time.Millisecond), true})
+	}
+	write := c.acquire(c.process.ctx, writes, nil)
+	if write != nil {
+		c.goesOn(write)
 	}
 }
 
-// readOn writes for a moment, and reads long after that lease has ended, or only while it
-// lasts. It may be long before it releases what has ended.
-func (c *caller) readOn(key string) {
-	brief := lock.WithLease(c.between(20*time.Millisecond, 500*time.Millisecond))
-	writes := wish{key: key, mode: lock.Write, wait: time.Second, options: []lock.Option{lock.WithMode(lock.Write), brief, lock.WithWait(time.Second)}}
-	reads := wish{key: key, mode: lock.Read, options: []lock.Option{lock.WithMode(lock.Read), c.lasting()}}
-	first := c.acquire(c.process.ctx, writes, false)
-	if first == nil {
+// goesOn makes a reader of a writer: when its last write lease is released, the hold becomes
+// that of a reader. Or it stops reading first.
+func (c *caller) goesOn(write *held) {
+	read := c.acquire(context.WithoutCancel(write.lease.Context()), c.nested(write.lease.Key(), lock.Read), write)
+	pause(write.lease.Context(), c.writing(write))
+	if read == nil || c.chance(20) {
+		write, read = read, write
+	}
+	var extended sync.WaitGroup
+	if d := c.between(lock.MinLease, 40*time.Second); read != nil && c.chance(30) {
+		c.world().lasts(d)
+		extended.Go(func() { _ = read.lease.Extend(c.process.ctx, d) })
+	}
+	if write != nil {
+		c.release(write)
+	}
+	if read == nil {
 		return
 	}
-	second := c.acquire(context.WithoutCancel(first.lease.Context()), reads, true)
-	if second != nil {
-		longest := 20 * time.Second
-		if c.chance(30) {
-			longest = 50 * time.Millisecond
-		}
-		pause(c.process.ctx, c.between(time.Millisecond, longest))
-		if !trusts(first.lease) && trusts(second.lease) {
-			c.world().journal.count("writer read on")
-		}
-		c.release(second)
+	if write != nil && write.lease.Mode() == lock.Write && trusts(read.lease) {
+		c.world().journal.count("writer read on")
 	}
-	if c.chance(30) {
-		pause(c.process.ctx, c.between(time.Millisecond, 10*time.Second))
+	longest := 50 * time.Millisecond
+	if c.chance(35) {
+		longest = 20 * time.Second
 	}
-	c.release(first)
+	pause(read.lease.Context(), c.between(time.Millisecond, longest))
+	extended.Wait()
+	c.release(read)
+}
+
+// writing draws how long a writer writes: often until its first renewal is due, as what
+// it does next may overtake that.
+func (c *caller) writing(h *held) time.Duration {
+	due := time.Until(h.began.Add(h.term.lasts / 3))
+	if h.term.fixed || due < 0 || due > 3*time.Second || c.chance(50) {
+		return c.between(time.Microsecond, 100*time.Millisecond)
+	}
+	return due + c.between(0, 2*time.Millisecond)
+}
+
+// readLong reads for longer than a reader of Redisson lets the lock last.
+func (c *caller) readLong(key string) {
+	w := wish{key: key, mode: lock.Read, wait: time.Second, options: []lock.Option{lock.WithMode(lock.Read), lock.WithWait(time.Second)}}
+	w.lasting(term{c.between(time.Minute, 3*time.Minute), c.chance(50)})
+	c.world().lasts(w.term.lasts)
+	h := c.acquire(c.process.ctx, w, nil)
+	if h == nil {
+		return
+	}
+	pause(h.lease.Context(), c.between(15*time.Second, 45*time.Second))
+	c.release(h)
 }
 
 // extend extends a lease several times at once.
@@ -427,7 +461,7 @@ func (c *caller) release(h *held) {
 	world.journal.tell("p%d.%d release  %s %s: %v", c.process.number, c.number, h.lease.Key(), readable([]string{h.lease.Owner()}), err)
 	world.journal.count("release: " + outcome(err))
 	if errors.Is(err, lock.ErrStoreAway) && c.renewsInTime() {
-		world.journal.report(judge.Away(h.lease.Key(), h.lease.Deadline(), world.reachable(c.process), h.lasts))
+		world.journal.report(judge.Away(h.lease.Key(), h.lease.Deadline(), world.reachable(c.process), h.term.lasts))
 	}
 	world.journal.report(judge.Overstayed(judge.Call{
 		Op: "release", Key: h.lease.Key(), Began: began, Ended: time.Now(), Limit: world.callTimeout + 50*time.Millisecond,
@@ -437,7 +471,7 @@ func (c *caller) release(h *held) {
 // renewsInTime says whether each lease is renewed for itself, by a process that lives, on a
 // network that takes no seconds.
 func (c *caller) renewsInTime() bool {
-	shared := c.has(Reenter) || c.has(Named) || c.has(Twins)
+	shared := c.has(Reenter) || c.has(ReadOn) || c.has(Twins)
 	return !shared && !c.has(Slow) && !c.has(Pace) && !c.process.dead.Load()
 }
 
@@ -450,7 +484,7 @@ func (c *caller) burst(key string) {
 		w := c.wish(key)
 		w.once = true
 		c.world().journal.count("tried")
-		if h := c.acquire(c.process.ctx, w, false); h != nil {
+		if h := c.acquire(c.process.ctx, w, nil); h != nil {
 			pause(h.lease.Context(), c.between(time.Microsecond, 10*time.Millisecond))
 			c.release(h)
 		}
@@ -469,7 +503,7 @@ func (c *caller) group() {
 		key := c.world().keys[c.rng.IntN(len(c.world().keys))]
 		again := named[key] && !c.has(Reenter) // the same key twice is a re-entry
 		if c.world().modes[key] == lock.Exclusive && !again {
-			requests = append(requests, locker.Request(key, c.lasting()))
+			requests = append(requests, locker.Request(key, c.term().option()))
 		}
 		named[key] = true
 	}

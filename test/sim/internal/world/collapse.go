@@ -11,7 +11,7 @@ import (
 // collapse lets a limit end the call, and cleans up after each that it gave up: with
 // a goroutine, several times, again and again until that is answered.
 type collapse struct {
-	lock.Store
+	lock.BlockingStore
 	ctx context.Context
 }
 
@@ -27,7 +27,7 @@ func (s *collapse) Acquire(_ context.Context, c lock.Claim) (uint64, error) {
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		fence, err := s.Store.Acquire(context.Background(), c)
+		fence, err := s.BlockingStore.Acquire(context.Background(), c)
 		answered <- answer{fence, err}
 	}()
 	timer := time.NewTimer(impatience)
@@ -42,7 +42,6 @@ func (s *collapse) Acquire(_ context.Context, c lock.Claim) (uint64, error) {
 }
 
 func (s *collapse) cleanUp(c lock.Claim) {
-	c.Holds = 0
 	for range 6 {
 		for s.ctx.Err() == nil {
 			err := s.Release(context.Background(), c)

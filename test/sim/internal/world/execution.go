@@ -155,15 +155,19 @@ func (s *server) after(e *execution) {
 		}
 		for _, key := range w.keys {
 			if tag(key) == tag(e.keys[0]) { // twins share what belongs to them
-				w.ledger.taken(key, e.args)
+				w.ledger.force(key, e.args)
 			}
 		}
 	}
 	for _, key := range e.keys {
 		for field := range s.holders(key) {
-			if !e.fields[key][field] && !strings.Contains(field, keptMark) {
-				s.back[ownerIn(field)] = s.had[place{key, field}]
-				s.had[place{key, field}] = true
+			u := unit{key, ownerIn(field)}
+			switch {
+			case e.fields[key][field], strings.Contains(field, keptMark):
+			case e.had(u):
+				w.journal.count("lowered")
+			default:
+				s.back[u.owner], s.had[u] = s.had[u], true
 				s.gained(e, key, field)
 			}
 		}
@@ -180,6 +184,11 @@ func (s *server) after(e *execution) {
 	s.lookInside()
 }
 
+// had says whether there was the hold before, in whatever mode.
+func (e *execution) had(u unit) bool {
+	return e.fields[u.key][u.owner] || e.fields[u.key][u.owner+writeMark]
+}
+
 // renewed judges what a renewal was answered, and notes whose hold it
 // found to be lost; mu is held.
 func (s *server) renewed(e *execution) {
@@ -190,7 +199,7 @@ func (s *server) renewed(e *execution) {
 	for i, answer := range answers {
 		key, field := e.keys[i], e.args[2*i]
 		owner := ownerIn(field)
-		_, there := s.holders(key)[strings.Replace(field, owner, s.world.plant.alias(owner), 1)]
+		there := s.has(key, strings.Replace(field, owner, s.world.plant.alias(owner), 1))
 		if e.script == "semaphore_renew" {
 			key, field, there = e.keys[0], "permits", s.hasPermits(e.keys[0], e.args[1:])
 		}
@@ -198,9 +207,17 @@ func (s *server) renewed(e *execution) {
 		case model.Reply(int64(1)):
 			s.world.journal.report(judge.Renewed(time.Now(), key, readable([]string{field}), there))
 		case model.Reply(int64(0)):
-			s.world.ledger.refute(key, field)
+			s.world.ledger.refute(unit{key, owner})
 		}
 	}
+}
+
+// has says whether a lock has a field, or that of a writer who is to read on; mu is held.
+func (s *server) has(key, field string) bool {
+	holders := s.holders(key)
+	_, there := holders[field]
+	_, writes := holders[field+writeMark]
+	return there || writes
 }
 
 // hasPermits says whether permits are there, by their ids; mu is held.
@@ -303,10 +320,10 @@ func (s *server) gained(e *execution, key, field string) {
 	s.grants(owner)
 	w := s.world
 	k := w.ledger.isKept(key)
-	readsOn := field == owner && s.keys.Hash(key)[k.owner+":kept"] != "" // whose writer does, others may read
-	if k.owner != owner && !readsOn && !w.Features[Clock] {
+	if k.owner != owner && !w.Features[Clock] {
 		w.journal.report(judge.Kept(now, judge.Minimum{Key: key, Owner: k.owner, Until: k.until, Next: owner}))
 	}
+	w.journal.report(judge.Made(now, key, owner, e.script))
 	handed := strings.Contains(e.script, "release")
 	if handed {
 		w.journal.count("handed over by a release")
@@ -383,19 +400,23 @@ func (s *server) backing(l judge.Lease) judge.Backing {
 		b.Present, b.Until = s.permits(l, owner)
 		return b
 	case lock.Write:
-		_, b.Present = s.holders(l.Key)[owner+":write"]
-	case lock.Read:
-		_, b.Present = s.holders(l.Key)[owner]
+		_, b.Present = s.holders(l.Key)[owner+writeMark]
 	default:
-		_, b.Present = s.holders(l.Key)[owner]
+		b.Present = s.has(l.Key, owner)
 	}
 	at, never, _ := s.keys.Expires(l.Key)
 	b.Never, b.Until = never, at.Add(-s.offset)
-	if l.Mode == lock.Read && b.Present {
+	if _, reads := s.holders(l.Key)[owner]; l.Mode == lock.Read && reads {
 		s.sentinels(&b, owner)
+		if s.world.Features[Java] && b.Present && !b.Never && b.Until.Before(b.Deadline) { // until the next renewal
+			b.Until = b.Deadline
+		}
 	}
 	return b
 }
+
+// writeMark is at the end of the field of a writer.
+const writeMark = ":write"
 
 // sentinel is the key that lasts as long as a read hold.
 func sentinel(key, owner string, n int) string {

@@ -23,7 +23,7 @@ const (
 	Reenter   Feature = "reenter"   // leases within leases
 	Cancel    Feature = "cancel"    // contexts that end while their caller waits
 	Short     Feature = "short"     // waits shorter than a round trip
-	Named     Feature = "named"     // WithOwner
+	Java      Feature = "java"      // a reader of Redisson, which renews the lock for everybody
 	Twins     Feature = "twins"     // keys k and {k}
 	Try       Feature = "try"       // bursts of TryAcquire
 	Huge      Feature = "huge"      // durations and numbers near the end of their types
@@ -38,7 +38,7 @@ const (
 	Silent    Feature = "silent"    // a server that refuses PUBLISH inside of scripts
 	Timeless  Feature = "timeless"  // a server that refuses TIME inside of scripts
 	MinHold   Feature = "minhold"   // WithMinHold
-	ReadOn    Feature = "readon"    // writers whose lease ends while they read
+	ReadOn    Feature = "readon"    // writers who release the write lease and read on
 	MaxHold   Feature = "maxhold"   // WithMaxHold
 	Pace      Feature = "pace"      // a server that is busy for most of the time, and nothing else
 	Listen    Feature = "listen"    // waiters look once a minute if they hear nothing
@@ -68,7 +68,7 @@ const (
 // Workload and Faults are all features.
 var (
 	Workload = []Feature{
-		Fair, ReadWrite, Semaphore, Extend, Extends, Fixed, Long, Reenter, Cancel, Short, Named, Twins, Try, Huge,
+		Fair, ReadWrite, Semaphore, Extend, Extends, Fixed, Long, Reenter, Cancel, Short, Java, Twins, Try, Huge,
 		Force, Group, Tokens, Idle,
 	}
 	Faults = []Feature{
@@ -83,6 +83,9 @@ var late = []Feature{SETNX, Lead, Quorum, Latch, Silent, Timeless, Pace, MinHold
 var (
 	// unheard are the faults after which a key may be free and nobody is notified.
 	unheard = []Feature{Lose, Failover, Clock, Silent, Mute}
+	// delaying are the faults that may keep renewals away for longer than a reader of
+	// Redisson leaves the lock.
+	delaying = []Feature{Slow, Freeze, Mute}
 	// disturbing are the faults that disturb a waiter.
 	disturbing = []Feature{Slow, Cut, CutBefore, CutAfter, Deaf, Freeze, Stall, Restart, Kill, Refuse}
 )
@@ -106,7 +109,10 @@ func Draw(seed uint64, on, off []Feature) Features {
 			odds = 16
 		case SETNX, Pace:
 			odds = 16
-		case Quorum, MinHold, ReadOn, Mute, Listen, MaxHold, Refuse:
+		case Java:
+			rng.IntN(2)
+			odds = 4
+		case Quorum, MinHold, Mute, Listen, MaxHold, Refuse:
 			odds = 4
 		case Silent, Timeless:
 			if odds = 16; features[SETNX] { // so that these scripts are met in this way, too
@@ -133,8 +139,14 @@ func Draw(seed uint64, on, off []Feature) Features {
 		for _, f := range unheard {
 			features[f] = false
 		}
-		if features[Group] { // it may have a key, and find out only when it has all that it was released by force
+		features[Java] = false // it notifies nobody when it makes a lock end earlier
+		if features[Group] {   // it may have a key, and find out only when it has all that it was released by force
 			features[Force] = false
+		}
+	}
+	if features[Java] {
+		for _, f := range delaying {
+			features[f] = false
 		}
 	}
 	if features[SETNX] {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/test/sim/internal/judge"
 )
@@ -109,7 +110,7 @@ func (c *counter) await(ctx context.Context) {
 	world, began := c.world(), time.Now()
 	limited, cancel := context.WithTimeout(ctx, c.between(100*time.Millisecond, 30*time.Second))
 	defer cancel()
-	done := world.waits(latchKey, c.process, began)
+	done := world.waits(latchKey, lock.Exclusive, c.process, began)
 	err := c.latch.Await(limited)
 	done()
 	world.journal.count("latch await: " + outcome(err))
@@ -131,5 +132,5 @@ func (w *watch) lookAtLatch() {
 		w.taken(latchKey)
 		return
 	}
-	w.judge(time.Now(), latchKey)
+	w.judge(time.Now(), latchKey, false)
 }

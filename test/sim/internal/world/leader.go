@@ -40,7 +40,7 @@ func (c *candidate) run() {
 // await notes that the process wants to lead.
 func (c *candidate) await() {
 	c.began = time.Now()
-	c.waits = c.world().waits(leaderKey, c.process, c.began)
+	c.waits = c.world().waits(leaderKey, lock.Exclusive, c.process, c.began)
 }
 
 // lead is a term. Some last until they are lost.

@@ -21,24 +21,20 @@ type ledger struct {
 	outlived map[string]bool      // owners whose hold or place only its TTL ends
 	forced   map[string]time.Time // the same, by key
 	kept     map[string]promise   // by key
-	refuted  map[place]time.Time  // when a renewal was answered that the hold is not there
-	limits   map[place]limit      // of holds
+	refuted  map[unit]time.Time   // when a renewal was answered that the hold is not there
+	limits   map[unit]limit
 }
 
-// place is where the server has a hold.
-type place struct{ key, field string }
+// unit is one hold, in whatever mode.
+type unit struct{ key, owner string }
 
-// place is that of a lease.
-func (h *held) place() place {
-	return orphan{h.lease.Key(), h.lease.Owner(), h.lease.Mode() == lock.Write}.place()
-}
+func (h *held) unit() unit { return unit{h.lease.Key(), h.lease.Owner()} }
 
-// place is that of a hold in the server.
-func (o orphan) place() place {
-	if o.write {
-		return place{o.key, o.owner + ":write"}
-	}
-	return place{o.key, o.owner}
+// covers says whether a hold lasts for as long as a re-entry asks for, as it is or as it is
+// renewed.
+func (h *held) covers(t term) bool {
+	renewed := !t.fixed && !h.term.fixed && t.lasts <= h.term.lasts
+	return renewed || t.lasts <= time.Until(h.lease.Deadline())
 }
 
 // promise says that a released key stays held.
@@ -62,14 +58,13 @@ type held struct {
 	permits, size int
 	minHold       time.Duration
 	maxHold       time.Duration
-	lasts         time.Duration // between renewals, at most
-	named         bool          // it may share its hold with others of its name
+	term          term
 }
 
 func newLedger() *ledger {
 	return &ledger{
 		excused: make(map[string]bool), forced: make(map[string]time.Time), granted: make(map[string]time.Time), outlived: make(map[string]bool), kept: make(map[string]promise),
-		refuted: make(map[place]time.Time), limits: make(map[place]limit),
+		refuted: make(map[unit]time.Time), limits: make(map[unit]limit),
 	}
 }
 
@@ -112,13 +107,13 @@ func (l *ledger) add(h *held, granted time.Time) {
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)
 	if h.maxHold > 0 {
-		l.limits[h.place()] = limit{h.began, h.maxHold, time.Now().Add(h.maxHold)}
+		l.limits[h.unit()] = limit{h.began, h.maxHold, time.Now().Add(h.maxHold)}
 	}
 	owner, began := h.lease.Owner(), h.began
 	if _, again := l.granted[owner]; !again {
 		l.granted[owner] = began
 	}
-	if _, refuted := l.refuted[h.place()]; !refuted && !granted.IsZero() && granted.Before(began) {
+	if _, refuted := l.refuted[h.unit()]; !refuted && !granted.IsZero() && granted.Before(began) {
 		began = granted
 	}
 	if h.lease.Key() != quorumKey && !began.After(l.amnesia) || !h.began.After(l.forced[h.lease.Key()]) {
@@ -153,9 +148,34 @@ func (l *ledger) forget() {
 	}
 }
 
-// taken says that somebody took the key away from the owners of these fields. The
+// taken returns the leases of a process that ended as the store no longer had their hold,
+// each hold once.
+func (l *ledger) taken(p *process, key string) (leases []judge.Lease) {
+	l.mu.Lock()
+	candidates := slices.Clone(l.held)
+	l.mu.Unlock()
+	for _, h := range candidates {
+		if h.process != p || h.lease.Key() != key || l.isExcused(h.lease.Owner()) {
+			continue
+		}
+		if errors.Is(lock.AssertHeld(h.lease.Context(), key), lock.ErrTaken) {
+			leases = append(leases, h.about())
+		}
+	}
+	return leases
+}
+
+// about is what judges see of a lease.
+func (h *held) about() judge.Lease {
+	return judge.Lease{
+		Key: h.lease.Key(), Owner: h.lease.Owner(), Mode: h.lease.Mode(), Fence: h.lease.Fence(), Process: h.process.number,
+		Permits: h.permits, Size: h.size, Deadline: h.lease.Deadline(),
+	}
+}
+
+// force says that somebody took the key away from the owners of these fields. The
 // ids of permits don't name their owners.
-func (l *ledger) taken(key string, fields []string) {
+func (l *ledger) force(key string, fields []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forced[key] = time.Now()
@@ -170,11 +190,11 @@ func (l *ledger) taken(key string, fields []string) {
 }
 
 // refute notes that a renewal was answered that the hold is not there.
-func (l *ledger) refute(key, field string) {
+func (l *ledger) refute(u unit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, again := l.refuted[place{key, field}]; !again {
-		l.refuted[place{key, field}] = time.Now()
+	if _, again := l.refuted[u]; !again {
+		l.refuted[u] = time.Now()
 	}
 }
 
@@ -187,7 +207,7 @@ func (l *ledger) endExcuses(now time.Time, calm func(*process) time.Time, patien
 		return
 	}
 	for _, h := range l.held {
-		since, ok := l.refuted[h.place()]
+		since, ok := l.refuted[h.unit()]
 		if ok && now.Sub(since) > patience && now.Sub(calm(h.process)) > patience {
 			delete(l.excused, h.lease.Owner())
 		}
@@ -242,12 +262,12 @@ func (l *ledger) hasOutlived(owner string) bool {
 }
 
 // answersFor says whether somebody works under a lease of an owner, or nobody
-// has to. A writer whose lease has ended may go on reading, and writes no longer. Nobody
-// works for longer than WithMaxHold says.
+// has to. One who only reads has no write hold. Nobody works for longer than WithMaxHold
+// says.
 func (l *ledger) answersFor(o orphan) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := l.limits[o.place()]
+	limit := l.limits[o.unit]
 	switch {
 	case l.outlived[o.owner]:
 		return true
@@ -255,7 +275,7 @@ func (l *ledger) answersFor(o orphan) bool {
 		return false
 	}
 	return slices.ContainsFunc(l.held, func(h *held) bool {
-		return h.lease.Owner() == o.owner && (!o.write || h.lease.Mode() == lock.Write && trusts(h.lease))
+		return h.lease.Owner() == o.owner && (!o.write || h.lease.Mode() == lock.Write)
 	})
 }
 
@@ -265,7 +285,7 @@ func (l *ledger) answersFor(o orphan) bool {
 func (l *ledger) patience(o orphan, calm time.Time, callTimeout time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := l.limits[o.place()]
+	limit := l.limits[o.unit]
 	switch {
 	case limit.most == 0, o.write:
 		return judge.Patience(callTimeout)
@@ -301,10 +321,7 @@ func (l *ledger) trusted(match func(h *held) bool) (leases []judge.Lease) {
 			continue
 		}
 		seen[id] = true
-		leases = append(leases, judge.Lease{
-			Key: h.lease.Key(), Owner: id.owner, Mode: id.mode, Fence: id.fence, Process: h.process.number,
-			Permits: h.permits, Size: h.size, Deadline: h.lease.Deadline(),
-		})
+		leases = append(leases, h.about())
 	}
 	return leases
 }

@@ -31,7 +31,7 @@ func TestTheLedgerExcusesWhatWasGrantedBeforeTheServerForgot(t *testing.T) {
 			l := newLedger()
 			l.forget()
 			if tt.refuted {
-				l.refute("k", lease.Owner())
+				l.refute(unit{"k", lease.Owner()})
 			}
 			l.add(&held{lease: lease, began: start.Add(time.Hour)}, tt.granted)
 			if got := l.isExcused(lease.Owner()); got != tt.excused {

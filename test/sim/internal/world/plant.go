@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/test/sim/internal/model"
@@ -32,18 +33,26 @@ const (
 	Unended        = "unended"         // subscriptions are never ended
 	Unlimited      = "unlimited"       // a renewal makes the hold last longer than it was to
 	Unrepeated     = "unrepeated"      // a release that the server refuses counts as done
+	Unlowered      = "unlowered"       // a writer who reads on stays one
+	LoweredOnce    = "lowered-once"    // Lower is not repeated
+	LowerRemoves   = "lower-removes"   // Lower takes the hold away
+	LowerMakes     = "lower-makes"     // Lower makes a hold where there is none
+	Overtaken      = "overtaken"       // a renewal that Lower has overtaken is believed
+	Unhurried      = "unhurried"       // readers are renewed no sooner than others
+	Recounted      = "recounted"       // a re-entry calls the store
 	// Misdirected is a script that publishes on a wrong channel; its name follows.
 	Misdirected = "misdirected:"
 )
 
 // wakers are the scripts that must wake who waits, and whose loss shows.
-var wakers = []string{"release", "fair_release", "read_release", "write_release", "semaphore_release", "latch_count_down"}
+var wakers = []string{"release", "fair_release", "read_release", "write_release", "semaphore_release", "latch_count_down", "lower"}
 
 // Bugs are the names of all bugs.
 func Bugs() []string {
 	all := []string{
 		LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Unkept, Collapse,
 		Unstepped, BlindRenew, DeafRenew, Forgotten, Unended, Unlimited, Unrepeated,
+		Unlowered, LoweredOnce, LowerRemoves, LowerMakes, Overtaken, Unhurried, Recounted,
 	}
 	for _, script := range wakers {
 		all = append(all, Misdirected+script)
@@ -78,7 +87,7 @@ func newPlant(name string, w *World) (*plant, error) {
 func (p *plant) in(store lock.Store) lock.Store {
 	switch p.name {
 	case Collapse:
-		return &collapse{store, p.world.ctx}
+		return lock.Async(&collapse{lock.Blocking(store), p.world.ctx})
 	case DeafRenew:
 		return deafRenew{store}
 	case Unended:
@@ -87,6 +96,14 @@ func (p *plant) in(store lock.Store) lock.Store {
 		return unlimited{store}
 	case Unrepeated:
 		return unrepeated{store}
+	case Unlowered:
+		return unlowered{store}
+	case LoweredOnce:
+		return &loweredOnce{Store: store}
+	case Overtaken:
+		return overtaken{store}
+	case Unhurried:
+		return &unhurried{Store: store, last: make(map[string]renewed)}
 	}
 	return store
 }
@@ -117,13 +134,14 @@ func (s unlimited) Renew(ctx context.Context, claims []lock.Claim, report func(i
 // unrepeated takes a release that is refused for one that is done.
 type unrepeated struct{ lock.Store }
 
-func (s unrepeated) Release(ctx context.Context, c lock.Claim) error {
-	err := s.Store.Release(ctx, c)
-	var refused *lock.StoreError
-	if errors.As(err, &refused) && refused.Outcome == lock.OutcomeRefused {
-		return nil
-	}
-	return err
+func (s unrepeated) Release(ctx context.Context, c lock.Claim, by time.Time, answer lock.Answer) {
+	s.Store.Release(ctx, c, by, lock.AnswerFunc(func(fence uint64, err error) {
+		var refused *lock.StoreError
+		if errors.As(err, &refused) && refused.Outcome == lock.OutcomeRefused {
+			err = nil
+		}
+		answer.Answered(fence, err)
+	}))
 }
 
 // unended ends no subscription before the world ends.
@@ -179,6 +197,13 @@ func (p *plant) fence(fence uint64) uint64 {
 	return fence
 }
 
+// counts makes the call that a re-entry needs which is counted in the store.
+func (p *plant) counts(ctx context.Context, lease *lock.Lease) {
+	if p.name == Recounted {
+		_ = lease.Extend(ctx, lock.MinLease)
+	}
+}
+
 // muted says whether a message on a channel is lost.
 func (p *plant) muted(string) bool { return p.name == Stranded }
 
@@ -207,6 +232,16 @@ func (p *plant) run(e *execution, run func(keys, args []string) model.Reply) mod
 		return int64(1)
 	case p.name == BlindRenew && strings.Contains(e.script, "renew"):
 		return confirmed(run(e.keys, e.args), func(i int) bool { return keys.Exists(e.keys[i]) })
+	case p.name == LowerRemoves && e.script == "lower":
+		reply := run(e.keys, e.args)
+		keys.Do("hdel", e.keys[0], e.owner())
+		return reply
+	case p.name == LowerMakes && e.script == "lower":
+		keys.Do("hset", e.keys[0], "mode", "read", e.owner(), "1")
+		keys.Do("set", e.keys[1], "1", "px", e.args[1])
+		keys.Do("hdel", e.keys[0], e.owner()+writeMark)
+		keys.Do("pexpire", e.keys[0], e.args[1])
+		return int64(1)
 	case p.name == OwnerReuse:
 		reply := run(p.rename(e.keys), p.rename(e.args))
 		p.free(e)

@@ -120,6 +120,7 @@ func (p *process) open() {
 	defer p.mu.Unlock()
 	options := []lock.Option{lock.WithCallTimeout(p.world.callTimeout), lock.WithPoll(poll), lock.WithHooks(lock.Hooks{
 		Backlog: func(n int) { p.backlog.Store(int64(n)) },
+		Lost:    p.lost,
 	})}
 	switch p.world.Seed % 4 { // else the default
 	case 0:
@@ -127,8 +128,23 @@ func (p *process) open() {
 	case 1:
 		options = append(options, lock.WithHandoff(lock.FenceStep-1, time.Second))
 	}
-	p.locker = lock.New(p.world.plant.in(p.store), options...)
+	p.locker = lock.New(counted{p.world.plant.in(p.store)}, options...)
 	p.id = int(p.world.lockers.Add(1))
+}
+
+// lost judges that what the store is said to have taken is not there.
+func (p *process) lost(e lock.LossEvent) {
+	if !errors.Is(e.Cause, lock.ErrTaken) {
+		return
+	}
+	s := p.world.server
+	for _, l := range p.world.ledger.taken(p, e.Key) {
+		s.mu.Lock()
+		s.keys.SetTime(s.clock())
+		there := s.backing(l).Present && !s.back[l.Owner]
+		s.mu.Unlock()
+		p.world.journal.report(judge.Taken(time.Now(), l.Key, l.Owner, there))
+	}
 }
 
 func (p *process) current() (locker *lock.Locker, id int) {

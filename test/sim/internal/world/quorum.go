@@ -62,7 +62,7 @@ func (m *member) use() {
 	if m.chance(30) {
 		options = append(options, lock.WithWait(m.between(time.Millisecond, 4*time.Second)))
 	}
-	done := world.waits(quorumKey, m.process, began)
+	done := world.waits(quorumKey, lock.Exclusive, m.process, began)
 	lease, err := m.locker.Acquire(m.process.ctx, quorumKey, options...)
 	done()
 	world.journal.count("quorum: " + outcome(err))
@@ -161,7 +161,7 @@ func (w *watch) lookAtNodes() {
 		w.taken(quorumKey)
 		return
 	}
-	w.judge(time.Now(), quorumKey)
+	w.judge(time.Now(), quorumKey, false)
 }
 
 // votes are the holds of the key by the owners for whom a node has voted.

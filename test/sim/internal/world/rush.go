@@ -32,7 +32,8 @@ func (c *caller) shop() {
 		w := wish{key: keys[c.rng.IntN(len(keys))], mode: lock.Exclusive, wait: c.between(5*time.Millisecond, 300*time.Millisecond)}
 		const lease = 3 * time.Second
 		world.lasts(lease)
-		w.options = []lock.Option{lock.WithWait(w.wait), lock.WithWatchdog(lease)}
+		w.term = term{lease, false}
+		w.options = []lock.Option{lock.WithWait(w.wait), w.term.option()}
 		c.visit(w)
 	}
 }
@@ -44,7 +45,7 @@ func (c *caller) visit(w wish) {
 	if c.chance(10) {
 		defer time.AfterFunc(c.between(time.Millisecond, 100*time.Millisecond), cancel).Stop()
 	}
-	h := c.acquire(ctx, w, false)
+	h := c.acquire(ctx, w, nil)
 	if h == nil {
 		return
 	}

@@ -38,7 +38,7 @@ type server struct {
 	arrived  int
 	refused  map[string]map[string]refusals // of owners since the holds of a key changed, by key
 	granted  map[string]time.Time           // when an owner first got a hold, by a call or handed over
-	had      map[place]bool                 // holds that there ever were
+	had      map[unit]bool                  // holds that there ever were
 	back     map[string]bool                // owners whose hold a late call has brought back
 	messages int                            // that were published
 	untold   map[string]bool                // locks that end earlier than waiters know
@@ -68,7 +68,7 @@ func newServer(w *World, node bool) *server {
 		sessions: make(map[*wire.Conn]*session), channels: make(map[string][]*wire.Conn),
 		arrivals: make(map[string]map[string]int), refused: make(map[string]map[string]refusals),
 		granted: make(map[string]time.Time), untold: make(map[string]bool),
-		had: make(map[place]bool), back: make(map[string]bool),
+		had: make(map[unit]bool), back: make(map[string]bool),
 	}
 	s.keys.Publish = s.publish
 	return s

@@ -15,30 +15,31 @@ type watch struct {
 
 	mu      sync.Mutex
 	waiting map[*waiting]bool
-	free    map[string]time.Time
+	free    map[opening]time.Time
 	orphans map[orphan]time.Time // since when nobody works as the owner
 }
 
 // orphan is a hold in the server.
 type orphan struct {
-	key, owner string
-	write      bool
+	unit
+	write bool
 }
 
 // waiting is one call of Acquire that has not returned.
 type waiting struct {
 	key     string
+	mode    lock.Mode
 	process *process
 	since   time.Time
 }
 
 func newWatch(w *World) *watch {
-	return &watch{world: w, waiting: make(map[*waiting]bool), free: make(map[string]time.Time), orphans: make(map[orphan]time.Time)}
+	return &watch{world: w, waiting: make(map[*waiting]bool), free: make(map[opening]time.Time), orphans: make(map[orphan]time.Time)}
 }
 
 // add notes a waiter until done is called.
-func (w *watch) add(key string, p *process, since time.Time) (done func()) {
-	one := &waiting{key, p, since}
+func (w *watch) add(key string, mode lock.Mode, p *process, since time.Time) (done func()) {
+	one := &waiting{key, mode, p, since}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting[one] = true
@@ -53,7 +54,8 @@ func (w *watch) add(key string, p *process, since time.Time) (done func()) {
 func (w *watch) taken(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.free, key)
+	delete(w.free, opening{key, false})
+	delete(w.free, opening{key, true})
 }
 
 const sampleEvery = 100 * time.Millisecond
@@ -71,11 +73,14 @@ func (w *watch) run() {
 
 func (w *watch) look() {
 	for _, key := range w.world.keys {
-		if !w.world.server.isFree(key, w.world.modes[key]) && !w.handedToNobody(key) {
+		switch {
+		case w.world.server.isFree(key, w.world.modes[key]), w.handedToNobody(key):
+			w.judge(time.Now(), key, false)
+		case w.world.modes[key] == lock.Read && w.world.server.isRead(key):
+			w.judge(time.Now(), key, true)
+		default:
 			w.taken(key)
-			continue
 		}
-		w.judge(time.Now(), key)
 	}
 	w.orphaned()
 	if w.world.Features[Quorum] {
@@ -126,7 +131,7 @@ func (s *server) holds() (all []orphan) {
 		for field := range s.holders(key) {
 			stepped := s.world.Features[Clock] && strings.Contains(field, keptMark)
 			if owner := ownerIn(field); owner != "" && !stepped && s.alive(key, field) {
-				all = append(all, orphan{key, owner, strings.HasSuffix(field, ":write")})
+				all = append(all, orphan{unit{key, owner}, strings.HasSuffix(field, ":write")})
 			}
 		}
 	}
@@ -140,15 +145,23 @@ func (s *server) alive(key, field string) bool {
 	return reads || s.world.modes[key] != lock.Read || strings.HasSuffix(field, ":write")
 }
 
-// judge looks for a waiter that should have had a free key.
-func (w *watch) judge(now time.Time, key string) {
+// opening is a key that is free, or free for readers.
+type opening struct {
+	key   string
+	reads bool
+}
+
+// judge looks for a waiter that should have had a key which is free, or free for readers.
+func (w *watch) judge(now time.Time, key string, reads bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.free[key]; !ok {
-		w.free[key] = now
+	open := opening{key, reads}
+	if _, ok := w.free[open]; !ok {
+		w.free[open] = now
 	}
+	delete(w.free, opening{key, !reads})
 	for one := range w.waiting {
-		if one.key != key || one.process.dead.Load() || w.world.ledger.deceived(one.process, key) {
+		if one.key != key || one.process.dead.Load() || w.world.ledger.deceived(one.process, key) || reads && !w.mayRead(one) {
 			continue
 		}
 		calm := w.calm(one.process, key)
@@ -157,15 +170,25 @@ func (w *watch) judge(now time.Time, key string) {
 			dialed = one.process.redialed(calm)
 		}
 		found := judge.Stranded(now, judge.Idle{
-			Key: key, Process: one.process.number, Free: w.free[key], Waiting: one.since,
+			Key: key, Process: one.process.number, Free: w.free[open], Waiting: one.since,
 			Calm: dialed, Slack: w.slack(key, calm),
 		})
 		if len(found) > 0 {
 			w.world.journal.report(found)
-			delete(w.free, key) // and once more, after as long again
+			delete(w.free, open) // and once more, after as long again
 			return
 		}
 	}
+}
+
+// mayRead says whether a waiter reads, and no writer of its process came before; mu is held.
+func (w *watch) mayRead(one *waiting) bool {
+	for other := range w.waiting {
+		if other.key == one.key && other.process == one.process && other.mode == lock.Write {
+			return false
+		}
+	}
+	return one.mode == lock.Read
 }
 
 // calm is since when nothing has disturbed a waiter. The servers of the quorum are
@@ -242,6 +265,14 @@ func (w *watch) handedToNobody(key string) bool {
 		return count == "0"
 	}
 	return false
+}
+
+// isRead says whether a key is held, by readers alone.
+func (s *server) isRead(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.SetTime(s.clock())
+	return s.keys.Hash(key)["mode"] == "read"
 }
 
 // isFree says whether nobody has the key.

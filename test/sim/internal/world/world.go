@@ -144,6 +144,9 @@ func (w *World) live(processes int) {
 	if w.Features[Pace] {
 		w.background.Go(w.rush)
 	}
+	if w.Features[Java] && w.Features[ReadWrite] {
+		w.background.Go(newGuest(w).run)
+	}
 	if w.Features[Quorum] {
 		w.background.Go(func() { w.harass(rand.New(rand.NewPCG(w.Seed, 5))) })
 	}
@@ -214,7 +217,7 @@ func (w *World) deserted(over time.Time) {
 				calm = last
 			}
 		}
-		queue := slices.DeleteFunc(s.queue(key), func(p judge.Place) bool { return w.ledger.answersFor(orphan{owner: p.Owner}) })
+		queue := slices.DeleteFunc(s.queue(key), func(p judge.Place) bool { return w.ledger.answersFor(orphan{unit: unit{owner: p.Owner}}) })
 		w.journal.report(judge.Deserted(time.Now(), judge.Desertion{
 			Key: key, Calm: calm, Clock: s.clock(), Patience: judge.Patience(w.callTimeout), Queue: queue,
 		}))
@@ -414,8 +417,8 @@ func (w *World) once(what string) bool {
 	return true
 }
 
-func (w *World) waits(key string, p *process, since time.Time) (done func()) {
-	return w.watch.add(key, p, since)
+func (w *World) waits(key string, mode lock.Mode, p *process, since time.Time) (done func()) {
+	return w.watch.add(key, mode, p, since)
 }
 
 // lasts notes a TTL that somebody asks for.

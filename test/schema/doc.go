@@ -1,0 +1,3 @@
+// Package schema tests the schema of rule files with the library that an editor would
+// use: it accepts and refuses what the parser does.
+package schema
