@@ -110,7 +110,7 @@ func TestMetricsAreExactlyThese(t *testing.T) {
 			"redlatch.renewals{redlatch.outcome=ok}":                                                                  "21",
 			"redlatch.renewals{redlatch.outcome=error}":                                                               "1",
 			"redlatch.renewals{redlatch.outcome=lost}":                                                                "1",
-			"redlatch.losses{redlatch.reason=taken" + order:                                                         "1",
+			"redlatch.losses{redlatch.reason=taken" + order:                                                           "1",
 			"redlatch.losses{redlatch.reason=forced" + order:                                                          "1",
 			"redlatch.losses{redlatch.reason=expired" + other:                                                         "1",
 			"redlatch.key.failures{redlatch.reason=missing" + order:                                                   "1",
@@ -192,7 +192,7 @@ func TestOutcomesOfLosses(t *testing.T) {
 	for reason, want := range map[lock.LossReason]struct{ outcome, reason string }{
 		lock.LossExpired:     {"expired", "expired"},
 		lock.LossHeldTooLong: {"expired", "held_too_long"},
-		lock.LossNotRenewed:     {"lost", "not_renewed"},
+		lock.LossNotRenewed:  {"lost", "not_renewed"},
 		lock.LossTaken:       {"lost", "taken"},
 		lock.LossForced:      {"lost", "forced"},
 		lock.LossReason(100): {"lost", "_OTHER"},
