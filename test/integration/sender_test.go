@@ -104,7 +104,7 @@ func newCrowd(t *testing.T) (*redis.Client, *faultproxy.Proxy, *lock.Locker) {
 		}
 		return nil
 	})
-	l := newLocker(t, rdb, lock.WithWatchdog(4*patience), lock.WithCallTimeout(2*patience))
+	l := newLocker(t, rdb, lock.WithWatchdog(4*patience), lock.WithCallTimeout(2*patience), lock.WithWatchdog(6*patience))
 	release(t, acquire(t, l, "warm-up"))
 	return server.Admin(t), proxy, l
 }
@@ -284,7 +284,7 @@ func TestAStuckBatchBlocksNobody(t *testing.T) {
 // A node of a cluster hangs: the keys of the others are had as ever.
 func TestANodeThatHangsBlocksNoOther(t *testing.T) {
 	set := redistest.Cluster(t, "--cluster-node-timeout", "60000") // nobody takes over
-	l := lock.New(redisstore.New(patientClient(t, set), redisstore.WithCircuit(0, 0)), lock.WithCallTimeout(2*patience))
+	l := lock.New(redisstore.New(patientClient(t, set), redisstore.WithCircuit(0, 0)), lock.WithCallTimeout(2*patience), lock.WithWatchdog(6*patience))
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	var live, dead []string
 	for i := range callers {
