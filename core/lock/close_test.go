@@ -299,7 +299,7 @@ func TestCloseWaitsForTheHookOfALoss(t *testing.T) {
 // No timer keeps a locker that is closed: none of its leases, and none of its calls.
 func TestAClosedLockerIsCollected(t *testing.T) {
 	closed := func() weak.Pointer[lock.Locker] {
-		l := lock.New(port(newFaulty()), lock.WithWatchdog(time.Hour), lock.WithCallTimeout(time.Hour))
+		l := lock.New(port(newFaulty()), lock.WithWatchdog(time.Hour), lock.WithCallTimeout(time.Hour-1))
 		acquire(t, l, t.Context(), "k")
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -191,6 +191,8 @@ func TestWrongOptionsOfALockerAreRefusedByName(t *testing.T) {
 		"WithHandoff(-1, 1s)": lock.WithHandoff(-1, time.Second),
 		"WithHandoff(64, 1s)": lock.WithHandoff(lock.FenceStep, time.Second),
 		"WithHandoff(-1ns)":   lock.WithHandoff(1, -1),
+
+		"WithCallTimeout(30s): must be below the watchdog": lock.WithCallTimeout(lock.DefaultWatchdog),
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -201,4 +203,21 @@ func TestWrongOptionsOfALockerAreRefusedByName(t *testing.T) {
 			lock.New(memstore.New(), opt)
 		})
 	}
+}
+
+// One that is given to New alone must leave room for the calls that renew it.
+func TestAShortWatchdogShortensTheCallTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const watchdog = 300 * time.Millisecond
+		store := newFaulty()
+		l := newLocker(t, store, lock.WithWatchdog(watchdog))
+		store.set(only("acquire", func(lock.Claim) error { time.Sleep(time.Second); return nil }), nil)
+		began := time.Now()
+		_, err := l.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable)
+		if took := time.Since(began); took > watchdog/2 {
+			t.Errorf("a call was waited for for %v", took)
+		}
+		time.Sleep(2 * time.Second)
+	})
 }
