@@ -110,7 +110,7 @@ func TestErrorOfAnUnknownOperationIsReadable(t *testing.T) {
 
 // The cures of a lease that was too short and of a Redis that was away differ.
 func TestALossSaysInWhichWay(t *testing.T) {
-	for _, way := range []error{lock.ErrLeaseOver, lock.ErrHeldTooLong, lock.ErrStoreAway, lock.ErrTaken, lock.ErrForced} {
+	for _, way := range []error{lock.ErrExpired, lock.ErrHeldTooLong, lock.ErrNotRenewed, lock.ErrTaken, lock.ErrForced} {
 		err := &guard.Error{Kind: guard.Lost, Err: &lock.Error{Op: "release", Key: "lock:order:42", Err: way}}
 		if got, want := err.Error(), "guard: lost: "+way.Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

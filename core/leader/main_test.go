@@ -154,8 +154,8 @@ func (d *diary) want(t *testing.T, want ...string) {
 // short is the decision that an error carries.
 func short(err error) string {
 	for name, sentinel := range map[string]error{
-		"store away": lock.ErrStoreAway, "taken": lock.ErrTaken, "forced": lock.ErrForced,
-		"lease over": lock.ErrLeaseOver, "too long": lock.ErrHeldTooLong, "unavailable": lock.ErrUnavailable, "busy": lock.ErrBusy,
+		"store away": lock.ErrNotRenewed, "taken": lock.ErrTaken, "forced": lock.ErrForced,
+		"lease over": lock.ErrExpired, "too long": lock.ErrHeldTooLong, "unavailable": lock.ErrUnavailable, "busy": lock.ErrBusy,
 	} {
 		if errors.Is(err, sentinel) {
 			return name

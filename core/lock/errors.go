@@ -20,19 +20,19 @@ var (
 	ErrOwnHold error = ownHoldError{}
 	// ErrLost: the lease can no longer be trusted, although it was not
 	// released. Work done under it may overlap with another owner's. It always
-	// comes with the reason: [ErrLeaseOver], [ErrHeldTooLong], [ErrStoreAway],
+	// comes with the reason: [ErrExpired], [ErrHeldTooLong], [ErrNotRenewed],
 	// [ErrTaken] or [ErrForced].
 	ErrLost = errors.New("lease is lost")
-	// ErrLeaseOver: a lease of fixed length ended before it was released. It
+	// ErrExpired: a lease of fixed length ended before it was released. It
 	// wraps [ErrLost]. See [WithLease].
-	ErrLeaseOver = fmt.Errorf("%w: its fixed length ended before it was released "+
+	ErrExpired = fmt.Errorf("%w: its fixed length ended before it was released "+
 		"(ask for a longer lease, extend it, or leave WithLease out so that it is renewed)", ErrLost)
 	// ErrHeldTooLong: the lease was held for as long as its limit allows. It wraps
 	// [ErrLost]. See [WithMaxHold].
 	ErrHeldTooLong = fmt.Errorf("%w: it was held for as long as WithMaxHold allows (raise the limit, or do less under the lock)", ErrLost)
-	// ErrStoreAway: no renewal was confirmed in time. The store did not answer,
+	// ErrNotRenewed: no renewal was confirmed in time. The store did not answer,
 	// or this process stood still. It wraps [ErrLost].
-	ErrStoreAway = fmt.Errorf("%w: no renewal was confirmed in time: the store did not answer, or the process stood still "+
+	ErrNotRenewed = fmt.Errorf("%w: no renewal was confirmed in time: the store did not answer, or the process stood still "+
 		"(a longer watchdog rides out longer outages)", ErrLost)
 	// ErrTaken: the store no longer has the hold. It expired there, was
 	// forgotten in a restart or a failover, or was deleted. It wraps [ErrLost].

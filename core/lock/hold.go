@@ -231,13 +231,13 @@ func (l *Locker) checkTrust(h *hold) {
 func (h *hold) whyOver() error {
 	switch {
 	case h.suspect && h.locker.now() < h.limit-h.locker.margin(h.lasts):
-		return ErrStoreAway // the limit has not been reached
+		return ErrNotRenewed // the limit has not been reached
 	case h.atLimit():
 		return ErrHeldTooLong
 	case h.watchdog > 0, h.suspect:
-		return ErrStoreAway
+		return ErrNotRenewed
 	}
-	return ErrLeaseOver
+	return ErrExpired
 }
 
 // lose ends the leases of holds with cause, which wraps ErrLost. A hold that ended

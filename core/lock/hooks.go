@@ -129,42 +129,44 @@ type LossReason uint8
 const (
 	// LossExpired: a lease of fixed length ran out before it was released.
 	LossExpired LossReason = iota
-	// LossRenewal: the watchdog did not renew in time. The store did not
+	// LossNotRenewed: the watchdog did not renew in time. The store did not
 	// answer, or the process stood still.
-	LossRenewal
-	// LossStore: the store no longer had the hold. It forgot it, or
+	LossNotRenewed
+	// LossTaken: the store no longer had the hold. It forgot it, or
 	// somebody took it away.
-	LossStore
+	LossTaken
 	// LossForced: this locker's ForceRelease took it away.
 	LossForced
 	// LossHeldTooLong: it was held for as long as [WithMaxHold] allows.
 	LossHeldTooLong
 )
 
-var lossReasons = [...]string{
-	LossExpired: "expired", LossRenewal: "renew_failed", LossStore: "backend", LossForced: "forced",
-	LossHeldTooLong: "held_too_long",
+// losses has the words for each reason: metrics, logs and errors use the same.
+var losses = [...]struct {
+	name  string
+	cause error
+}{
+	LossExpired:     {"expired", ErrExpired},
+	LossNotRenewed:  {"not_renewed", ErrNotRenewed},
+	LossTaken:       {"taken", ErrTaken},
+	LossForced:      {"forced", ErrForced},
+	LossHeldTooLong: {"held_too_long", ErrHeldTooLong},
 }
 
-// String returns the reason as metrics spell it.
+// String returns the reason as metrics and logs spell it.
 func (r LossReason) String() string {
-	if int(r) < len(lossReasons) {
-		return lossReasons[r]
+	if int(r) < len(losses) {
+		return losses[r].name
 	}
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
 // lossReason finds the reason of a loss.
 func lossReason(cause error) LossReason {
-	switch {
-	case errors.Is(cause, ErrForced):
-		return LossForced
-	case errors.Is(cause, ErrHeldTooLong):
-		return LossHeldTooLong
-	case errors.Is(cause, ErrStoreAway):
-		return LossRenewal
-	case errors.Is(cause, ErrLeaseOver):
-		return LossExpired
+	for r, loss := range losses {
+		if errors.Is(cause, loss.cause) {
+			return LossReason(r)
+		}
 	}
-	return LossStore
+	return LossTaken
 }

@@ -130,26 +130,26 @@ func TestHooksTellTheEndOfEveryHoldOnce(t *testing.T) {
 		{"closed, when the store had lost it", nil, func(_ *testing.T, l *lock.Locker, store *faulty, _ *lock.Lease) {
 			_, _ = store.ForceRelease(context.Background(), "k")
 			_ = l.Close(context.Background())
-		}, []string{"lost order backend of request 1"}},
+		}, []string{"lost order taken of request 1"}},
 		{"gone at its release", nil, func(_ *testing.T, _ *lock.Locker, store *faulty, lease *lock.Lease) {
 			_, _ = store.ForceRelease(context.Background(), "k")
 			_ = lease.Release(context.Background())
-		}, []string{"lost order backend of request 1", "released order last=false lease is lost"}},
+		}, []string{"lost order taken of request 1", "released order last=false lease is lost"}},
 		{"gone before the release of an inner lease", nil, func(t *testing.T, l *lock.Locker, store *faulty, lease *lock.Lease) {
 			t.Helper()
 			inner := acquire(t, l, lease.Context(), "k")
 			_, _ = store.ForceRelease(context.Background(), "k")
 			_ = inner.Release(context.Background())
 			_ = lease.Release(context.Background())
-		}, []string{"released order last=false held 0s", "lost order backend of request 1", "released order last=false lease is lost"}},
+		}, []string{"released order last=false held 0s", "lost order taken of request 1", "released order last=false lease is lost"}},
 		{"gone at its renewal", nil, func(_ *testing.T, _ *lock.Locker, store *faulty, _ *lock.Lease) {
 			_, _ = store.ForceRelease(context.Background(), "k")
 			time.Sleep(15 * time.Second)
-		}, []string{"lost order backend of request 1"}},
+		}, []string{"lost order taken of request 1"}},
 		{"never renewed", nil, func(_ *testing.T, _ *lock.Locker, store *faulty, lease *lock.Lease) {
 			store.set(only("renew", times(1000, errLineCut)), nil)
 			<-lease.Context().Done()
-		}, []string{"lost order renew_failed of request 1"}},
+		}, []string{"lost order not_renewed of request 1"}},
 		{"expired", []lock.Option{lock.WithLease(2 * time.Second)}, func(_ *testing.T, _ *lock.Locker, _ *faulty, lease *lock.Lease) {
 			<-lease.Context().Done()
 			_ = lease.Release(context.Background())

@@ -24,7 +24,7 @@ func TestAContextThatIsWantedLateHasTheCauseOfTheEnd(t *testing.T) {
 		want error
 	}{
 		{"released", func(_ *lock.Locker, lease *lock.Lease) error { return lease.Release(context.Background()) }, lock.ErrReleased},
-		{"over", func(*lock.Locker, *lock.Lease) error { time.Sleep(time.Second); return nil }, lock.ErrLeaseOver},
+		{"over", func(*lock.Locker, *lock.Lease) error { time.Sleep(time.Second); return nil }, lock.ErrExpired},
 		{"closed", func(l *lock.Locker, _ *lock.Lease) error { return l.Close(context.Background()) }, lock.ErrClosed},
 		{"forced", func(l *lock.Locker, lease *lock.Lease) error {
 			_, err := l.ForceRelease(context.Background(), lease.Key())

@@ -347,7 +347,7 @@ func TestALostRenewalIsNotALimit(t *testing.T) {
 			t.Errorf("got %v", cause)
 		}
 		synctest.Wait()
-		if len(reasons) != 1 || reasons[0] != lock.LossRenewal {
+		if len(reasons) != 1 || reasons[0] != lock.LossNotRenewed {
 			t.Errorf("reasons: %v", reasons)
 		}
 	})

@@ -220,7 +220,7 @@ func TestLowerIsRepeatedNoLongerThanThereIsAHold(t *testing.T) {
 			"expired": func(t *testing.T, _ *lock.Locker, read *lock.Lease) {
 				t.Helper()
 				<-read.Context().Done()
-				wantErr(t, read.Release(t.Context()), lock.ErrLeaseOver)
+				wantErr(t, read.Release(t.Context()), lock.ErrExpired)
 			},
 			"closed": func(t *testing.T, l *lock.Locker, read *lock.Lease) {
 				t.Helper()

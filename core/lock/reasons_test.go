@@ -28,7 +28,7 @@ func TestEachLossHasItsReason(t *testing.T) {
 		"lease over": {
 			opts: []lock.Option{lock.WithLease(time.Second)},
 			lose: func(*testing.T, *lock.Locker, *faulty) { time.Sleep(2 * time.Second) },
-			want: lock.ErrLeaseOver, says: "WithLease",
+			want: lock.ErrExpired, says: "WithLease",
 		},
 		"held too long": {
 			opts: []lock.Option{lock.WithMaxHold(time.Second)},
@@ -41,7 +41,7 @@ func TestEachLossHasItsReason(t *testing.T) {
 				time.Sleep(time.Minute)
 				store.set(nil, nil)
 			},
-			want: lock.ErrStoreAway, says: "watchdog",
+			want: lock.ErrNotRenewed, says: "watchdog",
 		},
 		"taken": {
 			lose: func(t *testing.T, _ *lock.Locker, store *faulty) {
@@ -89,7 +89,7 @@ func TestEachLossHasItsReason(t *testing.T) {
 				if !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%q does not name the cure, %q", err, c.says)
 				}
-				for _, other := range []error{lock.ErrLeaseOver, lock.ErrHeldTooLong, lock.ErrStoreAway, lock.ErrTaken, lock.ErrForced} {
+				for _, other := range []error{lock.ErrExpired, lock.ErrHeldTooLong, lock.ErrNotRenewed, lock.ErrTaken, lock.ErrForced} {
 					if errors.Is(err, other) != errors.Is(c.want, other) {
 						t.Errorf("%q also matches %q", err, other)
 					}
@@ -222,7 +222,7 @@ func TestAFixedLeaseThatIsTakenAwayLastsUntilItsEnd(t *testing.T) {
 		least, longest time.Duration
 		cause          error
 	}{
-		"fixed":    {lock.WithLease(length), length * 9 / 10, length, lock.ErrLeaseOver},
+		"fixed":    {lock.WithLease(length), length * 9 / 10, length, lock.ErrExpired},
 		"watchdog": {lock.WithWatchdog(length), 0, length / 3, lock.ErrTaken},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -218,11 +218,11 @@ func TestReadHoldsAreRenewedAtLeastEveryTenSeconds(t *testing.T) {
 	}{
 		"the default":               {},
 		"a long watchdog":           {opts: []lock.Option{lock.WithWatchdog(time.Hour)}},
-		"a short fixed lease":       {opts: []lock.Option{lock.WithLease(25 * time.Second)}, lasts: 25 * time.Second, end: lock.ErrLeaseOver},
-		"a fixed lease":             {opts: []lock.Option{lock.WithLease(90 * time.Second)}, lasts: 90 * time.Second, end: lock.ErrLeaseOver},
-		"a long fixed lease":        {opts: []lock.Option{lock.WithLease(10 * time.Minute)}, lasts: 10 * time.Minute, end: lock.ErrLeaseOver},
+		"a short fixed lease":       {opts: []lock.Option{lock.WithLease(25 * time.Second)}, lasts: 25 * time.Second, end: lock.ErrExpired},
+		"a fixed lease":             {opts: []lock.Option{lock.WithLease(90 * time.Second)}, lasts: 90 * time.Second, end: lock.ErrExpired},
+		"a long fixed lease":        {opts: []lock.Option{lock.WithLease(10 * time.Minute)}, lasts: 10 * time.Minute, end: lock.ErrExpired},
 		"a limit":                   {opts: []lock.Option{lock.WithWatchdog(time.Hour), lock.WithMaxHold(time.Minute)}, lasts: time.Minute, end: lock.ErrHeldTooLong},
-		"a fixed lease of a writer": {opts: []lock.Option{lock.WithLease(90 * time.Second)}, writes: true, lasts: 90 * time.Second, end: lock.ErrLeaseOver},
+		"a fixed lease of a writer": {opts: []lock.Option{lock.WithLease(90 * time.Second)}, writes: true, lasts: 90 * time.Second, end: lock.ErrExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestAFixedReadLeaseNeedsNoRenewal(t *testing.T) {
 		if !lease.Deadline().Equal(deadline) {
 			t.Errorf("trusted until %v, want %v", lease.Deadline(), deadline)
 		}
-		wantErr(t, context.Cause(lease.Context()), lock.ErrLeaseOver)
+		wantErr(t, context.Cause(lease.Context()), lock.ErrExpired)
 		if n := wrong.Load(); n != 0 || store.count("renew") == 0 {
 			t.Errorf("%d of %d renewals asked for no time at all", n, store.count("renew"))
 		}

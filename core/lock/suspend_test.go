@@ -31,9 +31,9 @@ func TestASuspendedProcessRenewsAtOnceAndLosesWhatIsNotConfirmed(t *testing.T) {
 	}{
 		"and the key is taken":            {lock.WithWatchdog(30 * time.Second), gone, lock.ErrTaken},
 		"and the key of a lease is taken": {lock.WithLease(time.Hour), gone, lock.ErrTaken},
-		"and the store is away":           {lock.WithWatchdog(30 * time.Second), away, lock.ErrStoreAway},
-		"and the store of a lease is":     {lock.WithLease(time.Hour), away, lock.ErrStoreAway},
-		"and the store, before the limit": {lock.WithMaxHold(20 * time.Second), away, lock.ErrStoreAway},
+		"and the store is away":           {lock.WithWatchdog(30 * time.Second), away, lock.ErrNotRenewed},
+		"and the store of a lease is":     {lock.WithLease(time.Hour), away, lock.ErrNotRenewed},
+		"and the store, before the limit": {lock.WithMaxHold(20 * time.Second), away, lock.ErrNotRenewed},
 		"and all is well":                 {lock.WithWatchdog(30 * time.Second), nil, nil},
 		"and a lease is well":             {lock.WithLease(time.Hour), nil, nil},
 	} {
@@ -128,7 +128,7 @@ func TestASuspendedLeaseThatIsNotConfirmedIsRenewedNowAndThen(t *testing.T) {
 		if n := store.count("renew") - before; n < 3 || n > 50 {
 			t.Errorf("renewed %d times", n)
 		}
-		wantErr(t, context.Cause(lease.Context()), lock.ErrStoreAway)
+		wantErr(t, context.Cause(lease.Context()), lock.ErrNotRenewed)
 		store.set(nil, nil)
 	})
 }
@@ -217,7 +217,7 @@ func TestAnAnswerFromBeforeASuspensionConfirmsNothing(t *testing.T) {
 					release(t, lease)
 					return
 				}
-				wantErr(t, context.Cause(lease.Context()), lock.ErrLost, lock.ErrStoreAway)
+				wantErr(t, context.Cause(lease.Context()), lock.ErrLost, lock.ErrNotRenewed)
 			})
 		})
 	}
@@ -304,7 +304,7 @@ func TestASuspensionIsFoundThoughNobodyLooks(t *testing.T) {
 		default:
 			t.Error("it is trusted")
 		}
-		wantErr(t, context.Cause(lease.Context()), lock.ErrStoreAway)
+		wantErr(t, context.Cause(lease.Context()), lock.ErrNotRenewed)
 		store.set(nil, nil)
 	})
 }

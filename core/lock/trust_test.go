@@ -485,8 +485,8 @@ func TestAReleaseAfterTheTrustSaysLostThoughTheTimerIsLate(t *testing.T) {
 		lease := acquire(t, l, t.Context(), "k", lock.WithLease(10*time.Second))
 		l.DelayTrusts()
 		time.Sleep(trustOf(10 * time.Second)) // the store still has it
-		wantErr(t, lease.Release(t.Context()), lock.ErrLeaseOver)
-		wantErr(t, context.Cause(lease.Context()), lock.ErrLeaseOver)
+		wantErr(t, lease.Release(t.Context()), lock.ErrExpired)
+		wantErr(t, context.Cause(lease.Context()), lock.ErrExpired)
 	})
 }
 
@@ -503,8 +503,8 @@ func TestAReentryAfterTheTrustSaysLostThoughTheTimerIsLate(t *testing.T) {
 			t.Error("the store has lost it: this tests nothing")
 		}
 		_, err := l.Acquire(lease.Context(), "k")
-		wantErr(t, err, lock.ErrLeaseOver)
-		wantErr(t, lease.Release(t.Context()), lock.ErrLeaseOver)
+		wantErr(t, err, lock.ErrExpired)
+		wantErr(t, lease.Release(t.Context()), lock.ErrExpired)
 	})
 }
 

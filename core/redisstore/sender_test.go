@@ -541,7 +541,7 @@ func TestUndosAndAcquisitionsShareABatch(t *testing.T) {
 	}
 }
 
-// With ContextTimeoutEnabled a call ends with its time, though the client would wait
+// With ContextTimeoutEnabled an acquisition ends with its time, though the client would wait
 // longer, and nothing is sent twice.
 func TestACallEndsWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

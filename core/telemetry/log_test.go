@@ -41,11 +41,11 @@ func TestLogLines(t *testing.T) {
 		want    string
 	}{
 		"loss": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
-			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: lock.LossRenewal, Held: 90 * time.Second, Cause: errSecret})
-		}, `level=WARN msg="lock is lost" ` + order + ` redlatch.reason=renew_failed held=1m30s`},
+			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: lock.LossNotRenewed, Held: 90 * time.Second, Cause: errSecret})
+		}, `level=WARN msg="lock is lost" ` + order + ` redlatch.reason=not_renewed held=1m30s`},
 		"loss, and why the store was away": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
-			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: lock.LossRenewal, Cause: &lock.StoreError{Class: "READONLY", Err: errSecret}})
-		}, `level=WARN msg="lock is lost" ` + order + ` cause=READONLY redlatch.reason=renew_failed held=0s`},
+			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: lock.LossNotRenewed, Cause: &lock.StoreError{Class: "READONLY", Err: errSecret}})
+		}, `level=WARN msg="lock is lost" ` + order + ` cause=READONLY redlatch.reason=not_renewed held=0s`},
 		"next reason of a loss": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: 200})
 		}, `level=WARN msg="lock is lost" ` + order + ` redlatch.reason=reason(200) held=0s`},

@@ -110,7 +110,7 @@ func TestMetricsAreExactlyThese(t *testing.T) {
 			"redlatch.renewals{redlatch.outcome=ok}":                                                                  "21",
 			"redlatch.renewals{redlatch.outcome=error}":                                                               "1",
 			"redlatch.renewals{redlatch.outcome=lost}":                                                                "1",
-			"redlatch.losses{redlatch.reason=backend" + order:                                                         "1",
+			"redlatch.losses{redlatch.reason=taken" + order:                                                           "1",
 			"redlatch.losses{redlatch.reason=forced" + order:                                                          "1",
 			"redlatch.losses{redlatch.reason=expired" + other:                                                         "1",
 			"redlatch.key.failures{redlatch.reason=missing" + order:                                                   "1",
@@ -192,8 +192,8 @@ func TestOutcomesOfLosses(t *testing.T) {
 	for reason, want := range map[lock.LossReason]struct{ outcome, reason string }{
 		lock.LossExpired:     {"expired", "expired"},
 		lock.LossHeldTooLong: {"expired", "held_too_long"},
-		lock.LossRenewal:     {"lost", "renew_failed"},
-		lock.LossStore:       {"lost", "backend"},
+		lock.LossNotRenewed:  {"lost", "not_renewed"},
+		lock.LossTaken:       {"lost", "taken"},
 		lock.LossForced:      {"lost", "forced"},
 		lock.LossReason(100): {"lost", "_OTHER"},
 	} {
@@ -226,7 +226,6 @@ func TestOutcomesOfAcquisitions(t *testing.T) {
 		"caller lost another lock":   {fmt.Errorf("%w: %w", context.Canceled, lock.ErrLost), "redlatch.outcome=canceled"},
 		"silent until the deadline":  {fmt.Errorf("%w: %w", lock.ErrUnavailable, context.DeadlineExceeded), "error.type=unavailable redlatch.outcome=error"},
 		"hold to re-enter was gone":  {lock.ErrLost, "error.type=lost redlatch.outcome=error"},
-		"it was released meanwhile":  {lock.ErrReleased, "error.type=lost redlatch.outcome=error"},
 		"closed":                     {lock.ErrClosed, "error.type=closed redlatch.outcome=error"},
 		"mode the store has not":     {lock.ErrUnsupported, "error.type=unsupported redlatch.outcome=error"},
 		"mode that cannot be joined": {lock.ErrInvalid, "error.type=invalid redlatch.outcome=error"},

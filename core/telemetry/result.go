@@ -53,8 +53,6 @@ func resultOf(err error) result {
 		return failed
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return canceled
-	case errors.Is(err, lock.ErrReleased): // the hold to re-enter was gone
-		return lost
 	}
 	r := failed
 	for r < result(len(results)-1) && !errors.Is(err, results[r].is) {
@@ -113,5 +111,5 @@ func keyReasonOf(reason string) int {
 
 // lossReasons are all reasons of losses.
 var lossReasons = [...]lock.LossReason{
-	lock.LossExpired, lock.LossRenewal, lock.LossStore, lock.LossForced, lock.LossHeldTooLong,
+	lock.LossExpired, lock.LossNotRenewed, lock.LossTaken, lock.LossForced, lock.LossHeldTooLong,
 }

@@ -42,7 +42,7 @@ func everything(made *telemetry.Telemetry) {
 	for _, err := range []error{nil, lock.ErrUnavailable, lock.ErrNotHeld} {
 		hooks.Renewed(lock.RenewEvent{Event: e, Err: err})
 	}
-	for _, reason := range []lock.LossReason{lock.LossExpired, lock.LossRenewal, lock.LossStore, lock.LossForced, lock.LossHeldTooLong} {
+	for _, reason := range []lock.LossReason{lock.LossExpired, lock.LossNotRenewed, lock.LossTaken, lock.LossForced, lock.LossHeldTooLong} {
 		hooks.Lost(lock.LossEvent{Event: e, Context: ctx, Reason: reason})
 	}
 	for _, reason := range []string{"missing", "ambiguous", "too_long", "invalid", "unresolvable"} {

@@ -235,7 +235,7 @@ func TestBugALockAfterALostOneIsNotRenewed(t *testing.T) {
 	for range 2 {
 		lease := acquire(t, l, "k")
 		rdb.Del(t.Context(), "k")
-		wantLoss(t, told, lease, lock.LossStore)
+		wantLoss(t, told, lease, lock.LossTaken)
 	}
 	lease := acquire(t, l, "k")
 	before := lease.Deadline()

@@ -91,7 +91,7 @@ func TestAClockThatJumpsForwardIsCaughtByTheFence(t *testing.T) {
 	if !resource.write(next.Fence(), "new holder") || resource.write(lease.Fence(), "old holder") {
 		t.Errorf("fence %d after %d", next.Fence(), lease.Fence())
 	}
-	wantLoss(t, told, lease, lock.LossStore)
+	wantLoss(t, told, lease, lock.LossTaken)
 	release(t, next)
 }
 

@@ -46,7 +46,7 @@ func TestALockThatIsTakenAwayIsNoticedAtTheNextRenewal(t *testing.T) {
 			lease := acquire(t, l, "k")
 			take(t, rdb)
 			want := hash(t, rdb, "k")
-			wantLoss(t, told, lease, lock.LossStore) // not by an expiry, that would be three times later
+			wantLoss(t, told, lease, lock.LossTaken) // not by an expiry, that would be three times later
 			if got := hash(t, rdb, "k"); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("Redis has %v, had %v when it was taken away", got, want)
 			}

@@ -78,7 +78,7 @@ func TestARenewalWithoutAReplyDoesNotExtendTrust(t *testing.T) {
 		t.Errorf("%d renewals ran, and the lock in Redis lasts %v: nothing was tested", cut.Hits(), ttl)
 	}
 	cut.Remove()
-	wantLoss(t, told, lease, lock.LossRenewal)
+	wantLoss(t, told, lease, lock.LossNotRenewed)
 }
 
 // Redis drops subscribers that don't read fast enough. Who waits hears of it
@@ -369,7 +369,7 @@ func TestAPartitionedHolderStopsBeforeAnotherBegins(t *testing.T) {
 		if err := <-released; !errors.Is(err, lock.ErrLost) {
 			t.Errorf("its release: %v, want ErrLost", err)
 		}
-		if e := <-told; e.Reason != lock.LossRenewal {
+		if e := <-told; e.Reason != lock.LossNotRenewed {
 			t.Errorf("lost as %v", e.Reason)
 		}
 		wantLock(t, plain, "k", map[string]string{next.Owner(): "1"})

@@ -65,7 +65,7 @@ func TestARestartThatForgetsIsNoticedAtTheNextRenewal(t *testing.T) {
 	if next.Fence() <= lease.Fence() {
 		t.Errorf("fence %d after %d", next.Fence(), lease.Fence())
 	}
-	wantLoss(t, told, lease, lock.LossStore) // an expiry would have another reason
+	wantLoss(t, told, lease, lock.LossTaken) // an expiry would have another reason
 	if fields := hash(t, server.Admin(t), "k"); fields[next.Owner()] != "1" {
 		t.Errorf("the loser took the lock with it: %v", fields)
 	}
@@ -150,7 +150,7 @@ func TestAPowerCutForgetsOnlyWhatWasNotOnTheDisk(t *testing.T) {
 	if !resource.write(next.Fence(), "new holder") || resource.write(forgotten.Fence(), "old holder") {
 		t.Errorf("fence %d after %d", next.Fence(), forgotten.Fence())
 	}
-	wantLoss(t, told, forgotten, lock.LossStore)
+	wantLoss(t, told, forgotten, lock.LossTaken)
 	release(t, next)
 	release(t, synced)
 }
@@ -178,7 +178,7 @@ func TestAHangingRedisNeitherGrantsNorKeeps(t *testing.T) {
 	}
 	wantLostInTime(t, lease, stopped, watchdog)
 	server.Cont()
-	wantLoss(t, told, lease, lock.LossRenewal)
+	wantLoss(t, told, lease, lock.LossNotRenewed)
 	next := acquire(t, other, "k")
 	if next.Fence() <= lease.Fence() {
 		t.Errorf("fence %d after %d", next.Fence(), lease.Fence())

@@ -147,7 +147,7 @@ func TestTelemetryTellsOfARealServer(t *testing.T) {
 		if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("got %v, want ErrLost", err)
 		}
-		reader.want(t, 1, "redlatch.losses", name, attribute.String("redlatch.reason", "backend"))
+		reader.want(t, 1, "redlatch.losses", name, attribute.String("redlatch.reason", "taken"))
 		reader.want(t, 0, "redlatch.held.count")
 	})
 
@@ -171,7 +171,7 @@ func TestTelemetryTellsOfARealServer(t *testing.T) {
 			t.Fatalf("cause %v, want ErrLost", cause)
 		}
 		eventually(t, func() error { // hooks run when the contexts have ended
-			if n := reader.read(t, "redlatch.losses", name, attribute.String("redlatch.reason", "renew_failed")); n != 1 {
+			if n := reader.read(t, "redlatch.losses", name, attribute.String("redlatch.reason", "not_renewed")); n != 1 {
 				return fmt.Errorf("%d losses", n)
 			}
 			return nil

@@ -460,7 +460,7 @@ func (c *caller) release(h *held) {
 	}
 	world.journal.tell("p%d.%d release  %s %s: %v", c.process.number, c.number, h.lease.Key(), readable([]string{h.lease.Owner()}), err)
 	world.journal.count("release: " + outcome(err))
-	if errors.Is(err, lock.ErrStoreAway) && c.renewsInTime() {
+	if errors.Is(err, lock.ErrNotRenewed) && c.renewsInTime() {
 		world.journal.report(judge.Away(h.lease.Key(), h.lease.Deadline(), world.reachable(c.process), h.term.lasts))
 	}
 	world.journal.report(judge.Overstayed(judge.Call{
