@@ -144,6 +144,9 @@ func (e *canon) caller(p, s int) {
 			}
 		}
 	}
+	if st.state == waits && c.Lease > 0 {
+		e.since(st.at, 20)
+	}
 	if st.state == waits {
 		for o := range m.callers {
 			if w.seats[p][o].state == waits && w.seats[p][o].came < st.came {
@@ -424,6 +427,7 @@ func (e *canon) encode(w *world, sc *scope, swap bool, out []byte) []byte {
 	e.addFence(w.last)
 	e.b = append(e.b, byte(w.foreign), byte(w.faults), byte(w.leaves), byte(w.forces), byte(w.crash), byte(w.drain), byte(w.shut), byte(w.checks), flags(w.calm, w.forcedAt > 0, w.suspended))
 	e.until(w.keep)
+	e.b = append(e.b, byte(w.keepMode))
 	if w.calm && sc.forces > 0 && sc.p.Poll < Never {
 		e.sinceForced()
 	}

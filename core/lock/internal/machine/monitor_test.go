@@ -9,17 +9,21 @@ func (w *world) ended(p int, f *Effect, e *Event, trusts []Time) {
 		w.fail("a lease ended that the caller doesn't have")
 	}
 	c := m.callers[f.Caller].claim
+	held := c != None && w.has(m.claims[c].owner)
+	if f.Why == WhyUnconfirmed && w.calm && (!w.suspended || held) && w.forcedAt == 0 && !w.lazy {
+		w.fail("lost though nothing failed")
+	}
 	if e.Kind == EvClose || c == None || w.local(p) >= trusts[c] || w.doubted(m.claims[c].owner) {
 		return
 	}
-	if w.has(m.claims[c].owner) && m.Ordered {
+	if held && m.Ordered {
 		w.fail("lost though held")
 	}
 }
 
 // replied is that a call of a caller returns.
 func (w *world) replied(sc *scope, p int, f *Effect, e *Event, crowd int32) {
-	s := &w.seats[p][f.Caller]
+	s, m := &w.seats[p][f.Caller], &w.p[p]
 	switch f.Result {
 	case ResGranted:
 		w.granted(p, f, e)
@@ -37,6 +41,8 @@ func (w *world) replied(sc *scope, p int, f *Effect, e *Event, crowd int32) {
 		w.fail("an answer that nobody waits for")
 	case r == ResBusy && s.state == waits && !s.saw:
 		w.fail("busy though free")
+	case r == ResClosed && s.state == waits && m.callers[f.Caller].AtWork && !m.ended:
+		w.fail("work is refused by a drain")
 	case r == ResCrowded && (sc.most == 0 || crowd < sc.most):
 		w.fail("refused though there is room")
 	case r == ResBacklog && sc.ledger == 0:
@@ -51,6 +57,33 @@ func (w *world) replied(sc *scope, p int, f *Effect, e *Event, crowd int32) {
 		w.fail("a release that was called in time is called a loss")
 	}
 	*s = seat{rounds: s.rounds, extends: s.extends}
+}
+
+// idle is that time passes, with all messages delivered and all timers served: nobody may
+// wait for what is there.
+func (w *world) idle(sc *scope) {
+	if !w.calm || w.suspended || sc.lazy > 0 {
+		return
+	}
+	for p := range sc.procs {
+		m := &w.p[p]
+		if w.dead[p] {
+			continue
+		}
+		for s := range m.callers {
+			if c := &m.callers[s]; c.Once && w.seats[p][s].state == waits && c.phase != joining {
+				w.fail("a try waits")
+			}
+		}
+		head := m.queue.head
+		if head == None || len(sc.procs) > 1 && sc.p.YieldMin > 0 || w.np > 0 || w.nh > 0 || w.now < w.keep {
+			continue
+		}
+		c := &m.callers[head]
+		if m.conflicting(&m.held, c.Mode) == 0 && (c.phase == queued || w.hears[p].on && m.serves(c)) {
+			w.fail("a caller waits for a free key")
+		}
+	}
 }
 
 // granted is that a caller gets a lease.
@@ -72,6 +105,12 @@ func (w *world) granted(p int, f *Effect, e *Event) {
 		w.fail("handed on for too long")
 	case m.draining && e.Kind != EvDrain && !c.AtWork:
 		w.fail("granted after a drain")
+	}
+	if i := w.mine(h.owner); i >= 0 && w.calm && f.Fence.handoffs() > 0 && h.leases == 1 && w.holds[i].exp-w.now > c.Watchdog {
+		w.fail("a hold was handed on that lasts longer than its lease")
+	}
+	if c.Lease > 0 && h.limit == 0 && w.stop[p] == 0 && h.expiry < s.at+c.length() {
+		w.fail("the lease is shorter than its caller asked")
 	}
 	if h.leases > 1 {
 		return
@@ -207,7 +246,7 @@ func (w *world) check(sc *scope) {
 		if w.dead[p] {
 			continue
 		}
-		w.counts(p)
+		w.counts(sc, p)
 		for i := range m.claims {
 			h := &m.claims[i]
 			if h.stage != held || w.local(p) >= h.trust {
@@ -259,8 +298,19 @@ func (w *world) check(sc *scope) {
 			w.fail("a hold of nobody")
 		}
 	}
+	for i := range w.nh {
+		if h := &w.holds[i]; h.kept && h.exp > w.keep {
+			w.fail("kept though nobody asked for it")
+		}
+	}
 	for i := range w.np {
-		if q := &w.queue[i]; !w.p[q.proc].closed && !w.known(int(q.proc), q.owner) {
+		q := &w.queue[i]
+		for j := range w.p[q.proc].claims {
+			if cl := &w.p[q.proc].claims[j]; cl.owner == q.owner && cl.stage == asking && !w.p[q.proc].callers[cl.asker].leading {
+				w.fail("a place behind a caller in another mode")
+			}
+		}
+		if !w.p[q.proc].closed && !w.known(int(q.proc), q.owner) {
 			w.fail("a place of nobody")
 		}
 	}
@@ -301,7 +351,7 @@ func (w *world) backed(sc *scope, p int, h *claim, mode Mode) {
 }
 
 // counts is that what the machine counts and schedules is what there is.
-func (w *world) counts(p int) {
+func (w *world) counts(sc *scope, p int) {
 	m := &w.p[p]
 	var has, ends [modes]int32
 	var open, undo, waiting, share, over, leaving int32
@@ -356,6 +406,9 @@ func (w *world) counts(p int) {
 		if st := w.seats[p][s].state; (st == outside) != (c.phase == absent) {
 			w.fail("caller and machine disagree")
 		}
+	}
+	if sc.most > 0 && waiting > sc.most {
+		w.fail("too many wait")
 	}
 	if has != m.held || ends != m.ending || open != m.open || undo != m.undoing || waiting != m.waiting || share != m.sharing || over != m.overdue || leaving != m.leaving {
 		w.fail("the machine counts wrongly")

@@ -134,6 +134,7 @@ func (x *explorer) callers(w *world, p int) {
 				trusted := c.phase == holding && v.local(p) < v.p[p].claims[c.claim].trust
 				if c.Min > 0 && !c.Part && trusted && !v.excused(v.p[p].claims[c.claim].owner) {
 					v.keep = max(v.keep, v.p[p].claims[c.claim].granted+c.Min+v.stop[p])
+					v.keepMode = c.Mode
 				}
 				v.seats[p][s].late = !trusted && (c.phase == lost || !v.leapt[p])
 				v.seats[p][s].state = returning
@@ -318,6 +319,7 @@ func (x *explorer) tick(w *world) {
 		}
 	}
 	x.try(w, true, func() string { return "tick" }, func(v *world) bool {
+		v.idle(sc)
 		v.now++
 		v.calls = [maxProcs]int8{}
 		v.expire()

@@ -20,9 +20,15 @@ var (
 const glance = 1500
 
 func (sc *scope) chosen() bool {
-	for o := range strings.SplitSeq(*only, "|") {
-		if strings.HasPrefix(sc.name, o) {
-			return *long || !sc.long
+	return matches(sc.name, *only) && (*long || !sc.long || sc.name+"$" == *only)
+}
+
+// matches says whether a name begins with one of these, separated by |; one that ends
+// with $ is a whole name.
+func matches(name, these string) bool {
+	for o := range strings.SplitSeq(these, "|") {
+		if strings.HasPrefix(name+"$", o) {
+			return true
 		}
 	}
 	return false
@@ -51,7 +57,7 @@ func TestExplore(t *testing.T) {
 			}
 			if x.bad != "" {
 				steps, w := x.trace()
-				t.Fatalf("%s\n%s\n%s", x.bad, strings.Join(steps, "\n"), w)
+				t.Fatalf("found after %d states and %d moves: %s\n%s\n%s", len(x.parent), len(steps), x.bad, strings.Join(steps, "\n"), w)
 			}
 		})
 	}

@@ -179,6 +179,18 @@ func scopes() []*scope {
 		clocks(scope{name: "force, a writer reads", forces: 1, faults: 1}, l(writes, reads.within(0), reads)),
 		clocks(scope{name: "force, errors", foreign: 1, forces: 1, faults: 1, breaks: true}, l(x, x)),
 		clocks(scope{name: "two tries each", p: timed().with(func(p *Params) { p.Tries = 2 }), foreign: 1, faults: 2, leaves: 1}, l(x.leaver(), x)),
+		clocks(scope{name: "yield, nobody listens", p: timed().with(func(p *Params) { p.Watch, p.Poll, p.YieldMin, p.YieldMax = true, 4, 1, 2 })}, l(x.times(2), x, x)),
+		clocks(scope{name: "hand-offs in time", p: timed().with(func(p *Params) { p.Handoffs, p.HandoffTime = 5, 2 }), faults: 1}, l(x.lasts(6).times(2), x.lasts(6).times(2))),
+		clocks(scope{name: "verified for long", p: timed().with(func(p *Params) { p.Poll = 1 }), foreign: 1}, l(x.lasts(9), x.lasts(9))),
+		clocks(scope{name: "a writer with a minimum reads", foreign: 1, mode: Write, faults: 1}, l(one(Terms{Mode: Write, Min: 3}), reads.within(0), reads)),
+		clocks(scope{name: "a reader with a minimum in a writer", foreign: 1, mode: Write, faults: 1}, l(writes, one(Terms{Mode: Read, Min: 3}).within(0), writes)),
+		hints(scope{name: "few calls", foreign: 1, leaves: 1, calls: 8}, l(fair.leaver(), fair)),
+		clocks(scope{name: "few calls and time", foreign: 1, calls: 6}, l(x, x.within(0), x)),
+		hints(scope{name: "a writer reads and writes again", faults: 1}, l(writes, reads.within(0), writes.within(1))),
+		clocks(scope{name: "maximum, renewed", foreign: 1, faults: 1}, l(one(Terms{Mode: Exclusive, Max: 6}), x)),
+		hints(scope{name: "errors, repeated", p: untimed().with(func(p *Params) { p.Timeout = 2 }), foreign: 1, faults: 1, breaks: true}, l(x, x)),
+		clocks(scope{name: "suspended, two faults", faults: 2, suspends: 1}, l(x)),
+		hints(scope{name: "fair, two processes of two", leaves: 1}, l(fair.leaver(), fair), l(fair, fair)),
 		clocks(scope{name: "limits behind a hold", foreign: 1, faults: 1}, l(x, x.limited(1), x.limited(1))),
 	}
 }

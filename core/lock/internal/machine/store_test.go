@@ -279,7 +279,7 @@ func (w *world) acquire(sc *scope, m, r msg, i int) (msg, bool) {
 		}
 		return r, ok
 	}
-	if w.now < w.keep && k.Mode.exclusive() {
+	if w.now < w.keep && Conflict(w.keepMode, k.Mode) {
 		w.fail("granted under a minimum hold")
 	}
 	if w.nh == maxHolds {

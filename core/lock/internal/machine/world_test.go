@@ -62,23 +62,24 @@ type seat struct {
 }
 
 type world struct {
-	now     Time
-	p       [maxProcs]Machine
-	dead    [maxProcs]bool
-	seats   [maxProcs][maxCallers]seat
-	msgs    [maxMsgs]msg
-	n       int
-	holds   [maxHolds]stored
-	nh      int
-	queue   [maxPlaces]place
-	np      int
-	hears   [maxProcs]listener
-	grants  Fence
-	last    Fence // of the exclusive leases so far
-	keep    Time  // no exclusive grant before
-	run1    int8  // 1+ the process whose run of hand-offs has ended while another listened
-	calls   [maxProcs]int8
-	foreign int8
+	now      Time
+	p        [maxProcs]Machine
+	dead     [maxProcs]bool
+	seats    [maxProcs][maxCallers]seat
+	msgs     [maxMsgs]msg
+	n        int
+	holds    [maxHolds]stored
+	nh       int
+	queue    [maxPlaces]place
+	np       int
+	hears    [maxProcs]listener
+	grants   Fence
+	last     Fence // of the exclusive leases so far
+	keep     Time  // no grant before that conflicts with keepMode
+	keepMode Mode
+	run1     int8 // 1+ the process whose run of hand-offs has ended while another listened
+	calls    [maxProcs]int8
+	foreign  int8
 
 	faults, leaves, forces, crash, drain, shut, suspends, checks int8
 
@@ -90,6 +91,7 @@ type world struct {
 	unsure    [4]Owner       // holds that nothing has confirmed since
 	suspended bool
 	calm      bool // no message was late or lost
+	lazy      bool // timers may be late
 	bad       string
 }
 
@@ -169,7 +171,7 @@ func (sc *scope) start(w *world) {
 			}
 		}
 	}
-	w.now, w.calm = 1, true
+	w.now, w.calm, w.lazy = 1, true, sc.lazy > 0
 	w.foreign, w.faults, w.leaves, w.forces, w.crash = sc.foreign, sc.faults, sc.leaves, sc.forces, sc.crash
 	w.drain, w.shut, w.suspends, w.checks = sc.drain, sc.shut, sc.suspends, sc.checks
 }
@@ -199,7 +201,7 @@ func (w *world) step(x *explorer, p int, e *Event) bool {
 		f := &out[i]
 		switch f.Do {
 		case DoSend:
-			if !w.send(sc, p, f) {
+			if !w.send(sc, p, f, e.LedgerFull) {
 				return false
 			}
 		case DoUnwatch:
@@ -213,13 +215,22 @@ func (w *world) step(x *explorer, p int, e *Event) bool {
 	return true
 }
 
-func (w *world) send(sc *scope, p int, f *Effect) bool {
+func (w *world) send(sc *scope, p int, f *Effect, full bool) bool {
 	r := msg{proc: int8(p), k: f.Call} //nolint:gosec // few
 	if len(f.Places) > len(r.places) {
 		w.fail("scope too small: places of a call")
 		return false
 	}
 	copy(r.places[:], f.Places)
+	if f.Call.Op == OpRenew && f.Call.Caller == None {
+		w.asked(p, &f.Call)
+	}
+	if f.Call.Op == OpAcquire && f.Call.TTL > sc.p.MaxTTL {
+		w.fail("an acquire writes more than it may")
+	}
+	if f.Call.Op == OpAcquire && full {
+		w.fail("an acquire is sent though the ledger is full")
+	}
 	if f.Call.Op == OpAcquire || f.Call.Op == OpRenew {
 		w.calls[p]++
 		if sc.calls > 0 && w.calls[p] > sc.calls {
@@ -227,6 +238,20 @@ func (w *world) send(sc *scope, p int, f *Effect) bool {
 		}
 	}
 	return w.put(r)
+}
+
+// asked is that a renewal makes a hold last no longer than a lease asks for.
+func (w *world) asked(p int, k *Call) {
+	h := &w.p[p].claims[k.Claim]
+	most := max(1, h.expiry-k.Sent)
+	for s := h.first; s != None; s = w.p[p].callers[s].next {
+		if c := &w.p[p].callers[s]; c.Lease == 0 {
+			most = max(most, c.Watchdog)
+		}
+	}
+	if k.TTL > most {
+		w.fail("renewed for longer than anybody asked")
+	}
 }
 
 // other is what a foreign process does.
