@@ -282,7 +282,7 @@ func (x *explorer) hear(v *world, i int) bool {
 			}
 		}
 	}
-	if k.Op == OpRenew && m.ans == AnsGone { // now it knows
+	if (k.Op == OpRenew || k.Op == OpLower) && m.ans == AnsGone { // now it knows
 		for i := range v.forced {
 			if v.forced[i] == k.Owner {
 				v.forced[i] = 0

@@ -30,6 +30,7 @@ type edit struct{ file, old, planted string }
 func in(file, old, planted string) []edit { return []edit{{file, old, planted}} }
 
 var controls = flag.Bool("controls", false, "plant bugs, and see that the explorer finds each")
+var keepIn = flag.String("keep-in", "", "with -controls: keep the traces in this folder")
 var plantNamed = flag.String("plant", "", "plant only the bugs whose names begin so")
 
 var found = regexp.MustCompile(`found after (\d+) states and (\d+) moves: ([^\n]*)`)
@@ -92,7 +93,20 @@ func (p *plant) explore(t *testing.T) string {
 		t.Fatal(err)
 	}
 	p.run(t, "go", "test", "-c", "-vet=off", "-overlay", file, "-o", binary, ".")
-	return p.run(t, binary, "-test.run", "^TestExplore$", "-test.v", "-scope", p.scope+"$", "-most", "400000")
+	return p.run(t, binary, "-test.run", "^TestExplore$", "-test.v", "-scope", p.scope+"$", "-most", "400000", "-keep", *keepIn+slug(p.name))
+}
+
+// slug makes a file name of a name; none if traces are not kept.
+func slug(name string) string {
+	if *keepIn == "" {
+		return ""
+	}
+	return "/" + strings.Map(func(r rune) rune {
+		if r == ' ' {
+			return '-'
+		}
+		return r
+	}, strings.ReplaceAll(name, "'", "")) + ".trace"
 }
 
 // run returns the output of a command. Its error is of interest only where it didn't run.
@@ -150,8 +164,8 @@ func plants() []plant {
 		{"a try that leaves forgets the tries that share its call", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "if c.phase != sharing && c.Once && m.sharing > 0 {", "if false {")},
 		{"a hint while calling is forgotten", "two processes of two", "The lock engine: leases, trust, local queue, renewal; memory store", in("watch.go", "		c.hint = true\n		if c.phase", "		c.hint = c.phase != calling\n		if c.phase")},
 		{"no look after subscribing", "two processes of two", "core/lock: each subscription is followed by a call", in("watch.go", "	m.hint()\n}\n\nfunc (m *Machine) watchTimer", "}\n\nfunc (m *Machine) watchTimer")},
-		{"the answer to an old subscription counts", "two wait", "", []edit{{"watch.go", "w.state != watchOpening || w.seq != e.Call.Seq", "w.state != watchOpening"}, {"monitor_test.go", "p.watch.state != watchOpening || p.watch.seq != k.Seq", "p.watch.state != watchOpening"}}},
-		{"a subscription has no timeout", "two wait", "core/lock: one timer for the calls that wait for an answer", in("watch.go", "		return w.at\n", "		return Never\n")},
+		{"the answer to an old subscription counts", "one waits", "", []edit{{"watch.go", "w.state != watchOpening || w.seq != e.Call.Seq", "w.state != watchOpening"}, {"monitor_test.go", "p.watch.state != watchOpening || p.watch.seq != k.Seq", "p.watch.state != watchOpening"}}},
+		{"a subscription has no timeout", "one waits", "core/lock: one timer for the calls that wait for an answer", in("watch.go", "		return w.at\n", "		return Never\n")},
 		{"the new head rests", "permits", "core/lock: a grant wakes the waiters of its owner", in("caller.go", "	default:\n		next.hint = true", "	default:")},
 		{"a limit ends the call", "time: wait limits", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("caller.go", "	c.limited = true\n", "	if c.phase == calling {\n		return m.leave(s, ResUnavailable, now, out)\n	}\n	c.limited = true\n")},
 		{"a time is due that the timer does nothing about", "yield", "core/lock: one timer for the calls that wait for an answer", in("machine.go", "			m.callAt = at\n", "			m.callAt = c.askAt\n")},
@@ -162,6 +176,10 @@ func plants() []plant {
 		{"places are not kept", "fair, crash", "core/lock: one caller of a process asks for all its fair waiters", in("acquire.go", "		w, m.looked = m.queue.head, k.Sent\n", "		w, m.looked = None, k.Sent\n")},
 		{"nobody waits until the place of a caller that left is removed", "fair, two processes of two", "core/lock: the place of a fair waiter that leaves goes first", in("machine.go", "	if c.Mode == Fair && m.leaving > 0 && m.leaveTill > now {", "	if false {")},
 		{"a place that was removed is waited for", "fair, one process", "", in("claim.go", "	m.leaving--\n", "")},
+
+		{"the hint of a caller that was granted is forgotten", "fair, force", "", in("caller.go", "!c.hint && (granted || c.phase == resting)", "(granted || c.phase == resting && !c.hint)")},
+		{"a hold is verified for nobody", "time: wait limits", "", in("hold.go", "	if m.queue.head == None {\n		return out // its limit has passed in the same step\n	}\n", "")},
+		{"a limit behind a caller that is blocked is waited for", "limits behind a hold", "core/lock: who waits behind a holder of its process knows that the key is held", in("caller.go", "m.sawContention(c) || m.conflicting(&m.held, c.Mode)+m.conflicting(&m.ending, c.Mode) > 0", "m.sawContention(c)")},
 
 		// What is undone.
 		{"an owner comes back", "two wait", "core/lock: who is undone never comes back", in("claim.go", "	m.owners++\n", "	m.owners = 1001 + m.owners/1000*1000 - 1000\n")},
@@ -184,6 +202,7 @@ func plants() []plant {
 		{"hand-offs have no end in time", "hand-offs in time", "core/lock: after a run of hand-offs other processes may call first", in("caller.go", " || now-h.granted >= m.HandoffTime", "")},
 		{"a hand-off keeps the fence", "two wait", "core/lock: a released key passes to the next caller of the process", in("caller.go", "	h.fence++\n", "")},
 		{"no yield after a run", "yield", "core/lock: after a run of hand-offs other processes may call first", in("yield.go", "h.spent && others > 0 && y.length > 0", "false")},
+		{"a run that ends while nobody waits is forgotten", "long: yield", "", in("caller.go", "h.spent = over && h.fence.handoffs() > 0", "h.spent = over && h.fence.handoffs() > 0 && s != None")},
 		{"a yield though nobody listens", "yield, nobody listens", "core/lock: after a run of hand-offs other processes may call first", in("yield.go", "h.spent && others > 0 && y.length > 0", "h.spent && y.length > 0")},
 
 		// Holds.
@@ -205,11 +224,11 @@ func plants() []plant {
 		// Time.
 		{"trust counts from the answer", "time: slow answers", "The lock engine: leases, trust, local queue, renewal; memory store", in("hold.go", "	m.confirm(cl, &e.Call)\n	m.verified", "	m.confirm(cl, &e.Call)\n	cl.trust = after(now, e.Call.TTL-m.margin(e.Call.TTL))\n	m.verified")},
 		{"a late renewal prolongs trust", "time: one, two faults", "", in("hold.go", "		m.confirm(h, &e.Call)\n	case e.Answer == AnsGone:", "		m.confirm(h, &e.Call)\n		h.trust = after(now, e.Call.TTL-m.margin(e.Call.TTL))\n	case e.Answer == AnsGone:")},
-		{"a grant that comes too late is trusted", "two tries each", "core/lock: the promises as tests, on memory and fake time", in("hold.go", "	if now >= after(e.Call.Sent, e.Call.TTL-m.margin(e.Call.TTL)) || e.Call", "	if e.Call")},
+		{"a grant that comes too late is trusted", "late grants", "core/lock: the promises as tests, on memory and fake time", in("hold.go", "	if now >= after(e.Call.Sent, e.Call.TTL-m.margin(e.Call.TTL)) || e.Call", "	if e.Call")},
 		{"only timers notice the end of trust", "time: late timers, re-entry", "core/lock: a hold that is no longer trusted refuses nobody", in("machine.go", "	out = m.lapse(now, out)\n", "	if e.Kind == EvTimer {\n		out = m.lapse(now, out)\n	}\n")},
 		{"what was sent before a suspension confirms", "time: suspended", "core/lock: an answer from before a suspension confirms nothing", []edit{{"hold.go", "	if k.Epoch != m.epoch {", "	if false {"}, {"hold.go", " || e.Call.Epoch != m.epoch { // too", " { // too"}}},
 		{"a suspension changes nothing", "suspended, two faults", "core/lock: suspended machines, forced releases and large rounds", in("hold.go", "			h.trust = min(h.trust, after(now, max(1, min(m.Timeout, h.lasts/6))))\n", "")},
-		{"nothing is renewed after a suspension", "suspended, fixed", "core/lock: suspended machines, forced releases and large rounds", in("hold.go", "h.suspect, h.renewing, h.renewAt = true, false, now", "h.suspect = true")},
+		{"nothing is renewed after a suspension", "suspended, one fixed", "core/lock: suspended machines, forced releases and large rounds", in("hold.go", "h.suspect, h.renewing, h.renewAt = true, false, now", "h.suspect = true")},
 		{"a hold is verified by what it has left", "verified for long", "core/lock: a test of a renewal that an old answer must not put off", in("hold.go", "return max(1, h.watchdog, h.expiry-now)", "return max(1, h.expiry-now)")},
 		{"read holds are renewed as rarely as others", "readers are renewed", "", in("hold.go", "h.mode == Read && next < h.trust", "false")},
 
