@@ -76,6 +76,9 @@ type explorer struct {
 
 	seen transitions
 
+	// calm leaves out faults, new callers and giving up, until a clean end is found.
+	calm bool
+
 	// Audit: states that were taken for known ones must have the same successors.
 	every, merged int
 	sums          []uint64
@@ -95,6 +98,9 @@ func (x *explorer) try(w *world, progress bool, name func() string, f func(v *wo
 	}
 	n := x.nth
 	x.nth++
+	if x.calm && (!progress || len(x.goods) > 0) {
+		return
+	}
 	switch {
 	case x.name != "":
 		if x.picked != "" || name() != x.name {
@@ -189,6 +195,23 @@ func (sc *scope) explore(most, every int) *explorer {
 	}
 	w := new(world)
 	sc.start(w)
+	if x.from(w, most) && every == 0 {
+		x.stuck()
+	}
+	return x
+}
+
+// clean says whether a clean end can be reached from w without faults, new callers or
+// giving up.
+func (sc *scope) clean(w *world) bool {
+	sc.classes(false)
+	x := &explorer{sc: sc, pick: -1, seen: transitions{}, calm: true}
+	x.from(w, 100_000)
+	return len(x.goods) > 0
+}
+
+// from explores from w, and returns whether all states were expanded and nothing was found.
+func (x *explorer) from(w *world, most int) bool {
 	x.table.add(x.hash(w), 0)
 	x.parent, x.move = append(x.parent, 0), append(x.move, 0)
 	x.states = append(x.states, w)
@@ -201,11 +224,11 @@ func (sc *scope) explore(most, every int) *explorer {
 		x.states[head] = nil
 		x.id, x.nth = uint32(len(x.parent)-len(x.states)+head), 0 //nolint:gosec // fewer than 1<<32
 		head++
-		if every > 0 {
+		if x.every > 0 {
 			clear(x.next)
 		}
 		x.expand(w)
-		if every > 0 {
+		if x.every > 0 {
 			x.sums = append(x.sums, sum(x.next))
 		}
 		x.spare = append(x.spare, w)
@@ -214,10 +237,7 @@ func (sc *scope) explore(most, every int) *explorer {
 			head = 0
 		}
 	}
-	if x.bad == "" && head == len(x.states) && every == 0 {
-		x.stuck()
-	}
-	return x
+	return x.bad == "" && head == len(x.states)
 }
 
 // stuck looks for states from which no clean end can be reached without faults, new

@@ -193,7 +193,7 @@ func scopes() []*scope {
 		hints(scope{long: true, name: "fair, two processes of two", leaves: 1}, l(fair.leaver(), fair), l(fair, fair)),
 		hints(scope{name: "one waits", foreign: 1, faults: 1}, l(x)),
 		clocks(scope{name: "late grants", p: timed().with(func(p *Params) { p.Patience = 4 }), foreign: 1, faults: 2}, l(x.lasts(3))),
-		clocks(scope{name: "suspended, one fixed", suspends: 1}, l(fixed)),
+		clocks(scope{name: "suspended, one fixed", suspends: 1}, l(one(Terms{Mode: Exclusive, Lease: 8}))),
 		clocks(scope{name: "limits behind a hold", foreign: 1}, l(x, x.limited(1), x.limited(1))),
 
 		// Scopes for longer runs.

@@ -25,6 +25,9 @@ func TestTraces(t *testing.T) {
 			if w.bad != "" {
 				t.Fatalf("found again after %d moves: %s%s", n, w.bad, w)
 			}
+			if !sc.clean(w) {
+				t.Errorf("no clean end can be reached after %d moves%s", n, w)
+			}
 			if n < len(steps)*2/3 {
 				t.Errorf("only %d of %d moves are possible: find the trace anew; next is %q%s", n, len(steps), steps[n], w)
 			}
