@@ -48,7 +48,7 @@ func (m *Machine) touch(id int32, touched *bool) {
 // schedule brings the agenda up to date with what the step has touched.
 func (m *Machine) schedule() {
 	for _, id := range m.touched {
-		at := Never
+		var at Time
 		if id&1 == 0 {
 			c := &m.callers[id>>1]
 			c.touched = false

@@ -139,7 +139,7 @@ func TestACrowdCostsAStepNoMore(t *testing.T) {
 		for s := range crowd {
 			f.arrive(machine.Slot(2+s), exclusive, 0) //nolint:gosec // few
 		}
-		r := testing.Benchmark(func(b *testing.B) {
+		r := testing.Benchmark(func(b *testing.B) { //nolint:thelper // it is the benchmark
 			for b.Loop() {
 				f.step(&machine.Event{Kind: machine.EvHint})
 				f.refused()
@@ -183,7 +183,7 @@ func BenchmarkMachineHandOff(b *testing.B) {
 	who := machine.Slot(0)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		if n%60 == 0 { // a run is over
+		if n%60 == 0 { // a run has ended
 			f.m.Init(&settings, 0)
 			who = 0
 			f.arrive(0, exclusive, machine.ResGranted)
@@ -223,7 +223,7 @@ func newLocker(b *testing.B) *lock.Locker {
 	b.Helper()
 	l := lock.New(memstore.New())
 	b.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil { //nolint:usetesting // that of the test has ended
+		if err := l.Close(context.Background()); err != nil {
 			b.Error(err)
 		}
 	})

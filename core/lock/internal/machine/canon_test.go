@@ -10,6 +10,7 @@ import (
 // their rank, and calls as the current one or not. Callers that are alike are sorted.
 type canon struct {
 	b      []byte
+	room   []byte
 	w      *world
 	sc     *scope
 	now    Time // of the clock of what is written
@@ -144,8 +145,12 @@ func (e *canon) caller(p, s int) {
 			}
 		}
 	}
-	if st.state == waits && c.Lease > 0 {
+	switch {
+	case st.state != waits:
+	case c.Lease > 0:
 		e.since(st.at, 20)
+	case e.sc.forces > 0 && m.Poll < Never && w.calm:
+		e.since(st.at, m.Poll+2)
 	}
 	if st.state == waits {
 		for o := range m.callers {
@@ -171,7 +176,7 @@ func (e *canon) claim(p, i int) {
 	if h.placed >= 0 && m.PlacePoll < Never {
 		e.since(h.placed, m.PlacePoll)
 	}
-	if h.inDoubt() || h.stage == undoing {
+	if h.inDoubt() {
 		e.time(h.late) // the time at which calls are sent is compared with it
 	}
 	switch h.stage {
@@ -300,6 +305,16 @@ func (e *canon) callers(p int) {
 	}
 }
 
+// alike is a number that is the same for claims that are alike.
+func (e *canon) alike(p, i int) uint32 {
+	save := e.b
+	e.b = e.room[:0]
+	e.claim(p, i)
+	e.room = e.b
+	e.b = save
+	return uint32(hash(e.room) >> 44)
+}
+
 // claims writes the claims: in the order of their callers, then by what they have.
 func (e *canon) claims(p int) {
 	w := e.w
@@ -322,7 +337,7 @@ func (e *canon) claims(p int) {
 			}
 		}
 		if key == 1<<20 {
-			key += uint32(h.out)<<12 + uint32(h.open)<<8 + uint32(flags(h.unknown, h.dirty, h.leaving, h.named > 0))
+			key += e.alike(p, i)
 		}
 		rows[n] = row{key, i}
 		n++
@@ -379,10 +394,20 @@ func (e *canon) message(m *msg, procs *[maxProcs]byte) {
 		}
 	}
 	p := int(m.proc)
+	mm := &w.p[p]
+	for _, o := range m.places {
+		if o == 0 {
+			break
+		}
+		current := false
+		for i := range mm.claims {
+			current = current || mm.claims[i].owner == o && mm.claims[i].named == k.Seq
+		}
+		e.b = append(e.b, e.name(o), flags(current))
+	}
 	if w.dead[p] {
 		return
 	}
-	mm := &w.p[p]
 	if k.Epoch != mm.epoch && (k.Op == OpAcquire || k.Op == OpRenew) {
 		e.b = append(e.b, 99)
 	}
@@ -396,15 +421,6 @@ func (e *canon) message(m *msg, procs *[maxProcs]byte) {
 	}
 	if k.Op == OpWatch {
 		e.b = append(e.b, flags(k.Seq == mm.watch.seq))
-	}
-	if k.Named > 1 {
-		for _, o := range m.places {
-			current := false
-			for i := range mm.claims {
-				current = current || mm.claims[i].owner == o && mm.claims[i].named == k.Seq
-			}
-			e.b = append(e.b, e.name(o), flags(current))
-		}
 	}
 }
 
@@ -477,9 +493,6 @@ func (e *canon) sinceForced() {
 			if h := &m.claims[i]; h.stage == held && w.excused(h.owner) {
 				e.since(w.forcedAt, m.Poll+2)
 			}
-		}
-		if m.queue.head != None {
-			e.since(w.seats[p][m.queue.head].at, m.Poll+2)
 		}
 	}
 }

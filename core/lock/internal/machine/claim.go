@@ -214,7 +214,7 @@ func (m *Machine) remove(i Slot, now Time, out []Effect) []Effect {
 	}
 	return append(out, Effect{Do: DoSend, Call: Call{
 		Op: OpRelease, Mode: cl.mode, Undo: cl.stage == undoing, Claim: i, Caller: None, Owner: cl.owner,
-		Permits: cl.permits, Size: cl.size, Seq: cl.seq, Sent: now, By: cl.at, TTL: max(cl.gone-now, 0), Keep: cl.keep,
+		Permits: cl.permits, Size: cl.size, Seq: cl.seq, Sent: now, By: cl.at, TTL: max(left(cl.gone, now), 0), Keep: cl.keep,
 	}})
 }
 

@@ -15,6 +15,14 @@ func after(t, d Time) Time {
 	return t + d
 }
 
+// left returns how long it is until t.
+func left(t, now Time) Time {
+	if t >= Never {
+		return Never
+	}
+	return t - now
+}
+
 type (
 	// Slot names a caller or a claim of one machine.
 	Slot int32

@@ -294,7 +294,7 @@ func (x *explorer) trace() (steps []string, w *world) {
 		y.nth, y.pick, y.picked = 0, int(n), ""
 		at := w.now
 		y.expand(w)
-		steps = append(steps, fmt.Sprintf("t%d %s", at, y.picked))
+		steps = append(steps, fmt.Sprintf("t%d %s", at-begin, y.picked))
 		w.set(&y.scratch)
 	}
 	return steps, w

@@ -168,7 +168,7 @@ func (m *Machine) lower(i Slot, now Time, out []Effect) []Effect {
 	h := m.claim(i)
 	h.seq, h.out, h.at = m.nextSeq(), OpLower, after(now, m.Timeout)
 	return append(out, Effect{Do: DoSend, Call: Call{
-		Op: OpLower, Mode: Write, Claim: i, Caller: None, Owner: h.owner, Seq: h.seq, Sent: now, By: h.at, TTL: max(h.expiry-now, 1),
+		Op: OpLower, Mode: Write, Claim: i, Caller: None, Owner: h.owner, Seq: h.seq, Sent: now, By: h.at, TTL: max(left(h.expiry, now), 1),
 	}})
 }
 
@@ -250,7 +250,7 @@ func (m *Machine) retryRenewal(h *claim) Time {
 }
 
 // left is the TTL of a renewal that shortens nothing.
-func (h *claim) left(now Time) Time { return max(1, h.watchdog, h.expiry-now) }
+func (h *claim) left(now Time) Time { return max(1, h.watchdog, left(h.expiry, now)) }
 
 // holdTimer serves what is due of a hold.
 func (m *Machine) holdTimer(i Slot, slack, now Time, out []Effect) []Effect {

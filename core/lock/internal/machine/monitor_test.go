@@ -80,7 +80,7 @@ func (w *world) idle(sc *scope) {
 			continue
 		}
 		c := &m.callers[head]
-		if m.conflicting(&m.held, c.Mode) == 0 && (c.phase == queued || w.hears[p].on && m.serves(c)) {
+		if m.conflicting(&m.held, c.Mode) == 0 && (c.phase == queued || w.hears[p].on && m.serves(c) && !sc.mixed) {
 			w.fail("a caller waits for a free key")
 		}
 	}

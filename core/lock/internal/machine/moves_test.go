@@ -327,8 +327,10 @@ func (x *explorer) tick(w *world) {
 	})
 }
 
-var opNames = [...]string{"nothing", "acquire", "release", "lower", "renew", "force", "watch"}
-var ansNames = [...]string{"", "ok", "busy", "gone", "unknown", "not executed", "down", "refused"}
+var (
+	opNames  = [...]string{"nothing", "acquire", "release", "lower", "renew", "force", "watch"}
+	ansNames = [...]string{"", "ok", "busy", "gone", "unknown", "not executed", "down", "refused"}
+)
 
 func (m *msg) text() string {
 	if m.hint {

@@ -29,9 +29,11 @@ type edit struct{ file, old, planted string }
 
 func in(file, old, planted string) []edit { return []edit{{file, old, planted}} }
 
-var controls = flag.Bool("controls", false, "plant bugs, and see that the explorer finds each")
-var keepIn = flag.String("keep-in", "", "with -controls: keep the traces in this folder")
-var plantNamed = flag.String("plant", "", "plant only the bugs whose names begin so")
+var (
+	controls   = flag.Bool("controls", false, "plant bugs, and see that the explorer finds each")
+	keepIn     = flag.String("keep-in", "", "with -controls: keep the traces in this folder")
+	plantNamed = flag.String("plant", "", "plant only the bugs whose names begin so")
+)
 
 var found = regexp.MustCompile(`found after (\d+) states and (\d+) moves: ([^\n]*)`)
 
@@ -229,7 +231,7 @@ func plants() []plant {
 		{"what was sent before a suspension confirms", "time: suspended", "core/lock: an answer from before a suspension confirms nothing", []edit{{"hold.go", "	if k.Epoch != m.epoch {", "	if false {"}, {"hold.go", " || e.Call.Epoch != m.epoch { // too", " { // too"}}},
 		{"a suspension changes nothing", "suspended, two faults", "core/lock: suspended machines, forced releases and large rounds", in("hold.go", "			h.trust = min(h.trust, after(now, max(1, min(m.Timeout, h.lasts/6))))\n", "")},
 		{"nothing is renewed after a suspension", "suspended, one fixed", "core/lock: suspended machines, forced releases and large rounds", in("hold.go", "h.suspect, h.renewing, h.renewAt = true, false, now", "h.suspect = true")},
-		{"a hold is verified by what it has left", "verified for long", "core/lock: a test of a renewal that an old answer must not put off", in("hold.go", "return max(1, h.watchdog, h.expiry-now)", "return max(1, h.expiry-now)")},
+		{"a hold is verified by what it has left", "verified for long", "core/lock: a test of a renewal that an old answer must not put off", in("hold.go", "return max(1, h.watchdog, left(h.expiry, now))", "return max(1, left(h.expiry, now))")},
 		{"read holds are renewed as rarely as others", "readers are renewed", "", in("hold.go", "h.mode == Read && next < h.trust", "false")},
 
 		// Losses.

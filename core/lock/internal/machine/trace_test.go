@@ -5,7 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestTraces replays what the explorer has found before. A trace is replayed for as long as
 // its moves are possible: the cure makes the last ones impossible, or harmless.

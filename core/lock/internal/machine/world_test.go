@@ -34,9 +34,13 @@ type scope struct {
 	calls                              int8 // how many acquires and renewals of one process in one tick are enough
 	class                              [maxProcs][maxCallers]byte
 	fenced, long                       bool
+	mixed                              bool // modes whose hints are not heard by one another
 }
 
 const maxCallers = 4
+
+// begin is the time at which a world begins: no moment that is looked back at is 0.
+const begin = Time(100)
 
 type state uint8 // of a caller, as it sees it
 
@@ -171,7 +175,7 @@ func (sc *scope) start(w *world) {
 			}
 		}
 	}
-	w.now, w.calm, w.lazy = 1, true, sc.lazy > 0
+	w.now, w.calm, w.lazy = begin, true, sc.lazy > 0
 	w.foreign, w.faults, w.leaves, w.forces, w.crash = sc.foreign, sc.faults, sc.leaves, sc.forces, sc.crash
 	w.drain, w.shut, w.suspends, w.checks = sc.drain, sc.shut, sc.suspends, sc.checks
 }
