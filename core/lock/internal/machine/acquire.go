@@ -94,6 +94,9 @@ func (m *Machine) namePlaces(s Slot, k *Call) {
 		m.mayRun(cl, k)
 		cl.unknown = cl.unknown || cl.named > 0
 		cl.named = k.Seq
+		if !cl.listed {
+			cl.listed, cl.next, m.naming = true, m.naming, c.claim
+		}
 	}
 	k.Named = int32(len(m.places)) //nolint:gosec // bounded by MaxPlaces
 }
@@ -149,25 +152,37 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 
 // named is the answer for the owners that an acquire has named besides its own.
 func (m *Machine) named(e *Event, now Time, out []Effect) []Effect {
-	for i := range m.claims {
-		if m.claims[i].named != e.Call.Seq || m.claims[i].stage == free {
+	link := &m.naming
+	for i := *link; i != None; i = *link {
+		if named := m.claims[i].named; named != e.Call.Seq && named != 0 {
+			link = &m.claims[i].next
 			continue
 		}
-		cl := m.claim(Slot(i)) //nolint:gosec // slots are small
-		cl.named = 0
-		cl.unknown = cl.unknown || e.Answer == AnsUnknown
-		switch {
-		case cl.stage == undoing:
-			cl.dirty = cl.dirty || !e.Answer.failed() || e.Answer == AnsUnknown
-			if cl.out != OpRelease {
-				out = m.undo(Slot(i), now, out) //nolint:gosec // slots are small
-			}
-		case e.Answer.failed():
-		case cl.stage == asking:
-			cl.dirty, cl.placed = true, e.Call.Sent
-		case cl.stage != held: // it may have a place since its release
-			cl.dirty = true
+		cl := m.claim(i)
+		*link, cl.listed = cl.next, false
+		if cl.named != 0 {
+			out = m.namedOne(i, e, now, out)
 		}
+	}
+	return out
+}
+
+// namedOne is the answer for one of them.
+func (m *Machine) namedOne(i Slot, e *Event, now Time, out []Effect) []Effect {
+	cl := m.claim(i)
+	cl.named = 0
+	cl.unknown = cl.unknown || e.Answer == AnsUnknown
+	switch {
+	case cl.stage == undoing:
+		cl.dirty = cl.dirty || !e.Answer.failed() || e.Answer == AnsUnknown
+		if cl.out != OpRelease {
+			return m.undo(i, now, out)
+		}
+	case e.Answer.failed():
+	case cl.stage == asking:
+		cl.dirty, cl.placed = true, e.Call.Sent
+	case cl.stage != held: // it may have a place since its release
+		cl.dirty = true
 	}
 	return out
 }

@@ -98,6 +98,12 @@ func (m *Machine) enter(s Slot, p phase) {
 	if p == sharing {
 		m.sharing++
 	}
+	if c.phase == absent && p != absent {
+		m.present++
+	}
+	if c.phase != absent && p == absent {
+		m.present--
+	}
 	c.phase = p
 	m.touch(int32(s)<<1, &c.touched)
 }

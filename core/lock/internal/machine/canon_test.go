@@ -176,7 +176,7 @@ func (e *canon) claim(p, i int) {
 	if h.placed >= 0 && m.PlacePoll < Never {
 		e.since(h.placed, m.PlacePoll)
 	}
-	if h.inDoubt() {
+	if h.uncertain() {
 		e.time(h.late) // the time at which calls are sent is compared with it
 	}
 	switch h.stage {

@@ -32,6 +32,7 @@ type claim struct {
 	extended bool // a caller's extension was sent
 	spent    bool // it ends a run of hand-offs
 	touched  bool
+	listed   bool // it is in the list of Machine.naming
 
 	asker     Slot // the caller that wants it; of a free claim the next free one
 	first     Slot // of its leases
@@ -43,6 +44,7 @@ type claim struct {
 	open      int32 // acquires of the owner without an answer
 	tries     int32 // releases without an answer
 	row       int32
+	next      Slot // in the list of Machine.naming
 
 	order    uint32 // of the grant among those of this machine
 	seq      uint32 // of the call that is waited for
@@ -69,8 +71,8 @@ type claim struct {
 	by      Time // when the callers of a release wait no longer
 }
 
-// inDoubt says whether an acquire of the owner may still run.
-func (cl *claim) inDoubt() bool { return cl.open > 0 || cl.unknown || cl.named > 0 }
+// uncertain says whether an acquire of the owner may still run.
+func (cl *claim) uncertain() bool { return cl.open > 0 || cl.unknown || cl.named > 0 }
 
 // due is when something is to be done about the claim.
 func (cl *claim) due() Time {
@@ -105,19 +107,20 @@ func (m *Machine) move(i Slot, to stage) {
 	cl := m.claim(i)
 	m.count(cl, -1)
 	if cl.stage == undoing && cl.leaving {
-		m.left(cl)
+		m.placeGone(cl)
 	}
 	cl.stage = to
 	m.count(cl, 1)
 	if to == free {
 		m.open -= cl.open
-		*cl = claim{asker: m.free, row: cl.row, touched: cl.touched}
+		m.live--
+		*cl = claim{asker: m.free, row: cl.row, touched: cl.touched, listed: cl.listed, next: cl.next}
 		m.free = i
 	}
 }
 
-// left ends the pause for a place that was removed.
-func (m *Machine) left(cl *claim) {
+// placeGone ends the pause for a place that was removed.
+func (m *Machine) placeGone(cl *claim) {
 	cl.leaving = false
 	m.leaving--
 }
@@ -146,8 +149,9 @@ func (m *Machine) newClaim(s Slot) *claim {
 	m.owners++
 	*cl = claim{
 		stage: asking, mode: c.Mode, owner: m.owners, asker: s, first: None, returning: None,
-		permits: c.Permits, size: c.Size, placed: -1, at: Never, renewAt: Never, row: cl.row, touched: true,
+		permits: c.Permits, size: c.Size, placed: -1, at: Never, renewAt: Never, row: cl.row, touched: true, listed: cl.listed, next: cl.next,
 	}
+	m.live++
 	c.claim = i
 	return cl
 }
@@ -181,7 +185,7 @@ func (m *Machine) settle(i Slot, now Time, out []Effect) []Effect {
 	if cl.out == OpAcquire && cl.open == 1 && !cl.unknown && !cl.dirty && cl.named == 0 && now < cl.at {
 		return out // at is when it is waited for no longer
 	}
-	cl.dirty = cl.dirty || cl.inDoubt()
+	cl.dirty = cl.dirty || cl.uncertain()
 	return m.undo(i, now, out)
 }
 
@@ -190,14 +194,14 @@ func (m *Machine) settle(i Slot, now Time, out []Effect) []Effect {
 // or nothing.
 func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 	cl := m.claim(i)
-	switch doubt := cl.inDoubt(); {
+	switch uncertain := cl.uncertain(); {
 	case cl.dirty:
 		return m.remove(i, now, out)
-	case m.closed, !doubt:
+	case m.closed, !uncertain:
 		m.move(i, free)
 	default:
 		if cl.leaving { // its place has gone
-			m.left(cl)
+			m.placeGone(cl)
 		}
 		cl.out, cl.at = OpNone, cl.late+1
 	}
@@ -214,7 +218,7 @@ func (m *Machine) remove(i Slot, now Time, out []Effect) []Effect {
 	}
 	return append(out, Effect{Do: DoSend, Call: Call{
 		Op: OpRelease, Mode: cl.mode, Undo: cl.stage == undoing, Claim: i, Caller: None, Owner: cl.owner,
-		Permits: cl.permits, Size: cl.size, Seq: cl.seq, Sent: now, By: cl.at, TTL: max(left(cl.gone, now), 0), Keep: cl.keep,
+		Permits: cl.permits, Size: cl.size, Seq: cl.seq, Sent: now, By: cl.at, TTL: max(rest(cl.gone, now), 0), Keep: cl.keep,
 	}})
 }
 

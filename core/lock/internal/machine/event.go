@@ -15,8 +15,8 @@ func after(t, d Time) Time {
 	return t + d
 }
 
-// left returns how long it is until t.
-func left(t, now Time) Time {
+// rest returns how long it is until t.
+func rest(t, now Time) Time {
 	if t >= Never {
 		return Never
 	}

@@ -168,7 +168,7 @@ func (m *Machine) lower(i Slot, now Time, out []Effect) []Effect {
 	h := m.claim(i)
 	h.seq, h.out, h.at = m.nextSeq(), OpLower, after(now, m.Timeout)
 	return append(out, Effect{Do: DoSend, Call: Call{
-		Op: OpLower, Mode: Write, Claim: i, Caller: None, Owner: h.owner, Seq: h.seq, Sent: now, By: h.at, TTL: max(left(h.expiry, now), 1),
+		Op: OpLower, Mode: Write, Claim: i, Caller: None, Owner: h.owner, Seq: h.seq, Sent: now, By: h.at, TTL: max(rest(h.expiry, now), 1),
 	}})
 }
 
@@ -249,8 +249,8 @@ func (m *Machine) retryRenewal(h *claim) Time {
 	return max(1, min(h.lasts/30, m.UndoBackoff))
 }
 
-// left is the TTL of a renewal that shortens nothing.
-func (h *claim) left(now Time) Time { return max(1, h.watchdog, left(h.expiry, now)) }
+// lasting is the TTL of a renewal that shortens nothing.
+func (h *claim) lasting(now Time) Time { return max(1, h.watchdog, rest(h.expiry, now)) }
 
 // holdTimer serves what is due of a hold.
 func (m *Machine) holdTimer(i Slot, slack, now Time, out []Effect) []Effect {
@@ -263,7 +263,7 @@ func (m *Machine) holdTimer(i Slot, slack, now Time, out []Effect) []Effect {
 		}
 	}
 	if !h.renewing && now+slack >= h.renewAt {
-		out = m.renew(i, None, h.left(now), now, out)
+		out = m.renew(i, None, h.lasting(now), now, out)
 	}
 	if now >= h.at {
 		out = m.returned(h, ResUnavailable, out)
@@ -281,7 +281,7 @@ func (m *Machine) verify(now Time, out []Effect) []Effect {
 	m.verified = now
 	for i := range m.claims {
 		if h := &m.claims[i]; h.stage == held && !h.renewing && Conflict(h.mode, mode) {
-			out = m.renew(Slot(i), None, h.left(now), now, out) //nolint:gosec // slots are small
+			out = m.renew(Slot(i), None, h.lasting(now), now, out) //nolint:gosec // slots are small
 		}
 	}
 	return out
@@ -365,7 +365,7 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 			out = m.settle(i, now, out)
 		case ending, undoing:
 			cl := m.claim(i)
-			cl.dirty = cl.dirty || cl.inDoubt()
+			cl.dirty = cl.dirty || cl.uncertain()
 			if cl.out == OpNone && cl.stage == undoing {
 				out = m.undo(i, now, out)
 			}

@@ -60,6 +60,8 @@ type Machine struct {
 	ending  [modes]int32 // the same for Ending
 	open    int32        // acquires without an answer
 	undoing int32        // claims in stage Undoing
+	present int32        // callers that are not Absent
+	live    int32        // claims that are not Free
 	waiting int32        // callers that have had to wait
 	sharing int32        // callers in phase sharing
 	overdue int32        // callers whose limit has passed, and that wait for an answer
@@ -85,6 +87,8 @@ type Machine struct {
 	leaving   int32
 	leaveTill Time // until then the places of callers that left keep the head from calling
 
+	naming Slot // the claims that an acquire of another owner without an answer names; they are linked
+
 	places      []Owner
 	roomCaller  [1]caller
 	roomClaim   [1]claim
@@ -96,7 +100,7 @@ type Machine struct {
 // Init makes m the machine of a free key. Its owners are base+1 and following: the shell
 // keeps the bases of its machines far enough apart, and calls [Machine.Rebase] in time.
 func (m *Machine) Init(p *Params, base Owner) {
-	*m = Machine{Params: p, owners: base, abreast: p.Abreast, free: None, callAt: Never, verifyAt: Never, looked: -Never, verified: -Never}
+	*m = Machine{Params: p, owners: base, abreast: p.Abreast, free: None, naming: None, callAt: Never, verifyAt: Never, looked: -Never, verified: -Never}
 	m.queue.init()
 	m.yield.length = p.YieldMin
 	m.callers, m.claims = m.roomCaller[:0], m.roomClaim[:0]
@@ -163,22 +167,7 @@ func (m *Machine) Due() Time {
 
 // Empty says whether the machine may be dropped: nothing waits, is held or is to be
 // undone. Answers that are still due mean nothing then.
-func (m *Machine) Empty() bool {
-	if m.watch.state != watchNone || m.queue.head != None {
-		return false
-	}
-	for i := range m.callers {
-		if m.callers[i].phase != absent {
-			return false
-		}
-	}
-	for i := range m.claims {
-		if m.claims[i].stage != free {
-			return false
-		}
-	}
-	return true
-}
+func (m *Machine) Empty() bool { return m.watch.state == watchNone && m.present == 0 && m.live == 0 }
 
 // Waiting is how many callers have had to wait, and Unsettled how many acquires have no
 // answer and how many claims are to be undone: the shell bounds both over all keys.

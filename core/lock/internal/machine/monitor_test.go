@@ -9,6 +9,9 @@ func (w *world) ended(p int, f *Effect, e *Event, trusts []Time) {
 		w.fail("a lease ended that the caller doesn't have")
 	}
 	c := m.callers[f.Caller].claim
+	if f.Why == WhyHeldTooLong && c != None && w.local(p) < m.claims[c].limit-m.Margin {
+		w.fail("a loss before the limit is called one at the limit")
+	}
 	held := c != None && w.has(m.claims[c].owner)
 	if f.Why == WhyUnconfirmed && w.calm && (!w.suspended || held) && w.forcedAt == 0 && !w.lazy {
 		w.fail("lost though nothing failed")
@@ -406,6 +409,16 @@ func (w *world) counts(sc *scope, p int) {
 		if st := w.seats[p][s].state; (st == outside) != (c.phase == absent) {
 			w.fail("caller and machine disagree")
 		}
+	}
+	empty := m.watch.state == watchNone && m.queue.head == None
+	for s := range m.callers {
+		empty = empty && m.callers[s].phase == absent
+	}
+	for i := range m.claims {
+		empty = empty && m.claims[i].stage == free
+	}
+	if empty != m.Empty() {
+		w.fail("the machine counts wrongly")
 	}
 	if sc.most > 0 && waiting > sc.most {
 		w.fail("too many wait")

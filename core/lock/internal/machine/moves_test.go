@@ -52,7 +52,7 @@ func (x *explorer) event(w *world, p int, progress bool, name string, e Event, b
 func (x *explorer) process(w *world, p int) {
 	m := &w.p[p]
 	if m.Due() <= w.local(p) || w.leapt[p] {
-		x.event(w, p, true, "timer", Event{Kind: EvTimer}, nil)
+		x.event(w, p, true, "timer", Event{Kind: EvTimer, TTL: x.sc.slack}, nil)
 	}
 	if w.forces > 0 {
 		x.event(w, p, false, "force", Event{Kind: EvForce, Caller: None}, func(v *world) { v.forces-- })

@@ -191,6 +191,8 @@ func scopes() []*scope {
 		hints(scope{name: "errors, repeated", p: untimed().with(func(p *Params) { p.Timeout = 2 }), foreign: 1, faults: 1, breaks: true}, l(x, x)),
 		clocks(scope{name: "suspended, two faults", faults: 2, suspends: 1}, l(x)),
 		hints(scope{long: true, name: "fair, two processes of two", leaves: 1}, l(fair.leaver(), fair), l(fair, fair)),
+		clocks(scope{name: "maximum, suspended", faults: 2, suspends: 1}, l(one(Terms{Mode: Exclusive, Max: 12}))),
+		clocks(scope{name: "renewed early", foreign: 1, faults: 1, slack: 1}, l(x.lasts(6), x)),
 		hints(scope{name: "one waits", foreign: 1, faults: 1}, l(x)),
 		clocks(scope{name: "late grants", p: timed().with(func(p *Params) { p.Patience = 4 }), foreign: 1, faults: 2}, l(x.lasts(3))),
 		clocks(scope{name: "suspended, one fixed", suspends: 1}, l(one(Terms{Mode: Exclusive, Lease: 8}))),

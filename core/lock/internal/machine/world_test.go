@@ -26,6 +26,7 @@ type scope struct {
 	leaves, forces, crash, drain, shut int8
 	suspends, checks                   int8
 	lazy                               Time // by how much timers may be late
+	slack                              Time // by how much renewals may be early
 	loses, breaks, denies              bool // which faults, besides lateness
 	symmetric                          bool // the processes are alike
 	perOwner                           bool // hints are for one owner
