@@ -206,6 +206,7 @@ EXPLORE = cd core/lock/internal/machine && $(GO) test -count=1 -timeout 24h
 .PHONY: explore
 explore: ## Run every interleaving of the engine's key machine in small scopes, for about a minute; docs/explorer.md
 	@$(EXPLORE) -run '^TestExplore$$|^TestTraces$$' . -explore $(EXPLORE_FLAGS)
+	@$(EXPLORE) -run '^TestExplore$$' . -explore -audit 20 -most 4000
 
 .PHONY: explore-long
 explore-long: ## The same with larger scopes, for an hour; needs 8 GB

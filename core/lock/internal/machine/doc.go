@@ -67,9 +67,9 @@
 //	absent     joining    arrive
 //	absent     holding    arrive
 //	queued     absent     leave acquired hint timer drain close
-//	queued     calling    leave release acquired released lowered renewed forced watched timer suspended
+//	queued     calling    leave release acquired released lowered renewed forced watched hint check timer force suspended
 //	queued     resting    leave acquired
-//	queued     sharing    leave acquired
+//	queued     sharing    leave acquired timer
 //	queued     holding    release
 //	calling    absent     leave acquired timer drain close
 //	calling    resting    acquired
@@ -77,10 +77,11 @@
 //	calling    joining    acquired
 //	calling    holding    acquired
 //	resting    absent     leave acquired watched hint timer drain close
-//	resting    calling    arrive leave release acquired released watched hint check timer force suspended
+//	resting    calling    arrive leave release acquired released renewed watched hint check timer force suspended
+//	resting    joining    acquired
 //	resting    holding    acquired
 //	retrying   absent     arrive leave acquired hint timer drain close
-//	retrying   calling    arrive leave release acquired hint timer force
+//	retrying   calling    arrive leave release acquired released hint timer force
 //	retrying   joining    acquired
 //	retrying   holding    acquired
 //	sharing    absent     leave acquired timer
@@ -99,7 +100,7 @@
 // The stages of claims:
 //
 //	stage      next       events
-//	free       asking     arrive leave release acquired released lowered renewed forced watched hint timer suspended
+//	free       asking     arrive leave release acquired released lowered renewed forced watched hint check timer force suspended
 //	asking     free       leave acquired watched hint timer drain close
 //	asking     held       acquired
 //	asking     undoing    arrive leave acquired hint timer drain close
