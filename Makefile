@@ -205,8 +205,29 @@ sim-controls: ## Plant bugs in the simulator, and check that its judges find eac
 sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not repeat itself exactly
 	@cd test/sim && $(GO) test -count=10 -run '^TestSimulation$$' . -v -seed $(SEED) -seeds 1 -only '$(FEATURES)' $(sim_report)
 
+# EXPLORE_FLAGS such as -scope 'fair|two wait', -audit 50 or -most 100000.
+EXPLORE_FLAGS ?=
+EXPLORE = cd core/lock/internal/machine && $(GO) test -count=1 -timeout 24h
+
+.PHONY: explore
+explore: ## Run every interleaving of the engine's key machine in small scopes, for about a minute; docs/explorer.md
+	@$(EXPLORE) -run '^TestExplore$$|^TestTraces$$' . -explore $(EXPLORE_FLAGS)
+	@$(EXPLORE) -run '^TestExplore$$' . -explore -audit 20 -most 4000
+
+.PHONY: explore-long
+explore-long: ## The same with larger scopes, for an hour; needs 8 GB
+	@$(EXPLORE) -run '^TestExplore$$' -parallel 2 . -explore -long -v $(EXPLORE_FLAGS) | grep --line-buffered -E 'states|found|^(---|ok|FAIL)'
+
+.PHONY: explore-controls
+explore-controls: ## Plant bugs in the key machine, and check that the explorer finds each
+	@$(EXPLORE) -run '^TestControls$$' . -controls -v $(EXPLORE_FLAGS) | grep --line-buffered -E 'moves|not find|^ *--- FAIL|^(ok|FAIL)'
+
+.PHONY: explore-docs
+explore-docs: ## Write the tables of scopes and transitions anew
+	@$(EXPLORE) -run '^TestExplore$$' . -explore -update -report $(CURDIR)/docs/explorer.md
+
 CHECKS := lint layers narrow generate/check tidy/check modules/check vuln/check test/check demo \
-	chaos chaos-controls sim sim-controls
+	chaos chaos-controls sim sim-controls explore explore-controls
 
 .PHONY: check
 check: ## Everything that CI runs, and the seconds that each part of it took
