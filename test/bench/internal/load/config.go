@@ -45,6 +45,9 @@ type Config struct {
 	Hot bool
 	// Section is how long a goroutine keeps the lock.
 	Section time.Duration
+	// Nested makes each goroutine lock inside a lock that it holds: the same key again,
+	// or one more key where the library doesn't re-enter.
+	Nested bool
 	// HeldHere makes this process hold the key that it tries.
 	HeldHere bool
 	// Count is how many keys there are (Hold, Keys).

@@ -40,6 +40,7 @@ type loop struct {
 // runner is one goroutine of a loop.
 type runner struct {
 	key   string
+	outer peer.Reentrant // that it locks its key again in, or nil
 	id    int64
 	count atomic.Int64
 	since atomic.Int64 // when the call began that has not ended, or 0
@@ -88,6 +89,11 @@ func (l *loop) warm(ctx context.Context) error {
 			return err
 		}
 	}
+	if l.config.Nested {
+		if err := l.nest(ctx); err != nil {
+			return err
+		}
+	}
 	ctx, l.cancel = context.WithCancel(ctx)
 	step := l.cycle
 	if l.config.Kind == Try {
@@ -107,7 +113,24 @@ func (l *loop) warm(ctx context.Context) error {
 	return nil
 }
 
+// nest locks what the goroutines lock in.
+func (l *loop) nest(ctx context.Context) error {
+	for _, r := range l.runners {
+		held, err := l.locker.Keep(ctx, r.key)
+		if err != nil {
+			return err
+		}
+		if r.outer, _ = held.(peer.Reentrant); r.outer == nil {
+			r.key += ":inner"
+		}
+	}
+	return nil
+}
+
 func (l *loop) cycle(ctx context.Context, r *runner) error {
+	if r.outer != nil {
+		ctx = r.outer.Holder()
+	}
 	start := page.Now()
 	r.since.Store(start)
 	held, err := l.locker.Lock(ctx, r.key)

@@ -21,6 +21,13 @@ type Held interface {
 	Unlock(ctx context.Context) error
 }
 
+// Reentrant is a lock whose holder may lock the same key again.
+type Reentrant interface {
+	Held
+	// Holder is the context to lock with.
+	Holder() context.Context
+}
+
 // Locker is one library, connected to one server. Its methods may be called
 // concurrently.
 type Locker interface {

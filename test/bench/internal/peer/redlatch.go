@@ -23,6 +23,8 @@ type lease struct{ *lock.Lease }
 
 func (l lease) Unlock(ctx context.Context) error { return l.Release(ctx) }
 
+func (l lease) Holder() context.Context { return l.Context() }
+
 // openRedlatch opens a locker with default options and those given.
 func openRedlatch(opts ...lock.Option) func(Settings) (Locker, error) {
 	return func(s Settings) (Locker, error) {

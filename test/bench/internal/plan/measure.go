@@ -60,7 +60,7 @@ type reading struct {
 
 func (m *measurement) run(ctx context.Context) (map[string]float64, error) {
 	config := load.Config{
-		Kind: m.Kind, Peer: m.peer.Name, Lease: m.Lease, Goroutines: m.Goroutines, Hot: m.Hot, Section: m.Section,
+		Kind: m.Kind, Peer: m.peer.Name, Lease: m.Lease, Goroutines: m.Goroutines, Hot: m.Hot, Section: m.Section, Nested: m.Nested,
 		HeldHere: m.HeldHere, Count: m.Count, Window: m.Window, Page: filepath.Join(m.host.TempDir(), "page"),
 	}
 	shared, unmap, err := page.Map(config.Page)

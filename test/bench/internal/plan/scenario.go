@@ -25,6 +25,7 @@ type Scenario struct {
 	Goroutines int
 	Hot        bool
 	Section    time.Duration
+	Nested     bool
 	HeldHere   bool
 	// Elsewhere makes another client hold the hot key.
 	Elsewhere bool
@@ -82,6 +83,7 @@ const (
 	HandOff    = "R12"
 	Keys       = "R15"
 	Handlers   = "R16"
+	Reentry    = "R18"
 )
 
 // Scenarios returns all of them.
@@ -160,6 +162,10 @@ func Scenarios(scale Scale) []Scenario {
 		Scenario{
 			ID: Handlers, Title: "a request through an integration, locks in memory",
 			Peers: []string{load.BareGin, load.GinLock, load.BareGRPC, load.GRPCLock}, Kind: load.Handler, Goroutines: 1,
+		},
+		Scenario{
+			ID: Reentry, Title: "a lock inside a lock: redlatch re-enters the key, the others need a second key",
+			Peers: []string{peer.Redlatch, peer.Redsync, peer.Bsm}, Kind: load.Cycle, Goroutines: 1, Nested: true,
 		},
 	)
 	for i := range scenarios {

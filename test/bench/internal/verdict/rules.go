@@ -113,6 +113,10 @@ var rules = []rule{
 	{"R16", "gRPC: µs of CPU added", added(load.GRPCLock, load.BareGRPC, result.ClientCPU), atMost(3.5), atMost(3)},
 	{"R16", "gRPC: allocations added", added(load.GRPCLock, load.BareGRPC, result.Allocs), atMost(15 * edges), bound{}},
 
+	{"R18", "commands per re-entry", ours(plan.Reentry, result.Calls), atMost(0.001), atMost(0.001)}, // the holder's renewal
+	{"R18", "µs of CPU per re-entry", ours(plan.Reentry, result.ClientCPU), bound{}, atMost(1)},
+	{"R18", "allocations per re-entry", ours(plan.Reentry, result.Allocs), bound{}, atMost(1)},
+
 	{"all", "two holders at once", overlaps, never, never},
 }
 
