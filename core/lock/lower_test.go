@@ -127,7 +127,7 @@ func TestReadsOfAWriterThatCrossKeepTheirHold(t *testing.T) {
 	}
 }
 
-// outage keeps one operation from being answered, be it that it doesn't run, or that its
+// outages keep an operation from being answered, be it that it doesn't run, or that its
 // answer is lost.
 var outages = map[string]func(store *faulty, op string){
 	"it doesn't run": func(store *faulty, op string) {
@@ -153,6 +153,23 @@ func lowering(t *testing.T, l *lock.Locker, opts ...lock.Option) (read *lock.Lea
 		t.Errorf("the release took %v", took)
 	}
 	return read
+}
+
+// One answer that is lost costs the writer a moment, and no error.
+func TestALowerIsRepeatedBeforeItsReleaseReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := newLocker(t, store)
+		w := acquire(t, l, t.Context(), "k", writing)
+		read := acquire(t, l, context.WithoutCancel(w.Context()), "k", reading)
+		store.set(only("lower", times(1, errLineCut)), nil)
+		release(t, w)
+		if n := store.count("lower"); n != 2 {
+			t.Errorf("lowered %d times", n)
+		}
+		release(t, acquire(t, l, t.Context(), "k", reading, lock.WithWait(0)))
+		release(t, read)
+	})
 }
 
 // Until the store has answered, nobody of the process gets in, and nobody elsewhere writes.
