@@ -104,7 +104,7 @@ func newCrowd(t *testing.T) (*redis.Client, *faultproxy.Proxy, *lock.Locker) {
 		}
 		return nil
 	})
-	l := newLocker(t, rdb, lock.WithWatchdog(4*patience), lock.WithCallTimeout(2*patience), lock.WithWatchdog(6*patience))
+	l := newLocker(t, rdb, lock.WithWatchdog(4*patience), lock.WithCallTimeout(2*patience))
 	release(t, acquire(t, l, "warm-up"))
 	return server.Admin(t), proxy, l
 }
