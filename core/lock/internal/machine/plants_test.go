@@ -275,7 +275,7 @@ func plants() []plant {
 		{"a drain ends work", "drain", "", in("caller.go", "	if m.ended || m.draining && !c.AtWork {", "	if m.ended || m.draining {")},
 		{"a closed locker releases nothing", "close", "", in("hold.go", "			out = m.closeLeases(i, out)\n			out = m.endHold(i, now, out)", "			out = m.closeLeases(i, out)\n			m.move(i, free)")},
 		{"a closed locker relies on an earlier removal", "close", "core/lock: Close sends at once what is to be undone, however often it failed", in("hold.go", "			cl.dirty = cl.dirty || cl.uncertain()\n			if cl.out", "			if cl.out")},
-		{"a closed locker keeps its subscription", "close", "core/lock: Close leaves nothing for the timer of subscriptions", in("machine.go", "		m.watch.until = after(now, m.KeepWatch)\n		if m.KeepWatch == 0 || m.closed {", "		m.watch.until = after(now, Never)\n		if false {")},
+		{"a closed locker keeps its subscription", "close, one waits", "core/lock: Close leaves nothing for the timer of subscriptions", in("machine.go", "		m.watch.until = after(now, m.KeepWatch)\n		if m.KeepWatch == 0 || m.closed {", "		m.watch.until = after(now, Never)\n		if false {")},
 
 		// The explorer sees what a store must not do, too.
 		{"the store gives more permits than there are", "permits", "", in("store_test.go", "sum+k.Permits > sc.size {", "false {")},

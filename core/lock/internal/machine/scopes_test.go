@@ -149,7 +149,7 @@ func scopes() []*scope {
 		hints(scope{name: "full ledger", foreign: 1, faults: 1, leaves: 1, ledger: 1}, many(x.leaver(), 2)),
 		clocks(scope{name: "declined", foreign: 1, faults: 1}, l(minimum.decliner(), x.decliner())),
 		clocks(scope{name: "groups", foreign: 1, faults: 1, shut: 1}, l(one(Terms{Mode: Exclusive, Min: 3, Part: true}))),
-		clocks(scope{name: "yield", p: timed().with(func(p *Params) { p.Watch, p.Poll, p.YieldMin, p.YieldMax = true, 4, 1, 2 })}, l(x, x), l(x)),
+		clocks(scope{name: "yield", p: timed().with(func(p *Params) { p.Watch, p.Poll, p.YieldMin, p.YieldMax = true, 4, 1, 2 })}, l(x, x, x), l(x)),
 
 		clocks(scope{name: "readers are renewed", p: timed().with(func(p *Params) { p.ReadRenew = 2 }), foreign: 1, mode: Write, faults: 1}, l(one(Terms{Mode: Read, Lease: 7}), writes)),
 		clocks(scope{name: "checked", foreign: 1, forces: 1, checks: 1, leaves: 0}, l(one(Terms{Mode: Exclusive, Lease: 8}), x)),
@@ -194,6 +194,7 @@ func scopes() []*scope {
 		clocks(scope{name: "maximum, suspended", faults: 2, suspends: 1}, l(one(Terms{Mode: Exclusive, Max: 12}))),
 		clocks(scope{name: "renewed early", foreign: 1, faults: 1, slack: 1}, l(x.lasts(6), x)),
 		hints(scope{name: "one waits", foreign: 1, faults: 1}, l(x)),
+		hints(scope{name: "close, one waits", foreign: 1, shut: 1}, l(x)),
 		clocks(scope{name: "late grants", p: timed().with(func(p *Params) { p.Patience = 4 }), foreign: 1, faults: 2}, l(x.lasts(3))),
 		clocks(scope{name: "suspended, one fixed", suspends: 1}, l(one(Terms{Mode: Exclusive, Lease: 8}))),
 		clocks(scope{name: "limits behind a hold", foreign: 1}, l(x, x.limited(1), x.limited(1))),
