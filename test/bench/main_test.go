@@ -93,7 +93,7 @@ func check(t *testing.T, s plan.Scenario, name string, metrics map[string]float6
 	if s.Kind != load.Handler {
 		want = append(want, result.RedisCPU)
 	}
-	if s.Kind != load.Handler && !s.HeldHere {
+	if s.Kind != load.Handler && !s.HeldHere && !s.Nested {
 		want = append(want, result.Calls)
 	}
 	if s.Contended() {
