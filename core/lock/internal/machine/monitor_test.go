@@ -89,6 +89,28 @@ func (w *world) idle(sc *scope) {
 	}
 }
 
+// gaveUp is who gives up because the store doesn't answer: a caller that knows of another
+// owner rides out an outage, and one with a short timeout speaks for nobody else.
+func (w *world) gaveUp(p int, out []Effect, e *Event, phases *[maxCallers]phase, saw *[maxCallers]bool) {
+	m := &w.p[p]
+	private, others := false, false
+	for i := range out {
+		f := &out[i]
+		if f.Do != DoReply || f.Result != ResUnavailable || w.seats[p][f.Caller].state != waits {
+			continue
+		}
+		c := &m.callers[f.Caller]
+		private = private || c.Timeout > 0
+		others = others || c.Timeout == 0 && phases[f.Caller] == queued
+		if phases[f.Caller] == calling && saw[f.Caller] && !c.limited && e.Answer != AnsOK && e.Answer != AnsRefused && w.local(p)-c.began < m.Patience {
+			w.fail("a waiter gives up too soon")
+		}
+	}
+	if private && others && e.Kind == EvTimer {
+		w.fail("a short timeout of one caller fails another")
+	}
+}
+
 // granted is that a caller gets a lease.
 func (w *world) granted(p int, f *Effect, e *Event) {
 	s, m := &w.seats[p][f.Caller], &w.p[p]

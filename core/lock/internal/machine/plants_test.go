@@ -197,6 +197,8 @@ func plants() []plant {
 		{"the new head rests", "permits", "core/lock: a grant wakes the waiters of its owner", in("caller.go", "	default:\n		next.hint = true", "	default:")},
 		{"a limit ends the call", "time: wait limits", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("caller.go", "	c.limited = true\n", "	if c.phase == calling {\n		return m.leave(s, ResUnavailable, now, out)\n	}\n	c.limited = true\n")},
 		{"a time is due that the timer does nothing about", "yield", "", in("machine.go", "			m.callAt = at\n", "			m.callAt = c.askAt\n")},
+		{"a short timeout fails everybody", "private timeouts", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("acquire.go", "late && c.Timeout > 0 && c.Timeout < m.Timeout", "false")},
+		{"a waiter doesn't ride out an outage", "late grants", "core/lock: waiters ride out half a minute", in("acquire.go", "patient && now-c.began < m.Patience && !c.limited", "false")},
 		{"the crowd has no limit", "limited crowd", "", in("caller.go", "		if !c.Once && m.crowded(e) {", "		if false {")},
 		{"the ledger has no bound", "full ledger", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("acquire.go", "	if full {", "	if false {")},
 		{"a waiter behind others has a place", "fair and exclusive", "core/lock: a fair waiter behind others names no places", []edit{{"acquire.go", "w != None && m.callers[w].leading; w", "w != None; w"}, {"acquire.go", "if w == s || c.Once ||", "if w == s || c.Once || c.Mode != Fair ||"}, {"acquire.go", "if look := k.Sent-m.looked >= m.PlaceLook; look {", "if look := true; look {"}}},

@@ -198,10 +198,16 @@ func (w *world) step(x *explorer, p int, e *Event) bool {
 	e.Full = sc.most > 0 && m.Waiting() >= sc.most
 	e.LedgerFull = sc.ledger > 0 && m.Unsettled() >= sc.ledger
 	crowd := m.Waiting()
+	var phases [maxCallers]phase
+	var saw [maxCallers]bool
+	for s := range m.callers {
+		phases[s], saw[s] = m.callers[s].phase, m.sawContention(&m.callers[s])
+	}
 	out = x.observe(m, e, w.local(p), out)
 	if e.Kind == EvTimer && m.Due() <= w.local(p) {
 		w.fail("the timer would fire again at once")
 	}
+	w.gaveUp(p, out, e, &phases, &saw)
 	for i := range out {
 		f := &out[i]
 		switch f.Do {
