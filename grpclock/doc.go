@@ -14,7 +14,7 @@
 // (redlatch.lock.v1.lock) of the method in its .proto, see package lockpb. A
 // method without a rule passes through.
 //
-// [Interceptors.Attach] declares which methods go through the interceptors.
+// [Locks.Attach] declares which methods go through the interceptors.
 // [guard.Guard.Validate] reports the rules that none of these methods has: a
 // misspelled method, a stream on a server that has no interceptor for streams.
 // Until there is no such fault, the guard lets nobody in. Don't put a selector in
