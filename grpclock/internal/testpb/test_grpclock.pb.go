@@ -9,7 +9,7 @@ import (
 )
 
 // NewOrderServiceServerLock puts the locks of the methods of OrderService around next. Register or
-// call what it returns in place of next.
+// call what it returns, and not next.
 func NewOrderServiceServerLock(next OrderServiceServer, locks *grpclock.Locks) OrderServiceServer {
 	return &orderServiceServerLock{next, grpclock.Decorate(locks, &OrderService_ServiceDesc, next)}
 }
