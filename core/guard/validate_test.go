@@ -589,3 +589,23 @@ func TestEveryKindHasItsRow(t *testing.T) {
 		t.Error("busy is not contended")
 	}
 }
+
+// A method whose lock its .proto declares has no rule of the guard.
+func TestWhatIsRequiredMustBeServed(t *testing.T) {
+	const method = "/shop.v1.Orders/Place"
+	g := unvalidated(t)
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	g.Require(method)
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), `"/shop.v1.Orders/Place": must take its lock, and nothing serves it; register the service`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := g.RulesOf("GET /other"); guard.KindOf(err) != guard.Invalid {
+		t.Errorf("the guard lets calls in: %v", err)
+	}
+	g.Serve("a test", method)
+	if err := g.Validate(); err != nil {
+		t.Errorf("served: %v", err)
+	}
+}

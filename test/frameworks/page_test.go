@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write docs/other-frameworks.md")
 
 const page = "../../docs/other-frameworks.md"
 
-// row is a line of the page. Its words are what the tests beside it found: a way of ways,
+// row is a line of the page. Its words are what its tests found: a way of ways,
 // or a test of its name.
 type row struct {
 	framework, module string
