@@ -60,21 +60,21 @@ func Call[T any](ctx context.Context, m *Method, vars Vars, work func(ctx contex
 	return result, err
 }
 
-// enter takes the locks: those of the guard's rule for the operation, or else
+// enter takes the locks: those of the guard's rules for the operation, or else
 // those of the directives.
 func (m *Method) enter(ctx context.Context, vars Vars) (inside context.Context, leave func() error, err error) {
-	r, err := m.guard.Rule(m.operation)
+	rules, err := m.guard.RulesOf(m.operation)
 	switch {
 	case err != nil:
 		return nil, nil, m.guard.Refuse(ctx, guard.Call{Operation: m.operation}, errors.Unwrap(err)) // which wraps it again
-	case r == nil && len(m.rules) == 1:
-		r = m.rules[0]
+	case len(rules) == 0:
+		rules = m.rules
 	}
-	if r != nil {
-		return m.guard.Enter(ctx, guard.Call{Operation: m.operation, Rule: r, Vars: vars})
+	if len(rules) == 1 {
+		return m.guard.Enter(ctx, guard.Call{Operation: m.operation, Rule: rules[0], Vars: vars})
 	}
-	calls := make([]guard.Call, len(m.rules))
-	for i, r := range m.rules {
+	calls := make([]guard.Call, len(rules))
+	for i, r := range rules {
 		calls[i] = guard.Call{Operation: m.operation, Rule: r, Vars: vars}
 	}
 	return m.guard.EnterAll(ctx, calls...)

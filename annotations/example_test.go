@@ -80,5 +80,5 @@ func ExampleCompile() {
 	fmt.Println(err)
 	// Output:
 	// annotations: place: invalid rule: "lock:<a>-<b> wiat=1s", column 10: "-" does not separate <b> from <a> because values may contain it, put ":" between them
-	// annotations: place: invalid rule: "lock:<a>-<b> wiat=1s", column 14: unknown field "wiat", did you mean "wait"?; known are mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
+	// annotations: place: invalid rule: "lock:<a>-<b> wiat=1s", column 14: unknown field "wiat", did you mean "wait"?; known are mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, also, optional
 }

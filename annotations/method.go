@@ -28,8 +28,8 @@ type Method struct {
 // It is the string form of a [rule.Rule], see [rule.ParseRule]. wait and onBusy
 // belong to the call as a whole: one of several directives sets them for all.
 //
-// Compile declares to g that operation is served. If g has a rule for operation, it
-// replaces all directives, at any time: configuration overrides the code. Nothing
+// Compile declares to g that operation is served. If g has rules for operation, they
+// replace all directives, at any time: configuration overrides the code. Nothing
 // checks its variables before the calls, which fail where they have no value for one;
 // [CompileFor] does.
 //
@@ -209,10 +209,11 @@ type decorated struct{ operation, directives string }
 func (m *Method) serve(identity any, faults func(*rule.Compiled) []error) {
 	m.guard.Attach("annotations", identity, func(rules *rule.Set) ([]string, error) {
 		served := []string{m.operation}
-		if r, ok := rules.Lookup(m.operation); ok {
-			return served, errors.Join(faults(r)...)
+		var wrong []error
+		for _, r := range rules.Lookup(m.operation) {
+			wrong = append(wrong, faults(r)...)
 		}
-		return served, nil
+		return served, errors.Join(wrong...)
 	})
 }
 

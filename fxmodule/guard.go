@@ -46,6 +46,27 @@ type GuardParams struct {
 // constructors or by fx.Invoke. An optional rule that nothing serves is for another
 // program, and may have a mode that the settings or the store rule out.
 func NewGuard(p GuardParams) (*guard.Guard, error) {
+	made, err := provideGuard(p)
+	return made.Guard, err
+}
+
+// madeGuard is a guard and the rules that it was made of.
+type madeGuard struct {
+	fx.Out
+
+	Guard   *guard.Guard
+	Sources *sources
+}
+
+func provideGuard(p GuardParams) (madeGuard, error) {
+	s, err := newSources(p)
+	if err != nil {
+		return madeGuard{}, err
+	}
+	return madeGuard{Guard: s.guard, Sources: s}, nil
+}
+
+func newSources(p GuardParams) (*sources, error) {
 	if p.Logger == nil {
 		p.Logger = slog.Default()
 	}
@@ -81,7 +102,33 @@ func NewGuard(p GuardParams) (*guard.Guard, error) {
 		p.Lifecycle.Append(fx.StartHook(s.validate))
 	}
 	s.guard = g
-	return g, s.follow(p)
+	return s, s.follow(p)
+}
+
+// use has another guard take the place of the one that was made, if it has all its rules.
+func (s *sources) use(g *guard.Guard) error {
+	if g.SharesRules(s.guard) {
+		return nil
+	}
+	has := make(map[rule.Rule]bool)
+	for _, r := range g.Rules() {
+		has[r.Rule] = true
+	}
+	var faults rule.Faults
+	for _, r := range s.guard.Rules() {
+		if !has[r.Rule] {
+			faults = append(faults, rule.Fault{Operation: r.Operation, Reason: "has a rule, and the guard that the application has put in its place " +
+				"(fx.Replace, fx.Decorate) doesn't: make it with WithHooks or WithLogger of the guard that it decorates, or give it the rules"})
+		}
+	}
+	if err := faults.Err(); err != nil {
+		return fmt.Errorf("fxmodule: lock rules: %w", s.locate(err))
+	}
+	s.guard = g
+	if s.health != nil {
+		s.health.guard.Store(g)
+	}
+	return nil
 }
 
 // sources holds the rules by where they came from, so that one file can change

@@ -15,8 +15,10 @@ import (
 
 // Module provides *[lock.Locker], *guard.Guard, *[Health] and
 // *[telemetry.Telemetry]. Each is built only if something depends on it, as rules do
-// on the guard.
-var Module = fx.Module("lock", fx.Provide(New, NewGuard, NewTelemetry))
+// on the guard. An application that replaces or decorates the guard (fx.Replace,
+// fx.Decorate) gives it all rules, or the start fails: [guard.Guard.WithHooks] and
+// [guard.Guard.WithLogger] keep them.
+var Module = fx.Module("lock", fx.Provide(New, provideGuard, NewTelemetry))
 
 // Params are the parameters of [New].
 type Params struct {

@@ -354,10 +354,10 @@ func TestTwoRulesForOneOperationAreNamedByTheirPlaces(t *testing.T) {
 		want string
 	}{
 		"of two files":           {fx.Options(fxmodule.WithRulesFile(one), fxmodule.WithRulesFile(two)), ".yaml:"},
-		"of a file and a config": {fx.Options(fxmodule.WithRulesFile(two), config), two + `:2:14: "GET /one": operation: has a rule already, rules[1] of the config, keep one of them`},
+		"of a file and a config": {fx.Options(fxmodule.WithRulesFile(two), config), two + `:2:14: "GET /one": operation: has a rule already, rules[1] of the config, keep one of them, or say also: true if it takes both locks`},
 		"of a file and an option": {
 			fx.Options(fxmodule.WithRulesFile(two), fxmodule.AsRule(rule.Rule{Operation: "GET /one", Key: "lock:one"})),
-			two + `:2:14: "GET /one": operation: has a rule already, a rule of AsRule or AsRules, keep one of them`,
+			two + `:2:14: "GET /one": operation: has a rule already, a rule of AsRule or AsRules, keep one of them, or say also: true if it takes both locks`,
 		},
 	} {
 		err := build(inMemory(), test.opts)

@@ -23,8 +23,22 @@ func AsOption(o lock.Option) fx.Option {
 }
 
 // needGuard has the guard made, which ends the start if nothing serves its rules. An
-// application that has rules and never uses the guard would run without any lock.
-var needGuard = fx.Invoke(func(*guard.Guard) {})
+// application that has rules and never uses the guard would run without any lock, and so
+// would one that has replaced the guard by one without the rules.
+var needGuard = fx.Invoke(func(p guardInUse) error {
+	if p.Sources == nil {
+		return nil // of an application that provides NewGuard itself
+	}
+	return p.Sources.use(p.Guard)
+})
+
+// guardInUse is the guard as the application sees it, and the rules that it is made of.
+type guardInUse struct {
+	fx.In
+
+	Guard   *guard.Guard
+	Sources *sources `optional:"true"`
+}
 
 // AsRule adds a rule to the guard, which is made then.
 func AsRule(r rule.Rule) fx.Option {

@@ -67,7 +67,7 @@ func TestCheckSeesEveryRouteAndEveryMiddleware(t *testing.T) {
 		for _, method := range []string{"GET", "POST", "PURGE"} {
 			r.Handle(method, path, tellKey)
 			group.Handle(method, path, tellKey)
-			want = append(want, method+" "+path+" everywhere", method+" /g"+path+" everywhere", method+" /g"+path+" group")
+			want = append(want, method+" "+path+" everywhere", method+" /g"+path+" everywhere", method+" /g"+path+" group", method+" /g"+path+" behind")
 		}
 	}
 	err := ginlock.Check(r, g)
@@ -78,6 +78,9 @@ func TestCheckSeesEveryRouteAndEveryMiddleware(t *testing.T) {
 	for line := range strings.Lines(err.Error()) {
 		_, line, _ := strings.Cut(line, "ginlock: ")
 		operation, rest, _ := strings.Cut(line, ": template")
+		if at, _, behind := strings.Cut(line, ": invalid rule: a lock stands behind another one"); behind {
+			operation, rest = at, "column 6: <path.behind>"
+		}
 		_, name, _ := strings.Cut(rest, "column 6: <path.")
 		name, _, _ = strings.Cut(name, ">")
 		got = append(got, operation+" "+name)
@@ -203,7 +206,7 @@ func TestCheckFindsNamesThatAreProvidedElsewhere(t *testing.T) {
 	g := guardtest.Guard(t).WithLogger(slog.New(slog.DiscardHandler))
 	r := gin.New()
 	provided := httpguard.WithProvided("userId")
-	r.POST("/a", ginlock.New(g, "lock:a:<userId>", provided), ginlock.New(g, "lock:more:<userId>"), tellKey)
+	r.POST("/a", ginlock.New(g, "lock:a:<userId>", provided, httpguard.WithRule("lock:more:<userId>")), tellKey)
 	r.POST("/b", ginlock.New(g, "lock:b:<userId>"), tellKey)
 	err := ginlock.Check(r, g)
 	if err == nil || !strings.Contains(err.Error(), `POST /b: template "lock:b:<userId>"`) || strings.Contains(err.Error(), "POST /a") {

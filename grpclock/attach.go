@@ -8,26 +8,26 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/grpclock/rpcguard"
 )
 
-// Registry is what [Interceptors.Attach] needs of a server, such as a
-// [*grpc.Server].
-type Registry interface {
-	GetServiceInfo() map[string]grpc.ServiceInfo
-}
-
-// Attach declares that server uses the interceptors. Its methods are read when the
-// guard is validated, so services may be registered until then. The guard isn't
-// valid, and lets nobody in, while a server's interceptors aren't attached.
+// Attach declares that server uses the interceptors, and looks whether it does. Its
+// methods are read when the guard is validated, and once more by the first call if
+// services were registered since. The guard isn't valid, and lets nobody in, while a
+// server's interceptors aren't attached.
 //
 // [guard.Guard.Validate] reports what would fail the first call of a method or,
 // worse, not lock it:
 //
+//   - a server without the unary interceptor of these locks, or without that for streams:
+//     a stream may be registered later. See [Unseen] for one that Attach can't look into;
+//   - two interceptors of locks in one chain;
+//   - a service under a second name, whose .proto has a lock for a method of that name;
 //   - a rule, or a [WithFirstMessage], for a method that no server has;
-//   - a rule for a stream where there is no interceptor for streams, or for a
-//     unary method where there is none for those;
 //   - an option in a .proto that is no rule;
 //   - a rule of an option that the settings of the locker rule out;
 //   - a variable that the requests of the method have no field for, or one that
@@ -36,18 +36,61 @@ type Registry interface {
 //     none;
 //   - a name in [WithVar] or [WithIdentity] that no template has, but that is nearly
 //     one of theirs.
-func (i *Interceptors) Attach(server Registry) {
+func (i *Locks) Attach(server Registry) {
 	i.mu.Lock()
 	i.servers = append(i.servers, server)
 	i.mu.Unlock()
 	i.attach()
 }
 
+// Require declares to g that each method of these services whose .proto has an option
+// (redlatch.lock.v1.lock) must be served, as [rpcguard.Require] does:
+//
+//	grpclock.Require(g, &shopv1.Orders_ServiceDesc)
+//
+// So the start fails where the option would lock nothing: a gateway that calls the
+// implementation in the process, or a handler of Connect.
+func Require(g *guard.Guard, services ...*grpc.ServiceDesc) {
+	descriptors := make([]protoreflect.ServiceDescriptor, len(services))
+	for i, s := range services {
+		if s == nil {
+			continue
+		}
+		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(s.ServiceName))
+		if descriptor, ok := found.(protoreflect.ServiceDescriptor); ok && err == nil {
+			descriptors[i] = descriptor
+		}
+	}
+	rpcguard.Require(g, descriptors...)
+}
+
+// serves runs at the first call: a service that was registered since the guard was
+// validated has it validated once more.
+func (i *Locks) serves() {
+	i.mu.Lock()
+	now := countServices(i.servers)
+	changed := now != i.surveyed
+	i.mu.Unlock()
+	if changed {
+		i.attach()
+	}
+}
+
+func countServices(servers []Registry) (n int) {
+	for _, server := range servers {
+		if server != nil {
+			n += len(server.GetServiceInfo())
+		}
+	}
+	return n
+}
+
 // survey is what the guard knows of gRPC: the methods that go through the
-// interceptors, and everything that is wrong with their locks.
-func (i *Interceptors) survey(rules *rule.Set) (served []string, err error) {
-	s := survey{Interceptors: i, guarded: rules, methods: make(map[string]grpc.MethodInfo)}
-	s.server()
+// interceptors and decorators, and everything that is wrong with their locks.
+func (i *Locks) survey(rules *rule.Set) (served []string, err error) {
+	s := survey{Locks: i, guarded: rules, methods: make(map[string]rpcguard.Method)}
+	s.allServers()
+	s.allDecorated()
 	s.client()
 	s.leftovers()
 	s.names()
@@ -56,9 +99,9 @@ func (i *Interceptors) survey(rules *rule.Set) (served []string, err error) {
 
 // survey is one comparison of all methods with their rules.
 type survey struct {
-	*Interceptors
+	*Locks
 	guarded *rule.Set
-	methods map[string]grpc.MethodInfo // that a server has, or a client may call
+	methods map[string]rpcguard.Method // that a server has, or a client may call
 	vars    []string                   // of the templates of these methods
 	served  []string
 	faults  []string
@@ -78,28 +121,106 @@ func (s *survey) err() error {
 	return errors.Join(all...)
 }
 
-func (s *survey) server() {
+func (s *survey) allServers() {
 	s.mu.Lock()
 	servers := slices.Clone(s.servers)
+	s.surveyed = countServices(servers)
 	s.mu.Unlock()
-	unary, stream := s.made.unaryServer.Load(), s.made.streamServer.Load()
-	switch {
-	case len(servers) == 0 && (unary || stream):
+	if len(servers) == 0 && (s.made.unaryServer.Load() || s.made.streamServer.Load()) {
 		s.fault("the server is not known", "call Attach(server), so that rules can be compared with its methods")
-	case len(servers) > 0 && !unary && !stream:
-		s.fault("a server is attached that has no interceptor", "make it with grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor())")
 	}
 	for _, server := range servers {
 		if server == nil {
 			s.fault("Attach(nil)", "give it the server")
 			continue
 		}
-		for method, info := range methodsOf(server) {
-			c := s.call(method)
-			if option := s.declared(method); c.rule == nil && option != nil {
-				c.rule, c.fault = option.rule, option.fault
+		s.server(server)
+	}
+}
+
+// server looks at the interceptors and the services of a server.
+func (s *survey) server(server Registry) {
+	found := look(server)
+	unary, stream := true, true // what is missing is said once
+	const cure = "if another interceptor calls it, say so by Attach(grpclock.Unseen(server))"
+	switch {
+	case found.trusted:
+		unary, stream = s.made.unaryServer.Load(), s.made.streamServer.Load()
+		if !unary && !stream {
+			s.fault("a server is attached that has no interceptor", "make it with grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor())")
+		}
+	case found.reason != "":
+		s.fault("the interceptors of a server cannot be seen", "%s: if they call those of the locks, say so by Attach(grpclock.Unseen(server))", found.reason)
+	default:
+		if !slices.Contains(found.unary, s.Locks) {
+			s.fault("a server is attached that has no interceptor for unary methods", "make it with grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor()); "+cure)
+		}
+		if !slices.Contains(found.stream, s.Locks) {
+			s.fault("a server is attached that has no interceptor for streams", "make it with grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()); "+cure)
+		}
+		if len(found.unary) > 1 || len(found.stream) > 1 {
+			s.fault("a server has two interceptors of locks in one chain", "crossing calls would wait for each other: "+
+				"keep one, and give a method both rules, as by two options in its .proto, WithRule(method, a, b), or also: true in a file")
+		}
+	}
+	for service, info := range server.GetServiceInfo() {
+		var impl any
+		if found.impl != nil {
+			impl = found.impl(service)
+		}
+		if by := decoratorOf(impl); by != nil && by != s.Locks {
+			s.fault(service, "%s", differs)
+		}
+		for _, m := range info.Methods {
+			method := rpcguard.Method{Name: "/" + service + "/" + m.Name, ClientStream: m.IsClientStream, ServerStream: m.IsServerStream}
+			if decoratorOf(impl) != nil {
+				continue // it is looked at by itself
 			}
-			s.add(c, info, unary, stream)
+			s.through(method, unary, stream, ofServer)
+			s.renamed(service, info, m, method)
+		}
+	}
+}
+
+// renamed reports a method of a service whose name has no descriptor, if its .proto has a
+// lock for a method of that name.
+func (s *survey) renamed(service string, info grpc.ServiceInfo, m grpc.MethodInfo, method rpcguard.Method) {
+	path, _ := info.Metadata.(string)
+	file, err := s.files.FindFileByPath(path)
+	if err != nil || file.Services().ByName(protoreflect.FullName(service).Name()) != nil && file.Package() == protoreflect.FullName(service).Parent() {
+		return
+	}
+	if own, _ := s.rpc.Rules(s.guarded, method); len(own) > 0 {
+		return
+	}
+	for i := range file.Services().Len() {
+		of := file.Services().Get(i)
+		original := rpcguard.Method{Name: "/" + string(of.FullName()) + "/" + m.Name}
+		if rules, err := s.rpc.Rules(s.guarded, original); of.Methods().ByName(protoreflect.Name(m.Name)) != nil && (len(rules) > 0 || err != nil) {
+			s.fault(method.Name, "is a second name of %s, whose lock it would not take: register the service under its own name, "+
+				"put its decorator around it (New...ServerLock), or give this name a rule", original.Name)
+		}
+	}
+}
+
+// allDecorated looks at the services that have a decorator.
+func (s *survey) allDecorated() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.decorated))
+	s.mu.Unlock()
+	for _, d := range all {
+		service := d.service.ServiceName
+		switch {
+		case d.missing:
+			s.fault(service, "its decorator has no implementation: give it the one that is to be locked")
+		case d.again:
+			s.fault(service, "its decorator is around another decorator: make one")
+		}
+		for _, m := range d.service.Methods {
+			s.add(rpcguard.Method{Name: "/" + service + "/" + m.MethodName})
+		}
+		for _, m := range d.service.Streams {
+			s.add(rpcguard.Method{Name: "/" + service + "/" + m.StreamName, ClientStream: m.ClientStreams, ServerStream: m.ServerStreams})
 		}
 	}
 }
@@ -116,55 +237,61 @@ func (s *survey) client() {
 			service := f.Services().Get(i)
 			for j := range service.Methods().Len() {
 				m := service.Methods().Get(j)
-				s.add(s.call("/"+string(service.FullName())+"/"+string(m.Name())),
-					grpc.MethodInfo{IsClientStream: m.IsStreamingClient(), IsServerStream: m.IsStreamingServer()}, unary, stream)
+				s.through(rpcguard.Method{
+					Name:         "/" + string(service.FullName()) + "/" + string(m.Name()),
+					ClientStream: m.IsStreamingClient(), ServerStream: m.IsStreamingServer(), Client: true,
+				}, unary, stream, ofClient)
 			}
 		}
 		return true
 	})
 }
 
-func (s *survey) call(method string) call {
-	c := call{locks: s.Interceptors, method: method, rule: s.rules[method]}
-	if c.rule == nil {
-		c.rule, _ = s.guarded.Lookup(method)
+// side is what has interceptors, and how it gets them.
+type side struct{ name, unary, stream string }
+
+var (
+	ofServer = side{"server", "grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor())", "grpc.ChainStreamInterceptor(locks.StreamServerInterceptor())"}
+	ofClient = side{"client", "grpc.WithChainUnaryInterceptor(locks.UnaryClientInterceptor())", "grpc.WithChainStreamInterceptor(locks.StreamClientInterceptor())"}
+)
+
+// through looks at a method of a server or client that has interceptors of these kinds.
+func (s *survey) through(m rpcguard.Method, unary, stream bool, of side) {
+	is, kind, chain := unary, "unary methods", of.unary
+	if m.ClientStream || m.ServerStream {
+		is, kind, chain = stream, "streams", of.stream
 	}
-	return c
+	if is {
+		s.add(m)
+		return
+	}
+	s.note(m)
+	if rules, err := s.rpc.Rules(s.guarded, m); len(rules) > 0 || err != nil {
+		s.served = append(s.served, m.Name) // one fault says it
+		s.fault(m.Name, "has a rule, but the %s has no interceptor for %s: add %s", of.name, kind, chain)
+	}
 }
 
-// add notes a method, and whether it goes through an interceptor.
-func (s *survey) add(c call, info grpc.MethodInfo, unary, stream bool) {
-	s.methods[c.method] = info
-	if c.rule != nil {
-		for _, v := range c.rule.Template.Vars() {
+// note notes a method that exists, and the variables of its rules.
+func (s *survey) note(m rpcguard.Method) {
+	if _, known := s.methods[m.Name]; !known || !m.Client {
+		s.methods[m.Name] = m
+	}
+	rules, _ := s.rpc.Rules(s.guarded, m)
+	for _, r := range rules {
+		for _, v := range r.Template.Vars() {
 			s.vars = append(s.vars, v.String())
 		}
 	}
-	through, kind, chain := unary, "unary methods", "grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor())"
-	if info.IsClientStream || info.IsServerStream {
-		through, kind, chain = stream, "streams", "grpc.ChainStreamInterceptor(locks.StreamServerInterceptor())"
-	}
-	switch {
-	case through:
-		s.served = append(s.served, c.method)
-		for _, err := range s.check(&c, info) {
-			s.fault(c.method, "%v", err)
-		}
-		s.fit(c)
-	case c.rule != nil || c.fault != nil:
-		s.served = append(s.served, c.method) // one fault says it
-		s.fault(c.method, "has a rule, but the server has no interceptor for %s: add %s", kind, chain)
-	}
 }
 
-// fit reports a rule of an option that the settings of the locker rule out. The guard
-// checks its own.
-func (s *survey) fit(c call) {
-	if of, _ := s.guarded.Lookup(c.method); c.rule == nil || c.rule == of {
-		return
-	}
-	if err := s.guard.Fits(c.rule); err != nil {
-		s.fault(c.method, "%v", err)
+// add notes a method that goes through the locks, and what is wrong with its rules.
+func (s *survey) add(m rpcguard.Method) {
+	s.note(m)
+	m.FirstMessage = s.first[m.Name]
+	s.served = append(s.served, m.Name)
+	for _, err := range s.rpc.Check(s.guarded, m) {
+		s.fault(m.Name, "%v", err)
 	}
 }
 
@@ -180,7 +307,7 @@ func (s *survey) leftovers() {
 		switch info, ok := s.methods[method]; {
 		case !ok:
 			s.fault(method, "is in WithFirstMessage, but there is no such method%s", rule.DidYouMean(method, known))
-		case !info.IsClientStream:
+		case !info.ClientStream:
 			s.fault(method, "is in WithFirstMessage, but clients do not stream to it")
 		}
 	}
@@ -201,49 +328,4 @@ func (s *survey) name(option, name string) {
 	if nearest := rule.DidYouMean(name, s.vars); nearest != "" && !slices.Contains(s.vars, name) {
 		s.fault(fmt.Sprintf("%s(%q)", option, name), "no template has <%s>%s", name, nearest)
 	}
-}
-
-func methodsOf(server Registry) map[string]grpc.MethodInfo {
-	methods := make(map[string]grpc.MethodInfo)
-	for service, info := range server.GetServiceInfo() {
-		for _, method := range info.Methods {
-			methods["/"+service+"/"+method.Name] = method
-		}
-	}
-	return methods
-}
-
-// check lists what is wrong with the rule of a method.
-func (i *Interceptors) check(c *call, method grpc.MethodInfo) []error {
-	switch {
-	case c.fault != nil:
-		return parts(c.fault)
-	case c.rule == nil:
-		return nil
-	}
-	descriptor := i.descriptor(c.method)
-	var faults []error
-	if descriptor == nil && c.rule.OnBusy == rule.Skip && !method.IsServerStream {
-		faults = append(faults, errors.New("says skip, but its answers are not known: its .proto is not among the files"))
-	}
-	var input protoreflect.MessageDescriptor
-	if descriptor != nil && (!method.IsClientStream || i.first[c.method]) {
-		input = descriptor.Input()
-	}
-	p := i.compile(c.rule, input)
-	if descriptor == nil && errors.Is(p.fault, errNoRequest) {
-		return append(faults, errors.New("names fields of its requests, which are not known: its .proto is not among the files"))
-	}
-	return append(faults, parts(p.fault)...)
-}
-
-// parts returns the errors that were joined.
-func parts(err error) []error {
-	switch joined := err.(type) { //nolint:errorlint // it is about the tree itself
-	case nil:
-		return nil
-	case interface{ Unwrap() []error }:
-		return joined.Unwrap()
-	}
-	return []error{err}
 }

@@ -2,6 +2,7 @@ package grpclock_test
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ func TestValidateReportsEveryFaultOfGRPC(t *testing.T) {
 		grpclock.WithFirstMessage(watch, "/redlatch.test.v1.OrderService/Wach"),
 	)
 	for _, want := range []string{
-		`grpclock: /redlatch.test.v1.FaultyService/Grammar: wait: -1s is negative, use 0 to try once or the longest time to wait`,
+		`grpclock: /redlatch.test.v1.FaultyService/Grammar: "/redlatch.test.v1.FaultyService/Grammar": wait: -1s is negative, use 0 to try once or the longest time to wait`,
 		`grpclock: /redlatch.test.v1.FaultyService/Reserved: template "lock:<service>", column 6: <service>: is the service of gRPC, and redlatch.test.v1.ReservedRequest has a field of that name as well: write <req.service> for the field, or the name of the service itself`,
 		`grpclock: /redlatch.test.v1.FaultyService/Typo: template "lock:order:<usr_id>", column 12: <usr_id>: redlatch.test.v1.TypoRequest has no field "usr_id", did you mean "user_id"?`,
 		`grpclock: /redlatch.test.v1.OrderService/Plac: is in WithRule, but there is no such method, did you mean "/redlatch.test.v1.OrderService/Place"?`,
@@ -123,38 +124,38 @@ func TestARuleThatNoMethodHasLetsNobodyIn(t *testing.T) {
 func TestAServerWithoutItsInterceptorsIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules []rule.Rule
-		set   func(*grpclock.Interceptors)
+		set   func(*grpclock.Locks)
 		want  string
 	}{
-		"no interceptor for streams": {nil, func(i *grpclock.Interceptors) {
+		"no interceptor for streams": {nil, func(i *grpclock.Locks) {
 			i.UnaryServerInterceptor()
 			i.Attach(registered(ordersService))
-		}, watch + ": has a rule, but the server has no interceptor for streams: add grpc.ChainStreamInterceptor(locks.StreamServerInterceptor())"},
-		"none for unary methods": {nil, func(i *grpclock.Interceptors) {
+		}, "has no interceptor for streams: make it with grpc.ChainStreamInterceptor(locks.StreamServerInterceptor())"},
+		"none for unary methods": {nil, func(i *grpclock.Locks) {
 			i.StreamServerInterceptor()
 			i.Attach(registered(ordersService))
-		}, place + ": has a rule, but the server has no interceptor for unary methods: add grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor())"},
-		"none at all": {nil, func(i *grpclock.Interceptors) {
+		}, "has no interceptor for unary methods: make it with grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor())"},
+		"none at all": {nil, func(i *grpclock.Locks) {
 			i.Attach(registered(ordersService))
 		}, "a server is attached that has no interceptor"},
-		"no server": {nil, func(i *grpclock.Interceptors) {
+		"no server": {nil, func(i *grpclock.Locks) {
 			i.UnaryServerInterceptor()
 		}, "call Attach(server)"},
-		"no server for streams": {nil, func(i *grpclock.Interceptors) {
+		"no server for streams": {nil, func(i *grpclock.Locks) {
 			i.StreamServerInterceptor()
 		}, "call Attach(server)"},
-		"a server that is nil": {nil, func(i *grpclock.Interceptors) {
+		"a server that is nil": {nil, func(i *grpclock.Locks) {
 			i.UnaryServerInterceptor()
 			i.Attach(nil)
 		}, "Attach(nil)"},
 		"rules, and interceptors that nobody uses": {
-			[]rule.Rule{{Operation: plain, Key: "lock:x"}}, func(*grpclock.Interceptors) {}, plain,
+			[]rule.Rule{{Operation: plain, Key: "lock:x"}}, func(*grpclock.Locks) {}, plain,
 		},
 		"a client that has no interceptor for streams": {
-			[]rule.Rule{{Operation: watch, Key: "lock:x"}}, func(i *grpclock.Interceptors) { i.UnaryClientInterceptor() }, watch,
+			[]rule.Rule{{Operation: watch, Key: "lock:x"}}, func(i *grpclock.Locks) { i.UnaryClientInterceptor() }, watch,
 		},
 		"a client, and a rule for a method that is not in the files": {
-			[]rule.Rule{{Operation: "/shop.v1.Orders/Place", Key: "lock:x"}}, func(i *grpclock.Interceptors) { i.UnaryClientInterceptor() }, "/shop.v1.Orders/Place",
+			[]rule.Rule{{Operation: "/shop.v1.Orders/Place", Key: "lock:x"}}, func(i *grpclock.Locks) { i.UnaryClientInterceptor() }, "/shop.v1.Orders/Place",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,6 +180,204 @@ func TestAServerWithoutItsInterceptorsIsRefused(t *testing.T) {
 	}
 }
 
+// A server is believed only if its own chain has the interceptors.
+func TestAttachLooksAtTheServer(t *testing.T) {
+	logging := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		return handler(ctx, req)
+	}
+	const noUnary, noStream = "a server is attached that has no interceptor for unary methods", "a server is attached that has no interceptor for streams"
+	for name, test := range map[string]struct {
+		server func(i *grpclock.Locks) grpclock.Registry
+		want   []string
+	}{
+		"both, among others": {func(i *grpclock.Locks) grpclock.Registry {
+			return grpc.NewServer(grpc.UnaryInterceptor(logging), grpc.ChainUnaryInterceptor(logging, i.UnaryServerInterceptor()), grpc.ChainStreamInterceptor(i.StreamServerInterceptor()))
+		}, nil},
+		"both, given alone": {func(i *grpclock.Locks) grpclock.Registry {
+			return grpc.NewServer(grpc.UnaryInterceptor(i.UnaryServerInterceptor()), grpc.StreamInterceptor(i.StreamServerInterceptor()))
+		}, nil},
+		"both, in a server that embeds one": {func(i *grpclock.Locks) grpclock.Registry {
+			return &wrapped{grpc.NewServer(grpc.ChainUnaryInterceptor(i.UnaryServerInterceptor()), grpc.ChainStreamInterceptor(i.StreamServerInterceptor()))}
+		}, nil},
+		"made, and not installed": {func(i *grpclock.Locks) grpclock.Registry {
+			i.UnaryServerInterceptor()
+			i.StreamServerInterceptor()
+			return grpc.NewServer(grpc.ChainUnaryInterceptor(logging))
+		}, []string{noUnary, noStream, "grpclock.Unseen(server)"}},
+		"those of other locks": {func(*grpclock.Locks) grpclock.Registry {
+			others, _ := grpclock.New(guardtest.Guard(t))
+			return grpc.NewServer(grpc.ChainUnaryInterceptor(others.UnaryServerInterceptor()), grpc.ChainStreamInterceptor(others.StreamServerInterceptor()))
+		}, []string{noUnary, noStream}},
+		"unary alone, before a service of streams": {func(i *grpclock.Locks) grpclock.Registry {
+			return grpc.NewServer(grpc.ChainUnaryInterceptor(i.UnaryServerInterceptor()))
+		}, []string{noStream}},
+		"called by another interceptor": {func(i *grpclock.Locks) grpclock.Registry {
+			ours := i.UnaryServerInterceptor()
+			wraps := func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+				return ours(ctx, req, info, handler)
+			}
+			return grpc.NewServer(grpc.ChainUnaryInterceptor(wraps), grpc.ChainStreamInterceptor(i.StreamServerInterceptor()))
+		}, []string{noUnary, "grpclock.Unseen(server)"}},
+		"a type that shows nothing": {func(i *grpclock.Locks) grpclock.Registry {
+			i.UnaryServerInterceptor()
+			return registry{{Name: "Place"}}
+		}, []string{"the interceptors of a server cannot be seen", "is no *grpc.Server", "grpclock.Unseen(server)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guardtest.Guard(t).WithLogger(slog.New(slog.DiscardHandler))
+			locks, err := grpclock.New(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			locks.Attach(test.server(locks))
+			err = g.Validate()
+			if (err == nil) != (test.want == nil) {
+				t.Errorf("got %v", err)
+			}
+			for _, want := range test.want {
+				if err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// wrapped is the server of a framework.
+type wrapped struct{ *grpc.Server }
+
+// Of two servers, one has the interceptors.
+func TestAServerBesideALockedOneIsRefused(t *testing.T) {
+	g := guardtest.Guard(t).WithLogger(slog.New(slog.DiscardHandler))
+	locks, err := grpclock.New(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks.Attach(grpc.NewServer(grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor()), grpc.ChainStreamInterceptor(locks.StreamServerInterceptor())))
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	locks.Attach(grpc.NewServer())
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), "no interceptor for streams") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Generated code names a unary method by its first name, and a stream by the second.
+func TestAServiceUnderASecondNameIsRefused(t *testing.T) {
+	legacy := testpb.OrderService_ServiceDesc
+	legacy.ServiceName = "legacy.OrderService"
+	for name, test := range map[string]struct {
+		rules []rule.Rule
+		impl  func(*grpclock.Locks) testpb.OrderServiceServer
+		want  string
+	}{
+		"whose .proto has locks":   {nil, nil, `/legacy.OrderService/Watch: is a second name of /redlatch.test.v1.OrderService/Watch, whose lock it would not take`},
+		"whose methods have rules": {legacyRules("Place", "Refill", "Transfer", "Watch", "Upload", "Chat"), nil, ""},
+		"that is a decorator's": {nil, func(locks *grpclock.Locks) testpb.OrderServiceServer {
+			return testpb.NewOrderServiceServerLock(&orders{}, locks)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), test.rules...)).WithLogger(slog.New(slog.DiscardHandler))
+			locks, err := grpclock.New(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := grpc.NewServer(grpc.ChainUnaryInterceptor(locks.UnaryServerInterceptor()), grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()))
+			locks.Attach(server)
+			if err := g.Validate(); err != nil && test.rules == nil {
+				t.Fatal(err)
+			}
+			var impl testpb.OrderServiceServer = &orders{}
+			if test.impl != nil {
+				impl = test.impl(locks)
+			}
+			server.RegisterService(&legacy, impl) // after the guard was found good
+			for _, err := range []error{firstCall(t, server), g.Validate()} {
+				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) && reasonOf(err) != "LOCK_RULE_INVALID") {
+					t.Errorf("got %v, want %q", err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func legacyRules(methods ...string) []rule.Rule {
+	var rules []rule.Rule
+	for _, m := range methods {
+		rules = append(rules, rule.Rule{Operation: "/legacy.OrderService/" + m, Key: "lock:legacy"})
+	}
+	return rules
+}
+
+// firstCall opens a stream of the second name, as the first call of a server.
+func firstCall(t *testing.T, server *grpc.Server) error {
+	t.Helper()
+	stream, err := serve(t, server).NewStream(t.Context(), &testpb.OrderService_ServiceDesc.Streams[0], "/legacy.OrderService/Watch")
+	if err == nil {
+		err = stream.SendMsg(&testpb.WatchRequest{UserId: "7"})
+	}
+	if err == nil {
+		err = stream.CloseSend()
+	}
+	if err == nil {
+		err = stream.RecvMsg(&testpb.WatchResponse{})
+	}
+	return err
+}
+
+// An option that nobody reads locks nothing: the start fails.
+func TestRequireEndsTheStartWhereNothingServesAnOption(t *testing.T) {
+	for name, test := range map[string]struct {
+		serve func(t *testing.T, g *guard.Guard)
+		want  []string
+	}{
+		"nothing": {nil, []string{place, transfer, refill, watch, upload, chat}},
+		"a decorator": {func(t *testing.T, g *guard.Guard) {
+			t.Helper()
+			decorate(t, &orders{}, g)
+		}, nil},
+		"interceptors": {func(t *testing.T, g *guard.Guard) {
+			t.Helper()
+			locksOf(t, g, registered(ordersService))
+		}, nil},
+		"another integration": {func(_ *testing.T, g *guard.Guard) {
+			g.Serve("connectlock", place, transfer, refill, watch, upload)
+		}, []string{chat}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()))).WithLogger(slog.New(slog.DiscardHandler))
+			grpclock.Require(g, &testpb.OrderService_ServiceDesc)
+			if test.serve != nil {
+				test.serve(t, g)
+			}
+			err := g.Validate()
+			var lines []string
+			if err != nil {
+				lines = strings.Split(err.Error(), "\n")
+			}
+			if len(lines) != len(test.want) {
+				t.Errorf("got %v, want a fault of %q", err, test.want)
+			}
+			for _, method := range test.want {
+				want := strconv.Quote(method) + ": must take its lock, and nothing serves it; register the service"
+				if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+			if _, entered := g.RulesOf(plain); (entered == nil) != (test.want == nil) {
+				t.Errorf("the guard lets calls in: %v", entered)
+			}
+		})
+	}
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()))).WithLogger(slog.New(slog.DiscardHandler))
+	grpclock.Require(g, nil, &grpc.ServiceDesc{ServiceName: "shop.v1.Unknown"})
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), "a service without a descriptor") {
+		t.Errorf("a service that isn't known: %v", err)
+	}
+}
+
 // registry is a server that has these methods of the orders.
 type registry []grpc.MethodInfo
 
@@ -188,16 +387,19 @@ func (r registry) GetServiceInfo() map[string]grpc.ServiceInfo {
 
 var watches = registry{{Name: "Watch", IsServerStream: true}}
 
-// Who has methods of one kind alone needs no interceptor for the other.
+// A server that can't be seen and has methods of one kind alone needs no interceptor for the other.
 func TestInterceptorsOfOneKindServeTheRulesOfThatKind(t *testing.T) {
 	for name, test := range map[string]struct {
 		method string
-		set    func(*grpclock.Interceptors)
+		set    func(*grpclock.Locks)
 	}{
-		"a server of unary methods": {place, func(i *grpclock.Interceptors) { i.UnaryServerInterceptor(); i.Attach(registry{{Name: "Place"}}) }},
-		"a server of streams":       {watch, func(i *grpclock.Interceptors) { i.StreamServerInterceptor(); i.Attach(watches) }},
-		"a client's unary calls":    {place, func(i *grpclock.Interceptors) { i.UnaryClientInterceptor() }},
-		"a client's streams":        {watch, func(i *grpclock.Interceptors) { i.StreamClientInterceptor() }},
+		"a server of unary methods": {place, func(i *grpclock.Locks) {
+			i.UnaryServerInterceptor()
+			i.Attach(grpclock.Unseen(registry{{Name: "Place"}}))
+		}},
+		"a server of streams":    {watch, func(i *grpclock.Locks) { i.StreamServerInterceptor(); i.Attach(grpclock.Unseen(watches)) }},
+		"a client's unary calls": {place, func(i *grpclock.Locks) { i.UnaryClientInterceptor() }},
+		"a client's streams":     {watch, func(i *grpclock.Locks) { i.StreamClientInterceptor() }},
 	} {
 		g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: test.method, Key: "lock:<user_id>"}))
 		locks, err := grpclock.New(g)
@@ -220,7 +422,7 @@ func TestAnOptionThatIsNoRuleNeedsItsInterceptorToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	locks.UnaryServerInterceptor()
-	locks.Attach(watches)
+	locks.Attach(grpclock.Unseen(watches))
 	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), watch+": has a rule, but the server has no interceptor for streams") {
 		t.Errorf("got %v", err)
 	}
@@ -256,7 +458,7 @@ func TestEachFaultIsReportedOnce(t *testing.T) {
 	}
 	locks.UnaryServerInterceptor()
 	locks.StreamServerInterceptor()
-	server := registered(ordersService, faultyService)
+	server := grpclock.Unseen(registered(ordersService, faultyService))
 	locks.Attach(server)
 	locks.Attach(server)
 	if err := g.Validate(); err == nil {
@@ -271,27 +473,27 @@ func TestWhatIsMadeLateIsComparedWithTheRulesToo(t *testing.T) {
 	typo := grpclock.WithRule("/redlatch.test.v1.OrderService/Plian", rule.Rule{Key: "lock:plain"})
 	for name, test := range map[string]struct {
 		opts []grpclock.Option
-		soon func(*grpclock.Interceptors) // before the guard is used
-		late func(*grpclock.Interceptors)
+		soon func(*grpclock.Locks) // before the guard is used
+		late func(*grpclock.Locks)
 		want string
 	}{
 		"interceptors": {
-			nil, func(*grpclock.Interceptors) {},
-			func(i *grpclock.Interceptors) { i.UnaryServerInterceptor() }, "call Attach(server)",
+			nil, func(*grpclock.Locks) {},
+			func(i *grpclock.Locks) { i.UnaryServerInterceptor() }, "call Attach(server)",
 		},
 		"a server": {
-			nil, func(i *grpclock.Interceptors) { i.UnaryServerInterceptor(); i.Attach(registered()) },
-			func(i *grpclock.Interceptors) { i.Attach(registered(ordersService)) }, watch + ": has a rule, but the server has no interceptor for streams",
+			nil, func(i *grpclock.Locks) { i.UnaryServerInterceptor(); i.Attach(grpclock.Unseen(registered())) },
+			func(i *grpclock.Locks) { i.Attach(grpclock.Unseen(registered(ordersService))) }, watch + ": has a rule, but the server has no interceptor for streams",
 		},
-		"all": {[]grpclock.Option{typo}, nil, func(i *grpclock.Interceptors) {
+		"all": {[]grpclock.Option{typo}, nil, func(i *grpclock.Locks) {
 			i.UnaryServerInterceptor()
 			i.StreamServerInterceptor()
-			i.Attach(registered(ordersService))
+			i.Attach(grpclock.Unseen(registered(ordersService)))
 		}, "Plian: is in WithRule, but there is no such method"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New())))
-			var locks *grpclock.Interceptors
+			var locks *grpclock.Locks
 			create := func() {
 				var err error
 				if locks, err = grpclock.New(g, test.opts...); err != nil {
@@ -302,14 +504,14 @@ func TestWhatIsMadeLateIsComparedWithTheRulesToo(t *testing.T) {
 				create()
 				test.soon(locks)
 			}
-			if _, err := g.Rule("POST /orders"); err != nil {
+			if _, err := g.RulesOf("POST /orders"); err != nil {
 				t.Fatal(err)
 			}
 			if locks == nil {
 				create()
 			}
 			test.late(locks)
-			if _, err := g.Rule("POST /orders"); err == nil || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), test.want) > 1 {
+			if _, err := g.RulesOf("POST /orders"); err == nil || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), test.want) > 1 {
 				t.Errorf("got %v, want once %q", err, test.want)
 			}
 		})

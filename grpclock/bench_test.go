@@ -10,7 +10,6 @@ import (
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
-	"github.com/redlatch/redlatch/grpclock"
 	"github.com/redlatch/redlatch/grpclock/internal/testpb"
 )
 
@@ -85,23 +84,5 @@ func BenchmarkPassThrough(b *testing.B) {
 		if _, err := intercept(b.Context(), nil, info, pass); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func BenchmarkPath(b *testing.B) {
-	message := everything()
-	for _, path := range []string{"text", "buyer.sponsor.sponsor.address.zip", "int64"} {
-		b.Run(path, func(b *testing.B) {
-			p, err := grpclock.CompilePath(message.ProtoReflect().Descriptor(), path)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := p.Read(message.ProtoReflect(), false); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

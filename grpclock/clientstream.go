@@ -12,45 +12,47 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
-	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/grpclock/rpcguard"
 )
 
-func (i *Interceptors) streamClient(
+func (i *Locks) streamClient(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 	method string, streamer grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	c, ok := i.outgoing(method)
+	c, ok := i.rpc.Outgoing(method)
 	if !ok {
 		return streamer(ctx, desc, cc, method, opts...)
 	}
-	o := &opener{call: c, ctx: ctx, sendsMany: desc.ClientStreams, answersOnce: !desc.ServerStreams}
+	o := &opener{locks: i, method: method, call: &c, ctx: ctx, sendsMany: desc.ClientStreams, answersOnce: !desc.ServerStreams}
 	o.stream = func(ctx context.Context, more ...grpc.CallOption) (grpc.ClientStream, error) {
 		return streamer(ctx, desc, cc, method, append(opts[:len(opts):len(opts)], more...)...)
 	}
 	if desc.ClientStreams && !i.first[method] {
-		return o.open(c.acquire(ctx, nil)) //nolint:contextcheck // it has ctx
+		return o.open(c.Acquire(ctx, outgoing(nil))) //nolint:contextcheck // it has ctx
 	}
 	return &pendingStream{opener: o, opened: make(chan struct{})}, nil
 }
 
 // opener opens a stream under its lock.
 type opener struct {
-	call        call
+	locks       *Locks
+	method      string
+	call        *rpcguard.Call
 	ctx         context.Context
 	sendsMany   bool
 	answersOnce bool
 	stream      func(context.Context, ...grpc.CallOption) (grpc.ClientStream, error)
 }
 
-func (o *opener) open(lease *lock.Lease, refused *guard.Error) (grpc.ClientStream, error) {
+func (o *opener) open(held guard.Held, refused *guard.Error) (grpc.ClientStream, error) {
 	if refused != nil {
 		if refused.Kind == guard.Skipped {
 			return &skippedStream{ctx: o.ctx, sendsMany: o.sendsMany, answers: o.answersOnce}, nil
 		}
-		return nil, o.call.answer(o.ctx, refused, nil)
+		return nil, o.locks.answer(o.ctx, o.call, refused, nil)
 	}
-	inside, cancel := context.WithCancel(lease.Context())
-	s := &heldStream{opener: o, cancel: cancel, lease: lease}
+	inside, cancel := context.WithCancel(held.Context())
+	s := &heldStream{opener: o, cancel: cancel, held: held}
 	// The stream's end cancels inside, as the caller's or a loss does, so a
 	// caller that no longer reads leaves no lock behind.
 	context.AfterFunc(inside, func() { _ = s.end() })
@@ -74,7 +76,7 @@ type heldStream struct {
 	grpc.ClientStream
 	*opener
 	cancel context.CancelFunc
-	lease  *lock.Lease
+	held   guard.Held
 	once   sync.Once
 	lost   *guard.Error
 }
@@ -91,7 +93,7 @@ func (s *heldStream) RecvMsg(m any) error {
 // failure is err, unless the lock was lost.
 func (s *heldStream) failure(err error) error {
 	if lost := s.end(); lost != nil {
-		return s.call.answer(s.ctx, lost, nil)
+		return s.locks.answer(s.ctx, s.call, lost, nil)
 	}
 	return err
 }
@@ -99,7 +101,7 @@ func (s *heldStream) failure(err error) error {
 func (s *heldStream) end() *guard.Error {
 	s.once.Do(func() {
 		s.cancel()
-		s.lost = s.call.release(s.ctx, s.lease)
+		s.lost = s.call.Release(s.ctx, s.held)
 	})
 	return s.lost
 }
@@ -117,7 +119,7 @@ type pendingStream struct {
 }
 
 func (s *pendingStream) SendMsg(m any) error {
-	s.begin(func() (*lock.Lease, *guard.Error) { return s.call.acquire(s.ctx, m) })
+	s.begin(func() (guard.Held, *guard.Error) { return s.call.Acquire(s.ctx, outgoing(m)) })
 	if s.err != nil {
 		return s.err
 	}
@@ -127,7 +129,7 @@ func (s *pendingStream) SendMsg(m any) error {
 // CloseSend on a stream without a message is refused: there is nothing to make
 // the key of.
 func (s *pendingStream) CloseSend() error {
-	s.begin(func() (*lock.Lease, *guard.Error) { return nil, s.call.refuse(s.ctx, key.ErrMissing) })
+	s.begin(func() (guard.Held, *guard.Error) { return guard.Held{}, s.call.Refuse(s.ctx, key.ErrMissing) })
 	if s.err != nil {
 		return s.err
 	}
@@ -136,16 +138,16 @@ func (s *pendingStream) CloseSend() error {
 
 var errNotOpened = status.Error(codes.Internal, "the stream was not opened: its first message caused a panic")
 
-func (s *pendingStream) begin(acquire func() (*lock.Lease, *guard.Error)) {
+func (s *pendingStream) begin(acquire func() (guard.Held, *guard.Error)) {
 	s.once.Do(func() {
 		defer close(s.opened)
 		s.err = errNotOpened // if a source panics
-		c, ok := s.call.locks.outgoing(s.call.method)
+		c, ok := s.locks.rpc.Outgoing(s.method)
 		if !ok {
 			s.current, s.err = s.stream(s.ctx)
 			return
 		}
-		s.call = c
+		s.call = &c
 		s.current, s.err = s.open(acquire())
 	})
 }

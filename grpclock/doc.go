@@ -1,4 +1,5 @@
-// Package grpclock provides gRPC interceptors that run a method under a lock.
+// Package grpclock provides gRPC interceptors, and decorators of generated servers, that
+// run a method under its locks.
 //
 //	locks, err := grpclock.New(g) // g is a *guard.Guard
 //	server := grpc.NewServer(
@@ -9,17 +10,24 @@
 //	locks.Attach(server)
 //	err = g.Validate()
 //
-// The rule of a method is the first of: [WithRule]; the guard's rule for the
-// full name of the method, "/shop.v1.Orders/Place"; the option
+// The rules of a method are the first of: [WithRule]; the guard's rules for the
+// full name of the method, "/shop.v1.Orders/Place"; the options
 // (redlatch.lock.v1.lock) of the method in its .proto, see package lockpb. A
-// method without a rule passes through.
+// method without a rule passes through. Several rules are taken together, all or none.
 //
-// [Interceptors.Attach] declares which methods go through the interceptors.
-// [guard.Guard.Validate] reports the rules that none of these methods has: a
-// misspelled method, a stream on a server that has no interceptor for streams.
-// Until there is no such fault, the guard lets nobody in. Don't put a selector in
-// front of the interceptors: a method that it leaves out would run without the lock
-// of its rule.
+// [Locks.Attach] declares which methods go through the interceptors, and looks whether
+// the server has them. [guard.Guard.Validate] reports the rules that none of these methods
+// has, such as a misspelled method. Until there is no such fault, the guard lets nobody in.
+// Don't put a selector in front of the interceptors: a method that it leaves out would run
+// without the lock of its rule.
+//
+// # Without a server of gRPC
+//
+// What calls the implementation in the process, such as an HTTP gateway, comes through no
+// interceptor. The command protoc-gen-go-grpclock writes a decorator that takes the locks
+// around the implementation itself, see [Decorator]. [Require] ends the start where an
+// option has nobody to take its lock. Integrations of other frameworks stand on package
+// rpcguard.
 //
 // The rule's template names the values of the call that make the key; package
 // key has its grammar. Where they come from:
@@ -85,7 +93,11 @@
 //
 // A client may retry contention by its service config, since the handler did
 // not run: {"retryPolicy": {"retryableStatusCodes": ["ABORTED"], ...}}. It
-// then waits as long as the pushback says.
+// then waits as long as the pushback says. Don't name another code there: gRPC itself
+// answers Unavailable and ResourceExhausted also after a handler has run.
+//
+// A handler that returns a [guard.Error], as of a method with directives, answers with its
+// code. By [Status] the client may also repeat the call.
 //
 // A handler that returns the error of another locked method, which it called, has
 // run. Where its method has a lock, its own client gets that error without ErrorInfo

@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"google.golang.org/grpc"
-
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/memstore"
@@ -18,7 +16,7 @@ import (
 var mistakes = map[string]struct {
 	rule  rule.Rule
 	opts  []grpclock.Option
-	wrong func(*grpclock.Interceptors, *grpc.Server) // instead of making both interceptors and attaching the server
+	wrong func(*grpclock.Locks, grpclock.Registry) // instead of making both interceptors and attaching the server
 }{
 	"misspelled method":     {rule: rule.Rule{Operation: "/redlatch.test.v1.OrderService/Plian", Key: "lock:order:<user_id>"}},
 	"without the slash":     {rule: rule.Rule{Operation: "redlatch.test.v1.OrderService/Plain", Key: "lock:order:<user_id>"}},
@@ -32,8 +30,8 @@ var mistakes = map[string]struct {
 	"permits alone":         {opts: []grpclock.Option{grpclock.WithRule(plain, rule.Rule{Key: "lock:x", Permits: 2})}},
 	"WithRule, misspelled":  {opts: []grpclock.Option{grpclock.WithRule("/redlatch.test.v1.OrderService/Plian", rule.Rule{Key: "lock:x"})}},
 	"WithVar, misspelled":   {rule: rule.Rule{Key: "lock:order:<userId>"}, opts: []grpclock.Option{grpclock.WithVar("usrId", func(context.Context, any) (string, error) { return "", nil })}},
-	"server not attached":   {wrong: func(i *grpclock.Interceptors, _ *grpc.Server) { i.UnaryServerInterceptor() }},
-	"no stream interceptor": {wrong: func(i *grpclock.Interceptors, s *grpc.Server) { i.UnaryServerInterceptor(); i.Attach(s) }},
+	"server not attached":   {wrong: func(i *grpclock.Locks, _ grpclock.Registry) { i.UnaryServerInterceptor() }},
+	"no stream interceptor": {wrong: func(i *grpclock.Locks, s grpclock.Registry) { i.UnaryServerInterceptor(); i.Attach(s) }},
 }
 
 func TestTheManualQuotesTheErrorsOfGRPC(t *testing.T) {
@@ -45,7 +43,7 @@ func TestTheManualQuotesTheErrorsOfGRPC(t *testing.T) {
 }
 
 // mistake is the error of a program with one mistake.
-func mistake(t *testing.T, r rule.Rule, opts []grpclock.Option, wrong func(*grpclock.Interceptors, *grpc.Server)) error {
+func mistake(t *testing.T, r rule.Rule, opts []grpclock.Option, wrong func(*grpclock.Locks, grpclock.Registry)) error {
 	t.Helper()
 	var rules []rule.Rule
 	if r.Key != "" {
@@ -62,7 +60,7 @@ func mistake(t *testing.T, r rule.Rule, opts []grpclock.Option, wrong func(*grpc
 	if err != nil {
 		return err
 	}
-	server := registered(ordersService)
+	server := grpclock.Unseen(registered(ordersService))
 	if wrong != nil {
 		wrong(locks, server)
 	} else {

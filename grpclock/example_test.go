@@ -64,7 +64,7 @@ func Example() {
 }
 
 // A typo is found before the first call.
-func ExampleInterceptors_Attach() {
+func ExampleLocks_Attach() {
 	locker := lock.New(memstore.New())
 	defer locker.Close(context.Background())
 	g := guard.Must(guard.New(locker, rule.Rule{Operation: "/redlatch.test.v1.OrderService/Place", Key: "lock:order:<userld>"}))

@@ -81,11 +81,11 @@ func TestTheTablesOfAnswersHaveEveryKind(t *testing.T) {
 			for line := range strings.Lines(string(text)) {
 				words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t|`,;\n", r) })
 				for i, word := range words {
-					found = found || word == kind.Code && strings.Contains(strings.Join(words[i+1:], " "), kind.GRPC)
+					found = found || word == kind.Code && strings.Contains(strings.Join(words[i+1:], " "), kind.GRPC.String())
 				}
 			}
 			if !found {
-				t.Errorf("%s has no line with %s and %s", file, kind.Code, kind.GRPC)
+				t.Errorf("%s has no line with %s and %s", file, kind.Code, kind.GRPC.String())
 			}
 		}
 	}

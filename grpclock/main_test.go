@@ -29,6 +29,8 @@ const (
 	watch  = "/redlatch.test.v1.OrderService/Watch"
 	upload = "/redlatch.test.v1.OrderService/Upload"
 	chat   = "/redlatch.test.v1.OrderService/Chat"
+
+	transfer = "/redlatch.test.v1.OrderService/Transfer"
 )
 
 // awaitFree waits until nobody holds the key.
@@ -67,7 +69,11 @@ type orders struct {
 	testpb.UnimplementedOrderServiceServer
 	testpb.UnimplementedFaultyServiceServer
 	place  func(context.Context, *testpb.PlaceRequest) (*testpb.PlaceResponse, error)
+	plain  func(context.Context) error
 	refill func(context.Context, *testpb.RefillRequest) (*testpb.RefillResponse, error)
+
+	transfer func(context.Context, *testpb.TransferRequest) (*testpb.TransferResponse, error)
+
 	watch  func(*testpb.WatchRequest, grpc.ServerStreamingServer[testpb.WatchResponse]) error
 	upload func(grpc.ClientStreamingServer[testpb.UploadRequest, testpb.UploadResponse]) error
 	chat   func(grpc.BidiStreamingServer[testpb.ChatRequest, testpb.ChatResponse]) error
@@ -80,7 +86,19 @@ func (o *orders) Place(ctx context.Context, req *testpb.PlaceRequest) (*testpb.P
 	return &testpb.PlaceResponse{Key: keyOf(ctx)}, nil
 }
 
+func (o *orders) Transfer(ctx context.Context, req *testpb.TransferRequest) (*testpb.TransferResponse, error) {
+	if o.transfer != nil {
+		return o.transfer(ctx, req)
+	}
+	return &testpb.TransferResponse{}, nil
+}
+
 func (o *orders) Plain(ctx context.Context, _ *testpb.PlainRequest) (*testpb.PlainResponse, error) {
+	if o.plain != nil {
+		if err := o.plain(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return &testpb.PlainResponse{Key: keyOf(ctx)}, nil
 }
 
@@ -142,7 +160,7 @@ func locksOf(t testing.TB, g *guard.Guard, server grpclock.Registry, opts ...grp
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks.Attach(server)
+	locks.Attach(grpclock.Unseen(server)) // which has none, as the tests call them
 	return locks.UnaryServerInterceptor(), locks.StreamServerInterceptor()
 }
 
@@ -163,9 +181,15 @@ func validate(t testing.TB, g *guard.Guard, server grpclock.Registry, opts ...gr
 // connect serves o until the test ends, and returns a connection.
 func connect(t testing.TB, o *orders, server []grpc.ServerOption, client ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	listener := bufconn.Listen(1 << 20)
 	s := grpc.NewServer(server...)
 	testpb.RegisterOrderServiceServer(s, o)
+	return serve(t, s, client...)
+}
+
+// serve serves until the test ends, and returns a connection.
+func serve(t testing.TB, s *grpc.Server, client ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
 	cc, err := grpc.NewClient("passthrough:///bufconn", append(client,

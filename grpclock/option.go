@@ -3,6 +3,7 @@ package grpclock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,32 +15,30 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/grpclock/rpcguard"
 )
 
 // DefaultRetryDelay is how long clients should wait, at least, before they send
 // a call again.
-const DefaultRetryDelay = 100 * time.Millisecond
+const DefaultRetryDelay = rpcguard.DefaultRetryDelay
 
-// Option is a setting of [Interceptors]. A later one overrides an earlier one.
+// Option is a setting of [Locks]. A later one overrides an earlier one.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// Source finds a value for a key. req is the request, or nil where there is
-// none before the handler runs. It returns [key.ErrMissing] when there is no
-// value and [key.ErrAmbiguous] when there are several; other errors are the
-// request's fault as well, unless they wrap [guard.ErrUnresolvable].
-type Source = func(ctx context.Context, req any) (string, error)
+// Source finds a value for a key, see [rpcguard.Source].
+type Source = rpcguard.Source
 
 // Mapper returns the error for a call that didn't run or whose lock was lost. st is
 // the default status, which is used if Mapper returns nil.
 type Mapper = func(ctx context.Context, e *guard.Error, st *status.Status) error
 
 type config struct {
-	rules      map[string]*rule.Compiled // by full method
-	first      map[string]bool           // methods whose key is in the first message
+	rules      map[string][]*rule.Compiled // by full method
+	first      map[string]bool             // methods whose key is in the first message
 	vars       map[string]Source
 	identity   []string // variables that say who the caller is
 	mapper     Mapper
@@ -51,7 +50,7 @@ type config struct {
 
 func newConfig(opts []Option) config {
 	c := config{
-		rules:      make(map[string]*rule.Compiled),
+		rules:      make(map[string][]*rule.Compiled),
 		first:      make(map[string]bool),
 		vars:       make(map[string]Source),
 		contention: codes.Aborted,
@@ -72,20 +71,28 @@ func (c *config) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf("grpclock: "+format, args...))
 }
 
-// WithRule sets the rule of a method, "/shop.v1.Orders/Place". It overrides the
-// rules of the guard and of the .proto. The rule's Operation may be left empty.
-func WithRule(fullMethod string, r rule.Rule) Option {
+// WithRule sets the rule of a method, "/shop.v1.Orders/Place", or several whose locks are
+// taken together. They override the rules of the guard and of the .proto. A rule's
+// Operation may be left empty.
+func WithRule(fullMethod string, rules ...rule.Rule) Option {
 	return optionFunc(func(c *config) {
 		if !isMethod(fullMethod) {
 			c.fault("WithRule(%q): a full method looks like \"/shop.v1.Orders/Place\"", fullMethod)
 			return
 		}
-		if r.Operation != "" && r.Operation != fullMethod {
-			c.fault("WithRule(%q): the rule is for another operation, %q", fullMethod, r.Operation)
+		if len(rules) == 0 {
+			c.fault("WithRule(%q): there is no rule", fullMethod)
 			return
 		}
-		r.Operation = fullMethod
-		compiled, err := r.Compile()
+		own := slices.Clone(rules)
+		for i := range own {
+			if of := own[i].Operation; of != "" && of != fullMethod {
+				c.fault("WithRule(%q): the rule is for another operation, %q", fullMethod, of)
+				return
+			}
+			own[i].Operation = fullMethod
+		}
+		compiled, err := rule.JoinAll(own...)
 		if err != nil {
 			c.fault("WithRule: %w", err)
 			return
@@ -106,7 +113,7 @@ func WithVar(name string, src Source) Option {
 		if src == nil {
 			c.fault("WithVar(%q): the source is nil", name)
 		}
-		switch v, ok := variable(name); {
+		switch v, ok := rpcguard.Variable(name); {
 		case (key.Var{Name: name}).Reserved():
 			c.fault("WithVar(%q): the name is reserved", name)
 		case !ok || v.Source != "":
@@ -123,23 +130,12 @@ func WithVar(name string, src Source) Option {
 func WithIdentity(variables ...string) Option {
 	return optionFunc(func(c *config) {
 		for _, name := range variables {
-			if _, ok := variable(name); !ok {
+			if _, ok := rpcguard.Variable(name); !ok {
 				c.fault("WithIdentity(%q): no template can have that variable, write it as in <user> or <md.user-id>, without the brackets", name)
 			}
 		}
 		c.identity = append(c.identity, variables...)
 	})
-}
-
-// variable returns the variable that a template of gRPC has as <name>; false if none
-// can have it.
-func variable(name string) (v key.Var, ok bool) {
-	template, err := key.Parse("lock:<" + name + ">")
-	if err != nil {
-		return v, false
-	}
-	v = template.Vars()[0]
-	return v, v.String() == name && isKnown(v)
 }
 
 // WithFirstMessage makes the keys of client-streaming methods from the first
@@ -183,8 +179,9 @@ func WithRetryDelay(d time.Duration) Option {
 }
 
 // WithContentionCode sets the code of a call that didn't get its lock:
-// [codes.Aborted] (the default), or [codes.ResourceExhausted] for clients that
-// retry only that one.
+// [codes.Aborted] (the default) or [codes.ResourceExhausted]. Leave it at Aborted for
+// clients that retry by a policy: a transport also makes ResourceExhausted, after a handler
+// has run.
 func WithContentionCode(code codes.Code) Option {
 	return optionFunc(func(c *config) {
 		switch code {
@@ -209,17 +206,7 @@ func WithFiles(files *protoregistry.Files) Option {
 
 // isMethod reports whether operation is a full method of gRPC.
 func isMethod(operation string) bool {
-	service, method := split(operation)
-	return strings.HasPrefix(operation, "/") && service != "" && method != "" &&
-		!strings.ContainsAny(service, "/ ") && !strings.Contains(method, " ")
-}
-
-// split splits "/shop.v1.Orders/Place" into service and method.
-func split(fullMethod string) (service, method string) {
-	name := strings.TrimPrefix(fullMethod, "/")
-	i := strings.LastIndexByte(name, '/')
-	if i < 0 {
-		return "", name
-	}
-	return name[:i], name[i+1:]
+	service, method, ok := strings.Cut(strings.TrimPrefix(operation, "/"), "/")
+	return ok && strings.HasPrefix(operation, "/") && service != "" && method != "" &&
+		!strings.Contains(service, " ") && !strings.ContainsAny(method, "/ ")
 }

@@ -13,29 +13,75 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/grpclock/rpcguard"
 )
 
-func (i *Interceptors) streamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	s := &serverStream{ServerStream: ss, locks: i, method: info.FullMethod, inside: ss.Context()}
-	if info.IsClientStream && !i.first[info.FullMethod] {
-		if s.begin(nil, nil) != nil {
-			return s.answer(info)
+func (i *Locks) streamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	if info == probeStream {
+		ss.(*probed).by = i
+		return nil
+	}
+	i.serving.Do(i.serves)
+	if by := decoratorOf(srv); by != nil {
+		if by != i {
+			return i.otherLocks(ss.Context(), info.FullMethod)
 		}
-		if s.lease == nil {
+		return handler(srv, ss) // the decorator locks
+	}
+	s := newServerStream(i, ss, info.FullMethod)
+	skipped := func() error {
+		if info.IsServerStream {
+			return nil
+		}
+		empty := i.rpc.Empty(info.FullMethod)
+		if empty == nil {
+			return s.failure
+		}
+		return ss.SendMsg(empty)
+	}
+	var first beginning
+	if info.IsClientStream && !i.first[info.FullMethod] {
+		first = s.begin
+	}
+	return s.run(first, skipped, func() error {
+		if first != nil && !s.locked() {
 			return handler(srv, ss)
 		}
+		return handler(srv, s)
+	})
+}
+
+// beginning takes the lock of a stream before its handler runs, with its only message if
+// there is one.
+type beginning = func(m any, received error) error
+
+// run runs the handler of a stream. Without a beginning, the lock is taken with the first
+// message that the handler receives. skipped answers a stream that another one does the
+// work of.
+func (s *serverStream) run(begin beginning, skipped func() error, handler func() error) (err error) {
+	answer := func() error {
+		if !s.skipped {
+			return s.failure
+		}
+		s.SetTrailer(skippedTrailer())
+		return skipped()
+	}
+	if begin != nil && begin(nil, nil) != nil {
+		return answer()
 	}
 	returned := false
 	defer func() {
 		switch s.end(); {
 		case !returned:
 		case s.failure != nil:
-			err = s.answer(info)
-		case err != nil && s.isGuarded():
-			err = passOn(err, s.SetTrailer)
+			err = answer()
+		case s.isGuarded():
+			err = s.locks.passOn(s.ServerStream.Context(), err, s.SetTrailer)
+		default:
+			err = bare(s.ServerStream.Context(), err, s.SetTrailer)
 		}
 	}()
-	err = handler(srv, s)
+	err = handler()
 	returned = true
 	return err
 }
@@ -44,17 +90,28 @@ func (i *Interceptors) streamServer(srv any, ss grpc.ServerStream, info *grpc.St
 // message. Only then it looks its rule up: a client may take its time.
 type serverStream struct {
 	grpc.ServerStream
-	locks  *Interceptors
+	locks  *Locks
 	method string
 
-	mu      sync.Mutex // handlers may receive in one goroutine and return in another
-	call    call       // once it has asked for its lock
+	mu      sync.Mutex     // handlers may receive in one goroutine and return in another
+	call    *rpcguard.Call // once it has asked for its lock
 	inside  context.Context
-	lease   *lock.Lease
+	held    *guard.Held
 	asked   bool  // for the lock, or found that it needs none
 	ended   bool  // the handler has returned
 	skipped bool  // the failure is no failure to the client
 	failure error // what counts instead of what the handler returns
+}
+
+func newServerStream(locks *Locks, ss grpc.ServerStream, method string) *serverStream {
+	return &serverStream{ServerStream: ss, locks: locks, method: method, inside: ss.Context()}
+}
+
+// locked reports whether the stream has a lock.
+func (s *serverStream) locked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held != nil
 }
 
 // Context is the lease's, once there is one.
@@ -77,10 +134,15 @@ func (s *serverStream) SendMsg(m any) error {
 // from then on, whether or not the client sends more, and so is a loss. One that
 // waits for a message finds the loss when that comes: nothing can wake it.
 func (s *serverStream) RecvMsg(m any) error {
+	return s.receive(func() (any, error) { return m, s.ServerStream.RecvMsg(m) })
+}
+
+// receive receives a message by next.
+func (s *serverStream) receive(next func() (m any, err error)) error {
 	if _, failure := s.state(); failure != nil {
 		return failure
 	}
-	err := s.ServerStream.RecvMsg(m)
+	m, err := next()
 	asked, failure := s.state()
 	switch {
 	case failure != nil:
@@ -95,21 +157,21 @@ func (s *serverStream) RecvMsg(m any) error {
 func (s *serverStream) state() (asked bool, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failure != nil || s.lease == nil || s.inside.Err() == nil {
+	if s.failure != nil || s.held == nil || s.inside.Err() == nil {
 		return s.asked, s.failure
 	}
 	if cause := context.Cause(s.inside); guard.KindOf(cause) == guard.Lost || errors.Is(cause, lock.ErrClosed) {
-		e := &guard.Error{Kind: guard.Lost, Operation: s.method, Name: s.call.rule.Name, Err: cause}
-		return true, &refusal{s.call.describe(s.inside, e, 0), e} // end reports it
+		e := s.call.Lost(cause)
+		return true, &refusal{statusOf(s.call.Refusal(s.inside, e).Status), e} // end reports it
 	}
 	return true, nil
 }
 
-// begin takes the lock of the rule that is in force now. It returns the error of a
-// stream that doesn't get it, or else received, which is io.EOF if there is no message.
+// begin takes the locks of the rules that are in force now. It returns the error of a
+// stream that doesn't get them, or else received, which is io.EOF if there is no message.
 func (s *serverStream) begin(m any, received error) error {
 	ctx := s.ServerStream.Context()
-	var lease *lock.Lease
+	var held guard.Held
 	var refused *guard.Error
 	decided := false
 	defer func() {
@@ -117,15 +179,15 @@ func (s *serverStream) begin(m any, received error) error {
 			s.fail()
 		}
 	}()
-	c, ok := s.locks.incoming(s.method)
+	c, ok := s.locks.rpc.Incoming(s.method)
 	switch {
 	case !ok:
-	case received != nil && c.rule != nil:
-		refused = c.refuse(ctx, key.ErrMissing)
+	case received != nil && c.IsLocked():
+		refused = c.Refuse(ctx, key.ErrMissing)
 	default:
-		lease, refused = c.acquire(ctx, m)
+		held, refused = c.Acquire(ctx, incoming(m))
 	}
-	err := s.enter(c, lease, refused)
+	err := s.enter(&c, ok && refused == nil, held, refused)
 	decided = true
 	if err != nil {
 		return err
@@ -144,18 +206,18 @@ func (s *serverStream) fail() {
 	}
 }
 
-// enter records how the acquisition of the lock ended, and returns its error. A
-// stream without a rule has neither a lease nor a refusal.
-func (s *serverStream) enter(c call, lease *lock.Lease, refused *guard.Error) error {
+// enter records how the acquisition of the locks ended, and returns its error. A
+// stream without a rule is neither locked nor refused.
+func (s *serverStream) enter(c *rpcguard.Call, locked bool, held guard.Held, refused *guard.Error) error {
 	var failure error
 	if refused != nil {
-		failure = c.answer(s.ServerStream.Context(), refused, s.SetTrailer)
+		failure = s.locks.answer(s.ServerStream.Context(), c, refused, s.SetTrailer)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		if lease != nil {
-			_ = c.release(s.ServerStream.Context(), lease) // nothing runs under it
+		if locked {
+			_ = c.Release(s.ServerStream.Context(), held) // nothing runs under it
 		}
 		return status.Error(codes.Canceled, "the handler has returned")
 	}
@@ -163,24 +225,24 @@ func (s *serverStream) enter(c call, lease *lock.Lease, refused *guard.Error) er
 	switch {
 	case refused != nil:
 		s.skipped = refused.Kind == guard.Skipped
-	case lease != nil:
-		s.inside, s.lease = lease.Context(), lease
+	case locked:
+		s.inside, s.held = held.Context(), &held
 	}
 	return failure
 }
 
-// end releases the lock, if there is one. What the stream has noted doesn't
+// end releases the locks, if there are any. What the stream has noted doesn't
 // change after that.
 func (s *serverStream) end() {
 	s.mu.Lock()
 	s.ended = true
-	lease := s.lease
+	held := s.held
 	s.mu.Unlock()
-	if lease == nil {
+	if held == nil {
 		return
 	}
-	if lost := s.call.release(s.ServerStream.Context(), lease); lost != nil {
-		failure := s.call.answer(s.ServerStream.Context(), lost, s.SetTrailer)
+	if lost := s.call.Release(s.ServerStream.Context(), *held); lost != nil {
+		failure := s.locks.answer(s.ServerStream.Context(), s.call, lost, s.SetTrailer)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.failure = failure // what the handler left behind may still receive
@@ -191,25 +253,8 @@ func (s *serverStream) end() {
 // message that the handler didn't wait for.
 func (s *serverStream) isGuarded() bool {
 	if s.asked {
-		return s.lease != nil
+		return s.held != nil
 	}
-	_, guarded := s.locks.incoming(s.method)
+	_, guarded := s.locks.rpc.Incoming(s.method)
 	return guarded
-}
-
-// answer returns the error that ends the stream, whether or not the handler ran.
-func (s *serverStream) answer(info *grpc.StreamServerInfo) error {
-	if !s.skipped {
-		return s.failure
-	}
-	if info.IsServerStream {
-		s.SetTrailer(skippedTrailer())
-		return nil
-	}
-	empty := s.call.empty()
-	if empty == nil {
-		return s.failure
-	}
-	s.SetTrailer(skippedTrailer())
-	return s.ServerStream.SendMsg(empty)
 }

@@ -373,7 +373,7 @@ func TestAStreamThatBeginsBeforeTheGuardIsValidHasTheLockOfItsRule(t *testing.T)
 			}
 			locks.UnaryServerInterceptor()
 			key, err := receiving(locks.StreamServerInterceptor(), lateStream{lastingStream{ctx: t.Context()}, func() {
-				locks.Attach(registered(ordersService))
+				locks.Attach(grpclock.Unseen(registered(ordersService)))
 				if err := g.Validate(); err != nil {
 					t.Fatal(err)
 				}

@@ -5,88 +5,108 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/grpclock/rpcguard"
 )
 
-func (i *Interceptors) unaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	c, ok := i.incoming(info.FullMethod)
-	if !ok {
-		return handler(ctx, req)
+func (i *Locks) unaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	if info == probeUnary {
+		return i, nil
 	}
+	i.serving.Do(i.serves)
+	if by := decoratorOf(info.Server); by != nil {
+		if by != i {
+			return nil, i.otherLocks(ctx, info.FullMethod)
+		}
+		return handler(ctx, req) // the decorator locks
+	}
+	return i.unary(ctx, info.FullMethod, req, emptyOf, handler)
+}
+
+// emptyOf is the empty answer of a method; nil if its type isn't known.
+func emptyOf(i *Locks, method string) any {
+	if empty := i.rpc.Empty(method); empty != nil {
+		return empty
+	}
+	return nil
+}
+
+// unary runs a handler under the locks of its method. empty is the answer to a call that is
+// skipped, nil if there is none.
+func (i *Locks) unary(
+	ctx context.Context, method string, req any, empty func(i *Locks, method string) any, handler grpc.UnaryHandler,
+) (resp any, err error) {
 	trail := func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) } // fails where there is no network, as in unit tests
-	lease, refused := c.acquire(ctx, req)
+	c, ok := i.rpc.Incoming(method)
+	if !ok {
+		resp, err = handler(ctx, req)
+		return resp, bare(ctx, err, trail)
+	}
+	held, refused := c.Acquire(ctx, incoming(req))
 	if refused != nil {
-		return c.refused(ctx, refused, trail)
+		if refused.Kind == guard.Skipped {
+			if answer := empty(i, method); answer != nil {
+				trail(skippedTrailer())
+				return answer, nil
+			}
+		}
+		return nil, i.answer(ctx, &c, refused, trail)
 	}
 	returned := false
 	defer func() {
-		switch lost := c.release(ctx, lease); {
+		switch lost := c.Release(ctx, held); {
 		case !returned:
 		case lost != nil:
 			// Whatever the handler says of a loss, it may be no more than the
 			// error of its context.
-			resp, err = nil, c.answer(ctx, lost, trail)
+			resp, err = nil, i.answer(ctx, &c, lost, trail)
 		case err != nil:
-			err = passOn(err, trail)
+			err = i.passOn(ctx, err, trail)
 		}
 	}()
-	resp, err = handler(lease.Context(), req) //nolint:contextcheck // it is derived from ctx
+	resp, err = handler(held.Context(), req) //nolint:contextcheck // it is derived from ctx
 	returned = true
 	return resp, err
 }
 
-func (i *Interceptors) unaryClient(
+// incoming is a request that a server received.
+func incoming(req any) rpcguard.Request {
+	return rpcguard.Request{Message: req, Metadata: metadata.ValueFromIncomingContext}
+}
+
+// outgoing is a request that a client sends.
+func outgoing(req any) rpcguard.Request {
+	return rpcguard.Request{Message: req, Metadata: func(ctx context.Context, name string) []string {
+		md, _ := metadata.FromOutgoingContext(ctx)
+		return md.Get(name)
+	}}
+}
+
+func (i *Locks) unaryClient(
 	ctx context.Context, method string, req, reply any,
 	cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) (err error) {
-	c, ok := i.outgoing(method)
+	c, ok := i.rpc.Outgoing(method)
 	if !ok {
 		return invoker(ctx, method, req, reply, cc, opts...)
 	}
-	lease, refused := c.acquire(ctx, req)
+	held, refused := c.Acquire(ctx, outgoing(req))
 	if refused != nil {
 		if refused.Kind == guard.Skipped {
 			return nil
 		}
-		return c.answer(ctx, refused, nil)
+		return i.answer(ctx, &c, refused, nil)
 	}
 	returned := false
 	defer func() {
-		if lost := c.release(ctx, lease); lost != nil && returned {
-			err = c.answer(ctx, lost, nil)
+		if lost := c.Release(ctx, held); lost != nil && returned {
+			err = i.answer(ctx, &c, lost, nil)
 		}
 	}()
-	err = invoker(lease.Context(), method, req, reply, cc, opts...) //nolint:contextcheck // it is derived from ctx
+	err = invoker(held.Context(), method, req, reply, cc, opts...) //nolint:contextcheck // it is derived from ctx
 	returned = true
 	return err
 }
 
-// refused is the answer to a unary call that didn't get its lock.
-func (c *call) refused(ctx context.Context, e *guard.Error, trail func(metadata.MD)) (any, error) {
-	if e.Kind == guard.Skipped {
-		if empty := c.empty(); empty != nil {
-			trail(skippedTrailer())
-			return empty, nil
-		}
-	}
-	return nil, c.answer(ctx, e, trail)
-}
-
 func skippedTrailer() metadata.MD { return metadata.Pairs(CodeTrailer, guard.Skipped.Code()) }
-
-// empty is the answer to a call that is skipped; nil if the type of answers
-// isn't known.
-func (c *call) empty() proto.Message {
-	descriptor := c.locks.descriptor(c.method)
-	if descriptor == nil {
-		return nil
-	}
-	if known, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.Output().FullName()); err == nil {
-		return known.New().Interface()
-	}
-	return dynamicpb.NewMessage(descriptor.Output())
-}

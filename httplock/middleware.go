@@ -1,13 +1,18 @@
 package httplock
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
+	"runtime"
+	"strings"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // name is this package in messages.
@@ -78,10 +83,32 @@ func middleware(m *httpguard.Middleware, err error) (func(http.Handler) http.Han
 		return nil, err
 	}
 	return func(next http.Handler) http.Handler {
+		if runsLater(next) {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.Refuse(&exchange{w: w, r: r, next: next}, errLater) })
+		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			m.Serve(&exchange{w: w, r: r, next: next})
 		})
 	}, nil
+}
+
+var errLater = fmt.Errorf("%w: Fiber's adaptor.HTTPMiddleware runs the handler after its middlewares have returned, when the lock is released: "+
+	"enter the guard in a handler of Fiber (Guard.Enter), as docs/other-frameworks.md shows", rule.ErrInvalid)
+
+// runsLater reports whether next only notes that it was called, for a handler that runs
+// when the middleware has returned. Of Fiber's adaptor, the func that it passes shows where
+// it was written.
+func runsLater(next http.Handler) bool {
+	f, ok := next.(http.HandlerFunc)
+	if !ok || f == nil {
+		return false
+	}
+	fn := runtime.FuncForPC(reflect.ValueOf(f).Pointer())
+	if fn == nil {
+		return false
+	}
+	file, _ := fn.FileLine(fn.Entry())
+	return strings.Contains(file, "gofiber/fiber/") && strings.HasSuffix(file, "/middleware/adaptor/adaptor.go")
 }
 
 func must(wrap func(http.Handler) http.Handler, err error) func(http.Handler) http.Handler {

@@ -17,8 +17,11 @@
 //     }
 //   }
 //
-// The interceptors of github.com/redlatch/redlatch/grpclock read the option
-// and run the method under the lock. Use the Go package that go_package names:
+// A method that needs several locks, such as a transfer between two accounts, has
+// the option several times. Its locks are taken together, all or none.
+//
+// Package github.com/redlatch/redlatch/grpclock reads the option and runs the
+// method under the lock. Use the Go package that go_package names:
 // this file must not be generated a second time under another one, for both
 // would register the same names.
 
@@ -330,10 +333,10 @@ func (x *LockRule) GetMinHold() *durationpb.Duration {
 var file_redlatch_lock_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
-		ExtensionType: (*LockRule)(nil),
+		ExtensionType: ([]*LockRule)(nil),
 		Field:         234763699,
 		Name:          "redlatch.lock.v1.lock",
-		Tag:           "bytes,234763699,opt,name=lock",
+		Tag:           "bytes,234763699,rep,name=lock",
 		Filename:      "redlatch/lock/v1/lock.proto",
 	},
 }
@@ -341,12 +344,13 @@ var file_redlatch_lock_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
 // Extension fields to descriptorpb.MethodOptions.
 var (
 	// lock is taken before the method runs and released when it has returned.
+	// wait and on_busy of one of several are for all of them.
 	//
 	// The number was drawn by lot, above the range that organizations use among
 	// themselves. Before version 1 of this kit it gives way to one from the
 	// global extension registry of Protocol Buffers.
 	//
-	// optional redlatch.lock.v1.LockRule lock = 234763699;
+	// repeated redlatch.lock.v1.LockRule lock = 234763699;
 	E_Lock = &file_redlatch_lock_v1_lock_proto_extTypes[0]
 )
 
@@ -399,8 +403,8 @@ const file_redlatch_lock_v1_lock_proto_rawDesc = "" +
 	"\x06OnBusy\x12\x17\n" +
 	"\x13ON_BUSY_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eON_BUSY_REJECT\x10\x01\x12\x10\n" +
-	"\fON_BUSY_SKIP\x10\x02:T\n" +
-	"\x04lock\x12\x1e.google.protobuf.MethodOptions\x18\xb3\xeb\xf8o \x01(\v2\x1a.redlatch.lock.v1.LockRuleR\x04lock\x88\x01\x01B1Z/github.com/redlatch/redlatch/annotations/lockpbb\x06proto3"
+	"\fON_BUSY_SKIP\x10\x02:Q\n" +
+	"\x04lock\x12\x1e.google.protobuf.MethodOptions\x18\xb3\xeb\xf8o \x03(\v2\x1a.redlatch.lock.v1.LockRuleR\x04lockB1Z/github.com/redlatch/redlatch/annotations/lockpbb\x06proto3"
 
 var (
 	file_redlatch_lock_v1_lock_proto_rawDescOnce sync.Once

@@ -49,7 +49,7 @@ func TestUnsetIsNotZero(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := &descriptorpb.MethodOptions{}
-			proto.SetExtension(options, lockpb.E_Lock, test.rule)
+			proto.SetExtension(options, lockpb.E_Lock, []*lockpb.LockRule{test.rule})
 			wire, err := proto.Marshal(options)
 			if err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestUnsetIsNotZero(t *testing.T) {
 			if err := proto.Unmarshal(wire, read); err != nil {
 				t.Fatal(err)
 			}
-			got := proto.GetExtension(read, lockpb.E_Lock).(*lockpb.LockRule).ProtoReflect()
+			got := proto.GetExtension(read, lockpb.E_Lock).([]*lockpb.LockRule)[0].ProtoReflect()
 			fields := got.Descriptor().Fields()
 			for i := range fields.Len() {
 				if field := fields.Get(i); field.Name() != "key" && got.Has(field) != test.want {
@@ -78,7 +78,7 @@ func TestOptionHasTheFieldsOfARule(t *testing.T) {
 	}
 	known := 0
 	for _, f := range rule.Fields() {
-		if f.Name == "operation" { // the method has the option
+		if f.Name == "operation" || f.Name == "also" { // the method has the option, once or several times
 			continue
 		}
 		known++

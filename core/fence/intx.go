@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
@@ -45,6 +47,64 @@ func (t *Table) InTx(ctx context.Context, locker *lock.Locker, db Beginner, key 
 	return inTx(ctx, locker, db, key, claim, fn, opts)
 }
 
+// InTxAll is [Guards.InTx] for work that needs several keys, such as a transfer between two
+// accounts: it acquires all locks or none ([lock.AcquireAll]) and claims their rows in the
+// order of the keys, so that callers whose keys overlap wait for each other neither for
+// locks nor for rows. A key that is there twice counts once. fn gets the context of all
+// leases; [lock.LeaseOf] finds one.
+func (g *Guards) InTxAll(ctx context.Context, locker *lock.Locker, db Beginner, keys []string, fn func(ctx context.Context, tx *sql.Tx) error, opts ...lock.Option) error {
+	claim := func(ctx context.Context, tx *sql.Tx, key string, token Token) error {
+		return g.Claim(ctx, tx, key, token)
+	}
+	return inTxAll(ctx, locker, db, keys, claim, fn, opts)
+}
+
+// InTxAll is [Guards.InTxAll] with the rows of these ids by their keys, which must be
+// there.
+func (t *Table) InTxAll(ctx context.Context, locker *lock.Locker, db Beginner, ids map[string]any, fn func(ctx context.Context, tx *sql.Tx) error, opts ...lock.Option) error {
+	claim := func(ctx context.Context, tx *sql.Tx, key string, token Token) error {
+		return t.Claim(ctx, tx, ids[key], token)
+	}
+	return inTxAll(ctx, locker, db, slices.Collect(maps.Keys(ids)), claim, fn, opts)
+}
+
+func inTxAll(
+	ctx context.Context, locker *lock.Locker, db Beginner, keys []string,
+	claim func(context.Context, *sql.Tx, string, Token) error, fn func(context.Context, *sql.Tx) error, opts []lock.Option,
+) error {
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	requests := make([]lock.Request, len(keys))
+	for i, key := range keys {
+		requests[i] = locker.Request(key, append(opts[:len(opts):len(opts)], lock.WithoutReentry())...)
+	}
+	leases, err := lock.AcquireAll(ctx, requests...)
+	if err != nil {
+		return err
+	}
+	defer leases.Release(ctx) //nolint:errcheck // what is committed stands, whatever became of the leases
+	err = transact(leases.Context(), db, func(ctx context.Context, tx *sql.Tx) error {
+		for _, lease := range leases.Each() {
+			token, err := Of(lease)
+			if err == nil {
+				err = claim(ctx, tx, lease.Key(), token)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return fn(ctx, tx)
+	})
+	return withCause(leases.Context(), err)
+}
+
+// withCause adds to an error why the context has ended, if it has.
+func withCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
 func inTx(
 	ctx context.Context, locker *lock.Locker, db Beginner, key string,
 	claim func(context.Context, *sql.Tx, Token) error, fn func(context.Context, *sql.Tx) error, opts []lock.Option,
@@ -64,10 +124,7 @@ func inTx(
 		}
 		return fn(ctx, tx)
 	})
-	if cause := context.Cause(lease.Context()); err != nil && cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
+	return withCause(lease.Context(), err)
 }
 
 // transact commits what do did, unless it failed.

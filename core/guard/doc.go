@@ -18,6 +18,6 @@
 // is registered, call [Guard.Validate]. Until it succeeds the guard lets nobody in.
 //
 // [Guard.Enter] refuses an operation without a rule. Integrations let such operations
-// pass after they have looked for a rule with [Guard.Rule]. The rules can change while
+// pass after they have looked for a rule with [Guard.RulesOf]. The rules can change while
 // the guard works: see [Guard.Replace].
 package guard

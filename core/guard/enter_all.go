@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
@@ -23,33 +22,8 @@ import (
 // leave releases them all, as that of [Guard.Enter] does. Of several that were lost it
 // returns the first by key. [Hooks] and the log get each.
 func (g *Guard) EnterAll(ctx context.Context, calls ...Call) (inside context.Context, leave func() error, err error) {
-	calls = slices.Clone(calls)
-	requests := make([]lock.Request, len(calls))
-	for i := range calls {
-		c := &calls[i]
-		if failed := g.prepare(ctx, c); failed != nil {
-			return ctx, stay, g.refuse(ctx, failed)
-		}
-		requests[i] = g.locker.Request(c.Key, c.Rule.Options()...)
-	}
-	if len(calls) == 0 {
-		return ctx, stay, nil
-	}
-	leases, err := lock.AcquireAll(ctx, requests...)
-	if err != nil {
-		c := blamed(calls, err)
-		return ctx, stay, g.refuse(ctx, c.fail(acquireKind(ctx, c.Rule, err), err))
-	}
-	leave = sync.OnceValue(func() (err error) {
-		_ = leases.Release(ctx) // each of them reports it again
-		for _, lease := range leases.Each() {
-			if lost := g.Release(ctx, of(calls, lease.Key()), lease); lost != nil && err == nil {
-				err = lost
-			}
-		}
-		return err
-	})
-	return leases.Context(), leave, nil
+	e := &entry{guard: g, calls: slices.Clone(calls)}
+	return e.enter(ctx)
 }
 
 // blamed returns the call whose key the error names, or the first.

@@ -297,3 +297,35 @@ func TestEnterAllNeverSaysLost(t *testing.T) {
 		}
 	})
 }
+
+// An operation with several rules needs no list of calls.
+func TestEnterTakesAllRulesOfAnOperation(t *testing.T) {
+	g := guardtest.Guard(t,
+		rule.Rule{Operation: "transfer", Key: "lock:account:<from>", Name: "from"},
+		rule.Rule{Operation: "transfer", Key: "lock:account:<to>", Name: "to", Also: true})
+	call := guard.Call{Operation: "transfer", Vars: func(v key.Var) (string, error) { return map[string]string{"from": "b", "to": "a"}[v.Name], nil }}
+	ctx, leave, err := g.Enter(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"lock:account:a", "lock:account:b"} {
+		if lease, ok := lock.LeaseOf(ctx, k); !ok || lock.AssertHeld(ctx, lease.Key()) != nil {
+			t.Errorf("%s is not held", k)
+		}
+	}
+	if err := leave(); err != nil {
+		t.Error(err)
+	}
+	wantFree(t, g, "lock:account:a", "lock:account:b")
+
+	guardtest.Hold(t, g, "lock:account:b")
+	var refused *guard.Error
+	if _, _, err := g.Enter(t.Context(), call); !errors.As(err, &refused) || refused.Kind != guard.Contended || refused.Name != "from" {
+		t.Errorf("got %v, want the rule that refused", err)
+	}
+	wantFree(t, g, "lock:account:a")
+	call.Key = "lock:mine"
+	if _, _, err := g.Enter(t.Context(), call); guard.KindOf(err) != guard.Invalid {
+		t.Errorf("one key for two rules: %v", err)
+	}
+}

@@ -261,7 +261,8 @@ func TestRefuseSortsWhatGoesWrong(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	g := guardtest.Guard(t, orders())
-	r, _ := g.Rule(operation)
+	rules, _ := g.RulesOf(operation)
+	r := rules[0]
 	for _, test := range []struct {
 		ctx  context.Context
 		rule *rule.Compiled

@@ -33,7 +33,7 @@ func New(locker *lock.Locker, rules ...rule.Rule) (*Guard, error) {
 	}
 	g := &Guard{
 		locker: locker, rules: new(atomic.Pointer[rule.Set]), log: newSampled(nil),
-		served: &served{by: make(map[string]string), declared: make(map[string]bool)},
+		served: &served{by: make(map[string]string), declared: make(map[string]bool), required: make(map[string]bool)},
 	}
 	g.rules.Store(set)
 	return g, nil
@@ -52,17 +52,17 @@ func Must(g *Guard, err error) *Guard {
 // Locker returns the locker that the guard takes its locks from.
 func (g *Guard) Locker() *lock.Locker { return g.locker }
 
-// Rule returns the rule whose Operation equals operation, or nil where there is
-// none and the operation may run without a lock. The error, of kind [Invalid], says
-// that the guard isn't valid and lets nobody in; integrations that let operations
-// without a rule pass must refuse the call then.
-func (g *Guard) Rule(operation string) (*rule.Compiled, error) {
+// RulesOf returns the rules whose Operation equals operation: one, or several whose
+// locks are taken together. It returns none where the operation may run without a lock.
+// The error, of kind [Invalid], says that the guard isn't valid and lets nobody in;
+// integrations that let operations without a rule pass must refuse the call then. The
+// slice must not be changed.
+func (g *Guard) RulesOf(operation string) ([]*rule.Compiled, error) {
 	set, err := g.ready()
 	if err != nil {
 		return nil, &Error{Kind: Invalid, Operation: operation, Err: err}
 	}
-	r, _ := set.Lookup(operation)
-	return r, nil
+	return set.Lookup(operation), nil
 }
 
 // Rules returns all rules, in the order in which they were given.

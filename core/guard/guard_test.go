@@ -53,10 +53,10 @@ func TestRulesAreFoundByTheirOperation(t *testing.T) {
 	locker := guardtest.Locker(t, memstore.New())
 	g := guard.Must(guard.New(locker, orders(), rule.Rule{Operation: "GET /b", Key: "lock:order:<id>"}))
 	g.Serve("test", operation, "GET /b")
-	if r, err := g.Rule(operation); err != nil || r.Name != "orders" {
+	if r, err := g.RulesOf(operation); err != nil || r[0].Name != "orders" {
 		t.Errorf("got %v, %v", r, err)
 	}
-	if r, err := g.Rule("post /orders"); err != nil || r != nil {
+	if r, err := g.RulesOf("post /orders"); err != nil || r != nil {
 		t.Errorf("found %v, %v under another spelling", r, err)
 	}
 	if rules := g.Rules(); len(rules) != 2 || rules[0].Operation != operation {

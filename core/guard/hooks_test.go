@@ -66,7 +66,7 @@ func TestGuardsOfWithHooksShareLockerAndRules(t *testing.T) {
 	if err := g.Replace([]rule.Rule{orders(ints)}); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := observed.Rule(operation); err != nil || r.Key != "lock:order:<userId|int>" {
+	if r, err := observed.RulesOf(operation); err != nil || r[0].Key != "lock:order:<userId|int>" {
 		t.Errorf("the other guard has %v, %v", r, err)
 	}
 	if observed.Locker() != g.Locker() {
@@ -145,7 +145,7 @@ func TestReplaceKeepsTheRulesWhenTheNewOnesAreWrong(t *testing.T) {
 	if guard.KindOf(err) != guard.Invalid || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("got %v, want both faults", err)
 	}
-	if r, err := g.Rule(operation); err != nil || r.Name != "orders" || len(g.Rules()) != 1 {
+	if r, err := g.RulesOf(operation); err != nil || r[0].Name != "orders" || len(g.Rules()) != 1 {
 		t.Errorf("the rules are %v", g.Rules())
 	}
 }

@@ -55,7 +55,7 @@ type KindInfo struct {
 	Name   string // in words, for people and metrics
 	Code   string // the stable code that clients see; empty for [None]
 	Status int    // of HTTP
-	GRPC   string // the name of the code of gRPC
+	GRPC   RPCCode
 	// Retryable says that the same request may succeed when it is sent again,
 	// without any risk that the work runs twice.
 	Retryable bool
@@ -63,18 +63,47 @@ type KindInfo struct {
 	Operator bool
 }
 
+// RPCCode is a status code of gRPC. Other RPC frameworks, such as Connect, use the same
+// numbers: codes.Code(c) and connect.Code(c) convert it.
+type RPCCode uint32
+
+const (
+	codeOK                RPCCode = 0
+	codeCanceled          RPCCode = 1
+	codeInvalidArgument   RPCCode = 3
+	codeResourceExhausted RPCCode = 8
+	codeAborted           RPCCode = 10
+	codeInternal          RPCCode = 13
+	codeUnavailable       RPCCode = 14
+	codeUnauthenticated   RPCCode = 16
+)
+
+var rpcCodes = map[RPCCode]string{
+	codeOK: "OK", codeCanceled: "CANCELLED", codeInvalidArgument: "INVALID_ARGUMENT", codeResourceExhausted: "RESOURCE_EXHAUSTED",
+	codeAborted: "ABORTED", codeInternal: "INTERNAL", codeUnavailable: "UNAVAILABLE", codeUnauthenticated: "UNAUTHENTICATED",
+}
+
+// String returns the name as the specification of gRPC spells it: "ABORTED". Only codes
+// of the table of kinds have one.
+func (c RPCCode) String() string {
+	if name, ok := rpcCodes[c]; ok {
+		return name
+	}
+	return fmt.Sprintf("CODE(%d)", uint32(c))
+}
+
 var kinds = [...]KindInfo{
 	None:        {Name: "none"},
-	Contended:   {Name: "contended", Code: "LOCK_CONTENDED", Status: 409, GRPC: "ABORTED", Retryable: true},
-	BadKey:      {Name: "bad key", Code: "LOCK_KEY_INVALID", Status: 400, GRPC: "INVALID_ARGUMENT"},
-	Unavailable: {Name: "unavailable", Code: "LOCK_UNAVAILABLE", Status: 503, GRPC: "UNAVAILABLE", Retryable: true, Operator: true},
-	Canceled:    {Name: "canceled", Code: "LOCK_CANCELED", Status: 503, GRPC: "CANCELLED", Retryable: true},
-	Lost:        {Name: "lost", Code: "LOCK_LOST", Status: 500, GRPC: "INTERNAL", Operator: true},
-	Skipped:     {Name: "skipped", Code: "LOCK_SKIPPED", Status: 204, GRPC: "OK"},
-	Invalid:     {Name: "invalid rule", Code: "LOCK_RULE_INVALID", Status: 500, GRPC: "INTERNAL", Operator: true},
-	Overloaded:  {Name: "overloaded", Code: "LOCK_OVERLOADED", Status: 429, GRPC: "RESOURCE_EXHAUSTED", Retryable: true},
+	Contended:   {Name: "contended", Code: "LOCK_CONTENDED", Status: 409, GRPC: codeAborted, Retryable: true},
+	BadKey:      {Name: "bad key", Code: "LOCK_KEY_INVALID", Status: 400, GRPC: codeInvalidArgument},
+	Unavailable: {Name: "unavailable", Code: "LOCK_UNAVAILABLE", Status: 503, GRPC: codeUnavailable, Retryable: true, Operator: true},
+	Canceled:    {Name: "canceled", Code: "LOCK_CANCELED", Status: 503, GRPC: codeCanceled, Retryable: true},
+	Lost:        {Name: "lost", Code: "LOCK_LOST", Status: 500, GRPC: codeInternal, Operator: true},
+	Skipped:     {Name: "skipped", Code: "LOCK_SKIPPED", Status: 204, GRPC: codeOK},
+	Invalid:     {Name: "invalid rule", Code: "LOCK_RULE_INVALID", Status: 500, GRPC: codeInternal, Operator: true},
+	Overloaded:  {Name: "overloaded", Code: "LOCK_OVERLOADED", Status: 429, GRPC: codeResourceExhausted, Retryable: true},
 
-	Unauthenticated: {Name: "unauthenticated", Code: "LOCK_UNAUTHENTICATED", Status: 401, GRPC: "UNAUTHENTICATED"},
+	Unauthenticated: {Name: "unauthenticated", Code: "LOCK_UNAUTHENTICATED", Status: 401, GRPC: codeUnauthenticated},
 }
 
 // Kinds returns the table of kinds, without [None].

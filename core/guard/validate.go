@@ -22,6 +22,7 @@ type served struct {
 	mu       sync.Mutex
 	by       map[string]string // who serves an operation
 	declared map[string]bool   // operations that the program enters itself
+	required map[string]bool   // operations that must be served, whether or not they have a rule
 	surveys  []survey
 	started  bool                     // valid at some time: calls have run since
 	valid    atomic.Pointer[rule.Set] // the rules that all surveys found good, nil while one has not looked
@@ -62,6 +63,19 @@ func (g *Guard) Declare(names ...string) {
 	for _, name := range names {
 		g.served.declared[name] = true
 	}
+}
+
+// Require says that each of these operations must be served, although the guard may have
+// no rule for it: such as a method whose lock its .proto declares. [Guard.Validate]
+// reports the ones that nobody serves.
+func (g *Guard) Require(operations ...string) {
+	g.served.mu.Lock()
+	defer g.served.mu.Unlock()
+	for _, operation := range operations {
+		g.served.required[operation] = true
+	}
+	g.served.failedAt = time.Time{}
+	g.served.valid.Store(nil)
 }
 
 // Attach registers an integration whose operations are known later, such as
@@ -146,8 +160,9 @@ func (g *Guard) check(set *rule.Set) error {
 	by, faults := g.served.survey(set)
 	faults = append(faults, unserved(set, by)...)
 	faults = append(faults, g.unfit(set, by)...)
+	faults = append(faults, g.served.missing(set, by)...)
 	for _, name := range g.served.names() {
-		if _, ok := set.Lookup(name); !ok {
+		if len(set.Lookup(name)) == 0 {
 			faults = append(faults, rule.Fault{Operation: name, Reason: "is declared and has no rule" + rule.DidYouMean(name, operationsOf(set))})
 		}
 	}
@@ -180,6 +195,21 @@ func (s *served) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.declared))
+}
+
+// missing returns a fault for each operation that must be served and isn't. Those with a
+// rule have one already.
+func (s *served) missing(set *rule.Set, by map[string]string) []error {
+	s.mu.Lock()
+	required := slices.Sorted(maps.Keys(s.required))
+	s.mu.Unlock()
+	var faults []error
+	for _, operation := range required {
+		if by[operation] == "" && len(set.Lookup(operation)) == 0 {
+			faults = append(faults, rule.Fault{Operation: operation, Reason: "must take its lock, and nothing serves it; " + cure(operation)})
+		}
+	}
+	return faults
 }
 
 // invalid marks an error that an integration reports as a fault of the rules.
@@ -266,7 +296,8 @@ func cure(operation string) string {
 	case rule.HTTP:
 		return "put its lock in front of the handler (ginlock.Rules, httplock.Route)"
 	case rule.GRPC:
-		return "register the service and tell the guard of its server (Attach of package grpclock)"
+		return "register the service and tell the guard of its server (Attach of package grpclock), or put its decorator around the service (New...ServerLock); " +
+			"a method that something else answers, such as an UnknownServiceHandler, is named in Guard.Serve"
 	default:
 		return "lock the method by package annotations, or name it in Declare"
 	}
@@ -317,7 +348,7 @@ func (s *served) surveyed() int {
 func (s *served) unattached(set *rule.Set) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.surveys) > 0 {
+	if len(s.surveys)+len(s.required) > 0 {
 		return false
 	}
 	if !s.started {
@@ -383,8 +414,7 @@ func (g *Guard) lost(set *rule.Set, unlocked []string) []error {
 	})
 	var faults []error
 	for _, before := range old.All() {
-		_, kept := set.Lookup(before.Operation)
-		if kept || slices.Contains(unlocked, before.Operation) || before.Optional && by()[before.Operation] == "" {
+		if len(set.Lookup(before.Operation)) > 0 || slices.Contains(unlocked, before.Operation) || before.Optional && by()[before.Operation] == "" {
 			continue
 		}
 		faults = append(faults, rule.Fault{Operation: before.Operation, Reason: "would have no rule any longer" +

@@ -51,7 +51,7 @@ func TestAGuardIsClosedUntilAllItsRulesAreServed(t *testing.T) {
 				t.Fatalf("%s: got %v although a rule of the guard is not served, want Invalid", name, err)
 			}
 		}
-		if r, err := g.Rule("GET /other"); guard.KindOf(err) != guard.Invalid {
+		if r, err := g.RulesOf("GET /other"); guard.KindOf(err) != guard.Invalid {
 			t.Errorf("an operation without a rule may pass (%v, %v), and could be a rule's that is misspelled", r, err)
 		}
 		g.Serve("a router", "POST /refunds")
@@ -60,7 +60,7 @@ func TestAGuardIsClosedUntilAllItsRulesAreServed(t *testing.T) {
 			t.Fatalf("all rules are served: %v", err)
 		}
 		_ = leave()
-		if r, err := g.Rule("GET /other"); r != nil || err != nil {
+		if r, err := g.RulesOf("GET /other"); r != nil || err != nil {
 			t.Errorf("an operation without a rule: %v, %v", r, err)
 		}
 	})
@@ -141,7 +141,7 @@ func TestRelevantRulesAreThoseOfThisProgram(t *testing.T) {
 	g := unvalidated(t)
 	g.Serve("a test", "served")
 	g.Attach("a router", nil, func(rules *rule.Set) ([]string, error) {
-		if _, ok := rules.Lookup("routed"); !ok {
+		if rules.Lookup("routed") == nil {
 			return nil, nil
 		}
 		return []string{"routed"}, errors.New("something is wrong with another one")
@@ -170,7 +170,7 @@ func TestAnAttachedIntegrationIsAskedAtEachValidation(t *testing.T) {
 	var served []string
 	wrong := errors.New("the middleware is behind its handler")
 	g.Attach("a router", nil, func(rules *rule.Set) ([]string, error) {
-		if _, ok := rules.Lookup(operation); !ok {
+		if rules.Lookup(operation) == nil {
 			t.Error("it does not see the rules")
 		}
 		return served, wrong
@@ -228,12 +228,12 @@ func TestAnIntegrationThatIsAttachedLateIsAskedToo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := served(guard.New(guardtest.Locker(t, memstore.New()), rules...))
-				if _, err := g.Rule("GET /other"); err != nil {
+				if _, err := g.RulesOf("GET /other"); err != nil {
 					t.Fatal(err)
 				}
 				found := wrong
 				g.Attach("a router", nil, func(*rule.Set) ([]string, error) { return nil, found })
-				if _, err := g.Rule("GET /other"); !errors.Is(err, wrong) {
+				if _, err := g.RulesOf("GET /other"); !errors.Is(err, wrong) {
 					t.Errorf("got %v, want the fault of the integration", err)
 				}
 				if err := g.Replace([]rule.Rule{orders()}); !errors.Is(err, wrong) {
@@ -244,7 +244,7 @@ func TestAnIntegrationThatIsAttachedLateIsAskedToo(t *testing.T) {
 					t.Errorf("got %v, and the guard doesn't start any longer: the operation has lost its rule", err)
 				}
 				time.Sleep(time.Second)
-				if _, err := g.Rule("GET /other"); err != nil {
+				if _, err := g.RulesOf("GET /other"); err != nil {
 					t.Errorf("nothing is wrong now: %v", err)
 				}
 			})
@@ -261,7 +261,7 @@ func TestAnIntegrationThatIsAttachedAgainIsAskedAtTheNextValidation(t *testing.T
 	}
 	wrong := errors.New("the middleware is behind its handler")
 	g.Attach("a router", router, func(*rule.Set) ([]string, error) { return nil, wrong })
-	if _, err := g.Rule(operation); err != nil {
+	if _, err := g.RulesOf(operation); err != nil {
 		t.Errorf("before the next validation: %v", err)
 	}
 	if err := g.Validate(); !errors.Is(err, wrong) {
@@ -281,11 +281,11 @@ func TestEachRouterIsAskedByWhatItAttachedLast(t *testing.T) {
 		first, second := new(int), new(int)
 		g.Attach("a router", first, finds(nil, operation))
 		g.Attach("another one", second, finds(wrong, other))
-		if _, err := g.Rule(operation); !errors.Is(err, wrong) || strings.Contains(err.Error(), "nothing serves it") {
+		if _, err := g.RulesOf(operation); !errors.Is(err, wrong) || strings.Contains(err.Error(), "nothing serves it") {
 			t.Errorf("got %v, want the fault of the second router alone", err)
 		}
 		g.Attach("another one", second, finds(nil, other))
-		if _, err := g.Rule(operation); err != nil {
+		if _, err := g.RulesOf(operation); err != nil {
 			t.Errorf("nothing is wrong now: %v", err)
 		}
 	})
@@ -300,7 +300,7 @@ func TestAGuardThatIsNotValidIsNotSurveyedByEachCall(t *testing.T) {
 		var served []string
 		g.Attach("a router", nil, func(*rule.Set) ([]string, error) { surveys++; return served, nil })
 		for range 1000 {
-			if _, err := g.Rule(operation); guard.KindOf(err) != guard.Invalid {
+			if _, err := g.RulesOf(operation); guard.KindOf(err) != guard.Invalid {
 				t.Fatalf("got %v, want Invalid", err)
 			}
 		}
@@ -309,7 +309,7 @@ func TestAGuardThatIsNotValidIsNotSurveyedByEachCall(t *testing.T) {
 		}
 		served = []string{operation}
 		time.Sleep(time.Second)
-		if _, err := g.Rule(operation); err != nil {
+		if _, err := g.RulesOf(operation); err != nil {
 			t.Errorf("a second later: %v", err)
 		}
 	})
@@ -334,7 +334,7 @@ func TestAnIntegrationThatIsAttachedDuringAValidationIsAskedToo(t *testing.T) {
 			if err := look(g); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := g.Rule(operation); !errors.Is(err, wrong) {
+			if _, err := g.RulesOf(operation); !errors.Is(err, wrong) {
 				t.Errorf("got %v, want the fault of the other integration", err)
 			}
 		})
@@ -361,7 +361,7 @@ func TestReplaceMayNotUnlockAServedOperation(t *testing.T) {
 	if err := g.Replace(nil, operation); err != nil {
 		t.Fatalf("unlocked on purpose: %v", err)
 	}
-	if r, err := g.Rule(operation); r != nil || err != nil {
+	if r, err := g.RulesOf(operation); r != nil || err != nil {
 		t.Errorf("unlocked on purpose: %v, %v", r, err)
 	}
 }
@@ -377,7 +377,7 @@ func TestReplaceMayNotUnlockAServedOperationWhoseRuleIsOptional(t *testing.T) {
 	// As a route for any method is: it is served where it has a rule.
 	found := func(g *guard.Guard) {
 		g.Attach("a router", nil, func(rules *rule.Set) ([]string, error) {
-			if _, ok := rules.Lookup(operation); ok {
+			if rules.Lookup(operation) != nil {
 				return []string{operation}, nil
 			}
 			return nil, nil
@@ -397,7 +397,7 @@ func TestReplaceMayNotUnlockAServedOperationWhoseRuleIsOptional(t *testing.T) {
 			if !errors.Is(err, rule.ErrInvalid) || !strings.Contains(err.Error(), operation) {
 				t.Errorf("%s, %s: got %v, want ErrInvalid with %q", name, version, err, operation)
 			}
-			if r, err := g.Rule(operation); r == nil || err != nil {
+			if r, err := g.RulesOf(operation); r == nil || err != nil {
 				t.Errorf("%s, %s: the rule is %v (%v), want the one before", name, version, r, err)
 			}
 		}
@@ -441,8 +441,7 @@ func TestReplacesTakeTurns(t *testing.T) {
 	var met atomic.Int32
 	both := make(chan struct{})
 	g.Attach("a test", nil, func(rules *rule.Set) ([]string, error) {
-		_, one := rules.Lookup("one")
-		if _, two := rules.Lookup("two"); !one && !two {
+		if rules.Lookup("one") == nil && rules.Lookup("two") == nil {
 			return nil, nil
 		}
 		if met.Add(1) == 2 {
@@ -495,13 +494,13 @@ func TestRulesThatAreMendedBeforeTheGuardIsValidAreLookedAtAtOnce(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		g := unvalidated(t, rule.Rule{Operation: "POST /odrers", Key: "lock:order"})
 		g.Serve("a router", operation)
-		if _, err := g.Rule(operation); guard.KindOf(err) != guard.Invalid {
+		if _, err := g.RulesOf(operation); guard.KindOf(err) != guard.Invalid {
 			t.Fatalf("got %v, want Invalid", err)
 		}
 		if err := g.Replace([]rule.Rule{orders()}); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := g.Rule(operation); r == nil || err != nil {
+		if r, err := g.RulesOf(operation); r == nil || err != nil {
 			t.Errorf("got %v, %v although nothing is wrong now", r, err)
 		}
 	})
@@ -509,7 +508,7 @@ func TestRulesThatAreMendedBeforeTheGuardIsValidAreLookedAtAtOnce(t *testing.T) 
 
 func TestAGuardWithoutRulesThatServesRefusesAMisspelledOne(t *testing.T) {
 	g := unvalidated(t)
-	if r, err := g.Rule(operation); r != nil || err != nil {
+	if r, err := g.RulesOf(operation); r != nil || err != nil {
 		t.Fatalf("got %v, %v without rules", r, err)
 	}
 	if err := g.Replace([]rule.Rule{orders()}); !errors.Is(err, rule.ErrInvalid) {
@@ -574,7 +573,7 @@ func TestWhatIsTheCallersFaultIsNotLogged(t *testing.T) {
 func TestEveryKindHasItsRow(t *testing.T) {
 	seen := make(map[string]guard.Kind)
 	for _, info := range guard.Kinds() {
-		if info.Code == "" || info.Status < 200 || info.GRPC == "" || info.Name == "" || info.Kind.String() != info.Name {
+		if info.Code == "" || info.Status < 200 || strings.HasPrefix(info.GRPC.String(), "CODE(") || info.Name == "" || info.Kind.String() != info.Name {
 			t.Errorf("%+v is not complete", info)
 		}
 		if other, twice := seen[info.Code]; twice {
@@ -587,5 +586,25 @@ func TestEveryKindHasItsRow(t *testing.T) {
 	}
 	if guard.KindOf(lock.ErrBusy) != guard.Contended {
 		t.Error("busy is not contended")
+	}
+}
+
+// A method whose lock its .proto declares has no rule of the guard.
+func TestWhatIsRequiredMustBeServed(t *testing.T) {
+	const method = "/shop.v1.Orders/Place"
+	g := unvalidated(t)
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	g.Require(method)
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), `"/shop.v1.Orders/Place": must take its lock, and nothing serves it; register the service`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := g.RulesOf("GET /other"); guard.KindOf(err) != guard.Invalid {
+		t.Errorf("the guard lets calls in: %v", err)
+	}
+	g.Serve("a test", method)
+	if err := g.Validate(); err != nil {
+		t.Errorf("served: %v", err)
 	}
 }

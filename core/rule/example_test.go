@@ -21,7 +21,7 @@ func ExampleParseRule_faults() {
 	fmt.Println(errors.Is(err, rule.ErrInvalid))
 	// Output:
 	// "lock:order:<userId wiat=200ms lease=-1s", column 12: key: the variable is not closed, add ">"
-	// "lock:order:<userId wiat=200ms lease=-1s", column 20: unknown field "wiat", did you mean "wait"?; known are mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
+	// "lock:order:<userId wiat=200ms lease=-1s", column 20: unknown field "wiat", did you mean "wait"?; known are mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, also, optional
 	// "lock:order:<userId wiat=200ms lease=-1s", column 37: lease: -1s is negative, use 0 for a lease that the watchdog keeps alive
 	// true
 }

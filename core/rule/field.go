@@ -53,6 +53,7 @@ const (
 	fieldMode      = "mode"
 	fieldPermits   = "permits"
 	fieldWait      = "wait"
+	fieldOnBusy    = "onBusy"
 	fieldName      = "name"
 )
 
@@ -86,7 +87,7 @@ var fields = []Field{
 		"what the locker says.",
 		func(r *Rule) *time.Duration { return &r.MaxHold }, lock.MinLease, "0 for what the locker says",
 		lock.WithMaxHold),
-	choice("onBusy", "What happens when another owner holds the lock: the operation fails as contended (reject), or ends "+
+	choice(fieldOnBusy, "What happens when another owner holds the lock: the operation fails as contended (reject), or ends "+
 		"successfully without its work (skip). There is no way to run without the lock.",
 		func(r *Rule) *OnBusy { return &r.OnBusy }, ParseOnBusy, Reject, Skip),
 	plain(fieldName, "What metrics and logs call the rule; it must not hold anything of a request. By default the key's template.",
@@ -94,6 +95,9 @@ var fields = []Field{
 	flag("overlaps", "Says that the key is meant to be the same as that of a rule whose template has other variables in the "+
 		"same places. Without it such a pair is an error, unless the other rule says so.",
 		func(r *Rule) *bool { return &r.Overlaps }),
+	flag("also", "Says that the operation has another rule as well, and takes the locks of both: all or none, in an order in which "+
+		"callers cannot block each other. Without it a second rule for an operation is an error, unless the other rule says so.",
+		func(r *Rule) *bool { return &r.Also }),
 	flag("optional", "Says that the operation need not exist, for one file that several services read. Without it a rule "+
 		"that nothing serves ends the start.",
 		func(r *Rule) *bool { return &r.Optional }),

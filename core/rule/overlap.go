@@ -29,11 +29,12 @@ func (o Overlap) String() string {
 
 // Overlaps returns the groups of rules that share the shape of their keys without
 // sharing the template, in the order of their first rules. Rules that are meant to
-// overlap are left out. Worth a warning at start-up, no more.
+// overlap are left out: the ones that say so, and the rules of one operation. Worth a warning at start-up, no more.
 func (s *Set) Overlaps() []Overlap {
 	var overlaps []Overlap
 	for _, group := range s.byShape() {
-		if slices.ContainsFunc(group.Rules, func(c *Compiled) bool { return c.Key != group.Rules[0].Key }) {
+		first := group.Rules[0]
+		if slices.ContainsFunc(group.Rules, func(c *Compiled) bool { return c.Key != first.Key && c.Operation != first.Operation }) {
 			overlaps = append(overlaps, group)
 		}
 	}
@@ -74,7 +75,7 @@ func unmeant(entries []Entry, compiled []*Compiled) Faults {
 		switch {
 		case !taken:
 			first[shape] = i
-		case c.Key != compiled[earlier].Key:
+		case c.Key != compiled[earlier].Key && c.Operation != compiled[earlier].Operation:
 			faults = append(faults, entries[i].fault(problem{field: fieldKey, reason: fmt.Sprintf(
 				"%q can make the same key as %q of %s, use another prefix, the same variables, or say overlaps: true",
 				c.Key, compiled[earlier].Key, entries[earlier].where(&entries[i]))}))

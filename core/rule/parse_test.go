@@ -12,14 +12,14 @@ import (
 )
 
 const everyField = `lock:{order:<userId>} mode=semaphore permits=1/3 wait=200ms timeout=1s maxWaiters=50 ` +
-	`lease=1m30s minHold=1m0s maxHold=10m0s onBusy=skip name="one \"each\"" overlaps=true optional=true`
+	`lease=1m30s minHold=1m0s maxHold=10m0s onBusy=skip name="one \"each\"" overlaps=true also=true optional=true`
 
 func TestParseRuleReadsEveryField(t *testing.T) {
 	got, err := rule.ParseRule(everyField)
 	want := rule.Rule{
 		Key: "lock:{order:<userId>}", Mode: lock.Semaphore, Permits: 1, Size: 3, Wait: 200 * time.Millisecond,
 		Timeout: time.Second, MaxWaiters: 50, Lease: 90 * time.Second, MinHold: time.Minute, MaxHold: 10 * time.Minute, OnBusy: rule.Skip,
-		Name: `one "each"`, Overlaps: true, Optional: true,
+		Name: `one "each"`, Overlaps: true, Also: true, Optional: true,
 	}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)

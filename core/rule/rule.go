@@ -66,6 +66,11 @@ type Rule struct {
 	// templates spell the same shape with other variables, see [Overlap].
 	Overlaps bool
 
+	// Also says that the operation has another rule as well and takes the locks of both,
+	// see [Join]. Without it a second rule for an operation is a fault. One of the two
+	// says so.
+	Also bool
+
 	// Optional says that the operation need not exist, for rules that several
 	// services share. Nobody has to serve it.
 	Optional bool

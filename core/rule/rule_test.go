@@ -170,17 +170,17 @@ func TestNewSetFindsRulesByOperation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, ok := set.Lookup("POST /a")
-	if !ok || got.Key != "lock:a:<id>" || got.Wait != time.Second {
-		t.Errorf("Lookup = %+v, %v", got, ok)
+	found := set.Lookup("POST /a")
+	if len(found) != 1 || found[0].Key != "lock:a:<id>" || found[0].Wait != time.Second {
+		t.Fatalf("Lookup = %+v", found)
 	}
 	for _, unknown := range []string{"", "POST /c", "post /a", "POST /a "} {
-		if _, ok := set.Lookup(unknown); ok {
+		if len(set.Lookup(unknown)) > 0 {
 			t.Errorf("Lookup(%q) found a rule", unknown)
 		}
 	}
 	all := set.All()
-	if len(all) != 2 || all[0].Operation != "POST /b" || all[1] != got {
+	if len(all) != 2 || all[0].Operation != "POST /b" || all[1] != found[0] {
 		t.Errorf("All() = %v", all)
 	}
 	all[0] = nil
@@ -198,7 +198,7 @@ func TestAnEmptySetHasNoRules(t *testing.T) {
 	if err != nil || len(set.All()) != 0 || len(set.Overlaps()) != 0 {
 		t.Errorf("got %v, %v", set, err)
 	}
-	if _, ok := set.Lookup(""); ok {
+	if len(set.Lookup("")) > 0 {
 		t.Error("found a rule")
 	}
 }
@@ -219,9 +219,9 @@ func TestNewSetReportsEveryFaultWithItsPlace(t *testing.T) {
 rules[1]: "b": wait: -1ns is negative, use 0 to try once or the longest time to wait
 rules[1]: "b": lease: 1ns is too short, use at least 10ms, or 0 for a lease that the watchdog keeps alive
 rules[2]: operation: is missing, name the route or method that takes the lock
-rules[3]: "b": operation: has a rule already, rules[1], keep one of them
+rules[3]: "b": operation: has a rule already, rules[1], keep one of them, or say also: true if it takes both locks
 rules[4]: "b": key: is missing, add a template such as "lock:order:<userId>"
-rules[4]: "b": operation: has a rule already, rules[1], keep one of them`
+rules[4]: "b": operation: has a rule already, rules[1], keep one of them, or say also: true if it takes both locks`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Set is a set of checked rules, at most one for each operation. It is immutable
-// and safe for concurrent use.
+// Set is a set of checked rules. An operation has one, or several that it takes
+// together ([Rule.Also]). A set is immutable and safe for concurrent use.
 type Set struct {
 	rules       []*Compiled
 	entries     []Entry // that the rules were made of
-	byOperation map[string]*Compiled
+	byOperation map[string][]*Compiled
 	places      map[string]Fault // of those from a file: its source, line and column
 	unlocked    []string
 }
@@ -45,11 +45,9 @@ func NewSetOf(entries ...Entry) (*Set, error) {
 // operation away.
 func (s *Set) Unlocked() []string { return slices.Clone(s.unlocked) }
 
-// Lookup returns the rule whose Operation equals operation.
-func (s *Set) Lookup(operation string) (*Compiled, bool) {
-	c, ok := s.byOperation[operation]
-	return c, ok
-}
+// Lookup returns the rules whose Operation equals operation, which takes the locks of
+// all of them. It has none if the slice is empty. The slice must not be changed.
+func (s *Set) Lookup(operation string) []*Compiled { return s.byOperation[operation] }
 
 // Empty reports whether the set has no rules.
 func (s *Set) Empty() bool { return len(s.rules) == 0 }
@@ -208,7 +206,7 @@ func Build(entries []Entry, unlocked ...string) (*Set, Faults) {
 	for _, operation := range unlocked {
 		if _, err := ShapeOf(operation); err != nil {
 			faults = append(faults, Fault{Operation: operation, Field: "unlocked", Reason: err.Error()})
-		} else if _, ok := set.byOperation[operation]; ok {
+		} else if len(set.byOperation[operation]) > 0 {
 			faults = append(faults, Fault{Operation: operation, Field: "unlocked", Reason: "has a rule as well, keep one of the two"})
 		}
 	}
@@ -216,46 +214,101 @@ func Build(entries []Entry, unlocked ...string) (*Set, Faults) {
 }
 
 func build(entries []Entry) (*Set, Faults) {
-	set := &Set{entries: slices.Clone(entries), byOperation: make(map[string]*Compiled, len(entries)), places: make(map[string]Fault)}
-	first, ofShape := make(map[string]*Entry, len(entries)), make(map[string][]*Entry, len(entries))
-	var faults Faults
+	set := &Set{entries: slices.Clone(entries), byOperation: make(map[string][]*Compiled, len(entries)), places: make(map[string]Fault)}
+	b := builder{entries: set.entries, groups: make(map[string][]int, len(entries)), ofShape: make(map[string][]*Entry, len(entries))}
 	for i := range entries {
-		e := &entries[i]
-		compiled, problems := e.Rule.compile()
-		operation := e.Rule.Operation
-		if earlier, taken := first[operation]; taken {
-			problems = append(problems, problem{field: fieldOperation, reason: "has a rule already, " + earlier.where(e) + ", keep one of them"})
-		} else if _, err := ShapeOf(operation); err != nil {
-			problems = append(slices.DeleteFunc(problems, func(p problem) bool { return p.field == fieldOperation }),
-				problem{field: fieldOperation, reason: err.Error()})
-		} else {
-			first[operation] = e
-		}
-		if len(problems)+len(e.Broken) == 0 {
-			shape := compiled.Template.Shape()
-			for _, earlier := range ofShape[shape] {
-				if !e.sharesKeys(earlier) {
-					continue
-				}
-				if p, wrong := e.disagrees(earlier); wrong {
-					problems = append(problems, p)
-					break
-				}
-			}
-			if len(problems) == 0 {
-				ofShape[shape] = append(ofShape[shape], e)
-			}
-		}
-		for _, p := range problems {
-			if !e.Broken[p.field] {
-				faults = append(faults, e.fault(p))
-			}
-		}
+		b.group(i)
+	}
+	for i := range entries {
+		compiled := b.compile(i)
+		operation := entries[i].Rule.Operation
 		set.rules = append(set.rules, compiled)
-		set.byOperation[operation] = compiled
-		if e.Line > 0 {
-			set.places[operation] = e.fault(problem{field: fieldOperation})
+		set.byOperation[operation] = append(set.byOperation[operation], compiled)
+		if _, known := set.places[operation]; !known && entries[i].Line > 0 {
+			set.places[operation] = entries[i].fault(problem{field: fieldOperation})
 		}
 	}
-	return set, faults
+	return set, b.faults
+}
+
+// builder checks entries as a whole.
+type builder struct {
+	entries []Entry
+	groups  map[string][]int    // entries by their operation
+	ofShape map[string][]*Entry // those without a fault by the shape of their keys
+	faults  Faults
+}
+
+// group adds an entry to those of its operation, unless none of them says that the
+// operation has several.
+func (b *builder) group(i int) {
+	e := &b.entries[i]
+	before := b.groups[e.Rule.Operation]
+	meant := e.Rule.Also || slices.ContainsFunc(before, func(i int) bool { return b.entries[i].Rule.Also })
+	if len(before) == 0 || meant {
+		b.groups[e.Rule.Operation] = append(before, i)
+	}
+}
+
+// compile returns the rule of an entry, joined with the others of its operation.
+func (b *builder) compile(i int) *Compiled {
+	e := &b.entries[i]
+	group := b.groups[e.Rule.Operation]
+	at := slices.Index(group, i)
+	r, clashes := b.join(group, at)
+	if at < 0 {
+		r = e.Rule
+	}
+	compiled, problems := r.compile()
+	switch _, err := ShapeOf(r.Operation); {
+	case err != nil:
+		problems = append(slices.DeleteFunc(problems, func(p problem) bool { return p.field == fieldOperation }),
+			problem{field: fieldOperation, reason: err.Error()})
+	case at < 0:
+		problems = append(problems, problem{field: fieldOperation, reason: "has a rule already, " + b.entries[group[0]].where(e) +
+			", keep one of them, or say also: true if it takes both locks"})
+	}
+	for _, c := range clashes {
+		problems = append(problems, problem{field: c.Field, reason: c.Reason})
+	}
+	if len(problems)+len(e.Broken) == 0 {
+		problems = b.compare(e, compiled.Template.Shape())
+	}
+	for _, p := range problems {
+		if !e.Broken[p.field] {
+			b.faults = append(b.faults, e.fault(p))
+		}
+	}
+	return compiled
+}
+
+// join returns the rule at that place of a group with what belongs to the operation as a
+// whole, and its clashes with the others.
+func (b *builder) join(group []int, at int) (joined Rule, clashes []Clash) {
+	if at < 0 {
+		return joined, nil
+	}
+	rules := make([]Rule, len(group))
+	for i, entry := range group {
+		rules[i] = b.entries[entry].Rule
+	}
+	all, clashes := Join(rules, func(i int, field string) bool {
+		_, written := b.entries[group[i]].Fields[field]
+		return written || rules[i].Get(field) != ""
+	})
+	return all[at], slices.DeleteFunc(clashes, func(c Clash) bool { return c.Index != at })
+}
+
+// compare returns how an entry disagrees with an earlier one about their keys.
+func (b *builder) compare(e *Entry, shape string) []problem {
+	for _, earlier := range b.ofShape[shape] {
+		if !e.sharesKeys(earlier) {
+			continue
+		}
+		if p, wrong := e.disagrees(earlier); wrong {
+			return []problem{p}
+		}
+	}
+	b.ofShape[shape] = append(b.ofShape[shape], e)
+	return nil
 }

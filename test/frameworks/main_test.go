@@ -9,14 +9,22 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest/httpsuite"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
 	"github.com/redlatch/redlatch/httplock"
+	"github.com/redlatch/redlatch/test/frameworks/internal/bankpb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+//go:generate env GOWORK=off go -C ../.. tool -modfile=tools/go.mod buf generate --template test/frameworks/buf.gen.yaml
+
+// go-zero starts goroutines for its signals and its figures when it is imported.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/zeromicro/go-zero/core/proc.init.1.func1"),
+		goleak.IgnoreTopFunction("github.com/zeromicro/go-zero/core/stat.init.1.func1"))
+}
 
 type middleware = func(http.Handler) http.Handler
 
@@ -45,3 +53,8 @@ var parameter = regexp.MustCompile(`\{(\w+)\}`)
 
 // colons writes a pattern of ServeMux as Echo does.
 func colons(pattern string) string { return parameter.ReplaceAllString(pattern, ":$1") }
+
+// bankService describes the service of the tests.
+func bankService() protoreflect.ServiceDescriptor {
+	return bankpb.File_bank_v1_bank_proto.Services().ByName("BankService")
+}

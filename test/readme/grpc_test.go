@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,13 +123,67 @@ func TestThePolicyOfTheManualRetries(t *testing.T) {
 	}
 }
 
-// serve serves until the test ends, and connects to it.
-func serve(t *testing.T, server *grpc.Server, opts ...grpc.DialOption) *grpc.ClientConn {
+// A connection that is cut while the handler runs is UNAVAILABLE, too.
+func TestThePolicyOfTheManualRunsNoHandlerTwice(t *testing.T) {
+	policy := strings.Replace(retries, "shop.v1.OrderService", "grpc.health.v1.Health", 1)
+	cut := &cutting{Listener: listen(t)}
+	var runs atomic.Int32
+	server := grpc.NewServer(grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		if runs.Add(1) == 1 {
+			cut.all()
+		}
+		return &healthpb.HealthCheckResponse{}, nil
+	}))
+	register(server)
+	client := healthpb.NewHealthClient(serveOn(t, server, cut, grpc.WithDefaultServiceConfig(policy)))
+	if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); status.Code(err) != codes.Unavailable || runs.Load() != 1 {
+		t.Errorf("the handler ran %d times, and the client got %v", runs.Load(), err)
+	}
+}
+
+// cutting is a listener that cuts the connections that it has accepted.
+type cutting struct {
+	net.Listener
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (c *cutting) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.conns = append(c.conns, conn)
+	}
+	return conn, err
+}
+
+func (c *cutting) all() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+}
+
+func listen(t *testing.T) net.Listener {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return listener
+}
+
+// serve serves until the test ends, and connects to it.
+func serve(t *testing.T, server *grpc.Server, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	return serveOn(t, server, listen(t), opts...)
+}
+
+func serveOn(t *testing.T, server *grpc.Server, listener net.Listener, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {

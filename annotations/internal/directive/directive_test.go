@@ -110,10 +110,10 @@ func TestJoinRefusesWhatCannotBeOneCall(t *testing.T) {
 		texts []string
 		want  directive.Fault
 	}{
-		"two waits":      {[]string{"lock:a wait=1s", "lock:b", "lock:c wait=2s"}, directive.Fault{Index: 2, Column: 13, Reason: "wait is for the call as a whole"}},
-		"wait and none":  {[]string{"lock:a wait=1s", "lock:b wait=0"}, directive.Fault{Index: 1, Column: 13, Reason: "wait is for the call as a whole"}},
-		"two policies":   {[]string{"lock:a onBusy=skip", "lock:b onBusy=reject"}, directive.Fault{Index: 1, Column: 15, Reason: "onBusy is for the call"}},
-		"the same twice": {[]string{"lock:<a>", "lock:b", "lock:<a> mode=read"}, directive.Fault{Index: 2, Column: 1, Reason: "the method takes lock:<a> already"}},
+		"two waits":      {[]string{"lock:a wait=1s", "lock:b", "lock:c wait=2s"}, directive.Fault{Index: 2, Column: 13, Reason: "wait: is for the operation as a whole"}},
+		"wait and none":  {[]string{"lock:a wait=1s", "lock:b wait=0"}, directive.Fault{Index: 1, Column: 13, Reason: "wait: is for the operation as a whole"}},
+		"two policies":   {[]string{"lock:a onBusy=skip", "lock:b onBusy=reject"}, directive.Fault{Index: 1, Column: 15, Reason: "onBusy: is for the operation"}},
+		"the same twice": {[]string{"lock:<a>", "lock:b", "lock:<a> mode=read"}, directive.Fault{Index: 2, Column: 1, Reason: "the operation takes lock:<a> already"}},
 		"one key in two sizes": {
 			[]string{"lock:<a> mode=semaphore permits=1/3", "lock:b", "lock:<c> mode=semaphore permits=2/5"},
 			directive.Fault{Index: 2, Column: 33, Reason: "permits: lock:<a> and lock:<c> can be the same key, with 3 in all and with 5"},

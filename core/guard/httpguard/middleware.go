@@ -1,7 +1,9 @@
 package httpguard
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"mime/multipart"
 	"net/http"
@@ -20,7 +22,7 @@ import (
 type Middleware struct {
 	settings
 	guard    *guard.Guard
-	compiled *rule.Compiled // nil: the guard's rule for the route
+	compiled []*rule.Compiled // nil: the guard's rules for the route
 
 	// The route that it is for, empty where it finds out: its path, and its operation
 	// unless it is for all methods.
@@ -30,11 +32,11 @@ type Middleware struct {
 }
 
 // New returns a middleware with its own rule, written as [rule.ParseRule]
-// reads it: "lock:order:<userId> wait=200ms". by is the package of the
+// reads it: "lock:order:<userId> wait=200ms", and those of [WithRule]. by is the package of the
 // integration. The error lists everything that is wrong.
 func New(by string, g *guard.Guard, text string, opts ...Option) (*Middleware, error) {
 	m := newMiddleware(by, g, opts)
-	m.compile(text)
+	m.compile(append([]string{text}, m.more...)...)
 	return m, m.err()
 }
 
@@ -47,6 +49,9 @@ func Rules(by string, g *guard.Guard, opts ...Option) (*Middleware, error) {
 	m := newMiddleware(by, g, opts)
 	if m.keyFunc != nil {
 		m.fault("WithKeyFunc: is for a middleware with its own rule, and Rules takes the guard's")
+	}
+	if len(m.more) > 0 {
+		m.fault("WithRule: is for a middleware with its own rule, and Rules takes the guard's: give the guard a second rule for the operation, with also: true")
 	}
 	return m, m.err()
 }
@@ -87,43 +92,72 @@ func newMiddleware(by string, g *guard.Guard, opts []Option) *Middleware {
 	return m
 }
 
-// compile makes the rule of a middleware that has its own.
-func (m *Middleware) compile(text string) {
-	r, err := rule.ParseRule(text)
+// compile makes the rules of a middleware that has its own.
+func (m *Middleware) compile(texts ...string) {
+	rules := make([]rule.Rule, len(texts))
+	var faults []error
+	for i, text := range texts {
+		var err error
+		if rules[i], err = rule.ParseRule(text); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	err := errors.Join(faults...)
 	if err == nil {
-		m.compiled, err = r.Compile()
+		m.compiled, err = rule.JoinAll(rules...)
 	}
 	if err != nil {
 		m.fault("%w", err)
 		return
 	}
-	if m.guard != nil {
-		if err := m.guard.Fits(m.compiled); err != nil {
-			m.fault("template %q: %w", m.compiled.Key, err)
-		}
+	var vars []key.Var
+	for _, c := range m.compiled {
+		vars = append(vars, c.Template.Vars()...)
+		m.checkTemplate(c)
 	}
-	vars := m.compiled.Template.Vars()
-	if m.keyFunc != nil && len(vars) > 0 {
-		m.fault("WithKeyFunc: <%s> of template %q would not be used, remove it", vars[0], m.compiled.Key)
-	}
-	known := func(name string) bool { return m.keyFunc == nil && slices.Contains(m.provided, name) }
-	if reason, column := rule.Unbracketed(m.compiled.Template, known); reason != "" {
-		m.fault("template %q, column %d: %s", m.compiled.Key, column, reason)
-	}
-	for _, v := range vars {
-		if reason := impossible(v, ""); reason != "" {
-			m.fault("template %q, column %d: <%s> %s", m.compiled.Key, v.Column, v, reason)
-		}
+	m.checkKeyFunc(vars)
+	templates := fmt.Sprintf("template %q has", m.compiled[0].Key)
+	if len(m.compiled) > 1 {
+		templates = "the templates have"
 	}
 	for _, name := range m.identity {
 		if !slices.ContainsFunc(vars, func(v key.Var) bool { return v.String() == name }) {
-			m.fault("WithIdentity(%q): template %q has no <%s>", name, m.compiled.Key, name)
+			m.fault("WithIdentity(%q): %s no <%s>", name, templates, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.vars)) {
 		if !slices.ContainsFunc(vars, func(v key.Var) bool { return v.Source == "" && v.Name == name }) {
-			m.fault("WithVar(%q): template %q has no <%s>", name, m.compiled.Key, name)
+			m.fault("WithVar(%q): %s no <%s>", name, templates, name)
 		}
+	}
+}
+
+// checkTemplate reports what is wrong with one of the middleware's own rules.
+func (m *Middleware) checkTemplate(c *rule.Compiled) {
+	if m.guard != nil {
+		if err := m.guard.Fits(c); err != nil {
+			m.fault("template %q: %w", c.Key, err)
+		}
+	}
+	known := func(name string) bool { return m.keyFunc == nil && slices.Contains(m.provided, name) }
+	if reason, column := rule.Unbracketed(c.Template, known); reason != "" {
+		m.fault("template %q, column %d: %s", c.Key, column, reason)
+	}
+	for _, v := range c.Template.Vars() {
+		if reason := impossible(v, ""); reason != "" {
+			m.fault("template %q, column %d: <%s> %s", c.Key, v.Column, v, reason)
+		}
+	}
+}
+
+// checkKeyFunc reports a func that can't make the key alone.
+func (m *Middleware) checkKeyFunc(vars []key.Var) {
+	switch {
+	case m.keyFunc == nil:
+	case len(m.compiled) > 1:
+		m.fault("WithKeyFunc: makes one key, and there are %d rules: name the parts by variables (WithVar)", len(m.compiled))
+	case len(vars) > 0:
+		m.fault("WithKeyFunc: <%s> of template %q would not be used, remove it", vars[0], m.compiled[0].Key)
 	}
 }
 
@@ -137,14 +171,16 @@ func (m *Middleware) Serve(x Exchange) {
 	}
 	at := place{x.HTTP().Method, x.Pattern()}
 	p := m.planOf(at)
-	r, err := m.find(x, p.operation)
+	rules, err := m.find(x, p.operation)
 	switch {
 	case err != nil:
 		m.Refuse(x, err)
-	case r == nil:
+	case len(rules) == 0:
 		x.Next(x.HTTP())
+	case x.HTTP().Context().Value(locked{}) != nil:
+		m.Refuse(x, fmt.Errorf(behindAnother, rule.ErrInvalid, m.by))
 	default:
-		m.enter(x, m.bind(at, p, r))
+		m.enter(x, m.bind(at, p, rules))
 	}
 }
 
@@ -152,43 +188,64 @@ func (m *Middleware) Serve(x Exchange) {
 // that wraps [rule.ErrInvalid] and names the cure.
 func (m *Middleware) Refuse(x Exchange, fault error) {
 	c := &call{Exchange: x, m: m, plan: m.planOf(place{x.HTTP().Method, x.Pattern()}), r: x.HTTP()}
-	c.refuse(fault)
+	c.refuse(nil, fault)
 }
 
 // TakesRules reports whether the middleware uses the rules of a guard.
 func (m *Middleware) TakesRules() bool { return m.compiled == nil }
 
-// enter runs the handler under the lock of a plan.
+// locked is the key under which the context of a handler says that it runs under a
+// middleware of ours. Two locks that are taken one after the other are taken in two
+// orders by requests whose keys cross, and wait for each other.
+type locked struct{}
+
+// behindAnother wraps [rule.ErrInvalid].
+const behindAnother = "%w: a lock stands behind another one, and crossing requests would wait for each other: give both rules to one middleware, " +
+	"as in %s.New(g, a, httpguard.WithRule(b)), or in a file with also: true"
+
+// inner is the context of a handler that runs under its locks.
+type inner struct{ context.Context }
+
+func (i *inner) Value(key any) any {
+	if key == (locked{}) {
+		return true
+	}
+	return i.Context.Value(key)
+}
+
+// enter runs the handler under the locks of a plan.
 func (m *Middleware) enter(x Exchange, p *plan) {
 	c := &call{Exchange: x, m: m, plan: p, r: x.HTTP()}
 	if m.streamed && announcesBody(c.r) && c.r.Trailer == nil {
 		c.r.Trailer = make(http.Header) // the server fills it as the body ends: the handler's copy shares it
 	}
 	defer c.removeFiles()
-	text, err := c.key()
+	var one [1]guard.Call // so that the usual case allocates nothing
+	calls, refused, err := c.keys(one[:0])
 	if err != nil {
-		c.refuse(err)
+		c.refuse(refused, err)
 		return
 	}
 	// Of a middleware in front that compresses. Its writer may panic, so it's called
 	// before there is a lock.
 	encoding := c.Writer().Header()["Content-Encoding"]
-	outside, held := c.r.Context(), guard.Call{Operation: p.operation, Rule: p.rule, Key: text}
-	lease, failed := m.guard.Acquire(outside, &held)
+	outside := c.r.Context()
+	held, failed := m.guard.Acquire(outside, calls)
 	if failed != nil {
 		c.fail(failed, false)
 		return
 	}
 	answered, returned := false, false
 	defer func() {
-		if lost := m.guard.Release(outside, &held, lease); lost != nil && returned {
+		if lost := m.guard.Release(outside, calls, held); lost != nil && returned {
 			if !answered {
 				restore(c.Writer().Header(), "Content-Encoding", encoding) // the handler's is not that of a problem
 			}
 			c.fail(lost, answered)
 		}
 	}()
-	c.inside = *c.r.WithContext(lease.Context())
+	c.context.Context = held.Context()
+	c.inside = *c.r.WithContext(&c.context)
 	answered = x.Next(&c.inside)
 	returned = true
 }
@@ -216,11 +273,12 @@ func (c *call) removeFiles() {
 // sources and error handlers see.
 type call struct {
 	Exchange
-	m      *Middleware
-	plan   *plan
-	r      *http.Request
-	owned  bool         // r is a copy of what came from outside
-	inside http.Request // what the handler gets: r with the lease's context
+	m       *Middleware
+	plan    *plan
+	r       *http.Request
+	owned   bool         // r is a copy of what came from outside
+	inside  http.Request // what the handler gets: r with the lease's context
+	context inner
 
 	unreadable error // why a source could not read a body that is streamed
 }
@@ -228,9 +286,9 @@ type call struct {
 // HTTP is the request with the body that was read.
 func (c *call) HTTP() *http.Request { return c.r }
 
-// refuse answers a request that has no key.
-func (c *call) refuse(err error) {
-	c.fail(c.m.guard.Refuse(c.r.Context(), guard.Call{Operation: c.plan.operation, Rule: c.plan.rule}, err), false)
+// refuse answers a request that has no key for a rule.
+func (c *call) refuse(r *rule.Compiled, err error) {
+	c.fail(c.m.guard.Refuse(c.r.Context(), guard.Call{Operation: c.plan.operation, Rule: r}, err), false)
 }
 
 // fail answers the request unless the handler has done so. Servers make a success of what
@@ -245,20 +303,34 @@ func (c *call) fail(e *guard.Error, answered bool) {
 	}
 }
 
-// key makes the key. The body is read now, before the lock is taken, or if it is streamed
-// when a source reads it.
-func (c *call) key() (string, error) {
+// keys appends a call with its key for each rule of the plan. It returns the rule
+// whose key can't be made. The body is read now, before a lock is taken, or if it is
+// streamed when a source reads it.
+func (c *call) keys(calls []guard.Call) (_ []guard.Call, refused *rule.Compiled, err error) {
 	switch {
 	case !announcesBody(c.r):
 	case !c.m.streamed:
 		if _, err := c.readBody(); err != nil {
-			return "", err
+			return nil, c.plan.rules[0], err
 		}
 	case c.m.keyFunc != nil || len(c.plan.sources) > 0:
 		c.own()
 		c.r.Body = &unread{ReadCloser: c.r.Body, c: c}
 		defer c.unwrapBody()
 	}
+	next := 0 // of the sources
+	for _, r := range c.plan.rules {
+		text, err := c.key(r, &next)
+		if err != nil {
+			return nil, r, err
+		}
+		calls = append(calls, guard.Call{Operation: c.plan.operation, Rule: r, Key: text})
+	}
+	return calls, nil, nil
+}
+
+// key makes the key of a rule, whose first source is the next one.
+func (c *call) key(r *rule.Compiled, next *int) (string, error) {
 	if c.m.keyFunc != nil {
 		text, err := c.ask(c.m.keyFunc)
 		if err == nil && text == "" {
@@ -266,10 +338,9 @@ func (c *call) key() (string, error) {
 		}
 		return text, err
 	}
-	next := 0
-	return c.plan.rule.Template.Resolve(func(v key.Var) (string, error) {
-		value, err := c.ask(c.plan.sources[next])
-		next++
+	return r.Template.Resolve(func(v key.Var) (string, error) {
+		value, err := c.ask(c.plan.sources[*next])
+		*next++
 		return guard.Identify(c.m.identity, v, value, err)
 	})
 }
@@ -287,27 +358,27 @@ func (c *call) ask(source Source) (string, error) {
 	return value, err
 }
 
-// find finds the rule of a request. Without a rule and an error it may pass.
-func (m *Middleware) find(x Exchange, operation string) (*rule.Compiled, error) {
+// find finds the rules of a request. Without a rule and an error it may pass.
+func (m *Middleware) find(x Exchange, operation string) ([]*rule.Compiled, error) {
 	if m.compiled != nil {
 		return m.compiled, nil
 	}
-	r, err := m.guard.Rule(operation)
+	rules, err := m.guard.RulesOf(operation)
 	if err != nil {
 		return nil, errors.Unwrap(err) // Enter wraps it again
 	}
 	if m.path == "" {
-		return r, nil
+		return rules, nil
 	}
 	switch _, path, _ := strings.Cut(operation, " "); {
 	case path == "":
 		return nil, m.misplaced("is a lock in front of the router, where a request has no route yet: put it around the handler of the route")
 	case operation != m.operation && (m.operation != "" || path != m.path):
 		return nil, m.misplaced("is a lock for this route, and " + strconv.Quote(operation) + " came to it: write " + m.by + ".Route(g, " + strconv.Quote(operation) + ")")
-	case r == nil && m.operation == "" && !slices.Contains(methods, x.HTTP().Method) && m.hasRules():
+	case len(rules) == 0 && m.operation == "" && !slices.Contains(methods, x.HTTP().Method) && m.hasRules():
 		return nil, m.misplaced("takes any method, and " + strconv.Quote(x.HTTP().Method) + " has no rule: register the route for one method")
 	}
-	return r, nil
+	return rules, nil
 }
 
 // misplaced returns the fault of a lock for one route that got a request of
@@ -328,11 +399,11 @@ func (m *Middleware) hasRules() bool {
 	})
 }
 
-// plan is a rule made ready for the requests of one route.
+// plan holds the rules of one route, made ready for its requests.
 type plan struct {
 	operation string
-	rule      *rule.Compiled
-	sources   []Source // of the template's variables, in their order
+	rules     []*rule.Compiled
+	sources   []Source // of the variables of all templates, in their order
 }
 
 // place is where a request comes in.
@@ -351,14 +422,16 @@ func (m *Middleware) planOf(at place) *plan {
 	return m.keep(at, &plan{operation: name})
 }
 
-// bind returns the plan of a route whose rule is r.
-func (m *Middleware) bind(at place, p *plan, r *rule.Compiled) *plan {
-	if p.rule == r {
+// bind returns the plan of a route that has these rules.
+func (m *Middleware) bind(at place, p *plan, rules []*rule.Compiled) *plan {
+	if slices.Equal(p.rules, rules) {
 		return p
 	}
-	bound := &plan{operation: p.operation, rule: r}
-	for _, v := range r.Template.Vars() {
-		bound.sources = append(bound.sources, m.source(v))
+	bound := &plan{operation: p.operation, rules: rules}
+	for _, r := range rules {
+		for _, v := range r.Template.Vars() {
+			bound.sources = append(bound.sources, m.source(v))
+		}
 	}
 	return m.keep(at, bound)
 }

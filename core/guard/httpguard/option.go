@@ -24,6 +24,7 @@ type Option func(*settings)
 type settings struct {
 	answers
 	by       string
+	more     []string // rules besides the first
 	vars     map[string]Source
 	keyFunc  Source
 	skip     func(Request) bool
@@ -54,6 +55,18 @@ func (s *settings) fault(format string, args ...any) {
 }
 
 func (s *settings) err() error { return errors.Join(s.faults...) }
+
+// WithRule adds another rule, in the form of the first, to a middleware that has its own.
+// The locks of all its rules are taken together: all or none, within one wait, in an
+// order in which two requests whose keys overlap can't block each other.
+//
+//	ginlock.New(g, "lock:account:<body.from> wait=1s", httpguard.WithRule("lock:account:<body.to>"))
+//
+// wait and onBusy are for the request as a whole, and one of the rules says them.
+// [lock.LeaseOf] finds the lease of one key.
+func WithRule(text string) Option {
+	return func(s *settings) { s.more = append(s.more, text) }
+}
 
 // WithVar binds the bare variable <name> to a source, and to no other. A name that no
 // template has but that is nearly one of those of the middleware's routes, "usrId" for

@@ -134,8 +134,8 @@ func (s *survey) fault(r Route, format string, args ...any) {
 }
 
 func (s *survey) route(r Route) {
-	found, _ := s.rules.Lookup(r.Operation())
-	guarded := false
+	found := s.rules.Lookup(r.Operation())
+	guarded, taken := false, 0
 	for i, m := range r.Handlers {
 		switch {
 		case m == nil:
@@ -144,13 +144,20 @@ func (s *survey) route(r Route) {
 			guarded = true
 			s.served = append(s.served, r.Operation()) // what is wrong has been said
 		case m.compiled != nil:
-			s.template(r, m.compiled, m)
+			taken++
+			s.templates(r, m.compiled, m)
 		case m.takesRulesOf(s.guard):
 			guarded = true
+			if len(found) > 0 {
+				taken++
+			}
 			s.serve(r, found, m)
 		}
 	}
-	if found != nil && !guarded {
+	if taken > 1 {
+		s.wrong = append(s.wrong, fmt.Errorf("%s: %s: "+behindAnother, s.by, r.Operation(), rule.ErrInvalid, s.by))
+	}
+	if len(found) > 0 && !guarded {
 		s.fault(r, notAmong)
 		s.served = append(s.served, r.Operation()) // what is wrong has been said
 	}
@@ -158,13 +165,13 @@ func (s *survey) route(r Route) {
 
 // serve records that the route goes through the guard's rules. A method that the
 // route doesn't name is served only if it has a rule.
-func (s *survey) serve(r Route, found *rule.Compiled, m *Middleware) {
-	if found != nil || !r.Any {
+func (s *survey) serve(r Route, found []*rule.Compiled, m *Middleware) {
+	if len(found) > 0 || !r.Any {
 		s.served = append(s.served, r.Operation())
 	}
-	if found != nil {
-		s.template(r, found, m)
-		s.vars[m] = append(s.vars[m], variablesOf(found)...)
+	s.templates(r, found, m)
+	for _, c := range found {
+		s.vars[m] = append(s.vars[m], variablesOf(c)...)
 	}
 }
 
@@ -181,6 +188,12 @@ func variablesOf(c *rule.Compiled) []string {
 // that shares them.
 func (m *Middleware) takesRulesOf(g *guard.Guard) bool {
 	return m.compiled == nil && m.guard.SharesRules(g)
+}
+
+func (s *survey) templates(r Route, rules []*rule.Compiled, m *Middleware) {
+	for _, c := range rules {
+		s.template(r, c, m)
+	}
 }
 
 // template reports variables that the route has no value for.
@@ -241,7 +254,7 @@ func (s *survey) open(routes []Route) {
 			if !ok {
 				continue
 			}
-			if _, has := s.rules.Lookup(r.Operation()); has {
+			if len(s.rules.Lookup(r.Operation())) > 0 {
 				locked = append(locked, r)
 			} else {
 				free = append(free, r)

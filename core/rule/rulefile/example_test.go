@@ -19,9 +19,10 @@ rules:
 		fmt.Println(err)
 		return
 	}
-	r, ok := set.Lookup("POST /vouchers/:id/orders")
-	fmt.Println(r.Key, r.Mode, r.Wait, r.OnBusy, ok)
-	// Output: lock:order:<userId> exclusive 200ms reject true
+	for _, r := range set.Lookup("POST /vouchers/:id/orders") {
+		fmt.Println(r.Key, r.Mode, r.Wait, r.OnBusy)
+	}
+	// Output: lock:order:<userId> exclusive 200ms reject
 }
 
 // Everything that is wrong is reported at once, each fault on its own line.
@@ -39,7 +40,7 @@ rules:
 	fmt.Println(errors.Is(err, rule.ErrInvalid))
 	// Output:
 	// 4:21: "POST /vouchers/:id/orders": key: "lock:order:<userId", column 12: the variable is not closed, add ">"
-	// 5:5: "POST /vouchers/:id/orders": unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
+	// 5:5: "POST /vouchers/:id/orders": unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, also, optional
 	// 8:12: "POST /vouchers": lease: -1s is negative, use 0 for a lease that the watchdog keeps alive
 	// true
 }

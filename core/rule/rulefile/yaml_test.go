@@ -116,7 +116,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"no operation":         {"rules:\n- key: lock:a", `2:3: operation: is missing`},
 		"empty operation":      {"rules:\n- key: lock:a\n  operation: ''", `3:14: operation: is missing`},
 		"no key":               {"rules:\n- operation: a", `2:3: "a": key: is missing`},
-		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional`},
+		"unknown field":        {op + "  key: b\n  wiat: 5s", `4:3: "a": unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, also, optional`},
 		"field in capitals":    {op + "  key: b\n  onbusy: skip", `4:3: "a": unknown field "onbusy"`},
 		"number as a field":    {op + "  key: b\n  1: x", `4:3: "a": unknown field "1"`},
 		"merge key":            {op + "  key: b\n  <<: x", `4:3: "a": unknown field "<<"`},
@@ -218,13 +218,13 @@ rules:
 	const want = `1:1: unknown field "version", known are rules, unlocked and $schema
 3:5: operation: is missing, name the route or method that takes the lock
 3:15: key: "lock:<a", column 6: the variable is not closed, add ">"
-4:5: unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
+4:5: unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, also, optional
 5:11: mode: unknown "shared"; use exclusive, fair, read, write or semaphore
 8:11: "POST /b": wait: "5" is not a duration, write a number and its unit, such as "200ms" or "5s"
 9:12: "POST /b": lease: 1ms is too short, use at least 10ms, or 0 for a lease that the watchdog keeps alive
 10:13: "POST /b": onBusy: is a list, not a string
 11:5: is a string, not a rule with the fields operation and key
-12:16: "POST /b": operation: has a rule already, the rule in line 6, keep one of them
+12:16: "POST /b": operation: has a rule already, the rule in line 6, keep one of them, or say also: true if it takes both locks
 14:5: "POST /b": key: is there twice, keep one`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -237,8 +237,8 @@ func TestFaultsOfOneOperationKeepTheirPlaces(t *testing.T) {
 5:15: "a": unlocked: has a rule as well, keep one of the two`,
 		"rules:\n- operation: &x a\n  key: *x": `2:14: operation: is an anchor, an alias or a tag (which rules do not have), write the value itself
 3:8: key: is an anchor, an alias or a tag (which rules do not have), write the value itself`,
-		"rules:\n- operation: a\n  key: b\n  x: 1\n  x: 1\n  wait: 1s\n  wait: x": `4:3: "a": unknown field "x"; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
-5:3: "a": unknown field "x"; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, optional
+		"rules:\n- operation: a\n  key: b\n  x: 1\n  x: 1\n  wait: 1s\n  wait: x": `4:3: "a": unknown field "x"; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, also, optional
+5:3: "a": unknown field "x"; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, also, optional
 7:3: "a": wait: is there twice, keep one`,
 	} {
 		if _, err := rulefile.Parse([]byte(text)); err == nil || err.Error() != want {

@@ -345,6 +345,94 @@ func (x *RefillResponse) GetKey() string {
 	return ""
 }
 
+type TransferRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferRequest) Reset() {
+	*x = TransferRequest{}
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferRequest) ProtoMessage() {}
+
+func (x *TransferRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
+func (*TransferRequest) Descriptor() ([]byte, []int) {
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TransferRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *TransferRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+type TransferResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferResponse) Reset() {
+	*x = TransferResponse{}
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferResponse) ProtoMessage() {}
+
+func (x *TransferResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
+func (*TransferResponse) Descriptor() ([]byte, []int) {
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{7}
+}
+
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -354,7 +442,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[6]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +454,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[6]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +467,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{6}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchRequest) GetUserId() string {
@@ -398,7 +486,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[7]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +498,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[7]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +511,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{7}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchResponse) GetKey() string {
@@ -442,7 +530,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[8]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +542,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[8]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +555,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{8}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UploadRequest) GetUserId() string {
@@ -486,7 +574,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[9]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +586,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[9]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +599,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{9}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UploadResponse) GetKey() string {
@@ -530,7 +618,7 @@ type ChatRequest struct {
 
 func (x *ChatRequest) Reset() {
 	*x = ChatRequest{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[10]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +630,7 @@ func (x *ChatRequest) String() string {
 func (*ChatRequest) ProtoMessage() {}
 
 func (x *ChatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[10]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +643,7 @@ func (x *ChatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatRequest.ProtoReflect.Descriptor instead.
 func (*ChatRequest) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{10}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChatRequest) GetUserId() string {
@@ -574,7 +662,7 @@ type ChatResponse struct {
 
 func (x *ChatResponse) Reset() {
 	*x = ChatResponse{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[11]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +674,7 @@ func (x *ChatResponse) String() string {
 func (*ChatResponse) ProtoMessage() {}
 
 func (x *ChatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[11]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +687,7 @@ func (x *ChatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatResponse.ProtoReflect.Descriptor instead.
 func (*ChatResponse) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{11}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChatResponse) GetKey() string {
@@ -618,7 +706,7 @@ type TypoRequest struct {
 
 func (x *TypoRequest) Reset() {
 	*x = TypoRequest{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[12]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +718,7 @@ func (x *TypoRequest) String() string {
 func (*TypoRequest) ProtoMessage() {}
 
 func (x *TypoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[12]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +731,7 @@ func (x *TypoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypoRequest.ProtoReflect.Descriptor instead.
 func (*TypoRequest) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{12}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TypoRequest) GetUserId() string {
@@ -661,7 +749,7 @@ type TypoResponse struct {
 
 func (x *TypoResponse) Reset() {
 	*x = TypoResponse{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[13]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +761,7 @@ func (x *TypoResponse) String() string {
 func (*TypoResponse) ProtoMessage() {}
 
 func (x *TypoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[13]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +774,7 @@ func (x *TypoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypoResponse.ProtoReflect.Descriptor instead.
 func (*TypoResponse) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{13}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{15}
 }
 
 type GrammarRequest struct {
@@ -698,7 +786,7 @@ type GrammarRequest struct {
 
 func (x *GrammarRequest) Reset() {
 	*x = GrammarRequest{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[14]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +798,7 @@ func (x *GrammarRequest) String() string {
 func (*GrammarRequest) ProtoMessage() {}
 
 func (x *GrammarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[14]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +811,7 @@ func (x *GrammarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrammarRequest.ProtoReflect.Descriptor instead.
 func (*GrammarRequest) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{14}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GrammarRequest) GetUserId() string {
@@ -741,7 +829,7 @@ type GrammarResponse struct {
 
 func (x *GrammarResponse) Reset() {
 	*x = GrammarResponse{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[15]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +841,7 @@ func (x *GrammarResponse) String() string {
 func (*GrammarResponse) ProtoMessage() {}
 
 func (x *GrammarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[15]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +854,7 @@ func (x *GrammarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrammarResponse.ProtoReflect.Descriptor instead.
 func (*GrammarResponse) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{15}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{17}
 }
 
 type ReservedRequest struct {
@@ -778,7 +866,7 @@ type ReservedRequest struct {
 
 func (x *ReservedRequest) Reset() {
 	*x = ReservedRequest{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[16]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +878,7 @@ func (x *ReservedRequest) String() string {
 func (*ReservedRequest) ProtoMessage() {}
 
 func (x *ReservedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[16]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +891,7 @@ func (x *ReservedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservedRequest.ProtoReflect.Descriptor instead.
 func (*ReservedRequest) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{16}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReservedRequest) GetService() string {
@@ -821,7 +909,7 @@ type ReservedResponse struct {
 
 func (x *ReservedResponse) Reset() {
 	*x = ReservedResponse{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[17]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +921,7 @@ func (x *ReservedResponse) String() string {
 func (*ReservedResponse) ProtoMessage() {}
 
 func (x *ReservedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[17]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +934,7 @@ func (x *ReservedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservedResponse.ProtoReflect.Descriptor instead.
 func (*ReservedResponse) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{17}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{19}
 }
 
 type Buyer struct {
@@ -861,7 +949,7 @@ type Buyer struct {
 
 func (x *Buyer) Reset() {
 	*x = Buyer{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[18]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +961,7 @@ func (x *Buyer) String() string {
 func (*Buyer) ProtoMessage() {}
 
 func (x *Buyer) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[18]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +974,7 @@ func (x *Buyer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Buyer.ProtoReflect.Descriptor instead.
 func (*Buyer) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{18}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Buyer) GetId() string {
@@ -919,7 +1007,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[19]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1019,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[19]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1032,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{19}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Address) GetZip() string {
@@ -996,7 +1084,7 @@ type Everything struct {
 
 func (x *Everything) Reset() {
 	*x = Everything{}
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[20]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1096,7 @@ func (x *Everything) String() string {
 func (*Everything) ProtoMessage() {}
 
 func (x *Everything) ProtoReflect() protoreflect.Message {
-	mi := &file_redlatch_test_v1_test_proto_msgTypes[20]
+	mi := &file_redlatch_test_v1_test_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1109,7 @@ func (x *Everything) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Everything.ProtoReflect.Descriptor instead.
 func (*Everything) Descriptor() ([]byte, []int) {
-	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{20}
+	return file_redlatch_test_v1_test_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Everything) GetText() string {
@@ -1272,7 +1360,11 @@ const file_redlatch_test_v1_test_proto_rawDesc = "" +
 	"\rRefillRequest\x12-\n" +
 	"\x05buyer\x18\x01 \x01(\v2\x17.redlatch.test.v1.BuyerR\x05buyer\"\"\n" +
 	"\x0eRefillResponse\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\"'\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"5\n" +
+	"\x0fTransferRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"\x12\n" +
+	"\x10TransferResponse\"'\n" +
 	"\fWatchRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\"!\n" +
 	"\rWatchResponse\x12\x10\n" +
@@ -1345,13 +1437,16 @@ const file_redlatch_test_v1_test_proto_rawDesc = "" +
 	"\f_maybe_int64*+\n" +
 	"\x04Tier\x12\x14\n" +
 	"\x10TIER_UNSPECIFIED\x10\x00\x12\r\n" +
-	"\tTIER_GOLD\x10\x012\x9f\x05\n" +
+	"\tTIER_GOLD\x10\x012\xad\x06\n" +
 	"\fOrderService\x12f\n" +
 	"\x05Place\x12\x1e.redlatch.test.v1.PlaceRequest\x1a\x1f.redlatch.test.v1.PlaceResponse\"\x1c\x9a\xdb\xc6\xff\x06\x16\n" +
 	"\x14lock:order:<user_id>\x12J\n" +
 	"\x05Plain\x12\x1e.redlatch.test.v1.PlainRequest\x1a\x1f.redlatch.test.v1.PlainResponse\"\x00\x12\x94\x01\n" +
 	"\x06Refill\x12\x1f.redlatch.test.v1.RefillRequest\x1a .redlatch.test.v1.RefillResponse\"G\x9a\xdb\xc6\xff\x06A\n" +
-	"#lock:refill:<req.buyer.address.zip>\x12\x05\x10\x80\xda\xc4\t\x1a\x02\b\x1e \x05(\x022\x06refill:\x032/3\x12h\n" +
+	"#lock:refill:<req.buyer.address.zip>\x12\x05\x10\x80\xda\xc4\t\x1a\x02\b\x1e \x05(\x022\x06refill:\x032/3\x12\x8b\x01\n" +
+	"\bTransfer\x12!.redlatch.test.v1.TransferRequest\x1a\".redlatch.test.v1.TransferResponse\"8\x9a\xdb\xc6\xff\x06\x19\n" +
+	"\x13lock:account:<from>\x12\x02\b\x14\x9a\xdb\xc6\xff\x06\x13\n" +
+	"\x11lock:account:<to>\x12h\n" +
 	"\x05Watch\x12\x1e.redlatch.test.v1.WatchRequest\x1a\x1f.redlatch.test.v1.WatchResponse\"\x1c\x9a\xdb\xc6\xff\x06\x16\n" +
 	"\x14lock:watch:<user_id>0\x01\x12o\n" +
 	"\x06Upload\x12\x1f.redlatch.test.v1.UploadRequest\x1a .redlatch.test.v1.UploadResponse\" \x9a\xdb\xc6\xff\x06\x1a\n" +
@@ -1379,7 +1474,7 @@ func file_redlatch_test_v1_test_proto_rawDescGZIP() []byte {
 }
 
 var file_redlatch_test_v1_test_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_redlatch_test_v1_test_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_redlatch_test_v1_test_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_redlatch_test_v1_test_proto_goTypes = []any{
 	(Tier)(0),                      // 0: redlatch.test.v1.Tier
 	(*PlaceRequest)(nil),           // 1: redlatch.test.v1.PlaceRequest
@@ -1388,56 +1483,60 @@ var file_redlatch_test_v1_test_proto_goTypes = []any{
 	(*PlainResponse)(nil),          // 4: redlatch.test.v1.PlainResponse
 	(*RefillRequest)(nil),          // 5: redlatch.test.v1.RefillRequest
 	(*RefillResponse)(nil),         // 6: redlatch.test.v1.RefillResponse
-	(*WatchRequest)(nil),           // 7: redlatch.test.v1.WatchRequest
-	(*WatchResponse)(nil),          // 8: redlatch.test.v1.WatchResponse
-	(*UploadRequest)(nil),          // 9: redlatch.test.v1.UploadRequest
-	(*UploadResponse)(nil),         // 10: redlatch.test.v1.UploadResponse
-	(*ChatRequest)(nil),            // 11: redlatch.test.v1.ChatRequest
-	(*ChatResponse)(nil),           // 12: redlatch.test.v1.ChatResponse
-	(*TypoRequest)(nil),            // 13: redlatch.test.v1.TypoRequest
-	(*TypoResponse)(nil),           // 14: redlatch.test.v1.TypoResponse
-	(*GrammarRequest)(nil),         // 15: redlatch.test.v1.GrammarRequest
-	(*GrammarResponse)(nil),        // 16: redlatch.test.v1.GrammarResponse
-	(*ReservedRequest)(nil),        // 17: redlatch.test.v1.ReservedRequest
-	(*ReservedResponse)(nil),       // 18: redlatch.test.v1.ReservedResponse
-	(*Buyer)(nil),                  // 19: redlatch.test.v1.Buyer
-	(*Address)(nil),                // 20: redlatch.test.v1.Address
-	(*Everything)(nil),             // 21: redlatch.test.v1.Everything
-	nil,                            // 22: redlatch.test.v1.Everything.LabelsEntry
-	(*wrapperspb.StringValue)(nil), // 23: google.protobuf.StringValue
-	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
-	(*structpb.Struct)(nil),        // 25: google.protobuf.Struct
+	(*TransferRequest)(nil),        // 7: redlatch.test.v1.TransferRequest
+	(*TransferResponse)(nil),       // 8: redlatch.test.v1.TransferResponse
+	(*WatchRequest)(nil),           // 9: redlatch.test.v1.WatchRequest
+	(*WatchResponse)(nil),          // 10: redlatch.test.v1.WatchResponse
+	(*UploadRequest)(nil),          // 11: redlatch.test.v1.UploadRequest
+	(*UploadResponse)(nil),         // 12: redlatch.test.v1.UploadResponse
+	(*ChatRequest)(nil),            // 13: redlatch.test.v1.ChatRequest
+	(*ChatResponse)(nil),           // 14: redlatch.test.v1.ChatResponse
+	(*TypoRequest)(nil),            // 15: redlatch.test.v1.TypoRequest
+	(*TypoResponse)(nil),           // 16: redlatch.test.v1.TypoResponse
+	(*GrammarRequest)(nil),         // 17: redlatch.test.v1.GrammarRequest
+	(*GrammarResponse)(nil),        // 18: redlatch.test.v1.GrammarResponse
+	(*ReservedRequest)(nil),        // 19: redlatch.test.v1.ReservedRequest
+	(*ReservedResponse)(nil),       // 20: redlatch.test.v1.ReservedResponse
+	(*Buyer)(nil),                  // 21: redlatch.test.v1.Buyer
+	(*Address)(nil),                // 22: redlatch.test.v1.Address
+	(*Everything)(nil),             // 23: redlatch.test.v1.Everything
+	nil,                            // 24: redlatch.test.v1.Everything.LabelsEntry
+	(*wrapperspb.StringValue)(nil), // 25: google.protobuf.StringValue
+	(*durationpb.Duration)(nil),    // 26: google.protobuf.Duration
+	(*structpb.Struct)(nil),        // 27: google.protobuf.Struct
 }
 var file_redlatch_test_v1_test_proto_depIdxs = []int32{
-	19, // 0: redlatch.test.v1.RefillRequest.buyer:type_name -> redlatch.test.v1.Buyer
-	20, // 1: redlatch.test.v1.Buyer.address:type_name -> redlatch.test.v1.Address
-	19, // 2: redlatch.test.v1.Buyer.sponsor:type_name -> redlatch.test.v1.Buyer
+	21, // 0: redlatch.test.v1.RefillRequest.buyer:type_name -> redlatch.test.v1.Buyer
+	22, // 1: redlatch.test.v1.Buyer.address:type_name -> redlatch.test.v1.Address
+	21, // 2: redlatch.test.v1.Buyer.sponsor:type_name -> redlatch.test.v1.Buyer
 	0,  // 3: redlatch.test.v1.Everything.tier:type_name -> redlatch.test.v1.Tier
-	19, // 4: redlatch.test.v1.Everything.buyer:type_name -> redlatch.test.v1.Buyer
-	22, // 5: redlatch.test.v1.Everything.labels:type_name -> redlatch.test.v1.Everything.LabelsEntry
-	23, // 6: redlatch.test.v1.Everything.wrapped:type_name -> google.protobuf.StringValue
-	24, // 7: redlatch.test.v1.Everything.elapsed:type_name -> google.protobuf.Duration
-	25, // 8: redlatch.test.v1.Everything.free:type_name -> google.protobuf.Struct
+	21, // 4: redlatch.test.v1.Everything.buyer:type_name -> redlatch.test.v1.Buyer
+	24, // 5: redlatch.test.v1.Everything.labels:type_name -> redlatch.test.v1.Everything.LabelsEntry
+	25, // 6: redlatch.test.v1.Everything.wrapped:type_name -> google.protobuf.StringValue
+	26, // 7: redlatch.test.v1.Everything.elapsed:type_name -> google.protobuf.Duration
+	27, // 8: redlatch.test.v1.Everything.free:type_name -> google.protobuf.Struct
 	1,  // 9: redlatch.test.v1.OrderService.Place:input_type -> redlatch.test.v1.PlaceRequest
 	3,  // 10: redlatch.test.v1.OrderService.Plain:input_type -> redlatch.test.v1.PlainRequest
 	5,  // 11: redlatch.test.v1.OrderService.Refill:input_type -> redlatch.test.v1.RefillRequest
-	7,  // 12: redlatch.test.v1.OrderService.Watch:input_type -> redlatch.test.v1.WatchRequest
-	9,  // 13: redlatch.test.v1.OrderService.Upload:input_type -> redlatch.test.v1.UploadRequest
-	11, // 14: redlatch.test.v1.OrderService.Chat:input_type -> redlatch.test.v1.ChatRequest
-	13, // 15: redlatch.test.v1.FaultyService.Typo:input_type -> redlatch.test.v1.TypoRequest
-	15, // 16: redlatch.test.v1.FaultyService.Grammar:input_type -> redlatch.test.v1.GrammarRequest
-	17, // 17: redlatch.test.v1.FaultyService.Reserved:input_type -> redlatch.test.v1.ReservedRequest
-	2,  // 18: redlatch.test.v1.OrderService.Place:output_type -> redlatch.test.v1.PlaceResponse
-	4,  // 19: redlatch.test.v1.OrderService.Plain:output_type -> redlatch.test.v1.PlainResponse
-	6,  // 20: redlatch.test.v1.OrderService.Refill:output_type -> redlatch.test.v1.RefillResponse
-	8,  // 21: redlatch.test.v1.OrderService.Watch:output_type -> redlatch.test.v1.WatchResponse
-	10, // 22: redlatch.test.v1.OrderService.Upload:output_type -> redlatch.test.v1.UploadResponse
-	12, // 23: redlatch.test.v1.OrderService.Chat:output_type -> redlatch.test.v1.ChatResponse
-	14, // 24: redlatch.test.v1.FaultyService.Typo:output_type -> redlatch.test.v1.TypoResponse
-	16, // 25: redlatch.test.v1.FaultyService.Grammar:output_type -> redlatch.test.v1.GrammarResponse
-	18, // 26: redlatch.test.v1.FaultyService.Reserved:output_type -> redlatch.test.v1.ReservedResponse
-	18, // [18:27] is the sub-list for method output_type
-	9,  // [9:18] is the sub-list for method input_type
+	7,  // 12: redlatch.test.v1.OrderService.Transfer:input_type -> redlatch.test.v1.TransferRequest
+	9,  // 13: redlatch.test.v1.OrderService.Watch:input_type -> redlatch.test.v1.WatchRequest
+	11, // 14: redlatch.test.v1.OrderService.Upload:input_type -> redlatch.test.v1.UploadRequest
+	13, // 15: redlatch.test.v1.OrderService.Chat:input_type -> redlatch.test.v1.ChatRequest
+	15, // 16: redlatch.test.v1.FaultyService.Typo:input_type -> redlatch.test.v1.TypoRequest
+	17, // 17: redlatch.test.v1.FaultyService.Grammar:input_type -> redlatch.test.v1.GrammarRequest
+	19, // 18: redlatch.test.v1.FaultyService.Reserved:input_type -> redlatch.test.v1.ReservedRequest
+	2,  // 19: redlatch.test.v1.OrderService.Place:output_type -> redlatch.test.v1.PlaceResponse
+	4,  // 20: redlatch.test.v1.OrderService.Plain:output_type -> redlatch.test.v1.PlainResponse
+	6,  // 21: redlatch.test.v1.OrderService.Refill:output_type -> redlatch.test.v1.RefillResponse
+	8,  // 22: redlatch.test.v1.OrderService.Transfer:output_type -> redlatch.test.v1.TransferResponse
+	10, // 23: redlatch.test.v1.OrderService.Watch:output_type -> redlatch.test.v1.WatchResponse
+	12, // 24: redlatch.test.v1.OrderService.Upload:output_type -> redlatch.test.v1.UploadResponse
+	14, // 25: redlatch.test.v1.OrderService.Chat:output_type -> redlatch.test.v1.ChatResponse
+	16, // 26: redlatch.test.v1.FaultyService.Typo:output_type -> redlatch.test.v1.TypoResponse
+	18, // 27: redlatch.test.v1.FaultyService.Grammar:output_type -> redlatch.test.v1.GrammarResponse
+	20, // 28: redlatch.test.v1.FaultyService.Reserved:output_type -> redlatch.test.v1.ReservedResponse
+	19, // [19:29] is the sub-list for method output_type
+	9,  // [9:19] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
 	9,  // [9:9] is the sub-list for extension extendee
 	0,  // [0:9] is the sub-list for field type_name
@@ -1448,7 +1547,7 @@ func file_redlatch_test_v1_test_proto_init() {
 	if File_redlatch_test_v1_test_proto != nil {
 		return
 	}
-	file_redlatch_test_v1_test_proto_msgTypes[20].OneofWrappers = []any{
+	file_redlatch_test_v1_test_proto_msgTypes[22].OneofWrappers = []any{
 		(*Everything_TextChoice)(nil),
 		(*Everything_NumberChoice)(nil),
 	}
@@ -1458,7 +1557,7 @@ func file_redlatch_test_v1_test_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_redlatch_test_v1_test_proto_rawDesc), len(file_redlatch_test_v1_test_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -21,12 +21,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OrderService_Place_FullMethodName  = "/redlatch.test.v1.OrderService/Place"
-	OrderService_Plain_FullMethodName  = "/redlatch.test.v1.OrderService/Plain"
-	OrderService_Refill_FullMethodName = "/redlatch.test.v1.OrderService/Refill"
-	OrderService_Watch_FullMethodName  = "/redlatch.test.v1.OrderService/Watch"
-	OrderService_Upload_FullMethodName = "/redlatch.test.v1.OrderService/Upload"
-	OrderService_Chat_FullMethodName   = "/redlatch.test.v1.OrderService/Chat"
+	OrderService_Place_FullMethodName    = "/redlatch.test.v1.OrderService/Place"
+	OrderService_Plain_FullMethodName    = "/redlatch.test.v1.OrderService/Plain"
+	OrderService_Refill_FullMethodName   = "/redlatch.test.v1.OrderService/Refill"
+	OrderService_Transfer_FullMethodName = "/redlatch.test.v1.OrderService/Transfer"
+	OrderService_Watch_FullMethodName    = "/redlatch.test.v1.OrderService/Watch"
+	OrderService_Upload_FullMethodName   = "/redlatch.test.v1.OrderService/Upload"
+	OrderService_Chat_FullMethodName     = "/redlatch.test.v1.OrderService/Chat"
 )
 
 // OrderServiceClient is the client API for OrderService service.
@@ -41,6 +42,8 @@ type OrderServiceClient interface {
 	Plain(ctx context.Context, in *PlainRequest, opts ...grpc.CallOption) (*PlainResponse, error)
 	// Refill sets everything that an option can say.
 	Refill(ctx context.Context, in *RefillRequest, opts ...grpc.CallOption) (*RefillResponse, error)
+	// Transfer takes the locks of two accounts together.
+	Transfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*TransferResponse, error)
 	// Watch answers one request with many messages.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	// Upload answers many messages with one.
@@ -81,6 +84,16 @@ func (c *orderServiceClient) Refill(ctx context.Context, in *RefillRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RefillResponse)
 	err := c.cc.Invoke(ctx, OrderService_Refill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orderServiceClient) Transfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*TransferResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TransferResponse)
+	err := c.cc.Invoke(ctx, OrderService_Transfer_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +157,8 @@ type OrderServiceServer interface {
 	Plain(context.Context, *PlainRequest) (*PlainResponse, error)
 	// Refill sets everything that an option can say.
 	Refill(context.Context, *RefillRequest) (*RefillResponse, error)
+	// Transfer takes the locks of two accounts together.
+	Transfer(context.Context, *TransferRequest) (*TransferResponse, error)
 	// Watch answers one request with many messages.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	// Upload answers many messages with one.
@@ -168,6 +183,9 @@ func (UnimplementedOrderServiceServer) Plain(context.Context, *PlainRequest) (*P
 }
 func (UnimplementedOrderServiceServer) Refill(context.Context, *RefillRequest) (*RefillResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Refill not implemented")
+}
+func (UnimplementedOrderServiceServer) Transfer(context.Context, *TransferRequest) (*TransferResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Transfer not implemented")
 }
 func (UnimplementedOrderServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
@@ -253,6 +271,24 @@ func _OrderService_Refill_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OrderService_Transfer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrderServiceServer).Transfer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrderService_Transfer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrderServiceServer).Transfer(ctx, req.(*TransferRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OrderService_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -296,6 +332,10 @@ var OrderService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Refill",
 			Handler:    _OrderService_Refill_Handler,
+		},
+		{
+			MethodName: "Transfer",
+			Handler:    _OrderService_Transfer_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -404,7 +406,7 @@ func (f *serving) TestAnswersHoldNothingOfTheLock(t *testing.T) {
 	}
 }
 
-func (f *serving) TestTwoLocksNest(t *testing.T) {
+func (f *serving) TestSeveralLocksAreTakenTogether(t *testing.T) {
 	g := guardtest.Guard(t)
 	keys := []string{"lock:a:1", "lock:b:1"}
 	r := f.on("POST", "/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -412,15 +414,77 @@ func (f *serving) TestTwoLocksNest(t *testing.T) {
 			if err := lock.AssertHeld(r.Context(), key); err != nil {
 				t.Error(err)
 			}
+			if lease, ok := lock.LeaseOf(r.Context(), key); !ok || lease.Key() != key {
+				t.Errorf("the lease of %s is %v", key, lease)
+			}
 		}
 		w.WriteHeader(http.StatusCreated)
-	}, f.layer(t, g, "lock:a:<id>"), f.layer(t, g, "lock:b:<id>"), f.layer(t, g, "lock:a:<id>"))
+	}, f.layer(t, g, "lock:b:<id>", httpguard.WithRule("lock:a:<id>")))
 	expect(t, guardtest.Send(r, "POST", "/1", ""), http.StatusCreated, "")
 	for _, key := range keys {
-		if guardtest.IsHeld(t, g, key) {
-			t.Errorf("%s is still held", key)
+		guardtest.AssertFree(t, g, key)
+		lease := guardtest.Hold(t, g, key)
+		expect(t, guardtest.Send(r, "POST", "/1", ""), http.StatusConflict, "LOCK_CONTENDED")
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
 		}
+		guardtest.AssertFree(t, g, keys[0])
+		guardtest.AssertFree(t, g, keys[1])
 	}
+}
+
+func (f *serving) TestRulesOfOneOperationAreTakenTogether(t *testing.T) {
+	operation := f.operation("POST", "/transfers/{from}/{to}")
+	g := guardOf(t,
+		rule.Rule{Operation: operation, Key: "lock:account:<from>", Name: "from"},
+		rule.Rule{Operation: operation, Key: "lock:account:<to>", Name: "to", Wait: time.Millisecond, Also: true})
+	var refused []string
+	g = g.WithHooks(guard.Hooks{Refused: func(_ context.Context, e *guard.Error) { refused = append(refused, e.Name) }})
+	r := f.NewRouter()
+	f.rules(t, r, "POST", "/transfers/{from}/{to}", func(w http.ResponseWriter, r *http.Request) {
+		guardtest.AssertHeld(t, r.Context(), "lock:account:1")
+		guardtest.AssertHeld(t, r.Context(), "lock:account:2")
+		w.WriteHeader(http.StatusCreated)
+	}, g)
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, guardtest.Send(r, "POST", "/transfers/1/2", ""), http.StatusCreated, "")
+	guardtest.Hold(t, g, "lock:account:2")
+	expect(t, guardtest.Send(r, "POST", "/transfers/1/2", ""), http.StatusConflict, "LOCK_CONTENDED")
+	expect(t, guardtest.Send(r, "POST", "/transfers/2/1", ""), http.StatusConflict, "LOCK_CONTENDED")
+	guardtest.AssertFree(t, g, "lock:account:1")
+	if want := []string{"to", "from"}; !slices.Equal(refused, want) {
+		t.Errorf("refused by %q, want %q", refused, want)
+	}
+}
+
+func (f *serving) TestCrossingTransfersNeverWaitForEachOther(t *testing.T) {
+	var accounts guardtest.Accounts
+	g := guardtest.Guard(t)
+	r := f.on("POST", "/{from}/{to}", func(w http.ResponseWriter, r *http.Request) {
+		from, to, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		accounts.Transfer(from, to)
+		w.WriteHeader(http.StatusCreated)
+	}, f.layer(t, g, "lock:account:<from> wait=20s", httpguard.WithRule("lock:account:<to>")))
+	accounts.Crossing(t, 10_000, func(from, to string) error {
+		if w := guardtest.Send(r, "POST", "/"+from+"/"+to, ""); w.Code != http.StatusCreated {
+			return errors.New(w.Body.String())
+		}
+		return nil
+	})
+}
+
+// Locks that stand one behind the other would be taken in two orders.
+func (f *serving) TestALockBehindAnotherIsRefused(t *testing.T) {
+	var logged strings.Builder
+	g := guardtest.Guard(t).WithLogger(slog.New(slog.NewTextHandler(&logged, nil)))
+	r := f.on("POST", "/{from}/{to}", refused(t), f.layer(t, g, "lock:account:<from>"), f.layer(t, g, "lock:account:<to>"))
+	expect(t, guardtest.Send(r, "POST", "/1/2", ""), http.StatusInternalServerError, "LOCK_RULE_INVALID")
+	if !strings.Contains(logged.String(), "give both rules to one middleware, as in "+f.By+".New") {
+		t.Errorf("the log does not name the cure: %s", logged.String())
+	}
+	guardtest.AssertFree(t, g, "lock:account:1")
 }
 
 func (f *serving) TestKeyFuncMakesTheKey(t *testing.T) {

@@ -1,4 +1,4 @@
-package grpclock_test
+package rpcguard_test
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/redlatch/redlatch/core/key"
-	"github.com/redlatch/redlatch/grpclock"
 	"github.com/redlatch/redlatch/grpclock/internal/testpb"
+	"github.com/redlatch/redlatch/grpclock/rpcguard"
 )
 
 func everything() *testpb.Everything {
@@ -73,7 +73,7 @@ func TestPathReadsAField(t *testing.T) {
 		"numberChoice":                      {"9", missing, missing},
 	} {
 		t.Run(path, func(t *testing.T) {
-			p, err := grpclock.CompilePath(full.ProtoReflect().Descriptor(), path)
+			p, err := rpcguard.CompilePath(full.ProtoReflect().Descriptor(), path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestPathReadsAField(t *testing.T) {
 }
 
 func TestZeroOfAnOptionalFieldIsAValueWithTheFilterOnly(t *testing.T) {
-	p, err := grpclock.CompilePath((&testpb.Everything{}).ProtoReflect().Descriptor(), "maybe_int64")
+	p, err := rpcguard.CompilePath((&testpb.Everything{}).ProtoReflect().Descriptor(), "maybe_int64")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestZeroOfAnOptionalFieldIsAValueWithTheFilterOnly(t *testing.T) {
 }
 
 func TestPathNamesItsFieldAsTheProtoDoes(t *testing.T) {
-	p, err := grpclock.CompilePath((&testpb.Everything{}).ProtoReflect().Descriptor(), "numberChoice")
+	p, err := rpcguard.CompilePath((&testpb.Everything{}).ProtoReflect().Descriptor(), "numberChoice")
 	if err != nil || p.String() != "number_choice" {
 		t.Errorf("got %v, %v", p, err)
 	}
@@ -144,7 +144,7 @@ func TestPathIsRefused(t *testing.T) {
 		"buyer.Sponsor.id": "has no field",
 	} {
 		t.Run(path, func(t *testing.T) {
-			_, err := grpclock.CompilePath((&testpb.Everything{}).ProtoReflect().Descriptor(), path)
+			_, err := rpcguard.CompilePath((&testpb.Everything{}).ProtoReflect().Descriptor(), path)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
@@ -174,7 +174,7 @@ func TestPathThroughWhatHasNoFieldsIsRefused(t *testing.T) {
 		"nothing":      "Outer.nothing is a message, name one of its fields, of which it has none",
 		"list.nothing": "Outer.list is a list, which has no fields to name",
 	} {
-		if _, err := grpclock.CompilePath(file.Messages().ByName("Outer"), path); err == nil || err.Error() != want {
+		if _, err := rpcguard.CompilePath(file.Messages().ByName("Outer"), path); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
 	}
@@ -183,7 +183,7 @@ func TestPathThroughWhatHasNoFieldsIsRefused(t *testing.T) {
 func TestReadingATextAllocatesNothing(t *testing.T) {
 	message := everything()
 	for _, path := range []string{"text", "buyer.id", "buyer.sponsor.sponsor.address.zip"} {
-		p, err := grpclock.CompilePath(message.ProtoReflect().Descriptor(), path)
+		p, err := rpcguard.CompilePath(message.ProtoReflect().Descriptor(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,11 +206,11 @@ func FuzzPath(f *testing.F) {
 	}
 	descriptor := (&testpb.Everything{}).ProtoReflect().Descriptor()
 	f.Fuzz(func(t *testing.T, text string, wire []byte) {
-		p, err := grpclock.CompilePath(descriptor, text)
+		p, err := rpcguard.CompilePath(descriptor, text)
 		if err != nil {
 			return
 		}
-		again, err := grpclock.CompilePath(descriptor, p.String())
+		again, err := rpcguard.CompilePath(descriptor, p.String())
 		if err != nil || again.String() != p.String() {
 			t.Fatalf("%q is %q, which is %v, %v", text, p, again, err)
 		}
@@ -226,4 +226,22 @@ func FuzzPath(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkPath(b *testing.B) {
+	message := everything()
+	for _, path := range []string{"text", "buyer.sponsor.sponsor.address.zip", "int64"} {
+		b.Run(path, func(b *testing.B) {
+			p, err := rpcguard.CompilePath(message.ProtoReflect().Descriptor(), path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Read(message.ProtoReflect(), false); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

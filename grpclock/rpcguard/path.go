@@ -1,4 +1,4 @@
-package grpclock
+package rpcguard
 
 import (
 	"fmt"

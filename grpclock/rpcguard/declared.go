@@ -1,4 +1,4 @@
-package grpclock
+package rpcguard
 
 import (
 	"errors"
@@ -14,32 +14,32 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// declared is the rule in the .proto of a method, or what is wrong with it.
+// declared are the rules in the .proto of a method, or what is wrong with them.
 type declared struct {
-	rule  *rule.Compiled
+	rules []*rule.Compiled
 	fault error
 }
 
 // declared returns what the .proto of a method declares, nil for nothing. The
 // cache has an entry for each method of the files: names that clients make up
 // aren't in it.
-func (i *Interceptors) declared(method string) *declared {
-	if found, ok := i.options.Load(method); ok {
+func (l *Locks) declared(method string) *declared {
+	if found, ok := l.options.Load(method); ok {
 		return found.(*declared)
 	}
-	descriptor := i.descriptor(method)
+	descriptor := l.descriptor(method)
 	if descriptor == nil {
 		return nil
 	}
-	found := readOption(method, descriptor)
-	i.options.Store(method, found)
+	found := readOptions(method, descriptor)
+	l.options.Store(method, found)
 	return found
 }
 
 // descriptor finds a method in the files, nil if it isn't there.
-func (i *Interceptors) descriptor(method string) protoreflect.MethodDescriptor {
+func (l *Locks) descriptor(method string) protoreflect.MethodDescriptor {
 	service, name := split(method)
-	found, err := i.files.FindDescriptorByName(protoreflect.FullName(service + "." + name))
+	found, err := l.config.Files.FindDescriptorByName(protoreflect.FullName(service + "." + name))
 	if err != nil {
 		return nil
 	}
@@ -47,44 +47,57 @@ func (i *Interceptors) descriptor(method string) protoreflect.MethodDescriptor {
 	return descriptor
 }
 
-func readOption(method string, descriptor protoreflect.MethodDescriptor) *declared {
-	option, err := optionOf(descriptor)
-	if err == nil && option == nil {
+func readOptions(method string, descriptor protoreflect.MethodDescriptor) *declared {
+	rules, err := Declared(descriptor)
+	if err == nil && len(rules) == 0 {
 		return nil
 	}
-	var compiled *rule.Compiled
+	for i := range rules {
+		rules[i].Operation = method
+	}
+	var compiled []*rule.Compiled
 	if err == nil {
-		compiled, err = compileOption(option.ProtoReflect())
+		compiled, err = rule.JoinAll(rules...)
 	}
-	if err != nil {
-		return &declared{fault: err}
-	}
-	compiled.Operation = method
-	return &declared{rule: compiled}
+	return &declared{rules: compiled, fault: err}
 }
 
-// optionOf returns the option of a method, nil if it has none. A descriptor may
-// have it as generated code does, as a dynamic message or as unknown fields, so
-// the options are written and read once more.
-func optionOf(method protoreflect.MethodDescriptor) (*lockpb.LockRule, error) {
+// Declared returns the rules of the options of a method, without their Operation: none
+// if it has no option. The error lists everything that can't be read. A field that isn't
+// known is a fault: it may be what keeps the lock right.
+func Declared(method protoreflect.MethodDescriptor) ([]rule.Rule, error) {
+	options, err := optionsOf(method)
+	if err != nil {
+		return nil, err
+	}
+	rules := make([]rule.Rule, len(options))
+	var faults []error
+	for i, option := range options {
+		var wrong error
+		if rules[i], wrong = readOption(option.ProtoReflect()); wrong != nil {
+			faults = append(faults, wrong)
+		}
+	}
+	return rules, errors.Join(faults...)
+}
+
+// optionsOf returns the options of a method. A descriptor may have them as generated
+// code does, as dynamic messages or as unknown fields, so they are written and read
+// once more.
+func optionsOf(method protoreflect.MethodDescriptor) ([]*lockpb.LockRule, error) {
 	wire, err := proto.MarshalOptions{AllowPartial: true}.Marshal(method.Options())
 	options := new(descriptorpb.MethodOptions)
 	if err == nil {
 		err = proto.UnmarshalOptions{AllowPartial: true}.Unmarshal(wire, options)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("its options cannot be read: %w", err)
-	case !proto.HasExtension(options, lockpb.E_Lock):
-		return nil, nil //nolint:nilnil // no option is no error
 	}
-	return proto.GetExtension(options, lockpb.E_Lock).(*lockpb.LockRule), nil
+	return proto.GetExtension(options, lockpb.E_Lock).([]*lockpb.LockRule), nil
 }
 
-// compileOption makes a rule of a LockRule, whose fields are those of the table
-// of rules. The error lists everything that is wrong. A field that isn't known
-// is a fault: it may be what keeps the lock right.
-func compileOption(option protoreflect.Message) (*rule.Compiled, error) {
+// readOption makes a rule of a LockRule, whose fields are those of the table of rules.
+func readOption(option protoreflect.Message) (rule.Rule, error) {
 	var r rule.Rule
 	var faults []error
 	if len(option.GetUnknown()) > 0 {
@@ -102,10 +115,7 @@ func compileOption(option protoreflect.Message) (*rule.Compiled, error) {
 		}
 		return true
 	})
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
-	}
-	return r.Compile()
+	return r, errors.Join(faults...)
 }
 
 // stringOf writes a value as rules spell it, empty for the default.

@@ -1,4 +1,4 @@
-package grpclock
+package rpcguard
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -17,10 +16,10 @@ import (
 	"github.com/redlatch/redlatch/core/rule"
 )
 
-// plan is a rule compiled for requests of one type.
+// plan holds the rules of a method compiled for requests of one type.
 type plan struct {
-	rule  *rule.Compiled
-	input protoreflect.MessageDescriptor // nil: there is no request when the key is made
+	rules []*rule.Compiled
+	input protoreflect.MessageDescriptor // nil: there is no request when the keys are made
 	paths map[string]*path               // by the name of the variable, bare or behind "req."
 	fault error                          // why no key can be made, nil if it can
 }
@@ -29,49 +28,50 @@ type plan struct {
 var errNoRequest = errors.New("is a field of a request, and there is no message before the handler runs: " +
 	"use <md.name>, <ctx.name>, WithVar or WithFirstMessage")
 
-// plan returns the plan of a method's rule, from the cache unless the rule or
-// the type of its requests has changed. The cache has an entry for each method
-// that has a rule.
-func (i *Interceptors) plan(method string, r *rule.Compiled, message protoreflect.Message) *plan {
+// plan returns the plan of a method, from the cache unless its rules or the type of its
+// requests have changed. The cache has an entry for each method that has a rule.
+func (l *Locks) plan(method string, rules []*rule.Compiled, message protoreflect.Message) *plan {
 	var input protoreflect.MessageDescriptor
 	if message != nil {
 		input = message.Descriptor()
 	}
-	if found, ok := i.plans.Load(method); ok {
-		if p := found.(*plan); p.rule == r && p.input == input {
+	if found, ok := l.plans.Load(method); ok {
+		if p := found.(*plan); p.input == input && slices.Equal(p.rules, rules) {
 			return p
 		}
 	}
-	p := i.compile(r, input)
-	i.plans.Store(method, p)
+	p := l.compile(rules, input)
+	l.plans.Store(method, p)
 	return p
 }
 
 // compile finds the sources of all variables. The error names each variable without
 // a source, and its column.
-func (i *Interceptors) compile(r *rule.Compiled, input protoreflect.MessageDescriptor) *plan {
-	p := &plan{rule: r, input: input, paths: make(map[string]*path)}
+func (l *Locks) compile(rules []*rule.Compiled, input protoreflect.MessageDescriptor) *plan {
+	p := &plan{rules: rules, input: input, paths: make(map[string]*path)}
 	var faults []error
-	for _, v := range r.Template.Vars() {
-		if err := i.find(p, v); err != nil {
-			faults = append(faults, fmt.Errorf("template %q, column %d: <%s>: %w", r.Key, v.Column, v, err))
+	for _, r := range rules {
+		for _, v := range r.Template.Vars() {
+			if err := l.find(p, v); err != nil {
+				faults = append(faults, fmt.Errorf("template %q, column %d: <%s>: %w", r.Key, v.Column, v, err))
+			}
 		}
-	}
-	if reason, column := rule.Unbracketed(r.Template, func(name string) bool { return input != nil && hasField(input, name) }); reason != "" {
-		faults = append(faults, fmt.Errorf("template %q, column %d: %s", r.Key, column, reason))
+		if reason, column := rule.Unbracketed(r.Template, func(name string) bool { return input != nil && hasField(input, name) }); reason != "" {
+			faults = append(faults, fmt.Errorf("template %q, column %d: %s", r.Key, column, reason))
+		}
 	}
 	p.fault = errors.Join(faults...)
 	return p
 }
 
-func (i *Interceptors) find(p *plan, v key.Var) error {
+func (l *Locks) find(p *plan, v key.Var) error {
 	switch {
 	case !isKnown(v):
 		return errors.New("does not exist in gRPC, use a field of the request, <md.name>, <ctx.name> or WithVar")
 	case v.Reserved() && p.input != nil && hasField(p.input, v.Name):
 		return fmt.Errorf("is the %s of gRPC, and %s has a field of that name as well: write <req.%s> for the field, "+
 			"or the name of the %s itself", v.Name, p.input.FullName(), v.Name, v.Name)
-	case v.Reserved(), v.Source == "md", v.Source == "ctx", v.Source == "" && i.vars[v.Name] != nil:
+	case v.Reserved(), v.Source == "md", v.Source == "ctx", v.Source == "" && l.config.Vars[v.Name] != nil:
 		return nil
 	case p.input == nil:
 		return errNoRequest
@@ -86,6 +86,17 @@ func (i *Interceptors) find(p *plan, v key.Var) error {
 
 func hasField(in protoreflect.MessageDescriptor, name string) bool {
 	return in.Fields().ByName(protoreflect.Name(name)) != nil || in.Fields().ByJSONName(name) != nil
+}
+
+// Variable returns the variable that a template has as <name>; false if no template of
+// an RPC method can have it.
+func Variable(name string) (v key.Var, ok bool) {
+	template, err := key.Parse("lock:<" + name + ">")
+	if err != nil {
+		return v, false
+	}
+	v = template.Vars()[0]
+	return v, v.String() == name && isKnown(v)
 }
 
 // isKnown reports whether calls have such a variable at all.
@@ -108,34 +119,29 @@ func (p *plan) field(variable string) string {
 	return variable
 }
 
-// values finds the values of one call.
-type values struct {
-	*plan
-	locks    *Interceptors
-	metadata func(ctx context.Context, name string) []string
-	req      any
-	message  protoreflect.Message // of req, nil if it is none
-}
-
-func (s values) value(ctx context.Context, method string, v key.Var) (string, error) {
+// value finds the value of a variable in a request.
+func (c *Call) value(ctx context.Context, q *Request, message protoreflect.Message, v key.Var) (string, error) {
 	switch v.Source {
 	case "md":
-		return only(s.metadata(ctx, v.Name))
+		if q.Metadata == nil {
+			return "", key.ErrMissing
+		}
+		return only(q.Metadata(ctx, v.Name))
 	case "ctx":
 		return guard.KeyPart(ctx.Value(v.Name))
 	case "":
 		if v.Reserved() {
-			return reserved(method, v.Name)
+			return reserved(c.method, v.Name)
 		}
-		if src, ok := s.locks.vars[v.Name]; ok {
-			return src(ctx, s.req)
+		if src, ok := c.locks.config.Vars[v.Name]; ok {
+			return src(ctx, q.Message)
 		}
 	}
-	found, ok := s.paths[v.Name]
-	if !ok || s.message == nil {
+	found, ok := c.plan.paths[v.Name]
+	if !ok || message == nil {
 		return "", guard.ErrUnresolvable
 	}
-	return found.read(s.message, slices.Contains(v.Filters, "int"))
+	return found.read(message, slices.Contains(v.Filters, "int"))
 }
 
 func reserved(fullMethod, name string) (string, error) {
@@ -157,12 +163,6 @@ func only(values []string) (string, error) {
 	return "", key.ErrAmbiguous
 }
 
-// outgoingMetadata is the metadata that a client sends.
-func outgoingMetadata(ctx context.Context, name string) []string {
-	md, _ := metadata.FromOutgoingContext(ctx)
-	return md.Get(name)
-}
-
 // messageOf is req as a message, nil if it is none.
 func messageOf(req any) protoreflect.Message {
 	switch m := req.(type) {
@@ -172,4 +172,14 @@ func messageOf(req any) protoreflect.Message {
 		return protoadapt.MessageV2Of(m).ProtoReflect()
 	}
 	return nil
+}
+
+// split splits "/shop.v1.Orders/Place" into service and method.
+func split(fullMethod string) (service, method string) {
+	name := strings.TrimPrefix(fullMethod, "/")
+	i := strings.LastIndexByte(name, '/')
+	if i < 0 {
+		return "", name
+	}
+	return name[:i], name[i+1:]
 }
