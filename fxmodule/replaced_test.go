@@ -19,15 +19,21 @@ func TestAGuardThatTheApplicationPutsInPlaceHasTheRules(t *testing.T) {
 		opts fx.Option
 		want string // in the error of the start; empty: it starts
 	}{
-		"decorated by one without rules": {fx.Options(serves, fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) { return guard.New(g.Locker()) })),
-			`"POST /orders": has a rule, and the guard that the application has put in its place`},
-		"replaced by one of another locker": {fx.Options(serves, fx.Decorate(func(l *lock.Locker) (*guard.Guard, error) { return guard.New(l) })),
-			"make it with WithHooks or WithLogger of the guard that it decorates"},
+		"decorated by one without rules": {
+			fx.Options(serves, fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) { return guard.New(g.Locker()) })),
+			`"POST /orders": has a rule, and the guard that the application has put in its place`,
+		},
+		"replaced by one of another locker": {
+			fx.Options(serves, fx.Decorate(func(l *lock.Locker) (*guard.Guard, error) { return guard.New(l) })),
+			"make it with WithHooks or WithLogger of the guard that it decorates",
+		},
 		"decorated with another rule": {fx.Options(serves, fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) {
 			return guard.New(g.Locker(), rule.Rule{Operation: orders.Operation, Key: "lock:other"})
 		})), `"POST /orders": has a rule`},
-		"decorated in a module inside": {fx.Module("inside", fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) { return guard.New(g.Locker()) }), serves),
-			`"POST /orders": has a rule, and nothing serves it`},
+		"decorated in a module inside": {
+			fx.Module("inside", fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) { return guard.New(g.Locker()) }), serves),
+			`"POST /orders": has a rule, and nothing serves it`,
+		},
 		"with hooks":           {fx.Options(serves, fx.Decorate(func(g *guard.Guard) *guard.Guard { return g.WithHooks(guard.Hooks{}) })), ""},
 		"with all rules":       {fx.Options(serves, fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) { return guard.New(g.Locker(), orders) })), ""},
 		"that nobody replaced": {serves, ""},

@@ -48,8 +48,10 @@ func Join(rules []Rule, given func(i int, field string) bool) ([]Rule, []Clash) 
 			case first < 0:
 				first = i
 			case rules[i].Get(field) != rules[first].Get(field):
-				clashes = append(clashes, Clash{Index: i, Field: field,
-					Reason: "is for the operation as a whole, and another of its rules has another value: write it once"})
+				clashes = append(clashes, Clash{
+					Index: i, Field: field,
+					Reason: "is for the operation as a whole, and another of its rules has another value: write it once",
+				})
 			}
 		}
 		if first < 0 || rules[first].Get(field) == "" {

@@ -55,12 +55,16 @@ func TestRulesOfOneOperationThatCannotBeTakenTogetherAreFaults(t *testing.T) {
 		rules []rule.Rule
 		want  string
 	}{
-		"a second one that isn't meant": {transfers(func(_, to *rule.Rule) { to.Also = false }),
-			`rules[1]: "POST /transfers": operation: has a rule already, rules[0], keep one of them, or say also: true if it takes both locks`},
+		"a second one that isn't meant": {
+			transfers(func(_, to *rule.Rule) { to.Also = false }),
+			`rules[1]: "POST /transfers": operation: has a rule already, rules[0], keep one of them, or say also: true if it takes both locks`,
+		},
 		"the same key twice": {transfers(func(from, to *rule.Rule) { to.Key = from.Key }), "the operation takes lock:account:<from> already, remove one of the two"},
 		"two waits":          {transfers(func(_, to *rule.Rule) { to.Wait = time.Minute }), "wait: is for the operation as a whole, and another of its rules has another value: write it once"},
-		"two modes of what may be one key": {transfers(func(_, to *rule.Rule) { to.Mode = lock.Read }),
-			"lock:account:<from> and lock:account:<to> can be the same key, and one call cannot take it in mode exclusive and in mode read"},
+		"two modes of what may be one key": {
+			transfers(func(_, to *rule.Rule) { to.Mode = lock.Read }),
+			"lock:account:<from> and lock:account:<to> can be the same key, and one call cannot take it in mode exclusive and in mode read",
+		},
 		"two sizes of what may be one key": {transfers(func(from, to *rule.Rule) {
 			from.Mode, from.Permits, from.Size, to.Mode, to.Permits, to.Size = lock.Semaphore, 1, 2, lock.Semaphore, 1, 3
 		}), "with 2 in all and with 3: write the same number"},

@@ -82,7 +82,7 @@ func kratosLock(locks *rpcguard.Locks) kratos.Middleware {
 			if refused != nil {
 				return nil, grpclock.Status(refused).Err()
 			}
-			defer leave() // also if the handler panics
+			defer leave() //nolint:errcheck // also if the handler panics
 			reply, err := next(inside, req)
 			if lost := leave(); lost != nil {
 				return nil, grpclock.Status(lost).Err()
@@ -112,7 +112,7 @@ func connectLock(locks *rpcguard.Locks) connect.UnaryInterceptorFunc {
 			if refused != nil {
 				return nil, fail(refused)
 			}
-			defer leave() // also if the handler panics
+			defer leave() //nolint:errcheck // also if the handler panics
 			response, err := next(inside, req)
 			if lost := leave(); lost != nil {
 				return nil, fail(lost)
@@ -139,7 +139,7 @@ func connect2Lock(locks *rpcguard.Locks) connect2.ServerInterceptor {
 			if refused != nil {
 				return connect2Error(refused)
 			}
-			defer leave() // also if the handler panics
+			defer leave() //nolint:errcheck // also if the handler panics
 			err = next(inside, spec, request)
 			if lost := leave(); lost != nil {
 				return connect2Error(lost)
@@ -279,7 +279,8 @@ type way struct {
 
 func ways() map[string]way {
 	return map[string]way{
-		"grpc-gateway, in process": {"gatewayInProcess",
+		"grpc-gateway, in process": {
+			"gatewayInProcess",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
 				return overHTTP(must(gatewayInProcess(g, bank))(t))
 			},
@@ -290,8 +291,10 @@ func ways() map[string]way {
 					t.Fatal(err)
 				}
 				return overHTTP(mux)
-			}},
-		"Kratos, HTTP": {"kratosDecorated",
+			},
+		},
+		"Kratos, HTTP": {
+			"kratosDecorated",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
 				t.Helper()
 				server, _, err := kratosDecorated(g, bank)
@@ -305,8 +308,10 @@ func ways() map[string]way {
 				server := khttp.NewServer()
 				registerBankHTTPServer(server, bank)
 				return overHTTP(server)
-			}},
-		"Kratos, gRPC": {"kratosDecorated",
+			},
+		},
+		"Kratos, gRPC": {
+			"kratosDecorated",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
 				t.Helper()
 				_, server, err := kratosDecorated(g, bank)
@@ -320,28 +325,36 @@ func ways() map[string]way {
 				server := kgrpc.NewServer()
 				bankpb.RegisterBankServiceServer(server, bank)
 				return overGRPC(t, server.Server)
-			}},
-		"Kratos, a middleware": {"kratosLock",
+			},
+		},
+		"Kratos, a middleware": {
+			"kratosLock",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
 				t.Helper()
 				server := khttp.NewServer(khttp.Middleware(kratosLock(serving(t, g, "kratoslock"))))
 				registerBankHTTPServer(server, bank)
 				return overHTTP(server)
-			}, nil},
-		"Connect 1": {"connectLock",
+			}, nil,
+		},
+		"Connect 1": {
+			"connectLock",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
 				t.Helper()
 				return overHTTP(connectHandler(bank, connect.WithInterceptors(connectLock(serving(t, g, "connectlock")))))
 			},
-			func(_ *testing.T, bank bankpb.BankServiceServer) transfer { return overHTTP(connectHandler(bank)) }},
-		"Connect 2": {"connect2Lock",
+			func(_ *testing.T, bank bankpb.BankServiceServer) transfer { return overHTTP(connectHandler(bank)) },
+		},
+		"Connect 2": {
+			"connect2Lock",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
 				t.Helper()
 				return overHTTP(connect2Handler(bank, connect2Lock(serving(t, g, "connectlock"))))
 			},
-			func(_ *testing.T, bank bankpb.BankServiceServer) transfer { return overHTTP(connect2Handler(bank)) }},
+			func(_ *testing.T, bank bankpb.BankServiceServer) transfer { return overHTTP(connect2Handler(bank)) },
+		},
 		"go-zero, zrpc": {"zrpcOverServer", onZrpc, bareZrpc},
-		"Vanguard": {"vanguardOverServer",
+		"Vanguard": {
+			"vanguardOverServer",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
 				return overHTTP(must(vanguardOverServer(g, bank))(t))
 			},
@@ -350,7 +363,8 @@ func ways() map[string]way {
 				server := grpc.NewServer()
 				bankpb.RegisterBankServiceServer(server, bank)
 				return overHTTP(must[http.Handler](vanguardgrpc.NewTranscoder(server))(t))
-			}},
+			},
+		},
 	}
 }
 
