@@ -48,7 +48,7 @@ func (r *refusal) Unwrap() error              { return r.cause }
 // A handler that returns a guard.Error as it is has run: its client gets the code, and no
 // ErrorInfo and RetryInfo, and doesn't repeat the call.
 func Status(err error) *status.Status {
-	if _, has := err.(interface{ GRPCStatus() *status.Status }); !has { //nolint:errorlint // what is wrapped is less than what wraps it
+	if _, has := err.(interface{ GRPCStatus() *status.Status }); !has { // what is wrapped says less than what wraps it
 		if st, ok := rpcguard.StatusOf(context.Background(), err); ok {
 			return statusOf(st)
 		}

@@ -106,15 +106,15 @@ func TestAnErrorOfAGuardBecomesAStatus(t *testing.T) {
 		return annotations.Do(ctx, method, annotations.VarsOf(map[string]string{"id": "9"}), func(context.Context) error { return nil })
 	}
 	for name, test := range map[string]struct {
-		return_ func(error) error
-		reason  string
+		answer func(error) error
+		reason string
 	}{
 		"as it is":  {func(err error) error { return err }, ""},
 		"wrapped":   {func(err error) error { return errors.Join(errors.New("secret lock:stock:9"), err) }, ""},
 		"by Status": {func(err error) error { return grpclock.Status(err).Err() }, "LOCK_CONTENDED"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := dial(t, &orders{plain: func(ctx context.Context) error { return test.return_(take(ctx)) }}, g)
+			client := dial(t, &orders{plain: func(ctx context.Context) error { return test.answer(take(ctx)) }}, g)
 			_, err := client.Plain(t.Context(), &testpb.PlainRequest{UserId: "7"})
 			if status.Code(err) != codes.Aborted || reasonOf(err) != test.reason {
 				t.Errorf("got %v, reason %q", err, reasonOf(err))

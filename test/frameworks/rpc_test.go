@@ -82,7 +82,7 @@ func kratosLock(locks *rpcguard.Locks) kratos.Middleware {
 			if refused != nil {
 				return nil, grpclock.Status(refused).Err()
 			}
-			defer leave() // also if the handler panics
+			defer leave() //nolint:errcheck // also if the handler panics
 			reply, err := next(inside, req)
 			if lost := leave(); lost != nil {
 				return nil, grpclock.Status(lost).Err()
@@ -112,7 +112,7 @@ func connectLock(locks *rpcguard.Locks) connect.UnaryInterceptorFunc {
 			if refused != nil {
 				return nil, fail(refused)
 			}
-			defer leave() // also if the handler panics
+			defer leave() //nolint:errcheck // also if the handler panics
 			response, err := next(inside, req)
 			if lost := leave(); lost != nil {
 				return nil, fail(lost)
@@ -139,7 +139,7 @@ func connect2Lock(locks *rpcguard.Locks) connect2.ServerInterceptor {
 			if refused != nil {
 				return connect2Error(refused)
 			}
-			defer leave() // also if the handler panics
+			defer leave() //nolint:errcheck // also if the handler panics
 			err = next(inside, spec, request)
 			if lost := leave(); lost != nil {
 				return connect2Error(lost)

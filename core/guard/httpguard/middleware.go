@@ -244,7 +244,7 @@ func (m *Middleware) enter(x Exchange, p *plan) {
 			c.fail(lost, answered)
 		}
 	}()
-	c.context.Context = held.Context()
+	c.context.Context = held.Context() //nolint:fatcontext // once for each request
 	c.inside = *c.r.WithContext(&c.context)
 	answered = x.Next(&c.inside)
 	returned = true

@@ -53,6 +53,7 @@ func NewServer(sale voucher.Sale, g *guard.Guard, ready Readiness, log *slog.Log
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxMetadata),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(greeting),
 		grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
+		grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()), // a stream of the .proto must not be open
 	)}
 	seckillpb.RegisterSeckillServiceServer(s, &service{sale: sale})
 	healthpb.RegisterHealthServer(s, &health{readiness: ready, log: log})
