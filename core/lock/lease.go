@@ -265,16 +265,24 @@ func FromContext(ctx context.Context) (*Lease, bool) {
 	return lease, ok
 }
 
+// LeaseOf returns the innermost lease of key that ctx was derived from, for work that
+// runs under several keys. The lease may have ended: see [AssertHeld].
+func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
+	for lease := range leases(ctx) {
+		if lease.hold.key == key {
+			return lease, true
+		}
+	}
+	return nil, false
+}
+
 // AssertHeld returns nil if the innermost lease of key that ctx was derived from is
 // trusted at this moment. Otherwise it returns [ErrNotHeld], [ErrLost], [ErrReleased]
 // or [ErrClosed]. Call it in code that relies on a lock of its callers.
 func AssertHeld(ctx context.Context, key string) error {
 	err := ErrNotHeld
-	for lease := range leases(ctx) {
-		if lease.hold.key == key {
-			err = lease.status()
-			break
-		}
+	if lease, ok := LeaseOf(ctx, key); ok {
+		err = lease.status()
 	}
 	if err != nil {
 		return &Error{Op: "assert", Key: key, Err: err}
