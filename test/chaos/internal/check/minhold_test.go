@@ -65,11 +65,22 @@ func TestMinimumHolds(t *testing.T) {
 		"the store wasn't called for it": {
 			begun().gave("a1", 5, 6, ok).got("b1", 20, 21, 11).gave("b1", 23, 24, ok), []string{"unkept"},
 		},
-		"it is handed on":               {begun().handed("a1", 5, 7, 11).gave("a1", 120, 121, ok), []string{"unkept"}},
-		"it is released after the end":  {begun().gave("a1", 120, 121, ok).got("b1", 122, 123, 11), nil},
-		"it is released by force":       {kept().add(forced).got("b1", 10, 11, 11).gave("b1", 13, 14, ok), nil},
-		"nobody answered the release":   {begun().kept("a1", 5, 6, 100, unknown).busy("b", 50, 51).got("b1", 100, 101, 11), nil},
-		"… and another gets in":         {begun().kept("a1", 5, 6, 100, unknown).got("b1", 20, 21, 11), []string{"unkept", "model illegal"}},
+		"it is handed on":              {begun().handed("a1", 5, 7, 11).gave("a1", 120, 121, ok), []string{"unkept"}},
+		"it is released after the end": {begun().gave("a1", 120, 121, ok).got("b1", 122, 123, 11), nil},
+		"it is released by force":      {kept().add(forced).got("b1", 10, 11, 11).gave("b1", 13, 14, ok), nil},
+		"nobody answered the release":  {begun().kept("a1", 5, 6, 100, unknown).busy("b", 50, 51).got("b1", 100, 101, 11), nil},
+		"… and another gets in":        {begun().kept("a1", 5, 6, 100, unknown).got("b1", 20, 21, 11), []string{"unkept", "model illegal"}},
+		"… and a renewal that ran after it finds nothing": {
+			begun().renewed("a1", 4, 50, notHeld).kept("a1", 5, 6, 100, unknown).busy("b", 60, 61).got("b1", 100, 101, 11), nil,
+		},
+		"… and one that ended before it does, too": {begun().renewed("a1", 3, 4, notHeld).kept("a1", 5, 6, 100, unknown), []string{"model illegal"}},
+		"… and a reader's renewal finds nothing": {
+			(&script{key: "rw", mode: "read"}).in("read", "a1", 0, 2, 10).keeping(100).renewed("a1", 4, 50, notHeld).
+				kept("a1", 5, 6, 100, unknown).busyIn("write", "b", 60, 61).in("write", "b1", 101, 102, 11), nil,
+		},
+		"… and the key is free by then": {
+			begun().renewed("a1", 4, 50, notHeld).kept("a1", 5, 6, 100, unknown).got("b1", 60, 61, 11), []string{"unkept", "model illegal"},
+		},
 		"its process is killed":         {killed().busy("b", 200, 201).got("b1", 310, 311, 11), nil},
 		"… and another gets in by then": {killed().got("b1", 50, 51, 11), []string{"unkept", "handover", "model illegal"}},
 		"permits are kept":              {permits().permits("b1", 7, 8, 11, 1).busy("c", 50, 51).permits("c1", 101, 102, 12, 2), nil},

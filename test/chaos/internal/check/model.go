@@ -18,10 +18,16 @@ type one struct {
 	expLo, expHi int64
 	// lowering: the writer may be a reader since, as a Lower had no answer.
 	lowering bool
+	// releasing: the owner may have nothing since, as a release may have run. The key may
+	// be taken all the same, for the rest of a minimum hold.
+	releasing bool
 }
 
 // gone says whether the hold may have expired when o ran.
 func (h one) gone(o op) bool { return o.to+epsilon >= h.expLo }
+
+// ended says whether the owner may have had nothing when o ran.
+func (h one) ended(o op) bool { return h.releasing || h.gone(o) }
 
 // there says whether the hold may still have been there when o ran.
 func (h one) there(o op) bool { return o.from-epsilon <= h.expHi }
@@ -45,6 +51,7 @@ func (h one) left(o op) one {
 
 // leaving is h when nobody knows when the release o ran.
 func (h one) leaving(o op) one {
+	h.releasing = true
 	h.expLo, h.expHi = min(h.expLo, max(o.from, o.keptLo)), max(h.expHi, o.keptHi)
 	return h
 }
@@ -177,7 +184,7 @@ func owned(h one, o op) (bool, one) {
 	case o.Nested:
 		return o.Outcome != history.OK || mine && h.there(o) && h.count > 0, h
 	case o.Outcome == history.NotHeld:
-		ok := !mine || h.gone(o) || o.resent
+		ok := !mine || h.ended(o) || o.resent
 		if mine && o.Kind == history.Release {
 			h = h.leaving(o)
 		}
@@ -259,7 +266,7 @@ func lowered(s holds, o op) (bool, holds) {
 	case mine && o.Outcome == history.OK:
 		return w.there(o), s.with(func(s *holds) { s.lower(w.extended(o)) })
 	case mine:
-		return w.gone(o), s
+		return w.ended(o), s
 	case o.Outcome == history.Unknown:
 		return true, s
 	}
