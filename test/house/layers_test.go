@@ -66,8 +66,9 @@ var units = map[string]unit{
 		"go.uber.org/fx", "github.com/redis/go-redis/v9", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
 	}},
 
-	// A program, which writes code that calls annotations.
-	"annotations/cmd/lockgen": {layer: top, uses: []string{"golang.org/x/tools"}},
+	// Programs, which write code that calls annotations and grpclock.
+	"annotations/cmd/lockgen":             {layer: top, uses: []string{"golang.org/x/tools"}},
+	"grpclock/cmd/protoc-gen-go-grpclock": {layer: top, uses: []string{"google.golang.org/protobuf"}},
 
 	"contrib":  {layer: top, anything: true},
 	"examples": {layer: top, anything: true},
