@@ -18,7 +18,7 @@ import (
 	"github.com/redlatch/redlatch/test/frameworks/internal/bankpb"
 )
 
-//go:generate env GOWORK=off go -C ../.. tool -modfile=tools/go.mod buf generate --template test/frameworks/buf.gen.yaml
+//go:generate env GOWORK=off go -C ../.. tool -modfile=tools/go.mod buf generate --config tools/buf.yaml --template test/frameworks/buf.gen.yaml
 
 // go-zero starts goroutines for its signals and its figures when it is imported.
 func TestMain(m *testing.M) {
