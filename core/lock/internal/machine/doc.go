@@ -78,15 +78,13 @@
 //	calling    holding    acquired
 //	resting    absent     leave acquired watched hint timer drain close
 //	resting    calling    arrive leave release acquired released renewed watched hint check timer force suspended
-//	resting    joining    acquired
 //	resting    holding    acquired
 //	retrying   absent     arrive leave acquired hint timer drain close
 //	retrying   calling    arrive leave release acquired released hint timer force
-//	retrying   joining    acquired
 //	retrying   holding    acquired
 //	sharing    absent     leave acquired timer
 //	sharing    calling    leave
-//	joining    absent     leave release renewed timer close
+//	joining    absent     leave release renewed timer
 //	joining    holding    renewed
 //	holding    absent     release
 //	holding    extending  extend
