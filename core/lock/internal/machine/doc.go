@@ -84,7 +84,7 @@
 //	retrying   holding    acquired
 //	sharing    absent     leave acquired timer
 //	sharing    calling    leave
-//	joining    absent     leave release renewed timer
+//	joining    absent     leave release renewed timer close
 //	joining    holding    renewed
 //	holding    absent     release
 //	holding    extending  extend
@@ -105,11 +105,11 @@
 //	held       free       acquired lowered renewed forced
 //	held       ending     leave release timer close
 //	held       lapsed     arrive leave release extend acquired renewed check timer force suspended
-//	held       undoing    release lowered renewed forced timer
+//	held       undoing    release lowered renewed forced timer close
 //	ending     free       released
 //	ending     undoing    released timer
 //	lapsed     free       timer
-//	lapsed     undoing    release
+//	lapsed     undoing    release close
 //	undoing    free       acquired released timer
 //
 // # What stays outside
