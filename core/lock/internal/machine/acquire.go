@@ -224,7 +224,7 @@ func (m *Machine) refused(e *Event, now Time, out []Effect) []Effect {
 		pause = min(pause, m.backoff(c.polls, m.BackoffMax))
 		c.polls = min(c.polls+1, 10)
 	}
-	pause = min(pause, max(e.TTL, 1))
+	pause = min(pause, max(e.TTL, m.BackoffMin))
 	if c.Mode == Fair { // the key may be free, and the turn of another
 		pause = min(max(pause, min(m.PlacePause, m.Poll)), m.PlacePoll)
 	}

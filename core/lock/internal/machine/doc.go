@@ -78,11 +78,9 @@
 //	calling    holding    acquired
 //	resting    absent     leave acquired watched hint timer drain close
 //	resting    calling    arrive leave release acquired released renewed watched hint check timer force suspended
-//	resting    joining    acquired
 //	resting    holding    acquired
 //	retrying   absent     arrive leave acquired hint timer drain close
 //	retrying   calling    arrive leave release acquired released hint timer force
-//	retrying   joining    acquired
 //	retrying   holding    acquired
 //	sharing    absent     leave acquired timer
 //	sharing    calling    leave
@@ -107,11 +105,11 @@
 //	held       free       acquired lowered renewed forced
 //	held       ending     leave release timer close
 //	held       lapsed     arrive leave release extend acquired renewed check timer force suspended
-//	held       undoing    release lowered renewed forced timer
+//	held       undoing    release lowered renewed forced timer close
 //	ending     free       released
 //	ending     undoing    released timer
 //	lapsed     free       timer
-//	lapsed     undoing    release
+//	lapsed     undoing    release close
 //	undoing    free       acquired released timer
 //
 // # What stays outside

@@ -39,7 +39,11 @@ func (m *Machine) granted(e *Event, now Time, out []Effect) []Effect {
 	default:
 		m.abreast = min(m.abreast+1, m.Abreast)
 	}
-	out = m.lengthen(s, now, out)
+	if c.length() > e.Call.TTL {
+		out = m.lengthen(s, now, out)
+	} else {
+		out = m.lend(s, now, out)
+	}
 	return m.heard(now, out)
 }
 

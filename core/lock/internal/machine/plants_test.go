@@ -194,6 +194,8 @@ func plants() []plant {
 		{"no look after subscribing", "two processes of two", "core/lock: each subscription is followed by a call", in("watch.go", "	m.hint()\n}\n\nfunc (m *Machine) watchTimer", "}\n\nfunc (m *Machine) watchTimer")},
 		{"the answer to an old subscription counts", "one waits", "", []edit{{"watch.go", "w.state != watchOpening || w.seq != e.Call.Seq", "w.state != watchOpening"}, {"monitor_test.go", "p.watch.state != watchOpening || p.watch.seq != k.Seq", "p.watch.state != watchOpening"}}},
 		{"a subscription has no timeout", "one waits", "", in("watch.go", "		return w.at\n", "		return Never\n")},
+		{"a kept subscription ends under a waiter", "kept subscription, no polls", "", in("watch.go", "		w.until = Never\n", "")},
+		{"a new lease is extended by what its answer took", "time: extend", "", in("hold.go", "	if c.length() > e.Call.TTL {", "	if true {")},
 		{"the new head rests", "permits", "core/lock: a grant wakes the waiters of its owner", in("caller.go", "	default:\n		next.hint = true", "	default:")},
 		{"a limit ends the call", "time: wait limits", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("caller.go", "	c.limited = true\n", "	if c.phase == calling {\n		return m.leave(s, ResUnavailable, now, out)\n	}\n	c.limited = true\n")},
 		{"a time is due that the timer does nothing about", "yield", "", in("machine.go", "			m.callAt = at\n", "			m.callAt = c.askAt\n")},

@@ -195,6 +195,8 @@ func scopes() []*scope {
 		clocks(scope{name: "renewed early", foreign: 1, faults: 1, slack: 1}, l(x.lasts(6), x)),
 		hints(scope{name: "one waits", foreign: 1, faults: 1}, l(x)),
 		clocks(scope{name: "private timeouts", p: slowly(), faults: 1}, l(one(Terms{Mode: Exclusive, Timeout: 1}), x)),
+		hints(scope{name: "kept subscription, no polls", p: untimed().with(func(p *Params) { p.KeepWatch = 1 }), foreign: 2, leaves: 1}, l(x.leaver().times(2))),
+		clocks(scope{name: "close, a long lease", p: timed().with(func(p *Params) { p.MaxTTL = 3 }), foreign: 1, faults: 1, shut: 1}, l(one(Terms{Mode: Exclusive, Lease: 6}))),
 		hints(scope{name: "close, one waits", foreign: 1, shut: 1}, l(x)),
 		clocks(scope{name: "late grants", p: timed().with(func(p *Params) { p.Patience = 4 }), foreign: 1, faults: 2}, l(x.lasts(3))),
 		clocks(scope{name: "suspended, one fixed", suspends: 1}, l(one(Terms{Mode: Exclusive, Lease: 8}))),

@@ -41,7 +41,10 @@ func (m *Machine) subscribe(s Slot, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	w := &m.watch
 	switch {
-	case !m.Watch, w.state != watchNone && m.serves(c), w.state == watchNone && now < w.at:
+	case w.state != watchNone && m.serves(c):
+		w.until = Never
+		return out
+	case !m.Watch, w.state == watchNone && now < w.at:
 		return out
 	case w.state != watchNone:
 		out = m.unwatch(out)

@@ -236,6 +236,9 @@ func (w *world) send(sc *scope, p int, f *Effect, full bool) bool {
 	if f.Call.Op == OpRenew && f.Call.Caller == None {
 		w.asked(p, &f.Call)
 	}
+	if c := f.Call.Caller; f.Call.Op == OpRenew && c != None && !w.seats[p][c].extending && !w.p[p].callers[c].AtWork && w.p[p].callers[c].length() <= sc.p.MaxTTL {
+		w.fail("a new lease is extended that has its length")
+	}
 	if f.Call.Op == OpAcquire && f.Call.TTL > sc.p.MaxTTL {
 		w.fail("an acquire writes more than it may")
 	}
