@@ -282,6 +282,7 @@ func ways() map[string]way {
 		"grpc-gateway, in process": {
 			"gatewayInProcess",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
+				t.Helper()
 				return overHTTP(must(gatewayInProcess(g, bank))(t))
 			},
 			func(t *testing.T, bank bankpb.BankServiceServer) transfer {
@@ -356,6 +357,7 @@ func ways() map[string]way {
 		"Vanguard": {
 			"vanguardOverServer",
 			func(t *testing.T, g *guard.Guard, bank bankpb.BankServiceServer) transfer {
+				t.Helper()
 				return overHTTP(must(vanguardOverServer(g, bank))(t))
 			},
 			func(t *testing.T, bank bankpb.BankServiceServer) transfer {
