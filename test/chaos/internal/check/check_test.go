@@ -37,9 +37,10 @@ func TestLegalHistories(t *testing.T) {
 		"renewed": exclusive().got("a1", 0, 2, 10).renewed("a1", 200, 202, ok).busy("b", 400, 401).gave("a1", 410, 411, ok),
 		"lost, then released by another call": exclusive().got("a1", 0, 2, 10).got("b1", 310, 311, 12).
 			late("a1", 320, 321, notHeld).busy("a", 330, 331),
-		"a release nobody answered": exclusive().got("a1", 0, 2, 10).gave("a1", 5, 6, unknown).got("b1", 20, 21, 11),
-		"… that comes later":        exclusive().got("a1", 0, 2, 10).gave("a1", 5, 6, unknown).busy("b", 20, 21),
-		"lost here, not yet there":  exclusive().got("a1", 0, 2, 10).gave("a1", 298, 299, lost).busy("b", 300, 301),
+		"a release nobody answered":         exclusive().got("a1", 0, 2, 10).gave("a1", 5, 6, unknown).got("b1", 20, 21, 11),
+		"… that comes later":                exclusive().got("a1", 0, 2, 10).gave("a1", 5, 6, unknown).busy("b", 20, 21),
+		"lost here, not yet there":          exclusive().got("a1", 0, 2, 10).gave("a1", 298, 299, lost).busy("b", 300, 301),
+		"… that comes later than a renewal": exclusive().got("a1", 0, 2, 10).gave("a1", 5, 6, unknown).renewed("a1", 7, 9, ok).got("b1", 20, 21, 11),
 		"released twice, by a repetition": exclusive().got("a1", 0, 2, 10).got("b1", 40, 42, 11).
 			gave("a1", 5, 400, notHeld),
 		"released by a call that nobody answered, and called again": exclusive().got("a1", 0, 2, 10).
@@ -49,18 +50,28 @@ func TestLegalHistories(t *testing.T) {
 			gaveIn("read", "b1", 6, 7).in("write", "c1", 8, 9, 12).gaveIn("write", "c1", 10, 11).in("read", "a2", 12, 13, 13),
 		"a re-entry that outlasts the first lease": exclusive().got("a1", 0, 2, 10).again("a1", 3, 4, 10).shared("a1", 5, 6).busy("b", 7, 8).
 			gave("a1", 9, 10, ok).got("b1", 11, 12, 11),
-		"a writer who reads": readWrite().in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).busyIn("read", "b", 4, 5).
+		"a writer who reads": readsOn().busyIn("read", "b", 4, 5).
 			stopsReading("a1", 6, 7).busyIn("read", "b", 8, 9).gaveIn("write", "a1", 10, 11).in("read", "b1", 12, 13, 11),
-		"a writer who reads on": readWrite().in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).busyIn("read", "b", 4, 5).
+		"a writer who reads on": readsOn().busyIn("read", "b", 4, 5).
 			lowered("a1", 6, 8).in("read", "b1", 9, 10, 11).busyIn("write", "c", 11, 12).gaveIn("read", "a1", 13, 14).
 			gaveIn("read", "b1", 15, 16).in("write", "c1", 17, 18, 12),
-		"… renewed as a writer and as a reader": readWrite().in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).lowered("a1", 6, 8).
+		"… renewed as a writer and as a reader": readsOn().lowered("a1", 6, 8).
 			renewed("a1", 5, 9, notHeld).modeOfLast("write").renewed("a1", 7, 9, ok).busyIn("write", "c", 250, 251).gaveIn("read", "a1", 260, 261),
-		"… whose Lower had no answer, and did not run": readWrite().in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).unlowered("a1", 6, 8).
+		"… whose Lower had no answer, and did not run": readsOn().unlowered("a1", 6, 8).
 			busyIn("read", "b", 9, 10).gaveIn("read", "a1", 13, 14),
-		"… whose Lower had no answer, and ran": readWrite().in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).unlowered("a1", 6, 8).
+		"… whose Lower had no answer, and ran": readsOn().unlowered("a1", 6, 8).
 			in("read", "b1", 9, 10, 11).busyIn("write", "c", 11, 12).gaveIn("read", "a1", 13, 14).gaveIn("read", "b1", 15, 16),
-		"… and was killed meanwhile": readWrite().in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).
+		"… whose process doesn't know yet that Lower ran": readsOn().lowered("a1", 6, 8).stoppedUntil(12).in("read", "b1", 9, 10, 11).gaveIn("read", "b1", 10, 11).
+			busyIn("read", "a", 11, 12).in("read", "a2", 13, 14, 12),
+		"… whose process never gets to know that Lower ran": readsOn().unlowered("a1", 6, 8).in("read", "b1", 9, 10, 11).gaveIn("read", "b1", 11, 12).
+			renewed("a1", 250, 251, ok).renewed("a1", 500, 501, ok).busyIn("read", "a", 700, 701).gaveIn("read", "a1", 702, 703).fenceOfLast(10).
+			in("read", "a2", 704, 705, 12),
+		"… renewed as a writer after Lower, which had no answer": readsOn().unlowered("a1", 6, 8).renewed("a1", 5, 9, notHeld).modeOfLast("write").
+			busyIn("write", "b", 250, 251).gaveIn("read", "a1", 260, 261),
+		"… renewed by another Lower without an answer, when a reader was in": readsOn().unlowered("a1", 6, 8).in("read", "b1", 9, 10, 11).
+			add(history.Event{Kind: history.Doubt, Op: history.Lowered, Mode: "read", Owner: "a1", Call: 150, Return: 160}).
+			renewed("a1", 620, 621, ok).gaveIn("read", "a1", 625, 626),
+		"… and was killed meanwhile": readsOn().
 			add(history.Event{Kind: history.Begin, Op: history.Lower, Mode: "write", Owner: "a1", Fence: 10, Call: 6}).
 			fault("worker killed", 0, 8, 8, false).in("read", "b1", 9, 10, 11).busyIn("write", "c", 11, 12),
 		"permits": semaphore().permits("a1", 0, 1, 10, 2).permits("b1", 2, 3, 11, 1).busy("c", 4, 5).
@@ -208,27 +219,46 @@ func TestIllegalHistories(t *testing.T) {
 			[]string{"fence order", "handover"},
 		},
 		"a reader next to a writer who reads": {
-			(&script{key: "rw", mode: "read"}).in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).in("read", "b1", 4, 5, 11).
+			readsOn().in("read", "b1", 4, 5, 11).
 				lowered("a1", 6, 8).gaveIn("read", "a1", 9, 10).gaveIn("read", "b1", 11, 12),
 			[]string{"overlap", "model illegal"},
 		},
 		"a writer next to one who reads on": {
-			(&script{key: "rw", mode: "read"}).in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).lowered("a1", 4, 5).
+			readsOn().lowered("a1", 4, 5).
 				in("write", "b1", 6, 7, 11).gaveIn("read", "a1", 9, 10).gaveIn("write", "b1", 11, 12),
 			[]string{"overlap", "model illegal"},
 		},
 		"readers are kept out by one who reads on": {
-			(&script{key: "rw", mode: "read"}).in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).lowered("a1", 4, 5).
+			readsOn().lowered("a1", 4, 5).
 				busyIn("read", "b", 6, 7).gaveIn("read", "a1", 9, 10),
 			[]string{"model illegal"},
 		},
+		"… by its process, which knows that Lower ran": {
+			readsOn().lowered("a1", 6, 8).stoppedUntil(12).busyIn("read", "a", 13, 14), []string{"model illegal"},
+		},
+		"… by another process, and Lower ran": {
+			readsOn().lowered("a1", 6, 8).stoppedUntil(12).busyIn("read", "b", 10, 11), []string{"model illegal"},
+		},
+		"… by another process, long after a Lower without an answer that ran": {
+			readsOn().unlowered("a1", 6, 8).in("read", "b1", 9, 10, 11).gaveIn("read", "b1", 11, 12).
+				renewed("a1", 250, 251, ok).renewed("a1", 500, 501, ok).busyIn("read", "c", 700, 701).gaveIn("read", "a1", 702, 703).fenceOfLast(10),
+			[]string{"model illegal"},
+		},
+		"a renewal as a writer finds nothing before Lower": {
+			readsOn().renewed("a1", 4, 5, notHeld).modeOfLast("write").unlowered("a1", 6, 8).gaveIn("read", "a1", 9, 10), []string{"model illegal"},
+		},
+		"a writer gets in next to one whose Lower had no answer": {
+			readsOn().unlowered("a1", 6, 8).renewed("a1", 9, 10, notHeld).modeOfLast("write").in("write", "b1", 20, 21, 11).
+				gaveIn("write", "b1", 22, 23).gaveIn("read", "a1", 30, 31),
+			[]string{"overlap", "model illegal"},
+		},
 		"one who reads on is back after its release": {
-			(&script{key: "rw", mode: "read"}).in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).lowered("a1", 4, 5).
+			readsOn().lowered("a1", 4, 5).
 				gaveIn("read", "a1", 9, 10).busyIn("write", "b", 11, 12),
 			[]string{"model illegal"},
 		},
 		"one who reads on, and the store doesn't know": {
-			(&script{key: "rw", mode: "read"}).in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10).
+			readsOn().
 				add(history.Event{Kind: history.Lower, Outcome: ok, Mode: "write", Owner: "a1", Fence: 10, Call: 4, Return: 5}).gaveIn("read", "a1", 9, 10),
 			[]string{"record"},
 		},

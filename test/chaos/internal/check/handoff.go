@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -78,6 +79,11 @@ func (b *builder) lowers(e *history.Event) {
 	if reads := b.leases[lease{e.Owner, e.Fence, read}]; reads != nil {
 		b.holds[e.Owner] = reads
 	}
+	l := b.Timeline.life(e)
+	if l.lowering == nil {
+		l.lowering = make(map[process][]span)
+	}
+	l.lowering[processOf(e)] = append(l.lowering[processOf(e)], span{e.Call, b.knows(e)})
 	if e.Outcome == history.OK && !slices.ContainsFunc(b.lowered, func(s *history.Event) bool {
 		return s.Owner == e.Owner && s.Outcome == history.OK && s.Call >= e.Call && s.Return <= e.Return
 	}) {
@@ -85,6 +91,19 @@ func (b *builder) lowers(e *history.Event) {
 			Rule: "record", Key: e.Key, At: e.Return, Detail: fmt.Sprintf("%s writes no longer, and the store was not told", e.Owner),
 		})
 	}
+}
+
+// knows is when the process knows at the latest what became of Lower: when the release
+// e that called it returns. If the store didn't answer by then, a later answer may get
+// lost as well, and the process doesn't know for as long as the owner reads.
+func (b *builder) knows(e *history.Event) int64 {
+	if e.Outcome != history.Unknown {
+		return e.Return
+	}
+	if r := b.gave[lease{e.Owner, e.Fence, read}]; r != nil && r.Kind == history.Release {
+		return r.Return
+	}
+	return math.MaxInt64 // its process was killed
 }
 
 // handed adds the hold of a caller to whom one was handed on. That happened while

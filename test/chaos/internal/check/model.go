@@ -34,9 +34,13 @@ func (h one) there(o op) bool { return o.from-epsilon <= h.expHi }
 
 func (h one) String() string { return fmt.Sprintf("%s ×%d #%d", h.owner, h.count, h.token) }
 
-// extended is h after a call that set its TTL.
+// extended is h after a call that set its TTL. A release that nobody answered may run
+// later, and ends it before that.
 func (h one) extended(o op) one {
-	h.expLo, h.expHi = max(h.expLo, o.expLo), max(h.expHi, o.expHi)
+	h.expHi = max(h.expHi, o.expHi)
+	if !h.releasing {
+		h.expLo = max(h.expLo, o.expLo)
+	}
 	return h
 }
 
@@ -240,6 +244,8 @@ func readWrite(s holds, o op) (bool, holds) {
 		})
 	case o.Kind == history.Lowered:
 		return lowered(s, o)
+	case w.owner == o.Owner && w.lowering && o.notWriter() && !w.ended(o):
+		return true, s.with(func(s *holds) { s.lower(w) }) // Lower has run
 	case w.owner == o.Owner:
 		ok, h := owned(w, o)
 		return ok, s.with(func(s *holds) { s.writer = h })
@@ -256,6 +262,11 @@ func (s *holds) lower(w one) {
 	s.writer, s.others = one{}, append(s.others, w)
 }
 
+// notWriter says whether the store found no write hold to renew.
+func (o op) notWriter() bool {
+	return o.Kind == history.Renew && o.Mode == write && o.Outcome == history.NotHeld
+}
+
 // lowered: the writer is a reader from now on, or was before.
 func lowered(s holds, o op) (bool, holds) {
 	w := s.writer
@@ -267,8 +278,6 @@ func lowered(s holds, o op) (bool, holds) {
 		return w.there(o), s.with(func(s *holds) { s.lower(w.extended(o)) })
 	case mine:
 		return w.ended(o), s
-	case o.Outcome == history.Unknown:
-		return true, s
 	}
 	renewal := o
 	renewal.Kind = history.Renew

@@ -189,6 +189,12 @@ func (s *script) modeOfLast(mode string) *script {
 	return s
 }
 
+// fenceOfLast sets the fence of the last event.
+func (s *script) fenceOfLast(fence uint64) *script {
+	s.events[len(s.events)-1].Fence = fence
+	return s
+}
+
 func (s *script) renewed(owner string, from, to int64, outcome history.Outcome) *script {
 	return s.add(history.Event{Kind: history.Renew, Outcome: outcome, Owner: owner, Worker: worker(owner), Call: from, Return: to})
 }
@@ -199,6 +205,11 @@ func (s *script) fault(kind string, worker int, from, to int64, amnesia bool) *s
 }
 
 func exclusive() *script { return &script{key: "k", mode: "exclusive"} }
+
+// readsOn is a writer who reads as well.
+func readsOn() *script {
+	return (&script{key: "rw", mode: "read"}).in("write", "a1", 0, 1, 10).reads("a1", 2, 3, 10)
+}
 
 func (s *script) timeline() *check.Timeline {
 	return check.NewTimeline(check.Settings{Topology: "standalone", Lease: time.Duration(lease)}, s.events, s.faults)

@@ -104,10 +104,10 @@ func (l *life) turns() map[int]int {
 }
 
 // explained says whether a refusal needs no holder: somebody unknown may have
-// the key, another one may be next in the queue, of the store or of the process, or
-// votes were split.
+// the key, another one may be next in the queue, of the store or of the process, the
+// process may not know yet that its writer only reads, or votes were split.
 func (t *Timeline) explained(l *life, o op) bool {
-	return l.mode == "fair" || t.Topology == "quorum" || l.haunted(o.span) || l.behind(o)
+	return l.mode == "fair" || t.Topology == "quorum" || l.haunted(o.span) || l.behind(o) || l.unaware(o)
 }
 
 func (l *life) haunted(s span) bool {

@@ -109,9 +109,12 @@ type life struct {
 	// knows: a claim without an answer, a process that was killed.
 	ghosts []ghost
 	// asked are all acquisitions, whatever came of them, by process.
-	asked  map[process][]asked
-	writes []history.Event
-	queued []history.Event
+	asked map[process][]asked
+	// lowering are when a process may not know yet that its writer only reads. Until it
+	// does, it lets no reader of its own in, whatever the store says by then.
+	lowering map[process][]span
+	writes   []history.Event
+	queued   []history.Event
 	// unanswered are claims that the store may have queued.
 	unanswered []history.Event
 	doubtful   bool // data may have been lost, or was removed by force
@@ -148,6 +151,11 @@ func (l *life) behind(o op) bool {
 	return slices.ContainsFunc(l.asked[processOf(&o.Event)], func(a asked) bool {
 		return (a.client != o.Client || a.id != o.ID || a.span != o.span) && a.overlaps(o.span)
 	})
+}
+
+// unaware says whether the process itself may have kept a reader out.
+func (l *life) unaware(o op) bool {
+	return o.Mode == read && anyOverlaps(l.lowering[processOf(&o.Event)], o.span)
 }
 
 func (l *life) span() span {
