@@ -226,8 +226,8 @@ func (p *plant) run(e *execution, run func(keys, args []string) model.Reply) mod
 		return int64(1)
 	case p.name == MessageGrants && e.script == "fair_acquire" && p.accepts(e):
 		return keys.Time().UnixMicro()
-	case p.name == Unkept && e.script == "release" && len(e.args) > 4:
-		return run(e.keys, e.args[:4])
+	case p.name == Unkept && e.script == "release" && len(e.args) > 3:
+		return run(e.keys, e.args[:3])
 	case p.name == Forgotten && strings.HasSuffix(e.script, "release") && e.script != "force_release" && p.forgets(e):
 		return int64(1)
 	case p.name == BlindRenew && strings.Contains(e.script, "renew"):
