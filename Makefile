@@ -198,7 +198,7 @@ sim-long: ## The same for MINUTES (60)
 	@$(SIM) -v -minutes $(MINUTES) -seed $(SEED) -shrink $(sim_report)
 
 .PHONY: sim-controls
-sim-controls: ## Plant bugs in the simulator, and check that its judges find each within a minute
+sim-controls: ## Plant bugs in the simulator, and check that its judges find each within two minutes
 	@cd test/sim && $(GO) test -count=1 -timeout 30m -run '^TestControls$$' . -v -controls -seed $(SEED) | grep -E 'found|^(---|ok|FAIL|PASS)'
 
 .PHONY: sim-replay
