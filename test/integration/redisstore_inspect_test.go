@@ -134,7 +134,7 @@ func TestAKeyOfAnotherTypeIsInvalid(t *testing.T) {
 			}
 		}
 	}
-	err := redisstore.New(rdb).ReleasePermits(t.Context(), "a list", strings.Repeat("00", 16))
+	err := redisstore.New(server.Client(t)).ReleasePermits(t.Context(), "a list", strings.Repeat("00", 16))
 	if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), "a list") {
 		t.Errorf("ReleasePermits: %v", err)
 	}
