@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -389,7 +390,7 @@ func TestACrowdHasASize(t *testing.T) {
 	for want, change := range map[string]func(*load.Config){
 		"--concurrency": func(c *load.Config) { c.Concurrency = 1_000_000_000 },
 		"--users":       func(c *load.Config) { c.Users = math.MaxInt },
-		"--clicks":      func(c *load.Config) { c.Users, c.Clicks = 1<<32, 1<<32 },
+		"--clicks":      func(c *load.Config) { c.Users, c.Clicks = 1<<(bits.UintSize/2), 1<<(bits.UintSize/2) },
 		"--target":      func(c *load.Config) { c.Targets[0] += "#sale" },
 	} {
 		c := config("http://127.0.0.1:1")
