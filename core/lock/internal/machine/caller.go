@@ -24,14 +24,18 @@ type Terms struct {
 	Once     bool  // a try
 	AtWork   bool  // its context has a lease of the locker: Drain doesn't refuse it
 	Part     bool  // of a group that isn't complete: it keeps nothing yet
+	Apart    bool  // it does not re-enter
 	Permits  int32 // of Size, in mode Semaphore
 	Size     int32
-	Lease    Time // a fixed length; 0 means that the hold is renewed
-	Watchdog Time // what a renewal sets
-	Min      Time // minimum hold
-	Max      Time // maximum hold
-	Until    Time // when its wait is limited; 0 means never
-	Timeout  Time // of its calls; 0 means that of the locker
+	Crowd    int32 // of the key, in which it may have to wait; 0 means no limit
+	CrowdAll int32 // the same for all keys of the locker
+	Lease    Time  // a fixed length; 0 means that the hold is renewed
+	Watchdog Time  // what a renewal sets
+	Min      Time  // minimum hold
+	Max      Time  // maximum hold
+	Until    Time  // when its wait is limited; 0 means never
+	Timeout  Time  // of its calls; 0 means that of the locker
+	Poll     Time  // how long it relies on hints; 0 means as long as the locker
 }
 
 // length is how long a lease lasts without a renewal.
@@ -127,7 +131,7 @@ func (m *Machine) arrive(e *Event, now Time, out []Effect) []Effect {
 	if m.ended || m.draining && !c.AtWork {
 		return m.reply(s, ResClosed, out)
 	}
-	if i := e.Of; i != None && c.Mode != Semaphore && m.claims[i].owner == e.Owner && m.claims[i].stage == held {
+	if i := e.Of; i != None && m.claims[i].owner == e.Owner && m.claims[i].stage == held && (c.Mode != Semaphore || m.claims[i].mode != Semaphore) {
 		return m.reenter(s, i, now, out)
 	}
 	if c.Once && m.takenHere(c) {
@@ -136,10 +140,10 @@ func (m *Machine) arrive(e *Event, now Time, out []Effect) []Effect {
 	m.queue.push(m.callers, s)
 	m.enter(s, queued)
 	if mayCall := m.mayCall(s, m.calling(s)); !mayCall || m.blocked(c) {
-		if !c.Once && m.crowded(e) {
+		if !c.Once && m.crowded(c, e) {
 			return m.leave(s, ResCrowded, now, out)
 		}
-		m.wait(c)
+		out = m.wait(s, out)
 	}
 	if head := m.queue.head; c.Mode == Fair && c.leading && head != s {
 		m.callers[head].hint = true // the head takes a place for it
@@ -161,16 +165,20 @@ func (m *Machine) calling(s Slot) (n int32) {
 	return n
 }
 
-func (m *Machine) crowded(e *Event) bool {
-	return e.Full || m.MaxWaiters > 0 && m.waiting >= m.MaxWaiters
+// crowded says whether the caller may not wait, as too many do.
+func (m *Machine) crowded(c *caller, e *Event) bool {
+	return c.Crowd > 0 && m.waiting >= c.Crowd || c.CrowdAll > 0 && e.Crowd >= c.CrowdAll
 }
 
 // wait counts a caller as a waiter.
-func (m *Machine) wait(c *caller) {
-	if !c.waits {
-		c.waits = true
-		m.waiting++
+func (m *Machine) wait(s Slot, out []Effect) []Effect {
+	c := &m.callers[s]
+	if c.waits {
+		return out
 	}
+	c.waits = true
+	m.waiting++
+	return append(out, Effect{Do: DoWait, Caller: s})
 }
 
 // takenHere says whether a try need not call: another caller of this process has the key,
@@ -198,11 +206,13 @@ func (m *Machine) reenter(s, i Slot, now Time, out []Effect) []Effect {
 	reads := h.mode == Write && c.Mode == Read
 	switch {
 	case !reads && (c.Mode != h.mode || h.out == OpLower):
-		return m.reply(s, ResInvalid, out)
+		return m.replyWhy(s, ResInvalid, WhyMode, out)
 	case h.mode == Write && c.Min > 0 && (reads || h.writes < h.leases), reads && m.keeps(h):
-		return m.reply(s, ResInvalid, out) // the store can't keep a hold that changes its mode
+		return m.replyWhy(s, ResInvalid, WhyKept, out) // the store can't keep a hold that changes its mode
 	case h.limit > 0 && h.granted+c.Min > h.limit:
-		return m.reply(s, ResInvalid, out)
+		return m.replyWhy(s, ResInvalid, WhyLimit, out)
+	case c.Apart:
+		return m.replyWhy(s, ResInvalid, WhyApart, out)
 	}
 	m.lease(s, i)
 	return m.lengthen(s, now, out)
@@ -244,6 +254,21 @@ func (m *Machine) lend(s Slot, now Time, out []Effect) []Effect {
 		}
 	}
 	return append(out, Effect{Do: DoReply, Caller: s, Result: ResGranted, Fence: h.fence})
+}
+
+// giveIn ends the wait of a caller whose context has ended. The answer says whether another
+// owner is known to have the key.
+func (m *Machine) giveIn(s Slot, now Time, out []Effect) []Effect {
+	c := &m.callers[s]
+	switch c.phase {
+	case absent, holding, lost: // the answer came first
+		return out
+	}
+	r := ResCanceled
+	if m.sawContention(c) || c.phase != joining && c.phase != calling && m.knownBusy(c) {
+		r = ResBusy
+	}
+	return m.leave(s, r, now, out)
 }
 
 // leave ends the wait of a caller.
@@ -319,6 +344,13 @@ func (m *Machine) reply(s Slot, r Result, out []Effect) []Effect {
 	return append(out, Effect{Do: DoReply, Caller: s, Result: r})
 }
 
+// replyWhy is reply with the reason.
+func (m *Machine) replyWhy(s Slot, r Result, why Why, out []Effect) []Effect {
+	out = m.reply(s, r, out)
+	out[len(out)-1].Why = why
+	return out
+}
+
 // lease makes the caller one of the leases of the claim.
 func (m *Machine) lease(s, i Slot) {
 	c, h := &m.callers[s], m.claim(i)
@@ -388,11 +420,9 @@ func (m *Machine) release(e *Event, now Time, out []Effect) []Effect {
 	switch c.phase {
 	case lost:
 		i := c.claim
-		if i != None {
-			m.unlease(s)
-		}
+		m.unlease(s)
 		out = m.reply(s, ResLost, out)
-		if i != None && m.claims[i].leases == 0 && m.claims[i].stage == lapsed {
+		if m.claims[i].leases == 0 {
 			out = m.settle(i, now, out)
 		}
 	case holding, extending:
@@ -545,7 +575,7 @@ func (m *Machine) callerTimer(s Slot, now Time, out []Effect) []Effect {
 // call: one was seen since it came, or before without a call since. A hold of this process
 // whose release has no answer counts.
 func (m *Machine) knownBusy(c *caller) bool {
-	if m.sawContention(c) || m.conflicting(&m.held, c.Mode)+m.conflicting(&m.ending, c.Mode) > 0 {
+	if m.sawContention(c) || m.takenBy(c) > 0 {
 		return true
 	}
 	return m.callers[m.queue.head].phase == resting

@@ -318,7 +318,7 @@ func (m *Machine) claimTimer(i Slot, slack, now Time, out []Effect) []Effect {
 	case asking:
 		if cl.out == OpAcquire && now >= cl.at {
 			cl.out = OpNone
-			return m.failed(cl.asker, AnsUnknown, true, now, out)
+			return m.failed(cl.asker, AnsUnknown, m.waitsLess(cl), now, out)
 		}
 	case held:
 		return m.holdTimer(i, slack, now, out)
@@ -332,7 +332,7 @@ func (m *Machine) claimTimer(i Slot, slack, now Time, out []Effect) []Effect {
 		}
 	case lapsed:
 		if now >= cl.gone {
-			m.forget(cl)
+			out = m.forget(cl, out)
 			m.move(i, free)
 		}
 	case undoing:

@@ -139,7 +139,7 @@ func (m *Machine) lose(i Slot, why Why, gone bool, now Time, out []Effect) []Eff
 		switch m.callers[s].phase {
 		case joining:
 			m.unlease(s)
-			out = m.reply(s, ResLost, out)
+			out = m.replyWhy(s, ResLost, why, out)
 		case extending:
 			out = append(out, Effect{Do: DoReply, Caller: s, Result: ResLost})
 			fallthrough
@@ -151,19 +151,27 @@ func (m *Machine) lose(i Slot, why Why, gone bool, now Time, out []Effect) []Eff
 	}
 	out = m.returned(h, ResLost, out)
 	if h.leases == 0 || gone {
-		m.forget(h)
+		out = m.forget(h, out)
 		return m.settle(i, now, out)
 	}
 	return out
 }
 
-// forget takes the leases of a claim out, which is of no interest to them any longer.
-func (m *Machine) forget(h *claim) {
+// forget takes the leases of a claim out, which have ended and release nothing.
+func (m *Machine) forget(h *claim, out []Effect) []Effect {
 	for h.first != None {
 		s := h.first
 		m.unlease(s)
-		m.callers[s].claim = None
+		out = m.dismiss(s, out)
 	}
+	return out
+}
+
+// dismiss forgets a caller whose lease has ended.
+func (m *Machine) dismiss(s Slot, out []Effect) []Effect {
+	m.enter(s, absent)
+	m.callers[s].claim = None
+	return append(out, Effect{Do: DoForget, Caller: s})
 }
 
 // lower makes a read hold of a write hold of which only read leases are left. Until the
@@ -239,7 +247,7 @@ func (m *Machine) renewed(e *Event, now Time, out []Effect) []Effect {
 		h.renewAt = after(now, m.retryRenewal(h))
 	}
 	if s := e.Call.Caller; s != None && m.callers[s].claim == i && m.callers[s].seq == e.Call.Seq {
-		return m.extended(s, e.Answer == AnsOK, now, out)
+		return m.extended(s, e.Answer == AnsOK && e.Call.Epoch == m.epoch, now, out)
 	}
 	return out
 }
@@ -266,7 +274,7 @@ func (m *Machine) holdTimer(i Slot, slack, now Time, out []Effect) []Effect {
 			h.renewAt = Never
 		}
 	}
-	if !h.renewing && now+slack >= h.renewAt {
+	if !h.renewing && now+min(slack, h.lasts/30) >= h.renewAt {
 		out = m.renew(i, None, h.lasting(now), now, out)
 	}
 	if now >= h.at {
@@ -362,10 +370,10 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 	for i := range m.claims {
 		switch i := Slot(i); m.claims[i].stage { //nolint:gosec // slots are small
 		case held:
-			out = m.closeLeases(i, out)
+			out = m.closeLeases(i, true, out)
 			out = m.endHold(i, now, out)
 		case lapsed:
-			out = m.closeLeases(i, out)
+			out = m.closeLeases(i, false, out)
 			out = m.settle(i, now, out)
 		case ending, undoing:
 			cl := m.claim(i)
@@ -378,8 +386,9 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 	return out
 }
 
-// closeLeases ends the leases of a hold that is closed.
-func (m *Machine) closeLeases(i Slot, out []Effect) []Effect {
+// closeLeases ends the leases of a hold that is closed. If the hold is released, one of
+// them waits for the answer.
+func (m *Machine) closeLeases(i Slot, waits bool, out []Effect) []Effect {
 	h := m.claim(i)
 	for s := h.first; s != None; s = m.callers[s].next {
 		switch m.callers[s].phase {
@@ -393,11 +402,15 @@ func (m *Machine) closeLeases(i Slot, out []Effect) []Effect {
 	}
 	for s := h.first; s != None; {
 		next := m.callers[s].next
-		joined := m.callers[s].phase == joining
 		m.unlease(s)
-		m.callers[s].claim = None
-		if joined {
+		switch {
+		case m.callers[s].phase == joining:
 			out = m.reply(s, ResClosed, out)
+		case waits:
+			waits = false
+			m.stay(s, i)
+		default:
+			out = m.dismiss(s, out)
 		}
 		s = next
 	}

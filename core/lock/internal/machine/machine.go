@@ -18,9 +18,9 @@ type Params struct {
 	BackoffMin, BackoffMax Time  // between calls
 	UndoBackoff            Time  // the longest pause between calls that undo
 	Jitter                 bool  // spread the pauses
+	Seed                   uint64
 
-	MaxWaiters int32 // of the key; 0 means no limit
-	Abreast    int32 // callers in a shared mode that call side by side
+	Abreast int32 // callers in a shared mode that call side by side
 
 	Spaced      bool // fences leave room for hand-offs
 	Ordered     bool // fences are in the order of the grants
@@ -114,12 +114,13 @@ func (m *Machine) Rebase(base Owner) { m.owners = base }
 // Step is the machine: it changes the state by one event, and appends what is to be
 // done to out. It allocates nothing once m has had as many callers and claims before.
 func (m *Machine) Step(e *Event, now Time, out []Effect) []Effect {
+	m.touched = m.touched[:0]
 	out = m.lapse(now, out)
 	switch e.Kind {
 	case EvArrive:
 		out = m.arrive(e, now, out)
 	case EvLeave:
-		out = m.leave(e.Caller, ResCanceled, now, out)
+		out = m.giveIn(e.Caller, now, out)
 	case EvRelease:
 		out = m.release(e, now, out)
 	case EvExtend:
@@ -168,13 +169,6 @@ func (m *Machine) Due() Time {
 // Empty says whether the machine may be dropped: nothing waits, is held or is to be
 // undone. Answers that are still due mean nothing then.
 func (m *Machine) Empty() bool { return m.watch.state == watchNone && m.present == 0 && m.live == 0 }
-
-// Waiting is how many callers have had to wait, and Unsettled how many acquires have no
-// answer and how many claims are to be undone: the shell bounds both over all keys.
-func (m *Machine) Waiting() int32 { return m.waiting }
-
-// Unsettled is described with Waiting.
-func (m *Machine) Unsettled() int32 { return m.open + m.undoing }
 
 // timer serves what is due. What would be renewed within slack is renewed along with it.
 func (m *Machine) timer(slack, now Time, out []Effect) []Effect {
@@ -228,7 +222,7 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			c.saw = true
 			m.enter(s, queued)
 			if m.conflicting(&m.held, c.Mode) > 0 {
-				m.verifyAt = after(m.verified, m.Poll)
+				m.verifyAt = after(m.verified, m.poll(c))
 			}
 			return out
 		}
@@ -278,11 +272,16 @@ func (m *Machine) blocked(c *caller) bool {
 	if c.Mode == Fair || c.Mode == Semaphore {
 		return false
 	}
+	return m.takenBy(c) > 0
+}
+
+// takenBy counts the holds of this process that exclude one of the caller.
+func (m *Machine) takenBy(c *caller) int32 {
 	n := m.conflicting(&m.held, c.Mode)
 	if !c.Once { // a try of a key that is being released calls
 		n += m.conflicting(&m.ending, c.Mode)
 	}
-	return n > 0
+	return n
 }
 
 // conflicting counts the claims that exclude a hold in that mode.
@@ -296,12 +295,20 @@ func (m *Machine) conflicting(by *[modes]int32, mode Mode) int32 {
 	return by[Exclusive] + by[Fair] + by[Write] + by[Read]
 }
 
+// poll is how long a caller relies on hints.
+func (m *Machine) poll(c *caller) Time {
+	if c.Poll > 0 {
+		return c.Poll
+	}
+	return m.Poll
+}
+
 // backoff is the pause after so many failures, at most most.
 func (m *Machine) backoff(failures int32, most Time) Time {
 	d := min(m.BackoffMin<<min(failures, 10), most)
 	if m.Jitter {
 		m.seqs++
-		d -= Time(uint64(m.seqs)*0x9e3779b97f4a7c15>>33) % (d/2 + 1)
+		d -= Time((uint64(m.seqs)^m.Seed)*0x9e3779b97f4a7c15>>33) % (d/2 + 1)
 	}
 	return max(d, 1)
 }

@@ -8,6 +8,9 @@ func (w *world) ended(p int, f *Effect, e *Event, trusts []Time) {
 	if s := &w.seats[p][f.Caller]; s.state != leased && s.state != returning {
 		w.fail("a lease ended that the caller doesn't have")
 	}
+	if f.Why == WhyClosed {
+		w.seats[p][f.Caller].state = returning
+	}
 	c := m.callers[f.Caller].claim
 	if f.Why == WhyHeldTooLong && c != None && w.local(p) < m.claims[c].limit-m.Margin {
 		w.fail("a loss before the limit is called one at the limit")

@@ -166,6 +166,7 @@ func (x *explorer) arrive(w *world, p, s int, do func(bool, string, Event, func(
 		return
 	}
 	e := Event{Kind: EvArrive, Of: None, Terms: sc.as}
+	e.Terms.CrowdAll = x.sc.most
 	if sc.inside >= 0 {
 		outer := &m.callers[sc.inside]
 		if outer.phase != holding {

@@ -1,0 +1,71 @@
+package machine
+
+// What the shell asks a machine between steps.
+
+// Waiting is how many callers have had to wait, and Unsettled how many acquires have no
+// answer and how many claims are to be undone: the shell bounds both over all keys.
+func (m *Machine) Waiting() int32 { return m.waiting }
+
+// Unsettled is described with Waiting.
+func (m *Machine) Unsettled() int32 { return m.open + m.undoing }
+
+// Undoing is how many claims are to be undone.
+func (m *Machine) Undoing() int32 { return m.undoing }
+
+// Holds is how many holds there are, with those whose release has no answer.
+func (m *Machine) Holds() (n int32) {
+	for mode := range modes {
+		n += m.held[mode] + m.ending[mode]
+	}
+	return n
+}
+
+// Leases is how many leases the holds have, and how many holds are being released.
+func (m *Machine) Leases() (n int32) {
+	for i := range m.claims {
+		switch h := &m.claims[i]; h.stage {
+		case held:
+			n += h.leases
+		case ending:
+			n++
+		}
+	}
+	return n
+}
+
+// Owner is the last that was made.
+func (m *Machine) Owner() Owner { return m.owners }
+
+// Absent says that the caller's slot is free.
+func (m *Machine) Absent(s Slot) bool { return m.callers[s].phase == absent }
+
+// Asker is the caller for which a claim calls, or None.
+func (m *Machine) Asker(i Slot) Slot { return m.claims[i].asker }
+
+// Hold is the claim and the owner of a caller that has a lease.
+func (m *Machine) Hold(s Slot) (Slot, Owner) {
+	i := m.callers[s].claim
+	return i, m.claims[i].owner
+}
+
+// Shared says that the hold of a caller's lease has other leases.
+func (m *Machine) Shared(s Slot) bool { return m.claims[m.callers[s].claim].leases > 1 }
+
+// Limit is when the hold of a caller's lease ends at the latest, 0 if it may last.
+func (m *Machine) Limit(s Slot) Time { return m.claims[m.callers[s].claim].limit }
+
+// Trusts yields the leases of the holds that the last step has touched, and until when they
+// are trusted.
+func (m *Machine) Trusts(yield func(Slot, Time) bool) {
+	for _, id := range m.touched {
+		if id&1 == 0 || m.claims[id>>1].stage != held {
+			continue
+		}
+		h := &m.claims[id>>1]
+		for s := h.first; s != None; s = m.callers[s].next {
+			if !yield(s, h.trust) {
+				return
+			}
+		}
+	}
+}
