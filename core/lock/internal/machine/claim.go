@@ -159,13 +159,10 @@ func (m *Machine) newClaim(s Slot) *claim {
 // find returns the claim of a call. If there is none, the store had certainly nothing of it
 // when the call was answered, or the machine waits for nothing of it.
 func (m *Machine) find(k *Call) *claim {
-	if k.Claim == None || int(k.Claim) >= len(m.claims) {
+	if m.about(k) == nil {
 		return nil
 	}
-	if cl := &m.claims[k.Claim]; cl.stage != free && cl.owner == k.Owner {
-		return m.claim(k.Claim)
-	}
-	return nil
+	return m.claim(k.Claim)
 }
 
 // nextSeq is the number of a call.

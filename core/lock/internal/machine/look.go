@@ -36,11 +36,24 @@ func (m *Machine) Leases() (n int32) {
 // Owner is the last that was made.
 func (m *Machine) Owner() Owner { return m.owners }
 
-// Absent says that the caller's slot is free.
-func (m *Machine) Absent(s Slot) bool { return m.callers[s].phase == absent }
+// Asker is the caller for which a call is made, or None.
+func (m *Machine) Asker(k *Call) Slot {
+	if cl := m.about(k); cl != nil && cl.stage == asking {
+		return cl.asker
+	}
+	return None
+}
 
-// Asker is the caller for which a claim calls, or None.
-func (m *Machine) Asker(i Slot) Slot { return m.claims[i].asker }
+// about is the claim of a call, or nil if the owner has none any longer.
+func (m *Machine) about(k *Call) *claim {
+	if k.Claim == None || int(k.Claim) >= len(m.claims) {
+		return nil
+	}
+	if cl := &m.claims[k.Claim]; cl.stage != free && cl.owner == k.Owner {
+		return cl
+	}
+	return nil
+}
 
 // Hold is the claim and the owner of a caller that has a lease.
 func (m *Machine) Hold(s Slot) (Slot, Owner) {
@@ -48,8 +61,25 @@ func (m *Machine) Hold(s Slot) (Slot, Owner) {
 	return i, m.claims[i].owner
 }
 
+// Leased is a lease of the hold that a call is about, or None.
+func (m *Machine) Leased(k *Call) Slot {
+	if cl := m.about(k); cl != nil && cl.stage == held {
+		return cl.first
+	}
+	return None
+}
+
 // Shared says that the hold of a caller's lease has other leases.
 func (m *Machine) Shared(s Slot) bool { return m.claims[m.callers[s].claim].leases > 1 }
+
+// Mode is the one of the hold of a caller's lease, as the store knows it at the latest.
+func (m *Machine) Mode(s Slot) Mode {
+	h := &m.claims[m.callers[s].claim]
+	if h.out == OpLower {
+		return Read
+	}
+	return h.mode
+}
 
 // Limit is when the hold of a caller's lease ends at the latest, 0 if it may last.
 func (m *Machine) Limit(s Slot) Time { return m.claims[m.callers[s].claim].limit }
@@ -69,3 +99,6 @@ func (m *Machine) Trusts(yield func(Slot, Time) bool) {
 		}
 	}
 }
+
+// Lasts is the TTL of a renewal of a caller's hold that is sent at that time.
+func (m *Machine) Lasts(s Slot, at Time) Time { return m.claims[m.callers[s].claim].lasting(at) }

@@ -45,7 +45,7 @@ func (w *world) replied(sc *scope, p int, f *Effect, e *Event, crowd int32) {
 		w.fail("an extension that nobody waits for")
 	case s.state != waits && s.state != returning:
 		w.fail("an answer that nobody waits for")
-	case r == ResBusy && s.state == waits && !s.saw:
+	case r == ResBusy && s.state == waits && !s.saw && e.Kind != EvLeave: // who leaves learns what was known
 		w.fail("busy though free")
 	case r == ResClosed && s.state == waits && m.callers[f.Caller].AtWork && !m.ended:
 		w.fail("work is refused by a drain")
