@@ -68,7 +68,7 @@ func (a *acquisition) run() (*Lease, error) {
 	if over {
 		return nil, ended(a.ctx)
 	}
-	w := newWait()
+	w := a.newWait()
 	w.nudge = a.o.hooks.Waiting != nil || a.how.group != nil && a.o.mode == Semaphore
 	lease.wait = w
 	p := pump{Locker: a.Locker}
@@ -91,23 +91,25 @@ func (a *acquisition) arrive(p *pump, lease *Lease, ev *machine.Event) error {
 		return ErrClosed
 	}
 	e := sh.entryOf(a.key)
-	if outer := a.outer; outer != nil && outer.seated && outer.fate.Load() == nil {
+	m := e.awake()
+	if outer := a.outer; outer != nil && !outer.first.left.Load() {
 		lease.first = outer.first
-		m := e.awake()
-		ev.Of, ev.Owner = m.Hold(outer.slot)
-		a.held = Mode(m.Mode(outer.slot))
+		ev.Of, ev.Owner = m.HeldBy(outer.owner), outer.owner
+		if ev.Of != machine.None {
+			a.held = Mode(m.Mode(ev.Of))
+		}
 	}
-	e.awake()
 	e.seat(lease)
 	ev.Caller = lease.slot
 	p.step(e, ev, now, nil)
 	return nil
 }
 
-// own is the innermost lease of the key that the caller's context has.
+// own is the innermost lease of the key that the caller's context has, of a hold that goes
+// on. The lease may have been released.
 func (a *acquisition) own() *Lease {
 	for lease := range leases(a.ctx) {
-		if lease.entry.key == a.key && lease.entry.shard.Locker == a.Locker && lease.verdict() == nil {
+		if lease.entry.key == a.key && lease.entry.shard.Locker == a.Locker && !lease.first.left.Load() {
 			if a.o.mode != Semaphore || lease.o.mode != Semaphore {
 				return lease
 			}
@@ -148,7 +150,7 @@ func (a *acquisition) await(lease *Lease, w *wait) (*Lease, error) {
 	}
 	a.waited = w.waits.Load()
 	result, why, cause := w.result, w.why, w.cause
-	w.free()
+	a.freeWait(w)
 	switch {
 	case result == machine.ResGranted && left:
 		a.decline(lease)

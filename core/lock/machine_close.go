@@ -34,7 +34,9 @@ func (l *Locker) Close(ctx context.Context) error {
 	by := time.NewTimer(l.defaults.callTimeout)
 	defer by.Stop()
 	l.refuseNew()
-	panicked, failed := l.awaitClosed(ctx, l.closeAll())
+	all := l.closeAll()
+	l.closed.Store(true)
+	panicked, failed := l.awaitClosed(ctx, all)
 	l.report()
 	select {
 	case <-l.settled:
@@ -50,14 +52,14 @@ func (l *Locker) Close(ctx context.Context) error {
 	return l.awaitQuiet(ctx, failed)
 }
 
-// closed is a hold that Close releases.
-type closed struct {
+// closedHold is a hold that Close releases.
+type closedHold struct {
 	lease *Lease // one of the hold
 	wait  *wait  // for the answer
 }
 
 // closeAll ends all leases, and has their holds released.
-func (l *Locker) closeAll() (all []closed) {
+func (l *Locker) closeAll() (all []closedHold) {
 	p := pump{Locker: l}
 	for i := range l.shards {
 		sh := &l.shards[i]
@@ -71,12 +73,12 @@ func (l *Locker) closeAll() (all []closed) {
 	return all
 }
 
-func (p *pump) closeKey(e *entry, now machine.Time, all []closed) []closed {
+func (p *pump) closeKey(e *entry, now machine.Time, all []closedHold) []closedHold {
 	first := len(all)
 	for _, lease := range e.seats {
 		if lease != nil && lease.wait == nil {
-			lease.wait = newWait()
-			all = append(all, closed{lease, lease.wait})
+			lease.wait = p.newWait()
+			all = append(all, closedHold{lease, lease.wait})
 		}
 	}
 	p.step(e, &machine.Event{Kind: machine.EvClose}, now, nil)
@@ -85,7 +87,7 @@ func (p *pump) closeKey(e *entry, now machine.Time, all []closed) []closed {
 		if c.lease.seated || c.wait.done() {
 			left = append(left, c)
 		} else {
-			c.wait.free()
+			p.freeWait(c.wait)
 		}
 	}
 	return left
@@ -93,7 +95,7 @@ func (p *pump) closeKey(e *entry, now machine.Time, all []closed) []closed {
 
 // awaitClosed waits until the holds are released. It returns what a hook has panicked with,
 // and what was not released.
-func (l *Locker) awaitClosed(ctx context.Context, all []closed) (panicked any, err error) {
+func (l *Locker) awaitClosed(ctx context.Context, all []closedHold) (panicked any, err error) {
 	failed, last := 0, error(nil)
 	for _, c := range all {
 		over := false
@@ -115,7 +117,7 @@ func (l *Locker) awaitClosed(ctx context.Context, all []closed) (panicked any, e
 }
 
 // outcome is the error of the release.
-func (c closed) outcome(ctx context.Context) error {
+func (c closedHold) outcome(ctx context.Context) error {
 	switch {
 	case !c.wait.done():
 		return wrap(ErrUnavailable, ended(ctx))
@@ -153,7 +155,6 @@ func (l *Locker) reportClosed(first *Lease, err error) {
 	if lost {
 		p.lost(first, err)
 	} else {
-		first.ended = true
 		known = first.known()
 	}
 	sh.mu.Unlock()

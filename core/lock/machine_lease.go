@@ -44,8 +44,9 @@ type Lease struct {
 	// reported is the options of the first acquisition that was reported as granted: since
 	// then hooks know of the hold, by its name.
 	reported atomic.Pointer[options]
-	ended    bool // it has ended
-	endOwed  bool // it ended before it was reported, and its end is reported after that
+	left     atomic.Bool // its last lease was released; written with the mutex
+	ended    bool        // its end is known to the hooks
+	endOwed  bool        // it ended before it was reported, and its end is reported after that
 }
 
 // Context ends when the lease is released, lost, or when the context it was
@@ -181,8 +182,9 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l == nil {
 		return &Error{Op: "release", Err: ErrNotHeld}
 	}
+	ctx = uncanceled(ctx)
 	l.release.Do(func() {
-		if err := l.released(uncanceled(ctx)); err != nil {
+		if err := l.released(ctx); err != nil {
 			l.result = &Error{Op: "release", Key: l.entry.key, Err: err}
 		}
 	})

@@ -23,13 +23,14 @@ type Locker struct {
 	client   string    // first part of every owner
 	epoch    time.Time // what trust is counted from, on the monotonic clock
 
-	draining    chan struct{} // closed by Drain, and by Close
-	idle        chan struct{} // closed when, after that, nothing is held
-	refusing    atomic.Bool   // draining is closed
-	refusesWork atomic.Bool   // idle is closed: nobody gets anything
-	closing     atomic.Bool
-	settled     chan struct{} // closed when, after that, nothing is held or to be undone
-	settling    atomic.Bool   // settled is closed
+	draining    chan struct{}      // closed by Drain, and by Close
+	idle        chan struct{}      // closed when, after that, nothing is held
+	refusing    atomic.Bool        // draining is closed
+	refusesWork atomic.Bool        // idle is closed: nobody gets anything
+	closing     atomic.Bool        // Close was called
+	closed      atomic.Bool        // it has ended all leases
+	settled     chan struct{}      // closed when, after that, nothing is held or to be undone
+	settling    atomic.Bool        // settled is closed
 	unclosed    error              // why Close could not release every hold; set before running is quiet
 	base        context.Context    // of background work; ends when Close gives up
 	stop        context.CancelFunc // ends base
@@ -39,6 +40,7 @@ type Locker struct {
 	wall  wall
 	leaps atomic.Int64 // how often the process may have been suspended
 
+	waits  sync.Pool // of *wait
 	tally  tally
 	timer  timer
 	shards [shards]shard

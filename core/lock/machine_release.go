@@ -21,11 +21,11 @@ func (l *Lease) released(ctx context.Context) error {
 	} else {
 		defer sh.running.Done()
 	}
-	w := newWait()
+	w := sh.newWait()
 	p := pump{Locker: sh.Locker, ctx: ctx}
 	last, err := l.depart(&p, w, false)
 	if err != nil {
-		w.free()
+		sh.freeWait(w)
 		p.run()
 		return err
 	}
@@ -35,7 +35,7 @@ func (l *Lease) released(ctx context.Context) error {
 		w.park(context.Background())
 	}
 	result, cause := w.result, w.cause
-	w.free()
+	sh.freeWait(w)
 	lost := *l.fate.Load()
 	switch {
 	case result == machine.ResReleased, result == machine.ResCanceled:
@@ -69,6 +69,9 @@ func (l *Lease) depart(p *pump, w *wait, decline bool) (last bool, err error) {
 	l.wait = w
 	p.step(l.entry, &machine.Event{Kind: machine.EvRelease, Caller: l.slot, Decline: decline}, now, nil)
 	l.fate.CompareAndSwap(nil, &ErrReleased)
+	if last {
+		l.first.left.Store(true)
+	}
 	return last, nil
 }
 

@@ -43,7 +43,7 @@ func (t *tally) change(before, after counts) {
 func (l *Locker) report() {
 	if l.refusing.Load() && l.tally.holds.Load() == 0 {
 		l.idled()
-		if l.closing.Load() && l.tally.unsettled.Load() == 0 && !l.settling.Swap(true) {
+		if l.closed.Load() && l.tally.unsettled.Load() == 0 && !l.settling.Swap(true) {
 			close(l.settled)
 		}
 	}

@@ -4,7 +4,6 @@ package lock
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redlatch/redlatch/core/lock/internal/machine"
@@ -27,19 +26,19 @@ const (
 	replied
 )
 
-var waits = sync.Pool{New: func() any { return &wait{wake: make(chan struct{}, 1)} }}
-
-func newWait() *wait {
-	w, _ := waits.Get().(*wait)
-	return w
+func (l *Locker) newWait() *wait {
+	if w, ok := l.waits.Get().(*wait); ok {
+		return w
+	}
+	return &wait{wake: make(chan struct{}, 1)}
 }
 
-// free is for a wait that has ended with its reply.
-func (w *wait) free() {
+// freeWait is for a wait that has ended with its reply.
+func (l *Locker) freeWait(w *wait) {
 	w.state.Store(running)
 	w.waits.Store(false)
 	w.nudge, w.result, w.why, w.cause = false, 0, 0, nil
-	waits.Put(w)
+	l.waits.Put(w)
 }
 
 // reply ends the wait.

@@ -233,7 +233,7 @@ func (m *Machine) keeps(h *claim) bool {
 func (m *Machine) lengthen(s Slot, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	h := m.claim(c.claim)
-	renewed := c.Lease == 0 && c.Watchdog <= h.watchdog
+	renewed := c.Lease == 0 && c.Watchdog <= min(h.watchdog, h.lasts)
 	if need := max(c.length(), c.Min); renewed && c.Min == 0 || after(now, need) <= h.expiry || h.limit > 0 && h.expiry >= h.limit {
 		return m.lend(s, now, out)
 	}

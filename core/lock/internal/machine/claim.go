@@ -27,6 +27,7 @@ type claim struct {
 
 	// The hold.
 	unsure   bool // a release had no answer
+	lowering bool // the store may know the write hold as a read hold
 	renewing bool // a renewal is under way
 	suspect  bool // the process was suspended, and nothing was confirmed since
 	extended bool // a caller's extension was sent
@@ -73,6 +74,14 @@ type claim struct {
 
 // uncertain says whether an acquire of the owner may still run.
 func (cl *claim) uncertain() bool { return cl.open > 0 || cl.unknown || cl.named > 0 }
+
+// storedMode is the mode of calls for the claim. A call for a reader finds a writer, too.
+func (cl *claim) storedMode() Mode {
+	if cl.lowering {
+		return Read
+	}
+	return cl.mode
+}
 
 // due is when something is to be done about the claim.
 func (cl *claim) due() Time {
@@ -214,7 +223,7 @@ func (m *Machine) remove(i Slot, now Time, out []Effect) []Effect {
 		cl.at = cl.by
 	}
 	return append(out, Effect{Do: DoSend, Call: Call{
-		Op: OpRelease, Mode: cl.mode, Undo: cl.stage == undoing, Claim: i, Caller: None, Owner: cl.owner,
+		Op: OpRelease, Mode: cl.storedMode(), Undo: cl.stage == undoing, Claim: i, Caller: None, Owner: cl.owner,
 		Permits: cl.permits, Size: cl.size, Seq: cl.seq, Sent: now, By: cl.at, TTL: max(rest(cl.gone, now), 0), Keep: cl.keep,
 	}})
 }

@@ -178,7 +178,7 @@ func (m *Machine) dismiss(s Slot, out []Effect) []Effect {
 // answer the hold counts as one that writes.
 func (m *Machine) lower(i Slot, now Time, out []Effect) []Effect {
 	h := m.claim(i)
-	h.seq, h.out, h.at = m.nextSeq(), OpLower, after(now, m.Timeout)
+	h.seq, h.out, h.at, h.lowering = m.nextSeq(), OpLower, after(now, m.Timeout), true
 	return append(out, Effect{Do: DoSend, Call: Call{
 		Op: OpLower, Mode: Write, Claim: i, Caller: None, Owner: h.owner, Seq: h.seq, Sent: now, By: h.at, TTL: max(rest(h.expiry, now), 1),
 	}})
@@ -224,7 +224,7 @@ func (m *Machine) renew(i, s Slot, ttl, now Time, out []Effect) []Effect {
 	}
 	h.gone = max(h.gone, after(by+m.Life, ttl))
 	return append(out, Effect{Do: DoSend, Call: Call{
-		Op: OpRenew, Mode: h.mode, Claim: i, Caller: s, Owner: h.owner, Permits: h.permits, Size: h.size,
+		Op: OpRenew, Mode: h.storedMode(), Claim: i, Caller: s, Owner: h.owner, Permits: h.permits, Size: h.size,
 		Seq: seq, Sent: now, By: by, TTL: ttl, Epoch: m.epoch,
 	}})
 }

@@ -64,7 +64,11 @@ func (m *Machine) Hold(s Slot) (Slot, Owner) {
 // Leased is a lease of the hold that a call is about, or None.
 func (m *Machine) Leased(k *Call) Slot {
 	if cl := m.about(k); cl != nil && cl.stage == held {
-		return cl.first
+		for s := cl.first; s != None; s = m.callers[s].next {
+			if m.callers[s].phase != joining {
+				return s
+			}
+		}
 	}
 	return None
 }
@@ -72,13 +76,17 @@ func (m *Machine) Leased(k *Call) Slot {
 // Shared says that the hold of a caller's lease has other leases.
 func (m *Machine) Shared(s Slot) bool { return m.claims[m.callers[s].claim].leases > 1 }
 
-// Mode is the one of the hold of a caller's lease, as the store knows it at the latest.
-func (m *Machine) Mode(s Slot) Mode {
-	h := &m.claims[m.callers[s].claim]
-	if h.out == OpLower {
-		return Read
+// Mode is that of a claim, as the store may know it.
+func (m *Machine) Mode(i Slot) Mode { return m.claims[i].storedMode() }
+
+// HeldBy is the claim of an owner that holds the key, or None.
+func (m *Machine) HeldBy(o Owner) Slot {
+	for i := range m.claims {
+		if h := &m.claims[i]; h.stage == held && h.owner == o {
+			return Slot(i) //nolint:gosec // slots are small
+		}
 	}
-	return h.mode
+	return None
 }
 
 // Limit is when the hold of a caller's lease ends at the latest, 0 if it may last.

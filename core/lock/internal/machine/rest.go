@@ -53,7 +53,7 @@ func (m *Machine) Rests() bool {
 	switch h, c := &m.claims[0], &m.callers[0]; {
 	case m.ended, m.watch.state != watchNone, m.naming != None, m.abreast != m.Abreast, m.yield != yield{length: m.YieldMin}:
 		return false
-	case h.order != m.order, h.out != OpNone, h.open > 0, h.unknown, h.named > 0, h.dirty, h.suspect, h.renewing, h.keep > 0, h.spent:
+	case h.lowering, h.order != m.order, h.out != OpNone, h.open > 0, h.unknown, h.named > 0, h.dirty, h.suspect, h.renewing, h.keep > 0, h.spent:
 		return false
 	case c.Lease > 0:
 		return h.watchdog == 0

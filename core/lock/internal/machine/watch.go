@@ -90,6 +90,9 @@ func (m *Machine) watchTimer(now Time, out []Effect) []Effect {
 
 // hint has the callers that may call do so.
 func (m *Machine) hint() {
+	if head := m.queue.head; head != None && m.callers[head].Mode == Read {
+		m.abreast = m.Abreast // all may be granted
+	}
 	n := int32(0)
 	for s := m.queue.head; s != None && m.mayCall(s, n); s = m.callers[s].next {
 		c := &m.callers[s]
