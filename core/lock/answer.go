@@ -17,6 +17,7 @@ import (
 type answer struct {
 	entry *entry
 	call  machine.Call
+	named []machine.Owner // by the call
 	ended atomic.Bool
 }
 
@@ -27,7 +28,7 @@ func (a *answer) Answered(fence uint64, err error) {
 	}
 	p := pump{Locker: a.entry.shard.Locker}
 	defer p.running.Done()
-	p.answered(a.entry, &a.call, fence, err)
+	p.answered(a.entry, &a.call, a.named, fence, err)
 	p.run()
 }
 
@@ -37,17 +38,24 @@ var kinds = [...]machine.Kind{
 }
 
 // answered steps a machine by an answer.
-func (p *pump) answered(e *entry, call *machine.Call, fence uint64, err error) {
+func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fence uint64, err error) {
 	ev := machine.Event{Kind: kinds[call.Op], Call: *call, Fence: machine.Fence(fence), Others: 1}
 	if err == nil {
 		ev.Answer = machine.AnsOK
 	} else {
 		classify(&ev, err)
 	}
-	now := e.shard.lock()
-	defer e.shard.mu.Unlock()
+	sh := e.shard
+	now := sh.lock()
+	defer sh.mu.Unlock()
 	if e.gone {
-		return
+		if call.Op != machine.OpAcquire || p.closed.Load() {
+			return
+		}
+		e = sh.entryOf(e.key) // what the call has left is to be undone
+	}
+	if now > call.By {
+		ev.Places = named
 	}
 	if call.Op == machine.OpAcquire && ev.Answer >= machine.AnsUnknown {
 		e.failed(call, err)
@@ -67,7 +75,7 @@ func classify(ev *machine.Event, err error) {
 	_, panicked := errors.AsType[*PanicError](err)
 	ev.Private = panicked || wrong(err)
 	switch outcome := outcomeOf(err); {
-	case isDecision(err) && ev.Call.Op != machine.OpAcquire, wrong(err) && ev.Call.Undo:
+	case isDecision(err) && ev.Call.Op != machine.OpAcquire, outcome == OutcomeRefused && wrong(err) && ev.Call.Undo:
 		ev.Answer = machine.AnsGone
 	case outcome == OutcomeRefused:
 		ev.Answer = machine.AnsRefused

@@ -136,6 +136,15 @@ func (a *acquisition) atWork() bool {
 
 // await waits for the reply.
 func (a *acquisition) await(lease *Lease, w *wait) (*Lease, error) {
+	settled := false
+	defer func() {
+		if settled {
+			return
+		}
+		if a.leave(lease); w.result == machine.ResGranted { // a hook has panicked
+			a.decline(lease)
+		}
+	}()
 	left, own := false, false // it has left as its context has ended, or as it would wait for itself
 	for !w.done() {
 		switch {
@@ -148,11 +157,12 @@ func (a *acquisition) await(lease *Lease, w *wait) (*Lease, error) {
 			a.leave(lease)
 		}
 	}
+	settled = true
 	a.waited = w.waits.Load()
 	result, why, cause := w.result, w.why, w.cause
 	a.freeWait(w)
 	switch {
-	case result == machine.ResGranted && left:
+	case result == machine.ResGranted && (left || a.waited && a.ctx.Err() != nil):
 		a.decline(lease)
 		return nil, a.gaveUp(true)
 	case result == machine.ResGranted:

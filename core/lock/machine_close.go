@@ -31,7 +31,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	l.running.Add(1)
 	l.running.close()
-	by := time.NewTimer(l.defaults.callTimeout)
+	by := time.NewTimer(2 * l.defaults.callTimeout)
 	defer by.Stop()
 	l.refuseNew()
 	all := l.closeAll()
@@ -150,7 +150,7 @@ func (l *Locker) reportClosed(first *Lease, err error) {
 	p := pump{Locker: l}
 	sh := first.entry.shard
 	sh.mu.Lock()
-	lost := errors.Is(err, ErrLost)
+	lost := errors.Is(err, ErrLost) && !errors.Is(err, ErrUnavailable) // else it is what ctx ended by
 	known := false
 	if lost {
 		p.lost(first, err)

@@ -32,6 +32,12 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if margin := sh.defaults.margin; d <= 2*margin {
 		return fmt.Errorf("%w: Extend(%v): must be longer than twice WithMargin(%v)", ErrInvalid, d, margin)
 	}
+	return l.prolong(ctx, d, true)
+}
+
+// prolong extends the hold. exactly says that d must not exceed the limit of the hold.
+func (l *Lease) prolong(ctx context.Context, d time.Duration, exactly bool) error {
+	sh := l.entry.shard
 	if !sh.begin() {
 		return ErrClosed
 	}
@@ -40,7 +46,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 		return ended(ctx)
 	}
 	for {
-		x, before, err := l.startExtension(ctx, d)
+		x, before, err := l.startExtension(ctx, d, exactly)
 		if err != nil {
 			return err
 		}
@@ -59,7 +65,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 }
 
 // startExtension steps the machine, unless an extension is under way.
-func (l *Lease) startExtension(ctx context.Context, d time.Duration) (x, before *extension, err error) {
+func (l *Lease) startExtension(ctx context.Context, d time.Duration, exactly bool) (x, before *extension, err error) {
 	if err := l.status(); err != nil {
 		return nil, nil, err
 	}
@@ -74,7 +80,7 @@ func (l *Lease) startExtension(ctx context.Context, d time.Duration) (x, before 
 	case l.extension != nil:
 		return nil, l.extension, nil
 	}
-	if limit := l.entry.awake().Limit(l.slot); limit > 0 && machine.Time(d) > limit-now {
+	if limit := l.entry.awake().Limit(l.slot); exactly && limit > 0 && machine.Time(d) > limit-now {
 		l.entry.settle()
 		return nil, nil, fmt.Errorf("%w: Extend(%v): WithMaxHold leaves %v", ErrInvalid, d, time.Duration(limit-now))
 	}
@@ -99,7 +105,7 @@ func (l *Lease) extended(x *extension) error {
 
 // lengthen gives a lease of a group its length.
 func (l *Lease) lengthen(ctx context.Context, d time.Duration) error {
-	err := l.extend(ctx, d)
+	err := l.prolong(ctx, d, false)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = wrap(ErrUnavailable, err) // whichever of its calls was not answered
 	}

@@ -45,7 +45,7 @@ func (l *Lease) released(ctx context.Context) error {
 		return lost // before
 	case result == machine.ResLost:
 		err = errGone
-		defer sh.lostAtRelease(l.first, err) // last: a hook may panic
+		sh.lostAtRelease(l.first, err)
 	default:
 		if cause == nil {
 			cause = errNoAnswer

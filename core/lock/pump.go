@@ -17,7 +17,7 @@ type pump struct {
 	*Locker
 
 	ctx      context.Context // of the caller whose event it is, for the values of its calls
-	round    bool            // renewals are collected
+	round    bool            // renewals and what hooks are to hear are collected
 	force    machine.Call
 	tasks    []task
 	room     [2]task
@@ -33,6 +33,7 @@ type task struct {
 	ctx    context.Context
 	owner  string
 	places []string
+	named  []machine.Owner // the same
 	stop   func()
 }
 
@@ -108,6 +109,9 @@ func (p *pump) send(e *entry, f *machine.Effect) {
 	for _, o := range f.Places {
 		t.places = append(t.places, e.shard.nameOf(o))
 	}
+	if f.Call.Named > 1 {
+		t.named = slices.Clone(f.Places)
+	}
 	p.add(t)
 }
 
@@ -130,7 +134,10 @@ func (p *pump) run() {
 	}
 	clear(p.tasks)
 	p.tasks = p.tasks[:0]
-	if !p.round && len(p.renewals) > 0 {
+	if p.round {
+		return
+	}
+	if len(p.renewals) > 0 {
 		p.renew()
 	}
 	p.report()
@@ -152,11 +159,11 @@ func (p *pump) start(t task) {
 	call := p.calls[t.call.Op]
 	if p.traits.Immediate {
 		fence, err := p.immediately(t.ctx, call, t.claim())
-		p.answered(t.entry, &t.call, fence, err)
+		p.answered(t.entry, &t.call, t.named, fence, err)
 		return
 	}
 	p.running.Add(1)
-	a := &answer{entry: t.entry, call: t.call}
+	a := &answer{entry: t.entry, call: t.call, named: t.named}
 	defer func() {
 		if v := recover(); v != nil {
 			a.Answered(0, panicError(v))

@@ -158,8 +158,8 @@ func (l *Locker) tick() {
 			p.serve(&l.shards[i], slack)
 		}
 	}
+	defer p.run() // last, as hooks may take their time
 	p.round = false
-	p.run()
 	for i := range l.shards { // what is due and was not served, or has been set since
 		sh := &l.shards[i]
 		sh.mu.Lock()

@@ -115,8 +115,16 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 	if e.Call.Named > 1 {
 		out = m.named(e, now, out)
 	}
+	if e.Answer == AnsOK || e.Answer == AnsBusy && e.Call.Mode == Fair {
+		for _, o := range e.Places {
+			out = m.orphan(o, &e.Call, now, out)
+		}
+	}
 	i, cl := e.Call.Claim, m.find(&e.Call)
 	if cl == nil {
+		if e.Answer == AnsOK || e.Answer == AnsBusy && e.Call.Mode == Fair {
+			out = m.orphan(e.Call.Owner, &e.Call, now, out)
+		}
 		return out
 	}
 	current := cl.out == OpAcquire && cl.seq == e.Call.Seq
@@ -157,6 +165,25 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 		}
 	}
 	return out
+}
+
+// orphan undoes what a call has left for an owner that is not known any longer: the answer
+// came after the time in which the call could run.
+func (m *Machine) orphan(o Owner, k *Call, now Time, out []Effect) []Effect {
+	for i := range m.claims {
+		if m.claims[i].stage != free && m.claims[i].owner == o {
+			return out
+		}
+	}
+	i := m.unused()
+	cl := m.claim(i)
+	*cl = claim{
+		stage: undoing, mode: k.Mode, owner: o, asker: None, first: None, returning: None, permits: k.Permits, size: k.Size,
+		placed: -1, dirty: true, gone: after(now, max(k.TTL, m.PlaceTTL)), renewAt: Never, row: cl.row, touched: true, listed: cl.listed, next: cl.next,
+	}
+	m.live++
+	m.undoing++
+	return m.undo(i, now, out)
 }
 
 // named is the answer for the owners that an acquire has named besides its own.

@@ -71,7 +71,8 @@ type caller struct {
 	number     uint64 // of its arrival
 	askAt      Time   // resting, retrying: when to call. joining, extending: until when to wait
 	began      Time   // when the first of its unanswered calls was sent
-	giveUp     Time   // limited: until when it waits for an answer
+	giveUp     Time   // limited, joining, extending: until when it waits for an answer
+	want       Time   // joining, extending: the TTL that it asks for
 }
 
 // due is when something is to be done about the caller itself. When it calls is the
@@ -207,7 +208,7 @@ func (m *Machine) reenter(s, i Slot, now Time, out []Effect) []Effect {
 	switch {
 	case !reads && (c.Mode != h.mode || h.out == OpLower):
 		return m.replyWhy(s, ResInvalid, WhyMode, out)
-	case h.mode == Write && c.Min > 0 && (reads || h.writes < h.leases), reads && m.keeps(h):
+	case h.mode == Write && c.Min > 0 && (reads || h.writes < h.leases), reads && m.keeps(h, now):
 		return m.replyWhy(s, ResInvalid, WhyKept, out) // the store can't keep a hold that changes its mode
 	case h.limit > 0 && h.granted+c.Min > h.limit:
 		return m.replyWhy(s, ResInvalid, WhyLimit, out)
@@ -219,13 +220,13 @@ func (m *Machine) reenter(s, i Slot, now Time, out []Effect) []Effect {
 }
 
 // keeps says whether the hold stays for a minimum.
-func (m *Machine) keeps(h *claim) bool {
+func (m *Machine) keeps(h *claim, now Time) bool {
 	for s := h.first; s != None; s = m.callers[s].next {
-		if m.callers[s].Min > 0 {
+		if c := &m.callers[s]; c.Min > 0 && (c.Part || h.granted+c.Min > now) {
 			return true
 		}
 	}
-	return h.keep > 0
+	return h.keep > now
 }
 
 // lengthen gives the caller its lease of the claim that it is one of, or first extends
@@ -238,8 +239,7 @@ func (m *Machine) lengthen(s Slot, now Time, out []Effect) []Effect {
 		return m.lend(s, now, out)
 	}
 	m.enter(s, joining)
-	c.askAt = after(now, m.Timeout)
-	return m.renew(c.claim, s, c.length(), now, out)
+	return m.ask(s, c.length(), now, out)
 }
 
 // lend gives the caller its lease.
@@ -283,7 +283,7 @@ func (m *Machine) leave(s Slot, r Result, now Time, out []Effect) []Effect {
 				}
 			}
 		}
-		i := c.claim
+		i, wasHead := c.claim, m.queue.head == s
 		m.pop(s, false, now)
 		out = m.reply(s, r, out)
 		if i != None {
@@ -292,6 +292,9 @@ func (m *Machine) leave(s Slot, r Result, now Time, out []Effect) []Effect {
 			if cl.leaving {
 				m.leaving++
 				m.leaveTill = after(now, m.PlacePause)
+				if wasHead {
+					m.pauseTill = m.leaveTill
+				}
 			}
 			out = m.settle(i, now, out)
 		}
@@ -315,6 +318,9 @@ func (m *Machine) pop(s Slot, granted bool, now Time) {
 	wasHead, rested := m.queue.head == s, !c.hint && (granted || c.phase == resting)
 	joined := m.queue.remove(m.callers, s)
 	head := m.queue.head
+	if wasHead && m.leaving > 0 {
+		m.pauseTill = m.leaveTill
+	}
 	if head == None {
 		return
 	}
@@ -523,12 +529,32 @@ func (m *Machine) extend(e *Event, now Time, out []Effect) []Effect {
 		return append(out, Effect{Do: DoReply, Caller: e.Caller, Result: ResLost})
 	}
 	m.enter(e.Caller, extending)
-	c.askAt = after(now, m.Timeout)
-	return m.renew(c.claim, e.Caller, e.TTL, now, out)
+	return m.ask(e.Caller, e.TTL, now, out)
 }
 
-// extended is the answer to an extension, or that none came.
-func (m *Machine) extended(s Slot, ok bool, now Time, out []Effect) []Effect {
+// ask has the hold of a caller extended.
+func (m *Machine) ask(s Slot, ttl, now Time, out []Effect) []Effect {
+	c := &m.callers[s]
+	c.want, c.tries, c.giveUp = ttl, 0, after(now, m.Timeout)
+	c.askAt = c.giveUp
+	return m.renew(c.claim, s, ttl, now, out)
+}
+
+// extended is the answer to an extension. One that fails is repeated while there is time.
+func (m *Machine) extended(s Slot, e *Event, now Time, out []Effect) []Effect {
+	c := &m.callers[s]
+	ok := e.Answer == AnsOK && e.Call.Epoch == m.epoch
+	if pause := m.backoff(c.tries, m.BackoffMax); !ok && e.Answer != AnsRefused && after(now, pause) < c.giveUp {
+		c.tries++
+		c.askAt = after(now, pause)
+		m.touch(int32(s)<<1, &c.touched)
+		return out
+	}
+	return m.lengthened(s, ok, now, out)
+}
+
+// lengthened is the end of an extension.
+func (m *Machine) lengthened(s Slot, ok bool, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	switch {
 	case c.phase == extending:
@@ -554,7 +580,12 @@ func (m *Machine) callerTimer(s Slot, now Time, out []Effect) []Effect {
 	}
 	switch c.phase {
 	case joining, extending:
-		return m.extended(s, false, now, out)
+		if now >= c.giveUp {
+			return m.lengthened(s, false, now, out)
+		}
+		c.askAt = c.giveUp
+		m.touch(int32(s)<<1, &c.touched)
+		return m.renew(c.claim, s, c.want, now, out)
 	}
 	if c.limited { // no answer has come
 		return m.leave(s, ResUnavailable, now, out)

@@ -126,7 +126,11 @@ func (e *canon) caller(p, s int) {
 		if m.Patience < Never {
 			e.since(c.began, max(m.Patience, m.Timeout))
 		}
-	case resting, joining, extending:
+	case joining, extending:
+		e.until(c.askAt)
+		e.until(c.giveUp)
+		e.b = append(e.b, byte(c.tries))
+	case resting:
 		e.until(c.askAt)
 	}
 	if c.Until > 0 {
@@ -270,6 +274,7 @@ func (e *canon) process(p int) {
 	}
 	if m.leaving > 0 {
 		e.until(m.leaveTill)
+		e.until(m.pauseTill)
 	}
 	e.callers(p)
 	e.claims(p)

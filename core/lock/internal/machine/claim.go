@@ -147,13 +147,8 @@ func (m *Machine) count(cl *claim, n int32) {
 
 // newClaim makes the claim of a caller, with a new owner.
 func (m *Machine) newClaim(s Slot) *claim {
-	i := m.free
-	if i == None {
-		i = Slot(len(m.claims)) //nolint:gosec // slots are small
-		m.claims = append(m.claims, claim{row: -1, asker: None})
-	}
+	i := m.unused()
 	cl := m.claim(i)
-	m.free = cl.asker
 	c := &m.callers[s]
 	m.owners++
 	*cl = claim{
@@ -163,6 +158,17 @@ func (m *Machine) newClaim(s Slot) *claim {
 	m.live++
 	c.claim = i
 	return cl
+}
+
+// unused is a free claim.
+func (m *Machine) unused() Slot {
+	i := m.free
+	if i == None {
+		m.claims = append(m.claims, claim{row: -1, asker: None})
+		return Slot(len(m.claims) - 1) //nolint:gosec // slots are small
+	}
+	m.free = m.claims[i].asker
+	return i
 }
 
 // find returns the claim of a call. If there is none, the store had certainly nothing of it

@@ -177,7 +177,9 @@ type Event struct {
 	// still lasts, and how much later than now what an EvTimer renews may be due.
 	TTL   Time
 	Terms Terms // of an EvArrive
-	Call  Call  // of an answer, as it was sent
+	// Places are, of an EvAcquired, those that the call has named, if it is late.
+	Places []Owner
+	Call   Call // of an answer, as it was sent
 }
 
 // Do is the kind of an effect.

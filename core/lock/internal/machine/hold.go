@@ -178,7 +178,13 @@ func (m *Machine) dismiss(s Slot, out []Effect) []Effect {
 // answer the hold counts as one that writes.
 func (m *Machine) lower(i Slot, now Time, out []Effect) []Effect {
 	h := m.claim(i)
-	h.seq, h.out, h.at, h.lowering = m.nextSeq(), OpLower, after(now, m.Timeout), true
+	if h.returning == None || h.out != OpLower {
+		h.by, h.tries = after(now, m.Timeout), 0
+	}
+	h.seq, h.out, h.at, h.lowering = m.nextSeq(), OpLower, max(h.by, now+1), true
+	if now >= h.by {
+		h.at = after(now, m.Timeout)
+	}
 	return append(out, Effect{Do: DoSend, Call: Call{
 		Op: OpLower, Mode: Write, Claim: i, Caller: None, Owner: h.owner, Seq: h.seq, Sent: now, By: h.at, TTL: max(rest(h.expiry, now), 1),
 	}})
@@ -202,18 +208,18 @@ func (m *Machine) lowered(e *Event, now Time, out []Effect) []Effect {
 	case AnsGone:
 		return m.lose(i, WhyTaken, true, now, out)
 	}
-	out = m.returned(h, ResUnavailable, out)
 	h.at = after(now, m.backoff(h.tries, m.BackoffMax)) // then the timer repeats it
 	h.tries++
+	if e.Answer == AnsRefused || h.at >= h.by {
+		out = m.returned(h, ResUnavailable, out)
+	}
 	return out
 }
 
 // renew makes a hold last: for the Extend of a caller if there is one.
 func (m *Machine) renew(i, s Slot, ttl, now Time, out []Effect) []Effect {
 	h := m.claim(i)
-	if h.limit > 0 {
-		ttl = max(1, min(ttl, h.limit-now))
-	}
+	ttl = h.within(ttl, now)
 	seq, by := m.nextSeq(), after(now, m.Timeout)
 	if s == None {
 		by = after(now, max(1, min(m.Timeout, ttl/6, h.lasts/6))) // it leaves time for more
@@ -241,13 +247,13 @@ func (m *Machine) renewed(e *Event, now Time, out []Effect) []Effect {
 	switch {
 	case e.Answer == AnsOK:
 		m.confirm(h, &e.Call)
-	case e.Answer == AnsGone:
+	case e.Answer == AnsGone && e.Call.Mode == h.storedMode(): // else it has met the OpLower
 		return m.lose(i, WhyTaken, true, now, out)
 	case own:
 		h.renewAt = after(now, m.retryRenewal(h))
 	}
 	if s := e.Call.Caller; s != None && m.callers[s].claim == i && m.callers[s].seq == e.Call.Seq {
-		return m.extended(s, e.Answer == AnsOK && e.Call.Epoch == m.epoch, now, out)
+		return m.extended(s, e, now, out)
 	}
 	return out
 }
@@ -258,7 +264,19 @@ func (m *Machine) retryRenewal(h *claim) Time {
 	if h.watchdog == 0 && !h.suspect && h.mode != Read {
 		return Never
 	}
-	return max(1, min(h.lasts/30, m.UndoBackoff))
+	lasts := h.lasts
+	if h.suspect {
+		lasts = min(lasts, 6*min(m.Timeout, Never/6))
+	}
+	return max(1, min(lasts/30, m.UndoBackoff))
+}
+
+// within is a TTL that ends at the limit.
+func (h *claim) within(ttl, now Time) Time {
+	if h.limit > 0 {
+		ttl = max(1, min(ttl, h.limit-now))
+	}
+	return ttl
 }
 
 // lasting is the TTL of a renewal that shortens nothing.
@@ -278,7 +296,9 @@ func (m *Machine) holdTimer(i Slot, slack, now Time, out []Effect) []Effect {
 		out = m.renew(i, None, h.lasting(now), now, out)
 	}
 	if now >= h.at {
-		out = m.returned(h, ResUnavailable, out)
+		if now >= h.by {
+			out = m.returned(h, ResUnavailable, out)
+		}
 		out = m.lower(i, now, out)
 	}
 	return out
@@ -370,6 +390,7 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 	for i := range m.claims {
 		switch i := Slot(i); m.claims[i].stage { //nolint:gosec // slots are small
 		case held:
+			out = m.returned(m.claim(i), ResClosed, out)
 			out = m.closeLeases(i, true, out)
 			out = m.endHold(i, now, out)
 		case lapsed:
@@ -401,7 +422,11 @@ func (m *Machine) closeLeases(i Slot, waits bool, out []Effect) []Effect {
 		}
 	}
 	for s := h.first; s != None; {
-		next := m.callers[s].next
+		c := &m.callers[s]
+		next := c.next
+		if c.Min > 0 && !c.Part && c.phase != joining {
+			h.keep = max(h.keep, h.granted+c.Min)
+		}
 		m.unlease(s)
 		switch {
 		case m.callers[s].phase == joining:

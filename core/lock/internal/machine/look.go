@@ -109,4 +109,7 @@ func (m *Machine) Trusts(yield func(Slot, Time) bool) {
 }
 
 // Lasts is the TTL of a renewal of a caller's hold that is sent at that time.
-func (m *Machine) Lasts(s Slot, at Time) Time { return m.claims[m.callers[s].claim].lasting(at) }
+func (m *Machine) Lasts(s Slot, at Time) Time {
+	h := &m.claims[m.callers[s].claim]
+	return h.within(h.lasting(at), at)
+}

@@ -85,7 +85,8 @@ type Machine struct {
 	verified  Time // when they were, or the last was granted
 	looked    Time // when the places were looked at
 	leaving   int32
-	leaveTill Time // until then the places of callers that left keep the head from calling
+	leaveTill Time // until then the places of callers that left keep the next head from calling
+	pauseTill Time // and this one
 
 	naming Slot // the claims that an acquire of another owner without an answer names; they are linked
 
@@ -230,7 +231,7 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 	}
 	if m.queue.head == None && m.watch.state == watchOpen && m.watch.until == Never {
 		m.watch.until = after(now, m.KeepWatch)
-		if m.KeepWatch == 0 || m.closed {
+		if m.KeepWatch == 0 || m.closed || m.perOwner {
 			out = m.unwatch(out)
 		}
 	}
@@ -260,8 +261,8 @@ func (m *Machine) callsAt(c *caller, now Time) Time {
 	if m.yield.until > now {
 		at = max(at, m.yield.until)
 	}
-	if c.Mode == Fair && m.leaving > 0 && m.leaveTill > now {
-		at = max(at, m.leaveTill)
+	if c.Mode == Fair && m.leaving > 0 && m.pauseTill > now {
+		at = max(at, m.pauseTill)
 	}
 	return at
 }
