@@ -13,7 +13,7 @@ import (
 var errGone = wrap(ErrTaken, ErrNotHeld)
 
 var causes = [...]*error{
-	machine.WhyTaken: &ErrTaken, machine.WhyUnconfirmed: &ErrNotRenewed, machine.WhyLeaseOver: &ErrExpired,
+	0: &ErrTaken, machine.WhyTaken: &ErrTaken, machine.WhyUnconfirmed: &ErrNotRenewed, machine.WhyLeaseOver: &ErrExpired,
 	machine.WhyHeldTooLong: &ErrHeldTooLong, machine.WhyClosed: &ErrClosed,
 }
 
@@ -23,7 +23,7 @@ func endCause(ev *machine.Event, why machine.Why) *error {
 	case why != machine.WhyTaken:
 	case ev.Kind == machine.EvForced:
 		return &ErrForced
-	case ev.Kind == machine.EvRenewed, ev.Kind == machine.EvLowered:
+	case ev.Kind == machine.EvRenewed, ev.Kind == machine.EvLowered, ev.Kind == machine.EvReleased:
 		return &errGone
 	}
 	return causes[why]

@@ -43,6 +43,17 @@ func (e *entry) awake() *machine.Machine {
 	return e.m
 }
 
+// holds says whether an owner has the key.
+func (e *entry) holds(o machine.Owner) bool {
+	switch {
+	case e.gone:
+		return false
+	case e.m == nil:
+		return e.rests && e.rest.Owner() == o
+	}
+	return e.m.HeldBy(o) != machine.None
+}
+
 // settle lets the machine rest if it may, drops an entry that has nothing left, and has
 // the timer look after the others.
 func (e *entry) settle() {

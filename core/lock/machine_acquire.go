@@ -169,10 +169,29 @@ func (a *acquisition) await(lease *Lease, w *wait) (*Lease, error) {
 		return lease, nil
 	case own:
 		return nil, ErrOwnHold
-	case left:
+	}
+	if a.outer != nil && result != machine.ResLost {
+		a.unjoined(a.outer)
+	}
+	if left {
 		return nil, a.gaveUp(result == machine.ResBusy)
 	}
 	return nil, a.failure(result, why, cause)
+}
+
+// unjoined reports the end of a hold whose last lease would have been the one that was not
+// granted.
+func (l *Locker) unjoined(outer *Lease) {
+	e := outer.entry
+	e.shard.mu.Lock()
+	over := !outer.first.left.Load() && !outer.first.ended && !e.holds(outer.owner)
+	if over {
+		outer.first.left.Store(true)
+	}
+	e.shard.mu.Unlock()
+	if over {
+		l.reportRelease(outer, true, nil)
+	}
 }
 
 // beginWait calls the hook, once. It returns whether it has.
@@ -222,10 +241,7 @@ func (a *acquisition) failure(r machine.Result, why machine.Why, cause error) er
 	case machine.ResInvalid:
 		return a.conflict(why)
 	case machine.ResLost:
-		if why == machine.WhyTaken {
-			return errGone
-		}
-		return *causes[why]
+		return cause
 	}
 	switch {
 	case cause != nil:

@@ -31,8 +31,10 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	l.running.Add(1)
 	l.running.close()
-	by := time.NewTimer(2 * l.defaults.callTimeout)
+	by := time.NewTimer(l.defaults.callTimeout)
 	defer by.Stop()
+	late := time.NewTimer(2 * l.defaults.callTimeout)
+	defer late.Stop()
 	l.refuseNew()
 	all := l.closeAll()
 	l.closed.Store(true)
@@ -40,14 +42,23 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.report()
 	select {
 	case <-l.settled:
-	case <-by.C:
 	case <-ctx.Done():
+	case <-by.C:
+		l.stopTimer() // nothing is repeated from now on
+		select {
+		case <-l.settled:
+		case <-ctx.Done():
+		case <-late.C:
+		}
 	}
 	l.unclosed = l.giveUp(failed)
 	l.stop()
 	l.running.Done()
 	if panicked != nil {
 		panic(panicked) //nolint:forbidigo // that of a hook, which is to be seen here
+	}
+	if ctx.Err() != nil && l.unclosed != nil {
+		return &Error{Op: "close", Err: wrap(ended(ctx), failed)}
 	}
 	return l.awaitQuiet(ctx, failed)
 }
@@ -122,7 +133,7 @@ func (c closedHold) outcome(ctx context.Context) error {
 	case !c.wait.done():
 		return wrap(ErrUnavailable, ended(ctx))
 	case c.wait.result == machine.ResLost:
-		return errGone
+		return c.wait.cause
 	case c.wait.result == machine.ResReleased:
 		return nil
 	case c.wait.cause != nil:

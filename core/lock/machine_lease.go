@@ -99,7 +99,7 @@ func (l *Lease) ending() *signal {
 
 // end ends the context of a lease that has ended, unless it has ended before.
 func (l *Lease) end(cause *error) {
-	if l.parent.Err() != nil {
+	if l.over.Load() == nil && l.parent.Err() != nil {
 		l.ending() // ended by its parent, with that one's cause
 	}
 	l.over.CompareAndSwap(nil, cause)

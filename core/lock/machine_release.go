@@ -44,7 +44,7 @@ func (l *Lease) released(ctx context.Context) error {
 	case result == machine.ResLost && !errors.Is(lost, ErrReleased):
 		return lost // before
 	case result == machine.ResLost:
-		err = errGone
+		err = cause
 		sh.lostAtRelease(l.first, err)
 	default:
 		if cause == nil {
@@ -65,13 +65,17 @@ func (l *Lease) depart(p *pump, w *wait, decline bool) (last bool, err error) {
 	if end := l.fate.Load(); !l.seated || end == &ErrClosed {
 		return false, *end
 	}
-	last = !l.entry.awake().Shared(l.slot)
-	l.wait = w
-	p.step(l.entry, &machine.Event{Kind: machine.EvRelease, Caller: l.slot, Decline: decline}, now, nil)
-	l.fate.CompareAndSwap(nil, &ErrReleased)
-	if last {
+	if now >= machine.Time(l.trust.Load()) { // the cause must say lost, though the timer be late
+		p.step(l.entry, &machine.Event{Kind: machine.EvTimer}, now, nil)
+	}
+	if !l.fate.CompareAndSwap(nil, &ErrReleased) && !l.seated { // before anybody gets the key
+		return false, *l.fate.Load()
+	}
+	if last = !l.entry.awake().Shared(l.slot); last {
 		l.first.left.Store(true)
 	}
+	l.wait = w
+	p.step(l.entry, &machine.Event{Kind: machine.EvRelease, Caller: l.slot, Decline: decline}, now, nil)
 	return last, nil
 }
 

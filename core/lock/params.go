@@ -33,8 +33,10 @@ const (
 	// maxAbreast callers in a shared mode call side by side. A store whose permits are all
 	// taken is not called for each of a crowd.
 	maxAbreast = 128
-	// A yield lets other lockers call first.
-	minYield, maxYield = time.Millisecond, 100 * time.Millisecond
+	// A yield lets other lockers call first. After several that nobody used there is none
+	// for a while.
+	minYield   = time.Millisecond
+	yieldPause = 10 * time.Millisecond
 	// placePoll is how long a place in the store's queue is left unnamed. The store gives it
 	// up after several times that. placeLook is how long the places are not looked at, but
 	// for the new ones, as a look at a long queue takes a while.
@@ -59,7 +61,7 @@ func params(o *options, traits Traits) machine.Params {
 		Jitter: true, Seed: rand.Uint64(), Abreast: maxAbreast,
 		Spaced: traits.Spaced, Ordered: traits.Spaced,
 		Handoffs: machine.Fence(o.handoffs), HandoffTime: machine.Time(o.handoffTime),
-		YieldMin: machine.Time(minYield), YieldMax: machine.Time(maxYield),
+		YieldMin: machine.Time(minYield), YieldMax: machine.Time(minYield), YieldPause: machine.Time(yieldPause),
 		PlacePoll: machine.Time(placePoll), PlaceLook: machine.Time(placeLook), PlaceTTL: machine.Time(placeTTL),
 		PlacePause: machine.Time(placePause), MaxPlaces: maxPlaces,
 	}

@@ -63,6 +63,9 @@ func (p *pump) note(e *entry, f *machine.Effect, ev *machine.Event, now machine.
 	case machine.DoSend:
 		p.send(e, f)
 	case machine.DoReply:
+		if f.Result == machine.ResLost {
+			cause = *endCause(ev, f.Why)
+		}
 		e.reply(f, now, cause)
 	case machine.DoEnd:
 		p.end(e.seats[f.Caller], endCause(ev, f.Why))

@@ -56,17 +56,22 @@ func (p *pump) renewAll(tasks []task) {
 		r.call(tasks[0].ctx)
 		return
 	}
-	p.running.Go(func() {
-		ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(tasks[0].ctx), p.at(by), errNoAnswer)
+	r.background(tasks[0].ctx, p.at(by))
+}
+
+// background makes the call on a separate goroutine.
+func (r *renewal) background(ctx context.Context, by time.Time) {
+	r.running.Go(func() {
+		ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), by, errNoAnswer)
 		defer cancel()
-		p.running.Add(1)
-		late := time.AfterFunc(time.Until(p.at(by)), func() {
-			defer p.running.Done()
+		r.running.Add(1)
+		late := time.AfterFunc(time.Until(by), func() {
+			defer r.running.Done()
 			r.rest(errNoAnswer)
 		})
 		r.call(ctx)
 		if late.Stop() {
-			p.running.Done()
+			r.running.Done()
 		}
 	})
 }

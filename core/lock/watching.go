@@ -22,21 +22,27 @@ func (p *pump) subscribe(t task) {
 	if w == nil {
 		return // it is not wanted any longer
 	}
-	open := func() {
-		ctx, cancel := context.WithTimeoutCause(p.base, p.defaults.callTimeout, errNoAnswer)
-		defer cancel()
-		stop, err := guarded(ctx, func(ctx context.Context) (func(), error) {
-			return p.store.Watch(ctx, t.claim(), t.entry.hint)
-		})
-		q := pump{Locker: p.Locker}
-		q.subscribed(t, w, stop, err)
-		q.run()
-	}
 	if p.traits.Immediate {
-		open()
+		w.open(p.Locker, t)
 		return
 	}
-	p.running.Go(open)
+	p.Locker.openLater(w, t)
+}
+
+func (l *Locker) openLater(w *subscription, t task) {
+	l.running.Go(func() { w.open(l, t) })
+}
+
+// open opens the subscription.
+func (w *subscription) open(l *Locker, t task) {
+	ctx, cancel := context.WithTimeoutCause(l.base, l.defaults.callTimeout, errNoAnswer)
+	defer cancel()
+	stop, err := guarded(ctx, func(ctx context.Context) (func(), error) {
+		return l.store.Watch(ctx, t.claim(), t.entry.hint)
+	})
+	p := pump{Locker: l}
+	p.subscribed(t, w, stop, err)
+	p.run()
 }
 
 // subscribed is that a subscription is open, or has failed.

@@ -253,6 +253,7 @@ func (m *Machine) refused(e *Event, now Time, out []Effect) []Effect {
 		return m.leave(s, ResCrowded, now, out)
 	}
 	out = m.wait(s, out)
+	c.refused = true
 	m.enter(s, resting)
 	out = m.subscribe(s, now, out)
 	pause := m.poll(c)

@@ -59,6 +59,7 @@ type caller struct {
 	limited bool // its limit has passed: it waits for an answer that is under way
 	saw     bool // another owner had the key
 	waits   bool // it is counted as a waiter
+	refused bool // the store has answered it that another owner has the key
 	leading bool // nobody is before it in another mode
 	touched bool
 
@@ -158,8 +159,8 @@ func (m *Machine) calling(s Slot) (n int32) {
 		return 0
 	}
 	for p := m.callers[s].prev; p != None && n < m.abreast; p = m.callers[p].prev {
-		if m.callers[p].phase != calling {
-			return m.abreast
+		if c := &m.callers[p]; c.phase != calling || c.Mode == Semaphore && c.refused {
+			return m.Abreast
 		}
 		n++
 	}
@@ -191,8 +192,8 @@ func (m *Machine) takenHere(c *caller) bool {
 	for s := m.queue.head; s != None; s = m.callers[s].next {
 		w := &m.callers[s]
 		switch {
-		case w.Once, c.Mode == Read && w.Mode == Read:
-		case c.Mode == Semaphore && w.Mode == Semaphore && !m.sawContention(w):
+		case w.Once:
+		case c.Mode.shared() && w.Mode == c.Mode && !m.sawContention(w):
 		default:
 			return true
 		}
@@ -265,7 +266,7 @@ func (m *Machine) giveIn(s Slot, now Time, out []Effect) []Effect {
 		return out
 	}
 	r := ResCanceled
-	if m.sawContention(c) || c.phase != joining && c.phase != calling && m.knownBusy(c) {
+	if c.phase != joining && (m.sawContention(c) || c.phase != calling && m.knownBusy(c)) {
 		r = ResBusy
 	}
 	return m.leave(s, r, now, out)

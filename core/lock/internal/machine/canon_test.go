@@ -111,7 +111,7 @@ func (e *canon) caller(p, s int) {
 	c, st := &m.callers[s], &w.seats[p][s]
 	e.b = append(e.b, byte(c.phase), byte(st.state), byte(st.rounds), byte(st.extends),
 		flags(st.saw, st.executed, st.extending, st.late, st.declined, c.Part),
-		flags(c.hint, m.sawContention(c), c.limited, c.waits))
+		flags(c.hint, m.sawContention(c), c.limited, c.waits, c.refused && c.Mode == Semaphore))
 	switch c.phase {
 	case absent:
 		return

@@ -292,7 +292,7 @@ func (m *Machine) endedHold(e *Event, now Time, out []Effect) []Effect {
 	if e.Answer == AnsGone && !h.unsure && now < h.trust { // it has not expired
 		r = ResLost
 	}
-	out = m.returned(h, r, out)
+	out = m.returned(h, r, WhyTaken, out)
 	m.yieldTo(h, e.Others, now)
 	m.move(i, undoing)
 	h.asker = None
@@ -305,7 +305,7 @@ func (m *Machine) endedHold(e *Event, now Time, out []Effect) []Effect {
 // giveUp goes on with a release whose callers wait no longer.
 func (m *Machine) giveUp(i Slot, now Time, out []Effect) []Effect {
 	h := m.claim(i)
-	out = m.returned(h, ResUnavailable, out)
+	out = m.returned(h, ResUnavailable, 0, out)
 	m.move(i, undoing)
 	h.asker, h.dirty, h.out = None, true, OpNone
 	h.at = after(now, m.backoff(h.tries, m.UndoBackoff))
@@ -313,11 +313,11 @@ func (m *Machine) giveUp(i Slot, now Time, out []Effect) []Effect {
 }
 
 // returned ends the wait for the answer to a release.
-func (m *Machine) returned(h *claim, r Result, out []Effect) []Effect {
+func (m *Machine) returned(h *claim, r Result, why Why, out []Effect) []Effect {
 	for s := h.returning; s != None; {
 		next := m.callers[s].next
 		m.callers[s].next = None
-		out = m.reply(s, r, out)
+		out = m.replyWhy(s, r, why, out)
 		s = next
 	}
 	h.returning = None

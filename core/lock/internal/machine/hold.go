@@ -89,10 +89,10 @@ func (m *Machine) confirm(h *claim, k *Call) {
 // renewsAt is when a hold is renewed that was confirmed by a call sent then.
 func (m *Machine) renewsAt(h *claim, sent Time) Time {
 	at := Never
-	if h.expiry >= Never || h.limit > 0 && h.expiry >= h.limit {
+	if h.expiry >= Never {
 		return at
 	}
-	if h.watchdog > 0 {
+	if h.watchdog > 0 && (h.limit == 0 || h.expiry < h.limit) {
 		at = after(sent, max(1, min(h.watchdog, h.lasts)/3))
 	}
 	if next := after(sent, m.ReadRenew); h.mode == Read && next < h.trust {
@@ -149,7 +149,7 @@ func (m *Machine) lose(i Slot, why Why, gone bool, now Time, out []Effect) []Eff
 		}
 		s = next
 	}
-	out = m.returned(h, ResLost, out)
+	out = m.returned(h, ResLost, why, out)
 	if h.leases == 0 || gone {
 		out = m.forget(h, out)
 		return m.settle(i, now, out)
@@ -204,14 +204,14 @@ func (m *Machine) lowered(e *Event, now Time, out []Effect) []Effect {
 		if !h.renewing {
 			h.renewAt = min(h.renewAt, m.renewsAt(h, e.Call.Sent))
 		}
-		return m.returned(h, ResReleased, out)
+		return m.returned(h, ResReleased, 0, out)
 	case AnsGone:
 		return m.lose(i, WhyTaken, true, now, out)
 	}
 	h.at = after(now, m.backoff(h.tries, m.BackoffMax)) // then the timer repeats it
 	h.tries++
 	if e.Answer == AnsRefused || h.at >= h.by {
-		out = m.returned(h, ResUnavailable, out)
+		out = m.returned(h, ResUnavailable, 0, out)
 	}
 	return out
 }
@@ -297,7 +297,7 @@ func (m *Machine) holdTimer(i Slot, slack, now Time, out []Effect) []Effect {
 	}
 	if now >= h.at {
 		if now >= h.by {
-			out = m.returned(h, ResUnavailable, out)
+			out = m.returned(h, ResUnavailable, 0, out)
 		}
 		out = m.lower(i, now, out)
 	}
@@ -390,7 +390,7 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 	for i := range m.claims {
 		switch i := Slot(i); m.claims[i].stage { //nolint:gosec // slots are small
 		case held:
-			out = m.returned(m.claim(i), ResClosed, out)
+			out = m.returned(m.claim(i), ResClosed, 0, out)
 			out = m.closeLeases(i, true, out)
 			out = m.endHold(i, now, out)
 		case lapsed:

@@ -29,6 +29,7 @@ type Params struct {
 	// A yield lets other lockers call first. It begins with YieldMin and grows to YieldMax
 	// for as long as they come too late.
 	YieldMin, YieldMax Time
+	YieldPause         Time // at least, after several that nobody used
 
 	PlacePoll  Time  // a place in the store's queue is named that often
 	PlaceLook  Time  // places are looked at that often, unless they are new
@@ -196,7 +197,7 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 	for s := m.queue.head; s != None && m.mayCall(s, abreast); {
 		c := &m.callers[s]
 		if c.phase == calling {
-			abreast++
+			abreast = m.beside(c, abreast)
 			s = c.next
 			continue
 		}
@@ -213,7 +214,7 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			next := c.next
 			out = m.call(s, e.LedgerFull, now, out)
 			if m.callers[s].phase == calling {
-				abreast++
+				abreast = m.beside(&m.callers[s], abreast)
 				s = next
 				continue
 			}
@@ -236,6 +237,15 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 		}
 	}
 	return out
+}
+
+// beside counts a caller among those that call. Permits that one was refused are not given
+// to those behind it.
+func (m *Machine) beside(c *caller, abreast int32) int32 {
+	if c.Mode == Semaphore && c.refused {
+		return m.Abreast
+	}
+	return abreast + 1
 }
 
 // mayCall says whether s, behind so many callers that call, may do so as well: nobody is

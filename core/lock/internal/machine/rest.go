@@ -103,3 +103,6 @@ func (m *Machine) Wake(r *Rest) {
 	})
 	m.put(1, m.claims[0].due())
 }
+
+// Owner is that of the hold.
+func (r *Rest) Owner() Owner { return r.owner }

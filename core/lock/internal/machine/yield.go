@@ -38,6 +38,6 @@ func (m *Machine) yielded(e *Event, now Time) {
 	y.length = min(2*y.length, m.YieldMax)
 	y.unused = min(y.unused+1, 2*maxUnused)
 	if y.unused > maxUnused {
-		y.after = after(now, m.YieldMax<<(y.unused-maxUnused))
+		y.after = after(now, m.YieldPause<<(y.unused-maxUnused))
 	}
 }
