@@ -3,19 +3,36 @@
 package lock_test
 
 import (
+	"errors"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/memstore"
 )
 
-func TestDbg(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store)
-		lease := acquire(t, l, t.Context(), "k", lock.WithLease(29*time.Second))
-		<-lease.Context().Done()
-		store.set(func(op string, c lock.Claim) error { println("call", op, c.Undo, c.TTL); return nil }, func(op string, c lock.Claim) error { println("done", op, c.Undo, c.TTL); return nil })
-	})
+func BenchmarkDbgCycle(b *testing.B) {
+	l := lock.New(memstore.New())
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		lease, err := l.Acquire(ctx, "free")
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDbgRefused(b *testing.B) {
+	l := lock.New(memstore.New())
+	ctx := b.Context()
+	_, _ = l.Acquire(ctx, "taken")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.TryAcquire(ctx, "taken"); !errors.Is(err, lock.ErrBusy) {
+			b.Fatal(err)
+		}
+	}
 }

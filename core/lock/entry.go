@@ -25,6 +25,8 @@ type entry struct {
 	row   int32        // in the agenda
 	rests bool
 	gone  bool
+	taken bool // first is in use
+	first Lease
 }
 
 var machines = sync.Pool{New: func() any { return new(machine.Machine) }}
@@ -62,7 +64,7 @@ func (e *entry) settle() {
 		e.drop()
 		return
 	case len(e.seats) == 1 && e.m.Rests():
-		e.rest, e.rests = e.m.Rest(), true
+		e.rest, e.rests, e.name = e.m.Rest(), true, ""
 		e.idle()
 		e.shard.due.set(e, e.rest.Due())
 		return
@@ -80,6 +82,15 @@ func (e *entry) drop() {
 	e.gone = true
 	delete(e.shard.entries, e.key)
 	e.shard.due.set(e, machine.Never)
+}
+
+// newLease is a lease for a caller. Most keys have no other than the first.
+func (e *entry) newLease() *Lease {
+	if e.taken {
+		return new(Lease)
+	}
+	e.taken = true
+	return &e.first
 }
 
 // seat gives a caller a slot.

@@ -58,7 +58,6 @@ func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Op
 
 // run makes the acquisition an event of the key's machine, and waits for the reply.
 func (a *acquisition) run() (*Lease, error) {
-	lease := &Lease{parent: a.ctx, o: a.o}
 	over := a.ctx.Err() != nil // asked without the mutex: a lease as a context looks at its hold
 	ev := machine.Event{Kind: machine.EvArrive, Of: machine.None}
 	if _, derived := FromContext(a.ctx); derived {
@@ -70,9 +69,9 @@ func (a *acquisition) run() (*Lease, error) {
 	}
 	w := a.newWait()
 	w.nudge = a.o.hooks.Waiting != nil || a.how.group != nil && a.o.mode == Semaphore
-	lease.wait = w
 	p := pump{Locker: a.Locker}
-	if err := a.arrive(&p, lease, &ev); err != nil {
+	lease, err := a.arrive(&p, w, &ev)
+	if err != nil {
 		return nil, err
 	}
 	p.run()
@@ -80,7 +79,7 @@ func (a *acquisition) run() (*Lease, error) {
 }
 
 // arrive steps the machine.
-func (a *acquisition) arrive(p *pump, lease *Lease, ev *machine.Event) error {
+func (a *acquisition) arrive(p *pump, w *wait, ev *machine.Event) (*Lease, error) {
 	sh := a.shardOf(a.key)
 	now := sh.lock()
 	defer sh.mu.Unlock()
@@ -88,10 +87,12 @@ func (a *acquisition) arrive(p *pump, lease *Lease, ev *machine.Event) error {
 	ev.Terms = a.o.terms(a.how.once, now)
 	ev.Terms.AtWork, ev.Terms.Part = atWork, a.how.group != nil
 	if a.refusing.Load() && (a.refusesWork.Load() || !atWork) {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	e := sh.entryOf(a.key)
 	m := e.awake()
+	lease := e.newLease()
+	lease.parent, lease.o, lease.wait = a.ctx, a.o, w
 	if outer := a.outer; outer != nil && !outer.first.left.Load() {
 		lease.first = outer.first
 		ev.Of, ev.Owner = m.HeldBy(outer.owner), outer.owner
@@ -102,7 +103,7 @@ func (a *acquisition) arrive(p *pump, lease *Lease, ev *machine.Event) error {
 	e.seat(lease)
 	ev.Caller = lease.slot
 	p.step(e, ev, now, nil)
-	return nil
+	return lease, nil
 }
 
 // own is the innermost lease of the key that the caller's context has, of a hold that goes

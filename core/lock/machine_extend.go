@@ -95,6 +95,10 @@ func (l *Lease) extended(x *extension) error {
 	switch end := l.fate.Load(); {
 	case x.result == machine.ResExtended:
 		return nil
+	case x.result == machine.ResClosed:
+		return ErrClosed
+	case x.result == machine.ResLost:
+		return x.cause
 	case end != nil:
 		return *end
 	case x.cause != nil:

@@ -19,6 +19,8 @@ const (
 	maxBackoff     = 250 * time.Millisecond
 	// undoBackoff bounds the pause after a removal without an answer.
 	undoBackoff = time.Second
+	// undoSoon is when what an acquire without an answer may have left is removed once more.
+	undoSoon = 100 * time.Millisecond
 	// afterlife is how long after its timeout a call may still run in the store, for example
 	// because it sits in the buffer of a connection.
 	afterlife = 2 * time.Second
@@ -57,7 +59,7 @@ func params(o *options, traits Traits) machine.Params {
 		MaxTTL: machine.Time(maxAcquireTTL), ReadRenew: machine.Time(readRenewal),
 		Poll: machine.Time(o.poll), KeepWatch: machine.Time(keptWatch), Watch: true,
 		Tries: freshTries, Patience: machine.Time(waiterPatience),
-		BackoffMin: machine.Time(minBackoff), BackoffMax: machine.Time(maxBackoff), UndoBackoff: machine.Time(undoBackoff),
+		BackoffMin: machine.Time(minBackoff), BackoffMax: machine.Time(maxBackoff), UndoBackoff: machine.Time(undoBackoff), UndoSoon: machine.Time(undoSoon),
 		Jitter: true, Seed: rand.Uint64(), Abreast: maxAbreast,
 		Spaced: traits.Spaced, Ordered: traits.Spaced,
 		Handoffs: machine.Fence(o.handoffs), HandoffTime: machine.Time(o.handoffTime),

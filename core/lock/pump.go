@@ -19,8 +19,9 @@ type pump struct {
 	ctx      context.Context // of the caller whose event it is, for the values of its calls
 	round    bool            // renewals and what hooks are to hear are collected
 	force    machine.Call
-	tasks    []task
-	room     [2]task
+	n        int     // how many tasks there are
+	room     [2]task // the first
+	tasks    []task  // the others
 	renewals []task
 	ended    []*Lease // whose contexts are to be ended
 	losses   []loss   // of which the hooks are to hear
@@ -86,10 +87,20 @@ func (p *pump) note(e *entry, f *machine.Effect, ev *machine.Event, now machine.
 }
 
 func (p *pump) add(t task) {
-	if p.tasks == nil {
-		p.tasks = p.room[:0]
+	if p.n < len(p.room) {
+		p.room[p.n] = t
+	} else {
+		p.tasks = append(p.tasks, t)
 	}
-	p.tasks = append(p.tasks, t)
+	p.n++
+}
+
+// task is the one with that number.
+func (p *pump) task(i int) task {
+	if i < len(p.room) {
+		return p.room[i]
+	}
+	return p.tasks[i-len(p.room)]
 }
 
 // send keeps a call for run.
@@ -121,22 +132,23 @@ func (p *pump) send(e *entry, f *machine.Effect) {
 // run does what the steps want.
 func (p *pump) run() {
 	p.endLeases()
-	for i := 0; i < len(p.tasks); i++ {
-		t := &p.tasks[i]
+	for i := 0; i < p.n; i++ {
+		t := p.task(i)
 		switch {
 		case t.stop != nil:
 			t.stop()
 		case t.call.Op == machine.OpWatch:
-			p.subscribe(*t)
+			p.subscribe(t)
 		case t.call.Op == machine.OpRenew:
-			p.renewals = append(p.renewals, *t)
+			p.renewals = append(p.renewals, t)
 		default:
-			p.start(*t)
+			p.start(&t)
 		}
 		p.endLeases()
 	}
+	clear(p.room[:min(p.n, len(p.room))])
 	clear(p.tasks)
-	p.tasks = p.tasks[:0]
+	p.n, p.tasks = 0, p.tasks[:0]
 	if p.round {
 		return
 	}
@@ -150,15 +162,14 @@ func (p *pump) run() {
 // detach runs what is left on a separate goroutine: the caller must not block, or has a
 // mutex of the store.
 func (p *pump) detach() {
-	if len(p.tasks)+len(p.ended)+len(p.losses) == 0 {
-		return
+	if p.n+len(p.ended)+len(p.losses) > 0 {
+		q := *p
+		p.running.Go(q.run)
 	}
-	q := &pump{Locker: p.Locker, tasks: slices.Clone(p.tasks), ended: p.ended, losses: p.losses}
-	p.running.Go(q.run)
 }
 
 // start makes a call that is answered once.
-func (p *pump) start(t task) {
+func (p *pump) start(t *task) {
 	call := p.calls[t.call.Op]
 	if p.traits.Immediate {
 		fence, err := p.immediately(t.ctx, call, t.claim())

@@ -24,6 +24,7 @@ type claim struct {
 	unknown bool // an acquire has failed, and may run
 	dirty   bool // something may be there, and no release was sent since
 	leaving bool // its place is being removed, and was that of a waiter
+	again   bool // it was removed once more before the acquire could run no longer
 
 	// The hold.
 	unsure   bool // a release had no answer
@@ -216,6 +217,9 @@ func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 			m.placeGone(cl)
 		}
 		cl.out, cl.at = OpNone, cl.late+1
+		if soon := after(now, m.UndoSoon); !cl.again && m.UndoSoon > 0 && soon < cl.at {
+			cl.again, cl.at = true, soon // most late calls run soon
+		}
 	}
 	return out
 }

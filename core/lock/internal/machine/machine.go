@@ -17,6 +17,7 @@ type Params struct {
 	Patience               Time  // how long a caller that waits for another owner rides out an outage
 	BackoffMin, BackoffMax Time  // between calls
 	UndoBackoff            Time  // the longest pause between calls that undo
+	UndoSoon               Time  // what an acquire without an answer may have left is removed once more after that
 	Jitter                 bool  // spread the pauses
 	Seed                   uint64
 
@@ -91,23 +92,30 @@ type Machine struct {
 
 	naming Slot // the claims that an acquire of another owner without an answer names; they are linked
 
-	places      []Owner
-	roomCaller  [1]caller
-	roomClaim   [1]claim
-	roomAgenda  [2]entry
-	roomTouched [4]int32
-	roomIDs     [2]int32
+	places []Owner
 }
 
 // Init makes m the machine of a free key. Its owners are base+1 and following: the shell
 // keeps the bases of its machines far enough apart, and calls [Machine.Rebase] in time.
 func (m *Machine) Init(p *Params, base Owner) {
-	*m = Machine{Params: p, owners: base, abreast: p.Abreast, free: None, naming: None, callAt: Never, verifyAt: Never, looked: -Never, verified: -Never}
+	*m = Machine{
+		Params: p, owners: base, abreast: p.Abreast, free: None, naming: None, callAt: Never, verifyAt: Never, looked: -Never, verified: -Never,
+		callers: emptied(m.callers), claims: emptied(m.claims), agenda: emptied(m.agenda), touched: emptied(m.touched), ids: emptied(m.ids),
+	}
 	m.queue.init()
 	m.yield.length = p.YieldMin
-	m.callers, m.claims = m.roomCaller[:0], m.roomClaim[:0]
-	m.agenda, m.touched = m.roomAgenda[:0], m.roomTouched[:0]
-	m.ids = m.roomIDs[:0]
+}
+
+// emptied keeps the room of a slice for the next key, unless it was for a crowd.
+func emptied[S ~[]E, E any](s S) S {
+	const few = 8
+	switch {
+	case cap(s) == 0:
+		return make(S, 0, 2)
+	case cap(s) > few:
+		return nil
+	}
+	return s[:0]
 }
 
 // Rebase makes the next owners base+1 and following.

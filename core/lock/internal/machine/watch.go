@@ -97,7 +97,7 @@ func (m *Machine) hint() {
 	for s := m.queue.head; s != None && m.mayCall(s, n); s = m.callers[s].next {
 		c := &m.callers[s]
 		c.hint = true
-		if c.phase != calling {
+		if c.phase != calling && c.Mode != Read {
 			return
 		}
 		n++
