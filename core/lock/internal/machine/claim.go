@@ -210,6 +210,9 @@ func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 	switch uncertain := cl.uncertain(); {
 	case cl.dirty:
 		return m.remove(i, now, out)
+	case m.closed && uncertain && !cl.again:
+		cl.again, cl.dirty = true, true
+		return m.remove(i, now, out)
 	case m.closed, !uncertain:
 		m.move(i, free)
 	default:

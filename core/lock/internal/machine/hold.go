@@ -141,7 +141,7 @@ func (m *Machine) lose(i Slot, why Why, gone bool, now Time, out []Effect) []Eff
 			m.unlease(s)
 			out = m.replyWhy(s, ResLost, why, out)
 		case extending:
-			out = append(out, Effect{Do: DoReply, Caller: s, Result: ResLost})
+			out = append(out, Effect{Do: DoReply, Caller: s, Result: ResLost, Why: why})
 			fallthrough
 		case holding:
 			m.enter(s, lost)

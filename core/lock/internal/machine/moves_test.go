@@ -301,7 +301,9 @@ func (x *explorer) hear(v *world, i int) bool {
 			}
 		}
 	}
-	if (k.Op == OpRenew || k.Op == OpLower) && m.ans == AnsGone { // now it knows
+	h := v.p[p].about(k)
+	met := h != nil && h.lowering && k.Mode == Write && k.Op == OpRenew // the OpLower, perhaps
+	if (k.Op == OpRenew || k.Op == OpLower) && m.ans == AnsGone && !met { // now it knows
 		for i := range v.forced {
 			if v.forced[i] == k.Owner {
 				v.forced[i] = 0
