@@ -172,7 +172,7 @@ func (e *canon) claim(p, i int) {
 	h := &m.claims[i]
 	e.b = append(e.b, byte(h.stage), byte(h.mode), byte(h.out), byte(h.open),
 		flags(h.unknown, h.dirty, h.leaving, h.unsure, h.renewing, h.suspect, h.extended, h.spent),
-		flags(h.named > 0, h.placed >= 0, w.excused(h.owner), w.doubted(h.owner)),
+		flags(h.named > 0, h.placed >= 0, w.excused(h.owner), w.doubted(h.owner), h.again, h.lowering),
 		byte(h.leases), byte(h.writes), byte(h.permits))
 	if m.BackoffMin != m.BackoffMax || m.UndoBackoff != m.BackoffMin {
 		e.b = append(e.b, byte(min(h.tries, 4)))

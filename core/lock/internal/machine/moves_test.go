@@ -302,7 +302,7 @@ func (x *explorer) hear(v *world, i int) bool {
 		}
 	}
 	h := v.p[p].about(k)
-	met := h != nil && h.lowering && k.Mode == Write && k.Op == OpRenew // the OpLower, perhaps
+	met := h != nil && h.lowering && k.Mode == Write && k.Op == OpRenew   // the OpLower, perhaps
 	if (k.Op == OpRenew || k.Op == OpLower) && m.ans == AnsGone && !met { // now it knows
 		for i := range v.forced {
 			if v.forced[i] == k.Owner {
