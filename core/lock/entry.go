@@ -101,6 +101,9 @@ func (e *entry) seat(lease *Lease) {
 	}
 	if int(s) == len(e.seats) {
 		e.seats = append(e.seats, nil)
+		if len(e.seats) > len(e.room) {
+			e.room = [1]*Lease{} // nothing that has ended stays referenced
+		}
 	}
 	e.seats[s], e.low = lease, s+1
 	lease.entry, lease.slot, lease.seated = e, s, true
@@ -138,6 +141,9 @@ func (e *entry) reply(f *machine.Effect, now machine.Time, cause error) {
 		lease.granted(f.Fence, now)
 	} else {
 		e.unseat(f.Caller)
+		if lease.owner == 0 { // nobody has the lease: it must not keep the context
+			lease.parent = nil
+		}
 	}
 	if w != nil {
 		w.reply(f.Result, f.Why, cause)

@@ -12,7 +12,7 @@ type yield struct {
 }
 
 // maxUnused yields in a row may come too early for the others before there are fewer.
-const maxUnused = 4
+const maxUnused = 3
 
 // yieldTo begins a yield if a hold ends a run, and others listen.
 func (m *Machine) yieldTo(h *claim, others int32, now Time) {
