@@ -213,6 +213,10 @@ sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not r
 EXPLORE_FLAGS ?=
 EXPLORE = cd core/lock/internal/machine && $(GO) test -count=1 -timeout 24h
 
+.PHONY: test-machine
+test-machine: ## The tests of core/lock on the engine behind the build tag machine; its list of failing tests may only shrink
+	@cd core/lock && $(GO) test -count=1 -timeout 30m -run '^TestTheMachineFailsNoOtherTests$$' . -machine $(MACHINE_FLAGS)
+
 .PHONY: explore
 explore: ## Run every interleaving of the engine's key machine in small scopes, for about a minute; docs/explorer.md
 	@$(EXPLORE) -run '^TestExplore$$|^TestTraces$$' . -explore $(EXPLORE_FLAGS)
