@@ -86,14 +86,14 @@
 //	sharing    calling    leave
 //	joining    absent     leave release renewed timer close
 //	joining    holding    renewed
-//	holding    absent     release
+//	holding    absent     release acquired lowered renewed forced close
 //	holding    extending  extend
-//	holding    releasing  release
+//	holding    releasing  release close
 //	holding    lost       arrive leave release extend acquired lowered renewed forced check timer force suspended close
 //	extending  holding    renewed timer
 //	extending  lost       renewed timer
-//	releasing  absent     released lowered renewed forced timer
-//	lost       absent     release
+//	releasing  absent     released lowered renewed forced timer close
+//	lost       absent     release timer
 //
 // The stages of claims:
 //
