@@ -46,7 +46,12 @@ func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fen
 		classify(&ev, err)
 	}
 	sh := e.shard
-	now := sh.lock()
+	var now machine.Time
+	if p.traits.Immediate {
+		now = sh.relock()
+	} else {
+		now = sh.lock()
+	}
 	defer sh.mu.Unlock()
 	if e.gone {
 		if call.Op != machine.OpAcquire || p.closed.Load() {

@@ -24,8 +24,9 @@ type shard struct {
 	due     agenda
 	owners  machine.Owner // the last that was made
 	effects []machine.Effect
-	known   int64    // of Locker.leaps
-	_       [32]byte // so that two shards share no cache line
+	known   int64        // of Locker.leaps
+	last    machine.Time // that lock has returned
+	_       [32]byte     // so that two shards share no cache line
 }
 
 var seed = maphash.MakeSeed()
@@ -51,8 +52,15 @@ func (sh *shard) lock() machine.Time {
 			sh.known = n
 			sh.suspended(machine.Time(now))
 		}
-		return machine.Time(now)
+		sh.last = machine.Time(now)
+		return sh.last
 	}
+}
+
+// relock is lock for what follows on a step at once: no time has passed.
+func (sh *shard) relock() machine.Time {
+	sh.mu.Lock()
+	return sh.last
 }
 
 // entryOf returns the entry of a key, a new one if need be.
