@@ -72,6 +72,7 @@ func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Op
 		return nil, &Error{Op: "acquire", Key: key, Err: err}
 	}
 	defer l.running.Done()
+	l.presence.begin()
 	lease, err := a.run(ctx)
 	if err == nil {
 		lease, err = a.prolonged(ctx, lease)

@@ -87,6 +87,10 @@ type LossEvent struct {
 	Held time.Duration
 	// Cause wraps [ErrLost] and says how the loss was noticed.
 	Cause error
+	// Owner is the one that the store had, and Holder the locker's [Identity], zero without
+	// one. They are for operators.
+	Owner  string
+	Holder Identity
 }
 
 // observeEnds says whether anybody observes how holds end.

@@ -116,7 +116,7 @@ func (e *entry) grant(c *lock.Claim, fence uint64, now time.Duration) {
 	e.queue.recall()
 	e.holds = append(e.holds, hold{
 		owner: c.Owner, mode: c.Mode, permits: c.Permits, size: c.Size,
-		fence: fence, expires: now + c.TTL,
+		fence: fence, since: time.UnixMicro(int64(fence / lock.FenceStep)), expires: now + c.TTL,
 	})
 }
 
@@ -145,7 +145,9 @@ func (e *entry) state(now time.Duration) lock.State {
 		}
 		state.TTL = max(state.TTL, h.expires-now)
 		if i < lock.MaxListed {
-			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.owner, Holds: max(1, h.permits), Kept: h.kept})
+			state.Owners = append(state.Owners, lock.OwnerHolds{
+				Owner: h.owner, Holds: max(1, h.permits), Kept: h.kept, Fence: h.fence, Since: h.since,
+			})
 		}
 	}
 	for _, p := range e.queue[:min(len(e.queue), lock.MaxListed)] {
@@ -161,6 +163,7 @@ type hold struct {
 	mode    lock.Mode
 	kept    bool // released, under a minimum hold
 	fence   uint64
+	since   time.Time
 	expires time.Duration
 	// of a semaphore
 	permits, size int

@@ -33,6 +33,7 @@ type Store struct {
 	entries  map[string]*entry
 	fence    uint64
 	watchers watchers
+	registry registry
 	// sweepAt is the number of entries at which the ones that have ended,
 	// and that nobody calls for, are looked for.
 	sweepAt int
@@ -236,9 +237,13 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
 	if e.free() {
 		return false, nil
 	}
+	gone := e.holds
 	e.holds = nil
 	s.settle(key, e, now)
 	s.watchers.wake(key)
+	for i := range gone {
+		s.registry.announce(lock.LockerOf(gone[i].owner), key)
+	}
 	return true, nil
 }
 
