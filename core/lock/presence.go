@@ -49,19 +49,20 @@ func (p *presence) begin() {
 
 func (p *presence) run() {
 	defer p.running.Done()
-	every := time.NewTicker(registrationEvery)
-	defer every.Stop()
+	again := time.NewTimer(0)
+	defer again.Stop()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	var stop func()
 	listens, registers := true, true
-	for {
+	for every := time.Second; ; every = registrationEvery { // the first may come before its hold
 		if stop == nil && listens {
 			stop, listens = p.listen()
 		}
 		if registers {
 			registers = p.register()
 		}
+		again.Reset(every)
 	hearing:
 		for {
 			select {
@@ -69,7 +70,7 @@ func (p *presence) run() {
 				pause.Reset(p.heard.wait(p.now()))
 			case <-pause.C:
 				p.verify(p.heard.take())
-			case <-every.C:
+			case <-again.C:
 				break hearing
 			case <-p.ending:
 				p.leave(stop, registers)

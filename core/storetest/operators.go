@@ -23,22 +23,22 @@ var operatorTests = []test{
 }
 
 // port is what the store offers besides, or skips the test.
-func port[T any](t *testing.T, b *bench) T {
-	t.Helper()
+func port[T any](b *bench) T {
+	b.Helper()
 	offered, ok := b.BlockingStore.(T)
 	if !ok {
 		offered, ok = b.store.(T)
 	}
 	if !ok {
-		t.Skipf("the store is no %T", *new(T))
+		b.Skipf("the store is no %T", *new(T))
 	}
 	return offered
 }
 
 func newLockerID() string { return fmt.Sprintf("5f0c0e1a-9d5a-8c9e-8f57-%012x", ids.Add(1)) }
 
-func keepsRegistrations(t *testing.T, b *bench) {
-	registry := port[lock.Registry](t, b)
+func keepsRegistrations(_ *testing.T, b *bench) {
+	registry := port[lock.Registry](b)
 	ctx := b.Context()
 	since := time.Now().Round(0).UTC()
 	r := lock.Registration{
@@ -47,17 +47,17 @@ func keepsRegistrations(t *testing.T, b *bench) {
 	}
 	other := lock.Registration{Locker: newLockerID(), Since: since}
 	registered := func() map[string]lock.Registration {
-		t.Helper()
+		b.Helper()
 		known, err := registry.Registered(ctx, []string{r.Locker, newLockerID(), other.Locker})
 		if err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 		return known
 	}
 	register := func(r lock.Registration, ttl time.Duration) {
-		t.Helper()
+		b.Helper()
 		if err := registry.Register(ctx, r, ttl); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 	}
 	register(r, minute)
@@ -65,20 +65,20 @@ func keepsRegistrations(t *testing.T, b *bench) {
 	known := registered()
 	got := known[r.Locker]
 	if got.Identity != r.Identity || !got.Since.Equal(since) || len(got.Holds) != 1 || got.Holds[0].Fence != r.Holds[0].Fence || !got.Holds[0].Since.Equal(since) {
-		t.Errorf("registered %+v, want %+v", got, r)
+		b.Errorf("registered %+v, want %+v", got, r)
 	}
 	b.eventually("the other's end", func() bool { known := registered(); return len(known) == 1 && known[r.Locker].PID == 7 })
 	r.Version, r.Holds = "v2", nil
 	register(r, minute)
 	if got := registered()[r.Locker]; got.Version != "v2" || got.Holds != nil {
-		t.Errorf("registered %+v, want %+v", got, r)
+		b.Errorf("registered %+v, want %+v", got, r)
 	}
 	for range 2 {
 		if err := registry.Unregister(ctx, r.Locker); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 		if known := registered(); len(known) != 0 {
-			t.Errorf("registered: %v, want nobody", known)
+			b.Errorf("registered: %v, want nobody", known)
 		}
 	}
 }
@@ -109,23 +109,23 @@ func (a *announcements) count() int {
 }
 
 // hears listens, or skips the test.
-func hears(t *testing.T, b *bench, registry lock.Registry, a *announcements) (stop func()) {
-	t.Helper()
+func hears(b *bench, registry lock.Registry, a *announcements) (stop func()) {
+	b.Helper()
 	stop, err := registry.Announced(b.Context(), a.hear)
 	if errors.Is(err, lock.ErrUnsupported) {
-		t.Skip("the store announces nothing")
+		b.Skip("the store announces nothing")
 	}
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	return stop
 }
 
-func announcesForce(t *testing.T, b *bench) {
-	registry := port[lock.Registry](t, b)
+func announcesForce(_ *testing.T, b *bench) {
+	registry := port[lock.Registry](b)
 	var first, second announcements
-	stop := hears(t, b, registry, &first)
-	t.Cleanup(hears(t, b, registry, &second))
+	stop := hears(b, registry, &first)
+	b.Cleanup(hears(b, registry, &second))
 	for _, m := range b.modes() {
 		key := m.String()
 		c := b.in(m, key)(minute)
@@ -142,7 +142,7 @@ func announcesForce(t *testing.T, b *bench) {
 	b.force("later")
 	b.eventually("an announcement", func() bool { return second.has(c.Locker(), registry.NameOf(c.Key)) })
 	if first.count() != heard {
-		t.Error("heard something after stop")
+		b.Error("heard something after stop")
 	}
 }
 
@@ -157,8 +157,8 @@ func (b *bench) modes() (modes []lock.Mode) {
 	return modes
 }
 
-func engineNames(t *testing.T, b *bench) {
-	port[lock.Registry](t, b)
+func engineNames(_ *testing.T, b *bench) {
+	port[lock.Registry](b)
 	me := lock.WithIdentity(lock.Identity{Service: "shop", Host: "web-1", PID: 7})
 	holder, operator := b.locker(me), b.locker(me)
 	lease := b.lease(holder, "k")
@@ -166,36 +166,36 @@ func engineNames(t *testing.T, b *bench) {
 	holderOf := func() (lock.Registration, bool) {
 		state, err := operator.Inspect(b.Context(), b.key("k"))
 		if err != nil || len(state.Owners) != 1 {
-			t.Fatalf("%+v, %v", state, err)
+			b.Fatalf("%+v, %v", state, err)
 		}
 		owner = state.Owners[0].Owner
 		who, known := state.Holder(owner)
 		if state.Zombie(owner) == known {
-			t.Errorf("zombie and known: %v", known)
+			b.Errorf("zombie and known: %v", known)
 		}
 		return who, known
 	}
 	b.eventually("a name", func() bool { _, known := holderOf(); return known })
 	if who, _ := holderOf(); who.Locker != holder.ID() || who.Identity != (lock.Identity{Service: "shop", Host: "web-1", PID: 7}) {
-		t.Errorf("held by %+v", who)
+		b.Errorf("held by %+v", who)
 	}
 	if err := holder.Close(b.Context()); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	b.isFree("k")
-	known, err := port[lock.Registry](t, b).Registered(b.Context(), []string{holder.ID()})
+	known, err := port[lock.Registry](b).Registered(b.Context(), []string{holder.ID()})
 	if err != nil || len(known) > 0 {
-		t.Errorf("after Close: %v, %v", known, err)
+		b.Errorf("after Close: %v, %v", known, err)
 	}
 	if err := lease.Release(b.Context()); err == nil {
-		t.Error("released after Close")
+		b.Error("released after Close")
 	}
 }
 
-func engineHearsForce(t *testing.T, b *bench) {
-	registry := port[lock.Registry](t, b)
+func engineHearsForce(_ *testing.T, b *bench) {
+	registry := port[lock.Registry](b)
 	var heard announcements
-	t.Cleanup(hears(t, b, registry, &heard))
+	b.Cleanup(hears(b, registry, &heard))
 	me := lock.WithIdentity(lock.Identity{Service: "shop"})
 	hourly := lock.WithWatchdog(time.Hour)
 	holder, operator := b.locker(me, hourly), b.locker(me)
@@ -218,11 +218,11 @@ func engineHearsForce(t *testing.T, b *bench) {
 			b.do([]*lock.Locker{holder, operator}[i%2], nothing)
 		})
 		if freed, err := operator.ForceRelease(b.Context(), b.key("k")); err != nil || !freed {
-			t.Fatalf("freed %v, %v", freed, err)
+			b.Fatalf("freed %v, %v", freed, err)
 		}
 		b.await("the end of the lease", lease.Context().Done())
 		if err := context.Cause(lease.Context()); !errors.Is(err, lock.ErrTaken) {
-			t.Errorf("lost by %v, want ErrTaken", err)
+			b.Errorf("lost by %v, want ErrTaken", err)
 		}
 		b.await("the waiter's turn", next)
 	}
@@ -259,11 +259,11 @@ func (b *bench) finds(pattern string, want ...string) map[string]lock.Listed {
 	return found
 }
 
-func listsKeys(t *testing.T, b *bench) {
-	lister := port[lock.Lister](t, b)
+func listsKeys(_ *testing.T, b *bench) {
+	lister := port[lock.Lister](b)
 	for _, err := range lister.List(b.Context(), b.prefix+"*", 10) {
 		if errors.Is(err, lock.ErrUnsupported) {
-			t.Skip(err)
+			b.Skip(err)
 		}
 	}
 	b.finds("*")
@@ -281,7 +281,7 @@ func listsKeys(t *testing.T, b *bench) {
 	for m, c := range held {
 		got := found[c.Key].State
 		if !got.Held || got.TTL <= 0 || len(got.Owners) != 1 || m != lock.Fair && got.Mode != m || m != lock.Semaphore && got.Owners[0].Owner != c.Owner {
-			t.Errorf("%s: %+v", m, got)
+			b.Errorf("%s: %+v", m, got)
 		}
 	}
 	b.finds("{x}:*", "{x}:a*b", "{x}:a-b")
@@ -294,29 +294,32 @@ func listsKeys(t *testing.T, b *bench) {
 	b.finds("exclusiv[e]")
 }
 
-func listsPages(t *testing.T, b *bench) {
-	lister := port[lock.Lister](t, b)
+func listsPages(_ *testing.T, b *bench) {
+	lister := port[lock.Lister](b)
 	const keys = 120
 	for i := range keys {
 		b.acquire(b.owner(fmt.Sprint("many:", i))(minute))
 	}
 	for _, err := range lister.List(b.Context(), b.prefix+"*", 10) {
 		if errors.Is(err, lock.ErrUnsupported) {
-			t.Skip(err)
+			b.Skip(err)
 		}
 		break
 	}
 	l := b.locker()
 	if found := b.listed(l, b.prefix+"many:*", 7); len(found) != keys {
-		t.Errorf("%d keys are listed, want %d", len(found), keys)
+		b.Errorf("%d keys are listed, want %d", len(found), keys)
 	}
-	for range l.List(b.Context(), b.prefix+"*", 1) {
-		break // who has seen enough goes
+	for _, err := range l.List(b.Context(), b.prefix+"*", 1) {
+		if err != nil {
+			b.Error(err)
+		}
+		break // enough was seen
 	}
 	for _, page := range []int{0, lock.MaxPage + 1} {
 		for _, err := range l.List(b.Context(), "*", page) {
 			if !errors.Is(err, lock.ErrInvalid) {
-				t.Errorf("a page of %d: %v, want ErrInvalid", page, err)
+				b.Errorf("a page of %d: %v, want ErrInvalid", page, err)
 			}
 		}
 	}

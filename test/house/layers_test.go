@@ -67,7 +67,11 @@ var units = map[string]unit{
 	}},
 
 	// Programs, which write code that calls annotations and grpclock.
-	"annotations/cmd/lockgen":             {layer: top, uses: []string{"golang.org/x/tools"}},
+	"annotations/cmd/lockgen": {layer: top, uses: []string{"golang.org/x/tools"}},
+	// The command, for shells and operators.
+	"cmd/redlatch": {layer: top, uses: []string{
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6", "github.com/redis/go-redis/v9", "golang.org/x/term",
+	}},
 	"grpclock/cmd/protoc-gen-go-grpclock": {layer: top, uses: []string{"google.golang.org/protobuf"}},
 
 	"contrib":  {layer: top, anything: true},
