@@ -29,7 +29,7 @@ func system() streams { return streams{os.Stdin, os.Stdout, os.Stderr} }
 
 // execute runs the command line, and returns the exit code.
 func execute(ctx context.Context, args []string, std streams) int {
-	root := newRoot(std)
+	root := newRoot(std) //nolint:contextcheck // a command ends with its lease
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var code exitError
