@@ -55,13 +55,7 @@ func (r *running) lead(cmd *cobra.Command, key string, command []string) error {
 
 func (r *running) leadOn(cmd *cobra.Command, o *opened, key, path string, command []string, signals *signals) error {
 	for {
-		lease, err := r.elected(cmd.Context(), o, key, signals)
-		if err != nil {
-			return err
-		}
-		r.say(cmd, "%s: leading, fence %d", key, lease.Fence())
-		err = r.child(cmd, path, command, lease, signals)
-		_ = lease.Release(context.WithoutCancel(cmd.Context()))
+		err := r.term(cmd, o, key, path, command, signals)
 		if !errors.Is(err, lock.ErrLost) {
 			return err
 		}
@@ -69,10 +63,21 @@ func (r *running) leadOn(cmd *cobra.Command, o *opened, key, path string, comman
 	}
 }
 
-// elected waits for the lock, and for a Redis that is away.
-func (r *running) elected(ctx context.Context, o *opened, key string, signals *signals) (*lock.Lease, error) {
-	ctx, cancel := context.WithCancel(ctx)
+// term is from one election to the end of the command.
+func (r *running) term(cmd *cobra.Command, o *opened, key, path string, command []string, signals *signals) error {
+	ctx, cancel := context.WithCancel(cmd.Context()) // the lease's, too
 	defer cancel()
+	lease, err := r.elected(ctx, cancel, o, key, signals)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
+	r.say(cmd, "%s: leading, fence %d", key, lease.Fence())
+	return r.child(cmd, path, command, lease, signals)
+}
+
+// elected waits for the lock, and for a Redis that is away.
+func (*running) elected(ctx context.Context, cancel func(), o *opened, key string, signals *signals) (*lock.Lease, error) {
 	stopped := signals.cancels(cancel)
 	lease, err := o.locker.Acquire(ctx, key)
 	for errors.Is(err, lock.ErrUnavailable) && lock.ClassOf(err) != "NOPERM" && ctx.Err() == nil {

@@ -168,21 +168,22 @@ func (t *terminal) ends(want int) {
 	}
 }
 
-// background starts a command, and returns its end.
+// background starts a command, and returns its end: the exit code is sent once.
 func (s *shell) background(args ...string) (c *exec.Cmd, ended <-chan int) {
 	s.Helper()
 	c = s.command(args...)
 	if err := c.Start(); err != nil {
 		s.Fatal(err)
 	}
-	codes := make(chan int, 1)
+	codes, done := make(chan int, 1), make(chan struct{})
 	go func() {
+		defer close(done)
 		_ = c.Wait()
 		codes <- c.ProcessState.ExitCode()
 	}()
 	s.Cleanup(func() {
 		_ = c.Process.Kill()
-		codes <- <-codes
+		<-done
 	})
 	return c, codes
 }

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ import (
 func hold(t *testing.T, rdb redis.UniversalClient, id lock.Identity, keys ...string) *lock.Locker {
 	t.Helper()
 	l := lock.New(redisstore.New(rdb), lock.WithIdentity(id))
-	t.Cleanup(func() { _ = l.Close(t.Context()) })
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	for _, key := range keys {
 		if _, err := l.Acquire(t.Context(), key); err != nil {
 			t.Fatal(err)
@@ -104,7 +105,7 @@ func TestShowHasTheQueueInOrder(t *testing.T) {
 	rdb := server.Client(t)
 	open := func(name string) *lock.Locker {
 		l := lock.New(redisstore.New(rdb), lock.WithMode(lock.Fair), lock.WithIdentity(lock.Identity{Service: name, Host: "h", PID: 1}))
-		t.Cleanup(func() { _ = l.Close(t.Context()) })
+		t.Cleanup(func() { _ = l.Close(context.Background()) })
 		return l
 	}
 	if _, err := open("holder").Acquire(t.Context(), "k"); err != nil {
@@ -122,7 +123,7 @@ func TestShowHasTheQueueInOrder(t *testing.T) {
 			return strings.Contains(shown, fmt.Sprintf("next %d %s@h", i+1, name))
 		})
 		defer func() { <-waited }()
-		defer func() { _ = l.Close(t.Context()) }()
+		defer func() { _ = l.Close(context.Background()) }()
 	}
 	shown, _, _ := s.run("show", "k")
 	t.Logf("\n%s", shown)

@@ -33,7 +33,7 @@ func TestRunExitsAsTheCommandDoes(t *testing.T) {
 		"no command":          {[]string{"run", "k"}, "", "want KEY -- COMMAND", 64},
 		"no dashes":           {[]string{"run", "k", "true"}, "", "want KEY -- COMMAND", 64},
 		"wrong flag":          {[]string{"run", "k", "--waitt", "1s", "--", "true"}, "", "waitt", 64},
-		"wrong permits":       {[]string{"run", "k", "--permits", "4/3", "--", "true"}, "", "permits", 64},
+		"wrong permits":       {[]string{"run", "k", "--permits", "4/3", "--", "true"}, "", "WithPermits", 64},
 		"wrong permits' form": {[]string{"run", "k", "--permits", "4", "--", "true"}, "", "want n/m", 64},
 		"two modes":           {[]string{"run", "k", "--read", "--write", "--", "true"}, "", "read write", 64},
 		"Redis is away":       {[]string{"run", "k", "--redis", "redis://127.0.0.1:1", "--", "true"}, "", "unavailable", 69},

@@ -57,10 +57,12 @@ func TestAForcedReleaseEndsTheLeaseAtOnce(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (holder, operator lock.Store){
 		"memory": func(*testing.T) (lock.Store, lock.Store) { s := memstore.New(); return s, s },
 		"redis": func(t *testing.T) (lock.Store, lock.Store) {
+			t.Helper()
 			server := redistest.Standalone(t)
 			return redisstore.New(server.Client(t)), redisstore.New(server.Client(t))
 		},
 		"cluster": func(t *testing.T) (lock.Store, lock.Store) {
+			t.Helper()
 			set := redistest.Cluster(t)
 			return redisstore.New(set.Client(t)), redisstore.New(set.Client(t))
 		},
