@@ -125,7 +125,9 @@ func TestAReleaseEndsInvitations(t *testing.T) {
 				nodes, stores := stubs(3)
 				q := quorumOf(t, stores...)
 				slow := nodes[2]
-				slow.acquire = func(lock.Claim) (uint64, error) { return 0, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: errLink} }
+				slow.acquire = func(lock.Claim) (uint64, error) {
+					return 0, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: errLink}
+				}
 				must(t, acquireOf(q, claimBy("a")))
 				time.Sleep(time.Second)
 				slow.acquire = func(c lock.Claim) (uint64, error) {
