@@ -178,8 +178,10 @@ func Scenarios(scale Scale) []Scenario {
 		id              string
 		roundTrip, work time.Duration
 	}{
-		{Far5Short, 5 * time.Millisecond, 300 * time.Microsecond}, {Far5Long, 5 * time.Millisecond, 2 * time.Millisecond},
-		{Far20Short, 20 * time.Millisecond, 300 * time.Microsecond}, {Far20Long, 20 * time.Millisecond, 2 * time.Millisecond},
+		{Far5Short, 5 * time.Millisecond, 300 * time.Microsecond},
+		{Far5Long, 5 * time.Millisecond, 2 * time.Millisecond},
+		{Far20Short, 20 * time.Millisecond, 300 * time.Microsecond},
+		{Far20Long, 20 * time.Millisecond, 2 * time.Millisecond},
 	} {
 		scenarios = append(scenarios, Scenario{
 			ID: far.id, Title: fmt.Sprintf("one hot key, 2 processes × 8 goroutines, one of them %v from Redis, held for %v", far.roundTrip, far.work),
