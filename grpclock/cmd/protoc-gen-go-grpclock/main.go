@@ -26,24 +26,27 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 
 	"github.com/redlatch/redlatch/grpclock/rpcguard"
 )
 
-func main() {
-	protogen.Options{}.Run(func(p *protogen.Plugin) error {
-		p.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL)
-		var faults []error
-		for _, file := range p.Files {
-			if !file.Generate || len(file.Services) == 0 {
-				continue
-			}
-			faults = append(faults, check(file)...)
-			generate(p, file)
+func main() { protogen.Options{}.Run(run) }
+
+func run(p *protogen.Plugin) error {
+	// As protoc-gen-go-grpc, whose code the decorators are for.
+	p.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL | pluginpb.CodeGeneratorResponse_FEATURE_SUPPORTS_EDITIONS)
+	p.SupportedEditionsMinimum, p.SupportedEditionsMaximum = descriptorpb.Edition_EDITION_PROTO2, descriptorpb.Edition_EDITION_2024
+	var faults []error
+	for _, file := range p.Files {
+		if !file.Generate || len(file.Services) == 0 {
+			continue
 		}
-		return errors.Join(faults...)
-	})
+		faults = append(faults, check(file)...)
+		generate(p, file)
+	}
+	return errors.Join(faults...)
 }
 
 // check returns what is wrong with the options of a file.
