@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -278,6 +279,25 @@ func TestADecoratorThatCannotWorkIsAFault(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A decorator that is older than the service would pass a new method on without its lock,
+// and interceptors pass it, too. If nothing is embedded that has it, it doesn't compile.
+func TestADecoratorPassesNoMethodOnThatItDoesNotKnow(t *testing.T) {
+	decorated, _ := decorate(t, &orders{}, guardtest.Guard(t))
+	service, fields := reflect.TypeFor[testpb.OrderServiceServer](), reflect.TypeOf(decorated).Elem()
+	for i := range fields.NumField() {
+		for _, m := range testpb.OrderService_ServiceDesc.Methods {
+			if field := fields.Field(i); field.Anonymous && hasMethod(field.Type, m.MethodName) {
+				t.Errorf("%v of the decorator of %v has %s", field.Type, service, m.MethodName)
+			}
+		}
+	}
+}
+
+func hasMethod(of reflect.Type, name string) bool {
+	_, has := of.MethodByName(name)
+	return has
 }
 
 func TestInterceptorsRefuseADecoratorWithOtherLocks(t *testing.T) {

@@ -89,10 +89,14 @@ func decorator(g *protogen.GeneratedFile, service *protogen.Service) {
 	g.P("return &", lock, "{next, ", g.QualifiedGoIdent(grpclock.Ident("Decorate")), "(locks, &", name, "_ServiceDesc, next)}")
 	g.P("}")
 	g.P()
+	// next isn't embedded: a method that was added to the service since would be passed on
+	// without its lock. So code that is older than the service doesn't compile.
 	g.P("type ", lock, " struct {")
-	g.P(name, "Server")
+	g.P("next ", name, "Server")
 	g.P(g.QualifiedGoIdent(grpclock.Ident("Decorator")))
 	g.P("}")
+	g.P()
+	g.P("func (*", lock, ") mustEmbedUnimplemented", name, "Server() {}")
 	for _, m := range service.Methods {
 		g.P()
 		method(g, lock, service, m)
@@ -102,7 +106,7 @@ func decorator(g *protogen.GeneratedFile, service *protogen.Service) {
 func method(g *protogen.GeneratedFile, lock string, service *protogen.Service, m *protogen.Method) {
 	in, out := g.QualifiedGoIdent(m.Input.GoIdent), g.QualifiedGoIdent(m.Output.GoIdent)
 	full := service.GoName + "_" + m.GoName + "_FullMethodName"
-	next := "l." + service.GoName + "Server." + m.GoName
+	next := "l.next." + m.GoName
 	stream := service.GoName + "_" + m.GoName + "Server"
 	switch {
 	case m.Desc.IsStreamingClient():
