@@ -261,6 +261,12 @@ func TestADecoratorThatCannotWorkIsAFault(t *testing.T) {
 			testpb.RegisterOrderServiceServer(server, decorated)
 			others.Attach(server)
 		}, "make both with one grpclock.New"},
+		"around another one, and one more that is right": {func(t *testing.T, g *guard.Guard) {
+			t.Helper()
+			decorated, locks := decorate(t, &orders{}, g)
+			testpb.NewOrderServiceServerLock(decorated, locks)
+			testpb.NewOrderServiceServerLock(&orders{}, locks)
+		}, "is around another decorator"},
 		"an option that names no field": {func(t *testing.T, g *guard.Guard) {
 			t.Helper()
 			locks, _ := grpclock.New(g)
