@@ -166,7 +166,7 @@ func (a *acquisition) observe(ctx context.Context, lease *Lease, err error) {
 	}
 	if hook := a.defaults.hooks.Acquired; hook != nil {
 		hook(ctx, AcquireEvent{
-			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant, Err: err,
+			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant, Err: err, Fence: lease.Fence(),
 		})
 	}
 	declined = nil

@@ -54,8 +54,9 @@ type AcquireEvent struct {
 	// Reentrant is true when the caller already held the key: the lease is one
 	// more of the same hold.
 	Reentrant bool
-	// Err is nil when the lease was granted.
-	Err error
+	// Err is nil when the lease was granted, and Fence is the lease's then.
+	Err   error
+	Fence uint64
 }
 
 // ReleaseEvent is the end of a lease by release.

@@ -47,7 +47,8 @@ var units = map[string]unit{
 	"core/fence":      {layer: 2},
 	"core/leader":     {layer: 2},
 
-	"core/guard": {layer: 3},
+	"core/guard":   {layer: 3},
+	"core/console": {layer: 3},
 	// Apart from core/rule, so that only programs that load files have a YAML parser.
 	"core/rule/rulefile": {layer: 3, uses: []string{"go.yaml.in/yaml/v4", "github.com/fsnotify/fsnotify"}},
 	"core/rule/ruletest": {layer: 3, forTests: true},
