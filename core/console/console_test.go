@@ -184,7 +184,7 @@ func TestALookShowsWhoHoldsWhatAndWhatWasLost(t *testing.T) {
 		Held     bool
 		Timeline []struct {
 			Kind  string
-			Fence uint64
+			Fence uint64 `json:",string"`
 		}
 	}
 	if err := json.Unmarshal([]byte(text), &d); err != nil || status != http.StatusOK || len(d.Timeline) < 2 || d.Timeline[len(d.Timeline)-1].Kind != "granted" ||
@@ -202,7 +202,7 @@ func TestManyViewersCostOneLook(t *testing.T) {
 	for range 64 {
 		viewers.Go(func() {
 			looks := 0
-			s.stream(ctx, func(l look) bool {
+			s.stream(ctx, func(look) bool {
 				looks++
 				seen.Add(1)
 				return looks == 5

@@ -46,7 +46,7 @@ type event struct {
 	At     time.Time `json:"at"`
 	Kind   string    `json:"kind"` // granted, busy, released, lost, forced, seen, free
 	Key    string    `json:"key,omitempty"`
-	Fence  uint64    `json:"fence,omitempty"`
+	Fence  uint64    `json:"fence,omitempty,string"` // which JavaScript can't count
 	HeldMS int64     `json:"heldMs,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Who    string    `json:"who,omitempty"`

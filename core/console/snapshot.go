@@ -83,7 +83,8 @@ func compareRows(a, b row) int {
 	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Owner, b.Owner))
 }
 
-func rowsOf(l lock.Listed) (rows []row) {
+func rowsOf(l lock.Listed) []row {
+	rows := []row{} // never null, for the page
 	left := l.State.TTL.Milliseconds()
 	if l.State.TTL < 0 {
 		left = -1

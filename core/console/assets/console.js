@@ -71,32 +71,49 @@ function keyButton(key) {
   return b;
 }
 
-function cells(row) {
-  const tr = document.createElement("tr");
-  const key = make("td", "", "key");
+// keyed shows all in a list. What was there before stays the same element: a look must move
+// neither the focus nor what is being clicked.
+function keyed(parent, all, id, create, update) {
+  const before = new Map([...parent.children].map(e => [e.dataset.id, e]));
+  const now = all.map(one => {
+    const e = before.get(id(one)) ?? create(one);
+    e.dataset.id = id(one);
+    update(e, one);
+    return e;
+  });
+  if (now.length === parent.children.length && now.every((e, i) => e === parent.children[i])) return;
+  const focused = document.activeElement;
+  parent.replaceChildren(...now);
+  if (focused !== document.activeElement && focused.isConnected) focused.focus();
+}
+
+function newRow(row) {
+  const tr = document.createElement("tr"), key = make("td", "", "key");
   key.append(keyButton(row.key));
-  const holder = make("td", row.kept ? word("kept") : row.holder || row.owner || word("unknown"));
-  if (row.problem) holder.append(document.createElement("br"), make("strong", word(row.problem), "problem"));
-  if (row.more) holder.append(document.createElement("br"), "+ " + row.more);
-  tr.append(key, make("td", row.mode), holder,
-    make("td", row.since ? span(Date.parse(look.at) - Date.parse(row.since)) : "–"),
-    make("td", row.leftMs < 0 ? word("noEnd") : span(row.leftMs)), make("td", row.fence ?? "–"), make("td", row.waiting < 0 ? "–" : row.waiting));
+  tr.append(key);
   return tr;
 }
 
-// replace puts new children into a list, and gives the focus back to the key that had it.
-function replace(parent, children) {
-  const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-  parent.replaceChildren(...children);
-  if (focused !== undefined) [...parent.querySelectorAll("[data-key]")].find(b => b.dataset.key === focused)?.focus();
+function drawRow(tr, row) {
+  const holder = make("td", row.kept ? word("kept") : row.holder || row.owner || word("unknown"));
+  if (row.problem) holder.append(document.createElement("br"), make("strong", word(row.problem), "problem"));
+  if (row.more) holder.append(document.createElement("br"), "+ " + row.more);
+  const cells = [make("td", row.mode), holder, make("td", row.since ? span(Date.parse(look.at) - Date.parse(row.since)) : "–"),
+    make("td", row.leftMs < 0 ? word("noEnd") : span(row.leftMs)), make("td", row.fence ?? "–"), make("td", row.waiting < 0 ? "–" : row.waiting)];
+  while (tr.children.length > 1) tr.lastChild.remove();
+  tr.append(...cells);
 }
 
 function items(list, all, text) {
-  replace(list, (all ?? []).length === 0 ? [make("li", word("empty"), "empty")] : all.map(one => {
+  const none = [{key: ""}];
+  keyed(list, all?.length ? all : none, one => one.key + (one.at ?? ""), one => {
     const li = document.createElement("li");
-    li.append(keyButton(one.key), " " + text(one));
+    li.append(one.key === "" ? "" : keyButton(one.key), "");
     return li;
-  }));
+  }, (li, one) => {
+    li.className = one.key === "" ? "empty" : "";
+    li.lastChild.textContent = one.key === "" ? word("empty") : " " + text(one);
+  });
 }
 
 function draw() {
@@ -104,7 +121,7 @@ function draw() {
   if (!look) return;
   const wanted = $("filter").value.toLowerCase();
   const rows = look.held.filter(r => (r.key + " " + r.holder).toLowerCase().includes(wanted));
-  replace($("held").tBodies[0], rows.slice(0, 500).map(cells));
+  keyed($("held").tBodies[0], rows.slice(0, 500), r => JSON.stringify([r.key, r.owner]), newRow, drawRow);
   $("n-held").textContent = look.held.length + (look.cut ? "+" : "") + (rows.length > 500 ? " · " + word("more") : "");
   $("none").hidden = rows.length > 0;
   const bad = look.held.filter(r => r.problem);
