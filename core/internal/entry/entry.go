@@ -71,11 +71,16 @@ func (e *Entry) Ends() (end time.Duration) {
 	return end
 }
 
-// Settle drops what has ended, and offers a free key to the first in the queue. All
-// other calls begin with it.
-func (e *Entry) Settle(now time.Duration) {
+// Expire drops what has ended.
+func (e *Entry) Expire(now time.Duration) {
 	e.Holds = slices.DeleteFunc(e.Holds, func(h Hold) bool { return now >= h.Expires })
 	e.Queue = slices.DeleteFunc(e.Queue, func(p Place) bool { return now >= p.Until })
+}
+
+// Settle is Expire, and offers a free key to the first in the queue. All other calls
+// begin with it.
+func (e *Entry) Settle(now time.Duration) {
+	e.Expire(now)
 	e.offer(now)
 }
 
@@ -213,6 +218,12 @@ func (e *Entry) other(c *lock.Claim, now time.Duration) (ttl time.Duration, othe
 		return 0, false
 	}
 	return e.Ends() - now, true
+}
+
+// Admits reports whether c would be granted now.
+func (e *Entry) Admits(c *lock.Claim, now time.Duration) bool {
+	_, busy := e.busy(c, now)
+	return !busy
 }
 
 // busy says whether c has to wait, and how long the holds in its way last.
