@@ -142,8 +142,12 @@ func (h *hub) see(row string, r *row, gap bool) error {
 	return nil
 }
 
-// eased reports whether a hold has gone, ends earlier or admits others.
+// eased reports whether a hold has gone, ends earlier or admits others. Where there is
+// none now, others may have had the key in between.
 func eased(before, after *entry.Entry) bool {
+	if after.Free() {
+		return true
+	}
 	for _, h := range before.Holds {
 		if !has(after, h) {
 			return true

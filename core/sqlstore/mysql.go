@@ -3,7 +3,8 @@ package sqlstore
 func mysql(all *statements, of func(string) statement) {
 	// The answer travels as the insert id, as there is no RETURNING: the fence, or less
 	// than 0 for how long the key is busy, or 0 or 1 where the row must be read. MySQL
-	// assigns from left to right: expires comes last.
+	// assigns from left to right: expires comes last. What is constant it evaluates first,
+	// so the 1 is made of a column.
 	const (
 		free    = `expires <= {now}`
 		own     = `owner = $4 AND mode IN ($3, $6)`
@@ -12,7 +13,7 @@ func mysql(all *statements, of func(string) statement) {
 	all.acquire = of(`INSERT INTO redlatch_locks (id, name, mode, owner, expires, fence, version)
 SELECT $1, $2, $3, $4, {now} + $5, LAST_INSERT_ID(GREATEST({now} * 64, m.floor + 64)), {now} FROM redlatch_meta m
 ON DUPLICATE KEY UPDATE
-fence = CASE WHEN more IS NOT NULL THEN IF(LAST_INSERT_ID(1) IS NULL, fence, fence)
+fence = CASE WHEN more IS NOT NULL THEN IF(LAST_INSERT_ID(expires * 0 + 1) IS NULL, fence, fence)
   WHEN ` + free + ` THEN LAST_INSERT_ID(GREATEST(fence + 64, {now} * 64))
   WHEN ` + own + ` THEN LAST_INSERT_ID(fence)
   ELSE IF(LAST_INSERT_ID({now} - expires) IS NULL, fence, fence) END,
