@@ -85,18 +85,26 @@ func (k *keys) read(ctx context.Context, key string) (*row, error) {
 
 // write writes next, unless the row is no longer r.
 func (k *keys) write(ctx context.Context, key string, r, next *row, wake entry.Wake, relaxed bool) (written bool, err error) {
-	args := []any{id(key), r.version, next.expires, next.fence, int64(next.mode), next.owner, next.more, r.now + decisionLasts}
 	statement := &k.sql.update
 	if r.version == 0 {
-		args[1] = r.now // versions never come back, whoever deletes the row
-		args = append(args, []byte(key))
 		statement = &k.sql.insert
 		k.inserts.one(ctx, k)
-	} else if k.dialect == PostgreSQL {
+	}
+	n, err := k.affected(ctx, statement, k.updateOf(key, r, next, wake, relaxed))
+	return n > 0, err
+}
+
+// updateOf are the arguments of an update, or of an insert where there is no row.
+func (k *keys) updateOf(key string, r, next *row, wake entry.Wake, relaxed bool) []any {
+	args := []any{id(key), r.version, next.expires, next.fence, int64(next.mode), next.owner, next.more, r.now + decisionLasts}
+	switch {
+	case r.version == 0:
+		args[1] = r.now // versions never come back, whoever deletes the row
+		args = append(args, []byte(key))
+	case k.dialect == PostgreSQL:
 		args = append(args, payload(key, wake), relaxed)
 	}
-	n, err := k.affected(ctx, statement, args)
-	return n > 0, err
+	return args
 }
 
 // pause waits before the next try, for longer each time.

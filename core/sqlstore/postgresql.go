@@ -41,7 +41,7 @@ RETURNING CASE WHEN $10::boolean THEN ` + relaxed + ` END, CASE WHEN $9::text <>
 SELECT $1::bytea, $2::bigint, $3::bigint, $4::bigint, $5::smallint, $6::text, $7::bytea, $9::bytea WHERE {now} < $8::bigint
 ON CONFLICT DO NOTHING`)
 	all.release = of(releaseText + ` RETURNING ` + relaxed + `, CASE WHEN waited > {now} THEN pg_notify('` + channel + `', $5::text)::text END`)
-	all.releaseTx = of(releaseTxText + ` RETURNING CASE WHEN waited > {now} THEN pg_notify('` + channel + `', $4::text)::text END`)
+	all.releaseTx = of(releaseTxText + ` RETURNING CASE WHEN waited > {now} THEN pg_notify('` + channel + `', $5::text)::text END`)
 
 	all.renew = of(`UPDATE redlatch_locks l SET version = l.version + 1, expires = greatest(l.expires, c.t + w.ttl)
 FROM (SELECT {now} AS t OFFSET 0) c, json_to_recordset($1::json) AS w(i int, id text, owner text, mode smallint, twin smallint, ttl bigint)

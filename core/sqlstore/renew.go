@@ -38,6 +38,8 @@ func (k *keys) Renew(ctx context.Context, claims []lock.Claim, report func(i int
 		switch {
 		case err != nil:
 			report(i, err)
+		case k.parting.has(c.Owner):
+			report(i, errParting)
 		case c.Mode == lock.Semaphore:
 			others[c.Key] = append(others[c.Key], i)
 		default:

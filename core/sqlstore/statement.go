@@ -80,7 +80,7 @@ WHERE id = $1 AND version = $2 AND {now} < $8`
 WHERE id = $1 AND owner = $2 AND mode IN ($3, $4) AND more IS NULL AND expires > {now}`
 
 	releaseTxText = `UPDATE redlatch_locks SET version = version + 1, expires = 0, owner = ''
-WHERE id = $1 AND owner = $2 AND mode = $3 AND more IS NULL`
+WHERE id = $1 AND owner = $2 AND mode IN ($3, $4) AND more IS NULL`
 
 	oldText = `SELECT x.id, x.fence FROM (SELECT * FROM redlatch_locks WHERE id > $1 ORDER BY id LIMIT 192) x
 WHERE x.expires < {now} - 60000000 AND x.waited < {now} - 60000000 AND x.fence < ({now} - 60000000) * 64`

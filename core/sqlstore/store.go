@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -34,6 +35,7 @@ type keys struct {
 	turns    turns
 	hub      *hub
 	inserts  inserts
+	parting  parting
 }
 
 // Option is a setting of [New].
@@ -177,15 +179,20 @@ func (k *keys) Release(ctx context.Context, c lock.Claim) error {
 			return err
 		}
 		if n > 0 {
+			k.parting.end(c.Owner)
 			k.hub.deliver(c.Key, wake)
 			return nil
 		}
 	}
 	// The statement saw the row as it was in the beginning: the hold may have moved into
 	// a document since.
-	return k.change(ctx, c.Key, nil, func(e *entry.Entry, r *row) (relaxed bool, err error) {
+	err := k.change(ctx, c.Key, nil, func(e *entry.Entry, r *row) (relaxed bool, err error) {
 		return true, e.Release(&c, at(r.now), at(r.now)+time.Until(c.Keep))
 	})
+	if gone := errors.Is(err, lock.ErrNotHeld); (gone || err == nil) && k.parting.end(c.Owner) && gone {
+		return nil // its transaction has released it
+	}
+	return err
 }
 
 // Lower implements [lock.BlockingStore].

@@ -162,6 +162,18 @@ func (e *Entry) Release(c *lock.Claim, now, keep time.Duration) error {
 	return nil
 }
 
+// Take removes the hold of the claim even if it has expired, as long as nobody else has
+// taken the key. It reports whether there was one.
+func (e *Entry) Take(c *lock.Claim) bool {
+	h := e.own(c)
+	if h == nil {
+		return false
+	}
+	fence := h.Fence
+	e.Holds = slices.DeleteFunc(e.Holds, func(h Hold) bool { return h.Fence == fence })
+	return true
+}
+
 // drop removes a hold and wakes the waiters that it blocked. One of several readers
 // blocks nobody whom the others don't, unless they end sooner than it.
 func (e *Entry) drop(h *Hold, now time.Duration) {
