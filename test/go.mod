@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/redlatch/redlatch => ..
 	github.com/redlatch/redlatch/annotations/lockpb => ../annotations/lockpb
+	github.com/redlatch/redlatch/contrib/pgxlisten => ../contrib/pgxlisten
 	github.com/redlatch/redlatch/core/telemetry => ../core/telemetry
 	github.com/redlatch/redlatch/fxmodule => ../fxmodule
 	github.com/redlatch/redlatch/ginlock => ../ginlock
@@ -28,6 +29,7 @@ require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redlatch/redlatch v0.1.0
+	github.com/redlatch/redlatch/contrib/pgxlisten v0.1.0
 	github.com/redlatch/redlatch/core/telemetry v0.1.0
 	github.com/redlatch/redlatch/fxmodule v0.1.0
 	github.com/redlatch/redlatch/ginlock v0.1.0

@@ -100,51 +100,63 @@ func (c crossed) Watch(ctx context.Context, claim lock.Claim, wake func()) (func
 	return c.other.Watch(ctx, claim, wake)
 }
 
-// contract runs the suite on a store, and on two that share the tables.
+// contract runs the suite on a store, and on two that share the tables. The suite mostly
+// waits, so all runs are parallel.
 func contract(t *testing.T, d sqlstore.Dialect, open func() *sql.DB, opts ...sqlstore.Option) {
 	t.Helper()
+	alone(t, d, open, opts...)
 	s, other := store(t, open(), d, opts...), store(t, open(), d, opts...)
-	t.Run("one process", func(t *testing.T) {
-		storetest.Run(t, func(*testing.T) lock.Store { return s }, everyMode)
-	})
 	t.Run("two processes", func(t *testing.T) {
+		t.Parallel()
 		storetest.Run(t, func(*testing.T) lock.Store { return crossed{s, other} }, everyMode)
 	})
 }
 
+// alone runs the suite on a store.
+func alone(t *testing.T, d sqlstore.Dialect, open func() *sql.DB, opts ...sqlstore.Option) {
+	t.Helper()
+	s := store(t, open(), d, opts...)
+	t.Run("one process", func(t *testing.T) {
+		t.Parallel()
+		storetest.Run(t, func(*testing.T) lock.Store { return s }, everyMode)
+	})
+}
+
 func TestContractOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	address := sqltest.Postgres(t)
-	for name, mode := range map[string]pgx.QueryExecMode{
-		"prepared statements": pgx.QueryExecModeCacheStatement, "without": pgx.QueryExecModeExec, "simple protocol": pgx.QueryExecModeSimpleProtocol,
-	} {
-		t.Run(name, func(t *testing.T) {
-			contract(t, sqlstore.PostgreSQL, func() *sql.DB {
-				return postgres(t, address, func(c *pgx.ConnConfig) { c.DefaultQueryExecMode = mode })
-			})
+	contract(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) })
+	t.Run("simple protocol", func(t *testing.T) {
+		alone(t, sqlstore.PostgreSQL, func() *sql.DB {
+			return postgres(t, address, func(c *pgx.ConnConfig) { c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol })
 		})
-	}
-	t.Run("serializable by default", func(t *testing.T) {
-		contract(t, sqlstore.PostgreSQL, func() *sql.DB {
-			return postgres(t, address, func(c *pgx.ConnConfig) { c.RuntimeParams["default_transaction_isolation"] = "serializable" })
+	})
+	t.Run("serializable by default, without prepared statements", func(t *testing.T) {
+		alone(t, sqlstore.PostgreSQL, func() *sql.DB {
+			return postgres(t, address, func(c *pgx.ConnConfig) {
+				c.DefaultQueryExecMode = pgx.QueryExecModeExec
+				c.RuntimeParams["default_transaction_isolation"] = "serializable"
+			})
 		})
 	})
 }
 
 func TestContractOnMariaDB(t *testing.T) {
+	t.Parallel()
 	address := sqltest.MariaDB(t)
-	for name, change := range map[string]func(*mysql.Config){
-		"repeatable read":  nil,
-		"read committed":   func(c *mysql.Config) { c.Params = map[string]string{"transaction_isolation": "'READ-COMMITTED'"} },
-		"found rows count": func(c *mysql.Config) { c.ClientFoundRows = true },
-		"interpolated":     func(c *mysql.Config) { c.InterpolateParams = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			contract(t, sqlstore.MySQL, func() *sql.DB { return mariadb(t, address, change) })
+	contract(t, sqlstore.MySQL, func() *sql.DB { return mariadb(t, address, nil) })
+	t.Run("read committed, found rows, no prepared statements", func(t *testing.T) {
+		alone(t, sqlstore.MySQL, func() *sql.DB {
+			return mariadb(t, address, func(c *mysql.Config) {
+				c.Params = map[string]string{"transaction_isolation": "'READ-COMMITTED'"}
+				c.ClientFoundRows, c.InterpolateParams = true, true
+			})
 		})
-	}
+	})
 }
 
 func TestContractOnSQLite(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.db")
 	contract(t, sqlstore.SQLite, func() *sql.DB { return sqlite(t, file) })
 }
