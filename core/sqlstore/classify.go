@@ -27,7 +27,7 @@ type meaning struct {
 
 var (
 	conflict   = meaning{lock.OutcomeNotExecuted, "conflict", true}
-	rowLocked  = meaning{lock.OutcomeNotExecuted, "row locked", true}
+	rowLocked  = meaning{lock.OutcomeNotExecuted, "row locked", false}
 	full       = meaning{lock.OutcomeNotExecuted, "no resources", false}
 	readOnly   = meaning{lock.OutcomeNotExecuted, "read only", false}
 	canceled   = meaning{lock.OutcomeNotExecuted, "canceled by the database", false}

@@ -130,7 +130,7 @@ func (k *keys) acquire(ctx context.Context, c *lock.Claim) (fence uint64, found 
 	})
 	switch {
 	case k.isRowLocked(err):
-		return 0, nil, &lock.BusyError{TTL: time.Second} // a transaction is about to release it
+		return 0, nil, errInTransaction
 	case err != nil:
 		return 0, nil, err
 	case granted > 0:
@@ -142,6 +142,10 @@ func (k *keys) acquire(ctx context.Context, c *lock.Claim) (fence uint64, found 
 	return 0, r, nil
 }
 
+// errInTransaction: the hold has expired, but a transaction is about to release it, which
+// may still be committed.
+var errInTransaction = &lock.BusyError{TTL: time.Second}
+
 // acquireByID is acquire where the answer is the insert id.
 func (k *keys) acquireByID(ctx context.Context, c *lock.Claim, args []any) (fence uint64, found *row, err error) {
 	var answer, changed int64
@@ -152,6 +156,8 @@ func (k *keys) acquireByID(ctx context.Context, c *lock.Claim, args []any) (fenc
 		return err
 	})
 	switch {
+	case k.isRowLocked(err):
+		return 0, nil, errInTransaction
 	case err != nil:
 		return 0, nil, err
 	case answer > 1:
