@@ -71,7 +71,7 @@ func (k *keys) decide(ctx context.Context, key string, r *row, do decide) (writt
 
 // read returns the row of a key.
 func (k *keys) read(ctx context.Context, key string) (*row, error) {
-	r := new(row)
+	r := &row{asked: time.Now()}
 	found := false
 	err := k.query(ctx, &k.sql.read, []any{id(key)}, func(rows *sql.Rows) error {
 		found = true

@@ -16,9 +16,10 @@ const kept = 16
 // row is what the table has of a key. Times are in microseconds since 1970, by the clock
 // of the database.
 type row struct {
-	now     int64 // when it was read
-	floor   int64 // the largest fence of the rows that were deleted
-	version int64 // 0: there is no row
+	asked   time.Time // when the call was sent that read it, by the clock of this machine
+	now     int64     // when it was read
+	floor   int64     // the largest fence of the rows that were deleted
+	version int64     // 0: there is no row
 	expires int64
 	fence   int64
 	mode    int

@@ -176,8 +176,7 @@ func (k *keys) Release(ctx context.Context, c lock.Claim) error {
 	if err := check(&c); err != nil {
 		return err
 	}
-	keep := time.Until(c.Keep)
-	if c.Mode != lock.Semaphore && keep <= 0 {
+	if c.Mode != lock.Semaphore && time.Until(c.Keep) <= 0 {
 		wake := entry.Wake{All: true}
 		args := []any{id(c.Key), c.Owner, int64(c.Mode), int64(twin(c.Mode)), payload(c.Key, wake)}
 		n, err := k.affected(ctx, &k.sql.release, args)
@@ -193,7 +192,7 @@ func (k *keys) Release(ctx context.Context, c lock.Claim) error {
 	// The statement saw the row as it was in the beginning: the hold may have moved into
 	// a document since.
 	err := k.change(ctx, c.Key, nil, func(e *entry.Entry, r *row) (relaxed bool, err error) {
-		return true, e.Release(&c, at(r.now), at(r.now)+time.Until(c.Keep))
+		return true, e.Release(&c, at(r.now), at(r.now)+c.Keep.Sub(r.asked))
 	})
 	if gone := errors.Is(err, lock.ErrNotHeld); (gone || err == nil) && k.parting.end(c.Owner) && gone {
 		return nil // its transaction has released it

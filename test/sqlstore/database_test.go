@@ -148,7 +148,7 @@ func TestContractOnMariaDB(t *testing.T) {
 	t.Run("read committed, found rows, no prepared statements", func(t *testing.T) {
 		alone(t, sqlstore.MySQL, func() *sql.DB {
 			return mariadb(t, address, func(c *mysql.Config) {
-				c.Params = map[string]string{"transaction_isolation": "'READ-COMMITTED'"}
+				c.Params = map[string]string{"tx_isolation": "'READ-COMMITTED'"}
 				c.ClientFoundRows, c.InterpolateParams = true, true
 			})
 		})
