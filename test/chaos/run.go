@@ -21,7 +21,7 @@ type runCommand struct {
 	Seed      uint64        `default:"1" help:"What the plan of the faults and the clients' choices come from."`
 	Duration  time.Duration `default:"60s" help:"How long faults happen. Longer than --round makes several runs."`
 	Round     time.Duration `default:"60s" help:"Longest single run: histories are checked in memory."`
-	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum" help:"${enum}."`
+	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum,postgresql,mariadb" help:"${enum}."`
 	Mix       string        `default:"all" enum:"${mixes}" help:"What breaks: ${enum}."`
 	Mode      string        `default:"all" enum:"exclusive,handed,nested,fair,readwrite,semaphore,leader,all" help:"Kinds of locks: ${enum}."`
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`

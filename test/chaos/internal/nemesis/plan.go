@@ -64,6 +64,8 @@ func possible(kind, topology string) bool {
 		return several
 	case MoveSlot:
 		return topology == "cluster"
+	case KillPubSub, ScriptFlush:
+		return topology != "postgresql" && topology != "mariadb"
 	case PauseRedis, KillRedis: // would be a failover
 		return !several
 	default:
