@@ -10,9 +10,12 @@ import (
 )
 
 // try takes, renews and releases a lock that nobody else wants.
-func (k *keys) try(ctx context.Context) error {
+func (k *keys) try(ctx context.Context, m lock.Mode) error {
 	name := rand.Text()
-	c := lock.Claim{Key: "redlatch:check:" + name, Owner: name + ":1", TTL: 5 * time.Second}
+	c := lock.Claim{Key: "redlatch:check:" + name, Owner: name + ":1", Mode: m, TTL: 5 * time.Second}
+	if m == lock.Semaphore {
+		c.Permits, c.Size = 1, 1
+	}
 	if _, err := k.Acquire(ctx, c); err != nil {
 		return fmt.Errorf("acquire: %w", err)
 	}

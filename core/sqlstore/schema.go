@@ -84,19 +84,31 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return err
 	}
 	for _, statement := range statements {
-		if _, err := s.keys.db.ExecContext(ctx, statement); err != nil {
+		// Of two instances that create a table at once, one fails in PostgreSQL.
+		_, err := s.keys.db.ExecContext(ctx, statement)
+		for range 3 {
+			if err == nil || pause(ctx, 20) != nil {
+				break
+			}
+			_, err = s.keys.db.ExecContext(ctx, statement)
+		}
+		if err != nil {
 			return fmt.Errorf("sqlstore: migrate: %w", err)
 		}
 	}
 	return nil
 }
 
-// Check tests at start-up whether locks can be taken: whether the tables are there and
-// have the columns, and whether the database user may use them. It takes, renews and
-// releases a lock on a key that nobody else uses. Its error wraps [lock.ErrUnavailable],
-// and says which statements are missing. It is for operators.
-func (s *Store) Check(ctx context.Context) error {
-	if err := s.check(ctx); err != nil {
+// Check tests at start-up whether locks of the given modes can be taken: by default
+// exclusive ones. It looks whether the tables are there and have the columns, and whether
+// the database user may use them: it takes, renews and releases locks on keys that nobody
+// else uses. Its error wraps [lock.ErrUnavailable], and says which statements are missing.
+// It is for operators.
+func (s *Store) Check(ctx context.Context, modes ...lock.Mode) error {
+	if len(modes) == 0 {
+		modes = []lock.Mode{lock.Exclusive}
+	}
+	if err := s.check(ctx, modes); err != nil {
 		return fmt.Errorf("%w: %w", lock.ErrUnavailable, err)
 	}
 	return nil
@@ -108,7 +120,7 @@ var probes = []struct{ table, statement string }{
 	{"redlatch_meta", "SELECT one, floor FROM redlatch_meta WHERE 1 = 0"},
 }
 
-func (s *Store) check(ctx context.Context) error {
+func (s *Store) check(ctx context.Context, modes []lock.Mode) error {
 	if err := s.keys.db.PingContext(ctx); err != nil {
 		return err
 	}
@@ -126,10 +138,18 @@ func (s *Store) check(ctx context.Context) error {
 		}
 	}
 	var n int
-	if err := s.keys.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM redlatch_meta").Scan(&n); err != nil || n != 1 {
-		return fmt.Errorf("redlatch_meta has %d rows, want one: %w (run: %s)", n, err, statements[len(statements)-1])
+	if err := s.keys.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM redlatch_meta").Scan(&n); err != nil {
+		return err
 	}
-	return s.keys.try(ctx)
+	if n != 1 {
+		return fmt.Errorf("redlatch_meta has %d rows, want one (run: %s)", n, statements[len(statements)-1])
+	}
+	for _, m := range modes {
+		if err := s.keys.try(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // about returns those of the statements that name the table.
