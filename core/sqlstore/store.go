@@ -108,7 +108,10 @@ func (k *keys) Acquire(ctx context.Context, c lock.Claim) (fence uint64, err err
 		fence, err = e.Acquire(&c, at(r.now), r.next())
 		return false, err
 	})
-	return fence, err
+	if err != nil {
+		return 0, err // the grant may not have been written
+	}
+	return fence, nil
 }
 
 // placesOthers says whether a grant of the claim takes places in the queue, too.
