@@ -73,7 +73,7 @@ var units = map[string]unit{
 	"annotations/cmd/lockgen":             {layer: top, uses: []string{"golang.org/x/tools"}},
 	"grpclock/cmd/protoc-gen-go-grpclock": {layer: top, uses: []string{"google.golang.org/protobuf"}},
 
-	"contrib":  {layer: top, anything: true},
+	"contrib":  {layer: 4, anything: true},
 	"examples": {layer: top, anything: true},
 	"test":     {layer: top, anything: true},
 	"tools":    {layer: top, anything: true},

@@ -94,12 +94,15 @@ func (e *Entry) offer(now time.Duration) {
 	}
 }
 
-// Acquire grants the claim with the given fence, or with that of the hold that its
-// owner has already. Otherwise the error is a [*lock.BusyError].
+// Acquire grants the claim with the given fence, which is larger than all before, or with
+// that of the hold that its owner has already and that keeps all others out. Otherwise the error is a [*lock.BusyError].
 func (e *Entry) Acquire(c *lock.Claim, now time.Duration, fence uint64) (uint64, error) {
 	e.Settle(now)
 	if h := e.either(c); h != nil {
 		h.renewAtLeast(now + c.TTL)
+		if h.Mode == lock.Read || h.Mode == lock.Semaphore {
+			h.Fence = fence // others may have been granted the key since
+		}
 		e.place(c, now)
 		return h.Fence, nil
 	}
