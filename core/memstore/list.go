@@ -44,7 +44,9 @@ func (s *Store) listed(keys []string) (listed []lock.Listed) {
 	defer s.mu.Unlock()
 	now := s.now()
 	for _, key := range keys {
-		state := s.look(key, now).state(now)
+		e := s.look(key)
+		state := e.State(now)
+		s.settle(key, e)
 		if !state.Held {
 			continue
 		}

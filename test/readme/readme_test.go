@@ -33,7 +33,7 @@ func plain(code string) string {
 var shown = append([]string{
 	"docs/annotations.md", "docs/configuration.md", "docs/fencing.md", "docs/from-redisson.md", "docs/fx.md", "docs/gin.md", "docs/grpc.md", "docs/http.md", "docs/integrations.md", "docs/leader.md", "docs/locks.md",
 	"docs/migrate.md", "docs/operations.md", "docs/other-frameworks.md", "docs/quorum.md", "docs/recipes.md", "docs/redis.md", "docs/telemetry.md", "docs/templates.md",
-	"docs/testing.md",
+	"docs/testing.md", "docs/without-redis.md",
 }, readmes...)
 
 // elsewhere is code that documents show and that other tests run.
