@@ -2,6 +2,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/examples/seckill/internal/quiet"
 	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
@@ -30,6 +32,9 @@ const (
 	pingTimeout  = 5 * time.Second
 	// workTimeout is how long a request may take after it waited for its lock.
 	workTimeout = 10 * time.Second
+	// DefaultWatchdog is how long a user of an instance that died is locked out: as long as
+	// the work may take that the lock is for.
+	DefaultWatchdog = workTimeout
 )
 
 // Config is what can be set.
@@ -51,7 +56,7 @@ type Config struct {
 	// Rules is a file with the rules of the locks, which is followed. Empty:
 	// those of the program, with LockWait.
 	Rules string
-	// Watchdog is how long a lock outlives a process that died.
+	// Watchdog is how long a lock outlives a process that died. Zero: [DefaultWatchdog].
 	Watchdog time.Duration
 	// DrainDelay is how long the service goes on after it said that it is no
 	// longer ready, so that balancers notice.
@@ -90,6 +95,8 @@ type resource struct {
 func Start(ctx context.Context, c Config) (*App, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	c.Watchdog = cmp.Or(c.Watchdog, DefaultWatchdog)
+	c.Log = slog.New(quiet.NewHandler(c.Log.Handler()))
 	a := &App{stopTimeout: c.DrainDelay + c.LockWait + stopTimeout}
 	if err := a.start(ctx, c); err != nil {
 		return nil, errors.Join(err, a.closeResources())

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -444,6 +445,53 @@ func TestAStopThatUsesUpItsTimeStopsEverything(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(temp); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// away is a database that is gone.
+type away struct{ *store.Store }
+
+func (away) PlaceOrder(context.Context, voucher.Order) error { return voucher.ErrStoreUnavailable }
+
+func TestAnOutageWritesALineOfAKindASecond(t *testing.T) {
+	log := &journal{}
+	c := config()
+	c.Log = slog.New(slog.NewTextHandler(log, nil))
+	c.Variant.Store = func(_ context.Context, s *store.Store) (voucher.Store, error) { return away{s}, nil }
+	a := start(t, c)
+	defer stop(t, a)
+	if !strings.Contains(log.String(), "locker.watchdog=10s") {
+		t.Errorf("a user of an instance that died is locked out for longer than an order may take:\n%s", log.String())
+	}
+	_, body := post(t, a.URL()+"/api/vouchers", offer())
+	began := time.Now()
+	var clients sync.WaitGroup
+	for user := range 16 {
+		clients.Go(func() {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			for range 20 {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.URL()+"/api/vouchers/"+idOf(body)+"/orders", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				request.Header.Set("X-User-Id", strconv.Itoa(user))
+				response, err := client.Do(request)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusServiceUnavailable {
+					t.Errorf("status %d", response.StatusCode)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	lines := strings.Count(log.String(), "level=WARN")
+	if most := 2 * (1 + int(time.Since(began).Seconds())); lines == 0 || lines > most {
+		t.Errorf("%d warnings for 320 requests in %v, want 1 to %d:\n%s", lines, time.Since(began), most, log.String())
 	}
 }
 

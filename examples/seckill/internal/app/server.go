@@ -25,7 +25,7 @@ func newServer(lc fx.Lifecycle, c Config, handler http.Handler) *server {
 		http: &http.Server{
 			Addr: c.HTTP, Handler: handler,
 			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       15 * time.Second,
+			ReadTimeout:       5 * time.Second, // headers and body; a drain waits for them
 			// Longer than a call may take. It doesn't count while a request waits for a lock.
 			WriteTimeout:   time.Minute,
 			IdleTimeout:    2 * time.Minute,

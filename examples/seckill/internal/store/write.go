@@ -58,7 +58,7 @@ func (s *Store) placeOrder(ctx context.Context, o voucher.Order) error {
 			if err := refusal(ctx, tx, o); err != nil {
 				return err
 			}
-			if err := takeOne(ctx, tx, o.VoucherID); err != nil {
+			if err := takeOne(ctx, tx, o); err != nil {
 				return err
 			}
 			return insertOrder(ctx, tx, o)
@@ -102,11 +102,12 @@ func refusal(ctx context.Context, db bun.IDB, o voucher.Order) error {
 	}
 }
 
-// takeOne takes one from the stock, if there is one.
-func takeOne(ctx context.Context, tx bun.Tx, voucherID string) error {
+// takeOne takes one from the stock, if there is one, and counts the order and its buyer.
+// refusal has seen in the same transaction that the user has no order yet.
+func takeOne(ctx context.Context, tx bun.Tx, o voucher.Order) error {
 	taken, err := tx.NewUpdate().Model((*voucherRow)(nil)).
-		Set("remaining = remaining - 1").
-		Where("id = ?", voucherID).Where("remaining > 0").
+		Set("remaining = remaining - 1").Set("orders = orders + 1").Set("buyers = buyers + 1").
+		Where("id = ?", o.VoucherID).Where("remaining > 0").
 		Exec(ctx)
 	return expectRow(taken, err, voucher.ErrSoldOut)
 }

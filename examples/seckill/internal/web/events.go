@@ -31,7 +31,7 @@ var tooManyViewers = problem{
 
 // events streams the state of the sale until the client leaves or the service
 // drains: an event "state" whenever something has changed, and an event
-// "away" when the database doesn't answer.
+// "away" when the database doesn't answer. Both name what is away.
 func (s *site) events(c *gin.Context) {
 	if s.health.draining() {
 		refuse(c, shuttingDown)
@@ -84,8 +84,9 @@ func (s *site) event(c *gin.Context) []byte {
 	defer cancel()
 	state, err := s.panel.look(ctx, c.Query("voucher"))
 	if err != nil {
-		s.log.DebugContext(ctx, "page has no state", "err", err) // readiness and requests warn
-		return []byte("event: away\ndata: {}\n\n")
+		s.log.DebugContext(ctx, "page has no state", "err", err)     // readiness and requests warn
+		away, _ := json.Marshal(gin.H{"away": s.panel.missing(ctx)}) // a list of strings
+		return fmt.Appendf(nil, "event: away\ndata: %s\n\n", away)
 	}
 	data, err := json.Marshal(state)
 	if err != nil { // cannot be: the fields are strings, numbers and times

@@ -110,7 +110,7 @@ func TestThePageHasAllItsWordsInEachLanguage(t *testing.T) {
 func TestEveryAnswerToAnOrderIsInTheManualAndHasAWordOnThePage(t *testing.T) {
 	codes := []string{
 		"UNAUTHENTICATED", "NOT_STARTED", "ENDED", "CROSS_ORIGIN", "VOUCHER_NOT_FOUND", "ALREADY_ORDERED",
-		"SOLD_OUT", "BODY_TOO_LARGE", "INTERNAL", "STORE_UNAVAILABLE",
+		"SOLD_OUT", "REQUEST_TIMEOUT", "BODY_TOO_LARGE", "INTERNAL", "STORE_UNAVAILABLE",
 	}
 	for kind := guard.None + 1; kind.Code() != ""; kind++ {
 		if kind != guard.Skipped { // such a rule is refused
