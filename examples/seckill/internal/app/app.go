@@ -18,7 +18,6 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
-	"github.com/redlatch/redlatch/examples/seckill/internal/quiet"
 	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
@@ -96,7 +95,6 @@ func Start(ctx context.Context, c Config) (*App, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	c.Watchdog = cmp.Or(c.Watchdog, DefaultWatchdog)
-	c.Log = slog.New(quiet.NewHandler(c.Log.Handler()))
 	a := &App{stopTimeout: c.DrainDelay + c.LockWait + stopTimeout}
 	if err := a.start(ctx, c); err != nil {
 		return nil, errors.Join(err, a.closeResources())
@@ -118,7 +116,7 @@ func (a *App) start(ctx context.Context, c Config) error {
 		// A watchdog of a second or two has no room for calls of two seconds.
 		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
 		lockRules(c),
-		fx.Provide(newSale, newOrderLock, newHealth(db), web.NewMetrics, newMeters, web.NewHandler, newServer, newRPCServer, newDrain),
+		fx.Provide(newSale, newOrderLock, newHealth(db), web.NewMetrics, newMeters, newHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
 		fx.Populate(&a.server, &a.rpc),
 		fx.Invoke(func(drain) {}),

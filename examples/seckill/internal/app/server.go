@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"go.uber.org/fx"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/quiet"
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+	"github.com/redlatch/redlatch/examples/seckill/internal/web"
 )
 
 // server listens between start and stop of the application.
@@ -18,6 +22,11 @@ type server struct {
 	log      *slog.Logger
 	failed   chan error // has room for each server's
 	done     chan struct{}
+}
+
+// newHandler has requests log through a quiet handler: in an outage each says the same.
+func newHandler(c Config, sale voucher.Sale, lock web.OrderLock, health *web.Health, m *web.Metrics) http.Handler {
+	return web.NewHandler(sale, lock, health, m, slog.New(quiet.NewHandler(c.Log.Handler())))
 }
 
 func newServer(lc fx.Lifecycle, c Config, handler http.Handler) *server {
