@@ -34,23 +34,16 @@ func (s *Store) CreateVoucher(ctx context.Context, v voucher.Voucher) error {
 
 // PlaceOrder implements [voucher.Store].
 func (s *Store) PlaceOrder(ctx context.Context, o voucher.Order) error {
-	err := s.placeOrder(ctx, o)
-	switch {
-	case errors.Is(err, errPlaced):
-		return nil
-	case duplicate(err):
-		return voucher.ErrAlreadyOrdered
-	default:
-		return answer(ctx, "place order", err)
-	}
-}
-
-func (s *Store) placeOrder(ctx context.Context, o voucher.Order) error {
 	// Most answers of a flash sale are refusals. They need no write lock.
 	if err := retry(ctx, func() error { return refusal(ctx, s.read, o) }); err != nil {
-		return err
+		return placed(ctx, err)
 	}
-	return retryClaim(ctx, func() error {
+	return s.WriteOrder(ctx, o)
+}
+
+// WriteOrder is PlaceOrder for a caller that has looked before: the transaction alone.
+func (s *Store) WriteOrder(ctx context.Context, o voucher.Order) error {
+	return placed(ctx, retryClaim(ctx, func() error {
 		return s.write.RunInTx(ctx, s.isolation(), func(ctx context.Context, tx bun.Tx) error {
 			if err := s.guards.Claim(ctx, tx.Tx, o.UserID, o.Fence); err != nil {
 				return err
@@ -63,7 +56,19 @@ func (s *Store) placeOrder(ctx context.Context, o voucher.Order) error {
 			}
 			return insertOrder(ctx, tx, o)
 		})
-	})
+	}))
+}
+
+// placed is the answer to an attempt to place an order.
+func placed(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, errPlaced):
+		return nil
+	case duplicate(err):
+		return voucher.ErrAlreadyOrdered
+	default:
+		return answer(ctx, "place order", err)
+	}
 }
 
 // isolation is READ COMMITTED where there is a choice: every statement that

@@ -218,15 +218,23 @@ func (s *Service) place(ctx context.Context, voucherID, userID string, fence Fen
 	case !now.Before(v.EndAt):
 		return Order{}, s.ended(ctx, voucherID, userID)
 	}
-	id, err := newID()
+	o, err := NewOrder(voucherID, userID, fence, now)
 	if err != nil {
 		return Order{}, err
 	}
-	o := Order{ID: id, VoucherID: voucherID, UserID: userID, Fence: fence, CreatedAt: stamp(now)}
 	if err := s.store.PlaceOrder(ctx, o); err != nil {
 		return Order{}, err
 	}
 	return o, nil
+}
+
+// NewOrder returns an order that is not placed yet, with a new id.
+func NewOrder(voucherID, userID string, fence Fence, at time.Time) (Order, error) {
+	id, err := newID()
+	if err != nil {
+		return Order{}, err
+	}
+	return Order{ID: id, VoucherID: voucherID, UserID: userID, Fence: fence, CreatedAt: stamp(at)}, nil
 }
 
 // ended returns why an order comes too late. A user whose order wasn't confirmed sends it
