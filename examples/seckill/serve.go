@@ -55,6 +55,7 @@ func (s *serve) Run(ctx context.Context, t terminal) error {
 		LockWait: s.LockWait, Rules: s.Rules, Watchdog: s.Watchdog, DrainDelay: s.DrainDelay,
 		Format:  fxmodule.Redis{SETNX: s.SETNX, WithoutScriptPublish: s.NoPublish, WithoutScriptTime: s.NoTime},
 		Log:     t.logger(slog.LevelInfo),
+		Stage:   s.DB == "" && s.Redis == "",
 		Variant: s.variant(),
 	})
 	if err != nil {

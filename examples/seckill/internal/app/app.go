@@ -61,6 +61,9 @@ type Config struct {
 	// longer ready, so that balancers notice.
 	DrainDelay time.Duration
 	Log        *slog.Logger
+	// Stage puts the three lanes of package stage on the page, and a voucher on sale. It is
+	// for services that keep everything themselves: with DB or Redis it is an error.
+	Stage bool
 	// Variant replaces parts of the service.
 	Variant Variant
 }
@@ -109,6 +112,11 @@ func (a *App) start(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	shown, err := a.openStage(ctx, c)
+	if err != nil {
+		return err
+	}
+	var sale voucher.Sale
 	options := []fx.Option{
 		fx.NopLogger,
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
@@ -116,9 +124,9 @@ func (a *App) start(ctx context.Context, c Config) error {
 		// A watchdog of a second or two has no room for calls of two seconds.
 		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
 		lockRules(c),
-		fx.Provide(newSale, newOrderLock, newHealth(db), web.NewMetrics, newMeters, newHandler, newServer, newRPCServer, newDrain),
+		fx.Provide(newSale, newOrderLock, newHealth(db), newStage(shown), web.NewMetrics, newMeters, newHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
-		fx.Populate(&a.server, &a.rpc),
+		fx.Populate(&a.server, &a.rpc, &sale),
 		fx.Invoke(func(drain) {}),
 	}
 	rdb, err := a.openRedis(ctx, c)
@@ -134,7 +142,13 @@ func (a *App) start(ctx context.Context, c Config) error {
 	if err := a.fx.Err(); err != nil {
 		return dig.RootCause(err)
 	}
-	return a.fx.Start(ctx)
+	if err := a.fx.Start(ctx); err != nil {
+		return err
+	}
+	if shown != nil {
+		return openSale(ctx, sale)
+	}
+	return nil
 }
 
 // database is the store, with what any database can do.

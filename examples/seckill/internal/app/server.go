@@ -25,8 +25,8 @@ type server struct {
 }
 
 // newHandler has requests log through a quiet handler: in an outage each says the same.
-func newHandler(c Config, sale voucher.Sale, lock web.OrderLock, health *web.Health, m *web.Metrics) http.Handler {
-	return web.NewHandler(sale, lock, health, m, slog.New(quiet.NewHandler(c.Log.Handler())))
+func newHandler(c Config, sale voucher.Sale, lock web.OrderLock, health *web.Health, m *web.Metrics, shown *web.Stage) http.Handler {
+	return web.NewHandler(sale, lock, health, m, slog.New(quiet.NewHandler(c.Log.Handler())), shown)
 }
 
 func newServer(lc fx.Lifecycle, c Config, handler http.Handler) *server {

@@ -22,15 +22,18 @@ var code = map[string]string{"lane.go": laneCode, "book.go": bookCode, "state.go
 
 // marks are the lines that the page links to: the first in each file that has the text.
 var marks = map[string]struct{ file, text string }{
-	"nothing":   {"book.go", "// page: beginner"},
-	"lock":      {"lane.go", "// page: locks"},
-	"fence":     {"write.go", "s.guards.Claim("},
-	"stock":     {"write.go", "remaining > 0"},
-	"verdict":   {"book.go", "// page: verdict"},
-	"broken":    {"state.go", "// page: broken"},
-	"spared":    {"state.go", "// page: spared"},
-	"held":      {"state.go", "// page: held"},
-	"contended": {"lane.go", "// page: contended"},
+	"nothing":     {"book.go", "// page: beginner"},
+	"lock":        {"lane.go", "// page: locks"},
+	"fence":       {"lane.go", "// page: fence"},
+	"stock":       {"write.go", "remaining > 0"},
+	"fence-check": {"write.go", "s.guards.Claim("},
+	"verdict":     {"book.go", "// page: verdict"},
+	"broken":      {"state.go", "// page: broken"},
+	"spared":      {"state.go", "// page: spared"},
+	"held":        {"state.go", "// page: held"},
+	"latency":     {"lane.go", "// page: latency"},
+	"answers":     {"lane.go", "// page: answers"},
+	"contended":   {"lane.go", "// page: contended"},
 }
 
 // Links are the addresses of the lines that make the numbers of the page true, by what the

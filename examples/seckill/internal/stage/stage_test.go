@@ -257,7 +257,7 @@ func TestARunIsAFileAndEveryoneSeesTheSame(t *testing.T) {
 			t.Errorf("%s: %s: %d", name, link, page.StatusCode)
 		}
 	}
-	if n := len(stage.Links()); n != 9 {
+	if n := len(stage.Links()); n != 12 {
 		t.Errorf("%d links: a mark is gone from the code", n)
 	}
 }

@@ -24,12 +24,14 @@ type site struct {
 	log     *slog.Logger
 	panel   *panel
 	viewers chan struct{} // one for each stream
+	stage   *Stage        // nil if there is none
 }
 
-// NewHandler returns the service's routes.
-func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, log *slog.Logger) http.Handler {
+// NewHandler returns the service's routes. Without a stage, which is nil, the page shows the
+// sale alone.
+func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, log *slog.Logger, stage *Stage) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
-	s := &site{sale, lock, health, log, newPanel(sale, m, health), make(chan struct{}, maxViewers)}
+	s := &site{sale, lock, health, log, newPanel(sale, m, health), make(chan struct{}, maxViewers), stage}
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
@@ -48,9 +50,13 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 	})
 
 	page := engine.Group("/", revalidated)
-	page.GET("/", showPage)
-	page.StaticFileFS("/page.css", "page/page.css", http.FS(pageFiles))
-	page.StaticFileFS("/page.js", "page/page.js", http.FS(pageFiles))
+	page.GET("/", s.showPage)
+	for _, file := range []string{"page.css", "page.js", "stage.js", "uplot/uplot.js", "uplot/uplot.css", "uplot/LICENSE"} {
+		page.StaticFileFS("/"+file, "page/"+file, http.FS(pageFiles))
+	}
+	if stage != nil {
+		engine.Any(StagePath+"*path", fresh, gin.WrapH(stage.Handler))
+	}
 	engine.GET(eventsPath, fresh, s.events)
 	engine.GET("/healthz", live)
 	engine.GET("/readyz", health.ready)

@@ -65,7 +65,7 @@ func openPatientShop(t *testing.T, wait time.Duration, locks lock.Store, orders 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &shop{web.NewHandler(sale, web.Locked(g), health, web.NewMetrics(), slog.New(slog.NewTextHandler(log, nil))), locker, health, log}
+	return &shop{web.NewHandler(sale, web.Locked(g), health, web.NewMetrics(), slog.New(slog.NewTextHandler(log, nil)), nil), locker, health, log}
 }
 
 func sqliteStore(t *testing.T) *store.Store {
