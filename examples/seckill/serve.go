@@ -23,8 +23,6 @@ type serve struct {
 	NoPublish  bool          `name:"without-script-publish" env:"SECKILL_WITHOUT_SCRIPT_PUBLISH" help:"For a Redis that refuses PUBLISH in scripts."`
 	NoTime     bool          `name:"without-script-time" env:"SECKILL_WITHOUT_SCRIPT_TIME" help:"For a Redis that refuses TIME in scripts."`
 	DrainDelay time.Duration `env:"SECKILL_DRAIN_DELAY" default:"500ms" placeholder:"TIME" help:"How long to go on serving after /readyz says no. Default ${default}."`
-
-	unguarded `embed:""`
 }
 
 // Validate is called when the flags are read.
@@ -53,10 +51,9 @@ func (s *serve) Run(ctx context.Context, t terminal) error {
 	a, err := app.Start(ctx, app.Config{
 		HTTP: s.HTTP, GRPC: s.GRPC, DB: s.DB, Redis: s.Redis,
 		LockWait: s.LockWait, Rules: s.Rules, Watchdog: s.Watchdog, DrainDelay: s.DrainDelay,
-		Format:  fxmodule.Redis{SETNX: s.SETNX, WithoutScriptPublish: s.NoPublish, WithoutScriptTime: s.NoTime},
-		Log:     t.logger(slog.LevelInfo),
-		Stage:   s.DB == "" && s.Redis == "",
-		Variant: s.variant(),
+		Format: fxmodule.Redis{SETNX: s.SETNX, WithoutScriptPublish: s.NoPublish, WithoutScriptTime: s.NoTime},
+		Log:    t.logger(slog.LevelInfo),
+		Stage:  s.DB == "" && s.Redis == "",
 	})
 	if err != nil {
 		return err

@@ -64,14 +64,8 @@ type Config struct {
 	// Stage puts the three lanes of package stage on the page, and a voucher on sale. It is
 	// for services that keep everything themselves: with DB or Redis it is an error.
 	Stage bool
-	// Variant replaces parts of the service.
-	Variant Variant
-}
-
-// Variant replaces parts of the service. The zero value replaces none.
-type Variant struct {
-	Store     func(context.Context, *store.Store) (voucher.Store, error)
-	OrderLock func(*guard.Guard) web.OrderLock
+	// wrap, if not nil, wraps the database.
+	wrap func(*store.Store) voucher.Store
 }
 
 // App is a service that serves.
@@ -179,10 +173,8 @@ func (a *App) openDB(ctx context.Context, c Config) (*database, error) {
 	a.own("database", s.Close)
 	c.Log.Info("database is open", "where", address.String())
 	db := &database{Store: s, ping: s.Ping}
-	if c.Variant.Store != nil {
-		if db.Store, err = c.Variant.Store(ctx, s); err != nil {
-			return nil, fmt.Errorf("--db: %w", err)
-		}
+	if c.wrap != nil {
+		db.Store = c.wrap(s)
 	}
 	return db, nil
 }
@@ -210,9 +202,6 @@ func (a *App) openRedis(ctx context.Context, c Config) (redis.UniversalClient, e
 func newSale(s voucher.Store) voucher.Sale { return voucher.NewService(s, workTimeout) }
 
 func newOrderLock(c Config, g *guard.Guard) (web.OrderLock, error) {
-	if c.Variant.OrderLock != nil {
-		return c.Variant.OrderLock(g), nil
-	}
 	if err := needOrderRule(c.Rules, g.Rules()); err != nil {
 		return web.OrderLock{}, err
 	}

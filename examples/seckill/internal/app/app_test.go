@@ -329,10 +329,10 @@ func TestHealthOverGRPCIsThatOfReadyz(t *testing.T) {
 	c := config()
 	c.GRPC = "127.0.0.1:0"
 	var db *store.Store
-	c.Variant.Store = func(_ context.Context, s *store.Store) (voucher.Store, error) {
+	c.Wrap(func(s *store.Store) voucher.Store {
 		db = s
-		return s, nil
-	}
+		return s
+	})
 	a := start(t, c)
 	defer stop(t, a)
 	health := healthpb.NewHealthClient(dial(t, a))
@@ -398,7 +398,7 @@ func TestAStopThatUsesUpItsTimeStopsEverything(t *testing.T) {
 	c := config()
 	c.GRPC = "127.0.0.1:0"
 	began := make(chan struct{})
-	c.Variant.Store = func(_ context.Context, s *store.Store) (voucher.Store, error) { return hanging{s, began}, nil }
+	c.Wrap(func(s *store.Store) voucher.Store { return hanging{s, began} })
 	a := start(t, c)
 
 	// A stream and a request that don't end by themselves.
@@ -457,7 +457,7 @@ func TestAnOutageWritesALineOfAKindASecond(t *testing.T) {
 	log := &journal{}
 	c := config()
 	c.Log = slog.New(slog.NewTextHandler(log, nil))
-	c.Variant.Store = func(_ context.Context, s *store.Store) (voucher.Store, error) { return away{s}, nil }
+	c.Wrap(func(s *store.Store) voucher.Store { return away{s} })
 	a := start(t, c)
 	defer stop(t, a)
 	if !strings.Contains(log.String(), "locker.watchdog=10s") {
