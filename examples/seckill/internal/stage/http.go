@@ -95,7 +95,7 @@ func (s *Stage) act(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, "BAD_REQUEST")
 		return
 	}
-	switch err := s.Do(a.Do, a.Crowd, a.Seed, a.Instance); {
+	switch err := s.Do(a.Do, a.Crowd, a.Seed, a.Instance); { //nolint:contextcheck // what a button leads to outlives its request
 	case err == nil:
 		answer(w, http.StatusAccepted, "OK")
 	case errors.Is(err, ErrBusy):

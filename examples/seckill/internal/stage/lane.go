@@ -85,7 +85,7 @@ func (s *Stage) openLanes(ctx context.Context) (lanes []*lane, err error) {
 		}
 		lanes = append(lanes, l)
 		for n := range l.instances {
-			l.start(n)
+			l.start(ctx, n)
 		}
 		return b.open(ctx, 1)
 	}
@@ -105,7 +105,7 @@ func (s *Stage) openLanes(ctx context.Context) (lanes []*lane, err error) {
 }
 
 // start starts an instance, and ends the dead one in its place.
-func (l *lane) start(n int) {
+func (l *lane) start(ctx context.Context, n int) {
 	i := &instance{n: n + 1, link: &link{Store: l.memory, outage: l.stage.outage}}
 	i.alive.Store(true)
 	i.locker = lock.New(i.link, lock.WithWatchdog(watchdog), lock.WithCallTimeout(watchdog/3), lock.WithMargin(margin),
@@ -117,24 +117,24 @@ func (l *lane) start(n int) {
 	l.instances[n] = i
 	l.mu.Unlock()
 	if dead != nil {
-		dead.end()
+		dead.end(ctx)
 	}
 }
 
 // end frees what a dead instance has in memory. Its keys are gone, or run out.
-func (i *instance) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+func (i *instance) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = i.locker.Close(ctx) // it can't reach its keys: that is what it shows
 }
 
-func (l *lane) close() error {
+func (l *lane) close(ctx context.Context) error {
 	for _, i := range l.instances {
 		if i != nil {
-			i.end()
+			i.end(ctx)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return errors.Join(l.show.Close(ctx), l.book.close())
 }
@@ -218,7 +218,7 @@ func (l *lane) enter(ctx context.Context, at *instance, user string) (context.Co
 				return ctx, token, nil, err
 			}
 		}
-		ctx = lease.Context()
+		ctx = lease.Context() //nolint:fatcontext // the next lock is taken by who has this one
 	}
 	return ctx, token, leave, nil
 }

@@ -99,7 +99,7 @@ func (s *Stage) Pause() error {
 		var clicks sync.WaitGroup
 		clicks.Go(func() {
 			defer paused.give()
-			code := l.order(ctx, first, user, func() {
+			code := l.order(ctx, first, user, func() { //nolint:contextcheck // a lease has its own
 				leases := l.lease(user)
 				l.step(first, "looked", leases...)
 				first.link.cut.Store(true)

@@ -74,7 +74,7 @@ func Open(ctx context.Context) (*Stage, error) {
 	}
 	s := &Stage{folder: folder, outage: new(outage), up: [instances]bool{true, true, true}}
 	if s.lanes, err = s.openLanes(ctx); err != nil {
-		return nil, errors.Join(err, s.clear())
+		return nil, errors.Join(err, s.clear(ctx))
 	}
 	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
@@ -90,13 +90,13 @@ func (s *Stage) Close() error {
 	s.mu.Unlock()
 	s.stop()
 	s.running.Wait()
-	return s.clear()
+	return s.clear(context.Background())
 }
 
-func (s *Stage) clear() error {
+func (s *Stage) clear(ctx context.Context) error {
 	var errs []error
 	for _, l := range s.lanes {
-		errs = append(errs, l.close())
+		errs = append(errs, l.close(ctx))
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
 }
@@ -167,7 +167,7 @@ func (s *Stage) StartInstance(n int) error {
 		return nil
 	}
 	for _, l := range s.lanes {
-		l.start(n - 1)
+		l.start(s.board.ctx, n-1)
 	}
 	s.say("instance started", n)
 	return nil
