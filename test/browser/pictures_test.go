@@ -38,6 +38,7 @@ func TestPictures(t *testing.T) {
 			f.shoot(t, tb, "#stage", 200*time.Millisecond)
 		}
 		f.shoot(t, tb, "#stage", 2*time.Second)
+		still := f.last()
 		tb.do(chromedp.Click("#pause"))
 		for !read[bool](tb, scene("fence is older|fence 更旧")) {
 			f.shoot(t, tb, "#stage", 200*time.Millisecond)
@@ -55,7 +56,7 @@ func TestPictures(t *testing.T) {
 			t.Logf("%s.png: %d bytes", name, file.Len())
 		}
 		write(picture.name, func(w *bytes.Buffer) error {
-			return (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(w, f.last())
+			return (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(w, still)
 		})
 		if picture.film != "" {
 			write(picture.film, f.encode)

@@ -58,12 +58,18 @@ func openBeginner(ctx context.Context, folder, name string) (*beginner, error) {
 }
 
 func (b *beginner) open(ctx context.Context, stock int) error {
-	_, err := b.db.ExecContext(ctx, "DELETE FROM orders; DELETE FROM sale")
+	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	_, err = b.db.ExecContext(ctx, "INSERT INTO sale VALUES (?, ?)", stock, stock)
-	return err
+	defer func() { _ = tx.Rollback() }() // unless it is committed
+	if _, err := tx.ExecContext(ctx, "DELETE FROM orders; DELETE FROM sale"); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO sale VALUES (?, ?)", stock, stock); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 func (b *beginner) look(ctx context.Context, user string) (left int, err error) {

@@ -28,7 +28,7 @@ type moment struct {
 	Fence string `json:"fence,omitempty"`
 }
 
-// play runs a scene in all lanes, for a user that no other scene knows.
+// play runs a scene in all lanes, in a new sale, for a user that no other scene knows.
 func (s *Stage) play(name string, do func(ctx context.Context, l *lane, user string)) error {
 	return s.begin(name, func(ctx context.Context) {
 		s.mu.Lock()
@@ -36,7 +36,10 @@ func (s *Stage) play(name string, do func(ctx context.Context, l *lane, user str
 		user := fmt.Sprintf("%s-%d", name, time.Now().UnixMilli()%1_000_000)
 		s.mu.Unlock()
 		s.say(name)
-		s.everywhere(func(l *lane) { do(ctx, l, user) })
+		s.everywhere(func(l *lane) {
+			l.reopen(ctx)
+			do(ctx, l, user)
+		})
 	})
 }
 
@@ -68,7 +71,6 @@ func (l *lane) lease(user string) []*lock.Lease {
 // DoubleClick clicks twice as one user, at two instances.
 func (s *Stage) DoubleClick() error {
 	return s.play("double", func(ctx context.Context, l *lane, user string) {
-		l.restock(ctx)
 		first, second := l.at(0), l.at(1)
 		looked, done := newSignal(), newSignal()
 		var clicks sync.WaitGroup
@@ -93,7 +95,6 @@ func (s *Stage) DoubleClick() error {
 // the user clicks again, at another instance. Then the first one wakes up, and writes.
 func (s *Stage) Pause() error {
 	return s.play("pause", func(ctx context.Context, l *lane, user string) {
-		l.restock(ctx)
 		first, second := l.at(0), l.at(1)
 		paused, served := newSignal(), newSignal()
 		var clicks sync.WaitGroup
@@ -147,7 +148,6 @@ func (s *Stage) Kill(n int) error {
 		return ErrBusy // one is dead already
 	}
 	err := s.play("kill", func(ctx context.Context, l *lane, user string) {
-		l.restock(ctx)
 		victim := l.at(n - 1)
 		l.order(ctx, victim, user, func() { l.step(victim, "looked", l.lease(user)...); victim.kill() })
 		victim.kill() // also if it had nothing to do
@@ -203,14 +203,13 @@ func (l *lane) served(ctx context.Context, at *instance, user string) {
 	}
 }
 
-// restock makes sure that there is something to order, so that a scene shows what it is about.
-func (l *lane) restock(ctx context.Context) {
-	v, err := l.book.verdict(ctx)
-	if err == nil && v.Left > 0 {
-		return
-	}
+// sceneStock is how much is on sale in a scene.
+const sceneStock = 10
+
+// reopen opens a new sale, so that what a scene shows is its own.
+func (l *lane) reopen(ctx context.Context) {
 	l.tally.reset()
-	if err := l.book.open(ctx, max(10, v.Stock)); err != nil {
+	if err := l.book.open(ctx, sceneStock); err != nil {
 		l.stage.say("failed", l.id, "open")
 	}
 }

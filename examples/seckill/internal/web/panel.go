@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/redlatch/redlatch/examples/seckill/internal/shared"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
 
@@ -20,10 +21,13 @@ type panel struct {
 	sale    voucher.Sale
 	metrics prometheus.Gatherer
 	health  *Health
+	events  *shared.Looks[[]byte] // by the voucher that a page asks for
 }
 
 func newPanel(sale voucher.Sale, m *Metrics, health *Health) *panel {
-	return &panel{sale, m.registry, health}
+	p := &panel{sale: sale, metrics: m.registry, health: health}
+	p.events = shared.NewLooks(voucher.LookEvery, p.event)
+	return p
 }
 
 // missing is what doesn't answer, as the probes see it.
@@ -65,8 +69,8 @@ type latency struct {
 	P99 *float64 `json:"p99"`
 }
 
-// seenFor is how old the page's view of the database may be.
-const seenFor = 400 * time.Millisecond
+// seenFor is how old an event may be, and the look at the database in it.
+const seenFor = 250 * time.Millisecond
 
 // look reads the state. The page follows the voucher with the id, however many are
 // newer. Without an id, or with one that nothing has, it follows the newest.

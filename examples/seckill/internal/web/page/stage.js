@@ -57,7 +57,7 @@
     set($("twice-" + id), number.format(v.twice));
     set($("late-" + id), id === "fence" ? number.format(lane.late) : words.nobodyLooks);
     set($("spared-" + id), id === "nothing" ? words.noLock : number.format(lane.spared));
-    const ms = n => number.format(n < 10 ? +n.toFixed(1) : Math.round(n));
+    const ms = n => n < .05 ? "<0.1" : number.format(n < 10 ? +n.toFixed(1) : Math.round(n));
     set($("latency-" + id), lane.clicks ? `${ms(lane.p50)} · ${ms(lane.p99)} ms` : "–");
     list($("answers-" + id), Object.entries(lane.answers || {}).sort(([, a], [, b]) => b - a).map(([code, n]) => `${number.format(n)} × ${words[code] || code}`));
     const keys = lane.held.map(h => fill(words[h.trusted ? "heldKey" : "heldLost"], [h.key, h.instance, h.fence, seconds.format(h.leftMs / 1000)]));
