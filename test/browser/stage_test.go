@@ -161,7 +161,7 @@ func killsAnInstance(tb *tab, s *service) {
 	tb.enter(s, small)
 	tb.press("#kill", scene("is killed.*another click of the user is under way.*gets the lock.*ordered"))
 	tb.awaitText("kill", "Start instance 2")
-	tb.press("#send", `/instance is dead/.test(document.getElementById("answers-fence").textContent)`)
+	tb.press("#send", `/^60 of/.test(document.getElementById("sold-fence").textContent) && /instance is dead/.test(document.getElementById("answers-fence").textContent)`)
 	tb.verdicts("nothing")
 	tb.press("#kill", `document.getElementById("kill").textContent === "Kill instance 2"`)
 }

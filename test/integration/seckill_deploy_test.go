@@ -156,17 +156,17 @@ func (i *instance) restart(t *testing.T, binary string, args ...string) {
 func TestARollingRestartLosesNoRequest(t *testing.T) {
 	binary := seckillBinary(t)
 	for name, deploy := range map[string]func(*testing.T) (redis, db string){
-		"Sentinel with an ACL, PostgreSQL": func(t *testing.T) (string, string) {
+		"Sentinel with an ACL, PostgreSQL": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
 			set := redistest.Sentinel(t)
 			asLocks(t, append([]*redistest.Server{set.Master}, set.Replicas...), "acl")
 			return "redis+sentinel://" + login + "@" + strings.Join(set.Addrs(), ",") + "/" + set.Name + "/0", sqltest.Postgres(t)
 		},
-		"Cluster with an ACL, MariaDB": func(t *testing.T) (string, string) {
+		"Cluster with an ACL, MariaDB": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
 			set := redistest.Cluster(t)
 			asLocks(t, set.Nodes(), "acl", "acl-cluster")
 			return "redis+cluster://" + login + "@" + strings.Join(set.Addrs(), ","), sqltest.MariaDB(t)
 		},
-		"standalone with TLS, PostgreSQL": func(t *testing.T) (string, string) {
+		"standalone with TLS, PostgreSQL": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
 			ca := newAuthority(t)
 			_, addr := secured(t, ca, "127.0.0.1", time.Now().Add(time.Hour))
 			t.Setenv("SSL_CERT_FILE", ca.file)
