@@ -102,6 +102,7 @@ func TestAnOutageOfTheDatabaseLeavesTheLogReadable(t *testing.T) {
 	shop := serve(t, seckillBinary(t), "--db", u.String())
 	orders := shop.voucher(t, 1000) + "/orders"
 	proxy.Refuse()
+	proxy.CutAll()
 	lines, began := strings.Count(shop.Log(), "\n"), time.Now()
 	var (
 		clients  sync.WaitGroup
