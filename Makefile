@@ -164,7 +164,7 @@ browser/check: ## Test the sale's page in a browser, if there is one
 		echo; echo "*** SKIPPED, NOT TESTED: the sale's page, as there is no Chromium; run make test-browser ***"; echo; fi
 
 .PHONY: page-pictures
-page-pictures: chromium ## Draw the pictures of the sale's page in docs/pictures; a font with Chinese must be there
+page-pictures: chromium ## Draw the pictures and the film of the sale's page in docs/pictures; a font with Chinese must be there
 	@cd test/browser && REDLATCH_REQUIRE_SERVERS=1 REDLATCH_BROWSER=1 REDLATCH_PAGE_PICTURES=$(CURDIR)/docs/pictures $(GO) test -count=1 -run '^TestPictures$$' -v .
 
 # The report of the last run. Those of runs in which all was well are small.
