@@ -285,7 +285,7 @@ func (l *Locker) reportLoss(h *hold, cause error) {
 	if hook := l.defaults.hooks.Lost; hook != nil && l.hooksKnow(h) {
 		hook(LossEvent{
 			Event: h.event(), Context: h.first.parent, Reason: lossReason(cause),
-			Held: l.now() - h.first.start, Cause: cause,
+			Held: l.now() - h.first.start, Cause: cause, Owner: h.owner, Holder: l.Identity(),
 		})
 	}
 }

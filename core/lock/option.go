@@ -62,6 +62,7 @@ type options struct {
 	size        int
 	name        string
 	hooks       *Hooks
+	identity    *Identity
 	ofNew       bool // they are given to New
 	err         error
 }

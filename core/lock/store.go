@@ -163,6 +163,10 @@ type State struct {
 	Waiters []string
 	// MoreWaiters is how many wait behind the ones in Waiters.
 	MoreWaiters int
+	// Lockers are the registrations of the lockers that made the owners and waiters, by id,
+	// as far as there are any. It is nil where they can't be read. A store leaves it to the
+	// engine.
+	Lockers map[string]Registration
 }
 
 // OwnerHolds is the hold count of an owner. Holds of this package have 1, or their
@@ -175,4 +179,8 @@ type OwnerHolds struct {
 	// Kept says that the owner has released the hold, which stays for the rest of
 	// its [WithMinHold].
 	Kept bool
+	// Fence is that of the hold, and Since when it was granted. Both are zero where nobody
+	// knows: Redis keeps neither, and the holder's registration says it 10 s later at most.
+	Fence uint64
+	Since time.Time
 }

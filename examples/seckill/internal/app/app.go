@@ -44,6 +44,8 @@ type Config struct {
 	// GRPC is the address to serve gRPC on; port 0 takes a free one. Empty:
 	// HTTP only.
 	GRPC string
+	// Console is the private address of the operators' page. Empty: there is none.
+	Console string
 	// DB is an address of [store.ParseAddress]. Empty: a SQLite file in a
 	// new folder, which is removed at the end.
 	DB string
@@ -119,8 +121,9 @@ func (a *App) start(ctx context.Context, c Config) error {
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
 		// A watchdog of a second or two has no room for calls of two seconds.
-		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
+		fxmodule.WithConfig(fxmodule.Config{Service: "seckill", Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
 		lockRules(c),
+		consoleOf(c),
 		fx.Provide(newSale, newOrderLock, newHealth(db), newStage(shown), web.NewMetrics, newMeters, newHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
 		fx.Populate(&a.server, &a.rpc, &sale),
