@@ -206,13 +206,22 @@ func outline(prose []string) string {
 // testName may end in "…": then it stands for all that begin so.
 var testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+…?`)
 
-func TestEveryTestThatADocumentNamesExists(t *testing.T) {
-	var declared []string
-	for _, file := range files(t, ".go") { // some tests are in suites
-		for _, match := range regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?(\w+)\(`).FindAllStringSubmatch(read(t, file), -1) {
+// declaredTests are the names of all functions of the repository: some tests are in
+// suites.
+func declaredTests(t *testing.T) (declared []string) {
+	t.Helper()
+	for _, file := range files(t, ".go") {
+		for _, match := range function.FindAllStringSubmatch(read(t, file), -1) {
 			declared = append(declared, match[1])
 		}
 	}
+	return declared
+}
+
+var function = regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?(\w+)\(`)
+
+func TestEveryTestThatADocumentNamesExists(t *testing.T) {
+	declared := declaredTests(t)
 	checked := 0
 	for _, document := range files(t, ".md") {
 		text := read(t, document)
