@@ -232,9 +232,13 @@ write_page() {
 		\`make test-servers\` wrote this page: the tests that depend on the version of the server, on real servers, each as one
 		server, behind Sentinel and as a cluster of six. What isn't in the table wasn't run, and nothing is claimed for it.
 
+		<!-- generated -->
+
 		| server | from | topology | passed | failed | skipped | day |
 		|---|---|---|---|---|---|---|
 		$(table)
+
+		<!-- end -->
 
 		Tests are counted with their subtests. They are the contract of the store (\`TestRedisStoreKeepsTheContract\`) in every mode,
 		and those of scripts, error replies, fences, wake-ups in both kinds of channels, full memory, slots that move and \`Check\`:
