@@ -112,8 +112,7 @@ func TestTheEndOfAHoldWakesItsProcessWithoutAMessage(t *testing.T) {
 				held := acquire(t, l, key, h, lock.WithLease(time.Hour))
 				begun := make(chan struct{})
 				waiting.Store(key, begun)
-				granted := make(chan *lock.Lease, 1)
-				go func() { granted <- acquire(t, l, key, w) }()
+				granted := awaitLease(t, l, key, w)
 				<-begun
 				release(t, held)
 				release(t, <-granted)
@@ -158,8 +157,7 @@ func (r *refusals) Acquire(ctx context.Context, c lock.Claim, by time.Time, answ
 // listens since before that, and sleeps.
 func awaitRefused(t *testing.T, l *lock.Locker, r *refusals, key string, opts ...lock.Option) <-chan *lock.Lease {
 	t.Helper()
-	granted := make(chan *lock.Lease, 1)
-	go func() { granted <- acquire(t, l, key, opts...) }()
+	granted := awaitLease(t, l, key, opts...)
 	eventually(t, func() error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -167,6 +165,26 @@ func awaitRefused(t *testing.T, l *lock.Locker, r *refusals, key string, opts ..
 			return fmt.Errorf("%d refusals", r.of[key])
 		}
 		return nil
+	})
+	return granted
+}
+
+// awaitLease starts an acquire.
+func awaitLease(t *testing.T, l *lock.Locker, key string, opts ...lock.Option) <-chan *lock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	granted := make(chan *lock.Lease, 1)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		lease, err := l.Acquire(ctx, key, opts...)
+		if err != nil {
+			t.Errorf("Acquire(%q): %v", key, err)
+		}
+		granted <- lease
+	})
+	t.Cleanup(func() {
+		cancel()
+		waiting.Wait()
 	})
 	return granted
 }
@@ -181,10 +199,14 @@ func wantWaiting(t *testing.T, granted <-chan *lock.Lease) {
 // channelsOf are the channels of a key that somebody listens to.
 func channelsOf(t *testing.T, rdb *redis.Client, key string) []string {
 	t.Helper()
-	channels, err := rdb.PubSubChannels(t.Context(), "*"+key+"*").Result()
-	if err != nil || len(channels) == 0 {
-		t.Fatalf("nobody listens: %v", err)
-	}
+	var channels []string
+	eventually(t, func() (err error) {
+		channels, err = rdb.PubSubChannels(t.Context(), "*"+key+"*").Result()
+		if err == nil && len(channels) == 0 {
+			err = errors.New("nobody listens")
+		}
+		return err
+	})
 	return channels
 }
 
