@@ -90,12 +90,12 @@ unit: ## Run all other tests
 COUNT ?= 1
 RUNS ?= 50
 
-# named_tests runs the tests that a document names.
+# named_tests runs the tests that a file names.
 named_tests = REDLATCH_REQUIRE_SERVERS=1 scripts/test-named.sh $(1) -count=$(COUNT) -parallel 4 -p $(TEST_PARALLEL) -timeout 24h $(TEST_FLAGS)
 
 .PHONY: test-faults
-test-faults: servers ## Every test that docs/fault-matrix.md names, each COUNT (1) times
-	@$(call named_tests,docs/fault-matrix.md)
+test-faults: servers ## Every test that test/guarantees.yaml names, each COUNT (1) times
+	@$(call named_tests,test/guarantees.yaml)
 
 .PHONY: bugs
 bugs: servers ## Every test that docs/bugs-of-peers.md names: bugs that other locks have shipped

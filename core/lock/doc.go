@@ -21,7 +21,7 @@
 // # How a key is waited for
 //
 //	callers of this process ──► gate (one per key, first come first served)
-//	                              │ head only
+//	                              │ the head, readers side by side
 //	                              ▼
 //	                 ask ── busy ──► watch ──► ask ──► sleep ──► ask …
 //	                  │                          min(TTL left, poll, wait left)
