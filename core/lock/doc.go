@@ -85,7 +85,7 @@
 // Options are [Option]: every func that begins with With. Limits and defaults are
 // [DefaultWatchdog], [DefaultMargin], [DefaultPoll], [DefaultCallTimeout],
 // [DefaultHandoffs], [DefaultHandoffTime], [MinLease], [MaxKeyBytes], [MaxDuration] and
-// [MaxPermits]. [State] and [OwnerHolds] are for operators.
+// [MaxPermits]. [State] and [OwnerHolds] are for operators, [ContextKey] is for integrations.
 //
 // Authors of stores: [Store], [BlockingStore], [Async], [Blocking], [Claim], [Answer],
 // [AnswerFunc], [Traits], [FenceStep], [MaxListed], [BusyError], [StoreError], [Outcome]

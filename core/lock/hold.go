@@ -150,6 +150,7 @@ func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Dur
 // addLease makes lease one of h; mu is held.
 func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.Duration) *Lease {
 	lease.hold, lease.parent, lease.start, lease.minHold, lease.mode = h, ctx, now, o.minHold, o.mode
+	lease.outer, _ = FromContext(ctx) // found now: a framework's context has another one later
 	h.count++
 	if lease.mode == Write {
 		h.writes++

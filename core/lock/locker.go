@@ -110,7 +110,18 @@ func New(store Store, opts ...Option) *Locker {
 // was taken away before it had the length that the lease asks for. After an error nothing
 // more is held than before: what calls may have left in the store is removed in the
 // background.
+//
+// A call that still waits after ten seconds on a context that can't end, such as
+// *gin.Context, and without a limit, logs a line to [log/slog]. [context.Background] and
+// [context.TODO] say that no end is meant.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	if !canEnd(ctx) {
+		defer watchEndless(func() bool {
+			o, _ := l.defaults.with(opts)
+			_, bounded := o.longestWait()
+			return bounded
+		}).Stop()
+	}
 	return l.acquire(ctx, key, attempt{}, opts)
 }
 

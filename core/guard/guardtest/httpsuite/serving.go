@@ -47,6 +47,37 @@ func (f *serving) TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
 	}
 }
 
+// Handlers pass the context that their framework gives them.
+func (f *serving) TestLeaseIsFoundThroughTheFrameworksContext(t *testing.T) {
+	if f.Own == nil {
+		t.Skip("the framework has the request's context only")
+	}
+	g := guardtest.Guard(t)
+	var own context.Context
+	ran := false
+	r := f.NewRouter()
+	f.Own(r, "POST", "/{id}", func(ctx context.Context) {
+		own = ctx
+		if lease, ok := lock.FromContext(ctx); !ok || lease.Key() != "lock:b:1" {
+			t.Errorf("found %v", lease)
+		}
+		for _, key := range []string{"lock:a:1", "lock:b:1"} {
+			guardtest.AssertHeld(t, ctx, key)
+			reenter := func(inside context.Context) error { ran = true; return lock.AssertHeld(inside, key) }
+			if err := g.Locker().Do(ctx, key, reenter, lock.WithWait(Timeout)); err != nil {
+				t.Errorf("re-entry: %v", err)
+			}
+		}
+	}, f.after(func() {
+		if lease, ok := lock.FromContext(own); ok {
+			t.Errorf("behind its lock the framework's context has still %v", lease)
+		}
+	}), f.layer(t, g, "lock:a:<id>", httpguard.WithRule("lock:b:<id>")))
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusOK || !ran {
+		t.Errorf("got %d, the handler ran: %v", w.Code, ran)
+	}
+}
+
 func (f *serving) TestContendedRequestDoesNotRunTheHandler(t *testing.T) {
 	g := guardtest.Guard(t)
 	r := f.on("POST", "/{id}", func(w http.ResponseWriter, r *http.Request) {

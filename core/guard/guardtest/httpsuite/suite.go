@@ -50,6 +50,9 @@ type Framework struct {
 	Wrap func(func(http.Handler) http.Handler) Layer
 	// Pattern writes a pattern as the framework does: "/orders/:id".
 	Pattern func(pattern string) string
+	// Own registers a route whose handler is called with the framework's own context, where
+	// that is a [context.Context] of its own type and not the request's.
+	Own func(r Router, method, pattern string, h func(context.Context), layers ...Layer)
 	// EscapedPath says that path parameters are as the client has escaped them.
 	EscapedPath bool
 	// TrustsProxy says that the framework believes X-Forwarded-For.
