@@ -237,6 +237,7 @@ func (f *serving) TestLostLeaseIsAnsweredUnlessTheHandlerHas(t *testing.T) {
 
 // A middleware in front that compresses says so before the handler runs.
 func (f *serving) TestLostLeaseIsAnsweredInTheEncodingOfThoseInFront(t *testing.T) {
+	f.needs(t, Writers)
 	g, store := losable(t)
 	encoded := f.Wrap(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -288,6 +289,7 @@ func post(t *testing.T, h http.Handler, path, body string) (leave func()) {
 // A client that leaves is noticed while its request waits: its body, which is read
 // first, isn't in the way.
 func (f *serving) TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
+	f.needs(t, Departures)
 	for name, body := range map[string]string{"without a body": "", "with a body": "a body"} {
 		t.Run(name, func(t *testing.T) {
 			g, begin, end := waiting(t)
@@ -308,6 +310,7 @@ func (f *serving) TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
 }
 
 func (f *serving) TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *testing.T) {
+	f.needs(t, Departures)
 	g := guardtest.Guard(t)
 	running, gone, finish, done := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	r := f.on("POST", "/{id}", func(_ http.ResponseWriter, r *http.Request) {
