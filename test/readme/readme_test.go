@@ -238,14 +238,14 @@ var packages = map[string]string{
 	"rule": "core/rule", "guard": "core/guard", "storetest": "core/storetest",
 	"rulefile": "core/rule/rulefile", "rulewatch": "core/rule/rulefile/rulewatch", "telemetry": "core/telemetry",
 	"fence": "core/fence", "leader": "core/leader", "quorum": "core/quorum", "guardtest": "core/guard/guardtest",
-	"cronlock": "contrib/cronlock", "gocronlock": "contrib/gocronlock",
+	"cronlock": "contrib/cronlock", "fiberlock": "contrib/fiberlock", "hertzlock": "contrib/hertzlock", "gocronlock": "contrib/gocronlock",
 	"httpguard": "core/guard/httpguard", "ginlock": "ginlock", "httplock": "httplock", "grpclock": "grpclock", "annotations": "annotations", "lockpb": "annotations/lockpb",
 	"fxmodule": "fxmodule",
 	// As examples call their variables.
 	"locker": "core/lock", "lease": "core/lock", "all": "core/lock", "g": "core/guard", "latch": "core/redisstore",
 }
 
-var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|rulefile|rulewatch|telemetry|fence|leader|quorum|guardtest|cronlock|gocronlock|httpguard|ginlock|httplock|grpclock|annotations|lockpb|fxmodule|locker|lease|all|g|latch)\.([A-Z]\w+)`)
+var exported = regexp.MustCompile(`\b(key|lock|memstore|redisstore|rule|guard|storetest|rulefile|rulewatch|telemetry|fence|leader|quorum|guardtest|fiberlock|hertzlock|cronlock|gocronlock|httpguard|ginlock|httplock|grpclock|annotations|lockpb|fxmodule|locker|lease|all|g|latch)\.([A-Z]\w+)`)
 
 func TestEveryNameOfTheKitExists(t *testing.T) {
 	declared := declaredNames(t)
