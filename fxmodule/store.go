@@ -11,16 +11,13 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
 )
 
 // InMemory keeps the locks in the memory of this process, for tests and for
 // programs with a single instance: other instances don't see these locks. It
 // provides a [lock.Store], so a Redis client isn't used.
-func InMemory() fx.Option {
-	return fx.Provide(func() lock.Store { return memstore.New() })
-}
+func InMemory() fx.Option { return first.InMemory() }
 
 // errNoStore says what to choose from. Memory is never the default: with two
 // instances of the application there would be no lock at all.
