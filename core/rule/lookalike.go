@@ -21,8 +21,7 @@ var (
 
 // lookalike reports a template that seems to name a variable in another way than
 // <name>, or to hold a field of the rule: the reason and the column.
-func lookalike(template *key.Template, operation string) *problem {
-	text := template.String()
+func lookalike(template *key.Template, text, operation string) *problem {
 	report := func(match []int, constant string) *problem {
 		name := ""
 		for i := 2; i < len(match) && name == ""; i += 2 {
