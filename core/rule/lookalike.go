@@ -40,6 +40,10 @@ func lookalike(template *key.Template, text, operation string) *problem {
 				"%.300q, column %d: %q is a part of the key and sets no field; in the string form of a rule a space is in front of it", text, match[0]+1, text[match[0]:])}
 		}
 	}
+	if last := len(text) - 1; text[last] == ',' || text[last] == ';' {
+		return &problem{field: fieldKey, column: last + 1, reason: fmt.Sprintf(
+			"%.300q, column %d: %q is a part of the key: remove it, spaces separate the fields of a rule", text, last+1, text[last:])}
+	}
 	if match := withSign.FindStringSubmatchIndex(text); match != nil {
 		return report(match, "")
 	}

@@ -146,6 +146,9 @@ func (r *ruleReader) field(w word) {
 	case !ok:
 		r.fault(w.column, "", "%.100q is not a field, write name=value; known are %s", w.text, strings.Join(optionNames(), ", "))
 		return
+	case name == "":
+		r.fault(w.column, "", "no space stands around =, write name=value")
+		return
 	case !known || !f.isOption():
 		r.fault(w.column, "", "%s", unknownField(name, optionNames()))
 		return
