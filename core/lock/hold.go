@@ -144,6 +144,7 @@ func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Dur
 			g.contended = true
 		}
 	}
+	l.sizes.add(h)
 	return h.addLease(ctx, &h.first, o, now)
 }
 
@@ -188,6 +189,7 @@ func (h *hold) dropLease(lease *Lease) {
 func (l *Locker) retire(h *hold) {
 	l.trusts.remove(h)
 	l.renewals.remove(h)
+	l.sizes.remove(h)
 	l.vacate(h)
 	l.checkIdle()
 }

@@ -43,6 +43,7 @@ type Locker struct {
 	watches    map[string]*watch   // by key, that were kept
 	kept       agenda[*watch]      // until when
 	held       map[string]*hold    // by key, in the modes that keep every other owner out
+	sizes      sizes               // of the semaphores whose permits are held
 	trusts     agenda[*hold]       // of all holds that are alive: when trust ends, or earlier
 	renewals   agenda[*hold]       // when to renew which
 	leapt      time.Duration       // when checkClock last found that the process may have been suspended
@@ -83,6 +84,7 @@ func New(store Store, opts ...Option) *Locker {
 		gates:       make(map[string]*gate),
 		watches:     make(map[string]*watch),
 		held:        make(map[string]*hold),
+		sizes:       make(sizes),
 		probes:      make(map[probeKey]*probe),
 
 		compensation: compensation{more: make(chan struct{}, 1)},
