@@ -185,7 +185,7 @@ func send(t *testing.T, app *fiber.App, body io.Reader) (status int, answer stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Error(err)

@@ -93,9 +93,9 @@ func handler(m *httpguard.Middleware, err error) (app.HandlerFunc, error) {
 	return func(ctx context.Context, c *app.RequestContext) {
 		x := &exchange{c: c, r: requestOf(ctx, c)}
 		if c.FullPath() != "" && int(c.GetIndex()) == len(c.Handlers())-1 {
-			m.Refuse(x, errBehind)
+			m.Refuse(x, errBehind) //nolint:contextcheck // the request of x has it
 		} else {
-			m.Serve(x)
+			m.Serve(x) //nolint:contextcheck // as above
 		}
 		x.send()
 	}, nil

@@ -26,7 +26,7 @@ type RowScanner interface {
 }
 
 var (
-	errRows = fmt.Errorf("%w: the connection has neither QueryRowContext of database/sql nor ScanRow of fence.RowScanner", lock.ErrInvalid)
+	errRows     = fmt.Errorf("%w: the connection has neither QueryRowContext of database/sql nor ScanRow of fence.RowScanner", lock.ErrInvalid)
 	errRestless = errors.New("the row is written past the fence")
 	errUnnamed  = fmt.Errorf("%w: there is no table: use NewTable or NewGuards", lock.ErrInvalid)
 )

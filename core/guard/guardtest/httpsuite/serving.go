@@ -57,7 +57,7 @@ func (f *serving) TestLeaseIsFoundThroughTheFrameworksContext(t *testing.T) {
 	ran := false
 	r := f.NewRouter()
 	f.Own(r, "POST", "/{id}", func(ctx context.Context) {
-		own = ctx
+		own = ctx //nolint:fatcontext // to look at it behind the handler
 		if lease, ok := lock.FromContext(ctx); !ok || lease.Key() != "lock:b:1" {
 			t.Errorf("found %v", lease)
 		}
