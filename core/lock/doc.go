@@ -85,7 +85,7 @@
 // Options are [Option]: every func that begins with With. Limits and defaults are
 // [DefaultWatchdog], [DefaultMargin], [DefaultPoll], [DefaultCallTimeout],
 // [DefaultHandoffs], [DefaultHandoffTime], [MinLease], [MaxKeyBytes], [MaxDuration] and
-// [MaxPermits].
+// [MaxPermits]. [ContextKey] is for integrations.
 //
 // Operators: [Identity], [State], [OwnerHolds], [Listed], [MaxPage], [Registration], [Held]
 // and [LockerOf].
