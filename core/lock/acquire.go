@@ -113,6 +113,9 @@ func (a *acquisition) enter() error {
 	if a.closed {
 		return ErrClosed
 	}
+	if err := a.sizes.check(a.claim); err != nil {
+		return err
+	}
 	a.running.Add(1)
 	a.refused = a.draining
 	if derived {

@@ -21,7 +21,7 @@
 // # How a key is waited for
 //
 //	callers of this process ──► gate (one per key, first come first served)
-//	                              │ head only
+//	                              │ the head, readers side by side
 //	                              ▼
 //	                 ask ── busy ──► watch ──► ask ──► sleep ──► ask …
 //	                  │                          min(TTL left, poll, wait left)
@@ -85,7 +85,7 @@
 // Options are [Option]: every func that begins with With. Limits and defaults are
 // [DefaultWatchdog], [DefaultMargin], [DefaultPoll], [DefaultCallTimeout],
 // [DefaultHandoffs], [DefaultHandoffTime], [MinLease], [MaxKeyBytes], [MaxDuration] and
-// [MaxPermits].
+// [MaxPermits]. [ContextKey] is for integrations.
 //
 // Operators: [Identity], [State], [OwnerHolds], [Listed], [MaxPage], [Registration], [Held]
 // and [LockerOf].

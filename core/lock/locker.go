@@ -43,6 +43,7 @@ type Locker struct {
 	watches    map[string]*watch   // by key, that were kept
 	kept       agenda[*watch]      // until when
 	held       map[string]*hold    // by key, in the modes that keep every other owner out
+	sizes      sizes               // of the semaphores whose permits are held
 	trusts     agenda[*hold]       // of all holds that are alive: when trust ends, or earlier
 	renewals   agenda[*hold]       // when to renew which
 	leapt      time.Duration       // when checkClock last found that the process may have been suspended
@@ -84,6 +85,7 @@ func New(store Store, opts ...Option) *Locker {
 		gates:       make(map[string]*gate),
 		watches:     make(map[string]*watch),
 		held:        make(map[string]*hold),
+		sizes:       make(sizes),
 		probes:      make(map[probeKey]*probe),
 
 		compensation: compensation{more: make(chan struct{}, 1)},
@@ -112,7 +114,18 @@ func New(store Store, opts ...Option) *Locker {
 // was taken away before it had the length that the lease asks for. After an error nothing
 // more is held than before: what calls may have left in the store is removed in the
 // background.
+//
+// A call that still waits after ten seconds on a context that can't end, such as
+// *gin.Context, and without a limit, logs a line to [log/slog]. [context.Background] and
+// [context.TODO] say that no end is meant.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	if !canEnd(ctx) {
+		defer watchEndless(func() bool {
+			o, _ := l.defaults.with(opts)
+			_, bounded := o.longestWait()
+			return bounded
+		}).Stop()
+	}
 	return l.acquire(ctx, key, attempt{}, opts)
 }
 

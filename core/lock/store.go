@@ -95,8 +95,9 @@ type Store interface {
 	// Watch calls wake, from any goroutine, whenever c, or a claim in c.Mode of
 	// another owner of the same locker, might be granted now: on each wake-up of
 	// the key, and once after every gap in which wake-ups may have been missed.
-	// Readers and writers of a key share its wake-ups. Those for other owners may be
-	// missing after a [BusyError] that says so.
+	// Exclusive and Fair share the wake-ups of a key, and Read and Write do. The end of a
+	// hold of another kind may go unheard: the engine finds it by a poll. Wake-ups for other
+	// owners may be missing after a [BusyError] that says so.
 	//
 	// Watch returns once no later wake-up can be missed. After stop has returned, wake
 	// is not called again. wake never blocks. The engine keeps a watch for 100 ms after

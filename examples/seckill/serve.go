@@ -20,13 +20,11 @@ type serve struct {
 	DB         string        `name:"db" env:"SECKILL_DB" placeholder:"URL" help:"Database for the orders: sqlite:PATH, mysql://user:password@host:3306/database or postgres://user:password@host:5432/database. Default: a temporary SQLite file."`
 	LockWait   time.Duration `env:"SECKILL_LOCK_WAIT" default:"0s" placeholder:"TIME" help:"How long a request waits for the lock of its user. Default ${default}: it tries once."`
 	Rules      string        `env:"SECKILL_RULES" placeholder:"FILE" help:"File with the rules of the locks, see rules.yaml; followed while the service runs. Default: a lock for each user, with --lock-wait."`
-	Watchdog   time.Duration `env:"SECKILL_WATCHDOG" default:"30s" placeholder:"TIME" help:"How long a lock outlives a process that died. Default ${default}."`
+	Watchdog   time.Duration `env:"SECKILL_WATCHDOG" default:"10s" placeholder:"TIME" help:"How long a lock outlives a process that died. Default ${default}."`
 	SETNX      bool          `name:"setnx" env:"SECKILL_SETNX" help:"Keep locks in Redis in the format of redsync and bsm/redislock, exclusive locks only."`
 	NoPublish  bool          `name:"without-script-publish" env:"SECKILL_WITHOUT_SCRIPT_PUBLISH" help:"For a Redis that refuses PUBLISH in scripts."`
 	NoTime     bool          `name:"without-script-time" env:"SECKILL_WITHOUT_SCRIPT_TIME" help:"For a Redis that refuses TIME in scripts."`
 	DrainDelay time.Duration `env:"SECKILL_DRAIN_DELAY" default:"500ms" placeholder:"TIME" help:"How long to go on serving after /readyz says no. Default ${default}."`
-
-	unguarded `embed:""`
 }
 
 // Validate is called when the flags are read.
@@ -68,9 +66,9 @@ func (s *serve) Run(ctx context.Context, t terminal) error {
 	a, err := app.Start(ctx, app.Config{
 		HTTP: s.HTTP, GRPC: s.GRPC, Console: s.Console, DB: s.DB, Redis: s.Redis, LocksInDB: s.Locks == "database",
 		LockWait: s.LockWait, Rules: s.Rules, Watchdog: s.Watchdog, DrainDelay: s.DrainDelay,
-		Format:  fxmodule.Redis{SETNX: s.SETNX, WithoutScriptPublish: s.NoPublish, WithoutScriptTime: s.NoTime},
-		Log:     t.logger(slog.LevelInfo),
-		Variant: s.variant(),
+		Format: fxmodule.Redis{SETNX: s.SETNX, WithoutScriptPublish: s.NoPublish, WithoutScriptTime: s.NoTime},
+		Log:    t.logger(slog.LevelInfo),
+		Stage:  s.DB == "" && s.Redis == "",
 	})
 	if err != nil {
 		return err

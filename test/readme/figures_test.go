@@ -22,10 +22,9 @@ type figure struct {
 type said struct{ document, words string }
 
 var figures = []figure{
-	{"core/lock/ask.go", "freshTries", "3", []said{{"docs/fault-matrix.md", "gets `ErrUnavailable` after three tries or one call timeout"}}},
+	{"core/lock/ask.go", "freshTries", "3", []said{{"docs/guarantees.md", "gets `ErrUnavailable` after three tries or one call timeout"}}},
 	{"core/lock/ask.go", "waiterPatience", "30 * time.Second", []said{
-		{"docs/fault-matrix.md", "waiting behind another owner rides out half a minute"},
-		{"docs/guarantees.md", "a waiter rides out an outage of half a minute"},
+		{"docs/guarantees.md", "waiting behind another owner rides out half a minute"},
 		{"docs/operations.md", "wait on, for half a minute"},
 		{"docs/wire.md", "for half a minute by one that waits already"},
 	}},
@@ -50,7 +49,7 @@ var figures = []figure{
 	{"core/lock/option.go", "MaxDuration", "365 * 24 * time.Hour", []said{{"docs/wire.md", "at most 365 days (`lock.MaxDuration`)"}}},
 	{"core/lock/option.go", "MaxPermits", "4096", []said{{"docs/wire.md", "at most 4096 permits (`lock.MaxPermits`)"}}},
 	{"core/lock/option.go", "maxAcquireTTL", "30 * time.Second", []said{
-		{"docs/guarantees.md", "what a process that dies leaves lasts for 30 s"}, {"docs/quorum.md", "an acquire writes 30 s at most"},
+		{"docs/guarantees.md", "What a process that dies leaves lasts for 30 s"}, {"docs/quorum.md", "an acquire writes 30 s at most"},
 	}},
 	{"core/lock/place.go", "placePoll", "2500 * time.Millisecond", []said{{"docs/wire.md", "and every 2.5 s all"}}},
 	{"core/lock/suspend.go", "maxLeap", "100 * time.Millisecond", []said{{"docs/guarantees.md", "for more than 100 ms in all"}}},

@@ -1,4 +1,4 @@
-package directive
+package rule
 
 import (
 	"strings"
@@ -9,17 +9,18 @@ import (
 // request is the source of paths whose first part is no source.
 const request = "req."
 
-// rewritten is a template in its canonical form.
-type rewritten struct {
+// Paths is a template whose variables may be paths from any parameter of a method, as
+// directives have them. Written canonically, the source req is in front of those whose first
+// part is no source: "<cmd.UserID>" is "<req.cmd.UserID>".
+type Paths struct {
 	text  string
 	moved []int    // offsets in the canonical text where request was put in
 	roots []string // the first parts of those paths
 }
 
-// canonical puts the source in front of each path that lacks one. Text that
-// is no template stays as wrong as it was.
-func canonical(text string) rewritten {
-	var c rewritten
+// ReadPaths reads a template. What is no template stays as wrong as it was.
+func ReadPaths(text string) Paths {
+	var c Paths
 	for {
 		open := strings.IndexByte(text, '<')
 		if open < 0 {
@@ -50,8 +51,11 @@ func isSource(text string) bool {
 	return err == nil
 }
 
-// original turns a column of the canonical text into one of the string before.
-func (c rewritten) original(column int) int {
+// Canonical is the template as [key.Parse] reads it.
+func (c Paths) Canonical() string { return c.text }
+
+// Original turns a column of the canonical template into one of the template as it was read.
+func (c Paths) Original(column int) int {
 	before := column
 	for _, at := range c.moved {
 		if column > at {
@@ -61,8 +65,8 @@ func (c rewritten) original(column int) int {
 	return before
 }
 
-// plain writes paths as they were before, for people.
-func (c rewritten) plain(reason string) string {
+// Plain writes the paths in a message as they were read.
+func (c Paths) Plain(reason string) string {
 	for _, root := range c.roots {
 		reason = strings.ReplaceAll(reason, "<"+request+root+".", "<"+root+".")
 	}
