@@ -3,6 +3,8 @@ package fxmodule_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"log/slog"
 	"net"
@@ -25,6 +27,7 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/sqlstore"
 	"github.com/redlatch/redlatch/core/telemetry"
 	"github.com/redlatch/redlatch/fxmodule"
 )
@@ -536,4 +539,28 @@ func TestNewWorksWithoutAnApplication(t *testing.T) {
 		t.Fatalf("got %v, %v", g, err)
 	}
 	lifecycle.RequireStart().RequireStop()
+}
+
+// noServer refuses all connections.
+type noServer struct{}
+
+var errNoServer = errors.New("no server")
+
+func (noServer) Connect(context.Context) (driver.Conn, error) { return nil, errNoServer }
+func (noServer) Driver() driver.Driver                        { return nil }
+
+func TestTheDatabaseIsCheckedAtStart(t *testing.T) {
+	db := sql.OpenDB(noServer{})
+	t.Cleanup(func() { _ = db.Close() })
+	var tables *sqlstore.Store
+	app := fx.New(fxmodule.Module, fx.Supply(db), fxmodule.InDatabase(sqlstore.PostgreSQL), quiet(), fx.NopLogger,
+		fx.Populate(&tables), fx.Invoke(func(*lock.Locker) {}))
+	if err := app.Err(); err != nil {
+		t.Fatal(err)
+	}
+	err := app.Start(t.Context())
+	defer func() { _ = app.Stop(t.Context()) }()
+	if !errors.Is(err, errNoServer) || tables == nil {
+		t.Errorf("got %v, want the error of the database", err)
+	}
 }

@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/redlatch/redlatch => ..
 	github.com/redlatch/redlatch/annotations/lockpb => ../annotations/lockpb
+	github.com/redlatch/redlatch/contrib/pgxlisten => ../contrib/pgxlisten
 	github.com/redlatch/redlatch/core/telemetry => ../core/telemetry
 	github.com/redlatch/redlatch/fxmodule => ../fxmodule
 	github.com/redlatch/redlatch/ginlock => ../ginlock
@@ -28,6 +29,7 @@ require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redlatch/redlatch v0.1.0
+	github.com/redlatch/redlatch/contrib/pgxlisten v0.1.0
 	github.com/redlatch/redlatch/core/telemetry v0.1.0
 	github.com/redlatch/redlatch/fxmodule v0.1.0
 	github.com/redlatch/redlatch/ginlock v0.1.0
@@ -44,6 +46,8 @@ require (
 	golang.org/x/sys v0.50.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
+	gorm.io/driver/postgres v1.6.3
+	gorm.io/gorm v1.31.2
 	modernc.org/sqlite v1.62.0
 )
 
@@ -55,6 +59,7 @@ require (
 	github.com/bytedance/sonic/loader v0.5.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cloudwego/base64x v0.1.6 // indirect
+	github.com/creack/pty v1.1.24 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
@@ -71,6 +76,8 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/jinzhu/inflection v1.0.0 // indirect
+	github.com/jinzhu/now v1.1.5 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
 	github.com/leodido/go-urn v1.4.0 // indirect

@@ -36,19 +36,19 @@ type Table struct {
 // which wraps [lock.ErrInvalid], names the identifier that isn't valid or is there
 // twice.
 func NewTable(d Dialect, name string, c Columns) (*Table, error) {
-	n, err := d.names(name, c)
+	n, err := namesOf(d, name, c)
 	if err != nil {
 		return nil, err
 	}
 	t := &Table{dialect: d, look: lookFor(d, n)}
-	t.claim = d.number(fmt.Sprintf("UPDATE %s SET %[2]s = ?, %[3]s = ? WHERE %[4]s = ? AND (%[2]s < ? OR (%[2]s = ? AND %[3]s = ?))",
+	t.claim = d.Number(fmt.Sprintf("UPDATE %s SET %[2]s = ?, %[3]s = ? WHERE %[4]s = ? AND (%[2]s < ? OR (%[2]s = ? AND %[3]s = ?))",
 		n.table, n.fence, n.owner, n.key), 1)
 	t.where = fmt.Sprintf("%s = ? AND %s = ?", n.fence, n.owner)
 	return t, nil
 }
 
 func lookFor(d Dialect, n names) string {
-	return d.number(fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s = ?", n.fence, n.owner, n.table, n.key), 1) + d.locking()
+	return d.Number(fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s = ?", n.fence, n.owner, n.table, n.key), 1) + locking(d)
 }
 
 // Claim raises the fence of the row with that id to the token, unless the row
@@ -113,7 +113,7 @@ func (t *Table) Where(token Token, n int) (condition string, args []any) {
 	if token.check() != nil {
 		fence = -1 // a row that nobody has claimed has 0
 	}
-	return t.dialect.number(t.where, n), []any{fence, token.Owner}
+	return t.dialect.Number(t.where, n), []any{fence, token.Owner}
 }
 
 // Confirm checks the result of a write that had the condition of [Table.Where]. It

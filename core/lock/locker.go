@@ -51,6 +51,7 @@ type Locker struct {
 
 	compensation compensation
 	calls        calls
+	presence     *presence // nil: operators don't know of it
 }
 
 // New returns a locker on store, which the caller still owns. It starts
@@ -92,6 +93,7 @@ func New(store Store, opts ...Option) *Locker {
 	l.renewals = agenda[*hold]{column: ofRenewal, now: l.now, due: l.renewDue}
 	l.kept = agenda[*watch]{now: l.now, due: l.watchesDue}
 	l.calls.agenda = agenda[*call]{column: ofPatience, now: l.now, due: l.callsDue}
+	l.presence = newPresence(l)
 	return l
 }
 
@@ -138,17 +140,24 @@ func (l *Locker) Check(key string, opts ...Option) error {
 }
 
 // Inspect reports who holds key. A free key is a State that is not Held. A key that the
-// store uses for something else is [ErrInvalid].
+// store uses for something else is [ErrInvalid]. With [WithIdentity] it names the holders
+// that are registered, with one more call.
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
-	return query(ctx, l, "inspect", key, l.store.Inspect)
+	state, err := query(ctx, l, "inspect", key, l.store.Inspect)
+	if err == nil {
+		l.identify(ctx, &state)
+	}
+	return state, err
 }
 
 // ForceRelease takes key away from its current holders and wakes waiters. A store may
 // look first who they are: a lease that is granted after that look stays, however late the
 // removal arrives. freed reports whether anybody held the key. A holder elsewhere notices
+// at once if its locker has an identity ([WithIdentity]) and the store is a [Registry], else
 // at its next renewal, at the latest when its lease ends; its fence is older than the next
 // owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
+	defer l.presence.forcing(key)()
 	before := l.holdsOf(key) // what is granted from now on may not be gone
 	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
 	if err == nil {

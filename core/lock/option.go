@@ -62,6 +62,7 @@ type options struct {
 	size        int
 	name        string
 	hooks       *Hooks
+	identity    *Identity
 	ofNew       bool // they are given to New
 	err         error
 }
@@ -245,7 +246,9 @@ func WithMargin(d time.Duration) Option {
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
 // WithPoll bounds how long a waiter sleeps without calling the store, so that
-// a lost wake-up costs at most d. Default [DefaultPoll].
+// a lost wake-up costs at most d. So does one that there never is: a release of a reader, a
+// writer or permits doesn't wake who waits for an exclusive lock, for example. Default
+// [DefaultPoll].
 func WithPoll(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithPoll", d, time.Millisecond, "")

@@ -18,6 +18,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/sqlstore"
 	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
@@ -43,11 +44,15 @@ type Config struct {
 	// GRPC is the address to serve gRPC on; port 0 takes a free one. Empty:
 	// HTTP only.
 	GRPC string
+	// Console is the private address of the operators' page. Empty: there is none.
+	Console string
 	// DB is an address of [store.ParseAddress]. Empty: a SQLite file in a
 	// new folder, which is removed at the end.
 	DB string
 	// Redis is a URL of [redisurl.Parse]. Empty: locks are kept in memory.
 	Redis string
+	// LocksInDB keeps the locks in DB. Redis must be empty then.
+	LocksInDB bool
 	// Format is how locks are kept in Redis. Without Redis it must be zero.
 	Format fxmodule.Redis
 	// LockWait is how long a request waits for the lock of its user.
@@ -116,23 +121,19 @@ func (a *App) start(ctx context.Context, c Config) error {
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
 		// A watchdog of a second or two has no room for calls of two seconds.
-		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
+		fxmodule.WithConfig(fxmodule.Config{Service: "seckill", Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
 		lockRules(c),
+		consoleOf(c),
 		fx.Provide(newSale, newOrderLock, newHealth(db), newStage(shown), web.NewMetrics, newMeters, newHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
 		fx.Populate(&a.server, &a.rpc, &sale),
 		fx.Invoke(func(drain) {}),
 	}
-	rdb, err := a.openRedis(ctx, c)
+	locks, err := a.openLocks(ctx, c, db)
 	if err != nil {
 		return err
 	}
-	if rdb != nil {
-		options = append(options, fx.Supply(fx.Annotate(rdb, fx.As(new(redis.UniversalClient)))))
-	} else {
-		options = append(options, fxmodule.InMemory())
-	}
-	a.fx = fx.New(options...)
+	a.fx = fx.New(append(options, locks)...)
 	if err := a.fx.Err(); err != nil {
 		return dig.RootCause(err)
 	}
@@ -148,7 +149,8 @@ func (a *App) start(ctx context.Context, c Config) error {
 // database is the store, with what any database can do.
 type database struct {
 	voucher.Store
-	ping func(context.Context) error
+	ping  func(context.Context) error
+	where store.Address
 }
 
 func (a *App) openDB(ctx context.Context, c Config) (*database, error) {
@@ -172,11 +174,39 @@ func (a *App) openDB(ctx context.Context, c Config) (*database, error) {
 	}
 	a.own("database", s.Close)
 	c.Log.Info("database is open", "where", address.String())
-	db := &database{Store: s, ping: s.Ping}
+	db := &database{Store: s, ping: s.Ping, where: address}
 	if c.wrap != nil {
 		db.Store = c.wrap(s)
 	}
 	return db, nil
+}
+
+// openLocks chooses where locks are kept.
+func (a *App) openLocks(ctx context.Context, c Config, db *database) (fx.Option, error) {
+	if c.LocksInDB {
+		pool, dialect, err := store.OpenLocks(db.where)
+		if err != nil {
+			return nil, fmt.Errorf("--locks: %w", err)
+		}
+		a.own("pool for locks", pool.Close)
+		tables, err := sqlstore.New(pool, dialect, sqlstore.WithLogger(c.Log))
+		if err == nil {
+			err = tables.Migrate(ctx)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--locks: %s: %w", db.where, err)
+		}
+		c.Log.Info("locks are kept in the database", "where", db.where.String())
+		return fx.Options(fx.Supply(pool), fxmodule.InDatabase(dialect, sqlstore.WithLogger(c.Log))), nil
+	}
+	rdb, err := a.openRedis(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if rdb != nil {
+		return fx.Supply(fx.Annotate(rdb, fx.As(new(redis.UniversalClient)))), nil
+	}
+	return fxmodule.InMemory(), nil
 }
 
 // openRedis returns nil if there shall be none.

@@ -557,3 +557,29 @@ func TestStartEndsWithItsContext(t *testing.T) {
 		t.Error("it started")
 	}
 }
+
+// Several instances share a database, which has the orders and the locks.
+func TestASaleWithLocksInTheDatabaseIsOneSale(t *testing.T) {
+	addresses := map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "sale.db") + "?synchronous=normal"}
+	for name, env := range map[string]string{"PostgreSQL": "SECKILL_TEST_POSTGRES", "MySQL": "SECKILL_TEST_MYSQL"} {
+		if address := os.Getenv(env); address != "" {
+			addresses[name] = address
+		}
+	}
+	for name, address := range addresses {
+		t.Run(name, func(t *testing.T) {
+			c := config()
+			c.DB, c.LocksInDB = address, true
+			var urls []string
+			for range 2 {
+				a := start(t, c)
+				defer stop(t, a)
+				if got := status(t, a.URL()+"/readyz"); got != http.StatusOK {
+					t.Errorf("readyz: %d", got)
+				}
+				urls = append(urls, a.URL())
+			}
+			sale(t, crowd(urls...))
+		})
+	}
+}

@@ -65,6 +65,8 @@ func possible(kind, topology string) bool {
 		return several
 	case MoveSlot:
 		return topology == "cluster"
+	case KillPubSub, ScriptFlush:
+		return topology != "postgresql" && topology != "mariadb"
 	case PauseRedis, KillRedis: // would be a failover
 		return !several
 	case RollRedis: // a single one would be away for as long as nobody can bear it
