@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/fx"
 
@@ -46,8 +47,11 @@ type GuardParams struct {
 // constructors or by fx.Invoke. An optional rule that nothing serves is for another
 // program, and may have a mode that the settings or the store rule out.
 func NewGuard(p GuardParams) (*guard.Guard, error) {
-	made, err := provideGuard(p)
-	return made.Guard, err
+	s, err := newSources(p)
+	if err != nil {
+		return nil, err
+	}
+	return s.guard, nil
 }
 
 // madeGuard is a guard and the rules that it was made of.
@@ -58,12 +62,39 @@ type madeGuard struct {
 	Sources *sources
 }
 
-func provideGuard(p GuardParams) (madeGuard, error) {
+func provideGuard(p GuardParams, made *isMade) (madeGuard, error) {
 	s, err := newSources(p)
 	if err != nil {
 		return madeGuard{}, err
 	}
+	made.Store(true)
 	return madeGuard{Guard: s.guard, Sources: s}, nil
+}
+
+// isMade says that the module has made its guard, which has all rules of the application.
+type isMade struct{ atomic.Bool }
+
+// configInUse is the Config of an application, which may have rules.
+type configInUse struct {
+	fx.In
+
+	Config    Config `optional:"true"`
+	Made      *isMade
+	Lifecycle fx.Lifecycle
+}
+
+// needsGuard ends the start of an application whose Config has rules if no guard was made of
+// them: because nothing uses the guard, or because it was replaced.
+func needsGuard(p configInUse) {
+	if !p.Config.hasRules() {
+		return
+	}
+	p.Lifecycle.Append(fx.StartHook(func() error {
+		if !p.Made.Load() {
+			return errNoGuard
+		}
+		return nil
+	}))
 }
 
 func newSources(p GuardParams) (*sources, error) {

@@ -18,7 +18,9 @@ import (
 // on the guard. An application that replaces or decorates the guard (fx.Replace,
 // fx.Decorate) gives it all rules, or the start fails: [guard.Guard.WithHooks] and
 // [guard.Guard.WithLogger] keep them.
-var Module = fx.Module("lock", fx.Provide(New, provideGuard, NewTelemetry))
+var Module = fx.Module("lock",
+	fx.Provide(New, provideGuard, NewTelemetry),
+	fx.Provide(fx.Private, func() *isMade { return new(isMade) }), fx.Invoke(needsGuard))
 
 // Params are the parameters of [New].
 type Params struct {
@@ -122,7 +124,8 @@ var errStarted = fmt.Errorf("fxmodule: the application was stopped, and can't be
 // errNoGuard is for rules that nobody reads. Where the application has provided the Config
 // itself, nothing makes a guard unless something uses it.
 var errNoGuard = errors.New("fxmodule: config: nothing uses the guard, so the rules lock nothing: " +
-	"put its locks in front of their operations, or leave them out; a guard made by NewGuard needs the Health that New returned")
+	"put its locks in front of their operations, or leave them out; an application that replaces the guard supplies its Config by WithConfig; " +
+	"a guard made by NewGuard needs the Health that New returned")
 
 // describe is what v says of itself, or its type.
 func describe(name string, v any) slog.Attr {

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/fx/fxtest"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
@@ -301,11 +302,17 @@ func TestRulesOfAProvidedConfigNeedTheGuard(t *testing.T) {
 		"rules": {Rules: []rule.Rule{orders}}, "a file": {RulesFile: "/does/not/exist.yaml"},
 	} {
 		provided := fx.Options(fxmodule.Module, fxmodule.InMemory(), quiet(), fx.NopLogger, fx.Provide(func() fxmodule.Config { return config }))
-		app := fx.New(provided, fx.Invoke(func(*lock.Locker) {}))
-		if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing uses the guard") {
-			t.Errorf("%s: got %v", title, err)
+		for use, option := range map[string]fx.Option{
+			"the locker":                     fx.Invoke(func(*lock.Locker) {}),
+			"neither the locker nor a guard": fx.Options(),
+			"a guard in its place":           fx.Options(fx.Replace(guardtest.Guard(t)), fx.Invoke(func(*guard.Guard) {})),
+		} {
+			app := fx.New(provided, option)
+			if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing uses the guard") {
+				t.Errorf("%s, and the application uses %s: got %v", title, use, err)
+			}
+			_ = app.Stop(t.Context())
 		}
-		_ = app.Stop(t.Context())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore/internal/circuit"
 	"github.com/redlatch/redlatch/core/redisstore/internal/subs"
 )
 
@@ -35,9 +36,11 @@ type Store struct {
 	quiet      bool        // no script publishes
 	timeless   bool        // no script that acquires has the time
 	variants   map[*script]variant
-	circuit    circuitSettings
-	sender     *sender  // of rdb
-	senders    sync.Map // of the nodes of a cluster, *redis.Client to *sender
+	circuit    circuit.Settings
+	// circuitHook is that of [WithCircuitHook], or nil.
+	circuitHook func(server string, open bool)
+	sender      *sender  // of rdb
+	senders     sync.Map // of the nodes of a cluster, *redis.Client to *sender
 }
 
 // New returns a store on rdb, which the caller still owns and closes after
@@ -55,7 +58,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
 	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
-	s.circuit.failures, s.circuit.pause = DefaultCircuitFailures, DefaultCircuitPause
+	s.circuit = circuit.Settings{Failures: DefaultCircuitFailures, Pause: DefaultCircuitPause}
 	s.sender = &sender{store: s, node: rdb}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		s.cluster, s.topology = cluster, newTopology(cluster)

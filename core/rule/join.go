@@ -32,6 +32,9 @@ func Join(rules []Rule, given func(i int, field string) bool) ([]Rule, []Clash) 
 	}
 	joined := slices.Clone(rules)
 	var clashes []Clash
+	if c, alone := lonely(rules); alone {
+		clashes = append(clashes, c)
+	}
 	for i := range rules {
 		for _, before := range rules[:i] {
 			if c, clash := rules[i].clash(&before); clash {
@@ -62,6 +65,14 @@ func Join(rules []Rule, given func(i int, field string) bool) ([]Rule, []Clash) 
 		}
 	}
 	return joined, clashes
+}
+
+// lonely returns what is wrong if the rules of one operation are a single one that says Also.
+func lonely(rules []Rule) (Clash, bool) {
+	if len(rules) != 1 || !rules[0].Also {
+		return Clash{}, false
+	}
+	return Clash{Field: fieldAlso, Reason: "says that the operation has another rule as well, and there is none here: add it, or take this word out"}, true
 }
 
 // clash returns why one call can't take the locks of both rules.

@@ -28,7 +28,7 @@ type row struct {
 }
 
 func rows() []row {
-	const require = "yes, by `Require`"
+	const require = "yes, by `Require`, if it is the only way in"
 	noticed := []string{"TestTransfersAreLockedWhoeverCallsTheImplementation", "TestRequireNoticesAnImplementationThatNothingLocks"}
 	return []row{
 		{"chi", "github.com/go-chi/chi/v5", "`httplock`", "", "yes", "yes, by `httplock.Route`", []string{"TestChi"}},

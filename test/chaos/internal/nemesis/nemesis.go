@@ -61,6 +61,12 @@ func (n *Nemesis) Run(ctx context.Context, plan []Step) {
 }
 
 func (n *Nemesis) do(s Step) {
+	if s.Kind == RollRedis {
+		for server := range n.Servers {
+			n.do(Step{Kind: KillRedis, Server: server, For: s.For})
+		}
+		return
+	}
 	f := history.Fault{Kind: s.Kind, Worker: s.Worker, Target: fmt.Sprintf("worker %d", s.Worker)}
 	switch s.Kind {
 	case PauseWorker, KillWorker:
