@@ -51,7 +51,7 @@ func (s *Store) InTx(
 	if err != nil {
 		return err
 	}
-	defer lease.Release(ctx) //nolint:errcheck // what is committed stands, whatever became of the lease
+	defer lease.Release(ctx)                                                      //nolint:errcheck // what is committed stands, whatever became of the lease
 	return withCause(lease.Context(), s.transact(lease.Context(), lease, db, fn)) //nolint:contextcheck // that of the lease is made of ctx
 }
 
