@@ -115,13 +115,17 @@ func (k *keys) renewByCount(ctx context.Context, claims []lock.Claim, those []in
 	for at, i := range those {
 		rows[at] = newSeen(id(claims[i].Key))
 	}
-	return k.changed(ctx, rows, func(at int, r *row) {
+	err = k.changed(ctx, rows, func(at int, r *row) {
 		c := &claims[those[at]]
 		lasts := r.expires-r.now >= micros(c.TTL-time.Since(began))
 		if r.more == nil && r.owner == c.Owner && r.mode < kept && (r.mode == int(c.Mode) || r.mode == int(twin(c.Mode))) && lasts {
 			renewed[those[at]] = true
 		}
 	})
+	if err != nil { // which of them were renewed is unknown, though this call was not sent
+		return &lock.StoreError{Class: lock.ClassOf(err), Err: err}
+	}
+	return nil
 }
 
 // renewKey renews the holds of one key.
