@@ -122,11 +122,15 @@ func (k *keys) renewByCount(ctx context.Context, claims []lock.Claim, those []in
 			renewed[those[at]] = true
 		}
 	})
-	if err != nil { // which of them were renewed is unknown, though this call was not sent
-		return &lock.StoreError{Class: lock.ClassOf(err), Err: err}
+	if err != nil {
+		return doubtful(err)
 	}
 	return nil
 }
+
+// doubtful is the error of a call that followed one which may have renewed: what it says
+// of itself isn't the whole truth.
+func doubtful(err error) error { return &lock.StoreError{Class: lock.ClassOf(err), Err: err} }
 
 // renewKey renews the holds of one key.
 func (k *keys) renewKey(ctx context.Context, key string, claims []lock.Claim, those []int, report func(i int, err error)) {
@@ -137,6 +141,9 @@ func (k *keys) renewKey(ctx context.Context, key string, claims []lock.Claim, th
 		}
 		return false, nil
 	})
+	if err != nil && k.dialect == MySQL {
+		err = doubtful(err)
+	}
 	for n, i := range those {
 		if err != nil {
 			results[n] = err
