@@ -42,10 +42,10 @@
 //
 //   - core/rule: rules as data, and their text form. core/rule/rulefile reads them from
 //     YAML and JSON; core/rule/rulefile/rulewatch follows a file.
-//   - core/guard: what all integrations share: rules, keys, kinds of errors.
-//     core/guard/httpguard has what those for HTTP share, core/guard/guardtest their tests.
+//   - core/guard: what integrations share; core/guard/httpguard: those for HTTP.
 //   - ginlock (a module): middleware for Gin.
-//   - httplock: middleware for net/http, chi, Echo and others.
+//   - httplock: middleware for net/http, chi, Echo, go-zero and others.
+//   - contrib/fiberlock, contrib/hertzlock (modules): middleware for Fiber 3 and Hertz.
 //   - grpclock (a module): interceptors for gRPC. annotations/lockpb (a module) is the
 //     option that declares a lock in a .proto.
 //   - annotations: locks declared by a comment at a method of an interface, or by a

@@ -60,7 +60,7 @@ type Result struct {
 // does ([redisstore.Store.Check]), with the modes of the guard's rules. Then it
 // logs one line at level INFO: the store and its address, the locker, and the
 // number of rules. It fails if the Config has rules or a RulesFile and no guard was made
-// with the [Health] that New returned.
+// with the [Health] that New returned. A start that fails closes the locker.
 //
 // The stop first refuses new locks and waits for the holders of locks
 // ([lock.Locker.Drain]), until the [Config]'s ReleaseTimeout before its deadline;
@@ -94,16 +94,9 @@ func New(p Params) (Result, error) {
 	health := &Health{locker: locker, store: store, timeout: config.CheckTimeout}
 	p.Lifecycle.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
-			select {
-			case <-locker.Draining():
-				return errStarted
-			default:
-			}
-			if config.hasRules() && health.guard.Load() == nil {
-				return errNoGuard
-			}
-			if err := health.checkModes(ctx, health.modes()...); err != nil {
-				return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
+			if err := start(ctx, config, health); err != nil {
+				_ = locker.Close(context.WithoutCancel(ctx)) // fx stops what has started only
+				return err
 			}
 			p.Logger.LogAttrs(ctx, slog.LevelInfo, "locks are ready", describe("store", store), describe("locker", locker), slog.Int("rules", len(health.rules())))
 			return nil
@@ -113,6 +106,22 @@ func New(p Params) (Result, error) {
 		},
 	})
 	return Result{Locker: locker, Health: health}, nil
+}
+
+// start checks what must be there before the first lock.
+func start(ctx context.Context, config Config, health *Health) error {
+	select {
+	case <-health.locker.Draining():
+		return errStarted
+	default:
+	}
+	if config.hasRules() && health.guard.Load() == nil {
+		return errNoGuard
+	}
+	if err := health.checkModes(ctx, health.modes()...); err != nil {
+		return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
+	}
+	return nil
 }
 
 // errNoLifecycle is for a locker that nothing would close. fx always has a lifecycle.

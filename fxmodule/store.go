@@ -12,7 +12,6 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/core/sqlstore"
 )
@@ -20,9 +19,7 @@ import (
 // InMemory keeps the locks in the memory of this process, for tests and for
 // programs with a single instance: other instances don't see these locks. It
 // provides a [lock.Store], so a Redis client isn't used.
-func InMemory() fx.Option {
-	return fx.Provide(func() lock.Store { return memstore.New() })
-}
+func InMemory() fx.Option { return first.InMemory() }
 
 // InDatabase keeps the locks in the tables of [sqlstore.Migrations], in the database of the
 // application's *sql.DB. It provides a *sqlstore.Store, for [sqlstore.Store.InTx], and as

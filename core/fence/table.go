@@ -9,13 +9,24 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Conn runs statements: a [sql.Tx], a [sql.Conn] or a [sql.DB].
+// Conn runs statements: a [sql.Tx], a [sql.Conn] or a [sql.DB], one of sqlx, or the ConnPool
+// of a statement of GORM. These have QueryRowContext, which returns a [sql.Row], as well. Any
+// other one is a [RowScanner].
 type Conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// RowScanner is a [Conn] without [sql.Row], for example one that is made of a transaction
+// of pgx.
+type RowScanner interface {
+	Conn
+	// ScanRow scans the first row of a query. If there is none, the error wraps
+	// [sql.ErrNoRows].
+	ScanRow(ctx context.Context, query string, args []any, dest ...any) error
 }
 
 var (
+	errRows     = fmt.Errorf("%w: the connection has neither QueryRowContext of database/sql nor ScanRow of fence.RowScanner", lock.ErrInvalid)
 	errRestless = errors.New("the row is written past the fence")
 	errUnnamed  = fmt.Errorf("%w: there is no table: use NewTable or NewGuards", lock.ErrInvalid)
 )
@@ -145,7 +156,15 @@ func look(ctx context.Context, on Conn, statement string, key any) (Token, error
 		fence int64
 		owner string
 	)
-	err := on.QueryRowContext(ctx, statement, key).Scan(&fence, &owner)
+	err := errRows
+	switch on := on.(type) {
+	case RowScanner:
+		err = on.ScanRow(ctx, statement, []any{key}, &fence, &owner)
+	case interface {
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}:
+		err = on.QueryRowContext(ctx, statement, key).Scan(&fence, &owner)
+	}
 	return Token{Fence: uint64(max(0, fence)), Owner: owner}, err
 }
 

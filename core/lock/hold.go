@@ -145,12 +145,14 @@ func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Dur
 			g.contended = true
 		}
 	}
+	l.sizes.add(h)
 	return h.addLease(ctx, &h.first, o, now)
 }
 
 // addLease makes lease one of h; mu is held.
 func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.Duration) *Lease {
 	lease.hold, lease.parent, lease.start, lease.minHold, lease.mode = h, ctx, now, o.minHold, o.mode
+	lease.outer, _ = FromContext(ctx) // found now: a framework's context has another one later
 	h.count++
 	if lease.mode == Write {
 		h.writes++
@@ -188,6 +190,7 @@ func (h *hold) dropLease(lease *Lease) {
 func (l *Locker) retire(h *hold) {
 	l.trusts.remove(h)
 	l.renewals.remove(h)
+	l.sizes.remove(h)
 	l.vacate(h)
 	l.checkIdle()
 }
@@ -285,7 +288,7 @@ func (l *Locker) reportLoss(h *hold, cause error) {
 	if hook := l.defaults.hooks.Lost; hook != nil && l.hooksKnow(h) {
 		hook(LossEvent{
 			Event: h.event(), Context: h.first.parent, Reason: lossReason(cause),
-			Held: l.now() - h.first.start, Cause: cause,
+			Held: l.now() - h.first.start, Cause: cause, Owner: h.owner, Holder: l.Identity(),
 		})
 	}
 }

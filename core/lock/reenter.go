@@ -15,7 +15,7 @@ import (
 func leases(ctx context.Context) iter.Seq[*Lease] {
 	return func(yield func(*Lease) bool) {
 		for lease, _ := FromContext(ctx); lease != nil && yield(lease); {
-			lease = lease.outer()
+			lease = lease.outer
 		}
 	}
 }

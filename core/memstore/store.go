@@ -23,6 +23,7 @@ type Store struct {
 	entries  map[string]*entry.Entry
 	fence    uint64
 	watchers watchers
+	registry registry
 	// sweepAt is the number of entries at which the ones that have ended,
 	// and that nobody calls for, are looked for.
 	sweepAt int
@@ -154,7 +155,15 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
 	defer s.mu.Unlock()
 	e := s.look(key)
 	defer s.settle(key, e)
-	return e.Force(s.now()), nil
+	e.Settle(s.now())
+	gone := e.Holds
+	if !e.Force(s.now()) {
+		return false, nil
+	}
+	for i := range gone {
+		s.registry.announce(lock.LockerOf(gone[i].Owner), key)
+	}
+	return true, nil
 }
 
 // look returns the entry of key, or an empty one that isn't stored; mu is held.

@@ -27,8 +27,10 @@ type Store struct {
 	unusable   error                // why rdb cannot be used at all
 	log        *slog.Logger
 	name       func(key string) string
+	key        func(name string) (key string, ok bool) // the reverse; nil: there is none
 	publish    Publishing
 	wakeups    *subs.Set   // nil: polling
+	forced     *subs.Set   // of announcements; nil as well then
 	replicas   *replicas   // nil: whatever they have
 	quarantine *quarantine // nil: none
 	tokens     bool        // fences are Redisson's counters
@@ -57,7 +59,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if v := reflect.ValueOf(rdb); rdb == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
-	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
+	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }, key: func(name string) (string, bool) { return name, true }}
 	s.circuit = circuit.Settings{Failures: DefaultCircuitFailures, Pause: DefaultCircuitPause}
 	s.sender = &sender{store: s, node: rdb}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
@@ -66,7 +68,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
 	}
-	s.wakeups = s.subscriptions()
+	s.wakeups, s.forced = s.subscriptions(), s.announcements()
 	for _, apply := range opts {
 		if apply == nil {
 			panic("redisstore.New: an option is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
@@ -242,6 +244,11 @@ func (s *Store) forceFrom(ctx context.Context, name string, reply []any) (freed 
 	}
 	var calls []call
 	var answers []<-chan outcome
+	defer func() {
+		if freed {
+			s.announce(ctx, name, makersOf(reply[0], fields))
+		}
+	}()
 	for i := 0; i+1 < len(fields); i += 2 {
 		field, _ := fields[i].(string)
 		keys := besides(name)

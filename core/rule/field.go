@@ -135,6 +135,12 @@ func optionNames() []string {
 	return names
 }
 
+// either lists what one may choose from.
+func either(choices []string) string {
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
+}
+
 func (f *Field) isOption() bool { return f.Name != fieldOperation && f.Name != fieldKey }
 
 // unknownField says what is wrong with a name that no field has.
@@ -331,7 +337,7 @@ func choice[T interface {
 	for i, v := range values {
 		choices[i] = v.String()
 	}
-	use := strings.Join(choices[:len(choices)-1], ", ") + " or " + choices[len(choices)-1]
+	use := either(choices)
 	return Field{
 		Name: name, Kind: Choice, Doc: doc, Default: choices[0], Choices: choices,
 		set: func(r *Rule, value string) error {

@@ -80,7 +80,7 @@ func (r *Rule) clash(before *Rule) (Clash, bool) {
 	switch {
 	case r.Key == before.Key:
 		return Clash{Field: fieldKey, Reason: fmt.Sprintf("the operation takes %s already, remove one of the two", r.Key)}, true
-	case !sameShape(r.Key, before.Key):
+	case !sameShape(r, before):
 		return Clash{}, false
 	case r.Mode != before.Mode:
 		return Clash{Field: fieldKey, Reason: fmt.Sprintf("%s and %s can be the same key, and one call cannot take it in mode %s and in mode %s",
@@ -92,9 +92,9 @@ func (r *Rule) clash(before *Rule) (Clash, bool) {
 	return Clash{}, false
 }
 
-func sameShape(a, b string) bool {
-	first, wrong := parseKey(a)
-	second, also := parseKey(b)
+func sameShape(a, b *Rule) bool {
+	first, wrong := a.template()
+	second, also := b.template()
 	return wrong == nil && also == nil && first.Shape() == second.Shape()
 }
 

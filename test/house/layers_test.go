@@ -50,7 +50,8 @@ var units = map[string]unit{
 	"core/leader":     {layer: 2},
 	"core/sqlstore":   {layer: 2},
 
-	"core/guard": {layer: 3},
+	"core/guard":   {layer: 3},
+	"core/console": {layer: 3},
 	// Apart from core/rule, so that only programs that load files have a YAML parser.
 	"core/rule/rulefile": {layer: 3, uses: []string{"go.yaml.in/yaml/v4", "github.com/fsnotify/fsnotify"}},
 	"core/rule/ruletest": {layer: 3, forTests: true},
@@ -70,7 +71,11 @@ var units = map[string]unit{
 	}},
 
 	// Programs, which write code that calls annotations and grpclock.
-	"annotations/cmd/lockgen":             {layer: top, uses: []string{"golang.org/x/tools"}},
+	"annotations/cmd/lockgen": {layer: top, uses: []string{"golang.org/x/tools"}},
+	// The command, for shells and operators.
+	"cmd/redlatch": {layer: top, uses: []string{
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6", "github.com/redis/go-redis/v9", "golang.org/x/term",
+	}},
 	"grpclock/cmd/protoc-gen-go-grpclock": {layer: top, uses: []string{"google.golang.org/protobuf"}},
 
 	"contrib":  {layer: 4, anything: true},

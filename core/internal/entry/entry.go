@@ -309,7 +309,9 @@ func (e *Entry) State(now time.Duration) lock.State {
 		}
 		state.TTL = max(state.TTL, h.Expires-now)
 		if i < lock.MaxListed {
-			state.Owners = append(state.Owners, lock.OwnerHolds{Owner: h.Owner, Holds: max(1, h.Permits), Kept: h.Kept})
+			state.Owners = append(state.Owners, lock.OwnerHolds{
+				Owner: h.Owner, Holds: max(1, h.Permits), Kept: h.Kept, Fence: h.Fence, Since: time.UnixMicro(int64(h.Fence / lock.FenceStep)),
+			})
 		}
 	}
 	for _, p := range e.Queue[:min(len(e.Queue), lock.MaxListed)] {
