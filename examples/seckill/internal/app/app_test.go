@@ -583,3 +583,52 @@ func TestASaleWithLocksInTheDatabaseIsOneSale(t *testing.T) {
 		})
 	}
 }
+
+// Operators see the locks on a private address, and nobody else does.
+func TestTheConsoleIsOnAPrivateAddress(t *testing.T) {
+	for address, private := range map[string]bool{
+		"127.0.0.1:8421": true, "localhost:8421": true, "[::1]:8421": true, "10.1.2.3:8421": true,
+		":8421": false, "0.0.0.0:8421": false, "8.8.8.8:8421": false, "example.com:8421": false, "8421": false,
+	} {
+		if err := app.PrivateAddress(address); (err == nil) != private {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	c := config()
+	c.Console = "127.0.0.1:" + freePort(t)
+	a, err := app.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for host, want := range map[string]int{"": http.StatusOK, "evil.example:80": http.StatusForbidden} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.Console+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("host %q: %d, want %d", host, response.StatusCode, want)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
