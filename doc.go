@@ -23,6 +23,8 @@
 //
 //   - core/redisstore: Redis and Valkey, alone, with replicas, as a cluster. It uses
 //     the keys and channels of Redisson, so Java and Go services share a lock.
+//   - core/sqlstore: PostgreSQL, MySQL or MariaDB, SQLite. Locks can be released in the
+//     transaction of the work.
 //   - core/memstore: a store inside the process, for tests and single instances.
 //   - core/quorum: a majority of independent stores, known as RedLock.
 //   - core/storetest: the contract, as tests, for authors of a store.
@@ -49,6 +51,8 @@
 //   - annotations: locks declared by a comment at a method of an interface, or by a
 //     struct tag. annotations/cmd/lockgen (a module) generates the decorator.
 //   - fxmodule (a module): all of it for applications that are built with fx.
+//   - contrib/pgxlisten (module): notifications of PostgreSQL and transactions of pgx for
+//     core/sqlstore.
 //   - contrib/cronlock, contrib/gocronlock (modules): jobs that run once per tick in a
 //     fleet.
 //

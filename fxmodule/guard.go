@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"go.uber.org/fx"
 
@@ -62,39 +61,12 @@ type madeGuard struct {
 	Sources *sources
 }
 
-func provideGuard(p GuardParams, made *isMade) (madeGuard, error) {
+func provideGuard(p GuardParams) (madeGuard, error) {
 	s, err := newSources(p)
 	if err != nil {
 		return madeGuard{}, err
 	}
-	made.Store(true)
 	return madeGuard{Guard: s.guard, Sources: s}, nil
-}
-
-// isMade says that the module has made its guard, which has all rules of the application.
-type isMade struct{ atomic.Bool }
-
-// configInUse is the Config of an application, which may have rules.
-type configInUse struct {
-	fx.In
-
-	Config    Config `optional:"true"`
-	Made      *isMade
-	Lifecycle fx.Lifecycle
-}
-
-// needsGuard ends the start of an application whose Config has rules if no guard was made of
-// them: because nothing uses the guard, or because it was replaced.
-func needsGuard(p configInUse) {
-	if !p.Config.hasRules() {
-		return
-	}
-	p.Lifecycle.Append(fx.StartHook(func() error {
-		if !p.Made.Load() {
-			return errNoGuard
-		}
-		return nil
-	}))
 }
 
 func newSources(p GuardParams) (*sources, error) {

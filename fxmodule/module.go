@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
@@ -19,8 +20,9 @@ import (
 // fx.Decorate) gives it all rules, or the start fails: [guard.Guard.WithHooks] and
 // [guard.Guard.WithLogger] keep them.
 var Module = fx.Module("lock",
-	fx.Provide(New, provideGuard, NewTelemetry),
-	fx.Provide(fx.Private, func() *isMade { return new(isMade) }), fx.Invoke(needsGuard))
+	fx.Provide(provideLocker, provideGuard, NewTelemetry),
+	fx.Provide(fx.Private, func() *isMade { return new(isMade) }),
+	fx.Invoke(fx.Annotate(needsLocker, fx.ParamTags(optional))))
 
 // Params are the parameters of [New].
 type Params struct {
@@ -106,6 +108,28 @@ func New(p Params) (Result, error) {
 		},
 	})
 	return Result{Locker: locker, Health: health}, nil
+}
+
+// isMade says that the module has made its locker, whose start sees to the rest.
+type isMade struct{ atomic.Bool }
+
+func provideLocker(p Params, made *isMade) (Result, error) {
+	made.Store(true)
+	return New(p)
+}
+
+// needsLocker ends the start of an application whose Config has rules if nothing uses its
+// locker, and so nothing its guard.
+func needsLocker(c Config, made *isMade, lifecycle fx.Lifecycle) {
+	if !c.hasRules() {
+		return
+	}
+	lifecycle.Append(fx.StartHook(func() error {
+		if !made.Load() {
+			return errNoGuard
+		}
+		return nil
+	}))
 }
 
 // start checks what must be there before the first lock.

@@ -46,20 +46,21 @@ func (n Named) Module() fx.Option {
 	}
 	name, maybe := n.tag(), n.maybe()
 	return fx.Module("lock "+string(n), fx.Provide(
-		fx.Annotate(n.locker, fx.ParamTags("", maybe, optional, optional, maybe, maybe, maybe, maybe, n.group("lock_options")), fx.ResultTags(name, name)),
+		fx.Annotate(n.locker, fx.ParamTags("", maybe, optional, optional, maybe, maybe, maybe, maybe, n.group("lock_options"), name), fx.ResultTags(name, name)),
 		fx.Annotate(n.guard, fx.ParamTags("", name, n.group("lock_rules"), n.group("lock_rules_files"), maybe, name, optional, optional), fx.ResultTags(name, name)),
-	))
+	), fx.Provide(fx.Private, fx.Annotate(func() *isMade { return new(isMade) }, fx.ResultTags(name))),
+		fx.Invoke(fx.Annotate(needsLocker, fx.ParamTags(maybe, name))))
 }
 
 // locker is New with parameters that Module gives their names.
 func (n Named) locker(
 	lifecycle fx.Lifecycle, config Config, log *slog.Logger, t *telemetry.Telemetry, store lock.Store,
-	universal redis.UniversalClient, single *redis.Client, cluster *redis.ClusterClient, options []lock.Option,
+	universal redis.UniversalClient, single *redis.Client, cluster *redis.ClusterClient, options []lock.Option, began *isMade,
 ) (*lock.Locker, *Health, error) {
-	made, err := New(Params{
+	made, err := provideLocker(Params{
 		Lifecycle: lifecycle, Config: config, Logger: n.logger(log), Telemetry: t, Store: store,
 		Universal: universal, Single: single, Cluster: cluster, Options: options,
-	})
+	}, began)
 	return made.Locker, made.Health, n.wrap(err)
 }
 

@@ -41,7 +41,7 @@ func server(t *testing.T, then func(b *pgproto3.Backend)) *pgx.ConnConfig {
 		if err != nil {
 			return
 		}
-		defer conn.Close() //nolint:errcheck // the test is over
+		defer conn.Close()
 		b := pgproto3.NewBackend(conn, conn)
 		if _, err := b.ReceiveStartupMessage(); err != nil {
 			t.Error(err)

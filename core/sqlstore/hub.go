@@ -49,7 +49,7 @@ func newHub(k *keys) *hub {
 func (h *hub) watch(ctx context.Context, c *lock.Claim, wake func()) (stop func(), err error) {
 	w := &watcher{claim: *c, wake: wake}
 	row := string(id(c.Key))
-	h.add(row, c.Key, w)
+	h.add(row, c.Key, w) //nolint:contextcheck // the hub works for later calls, too
 	stop = func() { h.remove(row, w) }
 	if err := h.begin(ctx, row, c.Key); err != nil {
 		stop()

@@ -51,19 +51,20 @@ func (s *Store) InTx(
 	if err != nil {
 		return err
 	}
-	defer lease.Release(ctx) //nolint:errcheck // what is committed stands, whatever became of the lease
-	if err = s.transact(lease, db, fn); err == nil {
-		return nil
-	}
-	if cause := context.Cause(lease.Context()); cause != nil && !errors.Is(err, cause) {
+	defer lease.Release(ctx)                                                      //nolint:errcheck // what is committed stands, whatever became of the lease
+	return withCause(lease.Context(), s.transact(lease.Context(), lease, db, fn)) //nolint:contextcheck // that of the lease is made of ctx
+}
+
+// withCause adds to an error why the context has ended, if it has.
+func withCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err
 }
 
 // transact begins after the acquire, or the transaction might see what was there before.
-func (s *Store) transact(lease *lock.Lease, db Beginner, fn func(context.Context, *sql.Tx) error) error {
-	ctx := lease.Context()
+func (s *Store) transact(ctx context.Context, lease *lock.Lease, db Beginner, fn func(context.Context, *sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

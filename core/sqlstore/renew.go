@@ -115,14 +115,22 @@ func (k *keys) renewByCount(ctx context.Context, claims []lock.Claim, those []in
 	for at, i := range those {
 		rows[at] = newSeen(id(claims[i].Key))
 	}
-	return k.changed(ctx, rows, func(at int, r *row) {
+	err = k.changed(ctx, rows, func(at int, r *row) {
 		c := &claims[those[at]]
 		lasts := r.expires-r.now >= micros(c.TTL-time.Since(began))
 		if r.more == nil && r.owner == c.Owner && r.mode < kept && (r.mode == int(c.Mode) || r.mode == int(twin(c.Mode))) && lasts {
 			renewed[those[at]] = true
 		}
 	})
+	if err != nil {
+		return doubtful(err)
+	}
+	return nil
 }
+
+// doubtful is the error of a call that followed one which may have renewed: what it says
+// of itself isn't the whole truth.
+func doubtful(err error) error { return &lock.StoreError{Class: lock.ClassOf(err), Err: err} }
 
 // renewKey renews the holds of one key.
 func (k *keys) renewKey(ctx context.Context, key string, claims []lock.Claim, those []int, report func(i int, err error)) {
@@ -133,6 +141,9 @@ func (k *keys) renewKey(ctx context.Context, key string, claims []lock.Claim, th
 		}
 		return false, nil
 	})
+	if err != nil && k.dialect == MySQL {
+		err = doubtful(err)
+	}
 	for n, i := range those {
 		if err != nil {
 			results[n] = err

@@ -34,10 +34,10 @@ func TestTheStage(t *testing.T) {
 		"the user of a dead instance is served":                    killsAnInstance,
 		"each number leads to its line of code":                    linksToCode,
 		"a run is a file that plays without the service":           replays,
-		"fits every screen":                                        fitsEveryScreen,
-		"works by keyboard alone":                                  stageByKeyboard,
-		"speaks Chinese":                                           stageInChinese,
-		"axe finds nothing":                                        axeFindsNothing,
+		"fits every screen, from a phone to a wide one":            fitsEveryScreen,
+		"works by keyboard alone, button by button":                stageByKeyboard,
+		"speaks Chinese where that is preferred":                   stageInChinese,
+		"axe finds nothing, in light and in dark":                  axeFindsNothing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(newTab(t, browser), serveStage(t, binary))

@@ -69,7 +69,7 @@ func contenders(b *testing.B) map[string]func(b *testing.B) cycle {
 				if err != nil {
 					return err
 				}
-				defer conn.Close() //nolint:errcheck // gives it back
+				defer conn.Close()
 				if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock(hashtext($1))", key); err != nil {
 					return err
 				}
@@ -203,7 +203,7 @@ func TestTenThousandHeldLocksAreFewStatements(t *testing.T) {
 	count := new(statements)
 	const n, watchdog = 10_000, 15 * time.Second
 	l := lock.New(store(t, postgres(t, address, func(c *pgx.ConnConfig) { c.Tracer = count }), sqlstore.PostgreSQL), lock.WithWatchdog(watchdog))
-	defer l.Close(context.Background()) //nolint:errcheck // the test is over
+	defer l.Close(context.Background())
 	var done sync.WaitGroup
 	for i := range 16 {
 		done.Go(func() {

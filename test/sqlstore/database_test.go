@@ -100,11 +100,10 @@ func (c crossed) Watch(ctx context.Context, claim lock.Claim, wake func()) (func
 	return c.other.Watch(ctx, claim, wake)
 }
 
-// contract runs the suite on a store, and on two that share the tables. The suite mostly
-// waits, so all runs are parallel.
+// contract runs the suite on two stores that share the tables. The suite mostly waits, so
+// all runs are parallel.
 func contract(t *testing.T, d sqlstore.Dialect, open func() *sql.DB, opts ...sqlstore.Option) {
 	t.Helper()
-	alone(t, d, open, opts...)
 	s, other := store(t, open(), d, opts...), store(t, open(), d, opts...)
 	t.Run("two processes", func(t *testing.T) {
 		t.Parallel()
@@ -126,11 +125,6 @@ func TestContractOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	address := sqltest.Postgres(t)
 	contract(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) })
-	t.Run("simple protocol", func(t *testing.T) {
-		alone(t, sqlstore.PostgreSQL, func() *sql.DB {
-			return postgres(t, address, func(c *pgx.ConnConfig) { c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol })
-		})
-	})
 	t.Run("serializable by default, without prepared statements", func(t *testing.T) {
 		alone(t, sqlstore.PostgreSQL, func() *sql.DB {
 			return postgres(t, address, func(c *pgx.ConnConfig) {
@@ -159,4 +153,5 @@ func TestContractOnSQLite(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.db")
 	contract(t, sqlstore.SQLite, func() *sql.DB { return sqlite(t, file) })
+	alone(t, sqlstore.SQLite, func() *sql.DB { return sqlite(t, file) })
 }

@@ -106,6 +106,7 @@ func (p pausing) ExecContext(ctx context.Context, query string, args ...any) (sq
 // at the lease for the last time. Only the database can refuse them.
 func TestInTxLosesNoUpdateToPauses(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		committed, refused := w.crowd(t, func(ctx context.Context, s *sqlstore.Store, lease *lock.Lease, pause func()) error {
 			tx, err := w.data.BeginTx(ctx, nil)
 			if err != nil {
@@ -134,6 +135,7 @@ func TestInTxLosesNoUpdateToPauses(t *testing.T) {
 // which keeps the others out from the beginning of its transaction.
 func TestAReleaseAfterTheCommitLosesUpdates(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		if w.dialect == sqlstore.SQLite {
 			t.Skip("one writer at a time")
 		}
@@ -200,6 +202,7 @@ func (w world) crowd(t *testing.T, work func(ctx context.Context, s *sqlstore.St
 
 func TestInTxCommitsLockAndDataTogether(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		s, l := w.locker(t)
 		_, elsewhere := w.locker(t)
 		free := func() {
@@ -244,6 +247,7 @@ func TestInTxCommitsLockAndDataTogether(t *testing.T) {
 // has moved its hold into a document.
 func TestReleaseTxFindsItsOwnHoldOnly(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		s, l := w.locker(t)
 		_, elsewhere := w.locker(t)
 		for name, c := range map[string]struct {
@@ -307,6 +311,7 @@ func TestReleaseTxFindsItsOwnHoldOnly(t *testing.T) {
 // After a rollback the hold is there as before, and Release ends it.
 func TestReleaseTxThatIsRolledBackReleasesNothing(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		s, l := w.locker(t)
 		lease, err := l.Acquire(t.Context(), stock)
 		if err != nil {
@@ -341,6 +346,7 @@ func TestReleaseTxThatIsRolledBackReleasesNothing(t *testing.T) {
 // one that a transaction has released.
 func TestWhatATransactionReleasedIsNotPassedOn(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		s, l := w.locker(t)
 		for range 20 {
 			lease, err := l.Acquire(t.Context(), stock)

@@ -83,7 +83,7 @@ func TestContractBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	address := sqltest.Postgres(t)
 	pooler := pgBouncer(t, address)
-	unprepared := func(c *pgx.ConnConfig) { c.DefaultQueryExecMode = pgx.QueryExecModeExec }
+	unprepared := func(c *pgx.ConnConfig) { c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol }
 	alone(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, pooler, unprepared) }, sqlstore.WithListener(listener(t, address)))
 }
 

@@ -3,7 +3,6 @@ package sqlstore_test
 import (
 	"context"
 	"crypto/rand"
-
 	"errors"
 	"fmt"
 	"strings"
@@ -81,6 +80,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 // before it says that a hold which has just moved into a document is gone.
 func TestAReleaseFindsAHoldThatMoves(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		here, there := lock.Blocking(store(t, w.open(), w.dialect)), lock.Blocking(store(t, w.open(), w.dialect))
 		for round := range 60 {
 			key := fmt.Sprint("moves:", round)
@@ -104,6 +104,7 @@ func TestAReleaseFindsAHoldThatMoves(t *testing.T) {
 // Keys that fit no index, and keys that a collation takes for one.
 func TestKeysAreBytes(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		s := lock.Blocking(store(t, w.open(), w.dialect))
 		long := make([]byte, lock.MaxKeyBytes)
 		_, _ = rand.Read(long)
@@ -121,6 +122,7 @@ func TestKeysAreBytes(t *testing.T) {
 // Batches that overlap are renewed in one order, or they deadlock.
 func TestRenewalsThatOverlapWaitForEachOther(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		const n = 300
 		var claims []lock.Claim
 		first := lock.Blocking(store(t, w.open(), w.dialect))
@@ -241,6 +243,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // Rows that nobody uses go when others come, and the fences of their keys go on growing.
 func TestOldRowsGo(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		db := w.open()
 		s := lock.Blocking(store(t, db, w.dialect))
 		exec := func(statement string, args ...any) {
@@ -314,6 +317,7 @@ func literal(d sqlstore.Dialect, text string) string {
 
 func TestCheckSaysWhatIsMissing(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		db := w.open()
 		s, err := sqlstore.New(db, w.dialect)
 		if err != nil {
@@ -383,6 +387,7 @@ func TestCheckSaysWhatIsForbidden(t *testing.T) {
 // sent.
 func TestACallWithoutAConnectionIsNotSent(t *testing.T) {
 	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
 		db := w.open()
 		s := store(t, db, w.dialect)
 		db.SetMaxOpenConns(1)

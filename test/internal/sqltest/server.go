@@ -49,7 +49,7 @@ type Server struct {
 // for a socket and is closed to other users.
 func newServer(t process.Host, scheme string, parameters url.Values, quit os.Signal) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "redlatch-sql") //nolint:usetesting // see above
+	dir, err := os.MkdirTemp("", "redlatch-sql")
 	if err != nil {
 		t.Fatalf("sqltest: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,11 @@ import (
 const (
 	// patience is how long anything takes on the stage at most.
 	patience = 10 * time.Second
-	// watchdog is how long a key outlives an instance that was killed or paused.
-	watchdog = 1500 * time.Millisecond
+	// watchdog is how long a key outlives an instance that dies or stands still. In a crowd
+	// nobody shall, also on a machine that is busy.
+	watchdog = patience
+	// sceneWatchdog is short, so that people see a key run out.
+	sceneWatchdog = 1500 * time.Millisecond
 	// margin is how long before its key a lease ends: long enough to be seen.
 	margin = 200 * time.Millisecond
 	// thinking is between the look and the write of an order.
@@ -108,7 +112,7 @@ func (s *Stage) openLanes(ctx context.Context) (lanes []*lane, err error) {
 func (l *lane) start(ctx context.Context, n int) {
 	i := &instance{n: n + 1, link: &link{Store: l.memory, outage: l.stage.outage}}
 	i.alive.Store(true)
-	i.locker = lock.New(i.link, lock.WithWatchdog(watchdog), lock.WithCallTimeout(watchdog/3), lock.WithMargin(margin),
+	i.locker = lock.New(i.link, lock.WithWatchdog(watchdog), lock.WithCallTimeout(sceneWatchdog/3), lock.WithMargin(margin),
 		lock.WithHooks(lock.Hooks{
 			Waiting: func(_ context.Context, e lock.Event) func() { return l.waits(e.Key, i.n) },
 		}))
@@ -165,14 +169,15 @@ const (
 	noAnswer = "NO_ANSWER"
 )
 
-// order is a click: locks, a look, a thought, a write. It is the same code in all lanes.
-func (l *lane) order(ctx context.Context, at *instance, user string, think func()) (code string) {
+// order is a click: locks, taken with opts, a look, a thought, a write. It is the same code
+// in all lanes.
+func (l *lane) order(ctx context.Context, at *instance, user string, think func(), opts ...lock.Option) (code string) {
 	began := time.Now()
 	defer func() { l.tally.count(code, time.Since(began)) }()
 	if !at.alive.Load() {
 		return noAnswer
 	}
-	ctx, token, leave, err := l.enter(ctx, at, user)
+	ctx, token, leave, err := l.enter(ctx, at, user, opts)
 	if err != nil {
 		return codeOf(err)
 	}
@@ -194,7 +199,7 @@ func (l *lane) order(ctx context.Context, at *instance, user string, think func(
 }
 
 // enter takes the locks of an order. leave gives them back.
-func (l *lane) enter(ctx context.Context, at *instance, user string) (context.Context, fence.Token, func(), error) {
+func (l *lane) enter(ctx context.Context, at *instance, user string, opts []lock.Option) (context.Context, fence.Token, func(), error) {
 	var (
 		token  fence.Token
 		leases []*lock.Lease
@@ -205,7 +210,7 @@ func (l *lane) enter(ctx context.Context, at *instance, user string) (context.Co
 		}
 	}
 	for _, of := range l.locks {
-		lease, err := at.locker.Acquire(ctx, of.key(user), lock.WithWait(of.wait)) // page: contended
+		lease, err := at.locker.Acquire(ctx, of.key(user), append(slices.Clip(opts), lock.WithWait(of.wait))...) // page: contended
 		if err != nil {
 			leave()
 			return ctx, token, nil, err

@@ -58,6 +58,11 @@ func (l *lane) step(at *instance, kind string, leases ...*lock.Lease) {
 	s.scene.Steps = append(s.scene.Steps, m)
 }
 
+// act is an order in a scene, under locks that run out soon.
+func (l *lane) act(ctx context.Context, at *instance, user string, think func()) (code string) {
+	return l.order(ctx, at, user, think, lock.WithWatchdog(sceneWatchdog))
+}
+
 // lease is that of a user's lock, if the lane has one and somebody has it.
 func (l *lane) lease(user string) []*lock.Lease {
 	l.mu.Lock()
@@ -76,7 +81,7 @@ func (s *Stage) DoubleClick() error {
 		var clicks sync.WaitGroup
 		clicks.Go(func() {
 			defer looked.give()
-			code := l.order(ctx, first, user, func() {
+			code := l.act(ctx, first, user, func() {
 				l.step(first, "looked", l.lease(user)...)
 				looked.give()
 				<-done.given
@@ -84,7 +89,7 @@ func (s *Stage) DoubleClick() error {
 			l.step(first, code)
 		})
 		<-looked.given
-		code := l.order(ctx, second, user, func() { l.step(second, "looked", l.lease(user)...) })
+		code := l.act(ctx, second, user, func() { l.step(second, "looked", l.lease(user)...) })
 		l.step(second, code)
 		done.give()
 		clicks.Wait()
@@ -100,7 +105,7 @@ func (s *Stage) Pause() error {
 		var clicks sync.WaitGroup
 		clicks.Go(func() {
 			defer paused.give()
-			code := l.order(ctx, first, user, func() { //nolint:contextcheck // a lease has its own
+			code := l.act(ctx, first, user, func() { //nolint:contextcheck // a lease has its own
 				leases := l.lease(user)
 				l.step(first, "looked", leases...)
 				first.link.cut.Store(true)
@@ -149,7 +154,7 @@ func (s *Stage) Kill(n int) error {
 	}
 	err := s.play("kill", func(ctx context.Context, l *lane, user string) {
 		victim := l.at(n - 1)
-		l.order(ctx, victim, user, func() { l.step(victim, "looked", l.lease(user)...); victim.kill() })
+		l.act(ctx, victim, user, func() { l.step(victim, "looked", l.lease(user)...); victim.kill() })
 		victim.kill() // also if it had nothing to do
 		l.step(victim, "killed")
 		l.served(ctx, l.at(n), user)
@@ -185,7 +190,7 @@ func (l *lane) served(ctx context.Context, at *instance, user string) {
 	deadline := time.Now().Add(patience)
 	for ctx.Err() == nil && time.Now().Before(deadline) {
 		var leases []*lock.Lease
-		code := l.order(ctx, at, user, func() {
+		code := l.act(ctx, at, user, func() {
 			if leases = l.lease(user); len(leases) > 0 {
 				l.step(at, "granted", leases...)
 			}
