@@ -90,12 +90,12 @@ unit: ## Run all other tests
 COUNT ?= 1
 RUNS ?= 50
 
-# named_tests runs the tests that a document names.
+# named_tests runs the tests that a file names.
 named_tests = REDLATCH_REQUIRE_SERVERS=1 scripts/test-named.sh $(1) -count=$(COUNT) -parallel 4 -p $(TEST_PARALLEL) -timeout 24h $(TEST_FLAGS)
 
 .PHONY: test-faults
-test-faults: servers ## Every test that docs/fault-matrix.md names, each COUNT (1) times
-	@$(call named_tests,docs/fault-matrix.md)
+test-faults: servers ## Every test that test/guarantees.yaml names, each COUNT (1) times
+	@$(call named_tests,test/guarantees.yaml)
 
 .PHONY: bugs
 bugs: servers ## Every test that docs/bugs-of-peers.md names: bugs that other locks have shipped
@@ -155,8 +155,13 @@ chromium: ## Install Chromium if it is missing
 	@scripts/install-chromium.sh
 
 .PHONY: test-browser
-test-browser: chromium ## Install a missing Chromium, then test the sale's page in it
-	@cd test/browser && REDLATCH_REQUIRE_SERVERS=1 REDLATCH_BROWSER=1 $(GO) test -race -count=1 -timeout 10m $(TEST_FLAGS) .
+test-browser: chromium .tmp/axe/installed ## Install a missing Chromium, then test the sale's page and the console in it
+	@cd test/browser && REDLATCH_AXE=$(wildcard $(CURDIR)/.tmp/axe/node_modules/axe-core/axe.min.js) REDLATCH_REQUIRE_SERVERS=1 REDLATCH_BROWSER=1 $(GO) test -race -count=1 -timeout 10m $(TEST_FLAGS) .
+
+# Without npm, or without its registry, the test that needs it says that it is skipped.
+.tmp/axe/installed: test/browser/node/package.json test/browser/node/package-lock.json
+	@mkdir -p $(@D) && cp $^ $(@D)
+	@if npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund; then touch $@; fi
 
 .PHONY: browser/check
 browser/check: ## Test the sale's page in a browser, if there is one
@@ -164,8 +169,8 @@ browser/check: ## Test the sale's page in a browser, if there is one
 		echo; echo "*** SKIPPED, NOT TESTED: the sale's page, as there is no Chromium; run make test-browser ***"; echo; fi
 
 .PHONY: page-pictures
-page-pictures: chromium ## Draw the pictures of the sale's page in docs/pictures; a font with Chinese must be there
-	@cd test/browser && REDLATCH_REQUIRE_SERVERS=1 REDLATCH_BROWSER=1 REDLATCH_PAGE_PICTURES=$(CURDIR)/docs/pictures $(GO) test -count=1 -run '^TestPictures$$' -v .
+page-pictures: chromium ## Draw the pictures and the film of the sale's page and of the console in docs/pictures; a font with Chinese must be there
+	@cd test/browser && REDLATCH_REQUIRE_SERVERS=1 REDLATCH_BROWSER=1 REDLATCH_PAGE_PICTURES=$(CURDIR)/docs/pictures $(GO) test -count=1 -run '^TestPictures' -v .
 
 # The report of the last run. Those of runs in which all was well are small.
 CHAOS_REPORT ?= $(CURDIR)/.tmp/chaos

@@ -23,6 +23,8 @@
 //
 //   - core/redisstore: Redis and Valkey, alone, with replicas, as a cluster. It uses
 //     the keys and channels of Redisson, so Java and Go services share a lock.
+//   - core/sqlstore: PostgreSQL, MySQL or MariaDB, SQLite. Locks can be released in the
+//     transaction of the work.
 //   - core/memstore: a store inside the process, for tests and single instances.
 //   - core/quorum: a majority of independent stores, known as RedLock.
 //   - core/storetest: the contract, as tests, for authors of a store.
@@ -40,15 +42,17 @@
 //
 //   - core/rule: rules as data, and their text form. core/rule/rulefile reads them from
 //     YAML and JSON; core/rule/rulefile/rulewatch follows a file.
-//   - core/guard: what all integrations share: rules, keys, kinds of errors.
-//     core/guard/httpguard has what those for HTTP share, core/guard/guardtest their tests.
+//   - core/guard: what integrations share; core/guard/httpguard: those for HTTP.
 //   - ginlock (a module): middleware for Gin.
-//   - httplock: middleware for net/http, chi, Echo and others.
+//   - httplock: middleware for net/http, chi, Echo, go-zero and others.
+//   - contrib/fiberlock, contrib/hertzlock (modules): middleware for Fiber 3 and Hertz.
 //   - grpclock (a module): interceptors for gRPC. annotations/lockpb (a module) is the
 //     option that declares a lock in a .proto.
 //   - annotations: locks declared by a comment at a method of an interface, or by a
 //     struct tag. annotations/cmd/lockgen (a module) generates the decorator.
 //   - fxmodule (a module): all of it for applications that are built with fx.
+//   - contrib/pgxlisten (module): notifications of PostgreSQL and transactions of pgx for
+//     core/sqlstore.
 //   - contrib/cronlock, contrib/gocronlock (modules): jobs that run once per tick in a
 //     fleet.
 //

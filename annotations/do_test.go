@@ -214,3 +214,28 @@ func TestARuleOfTheGuardTakesThePlaceOfDirectives(t *testing.T) {
 	}
 	assert("lock:order:42", "lock:configured:42")
 }
+
+func TestCrossingCallsNeverWaitForEachOther(t *testing.T) {
+	const first, second = "lock:account:<from> wait=20s", "lock:account:<to>"
+	for name, test := range map[string]struct {
+		directives []string
+		rules      []rule.Rule
+	}{
+		"several directives": {[]string{first, second}, nil},
+		"several rules of the guard": {[]string{first}, []rule.Rule{
+			{Operation: "place", Key: "lock:account:<from>", Wait: 20 * time.Second},
+			{Operation: "place", Key: second, Also: true},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var accounts guardtest.Accounts
+			move := compile(t, guardtest.Guard(t, test.rules...), test.directives...)
+			accounts.Crossing(t, 10_000, func(from, to string) error {
+				return annotations.Do(t.Context(), move, annotations.VarsOf(key.Vars{"from": from, "to": to}), func(context.Context) error {
+					accounts.Transfer(from, to)
+					return nil
+				})
+			})
+		})
+	}
+}

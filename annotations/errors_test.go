@@ -92,7 +92,7 @@ func compiling(directives ...string) func(*guard.Guard) error {
 var ofLockgen = []string{
 	`has no field or method "Id"`, "unknown variable <usr>", `unknown parameter "user"`, "<req.Price> is a float64", "<req> is a *Request",
 	"<ctx.id>: values of a context", "NoContext has a directive", "NoError has a directive", "is a plain comment", "unknown directive //redlatch:lokc",
-	`"twice" is at`, "stands above no method",
+	`"twice" is at`, "stands above no method", "Shop embeds Place of package",
 }
 
 func TestTheManualQuotesTheErrorsOfAnnotations(t *testing.T) {
@@ -104,9 +104,13 @@ func TestTheManualQuotesTheErrorsOfAnnotations(t *testing.T) {
 		}
 		messages = append(messages, err.Error())
 	}
-	faults, err := os.ReadFile("cmd/lockgen/testdata/faults.txtar")
-	if err != nil {
-		t.Fatal(err)
+	var faults []byte
+	for _, script := range []string{"faults", "elsewhere"} {
+		lines, err := os.ReadFile("cmd/lockgen/testdata/" + script + ".txtar")
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults = append(faults, lines...)
 	}
 	for _, part := range ofLockgen {
 		_, line, found := strings.Cut(string(faults), part)

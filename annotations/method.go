@@ -17,7 +17,8 @@ type Method struct {
 	guard     *guard.Guard
 	operation string
 	rules     []*rule.Compiled
-	declared  bool // by the type of its requests
+	spelled   []string // the variables of the directives, as they have them
+	declared  bool     // by the type of its requests
 }
 
 // Compile checks the directives of a method, each the string that would stand
@@ -54,6 +55,7 @@ func compile(g *guard.Guard, operation string, directives []string) (*Method, er
 		return nil, c.fail("it has no directive")
 	}
 	m := &Method{guard: g, operation: operation, rules: c.rules(g, directives)}
+	m.spelled = c.spelled
 	if err := errors.Join(c.wrong...); err != nil {
 		return nil, err
 	}
@@ -103,6 +105,7 @@ type requested struct {
 // compiler turns the directives of one method into rules, and notes what is wrong.
 type compiler struct {
 	operation string
+	spelled   []string
 	wrong     []error
 }
 
@@ -116,6 +119,12 @@ func (c *compiler) rules(g *guard.Guard, directives []string) []*rule.Compiled {
 		d, faults := directive.Parse(source)
 		c.report(directives, i, faults)
 		parsed[i] = d
+		if len(faults) > 0 {
+			continue
+		}
+		for _, v := range d.Vars {
+			c.spelled = append(c.spelled, v.Path)
+		}
 	}
 	if len(c.wrong) > 0 {
 		return nil
@@ -217,15 +226,22 @@ func (m *Method) serve(identity any, faults func(*rule.Compiled) []error) {
 	})
 }
 
-// unknown returns a fault for each variable of r that no directive names.
+// unknown returns a fault for each variable of r that no directive names. It can be located
+// in the file of the rule.
 func (m *Method) unknown(r *rule.Compiled) []error {
-	known := m.variables()
+	known, paths := m.variables(), rule.ReadPaths(r.Key)
 	var wrong []error
 	for _, v := range r.Template.Vars() {
-		if !known[v.String()] {
-			wrong = append(wrong, fmt.Errorf("annotations: %s: %w: the guard's rule %q has <%s>, which no directive of the method names",
-				m.operation, rule.ErrInvalid, r.Key, v))
+		if known[v.String()] {
+			continue
 		}
+		named := strings.Trim(paths.Plain("<"+v.String()+">"), "<>")
+		cure := "none has a variable"
+		if len(m.spelled) > 0 {
+			cure = "they name <" + strings.Join(m.spelled, ">, <") + ">"
+		}
+		wrong = append(wrong, fmt.Errorf("annotations: %w", rule.Fault{Operation: m.operation, Field: "key", Reason: fmt.Sprintf(
+			"%q, column %d: no directive of the method names <%s>%s; %s", r.Key, paths.Original(v.Column), named, rule.DidYouMean(named, m.spelled), cure)}))
 	}
 	return wrong
 }

@@ -3,6 +3,7 @@ package annotations_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -163,7 +164,7 @@ func TestDecoratorsOfOneInterfaceAreSurveyedOnce(t *testing.T) {
 			t.Fatal(c.Err())
 		}
 	}
-	if err := g.Validate(); err == nil || strings.Count(err.Error(), "has <name>") != 1 {
+	if err := g.Validate(); err == nil || strings.Count(err.Error(), "names <name>") != 1 {
 		t.Errorf("got %d bytes, want the fault once: %.300v", len(err.Error()), err)
 	}
 }
@@ -178,8 +179,8 @@ func TestARuleThatADecoratorHasNoValuesForIsInvalid(t *testing.T) {
 		t.Errorf("the directives: %v", err)
 	}
 	err := g.Validate()
-	for _, part := range []string{`b: invalid rule: the guard's rule "lock:b:<path.id>:<name>" has <path.id>`, "has <name>"} {
-		if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "a: ") {
+	for _, part := range []string{`annotations: "b": key: "lock:b:<path.id>:<name>", column 8: no directive of the method names <path.id>; they name <id>`, "column 18: no directive of the method names <name>"} {
+		if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), `"a": `) {
 			t.Errorf("%q is missing in:\n%v", part, err)
 		}
 	}
@@ -235,5 +236,48 @@ func TestAMethodThatWasRefusedIsNotServed(t *testing.T) {
 	}
 	if err := g.Validate(); err == nil || strings.Count(err.Error(), "nothing serves it") != 3 {
 		t.Errorf("got %v, want three rules that nothing serves", err)
+	}
+}
+
+// A rule that replaces a directive spells its variables as the directive does.
+func TestARuleSpellsVariablesAsItsDirectiveDoes(t *testing.T) {
+	const operation = "Bank.Transfer"
+	for key, want := range map[string]string{
+		"lock:other:<o.From.Owner.ID>":     "",
+		"lock:other:<req.o.From.Owner.ID>": "",
+		"lock:<o.From.Ownr.ID>":            `"Bank.Transfer": key: "lock:<o.From.Ownr.ID>", column 6: no directive of the method names <o.From.Ownr.ID>, did you mean "o.From.Owner.ID"?; they name <o.From.Owner.ID>`,
+	} {
+		t.Run(key, func(t *testing.T) {
+			g, err := guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: operation, Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g = g.WithLogger(slog.New(slog.DiscardHandler))
+			c := annotations.NewCompiler(g)
+			m := c.Method(operation, "lock:account:<o.From.Owner.ID>")
+			if err := errors.Join(c.Err(), g.Validate()); want != "" {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %s", err, want)
+				}
+				return
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			vars := func(v annotations.Var) (string, error) {
+				if v.String() == "req.o.From.Owner.ID" { // as generated code has it
+					return "7", nil
+				}
+				return "", guard.ErrUnresolvable
+			}
+			if err := annotations.Do(t.Context(), m, vars, func(ctx context.Context) error { return lock.AssertHeld(ctx, "lock:other:7") }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	_, err := rule.Rule{Operation: operation, Key: "lock:<o.From.>:<a b>:<o.x|int|>"}.Compile()
+	for _, want := range []string{"column 14: a name is missing", "column 18: ' ' is not allowed in a variable", "column 31: a filter is missing"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s in it", err, want)
+		}
 	}
 }

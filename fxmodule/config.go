@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -18,6 +21,10 @@ import (
 // has its default. In YAML and JSON durations are strings, such as "30s" or
 // "200ms", and an unknown field is an error.
 type Config struct {
+	// Service is the name of the program that operators see: with the host and the process
+	// it is the locker's identity, as of [lock.WithIdentity]. Default the name of the
+	// executable.
+	Service string `yaml:"service" json:"service"`
 	// Watchdog is the lease that is renewed, every third of it, for as long
 	// as a lock is held. Default 30s.
 	Watchdog time.Duration `yaml:"watchdog" json:"watchdog"`
@@ -84,6 +91,7 @@ func DefaultConfig() Config {
 // settings are all fields of c.
 func (c *Config) settings() settings {
 	return settings{
+		{name: "service", value: &c.Service},
 		duration("watchdog", &c.Watchdog, lock.MinLease),
 		duration("poll", &c.Poll, time.Millisecond),
 		duration("margin", &c.Margin, lock.DefaultMargin),
@@ -167,8 +175,17 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// version is that of the main module, empty where none was stamped.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return ""
+}
+
 func (c Config) options() []lock.Option {
 	options := []lock.Option{
+		lock.WithIdentity(lock.Identity{Service: cmp.Or(c.Service, filepath.Base(os.Args[0])), Version: version()}),
 		lock.WithWatchdog(c.Watchdog),
 		lock.WithPoll(c.Poll),
 		lock.WithMargin(c.Margin),

@@ -57,7 +57,7 @@ var written = fxmodule.Config{
 	Watchdog: 90 * time.Second, Poll: 200 * time.Millisecond, CallTimeout: time.Second, CheckTimeout: 3 * time.Second,
 	ReleaseTimeout: 4 * time.Second, RulesFile: "locks.yaml", FollowRules: true,
 	MaxWait: 10 * time.Second, MaxHold: time.Hour, MaxWaiters: 50, MaxTotalWaiters: 5000000,
-	Margin: 5 * time.Millisecond, Handoffs: -1, HandoffTime: time.Second,
+	Service: "shop", Margin: 5 * time.Millisecond, Handoffs: -1, HandoffTime: time.Second,
 	Redis: fxmodule.Redis{
 		KeyPrefix: "shop:", Publish: "both", Polling: true, Replicas: 1, ReplicasTimeout: time.Second, Quarantine: time.Minute,
 		CircuitFailures: -1, CircuitPause: time.Second, RedissonTokens: true, SETNX: true, WithoutScriptPublish: true, WithoutScriptTime: true,

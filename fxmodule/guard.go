@@ -46,8 +46,11 @@ type GuardParams struct {
 // constructors or by fx.Invoke. An optional rule that nothing serves is for another
 // program, and may have a mode that the settings or the store rule out.
 func NewGuard(p GuardParams) (*guard.Guard, error) {
-	made, err := provideGuard(p)
-	return made.Guard, err
+	s, err := newSources(p)
+	if err != nil {
+		return nil, err
+	}
+	return s.guard, nil
 }
 
 // madeGuard is a guard and the rules that it was made of.

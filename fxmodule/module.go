@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
@@ -18,7 +19,10 @@ import (
 // on the guard. An application that replaces or decorates the guard (fx.Replace,
 // fx.Decorate) gives it all rules, or the start fails: [guard.Guard.WithHooks] and
 // [guard.Guard.WithLogger] keep them.
-var Module = fx.Module("lock", fx.Provide(New, provideGuard, NewTelemetry))
+var Module = fx.Module("lock",
+	fx.Provide(provideLocker, provideGuard, NewTelemetry),
+	fx.Provide(fx.Private, func() *isMade { return new(isMade) }),
+	fx.Invoke(fx.Annotate(needsLocker, fx.ParamTags(optional))))
 
 // Params are the parameters of [New].
 type Params struct {
@@ -58,7 +62,7 @@ type Result struct {
 // does ([redisstore.Store.Check]), with the modes of the guard's rules. Then it
 // logs one line at level INFO: the store and its address, the locker, and the
 // number of rules. It fails if the Config has rules or a RulesFile and no guard was made
-// with the [Health] that New returned.
+// with the [Health] that New returned. A start that fails closes the locker.
 //
 // The stop first refuses new locks and waits for the holders of locks
 // ([lock.Locker.Drain]), until the [Config]'s ReleaseTimeout before its deadline;
@@ -92,16 +96,9 @@ func New(p Params) (Result, error) {
 	health := &Health{locker: locker, store: store, timeout: config.CheckTimeout}
 	p.Lifecycle.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
-			select {
-			case <-locker.Draining():
-				return errStarted
-			default:
-			}
-			if config.hasRules() && health.guard.Load() == nil {
-				return errNoGuard
-			}
-			if err := health.checkModes(ctx, health.modes()...); err != nil {
-				return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
+			if err := start(ctx, config, health); err != nil {
+				_ = locker.Close(context.WithoutCancel(ctx)) // fx stops what has started only
+				return err
 			}
 			p.Logger.LogAttrs(ctx, slog.LevelInfo, "locks are ready", describe("store", store), describe("locker", locker), slog.Int("rules", len(health.rules())))
 			return nil
@@ -113,6 +110,44 @@ func New(p Params) (Result, error) {
 	return Result{Locker: locker, Health: health}, nil
 }
 
+// isMade says that the module has made its locker, whose start sees to the rest.
+type isMade struct{ atomic.Bool }
+
+func provideLocker(p Params, made *isMade) (Result, error) {
+	made.Store(true)
+	return New(p)
+}
+
+// needsLocker ends the start of an application whose Config has rules if nothing uses its
+// locker, and so nothing its guard.
+func needsLocker(c Config, made *isMade, lifecycle fx.Lifecycle) {
+	if !c.hasRules() {
+		return
+	}
+	lifecycle.Append(fx.StartHook(func() error {
+		if !made.Load() {
+			return errNoGuard
+		}
+		return nil
+	}))
+}
+
+// start checks what must be there before the first lock.
+func start(ctx context.Context, config Config, health *Health) error {
+	select {
+	case <-health.locker.Draining():
+		return errStarted
+	default:
+	}
+	if config.hasRules() && health.guard.Load() == nil {
+		return errNoGuard
+	}
+	if err := health.checkModes(ctx, health.modes()...); err != nil {
+		return fmt.Errorf("fxmodule: the lock store is not ready: %w", err)
+	}
+	return nil
+}
+
 // errNoLifecycle is for a locker that nothing would close. fx always has a lifecycle.
 var errNoLifecycle = errors.New("fxmodule: Lifecycle is missing, which closes the locker: without fx, use lock.New")
 
@@ -122,7 +157,8 @@ var errStarted = fmt.Errorf("fxmodule: the application was stopped, and can't be
 // errNoGuard is for rules that nobody reads. Where the application has provided the Config
 // itself, nothing makes a guard unless something uses it.
 var errNoGuard = errors.New("fxmodule: config: nothing uses the guard, so the rules lock nothing: " +
-	"put its locks in front of their operations, or leave them out; a guard made by NewGuard needs the Health that New returned")
+	"put its locks in front of their operations, or leave them out; an application that replaces the guard supplies its Config by WithConfig; " +
+	"a guard made by NewGuard needs the Health that New returned")
 
 // describe is what v says of itself, or its type.
 func describe(name string, v any) slog.Attr {

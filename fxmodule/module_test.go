@@ -3,6 +3,8 @@ package fxmodule_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"log/slog"
 	"net"
@@ -20,10 +22,12 @@ import (
 	"go.uber.org/fx/fxtest"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/sqlstore"
 	"github.com/redlatch/redlatch/core/telemetry"
 	"github.com/redlatch/redlatch/fxmodule"
 )
@@ -298,11 +302,17 @@ func TestRulesOfAProvidedConfigNeedTheGuard(t *testing.T) {
 		"rules": {Rules: []rule.Rule{orders}}, "a file": {RulesFile: "/does/not/exist.yaml"},
 	} {
 		provided := fx.Options(fxmodule.Module, fxmodule.InMemory(), quiet(), fx.NopLogger, fx.Provide(func() fxmodule.Config { return config }))
-		app := fx.New(provided, fx.Invoke(func(*lock.Locker) {}))
-		if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing uses the guard") {
-			t.Errorf("%s: got %v", title, err)
+		for use, option := range map[string]fx.Option{
+			"the locker":                     fx.Invoke(func(*lock.Locker) {}),
+			"neither the locker nor a guard": fx.Options(),
+			"a guard in its place":           fx.Options(fx.Replace(guardtest.Guard(t)), fx.Invoke(func(*guard.Guard) {})),
+		} {
+			app := fx.New(provided, option)
+			if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing uses the guard") {
+				t.Errorf("%s, and the application uses %s: got %v", title, use, err)
+			}
+			_ = app.Stop(t.Context())
 		}
-		_ = app.Stop(t.Context())
 	}
 }
 
@@ -529,4 +539,28 @@ func TestNewWorksWithoutAnApplication(t *testing.T) {
 		t.Fatalf("got %v, %v", g, err)
 	}
 	lifecycle.RequireStart().RequireStop()
+}
+
+// noServer refuses all connections.
+type noServer struct{}
+
+var errNoServer = errors.New("no server")
+
+func (noServer) Connect(context.Context) (driver.Conn, error) { return nil, errNoServer }
+func (noServer) Driver() driver.Driver                        { return nil }
+
+func TestTheDatabaseIsCheckedAtStart(t *testing.T) {
+	db := sql.OpenDB(noServer{})
+	t.Cleanup(func() { _ = db.Close() })
+	var tables *sqlstore.Store
+	app := fx.New(fxmodule.Module, fx.Supply(db), fxmodule.InDatabase(sqlstore.PostgreSQL), quiet(), fx.NopLogger,
+		fx.Populate(&tables), fx.Invoke(func(*lock.Locker) {}))
+	if err := app.Err(); err != nil {
+		t.Fatal(err)
+	}
+	err := app.Start(t.Context())
+	defer func() { _ = app.Stop(t.Context()) }()
+	if !errors.Is(err, errNoServer) || tables == nil {
+		t.Errorf("got %v, want the error of the database", err)
+	}
 }

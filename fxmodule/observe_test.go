@@ -177,8 +177,9 @@ func TestTheCircuitOfAServerIsThatOfTheConfigAndIsReported(t *testing.T) {
 					t.Errorf("logged %q", log.String())
 				}
 				synctest.Wait() // the probe that the first failure began
-				before := n.Load()
 				time.Sleep(time.Minute - time.Second)
+				synctest.Wait() // the locker registers meanwhile, which is no lock's call
+				before := n.Load()
 				_, _ = made.Locker.TryAcquire(t.Context(), "k")
 				synctest.Wait()
 				if tried := n.Load() > before; tried != test.tried {

@@ -3,52 +3,20 @@ package fxmodule
 import (
 	"go.uber.org/fx"
 
-	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
-)
-
-const (
-	optionGroup = `group:"lock_options"`
-	ruleGroup   = `group:"lock_rules"`
-	rulesGroup  = `group:"lock_rules,flatten"`
-	fileGroup   = `group:"lock_rules_files"`
 )
 
 // AsOption adds a setting to the locker. The order among several is random,
 // so they must not override each other. Hooks ([lock.WithHooks]) are added to
 // those of the module's telemetry.
-func AsOption(o lock.Option) fx.Option {
-	return fx.Supply(fx.Annotate(o, fx.ResultTags(optionGroup)))
-}
-
-// needGuard has the guard made, which ends the start if nothing serves its rules. An
-// application that has rules and never uses the guard would run without any lock, and so
-// would one that has replaced the guard by one without the rules.
-var needGuard = fx.Invoke(func(p guardInUse) error {
-	if p.Sources == nil {
-		return nil // of an application that provides NewGuard itself
-	}
-	return p.Sources.use(p.Guard)
-})
-
-// guardInUse is the guard as the application sees it, and the rules that it is made of.
-type guardInUse struct {
-	fx.In
-
-	Guard   *guard.Guard
-	Sources *sources `optional:"true"`
-}
+func AsOption(o lock.Option) fx.Option { return first.AsOption(o) }
 
 // AsRule adds a rule to the guard, which is made then.
-func AsRule(r rule.Rule) fx.Option {
-	return fx.Options(fx.Supply(fx.Annotate(r, fx.ResultTags(ruleGroup))), needGuard)
-}
+func AsRule(r rule.Rule) fx.Option { return first.AsRule(r) }
 
 // AsRules adds rules to the guard, which is made then.
-func AsRules(rules ...rule.Rule) fx.Option {
-	return fx.Options(fx.Supply(fx.Annotate(rules, fx.ResultTags(rulesGroup))), needGuard)
-}
+func AsRules(rules ...rule.Rule) fx.Option { return first.AsRules(rules...) }
 
 // RulesFile is a YAML or JSON file with rules.
 type RulesFile struct {
@@ -59,7 +27,7 @@ type RulesFile struct {
 
 // WithRulesFile adds the rules of a YAML or JSON file to the guard, which is made
 // then, and reads the file; see [rulefile.Load] for its form and errors.
-func WithRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path}) }
+func WithRulesFile(path string) fx.Option { return first.WithRulesFile(path) }
 
 // FollowRulesFile is [WithRulesFile] for a file that may change: from the start of
 // the application to its stop, the rules of a new version replace those before. A
@@ -69,18 +37,9 @@ func WithRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path})
 // rule that nothing serves, or one that the settings or the store rule out, or takes
 // away the rule of a served operation that it doesn't list under unlocked. Locks that
 // are held stay held.
-func FollowRulesFile(path string) fx.Option { return asFile(RulesFile{Path: path, Follow: true}) }
-
-func asFile(f RulesFile) fx.Option {
-	return fx.Options(fx.Supply(fx.Annotate(f, fx.ResultTags(fileGroup))), needGuard)
-}
+func FollowRulesFile(path string) fx.Option { return first.FollowRulesFile(path) }
 
 // WithConfig supplies the configuration. If it has rules, the guard is made.
 // Applications may provide a [Config] in any other way as well. If it has rules, the
 // start then fails where something uses the locker and nothing the guard.
-func WithConfig(c Config) fx.Option {
-	if !c.hasRules() {
-		return fx.Supply(c)
-	}
-	return fx.Options(fx.Supply(c), needGuard)
-}
+func WithConfig(c Config) fx.Option { return first.WithConfig(c) }

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/fxmodule"
@@ -34,9 +35,14 @@ func TestAGuardThatTheApplicationPutsInPlaceHasTheRules(t *testing.T) {
 			fx.Module("inside", fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) { return guard.New(g.Locker()) }), serves),
 			`"POST /orders": has a rule, and nothing serves it`,
 		},
-		"with hooks":           {fx.Options(serves, fx.Decorate(func(g *guard.Guard) *guard.Guard { return g.WithHooks(guard.Hooks{}) })), ""},
-		"with all rules":       {fx.Options(serves, fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) { return guard.New(g.Locker(), orders) })), ""},
-		"that nobody replaced": {serves, ""},
+		"replaced by one without rules": {
+			fx.Options(serves, fx.Replace(guardtest.Guard(t))),
+			`"POST /orders": has a rule, and the guard that the application has put in its place`,
+		},
+		"replaced by one with all rules": {fx.Options(serves, fx.Replace(guardtest.Guard(t, orders))), ""},
+		"with hooks":                     {fx.Options(serves, fx.Decorate(func(g *guard.Guard) *guard.Guard { return g.WithHooks(guard.Hooks{}) })), ""},
+		"with all rules":                 {fx.Options(serves, fx.Decorate(func(g *guard.Guard) (*guard.Guard, error) { return guard.New(g.Locker(), orders) })), ""},
+		"that nobody replaced":           {serves, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := fx.New(fxmodule.Module, fxmodule.InMemory(), quiet(), fx.NopLogger, fxmodule.AsRule(orders), test.opts)

@@ -1,6 +1,7 @@
 package fxmodule
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,15 +12,24 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/sqlstore"
 )
 
 // InMemory keeps the locks in the memory of this process, for tests and for
 // programs with a single instance: other instances don't see these locks. It
 // provides a [lock.Store], so a Redis client isn't used.
-func InMemory() fx.Option {
-	return fx.Provide(func() lock.Store { return memstore.New() })
+func InMemory() fx.Option { return first.InMemory() }
+
+// InDatabase keeps the locks in the tables of [sqlstore.Migrations], in the database of the
+// application's *sql.DB. It provides a *sqlstore.Store, for [sqlstore.Store.InTx], and as
+// such the [lock.Store], so a Redis client isn't used. The pool should be one that nobody
+// else fills: see [sqlstore.New]. The tables are checked at start.
+func InDatabase(d sqlstore.Dialect, opts ...sqlstore.Option) fx.Option {
+	return fx.Provide(
+		func(db *sql.DB) (*sqlstore.Store, error) { return sqlstore.New(db, d, opts...) },
+		func(s *sqlstore.Store) lock.Store { return s },
+	)
 }
 
 // errNoStore says what to choose from. Memory is never the default: with two
@@ -27,6 +37,7 @@ func InMemory() fx.Option {
 var errNoStore = errors.New("fxmodule: no lock store is configured, use one of\n" +
 	"\tfx.Provide of a *redis.Client, *redis.ClusterClient or redis.UniversalClient;\n" +
 	"\tfx.Provide of a lock.Store, such as redisstore.New(client), if the client has a name or is in a group of fx, where it isn't seen;\n" +
+	"\tfxmodule.InDatabase(dialect), for locks in the application's *sql.DB;\n" +
 	"\tfxmodule.InMemory(), if the application never runs twice")
 
 // given reports whether v holds a value, and not a nil pointer.

@@ -26,7 +26,8 @@
 //
 // Behind gin.Recovery, tracing and authentication, so that <userId> is one to
 // trust; in front of everything that must not run twice at once. Handlers get the
-// lease's context as c.Request.Context(): pass that one on, for a bare c ends with
+// lease's context as c.Request.Context(): pass that one on. [lock.FromContext],
+// [lock.AssertHeld] and re-entry find the lease through a bare c as well, but c ends with
 // the lease only if the engine's ContextWithFallback is set. Work that a handler
 // leaves to a goroutine isn't covered: the lock is released when the handler
 // returns. A middleware that changes the request's method belongs in front of the

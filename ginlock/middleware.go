@@ -196,11 +196,21 @@ func (x exchange) BodyBytes() []byte {
 type unanswered struct{}
 
 // Next runs the rest of the chain with r, and puts the request and the writer back: one
-// that a handler has left in Gin's context is closed by now, or is another request's.
+// that a handler has left in Gin's context is closed by now, or is another request's. The
+// lease is in Gin's context, too: unless the engine's ContextWithFallback is set, that one
+// doesn't find what the request's context has.
 func (x exchange) Next(r *http.Request) (answered bool) {
 	if outside := x.Request; r != outside {
-		defer func() { x.Request = outside }()
+		lease, _ := lock.FromContext(r.Context())
+		around, nested := x.Get(lock.ContextKey)
+		defer func() {
+			x.Request = outside
+			if x.Delete(lock.ContextKey); nested {
+				x.Set(lock.ContextKey, around)
+			}
+		}()
 		x.Request = r
+		x.Set(lock.ContextKey, lease)
 	}
 	outside, errs := x.Context.Writer, len(x.Errors)
 	defer func() { x.Context.Writer = outside }()

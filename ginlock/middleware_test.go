@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/ginlock"
 )
@@ -401,5 +403,29 @@ func TestClientAddressHasOneSpelling(t *testing.T) {
 		if w := guardtest.Send(r, "POST", "/", "", "X-Forwarded-For", text); w.Body.String() != want {
 			t.Errorf("%s: got %s, want %s", text, w.Body, want)
 		}
+	}
+}
+
+// A lease that a middleware in front has taken is found again behind the lock.
+func TestLeaseInGinsContextIsPutBack(t *testing.T) {
+	g := guardtest.Guard(t)
+	outer := guardtest.Hold(t, g, "lock:outer")
+	var found []string
+	tell := func(c *gin.Context) {
+		lease, ok := lock.FromContext(c)
+		if !ok {
+			t.Fatal("no lease")
+		}
+		found = append(found, lease.Key())
+	}
+	r := gin.New()
+	r.POST("/:id", func(c *gin.Context) {
+		c.Set(lock.ContextKey, outer)
+		c.Next()
+		tell(c)
+	}, ginlock.New(g, "lock:<id>"), tell)
+	guardtest.Send(r, "POST", "/7", "")
+	if want := []string{"lock:7", "lock:outer"}; !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
 	}
 }

@@ -1,6 +1,7 @@
 package ginlock_test
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"testing"
@@ -28,24 +29,33 @@ var framework = httpsuite.Framework{
 	},
 	Wrap:        wrap,
 	Pattern:     pattern,
+	Own:         own,
 	TrustsProxy: true,
+}
+
+func own(r httpsuite.Router, method, path string, h func(context.Context), layers ...httpsuite.Layer) {
+	r.(router).register(method, path, func(c *gin.Context) { h(c) }, layers)
 }
 
 func TestSuite(t *testing.T) { httpsuite.Run(t, framework) }
 
 // As docs/benchmarks.md says.
-func TestAllocations(t *testing.T) { httpsuite.Allocations(t, framework, 2) }
+func TestAllocations(t *testing.T) { httpsuite.Allocations(t, framework, 4) }
 
 func FuzzRequests(f *testing.F) { httpsuite.Fuzz(f, framework) }
 
 type router struct{ *gin.Engine }
 
 func (r router) Handle(method, path string, h http.Handler, layers ...httpsuite.Layer) {
+	r.register(method, path, func(c *gin.Context) { h.ServeHTTP(c.Writer, c.Request) }, layers)
+}
+
+func (r router) register(method, path string, h gin.HandlerFunc, layers []httpsuite.Layer) {
 	var chain []gin.HandlerFunc
 	for _, l := range layers {
 		chain = append(chain, l.(gin.HandlerFunc))
 	}
-	chain = append(chain, func(c *gin.Context) { h.ServeHTTP(c.Writer, c.Request) })
+	chain = append(chain, h)
 	if method == "" {
 		r.Any(pattern(path), chain...)
 		return

@@ -300,17 +300,26 @@ func (s *survey) leftovers() {
 	known := slices.Collect(maps.Keys(s.methods))
 	for method := range s.rules {
 		if _, ok := s.methods[method]; !ok {
-			s.fault(method, "is in WithRule, but there is no such method%s", rule.DidYouMean(method, known))
+			s.fault(method, "is in WithRule, but %s", s.absent(method, known))
 		}
 	}
 	for method := range s.first {
 		switch info, ok := s.methods[method]; {
 		case !ok:
-			s.fault(method, "is in WithFirstMessage, but there is no such method%s", rule.DidYouMean(method, known))
+			s.fault(method, "is in WithFirstMessage, but %s", s.absent(method, known))
 		case !info.ClientStream:
 			s.fault(method, "is in WithFirstMessage, but clients do not stream to it")
 		}
 	}
+}
+
+// absent says why a method isn't among the known ones.
+func (s *survey) absent(method string, known []string) string {
+	if s.rpc.Empty(method) == nil {
+		return "there is no such method" + rule.DidYouMean(method, known)
+	}
+	return "nothing has the method that goes through these locks: register its service and call Attach(server), " +
+		"put its decorator around it (New...ServerLock), or make the interceptors of a client"
 }
 
 // names reports names of options that are misspelled. A name that no template has

@@ -72,6 +72,46 @@ func TestValidateReportsEveryFaultOfGRPC(t *testing.T) {
 	}
 }
 
+// A method that is in the generated code exists: something else is missing.
+func TestAnOptionForAMethodThatNothingHasSaysWhatIsMissing(t *testing.T) {
+	option := map[string]grpclock.Option{
+		"WithRule":         grpclock.WithRule(upload, rule.Rule{Key: "lock:x"}),
+		"WithFirstMessage": grpclock.WithFirstMessage(upload),
+	}
+	for name, locks := range map[string]func(*grpclock.Locks){
+		"nothing was made": func(*grpclock.Locks) {},
+		"no service":       func(i *grpclock.Locks) { i.Attach(grpclock.Unseen(registered())) },
+		"another server's": func(i *grpclock.Locks) {
+			i.UnaryServerInterceptor()
+			i.Attach(grpclock.Unseen(registered(faultyService)))
+		},
+		"a server that is alone": func(i *grpclock.Locks) { i.StreamServerInterceptor() },
+	} {
+		for by, option := range option {
+			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()))).WithLogger(slog.New(slog.DiscardHandler))
+			i, err := grpclock.New(g, option)
+			if err != nil {
+				t.Fatal(err)
+			}
+			locks(i)
+			want := upload + ": is in " + by + ", but nothing has the method that goes through these locks: register its service and call Attach(server)"
+			if err := g.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no such method") {
+				t.Errorf("%s: got %v, want %s", name, err, want)
+			}
+		}
+	}
+}
+
+// The second would take the place of the first, and half of a transfer its locks.
+func TestASecondWithRuleForAMethodIsAFault(t *testing.T) {
+	_, err := grpclock.New(guardtest.Guard(t),
+		grpclock.WithRule(transfer, rule.Rule{Key: "lock:account:<from>"}),
+		grpclock.WithRule(transfer, rule.Rule{Key: "lock:account:<to>"}))
+	if err == nil || !strings.Contains(err.Error(), `name all of them in one, WithRule("/redlatch.test.v1.OrderService/Transfer", a, b)`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // All users would share one lock.
 func TestAFieldWithoutItsBracketsIsAFault(t *testing.T) {
 	for _, name := range []string{"user_id", "userId"} {

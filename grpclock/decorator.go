@@ -27,7 +27,8 @@ type Decorator struct{ locks *Locks }
 func Decorate(locks *Locks, service *grpc.ServiceDesc, next any) Decorator {
 	d := decorated{service: service, again: decoratorOf(next) != nil, missing: next == nil}
 	locks.mu.Lock()
-	_, known := locks.decorated[service.ServiceName]
+	before, known := locks.decorated[service.ServiceName]
+	d.again, d.missing = d.again || before.again, d.missing || before.missing // one that is right mends no other
 	locks.decorated[service.ServiceName] = d
 	locks.mu.Unlock()
 	if !known || d.again || d.missing {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -260,6 +261,12 @@ func TestADecoratorThatCannotWorkIsAFault(t *testing.T) {
 			testpb.RegisterOrderServiceServer(server, decorated)
 			others.Attach(server)
 		}, "make both with one grpclock.New"},
+		"around another one, and one more that is right": {func(t *testing.T, g *guard.Guard) {
+			t.Helper()
+			decorated, locks := decorate(t, &orders{}, g)
+			testpb.NewOrderServiceServerLock(decorated, locks)
+			testpb.NewOrderServiceServerLock(&orders{}, locks)
+		}, "is around another decorator"},
 		"an option that names no field": {func(t *testing.T, g *guard.Guard) {
 			t.Helper()
 			locks, _ := grpclock.New(g)
@@ -278,6 +285,25 @@ func TestADecoratorThatCannotWorkIsAFault(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A decorator that is older than the service would pass a new method on without its lock,
+// and interceptors pass it, too. If nothing is embedded that has it, it doesn't compile.
+func TestADecoratorPassesNoMethodOnThatItDoesNotKnow(t *testing.T) {
+	decorated, _ := decorate(t, &orders{}, guardtest.Guard(t))
+	service, fields := reflect.TypeFor[testpb.OrderServiceServer](), reflect.TypeOf(decorated).Elem()
+	for i := range fields.NumField() {
+		for _, m := range testpb.OrderService_ServiceDesc.Methods {
+			if field := fields.Field(i); field.Anonymous && hasMethod(field.Type, m.MethodName) {
+				t.Errorf("%v of the decorator of %v has %s", field.Type, service, m.MethodName)
+			}
+		}
+	}
+}
+
+func hasMethod(of reflect.Type, name string) bool {
+	_, has := of.MethodByName(name)
+	return has
 }
 
 func TestInterceptorsRefuseADecoratorWithOtherLocks(t *testing.T) {

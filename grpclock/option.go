@@ -72,8 +72,9 @@ func (c *config) fault(format string, args ...any) {
 }
 
 // WithRule sets the rule of a method, "/shop.v1.Orders/Place", or several whose locks are
-// taken together. They override the rules of the guard and of the .proto. A rule's
-// Operation may be left empty.
+// taken together. They override all rules of the guard and of the .proto for it, so name
+// each lock that it needs. A second WithRule for a method is a fault. A rule's Operation
+// may be left empty.
 func WithRule(fullMethod string, rules ...rule.Rule) Option {
 	return optionFunc(func(c *config) {
 		if !isMethod(fullMethod) {
@@ -82,6 +83,10 @@ func WithRule(fullMethod string, rules ...rule.Rule) Option {
 		}
 		if len(rules) == 0 {
 			c.fault("WithRule(%q): there is no rule", fullMethod)
+			return
+		}
+		if len(c.rules[fullMethod]) > 0 {
+			c.fault("WithRule(%[1]q): the method has a rule already: name all of them in one, WithRule(%[1]q, a, b)", fullMethod)
 			return
 		}
 		own := slices.Clone(rules)

@@ -93,7 +93,7 @@ func middleware(m *httpguard.Middleware, err error) (func(http.Handler) http.Han
 }
 
 var errLater = fmt.Errorf("%w: Fiber's adaptor.HTTPMiddleware runs the handler after its middlewares have returned, when the lock is released: "+
-	"enter the guard in a handler of Fiber (Guard.Enter), as docs/other-frameworks.md shows", rule.ErrInvalid)
+	"with Fiber 3 use contrib/fiberlock, as docs/other-frameworks.md shows; with Fiber 2 enter the guard in its handler (Guard.Enter)", rule.ErrInvalid)
 
 // runsLater reports whether next only notes that it was called, for a handler that runs
 // when the middleware has returned. Of Fiber's adaptor, the func that it passes shows where

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the servers that the tests run: Redis (or Valkey), MariaDB and
-# PostgreSQL, through the package manager of the system. Only what is missing is
+# Installs the servers that the tests run: Redis (or Valkey), MariaDB, PostgreSQL
+# and PgBouncer, through the package manager of the system. Only what is missing is
 # installed, and nothing is said or done if nothing is.
 #
 # Tests start private copies of the servers. The system services that packages
@@ -29,10 +29,11 @@ found() {
 has_redis() { found redis-server || found valkey-server; }
 has_mariadb() { found mariadbd && found mariadb-install-db && found mariadb; }
 has_postgres() { found postgres && found initdb && found psql; }
+has_pgbouncer() { found pgbouncer; }
 
 missing() {
 	local server
-	for server in redis mariadb postgres; do
+	for server in redis mariadb postgres pgbouncer; do
 		"has_$server" || echo "$server"
 	done
 }
@@ -54,6 +55,7 @@ packages() {
 		pacman-redis) echo valkey ;;
 		pacman-mariadb | brew-mariadb) echo mariadb ;;
 		brew-postgres) echo postgresql@17 ;;
+		*-pgbouncer) echo pgbouncer ;;
 		esac
 	done
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs the tests that a document names, and no others. A name that is no test fails.
+# Runs the tests that a file names, and no others. A name that is no test fails.
 #
-# usage: scripts/test-named.sh DOCUMENT [FLAG OF go test ...]
+# usage: scripts/test-named.sh FILE [FLAG OF go test ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-document=${1:?usage: scripts/test-named.sh docs/page.md [flags of go test]}
+file=${1:?usage: scripts/test-named.sh FILE [flags of go test]}
 shift
 
 fail() {
-	echo "$document: $1" >&2
+	echo "$file: $1" >&2
 	exit 1
 }
 
@@ -21,7 +21,7 @@ either() { printf '(%s)' "$(sort -u | paste -sd '|' -)"; }
 
 # Names alone do not say where the tests are: those of a package have the same
 # form as those of another, and some are in several.
-names=$(grep -oE '\bTest[A-Z][A-Za-z0-9]*' "$document" | sort -u) || fail "names no test"
+names=$(grep -oE '\bTest[A-Z][A-Za-z0-9]*' "$file" | sort -u) || fail "names no test"
 found=$(go_files '*_test.go' | xargs -0 grep -oE "^func $(either <<<"$names")\(" | sed 's/func //; s/($//') || true # file:test
 tests=$(cut -d: -f2 <<<"$found")
 run="^$(either <<<"$tests")\$"

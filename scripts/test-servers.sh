@@ -232,15 +232,17 @@ write_page() {
 		\`make test-servers\` wrote this page: the tests that depend on the version of the server, on real servers, each as one
 		server, behind Sentinel and as a cluster of six. What isn't in the table wasn't run, and nothing is claimed for it.
 
+		<!-- generated -->
+
 		| server | from | topology | passed | failed | skipped | day |
 		|---|---|---|---|---|---|---|
 		$(table)
 
-		Tests are counted with their subtests. They are the contract of the store (\`TestRedisStoreKeepsTheContract\`) in every mode,
-		and those of scripts, error replies, fences, wake-ups in both kinds of channels, full memory, slots that move and \`Check\`:
+		<!-- end -->
+
+		Tests are counted with their subtests: the contract of the store in every mode, and what depends on a server, such as full memory and slots that move.
 		[\`scripts/test-servers.sh\`](../scripts/test-servers.sh) names them. The servers come from packages that
-		[\`scripts/requirements-servers.txt\`](../scripts/requirements-servers.txt) pins: plain servers, without the modules that
-		some of these packages add. A test that fails is run once more, alone, and the table says so.
+		[\`scripts/requirements-servers.txt\`](../scripts/requirements-servers.txt) pins. A test that fails is run once more, alone, and the table says so.
 
 		Dragonfly, KeyDB, Kvrocks and Garnet were not run. Services that run Redis for you: [managed-redis.md](managed-redis.md).
 	END

@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/redlatch/redlatch => ..
 	github.com/redlatch/redlatch/annotations/lockpb => ../annotations/lockpb
+	github.com/redlatch/redlatch/contrib/pgxlisten => ../contrib/pgxlisten
 	github.com/redlatch/redlatch/core/telemetry => ../core/telemetry
 	github.com/redlatch/redlatch/fxmodule => ../fxmodule
 	github.com/redlatch/redlatch/ginlock => ../ginlock
@@ -19,15 +20,18 @@ require (
 	github.com/bsm/redislock v0.9.4
 	github.com/chromedp/cdproto v0.160.0
 	github.com/chromedp/chromedp v0.23.0
+	github.com/creack/pty v1.1.24
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/jedib0t/go-pretty/v6 v6.9.0
+	github.com/jmoiron/sqlx v1.4.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redlatch/redlatch v0.1.0
+	github.com/redlatch/redlatch/contrib/pgxlisten v0.1.0
 	github.com/redlatch/redlatch/core/telemetry v0.1.0
 	github.com/redlatch/redlatch/fxmodule v0.1.0
 	github.com/redlatch/redlatch/ginlock v0.1.0
@@ -44,6 +48,9 @@ require (
 	golang.org/x/sys v0.50.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
+	gorm.io/driver/mysql v1.6.0
+	gorm.io/driver/postgres v1.6.3
+	gorm.io/gorm v1.31.2
 	modernc.org/sqlite v1.62.0
 )
 
@@ -71,6 +78,8 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/jinzhu/inflection v1.0.0 // indirect
+	github.com/jinzhu/now v1.1.5 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
 	github.com/leodido/go-urn v1.4.0 // indirect

@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/redlatch/redlatch/core/internal/sqldialect"
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Dialect is the SQL that a database speaks.
-type Dialect uint8
+// Dialect is the SQL that a database speaks: [SQLite], [MySQL] or [PostgreSQL].
+type Dialect = sqldialect.Dialect
 
 const (
 	// SQLite from version 3.24.
-	SQLite Dialect = iota + 1
+	SQLite = sqldialect.SQLite
 	// MySQL, and MariaDB.
-	MySQL
+	MySQL = sqldialect.MySQL
 	// PostgreSQL, and what speaks like it.
-	PostgreSQL
+	PostgreSQL = sqldialect.PostgreSQL
 )
 
 // Columns names the columns that the kit reads and writes. An empty name is the
@@ -38,8 +38,8 @@ type names struct{ table, key, fence, owner string }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-func (d Dialect) names(table string, c Columns) (n names, err error) {
-	if d < SQLite || d > PostgreSQL {
+func namesOf(d Dialect, table string, c Columns) (n names, err error) {
+	if !d.Valid() {
 		return n, fmt.Errorf("fence: %w: unknown dialect", lock.ErrInvalid)
 	}
 	parts := strings.Split(table, ".")
@@ -47,7 +47,7 @@ func (d Dialect) names(table string, c Columns) (n names, err error) {
 		return n, fmt.Errorf("fence: %w: table %q: at most one schema", lock.ErrInvalid, table)
 	}
 	for i, part := range parts {
-		if parts[i], err = d.quote(part); err != nil {
+		if parts[i], err = quote(d, part); err != nil {
 			return n, err
 		}
 	}
@@ -61,11 +61,11 @@ func (d Dialect) names(table string, c Columns) (n names, err error) {
 		{cmp.Or(c.Fence, "fence"), &n.fence},
 		{cmp.Or(c.Owner, "fence_owner"), &n.owner},
 	} {
-		if slices.ContainsFunc(seen, func(name string) bool { return d.same(name, column.name) }) {
+		if slices.ContainsFunc(seen, func(name string) bool { return same(d, name, column.name) }) {
 			return n, fmt.Errorf("fence: %w: the column %q is named twice", lock.ErrInvalid, column.name)
 		}
 		seen = append(seen, column.name)
-		if *column.to, err = d.quote(column.name); err != nil {
+		if *column.to, err = quote(d, column.name); err != nil {
 			return n, err
 		}
 	}
@@ -74,13 +74,13 @@ func (d Dialect) names(table string, c Columns) (n names, err error) {
 
 // same reports whether two names are one column: quoted, only PostgreSQL keeps apart
 // what differs in case.
-func (d Dialect) same(a, b string) bool {
+func same(d Dialect, a, b string) bool {
 	return a == b || d != PostgreSQL && strings.EqualFold(a, b)
 }
 
 // quote also lets SQLite complain about a column that isn't there: a name in
 // double quotes it would take for a string.
-func (d Dialect) quote(name string) (string, error) {
+func quote(d Dialect, name string) (string, error) {
 	if !identifier.MatchString(name) {
 		return "", fmt.Errorf("fence: %w: %q cannot be the name of a table or column", lock.ErrInvalid, name)
 	}
@@ -90,25 +90,9 @@ func (d Dialect) quote(name string) (string, error) {
 	return "`" + name + "`", nil
 }
 
-// number replaces question marks with placeholders of the dialect, numbered from n.
-func (d Dialect) number(statement string, n int) string {
-	if d != PostgreSQL {
-		return statement
-	}
-	var text strings.Builder
-	for part := range strings.SplitSeq(statement, "?") {
-		if text.Len() > 0 {
-			text.WriteString("$" + strconv.Itoa(n))
-			n++
-		}
-		text.WriteString(part)
-	}
-	return text.String()
-}
-
 // locking ends a SELECT that must see, and keep, what is there now, not what was
 // there when the transaction began. SQLite has one writer at a time.
-func (d Dialect) locking() string {
+func locking(d Dialect) string {
 	if d == SQLite {
 		return ""
 	}

@@ -29,7 +29,7 @@ type Guards struct {
 // or whatever else the lock is about, as a string. NewGuards does no I/O. The error
 // is like that of [NewTable].
 func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
-	n, err := d.names(name, c)
+	n, err := namesOf(d, name, c)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 		g.claim = insert + fmt.Sprintf(" ON DUPLICATE KEY UPDATE %[2]s = IF(%[1]s < ?, ?, %[2]s), %[1]s = GREATEST(%[1]s, ?)", n.fence, n.owner)
 	} else {
 		insert = strings.Replace(insert, " (", " AS seen (", 1)
-		g.claim = d.number(insert+fmt.Sprintf(" ON CONFLICT (%[3]s) DO UPDATE SET %[1]s = excluded.%[1]s, %[2]s = excluded.%[2]s"+
+		g.claim = d.Number(insert+fmt.Sprintf(" ON CONFLICT (%[3]s) DO UPDATE SET %[1]s = excluded.%[1]s, %[2]s = excluded.%[2]s"+
 			" WHERE seen.%[1]s < excluded.%[1]s OR (seen.%[1]s = excluded.%[1]s AND seen.%[2]s = excluded.%[2]s)", n.fence, n.owner, n.key), 1)
 	}
 	types := map[Dialect][3]string{

@@ -9,13 +9,24 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// Conn runs statements: a [sql.Tx], a [sql.Conn] or a [sql.DB].
+// Conn runs statements: a [sql.Tx], a [sql.Conn] or a [sql.DB], one of sqlx, or the ConnPool
+// of a statement of GORM. These have QueryRowContext, which returns a [sql.Row], as well. Any
+// other one is a [RowScanner].
 type Conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// RowScanner is a [Conn] without [sql.Row], for example one that is made of a transaction
+// of pgx.
+type RowScanner interface {
+	Conn
+	// ScanRow scans the first row of a query. If there is none, the error wraps
+	// [sql.ErrNoRows].
+	ScanRow(ctx context.Context, query string, args []any, dest ...any) error
 }
 
 var (
+	errRows     = fmt.Errorf("%w: the connection has neither QueryRowContext of database/sql nor ScanRow of fence.RowScanner", lock.ErrInvalid)
 	errRestless = errors.New("the row is written past the fence")
 	errUnnamed  = fmt.Errorf("%w: there is no table: use NewTable or NewGuards", lock.ErrInvalid)
 )
@@ -36,19 +47,19 @@ type Table struct {
 // which wraps [lock.ErrInvalid], names the identifier that isn't valid or is there
 // twice.
 func NewTable(d Dialect, name string, c Columns) (*Table, error) {
-	n, err := d.names(name, c)
+	n, err := namesOf(d, name, c)
 	if err != nil {
 		return nil, err
 	}
 	t := &Table{dialect: d, look: lookFor(d, n)}
-	t.claim = d.number(fmt.Sprintf("UPDATE %s SET %[2]s = ?, %[3]s = ? WHERE %[4]s = ? AND (%[2]s < ? OR (%[2]s = ? AND %[3]s = ?))",
+	t.claim = d.Number(fmt.Sprintf("UPDATE %s SET %[2]s = ?, %[3]s = ? WHERE %[4]s = ? AND (%[2]s < ? OR (%[2]s = ? AND %[3]s = ?))",
 		n.table, n.fence, n.owner, n.key), 1)
 	t.where = fmt.Sprintf("%s = ? AND %s = ?", n.fence, n.owner)
 	return t, nil
 }
 
 func lookFor(d Dialect, n names) string {
-	return d.number(fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s = ?", n.fence, n.owner, n.table, n.key), 1) + d.locking()
+	return d.Number(fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s = ?", n.fence, n.owner, n.table, n.key), 1) + locking(d)
 }
 
 // Claim raises the fence of the row with that id to the token, unless the row
@@ -113,7 +124,7 @@ func (t *Table) Where(token Token, n int) (condition string, args []any) {
 	if token.check() != nil {
 		fence = -1 // a row that nobody has claimed has 0
 	}
-	return t.dialect.number(t.where, n), []any{fence, token.Owner}
+	return t.dialect.Number(t.where, n), []any{fence, token.Owner}
 }
 
 // Confirm checks the result of a write that had the condition of [Table.Where]. It
@@ -145,7 +156,15 @@ func look(ctx context.Context, on Conn, statement string, key any) (Token, error
 		fence int64
 		owner string
 	)
-	err := on.QueryRowContext(ctx, statement, key).Scan(&fence, &owner)
+	err := errRows
+	switch on := on.(type) {
+	case RowScanner:
+		err = on.ScanRow(ctx, statement, []any{key}, &fence, &owner)
+	case interface {
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}:
+		err = on.QueryRowContext(ctx, statement, key).Scan(&fence, &owner)
+	}
 	return Token{Fence: uint64(max(0, fence)), Owner: owner}, err
 }
 

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/redlatch/redlatch/core/key"
@@ -45,10 +46,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // reason describes the cause without quoting from it. A fault of the rules is
 // quoted in full, because it's the program's own.
 func (e *Error) reason() string {
+	var value *key.ValueError
 	if e.Kind == Invalid && errors.Is(e.Err, rule.ErrInvalid) {
+		if errors.As(e.Err, &value) {
+			return fmt.Sprintf("<%s>: %v", value.Var, value.Err)
+		}
 		return e.Err.Error()
 	}
-	var value *key.ValueError
 	if errors.As(e.Err, &value) && !errors.Is(e.Err, ErrUnresolvable) {
 		return value.Error()
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // KeyPart returns the string that stands for a value in a key: an argument, a field
@@ -76,6 +77,7 @@ func isNil(v reflect.Value) bool {
 // byMethod calls the method that writes a value. A value has those of its pointer
 // as well.
 func byMethod(v reflect.Value) (string, error) {
+	value := v.Interface()
 	if t := v.Type(); t.Kind() != reflect.Pointer && !t.Implements(marshaler) {
 		p := reflect.New(t)
 		p.Elem().Set(v)
@@ -88,5 +90,6 @@ func byMethod(v reflect.Value) (string, error) {
 	case fmt.Stringer:
 		return value.String(), nil
 	}
-	return "", fmt.Errorf("%w: a %T is no part of a key", ErrUnresolvable, v.Interface())
+	return "", fmt.Errorf("%w: %w: a %T can't be part of a key: use a string, an integer, a boolean, or a type with a String or MarshalText method",
+		rule.ErrInvalid, ErrUnresolvable, value)
 }

@@ -108,7 +108,8 @@ func (g *Guard) Attach(by string, router any, find func(rules *rule.Set) (operat
 }
 
 // Validate reports every rule that nobody serves, every rule that the settings of the
-// locker rule out ([lock.Locker.Check]), and everything that an attached integration
+// locker rule out ([lock.Locker.Check]), every operation that lacks one of its rules
+// ([rule.Set.Alone]), and everything that an attached integration
 // finds wrong. An optional rule may go unserved, and need not fit the locker then: it is
 // for another program. Call Validate when all operations are registered and before the
 // first call: a rule whose operation is misspelled would otherwise lock nothing.
@@ -159,6 +160,7 @@ func (s *served) accept(set *rule.Set, surveys int) {
 func (g *Guard) check(set *rule.Set) error {
 	by, faults := g.served.survey(set)
 	faults = append(faults, unserved(set, by)...)
+	faults = append(faults, alone(set, by)...)
 	faults = append(faults, g.unfit(set, by)...)
 	faults = append(faults, g.served.missing(set, by)...)
 	for _, name := range g.served.names() {
@@ -222,11 +224,25 @@ func unserved(set *rule.Set, by map[string]string) []error {
 	var faults []error
 	known := slices.Sorted(maps.Keys(by))
 	for _, r := range set.All() {
-		if by[r.Operation] != "" || elsewhere(r.Rule, by) {
+		if by[r.Operation] != "" || elsewhere(r.Rule, by) || set.Lookup(r.Operation)[0] != r { // one fault for the operation
 			continue
 		}
 		faults = append(faults, rule.Fault{Operation: r.Operation, Reason: fmt.Sprintf(
 			"has a rule, and nothing serves it%s; %s, or say optional: true if another program does", rule.DidYouMean(r.Operation, known), cure(r.Operation))})
+	}
+	return faults
+}
+
+// alone returns a fault for each operation that lacks one of its rules: its name may be
+// misspelled.
+func alone(set *rule.Set, by map[string]string) []error {
+	known := slices.Sorted(maps.Keys(by))
+	var faults []error
+	for _, f := range set.Alone() {
+		if by[f.Operation] == "" {
+			f.Reason += rule.DidYouMean(f.Operation, known)
+		}
+		faults = append(faults, f)
 	}
 	return faults
 }

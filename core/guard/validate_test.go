@@ -42,6 +42,57 @@ func TestARuleThatNobodyServesIsAFaultWithItsCure(t *testing.T) {
 	}
 }
 
+func TestAnOperationWithSeveralRulesIsReportedOnce(t *testing.T) {
+	g := unvalidated(t, orders(), rule.Rule{Operation: operation, Key: "lock:account:<to>", Also: true})
+	if err := g.Validate(); err == nil || strings.Count(err.Error(), "nothing serves it") != 1 {
+		t.Errorf("got %v, want one fault", err)
+	}
+}
+
+// One of the two accounts of a transfer would be open.
+func TestARuleThatIsOneOfSeveralNeedsAnother(t *testing.T) {
+	second := rule.Rule{Operation: operation, Key: "lock:account:<to>", Also: true}
+	for name, test := range map[string]struct {
+		rules []rule.Rule
+		want  string // empty: the guard is valid
+	}{
+		"with the first":        {[]rule.Rule{orders(), second}, ""},
+		"alone":                 {[]rule.Rule{second}, "says that the operation has another rule as well"},
+		"for another program":   {[]rule.Rule{orders(), {Operation: "POST /ordres", Key: second.Key, Also: true, Optional: true}}, `did you mean "POST /orders"?`},
+		"both of them say so":   {[]rule.Rule{orders(func(r *rule.Rule) { r.Also = true }), second}, ""},
+		"with one of elsewhere": {[]rule.Rule{second, {Operation: "POST /refunds", Key: "lock:refund", Optional: true}}, "another rule as well"},
+	} {
+		g := unvalidated(t, test.rules...)
+		g.Serve("a router", operation)
+		err := g.Validate()
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// A new version of a file must not open half of an operation, also if a rule may be for
+// another program.
+func TestAReplacementKeepsAllRulesOfAnOperation(t *testing.T) {
+	second := rule.Rule{Operation: operation, Key: "lock:account:<to>", Also: true}
+	g := unvalidated(t, orders(), second)
+	g.Serve("a router", operation)
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, misspelled := range [][]rule.Rule{
+		{orders(), {Operation: "POST /ordres", Key: second.Key, Also: true, Optional: true}},
+		{orders(func(r *rule.Rule) { r.Operation, r.Optional = "POST /ordres", true }), second},
+	} {
+		if err := g.Replace(misspelled); !errors.Is(err, rule.ErrInvalid) || len(g.Rules()) != 2 {
+			t.Errorf("%v: got %v, and %d rules", misspelled, err, len(g.Rules()))
+		}
+	}
+	if err := g.Replace([]rule.Rule{orders()}); err != nil {
+		t.Errorf("one that is taken out on purpose: %v", err)
+	}
+}
+
 func TestAGuardIsClosedUntilAllItsRulesAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := unvalidated(t, orders(), rule.Rule{Operation: "POST /refunds", Key: "lock:refund"})

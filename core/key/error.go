@@ -34,7 +34,12 @@ type SyntaxError struct {
 	Template string
 	Column   int // byte in Template, from 1; len(Template)+1 points at its end
 	Reason   string
+
+	more []*SyntaxError // what else is wrong
 }
+
+// All returns the error and all others of the template, in the order of their columns.
+func (e *SyntaxError) All() []*SyntaxError { return append([]*SyntaxError{e}, e.more...) }
 
 // Error names the template, the column and the reason.
 func (e *SyntaxError) Error() string {

@@ -1,6 +1,7 @@
 package key
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,6 +16,8 @@ type parser struct {
 	vars     []variable
 
 	open, close int // columns of the braces, 0 while there is none
+
+	faults []*SyntaxError
 }
 
 func (p *parser) template() error {
@@ -25,28 +28,42 @@ func (p *parser) template() error {
 		return p.fault(MaxTemplate, "it is longer than %d bytes", MaxTemplate)
 	}
 	for {
-		if err := p.literal(); err != nil {
-			return err
-		}
+		p.literal()
 		if p.pos == len(p.text) {
-			return p.finish()
+			if len(p.faults) == 0 { // what follows from another fault is none
+				p.note(p.finish())
+			}
+			return p.err()
 		}
-		if err := p.variable(); err != nil {
-			return err
-		}
+		p.note(p.variable())
 	}
 }
 
 // literal reads up to the next variable or the end.
-func (p *parser) literal() error {
+func (p *parser) literal() {
 	start := p.pos
 	for ; p.pos < len(p.text) && p.text[p.pos] != '<'; p.pos++ {
-		if err := p.literalByte(p.text[p.pos]); err != nil {
-			return err
-		}
+		p.note(p.literalByte(p.text[p.pos]))
 	}
 	p.literals = append(p.literals, p.text[start:p.pos])
-	return nil
+}
+
+// note keeps a fault and goes on, so that a user gets all of them at once.
+func (p *parser) note(err error) {
+	if fault, ok := errors.AsType[*SyntaxError](err); ok {
+		p.faults = append(p.faults, fault)
+	}
+}
+
+// err is the first fault, which has the others.
+func (p *parser) err() error {
+	if len(p.faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.faults, func(a, b *SyntaxError) int { return a.Column - b.Column })
+	first := p.faults[0]
+	first.more = p.faults[1:]
+	return first
 }
 
 func (p *parser) literalByte(c byte) error {
@@ -75,6 +92,7 @@ func (p *parser) closeTag() error {
 	case p.open == 0:
 		return p.fault(p.pos, `"}" closes no hash tag`)
 	case p.open == p.pos:
+		p.close = p.pos + 1
 		return p.fault(p.pos, "the hash tag is empty")
 	}
 	p.close = p.pos + 1
@@ -95,28 +113,38 @@ func (p *parser) finish() error {
 // variable reads "<" [ source "." ] name *( "|" filter ) ">".
 func (p *parser) variable() error {
 	start := p.pos
-	if !strings.Contains(p.text[start:], ">") {
+	size := strings.IndexByte(p.text[start:], '>')
+	if size < 0 {
+		p.pos = len(p.text)
 		return p.fault(start, `the variable is not closed, add ">"`)
 	}
-	p.pos++
 	v := variable{Var: Var{Column: start + 1}, limit: MaxValue}
-	if err := p.name(&v); err != nil {
+	if err := p.inside(&v); err != nil {
+		p.pos = start + size + 1
+		p.vars = append(p.vars, variable{})
+		return err
+	}
+	p.pos++
+	separated := p.separated(v)
+	p.vars = append(p.vars, v)
+	return separated
+}
+
+// inside reads what is between the brackets.
+func (p *parser) inside(v *variable) error {
+	p.pos++
+	if err := p.name(v); err != nil {
 		return err
 	}
 	for p.text[p.pos] == '|' {
 		p.pos++
-		if err := p.filter(&v); err != nil {
+		if err := p.filter(v); err != nil {
 			return err
 		}
 	}
 	if c := p.text[p.pos]; c != '>' {
 		return p.fault(p.pos, "%s is not allowed in a variable", quote(c))
 	}
-	p.pos++
-	if err := p.separated(v); err != nil {
-		return err
-	}
-	p.vars = append(p.vars, v)
 	return nil
 }
 
@@ -130,6 +158,9 @@ func (p *parser) separated(v variable) error {
 		return nil
 	}
 	before := p.vars[len(p.vars)-1].ref
+	if before == "" {
+		return nil // that one is wrong in itself
+	}
 	if between == "" {
 		return p.fault(v.Column-1, `nothing separates <%s> from <%s>, put ":" between them`, v.ref, before)
 	}

@@ -14,7 +14,7 @@ type options struct {
 
 func newOptions(opts []Option) options {
 	// A locker's limits are for work that ends, and a term and a candidate have none.
-	o := options{lock: []lock.Option{
+	o := options{hooks: logging(), lock: []lock.Option{
 		lock.WithMaxHold(0), lock.WithWait(lock.MaxDuration), lock.WithMaxWait(lock.MaxDuration),
 	}}
 	for _, apply := range opts {
@@ -54,5 +54,6 @@ func WithLock(opts ...lock.Option) Option {
 // nowhere else.
 func WithRepeat() Option { return func(o *options) { o.repeat = true } }
 
-// WithHooks sets the hooks that observe the candidate.
+// WithHooks sets the hooks that observe the candidate, instead of the lines that it logs
+// by default.
 func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }

@@ -26,6 +26,8 @@ type candidate struct {
 	locker *lock.Locker
 	key    string
 	fn     func(ctx context.Context, term uint64) error
+
+	failure error // of the last attempt to be elected, since the last term
 }
 
 // Run campaigns for key, and runs fn while this process leads. The context of fn is
@@ -36,14 +38,16 @@ type candidate struct {
 //
 //   - fn has returned during its term: Run resigns and returns fn's error as it
 //     is. With [WithRepeat] it resigns and campaigns again.
-//   - ctx has ended: the error wraps its cause, and fn's error if that is another.
+//   - ctx has ended: the error wraps its cause, and fn's error if that is another, and
+//     why the last attempt to be elected failed, if none has succeeded since.
 //   - the locker drains or is closed: the same, with [lock.ErrClosed].
 //   - campaigning can't help: [lock.ErrInvalid], [lock.ErrUnsupported], or
 //     [lock.ErrOwnHold] if ctx already leads.
 //
 // It doesn't return when the term is lost before fn has returned: it waits for
 // fn, drops its result, and campaigns again. A store that is away makes Run try
-// again, after 100 ms at first and after 2 s at most.
+// again, after 100 ms at first and after 2 s at most. Without [WithHooks], Run logs
+// terms and failures to [log/slog].
 //
 // If fn panics, the lock is released, and the panic goes on.
 func Run(ctx context.Context, locker *lock.Locker, key string, fn func(ctx context.Context, term uint64) error, opts ...Option) error {
@@ -82,7 +86,11 @@ func (c *candidate) run(ctx context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return c.fail(ended(ctx, err))
+			err = ended(ctx, err)
+			if c.failure != nil {
+				err = fmt.Errorf("%w; the last attempt to be elected: %w", err, c.failure)
+			}
+			return c.fail(err)
 		case !again:
 			return err
 		case time.Since(began) > maxPause:
@@ -96,8 +104,12 @@ func (c *candidate) run(ctx context.Context) error {
 func (c *candidate) round(ctx context.Context) (again bool, err error) {
 	lease, err := c.locker.Acquire(ctx, c.key, c.lock...)
 	if err == nil {
+		c.failure = nil
 		lost, err := c.lead(lease)
 		return lost || c.repeat, err
+	}
+	if errors.Is(err, lock.ErrUnavailable) {
+		c.failure = err
 	}
 	if errors.Is(err, lock.ErrClosed) || errors.Is(err, ctx.Err()) {
 		return true, nil // run returns, and says so
@@ -107,7 +119,7 @@ func (c *candidate) round(ctx context.Context) (again bool, err error) {
 			return false, err
 		}
 	}
-	if ctx.Err() == nil {
+	if c.failure = err; ctx.Err() == nil {
 		c.hooks.failed(c.name, err)
 	}
 	return true, err

@@ -1,9 +1,11 @@
 package leader_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -663,6 +665,41 @@ func TestACandidateWaitsForTheTermOfItsProcess(t *testing.T) {
 		wantErr(t, <-one, context.Canceled)
 		if err := <-two; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A leader without hooks says in the log what a person would look for, and seldom.
+func TestWithoutHooksACandidateLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		defer slog.SetDefault(slog.Default())
+		slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+		store := &line{Store: memstore.New()}
+		store.cut.Store(true)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		err := leader.Run(ctx, newLocker(t, store), "leader:secret", until, leader.WithName("billing"))
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, lock.ErrUnavailable)
+		if n := strings.Count(logged.String(), "an attempt to be elected failed"); n != 2 {
+			t.Errorf("%d lines in a minute, want one every 30 s:\n%s", n, logged.String())
+		}
+		store.cut.Store(false)
+		ctx, stop = context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		err = leader.Run(ctx, newLocker(t, store), "leader:secret", until, leader.WithName("billing"))
+		wantErr(t, err, context.DeadlineExceeded)
+		if errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("behind a term: %v", err)
+		}
+		for _, want := range []string{"leader: elected", "leader: resigned", "name=billing"} {
+			if !strings.Contains(logged.String(), want) {
+				t.Errorf("%q is missing in:\n%s", want, logged.String())
+			}
+		}
+		if strings.Contains(logged.String(), "secret") {
+			t.Errorf("the key is in the log:\n%s", logged.String())
 		}
 	})
 }

@@ -68,6 +68,7 @@ func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Op
 		return nil, &Error{Op: "acquire", Key: key, Err: err}
 	}
 	defer l.running.Done()
+	l.presence.begin()
 	lease, err := a.run(ctx)
 	if err == nil {
 		lease, err = a.prolonged(ctx, lease)
@@ -107,6 +108,9 @@ func (a *acquisition) enter() error {
 	defer a.mu.Unlock()
 	if a.closed {
 		return ErrClosed
+	}
+	if err := a.sizes.check(a.claim); err != nil {
+		return err
 	}
 	a.running.Add(1)
 	a.refused = a.draining
@@ -161,7 +165,7 @@ func (a *acquisition) observe(ctx context.Context, lease *Lease, err error) {
 	}
 	if hook := a.defaults.hooks.Acquired; hook != nil {
 		hook(ctx, AcquireEvent{
-			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant, Err: err,
+			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant, Err: err, Fence: lease.Fence(),
 		})
 	}
 	declined = nil

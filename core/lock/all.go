@@ -59,6 +59,9 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 			limit, least, limited = until, min(wait, 1), true // past its limit a wait still is one
 		}
 	}
+	if !limited && !canEnd(ctx) {
+		defer watchEndless(func() bool { return false }).Stop()
+	}
 	all, complete := &Leases{}, false
 	defer func() {
 		if !complete { // also when a hook panics

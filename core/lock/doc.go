@@ -21,7 +21,7 @@
 // # How a key is waited for
 //
 //	callers of this process ──► gate (one per key, first come first served)
-//	                              │ head only
+//	                              │ the head, readers side by side
 //	                              ▼
 //	                 ask ── busy ──► watch ──► ask ──► sleep ──► ask …
 //	                  │                          min(TTL left, poll, wait left)
@@ -85,11 +85,14 @@
 // Options are [Option]: every func that begins with With. Limits and defaults are
 // [DefaultWatchdog], [DefaultMargin], [DefaultPoll], [DefaultCallTimeout],
 // [DefaultHandoffs], [DefaultHandoffTime], [MinLease], [MaxKeyBytes], [MaxDuration] and
-// [MaxPermits]. [State] and [OwnerHolds] are for operators.
+// [MaxPermits]. [ContextKey] is for integrations.
+//
+// Operators: [Identity], [State], [OwnerHolds], [Listed], [MaxPage], [Registration], [Held]
+// and [LockerOf].
 //
 // Authors of stores: [Store], [BlockingStore], [Async], [Blocking], [Claim], [Answer],
-// [AnswerFunc], [Traits], [FenceStep], [MaxListed], [BusyError], [StoreError], [Outcome]
-// and [PanicError]; package storetest has the tests.
+// [AnswerFunc], [Traits], [FenceStep], [MaxListed], [BusyError], [StoreError], [Outcome],
+// [PanicError], and the optional ports [Registry] and [Lister]; package storetest has the tests.
 //
 // Observers: [Hooks], [Event], [AcquireEvent], [ReleaseEvent], [RenewEvent], [LossEvent],
 // [LossReason] and [ClassOf].

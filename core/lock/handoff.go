@@ -2,7 +2,10 @@
 
 package lock
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A hand-off passes a hold from the lease that is released to the caller of the
 // same locker that waits for the key first, without a call to the store. In the
@@ -44,7 +47,7 @@ func (l *Locker) successor(g *gate, h *hold, now time.Duration) *waiter {
 	switch {
 	case !l.traits.Spaced, l.held[h.key] != h, h.mode != Exclusive && h.mode != Write:
 		return nil
-	case h.extended, h.lowering, h.doubt, h.suspect, h.limit > 0, h.keep > now:
+	case h.extended, h.lowering, h.doubt, h.suspect, h.concluded, h.limit > 0, h.keep > now:
 		return nil
 	case l.spent(h, now):
 		return nil
@@ -56,6 +59,41 @@ func (l *Locker) successor(g *gate, h *hold, now time.Duration) *waiter {
 		return nil
 	}
 	return w
+}
+
+// Conclude is for stores that release the hold in a transaction of the caller's, before
+// [Lease.Release] is called: from now on the hold is neither passed to another caller of
+// this process nor re-entered, which fails with [ErrOwnHold]. The lease stays trusted, and
+// must be released. A second call does nothing. Errors: [ErrReleased], [ErrLost],
+// [ErrClosed], [ErrNotHeld] (a nil lease), or [ErrUnsupported] if other leases share the
+// hold, others may hold the key at the same time, or a [WithMinHold] has not ended.
+func (l *Lease) Conclude() error {
+	if l == nil {
+		return &Error{Op: "conclude", Err: ErrNotHeld}
+	}
+	err := l.status()
+	if err == nil {
+		err = l.hold.conclude()
+	}
+	if err != nil {
+		return &Error{Op: "conclude", Key: l.hold.key, Err: err}
+	}
+	return nil
+}
+
+func (h *hold) conclude() error {
+	h.locker.mu.Lock()
+	defer h.locker.mu.Unlock()
+	switch {
+	case h.state != holdAlive:
+		return ErrNotHeld
+	case h.count > 1 || !h.mode.exclusive() || h.lowering:
+		return fmt.Errorf("%w: others share the hold", ErrUnsupported)
+	case h.keepUntil() > h.locker.now():
+		return fmt.Errorf("%w: the minimum hold has not ended", ErrUnsupported)
+	}
+	h.concluded = true
+	return nil
 }
 
 // spent says whether h may not pass on what it has, so that other processes have

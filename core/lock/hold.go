@@ -28,25 +28,26 @@ type hold struct {
 
 	// What follows is guarded by locker.mu.
 
-	state    holdState
-	suspect  bool           // the process may have been suspended, and nothing was confirmed since
-	doubt    bool           // an acquire without an answer may still run in the store
-	extended bool           // an extension was sent
-	lowering bool           // the last write lease was released, and Lower isn't answered
-	reported bool           // hooks know of it: an acquisition of it was reported as granted
-	endOwed  bool           // it ended before that, and its end is reported after it
-	rows     [columns]int32 // in the agendas
-	count    int32          // leases that have not been released
-	writes   int32          // the write leases among them
-	leases   *Lease         // these
-	expiry   time.Duration  // when the store forgets the hold, by the calls that it has confirmed
-	sent     time.Duration  // the same by all calls: one without an answer may have run
-	lasts    time.Duration  // the TTL that trust rests on
-	watchdog time.Duration  // what a renewal sets: the longest of its leases; 0: it isn't renewed
-	limit    time.Duration  // when it ends at the latest; 0: never
-	keep     time.Duration  // until when a release keeps the key, by leases that have been released
-	ended    error          // why, of a lost hold; it wraps ErrLost
-	next     *hold          // that continues it after a hand-off
+	state     holdState
+	suspect   bool           // the process may have been suspended, and nothing was confirmed since
+	doubt     bool           // an acquire without an answer may still run in the store
+	extended  bool           // an extension was sent
+	concluded bool           // a transaction releases it in the store
+	lowering  bool           // the last write lease was released, and Lower isn't answered
+	reported  bool           // hooks know of it: an acquisition of it was reported as granted
+	endOwed   bool           // it ended before that, and its end is reported after it
+	rows      [columns]int32 // in the agendas
+	count     int32          // leases that have not been released
+	writes    int32          // the write leases among them
+	leases    *Lease         // these
+	expiry    time.Duration  // when the store forgets the hold, by the calls that it has confirmed
+	sent      time.Duration  // the same by all calls: one without an answer may have run
+	lasts     time.Duration  // the TTL that trust rests on
+	watchdog  time.Duration  // what a renewal sets: the longest of its leases; 0: it isn't renewed
+	limit     time.Duration  // when it ends at the latest; 0: never
+	keep      time.Duration  // until when a release keeps the key, by leases that have been released
+	ended     error          // why, of a lost hold; it wraps ErrLost
+	next      *hold          // that continues it after a hand-off
 
 	// first is the lease that began the hold. Most have no other.
 	first Lease
@@ -146,12 +147,14 @@ func (l *Locker) register(ctx context.Context, h *hold, o *options, now time.Dur
 			g.contended = true
 		}
 	}
+	l.sizes.add(h)
 	return h.addLease(ctx, &h.first, o, now)
 }
 
 // addLease makes lease one of h; mu is held.
 func (h *hold) addLease(ctx context.Context, lease *Lease, o *options, now time.Duration) *Lease {
 	lease.hold, lease.parent, lease.start, lease.minHold, lease.mode = h, ctx, now, o.minHold, o.mode
+	lease.outer, _ = FromContext(ctx) // found now: a framework's context has another one later
 	h.count++
 	if lease.mode == Write {
 		h.writes++
@@ -189,6 +192,7 @@ func (h *hold) dropLease(lease *Lease) {
 func (l *Locker) retire(h *hold) {
 	l.trusts.remove(h)
 	l.renewals.remove(h)
+	l.sizes.remove(h)
 	l.vacate(h)
 	l.checkIdle()
 }
@@ -286,7 +290,7 @@ func (l *Locker) reportLoss(h *hold, cause error) {
 	if hook := l.defaults.hooks.Lost; hook != nil && l.hooksKnow(h) {
 		hook(LossEvent{
 			Event: h.event(), Context: h.first.parent, Reason: lossReason(cause),
-			Held: l.now() - h.first.start, Cause: cause,
+			Held: l.now() - h.first.start, Cause: cause, Owner: h.owner, Holder: l.Identity(),
 		})
 	}
 }

@@ -54,8 +54,9 @@ type AcquireEvent struct {
 	// Reentrant is true when the caller already held the key: the lease is one
 	// more of the same hold.
 	Reentrant bool
-	// Err is nil when the lease was granted.
-	Err error
+	// Err is nil when the lease was granted, and Fence is the lease's then.
+	Err   error
+	Fence uint64
 }
 
 // ReleaseEvent is the end of a lease by release.
@@ -87,6 +88,10 @@ type LossEvent struct {
 	Held time.Duration
 	// Cause wraps [ErrLost] and says how the loss was noticed.
 	Cause error
+	// Owner is the one that the store had, and Holder the locker's [Identity], zero without
+	// one. They are for operators.
+	Owner  string
+	Holder Identity
 }
 
 // observeEnds says whether anybody observes how holds end.

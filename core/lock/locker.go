@@ -45,6 +45,7 @@ type Locker struct {
 	watches    map[string]*watch   // by key, that were kept
 	kept       agenda[*watch]      // until when
 	held       map[string]*hold    // by key, in the modes that keep every other owner out
+	sizes      sizes               // of the semaphores whose permits are held
 	trusts     agenda[*hold]       // of all holds that are alive: when trust ends, or earlier
 	renewals   agenda[*hold]       // when to renew which
 	leapt      time.Duration       // when checkClock last found that the process may have been suspended
@@ -53,6 +54,7 @@ type Locker struct {
 
 	compensation compensation
 	calls        calls
+	presence     *presence // nil: operators don't know of it
 }
 
 // New returns a locker on store, which the caller still owns. It starts
@@ -85,6 +87,7 @@ func New(store Store, opts ...Option) *Locker {
 		gates:       make(map[string]*gate),
 		watches:     make(map[string]*watch),
 		held:        make(map[string]*hold),
+		sizes:       make(sizes),
 		probes:      make(map[probeKey]*probe),
 
 		compensation: compensation{more: make(chan struct{}, 1)},
@@ -94,6 +97,7 @@ func New(store Store, opts ...Option) *Locker {
 	l.renewals = agenda[*hold]{column: ofRenewal, now: l.now, due: l.renewDue}
 	l.kept = agenda[*watch]{now: l.now, due: l.watchesDue}
 	l.calls.agenda = agenda[*call]{column: ofPatience, now: l.now, due: l.callsDue}
+	l.presence = newPresence(l)
 	return l
 }
 
@@ -112,7 +116,18 @@ func New(store Store, opts ...Option) *Locker {
 // was taken away before it had the length that the lease asks for. After an error nothing
 // more is held than before: what calls may have left in the store is removed in the
 // background.
+//
+// A call that still waits after ten seconds on a context that can't end, such as
+// *gin.Context, and without a limit, logs a line to [log/slog]. [context.Background] and
+// [context.TODO] say that no end is meant.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	if !canEnd(ctx) {
+		defer watchEndless(func() bool {
+			o, _ := l.defaults.with(opts)
+			_, bounded := o.longestWait()
+			return bounded
+		}).Stop()
+	}
 	return l.acquire(ctx, key, attempt{}, opts)
 }
 
@@ -140,17 +155,24 @@ func (l *Locker) Check(key string, opts ...Option) error {
 }
 
 // Inspect reports who holds key. A free key is a State that is not Held. A key that the
-// store uses for something else is [ErrInvalid].
+// store uses for something else is [ErrInvalid]. With [WithIdentity] it names the holders
+// that are registered, with one more call.
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
-	return query(ctx, l, "inspect", key, l.store.Inspect)
+	state, err := query(ctx, l, "inspect", key, l.store.Inspect)
+	if err == nil {
+		l.identify(ctx, &state)
+	}
+	return state, err
 }
 
 // ForceRelease takes key away from its current holders and wakes waiters. A store may
 // look first who they are: a lease that is granted after that look stays, however late the
 // removal arrives. freed reports whether anybody held the key. A holder elsewhere notices
+// at once if its locker has an identity ([WithIdentity]) and the store is a [Registry], else
 // at its next renewal, at the latest when its lease ends; its fence is older than the next
 // owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
+	defer l.presence.forcing(key)()
 	before := l.holdsOf(key) // what is granted from now on may not be gone
 	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
 	if err == nil {

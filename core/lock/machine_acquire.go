@@ -40,13 +40,14 @@ func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Op
 	if err == nil {
 		err = checkKey(key)
 	}
-	if err == nil && !l.begin() {
-		err = ErrClosed
+	if err == nil {
+		err = l.begin()
 	}
 	if err != nil {
 		return nil, &Error{Op: "acquire", Key: key, Err: err}
 	}
 	defer l.running.Done()
+	l.presence.begin()
 	a.how.once = how.once || a.o.waitSet && a.o.wait == 0
 	lease, err := a.run()
 	if err != nil {
@@ -89,8 +90,15 @@ func (a *acquisition) arrive(p *pump, w *wait, ev *machine.Event) (*Lease, error
 	if a.refusing.Load() && (a.refusesWork.Load() || !atWork) {
 		return nil, ErrClosed
 	}
+	if outer := a.outer; outer != nil && outer.first.concluded {
+		return nil, ErrOwnHold
+	}
 	e := sh.entryOf(a.key)
 	m := e.awake()
+	if held := int(m.Size()); a.o.mode == Semaphore && held != 0 && held != a.o.size {
+		e.settle()
+		return nil, wrongSize(a.o.permits, a.o.size, held)
+	}
 	lease := e.newLease()
 	lease.parent, lease.o, lease.wait = a.ctx, a.o, w
 	if outer := a.outer; outer != nil && !outer.first.left.Load() {

@@ -38,7 +38,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 // prolong extends the hold. exactly says that d must not exceed the limit of the hold.
 func (l *Lease) prolong(ctx context.Context, d time.Duration, exactly bool) error {
 	sh := l.entry.shard
-	if !sh.begin() {
+	if sh.begin() != nil {
 		return ErrClosed
 	}
 	defer sh.running.Done()
@@ -134,7 +134,7 @@ func (l *Lease) keep() {
 // releaseLater releases the lease in the background.
 func (l *Lease) releaseLater(ctx context.Context) {
 	sh := l.entry.shard
-	if !sh.begin() {
+	if sh.begin() != nil {
 		return // Close releases it
 	}
 	go func() {

@@ -43,10 +43,11 @@ type Lease struct {
 
 	// reported is the options of the first acquisition that was reported as granted: since
 	// then hooks know of the hold, by its name.
-	reported atomic.Pointer[options]
-	left     atomic.Bool // its last lease was released; written with the mutex
-	ended    bool        // its end is known to the hooks
-	endOwed  bool        // it ended before it was reported, and its end is reported after that
+	reported  atomic.Pointer[options]
+	left      atomic.Bool // its last lease was released; written with the mutex
+	ended     bool        // its end is known to the hooks
+	concluded bool        // a transaction releases the hold in the store; guarded by the mutex
+	endOwed   bool        // it ended before it was reported, and its end is reported after that
 }
 
 // Context ends when the lease is released, lost, or when the context it was

@@ -44,6 +44,8 @@ type Locker struct {
 	tally  tally
 	timer  timer
 	shards [shards]shard
+
+	presence *presence // nil: operators don't know of it
 }
 
 // New returns a locker on store, which the caller still owns. It starts
@@ -80,6 +82,7 @@ func New(store Store, opts ...Option) *Locker {
 		sh.Locker, sh.number, sh.entries = l, uint64(i), make(map[string]*entry)
 		sh.due.fire = l.fireAt
 	}
+	l.presence = newPresence(l)
 	return l
 }
 
@@ -99,6 +102,13 @@ func New(store Store, opts ...Option) *Locker {
 // more is held than before: what calls may have left in the store is removed in the
 // background.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	if !canEnd(ctx) {
+		defer watchEndless(func() bool {
+			o, _ := l.defaults.with(opts)
+			_, bounded := o.longestWait()
+			return bounded
+		}).Stop()
+	}
 	return l.acquire(ctx, key, attempt{}, opts)
 }
 
@@ -128,7 +138,11 @@ func (l *Locker) Check(key string, opts ...Option) error {
 // Inspect reports who holds key. A free key is a State that is not Held. A key that the
 // store uses for something else is [ErrInvalid].
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
-	return query(ctx, l, "inspect", key, l.store.Inspect)
+	state, err := query(ctx, l, "inspect", key, l.store.Inspect)
+	if err == nil {
+		l.identify(ctx, &state)
+	}
+	return state, err
 }
 
 // ForceRelease takes key away from its current holders and wakes waiters. A store may
@@ -137,6 +151,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 // at its next renewal, at the latest when its lease ends; its fence is older than the next
 // owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
+	defer l.presence.forcing(key)()
 	p := pump{Locker: l}
 	l.stepKey(&p, key, &machine.Event{Kind: machine.EvForce, Caller: machine.None}, nil) // what is granted from now on may not be gone
 	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
@@ -162,14 +177,14 @@ func (l *Locker) stepKey(p *pump, key string, ev *machine.Event, cause error) {
 func query[T any](ctx context.Context, l *Locker, op, key string, ask func(context.Context, string) (T, error)) (T, error) {
 	var none T
 	err := checkKey(key)
-	if err == nil && !l.begin() {
-		err = ErrClosed
+	if err == nil {
+		err = l.begin()
 	}
 	if err != nil {
 		return none, &Error{Op: op, Key: key, Err: err}
 	}
 	defer l.running.Done()
-	answer, err := bounded(ctx, l, l.defaults.callTimeout, func(ctx context.Context) (T, error) { return ask(ctx, key) })
+	answer, err := bounded(ctx, l, l.defaults.callTimeout, func(ctx context.Context) (T, error) { return ask(ctx, key) }, nil)
 	if err != nil {
 		return none, &Error{Op: op, Key: key, Err: failure(ctx, err)}
 	}
@@ -177,8 +192,11 @@ func query[T any](ctx context.Context, l *Locker, op, key string, ask func(conte
 }
 
 // bounded makes a call that blocks, and waits for its answer until ctx ends or the timeout
-// is over. A call that has been sent is left to run until the store answers.
-func bounded[T any](ctx context.Context, l *Locker, timeout time.Duration, call func(context.Context) (T, error)) (T, error) {
+// is over. A call that has been sent is left to run until the store answers. An answer that
+// comes after that goes to late, if that is not nil.
+func bounded[T any](
+	ctx context.Context, l *Locker, timeout time.Duration, call func(context.Context) (T, error), late func(T, error),
+) (T, error) {
 	if l.traits.Immediate {
 		return guarded(ctx, call)
 	}
@@ -188,24 +206,39 @@ func bounded[T any](ctx context.Context, l *Locker, timeout time.Duration, call 
 	}
 	callCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, errNoAnswer)
 	defer cancel()
+	var decided atomic.Bool // that it was answered, or given up
 	answers := make(chan result, 1)
 	l.running.Go(func() {
 		value, err := guarded(callCtx, call)
 		answers <- result{value, err}
+		if decided.Swap(true) && late != nil {
+			late(value, err)
+		}
 	})
-	var none T
+	var why error
 	select {
 	case r := <-answers:
 		return r.value, r.err
 	case <-ctx.Done():
-		return none, context.Cause(ctx)
+		why = context.Cause(ctx)
 	case <-callCtx.Done():
-		return none, errNoAnswer
+		why = errNoAnswer
 	}
+	if decided.Swap(true) {
+		r := <-answers
+		return r.value, r.err
+	}
+	var none T
+	return none, why
 }
 
 // begin counts an operation in, so that Close waits for it.
-func (l *Locker) begin() bool { return l.running.begin() }
+func (l *Locker) begin() error {
+	if !l.running.begin() {
+		return ErrClosed
+	}
+	return nil
+}
 
 // now is the time on the monotonic clock that trust is counted in.
 func (l *Locker) now() time.Duration { return time.Since(l.epoch) }

@@ -16,7 +16,7 @@ func (l *Lease) released(ctx context.Context) error {
 	if l.parent.Err() != nil {
 		l.ending() // it has ended by its parent, with that one's cause
 	}
-	if !sh.begin() {
+	if sh.begin() != nil {
 		l.verdict()
 	} else {
 		defer sh.running.Done()

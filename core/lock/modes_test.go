@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -824,4 +825,28 @@ func TestARefusedClaimOfPermitsIsNotPassed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two sizes of one semaphore would let in as many as the larger says.
+func TestAnotherSizeOfASemaphoreIsRefusedWhilePermitsAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocker(t, memstore.New())
+		first := acquire(t, l, t.Context(), "k", lock.WithPermits(1, 3))
+		second := acquire(t, l, t.Context(), "k", lock.WithPermits(1, 3))
+		_, err := l.TryAcquire(t.Context(), "k", lock.WithPermits(1, 5))
+		wantErr(t, err, lock.ErrInvalid)
+		if !strings.Contains(err.Error(), "WithPermits(1, 5): permits of the key are held that are of 3") {
+			t.Error(err)
+		}
+		release(t, first)
+		_, err = l.Acquire(t.Context(), "k", lock.WithPermits(1, 2))
+		wantErr(t, err, lock.ErrInvalid)
+		release(t, acquire(t, l, t.Context(), "other", lock.WithPermits(1, 5)))
+		if _, err := l.ForceRelease(t.Context(), "k"); err != nil { // a hold that is lost names no size
+			t.Fatal(err)
+		}
+		<-second.Context().Done()
+		release(t, acquire(t, l, t.Context(), "k", lock.WithPermits(1, 5)))
+		release(t, acquire(t, l, t.Context(), "k", lock.WithPermits(1, 3)))
+	})
 }

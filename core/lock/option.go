@@ -62,6 +62,7 @@ type options struct {
 	size        int
 	name        string
 	hooks       *Hooks
+	identity    *Identity
 	ofNew       bool // they are given to New
 	err         error
 }
@@ -175,7 +176,8 @@ func WithMode(m Mode) Option {
 }
 
 // WithPermits makes the key a semaphore of that size, and takes n permits of it,
-// all or none. All users of the key must give the same size. The permits are free
+// all or none. All users of the key must give the same size: one that differs from that of
+// permits which the locker holds is refused with [ErrInvalid]. The permits are free
 // again when the lease is released, or when it expires because its holder died. A
 // semaphore does not re-enter: each acquisition takes its own permits. So take all that the
 // work needs at once: two callers that hold some and ask for more wait for each other.
@@ -245,7 +247,9 @@ func WithMargin(d time.Duration) Option {
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
 // WithPoll bounds how long a waiter sleeps without calling the store, so that
-// a lost wake-up costs at most d. Default [DefaultPoll].
+// a lost wake-up costs at most d. So does one that there never is: a release of a reader, a
+// writer or permits doesn't wake who waits for an exclusive lock, for example. Default
+// [DefaultPoll].
 func WithPoll(d time.Duration) Option {
 	return func(o *options) {
 		o.duration("WithPoll", d, time.Millisecond, "")

@@ -17,7 +17,7 @@ import (
 func leases(ctx context.Context) iter.Seq[*Lease] {
 	return func(yield func(*Lease) bool) {
 		for lease, _ := FromContext(ctx); lease != nil && yield(lease); {
-			lease = lease.outer()
+			lease = lease.outer
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (a *acquisition) joins(h *hold) error {
 		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; release the other first", ErrInvalid)
 	case h.limit > 0 && h.granted+a.o.minHold > h.limit:
 		return fmt.Errorf("%w: WithMinHold(%v): WithMaxHold of the hold ends earlier", ErrInvalid, a.o.minHold)
-	case a.o.noReentry:
+	case a.o.noReentry, h.concluded:
 		return ErrOwnHold
 	}
 	return nil

@@ -86,8 +86,14 @@ func (l *Locker) renewRound() bool {
 		return false
 	}
 	defer l.running.Done()
-	_, err := bounded(l.base, l, r.limit, func(ctx context.Context) (struct{}, error) {
-		l.store.Renew(ctx, r.claims, r.report)
+	r.call()
+	return true
+}
+
+// call renews the holds, and returns when each has been reported.
+func (r *renewal) call() {
+	_, err := bounded(r.base, r.Locker, r.limit, func(ctx context.Context) (struct{}, error) {
+		r.store.Renew(ctx, r.claims, r.report)
 		return struct{}{}, nil
 	}, nil)
 	if err == nil {
@@ -96,7 +102,12 @@ func (l *Locker) renewRound() bool {
 	for i := range r.claims {
 		r.report(i, err)
 	}
-	return true
+}
+
+// add puts a hold into the round; mu is held.
+func (r *renewal) add(h *hold, c Claim) {
+	r.holds, r.claims, r.pending = append(r.holds, h), append(r.claims, c), append(r.pending, true)
+	h.sent = max(h.sent, r.sent+c.TTL)
 }
 
 func (l *Locker) beginRenewal() *renewal {
@@ -135,8 +146,7 @@ func (r *renewal) take() {
 			later = append(later, row[*hold]{at, h})
 			continue
 		}
-		r.holds, r.claims, r.pending = append(r.holds, h), append(r.claims, c), append(r.pending, true)
-		h.sent = max(h.sent, r.sent+c.TTL)
+		r.add(h, c)
 	}
 	for _, row := range later {
 		r.renewals.set(row.of, row.at)

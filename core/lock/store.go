@@ -95,8 +95,9 @@ type Store interface {
 	// Watch calls wake, from any goroutine, whenever c, or a claim in c.Mode of
 	// another owner of the same locker, might be granted now: on each wake-up of
 	// the key, and once after every gap in which wake-ups may have been missed.
-	// Readers and writers of a key share its wake-ups. Those for other owners may be
-	// missing after a [BusyError] that says so.
+	// Exclusive and Fair share the wake-ups of a key, and Read and Write do. The end of a
+	// hold of another kind may go unheard: the engine finds it by a poll. Wake-ups for other
+	// owners may be missing after a [BusyError] that says so.
 	//
 	// Watch returns once no later wake-up can be missed. After stop has returned, wake
 	// is not called again. wake never blocks. The engine keeps a watch for 100 ms after
@@ -163,6 +164,10 @@ type State struct {
 	Waiters []string
 	// MoreWaiters is how many wait behind the ones in Waiters.
 	MoreWaiters int
+	// Lockers are the registrations of the lockers that made the owners and waiters, by id,
+	// as far as there are any. It is nil where they can't be read. A store leaves it to the
+	// engine.
+	Lockers map[string]Registration
 }
 
 // OwnerHolds is the hold count of an owner. Holds of this package have 1, or their
@@ -175,4 +180,8 @@ type OwnerHolds struct {
 	// Kept says that the owner has released the hold, which stays for the rest of
 	// its [WithMinHold].
 	Kept bool
+	// Fence is that of the hold, and Since when it was granted. Both are zero where nobody
+	// knows: Redis keeps neither, and the holder's registration says it 10 s later at most.
+	Fence uint64
+	Since time.Time
 }

@@ -1,18 +1,7 @@
 // Package memstore keeps locks in memory, for a single process and for unit tests.
 // It supports every mode with the semantics of the Redis store, expiry included.
-// Lockers that share a Store contend like processes that share a Redis.
-//
-// Where the contract of [lock.Store] leaves a choice:
-//
-//   - A place in the queue of Fair waiters lasts for 15 s, which each claim that
-//     names it renews.
-//   - A key that is free for the first in that queue is kept for it for 5 s; then
-//     it is passed over. Exclusive, Read and Write claims do not look at the
-//     queue.
-//   - A claim of permits is checked against its own size: it is granted if the
-//     permits taken and its own don't exceed it.
-//   - A key that is held as a lock is busy for claims of permits, and the
-//     reverse.
+// Lockers that share a Store contend like processes that share a Redis. Where the
+// contract of [lock.Store] leaves a choice, it does what core/sqlstore does.
 package memstore
 
 import (
@@ -21,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/core/internal/entry"
 	"github.com/redlatch/redlatch/core/lock"
 )
 
@@ -30,9 +20,10 @@ type Store struct {
 	epoch time.Time // what times are counted from, on the monotonic clock
 
 	mu       sync.Mutex
-	entries  map[string]*entry
+	entries  map[string]*entry.Entry
 	fence    uint64
 	watchers watchers
+	registry registry
 	// sweepAt is the number of entries at which the ones that have ended,
 	// and that nobody calls for, are looked for.
 	sweepAt int
@@ -44,7 +35,7 @@ const minSweep = 64
 func New() *Store {
 	return &Store{
 		epoch:    time.Now(),
-		entries:  make(map[string]*entry),
+		entries:  make(map[string]*entry.Entry),
 		watchers: make(watchers),
 		sweepAt:  minSweep,
 	}
@@ -53,11 +44,10 @@ func New() *Store {
 // Traits implements [lock.Store].
 func (*Store) Traits() lock.Traits { return lock.Traits{Immediate: true, Spaced: true} }
 
-// nextFence returns the fence of a grant: the clock in microseconds, or one more
+// nextFence returns the fence of the next grant: the clock in microseconds, or one more
 // than that of the grant before, times [lock.FenceStep]. mu is held.
 func (s *Store) nextFence(now time.Duration) uint64 {
-	s.fence = max(s.fence+lock.FenceStep, uint64(s.epoch.Add(now).UnixMicro())*lock.FenceStep)
-	return s.fence
+	return max(s.fence+lock.FenceStep, uint64(s.epoch.Add(now).UnixMicro())*lock.FenceStep)
 }
 
 func (s *Store) now() time.Duration { return time.Since(s.epoch) }
@@ -77,79 +67,42 @@ func (s *Store) Lower(ctx context.Context, c lock.Claim, _ time.Time, answer loc
 	answer.Answered(0, s.lower(ctx, c))
 }
 
-func (s *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
-	if err := check(ctx, c.Mode); err != nil {
-		return 0, err
-	}
-	if err := checkClaim(&c); err != nil {
-		return 0, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	s.sweep(now)
-	e := s.look(c.Key, now)
-	if h := e.either(&c); h != nil {
-		h.renewAtLeast(now + c.TTL)
-		e.place(&c, now)
-		return h.fence, nil
-	}
-	if ttl, busy := e.busy(&c, now); busy {
-		e.place(&c, now)
-		return 0, &lock.BusyError{TTL: ttl}
-	}
-	fence := s.nextFence(now)
-	e.grant(&c, fence, now)
-	e.place(&c, now)
-	s.entries[c.Key] = e
-	return fence, nil
+func (s *Store) acquire(ctx context.Context, c lock.Claim) (fence uint64, err error) {
+	err = s.change(ctx, &c, func(e *entry.Entry, now time.Duration) error {
+		fence, err = e.Acquire(&c, now, s.nextFence(now))
+		s.fence = max(s.fence, fence)
+		return err
+	})
+	return fence, err
 }
 
 // Renew implements [lock.Store].
 func (s *Store) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	for i, c := range claims {
-		report(i, s.renew(ctx, c))
+		report(i, s.change(ctx, &c, func(e *entry.Entry, now time.Duration) error { return e.Renew(&c, now) }))
 	}
-}
-
-func (s *Store) renew(ctx context.Context, c lock.Claim) error {
-	if err := check(ctx, c.Mode); err != nil {
-		return err
-	}
-	if err := checkClaim(&c); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	h := s.look(c.Key, now).either(&c)
-	if h == nil {
-		return lock.ErrNotHeld
-	}
-	h.renewAtLeast(now + c.TTL)
-	return nil
 }
 
 func (s *Store) lower(ctx context.Context, c lock.Claim) error {
+	return s.change(ctx, &c, func(e *entry.Entry, now time.Duration) error { return e.Lower(&c, now) })
+}
+
+// change lets do decide about a claim.
+func (s *Store) change(ctx context.Context, c *lock.Claim, do func(*entry.Entry, time.Duration) error) error {
 	if err := check(ctx, c.Mode); err != nil {
 		return err
 	}
-	if err := checkClaim(&c); err != nil {
+	if err := entry.Check(c); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	h := s.look(c.Key, now).either(&c)
-	if h == nil {
-		return lock.ErrNotHeld
-	}
-	h.renewAtLeast(now + c.TTL)
-	if h.mode == lock.Write {
-		h.mode = lock.Read
-		s.watchers.wake(c.Key)
-	}
-	return nil
+	s.sweep(now)
+	e := s.look(c.Key)
+	err := do(e, now)
+	s.settle(c.Key, e)
+	return err
 }
 
 func (s *Store) release(ctx context.Context, c lock.Claim) error {
@@ -158,42 +111,10 @@ func (s *Store) release(ctx context.Context, c lock.Claim) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	e := s.look(c.Key, now)
-	if c.Mode == lock.Fair {
-		e.queue.leave(c.Owner)
-		s.settle(c.Key, e, now)
-	}
-	h := e.either(&c)
-	if h == nil {
-		return lock.ErrNotHeld
-	}
-	if keep := c.Keep.Sub(s.epoch); now < keep {
-		h.kept, h.expires = true, keep
-		s.wakeAll(c.Key, e)
-		return nil
-	}
-	s.drop(c.Key, e, h, now)
-	return nil
-}
-
-// wakeAll wakes all waiters, as a hold ends earlier than they know. mu is held.
-func (s *Store) wakeAll(key string, e *entry) {
-	s.watchers.wake(key)
-	if len(e.queue) > 0 {
-		s.watchers.wakeOwner(key, e.queue[0].owner)
-	}
-}
-
-// drop removes a hold and wakes the waiters that it blocked. One of several readers
-// blocks nobody whom the others don't, unless they end sooner than it. mu is held.
-func (s *Store) drop(key string, e *entry, h *hold, now time.Duration) {
-	mode, last := h.mode, e.last()
-	e.remove(h)
-	s.settle(key, e, now)
-	if mode != lock.Read || e.last() < last {
-		s.watchers.wake(key)
-	}
+	e := s.look(c.Key)
+	err := e.Release(&c, s.now(), c.Keep.Sub(s.epoch))
+	s.settle(c.Key, e)
+	return err
 }
 
 // Watch implements [lock.Store].
@@ -219,8 +140,9 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	return s.look(key, now).state(now), nil
+	e := s.look(key)
+	defer s.settle(key, e)
+	return e.State(s.now()), nil
 }
 
 // ForceRelease implements [lock.Store]. The queue of Fair waiters stays, and
@@ -231,41 +153,36 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (bool, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	e := s.look(key, now)
-	if e.free() {
+	e := s.look(key)
+	defer s.settle(key, e)
+	e.Settle(s.now())
+	gone := e.Holds
+	if !e.Force(s.now()) {
 		return false, nil
 	}
-	e.holds = nil
-	s.settle(key, e, now)
-	s.watchers.wake(key)
+	for i := range gone {
+		s.registry.announce(lock.LockerOf(gone[i].Owner), key)
+	}
 	return true, nil
 }
 
-// look returns the current entry of key, or an empty one that isn't stored; mu is
-// held.
-func (s *Store) look(key string, now time.Duration) *entry {
-	e := s.entries[key]
-	if e == nil {
-		return newEntry()
+// look returns the entry of key, or an empty one that isn't stored; mu is held.
+func (s *Store) look(key string) *entry.Entry {
+	if e := s.entries[key]; e != nil {
+		return e
 	}
-	e.expire(now)
-	s.settle(key, e, now)
-	return e
+	return entry.New()
 }
 
-// settle follows a change of e: an entry without content is forgotten, and a
-// free key is offered to the first in its queue. mu is held.
-func (s *Store) settle(key string, e *entry, now time.Duration) {
-	if !e.free() {
-		return
-	}
-	if len(e.queue) == 0 {
+// settle follows a change of e: it delivers the wake-ups, and keeps e unless it is empty.
+// mu is held.
+func (s *Store) settle(key string, e *entry.Entry) {
+	s.watchers.deliver(key, e.Wake)
+	e.Wake = entry.Wake{}
+	if e.Empty() {
 		delete(s.entries, key)
-		return
-	}
-	if owner, called := e.queue.call(now); called {
-		s.watchers.wakeOwner(key, owner)
+	} else {
+		s.entries[key] = e
 	}
 }
 
@@ -275,8 +192,9 @@ func (s *Store) sweep(now time.Duration) {
 	if len(s.entries) < s.sweepAt {
 		return
 	}
-	for key := range s.entries {
-		s.look(key, now)
+	for key, e := range s.entries {
+		e.Settle(now)
+		s.settle(key, e)
 	}
 	s.sweepAt = max(minSweep, 2*len(s.entries))
 }
@@ -294,21 +212,6 @@ func check(ctx context.Context, m lock.Mode) error {
 		return fmt.Errorf("%w: memstore has no mode %s", lock.ErrUnsupported, m)
 	}
 	return ended(ctx)
-}
-
-// checkClaim refuses what an acquire or a renewal could not keep.
-func checkClaim(c *lock.Claim) error {
-	switch {
-	case c.Owner == "":
-		return fmt.Errorf("%w: a claim without an owner", lock.ErrInvalid)
-	case c.TTL <= 0, c.TTL > lock.MaxDuration:
-		return fmt.Errorf("%w: TTL %v, the limit is %v", lock.ErrInvalid, c.TTL, lock.MaxDuration)
-	case c.Mode != lock.Semaphore:
-		return nil
-	case c.Permits < 1, c.Size < c.Permits, c.Size > lock.MaxPermits:
-		return fmt.Errorf("%w: %d permits of %d, the limit is %d", lock.ErrInvalid, c.Permits, c.Size, lock.MaxPermits)
-	}
-	return nil
 }
 
 // ended returns an error if ctx has ended, which says that nothing was done.

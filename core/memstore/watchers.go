@@ -1,6 +1,9 @@
 package memstore
 
-import "github.com/redlatch/redlatch/core/lock"
+import (
+	"github.com/redlatch/redlatch/core/internal/entry"
+	"github.com/redlatch/redlatch/core/lock"
+)
 
 // watchers are those of each key. They are woken with the store's lock held,
 // so that no wake comes after its stop.
@@ -28,21 +31,15 @@ func (all watchers) remove(key string, w *watcher) {
 	}
 }
 
-// wake wakes the waiters of the key, in no order.
-func (all watchers) wake(key string) {
-	for w := range all[key] {
-		if !w.fair {
-			w.wake()
-		}
+// deliver wakes the waiters of the key that w means, in no order.
+func (all watchers) deliver(key string, w entry.Wake) {
+	if !w.All && w.First == "" {
+		return
 	}
-}
-
-// wakeOwner wakes one owner for its turn.
-func (all watchers) wakeOwner(key, owner string) {
-	locker := lock.Claim{Owner: owner}.Locker()
-	for w := range all[key] {
-		if w.fair && (w.owner == owner || locker != "" && w.locker == locker) {
-			w.wake()
+	locker := lock.Claim{Owner: w.First}.Locker()
+	for waiter := range all[key] {
+		if !waiter.fair && w.All || waiter.fair && w.First != "" && (waiter.owner == w.First || locker != "" && waiter.locker == locker) {
+			waiter.wake()
 		}
 	}
 }

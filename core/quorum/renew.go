@@ -34,9 +34,10 @@ func (q *Store) renew(ctx context.Context, claims []lock.Claim, report func(i in
 		return
 	}
 	r.enough = enough
+	r.invite = func(i int, nodes []int) { q.invite(ctx, r.guests[i].round, r.sent[i], nodes) }
 	limit := q.timeout + time.Duration(len(claims))*renewalTime
-	ask(ctx, q, r.alone, limit, func(ctx context.Context, _ int, node lock.BlockingStore) (struct{}, error) {
-		vote := r.vote()
+	ask(ctx, q, r.alone, limit, func(ctx context.Context, n int, node lock.BlockingStore) (struct{}, error) {
+		vote := r.vote(n)
 		_, err := recovered(func() (struct{}, error) { node.Renew(ctx, r.sent, vote); return struct{}{}, nil })
 		for i := range r.sent {
 			if err != nil {
@@ -56,9 +57,11 @@ type renewals struct {
 	index  []int        // for report
 	report func(int, error)
 	enough func() // ends the wait for further answers
+	invite func(i int, nodes []int)
 
 	mu      sync.Mutex
 	tallies []*tally // nil once reported
+	guests  []guests
 	open    int
 }
 
@@ -79,15 +82,15 @@ func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewa
 		}
 		c.Owner = hold.claim.Owner
 		r.sent, r.index = append(r.sent, c), append(r.index, i)
-		r.tallies = append(r.tallies, q.newTally())
+		r.tallies, r.guests = append(r.tallies, q.newTally()), append(r.guests, guests{round: hold})
 	}
 	r.open = len(r.sent)
 	return r
 }
 
-// vote returns what counts a node's answer for each claim: the first, should there be
+// vote returns what counts the answer of node n for each claim: the first, should there be
 // more.
-func (r *renewals) vote() func(i int, err error) {
+func (r *renewals) vote(n int) func(i int, err error) {
 	voted := make([]bool, len(r.sent))
 	return func(i int, err error) {
 		r.mu.Lock()
@@ -96,6 +99,9 @@ func (r *renewals) vote() func(i int, err error) {
 			return
 		}
 		voted[i] = true
+		if isAnswer(err, lock.ErrNotHeld) {
+			r.invite(i, r.guests[i].add(n))
+		}
 		if t := r.tallies[i]; t != nil && (t.count(err) || t.returned() == t.nodes) {
 			r.end(i)
 		}
@@ -106,6 +112,7 @@ func (r *renewals) vote() func(i int, err error) {
 func (r *renewals) end(i int) {
 	err := r.tallies[i].verdict()
 	r.tallies[i] = nil
+	r.invite(i, r.guests[i].decide(err == nil))
 	if r.open--; r.open == 0 {
 		defer r.enough() // also when a hook panics
 	}

@@ -33,6 +33,7 @@ const (
 	granted
 	unknown // the call has failed, and may run later
 	removed // somebody sees to it
+	refused // none, and none is asked for any longer: the hold has been released
 )
 
 // queue puts a call on a node behind the ones that the round has there already: a
@@ -141,7 +142,8 @@ type node struct {
 // on in the background. It is called when it is the round's turn there.
 func (q *Store) withdraw(ctx context.Context, r *round, i int, claim lock.Claim) error {
 	was := r.votes[i]
-	if was == none {
+	if was == none || was == refused {
+		r.votes[i] = refused
 		return lock.ErrNotHeld
 	}
 	r.votes[i] = removed

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore/internal/circuit"
 )
 
 // Defaults of [WithCircuit].
@@ -19,36 +21,25 @@ const (
 	DefaultCircuitPause    = 250 * time.Millisecond
 )
 
-const (
-	// silence is how long a server must have answered nobody for callers that
-	// gave up to say something about it.
-	silence = 100 * time.Millisecond
-	// probeWait is how long an acquisition may wait for the outcome of a probe:
-	// many round trips, and little for a request.
-	probeWait = 50 * time.Millisecond
-	// pingLimit bounds a PING.
-	pingLimit = 2 * time.Second
-	// maxPings bounds the PINGs without an answer, and so the connections that they take.
-	maxPings = 16
-	// forgetAfter is when failures to which none was added are forgotten, and the
-	// circuit of a server that nobody calls is closed.
-	forgetAfter = time.Minute
-)
+// pingLimit bounds a PING.
+const pingLimit = 2 * time.Second
 
 // errOpen is the answer of an open circuit.
 var errOpen = &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: lock.ErrCircuitOpen}
 
 // WithCircuit sets the circuit breaker for servers that don't answer. After that
 // many failures in a row (calls that could not reach it, or got no answer; callers
-// that gave up count once nobody has been answered for 100 ms) with less than a
-// minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
+// that gave up count once nobody has been answered for 100 ms, or for longer where answers
+// usually take long: see below) with less than a minute in between, acquisitions fail at once, with [lock.ErrUnavailable] and
 // [lock.ErrCircuitOpen], instead of each of them finding out the same.
 //
 // A probe finds out whether the server is back, no sooner than pause after the one
 // before. It is a PING on each idle connection, as these may lead to a server that is
 // gone, and then on a new one. No more than 16 PINGs are without an answer at a time,
 // each for 2 s at most. Acquisitions wait up to 50 ms for a probe, unless an earlier PING
-// has no answer yet. Any other call that is answered closes the circuit as well. Held
+// has no answer yet. Both times are at least twice the time after which TCP would send again
+// (RFC 6298, from how long the server's answers have taken lately), and at most 1 s, for which
+// one that has never answered may be silent. Any other call that is answered closes the circuit as well. Held
 // locks are still renewed and released, and acquisitions that wait for another owner go
 // on waiting. The idle connections are tried after the first failure already, so that
 // calls don't fail on one after the other.
@@ -61,7 +52,7 @@ func WithCircuit(failures int, pause time.Duration) Option {
 		panic(fmt.Sprintf("redisstore.WithCircuit(%d, %v): needs at least 0 failures, and a pause between 1ms and %v", //nolint:forbidigo // documented: a wrong set-up cannot be run
 			failures, pause, lock.MaxDuration))
 	}
-	return func(s *Store) { s.circuit.failures, s.circuit.pause = failures, pause }
+	return func(s *Store) { s.circuit = circuit.Settings{Failures: failures, Pause: pause} }
 }
 
 // WithCircuitHook sets a func that is called with the address of a server whenever
@@ -69,77 +60,40 @@ func WithCircuit(failures int, pause time.Duration) Option {
 // must not block and must not call the store. A panic in it is logged. The store logs the
 // same; see [WithLogger].
 func WithCircuitHook(changed func(server string, open bool)) Option {
-	return func(s *Store) { s.circuit.changed = changed }
+	return func(s *Store) { s.circuitHook = changed }
 }
 
-// circuitSettings are those of all circuits of a store.
-type circuitSettings struct {
-	failures int
-	pause    time.Duration
-	changed  func(server string, open bool) // nil: nobody listens
+// announcer reports the changes of a circuit, each once.
+type announcer struct {
+	mu   sync.Mutex
+	open bool // was reported
 }
-
-// circuit is the circuit breaker of a server. The mutex of its sender guards it.
-type circuit struct {
-	failures int       // in a row
-	failed   time.Time // when the last of them was noticed
-	heard    time.Time // when the server answered last
-	open     bool
-	called   time.Time // when an acquisition came last while it was open
-	probed   time.Time // when the last probe was sent
-	pings    int       // without an answer
-	awaited  bool      // when the last probe was sent, there was none
-	forget   *time.Timer
-
-	announcing sync.Mutex
-	announced  bool // that it is open
-}
-
-// admits says whether an acquisition, or what undoes one, may be queued now: with an open
-// circuit only while it can wait for a probe; mu is held.
-func (s *sender) admits(now time.Time) bool {
-	c := &s.circuit
-	if !c.open {
-		return true
-	}
-	c.called = now
-	return c.waitable(now)
-}
-
-// waitable says whether calls wait for the probe that was sent last.
-func (c *circuit) waitable(now time.Time) bool {
-	return c.awaited && c.pings > 0 && now.Sub(c.probed) < probeWait
-}
-
-// outdates says that the server has answered since then: what was sent says nothing about
-// it now.
-func (c *circuit) outdates(began time.Time) bool { return began.Before(c.heard) }
 
 // probe finds out whether the server answers, if that is in doubt; mu is held.
 func (s *sender) probe(now time.Time) {
-	c, settings := &s.circuit, s.store.circuit
-	doubt := c.open || c.failures > 0 || s.silent(now)
-	if settings.failures == 0 || !doubt || now.Sub(c.probed) < settings.pause || c.pings >= maxPings || c.waitable(now) {
+	if !s.circuit.Probe(s.store.circuit, now, s.begun()) {
 		return
 	}
-	c.awaited = c.pings == 0
-	c.probed, c.pings = now, c.pings+1
 	go s.askAll(now)
-	time.AfterFunc(probeWait, func() { s.giveUp(now) })
+	time.AfterFunc(s.circuit.Wait(), func() { s.giveUp(now) })
 }
 
-// askAll asks on the connections that are idle, as what an outage has cut or left mute among
-// them would fail one call after the other, and with an open circuit on a new one, too.
-func (s *sender) askAll(now time.Time) {
-	pings := s.idleConnections() // may wait for the pool
-	s.mu.Lock()
-	c := &s.circuit
-	if c.open {
-		pings++
+// begun yields when the batches under way began; mu is held.
+func (s *sender) begun() iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		for _, w := range s.flying {
+			if !yield(w.began) {
+				return
+			}
+		}
 	}
-	c.pings-- // its own
-	pings = min(pings, maxPings-c.pings)
-	c.pings += pings
+}
+
+// askAll sends the PINGs of a probe.
+func (s *sender) askAll(now time.Time) {
+	idle := s.idleConnections() // may wait for the pool
+	s.mu.Lock()
+	pings := s.circuit.Pings(idle)
 	s.mu.Unlock()
 	for range pings {
 		go s.ask(now)
@@ -169,7 +123,7 @@ func (s *sender) ask(then time.Time) {
 		s.record(then, nil)
 	}
 	s.mu.Lock()
-	s.circuit.pings--
+	s.circuit.Pinged()
 	s.mu.Unlock()
 	s.giveUp(time.Time{}) // if it was the last
 }
@@ -204,7 +158,7 @@ func refuse(calls []*sending) {
 func (s *sender) giveUp(then time.Time) {
 	s.mu.Lock()
 	var refused []*sending
-	if c := &s.circuit; c.open && (c.pings == 0 || c.probed.Equal(then)) {
+	if s.circuit.GiveUp(then) {
 		refused = s.refused()
 	}
 	s.mu.Unlock()
@@ -227,24 +181,13 @@ func (s *sender) record(began time.Time, err error) {
 
 // recordLocked is record with mu held, which it unlocks.
 func (s *sender) recordLocked(began time.Time, err error) {
-	if s.store.circuit.failures == 0 {
-		s.mu.Unlock()
-		return
-	}
-	_, answered := errorReply(err)
-	c, now := &s.circuit, time.Now()
-	was := c.open
-	switch {
-	case err == nil || answered:
-		c.heard, c.failures, c.open = now, 0, false
-	case !isUnreachable(err), c.outdates(began):
-	case began.After(c.failed) || now.Sub(began) >= silence: // else it failed together with the last
-		c.failed = now
-		c.failures++
-		c.open = c.open || c.failures >= s.store.circuit.failures // only an answer closes it
+	now, was := time.Now(), s.circuit.State()
+	if _, answered := errorReply(err); err == nil || answered {
+		s.circuit.Answered(s.store.circuit, began, now)
+	} else if isUnreachable(err) && s.circuit.Failed(s.store.circuit, began, now) {
 		s.remember()
 	}
-	changed := was != c.open
+	changed := (was == circuit.Closed) != (s.circuit.State() == circuit.Closed)
 	var refused []*sending
 	if changed {
 		refused = s.changed(now)
@@ -259,8 +202,7 @@ func (s *sender) recordLocked(began time.Time, err error) {
 // changed does what follows when the circuit has opened or closed, and returns the
 // calls to refuse; mu is held.
 func (s *sender) changed(now time.Time) (refused []*sending) {
-	c := &s.circuit
-	if !c.open {
+	if s.circuit.State() == circuit.Closed {
 		s.dispatch(now)
 		return nil
 	}
@@ -269,22 +211,19 @@ func (s *sender) changed(now time.Time) (refused []*sending) {
 
 // remember has what failed now forgotten in time; mu is held.
 func (s *sender) remember() {
-	c := &s.circuit
-	if c.forget == nil {
-		c.forget = time.AfterFunc(forgetAfter, s.forget)
+	if s.forgetting == nil {
+		s.forgetting = time.AfterFunc(circuit.ForgetAfter, s.forget)
 	} else {
-		c.forget.Reset(forgetAfter)
+		s.forgetting.Reset(circuit.ForgetAfter)
 	}
 }
 
 // forget closes the circuit of a server that nobody has called for a while.
 func (s *sender) forget() {
 	s.mu.Lock()
-	c := &s.circuit
-	if left := forgetAfter - time.Since(c.called); left > 0 {
-		c.forget.Reset(left)
+	if left := s.circuit.Forget(time.Now()); left > 0 {
+		s.forgetting.Reset(left)
 	} else {
-		c.failures, c.open = 0, false
 		s.leave()
 	}
 	s.mu.Unlock()
@@ -294,49 +233,41 @@ func (s *sender) forget() {
 // deserted opens the circuit, and returns true, if as many callers as it takes have
 // given up calls that are under way, while the server answered nobody; mu is held.
 func (s *sender) deserted(now time.Time) bool {
-	need := s.store.circuit.failures
-	if need == 0 || s.circuit.open || !s.silent(now) {
-		return false
-	}
-	for _, w := range s.flying {
-		if s.circuit.outdates(w.began) {
-			continue
-		}
-		for _, x := range w.batch {
-			if x.overdue(now) != nil {
-				need--
+	deserted := s.circuit.Deserted(s.store.circuit, now, s.begun(), func(enough int) (n int) {
+		for _, w := range s.flying {
+			if s.circuit.Outdates(w.began) {
+				continue
+			}
+			for _, x := range w.batch {
+				if x.overdue(now) != nil {
+					n++
+				}
+				if n == enough {
+					return n
+				}
 			}
 		}
-	}
-	if need > 0 {
-		return false
-	}
-	s.circuit.open = true
-	s.remember()
-	return true
-}
-
-// silent says whether the server has answered nobody for a while although it was
-// called since it last did; mu is held.
-func (s *sender) silent(now time.Time) bool {
-	return now.Sub(s.circuit.heard) >= silence && slices.ContainsFunc(s.flying, func(w *worker) bool {
-		return !s.circuit.outdates(w.began) && now.Sub(w.began) >= silence
+		return n
 	})
+	if deserted {
+		s.remember()
+	}
+	return deserted
 }
 
 // announce reports the state of the circuit if it has changed, with the reason why
 // it opened.
 func (s *sender) announce(reason error) {
-	c := &s.circuit
-	c.announcing.Lock()
-	defer c.announcing.Unlock()
+	a := &s.announced
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	s.mu.Lock()
-	open := c.open
+	open := s.circuit.State() != circuit.Closed
 	s.mu.Unlock()
-	if open == c.announced {
+	if open == a.open {
 		return
 	}
-	c.announced = open
+	a.open = open
 	server := slog.String("server", s.address())
 	if open {
 		s.store.log.Warn("lock store does not answer, acquisitions are refused until it does",
@@ -344,7 +275,7 @@ func (s *sender) announce(reason error) {
 	} else {
 		s.store.log.Info("lock store is called again", server)
 	}
-	changed := s.store.circuit.changed
+	changed := s.store.circuitHook
 	if changed == nil {
 		return
 	}

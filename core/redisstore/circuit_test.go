@@ -390,6 +390,7 @@ func TestOnlyAServerThatIsAwayOpensTheCircuit(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, store := newDistant(t, tt.opts...)
 				l := newLocker(t, store)
+				release(t, acquire(t, l, "heard"))
 				if d.away(tt.how); tt.refuse {
 					d.refuse()
 				}
@@ -414,6 +415,55 @@ func TestOnlyAServerThatIsAwayOpensTheCircuit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A healthy server has a round trip of 200 ms. Callers with short deadlines, who never get an
+// answer, don't take it from patient ones.
+func TestAServerThatIsFarAwayAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newDistant(t)
+		d.away(func([]string) string {
+			time.Sleep(200 * time.Millisecond)
+			return "well"
+		})
+		var patient sync.WaitGroup
+		for n := range 4 {
+			patient.Go(func() {
+				for i := range 12 {
+					if a := answered(t, begin(t.Context(), store, fmt.Sprintf("patient %d %d", n, i), time.Now().Add(soon))); a.err != nil {
+						t.Errorf("call %d of caller %d: %v", i, n, a.err)
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		var hasty sync.WaitGroup
+		for n := range 5 {
+			hasty.Go(func() {
+				for i := 0; ; i++ {
+					ctx, leave := context.WithTimeout(t.Context(), 30*time.Millisecond)
+					begin(ctx, store, fmt.Sprintf("hasty %d %d", n, i), time.Now().Add(30*time.Millisecond))
+					select {
+					case <-ctx.Done():
+					case <-done:
+					}
+					leave()
+					select {
+					case <-done:
+						return
+					default:
+					}
+				}
+			})
+		}
+		patient.Wait()
+		close(done)
+		hasty.Wait()
+		if told := d.told(); len(told) > 0 {
+			t.Errorf("the circuit of a server that answers: %q", told)
+		}
+		d.away(nil)
+	})
 }
 
 // Where packets are dropped, no connection is made, which go-redis tries for longer than a
@@ -735,6 +785,7 @@ func TestWhoWaitsIsRefusedWhenItOpens(t *testing.T) {
 			}
 			return ""
 		})
+		_ = lock.Blocking(store).Release(t.Context(), claim) // it has been heard
 		for range 2 {
 			for i := range redisstore.MaxWorkers {
 				caller, leave := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -1,6 +1,9 @@
 package redisstore
 
-import "log/slog"
+import (
+	"log/slog"
+	"strings"
+)
 
 // Option is a setting of [New].
 type Option func(*Store)
@@ -21,18 +24,22 @@ func WithLogger(log *slog.Logger) Option {
 // the locks need a NameMapper that does the same. It replaces
 // [WithNameMapper].
 func WithKeyPrefix(prefix string) Option {
-	return WithNameMapper(func(key string) string { return prefix + key })
+	return func(s *Store) {
+		s.name = func(key string) string { return prefix + key }
+		s.key = func(name string) (string, bool) { return strings.CutPrefix(name, prefix) }
+	}
 }
 
 // WithNameMapper makes the name of the lock in Redis from its key, like
 // Redisson's NameMapper. It must be injective, or different keys become one
-// lock. Default: the key itself. It replaces [WithKeyPrefix]. nil panics.
+// lock. Default: the key itself. It replaces [WithKeyPrefix]. nil panics. The store
+// doesn't list its keys then, as nothing makes keys of names.
 func WithNameMapper(name func(key string) string) Option {
 	return func(s *Store) {
 		if name == nil {
 			panic("redisstore.WithNameMapper: mapper is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 		}
-		s.name = name
+		s.name, s.key = name, nil
 	}
 }
 
@@ -63,4 +70,4 @@ func WithRedissonTokens() Option { return func(s *Store) { s.tokens = true } }
 // WithPolling does without publish/subscribe, for proxies and managed services
 // that do not pass it on: Watch answers [lock.ErrUnsupported], and waiters
 // poll.
-func WithPolling() Option { return func(s *Store) { s.wakeups = nil } }
+func WithPolling() Option { return func(s *Store) { s.wakeups, s.forced = nil, nil } }

@@ -10,8 +10,8 @@ import (
 
 // ReleasePermits releases permits of a semaphore by their ids, no matter who took
 // them: a Java service, or a process that has died. The ids are those of Redisson,
-// 32 hexadecimal digits, as [Store.Inspect] lists them. A holder in Go notices at
-// its next renewal.
+// 32 hexadecimal digits, as [Store.Inspect] lists them. A holder in Go notices as
+// after [lock.Locker.ForceRelease].
 //
 // [lock.ErrNotHeld] means that some of them were no longer taken; the others are
 // released. [lock.ErrInvalid] means that an id isn't valid, or that the key has no semaphore.
@@ -35,6 +35,9 @@ func (s *Store) ReleasePermits(ctx context.Context, key string, ids ...string) e
 		args = append(args, raw)
 	}
 	n, err := s.number(ctx, semaphoreReleaseScript.call([]string{name, permitsOf(name)}, args))
+	if n > 0 {
+		s.announce(ctx, name, []string{""})
+	}
 	if err == nil && n == 0 {
 		return lock.ErrNotHeld
 	}

@@ -48,3 +48,9 @@ func (s *Store) subscriptions() *subs.Set {
 		Warn:    func(message string, err error) { s.log.Warn(message, "cause", lock.ClassOf(err)) },
 	})
 }
+
+// announcements are a connection apart: where an ACL refuses their channel, waiters don't
+// notice.
+func (s *Store) announcements() *subs.Set {
+	return subs.New(subs.Config{Client: s.rdb, Failure: s.failure, Refused: isRefused, Warn: func(string, error) {}})
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore/internal/circuit"
 )
 
 // errReplicas is the cause when a grant or renewal is on too few replicas.
@@ -64,7 +65,7 @@ func (s *Store) grant(ctx context.Context, c call) (int64, error) {
 	to.mu.Lock()
 	now := time.Now()
 	to.probe(now)
-	admitted := to.admits(now) && !to.circuit.open // no queue waits for a probe
+	admitted := to.circuit.Admits(now) && to.circuit.State() == circuit.Closed // no queue waits for a probe
 	to.mu.Unlock()
 	if !admitted {
 		return 0, errOpen

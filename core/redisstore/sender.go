@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore/internal/circuit"
 )
 
 const (
@@ -123,7 +124,9 @@ type sender struct {
 	guard     *time.Timer // looks after calls that wait for stuck batches
 	watch     bool        // guard is set
 
-	circuit circuit
+	circuit    circuit.Breaker
+	forgetting *time.Timer // of failures; nil before the first
+	announced  announcer
 }
 
 // worker has one batch under way at a time.
@@ -157,7 +160,7 @@ func (s *sender) submit(x *sending) {
 	switch {
 	case x.urgent:
 		s.urgent = append(s.urgent, x)
-	case !s.admits(now):
+	case !s.circuit.Admits(now):
 		refused = append(refused, x)
 	case x.undo:
 		s.undos = append(s.undos, x)
@@ -174,7 +177,7 @@ func (s *sender) submit(x *sending) {
 
 // waiting is how many calls may be sent now; mu is held.
 func (s *sender) waiting() int {
-	if s.circuit.open {
+	if s.circuit.State() != circuit.Closed {
 		return len(s.urgent)
 	}
 	return len(s.urgent) + len(s.queue) + len(s.undos)
@@ -330,7 +333,7 @@ func (s *sender) fill(w *worker, now time.Time) bool {
 	w.began, w.last, w.until = now, now, now
 	share := s.share(w, now)
 	s.urgent = w.take(s.urgent, share)
-	if !s.circuit.open {
+	if s.circuit.State() == circuit.Closed {
 		acquisitions := min(len(s.queue), max(few, share-len(w.batch)))
 		s.undos = w.take(s.undos, max(undoShare, min(acquisitions, maxBatch/2)))
 		s.queue = w.take(s.queue, acquisitions)
@@ -414,7 +417,7 @@ func (s *sender) reap() {
 // leave makes the store forget the sender of a node of a cluster, which may be gone,
 // unless it has work or knows of failures that count; mu is held.
 func (s *sender) leave() {
-	if s.store.cluster != nil && len(s.flying) == 0 && s.circuit.failures == 0 && !s.circuit.open {
+	if s.store.cluster != nil && len(s.flying) == 0 && s.circuit.Clean() {
 		s.store.senders.CompareAndDelete(s.node, s)
 	}
 }

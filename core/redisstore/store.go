@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore/internal/circuit"
 	"github.com/redlatch/redlatch/core/redisstore/internal/subs"
 )
 
@@ -26,8 +27,10 @@ type Store struct {
 	unusable   error                // why rdb cannot be used at all
 	log        *slog.Logger
 	name       func(key string) string
+	key        func(name string) (key string, ok bool) // the reverse; nil: there is none
 	publish    Publishing
 	wakeups    *subs.Set   // nil: polling
+	forced     *subs.Set   // of announcements; nil as well then
 	replicas   *replicas   // nil: whatever they have
 	quarantine *quarantine // nil: none
 	tokens     bool        // fences are Redisson's counters
@@ -35,9 +38,11 @@ type Store struct {
 	quiet      bool        // no script publishes
 	timeless   bool        // no script that acquires has the time
 	variants   map[*script]variant
-	circuit    circuitSettings
-	sender     *sender  // of rdb
-	senders    sync.Map // of the nodes of a cluster, *redis.Client to *sender
+	circuit    circuit.Settings
+	// circuitHook is that of [WithCircuitHook], or nil.
+	circuitHook func(server string, open bool)
+	sender      *sender  // of rdb
+	senders     sync.Map // of the nodes of a cluster, *redis.Client to *sender
 }
 
 // New returns a store on rdb, which the caller still owns and closes after
@@ -54,8 +59,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if v := reflect.ValueOf(rdb); rdb == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("redisstore.New: client is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
-	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }}
-	s.circuit.failures, s.circuit.pause = DefaultCircuitFailures, DefaultCircuitPause
+	s := &Store{rdb: rdb, log: slog.Default(), name: func(key string) string { return key }, key: func(name string) (string, bool) { return name, true }}
+	s.circuit = circuit.Settings{Failures: DefaultCircuitFailures, Pause: DefaultCircuitPause}
 	s.sender = &sender{store: s, node: rdb}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		s.cluster, s.topology = cluster, newTopology(cluster)
@@ -63,7 +68,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Store {
 	if _, ring := rdb.(*redis.Ring); ring {
 		s.unusable = fmt.Errorf("%w: redisstore cannot use a redis.Ring", lock.ErrUnsupported)
 	}
-	s.wakeups = s.subscriptions()
+	s.wakeups, s.forced = s.subscriptions(), s.announcements()
 	for _, apply := range opts {
 		if apply == nil {
 			panic("redisstore.New: an option is nil") //nolint:forbidigo // documented: a wrong set-up cannot be run
@@ -239,6 +244,11 @@ func (s *Store) forceFrom(ctx context.Context, name string, reply []any) (freed 
 	}
 	var calls []call
 	var answers []<-chan outcome
+	defer func() {
+		if freed {
+			s.announce(ctx, name, makersOf(reply[0], fields))
+		}
+	}()
 	for i := 0; i+1 < len(fields); i += 2 {
 		field, _ := fields[i].(string)
 		keys := besides(name)

@@ -139,7 +139,7 @@ func TestBatchesOfBeforeDoNotOpenTheCircuitAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, client, takeOver := newDistantPair(t, func(*redis.Options) {})
 		store := d.store(client)
-		leaveUnanswered(t, d, store, time.Second)
+		leaveUnanswered(t, d, store, 2*time.Second)
 		takeOver()
 		time.Sleep(500 * time.Millisecond)
 		begin(t.Context(), store, "begins a probe", time.Now().Add(soon))

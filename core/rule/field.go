@@ -55,6 +55,7 @@ const (
 	fieldWait      = "wait"
 	fieldOnBusy    = "onBusy"
 	fieldName      = "name"
+	fieldAlso      = "also"
 )
 
 // fields is the table. A new field is one row here, and a field of [Rule].
@@ -95,7 +96,7 @@ var fields = []Field{
 	flag("overlaps", "Says that the key is meant to be the same as that of a rule whose template has other variables in the "+
 		"same places. Without it such a pair is an error, unless the other rule says so.",
 		func(r *Rule) *bool { return &r.Overlaps }),
-	flag("also", "Says that the operation has another rule as well, and takes the locks of both: all or none, in an order in which "+
+	flag(fieldAlso, "Says that the operation has another rule as well, and takes the locks of both: all or none, in an order in which "+
 		"callers cannot block each other. Without it a second rule for an operation is an error, unless the other rule says so.",
 		func(r *Rule) *bool { return &r.Also }),
 	flag("optional", "Says that the operation need not exist, for one file that several services read. Without it a rule "+
@@ -132,6 +133,12 @@ func optionNames() []string {
 		}
 	}
 	return names
+}
+
+// either lists what one may choose from.
+func either(choices []string) string {
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
 func (f *Field) isOption() bool { return f.Name != fieldOperation && f.Name != fieldKey }
@@ -330,7 +337,7 @@ func choice[T interface {
 	for i, v := range values {
 		choices[i] = v.String()
 	}
-	use := strings.Join(choices[:len(choices)-1], ", ") + " or " + choices[len(choices)-1]
+	use := either(choices)
 	return Field{
 		Name: name, Kind: Choice, Doc: doc, Default: choices[0], Choices: choices,
 		set: func(r *Rule, value string) error {

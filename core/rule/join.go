@@ -32,6 +32,9 @@ func Join(rules []Rule, given func(i int, field string) bool) ([]Rule, []Clash) 
 	}
 	joined := slices.Clone(rules)
 	var clashes []Clash
+	if c, alone := lonely(rules); alone {
+		clashes = append(clashes, c)
+	}
 	for i := range rules {
 		for _, before := range rules[:i] {
 			if c, clash := rules[i].clash(&before); clash {
@@ -64,12 +67,20 @@ func Join(rules []Rule, given func(i int, field string) bool) ([]Rule, []Clash) 
 	return joined, clashes
 }
 
+// lonely returns what is wrong if the rules of one operation are a single one that says Also.
+func lonely(rules []Rule) (Clash, bool) {
+	if len(rules) != 1 || !rules[0].Also {
+		return Clash{}, false
+	}
+	return Clash{Field: fieldAlso, Reason: "says that the operation has another rule as well, and there is none here: add it, or take this word out"}, true
+}
+
 // clash returns why one call can't take the locks of both rules.
 func (r *Rule) clash(before *Rule) (Clash, bool) {
 	switch {
 	case r.Key == before.Key:
 		return Clash{Field: fieldKey, Reason: fmt.Sprintf("the operation takes %s already, remove one of the two", r.Key)}, true
-	case !sameShape(r.Key, before.Key):
+	case !sameShape(r, before):
 		return Clash{}, false
 	case r.Mode != before.Mode:
 		return Clash{Field: fieldKey, Reason: fmt.Sprintf("%s and %s can be the same key, and one call cannot take it in mode %s and in mode %s",
@@ -81,9 +92,9 @@ func (r *Rule) clash(before *Rule) (Clash, bool) {
 	return Clash{}, false
 }
 
-func sameShape(a, b string) bool {
-	first, wrong := parseKey(a)
-	second, also := parseKey(b)
+func sameShape(a, b *Rule) bool {
+	first, wrong := a.template()
+	second, also := b.template()
 	return wrong == nil && also == nil && first.Shape() == second.Shape()
 }
 

@@ -73,6 +73,9 @@ func TestRulesOfOneOperationThatCannotBeTakenTogetherAreFaults(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", name, err, test.want)
 		}
 	}
+	if _, err := rule.JoinAll(transfers()[1]); err == nil || !strings.Contains(err.Error(), "also: says that the operation has another rule as well, and there is none here") {
+		t.Errorf("one that lacks the other: got %v", err)
+	}
 	if _, err := rule.JoinAll(rule.Rule{Key: "lock:a"}, rule.Rule{Key: "lock:<", Wait: -1}); err == nil ||
 		!strings.Contains(err.Error(), `rules[1]: key: "lock:<", column 6`) || !strings.Contains(err.Error(), "rules[1]: wait: -1ns is negative") {
 		t.Errorf("got %v", err)

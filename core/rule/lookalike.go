@@ -21,8 +21,7 @@ var (
 
 // lookalike reports a template that seems to name a variable in another way than
 // <name>, or to hold a field of the rule: the reason and the column.
-func lookalike(template *key.Template, operation string) *problem {
-	text := template.String()
+func lookalike(template *key.Template, text, operation string) *problem {
 	report := func(match []int, constant string) *problem {
 		name := ""
 		for i := 2; i < len(match) && name == ""; i += 2 {
@@ -40,6 +39,10 @@ func lookalike(template *key.Template, operation string) *problem {
 			return &problem{field: fieldKey, column: match[0] + 1, reason: fmt.Sprintf(
 				"%.300q, column %d: %q is a part of the key and sets no field; in the string form of a rule a space is in front of it", text, match[0]+1, text[match[0]:])}
 		}
+	}
+	if last := len(text) - 1; text[last] == ',' || text[last] == ';' {
+		return &problem{field: fieldKey, column: last + 1, reason: fmt.Sprintf(
+			"%.300q, column %d: %q is a part of the key: remove it, spaces separate the fields of a rule", text, last+1, text[last:])}
 	}
 	if match := withSign.FindStringSubmatchIndex(text); match != nil {
 		return report(match, "")

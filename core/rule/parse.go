@@ -40,14 +40,15 @@ type Parsed struct {
 
 // ParseWith is [ParseRule] for integrations that extend the grammar of templates.
 // rewrite, if not nil, turns the template of the string into one that [key.Parse]
-// knows, and returns how a column of the new one maps to one of the old.
+// knows, and returns how a column of the new one maps to one of the old. With faults the
+// rest of the rule is there, and Template is nil if it is wrong.
 func ParseWith(s string, rewrite func(template string) (canonical string, original func(column int) int)) (*Parsed, Faults) {
 	r := ruleReader{source: s, parsed: Parsed{Given: make(map[string]int)}}
 	words := split(s)
 	switch {
 	case len(words) == 0:
 		r.fault(len(s)+1, fieldKey, `the template is missing, add one such as "lock:order:<userId>"`)
-		return nil, r.faults
+		return &r.parsed, r.faults
 	case strings.HasPrefix(words[0].text, fieldKey+"="):
 		r.fault(words[0].column, fieldKey, "the template stands without a name, leave out %q", fieldKey+"=")
 		words = words[1:]
@@ -63,7 +64,7 @@ func ParseWith(s string, rewrite func(template string) (canonical string, origin
 	r.check()
 	if len(r.faults) > 0 {
 		slices.SortStableFunc(r.faults, func(a, b Fault) int { return a.Column - b.Column })
-		return nil, r.faults
+		return &r.parsed, r.faults
 	}
 	return &r.parsed, nil
 }
@@ -129,7 +130,9 @@ func (r *ruleReader) template(w word, rewrite func(string) (string, func(int) in
 	template, err := key.Parse(r.parsed.Rule.Key)
 	var syntax *key.SyntaxError
 	if errors.As(err, &syntax) {
-		r.fault(w.column+r.original(syntax.Column)-1, fieldKey, "%s", syntax.Reason)
+		for _, fault := range syntax.All() {
+			r.fault(w.column+r.original(fault.Column)-1, fieldKey, "%s", fault.Reason)
+		}
 		return
 	}
 	r.parsed.Template = template
@@ -142,6 +145,9 @@ func (r *ruleReader) field(w word) {
 	switch {
 	case !ok:
 		r.fault(w.column, "", "%.100q is not a field, write name=value; known are %s", w.text, strings.Join(optionNames(), ", "))
+		return
+	case name == "":
+		r.fault(w.column, "", "no space stands around =, write name=value")
 		return
 	case !known || !f.isOption():
 		r.fault(w.column, "", "%s", unknownField(name, optionNames()))

@@ -140,7 +140,7 @@ func (r Rule) compile() (*Compiled, []problem) {
 	for i := range fields {
 		f := &fields[i]
 		if f.Name == fieldKey && wrong != nil {
-			problems = append(problems, *wrong)
+			problems = append(problems, wrong...)
 		} else if reason := f.check(&r); reason != "" {
 			problems = append(problems, problem{field: f.Name, reason: reason})
 		}
@@ -151,23 +151,28 @@ func (r Rule) compile() (*Compiled, []problem) {
 	return &Compiled{Rule: r, Template: template, options: r.options()}, problems
 }
 
-func (r *Rule) template() (*key.Template, *problem) {
-	template, wrong := parseKey(r.Key)
-	if wrong == nil {
-		wrong = lookalike(template, r.Operation)
+// template reads the key. The variables of a method are spelled as its directives do.
+func (r *Rule) template() (*key.Template, []problem) {
+	if r.Key == "" {
+		return nil, []problem{{field: fieldKey, reason: `is missing, add a template such as "lock:order:<userId>"`}}
 	}
-	return template, wrong
-}
-
-func parseKey(text string) (*key.Template, *problem) {
-	if text == "" {
-		return nil, &problem{field: fieldKey, reason: `is missing, add a template such as "lock:order:<userId>"`}
+	paths := Paths{text: r.Key}
+	if shape, err := ShapeOf(r.Operation); err == nil && shape == Method {
+		paths = ReadPaths(r.Key)
 	}
-	template, err := key.Parse(text)
+	template, err := key.Parse(paths.Canonical())
 	var syntax *key.SyntaxError
 	if errors.As(err, &syntax) {
-		reason := fmt.Sprintf("%.300q, column %d: %s", text, syntax.Column, syntax.Reason)
-		return nil, &problem{field: fieldKey, reason: reason, column: syntax.Column}
+		var wrong []problem
+		for _, fault := range syntax.All() {
+			column := paths.Original(fault.Column)
+			reason := fmt.Sprintf("%.300q, column %d: %s", r.Key, column, paths.Plain(fault.Reason))
+			wrong = append(wrong, problem{field: fieldKey, reason: reason, column: column})
+		}
+		return nil, wrong
+	}
+	if wrong := lookalike(template, r.Key, r.Operation); wrong != nil {
+		return template, []problem{*wrong}
 	}
 	return template, nil
 }

@@ -197,6 +197,19 @@ func (e *Entry) disagrees(earlier *Entry) (problem, bool) {
 	return problem{}, false
 }
 
+// Alone returns a fault for each operation of which only one rule is there, and says
+// Also: half of its locks are missing. A file may have one rule of an operation and another
+// file the other, so this is for the set of all of them.
+func (s *Set) Alone() Faults {
+	var faults Faults
+	for _, r := range s.rules {
+		if c, alone := lonely([]Rule{r.Rule}); alone && len(s.Lookup(r.Operation)) == 1 {
+			faults = append(faults, Fault{Operation: r.Operation, Field: c.Field, Reason: c.Reason})
+		}
+	}
+	return faults
+}
+
 // Build makes a set of the rules of a file, for packages that read files. It
 // reports all that [NewSet] does, and also templates that overlap although neither
 // rule says so. Use the set only if there is no fault.
@@ -287,6 +300,9 @@ func (b *builder) compile(i int) *Compiled {
 func (b *builder) join(group []int, at int) (joined Rule, clashes []Clash) {
 	if at < 0 {
 		return joined, nil
+	}
+	if len(group) == 1 { // the other rule may be in another file
+		return b.entries[group[0]].Rule, nil
 	}
 	rules := make([]Rule, len(group))
 	for i, entry := range group {

@@ -61,7 +61,14 @@ func (f *Field) mistaken(is string) string {
 	case Flag:
 		return fmt.Sprintf("is %s, not true or false", is)
 	}
-	if is == "a number" || is == "true or false" {
+	switch {
+	case f.Kind == Choice:
+		return fmt.Sprintf("is %s; use %s", is, either(f.Choices))
+	case f.Kind == Permits:
+		return fmt.Sprintf(`is %s, write how many permits of how many, such as "1/3"`, is)
+	case f.Name == fieldKey && is == "a mapping": // {id}, as other languages write a variable
+		return `is a mapping, not a string: put the template in quotes, and write its variables as in "lock:order:<id>"`
+	case is == "a number" || is == "true or false":
 		return fmt.Sprintf("is %s, not a string, put it in quotes", is)
 	}
 	return fmt.Sprintf("is %s, not a string", is)

@@ -50,6 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) lock.Store, opts ...Option) {
 	}
 	set.run(t, open, lock.Exclusive, exclusiveTests)
 	set.run(t, open, lock.Exclusive, allTests)
+	set.run(t, open, lock.Exclusive, operatorTests)
 	for _, s := range sections {
 		t.Run(s.name, func(t *testing.T) {
 			b := set.newBench(t, open(t), s.modes[0])

@@ -45,7 +45,11 @@ func cause(err error) []slog.Attr {
 
 func (l *logger) lost(e lock.LossEvent, about logged) {
 	l.write(e.Context, slog.LevelWarn, &l.losses, "lock is lost", func() []slog.Attr {
-		return append(about(), slog.String(string(reasonKey), e.Reason.String()), slog.Duration("held", e.Held))
+		attrs := append(about(), slog.String(string(reasonKey), e.Reason.String()), slog.Duration("held", e.Held))
+		if e.Holder != (lock.Identity{}) {
+			attrs = append(attrs, slog.String("service", e.Holder.Service), slog.String("host", e.Holder.Host), slog.Int("pid", e.Holder.PID))
+		}
+		return attrs
 	})
 }
 

@@ -43,6 +43,12 @@ func TestLogLines(t *testing.T) {
 		"loss": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: lock.LossNotRenewed, Held: 90 * time.Second, Cause: errSecret})
 		}, `level=WARN msg="lock is lost" ` + order + ` redlatch.reason=not_renewed held=1m30s`},
+		"loss, and whose": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
+			h.Lost(lock.LossEvent{
+				Event: e, Context: context.Background(), Reason: lock.LossTaken, Owner: "secret",
+				Holder: lock.Identity{Service: "shop", Host: "web-1", PID: 7, Version: "v1"},
+			})
+		}, `level=WARN msg="lock is lost" ` + order + ` redlatch.reason=taken held=0s service=shop host=web-1 pid=7`},
 		"loss, and why the store was away": {func(_ *telemetry.Telemetry, h lock.Hooks, e lock.Event) {
 			h.Lost(lock.LossEvent{Event: e, Context: context.Background(), Reason: lock.LossNotRenewed, Cause: &lock.StoreError{Class: "READONLY", Err: errSecret}})
 		}, `level=WARN msg="lock is lost" ` + order + ` cause=READONLY redlatch.reason=not_renewed held=0s`},

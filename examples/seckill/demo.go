@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/redlatch/redlatch/examples/seckill/internal/app"
@@ -18,5 +19,9 @@ func (d *demo) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.storm(ctx, t, []string{a.URL()}), a.Stop(ctx))
+	if err := errors.Join(d.storm(ctx, t, []string{a.URL()}), a.Stop(ctx)); err != nil {
+		return err
+	}
+	fmt.Fprint(t.out, "To see what the lock is for: make serve, and open http://127.0.0.1:8080/\n")
+	return nil
 }

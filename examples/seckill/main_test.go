@@ -43,7 +43,7 @@ func TestDemoSellsExactlyWhatThereIs(t *testing.T) {
 		`refused: ALREADY_ORDERED +│ +200 `, `refused: SOLD_OUT +│ +750 `,
 		`latency p50`, `latency p95`, `latency p99`, `orders/s`,
 		`report: orders +│ +50 `, `report: distinct users +│ +50 `, `report: oversold +│ +false `, `report: duplicate orders +│ +0 `,
-		`sold ≤ stock +│ +holds`, `one order per user +│ +holds`, `sold = min\(stock, users\) +│ +holds`,
+		`sold ≤ stock +│ +holds`, `one order per user +│ +holds`, `sold = min\(stock, users\) +│ +holds`, `counters = orders +│ +holds`, `open http://127.0.0.1:8080/`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %s in\n%s", want, out)

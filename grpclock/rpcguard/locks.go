@@ -33,6 +33,10 @@ type Config struct {
 	// Rules are the rules of methods, "/shop.v1.Orders/Place". They override those of the
 	// guard and of the .proto.
 	Rules map[string][]*rule.Compiled
+	// Streams says that the integration takes the locks of streams as well. Interceptors of
+	// many frameworks see unary methods only: without it, a stream with a rule among the
+	// services of [Locks.Serve] is a fault.
+	Streams bool
 	// Vars bind bare variables to a source, in the templates of all methods.
 	Vars map[string]Source
 	// Identity are the variables that say who the caller is, written as in the templates.
@@ -154,10 +158,19 @@ func (l *Locks) survey(rules *rule.Set) (served []string, err error) {
 			m := service.Methods().Get(i)
 			name := "/" + string(service.FullName()) + "/" + string(m.Name())
 			served = append(served, name)
-			for _, wrong := range l.Check(rules, Method{Name: name, ClientStream: m.IsStreamingClient(), ServerStream: m.IsStreamingServer()}) {
+			method := Method{Name: name, ClientStream: m.IsStreamingClient(), ServerStream: m.IsStreamingServer()}
+			for _, wrong := range l.unserved(rules, method) {
 				faults = append(faults, fmt.Errorf("%s: %s: %w", l.config.By, name, wrong))
 			}
 		}
 	}
 	return served, errors.Join(faults...)
+}
+
+// unserved returns what keeps a method of a service that is served from its lock.
+func (l *Locks) unserved(set *rule.Set, m Method) []error {
+	if rules, err := l.Rules(set, m); (m.ClientStream || m.ServerStream) && !l.config.Streams && (len(rules) > 0 || err != nil) {
+		return []error{fmt.Errorf("has a rule, and %s takes no locks of streams: take them, and set Streams of rpcguard.Config", l.config.By)}
+	}
+	return l.Check(set, m)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"go/parser"
 	"go/token"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,7 +111,10 @@ func TestServeComparesTheServicesWithTheirRules(t *testing.T) {
 	file := testpb.File_redlatch_test_v1_test_proto.Services()
 	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New())))
 	rpcguard.Require(g, file.ByName("OrderService"))
-	locks := locksOf(t, g)
+	locks, err := rpcguard.New(g, rpcguard.Config{By: "testlock", Streams: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	locks.Serve(file.ByName("OrderService"))
 	if err := g.Validate(); err != nil {
 		t.Errorf("got %v", err)
@@ -118,6 +122,23 @@ func TestServeComparesTheServicesWithTheirRules(t *testing.T) {
 	locks.Serve(file.ByName("FaultyService"))
 	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), "testlock: /redlatch.test.v1.FaultyService/Typo: ") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An interceptor of many frameworks sees unary methods only: a stream would run beside it.
+func TestAStreamWithARuleNeedsAnIntegrationThatLocksStreams(t *testing.T) {
+	file := testpb.File_redlatch_test_v1_test_proto.Services()
+	g := guard.Must(guard.New(guardtest.Locker(t, memstore.New()))).WithLogger(slog.New(slog.DiscardHandler))
+	locksOf(t, g).Serve(file.ByName("OrderService"))
+	err := g.Validate()
+	for _, stream := range []string{"Watch", "Upload", "Chat"} {
+		want := "testlock: /redlatch.test.v1.OrderService/" + stream + ": has a rule, and testlock takes no locks of streams"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if err != nil && len(strings.Split(err.Error(), "\n")) != 3 {
+		t.Errorf("got %v, want a fault for each stream", err)
 	}
 }
 

@@ -53,6 +53,8 @@
 //     scripts
 //   - failover: the master is killed, a replica takes over, the old one comes back (Sentinel,
 //     Cluster)
+//   - with locks in PostgreSQL or MariaDB (--topology), "redis" in these names is the database.
+//     Its processes are killed, and the machine stays, so it needs no fsync
 //   - slot moved: the slot of a key in use migrates to another master (Cluster)
 //
 // Three times a minute nothing breaks for some seconds. In these truces the service is

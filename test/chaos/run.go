@@ -21,12 +21,12 @@ type runCommand struct {
 	Seed      uint64        `default:"1" help:"What the plan of the faults and the clients' choices come from."`
 	Duration  time.Duration `default:"60s" help:"How long faults happen. Longer than --round makes several runs."`
 	Round     time.Duration `default:"60s" help:"Longest single run: histories are checked in memory."`
-	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum" help:"${enum}."`
+	Topology  string        `default:"standalone" enum:"standalone,sentinel,cluster,quorum,postgresql,mariadb" help:"${enum}."`
 	Mix       string        `default:"all" enum:"${mixes}" help:"What breaks: ${enum}."`
 	Mode      string        `default:"all" enum:"exclusive,handed,nested,fair,readwrite,semaphore,leader,all" help:"Kinds of locks: ${enum}."`
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
 	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
-	Processes int           `help:"Worker processes. Default: 8, for a quorum 4."`
+	Processes int           `help:"Worker processes. Default: 8, for a quorum or a database 4."`
 	Clients   int           `help:"Clients in each of them. Default: 8, for a quorum 4."`
 	Rate      float64       `default:"11" help:"Faults a second that are planned."`
 	Long      int           `default:"2" help:"Percent of the leases that are kept for longer than they last without renewal."`
@@ -85,11 +85,15 @@ func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// crew fills in how many workers there are. Every call of a quorum is five.
+// crew fills in how many workers there are. Every call of a quorum is five, and one of a
+// database costs as much.
 func (c *runCommand) crew() {
 	processes, clients := 8, 8
-	if c.Topology == "quorum" {
+	switch c.Topology {
+	case "quorum":
 		processes, clients = 4, 4
+	case "postgresql", "mariadb":
+		processes, clients = 4, 8
 	}
 	if c.Processes <= 0 {
 		c.Processes = processes

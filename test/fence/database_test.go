@@ -118,7 +118,12 @@ func (db database) numbered(statement string) string {
 	return statement
 }
 
-func (db database) count(t *testing.T, on fence.Conn, statement string, args ...any) int {
+// querier is what database/sql runs queries on.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (db database) count(t *testing.T, on querier, statement string, args ...any) int {
 	t.Helper()
 	n, err := db.tryCount(t.Context(), on, statement, args...)
 	if err != nil {
@@ -127,7 +132,7 @@ func (db database) count(t *testing.T, on fence.Conn, statement string, args ...
 	return n
 }
 
-func (db database) tryCount(ctx context.Context, on fence.Conn, statement string, args ...any) (n int, err error) {
+func (db database) tryCount(ctx context.Context, on querier, statement string, args ...any) (n int, err error) {
 	err = on.QueryRowContext(ctx, db.numbered(statement), args...).Scan(&n)
 	return n, err
 }

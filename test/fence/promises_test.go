@@ -36,6 +36,8 @@ func promises(t *testing.T, db database) {
 		"a lock until the commit, and a pause at each step":      lockUntilCommit,
 		"the same without a claim loses an update":               lockUntilCommitWithoutClaim,
 		"a lock until the commit that fails leaves nothing":      lockUntilCommitFails,
+		"two locks until the commit, or neither":                 lockAllUntilCommit,
+		"two rows are claimed in the order of their keys":        claimsInOrder,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, db) })
 	}

@@ -3,6 +3,7 @@ package frameworks_test
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
@@ -89,5 +90,28 @@ func TestChiRulesOfASegmentWithSeveralParameters(t *testing.T) {
 	}
 	if w := guardtest.Send(r, "GET", "/articles/01-16", ""); w.Body.String() != "lock:article:01:16" {
 		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// A lock in front of the router has no path parameter for its key. That is no fault of the
+// client's.
+func TestChiKeysInFrontOfTheRouterAreTheProgramsFault(t *testing.T) {
+	for key, want := range map[string]int{
+		"lock:order:<id>": http.StatusInternalServerError, "lock:order:<path.id>": http.StatusInternalServerError, "lock:orders": http.StatusOK,
+	} {
+		t.Run(key, func(t *testing.T) {
+			var logged strings.Builder
+			g := guardtest.Guard(t).WithLogger(slog.New(slog.NewTextHandler(&logged, nil)))
+			r := chi.NewRouter()
+			r.Use(httplock.New(g, key))
+			r.Post("/orders/{id}", func(http.ResponseWriter, *http.Request) {})
+			w := guardtest.Send(r, "POST", "/orders/7", "")
+			if w.Code != want {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+			if want != http.StatusOK && (guardtest.Code(t, w) != "LOCK_RULE_INVALID" || !strings.Contains(logged.String(), "put the lock around the handler of a route")) {
+				t.Errorf("got %s, logged %s", w.Body, logged.String())
+			}
+		})
 	}
 }

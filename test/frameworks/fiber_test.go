@@ -13,53 +13,41 @@ import (
 	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	"github.com/valyala/fasthttp"
 
+	"github.com/redlatch/redlatch/contrib/fiberlock"
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
-	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/httplock"
 )
 
-// fiberLock is a middleware of Fiber 3 that enters the guard. Its rules name path
-// parameters.
-func fiberLock(g *guard.Guard, operation string) fiber.Handler {
-	g.Declare(operation)
-	return func(c fiber.Ctx) error {
-		outside := c.Context()
-		inside, leave, err := g.Enter(outside, guard.Call{Operation: operation, Vars: func(v key.Var) (string, error) {
-			if value := c.Params(v.Name); value != "" {
-				return value, nil
-			}
-			return "", key.ErrMissing
-		}})
-		if err != nil {
-			return fiber.NewError(guard.KindOf(err).Info().Status, guard.KindOf(err).Code())
-		}
-		defer leave() //nolint:errcheck // a second call returns the same
-		defer c.SetContext(outside)
-		c.SetContext(inside)
-		err = c.Next()
-		if lost := leave(); lost != nil {
-			return fiber.NewError(http.StatusInternalServerError, guard.Lost.Code())
-		}
-		return err
-	}
+// onFiber is a route of Fiber behind the locks of the guard's rules.
+func onFiber(g *guard.Guard, transfer fiber.Handler) *fiber.App {
+	app := fiber.New()
+	app.Post("/transfers/:from/:to", fiberlock.Route(g, transferRoute), transfer)
+	return app
 }
 
 const transferRoute = "POST /transfers/:from/:to"
 
-// Two rules on one route of Fiber, which its middleware takes together.
-func TestFiberTakesCrossingTransfersOneByOne(t *testing.T) {
-	var accounts guardtest.Accounts
-	g := guardtest.Guard(t,
+// transfers is a guard with two rules for one route, which are taken together.
+func transfers(t *testing.T) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(guardtest.Guard(t).Locker(),
 		rule.Rule{Operation: transferRoute, Key: "lock:account:<from>", Wait: guardtest.Timeout},
 		rule.Rule{Operation: transferRoute, Key: "lock:account:<to>", Also: true})
-	app := fiber.New()
-	app.Post("/transfers/:from/:to", fiberLock(g, transferRoute), func(c fiber.Ctx) error {
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.WithLogger(slog.New(slog.DiscardHandler))
+}
+
+func TestFiberTakesCrossingTransfersOneByOne(t *testing.T) {
+	var accounts guardtest.Accounts
+	g := transfers(t)
+	handler := onFiber(g, func(c fiber.Ctx) error {
 		accounts.Transfer(strings.Clone(c.Params("from")), strings.Clone(c.Params("to")))
 		return nil
-	})
-	handler := app.Handler()
+	}).Handler()
 	accounts.Crossing(t, 10_000, func(from, to string) error {
 		var c fasthttp.RequestCtx
 		c.Request.Header.SetMethod(http.MethodPost)
@@ -70,9 +58,14 @@ func TestFiberTakesCrossingTransfersOneByOne(t *testing.T) {
 		}
 		return nil
 	})
-	guardtest.Hold(t, g, "lock:account:a")
-	if w := guardtest.Send(adaptor.FiberApp(app), "POST", "/transfers/a/b", ""); w.Code != http.StatusConflict || w.Body.String() != "LOCK_CONTENDED" {
-		t.Errorf("while another owner holds an account: %d %s", w.Code, w.Body)
+}
+
+func TestARuleOfFiberThatNoRouteHasIsNoticed(t *testing.T) {
+	g := transfers(t)
+	app := fiber.New()
+	app.Post("/transfer/:from/:to", fiberlock.Route(g, "POST /transfer/:from/:to"), func(fiber.Ctx) error { return nil })
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), "did you mean \"POST /transfer/:from/:to\"") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -97,7 +90,7 @@ func TestFibersAdaptorOfMiddlewaresIsRefused(t *testing.T) {
 			if w := guardtest.Send(handler, "POST", "/orders/7", ""); w.Code != http.StatusInternalServerError || guardtest.Code(t, w) != "LOCK_RULE_INVALID" {
 				t.Errorf("got %d %s", w.Code, w.Body)
 			}
-			if !strings.Contains(logged.String(), "enter the guard in a handler of Fiber") {
+			if !strings.Contains(logged.String(), "fiberlock") {
 				t.Errorf("the log does not name the cure: %s", logged.String())
 			}
 		})

@@ -28,15 +28,17 @@ type row struct {
 }
 
 func rows() []row {
-	const require = "yes, by `Require`"
+	const require = "yes, by `Require`, if it is the only way in"
 	noticed := []string{"TestTransfersAreLockedWhoeverCallsTheImplementation", "TestRequireNoticesAnImplementationThatNothingLocks"}
 	return []row{
 		{"chi", "github.com/go-chi/chi/v5", "`httplock`", "", "yes", "yes, by `httplock.Route`", []string{"TestChi"}},
 		{"Echo 5", "github.com/labstack/echo/v5", "`httplock`", "", "yes", "yes, by `httplock.Route`", []string{"TestEcho5"}},
 		{"Echo 4", "github.com/labstack/echo/v4", "`httplock`, behind a middleware that says the route", "routed", "yes", "yes, by `httplock.Route`", []string{"TestEcho4"}},
-		{"Fiber 3", "github.com/gofiber/fiber/v3", "`Guard.Enter` in a middleware", "fiberLock", "yes", "yes, by `Guard.Declare`", []string{"TestFiberTakesCrossingTransfersOneByOne"}},
+		{"Fiber 3", "github.com/gofiber/fiber/v3", "`contrib/fiberlock`", "", "yes", "yes, by `fiberlock.Route`", []string{"TestFiberTakesCrossingTransfersOneByOne", "TestARuleOfFiberThatNoRouteHasIsNoticed"}},
 		{"Fiber 3, `adaptor.HTTPMiddleware(httplock.New(…))`", "github.com/gofiber/fiber/v3", "not supported", "-", "no: the handler doesn't run", "yes, 500 and a line in the log", []string{"TestFibersAdaptorOfMiddlewaresIsRefused"}},
 		{"Fiber 2, the same", "github.com/gofiber/fiber/v2", "not supported", "-", "no: the handler doesn't run", "yes, 500 and a line in the log", []string{"TestFibersAdaptorOfMiddlewaresIsRefused"}},
+		{"Hertz", "github.com/cloudwego/hertz", "`contrib/hertzlock`", "", "yes", "yes, by `hertzlock.Route`", []string{"TestHertzTakesCrossingTransfersOneByOne", "TestARuleOfHertzThatNoRouteHasIsNoticed"}},
+		{"go-zero, rest", "github.com/zeromicro/go-zero", "`httplock`, behind a middleware that says the route", "zeroRouted", "yes", "yes, by `httplock.Route`", []string{"TestGoZeroRest", "TestGoZeroRoutesLock"}},
 		{"grpc-gateway, in process", "github.com/grpc-ecosystem/grpc-gateway/v2", "the decorator", "gatewayInProcess", "yes", require, noticed},
 		{"Kratos, HTTP and gRPC", "github.com/go-kratos/kratos/v2", "the decorator", "kratosDecorated", "yes", require, noticed},
 		{"Kratos, HTTP and gRPC", "github.com/go-kratos/kratos/v2", "a middleware on `rpcguard`", "kratosLock", "yes", require, noticed},

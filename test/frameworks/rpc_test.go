@@ -465,6 +465,30 @@ func TestTransfersAreLockedWhoeverCallsTheImplementation(t *testing.T) {
 	}
 }
 
+// Two transports of one program call the same implementation.
+func TestAGatewayBesideAServerLocksTheSameAccounts(t *testing.T) {
+	g, b := guardtest.Guard(t), &bank{}
+	newBank := func() *bank { return b }
+	grpclock.Require(g, &bankpb.BankService_ServiceDesc)
+	locks := must(grpclock.New(g))(t)
+	bank := bankpb.NewBankServiceServerLock(newBank(), locks) // for the gateway, Kratos and the server of gRPC
+	mux, server := runtime.NewServeMux(), grpc.NewServer()
+	if err := bankpb.RegisterBankServiceHandlerServer(t.Context(), mux, bank); err != nil {
+		t.Fatal(err)
+	}
+	bankpb.RegisterBankServiceServer(server, bank)
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	gateway, direct := overHTTP(mux), overGRPC(t, server)
+	b.Crossing(t, 10_000, func(from, to string) error {
+		if from == "a" {
+			return gateway(t.Context(), from, to)
+		}
+		return direct(t.Context(), from, to)
+	})
+}
+
 // A client learns that it may send the call again.
 func TestTheAnswerOfEachFrameworkSaysThatTheLockIsContended(t *testing.T) {
 	for name, way := range ways() {

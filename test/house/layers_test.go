@@ -35,8 +35,10 @@ type unit struct {
 const top = 5
 
 var units = map[string]unit{
-	"core/key":  {layer: 1},
-	"core/lock": {layer: 1},
+	"core/key":  {layer: 0},
+	"core/lock": {layer: 0},
+	// What several packages of the core share, and nobody else sees.
+	"core/internal": {layer: 1},
 
 	"core/rule":       {layer: 2},
 	"core/memstore":   {layer: 2},
@@ -46,8 +48,10 @@ var units = map[string]unit{
 	"core/telemetry":  {layer: 2, uses: []string{"go.opentelemetry.io/otel"}},
 	"core/fence":      {layer: 2},
 	"core/leader":     {layer: 2},
+	"core/sqlstore":   {layer: 2},
 
-	"core/guard": {layer: 3},
+	"core/guard":   {layer: 3},
+	"core/console": {layer: 3},
 	// Apart from core/rule, so that only programs that load files have a YAML parser.
 	"core/rule/rulefile": {layer: 3, uses: []string{"go.yaml.in/yaml/v4", "github.com/fsnotify/fsnotify"}},
 	"core/rule/ruletest": {layer: 3, forTests: true},
@@ -67,10 +71,14 @@ var units = map[string]unit{
 	}},
 
 	// Programs, which write code that calls annotations and grpclock.
-	"annotations/cmd/lockgen":             {layer: top, uses: []string{"golang.org/x/tools"}},
+	"annotations/cmd/lockgen": {layer: top, uses: []string{"golang.org/x/tools"}},
+	// The command, for shells and operators.
+	"cmd/redlatch": {layer: top, uses: []string{
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6", "github.com/redis/go-redis/v9", "golang.org/x/term",
+	}},
 	"grpclock/cmd/protoc-gen-go-grpclock": {layer: top, uses: []string{"google.golang.org/protobuf"}},
 
-	"contrib":  {layer: top, anything: true},
+	"contrib":  {layer: 4, anything: true},
 	"examples": {layer: top, anything: true},
 	"test":     {layer: top, anything: true},
 	"tools":    {layer: top, anything: true},

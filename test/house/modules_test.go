@@ -23,6 +23,9 @@ var required = map[string][]string{
 		"go.uber.org/fx", "go.uber.org/dig", "github.com/redis/go-redis/v9", "go.opentelemetry.io/otel", "go.yaml.in/yaml/v4",
 	},
 	"contrib/cronlock":   {"github.com/robfig/cron/v3"},
+	"contrib/fiberlock":  {"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp"},
+	"contrib/hertzlock":  {"github.com/cloudwego/hertz"},
+	"contrib/pgxlisten":  {"github.com/jackc/pgx/v5"},
 	"contrib/gocronlock": {"github.com/go-co-op/gocron/v2", "github.com/google/uuid", "github.com/jonboulle/clockwork"},
 }
 

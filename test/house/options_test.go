@@ -19,6 +19,7 @@ import (
 // unset are options of which no configuration has a field of that name, and why.
 var unset = map[string]string{
 	"lock.WithHandoff":           "the fields handoffs and handoffTime",
+	"lock.WithIdentity":          "the field service",
 	"lock.WithHooks":             "Go: fxmodule.AsOption, and the telemetry of the module",
 	"lock.WithoutReentry":        "Go: of one acquisition",
 	"redisstore.WithCircuit":     "the fields circuitFailures and circuitPause",

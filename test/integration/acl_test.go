@@ -78,7 +78,7 @@ func TestTheKitNeedsNoMoreThanItsACL(t *testing.T) {
 	t.Run("standalone", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Standalone(t)
-		admit(t, []*redistest.Server{server}, aclRules(t, "acl"))
+		admit(t, []*redistest.Server{server}, aclRules(t, "acl", "acl-names", "acl-operators"))
 		underACL(t, asLockUser(t, server))
 		older := newClient(t, &redis.Options{Addr: server.Addr(), Username: lockUser, Password: lockSecret, Protocol: 2})
 		lockedOnce(t, lock.New(redisstore.New(older, redisstore.WithKeyPrefix(lockPrefix))), "resp2")
@@ -86,7 +86,7 @@ func TestTheKitNeedsNoMoreThanItsACL(t *testing.T) {
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()
 		set := redistest.Sentinel(t)
-		admit(t, append([]*redistest.Server{set.Master}, set.Replicas...), aclRules(t, "acl", "acl-options"))
+		admit(t, append([]*redistest.Server{set.Master}, set.Replicas...), aclRules(t, "acl", "acl-options", "acl-names", "acl-operators"))
 		admit(t, set.Sentinels, aclRules(t, "acl-sentinel"))
 		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: set.Name, SentinelAddrs: set.Addrs(), DisableIdentity: true,
@@ -99,7 +99,7 @@ func TestTheKitNeedsNoMoreThanItsACL(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		set := redistest.Cluster(t)
-		admit(t, set.Nodes(), aclRules(t, "acl", "acl-cluster"))
+		admit(t, set.Nodes(), aclRules(t, "acl", "acl-cluster", "acl-names", "acl-operators"))
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: set.Addrs(), DisableIdentity: true, Username: lockUser, Password: lockSecret,
 		})
@@ -176,6 +176,48 @@ func lockedOnce(t *testing.T, l *lock.Locker, key string, opts ...lock.Option) {
 	}
 	if err := errors.Join(lease.Extend(ctx, time.Minute), lease.Release(ctx)); err != nil {
 		t.Errorf("%s: %v", key, err)
+	}
+}
+
+// A locker with an identity works as any other where the ACL knows of no names.
+func TestAnIdentityThatTheACLForbidsIsSilent(t *testing.T) {
+	server := redistest.Standalone(t)
+	admin := server.Admin(t)
+	if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", lockUser}, aclRules(t, "acl")...)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var out lines
+	log := redisstore.WithLogger(slog.New(slog.NewTextHandler(&out, nil)))
+	store := redisstore.New(asLockUser(t, server), redisstore.WithKeyPrefix(lockPrefix), log)
+	me := lock.WithIdentity(lock.Identity{Service: "shop"})
+	for i := range 3 {
+		lockedOnce(t, lock.New(store, me), fmt.Sprint("k", i))
+	}
+	holder, operator := lock.New(store, me), lock.New(store, me)
+	lease, err := holder.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := operator.Inspect(t.Context(), "k")
+	if err != nil || !state.Held || state.Lockers != nil || state.Zombie(state.Owners[0].Owner) {
+		t.Errorf("inspected %+v, %v; want a holder without a name", state, err)
+	}
+	for _, err := range operator.List(t.Context(), "*", 100) {
+		if !errors.Is(err, lock.ErrUnavailable) || lock.ClassOf(err) != "NOPERM" {
+			t.Errorf("list: %v, want NOPERM", err)
+		}
+	}
+	if freed, err := operator.ForceRelease(t.Context(), "k"); err != nil || !freed {
+		t.Errorf("forced: %v, %v", freed, err)
+	}
+	if err := lease.Release(t.Context()); err != nil && !errors.Is(err, lock.ErrLost) {
+		t.Error(err)
+	}
+	if err := errors.Join(holder.Close(t.Context()), operator.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if out.String() != "" {
+		t.Errorf("logged %s", out.String())
 	}
 }
 

@@ -138,16 +138,17 @@ func TestBugGrantIsOverWhenItIsTold(t *testing.T) {
 // lock is renewed for ever after its release.
 func TestBugRenewalOutlivesTheRelease(t *testing.T) {
 	t.Parallel()
+	const watchdog = 1500 * time.Millisecond // less passes soon on a busy machine
 	server := redistest.Standalone(t)
 	rdb := server.Admin(t)
 	for name, mode := range inEveryMode {
 		t.Run(name, func(t *testing.T) {
-			l := newLocker(t, server.Client(t), mode, lock.WithWatchdog(300*time.Millisecond))
+			l := newLocker(t, server.Client(t), mode, lock.WithWatchdog(watchdog), lock.WithCallTimeout(watchdog-time.Millisecond))
 			for range 20 {
 				ctx, cancel := context.WithCancel(t.Context())
 				go cancel() // around the grant
 				if lease, err := l.Acquire(ctx, name); err == nil {
-					_ = lease.Release(context.Background()) // 300 ms pass soon on a busy machine
+					_ = lease.Release(context.Background())
 				}
 			}
 			ctx := t.Context()
@@ -164,7 +165,7 @@ func TestBugRenewalOutlivesTheRelease(t *testing.T) {
 			}
 			renewed := settledCalls(t, rdb)
 			select {
-			case <-time.After(400 * time.Millisecond): // in which a hold would be renewed thrice
+			case <-time.After(watchdog + watchdog/10): // in which a hold would be renewed thrice
 			case <-t.Context().Done():
 			}
 			if n := scriptCalls(t, rdb) - renewed; n > 0 {

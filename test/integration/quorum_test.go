@@ -435,3 +435,52 @@ func TestARestartedNodeVotesTwiceOnlyWithoutItsData(t *testing.T) {
 		})
 	}
 }
+
+// All five nodes are restarted, one after the other, each away for longer than the watchdog.
+// The lease gains the vote of each that is back, and nobody else gets in.
+func TestALeaseOutlivesARollingRestartOfItsNodes(t *testing.T) {
+	const watchdog = 3 * time.Second
+	servers := redistest.Independent(t, 5, "--appendonly", "yes", "--appendfsync", "always")
+	newLocker := func() *lock.Locker {
+		stores := make([]lock.Store, len(servers))
+		for i, server := range servers {
+			stores[i] = redisstore.New(newClient(t, &redis.Options{Addr: server.Addr(), DialerRetries: 1, MaxRetries: -1}))
+		}
+		q, err := quorum.New(stores...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.SetNodeTimeout(nodeTimeout)
+		t.Cleanup(func() { _ = q.Close(context.Background()) })
+		return lockerOn(t, q, lock.WithWatchdog(watchdog))
+	}
+	holder, other := newLocker(), newLocker()
+	lease, err := holder.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := lease.Owner()
+	for i, server := range servers {
+		server.Kill()
+		select {
+		case <-time.After(watchdog + watchdog/4): // the fault is the time that it takes
+		case <-lease.Context().Done():
+		}
+		server.Restart()
+		eventually(t, func() error {
+			if err := lease.Context().Err(); err != nil {
+				t.Fatalf("node %d: the lease has ended: %v", i, context.Cause(lease.Context()))
+			}
+			for had := range hash(t, server.Admin(t), "k") {
+				if strings.HasPrefix(had, owner+"#") {
+					return nil
+				}
+			}
+			return fmt.Errorf("node %d has not voted again", i)
+		})
+		if _, err := other.TryAcquire(t.Context(), "k"); !errors.Is(err, lock.ErrBusy) && !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("another owner, at node %d: got %v", i, err)
+		}
+	}
+	release(t, lease)
+}

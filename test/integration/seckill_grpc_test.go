@@ -12,7 +12,7 @@ import (
 
 // One sale over any mix of HTTP and gRPC: the locks are the same.
 func TestASaleOverHTTPAndGRPCSellsExactlyTheStock(t *testing.T) {
-	binary := seckillBinary(t, "")
+	binary := seckillBinary(t)
 	server := redistest.Standalone(t)
 	db := sqltest.MariaDB(t)
 	var instances []*instance

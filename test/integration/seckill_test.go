@@ -3,11 +3,13 @@ package integration_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,25 +18,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/redlatch/redlatch/test/internal/process"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
-// seckillBinary builds the flash sale; tags choose the variant.
-func seckillBinary(t *testing.T, tags string) string {
+// seckillBinary builds the flash sale.
+func seckillBinary(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seckill")
-	build := exec.CommandContext(t.Context(), "go", "build", "-tags", tags, "-o", path, "./examples/seckill")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./examples/seckill")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return path
 }
-
-// unguarded is the tag of programs whose guards can be taken away.
-const unguarded = "seckill_unguarded"
 
 // instance is a running `seckill serve`.
 type instance struct {
@@ -163,7 +164,7 @@ func three(t *testing.T, binary string, args ...string) []*instance {
 }
 
 func TestThreeInstancesSellExactlyTheStock(t *testing.T) {
-	binary := seckillBinary(t, "")
+	binary := seckillBinary(t)
 	server := redistest.Standalone(t)
 	instances := three(t, binary, "--redis", server.URL(), "--db", sqltest.MariaDB(t))
 	table, holds := letLoose(t, binary, instances,
@@ -180,65 +181,8 @@ func TestThreeInstancesSellExactlyTheStock(t *testing.T) {
 	})
 }
 
-// The lock matters: without it and without the database's guard, the same
-// load breaks what holds with either of them.
-func TestTheLockMatters(t *testing.T) {
-	binary := seckillBinary(t, unguarded)
-	server := redistest.Standalone(t)
-	tests := []struct {
-		name  string
-		flags []string
-		holds bool
-	}{
-		{"both guards", nil, true},
-		{"the lock alone", []string{"--no-db-guard"}, true},
-		{"the database alone", []string{"--no-lock"}, true},
-		{"neither", []string{"--no-lock", "--no-db-guard"}, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			flags := append([]string{"--redis", server.URL(), "--db", sqltest.MariaDB(t), "--pause", "5ms"}, tt.flags...)
-			instances := three(t, binary, flags...)
-			// More vouchers than users: what is at stake is one order per user.
-			table, _ := letLoose(t, binary, instances,
-				"--users", "60", "--clicks", "6", "--concurrency", "24", "--stock", "1000").verdict(t)
-			if holds := invariant(t, table, "one order per user"); holds != tt.holds {
-				t.Errorf("one order per user holds: %v, want %v\n%s", holds, tt.holds, table)
-			}
-		})
-	}
-}
-
-// Cancellations take their lock, whose fence orders without a lock are compared with.
-func TestWithoutTheLockAUserOrdersAgainAfterCanceling(t *testing.T) {
-	shop := serve(t, seckillBinary(t, unguarded), "--no-lock")
-	orders := shop.voucher(t, 10) + "/orders"
-	for range 2 {
-		status, order, err := shop.call(http.MethodPost, orders, "alice", "")
-		if err != nil || status != http.StatusCreated {
-			t.Fatalf("order: %d %v %v", status, order, err)
-		}
-		status, answer, err := shop.call(http.MethodDelete, fmt.Sprint("/api/orders/", order["orderId"]), "alice", "")
-		if err != nil || status != http.StatusNoContent {
-			t.Fatalf("cancel: %d %v %v", status, answer, err)
-		}
-	}
-}
-
-// invariant reads one verdict of the table.
-func invariant(t *testing.T, table, name string) bool {
-	t.Helper()
-	for line := range strings.Lines(table) {
-		if strings.Contains(line, name) {
-			return strings.Contains(line, "holds")
-		}
-	}
-	t.Fatalf("no %q in\n%s", name, table)
-	return false
-}
-
 func TestOneOfThreeInstancesIsKilled(t *testing.T) {
-	binary := seckillBinary(t, "")
+	binary := seckillBinary(t)
 	server := redistest.Standalone(t)
 	instances := three(t, binary, "--redis", server.URL(), "--db", sqltest.MariaDB(t), "--watchdog", "1s")
 	load := letLoose(t, binary, instances,
@@ -264,14 +208,49 @@ func TestOneOfThreeInstancesIsKilled(t *testing.T) {
 	}
 }
 
+// holdOrders keeps the orders of a user from being placed, in a database of MariaDB, until
+// letGo is called.
+func holdOrders(t *testing.T, url, user string) (letGo func()) {
+	t.Helper()
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := mysql.NewConfig()
+	config.User, config.DBName = u.User.Username(), strings.Trim(u.Path, "/")
+	config.Passwd, _ = u.User.Password()
+	config.Net, config.Addr = "tcp", u.Host
+	if socket := u.Query().Get("socket"); socket != "" {
+		config.Net, config.Addr = "unix", socket
+	}
+	db, err := sql.Open("mysql", config.FormatDSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), "INSERT INTO order_guards (user_id, fence, owner) VALUES (?, 0, '')", user); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
 	const watchdog = 2 * time.Second
 	server := redistest.Standalone(t)
 	db := sqltest.MariaDB(t)
-	binary := seckillBinary(t, unguarded)
-	slow := serve(t, binary, "--redis", server.URL(), "--db", db, "--watchdog", watchdog.String(), "--pause", "10m")
+	binary := seckillBinary(t)
+	slow := serve(t, binary, "--redis", server.URL(), "--db", db, "--watchdog", watchdog.String())
 	other := serve(t, binary, "--redis", server.URL(), "--db", db)
 	voucher := other.voucher(t, 10)
+	letGo := holdOrders(t, db, "alice")
 
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -289,6 +268,7 @@ func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
 		t.Fatalf("while held: %d %v %v, want 409 LOCK_CONTENDED", status, answer, err)
 	}
 	slow.Kill()
+	letGo()
 	killed := time.Now()
 	eventually(t, func() error {
 		status, answer, err := other.call(http.MethodPost, voucher+"/orders", "alice", "")
@@ -301,7 +281,7 @@ func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
 }
 
 func TestRedisGoneAndTheHandlerDoesNotRun(t *testing.T) {
-	binary := seckillBinary(t, "")
+	binary := seckillBinary(t)
 	server := redistest.Standalone(t)
 	shop := serve(t, binary, "--redis", server.URL())
 	voucher := shop.voucher(t, 10)
@@ -328,7 +308,7 @@ func TestRedisGoneAndTheHandlerDoesNotRun(t *testing.T) {
 }
 
 func TestAnUnreachableRedisStopsTheStart(t *testing.T) {
-	binary := seckillBinary(t, "")
+	binary := seckillBinary(t)
 	server := redistest.Standalone(t)
 	server.Kill()
 	out, err := exec.CommandContext(t.Context(), binary, "serve", "--http", "127.0.0.1:0",
@@ -339,7 +319,7 @@ func TestAnUnreachableRedisStopsTheStart(t *testing.T) {
 }
 
 func TestARuleForALockThatTheSettingsRuleOutStopsTheStart(t *testing.T) {
-	binary := seckillBinary(t, "")
+	binary := seckillBinary(t)
 	server := redistest.Standalone(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte("rules:\n- operation: POST /api/vouchers/:id/orders\n  key: lock:order:<userId>\n  mode: fair\n"), 0o600); err != nil {

@@ -212,7 +212,7 @@ func containsOne(err error, texts []string) bool {
 func TestSeckillSpeaksTLSToRedis(t *testing.T) {
 	ca := newAuthority(t)
 	server, addr := secured(t, ca, "127.0.0.1", time.Now().Add(time.Hour))
-	binary := seckillBinary(t, "")
+	binary := seckillBinary(t)
 
 	t.Run("trusted", func(t *testing.T) {
 		t.Setenv("SSL_CERT_FILE", ca.file)

@@ -41,7 +41,7 @@ func (w world) ground() ground {
 		w.Fatal(err)
 	}
 	store.SetNodeTimeout(patience / 10) // no server is slow, but the machine may be
-	g.quorum = w.lockerOf(store, lock.WithCallTimeout(2*patience))
+	g.quorum = w.lockerOf(store, lock.WithWatchdog(6*patience), lock.WithCallTimeout(2*patience))
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

@@ -151,7 +151,7 @@ func TestSettingsOfTheManualConfigureAnApplication(t *testing.T) {
 	}
 	inFolder(t, "locks.yaml", read(t, "test/readme/testdata/locks.yaml"))
 	want := fxmodule.DefaultConfig()
-	want.RulesFile, want.FollowRules = "locks.yaml", true
+	want.Service, want.RulesFile, want.FollowRules = "checkout", "locks.yaml", true
 	want.MaxWait, want.MaxHold, want.MaxWaiters, want.MaxTotalWaiters = 10*time.Second, 10*time.Minute, 100, 5000
 	if !reflect.DeepEqual(s.Locks, want) {
 		t.Errorf("the settings are %+v, want the defaults and all that has none: %+v", s.Locks, want)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -142,25 +141,5 @@ func TestEveryOptionIsInTheManual(t *testing.T) {
 	}
 	if found < 60 {
 		t.Errorf("%d options: the reader does not work", found)
-	}
-}
-
-// matrixRow is a row of the fault matrix: its number and the last cell.
-var matrixRow = regexp.MustCompile(`(?m)^\| (\d+) \|.*\|([^|]*)\|$`)
-
-// The faults have had the same numbers since they were first listed.
-func TestEveryFaultOfTheMatrixIsShownByATest(t *testing.T) {
-	const all = 45
-	shown := map[string]bool{}
-	for _, row := range matrixRow.FindAllStringSubmatch(read(t, "docs/fault-matrix.md"), -1) {
-		shown[row[1]] = shown[row[1]] || testName.MatchString(row[2])
-	}
-	for n := 1; n <= all; n++ {
-		if !shown[strconv.Itoa(n)] {
-			t.Errorf("no test shows what happens in fault %d", n)
-		}
-	}
-	if len(shown) != all {
-		t.Errorf("%d numbers of faults, want 1 to %d", len(shown), all)
 	}
 }

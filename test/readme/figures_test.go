@@ -22,10 +22,9 @@ type figure struct {
 type said struct{ document, words string }
 
 var figures = []figure{
-	{"core/lock/ask.go", "freshTries", "3", []said{{"docs/fault-matrix.md", "gets `ErrUnavailable` after three tries or one call timeout"}}},
+	{"core/lock/ask.go", "freshTries", "3", []said{{"docs/guarantees.md", "gets `ErrUnavailable` after three tries or one call timeout"}}},
 	{"core/lock/ask.go", "waiterPatience", "30 * time.Second", []said{
-		{"docs/fault-matrix.md", "waiting behind another owner rides out half a minute"},
-		{"docs/guarantees.md", "a waiter rides out an outage of half a minute"},
+		{"docs/guarantees.md", "waiting behind another owner rides out half a minute"},
 		{"docs/operations.md", "wait on, for half a minute"},
 		{"docs/wire.md", "for half a minute by one that waits already"},
 	}},
@@ -50,7 +49,7 @@ var figures = []figure{
 	{"core/lock/option.go", "MaxDuration", "365 * 24 * time.Hour", []said{{"docs/wire.md", "at most 365 days (`lock.MaxDuration`)"}}},
 	{"core/lock/option.go", "MaxPermits", "4096", []said{{"docs/wire.md", "at most 4096 permits (`lock.MaxPermits`)"}}},
 	{"core/lock/option.go", "maxAcquireTTL", "30 * time.Second", []said{
-		{"docs/guarantees.md", "what a process that dies leaves lasts for 30 s"}, {"docs/quorum.md", "an acquire writes 30 s at most"},
+		{"docs/guarantees.md", "What a process that dies leaves lasts for 30 s"}, {"docs/quorum.md", "an acquire writes 30 s at most"},
 	}},
 	{"core/lock/place.go", "placePoll", "2500 * time.Millisecond", []said{{"docs/wire.md", "and every 2.5 s all"}}},
 	{"core/lock/suspend.go", "maxLeap", "100 * time.Millisecond", []said{{"docs/guarantees.md", "for more than 100 ms in all"}}},
@@ -65,10 +64,7 @@ var figures = []figure{
 	{"core/redisstore/sender.go", "maxMute", "4 * maxWorkers", []said{{"docs/operations.md", "up to 64 in all"}, {"docs/quorum.md", "64 in all"}}},
 	{"core/redisstore/circuit.go", "DefaultCircuitFailures", "5", []said{{"docs/operations.md", "after five calls in a row"}, {"docs/configuration.md", "circuitFailures: 5"}}},
 	{"core/redisstore/circuit.go", "DefaultCircuitPause", "250 * time.Millisecond", []said{{"docs/operations.md", "the pause (250 ms)"}, {"docs/configuration.md", "circuitPause: 250ms"}}},
-	{"core/redisstore/circuit.go", "silence", "100 * time.Millisecond", []said{{"docs/operations.md", "nobody has been answered for 100 ms"}}},
-	{"core/redisstore/circuit.go", "probeWait", "50 * time.Millisecond", []said{{"docs/operations.md", "in its first 50 ms wait for it"}}},
-	{"core/redisstore/circuit.go", "maxPings", "16", []said{{"docs/operations.md", "No more than 16 PINGs are without an answer at a time"}}},
-	{"core/redisstore/slowcall.go", "slowCall", "500 * time.Millisecond", []said{{"docs/operations.md", "only half a second to say where the slots are"}}},
+	{"core/redisstore/slowcall.go", "slowCall", "500 * time.Millisecond", []said{{"docs/redis.md", "only half a second to say where the slots are"}}},
 	{"core/redisstore/send.go", "maxSettle", "2 * time.Second", []said{{"docs/wire.md", "repeated: for 2 s by default"}}},
 	{"core/redisstore/renew.go", "renewBatch", "50", []said{{"docs/wire.md", "up to 50 locks"}, {"docs/benchmarks.md", "one script renews 50 keys"}}},
 	{"core/redisstore/latch.go", "latchPoll", "5 * time.Second", []said{{"docs/wire.md", "or every 5 s for a latch"}, {"docs/from-redisson.md", "looks every 5 s besides"}}},

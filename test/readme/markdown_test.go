@@ -77,11 +77,18 @@ func split(markdown string) (prose []string, blocks []block) {
 // marks are what the anchor of a heading loses.
 var marks = regexp.MustCompile(`[^\p{L}\p{N}\p{M}_ -]`)
 
+// anchor is one that a page has besides those of its headings: a translation has those of
+// the page in English.
+var anchor = regexp.MustCompile(`^<a id="([^"]+)"></a>$`)
+
 // anchors are the fragments that a link into the file may have.
 func anchors(markdown string) map[string]bool {
 	all := map[string]bool{}
 	prose, _ := split(markdown)
 	for _, line := range prose {
+		if match := anchor.FindStringSubmatch(line); match != nil {
+			all[match[1]] = true
+		}
 		if hashes, title, ok := strings.Cut(line, " "); ok && hashes != "" && strings.Trim(hashes, "#") == "" {
 			all[strings.ReplaceAll(marks.ReplaceAllString(strings.ToLower(title), ""), " ", "-")] = true
 		}

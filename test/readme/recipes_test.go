@@ -18,7 +18,7 @@ import (
 	"github.com/redlatch/redlatch/core/key"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/memstore"
-	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/fxmodule"
 	"github.com/redlatch/redlatch/httplock"
 	"github.com/redlatch/redlatch/test/internal/redistest"
@@ -63,29 +63,27 @@ func Example_forceRelease() {
 	// true <nil> true
 }
 
-type archive struct{ *lock.Locker }
-
-func newArchive(rdb *redis.Client, lifecycle fx.Lifecycle) archive {
-	locker := lock.New(redisstore.New(rdb))
-	lifecycle.Append(fx.StopHook(locker.Close))
-	return archive{locker}
-}
+const archive = fxmodule.Named("archive")
 
 func TestTwoLockersOfTheManualLiveInOneApplication(t *testing.T) {
 	first, second := redistest.Standalone(t), redistest.Standalone(t)
 	newRedis := func() *redis.Client { return first.Client(t) }
 	newArchiveRedis := func() *redis.Client { return second.Client(t) }
 	var lockers []*lock.Locker
-	run := func(locker *lock.Locker, other archive) { lockers = []*lock.Locker{locker, other.Locker} }
+	run := func(locker, other *lock.Locker, g *guard.Guard) {
+		lockers = []*lock.Locker{locker, other}
+		g.Declare("archive")
+	}
 
 	app := fx.New(
 		fxmodule.Module,
+		archive.Module(),
 		fx.Provide(
 			newRedis, // for the module
 			fx.Annotate(newArchiveRedis, fx.ResultTags(`name:"archive"`)),
-			fx.Annotate(newArchive, fx.ParamTags(`name:"archive"`)),
 		),
-		fx.Invoke(run), // run(locker *lock.Locker, other archive)
+		archive.AsRule(rule.Rule{Operation: "archive", Key: "lock:archive:<id>"}),
+		fx.Invoke(fx.Annotate(run, fx.ParamTags("", `name:"archive"`, `name:"archive"`))), // run(locker, other *lock.Locker, g *guard.Guard)
 	)
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -103,8 +101,10 @@ func TestTwoLockersOfTheManualLiveInOneApplication(t *testing.T) {
 			t.Errorf("server %d has %d keys, want 1: each locker has its own Redis", i, n)
 		}
 	}
-	if err := leases[0].Release(t.Context()); err != nil { // the module's stop waits for its holders
-		t.Fatal(err)
+	for _, lease := range leases { // the stop waits for their holders
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := app.Stop(context.Background()); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ package directive
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/redlatch/redlatch/core/key"
@@ -43,28 +44,58 @@ type Fault struct {
 // "<cmd.UserID>" becomes "<req.cmd.UserID>". Paths that start with a source
 // stay, so that "<req.UserID>" is what it is everywhere.
 //
-// The faults are all that is wrong, in the order of their columns.
+// The faults are all that is wrong, in the order of their columns. With faults the
+// directive has the variables that could be read.
 func Parse(source string) (*Directive, []Fault) {
 	d := &Directive{Source: strings.TrimSpace(source)}
-	var c rewritten
+	var c rule.Paths
 	parsed, wrong := rule.ParseWith(source, func(template string) (string, func(int) int) {
-		d.Written, c = template, canonical(template)
-		return c.text, c.original
+		d.Written, c = template, rule.ReadPaths(template)
+		return c.Canonical(), c.Original
 	})
 	if len(wrong) > 0 {
 		faults := make([]Fault, len(wrong))
 		for i, f := range wrong {
-			faults[i] = Fault{Column: f.Column, Reason: c.plain(reason(f))}
+			faults[i] = Fault{Column: f.Column, Reason: c.Plain(reason(f))}
 		}
-		return nil, faults
+		if d.Parsed = parsed; parsed.Template == nil {
+			d.guess(c)
+		} else {
+			d.read(c)
+		}
+		return d, faults
 	}
 	d.Parsed = parsed
-	for _, v := range parsed.Template.Vars() {
-		at := c.original(v.Column) + 1
-		path := d.Written[at-1:]
-		d.Vars = append(d.Vars, Var{Var: v, Path: path[:strings.IndexAny(path, "|>")], At: parsed.TemplateColumn + at - 1})
-	}
+	d.read(c)
 	return d, nil
+}
+
+var variable = regexp.MustCompile(`<[^<>]*>`)
+
+// guess notes the variables of a template that is wrong somewhere else.
+func (d *Directive) guess(c rule.Paths) {
+	for _, at := range variable.FindAllStringIndex(c.Canonical(), -1) {
+		t, err := key.Parse("x:" + c.Canonical()[at[0]:at[1]])
+		if err != nil {
+			continue
+		}
+		v := t.Vars()[0]
+		v.Column = at[0] + 1
+		d.add(v, c)
+	}
+}
+
+// read notes the variables of the template.
+func (d *Directive) read(c rule.Paths) {
+	for _, v := range d.Template.Vars() {
+		d.add(v, c)
+	}
+}
+
+func (d *Directive) add(v key.Var, c rule.Paths) {
+	at := c.Original(v.Column) + 1
+	path := d.Written[at-1:]
+	d.Vars = append(d.Vars, Var{Var: v, Path: path[:strings.IndexAny(path, "|>")], At: d.TemplateColumn + at - 1})
 }
 
 // reason is what a fault says, without the place.

@@ -218,6 +218,23 @@ func TestADecoratorDelegatesTheRest(t *testing.T) {
 // transfers notes the locks that each call holds.
 type transfers struct{ held []string }
 
+// bank is Transfers with a referee in it.
+type bank struct {
+	shop.Transfers
+	guardtest.Accounts
+}
+
+func (b *bank) Move(_ context.Context, from, to string, _ float64) error {
+	b.Transfer(from, to)
+	return nil
+}
+
+func TestADecoratorTakesCrossingCallsOneByOne(t *testing.T) {
+	impl := &bank{}
+	service := must(shop.NewTransfersLock(impl, newGuard(t, memstore.New())))
+	impl.Crossing(t, 10_000, func(from, to string) error { return service.Move(t.Context(), from, to, 1) })
+}
+
 func (s *transfers) Move(ctx context.Context, from, to string, _ float64) error {
 	s.held = held(ctx, "lock:account:"+from, "lock:account:"+to)
 	return nil

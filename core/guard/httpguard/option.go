@@ -33,6 +33,7 @@ type settings struct {
 	streamed bool
 	provided []string
 	identity []string
+	params   func(path string) []string
 	faults   []error
 }
 
@@ -146,6 +147,12 @@ func WithKeyFunc(f Source) Option {
 		}
 		s.keyFunc = f
 	}
+}
+
+// WithParameters says which path parameters a path has. Integrations give it to [ForRoute]
+// where their framework writes patterns in a way that [HasParameter] can't read.
+func WithParameters(of func(path string) []string) Option {
+	return func(s *settings) { s.params = of }
 }
 
 // WithSkipper lets requests for which skip returns true pass without the lock. What it

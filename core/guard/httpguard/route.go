@@ -216,7 +216,7 @@ func (s *survey) unresolved(r Route, v key.Var, m *Middleware) string {
 		return reason
 	}
 	switch {
-	case v.Source == "path" && !HasParameter(r.Pattern, v.Name):
+	case v.Source == "path" && !s.parameter(r, v.Name):
 		return "is not a parameter of the route"
 	case v.Source != "" || v.Reserved() || s.has(r, v.Name, m):
 		return ""
@@ -224,11 +224,19 @@ func (s *survey) unresolved(r Route, v key.Var, m *Middleware) string {
 	return "is not a parameter of the route, not bound by WithVar, and not named by WithProvided"
 }
 
+// parameter reports whether the route has that path parameter.
+func (s *survey) parameter(r Route, name string) bool {
+	if s.params != nil {
+		return slices.Contains(s.params(r.Pattern), name)
+	}
+	return HasParameter(r.Pattern, name)
+}
+
 // has reports whether requests of the route have a value for a bare name. What one lock
 // of the route is provided with is there for its others as well.
 func (s *survey) has(r Route, name string, m *Middleware) bool {
 	provided := func(lock *Middleware) bool { return lock != nil && slices.Contains(lock.provided, name) }
-	return HasParameter(r.Pattern, name) || m.vars[name] != nil ||
+	return s.parameter(r, name) || m.vars[name] != nil ||
 		slices.Contains(s.everywhere, name) || slices.ContainsFunc(r.Handlers, provided)
 }
 

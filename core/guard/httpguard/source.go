@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/key"
+	"github.com/redlatch/redlatch/core/rule"
 )
 
 // Source finds a value in a request. It returns [key.ErrMissing] when there is
@@ -15,11 +16,22 @@ import (
 // request's fault as well (400), unless they wrap [guard.ErrUnresolvable].
 type Source func(Request) (string, error)
 
+// noRoute is the fault of a lock that requests pass before their route is known, or that none
+// has: its key has no path parameters. It wraps [rule.ErrInvalid].
+func noRoute(name string) error {
+	return fmt.Errorf("%w: a request has no route in front of the router, and so no <%s>: put the lock around the handler of a route; "+
+		"if a middleware in front sets the name, say so by WithProvided", rule.ErrInvalid, name)
+}
+
 // Path is a path parameter.
 func Path(name string) Source {
 	return func(q Request) (string, error) {
 		value, ok := q.PathValue(name)
-		if !ok {
+		switch {
+		case ok:
+		case q.Pattern() == "":
+			return "", noRoute(name)
+		default:
 			return "", fmt.Errorf("%w: the route has no parameter %q", guard.ErrUnresolvable, name)
 		}
 		return value, nil

@@ -2,6 +2,7 @@ package httpguard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -27,15 +28,16 @@ func (s *settings) source(v key.Var) Source {
 	case bound != nil:
 		return bound
 	}
-	return bare(v.Name)
+	return bare(v.Name, slices.Contains(s.provided, v.Name))
 }
 
 func nowhere(Request) (string, error) { return "", guard.ErrUnresolvable }
 
 // bare is a name without a source, whose value is found only where the client can't
 // choose among several places. A name that nobody has set is missing: a
-// middleware that sets it may not have known this caller.
-func bare(name string) Source {
+// middleware that sets it may not have known this caller. Where the request has no route yet,
+// only a middleware can have set it, and declared says that one does.
+func bare(name string, declared bool) Source {
 	var stored any = name // the key under which a middleware sets it
 	return func(q Request) (string, error) {
 		param, inPath := q.PathValue(name)
@@ -49,6 +51,8 @@ func bare(name string) Source {
 			return param, nil
 		case isSet:
 			return set, nil
+		case q.Pattern() == "" && !declared:
+			return "", noRoute(name)
 		}
 		return "", key.ErrMissing
 	}

@@ -29,6 +29,12 @@ var mistakes = map[string]string{
 	"gRPC without slash":       "rules:\n- operation: shop.v1.Stock/Refill\n  key: lock:stock:<id>\n",
 	"gRPC with too many":       "rules:\n- operation: /shop.v1/Stock/Refill\n  key: lock:stock:<id>\n",
 	"unlocked and locked":      "unlocked: [POST /orders]\nrules:\n- operation: POST /orders\n  key: lock:order:<id>\n",
+	"a list alone":             "- operation: POST /orders\n  key: lock:order\n",
+	"one rule":                 "rules:\n  operation: POST /orders\n  key: lock:order\n",
+	"braces":                   "rules:\n- operation: POST /orders/:id\n  key: {id}\n",
+	"onBusy true":              "rules:\n- operation: POST /orders\n  key: lock:order\n  onBusy: true\n",
+	"permits of no number":     "rules:\n- operation: POST /orders\n  key: lock:order\n  permits: 3\n",
+	"a comma":                  "rules:\n- operation: POST /orders/:id\n  key: 'lock:l:<id>,'\n",
 	"unlocked as a string":     "unlocked: POST /orders\nrules: []\n",
 }
 

@@ -182,10 +182,14 @@ func invalidUTF8(data []byte) (place, bool) {
 
 func (d *decoder) root(body *yaml.Node) {
 	if kind(body) != mapping {
-		d.fault(placeOf(body), "", "is %s, not a mapping with the field \"rules\"", kind(body))
+		cure := ""
+		if kind(body) == list {
+			cure = ": write rules: in a line in front of it"
+		}
+		d.fault(placeOf(body), "", "is %s, not a mapping with the field \"rules\"%s", kind(body), cure)
 		return
 	}
-	found := make(map[string]bool, 2)
+	found, misplaced := make(map[string]bool, 2), false
 	for i := 0; i+1 < len(body.Content); i += 2 {
 		name, value := d.name(body.Content[i]), body.Content[i+1]
 		at := placeOf(body.Content[i])
@@ -193,7 +197,12 @@ func (d *decoder) root(body *yaml.Node) {
 		found[name] = true
 		switch {
 		case name != rulesField && name != schemaField && name != unlockedField:
-			d.fault(at, "", "unknown field %.300q, known are rules, unlocked and $schema", name)
+			meant := rule.DidYouMean(name, []string{rulesField, unlockedField})
+			if slices.ContainsFunc(rule.Fields(), func(f rule.Field) bool { return f.Name == name }) {
+				meant = ", which belongs to a rule: begin a list below rules: with \"- \" in front of the first field of each rule"
+			}
+			misplaced = misplaced || meant != "" // it says where the rules should be
+			d.fault(at, "", "unknown field %.300q%s; known are rules, unlocked and $schema", name, meant)
 		case twice:
 			d.fault(at, "", "field %q is there twice, keep one, with all rules in one list", name)
 		case name == schemaField:
@@ -206,7 +215,7 @@ func (d *decoder) root(body *yaml.Node) {
 			d.list(value, at)
 		}
 	}
-	if !found[rulesField] {
+	if !found[rulesField] && !misplaced {
 		d.fault(placeOf(body), "", "field \"rules\" is missing")
 	}
 }
@@ -260,7 +269,7 @@ func (d *decoder) locate(faults rule.Faults) {
 // list reads the rules. name is the place of the list's name.
 func (d *decoder) list(node *yaml.Node, name place) {
 	if kind(node) != list {
-		d.fault(d.at(node, name), "", "rules is %s, not a list of rules", kind(node))
+		d.fault(d.at(node, name), "", "rules is %s, not a list of rules: write \"- \" in front of the first field of each rule", kind(node))
 		return
 	}
 	for _, item := range node.Content {

@@ -102,7 +102,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"rules is a mapping":   {"rules:\n  operation: a\n  key: b\n", `2:3: rules is a mapping, not a list`},
 		"rules is text":        {"rules: all", `1:8: rules is a string, not a list`},
 		"rules twice":          {"rules: []\nrules: []", `2:1: field "rules" is there twice`},
-		"unknown root field":   {"rules: []\nrule: []", `2:1: unknown field "rule", known are rules, unlocked and $schema`},
+		"unknown root field":   {"rules: []\nrule: []", `2:1: unknown field "rule", did you mean "rules"?; known are rules, unlocked and $schema`},
 		"schema twice":         {"$schema: a\nrules: []\n$schema: a", `3:1: field "$schema" is there twice`},
 		"schema is a list":     {"$schema: [a]\nrules: []", `1:10: $schema: is a list, not a string`},
 		"schema alone":         {"$schema: a", `1:1: field "rules" is missing`},
@@ -149,7 +149,7 @@ func TestParseFaultHasLineAndColumn(t *testing.T) {
 		"unknown mode":         {op + "  key: b\n  mode: shared", `4:9: "a": mode: unknown "shared"; use exclusive, fair, read, write or semaphore`},
 		"mode is number":       {op + "  key: b\n  mode: 1", `4:9: "a": mode: is a number`},
 		"semaphore of nothing": {op + "  key: b\n  mode: semaphore", `2:3: "a": permits: is missing, say how many permits of how many`},
-		"permits is a number":  {op + "  key: b\n  mode: semaphore\n  permits: 5", `5:12: "a": permits: is a number, not a string`},
+		"permits is a number":  {op + "  key: b\n  mode: semaphore\n  permits: 5", `5:12: "a": permits: is a number, write how many permits of how many`},
 		"permits of one":       {op + "  key: b\n  mode: semaphore\n  permits: '5'", `5:12: "a": permits: "5" does not say how many permits of how many, write it as 1/3`},
 		"permits of too few":   {op + "  key: b\n  mode: semaphore\n  permits: 3/2", `5:12: "a": permits: 3 of 2 cannot be taken, use 1 to 2`},
 		"waiters in words":     {op + "  key: b\n  maxWaiters: many", `4:15: "a": maxWaiters: is a string, not a whole number`},
@@ -215,14 +215,14 @@ rules:
 `
 	_, err := rulefile.Parse([]byte(text))
 	_ = wantFaults(t, err, 11)
-	const want = `1:1: unknown field "version", known are rules, unlocked and $schema
+	const want = `1:1: unknown field "version"; known are rules, unlocked and $schema
 3:5: operation: is missing, name the route or method that takes the lock
 3:15: key: "lock:<a", column 6: the variable is not closed, add ">"
 4:5: unknown field "wiat", did you mean "wait"?; known are operation, key, mode, permits, wait, timeout, maxWaiters, lease, minHold, maxHold, onBusy, name, overlaps, also, optional
 5:11: mode: unknown "shared"; use exclusive, fair, read, write or semaphore
 8:11: "POST /b": wait: "5" is not a duration, write a number and its unit, such as "200ms" or "5s"
 9:12: "POST /b": lease: 1ms is too short, use at least 10ms, or 0 for a lease that the watchdog keeps alive
-10:13: "POST /b": onBusy: is a list, not a string
+10:13: "POST /b": onBusy: is a list; use reject or skip
 11:5: is a string, not a rule with the fields operation and key
 12:16: "POST /b": operation: has a rule already, the rule in line 6, keep one of them, or say also: true if it takes both locks
 14:5: "POST /b": key: is there twice, keep one`

@@ -26,24 +26,27 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 
 	"github.com/redlatch/redlatch/grpclock/rpcguard"
 )
 
-func main() {
-	protogen.Options{}.Run(func(p *protogen.Plugin) error {
-		p.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL)
-		var faults []error
-		for _, file := range p.Files {
-			if !file.Generate || len(file.Services) == 0 {
-				continue
-			}
-			faults = append(faults, check(file)...)
-			generate(p, file)
+func main() { protogen.Options{}.Run(run) }
+
+func run(p *protogen.Plugin) error {
+	// As protoc-gen-go-grpc, whose code the decorators are for.
+	p.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL | pluginpb.CodeGeneratorResponse_FEATURE_SUPPORTS_EDITIONS)
+	p.SupportedEditionsMinimum, p.SupportedEditionsMaximum = descriptorpb.Edition_EDITION_PROTO2, descriptorpb.Edition_EDITION_2024
+	var faults []error
+	for _, file := range p.Files {
+		if !file.Generate || len(file.Services) == 0 {
+			continue
 		}
-		return errors.Join(faults...)
-	})
+		faults = append(faults, check(file)...)
+		generate(p, file)
+	}
+	return errors.Join(faults...)
 }
 
 // check returns what is wrong with the options of a file.
@@ -86,10 +89,14 @@ func decorator(g *protogen.GeneratedFile, service *protogen.Service) {
 	g.P("return &", lock, "{next, ", g.QualifiedGoIdent(grpclock.Ident("Decorate")), "(locks, &", name, "_ServiceDesc, next)}")
 	g.P("}")
 	g.P()
+	// next isn't embedded: a method that was added to the service since would be passed on
+	// without its lock. So code that is older than the service doesn't compile.
 	g.P("type ", lock, " struct {")
-	g.P(name, "Server")
+	g.P("next ", name, "Server")
 	g.P(g.QualifiedGoIdent(grpclock.Ident("Decorator")))
 	g.P("}")
+	g.P()
+	g.P("func (*", lock, ") mustEmbedUnimplemented", name, "Server() {}")
 	for _, m := range service.Methods {
 		g.P()
 		method(g, lock, service, m)
@@ -99,7 +106,7 @@ func decorator(g *protogen.GeneratedFile, service *protogen.Service) {
 func method(g *protogen.GeneratedFile, lock string, service *protogen.Service, m *protogen.Method) {
 	in, out := g.QualifiedGoIdent(m.Input.GoIdent), g.QualifiedGoIdent(m.Output.GoIdent)
 	full := service.GoName + "_" + m.GoName + "_FullMethodName"
-	next := "l." + service.GoName + "Server." + m.GoName
+	next := "l.next." + m.GoName
 	stream := service.GoName + "_" + m.GoName + "Server"
 	switch {
 	case m.Desc.IsStreamingClient():

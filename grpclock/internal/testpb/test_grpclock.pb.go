@@ -15,36 +15,38 @@ func NewOrderServiceServerLock(next OrderServiceServer, locks *grpclock.Locks) O
 }
 
 type orderServiceServerLock struct {
-	OrderServiceServer
+	next OrderServiceServer
 	grpclock.Decorator
 }
 
+func (*orderServiceServerLock) mustEmbedUnimplementedOrderServiceServer() {}
+
 func (l *orderServiceServerLock) Place(ctx context.Context, req *PlaceRequest) (*PlaceResponse, error) {
-	return grpclock.Unary(ctx, l.Decorator, OrderService_Place_FullMethodName, req, l.OrderServiceServer.Place)
+	return grpclock.Unary(ctx, l.Decorator, OrderService_Place_FullMethodName, req, l.next.Place)
 }
 
 func (l *orderServiceServerLock) Plain(ctx context.Context, req *PlainRequest) (*PlainResponse, error) {
-	return grpclock.Unary(ctx, l.Decorator, OrderService_Plain_FullMethodName, req, l.OrderServiceServer.Plain)
+	return grpclock.Unary(ctx, l.Decorator, OrderService_Plain_FullMethodName, req, l.next.Plain)
 }
 
 func (l *orderServiceServerLock) Refill(ctx context.Context, req *RefillRequest) (*RefillResponse, error) {
-	return grpclock.Unary(ctx, l.Decorator, OrderService_Refill_FullMethodName, req, l.OrderServiceServer.Refill)
+	return grpclock.Unary(ctx, l.Decorator, OrderService_Refill_FullMethodName, req, l.next.Refill)
 }
 
 func (l *orderServiceServerLock) Transfer(ctx context.Context, req *TransferRequest) (*TransferResponse, error) {
-	return grpclock.Unary(ctx, l.Decorator, OrderService_Transfer_FullMethodName, req, l.OrderServiceServer.Transfer)
+	return grpclock.Unary(ctx, l.Decorator, OrderService_Transfer_FullMethodName, req, l.next.Transfer)
 }
 
 func (l *orderServiceServerLock) Watch(req *WatchRequest, stream OrderService_WatchServer) error {
 	return grpclock.Stream[WatchRequest, WatchResponse](l.Decorator, OrderService_Watch_FullMethodName, req, stream, func(stream OrderService_WatchServer) error {
-		return l.OrderServiceServer.Watch(req, stream)
+		return l.next.Watch(req, stream)
 	})
 }
 
 func (l *orderServiceServerLock) Upload(stream OrderService_UploadServer) error {
-	return grpclock.Stream[UploadRequest, UploadResponse](l.Decorator, OrderService_Upload_FullMethodName, nil, stream, l.OrderServiceServer.Upload)
+	return grpclock.Stream[UploadRequest, UploadResponse](l.Decorator, OrderService_Upload_FullMethodName, nil, stream, l.next.Upload)
 }
 
 func (l *orderServiceServerLock) Chat(stream OrderService_ChatServer) error {
-	return grpclock.Stream[ChatRequest, ChatResponse](l.Decorator, OrderService_Chat_FullMethodName, nil, stream, l.OrderServiceServer.Chat)
+	return grpclock.Stream[ChatRequest, ChatResponse](l.Decorator, OrderService_Chat_FullMethodName, nil, stream, l.next.Chat)
 }

@@ -163,9 +163,9 @@ func (s *Server) blocks() []string {
 	case slices.Contains(s.args, "--sentinel"):
 		return []string{"acl-sentinel"}
 	case slices.Contains(s.args, "--cluster-enabled"):
-		return []string{"acl", "acl-options", "acl-cluster"}
+		return []string{"acl", "acl-options", "acl-names", "acl-operators", "acl-cluster"}
 	default:
-		return []string{"acl", "acl-options"}
+		return []string{"acl", "acl-options", "acl-names", "acl-operators"}
 	}
 }
 

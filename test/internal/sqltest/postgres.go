@@ -14,12 +14,19 @@ import (
 // superuser.
 func Postgres(t testing.TB) string {
 	t.Helper()
+	return StartPostgres(t).URL()
+}
+
+// StartPostgres is [Postgres] for tests that do more with the server than to use it. The
+// settings, such as "fsync=on", override others.
+func StartPostgres(t process.Host, settings ...string) *Server {
+	t.Helper()
 	initdb := process.Find(t, "initdb")
 	binary := process.Find(t, "postgres")
 
 	// SIGQUIT is the immediate shutdown. After a SIGKILL a segment of System V
 	// shared memory would stay behind.
-	s := newServer(t, syscall.SIGQUIT)
+	s := newServer(t, "postgres", url.Values{"sslmode": {"disable"}}, syscall.SIGQUIT)
 	if syscall.Geteuid() == 0 {
 		s.asSystemUser("postgres", "nobody")
 	}
@@ -28,11 +35,15 @@ func Postgres(t testing.TB) string {
 		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync")
 	s.run("CREATE DATABASE "+name+"\n", binary, "--single", "-D", data, "template1")
 
-	port := s.serve(binary, "database system is ready to accept connections", func(port int) []string {
-		return []string{
+	s.serve(binary, "database system is ready to accept connections", func(port int) []string {
+		args := []string{
 			"-D", data, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
 			"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200",
 		}
+		for _, setting := range settings {
+			args = append(args, "-c", setting)
+		}
+		return args
 	})
-	return dsn("postgres", port, url.Values{"sslmode": {"disable"}})
+	return s
 }

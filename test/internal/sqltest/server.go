@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch/test/internal/process"
@@ -28,19 +28,28 @@ const (
 	patience = 2 * time.Minute
 )
 
-// server is what both kinds have in common.
-type server struct {
-	t          testing.TB
+// Server is one that can be killed. Its methods may be called from any goroutine.
+type Server struct {
+	t          process.Host
+	scheme     string
+	parameters url.Values
 	dir        string
 	credential *syscall.Credential
 	quit       os.Signal
+	port       int
+	binary     string
+	ready      string // the line in the log after which it serves
+	args       []string
+
+	mu      sync.Mutex
+	process *process.Process
 }
 
 // newServer makes the folder. It isn't t.TempDir, whose path can be too long
 // for a socket and is closed to other users.
-func newServer(t testing.TB, quit os.Signal) *server {
+func newServer(t process.Host, scheme string, parameters url.Values, quit os.Signal) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "redlatch-sql") //nolint:usetesting // see above
+	dir, err := os.MkdirTemp("", "redlatch-sql")
 	if err != nil {
 		t.Fatalf("sqltest: %v", err)
 	}
@@ -49,12 +58,12 @@ func newServer(t testing.TB, quit os.Signal) *server {
 			t.Errorf("sqltest: clean up: %v", err)
 		}
 	})
-	return &server{t: t, dir: dir, quit: quit}
+	return &Server{t: t, scheme: scheme, parameters: parameters, dir: dir, quit: quit}
 }
 
 // asSystemUser makes the server run as the first of the users that exists, and
 // gives it the folder. Servers that refuse to run as root need it.
-func (s *server) asSystemUser(names ...string) {
+func (s *Server) asSystemUser(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
 		account, err := user.Lookup(name)
@@ -75,10 +84,10 @@ func (s *server) asSystemUser(names ...string) {
 	s.t.Fatalf("sqltest: the server does not run as root, and none of the users %q exists", names)
 }
 
-func (s *server) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }
 
 // file writes a file that the server can read.
-func (s *server) file(name, content string) string {
+func (s *Server) file(name, content string) string {
 	s.t.Helper()
 	path := s.path(name)
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
@@ -87,7 +96,7 @@ func (s *server) file(name, content string) string {
 	return path
 }
 
-func (s *server) spec(binary string, args []string) process.Spec {
+func (s *Server) spec(binary string, args []string) process.Spec {
 	return process.Spec{
 		Path: binary, Args: args, Dir: s.dir, Credential: s.credential,
 		Log: s.path(filepath.Base(binary) + ".log"),
@@ -95,7 +104,7 @@ func (s *server) spec(binary string, args []string) process.Spec {
 }
 
 // run runs a program to its end.
-func (s *server) run(stdin, binary string, args ...string) {
+func (s *Server) run(stdin, binary string, args ...string) {
 	s.t.Helper()
 	spec := s.spec(binary, args)
 	spec.Stdin = strings.NewReader(stdin)
@@ -104,40 +113,130 @@ func (s *server) run(stdin, binary string, args ...string) {
 	}
 }
 
-// serve starts the server and returns its port once the log contains ready.
-func (s *server) serve(binary, ready string, args func(port int) []string) int {
+// serve starts the server on a free port.
+func (s *Server) serve(binary, ready string, args func(port int) []string) {
 	s.t.Helper()
+	s.binary, s.ready = binary, ready
 	var err error
 	for range 5 { // somebody else can be faster to listen on the port
-		port := process.Port(s.t)
-		var p *process.Process
-		if p, err = process.Start(s.spec(binary, args(port))); err != nil {
-			break
+		s.port = process.Port(s.t)
+		s.args = args(s.port)
+		if err = s.start(); err == nil {
+			s.t.Cleanup(s.end)
+			return
 		}
-		if err = p.Await(patience, p.Contains(ready)); err == nil {
-			s.t.Cleanup(func() { s.end(p) })
-			return port
-		}
-		p.Kill()
 		if !strings.Contains(err.Error(), "Address already in use") {
 			break
 		}
 	}
 	s.t.Fatalf("sqltest: %v", err)
-	return 0
 }
 
-func (s *server) end(p *process.Process) {
-	p.Shutdown(s.quit, 30*time.Second)
+// start returns once the log contains the line.
+func (s *Server) start() error {
+	p, err := process.Start(s.spec(s.binary, s.args))
+	if err != nil {
+		return err
+	}
+	s.process = p
+	if err := p.Await(patience, p.Contains(s.ready)); err != nil {
+		p.Kill()
+		return err
+	}
+	return nil
+}
+
+func (s *Server) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.signal(syscall.SIGCONT) // it may have been stopped
+	s.process.Shutdown(s.quit, 30*time.Second)
 	if s.t.Failed() {
-		s.t.Logf("sqltest: log of the server:\n%s", p.Log())
+		s.t.Logf("sqltest: log of the server:\n%s", s.process.Log())
 	}
 }
 
-func dsn(scheme string, port int, parameters url.Values) string {
+// Addr is host:port.
+func (s *Server) Addr() string { return process.LoopbackAddr(s.port) }
+
+// URL is that of the empty database: scheme://user:password@host:port/database.
+func (s *Server) URL() string {
 	u := url.URL{
-		Scheme: scheme, User: url.UserPassword(name, password),
-		Host: process.LoopbackAddr(port), Path: "/" + name, RawQuery: parameters.Encode(),
+		Scheme: s.scheme, User: url.UserPassword(name, password), Host: s.Addr(), Path: "/" + name, RawQuery: s.parameters.Encode(),
 	}
 	return u.String()
+}
+
+// Kill ends the server and its processes with SIGKILL, and returns when they are gone. A
+// second call does nothing.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+}
+
+func (s *Server) kill() {
+	if s.process.Alive() {
+		_ = s.process.Signal(syscall.SIGSTOP) // so that it starts no other
+		for _, pid := range s.children() {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // fails only if it has ended
+		}
+	}
+	s.process.Kill()
+}
+
+// Stop freezes the server and its processes: connections stay open, and nobody answers.
+// [Server.Cont] ends it.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.signal(syscall.SIGSTOP)
+}
+
+// Cont lets a stopped server continue.
+func (s *Server) Cont() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.signal(syscall.SIGCONT)
+}
+
+func (s *Server) signal(signal syscall.Signal) {
+	if !s.process.Alive() {
+		return
+	}
+	_ = s.process.Signal(signal) // fails only if it has ended
+	for _, pid := range s.children() {
+		_ = syscall.Kill(pid, signal)
+	}
+}
+
+// children are the processes that the server has started: PostgreSQL has one for each
+// connection. Where there is no /proc, they end when they notice that it is gone.
+func (s *Server) children() (pids []int) {
+	pid := strconv.Itoa(s.process.Pid())
+	list, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
+	if err != nil {
+		return nil
+	}
+	for _, field := range strings.Fields(string(list)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+// Restart kills the server if it runs, and starts it again on its port and its data. It
+// returns when the server serves.
+func (s *Server) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+	err := s.start()
+	for deadline := time.Now().Add(patience); err != nil && time.Now().Before(deadline); err = s.start() {
+		continue // what was killed may not be gone
+	}
+	if err != nil {
+		s.t.Errorf("sqltest: restart: %v", err) // a nemesis calls this from another goroutine
+	}
 }

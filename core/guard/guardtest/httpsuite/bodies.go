@@ -79,6 +79,9 @@ func (f *bodies) TestBodyIsOnlyReadAsWhatItSaysItIs(t *testing.T) {
 		"an unreadable option": {[]string{plain, jsonType + "; ="}, badKey},
 	} {
 		t.Run(title, func(t *testing.T) {
+			if strings.Contains(title, "two") || strings.Contains(title, "twice") {
+				f.needs(t, TwoTypes)
+			}
 			r := f.on("POST", "/x", tellKey, f.layer(t, guardtest.Guard(t), "lock:<body.userId>"))
 			expect(t, guardtest.Send(r, "POST", "/x", `{"userId":1}`, test.headers...), statusOf(test.want), test.want)
 		})
@@ -152,6 +155,9 @@ func (f *bodies) TestHandlersReadTheBodyInEveryStyle(t *testing.T) {
 		"form, parsed before": {formType, "userId=42&note=n", form, []Layer{parse, one("lock:<form.userId>")}},
 	} {
 		t.Run(title, func(t *testing.T) {
+			if title == "form, parsed before" {
+				f.needs(t, Requests)
+			}
 			r := f.on("POST", "/x", func(w http.ResponseWriter, r *http.Request) {
 				if err := test.read(r); err != nil {
 					t.Error(err)
@@ -194,6 +200,7 @@ func upload(t testing.TB, r *http.Request) string {
 
 // A server removes the files of the request that it made, not those of a copy.
 func (f *bodies) TestUploadedFilesDoNotOutliveTheirRequest(t *testing.T) {
+	f.needs(t, Requests)
 	for title, opts := range map[string][]httpguard.Option{"read": nil, "streamed": {httpguard.WithStreamedBody()}} {
 		t.Run(title, func(t *testing.T) {
 			contentType, body := onDisk(t)
@@ -230,6 +237,7 @@ func (f *bodies) TestUploadedFilesThatASourceParsedDoNotOutliveTheirRequest(t *t
 
 // Files of a form that was parsed in front of the lock are not the lock's.
 func (f *bodies) TestUploadedFilesOfOthersStay(t *testing.T) {
+	f.needs(t, Requests)
 	contentType, body := onDisk(t)
 	name := ""
 	r := f.on("POST", "/x", tellKey, f.before(func(r *http.Request) *http.Request {
@@ -253,6 +261,7 @@ func (f *bodies) watch(onRead func()) Layer {
 }
 
 func (f *bodies) TestBodyIsReadBeforeTheLockIsTaken(t *testing.T) {
+	f.needs(t, Requests)
 	for _, text := range []string{"lock:stock:<path.id>:<body.userId>", "lock:stock:<path.id>:42"} {
 		g := guardtest.Guard(t)
 		read := false
@@ -271,6 +280,7 @@ func (f *bodies) TestBodyIsReadBeforeTheLockIsTaken(t *testing.T) {
 }
 
 func (f *bodies) TestStreamedBodyIsLeftToTheHandler(t *testing.T) {
+	f.needs(t, Requests)
 	r := f.on("POST", "/x", tellKey, f.watch(func() { t.Error("the body was read") }),
 		f.layer(t, guardtest.Guard(t), "lock:x", httpguard.WithStreamedBody()))
 	expect(t, guardtest.Send(r, "POST", "/x", "a body"), http.StatusCreated, "lock:x")
@@ -319,6 +329,7 @@ func (f *bodies) TestDefaultLimitIsOneMebibyte(t *testing.T) {
 
 // A body that says that it's too large is refused without being read.
 func (f *bodies) TestBodyThatSaysItIsTooLargeIsNotRead(t *testing.T) {
+	f.needs(t, Requests)
 	for template, opts := range map[string][]httpguard.Option{
 		"lock:x":        nil,
 		"lock:<form.u>": {httpguard.WithStreamedBody()}, // the key needs it
@@ -336,6 +347,7 @@ func (f *bodies) TestBodyThatSaysItIsTooLargeIsNotRead(t *testing.T) {
 
 // Clients that send half of a body and stop hold no lock, whatever the key needs.
 func (f *bodies) TestHalfSentBodiesHoldNoLock(t *testing.T) {
+	f.needs(t, Streams)
 	g := guardtest.Guard(t)
 	const slow = 29
 	reading := make(chan struct{}, 100*slow)
@@ -365,6 +377,7 @@ func (f *bodies) TestHalfSentBodiesHoldNoLock(t *testing.T) {
 }
 
 func (f *bodies) TestBodyThatBreaksOff(t *testing.T) {
+	f.needs(t, Requests)
 	for title, canceled := range map[string]bool{"is refused": false, "is canceled with its request": true} {
 		for _, text := range []string{"lock:<body.userId>", "lock:x"} {
 			t.Run(title+", "+text, func(t *testing.T) {
@@ -427,6 +440,7 @@ func (f *bodies) TestSourceThatReadsTheBodyLeavesItToOthers(t *testing.T) {
 
 // A source that reads more than the limit makes no key, whatever it takes that for.
 func (f *bodies) TestSourceThatReadsABodyThatIsTooLargeIsRefused(t *testing.T) {
+	f.needs(t, Requests)
 	careless := func(q httpguard.Request) (string, error) {
 		text, err := io.ReadAll(q.HTTP().Body)
 		if len(text) > 0 || err == nil {
@@ -451,6 +465,7 @@ func (f *bodies) TestSourceThatReadsABodyThatIsTooLargeIsRefused(t *testing.T) {
 
 // A body that no source reads is the one that came.
 func (f *bodies) TestStreamedBodyThatNoSourceReadsIsAsItCame(t *testing.T) {
+	f.needs(t, Requests)
 	var came io.ReadCloser
 	r := f.on("POST", "/{id}", func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != came {

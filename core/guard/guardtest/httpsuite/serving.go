@@ -47,6 +47,37 @@ func (f *serving) TestHandlerRunsUnderTheLockAndReleasesIt(t *testing.T) {
 	}
 }
 
+// Handlers pass the context that their framework gives them.
+func (f *serving) TestLeaseIsFoundThroughTheFrameworksContext(t *testing.T) {
+	if f.Own == nil {
+		t.Skip("the framework has the request's context only")
+	}
+	g := guardtest.Guard(t)
+	var own context.Context
+	ran := false
+	r := f.NewRouter()
+	f.Own(r, "POST", "/{id}", func(ctx context.Context) {
+		own = ctx //nolint:fatcontext // to look at it behind the handler
+		if lease, ok := lock.FromContext(ctx); !ok || lease.Key() != "lock:b:1" {
+			t.Errorf("found %v", lease)
+		}
+		for _, key := range []string{"lock:a:1", "lock:b:1"} {
+			guardtest.AssertHeld(t, ctx, key)
+			reenter := func(inside context.Context) error { ran = true; return lock.AssertHeld(inside, key) }
+			if err := g.Locker().Do(ctx, key, reenter, lock.WithWait(Timeout)); err != nil {
+				t.Errorf("re-entry: %v", err)
+			}
+		}
+	}, f.after(func() {
+		if lease, ok := lock.FromContext(own); ok {
+			t.Errorf("behind its lock the framework's context has still %v", lease)
+		}
+	}), f.layer(t, g, "lock:a:<id>", httpguard.WithRule("lock:b:<id>")))
+	if w := guardtest.Send(r, "POST", "/1", ""); w.Code != http.StatusOK || !ran {
+		t.Errorf("got %d, the handler ran: %v", w.Code, ran)
+	}
+}
+
 func (f *serving) TestContendedRequestDoesNotRunTheHandler(t *testing.T) {
 	g := guardtest.Guard(t)
 	r := f.on("POST", "/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -206,6 +237,7 @@ func (f *serving) TestLostLeaseIsAnsweredUnlessTheHandlerHas(t *testing.T) {
 
 // A middleware in front that compresses says so before the handler runs.
 func (f *serving) TestLostLeaseIsAnsweredInTheEncodingOfThoseInFront(t *testing.T) {
+	f.needs(t, Writers)
 	g, store := losable(t)
 	encoded := f.Wrap(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -257,6 +289,7 @@ func post(t *testing.T, h http.Handler, path, body string) (leave func()) {
 // A client that leaves is noticed while its request waits: its body, which is read
 // first, isn't in the way.
 func (f *serving) TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
+	f.needs(t, Departures)
 	for name, body := range map[string]string{"without a body": "", "with a body": "a body"} {
 		t.Run(name, func(t *testing.T) {
 			g, begin, end := waiting(t)
@@ -277,6 +310,7 @@ func (f *serving) TestClientThatLeavesWhileWaitingLeavesTheQueue(t *testing.T) {
 }
 
 func (f *serving) TestClientThatLeavesWhileTheHandlerRunsDoesNotFreeTheLock(t *testing.T) {
+	f.needs(t, Departures)
 	g := guardtest.Guard(t)
 	running, gone, finish, done := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	r := f.on("POST", "/{id}", func(_ http.ResponseWriter, r *http.Request) {

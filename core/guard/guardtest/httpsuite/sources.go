@@ -146,6 +146,7 @@ func (f *sources) from(address string) Layer {
 // Middlewares that believe a proxy put its client's address where that of the connection
 // was, without a port.
 func (f *sources) TestAddressThatAMiddlewareHasSet(t *testing.T) {
+	f.needs(t, Requests)
 	if f.TrustsProxy {
 		t.Skip("the framework finds the address itself")
 	}
@@ -165,6 +166,7 @@ func (f *sources) TestAddressThatAMiddlewareHasSet(t *testing.T) {
 }
 
 func (f *sources) TestAddressOfAConnectionThatHasNone(t *testing.T) {
+	f.needs(t, Requests)
 	const unixSocket = "@"
 	r := f.on("POST", "/x", tellKey, f.from(unixSocket), f.layer(t, guardtest.Guard(t), "lock:<ip>"))
 	expect(t, guardtest.Send(r, "POST", "/x", ""), http.StatusInternalServerError, invalid)

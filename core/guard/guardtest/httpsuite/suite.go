@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,10 +51,42 @@ type Framework struct {
 	Wrap func(func(http.Handler) http.Handler) Layer
 	// Pattern writes a pattern as the framework does: "/orders/:id".
 	Pattern func(pattern string) string
+	// Own registers a route whose handler is called with the framework's own context, where
+	// that is a [context.Context] of its own type and not the request's.
+	Own func(r Router, method, pattern string, h func(context.Context), layers ...Layer)
 	// EscapedPath says that path parameters are as the client has escaped them.
 	EscapedPath bool
 	// TrustsProxy says that the framework believes X-Forwarded-For.
 	TrustsProxy bool
+	// Lacks says in which ways the framework differs from net/http. Tests that need one of
+	// them are skipped.
+	Lacks []Capability
+}
+
+// Capability is something that a framework on net/http can, and another may not.
+type Capability string
+
+// Capabilities.
+const (
+	// Requests: a middleware of net/http may hand on another request, and not only another
+	// context of it.
+	Requests Capability = "its middlewares share no *http.Request"
+	// Writers: a middleware of net/http may set headers of an answer that is given later.
+	Writers Capability = "its middlewares share no http.ResponseWriter"
+	// Departures: the context of a request ends when its client leaves.
+	Departures Capability = "it doesn't notice that a client leaves"
+	// Streams: a handler may read a body while the client sends it.
+	Streams Capability = "it reads bodies before it calls handlers"
+	// TwoTypes: a repeated Content-Type or Content-Encoding is seen twice.
+	TwoTypes Capability = "it keeps one Content-Type of a request"
+)
+
+// needs skips the test if the framework lacks the capability.
+func (f *Framework) needs(t testing.TB, c Capability) {
+	t.Helper()
+	if slices.Contains(f.Lacks, c) {
+		t.Skip(f.By + ": " + string(c))
+	}
 }
 
 // Run runs the suite. Every test of it is a subtest.

@@ -113,3 +113,25 @@ func (m *Machine) Lasts(s Slot, at Time) Time {
 	h := &m.claims[m.callers[s].claim]
 	return h.within(h.lasting(at), at)
 }
+
+// Size is that of the semaphore of which permits are held, 0 if none are.
+func (m *Machine) Size() int32 {
+	for i := range m.claims {
+		if h := &m.claims[i]; h.stage == held && h.mode == Semaphore {
+			return h.size
+		}
+	}
+	return 0
+}
+
+// Conclude has the hold of a lease passed to nobody, as one that was extended. It returns
+// false if others share the hold, or a minimum has not ended.
+func (m *Machine) Conclude(s Slot, now Time) bool {
+	i := m.callers[s].claim
+	h := &m.claims[i]
+	if h.leases > 1 || h.mode.shared() || h.mode == Semaphore || h.out == OpLower || h.keep > now {
+		return false
+	}
+	h.extended = true
+	return true
+}

@@ -190,7 +190,7 @@ func plants() []plant {
 		{"a try waits behind others", "a waiter and tries", "", in("caller.go", "	if c.Once && m.takenHere(c) {", "	if false {")},
 		{"a try shares the call under way", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "	m.queue.push(m.callers, s)\n	m.enter(s, queued)", "	m.queue.push(m.callers, s)\n	m.enter(s, queued)\n	if h := &m.callers[m.queue.head]; h.Once && h.phase == calling && c.Once && m.queue.head != s {\n		m.enter(s, sharing)\n		return out\n	}")},
 		{"a try that leaves forgets the tries that share its call", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "if c.phase != sharing && c.Once && m.sharing > 0 {", "if false {")},
-		{"a hint while calling is forgotten", "two processes of two", "", in("watch.go", "		c.hint = true\n		if c.phase", "		c.hint = c.phase != calling\n		if c.phase")},
+		{"a hint while calling is forgotten", "two processes of two", "core/lock: a storm of callers in one line loses no wake-up", in("watch.go", "		c.hint = true\n		if c.phase", "		c.hint = c.phase != calling\n		if c.phase")},
 		{"no look after subscribing", "two processes of two", "core/lock: each subscription is followed by a call", in("watch.go", "	m.hint()\n}\n\nfunc (m *Machine) watchTimer", "}\n\nfunc (m *Machine) watchTimer")},
 		{"the answer to an old subscription counts", "one waits", "", []edit{{"watch.go", "w.state != watchOpening || w.seq != e.Call.Seq", "w.state != watchOpening"}, {"monitor_test.go", "p.watch.state != watchOpening || p.watch.seq != k.Seq", "p.watch.state != watchOpening"}}},
 		{"a subscription has no timeout", "one waits", "", in("watch.go", "		return w.at\n", "		return Never\n")},
@@ -207,9 +207,9 @@ func plants() []plant {
 		{"a fair waiter calls without a pause", "few calls", "core/lock: fair callers of one process need no messages", in("acquire.go", "	c.hint = false\n", "	c.hint = c.Mode == Fair\n")},
 		{"places are not kept", "fair, crash", "", in("acquire.go", "		w, m.looked = m.queue.head, k.Sent\n", "		w, m.looked = None, k.Sent\n")},
 		{"nobody waits until the place of a caller that left is removed", "fair, two processes of two", "core/lock: the place of a fair waiter that leaves goes first", in("machine.go", "	if c.Mode == Fair && m.leaving > 0 && m.pauseTill > now {", "	if false {")},
-		{"a place that was removed is waited for", "fair, one process", "", in("claim.go", "	m.leaving--\n", "")},
+		{"a place that was removed is waited for", "fair, one process", "core/lock: a re-entry calls while its hold lives, and the places of all that left go first", in("claim.go", "	m.leaving--\n", "")},
 
-		{"the hint of a caller that was granted is forgotten", "fair, force", "", in("caller.go", "!c.hint && (granted || c.phase == resting)", "(granted || c.phase == resting && !c.hint)")},
+		{"the hint of a caller that was granted is forgotten", "fair, force", "core/lock: a fair waiter passes on no nap that has ended", in("caller.go", "!c.hint && (granted || c.phase == resting)", "(granted || c.phase == resting && !c.hint)")},
 		{"a hold is verified for nobody", "time: wait limits", "", in("hold.go", "	if m.queue.head == None {\n		return out // its limit has passed in the same step\n	}\n", "")},
 		{"a limit behind a caller that is blocked is waited for", "limits behind a hold", "core/lock: who waits behind a holder of its process knows that the key is held", in("caller.go", "m.sawContention(c) || m.takenBy(c) > 0", "m.sawContention(c)")},
 

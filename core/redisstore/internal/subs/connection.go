@@ -208,7 +208,7 @@ func (c *connection) take(message any) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if watched := c.channels[m.Channel]; watched != nil {
-			watched.wake()
+			watched.deliver(m.Payload)
 		}
 	case *redis.Subscription:
 		switch m.Kind {

@@ -109,6 +109,7 @@ type channel struct {
 // watcher is one watch. It is pending until it is live or has got an error.
 type watcher struct {
 	wake  func()
+	hear  func(message string) // nil: wake
 	live  bool
 	ready chan error
 }
@@ -118,6 +119,15 @@ type watcher struct {
 // stop has returned. It must not block. stop does not wait for the server, and a
 // second call does nothing.
 func (s *Set) Watch(ctx context.Context, names []string, wake func()) (stop func(), err error) {
+	return s.watch(ctx, names, watcher{wake: wake})
+}
+
+// Listen is Watch of one channel, for what its messages say. Some may be missed.
+func (s *Set) Listen(ctx context.Context, name string, hear func(message string)) (stop func(), err error) {
+	return s.watch(ctx, []string{name}, watcher{wake: func() {}, hear: hear})
+}
+
+func (s *Set) watch(ctx context.Context, names []string, what watcher) (stop func(), err error) {
 	var watchers []*watcher
 	var leave []func()
 	stop = func() {
@@ -126,7 +136,7 @@ func (s *Set) Watch(ctx context.Context, names []string, wake func()) (stop func
 		}
 	}
 	for _, name := range names {
-		w := &watcher{wake: wake, ready: make(chan error, 1)}
+		w := &watcher{wake: what.wake, hear: what.hear, ready: make(chan error, 1)}
 		all := s.join(name, w)
 		watchers, leave = append(watchers, w), append(leave, func() { all.leave(name, w) })
 	}
@@ -263,6 +273,19 @@ func (all *subscriptions) refuse(err error, which func(name string, c *channel) 
 func (c *channel) wake() {
 	for w := range c.watchers {
 		if w.live {
+			w.wake()
+		}
+	}
+}
+
+// deliver calls them for a message; mu is held.
+func (c *channel) deliver(message string) {
+	for w := range c.watchers {
+		switch {
+		case !w.live:
+		case w.hear != nil:
+			w.hear(message)
+		default:
 			w.wake()
 		}
 	}

@@ -2,6 +2,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/rule"
+	"github.com/redlatch/redlatch/core/sqlstore"
 	"github.com/redlatch/redlatch/examples/seckill/internal/redisurl"
 	"github.com/redlatch/redlatch/examples/seckill/internal/store"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
@@ -30,6 +32,9 @@ const (
 	pingTimeout  = 5 * time.Second
 	// workTimeout is how long a request may take after it waited for its lock.
 	workTimeout = 10 * time.Second
+	// DefaultWatchdog is how long a user of an instance that died is locked out: as long as
+	// the work may take that the lock is for.
+	DefaultWatchdog = workTimeout
 )
 
 // Config is what can be set.
@@ -39,11 +44,15 @@ type Config struct {
 	// GRPC is the address to serve gRPC on; port 0 takes a free one. Empty:
 	// HTTP only.
 	GRPC string
+	// Console is the private address of the operators' page. Empty: there is none.
+	Console string
 	// DB is an address of [store.ParseAddress]. Empty: a SQLite file in a
 	// new folder, which is removed at the end.
 	DB string
 	// Redis is a URL of [redisurl.Parse]. Empty: locks are kept in memory.
 	Redis string
+	// LocksInDB keeps the locks in DB. Redis must be empty then.
+	LocksInDB bool
 	// Format is how locks are kept in Redis. Without Redis it must be zero.
 	Format fxmodule.Redis
 	// LockWait is how long a request waits for the lock of its user.
@@ -51,20 +60,17 @@ type Config struct {
 	// Rules is a file with the rules of the locks, which is followed. Empty:
 	// those of the program, with LockWait.
 	Rules string
-	// Watchdog is how long a lock outlives a process that died.
+	// Watchdog is how long a lock outlives a process that died. Zero: [DefaultWatchdog].
 	Watchdog time.Duration
 	// DrainDelay is how long the service goes on after it said that it is no
 	// longer ready, so that balancers notice.
 	DrainDelay time.Duration
 	Log        *slog.Logger
-	// Variant replaces parts of the service.
-	Variant Variant
-}
-
-// Variant replaces parts of the service. The zero value replaces none.
-type Variant struct {
-	Store     func(context.Context, *store.Store) (voucher.Store, error)
-	OrderLock func(*guard.Guard) web.OrderLock
+	// Stage puts the three lanes of package stage on the page, and a voucher on sale. It is
+	// for services that keep everything themselves: with DB or Redis it is an error.
+	Stage bool
+	// wrap, if not nil, wraps the database.
+	wrap func(*store.Store) voucher.Store
 }
 
 // App is a service that serves.
@@ -90,6 +96,7 @@ type resource struct {
 func Start(ctx context.Context, c Config) (*App, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	c.Watchdog = cmp.Or(c.Watchdog, DefaultWatchdog)
 	a := &App{stopTimeout: c.DrainDelay + c.LockWait + stopTimeout}
 	if err := a.start(ctx, c); err != nil {
 		return nil, errors.Join(err, a.closeResources())
@@ -104,38 +111,46 @@ func (a *App) start(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	shown, err := a.openStage(ctx, c)
+	if err != nil {
+		return err
+	}
+	var sale voucher.Sale
 	options := []fx.Option{
 		fx.NopLogger,
 		fx.Supply(c, c.Log, fx.Annotate(db, fx.As(new(voucher.Store)))),
 		fxmodule.Module,
 		// A watchdog of a second or two has no room for calls of two seconds.
-		fxmodule.WithConfig(fxmodule.Config{Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
+		fxmodule.WithConfig(fxmodule.Config{Service: "seckill", Watchdog: c.Watchdog, CallTimeout: min(lock.DefaultCallTimeout, c.Watchdog/3), Redis: c.Format}),
 		lockRules(c),
-		fx.Provide(newSale, newOrderLock, newHealth(db), web.NewMetrics, newMeters, web.NewHandler, newServer, newRPCServer, newDrain),
+		consoleOf(c),
+		fx.Provide(newSale, newOrderLock, newHealth(db), newStage(shown), web.NewMetrics, newMeters, newHandler, newServer, newRPCServer, newDrain),
 		fx.Decorate(voucher.NewSaleLock),
-		fx.Populate(&a.server, &a.rpc),
+		fx.Populate(&a.server, &a.rpc, &sale),
 		fx.Invoke(func(drain) {}),
 	}
-	rdb, err := a.openRedis(ctx, c)
+	locks, err := a.openLocks(ctx, c, db)
 	if err != nil {
 		return err
 	}
-	if rdb != nil {
-		options = append(options, fx.Supply(fx.Annotate(rdb, fx.As(new(redis.UniversalClient)))))
-	} else {
-		options = append(options, fxmodule.InMemory())
-	}
-	a.fx = fx.New(options...)
+	a.fx = fx.New(append(options, locks)...)
 	if err := a.fx.Err(); err != nil {
 		return dig.RootCause(err)
 	}
-	return a.fx.Start(ctx)
+	if err := a.fx.Start(ctx); err != nil {
+		return err
+	}
+	if shown != nil {
+		return openSale(ctx, sale)
+	}
+	return nil
 }
 
 // database is the store, with what any database can do.
 type database struct {
 	voucher.Store
-	ping func(context.Context) error
+	ping  func(context.Context) error
+	where store.Address
 }
 
 func (a *App) openDB(ctx context.Context, c Config) (*database, error) {
@@ -159,13 +174,39 @@ func (a *App) openDB(ctx context.Context, c Config) (*database, error) {
 	}
 	a.own("database", s.Close)
 	c.Log.Info("database is open", "where", address.String())
-	db := &database{Store: s, ping: s.Ping}
-	if c.Variant.Store != nil {
-		if db.Store, err = c.Variant.Store(ctx, s); err != nil {
-			return nil, fmt.Errorf("--db: %w", err)
-		}
+	db := &database{Store: s, ping: s.Ping, where: address}
+	if c.wrap != nil {
+		db.Store = c.wrap(s)
 	}
 	return db, nil
+}
+
+// openLocks chooses where locks are kept.
+func (a *App) openLocks(ctx context.Context, c Config, db *database) (fx.Option, error) {
+	if c.LocksInDB {
+		pool, dialect, err := store.OpenLocks(db.where)
+		if err != nil {
+			return nil, fmt.Errorf("--locks: %w", err)
+		}
+		a.own("pool for locks", pool.Close)
+		tables, err := sqlstore.New(pool, dialect, sqlstore.WithLogger(c.Log))
+		if err == nil {
+			err = tables.Migrate(ctx)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--locks: %s: %w", db.where, err)
+		}
+		c.Log.Info("locks are kept in the database", "where", db.where.String())
+		return fx.Options(fx.Supply(pool), fxmodule.InDatabase(dialect, sqlstore.WithLogger(c.Log))), nil
+	}
+	rdb, err := a.openRedis(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if rdb != nil {
+		return fx.Supply(fx.Annotate(rdb, fx.As(new(redis.UniversalClient)))), nil
+	}
+	return fxmodule.InMemory(), nil
 }
 
 // openRedis returns nil if there shall be none.
@@ -191,9 +232,6 @@ func (a *App) openRedis(ctx context.Context, c Config) (redis.UniversalClient, e
 func newSale(s voucher.Store) voucher.Sale { return voucher.NewService(s, workTimeout) }
 
 func newOrderLock(c Config, g *guard.Guard) (web.OrderLock, error) {
-	if c.Variant.OrderLock != nil {
-		return c.Variant.OrderLock(g), nil
-	}
 	if err := needOrderRule(c.Rules, g.Rules()); err != nil {
 		return web.OrderLock{}, err
 	}

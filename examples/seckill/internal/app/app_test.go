@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -328,10 +329,10 @@ func TestHealthOverGRPCIsThatOfReadyz(t *testing.T) {
 	c := config()
 	c.GRPC = "127.0.0.1:0"
 	var db *store.Store
-	c.Variant.Store = func(_ context.Context, s *store.Store) (voucher.Store, error) {
+	c.Wrap(func(s *store.Store) voucher.Store {
 		db = s
-		return s, nil
-	}
+		return s
+	})
 	a := start(t, c)
 	defer stop(t, a)
 	health := healthpb.NewHealthClient(dial(t, a))
@@ -339,10 +340,10 @@ func TestHealthOverGRPCIsThatOfReadyz(t *testing.T) {
 		status int
 		health healthpb.HealthCheckResponse_ServingStatus
 	}{{http.StatusOK, healthpb.HealthCheckResponse_SERVING}, {http.StatusServiceUnavailable, healthpb.HealthCheckResponse_NOT_SERVING}} {
-		r, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{})
-		if got := status(t, a.URL()+"/readyz"); got != want.status || err != nil || r.GetStatus() != want.health {
-			t.Errorf("/readyz %d, gRPC %v, %v, want %d and %v", got, r, err, want.status, want.health)
-		}
+		eventually(t, func() bool { // the probes are a second old at most
+			r, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{})
+			return status(t, a.URL()+"/readyz") == want.status && err == nil && r.GetStatus() == want.health
+		})
 		_ = db.Close() // the database is away
 	}
 }
@@ -397,7 +398,7 @@ func TestAStopThatUsesUpItsTimeStopsEverything(t *testing.T) {
 	c := config()
 	c.GRPC = "127.0.0.1:0"
 	began := make(chan struct{})
-	c.Variant.Store = func(_ context.Context, s *store.Store) (voucher.Store, error) { return hanging{s, began}, nil }
+	c.Wrap(func(s *store.Store) voucher.Store { return hanging{s, began} })
 	a := start(t, c)
 
 	// A stream and a request that don't end by themselves.
@@ -444,6 +445,53 @@ func TestAStopThatUsesUpItsTimeStopsEverything(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(temp); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// away is a database that is gone.
+type away struct{ *store.Store }
+
+func (away) PlaceOrder(context.Context, voucher.Order) error { return voucher.ErrStoreUnavailable }
+
+func TestAnOutageWritesALineOfAKindASecond(t *testing.T) {
+	log := &journal{}
+	c := config()
+	c.Log = slog.New(slog.NewTextHandler(log, nil))
+	c.Wrap(func(s *store.Store) voucher.Store { return away{s} })
+	a := start(t, c)
+	defer stop(t, a)
+	if !strings.Contains(log.String(), "locker.watchdog=10s") {
+		t.Errorf("a user of an instance that died is locked out for longer than an order may take:\n%s", log.String())
+	}
+	_, body := post(t, a.URL()+"/api/vouchers", offer())
+	began := time.Now()
+	var clients sync.WaitGroup
+	for user := range 16 {
+		clients.Go(func() {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			for range 20 {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.URL()+"/api/vouchers/"+idOf(body)+"/orders", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				request.Header.Set("X-User-Id", strconv.Itoa(user))
+				response, err := client.Do(request)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusServiceUnavailable {
+					t.Errorf("status %d", response.StatusCode)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	lines := strings.Count(log.String(), "level=WARN")
+	if most := 2 * (1 + int(time.Since(began).Seconds())); lines == 0 || lines > most {
+		t.Errorf("%d warnings for 320 requests in %v, want 1 to %d:\n%s", lines, time.Since(began), most, log.String())
 	}
 }
 
@@ -508,4 +556,79 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	if _, err := app.Start(ctx, config()); err == nil {
 		t.Error("it started")
 	}
+}
+
+// Several instances share a database, which has the orders and the locks.
+func TestASaleWithLocksInTheDatabaseIsOneSale(t *testing.T) {
+	addresses := map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "sale.db") + "?synchronous=normal"}
+	for name, env := range map[string]string{"PostgreSQL": "SECKILL_TEST_POSTGRES", "MySQL": "SECKILL_TEST_MYSQL"} {
+		if address := os.Getenv(env); address != "" {
+			addresses[name] = address
+		}
+	}
+	for name, address := range addresses {
+		t.Run(name, func(t *testing.T) {
+			c := config()
+			c.DB, c.LocksInDB = address, true
+			var urls []string
+			for range 2 {
+				a := start(t, c)
+				defer stop(t, a)
+				if got := status(t, a.URL()+"/readyz"); got != http.StatusOK {
+					t.Errorf("readyz: %d", got)
+				}
+				urls = append(urls, a.URL())
+			}
+			sale(t, crowd(urls...))
+		})
+	}
+}
+
+// Operators see the locks on a private address, and nobody else does.
+func TestTheConsoleIsOnAPrivateAddress(t *testing.T) {
+	for address, private := range map[string]bool{
+		"127.0.0.1:8421": true, "localhost:8421": true, "[::1]:8421": true, "10.1.2.3:8421": true,
+		":8421": false, "0.0.0.0:8421": false, "8.8.8.8:8421": false, "example.com:8421": false, "8421": false,
+	} {
+		if err := app.PrivateAddress(address); (err == nil) != private {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	c := config()
+	c.Console = "127.0.0.1:" + freePort(t)
+	a, err := app.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for host, want := range map[string]int{"": http.StatusOK, "evil.example:80": http.StatusForbidden} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.Console+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("host %q: %d, want %d", host, response.StatusCode, want)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
 }

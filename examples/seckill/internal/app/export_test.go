@@ -1,6 +1,14 @@
 package app
 
-import "time"
+import (
+	"time"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/store"
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+)
+
+// Wrap has the service use its database through what wrap returns.
+func (c *Config) Wrap(wrap func(*store.Store) voucher.Store) { c.wrap = wrap }
 
 // SetStopTimeout makes the service give up sooner what doesn't stop.
 func (a *App) SetStopTimeout(d time.Duration) { a.stopTimeout = d }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/redlatch/redlatch/core/guard"
+	"github.com/redlatch/redlatch/examples/seckill/internal/quiet"
 	"github.com/redlatch/redlatch/examples/seckill/internal/rpc"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 	"github.com/redlatch/redlatch/examples/seckill/internal/web"
@@ -29,7 +30,7 @@ func newRPCServer(lc fx.Lifecycle, c Config, sale voucher.Sale, g *guard.Guard, 
 	if c.GRPC == "" {
 		return nil, nil
 	}
-	inner, err := rpc.NewServer(sale, g, health, c.Log, m.Ordered)
+	inner, err := rpc.NewServer(sale, g, health, slog.New(quiet.NewHandler(c.Log.Handler())), m.Ordered)
 	if err != nil {
 		return nil, err
 	}

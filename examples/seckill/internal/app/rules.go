@@ -17,10 +17,7 @@ import (
 
 // lockRules are those of the file, if there is one.
 func lockRules(c Config) fx.Option {
-	switch {
-	case c.Variant.OrderLock != nil: // which takes no lock
-		return fx.Options()
-	case c.Rules != "":
+	if c.Rules != "" {
 		return fxmodule.FollowRulesFile(c.Rules)
 	}
 	return fxmodule.AsRules(ownRules(c)...)

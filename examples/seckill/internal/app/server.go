@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"go.uber.org/fx"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/quiet"
+	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
+	"github.com/redlatch/redlatch/examples/seckill/internal/web"
 )
 
 // server listens between start and stop of the application.
@@ -20,12 +24,17 @@ type server struct {
 	done     chan struct{}
 }
 
+// newHandler has requests log through a quiet handler: in an outage each says the same.
+func newHandler(c Config, sale voucher.Sale, lock web.OrderLock, health *web.Health, m *web.Metrics, shown *web.Stage) http.Handler {
+	return web.NewHandler(sale, lock, health, m, slog.New(quiet.NewHandler(c.Log.Handler())), shown)
+}
+
 func newServer(lc fx.Lifecycle, c Config, handler http.Handler) *server {
 	s := &server{
 		http: &http.Server{
 			Addr: c.HTTP, Handler: handler,
 			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       15 * time.Second,
+			ReadTimeout:       5 * time.Second, // headers and body; a drain waits for them
 			// Longer than a call may take. It doesn't count while a request waits for a lock.
 			WriteTimeout:   time.Minute,
 			IdleTimeout:    2 * time.Minute,

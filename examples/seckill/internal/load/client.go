@@ -19,6 +19,9 @@ type client interface {
 	// order clicks once. The error means that there was no answer.
 	order(ctx context.Context, voucherID, user string) (answer, error)
 	report(ctx context.Context, voucherID string) (Report, error)
+	// count is the report by the orders, counted one by one. It is errNoCount for a service
+	// that doesn't count, and errCounting while it counts for others.
+	count(ctx context.Context, voucherID string) (Report, error)
 	close() error
 }
 
@@ -74,6 +77,11 @@ type Report struct {
 	Oversold        bool  `json:"oversold"`
 	DuplicateOrders int64 `json:"duplicateOrders"`
 }
+
+var (
+	errNoCount  = errors.New("the service counts no orders")
+	errCounting = errors.New("the service counts for others")
+)
 
 // neverSent reports whether the service certainly hasn't seen the request.
 func neverSent(err error) bool {

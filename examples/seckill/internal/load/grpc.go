@@ -69,9 +69,21 @@ func (c *grpcClient) order(ctx context.Context, voucherID, user string) (answer,
 }
 
 func (c *grpcClient) report(ctx context.Context, voucherID string) (Report, error) {
+	return c.ask(ctx, &seckillpb.GetReportRequest{VoucherId: voucherID})
+}
+
+func (c *grpcClient) count(ctx context.Context, voucherID string) (Report, error) {
+	r, err := c.ask(ctx, &seckillpb.GetReportRequest{VoucherId: voucherID, Counted: true})
+	if status.Code(err) == codes.ResourceExhausted {
+		return Report{}, errCounting
+	}
+	return r, err
+}
+
+func (c *grpcClient) ask(ctx context.Context, q *seckillpb.GetReportRequest) (Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	r, err := c.client.GetReport(ctx, &seckillpb.GetReportRequest{VoucherId: voucherID})
+	r, err := c.client.GetReport(ctx, q)
 	if err != nil {
 		return Report{}, err
 	}

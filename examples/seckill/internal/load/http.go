@@ -115,11 +115,23 @@ func (c *httpClient) order(ctx context.Context, voucherID, user string) (answer,
 }
 
 func (c *httpClient) report(ctx context.Context, voucherID string) (Report, error) {
-	a, err := c.do(ctx, http.MethodGet, "/api/vouchers/"+voucherID+"/report", "", nil)
-	if err != nil {
+	return c.ask(ctx, "/api/vouchers/"+voucherID+"/report")
+}
+
+func (c *httpClient) count(ctx context.Context, voucherID string) (Report, error) {
+	return c.ask(ctx, "/api/vouchers/"+voucherID+"/count")
+}
+
+func (c *httpClient) ask(ctx context.Context, path string) (Report, error) {
+	a, err := c.do(ctx, http.MethodGet, path, "", nil)
+	switch {
+	case err != nil:
 		return Report{}, err
-	}
-	if a.status != http.StatusOK {
+	case a.status == http.StatusNotFound && a.code != "VOUCHER_NOT_FOUND":
+		return Report{}, errNoCount
+	case a.status == http.StatusTooManyRequests:
+		return Report{}, errCounting
+	case a.status != http.StatusOK:
 		return Report{}, a.err()
 	}
 	var r Report

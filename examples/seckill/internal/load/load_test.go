@@ -28,6 +28,9 @@ type seller struct {
 	sell func(user string, nth int) (status int, code string)
 	// report may change what is reported.
 	report func(*load.Report)
+	// count may change what the orders are when they are counted; nil: nothing counts.
+	count func(*load.Report)
+	busy  int // counts to refuse first
 }
 
 func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +48,13 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && r.URL.Path == "/api/vouchers/v/orders":
 		s.click(w, r.Header.Get("X-User-Id"))
 	case r.URL.Path == "/api/vouchers/v/report":
-		s.tell(w)
+		s.tell(w, s.report)
+	case r.URL.Path == "/api/vouchers/v/count" && s.count != nil:
+		if s.busy--; s.busy >= 0 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		s.tell(w, s.count)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 	}
@@ -82,7 +91,7 @@ func (s *seller) byTheBook(user string) (int, string) {
 	return 1, ""
 }
 
-func (s *seller) tell(w http.ResponseWriter) {
+func (s *seller) tell(w http.ResponseWriter, change func(*load.Report)) {
 	users := make(map[string]bool)
 	for _, u := range s.orders {
 		users[u] = true
@@ -92,8 +101,8 @@ func (s *seller) tell(w http.ResponseWriter) {
 		Stock: s.stock, Sold: n, Orders: n, DistinctUsers: int64(len(users)),
 		Oversold: n > s.stock, DuplicateOrders: n - int64(len(users)),
 	}
-	if s.report != nil {
-		s.report(&r)
+	if change != nil {
+		change(&r)
 	}
 	_ = json.NewEncoder(w).Encode(r)
 }
@@ -266,6 +275,7 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 		{"confirmed twice, and hidden", &seller{sell: always, report: func(r *load.Report) {
 			*r = load.Report{Stock: 7, Sold: 7, Orders: 7, DistinctUsers: 7}
 		}}, "one order per user; report = answers"},
+		{"a counter that has lost an order", &seller{busy: 3, count: func(r *load.Report) { r.Orders++ }}, "counters = orders"},
 		{"the service says so itself", &seller{report: func(r *load.Report) { r.Oversold = true; r.DuplicateOrders = 1 }}, "sold ≤ stock; one order per user"},
 	} {
 		r, err := load.Run(t.Context(), config(serve(t, tt.s)), nil)

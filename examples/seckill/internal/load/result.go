@@ -23,8 +23,10 @@ type Result struct {
 	Failures map[string]int64
 	// P50, P95 and P99 are how long answers took, by request.
 	P50, P95, P99 time.Duration
-	// Report is the service's own.
+	// Report is the service's own, by its counters, and Counted by its orders, nil if it
+	// counts none.
 	Report     Report
+	Counted    *Report
 	Invariants []Invariant
 }
 
@@ -45,7 +47,7 @@ func (r *Result) Holds() bool {
 	return true
 }
 
-func (r *run) result(seen *tally, report Report, start time.Time, elapsed time.Duration) *Result {
+func (r *run) result(seen *tally, report Report, counted *Report, start time.Time, elapsed time.Duration) *Result {
 	quantile := func(q float64) time.Duration {
 		return time.Duration(seen.latency.ValueAtQuantile(q)) * time.Microsecond
 	}
@@ -54,8 +56,14 @@ func (r *run) result(seen *tally, report Report, start time.Time, elapsed time.D
 		Clicks: int64(r.Users) * int64(r.Clicks), Requests: seen.requests,
 		Orders: seen.confirmed(), Refused: seen.refused, Retried: seen.retried, Failures: r.targets.failures(),
 		P50: quantile(50), P95: quantile(95), P99: quantile(99),
-		Report:     report,
+		Report: report, Counted: counted,
 		Invariants: invariants(r.Config, seen, report),
+	}
+	if counted != nil {
+		result.Invariants = append(result.Invariants, Invariant{
+			Name: "counters = orders", Holds: *counted == report,
+			Detail: fmt.Sprintf("counters %+v, orders %+v", report, *counted),
+		})
 	}
 	if selling := seen.lastOrder.Sub(start); result.Orders > 0 && selling > 0 {
 		result.OrdersPerSecond = float64(result.Orders) / selling.Seconds()

@@ -58,14 +58,61 @@ func Run(ctx context.Context, c Config, clicked func()) (*Result, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	var report Report
-	if err := r.anyTarget(ctx, func(on client) (err error) {
+	report, counted, err := r.verdict(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.result(seen, report, counted, start, elapsed), nil
+}
+
+// verdict returns what the counters say, and what the orders say when they are counted,
+// which is nil if the service doesn't count. A request without an answer may still be
+// carried out: both are then read again.
+func (r *run) verdict(ctx context.Context) (report Report, counted *Report, err error) {
+	deadline := time.Now().Add(r.RetryTimeout)
+	for {
+		before, err := r.report(ctx)
+		if err != nil {
+			return Report{}, nil, fmt.Errorf("report: %w", err)
+		}
+		counted, err := r.count(ctx, deadline)
+		if err != nil {
+			return Report{}, nil, fmt.Errorf("count the orders: %w", err)
+		}
+		after, err := r.report(ctx)
+		if err != nil {
+			return Report{}, nil, fmt.Errorf("report: %w", err)
+		}
+		if before == after || time.Now().After(deadline) {
+			return after, counted, nil
+		}
+	}
+}
+
+func (r *run) report(ctx context.Context) (report Report, err error) {
+	err = r.anyTarget(ctx, func(on client) (err error) {
 		report, err = on.report(ctx, r.voucherID)
 		return err
-	}); err != nil {
-		return nil, fmt.Errorf("report: %w", err)
+	})
+	return report, err
+}
+
+func (r *run) count(ctx context.Context, deadline time.Time) (counted *Report, err error) {
+	for attempt := 0; ; attempt++ {
+		err := r.anyTarget(ctx, func(on client) error {
+			report, err := on.count(ctx, r.voucherID)
+			if err == nil {
+				counted = &report
+			}
+			return err
+		})
+		switch {
+		case err == nil || errors.Is(err, errNoCount) && !errors.Is(err, errCounting):
+			return counted, nil
+		case !errors.Is(err, errCounting) || time.Now().After(deadline) || !pause(ctx, attempt):
+			return nil, err
+		}
 	}
-	return r.result(seen, report, start, elapsed), nil
 }
 
 type run struct {

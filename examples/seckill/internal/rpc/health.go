@@ -15,7 +15,8 @@ import (
 
 // Readiness says whether the service should get calls.
 type Readiness interface {
-	// Ready returns nil if it should, and otherwise why not.
+	// Ready returns nil if it should, and otherwise why not. It is called often, and must
+	// not cost more for that.
 	Ready(ctx context.Context) error
 	// Drained is closed when it never will again.
 	Drained() <-chan struct{}
@@ -32,7 +33,11 @@ type health struct {
 	healthpb.UnimplementedHealthServer
 	readiness Readiness
 	log       *slog.Logger
+	watches   chan struct{} // one for each Watch
 }
+
+// maxWatches is how many streams watch the health of an instance at once, of all clients.
+const maxWatches = 256
 
 // Check implements [healthpb.HealthServer].
 func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
@@ -55,6 +60,12 @@ func (h *health) List(ctx context.Context, _ *healthpb.HealthListRequest) (*heal
 // Watch implements [healthpb.HealthServer]. It ends with the drain: a server waits
 // for its streams when it stops, and clients keep this one open for good.
 func (h *health) Watch(r *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
+	select {
+	case h.watches <- struct{}{}:
+		defer func() { <-h.watches }()
+	default:
+		return status.Error(codes.ResourceExhausted, "too many watch the health; use Check")
+	}
 	known := slices.Contains(services, r.GetService())
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()

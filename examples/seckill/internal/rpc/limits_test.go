@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -82,5 +84,37 @@ func TestAConnectionHasSoManyStreams(t *testing.T) {
 	defer stop()
 	if _, err := watch(long); err != nil {
 		t.Errorf("after one has ended: %v", err)
+	}
+}
+
+// Streams that stay open have a number for all connections together: the next one is
+// refused, and doesn't wait.
+func TestTheHealthHasSoManyWatchers(t *testing.T) {
+	s := openShop(t, memstore.New(), sqliteStore(t))
+	refused := 0
+	for range 2 { // more than a connection has streams
+		connection, err := grpc.NewClient(s.connection.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		for range 200 {
+			stream, err := healthpb.NewHealthClient(connection).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			switch {
+			case status.Code(err) == codes.ResourceExhausted:
+				refused++
+			case err != nil:
+				t.Fatal(err)
+			}
+		}
+	}
+	if refused != 400-256 {
+		t.Errorf("%d of 400 were refused, want all but 256", refused)
+	}
+	if _, err := healthpb.NewHealthClient(s.connection).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("a check: %v", err)
 	}
 }

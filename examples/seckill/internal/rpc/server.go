@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/redlatch/redlatch/core/guard"
@@ -24,6 +25,7 @@ const (
 	maxMetadata = 16 << 10        // bytes of its metadata
 	maxStreams  = 250             // calls at once over one connection
 	greeting    = 5 * time.Second // until a connection is one of HTTP/2
+	idle        = 2 * time.Minute // without a call, until a connection is closed
 )
 
 // OrderRule is the lock in front of an order, the same as over HTTP.
@@ -52,11 +54,12 @@ func NewServer(sale voucher.Sale, g *guard.Guard, ready Readiness, log *slog.Log
 	s := &Server{grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxMetadata),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(greeting),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idle}),
 		grpc.ChainUnaryInterceptor(w.observe, authenticate, locks.UnaryServerInterceptor(), w.recover, answer),
 		grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()), // a stream of the .proto must not be open
 	)}
 	seckillpb.RegisterSeckillServiceServer(s, &service{sale: sale})
-	healthpb.RegisterHealthServer(s, &health{readiness: ready, log: log})
+	healthpb.RegisterHealthServer(s, &health{readiness: ready, log: log, watches: make(chan struct{}, maxWatches)})
 	reflection.Register(s)
 	locks.Attach(s)
 	return s, nil

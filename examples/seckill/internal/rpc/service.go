@@ -3,6 +3,7 @@ package rpc
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -82,14 +83,26 @@ func (s *service) ListOrders(ctx context.Context, r *seckillpb.ListOrdersRequest
 }
 
 func (s *service) GetReport(ctx context.Context, r *seckillpb.GetReportRequest) (*seckillpb.GetReportResponse, error) {
-	report, err := s.sale.Report(ctx, r.GetVoucherId())
+	report, at, err := s.report(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return &seckillpb.GetReportResponse{
 		Stock: report.Stock, Sold: report.Sold, Orders: report.Orders, DistinctUsers: report.DistinctUsers,
 		Oversold: report.Oversold(), DuplicateOrders: report.DuplicateOrders(),
+		ReadAt: timestamppb.New(at),
 	}, nil
+}
+
+// report returns the counters of a sale, or counts its orders, and when.
+func (s *service) report(ctx context.Context, r *seckillpb.GetReportRequest) (voucher.Report, time.Time, error) {
+	if r.GetCounted() {
+		at := time.Now()
+		report, err := s.sale.Count(ctx, r.GetVoucherId())
+		return report, at, err
+	}
+	v, at, err := s.sale.Look(ctx, r.GetVoucherId(), 0)
+	return v.Report(), at, err
 }
 
 func voucherOf(v voucher.Voucher) *seckillpb.Voucher {

@@ -49,6 +49,7 @@ var refusals = []struct {
 	{voucher.ErrAlreadyOrdered, refusal{codes.AlreadyExists, "ALREADY_ORDERED", "the user has ordered this voucher already; there is one for each"}},
 	{voucher.ErrSoldOut, refusal{codes.FailedPrecondition, "SOLD_OUT", "none of this voucher is left"}},
 	{voucher.ErrStaleFence, refusal{codes.Aborted, guard.Contended.Code(), "a newer request of this user has taken the lock over; this one was not carried out"}},
+	{voucher.ErrCounting, refusal{codes.ResourceExhausted, "COUNTING", "orders are being counted; this request can be sent again later"}},
 	// The rules may be replaced by some whose lock has no fence.
 	{voucher.ErrNoLock, refusal{codes.Internal, guard.Invalid.Code(), "the service has no lock for this call, and nothing is done without one; it was not carried out"}},
 	// Before the one that it wraps: it isn't safe to send again.

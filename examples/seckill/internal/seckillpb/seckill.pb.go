@@ -761,8 +761,12 @@ func (x *ListOrdersResponse) GetOrders() []*Order {
 }
 
 type GetReportRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	VoucherId     string                 `protobuf:"bytes,1,opt,name=voucher_id,json=voucherId,proto3" json:"voucher_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	VoucherId string                 `protobuf:"bytes,1,opt,name=voucher_id,json=voucherId,proto3" json:"voucher_id,omitempty"`
+	// counted has the orders counted one by one, which is to find a counter that is wrong.
+	// One count is under way at a time, others are RESOURCE_EXHAUSTED. Default false: the
+	// counters, which are kept in the transaction of each order.
+	Counted       bool `protobuf:"varint,2,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -804,6 +808,13 @@ func (x *GetReportRequest) GetVoucherId() string {
 	return ""
 }
 
+func (x *GetReportRequest) GetCounted() bool {
+	if x != nil {
+		return x.Counted
+	}
+	return false
+}
+
 type GetReportResponse struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Stock           int64                  `protobuf:"varint,1,opt,name=stock,proto3" json:"stock,omitempty"`
@@ -812,8 +823,10 @@ type GetReportResponse struct {
 	DistinctUsers   int64                  `protobuf:"varint,4,opt,name=distinct_users,json=distinctUsers,proto3" json:"distinct_users,omitempty"`
 	Oversold        bool                   `protobuf:"varint,5,opt,name=oversold,proto3" json:"oversold,omitempty"`
 	DuplicateOrders int64                  `protobuf:"varint,6,opt,name=duplicate_orders,json=duplicateOrders,proto3" json:"duplicate_orders,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// read_at is when the numbers were read: since the request arrived.
+	ReadAt        *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetReportResponse) Reset() {
@@ -888,6 +901,13 @@ func (x *GetReportResponse) GetDuplicateOrders() int64 {
 	return 0
 }
 
+func (x *GetReportResponse) GetReadAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReadAt
+	}
+	return nil
+}
+
 var File_seckill_v1_seckill_proto protoreflect.FileDescriptor
 
 const file_seckill_v1_seckill_proto_rawDesc = "" +
@@ -940,17 +960,19 @@ const file_seckill_v1_seckill_proto_rawDesc = "" +
 	"voucher_id\x18\x01 \x01(\tR\tvoucherId\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\"?\n" +
 	"\x12ListOrdersResponse\x12)\n" +
-	"\x06orders\x18\x01 \x03(\v2\x11.seckill.v1.OrderR\x06orders\"1\n" +
+	"\x06orders\x18\x01 \x03(\v2\x11.seckill.v1.OrderR\x06orders\"K\n" +
 	"\x10GetReportRequest\x12\x1d\n" +
 	"\n" +
-	"voucher_id\x18\x01 \x01(\tR\tvoucherId\"\xc3\x01\n" +
+	"voucher_id\x18\x01 \x01(\tR\tvoucherId\x12\x18\n" +
+	"\acounted\x18\x02 \x01(\bR\acounted\"\xf8\x01\n" +
 	"\x11GetReportResponse\x12\x14\n" +
 	"\x05stock\x18\x01 \x01(\x03R\x05stock\x12\x12\n" +
 	"\x04sold\x18\x02 \x01(\x03R\x04sold\x12\x16\n" +
 	"\x06orders\x18\x03 \x01(\x03R\x06orders\x12%\n" +
 	"\x0edistinct_users\x18\x04 \x01(\x03R\rdistinctUsers\x12\x1a\n" +
 	"\boversold\x18\x05 \x01(\bR\boversold\x12)\n" +
-	"\x10duplicate_orders\x18\x06 \x01(\x03R\x0fduplicateOrders2\xd8\x04\n" +
+	"\x10duplicate_orders\x18\x06 \x01(\x03R\x0fduplicateOrders\x123\n" +
+	"\aread_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt2\xd8\x04\n" +
 	"\x0eSeckillService\x12V\n" +
 	"\rCreateVoucher\x12 .seckill.v1.CreateVoucherRequest\x1a!.seckill.v1.CreateVoucherResponse\"\x00\x12M\n" +
 	"\n" +
@@ -1007,25 +1029,26 @@ var file_seckill_v1_seckill_proto_depIdxs = []int32{
 	1,  // 7: seckill.v1.PlaceOrderResponse.order:type_name -> seckill.v1.Order
 	1,  // 8: seckill.v1.GetOrderResponse.order:type_name -> seckill.v1.Order
 	1,  // 9: seckill.v1.ListOrdersResponse.orders:type_name -> seckill.v1.Order
-	2,  // 10: seckill.v1.SeckillService.CreateVoucher:input_type -> seckill.v1.CreateVoucherRequest
-	4,  // 11: seckill.v1.SeckillService.GetVoucher:input_type -> seckill.v1.GetVoucherRequest
-	6,  // 12: seckill.v1.SeckillService.PlaceOrder:input_type -> seckill.v1.PlaceOrderRequest
-	8,  // 13: seckill.v1.SeckillService.CancelOrder:input_type -> seckill.v1.CancelOrderRequest
-	10, // 14: seckill.v1.SeckillService.GetOrder:input_type -> seckill.v1.GetOrderRequest
-	12, // 15: seckill.v1.SeckillService.ListOrders:input_type -> seckill.v1.ListOrdersRequest
-	14, // 16: seckill.v1.SeckillService.GetReport:input_type -> seckill.v1.GetReportRequest
-	3,  // 17: seckill.v1.SeckillService.CreateVoucher:output_type -> seckill.v1.CreateVoucherResponse
-	5,  // 18: seckill.v1.SeckillService.GetVoucher:output_type -> seckill.v1.GetVoucherResponse
-	7,  // 19: seckill.v1.SeckillService.PlaceOrder:output_type -> seckill.v1.PlaceOrderResponse
-	9,  // 20: seckill.v1.SeckillService.CancelOrder:output_type -> seckill.v1.CancelOrderResponse
-	11, // 21: seckill.v1.SeckillService.GetOrder:output_type -> seckill.v1.GetOrderResponse
-	13, // 22: seckill.v1.SeckillService.ListOrders:output_type -> seckill.v1.ListOrdersResponse
-	15, // 23: seckill.v1.SeckillService.GetReport:output_type -> seckill.v1.GetReportResponse
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	16, // 10: seckill.v1.GetReportResponse.read_at:type_name -> google.protobuf.Timestamp
+	2,  // 11: seckill.v1.SeckillService.CreateVoucher:input_type -> seckill.v1.CreateVoucherRequest
+	4,  // 12: seckill.v1.SeckillService.GetVoucher:input_type -> seckill.v1.GetVoucherRequest
+	6,  // 13: seckill.v1.SeckillService.PlaceOrder:input_type -> seckill.v1.PlaceOrderRequest
+	8,  // 14: seckill.v1.SeckillService.CancelOrder:input_type -> seckill.v1.CancelOrderRequest
+	10, // 15: seckill.v1.SeckillService.GetOrder:input_type -> seckill.v1.GetOrderRequest
+	12, // 16: seckill.v1.SeckillService.ListOrders:input_type -> seckill.v1.ListOrdersRequest
+	14, // 17: seckill.v1.SeckillService.GetReport:input_type -> seckill.v1.GetReportRequest
+	3,  // 18: seckill.v1.SeckillService.CreateVoucher:output_type -> seckill.v1.CreateVoucherResponse
+	5,  // 19: seckill.v1.SeckillService.GetVoucher:output_type -> seckill.v1.GetVoucherResponse
+	7,  // 20: seckill.v1.SeckillService.PlaceOrder:output_type -> seckill.v1.PlaceOrderResponse
+	9,  // 21: seckill.v1.SeckillService.CancelOrder:output_type -> seckill.v1.CancelOrderResponse
+	11, // 22: seckill.v1.SeckillService.GetOrder:output_type -> seckill.v1.GetOrderResponse
+	13, // 23: seckill.v1.SeckillService.ListOrders:output_type -> seckill.v1.ListOrdersResponse
+	15, // 24: seckill.v1.SeckillService.GetReport:output_type -> seckill.v1.GetReportResponse
+	18, // [18:25] is the sub-list for method output_type
+	11, // [11:18] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_seckill_v1_seckill_proto_init() }

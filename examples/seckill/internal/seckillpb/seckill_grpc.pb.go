@@ -50,7 +50,8 @@ type SeckillServiceClient interface {
 	GetOrder(ctx context.Context, in *GetOrderRequest, opts ...grpc.CallOption) (*GetOrderResponse, error)
 	// ListOrders returns the orders of a voucher, the newest first.
 	ListOrders(ctx context.Context, in *ListOrdersRequest, opts ...grpc.CallOption) (*ListOrdersResponse, error)
-	// GetReport compares what was sold with what there was, from the database.
+	// GetReport compares what was sold with what there was, from the database. Calls that
+	// come together share one read.
 	GetReport(ctx context.Context, in *GetReportRequest, opts ...grpc.CallOption) (*GetReportResponse, error)
 }
 
@@ -152,7 +153,8 @@ type SeckillServiceServer interface {
 	GetOrder(context.Context, *GetOrderRequest) (*GetOrderResponse, error)
 	// ListOrders returns the orders of a voucher, the newest first.
 	ListOrders(context.Context, *ListOrdersRequest) (*ListOrdersResponse, error)
-	// GetReport compares what was sold with what there was, from the database.
+	// GetReport compares what was sold with what there was, from the database. Calls that
+	// come together share one read.
 	GetReport(context.Context, *GetReportRequest) (*GetReportResponse, error)
 	mustEmbedUnimplementedSeckillServiceServer()
 }

@@ -51,9 +51,9 @@ func deleteOrder(ctx context.Context, tx bun.Tx, o voucher.Order) error {
 	return expectRow(deleted, err, errCancelled)
 }
 
-// putBack returns one to the stock.
+// putBack returns one to the stock, and counts the order and its buyer no more.
 func putBack(ctx context.Context, tx bun.Tx, voucherID string) error {
 	_, err := tx.NewUpdate().Model((*voucherRow)(nil)).
-		Set("remaining = remaining + 1").Where("id = ?", voucherID).Exec(ctx)
+		Set("remaining = remaining + 1").Set("orders = orders - 1").Set("buyers = buyers - 1").Where("id = ?", voucherID).Exec(ctx)
 	return err
 }

@@ -97,9 +97,9 @@ func (s *Store) Ordered(ctx context.Context, voucherID, userID string) (ordered 
 	return ordered, answer(ctx, "look for an order", err)
 }
 
-// Report implements [voucher.Reader]. One statement reads all of it, so that
+// Count implements [voucher.Reader]. One statement reads all of it, so that
 // the numbers belong together while the sale goes on.
-func (s *Store) Report(ctx context.Context, voucherID string) (voucher.Report, error) {
+func (s *Store) Count(ctx context.Context, voucherID string) (voucher.Report, error) {
 	if !isID(voucherID) {
 		return voucher.Report{}, voucher.ErrVoucherNotFound
 	}
@@ -116,7 +116,7 @@ func (s *Store) Report(ctx context.Context, voucherID string) (voucher.Report, e
 		err = voucher.ErrVoucherNotFound
 	}
 	if err != nil {
-		return voucher.Report{}, answer(ctx, "report", err)
+		return voucher.Report{}, answer(ctx, "count the orders", err)
 	}
 	return voucher.Report{
 		Stock: row.Stock, Sold: row.Stock - row.Remaining, Orders: row.Orders, DistinctUsers: row.Users,

@@ -16,6 +16,8 @@ type voucherRow struct {
 	Title     string
 	Stock     int64
 	Remaining int64
+	Orders    int64
+	Buyers    int64
 	BeginAt   time.Time
 	EndAt     time.Time
 	CreatedAt time.Time
@@ -24,6 +26,7 @@ type voucherRow struct {
 func (r *voucherRow) voucher() voucher.Voucher {
 	return voucher.Voucher{
 		ID: r.ID, Title: r.Title, Stock: r.Stock, Remaining: r.Remaining,
+		Orders: r.Orders, Buyers: r.Buyers,
 		BeginAt: r.BeginAt.UTC(), EndAt: r.EndAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
 	}
 }

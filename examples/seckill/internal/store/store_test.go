@@ -108,12 +108,19 @@ func someone(t *testing.T) string {
 func wantReport(t *testing.T, s *store.Store, v voucher.Voucher, want voucher.Report) {
 	t.Helper()
 	want.Stock = v.Stock
-	got, err := s.Report(t.Context(), v.ID)
+	got, err := s.Count(t.Context(), v.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got != want {
-		t.Errorf("report: %+v, want %+v", got, want)
+		t.Errorf("orders: %+v, want %+v", got, want)
+	}
+	now, err := s.Voucher(t.Context(), v.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counters := now.Report(); counters != want {
+		t.Errorf("counters: %+v, want %+v", counters, want)
 	}
 }
 
@@ -199,7 +206,7 @@ func TestUnknownIDsAreNotFoundWhateverTheyAre(t *testing.T) {
 				wantErr(t, err, voucher.ErrOrderNotFound)
 				_, err = s.Orders(t.Context(), id, 1)
 				wantErr(t, err, voucher.ErrVoucherNotFound)
-				_, err = s.Report(t.Context(), id)
+				_, err = s.Count(t.Context(), id)
 				wantErr(t, err, voucher.ErrVoucherNotFound)
 			}
 			o := orderOf(t, voucher.Voucher{ID: newID(t)}, someone(t), 1, "o:1")
@@ -480,7 +487,7 @@ func TestAClosedDatabaseIsUnavailable(t *testing.T) {
 				"Order":         func(ctx context.Context) error { _, err := s.Order(ctx, o.ID); return err },
 				"Orders":        func(ctx context.Context) error { _, err := s.Orders(ctx, v.ID, 1); return err },
 				"Ordered":       func(ctx context.Context) error { _, err := s.Ordered(ctx, v.ID, o.UserID); return err },
-				"Report":        func(ctx context.Context) error { _, err := s.Report(ctx, v.ID); return err },
+				"Count":         func(ctx context.Context) error { _, err := s.Count(ctx, v.ID); return err },
 				"CreateVoucher": func(ctx context.Context) error { return s.CreateVoucher(ctx, v) },
 				"PlaceOrder":    func(ctx context.Context) error { return s.PlaceOrder(ctx, o) },
 				"CancelOrder":   func(ctx context.Context) error { return s.CancelOrder(ctx, o.ID, o.UserID, o.Fence) },

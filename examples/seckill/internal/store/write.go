@@ -34,7 +34,33 @@ func (s *Store) CreateVoucher(ctx context.Context, v voucher.Voucher) error {
 
 // PlaceOrder implements [voucher.Store].
 func (s *Store) PlaceOrder(ctx context.Context, o voucher.Order) error {
-	err := s.placeOrder(ctx, o)
+	// Most answers of a flash sale are refusals. They need no write lock.
+	if err := retry(ctx, func() error { return refusal(ctx, s.read, o) }); err != nil {
+		return placed(ctx, err)
+	}
+	return s.WriteOrder(ctx, o)
+}
+
+// WriteOrder is PlaceOrder for a caller that has looked before: the transaction alone.
+func (s *Store) WriteOrder(ctx context.Context, o voucher.Order) error {
+	return placed(ctx, retryClaim(ctx, func() error {
+		return s.write.RunInTx(ctx, s.isolation(), func(ctx context.Context, tx bun.Tx) error {
+			if err := s.guards.Claim(ctx, tx.Tx, o.UserID, o.Fence); err != nil {
+				return err
+			}
+			if err := refusal(ctx, tx, o); err != nil {
+				return err
+			}
+			if err := takeOne(ctx, tx, o); err != nil {
+				return err
+			}
+			return insertOrder(ctx, tx, o)
+		})
+	}))
+}
+
+// placed is the answer to an attempt to place an order.
+func placed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errPlaced):
 		return nil
@@ -43,27 +69,6 @@ func (s *Store) PlaceOrder(ctx context.Context, o voucher.Order) error {
 	default:
 		return answer(ctx, "place order", err)
 	}
-}
-
-func (s *Store) placeOrder(ctx context.Context, o voucher.Order) error {
-	// Most answers of a flash sale are refusals. They need no write lock.
-	if err := retry(ctx, func() error { return refusal(ctx, s.read, o) }); err != nil {
-		return err
-	}
-	return retryClaim(ctx, func() error {
-		return s.write.RunInTx(ctx, s.isolation(), func(ctx context.Context, tx bun.Tx) error {
-			if err := s.guards.Claim(ctx, tx.Tx, o.UserID, o.Fence); err != nil {
-				return err
-			}
-			if err := refusal(ctx, tx, o); err != nil {
-				return err
-			}
-			if err := takeOne(ctx, tx, o.VoucherID); err != nil {
-				return err
-			}
-			return insertOrder(ctx, tx, o)
-		})
-	})
 }
 
 // isolation is READ COMMITTED where there is a choice: every statement that
@@ -102,11 +107,12 @@ func refusal(ctx context.Context, db bun.IDB, o voucher.Order) error {
 	}
 }
 
-// takeOne takes one from the stock, if there is one.
-func takeOne(ctx context.Context, tx bun.Tx, voucherID string) error {
+// takeOne takes one from the stock, if there is one, and counts the order and its buyer.
+// refusal has seen in the same transaction that the user has no order yet.
+func takeOne(ctx context.Context, tx bun.Tx, o voucher.Order) error {
 	taken, err := tx.NewUpdate().Model((*voucherRow)(nil)).
-		Set("remaining = remaining - 1").
-		Where("id = ?", voucherID).Where("remaining > 0").
+		Set("remaining = remaining - 1").Set("orders = orders + 1").Set("buyers = buyers + 1").
+		Where("id = ?", o.VoucherID).Where("remaining > 0").
 		Exec(ctx)
 	return expectRow(taken, err, voucher.ErrSoldOut)
 }

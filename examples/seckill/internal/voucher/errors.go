@@ -19,6 +19,9 @@ var (
 	// ErrNoLock: a call that needs a lock came without one. It is the
 	// program's fault, and nothing was done.
 	ErrNoLock = errors.New("runs without its lock")
+	// ErrCounting: the orders of a sale are being counted, or were a moment ago.
+	// Nothing was counted.
+	ErrCounting = errors.New("orders are being counted")
 	// ErrStoreUnavailable: the database didn't do it, after retries where
 	// these could help. An order is then placed or not: placing it again is
 	// safe, since a user gets at most one.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/shared"
 )
 
 // Reader answers questions. Errors: [ErrVoucherNotFound], [ErrOrderNotFound],
@@ -19,7 +21,9 @@ type Reader interface {
 	Order(ctx context.Context, id string) (Order, error)
 	// Orders returns a voucher's newest orders, newest first.
 	Orders(ctx context.Context, voucherID string, limit int) ([]Order, error)
-	Report(ctx context.Context, voucherID string) (Report, error)
+	// Count counts the orders one by one, which takes longer the more there are. The
+	// counters of [Voucher] say the same at once.
+	Count(ctx context.Context, voucherID string) (Report, error)
 }
 
 // Store keeps vouchers and orders.
@@ -44,6 +48,12 @@ type Store interface {
 // whose methods take the locks of their directives.
 type Sale interface {
 	Reader
+	// Look returns a voucher with its counters, and when it was read: no longer than
+	// old before the call. Calls that come together share one read, and the reads of one
+	// voucher are at least [LookEvery] apart. Errors: those of Voucher.
+	Look(ctx context.Context, voucherID string, old time.Duration) (Voucher, time.Time, error)
+	// Newest returns the [Newest] newest vouchers, as Look does.
+	Newest(ctx context.Context, old time.Duration) ([]Voucher, time.Time, error)
 	// Create puts a voucher on sale. Errors: [*InvalidError],
 	// [ErrUnconfirmed], or the context's.
 	Create(ctx context.Context, d Draft) (Voucher, error)
@@ -67,10 +77,19 @@ type Sale interface {
 
 // Service is the [Sale] on a store. It is safe for concurrent use.
 type Service struct {
-	store Store
-	limit time.Duration
-	now   func() time.Time
+	store    Store
+	limit    time.Duration
+	now      func() time.Time
+	looks    *shared.Looks[Voucher]
+	newest   *shared.Looks[[]Voucher]
+	counting counting
 }
+
+// LookEvery is how far apart the reads of one voucher are that [Sale.Look] makes.
+const LookEvery = 100 * time.Millisecond
+
+// Newest is how many vouchers [Sale.Newest] returns.
+const Newest = 20
 
 // NewService returns a service on store. Each of its calls ends after limit: one
 // that the store hasn't answered by then is [ErrStoreUnavailable]. The wait for a
@@ -81,7 +100,10 @@ func NewService(store Store, limit time.Duration) *Service {
 
 // NewServiceAt is [NewService] with a clock of the caller's.
 func NewServiceAt(store Store, limit time.Duration, now func() time.Time) *Service {
-	return &Service{store, limit, now}
+	s := &Service{store: store, limit: limit, now: now}
+	s.looks = shared.NewLooks(LookEvery, s.Voucher)
+	s.newest = shared.NewLooks(LookEvery, func(ctx context.Context, _ string) ([]Voucher, error) { return s.Vouchers(ctx, Newest) })
+	return s
 }
 
 // errTooSlow is why a call ended that took as long as it may.
@@ -138,9 +160,25 @@ func (s *Service) Orders(ctx context.Context, voucherID string, limit int) ([]Or
 	return bounded(ctx, s, func(ctx context.Context) ([]Order, error) { return s.store.Orders(ctx, voucherID, limit) })
 }
 
-// Report implements [Reader].
-func (s *Service) Report(ctx context.Context, voucherID string) (Report, error) {
-	return bounded(ctx, s, func(ctx context.Context) (Report, error) { return s.store.Report(ctx, voucherID) })
+// Look implements [Sale].
+func (s *Service) Look(ctx context.Context, voucherID string, old time.Duration) (Voucher, time.Time, error) {
+	return s.looks.Get(ctx, voucherID, old)
+}
+
+// Newest implements [Sale].
+func (s *Service) Newest(ctx context.Context, old time.Duration) ([]Voucher, time.Time, error) {
+	return s.newest.Get(ctx, "", old)
+}
+
+// Count implements [Reader]. One count is under way at a time, and takes at most a tenth of
+// the time: others are [ErrCounting].
+func (s *Service) Count(ctx context.Context, voucherID string) (Report, error) {
+	done, err := s.counting.begin()
+	if err != nil {
+		return Report{}, err
+	}
+	defer done()
+	return bounded(ctx, s, func(ctx context.Context) (Report, error) { return s.store.Count(ctx, voucherID) })
 }
 
 // Create implements [Sale].
@@ -180,15 +218,23 @@ func (s *Service) place(ctx context.Context, voucherID, userID string, fence Fen
 	case !now.Before(v.EndAt):
 		return Order{}, s.ended(ctx, voucherID, userID)
 	}
-	id, err := newID()
+	o, err := NewOrder(voucherID, userID, fence, now)
 	if err != nil {
 		return Order{}, err
 	}
-	o := Order{ID: id, VoucherID: voucherID, UserID: userID, Fence: fence, CreatedAt: stamp(now)}
 	if err := s.store.PlaceOrder(ctx, o); err != nil {
 		return Order{}, err
 	}
 	return o, nil
+}
+
+// NewOrder returns an order that is not placed yet, with a new id.
+func NewOrder(voucherID, userID string, fence Fence, at time.Time) (Order, error) {
+	id, err := newID()
+	if err != nil {
+		return Order{}, err
+	}
+	return Order{ID: id, VoucherID: voucherID, UserID: userID, Fence: fence, CreatedAt: stamp(at)}, nil
 }
 
 // ended returns why an order comes too late. A user whose order wasn't confirmed sends it

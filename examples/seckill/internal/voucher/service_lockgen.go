@@ -4,6 +4,7 @@ package voucher
 
 import (
 	"context"
+	"time"
 
 	"github.com/redlatch/redlatch/annotations"
 	"github.com/redlatch/redlatch/core/guard"
@@ -34,6 +35,16 @@ func NewSaleLock(next Sale, g *guard.Guard) (Sale, error) {
 	return l, nil
 }
 
+// Look is that of the decorated Sale.
+func (l *SaleLock) Look(ctx context.Context, voucherID string, old time.Duration) (Voucher, time.Time, error) {
+	return l.next.Look(ctx, voucherID, old)
+}
+
+// Newest is that of the decorated Sale.
+func (l *SaleLock) Newest(ctx context.Context, old time.Duration) ([]Voucher, time.Time, error) {
+	return l.next.Newest(ctx, old)
+}
+
 // Create is that of the decorated Sale.
 func (l *SaleLock) Create(ctx context.Context, d Draft) (Voucher, error) {
 	return l.next.Create(ctx, d)
@@ -57,6 +68,11 @@ func (l *SaleLock) Cancel(ctx context.Context, orderID string, userID string) er
 	})
 }
 
+// Count is that of the decorated Sale.
+func (l *SaleLock) Count(ctx context.Context, voucherID string) (Report, error) {
+	return l.next.Count(ctx, voucherID)
+}
+
 // Order is that of the decorated Sale.
 func (l *SaleLock) Order(ctx context.Context, id string) (Order, error) {
 	return l.next.Order(ctx, id)
@@ -65,11 +81,6 @@ func (l *SaleLock) Order(ctx context.Context, id string) (Order, error) {
 // Orders is that of the decorated Sale.
 func (l *SaleLock) Orders(ctx context.Context, voucherID string, limit int) ([]Order, error) {
 	return l.next.Orders(ctx, voucherID, limit)
-}
-
-// Report is that of the decorated Sale.
-func (l *SaleLock) Report(ctx context.Context, voucherID string) (Report, error) {
-	return l.next.Report(ctx, voucherID)
 }
 
 // Voucher is that of the decorated Sale.

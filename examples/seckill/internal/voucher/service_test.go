@@ -209,7 +209,7 @@ func (hanging) Orders(ctx context.Context, _ string, _ int) ([]voucher.Order, er
 	return nil, hang(ctx)
 }
 
-func (hanging) Report(ctx context.Context, _ string) (voucher.Report, error) {
+func (hanging) Count(ctx context.Context, _ string) (voucher.Report, error) {
 	return voucher.Report{}, hang(ctx)
 }
 
@@ -230,7 +230,8 @@ func calls(s voucher.Sale, locker *lock.Locker) map[string]func(context.Context)
 		"Vouchers": func(ctx context.Context) error { _, err := s.Vouchers(ctx, 1); return err },
 		"Order":    func(ctx context.Context) error { _, err := s.Order(ctx, "o"); return err },
 		"Orders":   func(ctx context.Context) error { _, err := s.Orders(ctx, "v", 1); return err },
-		"Report":   func(ctx context.Context) error { _, err := s.Report(ctx, "v"); return err },
+		"Look":     func(ctx context.Context) error { _, _, err := s.Look(ctx, "v", 0); return err },
+		"Newest":   func(ctx context.Context) error { _, _, err := s.Newest(ctx, 0); return err },
 		"Create":   func(ctx context.Context) error { _, err := s.Create(ctx, draft()); return err },
 		"Place":    func(ctx context.Context) error { _, err := s.Place(ctx, "v", "u", voucher.Fence{}); return err },
 		"Cancel": func(ctx context.Context) error {

@@ -10,6 +10,9 @@ type Voucher struct {
 	Title     string
 	Stock     int64
 	Remaining int64
+	// Orders and Buyers are counted in the transaction of each order.
+	Orders    int64
+	Buyers    int64
 	BeginAt   time.Time
 	EndAt     time.Time
 	CreatedAt time.Time
@@ -24,7 +27,12 @@ type Order struct {
 	CreatedAt time.Time
 }
 
-// Report is the sale as the database has it.
+// Report returns the sale as the counters of v have it.
+func (v Voucher) Report() Report {
+	return Report{Stock: v.Stock, Sold: v.Stock - v.Remaining, Orders: v.Orders, DistinctUsers: v.Buyers}
+}
+
+// Report is the sale as the database has it, by its counters or by its orders.
 type Report struct {
 	// Stock is how many there were, Sold how many the stock counter says are
 	// gone, Orders how many orders exist, DistinctUsers of how many users.

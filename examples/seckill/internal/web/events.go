@@ -31,7 +31,7 @@ var tooManyViewers = problem{
 
 // events streams the state of the sale until the client leaves or the service
 // drains: an event "state" whenever something has changed, and an event
-// "away" when the database doesn't answer.
+// "away" when the database doesn't answer. Both name what is away.
 func (s *site) events(c *gin.Context) {
 	if s.health.draining() {
 		refuse(c, shuttingDown)
@@ -78,18 +78,28 @@ func (s *site) events(c *gin.Context) {
 	}
 }
 
-// event is the state as the stream writes it.
+// event is the state as the stream writes it: made once for all who follow the voucher.
 func (s *site) event(c *gin.Context) []byte {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), lookTimeout)
 	defer cancel()
-	state, err := s.panel.look(ctx, c.Query("voucher"))
+	event, _, err := s.panel.events.Get(ctx, c.Query("voucher"), seenFor)
 	if err != nil {
-		s.log.DebugContext(ctx, "page has no state", "err", err) // readiness and requests warn
-		return []byte("event: away\ndata: {}\n\n")
+		s.log.DebugContext(ctx, "page has no state", "err", err)     // readiness and requests warn
+		away, _ := json.Marshal(gin.H{"away": s.panel.missing(ctx)}) // a list of strings
+		return fmt.Appendf(nil, "event: away\ndata: %s\n\n", away)
+	}
+	return event
+}
+
+// event looks, for [site.event].
+func (p *panel) event(ctx context.Context, voucherID string) ([]byte, error) {
+	state, err := p.look(ctx, voucherID)
+	if err != nil {
+		return nil, err
 	}
 	data, err := json.Marshal(state)
 	if err != nil { // cannot be: the fields are strings, numbers and times
-		_ = c.Error(err)
+		return nil, err
 	}
-	return fmt.Appendf(nil, "retry: 1000\nevent: state\ndata: %s\n\n", data)
+	return fmt.Appendf(nil, "retry: 1000\nevent: state\ndata: %s\n\n", data), nil
 }

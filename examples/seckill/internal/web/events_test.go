@@ -2,7 +2,9 @@ package web_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/core/memstore"
+	"github.com/redlatch/redlatch/examples/seckill/internal/web"
 )
 
 // listen serves until all streams of the test are closed.
@@ -61,6 +64,7 @@ func (s *stream) next() (kind, data string) {
 
 // shown is a part of what the page gets.
 type shown struct {
+	Away     []string
 	Vouchers []struct{ ID string }
 	Voucher  *struct {
 		ID    string
@@ -147,6 +151,18 @@ func TestAPageKnowsThatTheDatabaseIsAway(t *testing.T) {
 	if kind, data := page.next(); kind != "away" || strings.Contains(data, "sql") {
 		t.Errorf("got %s %s", kind, data)
 	}
+}
+
+func TestAPageSaysWhatIsAway(t *testing.T) {
+	s := openShop(t, memstore.New(), sqliteStore(t),
+		web.Probe{Name: "database", Check: func(context.Context) error { return nil }},
+		web.Probe{Name: "lock store", Check: func(context.Context) error { return errors.New("secret") }})
+	watch(t, listen(t, s), "").until(t, func(now shown) bool {
+		if !slices.Equal(now.Away, []string{"lock store"}) {
+			t.Errorf("away: %q", now.Away)
+		}
+		return true
+	})
 }
 
 func TestPagesAreBoundedAndMakeRoom(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/redlatch/redlatch/examples/seckill/internal/shared"
 )
 
 // probeTimeout bounds one probe of readiness.
@@ -28,17 +30,50 @@ func (p Probe) check(ctx context.Context) error {
 	return p.Check(ctx)
 }
 
+// probeEvery is how far apart two probes are, however many look at the health.
+const probeEvery = time.Second
+
 // Health says whether the service should get requests.
 type Health struct {
-	probes  []Probe
 	drained chan struct{}
 	drain   func()
+	looks   *shared.Looks[away]
 }
 
-// NewHealth returns a Health that is ready when its probes are.
+// away is what doesn't answer.
+type away struct {
+	names []string
+	err   error // what the probes say, for operators
+}
+
+// NewHealth returns a Health that is ready when its probes are. They are called at most
+// once a second.
 func NewHealth(probes ...Probe) *Health {
 	drained := make(chan struct{})
-	return &Health{probes, drained, sync.OnceFunc(func() { close(drained) })}
+	return &Health{
+		drained: drained,
+		drain:   sync.OnceFunc(func() { close(drained) }),
+		looks: shared.NewLooks(probeEvery, func(ctx context.Context, _ string) (away, error) {
+			return probe(ctx, probes), nil
+		}),
+	}
+}
+
+// probe calls all probes at once.
+func probe(ctx context.Context, probes []Probe) (a away) {
+	errs := make([]error, len(probes))
+	var running sync.WaitGroup
+	for i, p := range probes {
+		running.Go(func() { errs[i] = p.check(ctx) })
+	}
+	running.Wait()
+	for i, err := range errs {
+		if err != nil {
+			a.names = append(a.names, probes[i].Name)
+			a.err = errors.Join(a.err, fmt.Errorf("%s: %w", probes[i].Name, err))
+		}
+	}
+	return a
 }
 
 // Drain makes the service not ready, for good, and ends the streams of pages.
@@ -55,20 +90,17 @@ func (h *Health) Ready(ctx context.Context) error {
 	if h.draining() {
 		return errDraining
 	}
-	_, err := h.check(ctx)
+	a, err := h.away(ctx)
+	if err == nil {
+		err = a.err
+	}
 	return err
 }
 
-// check returns the names of the probes that fail, and their errors.
-func (h *Health) check(ctx context.Context) (failed []string, err error) {
-	var errs []error
-	for _, p := range h.probes {
-		if err := p.check(ctx); err != nil {
-			failed = append(failed, p.Name)
-			errs = append(errs, fmt.Errorf("%s: %w", p.Name, err))
-		}
-	}
-	return failed, errors.Join(errs...)
+// away is what didn't answer at most a second ago. The error is that of ctx.
+func (h *Health) away(ctx context.Context) (away, error) {
+	a, _, err := h.looks.Get(ctx, "", probeEvery)
+	return a, err
 }
 
 func (h *Health) draining() bool {
@@ -87,9 +119,14 @@ func (h *Health) ready(c *gin.Context) {
 		refuse(c, shuttingDown)
 		return
 	}
-	if failed, err := h.check(c.Request.Context()); err != nil {
-		_ = c.Error(err)
-		refuse(c, notReady("NOT_READY", "No answer from: "+strings.Join(failed, ", ")+"."))
+	a, err := h.away(c.Request.Context())
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	if a.err != nil {
+		_ = c.Error(a.err)
+		refuse(c, notReady("NOT_READY", "No answer from: "+strings.Join(a.names, ", ")+"."))
 		return
 	}
 	c.JSON(http.StatusOK, gin.H{"status": "ready"})

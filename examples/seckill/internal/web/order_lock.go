@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -42,14 +41,8 @@ func Locked(g *guard.Guard) OrderLock {
 	}
 }
 
-// refuseLock is the default answer of the middleware, seen by the metrics. The size of
-// a body is the service's own limit, also where the middleware finds out.
+// refuseLock is the default answer of the middleware, seen by the metrics.
 func refuseLock(w http.ResponseWriter, q httpguard.Request, e *guard.Error) {
-	var large *http.MaxBytesError
-	if errors.As(e, &large) {
-		refuse(ginlock.Context(q), bodyTooLarge)
-		return
-	}
 	ginlock.Context(q).Set(codeKey, e.Kind.Code())
 	httpguard.Problem(w, q, e)
 }

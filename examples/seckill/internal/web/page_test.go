@@ -99,7 +99,7 @@ func TestThePageHasAllItsWordsInEachLanguage(t *testing.T) {
 	if !slices.Equal(keys[files[0]], keys[files[1]]) {
 		t.Errorf("the languages have different words:\n%q\n%q", keys[files[0]], keys[files[1]])
 	}
-	for _, used := range regexp.MustCompile(`\.Words\.(\w+)|words\.(\w+)|words\["([^"]+)"\]`).FindAllStringSubmatch(read("page.html")+read("page.js"), -1) {
+	for _, used := range regexp.MustCompile(`\.Words\.(\w+)|words\.(\w+)|words\["([^"]+)"\]`).FindAllStringSubmatch(read("page.html")+read("page.js")+read("stage.js"), -1) {
 		if key := used[1] + used[2] + used[3]; !slices.Contains(keys[files[0]], key) {
 			t.Errorf("nobody wrote %q", key)
 		}
@@ -110,7 +110,7 @@ func TestThePageHasAllItsWordsInEachLanguage(t *testing.T) {
 func TestEveryAnswerToAnOrderIsInTheManualAndHasAWordOnThePage(t *testing.T) {
 	codes := []string{
 		"UNAUTHENTICATED", "NOT_STARTED", "ENDED", "CROSS_ORIGIN", "VOUCHER_NOT_FOUND", "ALREADY_ORDERED",
-		"SOLD_OUT", "BODY_TOO_LARGE", "INTERNAL", "STORE_UNAVAILABLE",
+		"SOLD_OUT", "REQUEST_TIMEOUT", "BODY_TOO_LARGE", "INTERNAL", "STORE_UNAVAILABLE",
 	}
 	for kind := guard.None + 1; kind.Code() != ""; kind++ {
 		if kind != guard.Skipped { // such a rule is refused

@@ -6,27 +6,43 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/redlatch/redlatch/examples/seckill/internal/shared"
 	"github.com/redlatch/redlatch/examples/seckill/internal/voucher"
 )
-
-// choices is how many vouchers the page offers.
-const choices = 20
 
 // panel reads what the page shows: the sale from the database, which all
 // instances share, and everything else from the metrics of this instance.
 type panel struct {
-	sale    voucher.Reader
+	sale    voucher.Sale
 	metrics prometheus.Gatherer
+	health  *Health
+	events  *shared.Looks[[]byte] // by the voucher that a page asks for
 }
 
-func newPanel(sale voucher.Reader, m *Metrics) *panel { return &panel{sale, m.registry} }
+func newPanel(sale voucher.Sale, m *Metrics, health *Health) *panel {
+	p := &panel{sale: sale, metrics: m.registry, health: health}
+	p.events = shared.NewLooks(voucher.LookEvery, p.event)
+	return p
+}
+
+// missing is what doesn't answer, as the probes see it.
+func (p *panel) missing(ctx context.Context) []string {
+	a, err := p.health.away(ctx)
+	if err != nil || a.names == nil {
+		return []string{}
+	}
+	return a.names
+}
 
 // state is what the page shows at one moment.
 type state struct {
+	// Away are the names of what doesn't answer: the database, the lock store.
+	Away     []string      `json:"away"`
 	Vouchers []voucherBody `json:"vouchers"`
 	// Voucher is the one that the page follows; nil if there is none.
 	Voucher *voucherBody `json:"voucher"`
@@ -53,6 +69,9 @@ type latency struct {
 	P99 *float64 `json:"p99"`
 }
 
+// seenFor is how old an event may be, and the look at the database in it.
+const seenFor = 250 * time.Millisecond
+
 // look reads the state. The page follows the voucher with the id, however many are
 // newer. Without an id, or with one that nothing has, it follows the newest.
 func (p *panel) look(ctx context.Context, id string) (*state, error) {
@@ -60,17 +79,17 @@ func (p *panel) look(ctx context.Context, id string) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &state{Locks: locksOf(families), Answers: answersOf(families), Latency: latencyOf(families)}
-	vouchers, err := p.sale.Vouchers(ctx, choices)
+	s := &state{Away: p.missing(ctx), Locks: locksOf(families), Answers: answersOf(families), Latency: latencyOf(families)}
+	vouchers, _, err := p.sale.Newest(ctx, seenFor)
 	if err != nil {
 		return nil, err
 	}
 	followed := slices.IndexFunc(vouchers, func(v voucher.Voucher) bool { return v.ID == id })
 	if followed < 0 && id != "" {
-		switch v, err := p.sale.Voucher(ctx, id); {
+		switch v, _, err := p.sale.Look(ctx, id, seenFor); {
 		case err == nil:
 			followed = len(vouchers)
-			vouchers = append(vouchers, v)
+			vouchers = append(slices.Clone(vouchers), v)
 		case !errors.Is(err, voucher.ErrVoucherNotFound):
 			return nil, err
 		}
@@ -83,11 +102,7 @@ func (p *panel) look(ctx context.Context, id string) (*state, error) {
 	if len(vouchers) == 0 {
 		return s, nil
 	}
-	report, err := p.sale.Report(ctx, vouchers[followed].ID)
-	if err != nil {
-		return nil, err
-	}
-	body := reportOf(report)
+	body := reportOf(vouchers[followed].Report())
 	s.Voucher, s.Report = &s.Vouchers[followed], &body
 	return s, nil
 }

@@ -53,6 +53,10 @@ var (
 		Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Title: "Request body too large",
 		Detail: fmt.Sprintf("The body may have at most %d bytes.", maxBody),
 	}
+	bodyTooSlow = problem{
+		Status: http.StatusRequestTimeout, Code: "REQUEST_TIMEOUT", Title: "The request did not arrive in time",
+		Detail: "The body announced did not arrive in time. Nothing was done.", Retryable: true,
+	}
 	internal = problem{
 		Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "Internal error",
 		Detail: "The service failed. The request may or may not have taken effect.",
@@ -93,6 +97,10 @@ var refusals = []struct {
 	{voucher.ErrStaleFence, problem{
 		Status: http.StatusConflict, Code: guard.Contended.Code(), Title: "Locked by another request", Retryable: true,
 		Detail: "A newer request of this user has taken the lock over. This request was not carried out; it can be sent again.",
+	}},
+	{voucher.ErrCounting, problem{
+		Status: http.StatusTooManyRequests, Code: "COUNTING", Title: "Orders are being counted", Retryable: true,
+		Detail: "This instance counts the orders of one sale at a time, and then rests. The counters of the report are there at any time.",
 	}},
 	// The rules may be replaced by some without that of orders.
 	{voucher.ErrNoLock, problem{

@@ -3,8 +3,12 @@
 package web
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -20,12 +24,14 @@ type site struct {
 	log     *slog.Logger
 	panel   *panel
 	viewers chan struct{} // one for each stream
+	stage   *Stage        // nil if there is none
 }
 
-// NewHandler returns the service's routes.
-func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, log *slog.Logger) http.Handler {
+// NewHandler returns the service's routes. Without a stage, which is nil, the page shows the
+// sale alone.
+func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, log *slog.Logger, stage *Stage) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
-	s := &site{sale, lock, health, log, newPanel(sale, m), make(chan struct{}, maxViewers)}
+	s := &site{sale, lock, health, log, newPanel(sale, m, health), make(chan struct{}, maxViewers), stage}
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
@@ -44,35 +50,52 @@ func NewHandler(sale voucher.Sale, lock OrderLock, health *Health, m *Metrics, l
 	})
 
 	page := engine.Group("/", revalidated)
-	page.GET("/", showPage)
-	page.StaticFileFS("/page.css", "page/page.css", http.FS(pageFiles))
-	page.StaticFileFS("/page.js", "page/page.js", http.FS(pageFiles))
+	page.GET("/", s.showPage)
+	for _, file := range []string{"page.css", "page.js", "stage.js", "uplot/uplot.js", "uplot/uplot.css", "uplot/LICENSE"} {
+		page.StaticFileFS("/"+file, "page/"+file, http.FS(pageFiles))
+	}
+	if stage != nil {
+		engine.Any(StagePath+"*path", fresh, gin.WrapH(stage.Handler))
+	}
 	engine.GET(eventsPath, fresh, s.events)
 	engine.GET("/healthz", live)
 	engine.GET("/readyz", health.ready)
 	engine.GET("/metrics", m.handler())
 
 	api := engine.Group("/api", fresh)
-	api.POST("/vouchers/:id/orders", patient, m.countOrder, sized, authenticate, lock.enter(engine), s.placeOrder)
-	api.Use(sized)
+	api.POST("/vouchers/:id/orders", patient, m.countOrder, whole, authenticate, lock.enter(engine), s.placeOrder)
+	api.Use(whole)
 	api.POST("/vouchers", s.createVoucher)
 	api.GET("/vouchers", s.vouchers)
 	api.GET("/vouchers/:id", s.voucher)
 	api.GET("/vouchers/:id/report", s.report)
+	api.GET("/vouchers/:id/count", s.count)
 	api.GET("/vouchers/:id/orders", s.orders)
 	api.GET("/orders/:id", s.order)
 	api.DELETE("/orders/:id", patient, authenticate, s.cancelOrder)
 	return engine
 }
 
-// sized refuses bodies that are too large before anything is done for them, whether
-// or not somebody reads them.
-func sized(c *gin.Context) {
-	if c.Request.ContentLength > maxBody {
+// whole reads the body before anything is done for the request: what is too large, or
+// doesn't come, takes no lock and no connection of the database. The server's ReadTimeout
+// bounds it.
+func whole(c *gin.Context) {
+	var large *http.MaxBytesError
+	text, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	switch {
+	case err == nil:
+		c.Request.Body = io.NopCloser(bytes.NewReader(text))
+	case errors.As(err, &large):
 		refuse(c, bodyTooLarge)
-		return
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		refuse(c, bodyTooSlow)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		refuseFaults(c, fault{"body", "ends too early"})
+	default: // the connection broke
+		_ = c.Error(err)
+		c.Abort()
+		c.Status(statusClientClosed)
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
 }
 
 // patient lets a request wait for its lock for as long as its rule allows: the time to

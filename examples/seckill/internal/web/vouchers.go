@@ -89,8 +89,23 @@ func (s *site) vouchers(c *gin.Context) {
 	c.JSON(http.StatusOK, bodies)
 }
 
+// reportAge is the header that says how old a report is.
+const reportAge = "X-Report-Age"
+
 func (s *site) report(c *gin.Context) {
-	r, err := s.sale.Report(c.Request.Context(), c.Param("id"))
+	v, at, err := s.sale.Look(c.Request.Context(), c.Param("id"), 0)
+	if err != nil {
+		fail(c, err)
+		return
+	}
+	// How old it is: it was read since the request arrived, for all requests that came together.
+	c.Header(reportAge, time.Since(at).Round(time.Microsecond).String())
+	c.JSON(http.StatusOK, reportOf(v.Report()))
+}
+
+// count is the report by the orders, counted one by one.
+func (s *site) count(c *gin.Context) {
+	r, err := s.sale.Count(c.Request.Context(), c.Param("id"))
 	if err != nil {
 		fail(c, err)
 		return
@@ -113,19 +128,14 @@ func decode(c *gin.Context, v any) bool {
 			err = errSeveral
 		}
 	}
-	var (
-		tooLarge *http.MaxBytesError
-		wrong    *json.UnmarshalTypeError
-	)
+	var wrong *json.UnmarshalTypeError
 	switch {
-	case errors.As(err, &tooLarge):
-		refuse(c, bodyTooLarge)
 	case errors.As(err, &wrong) && wrong.Field != "":
 		refuseFaults(c, fault{wrong.Field, fmt.Sprintf("must be %s, is %s", jsonName(wrong), wrong.Value)})
 	case errors.As(err, &wrong):
 		refuseFaults(c, fault{"body", "must be a JSON object, is " + wrong.Value})
 	default:
-		refuseFaults(c, fault{"body", "must be one JSON object: " + complaint(c, err)})
+		refuseFaults(c, fault{"body", "must be one JSON object: " + complaint(err)})
 	}
 	return false
 }
@@ -137,9 +147,8 @@ func jsonName(wrong *json.UnmarshalTypeError) string {
 	return "a " + wrong.Type.String()
 }
 
-// complaint is what the client may know of an error. That of a connection has addresses
-// of our network.
-func complaint(c *gin.Context, err error) string {
+// complaint is what the client may know of an error.
+func complaint(err error) string {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
@@ -150,8 +159,7 @@ func complaint(c *gin.Context, err error) string {
 		return "it ends too early"
 	case errors.Is(err, errSeveral):
 		return errSeveral.Error()
-	default:
-		_ = c.Error(err)
+	default: // whole has read it
 		return "it could not be read"
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,9 +145,7 @@ func (l *loop) cycle(ctx context.Context, r *runner) error {
 		r.count.Add(1)
 		record(r.waits, page.Now()-start)
 	}
-	if l.config.Section > 0 {
-		pause(context.Background(), l.config.Section)
-	}
+	work(l.config.Section)
 	if l.config.Hot {
 		l.page.Leave()
 	}
@@ -155,6 +154,21 @@ func (l *loop) cycle(ctx context.Context, r *runner) error {
 	}
 	r.since.Store(0)
 	return nil
+}
+
+// coarse is what a timer is not exact enough below.
+const coarse = time.Millisecond
+
+// work takes that long.
+func work(d time.Duration) {
+	switch {
+	case d >= coarse:
+		pause(context.Background(), d)
+	case d > 0:
+		for start := page.Now(); page.Now()-start < int64(d); {
+			runtime.Gosched()
+		}
+	}
 }
 
 func (l *loop) try(ctx context.Context, r *runner) error {

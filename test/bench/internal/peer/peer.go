@@ -67,22 +67,25 @@ type Peer struct {
 
 // Names of peers.
 const (
-	Redlatch       = "redlatch"
-	RedlatchFair   = "redlatch fair"
-	RedlatchSETNX  = "redlatch SETNX"
-	RedlatchMemory = "redlatch in memory"
-	Redsync        = "redsync"
-	Bsm            = "bsm/redislock"
-	Rueidis1       = "rueidislock KM=1"
-	Rueidis        = "rueidislock"
-	Floor          = "floor"
-	Pipelined      = "pipelined floor"
+	Redlatch      = "redlatch"
+	RedlatchFair  = "redlatch fair"
+	RedlatchSETNX = "redlatch SETNX"
+	// RedlatchNoHandoff releases each lock in Redis, also while callers of the process wait.
+	RedlatchNoHandoff = "redlatch, no hand-off"
+	RedlatchMemory    = "redlatch in memory"
+	Redsync           = "redsync"
+	Bsm               = "bsm/redislock"
+	Rueidis1          = "rueidislock KM=1"
+	Rueidis           = "rueidislock"
+	Floor             = "floor"
+	Pipelined         = "pipelined floor"
 )
 
 // All lists the peers, whose lockers share the locks of a server.
 var All = []Peer{
 	{Name: Redlatch, Library: true, Ours: true, Open: openRedlatch()},
 	{Name: RedlatchFair, Library: true, Ours: true, Open: openRedlatch(lock.WithMode(lock.Fair))},
+	{Name: RedlatchNoHandoff, Library: true, Ours: true, Open: openRedlatch(lock.WithHandoff(0, 0))},
 	{Name: RedlatchSETNX, Library: true, Ours: true, Open: openSETNX},
 	{Name: Redsync, Library: true, Open: openRedsync, Sends: []string{"set"}},
 	{Name: Bsm, Library: true, Open: openBsm},

@@ -76,6 +76,11 @@ func (m *measurement) run(ctx context.Context) (map[string]float64, error) {
 	}
 	for i := range m.Processes {
 		config.Process = i
+		if m.Far > 0 && i == m.Processes-1 {
+			if config.Addr, err = m.distant(config.Addr, m.Far); err != nil {
+				return nil, err
+			}
+		}
 		w, err := startWorker(ctx, m.host, config)
 		if err != nil {
 			return nil, err
@@ -105,14 +110,19 @@ func (m *measurement) server(ctx context.Context) (string, error) {
 		}
 	}
 	if m.Latency > 0 {
-		proxy, err := latency.New(addr, m.Latency)
-		if err != nil {
-			return "", err
-		}
-		m.host.Cleanup(proxy.Close)
-		addr = proxy.Addr()
+		return m.distant(addr, m.Latency)
 	}
 	return addr, nil
+}
+
+// distant is the same server, that far away.
+func (m *measurement) distant(addr string, delay time.Duration) (string, error) {
+	proxy, err := latency.New(addr, delay)
+	if err != nil {
+		return "", err
+	}
+	m.host.Cleanup(proxy.Close)
+	return proxy.Addr(), nil
 }
 
 // cluster starts a cluster, and returns the addresses of its nodes.
@@ -250,6 +260,13 @@ func (m *measurement) metrics(ctx context.Context, before, after reading) (map[s
 		all[result.Worst], all[result.Best] = extremes(sum.Counts)
 		all[result.Changes] = float64(after.counts.Changes-before.counts.Changes) / seconds
 		all[result.Inversions] = float64(after.counts.Inversions - before.counts.Inversions)
+	}
+	if m.Far > 0 {
+		far := m.workers[len(m.workers)-1].result
+		all[result.FarRate], all[result.FarShare] = float64(far.Ops)/seconds, 100*stat.Ratio(float64(far.Ops), ops)
+		if far.Waits != nil {
+			all[result.FarMax] = float64(hdrhistogram.Import(far.Waits).Max()) / 1000
+		}
 	}
 	switch m.Kind {
 	case load.Hold:

@@ -31,6 +31,8 @@ type Scenario struct {
 	Elsewhere bool
 	// Latency is added to each direction of the network.
 	Latency time.Duration
+	// Far is added to each direction of the network of the last process alone.
+	Far time.Duration
 	// KillEvery is how often the connections of subscribers are killed.
 	KillEvery time.Duration
 	Count     int
@@ -83,6 +85,10 @@ const (
 	HandOff    = "R12"
 	Keys       = "R15"
 	Handlers   = "R16"
+	Far5Short  = "R17 5 ms, work of 0.3 ms"
+	Far5Long   = "R17 5 ms, work of 2 ms"
+	Far20Short = "R17 20 ms, work of 0.3 ms"
+	Far20Long  = "R17 20 ms, work of 2 ms"
 	Reentry    = "R18"
 )
 
@@ -168,6 +174,21 @@ func Scenarios(scale Scale) []Scenario {
 			Peers: []string{peer.Redlatch, peer.Redsync, peer.Bsm}, Kind: load.Cycle, Goroutines: 1, Nested: true,
 		},
 	)
+	for _, far := range []struct {
+		id              string
+		roundTrip, work time.Duration
+	}{
+		{Far5Short, 5 * time.Millisecond, 300 * time.Microsecond},
+		{Far5Long, 5 * time.Millisecond, 2 * time.Millisecond},
+		{Far20Short, 20 * time.Millisecond, 300 * time.Microsecond},
+		{Far20Long, 20 * time.Millisecond, 2 * time.Millisecond},
+	} {
+		scenarios = append(scenarios, Scenario{
+			ID: far.id, Title: fmt.Sprintf("one hot key, 2 processes × 8 goroutines, one of them %v from Redis, held for %v", far.roundTrip, far.work),
+			Peers: []string{peer.Redlatch, peer.RedlatchNoHandoff}, Kind: load.Cycle, Processes: 2, Goroutines: 8, Hot: true,
+			Far: far.roundTrip / 2, Section: far.work, Window: scale.Contended,
+		})
+	}
 	for i := range scenarios {
 		s := &scenarios[i]
 		s.Processes = max(s.Processes, 1)

@@ -24,6 +24,10 @@ var exceptions = []string{result.Failures, result.Stuck, result.Inversions}
 // columns are the metrics that a table of the scenario shows.
 func columns(s plan.Scenario) []string {
 	switch {
+	case s.Far > 0:
+		return []string{
+			result.Rate, result.FarRate, result.FarShare, result.FarMax, result.Calls, result.Changes, result.Max, result.Overlaps, result.Failures,
+		}
 	case s.Kind == load.Cycle && s.Hot:
 		return []string{
 			result.Rate, result.Calls, result.Jain, result.Worst, result.Best, result.Changes, result.P50, result.P99, result.Max,

@@ -36,6 +36,9 @@ const (
 	P50         = "wait p50 ms"
 	P99         = "wait p99 ms"
 	Max         = "wait max ms"
+	FarRate     = "far ops/s" // of the process that is farther away
+	FarShare    = "far %"
+	FarMax      = "far wait max ms"
 	Changes     = "owner changes/s"
 	Overlaps    = "overlaps"
 	Inversions  = "inversions"

@@ -113,6 +113,13 @@ var rules = []rule{
 	{"R16", "gRPC: µs of CPU added", added(load.GRPCLock, load.BareGRPC, result.ClientCPU), atMost(3.5), atMost(3)},
 	{"R16", "gRPC: allocations added", added(load.GRPCLock, load.BareGRPC, result.Allocs), atMost(15 * edges), bound{}},
 
+	{"R17", "5 ms, 0.3 ms of work: far × without hand-off", farther(plan.Far5Short), atLeast(0.5), bound{}},
+	{"R17", "5 ms, 2 ms of work: far × without hand-off", farther(plan.Far5Long), atLeast(0.5), bound{}},
+	{"R17", "5 ms, 0.3 ms of work: longest wait, ms", ours(plan.Far5Short, result.FarMax), bound{}, atMost(1000)},
+	{"R17", "5 ms, 2 ms of work: longest wait, ms", ours(plan.Far5Long, result.FarMax), bound{}, atMost(1000)},
+	{"R17", "20 ms, 0.3 ms of work: far × without hand-off", farther(plan.Far20Short), bound{}, atLeast(0.5)},
+	{"R17", "20 ms, 2 ms of work: far × without hand-off", farther(plan.Far20Long), bound{}, atLeast(0.5)},
+
 	{"R18", "commands per re-entry", ours(plan.Reentry, result.Calls), atMost(0.001), atMost(0.001)}, // the holder's renewal
 	{"R18", "µs of CPU per re-entry", ours(plan.Reentry, result.ClientCPU), bound{}, atMost(1)},
 	{"R18", "allocations per re-entry", ours(plan.Reentry, result.Allocs), bound{}, atMost(1)},
@@ -125,6 +132,12 @@ func added(guarded, bare, metric string) figure {
 	return func(v view) float64 {
 		return v.get(plan.Handlers, guarded, metric) - v.get(plan.Handlers, bare, metric)
 	}
+}
+
+// farther is what the process that is farther away gets, compared with what it gets where no
+// process keeps the lock for its own callers.
+func farther(id string) figure {
+	return ratio(of(id, peer.Redlatch, result.FarRate), of(id, peer.RedlatchNoHandoff, result.FarRate))
 }
 
 // overlaps are those of redlatch in all scenarios of a round.

@@ -61,6 +61,12 @@ func (n *Nemesis) Run(ctx context.Context, plan []Step) {
 }
 
 func (n *Nemesis) do(s Step) {
+	if s.Kind == RollRedis {
+		for server := range n.Servers {
+			n.do(Step{Kind: KillRedis, Server: server, For: s.For})
+		}
+		return
+	}
 	f := history.Fault{Kind: s.Kind, Worker: s.Worker, Target: fmt.Sprintf("worker %d", s.Worker)}
 	switch s.Kind {
 	case PauseWorker, KillWorker:
@@ -167,7 +173,7 @@ func (n *Nemesis) met(s Step, set func(*faultproxy.Proxy, faultproxy.Match, int)
 		links = links[s.Server : s.Server+1]
 	}
 	for _, link := range links {
-		rule := set(link, faultproxy.Contains("eval"), 1)
+		rule := set(link, n.call(), 1)
 		defer rule.Remove()
 		waiting.Go(func() {
 			select {
@@ -185,11 +191,23 @@ func (n *Nemesis) met(s Step, set func(*faultproxy.Proxy, faultproxy.Match, int)
 	}
 }
 
+// call matches what changes something: a script, or a statement.
+func (n *Nemesis) call() faultproxy.Match {
+	if n.Database == nil {
+		return faultproxy.Contains("eval")
+	}
+	insert, update := faultproxy.Contains("INSERT INTO redlatch_locks"), faultproxy.Contains("UPDATE redlatch_locks")
+	return func(request []byte) bool { return insert(request) || update(request) }
+}
+
 // settle waits until nothing can still run that was under way on connections
 // of a worker that were cut. A server reads all connections that have something
 // to say before it reads one of them again, so a second answer shows that what
 // came before the first command was read.
 func (n *Nemesis) settle(worker int) bool {
+	if n.Database != nil {
+		return false // each connection has a thread or a process of its own
+	}
 	ctx, cancel := context.WithTimeout(n.Context(), 5*time.Second)
 	defer cancel()
 	for _, link := range n.Links[worker] {

@@ -18,6 +18,7 @@ const (
 	KillWorker  = check.KillWorker
 	PauseRedis  = "redis paused"
 	KillRedis   = "redis killed" // SIGKILL, then started again
+	RollRedis   = "redis rolled" // all servers are, one after the other, each away for longer than a lease
 	CutLinks    = "links cut"    // all connections of a worker
 	CutRequest  = "request cut"  // the connection, before the server sees the script
 	CutReply    = "reply cut"    // … after the server has run it
@@ -36,7 +37,7 @@ type weights map[string]int
 // mixes are named choices of faults.
 var mixes = map[string]weights{
 	"all": {
-		PauseWorker: 15, KillWorker: 4, PauseRedis: 3, KillRedis: 2, CutLinks: 14, CutRequest: 18, CutReply: 22,
+		PauseWorker: 15, KillWorker: 4, PauseRedis: 3, KillRedis: 2, RollRedis: 2, CutLinks: 14, CutRequest: 18, CutReply: 22,
 		Delay: 8, HoldRequest: 4, HoldReply: 4, KillPubSub: 6, ScriptFlush: 6, Failover: 1, MoveSlot: 8,
 	},
 	"pause":    {PauseWorker: 1},
@@ -64,15 +65,19 @@ func possible(kind, topology string) bool {
 		return several
 	case MoveSlot:
 		return topology == "cluster"
+	case KillPubSub, ScriptFlush:
+		return topology != "postgresql" && topology != "mariadb"
 	case PauseRedis, KillRedis: // would be a failover
 		return !several
+	case RollRedis: // a single one would be away for as long as nobody can bear it
+		return topology == "quorum"
 	default:
 		return true
 	}
 }
 
 // rare kinds come at least this far apart.
-var rare = map[string]time.Duration{Failover: 8 * time.Second, KillRedis: 2 * time.Second, MoveSlot: 700 * time.Millisecond}
+var rare = map[string]time.Duration{Failover: 8 * time.Second, KillRedis: 2 * time.Second, RollRedis: 8 * time.Second, MoveSlot: 700 * time.Millisecond}
 
 // Step is one planned fault.
 type Step struct {
@@ -130,7 +135,7 @@ func Plan(seed uint64, s Setting) ([]Step, error) {
 			continue
 		}
 		last[step.Kind] = at
-		if !s.truce(at) {
+		if !s.truce(at) && !s.truce(at+s.takes(step)) {
 			plan = append(plan, step)
 		}
 	}
@@ -150,11 +155,22 @@ func (s Setting) truce(at time.Duration) bool {
 	return s.Duration > cycle && (at < long/2 || at%cycle > cycle/2-long && at%cycle < cycle/2)
 }
 
+// takes is how long a step goes on, if that is for longer than a moment.
+func (s Setting) takes(step Step) time.Duration {
+	if step.Kind != RollRedis {
+		return 0
+	}
+	return time.Duration(s.Servers) * (step.For + started)
+}
+
+// started is how long a server takes to start.
+const started = 100 * time.Millisecond
+
 // lasting is how long a kind of fault lasts.
 func lasting(kind string) (low, high time.Duration) {
 	const ms = time.Millisecond
 	switch kind {
-	case PauseWorker: // longer than a lease
+	case PauseWorker, RollRedis: // longer than a lease
 		return 350 * ms, 750 * ms
 	case PauseRedis:
 		return 50 * ms, 400 * ms

@@ -50,6 +50,9 @@ func TestAPlanIsOfItsMixAndTopology(t *testing.T) {
 	if got := kinds("pause", "standalone"); !slices.Equal(got, []string{nemesis.PauseWorker}) {
 		t.Errorf("pause has %q", got)
 	}
+	if slices.Contains(kinds("all", "standalone"), nemesis.RollRedis) || !slices.Contains(kinds("all", "quorum"), nemesis.RollRedis) {
+		t.Error("a quorum is rolled, and one server is not")
+	}
 	for _, kind := range []string{nemesis.Failover, nemesis.MoveSlot} {
 		if slices.Contains(kinds("all", "standalone"), kind) {
 			t.Errorf("one server has no %s", kind)

@@ -40,6 +40,8 @@ type Redis struct {
 	Addrs    []string          `json:"addrs"`
 	Master   string            `json:"master,omitempty"` // name, with sentinels
 	Via      map[string]string `json:"via"`
+	Database string            `json:"database,omitempty"` // the URL of one instead of Redis
+	Listens  bool              `json:"listens,omitempty"`  // to notifications of PostgreSQL
 }
 
 // Load is what clients do.
@@ -86,6 +88,8 @@ const (
 	Sentinel   = "sentinel"
 	Cluster    = "cluster"
 	Quorum     = "quorum"
+	PostgreSQL = "postgresql"
+	MariaDB    = "mariadb"
 )
 
 // open returns a store with a bug in it, and how to close what it needs.
@@ -107,6 +111,8 @@ func (r Redis) open(planted *bug.Bug, opts []redisstore.Option) (lock.Store, fun
 		})
 	case Quorum:
 		return r.quorum(planted, opts)
+	case PostgreSQL, MariaDB:
+		return r.database(planted)
 	default:
 		return nil, nil, errors.New("there is no topology " + r.Topology)
 	}

@@ -41,6 +41,11 @@ func (w *World) Leaks(ctx context.Context, crew Crew) []string {
 		}
 	}
 	add(process.Poll(patience, w.connections))
+	if w.Database != nil {
+		add(process.Poll(patience/10, func() error { return w.leftRows(ctx, &crew) }))
+		add(process.Poll(crew.Longest+2*patience, func() error { return w.leftRows(ctx, nil) })) // a place in a queue has 15 s
+		return leaks
+	}
 	add(process.Poll(patience, func() error { return w.subscriptions(ctx) }))
 	add(process.Poll(patience/10, func() error { return w.keys(ctx, crew.Check) }))
 	w.revive(ctx)

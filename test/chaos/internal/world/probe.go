@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
@@ -22,12 +20,23 @@ const (
 func (w *World) Probe(ctx context.Context, clock history.Clock, note func(history.Event)) {
 	var probes sync.WaitGroup
 	defer probes.Wait()
-	for _, rdb := range w.Plain {
-		probes.Go(func() { probe(ctx, clock, rdb, note) })
+	for _, ping := range w.Pings() {
+		probes.Go(func() { probe(ctx, clock, ping, note) })
 	}
 }
 
-func probe(ctx context.Context, clock history.Clock, rdb *redis.Client, note func(history.Event)) {
+// Pings call the servers, around the proxies.
+func (w *World) Pings() (all []func(context.Context) error) {
+	for _, rdb := range w.Plain {
+		all = append(all, func(ctx context.Context) error { return rdb.Ping(ctx).Err() })
+	}
+	if w.Database != nil {
+		all = append(all, w.Database.Ping)
+	}
+	return all
+}
+
+func probe(ctx context.Context, clock history.Clock, ping func(context.Context) error, note func(history.Event)) {
 	timer := time.NewTimer(probeEvery)
 	defer timer.Stop()
 	for {
@@ -37,7 +46,7 @@ func probe(ctx context.Context, clock history.Clock, rdb *redis.Client, note fun
 		case <-ctx.Done():
 			return
 		}
-		_ = rdb.Ping(ctx).Err() // one that is down is late
+		_ = ping(ctx) // one that is down is late
 		if now := clock.Now(); now-due > int64(lateness) {
 			note(history.Event{Kind: history.Late, Worker: history.Nobody, Call: due, Return: now})
 		}

@@ -23,14 +23,25 @@ import (
 type World struct {
 	*process.Program
 	Topology string
-	Durable  bool                // servers keep their data when they are killed
-	Servers  []*redistest.Server // that keep data
+	Durable  bool     // servers keep their data when they are killed
+	Servers  []Server // that keep data
 	Sentinel *redistest.SentinelSet
 	Cluster  *redistest.ClusterSet
 	Links    [][]*faultproxy.Proxy // by worker and server
 	Workers  []*Worker
-	// Plain are clients around the proxies, by server.
-	Plain []*redis.Client
+	// Plain are clients of Redis around the proxies, by server, and Database is one of
+	// the database where the locks are in one.
+	Plain    []*redis.Client
+	Database *Database
+}
+
+// Server is a process that keeps data.
+type Server interface {
+	Addr() string
+	Kill()
+	Restart()
+	Stop()
+	Cont()
 }
 
 // Start starts the servers and the proxies, and no workers yet.
@@ -42,20 +53,21 @@ func Start(p *process.Program, topology string, workers int, durable bool) (*Wor
 	}
 	switch topology {
 	case worker.Standalone:
-		w.Servers = []*redistest.Server{redistest.Standalone(p, args...)}
+		w.redis(redistest.Standalone(p, args...))
 	case worker.Sentinel:
 		w.Sentinel = redistest.Sentinel(p)
-		w.Servers = append([]*redistest.Server{w.Sentinel.Master}, w.Sentinel.Replicas...)
+		w.redis(append([]*redistest.Server{w.Sentinel.Master}, w.Sentinel.Replicas...)...)
 	case worker.Cluster:
 		w.Cluster = redistest.Cluster(p, "--cluster-node-timeout", "1000")
-		w.Servers = w.Cluster.Nodes()
+		w.redis(w.Cluster.Nodes()...)
 	case worker.Quorum:
-		w.Servers = redistest.Independent(p, 5, args...)
+		w.redis(redistest.Independent(p, 5, args...)...)
+	case worker.PostgreSQL, worker.MariaDB:
+		if err := w.database(); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, errors.New("there is no topology " + topology)
-	}
-	for _, server := range w.Servers {
-		w.Plain = append(w.Plain, server.Client(p))
 	}
 	for range workers {
 		var links []*faultproxy.Proxy
@@ -65,6 +77,13 @@ func Start(p *process.Program, topology string, workers int, durable bool) (*Wor
 		w.Links = append(w.Links, links)
 	}
 	return w, nil
+}
+
+// redis adds servers of Redis.
+func (w *World) redis(servers ...*redistest.Server) {
+	for _, server := range servers {
+		w.Servers, w.Plain = append(w.Servers, server), append(w.Plain, server.Client(w.Program))
+	}
 }
 
 // Pace lets one request of each worker pass in each such time, as if Redis were
@@ -83,6 +102,9 @@ func (w *World) Redis(number int) worker.Redis {
 	for i, server := range w.Servers {
 		r.Addrs = append(r.Addrs, server.Addr())
 		r.Via[server.Addr()] = w.Links[number][i].Addr()
+	}
+	if w.Database != nil {
+		r.Database, r.Listens = w.Database.URL, number%2 == 1
 	}
 	if w.Sentinel != nil {
 		r.Addrs, r.Master = w.Sentinel.Addrs(), w.Sentinel.Name

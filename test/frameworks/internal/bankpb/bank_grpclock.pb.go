@@ -15,10 +15,12 @@ func NewBankServiceServerLock(next BankServiceServer, locks *grpclock.Locks) Ban
 }
 
 type bankServiceServerLock struct {
-	BankServiceServer
+	next BankServiceServer
 	grpclock.Decorator
 }
 
+func (*bankServiceServerLock) mustEmbedUnimplementedBankServiceServer() {}
+
 func (l *bankServiceServerLock) Transfer(ctx context.Context, req *TransferRequest) (*TransferResponse, error) {
-	return grpclock.Unary(ctx, l.Decorator, BankService_Transfer_FullMethodName, req, l.BankServiceServer.Transfer)
+	return grpclock.Unary(ctx, l.Decorator, BankService_Transfer_FullMethodName, req, l.next.Transfer)
 }

@@ -207,7 +207,9 @@ func (s *server) renewed(e *execution) {
 		case model.Reply(int64(1)):
 			s.world.journal.report(judge.Renewed(time.Now(), key, readable([]string{field}), there))
 		case model.Reply(int64(0)):
-			s.world.ledger.refute(unit{key, owner})
+			if !s.has(key, s.world.plant.alias(owner)) { // else a writer reads on, whom a renewal came too late for
+				s.world.ledger.refute(unit{key, owner})
+			}
 		}
 	}
 }

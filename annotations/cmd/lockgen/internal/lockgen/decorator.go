@@ -47,6 +47,7 @@ type builder struct {
 	info    *types.Info
 	methods map[token.Pos][]found
 	imports *imports
+	foreign *foreign
 	report  func(at token.Pos, format string, args ...any)
 	unknown bool // types were not known
 }
@@ -71,6 +72,7 @@ func (b *builder) decorator(spec *ast.TypeSpec, object *types.TypeName) *decorat
 		return nil // an alias is what it stands for
 	}
 	methods := b.ordered(spec, iface)
+	b.elsewhere(spec, iface, methods)
 	if !slices.ContainsFunc(methods, func(fn *types.Func) bool { return len(b.withDirectives(iface, fn)) > 0 }) {
 		return nil
 	}
@@ -95,6 +97,19 @@ func (b *builder) decorator(spec *ast.TypeSpec, object *types.TypeName) *decorat
 		}
 	}
 	return d
+}
+
+// elsewhere reports methods of embedded interfaces of other packages that have a directive
+// there: it locks nothing here, where the method would look as if it did.
+func (b *builder) elsewhere(spec *ast.TypeSpec, iface *types.Interface, methods []*types.Func) {
+	for _, fn := range methods {
+		own := slices.ContainsFunc(slices.Collect(iface.ExplicitMethods()), func(m *types.Func) bool { return m.Id() == fn.Id() })
+		if own || fn.Pkg() == b.pkg || len(b.withDirectives(iface, fn)) > 0 || !b.foreign.locks(fn) {
+			continue
+		}
+		b.report(spec.Name.Pos(), "%s embeds %s of package %s, whose directive there locks nothing here: write the method into %s, with the directive that counts or without one",
+			spec.Name.Name, fn.Name(), fn.Pkg().Path(), spec.Name.Name)
+	}
 }
 
 func isLiteral(spec *ast.TypeSpec) bool {
@@ -196,10 +211,11 @@ func (b *builder) method(d *decorator, spec *ast.TypeSpec, iface *types.Interfac
 	}
 	m := &method{name: fn.Name(), fn: fn, sig: sig}
 	directives := b.methods[fn.Pos()]
+	b.nameParams(d, m)
 	if len(directives) > 0 && !b.lockable(at, m) {
+		b.lock(m, directives) // for what is wrong with them as well
 		return nil
 	}
-	b.nameParams(d, m)
 	if len(directives) > 0 {
 		b.lock(m, directives)
 	}
@@ -274,8 +290,11 @@ func (b *builder) nameParams(d *decorator, m *method) {
 // lock resolves the directives of a method.
 func (b *builder) lock(m *method, directives []found) {
 	r := &resolver{
-		pkg: b.pkg, guardPkg: b.imports.guard(), method: m.name, ctx: m.params[0].source, params: m.params[1:],
+		pkg: b.pkg, guardPkg: b.imports.guard(), method: m.name, params: m.params,
 		fresh: newNames(b.imports.receiver, variable, b.imports.runtime(), b.imports.guard()),
+	}
+	if len(m.params) > 0 && isContext(m.params[0].typ) {
+		r.ctx, r.params = m.params[0].source, m.params[1:]
 	}
 	for _, p := range m.params {
 		r.fresh.add(p.name)
@@ -283,12 +302,12 @@ func (b *builder) lock(m *method, directives []found) {
 	paths := make(map[string]string) // by the variable's name
 	complete := true
 	for _, f := range directives {
-		if f.Directive == nil {
-			complete = false // it is wrong in itself
-			continue
+		if f.wrong {
+			complete = false
 		}
 		m.locks = append(m.locks, f.Directive)
-		if reason, column := rule.Unbracketed(f.Template, func(name string) bool { _, ok := r.param(name); return ok }); reason != "" {
+		if f.Template == nil { // it is wrong, and its variables may be, too
+		} else if reason, column := rule.Unbracketed(f.Template, func(name string) bool { _, ok := r.param(name); return ok }); reason != "" {
 			b.report(f.place(f.TemplateColumn+column-1), "%s", reason)
 		}
 		for _, v := range f.Vars {

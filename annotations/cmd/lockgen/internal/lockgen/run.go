@@ -236,7 +236,7 @@ func (g *generator) generate(p *packages.Package) error {
 		s.scan(file)
 	}
 	unknown, ours := false, make(map[string]bool)
-	declared := declaredIn(p.Dir, p.Name)
+	declared, others := declaredIn(p.Dir, p.Name), newForeign(p.Fset)
 	for _, file := range p.Syntax {
 		path := place(p, file.Package).Filename
 		if forTest != isTest(path) || file.Name.Name != p.Name {
@@ -247,7 +247,7 @@ func (g *generator) generate(p *packages.Package) error {
 			continue // tests are loaded only if one of them mentions a directive
 		}
 		im := newImports(p, file, declared)
-		b := &builder{pkg: p.Types, info: p.TypesInfo, methods: s.methods, imports: im, report: report}
+		b := &builder{pkg: p.Types, info: p.TypesInfo, methods: s.methods, imports: im, foreign: others, report: report}
 		decorators := b.build(file)
 		unknown = unknown || b.unknown
 		for _, d := range decorators {

@@ -18,7 +18,9 @@ const (
 // found is a directive of a method.
 type found struct {
 	*directive.Directive
-	pos token.Pos // of its text
+
+	pos   token.Pos // of its text
+	wrong bool      // in itself
 }
 
 // place is the position of a column of the directive's text.
@@ -99,7 +101,7 @@ func (s *scanner) scanMethod(f *ast.Field) {
 
 func (s *scanner) add(method token.Pos, d ast.Directive) {
 	parsed, faults := directive.Parse(d.Args)
-	f := found{parsed, d.ArgsPos} // nothing is parsed if there are faults; the method is one with directives all the same
+	f := found{parsed, d.ArgsPos, len(faults) > 0}
 	for _, wrong := range faults {
 		s.report(f.place(wrong.Column), "%s", wrong.Reason)
 	}

@@ -29,16 +29,18 @@ const said = code => words[code] ? `${code} · ${words[code]}` : code;
 function connect() {
   stream?.close();
   stream = new EventSource("events?voucher=" + encodeURIComponent(chosen));
-  stream.addEventListener("state", event => { connection("connected"); show(JSON.parse(event.data)); });
-  stream.addEventListener("away", () => connection("away"));
+  stream.addEventListener("state", event => { const state = JSON.parse(event.data); connection("connected", state.away); show(state); });
+  stream.addEventListener("away", event => connection("away", ["database", ...JSON.parse(event.data).away]));
   stream.addEventListener("error", event => {
     connection("connecting");
     if (event.target.readyState === EventSource.CLOSED) setTimeout(() => { if (event.target === stream) connect(); }, 2000);
   });
 }
-function connection(state) {
-  $("connection").dataset.state = state;
-  set($("connection"), words[state]);
+// connection says whether the page is live, and what behind it is away.
+function connection(state, away = []) {
+  const missing = [...new Set(away)].map(name => words[name + " away"] || name);
+  $("connection").dataset.state = missing.length ? "away" : state;
+  set($("connection"), missing.join(" · ") || words[state]);
 }
 
 function show(state) {
@@ -54,7 +56,13 @@ function show(state) {
 }
 function showSale(v, r) {
   set($("name"), v ? v.title : words.empty);
-  if (!v) return;
+  if (!v) { // what it showed is of another database
+    for (const id of ["stock", "sold", "left", "buyers"]) set($(id), "–");
+    for (const id of ["window", "rate"]) set($(id), "");
+    $("progress").value = 0;
+    $("promises").replaceChildren();
+    return;
+  }
   const now = Date.now(), begin = new Date(v.beginAt), end = new Date(v.endAt);
   const phase = now >= end ? "ended" : r.sold >= r.stock ? "sold out" : now < begin ? "starts" : "open since";
   set($("window"), phase === "sold out" ? words[phase] : words[phase] + " " + when.format(phase === "ended" ? end : begin));

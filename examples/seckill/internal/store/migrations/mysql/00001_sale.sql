@@ -2,11 +2,15 @@
 -- start that was cut short.
 
 -- +goose Up
+-- remaining, orders and buyers are counted in the transaction of each order, so that
+-- a look at the sale costs the same however much was sold.
 CREATE TABLE IF NOT EXISTS vouchers (
     id         VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
     title      VARCHAR(200) CHARACTER SET utf8mb4 NOT NULL,
     stock      BIGINT NOT NULL CHECK (stock > 0),
     remaining  BIGINT NOT NULL,
+    orders     BIGINT NOT NULL DEFAULT 0,
+    buyers     BIGINT NOT NULL DEFAULT 0,
     begin_at   DATETIME(6) NOT NULL,
     end_at     DATETIME(6) NOT NULL,
     created_at DATETIME(6) NOT NULL,

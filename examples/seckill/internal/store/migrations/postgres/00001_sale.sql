@@ -1,9 +1,13 @@
 -- +goose Up
+-- remaining, orders and buyers are counted in the transaction of each order, so that
+-- a look at the sale costs the same however much was sold.
 CREATE TABLE vouchers (
     id         VARCHAR(36) NOT NULL PRIMARY KEY,
     title      VARCHAR(200) NOT NULL,
     stock      BIGINT NOT NULL CHECK (stock > 0),
     remaining  BIGINT NOT NULL,
+    orders     BIGINT NOT NULL DEFAULT 0,
+    buyers     BIGINT NOT NULL DEFAULT 0,
     begin_at   TIMESTAMPTZ NOT NULL,
     end_at     TIMESTAMPTZ NOT NULL,
     created_at TIMESTAMPTZ NOT NULL,

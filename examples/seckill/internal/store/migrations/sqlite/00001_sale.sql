@@ -1,9 +1,13 @@
 -- +goose Up
+-- remaining, orders and buyers are counted in the transaction of each order, so that
+-- a look at the sale costs the same however much was sold.
 CREATE TABLE vouchers (
     id         TEXT NOT NULL PRIMARY KEY,
     title      TEXT NOT NULL,
     stock      INTEGER NOT NULL CHECK (stock > 0),
     remaining  INTEGER NOT NULL,
+    orders     INTEGER NOT NULL DEFAULT 0,
+    buyers     INTEGER NOT NULL DEFAULT 0,
     begin_at   TIMESTAMP NOT NULL,
     end_at     TIMESTAMP NOT NULL,
     created_at TIMESTAMP NOT NULL,

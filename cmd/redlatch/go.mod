@@ -1,0 +1,23 @@
+module github.com/redlatch/redlatch/cmd/redlatch
+
+go 1.26.0
+
+require (
+	github.com/jedib0t/go-pretty/v6 v6.9.0
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redlatch/redlatch v0.1.0
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.1.0
+	golang.org/x/term v0.48.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.22.0 // indirect
+)
