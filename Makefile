@@ -225,7 +225,7 @@ explore: ## Run every interleaving of the engine's key machine in small scopes, 
 
 .PHONY: explore-long
 explore-long: ## The same with larger scopes, for an hour; needs 8 GB
-	@$(EXPLORE) -run '^TestExplore$$' -parallel 2 . -explore -long -v $(EXPLORE_FLAGS) | grep --line-buffered -E 'states|found|^(---|ok|FAIL)'
+	@$(EXPLORE) -run '^TestExplore$$' -parallel 2 . -explore -long -v $(EXPLORE_FLAGS) | grep --line-buffered -vE '^=== '
 
 .PHONY: explore-controls
 explore-controls: ## Plant bugs in the key machine, and check that the explorer finds each
