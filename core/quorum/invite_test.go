@@ -133,7 +133,7 @@ func TestAReleaseEndsInvitations(t *testing.T) {
 					return 0, &lock.StoreError{Outcome: lock.OutcomeNotExecuted, Err: errLink}
 				}
 				must(t, acquireOf(q, claimBy("a")))
-				time.Sleep(time.Second)
+				synctest.Wait()
 				slow.acquire = func(c lock.Claim) (uint64, error) {
 					time.Sleep(nodeTimeout / 2)
 					fence, err := slow.BlockingStore.Acquire(context.Background(), c)
