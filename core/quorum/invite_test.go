@@ -40,7 +40,7 @@ func TestALeaseGainsTheVotesThatItDidNotGet(t *testing.T) {
 		nodes[4].set(healthy)
 		for want := range 2 { // it may be a forced release that has reached them first
 			must(t, renewOf(t.Context(), q, claimBy("a")))
-			time.Sleep(2 * nodeTimeout)
+			time.Sleep(3 * nodeTimeout)
 			if n := votes(t, nodes, "a"); n != 3+2*want {
 				t.Errorf("%d votes after %d renewals", n, want+1)
 			}
@@ -140,7 +140,7 @@ func TestAReleaseEndsInvitations(t *testing.T) {
 					return fence, errors.Join(err, answer)
 				}
 				must(t, renewOf(t.Context(), q, claimBy("a")))
-				time.Sleep(2 * nodeTimeout)
+				time.Sleep(3 * nodeTimeout)
 				must(t, renewOf(t.Context(), q, claimBy("a")))
 				must(t, q.Release(t.Context(), claimBy("a")))
 				time.Sleep(10 * time.Second)
