@@ -158,8 +158,8 @@ func TestAReleaseEndsInvitations(t *testing.T) {
 	}
 }
 
-// A forced release reaches the nodes one after the other, and the holder, who is told of each,
-// renews in between. It must not win back what was taken.
+// A forced release reaches the nodes one after the other, and the holder hears of each
+// and renews in between. It must not win back what was taken.
 func TestNoVoteIsGainedBackFromAForcedRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := members(3)
