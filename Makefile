@@ -129,6 +129,10 @@ migrate: servers .tmp/node/installed ## Replace fleets of other libraries by red
 	@mkdir -p $(@D) && cp $^ $(@D)
 	@if npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund; then touch $@; fi
 
+.PHONY: test-databases
+test-databases: servers ## The suite of stores on each database, also under other settings than usual
+	@cd test && REDLATCH_REQUIRE_SERVERS=1 REDLATCH_DATABASE_SETTINGS=1 $(GO) test -race -count=1 -timeout 30m $(TEST_FLAGS) ./sqlstore
+
 .PHONY: test-servers
 test-servers: ## What depends on the server, on each of scripts/test-servers.sh --list; writes docs/servers.md
 	@GO='$(GO)' nice -n 10 scripts/test-servers.sh
@@ -229,7 +233,7 @@ explore: ## Run every interleaving of the engine's key machine in small scopes, 
 
 .PHONY: explore-long
 explore-long: ## The same with larger scopes, for an hour; needs 8 GB
-	@$(EXPLORE) -run '^TestExplore$$' -parallel 2 . -explore -long -v $(EXPLORE_FLAGS) | grep --line-buffered -E 'states|found|^(---|ok|FAIL)'
+	@$(EXPLORE) -run '^TestExplore$$' -parallel 2 . -explore -long -v $(EXPLORE_FLAGS) | grep --line-buffered -vE '^=== '
 
 .PHONY: explore-controls
 explore-controls: ## Plant bugs in the key machine, and check that the explorer finds each

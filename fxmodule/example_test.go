@@ -86,9 +86,12 @@ func Example_decorator() {
 		fx.Decorate(locked),
 		fx.Supply(slog.New(slog.DiscardHandler)),
 		fx.NopLogger,
-		fx.Invoke(func(p place) error { return p(context.Background(), "42") }),
+		fx.Invoke(func(l fx.Lifecycle, p place) {
+			l.Append(fx.StartHook(func(ctx context.Context) error { return p(ctx, "42") }))
+		}),
 	)
-	fmt.Println(app.Err())
+	ctx := context.Background()
+	fmt.Println(errors.Join(app.Start(ctx), app.Stop(ctx)))
 	// Output:
 	// runs under lock:order:42
 	// <nil>

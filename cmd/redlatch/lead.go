@@ -38,11 +38,7 @@ and exits with the command's code.`,
 const retryAway = time.Second
 
 func (r *running) lead(cmd *cobra.Command, key string, command []string) error {
-	path, err := lookPath(command[0])
-	if err != nil {
-		return err
-	}
-	o, err := r.opens(cmd, command[0])
+	path, o, err := r.prepare(cmd, command[0])
 	if err != nil {
 		return err
 	}
@@ -91,7 +87,7 @@ func (*running) elected(ctx context.Context, cancel func(), o *opened, key strin
 		if err == nil {
 			_ = lease.Release(context.WithoutCancel(ctx))
 		}
-		return nil, exitError{code: exitSignalBase + number(sig), quiet: true, err: errors.New("interrupted")}
+		return nil, interrupted(sig)
 	}
 	return lease, err
 }

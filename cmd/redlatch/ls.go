@@ -242,7 +242,7 @@ func orDash(s string) string {
 	return s
 }
 
-// completeKeys completes a key by those that are held.
+// completeKeys completes a key by the keys that are held.
 func completeKeys(c *connection) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) (keys []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) > 0 {

@@ -118,12 +118,21 @@ func (r *running) opens(cmd *cobra.Command, command string) (*opened, error) {
 	return r.open(warnings, opts...)
 }
 
-func (r *running) run(cmd *cobra.Command, key string, command []string) error {
-	path, err := lookPath(command[0])
-	if err != nil {
-		return err
+// prepare finds the command, and opens the locker.
+func (r *running) prepare(cmd *cobra.Command, command string) (path string, o *opened, err error) {
+	if path, err = lookPath(command); err == nil {
+		o, err = r.opens(cmd, command)
 	}
-	o, err := r.opens(cmd, command[0])
+	return path, o, err
+}
+
+// interrupted is the exit of a program that a signal ends while it waits for the lock.
+func interrupted(sig os.Signal) error {
+	return exitError{code: exitSignalBase + number(sig), quiet: true, err: errors.New("interrupted")}
+}
+
+func (r *running) run(cmd *cobra.Command, key string, command []string) error {
+	path, o, err := r.prepare(cmd, command[0])
 	if err != nil {
 		return err
 	}
@@ -138,7 +147,7 @@ func (r *running) run(cmd *cobra.Command, key string, command []string) error {
 			_ = lease.Release(context.WithoutCancel(cmd.Context()))
 		}
 		_ = o.close(cmd.Context())
-		return exitError{code: exitSignalBase + number(sig), quiet: true, err: errors.New("interrupted")}
+		return interrupted(sig)
 	}
 	if err != nil {
 		_ = o.close(cmd.Context())

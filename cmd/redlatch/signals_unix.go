@@ -38,7 +38,7 @@ func send(c *exec.Cmd, own bool, sig os.Signal) {
 // ofTerminal says whether a terminal sends the signal to all of its group.
 func ofTerminal(sig os.Signal) bool { return sig == syscall.SIGINT || sig == syscall.SIGQUIT }
 
-// signals are those that the process got.
+// signals are the signals that the process got.
 type signals struct{ all chan os.Signal }
 
 func catchSignals() *signals {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxKeys is how many keys a recorder knows: those that were used last.
+	// maxKeys is how many keys a recorder knows, the ones used last.
 	maxKeys = 1000
 	// maxEvents is how long a timeline is, and maxLosses how many losses are kept.
 	maxEvents = 50

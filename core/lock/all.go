@@ -59,7 +59,7 @@ func AcquireAll(ctx context.Context, requests ...Request) (*Leases, error) {
 			limit, least, limited = until, min(wait, 1), true // past its limit a wait still is one
 		}
 	}
-	if !limited && !canEnd(ctx) {
+	if !limited && !deliberate(ctx) {
 		defer watchEndless(func() bool { return false }).Stop()
 	}
 	all, complete := &Leases{}, false

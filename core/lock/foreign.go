@@ -21,9 +21,10 @@ const ContextKey = "redlatch.lease"
 // endlessWait is how long a call waits on a context that can't end before it says so.
 const endlessWait = 10 * time.Second
 
-// canEnd reports whether a wait on ctx may end. [context.Background] and [context.TODO]
-// can't, either, but say so. A context of a framework, such as *gin.Context, doesn't.
-func canEnd(ctx context.Context) bool {
+// deliberate reports whether the caller has decided how long a wait on ctx may last: ctx can
+// end, or it is [context.Background] or [context.TODO], which say that no end is meant. The
+// context of a framework, such as *gin.Context, is neither.
+func deliberate(ctx context.Context) bool {
 	if _, ofLease := ctx.(*leaseContext); ofLease {
 		return true // its Done is made when somebody waits for it
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Identity says to operators which process a locker is in. It must hold no secret: whoever
-// may read the store can read it.
+// Identity says to operators which process a locker is in. It must hold no secret:
+// everybody who may read the store can read it.
 type Identity struct {
 	// Service is the name of the program, such as "checkout".
 	Service string `json:"service,omitempty"`

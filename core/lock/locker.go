@@ -121,7 +121,7 @@ func New(store Store, opts ...Option) *Locker {
 // *gin.Context, and without a limit, logs a line to [log/slog]. [context.Background] and
 // [context.TODO] say that no end is meant.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	if !canEnd(ctx) {
+	if !deliberate(ctx) {
 		defer watchEndless(func() bool {
 			o, _ := l.defaults.with(opts)
 			_, bounded := o.longestWait()

@@ -81,7 +81,7 @@ func (q *Store) acquire(ctx context.Context, c lock.Claim) (uint64, error) {
 }
 
 // again repeats a claim for the round that won it. It renews, so that a node which has
-// lost the hold gets it back only where a majority has it.
+// lost the hold is not given it back.
 func (q *Store) again(ctx context.Context, r *round, c lock.Claim) (fence uint64, err error) {
 	q.renew(ctx, []lock.Claim{c}, func(_ int, result error) { err = result })
 	return r.fence, err

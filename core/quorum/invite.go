@@ -12,7 +12,24 @@ import (
 //
 // Only a majority of true renewals invites, as nobody else can have a majority then, also if
 // a node has lost its data. A vote that is won so counts from the next renewal on, which
-// finds it there.
+// finds it there. Only a node that has said so for two node timeouts is invited: one that
+// said so first may be the first that a forced release, which calls all nodes at once, has
+// reached.
+
+// lacks notes that a node has or doesn't have the hold. It returns for how long it has not.
+func (r *round) lacks(node int, absent bool, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !absent:
+		r.without[node] = time.Time{}
+	case r.without[node].IsZero():
+		r.without[node] = now
+	default:
+		return now.Sub(r.without[node])
+	}
+	return 0
+}
 
 // guests are the nodes that a renewal invites to the hold of a claim.
 type guests struct {

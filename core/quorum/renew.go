@@ -58,6 +58,8 @@ type renewals struct {
 	report func(int, error)
 	enough func() // ends the wait for further answers
 	invite func(i int, nodes []int)
+	// patience is how long a node lacks the hold before it is invited.
+	patience time.Duration
 
 	mu      sync.Mutex
 	tallies []*tally // nil once reported
@@ -66,7 +68,7 @@ type renewals struct {
 }
 
 func (q *Store) newRenewal(claims []lock.Claim, report func(int, error)) *renewals {
-	r, began := &renewals{report: report}, time.Now()
+	r, began := &renewals{report: report, patience: 2 * q.timeout}, time.Now()
 	for i, c := range claims {
 		err, hold := check(c), q.holding(c)
 		if err == nil && hold == nil {
@@ -99,8 +101,10 @@ func (r *renewals) vote(n int) func(i int, err error) {
 			return
 		}
 		voted[i] = true
-		if isAnswer(err, lock.ErrNotHeld) {
-			r.invite(i, r.guests[i].add(n))
+		if absent := isAnswer(err, lock.ErrNotHeld); absent || err == nil {
+			if r.guests[i].round.lacks(n, absent, time.Now()) >= r.patience {
+				r.invite(i, r.guests[i].add(n))
+			}
 		}
 		if t := r.tallies[i]; t != nil && (t.count(err) || t.returned() == t.nodes) {
 			r.end(i)

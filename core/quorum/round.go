@@ -23,6 +23,8 @@ type round struct {
 
 	mu   sync.Mutex
 	last []chan struct{} // by node; closed when the last call so far has ended
+	// without is since when a node says that it doesn't have the hold.
+	without []time.Time
 }
 
 // vote is what a node may have of a round.
@@ -81,7 +83,7 @@ func claimant(owner string) string {
 // before it returns, as far as the nodes answer, so that it is in nobody's way.
 func (q *Store) vote(ctx context.Context, c lock.Claim) (*round, *tally) {
 	c.Owner += ownerMark + strconv.FormatUint(q.counter.Add(1), 10)
-	r := &round{claim: c, votes: make([]vote, len(q.nodes)), last: make([]chan struct{}, len(q.nodes))}
+	r := &round{claim: c, votes: make([]vote, len(q.nodes)), last: make([]chan struct{}, len(q.nodes)), without: make([]time.Time, len(q.nodes))}
 	sent, t := time.Now(), q.newTally()
 	ask(ctx, q, r, q.timeout, func(ctx context.Context, i int, node lock.BlockingStore) (uint64, error) {
 		r.votes[i] = unknown // unless it returns

@@ -561,6 +561,8 @@ func TestARestartedNodeDoesNotEndALease(t *testing.T) {
 			t.Errorf("Inspect: %+v, %v", state, err)
 		}
 		time.Sleep(time.Second)
+		must(t, renewOf(t.Context(), q, claimBy("a")))
+		time.Sleep(time.Second)
 		if a, b := votes(t, nodes, "a"), votes(t, nodes, "b"); a != 5 || b != 0 {
 			t.Errorf("%d votes for the holder and %d for the refused owner, want 5 and 0", a, b)
 		}

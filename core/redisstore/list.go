@@ -30,7 +30,7 @@ const (
 //
 // Other data may be in the same database. A hash is a lock if all its fields are owners, as
 // Redisson and this kit name them. Without [WithSETNX], a string is one if it expires and
-// looks like a token of those who use that format: 16 to 64 letters, digits and +/=_-, or an
+// looks like a token of another library: 16 to 64 letters, digits and +/=_-, or an
 // owner of this kit.
 func (s *Store) List(ctx context.Context, pattern string, page int) iter.Seq2[[]lock.Listed, error] {
 	return func(yield func([]lock.Listed, error) bool) {

@@ -10,7 +10,7 @@ import (
 const request = "req."
 
 // Paths is a template whose variables may be paths from any parameter of a method, as
-// directives have them. Written canonically, the source req is in front of those whose first
+// directives have them. Written canonically, the source req is in front of a path whose first
 // part is no source: "<cmd.UserID>" is "<req.cmd.UserID>".
 type Paths struct {
 	text  string

@@ -99,7 +99,7 @@ func (k *keys) updateOf(key string, r, next *row, wake entry.Wake, relaxed bool)
 	args := []any{id(key), r.version, next.expires, next.fence, int64(next.mode), next.owner, next.more, r.now + decisionLasts}
 	switch {
 	case r.version == 0:
-		args[1] = r.now // versions never come back, whoever deletes the row
+		args[1] = r.now // versions never come back, also when the row was deleted
 		args = append(args, []byte(key))
 	case k.dialect == PostgreSQL:
 		args = append(args, payload(key, wake), relaxed)

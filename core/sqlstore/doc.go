@@ -24,7 +24,7 @@
 // Time is that of the database, in SQLite that of the machine. Fences are that time in
 // microseconds times 64, or 64 more than the last of the key.
 //
-// Rows that nobody has used for a minute are deleted by those who insert new ones.
+// An insertion of a new row deletes some rows that nobody has used for a minute.
 //
 // # Wake-ups
 //

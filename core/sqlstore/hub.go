@@ -113,8 +113,8 @@ func (h *hub) begin(ctx context.Context, row, key string) error {
 	return nil
 }
 
-// see takes note of a row, and wakes those whose claim may be granted since it was seen
-// last. If it never was, gap says that wake-ups may have been missed.
+// see takes note of a row, and wakes the waiters whose claim may be granted since it was
+// seen last. If it never was, gap says that wake-ups may have been missed.
 func (h *hub) see(row string, r *row, gap bool) error {
 	e, err := r.entry()
 	if err != nil {

@@ -134,7 +134,7 @@ func (h *hub) next(ctx context.Context, rows []seen, listening bool, wait time.D
 	return min(wait*3/2, maxPoll)
 }
 
-// rows are those that somebody watches.
+// rows returns the rows that a waiter watches.
 func (h *hub) rows() (rows []seen, listening bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

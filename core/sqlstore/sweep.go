@@ -14,7 +14,7 @@ const sweepEvery = 64
 type inserts struct{ n atomic.Uint64 }
 
 // one counts a new row. Every 64th looks at 192 rows from a random place on, and deletes
-// those that nobody has used for a minute. So the table keeps no more than a few times
+// the ones that nobody has used for a minute. So the table keeps no more than a few times
 // the keys that are in use, without a job and without an index. The call that sweeps is
 // not the worse for a failure.
 func (i *inserts) one(ctx context.Context, k *keys) {

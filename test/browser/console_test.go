@@ -282,7 +282,9 @@ func TestPicturesOfTheConsole(t *testing.T) {
 		}
 		cancel()
 		for range 3 {
-			<-waited
+			if err := <-waited; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
 		}
 	}
 }

@@ -261,7 +261,7 @@ func TestPGXKeepsTheLockUntilTheCommit(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer conn.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // nothing is left to do
+		defer conn.Close(context.WithoutCancel(t.Context()))
 		return pgxUnderLock(t.Context(), locker, conn, guards, "stock", func(ctx context.Context, tx pgx.Tx) error {
 			var n int
 			if err := tx.QueryRow(ctx, "SELECT n FROM "+table+" WHERE id = 1").Scan(&n); err != nil {
@@ -279,7 +279,7 @@ func TestPGXKeepsTheLockUntilTheCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // nothing is left to do
+	defer conn.Close(context.WithoutCancel(t.Context()))
 	late, newer := tokens(t)
 	claim := func(id int, token fence.Token) error {
 		return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return fenced.Claim(t.Context(), pgxConn{tx}, id, token) })

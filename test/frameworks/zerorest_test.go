@@ -58,7 +58,7 @@ func (r zeroRouter) Handle(method, pattern string, h http.Handler, layers ...htt
 	}
 	for _, method := range each {
 		if err := r.Router.Handle(method, colons(pattern), http.HandlerFunc(handler)); err != nil {
-			panic(err) //nolint:forbidigo // of the suite's
+			panic(err)
 		}
 	}
 }

@@ -33,6 +33,7 @@ var controls = []control{
 	{world.Unstepped, "", "fence did not rise", false},
 	{world.BlindRenew, "force", "confirmed but gone", false},
 	{world.DeafRenew, "force,lead", "trusted but gone", true},
+	{world.LateLoss, "freeze,cutbefore", "trust outlasts the key", false},
 	{world.Forgotten, "reopen", "held after close", false},
 	{world.Unended, "", "subscribed for nobody", false},
 	{world.Unlimited, "maxhold,idle", "hold of nobody", false},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -100,6 +101,14 @@ func (c crossed) Watch(ctx context.Context, claim lock.Claim, wake func()) (func
 	return c.other.Watch(ctx, claim, wake)
 }
 
+// otherSettings skips a run of the suite that differs by settings of the database only.
+func otherSettings(t *testing.T) {
+	t.Helper()
+	if os.Getenv("REDLATCH_DATABASE_SETTINGS") == "" {
+		t.Skip("takes minutes: run make test-databases")
+	}
+}
+
 // contract runs the suite on two stores that share the tables. The suite mostly waits, so
 // all runs are parallel.
 func contract(t *testing.T, d sqlstore.Dialect, open func() *sql.DB, opts ...sqlstore.Option) {
@@ -126,6 +135,7 @@ func TestContractOnPostgreSQL(t *testing.T) {
 	address := sqltest.Postgres(t)
 	contract(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) })
 	t.Run("serializable by default, without prepared statements", func(t *testing.T) {
+		otherSettings(t)
 		alone(t, sqlstore.PostgreSQL, func() *sql.DB {
 			return postgres(t, address, func(c *pgx.ConnConfig) {
 				c.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -140,6 +150,7 @@ func TestContractOnMariaDB(t *testing.T) {
 	address := sqltest.MariaDB(t)
 	contract(t, sqlstore.MySQL, func() *sql.DB { return mariadb(t, address, nil) })
 	t.Run("read committed, found rows, no prepared statements", func(t *testing.T) {
+		otherSettings(t)
 		alone(t, sqlstore.MySQL, func() *sql.DB {
 			return mariadb(t, address, func(c *mysql.Config) {
 				c.Params = map[string]string{"tx_isolation": "'READ-COMMITTED'"}

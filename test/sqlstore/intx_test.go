@@ -124,7 +124,7 @@ func TestInTxLosesNoUpdateToPauses(t *testing.T) {
 		if got := w.count(t); got != committed {
 			t.Errorf("%d committed, and the counter says %d", committed, got)
 		}
-		if committed == 0 || refused == 0 {
+		if committed == 0 || refused == 0 && w.dialect != sqlstore.SQLite { // whose only writer others wait for
 			t.Errorf("%d committed, %d refused: want some of each", committed, refused)
 		}
 		t.Logf("%d committed, %d refused", committed, refused)

@@ -48,7 +48,7 @@ func TestParsePutsEachFaultInItsColumn(t *testing.T) {
 		"lock:<aa.b>:<cc.d.1>":              {"19 a name starts with a letter"},
 		"lock:<a.b>:<.c>":                   {"13 a name is missing"},
 		"lock:<1.b>":                        {"7 a name starts with a letter"},
-		`lock:"a" wait=`:                    {`6 '"' is not allowed`, "15 wait: has no value"},
+		`lock:"a" wait=`:                    {`6 '"' is not allowed`, `8 '"' is not allowed`, "15 wait: has no value"},
 		"lock:<a.b>:${c} onbusy=x":          {"12 ", `17 unknown field "onbusy", did you mean "onBusy"?`},
 		"lock:a wait=1s wait=2s":            {"16 wait: is there twice"},
 		"lock:<a.b> wait=-1s mode=x":        {"17 wait: -1s is negative", `26 mode: unknown "x"`},

@@ -46,7 +46,7 @@ type Hold struct {
 
 // Wake says who is to call again.
 type Wake struct {
-	All   bool   // those that wait in a mode without a queue
+	All   bool   // the waiters in modes without a queue
 	First string // the owner whose turn it is; others of its locker may call for it
 }
 

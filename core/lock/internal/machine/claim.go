@@ -218,7 +218,7 @@ func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 	case m.closed, !uncertain:
 		m.move(i, free)
 	default:
-		if cl.leaving { // its place has gone
+		if cl.leaving && cl.open == 0 { // its place has gone, and no call is under way that may take another
 			m.placeGone(cl)
 		}
 		cl.out, cl.at = OpNone, cl.late+1

@@ -3,7 +3,7 @@
 // database, which the stage makes and removes: nothing here can be pointed at another one.
 //
 // Three instances take the orders. They are three lockers in one process, on locks in
-// memory, and whoever looks is told so. Buttons hurt them: an instance is killed or paused,
+// memory, and the page says so. Buttons hurt them: an instance is killed or paused,
 // the lock store is stopped.
 package stage
 

@@ -108,7 +108,7 @@ func (t *tally) report(now *LaneState) {
 	now.P50, now.P99 = ms(50), ms(99)
 }
 
-// keys are those that somebody has, and those that somebody waits for.
+// keys adds the keys that are held, and the keys that are waited for.
 func (l *lane) keys(ctx context.Context, now *LaneState) {
 	l.mu.Lock()
 	holders := maps.Clone(l.held)

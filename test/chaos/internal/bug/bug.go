@@ -22,7 +22,6 @@ const (
 	LowerAgain     = "lower-again"     // a client repeats Lower, which makes a hold where there is none
 	IncrFence      = "incr-fence"      // the fence is a counter that is lost with the data
 	NoOwner        = "no-owner"        // a release does not look whose lock it is
-	LateLoss       = "late-loss"       // renewals that failed count until some ticks have passed
 	LIFO           = "lifo"            // a fair queue serves the last first
 	Stranded       = "stranded"        // waiters are not woken
 	NoUndo         = "no-undo"         // what nobody got is not released
@@ -41,7 +40,7 @@ const (
 )
 
 var names = []string{
-	Unlowered, LowerRemoves, LowerAgain, IncrFence, NoOwner, LateLoss, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
+	Unlowered, LowerRemoves, LowerAgain, IncrFence, NoOwner, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
 	StaleHandoff, FreshTrust, Unkept, DeafLeader, Unheard, ForgetfulClose, EndlessWatch,
 }
 
@@ -125,8 +124,6 @@ func (b *Bug) before(store lock.BlockingStore, rdb redis.UniversalClient) lock.B
 		return &staleHandoff{BlockingStore: store, kept: make(map[string]string), owners: make(map[string]string)}
 	case Unkept:
 		return &unkept{store}
-	case LateLoss:
-		return &lateLoss{store}
 	case LIFO:
 		return &lifo{BlockingStore: store, rdb: rdb}
 	case Stranded:

@@ -2,25 +2,11 @@ package bug
 
 import (
 	"context"
-	"errors"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
-
-// lateLoss takes a renewal that wasn't answered, or that found no hold, for
-// a good one: the loss will show at some later tick.
-type lateLoss struct{ lock.BlockingStore }
-
-func (s *lateLoss) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
-	s.BlockingStore.Renew(ctx, claims, func(i int, err error) {
-		if err != nil && !errors.Is(err, lock.ErrInvalid) {
-			err = nil
-		}
-		report(i, err)
-	})
-}
 
 // extendShortens sets the TTL with each renewal, also to less.
 type extendShortens struct {

@@ -41,7 +41,7 @@ func (c *candidate) stand(ctx context.Context) (err error) {
 	_ = leader.Run(ctx, c.locker, key, func(term context.Context, _ uint64) error { // the record shows how it ended
 		err = c.lead(ctx, term, id)
 		return err
-	})
+	}, leader.WithHooks(leader.Hooks{})) // which doesn't log
 	c.resigned()
 	c.withdraw()
 	return err

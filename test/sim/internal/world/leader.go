@@ -30,7 +30,7 @@ func (c *candidate) run() {
 		c.await()
 		err := leader.Run(c.process.ctx, locker, leaderKey, func(ctx context.Context, term uint64) error {
 			return c.lead(ctx, term, id)
-		}, leader.WithLock(lock.WithWatchdog(watchdogs[c.rng.IntN(len(watchdogs))])))
+		}, leader.WithLock(lock.WithWatchdog(watchdogs[c.rng.IntN(len(watchdogs))])), leader.WithHooks(leader.Hooks{})) // which doesn't log
 		c.waits()
 		c.world().journal.count("leader: " + outcome(err))
 		pause(c.process.ctx, c.between(time.Millisecond, time.Second))

@@ -29,6 +29,7 @@ const (
 	Unstepped      = "unstepped"       // a hand-off has the fence of the hold that it continues
 	BlindRenew     = "blind-renew"     // a renewal looks at the key, not at its owner
 	DeafRenew      = "deaf-renew"      // nobody hears that a renewal found nothing
+	LateLoss       = "late-loss"       // renewals that were not answered, or found nothing, count
 	Forgotten      = "forgotten"       // Close forgets holds
 	Unended        = "unended"         // subscriptions are never ended
 	Unlimited      = "unlimited"       // a renewal makes the hold last longer than it was to
@@ -51,7 +52,7 @@ var wakers = []string{"release", "fair_release", "read_release", "write_release"
 func Bugs() []string {
 	all := []string{
 		LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, NoEnd, Forgetful, Unkept, Collapse,
-		Unstepped, BlindRenew, DeafRenew, Forgotten, Unended, Unlimited, Unrepeated,
+		Unstepped, BlindRenew, DeafRenew, LateLoss, Forgotten, Unended, Unlimited, Unrepeated,
 		Unlowered, LoweredOnce, LowerRemoves, LowerMakes, Overtaken, Unhurried, Recounted,
 	}
 	for _, script := range wakers {
@@ -90,6 +91,8 @@ func (p *plant) in(store lock.Store) lock.Store {
 		return lock.Async(&collapse{lock.Blocking(store), p.world.ctx})
 	case DeafRenew:
 		return deafRenew{store}
+	case LateLoss:
+		return lateLoss{store}
 	case Unended:
 		return unended{store, p}
 	case Unlimited:
@@ -114,6 +117,19 @@ type deafRenew struct{ lock.Store }
 func (s deafRenew) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
 	s.Store.Renew(ctx, claims, func(i int, err error) {
 		if errors.Is(err, lock.ErrNotHeld) {
+			err = nil
+		}
+		report(i, err)
+	})
+}
+
+// lateLoss takes a renewal that was not answered, or that found no hold, for a good one: the
+// loss will show at some later renewal.
+type lateLoss struct{ lock.Store }
+
+func (s lateLoss) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
+	s.Store.Renew(ctx, claims, func(i int, err error) {
+		if !errors.Is(err, lock.ErrInvalid) {
 			err = nil
 		}
 		report(i, err)
