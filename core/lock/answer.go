@@ -53,10 +53,14 @@ func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fen
 		now = sh.lock()
 	}
 	defer sh.mu.Unlock()
-	if e.gone {
-		if call.Op != machine.OpAcquire || p.closed.Load() {
-			return
-		}
+	switch {
+	case !e.gone:
+	case call.Op != machine.OpAcquire:
+		return
+	case sh.over:
+		p.remove(e, &ev, named, now)
+		return
+	default:
 		e = sh.entryOf(e.key) // what the call has left is to be undone
 	}
 	if now > call.By {
@@ -66,6 +70,22 @@ func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fen
 		e.failed(call, err)
 	}
 	p.step(e, &ev, now, err)
+}
+
+// remove sends a release for what an acquire has left in the store that was answered after
+// Close had given up. It is not repeated.
+func (p *pump) remove(e *entry, ev *machine.Event, named []machine.Owner, now machine.Time) {
+	k := ev.Call
+	if ev.Answer != machine.AnsOK && (ev.Answer != machine.AnsBusy || k.Mode != machine.Fair) {
+		return
+	}
+	if len(named) == 0 {
+		named = []machine.Owner{k.Owner}
+	}
+	k.Op, k.Undo, k.Sent, k.By = machine.OpRelease, true, now, now+machine.Time(p.defaults.callTimeout)
+	for _, k.Owner = range named {
+		p.send(e, &machine.Effect{Do: machine.DoSend, Call: k})
+	}
 }
 
 // classify says what an error of a store means.

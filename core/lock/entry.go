@@ -142,7 +142,7 @@ func (e *entry) reply(f *machine.Effect, now machine.Time, cause error) {
 	} else {
 		e.unseat(f.Caller)
 		if lease.owner == 0 { // nobody has the lease: it must not keep the context
-			lease.parent = nil
+			lease.parent, lease.outer = nil, nil
 		}
 	}
 	if w != nil {

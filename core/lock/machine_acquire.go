@@ -25,7 +25,8 @@ type acquisition struct {
 	ctx     context.Context
 	key     string
 	came    time.Duration
-	outer   *Lease // of the key, that ctx was derived from
+	around  *Lease // that ctx was derived from
+	outer   *Lease // the same of the key, whose hold goes on
 	held    Mode   // of its hold
 	endWait func() // ends the Waiting hook
 	waited  bool
@@ -61,7 +62,7 @@ func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Op
 func (a *acquisition) run() (*Lease, error) {
 	over := a.ctx.Err() != nil // asked without the mutex: a lease as a context looks at its hold
 	ev := machine.Event{Kind: machine.EvArrive, Of: machine.None}
-	if _, derived := FromContext(a.ctx); derived {
+	if a.around, _ = FromContext(a.ctx); a.around != nil {
 		a.outer = a.own()
 		ev.Terms.AtWork = a.atWork()
 	}
@@ -100,7 +101,7 @@ func (a *acquisition) arrive(p *pump, w *wait, ev *machine.Event) (*Lease, error
 		return nil, wrongSize(a.o.permits, a.o.size, held)
 	}
 	lease := e.newLease()
-	lease.parent, lease.o, lease.wait = a.ctx, a.o, w
+	lease.parent, lease.outer, lease.o, lease.wait = a.ctx, a.around, a.o, w
 	if outer := a.outer; outer != nil && !outer.first.left.Load() {
 		lease.first = outer.first
 		ev.Of, ev.Owner = m.HeldBy(outer.owner), outer.owner

@@ -183,6 +183,7 @@ func (l *Locker) giveUp(failed error) error {
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
+		sh.over = true
 		for _, e := range sh.entries {
 			left += int64(e.awake().Unsettled())
 			p.abandon(e)

@@ -19,6 +19,7 @@ import (
 type Lease struct {
 	entry  *entry
 	parent context.Context        // that it was acquired with
+	outer  *Lease                 // whose context that one was derived from, or nil
 	o      *options               // of its acquisition
 	signal atomic.Pointer[signal] // of its end, made when somebody waits for it
 	over   atomic.Pointer[error]  // why its context has ended, other than with its parent
@@ -107,12 +108,6 @@ func (l *Lease) end(cause *error) {
 	if s := l.signal.Load(); s != nil {
 		s.cancel(*l.over.Load())
 	}
-}
-
-// outer returns the lease whose context the lease was acquired with, or nil.
-func (l *Lease) outer() *Lease {
-	outer, _ := FromContext(l.parent)
-	return outer
 }
 
 // Format prints the lease, whatever the verb, without its owner and its key:
@@ -240,7 +235,7 @@ func (c *leaseContext) Err() error {
 	if outer, nested := c.state().(*leaseContext); nested {
 		return outer.Err() // which looks at those around: once, as leases nest
 	}
-	for lease = lease.outer(); lease != nil; lease = lease.outer() {
+	for lease = lease.outer; lease != nil; lease = lease.outer {
 		lease.look()
 	}
 	return c.state().Err()
@@ -266,9 +261,13 @@ func (c *leaseContext) state() context.Context {
 func (c *leaseContext) Format(f fmt.State, verb rune) { (*Lease)(c).Format(f, verb) }
 
 // FromContext returns the innermost lease that ctx was derived from. The lease may
-// have ended: see [AssertHeld].
+// have ended: see [AssertHeld]. Where ctx is a framework's own, it is the one that an
+// integration has stored under [ContextKey].
 func FromContext(ctx context.Context) (*Lease, bool) {
 	lease, ok := ctx.Value(leaseKey{}).(*Lease)
+	if !ok {
+		lease, ok = ctx.Value(ContextKey).(*Lease)
+	}
 	return lease, ok
 }
 
@@ -329,7 +328,7 @@ func (l *Lease) verdict() *error {
 func leases(ctx context.Context) iter.Seq[*Lease] {
 	return func(yield func(*Lease) bool) {
 		for lease, _ := FromContext(ctx); lease != nil && yield(lease); {
-			lease = lease.outer()
+			lease = lease.outer
 		}
 	}
 }

@@ -101,8 +101,12 @@ func New(store Store, opts ...Option) *Locker {
 // was taken away before it had the length that the lease asks for. After an error nothing
 // more is held than before: what calls may have left in the store is removed in the
 // background.
+//
+// A call that still waits after ten seconds on a context that can't end, such as
+// *gin.Context, and without a limit, logs a line to [log/slog]. [context.Background] and
+// [context.TODO] say that no end is meant.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	if !canEnd(ctx) {
+	if !deliberate(ctx) {
 		defer watchEndless(func() bool {
 			o, _ := l.defaults.with(opts)
 			_, bounded := o.longestWait()
@@ -136,7 +140,8 @@ func (l *Locker) Check(key string, opts ...Option) error {
 }
 
 // Inspect reports who holds key. A free key is a State that is not Held. A key that the
-// store uses for something else is [ErrInvalid].
+// store uses for something else is [ErrInvalid]. With [WithIdentity] it names the holders
+// that are registered, with one more call.
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	state, err := query(ctx, l, "inspect", key, l.store.Inspect)
 	if err == nil {
@@ -148,6 +153,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 // ForceRelease takes key away from its current holders and wakes waiters. A store may
 // look first who they are: a lease that is granted after that look stays, however late the
 // removal arrives. freed reports whether anybody held the key. A holder elsewhere notices
+// at once if its locker has an identity ([WithIdentity]) and the store is a [Registry], else
 // at its next renewal, at the latest when its lease ends; its fence is older than the next
 // owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {

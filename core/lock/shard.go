@@ -26,7 +26,8 @@ type shard struct {
 	effects []machine.Effect
 	known   int64        // of Locker.leaps
 	last    machine.Time // that lock has returned
-	_       [32]byte     // so that two shards share no cache line
+	over    bool         // Close has given up what was left
+	_       [24]byte     // so that two shards share no cache line
 }
 
 var seed = maphash.MakeSeed()

@@ -278,7 +278,7 @@ func (m *Machine) failed(s Slot, a Answer, private bool, now Time, out []Effect)
 	}
 	c.tries++
 	patient := a != AnsRefused
-	if m.sawContention(c) {
+	if m.sawContention(c) && !c.Once {
 		patient = patient && now-c.began < m.Patience && !c.limited
 	} else {
 		patient = patient && a != AnsDown && c.tries < m.Tries && now-c.began < max(m.ownTimeout(c), 1)

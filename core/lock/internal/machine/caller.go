@@ -277,7 +277,7 @@ func (m *Machine) leave(s Slot, r Result, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	switch c.phase {
 	case queued, calling, resting, retrying, sharing:
-		if c.phase != sharing && c.Once && m.sharing > 0 { // they call for themselves
+		if (c.phase == calling || c.phase == retrying) && m.sharing > 0 { // they call for themselves
 			for other := m.queue.head; other != None; other = m.callers[other].next {
 				if m.callers[other].phase == sharing {
 					m.enter(other, queued)

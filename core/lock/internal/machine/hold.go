@@ -398,7 +398,7 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 			out = m.settle(i, now, out)
 		case ending, undoing:
 			cl := m.claim(i)
-			cl.dirty = cl.dirty || cl.uncertain()
+			cl.dirty, cl.again = cl.dirty || cl.uncertain(), false
 			if cl.out == OpNone && cl.stage == undoing {
 				out = m.undo(i, now, out)
 			}

@@ -105,12 +105,25 @@ func (w *world) gaveUp(p int, out []Effect, e *Event, phases *[maxCallers]phase,
 		c := &m.callers[f.Caller]
 		private = private || c.Timeout > 0
 		others = others || c.Timeout == 0 && phases[f.Caller] == queued
-		if phases[f.Caller] == calling && saw[f.Caller] && !c.limited && e.Answer != AnsOK && e.Answer != AnsRefused && w.local(p)-c.began < m.Patience {
+		if phases[f.Caller] == calling && saw[f.Caller] && !c.Once && !c.limited && e.Answer != AnsOK && e.Answer != AnsRefused && w.local(p)-c.began < m.Patience {
 			w.fail("a waiter gives up too soon")
 		}
 	}
 	if private && others && e.Kind == EvTimer {
 		w.fail("a short timeout of one caller fails another")
+	}
+}
+
+// cutOff is who shares no answer any longer: only the one whose call it is ends that.
+func (w *world) cutOff(p int, phases *[maxCallers]phase) {
+	callers, cut, goesOn := w.p[p].callers, false, false
+	for s := range callers {
+		was, is := phases[s], callers[s].phase
+		cut = cut || was == sharing && is == queued
+		goesOn = goesOn || (was == calling || was == retrying) && is == was
+	}
+	if cut && goesOn {
+		w.fail("a try shares a call no longer that goes on")
 	}
 }
 
@@ -427,6 +440,9 @@ func (w *world) counts(sc *scope, p int) {
 		if c.phase == sharing {
 			share++
 		}
+		if c.Once && c.phase == retrying && c.tries >= m.Tries {
+			w.fail("a try rides out an outage")
+		}
 		if c.limited && c.phase >= queued && c.phase <= sharing {
 			over++
 		}
@@ -517,7 +533,7 @@ func (w *world) deaf(m *msg) bool {
 				}
 			}
 		}
-		return h == nil
+		return h == nil && (!p.closed || m.ans != AnsOK)
 	case OpRelease:
 		return h == nil || h.out != OpRelease || h.seq != k.Seq
 	case OpLower:

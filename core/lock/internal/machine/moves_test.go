@@ -301,6 +301,9 @@ func (x *explorer) hear(v *world, i int) bool {
 			}
 		}
 	}
+	if i := v.mine(k.Owner); k.Op == OpAcquire && m.ans == AnsOK && i >= 0 {
+		v.holds[i].excused = false // a closed process knows of it, too
+	}
 	h := v.p[p].about(k)
 	met := h != nil && h.lowering && k.Mode == Write && k.Op == OpRenew   // the OpLower, perhaps
 	if (k.Op == OpRenew || k.Op == OpLower) && m.ans == AnsGone && !met { // now it knows

@@ -189,7 +189,8 @@ func plants() []plant {
 		{"the last comes first", "yield, nobody listens", "", in("caller.go", "	h := m.claim(i)\n	s := m.queue.head\n	if !m.Spaced", "	h := m.claim(i)\n	s := m.queue.tail\n	if !m.Spaced")},
 		{"a try waits behind others", "a waiter and tries", "", in("caller.go", "	if c.Once && m.takenHere(c) {", "	if false {")},
 		{"a try shares the call under way", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "	m.queue.push(m.callers, s)\n	m.enter(s, queued)", "	m.queue.push(m.callers, s)\n	m.enter(s, queued)\n	if h := &m.callers[m.queue.head]; h.Once && h.phase == calling && c.Once && m.queue.head != s {\n		m.enter(s, sharing)\n		return out\n	}")},
-		{"a try that leaves forgets the tries that share its call", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "if c.phase != sharing && c.Once && m.sharing > 0 {", "if false {")},
+		{"a try that leaves forgets the tries that share its call", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "if (c.phase == calling || c.phase == retrying) && m.sharing > 0 {", "if false {")},
+		{"any try that leaves ends the sharing", "three tries, one again", "", in("caller.go", "if (c.phase == calling || c.phase == retrying) && m.sharing > 0 {", "if c.phase != sharing && c.Once && m.sharing > 0 {")},
 		{"a hint while calling is forgotten", "two processes of two", "core/lock: a storm of callers in one line loses no wake-up", in("watch.go", "		c.hint = true\n		if c.phase", "		c.hint = c.phase != calling\n		if c.phase")},
 		{"no look after subscribing", "two processes of two", "core/lock: each subscription is followed by a call", in("watch.go", "	m.hint()\n}\n\nfunc (m *Machine) watchTimer", "}\n\nfunc (m *Machine) watchTimer")},
 		{"the answer to an old subscription counts", "one waits", "", []edit{{"watch.go", "w.state != watchOpening || w.seq != e.Call.Seq", "w.state != watchOpening"}, {"monitor_test.go", "p.watch.state != watchOpening || p.watch.seq != k.Seq", "p.watch.state != watchOpening"}}},
@@ -277,8 +278,10 @@ func plants() []plant {
 		// Ends.
 		{"a drain lets waiters in", "drain", "", in("hold.go", "		if !m.callers[s].AtWork {", "		if false {")},
 		{"a drain ends work", "drain", "", in("caller.go", "	if m.ended || m.draining && !c.AtWork {", "	if m.ended || m.draining {")},
+		{"a try rides out an outage", "tries, errors", "", in("acquire.go", "	if m.sawContention(c) && !c.Once {\n		patient", "	if m.sawContention(c) {\n		patient")},
 		{"a closed locker releases nothing", "close", "", in("hold.go", "			out = m.closeLeases(i, true, out)\n			out = m.endHold(i, now, out)", "			out = m.closeLeases(i, false, out)\n			m.move(i, free)")},
-		{"a closed locker relies on an earlier removal", "close", "core/lock: Close sends at once what is to be undone, however often it failed", in("hold.go", "			cl.dirty = cl.dirty || cl.uncertain()\n			if cl.out", "			if cl.out")},
+		{"a closed locker leaves what is granted late", "close and time", "", in("acquire.go", "[]Effect {\n	for i := range m.claims {\n		if m.claims[i].stage != free && m.claims[i].owner == o {", "[]Effect {\n	if m.closed {\n		return out\n	}\n	for i := range m.claims {\n		if m.claims[i].stage != free && m.claims[i].owner == o {")},
+		{"a closed locker relies on an earlier removal", "close, removed soon", "core/lock: Close sends at once what is to be undone, however often it failed", in("hold.go", "			cl.dirty, cl.again = cl.dirty || cl.uncertain(), false\n			if cl.out", "			if cl.out")},
 		{"a closed locker keeps its subscription", "close, one waits", "core/lock: Close leaves nothing for the timer of subscriptions", in("machine.go", "		m.watch.until = after(now, m.KeepWatch)\n		if m.KeepWatch == 0 || m.closed || m.perOwner {", "		m.watch.until = after(now, Never)\n		if false {")},
 
 		// The explorer sees what a store must not do, too.

@@ -47,10 +47,11 @@ func (r *Rest) Due() Time { return min(r.trust, r.renewAt) }
 
 // Rests says whether a Rest has all that the machine knows.
 func (m *Machine) Rests() bool {
-	if m.present != 1 || m.live != 1 || m.claims[0].stage != held || m.callers[0].phase != holding {
+	if m.present != 1 || m.live != 1 || m.callers[0].phase != holding {
 		return false
 	}
-	switch h, c := &m.claims[0], &m.callers[0]; {
+	c := &m.callers[0]
+	switch h := &m.claims[c.claim]; {
 	case m.ended, m.watch.state != watchNone, m.naming != None, m.abreast != m.Abreast, m.yield != yield{length: m.YieldMin}:
 		return false
 	case h.lowering, h.order != m.order, h.out != OpNone, h.open > 0, h.unknown, h.named > 0, h.dirty, h.suspect, h.renewing, h.keep > 0, h.spent:
@@ -64,7 +65,8 @@ func (m *Machine) Rests() bool {
 
 // Rest returns what [Machine.Wake] needs. The machine must rest.
 func (m *Machine) Rest() Rest {
-	h, c := &m.claims[0], &m.callers[0]
+	c := &m.callers[0]
+	h := &m.claims[c.claim]
 	r := Rest{
 		owner: h.owner, fence: h.fence, granted: h.granted, trust: h.trust, expiry: h.expiry, gone: h.gone, lasts: h.lasts,
 		watchdog: c.Watchdog, limit: h.limit, least: c.Min, renewAt: h.renewAt, verified: m.verified,

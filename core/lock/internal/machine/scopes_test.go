@@ -97,6 +97,7 @@ func scopes() []*scope {
 		hints(scope{name: "two wait", foreign: 1, faults: 1, leaves: 1}, many(x.leaver(), 2)),
 		hints(scope{name: "two rounds", foreign: 1, leaves: 1}, many(x.leaver().times(2), 2)),
 		hints(scope{name: "three tries", foreign: 2, leaves: 1}, many(try.leaver(), 3)),
+		hints(scope{name: "three tries, one again", foreign: 1, leaves: 1}, l(try.leaver().times(2), try, try)),
 		hints(scope{name: "tries, a fault", foreign: 1, faults: 1, leaves: 1}, many(try.leaver(), 3)),
 		hints(scope{name: "a waiter and tries", foreign: 1, faults: 1}, l(x.leaver(), try, try)),
 		hints(scope{name: "re-entry", foreign: 1, faults: 1}, l(x, x.within(0), x.leaver())),
@@ -114,6 +115,7 @@ func scopes() []*scope {
 		hints(scope{name: "drain", foreign: 1, faults: 1, drain: 1}, l(x, x.within(0), x)),
 		hints(scope{name: "close", foreign: 1, faults: 1, shut: 1}, l(x, x.within(0), x)),
 		hints(scope{name: "errors", foreign: 1, faults: 1, leaves: 1, breaks: true}, l(x.leaver(), x)),
+		hints(scope{name: "tries, errors", p: untimed().with(func(p *Params) { p.Tries = 1 }), foreign: 1, faults: 1, breaks: true, leaves: 1}, many(try.leaver(), 2)),
 		hints(scope{name: "fair, errors", foreign: 1, faults: 1, breaks: true}, many(fair, 2)),
 		hints(scope{name: "a writer reads, errors", foreign: 1, mode: Read, faults: 1, breaks: true}, l(writes, reads.within(0), reads)),
 
@@ -198,6 +200,7 @@ func scopes() []*scope {
 		hints(scope{name: "kept subscription, no polls", p: untimed().with(func(p *Params) { p.KeepWatch = 1 }), foreign: 2, leaves: 1}, l(x.leaver().times(2))),
 		clocks(scope{name: "close, a long lease", p: timed().with(func(p *Params) { p.MaxTTL = 3 }), foreign: 1, faults: 1, shut: 1}, l(one(Terms{Mode: Exclusive, Lease: 6}))),
 		hints(scope{name: "close, one waits", foreign: 1, shut: 1}, l(x)),
+		hints(scope{name: "close, removed soon", p: untimed().with(func(p *Params) { p.UndoSoon = 1 }), faults: 2, shut: 1}, l(x)),
 		clocks(scope{name: "late grants", p: timed().with(func(p *Params) { p.Patience = 4 }), foreign: 1, faults: 2}, l(x.lasts(3))),
 		clocks(scope{name: "suspended, one fixed", suspends: 1}, l(one(Terms{Mode: Exclusive, Lease: 8}))),
 		clocks(scope{name: "limits behind a hold", foreign: 1}, l(x, x.limited(1), x.limited(1))),

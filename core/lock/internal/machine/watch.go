@@ -51,7 +51,8 @@ func (m *Machine) subscribe(s Slot, now Time, out []Effect) []Effect {
 	}
 	*w = subscription{state: watchOpening, mode: c.Mode.channel(), seq: m.nextSeq(), owner: m.claims[c.claim].owner, at: after(now, m.Timeout), until: Never}
 	return append(out, Effect{Do: DoSend, Call: Call{
-		Op: OpWatch, Mode: c.Mode, Claim: None, Caller: None, Owner: w.owner, Seq: w.seq, Sent: now, By: w.at,
+		Op: OpWatch, Mode: c.Mode, Claim: None, Caller: None, Owner: w.owner, Permits: c.Permits, Size: c.Size,
+		Seq: w.seq, Sent: now, By: w.at,
 	}})
 }
 

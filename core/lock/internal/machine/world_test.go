@@ -208,6 +208,7 @@ func (w *world) step(x *explorer, p int, e *Event) bool {
 		w.fail("the timer would fire again at once")
 	}
 	w.gaveUp(p, out, e, &phases, &saw)
+	w.cutOff(p, &phases)
 	for i := range out {
 		f := &out[i]
 		switch f.Do {
