@@ -212,7 +212,7 @@ func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 		return m.remove(i, now, out)
 	case m.closed && (cl.open > 0 || cl.named > 0) && now < cl.late-m.Life: // the answer is to come
 		cl.out, cl.at = OpNone, cl.late-m.Life
-	case m.closed && (cl.open > 0 || cl.named > 0) && !cl.again:
+	case m.closed && uncertain && !cl.again:
 		cl.again, cl.dirty = true, true
 		return m.remove(i, now, out)
 	case m.closed, !uncertain:

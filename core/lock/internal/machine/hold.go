@@ -398,7 +398,8 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 			out = m.settle(i, now, out)
 		case ending, undoing:
 			cl := m.claim(i)
-			cl.dirty, cl.again = cl.dirty || cl.uncertain(), false
+			cl.dirty = cl.dirty || cl.uncertain()
+			cl.again = cl.stage == undoing && cl.open == 0 && cl.named == 0 // the next removal is the last
 			if cl.out == OpNone && cl.stage == undoing {
 				out = m.undo(i, now, out)
 			}

@@ -281,7 +281,7 @@ func plants() []plant {
 		{"a try rides out an outage", "tries, errors", "", in("acquire.go", "	if m.sawContention(c) && !c.Once {\n		patient", "	if m.sawContention(c) {\n		patient")},
 		{"a closed locker releases nothing", "close", "", in("hold.go", "			out = m.closeLeases(i, true, out)\n			out = m.endHold(i, now, out)", "			out = m.closeLeases(i, false, out)\n			m.move(i, free)")},
 		{"a closed locker leaves what is granted late", "close and time", "", in("acquire.go", "[]Effect {\n	for i := range m.claims {\n		if m.claims[i].stage != free && m.claims[i].owner == o {", "[]Effect {\n	if m.closed {\n		return out\n	}\n	for i := range m.claims {\n		if m.claims[i].stage != free && m.claims[i].owner == o {")},
-		{"a closed locker relies on an earlier removal", "close, removed soon", "core/lock: Close sends at once what is to be undone, however often it failed", in("hold.go", "			cl.dirty, cl.again = cl.dirty || cl.uncertain(), false\n			if cl.out", "			if cl.out")},
+		{"a closed locker relies on an earlier removal", "close, removed soon", "core/lock: Close sends at once what is to be undone, however often it failed", in("hold.go", "			cl.dirty = cl.dirty || cl.uncertain()\n			cl.again = cl.stage == undoing && cl.open == 0 && cl.named == 0", "			cl.again = true")},
 		{"a closed locker keeps its subscription", "close, one waits", "core/lock: Close leaves nothing for the timer of subscriptions", in("machine.go", "		m.watch.until = after(now, m.KeepWatch)\n		if m.KeepWatch == 0 || m.closed || m.perOwner {", "		m.watch.until = after(now, Never)\n		if false {")},
 
 		// The explorer sees what a store must not do, too.
