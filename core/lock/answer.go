@@ -76,7 +76,7 @@ func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fen
 // Close had given up. It is not repeated.
 func (p *pump) remove(e *entry, ev *machine.Event, named []machine.Owner, now machine.Time) {
 	k := ev.Call
-	if ev.Answer != machine.AnsOK && (ev.Answer != machine.AnsBusy || k.Mode != machine.Fair) {
+	if !ev.Answer.Leaves(k.Mode) {
 		return
 	}
 	if len(named) == 0 {

@@ -59,19 +59,28 @@ func TestCloseReleasesWakesAndRefuses(t *testing.T) {
 	}
 }
 
-// closing is a context that closes the locker when an acquisition reads its
-// deadline: after it was let in, and before it calls the store.
+// closing is a context that closes the locker when an acquisition looks at it: after it was
+// let in, and before it calls the store.
 type closing struct {
 	context.Context
 
 	l *lock.Locker
 }
 
-func (c closing) Deadline() (time.Time, bool) {
+func (c closing) close() {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = c.l.Close(over) // does not wait for the acquisition
+}
+
+func (c closing) Deadline() (time.Time, bool) {
+	c.close()
 	return c.Context.Deadline()
+}
+
+func (c closing) Err() error {
+	c.close()
+	return c.Context.Err()
 }
 
 func TestAnAcquisitionThatCloseOvertakesAsksNoStore(t *testing.T) {

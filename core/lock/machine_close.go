@@ -96,6 +96,7 @@ func (p *pump) closeKey(e *entry, now machine.Time, all []closedHold) []closedHo
 	left := all[:first]
 	for _, c := range all[first:] {
 		if c.lease.seated || c.wait.done() {
+			c.lease.first.left.Store(true) // Close reports its end, and no re-entry that was under way
 			left = append(left, c)
 		} else {
 			p.freeWait(c.wait)

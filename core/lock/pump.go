@@ -106,6 +106,9 @@ func (p *pump) task(i int) task {
 // send keeps a call for run.
 func (p *pump) send(e *entry, f *machine.Effect) {
 	t := task{entry: e, call: f.Call, ctx: p.base}
+	if e.shard.over { // base has ended
+		t.ctx = context.Background()
+	}
 	switch f.Call.Op {
 	case machine.OpAcquire:
 		t.ctx = e.seats[e.m.Asker(&f.Call)].parent

@@ -115,14 +115,14 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 	if e.Call.Named > 1 {
 		out = m.named(e, now, out)
 	}
-	if e.Answer == AnsOK || e.Answer == AnsBusy && e.Call.Mode == Fair {
+	if e.Answer.Leaves(e.Call.Mode) {
 		for _, o := range e.Places {
 			out = m.orphan(o, &e.Call, now, out)
 		}
 	}
 	i, cl := e.Call.Claim, m.find(&e.Call)
 	if cl == nil {
-		if e.Answer == AnsOK || e.Answer == AnsBusy && e.Call.Mode == Fair {
+		if e.Answer.Leaves(e.Call.Mode) {
 			out = m.orphan(e.Call.Owner, &e.Call, now, out)
 		}
 		return out

@@ -148,6 +148,11 @@ const (
 	AnsRefused            // the store refuses such a call: a repetition is useless
 )
 
+// Leaves says whether an acquire in that mode that is answered so may have left something.
+func (a Answer) Leaves(mode Mode) bool {
+	return a == AnsOK || a == AnsUnknown || a == AnsBusy && mode == Fair
+}
+
 // failed says whether the store gave no decision.
 func (a Answer) failed() bool { return a >= AnsUnknown }
 

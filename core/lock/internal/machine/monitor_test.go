@@ -533,7 +533,7 @@ func (w *world) deaf(m *msg) bool {
 				}
 			}
 		}
-		return h == nil && (!p.closed || m.ans != AnsOK)
+		return h == nil && (!p.closed || !m.ans.Leaves(k.Mode))
 	case OpRelease:
 		return h == nil || h.out != OpRelease || h.seq != k.Seq
 	case OpLower:

@@ -301,7 +301,7 @@ func (x *explorer) hear(v *world, i int) bool {
 			}
 		}
 	}
-	if i := v.mine(k.Owner); k.Op == OpAcquire && m.ans == AnsOK && i >= 0 {
+	if i := v.mine(k.Owner); k.Op == OpAcquire && m.ans.Leaves(Exclusive) && i >= 0 {
 		v.holds[i].excused = false // a closed process knows of it, too
 	}
 	h := v.p[p].about(k)
