@@ -156,6 +156,7 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 		if e.Answer == AnsOK {
 			m.confirm(cl, &e.Call)
 		}
+		cl.dirty = cl.dirty || e.Answer.Leaves(cl.mode) // if the hold was removed before the call ran
 	case ending, lapsed:
 		cl.dirty = cl.dirty || e.Answer == AnsOK || place
 	case undoing:

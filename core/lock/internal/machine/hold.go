@@ -17,7 +17,8 @@ func (m *Machine) granted(e *Event, now Time, out []Effect) []Effect {
 		return m.settle(i, now, out)
 	}
 	cl = m.claim(i)
-	cl.dirty, cl.asker, cl.out, cl.at = false, None, OpNone, Never
+	cl.dirty = cl.placed >= e.Call.Sent // a later call may have left a place
+	cl.asker, cl.out, cl.at = None, OpNone, Never
 	m.order++
 	m.move(i, held)
 	cl.fence, cl.order, cl.granted, cl.trust = e.Fence, m.order, e.Call.Sent, e.Call.Sent
@@ -133,7 +134,7 @@ func (m *Machine) whyOver(h *claim, now Time) Why {
 func (m *Machine) lose(i Slot, why Why, gone bool, now Time, out []Effect) []Effect {
 	m.move(i, lapsed)
 	h := m.claim(i)
-	h.out, h.at, h.renewAt, h.renewing, h.dirty = OpNone, Never, Never, false, !gone
+	h.out, h.at, h.renewAt, h.renewing, h.dirty = OpNone, Never, Never, false, h.dirty || !gone
 	for s := h.first; s != None; {
 		next := m.callers[s].next
 		switch m.callers[s].phase {

@@ -160,6 +160,7 @@ func scopes() []*scope {
 		clocks(scope{name: "mixed modes", mixed: true, p: timed().with(func(p *Params) { p.Watch = true }), foreign: 1, leaves: 0}, l(x.leaver(), fair, reads)),
 		clocks(scope{name: "fair and time", foreign: 1, faults: 1, leaves: 1}, l(fair.leaver(), fair)),
 		clocks(scope{name: "fair, two processes and time", faults: 1, symmetric: true}, l(fair), l(fair)),
+		clocks(scope{name: "fair, force and time", p: timed().with(func(p *Params) { p.Tries, p.Patience = 2, 2 }), foreign: 1, forces: 1, faults: 1}, l(fair.lasts(6))),
 		clocks(scope{name: "fair, crash", crash: 1, leaves: 0}, l(fair.leaver(), fair), l(fair)),
 		hints(scope{name: "fair, one call for few places", p: untimed().with(func(p *Params) { p.MaxPlaces = 2 }), foreign: 1, leaves: 1}, many(fair.leaver(), 3)),
 		hints(scope{name: "fair and exclusive", foreign: 1, leaves: 1}, l(fair.leaver(), x.leaver(), fair)),
