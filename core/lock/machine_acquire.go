@@ -197,6 +197,7 @@ func (l *Locker) unjoined(outer *Lease) {
 	over := !outer.first.left.Load() && !outer.first.ended && !e.holds(outer.owner)
 	if over {
 		outer.first.left.Store(true)
+		outer.first.ended = true
 	}
 	e.shard.mu.Unlock()
 	if over {
