@@ -272,6 +272,9 @@ func (m *Machine) released(e *Event, now Time, out []Effect) []Effect {
 			return out
 		}
 		cl.tries = 0
+		if e.Answer == AnsOK {
+			m.freed(cl.mode)
+		}
 		if e.Call.Sent > cl.late {
 			m.open -= cl.open
 			cl.open, cl.unknown, cl.named = 0, false, 0
@@ -305,10 +308,15 @@ func (m *Machine) endedHold(e *Event, now Time, out []Effect) []Effect {
 	m.yieldTo(h, e.Others, now)
 	m.move(i, undoing)
 	h.asker = None
-	if head := m.queue.head; head != None && !m.hears(&m.callers[head]) {
-		m.callers[head].hint = true // no message says so
-	}
+	m.freed(h.mode)
 	return m.undo(i, now, out)
+}
+
+// freed has the head of the queue call after a release that no message tells it of.
+func (m *Machine) freed(mode Mode) {
+	if head := m.queue.head; head != None && (!m.hears(&m.callers[head]) || m.watch.mode.kin() != mode.kin()) {
+		m.callers[head].hint = true
+	}
 }
 
 // giveUp goes on with a release whose callers wait no longer.

@@ -73,6 +73,14 @@ func (m Mode) channel() Mode {
 	return m
 }
 
+// kin is the modes whose wake-ups are heard by one another.
+func (m Mode) kin() Mode {
+	if m == Fair {
+		return Exclusive
+	}
+	return m.channel()
+}
+
 // Kind is the kind of an event.
 type Kind uint8
 

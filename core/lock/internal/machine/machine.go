@@ -167,6 +167,7 @@ func (m *Machine) Step(e *Event, now Time, out []Effect) []Effect {
 		out = m.close(now, out)
 	}
 	out = m.advance(e, now, out)
+	out = m.keepWatch(now, out)
 	m.schedule()
 	return out
 }
@@ -237,12 +238,6 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			return out
 		}
 		s, abreast = m.queue.head, 0
-	}
-	if m.queue.head == None && m.watch.state == watchOpen && m.watch.until == Never {
-		m.watch.until = after(now, m.KeepWatch)
-		if m.KeepWatch == 0 || m.closed || m.perOwner {
-			out = m.unwatch(out)
-		}
 	}
 	return out
 }

@@ -451,6 +451,9 @@ func (w *world) counts(sc *scope, p int) {
 			w.fail("caller and machine disagree")
 		}
 	}
+	if head := m.queue.head; head != None && m.watch.state == watchOpen && m.watch.until < Never && m.callers[head].phase == resting && m.hears(&m.callers[head]) {
+		w.fail("a subscription ends that a caller relies on")
+	}
 	empty := m.watch.state == watchNone && m.queue.head == None
 	for s := range m.callers {
 		empty = empty && m.callers[s].phase == absent

@@ -195,7 +195,10 @@ func plants() []plant {
 		{"no look after subscribing", "two processes of two", "core/lock: each subscription is followed by a call", in("watch.go", "	m.hint()\n}\n\nfunc (m *Machine) watchTimer", "}\n\nfunc (m *Machine) watchTimer")},
 		{"the answer to an old subscription counts", "one waits", "", []edit{{"watch.go", "w.state != watchOpening || w.seq != e.Call.Seq", "w.state != watchOpening"}, {"monitor_test.go", "p.watch.state != watchOpening || p.watch.seq != k.Seq", "p.watch.state != watchOpening"}}},
 		{"a subscription has no timeout", "one waits", "", in("watch.go", "		return w.at\n", "		return Never\n")},
-		{"a kept subscription ends under a waiter", "kept subscription, no polls", "", in("watch.go", "		w.until = Never\n", "")},
+		{"a kept subscription ends under a waiter", "kept subscription, no polls", "", in("watch.go", "	case m.queue.head != None:\n		w.until = Never\n", "	case m.queue.head != None:\n")},
+		{"a subscription that ends is relied on", "kept subscription, fair", "", in("watch.go", "	case m.queue.head != None:\n		w.until = Never\n", "	case m.queue.head != None && m.callers[m.queue.head].phase == queued:\n		w.until = Never\n")},
+		{"who waits in another mode is not told of what was undone", "fair and permits", "", in("claim.go", "		if e.Answer == AnsOK {\n			m.freed(cl.mode)\n		}\n", "")},
+		{"what ran after its hold was removed is left", "fair, force and time", "", in("acquire.go", "		cl.dirty = cl.dirty || e.Answer.Leaves(cl.mode) //", "		cl.dirty = false //")},
 		{"a new lease is extended by what its answer took", "time: extend", "", in("hold.go", "	if c.length() > e.Call.TTL {", "	if true {")},
 		{"the new head rests", "permits", "core/lock: a grant wakes the waiters of its owner", in("caller.go", "	default:\n		next.hint = true", "	default:")},
 		{"a limit ends the call", "time: wait limits", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("caller.go", "	c.limited = true\n", "	if c.phase == calling {\n		return m.leave(s, ResUnavailable, now, out)\n	}\n	c.limited = true\n")},
@@ -282,7 +285,7 @@ func plants() []plant {
 		{"a closed locker releases nothing", "close", "", in("hold.go", "			out = m.closeLeases(i, true, out)\n			out = m.endHold(i, now, out)", "			out = m.closeLeases(i, false, out)\n			m.move(i, free)")},
 		{"a closed locker leaves what is granted late", "close and time", "", in("acquire.go", "[]Effect {\n	for i := range m.claims {\n		if m.claims[i].stage != free && m.claims[i].owner == o {", "[]Effect {\n	if m.closed {\n		return out\n	}\n	for i := range m.claims {\n		if m.claims[i].stage != free && m.claims[i].owner == o {")},
 		{"a closed locker relies on an earlier removal", "close, removed soon", "core/lock: Close sends at once what is to be undone, however often it failed", in("hold.go", "			cl.dirty = cl.dirty || cl.uncertain()\n			cl.again = cl.stage == undoing && cl.open == 0 && cl.named == 0", "			cl.again = true")},
-		{"a closed locker keeps its subscription", "close, one waits", "core/lock: Close leaves nothing for the timer of subscriptions", in("machine.go", "		m.watch.until = after(now, m.KeepWatch)\n		if m.KeepWatch == 0 || m.closed || m.perOwner {", "		m.watch.until = after(now, Never)\n		if false {")},
+		{"a closed locker keeps its subscription", "close, one waits", "core/lock: Close leaves nothing for the timer of subscriptions", in("watch.go", "	case m.KeepWatch == 0, m.closed, m.perOwner:\n		out = m.unwatch(out)\n	case w.until == Never:", "	case false:")},
 
 		// The explorer sees what a store must not do, too.
 		{"the store gives more permits than there are", "permits", "", in("store_test.go", "sum+k.Permits > sc.size {", "false {")},

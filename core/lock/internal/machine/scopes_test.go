@@ -199,6 +199,8 @@ func scopes() []*scope {
 		hints(scope{name: "one waits", foreign: 1, faults: 1}, l(x)),
 		clocks(scope{name: "private timeouts", p: slowly(), faults: 1}, l(one(Terms{Mode: Exclusive, Timeout: 1}), x)),
 		hints(scope{name: "kept subscription, no polls", p: untimed().with(func(p *Params) { p.KeepWatch = 1 }), foreign: 2, leaves: 1}, l(x.leaver().times(2))),
+		hints(scope{name: "kept subscription, fair", p: untimed().with(func(p *Params) { p.KeepWatch = 1 }), foreign: 1, leaves: 1}, l(fair.leaver().times(2), fair)),
+		hints(scope{name: "fair and permits", mixed: true, size: 1, faults: 1, leaves: 1}, l(fair.leaver(), one(Terms{Mode: Semaphore, Permits: 1, Size: 1}))),
 		clocks(scope{name: "close, a long lease", p: timed().with(func(p *Params) { p.MaxTTL = 3 }), foreign: 1, faults: 1, shut: 1}, l(one(Terms{Mode: Exclusive, Lease: 6}))),
 		hints(scope{name: "close, one waits", foreign: 1, shut: 1}, l(x)),
 		hints(scope{name: "close, removed soon", p: untimed().with(func(p *Params) { p.UndoSoon = 1 }), faults: 2, shut: 1}, l(x)),

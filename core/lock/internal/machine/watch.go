@@ -41,10 +41,7 @@ func (m *Machine) subscribe(s Slot, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	w := &m.watch
 	switch {
-	case w.state != watchNone && m.serves(c):
-		w.until = Never
-		return out
-	case !m.Watch, w.state == watchNone && now < w.at:
+	case w.state != watchNone && m.serves(c), !m.Watch, w.state == watchNone && now < w.at:
 		return out
 	case w.state != watchNone:
 		out = m.unwatch(out)
@@ -60,6 +57,21 @@ func (m *Machine) subscribe(s Slot, now Time, out []Effect) []Effect {
 func (m *Machine) unwatch(out []Effect) []Effect {
 	m.watch = subscription{}
 	return append(out, Effect{Do: DoUnwatch})
+}
+
+// keepWatch ends the subscription some time after the last waiter has left.
+func (m *Machine) keepWatch(now Time, out []Effect) []Effect {
+	w := &m.watch
+	switch {
+	case w.state != watchOpen:
+	case m.queue.head != None:
+		w.until = Never
+	case m.KeepWatch == 0, m.closed, m.perOwner:
+		out = m.unwatch(out)
+	case w.until == Never:
+		w.until = after(now, m.KeepWatch)
+	}
+	return out
 }
 
 // watched is the answer to a subscription. The head calls, as what happened before it was
