@@ -274,6 +274,7 @@ func (m *Machine) released(e *Event, now Time, out []Effect) []Effect {
 		cl.tries = 0
 		if e.Answer == AnsOK {
 			m.freed(cl.mode)
+			m.displaced(cl.mode)
 		}
 		if e.Call.Sent > cl.late {
 			m.open -= cl.open
@@ -327,6 +328,21 @@ func (m *Machine) giveUp(i Slot, now Time, out []Effect) []Effect {
 	h.asker, h.dirty, h.out = None, true, OpNone
 	h.at = after(now, m.backoff(h.tries, m.UndoBackoff))
 	return out
+}
+
+// displaced has the head of the queue name the places of all fair waiters anew: an acquire
+// of a fair owner that nobody wants was granted, perhaps for the place of another.
+func (m *Machine) displaced(mode Mode) {
+	head := m.queue.head
+	if mode != Fair || head == None || m.callers[head].Mode != Fair {
+		return
+	}
+	m.callers[head].hint = true
+	for s := head; s != None && m.callers[s].leading; s = m.callers[s].next {
+		if i := m.callers[s].claim; i != None {
+			m.claims[i].placed = -1
+		}
+	}
 }
 
 // returned ends the wait for the answer to a release.
