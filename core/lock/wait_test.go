@@ -516,7 +516,7 @@ func TestALateSubscriptionIsEnded(t *testing.T) {
 		cancel()
 		<-waiting.done
 		close(come)
-		synctest.Wait()
+		time.Sleep(time.Second)
 		if slow.count("watch") != 1 || store.open.Load() != 0 {
 			t.Errorf("of %d subscriptions %d are left", slow.count("watch"), store.open.Load())
 		}
