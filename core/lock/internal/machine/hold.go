@@ -253,7 +253,8 @@ func (m *Machine) renewed(e *Event, now Time, out []Effect) []Effect {
 	case own:
 		h.renewAt = after(now, m.retryRenewal(h))
 	}
-	if s := e.Call.Caller; s != None && m.callers[s].claim == i && m.callers[s].seq == e.Call.Seq {
+	// The machine may have rested since, without the caller.
+	if s := e.Call.Caller; s != None && int(s) < len(m.callers) && m.callers[s].claim == i && m.callers[s].seq == e.Call.Seq {
 		return m.extended(s, e, now, out)
 	}
 	return out
