@@ -88,24 +88,3 @@ func TestAReleaseInTimeIsNoLoss(t *testing.T) {
 		}
 	})
 }
-
-// An Extend that is answered after its lease was released is of nobody any longer, and the
-// other lease of the hold goes on.
-func TestAnExtensionIsAnsweredAfterItsLeaseIsReleased(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaulty()
-		l := newLocker(t, store)
-		outer := acquire(t, l, t.Context(), "k")
-		inner := acquire(t, l, outer.Context(), "k")
-		answer := make(chan struct{})
-		store.set(only("renew", func(lock.Claim) error { <-answer; return nil }), nil)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		wantErr(t, inner.Extend(ctx, time.Minute), context.DeadlineExceeded)
-		release(t, inner)
-		close(answer)
-		synctest.Wait()
-		wantErr(t, lock.AssertHeld(outer.Context(), "k"), nil)
-		release(t, outer)
-	})
-}
