@@ -271,8 +271,9 @@ func (m *Machine) released(e *Event, now Time, out []Effect) []Effect {
 			}
 			return out
 		}
+		freed := e.Answer == AnsOK || cl.tries > 0 // now, or by a release whose answer was lost
 		cl.tries = 0
-		if e.Answer == AnsOK {
+		if freed {
 			m.freed(cl.mode)
 			m.displaced(cl.mode)
 		}
@@ -371,6 +372,7 @@ func (m *Machine) claimTimer(i Slot, slack, now Time, out []Effect) []Effect {
 		switch {
 		case now < cl.at:
 		case now >= cl.by:
+			cl.tries++
 			return m.giveUp(i, now, out)
 		default: // the pause before a repetition has ended
 			return m.remove(i, now, out)
