@@ -153,3 +153,14 @@ func (a *acquisition) end() (parting string) {
 	}
 	return a.claim.Owner
 }
+
+// mayHaveRun says whether a call that returned err may have run, or may still
+// run in the store, without an answer.
+func mayHaveRun(err error) bool {
+	return err != nil && !isDecision(err) && outcomeOf(err) == OutcomeUnknown
+}
+
+var (
+	errTooLate   = errors.New("granted too late to be trusted")
+	errSuspended = errors.New("the process may have been suspended before the answer came")
+)

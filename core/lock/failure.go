@@ -9,11 +9,9 @@ import (
 
 var (
 	// errNoAnswer is the cause when a store call outlives the call timeout.
-	errNoAnswer  = errors.New("no answer in time")
-	errTooLate   = errors.New("granted too late to be trusted")
-	errWaitOver  = fmt.Errorf("wait limit reached: %w", context.DeadlineExceeded)
-	errSuspended = errors.New("the process may have been suspended before the answer came")
-	errBacklog   = fmt.Errorf("%w: too many unanswered calls are to be undone first", ErrUnavailable)
+	errNoAnswer = errors.New("no answer in time")
+	errWaitOver = fmt.Errorf("wait limit reached: %w", context.DeadlineExceeded)
+	errBacklog  = fmt.Errorf("%w: too many unanswered calls are to be undone first", ErrUnavailable)
 )
 
 // isDecision reports whether err is a store's decision, and not a failure to decide,
@@ -34,12 +32,6 @@ func busyAnswer(err error) (busy *BusyError, ok bool) {
 		return nil, false
 	}
 	return errors.AsType[*BusyError](err)
-}
-
-// mayHaveRun says whether a call that returned err may have run, or may still
-// run in the store, without an answer.
-func mayHaveRun(err error) bool {
-	return err != nil && !isDecision(err) && outcomeOf(err) == OutcomeUnknown
 }
 
 // guarded makes a failure of a panic. The engine calls the store on its own

@@ -378,3 +378,6 @@ func (l *Locker) reportEnd(h *hold) {
 	l.mu.Unlock()
 	l.reportClosed(h, err)
 }
+
+// exclusive says whether a hold in that mode keeps every other owner out.
+func (m Mode) exclusive() bool { return m == Exclusive || m == Fair || m == Write }

@@ -232,13 +232,6 @@ func (h *hints) take() []string {
 	return names
 }
 
-// found notes how many of the names that were looked at had lost a hold.
-func (h *hints) found(names int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.budget += float64(names)
-}
-
 // forcing keeps the locker from hearing what it is doing itself, until done is called: its
 // own holds end with [ErrForced].
 func (p *presence) forcing(key string) (done func()) {
