@@ -77,7 +77,7 @@
 //	calling    joining    acquired
 //	calling    holding    acquired
 //	resting    absent     leave acquired watched hint timer drain close
-//	resting    calling    arrive leave release acquired released renewed watched hint check timer force suspended
+//	resting    calling    arrive leave release acquired released renewed forced watched hint check timer force suspended
 //	resting    holding    acquired
 //	retrying   absent     arrive leave acquired hint timer drain close
 //	retrying   calling    arrive leave release acquired hint timer force
@@ -106,7 +106,7 @@
 //	held       free       acquired lowered renewed forced
 //	held       ending     leave release timer close
 //	held       lapsed     arrive leave release extend acquired lowered renewed check timer force suspended
-//	held       undoing    release lowered renewed forced timer close
+//	held       undoing    release acquired lowered renewed forced timer close
 //	ending     free       released
 //	ending     undoing    released timer
 //	lapsed     free       timer
