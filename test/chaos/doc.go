@@ -110,7 +110,8 @@
 //
 // # What is excused
 //
-// A caller is disturbed by each fault that it can feel, and for 1 to 4 s after it. A busy
+// A caller is disturbed by each fault that it can feel, and for 1 to 4 s after it; also in the
+// first second of its process, which makes its connections then. A busy
 // machine looks like a fault, too: every worker has a goroutine that records how late it is
 // itself, and each allowance grows by four times that.
 //
