@@ -216,6 +216,8 @@ func (s *survey) unresolved(r Route, v key.Var, m *Middleware) string {
 		return reason
 	}
 	switch {
+	case s.params != nil && !s.parameter(r, v.Name) && HasParameter(r.Pattern, v.Name):
+		return "is a parameter in the way of another framework: name the route as it is registered, and in the rule as well"
 	case v.Source == "path" && !s.parameter(r, v.Name):
 		return "is not a parameter of the route"
 	case v.Source != "" || v.Reserved() || s.has(r, v.Name, m):

@@ -24,7 +24,7 @@ func noRoute(name string) error {
 }
 
 // unsaid is for routers of net/http that keep the route to themselves.
-const unsaid = "if the router does not set Request.Pattern, as those of Echo 4 and go-zero, put a middleware in front that does (docs/http.md)"
+const unsaid = "where the router keeps its routes to itself, as Echo 4 and go-zero do, a middleware in front sets Request.Pattern (docs/http.md)"
 
 // Path is a path parameter.
 func Path(name string) Source {

@@ -52,7 +52,8 @@ func (s *scanner) scan(file *ast.File) {
 			switch {
 			case s.used[c.Slash]:
 			case ok && d.Tool == toolName:
-				s.report(c.Slash, "//%s:%s stands above no method of an interface that is declared in the package, so it locks nothing",
+				s.report(c.Slash, "//%s:%s stands above no method of an interface that is declared in the package, so it locks nothing: "+
+					"move it into the comment right above one; code without an interface calls annotations.Do",
 					d.Tool, d.Name)
 			case attempt.MatchString(c.Text) && inInterface(file, c):
 				s.report(c.Slash, "%.40q is a plain comment and locks nothing, write //%s:%s without blanks and in lower case, in the comment above a method",
