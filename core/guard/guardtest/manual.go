@@ -3,6 +3,7 @@ package guardtest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -56,10 +57,8 @@ func Quoted(t testing.TB, file, heading string, messages []string) {
 
 // Mistake is one that people make with an integration, and what they read of it.
 type Mistake struct {
-	Code string // what they write
-	// Start says that the program ends with the message. Otherwise a request is answered with
-	// 500, and the message is in the log.
-	Start   bool
+	Code    string // what they write
+	Found   string // where they read it: "at the start"
 	Message string
 }
 
@@ -76,11 +75,7 @@ func Listed(t testing.TB, file, heading string, mistakes []Mistake) {
 		if m.Message == "" {
 			t.Errorf("%s: there is no message", m.Code)
 		}
-		found := "500, and in the log: "
-		if m.Start {
-			found = "at the start: "
-		}
-		want.WriteString(m.Code + "\n    " + found + strings.ReplaceAll(strings.TrimSpace(m.Message), "\n", "\n    ") + "\n")
+		want.WriteString(m.Code + "\n    " + m.Found + ": " + strings.ReplaceAll(strings.TrimSpace(m.Message), "\n", "\n    ") + "\n")
 	}
 	_, section, _ := strings.Cut(string(text), "\n## "+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -93,21 +88,27 @@ func Listed(t testing.TB, file, heading string, mistakes []Mistake) {
 
 // AtStart is the mistake that ends the start with err.
 func AtStart(code string, err error) Mistake {
-	if err == nil {
-		return Mistake{Code: code, Start: true}
-	}
-	return Mistake{Code: code, Start: true, Message: err.Error()}
+	return Returned(code, "at the start", err)
 }
 
 // AtStartPanics is the mistake that ends the start with a panic of f.
 func AtStartPanics(code string, f func()) (m Mistake) {
 	defer func() {
-		if err, ok := recover().(error); ok {
-			m = AtStart(code, err)
+		if said := recover(); said != nil {
+			m = Mistake{Code: code, Found: "at the start", Message: fmt.Sprint(said)}
 		}
 	}()
 	f()
-	return AtStart(code, nil)
+	return m
+}
+
+// Returned is the mistake of which a call returns err.
+func Returned(code, found string, err error) Mistake {
+	m := Mistake{Code: code, Found: found}
+	if err != nil {
+		m.Message = err.Error()
+	}
+	return m
 }
 
 // AtRequest is the mistake that a request shows: send serves it behind a guard like g, and
@@ -122,5 +123,5 @@ func AtRequest(t testing.TB, code string, g *guard.Guard, send func(g *guard.Gua
 	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
 		t.Errorf("%s: %v: %s", code, err, log.String())
 	}
-	return Mistake{Code: code, Message: line.Reason}
+	return Mistake{Code: code, Found: "500, and in the log", Message: line.Reason}
 }
