@@ -64,7 +64,7 @@ func (r *running) leadOn(cmd *cobra.Command, o *opened, key, path string, comman
 func (r *running) term(cmd *cobra.Command, o *opened, key, path string, command []string, signals *signals) error {
 	ctx, cancel := context.WithCancel(cmd.Context()) // the lease's, too
 	defer cancel()
-	lease, err := r.elected(cmd, ctx, cancel, o, key, signals)
+	lease, err := r.elected(ctx, cancel, cmd, o, key, signals)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (r *running) term(cmd *cobra.Command, o *opened, key, path string, command 
 }
 
 // elected waits for the lock, and for a Redis that is away.
-func (r *running) elected(cmd *cobra.Command, ctx context.Context, cancel func(), o *opened, key string, signals *signals) (*lock.Lease, error) {
+func (r *running) elected(ctx context.Context, cancel func(), cmd *cobra.Command, o *opened, key string, signals *signals) (*lock.Lease, error) {
 	stopped := signals.cancels(cancel)
 	lease, err := o.locker.Acquire(ctx, key)
 	for said := false; away(err) && ctx.Err() == nil; said = true {
