@@ -110,6 +110,11 @@ recovery: servers ## Lose Redis RUNS (50) times in each way, and print how long 
 # How often leaders change in the target leaders.
 CHANGES ?= 200
 
+.PHONY: viewers
+viewers: servers ## What 64 viewers of a sale leave of the orders of another, in five interleaved rounds on SQLite and PostgreSQL
+	@REDLATCH_REQUIRE_SERVERS=1 $(GO) test -count=1 -v -run '^TestWatchingASaleDoesNotSlowAnother$$' $(TEST_FLAGS) ./test/integration \
+		| grep --line-buffered -E 'round|ratios|want 0.9|^ *---|^(FAIL|ok)'
+
 .PHONY: leaders
 leaders: servers ## End leaders CHANGES (200) times in each way, and print how long nobody led
 	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_LEADER_CHANGES=$(CHANGES) $(GO) test -count=1 -timeout 24h -v \

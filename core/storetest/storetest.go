@@ -83,7 +83,7 @@ var sections = []struct {
 	{"read", []lock.Mode{lock.Read}, slices.Concat(holdTests, inspectTests, keepTests, wakeTests)},
 	{"write", []lock.Mode{lock.Write}, exclusiveTests},
 	{"read and write", []lock.Mode{lock.Read, lock.Write}, readWriteTests},
-	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, exclusionTests, keepTests, wakeTests, engineTests, semaphoreTests)},
+	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, inspectTests, exclusionTests, keepTests, wakeTests, engineTests, semaphoreTests)},
 }
 
 // The tests of [lock.Exclusive]. Sections of other modes run the ones that hold

@@ -22,6 +22,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/test/internal/process"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 	"github.com/redlatch/redlatch/test/internal/sqltest"
@@ -275,6 +277,17 @@ func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
 	if err != nil || status != http.StatusConflict || answer["code"] != "LOCK_CONTENDED" {
 		t.Fatalf("while held: %d %v %v, want 409 LOCK_CONTENDED", status, answer, err)
 	}
+	operator := lock.New(redisstore.New(server.Client(t)), lock.WithIdentity(lock.Identity{Service: "operator"}))
+	defer func() { _ = operator.Close(context.Background()) }()
+	eventually(t, func() error { // operators see which process has it
+		state, err := operator.Inspect(t.Context(), "lock:order:alice")
+		if err == nil && len(state.Owners) == 1 {
+			if who, _ := state.Holder(state.Owners[0].Owner); who.Service == "seckill" && who.PID == slow.Pid() {
+				return nil
+			}
+		}
+		return fmt.Errorf("pid %d is not named: %+v, %w", slow.Pid(), state, err)
+	})
 	slow.Kill()
 	letGo()
 	killed := time.Now()
