@@ -72,14 +72,18 @@ const (
 	readText = `SELECT {now}, m.floor, COALESCE(l.version, 0), COALESCE(l.expires, 0), COALESCE(l.fence, 0), COALESCE(l.mode, 0), COALESCE(l.owner, ''), l.more
 FROM redlatch_meta m LEFT JOIN redlatch_locks l ON l.id = $1`
 
+	// Versions never come back, or a decision about a row that has gone would be written
+	// to another: where a crash or a failover forgets a version, time has passed.
+	nextVersion = `version = CASE WHEN version < {now} THEN {now} ELSE version END + 1`
+
 	// A decision is old after some seconds: see decisionLasts.
-	updateText = `UPDATE redlatch_locks SET version = version + 1, expires = $3, fence = $4, mode = $5, owner = $6, more = $7
+	updateText = `UPDATE redlatch_locks SET ` + nextVersion + `, expires = $3, fence = $4, mode = $5, owner = $6, more = $7
 WHERE id = $1 AND version = $2 AND {now} < $8`
 
-	releaseText = `UPDATE redlatch_locks SET version = version + 1, expires = 0, owner = ''
+	releaseText = `UPDATE redlatch_locks SET ` + nextVersion + `, expires = 0, owner = ''
 WHERE id = $1 AND owner = $2 AND mode IN ($3, $4) AND more IS NULL AND expires > {now}`
 
-	releaseTxText = `UPDATE redlatch_locks SET version = version + 1, expires = 0, owner = ''
+	releaseTxText = `UPDATE redlatch_locks SET ` + nextVersion + `, expires = 0, owner = ''
 WHERE id = $1 AND owner = $2 AND mode IN ($3, $4) AND more IS NULL`
 
 	oldText = `SELECT x.id, x.fence FROM (SELECT * FROM redlatch_locks WHERE id > $1 ORDER BY id LIMIT 192) x

@@ -195,7 +195,8 @@ func (k *keys) Release(ctx context.Context, c lock.Claim) error {
 	// The statement saw the row as it was in the beginning: the hold may have moved into
 	// a document since.
 	err := k.change(ctx, c.Key, nil, func(e *entry.Entry, r *row) (relaxed bool, err error) {
-		return true, e.Release(&c, at(r.now), at(r.now)+c.Keep.Sub(r.asked))
+		keep := at(r.now) + c.Keep.Sub(r.asked)
+		return keep <= at(r.now), e.Release(&c, at(r.now), keep)
 	})
 	if gone := errors.Is(err, lock.ErrNotHeld); (gone || err == nil) && k.parting.end(c.Owner) && gone {
 		return nil // its transaction has released it

@@ -17,7 +17,6 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/sqlstore"
 	"github.com/redlatch/redlatch/core/storetest"
-	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
 // everyMode is what a store in a database has.
@@ -132,7 +131,7 @@ func alone(t *testing.T, d sqlstore.Dialect, open func() *sql.DB, opts ...sqlsto
 
 func TestContractOnPostgreSQL(t *testing.T) {
 	t.Parallel()
-	address := sqltest.Postgres(t)
+	address := sharedPostgres.database(t)
 	contract(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) })
 	t.Run("serializable by default, without prepared statements", func(t *testing.T) {
 		otherSettings(t)
@@ -147,7 +146,7 @@ func TestContractOnPostgreSQL(t *testing.T) {
 
 func TestContractOnMariaDB(t *testing.T) {
 	t.Parallel()
-	address := sqltest.MariaDB(t)
+	address := sharedMariaDB.database(t)
 	contract(t, sqlstore.MySQL, func() *sql.DB { return mariadb(t, address, nil) })
 	t.Run("read committed, found rows, no prepared statements", func(t *testing.T) {
 		otherSettings(t)

@@ -44,7 +44,8 @@ func outcome(t *testing.T, err error) lock.Outcome {
 
 // An upsert that only its WHERE refuses locks the row, and writes.
 func TestARefusedTryWritesNothing(t *testing.T) {
-	db := postgres(t, sqltest.Postgres(t), nil)
+	t.Parallel()
+	db := postgres(t, sharedPostgres.database(t), nil)
 	s := lock.Blocking(store(t, db, sqlstore.PostgreSQL))
 	tuple := func() (text string) {
 		if err := db.QueryRowContext(t.Context(), "SELECT string_agg(ctid::text || ' ' || xmin || ' ' || xmax, ',' ORDER BY id) FROM redlatch_locks").Scan(&text); err != nil {
@@ -79,6 +80,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 // All parts of a statement see the snapshot of its beginning: a release must look again
 // before it says that a hold which has just moved into a document is gone.
 func TestAReleaseFindsAHoldThatMoves(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		here, there := lock.Blocking(store(t, w.open(), w.dialect)), lock.Blocking(store(t, w.open(), w.dialect))
@@ -103,6 +105,7 @@ func TestAReleaseFindsAHoldThatMoves(t *testing.T) {
 
 // Keys that fit no index, and keys that a collation takes for one.
 func TestKeysAreBytes(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		s := lock.Blocking(store(t, w.open(), w.dialect))
@@ -121,6 +124,7 @@ func TestKeysAreBytes(t *testing.T) {
 
 // Batches that overlap are renewed in one order, or they deadlock.
 func TestRenewalsThatOverlapWaitForEachOther(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		const n = 300
@@ -153,7 +157,8 @@ func TestRenewalsThatOverlapWaitForEachOther(t *testing.T) {
 // An acquire waits for a transaction that releases the lock, but not for long: a refused
 // one can be tried again, and has done nothing.
 func TestAnAcquireWaitsOnlyAMomentForATransaction(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	data := postgres(t, address, nil)
 	s := store(t, postgres(t, address, nil), sqlstore.PostgreSQL)
 	l := lock.New(s)
@@ -191,6 +196,7 @@ func TestAnAcquireWaitsOnlyAMomentForATransaction(t *testing.T) {
 // A synchronous replica that is away: a grant must not be believed, whoever cancels, and a
 // release doesn't wait for it.
 func TestAGrantThatTheReplicaDoesNotHaveIsUnknown(t *testing.T) {
+	t.Parallel()
 	address := sqltest.Postgres(t)
 	db := postgres(t, address, nil)
 	s := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL))
@@ -242,6 +248,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // Rows that nobody uses go when others come, and the fences of their keys go on growing.
 func TestOldRowsGo(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		db := w.open()
@@ -316,6 +323,7 @@ func literal(d sqlstore.Dialect, text string) string {
 }
 
 func TestCheckSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		db := w.open()
@@ -365,7 +373,8 @@ func TestCheckSaysWhatIsMissing(t *testing.T) {
 
 // A user that may read but not write.
 func TestCheckSaysWhatIsForbidden(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	db := postgres(t, address, nil)
 	store(t, db, sqlstore.PostgreSQL)
 	for _, statement := range []string{"CREATE ROLE reader LOGIN PASSWORD 'reader'", "GRANT SELECT ON redlatch_locks, redlatch_meta TO reader"} {
@@ -386,6 +395,7 @@ func TestCheckSaysWhatIsForbidden(t *testing.T) {
 // A call that has no connection when its time has come, or whose pool is closed, was not
 // sent.
 func TestACallWithoutAConnectionIsNotSent(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		db := w.open()
