@@ -27,6 +27,7 @@ type Option func(*settings)
 
 type settings struct {
 	required []lock.Mode
+	parallel bool
 }
 
 // Require makes it a failure that the store doesn't support one of the
@@ -34,6 +35,10 @@ type settings struct {
 func Require(modes ...lock.Mode) Option {
 	return func(s *settings) { s.required = append(s.required, modes...) }
 }
+
+// Parallel runs the tests as parallel ones, for a store whose calls mostly wait. [Run] then
+// returns before they have ended.
+func Parallel() Option { return func(s *settings) { s.parallel = true } }
 
 // Run tests the stores that open returns. Each subtest calls open once and uses its
 // own keys, so open may return the same store again. open registers the clean-up
@@ -140,7 +145,12 @@ var engineTests = []test{
 func (s *settings) run(t *testing.T, open func(t *testing.T) lock.Store, m lock.Mode, tests []test) {
 	t.Helper()
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, s.newBench(t, open(t), m)) })
+		t.Run(tt.name, func(t *testing.T) {
+			if s.parallel {
+				t.Parallel()
+			}
+			tt.run(t, s.newBench(t, open(t), m))
+		})
 	}
 }
 

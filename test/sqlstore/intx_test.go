@@ -262,7 +262,7 @@ func TestReleaseTxFindsItsOwnHoldOnly(t *testing.T) {
 		}{
 			"nothing happens": {func(string) {}, nil},
 			"others queue": {func(key string) {
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if _, err := elsewhere.Acquire(ctx, key, lock.WithMode(lock.Fair)); !errors.Is(err, lock.ErrBusy) {
 					t.Errorf("the one that queues: %v", err)

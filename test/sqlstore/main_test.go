@@ -8,7 +8,7 @@ import (
 )
 
 // abreast is how many tests run at the same time: they mostly wait for databases and times.
-const abreast = "16"
+const abreast = "6"
 
 // GORM never ends what looks for prepared statements that are old.
 func TestMain(m *testing.M) {

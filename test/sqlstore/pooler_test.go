@@ -49,7 +49,7 @@ func pgBouncer(t *testing.T, address string) string {
 	port := process.Port(t)
 	password, _ := u.User.Password()
 	ini := fmt.Sprintf(`[databases]
-redlatch = host=%s port=%s user=%s password=%s
+* = host=%s port=%s user=%s password=%s
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d

@@ -163,7 +163,7 @@ func TestAnAcquireWaitsOnlyAMomentForATransaction(t *testing.T) {
 	s := store(t, postgres(t, address, nil), sqlstore.PostgreSQL)
 	l := lock.New(s)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
-	lease, err := l.Acquire(t.Context(), "k", lock.WithLease(500*time.Millisecond))
+	lease, err := l.Acquire(t.Context(), "k", lock.WithLease(2*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,6 +423,61 @@ func TestACallWithoutAConnectionIsNotSent(t *testing.T) {
 		_ = db.Close()
 		if err := acquired(time.Now().Add(time.Minute)); outcome(t, err) != lock.OutcomeRefused {
 			t.Errorf("a closed pool: %v with outcome %d", err, outcome(t, err))
+		}
+	})
+}
+
+// A crash may forget the last release of PostgreSQL, and a failover more than that. What
+// others have decided about a version that was forgotten must not be written to another
+// row that has come to the same one.
+func TestAVersionThatWasForgottenNeverComesBack(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w world) {
+		t.Helper()
+		db := w.open()
+		s := lock.Blocking(store(t, db, w.dialect))
+		version := func() (v int64) {
+			t.Helper()
+			if err := db.QueryRowContext(t.Context(), "SELECT version FROM redlatch_locks").Scan(&v); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		exclusive, fair := claim("k", "a:1", lock.Exclusive), claim("k", "a:1", lock.Fair)
+		queued := claim("k", "b:1", lock.Fair)
+		queued.Places = []string{queued.Owner}
+		calls := []struct {
+			name string
+			call func() error
+		}{
+			{"acquire", func() error { _, err := s.Acquire(t.Context(), exclusive); return err }},
+			{"acquire again", func() error { _, err := s.Acquire(t.Context(), exclusive); return err }},
+			{"renew", func() (err error) {
+				s.Renew(t.Context(), []lock.Claim{exclusive}, func(_ int, e error) { err = e })
+				return err
+			}},
+			{"release", func() error { return s.Release(t.Context(), exclusive) }},
+			{"acquire with others in the queue", func() error {
+				fair.Places = []string{queued.Owner}
+				_, err := s.Acquire(t.Context(), fair)
+				return err
+			}},
+			{"release from a document", func() error { return s.Release(t.Context(), fair) }},
+		}
+		forgotten := make(map[int64]string)
+		granted(t, s, exclusive)
+		for _, c := range calls {
+			before := version()
+			if err := c.call(); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			if other, again := forgotten[version()]; again {
+				t.Errorf("%s made the version that %s had made", c.name, other)
+			}
+			forgotten[version()] = c.name
+			if _, err := db.ExecContext(t.Context(), fmt.Sprintf("UPDATE redlatch_locks SET version = %d", before)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestAKillExcusesNoMoreThanTheReleasesThatItForgets(t *testing.T) {
 				fault("redis killed", -1, 8, 60, false).busyIn("write", "b", 100, 101), nil,
 		},
 		"by a database whose releases wait":        {killed("mariadb").busy("b", 100, 101), []string{"model illegal"}},
-		"before the kill":                          {killed("postgresql").busy("b", 6, 7), []string{"model illegal"}},
+		"before the kill":                          {killed("postgresql").without("redis killed").busy("b", 14, 15).fault("redis killed", -1, 20, 60, false), []string{"model illegal"}},
 		"when a grant has written it":              {killed("postgresql").at("other").got("b1", 7, 8, 11).at("k").busy("c", 100, 101), []string{"model illegal"}},
 		"when the TTL is over":                     {killed("postgresql").busy("b", 310, 311), []string{"model illegal"}},
 		"when the key was granted since":           {killed("postgresql").got("b1", 100, 101, 11).gave("b1", 105, 106, ok).busy("c", 110, 111), []string{"model illegal"}},
