@@ -23,6 +23,8 @@ owner = IF(more IS NULL AND ` + free + `, $4, owner),
 expires = IF(` + granted + `, GREATEST(expires, {now} + $5), expires)`)
 	all.insert = of(`INSERT IGNORE INTO redlatch_locks (id, version, expires, fence, mode, owner, more, name)
 SELECT $1, $2, $3, $4, $5, $6, $7, $9 FROM redlatch_meta WHERE {now} < $8`)
+	all.register = of(`REPLACE INTO redlatch_lockers (id, registration, expires) VALUES ($1, $2, {now} + $3)`)
+	all.registered = of(registeredText + `id IN (SELECT CAST(w.id AS BINARY) FROM JSON_TABLE($1, '$[*]' COLUMNS (id VARCHAR(128) PATH '$')) AS w)`)
 
 	const watched = `JSON_TABLE($1, '$[*]' COLUMNS (i INT PATH '$.i', id VARCHAR(32) PATH '$.id', version BIGINT PATH '$.version')) AS w`
 	all.renew = of(`UPDATE JSON_TABLE($1, '$[*]' COLUMNS (id VARCHAR(32) PATH '$.id', owner VARCHAR(128) PATH '$.owner',

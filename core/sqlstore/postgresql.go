@@ -37,7 +37,8 @@ FROM c, redlatch_meta m LEFT JOIN redlatch_locks l ON l.id = $1 WHERE NOT EXISTS
 	const relaxed = `set_config('synchronous_commit', 'off', true)`
 	all.update = of(`UPDATE redlatch_locks SET ` + nextVersion + `, expires = $3::bigint, fence = $4::bigint, mode = $5::smallint, owner = $6::text, more = $7::bytea
 WHERE id = $1::bytea AND version = $2::bigint AND {now} < $8::bigint
-RETURNING CASE WHEN $10::boolean THEN ` + relaxed + ` END, CASE WHEN $9::text <> '' AND waited > {now} THEN pg_notify('` + channel + `', $9::text)::text END`)
+RETURNING CASE WHEN $10::boolean THEN ` + relaxed + ` END, CASE WHEN $9::text <> '' AND waited > {now} THEN pg_notify('` + channel + `', $9::text)::text END,
+CASE WHEN $11::text <> '' THEN pg_notify('` + channel + `', $11::text)::text END`)
 	all.insert = of(`INSERT INTO redlatch_locks (id, version, expires, fence, mode, owner, more, name)
 SELECT $1::bytea, $2::bigint, $3::bigint, $4::bigint, $5::smallint, $6::text, $7::bytea, $9::bytea WHERE {now} < $8::bigint
 ON CONFLICT DO NOTHING`)
@@ -50,6 +51,8 @@ WHERE l.id = decode(w.id, 'hex') AND l.owner = w.owner AND l.mode IN (w.mode, w.
 RETURNING l.id, l.owner`)
 	all.changed = of(`SELECT w.i, {now}, l.version, l.expires, l.fence, l.mode, l.owner, l.more
 FROM json_to_recordset($1::json) AS w(i int, id text, version bigint) JOIN redlatch_locks l ON l.id = decode(w.id, 'hex') AND l.version <> w.version`)
+
+	all.register, all.registered = of(registerText), of(registeredText+`id IN (SELECT json_array_elements_text($1::json))`)
 
 	// Who listens says so in the row, also where nobody has had the key yet.
 	all.listen = of(`INSERT INTO redlatch_locks AS l (id, name, version, waited) SELECT $1::bytea, $2::bytea, t, t + 30000000 FROM (SELECT {now} AS t OFFSET 0) c

@@ -11,6 +11,7 @@ FROM (SELECT unhex(json_extract(value, '$.id')) AS id, json_extract(value, '$.ow
 json_extract(value, '$.mode') AS mode, json_extract(value, '$.twin') AS twin, json_extract(value, '$.ttl') AS ttl FROM json_each($1)) AS w
 WHERE l.id = w.id AND l.owner = w.owner AND l.mode IN (w.mode, w.twin) AND l.more IS NULL AND l.expires > {now}
 RETURNING id, owner`)
+	all.register, all.registered = of(registerText), of(registeredText+`id IN (SELECT value FROM json_each($1))`)
 	const watched = `(SELECT json_extract(value, '$.i') AS i, unhex(json_extract(value, '$.id')) AS id, json_extract(value, '$.version') AS version FROM json_each($1)) AS w`
 	all.changed = of(`SELECT w.i, {now}, l.version, l.expires, l.fence, l.mode, l.owner, l.more
 FROM ` + watched + ` JOIN redlatch_locks l ON l.id = w.id AND l.version <> w.version`)

@@ -64,6 +64,8 @@ type statements struct {
 	listen, heard                                 statement // PostgreSQL
 	releaseTx                                     statement
 	old, raise, sweep                             statement
+	page                                          statement
+	register, forget, unregister, registered      statement
 }
 
 // The statements that all databases have in common. None waits for another but for the
@@ -89,6 +91,14 @@ WHERE id = $1 AND owner = $2 AND mode IN ($3, $4) AND more IS NULL`
 	oldText = `SELECT x.id, x.fence FROM (SELECT * FROM redlatch_locks WHERE id > $1 ORDER BY id LIMIT 192) x
 WHERE x.expires < {now} - 60000000 AND x.waited < {now} - 60000000 AND x.fence < ({now} - 60000000) * 64`
 
+	pageText = `SELECT id, name, {now}, version, expires, fence, mode, owner, more FROM redlatch_locks WHERE id > $1 ORDER BY id LIMIT $2`
+
+	registerText = `INSERT INTO redlatch_lockers (id, registration, expires) VALUES ($1, $2, {now} + $3)
+ON CONFLICT (id) DO UPDATE SET registration = excluded.registration, expires = excluded.expires`
+	registeredText = `SELECT registration FROM redlatch_lockers WHERE expires > {now} AND `
+	unregisterText = `DELETE FROM redlatch_lockers WHERE id = $1`
+	forgetText     = `DELETE FROM redlatch_lockers WHERE expires < {now} - 60000000`
+
 	raiseText = `UPDATE redlatch_meta SET floor = $1 WHERE floor < $1`
 )
 
@@ -99,7 +109,7 @@ func statementsOf(d Dialect) *statements {
 	of := func(text string) statement { return prepare(d, text) }
 	all := &statements{
 		read: of(readText), update: of(updateText), release: of(releaseText), releaseTx: of(releaseTxText),
-		old: of(oldText), raise: of(raiseText),
+		old: of(oldText), raise: of(raiseText), page: of(pageText), forget: of(forgetText), unregister: of(unregisterText),
 	}
 	switch d {
 	case PostgreSQL:

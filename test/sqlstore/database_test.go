@@ -92,8 +92,8 @@ func store(t testing.TB, db *sql.DB, d sqlstore.Dialect, opts ...sqlstore.Option
 // crossed is two stores as two processes have them: all that one hears of the other comes
 // through the database.
 type crossed struct {
-	lock.Store
-	other lock.Store
+	*sqlstore.Store
+	other *sqlstore.Store
 }
 
 func (c crossed) Watch(ctx context.Context, claim lock.Claim, wake func()) (func(), error) {

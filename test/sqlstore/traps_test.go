@@ -377,7 +377,7 @@ func TestCheckSaysWhatIsForbidden(t *testing.T) {
 	address := sharedPostgres.database(t)
 	db := postgres(t, address, nil)
 	store(t, db, sqlstore.PostgreSQL)
-	for _, statement := range []string{"CREATE ROLE reader LOGIN PASSWORD 'reader'", "GRANT SELECT ON redlatch_locks, redlatch_meta TO reader"} {
+	for _, statement := range []string{"CREATE ROLE reader LOGIN PASSWORD 'reader'", "GRANT SELECT ON redlatch_locks, redlatch_lockers, redlatch_meta TO reader"} {
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
