@@ -32,7 +32,7 @@ func postgres(t testing.TB, address string, change func(*pgx.ConnConfig)) *sql.D
 	if change != nil {
 		change(config)
 	}
-	return pool(t, stdlib.OpenDB(*config), 8)
+	return pool(t, planted(stdlib.OpenDB(*config), stdlib.GetConnector(*config)), 8)
 }
 
 // mariadb opens a pool as the store should have it.
@@ -65,7 +65,7 @@ func open(t testing.TB, driver, address string, connections int) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pool(t, db, connections)
+	return pool(t, planted(db, dsn{db.Driver(), address}), connections)
 }
 
 func pool(t testing.TB, db *sql.DB, connections int) *sql.DB {

@@ -42,6 +42,25 @@ var (
 // database returns the URL of a new database.
 func (s *shared) database(t testing.TB) string {
 	t.Helper()
+	u, err := url.Parse(s.running(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("redlatch_%d_%d", os.Getpid(), s.databases.Add(1))
+	if _, err := s.open(t, u.String()).ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// running returns the URL of the server, which may be that of the process that has started
+// this one.
+func (s *shared) running(t testing.TB) string {
+	t.Helper()
+	if server := os.Getenv(plantedServer); server != "" {
+		return server
+	}
 	for _, names := range s.needs {
 		process.Find(t, names...)
 	}
@@ -49,16 +68,7 @@ func (s *shared) database(t testing.TB) string {
 	if s.server == nil {
 		t.Fatal("the server did not start")
 	}
-	u, err := url.Parse(s.server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fmt.Sprintf("redlatch_%d", s.databases.Add(1))
-	if _, err := s.open(t, u.String()).ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
+	return s.server.URL()
 }
 
 // tests is the run, which the shared servers end with.
