@@ -27,7 +27,7 @@ type runCommand struct {
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
 	Lease     time.Duration `help:"Lease time of all locks. Default: 300 ms, for a database 600 ms."`
 	Processes int           `help:"Worker processes. Default: 8, for a quorum or a database 4."`
-	Clients   int           `help:"Clients in each of them. Default: 8, for a quorum or a database 4."`
+	Clients   int           `help:"Clients in each of them. Default: 8, for a quorum 4, for a database 6."`
 	Rate      float64       `default:"11" help:"Faults a second that are planned."`
 	Long      int           `default:"2" help:"Percent of the leases that are kept for longer than they last without renewal."`
 	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
@@ -94,7 +94,7 @@ func (c *runCommand) crew() {
 	case "quorum":
 		processes, clients = 4, 4
 	case "postgresql", "mariadb":
-		processes, clients, lease = 4, 4, 600*time.Millisecond
+		processes, clients, lease = 4, 6, 600*time.Millisecond
 	}
 	if c.Lease <= 0 {
 		c.Lease = lease
