@@ -104,7 +104,11 @@ func warm(db *sql.DB) {
 // database is a store in tables. Every second worker of PostgreSQL listens, and the others
 // poll.
 func (r Redis) database(planted *bug.Bug) (lock.Store, func() error, error) {
-	db, err := OpenDatabase(r.Database, r.dial)
+	address := r.Database
+	if !planted.Flushes() {
+		address += "&synchronous_commit=off"
+	}
+	db, err := OpenDatabase(address, r.dial)
 	if err != nil {
 		return nil, nil, err
 	}
