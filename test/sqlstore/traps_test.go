@@ -193,15 +193,17 @@ func TestAnAcquireWaitsOnlyAMomentForATransaction(t *testing.T) {
 	granted(t, other, claim("k", "b:1", lock.Exclusive))
 }
 
-// A synchronous replica that is away: a grant must not be believed, whoever cancels, and a
-// release doesn't wait for it.
+// A synchronous replica that is away: a grant must not be believed, whoever cancels, and
+// neither a release under a minimum hold. Other releases don't wait for it, as they have
+// NOTIFY in their commit.
 func TestAGrantThatTheReplicaDoesNotHaveIsUnknown(t *testing.T) {
 	t.Parallel()
 	address := sqltest.Postgres(t)
 	db := postgres(t, address, nil)
-	s := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL))
-	held := claim("held", "a:1", lock.Exclusive)
+	s := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL, sqlstore.WithListener(listener(t, address)), quiet))
+	held, keeping := claim("held", "a:1", lock.Exclusive), claim("keeping", "a:1", lock.Exclusive)
 	granted(t, s, held)
+	granted(t, s, keeping)
 	stop, err := s.Watch(t.Context(), claim("held", "b:1", lock.Exclusive), func() {})
 	if err != nil {
 		t.Fatal(err)
@@ -232,6 +234,12 @@ func TestAGrantThatTheReplicaDoesNotHaveIsUnknown(t *testing.T) {
 	})
 	if err := s.Release(ctx, held); err != nil {
 		t.Errorf("a release waits for the replica: %v", err)
+	}
+	keeping.Keep = time.Now().Add(time.Minute)
+	brief, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if err := s.Release(brief, keeping); err == nil || outcome(t, err) != lock.OutcomeUnknown {
+		t.Errorf("a release under a minimum hold: got %v, want an unknown outcome", err)
 	}
 	replica("")
 }
