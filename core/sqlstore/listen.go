@@ -45,6 +45,8 @@ func (h *hub) listen(ctx context.Context) {
 func (h *hub) hear(listening bool) {
 	h.mu.Lock()
 	h.listening = listening
+	close(h.turned)
+	h.turned = make(chan struct{})
 	h.mu.Unlock()
 	h.wakeAll()
 	select {

@@ -110,11 +110,11 @@ func (h *hub) run() {
 	}
 }
 
-// rest ends the hub if nobody watches.
+// rest ends the hub if nobody needs it.
 func (h *hub) rest() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.running = len(h.watched) > 0
+	h.running = len(h.watched) > 0 || len(h.announcees) > 0
 	return !h.running
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/redlatch/redlatch/contrib/pgxlisten"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/sqlstore"
-	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
 // quiet is a logger that nobody reads.
@@ -32,7 +31,7 @@ func listener(t testing.TB, address string) *pgxlisten.Listener {
 
 func TestContractWithNotifications(t *testing.T) {
 	t.Parallel()
-	address := sqltest.Postgres(t)
+	address := sharedPostgres.database(t)
 	contract(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) }, sqlstore.WithListener(listener(t, address)))
 }
 
@@ -73,7 +72,8 @@ func (c *counted) count() int {
 
 // NOTIFY has a lock of the whole cluster: a release that nobody waits for makes none.
 func TestOnlyReleasesThatSomebodyWaitsForAreNotified(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	hears := newCounted(listener(t, address))
 	here := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL))
 	there := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL, sqlstore.WithListener(hears)))
@@ -105,7 +105,8 @@ func TestOnlyReleasesThatSomebodyWaitsForAreNotified(t *testing.T) {
 
 // While the listener is away, waiters poll, and they hear of what happens as it comes back.
 func TestWaitersHearOfReleasesWhileTheListenerIsAway(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	hears := newCounted(listener(t, address))
 	here := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL))
 	there := store(t, postgres(t, address, nil), sqlstore.PostgreSQL, sqlstore.WithListener(hears), quiet)
@@ -142,7 +143,8 @@ func TestWaitersHearOfReleasesWhileTheListenerIsAway(t *testing.T) {
 
 // A transaction's release is heard when it commits.
 func TestACommitNotifies(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	data := postgres(t, address, nil)
 	here := store(t, postgres(t, address, nil), sqlstore.PostgreSQL)
 	holder := lock.New(here)
