@@ -13,6 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/sqlstore"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
@@ -20,7 +23,8 @@ import (
 // place is where the sale keeps its locks and its orders.
 type place struct {
 	flags  []string
-	orders string          // URL of the database with the orders
+	orders string // URL of the database with the orders
+	store  lock.Store
 	held   func() []string // the keys that are held
 }
 
@@ -31,7 +35,7 @@ func inEachPlace(t *testing.T, run func(t *testing.T, p place)) {
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		server, orders := redistest.Standalone(t), sqltest.MariaDB(t)
-		run(t, place{[]string{"--redis", server.URL(), "--db", orders}, orders, func() []string {
+		run(t, place{[]string{"--redis", server.URL(), "--db", orders}, orders, redisstore.New(server.Client(t)), func() []string {
 			keys, err := server.Admin(t).Keys(t.Context(), "*").Result()
 			if err != nil {
 				t.Fatal(err)
@@ -49,7 +53,11 @@ func inEachPlace(t *testing.T, run func(t *testing.T, p place)) {
 func inPostgres(t *testing.T, url string) place {
 	t.Helper()
 	db := openOrders(t, url)
-	return place{[]string{"--locks", "database", "--db", url}, url, func() (keys []string) {
+	store, err := sqlstore.New(db, sqlstore.PostgreSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place{[]string{"--locks", "database", "--db", url}, url, store, func() (keys []string) {
 		rows, err := db.QueryContext(t.Context(), "SELECT name FROM redlatch_locks WHERE expires > extract(epoch FROM clock_timestamp()) * 1000000")
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
-	"github.com/redlatch/redlatch/core/redisstore"
 	"github.com/redlatch/redlatch/test/internal/process"
 	"github.com/redlatch/redlatch/test/internal/redistest"
 )
@@ -253,7 +252,7 @@ func theLockOfAKilledInstance(t *testing.T, p place) {
 	if err != nil || status != http.StatusConflict || answer["code"] != "LOCK_CONTENDED" {
 		t.Fatalf("while held: %d %v %v, want 409 LOCK_CONTENDED", status, answer, err)
 	}
-	operator := lock.New(redisstore.New(server.Client(t)), lock.WithIdentity(lock.Identity{Service: "operator"}))
+	operator := lock.New(p.store, lock.WithIdentity(lock.Identity{Service: "operator"}))
 	defer func() { _ = operator.Close(context.Background()) }()
 	eventually(t, func() error { // operators see which process has it
 		state, err := operator.Inspect(t.Context(), "lock:order:alice")
