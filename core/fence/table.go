@@ -191,7 +191,7 @@ func look(ctx context.Context, on Conn, statement string, key any) (Token, error
 	}:
 		err = on.QueryRowContext(ctx, statement, key).Scan(&fence, &owner)
 	}
-	if err == nil && !(fence.Valid && owner.Valid) {
+	if err == nil && (!fence.Valid || !owner.Valid) {
 		err = errNull
 	}
 	return Token{Fence: uint64(max(0, fence.V)), Owner: owner.V}, err

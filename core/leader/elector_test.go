@@ -131,7 +131,7 @@ func TestAnElectorSaysThatItDoesNotRun(t *testing.T) {
 			t.Error(err)
 		}
 		stop()
-		<-first
+		wantErr(t, <-first, context.Canceled)
 		idle()
 	})
 }

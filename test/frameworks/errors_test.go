@@ -27,9 +27,9 @@ func TestErrorsOfGoZeroInTheManual(t *testing.T) {
 		}
 		return g.WithLogger(slog.New(slog.DiscardHandler))
 	}
-	checked := func(code, operation, template string, make func(g *guard.Guard)) guardtest.Mistake {
+	checked := func(code, operation, template string, register func(g *guard.Guard)) guardtest.Mistake {
 		g := ruled(operation, template)
-		make(g)
+		register(g)
 		return guardtest.AtStart(code+" // rule "+operation+", "+template, g.Validate())
 	}
 	locked := func(g *guard.Guard) rest.Middleware { return rest.ToMiddleware(httplock.Route(g, post)) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ import (
 // the mistake.
 func TestErrorsOfLeadersInTheManual(t *testing.T) {
 	const key = "leader:billing"
-	bill := func(ctx context.Context, _ uint64) error { return nil }
+	bill := func(context.Context, uint64) error { return nil }
 	closed := lock.New(memstore.New())
 	if err := closed.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func twice(t *testing.T, e *leader.Elector) error {
 	first := make(chan error, 1)
 	go func() { first <- e.Run(ctx) }()
 	for e.IsLeader(ctx) != nil {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // nothing says that it leads
+		runtime.Gosched()
 	}
 	err := e.Run(ctx)
 	stop()

@@ -131,7 +131,7 @@ func TestTheClientOfTheManualCallsAgain(t *testing.T) {
 	listener := listen(t)
 	serveOn(t, server, listener)
 	output, err := runAgainst(t, "test/readme/grpcclient/main.go", "localhost:50051", listener.Addr().String())
-	if err != nil || !strings.Contains(output, "SERVING <nil>") || refused != 1 {
+	if err != nil || !strings.Contains(output, "SERVING") || !strings.Contains(output, "error: <nil>") || refused != 1 {
 		t.Errorf("%v, refused %d times: %s", err, refused, output)
 	}
 }

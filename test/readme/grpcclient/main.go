@@ -20,21 +20,23 @@ import (
 func main() {
 	locker := lock.New(memstore.New())       // for a fleet: redisstore.New(redisClient)
 	defer locker.Close(context.Background()) //nolint:errcheck // the program ends
-	if err := call(context.Background(), locker, "localhost:50051"); err != nil {
-		log.Println("failed:", err)
+	conn, err := dial(locker, "localhost:50051")
+	if err == nil {
+		err = call(context.Background(), conn)
 	}
+	log.Println("done, error:", err)
 }
 
-func call(ctx context.Context, locker *lock.Locker, address string) error {
+func dial(locker *lock.Locker, address string) (*grpc.ClientConn, error) {
 	g, err := guard.New(locker, rule.Rule{ // a guard of the client's own
 		Operation: healthpb.Health_Check_FullMethodName, Key: "lock:check:<req.service>", Wait: time.Second,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	locks, err := grpclock.New(g)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	conn, err := grpc.NewClient(address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -42,20 +44,23 @@ func call(ctx context.Context, locker *lock.Locker, address string) error {
 		grpc.WithChainStreamInterceptor(locks.StreamClientInterceptor()),
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer conn.Close()
-	if err := g.Validate(); err != nil { // such as a method that doesn't exist
-		return err
-	}
-	request := &healthpb.HealthCheckRequest{Service: "shop"}
+	return conn, g.Validate() // an error if a rule is for a method that doesn't exist
+}
+
+func call(ctx context.Context, conn *grpc.ClientConn) error {
 	for {
-		answer, err := healthpb.NewHealthClient(conn).Check(ctx, request)
+		answer, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: "shop"})
 		delay, retry := grpclock.RetryDelay(err) // nobody ran: another holds the lock, here or in the server
 		if !retry {
-			log.Println(answer.GetStatus(), err)
+			log.Println(answer.GetStatus())
 			return err
 		}
-		time.Sleep(delay)
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
