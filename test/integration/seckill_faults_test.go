@@ -142,8 +142,11 @@ func (s *deployment) judge(t *testing.T, sale string, stock int, placed map[stri
 		if _, report, err = s.instances[2].call(http.MethodGet, sale+"/report", "", ""); err != nil {
 			return err
 		}
-		if status, counted, err = s.instances[2].call(http.MethodGet, sale+"/count", "", ""); err != nil || status != http.StatusOK {
-			return fmt.Errorf("count: %d, %v", status, err)
+		if status, counted, err = s.instances[2].call(http.MethodGet, sale+"/count", "", ""); err != nil {
+			return err
+		}
+		if status != http.StatusOK {
+			return fmt.Errorf("count: %d", status)
 		}
 		clear(kept)
 		return s.listed(sale, kept)
