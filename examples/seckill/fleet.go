@@ -66,7 +66,9 @@ func (i *instances) Run(ctx context.Context, t terminal) (err error) {
 		return err
 	case <-ctx.Done():
 		err := server.Close() // streams of pages have no end
-		<-failed
+		if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+			err = errors.Join(err, ended)
+		}
 		return err
 	}
 }

@@ -37,16 +37,16 @@ const faultTime = 2500 * time.Millisecond
 // saleFaults are what happens to a sale while people order.
 var saleFaults = []struct {
 	name   string
-	happen func(t *testing.T, s *deployment)
+	happen func(ctx context.Context, s *deployment)
 }{
-	{"an instance is killed", func(_ *testing.T, s *deployment) { s.instances[1].Kill(); s.restart(1) }},
-	{"an instance stands still for longer than its lease", func(_ *testing.T, s *deployment) {
+	{"an instance is killed", func(_ context.Context, s *deployment) { s.instances[1].Kill(); s.restart(1) }},
+	{"an instance stands still for longer than its lease", func(_ context.Context, s *deployment) {
 		_ = s.instances[0].Signal(syscall.SIGSTOP)
 		time.Sleep(faultTime)
 		_ = s.instances[0].Signal(syscall.SIGCONT)
 	}},
-	{"an instance is restarted", func(_ *testing.T, s *deployment) { s.restart(2) }},
-	{"all instances are killed", func(_ *testing.T, s *deployment) {
+	{"an instance is restarted", func(_ context.Context, s *deployment) { s.restart(2) }},
+	{"all instances are killed", func(_ context.Context, s *deployment) {
 		for _, i := range s.instances {
 			i.Kill()
 		}
@@ -54,41 +54,40 @@ var saleFaults = []struct {
 			s.restart(n)
 		}
 	}},
-	{"Redis is killed, and forgets", func(_ *testing.T, s *deployment) { s.redis.Restart() }},
-	{"Redis is away for a while", func(_ *testing.T, s *deployment) { s.redis.Kill(); time.Sleep(faultTime); s.redis.Restart() }},
-	{"Redis stands still", func(_ *testing.T, s *deployment) { s.redis.Stop(); time.Sleep(faultTime); s.redis.Cont() }},
-	{"Redis is busy with a script", func(t *testing.T, s *deployment) {
-		s.admin.Eval(t.Context(), "local t = redis.call('time') repeat local n = redis.call('time') until (n[1] - t[1]) * 1000000 + n[2] - t[2] > 1500000", nil)
+	{"Redis is killed, and forgets", func(_ context.Context, s *deployment) { s.redis.Restart() }},
+	{"Redis is away for a while", func(_ context.Context, s *deployment) { s.redis.Kill(); time.Sleep(faultTime); s.redis.Restart() }},
+	{"Redis stands still", func(_ context.Context, s *deployment) { s.redis.Stop(); time.Sleep(faultTime); s.redis.Cont() }},
+	{"Redis is busy with a script", func(ctx context.Context, s *deployment) {
+		s.admin.Eval(ctx, "local t = redis.call('time') repeat local n = redis.call('time') until (n[1] - t[1]) * 1000000 + n[2] - t[2] > 1500000", nil)
 	}},
-	{"Redis is flushed again and again", repeated(func(t *testing.T, s *deployment) { s.admin.FlushAll(t.Context()) })},
-	{"locks are deleted by hand", repeated(func(t *testing.T, s *deployment) {
-		for _, key := range s.admin.Keys(t.Context(), "lock:order:*").Val() {
-			s.admin.Del(t.Context(), key)
+	{"Redis is flushed again and again", repeated(func(ctx context.Context, s *deployment) { s.admin.FlushAll(ctx) })},
+	{"locks are deleted by hand", repeated(func(ctx context.Context, s *deployment) {
+		for _, key := range s.admin.Keys(ctx, "lock:order:*").Val() {
+			s.admin.Del(ctx, key)
 		}
 	})},
-	{"connections to Redis are cut", repeated(func(t *testing.T, s *deployment) {
-		s.admin.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes")
-		s.admin.ClientKillByFilter(t.Context(), "TYPE", "pubsub")
+	{"connections to Redis are cut", repeated(func(ctx context.Context, s *deployment) {
+		s.admin.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes")
+		s.admin.ClientKillByFilter(ctx, "TYPE", "pubsub")
 	})},
-	{"Redis forgets the scripts", repeated(func(t *testing.T, s *deployment) { s.admin.ScriptFlush(t.Context()) })},
-	{"Redis is full", func(t *testing.T, s *deployment) {
-		s.admin.ConfigSet(t.Context(), "maxmemory", "1")
+	{"Redis forgets the scripts", repeated(func(ctx context.Context, s *deployment) { s.admin.ScriptFlush(ctx) })},
+	{"Redis is full", func(ctx context.Context, s *deployment) {
+		s.admin.ConfigSet(ctx, "maxmemory", "1")
 		time.Sleep(faultTime)
-		s.admin.ConfigSet(t.Context(), "maxmemory", "0")
+		s.admin.ConfigSet(ctx, "maxmemory", "0")
 	}},
-	{"connections to the database are cut", repeated(func(t *testing.T, s *deployment) {
-		_, _ = s.sql.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+	{"connections to the database are cut", repeated(func(ctx context.Context, s *deployment) {
+		_, _ = s.sql.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
 	})},
-	{"the database is killed", func(_ *testing.T, s *deployment) { s.db.Restart() }},
-	{"the database stands still", func(_ *testing.T, s *deployment) { s.db.Stop(); time.Sleep(faultTime); s.db.Cont() }},
+	{"the database is killed", func(_ context.Context, s *deployment) { s.db.Restart() }},
+	{"the database stands still", func(_ context.Context, s *deployment) { s.db.Stop(); time.Sleep(faultTime); s.db.Cont() }},
 }
 
 // repeated is a fault that comes back for a while.
-func repeated(do func(*testing.T, *deployment)) func(*testing.T, *deployment) {
-	return func(t *testing.T, s *deployment) {
-		t.Helper()
+func repeated(do func(context.Context, *deployment)) func(context.Context, *deployment) {
+	return func(ctx context.Context, s *deployment) {
 		for end := time.Now().Add(faultTime / 2); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			do(t, s)
+			do(ctx, s)
 		}
 	}
 }
@@ -117,7 +116,7 @@ func TestASaleKeepsItsPromisesInEachFault(t *testing.T) {
 			sale := s.instances[2].voucher(t, stock)
 			crowd := hurry(t, s.url+sale+"/orders", stock/10)
 			<-crowd.begun
-			fault.happen(t, s)
+			fault.happen(t.Context(), s)
 			close(crowd.over)
 			placed := crowd.soldOut(t)
 			violations += s.judge(t, sale, stock, placed)
@@ -143,8 +142,11 @@ func (s *deployment) judge(t *testing.T, sale string, stock int, placed map[stri
 		if _, report, err = s.instances[2].call(http.MethodGet, sale+"/report", "", ""); err != nil {
 			return err
 		}
-		if status, counted, err = s.instances[2].call(http.MethodGet, sale+"/count", "", ""); err != nil || status != http.StatusOK {
-			return fmt.Errorf("count: %d, %v", status, err)
+		if status, counted, err = s.instances[2].call(http.MethodGet, sale+"/count", "", ""); err != nil {
+			return err
+		}
+		if status != http.StatusOK {
+			return fmt.Errorf("count: %d", status)
 		}
 		clear(kept)
 		return s.listed(sale, kept)

@@ -10,10 +10,16 @@ import (
 
 // words are those of the page, by language: the first is for readers of others.
 var words = []struct{ Lang, Title, About, Instance, State, Ready, Starting, Killed, Kill, Start, Sale string }{
-	{"en", "Three instances", "Each is a process with its own locker, on one Redis and one database. Kill one while people order: whose order was under way is refused until the lease has run out, and then served by another.",
-		"Instance", "State", "ready", "starts", "has ended", "Kill -9", "Start", "The sale"},
-	{"zh-CN", "三个实例", "每个实例是一个独立进程，有自己的 locker，共用一个 Redis 和一个数据库。在有人下单时杀掉一个：正在处理的那位用户会被拒绝，直到租约到期，然后由另一个实例服务。",
-		"实例", "状态", "就绪", "正在启动", "已结束", "Kill -9", "启动", "秒杀页面"},
+	{
+		"en", "Three instances",
+		"Each is a process with its own locker, on one Redis and one database. Kill one while people order: a user whose order was under way is refused until the lease has run out, and then served by another.",
+		"Instance", "State", "ready", "starts", "has ended", "Kill -9", "Start", "The sale",
+	},
+	{
+		"zh-CN", "三个实例",
+		"每个实例是一个独立进程，有自己的 locker，共用一个 Redis 和一个数据库。在有人下单时杀掉一个：正在处理的那位用户会被拒绝，直到租约到期，然后由另一个实例服务。",
+		"实例", "状态", "就绪", "正在启动", "已结束", "Kill -9", "启动", "秒杀页面",
+	},
 }
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
