@@ -64,7 +64,7 @@ func (s *Store) Announced(ctx context.Context, heard func(locker, name string)) 
 	if s.keys.listener == nil {
 		return nil, fmt.Errorf("%w: forced releases are announced by a listener", lock.ErrUnsupported)
 	}
-	return s.keys.hub.announced(ctx, heard) //nolint:contextcheck // the hub works for later calls, too
+	return s.keys.hub.announced(ctx, heard)
 }
 
 // NameOf implements [lock.Registry]: the id of its row.
@@ -78,7 +78,7 @@ func (h *hub) announced(ctx context.Context, heard func(locker, name string)) (s
 	a := &announcee{heard}
 	h.mu.Lock()
 	h.announcees[a] = struct{}{}
-	h.start()
+	h.start() //nolint:contextcheck // the hub works for later calls, too
 	h.mu.Unlock()
 	stop = func() {
 		h.mu.Lock()

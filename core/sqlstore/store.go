@@ -234,7 +234,7 @@ func (k *keys) Inspect(ctx context.Context, key string) (lock.State, error) {
 // woken.
 func (k *keys) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	err = k.change(ctx, key, nil, func(e *entry.Entry, r *row) (how writing, err error) {
-		if k.listener != nil {
+		if k.dialect == PostgreSQL {
 			how.announce = announcement(key, e)
 		}
 		freed = e.Force(at(r.now))

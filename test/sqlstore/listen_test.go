@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -97,9 +98,41 @@ func TestOnlyReleasesThatSomebodyWaitsForAreNotified(t *testing.T) {
 	<-woken // as there was a gap before
 	visit("unwanted")
 	visit("wanted")
-	<-woken
+	<-woken // perhaps by a poll from before it listened
+	eventually(t, "a notification", func() bool { return hears.count() > 0 })
 	if n := hears.count(); n != 1 {
 		t.Errorf("%d notifications, want one", n)
+	}
+}
+
+// The listener ends when nobody has needed it for a moment. Who comes in that moment waits
+// for the next one, and misses nothing from then on.
+func TestForcedReleasesAreHeardHoweverTheListenerComesAndGoes(t *testing.T) {
+	t.Parallel()
+	address := sharedPostgres.database(t)
+	operator := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL))
+	there := store(t, postgres(t, address, nil), sqlstore.PostgreSQL, sqlstore.WithListener(listener(t, address)), quiet)
+	for round := range 30 {
+		key := fmt.Sprint("k", round)
+		heard := make(chan string, 10)
+		stop, err := there.Announced(t.Context(), func(locker, name string) { heard <- locker + " " + name })
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted(t, operator, claim(key, "a:1", lock.Exclusive))
+		if freed, err := operator.ForceRelease(t.Context(), key); err != nil || !freed {
+			t.Fatal(freed, err)
+		}
+		select {
+		case got := <-heard:
+			if got != "a "+there.NameOf(key) {
+				t.Errorf("heard %q", got)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("round %d: nothing was heard", round)
+		}
+		stop()
+		<-time.After(180*time.Millisecond + time.Duration(round)*5*time.Millisecond) // until the listener ends, about
 	}
 }
 
