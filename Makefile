@@ -63,7 +63,7 @@ demo: ## Run the seckill service and a load against it, and check the result
 serve: ## Run the seckill service until Ctrl-C
 	$(GO) run ./examples/seckill serve
 
-# The tests on servers mostly wait, so the others run at the same time.
+# The tests on servers mostly wait, so the others run at the same time. lint has vetted them.
 .PHONY: test
 test: servers ## Install missing servers, then run all tests with the race detector
 	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) --jobs=2 integration unit
@@ -83,14 +83,14 @@ test-acl: servers ## Run the tests on real servers as a user of Redis that may d
 
 .PHONY: integration
 integration: ## Run the tests on real servers; those whose server is missing are skipped
-	$(GO) test -race -shuffle=on -timeout 30m -parallel 6 $(TEST_FLAGS) ./test/integration
+	$(GO) test -race -vet=off -shuffle=on -timeout 30m -parallel 6 $(TEST_FLAGS) ./test/integration
 
 # The packages of a module, without the tests on real servers.
 units = $$($(GO) list ./... | grep -v /test/integration)
 
 .PHONY: unit
 unit: ## Run all other tests
-	@$(call each_module,$(GO) test -race -shuffle=on -timeout 20m -parallel 6 -p $(TEST_PARALLEL) $(TEST_FLAGS) $(units))
+	@$(call each_module,$(GO) test -race -vet=off -shuffle=on -timeout 20m -parallel 6 -p $(TEST_PARALLEL) $(TEST_FLAGS) $(units))
 
 # How often each test of test-faults and bugs runs in a row, and how often recovery
 # measures each outage.
@@ -116,6 +116,11 @@ recovery: servers ## Lose Redis RUNS (50) times in each way, and print how long 
 
 # How often leaders change in the target leaders.
 CHANGES ?= 200
+
+.PHONY: viewers
+viewers: servers ## What 64 viewers of a sale leave of the orders of another, in five interleaved rounds on SQLite and PostgreSQL
+	@REDLATCH_REQUIRE_SERVERS=1 $(GO) test -count=1 -v -run '^TestWatchingASaleDoesNotSlowAnother$$' $(TEST_FLAGS) ./test/integration \
+		| grep --line-buffered -E 'round|ratios|want 0.9|^ *---|^(FAIL|ok)'
 
 .PHONY: leaders
 leaders: servers ## End leaders CHANGES (200) times in each way, and print how long nobody led

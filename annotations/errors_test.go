@@ -88,13 +88,6 @@ func compiling(directives ...string) func(*guard.Guard) error {
 	}
 }
 
-// ofLockgen are parts of what lockgen says of the mistakes in its own test.
-var ofLockgen = []string{
-	`has no field or method "Id"`, "unknown variable <usr>", `unknown parameter "user"`, "<req.Price> is a float64", "<req> is a *Request",
-	"<ctx.id>: values of a context", "NoContext has a directive", "NoError has a directive", "is a plain comment", "unknown directive //redlatch:lokc",
-	`"twice" is at`, "stands above no method", "Shop embeds Place of package",
-}
-
 func TestTheManualQuotesTheErrorsOfAnnotations(t *testing.T) {
 	var messages []string
 	for name, mistake := range mistakes {
@@ -103,23 +96,6 @@ func TestTheManualQuotesTheErrorsOfAnnotations(t *testing.T) {
 			t.Fatalf("%s: nothing is wrong", name)
 		}
 		messages = append(messages, err.Error())
-	}
-	var faults []byte
-	for _, script := range []string{"faults", "elsewhere"} {
-		lines, err := os.ReadFile("cmd/lockgen/testdata/" + script + ".txtar")
-		if err != nil {
-			t.Fatal(err)
-		}
-		faults = append(faults, lines...)
-	}
-	for _, part := range ofLockgen {
-		_, line, found := strings.Cut(string(faults), part)
-		if !found {
-			t.Fatalf("lockgen does not say %q", part)
-		}
-		before := string(faults)[:len(faults)-len(line)]
-		line, _, _ = strings.Cut(line, "\n")
-		messages = append(messages, before[strings.LastIndexByte(before, '\n')+1:]+line)
 	}
 	guardtest.Quoted(t, "../docs/errors.md", "Annotations", messages)
 }

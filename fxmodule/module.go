@@ -71,8 +71,7 @@ type Result struct {
 // [lock.ErrClosed], which is logged as a warning.
 //
 // It returns an error for an invalid Config, without a Lifecycle, without a store or a
-// Redis client, and for more than one client. It panics on a wrong option, as
-// [lock.New] does.
+// Redis client, for more than one client, and for a wrong option.
 func New(p Params) (Result, error) {
 	if p.Lifecycle == nil {
 		return Result{}, errNoLifecycle
@@ -92,7 +91,11 @@ func New(p Params) (Result, error) {
 	if p.Telemetry != nil {
 		options = append(options, lock.WithHooks(p.Telemetry.Hooks()))
 	}
-	locker := lock.New(store, append(options, p.Options...)...)
+	options = append(options, p.Options...)
+	if err := lock.CheckOptions(options...); err != nil {
+		return Result{}, fmt.Errorf("fxmodule: an option of AsOption: %w", err)
+	}
+	locker := lock.New(store, options...)
 	health := &Health{locker: locker, store: store, timeout: config.CheckTimeout}
 	p.Lifecycle.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {

@@ -1,6 +1,8 @@
 package fxmodule
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -58,9 +60,13 @@ func (n Named) locker(
 	universal redis.UniversalClient, single *redis.Client, cluster *redis.ClusterClient, options []lock.Option, began *isMade,
 ) (*lock.Locker, *Health, error) {
 	made, err := provideLocker(Params{
-		Lifecycle: lifecycle, Config: config, Logger: n.logger(log), Telemetry: t, Store: store,
+		Lifecycle: named{lifecycle, n}, Config: config, Logger: n.logger(log), Telemetry: t, Store: store,
 		Universal: universal, Single: single, Cluster: cluster, Options: options,
 	}, began)
+	if errors.Is(err, errNoStore) {
+		err = fmt.Errorf("no lock store has this name: give it to a Redis client or a lock.Store, by fx.Annotate(newClient, fx.ResultTags(`%s`)), "+
+			"or use the method InMemory of the name", n.tag())
+	}
 	return made.Locker, made.Health, n.wrap(err)
 }
 
@@ -70,7 +76,7 @@ func (n Named) guard(
 	log *slog.Logger, t *telemetry.Telemetry,
 ) (*guard.Guard, *sources, error) {
 	made, err := provideGuard(GuardParams{
-		Lifecycle: lifecycle, Locker: locker, Rules: rules, Files: files, Config: config, Health: health,
+		Lifecycle: named{lifecycle, n}, Locker: locker, Rules: rules, Files: files, Config: config, Health: health,
 		Logger: n.logger(log), Telemetry: t,
 	})
 	return made.Guard, made.Sources, n.wrap(err)
@@ -89,7 +95,32 @@ func (n Named) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("fxmodule: Named(%q): %w", string(n), err)
+	return ofNamed{n, err}
+}
+
+// ofNamed is an error of a locker with a name.
+type ofNamed struct {
+	name Named
+	error
+}
+
+func (e ofNamed) Error() string {
+	return fmt.Sprintf("fxmodule: Named(%q): %s", string(e.name), strings.TrimPrefix(e.error.Error(), "fxmodule: "))
+}
+
+func (e ofNamed) Unwrap() error { return e.error }
+
+// named is a lifecycle in which a start that fails says which locker it is of.
+type named struct {
+	fx.Lifecycle
+	name Named
+}
+
+func (l named) Append(h fx.Hook) {
+	if start := h.OnStart; start != nil {
+		h.OnStart = func(ctx context.Context) error { return l.name.wrap(start(ctx)) }
+	}
+	l.Lifecycle.Append(h)
 }
 
 // AsOption is [AsOption] for the locker of this name.
@@ -138,11 +169,14 @@ func (n Named) InMemory() fx.Option {
 // would one that has replaced the guard by one without the rules.
 func (n Named) needGuard() fx.Option {
 	return fx.Invoke(fx.Annotate(func(g *guard.Guard, s *sources) error {
+		if g == nil {
+			return n.wrap(errors.New("has rules, and no guard: give fx the option Module of the name as well"))
+		}
 		if s == nil {
 			return nil // of an application that provides NewGuard itself
 		}
 		return s.use(g)
-	}, fx.ParamTags(n.tag(), n.maybe())))
+	}, fx.ParamTags(n.maybe(), n.maybe())))
 }
 
 const optional = `optional:"true"`

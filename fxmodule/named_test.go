@@ -106,20 +106,22 @@ func TestMistakesWithANamedLockerNameIt(t *testing.T) {
 		opts []fx.Option
 		want string
 	}{
-		"no store": {[]fx.Option{fxmodule.Module, fxmodule.InMemory(), archive.Module(), fx.Invoke(func(both) {})}, `fxmodule: Named("archive"): fxmodule: no lock store is configured`},
+		"no store": {[]fx.Option{fxmodule.Module, fxmodule.InMemory(), archive.Module(), fx.Invoke(func(both) {})}, `fxmodule: Named("archive"): no lock store has this name`},
 		"no module": {
 			[]fx.Option{fxmodule.Module, fxmodule.InMemory(), archive.InMemory(), fx.Invoke(func(both) {})}, `missing types: *lock.Locker[name="archive"]`,
 		},
 		"a bad name":      {[]fx.Option{fxmodule.Module, fxmodule.InMemory(), fxmodule.Named(`a"b`).Module()}, "a name has letters, digits, - and _ only"},
-		"a wrong config":  {[]fx.Option{two(archive.WithConfig(fxmodule.Config{Watchdog: -1})), fx.Invoke(func(both) {})}, `Named("archive"): fxmodule: config: watchdog: -1ns is too short`},
-		"a wrong rule":    {[]fx.Option{two(archive.AsRule(rule.Rule{Operation: "one", Key: "lock:<"}))}, `Named("archive"): fxmodule: lock rules: `},
-		"a missing file":  {[]fx.Option{two(archive.WithRulesFile("no.yaml"))}, `Named("archive"): fxmodule: lock rules: `},
-		"a rule of none":  {[]fx.Option{two(archive.AsRule(rule.Rule{Operation: "one", Key: "lock:one"}))}, `"one": has a rule, and nothing serves it`},
+		"a wrong config":  {[]fx.Option{two(archive.WithConfig(fxmodule.Config{Watchdog: -1})), fx.Invoke(func(both) {})}, `Named("archive"): config: watchdog: -1ns is too short`},
+		"a wrong rule":    {[]fx.Option{two(archive.AsRule(rule.Rule{Operation: "one", Key: "lock:<"}))}, `Named("archive"): lock rules: `},
+		"a missing file":  {[]fx.Option{two(archive.WithRulesFile("no.yaml"))}, `Named("archive"): lock rules: `},
+		"a rule of none":  {[]fx.Option{two(archive.AsRule(rule.Rule{Operation: "one", Key: "lock:one"}))}, `Named("archive"): lock rules: "one": has a rule, and nothing serves it`},
 		"another's rules": {[]fx.Option{two(fxmodule.AsRule(rule.Rule{Operation: "one", Key: "lock:one"}), fx.Invoke(func(b both) { b.Second.Declare("one") }))}, `"one": has a rule, and nothing serves it`},
 		"a store that isn't ready": {[]fx.Option{
 			fxmodule.Module, fxmodule.InMemory(), archive.Module(), fx.Invoke(func(both) {}),
 			fx.Provide(fx.Annotate(func() lock.Store { return unready{memstore.New()} }, fx.ResultTags(`name:"archive"`))),
-		}, "the lock store is not ready: not yet"},
+		}, `Named("archive"): the lock store is not ready: not yet`},
+		"no module for a rule": {[]fx.Option{fxmodule.Module, fxmodule.InMemory(), archive.AsRule(rule.Rule{Operation: "one", Key: "lock:one"})}, `Named("archive"): has rules, and no guard`},
+		"a wrong option":       {[]fx.Option{two(archive.AsOption(lock.WithWatchdog(-1))), fx.Invoke(func(both) {})}, `Named("archive"): an option of AsOption: invalid argument: WithWatchdog`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := fx.New(append(test.opts, quiet(), fx.NopLogger)...)

@@ -78,5 +78,5 @@ func ExampleCheck() {
 	r.POST("/vouchers/:id/orders", authenticate, ginlock.New(g, "lock:order:<userld>"), func(*gin.Context) {})
 	fmt.Println(ginlock.Check(r, g, "userId"))
 	// Output:
-	// ginlock: POST /vouchers/:id/orders: template "lock:order:<userld>", column 12: <userld> is not a parameter of the route, not bound by WithVar, and not named by WithProvided
+	// ginlock: "POST /vouchers/:id/orders": template "lock:order:<userld>", column 12: <userld> is not a parameter of the route, not bound by WithVar, and not named by WithProvided
 }

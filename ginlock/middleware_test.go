@@ -68,7 +68,7 @@ func TestValueSetInBothPlacesMustAgree(t *testing.T) {
 		"in the context":     {nil, "42", "lock:42"},
 		"in both alike":      {42, "42", "lock:42"},
 		"in both, otherwise": {"42", "43", "LOCK_KEY_INVALID"},
-		"in neither":         {nil, nil, "LOCK_KEY_INVALID"},
+		"in neither":         {nil, nil, "LOCK_RULE_INVALID"},
 		"of a wrong type":    {"a", 1.5, "LOCK_RULE_INVALID"},
 		"of one with c.Set":  {1.5, nil, "LOCK_RULE_INVALID"},
 	} {

@@ -88,7 +88,7 @@ func countServices(servers []Registry) (n int) {
 // survey is what the guard knows of gRPC: the methods that go through the
 // interceptors and decorators, and everything that is wrong with their locks.
 func (i *Locks) survey(rules *rule.Set) (served []string, err error) {
-	s := survey{Locks: i, guarded: rules, methods: make(map[string]rpcguard.Method)}
+	s := survey{Locks: i, guarded: rules, methods: make(map[string]rpcguard.Method), faults: make(map[string]error)}
 	s.allServers()
 	s.allDecorated()
 	s.client()
@@ -104,19 +104,33 @@ type survey struct {
 	methods map[string]rpcguard.Method // that a server has, or a client may call
 	vars    []string                   // of the templates of these methods
 	served  []string
-	faults  []string
+	faults  map[string]error // by their text
 }
 
 func (s *survey) fault(subject, format string, args ...any) {
-	s.faults = append(s.faults, fmt.Sprintf("grpclock: %s: "+format, append([]any{subject}, args...)...))
+	s.note(fmt.Errorf("%s: "+format, append([]any{subject}, args...)...))
+}
+
+// faultOf is a fault of a method, whose rule may be in a file.
+func (s *survey) faultOf(method string, err error) {
+	f, ok := err.(rule.Fault) //nolint:errorlint // one that is wrapped has more to say
+	if !ok {
+		f = rule.Fault{Reason: err.Error()}
+	}
+	f.Operation = method
+	s.note(f)
+}
+
+func (s *survey) note(fault error) {
+	fault = fmt.Errorf("grpclock: %w", fault)
+	s.faults[fault.Error()] = fault
 }
 
 // err lists the faults, each once.
 func (s *survey) err() error {
-	slices.Sort(s.faults)
 	var all []error
-	for _, fault := range slices.Compact(s.faults) {
-		all = append(all, errors.New(fault))
+	for _, text := range slices.Sorted(maps.Keys(s.faults)) {
+		all = append(all, s.faults[text])
 	}
 	return errors.Join(all...)
 }
@@ -197,8 +211,8 @@ func (s *survey) renamed(service string, info grpc.ServiceInfo, m grpc.MethodInf
 		of := file.Services().Get(i)
 		original := rpcguard.Method{Name: "/" + string(of.FullName()) + "/" + m.Name}
 		if rules, err := s.rpc.Rules(s.guarded, original); of.Methods().ByName(protoreflect.Name(m.Name)) != nil && (len(rules) > 0 || err != nil) {
-			s.fault(method.Name, "is a second name of %s, whose lock it would not take: register the service under its own name, "+
-				"put its decorator around it (New...ServerLock), or give this name a rule", original.Name)
+			s.faultOf(method.Name, fmt.Errorf("is a second name of %s, whose lock it would not take: register the service under its own name, "+
+				"put its decorator around it (New...ServerLock), or give this name a rule", original.Name))
 		}
 	}
 }
@@ -265,15 +279,15 @@ func (s *survey) through(m rpcguard.Method, unary, stream bool, of side) {
 		s.add(m)
 		return
 	}
-	s.note(m)
+	s.know(m)
 	if rules, err := s.rpc.Rules(s.guarded, m); len(rules) > 0 || err != nil {
 		s.served = append(s.served, m.Name) // one fault says it
-		s.fault(m.Name, "has a rule, but the %s has no interceptor for %s: add %s", of.name, kind, chain)
+		s.faultOf(m.Name, fmt.Errorf("has a rule, but the %s has no interceptor for %s: add %s", of.name, kind, chain))
 	}
 }
 
-// note notes a method that exists, and the variables of its rules.
-func (s *survey) note(m rpcguard.Method) {
+// know notes a method that exists, and the variables of its rules.
+func (s *survey) know(m rpcguard.Method) {
 	if _, known := s.methods[m.Name]; !known || !m.Client {
 		s.methods[m.Name] = m
 	}
@@ -287,11 +301,11 @@ func (s *survey) note(m rpcguard.Method) {
 
 // add notes a method that goes through the locks, and what is wrong with its rules.
 func (s *survey) add(m rpcguard.Method) {
-	s.note(m)
+	s.know(m)
 	m.FirstMessage = s.first[m.Name]
 	s.served = append(s.served, m.Name)
 	for _, err := range s.rpc.Check(s.guarded, m) {
-		s.fault(m.Name, "%v", err)
+		s.faultOf(m.Name, err)
 	}
 }
 
@@ -300,15 +314,15 @@ func (s *survey) leftovers() {
 	known := slices.Collect(maps.Keys(s.methods))
 	for method := range s.rules {
 		if _, ok := s.methods[method]; !ok {
-			s.fault(method, "is in WithRule, but %s", s.absent(method, known))
+			s.faultOf(method, errors.New("is in WithRule, but "+s.absent(method, known)))
 		}
 	}
 	for method := range s.first {
 		switch info, ok := s.methods[method]; {
 		case !ok:
-			s.fault(method, "is in WithFirstMessage, but %s", s.absent(method, known))
+			s.faultOf(method, errors.New("is in WithFirstMessage, but "+s.absent(method, known)))
 		case !info.ClientStream:
-			s.fault(method, "is in WithFirstMessage, but clients do not stream to it")
+			s.faultOf(method, errors.New("is in WithFirstMessage, but clients do not stream to it"))
 		}
 	}
 }

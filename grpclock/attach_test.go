@@ -2,6 +2,7 @@ package grpclock_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -55,20 +56,32 @@ func TestValidateReportsEveryFaultOfGRPC(t *testing.T) {
 		grpclock.WithFirstMessage(watch, "/redlatch.test.v1.OrderService/Wach"),
 	)
 	for _, want := range []string{
-		`grpclock: /redlatch.test.v1.FaultyService/Grammar: "/redlatch.test.v1.FaultyService/Grammar": wait: -1s is negative, use 0 to try once or the longest time to wait`,
-		`grpclock: /redlatch.test.v1.FaultyService/Reserved: template "lock:<service>", column 6: <service>: is the service of gRPC, and redlatch.test.v1.ReservedRequest has a field of that name as well: write <req.service> for the field, or the name of the service itself`,
-		`grpclock: /redlatch.test.v1.FaultyService/Typo: template "lock:order:<usr_id>", column 12: <usr_id>: redlatch.test.v1.TypoRequest has no field "usr_id", did you mean "user_id"?`,
-		`grpclock: /redlatch.test.v1.OrderService/Plac: is in WithRule, but there is no such method, did you mean "/redlatch.test.v1.OrderService/Place"?`,
-		`grpclock: /redlatch.test.v1.OrderService/Plain: template "lock:<userld>:<req.user_id.x>:<path.id>", column 15: <req.user_id.x>: redlatch.test.v1.PlainRequest.user_id is string, which has no fields to name`,
-		`grpclock: /redlatch.test.v1.OrderService/Plain: template "lock:<userld>:<req.user_id.x>:<path.id>", column 31: <path.id>: does not exist in gRPC, use a field of the request, <md.name>, <ctx.name> or WithVar`,
-		`grpclock: /redlatch.test.v1.OrderService/Plain: template "lock:<userld>:<req.user_id.x>:<path.id>", column 6: <userld>: redlatch.test.v1.PlainRequest has no field "userld", did you mean "userId"?`,
-		`grpclock: /redlatch.test.v1.OrderService/Upload: template "lock:<user_id>", column 6: <user_id>: is a field of a request, and there is no message before the handler runs: use <md.name>, <ctx.name>, WithVar or WithFirstMessage`,
-		`grpclock: /redlatch.test.v1.OrderService/Wach: is in WithFirstMessage, but there is no such method, did you mean "/redlatch.test.v1.OrderService/Watch"?`,
-		`grpclock: /redlatch.test.v1.OrderService/Watch: is in WithFirstMessage, but clients do not stream to it`,
+		`grpclock: "/redlatch.test.v1.FaultyService/Grammar": wait: -1s is negative, use 0 to try once or the longest time to wait`,
+		`grpclock: "/redlatch.test.v1.FaultyService/Reserved": template "lock:<service>", column 6: <service>: is the service of gRPC, and redlatch.test.v1.ReservedRequest has a field of that name as well: write <req.service> for the field, or the name of the service itself`,
+		`grpclock: "/redlatch.test.v1.FaultyService/Typo": template "lock:order:<usr_id>", column 12: <usr_id>: redlatch.test.v1.TypoRequest has no field "usr_id", did you mean "user_id"?`,
+		`grpclock: "/redlatch.test.v1.OrderService/Plac": is in WithRule, but there is no such method, did you mean "/redlatch.test.v1.OrderService/Place"?`,
+		`grpclock: "/redlatch.test.v1.OrderService/Plain": template "lock:<userld>:<req.user_id.x>:<path.id>", column 15: <req.user_id.x>: redlatch.test.v1.PlainRequest.user_id is string, which has no fields to name`,
+		`grpclock: "/redlatch.test.v1.OrderService/Plain": template "lock:<userld>:<req.user_id.x>:<path.id>", column 31: <path.id>: does not exist in gRPC, use a field of the request, <md.name>, <ctx.name> or WithVar`,
+		`grpclock: "/redlatch.test.v1.OrderService/Plain": template "lock:<userld>:<req.user_id.x>:<path.id>", column 6: <userld>: redlatch.test.v1.PlainRequest has no field "userld", did you mean "userId"?`,
+		`grpclock: "/redlatch.test.v1.OrderService/Upload": template "lock:<user_id>", column 6: <user_id>: is a field of a request, and there is no message before the handler runs: use <md.name>, <ctx.name>, WithVar or WithFirstMessage`,
+		`grpclock: "/redlatch.test.v1.OrderService/Wach": is in WithFirstMessage, but there is no such method, did you mean "/redlatch.test.v1.OrderService/Watch"?`,
+		`grpclock: "/redlatch.test.v1.OrderService/Watch": is in WithFirstMessage, but clients do not stream to it`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want+"\n") && !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%q is missing in\n%v", want, err)
 		}
+	}
+}
+
+// The rule of a method may stand in a file.
+func TestAFaultOfAMethodHasThePlaceOfItsRule(t *testing.T) {
+	set, err := rule.NewSetOf(rule.Entry{Rule: rule.Rule{Operation: plain, Key: "lock:<userld>"}, Source: "locks.yaml", Line: 7, Column: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = set.Locate(nil, validate(t, guardtest.Guard(t, set.Rules()...), registered(ordersService)))
+	if want := fmt.Sprintf("grpclock: locks.yaml:7:3: %q: template", plain); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
@@ -94,7 +107,7 @@ func TestAnOptionForAMethodThatNothingHasSaysWhatIsMissing(t *testing.T) {
 				t.Fatal(err)
 			}
 			locks(i)
-			want := upload + ": is in " + by + ", but nothing has the method that goes through these locks: register its service and call Attach(server)"
+			want := strconv.Quote(upload) + ": is in " + by + ", but nothing has the method that goes through these locks: register its service and call Attach(server)"
 			if err := g.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no such method") {
 				t.Errorf("%s: got %v, want %s", name, err, want)
 			}
@@ -312,7 +325,7 @@ func TestAServiceUnderASecondNameIsRefused(t *testing.T) {
 		impl  func(*grpclock.Locks) testpb.OrderServiceServer
 		want  string
 	}{
-		"whose .proto has locks":   {nil, nil, `/legacy.OrderService/Watch: is a second name of /redlatch.test.v1.OrderService/Watch, whose lock it would not take`},
+		"whose .proto has locks":   {nil, nil, `/legacy.OrderService/Watch": is a second name of /redlatch.test.v1.OrderService/Watch, whose lock it would not take`},
 		"whose methods have rules": {legacyRules("Place", "Refill", "Transfer", "Watch", "Upload", "Chat"), nil, ""},
 		"that is a decorator's": {nil, func(locks *grpclock.Locks) testpb.OrderServiceServer {
 			return testpb.NewOrderServiceServerLock(&orders{}, locks)
@@ -463,7 +476,7 @@ func TestAnOptionThatIsNoRuleNeedsItsInterceptorToo(t *testing.T) {
 	}
 	locks.UnaryServerInterceptor()
 	locks.Attach(grpclock.Unseen(watches))
-	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), watch+": has a rule, but the server has no interceptor for streams") {
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), strconv.Quote(watch)+": has a rule, but the server has no interceptor for streams") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -523,13 +536,13 @@ func TestWhatIsMadeLateIsComparedWithTheRulesToo(t *testing.T) {
 		},
 		"a server": {
 			nil, func(i *grpclock.Locks) { i.UnaryServerInterceptor(); i.Attach(grpclock.Unseen(registered())) },
-			func(i *grpclock.Locks) { i.Attach(grpclock.Unseen(registered(ordersService))) }, watch + ": has a rule, but the server has no interceptor for streams",
+			func(i *grpclock.Locks) { i.Attach(grpclock.Unseen(registered(ordersService))) }, watch + `": has a rule, but the server has no interceptor for streams`,
 		},
 		"all": {[]grpclock.Option{typo}, nil, func(i *grpclock.Locks) {
 			i.UnaryServerInterceptor()
 			i.StreamServerInterceptor()
 			i.Attach(grpclock.Unseen(registered(ordersService)))
-		}, "Plian: is in WithRule, but there is no such method"},
+		}, "Plian\": is in WithRule, but there is no such method"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New())))
@@ -617,7 +630,7 @@ func TestARuleOfAnOptionThatTheLockerRulesOutIsAFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := guard.Must(guard.New(guardtest.Locker(t, memstore.New(), lock.WithMaxHold(30*time.Second))))
 			use(g)
-			const want = "grpclock: " + plain + ": doesn't fit the settings of the locker: invalid argument: WithMinHold(50s): WithMaxHold(30s) ends earlier"
+			const want = `grpclock: "` + plain + `": doesn't fit the settings of the locker: invalid argument: WithMinHold(50s): WithMaxHold(30s) ends earlier`
 			if err := g.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}

@@ -1,6 +1,7 @@
 package grpclock_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -132,7 +133,7 @@ func TestOptionWithAFaultIsRefusedWhole(t *testing.T) {
 				t.Fatal("Validate finds nothing")
 			}
 			for _, want := range test.want {
-				if !strings.Contains(err.Error(), "grpclock: "+plain+": ") || !strings.Contains(err.Error(), want) {
+				if !strings.Contains(err.Error(), "grpclock: "+strconv.Quote(plain)+": ") || !strings.Contains(err.Error(), want) {
 					t.Errorf("Validate: %v, want %q", err, want)
 				}
 			}
@@ -149,7 +150,7 @@ func TestOptionThatCannotBeReadIsAFault(t *testing.T) {
 	if reasonOf(err) != "LOCK_RULE_INVALID" {
 		t.Errorf("the call: %v", err)
 	}
-	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), "grpclock: "+plain+": its options cannot be read") {
+	if err := g.Validate(); err == nil || !strings.Contains(err.Error(), "grpclock: "+strconv.Quote(plain)+": its options cannot be read") {
 		t.Errorf("Validate: %v", err)
 	}
 }

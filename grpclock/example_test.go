@@ -78,5 +78,5 @@ func ExampleLocks_Attach() {
 	locks.Attach(server)
 	fmt.Println(g.Validate())
 	// Output:
-	// grpclock: /redlatch.test.v1.OrderService/Place: template "lock:order:<userld>", column 12: <userld>: redlatch.test.v1.PlaceRequest has no field "userld", did you mean "userId"?
+	// grpclock: "/redlatch.test.v1.OrderService/Place": template "lock:order:<userld>", column 12: <userld>: redlatch.test.v1.PlaceRequest has no field "userld", did you mean "userId"?
 }

@@ -153,7 +153,7 @@ func TestWhereTheValuesOfAKeyComeFrom(t *testing.T) {
 		"metadata, repeated":       {template: "lock:<md.x-user>", headers: []string{"x-user", "1", "x-user", "1"}, want: refused},
 		"metadata is no bare name": {template: "lock:<token>", headers: []string{"token", "7"}, want: invalid},
 		"context":                  {template: "lock:<ctx.tenant>", want: "lock:acme"},
-		"context, missing":         {template: "lock:<ctx.nobody>", want: refused},
+		"context, missing":         {template: "lock:<ctx.nobody>", want: invalid},
 		"context, a list":          {template: "lock:<ctx.list>", want: invalid},
 		"method and service":       {template: "lock:<service>:<method>", want: "lock:redlatch.test.v1.OrderService:Place"},
 	} {

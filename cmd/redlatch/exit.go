@@ -38,6 +38,13 @@ func usage(format string, args ...any) error {
 	return exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
+// away says that a call failed as Redis is away, and not as it refuses: waiting may help.
+func away(err error) bool {
+	var failed *lock.StoreError
+	refused := errors.As(err, &failed) && failed.Outcome == lock.OutcomeRefused
+	return errors.Is(err, lock.ErrUnavailable) && !refused && lock.ClassOf(err) != "NOPERM"
+}
+
 // codeOf is the exit code of an error of the kit.
 func codeOf(err error) int {
 	switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,8 @@ func newLead(c *connection) *cobra.Command {
 		Short: "Run a command on one host only, and on another when that one fails",
 		Long: `lead waits until it has the lock, and runs the command for as long as it keeps it. If the
 lock is lost, the command is ended, and started again when this host has the lock again.
-A Redis that is away is waited for. When the command ends by itself, lead frees the lock
-and exits with the command's code.`,
+A Redis that is away is waited for; one that refuses, as the password is wrong, ends lead
+with 69. When the command ends by itself, lead frees the lock and exits with its code.`,
 		Example: `  # a scheduler that must run once in the fleet; start it on each host
   redlatch lead scheduler -- ./scheduler
 
@@ -63,7 +64,7 @@ func (r *running) leadOn(cmd *cobra.Command, o *opened, key, path string, comman
 func (r *running) term(cmd *cobra.Command, o *opened, key, path string, command []string, signals *signals) error {
 	ctx, cancel := context.WithCancel(cmd.Context()) // the lease's, too
 	defer cancel()
-	lease, err := r.elected(ctx, cancel, o, key, signals)
+	lease, err := r.elected(ctx, cancel, cmd, o, key, signals)
 	if err != nil {
 		return err
 	}
@@ -73,10 +74,13 @@ func (r *running) term(cmd *cobra.Command, o *opened, key, path string, command 
 }
 
 // elected waits for the lock, and for a Redis that is away.
-func (*running) elected(ctx context.Context, cancel func(), o *opened, key string, signals *signals) (*lock.Lease, error) {
+func (r *running) elected(ctx context.Context, cancel func(), cmd *cobra.Command, o *opened, key string, signals *signals) (*lock.Lease, error) {
 	stopped := signals.cancels(cancel)
 	lease, err := o.locker.Acquire(ctx, key)
-	for errors.Is(err, lock.ErrUnavailable) && lock.ClassOf(err) != "NOPERM" && ctx.Err() == nil {
+	for said := false; away(err) && ctx.Err() == nil; said = true {
+		if !said {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "redlatch: %s: %v: waiting\n", key, err)
+		}
 		select {
 		case <-time.After(retryAway):
 			lease, err = o.locker.Acquire(ctx, key)

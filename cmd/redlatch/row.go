@@ -62,8 +62,8 @@ func rows(l lock.Listed) (all []row) {
 func format(s lock.State, owner string) string {
 	const version = len("00000000-0000-")
 	switch locker := lock.LockerOf(owner); {
-	case s.Mode == lock.Semaphore:
-		return ""
+	case s.Mode == lock.Semaphore && locker == "": // an id of a permit
+		return "Redisson"
 	case len(locker) == 36 && locker[version] == '8':
 		return ""
 	case len(locker) == 36 && strings.Count(locker, "-") == 4:

@@ -102,6 +102,11 @@ func TestWhatNoConstructorMadeClaimsNothing(t *testing.T) {
 		"Table.Claim":   table.Claim(t.Context(), eager{}, 1, token),
 		"Table.Confirm": table.Confirm(t.Context(), eager{}, 1, token, driver.RowsAffected(1)),
 		"Guards.Claim":  guards.Claim(t.Context(), eager{}, "k", token),
+		"Table.Check":   table.Check(t.Context(), eager{}),
+		"Guards.Check":  guards.Check(t.Context(), eager{}),
+		"Table.InTx":    table.InTx(t.Context(), nil, nil, "k", 1, nil),
+		"Guards.InTx":   guards.InTx(t.Context(), newLocker(t), nil, "k", nil),
+		"Table.InTxAll": table.InTxAll(t.Context(), nil, nil, nil, nil),
 	} {
 		if !errors.Is(err, lock.ErrInvalid) {
 			t.Errorf("%s: %v, want %v", name, err, lock.ErrInvalid)

@@ -21,8 +21,9 @@ var errGuardKey = fmt.Errorf("%w: the key must be 1 to %d bytes of text", lock.E
 // It is safe for concurrent use. Use [NewGuards]: the claims of a zero Guards fail
 // with [lock.ErrInvalid].
 type Guards struct {
-	dialect             Dialect
-	claim, look, schema string
+	described
+	dialect       Dialect
+	claim, schema string
 }
 
 // NewGuards describes the table: see [Guards.Schema]. The key is that of the lock,
@@ -33,7 +34,7 @@ func NewGuards(d Dialect, name string, c Columns) (*Guards, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guards{dialect: d, look: lookFor(d, n)}
+	g := &Guards{described: describe(d, n), dialect: d}
 	insert := fmt.Sprintf("INSERT INTO %s (%s, %s, %s) VALUES (?, ?, ?)", n.table, n.key, n.fence, n.owner)
 	if d == MySQL {
 		// It locks the row for writing at once, so that two claims can't
@@ -69,7 +70,7 @@ func (g *Guards) Schema() string { return g.schema }
 // In a transaction it comes first. Until that ends no other holder passes its
 // own claim, so that writes need no further condition.
 func (g *Guards) Claim(ctx context.Context, on Conn, key string, token Token) error {
-	return wrap("claim fence", key, g.raise(ctx, on, key, token))
+	return wrap("claim fence", g.described, key, g.raise(ctx, on, key, token))
 }
 
 func (g *Guards) raise(ctx context.Context, on Conn, key string, token Token) error {

@@ -68,10 +68,15 @@ func (t *Table) InTxAll(ctx context.Context, locker *lock.Locker, db Beginner, i
 	return inTxAll(ctx, locker, db, slices.Collect(maps.Keys(ids)), claim, fn, opts)
 }
 
+var errIncomplete = fmt.Errorf("fence: %w: InTx needs a locker, a database and a func", lock.ErrInvalid)
+
 func inTxAll(
 	ctx context.Context, locker *lock.Locker, db Beginner, keys []string,
 	claim func(context.Context, *sql.Tx, string, Token) error, fn func(context.Context, *sql.Tx) error, opts []lock.Option,
 ) error {
+	if locker == nil || db == nil || fn == nil {
+		return errIncomplete
+	}
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	requests := make([]lock.Request, len(keys))
 	for i, key := range keys {
@@ -109,6 +114,9 @@ func inTx(
 	ctx context.Context, locker *lock.Locker, db Beginner, key string,
 	claim func(context.Context, *sql.Tx, Token) error, fn func(context.Context, *sql.Tx) error, opts []lock.Option,
 ) error {
+	if locker == nil || db == nil || fn == nil {
+		return errIncomplete
+	}
 	lease, err := locker.Acquire(ctx, key, append(opts[:len(opts):len(opts)], lock.WithoutReentry())...)
 	if err != nil {
 		return err
@@ -137,5 +145,8 @@ func transact(ctx context.Context, db Beginner, do func(context.Context, *sql.Tx
 	if err := do(ctx, tx); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err = tx.Commit(); errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: the func has ended it: InTx commits when the func returns nil, and rolls back when it returns an error", err)
+	}
+	return err
 }

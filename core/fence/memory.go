@@ -47,7 +47,7 @@ func NewMemory(limit int) *Memory { return &Memory{limit: limit} }
 
 // Claim implements [Store].
 func (m *Memory) Claim(_ context.Context, key string, t Token) error {
-	return wrap("claim fence", key, m.claim(key, t))
+	return wrap("claim fence", described{}, key, m.claim(key, t))
 }
 
 func (m *Memory) claim(key string, t Token) error {

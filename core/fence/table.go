@@ -27,6 +27,7 @@ type RowScanner interface {
 
 var (
 	errRows     = fmt.Errorf("%w: the connection has neither QueryRowContext of database/sql nor ScanRow of fence.RowScanner", lock.ErrInvalid)
+	errNull     = fmt.Errorf("%w: a column of the fence is NULL: make them NOT NULL, with 0 and '' as defaults", lock.ErrInvalid)
 	errRestless = errors.New("the row is written past the fence")
 	errUnnamed  = fmt.Errorf("%w: there is no table: use NewTable or NewGuards", lock.ErrInvalid)
 )
@@ -34,8 +35,33 @@ var (
 // Table fences the rows of a table. It is safe for concurrent use. Use [NewTable]:
 // the claims of a zero Table fail with [lock.ErrInvalid].
 type Table struct {
-	dialect            Dialect
-	claim, look, where string
+	described
+	dialect      Dialect
+	claim, where string
+}
+
+// described is a table as messages name it, and the statement that looks at the token of a row.
+type described struct{ table, columns, look string }
+
+func describe(d Dialect, n names) described {
+	return described{n.table, fmt.Sprintf("%s, %s and %s", n.key, n.fence, n.owner), lookFor(d, n)}
+}
+
+// Check reports whether the table is there and has its columns, so that a mistake ends the
+// start of a program instead of its first claim. It reads, and changes nothing. The error
+// wraps that of the database.
+func (t described) Check(ctx context.Context, on Conn) error {
+	if t.look == "" {
+		return wrap("check", t, "", errUnnamed)
+	}
+	_, err := look(ctx, on, t.look, nil)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%w (it needs the columns %s, and the database the dialect that the table was made with)", err, t.columns)
+	}
+	return wrap("check", t, "", err)
 }
 
 // NewTable describes a table whose rows have two columns for the fence:
@@ -51,7 +77,7 @@ func NewTable(d Dialect, name string, c Columns) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{dialect: d, look: lookFor(d, n)}
+	t := &Table{described: describe(d, n), dialect: d}
 	t.claim = d.Number(fmt.Sprintf("UPDATE %s SET %[2]s = ?, %[3]s = ? WHERE %[4]s = ? AND (%[2]s < ? OR (%[2]s = ? AND %[3]s = ?))",
 		n.table, n.fence, n.owner, n.key), 1)
 	t.where = fmt.Sprintf("%s = ? AND %s = ?", n.fence, n.owner)
@@ -75,7 +101,7 @@ func lookFor(d Dialect, n names) string {
 // Outside a transaction the claim stands at once, and the write must have the
 // condition of [Table.Where].
 func (t *Table) Claim(ctx context.Context, on Conn, id any, token Token) error {
-	return wrap("claim fence", id, t.raise(ctx, on, id, token))
+	return wrap("claim fence", t.described, id, t.raise(ctx, on, id, token))
 }
 
 func (t *Table) raise(ctx context.Context, on Conn, id any, token Token) error {
@@ -133,7 +159,7 @@ func (t *Table) Where(token Token, n int) (condition string, args []any) {
 // affected, it reads the row, because MySQL doesn't count rows whose values didn't
 // change.
 func (t *Table) Confirm(ctx context.Context, on Conn, id any, token Token, result sql.Result) error {
-	return wrap("write with fence", id, t.confirm(ctx, on, id, token, result))
+	return wrap("write with fence", t.described, id, t.confirm(ctx, on, id, token, result))
 }
 
 func (t *Table) confirm(ctx context.Context, on Conn, id any, token Token, result sql.Result) error {
@@ -153,8 +179,8 @@ func (t *Table) confirm(ctx context.Context, on Conn, id any, token Token, resul
 // look returns the token of the last claim.
 func look(ctx context.Context, on Conn, statement string, key any) (Token, error) {
 	var (
-		fence int64
-		owner string
+		fence sql.Null[int64]
+		owner sql.Null[string]
 	)
 	err := errRows
 	switch on := on.(type) {
@@ -165,7 +191,10 @@ func look(ctx context.Context, on Conn, statement string, key any) (Token, error
 	}:
 		err = on.QueryRowContext(ctx, statement, key).Scan(&fence, &owner)
 	}
-	return Token{Fence: uint64(max(0, fence)), Owner: owner}, err
+	if err == nil && (!fence.Valid || !owner.Valid) {
+		err = errNull
+	}
+	return Token{Fence: uint64(max(0, fence.V)), Owner: owner.V}, err
 }
 
 func affected(result sql.Result, err error) (int64, error) {
@@ -175,9 +204,12 @@ func affected(result sql.Result, err error) (int64, error) {
 	return result.RowsAffected()
 }
 
-func wrap(op string, key any, err error) error {
-	if err == nil {
+func wrap(op string, of described, key any, err error) error {
+	switch {
+	case err == nil:
 		return nil
+	case of.table != "":
+		err = fmt.Errorf("table %s: %w", of.table, err)
 	}
 	return &lock.Error{Op: op, Key: fmt.Sprint(key), Err: err}
 }

@@ -44,8 +44,13 @@ type Token struct {
 
 // Of returns the token of a lease. A lease that others may share (modes [lock.Read]
 // and [lock.Semaphore]) has none, as its fence says nothing about them:
-// [lock.ErrUnsupported]. Of doesn't check whether the lease has ended.
+// [lock.ErrUnsupported]. A nil lease is [lock.ErrNotHeld]. Of doesn't check whether the lease
+// has ended.
 func Of(lease *lock.Lease) (Token, error) {
+	if lease == nil {
+		err := fmt.Errorf("%w: there is no lease: call this with the context of lock.Locker.Do, of Lease.Context or of a handler behind a lock", lock.ErrNotHeld)
+		return Token{}, &lock.Error{Op: "fence", Err: err}
+	}
 	if mode := lease.Mode(); mode == lock.Read || mode == lock.Semaphore {
 		err := fmt.Errorf("%w: mode %s has several holders at once, none of which is the newest", lock.ErrUnsupported, mode)
 		return Token{}, &lock.Error{Op: "fence", Key: lease.Key(), Err: err}

@@ -99,6 +99,9 @@ func TestTheTokenOfALeaseTellsOwnersApartAndDoesNotNameThem(t *testing.T) {
 
 func TestALeaseThatOthersShareHasNoToken(t *testing.T) {
 	locker := newLocker(t)
+	if _, err := fence.Of(nil); !errors.Is(err, lock.ErrNotHeld) {
+		t.Errorf("no lease: %v, want ErrNotHeld", err)
+	}
 	for name, opt := range map[string]lock.Option{"read": lock.WithMode(lock.Read), "permits": lock.WithPermits(1, 2)} {
 		lease, err := locker.Acquire(t.Context(), name, opt)
 		if err != nil {

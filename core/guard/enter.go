@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 
@@ -231,8 +232,11 @@ func (c *Call) key() (string, error) {
 func unresolvable(key.Var) (string, error) { return "", ErrUnresolvable }
 
 // keyKind returns the kind of an error from making the key. An unknown error of the
-// lookup is the request's fault, unless the request ended meanwhile.
+// lookup is the request's fault, unless the request ended meanwhile, or didn't come in time.
 func keyKind(ctx context.Context, err error) Kind {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return Canceled
+	}
 	switch kind := KindOf(err); kind { //nolint:exhaustive // others are the request's fault
 	case BadKey, Invalid, Unauthenticated:
 		return kind

@@ -42,6 +42,27 @@ func KeyPart(value any) (string, error) {
 	return byMethod(v)
 }
 
+// Unset is the error of a lookup of a value that the program sets in front of the lock, such
+// as one in a context, and that isn't there. It is a fault of the program, and so of kind
+// [Invalid], unless the value says who the caller is ([Identify]).
+func Unset(name any) error {
+	text, ok := name.(string)
+	if !ok {
+		text = fmt.Sprintf("%T", name)
+	}
+	return unset(text)
+}
+
+// unset is the name of a value.
+type unset string
+
+func (u unset) Error() string {
+	return fmt.Sprintf("nothing in front of the lock has set %q: put what sets it in front, or correct the name; "+
+		"if it is not set for unknown callers, name the variable in WithIdentity", string(u))
+}
+
+func (unset) Unwrap() []error { return []error{rule.ErrInvalid, ErrUnresolvable, key.ErrMissing} }
+
 // IsKeyPart reports whether [KeyPart] accepts values of type t.
 func IsKeyPart(t reflect.Type) bool {
 	inner := t

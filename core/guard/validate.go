@@ -310,7 +310,7 @@ func cure(operation string) string {
 	shape, _ := rule.ShapeOf(operation)
 	switch shape {
 	case rule.HTTP:
-		return "put its lock in front of the handler (ginlock.Rules, httplock.Route)"
+		return "put its lock in front of the handler (Rules of ginlock; Route of httplock, fiberlock or hertzlock)"
 	case rule.GRPC:
 		return "register the service and tell the guard of its server (Attach of package grpclock), or put its decorator around the service (New...ServerLock); " +
 			"a method that something else answers, such as an UnknownServiceHandler, is named in Guard.Serve"

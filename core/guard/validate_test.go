@@ -28,7 +28,7 @@ func unvalidated(t *testing.T, rules ...rule.Rule) *guard.Guard {
 
 func TestARuleThatNobodyServesIsAFaultWithItsCure(t *testing.T) {
 	for operation, cure := range map[string]string{
-		"POST /orders":          "ginlock.Rules",
+		"POST /orders":          "Rules of ginlock",
 		"/shop.v1.Orders/Place": "package grpclock",
 		"OrderService.Plcae":    `did you mean "OrderService.Place"?`,
 		"nightly":               "Declare",

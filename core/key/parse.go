@@ -72,7 +72,9 @@ func (p *parser) literalByte(c byte) error {
 		return p.fault(p.pos, `">" closes no variable`)
 	case c == '%':
 		return p.fault(p.pos, `"%%" is kept for escaped values`)
-	case c <= ' ', c > '~', c == '"', c == '`', c == '\\':
+	case c == '"', c == '`':
+		return p.fault(p.pos, "%s is not allowed in a template: write it without quotes", quote(c))
+	case c <= ' ', c > '~', c == '\\':
 		return p.fault(p.pos, "%s is not allowed in a template", quote(c))
 	case c == '{':
 		if p.open != 0 {

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -16,14 +17,18 @@ type Elector struct {
 	opts   []Option
 
 	mu   sync.Mutex
+	runs bool
 	term context.Context // of the term; nil while this process does not lead
 	work sync.WaitGroup  // calls of Do in this term
 }
 
 // NewElector returns an elector for key. It starts nothing: call [Elector.Run]. The
-// options are those of [Run], and [WithRepeat] is always on. A wrong option or key
-// makes it panic: the elector would never lead.
+// options are those of [Run], and [WithRepeat] is always on. A nil locker, and a wrong option
+// or key, make it panic: the elector would never lead.
 func NewElector(locker *lock.Locker, key string, opts ...Option) *Elector {
+	if locker == nil {
+		panic("leader.NewElector: locker is nil") //nolint:forbidigo // as below
+	}
 	if err := locker.Check(key, newOptions(opts).lock...); err != nil {
 		panic("leader.NewElector: " + err.Error()) //nolint:forbidigo // documented: a wrong set-up cannot be run
 	}
@@ -31,15 +36,36 @@ func NewElector(locker *lock.Locker, key string, opts ...Option) *Elector {
 }
 
 // Run campaigns, and leads when elected, until ctx ends or the locker drains; its
-// errors are those of [Run]. Call it once, on its own goroutine. It resigns
-// when the work of [Elector.Do] has returned.
+// errors are those of [Run]. Call it on its own goroutine; a call while another one runs is
+// [lock.ErrInvalid]. It resigns when the work of [Elector.Do] has returned.
 func (e *Elector) Run(ctx context.Context) error {
+	if !e.start() {
+		return &lock.Error{Op: "lead", Key: e.key, Err: fmt.Errorf("%w: Run of the elector is called already", lock.ErrInvalid)}
+	}
+	defer e.stop()
 	return Run(ctx, e.locker, e.key, func(ctx context.Context, _ uint64) error {
 		e.begin(ctx)
 		<-ctx.Done()
 		e.end()
 		return ctx.Err()
 	}, e.opts...)
+}
+
+// start reports whether no other call of Run runs.
+func (e *Elector) start() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.runs {
+		return false
+	}
+	e.runs = true
+	return true
+}
+
+func (e *Elector) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.runs = false
 }
 
 func (e *Elector) begin(term context.Context) {
@@ -67,6 +93,9 @@ func (e *Elector) IsLeader(context.Context) error {
 
 // leads is IsLeader; mu is held.
 func (e *Elector) leads() error {
+	if !e.runs {
+		return &lock.Error{Op: "lead", Key: e.key, Err: fmt.Errorf("%w: Run of the elector is not called, or has returned", lock.ErrNotHeld)}
+	}
 	if e.term == nil || e.term.Err() != nil {
 		return &lock.Error{Op: "lead", Key: e.key, Err: lock.ErrNotHeld}
 	}

@@ -110,6 +110,32 @@ func TestTheWorkOfAnElectorEndsWithItsTermAndWithItsCaller(t *testing.T) {
 }
 
 // It would never lead, and say so only to who looks at the error of Run.
+// Jobs that never run, without a word, are what comes of a Run that nobody has called.
+func TestAnElectorSaysThatItDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := leader.NewElector(newLocker(t, memstore.New()), office)
+		work := func(context.Context) error { t.Error("the work ran"); return nil }
+		idle := func() {
+			t.Helper()
+			err := e.Do(t.Context(), work)
+			if wantErr(t, err, lock.ErrNotHeld); !strings.Contains(err.Error(), "Run of the elector is not called, or has returned") {
+				t.Errorf("got %v", err)
+			}
+		}
+		idle()
+		ctx, stop := context.WithCancel(t.Context())
+		first := elect(ctx, e)
+		synctest.Wait()
+		wantErr(t, e.Run(ctx), lock.ErrInvalid)
+		if err := e.IsLeader(ctx); err != nil {
+			t.Error(err)
+		}
+		stop()
+		wantErr(t, <-first, context.Canceled)
+		idle()
+	})
+}
+
 func TestAnElectorThatCannotLeadIsNotMade(t *testing.T) {
 	l := newLocker(t, memstore.New())
 	for name, c := range map[string]struct {

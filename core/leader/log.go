@@ -25,7 +25,7 @@ func logging() Hooks {
 			slog.Info("leader: resigned", "name", name, "term", term, "error", err)
 		},
 		Lost: func(name string, term uint64, cause error) {
-			slog.Warn("leader: the term is lost", "name", name, "term", term, "cause", lock.ClassOf(cause), "error", cause)
+			slog.Warn("leader: the term is lost", "name", name, "term", term, "error", cause)
 		},
 		Failed: func(name string, err error) {
 			if class := cmp.Or(lock.ClassOf(err), "busy"); failures.isNew(class) {

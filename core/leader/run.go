@@ -52,8 +52,8 @@ type candidate struct {
 // If fn panics, the lock is released, and the panic goes on.
 func Run(ctx context.Context, locker *lock.Locker, key string, fn func(ctx context.Context, term uint64) error, opts ...Option) error {
 	c := &candidate{options: newOptions(opts), locker: locker, key: key, fn: fn}
-	if fn == nil {
-		return c.fail(fmt.Errorf("%w: leader.Run needs a func", lock.ErrInvalid))
+	if locker == nil || fn == nil {
+		return c.fail(fmt.Errorf("%w: leader.Run needs a locker and a func", lock.ErrInvalid))
 	}
 	ctx, stop := untilDrained(ctx, locker)
 	defer stop()
@@ -63,11 +63,10 @@ func Run(ctx context.Context, locker *lock.Locker, key string, fn func(ctx conte
 // untilDrained returns a context that ends with ctx, or when the locker drains.
 func untilDrained(ctx context.Context, locker *lock.Locker) (drained context.Context, stop func()) {
 	drained, cancel := context.WithCancelCause(ctx)
-	draining := locker.Draining() // a nil locker panics here, where its caller can see it
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-draining:
+		case <-locker.Draining():
 			cancel(lock.ErrClosed)
 		case <-drained.Done():
 		}

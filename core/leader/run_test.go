@@ -525,13 +525,14 @@ func TestLimitsOfTheLockerAreNotThoseOfALeader(t *testing.T) {
 }
 
 // A panic on a goroutine that Run started would end the process.
-func TestANilLockerPanicsWhereItsCallerSeesIt(t *testing.T) {
+func TestANilLockerIsRefused(t *testing.T) {
+	wantErr(t, leader.Run(t.Context(), nil, office, until), lock.ErrInvalid)
 	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
+		if said := recover(); said != "leader.NewElector: locker is nil" {
+			t.Errorf("panic %v", said)
 		}
 	}()
-	_ = leader.Run(t.Context(), nil, office, until)
+	leader.NewElector(nil, office)
 }
 
 // Hooks carry no key, also where the release finds the loss.

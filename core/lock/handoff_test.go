@@ -138,6 +138,10 @@ func TestWhatIsNotHandedOff(t *testing.T) {
 			defer cancel()
 			wantErr(t, lease.Extend(limited, time.Second), context.DeadlineExceeded) // and may arrive late
 		}},
+		"after Conclude": {under: func(t *testing.T, _ *lock.Locker, lease *lock.Lease) {
+			t.Helper()
+			wantErr(t, lease.Conclude(), nil)
+		}},
 		"after a longer re-entry": {under: func(t *testing.T, l *lock.Locker, lease *lock.Lease) {
 			t.Helper()
 			release(t, acquire(t, l, lease.Context(), "k", lock.WithLease(time.Hour)))

@@ -43,6 +43,38 @@ func TestALostReplyIsNoError(t *testing.T) {
 	}
 }
 
+// Callers for permits call side by side. The first is refused for the permits that the
+// second one has without knowing so.
+func TestALostCallIsRepeatedBehindACallerThatRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		lost := make(chan struct{})
+		var once sync.Once
+		store.set(func(op string, c lock.Claim) error {
+			if op == "acquire" && c.Permits == 1 {
+				<-lost
+			}
+			return nil
+		}, func(op string, c lock.Claim) (err error) {
+			if op == "acquire" && c.Permits == 2 {
+				once.Do(func() { close(lost); err = errLineCut })
+			}
+			return err
+		})
+		l := newLocker(t, store)
+		var wg sync.WaitGroup
+		start := time.Now()
+		for _, n := range []int{1, 2} {
+			wg.Go(func() { release(t, acquire(t, l, t.Context(), "k", lock.WithPermits(n, 2))) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
 func TestADeadStoreIsUnavailableSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()

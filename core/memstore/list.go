@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/redlatch/redlatch/core/internal/glob"
 	"github.com/redlatch/redlatch/core/lock"
 )
 
@@ -29,7 +30,7 @@ func (s *Store) List(ctx context.Context, pattern string, page int) iter.Seq2[[]
 func (s *Store) matching(pattern string) (keys []string) {
 	s.mu.Lock()
 	for key := range s.entries {
-		if match(pattern, key) {
+		if glob.Match(pattern, key) {
 			keys = append(keys, key)
 		}
 	}

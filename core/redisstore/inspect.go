@@ -2,10 +2,10 @@ package redisstore
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,8 +19,8 @@ var errBadReply = errors.New("redis: the reply is not that of the script")
 
 // Inspect implements [lock.Store]. It shows whatever lock has the key. Which owners
 // of more than [lock.MaxListed] are listed is up to Redis. A fair lock that nobody
-// waits for looks like an exclusive one. The permits of a semaphore don't show
-// their owners: Owners has the ids that Redisson shows, in hex.
+// waits for looks like an exclusive one. Permits that Redisson took don't show their
+// owners: Owners has their ids, in hex.
 func (s *Store) Inspect(ctx context.Context, key string) (lock.State, error) {
 	name, err := s.nameOf(key)
 	if err != nil {
@@ -191,9 +191,12 @@ func permitsState(holds []any) lock.State {
 	for ; len(holds) >= 2; holds = holds[2:] {
 		id, _ := holds[0].(string)
 		left, _ := holds[1].(int64)
-		state.Owners = append(state.Owners, lock.OwnerHolds{
-			Owner: hex.EncodeToString([]byte(id)), Holds: 1, Kept: strings.HasPrefix(id, keptPermit),
-		})
+		permit := permitOwner(id)
+		if i := slices.IndexFunc(state.Owners, func(o lock.OwnerHolds) bool { return o.Owner == permit.Owner && o.Kept == permit.Kept }); i >= 0 {
+			state.Owners[i].Holds++
+		} else {
+			state.Owners = append(state.Owners, permit)
+		}
 		state.Held, state.Mode, state.TTL = true, lock.Semaphore, remaining(left)
 	}
 	return state

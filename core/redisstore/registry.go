@@ -110,16 +110,15 @@ func (s *Store) announce(ctx context.Context, name string, makers []string) {
 	})
 }
 
-// makersOf are the lockers that made the holds of an inspection, each once. Permits don't
-// show theirs.
+// makersOf are the lockers that made the holds of an inspection, each once.
 func makersOf(kind any, fields []any) (lockers []string) {
 	for i := 0; i+1 < len(fields); i += 2 {
 		field, _ := fields[i].(string)
+		holds := ownerHolds(strings.TrimSuffix(field, writeMark), 1)
 		if kind == "string" {
-			field = ""
+			holds = permitOwner(field)
 		}
-		owner := ownerHolds(strings.TrimSuffix(field, writeMark), 1).Owner
-		if locker := lock.LockerOf(owner); !slices.Contains(lockers, locker) {
+		if locker := lock.LockerOf(holds.Owner); !slices.Contains(lockers, locker) {
 			lockers = append(lockers, locker)
 		}
 	}

@@ -220,7 +220,7 @@ func TestPermitsAreTheOwnersAlways(t *testing.T) {
 	if !slices.Equal(ids, given[len(given)-2:]) {
 		t.Errorf("took %q, gave %q", ids, given)
 	}
-	if len(ids[0]) != 16 || len(ids[1]) != 16 || ids[0] == ids[1] {
-		t.Errorf("ids %q are not two of 16 bytes", ids)
+	if want := []string{"o:1/0", "o:1/1"}; !slices.Equal(ids, want) {
+		t.Errorf("ids %q, want %q", ids, want)
 	}
 }

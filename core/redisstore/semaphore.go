@@ -1,14 +1,15 @@
 package redisstore
 
 import (
-	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// permitBytes is how long Redisson's ids of permits are.
+// permitBytes is how long Redisson's ids of permits are: they are random.
 const permitBytes = 16
 
 // semaphore is Redisson's getPermitExpirableSemaphore.
@@ -26,7 +27,7 @@ func (semaphore) keys(t target) []string { return []string{t.name, permitsOf(t.n
 func (s semaphore) acquire(t target) call {
 	return semaphoreAcquireScript.call(s.keys(t), append([]any{
 		t.Size, t.ttl, s.channels(t)[0], t.publish,
-	}, permits(t.Claim)...))
+	}, permits(t.Owner, t.Permits)...))
 }
 
 func (s semaphore) release(t target) call {
@@ -35,37 +36,44 @@ func (s semaphore) release(t target) call {
 	}
 	return semaphoreReleaseScript.call(s.keys(t), append([]any{
 		s.channels(t)[0], t.publish,
-	}, permits(t.Claim)...))
+	}, permits(t.Owner, t.Permits)...))
 }
 
 // keep is a release under a minimum hold.
 func (s semaphore) keep(t target) call {
 	args := []any{t.keep, s.channels(t)[0], t.publish}
-	for _, id := range permits(t.Claim) {
-		args = append(args, id, kept(id.([]byte)))
+	kept := permits(t.Owner+keptMark, t.Permits)
+	for i, id := range permits(t.Owner, t.Permits) {
+		args = append(args, id, kept[i])
 	}
 	return semaphoreKeepScript.call(s.keys(t), args)
 }
 
 func (semaphore) renew(t target) call {
-	return semaphoreRenewScript.call([]string{permitsOf(t.name), t.name}, append([]any{t.ttl}, permits(t.Claim)...))
+	return semaphoreRenewScript.call([]string{permitsOf(t.name), t.name}, append([]any{t.ttl}, permits(t.Owner, t.Permits)...))
 }
 
 func (semaphore) channels(t target) []string { return []string{prefixed(semaphoreChannel, t.name)} }
 
-// keptPermit begins the ids that keep permits, for inspections.
-const keptPermit = "kept"
-
-// kept is the id that keeps a permit for the rest of a minimum hold.
-func kept(id []byte) []byte { return append([]byte(keptPermit), id[:permitBytes-len(keptPermit)]...) }
-
-// permits are the ids of the owner's permits: always the same, so that a
-// repeated claim is about the same permits.
-func permits(c lock.Claim) []any {
-	ids := make([]any, c.Permits)
+// permits are the ids of an owner's permits: always the same, so that a repeated claim is
+// about the same permits, and with the owner in them, so that an inspection shows it.
+func permits(owner string, n int) []any {
+	ids := make([]any, n)
 	for i := range ids {
-		sum := sha256.Sum256([]byte(c.Owner + "/" + strconv.Itoa(i)))
-		ids[i] = sum[:permitBytes]
+		ids[i] = owner + permitMark + strconv.Itoa(i)
 	}
 	return ids
+}
+
+// permitMark is between an owner and the number of its permit.
+const permitMark = "/"
+
+// permitOwner is the owner of a permit and whether it is kept: see [permits]. An id of
+// Redisson has none, and is shown in hex, as Redisson does.
+func permitOwner(id string) lock.OwnerHolds {
+	at := strings.LastIndex(id, permitMark)
+	if at < 0 || len(id) == permitBytes {
+		return lock.OwnerHolds{Owner: hex.EncodeToString([]byte(id)), Holds: 1}
+	}
+	return ownerHolds(id[:at], 1)
 }

@@ -3,13 +3,14 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
 
 // query runs a statement and calls scan for each row of its result.
 func (k *keys) query(ctx context.Context, s *statement, args []any, scan func(*sql.Rows) error) error {
-	return k.call(ctx, func(conn *sql.Conn) error {
+	return k.call(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		rows, err := conn.QueryContext(ctx, s.text, s.bind(args)...)
 		if err != nil {
 			return err
@@ -26,7 +27,7 @@ func (k *keys) query(ctx context.Context, s *statement, args []any, scan func(*s
 
 // exec runs a statement without a result but what the driver says of it.
 func (k *keys) exec(ctx context.Context, s *statement, args []any, use func(sql.Result) error) error {
-	return k.call(ctx, func(conn *sql.Conn) error {
+	return k.call(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		result, err := conn.ExecContext(ctx, s.text, s.bind(args)...)
 		if err != nil {
 			return err
@@ -46,7 +47,7 @@ func (k *keys) affected(ctx context.Context, s *statement, args []any) (n int64,
 
 // call makes one call on a connection. It repeats a transaction that the database has
 // rolled back because of others, such as in a deadlock. Its error is classified.
-func (k *keys) call(ctx context.Context, do func(*sql.Conn) error) error {
+func (k *keys) call(ctx context.Context, do func(context.Context, *sql.Conn) error) error {
 	for try := 1; ; try++ {
 		err := k.once(ctx, do)
 		if err == nil || !k.isRolledBack(err) {
@@ -58,13 +59,15 @@ func (k *keys) call(ctx context.Context, do func(*sql.Conn) error) error {
 	}
 }
 
-func (k *keys) once(ctx context.Context, do func(*sql.Conn) error) error {
-	conn, err := k.db.Conn(ctx)
+func (k *keys) once(ctx context.Context, do func(context.Context, *sql.Conn) error) error {
+	conn, err := k.conn(ctx)
 	if err != nil {
 		return k.unsent(err)
 	}
 	defer conn.Close() //nolint:errcheck // gives it back to the pool
-	if err := do(conn); err != nil {
+	longer, cancel := k.lingering(ctx)
+	defer cancel()
+	if err := do(longer, conn); err != nil {
 		return k.failure(err)
 	}
 	if ctx.Err() != nil {
@@ -73,4 +76,57 @@ func (k *keys) once(ctx context.Context, do func(*sql.Conn) error) error {
 		return &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: context.Cause(ctx)}
 	}
 	return nil
+}
+
+// conn takes a connection of the pool. One that is made meanwhile goes into the pool if
+// the caller has left: on a busy server, callers who each begin to make one, and leave,
+// would never have any.
+func (k *keys) conn(ctx context.Context) (*sql.Conn, error) {
+	type made struct {
+		conn *sql.Conn
+		err  error
+	}
+	got := make(chan made)
+	go func() {
+		longer, cancel := k.lingering(ctx)
+		defer cancel()
+		conn, err := k.db.Conn(longer)
+		select {
+		case got <- made{conn, err}:
+		case <-ctx.Done():
+			if conn != nil {
+				_ = conn.Close() // gives it back to the pool
+			}
+		}
+	}()
+	select {
+	case m := <-got:
+		return m.conn, m.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// linger is for how long a server may still answer when a caller has left.
+const linger = time.Second
+
+// lingering returns a context that ends a while after ctx. Drivers close a connection
+// whose answer they don't wait for, and a new one costs a server more than the answer
+// does. SQLite has no server.
+func (k *keys) lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+	if k.dialect == SQLite {
+		return context.WithCancel(ctx)
+	}
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(linger):
+		case <-longer.Done():
+		}
+		cancel(context.Cause(ctx))
+	})
+	return longer, func() {
+		stop()
+		cancel(nil)
+	}
 }

@@ -12,9 +12,14 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 )
 
-// decide is what a call does to what a key has. relaxed says that a crash of the database
-// may forget it.
-type decide func(e *entry.Entry, r *row) (relaxed bool, err error)
+// decide is what a call does to what a key has.
+type decide func(e *entry.Entry, r *row) (writing, error)
+
+// writing is how a decision is written.
+type writing struct {
+	relaxed  bool   // a crash of the database may forget it
+	announce string // notification of a forced release
+}
 
 // change reads the row of a key, lets do decide, and writes the row unless another has
 // written it since: then it begins again. A decision that changes nothing writes nothing.
@@ -32,8 +37,8 @@ func (k *keys) change(ctx context.Context, key string, r *row, do decide) error 
 				return err
 			}
 		}
-		written, err := k.decide(ctx, key, r, do)
-		if written {
+		done, err := k.decide(ctx, key, r, do)
+		if done {
 			return err
 		}
 		if err := pause(ctx, try); err != nil {
@@ -43,15 +48,15 @@ func (k *keys) change(ctx context.Context, key string, r *row, do decide) error 
 	}
 }
 
-// decide is one try of change. written is false if the row has changed since it was read.
-func (k *keys) decide(ctx context.Context, key string, r *row, do decide) (written bool, err error) {
+// decide is one try of change. done is false if the row has changed since it was read.
+func (k *keys) decide(ctx context.Context, key string, r *row, do decide) (done bool, err error) {
 	e, err := r.entry()
 	if err != nil {
 		return true, err
 	}
 	e.Expire(at(r.now))
 	holds, queue := slices.Clone(e.Holds), slices.Clone(e.Queue)
-	relaxed, decision := do(e, r)
+	how, decision := do(e, r)
 	if slices.Equal(holds, e.Holds) && slices.Equal(queue, e.Queue) {
 		return true, decision
 	}
@@ -59,14 +64,14 @@ func (k *keys) decide(ctx context.Context, key string, r *row, do decide) (writt
 	if err != nil {
 		return true, err
 	}
-	written, err = k.write(ctx, key, r, &next, e.Wake, relaxed)
+	done, err = k.write(ctx, key, r, &next, e.Wake, how)
 	if err != nil {
 		return true, err
 	}
-	if written {
+	if done {
 		k.hub.deliver(key, e.Wake)
 	}
-	return written, decision
+	return done, decision
 }
 
 // read returns the row of a key.
@@ -84,25 +89,25 @@ func (k *keys) read(ctx context.Context, key string) (*row, error) {
 }
 
 // write writes next, unless the row is no longer r.
-func (k *keys) write(ctx context.Context, key string, r, next *row, wake entry.Wake, relaxed bool) (written bool, err error) {
+func (k *keys) write(ctx context.Context, key string, r, next *row, wake entry.Wake, how writing) (done bool, err error) {
 	statement := &k.sql.update
 	if r.version == 0 {
 		statement = &k.sql.insert
 		k.inserts.one(ctx, k)
 	}
-	n, err := k.affected(ctx, statement, k.updateOf(key, r, next, wake, relaxed))
+	n, err := k.affected(ctx, statement, k.updateOf(key, r, next, wake, how))
 	return n > 0, err
 }
 
 // updateOf are the arguments of an update, or of an insert where there is no row.
-func (k *keys) updateOf(key string, r, next *row, wake entry.Wake, relaxed bool) []any {
+func (k *keys) updateOf(key string, r, next *row, wake entry.Wake, how writing) []any {
 	args := []any{id(key), r.version, next.expires, next.fence, int64(next.mode), next.owner, next.more, r.now + decisionLasts}
 	switch {
 	case r.version == 0:
 		args[1] = r.now // versions never come back, also when the row was deleted
 		args = append(args, []byte(key))
 	case k.dialect == PostgreSQL:
-		args = append(args, payload(key, wake), relaxed)
+		args = append(args, payload(key, wake), how.relaxed, how.announce)
 	}
 	return args
 }

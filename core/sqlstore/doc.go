@@ -10,7 +10,7 @@
 //	}
 //	locker := lock.New(store)
 //
-// It needs database/sql and two tables, which [Migrations] has as files. It has every mode
+// It needs database/sql and three tables, which [Migrations] has as files. It has every mode
 // of [lock.Store].
 //
 // # How it works

@@ -17,15 +17,17 @@ const idle = 200 * time.Millisecond
 
 // hub wakes the waiters of this process: for releases of this process directly, and for
 // those of others by polling, or by a listener. It has a goroutine only while somebody
-// watches.
+// watches, or wants to hear of forced releases.
 type hub struct {
 	keys *keys
 
-	mu        sync.Mutex
-	watched   map[string]*watched // by id
-	running   bool
-	listening bool // to all notifications from now on
-	changed   chan struct{}
+	mu         sync.Mutex
+	watched    map[string]*watched // by id
+	announcees map[*announcee]struct{}
+	running    bool
+	listening  bool          // to all notifications from now on
+	turned     chan struct{} // closed when listening changes
+	changed    chan struct{}
 }
 
 // watched is a key that somebody watches.
@@ -42,7 +44,10 @@ type watcher struct {
 }
 
 func newHub(k *keys) *hub {
-	return &hub{keys: k, watched: make(map[string]*watched), changed: make(chan struct{}, 1)}
+	return &hub{
+		keys: k, watched: make(map[string]*watched), announcees: make(map[*announcee]struct{}),
+		turned: make(chan struct{}), changed: make(chan struct{}, 1),
+	}
 }
 
 // watch adds a watcher, and returns once no later wake-up can be missed.
@@ -67,6 +72,11 @@ func (h *hub) add(row, key string, w *watcher) {
 		h.watched[row] = at
 	}
 	at.watchers[w] = struct{}{}
+	h.start()
+}
+
+// start runs the hub, if it doesn't run; mu is held.
+func (h *hub) start() {
 	if !h.running {
 		h.running = true
 		go h.run()
@@ -214,7 +224,7 @@ func (h *hub) wakeAll() {
 }
 
 // payload is a notification: the id of the row, whether those without a queue are meant,
-// and the first of the queue.
+// and the first of the queue. See also announcement.
 func payload(key string, w entry.Wake) string {
 	if !w.All && w.First == "" {
 		return ""
@@ -238,6 +248,10 @@ func (h *hub) notified(text string) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if parts[1] == "!" {
+		h.announce(parts[0], parts[2])
+		return
+	}
 	if at := h.watched[string(row)]; at != nil {
 		at.deliver(entry.Wake{All: parts[1] == "*", First: parts[2]})
 	}

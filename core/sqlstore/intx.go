@@ -153,7 +153,7 @@ func (k *keys) releaseMoved(ctx context.Context, tx Execer, c *lock.Claim) (writ
 	if err != nil {
 		return 0, err
 	}
-	update := k.updateOf(c.Key, r, &next, entry.Wake{All: true, First: e.Wake.First}, false)
+	update := k.updateOf(c.Key, r, &next, entry.Wake{All: true, First: e.Wake.First}, writing{})
 	return affectedBy(tx.ExecContext(ctx, k.sql.update.text, k.sql.update.bind(update)...))
 }
 

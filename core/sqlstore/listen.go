@@ -22,8 +22,8 @@ var errStopped = errors.New("the listener has stopped without an error")
 func (h *hub) listen(ctx context.Context) {
 	warned := false
 	for ctx.Err() == nil {
-		err := h.keys.listener.Listen(ctx, channel, func() { h.hear(true) }, h.notified)
-		h.hear(false)
+		err := h.keys.listener.Listen(ctx, channel, func() { h.hear(ctx, true) }, h.notified)
+		h.hear(ctx, false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -41,16 +41,24 @@ func (h *hub) listen(ctx context.Context) {
 	}
 }
 
-// hear says whether notifications arrive from now on. Before that there was a gap.
-func (h *hub) hear(listening bool) {
+// hear says whether notifications arrive from now on. Before that there was a gap. ctx is
+// that of the listener, which says nothing when it has ended.
+func (h *hub) hear(ctx context.Context, listening bool) {
 	h.mu.Lock()
-	h.listening = listening
+	h.turn(listening && ctx.Err() == nil)
 	h.mu.Unlock()
 	h.wakeAll()
 	select {
 	case h.changed <- struct{}{}:
 	default:
 	}
+}
+
+// turn sets whether notifications arrive; mu is held.
+func (h *hub) turn(listening bool) {
+	h.listening = listening
+	close(h.turned)
+	h.turned = make(chan struct{})
 }
 
 // refresh tells the rows that somebody still listens. Where that fails, releases may not

@@ -17,17 +17,19 @@ fence = CASE WHEN more IS NOT NULL THEN IF(LAST_INSERT_ID(expires * 0 + 1) IS NU
   WHEN ` + free + ` THEN LAST_INSERT_ID(GREATEST(fence + 64, {now} * 64))
   WHEN ` + own + ` THEN LAST_INSERT_ID(fence)
   ELSE IF(LAST_INSERT_ID({now} - expires) IS NULL, fence, fence) END,
-version = IF(` + granted + `, version + 1, version),
+version = IF(` + granted + `, GREATEST(version, {now}) + 1, version),
 mode = IF(more IS NULL AND ` + free + `, $3, mode),
 owner = IF(more IS NULL AND ` + free + `, $4, owner),
 expires = IF(` + granted + `, GREATEST(expires, {now} + $5), expires)`)
 	all.insert = of(`INSERT IGNORE INTO redlatch_locks (id, version, expires, fence, mode, owner, more, name)
 SELECT $1, $2, $3, $4, $5, $6, $7, $9 FROM redlatch_meta WHERE {now} < $8`)
+	all.register = of(`REPLACE INTO redlatch_lockers (id, registration, expires) VALUES ($1, $2, {now} + $3)`)
+	all.registered = of(registeredText + `id IN (SELECT CAST(w.id AS BINARY) FROM JSON_TABLE($1, '$[*]' COLUMNS (id VARCHAR(128) PATH '$')) AS w)`)
 
 	const watched = `JSON_TABLE($1, '$[*]' COLUMNS (i INT PATH '$.i', id VARCHAR(32) PATH '$.id', version BIGINT PATH '$.version')) AS w`
 	all.renew = of(`UPDATE JSON_TABLE($1, '$[*]' COLUMNS (id VARCHAR(32) PATH '$.id', owner VARCHAR(128) PATH '$.owner',
 mode SMALLINT PATH '$.mode', twin SMALLINT PATH '$.twin', ttl BIGINT PATH '$.ttl')) AS w STRAIGHT_JOIN redlatch_locks l ON l.id = UNHEX(w.id)
-SET l.version = l.version + 1, l.expires = GREATEST(l.expires, {now} + w.ttl)
+SET l.version = GREATEST(l.version, {now}) + 1, l.expires = GREATEST(l.expires, {now} + w.ttl)
 WHERE l.owner = CAST(w.owner AS BINARY) AND l.mode IN (w.mode, w.twin) AND l.more IS NULL AND l.expires > {now}`)
 	all.changed = of(`SELECT w.i, {now}, l.version, l.expires, l.fence, l.mode, l.owner, l.more
 FROM ` + watched + ` STRAIGHT_JOIN redlatch_locks l ON l.id = UNHEX(w.id) AND l.version <> w.version`)

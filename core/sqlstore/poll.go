@@ -72,8 +72,22 @@ func (k *keys) changed(ctx context.Context, rows []seen, found func(i int, r *ro
 	return nil
 }
 
-// run polls, or listens, until nobody has watched for a moment.
+// run serves until nobody needs it. Its listener has ended before another one begins.
 func (h *hub) run() {
+	for more := true; more; {
+		h.serve()
+		h.mu.Lock()
+		h.running = h.needed()
+		more = h.running
+		h.mu.Unlock()
+	}
+}
+
+// needed says whether somebody watches, or wants to hear of forced releases; mu is held.
+func (h *hub) needed() bool { return len(h.watched) > 0 || len(h.announcees) > 0 }
+
+// serve polls, or listens, until nobody has watched for a moment.
+func (h *hub) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var listener sync.WaitGroup
 	defer listener.Wait()
@@ -98,7 +112,7 @@ func (h *hub) run() {
 			idleSince = time.Time{}
 		case idleSince.IsZero():
 			idleSince = time.Now()
-		case time.Since(idleSince) > idle && h.rest():
+		case time.Since(idleSince) > idle && h.rest(cancel):
 			return
 		}
 		wait = h.next(ctx, rows, listening, wait)
@@ -110,12 +124,16 @@ func (h *hub) run() {
 	}
 }
 
-// rest ends the hub if nobody watches.
-func (h *hub) rest() bool {
+// rest ends the listener if nobody needs it. Who comes from now on waits for the next one.
+func (h *hub) rest(end func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.running = len(h.watched) > 0
-	return !h.running
+	if h.needed() {
+		return false
+	}
+	end()
+	h.turn(false)
+	return true
 }
 
 // next polls the rows once unless a listener hears of them, and returns when to come

@@ -19,7 +19,7 @@ SELECT $1::bytea, $2::bytea, $3::smallint, $4::text, c.t + $5::bigint, greatest(
 FROM c, redlatch_meta m
 WHERE NOT EXISTS (SELECT FROM redlatch_locks s WHERE s.id = $1 AND (s.more IS NOT NULL
   OR s.expires > c.t AND NOT (s.owner = $4 AND s.mode IN ($3::smallint, $6::smallint))))
-ON CONFLICT (id) DO UPDATE SET version = l.version + 1, owner = excluded.owner,
+ON CONFLICT (id) DO UPDATE SET version = greatest(l.version, excluded.version) + 1, owner = excluded.owner,
   fence = CASE WHEN l.expires > excluded.version THEN l.fence ELSE greatest(l.fence + 64, excluded.fence) END,
   mode = CASE WHEN l.expires > excluded.version THEN l.mode ELSE excluded.mode END,
   expires = greatest(l.expires, excluded.expires)
@@ -31,24 +31,28 @@ SELECT 0, 0, c.t, m.floor, COALESCE(l.version, 0), COALESCE(l.expires, 0), COALE
 FROM c, redlatch_meta m LEFT JOIN redlatch_locks l ON l.id = $1 WHERE NOT EXISTS (SELECT FROM got)`)
 
 	// With $9 somebody who listens is notified, but only if the row says that there is
-	// one. NOTIFY has a lock of the whole cluster until its commit is flushed, so such a
-	// commit doesn't wait for the disk. What a crash forgets of it is a release.
+	// one. NOTIFY has a lock of the whole cluster until its commit is flushed, so a release
+	// doesn't wait for the disk. If a crash forgets it, the key is busy until the hold ends.
+	// Nothing else can be forgotten: a grant that came later was flushed together with it.
 	const relaxed = `set_config('synchronous_commit', 'off', true)`
-	all.update = of(`UPDATE redlatch_locks SET version = version + 1, expires = $3::bigint, fence = $4::bigint, mode = $5::smallint, owner = $6::text, more = $7::bytea
+	all.update = of(`UPDATE redlatch_locks SET ` + nextVersion + `, expires = $3::bigint, fence = $4::bigint, mode = $5::smallint, owner = $6::text, more = $7::bytea
 WHERE id = $1::bytea AND version = $2::bigint AND {now} < $8::bigint
-RETURNING CASE WHEN $10::boolean THEN ` + relaxed + ` END, CASE WHEN $9::text <> '' AND waited > {now} THEN pg_notify('` + channel + `', $9::text)::text END`)
+RETURNING CASE WHEN $10::boolean THEN ` + relaxed + ` END, CASE WHEN $9::text <> '' AND waited > {now} THEN pg_notify('` + channel + `', $9::text)::text END,
+CASE WHEN $11::text <> '' THEN pg_notify('` + channel + `', $11::text)::text END`)
 	all.insert = of(`INSERT INTO redlatch_locks (id, version, expires, fence, mode, owner, more, name)
 SELECT $1::bytea, $2::bigint, $3::bigint, $4::bigint, $5::smallint, $6::text, $7::bytea, $9::bytea WHERE {now} < $8::bigint
 ON CONFLICT DO NOTHING`)
 	all.release = of(releaseText + ` RETURNING ` + relaxed + `, CASE WHEN waited > {now} THEN pg_notify('` + channel + `', $5::text)::text END`)
 	all.releaseTx = of(releaseTxText + ` RETURNING CASE WHEN waited > {now} THEN pg_notify('` + channel + `', $5::text)::text END`)
 
-	all.renew = of(`UPDATE redlatch_locks l SET version = l.version + 1, expires = greatest(l.expires, c.t + w.ttl)
+	all.renew = of(`UPDATE redlatch_locks l SET version = greatest(l.version, c.t) + 1, expires = greatest(l.expires, c.t + w.ttl)
 FROM (SELECT {now} AS t OFFSET 0) c, json_to_recordset($1::json) AS w(i int, id text, owner text, mode smallint, twin smallint, ttl bigint)
 WHERE l.id = decode(w.id, 'hex') AND l.owner = w.owner AND l.mode IN (w.mode, w.twin) AND l.more IS NULL AND l.expires > c.t
 RETURNING l.id, l.owner`)
 	all.changed = of(`SELECT w.i, {now}, l.version, l.expires, l.fence, l.mode, l.owner, l.more
 FROM json_to_recordset($1::json) AS w(i int, id text, version bigint) JOIN redlatch_locks l ON l.id = decode(w.id, 'hex') AND l.version <> w.version`)
+
+	all.register, all.registered = of(registerText), of(registeredText+`id IN (SELECT json_array_elements_text($1::json))`)
 
 	// Who listens says so in the row, also where nobody has had the key yet.
 	all.listen = of(`INSERT INTO redlatch_locks AS l (id, name, version, waited) SELECT $1::bytea, $2::bytea, t, t + 30000000 FROM (SELECT {now} AS t OFFSET 0) c

@@ -135,11 +135,11 @@ func doubtful(err error) error { return &lock.StoreError{Class: lock.ClassOf(err
 // renewKey renews the holds of one key.
 func (k *keys) renewKey(ctx context.Context, key string, claims []lock.Claim, those []int, report func(i int, err error)) {
 	results := make([]error, len(those))
-	err := k.change(ctx, key, nil, func(e *entry.Entry, r *row) (relaxed bool, err error) {
+	err := k.change(ctx, key, nil, func(e *entry.Entry, r *row) (how writing, err error) {
 		for n, i := range those {
 			results[n] = e.Renew(&claims[i], at(r.now))
 		}
-		return false, nil
+		return how, nil
 	})
 	if err != nil && k.dialect == MySQL {
 		err = doubtful(err)

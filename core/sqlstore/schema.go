@@ -29,7 +29,7 @@ var migrations embed.FS
 // folders are those of the migrations.
 var folders = map[Dialect]string{SQLite: "sqlite", MySQL: "mysql", PostgreSQL: "postgresql"}
 
-// Migrations returns the statements that create the two tables, as files that are applied
+// Migrations returns the statements that create the three tables, as files that are applied
 // in the order of their names: with goose, after a copy and a rename with Flyway, by hand
 // or by [Store.Migrate]. Each of them may run again. For an unknown dialect it returns an
 // empty file system.
@@ -118,6 +118,7 @@ func (s *Store) Check(ctx context.Context, modes ...lock.Mode) error {
 var probes = []struct{ table, statement string }{
 	{"redlatch_locks", "SELECT id, name, owner, mode, expires, fence, version, waited, more FROM redlatch_locks WHERE 1 = 0"},
 	{"redlatch_meta", "SELECT one, floor FROM redlatch_meta WHERE 1 = 0"},
+	{"redlatch_lockers", "SELECT id, registration, expires FROM redlatch_lockers WHERE 1 = 0"},
 }
 
 func (s *Store) check(ctx context.Context, modes []lock.Mode) error {

@@ -64,6 +64,8 @@ type statements struct {
 	listen, heard                                 statement // PostgreSQL
 	releaseTx                                     statement
 	old, raise, sweep                             statement
+	page                                          statement
+	register, forget, unregister, registered      statement
 }
 
 // The statements that all databases have in common. None waits for another but for the
@@ -72,18 +74,30 @@ const (
 	readText = `SELECT {now}, m.floor, COALESCE(l.version, 0), COALESCE(l.expires, 0), COALESCE(l.fence, 0), COALESCE(l.mode, 0), COALESCE(l.owner, ''), l.more
 FROM redlatch_meta m LEFT JOIN redlatch_locks l ON l.id = $1`
 
+	// Versions never come back, or a decision about a row that has gone would be written
+	// to another: where a crash or a failover forgets a version, time has passed.
+	nextVersion = `version = CASE WHEN version < {now} THEN {now} ELSE version END + 1`
+
 	// A decision is old after some seconds: see decisionLasts.
-	updateText = `UPDATE redlatch_locks SET version = version + 1, expires = $3, fence = $4, mode = $5, owner = $6, more = $7
+	updateText = `UPDATE redlatch_locks SET ` + nextVersion + `, expires = $3, fence = $4, mode = $5, owner = $6, more = $7
 WHERE id = $1 AND version = $2 AND {now} < $8`
 
-	releaseText = `UPDATE redlatch_locks SET version = version + 1, expires = 0, owner = ''
+	releaseText = `UPDATE redlatch_locks SET ` + nextVersion + `, expires = 0, owner = ''
 WHERE id = $1 AND owner = $2 AND mode IN ($3, $4) AND more IS NULL AND expires > {now}`
 
-	releaseTxText = `UPDATE redlatch_locks SET version = version + 1, expires = 0, owner = ''
+	releaseTxText = `UPDATE redlatch_locks SET ` + nextVersion + `, expires = 0, owner = ''
 WHERE id = $1 AND owner = $2 AND mode IN ($3, $4) AND more IS NULL`
 
 	oldText = `SELECT x.id, x.fence FROM (SELECT * FROM redlatch_locks WHERE id > $1 ORDER BY id LIMIT 192) x
 WHERE x.expires < {now} - 60000000 AND x.waited < {now} - 60000000 AND x.fence < ({now} - 60000000) * 64`
+
+	pageText = `SELECT id, name, {now}, version, expires, fence, mode, owner, more FROM redlatch_locks WHERE id > $1 ORDER BY id LIMIT $2`
+
+	registerText = `INSERT INTO redlatch_lockers (id, registration, expires) VALUES ($1, $2, {now} + $3)
+ON CONFLICT (id) DO UPDATE SET registration = excluded.registration, expires = excluded.expires`
+	registeredText = `SELECT registration FROM redlatch_lockers WHERE expires > {now} AND `
+	unregisterText = `DELETE FROM redlatch_lockers WHERE id = $1`
+	forgetText     = `DELETE FROM redlatch_lockers WHERE expires < {now} - 60000000`
 
 	raiseText = `UPDATE redlatch_meta SET floor = $1 WHERE floor < $1`
 )
@@ -95,7 +109,7 @@ func statementsOf(d Dialect) *statements {
 	of := func(text string) statement { return prepare(d, text) }
 	all := &statements{
 		read: of(readText), update: of(updateText), release: of(releaseText), releaseTx: of(releaseTxText),
-		old: of(oldText), raise: of(raiseText),
+		old: of(oldText), raise: of(raiseText), page: of(pageText), forget: of(forgetText), unregister: of(unregisterText),
 	}
 	switch d {
 	case PostgreSQL:

@@ -104,9 +104,9 @@ func (k *keys) Acquire(ctx context.Context, c lock.Claim) (fence uint64, err err
 			return fence, err
 		}
 	}
-	err = k.change(ctx, c.Key, found, func(e *entry.Entry, r *row) (relaxed bool, err error) {
+	err = k.change(ctx, c.Key, found, func(e *entry.Entry, r *row) (how writing, err error) {
 		fence, err = e.Acquire(&c, at(r.now), r.next())
-		return false, err
+		return how, err
 	})
 	if err != nil {
 		return 0, err // the grant may not have been written
@@ -194,8 +194,9 @@ func (k *keys) Release(ctx context.Context, c lock.Claim) error {
 	}
 	// The statement saw the row as it was in the beginning: the hold may have moved into
 	// a document since.
-	err := k.change(ctx, c.Key, nil, func(e *entry.Entry, r *row) (relaxed bool, err error) {
-		return true, e.Release(&c, at(r.now), at(r.now)+c.Keep.Sub(r.asked))
+	err := k.change(ctx, c.Key, nil, func(e *entry.Entry, r *row) (how writing, err error) {
+		keep := at(r.now) + c.Keep.Sub(r.asked)
+		return writing{relaxed: keep <= at(r.now)}, e.Release(&c, at(r.now), keep)
 	})
 	if gone := errors.Is(err, lock.ErrNotHeld); (gone || err == nil) && k.parting.end(c.Owner) && gone {
 		return nil // its transaction has released it
@@ -211,8 +212,8 @@ func (k *keys) Lower(ctx context.Context, c lock.Claim) error {
 	if err := entry.Check(&c); err != nil {
 		return err
 	}
-	return k.change(ctx, c.Key, nil, func(e *entry.Entry, r *row) (relaxed bool, err error) {
-		return false, e.Lower(&c, at(r.now))
+	return k.change(ctx, c.Key, nil, func(e *entry.Entry, r *row) (how writing, err error) {
+		return how, e.Lower(&c, at(r.now))
 	})
 }
 
@@ -232,9 +233,12 @@ func (k *keys) Inspect(ctx context.Context, key string) (lock.State, error) {
 // ForceRelease implements [lock.Store]. The queue of Fair waiters stays, and its first is
 // woken.
 func (k *keys) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
-	err = k.change(ctx, key, nil, func(e *entry.Entry, r *row) (relaxed bool, err error) {
+	err = k.change(ctx, key, nil, func(e *entry.Entry, r *row) (how writing, err error) {
+		if k.dialect == PostgreSQL {
+			how.announce = announcement(key, e)
+		}
 		freed = e.Force(at(r.now))
-		return false, nil
+		return how, nil
 	})
 	return freed, err
 }

@@ -51,22 +51,16 @@ func (b *bench) reader() lock.Claim { return b.in(lock.Read, "k")(minute) }
 func (b *bench) writer() lock.Claim { return b.in(lock.Write, "k")(minute) }
 
 // held fails unless k is held in that mode by these; claims of one owner add
-// up. Permits may go by names of the store: formats have no room for owners.
+// up.
 func (b *bench) held(m lock.Mode, claims ...lock.Claim) {
 	b.Helper()
 	want, got := make(map[string]int), make(map[string]int)
-	name := func(owner string) string {
-		if m == lock.Semaphore {
-			return "permits"
-		}
-		return owner
-	}
 	for _, c := range claims {
-		want[name(c.Owner)] += max(1, c.Permits)
+		want[c.Owner] += max(1, c.Permits)
 	}
 	state := b.state("k")
 	for _, o := range state.Owners {
-		got[name(o.Owner)] += o.Holds
+		got[o.Owner] += o.Holds
 	}
 	if !state.Held || state.Mode != m || !maps.Equal(got, want) {
 		b.Fatalf("held %v in mode %s by %v; want mode %s, %v", state.Held, state.Mode, got, m, want)

@@ -33,6 +33,7 @@ var semaphoreTests = []test{
 	{"engine: at most three of twenty inside, and three they are", engineFills},
 	{"engine: permits of a dead holder admit the next", engineSurvivesDeadPermits},
 	{"engine: two of three leave one", engineTakesTwo},
+	{"engine: who has a permit is named, until it closes", engineNames},
 	{"engine: permits do not re-enter, they add up", engineAddsUp},
 	{"engine: closing gives permits back", engineClosesPermits},
 }

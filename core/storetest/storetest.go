@@ -36,8 +36,9 @@ func Require(modes ...lock.Mode) Option {
 }
 
 // Run tests the stores that open returns. Each subtest calls open once and uses its
-// own keys, so open may return the same store again. open registers the clean-up
-// with t.Cleanup.
+// own keys, so open may return the same store again. The subtests are parallel, since
+// they mostly wait: open must be safe for concurrent use, and they end after Run has
+// returned. open registers the clean-up with t.Cleanup.
 //
 // Every store must support mode Exclusive. Each other mode is tested in a subtest,
 // which is skipped if the store returns [lock.ErrUnsupported] and the mode isn't
@@ -82,7 +83,7 @@ var sections = []struct {
 	{"read", []lock.Mode{lock.Read}, slices.Concat(holdTests, inspectTests, keepTests, wakeTests)},
 	{"write", []lock.Mode{lock.Write}, exclusiveTests},
 	{"read and write", []lock.Mode{lock.Read, lock.Write}, readWriteTests},
-	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, exclusionTests, keepTests, wakeTests, engineTests, semaphoreTests)},
+	{"semaphore", []lock.Mode{lock.Semaphore}, slices.Concat(holdTests, inspectTests, exclusionTests, keepTests, wakeTests, engineTests, semaphoreTests)},
 }
 
 // The tests of [lock.Exclusive]. Sections of other modes run the ones that hold
@@ -140,7 +141,10 @@ var engineTests = []test{
 func (s *settings) run(t *testing.T, open func(t *testing.T) lock.Store, m lock.Mode, tests []test) {
 	t.Helper()
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, s.newBench(t, open(t), m)) })
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.run(t, s.newBench(t, open(t), m))
+		})
 	}
 }
 

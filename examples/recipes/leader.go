@@ -31,17 +31,6 @@ func Bill(
 	}, leader.WithName("billing"), leader.WithRepeat(), logged)
 }
 
-// logged are the errors that Run goes on after.
-var logged = leader.WithHooks(leader.Hooks{
-	Resigned: func(name string, term uint64, err error) {
-		slog.Warn("resigned", "name", name, "term", term, "error", err)
-	},
-	Lost: func(name string, term uint64, cause error) {
-		slog.Warn("lost", "name", name, "term", term, "error", cause)
-	},
-	Failed: func(name string, err error) { slog.Warn("not elected", "name", name, "error", err) },
-})
-
 // transact commits what work did, unless the lock of key has a newer holder.
 func transact(
 	ctx context.Context, db *sql.DB, guards *fence.Guards, key string, token fence.Token,
@@ -60,3 +49,14 @@ func transact(
 	}
 	return tx.Commit()
 }
+
+// logged are the errors that Run goes on after.
+var logged = leader.WithHooks(leader.Hooks{
+	Resigned: func(name string, term uint64, err error) {
+		slog.Warn("resigned", "name", name, "term", term, "error", err)
+	},
+	Lost: func(name string, term uint64, cause error) {
+		slog.Warn("lost", "name", name, "term", term, "error", cause)
+	},
+	Failed: func(name string, err error) { slog.Warn("not elected", "name", name, "error", err) },
+})

@@ -18,6 +18,7 @@ var mistakes = [][]string{
 	{"serve", "--setnx"},
 	{"serve", "--without-script-publish"},
 	{"serve", "--without-script-time"},
+	{"fleet", "--http=0.0.0.0:8080", "--redis=redis://127.0.0.1:6379/0"},
 	{"serve", "--watchdog=30"},
 	{"serve", "--lock-wait=-1s"},
 	{"serve", "--rules=rules.yaml", "--lock-wait=1s"},

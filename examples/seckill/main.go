@@ -1,6 +1,7 @@
 // Seckill is a flash-sale voucher service, its load test, and both in one.
 //
 //	seckill serve   the service
+//	seckill fleet   three of it, as processes on one Redis, and a page that kills them
 //	seckill load    a crowd against running instances
 //	seckill demo    both in one process, with nothing to install
 package main
@@ -36,15 +37,16 @@ func main() {
 	defer stop()
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(withInput(ctx, os.Stdin), os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
 type commands struct {
-	Serve serve `cmd:"" help:"Run the service until it is stopped."`
-	Load  crowd `cmd:"" help:"Let a crowd order from running instances, and check the invariants. Exits with 1 if one is broken."`
-	Demo  demo  `cmd:"" help:"Run the service and a crowd in one process: locks in memory, orders in SQLite."`
+	Serve serve     `cmd:"" help:"Run the service until it is stopped."`
+	Fleet instances `cmd:"" help:"Run three instances of the service, each a process, on one Redis and one database, behind a balancer. The page /fleet/ kills and starts them."`
+	Load  crowd     `cmd:"" help:"Let a crowd order from running instances, and check the invariants. Exits with 1 if one is broken."`
+	Demo  demo      `cmd:"" help:"Run the service and a crowd in one process: locks in memory, orders in SQLite."`
 }
 
 // terminal is where commands write.

@@ -75,7 +75,7 @@ func Declared(method protoreflect.MethodDescriptor) ([]rule.Rule, error) {
 	for i, option := range options {
 		var wrong error
 		if rules[i], wrong = readOption(option.ProtoReflect()); wrong != nil {
-			faults = append(faults, wrong)
+			faults = append(faults, parts(wrong)...)
 		}
 	}
 	return rules, errors.Join(faults...)

@@ -128,7 +128,11 @@ func (c *Call) value(ctx context.Context, q *Request, message protoreflect.Messa
 		}
 		return only(q.Metadata(ctx, v.Name))
 	case "ctx":
-		return guard.KeyPart(ctx.Value(v.Name))
+		value := ctx.Value(v.Name)
+		if value == nil {
+			return "", guard.Unset(v.Name)
+		}
+		return guard.KeyPart(value)
 	case "":
 		if v.Reserved() {
 			return reserved(c.method, v.Name)

@@ -118,16 +118,20 @@ func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// read evaluates an expression of JavaScript.
+// read evaluates an expression.
 func read[T any](tb *tab, expression string) T {
 	tb.t.Helper()
-	ctx, cancel := context.WithTimeout(tb.ctx, patience)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	value, err := evaluate[T](tb, expression)
 	if err != nil {
 		tb.t.Fatalf("%s: %v", expression, err)
 	}
 	return value
+}
+
+func evaluate[T any](tb *tab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
 // text returns the text of the element with an id.
@@ -138,11 +142,14 @@ func (tb *tab) text(id string) string {
 
 var errNotYet = errors.New("not yet")
 
-// await waits until an expression is true.
+// await waits until an expression is true, also across a change of the page.
 func (tb *tab) await(expression string) {
 	tb.t.Helper()
 	if process.Poll(patience, func() error {
-		if read[bool](tb, expression) {
+		switch so, err := evaluate[bool](tb, expression); {
+		case err != nil && !strings.Contains(err.Error(), "navigated"):
+			tb.t.Fatalf("%s: %v", expression, err)
+		case so:
 			return nil
 		}
 		return errNotYet

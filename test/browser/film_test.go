@@ -98,7 +98,10 @@ func encodeFrame(picture image.Image, size image.Rectangle, colors color.Palette
 	nearest := make(map[color.Color]uint8)
 	for y := range size.Dy() {
 		for x := range size.Dx() {
-			at := picture.Bounds().Min.Add(image.Pt(x, min(y, picture.Bounds().Dy()-1)))
+			at := picture.Bounds().Min.Add(image.Pt(x, y))
+			if !at.In(picture.Bounds()) { // below it is the page, which its corners show
+				at = picture.Bounds().Min
+			}
 			c := picture.At(at.X, at.Y)
 			index, known := nearest[c]
 			if !known {

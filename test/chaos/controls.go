@@ -31,9 +31,11 @@ type controlsCommand struct {
 // control is a run in which something must be found.
 type control struct {
 	name, mix string
-	rules     []string // by one of which the bug is found
-	mode      string   // of the locks; default: exclusive
-	rate      float64  // of faults
+	rules     []string      // by one of which the bug is found
+	mode      string        // of the locks; default: exclusive
+	topology  string        // default: standalone
+	lease     time.Duration // default: leaseOfControls
+	rate      float64       // of faults
 	long      int
 	leave     int           // percent, default: 3
 	keep      int           // percent, default: 0
@@ -48,6 +50,8 @@ const (
 	busyThink = 100 * time.Millisecond
 	busyPace  = 5 * time.Millisecond
 )
+
+const leaseOfControls = 300 * time.Millisecond
 
 var controls = []control{
 	{name: "unfenced", mix: "pause", rate: 4, long: 2},
@@ -71,6 +75,7 @@ var controls = []control{
 	{name: bug.Unheard, mix: "none", rules: []string{"unheard"}},
 	{name: bug.ForgetfulClose, mix: "none", rules: []string{"left"}},
 	{name: bug.EndlessWatch, mix: "none", rules: []string{"subscribed"}},
+	{name: bug.Unflushed, mix: "crash", topology: "postgresql", lease: 2 * leaseOfControls, rate: 2, long: 30, rules: []string{"overlap", "handover", "model illegal"}},
 	{name: bug.Collapse, mix: "stall", long: 2, think: busyThink, pace: busyPace, rules: []string{"no service", "growth"}},
 }
 
@@ -122,8 +127,8 @@ func (c *controlsCommand) one(ctx context.Context, out io.Writer, control contro
 	}
 	for try := range tries {
 		run := runCommand{
-			Seed: c.Seed + uint64(try), Duration: c.Duration << try, Topology: "standalone", Mix: control.mix, Mode: cmp.Or(control.mode, "exclusive"),
-			Report: filepath.Join(dir, fmt.Sprintf("try-%d", try+1)), Lease: 300 * time.Millisecond, Processes: 4, Clients: 6,
+			Seed: c.Seed + uint64(try), Duration: c.Duration << try, Topology: cmp.Or(control.topology, "standalone"), Mix: control.mix, Mode: cmp.Or(control.mode, "exclusive"),
+			Report: filepath.Join(dir, fmt.Sprintf("try-%d", try+1)), Lease: cmp.Or(control.lease, leaseOfControls), Processes: 4, Clients: 6,
 			Rate: control.rate, Long: control.long, Durable: !control.volatile, Handoff: true, Leave: cmp.Or(control.leave, 3), Keep: control.keep, Think: control.think, Pace: control.pace,
 			Bug: control.planted(), patience: 3 * time.Second,
 		}

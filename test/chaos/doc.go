@@ -54,7 +54,7 @@
 //   - failover: the master is killed, a replica takes over, the old one comes back (Sentinel,
 //     Cluster)
 //   - with locks in PostgreSQL or MariaDB (--topology), "redis" in these names is the database.
-//     Its processes are killed, and the machine stays, so it needs no fsync
+//     Its processes are killed, and the machine stays, so it needs no fsync. Leases have 600 ms
 //   - slot moved: the slot of a key in use migrates to another master (Cluster)
 //
 // Three times a minute nothing breaks for some seconds. In these truces the service is
@@ -110,15 +110,21 @@
 //
 // # What is excused
 //
-// A caller is disturbed by each fault that it can feel, and for 1 to 4 s after it. A busy
+// A caller is disturbed by each fault that it can feel, and for 1 to 4 s after it; also in the
+// first second of its process, which makes its connections then. A busy
 // machine looks like a fault, too: every worker has a goroutine that records how late it is
-// itself, and each allowance grows by four times that.
+// itself, and each allowance grows by four times that. A thread of a database that has waited for a
+// processor for long counts as a server that was late.
 //
 // Time enters the models as bounds: a hold certainly lasts until its last renewal was sent
 // plus the lease, and is certainly gone once that was answered plus the lease. A call without
 // an answer, or of a process that was killed, makes an unknown owner, who may have the key
 // until the request can no longer run and its lease has ended. The report counts unknown
 // owners, and the refusals that nobody else explains.
+//
+// A release in PostgreSQL doesn't wait for the log. Where a kill of the server came before any
+// grant that wrote the log, the hold may be back until its lease ends: that explains refusals,
+// and no more.
 //
 // Where Redis may forget (a forced release, a failover before replication, a kill without a
 // log), histories of that time are set aside, and overlaps are excused and counted. Fences and

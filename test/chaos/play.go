@@ -81,7 +81,7 @@ func (s *stage) body(p *process.Program, end *report.End) {
 	w, err := world.Start(p, s.Topology, s.Processes, s.Durable)
 	must(err)
 	plan, err := nemesis.Plan(s.Seed, nemesis.Setting{
-		Mix: s.Mix, Topology: s.Topology, Workers: s.Processes, Servers: len(w.Servers), Duration: s.Duration, Rate: s.Rate,
+		Mix: s.Mix, Topology: s.Topology, Workers: s.Processes, Servers: len(w.Servers), Duration: s.Duration, Rate: s.Rate, Lease: s.Lease,
 	})
 	must(err)
 	must(s.folder.Plan(plan))

@@ -25,9 +25,9 @@ type runCommand struct {
 	Mix       string        `default:"all" enum:"${mixes}" help:"What breaks: ${enum}."`
 	Mode      string        `default:"all" enum:"exclusive,handed,nested,fair,readwrite,semaphore,leader,all" help:"Kinds of locks: ${enum}."`
 	Report    string        `help:"Folder for the report. Default: a new one, which is removed if all is well."`
-	Lease     time.Duration `default:"300ms" help:"Lease time of all locks."`
+	Lease     time.Duration `help:"Lease time of all locks. Default: 300 ms, for a database 600 ms."`
 	Processes int           `help:"Worker processes. Default: 8, for a quorum or a database 4."`
-	Clients   int           `help:"Clients in each of them. Default: 8, for a quorum 4."`
+	Clients   int           `help:"Clients in each of them. Default: 8, for a quorum 4, for a database 6."`
 	Rate      float64       `default:"11" help:"Faults a second that are planned."`
 	Long      int           `default:"2" help:"Percent of the leases that are kept for longer than they last without renewal."`
 	Durable   bool          `default:"true" negatable:"" help:"Redis syncs its log before it answers (standalone, quorum)."`
@@ -85,15 +85,19 @@ func (c *runCommand) Run(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// crew fills in how many workers there are. Every call of a quorum is five, and one of a
-// database costs as much.
+// crew fills in how many workers there are, and the lease, of which half is the time for a
+// call. Every call of a quorum is five, and one of a database costs as much. A server with a
+// process for each connection also answers late when others want the processor.
 func (c *runCommand) crew() {
-	processes, clients := 8, 8
+	processes, clients, lease := 8, 8, 300*time.Millisecond
 	switch c.Topology {
 	case "quorum":
 		processes, clients = 4, 4
 	case "postgresql", "mariadb":
-		processes, clients = 4, 8
+		processes, clients, lease = 4, 6, 600*time.Millisecond
+	}
+	if c.Lease <= 0 {
+		c.Lease = lease
 	}
 	if c.Processes <= 0 {
 		c.Processes = processes

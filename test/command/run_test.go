@@ -207,6 +207,59 @@ func TestLeadMovesToAnotherHostAndComesBack(t *testing.T) {
 	})
 }
 
+func TestLeadExits(t *testing.T) {
+	server := redistest.Standalone(t)
+	admin := server.Admin(t)
+	s := onRedis(t, server)
+	hold(t, server.Client(t), lock.Identity{}, "held")
+	admin.RPush(t.Context(), "list", "x")
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", "poor", "on", ">hush", "~*", "&*", "+@all", "-evalsha", "-eval").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		args   []string
+		env    string
+		code   int
+		stderr string
+	}{
+		"as the command does":      {[]string{"k", "--", "sh", "-c", "exit 7"}, "", 7, ""},
+		"at a signal":              {[]string{"k", "--", "sh", "-c", "kill -9 $$"}, "", 137, ""},
+		"without a permission":     {[]string{"k", "--user", "poor", "--", "true"}, "REDLATCH_PASSWORD=hush", 69, "NOPERM"},
+		"with a wrong password":    {[]string{"k", "--user", "poor", "--", "true"}, "REDLATCH_PASSWORD=wrong", 69, "WRONGPASS"},
+		"at a key that is no lock": {[]string{"list", "--", "true"}, "", 64, "no lock"},
+		"without a command":        {[]string{"k", "--", "/no/such"}, "", 127, "no such file"},
+	} {
+		in := newShell(t, append(s.env, tt.env)...)
+		if _, stderr, code := in.run(append([]string{"lead"}, tt.args...)...); code != tt.code || !strings.Contains(stderr, tt.stderr) {
+			t.Errorf("%s: exit code %d, want %d: %s", name, code, tt.code, stderr)
+		}
+	}
+	waiter, ended := s.background("lead", "held", "--", "true")
+	s.eventually("it waits", func() bool {
+		state, _, _ := s.run("ls", "held", "--json")
+		return strings.Contains(state, `"waiting":1`)
+	})
+	if err := waiter.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.code("who waits for its turn", ended, 143)
+}
+
+// A Redis that is away is waited for, and said once.
+func TestLeadWaitsForRedis(t *testing.T) {
+	server := redistest.Standalone(t)
+	s := onRedis(t, server)
+	server.Kill()
+	term := s.terminal("lead", "k", "--", "echo", "led")
+	term.await(`k: .*unavailable.*: waiting`)
+	server.Restart()
+	term.await("led")
+	term.ends(0)
+	if n := strings.Count(term.screen(), "waiting"); n != 1 {
+		t.Errorf("said %d times that it waits:\n%s", n, term.screen())
+	}
+}
+
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]

@@ -13,6 +13,7 @@ import (
 	gormmysql "gorm.io/driver/mysql"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
+	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/logger"
 
 	"github.com/redlatch/redlatch/core/fence"
@@ -59,6 +60,18 @@ func saveUnderLock(ctx context.Context, locker *lock.Locker, db *gorm.DB, table 
 	})
 }
 
+// gormSQLite is GORM's dialect of SQLite without its driver, which needs a compiler of C: it
+// quotes as MySQL does, and has no clauses of its own.
+type gormSQLite struct{ *gormmysql.Dialector }
+
+func (gormSQLite) Name() string { return "sqlite" }
+
+func (d gormSQLite) Initialize(db *gorm.DB) error {
+	callbacks.RegisterDefaultCallbacks(db, &callbacks.Config{})
+	db.ConnPool = d.Conn
+	return nil
+}
+
 // gormOn opens GORM on a database of the tests, with a table of rows that have a fence.
 func gormOn(t *testing.T, name string) (*gorm.DB, database) {
 	t.Helper()
@@ -71,12 +84,20 @@ func gormOn(t *testing.T, name string) (*gorm.DB, database) {
 	case "PostgreSQL":
 		db = database{open(t, "pgx", sqltest.Postgres(t)), fence.PostgreSQL, false}
 		dialector = gormpostgres.New(gormpostgres.Config{Conn: db.DB})
+	case "SQLite":
+		db = openSQLite(t)
+		dialector = gormSQLite{&gormmysql.Dialector{Config: &gormmysql.Config{Conn: db.DB}}}
 	}
 	orm, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return orm, db
+}
+
+func openSQLite(t *testing.T) database {
+	t.Helper()
+	return database{open(t, "sqlite", "file:"+t.TempDir()+"/x.db?_busy_timeout=60000&_journal_mode=wal&_txlock=immediate"), fence.SQLite, true}
 }
 
 func openMariaDB(t *testing.T) *sql.DB {
@@ -108,7 +129,7 @@ func tokens(t *testing.T) (late, newer fence.Token) {
 // A Save of GORM writes all columns of the row, the fence as it was read among them: a late
 // holder is let in afterwards.
 func TestASaveOfGORMPutsNoOldFenceBack(t *testing.T) {
-	for _, name := range []string{"MariaDB", "PostgreSQL"} {
+	for _, name := range []string{"MariaDB", "PostgreSQL", "SQLite"} {
 		t.Run(name, func(t *testing.T) {
 			orm, db := gormOn(t, name)
 			for kind, test := range map[string]struct {
@@ -145,7 +166,7 @@ func TestASaveOfGORMPutsNoOldFenceBack(t *testing.T) {
 }
 
 func TestGORMKeepsTheLockUntilTheCommit(t *testing.T) {
-	for _, name := range []string{"MariaDB", "PostgreSQL"} {
+	for _, name := range []string{"MariaDB", "PostgreSQL", "SQLite"} {
 		t.Run(name, func(t *testing.T) {
 			orm, db := gormOn(t, name)
 			table, fenced := db.shelf(t)
@@ -179,10 +200,7 @@ func counted(t *testing.T, f func() error) {
 // A transaction of sqlx is one of database/sql.
 func TestSQLXKeepsTheLockUntilTheCommit(t *testing.T) {
 	for name, newDB := range map[string]func(t *testing.T) database{
-		"SQLite": func(t *testing.T) database {
-			t.Helper()
-			return database{open(t, "sqlite", "file:"+t.TempDir()+"/x.db?_busy_timeout=60000&_journal_mode=wal&_txlock=immediate"), fence.SQLite, true}
-		},
+		"SQLite":  openSQLite,
 		"MariaDB": func(t *testing.T) database { t.Helper(); return database{openMariaDB(t), fence.MySQL, false} },
 		"PostgreSQL": func(t *testing.T) database {
 			t.Helper()

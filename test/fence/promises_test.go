@@ -426,15 +426,18 @@ func names(t *testing.T, db database) {
 
 func absentColumn(t *testing.T, db database) {
 	t.Helper()
-	_, name := db.stock(t)
+	good, name := db.stock(t)
+	wantErr(t, "the check of a table", good.Check(t.Context(), db), nil)
+	wantErr(t, "the check of guards", db.guards(t).Check(t.Context(), db), nil)
 	for _, c := range []fence.Columns{{Key: "absent"}, {Fence: "absent"}, {Owner: "absent"}} {
 		table, err := fence.NewTable(db.dialect, name, c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = table.Claim(t.Context(), db, 1, newer)
-		if err == nil || errors.Is(err, fence.ErrStale) || errors.Is(err, sql.ErrNoRows) {
-			t.Errorf("%+v: %v, want the database's complaint", c, err)
+		for _, err := range []error{table.Check(t.Context(), db), table.Claim(t.Context(), db, 1, newer)} {
+			if err == nil || errors.Is(err, fence.ErrStale) || errors.Is(err, sql.ErrNoRows) {
+				t.Errorf("%+v: %v, want the database's complaint", c, err)
+			}
 		}
 	}
 }

@@ -25,6 +25,7 @@ func TestAClusterFailoverOfAMasterThatHangsIsFollowed(t *testing.T) {
 	l := newLocker(t, patientClient(t, set), lock.WithWatchdog(15*time.Second))
 	lease := acquire(t, l, "k")
 	before := lease.Deadline()
+	wantReplicated(t, frozen.Admin(t), "{k}")
 	frozen.Stop()
 	t.Cleanup(frozen.Cont) // before the locker waits for its calls
 	eventually(t, func() error {
@@ -35,6 +36,20 @@ func TestAClusterFailoverOfAMasterThatHangsIsFollowed(t *testing.T) {
 	})
 	if lease.Context().Err() != nil {
 		t.Errorf("it was lost before it was renewed: %v", context.Cause(lease.Context()))
+	}
+}
+
+// wantReplicated waits until a replica has all that the master has: a write that comes
+// behind it has arrived.
+func wantReplicated(t *testing.T, master *redis.Client, key string) {
+	t.Helper()
+	conn := master.Conn()
+	defer func() { _ = conn.Close() }()
+	if err := conn.Set(t.Context(), key+"marker", "", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Wait(t.Context(), 1, 20*time.Second).Result(); err != nil || n < 1 {
+		t.Fatalf("%d replicas have it: %v", n, err)
 	}
 }
 

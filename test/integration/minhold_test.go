@@ -102,7 +102,7 @@ func wantKept(t *testing.T, rdb *redis.Client, keep time.Duration, keys []string
 		}
 	}
 	for _, permit := range rdb.ZRange(ctx, "{k}:timeout", 0, -1).Val() {
-		if !strings.HasPrefix(permit, "kept") || len(permit) != 16 {
+		if !strings.HasPrefix(permit, ownerA+":kept/") {
 			t.Errorf("permit %q", permit)
 		}
 	}

@@ -124,6 +124,14 @@ func asLocks(t *testing.T, servers []*redistest.Server, blocks ...string) {
 	}
 }
 
+// withTLS are arguments of servers, whose certificates the instances trust.
+func withTLS(t *testing.T) []string {
+	t.Helper()
+	ca := newAuthority(t)
+	t.Setenv("SSL_CERT_FILE", ca.file)
+	return ca.args(t, "127.0.0.1", time.Now().Add(time.Hour))
+}
+
 // login is the user of the locks in a URL.
 const login = lockUser + ":" + lockSecret
 
@@ -156,21 +164,20 @@ func (i *instance) restart(t *testing.T, binary string, args ...string) {
 func TestARollingRestartLosesNoRequest(t *testing.T) {
 	binary := seckillBinary(t)
 	for name, deploy := range map[string]func(*testing.T) (redis, db string){
-		"Sentinel with an ACL, PostgreSQL": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
-			set := redistest.Sentinel(t)
+		"Sentinel with TLS and an ACL, PostgreSQL": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
+			set := redistest.Sentinel(t, append(withTLS(t), "--tls-replication", "yes")...)
 			asLocks(t, append([]*redistest.Server{set.Master}, set.Replicas...), "acl")
-			return "redis+sentinel://" + login + "@" + strings.Join(set.Addrs(), ",") + "/" + set.Name + "/0", sqltest.Postgres(t)
+			return "rediss+sentinel://" + login + "@" + strings.Join(redistest.TLSAddrs(set.Sentinels), ",") + "/" + set.Name + "/0", sqltest.Postgres(t)
 		},
-		"Cluster with an ACL, MariaDB": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
-			set := redistest.Cluster(t)
+		"Cluster with TLS and an ACL, MariaDB": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
+			set := redistest.Cluster(t, append(withTLS(t), "--tls-replication", "yes", "--tls-cluster", "yes")...)
 			asLocks(t, set.Nodes(), "acl", "acl-cluster")
-			return "redis+cluster://" + login + "@" + strings.Join(set.Addrs(), ","), sqltest.MariaDB(t)
+			return "rediss+cluster://" + login + "@" + strings.Join(redistest.TLSAddrs(set.Nodes()), ","), sqltest.MariaDB(t)
 		},
-		"standalone with TLS, PostgreSQL": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
-			ca := newAuthority(t)
-			_, addr := secured(t, ca, "127.0.0.1", time.Now().Add(time.Hour))
-			t.Setenv("SSL_CERT_FILE", ca.file)
-			return "rediss://" + addr + "/0", sqltest.Postgres(t)
+		"one server with TLS and an ACL, PostgreSQL": func(t *testing.T) (string, string) { //nolint:thelper // a deployment is a part of the test
+			server := redistest.Standalone(t, withTLS(t)...)
+			asLocks(t, []*redistest.Server{server}, "acl")
+			return "rediss://" + login + "@" + server.TLSAddr() + "/0", sqltest.Postgres(t)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,13 +3,11 @@ package integration_test
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,12 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/test/internal/process"
 	"github.com/redlatch/redlatch/test/internal/redistest"
-	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
 // seckillBinary builds the flash sale.
@@ -177,22 +174,33 @@ func onlyRegistrations(t *testing.T, rdb *redis.Client) error {
 }
 
 func TestThreeInstancesSellExactlyTheStock(t *testing.T) {
-	binary := seckillBinary(t)
-	server := redistest.Standalone(t)
-	instances := three(t, binary, "--redis", server.URL(), "--db", sqltest.MariaDB(t))
-	table, holds := letLoose(t, binary, instances,
-		"--users", "400", "--clicks", "5", "--concurrency", "48", "--stock", "150").verdict(t)
-	if !holds {
-		t.Fatalf("broken:\n%s", table)
-	}
-	t.Log(table)
-	eventually(t, func() error { return onlyRegistrations(t, server.Admin(t)) })
+	inEachPlace(t, func(t *testing.T, p place) {
+		t.Helper()
+		binary := seckillBinary(t)
+		instances := three(t, binary, p.flags...)
+		table, holds := letLoose(t, binary, instances,
+			"--users", "400", "--clicks", "5", "--concurrency", "48", "--stock", "150").verdict(t)
+		if !holds {
+			t.Fatalf("broken:\n%s", table)
+		}
+		t.Log(table)
+		eventually(t, func() error {
+			if keys := p.held(); len(keys) > 0 {
+				return fmt.Errorf("left: %q", keys)
+			}
+			return nil
+		})
+	})
 }
 
 func TestOneOfThreeInstancesIsKilled(t *testing.T) {
+	inEachPlace(t, oneOfThreeIsKilled)
+}
+
+func oneOfThreeIsKilled(t *testing.T, p place) {
+	t.Helper()
 	binary := seckillBinary(t)
-	server := redistest.Standalone(t)
-	instances := three(t, binary, "--redis", server.URL(), "--db", sqltest.MariaDB(t), "--watchdog", "1s")
+	instances := three(t, binary, append(p.flags, "--watchdog", "1s")...)
 	load := letLoose(t, binary, instances,
 		"--users", "800", "--clicks", "5", "--concurrency", "48", "--stock", "300", "--retry-timeout", "2m")
 	eventually(t, func() error { // it is at work
@@ -201,7 +209,7 @@ func TestOneOfThreeInstancesIsKilled(t *testing.T) {
 			t.Fatalf("the load ended early: %v\n%s", err, load.out.String())
 		default:
 		}
-		if n := server.Admin(t).DBSize(t.Context()).Val(); n == 0 {
+		if len(p.held()) == 0 {
 			return errors.New("no lock was taken yet")
 		}
 		return nil
@@ -216,49 +224,18 @@ func TestOneOfThreeInstancesIsKilled(t *testing.T) {
 	}
 }
 
-// holdOrders keeps the orders of a user from being placed, in a database of MariaDB, until
-// letGo is called.
-func holdOrders(t *testing.T, url, user string) (letGo func()) {
-	t.Helper()
-	u, err := neturl.Parse(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := mysql.NewConfig()
-	config.User, config.DBName = u.User.Username(), strings.Trim(u.Path, "/")
-	config.Passwd, _ = u.User.Password()
-	config.Net, config.Addr = "tcp", u.Host
-	if socket := u.Query().Get("socket"); socket != "" {
-		config.Net, config.Addr = "unix", socket
-	}
-	db, err := sql.Open("mysql", config.FormatDSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.ExecContext(t.Context(), "INSERT INTO order_guards (user_id, fence, owner) VALUES (?, 0, '')", user); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
-	}
+func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
+	inEachPlace(t, theLockOfAKilledInstance)
 }
 
-func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
+func theLockOfAKilledInstance(t *testing.T, p place) {
+	t.Helper()
 	const watchdog = 2 * time.Second
-	server := redistest.Standalone(t)
-	db := sqltest.MariaDB(t)
 	binary := seckillBinary(t)
-	slow := serve(t, binary, "--redis", server.URL(), "--db", db, "--watchdog", watchdog.String())
-	other := serve(t, binary, "--redis", server.URL(), "--db", db)
+	slow := serve(t, binary, append(p.flags, "--watchdog", watchdog.String())...)
+	other := serve(t, binary, p.flags...)
 	voucher := other.voucher(t, 10)
-	letGo := holdOrders(t, db, "alice")
+	letGo := holdOrders(t, p.orders, "alice")
 
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -266,7 +243,7 @@ func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
 		_, _, _ = slow.call(http.MethodPost, voucher+"/orders", "alice", "")
 	})
 	eventually(t, func() error {
-		if n := server.Admin(t).Exists(t.Context(), "lock:order:alice").Val(); n != 1 {
+		if !slices.Contains(p.held(), "lock:order:alice") {
 			return errors.New("the lock is not held")
 		}
 		return nil
@@ -275,6 +252,17 @@ func TestALockOfAKilledInstanceFreesItself(t *testing.T) {
 	if err != nil || status != http.StatusConflict || answer["code"] != "LOCK_CONTENDED" {
 		t.Fatalf("while held: %d %v %v, want 409 LOCK_CONTENDED", status, answer, err)
 	}
+	operator := lock.New(p.store, lock.WithIdentity(lock.Identity{Service: "operator"}))
+	defer func() { _ = operator.Close(context.Background()) }()
+	eventually(t, func() error { // operators see which process has it
+		state, err := operator.Inspect(t.Context(), "lock:order:alice")
+		if err == nil && len(state.Owners) == 1 {
+			if who, _ := state.Holder(state.Owners[0].Owner); who.Service == "seckill" && who.PID == slow.Pid() {
+				return nil
+			}
+		}
+		return fmt.Errorf("pid %d is not named: %+v, %w", slow.Pid(), state, err)
+	})
 	slow.Kill()
 	letGo()
 	killed := time.Now()

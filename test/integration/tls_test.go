@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,12 +54,13 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// server writes a certificate for an address that ends at that time, and its key.
+// server writes a certificate for an address that ends at that time, and its key. It is one
+// of a client as well, as nodes of a cluster show it to each other.
 func (a *authority) server(t *testing.T, ip string, end time.Time) (certFile, keyFile string) {
 	t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redis"}, IPAddresses: []net.IP{net.ParseIP(ip)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
 	}
 	key := newKey(t)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
@@ -103,11 +103,18 @@ func (a *authority) trust() *tls.Config {
 // eyes of the test.
 func secured(t *testing.T, a *authority, ip string, end time.Time) (server *redistest.Server, addr string) {
 	t.Helper()
+	server = redistest.Standalone(t, a.args(t, ip, end)...)
+	return server, server.TLSAddr()
+}
+
+// args have a server, or each of a set, listen for TLS as well.
+func (a *authority) args(t *testing.T, ip string, end time.Time) []string {
+	t.Helper()
 	cert, key := a.server(t, ip, end)
-	port := process.Port(t)
-	server = redistest.Standalone(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key,
-		"--tls-ca-cert-file", a.file, "--tls-auth-clients", "no")
-	return server, process.LoopbackAddr(port)
+	return []string{
+		"--tls-port", redistest.FreePort, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", a.file, "--tls-auth-clients", "no",
+	}
 }
 
 func TestLocksTravelOverTLS(t *testing.T) {

@@ -26,11 +26,11 @@ var families = []struct {
 	mode     lock.Mode
 	promises []promise
 }{
-	{"plain", lock.Exclusive, slices.Concat(owned, plain, tokens)},
-	{"fair", lock.Fair, slices.Concat(owned, fair)},
-	{"write", lock.Write, slices.Concat(owned, write)},
-	{"read", lock.Read, read},
-	{"permits", lock.Semaphore, permits},
+	{"plain", lock.Exclusive, slices.Concat(owned, plain, tokens, operators)},
+	{"fair", lock.Fair, slices.Concat(owned, fair, operators)},
+	{"write", lock.Write, slices.Concat(owned, write, operators)},
+	{"read", lock.Read, slices.Concat(read, operators)},
+	{"permits", lock.Semaphore, slices.Concat(permits, operators)},
 	{"latch", lock.Exclusive, latch},
 	{"redlock", lock.Exclusive, redlock},
 }
@@ -80,7 +80,7 @@ func TestRedissonSentinel(t *testing.T) {
 func keep(t *testing.T, open func(t *testing.T) *site, pairings ...pairing) {
 	t.Helper()
 	tc := needJava(t)
-	s := open(t)
+	s, command := open(t), buildCommand(t)
 	for _, pair := range pairings {
 		t.Run(strings.Join(append([]string{"redisson-" + pair.redisson}, pair.java...), ","), func(t *testing.T) {
 			start := func(t *testing.T, options ...string) *agent {
@@ -100,7 +100,7 @@ func keep(t *testing.T, open func(t *testing.T) *site, pairings ...pairing) {
 				}
 				t.Run(family.kind, func(t *testing.T) {
 					t.Parallel()
-					w := world{T: t, site: s, only: pair.only, redisson: pair.redisson, kind: family.kind, mode: family.mode, java: java, start: start, store: pair.store}
+					w := world{T: t, site: s, only: pair.only, redisson: pair.redisson, kind: family.kind, mode: family.mode, java: java, command: command, start: start, store: pair.store}
 					w.keep(family.promises)
 				})
 			}

@@ -2,6 +2,7 @@ package interop_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func javaPermitWakesGo(w world) {
 	w.release(waiting.lease())
 }
 
-// permitIn is the id of the only permit that is taken, as Java knows it.
+// permitIn is the only permit that is taken, as Go shows it.
 func (l *locker) permitIn(key string) string {
 	l.t.Helper()
 	owners := l.inspect(key).Owners
@@ -89,10 +90,17 @@ func (l *locker) permitIn(key string) string {
 	return owners[0].Owner
 }
 
+// idInJava is Java's id of the only permit that an owner in Go has.
+func idInJava(owner string) string { return hex.EncodeToString([]byte(owner + "/0")) }
+
 func javaReleasesForGo(w world) {
 	key, java, locker := w.key(), w.thread("java"), w.locker()
 	lease := locker.acquire(key, lock.WithPermits(1, 1))
-	java.do("permit.release", key, locker.permitIn(key))
+	owner := locker.permitIn(key)
+	if !strings.HasPrefix(owner, locker.ID()+":") {
+		w.Errorf("Go sees the permit %s, want one of %s", owner, locker.ID())
+	}
+	java.do("permit.release", key, idInJava(owner))
 	java.want("1", "permit.available", key)
 	<-lease.Context().Done() // at the next renewal
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {

@@ -24,6 +24,7 @@ type world struct {
 	mode     lock.Mode // of those in Go
 	store    []redisstore.Option
 	java     *agent
+	command  string // the path of cmd/redlatch
 	start    func(t *testing.T, options ...string) *agent
 }
 

@@ -1,12 +1,8 @@
 package readme_test
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -14,143 +10,140 @@ import (
 	"github.com/redlatch/redlatch/core/guard"
 	"github.com/redlatch/redlatch/core/guard/guardtest"
 	"github.com/redlatch/redlatch/core/guard/httpguard"
+	"github.com/redlatch/redlatch/core/memstore"
 	"github.com/redlatch/redlatch/core/rule"
 	"github.com/redlatch/redlatch/ginlock"
 	"github.com/redlatch/redlatch/httplock"
 )
 
-// TestErrorsOfHTTPInTheManual: what docs/errors.md quotes is what a user gets who
-// makes the mistake.
-func TestErrorsOfHTTPInTheManual(t *testing.T) {
+// ruled is a guard with one rule.
+func ruled(t *testing.T, operation, template string) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(guardtest.Locker(t, memstore.New()), rule.Rule{Operation: operation, Key: template})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.WithLogger(slog.New(slog.DiscardHandler))
+}
+
+// TestErrorsOfGinInTheManual: what docs/errors.md quotes is what a user gets who makes the
+// mistake.
+func TestErrorsOfGinInTheManual(t *testing.T) {
+	const post = "POST /orders/:id"
 	work := func(*gin.Context) {}
-	build := func(text string, opts ...httpguard.Option) error {
+	authenticate := func(c *gin.Context) { c.Set("userId", "42") }
+	build := func(text string, opts ...httpguard.Option) guardtest.Mistake {
 		_, err := ginlock.Build(guardtest.Guard(t), text, opts...)
-		return err
+		return guardtest.AtStart(`ginlock.New(g, "`+text+`"`+map[bool]string{true: `, httpguard.WithVar("user", source)`}[len(opts) > 0]+")", err)
 	}
-	rules := func(operation, template string) *guard.Guard {
-		g, err := guard.New(guardtest.Guard(t).Locker(), rule.Rule{Operation: operation, Key: template})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return g.WithLogger(slog.New(slog.DiscardHandler))
+	// checked is a route whose guard has one rule.
+	checked := func(code, operation, template string, register func(g *guard.Guard, r *gin.Engine)) guardtest.Mistake {
+		g, r := ruled(t, operation, template), gin.New()
+		register(g, r)
+		return guardtest.AtStart(code+" // rule "+operation+", "+template, g.Validate())
 	}
-	// inGin checks an engine with one rule.
-	inGin := func(operation, template string, register func(r *gin.Engine, locks gin.HandlerFunc)) error {
-		g, r := rules(operation, template), gin.New()
-		register(r, ginlock.Rules(g, r, httpguard.WithProvided("userId")))
-		return g.Validate()
+	// asked is a route that gets a request.
+	asked := func(code string, register func(g *guard.Guard, r *gin.Engine)) guardtest.Mistake {
+		return guardtest.AtRequest(t, code, guardtest.Guard(t), func(g *guard.Guard) int {
+			r := gin.New()
+			register(g, r)
+			return guardtest.Send(r, "POST", "/orders/7", "").Code
+		})
 	}
-	// inMux checks a mux with one rule and the routes that have a lock.
-	inMux := func(operation, template string, patterns ...string) error {
-		g, mux := rules(operation, template), http.NewServeMux()
-		for _, pattern := range patterns {
-			mux.Handle(pattern, httplock.Route(g, pattern, httpguard.WithProvided("userId"))(http.NotFoundHandler()))
-		}
-		return g.Validate()
-	}
-	// logged is what the operator reads of a request.
-	logged := func(operation string, serve func(g *guard.Guard) http.Handler, method, path string) error {
-		var line strings.Builder
-		g := guardtest.Served(rules(operation, "lock:order:<id>")).WithLogger(slog.New(slog.NewTextHandler(&line, nil)))
-		guardtest.Send(serve(g), method, path, "")
-		_, reason, _ := strings.Cut(strings.TrimSpace(line.String()), "reason=")
-		reason, err := strconv.Unquote(reason)
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, line.String())
-		}
-		return errors.New(reason)
-	}
-	quoted(t, "HTTP", []mistake{
-		{"A template in another language", `ginlock.New(g, "lock:order:{id}")`, build("lock:order:{id}")},
-		{"A wait without a unit", `ginlock.New(g, "lock:order:<id> wait=200")`, build("lock:order:<id> wait=200")},
-		{"A misspelled field", `ginlock.New(g, "lock:order:<id> wiat=200ms")`, build("lock:order:<id> wiat=200ms")},
-		{"A variable that isn't closed", `ginlock.New(g, "lock:order:<id")`, build("lock:order:<id")},
-		{"A source of gRPC", `ginlock.New(g, "lock:order:<md.user>")`, build("lock:order:<md.user>")},
-		{
-			"A bound variable that the template doesn't have", `ginlock.New(g, "lock:order:<id>", httpguard.WithVar("user", …))`,
-			build("lock:order:<id>", httpguard.WithVar("user", httpguard.Header("X-User"))),
-		},
-		{
-			"A variable that nothing sets", `r.POST("/orders/:id", ginlock.Rules(g, r), work) // lock:order:<userld>`,
-			inGin("POST /orders/:id", "lock:order:<userld>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", locks, work) }),
-		},
-		{
-			"A misspelled name of an option", `r.POST("/users/:userId/orders", ginlock.Rules(g, r, httpguard.WithVar("userID", …)), work) // lock:order:<userId>`,
-			func() error {
-				g, r := rules("POST /users/:userId/orders", "lock:order:<userId>"), gin.New()
+	guardtest.Listed(t, "../../docs/errors.md", "Gin", []guardtest.Mistake{
+		guardtest.AtStart("guard.New(nil)", func() error { _, err := guard.New(nil); return err }()),
+		guardtest.AtStartPanics(`ginlock.New(nil, "lock:order:<id>")`, func() { ginlock.New(nil, "lock:order:<id>") }),
+		build("lock:order:{id}"),
+		build("lock:order:<id> wait=200"),
+		build("lock:order:<id> wiat=200ms"),
+		build("lock:order:<id> mode=semaphore"),
+		build("lock:order:<id"),
+		build("lock:order:<user.id>"),
+		build("lock:order:<md.user>"),
+		build("lock:order:<id>", httpguard.WithVar("user", httpguard.Header("X-User"))),
+		checked(`r.POST("/orders/:id", ginlock.Rules(g, r), work)`, post, "lock:order:<userld>", func(g *guard.Guard, r *gin.Engine) {
+			r.POST("/orders/:id", ginlock.Rules(g, r), work)
+		}),
+		checked(`r.POST("/users/:userId/orders", ginlock.Rules(g, r, httpguard.WithVar("userID", source)), work)`, "POST /users/:userId/orders", "lock:order:<userId>",
+			func(g *guard.Guard, r *gin.Engine) {
 				r.POST("/users/:userId/orders", ginlock.Rules(g, r, httpguard.WithVar("userID", httpguard.Header("X-User-Id"))), work)
-				return g.Validate()
-			}(),
-		},
-		{
-			"A rule for a route that isn't there", `r.POST("/orders/:id", ginlock.Rules(g, r), work) // rule: POST /order/:id`,
-			inGin("POST /order/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", locks, work) }),
-		},
-		{
-			"Use behind the routes", `r.POST("/orders/:id", work); r.Use(ginlock.Rules(g, r)) // panics`,
-			func() error {
-				r := gin.New()
-				r.POST("/orders/:id", work)
-				_, err := ginlock.BuildRules(rules("POST /orders/:id", "lock:order:<id>"), r)
-				return err
-			}(),
-		},
-		{
-			"A route outside of the group that has the lock", `r.Group("/v1", ginlock.Rules(g, r)); r.POST("/orders/:id", work)`,
-			inGin("POST /orders/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) {
-				r.Group("/v1", locks)
-				r.POST("/orders/:id", work)
 			}),
-		},
-		{
-			"A lock behind the handler", `r.POST("/orders/:id", work, ginlock.Rules(g, r))`,
-			inGin("POST /orders/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.POST("/orders/:id", work, locks) }),
-		},
-		{
-			"A route for any method", `r.Any("/orders/:id", ginlock.Rules(g, r), work) // rule: POST /orders/:id`,
-			inGin("POST /orders/:id", "lock:order:<id>", func(r *gin.Engine, locks gin.HandlerFunc) { r.Any("/orders/:id", locks, work) }),
-		},
-		{
-			"A pattern without a method (net/http)", `mux.Handle("/orders/{id}", httplock.Route(g, "/orders/{id}")(work)) // rule: POST /orders/{id}`,
-			inMux("POST /orders/{id}", "lock:order:<id>", "/orders/{id}"),
-		},
-		{
-			"A path of Gin with net/http", `mux.Handle("POST /orders/{id}", httplock.Route(g, "POST /orders/{id}")(work)) // rule: POST /orders/:id`,
-			inMux("POST /orders/:id", "lock:order:<id>", "POST /orders/{id}"),
-		},
-		{
-			"A parameter of another name (net/http)", `mux.Handle("POST /orders/{id}", httplock.Route(g, "POST /orders/{id}")(work)) // lock:order:<path.no>`,
-			inMux("POST /orders/{id}", "lock:order:<path.no>", "POST /orders/{id}"),
-		},
-		{
-			"A form of a method that has none", `mux.Handle("DELETE /orders/{id}", httplock.Route(g, "DELETE /orders/{id}")(work)) // lock:order:<form.user>`,
-			inMux("DELETE /orders/{id}", "lock:order:<form.user>", "DELETE /orders/{id}"),
-		},
-		{
-			"A route without its lock (net/http, chi, Echo)", `mux.Handle("POST /orders/{id}", work) // rule: POST /orders/{id}`,
-			inMux("POST /orders/{id}", "lock:order:<id>"),
-		},
-		{
-			"A lock around another route (net/http, chi, Echo)", `mux.Handle("POST /orders/{id}", httplock.Route(g, "POST /order/{id}")(work))`,
-			logged("POST /orders/{id}", func(g *guard.Guard) http.Handler {
-				mux := http.NewServeMux()
-				mux.Handle("POST /orders/{id}", httplock.Route(g, "POST /order/{id}")(http.NotFoundHandler()))
-				return mux
-			}, "POST", "/orders/7"),
-		},
-		{
-			"A lock in front of the router (net/http, chi, Echo)", `httplock.Route(g, "POST /orders/{id}")(mux)`,
-			logged("POST /orders/{id}", func(g *guard.Guard) http.Handler {
-				return httplock.Route(g, "POST /orders/{id}")(http.NewServeMux())
-			}, "POST", "/orders/7"),
-		},
-		{
-			"A path parameter that the route doesn't have", `mux.Handle("POST /orders/{id}", httplock.New(g, "lock:order:<path.no>")(work))`,
-			logged("POST /orders/{id}", func(g *guard.Guard) http.Handler {
-				mux := http.NewServeMux()
-				mux.Handle("POST /orders/{id}", httplock.New(g, "lock:order:<path.no>")(http.NotFoundHandler()))
-				return mux
-			}, "POST", "/orders/7"),
-		},
+		checked(`r.POST("/orders/:id", ginlock.Rules(g, r), work)`, "POST /order/:id", "lock:order:<id>", func(g *guard.Guard, r *gin.Engine) {
+			r.POST("/orders/:id", ginlock.Rules(g, r), work)
+		}),
+		checked(`r.POST("/orders/:id", work)`, post, "lock:order:<id>", func(_ *guard.Guard, r *gin.Engine) { r.POST("/orders/:id", work) }),
+		guardtest.AtStart(`r.POST("/orders/:id", work); r.Use(ginlock.Rules(g, r)) // rule `+post, func() error {
+			r := gin.New()
+			r.POST("/orders/:id", work)
+			_, err := ginlock.BuildRules(ruled(t, post, "lock:order:<id>"), r)
+			return err
+		}()),
+		checked(`r.Group("/v1", ginlock.Rules(g, r)); r.POST("/orders/:id", work)`, post, "lock:order:<id>", func(g *guard.Guard, r *gin.Engine) {
+			r.Group("/v1", ginlock.Rules(g, r))
+			r.POST("/orders/:id", work)
+		}),
+		checked(`r.POST("/orders/:id", work, ginlock.Rules(g, r))`, post, "lock:order:<id>", func(g *guard.Guard, r *gin.Engine) {
+			r.POST("/orders/:id", work, ginlock.Rules(g, r))
+		}),
+		checked(`r.Use(ginlock.Rules(g, r)); r.POST("/orders/:id", ginlock.Rules(g, r), work)`, post, "lock:order:<id>", func(g *guard.Guard, r *gin.Engine) {
+			r.Use(ginlock.Rules(g, r))
+			r.POST("/orders/:id", ginlock.Rules(g, r), work)
+		}),
+		checked(`r.Any("/orders/:id", ginlock.Rules(g, r), work)`, post, "lock:order:<id>", func(g *guard.Guard, r *gin.Engine) {
+			r.Any("/orders/:id", ginlock.Rules(g, r), work)
+		}),
+		asked(`r.POST("/orders/:id", ginlock.New(g, "lock:a:<id>"), ginlock.New(g, "lock:b:<id>"), work)`, func(g *guard.Guard, r *gin.Engine) {
+			r.POST("/orders/:id", ginlock.New(g, "lock:a:<id>"), ginlock.New(g, "lock:b:<id>"), work)
+		}),
+		asked(`r.POST("/orders/:id", ginlock.New(g, "lock:order:<userId>"), authenticate, work)`, func(g *guard.Guard, r *gin.Engine) {
+			r.POST("/orders/:id", ginlock.New(g, "lock:order:<userId>"), authenticate, work)
+		}),
+		asked(`r.POST("/orders/:id", ginlock.New(g, "lock:order:<path.no>"), work)`, func(g *guard.Guard, r *gin.Engine) {
+			r.POST("/orders/:id", ginlock.New(g, "lock:order:<path.no>"), work)
+		}),
+		asked(`c.Set("user", User{ID: 7}) // ginlock.New(g, "lock:order:<user>")`, func(g *guard.Guard, r *gin.Engine) {
+			r.POST("/orders/:id", func(c *gin.Context) { c.Set("user", struct{ ID int }{7}) }, ginlock.New(g, "lock:order:<user>"), work)
+		}),
+	})
+}
+
+// TestErrorsOfHTTPInTheManual: the same with the routers of net/http.
+func TestErrorsOfHTTPInTheManual(t *testing.T) {
+	const post = "POST /orders/{id}"
+	// checked is a mux with one rule and the route that has a lock.
+	checked := func(code, operation, template, pattern string) guardtest.Mistake {
+		g, mux := ruled(t, operation, template), http.NewServeMux()
+		if pattern != "" {
+			mux.Handle(pattern, httplock.Route(g, pattern)(http.NotFoundHandler()))
+		}
+		return guardtest.AtStart(code+" // rule "+operation+", "+template, g.Validate())
+	}
+	// asked is a handler that gets a request.
+	asked := func(code string, serve func(g *guard.Guard) http.Handler) guardtest.Mistake {
+		return guardtest.AtRequest(t, code, guardtest.Served(ruled(t, post, "lock:order:<id>")), func(g *guard.Guard) int {
+			return guardtest.Send(serve(g), "POST", "/orders/7", "").Code
+		})
+	}
+	onMux := func(lock func(http.Handler) http.Handler) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle(post, lock(http.NotFoundHandler()))
+		return mux
+	}
+	guardtest.Listed(t, "../../docs/errors.md", "net/http, chi and Echo", []guardtest.Mistake{
+		checked(`mux.Handle("/orders/{id}", httplock.Route(g, "/orders/{id}")(work))`, post, "lock:order:<id>", "/orders/{id}"),
+		checked(`mux.Handle("POST /orders/{id}", httplock.Route(g, "POST /orders/{id}")(work))`, "POST /orders/:id", "lock:order:<id>", post),
+		checked(`mux.Handle("POST /orders/{id}", httplock.Route(g, "POST /orders/{id}")(work))`, post, "lock:order:<path.no>", post),
+		checked(`mux.Handle("DELETE /orders/{id}", httplock.Route(g, "DELETE /orders/{id}")(work))`, "DELETE /orders/{id}", "lock:order:<form.user>", "DELETE /orders/{id}"),
+		checked(`mux.Handle("POST /orders/{id}", work)`, post, "lock:order:<id>", ""),
+		asked(`mux.Handle("POST /orders/{id}", httplock.Route(g, "POST /order/{id}")(work))`, func(g *guard.Guard) http.Handler {
+			return onMux(httplock.Route(g, "POST /order/{id}"))
+		}),
+		asked(`httplock.Route(g, "POST /orders/{id}")(mux)`, func(g *guard.Guard) http.Handler { return httplock.Route(g, post)(http.NewServeMux()) }),
+		asked(`httplock.Route(g, "POST /orders/{id}")(httplock.Route(g, "POST /orders/{id}")(work))`, func(g *guard.Guard) http.Handler {
+			return onMux(func(work http.Handler) http.Handler { return httplock.Route(g, post)(httplock.Route(g, post)(work)) })
+		}),
+		asked(`httplock.New(g, "lock:order:<userId>")(identify(work)) // identify sets userId`, func(g *guard.Guard) http.Handler {
+			return onMux(httplock.New(g, "lock:order:<userId>"))
+		}),
 	})
 }

@@ -28,6 +28,9 @@ var _ = func(ctx context.Context, lease *lock.Lease, db *sql.DB, id int) error {
 	if err != nil {
 		return err
 	}
+	if err := stock.Check(ctx, db); err != nil {
+		return err // at the start: a column is missing
+	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

@@ -101,6 +101,41 @@ func locksItsMethod(t *testing.T, newServer func(*guard.Guard) (*grpc.Server, er
 	}
 }
 
+// The server refuses the first call of the client of the manual, because another owner holds
+// its lock, and lets the second one in.
+func TestTheClientOfTheManualCallsAgain(t *testing.T) {
+	locker := lock.New(memstore.New())
+	t.Cleanup(func() { _ = locker.Close(context.Background()) })
+	locks, err := grpclock.New(guard.Must(guard.New(locker, rule.Rule{Operation: healthpb.Health_Check_FullMethodName, Key: "lock:check"})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, err := locker.TryAcquire(t.Context(), "lock:check")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	server := grpc.NewServer(grpc.ChainStreamInterceptor(locks.StreamServerInterceptor()), grpc.ChainUnaryInterceptor(
+		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			answer, err := handler(ctx, request)
+			if grpclock.IsContended(err) {
+				refused++
+				_ = holder.Release(ctx)
+			}
+			return answer, err
+		}, locks.UnaryServerInterceptor()))
+	checks := health.NewServer()
+	checks.SetServingStatus("shop", healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(server, checks)
+	locks.Attach(server)
+	listener := listen(t)
+	serveOn(t, server, listener)
+	output, err := runAgainst(t, "test/readme/grpcclient/main.go", "localhost:50051", listener.Addr().String())
+	if err != nil || !strings.Contains(output, "SERVING") || !strings.Contains(output, "error: <nil>") || refused != 1 {
+		t.Errorf("%v, refused %d times: %s", err, refused, output)
+	}
+}
+
 const retries = `{"methodConfig": [{"name": [{"service": "shop.v1.OrderService"}], "retryPolicy": {
 	"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
 	"retryableStatusCodes": ["ABORTED"]}}]}`

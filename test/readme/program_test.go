@@ -23,8 +23,14 @@ func TestTheProgramOfTheReadmeRuns(t *testing.T) {
 // runWithRedis runs the program of docs/redis.md against another address.
 func runWithRedis(t *testing.T, address string) (output string, err error) {
 	t.Helper()
-	const written = "localhost:6379"
-	source := read(t, "test/readme/redisprogram/main.go")
+	return runAgainst(t, "test/readme/redisprogram/main.go", "localhost:6379", address)
+}
+
+// runAgainst runs a program of the manual against another address than the one that is
+// written in it.
+func runAgainst(t *testing.T, program, written, address string) (output string, err error) {
+	t.Helper()
+	source := read(t, program)
 	if strings.Count(source, written) != 1 {
 		t.Fatalf("the program does not name %s once", written)
 	}

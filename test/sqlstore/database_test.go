@@ -17,7 +17,6 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/sqlstore"
 	"github.com/redlatch/redlatch/core/storetest"
-	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
 // everyMode is what a store in a database has.
@@ -33,7 +32,7 @@ func postgres(t testing.TB, address string, change func(*pgx.ConnConfig)) *sql.D
 	if change != nil {
 		change(config)
 	}
-	return pool(t, stdlib.OpenDB(*config), 8)
+	return pool(t, planted(stdlib.OpenDB(*config), stdlib.GetConnector(*config)), 8)
 }
 
 // mariadb opens a pool as the store should have it.
@@ -66,7 +65,7 @@ func open(t testing.TB, driver, address string, connections int) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pool(t, db, connections)
+	return pool(t, planted(db, dsn{db.Driver(), address}), connections)
 }
 
 func pool(t testing.TB, db *sql.DB, connections int) *sql.DB {
@@ -93,8 +92,8 @@ func store(t testing.TB, db *sql.DB, d sqlstore.Dialect, opts ...sqlstore.Option
 // crossed is two stores as two processes have them: all that one hears of the other comes
 // through the database.
 type crossed struct {
-	lock.Store
-	other lock.Store
+	*sqlstore.Store
+	other *sqlstore.Store
 }
 
 func (c crossed) Watch(ctx context.Context, claim lock.Claim, wake func()) (func(), error) {
@@ -132,7 +131,7 @@ func alone(t *testing.T, d sqlstore.Dialect, open func() *sql.DB, opts ...sqlsto
 
 func TestContractOnPostgreSQL(t *testing.T) {
 	t.Parallel()
-	address := sqltest.Postgres(t)
+	address := sharedPostgres.database(t)
 	contract(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) })
 	t.Run("serializable by default, without prepared statements", func(t *testing.T) {
 		otherSettings(t)
@@ -147,7 +146,7 @@ func TestContractOnPostgreSQL(t *testing.T) {
 
 func TestContractOnMariaDB(t *testing.T) {
 	t.Parallel()
-	address := sqltest.MariaDB(t)
+	address := sharedMariaDB.database(t)
 	contract(t, sqlstore.MySQL, func() *sql.DB { return mariadb(t, address, nil) })
 	t.Run("read committed, found rows, no prepared statements", func(t *testing.T) {
 		otherSettings(t)
@@ -164,5 +163,8 @@ func TestContractOnSQLite(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.db")
 	contract(t, sqlstore.SQLite, func() *sql.DB { return sqlite(t, file) })
-	alone(t, sqlstore.SQLite, func() *sql.DB { return sqlite(t, file) })
+	t.Run("alone", func(t *testing.T) {
+		otherSettings(t) // behind PgBouncer it runs all the time
+		alone(t, sqlstore.SQLite, func() *sql.DB { return sqlite(t, file) })
+	})
 }

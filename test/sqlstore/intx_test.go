@@ -14,7 +14,6 @@ import (
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/sqlstore"
-	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
 // world is a database with a counter in it.
@@ -28,14 +27,17 @@ type world struct {
 func worlds(t *testing.T, run func(t *testing.T, w world)) {
 	t.Helper()
 	t.Run("PostgreSQL", func(t *testing.T) {
-		address := sqltest.Postgres(t)
+		t.Parallel()
+		address := sharedPostgres.database(t)
 		run(t, newWorld(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) }))
 	})
 	t.Run("MariaDB", func(t *testing.T) {
-		address := sqltest.MariaDB(t)
+		t.Parallel()
+		address := sharedMariaDB.database(t)
 		run(t, newWorld(t, sqlstore.MySQL, func() *sql.DB { return mariadb(t, address, nil) }))
 	})
 	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
 		file := filepath.Join(t.TempDir(), "data.db")
 		run(t, newWorld(t, sqlstore.SQLite, func() *sql.DB { return sqlite(t, file) }))
 	})
@@ -105,6 +107,7 @@ func (p pausing) ExecContext(ctx context.Context, query string, args ...any) (sq
 // Callers stand still at random, some beyond the end of their lease, when they have looked
 // at the lease for the last time. Only the database can refuse them.
 func TestInTxLosesNoUpdateToPauses(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		committed, refused := w.crowd(t, func(ctx context.Context, s *sqlstore.Store, lease *lock.Lease, pause func()) error {
@@ -134,6 +137,7 @@ func TestInTxLosesNoUpdateToPauses(t *testing.T) {
 // The control: a release after the commit loses updates. SQLite has one writer at a time,
 // which keeps the others out from the beginning of its transaction.
 func TestAReleaseAfterTheCommitLosesUpdates(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		if w.dialect == sqlstore.SQLite {
@@ -201,6 +205,7 @@ func (w world) crowd(t *testing.T, work func(ctx context.Context, s *sqlstore.St
 }
 
 func TestInTxCommitsLockAndDataTogether(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		s, l := w.locker(t)
@@ -246,6 +251,7 @@ func TestInTxCommitsLockAndDataTogether(t *testing.T) {
 // A holder that was overtaken is refused, whoever has the key now, and also where a queue
 // has moved its hold into a document.
 func TestReleaseTxFindsItsOwnHoldOnly(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		s, l := w.locker(t)
@@ -256,7 +262,7 @@ func TestReleaseTxFindsItsOwnHoldOnly(t *testing.T) {
 		}{
 			"nothing happens": {func(string) {}, nil},
 			"others queue": {func(key string) {
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if _, err := elsewhere.Acquire(ctx, key, lock.WithMode(lock.Fair)); !errors.Is(err, lock.ErrBusy) {
 					t.Errorf("the one that queues: %v", err)
@@ -310,6 +316,7 @@ func TestReleaseTxFindsItsOwnHoldOnly(t *testing.T) {
 
 // After a rollback the hold is there as before, and Release ends it.
 func TestReleaseTxThatIsRolledBackReleasesNothing(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		s, l := w.locker(t)
@@ -345,6 +352,7 @@ func TestReleaseTxThatIsRolledBackReleasesNothing(t *testing.T) {
 // The engine hands a released key to the next caller of its process without a call: not
 // one that a transaction has released.
 func TestWhatATransactionReleasedIsNotPassedOn(t *testing.T) {
+	t.Parallel()
 	worlds(t, func(t *testing.T, w world) {
 		t.Helper()
 		s, l := w.locker(t)

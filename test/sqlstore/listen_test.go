@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,6 @@ import (
 	"github.com/redlatch/redlatch/contrib/pgxlisten"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/sqlstore"
-	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
 // quiet is a logger that nobody reads.
@@ -32,7 +32,7 @@ func listener(t testing.TB, address string) *pgxlisten.Listener {
 
 func TestContractWithNotifications(t *testing.T) {
 	t.Parallel()
-	address := sqltest.Postgres(t)
+	address := sharedPostgres.database(t)
 	contract(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) }, sqlstore.WithListener(listener(t, address)))
 }
 
@@ -73,7 +73,8 @@ func (c *counted) count() int {
 
 // NOTIFY has a lock of the whole cluster: a release that nobody waits for makes none.
 func TestOnlyReleasesThatSomebodyWaitsForAreNotified(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	hears := newCounted(listener(t, address))
 	here := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL))
 	there := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL, sqlstore.WithListener(hears)))
@@ -97,15 +98,48 @@ func TestOnlyReleasesThatSomebodyWaitsForAreNotified(t *testing.T) {
 	<-woken // as there was a gap before
 	visit("unwanted")
 	visit("wanted")
-	<-woken
+	<-woken // perhaps by a poll from before it listened
+	eventually(t, "a notification", func() bool { return hears.count() > 0 })
 	if n := hears.count(); n != 1 {
 		t.Errorf("%d notifications, want one", n)
 	}
 }
 
+// The listener ends when nobody has needed it for a moment. Who comes in that moment waits
+// for the next one, and misses nothing from then on.
+func TestForcedReleasesAreHeardHoweverTheListenerComesAndGoes(t *testing.T) {
+	t.Parallel()
+	address := sharedPostgres.database(t)
+	operator := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL))
+	there := store(t, postgres(t, address, nil), sqlstore.PostgreSQL, sqlstore.WithListener(listener(t, address)), quiet)
+	for round := range 30 {
+		key := fmt.Sprint("k", round)
+		heard := make(chan string, 10)
+		stop, err := there.Announced(t.Context(), func(locker, name string) { heard <- locker + " " + name })
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted(t, operator, claim(key, "a:1", lock.Exclusive))
+		if freed, err := operator.ForceRelease(t.Context(), key); err != nil || !freed {
+			t.Fatal(freed, err)
+		}
+		select {
+		case got := <-heard:
+			if got != "a "+there.NameOf(key) {
+				t.Errorf("heard %q", got)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("round %d: nothing was heard", round)
+		}
+		stop()
+		<-time.After(180*time.Millisecond + time.Duration(round)*5*time.Millisecond) // until the listener ends, about
+	}
+}
+
 // While the listener is away, waiters poll, and they hear of what happens as it comes back.
 func TestWaitersHearOfReleasesWhileTheListenerIsAway(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	hears := newCounted(listener(t, address))
 	here := lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL))
 	there := store(t, postgres(t, address, nil), sqlstore.PostgreSQL, sqlstore.WithListener(hears), quiet)
@@ -142,7 +176,8 @@ func TestWaitersHearOfReleasesWhileTheListenerIsAway(t *testing.T) {
 
 // A transaction's release is heard when it commits.
 func TestACommitNotifies(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	data := postgres(t, address, nil)
 	here := store(t, postgres(t, address, nil), sqlstore.PostgreSQL)
 	holder := lock.New(here)

@@ -8,7 +8,7 @@ import (
 )
 
 // abreast is how many tests run at the same time: they mostly wait for databases and times.
-const abreast = "16"
+const abreast = "6"
 
 // GORM never ends what looks for prepared statements that are old.
 func TestMain(m *testing.M) {
@@ -16,5 +16,5 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", abreast); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+	goleak.VerifyTestMain(withServers{m}, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }

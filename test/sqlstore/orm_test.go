@@ -14,14 +14,14 @@ import (
 	"github.com/redlatch/redlatch/contrib/pgxlisten"
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/sqlstore"
-	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
 var errWrong = errors.New("wrong")
 
 // others are transactions of other libraries, which count up and release the lock.
 func TestTransactionsOfOthersReleaseTheLock(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	w := newWorld(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, address, nil) })
 	s, l := w.locker(t)
 	for name, count := range map[string]func(ctx context.Context, lease *lock.Lease, failed error) error{

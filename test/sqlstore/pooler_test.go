@@ -17,7 +17,6 @@ import (
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/sqlstore"
 	"github.com/redlatch/redlatch/test/internal/process"
-	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
 // pgBouncer starts a pooler in transaction mode in front of a server, and returns its
@@ -50,7 +49,7 @@ func pgBouncer(t *testing.T, address string) string {
 	port := process.Port(t)
 	password, _ := u.User.Password()
 	ini := fmt.Sprintf(`[databases]
-redlatch = host=%s port=%s user=%s password=%s
+* = host=%s port=%s user=%s password=%s
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d
@@ -81,7 +80,7 @@ ignore_startup_parameters = extra_float_digits
 // notifications come around it.
 func TestContractBehindPgBouncer(t *testing.T) {
 	t.Parallel()
-	address := sqltest.Postgres(t)
+	address := sharedPostgres.database(t)
 	pooler := pgBouncer(t, address)
 	unprepared := func(c *pgx.ConnConfig) { c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol }
 	alone(t, sqlstore.PostgreSQL, func() *sql.DB { return postgres(t, pooler, unprepared) }, sqlstore.WithListener(listener(t, address)))
@@ -90,7 +89,8 @@ func TestContractBehindPgBouncer(t *testing.T) {
 // A pooler that doesn't know prepared statements refuses them in the end: Check says so,
 // or all is well, with one that does (from 1.21).
 func TestPreparedStatementsBehindPgBouncer(t *testing.T) {
-	address := sqltest.Postgres(t)
+	t.Parallel()
+	address := sharedPostgres.database(t)
 	pooler := pgBouncer(t, address)
 	store(t, postgres(t, address, nil), sqlstore.PostgreSQL)
 	s, err := sqlstore.New(postgres(t, pooler, nil), sqlstore.PostgreSQL)

@@ -178,7 +178,8 @@ func (m *Middleware) Serve(x Exchange) {
 	case len(rules) == 0:
 		x.Next(x.HTTP())
 	case x.HTTP().Context().Value(locked{}) != nil:
-		m.Refuse(x, fmt.Errorf(behindAnother, rule.ErrInvalid, m.by))
+		front := x.HTTP().Context().Value(locked{}).(*Middleware)
+		m.Refuse(x, fmt.Errorf("%w: %s", rule.ErrInvalid, behindAnother(m.by, m.compiled != nil || front.compiled != nil)))
 	default:
 		m.enter(x, m.bind(at, p, rules))
 	}
@@ -199,16 +200,25 @@ func (m *Middleware) TakesRules() bool { return m.compiled == nil }
 // orders by requests whose keys cross, and wait for each other.
 type locked struct{}
 
-// behindAnother wraps [rule.ErrInvalid].
-const behindAnother = "%w: a lock stands behind another one, and crossing requests would wait for each other: give both rules to one middleware, " +
-	"as in %s.New(g, a, httpguard.WithRule(b)), or in a file with also: true"
+// behindAnother is what is wrong with a second lock on the way. own says that one of the two
+// has its own rule. Two that take the guard's rules are one that was given twice.
+func behindAnother(by string, own bool) string {
+	if !own {
+		return "the lock of the guard's rules stands in front of the handler twice: remove one"
+	}
+	return "a lock stands behind another one, and crossing requests would wait for each other: give both rules to one middleware, " +
+		"as in " + by + ".New(g, a, httpguard.WithRule(b)), or in a file with also: true"
+}
 
 // inner is the context of a handler that runs under its locks.
-type inner struct{ context.Context }
+type inner struct {
+	context.Context
+	m *Middleware
+}
 
 func (i *inner) Value(key any) any {
 	if key == (locked{}) {
-		return true
+		return i.m
 	}
 	return i.Context.Value(key)
 }
@@ -216,6 +226,7 @@ func (i *inner) Value(key any) any {
 // enter runs the handler under the locks of a plan.
 func (m *Middleware) enter(x Exchange, p *plan) {
 	c := &call{Exchange: x, m: m, plan: p, r: x.HTTP()}
+	c.context.m = m
 	if m.streamed && announcesBody(c.r) && c.r.Trailer == nil {
 		c.r.Trailer = make(http.Header) // the server fills it as the body ends: the handler's copy shares it
 	}
@@ -372,7 +383,7 @@ func (m *Middleware) find(x Exchange, operation string) ([]*rule.Compiled, error
 	}
 	switch _, path, _ := strings.Cut(operation, " "); {
 	case path == "":
-		return nil, m.misplaced("is a lock in front of the router, where a request has no route yet: put it around the handler of the route")
+		return nil, m.misplaced("is a lock in front of the router, where a request has no route yet: put it around the handler of the route; " + unsaid)
 	case operation != m.operation && (m.operation != "" || path != m.path):
 		return nil, m.misplaced("is a lock for this route, and " + strconv.Quote(operation) + " came to it: write " + m.by + ".Route(g, " + strconv.Quote(operation) + ")")
 	case len(rules) == 0 && m.operation == "" && !slices.Contains(methods, x.HTTP().Method) && m.hasRules():

@@ -108,7 +108,9 @@ func variable(name string) (v key.Var, ok bool) {
 // WithProvided says that middlewares in front set these bare names, so that the
 // templates of the same routes may have them: with c.Set of the framework, or in the
 // request's context. A name that no template can have is a fault.
-// A guard isn't valid with a rule that names a variable nobody sets.
+// A guard isn't valid with a rule that names a variable nobody sets. A request for which none
+// was set is refused with 500, and the log says so: for callers that may be unknown, use
+// [WithIdentity].
 func WithProvided(names ...string) Option {
 	return func(s *settings) {
 		for _, name := range names {
@@ -120,7 +122,7 @@ func WithProvided(names ...string) Option {
 
 // WithIdentity names the variables that say who the caller is, written as in the
 // template: "userId", "header.X-User-Id". A request without one is refused with 401
-// LOCK_UNAUTHENTICATED instead of 400. The answer has no WWW-Authenticate, which
+// LOCK_UNAUTHENTICATED instead of 400 or 500. The answer has no WWW-Authenticate, which
 // only the application knows: see [WithErrorHandler]. A bare name is also taken as
 // provided, as by [WithProvided]. Misspelled names are faults as those of [WithVar] are.
 func WithIdentity(variables ...string) Option {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +45,8 @@ type problem struct {
 //	BadKey           400, or 413 for a body that is too large
 //	Unauthenticated  401, for the variables of WithIdentity
 //	Unavailable      503; Retry-After
-//	Canceled         503; Retry-After. Nobody reads it if the client has gone
+//	Canceled         503, or 408 for a body that came too slowly; Retry-After. Nobody
+//	                 reads it if the client has gone
 //	Lost             500; the handler has run
 //	Skipped          204 without a body
 //	Invalid          500
@@ -136,6 +138,11 @@ func (a answers) describe(e *guard.Error) problem {
 		p.Status = a.contention
 	case guard.BadKey:
 		p.Status, p.Title, p.Detail = badKey(e)
+	case guard.Canceled:
+		if errors.Is(e.Err, os.ErrDeadlineExceeded) {
+			p.Status, p.Title = http.StatusRequestTimeout, "Request timed out"
+			p.Detail = "The body did not come in time. This request was not carried out; it can be sent again."
+		}
 	}
 	return p
 }

@@ -54,6 +54,8 @@ func TestProblemDocuments(t *testing.T) {
 			`"detail":"The lock that this request needs cannot be taken at the moment. This request was not carried out; it can be sent again."`},
 		"canceled": {context.Canceled, guard.Canceled, 503, "1", `lock_canceled","title":"Canceled","status":503,` +
 			`"detail":"The request was canceled or ran out of time before it got its lock. It was not carried out; it can be sent again."`},
+		"too slow": {fmt.Errorf("body: %w", os.ErrDeadlineExceeded), guard.Canceled, 408, "1", `lock_canceled","title":"Request timed out","status":408,` +
+			`"detail":"The body did not come in time. This request was not carried out; it can be sent again."`},
 		"lost": {store, guard.Lost, 500, "", `lock_lost","title":"Lock lost","status":500,` +
 			`"detail":"The lock was lost while the request was carried out. It may or may not have taken effect; do not repeat it without looking."`},
 		"invalid": {store, guard.Invalid, 500, "", `lock_rule_invalid","title":"Lock rule cannot be applied","status":500,` +

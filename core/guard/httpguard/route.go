@@ -130,12 +130,12 @@ type survey struct {
 const notAmong = "has a rule, but Rules is not among its handlers: call Use before the route is registered"
 
 func (s *survey) fault(r Route, format string, args ...any) {
-	s.wrong = append(s.wrong, fmt.Errorf("%s: %s: "+format, append([]any{s.by, r.Operation()}, args...)...))
+	s.wrong = append(s.wrong, fmt.Errorf("%s: %w", s.by, rule.Fault{Operation: r.Operation(), Reason: fmt.Sprintf(format, args...)}))
 }
 
 func (s *survey) route(r Route) {
 	found := s.rules.Lookup(r.Operation())
-	guarded, taken := false, 0
+	guarded, taken, own := false, 0, false
 	for i, m := range r.Handlers {
 		switch {
 		case m == nil:
@@ -144,7 +144,7 @@ func (s *survey) route(r Route) {
 			guarded = true
 			s.served = append(s.served, r.Operation()) // what is wrong has been said
 		case m.compiled != nil:
-			taken++
+			taken, own = taken+1, true
 			s.templates(r, m.compiled, m)
 		case m.takesRulesOf(s.guard):
 			guarded = true
@@ -155,7 +155,7 @@ func (s *survey) route(r Route) {
 		}
 	}
 	if taken > 1 {
-		s.wrong = append(s.wrong, fmt.Errorf("%s: %s: "+behindAnother, s.by, r.Operation(), rule.ErrInvalid, s.by))
+		s.fault(r, "%s", behindAnother(s.by, own))
 	}
 	if len(found) > 0 && !guarded {
 		s.fault(r, notAmong)
@@ -216,6 +216,8 @@ func (s *survey) unresolved(r Route, v key.Var, m *Middleware) string {
 		return reason
 	}
 	switch {
+	case s.params != nil && !s.parameter(r, v.Name) && HasParameter(r.Pattern, v.Name):
+		return "is a parameter in the way of another framework: name the route as it is registered, and in the rule as well"
 	case v.Source == "path" && !s.parameter(r, v.Name):
 		return "is not a parameter of the route"
 	case v.Source != "" || v.Reserved() || s.has(r, v.Name, m):

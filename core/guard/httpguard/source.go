@@ -20,8 +20,11 @@ type Source func(Request) (string, error)
 // has: its key has no path parameters. It wraps [rule.ErrInvalid].
 func noRoute(name string) error {
 	return fmt.Errorf("%w: a request has no route in front of the router, and so no <%s>: put the lock around the handler of a route; "+
-		"if a middleware in front sets the name, say so by WithProvided", rule.ErrInvalid, name)
+		"if a middleware in front sets the name, say so by WithProvided; %s", rule.ErrInvalid, name, unsaid)
 }
+
+// unsaid is for routers of net/http that keep the route to themselves.
+const unsaid = "where the router keeps its routes to itself, as Echo 4 and go-zero do, a middleware in front sets Request.Pattern (docs/http.md)"
 
 // Path is a path parameter.
 func Path(name string) Source {
@@ -133,14 +136,15 @@ func Body(path string) Source {
 
 // Ctx is the value that an earlier middleware set under that key. [guard.KeyPart]
 // says which types can be part of a key. A key of an unexported type is the safe
-// way to name a value; bind it with [WithVar]:
+// way to name a value; bind it with [WithVar]. A value that isn't there is a fault of the
+// program ([guard.Unset]), unless [WithIdentity] names the variable:
 //
 //	httpguard.WithVar("userId", httpguard.Ctx(userKey{}))
 func Ctx(name any) Source {
 	return func(q Request) (string, error) {
 		value, ok, err := provided(q, name)
 		if err == nil && !ok {
-			err = key.ErrMissing
+			err = guard.Unset(name)
 		}
 		return value, err
 	}

@@ -34,9 +34,8 @@ func (s *settings) source(v key.Var) Source {
 func nowhere(Request) (string, error) { return "", guard.ErrUnresolvable }
 
 // bare is a name without a source, whose value is found only where the client can't
-// choose among several places. A name that nobody has set is missing: a
-// middleware that sets it may not have known this caller. Where the request has no route yet,
-// only a middleware can have set it, and declared says that one does.
+// choose among several places: the program sets it, or the route has it. Where the request
+// has no route yet, only a middleware can have set it, and declared says that one does.
 func bare(name string, declared bool) Source {
 	var stored any = name // the key under which a middleware sets it
 	return func(q Request) (string, error) {
@@ -54,7 +53,7 @@ func bare(name string, declared bool) Source {
 		case q.Pattern() == "" && !declared:
 			return "", noRoute(name)
 		}
-		return "", key.ErrMissing
+		return "", guard.Unset(name)
 	}
 }
 

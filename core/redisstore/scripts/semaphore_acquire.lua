@@ -8,7 +8,7 @@
 -- ARGV[2]  TTL in ms
 -- ARGV[3]  channel on which waiters listen
 -- ARGV[4]  how to publish; see publish.lua
--- ARGV[5]  and on: ids of the permits, of 16 bytes
+-- ARGV[5]  and on: ids of the permits: the owner, "/" and a number
 --
 -- Returns   > 0           granted; the number is the fence
 --            -1           busy, and no permit that is taken expires

@@ -1,5 +1,5 @@
 -- Releases permits under a minimum hold: they stay taken under other ids, which no
--- owner has, until that ends. Waiters are woken, as that may be earlier than they
+-- call of the owner names, until that ends. Waiters are woken, as that may be earlier than they
 -- know.
 --
 -- KEYS[1]  the semaphore, see semaphore_acquire.lua

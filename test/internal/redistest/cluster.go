@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -27,7 +28,8 @@ type ClusterSet struct {
 // Cluster starts a cluster and returns when all six nodes say that it is
 // complete. The args are passed to every node, for instance
 // "--cluster-node-timeout", "1000" for faster failovers than the 2 s that a busy
-// machine can keep without false ones.
+// machine can keep without false ones. With a --tls-port and --tls-cluster yes they reach
+// each other there.
 func Cluster(t process.Host, args ...string) *ClusterSet {
 	t.Helper()
 	args = append([]string{
@@ -67,7 +69,7 @@ func (set *ClusterSet) form(t process.Host) {
 		// Distinct epochs save the nodes from having to settle conflicts.
 		must(client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 	}
-	host, port, err := net.SplitHostPort(nodes[0].Addr())
+	host, port, err := net.SplitHostPort(cmp.Or(nodes[0].TLSAddr(), nodes[0].Addr()))
 	must(err)
 	for _, client := range clients[1:] {
 		must(client.ClusterMeet(ctx, host, port).Err())

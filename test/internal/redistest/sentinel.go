@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -28,19 +29,20 @@ type SentinelSet struct {
 }
 
 // Sentinel starts a set and returns when every sentinel knows every other one
-// and both replicas, so that a failover can begin at once.
-func Sentinel(t process.Host) *SentinelSet {
+// and both replicas, so that a failover can begin at once. The args are passed to every
+// server and sentinel. With a --tls-port they reach each other there.
+func Sentinel(t process.Host, args ...string) *SentinelSet {
 	t.Helper()
-	set := &SentinelSet{Name: "mymaster", Master: startServer(t)}
-	host, port, err := net.SplitHostPort(set.Master.Addr())
+	set := &SentinelSet{Name: "mymaster", Master: startServer(t, args...)}
+	host, port, err := net.SplitHostPort(cmp.Or(set.Master.TLSAddr(), set.Master.Addr()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		set.Replicas = append(set.Replicas, startServer(t, "--replicaof", host, port))
+		set.Replicas = append(set.Replicas, startServer(t, append([]string{"--replicaof", host, port}, args...)...))
 	}
 	for range sentinels {
-		set.Sentinels = append(set.Sentinels, startSentinel(t, set.Name, host, port))
+		set.Sentinels = append(set.Sentinels, startSentinel(t, set.Name, host, port, args))
 	}
 	for _, sentinel := range set.Sentinels {
 		set.await(t, sentinel, "num-slaves", len(set.Replicas))
@@ -52,7 +54,7 @@ func Sentinel(t process.Host) *SentinelSet {
 	return set
 }
 
-func startSentinel(t process.Host, name, host, port string) *Server {
+func startSentinel(t process.Host, name, host, port string, args []string) *Server {
 	t.Helper()
 	// Sentinels rewrite their configuration, so each has its own file.
 	write := func(dir string, ownPort int) []string {
@@ -67,7 +69,7 @@ func startSentinel(t process.Host, name, host, port string) *Server {
 		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return []string{path, "--sentinel"}
+		return append([]string{path, "--sentinel"}, withPorts(t, args)...)
 	}
 	sentinel := start(t, "Sentinel ID is", write)
 

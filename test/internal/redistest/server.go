@@ -68,8 +68,42 @@ func Independent(t process.Host, n int, args ...string) []*Server {
 func startServer(t process.Host, args ...string) *Server {
 	t.Helper()
 	return start(t, "Ready to accept connections", func(_ string, port int) []string {
-		return slices.Concat(commonArgs(port), adminArgs(), args)
+		return slices.Concat(commonArgs(port), adminArgs(), withPorts(t, args))
 	})
+}
+
+// FreePort, as an argument of a server, is a port that nobody else has:
+// "--tls-port", FreePort.
+const FreePort = "a free port"
+
+func withPorts(t process.Host, args []string) []string {
+	t.Helper()
+	args = slices.Clone(args)
+	for i := range args {
+		if args[i] == FreePort {
+			args[i] = strconv.Itoa(process.Port(t))
+		}
+	}
+	return args
+}
+
+// TLSAddr is where a server with a --tls-port listens for TLS; empty for any other.
+func (s *Server) TLSAddr() string {
+	i := slices.Index(s.args, "--tls-port")
+	if i < 0 {
+		return ""
+	}
+	port, _ := strconv.Atoi(s.args[i+1])
+	return process.LoopbackAddr(port)
+}
+
+// TLSAddrs are those of some servers.
+func TLSAddrs(servers []*Server) []string {
+	list := make([]string, len(servers))
+	for i, s := range servers {
+		list[i] = s.TLSAddr()
+	}
+	return list
 }
 
 func commonArgs(port int) []string {

@@ -11,7 +11,8 @@ import (
 )
 
 // MariaDB starts a MariaDB server and returns the URL of its empty database,
-// mysql://user:password@host:port/database. The user may do everything in it.
+// mysql://user:password@host:port/database. The user may do everything in it, and in
+// others whose names begin with its name.
 func MariaDB(t testing.TB) string {
 	t.Helper()
 	return StartMariaDB(t).URL()
@@ -33,8 +34,8 @@ func StartMariaDB(t process.Host, args ...string) *Server {
 
 	setup := s.file("setup.sql", fmt.Sprintf(`CREATE DATABASE IF NOT EXISTS %[1]s CHARACTER SET utf8mb4;
 CREATE USER IF NOT EXISTS '%[1]s'@'127.0.0.1' IDENTIFIED BY '%[2]s';
-GRANT ALL ON %[1]s.* TO '%[1]s'@'127.0.0.1';
-`, name, password))
+GRANT ALL ON %[3]s.* TO '%[1]s'@'127.0.0.1';
+`, name, password, "`"+name+"%`"))
 	s.serve(binary, "ready for connections", func(port int) []string {
 		return slices.Concat(base, []string{
 			"--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve",

@@ -210,6 +210,16 @@ func (s *Server) signal(signal syscall.Signal) {
 	}
 }
 
+// Pids are the processes of the server, as far as they can be told.
+func (s *Server) Pids() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.process.Alive() {
+		return nil
+	}
+	return append(s.children(), s.process.Pid())
+}
+
 // children are the processes that the server has started: PostgreSQL has one for each
 // connection. Where there is no /proc, they end when they notice that it is gone.
 func (s *Server) children() (pids []int) {

@@ -378,7 +378,17 @@ func (f *bodies) TestHalfSentBodiesHoldNoLock(t *testing.T) {
 
 func (f *bodies) TestBodyThatBreaksOff(t *testing.T) {
 	f.needs(t, Requests)
-	for title, canceled := range map[string]bool{"is refused": false, "is canceled with its request": true} {
+	slow := &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded} // as of a server with a ReadTimeout
+	for title, tt := range map[string]struct {
+		cancel bool
+		err    error
+		status int
+		code   string
+	}{
+		"is refused":                       {false, io.ErrUnexpectedEOF, http.StatusBadRequest, badKey},
+		"is canceled with its request":     {true, io.ErrUnexpectedEOF, http.StatusServiceUnavailable, "LOCK_CANCELED"},
+		"as it comes too slowly times out": {false, slow, http.StatusRequestTimeout, "LOCK_CANCELED"},
+	} {
 		for _, text := range []string{"lock:<body.userId>", "lock:x"} {
 			t.Run(title+", "+text, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -386,20 +396,16 @@ func (f *bodies) TestBodyThatBreaksOff(t *testing.T) {
 				r := f.on("POST", "/x", refused(t), f.before(func(r *http.Request) *http.Request {
 					r = r.WithContext(ctx)
 					r.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"userId":4`), readerFunc(func() error {
-						if canceled {
+						if tt.cancel {
 							cancel()
 						}
-						return io.ErrUnexpectedEOF
+						return tt.err
 					})))
 					r.ContentLength = -1
 					return r
 				}), f.layer(t, guardtest.Guard(t), text))
 				w := guardtest.Send(r, "POST", "/x", "", "Content-Type", jsonType)
-				if canceled {
-					expect(t, w, http.StatusServiceUnavailable, "LOCK_CANCELED")
-					return
-				}
-				expect(t, w, http.StatusBadRequest, badKey)
+				expect(t, w, tt.status, tt.code)
 			})
 		}
 	}

@@ -2,8 +2,10 @@ package httpsuite
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +145,21 @@ func (f *promises) TestTemplateThatTheRouteCannotFill(t *testing.T) {
 	}
 }
 
+// TestFaultsOfRoutesHaveThePlaceOfTheRule: the rule stands in a file.
+func (f *promises) TestFaultsOfRoutesHaveThePlaceOfTheRule(t *testing.T) {
+	operation := f.operation("POST", "/a/{id}")
+	set, err := rule.NewSetOf(rule.Entry{Rule: rule.Rule{Operation: operation, Key: "lock:<path.no>"}, Source: "locks.yaml", Line: 7, Column: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := quiet(guardOf(t, set.Rules()...))
+	f.rules(t, f.NewRouter(), "POST", "/a/{id}", refused(t), g)
+	want := fmt.Sprintf("%s: locks.yaml:7:3: %q: ", f.By, operation)
+	if err := set.Locate(nil, g.Validate()); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestNamesThatAreProvidedToOtherRoutesOnly: what stands in front of one route says
 // nothing of another, in whatever order they are registered.
 func (f *promises) TestNamesThatAreProvidedToOtherRoutesOnly(t *testing.T) {
@@ -163,7 +180,7 @@ func (f *promises) TestNamesThatAreProvidedToOtherRoutesOnly(t *testing.T) {
 				}
 				err := g.Validate()
 				const want = "<userId> is not a parameter of the route, not bound by WithVar, and not named by WithProvided"
-				if err == nil || !strings.Contains(err.Error(), f.operation("POST", "/b")+": ") || strings.Count(err.Error(), want) != 1 {
+				if err == nil || !strings.Contains(err.Error(), strconv.Quote(f.operation("POST", "/b"))+": ") || strings.Count(err.Error(), want) != 1 {
 					t.Errorf("got %v, want one fault, %q of POST /b", err, want)
 				}
 				expect(t, guardtest.Send(r, "POST", "/b", ""), http.StatusInternalServerError, invalid)

@@ -48,9 +48,9 @@ func (f *sources) TestVariablesComeFromWhereTheTemplateSays(t *testing.T) {
 		"path parameter by its bare name":        {template: "lock:<id>", want: "lock:7"},
 		"path parameter that is not there":       {template: "lock:<path.no>", want: invalid},
 		"path parameter with the start of it":    {template: "lock:<path.i>", want: invalid},
-		"bare name that nobody sets":             {template: "lock:<userId>", want: badKey},
+		"bare name that nobody sets":             {template: "lock:<userId>", want: invalid},
 		"query":                                  {template: "lock:<query.u>", target: "/o/7?u=42", want: "lock:42"},
-		"query for a bare name is not looked at": {template: "lock:<userId>", target: "/o/7?userId=42", want: badKey},
+		"query for a bare name is not looked at": {template: "lock:<userId>", target: "/o/7?userId=42", want: invalid},
 		"query missing":                          {template: "lock:<query.u>", want: badKey},
 		"query empty":                            {template: "lock:<query.u>", target: "/o/7?u=", want: badKey},
 		"query twice":                            {template: "lock:<query.u>", target: "/o/7?u=1&u=2", want: badKey},
@@ -75,7 +75,7 @@ func (f *sources) TestVariablesComeFromWhereTheTemplateSays(t *testing.T) {
 		"set and in the path alike":              {template: "lock:<userId>", pattern: "/o/{userId}", userID: 7, want: "lock:7"},
 		"set and in the path differently":        {template: "lock:<userId>", pattern: "/o/{userId}", userID: 8, want: badKey},
 		"set, with its prefix":                   {template: "lock:<ctx.userId>", userID: "42", want: "lock:42"},
-		"not set, with its prefix":               {template: "lock:<ctx.userId>", want: badKey},
+		"not set, with its prefix":               {template: "lock:<ctx.userId>", want: invalid},
 		"set to the empty string":                {template: "lock:<userId>", userID: "", want: badKey},
 		"set to a nil pointer":                   {template: "lock:<userId>", userID: (*time.Time)(nil), want: badKey},
 		"set to a defined integer":               {template: "lock:<userId>", userID: userID(-42), want: "lock:-42"},
@@ -172,8 +172,9 @@ func (f *sources) TestAddressOfAConnectionThatHasNone(t *testing.T) {
 	expect(t, guardtest.Send(r, "POST", "/x", ""), http.StatusInternalServerError, invalid)
 }
 
-// A request that doesn't say who sends it is 400, or 401 where the service says
-// which variables those are.
+// A request that doesn't say who sends it is 401 where the service says which variables
+// those are. Otherwise it is 400 if the client sends them, and 500 if the program sets them:
+// the middleware that does so may stand behind the lock, or use another name.
 func (f *sources) TestCallerThatIsNotKnown(t *testing.T) {
 	const unauthenticated = "LOCK_UNAUTHENTICATED"
 	who := httpguard.WithIdentity
@@ -184,7 +185,11 @@ func (f *sources) TestCallerThatIsNotKnown(t *testing.T) {
 		status   int
 		want     string
 	}{
-		"by default":        {"lock:<userId>", nil, nil, http.StatusBadRequest, badKey},
+		"by default":        {"lock:<userId>", nil, nil, http.StatusInternalServerError, invalid},
+		"provided":          {"lock:<userId>", []httpguard.Option{httpguard.WithProvided("userId")}, nil, http.StatusInternalServerError, invalid},
+		"in a context":      {"lock:<ctx.userId>", nil, nil, http.StatusInternalServerError, invalid},
+		"empty":             {"lock:<userId>", nil, "", http.StatusBadRequest, badKey},
+		"in a header":       {"lock:<header.X-User>", nil, nil, http.StatusBadRequest, badKey},
 		"not set":           {"lock:<userId>", []httpguard.Option{who("userId")}, nil, http.StatusUnauthorized, unauthenticated},
 		"set to nothing":    {"lock:<userId>", []httpguard.Option{who("userId")}, "", http.StatusUnauthorized, unauthenticated},
 		"set":               {"lock:<userId>", []httpguard.Option{who("userId")}, "42", http.StatusCreated, "lock:42"},
@@ -228,7 +233,7 @@ func (f *sources) TestBoundVariableIsFoundNowhereElse(t *testing.T) {
 		"header, missing":    {httpguard.Header("X-User"), nil, badKey},
 		"cookie":             {httpguard.Cookie("c"), []string{"Cookie", "c=10"}, "lock:10"},
 		"context, typed key": {httpguard.Ctx(private{}), nil, "lock:11"},
-		"context, missing":   {httpguard.Ctx("no"), nil, badKey},
+		"context, missing":   {httpguard.Ctx("no"), nil, invalid},
 		"form":               {httpguard.Form("f"), []string{"Content-Type", formType}, "lock:12"},
 		"a func":             {func(httpguard.Request) (string, error) { return "13", nil }, nil, "lock:13"},
 	} {

@@ -104,6 +104,12 @@ func (m *Machine) enter(s Slot, p phase) {
 	if p == sharing {
 		m.sharing++
 	}
+	if c.phase == retrying {
+		m.unanswered--
+	}
+	if p == retrying {
+		m.unanswered++
+	}
 	if c.phase == absent && p != absent {
 		m.present++
 	}

@@ -58,16 +58,17 @@ type Machine struct {
 	touched []int32
 	ids     []int32 // that are due
 
-	held    [modes]int32 // claims in stage held, by mode
-	ending  [modes]int32 // the same for Ending
-	open    int32        // acquires without an answer
-	undoing int32        // claims in stage Undoing
-	present int32        // callers that are not Absent
-	live    int32        // claims that are not Free
-	waiting int32        // callers that have had to wait
-	sharing int32        // callers in phase sharing
-	overdue int32        // callers whose limit has passed, and that wait for an answer
-	abreast int32        // how many may call side by side now
+	held       [modes]int32 // claims in stage held, by mode
+	ending     [modes]int32 // the same for Ending
+	open       int32        // acquires without an answer
+	undoing    int32        // claims in stage Undoing
+	present    int32        // callers that are not Absent
+	live       int32        // claims that are not Free
+	waiting    int32        // callers that have had to wait
+	sharing    int32        // callers in phase sharing
+	unanswered int32        // callers in phase retrying
+	overdue    int32        // callers whose limit has passed, and that wait for an answer
+	abreast    int32        // how many may call side by side now
 
 	owners   Owner  // the last that was made
 	seqs     uint32 // of calls
@@ -202,9 +203,12 @@ func (m *Machine) timer(slack, now Time, out []Effect) []Effect {
 // to care about who is next.
 func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 	m.callAt, m.verifyAt = Never, Never
-	abreast := int32(0)
+	abreast, unanswered := int32(0), m.unanswered
 	for s := m.queue.head; s != None && m.mayCall(s, abreast); {
 		c := &m.callers[s]
+		if c.phase == retrying {
+			unanswered--
+		}
 		if c.phase == calling {
 			abreast = m.beside(c, abreast)
 			s = c.next
@@ -215,8 +219,16 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			continue
 		}
 		if at := m.callsAt(c, now); at > now {
-			m.callAt = at
-			break
+			m.callAt = min(m.callAt, at)
+			if unanswered == 0 {
+				break
+			}
+			// Callers called side by side, and the first may wait for the hold of one behind
+			// it whose call had no answer.
+			for s = c.next; m.callers[s].phase != retrying; {
+				s = m.callers[s].next
+			}
+			continue
 		}
 		switch {
 		case !m.blocked(c):
@@ -237,7 +249,7 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			}
 			return out
 		}
-		s, abreast = m.queue.head, 0
+		s, abreast, unanswered = m.queue.head, 0, m.unanswered
 	}
 	return out
 }
@@ -252,10 +264,10 @@ func (m *Machine) beside(c *caller, abreast int32) int32 {
 }
 
 // mayCall says whether s, behind so many callers that call, may do so as well: nobody is
-// before it, or only callers of the same shared mode.
+// before it, or only callers of the same shared mode, or it has called before.
 func (m *Machine) mayCall(s Slot, abreast int32) bool {
 	c := &m.callers[s]
-	if s == m.queue.head || c.phase == sharing {
+	if s == m.queue.head || c.phase == sharing || c.phase == retrying {
 		return true
 	}
 	return c.leading && c.Mode.shared() && abreast < m.abreast

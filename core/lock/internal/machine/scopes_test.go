@@ -108,6 +108,7 @@ func scopes() []*scope {
 		hints(scope{name: "fair, three", foreign: 1, leaves: 1}, many(fair.leaver(), 3)),
 		hints(scope{name: "fair, two processes", leaves: 1}, many(fair.leaver(), 2), many(fair.leaver(), 1)),
 		hints(scope{name: "permits", size: 2, foreign: 1, mode: Semaphore, leaves: 1}, l(permit.leaver(), permit.leaver(), permits2.leaver())),
+		hints(scope{name: "two permits, a fault", size: 2, faults: 1}, l(permit, permits2)),
 		hints(scope{name: "permits, two processes", size: 2}, l(permit, permits2), l(permits2)),
 		hints(scope{name: "two processes", faults: 1}, many(x, 2), many(x, 1)),
 		hints(scope{name: "two processes of two", symmetric: true}, many(x, 2), many(x, 2)),

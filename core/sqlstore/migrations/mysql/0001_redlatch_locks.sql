@@ -11,6 +11,12 @@ CREATE TABLE IF NOT EXISTS redlatch_locks (
   waited BIGINT NOT NULL DEFAULT 0,       -- not used
   more MEDIUMBLOB                         -- several holds, permits and a queue, as JSON
 ) ENGINE = InnoDB;
+-- The lockers that say who they are.
+CREATE TABLE IF NOT EXISTS redlatch_lockers (
+  id VARBINARY(128) NOT NULL PRIMARY KEY, -- of the locker
+  registration BLOB NOT NULL,             -- as JSON
+  expires BIGINT NOT NULL                 -- in microseconds since 1970
+) ENGINE = InnoDB;
 -- The largest fence of the rows that were deleted.
 CREATE TABLE IF NOT EXISTS redlatch_meta (
   one TINYINT NOT NULL PRIMARY KEY,

@@ -12,6 +12,12 @@ CREATE TABLE IF NOT EXISTS redlatch_locks (
   waited bigint NOT NULL DEFAULT 0,  -- somebody listens for releases until then
   more bytea                         -- several holds, permits and a queue, as JSON
 ) WITH (fillfactor = 50);
+-- The lockers that say who they are.
+CREATE TABLE IF NOT EXISTS redlatch_lockers (
+  id text COLLATE "C" PRIMARY KEY,   -- of the locker
+  registration bytea NOT NULL,       -- as JSON
+  expires bigint NOT NULL            -- in microseconds since 1970
+);
 -- The largest fence of the rows that were deleted.
 CREATE TABLE IF NOT EXISTS redlatch_meta (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),

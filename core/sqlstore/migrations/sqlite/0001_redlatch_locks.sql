@@ -11,6 +11,12 @@ CREATE TABLE IF NOT EXISTS redlatch_locks (
   waited INTEGER NOT NULL DEFAULT 0,   -- not used
   more BLOB                            -- several holds, permits and a queue, as JSON
 ) WITHOUT ROWID;
+-- The lockers that say who they are.
+CREATE TABLE IF NOT EXISTS redlatch_lockers (
+  id TEXT NOT NULL PRIMARY KEY,        -- of the locker
+  registration BLOB NOT NULL,          -- as JSON
+  expires INTEGER NOT NULL             -- in microseconds since 1970
+) WITHOUT ROWID;
 -- The largest fence of the rows that were deleted.
 CREATE TABLE IF NOT EXISTS redlatch_meta (
   one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),

@@ -37,11 +37,12 @@ const (
 	Unheard        = "unheard"         // a release wakes nobody, and waiters still poll
 	ForgetfulClose = "forgetful-close" // Close releases one hold, and none of the others
 	EndlessWatch   = "endless-watch"   // no subscription ends
+	Unflushed      = "unflushed"       // a grant in PostgreSQL doesn't wait for the log
 )
 
 var names = []string{
 	Unlowered, LowerRemoves, LowerAgain, IncrFence, NoOwner, LIFO, Stranded, NoUndo, ExtendShortens, OwnerReuse, MessageGrants, Collapse, Unspaced,
-	StaleHandoff, FreshTrust, Unkept, DeafLeader, Unheard, ForgetfulClose, EndlessWatch,
+	StaleHandoff, FreshTrust, Unkept, DeafLeader, Unheard, ForgetfulClose, EndlessWatch, Unflushed,
 }
 
 // Bug is one of them in one process. Without a name it is none.
@@ -88,6 +89,9 @@ func (b *Bug) Term(ctx context.Context) context.Context {
 	}
 	return ctx
 }
+
+// Flushes reports whether what commits waits for the log.
+func (b *Bug) Flushes() bool { return b.name != Unflushed }
 
 // Options returns the options that the bug needs of a locker.
 func (b *Bug) Options() []lock.Option {

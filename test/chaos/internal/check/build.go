@@ -144,6 +144,7 @@ func (b *builder) finish() {
 		b.doubt(e)
 	}
 	b.killed()
+	b.unflushed()
 	for _, l := range b.lives {
 		l.exorcise()
 	}

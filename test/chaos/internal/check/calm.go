@@ -43,6 +43,9 @@ func newCrew(s Settings, events []history.Event, faults []history.Fault) crew {
 			c.hurt[f.Worker] = append(c.hurt[f.Worker], span{f.From, f.To + int64(s.recovery(f.Kind))})
 		}
 	}
+	for worker, from := range births(events) {
+		c.hurt[worker] = append(c.hurt[worker], span{from, from + int64(s.recovery("start"))})
+	}
 	for worker, spans := range c.hurt {
 		if worker != history.Nobody {
 			c.hurt[worker] = merged(append(spans, c.hurt[history.Nobody]...))
@@ -55,6 +58,22 @@ func newCrew(s Settings, events []history.Event, faults []history.Fault) crew {
 	}
 	slices.SortFunc(c.pulse, func(a, b process) int { return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.life, b.life)) })
 	return c
+}
+
+// births is when the first process of each worker was first heard of: it makes its
+// connections and loads its scripts then, as after a fault.
+func births(events []history.Event) map[int]int64 {
+	first := make(map[int]int64)
+	for i := range events {
+		e := &events[i]
+		if e.Kind != history.Pulse || e.Life != 0 {
+			continue
+		}
+		if from, known := first[e.Worker]; !known || e.Call < from {
+			first[e.Worker] = e.Call
+		}
+	}
+	return first
 }
 
 // recovery is how long after a fault of that kind nothing is asked of those

@@ -108,6 +108,8 @@ func TestLiveness(t *testing.T) {
 		"… or somebody else":                       {exclusive().got("a1", 0, 2, 10).add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Call: 5, Return: 6}), ""},
 		"the store is said to be away":             {unavailable(), "unavailable"},
 		"… soon after a fault":                     {unavailable().fault("links cut", 0, 1500, 1501, false), ""},
+		"… as its process starts":                  {unavailable().beat(history.Pulse, 1500, 20, 0), ""},
+		"… long after its process started":         {unavailable().beat(history.Pulse, 500, 20, 0), "unavailable"},
 		"… long after it":                          {unavailable().fault("links cut", 0, 500, 501, false), "unavailable"},
 		"… by a machine that was slow":             {unavailable().slow(0, 1500, 1800), ""},
 		"… as the servers go on not to answer":     {unavailable().slow(history.Nobody, 1950, 2300), ""},

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ const (
 // script writes histories by hand. Times are in ms.
 type script struct {
 	key, mode string
+	topology  string // default: standalone
 	events    []history.Event
 	faults    []history.Fault
 	ids       uint64
@@ -212,7 +214,7 @@ func readsOn() *script {
 }
 
 func (s *script) timeline() *check.Timeline {
-	return check.NewTimeline(check.Settings{Topology: "standalone", Lease: time.Duration(lease)}, s.events, s.faults)
+	return check.NewTimeline(check.Settings{Topology: cmp.Or(s.topology, "standalone"), Lease: time.Duration(lease)}, s.events, s.faults)
 }
 
 // judge runs all checkers and returns the rules that are broken.

@@ -119,7 +119,7 @@ type life struct {
 	unanswered []history.Event
 	doubtful   bool // data may have been lost, or was removed by force
 	waits      []*wait
-	dead       []span           // attempts that a kill has ended
+	dead       []span           // attempts that a kill has ended, and places that it may have brought back
 	refusals   []*history.Event // of callers who waited, or got an error of the store
 	forced     []span           // releases by force, after which the store knows of no hold
 }
@@ -215,6 +215,7 @@ func widened(s span) span { return span{s.from - straggler, s.to + straggler} }
 // Faults that the checkers know by name.
 const (
 	KillWorker = "worker killed"
+	KillServer = "redis killed"
 	// MastersChange is nobody's doing, or what follows from a failover.
 	MastersChange = "masters change"
 )

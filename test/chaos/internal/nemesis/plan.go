@@ -98,6 +98,7 @@ type Setting struct {
 	Servers  int
 	Duration time.Duration
 	Rate     float64 // faults per second
+	Lease    time.Duration
 }
 
 // Plan makes the plan of a seed: the same one every time.
@@ -129,7 +130,7 @@ func Plan(seed uint64, s Setting) ([]Step, error) {
 		step := Step{
 			At: at, Kind: kinds[dice.IntN(len(kinds))], Worker: dice.IntN(s.Workers), Server: dice.IntN(s.Servers), Dice: dice.Uint64(),
 		}
-		low, high := lasting(step.Kind)
+		low, high := s.lasting(step.Kind)
 		step.For = low + time.Duration(dice.Int64N(int64(high-low)))
 		if before, again := last[step.Kind]; again && at-before < rare[step.Kind] {
 			continue
@@ -167,11 +168,11 @@ func (s Setting) takes(step Step) time.Duration {
 const started = 100 * time.Millisecond
 
 // lasting is how long a kind of fault lasts.
-func lasting(kind string) (low, high time.Duration) {
+func (s Setting) lasting(kind string) (low, high time.Duration) {
 	const ms = time.Millisecond
 	switch kind {
 	case PauseWorker, RollRedis: // longer than a lease
-		return 350 * ms, 750 * ms
+		return s.Lease + 50*ms, s.Lease + 450*ms
 	case PauseRedis:
 		return 50 * ms, 400 * ms
 	case KillRedis, KillWorker:

@@ -10,7 +10,7 @@ import (
 )
 
 func setting(mix, topology string) nemesis.Setting {
-	return nemesis.Setting{Mix: mix, Topology: topology, Workers: 8, Servers: 6, Duration: time.Minute, Rate: 11}
+	return nemesis.Setting{Mix: mix, Topology: topology, Workers: 8, Servers: 6, Duration: time.Minute, Rate: 11, Lease: 300 * time.Millisecond}
 }
 
 func plan(t *testing.T, seed uint64, s nemesis.Setting) []nemesis.Step {

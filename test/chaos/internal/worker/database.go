@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -73,17 +74,45 @@ func (quiet) Print(...any) {}
 func pool(db *sql.DB) *sql.DB {
 	db.SetMaxOpenConns(poolSize / 2)
 	db.SetMaxIdleConns(poolSize / 2)
-	db.SetConnMaxLifetime(10 * time.Second)
 	return db
+}
+
+// warm makes the connections of a pool, unless the server is down. The first call on a new
+// one takes as long as many later ones.
+func warm(db *sql.DB) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var made [poolSize / 2]*sql.Conn
+	var making sync.WaitGroup
+	for i := range made {
+		making.Go(func() {
+			var n int
+			if conn, err := db.Conn(ctx); err == nil {
+				_ = conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM redlatch_locks").Scan(&n)
+				made[i] = conn
+			}
+		})
+	}
+	making.Wait()
+	for _, conn := range made {
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}
 }
 
 // database is a store in tables. Every second worker of PostgreSQL listens, and the others
 // poll.
 func (r Redis) database(planted *bug.Bug) (lock.Store, func() error, error) {
-	db, err := OpenDatabase(r.Database, r.dial)
+	address := r.Database
+	if !planted.Flushes() {
+		address += "&synchronous_commit=off"
+	}
+	db, err := OpenDatabase(address, r.dial)
 	if err != nil {
 		return nil, nil, err
 	}
+	warm(db)
 	opts := []sqlstore.Option{sqlstore.WithLogger(slog.New(slog.DiscardHandler))}
 	dialect := sqlstore.MySQL
 	if r.Topology == PostgreSQL {

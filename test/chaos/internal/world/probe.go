@@ -23,6 +23,11 @@ func (w *World) Probe(ctx context.Context, clock history.Clock, note func(histor
 	for _, ping := range w.Pings() {
 		probes.Go(func() { probe(ctx, clock, ping, note) })
 	}
+	for _, s := range w.Servers {
+		if server, ok := s.(processes); ok {
+			probes.Go(func() { queues(ctx, clock, server, note) })
+		}
+	}
 }
 
 // Pings call the servers, around the proxies.

@@ -2,7 +2,6 @@ package world
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"slices"
 	"strconv"
 	"strings"
@@ -449,8 +448,7 @@ func (s *server) sentinels(b *judge.Backing, owner string) {
 func (s *server) permits(l judge.Lease, owner string) (present bool, until time.Time) {
 	scores := s.keys.Scores(tag(l.Key) + ":timeout")
 	for i := range l.Permits {
-		sum := sha256.Sum256([]byte(owner + "/" + strconv.Itoa(i)))
-		score, ok := scores[string(sum[:16])]
+		score, ok := scores[owner+"/"+strconv.Itoa(i)]
 		if !ok {
 			return false, time.Time{}
 		}

@@ -306,7 +306,7 @@ func (b *builder) lock(m *method, directives []found) {
 			complete = false
 		}
 		m.locks = append(m.locks, f.Directive)
-		if f.Template == nil { // it is wrong, and its variables may be, too
+		if f.Template == nil || f.reported { // it is wrong, and its variables may be, too
 		} else if reason, column := rule.Unbracketed(f.Template, func(name string) bool { _, ok := r.param(name); return ok }); reason != "" {
 			b.report(f.place(f.TemplateColumn+column-1), "%s", reason)
 		}

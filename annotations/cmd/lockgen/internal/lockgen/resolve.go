@@ -65,7 +65,11 @@ func (r *resolver) resolve(v directive.Var) (lookup, error) {
 	case root == r.ctx && root != "":
 		return lookup{}, wrong(0, "<%s>: values of a context have no types that could be checked, pass them as parameters", v.Path)
 	case rest != "":
-		return lookup{}, wrong(0, "unknown parameter %q, %s has %s", root, r.method, r.known())
+		cure := ""
+		if _, ok := r.param(rest); ok {
+			cure = fmt.Sprintf(": write <%s>", rest) // the root is a source of HTTP or gRPC
+		}
+		return lookup{}, wrong(0, "unknown parameter %q, %s has %s%s", root, r.method, r.known(), cure)
 	default:
 		if err := w.tagged(root); err != nil {
 			return lookup{}, err

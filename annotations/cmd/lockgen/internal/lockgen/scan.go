@@ -19,8 +19,9 @@ const (
 type found struct {
 	*directive.Directive
 
-	pos   token.Pos // of its text
-	wrong bool      // in itself
+	pos      token.Pos // of its text
+	wrong    bool      // in itself
+	reported bool      // its template is, too
 }
 
 // place is the position of a column of the directive's text.
@@ -52,7 +53,8 @@ func (s *scanner) scan(file *ast.File) {
 			switch {
 			case s.used[c.Slash]:
 			case ok && d.Tool == toolName:
-				s.report(c.Slash, "//%s:%s stands above no method of an interface that is declared in the package, so it locks nothing",
+				s.report(c.Slash, "//%s:%s stands above no method of an interface that is declared in the package, so it locks nothing: "+
+					"move it into the comment right above one; code without an interface calls annotations.Do",
 					d.Tool, d.Name)
 			case attempt.MatchString(c.Text) && inInterface(file, c):
 				s.report(c.Slash, "%.40q is a plain comment and locks nothing, write //%s:%s without blanks and in lower case, in the comment above a method",
@@ -101,8 +103,11 @@ func (s *scanner) scanMethod(f *ast.Field) {
 
 func (s *scanner) add(method token.Pos, d ast.Directive) {
 	parsed, faults := directive.Parse(d.Args)
-	f := found{parsed, d.ArgsPos, len(faults) > 0}
+	f := found{Directive: parsed, pos: d.ArgsPos, wrong: len(faults) > 0}
 	for _, wrong := range faults {
+		if t := parsed.Template; t != nil && wrong.Column < parsed.TemplateColumn+len(t.String()) {
+			f.reported = true
+		}
 		s.report(f.place(wrong.Column), "%s", wrong.Reason)
 	}
 	s.methods[method] = append(s.methods[method], f)

@@ -1,14 +1,15 @@
-package memstore
+// Package glob matches strings with the patterns of Redis, as lock.Lister has them.
+package glob
 
-// match says whether s matches a pattern of Redis; see [lock.Lister].
-func match(pattern, s string) bool {
+// Match says whether s matches a pattern.
+func Match(pattern, s string) bool {
 	for pattern != "" {
 		if pattern[0] == '*' {
 			for pattern != "" && pattern[0] == '*' {
 				pattern = pattern[1:]
 			}
 			for i := range len(s) + 1 {
-				if match(pattern, s[i:]) {
+				if Match(pattern, s[i:]) {
 					return true
 				}
 			}
