@@ -48,9 +48,13 @@ type Locker struct {
 	presence *presence // nil: operators don't know of it
 }
 
+// CheckOptions returns why [New] would panic with these options: an error that wraps
+// [ErrInvalid]. It is for options that come from outside of the program.
+func CheckOptions(opts ...Option) error { return defaultOptions().forNew(opts) }
+
 // New returns a locker on store, which the caller still owns. It starts
 // nothing before the first acquisition. Options are the defaults of every
-// acquisition; a wrong one makes New panic.
+// acquisition; a wrong one makes New panic: see [CheckOptions].
 func New(store Store, opts ...Option) *Locker {
 	defaults := defaultOptions()
 	if err := defaults.forNew(opts); err != nil {

@@ -129,7 +129,7 @@ func (m *Machine) Size() int32 {
 func (m *Machine) Conclude(s Slot, now Time) bool {
 	i := m.callers[s].claim
 	h := &m.claims[i]
-	if h.leases > 1 || h.mode.shared() || h.mode == Semaphore || h.out == OpLower || h.keep > now {
+	if h.leases > 1 || h.mode.shared() || h.mode == Semaphore || h.out == OpLower || m.keeps(h, now) {
 		return false
 	}
 	h.extended = true
