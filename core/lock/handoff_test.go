@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -641,42 +640,6 @@ func TestALeaseThatWasHandedOverIsRenewed(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		release(t, lease)
-	})
-}
-
-// A caller that calls the store itself is handed nothing: its call may hang for longer
-// than others should wait for the key.
-func TestACallerThatCallsIsHandedNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newSpaced()
-		l := newLocker(t, store)
-		first, second := make(chan struct{}), make(chan struct{})
-		var calls atomic.Int32
-		store.set(only("acquire", func(lock.Claim) error {
-			if calls.Add(1) == 1 {
-				<-first
-			} else {
-				<-second
-			}
-			return nil
-		}), nil)
-		tried := make(chan *lock.Lease, 1)
-		go func() {
-			lease, err := l.TryAcquire(t.Context(), "k")
-			if err != nil {
-				t.Error(err)
-			}
-			tried <- lease
-		}()
-		synctest.Wait()
-		next := await(t.Context(), l, "k")
-		close(first)
-		release(t, <-tried)
-		if n := holds(t, store, "k"); n != 0 {
-			t.Error("the key was not released")
-		}
-		close(second)
-		release(t, next.got(t))
 	})
 }
 

@@ -97,37 +97,6 @@ type LossEvent struct {
 // observeEnds says whether anybody observes how holds end.
 func (h *Hooks) observeEnds() bool { return h.Released != nil || h.Lost != nil }
 
-// report records that an acquisition of that name is reported as granted. reentrant says
-// that it is not the first of h, and ended that the end of h is to be reported after it.
-// The first one gives h its name, so that what begins by a name ends by it.
-func (h *hold) report(name string) (reentrant, ended bool) {
-	h.locker.mu.Lock()
-	defer h.locker.mu.Unlock()
-	reentrant, ended = h.reported, h.endOwed
-	if !reentrant {
-		h.name = name
-	}
-	h.reported, h.endOwed = true, false
-	return reentrant, ended
-}
-
-// hooksKnow says whether the end of h is to be reported now. It is reported after the
-// first acquisition of h, and never if none is reported as granted.
-func (l *Locker) hooksKnow(h *hold) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h.endOwed = !h.reported
-	return h.reported
-}
-
-// reportEnd reports the end of a hold that ended before its acquisition was reported.
-func (l *Locker) reportEnd(h *hold) {
-	l.mu.Lock()
-	err := h.ended
-	l.mu.Unlock()
-	l.reportClosed(h, err)
-}
-
 // LossReason says why a hold was lost.
 type LossReason uint8
 

@@ -49,10 +49,5 @@ func (l *Locker) mayList(supported bool, page int) error {
 	case page < 1 || page > MaxPage:
 		return fmt.Errorf("%w: a page of %d keys, the limits are 1 and %d", ErrInvalid, page, MaxPage)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return ErrClosed
-	}
-	return nil
+	return l.usable()
 }

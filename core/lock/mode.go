@@ -38,9 +38,6 @@ func (m Mode) String() string {
 // Valid reports whether m is one of the modes above.
 func (m Mode) Valid() bool { return int(m) < len(modeNames) }
 
-// alone says whether a hold in that mode keeps every other owner out.
-func (m Mode) exclusive() bool { return m == Exclusive || m == Fair || m == Write }
-
 // ParseMode is the inverse of [Mode.String]; the empty string is Exclusive. Its
 // error wraps [ErrInvalid].
 func ParseMode(text string) (Mode, error) {

@@ -27,11 +27,20 @@ func (m *Machine) call(s Slot, full bool, now Time, out []Effect) []Effect {
 // timeout is how long to wait for an answer to a caller's acquire. One that comes when
 // trust would have ended is of no use.
 func (m *Machine) timeout(c *caller, ttl Time) Time {
-	d := m.Timeout
+	return min(m.ownTimeout(c), ttl-m.margin(ttl))
+}
+
+// waitsLess says whether others would wait longer for an answer.
+func (m *Machine) waitsLess(cl *claim) bool {
+	c := &m.callers[cl.asker]
+	return m.timeout(c, min(c.length(), m.MaxTTL)) < m.Timeout
+}
+
+func (m *Machine) ownTimeout(c *caller) Time {
 	if c.Timeout > 0 {
-		d = c.Timeout
+		return c.Timeout
 	}
-	return min(d, ttl-m.margin(ttl))
+	return m.Timeout
 }
 
 func (m *Machine) send(s Slot, now Time, out []Effect) []Effect {
@@ -106,8 +115,16 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 	if e.Call.Named > 1 {
 		out = m.named(e, now, out)
 	}
+	if e.Answer.Leaves(e.Call.Mode) {
+		for _, o := range e.Places {
+			out = m.orphan(o, &e.Call, now, out)
+		}
+	}
 	i, cl := e.Call.Claim, m.find(&e.Call)
 	if cl == nil {
+		if e.Answer.Leaves(e.Call.Mode) {
+			out = m.orphan(e.Call.Owner, &e.Call, now, out)
+		}
 		return out
 	}
 	current := cl.out == OpAcquire && cl.seq == e.Call.Seq
@@ -133,12 +150,13 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 		case e.Answer == AnsBusy:
 			return m.refused(e, now, out)
 		default:
-			return m.failed(cl.asker, e.Answer, false, now, out)
+			return m.failed(cl.asker, e.Answer, e.Private, now, out)
 		}
 	case held:
 		if e.Answer == AnsOK {
 			m.confirm(cl, &e.Call)
 		}
+		cl.dirty = cl.dirty || e.Answer.Leaves(cl.mode) // if the hold was removed before the call ran
 	case ending, lapsed:
 		cl.dirty = cl.dirty || e.Answer == AnsOK || place
 	case undoing:
@@ -148,6 +166,25 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 		}
 	}
 	return out
+}
+
+// orphan undoes what a call has left for an owner that is not known any longer: the answer
+// came after the time in which the call could run.
+func (m *Machine) orphan(o Owner, k *Call, now Time, out []Effect) []Effect {
+	for i := range m.claims {
+		if m.claims[i].stage != free && m.claims[i].owner == o {
+			return out
+		}
+	}
+	i := m.unused()
+	cl := m.claim(i)
+	*cl = claim{
+		stage: undoing, mode: k.Mode, owner: o, asker: None, first: None, returning: None, permits: k.Permits, size: k.Size,
+		placed: -1, dirty: true, gone: after(now, max(k.TTL, m.PlaceTTL)), renewAt: Never, row: cl.row, touched: true, listed: cl.listed, next: cl.next,
+	}
+	m.live++
+	m.undoing++
+	return m.undo(i, now, out)
 }
 
 // named is the answer for the owners that an acquire has named besides its own.
@@ -213,37 +250,39 @@ func (m *Machine) refused(e *Event, now Time, out []Effect) []Effect {
 	switch {
 	case c.Once, c.limited:
 		return m.leave(s, ResBusy, now, out)
-	case !c.waits && m.crowded(e):
+	case !c.waits && m.crowded(c, e):
 		return m.leave(s, ResCrowded, now, out)
 	}
-	m.wait(c)
+	out = m.wait(s, out)
+	c.refused = true
 	m.enter(s, resting)
 	out = m.subscribe(s, now, out)
-	pause := m.Poll
+	pause := m.poll(c)
 	if m.watch.state == watchNone {
 		pause = min(pause, m.backoff(c.polls, m.BackoffMax))
 		c.polls = min(c.polls+1, 10)
 	}
 	pause = min(pause, max(e.TTL, m.BackoffMin))
 	if c.Mode == Fair { // the key may be free, and the turn of another
-		pause = min(max(pause, min(m.PlacePause, m.Poll)), m.PlacePoll)
+		pause = min(max(pause, min(m.PlacePause, m.poll(c))), m.PlacePoll)
 	}
 	c.askAt = after(now, pause)
 	return out
 }
 
 // failed is that a caller's call has no answer, or none that decides.
-func (m *Machine) failed(s Slot, a Answer, late bool, now Time, out []Effect) []Effect {
+// private says that it says nothing about the store to others.
+func (m *Machine) failed(s Slot, a Answer, private bool, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	if c.phase != calling {
 		return out // an earlier call of a caller that rests
 	}
 	c.tries++
 	patient := a != AnsRefused
-	if m.sawContention(c) {
+	if m.sawContention(c) && !c.Once {
 		patient = patient && now-c.began < m.Patience && !c.limited
 	} else {
-		patient = patient && a != AnsDown && c.tries < m.Tries && now-c.began < max(m.Timeout, 1)
+		patient = patient && a != AnsDown && c.tries < m.Tries && now-c.began < max(m.ownTimeout(c), 1)
 	}
 	if patient {
 		m.enter(s, retrying)
@@ -254,9 +293,8 @@ func (m *Machine) failed(s Slot, a Answer, late bool, now Time, out []Effect) []
 	if m.sawContention(c) && c.limited {
 		r = ResBusy
 	}
-	private := late && c.Timeout > 0 && c.Timeout < m.Timeout
 	out = m.leave(s, r, now, out)
-	if private { // others wait longer for an answer
+	if private {
 		return out
 	}
 	for s := m.queue.head; s != None; { // the others need not find out one by one

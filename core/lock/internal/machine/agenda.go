@@ -60,7 +60,6 @@ func (m *Machine) schedule() {
 		}
 		m.put(id, at)
 	}
-	m.touched = m.touched[:0]
 }
 
 // put sets when id is due.

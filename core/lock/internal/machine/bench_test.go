@@ -20,7 +20,7 @@ var settings = machine.Params{
 	Margin: 2 * ms, Timeout: 2 * second, Life: 2 * second, MaxTTL: 30 * second, ReadRenew: 10 * second,
 	Poll: second, KeepWatch: 100 * ms, Watch: true, Tries: 3, Patience: 30 * second,
 	BackoffMin: 5 * ms, BackoffMax: 250 * ms, UndoBackoff: second, Jitter: true, Abreast: 128,
-	Spaced: true, Ordered: true, Handoffs: 63, HandoffTime: 10 * ms, YieldMin: ms, YieldMax: 100 * ms,
+	Spaced: true, Ordered: true, Handoffs: 63, HandoffTime: 10 * ms, YieldMin: ms, YieldMax: 100 * ms, YieldPause: 100 * ms,
 	PlacePoll: 2500 * ms, PlaceLook: 250 * ms, PlaceTTL: 15 * second, PlacePause: 50 * ms, MaxPlaces: 1000,
 }
 

@@ -24,14 +24,18 @@ type Terms struct {
 	Once     bool  // a try
 	AtWork   bool  // its context has a lease of the locker: Drain doesn't refuse it
 	Part     bool  // of a group that isn't complete: it keeps nothing yet
+	Apart    bool  // it does not re-enter
 	Permits  int32 // of Size, in mode Semaphore
 	Size     int32
-	Lease    Time // a fixed length; 0 means that the hold is renewed
-	Watchdog Time // what a renewal sets
-	Min      Time // minimum hold
-	Max      Time // maximum hold
-	Until    Time // when its wait is limited; 0 means never
-	Timeout  Time // of its calls; 0 means that of the locker
+	Crowd    int32 // of the key, in which it may have to wait; 0 means no limit
+	CrowdAll int32 // the same for all keys of the locker
+	Lease    Time  // a fixed length; 0 means that the hold is renewed
+	Watchdog Time  // what a renewal sets
+	Min      Time  // minimum hold
+	Max      Time  // maximum hold
+	Until    Time  // when its wait is limited; 0 means never
+	Timeout  Time  // of its calls; 0 means that of the locker
+	Poll     Time  // how long it relies on hints; 0 means as long as the locker
 }
 
 // length is how long a lease lasts without a renewal.
@@ -55,6 +59,7 @@ type caller struct {
 	limited bool // its limit has passed: it waits for an answer that is under way
 	saw     bool // another owner had the key
 	waits   bool // it is counted as a waiter
+	refused bool // the store has answered it that another owner has the key
 	leading bool // nobody is before it in another mode
 	touched bool
 
@@ -67,7 +72,8 @@ type caller struct {
 	number     uint64 // of its arrival
 	askAt      Time   // resting, retrying: when to call. joining, extending: until when to wait
 	began      Time   // when the first of its unanswered calls was sent
-	giveUp     Time   // limited: until when it waits for an answer
+	giveUp     Time   // limited, joining, extending: until when it waits for an answer
+	want       Time   // joining, extending: the TTL that it asks for
 }
 
 // due is when something is to be done about the caller itself. When it calls is the
@@ -133,7 +139,7 @@ func (m *Machine) arrive(e *Event, now Time, out []Effect) []Effect {
 	if m.ended || m.draining && !c.AtWork {
 		return m.reply(s, ResClosed, out)
 	}
-	if i := e.Of; i != None && c.Mode != Semaphore && m.claims[i].owner == e.Owner && m.claims[i].stage == held {
+	if i := e.Of; i != None && m.claims[i].owner == e.Owner && m.claims[i].stage == held && (c.Mode != Semaphore || m.claims[i].mode != Semaphore) {
 		return m.reenter(s, i, now, out)
 	}
 	if c.Once && m.takenHere(c) {
@@ -142,10 +148,10 @@ func (m *Machine) arrive(e *Event, now Time, out []Effect) []Effect {
 	m.queue.push(m.callers, s)
 	m.enter(s, queued)
 	if mayCall := m.mayCall(s, m.calling(s)); !mayCall || m.blocked(c) {
-		if !c.Once && m.crowded(e) {
+		if !c.Once && m.crowded(c, e) {
 			return m.leave(s, ResCrowded, now, out)
 		}
-		m.wait(c)
+		out = m.wait(s, out)
 	}
 	if head := m.queue.head; c.Mode == Fair && c.leading && head != s {
 		m.callers[head].hint = true // the head takes a place for it
@@ -159,24 +165,28 @@ func (m *Machine) calling(s Slot) (n int32) {
 		return 0
 	}
 	for p := m.callers[s].prev; p != None && n < m.abreast; p = m.callers[p].prev {
-		if m.callers[p].phase != calling {
-			return m.abreast
+		if c := &m.callers[p]; c.phase != calling || c.Mode == Semaphore && c.refused {
+			return m.Abreast
 		}
 		n++
 	}
 	return n
 }
 
-func (m *Machine) crowded(e *Event) bool {
-	return e.Full || m.MaxWaiters > 0 && m.waiting >= m.MaxWaiters
+// crowded says whether the caller may not wait, as too many do.
+func (m *Machine) crowded(c *caller, e *Event) bool {
+	return c.Crowd > 0 && m.waiting >= c.Crowd || c.CrowdAll > 0 && e.Crowd >= c.CrowdAll
 }
 
 // wait counts a caller as a waiter.
-func (m *Machine) wait(c *caller) {
-	if !c.waits {
-		c.waits = true
-		m.waiting++
+func (m *Machine) wait(s Slot, out []Effect) []Effect {
+	c := &m.callers[s]
+	if c.waits {
+		return out
 	}
+	c.waits = true
+	m.waiting++
+	return append(out, Effect{Do: DoWait, Caller: s})
 }
 
 // takenHere says whether a try need not call: another caller of this process has the key,
@@ -188,8 +198,8 @@ func (m *Machine) takenHere(c *caller) bool {
 	for s := m.queue.head; s != None; s = m.callers[s].next {
 		w := &m.callers[s]
 		switch {
-		case w.Once, c.Mode == Read && w.Mode == Read:
-		case c.Mode == Semaphore && w.Mode == Semaphore && !m.sawContention(w):
+		case w.Once:
+		case c.Mode.shared() && w.Mode == c.Mode && !m.sawContention(w):
 		default:
 			return true
 		}
@@ -204,24 +214,26 @@ func (m *Machine) reenter(s, i Slot, now Time, out []Effect) []Effect {
 	reads := h.mode == Write && c.Mode == Read
 	switch {
 	case !reads && (c.Mode != h.mode || h.out == OpLower):
-		return m.reply(s, ResInvalid, out)
-	case h.mode == Write && c.Min > 0 && (reads || h.writes < h.leases), reads && m.keeps(h):
-		return m.reply(s, ResInvalid, out) // the store can't keep a hold that changes its mode
+		return m.replyWhy(s, ResInvalid, WhyMode, out)
+	case h.mode == Write && c.Min > 0 && (reads || h.writes < h.leases), reads && m.keeps(h, now):
+		return m.replyWhy(s, ResInvalid, WhyKept, out) // the store can't keep a hold that changes its mode
 	case h.limit > 0 && h.granted+c.Min > h.limit:
-		return m.reply(s, ResInvalid, out)
+		return m.replyWhy(s, ResInvalid, WhyLimit, out)
+	case c.Apart:
+		return m.replyWhy(s, ResInvalid, WhyApart, out)
 	}
 	m.lease(s, i)
 	return m.lengthen(s, now, out)
 }
 
 // keeps says whether the hold stays for a minimum.
-func (m *Machine) keeps(h *claim) bool {
+func (m *Machine) keeps(h *claim, now Time) bool {
 	for s := h.first; s != None; s = m.callers[s].next {
-		if m.callers[s].Min > 0 {
+		if c := &m.callers[s]; c.Min > 0 && (c.Part || h.granted+c.Min > now) {
 			return true
 		}
 	}
-	return h.keep > 0
+	return h.keep > now
 }
 
 // lengthen gives the caller its lease of the claim that it is one of, or first extends
@@ -229,13 +241,12 @@ func (m *Machine) keeps(h *claim) bool {
 func (m *Machine) lengthen(s Slot, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	h := m.claim(c.claim)
-	renewed := c.Lease == 0 && c.Watchdog <= h.watchdog
+	renewed := c.Lease == 0 && c.Watchdog <= min(h.watchdog, h.lasts)
 	if need := max(c.length(), c.Min); renewed && c.Min == 0 || after(now, need) <= h.expiry || h.limit > 0 && h.expiry >= h.limit {
 		return m.lend(s, now, out)
 	}
 	m.enter(s, joining)
-	c.askAt = after(now, m.Timeout)
-	return m.renew(c.claim, s, c.length(), now, out)
+	return m.ask(s, c.length(), now, out)
 }
 
 // lend gives the caller its lease.
@@ -252,19 +263,34 @@ func (m *Machine) lend(s Slot, now Time, out []Effect) []Effect {
 	return append(out, Effect{Do: DoReply, Caller: s, Result: ResGranted, Fence: h.fence})
 }
 
+// giveIn ends the wait of a caller whose context has ended. The answer says whether another
+// owner is known to have the key.
+func (m *Machine) giveIn(s Slot, now Time, out []Effect) []Effect {
+	c := &m.callers[s]
+	switch c.phase {
+	case absent, holding, lost: // the answer came first
+		return out
+	}
+	r := ResCanceled
+	if c.phase != joining && (m.sawContention(c) || c.phase != calling && m.knownBusy(c)) {
+		r = ResBusy
+	}
+	return m.leave(s, r, now, out)
+}
+
 // leave ends the wait of a caller.
 func (m *Machine) leave(s Slot, r Result, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	switch c.phase {
 	case queued, calling, resting, retrying, sharing:
-		if c.phase != sharing && c.Once && m.sharing > 0 { // they call for themselves
+		if (c.phase == calling || c.phase == retrying) && m.sharing > 0 { // they call for themselves
 			for other := m.queue.head; other != None; other = m.callers[other].next {
 				if m.callers[other].phase == sharing {
 					m.enter(other, queued)
 				}
 			}
 		}
-		i := c.claim
+		i, wasHead := c.claim, m.queue.head == s
 		m.pop(s, false, now)
 		out = m.reply(s, r, out)
 		if i != None {
@@ -273,6 +299,9 @@ func (m *Machine) leave(s Slot, r Result, now Time, out []Effect) []Effect {
 			if cl.leaving {
 				m.leaving++
 				m.leaveTill = after(now, m.PlacePause)
+				if wasHead {
+					m.pauseTill = m.leaveTill
+				}
 			}
 			out = m.settle(i, now, out)
 		}
@@ -296,6 +325,9 @@ func (m *Machine) pop(s Slot, granted bool, now Time) {
 	wasHead, rested := m.queue.head == s, !c.hint && (granted || c.phase == resting)
 	joined := m.queue.remove(m.callers, s)
 	head := m.queue.head
+	if wasHead && m.leaving > 0 {
+		m.pauseTill = m.leaveTill
+	}
 	if head == None {
 		return
 	}
@@ -323,6 +355,13 @@ func (m *Machine) reply(s Slot, r Result, out []Effect) []Effect {
 	m.enter(s, absent)
 	m.callers[s].claim = None
 	return append(out, Effect{Do: DoReply, Caller: s, Result: r})
+}
+
+// replyWhy is reply with the reason.
+func (m *Machine) replyWhy(s Slot, r Result, why Why, out []Effect) []Effect {
+	out = m.reply(s, r, out)
+	out[len(out)-1].Why = why
+	return out
 }
 
 // lease makes the caller one of the leases of the claim.
@@ -394,11 +433,9 @@ func (m *Machine) release(e *Event, now Time, out []Effect) []Effect {
 	switch c.phase {
 	case lost:
 		i := c.claim
-		if i != None {
-			m.unlease(s)
-		}
+		m.unlease(s)
 		out = m.reply(s, ResLost, out)
-		if i != None && m.claims[i].leases == 0 && m.claims[i].stage == lapsed {
+		if m.claims[i].leases == 0 {
 			out = m.settle(i, now, out)
 		}
 	case holding, extending:
@@ -499,12 +536,32 @@ func (m *Machine) extend(e *Event, now Time, out []Effect) []Effect {
 		return append(out, Effect{Do: DoReply, Caller: e.Caller, Result: ResLost})
 	}
 	m.enter(e.Caller, extending)
-	c.askAt = after(now, m.Timeout)
-	return m.renew(c.claim, e.Caller, e.TTL, now, out)
+	return m.ask(e.Caller, e.TTL, now, out)
 }
 
-// extended is the answer to an extension, or that none came.
-func (m *Machine) extended(s Slot, ok bool, now Time, out []Effect) []Effect {
+// ask has the hold of a caller extended.
+func (m *Machine) ask(s Slot, ttl, now Time, out []Effect) []Effect {
+	c := &m.callers[s]
+	c.want, c.tries, c.giveUp = ttl, 0, after(now, m.Timeout)
+	c.askAt = c.giveUp
+	return m.renew(c.claim, s, ttl, now, out)
+}
+
+// extended is the answer to an extension. One that fails is repeated while there is time.
+func (m *Machine) extended(s Slot, e *Event, now Time, out []Effect) []Effect {
+	c := &m.callers[s]
+	ok := e.Answer == AnsOK && e.Call.Epoch == m.epoch
+	if pause := m.backoff(c.tries, m.BackoffMax); !ok && e.Answer != AnsRefused && after(now, pause) < c.giveUp {
+		c.tries++
+		c.askAt = after(now, pause)
+		m.touch(int32(s)<<1, &c.touched)
+		return out
+	}
+	return m.lengthened(s, ok, now, out)
+}
+
+// lengthened is the end of an extension.
+func (m *Machine) lengthened(s Slot, ok bool, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	switch {
 	case c.phase == extending:
@@ -530,7 +587,12 @@ func (m *Machine) callerTimer(s Slot, now Time, out []Effect) []Effect {
 	}
 	switch c.phase {
 	case joining, extending:
-		return m.extended(s, false, now, out)
+		if now >= c.giveUp {
+			return m.lengthened(s, false, now, out)
+		}
+		c.askAt = c.giveUp
+		m.touch(int32(s)<<1, &c.touched)
+		return m.renew(c.claim, s, c.want, now, out)
 	}
 	if c.limited { // no answer has come
 		return m.leave(s, ResUnavailable, now, out)
@@ -551,7 +613,7 @@ func (m *Machine) callerTimer(s Slot, now Time, out []Effect) []Effect {
 // call: one was seen since it came, or before without a call since. A hold of this process
 // whose release has no answer counts.
 func (m *Machine) knownBusy(c *caller) bool {
-	if m.sawContention(c) || m.conflicting(&m.held, c.Mode)+m.conflicting(&m.ending, c.Mode) > 0 {
+	if m.sawContention(c) || m.takenBy(c) > 0 {
 		return true
 	}
 	return m.callers[m.queue.head].phase == resting

@@ -111,7 +111,7 @@ func (e *canon) caller(p, s int) {
 	c, st := &m.callers[s], &w.seats[p][s]
 	e.b = append(e.b, byte(c.phase), byte(st.state), byte(st.rounds), byte(st.extends),
 		flags(st.saw, st.executed, st.extending, st.late, st.declined, c.Part),
-		flags(c.hint, m.sawContention(c), c.limited, c.waits))
+		flags(c.hint, m.sawContention(c), c.limited, c.waits, c.refused && c.Mode == Semaphore))
 	switch c.phase {
 	case absent:
 		return
@@ -126,7 +126,11 @@ func (e *canon) caller(p, s int) {
 		if m.Patience < Never {
 			e.since(c.began, max(m.Patience, m.Timeout))
 		}
-	case resting, joining, extending:
+	case joining, extending:
+		e.until(c.askAt)
+		e.until(c.giveUp)
+		e.b = append(e.b, byte(c.tries))
+	case resting:
 		e.until(c.askAt)
 	}
 	if c.Until > 0 {
@@ -168,7 +172,7 @@ func (e *canon) claim(p, i int) {
 	h := &m.claims[i]
 	e.b = append(e.b, byte(h.stage), byte(h.mode), byte(h.out), byte(h.open),
 		flags(h.unknown, h.dirty, h.leaving, h.unsure, h.renewing, h.suspect, h.extended, h.spent),
-		flags(h.named > 0, h.placed >= 0, w.excused(h.owner), w.doubted(h.owner)),
+		flags(h.named > 0, h.placed >= 0, w.excused(h.owner), w.doubted(h.owner), h.again, h.lowering),
 		byte(h.leases), byte(h.writes), byte(h.permits))
 	if m.BackoffMin != m.BackoffMax || m.UndoBackoff != m.BackoffMin {
 		e.b = append(e.b, byte(min(h.tries, 4)))
@@ -270,6 +274,7 @@ func (e *canon) process(p int) {
 	}
 	if m.leaving > 0 {
 		e.until(m.leaveTill)
+		e.until(m.pauseTill)
 	}
 	e.callers(p)
 	e.claims(p)
@@ -413,7 +418,8 @@ func (e *canon) message(m *msg, procs *[maxProcs]byte) {
 	}
 	if k.Claim != None && int(k.Claim) < len(mm.claims) {
 		if cl := &mm.claims[k.Claim]; cl.stage != free && cl.owner == k.Owner {
-			e.b = append(e.b, 1+flags(k.Seq == cl.seq, k.Seq == cl.renewSeq))
+			e.b = append(e.b, 1+flags(k.Seq == cl.seq, k.Seq == cl.renewSeq,
+				k.Op == OpAcquire && cl.placed >= k.Sent, k.Op == OpAcquire && k.Sent > cl.late))
 		}
 	}
 	if k.Caller != None && int(k.Caller) < len(mm.callers) {

@@ -24,9 +24,11 @@ type claim struct {
 	unknown bool // an acquire has failed, and may run
 	dirty   bool // something may be there, and no release was sent since
 	leaving bool // its place is being removed, and was that of a waiter
+	again   bool // it was removed once more before the acquire could run no longer
 
 	// The hold.
 	unsure   bool // a release had no answer
+	lowering bool // the store may know the write hold as a read hold
 	renewing bool // a renewal is under way
 	suspect  bool // the process was suspended, and nothing was confirmed since
 	extended bool // a caller's extension was sent
@@ -73,6 +75,14 @@ type claim struct {
 
 // uncertain says whether an acquire of the owner may still run.
 func (cl *claim) uncertain() bool { return cl.open > 0 || cl.unknown || cl.named > 0 }
+
+// storedMode is the mode of calls for the claim. A call for a reader finds a writer, too.
+func (cl *claim) storedMode() Mode {
+	if cl.lowering {
+		return Read
+	}
+	return cl.mode
+}
 
 // due is when something is to be done about the claim.
 func (cl *claim) due() Time {
@@ -138,13 +148,8 @@ func (m *Machine) count(cl *claim, n int32) {
 
 // newClaim makes the claim of a caller, with a new owner.
 func (m *Machine) newClaim(s Slot) *claim {
-	i := m.free
-	if i == None {
-		i = Slot(len(m.claims)) //nolint:gosec // slots are small
-		m.claims = append(m.claims, claim{row: -1, asker: None})
-	}
+	i := m.unused()
 	cl := m.claim(i)
-	m.free = cl.asker
 	c := &m.callers[s]
 	m.owners++
 	*cl = claim{
@@ -156,16 +161,24 @@ func (m *Machine) newClaim(s Slot) *claim {
 	return cl
 }
 
+// unused is a free claim.
+func (m *Machine) unused() Slot {
+	i := m.free
+	if i == None {
+		m.claims = append(m.claims, claim{row: -1, asker: None})
+		return Slot(len(m.claims) - 1) //nolint:gosec // slots are small
+	}
+	m.free = m.claims[i].asker
+	return i
+}
+
 // find returns the claim of a call. If there is none, the store had certainly nothing of it
 // when the call was answered, or the machine waits for nothing of it.
 func (m *Machine) find(k *Call) *claim {
-	if k.Claim == None || int(k.Claim) >= len(m.claims) {
+	if m.about(k) == nil {
 		return nil
 	}
-	if cl := &m.claims[k.Claim]; cl.stage != free && cl.owner == k.Owner {
-		return m.claim(k.Claim)
-	}
-	return nil
+	return m.claim(k.Claim)
 }
 
 // nextSeq is the number of a call.
@@ -197,6 +210,11 @@ func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 	switch uncertain := cl.uncertain(); {
 	case cl.dirty:
 		return m.remove(i, now, out)
+	case m.closed && (cl.open > 0 || cl.named > 0) && now < cl.late-m.Life: // the answer is to come
+		cl.out, cl.at = OpNone, cl.late-m.Life
+	case m.closed && uncertain && !cl.again:
+		cl.again, cl.dirty = true, true
+		return m.remove(i, now, out)
 	case m.closed, !uncertain:
 		m.move(i, free)
 	default:
@@ -204,6 +222,9 @@ func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 			m.placeGone(cl)
 		}
 		cl.out, cl.at = OpNone, cl.late+1
+		if soon := after(now, m.UndoSoon); !cl.again && m.UndoSoon > 0 && soon < cl.at {
+			cl.again, cl.at = true, soon // most late calls run soon
+		}
 	}
 	return out
 }
@@ -217,7 +238,7 @@ func (m *Machine) remove(i Slot, now Time, out []Effect) []Effect {
 		cl.at = cl.by
 	}
 	return append(out, Effect{Do: DoSend, Call: Call{
-		Op: OpRelease, Mode: cl.mode, Undo: cl.stage == undoing, Claim: i, Caller: None, Owner: cl.owner,
+		Op: OpRelease, Mode: cl.storedMode(), Undo: cl.stage == undoing, Claim: i, Caller: None, Owner: cl.owner,
 		Permits: cl.permits, Size: cl.size, Seq: cl.seq, Sent: now, By: cl.at, TTL: max(rest(cl.gone, now), 0), Keep: cl.keep,
 	}})
 }
@@ -250,7 +271,12 @@ func (m *Machine) released(e *Event, now Time, out []Effect) []Effect {
 			}
 			return out
 		}
+		freed := e.Answer == AnsOK || cl.tries > 0 // now, or by a release whose answer was lost
 		cl.tries = 0
+		if freed {
+			m.freed(cl.mode)
+			m.displaced(cl.mode)
+		}
 		if e.Call.Sent > cl.late {
 			m.open -= cl.open
 			cl.open, cl.unknown, cl.named = 0, false, 0
@@ -280,32 +306,52 @@ func (m *Machine) endedHold(e *Event, now Time, out []Effect) []Effect {
 	if e.Answer == AnsGone && !h.unsure && now < h.trust { // it has not expired
 		r = ResLost
 	}
-	out = m.returned(h, r, out)
+	out = m.returned(h, r, WhyTaken, out)
 	m.yieldTo(h, e.Others, now)
 	m.move(i, undoing)
 	h.asker = None
-	if head := m.queue.head; head != None && !m.hears(&m.callers[head]) {
-		m.callers[head].hint = true // no message says so
-	}
+	m.freed(h.mode)
 	return m.undo(i, now, out)
+}
+
+// freed has the head of the queue call after a release that no message tells it of.
+func (m *Machine) freed(mode Mode) {
+	if head := m.queue.head; head != None && (!m.hears(&m.callers[head]) || m.watch.mode.kin() != mode.kin()) {
+		m.callers[head].hint = true
+	}
 }
 
 // giveUp goes on with a release whose callers wait no longer.
 func (m *Machine) giveUp(i Slot, now Time, out []Effect) []Effect {
 	h := m.claim(i)
-	out = m.returned(h, ResUnavailable, out)
+	out = m.returned(h, ResUnavailable, 0, out)
 	m.move(i, undoing)
 	h.asker, h.dirty, h.out = None, true, OpNone
 	h.at = after(now, m.backoff(h.tries, m.UndoBackoff))
 	return out
 }
 
+// displaced has the head of the queue name the places of all fair waiters anew: an acquire
+// of a fair owner that nobody wants was granted, perhaps for the place of another.
+func (m *Machine) displaced(mode Mode) {
+	head := m.queue.head
+	if mode != Fair || head == None || m.callers[head].Mode != Fair {
+		return
+	}
+	m.callers[head].hint = true
+	for s := head; s != None && m.callers[s].leading; s = m.callers[s].next {
+		if i := m.callers[s].claim; i != None {
+			m.claims[i].placed = -1
+		}
+	}
+}
+
 // returned ends the wait for the answer to a release.
-func (m *Machine) returned(h *claim, r Result, out []Effect) []Effect {
+func (m *Machine) returned(h *claim, r Result, why Why, out []Effect) []Effect {
 	for s := h.returning; s != None; {
 		next := m.callers[s].next
 		m.callers[s].next = None
-		out = m.reply(s, r, out)
+		out = m.replyWhy(s, r, why, out)
 		s = next
 	}
 	h.returning = None
@@ -318,7 +364,7 @@ func (m *Machine) claimTimer(i Slot, slack, now Time, out []Effect) []Effect {
 	case asking:
 		if cl.out == OpAcquire && now >= cl.at {
 			cl.out = OpNone
-			return m.failed(cl.asker, AnsUnknown, true, now, out)
+			return m.failed(cl.asker, AnsUnknown, m.waitsLess(cl), now, out)
 		}
 	case held:
 		return m.holdTimer(i, slack, now, out)
@@ -326,13 +372,14 @@ func (m *Machine) claimTimer(i Slot, slack, now Time, out []Effect) []Effect {
 		switch {
 		case now < cl.at:
 		case now >= cl.by:
+			cl.tries++
 			return m.giveUp(i, now, out)
 		default: // the pause before a repetition has ended
 			return m.remove(i, now, out)
 		}
 	case lapsed:
 		if now >= cl.gone {
-			m.forget(cl)
+			out = m.forget(cl, out)
 			m.move(i, free)
 		}
 	case undoing:

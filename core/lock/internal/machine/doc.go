@@ -63,13 +63,12 @@
 //	phase      next       events
 //	absent     queued     arrive
 //	absent     calling    arrive
-//	absent     sharing    arrive
 //	absent     joining    arrive
 //	absent     holding    arrive
 //	queued     absent     leave acquired hint timer drain close
 //	queued     calling    leave release acquired released lowered renewed forced watched hint check timer force suspended
 //	queued     resting    leave acquired
-//	queued     sharing    leave acquired timer
+//	queued     sharing    leave acquired
 //	queued     holding    release
 //	calling    absent     leave acquired timer drain close
 //	calling    resting    acquired
@@ -77,35 +76,36 @@
 //	calling    joining    acquired
 //	calling    holding    acquired
 //	resting    absent     leave acquired watched hint timer drain close
-//	resting    calling    arrive leave release acquired released renewed watched hint check timer force suspended
+//	resting    calling    arrive leave release acquired released renewed forced watched hint check timer force suspended
 //	resting    holding    acquired
 //	retrying   absent     arrive leave acquired hint timer drain close
-//	retrying   calling    arrive leave release acquired released hint timer force
+//	retrying   calling    arrive leave release acquired hint timer force
 //	retrying   holding    acquired
 //	sharing    absent     leave acquired timer
 //	sharing    calling    leave
 //	joining    absent     leave release renewed timer close
 //	joining    holding    renewed
-//	holding    absent     release
+//	holding    absent     release acquired lowered renewed forced close
 //	holding    extending  extend
-//	holding    releasing  release
-//	holding    lost       arrive leave release extend acquired lowered renewed forced check timer force suspended close
+//	holding    releasing  release close
+//	holding    lost       arrive leave release extend acquired lowered renewed check timer force suspended
 //	extending  holding    renewed timer
 //	extending  lost       renewed timer
-//	releasing  absent     released lowered renewed forced timer
-//	lost       absent     release
+//	releasing  absent     release released lowered renewed forced timer close
+//	lost       absent     release timer close
 //
 // The stages of claims:
 //
 //	stage      next       events
 //	free       asking     arrive leave release acquired released lowered renewed forced watched hint check timer force suspended
+//	free       undoing    acquired
 //	asking     free       leave acquired watched hint timer drain close
 //	asking     held       acquired
 //	asking     undoing    arrive leave acquired hint timer drain close
 //	held       free       acquired lowered renewed forced
 //	held       ending     leave release timer close
-//	held       lapsed     arrive leave release extend acquired renewed check timer force suspended
-//	held       undoing    release lowered renewed forced timer close
+//	held       lapsed     arrive leave release extend acquired lowered renewed check timer force suspended
+//	held       undoing    release acquired lowered renewed forced timer close
 //	ending     free       released
 //	ending     undoing    released timer
 //	lapsed     free       timer

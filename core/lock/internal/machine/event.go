@@ -73,6 +73,14 @@ func (m Mode) channel() Mode {
 	return m
 }
 
+// kin is the modes whose wake-ups are heard by one another.
+func (m Mode) kin() Mode {
+	if m == Fair {
+		return Exclusive
+	}
+	return m.channel()
+}
+
 // Kind is the kind of an event.
 type Kind uint8
 
@@ -148,6 +156,11 @@ const (
 	AnsRefused            // the store refuses such a call: a repetition is useless
 )
 
+// Leaves says whether an acquire in that mode that is answered so may have left something.
+func (a Answer) Leaves(mode Mode) bool {
+	return a == AnsOK || a == AnsUnknown || a == AnsBusy && mode == Fair
+}
+
 // failed says whether the store gave no decision.
 func (a Answer) failed() bool { return a >= AnsUnknown }
 
@@ -155,16 +168,20 @@ func (a Answer) failed() bool { return a >= AnsUnknown }
 type Event struct {
 	Kind   Kind
 	Caller Slot
-	// Full says that the locker has as many waiters as it may have, and LedgerFull that it
-	// has as many unanswered acquires and claims to undo as it may have.
-	Full, LedgerFull bool
+	// LedgerFull says that the locker has as many unanswered acquires and claims to undo as
+	// it may have.
+	LedgerFull bool
 	// Decline makes an EvRelease the end of a lease that its caller didn't want.
 	Decline bool
 	// PerOwner says, with AnsBusy, that each owner needs its own subscription.
 	PerOwner bool
-	Answer   Answer
+	// Private says that a failure says nothing about the store to other callers.
+	Private bool
+	Answer  Answer
 	// Others is how many other lockers listened to the wake-ups of an EvReleased.
 	Others int32
+	// Crowd is how many callers wait in the whole locker.
+	Crowd int32
 	// Of and Owner are, of an EvArrive, the claim that the caller's context holds.
 	Of    Slot
 	Owner Owner
@@ -173,7 +190,9 @@ type Event struct {
 	// still lasts, and how much later than now what an EvTimer renews may be due.
 	TTL   Time
 	Terms Terms // of an EvArrive
-	Call  Call  // of an answer, as it was sent
+	// Places are, of an EvAcquired, those that the call has named, if it is late.
+	Places []Owner
+	Call   Call // of an answer, as it was sent
 }
 
 // Do is the kind of an effect.
@@ -185,6 +204,8 @@ const (
 	DoReply                 // the caller's Acquire, Release or Extend returns
 	DoEnd                   // the caller's lease has ended: end its context
 	DoUnwatch               // end the subscription
+	DoWait                  // the caller has to wait for others
+	DoForget                // the machine knows nothing of the caller any longer, whose lease had ended
 )
 
 // Result is what a caller's Acquire, Release or Extend returns.
@@ -198,7 +219,7 @@ const (
 	ResBacklog            // too much is to be undone first
 	ResUnavailable        // the store did not decide
 	ResClosed             //
-	ResInvalid            // the re-entry would wait for itself
+	ResInvalid            // a re-entry that would wait for itself: Why says why
 	ResLost               // the lease has ended before
 	ResReleased           //
 	ResExtended           //
@@ -215,6 +236,14 @@ const (
 	WhyLeaseOver                  // its fixed length has passed
 	WhyHeldTooLong                // its maximum hold has passed
 	WhyClosed                     //
+)
+
+// Why a re-entry is refused.
+const (
+	WhyMode  Why = iota + WhyClosed + 1 // the hold has another mode
+	WhyKept                             // one lease would write and one read, and one has a minimum
+	WhyLimit                            // the hold ends before the minimum
+	WhyApart                            // its caller does not want to share the hold
 )
 
 // Effect is what the shell does for a step.

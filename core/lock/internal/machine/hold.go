@@ -17,7 +17,8 @@ func (m *Machine) granted(e *Event, now Time, out []Effect) []Effect {
 		return m.settle(i, now, out)
 	}
 	cl = m.claim(i)
-	cl.dirty, cl.asker, cl.out, cl.at = false, None, OpNone, Never
+	cl.dirty = cl.placed >= e.Call.Sent // a later call may have left a place
+	cl.asker, cl.out, cl.at = None, OpNone, Never
 	m.order++
 	m.move(i, held)
 	cl.fence, cl.order, cl.granted, cl.trust = e.Fence, m.order, e.Call.Sent, e.Call.Sent
@@ -89,10 +90,10 @@ func (m *Machine) confirm(h *claim, k *Call) {
 // renewsAt is when a hold is renewed that was confirmed by a call sent then.
 func (m *Machine) renewsAt(h *claim, sent Time) Time {
 	at := Never
-	if h.expiry >= Never || h.limit > 0 && h.expiry >= h.limit {
+	if h.expiry >= Never {
 		return at
 	}
-	if h.watchdog > 0 {
+	if h.watchdog > 0 && (h.limit == 0 || h.expiry < h.limit) {
 		at = after(sent, max(1, min(h.watchdog, h.lasts)/3))
 	}
 	if next := after(sent, m.ReadRenew); h.mode == Read && next < h.trust {
@@ -133,15 +134,15 @@ func (m *Machine) whyOver(h *claim, now Time) Why {
 func (m *Machine) lose(i Slot, why Why, gone bool, now Time, out []Effect) []Effect {
 	m.move(i, lapsed)
 	h := m.claim(i)
-	h.out, h.at, h.renewAt, h.renewing, h.dirty = OpNone, Never, Never, false, !gone
+	h.out, h.at, h.renewAt, h.renewing, h.dirty = OpNone, Never, Never, false, h.dirty || !gone
 	for s := h.first; s != None; {
 		next := m.callers[s].next
 		switch m.callers[s].phase {
 		case joining:
 			m.unlease(s)
-			out = m.reply(s, ResLost, out)
+			out = m.replyWhy(s, ResLost, why, out)
 		case extending:
-			out = append(out, Effect{Do: DoReply, Caller: s, Result: ResLost})
+			out = append(out, Effect{Do: DoReply, Caller: s, Result: ResLost, Why: why})
 			fallthrough
 		case holding:
 			m.enter(s, lost)
@@ -149,28 +150,42 @@ func (m *Machine) lose(i Slot, why Why, gone bool, now Time, out []Effect) []Eff
 		}
 		s = next
 	}
-	out = m.returned(h, ResLost, out)
+	out = m.returned(h, ResLost, why, out)
 	if h.leases == 0 || gone {
-		m.forget(h)
+		out = m.forget(h, out)
 		return m.settle(i, now, out)
 	}
 	return out
 }
 
-// forget takes the leases of a claim out, which is of no interest to them any longer.
-func (m *Machine) forget(h *claim) {
+// forget takes the leases of a claim out, which have ended and release nothing.
+func (m *Machine) forget(h *claim, out []Effect) []Effect {
 	for h.first != None {
 		s := h.first
 		m.unlease(s)
-		m.callers[s].claim = None
+		out = m.dismiss(s, out)
 	}
+	return out
+}
+
+// dismiss forgets a caller whose lease has ended.
+func (m *Machine) dismiss(s Slot, out []Effect) []Effect {
+	m.enter(s, absent)
+	m.callers[s].claim = None
+	return append(out, Effect{Do: DoForget, Caller: s})
 }
 
 // lower makes a read hold of a write hold of which only read leases are left. Until the
 // answer the hold counts as one that writes.
 func (m *Machine) lower(i Slot, now Time, out []Effect) []Effect {
 	h := m.claim(i)
-	h.seq, h.out, h.at = m.nextSeq(), OpLower, after(now, m.Timeout)
+	if h.returning == None || h.out != OpLower {
+		h.by, h.tries = after(now, m.Timeout), 0
+	}
+	h.seq, h.out, h.at, h.lowering = m.nextSeq(), OpLower, max(h.by, now+1), true
+	if now >= h.by {
+		h.at = after(now, m.Timeout)
+	}
 	return append(out, Effect{Do: DoSend, Call: Call{
 		Op: OpLower, Mode: Write, Claim: i, Caller: None, Owner: h.owner, Seq: h.seq, Sent: now, By: h.at, TTL: max(rest(h.expiry, now), 1),
 	}})
@@ -190,22 +205,22 @@ func (m *Machine) lowered(e *Event, now Time, out []Effect) []Effect {
 		if !h.renewing {
 			h.renewAt = min(h.renewAt, m.renewsAt(h, e.Call.Sent))
 		}
-		return m.returned(h, ResReleased, out)
+		return m.returned(h, ResReleased, 0, out)
 	case AnsGone:
 		return m.lose(i, WhyTaken, true, now, out)
 	}
-	out = m.returned(h, ResUnavailable, out)
 	h.at = after(now, m.backoff(h.tries, m.BackoffMax)) // then the timer repeats it
 	h.tries++
+	if e.Answer == AnsRefused || h.at >= h.by {
+		out = m.returned(h, ResUnavailable, 0, out)
+	}
 	return out
 }
 
 // renew makes a hold last: for the Extend of a caller if there is one.
 func (m *Machine) renew(i, s Slot, ttl, now Time, out []Effect) []Effect {
 	h := m.claim(i)
-	if h.limit > 0 {
-		ttl = max(1, min(ttl, h.limit-now))
-	}
+	ttl = h.within(ttl, now)
 	seq, by := m.nextSeq(), after(now, m.Timeout)
 	if s == None {
 		by = after(now, max(1, min(m.Timeout, ttl/6, h.lasts/6))) // it leaves time for more
@@ -216,7 +231,7 @@ func (m *Machine) renew(i, s Slot, ttl, now Time, out []Effect) []Effect {
 	}
 	h.gone = max(h.gone, after(by+m.Life, ttl))
 	return append(out, Effect{Do: DoSend, Call: Call{
-		Op: OpRenew, Mode: h.mode, Claim: i, Caller: s, Owner: h.owner, Permits: h.permits, Size: h.size,
+		Op: OpRenew, Mode: h.storedMode(), Claim: i, Caller: s, Owner: h.owner, Permits: h.permits, Size: h.size,
 		Seq: seq, Sent: now, By: by, TTL: ttl, Epoch: m.epoch,
 	}})
 }
@@ -233,13 +248,14 @@ func (m *Machine) renewed(e *Event, now Time, out []Effect) []Effect {
 	switch {
 	case e.Answer == AnsOK:
 		m.confirm(h, &e.Call)
-	case e.Answer == AnsGone:
+	case e.Answer == AnsGone && e.Call.Mode == h.storedMode(): // else it has met the OpLower
 		return m.lose(i, WhyTaken, true, now, out)
 	case own:
 		h.renewAt = after(now, m.retryRenewal(h))
 	}
-	if s := e.Call.Caller; s != None && m.callers[s].claim == i && m.callers[s].seq == e.Call.Seq {
-		return m.extended(s, e.Answer == AnsOK, now, out)
+	// The machine may have rested since, without the caller.
+	if s := e.Call.Caller; s != None && int(s) < len(m.callers) && m.callers[s].claim == i && m.callers[s].seq == e.Call.Seq {
+		return m.extended(s, e, now, out)
 	}
 	return out
 }
@@ -250,7 +266,19 @@ func (m *Machine) retryRenewal(h *claim) Time {
 	if h.watchdog == 0 && !h.suspect && h.mode != Read {
 		return Never
 	}
-	return max(1, min(h.lasts/30, m.UndoBackoff))
+	lasts := h.lasts
+	if h.suspect {
+		lasts = min(lasts, 6*min(m.Timeout, Never/6))
+	}
+	return max(1, min(lasts/30, m.UndoBackoff))
+}
+
+// within is a TTL that ends at the limit.
+func (h *claim) within(ttl, now Time) Time {
+	if h.limit > 0 {
+		ttl = max(1, min(ttl, h.limit-now))
+	}
+	return ttl
 }
 
 // lasting is the TTL of a renewal that shortens nothing.
@@ -266,11 +294,13 @@ func (m *Machine) holdTimer(i Slot, slack, now Time, out []Effect) []Effect {
 			h.renewAt = Never
 		}
 	}
-	if !h.renewing && now+slack >= h.renewAt {
+	if !h.renewing && now+min(slack, h.lasts/30) >= h.renewAt {
 		out = m.renew(i, None, h.lasting(now), now, out)
 	}
 	if now >= h.at {
-		out = m.returned(h, ResUnavailable, out)
+		if now >= h.by {
+			out = m.returned(h, ResUnavailable, 0, out)
+		}
 		out = m.lower(i, now, out)
 	}
 	return out
@@ -362,14 +392,16 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 	for i := range m.claims {
 		switch i := Slot(i); m.claims[i].stage { //nolint:gosec // slots are small
 		case held:
-			out = m.closeLeases(i, out)
+			out = m.returned(m.claim(i), ResClosed, 0, out)
+			out = m.closeLeases(i, true, out)
 			out = m.endHold(i, now, out)
 		case lapsed:
-			out = m.closeLeases(i, out)
+			out = m.closeLeases(i, false, out)
 			out = m.settle(i, now, out)
 		case ending, undoing:
 			cl := m.claim(i)
 			cl.dirty = cl.dirty || cl.uncertain()
+			cl.again = cl.stage == undoing && cl.open == 0 && cl.named == 0 // the next removal is the last
 			if cl.out == OpNone && cl.stage == undoing {
 				out = m.undo(i, now, out)
 			}
@@ -378,8 +410,9 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 	return out
 }
 
-// closeLeases ends the leases of a hold that is closed.
-func (m *Machine) closeLeases(i Slot, out []Effect) []Effect {
+// closeLeases ends the leases of a hold that is closed. If the hold is released, one of
+// them waits for the answer.
+func (m *Machine) closeLeases(i Slot, waits bool, out []Effect) []Effect {
 	h := m.claim(i)
 	for s := h.first; s != None; s = m.callers[s].next {
 		switch m.callers[s].phase {
@@ -392,12 +425,20 @@ func (m *Machine) closeLeases(i Slot, out []Effect) []Effect {
 		}
 	}
 	for s := h.first; s != None; {
-		next := m.callers[s].next
-		joined := m.callers[s].phase == joining
+		c := &m.callers[s]
+		next := c.next
+		if c.Min > 0 && !c.Part && c.phase != joining {
+			h.keep = max(h.keep, h.granted+c.Min)
+		}
 		m.unlease(s)
-		m.callers[s].claim = None
-		if joined {
+		switch {
+		case m.callers[s].phase == joining:
 			out = m.reply(s, ResClosed, out)
+		case waits:
+			waits = false
+			m.stay(s, i)
+		default:
+			out = m.dismiss(s, out)
 		}
 		s = next
 	}

@@ -17,10 +17,11 @@ type Params struct {
 	Patience               Time  // how long a caller that waits for another owner rides out an outage
 	BackoffMin, BackoffMax Time  // between calls
 	UndoBackoff            Time  // the longest pause between calls that undo
+	UndoSoon               Time  // what an acquire without an answer may have left is removed once more after that
 	Jitter                 bool  // spread the pauses
+	Seed                   uint64
 
-	MaxWaiters int32 // of the key; 0 means no limit
-	Abreast    int32 // callers in a shared mode that call side by side
+	Abreast int32 // callers in a shared mode that call side by side
 
 	Spaced      bool // fences leave room for hand-offs
 	Ordered     bool // fences are in the order of the grants
@@ -29,6 +30,7 @@ type Params struct {
 	// A yield lets other lockers call first. It begins with YieldMin and grows to YieldMax
 	// for as long as they come too late.
 	YieldMin, YieldMax Time
+	YieldPause         Time // at least, after several that nobody used
 
 	PlacePoll  Time  // a place in the store's queue is named that often
 	PlaceLook  Time  // places are looked at that often, unless they are new
@@ -86,27 +88,35 @@ type Machine struct {
 	verified  Time // when they were, or the last was granted
 	looked    Time // when the places were looked at
 	leaving   int32
-	leaveTill Time // until then the places of callers that left keep the head from calling
+	leaveTill Time // until then the places of callers that left keep the next head from calling
+	pauseTill Time // and this one
 
 	naming Slot // the claims that an acquire of another owner without an answer names; they are linked
 
-	places      []Owner
-	roomCaller  [1]caller
-	roomClaim   [1]claim
-	roomAgenda  [2]entry
-	roomTouched [4]int32
-	roomIDs     [2]int32
+	places []Owner
 }
 
 // Init makes m the machine of a free key. Its owners are base+1 and following: the shell
 // keeps the bases of its machines far enough apart, and calls [Machine.Rebase] in time.
 func (m *Machine) Init(p *Params, base Owner) {
-	*m = Machine{Params: p, owners: base, abreast: p.Abreast, free: None, naming: None, callAt: Never, verifyAt: Never, looked: -Never, verified: -Never}
+	*m = Machine{
+		Params: p, owners: base, abreast: p.Abreast, free: None, naming: None, callAt: Never, verifyAt: Never, looked: -Never, verified: -Never,
+		callers: emptied(m.callers), claims: emptied(m.claims), agenda: emptied(m.agenda), touched: emptied(m.touched), ids: emptied(m.ids),
+	}
 	m.queue.init()
 	m.yield.length = p.YieldMin
-	m.callers, m.claims = m.roomCaller[:0], m.roomClaim[:0]
-	m.agenda, m.touched = m.roomAgenda[:0], m.roomTouched[:0]
-	m.ids = m.roomIDs[:0]
+}
+
+// emptied keeps the room of a slice for the next key, unless it was for a crowd.
+func emptied[S ~[]E, E any](s S) S {
+	const few = 8
+	switch {
+	case cap(s) == 0:
+		return make(S, 0, 2)
+	case cap(s) > few:
+		return nil
+	}
+	return s[:0]
 }
 
 // Rebase makes the next owners base+1 and following.
@@ -115,12 +125,13 @@ func (m *Machine) Rebase(base Owner) { m.owners = base }
 // Step is the machine: it changes the state by one event, and appends what is to be
 // done to out. It allocates nothing once m has had as many callers and claims before.
 func (m *Machine) Step(e *Event, now Time, out []Effect) []Effect {
+	m.touched = m.touched[:0]
 	out = m.lapse(now, out)
 	switch e.Kind {
 	case EvArrive:
 		out = m.arrive(e, now, out)
 	case EvLeave:
-		out = m.leave(e.Caller, ResCanceled, now, out)
+		out = m.giveIn(e.Caller, now, out)
 	case EvRelease:
 		out = m.release(e, now, out)
 	case EvExtend:
@@ -157,6 +168,7 @@ func (m *Machine) Step(e *Event, now Time, out []Effect) []Effect {
 		out = m.close(now, out)
 	}
 	out = m.advance(e, now, out)
+	out = m.keepWatch(now, out)
 	m.schedule()
 	return out
 }
@@ -169,13 +181,6 @@ func (m *Machine) Due() Time {
 // Empty says whether the machine may be dropped: nothing waits, is held or is to be
 // undone. Answers that are still due mean nothing then.
 func (m *Machine) Empty() bool { return m.watch.state == watchNone && m.present == 0 && m.live == 0 }
-
-// Waiting is how many callers have had to wait, and Unsettled how many acquires have no
-// answer and how many claims are to be undone: the shell bounds both over all keys.
-func (m *Machine) Waiting() int32 { return m.waiting }
-
-// Unsettled is described with Waiting.
-func (m *Machine) Unsettled() int32 { return m.open + m.undoing }
 
 // timer serves what is due. What would be renewed within slack is renewed along with it.
 func (m *Machine) timer(slack, now Time, out []Effect) []Effect {
@@ -205,7 +210,7 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			unanswered--
 		}
 		if c.phase == calling {
-			abreast++
+			abreast = m.beside(c, abreast)
 			s = c.next
 			continue
 		}
@@ -230,7 +235,7 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			next := c.next
 			out = m.call(s, e.LedgerFull, now, out)
 			if m.callers[s].phase == calling {
-				abreast++
+				abreast = m.beside(&m.callers[s], abreast)
 				s = next
 				continue
 			}
@@ -240,19 +245,22 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			c.saw = true
 			m.enter(s, queued)
 			if m.conflicting(&m.held, c.Mode) > 0 {
-				m.verifyAt = after(m.verified, m.Poll)
+				m.verifyAt = after(m.verified, m.poll(c))
 			}
 			return out
 		}
 		s, abreast, unanswered = m.queue.head, 0, m.unanswered
 	}
-	if m.queue.head == None && m.watch.state == watchOpen && m.watch.until == Never {
-		m.watch.until = after(now, m.KeepWatch)
-		if m.KeepWatch == 0 || m.closed {
-			out = m.unwatch(out)
-		}
-	}
 	return out
+}
+
+// beside counts a caller among those that call. Permits that one was refused are not given
+// to those behind it.
+func (m *Machine) beside(c *caller, abreast int32) int32 {
+	if c.Mode == Semaphore && c.refused {
+		return m.Abreast
+	}
+	return abreast + 1
 }
 
 // mayCall says whether s, behind so many callers that call, may do so as well: nobody is
@@ -278,8 +286,8 @@ func (m *Machine) callsAt(c *caller, now Time) Time {
 	if m.yield.until > now {
 		at = max(at, m.yield.until)
 	}
-	if c.Mode == Fair && m.leaving > 0 && m.leaveTill > now {
-		at = max(at, m.leaveTill)
+	if c.Mode == Fair && m.leaving > 0 && m.pauseTill > now {
+		at = max(at, m.pauseTill)
 	}
 	return at
 }
@@ -290,11 +298,16 @@ func (m *Machine) blocked(c *caller) bool {
 	if c.Mode == Fair || c.Mode == Semaphore {
 		return false
 	}
+	return m.takenBy(c) > 0
+}
+
+// takenBy counts the holds of this process that exclude one of the caller.
+func (m *Machine) takenBy(c *caller) int32 {
 	n := m.conflicting(&m.held, c.Mode)
 	if !c.Once { // a try of a key that is being released calls
 		n += m.conflicting(&m.ending, c.Mode)
 	}
-	return n > 0
+	return n
 }
 
 // conflicting counts the claims that exclude a hold in that mode.
@@ -308,12 +321,20 @@ func (m *Machine) conflicting(by *[modes]int32, mode Mode) int32 {
 	return by[Exclusive] + by[Fair] + by[Write] + by[Read]
 }
 
+// poll is how long a caller relies on hints.
+func (m *Machine) poll(c *caller) Time {
+	if c.Poll > 0 {
+		return c.Poll
+	}
+	return m.Poll
+}
+
 // backoff is the pause after so many failures, at most most.
 func (m *Machine) backoff(failures int32, most Time) Time {
 	d := min(m.BackoffMin<<min(failures, 10), most)
 	if m.Jitter {
 		m.seqs++
-		d -= Time(uint64(m.seqs)*0x9e3779b97f4a7c15>>33) % (d/2 + 1)
+		d -= Time((uint64(m.seqs)^m.Seed)*0x9e3779b97f4a7c15>>33) % (d/2 + 1)
 	}
 	return max(d, 1)
 }

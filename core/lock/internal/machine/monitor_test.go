@@ -8,6 +8,9 @@ func (w *world) ended(p int, f *Effect, e *Event, trusts []Time) {
 	if s := &w.seats[p][f.Caller]; s.state != leased && s.state != returning {
 		w.fail("a lease ended that the caller doesn't have")
 	}
+	if f.Why == WhyClosed {
+		w.seats[p][f.Caller].state = returning
+	}
 	c := m.callers[f.Caller].claim
 	if f.Why == WhyHeldTooLong && c != None && w.local(p) < m.claims[c].limit-m.Margin {
 		w.fail("a loss before the limit is called one at the limit")
@@ -42,7 +45,7 @@ func (w *world) replied(sc *scope, p int, f *Effect, e *Event, crowd int32) {
 		w.fail("an extension that nobody waits for")
 	case s.state != waits && s.state != returning:
 		w.fail("an answer that nobody waits for")
-	case r == ResBusy && s.state == waits && !s.saw:
+	case r == ResBusy && s.state == waits && !s.saw && e.Kind != EvLeave: // who leaves learns what was known
 		w.fail("busy though free")
 	case r == ResClosed && s.state == waits && m.callers[f.Caller].AtWork && !m.ended:
 		w.fail("work is refused by a drain")
@@ -102,12 +105,25 @@ func (w *world) gaveUp(p int, out []Effect, e *Event, phases *[maxCallers]phase,
 		c := &m.callers[f.Caller]
 		private = private || c.Timeout > 0
 		others = others || c.Timeout == 0 && phases[f.Caller] == queued
-		if phases[f.Caller] == calling && saw[f.Caller] && !c.limited && e.Answer != AnsOK && e.Answer != AnsRefused && w.local(p)-c.began < m.Patience {
+		if phases[f.Caller] == calling && saw[f.Caller] && !c.Once && !c.limited && e.Answer != AnsOK && e.Answer != AnsRefused && w.local(p)-c.began < m.Patience {
 			w.fail("a waiter gives up too soon")
 		}
 	}
 	if private && others && e.Kind == EvTimer {
 		w.fail("a short timeout of one caller fails another")
+	}
+}
+
+// cutOff is who shares no answer any longer: only the one whose call it is ends that.
+func (w *world) cutOff(p int, phases *[maxCallers]phase) {
+	callers, cut, goesOn := w.p[p].callers, false, false
+	for s := range callers {
+		was, is := phases[s], callers[s].phase
+		cut = cut || was == sharing && is == queued
+		goesOn = goesOn || (was == calling || was == retrying) && is == was
+	}
+	if cut && goesOn {
+		w.fail("a try shares a call no longer that goes on")
 	}
 }
 
@@ -427,6 +443,9 @@ func (w *world) counts(sc *scope, p int) {
 		if c.phase == retrying {
 			again++
 		}
+		if c.Once && c.phase == retrying && c.tries >= m.Tries {
+			w.fail("a try rides out an outage")
+		}
 		if c.limited && c.phase >= queued && c.phase <= sharing {
 			over++
 		}
@@ -434,6 +453,9 @@ func (w *world) counts(sc *scope, p int) {
 		if st := w.seats[p][s].state; (st == outside) != (c.phase == absent) {
 			w.fail("caller and machine disagree")
 		}
+	}
+	if head := m.queue.head; head != None && m.watch.state == watchOpen && m.watch.until < Never && m.callers[head].phase == resting && m.hears(&m.callers[head]) {
+		w.fail("a subscription ends that a caller relies on")
 	}
 	empty := m.watch.state == watchNone && m.queue.head == None
 	for s := range m.callers {
@@ -517,7 +539,7 @@ func (w *world) deaf(m *msg) bool {
 				}
 			}
 		}
-		return h == nil
+		return h == nil && (!p.closed || !m.ans.Leaves(k.Mode))
 	case OpRelease:
 		return h == nil || h.out != OpRelease || h.seq != k.Seq
 	case OpLower:

@@ -67,7 +67,10 @@ func (x *explorer) process(w *world, p int) {
 		x.event(w, p, true, "end", Event{Kind: EvEnd}, nil)
 	}
 	if w.shut > 0 && !m.closed {
-		x.event(w, p, false, "close", Event{Kind: EvClose}, func(v *world) { v.shut-- })
+		x.event(w, p, false, "close", Event{Kind: EvClose}, func(v *world) {
+			v.shut--
+			v.keepAll(p)
+		})
 	}
 	if w.crash > 0 {
 		x.try(w, false, func() string { return fmt.Sprintf("%d: crash", p) }, func(v *world) bool {
@@ -82,6 +85,21 @@ func (x *explorer) process(w *world, p int) {
 			}
 			return true
 		})
+	}
+}
+
+// keepAll is that the minimum holds of a process stay when it closes.
+func (w *world) keepAll(p int) {
+	m := &w.p[p]
+	for s := range m.callers {
+		c := &m.callers[s]
+		if (c.phase != holding && c.phase != extending) || c.Min == 0 || c.Part {
+			continue
+		}
+		if h := &m.claims[c.claim]; w.local(p) < h.trust && !w.excused(h.owner) {
+			w.keep = max(w.keep, h.granted+c.Min+w.stop[p])
+			w.keepMode = c.Mode
+		}
 	}
 }
 
@@ -166,6 +184,7 @@ func (x *explorer) arrive(w *world, p, s int, do func(bool, string, Event, func(
 		return
 	}
 	e := Event{Kind: EvArrive, Of: None, Terms: sc.as}
+	e.Terms.CrowdAll = x.sc.most
 	if sc.inside >= 0 {
 		outer := &m.callers[sc.inside]
 		if outer.phase != holding {
@@ -282,7 +301,12 @@ func (x *explorer) hear(v *world, i int) bool {
 			}
 		}
 	}
-	if (k.Op == OpRenew || k.Op == OpLower) && m.ans == AnsGone { // now it knows
+	if i := v.mine(k.Owner); k.Op == OpAcquire && m.ans.Leaves(Exclusive) && i >= 0 {
+		v.holds[i].excused = false // a closed process knows of it, too
+	}
+	h := v.p[p].about(k)
+	met := h != nil && h.lowering && k.Mode == Write && k.Op == OpRenew   // the OpLower, perhaps
+	if (k.Op == OpRenew || k.Op == OpLower) && m.ans == AnsGone && !met { // now it knows
 		for i := range v.forced {
 			if v.forced[i] == k.Owner {
 				v.forced[i] = 0

@@ -173,7 +173,7 @@ func (w *world) blocked(sc *scope, m *msg) (busy Time) {
 	var sum int32
 	for i := range w.nh {
 		h := &w.holds[i]
-		if Conflict(h.mode, k.Mode) {
+		if Conflict(h.mode, k.Mode) || (h.mode == Semaphore) != (k.Mode == Semaphore) {
 			busy = max(busy, h.exp-w.now)
 		}
 		sum += h.permits

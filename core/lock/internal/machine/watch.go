@@ -41,17 +41,15 @@ func (m *Machine) subscribe(s Slot, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	w := &m.watch
 	switch {
-	case w.state != watchNone && m.serves(c):
-		w.until = Never
-		return out
-	case !m.Watch, w.state == watchNone && now < w.at:
+	case w.state != watchNone && m.serves(c), !m.Watch, w.state == watchNone && now < w.at:
 		return out
 	case w.state != watchNone:
 		out = m.unwatch(out)
 	}
 	*w = subscription{state: watchOpening, mode: c.Mode.channel(), seq: m.nextSeq(), owner: m.claims[c.claim].owner, at: after(now, m.Timeout), until: Never}
 	return append(out, Effect{Do: DoSend, Call: Call{
-		Op: OpWatch, Mode: c.Mode, Claim: None, Caller: None, Owner: w.owner, Seq: w.seq, Sent: now, By: w.at,
+		Op: OpWatch, Mode: c.Mode, Claim: None, Caller: None, Owner: w.owner, Permits: c.Permits, Size: c.Size,
+		Seq: w.seq, Sent: now, By: w.at,
 	}})
 }
 
@@ -59,6 +57,21 @@ func (m *Machine) subscribe(s Slot, now Time, out []Effect) []Effect {
 func (m *Machine) unwatch(out []Effect) []Effect {
 	m.watch = subscription{}
 	return append(out, Effect{Do: DoUnwatch})
+}
+
+// keepWatch ends the subscription some time after the last waiter has left.
+func (m *Machine) keepWatch(now Time, out []Effect) []Effect {
+	w := &m.watch
+	switch {
+	case w.state != watchOpen:
+	case m.queue.head != None:
+		w.until = Never
+	case m.KeepWatch == 0, m.closed, m.perOwner:
+		out = m.unwatch(out)
+	case w.until == Never:
+		w.until = after(now, m.KeepWatch)
+	}
+	return out
 }
 
 // watched is the answer to a subscription. The head calls, as what happened before it was
@@ -90,11 +103,14 @@ func (m *Machine) watchTimer(now Time, out []Effect) []Effect {
 
 // hint has the callers that may call do so.
 func (m *Machine) hint() {
+	if head := m.queue.head; head != None && m.callers[head].Mode == Read {
+		m.abreast = m.Abreast // all may be granted
+	}
 	n := int32(0)
 	for s := m.queue.head; s != None && m.mayCall(s, n); s = m.callers[s].next {
 		c := &m.callers[s]
 		c.hint = true
-		if c.phase != calling {
+		if c.phase != calling && c.Mode != Read {
 			return
 		}
 		n++

@@ -195,7 +195,7 @@ func (w *world) step(x *explorer, p int, e *Event) bool {
 		w.leapt[p], w.found[p] = false, w.local(p)
 		out = x.observe(m, &Event{Kind: EvSuspended}, w.local(p), out)
 	}
-	e.Full = sc.most > 0 && m.Waiting() >= sc.most
+	e.Crowd = m.Waiting()
 	e.LedgerFull = sc.ledger > 0 && m.Unsettled() >= sc.ledger
 	crowd := m.Waiting()
 	var phases [maxCallers]phase
@@ -208,6 +208,7 @@ func (w *world) step(x *explorer, p int, e *Event) bool {
 		w.fail("the timer would fire again at once")
 	}
 	w.gaveUp(p, out, e, &phases, &saw)
+	w.cutOff(p, &phases)
 	for i := range out {
 		f := &out[i]
 		switch f.Do {
@@ -221,9 +222,25 @@ func (w *world) step(x *explorer, p int, e *Event) bool {
 			w.ended(p, f, e, trusts[:])
 		case DoReply:
 			w.replied(sc, p, f, e, crowd)
+		case DoForget:
+			s := &w.seats[p][f.Caller]
+			*s = seat{rounds: s.rounds, extends: s.extends}
 		}
 	}
+	w.rest(sc, p)
 	return true
+}
+
+// rest is what the shell does with a machine that rests.
+func (w *world) rest(sc *scope, p int) {
+	m := &w.p[p]
+	if !m.Rests() {
+		return
+	}
+	r, callers := m.Rest(), len(m.callers)
+	m.Init(&sc.p, m.Owner())
+	m.Wake(&r)
+	m.room(Slot(callers - 1)) //nolint:gosec // few
 }
 
 func (w *world) send(sc *scope, p int, f *Effect, full bool) bool {

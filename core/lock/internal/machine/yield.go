@@ -11,8 +11,12 @@ type yield struct {
 	pending bool // nobody knows yet whether it was used
 }
 
-// maxUnused yields in a row may come too early for the others before there are fewer.
-const maxUnused = 4
+const (
+	// maxUnused yields in a row may come too early for the others before there are fewer.
+	maxUnused = 3
+	// maxPause is how often the pause between them is doubled.
+	maxPause = 5
+)
 
 // yieldTo begins a yield if a hold ends a run, and others listen.
 func (m *Machine) yieldTo(h *claim, others int32, now Time) {
@@ -36,8 +40,8 @@ func (m *Machine) yielded(e *Event, now Time) {
 		return
 	}
 	y.length = min(2*y.length, m.YieldMax)
-	y.unused = min(y.unused+1, 2*maxUnused)
+	y.unused = min(y.unused+1, maxUnused+maxPause)
 	if y.unused > maxUnused {
-		y.after = after(now, m.YieldMax<<(y.unused-maxUnused))
+		y.after = after(now, m.YieldPause<<(y.unused-maxUnused))
 	}
 }

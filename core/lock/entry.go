@@ -1,0 +1,160 @@
+//go:build machine
+
+package lock
+
+import (
+	"sync"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
+)
+
+// entry is what a locker has of one key: a machine while something happens, and a
+// machine.Rest while somebody holds the key and nothing happens. The mutex of its shard
+// guards it.
+type entry struct {
+	shard *shard
+	key   string
+	m     *machine.Machine // nil: it rests, or is new
+	rest  machine.Rest
+	seats []*Lease // of the callers, by slot
+	room  [1]*Lease
+	watch *subscription
+	owner machine.Owner // whose name that is
+	name  string
+	low   machine.Slot // none before it is free
+	row   int32        // in the agenda
+	rests bool
+	gone  bool
+	taken bool // first is in use
+	first Lease
+}
+
+var machines = sync.Pool{New: func() any { return new(machine.Machine) }}
+
+// awake returns the machine.
+func (e *entry) awake() *machine.Machine {
+	if e.m != nil {
+		return e.m
+	}
+	e.m, _ = machines.Get().(*machine.Machine)
+	e.m.Init(&e.shard.params, e.shard.owners)
+	if e.rests {
+		e.m.Wake(&e.rest)
+		e.rests = false
+	}
+	return e.m
+}
+
+// holds says whether an owner has the key.
+func (e *entry) holds(o machine.Owner) bool {
+	switch {
+	case e.gone:
+		return false
+	case e.m == nil:
+		return e.rests && e.rest.Owner() == o
+	}
+	return e.m.HeldBy(o) != machine.None
+}
+
+// settle lets the machine rest if it may, drops an entry that has nothing left, and has
+// the timer look after the others.
+func (e *entry) settle() {
+	switch {
+	case e.m.Empty():
+		e.drop()
+		return
+	case len(e.seats) == 1 && e.m.Rests():
+		e.rest, e.rests, e.name = e.m.Rest(), true, ""
+		e.idle()
+		e.shard.due.set(e, e.rest.Due())
+		return
+	}
+	e.shard.due.set(e, e.m.Due())
+}
+
+func (e *entry) idle() {
+	machines.Put(e.m)
+	e.m = nil
+}
+
+func (e *entry) drop() {
+	e.idle()
+	e.gone = true
+	delete(e.shard.entries, e.key)
+	e.shard.due.set(e, machine.Never)
+}
+
+// newLease is a lease for a caller. Most keys have no other than the first.
+func (e *entry) newLease() *Lease {
+	if e.taken {
+		return new(Lease)
+	}
+	e.taken = true
+	return &e.first
+}
+
+// seat gives a caller a slot.
+func (e *entry) seat(lease *Lease) {
+	s := e.low
+	for int(s) < len(e.seats) && e.seats[s] != nil {
+		s++
+	}
+	if int(s) == len(e.seats) {
+		e.seats = append(e.seats, nil)
+		if len(e.seats) > len(e.room) {
+			e.room = [1]*Lease{} // nothing that has ended stays referenced
+		}
+	}
+	e.seats[s], e.low = lease, s+1
+	lease.entry, lease.slot, lease.seated = e, s, true
+}
+
+// unseat takes it back.
+func (e *entry) unseat(s machine.Slot) {
+	e.seats[s].seated = false
+	e.seats[s] = nil
+	e.low = min(e.low, s)
+	for n := len(e.seats); n > 0 && e.seats[n-1] == nil; n-- {
+		e.seats = e.seats[:n-1]
+	}
+}
+
+// nameOf is an owner as the store knows it.
+func (e *entry) nameOf(o machine.Owner) string {
+	if e.owner != o || e.name == "" {
+		e.owner, e.name = o, e.shard.nameOf(o)
+	}
+	return e.name
+}
+
+// reply returns the call of a caller.
+func (e *entry) reply(f *machine.Effect, now machine.Time, cause error) {
+	lease := e.seats[f.Caller]
+	if x := lease.extension; x != nil { // it returns before its lease is released
+		lease.extension = nil
+		x.reply(f.Result, cause)
+		return
+	}
+	w := lease.wait
+	lease.wait = nil
+	if f.Result == machine.ResGranted {
+		lease.granted(f.Fence, now)
+	} else {
+		e.unseat(f.Caller)
+		if lease.owner == 0 { // nobody has the lease: it must not keep the context
+			lease.parent, lease.outer = nil, nil
+		}
+	}
+	if w != nil {
+		w.reply(f.Result, f.Why, cause)
+	}
+}
+
+// granted is that the caller of an acquisition has the lease.
+func (l *Lease) granted(fence machine.Fence, now machine.Time) {
+	_, l.owner = l.entry.m.Hold(l.slot)
+	l.fence, l.start = uint64(fence), now
+	if l.first == nil || l.first.owner != l.owner {
+		l.first = l
+	}
+}

@@ -1,0 +1,254 @@
+//go:build machine
+
+package lock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
+)
+
+// Locker acquires leases from one store. It is safe for concurrent use. Use one per
+// process and store, so that the callers of the process queue instead of all
+// calling the store.
+type Locker struct {
+	store    Store
+	traits   Traits // of the store
+	defaults *options
+	params   machine.Params
+	calls    [machine.OpForce]storeCall
+	client   string    // first part of every owner
+	epoch    time.Time // what trust is counted from, on the monotonic clock
+
+	draining    chan struct{}      // closed by Drain, and by Close
+	idle        chan struct{}      // closed when, after that, nothing is held
+	refusing    atomic.Bool        // draining is closed
+	refusesWork atomic.Bool        // idle is closed: nobody gets anything
+	closing     atomic.Bool        // Close was called
+	closed      atomic.Bool        // it has ended all leases
+	settled     chan struct{}      // closed when, after that, nothing is held or to be undone
+	settling    atomic.Bool        // settled is closed
+	unclosed    error              // why Close could not release every hold; set before running is quiet
+	base        context.Context    // of background work; ends when Close gives up
+	stop        context.CancelFunc // ends base
+	running     operations
+
+	mu    sync.Mutex // guards wall.seen
+	wall  wall
+	leaps atomic.Int64 // how often the process may have been suspended
+
+	waits  sync.Pool // of *wait
+	tally  tally
+	timer  timer
+	shards [shards]shard
+
+	presence *presence // nil: operators don't know of it
+}
+
+// CheckOptions returns why [New] would panic with these options: an error that wraps
+// [ErrInvalid]. It is for options that come from outside of the program.
+func CheckOptions(opts ...Option) error { return defaultOptions().forNew(opts) }
+
+// New returns a locker on store, which the caller still owns. It starts
+// nothing before the first acquisition. Options are the defaults of every
+// acquisition; a wrong one makes New panic: see [CheckOptions].
+func New(store Store, opts ...Option) *Locker {
+	defaults := defaultOptions()
+	if err := defaults.forNew(opts); err != nil {
+		panic("lock.New: " + err.Error()) //nolint:forbidigo // documented: options are part of the program
+	}
+	if store == nil {
+		panic("lock.New: store is nil") //nolint:forbidigo // as above
+	}
+	base, stop := context.WithCancel(context.Background())
+	l := &Locker{
+		store:    store,
+		traits:   store.Traits(),
+		defaults: defaults,
+		client:   newClientID(),
+		epoch:    time.Now().Add(-time.Second), // no moment of a machine is 0
+		draining: make(chan struct{}),
+		idle:     make(chan struct{}),
+		settled:  make(chan struct{}),
+		base:     base,
+		stop:     stop,
+		running:  operations{quiet: make(chan struct{})},
+	}
+	l.params = params(defaults, l.traits)
+	l.calls = [...]storeCall{machine.OpAcquire: store.Acquire, machine.OpRelease: store.Release, machine.OpLower: store.Lower, machine.OpRenew: nil}
+	l.wall.start = l.epoch.UnixNano()
+	l.timer.fires.Store(int64(machine.Never))
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.Locker, sh.number, sh.entries = l, uint64(i), make(map[string]*entry)
+		sh.due.fire = l.fireAt
+	}
+	l.presence = newPresence(l)
+	return l
+}
+
+// Acquire waits until it has key, ctx ends, or [WithWait] has passed. Callers of
+// one locker get a contended key in the order of their calls. The first who ask for permits
+// call side by side, and the store decides. Between processes there is no order unless the
+// mode promises one.
+//
+// If ctx was derived from a lease of key of this locker, Acquire re-enters
+// it: the new lease shares its hold and must be released as well. It makes no call, unless
+// the new lease asks for more time than the hold has.
+//
+// Errors: [ErrBusy] (with [context.DeadlineExceeded] when a limit of time was
+// reached, with [ErrTooManyWaiters] when a limit of waiters was), ctx's error,
+// [ErrUnavailable], [ErrUnsupported], [ErrInvalid], [ErrClosed]; [ErrLost] when a hold
+// was taken away before it had the length that the lease asks for. After an error nothing
+// more is held than before: what calls may have left in the store is removed in the
+// background.
+//
+// A call that still waits after ten seconds on a context that can't end, such as
+// *gin.Context, and without a limit, logs a line to [log/slog]. [context.Background] and
+// [context.TODO] say that no end is meant.
+func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	if !deliberate(ctx) {
+		defer watchEndless(func() bool {
+			o, _ := l.defaults.with(opts)
+			_, bounded := o.longestWait()
+			return bounded
+		}).Stop()
+	}
+	return l.acquire(ctx, key, attempt{}, opts)
+}
+
+// TryAcquire is [Locker.Acquire] that never waits for another owner: it returns
+// [ErrBusy] at once. It makes no call to the store if this locker itself holds the
+// key, or if another caller of it waits for the key already. Tries of one key in an
+// exclusive mode that come while the store is called for another share the answer to
+// the next call, which is sent after they came. [WithWait] is ignored.
+func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	return l.acquire(ctx, key, attempt{once: true}, opts)
+}
+
+// Check returns the [ErrInvalid] that acquisitions of key with these options would
+// get, and nil if they may succeed. It makes no call. It is for code that keeps
+// options for later: a mistake shows when the program starts.
+func (l *Locker) Check(key string, opts ...Option) error {
+	_, err := l.defaults.with(opts)
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err != nil {
+		return &Error{Op: "check", Key: key, Err: err}
+	}
+	return nil
+}
+
+// Inspect reports who holds key. A free key is a State that is not Held. A key that the
+// store uses for something else is [ErrInvalid]. With [WithIdentity] it names the holders
+// that are registered, with one more call.
+func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
+	state, err := query(ctx, l, "inspect", key, l.store.Inspect)
+	if err == nil {
+		l.identify(ctx, &state)
+	}
+	return state, err
+}
+
+// ForceRelease takes key away from its current holders and wakes waiters. A store may
+// look first who they are: a lease that is granted after that look stays, however late the
+// removal arrives. freed reports whether anybody held the key. A holder elsewhere notices
+// at once if its locker has an identity ([WithIdentity]) and the store is a [Registry], else
+// at its next renewal, at the latest when its lease ends; its fence is older than the next
+// owner's.
+func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
+	defer l.presence.forcing(key)()
+	p := pump{Locker: l}
+	l.stepKey(&p, key, &machine.Event{Kind: machine.EvForce, Caller: machine.None}, nil) // what is granted from now on may not be gone
+	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
+	if err == nil {
+		l.stepKey(&p, key, &machine.Event{Kind: machine.EvForced, Call: p.force, Answer: machine.AnsOK}, nil)
+	}
+	p.run()
+	return freed, err
+}
+
+// stepKey steps the machine of a key, if there is one.
+func (l *Locker) stepKey(p *pump, key string, ev *machine.Event, cause error) {
+	sh := l.shardOf(key)
+	now := sh.lock()
+	defer sh.mu.Unlock()
+	if e := sh.entries[key]; e != nil {
+		p.step(e, ev, now, cause)
+	}
+}
+
+// query makes a call to the store that needs no clean-up when it stays
+// unanswered.
+func query[T any](ctx context.Context, l *Locker, op, key string, ask func(context.Context, string) (T, error)) (T, error) {
+	var none T
+	err := checkKey(key)
+	if err == nil {
+		err = l.begin()
+	}
+	if err != nil {
+		return none, &Error{Op: op, Key: key, Err: err}
+	}
+	defer l.running.Done()
+	answer, err := bounded(ctx, l, l.defaults.callTimeout, func(ctx context.Context) (T, error) { return ask(ctx, key) }, nil)
+	if err != nil {
+		return none, &Error{Op: op, Key: key, Err: failure(ctx, err)}
+	}
+	return answer, nil
+}
+
+// bounded makes a call that blocks, and waits for its answer until ctx ends or the timeout
+// is over. A call that has been sent is left to run until the store answers. An answer that
+// comes after that goes to late, if that is not nil.
+func bounded[T any](
+	ctx context.Context, l *Locker, timeout time.Duration, call func(context.Context) (T, error), late func(T, error),
+) (T, error) {
+	if l.traits.Immediate {
+		return guarded(ctx, call)
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	callCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, errNoAnswer)
+	defer cancel()
+	var decided atomic.Bool // that it was answered, or given up
+	answers := make(chan result, 1)
+	l.running.Go(func() {
+		value, err := guarded(callCtx, call)
+		answers <- result{value, err}
+		if decided.Swap(true) && late != nil {
+			late(value, err)
+		}
+	})
+	var why error
+	select {
+	case r := <-answers:
+		return r.value, r.err
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-callCtx.Done():
+		why = errNoAnswer
+	}
+	if decided.Swap(true) {
+		r := <-answers
+		return r.value, r.err
+	}
+	var none T
+	return none, why
+}
+
+// begin counts an operation in, so that Close waits for it.
+func (l *Locker) begin() error {
+	if !l.running.begin() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// now is the time on the monotonic clock that trust is counted in.
+func (l *Locker) now() time.Duration { return time.Since(l.epoch) }
