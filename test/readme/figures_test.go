@@ -52,7 +52,7 @@ var figures = []figure{
 		{"docs/guarantees.md", "What a process that dies leaves lasts for 30 s"}, {"docs/quorum.md", "what is left expires within 30 s"},
 	}},
 	{"core/lock/place.go", "placePoll", "2500 * time.Millisecond", []said{{"docs/wire.md", "and every 2.5 s all"}}},
-	{"core/lock/suspend.go", "maxLeap", "100 * time.Millisecond", []said{{"docs/guarantees.md", "for more than 100 ms in all"}}},
+	{"core/lock/wall.go", "maxLeap", "100 * time.Millisecond", []said{{"docs/guarantees.md", "for more than 100 ms in all"}}},
 	{"core/lock/renew.go", "maxRound", "1000", []said{{"docs/benchmarks.md", "renews 1,000 locks in a round"}}},
 	{"core/redisstore/sender.go", "overlap", "5", []said{
 		{"docs/operations.md", "five as long as it answers within 10 ms"}, {"docs/benchmarks.md", "up to five batches"},
