@@ -119,7 +119,7 @@ CHANGES ?= 200
 
 .PHONY: viewers
 viewers: servers ## What 64 viewers of a sale leave of the orders of another, in five interleaved rounds on SQLite and PostgreSQL
-	@REDLATCH_REQUIRE_SERVERS=1 $(GO) test -count=1 -v -run '^TestWatchingASaleDoesNotSlowAnother$$' $(TEST_FLAGS) ./test/integration \
+	@REDLATCH_REQUIRE_SERVERS=1 REDLATCH_VIEWERS=1 $(GO) test -count=1 -v -run '^TestWatchingASaleDoesNotSlowAnother$$' $(TEST_FLAGS) ./test/integration \
 		| grep --line-buffered -E 'round|ratios|want 0.9|^ *---|^(FAIL|ok)'
 
 .PHONY: leaders

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -22,8 +23,12 @@ import (
 	"github.com/redlatch/redlatch/test/internal/sqltest"
 )
 
-// Watching the sale used to stop it: each viewer counted all orders twice a second.
+// Watching a sale costs the same for all who watch; here is what that leaves of the orders of
+// another. Rates next to other tests say nothing.
 func TestWatchingASaleDoesNotSlowAnother(t *testing.T) {
+	if os.Getenv("REDLATCH_VIEWERS") == "" {
+		t.Skip("measures rates: run make viewers")
+	}
 	binary := seckillBinary(t)
 	file := filepath.Join(t.TempDir(), "sale.db")
 	postgres := sqltest.Postgres(t)
