@@ -160,7 +160,10 @@ func (c *connection) open(warnings io.Writer, opts ...lock.Option) (*opened, err
 	}
 	logging.Disable() // errors are returned as well
 	client := redis.NewUniversalClient(all)
-	options := []redisstore.Option{redisstore.WithLogger(slog.New(slog.NewTextHandler(warnings, nil))), redisstore.WithKeyPrefix(c.prefix)}
+	options := []redisstore.Option{
+		redisstore.WithLogger(slog.New(slog.NewTextHandler(warnings, nil))), redisstore.WithKeyPrefix(c.prefix),
+		redisstore.WithPublish(redisstore.Both), // who waits isn't known: it may be an old Redisson in a cluster
+	}
 	if c.setnx {
 		options = append(options, redisstore.WithSETNX())
 	}
