@@ -4,8 +4,6 @@ package lock
 
 import (
 	"context"
-	"fmt"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,53 +49,12 @@ type Lease struct {
 	endOwed   bool        // it ended before it was reported, and its end is reported after that
 }
 
-// Context ends when the lease is released, lost, or when the context it was
-// acquired with ends; [context.Cause] says which: [ErrReleased], [ErrLost],
-// [ErrClosed] or the parent's. Acquiring the same key with it re-enters the
-// hold. Its Err is never late: it looks at the clock, not only at the timer.
-// After a machine was suspended, Err and [AssertHeld] have the lease renewed at
-// once: it ends if the store does not confirm that within the call timeout.
-// That of a nil lease has ended with [ErrNotHeld].
-func (l *Lease) Context() context.Context {
-	if l == nil {
-		return notHeld
-	}
-	return (*leaseContext)(l)
-}
-
 // notHeld is the context of a nil lease.
 var notHeld = func() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(ErrNotHeld)
 	return ctx
 }()
-
-// signal is a context that ends with the lease, and how to end it.
-type signal struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
-
-// ending returns the signal of the end of the lease.
-func (l *Lease) ending() *signal {
-	if s := l.signal.Load(); s != nil {
-		return s
-	}
-	parent := l.parent
-	if l.over.Load() != nil {
-		parent = context.WithoutCancel(parent) // whatever became of it later
-	}
-	inner, cancel := context.WithCancelCause(parent)
-	s := &signal{inner, cancel}
-	if !l.signal.CompareAndSwap(nil, s) {
-		cancel(nil)
-		return l.signal.Load()
-	}
-	if why := l.over.Load(); why != nil { // before there was a signal
-		cancel(*why)
-	}
-	return s
-}
 
 // end ends the context of a lease that has ended, unless it has ended before.
 func (l *Lease) end(cause *error) {
@@ -108,12 +65,6 @@ func (l *Lease) end(cause *error) {
 	if s := l.signal.Load(); s != nil {
 		s.cancel(*l.over.Load())
 	}
-}
-
-// Format prints the lease, whatever the verb, without its owner and its key:
-// logs must not carry them.
-func (l *Lease) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "lease(mode=%s, fence=%d)", l.Mode(), l.Fence())
 }
 
 // Key returns the key.
@@ -187,14 +138,6 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.result
 }
 
-// uncanceled is ctx without its end.
-func uncanceled(ctx context.Context) context.Context {
-	if ctx.Done() == nil {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
-}
-
 // Extend makes the hold last at least d from now in the store. It is trusted until the
 // margin before that, as after an acquisition: see [WithMargin] and [Lease.Deadline].
 // It never shortens. Errors: [ErrInvalid] (d below [MinLease], not longer than twice the
@@ -212,88 +155,12 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// leaseContext is a lease as a context. It carries the lease, and knows by the clock
-// when it has ended. While nobody waits for its end, it is its parent.
-type leaseContext Lease
-
-type leaseKey struct{}
-
-func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
-
-func (c *leaseContext) Done() <-chan struct{} { return (*Lease)(c).ending().Done() }
-
-func (c *leaseContext) Value(key any) any {
-	if key == (leaseKey{}) {
-		return (*Lease)(c)
-	}
-	return c.state().Value(key)
-}
-
-func (c *leaseContext) Err() error {
-	lease := (*Lease)(c)
-	lease.look()
-	if outer, nested := c.state().(*leaseContext); nested {
-		return outer.Err() // which looks at those around: once, as leases nest
-	}
-	for lease = lease.outer; lease != nil; lease = lease.outer {
-		lease.look()
-	}
-	return c.state().Err()
-}
-
 // look ends the lease if its trust has ended. The timer is late, as after a pause of the
 // whole process, or it is just about to end the context, and with it those of inner leases.
 func (l *Lease) look() {
 	if end := l.verdict(); end != nil {
 		l.end(end)
 	}
-}
-
-// state is the context that knows whether the lease has ended, and why.
-func (c *leaseContext) state() context.Context {
-	if c.signal.Load() == nil && c.over.Load() == nil {
-		return c.parent
-	}
-	return (*Lease)(c).ending()
-}
-
-// Format prints the lease as [Lease.Format] does.
-func (c *leaseContext) Format(f fmt.State, verb rune) { (*Lease)(c).Format(f, verb) }
-
-// FromContext returns the innermost lease that ctx was derived from. The lease may
-// have ended: see [AssertHeld]. Where ctx is a framework's own, it is the one that an
-// integration has stored under [ContextKey].
-func FromContext(ctx context.Context) (*Lease, bool) {
-	lease, ok := ctx.Value(leaseKey{}).(*Lease)
-	if !ok {
-		lease, ok = ctx.Value(ContextKey).(*Lease)
-	}
-	return lease, ok
-}
-
-// LeaseOf returns the innermost lease of key that ctx was derived from, for work that
-// runs under several keys. The lease may have ended: see [AssertHeld].
-func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
-	for lease := range leases(ctx) {
-		if lease.entry.key == key {
-			return lease, true
-		}
-	}
-	return nil, false
-}
-
-// AssertHeld returns nil if the innermost lease of key that ctx was derived from is
-// trusted at this moment. Otherwise it returns [ErrNotHeld], [ErrLost], [ErrReleased]
-// or [ErrClosed]. Call it in code that relies on a lock of its callers.
-func AssertHeld(ctx context.Context, key string) error {
-	err := ErrNotHeld
-	if lease, ok := LeaseOf(ctx, key); ok {
-		err = lease.status()
-	}
-	if err != nil {
-		return &Error{Op: "assert", Key: key, Err: err}
-	}
-	return nil
 }
 
 // status is nil while the lease is trusted. The context alone cannot tell: it
@@ -322,13 +189,4 @@ func (l *Lease) verdict() *error {
 	sh.mu.Unlock()
 	p.run()
 	return l.fate.Load()
-}
-
-// leases yields the leases that ctx was derived from, the innermost first.
-func leases(ctx context.Context) iter.Seq[*Lease] {
-	return func(yield func(*Lease) bool) {
-		for lease, _ := FromContext(ctx); lease != nil && yield(lease); {
-			lease = lease.outer
-		}
-	}
 }

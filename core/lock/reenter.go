@@ -3,24 +3,13 @@
 package lock
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"time"
 )
 
 // A caller whose context holds the key re-enters it: the hold gets one more lease. The
 // store knows one hold, and is called only if the new lease asks for more time than the
 // hold has.
-
-// leases yields the leases that ctx was derived from, the innermost first.
-func leases(ctx context.Context) iter.Seq[*Lease] {
-	return func(yield func(*Lease) bool) {
-		for lease, _ := FromContext(ctx); lease != nil && yield(lease); {
-			lease = lease.outer
-		}
-	}
-}
 
 // checkOwn ends the holds of the caller that are no longer trusted, although no timer has
 // said so yet.

@@ -142,8 +142,8 @@ func (t *timer) begun(l *Locker) bool {
 	return true
 }
 
-// tick serves what is due. If holds are to be renewed, so are those that are due soon:
-// fewer, larger calls.
+// tick serves what is due. If holds are to be renewed, holds that are due soon are renewed
+// along with them: fewer, larger calls.
 func (l *Locker) tick() {
 	if !l.timer.begun(l) {
 		return

@@ -73,8 +73,8 @@ func (i *instances) Run(ctx context.Context, t terminal) (err error) {
 	}
 }
 
-// withInput ends the context with the input, if the environment says so: whoever started
-// the process has ended.
+// withInput ends the context with the input, if the environment says so: the parent process
+// has ended then.
 func withInput(ctx context.Context, input io.Reader) context.Context {
 	if os.Getenv(fleet.InputEnv) == "" {
 		return ctx

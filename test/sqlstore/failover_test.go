@@ -17,7 +17,7 @@ import (
 )
 
 // A replica that takes over has all grants if it is synchronous. An asynchronous one forgets
-// those that it didn't have, and only their fences protect the data: they grow all the same.
+// the grants that it didn't have, and only fences protect the data: they grow all the same.
 func TestAReplicaTakesOver(t *testing.T) {
 	t.Parallel()
 	for name, synchronous := range map[string]bool{"synchronous": true, "asynchronous": false} {

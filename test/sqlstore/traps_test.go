@@ -193,7 +193,7 @@ func TestAnAcquireWaitsOnlyAMomentForATransaction(t *testing.T) {
 	granted(t, other, claim("k", "b:1", lock.Exclusive))
 }
 
-// A synchronous replica that is away: a grant must not be believed, whoever cancels, and
+// A synchronous replica that is away: a grant must not be believed, also after a cancel, and
 // neither a release under a minimum hold. Other releases don't wait for it, as they have
 // NOTIFY in their commit.
 func TestAGrantThatTheReplicaDoesNotHaveIsUnknown(t *testing.T) {

@@ -190,7 +190,7 @@ type Event struct {
 	// still lasts, and how much later than now what an EvTimer renews may be due.
 	TTL   Time
 	Terms Terms // of an EvArrive
-	// Places are, of an EvAcquired, those that the call has named, if it is late.
+	// Places are, of an EvAcquired that is late, the places that its call has named.
 	Places []Owner
 	Call   Call // of an answer, as it was sent
 }

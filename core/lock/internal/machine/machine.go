@@ -254,8 +254,8 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 	return out
 }
 
-// beside counts a caller among those that call. Permits that one was refused are not given
-// to those behind it.
+// beside adds a caller to the number of callers that call. Permits that one was refused are
+// not given to the callers behind it.
 func (m *Machine) beside(c *caller, abreast int32) int32 {
 	if c.Mode == Semaphore && c.refused {
 		return m.Abreast

@@ -150,7 +150,7 @@ func (all transitions) pairs() transitions {
 	return pairs
 }
 
-// without returns those that other doesn't have, as rows.
+// without returns the transitions that other doesn't have, as rows.
 func (all transitions) without(other transitions) (rows []string) {
 	rest := transitions{}
 	for t := range all {

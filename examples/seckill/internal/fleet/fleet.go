@@ -35,7 +35,7 @@ type Fleet struct {
 	looking sync.WaitGroup
 }
 
-// Start starts the instances: path is the program, and env what it is told besides. The
+// Start starts the instances: path is the program, and env is added to its environment. The
 // context bounds nothing but the start.
 func Start(ctx context.Context, path string, env []string, log *slog.Logger) (*Fleet, error) {
 	looks, stop := context.WithCancel(context.WithoutCancel(ctx))

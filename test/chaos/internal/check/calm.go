@@ -43,8 +43,12 @@ func newCrew(s Settings, events []history.Event, faults []history.Fault) crew {
 			c.hurt[f.Worker] = append(c.hurt[f.Worker], span{f.From, f.To + int64(s.recovery(f.Kind))})
 		}
 	}
-	for worker, from := range births(events) {
-		c.hurt[worker] = append(c.hurt[worker], span{from, from + int64(s.recovery("start"))})
+	for p, pulses := range c.pulses {
+		c.pulse = append(c.pulse, p)
+		slices.SortFunc(pulses, func(a, b history.Event) int { return cmp.Compare(a.Call, b.Call) })
+		if began := pulses[0].Call; p.life == 0 { // it makes its connections then, as after a fault
+			c.hurt[p.worker] = append(c.hurt[p.worker], span{began, began + int64(reconnect)})
+		}
 	}
 	for worker, spans := range c.hurt {
 		if worker != history.Nobody {
@@ -52,29 +56,12 @@ func newCrew(s Settings, events []history.Event, faults []history.Fault) crew {
 		}
 	}
 	c.hurt[history.Nobody] = merged(c.hurt[history.Nobody])
-	for p := range c.pulses {
-		c.pulse = append(c.pulse, p)
-		slices.SortFunc(c.pulses[p], func(a, b history.Event) int { return cmp.Compare(a.Call, b.Call) })
-	}
 	slices.SortFunc(c.pulse, func(a, b process) int { return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.life, b.life)) })
 	return c
 }
 
-// births is when the first process of each worker was first heard of: it makes its
-// connections and loads its scripts then, as after a fault.
-func births(events []history.Event) map[int]int64 {
-	first := make(map[int]int64)
-	for i := range events {
-		e := &events[i]
-		if e.Kind != history.Pulse || e.Life != 0 {
-			continue
-		}
-		if from, known := first[e.Worker]; !known || e.Call < from {
-			first[e.Worker] = e.Call
-		}
-	}
-	return first
-}
+// reconnect is how long a process needs for its connections.
+const reconnect = time.Second
 
 // recovery is how long after a fault of that kind nothing is asked of those
 // whom it hit: connections are made again, a circuit is open for a moment, and
@@ -86,7 +73,7 @@ func (s Settings) recovery(kind string) time.Duration {
 	case "redis paused", "redis killed":
 		return 1500 * time.Millisecond
 	default:
-		return time.Second
+		return reconnect
 	}
 }
 
