@@ -185,10 +185,11 @@ func TestThreeInstancesSellExactlyTheStock(t *testing.T) {
 		}
 		t.Log(table)
 		eventually(t, func() error {
-			if keys := p.held(); len(keys) > 0 {
-				return fmt.Errorf("left: %q", keys)
+			keys, err := p.held()
+			if len(keys) > 0 {
+				err = fmt.Errorf("left: %q", keys)
 			}
-			return nil
+			return err
 		})
 	})
 }
@@ -209,10 +210,11 @@ func oneOfThreeIsKilled(t *testing.T, p place) {
 			t.Fatalf("the load ended early: %v\n%s", err, load.out.String())
 		default:
 		}
-		if len(p.held()) == 0 {
-			return errors.New("no lock was taken yet")
+		keys, err := p.held()
+		if err == nil && len(keys) == 0 {
+			err = errors.New("no lock was taken yet")
 		}
-		return nil
+		return err
 	})
 	instances[1].Kill()
 	table, holds := load.verdict(t)
@@ -243,10 +245,11 @@ func theLockOfAKilledInstance(t *testing.T, p place) {
 		_, _, _ = slow.call(http.MethodPost, voucher+"/orders", "alice", "")
 	})
 	eventually(t, func() error {
-		if !slices.Contains(p.held(), "lock:order:alice") {
-			return errors.New("the lock is not held")
+		keys, err := p.held()
+		if err == nil && !slices.Contains(keys, "lock:order:alice") {
+			err = errors.New("the lock is not held")
 		}
-		return nil
+		return err
 	})
 	status, answer, err := other.call(http.MethodPost, voucher+"/orders", "alice", "")
 	if err != nil || status != http.StatusConflict || answer["code"] != "LOCK_CONTENDED" {
