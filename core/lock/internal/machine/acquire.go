@@ -161,11 +161,18 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 		cl.dirty = cl.dirty || e.Answer == AnsOK || place
 	case undoing:
 		cl.dirty = cl.dirty || e.Answer == AnsOK || e.Answer == AnsUnknown || place
-		if cl.out != OpRelease {
-			return m.undo(i, now, out)
-		}
+		return m.undoLate(i, now, out)
 	}
 	return out
+}
+
+// undoLate undoes what an acquire may have left that was answered late. The answer to a
+// release that is under way is waited for, unless a locker that is closed could miss it.
+func (m *Machine) undoLate(i Slot, now Time, out []Effect) []Effect {
+	if cl := &m.claims[i]; cl.out == OpRelease && (!m.closed || !cl.dirty) {
+		return out
+	}
+	return m.undo(i, now, out)
 }
 
 // orphan undoes what a call has left for an owner that is not known any longer: the answer
@@ -212,9 +219,7 @@ func (m *Machine) namedOne(i Slot, e *Event, now Time, out []Effect) []Effect {
 	switch {
 	case cl.stage == undoing:
 		cl.dirty = cl.dirty || !e.Answer.failed() || e.Answer == AnsUnknown
-		if cl.out != OpRelease {
-			return m.undo(i, now, out)
-		}
+		return m.undoLate(i, now, out)
 	case e.Answer.failed():
 	case cl.stage == asking:
 		cl.dirty, cl.placed = true, e.Call.Sent

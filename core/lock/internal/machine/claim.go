@@ -222,8 +222,8 @@ func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 			m.placeGone(cl)
 		}
 		cl.out, cl.at = OpNone, cl.late+1
-		if soon := after(now, m.UndoSoon); !cl.again && m.UndoSoon > 0 && soon < cl.at {
-			cl.again, cl.at = true, soon // most late calls run soon
+		if soon := after(now, m.UndoSoon); !cl.again && m.UndoSoon > 0 {
+			cl.at = min(cl.at, soon) // most late calls run soon
 		}
 	}
 	return out
@@ -391,6 +391,7 @@ func (m *Machine) claimTimer(i Slot, slack, now Time, out []Effect) []Effect {
 			if cl.out == OpRelease {
 				cl.tries++
 			}
+			cl.again = cl.again || cl.out == OpNone && !cl.dirty && !m.closed
 			cl.dirty, cl.out = true, OpNone
 			return m.undo(i, now, out)
 		}
