@@ -9,7 +9,7 @@ import (
 )
 
 // Suspend is for tests: the wall clock goes on for d, and nothing else does.
-func (l *Locker) Suspend(d time.Duration) { l.wall.start -= int64(d) }
+func (l *Locker) Suspend(d time.Duration) { l.wall.ahead.Add(-int64(d)) }
 
 // DelayTrusts is for tests: the timer that ends trust is late, as after a pause of the
 // process.
