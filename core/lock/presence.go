@@ -232,6 +232,13 @@ func (h *hints) take() []string {
 	return names
 }
 
+// found notes how many holds the store no longer had: it was no vain look.
+func (h *hints) found(lost int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.budget += float64(lost)
+}
+
 // forcing keeps the locker from hearing what it is doing itself, until done is called: its
 // own holds end with [ErrForced].
 func (p *presence) forcing(key string) (done func()) {
