@@ -229,8 +229,8 @@ func TestCloseTakesNoReleaseForALoss(t *testing.T) {
 }
 
 // The answer to a call that was given up comes while Close releases the hold that
-// another call of the owner got. What it may have left is undone after that release,
-// which would else find nothing and take the lease for lost.
+// another call of the owner got. What it may have left is undone as well, and neither
+// release takes what the other has done for a loss.
 func TestALateGrantWaitsForCloseToRelease(t *testing.T) {
 	for name, acquired := range map[string]func(t *testing.T, store *faulty, l *lock.Locker, holdBack chan<- struct{}){
 		"by the same acquisition": func(t *testing.T, store *faulty, l *lock.Locker, holdBack chan<- struct{}) {
@@ -268,9 +268,6 @@ func TestALateGrantWaitsForCloseToRelease(t *testing.T) {
 				synctest.Wait()
 				close(answer)
 				synctest.Wait()
-				if n := store.count("release") - before; n != 1 {
-					t.Errorf("%d releases at once", n)
-				}
 				close(freed)
 				wantErr(t, <-closed, nil)
 				if n := store.count("release") - before; n < 2 {
@@ -356,6 +353,31 @@ func TestCloseWaitsForAnUndoThatItBeganInTime(t *testing.T) {
 		store.set(only("release", func(lock.Claim) error { time.Sleep(3 * timeout / 4); return nil }), nil)
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A call that was late runs while a removal has no answer yet, and Close repeats nothing
+// when that should have come.
+func TestCloseRemovesWhatRunsDuringARemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l := lock.New(port(store), lock.WithCallTimeout(time.Second))
+		store.set(only("acquire", func(lock.Claim) error {
+			time.Sleep(2 * time.Second)
+			return nil
+		}), nil)
+		_, err := l.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrUnavailable)
+		time.Sleep(time.Second / 2)
+		store.set(nil, only("release", func(lock.Claim) error {
+			time.Sleep(3 * time.Second)
+			return nil
+		}))
+		_ = l.Close(t.Context()) // may give up before the removals are answered
+		state, err := store.Inspect(t.Context(), "k")
+		if store.count("acquire") != 1 || err != nil || state.Held {
+			t.Errorf("%d acquires, %+v, %v", store.count("acquire"), state, err)
 		}
 	})
 }

@@ -52,6 +52,9 @@ func (p *pump) lost(first *Lease, cause error) {
 		return
 	}
 	first.ended = true
+	if p.presence != nil && errors.Is(cause, ErrNotHeld) {
+		p.presence.heard.found(1)
+	}
 	if first.known() {
 		p.losses = append(p.losses, loss{first, cause})
 	}

@@ -87,6 +87,24 @@ func TestHooksTellTheStory(t *testing.T) {
 	})
 }
 
+// A record of a key says which grant was whose by the fence.
+func TestHooksKnowTheFenceOfEachGrant(t *testing.T) {
+	var heard []uint64
+	l := newLocker(t, memstore.New(), lock.WithHooks(lock.Hooks{
+		Acquired: func(_ context.Context, e lock.AcquireEvent) { heard = append(heard, e.Fence) },
+	}))
+	lease := acquire(t, l, t.Context(), "k")
+	inner := acquire(t, l, lease.Context(), "k")
+	_, err := l.TryAcquire(t.Context(), "k")
+	wantErr(t, err, lock.ErrBusy)
+	release(t, inner)
+	release(t, lease)
+	next := acquire(t, l, t.Context(), "k")
+	if want := []uint64{lease.Fence(), lease.Fence(), 0, next.Fence()}; !slices.Equal(heard, want) {
+		t.Errorf("heard %v, want %v", heard, want)
+	}
+}
+
 // ending notes how holds end, by the names of their locks.
 func ending(d *diary) lock.Hooks {
 	return lock.Hooks{

@@ -335,7 +335,7 @@ func (a *acquisition) observe(lease *Lease, err error) {
 	}
 	if hook := a.o.hooks.Acquired; hook != nil {
 		hook(a.ctx, AcquireEvent{
-			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant || a.rejoins(lease), Err: err,
+			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant || a.rejoins(lease), Err: err, Fence: lease.Fence(),
 		})
 	}
 	declined = nil

@@ -99,10 +99,10 @@ func (p *presence) listen() (stop func(), again bool) {
 }
 
 // register says in the store who the locker is, and what it holds. It returns false when
-// trying again is of no use.
+// trying again is of no use. Its call is not cut short: leave must not overtake it.
 func (p *presence) register() bool {
 	r := Registration{Locker: p.client, Identity: p.identity, Since: p.since, Holds: p.oldest()}
-	_, err := bounded(p.base, p.Locker, p.defaults.callTimeout, func(ctx context.Context) (struct{}, error) {
+	_, err := bounded(context.Background(), p.Locker, p.defaults.callTimeout, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, p.registry.Register(ctx, r, registrationTTL)
 	}, nil)
 	return err == nil || outcomeOf(err) != OutcomeRefused
@@ -113,7 +113,7 @@ func (p *presence) leave(stop func(), registered bool) {
 		stop()
 	}
 	if registered {
-		_, _ = bounded(p.base, p.Locker, p.defaults.callTimeout, func(ctx context.Context) (struct{}, error) {
+		_, _ = bounded(context.Background(), p.Locker, p.defaults.callTimeout, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, p.registry.Unregister(ctx, p.client)
 		}, nil)
 	}
@@ -230,6 +230,13 @@ func (h *hints) take() []string {
 	}
 	h.budget -= float64(n)
 	return names
+}
+
+// found notes how many holds the store no longer had: it was no vain look.
+func (h *hints) found(lost int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.budget += float64(lost)
 }
 
 // forcing keeps the locker from hearing what it is doing itself, until done is called: its

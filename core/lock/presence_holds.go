@@ -73,10 +73,3 @@ func (p *presence) named(names []string) *renewal {
 	}
 	return r
 }
-
-// found notes how many of the names that were looked at had lost a hold.
-func (h *hints) found(names int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.budget += float64(names)
-}

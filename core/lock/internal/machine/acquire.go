@@ -159,20 +159,26 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 		cl.dirty = cl.dirty || e.Answer.Leaves(cl.mode) // if the hold was removed before the call ran
 	case ending, lapsed:
 		cl.dirty = cl.dirty || e.Answer == AnsOK || place
+		return m.undoAside(i, now, out)
 	case undoing:
 		cl.dirty = cl.dirty || e.Answer == AnsOK || e.Answer == AnsUnknown || place
-		return m.undoLate(i, now, out)
+		return m.undoAside(i, now, out)
 	}
 	return out
 }
 
-// undoLate undoes what an acquire may have left that was answered late. The answer to a
-// release that is under way is waited for, unless a locker that is closed could miss it.
-func (m *Machine) undoLate(i Slot, now Time, out []Effect) []Effect {
-	if cl := &m.claims[i]; cl.out == OpRelease && (!m.closed || !cl.dirty) {
-		return out
+// undoAside goes on to undo a claim, about which an acquire was answered. A release that is
+// under way comes first, unless the machine is closed: the shell may not wait for its answer,
+// and repeats nothing after that.
+func (m *Machine) undoAside(i Slot, now Time, out []Effect) []Effect {
+	switch cl := m.claim(i); {
+	case m.closed && cl.dirty && cl.stage == ending:
+		cl.unsure = true // by the release that is under way
+		return m.remove(i, now, out)
+	case cl.stage == undoing && (cl.out != OpRelease || m.closed && cl.dirty):
+		return m.undo(i, now, out)
 	}
-	return m.undo(i, now, out)
+	return out
 }
 
 // orphan undoes what a call has left for an owner that is not known any longer: the answer
@@ -219,14 +225,13 @@ func (m *Machine) namedOne(i Slot, e *Event, now Time, out []Effect) []Effect {
 	switch {
 	case cl.stage == undoing:
 		cl.dirty = cl.dirty || !e.Answer.failed() || e.Answer == AnsUnknown
-		return m.undoLate(i, now, out)
 	case e.Answer.failed():
 	case cl.stage == asking:
 		cl.dirty, cl.placed = true, e.Call.Sent
 	case cl.stage != held: // it may have a place since its release
 		cl.dirty = true
 	}
-	return out
+	return m.undoAside(i, now, out)
 }
 
 // heard ends the wait of the callers that have waited for an answer of the store to
