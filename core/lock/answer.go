@@ -39,7 +39,7 @@ var kinds = [...]machine.Kind{
 
 // answered steps a machine by an answer.
 func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fence uint64, err error) {
-	ev := machine.Event{Kind: kinds[call.Op], Call: *call, Fence: machine.Fence(fence), Others: 1}
+	ev := machine.Event{Kind: kinds[call.Op], Call: *call, Fence: machine.Fence(fence)}
 	if err == nil {
 		ev.Answer = machine.AnsOK
 	} else {
@@ -63,6 +63,9 @@ func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fen
 	default:
 		e = sh.entryOf(e.key) // what the call has left is to be undone
 	}
+	if call.Op == machine.OpRelease {
+		ev.Others = e.others(fence)
+	}
 	if now > call.By {
 		ev.Places = named
 	}
@@ -70,6 +73,18 @@ func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fen
 		e.failed(call, err)
 	}
 	p.step(e, &ev, now, err)
+}
+
+// others is how many watches besides its own the answer to a release speaks of, negative if
+// it speaks of none.
+func (e *entry) others(heard uint64) int32 {
+	switch {
+	case heard == 0:
+		return -1
+	case e.watch != nil && e.watch.stop != nil:
+		heard = max(heard, 2) - 1
+	}
+	return int32(min(heard-1, maxCrowd)) //nolint:gosec // it is bounded
 }
 
 // remove sends a release for what an acquire has left in the store that was answered after

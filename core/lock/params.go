@@ -38,6 +38,7 @@ const (
 	// A yield lets other lockers call first. After several that nobody used there is none
 	// for a while.
 	minYield   = time.Millisecond
+	maxYield   = 100 * time.Millisecond
 	yieldPause = 10 * time.Millisecond
 	// placePoll is how long a place in the store's queue is left unnamed. The store gives it
 	// up after several times that. placeLook is how long the places are not looked at, but
@@ -63,7 +64,7 @@ func params(o *options, traits Traits) machine.Params {
 		Jitter: true, Seed: rand.Uint64(), Abreast: maxAbreast,
 		Spaced: traits.Spaced, Ordered: traits.Spaced,
 		Handoffs: machine.Fence(o.handoffs), HandoffTime: machine.Time(o.handoffTime),
-		YieldMin: machine.Time(minYield), YieldMax: machine.Time(minYield), YieldPause: machine.Time(yieldPause),
+		YieldMin: machine.Time(minYield), YieldMax: machine.Time(maxYield), YieldPause: machine.Time(yieldPause),
 		PlacePoll: machine.Time(placePoll), PlaceLook: machine.Time(placeLook), PlaceTTL: machine.Time(placeTTL),
 		PlacePause: machine.Time(placePause), MaxPlaces: maxPlaces,
 	}

@@ -59,7 +59,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim, _ time.Time, answer l
 
 // Release implements [lock.Store].
 func (s *Store) Release(ctx context.Context, c lock.Claim, _ time.Time, answer lock.Answer) {
-	answer.Answered(0, s.release(ctx, c))
+	answer.Answered(s.release(ctx, c))
 }
 
 // Lower implements [lock.Store].
@@ -105,16 +105,17 @@ func (s *Store) change(ctx context.Context, c *lock.Claim, do func(*entry.Entry,
 	return err
 }
 
-func (s *Store) release(ctx context.Context, c lock.Claim) error {
+// release returns how many watches there are, and one more.
+func (s *Store) release(ctx context.Context, c lock.Claim) (watches uint64, err error) {
 	if err := check(ctx, c.Mode); err != nil {
-		return err
+		return 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.look(c.Key)
-	err := e.Release(&c, s.now(), c.Keep.Sub(s.epoch))
+	err = e.Release(&c, s.now(), c.Keep.Sub(s.epoch))
 	s.settle(c.Key, e)
-	return err
+	return uint64(1 + len(s.watchers[c.Key])), err
 }
 
 // Watch implements [lock.Store].

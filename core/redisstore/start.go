@@ -93,11 +93,32 @@ func (x *starting) receive(reply *redis.Cmd, err error) {
 		return
 	}
 	n, err := x.store.integer(reply, err)
+	heard := uint64(0)
 	if x.operation == acquiring {
 		x.answer.Answered(x.store.granted(x.claim.Mode, n, err))
 		return
 	}
-	x.answer.Answered(0, released(n, err))
+	if x.operation == releasing && err == nil {
+		heard = x.store.heard(x.claim, n)
+	}
+	x.answer.Answered(heard, released(n, err))
+}
+
+// heard is what a release is answered with: one more than the number of watches that were
+// woken, or 0. The reply counts connections. One of this store's may be one of them, and
+// then counts for all of its watches.
+func (s *Store) heard(c lock.Claim, n int64) uint64 {
+	switch how := s.publishing(); {
+	case n < 2, s.cluster != nil && how != "spublish":
+		return 0
+	case n == 2:
+		return 1
+	}
+	t, err := s.releasing(c)
+	if err != nil {
+		return 0
+	}
+	return uint64(1 + s.wakeups.Reached(t.channels(t)[0], n-2)) //nolint:gosec // it is not negative
 }
 
 // alone makes a call that needs more than one script, on a separate goroutine. The first of

@@ -123,6 +123,7 @@ var exclusionTests = []test{
 
 var wakeTests = []test{
 	{"a release wakes who watches", releaseWakes},
+	{"a release knows how many watch, or that it doesn't", releaseCounts},
 	{"a force release wakes and frees", forceWakes},
 	{"nothing is called after stop", silentAfterStop},
 	{"many watch and stop at once", watchStorm},

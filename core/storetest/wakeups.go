@@ -3,6 +3,7 @@ package storetest
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
 )
@@ -49,6 +50,34 @@ func releaseWakes(_ *testing.T, b *bench) {
 	}
 	stopFirst()
 	second("one leaving takes nothing from the other", func() { b.visit("k") })
+}
+
+func releaseCounts(_ *testing.T, b *bench) {
+	release := func() uint64 {
+		b.Helper()
+		c := b.owner("k")(minute)
+		b.acquire(c)
+		answers := make(chan uint64, 1)
+		b.store.Release(b.Context(), c, time.Now().Add(minute), lock.AnswerFunc(func(n uint64, err error) {
+			if err != nil {
+				b.Errorf("Release: %v", err)
+			}
+			answers <- n
+		}))
+		return <-answers
+	}
+	_, first := b.counted(b.owner("k")(minute))
+	_, second := b.counted(b.owner("k")(minute))
+	n := release()
+	first()
+	second()
+	if n == 0 {
+		b.Skip("who watches is not known")
+	}
+	if n != 3 {
+		b.Errorf("two watch, and a release says %d, want 3", n)
+	}
+	b.eventually("nobody watches", func() bool { return release() == 1 })
 }
 
 func forceWakes(_ *testing.T, b *bench) {

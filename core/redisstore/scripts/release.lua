@@ -8,8 +8,9 @@
 -- ARGV[4]  under a minimum hold: the field that keeps the lock, instead of none; and
 -- ARGV[5]  for how many ms. Who waits is woken all the same: the TTL is cut
 --
--- Returns  1  done
---          0  the owner has no hold
+-- Returns  2 + n  done, and n connections have heard that
+--          1      done, and nobody knows who has heard it
+--          0      the owner has no hold
 --
 -- It works when Redis is out of memory: HDEL and DEL always may, and HSET may
 -- once the script has written. That is what deleting a field that cannot exist
@@ -20,8 +21,7 @@ if not ARGV[4] and redis.call('hlen', KEYS[1]) == 1 then
   if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
     return 0
   end
-  publish(ARGV[2], '0', ARGV[3])
-  return 1
+  return 2 + (publish(ARGV[2], '0', ARGV[3]) or -1)
 end
 
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
@@ -43,5 +43,4 @@ elseif others > 0 then
 else
   redis.call('del', KEYS[1])
 end
-publish(ARGV[2], '0', ARGV[3])
-return 1
+return 2 + (publish(ARGV[2], '0', ARGV[3]) or -1)

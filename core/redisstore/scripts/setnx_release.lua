@@ -8,8 +8,9 @@
 -- ARGV[4]  under a minimum hold: the token that keeps the lock, instead of none; and
 -- ARGV[5]  for how many ms. Who waits is woken all the same: the TTL is cut
 --
--- Returns  1  done
---          0  the owner does not have the lock
+-- Returns  2 + n  done, and n connections have heard that
+--          1      done, and nobody knows who has heard it
+--          0      the owner does not have the lock
 --
 -- It works when Redis is out of memory: PEXPIRE may run, and SET once the script
 -- has written.
@@ -23,5 +24,4 @@ if ARGV[4] then
 else
   redis.call('del', KEYS[1])
 end
-publish(ARGV[2], '0', ARGV[3])
-return 1
+return 2 + (publish(ARGV[2], '0', ARGV[3]) or -1)

@@ -178,7 +178,8 @@ type Event struct {
 	// Private says that a failure says nothing about the store to other callers.
 	Private bool
 	Answer  Answer
-	// Others is how many other lockers listened to the wake-ups of an EvReleased.
+	// Others is how many others listened to the wake-ups of an EvReleased, negative if that
+	// is not known.
 	Others int32
 	// Crowd is how many callers wait in the whole locker.
 	Crowd int32

@@ -18,11 +18,18 @@ const (
 	maxPause = 5
 )
 
-// yieldTo begins a yield if a hold ends a run, and others listen.
+// yieldTo begins a yield if a hold ends a run, and others listen. Where nobody knows, it is
+// a short one.
 func (m *Machine) yieldTo(h *claim, others int32, now Time) {
-	if y := &m.yield; h.spent && others > 0 && y.length > 0 && now >= y.after {
-		y.until, y.pending = after(now, y.length), true
+	y := &m.yield
+	if !h.spent || others == 0 || y.length == 0 || now < y.after {
+		return
 	}
+	length := y.length
+	if others < 0 {
+		length = m.YieldMin
+	}
+	y.until, y.pending = after(now, length), true
 }
 
 // yielded sees by the answer to the first acquire after a yield whether another locker has

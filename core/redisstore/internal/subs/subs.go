@@ -127,6 +127,21 @@ func (s *Set) Listen(ctx context.Context, name string, hear func(message string)
 	return s.watch(ctx, []string{name}, watcher{wake: func() {}, hear: hear})
 }
 
+// Reached returns how many watches a message has reached that has reached so many
+// connections, of this set and of others. Those of others are taken for one watch each.
+func (s *Set) Reached(name string, connections int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return connections
+	}
+	c := s.current.channels[name]
+	if c == nil || !s.current.live(c) {
+		return connections
+	}
+	return connections - 1 + int64(len(c.watchers))
+}
+
 func (s *Set) watch(ctx context.Context, names []string, what watcher) (stop func(), err error) {
 	var watchers []*watcher
 	var leave []func()
