@@ -113,7 +113,8 @@ func (p *presence) leave(stop func(), registered bool) {
 		stop()
 	}
 	if registered {
-		_, _ = bounded(p.base, p.Locker, p.defaults.callTimeout, func(ctx context.Context) (struct{}, error) {
+		ctx := context.WithoutCancel(p.base) // which Close may end before that
+		_, _ = bounded(ctx, p.Locker, p.defaults.callTimeout, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, p.registry.Unregister(ctx, p.client)
 		}, nil)
 	}
