@@ -101,7 +101,9 @@ func (m *Machine) enter(s Slot, p phase) {
 	m.phases[c.phase]--
 	m.phases[p]++
 	c.phase = p
-	m.touch(int32(s)<<1, &c.touched)
+	if c.Until > 0 || c.row >= 0 || p == joining || p == extending { // else it has no time
+		m.touch(int32(s)<<1, &c.touched)
+	}
 }
 
 // sawContention says whether another owner was seen to have the key since the caller came.
