@@ -3,10 +3,8 @@
 package lock
 
 import (
-	"context"
 	"errors"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,10 +37,8 @@ var kinds = [...]machine.Kind{
 
 // answered steps a machine by an answer.
 func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fence uint64, err error) {
-	ev := machine.Event{Kind: kinds[call.Op], Call: *call, Fence: machine.Fence(fence)}
-	if err == nil {
-		ev.Answer = machine.AnsOK
-	} else {
+	ev := machine.Event{Kind: kinds[call.Op], Call: call, Answer: machine.AnsOK, Fence: machine.Fence(fence)}
+	if err != nil {
 		classify(&ev, err)
 	}
 	sh := e.shard
@@ -90,14 +86,14 @@ func (e *entry) others(heard uint64) int32 {
 // remove sends a release for what an acquire has left in the store that was answered after
 // Close had given up. It is not repeated.
 func (p *pump) remove(e *entry, ev *machine.Event, named []machine.Owner, now machine.Time) {
-	k := ev.Call
+	k := *ev.Call
 	if !ev.Answer.Leaves(k.Mode) {
 		return
 	}
 	if len(named) == 0 {
 		named = []machine.Owner{k.Owner}
 	}
-	k.Op, k.Undo, k.Sent, k.By = machine.OpRelease, true, now, now+machine.Time(p.defaults.callTimeout)
+	k.Op, k.Undo, k.Named, k.Sent, k.By = machine.OpRelease, true, 0, now, now+machine.Time(p.defaults.callTimeout)
 	for _, k.Owner = range named {
 		p.send(e, &machine.Effect{Do: machine.DoSend, Call: k})
 	}
@@ -145,21 +141,19 @@ type immediate struct {
 // Answered implements [Answer].
 func (i *immediate) Answered(fence uint64, err error) { i.fence, i.err = fence, err }
 
-var immediates = sync.Pool{New: func() any { return new(immediate) }}
-
-// immediately makes a call of a store that never waits.
-func (l *Locker) immediately(ctx context.Context, start storeCall, c Claim) (fence uint64, err error) {
+// immediately makes the call, of a store that never waits.
+func (t *task) immediately(answer *immediate) (fence uint64, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicError(v)
 		}
 	}()
-	answer, _ := immediates.Get().(*immediate)
+	if answer == nil {
+		answer = new(immediate)
+	}
 	answer.err = errNoAnswer
-	start(ctx, c, time.Time{}, answer)
-	fence, err = answer.fence, answer.err
-	immediates.Put(answer)
-	return fence, err
+	t.send(time.Time{}, answer)
+	return answer.fence, answer.err
 }
 
 func panicError(v any) error { return &PanicError{Value: v, Stack: debug.Stack()} }

@@ -56,20 +56,29 @@ func (e *entry) holds(o machine.Owner) bool {
 	return e.m.HeldBy(o) != machine.None
 }
 
-// settle lets the machine rest if it may, drops an entry that has nothing left, and has
-// the timer look after the others.
+// settle drops an entry that has nothing left, and has the timer look after the others. The
+// last of a shard stays awake, as most keys are released soon.
 func (e *entry) settle() {
-	switch {
-	case e.m.Empty():
+	if e.m.Empty() {
 		e.drop()
 		return
-	case len(e.seats) == 1 && e.m.Rests():
+	}
+	sh := e.shard
+	sh.due.set(e, e.m.Due())
+	if last := sh.awake; last != e {
+		sh.awake = e
+		if last != nil {
+			last.doze()
+		}
+	}
+}
+
+// doze lets the machine rest if it may.
+func (e *entry) doze() {
+	if len(e.seats) == 1 && e.m.Rests() {
 		e.rest, e.rests, e.name = e.m.Rest(), true, ""
 		e.idle()
-		e.shard.due.set(e, e.rest.Due())
-		return
 	}
-	e.shard.due.set(e, e.m.Due())
 }
 
 func (e *entry) idle() {
@@ -79,7 +88,9 @@ func (e *entry) idle() {
 
 func (e *entry) drop() {
 	e.idle()
-	e.gone = true
+	if e.gone = true; e.shard.awake == e {
+		e.shard.awake = nil
+	}
 	delete(e.shard.entries, e.key)
 	e.shard.due.set(e, machine.Never)
 }

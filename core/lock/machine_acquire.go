@@ -33,7 +33,7 @@ type acquisition struct {
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Option) (*Lease, error) {
-	a := acquisition{Locker: l, o: l.defaults, how: how, ctx: ctx, key: key, came: l.now()}
+	a := acquisition{Locker: l, o: l.defaults, how: how, ctx: ctx, key: key}
 	var err error
 	if len(opts) > 0 {
 		a.o, err = l.defaults.with(opts)
@@ -60,19 +60,17 @@ func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Op
 
 // run makes the acquisition an event of the key's machine, and waits for the reply.
 func (a *acquisition) run() (*Lease, error) {
-	over := a.ctx.Err() != nil // asked without the mutex: a lease as a context looks at its hold
 	ev := machine.Event{Kind: machine.EvArrive, Of: machine.None}
 	if a.around, _ = FromContext(a.ctx); a.around != nil {
 		a.outer = a.own()
 		ev.Terms.AtWork = a.atWork()
 	}
-	if over {
+	if a.ctx.Err() != nil {
+		a.came = a.now()
 		return nil, ended(a.ctx)
 	}
-	w := a.newWait()
-	w.nudge = a.o.hooks.Waiting != nil || a.how.group != nil && a.o.mode == Semaphore
 	p := pump{Locker: a.Locker}
-	lease, err := a.arrive(&p, w, &ev)
+	lease, w, err := a.arrive(&p, &ev)
 	if err != nil {
 		return nil, err
 	}
@@ -80,27 +78,34 @@ func (a *acquisition) run() (*Lease, error) {
 	return a.await(lease, w)
 }
 
-// arrive steps the machine.
-func (a *acquisition) arrive(p *pump, w *wait, ev *machine.Event) (*Lease, error) {
+// arrive steps the machine, unless a try is refused at once.
+func (a *acquisition) arrive(p *pump, ev *machine.Event) (*Lease, *wait, error) {
 	sh := a.shardOf(a.key)
 	now := sh.lock()
 	defer sh.mu.Unlock()
+	a.came = time.Duration(now)
 	atWork := ev.Terms.AtWork
 	ev.Terms = a.o.terms(a.how.once, now)
 	ev.Terms.AtWork, ev.Terms.Part = atWork, a.how.group != nil
 	if a.refusing.Load() && (a.refusesWork.Load() || !atWork) {
-		return nil, ErrClosed
+		return nil, nil, ErrClosed
 	}
 	if outer := a.outer; outer != nil && outer.first.concluded {
-		return nil, ErrOwnHold
+		return nil, nil, ErrOwnHold
 	}
 	e := sh.entryOf(a.key)
 	m := e.awake()
 	if held := int(m.Size()); a.o.mode == Semaphore && held != 0 && held != a.o.size {
 		e.settle()
-		return nil, wrongSize(a.o.permits, a.o.size, held)
+		return nil, nil, wrongSize(a.o.permits, a.o.size, held)
 	}
-	lease := e.newLease()
+	if a.outer == nil && m.Refuses(&ev.Terms, now) {
+		e.settle()
+		return nil, nil, a.busy(nil)
+	}
+	lease, w := e.newLease(), a.newWait()
+	w.nudge = a.o.hooks.Waiting != nil || a.how.group != nil && a.o.mode == Semaphore
+	p.answer = &w.answer
 	lease.parent, lease.outer, lease.o, lease.wait = a.ctx, a.around, a.o, w
 	if outer := a.outer; outer != nil && !outer.first.left.Load() {
 		lease.first = outer.first
@@ -112,7 +117,7 @@ func (a *acquisition) arrive(p *pump, w *wait, ev *machine.Event) (*Lease, error
 	e.seat(lease)
 	ev.Caller = lease.slot
 	p.step(e, ev, now, nil)
-	return lease, nil
+	return lease, w, nil
 }
 
 // own is the innermost lease of the key that the caller's context has, of a hold that goes

@@ -214,7 +214,7 @@ func (p *pump) abandon(e *entry) {
 	if w := e.watch; w != nil {
 		e.watch, w.over = nil, true
 		if w.stop != nil {
-			p.add(task{entry: e, stop: w.stop})
+			p.add().stop = w.stop
 		}
 	}
 	e.drop()

@@ -19,7 +19,6 @@ type Locker struct {
 	traits   Traits // of the store
 	defaults *options
 	params   machine.Params
-	calls    [machine.OpForce]storeCall
 	client   string    // first part of every owner
 	epoch    time.Time // what trust is counted from, on the monotonic clock
 
@@ -74,7 +73,6 @@ func New(store Store, opts ...Option) *Locker {
 		running:  operations{quiet: make(chan struct{})},
 	}
 	l.params = params(defaults, l.traits)
-	l.calls = [...]storeCall{machine.OpAcquire: store.Acquire, machine.OpRelease: store.Release, machine.OpLower: store.Lower, machine.OpRenew: nil}
 	l.wall.start = l.epoch.UnixNano()
 	l.timer.fires.Store(int64(machine.Never))
 	for i := range l.shards {
@@ -94,11 +92,12 @@ func New(store Store, opts ...Option) *Locker {
 // owner's.
 func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
 	defer l.presence.forcing(key)()
-	p := pump{Locker: l}
+	var force machine.Call
+	p := pump{Locker: l, force: &force}
 	l.stepKey(&p, key, &machine.Event{Kind: machine.EvForce, Caller: machine.None}, nil) // what is granted from now on may not be gone
 	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
 	if err == nil {
-		l.stepKey(&p, key, &machine.Event{Kind: machine.EvForced, Call: p.force, Answer: machine.AnsOK}, nil)
+		l.stepKey(&p, key, &machine.Event{Kind: machine.EvForced, Call: &force, Answer: machine.AnsOK}, nil)
 	}
 	p.run()
 	return freed, err

@@ -13,16 +13,13 @@ import (
 // only.
 func (l *Lease) released(ctx context.Context) error {
 	sh := l.entry.shard
-	if l.parent.Err() != nil {
-		l.ending() // it has ended by its parent, with that one's cause
-	}
 	if sh.begin() != nil {
 		l.verdict()
 	} else {
 		defer sh.running.Done()
 	}
 	w := sh.newWait()
-	p := pump{Locker: sh.Locker, ctx: ctx}
+	p := pump{Locker: sh.Locker, ctx: ctx, answer: &w.answer}
 	last, err := l.depart(&p, w, false)
 	if err != nil {
 		sh.freeWait(w)

@@ -17,11 +17,13 @@ type pump struct {
 	*Locker
 
 	ctx      context.Context // of the caller whose event it is, for the values of its calls
+	answer   *immediate      // for its calls, or nil
 	round    bool            // renewals and what hooks are to hear are collected
-	force    machine.Call
-	n        int     // how many tasks there are
-	room     [2]task // the first
-	tasks    []task  // the others
+	force    *machine.Call   // that the caller makes
+	calls    int             // that are answered once
+	n        int             // how many tasks there are
+	room     [2]task         // the first
+	tasks    []task          // the others
 	renewals []task
 	ended    []*Lease // whose contexts are to be ended
 	losses   []loss   // of which the hooks are to hear
@@ -42,7 +44,7 @@ type task struct {
 // held.
 func (p *pump) step(e *entry, ev *machine.Event, now machine.Time, cause error) {
 	sh, m := e.shard, e.awake()
-	before := tallyOf(m)
+	before, calls := tallyOf(m), p.calls
 	ev.Crowd = int32(p.tally.waiting.Load())
 	ev.LedgerFull = p.tally.unsettled.Load() >= maxUnsettled
 	m.Rebase(sh.owners)
@@ -55,7 +57,9 @@ func (p *pump) step(e *entry, ev *machine.Event, now machine.Time, cause error) 
 		e.seats[s].trust.Store(int64(until))
 	}
 	p.Locker.tally.change(before, tallyOf(m))
-	e.settle()
+	if p.calls == calls || !p.traits.Immediate { // else the answer follows, before any timer
+		e.settle()
+	}
 }
 
 // note does what can be done of an effect with the mutex, and keeps the rest for run.
@@ -80,77 +84,83 @@ func (p *pump) note(e *entry, f *machine.Effect, ev *machine.Event, now machine.
 		if w := e.watch; w != nil {
 			e.watch, w.over = nil, true
 			if w.stop != nil {
-				p.add(task{entry: e, stop: w.stop})
+				p.add().stop = w.stop
 			}
 		}
 	}
 }
 
-func (p *pump) add(t task) {
-	if p.n < len(p.room) {
-		p.room[p.n] = t
-	} else {
-		p.tasks = append(p.tasks, t)
-	}
+// add returns a new task, which is empty.
+func (p *pump) add() *task {
 	p.n++
+	if p.n > len(p.room) {
+		p.tasks = append(p.tasks, task{})
+	}
+	t := p.task(p.n - 1)
+	*t = task{}
+	return t
 }
 
 // task is the one with that number.
-func (p *pump) task(i int) task {
+func (p *pump) task(i int) *task {
 	if i < len(p.room) {
-		return p.room[i]
+		return &p.room[i]
 	}
-	return p.tasks[i-len(p.room)]
+	return &p.tasks[i-len(p.room)]
 }
 
 // send keeps a call for run.
 func (p *pump) send(e *entry, f *machine.Effect) {
-	t := task{entry: e, call: f.Call, ctx: p.base}
-	if e.shard.over { // base has ended
+	if f.Call.Op == machine.OpForce {
+		*p.force = f.Call
+		return
+	}
+	t := p.add()
+	t.entry, t.call = e, f.Call
+	switch {
+	case p.ctx != nil && !f.Call.Undo:
+		t.ctx = p.ctx
+	case e.shard.over: // base has ended
 		t.ctx = context.Background()
+	default:
+		t.ctx = p.base
 	}
 	switch f.Call.Op {
 	case machine.OpAcquire:
 		t.ctx = e.seats[e.m.Asker(&f.Call)].parent
-	case machine.OpForce: // its caller makes the call
-		p.force = f.Call
-		return
+		p.calls++
+	case machine.OpRelease, machine.OpLower:
+		p.calls++
 	case machine.OpWatch:
 		e.watch = &subscription{}
-	default:
-		if p.ctx != nil && !f.Call.Undo {
-			t.ctx = p.ctx
-		}
 	}
 	t.owner = e.nameOf(f.Call.Owner)
-	for _, o := range f.Places {
-		t.places = append(t.places, e.shard.nameOf(o))
+	if f.Call.Named > 0 {
+		for _, o := range e.m.Places() {
+			t.places = append(t.places, e.shard.nameOf(o))
+		}
 	}
 	if f.Call.Named > 1 {
-		t.named = slices.Clone(f.Places)
+		t.named = slices.Clone(e.m.Places())
 	}
-	p.add(t)
 }
 
 // run does what the steps want.
 func (p *pump) run() {
 	p.endLeases()
 	for i := 0; i < p.n; i++ {
-		t := p.task(i)
-		switch {
+		switch t := p.task(i); {
 		case t.stop != nil:
 			t.stop()
 		case t.call.Op == machine.OpWatch:
-			p.subscribe(t)
+			p.subscribe(*t)
 		case t.call.Op == machine.OpRenew:
-			p.renewals = append(p.renewals, t)
+			p.renewals = append(p.renewals, *t)
 		default:
-			p.start(&t)
+			p.start(t)
 		}
 		p.endLeases()
 	}
-	clear(p.room[:min(p.n, len(p.room))])
-	clear(p.tasks)
 	p.n, p.tasks = 0, p.tasks[:0]
 	if p.round {
 		return
@@ -173,9 +183,8 @@ func (p *pump) detach() {
 
 // start makes a call that is answered once.
 func (p *pump) start(t *task) {
-	call := p.calls[t.call.Op]
 	if p.traits.Immediate {
-		fence, err := p.immediately(t.ctx, call, t.claim())
+		fence, err := t.immediately(p.answer)
 		p.answered(t.entry, &t.call, t.named, fence, err)
 		return
 	}
@@ -186,7 +195,19 @@ func (p *pump) start(t *task) {
 			a.Answered(0, panicError(v))
 		}
 	}()
-	call(t.ctx, t.claim(), p.at(t.call.By), a)
+	t.send(p.at(t.call.By), a)
+}
+
+// send makes the call.
+func (t *task) send(by time.Time, a Answer) {
+	switch store := t.entry.shard.store; t.call.Op {
+	case machine.OpAcquire:
+		store.Acquire(t.ctx, t.claim(), by, a)
+	case machine.OpRelease:
+		store.Release(t.ctx, t.claim(), by, a)
+	case machine.OpLower:
+		store.Lower(t.ctx, t.claim(), by, a)
+	}
 }
 
 // claim is the argument of a call.

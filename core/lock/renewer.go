@@ -118,7 +118,7 @@ func (r *renewal) report(i int, err error) {
 // such a hold.
 func (p *pump) renewed(t *task, err error) (about Event) {
 	e := t.entry
-	ev := machine.Event{Kind: machine.EvRenewed, Call: t.call, Answer: machine.AnsOK}
+	ev := machine.Event{Kind: machine.EvRenewed, Call: &t.call, Answer: machine.AnsOK}
 	if err != nil {
 		classify(&ev, err)
 	}

@@ -21,13 +21,14 @@ type shard struct {
 	number  uint64
 	mu      sync.Mutex // guards what follows, and the entries
 	entries map[string]*entry
+	awake   *entry // the last that was stepped, unless it has gone
 	due     agenda
 	owners  machine.Owner // the last that was made
 	effects []machine.Effect
 	known   int64        // of Locker.leaps
 	last    machine.Time // that lock has returned
 	over    bool         // Close has given up what was left
-	_       [24]byte     // so that two shards share no cache line
+	_       [16]byte     // so that two shards share no cache line
 }
 
 var seed = maphash.MakeSeed()

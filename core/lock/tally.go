@@ -28,6 +28,9 @@ func tallyOf(m *machine.Machine) counts {
 }
 
 func (t *tally) change(before, after counts) {
+	if before == after {
+		return
+	}
 	add := func(n *atomic.Int64, by int32) {
 		if by != 0 {
 			n.Add(int64(by))

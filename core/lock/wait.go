@@ -17,6 +17,7 @@ type wait struct {
 	result machine.Result
 	why    machine.Why
 	cause  error
+	answer immediate     // to the calls of the event
 	wake   chan struct{} // gets one element for a caller that has parked
 }
 

@@ -48,14 +48,14 @@ func (w *subscription) open(l *Locker, t task) {
 // subscribed is that a subscription is open, or has failed.
 func (p *pump) subscribed(t task, w *subscription, stop func(), err error) {
 	e := t.entry
-	ev := machine.Event{Kind: machine.EvWatched, Call: t.call, Answer: machine.AnsOK}
+	ev := machine.Event{Kind: machine.EvWatched, Call: &t.call, Answer: machine.AnsOK}
 	now := e.shard.lock()
 	defer e.shard.mu.Unlock()
 	switch {
 	case err != nil:
 		ev.Answer = machine.AnsUnknown
 	case w.over || e.gone:
-		p.add(task{entry: e, stop: stop})
+		p.add().stop = stop
 	default:
 		w.stop = stop
 	}

@@ -59,7 +59,7 @@ func (m *Machine) send(s Slot, now Time, out []Effect) []Effect {
 		return append(out, Effect{Do: DoSend, Call: k})
 	}
 	m.namePlaces(s, &k)
-	return append(out, Effect{Do: DoSend, Call: k, Places: m.places})
+	return append(out, Effect{Do: DoSend, Call: k})
 }
 
 // mayRun records until when an acquire that names the owner may run.
@@ -117,13 +117,13 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 	}
 	if e.Answer.Leaves(e.Call.Mode) {
 		for _, o := range e.Places {
-			out = m.orphan(o, &e.Call, now, out)
+			out = m.orphan(o, e.Call, now, out)
 		}
 	}
-	i, cl := e.Call.Claim, m.find(&e.Call)
+	i, cl := e.Call.Claim, m.find(e.Call)
 	if cl == nil {
 		if e.Answer.Leaves(e.Call.Mode) {
-			out = m.orphan(e.Call.Owner, &e.Call, now, out)
+			out = m.orphan(e.Call.Owner, e.Call, now, out)
 		}
 		return out
 	}
@@ -154,7 +154,7 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 		}
 	case held:
 		if e.Answer == AnsOK {
-			m.confirm(cl, &e.Call)
+			m.confirm(cl, e.Call)
 		}
 		cl.dirty = cl.dirty || e.Answer.Leaves(cl.mode) // if the hold was removed before the call ran
 	case ending, lapsed:
@@ -237,7 +237,7 @@ func (m *Machine) namedOne(i Slot, e *Event, now Time, out []Effect) []Effect {
 // heard ends the wait of the callers that have waited for an answer of the store to
 // anybody: tries that share it, and callers whose limit has passed.
 func (m *Machine) heard(now Time, out []Effect) []Effect {
-	if m.sharing == 0 && m.overdue == 0 {
+	if m.phases[sharing] == 0 && m.overdue == 0 {
 		return out
 	}
 	for s := m.queue.head; s != None; {

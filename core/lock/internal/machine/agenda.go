@@ -48,25 +48,23 @@ func (m *Machine) touch(id int32, touched *bool) {
 // schedule brings the agenda up to date with what the step has touched.
 func (m *Machine) schedule() {
 	for _, id := range m.touched {
-		var at Time
 		if id&1 == 0 {
 			c := &m.callers[id>>1]
 			c.touched = false
-			at = c.due()
+			m.put(id, c.row, c.due())
 		} else {
 			cl := &m.claims[id>>1]
 			cl.touched = false
-			at = cl.due()
+			m.put(id, cl.row, cl.due())
 		}
-		m.put(id, at)
 	}
 }
 
-// put sets when id is due.
-func (m *Machine) put(id int32, at Time) {
-	i := *m.row(id)
+// put sets when id is due, which has place i.
+func (m *Machine) put(id, i int32, at Time) {
 	switch {
-	case at >= Never && i < 0:
+	case i < 0 && at >= Never:
+	case i >= 0 && m.agenda[i].at == at:
 	case at >= Never:
 		last := len(m.agenda) - 1
 		moved := m.agenda[last]
@@ -78,10 +76,8 @@ func (m *Machine) put(id int32, at Time) {
 		}
 	case i < 0:
 		m.agenda = append(m.agenda, entry{at, id})
-		i = int32(len(m.agenda) - 1) //nolint:gosec // slots are small
-		*m.row(id) = i
-		m.sift(i)
-	case m.agenda[i].at != at:
+		m.sift(int32(len(m.agenda) - 1)) //nolint:gosec // slots are small
+	default:
 		m.agenda[i].at = at
 		m.sift(i)
 	}

@@ -52,7 +52,7 @@ func (f *fixture) step(e *machine.Event) (result machine.Result) {
 		case machine.DoReply:
 			result = out[i].Result
 		case machine.DoSend:
-			answer := machine.Event{Call: out[i].Call, Answer: machine.AnsOK}
+			answer := machine.Event{Call: &out[i].Call, Answer: machine.AnsOK}
 			switch out[i].Call.Op {
 			case machine.OpAcquire:
 				f.fence += machine.FenceStep

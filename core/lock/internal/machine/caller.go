@@ -98,26 +98,12 @@ func (c *caller) due() Time {
 // enter puts a caller in a phase.
 func (m *Machine) enter(s Slot, p phase) {
 	c := &m.callers[s]
-	if c.phase == sharing {
-		m.sharing--
-	}
-	if p == sharing {
-		m.sharing++
-	}
-	if c.phase == retrying {
-		m.unanswered--
-	}
-	if p == retrying {
-		m.unanswered++
-	}
-	if c.phase == absent && p != absent {
-		m.present++
-	}
-	if c.phase != absent && p == absent {
-		m.present--
-	}
+	m.phases[c.phase]--
+	m.phases[p]++
 	c.phase = p
-	m.touch(int32(s)<<1, &c.touched)
+	if c.Until > 0 || c.row >= 0 || p == joining || p == extending { // else it has no time
+		m.touch(int32(s)<<1, &c.touched)
+	}
 }
 
 // sawContention says whether another owner was seen to have the key since the caller came.
@@ -142,7 +128,7 @@ func (m *Machine) arrive(e *Event, now Time, out []Effect) []Effect {
 	if i := e.Of; i != None && m.claims[i].owner == e.Owner && m.claims[i].stage == held && (c.Mode != Semaphore || m.claims[i].mode != Semaphore) {
 		return m.reenter(s, i, now, out)
 	}
-	if c.Once && m.takenHere(c) {
+	if c.Once && m.takenHere(c.Mode) {
 		return m.reply(s, ResBusy, out)
 	}
 	m.queue.push(m.callers, s)
@@ -191,15 +177,15 @@ func (m *Machine) wait(s Slot, out []Effect) []Effect {
 
 // takenHere says whether a try need not call: another caller of this process has the key,
 // or waits for it.
-func (m *Machine) takenHere(c *caller) bool {
-	if m.conflicting(&m.held, c.Mode) > 0 {
+func (m *Machine) takenHere(mode Mode) bool {
+	if m.conflicting(&m.held, mode) > 0 {
 		return true
 	}
 	for s := m.queue.head; s != None; s = m.callers[s].next {
 		w := &m.callers[s]
 		switch {
 		case w.Once:
-		case c.Mode.shared() && w.Mode == c.Mode && !m.sawContention(w):
+		case mode.shared() && w.Mode == mode && !m.sawContention(w):
 		default:
 			return true
 		}
@@ -283,7 +269,7 @@ func (m *Machine) leave(s Slot, r Result, now Time, out []Effect) []Effect {
 	c := &m.callers[s]
 	switch c.phase {
 	case queued, calling, resting, retrying, sharing:
-		if (c.phase == calling || c.phase == retrying) && m.sharing > 0 { // they call for themselves
+		if (c.phase == calling || c.phase == retrying) && m.phases[sharing] > 0 { // they call for themselves
 			for other := m.queue.head; other != None; other = m.callers[other].next {
 				if m.callers[other].phase == sharing {
 					m.enter(other, queued)

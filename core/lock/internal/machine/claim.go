@@ -139,8 +139,10 @@ func (m *Machine) count(cl *claim, n int32) {
 	switch cl.stage {
 	case held:
 		m.held[cl.mode] += n
+		m.holds += n
 	case ending:
 		m.ending[cl.mode] += n
+		m.holds += n
 	case undoing:
 		m.undoing += n
 	}
@@ -253,7 +255,7 @@ func (m *Machine) endHold(i Slot, now Time, out []Effect) []Effect {
 
 // released is the answer to a release.
 func (m *Machine) released(e *Event, now Time, out []Effect) []Effect {
-	i, cl := e.Call.Claim, m.find(&e.Call)
+	i, cl := e.Call.Claim, m.find(e.Call)
 	if cl == nil || cl.out != OpRelease || cl.seq != e.Call.Seq {
 		return out
 	}

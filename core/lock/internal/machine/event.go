@@ -193,7 +193,7 @@ type Event struct {
 	Terms Terms // of an EvArrive
 	// Places are, of an EvAcquired that is late, the places that its call has named.
 	Places []Owner
-	Call   Call // of an answer, as it was sent
+	Call   *Call // of an answer, as it was sent
 }
 
 // Do is the kind of an effect.
@@ -247,7 +247,8 @@ const (
 	WhyApart                            // its caller does not want to share the hold
 )
 
-// Effect is what the shell does for a step.
+// Effect is what the shell does for a step. Of an acquire that names places, [Machine.Places]
+// are those.
 type Effect struct {
 	Do     Do
 	Result Result
@@ -255,7 +256,4 @@ type Effect struct {
 	Caller Slot
 	Fence  Fence
 	Call   Call
-	// Places are the owners whose places an acquire takes or keeps, in order. They are
-	// valid until the next step.
-	Places []Owner
 }

@@ -28,7 +28,7 @@ func (m *Machine) granted(e *Event, now Time, out []Effect) []Effect {
 	if c.Max > 0 {
 		cl.limit = after(e.Call.Sent, c.Max)
 	}
-	m.confirm(cl, &e.Call)
+	m.confirm(cl, e.Call)
 	m.verified = e.Call.Sent
 	m.pop(s, true, now)
 	m.lease(s, i)
@@ -192,7 +192,7 @@ func (m *Machine) lower(i Slot, now Time, out []Effect) []Effect {
 }
 
 func (m *Machine) lowered(e *Event, now Time, out []Effect) []Effect {
-	i, h := e.Call.Claim, m.find(&e.Call)
+	i, h := e.Call.Claim, m.find(e.Call)
 	if h == nil || h.stage != held || h.out != OpLower || h.seq != e.Call.Seq {
 		return out
 	}
@@ -237,7 +237,7 @@ func (m *Machine) renew(i, s Slot, ttl, now Time, out []Effect) []Effect {
 }
 
 func (m *Machine) renewed(e *Event, now Time, out []Effect) []Effect {
-	i, h := e.Call.Claim, m.find(&e.Call)
+	i, h := e.Call.Claim, m.find(e.Call)
 	if h == nil || h.stage != held {
 		return out
 	}
@@ -247,7 +247,7 @@ func (m *Machine) renewed(e *Event, now Time, out []Effect) []Effect {
 	}
 	switch {
 	case e.Answer == AnsOK:
-		m.confirm(h, &e.Call)
+		m.confirm(h, e.Call)
 	case e.Answer == AnsGone && e.Call.Mode == h.storedMode(): // else it has met the OpLower
 		return m.lose(i, WhyTaken, true, now, out)
 	case own:

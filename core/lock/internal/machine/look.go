@@ -13,11 +13,12 @@ func (m *Machine) Unsettled() int32 { return m.open + m.undoing }
 func (m *Machine) Undoing() int32 { return m.undoing }
 
 // Holds is how many holds there are, with those whose release has no answer.
-func (m *Machine) Holds() (n int32) {
-	for mode := range modes {
-		n += m.held[mode] + m.ending[mode]
-	}
-	return n
+func (m *Machine) Holds() int32 { return m.holds }
+
+// Refuses says whether an arrival is a try that is refused without a call. It changes nothing,
+// so the shell need not step the machine.
+func (m *Machine) Refuses(t *Terms, now Time) bool {
+	return t.Once && m.agenda.first() > now && m.takenHere(t.Mode)
 }
 
 // Leases is how many leases the holds have, and how many holds are being released.
@@ -32,6 +33,10 @@ func (m *Machine) Leases() (n int32) {
 	}
 	return n
 }
+
+// Places are the owners whose places the last acquire takes or keeps, in order. They are
+// valid until the next step.
+func (m *Machine) Places() []Owner { return m.places }
 
 // Owner is the last that was made.
 func (m *Machine) Owner() Owner { return m.owners }

@@ -50,25 +50,31 @@ func (p *Params) margin(ttl Time) Time {
 // Machine is one key in one locker. The zero value is not ready; see [Machine.Init].
 type Machine struct {
 	*Params
+	facts
+
 	callers []caller
 	claims  []claim
-	free    Slot // the first unused claim; they are linked
-	queue   queue
 	agenda  agenda
 	touched []int32
 	ids     []int32 // that are due
+	places  []Owner // that the last acquire names
+}
 
-	held       [modes]int32 // claims in stage held, by mode
-	ending     [modes]int32 // the same for Ending
-	open       int32        // acquires without an answer
-	undoing    int32        // claims in stage Undoing
-	present    int32        // callers that are not Absent
-	live       int32        // claims that are not Free
-	waiting    int32        // callers that have had to wait
-	sharing    int32        // callers in phase sharing
-	unanswered int32        // callers in phase retrying
-	overdue    int32        // callers whose limit has passed, and that wait for an answer
-	abreast    int32        // how many may call side by side now
+// facts are what a machine knows, besides its callers and its claims.
+type facts struct {
+	queue queue
+	free  Slot // the first unused claim; they are linked
+
+	phases  [phases]int32 // callers by phase; those that are not absent are taken off the absent ones
+	held    [modes]int32  // claims in stage held, by mode
+	ending  [modes]int32  // the same for Ending
+	open    int32         // acquires without an answer
+	holds   int32         // claims in stages held and ending
+	undoing int32         // claims in stage Undoing
+	live    int32         // claims that are not Free
+	waiting int32         // callers that have had to wait
+	overdue int32         // callers whose limit has passed, and that wait for an answer
+	abreast int32         // how many may call side by side now
 
 	owners   Owner  // the last that was made
 	seqs     uint32 // of calls
@@ -92,31 +98,20 @@ type Machine struct {
 	pauseTill Time // and this one
 
 	naming Slot // the claims that an acquire of another owner without an answer names; they are linked
-
-	places []Owner
 }
 
 // Init makes m the machine of a free key. Its owners are base+1 and following: the shell
 // keeps the bases of its machines far enough apart, and calls [Machine.Rebase] in time.
 func (m *Machine) Init(p *Params, base Owner) {
-	*m = Machine{
-		Params: p, owners: base, abreast: p.Abreast, free: None, naming: None, callAt: Never, verifyAt: Never, looked: -Never, verified: -Never,
-		callers: emptied(m.callers), claims: emptied(m.claims), agenda: emptied(m.agenda), touched: emptied(m.touched), ids: emptied(m.ids),
-	}
-	m.queue.init()
-	m.yield.length = p.YieldMin
-}
-
-// emptied keeps the room of a slice for the next key, unless it was for a crowd.
-func emptied[S ~[]E, E any](s S) S {
 	const few = 8
-	switch {
-	case cap(s) == 0:
-		return make(S, 0, 2)
-	case cap(s) > few:
-		return nil
+	if cap(m.callers) > few || cap(m.claims) > few { // the room of a crowd
+		m.callers, m.claims, m.agenda, m.touched, m.ids, m.places = nil, nil, nil, nil, nil, nil
 	}
-	return s[:0]
+	m.Params, m.facts = p, facts{
+		owners: base, abreast: p.Abreast, free: None, naming: None, callAt: Never, verifyAt: Never, looked: -Never, verified: -Never,
+		queue: queue{None, None, None}, yield: yield{length: p.YieldMin},
+	}
+	m.callers, m.claims, m.agenda, m.touched, m.ids = m.callers[:0], m.claims[:0], m.agenda[:0], m.touched[:0], m.ids[:0]
 }
 
 // Rebase makes the next owners base+1 and following.
@@ -180,7 +175,9 @@ func (m *Machine) Due() Time {
 
 // Empty says whether the machine may be dropped: nothing waits, is held or is to be
 // undone. Answers that are still due mean nothing then.
-func (m *Machine) Empty() bool { return m.watch.state == watchNone && m.present == 0 && m.live == 0 }
+func (m *Machine) Empty() bool {
+	return m.watch.state == watchNone && m.phases[absent] == 0 && m.live == 0
+}
 
 // timer serves what is due. What would be renewed within slack is renewed along with it.
 func (m *Machine) timer(slack, now Time, out []Effect) []Effect {
@@ -203,7 +200,7 @@ func (m *Machine) timer(slack, now Time, out []Effect) []Effect {
 // to care about who is next.
 func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 	m.callAt, m.verifyAt = Never, Never
-	abreast, unanswered := int32(0), m.unanswered
+	abreast, unanswered := int32(0), m.phases[retrying]
 	for s := m.queue.head; s != None && m.mayCall(s, abreast); {
 		c := &m.callers[s]
 		if c.phase == retrying {
@@ -249,7 +246,7 @@ func (m *Machine) advance(e *Event, now Time, out []Effect) []Effect {
 			}
 			return out
 		}
-		s, abreast, unanswered = m.queue.head, 0, m.unanswered
+		s, abreast, unanswered = m.queue.head, 0, m.phases[retrying]
 	}
 	return out
 }

@@ -395,14 +395,17 @@ func (w *world) backed(sc *scope, p int, h *claim, mode Mode) {
 func (w *world) counts(sc *scope, p int) {
 	m := &w.p[p]
 	var has, ends [modes]int32
-	var open, undo, waiting, share, over, again, leaving int32
+	var by [phases]int32
+	var open, undo, waiting, over, holds, leaving int32
 	for i := range m.claims {
 		cl := &m.claims[i]
 		switch cl.stage {
 		case held:
 			has[cl.mode]++
+			holds++
 		case ending:
 			ends[cl.mode]++
+			holds++
 		case undoing:
 			undo++
 			if cl.leaving {
@@ -437,11 +440,9 @@ func (w *world) counts(sc *scope, p int) {
 		if c.waits {
 			waiting++
 		}
-		if c.phase == sharing {
-			share++
-		}
-		if c.phase == retrying {
-			again++
+		if c.phase != absent {
+			by[absent]--
+			by[c.phase]++
 		}
 		if c.Once && c.phase == retrying && c.tries >= m.Tries {
 			w.fail("a try rides out an outage")
@@ -470,7 +471,7 @@ func (w *world) counts(sc *scope, p int) {
 	if sc.most > 0 && waiting > sc.most {
 		w.fail("too many wait")
 	}
-	if has != m.held || ends != m.ending || open != m.open || undo != m.undoing || waiting != m.waiting || share != m.sharing || again != m.unanswered || over != m.overdue || leaving != m.leaving {
+	if has != m.held || ends != m.ending || open != m.open || undo != m.undoing || waiting != m.waiting || by != m.phases || holds != m.holds || over != m.overdue || leaving != m.leaving {
 		w.fail("the machine counts wrongly")
 	}
 }

@@ -317,7 +317,8 @@ func (x *explorer) hear(v *world, i int) bool {
 		v.hears[p] = listener{}
 	}
 	kind := map[Op]Kind{OpAcquire: EvAcquired, OpRelease: EvReleased, OpLower: EvLowered, OpRenew: EvRenewed, OpForce: EvForced, OpWatch: EvWatched}[k.Op]
-	return v.step(x, p, &Event{Kind: kind, Call: *k, Answer: m.ans, Fence: m.fence, TTL: m.left, Others: m.others, PerOwner: m.perOwner})
+	call := *k
+	return v.step(x, p, &Event{Kind: kind, Call: &call, Answer: m.ans, Fence: m.fence, TTL: m.left, Others: m.others, PerOwner: m.perOwner})
 }
 
 // tick lets time pass. It doesn't while a message is on its way that isn't slow, or a timer

@@ -202,10 +202,10 @@ func plants() []plant {
 	return []plant{
 		// The queue.
 		{"the last comes first", "yield, nobody listens", "", in("caller.go", "	h := m.claim(i)\n	s := m.queue.head\n	if !m.Spaced", "	h := m.claim(i)\n	s := m.queue.tail\n	if !m.Spaced")},
-		{"a try waits behind others", "a waiter and tries", "", in("caller.go", "	if c.Once && m.takenHere(c) {", "	if false {")},
+		{"a try waits behind others", "a waiter and tries", "", in("caller.go", "	if c.Once && m.takenHere(c.Mode) {", "	if false {")},
 		{"a try shares the call under way", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "	m.queue.push(m.callers, s)\n	m.enter(s, queued)", "	m.queue.push(m.callers, s)\n	m.enter(s, queued)\n	if h := &m.callers[m.queue.head]; h.Once && h.phase == calling && c.Once && m.queue.head != s {\n		m.enter(s, sharing)\n		return out\n	}")},
-		{"a try that leaves forgets the tries that share its call", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "if (c.phase == calling || c.phase == retrying) && m.sharing > 0 {", "if false {")},
-		{"any try that leaves ends the sharing", "three tries, one again", "", in("caller.go", "if (c.phase == calling || c.phase == retrying) && m.sharing > 0 {", "if c.phase != sharing && c.Once && m.sharing > 0 {")},
+		{"a try that leaves forgets the tries that share its call", "three tries", "core/lock: a try that leaves keeps the next one waiting for the call under way", in("caller.go", "if (c.phase == calling || c.phase == retrying) && m.phases[sharing] > 0 {", "if false {")},
+		{"any try that leaves ends the sharing", "three tries, one again", "", in("caller.go", "if (c.phase == calling || c.phase == retrying) && m.phases[sharing] > 0 {", "if c.phase != sharing && c.Once && m.phases[sharing] > 0 {")},
 		{"a hint while calling is forgotten", "two processes of two", "core/lock: a storm of callers in one line loses no wake-up", in("watch.go", "		c.hint = true\n		if c.phase", "		c.hint = c.phase != calling\n		if c.phase")},
 		{"no look after subscribing", "two processes of two", "core/lock: each subscription is followed by a call", in("watch.go", "	m.hint()\n}\n\nfunc (m *Machine) watchTimer", "}\n\nfunc (m *Machine) watchTimer")},
 		{"the answer to an old subscription counts", "one waits", "", []edit{{"watch.go", "w.state != watchOpening || w.seq != e.Call.Seq", "w.state != watchOpening"}, {"monitor_test.go", "p.watch.state != watchOpening || p.watch.seq != k.Seq", "p.watch.state != watchOpening"}}},
@@ -274,8 +274,8 @@ func plants() []plant {
 		{"an acquire writes more than it may", "long leases", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("acquire.go", "	ttl := min(c.length(), m.MaxTTL)", "	ttl := c.length()")},
 
 		// Time.
-		{"trust counts from the answer", "time: slow answers", "", in("hold.go", "	m.confirm(cl, &e.Call)\n	m.verified", "	m.confirm(cl, &e.Call)\n	cl.trust = after(now, e.Call.TTL-m.margin(e.Call.TTL))\n	m.verified")},
-		{"a late renewal prolongs trust", "time: one, two faults", "", in("hold.go", "		m.confirm(h, &e.Call)\n	case e.Answer == AnsGone && e.Call", "		m.confirm(h, &e.Call)\n		h.trust = after(now, e.Call.TTL-m.margin(e.Call.TTL))\n	case e.Answer == AnsGone && e.Call")},
+		{"trust counts from the answer", "time: slow answers", "", in("hold.go", "	m.confirm(cl, e.Call)\n	m.verified", "	m.confirm(cl, e.Call)\n	cl.trust = after(now, e.Call.TTL-m.margin(e.Call.TTL))\n	m.verified")},
+		{"a late renewal prolongs trust", "time: one, two faults", "", in("hold.go", "		m.confirm(h, e.Call)\n	case e.Answer == AnsGone && e.Call", "		m.confirm(h, e.Call)\n		h.trust = after(now, e.Call.TTL-m.margin(e.Call.TTL))\n	case e.Answer == AnsGone && e.Call")},
 		{"a grant that comes too late is trusted", "late grants", "", in("hold.go", "	if now >= after(e.Call.Sent, e.Call.TTL-m.margin(e.Call.TTL)) || e.Call", "	if e.Call")},
 		{"only timers notice the end of trust", "time: late timers, re-entry", "core/lock: a hold that is no longer trusted refuses nobody", in("machine.go", "	out = m.lapse(now, out)\n", "	if e.Kind == EvTimer {\n		out = m.lapse(now, out)\n	}\n")},
 		{"what was sent before a suspension confirms", "time: suspended", "core/lock: an answer from before a suspension confirms nothing", []edit{{"hold.go", "	if k.Epoch != m.epoch {", "	if false {"}, {"hold.go", " || e.Call.Epoch != m.epoch { // too", " { // too"}}},

@@ -6,8 +6,6 @@ type queue struct {
 	last       Slot // the last that leads
 }
 
-func (q *queue) init() { q.head, q.tail, q.last = None, None, None }
-
 // push makes s the last.
 func (q *queue) push(callers []caller, s Slot) {
 	c := &callers[s]

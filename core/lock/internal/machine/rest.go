@@ -47,7 +47,7 @@ func (r *Rest) Due() Time { return min(r.trust, r.renewAt) }
 
 // Rests says whether a Rest has all that the machine knows.
 func (m *Machine) Rests() bool {
-	if m.present != 1 || m.live != 1 || m.callers[0].phase != holding {
+	if m.phases[absent] != -1 || m.live != 1 || m.callers[0].phase != holding {
 		return false
 	}
 	c := &m.callers[0]
@@ -85,8 +85,9 @@ func (m *Machine) Rest() Rest {
 func (m *Machine) Wake(r *Rest) {
 	m.seqs, m.order, m.epoch, m.verified = r.seqs, r.order, r.epoch, r.verified
 	m.perOwner, m.draining = r.flags.has(restPerOwner), r.flags.has(restDraining)
-	m.present, m.live, m.arrivals, m.seen = 1, 1, 1, 1
-	m.held[r.mode] = 1
+	m.live, m.arrivals, m.seen = 1, 1, 1
+	m.phases[absent], m.phases[holding] = -1, 1
+	m.held[r.mode], m.holds = 1, 1
 	terms := Terms{Mode: r.mode, Part: r.flags.has(restPart), Permits: r.permits, Size: r.size, Watchdog: r.watchdog, Min: r.least}
 	watchdog := r.watchdog
 	if r.flags.has(restFixed) {
@@ -103,7 +104,7 @@ func (m *Machine) Wake(r *Rest) {
 		gone: r.gone, placed: -1, granted: r.granted, trust: r.trust, expiry: r.expiry, lasts: r.lasts,
 		watchdog: watchdog, limit: r.limit, at: Never, renewAt: r.renewAt,
 	})
-	m.put(1, m.claims[0].due())
+	m.put(1, -1, m.claims[0].due())
 }
 
 // Owner is that of the hold.

@@ -17,7 +17,7 @@ func TestAMachineThatHasRestedHearsOfEarlierCallers(t *testing.T) {
 		return Call{}
 	}
 	acquire := step(&m, Event{Kind: EvArrive, Of: None, Terms: Terms{Mode: Exclusive, Watchdog: 4}})
-	step(&m, Event{Kind: EvAcquired, Call: acquire, Answer: AnsOK, Fence: FenceStep})
+	step(&m, Event{Kind: EvAcquired, Call: &acquire, Answer: AnsOK, Fence: FenceStep})
 	step(&m, Event{Kind: EvArrive, Caller: 1, Of: acquire.Claim, Owner: acquire.Owner, Terms: Terms{Mode: Exclusive, Watchdog: 4}})
 	extension := step(&m, Event{Kind: EvExtend, Caller: 1, TTL: 9})
 	step(&m, Event{Kind: EvRelease, Caller: 1})
@@ -27,7 +27,7 @@ func TestAMachineThatHasRestedHearsOfEarlierCallers(t *testing.T) {
 	r := m.Rest()
 	woken.Init(&p, m.Owner())
 	woken.Wake(&r)
-	step(&woken, Event{Kind: EvRenewed, Call: extension, Answer: AnsOK})
+	step(&woken, Event{Kind: EvRenewed, Call: &extension, Answer: AnsOK})
 	if until := woken.claims[0].expiry; until != begin+9 {
 		t.Errorf("it lasts until %d", until)
 	}

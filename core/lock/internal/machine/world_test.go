@@ -245,11 +245,13 @@ func (w *world) rest(sc *scope, p int) {
 
 func (w *world) send(sc *scope, p int, f *Effect, full bool) bool {
 	r := msg{proc: int8(p), k: f.Call} //nolint:gosec // few
-	if len(f.Places) > len(r.places) {
+	if int(f.Call.Named) > len(r.places) {
 		w.fail("scope too small: places of a call")
 		return false
 	}
-	copy(r.places[:], f.Places)
+	if f.Call.Named > 0 {
+		copy(r.places[:], w.p[p].Places())
+	}
 	if f.Call.Op == OpRenew && f.Call.Caller == None {
 		w.asked(p, &f.Call)
 	}
