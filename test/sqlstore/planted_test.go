@@ -40,7 +40,7 @@ var plants = []plant{
 	{"acquire: the fence stays", sqlstore.PostgreSQL, "greatest(l.fence + 64, excluded.fence)", "l.fence", contractPG + "fences_grow_over_release,_expiry_and_force"},
 	{"acquire: shortens", sqlstore.PostgreSQL, "expires = greatest(l.expires, excluded.expires)", "expires = excluded.expires", contractPG + "the_same_claim_again_lengthens"},
 	{"acquire: a held key", sqlstore.PostgreSQL, "WHERE l.more IS NULL AND (l.expires <= excluded.version OR", "WHERE l.more IS NULL AND (l.expires > 0 OR", "TestTwoProcessesGrantOneHold/PostgreSQL"},
-	{"update: whatever the row is now", sqlstore.PostgreSQL, "AND version = $2::bigint", "AND $2::bigint > 0", "TestTwoProcessesGrantOneHold/PostgreSQL"},
+	{"update: whatever the row is now", sqlstore.PostgreSQL, "AND version = $2::bigint", "AND $2::bigint > 0", "TestADecisionAboutAnOldRowIsNotWritten"},
 	{"insert: fails where another was faster", sqlstore.PostgreSQL, "WHERE {now} < $8::bigint\nON CONFLICT DO NOTHING", "WHERE {now} < $8::bigint", "TestTwoProcessesGrantOneHold/PostgreSQL"},
 	{"release: of others", sqlstore.PostgreSQL, "AND owner = $2 AND mode IN ($3, $4) AND more IS NULL AND expires >", "AND $2 <> '' AND mode IN ($3, $4) AND more IS NULL AND expires >", contractPG + "release_never_touches"},
 	{"release: notifies nobody", sqlstore.PostgreSQL, "pg_notify('redlatch', $5::text)::text", "$5::text", contractNotes + "a_release_wakes_who_watches"},

@@ -512,6 +512,55 @@ func TestAVersionThatWasForgottenNeverComesBack(t *testing.T) {
 	})
 }
 
+// Two processes have read the same row, and decide: the second to write begins again.
+func TestADecisionAboutAnOldRowIsNotWritten(t *testing.T) {
+	t.Parallel()
+	address := sharedPostgres.database(t)
+	db := postgres(t, address, nil)
+	stores := []lock.BlockingStore{
+		lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL)),
+		lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL)),
+	}
+	first := claim("k", "a:1", lock.Semaphore)
+	granted(t, stores[0], first)
+	if err := stores[0].Release(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.BeginTx(t.Context(), nil) // both wait for it to write
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it has changed nothing
+	if _, err := tx.ExecContext(t.Context(), "SELECT id FROM redlatch_locks FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, len(stores))
+	for i, s := range stores {
+		go func() {
+			_, err := s.Acquire(t.Context(), claim("k", fmt.Sprintf("%c:2", 'a'+i), lock.Semaphore))
+			got <- err
+		}()
+	}
+	eventually(t, "both wait for the row", func() bool {
+		return number(t, db, "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == len(stores)
+	})
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	grants := 0
+	for range stores {
+		switch err := <-got; {
+		case err == nil:
+			grants++
+		case !errors.Is(err, lock.ErrBusy):
+			t.Error(err)
+		}
+	}
+	if grants != 1 {
+		t.Errorf("%d grants of the only permit", grants)
+	}
+}
+
 // Processes that decide about a key at the same time lose no decision, also where nobody
 // has had the key yet.
 func TestTwoProcessesGrantOneHold(t *testing.T) {
