@@ -38,11 +38,13 @@ type software struct {
 
 var (
 	redisAlone = software{
-		[]serverKind{redisServer}, "without persistence",
+		[]serverKind{redisServer},
+		"without persistence",
 		[]string{"github.com/redis/go-redis/v9", "github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/rueidis"},
 	}
 	databases = software{
-		[]serverKind{{"PostgreSQL", []string{"postgres"}}, {"MariaDB", []string{"mariadbd", "mysqld"}}, redisServer}, "flushing each commit",
+		[]serverKind{{"PostgreSQL", []string{"postgres"}}, {"MariaDB", []string{"mariadbd", "mysqld"}}, redisServer},
+		"flushing each commit",
 		[]string{
 			"github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "modernc.org/sqlite", "github.com/redis/go-redis/v9", "cirello.io/pglock",
 		},
