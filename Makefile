@@ -355,6 +355,16 @@ bench: servers ## Compare redlatch with other lock libraries: tables, a CSV file
 bench-check: servers ## The same, and fail where a requirement is missed
 	$(RUN_BENCH) check --rounds=$(ROUNDS) --dir=$(BENCH_DIR) $(BENCH_FLAGS)
 
+DATABASES_DIR ?= $(CURDIR)/.tmp/bench-databases
+
+.PHONY: bench-databases
+bench-databases: servers ## Compare locks in databases: a table and a CSV file in .tmp/bench-databases; fails where a requirement is missed
+	$(RUN_BENCH) databases --rounds=$(ROUNDS) --dir=$(DATABASES_DIR) $(BENCH_FLAGS)
+
+.PHONY: bench-databases-docs
+bench-databases-docs: ## Write the table of the last run into docs/benchmarks/databases.md
+	$(RUN_BENCH) docs --from=$(DATABASES_DIR)/bench.csv docs/benchmarks/databases.md
+
 # SCALE_FLAGS such as --quick or --only=waiters,processes.
 SCALE_FLAGS ?=
 SCALE_DIR ?= $(CURDIR)/.tmp/scale

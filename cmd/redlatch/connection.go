@@ -19,11 +19,13 @@ import (
 
 	"github.com/redlatch/redlatch/core/lock"
 	"github.com/redlatch/redlatch/core/redisstore"
+	"github.com/redlatch/redlatch/core/sqlstore"
 )
 
-// connection is how Redis is reached, and how the locks are named there.
+// connection is how Redis, or a database, is reached, and how the locks are named there.
 type connection struct {
 	url          string
+	db           string
 	cluster      bool
 	sentinels    []string
 	master       string
@@ -38,10 +40,11 @@ type connection struct {
 
 func (c *connection) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.url, "redis", "", "`URL` of Redis without a password (env REDLATCH_REDIS; default redis://127.0.0.1:6379/0)")
+	f.StringVar(&c.db, "db", "", "`URL` of a database that has the locks: postgres://…, mysql://… or sqlite:file (env REDLATCH_DB)")
 	f.BoolVar(&c.cluster, "cluster", false, "the server is a node of a Redis Cluster")
 	f.StringSliceVar(&c.sentinels, "sentinel", nil, "`host:port` of a Sentinel; repeat it for each")
 	f.StringVar(&c.master, "master", "", "`name` of the master that the Sentinels watch")
-	f.StringVar(&c.user, "user", "", "`name` of the ACL user")
+	f.StringVar(&c.user, "user", "", "`name` of the user")
 	f.StringVar(&c.passwordFile, "password-file", "", "`file` with the password (or env REDLATCH_PASSWORD)")
 	f.StringVar(&c.caFile, "tls-ca", "", "PEM `file` of the CA; turns TLS on, as rediss:// does")
 	f.StringVar(&c.certFile, "tls-cert", "", "PEM `file` of the client's certificate")
@@ -145,34 +148,75 @@ func (c *connection) tls(config *tls.Config, host string) (*tls.Config, error) {
 	return config, nil
 }
 
+// store is what the commands need of redisstore and sqlstore.
+type store interface {
+	lock.Store
+	lock.Registry
+	Check(ctx context.Context, modes ...lock.Mode) error
+}
+
 // opened is a store, and a locker on it that is known to operators.
 type opened struct {
-	client redis.UniversalClient
-	store  *redisstore.Store
+	client io.Closer
+	store  store
 	locker *lock.Locker
+	cures  cures
+	where  string // the server is
 }
+
+// cures say what a user lacks.
+type cures struct{ list, names string }
 
 // open makes no call yet.
 func (c *connection) open(warnings io.Writer, opts ...lock.Option) (*opened, error) {
-	all, err := c.options()
+	u, err := c.databaseURL()
 	if err != nil {
 		return nil, err
+	}
+	log, o := slog.New(slog.NewTextHandler(warnings, nil)), new(opened)
+	if u != nil {
+		err = c.inDatabase(o, u, log)
+	} else {
+		err = c.inRedis(o, log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.locker = lock.New(o.store, append([]lock.Option{lock.WithIdentity(lock.Identity{Service: "redlatch"})}, opts...)...)
+	return o, nil
+}
+
+func (c *connection) inDatabase(o *opened, u *url.URL, log *slog.Logger) error {
+	d, err := c.openDatabase(u)
+	if err != nil {
+		return err
+	}
+	o.client, o.where = d.pool, d.where
+	o.cures = cures{"the user can't read redlatch_locks", "the user can't write redlatch_lockers"}
+	o.store, err = sqlstore.New(d.pool, d.dialect, sqlstore.WithLogger(log))
+	return err
+}
+
+func (c *connection) inRedis(o *opened, log *slog.Logger) error {
+	all, err := c.options()
+	if err != nil {
+		return err
 	}
 	logging.Disable() // errors are returned as well
 	client := redis.NewUniversalClient(all)
 	options := []redisstore.Option{
-		redisstore.WithLogger(slog.New(slog.NewTextHandler(warnings, nil))), redisstore.WithKeyPrefix(c.prefix),
+		redisstore.WithLogger(log), redisstore.WithKeyPrefix(c.prefix),
 		redisstore.WithPublish(redisstore.Both), // who waits isn't known: it may be an old Redisson in a cluster
 	}
 	if c.setnx {
 		options = append(options, redisstore.WithSETNX())
 	}
-	store := redisstore.New(client, options...)
-	locker := lock.New(store, append([]lock.Option{lock.WithIdentity(lock.Identity{Service: "redlatch"})}, opts...)...)
-	return &opened{client, store, locker}, nil
+	o.client, o.store, o.where = client, redisstore.New(client, options...), redisAt(all)
+	o.cures = cures{"the user lacks what lists locks: acl-operators in docs/security.md", "the user lacks acl-names of docs/security.md"}
+	return nil
 }
 
-// closeWithin is how long the end may take when Redis is away.
+// closeWithin is how long the end may take when the store is away.
 const closeWithin = 3 * time.Second
 
 // close ends what is open, even if ctx has ended.
@@ -182,12 +226,8 @@ func (o *opened) close(ctx context.Context) error {
 	return errors.Join(o.locker.Close(ctx), o.client.Close())
 }
 
-// where says what Redis is asked.
-func (c *connection) where() string {
-	all, err := c.options()
-	if err != nil {
-		return "Redis"
-	}
+// redisAt says which server is asked.
+func redisAt(all *redis.UniversalOptions) string {
 	if all.MasterName != "" {
 		return fmt.Sprintf("master %s of the Sentinels %s", all.MasterName, strings.Join(all.Addrs, ", "))
 	}

@@ -18,13 +18,15 @@ func newDoctor(c *connection) *cobra.Command {
 	timeout := 10 * time.Second
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether Redis can keep locks, and say what to put right",
+		Short: "Check whether Redis or a database can keep locks, and say what to put right",
 		Long: `doctor takes, renews and releases a lock of each mode on a key that nobody uses, on every
-master, with the user and the scripts that real locks have. It reads the settings that
-lose locks, and tries what ls and names need. It exits with 69 if locks can't be kept.`,
+master, with the user, the scripts and the tables that real locks have. It reads the
+settings that lose locks, and tries what ls and names need. If a database lacks the
+tables, it prints the statements. It exits with 69 if locks can't be kept.`,
 		Example: `  redlatch doctor
   redlatch doctor --redis rediss://locks@redis:6380/0 --password-file /run/secrets/redis
-  redlatch doctor --cluster --redis redis://node-1:6379`,
+  redlatch doctor --cluster --redis redis://node-1:6379
+  redlatch doctor --db postgres://locks@db/app`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
@@ -68,7 +70,7 @@ func (c *connection) doctor(ctx context.Context, cmd *cobra.Command) error {
 		}
 	}
 	if bad != nil {
-		return exitError{code: exitAway, err: fmt.Errorf("%s can't keep all locks", c.where())}
+		return exitError{code: exitAway, err: fmt.Errorf("%s can't keep all locks", o.where)}
 	}
 	return nil
 }
@@ -94,15 +96,19 @@ func (c *connection) optional(ctx context.Context, o *opened, say func(mark, wha
 		}
 		say("ok", what, works)
 	}
-	try("ls, watch", "locks can be listed", "the user lacks what lists locks: acl-operators in docs/security.md", err)
+	try("ls, watch", "locks can be listed", o.cures.list, err)
 	registration := lock.Registration{Locker: o.locker.ID(), Identity: o.locker.Identity(), Since: time.Now()}
 	err = errors.Join(o.store.Register(ctx, registration, time.Second), o.store.Unregister(ctx, o.locker.ID()))
-	try("names of holders", "can be kept", "the user lacks acl-names of docs/security.md", err)
+	try("names of holders", "can be kept", o.cures.names, err)
 	end, err := o.store.Announced(ctx, func(string, string) {})
 	if err == nil {
 		end()
 	}
-	try("forced releases", "holders learn of them at once", "the user lacks acl-names of docs/security.md", err)
+	if errors.Is(err, lock.ErrUnsupported) { // by databases, without a connection that listens
+		say("ok", "forced releases", "holders learn of them at their next renewal")
+		return
+	}
+	try("forced releases", "holders learn of them at once", o.cures.names, err)
 }
 
 func newRules() *cobra.Command {
@@ -111,7 +117,7 @@ func newRules() *cobra.Command {
 		Use:   "check FILE...",
 		Short: "Check files with rules",
 		Long: `check reads files with rules, in YAML or JSON, as a program would that loads them, and
-prints each fault with its line. It needs no Redis. It exits with 64 if there is one.`,
+prints each fault with its line. It needs no server. It exits with 64 if there is one.`,
 		Example: `  redlatch rules check locks.yaml
   redlatch rules check deploy/*/locks.yaml
   git diff --name-only | grep locks.yaml | xargs redlatch rules check`,

@@ -38,7 +38,7 @@ func usage(format string, args ...any) error {
 	return exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// away says that a call failed as Redis is away, and not as it refuses: waiting may help.
+// away says that a call failed as the store is away, and not as it refuses: waiting may help.
 func away(err error) bool {
 	var failed *lock.StoreError
 	refused := errors.As(err, &failed) && failed.Outcome == lock.OutcomeRefused

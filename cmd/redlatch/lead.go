@@ -18,7 +18,7 @@ func newLead(c *connection) *cobra.Command {
 		Short: "Run a command on one host only, and on another when that one fails",
 		Long: `lead waits until it has the lock, and runs the command for as long as it keeps it. If the
 lock is lost, the command is ended, and started again when this host has the lock again.
-A Redis that is away is waited for; one that refuses, as the password is wrong, ends lead
+A store that is away is waited for; one that refuses, as the password is wrong, ends lead
 with 69. When the command ends by itself, lead frees the lock and exits with its code.`,
 		Example: `  # a scheduler that must run once in the fleet; start it on each host
   redlatch lead scheduler -- ./scheduler
@@ -35,7 +35,7 @@ with 69. When the command ends by itself, lead frees the lock and exits with its
 	return cmd
 }
 
-// retryAway is the pause while Redis is away.
+// retryAway is the pause while the store is away.
 const retryAway = time.Second
 
 func (r *running) lead(cmd *cobra.Command, key string, command []string) error {
@@ -73,7 +73,7 @@ func (r *running) term(cmd *cobra.Command, o *opened, key, path string, command 
 	return r.child(cmd, path, command, lease, signals)
 }
 
-// elected waits for the lock, and for a Redis that is away.
+// elected waits for the lock, and for a store that is away.
 func (r *running) elected(ctx context.Context, cancel func(), cmd *cobra.Command, o *opened, key string, signals *signals) (*lock.Lease, error) {
 	stopped := signals.cancels(cancel)
 	lease, err := o.locker.Acquire(ctx, key)

@@ -26,9 +26,9 @@ func newList(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
 		Short: "List the locks that are held",
-		Long: `ls lists the locks that are held, and by whom. It reads Redis with SCAN, a page at a time
-and on each master, and prints the first rows at once. A pattern is that of Redis: *, ?
-and [a-c].
+		Long: `ls lists the locks that are held, and by whom. It reads Redis with SCAN on each master, or
+the table of a database, a page at a time, and prints the first rows at once. A pattern is
+that of Redis: *, ? and [a-c].
 
 HOLDER is the service, host and process of a holder that has said so, as those of this
 kit do with an identity. SINCE and FENCE are what the holder says; they are missing for
@@ -37,7 +37,8 @@ how many processes wait, or callers in a fair lock. A zombie is the hold of a pr
 this kit that has ended, or has no identity.`,
 		Example: `  redlatch ls
   redlatch ls 'order:*' --held-for 1m
-  redlatch ls --zombies --json | jq -r .key`,
+  redlatch ls --zombies --json | jq -r .key
+  redlatch ls --db postgres://locks@db/app`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return l.list(cmd, pattern(args)) },
 	}
@@ -50,7 +51,7 @@ func (l *listing) flags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&l.heldFor, "held-for", 0, "only what is held for that long")
 	cmd.Flags().StringVar(&l.host, "host", "", "only what this `host` holds")
 	cmd.Flags().BoolVar(&l.zombies, "zombies", false, "only what a process holds that has ended")
-	cmd.Flags().IntVar(&l.page, "page", 500, "how many keys one SCAN looks at, 1000 at most")
+	cmd.Flags().IntVar(&l.page, "page", 500, "how many keys a page has, 1000 at most")
 }
 
 func pattern(args []string) string {
@@ -83,7 +84,7 @@ func (l *listing) list(cmd *cobra.Command, pattern string) error {
 	case err != nil:
 		return err
 	case found == 0:
-		return exitError{code: exitBusy, quiet: l.json, err: fmt.Errorf("no lock matches %s at %s", pattern, l.where())}
+		return exitError{code: exitBusy, quiet: l.json, err: fmt.Errorf("no lock matches %s at %s", pattern, o.where)}
 	}
 	return nil
 }

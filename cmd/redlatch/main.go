@@ -4,7 +4,7 @@
 //	redlatch ls 'order:*'
 //	redlatch release order:4711 --reason "web-3 hangs"
 //
-// It needs a Redis that has the locks: see redlatch --help.
+// It needs a Redis or a database that has the locks: see redlatch --help.
 package main
 
 import (
@@ -53,16 +53,18 @@ func newRoot(std streams) *cobra.Command {
 		Short: "Run commands under a distributed lock, and see who holds which",
 		Long: `redlatch runs commands under a lock that all hosts share, and shows operators who
 holds which lock. It reads and takes the locks of the Go kit redlatch, of Redisson
-(Java), and with --setnx those of redsync, redislock and redis-py.
+(Java), and with --setnx those of redsync, redislock and redis-py; or with --db those that
+the kit has in PostgreSQL, MySQL, MariaDB or SQLite.
 
 The connection is the same for all commands. Give it once, in the environment:
   REDLATCH_REDIS      URL, such as redis://locks@redis:6379/0 or rediss://…
+  REDLATCH_DB         URL of a database, such as postgres://locks@db/app
   REDLATCH_PASSWORD   password, which no flag takes, since others can read argv
 
 Exit codes:
   0..255  that of the command which ran; 128+n if signal n ended it
   64      the command line is wrong
-  69      Redis is away, or refuses
+  69      the store is away, or refuses
   70      the lock was lost while the command ran, which was ended
   75      the lock is busy, or nothing matched
   126     the command can't be executed

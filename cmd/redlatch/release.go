@@ -27,8 +27,8 @@ func newRelease(c *connection) *cobra.Command {
 		Use:   "release KEY",
 		Short: "Take a lock away from its holders",
 		Long: `release prints what it takes from whom, wants the key typed, and a reason. The holders
-learn of it at once if they have an identity, else at their next renewal; work that
-doesn't look at its lease goes on. What was released is a line of JSON on stderr, and the
+learn of it at once if they have an identity and their store has notifications, else at
+their next renewal; work that doesn't look at its lease goes on. What was released is a line of JSON on stderr, and the
 input of the command in --audit, which must succeed first. Exits with 75 if nobody held it.`,
 		Example: `  redlatch release order:4711
   redlatch release order:4711 --yes --reason "web-3 hangs, INC-812"

@@ -36,7 +36,7 @@ Without --wait it tries once, and exits with 75 if the lock is busy. It says not
 its own unless --verbose. The command finds REDLATCH_KEY and REDLATCH_FENCE in its
 environment: the fence grows with each grant, so that a database can refuse an older one.
 
-Signals are passed on. If the lock is lost, as Redis is away for too long or somebody has
+Signals are passed on. If the lock is lost, as the store is away for too long or somebody has
 released it by force, the command gets SIGTERM, and SIGKILL after --grace; the exit code
 is 70. If redlatch itself is killed on Linux, the command is killed as well.`,
 		Example: `  # cron on three hosts: one of them runs the report, the others exit with 75

@@ -93,7 +93,7 @@ func (l *listing) frame(ctx context.Context, o *opened, pattern string) string {
 	})
 	now := time.Now()
 	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "%s  %d held  %s  %s\n\n", now.Format(time.TimeOnly), found, printable(pattern), l.where())
+	_, _ = fmt.Fprintf(&b, "%s  %d held  %s  %s\n\n", now.Format(time.TimeOnly), found, printable(pattern), o.where)
 	if err != nil {
 		_, _ = fmt.Fprintf(&b, "%v\n", err)
 		return b.String()

@@ -59,14 +59,21 @@ func (k *keys) call(ctx context.Context, do func(context.Context, *sql.Conn) err
 	}
 }
 
+// once makes one try. A caller who has left when the connection is there returns it to the
+// pool: on a busy server, callers who each begin to make one, and leave, would never have any.
 func (k *keys) once(ctx context.Context, do func(context.Context, *sql.Conn) error) error {
-	conn, err := k.conn(ctx)
+	longer, cancel := k.lingering(ctx)
+	defer cancel()
+	conn, err := k.db.Conn(longer)
+	if err == nil {
+		defer conn.Close() //nolint:errcheck // gives it back to the pool
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return k.unsent(err)
 	}
-	defer conn.Close() //nolint:errcheck // gives it back to the pool
-	longer, cancel := k.lingering(ctx)
-	defer cancel()
 	if err := do(longer, conn); err != nil {
 		return k.failure(err)
 	}
@@ -76,35 +83,6 @@ func (k *keys) once(ctx context.Context, do func(context.Context, *sql.Conn) err
 		return &lock.StoreError{Outcome: lock.OutcomeUnknown, Err: context.Cause(ctx)}
 	}
 	return nil
-}
-
-// conn takes a connection of the pool. One that is made meanwhile goes into the pool if
-// the caller has left: on a busy server, callers who each begin to make one, and leave,
-// would never have any.
-func (k *keys) conn(ctx context.Context) (*sql.Conn, error) {
-	type made struct {
-		conn *sql.Conn
-		err  error
-	}
-	got := make(chan made)
-	go func() {
-		longer, cancel := k.lingering(ctx)
-		defer cancel()
-		conn, err := k.db.Conn(longer)
-		select {
-		case got <- made{conn, err}:
-		case <-ctx.Done():
-			if conn != nil {
-				_ = conn.Close() // gives it back to the pool
-			}
-		}
-	}()
-	select {
-	case m := <-got:
-		return m.conn, m.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // linger is for how long a server may still answer when a caller has left.

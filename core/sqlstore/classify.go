@@ -170,10 +170,11 @@ func (k *keys) unsent(err error) error {
 }
 
 // isRolledBack reports whether the call did nothing because of others, or because its
-// connection was dead, and may succeed when repeated.
+// connection was dead, and may succeed when repeated. A server that can't be reached is
+// the caller's to wait for.
 func (k *keys) isRolledBack(err error) bool {
 	m, ok := k.meaningOf(err)
-	return ok && m.again || !ok && isUnsent(err)
+	return ok && m.again || !ok && isUnsent(err) && !isDial(err)
 }
 
 // isRowLocked reports whether a call waited too long for the row of its key.
@@ -190,8 +191,13 @@ func isUnsent(err error) bool {
 	}](err); ok && retry.SafeToRetry() {
 		return true
 	}
-	op, dialed := errors.AsType[*net.OpError](err)
-	return dialed && op.Op == "dial" || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
+	return isDial(err) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
+}
+
+// isDial reports whether there was no connection to the server.
+func isDial(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // classOfNetwork is the class of an error of a connection.

@@ -69,7 +69,7 @@ func TestFailuresSayWhetherTheCallRan(t *testing.T) {
 		{SQLite, sqliteError(13), no, "no resources", false},
 		{SQLite, sqliteError(10), unknown, "error reply", false},
 		{SQLite, errors.New("database is locked"), no, "conflict", true},
-		{PostgreSQL, errDial, no, "connection refused", true},
+		{PostgreSQL, errDial, no, "connection refused", false},
 		{PostgreSQL, driver.ErrBadConn, no, "connection lost", true},
 		{PostgreSQL, sql.ErrConnDone, no, "", true},
 		{PostgreSQL, safe{io.EOF}, no, "connection lost", true},

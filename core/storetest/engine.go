@@ -75,7 +75,7 @@ func engineCancels(_ *testing.T, b *bench) {
 
 func engineRenews(_ *testing.T, b *bench) {
 	const watchdog = 3 * time.Second // a busy machine renews in time as well
-	here, there := b.locker(lock.WithWatchdog(watchdog)), b.locker()
+	here, there := b.locker(lock.WithWatchdog(watchdog), lock.WithCallTimeout(watchdog/2)), b.locker()
 	lease := b.lease(here, "k")
 	ctx, cancel := context.WithTimeout(b.Context(), watchdog+time.Second)
 	defer cancel()

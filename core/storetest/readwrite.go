@@ -510,7 +510,7 @@ func engineReentersBoth(_ *testing.T, b *bench) {
 
 func engineRenewsReader(_ *testing.T, b *bench) {
 	const watchdog = 3 * time.Second // a busy machine renews in time as well
-	here, there := b.locker(lock.WithWatchdog(watchdog)), b.locker()
+	here, there := b.locker(lock.WithWatchdog(watchdog), lock.WithCallTimeout(watchdog/2)), b.locker()
 	r := b.lease(here, "k", reading)
 	dead := b.reader()
 	dead.TTL = watchdog

@@ -424,7 +424,7 @@ func (b *bench) options(opts []lock.Option) []lock.Option {
 	if b.mode == lock.Semaphore {
 		mode = lock.WithPermits(1, 1)
 	}
-	return append([]lock.Option{mode}, opts...)
+	return append([]lock.Option{mode, lock.WithCallTimeout(patience / 2)}, opts...) // a busy machine answers late
 }
 
 func (b *bench) lease(l *lock.Locker, key string, opts ...lock.Option) *lock.Lease {

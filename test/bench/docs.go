@@ -36,7 +36,7 @@ func charts(document string) (dir, link string) {
 }
 
 // quoted is a part of a document that a run writes: the table of a scenario by
-// its ID, that of a series by "scale" and its name, "chart" and a name, "verdict" or "machine".
+// its ID, that of a series by "scale" and its name, "chart" and a name, "databases", "verdict" or "machine".
 var quoted = regexp.MustCompile(`(?s)<!-- bench ([^>]+?) -->\n.*?<!-- end -->`)
 
 // Run replaces the parts, and draws the charts.
@@ -103,6 +103,13 @@ func quotation(name, from, link string, table *result.Table) (string, error) {
 	}
 	if series, ok := strings.CutPrefix(name, "scale "); ok {
 		return scaled(series, table)
+	}
+	if name == "databases" {
+		columns := plan.Databases(plan.Full)
+		if !table.Has(columns[0].ID) {
+			return "", errors.New("databases were not measured")
+		}
+		return report.Databases(table, columns).RenderMarkdown(), nil
 	}
 	scenarios := plan.Scenarios(plan.Full)
 	i := slices.IndexFunc(scenarios, func(s plan.Scenario) bool { return s.ID == name })

@@ -4,6 +4,7 @@
 //	bench [run]   measures, prints tables, writes a CSV file and charts
 //	bench check   the same, and fails where a requirement is missed
 //	bench scale   measures how cost grows with keys, waiters, processes and shards
+//	bench databases  compares locks in databases
 //	bench docs    writes tables and charts of a run into documents
 package main
 
@@ -39,11 +40,12 @@ func main() {
 }
 
 type commands struct {
-	Run    runCommand    `cmd:"" default:"withargs" help:"Measure, print tables, write a CSV file and charts."`
-	Check  checkCommand  `cmd:"" help:"Measure, or read what was measured, and fail where a requirement is missed."`
-	Scale  scaleCommand  `cmd:"" help:"Measure redlatch alone at several sizes of each kind of load."`
-	Docs   docsCommand   `cmd:"" help:"Renew what documents quote of a run."`
-	Worker workerCommand `cmd:"" hidden:"" help:"One of the processes of a measurement."`
+	Run       runCommand       `cmd:"" default:"withargs" help:"Measure, print tables, write a CSV file and charts."`
+	Check     checkCommand     `cmd:"" help:"Measure, or read what was measured, and fail where a requirement is missed."`
+	Scale     scaleCommand     `cmd:"" help:"Measure redlatch alone at several sizes of each kind of load."`
+	Databases databasesCommand `cmd:"" help:"Compare redlatch in databases with other locks in them, and fail where a requirement is missed."`
+	Docs      docsCommand      `cmd:"" help:"Renew what documents quote of a run."`
+	Worker    workerCommand    `cmd:"" hidden:"" help:"One of the processes of a measurement."`
 }
 
 // run runs one command and returns the exit code.

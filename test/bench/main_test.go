@@ -58,6 +58,25 @@ func TestEveryScenarioMeasuresSomething(t *testing.T) {
 	}
 }
 
+// Every database measures something, and so does every load on the first of them.
+func TestEveryDatabaseMeasuresSomething(t *testing.T) {
+	needRedis(t)
+	longer := tiny
+	longer.Window = time.Second // for the disk
+	for _, s := range plan.DatabaseScenarios(longer) {
+		peers := s.Peers[:1]
+		if s.ID == plan.DatabaseOwn16 {
+			peers = s.Peers
+		}
+		for _, name := range peers {
+			t.Run(s.ID+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				check(t, s, name, measured(t, s, name))
+			})
+		}
+	}
+}
+
 // measured measures once more, for longer, what a busy machine has left without an
 // operation.
 func measured(t *testing.T, s plan.Scenario, name string) map[string]float64 {
@@ -93,7 +112,7 @@ func check(t *testing.T, s plan.Scenario, name string, metrics map[string]float6
 	if s.Kind != load.Handler {
 		want = append(want, result.RedisCPU)
 	}
-	if s.Kind != load.Handler && !s.HeldHere && !s.Nested {
+	if s.Kind != load.Handler && !s.HeldHere && !s.Nested && name != peer.OnMariaDB && name != peer.OnSQLite { // whose statements aren't counted
 		want = append(want, result.Calls)
 	}
 	if s.Contended() {

@@ -91,7 +91,10 @@ func (o *options) scenarios() ([]plan.Scenario, error) {
 	if o.Quick {
 		scale = plan.Quick
 	}
-	all := plan.Scenarios(scale)
+	return o.chosen(plan.Scenarios(scale))
+}
+
+func (o *options) chosen(all []plan.Scenario) ([]plan.Scenario, error) {
 	if len(o.Only) == 0 {
 		return all, nil
 	}
@@ -127,7 +130,7 @@ func (o *options) measure(ctx context.Context, to streams) (*result.Table, error
 	if o.Quick {
 		windows = "; windows: short ones: 0.5 s without contention, 1.5 s with"
 	}
-	if err := o.saveMachine(ctx, windows); err != nil {
+	if err := o.saveMachine(ctx, windows, redisAlone); err != nil {
 		return nil, err
 	}
 	return o.run(ctx, to, scenarios)

@@ -31,7 +31,7 @@ func (c *scaleCommand) Run(ctx context.Context, to streams) error {
 		scenarios = append(scenarios, s.Scenarios()...)
 	}
 	o := options{Rounds: c.Rounds, Quick: c.Quick, Dir: c.Dir}
-	if err := o.saveMachine(ctx, ""); err != nil {
+	if err := o.saveMachine(ctx, "", redisAlone); err != nil {
 		return err
 	}
 	table, err := o.run(ctx, to, scenarios)

@@ -74,7 +74,8 @@ var units = map[string]unit{
 	"annotations/cmd/lockgen": {layer: top, uses: []string{"golang.org/x/tools"}},
 	// The command, for shells and operators.
 	"cmd/redlatch": {layer: top, uses: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6", "github.com/redis/go-redis/v9", "golang.org/x/term",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6", "golang.org/x/term",
+		"github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "modernc.org/sqlite",
 	}},
 	"grpclock/cmd/protoc-gen-go-grpclock": {layer: top, uses: []string{"google.golang.org/protobuf"}},
 

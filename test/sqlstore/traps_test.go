@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -510,6 +511,90 @@ func TestAVersionThatWasForgottenNeverComesBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Two processes have seen that a key is free, and both write: the second to come looks again.
+func TestADecisionAboutAnOldRowIsNotWritten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode  lock.Mode
+		block string // keeps both from writing
+	}{
+		"a statement": {lock.Exclusive, "SELECT id FROM redlatch_locks FOR UPDATE"},
+		"an update":   {lock.Semaphore, "SELECT id FROM redlatch_locks FOR UPDATE"},
+		"an insert": {
+			lock.Semaphore, "WITH gone AS (DELETE FROM redlatch_locks) INSERT INTO redlatch_locks (id, name) VALUES (substr(sha256('new'), 1, 16), 'new')",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := sharedPostgres.database(t)
+			w := writers{db: postgres(t, address, nil)}
+			for range 2 {
+				w.stores = append(w.stores, lock.Blocking(store(t, postgres(t, address, nil), sqlstore.PostgreSQL)))
+			}
+			first := claim("used", "a:1", c.mode)
+			first.TTL = time.Millisecond
+			granted(t, w.stores[0], first)
+			eventually(t, "the end of the first hold", func() bool {
+				state, err := w.stores[0].Inspect(t.Context(), "used")
+				return err == nil && !state.Held
+			})
+			key := "used"
+			if name == "an insert" {
+				key = "new"
+			}
+			grants := 0
+			for round := 0; grants == 0; round++ { // on a slow machine both may have waited for too long
+				grants = w.write(t, key, c.mode, c.block, round)
+			}
+			if grants != 1 {
+				t.Errorf("%d grants at once", grants)
+			}
+		})
+	}
+}
+
+// writers are processes that write at the same time.
+type writers struct {
+	db     *sql.DB
+	stores []lock.BlockingStore
+}
+
+// write lets each process acquire the key, and write when all have decided. It returns how
+// many have it.
+func (w writers) write(t *testing.T, key string, m lock.Mode, block string, round int) (grants int) {
+	t.Helper()
+	tx, err := w.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // a second time it does nothing
+	if _, err := tx.ExecContext(t.Context(), block); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, len(w.stores))
+	for i, s := range w.stores {
+		go func() {
+			_, err := s.Acquire(t.Context(), claim(key, fmt.Sprintf("%c%d:2", 'a'+i, round), m))
+			got <- err
+		}()
+	}
+	eventually(t, "all wait for the row, or have waited for too long", func() bool {
+		return number(t, w.db, "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")+len(got) == len(w.stores)
+	})
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for range w.stores {
+		switch err := <-got; {
+		case err == nil:
+			grants++
+		case !errors.Is(err, lock.ErrBusy):
+			t.Error(err)
+		}
+	}
+	return grants
 }
 
 // Processes that decide about a key at the same time lose no decision, also where nobody

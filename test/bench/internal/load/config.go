@@ -82,6 +82,8 @@ type Result struct {
 	CPU      time.Duration
 	Allocs   uint64
 	Values   map[string]float64 // what only this kind of load has
+	// Statements are those that the locker has counted, if it counts them.
+	Statements int64
 }
 
 // newHistogram counts microseconds up to two minutes, to two digits.

@@ -85,6 +85,14 @@ func open(config Config) (stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	work, err := newStage(config, locker, shared)
+	if count, ok := locker.(peer.Counting); ok && err == nil {
+		work = &counted{stage: work, count: count}
+	}
+	return work, err
+}
+
+func newStage(config Config, locker peer.Locker, shared *page.Page) (stage, error) {
 	switch config.Kind {
 	case Cycle, Try:
 		return newLoop(config, locker, shared), nil
@@ -97,6 +105,27 @@ func open(config Config) (stage, error) {
 	default:
 		return nil, fmt.Errorf("load: unknown kind %q", config.Kind)
 	}
+}
+
+// counted adds the statements of the locker to the result.
+type counted struct {
+	stage
+	count  peer.Counting
+	before int64
+}
+
+func (c *counted) measure(ctx context.Context) error {
+	c.before = c.count.Statements()
+	return c.stage.measure(ctx)
+}
+
+func (c *counted) stop(ctx context.Context) (*Result, error) {
+	statements := c.count.Statements() - c.before
+	result, err := c.stage.stop(ctx)
+	if err == nil {
+		result.Statements = statements
+	}
+	return result, err
 }
 
 // pause waits for d, or until ctx ends.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/core/lock"
+	"github.com/redlatch/redlatch/test/internal/process"
 )
 
 // ErrBusy is what TryLock returns for a key that somebody else holds.
@@ -43,17 +44,26 @@ type Locker interface {
 
 // Settings of a Locker.
 type Settings struct {
-	// Addr is that of the server. Several, with commas between them, are nodes of a
-	// cluster, which only redlatch takes.
+	// Addr is that of the server: the URL of a database, or the file of SQLite. Several of
+	// Redis, with commas between them, are nodes of a cluster, which only redlatch takes.
 	Addr string
 	// Lease is how long a hold lasts unless it is renewed. A third of it is
 	// the renewal interval.
 	Lease time.Duration
 }
 
-// Peer is one entry of [All], or inMemory.
+// Counting is a locker that counts the statements that it sends to a database.
+type Counting interface{ Statements() int64 }
+
+// Peer is one entry of [All] or [Databases], or inMemory.
 type Peer struct {
 	Name string
+	// Server starts a database, and returns its address. It is nil for peers on Redis.
+	Server func(process.Host) string
+	// prepare makes the tables in a new database, or is nil.
+	prepare func(ctx context.Context, addr string) error
+	// Settings are those of its Redis.
+	Settings []string
 	// Library is false for the floors, which are no libraries: they show what
 	// the commands alone cost.
 	Library bool
@@ -79,6 +89,15 @@ const (
 	Rueidis           = "rueidislock"
 	Floor             = "floor"
 	Pipelined         = "pipelined floor"
+
+	OnPostgres = "redlatch on PostgreSQL"
+	OnNotified = "redlatch on PostgreSQL, NOTIFY"
+	OnMariaDB  = "redlatch on MariaDB"
+	OnSQLite   = "redlatch on SQLite"
+	OnFlushed  = "redlatch on Redis, flushed"
+	Pglock     = "pglock"
+	Session    = "advisory lock of a session"
+	ForUpdate  = "SELECT FOR UPDATE"
 )
 
 // All lists the peers, whose lockers share the locks of a server.
@@ -122,11 +141,12 @@ func Find(name string) (Peer, bool) {
 	if name == inMemory.Name {
 		return inMemory, true
 	}
-	i := slices.IndexFunc(All, func(p Peer) bool { return p.Name == name })
+	all := slices.Concat(All, Databases)
+	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false
 	}
-	return All[i], true
+	return all[i], true
 }
 
 // newClient is a go-redis client as it is by default, but for what docs/operations.md

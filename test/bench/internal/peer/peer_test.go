@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,10 +45,17 @@ func withDeadline(t *testing.T) context.Context {
 // Every peer excludes, refuses one attempt, waits, and lets go.
 func TestEveryPeerIsALock(t *testing.T) {
 	server := redistest.Standalone(t)
-	for _, p := range peer.All {
+	for _, p := range slices.Concat(peer.All, peer.Databases) {
 		t.Run(p.Name, func(t *testing.T) {
-			ctx := withDeadline(t)
-			here, there := open(t, p, server.Addr()), open(t, p, server.Addr())
+			t.Parallel()
+			ctx, addr := withDeadline(t), server.Addr()
+			if p.Server != nil {
+				var err error
+				if addr, err = p.Serve(ctx, t); err != nil {
+					t.Fatal(err)
+				}
+			}
+			here, there := open(t, p, addr), open(t, p, addr)
 			held, err := patiently(ctx, t, p, func(ctx context.Context) (peer.Held, error) { return here.Keep(ctx, p.Name) })
 			if err != nil {
 				t.Fatal(err)

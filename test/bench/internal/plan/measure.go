@@ -90,12 +90,15 @@ func (m *measurement) run(ctx context.Context) (map[string]float64, error) {
 	return m.drive(ctx)
 }
 
-// server starts Redis with what must be there, and returns its address.
+// server starts Redis, or a database, with what must be there, and returns its address.
 func (m *measurement) server(ctx context.Context) (string, error) {
 	if m.Cluster {
 		return m.cluster(), nil
 	}
-	server := redistest.Standalone(m.host)
+	if m.peer.Server != nil {
+		return m.peer.Serve(ctx, m.host)
+	}
+	server := redistest.Standalone(m.host, m.peer.Settings...)
 	m.rdb = server.Client(m.host)
 	m.masters = []*redis.Client{m.rdb}
 	addr := server.Addr()
@@ -244,6 +247,10 @@ func (m *measurement) metrics(ctx context.Context, before, after reading) (map[s
 		all[result.RedisCPU] = stat.Ratio(micros(after.server.CPU-before.server.CPU), ops)
 		all[result.RedisTime] = stat.Ratio(micros(inside), ops)
 	}
+	if sum.Statements > 0 {
+		all[result.Calls] = stat.Ratio(float64(sum.Statements), ops)
+		all[result.Commands] = float64(sum.Statements) / seconds
+	}
 	if waits.TotalCount() > 0 {
 		all[result.P50] = float64(waits.ValueAtQuantile(50)) / 1000
 		all[result.P99] = float64(waits.ValueAtQuantile(99)) / 1000
@@ -275,8 +282,10 @@ func (m *measurement) metrics(ctx context.Context, before, after reading) (map[s
 		all[result.ClientShare] = 100 * sum.CPU.Seconds() / seconds
 		all[result.RedisShare] = 100 * (after.server.CPU - before.server.CPU).Seconds() / seconds
 		all[result.Slowdown] = stat.Ratio(sum.Values[load.BusyP99], sum.Values[load.IdleP99])
-		// The foreground sends two commands for each of its operations.
-		all[result.Commands] -= 2 * ops / seconds
+		if sent, counted := all[result.Commands]; counted {
+			// The foreground sends two commands for each of its operations.
+			all[result.Commands] = sent - 2*ops/seconds
+		}
 	case load.Keys:
 		all[result.Rate] = sum.Values[load.Rate]
 		all[result.Goroutines] = sum.Values[load.Goroutines]
@@ -312,6 +321,7 @@ func (m *measurement) sum() (load.Result, *hdrhistogram.Histogram) {
 		sum.Ops += r.Ops
 		sum.Counts = append(sum.Counts, r.Counts...)
 		sum.Stuck += r.Stuck
+		sum.Statements += r.Statements
 		sum.Failures += r.Failures
 		sum.CPU += r.CPU
 		sum.Allocs += r.Allocs

@@ -190,16 +190,20 @@ func Scenarios(scale Scale) []Scenario {
 		})
 	}
 	for i := range scenarios {
-		s := &scenarios[i]
-		s.Processes = max(s.Processes, 1)
-		if s.Window == 0 {
-			s.Window = scale.Window
-		}
-		if s.Lease == 0 {
-			s.Lease = lease
-		}
+		scenarios[i].complete(scale)
 	}
 	return scenarios
+}
+
+// complete sets what a scenario leaves out.
+func (s *Scenario) complete(scale Scale) {
+	s.Processes = max(s.Processes, 1)
+	if s.Window == 0 {
+		s.Window = scale.Window
+	}
+	if s.Lease == 0 {
+		s.Lease = lease
+	}
 }
 
 func without(names []string, name string) []string {

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/redlatch/redlatch/test/bench/internal/load"
+	"github.com/redlatch/redlatch/test/bench/internal/peer"
 	"github.com/redlatch/redlatch/test/bench/internal/plan"
 	"github.com/redlatch/redlatch/test/bench/internal/result"
 	"github.com/redlatch/redlatch/test/bench/internal/stat"
@@ -94,6 +95,27 @@ func Series(t *result.Table, s plan.Series) table.Writer {
 		row := table.Row{size.N}
 		for _, metric := range metrics {
 			row = append(row, cell(t.Spread(size.ID, size.Peers[0], metric)))
+		}
+		out.AppendRow(row)
+	}
+	plain(out)
+	return out
+}
+
+// Databases is all scenarios with a database: a peer a row, medians with their quartiles.
+func Databases(t *result.Table, columns []plan.Column) table.Writer {
+	out := table.NewWriter()
+	head, configs := table.Row{""}, []table.ColumnConfig{}
+	for i, c := range columns {
+		head = append(head, c.Title+", "+c.Metric)
+		configs = append(configs, table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight, WidthMax: 16, WidthMaxEnforcer: text.WrapSoft})
+	}
+	out.AppendHeader(head)
+	out.SetColumnConfigs(configs)
+	for _, p := range peer.Databases {
+		row := table.Row{p.Name}
+		for _, c := range columns {
+			row = append(row, cell(t.Spread(c.ID, p.Name, c.Metric)))
 		}
 		out.AppendRow(row)
 	}

@@ -124,6 +124,11 @@ var rules = []rule{
 	{"R18", "µs of CPU per re-entry", ours(plan.Reentry, result.ClientCPU), bound{}, atMost(1)},
 	{"R18", "allocations per re-entry", ours(plan.Reentry, result.Allocs), bound{}, atMost(1)},
 
+	{"D2", "PostgreSQL: × pglock", onPostgres(plan.DatabaseOwn16, peer.Pglock), bound{}, atLeast(1.5)},
+	{"D4", "PostgreSQL: × advisory locks", onPostgres(plan.DatabaseHot, peer.Session), atLeast(2), bound{}},
+	{"D4", "PostgreSQL: × FOR UPDATE", onPostgres(plan.DatabaseHot, peer.ForUpdate), atLeast(10), bound{}},
+	{"D6", "PostgreSQL: statements per second", of(plan.DatabaseHeld, peer.OnPostgres, result.Commands), atMost(20), bound{}},
+
 	{"all", "two holders at once", overlaps, never, never},
 }
 
@@ -138,6 +143,11 @@ func added(guarded, bare, metric string) figure {
 // process keeps the lock for its own callers.
 func farther(id string) figure {
 	return ratio(of(id, peer.Redlatch, result.FarRate), of(id, peer.RedlatchNoHandoff, result.FarRate))
+}
+
+// onPostgres is our throughput on PostgreSQL in that of another peer.
+func onPostgres(scenario, other string) figure {
+	return ratio(of(scenario, peer.OnPostgres, result.Rate), of(scenario, other, result.Rate))
 }
 
 // overlaps are those of redlatch in all scenarios of a round.

@@ -22,7 +22,7 @@ var metrics = []string{
 func measured(rounds int, value float64) *result.Table {
 	table := &result.Table{}
 	for round := range rounds {
-		for _, step := range plan.Steps(plan.Scenarios(plan.Quick)) {
+		for _, step := range plan.Steps(append(plan.Scenarios(plan.Quick), plan.DatabaseScenarios(plan.Quick)...)) {
 			all := make(map[string]float64)
 			for _, metric := range metrics {
 				all[metric] = value
@@ -62,7 +62,7 @@ func TestEveryRequirementHasAFigure(t *testing.T) {
 			}
 		}
 	}
-	for _, id := range []string{"R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18"} {
+	for _, id := range []string{"R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18", "D4", "D6"} {
 		if !slices.ContainsFunc(lines, func(l Line) bool { return l.ID == id && l.Must != "" }) {
 			t.Errorf("%s demands nothing", id)
 		}
