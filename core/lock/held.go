@@ -1,5 +1,3 @@
-//go:build machine
-
 package lock
 
 import (
@@ -8,17 +6,6 @@ import (
 
 	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
-
-// usable returns ErrClosed when the locker is closed.
-func (l *Locker) usable() error {
-	if l.closed.Load() {
-		return ErrClosed
-	}
-	return nil
-}
-
-// over is closed when the locker ends, and nothing is held.
-func (l *Locker) over() <-chan struct{} { return l.idle }
 
 // oldest are the holds that a registration lists. Of more than [maxRound] it looks at some.
 func (p *presence) oldest() []Held {
