@@ -265,7 +265,7 @@ func (e *canon) process(p int) {
 	if m.YieldMin > 0 {
 		e.until(m.yield.until)
 		e.until(m.yield.after)
-		e.b = append(e.b, byte(m.yield.length), byte(m.yield.unused), flags(m.yield.pending))
+		e.b = append(e.b, byte(m.yield.length), byte(m.yield.unused), byte(m.yield.echoes), byte(m.heardSince), flags(m.yield.pending))
 	}
 	if m.PlaceLook < Never && m.PlaceLook > 0 {
 		e.since(m.looked, m.PlaceLook)

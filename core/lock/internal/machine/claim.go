@@ -250,6 +250,7 @@ func (m *Machine) endHold(i Slot, now Time, out []Effect) []Effect {
 	m.move(i, ending)
 	h := m.claim(i)
 	h.unsure, h.renewing, h.renewAt, h.tries, h.by = false, false, Never, 0, after(now, m.Timeout)
+	m.heardSince = 0
 	return m.remove(i, now, out)
 }
 

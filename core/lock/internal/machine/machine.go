@@ -89,6 +89,8 @@ type facts struct {
 	watch subscription
 	yield yield
 
+	heardSince int32 // wake-ups since the last release of a hold was sent
+
 	callAt    Time // when the next caller calls without a hint
 	verifyAt  Time // when the holds that the head waits for are verified
 	verified  Time // when they were, or the last was granted
@@ -146,6 +148,7 @@ func (m *Machine) Step(e *Event, now Time, out []Effect) []Effect {
 	case EvWatched:
 		m.watched(e, now)
 	case EvHint:
+		m.turned(now)
 		m.hint()
 	case EvCheck:
 		m.check(now)
