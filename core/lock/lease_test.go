@@ -354,3 +354,35 @@ func TestANilLeaseIsNotHeld(t *testing.T) {
 	_, err := newLocker(t, memstore.New()).Acquire(lease.Context(), "k")
 	wantErr(t, err, context.Canceled, lock.ErrNotHeld)
 }
+
+// leaping is a store whose clock was set back: keys last for longer than their owners know.
+type leaping struct{ *faulty }
+
+func (s leaping) Acquire(ctx context.Context, c lock.Claim) (uint64, error) {
+	c.TTL += 20 * time.Second
+	return s.faulty.Acquire(ctx, c)
+}
+
+// What was lost is removed by the release of the lease all the same, for some 30 s.
+func TestAKeyThatOutlastsItsHoldIsRemovedByTheRelease(t *testing.T) {
+	for name, away := range map[string]time.Duration{"a late release": 0, "a release while the store is away": 10 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := leaping{newFaulty()}
+				l := newLocker(t, store)
+				lease := acquire(t, l, t.Context(), "k", lock.WithLease(time.Second))
+				time.Sleep(5 * time.Second)
+				if away > 0 {
+					store.set(func(string, lock.Claim) error { return errLineCut }, nil)
+				}
+				wantErr(t, lease.Release(t.Context()), lock.ErrLost)
+				time.Sleep(away)
+				store.set(nil, nil)
+				time.Sleep(2 * time.Second)
+				if n := holds(t, store, "k"); n != 0 {
+					t.Errorf("the key is held by %d", n)
+				}
+			})
+		})
+	}
+}

@@ -59,6 +59,7 @@ func params(o *options, traits Traits) machine.Params {
 		Poll: machine.Time(o.poll), KeepWatch: machine.Time(keptWatch), Watch: true,
 		Tries: freshTries, Patience: machine.Time(waiterPatience),
 		BackoffMin: machine.Time(minBackoff), BackoffMax: machine.Time(maxBackoff), UndoBackoff: machine.Time(undoBackoff), UndoSoon: machine.Time(undoSoon),
+		Linger: machine.Time(maxAcquireTTL + o.callTimeout),
 		Jitter: true, Seed: rand.Uint64(), Abreast: maxAbreast,
 		Spaced: traits.Spaced, Ordered: traits.Spaced,
 		Handoffs: machine.Fence(o.handoffs), HandoffTime: machine.Time(o.handoffTime),

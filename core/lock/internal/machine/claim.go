@@ -197,11 +197,19 @@ func (m *Machine) settle(i Slot, now Time, out []Effect) []Effect {
 	m.move(i, undoing)
 	cl := m.claim(i)
 	cl.asker, cl.renewAt, cl.renewing = None, Never, false
+	m.linger(cl, now)
 	if cl.out == OpAcquire && cl.open == 1 && !cl.unknown && !cl.dirty && cl.named == 0 && now < cl.at {
 		return out // at is when it is waited for no longer
 	}
 	cl.dirty = cl.dirty || cl.uncertain()
 	return m.undo(i, now, out)
+}
+
+// linger has the machine know for some time of what the store may have.
+func (m *Machine) linger(cl *claim, now Time) {
+	if m.Linger > 0 {
+		cl.gone = max(cl.gone, after(now, m.Linger))
+	}
 }
 
 // undo does what is to be done next about a claim that nobody wants: a release at once if
@@ -329,6 +337,7 @@ func (m *Machine) giveUp(i Slot, now Time, out []Effect) []Effect {
 	h := m.claim(i)
 	out = m.returned(h, ResUnavailable, 0, out)
 	m.move(i, undoing)
+	m.linger(h, now)
 	h.asker, h.dirty, h.out = None, true, OpNone
 	h.at = after(now, m.backoff(h.tries, m.UndoBackoff))
 	return out

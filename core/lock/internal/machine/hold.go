@@ -134,6 +134,7 @@ func (m *Machine) whyOver(h *claim, now Time) Why {
 func (m *Machine) lose(i Slot, why Why, gone bool, now Time, out []Effect) []Effect {
 	m.move(i, lapsed)
 	h := m.claim(i)
+	m.linger(h, now)
 	h.out, h.at, h.renewAt, h.renewing, h.dirty = OpNone, Never, Never, false, h.dirty || !gone
 	for s := h.first; s != None; {
 		next := m.callers[s].next

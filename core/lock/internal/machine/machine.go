@@ -18,6 +18,7 @@ type Params struct {
 	BackoffMin, BackoffMax Time  // between calls
 	UndoBackoff            Time  // the longest pause between calls that undo
 	UndoSoon               Time  // what an acquire without an answer may have left is removed once more after that
+	Linger                 Time  // a removal without an answer is repeated so long at least: the store's clock may leap
 	Jitter                 bool  // spread the pauses
 	Seed                   uint64
 
