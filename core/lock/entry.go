@@ -1,8 +1,6 @@
 package lock
 
 import (
-	"sync"
-
 	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
 
@@ -27,14 +25,12 @@ type entry struct {
 	first Lease
 }
 
-var machines = sync.Pool{New: func() any { return new(machine.Machine) }}
-
 // awake returns the machine.
 func (e *entry) awake() *machine.Machine {
 	if e.m != nil {
 		return e.m
 	}
-	e.m, _ = machines.Get().(*machine.Machine)
+	e.m = e.shard.machine()
 	e.m.Init(&e.shard.params, e.shard.owners)
 	if e.rests {
 		e.m.Wake(&e.rest)
@@ -80,7 +76,9 @@ func (e *entry) doze() {
 }
 
 func (e *entry) idle() {
-	machines.Put(e.m)
+	if sh := e.shard; len(sh.spares) < maxSpares {
+		sh.spares = append(sh.spares, e.m)
+	}
 	e.m = nil
 }
 

@@ -12,6 +12,9 @@ import (
 // shards is how many parts the keys of a locker have, each with its own mutex.
 const shards = 64
 
+// maxSpares is how many machines a shard keeps for its next keys.
+const maxSpares = 4
+
 // shard is a part of the keys.
 type shard struct {
 	*Locker
@@ -22,11 +25,12 @@ type shard struct {
 	awake   *entry // the last that was stepped, unless it has gone
 	due     agenda
 	owners  machine.Owner // the last that was made
+	spares  []*machine.Machine
 	effects []machine.Effect
 	known   int64        // of Locker.leaps
 	last    machine.Time // that lock has returned
 	over    bool         // Close has given up what was left
-	_       [16]byte     // so that two shards share no cache line
+	_       [40]byte     // so that two shards share no cache line
 }
 
 var seed = maphash.MakeSeed()
@@ -61,6 +65,17 @@ func (sh *shard) lock() machine.Time {
 func (sh *shard) relock() machine.Time {
 	sh.mu.Lock()
 	return sh.last
+}
+
+// machine is one to Init.
+func (sh *shard) machine() *machine.Machine {
+	last := len(sh.spares) - 1
+	if last < 0 {
+		return new(machine.Machine)
+	}
+	m := sh.spares[last]
+	sh.spares = sh.spares[:last]
+	return m
 }
 
 // entryOf returns the entry of a key, a new one if need be.
