@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -385,4 +386,49 @@ func TestAKeyThatOutlastsItsHoldIsRemovedByTheRelease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two acquires of one owner ran in the other order: the first has taken a place after the
+// second was granted and the hold was removed by force. Its answer says so, and the end of
+// the lease removes the place.
+func TestAPlaceThatAnEarlierCallTookLaterIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		l, other := newLocker(t, store, fair), newLocker(t, store.Store)
+		blocker := acquire(t, other, t.Context(), "k")
+		waiter := await(t.Context(), l, "k") // it has been refused, and will ride out an outage
+		first, second := make(chan struct{}), make(chan struct{})
+		var calls, answers atomic.Int32
+		store.set(only("acquire", func(lock.Claim) error {
+			if calls.Add(1) == 1 {
+				<-first
+			}
+			return nil
+		}), only("acquire", func(lock.Claim) error {
+			if answers.Add(1) == 1 {
+				<-second
+			}
+			return nil
+		}))
+		release(t, blocker)
+		time.Sleep(lock.DefaultCallTimeout + time.Second)
+		if n := answers.Load(); n != 1 {
+			t.Fatalf("%d calls were granted", n)
+		}
+		if _, err := other.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		held := acquire(t, other, t.Context(), "k")
+		close(first)
+		synctest.Wait()
+		close(second)
+		lease := waiter.got(t)
+		<-lease.Context().Done() // a renewal has found that it is lost
+		wantErr(t, lease.Release(t.Context()), lock.ErrLost)
+		release(t, held)
+		time.Sleep(5 * time.Second)
+		if state, err := store.Inspect(t.Context(), "k"); err != nil || len(state.Waiters) > 0 {
+			t.Errorf("left: %+v, %v", state, err)
+		}
+	})
 }

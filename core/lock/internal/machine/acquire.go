@@ -141,7 +141,8 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 			cl.out = OpNone
 		}
 		if place {
-			cl.dirty, cl.placed = true, max(cl.placed, e.Call.Sent)
+			cl.dirty = true
+			cl.place(e.Call, now)
 		}
 		switch {
 		case e.Answer == AnsOK:
@@ -165,6 +166,16 @@ func (m *Machine) acquired(e *Event, now Time, out []Effect) []Effect {
 		return m.undoAside(i, now, out)
 	}
 	return out
+}
+
+// place records that a call has named the place of the claim. It may have run after an
+// acquire that has no answer yet, so a grant of that one doesn't prove that the place is used.
+func (cl *claim) place(k *Call, now Time) {
+	at := k.Sent
+	if cl.open > 0 {
+		at = now
+	}
+	cl.placed = max(cl.placed, at)
 }
 
 // undoAside goes on to undo a claim, about which an acquire was answered. A release that is
@@ -227,7 +238,8 @@ func (m *Machine) namedOne(i Slot, e *Event, now Time, out []Effect) []Effect {
 		cl.dirty = cl.dirty || !e.Answer.failed() || e.Answer == AnsUnknown
 	case e.Answer.failed():
 	case cl.stage == asking:
-		cl.dirty, cl.placed = true, e.Call.Sent
+		cl.dirty = true
+		cl.place(e.Call, now)
 	case cl.stage != held: // it may have a place since its release
 		cl.dirty = true
 	}
