@@ -394,7 +394,7 @@ func TestAKeyThatOutlastsItsHoldIsRemovedByTheRelease(t *testing.T) {
 func TestAPlaceThatAnEarlierCallTookLaterIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
-		l, other := newLocker(t, store, fair), newLocker(t, store.Store)
+		l, other := newLocker(t, store, fair, lock.WithWatchdog(6*time.Second)), newLocker(t, store.Store)
 		blocker := acquire(t, other, t.Context(), "k")
 		waiter := await(t.Context(), l, "k") // it has been refused, and will ride out an outage
 		first, second := make(chan struct{}), make(chan struct{})
@@ -426,7 +426,7 @@ func TestAPlaceThatAnEarlierCallTookLaterIsRemoved(t *testing.T) {
 		<-lease.Context().Done() // a renewal has found that it is lost
 		wantErr(t, lease.Release(t.Context()), lock.ErrLost)
 		release(t, held)
-		time.Sleep(5 * time.Second)
+		time.Sleep(time.Second)
 		if state, err := store.Inspect(t.Context(), "k"); err != nil || len(state.Waiters) > 0 {
 			t.Errorf("left: %+v, %v", state, err)
 		}
