@@ -70,7 +70,7 @@ type claim struct {
 
 	at      Time // when the call is waited for no longer, or the next is due
 	renewAt Time // when to renew, or to wait for the renewal no longer
-	by      Time // when the callers of a release wait no longer
+	by      Time // until when a release is to be sent; its callers wait no longer
 }
 
 // uncertain says whether an acquire of the owner may still run.
@@ -243,13 +243,16 @@ func (m *Machine) undo(i Slot, now Time, out []Effect) []Effect {
 func (m *Machine) remove(i Slot, now Time, out []Effect) []Effect {
 	cl := m.claim(i)
 	cl.seq, cl.out, cl.dirty = m.nextSeq(), OpRelease, false
-	cl.at = after(now, m.Timeout)
-	if cl.stage == ending {
-		cl.at = cl.by
+	if cl.stage == undoing {
+		cl.by = after(now, m.Timeout)
+	}
+	cl.at = cl.by
+	if cl.stage == undoing && !m.closed { // a server that is slow has it in its queue: one more makes it slower
+		cl.at = after(cl.by, m.UndoBackoff)
 	}
 	return append(out, Effect{Do: DoSend, Call: Call{
 		Op: OpRelease, Mode: cl.storedMode(), Undo: cl.stage == undoing, Claim: i, Caller: None, Owner: cl.owner,
-		Permits: cl.permits, Size: cl.size, Seq: cl.seq, Sent: now, By: cl.at, TTL: max(rest(cl.gone, now), 0), Keep: cl.keep,
+		Permits: cl.permits, Size: cl.size, Seq: cl.seq, Sent: now, By: cl.by, TTL: max(rest(cl.gone, now), 0), Keep: cl.keep,
 	}})
 }
 

@@ -403,8 +403,12 @@ func (m *Machine) close(now Time, out []Effect) []Effect {
 			cl := m.claim(i)
 			cl.dirty = cl.dirty || cl.uncertain()
 			cl.again = cl.stage == undoing && cl.open == 0 && cl.named == 0 // the next removal is the last
-			if cl.out == OpNone && cl.stage == undoing {
+			switch {
+			case cl.stage == ending:
+			case cl.out == OpNone:
 				out = m.undo(i, now, out)
+			case cl.out == OpRelease: // is repeated without a pause
+				cl.at = min(cl.at, cl.by)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ type Params struct {
 	Tries                  int32 // calls of a caller that has seen no answer yet
 	Patience               Time  // how long a caller that waits for another owner rides out an outage
 	BackoffMin, BackoffMax Time  // between calls
-	UndoBackoff            Time  // the longest pause between calls that undo
+	UndoBackoff            Time  // the longest pause between calls that undo, and the pause after one without an answer
 	UndoSoon               Time  // what an acquire without an answer may have left is removed once more after that
 	Linger                 Time  // a removal without an answer is repeated so long at least: the store's clock may leap
 	Jitter                 bool  // spread the pauses
