@@ -8,21 +8,22 @@ import (
 // machine.Rest while somebody holds the key and nothing happens. The mutex of its shard
 // guards it.
 type entry struct {
-	shard *shard
-	key   string
-	m     *machine.Machine // nil: it rests, or is new
-	rest  machine.Rest
-	seats []*Lease // of the callers, by slot
-	room  [1]*Lease
-	watch *subscription
-	owner machine.Owner // whose name that is
-	name  string
-	low   machine.Slot // none before it is free
-	row   int32        // in the agenda
-	rests bool
-	gone  bool
-	taken bool // first is in use
-	first Lease
+	shard   *shard
+	key     string
+	m       *machine.Machine // nil: it rests, or is new
+	rest    machine.Rest
+	seats   []*Lease // of the callers, by slot
+	room    [1]*Lease
+	watch   *subscription
+	owner   machine.Owner // whose name that is
+	name    string
+	low     machine.Slot // none before it is free
+	row     int32        // in the agenda
+	forcing int32        // forced releases without an answer
+	rests   bool
+	gone    bool
+	taken   bool // first is in use
+	first   Lease
 }
 
 // awake returns the machine.
@@ -53,7 +54,7 @@ func (e *entry) holds(o machine.Owner) bool {
 // settle drops an entry that has nothing left, and has the timer look after the others. The
 // last of a shard stays awake, as most keys are released soon.
 func (e *entry) settle() {
-	if e.m.Empty() {
+	if e.m.Empty() && e.forcing == 0 {
 		e.drop()
 		return
 	}

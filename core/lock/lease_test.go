@@ -432,3 +432,42 @@ func TestAPlaceThatAnEarlierCallTookLaterIsRemoved(t *testing.T) {
 		}
 	})
 }
+
+// lateForce answers forced releases late.
+type lateForce struct {
+	*faulty
+
+	answered chan struct{}
+}
+
+func (s lateForce) ForceRelease(ctx context.Context, key string) (bool, error) {
+	freed, err := s.faulty.ForceRelease(ctx, key)
+	<-s.answered
+	return freed, err
+}
+
+// What is granted after a forced release was sent stays, also if the locker had nothing of
+// the key in between.
+func TestAForcedReleaseThatIsAnsweredLateEndsNoLaterGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := lateForce{newFaulty(), make(chan struct{})}
+		l := newLocker(t, store)
+		before := acquire(t, l, t.Context(), "k")
+		forced := make(chan error, 1)
+		go func() {
+			_, err := l.ForceRelease(t.Context(), "k")
+			forced <- err
+		}()
+		synctest.Wait()
+		wantErr(t, before.Release(t.Context()), lock.ErrLost)
+		after := acquire(t, l, t.Context(), "k")
+		close(store.answered)
+		if err := <-forced; err != nil {
+			t.Fatal(err)
+		}
+		if err := after.Context().Err(); err != nil {
+			t.Errorf("the later lease: %v", err)
+		}
+		release(t, after)
+	})
+}

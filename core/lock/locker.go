@@ -82,35 +82,6 @@ func New(store Store, opts ...Option) *Locker {
 	return l
 }
 
-// ForceRelease takes key away from its current holders and wakes waiters. A store may
-// look first who they are: a lease that is granted after that look stays, however late the
-// removal arrives. freed reports whether anybody held the key. A holder elsewhere notices
-// at once if its locker has an identity ([WithIdentity]) and the store is a [Registry], else
-// at its next renewal, at the latest when its lease ends; its fence is older than the next
-// owner's.
-func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
-	defer l.presence.forcing(key)()
-	var force machine.Call
-	p := pump{Locker: l, force: &force}
-	l.stepKey(&p, key, &machine.Event{Kind: machine.EvForce, Caller: machine.None}, nil) // what is granted from now on may not be gone
-	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
-	if err == nil {
-		l.stepKey(&p, key, &machine.Event{Kind: machine.EvForced, Call: &force, Answer: machine.AnsOK}, nil)
-	}
-	p.run()
-	return freed, err
-}
-
-// stepKey steps the machine of a key, if there is one.
-func (l *Locker) stepKey(p *pump, key string, ev *machine.Event, cause error) {
-	sh := l.shardOf(key)
-	now := sh.lock()
-	defer sh.mu.Unlock()
-	if e := sh.entries[key]; e != nil {
-		p.step(e, ev, now, cause)
-	}
-}
-
 // bounded makes a call that blocks, and waits for its answer until ctx ends or the timeout
 // is over. A call that has been sent is left to run until the store answers. An answer that
 // comes after that goes to late, if that is not nil.
