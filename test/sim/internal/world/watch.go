@@ -62,8 +62,11 @@ const sampleEvery = 100 * time.Millisecond
 
 // run looks at all keys until the load ends.
 func (w *watch) run() {
-	for w.world.ctx.Err() == nil {
+	for {
 		pause(w.world.ctx, sampleEvery)
+		if w.world.ctx.Err() != nil { // waiters leave, in any order
+			return
+		}
 		w.look()
 		if w.world.Features[Failover] {
 			w.world.server.replicate()
