@@ -107,7 +107,7 @@ func quotation(name, from, link string, table *result.Table) (string, error) {
 	if name == "databases" {
 		columns := plan.Databases(plan.Full)
 		if !table.Has(columns[0].ID) {
-			return "", errors.New("databases were not measured")
+			return "", errors.New("the column of databases was not measured")
 		}
 		return report.Databases(table, columns).RenderMarkdown(), nil
 	}
