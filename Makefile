@@ -70,11 +70,14 @@ test: servers ## Install missing servers, then run all tests with the race detec
 
 .PHONY: test/check
 test/check: servers ## The same, and then against a real Redisson and in a real browser
-	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) --jobs=2 integration unit-and-interop
+	@REDLATCH_REQUIRE_SERVERS=1 $(MAKE) --jobs=2 integration-and-interop unit-and-browser
 
-.PHONY: unit-and-interop
-unit-and-interop: unit
+.PHONY: integration-and-interop
+integration-and-interop: integration
 	@$(MAKE) interop/check
+
+.PHONY: unit-and-browser
+unit-and-browser: unit
 	@$(MAKE) browser/check
 
 .PHONY: test-acl
@@ -330,7 +333,7 @@ release/check: ## List the tags of VERSION (such as v0.1.0), in their order, if 
 go/check: ## Build and test the library on the newest Go, if it can be had
 	@if GOTOOLCHAIN=$(NEWEST_GO) $(GO) version; then \
 		GOTOOLCHAIN=$(NEWEST_GO) GOWORK=off $(GO) build ./... && \
-		GOTOOLCHAIN=$(NEWEST_GO) GOWORK=off $(GO) test -count=1 -vet=off -p 4 ./...; else \
+		GOTOOLCHAIN=$(NEWEST_GO) GOWORK=off $(GO) test -short -count=1 -vet=off -p 4 ./...; else \
 		echo; echo "*** SKIPPED, NOT TESTED: $(NEWEST_GO), which can't be had here ***"; echo; fi
 
 .PHONY: fuzz
