@@ -53,8 +53,8 @@ func newRoot(std streams) *cobra.Command {
 		Short: "Run commands under a distributed lock, and see who holds which",
 		Long: `redlatch runs commands under a lock that all hosts share, and shows operators who
 holds which lock. It reads and takes the locks of the Go kit redlatch, of Redisson
-(Java), and with --setnx those of redsync, redislock and redis-py; or with --db those that
-the kit has in PostgreSQL, MySQL, MariaDB or SQLite.
+(Java), and with --setnx those of redsync, redislock and redis-py. With --db it does so
+with the locks of the kit in PostgreSQL, MySQL, MariaDB or SQLite.
 
 The connection is the same for all commands. Give it once, in the environment:
   REDLATCH_REDIS      URL, such as redis://locks@redis:6379/0 or rediss://…

@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/core/memstore"
 )
 
-// A locker looks at a bounded number of keys that are said to be free. Those that are count
-// for nothing.
+// A locker looks at a bounded number of keys that are said to be free. A key that is free
+// doesn't count.
 func TestAnnouncementsThatAreTrueAreNoBurden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 300

@@ -73,9 +73,8 @@ type Store interface {
 	// is in the future, the hold stays until then without an owner: no claim of the
 	// last owner finds it, and only ForceRelease ends it earlier. Release never
 	// touches another owner's hold: it answers ErrNotHeld when the owner does not
-	// have the key. Where an answer has a fence, that of a release has one more than the
-	// number of watches of the key, or 0 if that is not known: the engine lets others call
-	// first if they wait for the key.
+	// have the key. The fence of the answer is one more than the number of watches that the
+	// wake-up has reached, or 0 if the store doesn't know.
 	Release(ctx context.Context, c Claim, by time.Time, answer Answer)
 
 	// Lower makes the write hold of an owner a read hold that lasts for the claim's TTL

@@ -66,7 +66,7 @@ type facts struct {
 	queue queue
 	free  Slot // the first unused claim; they are linked
 
-	phases  [phases]int32 // callers by phase; those that are not absent are taken off the absent ones
+	phases  [phases]int32 // callers by phase; of absent: minus the number of all others
 	held    [modes]int32  // claims in stage held, by mode
 	ending  [modes]int32  // the same for Ending
 	open    int32         // acquires without an answer

@@ -82,7 +82,7 @@ type Result struct {
 	CPU      time.Duration
 	Allocs   uint64
 	Values   map[string]float64 // what only this kind of load has
-	// Statements are those that the locker has counted, if it counts them.
+	// Statements is how many statements the locker has sent, 0 if it does not count them.
 	Statements int64
 }
 

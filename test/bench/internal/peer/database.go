@@ -55,7 +55,7 @@ func (p Peer) Serve(ctx context.Context, h process.Host) (addr string, err error
 // fewConnections is the pool that docs/without-redis.md advises.
 const fewConnections = 8
 
-// statements counts those that a pool of PostgreSQL sends.
+// statements counts the statements of a pool of PostgreSQL.
 type statements struct{ n atomic.Int64 }
 
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
