@@ -39,13 +39,6 @@ TEST_FLAGS ?=
 FUZZTIME ?= 30s
 BENCH ?= .
 
-# Build tags of all Go commands: with TAGS=machine the tests, sim, chaos and interop run on the
-# engine that is made of core/lock/internal/machine.
-TAGS ?=
-ifneq ($(TAGS),)
-export GOFLAGS := -tags=$(TAGS)
-endif
-
 # each_module runs a command in the folder of every module; in_modules, in those of a list.
 each_module = $(call in_modules,$(MODULES),$(1))
 in_modules = for module in $(1); do echo "== $$module:" '$(2)'; \
@@ -236,10 +229,6 @@ sim-replay: ## Simulate one SEED with FEATURES ten times: the runtime does not r
 # EXPLORE_FLAGS such as -scope 'fair|two wait', -audit 50 or -most 100000.
 EXPLORE_FLAGS ?=
 EXPLORE = cd core/lock/internal/machine && $(GO) test -count=1 -timeout 24h
-
-.PHONY: test-machine
-test-machine: ## The tests of core/lock on the engine behind the build tag machine
-	@cd core/lock && $(GO) test -tags machine -count=1 -timeout 20m .
 
 .PHONY: explore
 explore: ## Run every interleaving of the engine's key machine in small scopes, for about a minute; docs/explorer.md

@@ -1,47 +1,13 @@
-//go:build !machine
-
 package lock
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
-
-// acquisition is one call of Acquire or TryAcquire.
-type acquisition struct {
-	*Locker
-	o       *options
-	how     attempt
-	claim   Claim
-	timeout time.Duration // of its calls
-	came    time.Duration
-	caller  context.Context // what the lease's context descends from
-	taken   bool            // a try finds the key taken in this process
-
-	sawContention bool // the store answered that another has the key
-	behind        bool // it did so to another of the queue
-	waited        bool // it slept at least once
-
-	refused  <-chan struct{} // ends the wait with ErrClosed
-	joined   *Lease          // of the hold that the caller had when it came
-	longer   bool            // joined asks for more than the hold has
-	conflict error           // why the hold of the caller can't be joined
-
-	waiter  waiter    // in the queue of the key
-	endWait func()    // ends the Waiting hook
-	polls   int       // without a subscription
-	named   []*waiter // whose places the call under way names
-	namedAt time.Duration
-	until   time.Duration // when its wait ends; 0: with its context
-
-	// Guarded by mu, for calls that are answered after the caller gave up.
-
-	done  bool  // it ended, with a hold or without
-	doubt bool  // a call without an answer may have run
-	left  bool  // a call that was given up has left a hold, or a place
-	hold  *hold // that it made
-}
 
 // attempt is how an acquisition is made, besides its options.
 type attempt struct {
@@ -49,107 +15,314 @@ type attempt struct {
 	group context.Context // that the caller of its AcquireAll gave; nil: it is no part of one
 }
 
+// acquisition is one call of Acquire or TryAcquire.
+type acquisition struct {
+	*Locker
+	o       *options
+	how     attempt
+	ctx     context.Context
+	key     string
+	came    time.Duration
+	around  *Lease // that ctx was derived from
+	outer   *Lease // the same of the key, whose hold goes on
+	held    Mode   // of its hold
+	endWait func() // ends the Waiting hook
+	waited  bool
+}
+
 func (l *Locker) acquire(ctx context.Context, key string, how attempt, opts []Option) (*Lease, error) {
-	a, err := l.newAcquisition(opts)
-	o := a.o
-	a.how, a.timeout, a.caller, a.came = how, o.callTimeout, ctx, l.now()
+	a := acquisition{Locker: l, o: l.defaults, how: how, ctx: ctx, key: key}
+	var err error
+	if len(opts) > 0 {
+		a.o, err = l.defaults.with(opts)
+	}
 	if err == nil {
 		err = checkKey(key)
 	}
-	a.how.once = how.once || o.waitSet && o.wait == 0
-	a.claim = Claim{Key: key, Mode: o.mode, TTL: o.acquireTTL()}
-	if o.mode == Semaphore {
-		a.claim.Permits, a.claim.Size = o.permits, o.size
-	}
 	if err == nil {
-		err = a.enter()
+		err = l.begin()
 	}
 	if err != nil {
 		return nil, &Error{Op: "acquire", Key: key, Err: err}
 	}
 	defer l.running.Done()
 	l.presence.begin()
-	lease, err := a.run(ctx)
-	if err == nil {
-		lease, err = a.prolonged(ctx, lease)
-	}
+	a.how.once = how.once || a.o.waitSet && a.o.wait == 0
+	lease, err := a.run()
 	if err != nil {
 		err = &Error{Op: "acquire", Key: key, Err: err}
 	}
-	a.observe(ctx, lease, err)
-	if err == nil && how.group == nil {
-		lease.keep()
-	}
+	a.observe(lease, err)
 	return lease, err
 }
 
-// newAcquisition is one object, with the options of the call if it has any.
-func (l *Locker) newAcquisition(opts []Option) (*acquisition, error) {
-	if len(opts) == 0 {
-		return &acquisition{Locker: l, o: l.defaults}, nil
+// run makes the acquisition an event of the key's machine, and waits for the reply.
+func (a *acquisition) run() (*Lease, error) {
+	ev := machine.Event{Kind: machine.EvArrive, Of: machine.None}
+	if a.around, _ = FromContext(a.ctx); a.around != nil {
+		a.outer = a.own()
+		ev.Terms.AtWork = a.atWork()
 	}
-	a := new(struct {
-		acquisition
-		options
-	})
-	a.Locker, a.options, a.o = l, *l.defaults, &a.options
-	return &a.acquisition, a.o.apply(opts)
+	if a.ctx.Err() != nil {
+		a.came = a.now()
+		return nil, ended(a.ctx)
+	}
+	p := pump{Locker: a.Locker}
+	lease, w, err := a.arrive(&p, &ev)
+	if err != nil {
+		return nil, err
+	}
+	p.run()
+	return a.await(lease, w)
 }
 
-// enter counts the acquisition in, so that Close waits for it, and joins the hold that
-// its caller has, if any.
-func (a *acquisition) enter() error {
-	_, derived := FromContext(a.caller)
-	if derived {
-		a.checkOwn()
+// arrive steps the machine, unless a try is refused at once.
+func (a *acquisition) arrive(p *pump, ev *machine.Event) (*Lease, *wait, error) {
+	sh := a.shardOf(a.key)
+	now := sh.lock()
+	defer sh.mu.Unlock()
+	a.came = time.Duration(now)
+	atWork := ev.Terms.AtWork
+	ev.Terms = a.o.terms(a.how.once, now)
+	ev.Terms.AtWork, ev.Terms.Part = atWork, a.how.group != nil
+	if a.refusing.Load() && (a.refusesWork.Load() || !atWork) {
+		return nil, nil, ErrClosed
 	}
-	over := a.caller.Err() != nil // asked without mu: a lease as a context looks at its hold
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return ErrClosed
+	if outer := a.outer; outer != nil && outer.first.concluded {
+		return nil, nil, ErrOwnHold
 	}
-	if err := a.sizes.check(a.claim); err != nil {
-		return err
+	e := sh.entryOf(a.key)
+	m := e.awake()
+	if held := int(m.Size()); a.o.mode == Semaphore && held != 0 && held != a.o.size {
+		e.settle()
+		return nil, nil, wrongSize(a.o.permits, a.o.size, held)
 	}
-	a.running.Add(1)
-	a.refused = a.draining
-	if derived {
-		if a.atWork() {
-			a.refused = a.ending // its work goes on until Close, or until nothing is held
+	if a.outer == nil && m.Refuses(&ev.Terms, now) {
+		e.settle()
+		return nil, nil, a.busy(nil)
+	}
+	lease, w := e.newLease(), a.newWait()
+	w.nudge = a.o.hooks.Waiting != nil || a.how.group != nil && a.o.mode == Semaphore
+	p.answer = &w.answer
+	lease.parent, lease.outer, lease.o, lease.wait = a.ctx, a.around, a.o, w
+	if outer := a.outer; outer != nil && !outer.first.left.Load() {
+		lease.first = outer.first
+		ev.Of, ev.Owner = m.HeldBy(outer.owner), outer.owner
+		if ev.Of != machine.None {
+			a.held = Mode(m.Mode(ev.Of))
 		}
-		if !over {
-			a.reenter()
+	}
+	e.seat(lease)
+	ev.Caller = lease.slot
+	p.step(e, ev, now, nil)
+	return lease, w, nil
+}
+
+// own is the innermost lease of the key that the caller's context has, of a hold that goes
+// on. The lease may have been released.
+func (a *acquisition) own() *Lease {
+	for lease := range leases(a.ctx) {
+		if lease.entry.key == a.key && lease.entry.shard.Locker == a.Locker && !lease.first.left.Load() {
+			if a.o.mode != Semaphore || lease.o.mode != Semaphore {
+				return lease
+			}
 		}
 	}
-	a.taken = a.how.once && a.joined == nil && a.takenHere()
 	return nil
 }
 
-// prolonged gives a new lease its full length, if that is more than an acquire
-// writes, or than the hold that it joined has.
-func (a *acquisition) prolonged(ctx context.Context, lease *Lease) (*Lease, error) {
-	if a.joined == nil && a.o.ttl() <= maxAcquireTTL || a.joined != nil && !a.longer {
-		return lease, nil
+// atWork says whether the caller's context was derived from a lease of the locker that
+// has not ended. The parts of a group that are acquired already are no work: that begins
+// with the last.
+func (a *acquisition) atWork() bool {
+	ctx := a.ctx
+	if a.how.group != nil {
+		ctx = a.how.group
 	}
-	if err := lease.lengthen(ctx, a.o.ttl()); err != nil {
-		a.decline(lease)
-		return nil, err
+	for lease := range leases(ctx) {
+		if lease.entry.shard.Locker == a.Locker && lease.fate.Load() == nil {
+			return true
+		}
 	}
-	return lease, nil
+	return false
 }
 
-// lengthen gives a lease that its caller doesn't have yet its length.
-func (l *Lease) lengthen(ctx context.Context, d time.Duration) error {
-	err := l.hold.locker.extend(ctx, l, d)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = wrap(ErrUnavailable, err) // whichever of its calls was not answered
+// await waits for the reply.
+func (a *acquisition) await(lease *Lease, w *wait) (*Lease, error) {
+	settled := false
+	defer func() {
+		if settled {
+			return
+		}
+		if a.leave(lease); w.result == machine.ResGranted { // a hook has panicked
+			a.decline(lease)
+		}
+	}()
+	left, own := false, false // it has left as its context has ended, or as it would wait for itself
+	for !w.done() {
+		switch {
+		case w.waits.Load() && a.how.group != nil && a.waitsForItself():
+			own = true
+			a.leave(lease)
+		case w.waits.Load() && a.beginWait(): // the hook may have taken its time
+		case w.park(a.ctx):
+			left = true
+			a.leave(lease)
+		}
 	}
-	return err
+	settled = true
+	a.waited = w.waits.Load()
+	result, why, cause := w.result, w.why, w.cause
+	a.freeWait(w)
+	switch {
+	case result == machine.ResGranted && (left || a.waited && a.ctx.Err() != nil):
+		a.decline(lease)
+		return nil, a.gaveUp(true)
+	case result == machine.ResGranted:
+		return lease, nil
+	case own:
+		return nil, ErrOwnHold
+	}
+	if a.outer != nil && result != machine.ResLost {
+		a.unjoined(a.outer)
+	}
+	if left {
+		return nil, a.gaveUp(result == machine.ResBusy)
+	}
+	return nil, a.failure(result, why, cause)
+}
+
+// unjoined reports the end of a hold whose last lease would have been the one that was not
+// granted.
+func (l *Locker) unjoined(outer *Lease) {
+	e := outer.entry
+	e.shard.mu.Lock()
+	over := !outer.first.left.Load() && !outer.first.ended && !e.holds(outer.owner)
+	if over {
+		outer.first.left.Store(true)
+		outer.first.ended = true
+	}
+	e.shard.mu.Unlock()
+	if over {
+		l.reportRelease(outer, true, nil)
+	}
+}
+
+// beginWait calls the hook, once. It returns whether it has.
+func (a *acquisition) beginWait() bool {
+	hook := a.o.hooks.Waiting
+	if hook == nil || a.endWait != nil {
+		return false
+	}
+	a.endWait = func() {}
+	if end := hook(a.ctx, a.event()); end != nil {
+		a.endWait = end
+	}
+	return true
+}
+
+// leave ends the wait, unless there is a reply. There is one afterwards.
+func (a *acquisition) leave(lease *Lease) {
+	p := pump{Locker: a.Locker}
+	sh := lease.entry.shard
+	now := sh.lock()
+	if lease.wait != nil {
+		p.step(lease.entry, &machine.Event{Kind: machine.EvLeave, Caller: lease.slot}, now, nil)
+	}
+	sh.mu.Unlock()
+	p.run()
+}
+
+// decline releases a lease that its caller doesn't get.
+func (a *acquisition) decline(lease *Lease) {
+	lease.unwanted(uncanceled(a.ctx))
+}
+
+// failure is the error of an acquisition that has ended with a reply.
+func (a *acquisition) failure(r machine.Result, why machine.Why, cause error) error {
+	switch r {
+	case machine.ResBusy:
+		if a.how.once {
+			return a.busy(nil)
+		}
+		return a.busy(errWaitOver)
+	case machine.ResCrowded:
+		return errCrowded
+	case machine.ResBacklog:
+		return errBacklog
+	case machine.ResClosed:
+		return ErrClosed
+	case machine.ResInvalid:
+		return a.conflict(why)
+	case machine.ResLost:
+		return cause
+	}
+	switch {
+	case cause != nil:
+	case a.waitIsOver():
+		cause = errWaitOver
+	default:
+		cause = errNoAnswer
+	}
+	return undecided(cause)
+}
+
+func (a *acquisition) waitIsOver() bool {
+	wait, limited := a.o.longestWait()
+	return limited && !a.how.once && a.now()-a.came >= wait
+}
+
+// conflict is why a re-entry is refused.
+func (a *acquisition) conflict(why machine.Why) error {
+	switch why {
+	case machine.WhyApart:
+		return ErrOwnHold
+	case machine.WhyKept:
+		return fmt.Errorf("%w: WithMinHold: a writer under it cannot read as well; release the other first", ErrInvalid)
+	case machine.WhyLimit:
+		return fmt.Errorf("%w: WithMinHold(%v): WithMaxHold of the hold ends earlier", ErrInvalid, a.o.minHold)
+	}
+	return fmt.Errorf("%w: the same owner already holds it in mode %s, which cannot become %s", ErrInvalid, a.held, a.o.mode)
+}
+
+// gaveUp is the error of a wait that ended with its context. busy says that another owner is
+// known to have the key.
+func (a *acquisition) gaveUp(busy bool) error {
+	cause := ended(a.ctx)
+	switch {
+	case !errors.Is(cause, context.DeadlineExceeded):
+		return cause
+	case busy:
+		return a.busy(cause)
+	}
+	return wrap(ErrUnavailable, cause)
+}
+
+// busy is the error of a key that others have, and the cause if there is one.
+func (a *acquisition) busy(cause error) error {
+	if a.waitsForItself() {
+		return wrap(ErrOwnHold, cause)
+	}
+	return wrap(ErrBusy, cause)
+}
+
+// waitsForItself says whether the caller's context holds permits that the acquisition
+// needs.
+func (a *acquisition) waitsForItself() bool {
+	if a.o.mode != Semaphore {
+		return false
+	}
+	permits := a.o.permits
+	for lease := range leases(a.ctx) {
+		if lease.entry.key == a.key && lease.entry.shard.Locker == a.Locker && lease.o.mode == Semaphore && lease.fate.Load() == nil {
+			permits += lease.o.permits
+		}
+	}
+	return permits > a.o.size
 }
 
 // observe calls the hooks. If one of them panics, the caller does not get the lease.
-func (a *acquisition) observe(ctx context.Context, lease *Lease, err error) {
+func (a *acquisition) observe(lease *Lease, err error) {
 	declined := lease
 	defer func() {
 		if declined != nil {
@@ -159,142 +332,50 @@ func (a *acquisition) observe(ctx context.Context, lease *Lease, err error) {
 	if a.endWait != nil {
 		a.endWait()
 	}
-	reentrant, ended := a.joined != nil, false
-	if lease != nil && a.defaults.hooks.observeEnds() {
-		reentrant, ended = lease.hold.report(a.o.name)
+	reentrant, owed := false, false
+	if lease != nil {
+		reentrant, owed = lease.report()
 	}
-	if hook := a.defaults.hooks.Acquired; hook != nil {
-		hook(ctx, AcquireEvent{
-			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant, Err: err, Fence: lease.Fence(),
+	if hook := a.o.hooks.Acquired; hook != nil {
+		hook(a.ctx, AcquireEvent{
+			Event: a.event(), Elapsed: a.now() - a.came, Waited: a.waited, Reentrant: reentrant || a.rejoins(lease), Err: err, Fence: lease.Fence(),
 		})
 	}
 	declined = nil
-	if ended {
-		a.reportEnd(lease.hold)
+	if owed {
+		a.reportEnd(lease.first)
 	}
 }
 
-func (a *acquisition) event() Event {
-	return Event{Key: a.claim.Key, Name: a.o.name, Mode: a.o.mode}
+// rejoins says whether a lease, or the acquisition that failed, is one of a hold that the
+// caller had.
+func (a *acquisition) rejoins(lease *Lease) bool {
+	return lease != nil && lease.first != lease
 }
 
-func (a *acquisition) run(ctx context.Context) (*Lease, error) {
-	switch {
-	case a.joined != nil:
-		return a.joined, nil
-	case ctx.Err() != nil:
-		return nil, ended(ctx)
-	case a.conflict != nil:
-		return nil, a.conflict
+func (a *acquisition) event() Event { return Event{Key: a.key, Name: a.o.name, Mode: a.o.mode} }
+
+// report records that the acquisition of the lease is reported as granted. reentrant says
+// that it is not the first of its hold, and owed that the end of the hold is to be reported
+// after it.
+func (l *Lease) report() (reentrant, owed bool) {
+	if !l.o.hooks.observeEnds() {
+		return false, false
 	}
-	if err := a.admitted(); err != nil {
-		return nil, err
-	}
-	if a.taken {
-		return nil, a.busy(nil)
-	}
-	a.claim.Owner = a.newOwner()
-	if a.how.once {
-		return a.tryOnce(ctx)
-	}
-	return a.queueUp(ctx)
+	sh := l.entry.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	reentrant, owed = !l.first.reported.CompareAndSwap(nil, l.o), l.first.endOwed
+	l.first.endOwed = false
+	return reentrant, owed
 }
 
-// admitted is nil while the acquisition is not refused.
-func (a *acquisition) admitted() error {
-	select {
-	case <-a.refused:
-		return ErrClosed
-	default:
-		return nil
+// reportEnd reports the end of a hold that ended before its acquisition was reported.
+func (l *Locker) reportEnd(first *Lease) {
+	end := *first.fate.Load()
+	if errors.Is(end, ErrLost) {
+		l.reportLoss(first, end)
+		return
 	}
-}
-
-// busy is the error of a key that others have, and the cause if there is one.
-func (a *acquisition) busy(cause error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.waitsForItself(a.caller) {
-		return wrap(ErrOwnHold, cause)
-	}
-	return wrap(ErrBusy, cause)
-}
-
-// waitsForItself says whether the caller's context holds permits that the acquisition
-// needs; mu is held.
-func (a *acquisition) waitsForItself(ctx context.Context) bool {
-	permits := a.claim.Permits
-	for lease := range leases(ctx) {
-		if h := lease.hold; h.locker == a.Locker && h.key == a.claim.Key && h.mode == Semaphore && lease.alive() {
-			permits += h.permits
-		}
-	}
-	return permits > a.claim.Size
-}
-
-// tryOnce calls the store, or shares a call of another try: the store's answer to one
-// owner that wants to be alone is its answer to any.
-func (a *acquisition) tryOnce(ctx context.Context) (*Lease, error) {
-	if a.traits.Immediate || !a.claim.Mode.exclusive() {
-		return a.askOnce(ctx, a.came)
-	}
-	return a.tryTogether(ctx)
-}
-
-func (a *acquisition) askOnce(ctx context.Context, now time.Duration) (*Lease, error) {
-	lease, err := a.ask(ctx, now)
-	if err == nil {
-		return lease, nil
-	}
-	a.abandon()
-	if _, busy := busyAnswer(err); busy {
-		return nil, a.busy(nil)
-	}
-	if ctx.Err() != nil {
-		return nil, a.gaveUp(ctx)
-	}
-	return nil, err
-}
-
-// gaveUp is the error of a wait that ended with ctx.
-func (a *acquisition) gaveUp(ctx context.Context) error {
-	cause := ended(ctx)
-	switch {
-	case !errors.Is(cause, context.DeadlineExceeded):
-		return cause
-	case a.sawContention || a.answeredBusy():
-		return a.busy(cause)
-	}
-	return wrap(ErrUnavailable, cause)
-}
-
-// granted makes a hold of a grant and a lease of it. The TTL counts from when
-// the grant was asked for.
-func (a *acquisition) granted(sent time.Duration, fence uint64) (*Lease, error) {
-	a.checkClock()
-	h := &hold{
-		locker: a.Locker, key: a.claim.Key, owner: a.claim.Owner, mode: a.claim.Mode, name: a.o.name,
-		fence: fence, granted: sent, permits: a.claim.Permits, size: a.claim.Size,
-	}
-	if a.o.limits.hold > 0 {
-		h.limit = sent + a.o.limits.hold
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := a.now()
-	h.doubt = a.doubt
-	h.confirm(sent, a.claim.TTL)
-	switch {
-	case a.closed, !a.mayHold():
-		a.doubt = true // abandon undoes it
-		return nil, ErrClosed
-	case now >= h.trustedUntil():
-		a.doubt = true
-		return nil, wrap(ErrUnavailable, errTooLate)
-	}
-	a.done, a.hold = true, h
-	lease := a.register(a.caller, h, a.o, now)
-	a.trusts.set(h, h.trustedUntil())
-	a.renewLater(h, sent, a.claim.TTL)
-	return lease, nil
+	l.reportRelease(first, true, nil)
 }

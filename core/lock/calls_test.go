@@ -17,13 +17,13 @@ func TestWhoOfAWaitingCrowdCalls(t *testing.T) {
 	const n, intervals = 20, 10
 	rows := map[string]struct {
 		holder, waiter lock.Option
-		callers        int
+		callers, woken int
 	}{
-		"exclusive": {lock.WithMode(lock.Exclusive), lock.WithMode(lock.Exclusive), 1},
-		"fair":      {fair, fair, 1},
-		"write":     {writing, writing, 1},
-		"read":      {writing, reading, n},
-		"permits":   {lock.WithPermits(n, n), lock.WithPermits(1, n), 1},
+		"exclusive": {lock.WithMode(lock.Exclusive), lock.WithMode(lock.Exclusive), 1, 1},
+		"fair":      {fair, fair, 1, 1},
+		"write":     {writing, writing, 1, 1},
+		"read":      {writing, reading, 1, n},
+		"permits":   {lock.WithPermits(n, n), lock.WithPermits(1, n), 1, 1},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestWhoOfAWaitingCrowdCalls(t *testing.T) {
 				before = store.count("acquire")
 				(*heard.wake.Load())()
 				synctest.Wait()
-				if calls := store.count("acquire") - before; calls < 1 || calls > row.callers {
-					t.Errorf("a wake-up makes %d of %d waiters call, want %d", calls, n, row.callers)
+				if calls := store.count("acquire") - before; calls < 1 || calls > row.woken {
+					t.Errorf("a wake-up makes %d of %d waiters call, want %d", calls, n, row.woken)
 				}
 				cancel()
 				crowd.Wait()

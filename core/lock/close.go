@@ -1,13 +1,12 @@
-//go:build !machine
-
 package lock
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
 
 // Close ends the locker. Waiters return [ErrClosed]; leases end with cause
@@ -25,100 +24,121 @@ import (
 // The store and its client stay open: they are the caller's. A second call waits for
 // the first, and also returns an error if holds could not be released.
 func (l *Locker) Close(ctx context.Context) error {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
+	if l.closing.Swap(true) {
 		return l.awaitQuiet(ctx, nil)
 	}
-	defer l.stop()
-	l.closed = true
+	l.running.Add(1)
+	l.running.close()
+	by := time.NewTimer(l.defaults.callTimeout)
+	defer by.Stop()
+	late := time.NewTimer(2 * l.defaults.callTimeout)
+	defer late.Stop()
 	l.refuseNew()
-	l.end()
-	var holds []closedHold
-	now := l.now()
-	for _, row := range slices.Clone(l.trusts.rows) {
-		h := row.of
-		h.state = holdClosing
-		l.releasing++
-		l.trusts.remove(h)
-		l.renewals.remove(h)
-		holds = append(holds, closedHold{h, h.release(now)})
+	all := l.closeAll()
+	l.closed.Store(true)
+	panicked, failed := l.awaitClosed(ctx, all)
+	l.report()
+	select {
+	case <-l.settled:
+	case <-ctx.Done():
+	case <-by.C:
+		l.stopTimer() // nothing is repeated from now on
+		select {
+		case <-l.settled:
+		case <-ctx.Done():
+		case <-late.C:
+		}
 	}
-	var watches []*watch
-	for key := range l.watches { // none stays for the timer, which may be running already
-		watches = append(watches, l.takeWatch(key))
-	}
-	l.watches = nil
-	l.trusts.stop()
-	l.renewals.stop()
-	l.kept.stop()
-	l.mu.Unlock()
-	for _, w := range watches {
-		w.end()
-	}
-	l.compensation.finish(l.now() + l.defaults.callTimeout)
-	for _, h := range holds {
-		h.endLeases(&ErrClosed)
-	}
-	panicked, failed := l.releaseHolds(ctx, holds)
-	l.unclosed = failed
-	go func() {
-		l.running.Wait()
-		l.calls.stop()
-		close(l.quiet)
-	}()
+	l.unclosed = l.giveUp(failed)
+	l.stop()
+	l.running.Done()
 	if panicked != nil {
 		panic(panicked) //nolint:forbidigo // that of a hook, which is to be seen here
+	}
+	if ctx.Err() != nil && l.unclosed != nil {
+		return &Error{Op: "close", Err: wrap(ended(ctx), failed)}
 	}
 	return l.awaitQuiet(ctx, failed)
 }
 
-// closedHold is a hold that Close ended, and what to send to the store.
+// closedHold is a hold that Close releases.
 type closedHold struct {
-	*hold
-	claim Claim
+	lease *Lease // one of the hold
+	wait  *wait  // for the answer
 }
 
-// closeWorkers is how many holds are released at a time while closing.
-const closeWorkers = 4096
+// closeAll ends all leases, and has their holds released.
+func (l *Locker) closeAll() (all []closedHold) {
+	p := pump{Locker: l}
+	for i := range l.shards {
+		sh := &l.shards[i]
+		now := sh.lock()
+		for _, e := range sh.entries {
+			all = p.closeKey(e, now, all)
+		}
+		sh.mu.Unlock()
+		p.run()
+	}
+	return all
+}
 
-// releaseHolds returns what a hook has panicked with, and what was not released.
-func (l *Locker) releaseHolds(ctx context.Context, holds []closedHold) (panicked any, err error) {
-	jobs := make(chan closedHold)
-	var mu sync.Mutex
-	var failed int
-	var last error
-	var workers sync.WaitGroup
-	for range min(closeWorkers, len(holds)) {
-		workers.Go(func() {
-			for h := range jobs {
-				now := l.now()
-				err := l.sendRelease(ctx, h.hold, h.claim, now, now+l.defaults.callTimeout)
-				doubt := l.endClosing(h.hold, err)
-				v, away := recovered(func() { l.reportClosed(h.hold, err) }), errors.Is(err, ErrUnavailable)
-				mu.Lock()
-				if v != nil {
-					panicked = v
-				}
-				if away {
-					failed, last = failed+1, err
-				}
-				mu.Unlock()
-				if doubt && !away {
-					l.undo(h.claim, undoPasses[:])
-				}
-			}
-		})
+func (p *pump) closeKey(e *entry, now machine.Time, all []closedHold) []closedHold {
+	first := len(all)
+	for _, lease := range e.seats {
+		if lease != nil && lease.wait == nil {
+			lease.wait = p.newWait()
+			all = append(all, closedHold{lease, lease.wait})
+		}
 	}
-	for _, h := range holds {
-		jobs <- h
+	p.step(e, &machine.Event{Kind: machine.EvClose}, now, nil)
+	left := all[:first]
+	for _, c := range all[first:] {
+		if c.lease.seated || c.wait.done() {
+			c.lease.first.left.Store(true) // Close reports its end, and no re-entry that was under way
+			left = append(left, c)
+		} else {
+			p.freeWait(c.wait)
+		}
 	}
-	close(jobs)
-	workers.Wait()
+	return left
+}
+
+// awaitClosed waits until the holds are released. It returns what a hook has panicked with,
+// and what was not released.
+func (l *Locker) awaitClosed(ctx context.Context, all []closedHold) (panicked any, err error) {
+	failed, last := 0, error(nil)
+	for _, c := range all {
+		over := false
+		for !c.wait.done() && !over {
+			over = c.wait.park(ctx)
+		}
+		err := c.outcome(ctx)
+		if v := recovered(func() { l.reportClosed(c.lease.first, err) }); v != nil {
+			panicked = v
+		}
+		if errors.Is(err, ErrUnavailable) {
+			failed, last = failed+1, err
+		}
+	}
 	if failed == 0 {
 		return panicked, nil
 	}
-	return panicked, fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(holds), last)
+	return panicked, fmt.Errorf("%d of %d holds were not released and will expire: %w", failed, len(all), last)
+}
+
+// outcome is the error of the release.
+func (c closedHold) outcome(ctx context.Context) error {
+	switch {
+	case !c.wait.done():
+		return wrap(ErrUnavailable, ended(ctx))
+	case c.wait.result == machine.ResLost:
+		return c.wait.cause
+	case c.wait.result == machine.ResReleased:
+		return nil
+	case c.wait.cause != nil:
+		return wrap(ErrUnavailable, c.wait.cause)
+	}
+	return wrap(ErrUnavailable, errNoAnswer)
 }
 
 // recovered calls hooks on a separate goroutine, which they may end, and on which a panic
@@ -134,33 +154,74 @@ func recovered(call func()) (panicked any) {
 	return panicked
 }
 
-// endClosing ends a hold whose release by Close has ended with err. doubt says that
-// something is to be undone after it.
-func (l *Locker) endClosing(h *hold, err error) (doubt bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h.state, h.ended = holdClosed, err
-	l.releasing--
-	l.retire(h)
-	return h.doubt
-}
-
 // reportClosed reports the end of a hold to the hooks: by release, unless the store
 // says that it was lost before.
-func (l *Locker) reportClosed(h *hold, err error) {
-	if errors.Is(err, ErrLost) && !errors.Is(err, ErrUnavailable) { // else it is what ctx ended by
-		l.reportLoss(h, err)
-		return
+func (l *Locker) reportClosed(first *Lease, err error) {
+	p := pump{Locker: l}
+	sh := first.entry.shard
+	sh.mu.Lock()
+	lost := errors.Is(err, ErrLost) && !errors.Is(err, ErrUnavailable) // else it is what ctx ended by
+	known := false
+	if lost {
+		p.lost(first, err)
+	} else {
+		known = first.known()
 	}
-	if l.defaults.hooks.Released != nil && l.hooksKnow(h) {
-		l.reportRelease(h, h.first.start, true, err)
+	sh.mu.Unlock()
+	p.reportLosses()
+	if known {
+		l.reportRelease(first, true, err)
 	}
+}
+
+// giveUp drops what is left. failed is what was not released.
+func (l *Locker) giveUp(failed error) error {
+	l.stopTimer()
+	p := pump{Locker: l}
+	left := int64(0)
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		sh.over = true
+		for _, e := range sh.entries {
+			left += int64(e.awake().Unsettled())
+			p.abandon(e)
+		}
+		sh.mu.Unlock()
+	}
+	p.run()
+	if failed != nil || left == 0 {
+		return failed
+	}
+	return fmt.Errorf("%w: %d calls were not undone, and what they may hold will expire", ErrUnavailable, left)
+}
+
+// abandon drops an entry.
+func (p *pump) abandon(e *entry) {
+	p.Locker.tally.change(tallyOf(e.m), counts{})
+	for s, lease := range e.seats {
+		if lease == nil {
+			continue
+		}
+		lease.fate.CompareAndSwap(nil, &ErrClosed)
+		e.unseat(machine.Slot(s)) //nolint:gosec // slots are small
+		if lease.wait != nil {
+			lease.wait.reply(machine.ResUnavailable, 0, nil)
+		}
+	}
+	if w := e.watch; w != nil {
+		e.watch, w.over = nil, true
+		if w.stop != nil {
+			p.add().stop = w.stop
+		}
+	}
+	e.drop()
 }
 
 func (l *Locker) awaitQuiet(ctx context.Context, failed error) error {
 	select {
-	case <-l.quiet:
-		failed = l.compensation.closed(l.unclosed)
+	case <-l.running.quiet:
+		failed = l.unclosed
 	case <-ctx.Done():
 		failed = wrap(ended(ctx), failed)
 	}

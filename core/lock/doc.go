@@ -20,18 +20,20 @@
 //
 // # How a key is waited for
 //
-//	callers of this process ──► gate (one per key, first come first served)
-//	                              │ the head, readers side by side
-//	                              ▼
-//	                 ask ── busy ──► watch ──► ask ──► sleep ──► ask …
-//	                  │                          min(TTL left, poll, wait left)
-//	                  ▼ granted                  or a wake-up
-//	                hold ──► lease, lease (re-entered) …
-//	                  │      released ──► the next caller of this process (hand-off)
-//	   renewed by the locker's one timer; lost by a separate timer
+// Each key has one machine, which is pure (internal/machine): what callers do, answers and
+// times are its events, and calls, replies and ends of contexts its effects.
 //
-// A wake-up is a hint: only the store grants. A waiter that leaves, for
-// whatever reason, wakes the one behind it.
+//	callers of this process ──► queue (one per key, first come first served)
+//	                              │ the head, readers side by side while the store grants
+//	                              ▼
+//	              calling ── busy ──► resting ──► calling …
+//	                  │                 min(TTL left, poll, wait left) or a wake-up
+//	                  ▼ granted
+//	              holding ──► more leases (re-entered) …
+//	                  │      released ──► the next caller of this process (hand-off)
+//	   renewed, and lost, by the locker's one timer
+//
+// A wake-up is a hint: only the store grants. When the head leaves, the next one calls.
 //
 // A released key passes to the next caller of the process without a call to the
 // store, a limited number of times in a row. Then it is released in the store, so
@@ -47,9 +49,8 @@
 // A caller may give up while its call is under way. The call's own result then
 // decides: a busy key needs nothing, a grant is undone by one release, and after a
 // call without an answer the hold that it may have left is removed several times
-// over two seconds. The locker does all of this from one queue, a few calls at a time.
-// Each acquire reserves a place in the queue before it is sent, and is refused with
-// [ErrUnavailable] when the queue is full. A process that dies leaves holds that
+// over two seconds. At most 16,384 acquires may be without an answer, or be undone, at a
+// time: what comes then is refused with [ErrUnavailable]. A process that dies leaves holds that
 // last for 30 s at most, or for their last renewal: an acquire writes no longer
 // TTL, and a longer lease is extended before it is returned.
 //

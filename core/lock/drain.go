@@ -1,11 +1,10 @@
-//go:build !machine
-
 package lock
 
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
 
 // Drain refuses new acquisitions and waits until the work that holds leases has
@@ -23,9 +22,7 @@ import (
 // leases go on, and new acquisitions are still refused: a drained locker can't be
 // reopened. A second call waits like the first; Close ends the wait of both.
 func (l *Locker) Drain(ctx context.Context) error {
-	l.mu.Lock()
 	l.refuseNew()
-	l.mu.Unlock()
 	select {
 	case <-l.idle:
 		return nil
@@ -42,73 +39,51 @@ func (l *Locker) Drain(ctx context.Context) error {
 // Drain waits for it forever.
 func (l *Locker) Draining() <-chan struct{} { return l.draining }
 
-// refuseNew lets no new work acquire from now on; mu is held.
+// refuseNew lets no new work acquire from now on.
 func (l *Locker) refuseNew() {
-	if l.refusing {
-		return
+	if !l.refusing.Swap(true) {
+		close(l.draining)
 	}
-	l.refusing = true
-	close(l.draining)
-	l.checkIdle()
+	l.everywhere(machine.EvDrain)
+	l.report()
 }
 
-// checkIdle closes idle when nothing is held; mu is held. It stays so: only a
-// caller that holds a lease may get another.
-func (l *Locker) checkIdle() {
-	if !l.refusing || len(l.trusts.rows)+l.releasing > 0 {
-		return
-	}
-	select {
-	case <-l.idle:
-	default:
+// idled is that nothing is held while the locker drains. It stays so: only a caller that
+// holds a lease may get another.
+func (l *Locker) idled() {
+	if !l.refusesWork.Swap(true) {
 		close(l.idle)
-		l.end()
+		l.everywhere(machine.EvEnd)
 	}
 }
 
-// end refuses the acquisitions of work, too, when none is left or the locker is closed; mu
-// is held.
-func (l *Locker) end() {
-	select {
-	case <-l.ending:
-	default:
-		close(l.ending)
+// everywhere steps all machines.
+func (l *Locker) everywhere(kind machine.Kind) {
+	p := pump{Locker: l}
+	for i := range l.shards {
+		sh := &l.shards[i]
+		now := sh.lock()
+		for _, e := range sh.entries {
+			p.step(e, &machine.Event{Kind: kind}, now, nil)
+		}
+		sh.mu.Unlock()
+		p.run()
 	}
 }
 
 // unreleased counts the leases that are not released, and releases under way.
-func (l *Locker) unreleased() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.releasing
-	for _, row := range l.trusts.rows {
-		n += int(row.of.count)
+func (l *Locker) unreleased() (n int32) {
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		for _, e := range sh.entries {
+			if e.rests {
+				n++
+			} else {
+				n += e.m.Leases()
+			}
+		}
+		sh.mu.Unlock()
 	}
 	return n
-}
-
-// mayHold says whether a grant may become a hold; mu is held. An acquisition
-// that was admitted may be refused here: the locker drains meanwhile, or what
-// it was part of has ended.
-func (a *acquisition) mayHold() bool { return !a.refusing || a.atWork() }
-
-// atWork says whether the caller's context was derived from a lease of the locker that
-// is not over, or the owner has a hold; mu is held. The parts of a group that are
-// acquired already are no work: that begins with the last.
-func (a *acquisition) atWork() bool {
-	ctx := a.caller
-	if a.how.group != nil {
-		ctx = a.how.group
-	}
-	for lease := range leases(ctx) {
-		if lease.hold.locker == a.Locker && lease.alive() {
-			return true
-		}
-	}
-	return false
-}
-
-// pause waits for d; it returns false when ctx ended or a is refused before.
-func (a *acquisition) pause(ctx context.Context, d time.Duration) bool {
-	return pause(ctx, d, a.refused)
 }

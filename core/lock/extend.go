@@ -1,80 +1,142 @@
-//go:build !machine
-
 package lock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
 
+// extension is an Extend that is under way.
+type extension struct {
+	done   chan struct{} // closed by the reply
+	result machine.Result
+	cause  error
+}
+
+func (x *extension) reply(r machine.Result, cause error) {
+	x.result, x.cause = r, cause
+	close(x.done)
+}
+
 // extend implements [Lease.Extend].
-func (l *Locker) extend(ctx context.Context, lease *Lease, d time.Duration) error {
-	h := lease.hold
-	if err := l.begin(); err != nil {
+func (l *Lease) extend(ctx context.Context, d time.Duration) error {
+	if err := checkDuration("Extend", d, MinLease, ""); err != nil {
 		return err
 	}
-	defer l.running.Done()
+	sh := l.entry.shard
+	if margin := sh.defaults.margin; d <= 2*margin {
+		return fmt.Errorf("%w: Extend(%v): must be longer than twice WithMargin(%v)", ErrInvalid, d, margin)
+	}
+	return l.prolong(ctx, d, true)
+}
+
+// prolong extends the hold. exactly says that d must not exceed the limit of the hold.
+func (l *Lease) prolong(ctx context.Context, d time.Duration, exactly bool) error {
+	sh := l.entry.shard
+	if sh.begin() != nil {
+		return ErrClosed
+	}
+	defer sh.running.Done()
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
-	if err := lease.status(); err != nil {
-		return err
+	for {
+		x, before, err := l.startExtension(ctx, d, exactly)
+		if err != nil {
+			return err
+		}
+		if before != nil { // one at a time
+			x = before
+		}
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+			return ended(ctx)
+		}
+		if before == nil {
+			return l.extended(x)
+		}
 	}
-	l.mu.Lock()
-	if err := h.status(); err != nil {
-		l.mu.Unlock()
-		return err
+}
+
+// startExtension steps the machine, unless an extension is under way.
+func (l *Lease) startExtension(ctx context.Context, d time.Duration, exactly bool) (x, before *extension, err error) {
+	if err := l.status(); err != nil {
+		return nil, nil, err
 	}
-	h.extended = true
-	now := l.now()
-	c := h.claim(now)
-	h.sent = max(h.sent, now+d)
-	l.mu.Unlock()
-	var sent time.Duration
-	err := l.persist(ctx, now, now+l.defaults.callTimeout, func(now, timeout time.Duration) error {
-		sent, c.TTL = now, h.within(d, now)
-		_, err := bounded(ctx, l, timeout, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, l.renewOne(ctx, c)
-		}, nil)
-		return err
-	})
+	sh := l.entry.shard
+	p := pump{Locker: sh.Locker, ctx: uncanceled(ctx)}
+	defer p.run()
+	now := sh.lock()
+	defer sh.mu.Unlock()
 	switch {
-	case err == nil:
-		return l.extended(h, sent, c.TTL)
-	case isDecision(err) && l.storedAs(h) != c.Mode:
-		return l.extend(ctx, lease, d) // it was lowered meanwhile
-	case isDecision(err):
-		l.lose(wrap(ErrTaken, err), h)
-		return l.holdStatus(h) // it was released or closed meanwhile, or is lost now
-	default:
-		return failure(ctx, err)
+	case l.fate.Load() != nil:
+		return nil, nil, *l.fate.Load()
+	case l.extension != nil:
+		return nil, l.extension, nil
+	}
+	if limit := l.entry.awake().Limit(l.slot); exactly && limit > 0 && machine.Time(d) > limit-now {
+		l.entry.settle()
+		return nil, nil, fmt.Errorf("%w: Extend(%v): WithMaxHold leaves %v", ErrInvalid, d, time.Duration(limit-now))
+	}
+	x = &extension{done: make(chan struct{})}
+	l.extension = x
+	p.step(l.entry, &machine.Event{Kind: machine.EvExtend, Caller: l.slot, TTL: machine.Time(d)}, now, nil)
+	return x, nil, nil
+}
+
+// extended is the error of an extension.
+func (l *Lease) extended(x *extension) error {
+	switch end := l.fate.Load(); {
+	case x.result == machine.ResExtended:
+		return nil
+	case x.result == machine.ResClosed:
+		return ErrClosed
+	case x.result == machine.ResLost:
+		return x.cause
+	case end != nil:
+		return *end
+	case x.cause != nil:
+		return undecided(x.cause)
+	}
+	return undecided(errNoAnswer)
+}
+
+// lengthen gives a lease of a group its length.
+func (l *Lease) lengthen(ctx context.Context, d time.Duration) error {
+	err := l.prolong(ctx, d, false)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = wrap(ErrUnavailable, err) // whichever of its calls was not answered
+	}
+	return err
+}
+
+// keep begins the minimum of a lease of a group that is complete.
+func (l *Lease) keep() {
+	if l.o.minHold == 0 {
+		return
+	}
+	sh := l.entry.shard
+	p := pump{Locker: sh.Locker}
+	defer p.run()
+	now := sh.lock()
+	defer sh.mu.Unlock()
+	if l.seated {
+		p.step(l.entry, &machine.Event{Kind: machine.EvCommit, Caller: l.slot}, now, nil)
 	}
 }
 
-func (l *Locker) extended(h *hold, sent, ttl time.Duration) error {
-	l.checkClock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := h.status(); err != nil {
-		return err
+// releaseLater releases the lease in the background.
+func (l *Lease) releaseLater(ctx context.Context) {
+	sh := l.entry.shard
+	if sh.begin() != nil {
+		return // Close releases it
 	}
-	h.confirm(sent, ttl)
-	if l.suspendedSince(sent) {
-		return wrap(ErrUnavailable, errSuspended)
-	}
-	return nil
-}
-
-// storedAs is the mode of claims for h.
-func (l *Locker) storedAs(h *hold) Mode {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return h.storedMode()
-}
-
-// renewOne renews one claim.
-func (l *Locker) renewOne(ctx context.Context, c Claim) error {
-	result := errNoAnswer // unless it is reported
-	l.store.Renew(ctx, []Claim{c}, func(_ int, err error) { result = err })
-	return result
+	go func() {
+		defer sh.running.Done()
+		_ = l.Release(ctx)
+	}()
 }

@@ -1,59 +1,62 @@
-//go:build !machine
-
 package lock
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
 
 // Lease is the right to a key until it is released or lost. It is safe for
 // concurrent use. Several leases share one hold when they re-entered it: each
 // must be released.
 type Lease struct {
-	hold       *hold
-	parent     context.Context        // that it was acquired with
-	outer      *Lease                 // whose context that one was derived from, or nil
-	signal     atomic.Pointer[signal] // of its end, made when somebody waits for it
-	over       atomic.Pointer[error]  // why it has ended, other than with its parent
-	watchdog   time.Duration          // that it asks for; 0: it is not renewed
-	minHold    time.Duration          // that it asks for
-	mode       Mode                   // that it asks for: a writer may read
-	unreported bool                   // it ended before its acquisition did, and hooks never heard of it
-	start      time.Duration
-	release    sync.Once
-	result     error
+	entry  *entry
+	parent context.Context        // that it was acquired with
+	outer  *Lease                 // whose context that one was derived from, or nil
+	o      *options               // of its acquisition
+	signal atomic.Pointer[signal] // of its end, made when somebody waits for it
+	over   atomic.Pointer[error]  // why its context has ended, other than with its parent
+	fate   atomic.Pointer[error]  // why the lease has ended; written with the mutex of the shard
+	trust  atomic.Int64           // until when it is trusted, a machine.Time
+	first  *Lease                 // that began the hold: it stands for it
+	fence  uint64
+	owner  machine.Owner
+	start  machine.Time
 
-	// Guarded by locker.mu.
+	release sync.Once
+	result  error
 
-	keeps          bool   // its caller has got it, so that the minimum counts
-	next, previous *Lease // of the hold
+	// Guarded by the mutex of the shard.
+
+	wait      *wait      // for the reply to its acquisition, or to its release
+	extension *extension // that is under way
+	slot      machine.Slot
+	seated    bool // it has the slot
+
+	// Of the first of a hold.
+
+	// reported is the options of the first acquisition that was reported as granted: since
+	// then hooks know of the hold, by its name.
+	reported  atomic.Pointer[options]
+	left      atomic.Bool // its last lease was released; written with the mutex
+	ended     bool        // its end is known to the hooks
+	concluded bool        // a transaction releases the hold in the store; guarded by the mutex
+	endOwed   bool        // it ended before it was reported, and its end is reported after that
 }
 
-// of returns the hold, and an empty one for a nil lease.
-func (l *Lease) of() *hold {
-	if l == nil {
-		return &noHold
-	}
-	return l.hold
-}
+// notHeld is the context of a nil lease.
+var notHeld = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrNotHeld)
+	return ctx
+}()
 
-// What a nil lease has.
-var (
-	noHold  hold
-	notHeld = func() context.Context {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		cancel(ErrNotHeld)
-		return ctx
-	}()
-)
-
-// end ends the context of the lease, unless it has ended.
+// end ends the context of a lease that has ended, unless it has ended before.
 func (l *Lease) end(cause *error) {
-	if l.parent.Err() != nil {
+	if l.over.Load() == nil && l.parent.Err() != nil {
 		l.ending() // ended by its parent, with that one's cause
 	}
 	l.over.CompareAndSwap(nil, cause)
@@ -63,25 +66,40 @@ func (l *Lease) end(cause *error) {
 }
 
 // Key returns the key.
-func (l *Lease) Key() string { return l.of().key }
+func (l *Lease) Key() string {
+	if l == nil {
+		return ""
+	}
+	return l.entry.key
+}
 
 // Fence returns a number larger than that of every earlier grant of the key
 // to another owner; re-entering does not change it. Send it along to the
 // resource, and let the resource refuse smaller ones. It fits in 63 bits, so it
 // travels as a string where numbers are floating point, as in JSON. That of a nil lease
 // is 0.
-func (l *Lease) Fence() uint64 { return l.of().fence }
+func (l *Lease) Fence() uint64 {
+	if l == nil {
+		return 0
+	}
+	return l.fence
+}
 
 // Owner returns the owner under which the store keeps the hold. It is all that one needs to release the key, so
 // don't show it to clients.
-func (l *Lease) Owner() string { return l.of().owner }
+func (l *Lease) Owner() string {
+	if l == nil {
+		return ""
+	}
+	return l.entry.shard.nameOf(l.owner)
+}
 
 // Mode returns the mode in which the key is held.
 func (l *Lease) Mode() Mode {
 	if l == nil {
 		return Exclusive
 	}
-	return l.mode
+	return l.o.mode
 }
 
 // Deadline returns the time until which the lease is trusted. A renewal moves it.
@@ -89,7 +107,7 @@ func (l *Lease) Deadline() time.Time {
 	if l == nil {
 		return time.Time{}
 	}
-	return l.hold.locker.epoch.Add(l.hold.trustedUntil())
+	return l.entry.shard.at(machine.Time(l.trust.Load()))
 }
 
 // Release releases the lease and wakes a waiter. It works even if ctx has ended: it
@@ -111,8 +129,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	ctx = uncanceled(ctx)
 	l.release.Do(func() {
-		if err := l.hold.locker.release(ctx, l); err != nil {
-			l.result = &Error{Op: "release", Key: l.hold.key, Err: err}
+		if err := l.released(ctx); err != nil {
+			l.result = &Error{Op: "release", Key: l.entry.key, Err: err}
 		}
 	})
 	return l.result
@@ -130,46 +148,43 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	}
 	err := l.extend(ctx, d)
 	if err != nil {
-		return &Error{Op: "extend", Key: l.hold.key, Err: err}
+		return &Error{Op: "extend", Key: l.entry.key, Err: err}
 	}
 	return nil
-}
-
-func (l *Lease) extend(ctx context.Context, d time.Duration) error {
-	if err := checkDuration("Extend", d, MinLease, ""); err != nil {
-		return err
-	}
-	if margin := l.hold.locker.defaults.margin; d <= 2*margin {
-		return fmt.Errorf("%w: Extend(%v): must be longer than twice WithMargin(%v)", ErrInvalid, d, margin)
-	}
-	if left, ok := l.hold.mayLast(); ok && d > left && l.status() == nil {
-		return fmt.Errorf("%w: Extend(%v): WithMaxHold leaves %v", ErrInvalid, d, left)
-	}
-	return l.hold.locker.extend(ctx, l, d)
 }
 
 // look ends the lease if its trust has ended. The timer is late, as after a pause of the
 // whole process, or it is just about to end the context, and with it those of inner leases.
 func (l *Lease) look() {
-	l.hold.locker.checkClock()
-	if l.hold.trusted() {
-		return
-	}
-	if end := l.hold.locker.holdStatus(l.hold); end != nil {
-		l.ending().cancel(end)
+	if end := l.verdict(); end != nil {
+		l.end(end)
 	}
 }
-
-// alive says whether the lease was neither released nor lost, as far as the timers know;
-// mu is held.
-func (l *Lease) alive() bool { return l.hold.state == holdAlive && l.over.Load() == nil }
 
 // status is nil while the lease is trusted. The context alone cannot tell: it
 // also ends with its parent, which may be another key's lost lease.
 func (l *Lease) status() error {
-	err := l.hold.locker.holdStatus(l.hold)
-	if err == nil && l.over.Load() != nil {
-		return ErrReleased
+	if end := l.verdict(); end != nil {
+		return *end
 	}
-	return err
+	return nil
+}
+
+// verdict is why the lease has ended, or nil while it is trusted. It looks at the clocks.
+func (l *Lease) verdict() *error {
+	sh := l.entry.shard
+	if end := l.fate.Load(); end != nil {
+		return end
+	}
+	if now := sh.clock(); now < machine.Time(l.trust.Load()) {
+		return l.fate.Load()
+	}
+	p := pump{Locker: sh.Locker}
+	now := sh.lock()
+	if l.seated {
+		p.step(l.entry, &machine.Event{Kind: machine.EvTimer}, now, nil) // its trust has ended
+	}
+	sh.mu.Unlock()
+	p.run()
+	return l.fate.Load()
 }

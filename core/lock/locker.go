@@ -1,13 +1,12 @@
-//go:build !machine
-
 package lock
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
 
 // Locker acquires leases from one store. It is safe for concurrent use. Use one per
@@ -15,46 +14,35 @@ import (
 // calling the store.
 type Locker struct {
 	store    Store
-	traits   Traits    // of the store
-	wakes    sync.Pool // of chan struct{}, for calls
-	answers  sync.Pool // of *immediate
-	timers   sync.Pool // of *time.Timer, for tries
+	traits   Traits // of the store
 	defaults *options
+	params   machine.Params
+	client   string    // first part of every owner
+	epoch    time.Time // what trust is counted from, on the monotonic clock
 
-	acquireCall, releaseCall, lowerCall storeCall     // of the store
-	client                              string        // first part of every owner
-	counter                             atomic.Uint64 // second part
-	epoch                               time.Time     // what trust is counted from, on the monotonic clock
-	wall                                wall
+	draining    chan struct{}      // closed by Drain, and by Close
+	idle        chan struct{}      // closed when, after that, nothing is held
+	refusing    atomic.Bool        // draining is closed
+	refusesWork atomic.Bool        // idle is closed: nobody gets anything
+	closing     atomic.Bool        // Close was called
+	closed      atomic.Bool        // it has ended all leases
+	settled     chan struct{}      // closed when, after that, nothing is held or to be undone
+	settling    atomic.Bool        // settled is closed
+	unclosed    error              // why Close could not release every hold; set before running is quiet
+	base        context.Context    // of background work; ends when Close gives up
+	stop        context.CancelFunc // ends base
+	running     operations
 
-	draining chan struct{}      // closed by Drain, and by Close
-	idle     chan struct{}      // closed when, after that, nothing is held
-	ending   chan struct{}      // closed by Close, or when nothing is held while it drains
-	quiet    chan struct{}      // closed when, after that, nothing of ours runs
-	unclosed error              // why Close could not release every hold; set before quiet is closed
-	base     context.Context    // of background work; ends when Close gives up
-	stop     context.CancelFunc // ends base
-	running  sync.WaitGroup     // operations and background work
+	mu    sync.Mutex // guards wall.seen
+	wall  wall
+	leaps atomic.Int64 // how often the process may have been suspended
 
-	mu         sync.Mutex // guards what follows, and the state of every hold
-	refusing   bool       // draining is closed
-	closed     bool
-	gates      map[string]*gate
-	spareGates []*gate             // that no key needs, for the next that does
-	waiting    int                 // acquisitions that wait, of all gates
-	watches    map[string]*watch   // by key, that were kept
-	kept       agenda[*watch]      // until when
-	held       map[string]*hold    // by key, in the modes that keep every other owner out
-	sizes      sizes               // of the semaphores whose permits are held
-	trusts     agenda[*hold]       // of all holds that are alive: when trust ends, or earlier
-	renewals   agenda[*hold]       // when to renew which
-	leapt      time.Duration       // when checkClock last found that the process may have been suspended
-	releasing  int                 // holds whose last release is under way
-	probes     map[probeKey]*probe // the next where one is under way; nil: nobody waits for it
+	waits  sync.Pool // of *wait
+	tally  tally
+	timer  timer
+	shards [shards]shard
 
-	compensation compensation
-	calls        calls
-	presence     *presence // nil: operators don't know of it
+	presence *presence // nil: operators don't know of it
 }
 
 // New returns a locker on store, which the caller still owns. It starts
@@ -70,69 +58,89 @@ func New(store Store, opts ...Option) *Locker {
 	}
 	base, stop := context.WithCancel(context.Background())
 	l := &Locker{
-		store:       store,
-		traits:      store.Traits(),
-		acquireCall: store.Acquire,
-		releaseCall: store.Release,
-		lowerCall:   store.Lower,
-		defaults:    defaults,
-		client:      newClientID(),
-		epoch:       time.Now(),
-		draining:    make(chan struct{}),
-		idle:        make(chan struct{}),
-		ending:      make(chan struct{}),
-		quiet:       make(chan struct{}),
-		base:        base,
-		stop:        stop,
-		gates:       make(map[string]*gate),
-		watches:     make(map[string]*watch),
-		held:        make(map[string]*hold),
-		sizes:       make(sizes),
-		probes:      make(map[probeKey]*probe),
-
-		compensation: compensation{more: make(chan struct{}, 1)},
+		store:    store,
+		traits:   store.Traits(),
+		defaults: defaults,
+		client:   newClientID(),
+		epoch:    time.Now().Add(-time.Second), // no moment of a machine is 0
+		draining: make(chan struct{}),
+		idle:     make(chan struct{}),
+		settled:  make(chan struct{}),
+		base:     base,
+		stop:     stop,
+		running:  operations{quiet: make(chan struct{})},
 	}
+	l.params = params(defaults, l.traits)
 	l.wall.start = l.epoch.UnixNano()
-	l.trusts = agenda[*hold]{column: ofTrust, now: l.now, due: l.trustDue}
-	l.renewals = agenda[*hold]{column: ofRenewal, now: l.now, due: l.renewDue}
-	l.kept = agenda[*watch]{now: l.now, due: l.watchesDue}
-	l.calls.agenda = agenda[*call]{column: ofPatience, now: l.now, due: l.callsDue}
+	l.timer.fires.Store(int64(machine.Never))
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.Locker, sh.number, sh.entries = l, uint64(i), make(map[string]*entry)
+		sh.due.fire = l.fireAt
+	}
 	l.presence = newPresence(l)
 	return l
 }
 
-// ForceRelease takes key away from its current holders and wakes waiters. A store may
-// look first who they are: a lease that is granted after that look stays, however late the
-// removal arrives. freed reports whether anybody held the key. A holder elsewhere notices
-// at once if its locker has an identity ([WithIdentity]) and the store is a [Registry], else
-// at its next renewal, at the latest when its lease ends; its fence is older than the next
-// owner's.
-func (l *Locker) ForceRelease(ctx context.Context, key string) (freed bool, err error) {
-	defer l.presence.forcing(key)()
-	before := l.holdsOf(key) // what is granted from now on may not be gone
-	freed, err = query(ctx, l, "force release", key, l.store.ForceRelease)
-	if err == nil {
-		l.lose(ErrForced, before...)
+// bounded makes a call that blocks, and waits for its answer until ctx ends or the timeout
+// is over. A call that has been sent is left to run until the store answers. An answer that
+// comes after that goes to late, if that is not nil.
+func bounded[T any](
+	ctx context.Context, l *Locker, timeout time.Duration, call func(context.Context) (T, error), late func(T, error),
+) (T, error) {
+	if l.traits.Immediate {
+		return guarded(ctx, call)
 	}
-	return freed, err
+	type result struct {
+		value T
+		err   error
+	}
+	callCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, errNoAnswer)
+	defer cancel()
+	var decided atomic.Bool // that it was answered, or given up
+	answers := make(chan result, 1)
+	l.running.Go(func() {
+		value, err := guarded(callCtx, call)
+		answers <- result{value, err}
+		if decided.Swap(true) && late != nil {
+			late(value, err)
+		}
+	})
+	var why error
+	select {
+	case r := <-answers:
+		return r.value, r.err
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-callCtx.Done():
+		why = errNoAnswer
+	}
+	if decided.Swap(true) {
+		r := <-answers
+		return r.value, r.err
+	}
+	var none T
+	return none, why
 }
 
 // begin counts an operation in, so that Close waits for it.
 func (l *Locker) begin() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	if !l.running.begin() {
 		return ErrClosed
 	}
-	l.running.Add(1)
 	return nil
-}
-
-func (l *Locker) newOwner() string {
-	var room [64]byte
-	owner := append(room[:0], l.client...)
-	return string(strconv.AppendUint(append(owner, ':'), l.counter.Add(1), 10))
 }
 
 // now is the time on the monotonic clock that trust is counted in.
 func (l *Locker) now() time.Duration { return time.Since(l.epoch) }
+
+// usable returns ErrClosed when the locker is closed.
+func (l *Locker) usable() error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// over is closed when the locker ends, and nothing is held.
+func (l *Locker) over() <-chan struct{} { return l.idle }

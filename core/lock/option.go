@@ -271,8 +271,10 @@ func WithCallTimeout(d time.Duration) Option {
 // WithHandoff sets how often a released key passes to the next waiting caller of the
 // same locker without a call to the store: up to count times in a row, at most 63,
 // and not once d has passed since the store granted the key. Then the key is released
-// in the store, and the callers here wait for a millisecond, so that other processes
-// get a turn. If none wants it, they do so less and less often.
+// in the store, and if others listen for it, the callers here wait until those may have
+// called: at first for a millisecond, and for up to 100 if they are too far away for that.
+// If none wants the key, they do so less and less often. A store that cannot say who
+// listens gets the millisecond.
 //
 // A key passes only in the modes [Exclusive] and [Write], in stores that leave room
 // for the fences (not with the tokens of Redisson), and from one lease with a watchdog

@@ -1,40 +1,45 @@
-//go:build !machine
-
 package lock
 
 import (
-	"slices"
 	"time"
+
+	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
 
-// checkClock doubts all leases if the process seems to have been suspended:
-// each is renewed at once, and lost if that is not confirmed soon. It is called when a
-// lease is looked at, when one is renewed, and before an answer confirms one, which says
-// nothing if it is of before. It returns the time. mu must not be held.
-func (l *Locker) checkClock() (now time.Duration) {
+// clock is the time. If the process seems to have been suspended, the leases are doubted
+// first. The mutex of no shard is held.
+func (l *Locker) clock() machine.Time {
 	t := time.Now()
-	now = t.Sub(l.epoch)
-	if _, notable := l.wall.moved(t, now); !notable {
-		return now
+	now := t.Sub(l.epoch)
+	if _, notable := l.wall.moved(t, now); notable {
+		l.leapt(t, now)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.wall.leapt(t, now) {
-		return now
-	}
-	l.leapt = now
-	for _, row := range slices.Clone(l.trusts.rows) {
-		h := row.of
-		until := now + min(l.defaults.callTimeout, h.lasts/6)
-		if until < h.trustedUntil() {
-			h.trust.Store(int64(until))
-			l.trusts.set(h, until)
-		}
-		h.suspect = true
-		l.renewals.set(h, now)
-	}
-	return now
+	return machine.Time(now)
 }
 
-// suspendedSince says whether the process may have been suspended since then; mu is held.
-func (l *Locker) suspendedSince(t time.Duration) bool { return t < l.leapt }
+// leapt doubts all leases if the process seems to have been suspended: each is renewed at
+// once, and lost if that is not confirmed soon.
+func (l *Locker) leapt(t time.Time, now time.Duration) {
+	l.mu.Lock()
+	leapt := l.wall.leapt(t, now)
+	if leapt {
+		l.leaps.Add(1)
+	}
+	l.mu.Unlock()
+	if !leapt {
+		return
+	}
+	for i := range l.shards { // none is looked at before it knows
+		l.shards[i].lock()
+		l.shards[i].mu.Unlock()
+	}
+}
+
+// suspended tells the machines of the shard.
+func (sh *shard) suspended(now machine.Time) {
+	p := pump{Locker: sh.Locker}
+	for _, e := range sh.entries {
+		p.step(e, &machine.Event{Kind: machine.EvSuspended}, now, nil)
+	}
+	p.detach()
+}

@@ -95,7 +95,7 @@ func (s *Store) transact(ctx context.Context, lease *lock.Lease, db Beginner, fn
 // [lock.Lease.Release], which returns nil and lets the next caller of this process go on.
 // If the transaction isn't committed, Release releases the lock as ever.
 func (s *Store) ReleaseTx(ctx context.Context, tx Execer, lease *lock.Lease) error {
-	if err := lease.Conclude(); err != nil {
+	if err := lease.Conclude(); err != nil { //nolint:contextcheck // what it makes the locker do is not for this context
 		return err
 	}
 	if err := s.keys.releaseTx(ctx, tx, lease); err != nil {

@@ -22,8 +22,8 @@ type figure struct {
 type said struct{ document, words string }
 
 var figures = []figure{
-	{"core/lock/ask.go", "freshTries", "3", []said{{"docs/guarantees.md", "gets `ErrUnavailable` after three tries or one call timeout"}}},
-	{"core/lock/ask.go", "waiterPatience", "30 * time.Second", []said{
+	{"core/lock/params.go", "freshTries", "3", []said{{"docs/guarantees.md", "gets `ErrUnavailable` after three tries or one call timeout"}}},
+	{"core/lock/params.go", "waiterPatience", "30 * time.Second", []said{
 		{"docs/guarantees.md", "waiting behind another owner rides out half a minute"},
 		{"docs/operations.md", "wait on, for half a minute"},
 		{"docs/wire.md", "for half a minute by one that waits already"},
@@ -51,9 +51,9 @@ var figures = []figure{
 	{"core/lock/option.go", "maxAcquireTTL", "30 * time.Second", []said{
 		{"docs/guarantees.md", "What a process that dies leaves lasts for 30 s"}, {"docs/quorum.md", "what is left expires within 30 s"},
 	}},
-	{"core/lock/place.go", "placePoll", "2500 * time.Millisecond", []said{{"docs/wire.md", "and every 2.5 s all"}}},
+	{"core/lock/params.go", "placePoll", "2500 * time.Millisecond", []said{{"docs/wire.md", "and every 2.5 s all"}}},
 	{"core/lock/wall.go", "maxLeap", "100 * time.Millisecond", []said{{"docs/guarantees.md", "for more than 100 ms in all"}}},
-	{"core/lock/renew.go", "maxRound", "1000", []said{{"docs/benchmarks.md", "renews 1,000 locks in a round"}}},
+	{"core/lock/renewer.go", "maxRound", "1000", []said{{"docs/benchmarks.md", "renews 1,000 locks in a round"}}},
 	{"core/redisstore/sender.go", "overlap", "5", []said{
 		{"docs/operations.md", "five as long as it answers within 10 ms"}, {"docs/benchmarks.md", "up to five batches"},
 	}},
@@ -69,7 +69,7 @@ var figures = []figure{
 	{"core/redisstore/latch.go", "latchPoll", "5 * time.Second", []said{{"docs/wire.md", "or every 5 s for a latch"}, {"docs/from-redisson.md", "looks every 5 s besides"}}},
 	{"core/redisstore/internal/subs/subs.go", "pingEvery", "3 * time.Second", []said{{"docs/wire.md", "The connection is pinged every 3 s"}}},
 	{"core/redisstore/internal/subs/subs.go", "silence", "8 * time.Second", []said{{"docs/wire.md", "given up after 8 s without an answer"}}},
-	{"core/lock/watch.go", "keptWatch", "100 * time.Millisecond", []said{{"docs/wire.md", "The subscription stays for 100 ms after the last waiter"}, {"docs/benchmarks.md", "A subscription that is kept for 100 ms"}}},
+	{"core/lock/params.go", "keptWatch", "100 * time.Millisecond", []said{{"docs/wire.md", "The subscription stays for 100 ms after the last waiter"}, {"docs/benchmarks.md", "A subscription that is kept for 100 ms"}}},
 	{"core/redisstore/scripts/fair.lua", "place, grace, wait", "15000, 5000, 300000", []said{
 		{"docs/wire.md", "A place of ours lasts for 15 s"},
 		{"docs/wire.md", "is passed over 5 s after"},
