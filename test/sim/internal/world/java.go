@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/test/sim/internal/judge"
@@ -109,6 +110,9 @@ func (g *guest) renew(s *server) bool {
 		n, err := strconv.Atoi(count)
 		for i := 1; err == nil && i <= n && (g.cutsAll || field == g.owner); i++ {
 			s.keys.Do("pexpire", g.sentinel(field, i), ms(g.watchdog))
+			if strings.Contains(field, keptMark) { // lasts for as long as the guest reads, and its watchdog
+				g.world.ledger.outlive(ownerIn(field))
+			}
 		}
 	}
 	return true
