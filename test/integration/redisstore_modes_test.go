@@ -584,6 +584,17 @@ func TestAPlainLockThatAReaderOverlookedIsRenewed(t *testing.T) {
 	}
 }
 
+// A renewal of Redisson cuts the TTL of the lock down to its own: that may end before the
+// hold of a reader that Redisson doesn't know.
+func TestARenewalThatFindsNoReaderLeavesNoSentinel(t *testing.T) {
+	b := newBench(t)
+	c := claimIn(lock.Read, ownerA, "k")
+	b.acquire(c, nil)
+	b.rdb.Del(t.Context(), "k")
+	b.renew(c, lock.ErrNotHeld)
+	b.keys()
+}
+
 // A dead reader is in nobody's way for longer than its lease, and a live one of
 // Redisson's isn't taken for dead.
 func TestAWriterTakesDeadReadersAway(t *testing.T) {

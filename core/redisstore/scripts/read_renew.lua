@@ -11,7 +11,7 @@
 -- Returns  1  renewed
 --          0  not held by that owner
 --
--- PEXPIRE may run when Redis is out of memory.
+-- PEXPIRE and DEL may run when Redis is out of memory.
 
 local ttl = tonumber(ARGV[2])
 local fields = redis.call('hmget', KEYS[1], 'mode', ARGV[1], ARGV[1] .. ':write')
@@ -21,6 +21,7 @@ if fields[1] ~= 'write' or not fields[3] then
   end
   local lasts = redis.call('pttl', KEYS[2])
   if not fields[1] or not fields[2] or lasts == -2 then
+    redis.call('del', KEYS[2]) -- without its reader it means nothing, and nobody else removes it
     return 0
   end
   if ttl > lasts then
