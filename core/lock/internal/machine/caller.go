@@ -597,10 +597,11 @@ func (m *Machine) callerTimer(s Slot, now Time, out []Effect) []Effect {
 
 // knownBusy says whether another owner is known to have the key, for a caller that doesn't
 // call: one was seen since it came, or before without a call since. A hold of this process
-// whose release has no answer counts.
+// whose release has no answer counts, and so does one that only the head waits for.
 func (m *Machine) knownBusy(c *caller) bool {
 	if m.sawContention(c) || m.takenBy(c) > 0 {
 		return true
 	}
-	return m.callers[m.queue.head].phase == resting
+	head := &m.callers[m.queue.head]
+	return head.phase == resting || head.phase == queued && m.takenBy(head) > 0
 }

@@ -137,6 +137,7 @@ func scopes() []*scope {
 		clocks(scope{name: "time: minimum", foreign: 1, faults: 1}, l(minimum, x)),
 		clocks(scope{name: "time: maximum", foreign: 1, faults: 1}, l(maximum, x)),
 		clocks(scope{name: "time: wait limits", p: short(), foreign: 1, faults: 1}, l(x.lasts(3), x.lasts(3).limited(1))),
+		clocks(scope{name: "time: wait limits of readers", foreign: 0}, l(reads.lasts(Never), writes.lasts(3), reads.lasts(3).limited(1))),
 		clocks(scope{name: "time: a writer reads", faults: 1}, l(writes, reads.within(0)), l(reads)),
 		clocks(scope{name: "time: crash", p: short(), faults: 1, crash: 1, symmetric: true}, l(x.lasts(3)), l(x.lasts(3))),
 		clocks(scope{name: "time: force", forces: 1}, l(x, x), l(x)),
