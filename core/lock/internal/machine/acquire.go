@@ -247,16 +247,21 @@ func (m *Machine) namedOne(i Slot, e *Event, now Time, out []Effect) []Effect {
 }
 
 // heard ends the wait of the callers that have waited for an answer of the store to
-// anybody: tries that share it, and callers whose limit has passed.
+// anybody: tries that share it or are behind a caller that waits now, and callers whose limit
+// has passed.
 func (m *Machine) heard(now Time, out []Effect) []Effect {
-	if m.phases[sharing] == 0 && m.overdue == 0 {
+	if m.phases[sharing] == 0 && m.overdue == 0 && m.trying == 0 {
 		return out
 	}
+	waiter := false
 	for s := m.queue.head; s != None; {
 		c := &m.callers[s]
 		next := c.next
-		if c.phase == sharing || c.limited && c.phase != calling && (m.sawContention(c) || m.blocked(c)) {
+		switch saw := m.sawContention(c); {
+		case c.phase == sharing, c.limited && c.phase != calling && (saw || m.blocked(c)), c.Once && c.phase == queued && waiter:
 			out = m.leave(s, ResBusy, now, out)
+		case !c.Once:
+			waiter = waiter || saw
 		}
 		s = next
 	}

@@ -100,6 +100,12 @@ func (m *Machine) enter(s Slot, p phase) {
 	c := &m.callers[s]
 	m.phases[c.phase]--
 	m.phases[p]++
+	if c.Once && c.phase == queued {
+		m.trying--
+	}
+	if c.Once && p == queued {
+		m.trying++
+	}
 	c.phase = p
 	if c.Until > 0 || c.row >= 0 || p == joining || p == extending { // else it has no time
 		m.touch(int32(s)<<1, &c.touched)

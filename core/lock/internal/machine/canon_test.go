@@ -140,7 +140,7 @@ func (e *canon) caller(p, s int) {
 	if m.BackoffMin != m.BackoffMax {
 		e.b = append(e.b, byte(c.polls))
 	}
-	pos, later := byte(0), byte(0)
+	pos, later, behind := byte(0), byte(0), byte(0)
 	if c.phase >= queued && c.phase <= sharing {
 		for q := m.queue.head; q != None; q = m.callers[q].next {
 			pos++
@@ -157,13 +157,24 @@ func (e *canon) caller(p, s int) {
 		e.since(st.at, m.Poll+2)
 	}
 	if st.state == waits {
+		later = w.before(p, st.came)
 		for o := range m.callers {
-			if w.seats[p][o].state == waits && w.seats[p][o].came < st.came {
-				later++
+			if other := &w.seats[p][o]; other.state == waits && other.came < st.came && st.behind&(1<<o) != 0 {
+				behind |= 1 << w.before(p, other.came)
 			}
 		}
 	}
-	e.b = append(e.b, pos, later)
+	e.b = append(e.b, pos, later, behind)
+}
+
+// before counts the callers of a process that wait and came before that.
+func (w *world) before(p int, came int8) (n byte) {
+	for o := range w.p[p].callers {
+		if st := &w.seats[p][o]; st.state == waits && st.came < came {
+			n++
+		}
+	}
+	return n
 }
 
 func (e *canon) claim(p, i int) {

@@ -75,6 +75,7 @@ type facts struct {
 	live    int32         // claims that are not Free
 	waiting int32         // callers that have had to wait
 	overdue int32         // callers whose limit has passed, and that wait for an answer
+	trying  int32         // tries that are queued
 	abreast int32         // how many may call side by side now
 
 	owners   Owner  // the last that was made

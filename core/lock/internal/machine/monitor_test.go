@@ -167,15 +167,14 @@ func (w *world) granted(p int, f *Effect, e *Event) {
 			w.fail("a minimum hold was cut")
 		}
 	}
-	if c.Mode == Semaphore {
-		return
-	}
 	for o := range m.callers {
 		other := &m.callers[o]
-		if st := &w.seats[p][o]; o == int(f.Caller) || st.state != waits || st.came >= s.came || other.Once || other.phase == joining || !Conflict(other.Mode, c.Mode) {
+		if st := &w.seats[p][o]; o == int(f.Caller) || st.state != waits || st.came >= s.came || other.Once || other.phase == joining {
 			continue
 		}
-		w.fail("passed by a later caller")
+		if Conflict(other.Mode, c.Mode) || s.behind&(1<<o) != 0 { // callers that permits were not refused yet call side by side
+			w.fail("passed by a later caller")
+		}
 	}
 }
 
@@ -396,7 +395,7 @@ func (w *world) counts(sc *scope, p int) {
 	m := &w.p[p]
 	var has, ends [modes]int32
 	var by [phases]int32
-	var open, undo, waiting, over, holds, leaving int32
+	var open, undo, waiting, over, trying, holds, leaving int32
 	for i := range m.claims {
 		cl := &m.claims[i]
 		switch cl.stage {
@@ -450,6 +449,9 @@ func (w *world) counts(sc *scope, p int) {
 		if c.limited && c.phase >= queued && c.phase <= sharing {
 			over++
 		}
+		if c.Once && c.phase == queued {
+			trying++
+		}
 		w.scheduled(p, c.row, c.due())
 		if st := w.seats[p][s].state; (st == outside) != (c.phase == absent) {
 			w.fail("caller and machine disagree")
@@ -471,7 +473,7 @@ func (w *world) counts(sc *scope, p int) {
 	if sc.most > 0 && waiting > sc.most {
 		w.fail("too many wait")
 	}
-	if has != m.held || ends != m.ending || open != m.open || undo != m.undoing || waiting != m.waiting || by != m.phases || holds != m.holds || over != m.overdue || leaving != m.leaving {
+	if has != m.held || ends != m.ending || open != m.open || undo != m.undoing || waiting != m.waiting || by != m.phases || holds != m.holds || over != m.overdue || trying != m.trying || leaving != m.leaving {
 		w.fail("the machine counts wrongly")
 	}
 }

@@ -207,6 +207,9 @@ func (x *explorer) arrive(w *world, p, s int, do func(bool, string, Event, func(
 		for o := range m.callers {
 			if v.seats[p][o].state == waits && o != s {
 				st.came = max(st.came, v.seats[p][o].came+1)
+				if e.Terms.Mode == Semaphore && m.callers[o].refused && !m.callers[o].Once {
+					st.behind |= 1 << o
+				}
 			}
 		}
 		row, touched := v.p[p].callers[s].row, v.p[p].callers[s].touched

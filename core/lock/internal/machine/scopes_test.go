@@ -51,6 +51,9 @@ func timed() Params {
 	return p
 }
 
+// alone are the settings of scopes in which callers of a shared mode call one by one.
+func alone() Params { return untimed().with(func(p *Params) { p.Abreast = 1 }) }
+
 func (p Params) with(f func(p *Params)) Params { f(&p); return p }
 
 var (
@@ -109,6 +112,8 @@ func scopes() []*scope {
 		hints(scope{name: "fair, two processes", leaves: 1}, many(fair.leaver(), 2), many(fair.leaver(), 1)),
 		hints(scope{name: "permits", size: 2, foreign: 1, mode: Semaphore, leaves: 1}, l(permit.leaver(), permit.leaver(), permits2.leaver())),
 		hints(scope{name: "two permits, a fault", size: 2, faults: 1}, l(permit, permits2)),
+		hints(scope{name: "permits and a try", p: alone(), size: 2, foreign: 1, mode: Semaphore, leaves: 1}, l(permit, permit.leaver(), one(Terms{Mode: Semaphore, Permits: 1, Size: 2, Once: true}))),
+		hints(scope{name: "readers and a try", p: alone(), foreign: 1, mode: Write, leaves: 1}, l(reads.leaver(), reads, one(Terms{Mode: Read, Once: true}))),
 		hints(scope{name: "permits, two processes", size: 2}, l(permit, permits2), l(permits2)),
 		hints(scope{name: "two processes", faults: 1}, many(x, 2), many(x, 1)),
 		hints(scope{name: "two processes of two", symmetric: true}, many(x, 2), many(x, 2)),

@@ -58,9 +58,10 @@ type seat struct {
 	rounds    int8
 	extends   int8
 	came      int8
-	saw       bool // another owner had the key since it came
-	executed  bool // its own release was executed
-	late      bool // it released when its trust had ended
+	behind    uint8 // callers to whom permits were refused when it came, a bit each
+	saw       bool  // another owner had the key since it came
+	executed  bool  // its own release was executed
+	late      bool  // it released when its trust had ended
 	declined  bool
 	extending bool
 	at        Time
