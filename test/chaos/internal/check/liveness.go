@@ -57,18 +57,27 @@ func (t *Timeline) Liveness() []Violation {
 	return v.found
 }
 
-// passed: nobody of a process who comes later is served before one who waits.
-// Faults excuse nothing where the queue is in the process.
+// sideBySide is how long callers for permits may pass one another: until those that called
+// together have their answers.
+const sideBySide = time.Second
+
+// passed: nobody of a process who comes later is served before one who waits, except for
+// permits by one who called together with it. Faults excuse nothing where the queue is in the
+// process.
 func (v *liveness) passed(l *life, w *wait) {
-	if l.mode == "fair" && !v.calm(w.Worker, w.span()) {
-		return // the store has the queue as well, and may not know of w
+	if (l.mode == "fair" || l.mode == "semaphore") && !v.calm(w.Worker, w.span()) {
+		return // the store has the queue as well, and may not know of w, or the call for its permits has no answer
 	}
+	var first *hold
 	for _, h := range l.holds {
 		served := span{h.asked, h.reported}
 		switch {
 		case h.worker != w.Worker || !conflicting(h.mode, w.Mode) || h.nested:
 		case served.from <= w.since:
 		case served.to+int64(v.allowed(w.Worker, span{w.since, w.Return}, 50*time.Millisecond)) >= w.Return: // it may have left before
+		case l.mode == "semaphore" && first == nil:
+			first = h
+		case l.mode == "semaphore" && served.from-first.asked <= int64(v.allowed(w.Worker, span{w.since, w.Return}, sideBySide)):
 		default:
 			v.fail("passed", l.key, served.to, "client %d of worker %d waited since %v, and %s, who came %v later, was served before",
 				w.Client, w.Worker, time.Duration(w.since), h.owner, time.Duration(served.from-w.since))

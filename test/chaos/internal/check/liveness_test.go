@@ -52,6 +52,16 @@ func TestLiveness(t *testing.T) {
 		return exclusive().waited("b", 1, 0, 10, 300, history.GaveUp).got("a1", 0, 9, 10).gave("a1", 19, 20, ok).
 			got("b2", later, 40, 11).gave("b2", 290, 291, ok)
 	}
+	// b waits for all permits, of which c has one. Others of the process of b are served, the
+	// last of whom comes later than the first.
+	permitted := func(later int64) *script {
+		s := semaphore().permits("c1", 0, 1, 10, 1).waited("b", 1, 2, 10, 1600, history.GaveUp).gave("c1", 1610, 1611, ok)
+		s.events[len(s.events)-3].Permits = 3
+		for at := int64(200); at < 1600; at += 200 {
+			s.renewed("c1", at, at+1, ok)
+		}
+		return s.permits("b2", 20, 40, 11, 1).gave("b2", 290, 291, ok).permits("b3", 20+later, 40+later, 12, 1).gave("b3", 290+later, 291+later, ok)
+	}
 	// redis stands still for 100 ms, and isn't what it was after it.
 	stalled := func(granted bool) *script {
 		return exclusive().crowd(0, 1500, true).fault("redis paused", -1, 1500, 1600, false).crowd(1600, 5600, granted)
@@ -102,6 +112,8 @@ func TestLiveness(t *testing.T) {
 		"a reader waits for a reader":              {readWrite("read").in("write", "c1", 0, 2, 9).gaveIn("write", "c1", 5, 6).in("read", "a1", 7, 8, 10).waited("b", 1, 3, 4, 1500, history.GaveUp), "stranded"},
 		"one who came later is served":             {passed(20), "passed"},
 		"one who came before is served":            {passed(9), ""},
+		"permits are given to who called, too":     {permitted(900), ""},
+		"permits are given to many who come later": {permitted(1100), "passed"},
 		"one of another process is served":         {exclusive().got("a1", 0, 2, 10).waited("b", 1, 0, 10, 100, history.GaveUp).gave("a1", 15, 16, ok).got("c1", 20, 40, 11).gave("c1", 110, 111, ok), ""},
 		"a limit keeps from a free key":            {exclusive().add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Call: 5, Return: 6}), "refused"},
 		"… or a context that ends does":            {exclusive().add(history.Event{Kind: history.Acquire, Outcome: history.GaveUp, Canceled: true, Call: 5, Return: 6}), ""},
