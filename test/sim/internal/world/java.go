@@ -110,8 +110,8 @@ func (g *guest) renew(s *server) bool {
 		n, err := strconv.Atoi(count)
 		for i := 1; err == nil && i <= n && (g.cutsAll || field == g.owner); i++ {
 			s.keys.Do("pexpire", g.sentinel(field, i), ms(g.watchdog))
-			if strings.Contains(field, keptMark) { // lasts for as long as the guest reads, and its watchdog
-				g.world.ledger.outlive(ownerIn(field))
+			if owner := ownerIn(field); owner != "" && (strings.Contains(field, keptMark) || g.world.ledger.limited(unit{guestKey, owner})) {
+				g.world.ledger.outlive(owner) // it lasts for as long as the guest reads, and its watchdog
 			}
 		}
 	}

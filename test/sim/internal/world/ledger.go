@@ -261,6 +261,13 @@ func (l *ledger) hasOutlived(owner string) bool {
 	return l.outlived[owner]
 }
 
+// limited says whether a hold has a maximum.
+func (l *ledger) limited(u unit) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limits[u].most > 0
+}
+
 // answersFor says whether somebody works under a lease of an owner, or nobody
 // has to. One who only reads has no write hold. Nobody works for longer than WithMaxHold
 // says.
