@@ -42,6 +42,9 @@ func TestKeptSeeds(t *testing.T) {
 		t.Fatal("no seeds are kept")
 	}
 	for i, c := range worlds {
+		if i%keptShare > 0 {
+			continue
+		}
 		t.Run(what[i], func(t *testing.T) {
 			t.Parallel()
 			var r *world.Report

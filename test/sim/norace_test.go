@@ -2,5 +2,8 @@
 
 package sim_test
 
-// defaultSeeds takes some seconds.
-const defaultSeeds = 40
+// The seeds take some seconds. All kept worlds are played.
+const (
+	defaultSeeds = 40
+	keptShare    = 1
+)

@@ -309,7 +309,7 @@ func (f *fetcher) test(ctx context.Context, out io.Writer, m *module) error {
 		return err
 	}
 	began := time.Now()
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-p=4", "-modfile="+filepath.Join(dir, "go.mod"), "./...")
+	cmd := exec.CommandContext(ctx, "go", "test", "-short", "-count=1", "-vet=off", "-p=4", "-modfile="+filepath.Join(dir, "go.mod"), "./...")
 	cmd.Dir, cmd.Env = f.folder(m), append(os.Environ(), f.env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {

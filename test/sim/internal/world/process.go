@@ -182,7 +182,7 @@ func (p *process) closeLocker(locker *lock.Locker, id int) {
 	err := locker.Close(ctx)
 	p.world.journal.tell("p%d         locker %d closed: %v", p.number, id, err)
 	if err != nil {
-		if !muted {
+		if !muted && !p.dead.Load() { // who was killed meanwhile hangs up on it
 			p.world.journal.report(judge.Unclosed(time.Now(), p.redialed(p.world.calm(p, lock.Exclusive)), p.world.callTimeout, err.Error()))
 		}
 		p.world.unclosed.Store(true)
