@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/core/lock"
@@ -136,12 +137,33 @@ func (t *tap) releasing(c lock.Claim) (note func(error)) {
 	}
 }
 
+// Renew also notes which renewals have no answer when the engine waits no longer: the store may
+// go on for longer than the process lives.
 func (t *tap) Renew(ctx context.Context, claims []lock.Claim, report func(int, error)) {
 	from := t.clock.Now()
-	t.Store.Renew(ctx, claims, func(i int, err error) {
+	note := func(i int, err error) {
 		e := about(ctx, history.Renew, claims[i])
 		e.Call, e.Return = from, t.clock.Now()
 		t.answered(e, err)
+	}
+	var mu sync.Mutex
+	pending := make(map[int]bool)
+	for i := range claims {
+		pending[i] = true
+	}
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range pending {
+			note(i, context.Cause(ctx))
+		}
+	})
+	defer stop()
+	t.Store.Renew(ctx, claims, func(i int, err error) {
+		mu.Lock()
+		delete(pending, i)
+		note(i, err)
+		mu.Unlock()
 		report(i, err)
 	})
 }
