@@ -48,7 +48,7 @@ func (p *pump) answered(e *entry, call *machine.Call, named []machine.Owner, fen
 	}
 	defer sh.mu.Unlock()
 	switch {
-	case !e.gone:
+	case e.stage != gone:
 	case call.Op != machine.OpAcquire:
 		return
 	case sh.over:

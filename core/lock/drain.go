@@ -77,7 +77,7 @@ func (l *Locker) unreleased() (n int32) {
 		sh := &l.shards[i]
 		sh.mu.Lock()
 		for _, e := range sh.entries {
-			if e.rests {
+			if e.stage == resting {
 				n++
 			} else {
 				n += e.m.Leases()

@@ -4,13 +4,21 @@ import (
 	"github.com/redlatch/redlatch/core/lock/internal/machine"
 )
 
-// entry is what a locker has of one key: a machine while something happens, and a
-// machine.Rest while somebody holds the key and nothing happens. The mutex of its shard
-// guards it.
+// stage is what an entry has of its key.
+type stage uint8
+
+const (
+	fresh   stage = iota // nothing yet
+	awake                // a machine
+	resting              // a machine.Rest: somebody holds the key, and nothing happens
+	gone                 // nothing any longer: it was dropped
+)
+
+// entry is what a locker has of one key. The mutex of its shard guards it.
 type entry struct {
 	shard   *shard
 	key     string
-	m       *machine.Machine // nil: it rests, or is new
+	m       *machine.Machine // nil unless it is awake
 	rest    machine.Rest
 	seats   []*Lease // of the callers, by slot
 	room    [1]*Lease
@@ -20,35 +28,34 @@ type entry struct {
 	low     machine.Slot // none before it is free
 	row     int32        // in the agenda
 	forcing int32        // forced releases without an answer
-	rests   bool
-	gone    bool
+	stage   stage
 	taken   bool // first is in use
 	first   Lease
 }
 
 // awake returns the machine.
 func (e *entry) awake() *machine.Machine {
-	if e.m != nil {
+	if e.stage == awake {
 		return e.m
 	}
 	e.m = e.shard.machine()
 	e.m.Init(&e.shard.params, e.shard.owners)
-	if e.rests {
+	if e.stage == resting {
 		e.m.Wake(&e.rest)
-		e.rests = false
 	}
+	e.stage = awake
 	return e.m
 }
 
 // holds says whether an owner has the key.
 func (e *entry) holds(o machine.Owner) bool {
-	switch {
-	case e.gone:
-		return false
-	case e.m == nil:
-		return e.rests && e.rest.Owner() == o
+	switch e.stage {
+	case awake:
+		return e.m.HeldBy(o) != machine.None
+	case resting:
+		return e.rest.Owner() == o
 	}
-	return e.m.HeldBy(o) != machine.None
+	return false
 }
 
 // settle drops an entry that has nothing left, and has the timer look after the others. The
@@ -71,21 +78,22 @@ func (e *entry) settle() {
 // doze lets the machine rest if it may.
 func (e *entry) doze() {
 	if len(e.seats) == 1 && e.m.Rests() {
-		e.rest, e.rests, e.name = e.m.Rest(), true, ""
-		e.idle()
+		e.rest, e.name = e.m.Rest(), ""
+		e.put(resting)
 	}
 }
 
-func (e *entry) idle() {
+// put gives the machine back.
+func (e *entry) put(s stage) {
 	if sh := e.shard; len(sh.spares) < maxSpares {
 		sh.spares = append(sh.spares, e.m)
 	}
-	e.m = nil
+	e.m, e.stage = nil, s
 }
 
 func (e *entry) drop() {
-	e.idle()
-	if e.gone = true; e.shard.awake == e {
+	e.put(gone)
+	if e.shard.awake == e {
 		e.shard.awake = nil
 	}
 	delete(e.shard.entries, e.key)

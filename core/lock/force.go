@@ -47,7 +47,7 @@ func (p *pump) forced(e *entry, err error) {
 	}
 	now := e.shard.lock()
 	defer e.shard.mu.Unlock()
-	if e.forcing--; !e.gone {
+	if e.forcing--; e.stage != gone {
 		p.step(e, &ev, now, nil)
 	}
 }

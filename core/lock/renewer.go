@@ -122,7 +122,7 @@ func (p *pump) renewed(t *task, err error) (about Event) {
 	}
 	now := e.shard.lock()
 	defer e.shard.mu.Unlock()
-	if e.gone {
+	if e.stage == gone {
 		return Event{}
 	}
 	if s := e.awake().Leased(&t.call); s != machine.None {

@@ -176,7 +176,7 @@ func (p *pump) serve(sh *shard, slack machine.Time) {
 	sh.mu.Unlock()
 	for _, e := range due {
 		now := sh.lock()
-		if !e.gone {
+		if e.stage != gone {
 			p.step(e, &machine.Event{Kind: machine.EvTimer, TTL: slack}, now, nil)
 		}
 		sh.mu.Unlock()

@@ -52,12 +52,12 @@ func (p *pump) subscribed(t task, w *subscription, stop func(), err error) {
 	switch {
 	case err != nil:
 		ev.Answer = machine.AnsUnknown
-	case w.over || e.gone:
+	case w.over || e.stage == gone:
 		p.add().stop = stop
 	default:
 		w.stop = stop
 	}
-	if w.over || e.gone {
+	if w.over || e.stage == gone {
 		return
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *pump) subscribed(t task, w *subscription, stop func(), err error) {
 func (e *entry) hint() {
 	p := pump{Locker: e.shard.Locker}
 	now := e.shard.lock()
-	if !e.gone {
+	if e.stage != gone {
 		p.step(e, &machine.Event{Kind: machine.EvHint}, now, nil)
 	}
 	e.shard.mu.Unlock()
