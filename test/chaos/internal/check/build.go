@@ -305,8 +305,8 @@ func (c *chain) lasts(within span, ttl int64) {
 	c.expLo, c.expHi = max(c.expLo, within.from+ttl), max(c.expHi, within.to+ttl)
 }
 
-// orphans are grants that nobody got: the caller had given up. They are undone
-// once, as they have been answered.
+// orphans are grants that nobody got: the caller had given up, and they are undone once, as
+// they have been answered. Or it had got the key by another call: what it has lasts for longer.
 func (b *builder) orphans() {
 	for _, grants := range b.grants {
 		for _, g := range grants {
@@ -320,6 +320,9 @@ func (b *builder) orphans() {
 			l := b.Timeline.life(g)
 			l.ghosts = append(l.ghosts, ghost{span{g.Call, to}, g.Return})
 			b.mayProlong(l, g, g.Return)
+			if h := b.holds[g.Owner]; h != nil {
+				h.lasts(span{g.Call, g.Return}, g.TTL)
+			}
 		}
 	}
 }

@@ -116,6 +116,8 @@ func TestLegalHistories(t *testing.T) {
 			fault("worker killed", 2, 30, 31, false).got("b1", 10, 11, 74).gave("b1", 20, 21, ok).gave("a1", 22, 23, notHeld),
 		"handed on to another writer": readWrite().in("write", "a1", 0, 1, 10).passed("a1", 5, 7, 10).modeOfLast("write").
 			took("a1", 4, 8, 11).modeOfLast("write").gaveIn("write", "a1", 10, 11).in("read", "b1", 12, 13, 74),
+		"granted again by a call whose answer came later": exclusive().got("a1", 0, 2, 10).
+			add(history.Event{Kind: history.Grant, Owner: "a1", Worker: 0, Call: 50, Return: 60, Fence: 10}).gave("a1", 320, 321, ok),
 		"forgotten by Redis": exclusive().got("a1", 0, 2, 10).fault("failover", -1, 5, 40, true).
 			got("b1", 50, 51, 11).gave("b1", 60, 61, ok).gave("a1", 70, 71, notHeld),
 	} {
