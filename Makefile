@@ -248,7 +248,11 @@ explore-controls: ## Plant bugs in the key machine, and check that the explorer 
 explore-docs: ## Write the tables of scopes and transitions anew
 	@$(EXPLORE) -run '^TestExplore$$' . -explore -update -report $(CURDIR)/docs/explorer.md
 
-# Those of chaos mostly wait, the others compute.
+# Chaos mostly waits, and the simulator computes.
+.PHONY: chaos-and-sim
+chaos-and-sim: ## chaos and sim at the same time
+	@$(MAKE) --jobs=2 chaos sim
+
 .PHONY: controls
 controls: ## Plant all bugs of chaos, the simulator and the explorer, each of which must be found
 	@$(MAKE) --jobs=2 chaos-controls computed-controls
@@ -258,7 +262,7 @@ computed-controls: explore-controls
 	@$(MAKE) sim-controls
 
 CHECKS := lint layers narrow generate/check tidy/check modules/check vuln/check test/check demo \
-	chaos sim explore controls
+	chaos-and-sim explore controls
 
 .PHONY: check
 check: ## Everything that CI runs, and the seconds that each part of it took
