@@ -6,15 +6,18 @@ import (
 	"github.com/redlatch/redlatch/test/chaos/internal/history"
 )
 
-// silence is how long servers may be silent for a locker to be closed all the same:
-// less than a call waits for them.
+// silence is for how long what broke before a Close may still be felt.
 const silence = time.Second
+
+// hurried is how late processes may be for a locker to be closed all the same: half of what
+// its calls wait for, which is a lease.
+const hurried = 150 * time.Millisecond
 
 // closed: a locker leaves nothing to expire if the servers answer.
 func (v *liveness) closed() {
 	for _, e := range v.closes {
 		s := span{e.Call - int64(silence), e.Return}
-		if e.Outcome != history.OK && v.calm(e.Worker, s) && v.lateness(e.Worker, s) < silence {
+		if e.Outcome != history.OK && v.calm(e.Worker, s) && v.lateness(e.Worker, s) < hurried {
 			v.fail("unavailable", "", e.Return, "the locker of worker %d was closed in %v, with %q, and nothing was broken",
 				e.Worker, time.Duration(e.Return-e.Call), e.Note)
 		}
