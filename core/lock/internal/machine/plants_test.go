@@ -234,7 +234,7 @@ func plants() []plant {
 
 		{"the hint of a caller that was granted is forgotten", "fair, force", "core/lock: a fair waiter passes on no nap that has ended", in("caller.go", "!c.hint && (granted || c.phase == resting)", "(granted || c.phase == resting && !c.hint)")},
 		{"a hold is verified for nobody", "time: wait limits", "", in("hold.go", "	if m.queue.head == None {\n		return out // its limit has passed in the same step\n	}\n", "")},
-		{"a limit behind a caller that is blocked is waited for", "limits behind a hold", "core/lock: who waits behind a holder of its process knows that the key is held", in("caller.go", "m.sawContention(c) || m.takenBy(c) > 0", "m.sawContention(c)")},
+		{"a limit behind a caller that is blocked is waited for", "limits behind a hold", "core/lock: who waits behind a holder of its process knows that the key is held", []edit{{"caller.go", "m.sawContention(c) || m.takenBy(c) > 0", "m.sawContention(c)"}, {"caller.go", "head.phase == resting || head.phase == queued && m.takenBy(head) > 0", "head.phase == resting"}}},
 
 		// What is undone.
 		{"an owner comes back", "two wait", "core/lock: who is undone never comes back", in("claim.go", "	m.owners++\n", "	m.owners = 1001 + m.owners/1000*1000 - 1000\n")},
