@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,15 +30,25 @@ func (s *loweredOnce) Lower(ctx context.Context, c lock.Claim, by time.Time, ans
 	s.Store.Lower(ctx, c, by, answer)
 }
 
-// overtaken believes the answer to the renewal of a write hold that Lower has overtaken.
-type overtaken struct{ lock.Store }
+// overtaken takes the answer to the renewal of a write hold that Lower has overtaken for that to
+// the next renewal.
+type overtaken struct {
+	lock.Store
+	mu      sync.Mutex
+	refuted map[string]bool // owners who had no write hold
+}
 
-func (s overtaken) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
-	sent := slices.Clone(claims)
-	s.Store.Renew(ctx, sent, func(i int, err error) {
-		if claims[i].Mode == lock.Write && errors.Is(err, lock.ErrNotHeld) {
-			claims[i].Mode = lock.Read // as which the engine knows the hold by now
+func (s *overtaken) Renew(ctx context.Context, claims []lock.Claim, report func(i int, err error)) {
+	s.Store.Renew(ctx, claims, func(i int, err error) {
+		c := claims[i]
+		s.mu.Lock()
+		switch {
+		case c.Mode == lock.Write && errors.Is(err, lock.ErrNotHeld):
+			s.refuted[c.Owner] = true
+		case c.Mode == lock.Read && s.refuted[c.Owner]:
+			err = lock.ErrNotHeld
 		}
+		s.mu.Unlock()
 		report(i, err)
 	})
 }

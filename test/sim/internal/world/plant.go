@@ -104,7 +104,7 @@ func (p *plant) in(store lock.Store) lock.Store {
 	case LoweredOnce:
 		return &loweredOnce{Store: store}
 	case Overtaken:
-		return overtaken{store}
+		return &overtaken{Store: store, refuted: make(map[string]bool)}
 	case Unhurried:
 		return &unhurried{Store: store, last: make(map[string]renewed)}
 	}
