@@ -289,6 +289,7 @@ func plants() []plant {
 		{"read holds are renewed as rarely as others", "readers are renewed", "", in("hold.go", "h.mode == Read && next < h.trust", "false")},
 
 		// Losses.
+		{"a renewal that OpLower has overtaken is believed", "time: a writer reads", "", in("hold.go", "e.Answer == AnsGone && e.Call.Mode == h.storedMode(): // else", "e.Answer == AnsGone: // else")},
 		{"gone is ignored", "time: force", "", in("hold.go", "// else it has met the OpLower\n		return m.lose(i, WhyTaken, true, now, out)\n	case own:", "\n	case own:")},
 		{"gone is ignored where a writer becomes a reader", "force, a writer reads", "", in("hold.go", "	case AnsGone:\n		return m.lose(i, WhyTaken, true, now, out)\n	}\n	h.at = after(now, m.backoff", "	case AnsGone:\n		_ = i\n		h.out, h.at = OpNone, Never\n		m.count(h, -1)\n		h.mode = Read\n		m.count(h, 1)\n		return m.returned(h, ResReleased, 0, out)\n	}\n	h.at = after(now, m.backoff")},
 		{"a grant disproves nothing", "fair, force", "", in("hold.go", "			out = m.lose(Slot(j), WhyTaken, m.Ordered, now, out)", "			_ = j")},

@@ -230,7 +230,7 @@ func (w *world) run(sc *scope, m msg) (r msg, ok bool) {
 		_, ok = w.wake(sc, Read, m.proc)
 		return r, ok
 	case OpRenew:
-		if i < 0 {
+		if i < 0 || k.Mode == Write && w.holds[i].mode == Read { // an OpLower has overtaken it
 			r.ans = AnsGone
 			return r, true
 		}
