@@ -40,7 +40,7 @@ func own(r httpsuite.Router, method, path string, h func(context.Context), layer
 func TestSuite(t *testing.T) { httpsuite.Run(t, framework) }
 
 // As docs/benchmarks.md says.
-func TestAllocations(t *testing.T) { httpsuite.Allocations(t, framework, 6) } // 5, and with the race detector a pool forgets some
+func TestAllocations(t *testing.T) { httpsuite.Allocations(t, framework, 5) }
 
 func FuzzRequests(f *testing.F) { httpsuite.Fuzz(f, framework) }
 

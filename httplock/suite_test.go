@@ -27,7 +27,7 @@ var framework = httpsuite.Framework{
 func TestSuite(t *testing.T) { httpsuite.Run(t, framework) }
 
 // As docs/benchmarks.md says.
-func TestAllocations(t *testing.T) { httpsuite.Allocations(t, framework, 6) } // 5, and with the race detector a pool forgets some
+func TestAllocations(t *testing.T) { httpsuite.Allocations(t, framework, 5) }
 
 func FuzzRequests(f *testing.F) { httpsuite.Fuzz(f, framework) }
 

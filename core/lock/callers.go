@@ -3,9 +3,9 @@ package lock
 import "context"
 
 // Acquire waits until it has key, ctx ends, or [WithWait] has passed. Callers of
-// one locker get a contended key in the order of their calls. The first who ask for permits
-// call side by side, and the store decides. Between processes there is no order unless the
-// mode promises one.
+// one locker get a contended key in the order of their calls. For permits, several may call the
+// store at the same time, and then the store decides their order. Between processes there is no
+// order unless the mode promises one.
 //
 // If ctx was derived from a lease of key of this locker, Acquire re-enters
 // it: the new lease shares its hold and must be released as well. It makes no call, unless

@@ -43,7 +43,7 @@ type Lease struct {
 	reported  atomic.Pointer[options]
 	left      atomic.Bool // its last lease was released; written with the mutex
 	ended     bool        // its end is known to the hooks
-	concluded bool        // a transaction releases the hold in the store; guarded by the mutex
+	concluded bool        // a transaction releases the hold in the store
 	endOwed   bool        // it ended before it was reported, and its end is reported after that
 }
 

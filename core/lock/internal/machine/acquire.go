@@ -253,19 +253,29 @@ func (m *Machine) heard(now Time, out []Effect) []Effect {
 	if m.phases[sharing] == 0 && m.overdue == 0 && m.trying == 0 {
 		return out
 	}
-	waiter := false
+	behind := false // a caller that waits
 	for s := m.queue.head; s != None; {
 		c := &m.callers[s]
 		next := c.next
-		switch saw := m.sawContention(c); {
-		case c.phase == sharing, c.limited && c.phase != calling && (saw || m.blocked(c)), c.Once && c.phase == queued && waiter:
+		if m.hearsAlong(c, behind) {
 			out = m.leave(s, ResBusy, now, out)
-		case !c.Once:
-			waiter = waiter || saw
+		} else {
+			behind = behind || !c.Once && m.sawContention(c)
 		}
 		s = next
 	}
 	return out
+}
+
+// hearsAlong says whether another caller's answer ends the wait of a caller that doesn't call.
+func (m *Machine) hearsAlong(c *caller, behind bool) bool {
+	switch {
+	case c.phase == sharing:
+		return true
+	case c.phase == queued && c.Once:
+		return behind
+	}
+	return c.limited && c.phase != calling && (m.sawContention(c) || m.blocked(c))
 }
 
 // refused is the answer to a caller that another owner has the key.

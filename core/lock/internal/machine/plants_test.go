@@ -220,7 +220,7 @@ func plants() []plant {
 		{"a limit ends the call", "time: wait limits", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("caller.go", "	c.limited = true\n", "	if c.phase == calling {\n		return m.leave(s, ResUnavailable, now, out)\n	}\n	c.limited = true\n")},
 		{"a time is due that the timer does nothing about", "yield", "", in("machine.go", "			m.callAt = min(m.callAt, at)\n", "			m.callAt = c.askAt\n")},
 		{"who is behind a waiting head learns of no hold", "time: wait limits of readers", "", in("caller.go", "head.phase == resting || head.phase == queued && m.takenBy(head) > 0", "head.phase == resting")},
-		{"a try waits along with who was refused", "permits and a try", "", in("acquire.go", ", c.Once && c.phase == queued && waiter:", ":")},
+		{"a try waits along with who was refused", "permits and a try", "", in("acquire.go", "		return behind\n", "		return false\n")},
 		{"permits pass who was refused", "permits", "", in("machine.go", "	if c.Mode == Semaphore && c.refused {\n", "	if false {\n")},
 		{"a short timeout fails everybody", "private timeouts", "core/lock: the answer of a call decides, and cleaning up is one bounded queue", in("claim.go", "m.waitsLess(cl)", "false")},
 		{"a waiter doesn't ride out an outage", "late grants", "core/lock: waiters ride out half a minute", in("acquire.go", "patient && now-c.began < m.Patience && !c.limited", "false")},

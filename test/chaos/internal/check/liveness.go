@@ -57,12 +57,12 @@ func (t *Timeline) Liveness() []Violation {
 	return v.found
 }
 
-// sideBySide is how long callers for permits may pass one another: until those that called
-// together have their answers.
+// sideBySide is how long callers for permits may pass one another: until all that called at the
+// same time have their answers.
 const sideBySide = time.Second
 
 // passed: nobody of a process who comes later is served before one who waits, except for
-// permits by one who called together with it. Faults excuse nothing where the queue is in the
+// permits by one who called at the same time. Faults excuse nothing where the queue is in the
 // process.
 func (v *liveness) passed(l *life, w *wait) {
 	if (l.mode == "fair" || l.mode == "semaphore") && !v.calm(w.Worker, w.span()) {
