@@ -102,9 +102,13 @@ func (l *ledger) isKept(key string) promise {
 // it forgot things, the owner is excused for as long as it has the hold, unless a renewal
 // was answered since that the hold is not there. The server may have forgotten while no
 // lease of the owner was here yet: its first caller waits for the length of its lease.
+// The callers of a killed process may re-enter until they are let go.
 func (l *ledger) add(h *held, granted time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if h.process.dead.Load() {
+		return
+	}
 	l.held = append(l.held, h)
 	if h.maxHold > 0 {
 		l.limits[h.unit()] = limit{h.began, h.maxHold, time.Now().Add(h.maxHold)}

@@ -33,9 +33,37 @@ func TestTheLedgerExcusesWhatWasGrantedBeforeTheServerForgot(t *testing.T) {
 			if tt.refuted {
 				l.refute(unit{"k", lease.Owner()})
 			}
-			l.add(&held{lease: lease, began: start.Add(time.Hour)}, tt.granted)
+			l.add(&held{lease: lease, process: &process{}, began: start.Add(time.Hour)}, tt.granted)
 			if got := l.isExcused(lease.Owner()); got != tt.excused {
 				t.Errorf("excused: %v, want %v", got, tt.excused)
+			}
+			if err := locker.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A killed process has no lease any more, also where a caller that is not let go yet
+// re-enters one.
+func TestTheLedgerHasNoLeaseOfAKilledProcess(t *testing.T) {
+	for name, killed := range map[string]bool{"alive": false, "killed": true} {
+		t.Run(name, func(t *testing.T) {
+			locker := lock.New(memstore.New())
+			lease, err := locker.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, p := newLedger(), &process{}
+			l.add(&held{lease: lease, process: p, began: time.Now()}, time.Time{})
+			if killed {
+				p.dead.Store(true)
+				l.bury(p)
+			}
+			l.add(&held{lease: lease, process: p, began: time.Now()}, time.Time{})
+			trusted := l.trusted(func(*held) bool { return true })
+			if got := len(trusted) == 0; got != killed {
+				t.Errorf("trusted: %v", trusted)
 			}
 			if err := locker.Close(t.Context()); err != nil {
 				t.Fatal(err)
