@@ -11,6 +11,8 @@ type Place struct {
 	Until time.Time // when it is given up
 }
 
+func (p Place) String() string { return p.Owner + " until " + p.Until.Format(clock) }
+
 // Turn is a new owner of a fair lock, and the queue just before.
 type Turn struct {
 	Key, Owner string
@@ -40,7 +42,7 @@ func Order(now time.Time, t Turn) []Finding {
 		case lockerOf(p.Owner) == lockerOf(t.Owner):
 			return nil
 		case p.Until.After(now):
-			return []Finding{finding("fair order", now, "%s: %s got it, and %s was first in the queue", t.Key, t.Owner, p.Owner)}
+			return []Finding{finding("fair order", now, "%s: %s got it, and %s was first in the queue: %v", t.Key, t.Owner, p.Owner, t.Queue)}
 		}
 	}
 	return nil
