@@ -142,6 +142,9 @@ func TestOrder(t *testing.T) {
 	turn := func(owner string, places ...judge.Place) []judge.Finding {
 		return judge.Order(at(5), judge.Turn{Key: "k", Owner: owner, Queue: places})
 	}
+	handed := func(to, owner string, places ...judge.Place) []judge.Finding {
+		return judge.Order(at(5), judge.Turn{Key: "k", Owner: owner, Handed: to, Queue: places})
+	}
 	live := func(owner string) judge.Place { return judge.Place{Owner: owner, Until: at(6)} }
 	dead := func(owner string) judge.Place { return judge.Place{Owner: owner, Until: at(5)} }
 	check(t, map[string]verdict{
@@ -154,6 +157,8 @@ func TestOrder(t *testing.T) {
 		"another of the locker":        {turn("l:2", live("l:1")), ""},
 		"one that is not in it, dead":  {turn("c", dead("a")), ""},
 		"the first, given up but back": {turn("a", dead("a"), live("b")), ""},
+		"handed to its locker":         {handed("l:1", "l:2", live("a")), ""},
+		"handed to another locker":     {handed("m:1", "l:2", live("a"), live("l:1")), "fair order"},
 	})
 }
 

@@ -16,6 +16,7 @@ func (p Place) String() string { return p.Owner + " until " + p.Until.Format(clo
 // Turn is a new owner of a fair lock, and the queue just before.
 type Turn struct {
 	Key, Owner string
+	Handed     string // whom a release had handed the lock to, who hadn't come yet
 	Queue      []Place
 }
 
@@ -35,8 +36,13 @@ func (t Turn) Served(now time.Time) (owner string) {
 
 // Order judges that a fair lock goes to the first in its queue that has not
 // been given up, or to another waiter of the same locker: which of its waiters is
-// first is for the locker to say. One that calls is there, whatever its place says.
+// first is for the locker to say. One that calls is there, whatever its place says. A lock
+// that was handed over is the turn of that locker, also where its place has ended since: a
+// clock that goes back and on again ends it first.
 func Order(now time.Time, t Turn) []Finding {
+	if t.Handed != "" && lockerOf(t.Handed) == lockerOf(t.Owner) {
+		return nil
+	}
 	for _, p := range t.Queue {
 		switch {
 		case lockerOf(p.Owner) == lockerOf(t.Owner):

@@ -23,6 +23,7 @@ type execution struct {
 
 	fields map[string]map[string]bool // of the hashes among the keys, before
 	queues map[string][]judge.Place   // of the fair locks among the keys, before
+	handed map[string]string          // to whom each of these had been handed over, before
 	ends   time.Time                  // when the first key ends, before
 	said   int                        // messages, before
 }
@@ -35,15 +36,19 @@ func (s *server) before(e *execution) {
 	e.fields = make(map[string]map[string]bool, len(e.keys))
 	for _, key := range e.keys {
 		fields := make(map[string]bool)
-		for field := range s.holders(key) {
+		handed := ""
+		for field, count := range s.holders(key) {
 			fields[field] = true
+			if count == "0" {
+				handed = ownerIn(field)
+			}
 		}
 		e.fields[key] = fields
 		if s.world.modes[key] == lock.Fair {
 			if e.queues == nil {
-				e.queues = make(map[string][]judge.Place)
+				e.queues, e.handed = make(map[string][]judge.Place), make(map[string]string)
 			}
-			e.queues[key] = s.queue(key)
+			e.queues[key], e.handed[key] = s.queue(key), handed
 		}
 	}
 }
@@ -353,7 +358,7 @@ func (s *server) gained(e *execution, key, field string) {
 				places[i].Until = s.clock().Add(time.Millisecond) // its owner calls, and keeps it
 			}
 		}
-		turn := judge.Turn{Key: key, Owner: owner, Queue: places}
+		turn := judge.Turn{Key: key, Owner: owner, Handed: e.handed[key], Queue: places}
 		w.journal.report(judge.Order(s.clock(), turn))
 		if !handed { // else the place stays until the hold is found
 			delete(s.arrivals[key], turn.Served(s.clock())) // if it is there again, it is the last
