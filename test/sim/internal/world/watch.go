@@ -31,6 +31,7 @@ type waiting struct {
 	mode    lock.Mode
 	process *process
 	since   time.Time
+	behind  time.Time // until when a writer of its process has waited
 }
 
 func newWatch(w *World) *watch {
@@ -39,7 +40,7 @@ func newWatch(w *World) *watch {
 
 // add notes a waiter until done is called.
 func (w *watch) add(key string, mode lock.Mode, p *process, since time.Time) (done func()) {
-	one := &waiting{key, mode, p, since}
+	one := &waiting{key: key, mode: mode, process: p, since: since, behind: since}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting[one] = true
@@ -47,6 +48,11 @@ func (w *watch) add(key string, mode lock.Mode, p *process, since time.Time) (do
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.waiting, one)
+		for other := range w.waiting {
+			if mode == lock.Write && other.key == key && other.process == p {
+				other.behind = time.Now()
+			}
+		}
 	}
 }
 
@@ -172,8 +178,12 @@ func (w *watch) judge(now time.Time, key string, reads bool) {
 		if w.world.Features[Listen] {
 			dialed = one.process.redialed(calm)
 		}
+		since := one.since
+		if reads {
+			since = one.behind
+		}
 		found := judge.Stranded(now, judge.Idle{
-			Key: key, Process: one.process.number, Free: w.free[open], Waiting: one.since,
+			Key: key, Process: one.process.number, Free: w.free[open], Waiting: since,
 			Calm: dialed, Slack: w.slack(key, calm),
 		})
 		if len(found) > 0 {
