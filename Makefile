@@ -237,7 +237,7 @@ explore: ## Run every interleaving of the engine's key machine in small scopes, 
 	@$(EXPLORE) -run '^TestExplore$$' . -explore -audit 20 -most 4000
 
 .PHONY: explore-long
-explore-long: ## The same with larger scopes, for an hour; needs 8 GB
+explore-long: ## The same with larger scopes, for an hour; needs 20 GB
 	@$(EXPLORE) -run '^TestExplore$$' -parallel 2 . -explore -long -v $(EXPLORE_FLAGS) | grep --line-buffered -vE '^=== '
 
 .PHONY: explore-controls
