@@ -36,12 +36,12 @@ type Lease struct {
 	slot      machine.Slot
 	seated    bool // it has the slot
 
-	// Of the first of a hold.
+	// Of the first of a hold, guarded by that mutex too; reported and left are read without it.
 
 	// reported is the options of the first acquisition that was reported as granted: since
 	// then hooks know of the hold, by its name.
 	reported  atomic.Pointer[options]
-	left      atomic.Bool // its last lease was released; written with the mutex
+	left      atomic.Bool // its last lease was released
 	ended     bool        // its end is known to the hooks
 	concluded bool        // a transaction releases the hold in the store
 	endOwed   bool        // it ended before it was reported, and its end is reported after that

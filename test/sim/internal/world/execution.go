@@ -2,6 +2,7 @@ package world
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,11 +22,10 @@ type execution struct {
 	sent       time.Time
 	reply      model.Reply
 
-	fields map[string]map[string]bool // of the hashes among the keys, before
-	queues map[string][]judge.Place   // of the fair locks among the keys, before
-	handed map[string]string          // to whom each of these had been handed over, before
-	ends   time.Time                  // when the first key ends, before
-	said   int                        // messages, before
+	fields map[string]map[string]string // of the hashes among the keys, before
+	queues map[string][]judge.Place     // of the fair locks among the keys, before
+	ends   time.Time                    // when the first key ends, before
+	said   int                          // messages, before
 }
 
 // before notes what is there; mu is held.
@@ -33,24 +33,32 @@ func (s *server) before(e *execution) {
 	s.lookAtLatch()
 	e.ends, _, _ = s.keys.Expires(e.keys[0])
 	e.said = s.messages
-	e.fields = make(map[string]map[string]bool, len(e.keys))
+	e.fields = make(map[string]map[string]string, len(e.keys))
 	for _, key := range e.keys {
-		fields := make(map[string]bool)
-		handed := ""
-		for field, count := range s.holders(key) {
-			fields[field] = true
-			if count == "0" {
-				handed = ownerIn(field)
-			}
-		}
-		e.fields[key] = fields
+		e.fields[key] = maps.Clone(s.holders(key))
 		if s.world.modes[key] == lock.Fair {
 			if e.queues == nil {
-				e.queues, e.handed = make(map[string][]judge.Place), make(map[string]string)
+				e.queues = make(map[string][]judge.Place)
 			}
-			e.queues[key], e.handed[key] = s.queue(key), handed
+			e.queues[key] = s.queue(key)
 		}
 	}
+}
+
+// hadField says whether a lock had a field before.
+func (e *execution) hadField(key, field string) bool {
+	_, had := e.fields[key][field]
+	return had
+}
+
+// handedTo is whom a lock had been handed over to before: a hold that counts 0.
+func (e *execution) handedTo(key string) (owner string) {
+	for field, count := range e.fields[key] {
+		if count == "0" {
+			owner = ownerIn(field)
+		}
+	}
+	return owner
 }
 
 // holders are the fields of a lock, or the token of one of the SETNX format; mu is
@@ -167,7 +175,7 @@ func (s *server) after(e *execution) {
 		for field := range s.holders(key) {
 			u := unit{key, ownerIn(field)}
 			switch {
-			case e.fields[key][field], strings.Contains(field, keptMark):
+			case e.hadField(key, field), strings.Contains(field, keptMark):
 			case e.had(u):
 				w.journal.count("lowered")
 			default:
@@ -190,7 +198,7 @@ func (s *server) after(e *execution) {
 
 // had says whether there was the hold before, in whatever mode.
 func (e *execution) had(u unit) bool {
-	return e.fields[u.key][u.owner] || e.fields[u.key][u.owner+writeMark]
+	return e.hadField(u.key, u.owner) || e.hadField(u.key, u.owner+writeMark)
 }
 
 // renewed judges what a renewal was answered, and notes whose hold it
@@ -303,7 +311,7 @@ func (e *execution) unchanged(key string, fields map[string]string) bool {
 		return false
 	}
 	for field := range fields {
-		if !e.fields[key][field] {
+		if !e.hadField(key, field) {
 			return false
 		}
 	}
@@ -358,7 +366,7 @@ func (s *server) gained(e *execution, key, field string) {
 				places[i].Until = s.clock().Add(time.Millisecond) // its owner calls, and keeps it
 			}
 		}
-		turn := judge.Turn{Key: key, Owner: owner, Handed: e.handed[key], Queue: places}
+		turn := judge.Turn{Key: key, Owner: owner, Handed: e.handedTo(key), Queue: places}
 		w.journal.report(judge.Order(s.clock(), turn))
 		if !handed { // else the place stays until the hold is found
 			delete(s.arrivals[key], turn.Served(s.clock())) // if it is there again, it is the last

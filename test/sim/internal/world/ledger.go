@@ -102,7 +102,7 @@ func (l *ledger) isKept(key string) promise {
 // it forgot things, the owner is excused for as long as it has the hold, unless a renewal
 // was answered since that the hold is not there. The server may have forgotten while no
 // lease of the owner was here yet: its first caller waits for the length of its lease.
-// The callers of a killed process may re-enter until they are let go.
+// A killed process has no leases, though its callers may re-enter until they end.
 func (l *ledger) add(h *held, granted time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -44,8 +44,7 @@ func TestTheLedgerExcusesWhatWasGrantedBeforeTheServerForgot(t *testing.T) {
 	}
 }
 
-// A killed process has no lease any more, also where a caller that is not let go yet
-// re-enters one.
+// A killed process has no leases, even if a caller that still runs re-enters one.
 func TestTheLedgerHasNoLeaseOfAKilledProcess(t *testing.T) {
 	for name, killed := range map[string]bool{"alive": false, "killed": true} {
 		t.Run(name, func(t *testing.T) {

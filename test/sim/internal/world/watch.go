@@ -48,10 +48,17 @@ func (w *watch) add(key string, mode lock.Mode, p *process, since time.Time) (do
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.waiting, one)
-		for other := range w.waiting {
-			if mode == lock.Write && other.key == key && other.process == p {
-				other.behind = time.Now()
-			}
+		if mode == lock.Write {
+			w.wrote(key, p)
+		}
+	}
+}
+
+// wrote notes that a writer has left, behind which others may have waited; mu is held.
+func (w *watch) wrote(key string, p *process) {
+	for one := range w.waiting {
+		if one.key == key && one.process == p {
+			one.behind = time.Now()
 		}
 	}
 }
